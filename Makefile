@@ -1,0 +1,55 @@
+# Short names for the commands of every day. CMakePresets.json holds the real settings.
+#
+#   make test     install what is missing, build, run every test
+#   make demo     read text from pictures with the example application
+#   make format   format the sources        make tidy    run clang-tidy over all of them
+#   make bench    run the benchmarks        make docs    write the generated pages again
+#   make fuzz     build the fuzz targets    make clean   remove build/
+
+BUILD := build/release
+JOBS ?= $(shell nproc)
+
+.PHONY: all packages configure build test demo format check tidy bench docs fuzz clean
+
+all: build
+
+packages:
+	scripts/install_packages.sh build
+
+configure: packages
+	cmake --preset release
+
+build: configure
+	cmake --build $(BUILD) --parallel $(JOBS)
+
+test: build
+	ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS) --no-tests=error \
+	  --output-junit test_results.xml
+
+demo: build
+	scripts/demo.sh
+
+format:
+	scripts/format.sh --write
+
+check:
+	scripts/format.sh --check
+	scripts/check_rules.py
+
+tidy: build
+	scripts/tidy.sh --all
+
+bench: build
+	scripts/bench.sh $(BUILD)
+
+docs: build
+	cmake --build $(BUILD) --target tessera_architecture_file_doc
+	$(BUILD)/src/arch/tessera_architecture_file_doc > docs/formats/architecture_file.md
+
+fuzz:
+	scripts/install_packages.sh build fuzz
+	cmake --preset fuzz
+	cmake --build --preset fuzz --parallel $(JOBS)
+
+clean:
+	rm -rf build

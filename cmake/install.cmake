@@ -1,0 +1,47 @@
+# libtessera.so, and what `cmake --install` puts where.
+#
+#   PREFIX/bin/tessera                 the command
+#   PREFIX/include/tessera/            the public headers
+#   PREFIX/lib/libtessera.so           all folder libraries in one; exports namespace tessera only
+#   PREFIX/lib/cmake/Tessera/          find_package(Tessera) -> Tessera::tessera
+#   PREFIX/lib/pkgconfig/tessera.pc    pkg-config tessera
+#   PREFIX/share/tessera/arch/         the architecture files, to be copied and changed
+include(CMakePackageConfigHelpers)
+
+if(TARGET tessera_runtime)
+  # All objects of these three: the public headers declare functions that the runtime does not call.
+  add_library(tessera SHARED $<TARGET_OBJECTS:tessera_runtime> $<TARGET_OBJECTS:tessera_arith>
+                             $<TARGET_OBJECTS:tessera_base>)
+  set_target_properties(tessera PROPERTIES VERSION ${PROJECT_VERSION}
+                                           SOVERSION ${PROJECT_VERSION_MAJOR})
+  set(exported ${CMAKE_CURRENT_SOURCE_DIR}/cmake/libtessera.map)
+  target_link_options(tessera PRIVATE LINKER:--version-script=${exported})
+  set_target_properties(tessera PROPERTIES LINK_DEPENDS ${exported})
+  target_link_libraries(tessera PRIVATE tessera_runtime tessera_arith tessera_base)
+  target_include_directories(
+    tessera INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+                      $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_compile_features(tessera INTERFACE cxx_std_20)
+
+  install(TARGETS tessera EXPORT TesseraTargets)
+  install(EXPORT TesseraTargets NAMESPACE Tessera::
+          DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Tessera)
+  write_basic_package_version_file(TesseraConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+  configure_file(cmake/TesseraConfig.cmake.in TesseraConfig.cmake @ONLY)
+  file(RELATIVE_PATH TESSERA_PC_TO_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+  configure_file(cmake/tessera.pc.in tessera.pc @ONLY)
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/TesseraConfig.cmake
+                ${CMAKE_CURRENT_BINARY_DIR}/TesseraConfigVersion.cmake
+          DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Tessera)
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tessera.pc
+          DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  install(DIRECTORY include/tessera DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+          FILES_MATCHING PATTERN "*.h")
+endif()
+
+if(TARGET tessera_tool)
+  install(TARGETS tessera_tool)
+endif()
+install(DIRECTORY arch/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tessera/arch
+        FILES_MATCHING PATTERN "*.toml")
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -1,0 +1,82 @@
+# Language, warnings and the options every target of the project shares.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+set(CMAKE_CXX_FLAGS_RELEASE "-O3")
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g")
+
+option(TESSERA_WERROR "Treat warnings as errors" ON)
+option(TESSERA_BUILD_TESTS "Build the test suite" ON)
+option(TESSERA_BUILD_FUZZERS "Build the libFuzzer targets (clang only)" OFF)
+set(TESSERA_SANITIZE "" CACHE STRING "Sanitizers, for example address,undefined or thread")
+
+# Compilations are looked up in ccache where there is one.
+find_program(TESSERA_CCACHE ccache)
+if(TESSERA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_C_COMPILER_LAUNCHER ${TESSERA_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${TESSERA_CCACHE})
+endif()
+
+if(TESSERA_SANITIZE)
+  # Quick to compile; the sanitizers themselves cost more than the optimiser saves.
+  set(CMAKE_CXX_FLAGS_RELEASE "-O1")
+  add_compile_options(-fsanitize=${TESSERA_SANITIZE} -fno-sanitize-recover=all
+                      -fno-omit-frame-pointer -g1)
+  add_link_options(-fsanitize=${TESSERA_SANITIZE})
+endif()
+if(TESSERA_BUILD_FUZZERS)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "TESSERA_BUILD_FUZZERS needs clang; use: cmake --preset fuzz")
+  endif()
+  # Coverage for every library; the fuzz targets themselves add the driver (-fsanitize=fuzzer).
+  add_compile_options(-fsanitize=fuzzer-no-link,address -g1)
+  add_link_options(-fsanitize=address)
+endif()
+
+# tessera_library(NAME SOURCES a.cc ... DEPENDS lib ...): one library a folder.
+function(tessera_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;PRIVATE" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  tessera_target(${name})
+  target_link_libraries(${name} PUBLIC ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE})
+endfunction()
+
+# tessera_target(NAME): the compile options of every target. Modelled floating point must not be
+# contracted, so that a*b+c rounds twice on every compiler (see docs/numbers.md).
+function(tessera_target name)
+  target_include_directories(${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>
+                                            $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
+  # GCC 12 sees overlapping copies inside std::string (-Wrestrict) and writes beyond the end inside
+  # fmt (-Wstringop-overflow) where there are none.
+  target_compile_options(${name} PRIVATE -Wall -Wextra -Wpedantic -ffp-contract=off
+                                         $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
+                                         $<$<CXX_COMPILER_ID:GNU>:-Wno-stringop-overflow>
+                                         $<$<BOOL:${TESSERA_WERROR}>:-Werror>)
+endfunction()
+
+# All programs with the label unit; what the sanitizer run builds.
+add_custom_target(tessera_unit_tests)
+
+# tessera_test(NAME SOURCES ... DEPENDS ... LABELS ...): one GoogleTest program, one ctest entry.
+# Labels: unit golden agreement timing errors driver install house, and slow or threads besides.
+function(tessera_test name)
+  if(NOT TESSERA_BUILD_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  tessera_target(${name})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} GTest::gtest_main GTest::gmock)
+  add_test(NAME ${name} COMMAND ${name})
+  set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}")
+  if("unit" IN_LIST ARG_LABELS)
+    add_dependencies(tessera_unit_tests ${name})
+  endif()
+endfunction()

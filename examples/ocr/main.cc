@@ -1,0 +1,121 @@
+// ocr PICTURE: reads the text in a picture on a neural processor, and shows what it cost.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+
+#include "pipeline.h"
+
+namespace {
+
+struct Arguments {
+  std::string picture, models, output = "out", arch = "tessera128", device = "sim";
+  int threads = 0;
+};
+
+tessera::ProgressCallback progress_bar() {
+  if (isatty(STDERR_FILENO) == 0) return {};
+  return [](const std::string& stage, double fraction) {
+    const int filled = static_cast<int>(fraction * 30);
+    std::fprintf(stderr, "\r\033[K%-24s [%.*s%*s] %3.0f %%%s", stage.c_str(), filled,
+                 "##############################", 30 - filled, "", fraction * 100,
+                 fraction >= 1 ? "\r\033[K" : "");
+    std::fflush(stderr);
+  };
+}
+
+void print_lines(const std::vector<ocr::Line>& lines) {
+  std::printf("%zu lines of text\n", lines.size());
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    std::printf("%4zu  %5.1f %%  %s\n", i + 1, lines[i].confidence * 100, lines[i].text.c_str());
+  }
+}
+
+void print_use(const ocr::ModelUse& use) {
+  std::printf("\n%s: %lld runs, %lld nodes on the processor, %lld on the host\n", use.name.c_str(),
+              static_cast<long long>(use.runs),
+              static_cast<long long>(use.placement.nodes_on_processor),
+              static_cast<long long>(use.placement.nodes_on_host));
+  for (const tessera::HostStepNote& step : use.placement.host_steps) {
+    std::printf("  host: '%s' (%s): %s\n", step.node.c_str(), step.operator_name.c_str(),
+                step.reason.c_str());
+  }
+  if (use.cycles == 0) return;
+  std::printf("  %lld cycles = %.3f ms at %lld MHz\n", static_cast<long long>(use.cycles),
+              static_cast<double>(use.cycles) * 1e3 / static_cast<double>(use.clock_hertz),
+              static_cast<long long>(use.clock_hertz / 1'000'000));
+  std::printf("  %-14s %14s %12s %16s %16s\n", "engine", "busy cycles", "utilisation",
+              "waits for data", "waits for memory");
+  for (const tessera::EngineUse& engine : use.engines) {
+    std::printf("  %-14s %14lld %10.1f %% %16lld %16lld\n", engine.name.c_str(),
+                static_cast<long long>(engine.busy),
+                100.0 * static_cast<double>(engine.busy) / static_cast<double>(use.cycles),
+                static_cast<long long>(engine.blocked_dependency),
+                static_cast<long long>(engine.blocked_memory));
+  }
+}
+
+// Timeline and report of the model's last run.
+tessera::Status write_run(const ocr::TesseraInference& model, const std::string& name,
+                          const std::string& folder) {
+  if (model.last_run() == nullptr || model.last_run()->timeline.empty()) return {};
+  const std::string trace = folder + "/" + name + "_timeline.json";
+  const std::string report = folder + "/" + name + "_report.html";
+  TESSERA_RETURN_IF_ERROR(tessera::write_perfetto(trace, *model.last_run()));
+  TESSERA_RETURN_IF_ERROR(tessera::write_html_report(report, "PP-OCRv4 " + name,
+                                                     *model.last_network(), *model.last_run()));
+  std::printf("  timeline   %s\n  report     %s\n", trace.c_str(), report.c_str());
+  return {};
+}
+
+tessera::Status run(const Arguments& arguments) {
+  TESSERA_TRY(const tessera::Picture picture, tessera::read_picture(arguments.picture));
+  ocr::TesseraOptions options;
+  options.arch = arguments.arch;
+  options.threads = arguments.threads;
+  options.trace = true;
+  options.progress = progress_bar();
+  TESSERA_TRY(options.device, tessera::device_kind_from_name(arguments.device));
+  ocr::TesseraInference detection("detection", arguments.models + "/ch_PP-OCRv4_det_infer.onnx",
+                                  options);
+  ocr::TesseraInference direction(
+      "direction", arguments.models + "/ch_ppocr_mobile_v2.0_cls_infer.onnx", options);
+  ocr::TesseraInference recognition("recognition", arguments.models + "/ch_PP-OCRv4_rec_infer.onnx",
+                                    options);
+  TESSERA_TRY(const std::vector<std::string> characters,
+              ocr::read_characters(arguments.models + "/ppocr_keys_v1.txt"));
+  TESSERA_TRY(const std::vector<ocr::Line> lines,
+              ocr::read_text(picture, {detection, direction, recognition, characters}, {},
+                             options.progress));
+  print_lines(lines);
+  for (const auto* model : {&detection, &direction, &recognition}) print_use(model->use());
+  std::error_code error;
+  std::filesystem::create_directories(arguments.output, error);
+  const std::string annotated = arguments.output + "/annotated.png";
+  TESSERA_RETURN_IF_ERROR(tessera::write_png(annotated, ocr::annotate(picture, lines)));
+  std::printf("\nwrote\n  picture    %s\n", annotated.c_str());
+  TESSERA_RETURN_IF_ERROR(write_run(detection, "detection", arguments.output));
+  TESSERA_RETURN_IF_ERROR(write_run(direction, "direction", arguments.output));
+  return write_run(recognition, "recognition", arguments.output);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Arguments arguments;
+  CLI::App app{"Reads the text in a picture on a neural processor.", "ocr"};
+  app.add_option("picture", arguments.picture, ".png or .jpg")->required();
+  app.add_option("--models", arguments.models, "folder with the PP-OCRv4 models")->required();
+  app.add_option("--device", arguments.device, "sim, host or ref")->capture_default_str();
+  app.add_option("--arch", arguments.arch, "architecture profile or file")->capture_default_str();
+  app.add_option("--threads", arguments.threads, "threads of the host device (0: all)");
+  app.add_option("--output", arguments.output, "folder for picture, timeline and report")
+      ->capture_default_str();
+  CLI11_PARSE(app, argc, argv);
+  const tessera::Status status = run(arguments);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "ocr: %s\n", status.error().to_string().c_str());
+  return 1;
+}

@@ -1,0 +1,24 @@
+# The importer (src/model): fuzz target, the program that writes its corpus, and the corpus as a
+# plain test that also knows what each file should give.
+tessera_library(tessera_import_target
+  SOURCES import_target.cc
+  DEPENDS tessera_model)
+target_include_directories(tessera_import_target PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
+
+tessera_fuzz_target(import_fuzz
+  DEPENDS tessera_import_target
+  CORPUS ${CMAKE_CURRENT_SOURCE_DIR}/corpus/import)
+
+if(TESSERA_BUILD_TESTS)
+  add_executable(make_import_corpus make_import_corpus.cc)
+  tessera_target(make_import_corpus)
+  target_link_libraries(make_import_corpus PRIVATE tessera_model_testing)
+  tessera_use_onnx(make_import_corpus)
+
+  tessera_test(import_corpus_test
+    SOURCES import_corpus_test.cc
+    DEPENDS tessera_import_target
+    LABELS unit)
+  target_compile_definitions(import_corpus_test
+    PRIVATE TESSERA_IMPORT_CORPUS="${CMAKE_CURRENT_SOURCE_DIR}/corpus/import")
+endif()

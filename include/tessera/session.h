@@ -1,0 +1,156 @@
+// Run a neural network: load a model for an architecture, open a session on a device, run inputs.
+//
+//   Network::load("model.onnx")  ─►  Session::open(network, {.device = DeviceKind::kSim})
+//                                 ─►  session.run({input})  ─►  outputs, cycles, timeline
+//
+// A Network is immutable and may be shared between threads. A Session belongs to one thread at a
+// time. Every device gives the same bits.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tessera/result.h"
+#include "tessera/tensor.h"
+
+namespace tessera {
+
+// The name, format and constant shape of a model input or output.
+struct TensorDescription {
+  std::string name;
+  Format format = Format::kF32;
+  Shape dims;
+};
+
+// A step that runs on the host instead of the processor, and why.
+struct HostStepNote {
+  std::string node;
+  std::string operator_name;
+  std::string reason;
+};
+
+// Where the model's nodes run.
+struct Placement {
+  std::int64_t nodes_on_processor = 0;
+  std::int64_t nodes_on_host = 0;
+  std::vector<HostStepNote> host_steps;
+  std::vector<std::string> notes;  // stated defaults, for example of open dimensions
+};
+
+// Called with the stage's name and how much of it is done, 0..1. May be empty.
+using ProgressCallback = std::function<void(const std::string& stage, double fraction)>;
+
+struct LoadOptions {
+  std::string arch = "tessera128";      // profile name, or path of an architecture file
+  std::map<std::string, Shape> shapes = {};  // for inputs whose dimensions the model leaves open
+  std::int64_t tile_budget_bytes = 0;  // bytes a partition a task may use; 0 = the compiler chooses
+  bool resident = true;                // keep tensors in the state buffer between layers
+  bool require_full_offload = false;   // a host step is an error
+  ProgressCallback progress = {};
+};
+
+// Internal; see src/runtime/network.h.
+struct NetworkState;
+
+class Network {
+ public:
+  // An ONNX model or a package (.tpkg). The error says what is wrong with the file or the options.
+  static Result<Network> load(const std::string& path, const LoadOptions& options = {});
+
+  const std::vector<TensorDescription>& inputs() const;
+  const std::vector<TensorDescription>& outputs() const;
+  const Placement& placement() const;
+  Status save_package(const std::string& path) const;
+
+  explicit Network(std::shared_ptr<const NetworkState> state) : state_(std::move(state)) {}
+  const NetworkState& state() const { return *state_; }
+  std::shared_ptr<const NetworkState> share() const { return state_; }
+
+ private:
+  std::shared_ptr<const NetworkState> state_;  // shared by sessions and copies of this handle
+};
+
+enum class DeviceKind {
+  kSim,   // the virtual processor: bits and cycles
+  kHost,  // the same bits at CPU speed
+  kRef,   // obvious loops, the oracle
+};
+const char* device_kind_name(DeviceKind kind);  // "sim", "host", "ref"
+Result<DeviceKind> device_kind_from_name(const std::string& name);
+
+struct SessionOptions {
+  DeviceKind device = DeviceKind::kSim;
+  int threads = 0;             // host device; 0 = all cores
+  bool timing_only = false;    // sim: skip the values, same cycles; outputs are empty
+  bool check_hazards = false;  // sim: report two tasks that race
+  bool serial = false;         // sim: one task at a time
+  bool trace = false;          // sim: keep the timeline
+  ProgressCallback progress = {};
+};
+
+// What one engine did, in cycles of the core clock. busy + blocked_* + idle = the run's cycles.
+struct EngineUse {
+  std::string name;
+  std::int64_t busy = 0, blocked_dependency = 0, blocked_memory = 0, idle = 0;
+  std::int64_t tasks = 0, steps = 0, macs = 0;
+  std::int64_t dram_bytes_read = 0, dram_bytes_written = 0;
+};
+
+// One bar of the timeline.
+struct TimelineEvent {
+  std::string engine, layer;
+  std::int64_t task = 0, step = 0;
+  std::int64_t begin = 0, end = 0;  // cycles
+};
+
+// What one layer (a node of the typed graph) cost on the processor.
+struct LayerUse {
+  std::string name, kind;
+  Shape output_dims;
+  std::int64_t macs = 0;
+  std::int64_t begin = 0, end = 0;               // first step begins, last step ends (cycles)
+  std::int64_t neural = 0, planar = 0, dma = 0;  // busy cycles
+  std::int64_t blocked_dependency = 0, blocked_memory = 0;
+};
+
+struct RunResult {
+  std::vector<Tensor> outputs;  // in the order of Network::outputs()
+  std::int64_t cycles = 0;      // 0 on host and ref
+  std::int64_t clock_hertz = 0;
+  std::vector<EngineUse> engines;       // sim only
+  std::vector<LayerUse> layers;         // sim only
+  std::vector<TimelineEvent> timeline;  // sim with trace
+  std::uint32_t status_flags = 0;       // sticky: 1 NaN, 2 infinity, 4 accumulator range
+};
+
+// Internal; see src/runtime/session.cc.
+class SessionState;
+
+class Session {
+ public:
+  static Result<Session> open(const Network& network, const SessionOptions& options = {});
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+  ~Session();
+
+  // Inputs in the order of Network::inputs(); formats and shapes must agree.
+  Result<RunResult> run(const std::vector<Tensor>& inputs);
+
+ private:
+  explicit Session(std::unique_ptr<SessionState> state);
+  std::unique_ptr<SessionState> state_;
+};
+
+// The timeline as Perfetto / Chrome trace JSON, and a self-contained HTML report.
+Status write_perfetto(const std::string& path, const RunResult& run);
+Status write_html_report(const std::string& path, const std::string& title, const Network& network,
+                         const RunResult& run);
+
+// "0.1.0"
+const char* version();
+
+}  // namespace tessera

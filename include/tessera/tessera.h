@@ -1,0 +1,8 @@
+// The public C++ interface of Tessera.
+#pragma once
+
+#include "tessera/format.h"
+#include "tessera/picture.h"
+#include "tessera/result.h"
+#include "tessera/session.h"
+#include "tessera/tensor.h"

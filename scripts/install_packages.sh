@@ -1,0 +1,56 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that are missing, and does nothing where none is.
+#
+#   scripts/install_packages.sh build            what building and testing needs
+#   scripts/install_packages.sh build check      and the format, tidy and rules checks
+#   scripts/install_packages.sh build fuzz       and the fuzz targets (clang)
+set -euo pipefail
+
+build_packages=(
+  ca-certificates curl
+  cmake ninja-build g++ ccache pkg-config git
+  libfmt-dev nlohmann-json3-dev libcli11-dev libtomlplusplus-dev
+  libprotobuf-dev protobuf-compiler libonnx-dev libonnx-testdata
+  libflatbuffers-dev flatbuffers-compiler libhwy-dev libpng-dev libjpeg-dev
+  libssl-dev libgtest-dev libgmock-dev libbenchmark-dev libmpfr-dev python3
+  fonts-dejavu-core fonts-liberation fonts-wqy-zenhei python3-pil
+)
+check_packages=(clang-format-19 clang-tidy-19)
+fuzz_packages=(clang-19 libclang-rt-19-dev)
+
+wanted=()
+for group in "$@"; do
+  case "$group" in
+    build)
+      wanted+=("${build_packages[@]}")
+      # Any npm will do; an installation that did not come from Debian is left alone.
+      command -v npm >/dev/null || wanted+=(npm)
+      ;;
+    check) wanted+=("${check_packages[@]}") ;;
+    fuzz) wanted+=("${fuzz_packages[@]}") ;;
+    *)
+      echo "unknown group '$group': allowed build, check, fuzz" >&2
+      exit 2
+      ;;
+  esac
+done
+
+missing=()
+for package in "${wanted[@]}"; do
+  status=$(dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null || true)
+  [ "$status" = installed ] || missing+=("$package")
+done
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  if ! command -v sudo >/dev/null; then
+    echo "these packages are missing, and there is no sudo to install them: ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+echo "installing: ${missing[*]}"
+export DEBIAN_FRONTEND=noninteractive
+"${as_root[@]}" apt-get update -qq
+"${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}"

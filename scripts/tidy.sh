@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Runs clang-tidy-19 with the compile commands of the release build.
+#
+#   scripts/tidy.sh --all              every source file
+#   scripts/tidy.sh --changed [BASE]   those that differ from BASE (default: the commit before);
+#                                      src/base and src/arch where there is no such commit
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+build=build/release
+[ -f $build/compile_commands.json ] || cmake --preset release >/dev/null
+
+case "${1:-}" in
+  --all) wanted=$(scripts/sources.sh) ;;
+  --changed)
+    base=${2:-HEAD~1}
+    if git rev-parse --quiet --verify "$base^{commit}" >/dev/null; then
+      wanted=$(git diff --name-only --diff-filter=d "$base" -- 'src/*.cc' 'tests/*.cc')
+    else
+      wanted=$(scripts/sources.sh | grep -E '^src/(base|arch)/')
+    fi
+    ;;
+  *)
+    echo "usage: scripts/tidy.sh --all | --changed [BASE]" >&2
+    exit 2
+    ;;
+esac
+
+# Only files that the build compiles have a command line.
+files=()
+while read -r file; do
+  if [ -n "$file" ] && grep -q "\"file\": \"$PWD/$file\"" $build/compile_commands.json; then
+    files+=("$file")
+  fi
+done <<<"$(grep '\.cc$' <<<"$wanted" || true)"
+
+limit=${TESSERA_TIDY_FILES_MAX:-0}
+if [ "$limit" -gt 0 ] && [ ${#files[@]} -gt "$limit" ]; then
+  echo "clang-tidy: the first $limit of ${#files[@]} files; scripts/tidy.sh --all runs them all"
+  files=("${files[@]:0:$limit}")
+fi
+echo "clang-tidy: ${#files[@]} files"
+[ ${#files[@]} -eq 0 ] && exit 0
+printf '%s\n' "${files[@]}" |
+  xargs -n 1 -P "$(nproc)" clang-tidy-19 -p $build --quiet --warnings-as-errors='*'

@@ -1,0 +1,121 @@
+// Loading by name or path, the digest, and the printed forms of a configuration.
+#include "arch/chip_config.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+#include "arch/builtin_profiles.h"
+#include "arch/config_checks.h"
+#include "arch/config_table.h"
+#include "arch/nearest.h"
+
+namespace tessera {
+namespace {
+
+bool is_path(const std::string& name_or_path) {
+  return name_or_path.find('/') != std::string::npos || name_or_path.ends_with(".toml");
+}
+
+Result<std::string> read_file(const std::string& path) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (file) text << file.rdbuf();
+  if (!file || errno != 0) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("cannot read architecture file '{}': {}", path, std::strerror(errno))};
+  }
+  return text.str();
+}
+
+Error unknown_profile(const std::string& name) {
+  std::vector<std::string> names;
+  std::string list;
+  for (const BuiltinProfile& profile : builtin_profiles()) {
+    names.emplace_back(profile.name);
+    list += fmt::format("{}{}", list.empty() ? "" : ", ", profile.name);
+  }
+  const std::string nearest = nearest_name(name, names);
+  const std::string hint = nearest.empty() ? "" : fmt::format(" did you mean '{}'?", nearest);
+  return Error{ErrorCode::kInvalidArgument,
+               fmt::format("unknown architecture '{}';{} allowed {}, or the path of a .toml file",
+                           name, hint, list)};
+}
+
+}  // namespace
+
+std::uint64_t ChipConfig::fingerprint() const {
+  // FNV-1a over "path=value\n" of every key.
+  std::uint64_t digest = 0xcbf29ce484222325u;
+  for (const ConfigKey& key : config_keys()) {
+    for (const char c : fmt::format("{}={}\n", key.path(), config_value_text(key, *this))) {
+      digest = (digest ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
+    }
+  }
+  return digest;
+}
+
+Result<ChipConfig> load_chip_config(const std::string& name_or_path) {
+  if (is_path(name_or_path)) {
+    TESSERA_TRY(const std::string text, read_file(name_or_path));
+    return parse_chip_config(text, name_or_path);
+  }
+  for (const BuiltinProfile& profile : builtin_profiles()) {
+    if (profile.name == name_or_path) {
+      return parse_chip_config(profile.toml_text, fmt::format("arch/{}.toml", profile.name));
+    }
+  }
+  return unknown_profile(name_or_path);
+}
+
+std::span<const std::string_view> builtin_chip_names() {
+  static const std::vector<std::string_view> names = [] {
+    std::vector<std::string_view> list;
+    for (const BuiltinProfile& profile : builtin_profiles()) list.push_back(profile.name);
+    return list;
+  }();
+  return names;
+}
+
+std::string describe(const ChipConfig& config) {
+  std::string text;
+  for (const ConfigKey& key : config_keys()) {
+    text += fmt::format("{:<40} = {:<13} # {}\n", key.path(), config_value_text(key, config),
+                        key.document);
+  }
+  return text;
+}
+
+std::string chip_config_markdown() {
+  std::string text =
+      "# The architecture file\n\n"
+      "<!-- Written from the table in src/arch/config_table.cc; `make docs` writes it again. "
+      "-->\n\n"
+      "A processor is described by a TOML file (`arch/*.toml`). Keys that a file leaves out keep\n"
+      "the value in the column \"default\". A key that is not in this table is an error, and so "
+      "is\n"
+      "a value outside the range; the message names file, line, key, what was found and what is\n"
+      "allowed.\n\n"
+      "A profile that is built in is chosen by its name (`--arch edge`), a file by its path\n"
+      "(`--arch my/chip.toml`; anything with a `/` or ending in `.toml` is a path).\n";
+  std::string_view section = "?";
+  for (const ConfigKey& key : config_keys()) {
+    if (key.section != section) {
+      section = key.section;
+      text += section.empty() ? std::string("\n## Top of the file\n")
+                              : fmt::format("\n## [{}]\n", section);
+      text += "\n| key | default | allowed | meaning |\n| --- | --- | --- | --- |\n";
+    }
+    text +=
+        fmt::format("| `{}` | `{}` | {} | {} |\n", key.key, config_value_text(key, ChipConfig{}),
+                    config_allowed_text(key), key.document);
+  }
+  return text + "\n## Rules between keys\n\n" + config_rules_markdown();
+}
+
+}  // namespace tessera

@@ -1,0 +1,97 @@
+// What the processor is: sizes, limits and timing, read once from an architecture file
+// (arch/*.toml), checked, with an error that names file, line, key and allowed range.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "arith/format.h"
+#include "base/result.h"
+
+namespace tessera {
+
+// Weights stay in the array, inputs flow from the left, partial sums flow down.
+struct NeuralEngineConfig {
+  std::int32_t count = 1;                           // neural engines in a core
+  std::int32_t rows = 128;                          // R: input channels (K) an array pass
+  std::int32_t columns = 128;                       // C: output channels an array pass
+  std::int32_t psum_banks = 8;                      // PSUM banks
+  std::int32_t psum_bank_columns = 512;             // moving columns (pixels) a bank holds
+  std::int32_t kernel_bytes_per_partition = 32768;  // kernel memory, a partition an array row
+  std::int32_t post_processor_latency_cycles = 8;
+  std::int32_t task_start_cycles = 16;  // configuration of a task
+};
+
+struct PlanarEngineConfig {
+  std::int32_t count = 1;
+  std::int32_t lanes = 128;            // channels (partitions) worked on at once
+  std::int32_t elements_per_lane = 1;  // elements a lane and cycle
+  std::int32_t latency_cycles = 12;
+  std::int32_t task_start_cycles = 16;
+  std::int32_t window_rows_max = 64;  // line buffer depth
+  std::int32_t window_columns_max = 64;
+};
+
+struct StateBufferConfig {
+  std::int32_t partitions = 128;  // P
+  std::int32_t bytes_per_partition = 196608;
+};
+
+struct DramConfig {
+  std::int64_t bytes = std::int64_t{4} << 30;
+  std::int32_t latency_cycles = 140;  // from request to first data
+  std::int32_t bytes_per_cycle = 64;  // peak of the channel
+  std::int32_t burst_bytes = 64;      // the smallest transfer; a partial burst costs a whole
+  std::int32_t banks = 16;
+  std::int32_t row_bytes = 2048;      // a bank's row buffer
+  std::int32_t row_miss_cycles = 22;  // precharge + activate
+};
+
+struct DmaConfigLimits {
+  std::int32_t request_bytes = 4096;  // the unit of arbitration for the channel
+  std::int32_t outstanding_requests = 8;
+  std::int32_t task_start_cycles = 24;
+};
+
+struct TaskManagerConfig {
+  std::int32_t queues = 4;                // task queues, by priority
+  std::int32_t task_buffer_entries = 16;  // tasks in flight (configuration queue)
+  std::int32_t configuration_words_per_cycle = 4;
+  std::int32_t dispatch_cycles = 4;
+};
+
+struct FormatsConfig {
+  Format vector = Format::kF16;
+  MatrixFormat matrix;
+};
+
+struct ChipConfig {
+  std::string name = "tessera128";
+  std::int64_t clock_hertz = 1'400'000'000;
+  NeuralEngineConfig neural;
+  PlanarEngineConfig planar;
+  StateBufferConfig state_buffer;
+  DramConfig dram;
+  DmaConfigLimits dma;
+  TaskManagerConfig task_manager;
+  FormatsConfig formats;
+
+  // A digest of every field; packages carry it.
+  std::uint64_t fingerprint() const;
+};
+
+// Reads a profile by name ("tessera128") from the installed or built-in profiles, or a file by path
+// (anything with a '/' or ending in .toml).
+Result<ChipConfig> load_chip_config(const std::string& name_or_path);
+Result<ChipConfig> parse_chip_config(std::string_view toml_text, const std::string& file_name);
+// The built-in profiles, compiled in from arch/*.toml.
+std::span<const std::string_view> builtin_chip_names();
+
+// Every key with its value and meaning, one a line: an architecture file that parses back.
+std::string describe(const ChipConfig& config);
+// The text of docs/formats/architecture_file.md.
+std::string chip_config_markdown();
+
+}  // namespace tessera

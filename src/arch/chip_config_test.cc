@@ -1,0 +1,277 @@
+#include "arch/chip_config.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <fstream>
+#include <functional>
+#include <set>
+#include <sstream>
+
+#include "arch/config_table.h"
+
+namespace tessera {
+namespace {
+
+std::string error_of(std::string_view text) {
+  const auto config = parse_chip_config(text, "arch/my.toml");
+  return config.ok() ? "no error" : config.error().to_string();
+}
+
+std::string file_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+TEST(ChipConfig, AnEmptyFileIsTheDefaultProcessor) {
+  const auto config = parse_chip_config("", "arch/my.toml");
+  ASSERT_TRUE(config.ok());
+  EXPECT_EQ(describe(*config), describe(ChipConfig{}));
+}
+
+TEST(ChipConfig, EachKeyOfTheTableReachesItsOwnMember) {
+  std::set<std::string> descriptions;
+  for (const ConfigKey& key : config_keys()) {
+    ChipConfig config;
+    if (const auto* access = std::get_if<MemberAccess<std::int32_t>>(&key.member)) {
+      (*access)(config) += 1;
+    } else if (const auto* wide = std::get_if<MemberAccess<std::int64_t>>(&key.member)) {
+      (*wide)(config) += 1;
+    } else {
+      const auto words = config_words(key);
+      ASSERT_TRUE(set_config_word(key, words.empty() ? "other" : words.back(), config));
+    }
+    EXPECT_TRUE(descriptions.insert(describe(config)).second) << key.path();
+    EXPECT_NE(describe(config), describe(ChipConfig{})) << key.path();
+    EXPECT_NE(config.fingerprint(), ChipConfig{}.fingerprint()) << key.path();
+  }
+}
+
+TEST(ChipConfig, TheTableHasAKeyForEachMember) {
+  // Five sections of 32-bit numbers, the wide ones, three words; a new member needs a new row.
+  std::size_t bytes = 0;
+  for (const ConfigKey& key : config_keys()) {
+    if (std::holds_alternative<MemberAccess<std::int32_t>>(key.member)) bytes += 4;
+  }
+  const std::size_t matrix_numbers = sizeof(MatrixFormat) - sizeof(std::int32_t);
+  const std::size_t dram_numbers = 6 * sizeof(std::int32_t);  // all but the 64-bit size
+  EXPECT_EQ(sizeof(DramConfig), dram_numbers + sizeof(std::int64_t));
+  EXPECT_EQ(bytes, sizeof(NeuralEngineConfig) + sizeof(PlanarEngineConfig) +
+                       sizeof(StateBufferConfig) + dram_numbers + sizeof(DmaConfigLimits) +
+                       sizeof(TaskManagerConfig) + matrix_numbers);
+}
+
+TEST(ChipConfig, DescribeAndParseAgree) {
+  ChipConfig config;
+  config.name = "other";
+  config.neural.columns = 64;
+  config.formats.vector = Format::kBf16;
+  config.formats.matrix.kind = MatrixKind::kFloat;
+  const auto again = parse_chip_config(describe(config), "described");
+  ASSERT_TRUE(again.ok()) << again.error().to_string();
+  EXPECT_EQ(describe(*again), describe(config));
+  EXPECT_EQ(again->fingerprint(), config.fingerprint());
+}
+
+TEST(ChipConfig, TheFingerprintOfTheDefaultProcessorIsFixed) {
+  EXPECT_EQ(ChipConfig{}.fingerprint(), 12067771648650931813u);
+}
+
+TEST(ChipProfiles, AreTheFilesInArchAndAllLoad) {
+  const auto names = builtin_chip_names();
+  ASSERT_EQ(names.size(), 4u);
+  EXPECT_EQ(names[0], "edge");
+  EXPECT_EQ(names[1], "f32");
+  EXPECT_EQ(names[2], "pe128x64");
+  EXPECT_EQ(names[3], "tessera128");
+  for (const std::string_view name : names) {
+    const std::string path = std::string(TESSERA_SOURCE_DIR "/arch/") + std::string(name) + ".toml";
+    const auto built_in = load_chip_config(std::string(name));
+    const auto from_file = load_chip_config(path);
+    ASSERT_TRUE(built_in.ok()) << built_in.error().to_string();
+    ASSERT_TRUE(from_file.ok()) << from_file.error().to_string();
+    EXPECT_EQ(built_in->name, name);
+    EXPECT_EQ(describe(*built_in), describe(*from_file));
+  }
+}
+
+TEST(ChipProfiles, Tessera128IsTheDefaultOfEachMember) {
+  const auto config = load_chip_config("tessera128");
+  ASSERT_TRUE(config.ok());
+  EXPECT_EQ(describe(*config), describe(ChipConfig{}));
+}
+
+TEST(ChipProfiles, F32DiffersFromTessera128InNameAndFormatsOnly) {
+  auto config = load_chip_config("f32");
+  ASSERT_TRUE(config.ok());
+  EXPECT_EQ(config->formats.vector, Format::kF32);
+  EXPECT_EQ(config->formats.matrix.kind, MatrixKind::kFloat);
+  config->name = "tessera128";
+  config->formats = {};
+  EXPECT_EQ(describe(*config), describe(ChipConfig{}));
+}
+
+TEST(ChipConfigErrors, AValueBelowItsRange) {
+  EXPECT_EQ(error_of("\n[neural]\n# comment\nrows = 0\n"),
+            "arch/my.toml:4: neural.rows: found 0, allowed 1..1024   [invalid argument]");
+}
+
+TEST(ChipConfigErrors, AValueAboveItsRange) {
+  EXPECT_EQ(error_of("clock_hertz = 10_000_000_001"),
+            "arch/my.toml:1: clock_hertz: found 10000000001, allowed 1000000..10000000000   "
+            "[invalid argument]");
+}
+
+TEST(ChipConfigErrors, AValueOfTheWrongType) {
+  EXPECT_EQ(error_of("[neural]\nrows = \"many\""),
+            "arch/my.toml:2: neural.rows: found \"many\", allowed 1..1024   [invalid argument]");
+  EXPECT_EQ(error_of("[neural]\nrows = 1.5"),
+            "arch/my.toml:2: neural.rows: found 1.5 (a number with a fraction), allowed 1..1024   "
+            "[invalid argument]");
+  EXPECT_EQ(error_of("[neural]\nrows = true"),
+            "arch/my.toml:2: neural.rows: found true, allowed 1..1024   [invalid argument]");
+  EXPECT_EQ(error_of("[neural]\nrows = [1, 2]"),
+            "arch/my.toml:2: neural.rows: found a list, allowed 1..1024   [invalid argument]");
+  EXPECT_EQ(error_of("[neural]\nrows = {a = 1}"),
+            "arch/my.toml:2: neural.rows: found a table, allowed 1..1024   [invalid argument]");
+  EXPECT_EQ(error_of("[neural]\nrows = 2020-01-01"),
+            "arch/my.toml:2: neural.rows: found a date or time, allowed 1..1024   "
+            "[invalid argument]");
+  EXPECT_EQ(error_of("name = 3"),
+            "arch/my.toml:1: name: found 3, allowed 1 to 64 letters, digits, '-', '_' and '.' in "
+            "quotes   [invalid argument]");
+}
+
+TEST(ChipConfigErrors, ANameThatNeedsQuoting) {
+  EXPECT_EQ(error_of("name = \"my chip\""),
+            "arch/my.toml:1: name: found \"my chip\", allowed 1 to 64 letters, digits, '-', '_' "
+            "and '.' in quotes   [invalid argument]");
+}
+
+TEST(ChipConfigErrors, AWordThatIsNotInTheList) {
+  EXPECT_EQ(error_of("[formats]\nvector = \"f8\""),
+            "arch/my.toml:2: formats.vector: found \"f8\", allowed \"f16\", \"bf16\", \"f32\"   "
+            "[invalid argument]");
+  EXPECT_EQ(error_of("[formats]\nmatrix = \"int\""),
+            "arch/my.toml:2: formats.matrix: found \"int\", allowed \"bfp\", \"float\"   "
+            "[invalid argument]");
+}
+
+TEST(ChipConfigErrors, AnUnknownKeyNamesTheNearestOne) {
+  EXPECT_EQ(error_of("[neural]\nrow = 128"),
+            "arch/my.toml:2: neural.row: unknown key; did you mean neural.rows?   "
+            "[invalid argument]");
+  EXPECT_EQ(error_of("clock_herz = 128"),
+            "arch/my.toml:1: clock_herz: unknown key; did you mean clock_hertz?   "
+            "[invalid argument]");
+  EXPECT_EQ(error_of("[dma]\nzzzzzzzzzzzzzzzzzzzzzz = 128"),
+            "arch/my.toml:2: dma.zzzzzzzzzzzzzzzzzzzzzz: unknown key   [invalid argument]");
+}
+
+TEST(ChipConfigErrors, AnUnknownSectionNamesTheNearestOne) {
+  EXPECT_EQ(error_of("\n[nueral]\nrows = 128"),
+            "arch/my.toml:2: [nueral]: unknown section; did you mean [neural]?   "
+            "[invalid argument]");
+  EXPECT_EQ(error_of("[completely_different]\nrows = 128"),
+            "arch/my.toml:1: [completely_different]: unknown section   [invalid argument]");
+}
+
+TEST(ChipConfigErrors, ASectionThatIsAValue) {
+  EXPECT_EQ(error_of("neural = 3"),
+            "arch/my.toml:1: neural: found 3, allowed a section [neural]   [invalid argument]");
+}
+
+TEST(ChipConfigErrors, TextThatIsNotToml) {
+  EXPECT_EQ(error_of("[neural]\nrows == 3"),
+            "arch/my.toml:2: not TOML: Error while parsing value: could not determine value type   "
+            "[invalid argument]");
+  EXPECT_EQ(error_of("[neural]\nrows = 1\nrows = 2").substr(0, 24), "arch/my.toml:3: not TOML");
+}
+
+TEST(ChipConfigErrors, ASectionWithoutAName) {
+  const std::string message =
+      "arch/my.toml: not TOML: a key or section name is malformed   [invalid argument]";
+  EXPECT_EQ(error_of("[\nneural]"), message);
+  EXPECT_EQ(error_of(std::string_view("[\0neural", 8)), message);
+}
+
+TEST(ChipConfigErrors, ColumnsBeyondThePartitions) {
+  EXPECT_EQ(error_of("[neural]\ncolumns = 256"),
+            "arch/my.toml:2: neural.columns: found 256, allowed at most state_buffer.partitions "
+            "(128)   [invalid argument]");
+}
+
+TEST(ChipConfigErrors, LanesBeyondThePartitions) {
+  EXPECT_EQ(error_of("[planar]\nlanes = 129"),
+            "arch/my.toml:2: planar.lanes: found 129, allowed at most state_buffer.partitions "
+            "(128)   [invalid argument]");
+}
+
+TEST(ChipConfigErrors, PartitionsThatAreNoMultipleOfRows) {
+  EXPECT_EQ(error_of("[state_buffer]\npartitions = 192"),
+            "arch/my.toml:2: state_buffer.partitions: found 192, allowed multiples of neural.rows "
+            "(128)   [invalid argument]");
+}
+
+TEST(ChipConfigErrors, ARuleBrokenByADefaultNamesTheFileOnly) {
+  EXPECT_EQ(error_of("[neural]\nrows = 48"),
+            "arch/my.toml: state_buffer.partitions: found 128, allowed multiples of neural.rows "
+            "(48)   [invalid argument]");
+}
+
+TEST(ChipConfigErrors, ABurstThatIsNoPowerOfTwo) {
+  EXPECT_EQ(error_of("[dram]\nburst_bytes = 48"),
+            "arch/my.toml:2: dram.burst_bytes: found 48, allowed powers of two   "
+            "[invalid argument]");
+}
+
+TEST(ChipConfigErrors, ARowOrRequestThatCutsABurst) {
+  EXPECT_EQ(error_of("[dram]\nrow_bytes = 1000"),
+            "arch/my.toml:2: dram.row_bytes: found 1000, allowed multiples of dram.burst_bytes "
+            "(64)   [invalid argument]");
+  EXPECT_EQ(error_of("[dma]\nrequest_bytes = 100"),
+            "arch/my.toml:2: dma.request_bytes: found 100, allowed multiples of dram.burst_bytes "
+            "(64)   [invalid argument]");
+}
+
+TEST(ChipConfigErrors, ANativeDimensionThatIsNoMultipleOfRows) {
+  EXPECT_EQ(error_of("[formats]\nnative_dimension = 100"),
+            "arch/my.toml:2: formats.native_dimension: found 100, allowed multiples of "
+            "neural.rows (128)   [invalid argument]");
+}
+
+TEST(ChipConfigErrors, ABlockProductBeyondThirtyTwoBits) {
+  const std::string message =
+      "arch/my.toml:2: formats.native_dimension: found 640, allowed at most 512 with 11 and 11 "
+      "mantissa bits, so that the product of two blocks fits 32 bits   [invalid argument]";
+  EXPECT_EQ(error_of("[formats]\nnative_dimension = 640"), message);
+  EXPECT_EQ(error_of("[formats]\nnative_dimension = 512"), "no error");
+  EXPECT_EQ(error_of("[formats]\nnative_dimension = 640\nmatrix = \"float\""), "no error");
+}
+
+TEST(ChipConfigErrors, AnUnknownProfileNamesTheNearestOne) {
+  EXPECT_EQ(load_chip_config("tesera128").error().to_string(),
+            "unknown architecture 'tesera128'; did you mean 'tessera128'? allowed edge, f32, "
+            "pe128x64, tessera128, or the path of a .toml file   [invalid argument]");
+  EXPECT_EQ(load_chip_config("").error().to_string(),
+            "unknown architecture ''; allowed edge, f32, pe128x64, tessera128, or the path of a "
+            ".toml file   [invalid argument]");
+}
+
+TEST(ChipConfigErrors, AFileThatIsNotThere) {
+  EXPECT_EQ(load_chip_config("no/such.toml").error().to_string(),
+            "cannot read architecture file 'no/such.toml': No such file or directory   "
+            "[invalid argument]");
+  EXPECT_EQ(load_chip_config("/").error().to_string(),
+            "cannot read architecture file '/': Is a directory   [invalid argument]");
+}
+
+TEST(ChipConfigDocument, IsWhatTheTableSays) {
+  const std::string path = TESSERA_SOURCE_DIR "/docs/formats/architecture_file.md";
+  EXPECT_EQ(file_text(path), chip_config_markdown()) << "write it again with `make docs`";
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,110 @@
+#include "arch/config_checks.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <bit>
+
+namespace tessera {
+namespace {
+
+using Violation = std::optional<ConfigViolation>;
+
+Violation multiple_of(std::string_view section, std::string_view key, std::int64_t found,
+                      std::string_view other, std::int64_t factor) {
+  if (found % factor == 0) return std::nullopt;
+  return ConfigViolation{
+      section, key, fmt::format("found {}, allowed multiples of {} ({})", found, other, factor)};
+}
+
+Violation at_most(std::string_view section, std::string_view key, std::int64_t found,
+                  std::string_view other, std::int64_t limit) {
+  if (found <= limit) return std::nullopt;
+  return ConfigViolation{section, key,
+                         fmt::format("found {}, allowed at most {} ({})", found, other, limit)};
+}
+
+Violation columns_fit(const ChipConfig& c) {
+  return at_most("neural", "columns", c.neural.columns, "state_buffer.partitions",
+                 c.state_buffer.partitions);
+}
+Violation lanes_fit(const ChipConfig& c) {
+  return at_most("planar", "lanes", c.planar.lanes, "state_buffer.partitions",
+                 c.state_buffer.partitions);
+}
+Violation partitions_hold_rows(const ChipConfig& c) {
+  return multiple_of("state_buffer", "partitions", c.state_buffer.partitions, "neural.rows",
+                     c.neural.rows);
+}
+Violation burst_is_a_power_of_two(const ChipConfig& c) {
+  if (std::has_single_bit(static_cast<std::uint32_t>(c.dram.burst_bytes))) return std::nullopt;
+  return ConfigViolation{"dram", "burst_bytes",
+                         fmt::format("found {}, allowed powers of two", c.dram.burst_bytes)};
+}
+Violation row_holds_bursts(const ChipConfig& c) {
+  return multiple_of("dram", "row_bytes", c.dram.row_bytes, "dram.burst_bytes", c.dram.burst_bytes);
+}
+Violation request_holds_bursts(const ChipConfig& c) {
+  return multiple_of("dma", "request_bytes", c.dma.request_bytes, "dram.burst_bytes",
+                     c.dram.burst_bytes);
+}
+Violation native_dimension_holds_rows(const ChipConfig& c) {
+  return multiple_of("formats", "native_dimension", c.formats.matrix.native_dimension,
+                     "neural.rows", c.neural.rows);
+}
+// The product of two blocks is summed in a 32-bit integer.
+Violation block_product_fits(const ChipConfig& c) {
+  const MatrixFormat& m = c.formats.matrix;
+  if (m.kind != MatrixKind::kBlockFloat) return std::nullopt;
+  const std::int64_t moving = (std::int64_t{1} << m.mantissa_bits_moving) - 1;
+  const std::int64_t stationary = (std::int64_t{1} << m.mantissa_bits_stationary) - 1;
+  const std::int64_t largest = moving * stationary;
+  const std::int64_t allowed = ((std::int64_t{1} << 31) - 1) / largest;
+  if (m.native_dimension <= allowed) return std::nullopt;
+  return ConfigViolation{
+      "formats", "native_dimension",
+      fmt::format("found {}, allowed at most {} with {} and {} mantissa bits, so that the product "
+                  "of two blocks fits 32 bits",
+                  m.native_dimension, allowed, m.mantissa_bits_moving, m.mantissa_bits_stationary)};
+}
+
+struct Rule {
+  Violation (*check)(const ChipConfig&);
+  std::string_view document;
+};
+
+constexpr std::array kRules = {
+    Rule{columns_fit,
+         "`neural.columns` is at most `state_buffer.partitions`: results leave the array with "
+         "output channels on partitions."},
+    Rule{lanes_fit, "`planar.lanes` is at most `state_buffer.partitions`."},
+    Rule{partitions_hold_rows,
+         "`state_buffer.partitions` is a multiple of `neural.rows`: a row of the array reads one "
+         "partition."},
+    Rule{burst_is_a_power_of_two, "`dram.burst_bytes` is a power of two."},
+    Rule{row_holds_bursts, "`dram.row_bytes` is a multiple of `dram.burst_bytes`."},
+    Rule{request_holds_bursts, "`dma.request_bytes` is a multiple of `dram.burst_bytes`."},
+    Rule{native_dimension_holds_rows,
+         "`formats.native_dimension` is a multiple of `neural.rows`: a small array takes several "
+         "passes for one native vector and gives the bits of a large one."},
+    Rule{block_product_fits,
+         "With `formats.matrix = \"bfp\"`, N · (2^mx − 1) · (2^mw − 1) is less than 2^31, where mx "
+         "and mw are the mantissa bits: the product of two blocks is summed in 32 bits."},
+};
+
+}  // namespace
+
+std::optional<ConfigViolation> find_config_violation(const ChipConfig& config) {
+  for (const Rule& rule : kRules) {
+    if (auto violation = rule.check(config)) return violation;
+  }
+  return std::nullopt;
+}
+
+std::string config_rules_markdown() {
+  std::string text;
+  for (const Rule& rule : kRules) text += fmt::format("- {}\n", rule.document);
+  return text;
+}
+
+}  // namespace tessera

@@ -1,0 +1,231 @@
+#include "arch/config_table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/check.h"
+
+namespace tessera {
+namespace {
+
+template <auto Section, auto Member>
+auto& nested(ChipConfig& config) {
+  return (config.*Section).*Member;
+}
+template <auto Member>
+auto& top(ChipConfig& config) {
+  return config.*Member;
+}
+
+template <auto Member>
+constexpr auto neural = MemberAccess<std::int32_t>(nested<&ChipConfig::neural, Member>);
+template <auto Member>
+constexpr auto planar = MemberAccess<std::int32_t>(nested<&ChipConfig::planar, Member>);
+template <auto Member>
+constexpr auto buffer = MemberAccess<std::int32_t>(nested<&ChipConfig::state_buffer, Member>);
+template <auto Member>
+constexpr auto dram = MemberAccess<std::int32_t>(nested<&ChipConfig::dram, Member>);
+template <auto Member>
+constexpr auto dma = MemberAccess<std::int32_t>(nested<&ChipConfig::dma, Member>);
+template <auto Member>
+constexpr auto manager = MemberAccess<std::int32_t>(nested<&ChipConfig::task_manager, Member>);
+template <auto Member>
+constexpr auto matrix = MemberAccess<std::int32_t>(
+    [](ChipConfig& config) -> std::int32_t& { return config.formats.matrix.*Member; });
+
+constexpr std::int64_t kMebi = std::int64_t{1} << 20;
+
+using Neural = NeuralEngineConfig;
+using Planar = PlanarEngineConfig;
+using Buffer = StateBufferConfig;
+using Manager = TaskManagerConfig;
+
+constexpr std::array kKeys = {
+    ConfigKey{"", "name", MemberAccess<std::string>(top<&ChipConfig::name>), 0, 0,
+              "what reports call this processor"},
+    ConfigKey{"", "clock_hertz", MemberAccess<std::int64_t>(top<&ChipConfig::clock_hertz>),
+              1'000'000, 10'000'000'000, "core clock; turns cycles into seconds in reports"},
+
+    ConfigKey{"neural", "count", neural<&Neural::count>, 1, 64, "neural engines in a core"},
+    ConfigKey{"neural", "rows", neural<&Neural::rows>, 1, 1024,
+              "rows R of the array: input channels a pass"},
+    ConfigKey{"neural", "columns", neural<&Neural::columns>, 1, 1024,
+              "columns C of the array: output channels a pass"},
+    ConfigKey{"neural", "psum_banks", neural<&Neural::psum_banks>, 1, 64, "PSUM banks"},
+    ConfigKey{"neural", "psum_bank_columns", neural<&Neural::psum_bank_columns>, 1, 65536,
+              "moving columns (pixels) that a PSUM bank holds"},
+    ConfigKey{"neural", "kernel_bytes_per_partition", neural<&Neural::kernel_bytes_per_partition>,
+              256, 16 * kMebi, "kernel memory in bytes, for each row of the array"},
+    ConfigKey{"neural", "post_processor_latency_cycles",
+              neural<&Neural::post_processor_latency_cycles>, 0, 100'000,
+              "cycles from PSUM through the post-processor to the state buffer"},
+    ConfigKey{"neural", "task_start_cycles", neural<&Neural::task_start_cycles>, 0, 1'000'000,
+              "cycles to configure the engine for a task"},
+
+    ConfigKey{"planar", "count", planar<&Planar::count>, 1, 64, "planar engines in a core"},
+    ConfigKey{"planar", "lanes", planar<&Planar::lanes>, 1, 1024,
+              "channels (partitions) worked on at once"},
+    ConfigKey{"planar", "elements_per_lane", planar<&Planar::elements_per_lane>, 1, 64,
+              "elements a lane takes in a cycle"},
+    ConfigKey{"planar", "latency_cycles", planar<&Planar::latency_cycles>, 0, 100'000,
+              "cycles from a lane's input to its result"},
+    ConfigKey{"planar", "task_start_cycles", planar<&Planar::task_start_cycles>, 0, 1'000'000,
+              "cycles to configure the engine for a task"},
+    ConfigKey{"planar", "window_rows_max", planar<&Planar::window_rows_max>, 1, 1024,
+              "rows that the line buffer holds: the tallest pooling window"},
+    ConfigKey{"planar", "window_columns_max", planar<&Planar::window_columns_max>, 1, 1024,
+              "the widest pooling window"},
+
+    ConfigKey{"state_buffer", "partitions", buffer<&Buffer::partitions>, 1, 1024,
+              "partitions P; channel c lies in partition c mod P"},
+    ConfigKey{"state_buffer", "bytes_per_partition", buffer<&Buffer::bytes_per_partition>, 1024,
+              64 * kMebi, "size of a partition in bytes"},
+
+    ConfigKey{"dram", "bytes",
+              MemberAccess<std::int64_t>(nested<&ChipConfig::dram, &DramConfig::bytes>), kMebi,
+              kMebi << 20, "size of the memory in bytes"},
+    ConfigKey{"dram", "latency_cycles", dram<&DramConfig::latency_cycles>, 0, 100'000,
+              "cycles from a request to its first data"},
+    ConfigKey{"dram", "bytes_per_cycle", dram<&DramConfig::bytes_per_cycle>, 1, 4096,
+              "peak of the channel, in bytes a core cycle"},
+    ConfigKey{"dram", "burst_bytes", dram<&DramConfig::burst_bytes>, 1, 4096,
+              "the smallest transfer in bytes; a part of a burst costs a whole one"},
+    ConfigKey{"dram", "banks", dram<&DramConfig::banks>, 1, 1024, "banks of the channel"},
+    ConfigKey{"dram", "row_bytes", dram<&DramConfig::row_bytes>, 64, 65536,
+              "a bank's row buffer in bytes"},
+    ConfigKey{"dram", "row_miss_cycles", dram<&DramConfig::row_miss_cycles>, 0, 10'000,
+              "cycles to close a row and open another (precharge and activate)"},
+
+    ConfigKey{"dma", "request_bytes", dma<&DmaConfigLimits::request_bytes>, 64, kMebi,
+              "the unit of arbitration for the memory channel, in bytes"},
+    ConfigKey{"dma", "outstanding_requests", dma<&DmaConfigLimits::outstanding_requests>, 1, 1024,
+              "requests in flight for each DMA engine"},
+    ConfigKey{"dma", "task_start_cycles", dma<&DmaConfigLimits::task_start_cycles>, 0, 1'000'000,
+              "cycles to configure a DMA engine for a task"},
+
+    ConfigKey{"task_manager", "queues", manager<&Manager::queues>, 1, 64,
+              "task queues, one a priority"},
+    ConfigKey{"task_manager", "task_buffer_entries", manager<&Manager::task_buffer_entries>, 1,
+              1024, "tasks in flight"},
+    ConfigKey{"task_manager", "configuration_words_per_cycle",
+              manager<&Manager::configuration_words_per_cycle>, 1, 64,
+              "words of a task descriptor written to components in a cycle"},
+    ConfigKey{"task_manager", "dispatch_cycles", manager<&Manager::dispatch_cycles>, 0, 10'000,
+              "cycles from the arbiter's choice to the first configuration word"},
+
+    ConfigKey{"formats", "vector",
+              MemberAccess<Format>(nested<&ChipConfig::formats, &FormatsConfig::vector>), 0, 0,
+              "format of float values between operations"},
+    ConfigKey{"formats", "matrix", MemberAccess<MatrixKind>([](ChipConfig& config) -> MatrixKind& {
+                return config.formats.matrix.kind;
+              }),
+              0, 0, "what float inputs of the array become: block floating point, or left alone"},
+    ConfigKey{"formats", "native_dimension", matrix<&MatrixFormat::native_dimension>, 1, 65536,
+              "native dimension N: values that share an exponent"},
+    ConfigKey{"formats", "mantissa_bits_moving", matrix<&MatrixFormat::mantissa_bits_moving>, 2, 15,
+              "mantissa bits of activations in block floating point"},
+    ConfigKey{"formats", "mantissa_bits_stationary",
+              matrix<&MatrixFormat::mantissa_bits_stationary>, 2, 15,
+              "mantissa bits of weights in block floating point"},
+};
+
+constexpr std::array<std::string_view, 3> kVectorWords = {"f16", "bf16", "f32"};
+constexpr std::array<Format, 3> kVectorFormats = {Format::kF16, Format::kBf16, Format::kF32};
+constexpr std::array<std::string_view, 2> kMatrixWords = {"bfp", "float"};
+constexpr std::array<MatrixKind, 2> kMatrixKinds = {MatrixKind::kBlockFloat, MatrixKind::kFloat};
+
+template <typename T, std::size_t n>
+std::string quoted_word(const T& value, const std::array<T, n>& values,
+                        const std::array<std::string_view, n>& words) {
+  for (std::size_t i = 0; i < n; ++i) {
+    if (values[i] == value) return fmt::format("\"{}\"", words[i]);
+  }
+  TESSERA_CHECK(false, "value {} has no word in an architecture file", static_cast<int>(value));
+  return "";
+}
+
+template <typename T, std::size_t n>
+bool set_word(T& value, std::string_view word, const std::array<T, n>& values,
+              const std::array<std::string_view, n>& words) {
+  for (std::size_t i = 0; i < n; ++i) {
+    if (words[i] != word) continue;
+    value = values[i];
+    return true;
+  }
+  return false;
+}
+
+// Names stand in reports, file names and JSON without quoting.
+bool is_plain_name(std::string_view name) {
+  return !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.';
+  });
+}
+
+struct ValueText {
+  ChipConfig config;
+  std::string operator()(MemberAccess<std::int32_t> access) {
+    return std::to_string(access(config));
+  }
+  std::string operator()(MemberAccess<std::int64_t> access) {
+    return std::to_string(access(config));
+  }
+  std::string operator()(MemberAccess<std::string> access) {
+    return fmt::format("\"{}\"", access(config));
+  }
+  std::string operator()(MemberAccess<Format> access) {
+    return quoted_word(access(config), kVectorFormats, kVectorWords);
+  }
+  std::string operator()(MemberAccess<MatrixKind> access) {
+    return quoted_word(access(config), kMatrixKinds, kMatrixWords);
+  }
+};
+
+}  // namespace
+
+std::string ConfigKey::path() const {
+  return section.empty() ? std::string(key) : fmt::format("{}.{}", section, key);
+}
+
+std::span<const ConfigKey> config_keys() { return kKeys; }
+
+std::string config_value_text(const ConfigKey& key, const ChipConfig& config) {
+  return std::visit(ValueText{config}, key.member);
+}
+
+std::span<const std::string_view> config_words(const ConfigKey& key) {
+  if (std::holds_alternative<MemberAccess<Format>>(key.member)) return kVectorWords;
+  if (std::holds_alternative<MemberAccess<MatrixKind>>(key.member)) return kMatrixWords;
+  return {};
+}
+
+std::string config_allowed_text(const ConfigKey& key) {
+  if (std::holds_alternative<MemberAccess<std::string>>(key.member))
+    return "1 to 64 letters, digits, '-', '_' and '.' in quotes";
+  const auto words = config_words(key);
+  if (words.empty()) return fmt::format("{}..{}", key.minimum, key.maximum);
+  std::string text;
+  for (const std::string_view word : words) {
+    text += fmt::format("{}\"{}\"", text.empty() ? "" : ", ", word);
+  }
+  return text;
+}
+
+bool set_config_word(const ConfigKey& key, std::string_view word, ChipConfig& config) {
+  if (const auto* access = std::get_if<MemberAccess<std::string>>(&key.member)) {
+    if (!is_plain_name(word)) return false;
+    (*access)(config) = word;
+    return true;
+  }
+  if (const auto* access = std::get_if<MemberAccess<Format>>(&key.member)) {
+    return set_word((*access)(config), word, kVectorFormats, kVectorWords);
+  }
+  const auto* access = std::get_if<MemberAccess<MatrixKind>>(&key.member);
+  TESSERA_CHECK(access != nullptr, "{} is not a word", key.path());
+  return set_word((*access)(config), word, kMatrixKinds, kMatrixWords);
+}
+
+}  // namespace tessera

@@ -1,0 +1,54 @@
+// The one table of the architecture file: a row per key, with the member it sets, the allowed
+// range and what it means.
+//
+//   arch/my.toml ──► parse ──┐
+//                            ├── config_keys() ──► describe, fingerprint, checks,
+//   ChipConfig  ◄────────────┘                     docs/formats/architecture_file.md
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "arch/chip_config.h"
+
+namespace tessera {
+
+// Gives the member of a configuration that a key stands for.
+template <typename T>
+using MemberAccess = T& (*)(ChipConfig&);
+
+using ConfigMember =
+    std::variant<MemberAccess<std::int32_t>, MemberAccess<std::int64_t>, MemberAccess<std::string>,
+                 MemberAccess<Format>, MemberAccess<MatrixKind>>;
+
+struct ConfigKey {
+  std::string_view section;  // "" for the keys at the top of the file
+  std::string_view key;
+  ConfigMember member;
+  std::int64_t minimum;  // of integers; both 0 for the other types
+  std::int64_t maximum;
+  std::string_view document;  // what the key means, with its unit
+
+  // "neural.rows", or "name" at the top of the file.
+  std::string path() const;
+};
+
+// All keys, in the order of the file.
+std::span<const ConfigKey> config_keys();
+
+// The value as it is written in a file: 128, "f16".
+std::string config_value_text(const ConfigKey& key, const ChipConfig& config);
+
+// What the key allows: "1..1024", "\"f16\", \"bf16\", \"f32\"".
+std::string config_allowed_text(const ConfigKey& key);
+
+// The names a word-valued key takes; empty for other keys.
+std::span<const std::string_view> config_words(const ConfigKey& key);
+
+// Sets a word-valued or text key. False where the word is not one of config_words().
+bool set_config_word(const ConfigKey& key, std::string_view word, ChipConfig& config);
+
+}  // namespace tessera

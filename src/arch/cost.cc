@@ -1,0 +1,285 @@
+#include "arch/cost.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace tessera {
+namespace {
+
+std::int64_t floor_mod(std::int64_t a, std::int64_t b) { return (a % b + b) % b; }
+
+// Numbers in [first, first + count) that are `residue` modulo `period`.
+std::int64_t count_residues(std::int64_t first, std::int64_t count, std::int64_t residue,
+                            std::int64_t period) {
+  const std::int64_t skip = floor_mod(residue - first, period);
+  return skip >= count ? 0 : (count - skip - 1) / period + 1;
+}
+
+// One axis of a convolution whose input may be dilated: output positions fall into phases, and only
+// some taps of the kernel meet a sample in each.
+struct Axis {
+  std::int64_t kernel, stride, pad, dilation, input_dilation;
+
+  std::int64_t period() const { return input_dilation / std::gcd(stride, input_dilation); }
+  std::int64_t taps(std::int64_t phase) const {
+    std::int64_t count = 0;
+    for (std::int64_t k = 0; k < kernel; ++k) {
+      count += floor_mod(phase * stride + k * dilation - pad, input_dilation) == 0;
+    }
+    return count;
+  }
+};
+
+// Calls visit(pixels, taps) for every phase of the step that has pixels.
+template <typename Visit>
+void for_each_phase(const ProductWork& work, const StepRows& step, Visit visit) {
+  if (work.input_dilation_h == 1 && work.input_dilation_w == 1) {
+    visit(step.rows * work.columns, work.kernel_h * work.kernel_w);
+    return;
+  }
+  const Axis y{work.kernel_h, work.stride_h, work.pad_top, work.dilation_h, work.input_dilation_h};
+  const Axis x{work.kernel_w, work.stride_w, work.pad_left, work.dilation_w, work.input_dilation_w};
+  for (std::int64_t phase_y = 0; phase_y < y.period(); ++phase_y) {
+    const std::int64_t rows = count_residues(step.row_first, step.rows, phase_y, y.period());
+    if (rows == 0) continue;
+    const std::int64_t taps_y = y.taps(phase_y);
+    for (std::int64_t phase_x = 0; phase_x < x.period(); ++phase_x) {
+      const std::int64_t columns = count_residues(0, work.columns, phase_x, x.period());
+      if (columns != 0) visit(rows * columns, taps_y * x.taps(phase_x));
+    }
+  }
+}
+
+// Cycles of the chains of a step, and what the very last pass of them takes.
+struct Chains {
+  Cycles cycles = 0;
+  Cycles last_pass = 0;    // as charged
+  Cycles last_stream = 0;  // moving columns only
+};
+
+// `repeat` chains of `passes` passes over `pixels` moving columns cut into PSUM banks.
+void add_chains(const NeuralEngineConfig& config, std::int64_t repeat, std::int64_t passes,
+                std::int64_t pixels, bool channel_wise, Chains& chains) {
+  const std::int64_t load = channel_wise ? 1 : config.rows;
+  const std::int64_t bank_gap = channel_wise ? 1 : ceil_div(config.columns, config.psum_banks);
+  const auto chain = [&](std::int64_t n) {
+    const Cycles pass = std::max<Cycles>(n, load);
+    chains.last_pass = std::max<Cycles>(pass, bank_gap);
+    chains.last_stream = n;
+    return (passes - 1) * pass + chains.last_pass;
+  };
+  const std::int64_t bank = config.psum_bank_columns;
+  if (pixels >= bank) chains.cycles += repeat * (pixels / bank) * chain(bank);
+  if (pixels % bank != 0) chains.cycles += repeat * chain(pixels % bank);
+}
+
+std::int64_t passes_of_chain(const NeuralEngineConfig& config, const ProductWork& work,
+                             std::int64_t taps) {
+  if (work.channel_wise) return std::max<std::int64_t>(1, taps);
+  const std::int64_t passes = work.cut == BlockCut::kIm2col
+                                  ? ceil_div(taps * work.channels, config.rows)
+                                  : taps * ceil_div(work.channels, config.rows);
+  // Pixels that no tap reaches still pass once, for the bias and the post-processor.
+  return std::max<std::int64_t>(1, passes);
+}
+
+Chains product_chains(const NeuralEngineConfig& config, const ProductWork& work,
+                      const StepRows& step, NeuralSharing sharing) {
+  Chains chains;
+  const bool broadcast = sharing == NeuralSharing::kBroadcast;
+  const std::int64_t engines = config.count;
+  const std::int64_t width = work.channel_wise ? std::min(config.rows, config.columns)
+                                               : config.columns;
+  std::int64_t groups = work.groups;
+  std::int64_t blocks = ceil_div(work.output_channels, width);
+  if (work.channel_wise) {
+    blocks = ceil_div(work.groups * work.output_channels, width);
+    groups = 1;
+  }
+  if (broadcast) blocks = ceil_div(blocks, engines);
+  for_each_phase(work, step, [&](std::int64_t pixels, std::int64_t taps) {
+    const std::int64_t share = broadcast ? pixels : ceil_div(pixels, engines);
+    add_chains(config, groups * blocks, passes_of_chain(config, work, taps), share,
+               work.channel_wise, chains);
+  });
+  return chains;
+}
+
+// Blocks of R x C are the weights, columns of the identity stream: one pass a block.
+Chains transpose_chains(const NeuralEngineConfig& config, const ProductWork& work,
+                        const StepRows& step) {
+  Chains chains;
+  const std::int64_t blocks =
+      step.rows * ceil_div(ceil_div(work.output_channels, config.columns), config.count);
+  const std::int64_t full = work.channels / config.rows;
+  const std::int64_t rest = work.channels % config.rows;
+  if (full != 0) add_chains(config, blocks * full, 1, config.rows, false, chains);
+  if (rest != 0) add_chains(config, blocks, 1, rest, false, chains);
+  return chains;
+}
+
+}  // namespace
+
+Cycles neural_step_cycles(const NeuralEngineConfig& config, const ProductWork& work,
+                          const StepRows& step, NeuralSharing sharing) {
+  const Chains chains = work.transpose ? transpose_chains(config, work, step)
+                                       : product_chains(config, work, step, sharing);
+  return step.last_of_task ? chains.cycles - chains.last_pass + chains.last_stream : chains.cycles;
+}
+
+NeuralSharing neural_sharing(const NeuralEngineConfig& config, const ProductWork& work,
+                             std::int64_t rows) {
+  if (config.count == 1 || work.transpose) return NeuralSharing::kBroadcast;
+  const StepRows step{0, rows, false};
+  const Cycles broadcast = neural_step_cycles(config, work, step, NeuralSharing::kBroadcast);
+  const Cycles unicast = neural_step_cycles(config, work, step, NeuralSharing::kUnicast);
+  return unicast < broadcast ? NeuralSharing::kUnicast : NeuralSharing::kBroadcast;
+}
+
+Cycles neural_first_load_cycles(const NeuralEngineConfig& config, const ProductWork& work) {
+  return work.channel_wise ? 1 : config.rows;
+}
+
+Cycles neural_drain_cycles(const NeuralEngineConfig& config, const ProductWork& work) {
+  // On the diagonal every channel makes R - 1 hops in all: r to the right, R - 1 - r down.
+  const Cycles skew = work.channel_wise ? config.rows : config.rows + config.columns - 1;
+  return skew + config.post_processor_latency_cycles;
+}
+
+std::int64_t neural_step_macs(const ProductWork& work, const StepRows& step) {
+  if (work.transpose) return 0;
+  std::int64_t sum = 0;
+  for_each_phase(work, step,
+                 [&](std::int64_t pixels, std::int64_t taps) { sum += pixels * taps; });
+  return sum * work.groups * work.output_channels * (work.channel_wise ? 1 : work.channels);
+}
+
+Cycles neural_task_cycles(const NeuralEngineConfig& config, const ProductWork& work,
+                          const TaskBands& bands) {
+  const NeuralSharing sharing = neural_sharing(config, work, bands.rows_per_step);
+  Cycles image = 0;
+  Cycles last_saving = 0;
+  for (std::int64_t row = 0; row < bands.rows; row += bands.rows_per_step) {
+    StepRows step{row, std::min(bands.rows_per_step, bands.rows - row), false};
+    const Cycles cycles = neural_step_cycles(config, work, step, sharing);
+    step.last_of_task = true;
+    last_saving = cycles - neural_step_cycles(config, work, step, sharing);
+    image += cycles;
+  }
+  return config.task_start_cycles + neural_first_load_cycles(config, work) + bands.images * image -
+         last_saving + neural_drain_cycles(config, work);
+}
+
+std::int64_t unary_function_cycles(UnaryFunction function) {
+  switch (function) {
+    case UnaryFunction::kIdentity:
+    case UnaryFunction::kRelu:
+    case UnaryFunction::kClip:
+    case UnaryFunction::kLeakyRelu:
+    case UnaryFunction::kAbs:
+    case UnaryFunction::kNegate:
+    case UnaryFunction::kSign:
+    case UnaryFunction::kFloor:
+    case UnaryFunction::kCeil:
+    case UnaryFunction::kRound:
+    case UnaryFunction::kSquare:
+    case UnaryFunction::kHardSigmoid:
+    case UnaryFunction::kHardSwish:
+    case UnaryFunction::kThresholdedRelu:
+      return 1;  // comparators and one multiply-add
+    case UnaryFunction::kExp:
+    case UnaryFunction::kLog:
+    case UnaryFunction::kSin:
+    case UnaryFunction::kCos:
+    case UnaryFunction::kTan:
+    case UnaryFunction::kAsin:
+    case UnaryFunction::kAcos:
+    case UnaryFunction::kAtan:
+    case UnaryFunction::kSinh:
+    case UnaryFunction::kCosh:
+    case UnaryFunction::kTanh:
+    case UnaryFunction::kAsinh:
+    case UnaryFunction::kAcosh:
+    case UnaryFunction::kAtanh:
+    case UnaryFunction::kErf:
+    case UnaryFunction::kSigmoid:
+    case UnaryFunction::kSilu:
+    case UnaryFunction::kGelu:
+    case UnaryFunction::kGeluTanh:
+    case UnaryFunction::kElu:
+    case UnaryFunction::kCelu:
+    case UnaryFunction::kSelu:
+    case UnaryFunction::kSoftplus:
+    case UnaryFunction::kMish:
+      return 2;  // a table two lanes share
+    case UnaryFunction::kSquareRoot:
+    case UnaryFunction::kReciprocal:
+    case UnaryFunction::kSoftsign:
+      return 4;  // the post-processor's iterative unit
+  }
+  return 4;
+}
+
+std::int64_t binary_function_cycles(BinaryFunction function) {
+  switch (function) {
+    case BinaryFunction::kAdd:
+    case BinaryFunction::kSubtract:
+    case BinaryFunction::kMultiply:
+    case BinaryFunction::kMaximum:
+    case BinaryFunction::kMinimum:
+    case BinaryFunction::kPRelu:
+      return 1;
+    case BinaryFunction::kDivide:
+      return 4;  // the iterative unit
+    case BinaryFunction::kPower:
+      return 8;  // logarithm, product, exponential
+  }
+  return 8;
+}
+
+std::int64_t reduce_function_cycles(ReduceFunction function) {
+  switch (function) {
+    case ReduceFunction::kSum:
+    case ReduceFunction::kMean:
+    case ReduceFunction::kMaximum:
+    case ReduceFunction::kMinimum:
+    case ReduceFunction::kProduct:
+    case ReduceFunction::kSumAbsolute:
+    case ReduceFunction::kSumSquare:
+      return 1;
+    case ReduceFunction::kRootSumSquare:
+      return 4;  // the root of each result; sums run at one a cycle
+  }
+  return 4;
+}
+
+Cycles planar_step_cycles(const PlanarEngineConfig& config, const PlanarWork& work) {
+  const std::int64_t blocks = ceil_div(work.channels, config.lanes);
+  const Cycles input = ceil_div(work.input_elements, config.elements_per_lane) * work.input_cycles;
+  const Cycles output =
+      ceil_div(work.output_elements, config.elements_per_lane) * work.output_cycles;
+  // The filters, the line buffer and the post-processor are pipelined: the slowest sets the pace.
+  const Cycles block = std::max<Cycles>({1, input, output});
+  // Several engines share channel blocks, or the elements of each.
+  return std::min(ceil_div(blocks, config.count) * block, blocks * ceil_div(block, config.count));
+}
+
+std::int64_t dram_bursts(const DramConfig& config, const DramRuns& runs) {
+  std::int64_t bursts = 0;
+  std::int64_t previous = -1;
+  for (std::int64_t run = 0; run < runs.runs; ++run) {
+    const std::int64_t begin = runs.address + run * runs.pitch;
+    const std::int64_t first = begin / config.burst_bytes;
+    const std::int64_t last = (begin + runs.run_bytes - 1) / config.burst_bytes;
+    bursts += last - first + 1 - (first == previous ? 1 : 0);
+    previous = last;
+  }
+  return bursts;
+}
+
+Cycles dma_step_cycles(const DramConfig& config, const DramRuns& runs) {
+  return config.row_miss_cycles + config.latency_cycles +
+         ceil_div(dram_bursts(config, runs) * config.burst_bytes, config.bytes_per_cycle);
+}
+
+}  // namespace tessera

@@ -1,0 +1,106 @@
+// What every operation costs, in closed form. The engines charge these figures, the compiler plans
+// with them, and the tables below are the only place where a cycle count of an operation is
+// written.
+//
+//   weight-stationary array, one chain of passes a (work unit, output-channel block):
+//
+//     load w0 | pass 0 ......... | pass 1 ......... | ... | pass m-1 | skew R + C - 1 | post
+//     R       | load w1 (hidden) | load w2 (hidden) |     | n        |                | latency
+//
+// A pass streams n moving columns (pixels) and takes max(n, R): the next tile's weights shift in
+// meanwhile. The last pass of a chain takes max(n, R, ceil(C / banks)), so that a PSUM bank is never
+// written before the post-processor has taken it. The last pass of a task takes n.
+#pragma once
+
+#include <cstdint>
+
+#include "arch/chip_config.h"
+#include "arith/format.h"
+#include "arith/operation.h"
+#include "base/quantity.h"
+
+namespace tessera {
+
+// ---- neural engine ----
+
+// The nest of one product (a task): everything but the rows of a step.
+struct ProductWork {
+  bool channel_wise = false;
+  bool transpose = false;  // identity product: channels = m, output_channels = n of the moving block
+  BlockCut cut = BlockCut::kChannel;
+  std::int64_t groups = 1;
+  std::int64_t channels = 1;         // a group
+  std::int64_t output_channels = 1;  // a group
+  std::int64_t kernel_h = 1, kernel_w = 1;
+  std::int64_t stride_h = 1, stride_w = 1;
+  std::int64_t pad_top = 0, pad_left = 0;
+  std::int64_t dilation_h = 1, dilation_w = 1;
+  std::int64_t input_dilation_h = 1, input_dilation_w = 1;
+  std::int64_t columns = 1;  // output columns of a row
+};
+
+// Output rows [row_first, row_first + rows) of an image.
+struct StepRows {
+  std::int64_t row_first = 0;
+  std::int64_t rows = 1;
+  bool last_of_task = false;
+};
+
+// Broadcast: all neural engines get the same moving data, each its own output-channel blocks.
+// Unicast: each engine gets its own pixels and all output channels.
+enum class NeuralSharing : std::uint8_t { kBroadcast, kUnicast };
+
+// The cheaper one for steps of `rows` rows; broadcast if they are equal.
+NeuralSharing neural_sharing(const NeuralEngineConfig& config, const ProductWork& work,
+                             std::int64_t rows);
+// Cycles the array's input is occupied by a step (weights of the first tile are there).
+Cycles neural_step_cycles(const NeuralEngineConfig& config, const ProductWork& work,
+                          const StepRows& step, NeuralSharing sharing);
+// The first weight load, exposed once a task.
+Cycles neural_first_load_cycles(const NeuralEngineConfig& config, const ProductWork& work);
+// From the last moving column in to the last result in the state buffer.
+Cycles neural_drain_cycles(const NeuralEngineConfig& config, const ProductWork& work);
+// Multiply-accumulates of a step that contribute (padding counts, gaps of a dilated input do not).
+std::int64_t neural_step_macs(const ProductWork& work, const StepRows& step);
+// A task alone on an idle core: `images` images of `rows` rows, `rows_per_step` a step.
+struct TaskBands {
+  std::int64_t images = 1, rows = 1, rows_per_step = 1;
+};
+Cycles neural_task_cycles(const NeuralEngineConfig& config, const ProductWork& work,
+                          const TaskBands& bands);
+
+// ---- planar engine ----
+
+// Cycles a lane needs for one element of a function, each pipelined with all else.
+std::int64_t unary_function_cycles(UnaryFunction function);
+std::int64_t binary_function_cycles(BinaryFunction function);
+std::int64_t reduce_function_cycles(ReduceFunction function);
+
+// One step of planar work. Elements are counted a channel.
+//   pooling       input elements pass the two one-dimensional filters, one a cycle and lane
+//   element-wise  each output element is read (two sources on two read ports), computed, written
+//   reduction     input elements are added to the line buffer, results leave through the function
+struct PlanarWork {
+  std::int64_t channels = 1;
+  std::int64_t input_elements = 1;   // a channel, halo rows included
+  std::int64_t output_elements = 1;  // a channel
+  std::int64_t input_cycles = 1;     // a lane and input element
+  std::int64_t output_cycles = 1;    // a lane and output element
+};
+Cycles planar_step_cycles(const PlanarEngineConfig& config, const PlanarWork& work);
+
+// ---- DMA and the memory channel ----
+
+// `runs` contiguous runs of `run_bytes`, `pitch` bytes apart, beginning at `address`.
+struct DramRuns {
+  std::int64_t address = 0;
+  std::int64_t runs = 1;
+  std::int64_t run_bytes = 1;
+  std::int64_t pitch = 0;
+};
+// Bursts the channel moves for them; a burst that the previous run ended in is not moved again.
+std::int64_t dram_bursts(const DramConfig& config, const DramRuns& runs);
+// Cycles from the first request to the last byte on an idle channel whose first row is closed.
+Cycles dma_step_cycles(const DramConfig& config, const DramRuns& runs);
+
+}  // namespace tessera

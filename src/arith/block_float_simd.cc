@@ -1,0 +1,386 @@
+// Block quantisation and exact sums of arrays.
+//
+//   blocks across rows, kTile pixels at a time:
+//     pass 1   every row ─► running maximum of the exponent field, pixel by pixel ─► Es, scale
+//     pass 2   two rows at a time ─► x * scale ─► clamp ─► round half even ─► pairs of mantissas
+//
+// A tile of 128 rows stays in the first-level cache between the passes. f16 tiles without NaN and
+// infinity take the short way (the last, partial one by way of a padded copy); all others go
+// through binary32 lanes with rule 1 applied.
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "arith/vector_ops.h"
+#include "base/check.h"
+
+// clang-format off
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "arith/block_float_simd.cc"
+#define HWY_DISABLED_TARGETS HWY_SSSE3
+#include <hwy/foreach_target.h>
+#include "arith/vector_lanes-inl.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace tessera::arith {
+namespace HWY_NAMESPACE {
+
+inline constexpr std::size_t kTile = 64;  // pixels; a multiple of every number of 16-bit lanes
+
+// What quantising needs to know of a source format.
+struct Source {
+  Format format;
+  std::size_t bytes;
+  int bias;
+  float largest;  // finite
+};
+
+HWY_INLINE Source source_of(Format format) {
+  const auto bytes = static_cast<std::size_t>(format_bytes(format));
+  if (format == Format::kF16) return {format, bytes, 15, 65504.0f};
+  const std::uint32_t largest = format == Format::kBf16 ? 0x7F7F0000u : 0x7F7FFFFFu;
+  return {format, bytes, 127, f32_from_bits(largest)};
+}
+
+// Es of a block whose largest magnitude is `magnitude` (finite).
+HWY_INLINE int block_exponent(float magnitude, int bias) {
+  const int field = static_cast<int>(bits_of_f32(magnitude) >> 23) - (127 - bias);
+  return std::max(field, 1);
+}
+
+// 2^(m-1-(Es-bias)) as a product of two factors, either of which is a normal number.
+struct Scale {
+  float first, second;
+};
+
+HWY_INLINE float power_of_two(int exponent) {
+  return f32_from_bits(static_cast<std::uint32_t>(exponent + 127) << 23);
+}
+
+HWY_INLINE Scale block_scale(int exponent, const Source& source, int mantissa_bits) {
+  const int power = mantissa_bits - 1 - (exponent - source.bias);
+  const int half = power / 2;
+  return {power_of_two(half), power_of_two(power - half)};
+}
+
+// Rule 1 on lanes; sets flags.
+HWY_INLINE void sanitise(const Source& source, std::size_t count, float* lanes,
+                         StickyFlags& flags) {
+  const F32 df;
+  auto any_nan = hn::Zero(df);
+  auto any_infinity = hn::Zero(df);
+  const auto one = hn::Set(df, 1.0f);
+  for (std::size_t i = 0; i < count; i += hn::Lanes(df)) {
+    auto v = hn::Load(df, lanes + i);
+    const auto is_nan = hn::IsNaN(v);
+    const auto is_infinite = hn::IsInf(v);
+    any_nan = hn::IfThenElse(is_nan, one, any_nan);
+    any_infinity = hn::IfThenElse(is_infinite, one, any_infinity);
+    v = hn::IfThenElse(is_infinite, hn::CopySign(hn::Set(df, source.largest), v), v);
+    hn::Store(hn::IfThenElse(is_nan, hn::Zero(df), v), df, lanes + i);
+  }
+  flags.nan |= !hn::AllTrue(df, hn::Eq(any_nan, hn::Zero(df)));
+  flags.infinity |= !hn::AllTrue(df, hn::Eq(any_infinity, hn::Zero(df)));
+}
+
+// A row's pixels [first, first + count) as sane lanes; a null row is zeros.
+HWY_INLINE void load_row(const ColumnBlocks& blocks, const Source& source, std::int64_t row,
+                         std::size_t first, std::size_t count, float* lanes, StickyFlags& flags) {
+  const void* data = row < blocks.row_count ? blocks.rows[row] : nullptr;
+  if (data == nullptr) {
+    std::fill_n(lanes, kTile, 0.0f);
+    return;
+  }
+  load_lanes(source.format, static_cast<const std::uint8_t*>(data) + first * source.bytes, count,
+             lanes);
+  sanitise(source, count, lanes, flags);
+}
+
+// Lanes times scale, clamped and rounded.
+HWY_INLINE hn::Vec<I32> quantise_lanes(hn::Vec<F32> v, hn::Vec<F32> first, hn::Vec<F32> second,
+                                       hn::Vec<F32> limit) {
+  const auto scaled = hn::Mul(hn::Mul(v, first), second);
+  return hn::NearestInt(hn::Max(hn::Min(scaled, limit), hn::Neg(limit)));
+}
+
+// q of an even and an odd row beside each other, as the two halves of a 32-bit lane.
+HWY_INLINE hn::Vec<I32> pair_lanes(hn::Vec<I32> even, hn::Vec<I32> odd) {
+  return hn::Or(hn::And(even, hn::Set(I32(), 0xFFFF)), hn::ShiftLeft<16>(odd));
+}
+
+// The first `pixels` pairs, or a whole vector of them.
+HWY_INLINE void store_pairs(hn::Vec<I32> pairs, std::size_t pixels, std::int16_t* target) {
+  const I32 di;
+#if HWY_TARGET != HWY_SCALAR
+  if (pixels >= hn::Lanes(di)) {
+    const hn::RepartitionToNarrow<I32> d16;
+    hn::StoreU(hn::BitCast(d16, pairs), d16, target);
+    return;
+  }
+#endif
+  HWY_ALIGN std::int32_t rest[hn::MaxLanes(di)];
+  hn::Store(pairs, di, rest);
+  std::memcpy(target, rest, std::min(pixels, hn::Lanes(di)) * sizeof(std::int32_t));
+}
+
+// Tile [first, first + count) of any source format.
+void quantise_tile(const ColumnBlocks& blocks, const Source& source, std::size_t first,
+                   std::size_t count, StickyFlags& flags) {
+  const F32 df;
+  const std::size_t n = hn::Lanes(df);
+  HWY_ALIGN float even[kTile];
+  HWY_ALIGN float odd[kTile];
+  HWY_ALIGN float largest[kTile] = {};
+  for (std::int64_t row = 0; row < blocks.row_count; ++row) {
+    load_row(blocks, source, row, first, count, even, flags);
+    for (std::size_t i = 0; i < count; i += n) {
+      const auto magnitude = hn::Abs(hn::Load(df, even + i));
+      hn::Store(hn::Max(hn::Load(df, largest + i), magnitude), df, largest + i);
+    }
+  }
+  HWY_ALIGN float scale_first[kTile] = {};
+  HWY_ALIGN float scale_second[kTile] = {};
+  for (std::size_t i = 0; i < count; ++i) {
+    const int exponent = block_exponent(largest[i], source.bias);
+    const Scale scale = block_scale(exponent, source, blocks.mantissa_bits);
+    scale_first[i] = scale.first;
+    scale_second[i] = scale.second;
+    blocks.exponents[first + i] = static_cast<std::uint8_t>(exponent);
+  }
+  const auto limit = hn::Set(df, static_cast<float>((1 << blocks.mantissa_bits) - 1));
+  for (std::int64_t row = 0; row < blocks.row_count; row += 2) {
+    load_row(blocks, source, row, first, count, even, flags);
+    load_row(blocks, source, row + 1, first, count, odd, flags);
+    std::int16_t* target = blocks.mantissas + (row / 2) * blocks.pair_stride + 2 * first;
+    for (std::size_t i = 0; i < count; i += n) {
+      const auto one = hn::Load(df, scale_first + i);
+      const auto two = hn::Load(df, scale_second + i);
+      const auto pairs = pair_lanes(quantise_lanes(hn::Load(df, even + i), one, two, limit),
+                                    quantise_lanes(hn::Load(df, odd + i), one, two, limit));
+      store_pairs(pairs, count - i, target + 2 * i);
+    }
+  }
+}
+
+// Rows staged for a part of a tile, so that whole vectors can be read.
+inline constexpr std::int64_t kStagedRows = 128;
+struct alignas(64) StagedRows {
+  std::uint16_t rows[kStagedRows][kTile];
+};
+
+// Where the rows of an f16 tile begin. A part of a tile is copied to `staged` and padded with
+// zeros.
+class F16Tile {
+ public:
+  F16Tile(const ColumnBlocks& blocks, std::size_t first, std::size_t count, StagedRows& staged)
+      : blocks_(blocks), first_(first), staged_(count < kTile ? &staged : nullptr) {
+    if (staged_ == nullptr) return;
+    for (std::int64_t row = 0; row < blocks.row_count; ++row) {
+      std::memset(staged.rows[row], 0, sizeof staged.rows[row]);
+      std::memcpy(staged.rows[row], in_memory(row), count * sizeof(std::uint16_t));
+    }
+  }
+  const std::uint16_t* row(std::int64_t row) const {
+    if (row >= blocks_.row_count) return kZeros;
+    return staged_ != nullptr ? staged_->rows[row] : in_memory(row);
+  }
+
+ private:
+  const std::uint16_t* in_memory(std::int64_t row) const {
+    const void* data = blocks_.rows[row];
+    return data == nullptr ? kZeros : static_cast<const std::uint16_t*>(data) + first_;
+  }
+
+  HWY_ALIGN static constexpr std::uint16_t kZeros[kTile] = {};
+  const ColumnBlocks& blocks_;
+  std::size_t first_;
+  const StagedRows* staged_;
+};
+
+// A tile of f16. False, with no mantissa written, when it has a NaN or an infinity.
+bool quantise_f16_tile(const ColumnBlocks& blocks, const F16Tile& tile, std::size_t first,
+                       std::size_t count) {
+  const hn::ScalableTag<std::uint16_t> dw;
+  const F32 df;
+  const U16Half dh;
+  HWY_ALIGN std::uint16_t largest[kTile] = {};
+  const auto magnitude_mask = hn::Set(dw, std::uint16_t{0x7FFF});
+  for (std::int64_t row = 0; row < blocks.row_count; ++row) {
+    const std::uint16_t* source = tile.row(row);
+    for (std::size_t i = 0; i < count; i += hn::Lanes(dw)) {
+      const auto magnitude = hn::And(hn::LoadU(dw, source + i), magnitude_mask);
+      hn::Store(hn::Max(hn::Load(dw, largest + i), magnitude), dw, largest + i);
+    }
+  }
+  HWY_ALIGN float scale[kTile] = {};
+  bool finite = true;
+  for (std::size_t i = 0; i < count; ++i) {
+    finite &= largest[i] <= kF16LargestBits;
+    const int exponent = std::max(largest[i] >> 10, 1);
+    scale[i] = power_of_two(blocks.mantissa_bits - 1 - (exponent - 15));
+    blocks.exponents[first + i] = static_cast<std::uint8_t>(exponent);
+  }
+  if (!finite) return false;
+  const auto limit = hn::Set(df, static_cast<float>((1 << blocks.mantissa_bits) - 1));
+  const auto one = hn::Set(df, 1.0f);
+  for (std::int64_t row = 0; row < blocks.row_count; row += 2) {
+    const std::uint16_t* even = tile.row(row);
+    const std::uint16_t* odd = tile.row(row + 1);
+    std::int16_t* target = blocks.mantissas + (row / 2) * blocks.pair_stride + 2 * first;
+    for (std::size_t i = 0; i < count; i += hn::Lanes(df)) {
+      const auto factor = hn::Load(df, scale + i);
+      const auto pairs =
+          pair_lanes(quantise_lanes(float_from_f16(hn::LoadU(dh, even + i)), factor, one, limit),
+                     quantise_lanes(float_from_f16(hn::LoadU(dh, odd + i)), factor, one, limit));
+      store_pairs(pairs, count - i, target + 2 * i);
+    }
+  }
+  return true;
+}
+
+void quantise_all_columns(const ColumnBlocks& blocks, StickyFlags& flags) {
+  const Source source = source_of(blocks.format);
+  const auto pixels = static_cast<std::size_t>(blocks.pixels);
+  for (std::size_t first = 0; first < pixels; first += kTile) {
+    const std::size_t count = std::min(kTile, pixels - first);
+    const bool fits = count == kTile || blocks.row_count <= kStagedRows;
+    if (blocks.format == Format::kF16 && fits) {
+      StagedRows staged;
+      if (quantise_f16_tile(blocks, F16Tile(blocks, first, count, staged), first, count)) continue;
+    }
+    quantise_tile(blocks, source, first, count, flags);
+  }
+}
+
+// One block of contiguous elements.
+int quantise_run(const RunBlocks& blocks, const Source& source, std::size_t first,
+                 std::size_t count, StickyFlags& flags) {
+  const F32 df;
+  const std::size_t n = hn::Lanes(df);
+  const auto* elements = static_cast<const std::uint8_t*>(blocks.elements) + first * source.bytes;
+  FloatBuffer x;
+  auto largest = hn::Zero(df);
+  for (std::size_t i = 0; i < count; i += kChunk) {
+    const std::size_t part = std::min(kChunk, count - i);
+    load_lanes(source.format, elements + i * source.bytes, part, x.lanes);
+    sanitise(source, part, x.lanes, flags);
+    for (std::size_t j = 0; j < part; j += n) {
+      largest = hn::Max(largest, hn::Abs(hn::Load(df, x.lanes + j)));
+    }
+  }
+  HWY_ALIGN float candidates[hn::MaxLanes(F32())];
+  hn::Store(largest, df, candidates);
+  const int exponent = block_exponent(*std::max_element(candidates, candidates + n), source.bias);
+  const Scale scale = block_scale(exponent, source, blocks.mantissa_bits);
+  const auto limit = hn::Set(df, static_cast<float>((1 << blocks.mantissa_bits) - 1));
+  const I16Half d16;
+  for (std::size_t i = 0; i < count; i += kChunk) {
+    const std::size_t part = std::min(kChunk, count - i);
+    if (count > kChunk) {
+      load_lanes(source.format, elements + i * source.bytes, part, x.lanes);
+      sanitise(source, part, x.lanes, flags);
+    }
+    for (std::size_t j = 0; j < part; j += n) {
+      const auto q =
+          hn::DemoteTo(d16, quantise_lanes(hn::Load(df, x.lanes + j), hn::Set(df, scale.first),
+                                           hn::Set(df, scale.second), limit));
+      HWY_ALIGN std::int16_t lanes[hn::MaxLanes(F32())];
+      hn::Store(q, d16, lanes);
+      std::memcpy(blocks.mantissas + first + i + j, lanes,
+                  std::min(n, part - j) * sizeof(std::int16_t));
+    }
+  }
+  return exponent;
+}
+
+void quantise_all_runs(const RunBlocks& blocks, StickyFlags& flags) {
+  const Source source = source_of(blocks.format);
+  for (std::int64_t first = 0; first < blocks.count; first += blocks.block_size) {
+    const std::int64_t count = std::min(blocks.block_size, blocks.count - first);
+    const int exponent = quantise_run(blocks, source, static_cast<std::size_t>(first),
+                                      static_cast<std::size_t>(count), flags);
+    blocks.exponents[first / blocks.block_size] = static_cast<std::uint8_t>(exponent);
+  }
+}
+
+// The sum of at most 4096 f16 elements: exact in binary64 (4096 * 2^16 * 2^24 = 2^52). Not finite
+// where an element is not.
+double sum_f16_part(const std::uint16_t* elements, std::size_t count) {
+  const F64 dd;
+  FloatBuffer x;
+  DoubleBuffer wide;
+  auto sum = hn::Zero(dd);
+  for (std::size_t first = 0; first < count; first += kChunk) {
+    const std::size_t part = std::min(kChunk, count - first);
+    load_lanes(Format::kF16, elements + first, part, x.lanes);
+    const std::size_t padded = (part + hn::Lanes(F32()) - 1) / hn::Lanes(F32()) * hn::Lanes(F32());
+    widen_lanes(x.lanes, padded, wide.lanes);
+    for (std::size_t i = 0; i < padded; i += hn::Lanes(dd)) {
+      sum = hn::Add(sum, hn::Load(dd, wide.lanes + i));
+    }
+  }
+  HWY_ALIGN double lanes[hn::MaxLanes(F64())];
+  hn::Store(sum, dd, lanes);
+  double total = 0.0;
+  for (std::size_t i = 0; i < hn::Lanes(dd); ++i) total += lanes[i];
+  return total;
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tessera::arith
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tessera::arith {
+
+HWY_EXPORT(quantise_all_columns);
+HWY_EXPORT(quantise_all_runs);
+HWY_EXPORT(sum_f16_part);
+
+namespace simd {
+namespace {
+
+void check_mantissa_bits(int mantissa_bits) {
+  TESSERA_CHECK(mantissa_bits >= kMantissaBitsMin && mantissa_bits <= kMantissaBitsMax,
+                "{} mantissa bits; {}..{} are allowed", mantissa_bits, kMantissaBitsMin,
+                kMantissaBitsMax);
+}
+
+}  // namespace
+
+void quantise_columns(const ColumnBlocks& blocks, StickyFlags& flags) {
+  check_mantissa_bits(blocks.mantissa_bits);
+  exponent_bias(blocks.format);  // checks that it is a source format
+  TESSERA_CHECK(blocks.pair_stride >= 2 * blocks.pixels,
+                "pair stride {} is less than 2 * {} pixels", blocks.pair_stride, blocks.pixels);
+  HWY_DYNAMIC_DISPATCH(quantise_all_columns)(blocks, flags);
+}
+
+void quantise_runs(const RunBlocks& blocks, StickyFlags& flags) {
+  check_mantissa_bits(blocks.mantissa_bits);
+  exponent_bias(blocks.format);
+  TESSERA_CHECK(blocks.block_size >= 1, "blocks of {} elements", blocks.block_size);
+  HWY_DYNAMIC_DISPATCH(quantise_all_runs)(blocks, flags);
+}
+
+void add_to_sum(const Operand& in, std::int64_t count, ElementSum& sum) {
+  if (in.format != Format::kF16 || in.stride != 1) return ref::add_to_sum(in, count, sum);
+  constexpr std::int64_t kPart = 4096;
+  const auto* elements = static_cast<const std::uint16_t*>(in.data);
+  for (std::int64_t first = 0; first < count; first += kPart) {
+    const std::int64_t part = std::min(kPart, count - first);
+    const double total =
+        HWY_DYNAMIC_DISPATCH(sum_f16_part)(elements + first, static_cast<std::size_t>(part));
+    if (std::isfinite(total)) {
+      sum.add_units(static_cast<std::int64_t>(std::ldexp(total, 24)));
+    } else {
+      ref::add_to_sum({.format = in.format, .data = elements + first, .stride = 1}, part, sum);
+    }
+  }
+}
+
+}  // namespace simd
+}  // namespace tessera::arith
+#endif  // HWY_ONCE

@@ -1,0 +1,35 @@
+// The number formats (docs/numbers.md). Names, sizes, ranges; the roundings are in rounding.h.
+#pragma once
+
+#include <cstdint>
+
+#include "tessera/format.h"
+
+namespace tessera {
+
+bool format_is_float(Format format);
+bool format_is_integer(Format format);  // bool is not one
+bool format_is_on_processor(Format format);
+
+// What the array's inputs are turned into.
+enum class MatrixKind : std::uint8_t {
+  kBlockFloat,  // bfp(N, m), exact fixed-point accumulator, one rounding
+  kFloat,       // plain f16/bf16/f32; binary64 accumulator in kernel order, one rounding to format
+  kInteger,     // i8/u8 minus zero point; int32 accumulator
+};
+
+struct MatrixFormat {
+  MatrixKind kind = MatrixKind::kBlockFloat;
+  int native_dimension = 128;         // N, elements a block
+  int mantissa_bits_moving = 11;      // mx: activations, 2..15
+  int mantissa_bits_stationary = 11;  // mw: weights, 2..15
+  friend bool operator==(const MatrixFormat&, const MatrixFormat&) = default;
+};
+
+// How the sum of a product is cut into blocks; decided once per layer, in the graph.
+enum class BlockCut : std::uint8_t {
+  kChannel,  // blocks run along input channels, one set a kernel tap; k = (tap, channel)
+  kIm2col,   // blocks run along tap x channel (tap outermost), across taps
+};
+
+}  // namespace tessera

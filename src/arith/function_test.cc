@@ -1,0 +1,127 @@
+// The values of the element-wise functions. Every table of f16 and bf16 is compared, entry by
+// entry, with MPFR's; its hash is checked in (table_hashes.h).
+
+#include "arith/function.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <string>
+
+#include "arith/exact_functions.h"
+#include "arith/rounding.h"
+#include "arith/table_hashes.h"
+#include "arith/test_values.h"
+
+namespace tessera::arith {
+namespace {
+
+std::string name_of(const Activation& activation) {
+  return std::string(unary_function_name(activation.function)) + "(" +
+         std::to_string(activation.alpha) + ", " + std::to_string(activation.beta) + ")";
+}
+
+void expect_correctly_rounded(Format format) {
+  for (const Activation& activation : checked_activations()) {
+    const UnaryTable& table = unary_table(activation, format);
+    int wrong = 0;
+    for (std::uint32_t input = 0; input < 65536; ++input) {
+      const auto bits = static_cast<std::uint16_t>(input);
+      const std::uint16_t exact = exact_entry(activation, format, bits);
+      if (table[bits] == exact) continue;
+      if (++wrong == 1) {
+        ADD_FAILURE() << name_of(activation) << " of " << format_name(format) << " 0x" << std::hex
+                      << input << " is 0x" << table[bits] << ", exactly 0x" << exact;
+      }
+    }
+    EXPECT_EQ(wrong, 0) << name_of(activation);
+  }
+}
+
+TEST(UnaryTable, EveryF16EntryIsCorrectlyRounded) { expect_correctly_rounded(Format::kF16); }
+TEST(UnaryTable, EveryBf16EntryIsCorrectlyRounded) { expect_correctly_rounded(Format::kBf16); }
+
+TEST(UnaryTable, HashesAreThoseCheckedIn) {
+  EXPECT_EQ(std::size(kTableHashes), checked_activations().size());
+  for (const TableHash& row : kTableHashes) {
+    EXPECT_EQ(table_hash(unary_table(row.activation, Format::kF16).data()), row.f16)
+        << name_of(row.activation);
+    EXPECT_EQ(table_hash(unary_table(row.activation, Format::kBf16).data()), row.bf16)
+        << name_of(row.activation);
+  }
+}
+
+TEST(UnaryTable, IsBuiltOnceForEqualActivations) {
+  const Activation a{.function = UnaryFunction::kElu, .alpha = 0.25f};
+  const Activation b = a;
+  EXPECT_EQ(&unary_table(a, Format::kF16), &unary_table(b, Format::kF16));
+  EXPECT_NE(&unary_table(a, Format::kF16), &unary_table(a, Format::kBf16));
+}
+
+double f32_of(UnaryFunction function, double x) {
+  return evaluate({.function = function}, x, Format::kF32);
+}
+
+TEST(UnaryF32, IsCorrectlyRoundedOnRandomInputs) {
+  Random random(kTestSeed);
+  for (const UnaryFunction function :
+       {UnaryFunction::kExp, UnaryFunction::kLog, UnaryFunction::kTanh, UnaryFunction::kSigmoid,
+        UnaryFunction::kErf, UnaryFunction::kSilu, UnaryFunction::kGelu, UnaryFunction::kGeluTanh,
+        UnaryFunction::kSoftplus, UnaryFunction::kMish, UnaryFunction::kSin}) {
+    for (int i = 0; i < 20'000; ++i) {
+      const double x = value_of_bits(Format::kF32, random_bits(Format::kF32, random));
+      if (!std::isfinite(x)) continue;
+      const double exact = exact_f32({.function = function}, x);
+      const double actual = f32_of(function, x);
+      EXPECT_EQ(round_to(Format::kF32, exact), round_to(Format::kF32, actual))
+          << unary_function_name(function) << " of " << x;
+    }
+  }
+}
+
+TEST(UnaryFunction, NanAndZeroRules) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const Activation& activation : checked_activations()) {
+    EXPECT_EQ(round_to(Format::kF16, evaluate(activation, nan, Format::kF16)), kF16CanonicalNan)
+        << name_of(activation);
+  }
+  EXPECT_FALSE(std::signbit(f32_of(UnaryFunction::kRelu, -0.0)));
+  EXPECT_FALSE(std::signbit(f32_of(UnaryFunction::kSign, -0.0)));
+  EXPECT_TRUE(std::signbit(f32_of(UnaryFunction::kRound, -0.3)));
+}
+
+TEST(BinaryFunction, MaximumAndMinimumOrderZerosAndPassNan) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_FALSE(std::signbit(maximum(-0.0, 0.0)));
+  EXPECT_FALSE(std::signbit(maximum(0.0, -0.0)));
+  EXPECT_TRUE(std::signbit(minimum(0.0, -0.0)));
+  EXPECT_TRUE(std::isnan(maximum(nan, 1.0)));
+  EXPECT_TRUE(std::isnan(minimum(1.0, nan)));
+  EXPECT_EQ(maximum(-3.0, 2.0), 2.0);
+}
+
+TEST(BinaryFunction, ResultsRoundOnceAndSaturate) {
+  const auto f16 = [](BinaryFunction f, double a, double b) {
+    return evaluate(f, a, b, Format::kF16);
+  };
+  EXPECT_EQ(f16(BinaryFunction::kAdd, 65504.0, 65504.0), 65504.0);
+  EXPECT_EQ(f16(BinaryFunction::kAdd, 2048.0, 1.0), 2048.0);  // a tie, to even
+  EXPECT_EQ(f16(BinaryFunction::kAdd, 2050.0, 1.0), 2052.0);
+  EXPECT_EQ(f16(BinaryFunction::kDivide, 1.0, 0.0), 65504.0);
+  EXPECT_TRUE(std::isnan(f16(BinaryFunction::kDivide, 0.0, 0.0)));
+  EXPECT_EQ(f16(BinaryFunction::kPRelu, -4.0, 0.25), -1.0);
+  EXPECT_EQ(evaluate(BinaryFunction::kDivide, 1.0, 0.0, Format::kF32),
+            std::numeric_limits<double>::infinity());
+}
+
+TEST(BinaryFunction, PowerKeepsExactTies) {
+  // (1 + 2^-12)^2 = 1 + 2^-11 + 2^-24 lies half-way between two f32 numbers.
+  const double base = 1 + 0x1p-12;
+  EXPECT_EQ(evaluate(BinaryFunction::kPower, base, 2.0, Format::kF32), 1 + 0x1p-11);
+  EXPECT_EQ(evaluate(BinaryFunction::kPower, 2.0, 10.0, Format::kF16), 1024.0);
+}
+
+}  // namespace
+}  // namespace tessera::arith

@@ -1,0 +1,591 @@
+// Products of block-float operands: integer dots of native blocks, exact sums, one rounding.
+//
+//   flat   one row of taps x channels a pixel (im2col cut, and kernels of one tap): 64 pixels are
+//          gathered, quantised and multiplied at a time
+//   rolling  several taps, blocks along channels: each input row is quantised once and stays while
+//          the window passes over it; taps read it at shifted columns
+//
+// Sums are kept in binary64. That is exact where the exponents of a pixel's blocks, of the weights'
+// blocks and of the bias lie within 53 bits, which is proved for each panel before its sums are
+// used; elements without proof are summed again in the wide accumulator.
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "arith/kernels/block_weights.h"
+#include "arith/kernels/product_parts.h"
+#include "arith/kernels/row_layout.h"
+#include "arith/vector_ops.h"
+#include "base/check.h"
+#include "base/quantity.h"
+
+namespace tessera::kernels {
+namespace {
+
+constexpr int kExactBits = 53;
+constexpr int kFlagPower = 33;  // |ACC| >= 2^33 raises a flag (f16 sources)
+// Finished sums of all output channels of a batch should stay in the second-level cache.
+constexpr std::int64_t kBatchBytes = 128 * 1024;
+constexpr std::int64_t kBatchLanesMax = 512;
+
+// Exponents of the blocks of one pixel: the smallest and largest; zero blocks do not count.
+struct PixelExponents {
+  std::array<std::uint8_t, kPanelPixels> lowest;   // 255 where all blocks are zero
+  std::array<std::uint8_t, kPanelPixels> highest;  // 0 where all blocks are zero
+};
+
+struct Panel {
+  std::int64_t strips = 0;
+  std::int64_t pair_stride = 0;
+  std::int64_t lane = 0;  // of the batch
+};
+
+// Where to put a quantised block.
+struct BlockTarget {
+  std::int16_t* mantissas;
+  std::int64_t pair_stride;
+  std::uint8_t* exponents;
+  double* scales;
+};
+
+class BlockProduct final : public Product {
+ public:
+  BlockProduct(const ProductConfig& config, const PlainWeights& weights, ProductVectors vectors)
+      : config_(config),
+        weights_(config, weights, vectors.bias),
+        weight_bias_(arith::exponent_bias(weights.format)) {
+    const MatrixFormat& matrix = config.matrix;
+    const std::int64_t largest =
+        ((std::int64_t{1} << matrix.mantissa_bits_moving) - 1) *
+        ((std::int64_t{1} << matrix.mantissa_bits_stationary) - 1);
+    segment_pairs_ = std::max<std::int64_t>(1, INT32_MAX / (2 * largest));
+    flat_ = config.image.taps == 1 || config.image.cut == BlockCut::kIm2col;
+    if (config.image.taps == 1 &&
+        (config.input_dilation_h != 1 || config.input_dilation_w != 1)) {
+      flat_ = config.image.cut == BlockCut::kIm2col;
+    }
+  }
+
+  void run(const Surface& input, const Surface& output, std::int64_t output_channel_first,
+           RowRange rows, ProductWorkspace& workspace) const override {
+    if (rows.first >= rows.last || output.columns == 0) return;
+    TESSERA_CHECK(output.format == config_.output_format, "output surface in {}, expected {}",
+                  format_name(output.format), format_name(config_.output_format));
+    TESSERA_CHECK(input.channels == config_.image.groups * config_.image.channels,
+                  "input surface of {} channels, expected {}", input.channels,
+                  config_.image.groups * config_.image.channels);
+    workspace.flags |= weights_.flags();
+    Run call{*this, input, output, output_channel_first, workspace};
+    for (std::int64_t group = 0; group < config_.image.groups; ++group) {
+      call.group = group;
+      if (flat_) {
+        call.run_flat(rows);
+      } else {
+        call.run_rolling(rows);
+      }
+    }
+  }
+
+ private:
+  // One call of run(): what it works on.
+  struct Run {
+    const BlockProduct& product;
+    const Surface& input;
+    const Surface& output;
+    std::int64_t output_channel_first;
+    ProductWorkspace& workspace;
+    std::int64_t group = 0;
+
+    const ProductConfig& config() const { return product.config_; }
+    std::int64_t element() const { return format_bytes(input.format); }
+
+    // Batches.
+    std::int64_t batch_lanes() const;
+    std::byte* batch_row(std::int64_t output_channel) const;
+    void flush_batch();
+
+    // Flat products.
+    void run_flat(RowRange rows);
+    void flat_panel(const FlatPixels& pixels, std::int64_t lane);
+    bool gather_panel(const FlatPixels& pixels);
+
+    // Rolling products (rolling_ in names: over the row cache).
+    struct Strip {
+      std::int64_t output_row, phase, first, count;
+    };
+    void run_rolling(RowRange rows);
+    void rolling_panel(const RowLayout& columns, std::span<const Strip> strips, std::int64_t lane);
+    QuantisedRow& quantised_row(const RowLayout& columns, std::int64_t row);
+    void quantise_row(const RowLayout& columns, std::int64_t row, QuantisedRow& target);
+
+    // Both.
+    void quantise(std::span<const void* const> rows, std::int64_t pixels,
+                  const BlockTarget& target);
+    void multiply(const Panel& panel);
+    PixelExponents pixel_exponents(const Panel& panel) const;
+    void finish_channel(const Panel& panel, const PixelExponents& exponents,
+                        std::int64_t output_channel, double* sums);
+    double wide_sum(std::int64_t pixel, std::int64_t output_channel) const;
+    void add_segments(const PanelSegment& whole, const NativeBlock& block, std::int64_t index,
+                      std::int64_t pair_stride);
+  };
+
+  ProductConfig config_;
+  BlockWeights weights_;
+  int weight_bias_ = 15;
+  std::int64_t segment_pairs_ = 0;  // so many pairs are summed in int32 without overflow
+  bool flat_ = true;
+};
+
+// ---- batches --------------------------------------------------------------------------------------
+
+std::int64_t BlockProduct::Run::batch_lanes() const {
+  const std::int64_t row_bytes = config().image.output_channels * format_bytes(output.format);
+  const std::int64_t lanes = kBatchBytes / row_bytes / kPanelPixels * kPanelPixels;
+  return std::clamp(lanes, kPanelPixels, kBatchLanesMax);
+}
+
+std::byte* BlockProduct::Run::batch_row(std::int64_t output_channel) const {
+  return workspace.lanes.data() + output_channel * batch_lanes() * format_bytes(output.format);
+}
+
+// Activation and store of every output channel of the group.
+void BlockProduct::Run::flush_batch() {
+  OutputBatch& batch = workspace.batch;
+  if (batch.lanes == 0) return;
+  for (std::int64_t oc = 0; oc < config().image.output_channels; ++oc) {
+    const std::int64_t channel =
+        output_channel_first + group * config().image.output_channels + oc;
+    store_channel(config(), batch, batch_row(oc), channel_base(output, channel));
+  }
+  batch.lanes = 0;
+  batch.runs.clear();
+}
+
+// ---- quantising -------------------------------------------------------------------------------------
+
+// One block of `rows.size()` channels for `pixels` pixels; marks blocks of zeros.
+void BlockProduct::Run::quantise(std::span<const void* const> rows, std::int64_t pixels,
+                                 const BlockTarget& target) {
+  arith::simd::quantise_columns({.format = input.format,
+                                 .rows = rows.data(),
+                                 .row_count = static_cast<std::int64_t>(rows.size()),
+                                 .pixels = pixels,
+                                 .mantissa_bits = config().matrix.mantissa_bits_moving,
+                                 .exponents = target.exponents,
+                                 .mantissas = target.mantissas,
+                                 .pair_stride = target.pair_stride},
+                                workspace.flags);
+  const int bias = arith::exponent_bias(input.format);
+  const int first_unit = mantissa_unit(0, bias, config().matrix.mantissa_bits_moving);
+  for (std::int64_t i = 0; i < pixels; ++i) {
+    const int exponent = target.exponents[i];
+    // 2^(first_unit + exponent): never subnormal in binary64.
+    target.scales[i] = std::bit_cast<double>(
+        static_cast<std::uint64_t>(1023 + first_unit + exponent) << 52);
+  }
+  const std::int64_t pairs = (static_cast<std::int64_t>(rows.size()) + 1) / 2;
+  std::array<std::uint32_t, kPanelPixels> used;
+  for (std::int64_t first = 0; first < pixels; first += kPanelPixels) {
+    const std::int64_t count = std::min(kPanelPixels, pixels - first);
+    if (std::memchr(target.exponents + first, 1, static_cast<std::size_t>(count)) == nullptr) continue;
+    used.fill(0);
+    for (std::int64_t pair = 0; pair < pairs; ++pair) {
+      const std::int16_t* mantissas = target.mantissas + pair * target.pair_stride + 2 * first;
+      for (std::int64_t i = 0; i < count; ++i) {
+        std::uint32_t both = 0;
+        std::memcpy(&both, mantissas + 2 * i, sizeof both);
+        used[static_cast<std::size_t>(i)] |= both;
+      }
+    }
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (used[static_cast<std::size_t>(i)] == 0) target.exponents[first + i] = 0;
+    }
+  }
+}
+
+// Cuts a block into segments whose dots fit int32.
+void BlockProduct::Run::add_segments(const PanelSegment& whole, const NativeBlock& block,
+                                     std::int64_t index, std::int64_t pair_stride) {
+  for (std::int64_t pair = 0; pair < block.pairs(); pair += product.segment_pairs_) {
+    PanelSegment segment = whole;
+    for (const std::int16_t*& mantissas : segment.mantissas) {
+      if (mantissas != nullptr) mantissas += pair * pair_stride;
+    }
+    segment.pairs = std::min(product.segment_pairs_, block.pairs() - pair);
+    segment.first_weight_pair = block.first_pair + pair;
+    segment.weight_block = index;
+    workspace.segments.push_back(segment);
+  }
+}
+
+// ---- multiplying ------------------------------------------------------------------------------------
+
+void BlockProduct::Run::multiply(const Panel& panel) {
+  const std::int64_t channels = config().image.output_channels;
+  const PixelExponents exponents = pixel_exponents(panel);
+  double* sums = workspace.sums.reserve(kTileChannels * kPanelPixels);
+  for (std::int64_t first = 0; first < channels; first += kTileChannels) {
+    const std::int64_t width = std::min(kTileChannels, channels - first);
+    if (workspace.segments.empty()) {
+      std::fill_n(sums, kTileChannels * kPanelPixels, 0.0);
+    } else {
+      dot_panel({.segments = workspace.segments,
+                 .strips = panel.strips,
+                 .pair_stride = panel.pair_stride,
+                 .channels = width,
+                 .weights = product.weights_.tile_weights(group, first),
+                 .weight_scales = product.weights_.tile_scales(group, first)},
+                sums);
+    }
+    for (std::int64_t c = 0; c < width; ++c) {
+      finish_channel(panel, exponents, first + c, sums + c * kPanelPixels);
+    }
+  }
+}
+
+PixelExponents BlockProduct::Run::pixel_exponents(const Panel& panel) const {
+  PixelExponents result;
+  result.lowest.fill(254);  // lowest - 1 while we look, so that 0 (zeros) becomes 255
+  result.highest.fill(0);
+  for (const PanelSegment& segment : workspace.segments) {
+    for (std::int64_t strip = 0; strip < panel.strips; ++strip) {
+      std::uint8_t* lowest = result.lowest.data() + strip * kStripPixels;
+      std::uint8_t* highest = result.highest.data() + strip * kStripPixels;
+      const std::uint8_t* exponents = segment.exponents[strip];
+      for (std::int64_t i = 0; i < kStripPixels; ++i) {
+        const auto below = static_cast<std::uint8_t>(exponents[i] - 1);
+        lowest[i] = std::min(lowest[i], below);
+        highest[i] = std::max(highest[i], exponents[i]);
+      }
+    }
+  }
+  for (std::uint8_t& lowest : result.lowest) ++lowest;
+  return result;
+}
+
+// Adds the bias, repairs what is not proved exact, and rounds into the batch.
+void BlockProduct::Run::finish_channel(const Panel& panel, const PixelExponents& exponents,
+                                       std::int64_t oc, double* sums) {
+  const std::int64_t channel = group * config().image.output_channels + oc;
+  const ChannelBounds& bounds = product.weights_.bounds(channel);
+  const int bias = arith::exponent_bias(input.format);
+  const int bits = config().matrix.mantissa_bits_moving;
+  const std::int64_t pixels = panel.strips * kStripPixels;
+  // Whether sums of blocks with these exponents are exact; `top` gets their magnitude.
+  const auto top_of = [&](int highest) {
+    int top = bounds.bias_magnitude;
+    if (highest != 0 && bounds.magnitude != INT_MIN) {
+      top = std::max(top, bounds.magnitude + mantissa_unit(highest, bias, bits));
+    }
+    return top;
+  };
+  const auto is_exact = [&](int lowest, int highest) {
+    int unit = bounds.bias_unit;
+    if (highest != 0 && bounds.unit != INT_MAX) {
+      unit = std::min(unit, bounds.unit + mantissa_unit(lowest, bias, bits));
+    }
+    const int top = top_of(highest);
+    return unit == INT_MAX || top == INT_MIN || top + 1 - unit <= kExactBits;
+  };
+  int lowest = 255;
+  int highest = 0;
+  for (std::int64_t i = 0; i < pixels; ++i) {
+    lowest = std::min<int>(lowest, exponents.lowest[static_cast<std::size_t>(i)]);
+    highest = std::max<int>(highest, exponents.highest[static_cast<std::size_t>(i)]);
+  }
+  const bool panel_exact = is_exact(lowest, highest);
+  if (bounds.bias != 0.0) {
+    for (std::int64_t i = 0; i < pixels; ++i) sums[i] += bounds.bias;
+  }
+  if (!panel_exact) {
+    for (std::int64_t i = 0; i < pixels; ++i) {
+      const auto lane = static_cast<std::size_t>(i);
+      if (is_exact(exponents.lowest[lane], exponents.highest[lane])) continue;
+      sums[i] = wide_sum(i, channel);
+      ++workspace.wide_elements;
+    }
+  }
+  if (bias == 15 && top_of(highest) > kFlagPower) {
+    for (std::int64_t i = 0; i < pixels; ++i) {
+      if (std::abs(sums[i]) >= 0x1p33) workspace.flags.accumulator_range = true;
+    }
+  }
+  round_sums(sums, pixels, output.format,
+             batch_row(oc) + panel.lane * format_bytes(output.format));
+}
+
+// The exact sum of one element, to odd.
+double BlockProduct::Run::wide_sum(std::int64_t pixel, std::int64_t channel) const {
+  const std::int64_t strip = pixel / kStripPixels;
+  const std::int64_t lane = pixel % kStripPixels;
+  const std::int64_t channels = config().image.output_channels;
+  const std::int64_t local = channel % channels;
+  const std::int64_t tile = local / kTileChannels * kTileChannels;
+  const std::int64_t width = std::min(kTileChannels, channels - tile);
+  const std::int32_t* weights = product.weights_.tile_weights(group, tile) + (local - tile);
+  arith::WideAccumulator sum;
+  for (const PanelSegment& segment : workspace.segments) {
+    const int exponent = segment.exponents[strip][lane];
+    if (exponent == 0) continue;
+    std::int64_t dot = 0;
+    const std::int16_t* x = segment.mantissas[strip] + 2 * lane;
+    for (std::int64_t pair = 0; pair < segment.pairs; ++pair) {
+      const std::int32_t weight = weights[(segment.first_weight_pair + pair) * width];
+      dot += std::int64_t{x[0]} * static_cast<std::int16_t>(weight);
+      dot += std::int64_t{x[1]} * (weight >> 16);
+      x += workspace.pair_stride;
+    }
+    sum.add_scaled(dot, mantissa_unit(exponent, arith::exponent_bias(input.format),
+                                      config().matrix.mantissa_bits_moving) +
+                            mantissa_unit(product.weights_.exponent(channel, segment.weight_block),
+                                          product.weight_bias_,
+                                          config().matrix.mantissa_bits_stationary));
+  }
+  sum.add_value(product.weights_.bounds(channel).bias);
+  return sum.value_to_odd();
+}
+
+// ---- flat products ----------------------------------------------------------------------------------
+
+void BlockProduct::Run::run_flat(RowRange rows) {
+  const std::int64_t pixels = (rows.last - rows.first) * output.columns;
+  const std::int64_t lanes = batch_lanes();
+  workspace.lanes.reserve(config().image.output_channels * lanes * format_bytes(output.format));
+  for (std::int64_t first = 0; first < pixels; first += lanes) {
+    const std::int64_t last = std::min(pixels, first + lanes);
+    add_flat_pixels(output, {rows.first, output.columns, first, last}, workspace.batch.runs);
+    for (std::int64_t pixel = first; pixel < last; pixel += kPanelPixels) {
+      flat_panel({rows.first, output.columns, pixel, std::min(last, pixel + kPanelPixels)},
+                 pixel - first);
+    }
+    workspace.batch.lanes = last - first;
+    flush_batch();
+  }
+}
+
+void BlockProduct::Run::flat_panel(const FlatPixels& pixels, std::int64_t lane) {
+  const std::vector<NativeBlock>& blocks = product.weights_.blocks();
+  const std::int64_t pairs = blocks.back().first_pair + blocks.back().pairs();
+  const auto block_count = static_cast<std::int64_t>(blocks.size());
+  constexpr std::int64_t kStride = 2 * kPanelPixels;
+  std::int16_t* mantissas = workspace.mantissas.reserve(pairs * kStride);
+  std::uint8_t* exponents = workspace.exponents.reserve(block_count * kPanelPixels);
+  double* scales = workspace.scales.reserve(block_count * kPanelPixels);
+  const std::int64_t count = pixels.last - pixels.first;
+  const bool gathered = gather_panel(pixels);
+  const std::int64_t quantised = gathered ? round_up(count, kStripPixels) : count;
+  workspace.segments.clear();
+  workspace.pair_stride = kStride;
+  for (std::int64_t b = 0; b < block_count; ++b) {
+    const NativeBlock& block = blocks[static_cast<std::size_t>(b)];
+    const BlockTarget target = {mantissas + block.first_pair * kStride, kStride,
+                                exponents + b * kPanelPixels, scales + b * kPanelPixels};
+    quantise(std::span(workspace.row_pointers)
+                 .subspan(static_cast<std::size_t>(block.first),
+                          static_cast<std::size_t>(block.count)),
+             quantised, target);
+    for (std::int64_t i = quantised; i < round_up(count, kStripPixels); ++i) {
+      target.exponents[i] = 0;  // lanes that nobody reads: any finite value will do
+      target.scales[i] = 0.0;
+    }
+    PanelSegment segment;
+    for (std::int64_t strip = 0; strip < kPanelStrips; ++strip) {
+      segment.mantissas[strip] = target.mantissas + 2 * strip * kStripPixels;
+      segment.scales[strip] = target.scales + strip * kStripPixels;
+      segment.exponents[strip] = target.exponents + strip * kStripPixels;
+    }
+    add_segments(segment, block, b, kStride);
+  }
+  multiply({.strips = ceil_div(count, kStripPixels), .pair_stride = kStride, .lane = lane});
+}
+
+// Fills row_pointers with one row of pixels for each term. True if rows are padded to whole strips.
+bool BlockProduct::Run::gather_panel(const FlatPixels& pixels) {
+  const KernelImageShape& image = config().image;
+  const std::int64_t count = pixels.last - pixels.first;
+  workspace.row_pointers.assign(static_cast<std::size_t>(image.taps * image.channels), nullptr);
+  std::byte* patch = nullptr;
+  for (std::int64_t tap = 0; tap < image.taps; ++tap) {
+    PixelRuns& samples = workspace.samples;
+    samples.clear();
+    add_tap_samples(config(), input, pixels, tap, samples);
+    if (samples.runs().empty()) continue;
+    const PixelRun& run = samples.runs()[0];
+    const bool in_place = image.taps == 1 && run.count == count &&
+                          (count == 1 || run.step == element());
+    for (std::int64_t c = 0; c < image.channels; ++c) {
+      const std::byte* base = channel_base(input, group * image.channels + c);
+      const void*& row = workspace.row_pointers[static_cast<std::size_t>(tap * image.channels + c)];
+      if (in_place) {
+        row = base + run.offset;
+        continue;
+      }
+      if (patch == nullptr) {
+        patch = workspace.patch.reserve(image.taps * image.channels * kPanelPixels * element());
+      }
+      std::byte* lanes = patch + (tap * image.channels + c) * kPanelPixels * element();
+      if (samples.covered() != kPanelPixels) {
+        std::memset(lanes, 0, static_cast<std::size_t>(kPanelPixels * element()));
+      }
+      gather(base, samples, element(), lanes);
+      row = lanes;
+    }
+    if (in_place) return false;
+  }
+  return true;
+}
+
+// ---- rolling products ---------------------------------------------------------------------------------
+
+void BlockProduct::Run::run_rolling(RowRange rows) {
+  const RowLayout columns(config(), output.columns, kPanelStrips);
+  const bool same = workspace.keep_rows && workspace.rows_owner == &product &&
+                    workspace.rows_base == input.base &&
+                    workspace.rows_origin == input.row_origin && workspace.rows_group == group;
+  // One more for the row of zeros that stands for rows outside.
+  workspace.rows.resize(std::max(workspace.rows.size(), static_cast<std::size_t>(columns.slots) + 1));
+  if (!same) {
+    for (QuantisedRow& row : workspace.rows) row.row = -1;
+    workspace.rows_owner = &product;
+    workspace.rows_base = input.base;
+    workspace.rows_origin = input.row_origin;
+    workspace.rows_group = group;
+  }
+  const std::int64_t lanes = batch_lanes();
+  workspace.lanes.reserve(config().image.output_channels * lanes * format_bytes(output.format));
+  OutputBatch& batch = workspace.batch;
+  std::vector<Strip> strips;
+  const auto flush_panel = [&] {
+    if (strips.empty()) return;
+    rolling_panel(columns, strips, batch.lanes);
+    batch.lanes += kPanelPixels;
+    strips.clear();
+    if (batch.lanes + kPanelPixels > lanes) flush_batch();
+  };
+  const std::int64_t step = config().input_dilation_w;
+  for (std::int64_t row = rows.first; row < rows.last; ++row) {
+    for (std::int64_t phase = 0; phase < std::min(step, output.columns); ++phase) {
+      if (step != 1 || config().input_dilation_h != 1) flush_panel();
+      const std::int64_t count = ceil_div(output.columns - phase, step);
+      for (std::int64_t first = 0; first < count; first += kStripPixels) {
+        const std::int64_t pixels = std::min(kStripPixels, count - first);
+        batch.runs.add({.first = batch.lanes + static_cast<std::int64_t>(strips.size()) * kStripPixels,
+                        .count = pixels,
+                        .offset = row_offset(output, row) +
+                                  (phase + first * step) * output.column_pitch,
+                        .step = step * output.column_pitch});
+        strips.push_back({row, phase, first, pixels});
+        if (std::ssize(strips) == kPanelStrips) flush_panel();
+      }
+    }
+  }
+  flush_panel();
+  flush_batch();
+}
+
+void BlockProduct::Run::rolling_panel(const RowLayout& columns, std::span<const Strip> strips,
+                                      std::int64_t lane) {
+  const std::int64_t dilation_h = config().input_dilation_h;
+  const std::int64_t total = columns.total();
+  const std::vector<NativeBlock>& blocks = product.weights_.blocks();
+  const std::int64_t tap_blocks =
+      static_cast<std::int64_t>(blocks.size()) / config().image.taps;
+  const std::int64_t phase_h = strips[0].output_row % dilation_h;
+  workspace.segments.clear();
+  workspace.pair_stride = 2 * total;
+  for (const Tap& ky : columns.row_taps[static_cast<std::size_t>(phase_h)]) {
+    std::array<const QuantisedRow*, kPanelStrips> rows{};
+    bool any = false;
+    for (std::size_t s = 0; s < strips.size(); ++s) {
+      const std::int64_t row =
+          ky.offset + strips[s].output_row / dilation_h * config().stride_h;
+      const bool inside = row >= 0 && row < input.rows;
+      rows[s] = &quantised_row(columns, inside ? row : -1);
+      any |= inside;
+    }
+    if (!any) continue;
+    for (const Tap& kx : columns.column_taps[static_cast<std::size_t>(strips[0].phase)]) {
+      const std::int64_t tap = ky.index * config().kernel_w + kx.index;
+      for (std::int64_t b = 0; b < tap_blocks; ++b) {
+        const std::int64_t index = tap * tap_blocks + b;
+        const NativeBlock& block = blocks[static_cast<std::size_t>(index)];
+        const std::int64_t first_pair = blocks[static_cast<std::size_t>(b)].first_pair;
+        PanelSegment segment;
+        for (std::size_t s = 0; s < strips.size(); ++s) {
+          const std::int64_t column = columns.place(kx.offset) + strips[s].first;
+          segment.mantissas[s] = rows[s]->mantissas.data() + (first_pair * total + column) * 2;
+          segment.scales[s] = rows[s]->scales.data() + b * total + column;
+          segment.exponents[s] = rows[s]->exponents.data() + b * total + column;
+        }
+        add_segments(segment, block, index, 2 * total);
+      }
+    }
+  }
+  multiply({.strips = std::ssize(strips), .pair_stride = 2 * total, .lane = lane});
+}
+
+// Row -1 is all zeros. The reference holds until `slots` other rows have been asked for.
+QuantisedRow& BlockProduct::Run::quantised_row(const RowLayout& columns, std::int64_t row) {
+  const std::int64_t slot = row < 0 ? columns.slots : row % columns.slots;
+  QuantisedRow& target = workspace.rows[static_cast<std::size_t>(slot)];
+  if (target.row != (row < 0 ? columns.slots : row)) {
+    target.row = row < 0 ? columns.slots : row;
+    quantise_row(columns, row, target);
+  }
+  return target;
+}
+
+void BlockProduct::Run::quantise_row(const RowLayout& columns, std::int64_t row,
+                                     QuantisedRow& target) {
+  const KernelImageShape& image = config().image;
+  const std::vector<NativeBlock>& blocks = product.weights_.blocks();
+  const std::int64_t tap_blocks = static_cast<std::int64_t>(blocks.size()) / image.taps;
+  const std::int64_t pairs = blocks[static_cast<std::size_t>(tap_blocks - 1)].first_pair +
+                             blocks[static_cast<std::size_t>(tap_blocks - 1)].pairs();
+  const std::int64_t total = columns.total();
+  std::int16_t* mantissas = target.mantissas.reserve(pairs * total * 2);
+  std::uint8_t* exponents = target.exponents.reserve(tap_blocks * total);
+  double* scales = target.scales.reserve(tap_blocks * total);
+  if (row < 0) {
+    std::fill_n(mantissas, pairs * total * 2, std::int16_t{0});
+    std::fill_n(exponents, tap_blocks * total, std::uint8_t{0});
+    std::fill_n(scales, tap_blocks * total, 0.0);
+    return;
+  }
+  PixelRuns& samples = workspace.samples;
+  samples.clear();
+  columns.add_samples(input, row, samples);
+  std::byte* patch =
+      workspace.patch.reserve(config().matrix.native_dimension * total * element());
+  std::memset(patch, 0,
+              static_cast<std::size_t>(std::min<std::int64_t>(config().matrix.native_dimension, image.channels) *
+                                       total * element()));
+  workspace.row_pointers.resize(static_cast<std::size_t>(config().matrix.native_dimension));
+  for (std::int64_t b = 0; b < tap_blocks; ++b) {
+    const NativeBlock& block = blocks[static_cast<std::size_t>(b)];
+    for (std::int64_t c = 0; c < block.count; ++c) {
+      std::byte* lanes = patch + c * total * element();
+      gather(channel_base(input, group * image.channels + block.first + c), samples, element(),
+             lanes);
+      workspace.row_pointers[static_cast<std::size_t>(c)] = lanes;
+    }
+    quantise(std::span(workspace.row_pointers).first(static_cast<std::size_t>(block.count)), total,
+             {mantissas + block.first_pair * total * 2, 2 * total, exponents + b * total,
+              scales + b * total});
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<const Product> make_block_product(const ProductConfig& config,
+                                                  const PlainWeights& weights,
+                                                  ProductVectors vectors) {
+  return std::make_shared<BlockProduct>(config, weights, std::move(vectors));
+}
+
+}  // namespace tessera::kernels

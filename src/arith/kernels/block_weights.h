@@ -1,0 +1,70 @@
+// The stationary side of a block-float product: quantised, packed for dot_panel(), and with what is
+// needed to prove that a sum is exact in binary64.
+#pragma once
+
+#include <climits>
+#include <cstdint>
+#include <vector>
+
+#include "arith/kernels/product_parts.h"
+
+namespace tessera::kernels {
+
+// A native block of the sum, in k order: `first` counts terms tap * channels + channel.
+struct NativeBlock {
+  std::int64_t tap = 0;  // 0 for BlockCut::kIm2col
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+  std::int64_t first_pair = 0;  // in packed weights
+
+  std::int64_t pairs() const { return (count + 1) / 2; }
+};
+
+std::vector<NativeBlock> cut_into_blocks(const ProductConfig& config);
+
+// Bounds of one output channel's sum, as powers of two.
+struct ChannelBounds {
+  double bias = 0.0;
+  int unit = INT_MAX;       // every weight is a multiple of 2^unit
+  int magnitude = INT_MIN;  // the sum of all |x * w| is below 2^(magnitude + exponent of x)
+  int bias_unit = INT_MAX;
+  int bias_magnitude = INT_MIN;  // |bias| < 2^bias_magnitude
+};
+
+class BlockWeights {
+ public:
+  BlockWeights(const ProductConfig& config, const PlainWeights& weights,
+               const std::vector<std::byte>& bias);
+
+  const std::vector<NativeBlock>& blocks() const { return blocks_; }
+  // Output channels [tile.first, tile.last) of a group are packed together.
+  const std::int32_t* tile_weights(std::int64_t group, std::int64_t first) const;
+  const double* tile_scales(std::int64_t group, std::int64_t first) const;
+  const ChannelBounds& bounds(std::int64_t output_channel) const {
+    return bounds_[static_cast<std::size_t>(output_channel)];
+  }
+  // Of one output channel and block, for the wide accumulator.
+  int exponent(std::int64_t output_channel, std::int64_t block) const;
+  arith::StickyFlags flags() const { return flags_; }
+
+ private:
+  void quantise_channel(const ProductConfig& config, const PlainWeights& weights,
+                        std::int64_t output_channel);
+  void set_bias(const ProductConfig& config, const std::vector<std::byte>& bias);
+
+  std::vector<NativeBlock> blocks_;
+  std::int64_t group_channels_ = 0;
+  std::int64_t pairs_ = 0;  // of one output channel
+  std::vector<std::int32_t> packed_;
+  std::vector<double> scales_;
+  std::vector<std::uint8_t> exponents_;  // [output channel][block]
+  std::vector<ChannelBounds> bounds_;
+  arith::StickyFlags flags_;
+};
+
+// The power of two that mantissa 1 stands for under block exponent Es.
+inline int mantissa_unit(int exponent, int bias, int mantissa_bits) {
+  return exponent - bias + 1 - mantissa_bits;
+}
+
+}  // namespace tessera::kernels

@@ -1,0 +1,326 @@
+#include "arith/kernels/dot_panel.h"
+
+#include <cstddef>
+#include <type_traits>
+#include <utility>
+
+// Lambdas that must dissolve into their caller.
+#define TESSERA_INLINE_LAMBDA __attribute__((always_inline))
+
+// clang-format off
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "arith/kernels/dot_panel.cc"
+#define HWY_DISABLED_TARGETS HWY_SSSE3
+#include <hwy/foreach_target.h>
+#include "arith/vector_lanes-inl.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+#if HWY_TARGET == HWY_AVX3_DL && HWY_COMPILER_GCC_ACTUAL
+// Highway 1.0.3 checks for this instruction set before it chooses the target, but does not name it.
+#pragma GCC push_options
+#pragma GCC target("avx512vnni")
+#endif
+namespace tessera::kernels {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+namespace lanes = ::tessera::arith::HWY_NAMESPACE;
+
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+
+// Processors without vectors (or with unknown ones): the same sums, one pixel at a time.
+std::int32_t pixel_dot(const PanelDot& dot, const PanelSegment& segment, std::int64_t channel,
+                       std::int64_t pixel) {
+  const std::int16_t* x =
+      segment.mantissas[pixel / kStripPixels] + 2 * (pixel % kStripPixels);
+  const std::int32_t* weights =
+      dot.weights + segment.first_weight_pair * dot.channels + channel;
+  std::uint32_t sum = 0;
+  for (std::int64_t pair = 0; pair < segment.pairs; ++pair) {
+    const std::int32_t weight = weights[pair * dot.channels];
+    const std::int32_t even = x[pair * dot.pair_stride] * static_cast<std::int16_t>(weight);
+    const std::int32_t odd = x[pair * dot.pair_stride + 1] * (weight >> 16);
+    sum += static_cast<std::uint32_t>(even) + static_cast<std::uint32_t>(odd);
+  }
+  return static_cast<std::int32_t>(sum);
+}
+
+void scaled_panel(const PanelDot& dot, double* sums) {
+  for (std::int64_t channel = 0; channel < dot.channels; ++channel) {
+    for (std::int64_t pixel = 0; pixel < dot.strips * kStripPixels; ++pixel) {
+      double total = 0;
+      for (const PanelSegment& segment : dot.segments) {
+        const double scale =
+            segment.scales[pixel / kStripPixels][pixel % kStripPixels] *
+            dot.weight_scales[segment.weight_block * dot.channels + channel];
+        total += pixel_dot(dot, segment, channel, pixel) * scale;
+      }
+      sums[channel * kPanelPixels + pixel] = total;
+    }
+  }
+}
+
+void integer_panel(const PanelDot& dot, std::int32_t* sums) {
+  for (std::int64_t channel = 0; channel < dot.channels; ++channel) {
+    for (std::int64_t pixel = 0; pixel < dot.strips * kStripPixels; ++pixel) {
+      std::uint32_t total = 0;
+      for (const PanelSegment& segment : dot.segments) {
+        total += static_cast<std::uint32_t>(pixel_dot(dot, segment, channel, pixel));
+      }
+      sums[channel * kPanelPixels + pixel] = static_cast<std::int32_t>(total);
+    }
+  }
+}
+
+#else
+
+using I16 = hn::ScalableTag<std::int16_t>;
+using I32 = hn::ScalableTag<std::int32_t>;
+using F64 = hn::ScalableTag<double>;
+using V32 = hn::Vec<I32>;
+// GCC keeps arrays of the compiler's own vectors in registers, arrays of classes in memory.
+#if HWY_ARCH_X86
+using Register = decltype(V32::raw);
+HWY_INLINE Register to_register(V32 v) { return v.raw; }
+HWY_INLINE V32 from_register(Register r) { return V32{r}; }
+using Operand = decltype(hn::Vec<I16>::raw);
+HWY_INLINE Operand to_operand(hn::Vec<I16> v) { return v.raw; }
+HWY_INLINE hn::Vec<I16> from_operand(Operand r) { return hn::Vec<I16>{r}; }
+#else
+using Register = V32;
+HWY_INLINE Register to_register(V32 v) { return v; }
+HWY_INLINE V32 from_register(Register r) { return r; }
+using Operand = hn::Vec<I16>;
+HWY_INLINE Operand to_operand(hn::Vec<I16> v) { return v; }
+HWY_INLINE hn::Vec<I16> from_operand(Operand r) { return r; }
+#endif
+
+// sum + x[even] * w[even] + x[odd] * w[odd] in each 32-bit lane, modulo 2^32.
+HWY_INLINE V32 add_pair_products(V32 sum, hn::Vec<I16> x, hn::Vec<I16> w) {
+#if HWY_TARGET == HWY_AVX3_DL && HWY_COMPILER_GCC_ACTUAL
+  return V32{_mm512_dpwssd_epi32(sum.raw, x.raw, w.raw)};
+#elif HWY_ARCH_X86
+  V32 unused = hn::Zero(I32());
+  return hn::ReorderWidenMulAccumulate(I32(), x, w, sum, unused);
+#else
+  const auto even = hn::Mul(hn::ShiftRight<16>(hn::ShiftLeft<16>(hn::BitCast(I32(), x))),
+                            hn::ShiftRight<16>(hn::ShiftLeft<16>(hn::BitCast(I32(), w))));
+  const auto odd = hn::Mul(hn::ShiftRight<16>(hn::BitCast(I32(), x)),
+                           hn::ShiftRight<16>(hn::BitCast(I32(), w)));
+  return hn::Add(sum, hn::Add(even, odd));
+#endif
+}
+
+// A register's place in the panel.
+struct Lane {
+  std::int64_t strip;
+  std::int64_t offset;  // pixels into the strip
+};
+HWY_INLINE Lane lane_of(std::int64_t pixel) {
+  return {pixel / kStripPixels, pixel % kStripPixels};
+}
+
+// f(0), f(1), ... f(kCount - 1), written out, so that arrays indexed by them live in registers.
+template <std::size_t kCount, typename F>
+HWY_INLINE void unroll(F&& f) {
+  [&]<std::size_t... kIndex>(std::index_sequence<kIndex...>) TESSERA_INLINE_LAMBDA {
+    (f(std::integral_constant<std::size_t, kIndex>{}), ...);
+  }(std::make_index_sequence<kCount>{});
+}
+
+// D of one segment for kChannels output channels and kVectors registers of pixels from `pixel` on,
+// added to `totals`[channel][register]. A function of its own, so that all registers are its own.
+template <int kVectors, int kChannels>
+HWY_NOINLINE void segment_dot(const PanelDot& dot, const PanelSegment& segment, std::int64_t pixel,
+                              std::int32_t* HWY_RESTRICT totals) {
+  const I32 d32;
+  const I16 d16;
+  const auto n = static_cast<std::int64_t>(hn::Lanes(d32));
+  const std::int16_t* x[kVectors];
+  unroll<kVectors>([&](auto v) TESSERA_INLINE_LAMBDA {
+    const Lane lane = lane_of(pixel + static_cast<std::int64_t>(v) * n);
+    x[v] = segment.mantissas[lane.strip] + 2 * lane.offset;
+  });
+  Register sums[kChannels * kVectors];
+  unroll<kChannels * kVectors>([&](auto i) TESSERA_INLINE_LAMBDA {
+    sums[i] = to_register(hn::Load(d32, totals + static_cast<std::int64_t>(i) * n));
+  });
+  const std::int32_t* weights = dot.weights + segment.first_weight_pair * kChannels;
+  const std::int64_t stride = dot.pair_stride;
+  const std::int64_t pairs = segment.pairs;
+  for (std::int64_t pair = 0; pair < pairs; ++pair) {
+    Operand operands[kVectors];
+    unroll<kVectors>([&](auto v) TESSERA_INLINE_LAMBDA {
+      operands[v] = to_operand(hn::LoadU(d16, x[v] + pair * stride));
+    });
+    unroll<kChannels>([&](auto c) TESSERA_INLINE_LAMBDA {
+      const auto weight = hn::BitCast(d16, hn::Set(d32, weights[pair * kChannels + c]));
+      unroll<kVectors>([&](auto v) TESSERA_INLINE_LAMBDA {
+        Register& sum = sums[c * kVectors + v];
+        sum = to_register(add_pair_products(from_register(sum), from_operand(operands[v]), weight));
+      });
+    });
+  }
+  unroll<kChannels * kVectors>([&](auto i) TESSERA_INLINE_LAMBDA {
+    hn::Store(from_register(sums[i]), d32, totals + static_cast<std::int64_t>(i) * n);
+  });
+}
+
+// The int32 sums of a tile between segment_dot() and what follows it.
+struct alignas(64) TileSums {
+  std::int32_t lanes[kTileChannels * kPanelPixels];
+};
+
+// total (+)= D * pixel scale * weight scale, in binary64.
+template <bool kFirst>
+HWY_INLINE void add_scaled(V32 dot, const double* scales, double weight_scale, double* total) {
+  const F64 d64;
+  const hn::Half<I32> dh;
+  const std::size_t n = hn::Lanes(d64);
+  const auto weight = hn::Set(d64, weight_scale);
+  const auto low = hn::Mul(hn::PromoteTo(d64, hn::LowerHalf(dh, dot)), hn::LoadU(d64, scales));
+  const auto high = hn::Mul(hn::PromoteTo(d64, hn::UpperHalf(dh, dot)), hn::LoadU(d64, scales + n));
+  if constexpr (kFirst) {
+    hn::StoreU(hn::Mul(low, weight), d64, total);
+    hn::StoreU(hn::Mul(high, weight), d64, total + n);
+  } else {
+    hn::StoreU(hn::MulAdd(low, weight, hn::LoadU(d64, total)), d64, total);
+    hn::StoreU(hn::MulAdd(high, weight, hn::LoadU(d64, total + n)), d64, total + n);
+  }
+}
+
+template <bool kFirst, int kVectors, int kChannels>
+HWY_INLINE void scaled_segment(const PanelDot& dot, const PanelSegment& segment, std::int64_t pixel,
+                               double* totals) {
+  const I32 d32;
+  const auto n = static_cast<std::int64_t>(hn::Lanes(d32));
+  TileSums sums;
+  for (std::int64_t i = 0; i < kChannels * kVectors; ++i) {
+    hn::Store(hn::Zero(d32), d32, sums.lanes + i * n);
+  }
+  segment_dot<kVectors, kChannels>(dot, segment, pixel, sums.lanes);
+  const double* weight_scales = dot.weight_scales + segment.weight_block * kChannels;
+  for (std::int64_t c = 0; c < kChannels; ++c) {
+    for (std::int64_t v = 0; v < kVectors; ++v) {
+      const std::int64_t first = pixel + v * n;
+      const Lane lane = lane_of(first);
+      add_scaled<kFirst>(hn::Load(d32, sums.lanes + (c * kVectors + v) * n),
+                         segment.scales[lane.strip] + lane.offset, weight_scales[c],
+                         totals + c * kPanelPixels + first);
+    }
+  }
+}
+
+template <int kVectors, int kChannels>
+void scaled_pixels(const PanelDot& dot, std::int64_t pixel, double* totals) {
+  scaled_segment<true, kVectors, kChannels>(dot, dot.segments[0], pixel, totals);
+  for (std::size_t s = 1; s < dot.segments.size(); ++s) {
+    scaled_segment<false, kVectors, kChannels>(dot, dot.segments[s], pixel, totals);
+  }
+}
+
+template <int kVectors, int kChannels>
+void integer_pixels(const PanelDot& dot, std::int64_t pixel, std::int32_t* totals) {
+  const I32 d32;
+  const auto n = static_cast<std::int64_t>(hn::Lanes(d32));
+  TileSums sums;
+  for (std::int64_t i = 0; i < kChannels * kVectors; ++i) {
+    hn::Store(hn::Zero(d32), d32, sums.lanes + i * n);
+  }
+  for (const PanelSegment& segment : dot.segments) {
+    segment_dot<kVectors, kChannels>(dot, segment, pixel, sums.lanes);
+  }
+  for (std::int64_t c = 0; c < kChannels; ++c) {
+    for (std::int64_t v = 0; v < kVectors; ++v) {
+      hn::StoreU(hn::Load(d32, sums.lanes + (c * kVectors + v) * n), d32,
+                 totals + c * kPanelPixels + pixel + v * n);
+    }
+  }
+}
+
+// Chooses how many registers work side by side: four where there are 32 of them, else two.
+template <int kChannels, typename Total>
+void panel_channels(const PanelDot& dot, Total* totals) {
+  const auto run = [&]<int kVectors>(std::int64_t pixel) {
+    if constexpr (sizeof(Total) == sizeof(double)) {
+      scaled_pixels<kVectors, kChannels>(dot, pixel, totals);
+    } else {
+      integer_pixels<kVectors, kChannels>(dot, pixel, totals);
+    }
+  };
+  constexpr std::size_t kLanes = HWY_MAX_BYTES / sizeof(std::int32_t);
+  if constexpr (kLanes == kStripPixels) {
+    switch (dot.strips) {
+      case 1:
+        return run.template operator()<1>(0);
+      case 2:
+        return run.template operator()<2>(0);
+      case 3:
+        return run.template operator()<3>(0);
+      default:
+        return run.template operator()<4>(0);
+    }
+  } else {
+    const auto step = 2 * static_cast<std::int64_t>(hn::Lanes(I32()));
+    for (std::int64_t pixel = 0; pixel < dot.strips * kStripPixels; pixel += step) {
+      run.template operator()<2>(pixel);
+    }
+  }
+}
+
+template <typename Total>
+HWY_INLINE void panel(const PanelDot& dot, Total* totals) {
+  switch (dot.channels) {
+    case 1:
+      return panel_channels<1>(dot, totals);
+    case 2:
+      return panel_channels<2>(dot, totals);
+    case 3:
+      return panel_channels<3>(dot, totals);
+    case 4:
+      return panel_channels<4>(dot, totals);
+    case 5:
+      return panel_channels<5>(dot, totals);
+    default:
+      return panel_channels<6>(dot, totals);
+  }
+}
+
+void scaled_panel(const PanelDot& dot, double* sums) { panel(dot, sums); }
+void integer_panel(const PanelDot& dot, std::int32_t* sums) { panel(dot, sums); }
+
+#endif  // vectors
+
+void round_doubles(const double* sums, std::size_t count, Format format, void* out) {
+  lanes::FloatBuffer narrow;
+  lanes::narrow_lanes(format, sums, count, narrow.lanes);
+  lanes::store_lanes(format, narrow.lanes, count, out);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tessera::kernels
+#if HWY_TARGET == HWY_AVX3_DL && HWY_COMPILER_GCC_ACTUAL
+#pragma GCC pop_options
+#endif
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tessera::kernels {
+
+HWY_EXPORT(scaled_panel);
+HWY_EXPORT(integer_panel);
+HWY_EXPORT(round_doubles);
+
+void dot_panel(const PanelDot& dot, double* sums) { HWY_DYNAMIC_DISPATCH(scaled_panel)(dot, sums); }
+
+void dot_panel_integer(const PanelDot& dot, std::int32_t* sums) {
+  HWY_DYNAMIC_DISPATCH(integer_panel)(dot, sums);
+}
+
+void round_sums(const double* sums, std::int64_t count, Format format, void* out) {
+  HWY_DYNAMIC_DISPATCH(round_doubles)(sums, static_cast<std::size_t>(count), format, out);
+}
+
+}  // namespace tessera::kernels
+#endif  // HWY_ONCE

@@ -1,0 +1,39 @@
+// Plain floating-point sums over pixels, side by side: the loops of float and channel-wise products.
+// Each pixel's sum keeps the order of its terms.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "arith/format.h"
+
+namespace tessera::kernels {
+
+// sums[channel][pixel] = (bias + x[0] * w[0]) + x[1] * w[1] + ... in binary64.
+struct FloatPanel {
+  const float* x = nullptr;        // [terms][kPanelPixels]
+  std::int64_t terms = 0;
+  std::int64_t strips = 0;
+  const float* weights = nullptr;  // [channels][terms]
+  const double* biases = nullptr;  // [channels]
+  std::int64_t channels = 0;       // up to kTileChannels
+};
+void float_panel(const FloatPanel& panel, double* sums);  // [channel][kPanelPixels]
+
+// One output row of one channel of a channel-wise product:
+//   sum[i] = ((bias + x[tap 0][i] * w[0]) + x[tap 1][i] * w[1]) + ...
+// in binary32 with both operations rounded, or in binary64, then one rounding to `format`.
+struct ChannelWiseRow {
+  std::span<const float* const> taps;  // row of samples under each tap; readable to whole strips
+  const float* weights = nullptr;      // one a tap
+  double bias = 0.0;
+  bool wide = false;                   // binary64
+  Format format = Format::kF16;
+  std::int64_t count = 0;              // at most 512
+};
+void channel_wise_row(const ChannelWiseRow& row, void* out);
+
+// `count` elements of f16, bf16 or f32, exactly.
+void widen_to_floats(Format format, const void* elements, std::int64_t count, float* out);
+
+}  // namespace tessera::kernels

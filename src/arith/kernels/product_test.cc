@@ -1,0 +1,367 @@
+// Fast products against the obvious ones, bit for bit, over random work.
+
+#include "arith/kernels/product.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "arith/kernels/reference_product.h"
+#include "arith/kernels/testing_surface.h"
+#include "arith/rounding.h"
+
+namespace tessera {
+namespace {
+
+using testing::OwnedSurface;
+
+constexpr unsigned kSeed = 20240611;
+
+// A product with everything it needs.
+struct Work {
+  ProductConfig config;
+  ProductVectors vectors;
+  std::vector<std::byte> oihw;
+  Format moving = Format::kF16;
+  std::int64_t channels = 1, rows = 1, columns = 1;  // of the input
+  std::int64_t output_rows = 1, output_columns = 1;
+  double spread = 3;           // of the exponents
+  bool specials = false;       // NaN, infinities
+  std::string describe() const;
+};
+
+std::string Work::describe() const {
+  const ProductConfig& c = config;
+  const auto text = [](const char* name, auto value) {
+    return std::string(" ") + name + "=" + std::to_string(value);
+  };
+  return "kind" + text("matrix", static_cast<int>(c.matrix.kind)) +
+         text("N", c.matrix.native_dimension) + text("mx", c.matrix.mantissa_bits_moving) +
+         text("mw", c.matrix.mantissa_bits_stationary) +
+         text("channel_wise", c.image.channel_wise) + text("cut", static_cast<int>(c.image.cut)) +
+         text("groups", c.image.groups) + text("channels", c.image.channels) +
+         text("outputs", c.image.output_channels) + text("kh", c.kernel_h) +
+         text("kw", c.kernel_w) + text("sh", c.stride_h) + text("sw", c.stride_w) +
+         text("pt", c.pad_top) + text("pl", c.pad_left) + text("dh", c.dilation_h) +
+         text("dw", c.dilation_w) + text("ih", c.input_dilation_h) +
+         text("iw", c.input_dilation_w) + text("rows", rows) + text("columns", columns) +
+         text("out_rows", output_rows) + text("out_columns", output_columns) +
+         text("moving", static_cast<int>(moving)) + text("spread", spread);
+}
+
+class WorkMaker {
+ public:
+  explicit WorkMaker(unsigned seed) : random_(seed) {}
+  std::mt19937& random() { return random_; }
+  std::int64_t pick(std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(random_);
+  }
+  bool one_in(std::int64_t n) { return pick(1, n) == 1; }
+
+  Work make(MatrixKind kind, bool channel_wise) {
+    Work work;
+    ProductConfig& c = work.config;
+    c.matrix.kind = kind;
+    geometry(work, channel_wise);
+    if (kind == MatrixKind::kInteger) {
+      integers(work);
+    } else {
+      floats(work);
+    }
+    fill_operands(work);
+    return work;
+  }
+
+  void fill(Format format, double spread, bool specials, std::byte* elements, std::int64_t count) {
+    std::normal_distribution<double> normal;
+    for (std::int64_t i = 0; i < count; ++i) {
+      double value = normal(random_) * std::exp2(normal(random_) * spread);
+      if (one_in(4)) value = 0;
+      if (format_is_integer(format)) value = static_cast<double>(pick(-128, 255));
+      arith::write_element(format, value, elements + i * format_bytes(format));
+      if (specials && one_in(50)) {
+        const double special = one_in(2) ? NAN : INFINITY;
+        std::uint64_t bits = arith::round_to(Format::kF32, special);
+        if (format == Format::kF16) bits = std::isnan(special) ? 0xFE01 : 0xFC00;
+        if (format == Format::kBf16) bits >>= 16;
+        arith::write_bits(format, bits, elements + i * format_bytes(format));
+      }
+    }
+  }
+
+ private:
+  void geometry(Work& work, bool channel_wise) {
+    ProductConfig& c = work.config;
+    c.kernel_h = one_in(3) ? 1 : pick(1, 4);
+    c.kernel_w = one_in(3) ? 1 : pick(1, 5);
+    if (one_in(4)) c.kernel_h = c.kernel_w = 1;
+    c.stride_h = pick(1, 3);
+    c.stride_w = pick(1, 3);
+    c.dilation_h = one_in(4) ? 2 : 1;
+    c.dilation_w = one_in(4) ? 3 : 1;
+    if (one_in(5)) {
+      c.input_dilation_h = pick(1, 3);
+      c.input_dilation_w = pick(1, 3);
+      c.stride_h = one_in(3) ? 2 : 1;
+      c.stride_w = one_in(3) ? 2 : 1;
+    }
+    work.rows = pick(1, 9);
+    work.columns = one_in(3) ? pick(1, 80) : pick(1, 20);
+    c.pad_top = pick(-1, 3);
+    c.pad_left = pick(-1, 4);
+    const auto outputs = [&](std::int64_t extent, std::int64_t kernel, std::int64_t stride,
+                             std::int64_t dilation, std::int64_t input_dilation,
+                             std::int64_t pad) {
+      const std::int64_t padded = (extent - 1) * input_dilation + 1 + pad + pick(0, 3);
+      return std::max<std::int64_t>(1, (padded - ((kernel - 1) * dilation + 1)) / stride + 1);
+    };
+    work.output_rows = outputs(work.rows, c.kernel_h, c.stride_h, c.dilation_h,
+                               c.input_dilation_h, c.pad_top);
+    work.output_columns = outputs(work.columns, c.kernel_w, c.stride_w, c.dilation_w,
+                                  c.input_dilation_w, c.pad_left);
+    KernelImageShape& image = c.image;
+    image.taps = c.kernel_h * c.kernel_w;
+    image.channel_wise = channel_wise;
+    image.cut = one_in(2) ? BlockCut::kChannel : BlockCut::kIm2col;
+    image.groups = one_in(4) ? pick(2, 4) : 1;
+    image.channels = one_in(4) ? pick(1, 150) : pick(1, 24);
+    image.output_channels = one_in(4) ? pick(1, 30) : pick(1, 9);
+    if (channel_wise) {
+      image.groups = pick(1, 9);
+      image.channels = 1;
+      image.output_channels = one_in(4) ? 2 : 1;
+    }
+    image.rows = one_in(2) ? 128 : 8;
+    image.columns = one_in(2) ? 64 : 4;
+    work.channels = image.groups * image.channels;
+  }
+
+  void floats(Work& work) {
+    ProductConfig& c = work.config;
+    const Format formats[] = {Format::kF16, Format::kF16, Format::kBf16, Format::kF32};
+    work.moving = c.image.format = c.output_format = c.bias_format = formats[pick(0, 3)];
+    const int dimensions[] = {16, 32, 64, 128};
+    c.matrix.native_dimension = dimensions[pick(0, 3)];
+    c.matrix.mantissa_bits_moving = one_in(2) ? 11 : static_cast<int>(pick(2, 15));
+    c.matrix.mantissa_bits_stationary = one_in(2) ? 11 : static_cast<int>(pick(2, 15));
+    c.has_bias = one_in(2);
+    if (one_in(3)) c.activation.function = UnaryFunction::kRelu;
+    if (one_in(6)) c.activation = {UnaryFunction::kHardSwish, 1.0f / 6, 0.5f};
+    if (one_in(8)) work.spread = 12;
+    work.specials = one_in(10);
+  }
+
+  void integers(Work& work) {
+    ProductConfig& c = work.config;
+    work.moving = one_in(2) ? Format::kI8 : Format::kU8;
+    c.image.format = one_in(2) ? Format::kI8 : Format::kU8;
+    c.has_bias = one_in(2);
+    c.bias_format = Format::kI32;
+    c.requantise = !one_in(4);
+    c.output_format = Format::kI32;
+    const std::int64_t outputs = c.image.groups * c.image.output_channels;
+    if (c.requantise) {
+      c.output_format = one_in(2) ? Format::kI8 : Format::kU8;
+      c.output_zero_point = static_cast<std::int32_t>(pick(0, 100));
+      if (one_in(2)) {
+        c.clamp_low = 3;
+        c.clamp_high = 90;
+      }
+      for (std::int64_t i = 0; i < (one_in(2) ? 1 : outputs); ++i) {
+        work.vectors.multipliers.push_back(0.0001f * static_cast<float>(pick(1, 100)));
+      }
+      if (work.vectors.multipliers.size() > 1) {
+        work.vectors.multipliers.resize(static_cast<std::size_t>(outputs), 0.001f);
+      }
+    }
+    const bool is_signed = work.moving == Format::kI8;
+    c.moving_zero_point = static_cast<std::int32_t>(is_signed ? pick(-128, 127) : pick(0, 255));
+    const bool many = one_in(2);
+    for (std::int64_t i = 0; i < (many ? outputs : 1); ++i) {
+      work.vectors.stationary_zero_points.push_back(static_cast<std::int32_t>(
+          c.image.format == Format::kI8 ? pick(-128, 127) : pick(0, 255)));
+    }
+  }
+
+  void fill_operands(Work& work) {
+    ProductConfig& c = work.config;
+    const std::int64_t outputs = c.image.groups * c.image.output_channels;
+    const std::int64_t count = outputs * c.image.channels * c.image.taps;
+    work.oihw.resize(static_cast<std::size_t>(count * format_bytes(c.image.format)));
+    fill(c.image.format, work.spread, work.specials, work.oihw.data(), count);
+    if (c.has_bias) {
+      work.vectors.bias.resize(static_cast<std::size_t>(outputs * format_bytes(c.bias_format)));
+      fill(c.bias_format, work.spread, work.specials, work.vectors.bias.data(), outputs);
+    }
+  }
+
+  std::mt19937 random_;
+};
+
+std::shared_ptr<const Product> prepare(const Work& work) {
+  const std::vector<std::byte> image = make_kernel_image(work.config.image, work.oihw.data());
+  return Product::prepare(work.config,
+                          {image.data(), work.config.image.bytes_per_partition()}, work.vectors);
+}
+
+// Runs output rows in random pieces.
+void run_in_pieces(const Product& product, const Surface& input, const Surface& output,
+                   std::mt19937& random, ProductWorkspace& workspace) {
+  for (std::int64_t first = 0; first < output.rows;) {
+    const auto last = std::min<std::int64_t>(
+        output.rows, first + 1 + static_cast<std::int64_t>(random() % 4));
+    product.run(input, output, 0, {first, last}, workspace);
+    first = last;
+  }
+}
+
+// Returns how many elements took the wide accumulator.
+std::int64_t check(const Work& work, WorkMaker& maker) {
+  SCOPED_TRACE(work.describe());
+  const std::int64_t outputs = work.config.image.groups * work.config.image.output_channels;
+  OwnedSurface input =
+      testing::dense_surface(work.moving, work.channels, work.rows, work.columns);
+  maker.fill(work.moving, work.spread, work.specials, input.memory.data(),
+             work.channels * work.rows * work.columns);
+  const Format format = work.config.output_format;
+  OwnedSurface expected =
+      testing::dense_surface(format, outputs, work.output_rows, work.output_columns);
+  arith::StickyFlags flags;
+  reference_product(work.config, {work.oihw.data(), work.vectors}, input.surface,
+                    expected.surface, flags);
+
+  const auto product = prepare(work);
+  const auto workspace = make_product_workspace();
+  OwnedSurface dense =
+      testing::dense_surface(format, outputs, work.output_rows, work.output_columns);
+  product->run(input.surface, dense.surface, 0, {0, work.output_rows}, *workspace);
+  EXPECT_EQ(testing::first_difference(expected.surface, dense.surface), "") << "whole";
+
+  OwnedSurface ring = testing::ring_surface(work.moving, work.channels, work.rows, work.columns,
+                                            maker.random());
+  testing::copy_surface(input.surface, ring.surface);
+  OwnedSurface ring_output = testing::ring_surface(format, outputs, work.output_rows,
+                                                   work.output_columns, maker.random());
+  const bool pass = maker.one_in(2);
+  if (pass) begin_row_pass(*workspace);
+  run_in_pieces(*product, ring.surface, ring_output.surface, maker.random(), *workspace);
+  if (pass) end_row_pass(*workspace);
+  EXPECT_EQ(testing::first_difference(expected.surface, ring_output.surface), "") << "pieces";
+  return take_wide_elements(*workspace);
+}
+
+void check_many(MatrixKind kind, bool channel_wise, int count) {
+  WorkMaker maker(kSeed + static_cast<unsigned>(kind) * 2 + (channel_wise ? 1 : 0));
+  for (int i = 0; i < count && !::testing::Test::HasFailure(); ++i) {
+    SCOPED_TRACE("seed " + std::to_string(kSeed) + ", work " + std::to_string(i));
+    check(maker.make(kind, channel_wise), maker);
+  }
+}
+
+TEST(Product, BlockFloatEqualsTheObviousForm) {
+  check_many(MatrixKind::kBlockFloat, false, 1200);
+}
+TEST(Product, IntegersEqualTheObviousForm) { check_many(MatrixKind::kInteger, false, 500); }
+TEST(Product, FloatsEqualTheObviousForm) { check_many(MatrixKind::kFloat, false, 500); }
+TEST(Product, ChannelWiseFloatsEqualTheObviousForm) {
+  check_many(MatrixKind::kBlockFloat, true, 400);
+}
+TEST(Product, ChannelWiseIntegersEqualTheObviousForm) {
+  check_many(MatrixKind::kInteger, true, 300);
+}
+
+TEST(Product, FarApartExponentsTakeTheWideAccumulatorAndStayExact) {
+  WorkMaker maker(kSeed);
+  std::int64_t wide = 0;
+  for (int i = 0; i < 60 && !::testing::Test::HasFailure(); ++i) {
+    Work work = maker.make(MatrixKind::kBlockFloat, false);
+    work.config.matrix.native_dimension = 16;
+    work.config.image.channels = 70;
+    work.config.image.groups = 1;
+    work.channels = 70;
+    work.spread = 20;
+    work.oihw.resize(static_cast<std::size_t>(work.config.image.output_channels * 70 *
+                                              work.config.image.taps *
+                                              format_bytes(work.config.image.format)));
+    maker.fill(work.config.image.format, 20, false, work.oihw.data(),
+               work.config.image.output_channels * 70 * work.config.image.taps);
+    work.vectors.bias.resize(static_cast<std::size_t>(work.config.image.output_channels) * 4);
+    wide += check(work, maker);
+  }
+  EXPECT_GT(wide, 0);
+}
+
+TEST(Product, MatrixProductOfADynamicOperandEqualsTheConstantOne) {
+  WorkMaker maker(kSeed);
+  for (int i = 0; i < 60 && !::testing::Test::HasFailure(); ++i) {
+    Work work = maker.make(i % 2 == 0 ? MatrixKind::kBlockFloat : MatrixKind::kFloat, false);
+    ProductConfig& c = work.config;
+    const auto inputs = maker.pick(1, 200);
+    const MatrixFormat matrix = c.matrix;
+    c = {};
+    c.image.channels = inputs;
+    c.image.output_channels = maker.pick(1, 40);
+    c.image.format = c.output_format = work.moving;
+    c.matrix = matrix;
+    work.vectors = {};
+    work.channels = inputs;
+    work.rows = work.output_rows = maker.pick(1, 100);
+    work.columns = work.output_columns = 1;
+    OwnedSurface a = testing::matrix_surface(work.moving, inputs, work.rows);
+    maker.fill(work.moving, 2, false, a.memory.data(), inputs * work.rows);
+    work.oihw.resize(static_cast<std::size_t>(inputs * c.image.output_channels *
+                                              format_bytes(work.moving)));
+    maker.fill(work.moving, 2, false, work.oihw.data(), inputs * c.image.output_channels);
+    OwnedSurface b = testing::dense_surface(work.moving, inputs, 1, c.image.output_channels);
+    for (std::int64_t k = 0; k < inputs; ++k) {
+      for (std::int64_t n = 0; n < c.image.output_channels; ++n) {
+        std::memcpy(b.surface.at(k, 0, n),
+                    work.oihw.data() + (n * inputs + k) * format_bytes(work.moving),
+                    static_cast<std::size_t>(format_bytes(work.moving)));
+      }
+    }
+    OwnedSurface expected = testing::matrix_surface(work.moving, c.image.output_channels, work.rows);
+    OwnedSurface actual = testing::matrix_surface(work.moving, c.image.output_channels, work.rows);
+    arith::StickyFlags flags;
+    reference_product(c, {work.oihw.data(), work.vectors}, a.surface, expected.surface, flags);
+    const auto workspace = make_product_workspace();
+    Product::prepare_dynamic(c, b.surface, {})
+        ->run(a.surface, actual.surface, 0, {0, work.rows}, *workspace);
+    EXPECT_EQ(testing::first_difference(expected.surface, actual.surface), "") << work.describe();
+  }
+}
+
+TEST(Product, NanAndInfinityRaiseFlags) {
+  Work work;
+  work.config.image.channels = 4;
+  work.channels = 4;
+  work.oihw.resize(8);
+  const std::uint16_t weights[4] = {0x3C00, 0x3C00, 0x3C00, 0x3C00};
+  std::memcpy(work.oihw.data(), weights, 8);
+  OwnedSurface input = testing::dense_surface(Format::kF16, 4, 1, 1);
+  const std::uint16_t x[4] = {0x7E00, 0xFC00, 0x3C00, 0};
+  std::memcpy(input.memory.data(), x, 8);
+  OwnedSurface output = testing::dense_surface(Format::kF16, 1, 1, 1);
+  const auto workspace = make_product_workspace();
+  prepare(work)->run(input.surface, output.surface, 0, {0, 1}, *workspace);
+  const arith::StickyFlags flags = take_flags(*workspace);
+  EXPECT_TRUE(flags.nan);
+  EXPECT_TRUE(flags.infinity);
+  EXPECT_FALSE(flags.accumulator_range);
+  EXPECT_EQ(take_flags(*workspace), arith::StickyFlags{});
+}
+
+TEST(Product, InputRowsNeededFollowsStrideAndPadding) {
+  ProductConfig config;
+  config.kernel_h = 3;
+  config.image.taps = 3;
+  config.stride_h = 2;
+  config.pad_top = 1;
+  const RowRange rows = input_rows_needed(config, 10, {1, 3});
+  EXPECT_EQ(rows.first, 1);
+  EXPECT_EQ(rows.last, 6);
+}
+
+}  // namespace
+}  // namespace tessera

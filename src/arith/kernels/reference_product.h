@@ -1,0 +1,24 @@
+// The obvious form of every product: one output element at a time, from the definitions of
+// docs/numbers.md, with nothing in common with the fast kernels but the description of the work.
+// It is what the `ref` device runs and what tests hold the fast kernels against.
+#pragma once
+
+#include <cstddef>
+
+#include "arith/block_float.h"
+#include "arith/kernels/product.h"
+#include "arith/kernels/surface.h"
+
+namespace tessera {
+
+// Weights [groups * output_channels, channels, taps] row-major (OIHW) in config.image.format.
+struct ReferenceWeights {
+  const std::byte* oihw = nullptr;
+  const ProductVectors& vectors;
+};
+
+// All output rows and channels of `output`.
+void reference_product(const ProductConfig& config, const ReferenceWeights& weights,
+                       const Surface& input, const Surface& output, arith::StickyFlags& flags);
+
+}  // namespace tessera

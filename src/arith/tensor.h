@@ -1,0 +1,4 @@
+// Tensors in host memory (a public type).
+#pragma once
+
+#include "tessera/tensor.h"

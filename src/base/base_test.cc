@@ -1,0 +1,86 @@
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "base/check.h"
+#include "base/quantity.h"
+#include "base/result.h"
+
+namespace tessera {
+namespace {
+
+Result<int> half(int n) {
+  if (n % 2 != 0) return Error{ErrorCode::kInvalidArgument, "found an odd number"};
+  return n / 2;
+}
+
+Result<int> quarter(int n) {
+  TESSERA_TRY(const int h, half(n));
+  TESSERA_TRY(const int q, half(h));
+  return q;
+}
+
+Status is_even(int n) {
+  TESSERA_RETURN_IF_ERROR(half(n));
+  return {};
+}
+
+TEST(Result, HoldsAValueOrAnError) {
+  EXPECT_TRUE(half(4).ok());
+  EXPECT_EQ(*half(4), 2);
+  EXPECT_FALSE(half(3));
+  EXPECT_EQ(half(3).error().code, ErrorCode::kInvalidArgument);
+}
+
+TEST(Result, TryReturnsTheFirstError) {
+  EXPECT_EQ(quarter(8).value(), 2);
+  EXPECT_EQ(quarter(6).error().message, "found an odd number");
+}
+
+TEST(Result, ValuesThatOnlyMoveMoveOut) {
+  Result<std::unique_ptr<int>> result(std::make_unique<int>(7));
+  const std::unique_ptr<int> value = std::move(result).value();
+  EXPECT_EQ(*value, 7);
+}
+
+TEST(Status, ReturnIfErrorPassesTheErrorOn) {
+  EXPECT_TRUE(is_even(2).ok());
+  EXPECT_EQ(is_even(1).error().message, "found an odd number");
+}
+
+TEST(Error, TextEndsWithTheKind) {
+  const Error error{ErrorCode::kDoesNotFit, "window is 9 rows"};
+  EXPECT_EQ(error.to_string(), "window is 9 rows   [does not fit]");
+  EXPECT_EQ(error.with_context("node 'pool1'").to_string(),
+            "node 'pool1': window is 9 rows   [does not fit]");
+}
+
+TEST(Error, EachCodeHasAName) {
+  EXPECT_STREQ(error_code_name(ErrorCode::kInvalidArgument), "invalid argument");
+  EXPECT_STREQ(error_code_name(ErrorCode::kInvalidModel), "invalid model");
+  EXPECT_STREQ(error_code_name(ErrorCode::kDoesNotFit), "does not fit");
+  EXPECT_STREQ(error_code_name(ErrorCode::kUnsupported), "unsupported");
+  EXPECT_STREQ(error_code_name(ErrorCode::kUnavailable), "unavailable");
+  EXPECT_STREQ(error_code_name(ErrorCode::kInternal), "internal");
+}
+
+TEST(CheckDeathTest, AbortsWithTheConditionAndTheValues) {
+  const int rows = 3;
+  EXPECT_DEATH(TESSERA_CHECK(rows == 4, "rows is {}", rows),
+               "base_test.cc:[0-9]+: broken invariant: rows == 4: rows is 3");
+}
+
+TEST(Quantity, BytesAddAndScale) {
+  EXPECT_EQ((Bytes{3} + Bytes{4} * 2 - Bytes{1}).value, 10);
+  EXPECT_LT(Bytes{3}, Bytes{4});
+}
+
+TEST(Quantity, CeilDivAndRoundUp) {
+  EXPECT_EQ(ceil_div(0, 4), 0);
+  EXPECT_EQ(ceil_div(4, 4), 1);
+  EXPECT_EQ(ceil_div(5, 4), 2);
+  EXPECT_EQ(round_up(5, 4), 8);
+}
+
+}  // namespace
+}  // namespace tessera

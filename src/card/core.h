@@ -1,0 +1,81 @@
+// The virtual processor: one core wired up, its memories holding real bytes, its clock.
+//
+// Discrete events at exact cycles. Values and time are separate: with `timing_only` the same
+// cycles come out and no value is computed.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "arch/chip_config.h"
+#include "base/quantity.h"
+#include "base/result.h"
+#include "program/program.h"
+
+namespace tessera::card {
+
+struct CoreOptions {
+  bool timing_only = false;
+  bool check_hazards = false;
+  bool trace = false;                 // record every step for the timeline
+  std::uint64_t shuffle_seed = 0;     // != 0: step the boxes in a shuffled order (tests)
+};
+
+// Busy, blocked and idle add up to elapsed cycles.
+struct EngineStatistics {
+  std::string name;  // "neural", "planar", "load", "store", "kernel", "task_manager", "dram"
+  Cycles busy = 0;
+  Cycles blocked_dependency = 0;  // a task is there, its next step may not start
+  Cycles blocked_memory = 0;      // waiting for the DRAM channel
+  Cycles idle = 0;                // no task
+  std::int64_t tasks = 0;
+  std::int64_t steps = 0;
+  std::int64_t macs = 0;          // useful multiply-accumulates
+  std::int64_t bytes_read = 0, bytes_written = 0;  // DRAM bytes
+};
+
+struct TraceEvent {
+  program::TaskId task = 0;
+  program::EngineKind engine = program::EngineKind::kNeural;
+  std::int64_t step = 0;
+  Cycles begin = 0, end = 0;
+};
+
+struct TaskTiming {
+  Cycles dispatched = 0, first_step_begin = 0, end = 0;
+  Cycles busy = 0, blocked_dependency = 0, blocked_memory = 0;
+};
+
+struct RunStatistics {
+  Cycles cycles = 0;  // of the segment
+  std::vector<EngineStatistics> engines;
+  std::vector<TaskTiming> tasks;   // of the segment's tasks, by position
+  std::vector<TraceEvent> trace;   // if asked
+  std::int64_t row_misses = 0;     // of the DRAM channel
+  std::uint32_t status_flags = 0;  // sticky: bit 0 NaN, 1 infinity, 2 accumulator range (arith)
+};
+
+class Core {
+ public:
+  static Result<std::unique_ptr<Core>> create(const ChipConfig& chip);
+  virtual ~Core() = default;
+
+  // Places the program's weights and stream in DRAM and fills the base-address table. The program
+  // must outlive the core's use of it. Checks fingerprint; the caller has verified the program.
+  virtual Status load(const program::Program& program) = 0;
+
+  // DRAM access through the base-address table, as the host's DMA does it.
+  virtual Status write(program::DramAddress address, std::span<const std::byte> bytes) = 0;
+  virtual Status read(program::DramAddress address, std::span<std::byte> bytes) const = 0;
+
+  // Runs one segment from a quiet core. A deadlock is an error with each box's state; a bad
+  // descriptor an error with task id and reason; a hazard an error naming the two tasks.
+  virtual Result<RunStatistics> run_segment(std::size_t segment, const CoreOptions& options) = 0;
+};
+
+}  // namespace tessera::card

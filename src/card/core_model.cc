@@ -1,0 +1,445 @@
+#include "card/core_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "base/check.h"
+#include "engines/data_control/data_control.h"
+#include "engines/dma/dma_engine.h"
+#include "engines/memory/dram_channel.h"
+#include "engines/memory/dram_memory.h"
+#include "engines/memory/partitioned_memory.h"
+#include "engines/neural/neural_engine.h"
+#include "engines/planar/planar_engine.h"
+#include "engines/task_manager/task_manager.h"
+
+namespace tessera::card {
+namespace {
+
+using engines::Box;
+using engines::RunTaskId;
+using engines::TimeAccount;
+using program::EngineKind;
+using TaskFifo = engines::Fifo<RunTaskId>;
+
+std::size_t outstanding(const ChipConfig& chip) {
+  return static_cast<std::size_t>(chip.dma.outstanding_requests);
+}
+
+// Everything of a core that has a state, in the order of construction.
+struct Boxes {
+  explicit Boxes(const ChipConfig& chip);
+  Cycles step(Box box, Cycles now);
+  TimeAccount& account(Box box);
+  std::string describe() const;
+  TaskFifo& tasks(EngineKind kind) { return *queues[static_cast<std::size_t>(kind)]; }
+  engines::DramPort& port(EngineKind kind);
+
+  engines::WakeTable wakes;
+  engines::DramMemory dram;
+  engines::PartitionedMemory state_buffer, kernel_memory;
+  engines::DataControl control;
+  std::array<std::unique_ptr<TaskFifo>, program::kEngineKindCount> queues;
+  engines::DramPort load_port, store_port, kernel_port, task_port;
+  engines::DramChannel channel;
+  engines::NeuralMath neural_math;
+  engines::PlanarMath planar_math;
+  engines::DmaMath dma_math;
+  engines::DescriptorCache descriptors;
+  engines::TaskManager task_manager;
+  engines::NeuralEngine neural;
+  engines::PlanarEngine planar;
+  engines::DmaEngine load, store, kernel;
+
+ private:
+  std::array<std::unique_ptr<TaskFifo>, program::kEngineKindCount> make_queues(
+      const ChipConfig& chip);
+  engines::TaskManager::Wiring task_manager_wiring();
+  engines::StepEngine::Wiring step_wiring(EngineKind kind);
+  engines::DmaEngine::Wiring dma_wiring(EngineKind kind);
+};
+
+std::array<std::unique_ptr<TaskFifo>, program::kEngineKindCount> Boxes::make_queues(
+    const ChipConfig& chip) {
+  std::array<std::unique_ptr<TaskFifo>, program::kEngineKindCount> made;
+  // A sub-queue takes the whole task buffer, so that no engine's queue holds up another's.
+  for (auto& queue : made) {
+    queue = std::make_unique<TaskFifo>(
+        static_cast<std::size_t>(chip.task_manager.task_buffer_entries) + 1);
+  }
+  return made;
+}
+
+engines::TaskManager::Wiring Boxes::task_manager_wiring() {
+  engines::TaskManager::Wiring wiring{
+      .control = &control, .memory = &dram, .port = &task_port, .wakes = &wakes, .engines = {}};
+  for (std::size_t i = 0; i < queues.size(); ++i) wiring.engines[i] = queues[i].get();
+  return wiring;
+}
+
+engines::StepEngine::Wiring Boxes::step_wiring(EngineKind kind) {
+  return {.kind = kind,
+          .tasks = &tasks(kind),
+          .control = &control,
+          .partitions = state_buffer.partitions()};
+}
+
+engines::DramPort& Boxes::port(EngineKind kind) {
+  if (kind == EngineKind::kLoad) return load_port;
+  return kind == EngineKind::kStore ? store_port : kernel_port;
+}
+
+engines::DmaEngine::Wiring Boxes::dma_wiring(EngineKind kind) {
+  return {.kind = kind,
+          .tasks = &tasks(kind),
+          .control = &control,
+          .port = &port(kind),
+          .memory = &dram,
+          .math = &dma_math,
+          .wakes = &wakes};
+}
+
+Boxes::Boxes(const ChipConfig& chip)
+    : dram(chip.dram.bytes),
+      state_buffer(chip.state_buffer.partitions, chip.state_buffer.bytes_per_partition),
+      kernel_memory(chip.neural.rows, chip.neural.kernel_bytes_per_partition),
+      control(chip.task_manager.task_buffer_entries, wakes),
+      queues(make_queues(chip)),
+      load_port(Box::kLoad, outstanding(chip)),
+      store_port(Box::kStore, outstanding(chip)),
+      kernel_port(Box::kKernel, outstanding(chip)),
+      task_port(Box::kTaskManager, engines::TaskManager::kRequestsMax),
+      channel(chip.dram, {&load_port, &store_port, &kernel_port, &task_port}, wakes),
+      neural_math(state_buffer, kernel_memory),
+      planar_math(state_buffer),
+      dma_math(dram, state_buffer, kernel_memory),
+      task_manager(chip, task_manager_wiring(), descriptors),
+      neural(chip, step_wiring(EngineKind::kNeural), neural_math),
+      planar(chip, step_wiring(EngineKind::kPlanar), planar_math),
+      load(chip, dma_wiring(EngineKind::kLoad)),
+      store(chip, dma_wiring(EngineKind::kStore)),
+      kernel(chip, dma_wiring(EngineKind::kKernel)) {}
+
+Cycles Boxes::step(Box box, Cycles now) {
+  switch (box) {
+    case Box::kNeural:
+      return neural.step(now);
+    case Box::kPlanar:
+      return planar.step(now);
+    case Box::kLoad:
+      return load.step(now);
+    case Box::kStore:
+      return store.step(now);
+    case Box::kKernel:
+      return kernel.step(now);
+    case Box::kTaskManager:
+      return task_manager.step(now);
+    case Box::kDram:
+      break;
+  }
+  return channel.step(now);
+}
+
+TimeAccount& Boxes::account(Box box) {
+  switch (box) {
+    case Box::kNeural:
+      return neural.account();
+    case Box::kPlanar:
+      return planar.account();
+    case Box::kLoad:
+      return load.account();
+    case Box::kStore:
+      return store.account();
+    case Box::kKernel:
+      return kernel.account();
+    case Box::kTaskManager:
+      return task_manager.account();
+    case Box::kDram:
+      break;
+  }
+  return channel.account();
+}
+
+std::string Boxes::describe() const {
+  return fmt::format("{}\n  {}\n  {}\n  {}\n  {}\n  {}\n  {}", neural.describe(),
+                     planar.describe(), load.describe(), store.describe(), kernel.describe(),
+                     task_manager.describe(), channel.describe());
+}
+
+// The order of stepping within a cycle: fixed, or shuffled anew every cycle.
+class StepOrder {
+ public:
+  explicit StepOrder(std::uint64_t seed) : state_(seed) {
+    for (std::size_t i = 0; i < order_.size(); ++i) order_[i] = static_cast<Box>(i);
+  }
+  const std::array<Box, engines::kBoxCount>& next() {
+    if (state_ == 0) return order_;
+    for (std::size_t i = order_.size() - 1; i > 0; --i) {
+      state_ ^= state_ << 13;
+      state_ ^= state_ >> 7;
+      state_ ^= state_ << 17;
+      std::swap(order_[i], order_[state_ % (i + 1)]);
+    }
+    return order_;
+  }
+
+ private:
+  std::uint64_t state_;
+  std::array<Box, engines::kBoxCount> order_{};
+};
+
+TaskTiming to_timing(const engines::TaskTimes& times) {
+  return {.dispatched = times.dispatched,
+          .first_step_begin = times.first_step_begin,
+          .end = times.end,
+          .busy = times.busy,
+          .blocked_dependency = times.blocked_dependency,
+          .blocked_memory = times.blocked_memory};
+}
+
+class CoreImplementation final : public CoreModel {
+ public:
+  explicit CoreImplementation(const ChipConfig& chip) : chip_(chip), boxes_(chip_) {}
+
+  Status load(const program::Program& program) override;
+  Result<std::size_t> add(const program::Program& program) override;
+  Status write(program::DramAddress address, std::span<const std::byte> bytes) override {
+    return write(0, address, bytes);
+  }
+  Status read(program::DramAddress address, std::span<std::byte> bytes) const override {
+    return read(0, address, bytes);
+  }
+  Status write(std::size_t network, program::DramAddress address,
+               std::span<const std::byte> bytes) override;
+  Status read(std::size_t network, program::DramAddress address,
+              std::span<std::byte> bytes) const override;
+  Result<RunStatistics> run_segment(std::size_t segment, const CoreOptions& options) override;
+  Result<NetworksResult> run_networks(std::span<const NetworkRun> runs,
+                                      const CoreOptions& options) override;
+
+ private:
+  Status check_access(std::size_t network, program::DramAddress address, std::size_t bytes) const;
+  Status begin(std::span<const NetworkRun> runs, const CoreOptions& options);
+  Status run_clock(const CoreOptions& options);
+  NetworksResult collect(std::span<const NetworkRun> runs, const CoreOptions& options);
+
+  const ChipConfig chip_;
+  Boxes boxes_;
+  std::vector<const program::Program*> programs_;  // by network
+  std::vector<engines::RunNetwork> networks_;      // of the run
+  std::optional<engines::HazardCheck> hazards_;
+  Cycles end_ = 0;
+};
+
+Status CoreImplementation::load(const program::Program& program) {
+  programs_.clear();
+  boxes_.dram.clear();
+  boxes_.descriptors.clear();
+  boxes_.neural_math.forget();
+  auto added = add(program);
+  if (!added.ok()) return added.error();
+  return {};
+}
+
+Result<std::size_t> CoreImplementation::add(const program::Program& program) {
+  if (program.chip_fingerprint != chip_.fingerprint()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("the program was compiled for another chip configuration, '{}' "
+                             "(fingerprint {:#x}); this core is '{}' ({:#x})",
+                             program.chip_name, program.chip_fingerprint, chip_.name,
+                             chip_.fingerprint())};
+  }
+  TESSERA_TRY(const std::size_t network, boxes_.dram.add(program));
+  programs_.push_back(&program);
+  return network;
+}
+
+Status CoreImplementation::check_access(std::size_t network, program::DramAddress address,
+                                        std::size_t bytes) const {
+  if (network >= programs_.size()) {
+    return Error{ErrorCode::kInvalidArgument, "no program is loaded"};
+  }
+  if (!boxes_.dram.holds(network, address, static_cast<std::int64_t>(bytes))) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("bytes [{}, {}) of DRAM region {}, which has {}", address.offset,
+                             address.offset + bytes, static_cast<int>(address.base),
+                             boxes_.dram.size(network, address.base))};
+  }
+  return {};
+}
+
+Status CoreImplementation::write(std::size_t network, program::DramAddress address,
+                                 std::span<const std::byte> bytes) {
+  TESSERA_RETURN_IF_ERROR(check_access(network, address, bytes.size()));
+  if (!bytes.empty()) std::memcpy(boxes_.dram.at(network, address), bytes.data(), bytes.size());
+  return {};
+}
+
+Status CoreImplementation::read(std::size_t network, program::DramAddress address,
+                                std::span<std::byte> bytes) const {
+  TESSERA_RETURN_IF_ERROR(check_access(network, address, bytes.size()));
+  if (!bytes.empty()) std::memcpy(bytes.data(), boxes_.dram.at(network, address), bytes.size());
+  return {};
+}
+
+Status CoreImplementation::begin(std::span<const NetworkRun> runs, const CoreOptions& options) {
+  if (runs.empty() || runs.size() > static_cast<std::size_t>(chip_.task_manager.queues)) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("{} networks, the task manager has {} queues", runs.size(),
+                             chip_.task_manager.queues)};
+  }
+  networks_.clear();
+  std::vector<engines::TaskQueue> queues;
+  RunTaskId position = 0;
+  for (const NetworkRun& run : runs) {
+    if (run.network >= programs_.size() ||
+        run.segment >= programs_[run.network]->segments.size()) {
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("segment {} of network {} is not loaded", run.segment, run.network)};
+    }
+    const program::Program& program = *programs_[run.network];
+    const program::Segment& segment = program.segments[run.segment];
+    if (segment.task_first > segment.task_last ||
+        segment.task_last > program.stream_offsets.size()) {
+      return Error{ErrorCode::kInvalidModel,
+                   fmt::format("segment {} has tasks [{}, {}), the program {}", run.segment,
+                               segment.task_first, segment.task_last,
+                               program.stream_offsets.size())};
+    }
+    queues.push_back({.head = segment.task_first,
+                      .tail = segment.task_last,
+                      .network = static_cast<std::uint32_t>(networks_.size()),
+                      .base_addresses = static_cast<std::uint32_t>(run.network),
+                      .priority = run.priority,
+                      .arrival = run.arrival,
+                      .program = &program});
+    networks_.push_back({.memory = static_cast<std::uint32_t>(run.network),
+                         .first = segment.task_first,
+                         .last = segment.task_last,
+                         .position = position});
+    position += segment.task_last - segment.task_first;
+  }
+  hazards_.reset();
+  if (options.check_hazards) hazards_.emplace(chip_, position);
+  boxes_.wakes.reset();
+  for (auto& queue : boxes_.queues) queue->clear();
+  boxes_.control.reset(networks_, hazards_ ? &*hazards_ : nullptr, options.trace);
+  boxes_.channel.reset();
+  boxes_.neural.reset(options.timing_only);
+  boxes_.planar.reset(options.timing_only);
+  boxes_.load.reset(options.timing_only);
+  boxes_.store.reset(options.timing_only);
+  boxes_.kernel.reset(options.timing_only);
+  boxes_.task_manager.reset(std::move(queues), networks_);
+  return {};
+}
+
+Status CoreImplementation::run_clock(const CoreOptions& options) {
+  StepOrder order(options.shuffle_seed);
+  boxes_.wakes.wake(Box::kTaskManager, 0);
+  end_ = 0;
+  while (!(boxes_.task_manager.done() &&
+           boxes_.control.retired() == boxes_.task_manager.dispatched())) {
+    const Cycles now = boxes_.wakes.earliest();
+    if (now == kNever) {
+      return Error{ErrorCode::kInvalidModel,
+                   fmt::format("deadlock at cycle {}: no box has anything to do\n  {}", end_,
+                               boxes_.describe())};
+    }
+    const std::uint32_t due = boxes_.wakes.take_due(now);
+    for (const Box box : order.next()) {
+      if ((due >> static_cast<int>(box) & 1) == 0) continue;
+      const Cycles next = boxes_.step(box, now);
+      TESSERA_CHECK(next > now, "{} wants to be woken at {} in cycle {}", box_name(box), next, now);
+      boxes_.wakes.wake(box, next);
+    }
+    end_ = now;
+    if (hazards_ && hazards_->report()) {
+      return Error{ErrorCode::kInvalidModel, *hazards_->report()};
+    }
+  }
+  return {};
+}
+
+NetworksResult CoreImplementation::collect(std::span<const NetworkRun> runs,
+                                           const CoreOptions& options) {
+  NetworksResult result;
+  RunStatistics& statistics = result.statistics;
+  statistics.cycles = end_;
+  const arith::StickyFlags flags = boxes_.neural_math.take_flags();
+  statistics.status_flags = (flags.nan ? 1u : 0u) | (flags.infinity ? 2u : 0u) |
+                            (flags.accumulator_range ? 4u : 0u);
+  statistics.row_misses = boxes_.channel.row_misses();
+  for (int i = 0; i < engines::kBoxCount; ++i) {
+    const Box box = static_cast<Box>(i);
+    TimeAccount& account = boxes_.account(box);
+    account.settle(end_);
+    const engines::EngineCounters& c = account.counters;
+    statistics.engines.push_back({.name = box_name(box),
+                                  .busy = c.busy,
+                                  .blocked_dependency = c.blocked_dependency,
+                                  .blocked_memory = c.blocked_memory,
+                                  .idle = c.idle,
+                                  .tasks = c.tasks,
+                                  .steps = c.steps,
+                                  .macs = c.macs,
+                                  .bytes_read = c.bytes_read,
+                                  .bytes_written = c.bytes_written});
+  }
+  const auto& times = boxes_.control.all_times();
+  statistics.tasks.reserve(times.size());
+  for (const engines::TaskTimes& task : times) statistics.tasks.push_back(to_timing(task));
+  if (options.trace) {
+    for (const engines::TraceRecord& record : boxes_.control.trace()) {
+      const engines::RunNetwork& network = boxes_.control.network_of(record.task);
+      statistics.trace.push_back({.task = network.first + (record.task - network.position),
+                                  .engine = static_cast<EngineKind>(record.engine),
+                                  .step = record.step,
+                                  .begin = record.begin,
+                                  .end = record.end});
+    }
+  }
+  for (std::size_t n = 0; n < runs.size(); ++n) {
+    NetworkResult network;
+    const engines::RunNetwork& range = networks_[n];
+    const auto first = statistics.tasks.begin() + range.position;
+    network.tasks.assign(first, first + (range.last - range.first));
+    for (const TaskTiming& task : network.tasks) network.end = std::max(network.end, task.end);
+    if (const auto& fault = boxes_.task_manager.faults()[n]) {
+      network.status = fault->error.with_context(fmt::format("task {}", fault->task));
+    }
+    result.networks.push_back(std::move(network));
+  }
+  return result;
+}
+
+Result<NetworksResult> CoreImplementation::run_networks(std::span<const NetworkRun> runs,
+                                                        const CoreOptions& options) {
+  TESSERA_RETURN_IF_ERROR(begin(runs, options));
+  TESSERA_RETURN_IF_ERROR(run_clock(options));
+  return collect(runs, options);
+}
+
+Result<RunStatistics> CoreImplementation::run_segment(std::size_t segment,
+                                                      const CoreOptions& options) {
+  const NetworkRun run{.segment = segment};
+  TESSERA_TRY(NetworksResult result, run_networks({&run, 1}, options));
+  TESSERA_RETURN_IF_ERROR(result.networks[0].status);
+  return std::move(result.statistics);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CoreModel>> CoreModel::make(const ChipConfig& chip) {
+  return std::unique_ptr<CoreModel>(std::make_unique<CoreImplementation>(chip));
+}
+
+Result<std::unique_ptr<Core>> Core::create(const ChipConfig& chip) {
+  TESSERA_TRY(std::unique_ptr<CoreModel> core, CoreModel::make(chip));
+  return std::unique_ptr<Core>(std::move(core));
+}
+
+}  // namespace tessera::card

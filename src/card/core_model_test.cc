@@ -1,0 +1,463 @@
+// The core runs hand-written programs: values, hazards, deadlocks, exceptions, several networks.
+#include "card/core_model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+
+#include "card/testing/program_builder.h"
+
+namespace tessera::card {
+namespace {
+
+using program::BaseIndex;
+using program::BufferSurface;
+using program::EngineKind;
+using program::TaskId;
+using ::testing::HasSubstr;
+using namespace testing;  // card::testing
+
+constexpr program::DramAddress kInput{BaseIndex::kInput, 0};
+constexpr program::DramAddress kOutput{BaseIndex::kOutput, 0};
+const Activation kRelu{UnaryFunction::kRelu, 0, 0};
+
+template <typename T>
+std::vector<T> read_output(const CoreModel& core, std::size_t count, std::size_t network = 0) {
+  std::vector<T> values(count);
+  const Status status = core.read(
+      network, kOutput,
+      {reinterpret_cast<std::byte*>(values.data()), values.size() * sizeof(T)});
+  EXPECT_TRUE(status.ok()) << status.error().to_string();
+  return values;
+}
+
+std::unique_ptr<CoreModel> make_core(const ChipConfig& chip) {
+  auto core = CoreModel::make(chip);
+  EXPECT_TRUE(core.ok());
+  return std::move(core).value();
+}
+
+// load -> product -> relu -> store over [4, 6, 5], two rows a step.
+struct Pipeline {
+  ChipConfig chip = small_chip();
+  std::vector<std::int8_t> input;
+  std::vector<std::int8_t> weights;  // [6 outputs][4 channels]
+  std::vector<std::int32_t> expected;
+  static constexpr int kRows = 6, kColumns = 5, kPixels = kRows * kColumns;
+
+  struct Options {
+    bool product_waits = true;
+    bool store_waits = true;
+    std::uint32_t ring = kRows;  // rows of the ring between load and product
+  };
+  Pipeline() {
+    for (int i = 0; i < 4 * kPixels; ++i) input.push_back(static_cast<std::int8_t>(i * 37 % 101 - 50));
+    for (int i = 0; i < 24; ++i) weights.push_back(static_cast<std::int8_t>(i * 29 % 41 - 20));
+    for (int o = 0; o < 6; ++o) {
+      for (int p = 0; p < kPixels; ++p) {
+        std::int32_t sum = 0;
+        for (int c = 0; c < 4; ++c) {
+          sum += input[static_cast<std::size_t>(c * kPixels + p)] *
+                 weights[static_cast<std::size_t>(o * 4 + c)];
+        }
+        expected.push_back(std::max(sum, 0));
+      }
+    }
+  }
+  program::Program build(const Options& options) const {
+    ProgramBuilder builder(chip);
+    BufferSurface moving = dense_surface(chip, 0, Format::kI8, 4, kRows, kColumns);
+    moving.ring_rows = options.ring;
+    const BufferSurface sums = dense_surface(chip, 512, Format::kI32, 6, kRows, kColumns);
+    const BufferSurface result = dense_surface(chip, 1536, Format::kI32, 6, kRows, kColumns);
+    const TaskId kernel = builder.kernel(4, 6, weights, 0);
+    const TaskId load = builder.load(moving, kInput, 2);
+    const TaskId product = builder.product(moving, sums, 0, 2, {after_all(kernel, 1)});
+    if (options.product_waits) {
+      builder.task(product).dependencies.push_back(after_step(load));
+    }
+    if (options.ring < kRows) {
+      // Step j overwrites what step j - ring / 2 of the product reads.
+      builder.task(load).dependencies.push_back(
+          after_step(product, -static_cast<std::int64_t>(options.ring / 2)));
+    }
+    const TaskId relu = builder.unary(sums, result, kRelu, 2, {after_step(product)});
+    const TaskId store = builder.store(result, kOutput, 2, {after_step(relu)});
+    if (!options.store_waits) builder.task(store).dependencies.clear();
+    return builder.finish(4 * kPixels, 6 * kPixels * 4);
+  }
+};
+
+TEST(Core, PipelineOfFiveEnginesGivesTheHandComputedResult) {
+  const Pipeline pipeline;
+  const program::Program program = pipeline.build({});
+  const auto core = make_core(pipeline.chip);
+  ASSERT_TRUE(core->load(program).ok());
+  ASSERT_TRUE(core->write(kInput, to_bytes(pipeline.input)).ok());
+  const auto run = core->run_segment(0, {.check_hazards = true});
+  ASSERT_TRUE(run.ok()) << run.error().to_string();
+  EXPECT_EQ(read_output<std::int32_t>(*core, pipeline.expected.size()), pipeline.expected);
+  EXPECT_EQ(run->status_flags, 0u);
+}
+
+TEST(Core, ASecondRunGivesTheSameResultAndCycles) {
+  const Pipeline pipeline;
+  const program::Program program = pipeline.build({});
+  const auto core = make_core(pipeline.chip);
+  ASSERT_TRUE(core->load(program).ok());
+  ASSERT_TRUE(core->write(kInput, to_bytes(pipeline.input)).ok());
+  const auto first = core->run_segment(0, {});
+  const std::vector<std::int8_t> zeros(pipeline.input.size(), 0);
+  ASSERT_TRUE(core->write(kInput, to_bytes(zeros)).ok());
+  const auto second = core->run_segment(0, {});
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_EQ(first->cycles, second->cycles);
+  EXPECT_EQ(read_output<std::int32_t>(*core, pipeline.expected.size()),
+            std::vector<std::int32_t>(pipeline.expected.size(), 0));
+}
+
+TEST(Core, RingBufferWithWriteAfterReadDependenciesGivesTheSameResult) {
+  const Pipeline pipeline;
+  const program::Program program = pipeline.build({.ring = 4});
+  const auto core = make_core(pipeline.chip);
+  ASSERT_TRUE(core->load(program).ok());
+  ASSERT_TRUE(core->write(kInput, to_bytes(pipeline.input)).ok());
+  const auto run = core->run_segment(0, {.check_hazards = true});
+  ASSERT_TRUE(run.ok()) << run.error().to_string();
+  EXPECT_EQ(read_output<std::int32_t>(*core, pipeline.expected.size()), pipeline.expected);
+}
+
+TEST(Core, MissingDependencyIsReportedWithBothTasksAndTheBytes) {
+  const Pipeline pipeline;
+  const program::Program program = pipeline.build({.product_waits = false});
+  const auto core = make_core(pipeline.chip);
+  ASSERT_TRUE(core->load(program).ok());
+  ASSERT_TRUE(core->write(kInput, to_bytes(pipeline.input)).ok());
+  const auto run = core->run_segment(0, {.check_hazards = true});
+  ASSERT_FALSE(run.ok());
+  EXPECT_EQ(run.error().message,
+            "hazard: task 2 (neural, layer 0) step 1 reads state buffer bytes [0, 10), which "
+            "task 1 (load, layer 0) step 1 touches too, and no dependency orders the two");
+}
+
+TEST(Core, MissingDependencyGivesAWrongValueWithoutTheCheck) {
+  const Pipeline pipeline;
+  const program::Program program = pipeline.build({.store_waits = false});
+  const auto core = make_core(pipeline.chip);
+  ASSERT_TRUE(core->load(program).ok());
+  ASSERT_TRUE(core->write(kInput, to_bytes(pipeline.input)).ok());
+  ASSERT_TRUE(core->run_segment(0, {}).ok());
+  EXPECT_NE(read_output<std::int32_t>(*core, pipeline.expected.size()), pipeline.expected);
+}
+
+TEST(Core, LuckyTimingDoesNotHideAHazard) {
+  // The store reads what the load wrote; the barrier behind the load is on another task, so the
+  // two never meet in time, and still nothing orders them.
+  const ChipConfig chip = small_chip();
+  ProgramBuilder builder(chip);
+  const BufferSurface early = dense_surface(chip, 0, Format::kI8, 4, 1, 8);
+  const BufferSurface late = dense_surface(chip, 64, Format::kI8, 4, 8, 32);
+  builder.load(early, kInput, 1);
+  const TaskId slow = builder.load(late, kInput, 8);
+  const BufferSurface copy = dense_surface(chip, 1024, Format::kI8, 4, 8, 32);
+  const TaskId unary = builder.unary(late, copy, {}, 8, {after_all(slow, 1)});
+  builder.store(copy, kOutput, 8, {after_all(unary, 1)});
+  builder.store(early, kOutput, 1);  // no dependency of its own: its queue's order gives it one
+  const program::Program ordered = builder.finish(1024, 1024);
+  const auto core = make_core(chip);
+  ASSERT_TRUE(core->load(ordered).ok());
+  EXPECT_TRUE(core->run_segment(0, {.check_hazards = true}).ok());
+
+  ProgramBuilder unordered_builder(chip);
+  unordered_builder.load(early, kInput, 1);
+  const TaskId other = unordered_builder.kernel(4, 4, std::vector<std::int8_t>(16, 1), 0);
+  const BufferSurface sums = dense_surface(chip, 2048, Format::kI32, 4, 1, 8);
+  unordered_builder.product(early, sums, 0, 1, {after_all(other, 1)});
+  const program::Program unordered = unordered_builder.finish(1024, 1024);
+  ASSERT_TRUE(core->load(unordered).ok());
+  const auto run = core->run_segment(0, {.check_hazards = true});
+  ASSERT_FALSE(run.ok());
+  EXPECT_THAT(run.error().message, HasSubstr("task 2 (neural, layer 0) step 1 reads"));
+}
+
+TEST(Core, DeadlockIsAnErrorInWhichEveryBoxDescribesItself) {
+  const ChipConfig chip = small_chip();
+  ProgramBuilder builder(chip);
+  const BufferSurface a = dense_surface(chip, 0, Format::kI8, 4, 1, 8);
+  builder.load(a, kInput, 1, {after_all(1, 1)});
+  builder.store(a, kOutput, 1, {after_all(0, 1)});
+  const program::Program program = builder.finish(32, 32);
+  const auto core = make_core(chip);
+  ASSERT_TRUE(core->load(program).ok());
+  const auto run = core->run_segment(0, {});
+  ASSERT_FALSE(run.ok());
+  EXPECT_EQ(run.error().code, ErrorCode::kInvalidModel);
+  const std::string& text = run.error().message;
+  EXPECT_THAT(text, HasSubstr("deadlock at cycle "));
+  EXPECT_THAT(text, HasSubstr(": no box has anything to do\n"
+                              "  neural: 0 steps in flight, 0 tasks queued\n"
+                              "  planar: 0 steps in flight, 0 tasks queued\n"
+                              "  load: 0 steps and 0 requests in flight, task 0 step 1 waits for "
+                              "step 1 of task 1, which has finished 0 of 1, 0 tasks queued\n"
+                              "  store: 0 steps and 0 requests in flight, task 1 step 1 waits for "
+                              "step 1 of task 0, which has finished 0 of 1, 0 tasks queued\n"
+                              "  kernel: 0 steps and 0 requests in flight, 0 tasks queued\n"
+                              "  task_manager: 2 tasks dispatched, queue 0 holds 0\n"
+                              "  dram: 0 requests accepted, load waits with 0, store waits with 0, "
+                              "kernel waits with 0, task_manager waits with 0"));
+}
+
+TEST(Core, CorruptDescriptorIsAnExceptionWithTaskAndReason) {
+  const Pipeline pipeline;
+  program::Program program = pipeline.build({});
+  program.stream[program.stream_offsets[2]] = std::byte{0};
+  const auto core = make_core(pipeline.chip);
+  ASSERT_TRUE(core->load(program).ok());
+  const auto run = core->run_segment(0, {});
+  ASSERT_FALSE(run.ok());
+  EXPECT_EQ(run.error().code, ErrorCode::kInvalidModel);
+  EXPECT_THAT(run.error().message, HasSubstr("task 2: task descriptor: word 0 is"));
+}
+
+TEST(Core, AddressOutsideTheStateBufferIsAnException) {
+  const ChipConfig chip = small_chip();
+  ProgramBuilder builder(chip);
+  builder.load(dense_surface(chip, 4090, Format::kI8, 4, 1, 8), kInput, 1);
+  const program::Program program = builder.finish(32, 32);
+  const auto core = make_core(chip);
+  ASSERT_TRUE(core->load(program).ok());
+  const auto run = core->run_segment(0, {});
+  ASSERT_FALSE(run.ok());
+  EXPECT_EQ(run.error().message,
+            "task 0: the buffer surface spans bytes [4090, 4098) of a partition, which has 4096");
+}
+
+TEST(Core, AddressOutsideTheDramRegionIsAnException) {
+  const ChipConfig chip = small_chip();
+  ProgramBuilder builder(chip);
+  builder.load(dense_surface(chip, 0, Format::kI8, 4, 1, 8), {BaseIndex::kInput, 8}, 1);
+  const program::Program program = builder.finish(32, 32);
+  const auto core = make_core(chip);
+  ASSERT_TRUE(core->load(program).ok());
+  const auto run = core->run_segment(0, {});
+  ASSERT_FALSE(run.ok());
+  EXPECT_EQ(run.error().message,
+            "task 0: the transfer spans bytes [8, 40) of DRAM region 2, which has 32");
+}
+
+TEST(Core, ProgramOfAnotherChipIsRefused) {
+  const Pipeline pipeline;
+  const program::Program program = pipeline.build({});
+  ChipConfig other = pipeline.chip;
+  other.name = "other";
+  other.neural.psum_banks = 4;
+  const auto core = make_core(other);
+  const Status status = core->load(program);
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(status.error().message, HasSubstr("compiled for another chip configuration, 'small'"));
+}
+
+TEST(Core, ShuffledOrderOfSteppingGivesTheSameStatistics) {
+  const Pipeline pipeline;
+  const program::Program program = pipeline.build({.ring = 4});
+  const auto core = make_core(pipeline.chip);
+  ASSERT_TRUE(core->load(program).ok());
+  const auto plain = core->run_segment(0, {.trace = true});
+  ASSERT_TRUE(plain.ok());
+  for (std::uint64_t seed = 1; seed <= 50; ++seed) {
+    const auto shuffled = core->run_segment(0, {.trace = true, .shuffle_seed = seed});
+    ASSERT_TRUE(shuffled.ok());
+    ASSERT_EQ(shuffled->cycles, plain->cycles) << "seed " << seed;
+    for (std::size_t e = 0; e < plain->engines.size(); ++e) {
+      const EngineStatistics& a = plain->engines[e];
+      const EngineStatistics& b = shuffled->engines[e];
+      ASSERT_EQ(a.busy, b.busy) << a.name << ", seed " << seed;
+      ASSERT_EQ(a.blocked_dependency, b.blocked_dependency) << a.name << ", seed " << seed;
+      ASSERT_EQ(a.blocked_memory, b.blocked_memory) << a.name << ", seed " << seed;
+      ASSERT_EQ(a.idle, b.idle) << a.name << ", seed " << seed;
+    }
+    ASSERT_EQ(plain->trace.size(), shuffled->trace.size());
+  }
+}
+
+TEST(Core, TimingOnlyGivesTheSameCyclesAndTouchesNoOutput) {
+  const Pipeline pipeline;
+  const program::Program program = pipeline.build({});
+  const auto core = make_core(pipeline.chip);
+  ASSERT_TRUE(core->load(program).ok());
+  ASSERT_TRUE(core->write(kInput, to_bytes(pipeline.input)).ok());
+  const auto timing = core->run_segment(0, {.timing_only = true});
+  ASSERT_TRUE(timing.ok());
+  EXPECT_EQ(read_output<std::int32_t>(*core, pipeline.expected.size()),
+            std::vector<std::int32_t>(pipeline.expected.size(), 0));
+  const auto values = core->run_segment(0, {});
+  ASSERT_TRUE(values.ok());
+  EXPECT_EQ(timing->cycles, values->cycles);
+}
+
+TEST(Core, TransposePassKeepsEveryBitPattern) {
+  const ChipConfig chip = small_chip();
+  ProgramBuilder builder(chip);
+  // [4 channels, 1, 8 columns] -> [8 channels, 1, 4 columns]; NaN payloads, infinities, -0.
+  std::vector<std::uint16_t> input;
+  for (std::uint32_t i = 0; i < 32; ++i) input.push_back(static_cast<std::uint16_t>(0x7BFF + i * 0x2003));
+  input[0] = 0x7C00, input[1] = 0xFC00, input[2] = 0x7C01, input[3] = 0xFE7B, input[4] = 0x8000;
+  const BufferSurface moving = dense_surface(chip, 0, Format::kF16, 4, 1, 8);
+  const BufferSurface turned = dense_surface(chip, 256, Format::kF16, 8, 1, 4);
+  const TaskId load = builder.load(moving, kInput, 1);
+  program::NeuralTask task;
+  task.transpose = true;
+  task.moving = moving;
+  task.output = turned;
+  const TaskId transpose = builder.add(EngineKind::kNeural, task, {}, {after_all(load, 1)});
+  builder.store(turned, kOutput, 1, {after_all(transpose, 1)});
+  const program::Program program = builder.finish(64, 64);
+  const auto core = make_core(chip);
+  ASSERT_TRUE(core->load(program).ok());
+  ASSERT_TRUE(core->write(kInput, to_bytes(input)).ok());
+  const auto run = core->run_segment(0, {.check_hazards = true});
+  ASSERT_TRUE(run.ok()) << run.error().to_string();
+  const auto output = read_output<std::uint16_t>(*core, 32);
+  for (std::size_t c = 0; c < 4; ++c) {
+    for (std::size_t x = 0; x < 8; ++x) EXPECT_EQ(output[x * 4 + c], input[c * 8 + x]);
+  }
+}
+
+TEST(Core, CopyAndFillMoveBytesWithinDram) {
+  const ChipConfig chip = small_chip();
+  ProgramBuilder builder(chip);
+  // Fill 24 halves with 0x1234, then a transposed 3 x 4 box into the middle, a step a row.
+  program::CopyTask fill;
+  fill.fill = true;
+  fill.fill_bits = 0x1234;
+  fill.destination = kOutput;
+  fill.extents = {24};
+  fill.destination_strides = {2};
+  builder.add(EngineKind::kStore, fill, {1, 24, 24});
+  program::CopyTask copy;
+  copy.source = kInput;
+  copy.destination = {BaseIndex::kOutput, 12};
+  copy.extents = {4, 3};
+  copy.source_strides = {2, 8};
+  copy.destination_strides = {6, 2};
+  builder.add(EngineKind::kStore, copy, {1, 4, 1});
+  const program::Program program = builder.finish(24, 48);
+  const auto core = make_core(chip);
+  ASSERT_TRUE(core->load(program).ok());
+  std::vector<std::uint16_t> input;
+  for (std::uint16_t i = 0; i < 12; ++i) input.push_back(i);
+  ASSERT_TRUE(core->write(kInput, to_bytes(input)).ok());
+  const auto run = core->run_segment(0, {.check_hazards = true});
+  ASSERT_TRUE(run.ok()) << run.error().to_string();
+  std::vector<std::uint16_t> expected(24, 0x1234);
+  for (std::size_t i = 0; i < 4; ++i) {
+    for (std::size_t j = 0; j < 3; ++j) expected[6 + i * 3 + j] = input[j * 4 + i];
+  }
+  EXPECT_EQ(read_output<std::uint16_t>(*core, 24), expected);
+}
+
+// ---- several networks ----
+
+// `count` element-wise tasks one behind the other on their own bytes of the state buffer.
+program::Program chain(const ChipConfig& chip, std::uint32_t offset, int count) {
+  ProgramBuilder builder(chip);
+  const BufferSurface a = dense_surface(chip, offset, Format::kI8, 4, 8, 16);
+  const BufferSurface b = dense_surface(chip, offset + 256, Format::kI8, 4, 8, 16);
+  TaskId last = builder.load(a, kInput, 8);
+  for (int i = 0; i < count; ++i) {
+    last = builder.unary(i % 2 == 0 ? a : b, i % 2 == 0 ? b : a, {}, 8, {after_all(last, 1)});
+  }
+  builder.store(count % 2 == 0 ? a : b, kOutput, 8, {after_all(last, 1)});
+  return builder.finish(512, 512);
+}
+
+std::vector<std::int8_t> numbers(std::size_t count, int first) {
+  std::vector<std::int8_t> values;
+  for (std::size_t i = 0; i < count; ++i) {
+    values.push_back(static_cast<std::int8_t>((first + static_cast<int>(i)) % 100));
+  }
+  return values;
+}
+
+TEST(Networks, LaterArrivalOfHigherPriorityEndsFirst) {
+  const ChipConfig chip = small_chip();
+  const program::Program slow = chain(chip, 0, 40);
+  const program::Program urgent = chain(chip, 1024, 2);
+  const auto core = make_core(chip);
+  ASSERT_TRUE(core->add(slow).ok());
+  ASSERT_TRUE(core->add(urgent).ok());
+  ASSERT_TRUE(core->write(0, kInput, to_bytes(numbers(512, 3))).ok());
+  ASSERT_TRUE(core->write(1, kInput, to_bytes(numbers(512, 50))).ok());
+  const std::vector<NetworkRun> runs = {{.network = 0, .priority = 0},
+                                        {.network = 1, .priority = 5, .arrival = 2000}};
+  const auto result = core->run_networks(runs, {.check_hazards = true});
+  ASSERT_TRUE(result.ok()) << result.error().to_string();
+  const auto& networks = result->networks;
+  EXPECT_GE(networks[1].tasks[0].dispatched, 2000);
+  EXPECT_LT(networks[1].end, networks[0].end);
+  // The switch comes at a task boundary: tasks of the first network in the buffer still run first.
+  int before = 0;
+  for (const TaskTiming& task : networks[0].tasks) before += task.dispatched < 2000;
+  EXPECT_GT(before, 8);
+  EXPECT_GT(networks[0].tasks[static_cast<std::size_t>(before) + 1].dispatched,
+            networks[1].tasks[3].dispatched);
+  EXPECT_EQ(read_output<std::int8_t>(*core, 512, 0), numbers(512, 3));
+  EXPECT_EQ(read_output<std::int8_t>(*core, 512, 1), numbers(512, 50));
+}
+
+TEST(Networks, TaskThatAllowsNoSwitchIsFollowedByItsOwnNetwork) {
+  const ChipConfig chip = small_chip();
+  program::Program slow = chain(chip, 0, 40);
+  // Same program, but no boundary allows a switch.
+  ProgramBuilder builder(chip);
+  for (program::TaskDescriptor task : slow.tasks) {
+    const TaskId id = builder.add(task.engine, task.config, task.bands, task.dependencies);
+    builder.task(id).switch_allowed = false;
+  }
+  const program::Program held = builder.finish(512, 512);
+  const program::Program urgent = chain(chip, 1024, 2);
+  const auto core = make_core(chip);
+  ASSERT_TRUE(core->add(held).ok());
+  ASSERT_TRUE(core->add(urgent).ok());
+  const std::vector<NetworkRun> runs = {{.network = 0, .priority = 0},
+                                        {.network = 1, .priority = 5, .arrival = 2000}};
+  const auto result = core->run_networks(runs, {});
+  ASSERT_TRUE(result.ok()) << result.error().to_string();
+  EXPECT_GT(result->networks[1].tasks[0].dispatched, result->networks[0].tasks.back().dispatched);
+}
+
+TEST(Networks, BadDescriptorStopsItsOwnNetworkOnly) {
+  const ChipConfig chip = small_chip();
+  const program::Program good = chain(chip, 0, 4);
+  program::Program bad = chain(chip, 1024, 4);
+  bad.stream[bad.stream_offsets[3]] = std::byte{0};
+  const auto core = make_core(chip);
+  ASSERT_TRUE(core->add(good).ok());
+  ASSERT_TRUE(core->add(bad).ok());
+  ASSERT_TRUE(core->write(0, kInput, to_bytes(numbers(512, 9))).ok());
+  const std::vector<NetworkRun> runs = {{.network = 0}, {.network = 1}};
+  const auto result = core->run_networks(runs, {});
+  ASSERT_TRUE(result.ok()) << result.error().to_string();
+  EXPECT_TRUE(result->networks[0].status.ok());
+  ASSERT_FALSE(result->networks[1].status.ok());
+  EXPECT_THAT(result->networks[1].status.error().message, HasSubstr("task 3: "));
+  EXPECT_EQ(read_output<std::int8_t>(*core, 512, 0), numbers(512, 9));
+  EXPECT_EQ(result->networks[1].tasks[4].end, 0);  // dropped
+}
+
+TEST(Networks, MoreNetworksThanQueuesAreRefused) {
+  const ChipConfig chip = small_chip();
+  const program::Program program = chain(chip, 0, 1);
+  const auto core = make_core(chip);
+  ASSERT_TRUE(core->add(program).ok());
+  const std::vector<NetworkRun> runs(5);
+  const auto result = core->run_networks(runs, {});
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().message, "5 networks, the task manager has 4 queues");
+}
+
+}  // namespace
+}  // namespace tessera::card

@@ -1,0 +1,179 @@
+#include "card/testing/program_builder.h"
+
+#include "arith/kernels/kernel_image.h"
+#include "program/encoding.h"
+
+namespace tessera::card::testing {
+
+using program::BufferSurface;
+using program::Dependency;
+using program::DramAddress;
+using program::EngineKind;
+using program::TaskId;
+
+ChipConfig small_chip() {
+  ChipConfig chip;
+  chip.name = "small";
+  chip.neural.rows = 4;
+  chip.neural.columns = 4;
+  chip.neural.psum_banks = 2;
+  chip.neural.psum_bank_columns = 16;
+  chip.neural.kernel_bytes_per_partition = 256;
+  chip.neural.post_processor_latency_cycles = 3;
+  chip.neural.task_start_cycles = 5;
+  chip.planar.lanes = 4;
+  chip.planar.latency_cycles = 6;
+  chip.planar.task_start_cycles = 7;
+  chip.planar.window_rows_max = 8;
+  chip.planar.window_columns_max = 8;
+  chip.state_buffer.partitions = 4;
+  chip.state_buffer.bytes_per_partition = 4096;
+  chip.dram.bytes = 1 << 20;
+  chip.dram.latency_cycles = 20;
+  chip.dram.bytes_per_cycle = 16;
+  chip.dram.burst_bytes = 16;
+  chip.dram.banks = 4;
+  chip.dram.row_bytes = 256;
+  chip.dram.row_miss_cycles = 9;
+  chip.dma.request_bytes = 128;
+  chip.dma.outstanding_requests = 4;
+  chip.dma.task_start_cycles = 8;
+  chip.task_manager.task_buffer_entries = 8;
+  return chip;
+}
+
+BufferSurface dense_surface(const ChipConfig& chip, std::uint32_t offset, Format format,
+                            std::uint32_t channels, std::uint32_t rows, std::uint32_t columns) {
+  const auto element = static_cast<std::uint32_t>(format_bytes(format));
+  BufferSurface surface;
+  surface.offset = offset;
+  surface.format = format;
+  surface.channels = channels;
+  surface.rows = rows;
+  surface.columns = columns;
+  surface.column_pitch = element;
+  surface.row_pitch = element * columns;
+  surface.block_pitch = element * columns * rows;
+  surface.ring_rows = rows;
+  if (channels <= static_cast<std::uint32_t>(chip.state_buffer.partitions)) surface.block_pitch = 0;
+  return surface;
+}
+
+Dependency after_step(TaskId task, std::int64_t ahead) {
+  return {.task = task, .numerator = 1, .denominator = 1, .offset = ahead};
+}
+
+Dependency after_all(TaskId task, std::int64_t steps) {
+  return {.task = task, .numerator = 0, .denominator = 1, .offset = steps};
+}
+
+TaskId ProgramBuilder::add(EngineKind engine, program::TaskConfig config, program::Bands bands,
+                           std::vector<Dependency> dependencies) {
+  program::TaskDescriptor task;
+  task.id = static_cast<TaskId>(tasks_.size());
+  task.engine = engine;
+  task.bands = bands;
+  task.dependencies = std::move(dependencies);
+  task.config = std::move(config);
+  tasks_.push_back(std::move(task));
+  return tasks_.back().id;
+}
+
+TaskId ProgramBuilder::transfer(EngineKind engine, const BufferSurface& buffer, DramAddress dram,
+                                std::uint32_t rows_per_step,
+                                std::vector<Dependency> dependencies) {
+  program::TransferTask task;
+  const std::int64_t element = format_bytes(buffer.format);
+  const std::int64_t row = element * buffer.columns;
+  const std::int64_t channel = row * buffer.rows;
+  task.dram = {dram, {channel * buffer.channels, channel, row, element}};
+  task.buffer = buffer;
+  task.channel_count = buffer.channels;
+  return add(engine, task, {buffer.images, buffer.rows, rows_per_step}, std::move(dependencies));
+}
+
+TaskId ProgramBuilder::load(const BufferSurface& to, DramAddress from, std::uint32_t rows_per_step,
+                            std::vector<Dependency> dependencies) {
+  return transfer(EngineKind::kLoad, to, from, rows_per_step, std::move(dependencies));
+}
+
+TaskId ProgramBuilder::store(const BufferSurface& from, DramAddress to,
+                             std::uint32_t rows_per_step, std::vector<Dependency> dependencies) {
+  return transfer(EngineKind::kStore, from, to, rows_per_step, std::move(dependencies));
+}
+
+TaskId ProgramBuilder::product(const BufferSurface& moving, const BufferSurface& output,
+                               std::uint32_t kernel_offset, std::uint32_t rows_per_step,
+                               std::vector<Dependency> dependencies) {
+  program::NeuralTask task;
+  task.moving = moving;
+  task.output = output;
+  task.kernel_offset = kernel_offset;
+  ProductConfig& product = task.product;
+  product.image.channels = moving.channels;
+  product.image.output_channels = output.channels;
+  product.image.rows = chip_.neural.rows;
+  product.image.columns = chip_.neural.columns;
+  product.image.format = Format::kI8;
+  product.matrix.kind = MatrixKind::kInteger;
+  product.output_format = output.format;
+  product.bias_format = Format::kI32;
+  return add(EngineKind::kNeural, task, {output.images, output.rows, rows_per_step},
+             std::move(dependencies));
+}
+
+TaskId ProgramBuilder::unary(const BufferSurface& input, const BufferSurface& output,
+                             Activation activation, std::uint32_t rows_per_step,
+                             std::vector<Dependency> dependencies) {
+  program::PlanarTask task;
+  task.mode = program::PlanarMode::kElementwise;
+  task.elementwise.activation = activation;
+  task.inputs[0] = input;
+  task.output = output;
+  return add(EngineKind::kPlanar, task, {output.images, output.rows, rows_per_step},
+             std::move(dependencies));
+}
+
+TaskId ProgramBuilder::kernel(std::int64_t channels, std::int64_t output_channels,
+                              const std::vector<std::int8_t>& weights,
+                              std::uint32_t kernel_offset) {
+  KernelImageShape shape;
+  shape.channels = channels;
+  shape.output_channels = output_channels;
+  shape.rows = chip_.neural.rows;
+  shape.columns = chip_.neural.columns;
+  shape.format = Format::kI8;
+  const std::vector<std::byte> image =
+      make_kernel_image(shape, reinterpret_cast<const std::byte*>(weights.data()));
+  program::KernelTask task;
+  task.source = {program::BaseIndex::kWeights, weights_.size()};
+  task.bytes_per_partition = static_cast<std::uint32_t>(shape.bytes_per_partition());
+  task.dram_pitch = task.bytes_per_partition;
+  task.partitions = static_cast<std::uint32_t>(shape.rows);
+  task.kernel_offset = kernel_offset;
+  weights_.insert(weights_.end(), image.begin(), image.end());
+  return add(EngineKind::kKernel, task);
+}
+
+program::Program ProgramBuilder::finish(std::int64_t input_bytes, std::int64_t output_bytes,
+                                        std::int64_t workspace_bytes) {
+  program::Program program;
+  program.chip_fingerprint = chip_.fingerprint();
+  program.chip_name = chip_.name;
+  program.tasks = tasks_;
+  for (const program::TaskDescriptor& task : tasks_) {
+    program.stream_offsets.push_back(static_cast<std::uint32_t>(program.stream.size()));
+    const std::vector<std::byte> bytes = program::encode(task);
+    program.stream.insert(program.stream.end(), bytes.begin(), bytes.end());
+  }
+  program.segments = {{.task_first = 0,
+                       .task_last = static_cast<std::uint32_t>(tasks_.size()),
+                       .host_steps = {}}};
+  program.weights = weights_;
+  program.input_bytes = input_bytes;
+  program.output_bytes = output_bytes;
+  program.workspace_bytes = workspace_bytes;
+  return program;
+}
+
+}  // namespace tessera::card::testing

@@ -1,0 +1,107 @@
+#include "compile/buffer_layout.h"
+
+#include <algorithm>
+
+#include "base/quantity.h"
+
+namespace tessera::compile {
+namespace {
+
+// Keeps the channel apart from the byte within one offset.
+constexpr std::int64_t kChannelUnit = std::int64_t{1} << 40;
+
+enum Axis : std::size_t { kImages, kChannels, kRows, kColumns };
+
+std::int64_t held(const StorageView& view, std::size_t axis) {
+  return view.strides[axis] == 0 ? 1 : view.extents[axis];
+}
+
+// Pitches of the three axes along a partition, in bytes; 0 broadcasts.
+struct Pitches {
+  std::int64_t image = 0, row = 0, column = 0;
+};
+
+// Images and rows become linear rows of one pitch.
+bool set_rows(const StorageView& view, Pitches pitch, program::BufferSurface& surface) {
+  const bool many_images = view.images() > 1;
+  const bool many_rows = view.rows() > 1;
+  surface.ring_rows = static_cast<std::uint32_t>(view.images() * view.rows());
+  surface.broadcast_images = many_images && pitch.image == 0;
+  surface.broadcast_rows = many_rows && pitch.row == 0;
+  std::int64_t linear = pitch.row;
+  if (!many_rows) linear = pitch.image;
+  if (many_rows && pitch.row == 0 && many_images && pitch.image != 0) {
+    if (pitch.image % view.rows() != 0) return false;
+    linear = pitch.image / view.rows();
+  } else if (many_rows && many_images && pitch.image != 0 &&
+             pitch.image != view.rows() * pitch.row) {
+    return false;
+  }
+  surface.row_pitch = static_cast<std::uint32_t>(linear);
+  return true;
+}
+
+}  // namespace
+
+std::int64_t view_bytes(const StorageView& view, Format format, std::int64_t partitions) {
+  return ceil_div(held(view, kChannels), partitions) * held(view, kImages) * held(view, kRows) *
+         held(view, kColumns) * format_bytes(format);
+}
+
+BufferLayout::BufferLayout(const StorageView& view, Format format, std::int64_t partitions)
+    : storage_(view.storage),
+      format_(format),
+      partitions_(partitions),
+      origin_(view.offset),
+      channels_(held(view, kChannels)),
+      bytes_(view_bytes(view, format, partitions)) {
+  const std::int64_t element = format_bytes(format);
+  const std::int64_t row_pitch = held(view, kColumns) * element;
+  const std::int64_t image_pitch = held(view, kRows) * row_pitch;
+  block_pitch_ = held(view, kImages) * image_pitch;
+  map_ = AxisMap({{view.strides[kImages], held(view, kImages), image_pitch},
+                  {view.strides[kChannels], channels_, kChannelUnit},
+                  {view.strides[kRows], held(view, kRows), row_pitch},
+                  {view.strides[kColumns], held(view, kColumns), element}},
+                 0);
+}
+
+std::optional<MappedSurface> BufferLayout::map(const StorageView& view) const {
+  if (view.storage != storage_ || view.offset < origin_) return std::nullopt;
+  StridedWalk walk{.offset = view.offset - origin_, .extents = {}, .strides = {}};
+  walk.extents.assign(view.extents.begin(), view.extents.end());
+  walk.strides.assign(view.strides.begin(), view.strides.end());
+  const auto mapped = map_.walk_within(walk);
+  if (!mapped) return std::nullopt;
+  const std::int64_t channel_step = mapped->strides[kChannels];
+  if (channel_step != 0 && channel_step != kChannelUnit) return std::nullopt;
+  for (const Axis axis : {kImages, kRows, kColumns}) {
+    if (mapped->strides[axis] >= kChannelUnit) return std::nullopt;
+  }
+  const std::int64_t channel = mapped->offset / kChannelUnit;
+  std::int64_t byte = mapped->offset % kChannelUnit;
+  MappedSurface result;
+  program::BufferSurface& surface = result.surface;
+  surface.broadcast_channels = view.channels() > 1 && channel_step == 0;
+  surface.channels = static_cast<std::uint32_t>(view.channels());
+  if (channel % partitions_ == 0) {
+    byte += channel / partitions_ * block_pitch_;
+  } else {
+    if (surface.broadcast_channels) return std::nullopt;
+    result.channel_first = channel;
+    surface.channels = static_cast<std::uint32_t>(channels_);
+  }
+  surface.offset = static_cast<std::uint32_t>(byte);
+  surface.format = format_;
+  surface.images = static_cast<std::uint32_t>(view.images());
+  surface.rows = static_cast<std::uint32_t>(view.rows());
+  surface.columns = static_cast<std::uint32_t>(view.columns());
+  surface.block_pitch = static_cast<std::uint32_t>(block_pitch_);
+  const Pitches pitch{mapped->strides[kImages], mapped->strides[kRows], mapped->strides[kColumns]};
+  surface.column_pitch = static_cast<std::uint32_t>(
+      view.columns() == 1 ? format_bytes(format_) : pitch.column);
+  if (!set_rows(view, pitch, surface)) return std::nullopt;
+  return result;
+}
+
+}  // namespace tessera::compile

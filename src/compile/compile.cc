@@ -1,0 +1,207 @@
+#include "compile/compile.h"
+
+#include <utility>
+
+#include "base/check.h"
+#include "compile/dependencies.h"
+#include "compile/emit.h"
+#include "compile/estimate.h"
+#include "compile/layer.h"
+#include "compile/plan.h"
+#include "compile/storage.h"
+#include "compile/weight_region.h"
+
+namespace tessera::compile {
+namespace {
+
+using graph::Graph;
+using graph::TensorId;
+using program::BaseIndex;
+using program::DramAddress;
+using program::Package;
+using program::TensorSlot;
+
+constexpr std::int64_t kSlotAlignmentBytes = 64;
+
+// Compiles one graph; each member is the result of one stage.
+class Compiler {
+ public:
+  Compiler(std::shared_ptr<const Graph> graph, const ChipConfig& chip,
+           const CompileOptions& options)
+      : graph_(std::move(graph)), chip_(chip), options_(options) {}
+
+  Result<Package> run() {
+    TESSERA_TRY(storages_, plan_storages(*graph_));
+    TESSERA_TRY(layers_, build_layers(*graph_, chip_, storages_, weights_));
+    const PlanInputs inputs{*graph_, chip_, options_, storages_, layers_};
+    TESSERA_TRY(plan_, make_plan(inputs));
+    assign_addresses();
+    tasks_ = emit_tasks(inputs, plan_, addresses_);
+    derive_dependencies(chip_, tasks_.segments, tasks_.tasks);
+    package_.chip_fingerprint = chip_.fingerprint();
+    package_.chip_name = chip_.name;
+    package_.graph = graph_;
+    package_.workspace_bytes = plan_.workspace_bytes;
+    package_.state_buffer_peak_bytes = plan_.buffer_peak_bytes;
+    add_hints();
+    add_slots();
+    add_frames();
+    add_host_steps();
+    add_placements();
+    package_.weights = weights_.take();
+    return std::move(package_);
+  }
+
+ private:
+  void assign_addresses() {
+    std::int64_t inputs = 0;
+    std::int64_t outputs = 0;
+    const auto next = [](std::int64_t& end, std::int64_t bytes) {
+      const std::int64_t offset = end;
+      end = round_up(end + bytes, kSlotAlignmentBytes);
+      return offset;
+    };
+    for (std::size_t i = 0; i < storages_.storages.size(); ++i) {
+      const Storage& storage = storages_.storages[i];
+      std::int64_t offset = 0;
+      switch (storage.base) {
+        case BaseIndex::kWeights:
+          offset = weights_.add(graph_->tensor(storage.owner).constant->bytes);
+          break;
+        case BaseIndex::kWorkspace:
+          if (plan_.homes[i] >= 0) {
+            offset = plan_.home_blocks[static_cast<std::size_t>(plan_.homes[i])].offset;
+          }
+          break;
+        case BaseIndex::kInput:
+          offset = next(inputs, storage.bytes());
+          break;
+        case BaseIndex::kOutput:
+          offset = next(outputs, storage.bytes());
+          break;
+      }
+      addresses_.push_back({storage.base, static_cast<std::uint64_t>(offset)});
+    }
+    package_.input_bytes = inputs;
+    package_.output_bytes = outputs;
+  }
+
+  void add_hints() {
+    for (const Layer& layer : layers_) {
+      program::LayerHint hint{.name = layer.name, .kind = "Move", .origins = {}, .output_dims = {}};
+      if (layer.node >= 0) {
+        const graph::Node& node = graph_->nodes[static_cast<std::size_t>(layer.node)];
+        hint.kind = graph::node_kind_name(node.kind());
+        hint.origins = node.origins;
+        if (!node.outputs.empty()) hint.output_dims = graph_->tensor(node.outputs[0]).dims;
+        hint.macs = graph::node_macs(*graph_, node);
+      }
+      package_.hints.push_back(std::move(hint));
+    }
+  }
+
+  TensorSlot slot(TensorId id, StorageIndex storage, std::int64_t element_offset) const {
+    const graph::TensorInfo& info = graph_->tensor(id);
+    DramAddress address = addresses_[static_cast<std::size_t>(storage)];
+    address.offset += static_cast<std::uint64_t>(element_offset * format_bytes(info.format));
+    return {info.name, id.value, info.format, info.dims, address};
+  }
+
+  TensorSlot slot(TensorId id) const {
+    const Place& place = storages_.places[static_cast<std::size_t>(id.value)];
+    TESSERA_CHECK(place.valid() && place.map.is_dense(), "tensor '{}' is not dense",
+                  graph_->tensor(id).name);
+    return slot(id, place.storage, place.map.offset());
+  }
+
+  void add_slots() {
+    for (const TensorId id : graph_->inputs) package_.inputs.push_back(slot(id));
+    for (std::size_t i = 0; i < graph_->outputs.size(); ++i) {
+      package_.outputs.push_back(slot(graph_->outputs[i], storages_.output_storages[i], 0));
+    }
+  }
+
+  // One frame a layer that has tasks.
+  void add_frames() {
+    std::vector<std::pair<std::uint32_t, std::uint32_t>> place_of;  // frame and position, a task
+    for (std::size_t i = 0; i < tasks_.tasks.size(); ++i) {
+      const program::TaskDescriptor& task = tasks_.tasks[i];
+      if (package_.frames.empty() || package_.frames.back().layer != task.layer) {
+        program::Frame frame;
+        frame.layer = task.layer;
+        frame.segment = tasks_.segments[i];
+        package_.frames.push_back(std::move(frame));
+      }
+      program::Frame& frame = package_.frames.back();
+      place_of.emplace_back(package_.frames.size() - 1, frame.tasks.size());
+      program::FrameTask framed{.descriptor = task, .dependencies = {}};
+      framed.descriptor.dependencies.clear();
+      framed.descriptor.id = 0;
+      for (const program::Dependency& d : task.dependencies) {
+        const auto [other_frame, other_task] = place_of[d.task];
+        framed.dependencies.push_back(
+            {other_frame, other_task, d.numerator, d.denominator, d.offset});
+      }
+      frame.tasks.push_back(std::move(framed));
+    }
+    for (program::Frame& frame : package_.frames) {
+      frame.estimated_cycles = estimate_frame(frame, chip_);
+    }
+  }
+
+  void add_host_steps() {
+    for (const Layer& layer : layers_) {
+      if (layer.kind != LayerKind::kHost) continue;
+      const graph::Node& node = graph_->nodes[static_cast<std::size_t>(layer.node)];
+      program::HostStepRef step;
+      step.node = layer.node;
+      for (const TensorId id : node.inputs) step.inputs.push_back(slot(id));
+      for (const TensorId id : node.outputs) step.outputs.push_back(slot(id));
+      package_.host_steps.push_back(std::move(step));
+    }
+    package_.segments = static_cast<std::uint32_t>(package_.host_steps.size()) + 1;
+  }
+
+  void add_placements() {
+    const auto add = [&](const Block& block, bool in_buffer, std::int64_t first,
+                         std::int64_t last) {
+      if (first < 0) return;
+      package_.placements.push_back({.name = block.name,
+                                     .in_state_buffer = in_buffer,
+                                     .offset = block.offset,
+                                     .bytes = block.bytes,
+                                     .first_use = first,
+                                     .last_use = last});
+    };
+    for (std::size_t i = 0; i < plan_.buffer_blocks.size(); ++i) {
+      add(plan_.buffer_blocks[i], true, tasks_.block_first[i], tasks_.block_last[i]);
+    }
+    for (std::size_t i = 0; i < plan_.home_blocks.size(); ++i) {
+      add(plan_.home_blocks[i], false, tasks_.home_first[i], tasks_.home_last[i]);
+    }
+  }
+
+  std::shared_ptr<const Graph> graph_;
+  const ChipConfig& chip_;
+  const CompileOptions& options_;
+  WeightRegion weights_;
+  StoragePlan storages_;
+  std::vector<Layer> layers_;
+  Plan plan_;
+  std::vector<DramAddress> addresses_;  // of each storage
+  EmittedTasks tasks_;
+  Package package_;
+};
+
+}  // namespace
+
+Result<Package> compile(std::shared_ptr<const Graph> graph, const ChipConfig& chip,
+                        const CompileOptions& options) {
+  TESSERA_CHECK(graph != nullptr, "no graph");
+  const std::string name = graph->name;
+  auto package = Compiler(std::move(graph), chip, options).run();
+  if (!package.ok()) return package.error().with_context("compiling '" + name + "'");
+  return package;
+}
+
+}  // namespace tessera::compile

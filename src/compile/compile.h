@@ -1,0 +1,31 @@
+// Graph -> Plan -> Package: tiling, placement, order, dependencies.
+//
+//   graph node ─► views ─► tasks (load | kernel | neural | planar | store) ─► bands and rings
+//        ─► placement in state buffer, kernel memory and DRAM ─► dependencies ─► frames
+//
+// Nothing here changes bits: any tile budget and any buffer size give the same results.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "arch/chip_config.h"
+#include "base/result.h"
+#include "graph/graph.h"
+#include "program/program.h"
+
+namespace tessera::compile {
+
+struct CompileOptions {
+  // Upper bound on one task's working set in the state buffer, bytes a partition; 0 = the compiler
+  // chooses. Smaller budgets mean smaller bands.
+  std::int64_t tile_budget_bytes = 0;
+  // Keep tensors in the state buffer between layers where they fit (off: everything through DRAM).
+  bool resident = true;
+};
+
+// An error names the layer, what was found, what is allowed and the way out.
+Result<program::Package> compile(std::shared_ptr<const graph::Graph> graph, const ChipConfig& chip,
+                                 const CompileOptions& options = {});
+
+}  // namespace tessera::compile

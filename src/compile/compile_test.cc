@@ -1,0 +1,195 @@
+// Packages of small graphs: they link, the verifier proves them, and errors say what to do.
+#include "compile/compile.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "compile/testing/random_graph.h"
+#include "link/link.h"
+#include "program/verify.h"
+
+namespace tessera::compile {
+namespace {
+
+using program::EngineKind;
+using program::Program;
+using program::TaskDescriptor;
+using testing::GraphBuilder;
+
+ChipConfig small_chip(std::int32_t bytes_per_partition) {
+  ChipConfig chip;
+  chip.state_buffer.bytes_per_partition = bytes_per_partition;
+  return chip;
+}
+
+Program build(std::shared_ptr<const graph::Graph> graph, const ChipConfig& chip,
+              const CompileOptions& options = {}) {
+  const auto package = compile(std::move(graph), chip, options);
+  EXPECT_TRUE(package.ok()) << package.error().to_string();
+  auto program = link::link(*package, chip);
+  EXPECT_TRUE(program.ok()) << program.error().to_string();
+  const Status status = program::verify_program(*program, chip);
+  EXPECT_TRUE(status.ok()) << status.error().to_string();
+  return std::move(*program);
+}
+
+std::vector<const TaskDescriptor*> tasks_on(const Program& program, EngineKind engine) {
+  std::vector<const TaskDescriptor*> tasks;
+  for (const TaskDescriptor& task : program.tasks) {
+    if (task.engine == engine) tasks.push_back(&task);
+  }
+  return tasks;
+}
+
+TEST(Compile, ChainOfConvolutionsTouchesDramAtItsEndsOnly) {
+  GraphBuilder builder(1);
+  auto x = builder.input({1, 16, 32, 32});
+  for (int i = 0; i < 4; ++i) x = builder.conv(x, {32, 3, 1, 1});
+  builder.output(x);
+  const Program program = build(builder.take(), ChipConfig{});
+  EXPECT_EQ(tasks_on(program, EngineKind::kLoad).size(), 1u);
+  EXPECT_EQ(tasks_on(program, EngineKind::kNeural).size(), 4u);
+  EXPECT_EQ(tasks_on(program, EngineKind::kStore).size(), 1u);
+  EXPECT_EQ(program.workspace_bytes, 0);
+}
+
+TEST(Compile, ResidentOffGoesThroughDramBetweenLayers) {
+  GraphBuilder builder(1);
+  auto x = builder.input({1, 16, 32, 32});
+  for (int i = 0; i < 4; ++i) x = builder.conv(x, {32, 3, 1, 1});
+  builder.output(x);
+  const Program program = build(builder.take(), ChipConfig{}, {.resident = false});
+  EXPECT_EQ(tasks_on(program, EngineKind::kLoad).size(), 4u);
+  EXPECT_EQ(tasks_on(program, EngineKind::kStore).size(), 4u);
+}
+
+TEST(Compile, ConvolutionStartsBeforeItsInputIsComplete) {
+  GraphBuilder builder(1);
+  builder.output(builder.conv(builder.input({1, 16, 64, 64}), {16, 3, 1, 1}));
+  const Program program = build(builder.take(), ChipConfig{});
+  const TaskDescriptor& load = *tasks_on(program, EngineKind::kLoad)[0];
+  const TaskDescriptor& conv = *tasks_on(program, EngineKind::kNeural)[0];
+  ASSERT_EQ(load.bands, conv.bands);
+  for (const program::Dependency& d : conv.dependencies) {
+    if (d.task != load.id) continue;
+    for (std::int64_t j = 1; j <= conv.steps(); ++j) {  // the band below holds the halo's last row
+      EXPECT_EQ(steps_needed(d, j, load.steps()), std::min(j + 1, load.steps()));
+    }
+  }
+}
+
+TEST(Compile, KernelOfTheNextLayerGoesElsewhere) {
+  GraphBuilder builder(1);
+  auto x = builder.input({1, 64, 8, 8});
+  for (int i = 0; i < 6; ++i) x = builder.conv(x, {64, 3, 1, 1});
+  builder.output(x);
+  const Program program = build(builder.take(), ChipConfig{});
+  const auto kernels = tasks_on(program, EngineKind::kKernel);
+  ASSERT_EQ(kernels.size(), 6u);
+  for (std::size_t i = 1; i < kernels.size(); ++i) {
+    EXPECT_NE(std::get<program::KernelTask>(kernels[i]->config).kernel_offset,
+              std::get<program::KernelTask>(kernels[i - 1]->config).kernel_offset);
+  }
+}
+
+TEST(Compile, ConcatenationOfResultsNeedsNoCopy) {
+  GraphBuilder builder(1);
+  const auto x = builder.input({1, 16, 16, 16});
+  const auto whole = builder.concat({builder.conv(x, {24, 1}), builder.conv(x, {40, 3, 1, 1})}, 1);
+  builder.output(builder.conv(whole, {16, 1}));
+  const Program program = build(builder.take(), ChipConfig{});
+  for (const TaskDescriptor* task : tasks_on(program, EngineKind::kStore)) {
+    EXPECT_FALSE(std::holds_alternative<program::CopyTask>(task->config));
+  }
+  EXPECT_EQ(tasks_on(program, EngineKind::kStore).size(), 1u);  // the output
+}
+
+TEST(Compile, KernelLargerThanHalfOfKernelMemoryIsCut) {
+  GraphBuilder builder(1);
+  const auto x = builder.input({1, 1024});
+  builder.output(builder.matmul(x, builder.constant({1024, 1500})));
+  const Program program = build(builder.take(), ChipConfig{});
+  // 8 tiles of 128 x 128 f16 a column block, 12 blocks: 24 KiB of 32; 8 blocks fit half.
+  EXPECT_EQ(tasks_on(program, EngineKind::kNeural).size(), 2u);
+  EXPECT_EQ(tasks_on(program, EngineKind::kLoad).size(), 1u);
+}
+
+TEST(Compile, TensorLargerThanTheBufferIsCutByRows) {
+  GraphBuilder builder(1);
+  auto x = builder.input({1, 4, 200, 40});
+  x = builder.conv(x, {8, 3, 1, 1});
+  builder.output(builder.conv(x, {4, 3, 1, 1}));
+  const Program program = build(builder.take(), small_chip(8192));  // the tensor takes 16000
+  EXPECT_GT(tasks_on(program, EngineKind::kNeural).size(), 4u);
+}
+
+TEST(CompileErrors, RowLargerThanTheBufferNamesLayerAndBytes) {
+  GraphBuilder builder(1);
+  builder.output(builder.conv(builder.input({1, 4, 8, 1000}), {8, 3, 1, 1}));
+  const auto package = compile(builder.take(), small_chip(4096));
+  ASSERT_FALSE(package.ok());
+  EXPECT_EQ(package.error().to_string(),
+            "compiling 'test': layer 'n0': one output row with its input takes 8064 bytes of each "
+            "state buffer partition, 4096 are available; use a chip configuration with "
+            "state_buffer.bytes_per_partition >= 8064   [does not fit]");
+}
+
+TEST(CompileErrors, KernelLargerThanKernelMemoryNamesLayerAndBytes) {
+  ChipConfig chip;
+  chip.neural.kernel_bytes_per_partition = 64;
+  GraphBuilder builder(1);
+  builder.output(builder.conv(builder.input({1, 128, 8, 8}), {8, 7, 1, 3}));
+  const auto package = compile(builder.take(), chip);
+  ASSERT_FALSE(package.ok());
+  EXPECT_EQ(package.error().to_string(),
+            "compiling 'test': layer 'n0': one output channel's kernel takes 106 bytes of each "
+            "kernel memory partition, which holds 64; use a chip configuration with "
+            "neural.kernel_bytes_per_partition >= 106   [does not fit]");
+}
+
+TEST(LinkErrors, OtherChipIsRefused) {
+  GraphBuilder builder(1);
+  builder.output(builder.conv(builder.input({1, 4, 8, 8}), {8, 1}));
+  const auto package = compile(builder.take(), ChipConfig{});
+  ASSERT_TRUE(package.ok());
+  const auto program = link::link(*package, small_chip(4096));
+  ASSERT_FALSE(program.ok());
+  EXPECT_EQ(program.error().code, ErrorCode::kInvalidArgument);
+}
+
+TEST(Compile, PlacementsNeverOverlapWhileAlive) {
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(seed);
+    const auto package = compile(testing::random_graph(seed), small_chip(16384));
+    ASSERT_TRUE(package.ok()) << package.error().to_string();
+    const auto& all = package->placements;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        if (all[i].in_state_buffer != all[j].in_state_buffer) continue;
+        const bool alive =
+            all[i].first_use <= all[j].last_use && all[j].first_use <= all[i].last_use;
+        const bool shared = all[i].offset < all[j].offset + all[j].bytes &&
+                            all[j].offset < all[i].offset + all[i].bytes;
+        EXPECT_FALSE(alive && shared) << all[i].name << " and " << all[j].name;
+      }
+    }
+  }
+}
+
+TEST(Compile, RandomGraphsAreProvedForAnyBudgetAndBuffer) {
+  for (std::uint64_t seed = 100; seed < 140; ++seed) {
+    SCOPED_TRACE(seed);
+    const auto graph = testing::random_graph(seed);
+    for (const std::int32_t bytes : {8192, 196608}) {
+      for (const std::int64_t budget : {0, 2048, 16384}) {
+        for (const bool resident : {true, false}) {
+          build(graph, small_chip(bytes), {budget, resident});
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera::compile

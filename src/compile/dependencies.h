@@ -1,0 +1,36 @@
+// Dependencies from what tasks touch: the list of tasks, executed one after the other, is correct;
+// here the order between engines is given up where nobody can see the difference.
+//
+//   step accesses ─► conflicts (read after write, write after read, write after write)
+//                 ─► without those that follow from others (vector clocks over the engines)
+//                 ─► progress lines: step j needs ceil((a * j + b) / d) steps of that task
+//
+// Every dependency points to an earlier task of the list, so no cycle can arise.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "arch/chip_config.h"
+#include "program/descriptor.h"
+
+namespace tessera::compile {
+
+// Sets the dependencies of all tasks. `tasks[i].id` is i; `segments[i]` ascends; tasks of different
+// segments never run at the same time.
+void derive_dependencies(const ChipConfig& chip, const std::vector<std::uint32_t>& segments,
+                         std::vector<program::TaskDescriptor>& tasks);
+
+// A need: before step `step` (1-based), `needed` steps of the other task.
+struct StepNeed {
+  std::int64_t step = 0;
+  std::int64_t needed = 0;
+};
+
+// Lines that meet all needs (ascending steps) and ask for as little more as possible: one, or two
+// where that is clearly better. `steps` is the reader's count, `task_steps` the other task's.
+std::vector<program::Dependency> fit_lines(program::TaskId task,
+                                           const std::vector<StepNeed>& needs, std::int64_t steps,
+                                           std::int64_t task_steps);
+
+}  // namespace tessera::compile

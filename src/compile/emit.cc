@@ -1,0 +1,264 @@
+#include "compile/emit.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "compile/kernel_memory.h"
+#include "compile/pieces.h"
+#include "compile/residency.h"
+
+namespace tessera::compile {
+namespace {
+
+using program::Bands;
+using program::BufferSurface;
+using program::CopyTask;
+using program::DramAddress;
+using program::EngineKind;
+using program::KernelTask;
+using program::NeuralTask;
+using program::PlanarTask;
+using program::TaskDescriptor;
+using program::TransferTask;
+
+// A task takes about this many steps at most; a step is a band of at least a PSUM bank's pixels.
+constexpr std::int64_t kStepsWanted = 24;
+
+StorageView without_broadcast(StorageView view) {
+  for (std::size_t i = 0; i < 4; ++i) {
+    if (view.strides[i] == 0) view.extents[i] = 1;
+  }
+  return view;
+}
+
+class Emitter {
+ public:
+  Emitter(const PlanInputs& inputs, const Plan& plan, const std::vector<DramAddress>& addresses)
+      : inputs_(inputs),
+        plan_(plan),
+        addresses_(addresses),
+        kernel_memory_(inputs.chip.neural.kernel_bytes_per_partition) {
+    const auto set = [](std::size_t count, auto& first, auto& last) {
+      first.assign(count, -1);
+      last.assign(count, -1);
+    };
+    set(plan.buffer_blocks.size(), result_.block_first, result_.block_last);
+    set(plan.home_blocks.size(), result_.home_first, result_.home_last);
+  }
+
+  EmittedTasks run() {
+    const std::vector<std::int32_t> segments = layer_segments(inputs_.layers);
+    for (const Piece& piece : plan_.pieces) {
+      const auto segment = segments[static_cast<std::size_t>(piece.layer)];
+      if (!result_.segments.empty() && result_.segments.back() != static_cast<std::uint32_t>(segment)) {
+        kernel_memory_ = KernelMemory(inputs_.chip.neural.kernel_bytes_per_partition);
+      }
+      emit_piece(piece);
+      result_.segments.resize(result_.tasks.size(), static_cast<std::uint32_t>(segment));
+    }
+    return std::move(result_);
+  }
+
+ private:
+  const Layer& layer_of(const Piece& piece) const {
+    return inputs_.layers[static_cast<std::size_t>(piece.layer)];
+  }
+  const Storage& storage(StorageIndex index) const {
+    return inputs_.storages.storages[static_cast<std::size_t>(index)];
+  }
+  std::int64_t now() const { return static_cast<std::int64_t>(result_.tasks.size()); }
+
+  void touch_block(std::int32_t block) {
+    auto& first = result_.block_first[static_cast<std::size_t>(block)];
+    if (first < 0) first = now();
+    result_.block_last[static_cast<std::size_t>(block)] = now();
+  }
+  void touch_home(StorageIndex index) {
+    const std::int32_t home = plan_.homes[static_cast<std::size_t>(index)];
+    if (home < 0) return;
+    auto& first = result_.home_first[static_cast<std::size_t>(home)];
+    if (first < 0) first = now();
+    result_.home_last[static_cast<std::size_t>(home)] = now();
+  }
+
+  void emit_piece(const Piece& piece) {
+    const Layer& layer = layer_of(piece);
+    for (const PlannedCopy& copy : layer.copies) emit_copy(piece, copy);
+    if (layer.kind != LayerKind::kNeural && layer.kind != LayerKind::kPlanar) return;
+    for (const PieceOperand& input : piece.inputs) {
+      if (input.transfer) emit_load(piece, input);
+    }
+    if (layer.kind == LayerKind::kNeural) {
+      emit_neural(piece, layer);
+    } else {
+      emit_planar(piece, layer);
+    }
+    if (piece.output.transfer) emit_store(piece);
+  }
+
+  TaskDescriptor& add(const Piece& piece, EngineKind engine, const Bands& bands,
+                      program::TaskConfig config) {
+    TaskDescriptor task;
+    task.id = static_cast<program::TaskId>(result_.tasks.size());
+    task.engine = engine;
+    task.bands = bands;
+    task.config = std::move(config);
+    task.layer = static_cast<std::uint32_t>(piece.layer);
+    result_.tasks.push_back(std::move(task));
+    return result_.tasks.back();
+  }
+
+  // Bands for `view`: about kStepsWanted of them, none below a bank's worth of pixels, and within
+  // the tile budget.
+  Bands bands_of(const StorageView& view) const {
+    const std::int64_t pixels = inputs_.chip.neural.psum_bank_columns;
+    std::int64_t rows = std::max(pixels / view.columns(), ceil_div(view.rows() * view.images(), kStepsWanted));
+    if (inputs_.options.tile_budget_bytes > 0) {
+      const std::int64_t row_bytes =
+          view_bytes(view.part(2, 0, 1).part(0, 0, 1), storage(view.storage).format,
+                     inputs_.chip.state_buffer.partitions);
+      rows = std::min(rows, inputs_.options.tile_budget_bytes / 2 / row_bytes);
+    }
+    rows = std::clamp<std::int64_t>(rows, 1, view.rows());
+    rows = ceil_div(view.rows(), ceil_div(view.rows(), rows));
+    return {static_cast<std::uint32_t>(view.images()), static_cast<std::uint32_t>(view.rows()),
+            static_cast<std::uint32_t>(rows)};
+  }
+
+  MappedSurface surface(const PieceOperand& operand, const StorageView& view) {
+    const auto block = static_cast<std::size_t>(operand.block);
+    auto mapped = plan_.buffer_layouts[block].map(view);
+    TESSERA_CHECK(mapped.has_value(), "'{}' has no surface", plan_.buffer_blocks[block].name);
+    mapped->surface.offset += static_cast<std::uint32_t>(plan_.buffer_blocks[block].offset);
+    touch_block(operand.block);
+    return *mapped;
+  }
+
+  // `view` in DRAM, beside its surface in the buffer.
+  TransferTask transfer(const StorageView& view, const MappedSurface& mapped) {
+    const std::int64_t element = format_bytes(storage(view.storage).format);
+    TransferTask task;
+    task.buffer = mapped.surface;
+    task.channel_first = static_cast<std::uint32_t>(mapped.channel_first);
+    task.channel_count = static_cast<std::uint32_t>(view.channels());
+    for (std::size_t i = 0; i < 4; ++i) task.dram.strides[i] = view.strides[i] * element;
+    task.dram.address = addresses_[static_cast<std::size_t>(view.storage)];
+    task.dram.address.offset += static_cast<std::uint64_t>(view.offset * element);
+    touch_home(view.storage);
+    return task;
+  }
+
+  void emit_load(const Piece& piece, const PieceOperand& input) {
+    const StorageView view = without_broadcast(input.view);
+    const TransferTask task = transfer(view, surface(input, view));
+    add(piece, EngineKind::kLoad, bands_of(view), task);
+  }
+
+  void emit_store(const Piece& piece) {
+    const StorageView& view = piece.output.view;
+    const TransferTask task = transfer(view, surface(piece.output, view));
+    add(piece, EngineKind::kStore, bands_of(view), task);
+  }
+
+  void emit_copy(const Piece& piece, const PlannedCopy& copy) {
+    const std::int64_t element = format_bytes(storage(copy.destination).format);
+    CopyTask task;
+    task.fill = copy.fill;
+    task.fill_bits = copy.fill_bits;
+    task.element_bytes = static_cast<std::uint32_t>(element);
+    for (std::size_t i = 0; i < copy.to.extents.size(); ++i) {
+      if (copy.to.extents[i] == 1 && copy.to.extents.size() > 1) continue;
+      task.extents.push_back(copy.to.extents[i]);
+      task.source_strides.push_back(copy.fill ? 0 : copy.from.strides[i] * element);
+      task.destination_strides.push_back(copy.to.strides[i] * element);
+    }
+    if (task.extents.empty()) {
+      task.extents = {1};
+      task.source_strides = task.destination_strides = {0};
+    }
+    task.destination = addresses_[static_cast<std::size_t>(copy.destination)];
+    task.destination.offset += static_cast<std::uint64_t>(copy.to.offset * element);
+    touch_home(copy.destination);
+    if (!copy.fill) {
+      task.source = addresses_[static_cast<std::size_t>(copy.source)];
+      task.source.offset += static_cast<std::uint64_t>(copy.from.offset * element);
+      touch_home(copy.source);
+    }
+    const std::int64_t rows = task.extents[0];
+    const Bands bands{1, static_cast<std::uint32_t>(rows),
+                      static_cast<std::uint32_t>(ceil_div(rows, kStepsWanted))};
+    add(piece, EngineKind::kStore, bands, std::move(task));
+  }
+
+  // The slice's offset in kernel memory, fetched if it is not there.
+  std::int64_t emit_kernel(const Piece& piece, const KernelSlice& slice) {
+    if (slice.bytes_per_partition == 0) return 0;
+    if (const auto offset = kernel_memory_.find(slice.weights_offset, slice.bytes_per_partition)) {
+      return *offset;
+    }
+    const std::int64_t offset = kernel_memory_.put(slice.weights_offset, slice.bytes_per_partition);
+    KernelTask task;
+    task.source = {program::BaseIndex::kWeights, static_cast<std::uint64_t>(slice.weights_offset)};
+    task.dram_pitch = static_cast<std::uint64_t>(slice.bytes_per_partition);
+    task.partitions = static_cast<std::uint32_t>(slice.product.image.rows);
+    task.bytes_per_partition = static_cast<std::uint32_t>(slice.bytes_per_partition);
+    task.kernel_offset = static_cast<std::uint32_t>(offset);
+    add(piece, EngineKind::kKernel, {1, 1, 1}, task);
+    return offset;
+  }
+
+  void emit_neural(const Piece& piece, const Layer& layer) {
+    const KernelSlice& slice = layer.slices[static_cast<std::size_t>(piece.slice)];
+    const std::int64_t kernel = emit_kernel(piece, slice);
+    NeuralTask task;
+    task.product = slice.product;
+    task.product.pad_top += piece.inputs[0].row_first * slice.product.input_dilation_h -
+                            piece.output.row_first * slice.product.stride_h;
+    const MappedSurface moving = surface(piece.inputs[0], piece.inputs[0].view);
+    task.moving = moving.surface;
+    task.moving_channel_first =
+        static_cast<std::uint32_t>(moving.channel_first + slice.moving_channel_first);
+    const MappedSurface output = surface(piece.output, piece.output.view);
+    task.output = output.surface;
+    task.output_channel_first = static_cast<std::uint32_t>(output.channel_first);
+    task.dynamic = layer.dynamic;
+    if (layer.dynamic) task.stationary = surface(piece.inputs[1], piece.inputs[1].view).surface;
+    const auto at = [&](std::int64_t offset) { return static_cast<std::uint32_t>(kernel + offset); };
+    task.kernel_offset = at(0);
+    task.bias_offset = at(slice.bias_offset);
+    task.multiplier_offset = at(slice.multiplier_offset);
+    task.multiplier_count = static_cast<std::uint32_t>(slice.multiplier_count);
+    task.zero_point_offset = at(slice.zero_point_offset);
+    task.zero_point_count = static_cast<std::uint32_t>(slice.zero_point_count);
+    add(piece, EngineKind::kNeural, bands_of(piece.output.view), std::move(task));
+  }
+
+  void emit_planar(const Piece& piece, const Layer& layer) {
+    PlanarTask task = layer.planar;
+    if (task.mode == program::PlanarMode::kPooling) {
+      const PieceOperand& input = piece.inputs[0];
+      task.pool.pad_top += input.row_first - piece.output.row_first * task.pool.stride_h;
+      if (input.row_first + input.view.rows() < layer.inputs[0].rows()) task.pool.pad_bottom = 0;
+    }
+    for (std::size_t i = 0; i < piece.inputs.size(); ++i) {
+      task.inputs[i] = surface(piece.inputs[i], piece.inputs[i].view).surface;
+    }
+    task.output = surface(piece.output, piece.output.view).surface;
+    add(piece, EngineKind::kPlanar, bands_of(piece.output.view), std::move(task));
+  }
+
+  const PlanInputs& inputs_;
+  const Plan& plan_;
+  const std::vector<DramAddress>& addresses_;
+  KernelMemory kernel_memory_;
+  EmittedTasks result_;
+};
+
+}  // namespace
+
+EmittedTasks emit_tasks(const PlanInputs& inputs, const Plan& plan,
+                        const std::vector<DramAddress>& addresses) {
+  return Emitter(inputs, plan, addresses).run();
+}
+
+}  // namespace tessera::compile

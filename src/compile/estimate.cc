@@ -1,0 +1,104 @@
+#include "compile/estimate.h"
+
+#include <algorithm>
+#include <array>
+#include <type_traits>
+
+#include "arch/cost.h"
+
+namespace tessera::compile {
+namespace {
+
+using namespace program;  // descriptors
+
+Cycles neural_cycles(const NeuralTask& task, const Bands& bands, const ChipConfig& chip) {
+  const ProductConfig& p = task.product;
+  ProductWork work;
+  work.channel_wise = p.image.channel_wise;
+  work.transpose = task.transpose;
+  work.cut = p.image.cut;
+  work.groups = p.image.groups;
+  work.channels = task.transpose ? task.moving.channels : p.image.channels;
+  work.output_channels = task.transpose ? task.moving.columns : p.image.output_channels;
+  work.kernel_h = p.kernel_h;
+  work.kernel_w = p.kernel_w;
+  work.stride_h = p.stride_h;
+  work.stride_w = p.stride_w;
+  work.pad_top = p.pad_top;
+  work.pad_left = p.pad_left;
+  work.dilation_h = p.dilation_h;
+  work.dilation_w = p.dilation_w;
+  work.input_dilation_h = p.input_dilation_h;
+  work.input_dilation_w = p.input_dilation_w;
+  work.columns = task.output.columns;
+  return neural_task_cycles(chip.neural, work, {bands.images, bands.rows, bands.rows_per_step});
+}
+
+Cycles planar_cycles(const PlanarTask& task, const Bands& bands, const ChipConfig& chip) {
+  PlanarWork work;
+  work.channels = task.output.channels;
+  work.output_elements = std::int64_t{bands.images} * bands.rows * task.output.columns;
+  work.input_elements = work.output_elements;
+  switch (task.mode) {
+    case PlanarMode::kPooling:
+      work.input_elements = std::int64_t{task.inputs[0].images} * task.inputs[0].rows *
+                            task.inputs[0].columns;
+      break;
+    case PlanarMode::kElementwise:
+      work.output_cycles = unary_function_cycles(task.elementwise.activation.function);
+      if (task.elementwise.binary) {
+        work.output_cycles = std::max(work.output_cycles,
+                                      binary_function_cycles(task.elementwise.function));
+      }
+      break;
+    case PlanarMode::kReduction:
+      work.input_elements = std::int64_t{task.inputs[0].images} * task.inputs[0].rows *
+                            task.inputs[0].columns;
+      work.input_cycles = reduce_function_cycles(task.reduce.function);
+      work.output_cycles = unary_function_cycles(task.reduce.activation.function);
+      break;
+  }
+  return chip.planar.task_start_cycles + planar_step_cycles(chip.planar, work);
+}
+
+Cycles dram_cycles(std::int64_t bytes, const ChipConfig& chip) {
+  return chip.dma.task_start_cycles + chip.dram.latency_cycles +
+         ceil_div(bytes, chip.dram.bytes_per_cycle);
+}
+
+}  // namespace
+
+Cycles estimate_task(const TaskDescriptor& task, const ChipConfig& chip) {
+  return std::visit(
+      [&](const auto& config) -> Cycles {
+        using T = std::decay_t<decltype(config)>;
+        if constexpr (std::is_same_v<T, NeuralTask>) {
+          return neural_cycles(config, task.bands, chip);
+        } else if constexpr (std::is_same_v<T, PlanarTask>) {
+          return planar_cycles(config, task.bands, chip);
+        } else if constexpr (std::is_same_v<T, TransferTask>) {
+          const BufferSurface& b = config.buffer;
+          return dram_cycles(std::int64_t{task.bands.images} * task.bands.rows * b.columns *
+                                 config.channel_count * format_bytes(b.format),
+                             chip);
+        } else if constexpr (std::is_same_v<T, CopyTask>) {
+          std::int64_t bytes = config.element_bytes;
+          for (const std::int64_t extent : config.extents) bytes *= extent;
+          return dram_cycles(config.fill ? bytes : 2 * bytes, chip);
+        } else {
+          return dram_cycles(std::int64_t{config.partitions} * config.bytes_per_partition, chip);
+        }
+      },
+      task.config);
+}
+
+Cycles estimate_frame(const Frame& frame, const ChipConfig& chip) {
+  std::array<Cycles, kEngineKindCount> sums{};
+  for (const FrameTask& task : frame.tasks) {
+    sums[static_cast<std::size_t>(task.descriptor.engine)] +=
+        estimate_task(task.descriptor, chip);
+  }
+  return *std::max_element(sums.begin(), sums.end());
+}
+
+}  // namespace tessera::compile

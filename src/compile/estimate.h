@@ -1,0 +1,15 @@
+// The performance model of a frame: how long its busiest engine works on it.
+#pragma once
+
+#include "arch/chip_config.h"
+#include "base/quantity.h"
+#include "program/program.h"
+
+namespace tessera::compile {
+
+// Cycles of one task alone, from the cost formulas of arch/cost.h.
+Cycles estimate_task(const program::TaskDescriptor& task, const ChipConfig& chip);
+// Cycles of the frame alone: the largest sum over its engines.
+Cycles estimate_frame(const program::Frame& frame, const ChipConfig& chip);
+
+}  // namespace tessera::compile

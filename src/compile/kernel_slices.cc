@@ -1,0 +1,304 @@
+#include "compile/kernel_slices.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <span>
+
+#include "arith/kernels/kernel_image.h"
+#include "base/check.h"
+#include "base/quantity.h"
+
+namespace tessera::compile {
+namespace {
+
+using graph::ConvAttributes;
+using graph::MatMulAttributes;
+using graph::Node;
+using graph::NodeKind;
+using graph::PostProcess;
+
+constexpr std::int64_t kVectorAlignmentBytes = 4;
+
+// The whole product: configuration and the operands of its kernel image.
+struct Whole {
+  ProductConfig product;
+  std::vector<std::byte> oihw;  // weights, empty if dynamic
+  const Tensor* bias = nullptr;
+  std::vector<float> multipliers;
+  std::vector<std::int32_t> zero_points;
+  bool dynamic = false;
+
+  std::int64_t output_channels() const {
+    return product.image.groups * product.image.output_channels;
+  }
+};
+
+void set_post(const PostProcess& post, Whole& whole) {
+  ProductConfig& product = whole.product;
+  product.activation = post.activation;
+  product.requantise = post.requantise;
+  product.output_zero_point = post.output_zero_point;
+  product.clamp_low = post.clamp_low;
+  product.clamp_high = post.clamp_high;
+  if (post.requantise) whole.multipliers = post.multipliers;
+}
+
+void set_integer(const graph::IntegerOperands& integer, Whole& whole) {
+  whole.product.moving_zero_point = integer.moving_zero_point;
+  const auto& points = integer.stationary_zero_points;
+  if (std::any_of(points.begin(), points.end(), [](std::int32_t p) { return p != 0; })) {
+    whole.zero_points = points;
+  }
+}
+
+Whole whole_conv(const graph::Graph& graph, const Node& node) {
+  const auto& conv = node.as<ConvAttributes>();
+  const Tensor& weights = *graph.tensor(node.inputs[1]).constant;
+  Whole whole;
+  ProductConfig& product = whole.product;
+  product.kernel_h = weights.dims[2];
+  product.kernel_w = weights.dims[3];
+  product.image.channel_wise = conv.channel_wise;
+  product.image.cut = conv.cut;
+  product.image.groups = conv.groups;
+  product.image.channels = weights.dims[1];
+  product.image.output_channels = weights.dims[0] / conv.groups;
+  product.image.taps = product.kernel_h * product.kernel_w;
+  product.image.format = weights.format;
+  product.stride_h = conv.stride_h;
+  product.stride_w = conv.stride_w;
+  product.pad_top = conv.pad_top;
+  product.pad_left = conv.pad_left;
+  product.dilation_h = conv.dilation_h;
+  product.dilation_w = conv.dilation_w;
+  product.input_dilation_h = conv.input_dilation_h;
+  product.input_dilation_w = conv.input_dilation_w;
+  product.matrix = conv.matrix;
+  set_post(conv.post, whole);
+  set_integer(conv.integer, whole);
+  whole.oihw = weights.bytes;
+  return whole;
+}
+
+// Rows [K, N] to output channels first, as a kernel of one tap.
+std::vector<std::byte> transposed(const Tensor& matrix) {
+  const std::int64_t k = matrix.dims[matrix.dims.size() - 2];
+  const std::int64_t n = matrix.dims[matrix.dims.size() - 1];
+  const std::int64_t element = format_bytes(matrix.format);
+  std::vector<std::byte> result(matrix.bytes.size());
+  for (std::int64_t row = 0; row < k; ++row) {
+    for (std::int64_t column = 0; column < n; ++column) {
+      std::memcpy(result.data() + (column * k + row) * element,
+                  matrix.bytes.data() + (row * n + column) * element,
+                  static_cast<std::size_t>(element));
+    }
+  }
+  return result;
+}
+
+Whole whole_matmul(const graph::Graph& graph, const Node& node) {
+  const auto& matmul = node.as<MatMulAttributes>();
+  const graph::TensorInfo& b = graph.tensor(node.inputs[1]);
+  Whole whole;
+  ProductConfig& product = whole.product;
+  product.image.channels = b.dims[b.dims.size() - 2];
+  product.image.output_channels = b.dims[b.dims.size() - 1];
+  product.image.format = b.format;
+  product.matrix = matmul.matrix;
+  set_post(matmul.post, whole);
+  set_integer(matmul.integer, whole);
+  whole.dynamic = b.constant == nullptr;
+  if (!whole.dynamic) whole.oihw = transposed(*b.constant);
+  return whole;
+}
+
+// Groups [group_first, + groups) and, where that is one group, its output channels
+// [output_first, + outputs).
+struct Cut {
+  std::int64_t group_first = 0, groups = 1;
+  std::int64_t output_first = 0, outputs = 0;
+};
+
+// Rows of a composite image: every partition holds the parts one behind the other.
+class CompositeImage {
+ public:
+  explicit CompositeImage(std::int64_t partitions) : partitions_(partitions) {}
+
+  // Returns the part's offset in a partition.
+  std::int64_t add(std::vector<std::byte> part) {
+    const std::int64_t offset = bytes_;
+    const std::int64_t pitch = static_cast<std::int64_t>(part.size()) / partitions_;
+    parts_.push_back({std::move(part), offset, pitch});
+    bytes_ = round_up(offset + pitch, kVectorAlignmentBytes);
+    return offset;
+  }
+  std::int64_t bytes_per_partition() const { return bytes_; }
+  std::vector<std::byte> bytes() const {
+    std::vector<std::byte> result(static_cast<std::size_t>(partitions_ * bytes_));
+    for (const Part& part : parts_) {
+      if (part.pitch == 0) continue;
+      for (std::int64_t p = 0; p < partitions_; ++p) {
+        std::memcpy(result.data() + p * bytes_ + part.offset, part.bytes.data() + p * part.pitch,
+                    static_cast<std::size_t>(part.pitch));
+      }
+    }
+    return result;
+  }
+
+ private:
+  struct Part {
+    std::vector<std::byte> bytes;
+    std::int64_t offset, pitch;
+  };
+  std::int64_t partitions_;
+  std::int64_t bytes_ = 0;
+  std::vector<Part> parts_;
+};
+
+// The elements of a per-output-channel vector that a slice needs; one element holds for all.
+template <typename T>
+std::vector<std::byte> vector_part(const T* values, std::int64_t count, std::int64_t element,
+                                   std::int64_t rows, std::int64_t first, std::int64_t outputs) {
+  const auto* bytes = reinterpret_cast<const std::byte*>(values);
+  if (count == 1) return make_vector_image(rows, 1, element, bytes);
+  return make_vector_image(rows, outputs, element, bytes + first * element);
+}
+
+KernelSlice make_slice(const Whole& whole, const Cut& cut, WeightRegion& weights) {
+  KernelSlice slice;
+  slice.product = whole.product;
+  KernelImageShape& shape = slice.product.image;
+  const std::int64_t first = cut.group_first * shape.output_channels + cut.output_first;
+  slice.moving_channel_first = cut.group_first * shape.channels;
+  shape.groups = cut.groups;
+  shape.output_channels = cut.outputs;
+  slice.output_channel_first = first;
+  slice.output_channels = cut.groups * cut.outputs;
+  CompositeImage composite(shape.rows);
+  if (!whole.dynamic) {
+    const std::int64_t kernel = shape.channels * shape.taps * format_bytes(shape.format);
+    composite.add(make_kernel_image(shape, whole.oihw.data() + first * kernel));
+  }
+  if (whole.bias != nullptr) {
+    const std::int64_t element = format_bytes(whole.bias->format);
+    slice.bias_offset = composite.add(
+        vector_part(whole.bias->bytes.data(), element_count(whole.bias->dims), element, shape.rows,
+                    first, slice.output_channels));
+  }
+  if (!whole.multipliers.empty()) {
+    const auto count = static_cast<std::int64_t>(whole.multipliers.size());
+    slice.multiplier_count = count == 1 ? 1 : slice.output_channels;
+    slice.multiplier_offset = composite.add(vector_part(whole.multipliers.data(), count, 4,
+                                                        shape.rows, first, slice.output_channels));
+  }
+  if (!whole.zero_points.empty()) {
+    const auto count = static_cast<std::int64_t>(whole.zero_points.size());
+    slice.zero_point_count = count == 1 ? 1 : slice.output_channels;
+    slice.zero_point_offset = composite.add(vector_part(whole.zero_points.data(), count, 4,
+                                                        shape.rows, first, slice.output_channels));
+  }
+  slice.bytes_per_partition = composite.bytes_per_partition();
+  if (slice.bytes_per_partition > 0) slice.weights_offset = weights.add(composite.bytes());
+  return slice;
+}
+
+// Bytes a partition of the vectors behind `outputs` output channels' image.
+std::int64_t vector_bytes(const Whole& whole, std::int64_t outputs) {
+  const std::int64_t elements = ceil_div(outputs, whole.product.image.rows);
+  std::int64_t bytes = 0;
+  if (whole.bias != nullptr) bytes += elements * format_bytes(whole.bias->format) + 4;
+  if (!whole.multipliers.empty()) bytes += elements * 4 + 4;
+  if (!whole.zero_points.empty()) bytes += elements * 4 + 4;
+  return bytes;
+}
+
+std::int64_t cut_bytes(const Whole& whole, std::int64_t groups, std::int64_t outputs) {
+  KernelImageShape shape = whole.product.image;
+  shape.groups = groups;
+  shape.output_channels = outputs;
+  const std::int64_t image = whole.dynamic ? 0 : shape.bytes_per_partition();
+  return round_up(image, kVectorAlignmentBytes) + vector_bytes(whole, groups * outputs);
+}
+
+// Groups a slice, so that a slice's input and output channels begin a channel block.
+std::int64_t groups_that_fit(const Whole& whole, std::int64_t room, std::int64_t partitions) {
+  const KernelImageShape& shape = whole.product.image;
+  const std::int64_t both = std::gcd(std::gcd(shape.channels, shape.output_channels), partitions);
+  const std::int64_t unit = partitions / both;
+  std::int64_t fit = 0;
+  for (std::int64_t g = unit; g < shape.groups && cut_bytes(whole, g, shape.output_channels) <= room;
+       g += unit) {
+    fit = g;
+  }
+  return fit;
+}
+
+std::vector<Cut> even_cuts(const Whole& whole, std::int64_t room, std::int64_t partitions) {
+  const KernelImageShape& shape = whole.product.image;
+  std::vector<Cut> cuts;
+  if (cut_bytes(whole, shape.groups, shape.output_channels) <= room) {
+    return {{0, shape.groups, 0, shape.output_channels}};
+  }
+  if (shape.groups > 1) {
+    const std::int64_t step = groups_that_fit(whole, room, partitions);
+    for (std::int64_t g = 0; step > 0 && g < shape.groups; g += step) {
+      cuts.push_back({g, std::min(step, shape.groups - g), 0, shape.output_channels});
+    }
+    if (!cuts.empty()) return cuts;
+  }
+  // The engine's moving channels do not begin within a channel block and leave it.
+  if (shape.groups > 1 && shape.channels % partitions != 0 && partitions % shape.channels != 0) {
+    return {};
+  }
+  const std::int64_t blocks = shape.column_blocks();
+  std::int64_t step = blocks;
+  while (step > 0 && cut_bytes(whole, 1, std::min(step * shape.columns, shape.output_channels)) >
+                         room) {
+    --step;
+  }
+  for (std::int64_t g = 0; step > 0 && g < shape.groups; ++g) {
+    for (std::int64_t o = 0; o < shape.output_channels; o += step * shape.columns) {
+      cuts.push_back({g, 1, o, std::min(step * shape.columns, shape.output_channels - o)});
+    }
+  }
+  return cuts;
+}
+
+}  // namespace
+
+Result<std::vector<KernelSlice>> cut_kernel(const graph::Graph& graph, const Node& node,
+                                            const ChipConfig& chip, WeightRegion& weights) {
+  Whole whole =
+      node.kind() == NodeKind::kConv ? whole_conv(graph, node) : whole_matmul(graph, node);
+  KernelImageShape& shape = whole.product.image;
+  whole.product.output_format = graph.tensor(node.outputs[0]).format;
+  if (node.inputs.size() > 2) {
+    whole.bias = graph.tensor(node.inputs[2]).constant.get();
+    whole.product.has_bias = true;
+    whole.product.bias_format = whole.bias->format;
+  }
+  shape.rows = chip.neural.rows;
+  shape.columns = std::min<std::int64_t>(chip.neural.columns, shape.output_channels);
+  const std::int64_t memory = chip.neural.kernel_bytes_per_partition;
+  std::vector<Cut> cuts = even_cuts(whole, memory / 2, chip.state_buffer.partitions);
+  while (cuts.empty() && shape.columns > 1) {
+    shape.columns = ceil_div(shape.columns, 2);
+    cuts = even_cuts(whole, memory / 2, chip.state_buffer.partitions);
+  }
+  if (cuts.empty()) cuts = even_cuts(whole, memory, chip.state_buffer.partitions);
+  if (cuts.empty()) {
+    return Error{ErrorCode::kDoesNotFit,
+                 fmt::format("layer '{}': one output channel's kernel takes {} bytes of each "
+                             "kernel memory partition, which holds {}; use a chip configuration "
+                             "with neural.kernel_bytes_per_partition >= {}",
+                             node.name, cut_bytes(whole, 1, 1), memory, cut_bytes(whole, 1, 1))};
+  }
+  std::vector<KernelSlice> slices;
+  for (const Cut& cut : cuts) slices.push_back(make_slice(whole, cut, weights));
+  return slices;
+}
+
+}  // namespace tessera::compile

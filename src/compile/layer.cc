@@ -1,0 +1,179 @@
+#include "compile/layer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/quantity.h"
+#include "compile/kernel_slices.h"
+
+namespace tessera::compile {
+namespace {
+
+using graph::ElementwiseAttributes;
+using graph::Node;
+using graph::NodeKind;
+using graph::PoolAttributes;
+using graph::ReduceAttributes;
+
+// Element-wise rows longer than this are folded into several, so that work begins early.
+constexpr std::int64_t kFoldColumns = 512;
+
+PoolConfig pool_config(const PoolAttributes& pool) {
+  return {.function = pool.function,
+          .window_h = pool.window_h,
+          .window_w = pool.window_w,
+          .stride_h = pool.stride_h,
+          .stride_w = pool.stride_w,
+          .pad_top = pool.pad_top,
+          .pad_left = pool.pad_left,
+          .pad_bottom = pool.pad_bottom,
+          .pad_right = pool.pad_right,
+          .dilation_h = pool.dilation_h,
+          .dilation_w = pool.dilation_w,
+          .include_padding = pool.include_padding,
+          .input = pool.input,
+          .output = pool.output};
+}
+
+ElementwiseConfig elementwise_config(const ElementwiseAttributes& node) {
+  return {.binary = node.binary,
+          .function = node.function,
+          .activation = node.activation,
+          .inputs = {node.inputs[0], node.inputs[1]},
+          .output = node.output};
+}
+
+// One axis of a view becomes two: extent = outer * inner.
+void split_axis(StorageView& view, std::size_t from, std::size_t outer, std::int64_t inner) {
+  const std::int64_t stride = view.strides[from];
+  view.extents[outer] = view.extents[from] / inner;
+  view.strides[outer] = view.extents[outer] == 1 ? 0 : stride * inner;
+  view.extents[from] = inner;
+  if (inner == 1) view.strides[from] = 0;
+}
+
+std::int64_t largest_divisor(std::int64_t value, std::int64_t limit) {
+  for (std::int64_t d = std::min(limit, value); d > 1; --d) {
+    if (value % d == 0) return d;
+  }
+  return 1;
+}
+
+// A single long row becomes rows of a moderate length.
+void fold_columns(Layer& layer) {
+  StorageView& out = layer.output;
+  if (out.rows() != 1 || out.columns() <= kFoldColumns) return;
+  const std::int64_t inner = largest_divisor(out.columns(), kFoldColumns);
+  if (inner < 16) return;
+  for (StorageView& input : layer.inputs) split_axis(input, 3, 2, inner);
+  split_axis(out, 3, 2, inner);
+}
+
+Status set_planar(const Node& node, Layer& layer) {
+  layer.kind = LayerKind::kPlanar;
+  program::PlanarTask& task = layer.planar;
+  task.input_count = static_cast<std::uint8_t>(node.inputs.size());
+  switch (node.kind()) {
+    case NodeKind::kPool:
+      task.mode = program::PlanarMode::kPooling;
+      task.pool = pool_config(node.as<PoolAttributes>());
+      break;
+    case NodeKind::kElementwise:
+      task.mode = program::PlanarMode::kElementwise;
+      task.elementwise = elementwise_config(node.as<ElementwiseAttributes>());
+      fold_columns(layer);
+      break;
+    default: {
+      const auto& reduce = node.as<ReduceAttributes>();
+      task.mode = program::PlanarMode::kReduction;
+      task.reduce = {.function = reduce.function,
+                     .over_rows = layer.inputs[0].rows() > 1,
+                     .over_columns = true,
+                     .activation = reduce.activation,
+                     .input = reduce.input,
+                     .output = reduce.output};
+    }
+  }
+  if (node.inputs.empty() || node.inputs.size() > 2) {
+    return Error{ErrorCode::kInternal,
+                 fmt::format("layer '{}': {} inputs on the planar engine", layer.name,
+                             node.inputs.size())};
+  }
+  return {};
+}
+
+Status set_neural(const graph::Graph& graph, const Node& node, const ChipConfig& chip,
+                  WeightRegion& weights, Layer& layer) {
+  layer.kind = LayerKind::kNeural;
+  const graph::TensorInfo& stationary = graph.tensor(node.inputs[1]);
+  layer.dynamic = stationary.constant == nullptr;
+  layer.inputs.resize(layer.dynamic ? 2 : 1);
+  if (!layer.dynamic && node.kind() == NodeKind::kMatMul) {
+    const std::size_t rank = stationary.dims.size();
+    const std::int64_t matrix = stationary.dims[rank - 2] * stationary.dims[rank - 1];
+    if (element_count(stationary.dims) != matrix) {
+      return Error{ErrorCode::kUnsupported,
+                   fmt::format("layer '{}': a constant stationary operand of {} matrices; split "
+                               "the product into one a matrix",
+                               layer.name, element_count(stationary.dims) / matrix)};
+    }
+  }
+  TESSERA_TRY(layer.slices, cut_kernel(graph, node, chip, weights));
+  return {};
+}
+
+bool is_empty(const graph::Graph& graph, const Node& node) {
+  for (const graph::TensorId id : node.outputs) {
+    if (element_count(graph.tensor(id).dims) == 0) return true;
+  }
+  return false;
+}
+
+Result<Layer> build_layer(const graph::Graph& graph, std::size_t index, const ChipConfig& chip,
+                          const NodePlan& plan, WeightRegion& weights) {
+  const Node& node = graph.nodes[index];
+  Layer layer;
+  layer.node = static_cast<std::int32_t>(index);
+  layer.name = node.name;
+  layer.inputs = plan.inputs;
+  layer.output = plan.output;
+  switch (node.kind()) {
+    case NodeKind::kHostStep:
+      layer.kind = LayerKind::kHost;
+      return layer;
+    case NodeKind::kMove:
+      layer.copies = plan.copies;
+      return layer;
+    default:
+      break;
+  }
+  if (is_empty(graph, node)) return layer;  // nothing to compute: a copy layer without copies
+  if (node.kind() == NodeKind::kConv || node.kind() == NodeKind::kMatMul) {
+    TESSERA_RETURN_IF_ERROR(set_neural(graph, node, chip, weights, layer));
+  } else {
+    TESSERA_RETURN_IF_ERROR(set_planar(node, layer));
+  }
+  return layer;
+}
+
+}  // namespace
+
+Result<std::vector<Layer>> build_layers(const graph::Graph& graph, const ChipConfig& chip,
+                                        const StoragePlan& plan, WeightRegion& weights) {
+  std::vector<Layer> layers;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    TESSERA_TRY(Layer layer, build_layer(graph, i, chip, plan.nodes[i], weights));
+    layers.push_back(std::move(layer));
+  }
+  if (!plan.output_copies.empty()) {
+    Layer layer;
+    layer.name = "outputs";
+    layer.copies = plan.output_copies;
+    layers.push_back(std::move(layer));
+  }
+  return layers;
+}
+
+}  // namespace tessera::compile

@@ -1,0 +1,50 @@
+// A graph node as the processor sees it: an engine, its configuration over the whole node, operand
+// views, and the kernel slices that fit kernel memory.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "arch/chip_config.h"
+#include "base/result.h"
+#include "compile/storage.h"
+#include "compile/weight_region.h"
+#include "program/descriptor.h"
+
+namespace tessera::compile {
+
+// A part of a product's stationary side, resident in kernel memory while it is used:
+//   [ kernel image | bias | multipliers | zero points ] in every partition.
+struct KernelSlice {
+  ProductConfig product;
+  std::int64_t moving_channel_first = 0;
+  std::int64_t output_channel_first = 0, output_channels = 0;
+  std::int64_t weights_offset = 0;  // in the weight region
+  std::int64_t bytes_per_partition = 0;
+  std::int64_t bias_offset = 0;  // from the slice's first byte, as the next two
+  std::int64_t multiplier_offset = 0, multiplier_count = 0;
+  std::int64_t zero_point_offset = 0, zero_point_count = 0;
+};
+
+enum class LayerKind : std::uint8_t { kNeural, kPlanar, kCopy, kHost };
+
+struct Layer {
+  LayerKind kind = LayerKind::kCopy;
+  std::int32_t node = -1;  // index in the graph; -1: copies of inputs or constants to outputs
+  std::string name;
+  std::vector<StorageView> inputs;  // neural: moving, then a dynamic stationary operand
+  StorageView output;
+  bool dynamic = false;             // neural: the stationary operand is a tensor
+  std::vector<KernelSlice> slices;  // neural; one even if there is nothing in kernel memory
+  program::PlanarTask planar;       // without surfaces
+  std::vector<PlannedCopy> copies;
+};
+
+// One layer a node, in the graph's order. Kernel images go to `weights`.
+Result<std::vector<Layer>> build_layers(const graph::Graph& graph, const ChipConfig& chip,
+                                        const StoragePlan& plan, WeightRegion& weights);
+
+}  // namespace tessera::compile

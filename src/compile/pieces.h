@@ -1,0 +1,32 @@
+// Cuts a layer into pieces that fit the room it has in the state buffer: images first, then rows,
+// then channel blocks (planar layers), and kernel slices (neural layers) within each.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "compile/plan.h"
+#include "compile/residency.h"
+
+namespace tessera::compile {
+
+// What a layer's operands need: which of them are in the state buffer already.
+struct LayerOperands {
+  std::vector<bool> input_resident;
+  bool output_resident = false;
+  bool by_image = false;  // one image a piece
+};
+
+// Rows of `input` that output rows `rows` of the layer read, within the layer's input view.
+RowRange input_rows_read(const Layer& layer, std::size_t input, RowRange rows);
+
+struct PieceRoom {
+  std::int64_t wanted = 0;   // bytes a partition for the operands that are not resident
+  std::int64_t allowed = 0;  // never more than this
+};
+
+// Pieces without blocks. The error names the layer and the bytes.
+Result<std::vector<Piece>> cut_layer(const PlanInputs& inputs, std::int32_t layer,
+                                     const LayerOperands& operands, PieceRoom room);
+
+}  // namespace tessera::compile

@@ -1,0 +1,39 @@
+// Gives blocks of memory their addresses: blocks that live at the same time never overlap.
+//
+//   time ─►   ┌────┐
+//   bytes     │ a  │┌───────┐
+//             └────┘│   c   │      first fit, large and long-lived blocks first
+//             ┌─────┴───┐───┘
+//             │    b    │
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tessera::compile {
+
+struct Block {
+  std::string name;
+  std::int64_t bytes = 0;
+  std::int64_t first = 0, last = 0;        // lives at times [first, last]
+  std::int64_t wish_first = 0, wish_last = 0;  // better not shared at these either (contains the life)
+  bool early = false;                      // placed before those that are not
+  std::int64_t offset = -1;                // result
+};
+
+struct MemoryBounds {
+  std::int64_t capacity = 0;
+  std::int64_t alignment = 64;
+};
+
+// Sets every offset. If a block finds no room, returns its index; the others' offsets are then of
+// no use.
+std::optional<std::size_t> place_blocks(std::vector<Block>& blocks, MemoryBounds bounds);
+
+// The obvious check: two blocks that overlap while both are alive, or a block out of bounds; as a
+// sentence, empty if there is none.
+std::string find_overlap(const std::vector<Block>& blocks, MemoryBounds bounds);
+
+}  // namespace tessera::compile

@@ -1,0 +1,64 @@
+#include "compile/placement.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace tessera::compile {
+namespace {
+
+Block block(std::int64_t bytes, std::int64_t first, std::int64_t last) {
+  return {.name = "b", .bytes = bytes, .first = first, .last = last, .wish_first = first,
+          .wish_last = last};
+}
+
+TEST(Placement, BlocksThatLiveAtDifferentTimesShareBytes) {
+  std::vector<Block> blocks = {block(100, 0, 1), block(100, 2, 3)};
+  ASSERT_FALSE(place_blocks(blocks, {.capacity = 128}));
+  EXPECT_EQ(blocks[0].offset, blocks[1].offset);
+}
+
+TEST(Placement, WishedTimeKeepsNeighboursApart) {
+  std::vector<Block> blocks = {block(100, 0, 1), block(100, 2, 3)};
+  blocks[1].wish_first = 1;
+  ASSERT_FALSE(place_blocks(blocks, {.capacity = 256}));
+  EXPECT_NE(blocks[0].offset, blocks[1].offset);
+  ASSERT_FALSE(place_blocks(blocks, {.capacity = 128}));  // no room for the wish
+  EXPECT_EQ(blocks[0].offset, blocks[1].offset);
+}
+
+TEST(Placement, BlockWithoutRoomIsNamed) {
+  std::vector<Block> blocks = {block(100, 0, 1), block(60, 1, 1)};
+  const auto failed = place_blocks(blocks, {.capacity = 128});
+  ASSERT_TRUE(failed);
+  EXPECT_EQ(*failed, 1u);
+}
+
+TEST(Placement, RandomBlocksNeverOverlapWhileAlive) {
+  constexpr std::uint64_t kSeed = 20;
+  std::mt19937_64 random(kSeed);
+  for (int round = 0; round < 200; ++round) {
+    SCOPED_TRACE(round);
+    std::vector<Block> blocks;
+    for (int i = 0; i < 40; ++i) {
+      const auto first = static_cast<std::int64_t>(random() % 30);
+      Block b = block(static_cast<std::int64_t>(1 + random() % 3000), first,
+                      first + static_cast<std::int64_t>(random() % 6));
+      b.wish_first = std::max<std::int64_t>(0, first - static_cast<std::int64_t>(random() % 2));
+      blocks.push_back(b);
+    }
+    const MemoryBounds bounds{.capacity = 40000};
+    ASSERT_FALSE(place_blocks(blocks, bounds));
+    EXPECT_EQ(find_overlap(blocks, bounds), "");
+  }
+}
+
+TEST(Placement, CheckerFindsAnOverlap) {
+  std::vector<Block> blocks = {block(100, 0, 1), block(100, 1, 2)};
+  blocks[0].offset = 0;
+  blocks[1].offset = 64;
+  EXPECT_EQ(find_overlap(blocks, {.capacity = 1000}), "'b' and 'b' overlap at byte 64");
+}
+
+}  // namespace
+}  // namespace tessera::compile

@@ -1,0 +1,349 @@
+#include "compile/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "base/check.h"
+#include "compile/pieces.h"
+#include "compile/residency.h"
+
+namespace tessera::compile {
+namespace {
+
+constexpr std::int64_t kAlignmentBytes = 64;
+
+// One attempt with a given set of residents; what did not fit, if anything.
+struct Misfit {
+  Error error;
+  std::int32_t first_layer = 0, last_layer = 0;
+};
+
+class Planner {
+ public:
+  explicit Planner(const PlanInputs& inputs)
+      : inputs_(inputs),
+        residents_(find_residents(inputs)),
+        capacity_(inputs.chip.state_buffer.bytes_per_partition) {
+    for (Resident& resident : residents_) {
+      resident.active = resident.possible && inputs.options.resident &&
+                        resident.layout.bytes() <= capacity_;
+    }
+  }
+
+  Result<Plan> run() {
+    for (;;) {
+      plan_ = {};
+      const std::optional<Misfit> misfit = attempt();
+      if (!misfit) return std::move(plan_);
+      if (!demote(*misfit)) return misfit->error;
+    }
+  }
+
+ private:
+  const Storage& storage(StorageIndex index) const {
+    return inputs_.storages.storages[static_cast<std::size_t>(index)];
+  }
+  Resident& resident(StorageIndex index) { return residents_[static_cast<std::size_t>(index)]; }
+  const Layer& layer(std::int32_t index) const {
+    return inputs_.layers[static_cast<std::size_t>(index)];
+  }
+
+  bool lives_at(const Resident& resident, std::int32_t index) const {
+    return resident.active && resident.first_layer <= index && index <= resident.last_layer;
+  }
+
+  bool takes_resident(std::int32_t index, std::size_t input) {
+    const StorageView& view = layer(index).inputs[input];
+    const Resident& from = resident(view.storage);
+    return lives_at(from, index) && fit_input(from.layout, layer(index), input) != Fit::kNone;
+  }
+
+  std::optional<Misfit> attempt() {
+    resident_blocks_.assign(residents_.size(), -1);
+    for (std::size_t i = 0; i < inputs_.layers.size(); ++i) {
+      const auto index = static_cast<std::int32_t>(i);
+      const LayerKind kind = layer(index).kind;
+      if (kind == LayerKind::kCopy || kind == LayerKind::kHost) {
+        Piece piece;
+        piece.layer = index;
+        plan_.pieces.push_back(std::move(piece));
+        continue;
+      }
+      const LayerOperands operands = find_operands(index);
+      auto pieces = cut_layer(inputs_, index, operands, room_at(index));
+      if (!pieces.ok()) return Misfit{pieces.error(), index, index};
+      for (Piece& piece : *pieces) add_piece(std::move(piece), operands);
+    }
+    mark_stores();
+    if (auto misfit = place_buffer()) return misfit;
+    place_homes();
+    return std::nullopt;
+  }
+
+  LayerOperands find_operands(std::int32_t index) {
+    const Layer& of = layer(index);
+    LayerOperands operands;
+    operands.by_image = of.dynamic;
+    const auto check = [&](const StorageView& view, bool is_resident, Fit fit) {
+      if (!is_resident) {
+        fit = fit_view(BufferLayout(view, storage(view.storage).format,
+                                    inputs_.chip.state_buffer.partitions),
+                       view, Start::kFirstPartition);
+      }
+      TESSERA_CHECK(fit != Fit::kNone, "layer '{}': an operand has no surface", of.name);
+      operands.by_image = operands.by_image || fit == Fit::kByImage;
+    };
+    for (std::size_t i = 0; i < of.inputs.size(); ++i) {
+      const bool taken = takes_resident(index, i);
+      operands.input_resident.push_back(taken);
+      check(of.inputs[i], taken,
+            taken ? fit_input(resident(of.inputs[i].storage).layout, of, i) : Fit::kNone);
+    }
+    const Resident& to = resident(of.output.storage);
+    operands.output_resident = to.active;
+    check(of.output, to.active, to.active ? fit_output(to.layout, of) : Fit::kNone);
+    return operands;
+  }
+
+  PieceRoom room_at(std::int32_t index) const {
+    std::int64_t used = 0;
+    for (const Resident& other : residents_) {
+      if (lives_at(other, index)) used += round_up(other.layout.bytes(), kAlignmentBytes);
+    }
+    PieceRoom room;
+    room.allowed = std::max<std::int64_t>(0, capacity_ - used);
+    room.wanted = room.allowed / 2;
+    if (inputs_.options.tile_budget_bytes > 0) {
+      room.wanted = std::min(room.wanted, inputs_.options.tile_budget_bytes);
+    }
+    return room;
+  }
+
+  std::int64_t now() const { return static_cast<std::int64_t>(plan_.pieces.size()); }
+
+  std::int32_t add_block(const std::string& name, const BufferLayout& layout) {
+    Block block{.name = name, .bytes = layout.bytes()};
+    block.first = block.last = block.wish_first = block.wish_last = now();
+    plan_.buffer_blocks.push_back(block);
+    plan_.buffer_layouts.push_back(layout);
+    return static_cast<std::int32_t>(plan_.buffer_blocks.size()) - 1;
+  }
+
+  Block& block_at(std::int32_t index) {
+    return plan_.buffer_blocks[static_cast<std::size_t>(index)];
+  }
+
+  void use_block(std::int32_t index) {
+    Block& block = block_at(index);
+    block.last = std::max(block.last, now());
+    block.wish_last = std::max(block.wish_last, now());
+  }
+
+  std::int32_t resident_block(StorageIndex index) {
+    std::int32_t& block = resident_blocks_[static_cast<std::size_t>(index)];
+    if (block < 0) {
+      block = add_block(storage(index).name, resident(index).layout);
+      block_at(block).early = true;
+    }
+    use_block(block);
+    return block;
+  }
+
+  // A block that an earlier operand or the piece before has loaded with the same view.
+  std::int32_t loaded_block(const Piece& piece, std::size_t input) const {
+    const StorageView& view = piece.inputs[input].view;
+    for (std::size_t i = 0; i < input; ++i) {
+      if (piece.inputs[i].view == view) return piece.inputs[i].block;
+    }
+    if (plan_.pieces.empty() || plan_.pieces.back().layer != piece.layer) return -1;
+    for (const PieceOperand& other : plan_.pieces.back().inputs) {
+      if (other.view == view) return other.block;
+    }
+    return -1;
+  }
+
+  void add_piece(Piece piece, const LayerOperands& operands) {
+    const std::int64_t partitions = inputs_.chip.state_buffer.partitions;
+    for (std::size_t i = 0; i < piece.inputs.size(); ++i) {
+      PieceOperand& operand = piece.inputs[i];
+      if (operands.input_resident[i]) {
+        operand.block = resident_block(operand.view.storage);
+        continue;
+      }
+      operand.block = loaded_block(piece, i);
+      if (operand.block < 0) {
+        const Storage& from = storage(operand.view.storage);
+        operand.block = add_block(from.name, BufferLayout(operand.view, from.format, partitions));
+        operand.transfer = true;
+        Block& block = block_at(operand.block);
+        block.wish_first = std::max<std::int64_t>(0, now() - 1);
+      }
+      use_block(operand.block);
+    }
+    PieceOperand& output = piece.output;
+    if (operands.output_resident) {
+      output.block = resident_block(output.view.storage);
+    } else {
+      const Storage& to = storage(output.view.storage);
+      output.block = add_block(to.name, BufferLayout(output.view, to.format, partitions));
+      block_at(output.block).wish_last = now() + 1;
+      output.transfer = true;
+    }
+    plan_.pieces.push_back(std::move(piece));
+  }
+
+  // Residents that somebody reads from DRAM are stored as well.
+  void mark_stores() {
+    std::vector<bool> needed(residents_.size(), false);
+    for (std::size_t i = 0; i < needed.size(); ++i) {
+      needed[i] = inputs_.storages.storages[i].base == program::BaseIndex::kOutput;
+    }
+    const auto need = [&](StorageIndex index) { needed[static_cast<std::size_t>(index)] = true; };
+    for (const Piece& piece : plan_.pieces) {
+      for (const PieceOperand& input : piece.inputs) {
+        if (input.block >= 0 && !is_resident_block(input)) need(input.view.storage);
+      }
+      for_each_dram_storage(piece, need);
+    }
+    for (Piece& piece : plan_.pieces) {
+      if (piece.output.block < 0) continue;
+      if (needed[static_cast<std::size_t>(piece.output.view.storage)]) piece.output.transfer = true;
+    }
+  }
+
+  bool is_resident_block(const PieceOperand& operand) const {
+    return resident_blocks_[static_cast<std::size_t>(operand.view.storage)] == operand.block;
+  }
+
+  // Storages that copies and host steps of a piece touch in DRAM.
+  template <typename Visit>
+  void for_each_dram_storage(const Piece& piece, Visit&& visit) const {
+    const Layer& of = layer(piece.layer);
+    for (const PlannedCopy& copy : of.copies) {
+      if (!copy.fill) visit(copy.source);
+      visit(copy.destination);
+    }
+    if (of.kind != LayerKind::kHost) return;
+    const graph::Node& node = inputs_.graph.nodes[static_cast<std::size_t>(of.node)];
+    for (const auto* list : {&node.inputs, &node.outputs}) {
+      for (const graph::TensorId id : *list) {
+        visit(inputs_.storages.places[static_cast<std::size_t>(id.value)].storage);
+      }
+    }
+  }
+
+  std::optional<Misfit> place_buffer() {
+    const MemoryBounds bounds{capacity_, kAlignmentBytes};
+    auto failed = place_blocks(plan_.buffer_blocks, bounds);
+    while (failed && drop_wishes(plan_.buffer_blocks[*failed])) {
+      failed = place_blocks(plan_.buffer_blocks, bounds);
+    }
+    if (failed) {
+      const Block& block = plan_.buffer_blocks[*failed];
+      return Misfit{{ErrorCode::kDoesNotFit,
+                     fmt::format("layer '{}': tensor '{}' needs {} bytes of each state buffer "
+                                 "partition, which holds {}, beside the layer's other operands; "
+                                 "use a chip configuration with a larger "
+                                 "state_buffer.bytes_per_partition",
+                                 layer(layer_of(block.first)).name, block.name, block.bytes,
+                                 capacity_)},
+                    layer_of(block.first),
+                    layer_of(block.last)};
+    }
+    const std::string overlap = find_overlap(plan_.buffer_blocks, bounds);
+    TESSERA_CHECK(overlap.empty(), "{}", overlap);
+    for (const Block& block : plan_.buffer_blocks) {
+      plan_.buffer_peak_bytes = std::max(plan_.buffer_peak_bytes, block.offset + block.bytes);
+    }
+    return std::nullopt;
+  }
+
+  // Blocks that live or wish to live beside this one make do with their life. False if all do.
+  bool drop_wishes(const Block& tight) {
+    bool dropped = false;
+    for (Block& block : plan_.buffer_blocks) {
+      if (block.wish_first > tight.last || block.wish_last < tight.first) continue;
+      if (block.wish_first == block.first && block.wish_last == block.last) continue;
+      block.wish_first = block.first;
+      block.wish_last = block.last;
+      dropped = true;
+    }
+    return dropped;
+  }
+
+  std::int32_t layer_of(std::int64_t piece) const {
+    return plan_.pieces[static_cast<std::size_t>(piece)].layer;
+  }
+
+  void place_homes() {
+    plan_.homes.assign(residents_.size(), -1);
+    const auto touch = [&](StorageIndex index, std::int64_t time) {
+      if (storage(index).base != program::BaseIndex::kWorkspace) return;
+      std::int32_t& home = plan_.homes[static_cast<std::size_t>(index)];
+      if (home < 0) {
+        home = static_cast<std::int32_t>(plan_.home_blocks.size());
+        plan_.home_blocks.push_back({.name = storage(index).name,
+                                     .bytes = storage(index).bytes(),
+                                     .first = time,
+                                     .wish_first = time});
+      }
+      Block& block = plan_.home_blocks[static_cast<std::size_t>(home)];
+      block.last = time;
+      block.wish_last = time + 1;
+    };
+    for (std::size_t t = 0; t < plan_.pieces.size(); ++t) {
+      const Piece& piece = plan_.pieces[t];
+      const auto time = static_cast<std::int64_t>(t);
+      for (const PieceOperand& input : piece.inputs) {
+        if (!is_resident_block(input)) touch(input.view.storage, time);
+      }
+      if (piece.output.transfer) touch(piece.output.view.storage, time);
+      for_each_dram_storage(piece, [&](StorageIndex index) { touch(index, time); });
+    }
+    const MemoryBounds bounds{inputs_.chip.dram.bytes, kAlignmentBytes};
+    const auto failed = place_blocks(plan_.home_blocks, bounds);
+    TESSERA_CHECK(!failed, "'{}' finds no room in {} bytes of DRAM",
+                  plan_.home_blocks[*failed].name, bounds.capacity);
+    const std::string overlap = find_overlap(plan_.home_blocks, bounds);
+    TESSERA_CHECK(overlap.empty(), "{}", overlap);
+    for (const Block& block : plan_.home_blocks) {
+      plan_.workspace_bytes = std::max(plan_.workspace_bytes, block.offset + block.bytes);
+    }
+  }
+
+  // Gives up the resident that saves least for the room and time it takes there.
+  bool demote(const Misfit& misfit) {
+    Resident* worst = nullptr;
+    double worst_score = 0;
+    for (Resident& candidate : residents_) {
+      if (!candidate.active || candidate.first_layer > misfit.last_layer ||
+          candidate.last_layer < misfit.first_layer) {
+        continue;
+      }
+      const double life = candidate.last_layer - candidate.first_layer + 1;
+      const double score =
+          life / (1 + candidate.uses) * static_cast<double>(candidate.layout.bytes());
+      if (worst == nullptr || score > worst_score) {
+        worst = &candidate;
+        worst_score = score;
+      }
+    }
+    if (worst == nullptr) return false;
+    worst->active = false;
+    return true;
+  }
+
+  const PlanInputs& inputs_;
+  std::vector<Resident> residents_;
+  const std::int64_t capacity_;
+  Plan plan_;
+  std::vector<std::int32_t> resident_blocks_;  // of each storage
+};
+
+}  // namespace
+
+Result<Plan> make_plan(const PlanInputs& inputs) { return Planner(inputs).run(); }
+
+}  // namespace tessera::compile

@@ -1,0 +1,37 @@
+// Which storages can stay in the state buffer between the layer that writes them and those that
+// read them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "compile/plan.h"
+
+namespace tessera::compile {
+
+struct Resident {
+  bool possible = false;  // some reader can take it from the buffer
+  bool active = false;    // it is to stay there
+  BufferLayout layout;
+  std::int32_t first_layer = 0, last_layer = 0;  // written first, read last
+  std::int32_t uses = 0;                         // reads it saves
+};
+
+// The segment of each layer: host steps cut the program.
+std::vector<std::int32_t> layer_segments(const std::vector<Layer>& layers);
+
+// A view of a layer's operand in a block: whole, or image by image.
+enum class Fit : std::uint8_t { kNone, kWhole, kByImage };
+enum class Start : std::uint8_t {
+  kFirstPartition,  // planar operands and dynamic stationary operands begin in partition 0
+  kWithinBlock,     // a moving operand may begin elsewhere if it stays within its channel block
+  kAnywhere,        // results of the array
+};
+Fit fit_view(const BufferLayout& layout, const StorageView& view, Start start);
+Fit fit_input(const BufferLayout& layout, const Layer& layer, std::size_t input);
+Fit fit_output(const BufferLayout& layout, const Layer& layer);
+
+// One entry a storage, none active.
+std::vector<Resident> find_residents(const PlanInputs& inputs);
+
+}  // namespace tessera::compile

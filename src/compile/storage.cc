@@ -1,0 +1,317 @@
+#include "compile/storage.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "base/check.h"
+
+namespace tessera::compile {
+namespace {
+
+using graph::Graph;
+using graph::MoveAttributes;
+using graph::Node;
+using graph::NodeKind;
+using graph::TensorId;
+using program::BaseIndex;
+
+// One way of giving tensors their places. Where a reader cannot walk a place, the attempt ends with
+// that tensor, and the next attempt gives it a storage of its own.
+class Attempt {
+ public:
+  Attempt(const Graph& graph, const std::set<TensorId>& alone) : graph_(graph), alone_(alone) {}
+
+  Status run() {
+    plan_.places.resize(graph_.tensors.size());
+    plan_.nodes.resize(graph_.nodes.size());
+    for (const TensorId id : graph_.inputs) own_storage(id, BaseIndex::kInput);
+    for (const Node& node : graph_.nodes) place_outputs(node);
+    for (std::size_t i = 0; i < graph_.nodes.size() && !conflict_; ++i) {
+      TESSERA_RETURN_IF_ERROR(plan_node(graph_.nodes[i], plan_.nodes[i]));
+    }
+    plan_outputs();
+    return {};
+  }
+
+  const std::optional<TensorId>& conflict() const { return conflict_; }
+  // Places with all parents followed.
+  StoragePlan finish() {
+    for (std::size_t i = 0; i < plan_.places.size(); ++i) {
+      if (!plan_.places[i].valid()) continue;
+      const auto place = resolve({static_cast<std::int32_t>(i)});
+      TESSERA_CHECK(place.has_value(), "place of tensor {}", i);
+      plan_.places[i] = *place;
+    }
+    return std::move(plan_);
+  }
+
+ private:
+  bool is_output(TensorId id) const {
+    return std::find(graph_.outputs.begin(), graph_.outputs.end(), id) != graph_.outputs.end();
+  }
+  std::int64_t elements(TensorId id) const { return element_count(graph_.tensor(id).dims); }
+  Place& local(TensorId id) { return plan_.places[static_cast<std::size_t>(id.value)]; }
+
+  StorageIndex own_storage(TensorId id, BaseIndex base) {
+    const graph::TensorInfo& info = graph_.tensor(id);
+    const auto index = static_cast<StorageIndex>(plan_.storages.size());
+    plan_.storages.push_back({.name = info.name,
+                              .format = info.format,
+                              .elements = elements(id),
+                              .base = base,
+                              .owner = id});
+    parents_.emplace_back();
+    pinned_.push_back(base != BaseIndex::kWorkspace);
+    local(id) = {index, AxisMap::dense(elements(id))};
+    return index;
+  }
+
+  // Constants get their storage when somebody reads them.
+  void touch(TensorId id) {
+    if (!local(id).valid()) {
+      TESSERA_CHECK(graph_.tensor(id).constant != nullptr, "tensor '{}' is read before it is made",
+                    graph_.tensor(id).name);
+      own_storage(id, BaseIndex::kWeights);
+    }
+  }
+
+  std::optional<Place> resolve(TensorId id) {
+    Place place = local(id);
+    while (parents_[static_cast<std::size_t>(place.storage)]) {
+      const Place& parent = *parents_[static_cast<std::size_t>(place.storage)];
+      const auto map = place.map.then(parent.map);
+      if (!map) return std::nullopt;
+      place = {parent.storage, *map};
+    }
+    return place;
+  }
+
+  void place_outputs(const Node& node) {
+    for (const TensorId id : node.inputs) {
+      if (graph_.tensor(id).constant == nullptr || node.kind() == NodeKind::kMove) touch(id);
+    }
+    if (node.kind() == NodeKind::kMove) {
+      place_move(node);
+      return;
+    }
+    for (const TensorId id : node.outputs) {
+      const StorageIndex index =
+          own_storage(id, is_output(id) ? BaseIndex::kOutput : BaseIndex::kWorkspace);
+      if (node.kind() == NodeKind::kHostStep) pinned_[static_cast<std::size_t>(index)] = true;
+    }
+  }
+
+  void place_move(const Node& node) {
+    const auto& move = node.as<MoveAttributes>();
+    const TensorId out = node.outputs[0];
+    const bool output = is_output(out);
+    if (!output && !move.has_fill && move.copies.size() == 1 && !alone_.contains(out) &&
+        fold(move.copies[0], node.inputs[static_cast<std::size_t>(move.copies[0].input)], out)) {
+      return;
+    }
+    const StorageIndex whole = own_storage(out, output ? BaseIndex::kOutput : BaseIndex::kWorkspace);
+    homes_.resize(graph_.nodes.size());
+    auto& homed = homes_[static_cast<std::size_t>(&node - graph_.nodes.data())];
+    for (const graph::CopyBox& box : move.copies) {
+      homed.push_back(!move.has_fill &&
+                      rehome(box, node.inputs[static_cast<std::size_t>(box.input)], whole));
+    }
+  }
+
+  // The output becomes a view of the input.
+  bool fold(const graph::CopyBox& box, TensorId in, TensorId out) {
+    std::vector<MapAxis> axes;
+    for (std::size_t i = 0; i < box.extents.size(); ++i) {
+      if (box.input_strides[i] < 0 || box.output_strides[i] < 0) return false;
+      axes.push_back({box.output_strides[i], box.extents[i], box.input_strides[i]});
+    }
+    if (box.output_offset != 0) return false;
+    const AxisMap map(std::move(axes), box.input_offset);
+    if (!map.covers(elements(out))) return false;
+    const auto composed = map.then(local(in).map);
+    if (!composed) return false;
+    local(out) = {local(in).storage, *composed};
+    return true;
+  }
+
+  // The input gets its home within the output, so that its producer stores it there.
+  bool rehome(const graph::CopyBox& box, TensorId in, StorageIndex whole) {
+    const Place& place = local(in);
+    const auto index = static_cast<std::size_t>(place.storage);
+    if (pinned_[index] || parents_[index] || place.storage == whole || !place.map.is_dense() ||
+        plan_.storages[index].elements != elements(in) ||
+        alone_.contains(plan_.storages[index].owner) || box.input_offset != 0) {
+      return false;
+    }
+    std::vector<MapAxis> axes;
+    for (std::size_t i = 0; i < box.extents.size(); ++i) {
+      if (box.input_strides[i] <= 0 || box.output_strides[i] <= 0) return false;
+      axes.push_back({box.input_strides[i], box.extents[i], box.output_strides[i]});
+    }
+    AxisMap map(std::move(axes), box.output_offset);
+    if (!map.covers(elements(in))) return false;
+    parents_[index] = Place{whole, std::move(map)};
+    return true;
+  }
+
+  Status plan_node(const Node& node, NodePlan& plan) {
+    if (node.kind() == NodeKind::kHostStep) {
+      for (const TensorId id : node.inputs) require_dense(id);
+      for (const TensorId id : node.outputs) require_dense(id);
+      return {};
+    }
+    if (node.kind() == NodeKind::kMove) {
+      plan_move(node, plan);
+      return {};
+    }
+    TESSERA_TRY(const graph::NodeViews views, graph::node_views(graph_, node));
+    plan.inputs.resize(node.inputs.size());
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+      if (is_kernel_operand(node, i)) continue;
+      plan.inputs[i] = view(node.inputs[i], views.inputs[i]);
+    }
+    plan.output = view(node.outputs[0], views.output);
+    return {};
+  }
+
+  bool is_kernel_operand(const Node& node, std::size_t input) const {
+    if (node.kind() == NodeKind::kConv) return input > 0;
+    return node.kind() == NodeKind::kMatMul && input > 0 &&
+           graph_.tensor(node.inputs[input]).constant != nullptr;
+  }
+
+  void plan_move(const Node& node, NodePlan& plan) {
+    const auto& move = node.as<MoveAttributes>();
+    const TensorId out = node.outputs[0];
+    const Storage& own = plan_.storages[static_cast<std::size_t>(local(out).storage)];
+    if (own.owner != out) return;  // folded
+    const std::int64_t total = elements(out);
+    if (move.has_fill && total > 0) {
+      add_copy({.fill = true, .fill_bits = move.fill, .from = {}, .to = {}}, TensorId{},
+               {0, {total}, {0}}, out, {0, {total}, {1}}, plan.copies);
+    }
+    const auto& homed = homes_[static_cast<std::size_t>(&node - graph_.nodes.data())];
+    for (std::size_t i = 0; i < move.copies.size(); ++i) {
+      const graph::CopyBox& box = move.copies[i];
+      if (homed[i] || std::count(box.extents.begin(), box.extents.end(), 0) > 0) continue;
+      add_copy({.from = {}, .to = {}}, node.inputs[static_cast<std::size_t>(box.input)],
+               {box.input_offset, box.extents, box.input_strides}, out,
+               {box.output_offset, box.extents, box.output_strides}, plan.copies);
+    }
+  }
+
+  void add_copy(PlannedCopy copy, TensorId in, const StridedWalk& from, TensorId out,
+                const StridedWalk& to, std::vector<PlannedCopy>& copies) {
+    if (!copy.fill) {
+      const auto place = resolve(in);
+      const auto walk = place ? place->map.map(from) : std::nullopt;
+      if (!walk) return fail(in);
+      copy.source = place->storage;
+      copy.from = *walk;
+    }
+    const auto place = resolve(out);
+    const auto walk = place ? place->map.map(to) : std::nullopt;
+    if (!walk) return fail(out);
+    copy.destination = place->storage;
+    copy.to = *walk;
+    copies.push_back(std::move(copy));
+  }
+
+  StorageView view(TensorId id, const graph::TensorView& from) {
+    touch(id);
+    const auto place = resolve(id);
+    StridedWalk walk{.offset = 0, .extents = {}, .strides = {}};
+    walk.extents.assign(from.extents.begin(), from.extents.end());
+    walk.strides.assign(from.strides.begin(), from.strides.end());
+    const auto mapped = place ? place->map.map(walk) : std::nullopt;
+    if (!mapped) {
+      fail(id);
+      return {};
+    }
+    StorageView result{.storage = place->storage, .offset = mapped->offset, .extents = from.extents};
+    std::copy(mapped->strides.begin(), mapped->strides.end(), result.strides.begin());
+    for (std::size_t i = 0; i < 4; ++i) {
+      if (result.extents[i] == 1) result.strides[i] = 0;
+    }
+    return result;
+  }
+
+  void require_dense(TensorId id) {
+    touch(id);
+    const auto place = resolve(id);
+    if (!place || !place->map.is_dense()) fail(id);
+  }
+
+  void plan_outputs() {
+    for (const TensorId id : graph_.outputs) {
+      if (conflict_) return;
+      touch(id);
+      const auto place = resolve(id);
+      if (place && plan_.storages[static_cast<std::size_t>(place->storage)].base ==
+                       BaseIndex::kOutput && place->map.is_dense()) {
+        plan_.output_storages.push_back(place->storage);
+        continue;
+      }
+      copy_output(id);
+    }
+  }
+
+  // An output that is an input or a constant of the graph.
+  void copy_output(TensorId id) {
+    const std::int64_t total = elements(id);
+    Storage storage{.name = graph_.tensor(id).name,
+                    .format = graph_.tensor(id).format,
+                    .elements = total,
+                    .base = BaseIndex::kOutput,
+                    .owner = {}};
+    const auto place = resolve(id);
+    const StridedWalk walk{0, {total}, {1}};
+    const auto from = place ? place->map.map(walk) : std::nullopt;
+    if (!from) return fail(id);
+    plan_.output_storages.push_back(static_cast<StorageIndex>(plan_.storages.size()));
+    plan_.output_copies.push_back(
+        {.source = place->storage, .destination = plan_.output_storages.back(), .from = *from,
+         .to = walk});
+    plan_.storages.push_back(storage);
+    parents_.emplace_back();
+  }
+
+  void fail(TensorId id) {
+    if (!conflict_) conflict_ = id;
+  }
+
+  const Graph& graph_;
+  const std::set<TensorId>& alone_;
+  StoragePlan plan_;
+  std::vector<std::optional<Place>> parents_;  // of each storage
+  std::vector<bool> pinned_;                   // storages that keep their own home
+  std::vector<std::vector<bool>> homes_;       // of each Move and box: the producer stores there
+  std::optional<TensorId> conflict_;
+};
+
+}  // namespace
+
+StorageView StorageView::part(std::size_t axis, std::int64_t first, std::int64_t count) const {
+  StorageView result = *this;
+  result.offset += first * strides[axis];
+  result.extents[axis] = count;
+  if (count == 1) result.strides[axis] = 0;
+  return result;
+}
+
+Result<StoragePlan> plan_storages(const graph::Graph& graph) {
+  std::set<TensorId> alone;
+  for (;;) {
+    Attempt attempt(graph, alone);
+    TESSERA_RETURN_IF_ERROR(attempt.run());
+    if (!attempt.conflict()) return attempt.finish();
+    const TensorId id = *attempt.conflict();
+    TESSERA_CHECK(alone.insert(id).second, "tensor '{}' has its own storage and cannot be walked",
+                  graph.tensor(id).name);
+  }
+}
+
+}  // namespace tessera::compile

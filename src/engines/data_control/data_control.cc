@@ -1,0 +1,160 @@
+#include "engines/data_control/data_control.h"
+
+#include <fmt/format.h>
+
+#include "base/check.h"
+
+namespace tessera::engines {
+
+using program::EngineKind;
+
+DataControl::DataControl(std::int32_t entries, WakeTable& wakes)
+    : entries_(entries), wakes_(wakes) {}
+
+void DataControl::reset(const std::vector<RunNetwork>& networks, HazardCheck* hazards, bool trace) {
+  networks_ = networks;
+  hazards_ = hazards;
+  tracing_ = trace;
+  std::size_t count = 0;
+  for (const RunNetwork& network : networks) count += network.last - network.first;
+  tasks_.assign(count, RunTask{});
+  for (std::size_t n = 0; n < networks.size(); ++n) {
+    for (program::TaskId id = networks[n].first; id < networks[n].last; ++id) {
+      tasks_[networks[n].position + (id - networks[n].first)].network =
+          static_cast<std::uint32_t>(n);
+    }
+  }
+  times_.assign(count, TaskTimes{});
+  trace_.clear();
+  waits_.fill(Wait{});
+  used_ = dropped_now_ = 0;
+  dropped_at_ = -1;
+  retired_ = 0;
+}
+
+bool DataControl::entry_free(Cycles now) const {
+  return used_ + (dropped_at_ == now ? dropped_now_ : 0) < entries_;
+}
+
+void DataControl::enter(RunTaskId id, const program::TaskDescriptor& descriptor, Cycles now) {
+  TESSERA_CHECK(entry_free(now), "task buffer of {} entries is full", entries_);
+  ++used_;
+  RunTask& task = tasks_[id];
+  task.descriptor = &descriptor;
+  task.steps = descriptor.steps();
+  task.entered_at = now;
+  times_[id].dispatched = now;
+  // Its number of steps is known now, so a wait on all of them may turn out shorter.
+  for (int engine = 0; engine < program::kEngineKindCount; ++engine) {
+    const Wait& wait = waits_[static_cast<std::size_t>(engine)];
+    if (wait.waiting && !wait.never && wait.task == id) {
+      wakes_.wake(static_cast<Box>(engine), now + 1);
+    }
+  }
+}
+
+std::optional<DataControl::Wait> DataControl::unmet(const RunTask& task, std::int64_t step,
+                                                    Cycles now) const {
+  const RunNetwork& network = networks_[task.network];
+  for (const program::Dependency& dependency : task.descriptor->dependencies) {
+    if (dependency.task < network.first) continue;  // an earlier segment: complete
+    if (dependency.task >= network.last) {
+      return Wait{.waiting = true, .never = true, .task = 0, .named = dependency.task, .needed = 1};
+    }
+    const RunTaskId id = network.position + (dependency.task - network.first);
+    const RunTask& other = tasks_[id];
+    const std::int64_t steps = other.descriptor != nullptr ? other.steps : INT64_MAX;
+    const std::int64_t needed = program::steps_needed(dependency, step + 1, steps);
+    if (visible(other, now) < needed) {
+      return Wait{.waiting = true, .never = false, .task = id, .named = dependency.task,
+                  .needed = needed};
+    }
+  }
+  return std::nullopt;
+}
+
+bool DataControl::grant(RunTaskId id, std::int64_t step, Cycles now) {
+  const RunTask& task = tasks_[id];
+  Wait& wait = waits_[static_cast<std::size_t>(task.descriptor->engine)];
+  if (!task.descriptor->dependencies.empty()) {
+    if (const std::optional<Wait> found = unmet(task, step, now)) {
+      wait = *found;
+      // What happened in this very cycle counts in the next.
+      if (!wait.never && (tasks_[wait.task].finished >= wait.needed ||
+                          tasks_[wait.task].entered_at == now)) {
+        wakes_.wake(box_of(task.descriptor->engine), now + 1);
+      }
+      return false;
+    }
+  }
+  wait.waiting = false;
+  if (step == 0) times_[id].first_step_begin = now;
+  if (hazards_ != nullptr) {
+    hazards_->begin_step({.id = id,
+                          .descriptor = task.descriptor,
+                          .network = &networks_[task.network],
+                          .step = step});
+  }
+  return true;
+}
+
+Activity DataControl::blocked_by(EngineKind engine, Cycles now) const {
+  const Wait& wait = waits_[static_cast<std::size_t>(engine)];
+  if (!wait.waiting || wait.never) return Activity::kBlockedDependency;
+  const program::TaskDescriptor* other = tasks_[wait.task].descriptor;
+  if (other == nullptr || tasks_[wait.task].entered_at == now) return Activity::kBlockedDependency;
+  const bool memory = other->engine != EngineKind::kNeural && other->engine != EngineKind::kPlanar;
+  return memory ? Activity::kBlockedMemory : Activity::kBlockedDependency;
+}
+
+void DataControl::finish_step(RunTaskId id, std::int64_t step, Cycles begin, Cycles now) {
+  RunTask& task = tasks_[id];
+  TESSERA_CHECK(task.finished == step, "step {} finished after {}", step, task.finished);
+  if (task.changed_at != now) {
+    task.finished_before = task.finished;
+    task.changed_at = now;
+  }
+  ++task.finished;
+  if (tracing_) {
+    trace_.push_back({id, static_cast<std::uint8_t>(task.descriptor->engine), step, begin, now});
+  }
+  for (int engine = 0; engine < program::kEngineKindCount; ++engine) {
+    const Wait& wait = waits_[static_cast<std::size_t>(engine)];
+    if (wait.waiting && !wait.never && wait.task == id && task.finished >= wait.needed) {
+      wakes_.wake(static_cast<Box>(engine), now + 1);
+    }
+  }
+  if (task.finished < task.steps) return;
+  times_[id].end = now;
+  if (dropped_at_ != now) {
+    dropped_at_ = now;
+    dropped_now_ = 0;
+  }
+  ++dropped_now_;
+  --used_;
+  ++retired_;
+  wakes_.wake(Box::kTaskManager, now + 1);
+}
+
+std::string DataControl::name(RunTaskId id) const {
+  const RunNetwork& network = networks_[tasks_[id].network];
+  const program::TaskId task = network.first + (id - network.position);
+  if (networks_.size() == 1) return fmt::format("task {}", task);
+  return fmt::format("network {} task {}", tasks_[id].network, task);
+}
+
+std::string DataControl::describe_wait(EngineKind engine) const {
+  const Wait& wait = waits_[static_cast<std::size_t>(engine)];
+  if (!wait.waiting) return "waits for nothing";
+  if (wait.never) return fmt::format("waits for task {}, which is not of this run", wait.named);
+  const RunTask& other = tasks_[wait.task];
+  if (other.descriptor == nullptr) {
+    return fmt::format("waits for {} of {}, which has not entered the task buffer",
+                       wait.needed == INT64_MAX ? "all steps" : fmt::format("step {}", wait.needed),
+                       name(wait.task));
+  }
+  return fmt::format("waits for step {} of {}, which has finished {} of {}", wait.needed,
+                     name(wait.task), other.finished, other.steps);
+}
+
+}  // namespace tessera::engines

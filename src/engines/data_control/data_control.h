@@ -1,0 +1,104 @@
+// Data control: one entry a task in flight, access granted by progress.
+//
+//   task manager ─enter─► [ entry: configuration, dependencies, finished steps ] ─retire─► gone
+//                                       ▲ grants                 ▲ finish_step
+//                                       └────── engines ─────────┘
+//
+// Step j of a task may start when every dependency's producer (or reader) has finished the steps it
+// needs. A step that finishes in one cycle counts in the next. Tasks of earlier segments count as
+// complete; tasks that did not yet enter have finished nothing. An engine that is refused is woken
+// when the counter it waits for gets there.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engines/data_control/hazard_check.h"
+#include "engines/time_account.h"
+#include "engines/wake_table.h"
+#include "program/descriptor.h"
+
+namespace tessera::engines {
+
+using RunTaskId = std::uint32_t;  // position among all tasks of a run
+
+// The tasks of one network in a run: ids [first, last) at positions [position, ...).
+struct RunNetwork {
+  std::uint32_t memory = 0;  // base-address index
+  program::TaskId first = 0, last = 0;
+  RunTaskId position = 0;
+};
+
+struct RunTask {
+  const program::TaskDescriptor* descriptor = nullptr;  // null until it enters
+  std::uint32_t network = 0;                            // index into the run's networks
+  std::int64_t steps = 0;
+  std::int64_t finished = 0;         // including those of cycle changed_at
+  std::int64_t finished_before = 0;  // before cycle changed_at
+  Cycles changed_at = -1;
+  Cycles entered_at = -1;
+};
+
+class DataControl {
+ public:
+  DataControl(std::int32_t entries, WakeTable& wakes);
+
+  // Forgets everything; storage for the tasks of `networks` is allocated here. `hazards` may be
+  // null and outlives the run.
+  void reset(const std::vector<RunNetwork>& networks, HazardCheck* hazards, bool trace);
+
+  // ---- task manager ----
+  bool entry_free(Cycles now) const;
+  void enter(RunTaskId id, const program::TaskDescriptor& descriptor, Cycles now);
+
+  // ---- engines ----
+  const RunTask& task(RunTaskId id) const { return tasks_[id]; }
+  const RunNetwork& network_of(RunTaskId id) const { return networks_[tasks_[id].network]; }
+  TaskTimes& times(RunTaskId id) { return times_[id]; }
+  // Whether step `step` (0-based) may start at `now`. If so it counts as begun.
+  bool grant(RunTaskId id, std::int64_t step, Cycles now);
+  // What a refused engine waits for: busy memory or another engine.
+  Activity blocked_by(program::EngineKind engine, Cycles now) const;
+  // Step `step` is done and its results are in memory; with the last one the entry is dropped.
+  void finish_step(RunTaskId id, std::int64_t step, Cycles begin, Cycles now);
+
+  std::size_t retired() const { return retired_; }
+  const std::vector<TraceRecord>& trace() const { return trace_; }
+  std::vector<TraceRecord> take_trace() { return std::move(trace_); }
+  const std::vector<TaskTimes>& all_times() const { return times_; }
+  std::string describe_wait(program::EngineKind engine) const;
+  std::string name(RunTaskId id) const;  // "task 7", with "network 1 " in front if there are several
+
+ private:
+  struct Wait {
+    bool waiting = false;
+    bool never = false;  // depends on a task that is not of this run
+    RunTaskId task = 0;
+    program::TaskId named = 0;
+    std::int64_t needed = 0;
+  };
+  std::int64_t visible(const RunTask& task, Cycles now) const {
+    return task.changed_at == now ? task.finished_before : task.finished;
+  }
+  // The first dependency that is not met.
+  std::optional<Wait> unmet(const RunTask& task, std::int64_t step, Cycles now) const;
+
+  const std::int32_t entries_;
+  WakeTable& wakes_;
+  std::vector<RunNetwork> networks_;
+  std::vector<RunTask> tasks_;
+  std::vector<TaskTimes> times_;
+  std::vector<TraceRecord> trace_;
+  bool tracing_ = false;
+  HazardCheck* hazards_ = nullptr;
+  std::array<Wait, program::kEngineKindCount> waits_;
+  std::int32_t used_ = 0;
+  std::int32_t dropped_now_ = 0;  // entries dropped in cycle dropped_at_
+  Cycles dropped_at_ = -1;
+  std::size_t retired_ = 0;
+};
+
+}  // namespace tessera::engines

@@ -1,0 +1,62 @@
+// The hazard check: a shadow of who touched each byte, and what each step knows to be finished.
+//
+// A step knows the earlier steps of its own engine and, through its dependencies, the steps it was
+// granted after, with all that those knew (a clock of five counters). A read must know its bytes'
+// last writer, a write also their readers since then. If not, the two tasks race, however luckily
+// their cycles fell, and the check names them and the bytes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "arch/chip_config.h"
+#include "program/access_map.h"
+#include "program/verify.h"
+
+namespace tessera::engines {
+
+struct RunNetwork;
+
+struct HazardStep {
+  std::uint32_t id = 0;  // position in the run
+  const program::TaskDescriptor* descriptor = nullptr;
+  const RunNetwork* network = nullptr;
+  std::int64_t step = 0;
+};
+
+class HazardCheck {
+ public:
+  // `tasks` of the run.
+  HazardCheck(const ChipConfig& chip, std::size_t tasks);
+
+  void begin_step(const HazardStep& step);
+  // The first race found.
+  const std::optional<std::string>& report() const { return report_; }
+
+ private:
+  // Steps of each engine known to be finished, counted in the engine's order.
+  using Clock = std::array<std::int64_t, program::kEngineKindCount>;
+  struct TaskRecord {
+    const program::TaskDescriptor* descriptor = nullptr;
+    const RunNetwork* network = nullptr;
+    std::int64_t first_sequence = 0;  // of its step 0 in its engine
+    std::vector<Clock> clocks;        // of its steps begun so far, own step included
+  };
+  Clock clock_of(const HazardStep& step) const;
+  void check(const HazardStep& step, const program::Access& access, const Clock& clock,
+             const program::StepRef& other);
+  program::AccessMap& shadow(const HazardStep& step, const program::Access& access);
+
+  const ChipConfig& chip_;
+  std::vector<TaskRecord> records_;
+  std::array<Clock, program::kEngineKindCount> engine_clocks_{};
+  std::map<std::pair<std::uint32_t, int>, program::AccessMap> shadows_;  // (network, memory)
+  std::vector<program::Access> accesses_;
+  std::optional<std::string> report_;
+};
+
+}  // namespace tessera::engines

@@ -1,0 +1,118 @@
+#include "engines/data_control/step_engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engines/data_control/task_hazard.h"
+
+namespace tessera::engines {
+
+StepEngine::StepEngine(const Wiring& wiring) : wiring_(wiring), in_flight_(wiring.in_flight_max) {}
+
+void StepEngine::reset(bool timing_only) {
+  timing_only_ = timing_only;
+  active_ = false;
+  next_step_ = 0;
+  free_at_ = 0;
+  in_flight_.clear();
+  tasks_draining_ = 0;
+  reads_previous_ = false;
+  previous_ = nullptr;
+  account_.reset();
+}
+
+void StepEngine::enter(Cycles now, Activity activity) {
+  TaskTimes* times = nullptr;
+  if (active_) {
+    times = &control().times(task_);
+  } else if (!in_flight_.empty()) {
+    times = &control().times(in_flight_.front().task);
+  }
+  account_.enter(now, activity, times);
+}
+
+Cycles StepEngine::step(Cycles now) {
+  finish_due(now);
+  if (free_at_ <= now) {
+    if (!active_ && wiring_.tasks->can_pop(now) && tasks_draining_ < 2) begin_task(now);
+    if (active_ && free_at_ <= now) free_at_ = std::max(free_at_, begin_step(now));
+  }
+  Cycles next = in_flight_.empty() ? kNever : in_flight_.front().due;
+  if (free_at_ > now) {
+    enter(now, Activity::kBusy);
+    next = std::min(next, free_at_);
+  } else if (!active_) {
+    enter(now, in_flight_.empty() ? Activity::kIdle : Activity::kBusy);
+    if (wiring_.tasks->can_pop(now) && tasks_draining_ < 2) next = std::min(next, now + 1);
+  }
+  return next;
+}
+
+void StepEngine::finish_due(Cycles now) {
+  while (!in_flight_.empty() && in_flight_.front().due <= now) {
+    const InFlight done = in_flight_.front();
+    in_flight_.pop();
+    if (!timing_only_) execute(done.task, done.step);
+    if (done.last) {
+      ++account_.counters.tasks;
+      --tasks_draining_;
+      if (tasks_draining_ == 0) previous_ = nullptr;
+    }
+    control().finish_step(done.task, done.step, done.begin, done.due);
+  }
+}
+
+void StepEngine::begin_task(Cycles now) {
+  task_ = wiring_.tasks->pop(now);
+  active_ = true;
+  next_step_ = 0;
+  const program::TaskDescriptor& descriptor = *control().task(task_).descriptor;
+  reads_previous_ =
+      previous_ != nullptr && reads_results_of(descriptor, *previous_, wiring_.partitions);
+  plan_ = plan(descriptor);
+  free_at_ = now + plan_.start;
+}
+
+bool StepEngine::waits_for_drain() const {
+  return tasks_draining_ > 1 || (tasks_draining_ == 1 && reads_previous_);
+}
+
+Cycles StepEngine::begin_step(Cycles now) {
+  if (in_flight_.full() || waits_for_drain()) {
+    enter(now, Activity::kBusy);
+    return now;
+  }
+  if (!control().grant(task_, next_step_, now)) {
+    enter(now, control().blocked_by(wiring_.kind, now));
+    return now;
+  }
+  const program::TaskDescriptor& descriptor = *control().task(task_).descriptor;
+  const StepCost step_cost = cost(descriptor, next_step_);
+  const Cycles end = now + step_cost.occupancy + (next_step_ == 0 ? plan_.first : 0);
+  const bool last = next_step_ + 1 == control().task(task_).steps;
+  in_flight_.push({end + plan_.drain, now, task_, next_step_, last});
+  ++account_.counters.steps;
+  account_.counters.macs += step_cost.macs;
+  ++next_step_;
+  if (last) {
+    enter(now, Activity::kBusy);
+    active_ = false;
+    ++tasks_draining_;
+    previous_ = &descriptor;
+  }
+  return end;
+}
+
+std::string StepEngine::describe() const {
+  const std::string name = program::engine_kind_name(wiring_.kind);
+  if (!active_) {
+    return fmt::format("{}: {} steps in flight, {} tasks queued", name, in_flight_.size(),
+                       wiring_.tasks->size());
+  }
+  return fmt::format("{}: {} step {} {}, {} tasks queued", name, wiring_.control->name(task_),
+                     next_step_ + 1, wiring_.control->describe_wait(wiring_.kind),
+                     wiring_.tasks->size());
+}
+
+}  // namespace tessera::engines

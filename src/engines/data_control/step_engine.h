@@ -1,0 +1,84 @@
+// What the neural and the planar engine have in common: tasks in order, steps one behind the other.
+//
+//   tasks ─► configure ─► [ step 0 ][ step 1 ] blocked [ step 2 ] ...
+//              start          └─ drain ─► results in the buffer, progress + 1
+//
+// A step occupies the engine for its occupancy; its results are there a drain later, while the next
+// step already runs. At most `in_flight_max` steps drain at a time, and of two tasks at most. A task
+// that reads what the task before it writes waits for the drain.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "engines/data_control/data_control.h"
+#include "engines/fifo.h"
+#include "engines/time_account.h"
+
+namespace tessera::engines {
+
+class StepEngine {
+ public:
+  struct Wiring {
+    program::EngineKind kind = program::EngineKind::kNeural;
+    Fifo<RunTaskId>* tasks = nullptr;  // filled by the task manager
+    DataControl* control = nullptr;
+    std::int64_t partitions = 128;  // of the state buffer
+    std::size_t in_flight_max = 8;
+  };
+  explicit StepEngine(const Wiring& wiring);
+  virtual ~StepEngine() = default;
+  StepEngine(const StepEngine&) = delete;
+  StepEngine& operator=(const StepEngine&) = delete;
+
+  void reset(bool timing_only);
+  // Does all that can be done at `now`; returns when it next has something to do by itself.
+  Cycles step(Cycles now);
+  TimeAccount& account() { return account_; }
+  std::string describe() const;
+
+ protected:
+  struct TaskPlan {
+    Cycles start = 0;   // configuration
+    Cycles first = 0;   // added to the first step
+    Cycles drain = 0;   // from the end of a step's occupancy to its results
+  };
+  struct StepCost {
+    Cycles occupancy = 0;
+    std::int64_t macs = 0;
+  };
+  virtual TaskPlan plan(const program::TaskDescriptor& task) = 0;
+  virtual StepCost cost(const program::TaskDescriptor& task, std::int64_t step) = 0;
+  // Computes a step's values; called in order, when they are due.
+  virtual void execute(RunTaskId id, std::int64_t step) = 0;
+  DataControl& control() { return *wiring_.control; }
+
+ private:
+  struct InFlight {
+    Cycles due = 0, begin = 0;
+    RunTaskId task = 0;
+    std::int64_t step = 0;
+    bool last = false;
+  };
+  void finish_due(Cycles now);
+  void begin_task(Cycles now);
+  // Whether the next step's inputs may still be in this engine's own pipeline.
+  bool waits_for_drain() const;
+  Cycles begin_step(Cycles now);
+  void enter(Cycles now, Activity activity);
+
+  const Wiring wiring_;
+  bool timing_only_ = false;
+  bool active_ = false;  // `task_` holds a task with steps left
+  RunTaskId task_ = 0;
+  TaskPlan plan_;
+  std::int64_t next_step_ = 0;
+  Cycles free_at_ = 0;           // end of configuration or occupancy
+  Ring<InFlight> in_flight_;
+  int tasks_draining_ = 0;       // tasks before `task_` with steps in flight
+  bool reads_previous_ = false;  // `task_` reads what the task before it writes
+  const program::TaskDescriptor* previous_ = nullptr;
+  TimeAccount account_;
+};
+
+}  // namespace tessera::engines

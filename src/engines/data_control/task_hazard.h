@@ -1,0 +1,23 @@
+// The hazard entry of a task: does it read state-buffer bytes that the task before it on the same
+// engine writes? Then it waits until those results have left the pipeline. Spans are compared, not
+// strips: a span that only seems to overlap costs a few cycles, never a wrong value.
+#pragma once
+
+#include <cstdint>
+
+#include "program/descriptor.h"
+
+namespace tessera::engines {
+
+// Bytes [first, last) of a partition that a surface spans.
+struct BufferSpan {
+  std::int64_t first = 0, last = 0;
+  bool overlaps(const BufferSpan& other) const { return first < other.last && other.first < last; }
+};
+BufferSpan surface_span(const program::BufferSurface& surface, std::int64_t partitions);
+
+// For tasks of the neural and planar engines.
+bool reads_results_of(const program::TaskDescriptor& later, const program::TaskDescriptor& earlier,
+                      std::int64_t partitions);
+
+}  // namespace tessera::engines

@@ -1,0 +1,93 @@
+// A DMA engine: load, store or kernel DMA. Time only; bytes are moved by dma_math.h, steps become
+// requests in dma_plan.h.
+//
+//   tasks ─► steps granted by data control ─► requests ─► port of the DRAM channel
+//                                                              │ completions, in order
+//   progress + 1 ◄─ last byte through the buffer's port ◄──────┘
+//
+// Up to outstanding_requests are on their way, also of several steps and tasks, so that the latency
+// of DRAM is paid once. A copy reads a piece, then writes it; it begins when all that came before it
+// is in DRAM, and what follows it likewise. The buffer's port takes as many bytes a cycle as the channel gives.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "arch/chip_config.h"
+#include "engines/data_control/data_control.h"
+#include "engines/dma/dma_math.h"
+#include "engines/dma/dma_plan.h"
+#include "engines/fifo.h"
+#include "engines/memory/dram_channel.h"
+#include "engines/time_account.h"
+
+namespace tessera::engines {
+
+class DmaEngine {
+ public:
+  struct Wiring {
+    program::EngineKind kind = program::EngineKind::kLoad;
+    Fifo<RunTaskId>* tasks = nullptr;  // filled by the task manager
+    DataControl* control = nullptr;
+    DramPort* port = nullptr;
+    const DramMemory* memory = nullptr;
+    DmaMath* math = nullptr;
+    WakeTable* wakes = nullptr;
+  };
+  DmaEngine(const ChipConfig& chip, const Wiring& wiring);
+
+  void reset(bool timing_only);
+  Cycles step(Cycles now);
+  TimeAccount& account() { return account_; }
+  std::string describe() const;
+
+ private:
+  // A step with requests on their way.
+  struct ActiveStep {
+    RunTaskId task = 0;
+    std::int64_t step = 0;
+    Cycles begin = 0;
+    bool moved = false;  // its bytes
+    DmaStep plan;
+  };
+  struct InFlight {
+    ActiveStep* step = nullptr;
+    std::int64_t piece = 0;
+    std::int64_t bytes = 0;
+    bool read_of_copy = false;
+  };
+  struct PendingWrite {
+    ActiveStep* step = nullptr;
+    std::int64_t piece = 0;
+  };
+
+  void complete_requests(Cycles now);
+  void finish_steps(Cycles now);
+  void begin_task(Cycles now);
+  bool begin_step(Cycles now);
+  void issue(Cycles now);
+  void push(Cycles now, ActiveStep& step, std::int64_t piece, bool write);
+  Cycles settle(Cycles now);
+
+  const ChipConfig chip_;
+  const Wiring wiring_;
+  bool timing_only_ = false;
+  bool active_ = false;  // `task_` holds a task with steps left
+  RunTaskId task_ = 0;
+  std::int64_t next_step_ = 0;
+  Cycles started_at_ = 0;      // end of the task's configuration
+  bool drain_first_ = false;   // the task waits until all before it is in DRAM
+  bool copying_ = false;       // the task begun last reads and writes DRAM
+  bool issuing_ = false;       // steps_.back() has pieces left
+  std::int64_t next_piece_ = 0;
+  bool refused_ = false;       // data control withholds the next step
+  std::int64_t outstanding_ = 0;
+  Ring<ActiveStep> steps_;     // oldest first
+  Ring<InFlight> in_flight_;
+  Ring<PendingWrite> writes_;  // pieces read, to be written
+  Cycles port_free_ = 0;       // of the buffer
+  Ring<Cycles> finish_at_;
+  TimeAccount account_;
+};
+
+}  // namespace tessera::engines

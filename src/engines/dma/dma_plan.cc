@@ -1,0 +1,196 @@
+#include "engines/dma/dma_plan.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace tessera::engines {
+namespace {
+
+using program::CopyTask;
+using program::KernelTask;
+using program::TransferTask;
+
+struct Axis {
+  std::int64_t extent = 1, order = 0, other = 0;  // strides on both sides
+};
+
+// Axes of a step before they are sorted and merged.
+struct Grid {
+  std::array<Axis, kRunAxesMax> axes;
+  int count = 0;
+  std::int64_t address = 0, other_address = 0;
+  std::int64_t run_bytes = 0;
+  bool both = false;  // the other side matters too
+
+  void add(std::int64_t extent, std::int64_t order, std::int64_t other) {
+    if (extent == 1) return;
+    // Walk upwards: the last element first where a stride is negative.
+    if (order < 0) {
+      address += order * (extent - 1);
+      other_address += other * (extent - 1);
+      order = -order;
+      other = -other;
+    }
+    axes[static_cast<std::size_t>(count++)] = {extent, order, other};
+  }
+};
+
+bool touches(const Axis& outer, const Axis& inner, bool both) {
+  return outer.order == inner.order * inner.extent &&
+         (!both || outer.other == inner.other * inner.extent);
+}
+
+void sort_and_merge(Grid& grid) {
+  const auto begin = grid.axes.begin();
+  // A handful of axes: insertion keeps equal strides in place and allocates nothing.
+  for (int i = 1; i < grid.count; ++i) {
+    for (int j = i; j > 0; --j) {
+      Axis& left = grid.axes[static_cast<std::size_t>(j - 1)];
+      Axis& right = grid.axes[static_cast<std::size_t>(j)];
+      if (left.order >= right.order) break;
+      std::swap(left, right);
+    }
+  }
+  while (grid.count > 0) {
+    const Axis& last = *(begin + grid.count - 1);
+    if (last.order != grid.run_bytes || (grid.both && last.other != grid.run_bytes)) break;
+    grid.run_bytes *= last.extent;
+    --grid.count;
+  }
+  int kept = 0;
+  for (int i = 0; i < grid.count; ++i) {
+    const Axis axis = *(begin + i);
+    if (kept > 0 && touches(*(begin + kept - 1), axis, grid.both)) {
+      Axis& outer = *(begin + kept - 1);
+      outer = {outer.extent * axis.extent, axis.order, axis.other};
+    } else {
+      *(begin + kept++) = axis;
+    }
+  }
+  grid.count = kept;
+}
+
+void fill_runs(const Grid& grid, bool other, StridedRuns& runs) {
+  runs.address = other ? grid.other_address : grid.address;
+  runs.run_bytes = grid.run_bytes;
+  runs.axes = grid.count;
+  for (int i = 0; i < grid.count; ++i) {
+    const auto a = static_cast<std::size_t>(i);
+    runs.extents[a] = grid.axes[a].extent;
+    runs.strides[a] = other ? grid.axes[a].other : grid.axes[a].order;
+  }
+}
+
+void cut_pieces(const ChipConfig& chip, DmaStep& plan) {
+  const StridedRuns& runs = plan.writes ? plan.write : plan.read;
+  const std::int64_t request = chip.dma.request_bytes;
+  plan.run_bytes = runs.run_bytes;
+  plan.runs = runs.runs();
+  if (plan.run_bytes > request) {
+    plan.pieces_per_run = ceil_div(plan.run_bytes, request);
+    plan.runs_per_piece = 1;
+    plan.pieces = plan.runs * plan.pieces_per_run;
+  } else {
+    // A run shorter than a burst still moves a burst.
+    const std::int64_t moved = std::max<std::int64_t>(plan.run_bytes, chip.dram.burst_bytes);
+    plan.pieces_per_run = 1;
+    plan.runs_per_piece = std::max<std::int64_t>(1, request / moved);
+    plan.pieces = ceil_div(plan.runs, plan.runs_per_piece);
+  }
+}
+
+void plan_transfer(const TransferTask& task, bool load, std::int64_t image, RowRange rows,
+                   const DmaPlace& place, DmaStep& plan) {
+  Grid grid;
+  const auto& strides = task.dram.strides;
+  grid.address = place.memory->address(place.network, task.dram.address) + image * strides[0] +
+                 rows.first * strides[2];
+  grid.run_bytes = format_bytes(task.buffer.format);
+  plan.expansion = 1;
+  const auto axis = [&](std::int64_t extent, std::int64_t stride) {
+    if (stride == 0) {
+      plan.expansion *= extent;
+    } else {
+      grid.add(extent, stride, 0);
+    }
+  };
+  axis(task.channel_count, strides[1]);
+  axis(rows.last - rows.first, strides[2]);
+  axis(task.buffer.columns, strides[3]);
+  sort_and_merge(grid);
+  plan.reads = load;
+  plan.writes = !load;
+  fill_runs(grid, false, load ? plan.read : plan.write);
+}
+
+void plan_copy(const CopyTask& task, RowRange rows, const DmaPlace& place, DmaStep& plan) {
+  Grid grid;
+  grid.both = !task.fill;
+  grid.run_bytes = task.element_bytes;
+  grid.address = place.memory->address(place.network, task.destination) +
+                 rows.first * task.destination_strides[0];
+  if (!task.fill) {
+    grid.other_address =
+        place.memory->address(place.network, task.source) + rows.first * task.source_strides[0];
+  }
+  for (std::size_t i = 0; i < task.extents.size(); ++i) {
+    grid.add(i == 0 ? rows.last - rows.first : task.extents[i], task.destination_strides[i],
+             task.fill ? 0 : task.source_strides[i]);
+  }
+  sort_and_merge(grid);
+  plan.reads = !task.fill;
+  plan.writes = true;
+  plan.expansion = 1;
+  fill_runs(grid, false, plan.write);
+  if (plan.reads) fill_runs(grid, true, plan.read);
+}
+
+void plan_kernel(const KernelTask& task, const DmaPlace& place, DmaStep& plan) {
+  Grid grid;
+  grid.address = place.memory->address(place.network, task.source);
+  grid.run_bytes = task.bytes_per_partition;
+  plan.expansion = 1;
+  if (task.dram_pitch == 0) {
+    plan.expansion = task.partitions;
+  } else {
+    grid.add(task.partitions, static_cast<std::int64_t>(task.dram_pitch), 0);
+  }
+  sort_and_merge(grid);
+  plan.reads = true;
+  plan.writes = false;
+  fill_runs(grid, false, plan.read);
+}
+
+}  // namespace
+
+void plan_dma_step(const program::TaskDescriptor& task, std::int64_t step, const DmaPlace& place,
+                   const ChipConfig& chip, DmaStep& plan) {
+  if (const auto* transfer = std::get_if<TransferTask>(&task.config)) {
+    plan_transfer(*transfer, task.engine == program::EngineKind::kLoad, task.bands.image(step),
+                  task.bands.range(step), place, plan);
+  } else if (const auto* copy = std::get_if<CopyTask>(&task.config)) {
+    plan_copy(*copy, task.bands.range(step), place, plan);
+  } else {
+    plan_kernel(std::get<KernelTask>(task.config), place, plan);
+  }
+  cut_pieces(chip, plan);
+}
+
+DramRequest dma_request(const DmaStep& plan, std::int64_t piece, bool write,
+                        std::int64_t request_bytes) {
+  DramRequest request;
+  request.grid = write ? &plan.write : &plan.read;
+  request.write = write;
+  if (plan.pieces_per_run > 1) {
+    request.first_run = piece / plan.pieces_per_run;
+    request.skip = piece % plan.pieces_per_run * request_bytes;
+    request.bytes = std::min(request_bytes, plan.run_bytes - request.skip);
+  } else {
+    request.first_run = piece * plan.runs_per_piece;
+    request.runs = std::min(plan.runs_per_piece, plan.runs - request.first_run);
+    request.bytes = plan.run_bytes;
+  }
+  return request;
+}
+
+}  // namespace tessera::engines

@@ -1,0 +1,169 @@
+#include "engines/memory/dram_channel.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tessera::engines {
+
+DramChannel::DramChannel(const DramConfig& config, std::vector<DramPort*> ports, WakeTable& wakes)
+    : config_(config),
+      burst_(config.burst_bytes),
+      row_(config.row_bytes),
+      banks_of_(config.banks),
+      width_(config.bytes_per_cycle),
+      ports_(std::move(ports)),
+      wakes_(wakes),
+      banks_(static_cast<std::size_t>(config.banks)),
+      accepted_(kAccepted) {
+  for (DramPort* port : ports_) port->channel_full = &full_;
+}
+
+void DramChannel::reset() {
+  std::fill(banks_.begin(), banks_.end(), Bank{});
+  for (DramPort* port : ports_) {
+    port->requests.clear();
+    port->completions.clear();
+    port->wants_accept = false;
+    port->accepted_at = -1;
+    port->bytes_read = port->bytes_written = 0;
+  }
+  accepted_.clear();
+  full_ = false;
+  next_port_ = 0;
+  bus_free_ = 0;
+  row_misses_ = 0;
+  account_.reset();
+}
+
+Cycles DramChannel::step(Cycles now) {
+  while (!accepted_.empty() && accepted_.front() <= now) accepted_.pop();
+  while (!accepted_.full()) {
+    DramPort* chosen = nullptr;
+    for (std::size_t i = 0; i < ports_.size() && chosen == nullptr; ++i) {
+      DramPort* const port = ports_[next_port_];
+      next_port_ = next_port_ + 1 == ports_.size() ? 0 : next_port_ + 1;
+      if (port->requests.can_pop(now)) chosen = port;
+    }
+    if (chosen == nullptr) break;
+    accept(*chosen, now);
+  }
+  full_ = accepted_.full();
+  account_.enter(now, accepted_.empty() ? Activity::kIdle : Activity::kBusy, nullptr);
+  if (!full_) {
+    // A request of this very cycle is seen in the next, whether or not its owner saw the room.
+    for (const DramPort* port : ports_) {
+      if (!port->requests.empty()) return now + 1;
+    }
+  }
+  return accepted_.empty() ? kNever : accepted_.front();
+}
+
+void DramChannel::accept(DramPort& port, Cycles now) {
+  const DramRequest request = port.requests.pop(now);
+  std::int64_t bursts = 0;
+  const Cycles end = serve(request, now, bursts);
+  const Cycles completion = end + config_.latency_cycles;
+  accepted_.push(end);
+  port.completions.push(completion);
+  port.accepted_now = port.accepted_at == now ? port.accepted_now + 1 : 1;
+  port.accepted_at = now;
+  (request.write ? port.bytes_written : port.bytes_read) += bursts * config_.burst_bytes;
+  wakes_.wake(port.owner, port.wants_accept ? now + 1 : completion);
+}
+
+Cycles DramChannel::serve(const DramRequest& request, Cycles now, std::int64_t& bursts) {
+  const StridedRuns& grid = *request.grid;
+  last_burst_ = -1;
+  std::array<std::int64_t, kRunAxesMax> index{};
+  std::int64_t address = grid.address + request.skip;
+  std::int64_t rest = request.first_run;
+  for (int axis = grid.axes - 1; axis >= 0 && rest != 0; --axis) {
+    const auto a = static_cast<std::size_t>(axis);
+    index[a] = rest % grid.extents[a];
+    rest /= grid.extents[a];
+    address += index[a] * grid.strides[a];
+  }
+  for (std::int64_t left = request.runs;;) {
+    std::int64_t alike = 1;
+    if (grid.axes > 0) {
+      const auto inner = static_cast<std::size_t>(grid.axes - 1);
+      alike = runs_of_row(address, request.bytes, grid.strides[inner],
+                          std::min(left, grid.extents[inner] - index[inner]));
+      if (alike > 1) {
+        bursts += move_alike(address, request.bytes, alike, now);
+        address += (alike - 1) * grid.strides[inner];
+        last_burst_ = burst_.quotient(address + request.bytes - 1);
+        index[inner] += alike - 1;
+      }
+    }
+    if (alike == 1) bursts += move(address, address + request.bytes, now);
+    left -= alike;
+    if (left == 0) break;
+    for (int axis = grid.axes - 1; axis >= 0; --axis) {
+      const auto a = static_cast<std::size_t>(axis);
+      address += grid.strides[a];
+      if (++index[a] < grid.extents[a]) break;
+      address -= grid.strides[a] * grid.extents[a];
+      index[a] = 0;
+    }
+  }
+  return bus_free_;
+}
+
+std::int64_t DramChannel::runs_of_row(std::int64_t address, std::int64_t bytes, std::int64_t pitch,
+                                      std::int64_t runs) const {
+  const bool aligned = burst_.remainder(address) == 0 && pitch > 0 && burst_.remainder(pitch) == 0 &&
+                       pitch >= burst_.ceiling(bytes) * config_.burst_bytes;
+  if (!aligned || address == last_burst_ * config_.burst_bytes) return 1;
+  const std::int64_t row_end = (row_.quotient(address) + 1) * config_.row_bytes;
+  const std::int64_t room = row_end - address - burst_.ceiling(bytes) * config_.burst_bytes;
+  return room < pitch ? 1 : std::min(runs, room / pitch + 1);
+}
+
+std::int64_t DramChannel::move_alike(std::int64_t address, std::int64_t bytes, std::int64_t runs,
+                                     Cycles now) {
+  const std::int64_t bursts = move(address, address + bytes, now);
+  // The row is open now: the others only move their bursts.
+  bus_free_ += (runs - 1) * width_.ceiling(bursts * config_.burst_bytes);
+  const std::int64_t row = row_.quotient(address);
+  banks_[static_cast<std::size_t>(banks_of_.remainder(row))].busy_until = bus_free_;
+  return runs * bursts;
+}
+
+std::int64_t DramChannel::move(std::int64_t first, std::int64_t last, Cycles now) {
+  std::int64_t burst = burst_.quotient(first);
+  const std::int64_t burst_end = burst_.ceiling(last);
+  if (burst == last_burst_) ++burst;  // still in the burst buffer
+  const std::int64_t count = std::max<std::int64_t>(0, burst_end - burst);
+  while (burst < burst_end) {
+    const std::int64_t row = row_.quotient(burst * config_.burst_bytes);
+    const std::int64_t row_end =
+        std::max(burst + 1, burst_.quotient((row + 1) * config_.row_bytes));
+    const std::int64_t bursts = std::min(burst_end, row_end) - burst;
+    Bank& bank = banks_[static_cast<std::size_t>(banks_of_.remainder(row))];
+    Cycles ready = now;
+    if (bank.open_row != row) {
+      ready = std::max(now, bank.busy_until) + config_.row_miss_cycles;
+      bank.open_row = row;
+      ++row_misses_;
+    }
+    bus_free_ = std::max(bus_free_, ready) +
+                width_.ceiling(bursts * config_.burst_bytes);
+    bank.busy_until = bus_free_;
+    burst += bursts;
+  }
+  if (count > 0) last_burst_ = burst_end - 1;
+  bus_free_ = std::max(bus_free_, now);
+  return count;
+}
+
+std::string DramChannel::describe() const {
+  std::string text = fmt::format("dram: {} requests accepted", accepted_.size());
+  for (const DramPort* port : ports_) {
+    text += fmt::format(", {} waits with {}", box_name(port->owner), port->requests.size());
+  }
+  return text;
+}
+
+}  // namespace tessera::engines

@@ -1,0 +1,176 @@
+#include "engines/memory/dram_channel.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "arch/cost.h"
+
+namespace tessera::engines {
+namespace {
+
+DramConfig small_dram() {
+  DramConfig config;
+  config.latency_cycles = 20;
+  config.bytes_per_cycle = 16;
+  config.burst_bytes = 32;
+  config.banks = 4;
+  config.row_bytes = 256;
+  config.row_miss_cycles = 9;
+  return config;
+}
+
+// A channel with two ports, stepped cycle by cycle.
+struct Bench {
+  DramConfig config = small_dram();
+  DramPort a{Box::kLoad, 8}, b{Box::kStore, 8};
+  WakeTable wakes;
+  DramChannel channel{config, {&a, &b}, wakes};
+
+  Bench() {
+    wakes.reset();
+    channel.reset();
+  }
+  void run(Cycles from, Cycles to) {
+    for (Cycles now = from; now < to; ++now) channel.step(now);
+  }
+};
+
+StridedRuns contiguous(std::int64_t address, std::int64_t bytes) {
+  StridedRuns runs;
+  runs.address = address;
+  runs.run_bytes = bytes;
+  return runs;
+}
+
+DramRequest whole(const StridedRuns& runs) {
+  return {.grid = &runs, .runs = runs.runs(), .bytes = runs.run_bytes};
+}
+
+TEST(DramChannel, FirstDataComesAfterRowMissAndLatency) {
+  Bench bench;
+  const StridedRuns runs = contiguous(0, 64);
+  bench.a.requests.push(0, whole(runs));
+  bench.run(0, 10);
+  ASSERT_EQ(bench.a.completions.size(), 1u);
+  // Seen at 1, row open at 10, two bursts of two cycles each, latency.
+  EXPECT_EQ(bench.a.completions.front(), 1 + 9 + 4 + 20);
+  EXPECT_EQ(bench.channel.row_misses(), 1);
+}
+
+TEST(DramChannel, OpenRowCostsNoActivation) {
+  Bench bench;
+  const StridedRuns first = contiguous(0, 32), second = contiguous(64, 32);
+  bench.a.requests.push(0, whole(first));
+  bench.a.requests.push(0, whole(second));
+  bench.run(0, 10);
+  ASSERT_EQ(bench.a.completions.size(), 2u);
+  bench.a.completions.pop();
+  EXPECT_EQ(bench.a.completions.front(), 1 + 9 + 2 + 2 + 20);
+  EXPECT_EQ(bench.channel.row_misses(), 1);
+}
+
+TEST(DramChannel, ActivationHidesBehindAnotherBanksTransfer) {
+  Bench bench;
+  // 512 bytes: two rows in two banks; the second row opens while the first moves its 16 cycles.
+  const StridedRuns runs = contiguous(0, 512);
+  bench.a.requests.push(0, whole(runs));
+  bench.run(0, 10);
+  EXPECT_EQ(bench.a.completions.front(), 1 + 9 + 32 + 20);
+  EXPECT_EQ(bench.channel.row_misses(), 2);
+}
+
+TEST(DramChannel, TwoRowsOfOneBankOpenOneBehindTheOther) {
+  Bench bench;
+  StridedRuns runs = contiguous(0, 32);
+  runs.axes = 1;
+  runs.extents[0] = 2;
+  runs.strides[0] = 4 * 256;  // the same bank again
+  bench.a.requests.push(0, whole(runs));
+  bench.run(0, 10);
+  EXPECT_EQ(bench.a.completions.front(), 1 + (9 + 2) + (9 + 2) + 20);
+}
+
+TEST(DramChannel, PartOfABurstCostsAWholeOne) {
+  Bench bench;
+  const StridedRuns runs = contiguous(30, 4);  // two bytes in each of two bursts
+  bench.a.requests.push(0, whole(runs));
+  bench.run(0, 10);
+  EXPECT_EQ(bench.a.completions.front(), 1 + 9 + 4 + 20);
+  EXPECT_EQ(bench.a.bytes_read, 64);
+}
+
+TEST(DramChannel, PortsTakeTurns) {
+  Bench bench;
+  const StridedRuns runs = contiguous(0, 128);
+  for (int i = 0; i < 3; ++i) {
+    bench.a.requests.push(0, whole(runs));
+    bench.b.requests.push(0, whole(runs));
+  }
+  bench.run(0, 200);
+  ASSERT_EQ(bench.a.completions.size(), 3u);
+  ASSERT_EQ(bench.b.completions.size(), 3u);
+  for (int i = 0; i < 3; ++i) {
+    const Cycles expected = 1 + 9 + 16 * i + 8 + 20;
+    EXPECT_EQ(bench.a.completions.front(), expected);
+    EXPECT_EQ(bench.b.completions.front(), expected + 8);
+    bench.a.completions.pop();
+    bench.b.completions.pop();
+  }
+}
+
+TEST(DramChannel, BurstsOfRandomRunsAreThoseOfTheClosedFormula) {
+  constexpr unsigned kSeed = 11;
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  std::mt19937 random(kSeed);
+  const auto pick = [&random](std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+  };
+  for (int i = 0; i < 2000; ++i) {
+    Bench bench;
+    const std::int64_t scale = pick(0, 1) == 0 ? 1 : 32;
+    StridedRuns runs = contiguous(pick(0, 40) * scale, pick(1, 90));
+    runs.axes = 1;
+    runs.extents[0] = pick(1, 12);
+    runs.strides[0] = runs.run_bytes + pick(0, 20);
+    if (scale == 32) runs.strides[0] = round_up(runs.strides[0], 32);
+    bench.a.requests.push(0, whole(runs));
+    bench.run(0, 3);
+    ASSERT_EQ(bench.a.bytes_read, 32 * dram_bursts(bench.config, {.address = runs.address,
+                                                                  .runs = runs.extents[0],
+                                                                  .run_bytes = runs.run_bytes,
+                                                                  .pitch = runs.strides[0]}))
+        << "case " << i;
+  }
+}
+
+TEST(DramChannel, RunsTakenTogetherCostWhatTheyCostOneByOne) {
+  constexpr unsigned kSeed = 12;
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  std::mt19937 random(kSeed);
+  const auto pick = [&random](std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+  };
+  for (int i = 0; i < 2000; ++i) {
+    Bench together, apart;
+    StridedRuns grid = contiguous(pick(0, 20) * 32, pick(1, 60));
+    grid.axes = 2;
+    grid.extents = {pick(1, 4), pick(1, 6)};
+    grid.strides = {pick(1, 40) * 32, round_up(grid.run_bytes, 32) + pick(0, 3) * 32};
+    together.a.requests.push(0, whole(grid));
+    together.run(0, 3);
+    // The same runs as a chain of axes of one run each, which no run can be taken together with.
+    StridedRuns chain = grid;
+    chain.axes = 3;
+    chain.extents[2] = 1;
+    chain.strides[2] = 0;
+    apart.a.requests.push(0, whole(chain));
+    apart.run(0, 3);
+    ASSERT_EQ(together.a.completions.front(), apart.a.completions.front()) << "case " << i;
+    ASSERT_EQ(together.a.bytes_read, apart.a.bytes_read) << "case " << i;
+    ASSERT_EQ(together.channel.row_misses(), apart.channel.row_misses()) << "case " << i;
+  }
+}
+
+}  // namespace
+}  // namespace tessera::engines

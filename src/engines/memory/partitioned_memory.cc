@@ -1,0 +1,55 @@
+#include "engines/memory/partitioned_memory.h"
+
+#include "base/check.h"
+#include "base/quantity.h"
+
+namespace tessera::engines {
+namespace {
+
+constexpr std::int64_t kCacheLine = 64;
+
+std::int64_t odd_lines(std::int64_t bytes) {
+  return ((ceil_div(bytes, kCacheLine) + 3) | 1) * kCacheLine;
+}
+
+}  // namespace
+
+PartitionedMemory::PartitionedMemory(std::int64_t partitions, std::int64_t bytes_per_partition)
+    : partitions_(partitions), bytes_(bytes_per_partition), pitch_(odd_lines(bytes_per_partition)) {
+  data_.reset(static_cast<std::byte*>(
+      std::calloc(static_cast<std::size_t>(partitions_), static_cast<std::size_t>(pitch_))));
+  TESSERA_CHECK(data_ != nullptr, "no memory for {} partitions of {} bytes", partitions_, pitch_);
+}
+
+Surface PartitionedMemory::surface(const program::BufferSurface& surface, std::int64_t image,
+                                   std::int64_t channel_first) {
+  Surface view;
+  view.base = at(0, surface.offset);
+  view.format = surface.format;
+  view.channels = surface.channels - channel_first;
+  view.rows = surface.rows;
+  view.columns = surface.columns;
+  view.partitions = partitions_;
+  view.partition_pitch = pitch_;
+  view.block_pitch = surface.block_pitch;
+  view.row_pitch = surface.row_pitch;
+  view.column_pitch = surface.column_pitch;
+  view.row_origin = surface.broadcast_images ? 0 : image * surface.rows;
+  view.ring_rows = surface.ring_rows;
+  if (surface.broadcast_channels) {
+    view.partition_pitch = 0;
+    view.block_pitch = 0;
+  } else {
+    view.base += (channel_first / partitions_) * surface.block_pitch +
+                 (channel_first % partitions_) * pitch_;
+  }
+  if (surface.broadcast_rows) {
+    view.base += (view.row_origin % view.ring_rows) * view.row_pitch;
+    view.row_pitch = 0;
+    view.row_origin = 0;
+    view.ring_rows = 1;
+  }
+  return view;
+}
+
+}  // namespace tessera::engines

@@ -1,0 +1,49 @@
+// A memory of P partitions side by side: the state buffer and the kernel memory.
+//
+//   partition 0  [ bytes_per_partition ........ ]
+//   partition 1  [ ............................ ]      channel c lies in partition c % P
+//
+// Partitions lie an odd number of cache lines apart in the host's memory, so that walking down the
+// channels does not hit one cache set.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+
+#include "arith/kernels/kernel_image.h"
+#include "arith/kernels/surface.h"
+#include "program/descriptor.h"
+
+namespace tessera::engines {
+
+class PartitionedMemory {
+ public:
+  PartitionedMemory(std::int64_t partitions, std::int64_t bytes_per_partition);
+
+  std::int64_t partitions() const { return partitions_; }
+  std::int64_t bytes_per_partition() const { return bytes_; }
+  std::int64_t pitch() const { return pitch_; }
+  std::byte* at(std::int64_t partition, std::int64_t offset) {
+    return data_.get() + partition * pitch_ + offset;
+  }
+  const std::byte* at(std::int64_t partition, std::int64_t offset) const {
+    return data_.get() + partition * pitch_ + offset;
+  }
+  KernelImageView image(std::int64_t offset) const { return {at(0, offset), pitch_}; }
+
+  // One image of a buffer surface, channels counted from `channel_first`, which must be a multiple
+  // of P unless the surface ends in the same block (check_descriptor sees to it).
+  Surface surface(const program::BufferSurface& surface, std::int64_t image,
+                  std::int64_t channel_first = 0);
+
+ private:
+  struct Free {
+    void operator()(std::byte* p) const { std::free(p); }
+  };
+  std::int64_t partitions_, bytes_, pitch_;
+  std::unique_ptr<std::byte, Free> data_;  // zero at power-up
+};
+
+}  // namespace tessera::engines

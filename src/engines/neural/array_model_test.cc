@@ -1,0 +1,188 @@
+#include "engines/neural/array_model.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "arch/cost.h"
+
+namespace tessera::engines {
+namespace {
+
+// A matrix product cut as the rasterizer cuts it: work units of a bank's columns, output-channel
+// blocks of C, tiles of R along the sum.
+struct Cut {
+  std::vector<std::vector<std::int64_t>> weights, columns;
+  std::vector<ArrayPass> passes;
+};
+
+struct Problem {
+  ArrayModel::Shape shape;
+  std::int64_t sum = 1, pixels = 1, outputs = 1;
+  std::vector<std::int64_t> moving;      // [pixels][sum]
+  std::vector<std::int64_t> stationary;  // [sum][outputs]
+};
+
+Cut cut(const Problem& problem) {
+  Cut result;
+  const auto& shape = problem.shape;
+  std::int64_t chain = 0;
+  for (std::int64_t p0 = 0; p0 < problem.pixels; p0 += shape.bank_columns) {
+    const std::int64_t n = std::min(shape.bank_columns, problem.pixels - p0);
+    for (std::int64_t o0 = 0; o0 < problem.outputs; o0 += shape.columns, ++chain) {
+      for (std::int64_t k0 = 0; k0 < problem.sum; k0 += shape.rows) {
+        std::vector<std::int64_t> w(static_cast<std::size_t>(shape.rows * shape.columns), 0);
+        std::vector<std::int64_t> x(static_cast<std::size_t>(n * shape.rows), 0);
+        for (std::int64_t r = 0; r < shape.rows && k0 + r < problem.sum; ++r) {
+          for (std::int64_t c = 0; c < shape.columns && o0 + c < problem.outputs; ++c) {
+            w[static_cast<std::size_t>(r * shape.columns + c)] =
+                problem.stationary[static_cast<std::size_t>((k0 + r) * problem.outputs + o0 + c)];
+          }
+          for (std::int64_t j = 0; j < n; ++j) {
+            x[static_cast<std::size_t>(j * shape.rows + r)] =
+                problem.moving[static_cast<std::size_t>((p0 + j) * problem.sum + k0 + r)];
+          }
+        }
+        result.weights.push_back(std::move(w));
+        result.columns.push_back(std::move(x));
+        ArrayPass pass;
+        pass.column_count = n;
+        pass.bank = chain % shape.banks;
+        pass.first_of_chain = k0 == 0;
+        pass.last_of_chain = k0 + shape.rows >= problem.sum;
+        result.passes.push_back(pass);
+      }
+    }
+  }
+  for (std::size_t i = 0; i < result.passes.size(); ++i) {
+    result.passes[i].weights = result.weights[i].data();
+    result.passes[i].columns = result.columns[i].data();
+  }
+  return result;
+}
+
+Problem random_problem(std::mt19937& random) {
+  const auto pick = [&random](std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+  };
+  Problem problem;
+  problem.shape = {pick(1, 8), pick(1, 8), pick(1, 4), pick(1, 12)};
+  problem.sum = pick(1, 24);
+  problem.pixels = pick(1, 30);
+  problem.outputs = pick(1, 20);
+  for (std::int64_t i = 0; i < problem.pixels * problem.sum; ++i) {
+    problem.moving.push_back(pick(-9, 9));
+  }
+  for (std::int64_t i = 0; i < problem.sum * problem.outputs; ++i) {
+    problem.stationary.push_back(pick(-9, 9));
+  }
+  return problem;
+}
+
+Cycles closed_formula(const Problem& problem) {
+  NeuralEngineConfig config;
+  config.rows = static_cast<std::int32_t>(problem.shape.rows);
+  config.columns = static_cast<std::int32_t>(problem.shape.columns);
+  config.psum_banks = static_cast<std::int32_t>(problem.shape.banks);
+  config.psum_bank_columns = static_cast<std::int32_t>(problem.shape.bank_columns);
+  config.post_processor_latency_cycles = 0;
+  config.task_start_cycles = 0;
+  ProductWork work;
+  work.channels = problem.sum;
+  work.output_channels = problem.outputs;
+  work.columns = problem.pixels;
+  return neural_task_cycles(config, work, {});
+}
+
+TEST(ArrayModel, ClosedFormulaGivesTheRegisterLevelCyclesOnRandomShapes) {
+  constexpr unsigned kSeed = 20240611;
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  std::mt19937 random(kSeed);
+  for (int i = 0; i < 2500; ++i) {
+    const Problem problem = random_problem(random);
+    const Cut passes = cut(problem);
+    ArrayModel array(problem.shape);
+    array.run(passes.passes);
+    ASSERT_EQ(array.cycles(), closed_formula(problem)) << "problem " << i;
+    ASSERT_EQ(array.lost(), 0) << "problem " << i;
+  }
+}
+
+TEST(ArrayModel, ProductsAreExactOnRandomShapes) {
+  constexpr unsigned kSeed = 7;
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  std::mt19937 random(kSeed);
+  for (int i = 0; i < 2000; ++i) {
+    const Problem problem = random_problem(random);
+    const Cut passes = cut(problem);
+    ArrayModel array(problem.shape);
+    array.run(passes.passes);
+    std::size_t at = 0;
+    const auto& shape = problem.shape;
+    for (std::int64_t p0 = 0; p0 < problem.pixels; p0 += shape.bank_columns) {
+      for (std::int64_t o0 = 0; o0 < problem.outputs; o0 += shape.columns) {
+        const std::int64_t end = std::min(problem.pixels, p0 + shape.bank_columns);
+        for (std::int64_t p = p0; p < end; ++p) {
+          for (std::int64_t c = 0; c < shape.columns; ++c, ++at) {
+            if (o0 + c >= problem.outputs) continue;
+            std::int64_t expected = 0;
+            for (std::int64_t k = 0; k < problem.sum; ++k) {
+              expected +=
+                  problem.moving[static_cast<std::size_t>(p * problem.sum + k)] *
+                  problem.stationary[static_cast<std::size_t>(k * problem.outputs + o0 + c)];
+            }
+            ASSERT_EQ(array.results()[at], expected) << "problem " << i;
+          }
+        }
+      }
+    }
+    ASSERT_EQ(at, array.results().size());
+  }
+}
+
+// Figure 3 of the transposition document: the 4 x 4 matrix 1..16 is the stationary operand, the
+// identity streams in, the column whose first element is 1 (the document's column 3) first. The
+// document counts cycles from the first sum in PSUM on; that is register cycle 2R.
+TEST(ArrayModel, ReproducesFigure3OfTheTranspositionDocument) {
+  std::vector<std::int64_t> matrix(16), identity(16, 0);
+  for (std::size_t i = 0; i < 16; ++i) matrix[i] = static_cast<std::int64_t>(i) + 1;
+  for (std::size_t i = 0; i < 4; ++i) identity[i * 4 + i] = 1;
+  ArrayModel array({.rows = 4, .columns = 4, .banks = 1, .bank_columns = 4});
+  array.run({{.weights = matrix.data(), .columns = identity.data(), .column_count = 4}});
+
+  struct Expected {
+    std::int64_t cycle, partition, row, value;
+  };
+  const std::vector<Expected> expected = {
+      {1, 0, 0, 1},                                             // first cycle
+      {2, 0, 1, 5},  {2, 1, 0, 2},                              // second
+      {3, 0, 2, 9},  {3, 1, 1, 6},  {3, 2, 0, 3},               // third
+      {4, 0, 3, 13}, {4, 1, 2, 10}, {4, 2, 1, 7}, {4, 3, 0, 4}, // fourth
+      {5, 1, 3, 14}, {5, 2, 2, 11}, {5, 3, 1, 8},
+      {6, 2, 3, 15}, {6, 3, 2, 12},
+      {7, 3, 3, 16}};
+  ASSERT_EQ(array.arrivals().size(), expected.size());
+  constexpr Cycles kFirst = 4 + 4;  // weight load, then R registers down
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const PsumArrival& arrival = array.arrivals()[i];
+    EXPECT_EQ(arrival.cycle - kFirst + 1, expected[i].cycle) << "arrival " << i;
+    EXPECT_EQ(arrival.partition, expected[i].partition) << "arrival " << i;
+    EXPECT_EQ(arrival.row, expected[i].row) << "arrival " << i;
+    EXPECT_EQ(arrival.sum, expected[i].value) << "arrival " << i;
+  }
+  // PSUM partition c holds column c of the matrix: the rows of its transpose.
+  EXPECT_EQ(array.results(), matrix);
+}
+
+TEST(ArrayModel, OneBankWaitsForThePostProcessorAndLosesNothing) {
+  // One row, eight columns, one bank: the second chain may begin only when the bank is free.
+  const std::vector<std::int64_t> weights(8, 1), column(1, 1);
+  ArrayModel array({.rows = 1, .columns = 8, .banks = 1, .bank_columns = 1});
+  const ArrayPass pass{.weights = weights.data(), .columns = column.data(), .column_count = 1};
+  array.run({pass, pass});
+  EXPECT_EQ(array.lost(), 0);
+  EXPECT_EQ(array.cycles(), 1 + 8 + 1 + (1 + 8 - 1));
+}
+
+}  // namespace
+}  // namespace tessera::engines

@@ -1,0 +1,136 @@
+// The closed formulas of arch/cost.h against plain counting; array_model_test.cc holds the array's
+// part equal to the register-level model.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "arch/cost.h"
+
+namespace tessera {
+namespace {
+
+NeuralEngineConfig small_array() {
+  NeuralEngineConfig config;
+  config.rows = config.columns = 4;
+  config.psum_banks = 4;
+  config.psum_bank_columns = 16;
+  return config;
+}
+
+TEST(NeuralCost, TransposedConvolutionPaysOnlyForTapsThatMeetASample) {
+  constexpr unsigned kSeed = 5;
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  std::mt19937 random(kSeed);
+  const auto pick = [&random](std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+  };
+  for (int i = 0; i < 500; ++i) {
+    ProductWork work;
+    work.channels = pick(1, 9);
+    work.output_channels = pick(1, 9);
+    work.kernel_h = pick(1, 5);
+    work.kernel_w = pick(1, 5);
+    work.stride_h = pick(1, 3);
+    work.stride_w = pick(1, 3);
+    work.input_dilation_h = pick(1, 4);
+    work.input_dilation_w = pick(1, 4);
+    work.dilation_h = pick(1, 2);
+    work.pad_top = pick(-2, 4);
+    work.pad_left = pick(-2, 4);
+    work.columns = pick(1, 12);
+    const StepRows step{pick(0, 9), pick(1, 6), false};
+    std::int64_t taps = 0;
+    for (std::int64_t y = step.row_first; y < step.row_first + step.rows; ++y) {
+      for (std::int64_t x = 0; x < work.columns; ++x) {
+        for (std::int64_t ky = 0; ky < work.kernel_h; ++ky) {
+          for (std::int64_t kx = 0; kx < work.kernel_w; ++kx) {
+            const std::int64_t iy = y * work.stride_h + ky * work.dilation_h - work.pad_top;
+            const std::int64_t ix = x * work.stride_w + kx - work.pad_left;
+            taps += iy % work.input_dilation_h == 0 && ix % work.input_dilation_w == 0;
+          }
+        }
+      }
+    }
+    ASSERT_EQ(neural_step_macs(work, step), taps * work.channels * work.output_channels)
+        << "case " << i;
+  }
+}
+
+TEST(NeuralCost, StrideTwoUpsamplingCostsAQuarterOfTheDenseKernel) {
+  ProductWork work;
+  work.channels = work.output_channels = 4;
+  work.kernel_h = work.kernel_w = 4;
+  work.pad_top = work.pad_left = 2;
+  work.columns = 8;
+  const StepRows step{0, 8, false};
+  const Cycles dense =
+      neural_step_cycles(small_array(), work, step, NeuralSharing::kBroadcast);
+  work.input_dilation_h = work.input_dilation_w = 2;
+  const Cycles dilated =
+      neural_step_cycles(small_array(), work, step, NeuralSharing::kBroadcast);
+  EXPECT_EQ(dense, 16 * 64);
+  EXPECT_EQ(dilated, 4 * 64);
+}
+
+TEST(NeuralCost, ChannelWiseTakesATapACycleOnTheDiagonal) {
+  ProductWork work;
+  work.channel_wise = true;
+  work.groups = 10;  // three blocks of four channels
+  work.kernel_h = work.kernel_w = 3;
+  work.columns = 7;
+  const StepRows step{0, 2, false};
+  EXPECT_EQ(neural_step_cycles(small_array(), work, step, NeuralSharing::kBroadcast), 3 * 9 * 14);
+  EXPECT_EQ(neural_first_load_cycles(small_array(), work), 1);
+}
+
+TEST(NeuralCost, BandOfMorePixelsThanABankIsCutIntoWorkUnits) {
+  ProductWork work;
+  work.channels = 8;  // two tiles
+  work.output_channels = 4;
+  work.columns = 18;  // a bank of 16 and a rest of 2, which still waits for the next weights
+  const StepRows step{0, 1, false};
+  EXPECT_EQ(neural_step_cycles(small_array(), work, step, NeuralSharing::kBroadcast),
+            2 * 16 + 2 * 4);
+  EXPECT_EQ(neural_step_cycles(small_array(), work, {0, 1, true}, NeuralSharing::kBroadcast),
+            2 * 16 + 4 + 2);
+}
+
+TEST(NeuralCost, EnginesShareByWhateverIsCheaper) {
+  NeuralEngineConfig config = small_array();
+  config.count = 4;
+  ProductWork work;
+  work.channels = 4;
+  work.output_channels = 16;  // a block for each engine
+  work.columns = 16;
+  EXPECT_EQ(neural_sharing(config, work, 4), NeuralSharing::kBroadcast);
+  work.output_channels = 4;  // one block only: share the pixels
+  EXPECT_EQ(neural_sharing(config, work, 4), NeuralSharing::kUnicast);
+  const StepRows step{0, 4, false};
+  EXPECT_EQ(neural_step_cycles(config, work, step, NeuralSharing::kBroadcast), 64);
+  EXPECT_EQ(neural_step_cycles(config, work, step, NeuralSharing::kUnicast), 16);
+}
+
+TEST(NeuralCost, TranspositionCostsABlockOfWeightsAndAnIdentityEach) {
+  ProductWork work;
+  work.transpose = true;
+  work.channels = 10;         // m: blocks of 4, 4, 2
+  work.output_channels = 12;  // n: 3 blocks
+  EXPECT_EQ(neural_step_cycles(small_array(), work, {0, 1, false}, NeuralSharing::kBroadcast),
+            9 * 4);
+  EXPECT_EQ(neural_step_macs(work, {0, 1, false}), 0);
+}
+
+TEST(PlanarCost, TheSlowestOfInputAndOutputSetsThePace) {
+  PlanarEngineConfig config;
+  config.lanes = 4;
+  config.elements_per_lane = 2;
+  EXPECT_EQ(planar_step_cycles(config, {.channels = 9, .input_elements = 15, .output_elements = 4,
+                                        .input_cycles = 1, .output_cycles = 1}),
+            3 * 8);
+  EXPECT_EQ(planar_step_cycles(config, {.channels = 4, .input_elements = 15, .output_elements = 15,
+                                        .input_cycles = 1, .output_cycles = 4}),
+            8 * 4);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,39 @@
+// The neural engine: when products and transpositions happen. Values come from neural_math.h, cycle
+// counts from arch/cost.h, and array_model.h is the oracle of those.
+//
+//   input buffer ─► shifter ─► [ PE array R x C, weights double-buffered ] ─► PSUM ─► post-processor
+//                                     ▲ kernel extraction ◄─ kernel memory
+//
+// Rasterizer nest of a step: convolution group, work unit (the pixels a PSUM bank holds),
+// output-channel block of C, tile of R along the sum. `neural.count` engines share a task by
+// broadcast or unicast, whichever is cheaper for the task.
+#pragma once
+
+#include "arch/chip_config.h"
+#include "arch/cost.h"
+#include "engines/data_control/step_engine.h"
+#include "engines/neural/neural_math.h"
+
+namespace tessera::engines {
+
+// The nest of a task in the plain numbers of the cost formulas.
+ProductWork product_work(const program::NeuralTask& task);
+
+class NeuralEngine : public StepEngine {
+ public:
+  // `math` outlives the engine.
+  NeuralEngine(const ChipConfig& chip, Wiring wiring, NeuralMath& math);
+
+ protected:
+  TaskPlan plan(const program::TaskDescriptor& task) override;
+  StepCost cost(const program::TaskDescriptor& task, std::int64_t step) override;
+  void execute(RunTaskId id, std::int64_t step) override;
+
+ private:
+  const NeuralEngineConfig config_;
+  NeuralMath& math_;
+  ProductWork work_;
+  NeuralSharing sharing_ = NeuralSharing::kBroadcast;
+};
+
+}  // namespace tessera::engines

@@ -1,0 +1,141 @@
+#include "engines/neural/neural_math.h"
+
+#include <cstring>
+
+#include "base/check.h"
+
+namespace tessera::engines {
+namespace {
+
+using program::NeuralTask;
+
+template <typename T>
+void exchange(const Surface& from, const Surface& to, std::int64_t row) {
+  for (std::int64_t channel = 0; channel < from.channels; ++channel) {
+    const std::byte* source = from.row(channel, row);
+    for (std::int64_t column = 0; column < from.columns; ++column) {
+      std::memcpy(to.at(column, row, channel), source + column * from.column_pitch, sizeof(T));
+    }
+  }
+}
+
+}  // namespace
+
+NeuralMath::NeuralMath(PartitionedMemory& state_buffer, PartitionedMemory& kernel_memory)
+    : state_buffer_(state_buffer),
+      kernel_memory_(kernel_memory),
+      workspace_(make_product_workspace()) {}
+
+void NeuralMath::forget() {
+  kept_.clear();
+  product_.reset();
+}
+
+void NeuralMath::run_step(const NeuralStep& step) {
+  const auto& task = std::get<NeuralTask>(step.descriptor.config);
+  const program::Bands& bands = step.descriptor.bands;
+  const std::int64_t image = bands.image(step.step);
+  const RowRange rows = bands.range(step.step);
+  if (task.transpose) {
+    transpose(task, image, rows);
+    return;
+  }
+  if (task.dynamic) {
+    if (rows.first == 0) prepare_dynamic(task, image);
+  } else if (step.step == 0) {
+    prepare(step, task);
+  }
+  Surface moving = state_buffer_.surface(task.moving, image, task.moving_channel_first);
+  moving.channels = task.product.image.groups * task.product.image.channels;
+  product_->run(moving, state_buffer_.surface(task.output, image), task.output_channel_first, rows,
+                *workspace_);
+}
+
+void NeuralMath::prepare(const NeuralStep& step, const NeuralTask& task) {
+  if (kept_.size() <= step.network) kept_.resize(step.network + 1);
+  std::vector<Kept>& kept = kept_[step.network];
+  if (kept.size() <= step.descriptor.id) kept.resize(step.descriptor.id + 1);
+  Kept& entry = kept[step.descriptor.id];
+  std::vector<std::byte> bytes = kernel_bytes(task);
+  if (entry.descriptor != &step.descriptor || entry.bytes != bytes) {
+    entry.descriptor = &step.descriptor;
+    entry.bytes = std::move(bytes);
+    entry.product = Product::prepare(task.product, kernel_memory_.image(task.kernel_offset),
+                                     read_vectors(task));
+  }
+  product_ = entry.product;
+}
+
+void NeuralMath::prepare_dynamic(const NeuralTask& task, std::int64_t image) {
+  product_ = Product::prepare_dynamic(
+      task.product, state_buffer_.surface(task.stationary, image), read_vectors(task));
+}
+
+std::vector<std::byte> NeuralMath::read_vector(std::uint32_t offset, std::int64_t count,
+                                               std::int64_t element, std::int64_t rows) const {
+  std::vector<std::byte> values(static_cast<std::size_t>(count * element));
+  for (std::int64_t o = 0; o < count; ++o) {
+    std::memcpy(values.data() + o * element,
+                kernel_memory_.at(o % rows, offset + (o / rows) * element),
+                static_cast<std::size_t>(element));
+  }
+  return values;
+}
+
+ProductVectors NeuralMath::read_vectors(const NeuralTask& task) const {
+  const KernelImageShape& image = task.product.image;
+  const std::int64_t outputs = image.groups * image.output_channels;
+  ProductVectors vectors;
+  if (task.product.has_bias) {
+    vectors.bias = read_vector(task.bias_offset, outputs, format_bytes(task.product.bias_format),
+                               image.rows);
+  }
+  const auto read_words = [&](std::uint32_t offset, std::uint32_t count, auto& words) {
+    const std::vector<std::byte> bytes = read_vector(offset, count, 4, image.rows);
+    words.resize(count);
+    if (count != 0) std::memcpy(words.data(), bytes.data(), bytes.size());
+  };
+  if (task.product.requantise) {
+    read_words(task.multiplier_offset, task.multiplier_count, vectors.multipliers);
+  }
+  read_words(task.zero_point_offset, task.zero_point_count, vectors.stationary_zero_points);
+  return vectors;
+}
+
+std::vector<std::byte> NeuralMath::kernel_bytes(const NeuralTask& task) const {
+  const KernelImageShape& image = task.product.image;
+  const std::int64_t bytes = image.bytes_per_partition();
+  std::vector<std::byte> all(static_cast<std::size_t>(bytes * image.rows));
+  for (std::int64_t p = 0; p < image.rows; ++p) {
+    std::memcpy(all.data() + p * bytes, kernel_memory_.at(p, task.kernel_offset),
+                static_cast<std::size_t>(bytes));
+  }
+  const ProductVectors vectors = read_vectors(task);
+  const auto append = [&all](const auto& values) {
+    if (values.empty()) return;
+    const auto* first = reinterpret_cast<const std::byte*>(values.data());
+    all.insert(all.end(), first, first + values.size() * sizeof(values[0]));
+  };
+  append(vectors.bias);
+  append(vectors.multipliers);
+  append(vectors.stationary_zero_points);
+  return all;
+}
+
+void NeuralMath::transpose(const NeuralTask& task, std::int64_t image, RowRange rows) {
+  const Surface from = state_buffer_.surface(task.moving, image);
+  const Surface to = state_buffer_.surface(task.output, image);
+  const std::int64_t element = format_bytes(from.format);
+  for (std::int64_t row = rows.first; row < rows.last; ++row) {
+    if (element == 1) {
+      exchange<std::uint8_t>(from, to, row);
+    } else if (element == 2) {
+      exchange<std::uint16_t>(from, to, row);
+    } else {
+      TESSERA_CHECK(element == 4, "element of {} bytes", element);
+      exchange<std::uint32_t>(from, to, row);
+    }
+  }
+}
+
+}  // namespace tessera::engines

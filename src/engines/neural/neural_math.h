@@ -1,0 +1,56 @@
+// The values of neural steps: products over state-buffer surfaces with weights read from kernel
+// memory, and exact transpositions. Knows no clock.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "arith/kernels/product.h"
+#include "engines/memory/partitioned_memory.h"
+#include "program/descriptor.h"
+
+namespace tessera::engines {
+
+// A step whose values are due.
+struct NeuralStep {
+  std::uint32_t network = 0;  // base-address index
+  const program::TaskDescriptor& descriptor;
+  std::int64_t step = 0;
+};
+
+class NeuralMath {
+ public:
+  // Both memories outlive the object.
+  NeuralMath(PartitionedMemory& state_buffer, PartitionedMemory& kernel_memory);
+
+  // Steps of a task come in order, and task after task. Weights are read at a task's first step.
+  void run_step(const NeuralStep& step);
+  // What the tasks since the last call reported about their data.
+  arith::StickyFlags take_flags() { return tessera::take_flags(*workspace_); }
+  // Drops what is kept for the tasks of earlier programs.
+  void forget();
+
+ private:
+  // Packed weights are kept from run to run, with the bytes they were made of.
+  struct Kept {
+    const program::TaskDescriptor* descriptor = nullptr;
+    std::vector<std::byte> bytes;
+    std::shared_ptr<const Product> product;
+  };
+  void prepare(const NeuralStep& step, const program::NeuralTask& task);
+  void prepare_dynamic(const program::NeuralTask& task, std::int64_t image);
+  ProductVectors read_vectors(const program::NeuralTask& task) const;
+  std::vector<std::byte> read_vector(std::uint32_t offset, std::int64_t count, std::int64_t element,
+                                     std::int64_t rows) const;
+  std::vector<std::byte> kernel_bytes(const program::NeuralTask& task) const;
+  void transpose(const program::NeuralTask& task, std::int64_t image, RowRange rows);
+
+  PartitionedMemory& state_buffer_;
+  PartitionedMemory& kernel_memory_;
+  std::shared_ptr<ProductWorkspace> workspace_;
+  std::shared_ptr<const Product> product_;   // of the task in hand
+  std::vector<std::vector<Kept>> kept_;      // by network, then task id
+};
+
+}  // namespace tessera::engines

@@ -1,0 +1,71 @@
+#include "engines/planar/planar_engine.h"
+
+#include <algorithm>
+
+#include "program/accesses.h"
+
+namespace tessera::engines {
+
+using program::PlanarMode;
+using program::PlanarTask;
+using program::TaskDescriptor;
+
+namespace {
+
+// Steps whose results wait for the write port.
+constexpr std::size_t kInFlight = 4;
+
+}  // namespace
+
+PlanarWork planar_work(const PlanarTask& task, RowRange rows) {
+  PlanarWork work;
+  work.channels = task.output.channels;
+  work.output_elements = (rows.last - rows.first) * task.output.columns;
+  work.input_elements = work.output_elements;
+  const auto read_elements = [&] {
+    const RowRange read = program::planar_rows_read(task, 0, rows);
+    return std::max<std::int64_t>(0, read.last - read.first) * task.inputs[0].columns;
+  };
+  switch (task.mode) {
+    case PlanarMode::kPooling:
+      work.input_elements = read_elements();
+      break;
+    case PlanarMode::kElementwise:
+      work.output_cycles = unary_function_cycles(task.elementwise.activation.function);
+      if (task.elementwise.binary) {
+        work.output_cycles =
+            std::max(work.output_cycles, binary_function_cycles(task.elementwise.function));
+      }
+      break;
+    case PlanarMode::kReduction:
+      work.input_elements = read_elements();
+      work.output_cycles = std::max(reduce_function_cycles(task.reduce.function),
+                                    unary_function_cycles(task.reduce.activation.function));
+      break;
+  }
+  return work;
+}
+
+PlanarEngine::PlanarEngine(const ChipConfig& chip, Wiring wiring, PlanarMath& math)
+    : StepEngine([&] {
+        wiring.in_flight_max = kInFlight;
+        return wiring;
+      }()),
+      config_(chip.planar),
+      math_(math) {}
+
+StepEngine::TaskPlan PlanarEngine::plan(const TaskDescriptor&) {
+  return {.start = config_.task_start_cycles, .first = 0, .drain = config_.latency_cycles};
+}
+
+StepEngine::StepCost PlanarEngine::cost(const TaskDescriptor& task, std::int64_t step) {
+  const auto& planar = std::get<PlanarTask>(task.config);
+  return {.occupancy = planar_step_cycles(config_, planar_work(planar, task.bands.range(step))),
+          .macs = 0};
+}
+
+void PlanarEngine::execute(RunTaskId id, std::int64_t step) {
+  math_.run_step(*control().task(id).descriptor, step);
+}
+
+}  // namespace tessera::engines

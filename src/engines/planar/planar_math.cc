@@ -1,0 +1,42 @@
+#include "engines/planar/planar_math.h"
+
+#include "arith/kernels/planar.h"
+
+namespace tessera::engines {
+
+using program::PlanarMode;
+using program::PlanarTask;
+
+void PlanarMath::run_step(const program::TaskDescriptor& task, std::int64_t step) {
+  const auto& planar = std::get<PlanarTask>(task.config);
+  const std::int64_t image = task.bands.image(step);
+  const RowRange rows = task.bands.range(step);
+  const Surface output = state_buffer_.surface(planar.output, image);
+  const ChannelRange channels{0, output.channels};
+  Surface input = state_buffer_.surface(planar.inputs[0], image);
+  switch (planar.mode) {
+    case PlanarMode::kPooling:
+      pool(planar.pool, input, output, channels, rows);
+      return;
+    case PlanarMode::kReduction:
+      reduce(planar.reduce, input, output, channels, rows);
+      return;
+    case PlanarMode::kElementwise:
+      break;
+  }
+  const auto broadcast = [&output](Surface& operand) {
+    operand.channels = output.channels;
+    operand.rows = output.rows;
+    operand.columns = output.columns;
+  };
+  broadcast(input);
+  if (!planar.elementwise.binary) {
+    elementwise(planar.elementwise, input, nullptr, output, channels, rows);
+    return;
+  }
+  Surface second = state_buffer_.surface(planar.inputs[1], image);
+  broadcast(second);
+  elementwise(planar.elementwise, input, &second, output, channels, rows);
+}
+
+}  // namespace tessera::engines

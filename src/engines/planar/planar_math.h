@@ -1,0 +1,22 @@
+// The values of planar steps: pooling, element-wise work and reductions over state-buffer surfaces.
+// Knows no clock.
+#pragma once
+
+#include <cstdint>
+
+#include "engines/memory/partitioned_memory.h"
+#include "program/descriptor.h"
+
+namespace tessera::engines {
+
+class PlanarMath {
+ public:
+  // The state buffer outlives the object.
+  explicit PlanarMath(PartitionedMemory& state_buffer) : state_buffer_(state_buffer) {}
+  void run_step(const program::TaskDescriptor& task, std::int64_t step);
+
+ private:
+  PartitionedMemory& state_buffer_;
+};
+
+}  // namespace tessera::engines

@@ -1,0 +1,375 @@
+#include "engines/task_manager/descriptor_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "engines/data_control/task_hazard.h"
+#include "engines/memory/dram_channel.h"
+
+namespace tessera::engines {
+namespace {
+
+using program::Bands;
+using program::BufferSurface;
+using program::CopyTask;
+using program::DramAddress;
+using program::EngineKind;
+using program::KernelTask;
+using program::NeuralTask;
+using program::PlanarMode;
+using program::PlanarTask;
+using program::TaskDescriptor;
+using program::TransferTask;
+
+// Larger than any extent, small enough that products of an extent, a count and a pitch stay exact.
+constexpr std::int64_t kExtentMax = std::int64_t{1} << 24;
+constexpr std::int64_t kStepsMax = std::int64_t{1} << 24;
+
+Error bad(std::string message) { return {ErrorCode::kInvalidModel, std::move(message)}; }
+
+Status require(bool condition, const char* what) {
+  if (!condition) return bad(what);
+  return {};
+}
+
+Status check_surface(const BufferSurface& s, const char* name, const CheckContext& context) {
+  if (!format_is_on_processor(s.format)) {
+    return bad(fmt::format("{} has format {}, which is not on the processor", name,
+                           format_name(s.format)));
+  }
+  const std::uint32_t extents[] = {s.images, s.channels, s.rows, s.columns, s.ring_rows};
+  for (const std::uint32_t extent : extents) {
+    if (extent == 0 || extent > kExtentMax) {
+      return bad(fmt::format("{} has an extent of {}, allowed 1..{}", name, extent, kExtentMax));
+    }
+  }
+  const std::int64_t bytes = context.chip.state_buffer.bytes_per_partition;
+  if (s.block_pitch > bytes || s.row_pitch > bytes || s.column_pitch > bytes) {
+    return bad(fmt::format("{} has pitches {}, {}, {}, a partition has {} bytes", name,
+                           s.block_pitch, s.row_pitch, s.column_pitch, bytes));
+  }
+  const BufferSpan span = surface_span(s, context.chip.state_buffer.partitions);
+  if (span.last > bytes) {
+    return bad(fmt::format("{} spans bytes [{}, {}) of a partition, which has {}", name, span.first,
+                           span.last, bytes));
+  }
+  return {};
+}
+
+Status check_kernel_range(std::int64_t offset, std::int64_t bytes, const char* name,
+                          const CheckContext& context) {
+  const std::int64_t limit = context.chip.neural.kernel_bytes_per_partition;
+  if (bytes < 0 || offset + bytes > limit) {
+    return bad(fmt::format("{} takes bytes [{}, {}) of a kernel memory partition, which has {}",
+                           name, offset, offset + bytes, limit));
+  }
+  return {};
+}
+
+// A strided box of elements relative to an address.
+struct DramBox {
+  DramAddress address;
+  std::int64_t low = 0, high = 0;  // first byte and one past the last, from the address
+  bool valid = true;
+
+  void axis(std::int64_t extent, std::int64_t stride) {
+    constexpr std::int64_t kStrideMax = std::int64_t{1} << 40;
+    if (extent < 1 || extent > (std::int64_t{1} << 32) || stride > kStrideMax ||
+        stride < -kStrideMax || (stride != 0 && extent > (std::int64_t{1} << 60) /
+                                                            std::abs(stride))) {
+      valid = false;
+      return;
+    }
+    (stride < 0 ? low : high) += stride * (extent - 1);
+    constexpr std::int64_t kSpanMax = std::int64_t{1} << 61;
+    if (high > kSpanMax || low < -kSpanMax) valid = false;
+  }
+};
+
+Status check_dram(const DramBox& box, const char* name, const CheckContext& context) {
+  const std::int64_t size = context.memory.size(context.network, box.address.base);
+  const auto offset = static_cast<std::int64_t>(
+      std::min<std::uint64_t>(box.address.offset, std::uint64_t{1} << 61));
+  if (!box.valid || offset + box.low < 0 || offset + box.high > size) {
+    return bad(fmt::format("{} spans bytes [{}, {}) of DRAM region {}, which has {}", name,
+                           offset + box.low, offset + box.high,
+                           static_cast<int>(box.address.base), size));
+  }
+  return {};
+}
+
+// Channels [first, first + count) of a surface with `channels`.
+Status check_channels(std::int64_t first, std::int64_t count, std::int64_t channels,
+                      const char* name) {
+  if (count < 1 || first + count > channels) {
+    return bad(fmt::format("channels [{}, {}) of {}, which has {}", first, first + count, name,
+                           channels));
+  }
+  return {};
+}
+
+Status check_bands(const Bands& bands, const BufferSurface& output) {
+  if (bands.images > output.images || bands.rows > output.rows) {
+    return bad(fmt::format("{} images of {} rows, the surface has {} of {}", bands.images,
+                           bands.rows, output.images, output.rows));
+  }
+  return {};
+}
+
+Status check_product_shape(const ProductConfig& product, const ChipConfig& chip) {
+  const KernelImageShape& image = product.image;
+  const std::int64_t counts[] = {image.groups,     image.channels,     image.output_channels,
+                                 image.taps,       product.kernel_h,   product.kernel_w,
+                                 product.stride_h, product.stride_w,   product.dilation_h,
+                                 product.dilation_w, product.input_dilation_h,
+                                 product.input_dilation_w};
+  for (const std::int64_t count : counts) {
+    if (count < 1 || count > (1 << 20)) {
+      return bad(fmt::format("a product extent is {}, allowed 1..{}", count, 1 << 20));
+    }
+  }
+  const std::int64_t pads[] = {product.pad_top, product.pad_left};
+  for (const std::int64_t pad : pads) {
+    if (pad < -kExtentMax || pad > kExtentMax) return bad("a padding is out of range");
+  }
+  if (image.rows != chip.neural.rows || image.columns < 1 ||
+      image.columns > chip.neural.columns) {
+    return bad(fmt::format("the kernel image is cut for {} x {}, the array has {} x {}", image.rows,
+                           image.columns, chip.neural.rows, chip.neural.columns));
+  }
+  return require(product.kernel_h * product.kernel_w == image.taps,
+                 "kernel extents and taps disagree");
+}
+
+// Surfaces count channels from a block's beginning, unless all lie in one block.
+Status check_channel_origin(std::int64_t first, std::int64_t count, const ChipConfig& chip) {
+  const std::int64_t partitions = chip.state_buffer.partitions;
+  if (first % partitions == 0 || first % partitions + count <= partitions) return {};
+  return bad(fmt::format("moving channels [{}, {}) begin inside a block of {} and leave it", first,
+                         first + count, partitions));
+}
+
+Status check_product_memory(const NeuralTask& task, const CheckContext& context) {
+  const ProductConfig& product = task.product;
+  const KernelImageShape& image = product.image;
+  const std::int64_t outputs = image.groups * image.output_channels;
+  const auto vector_bytes = [&](std::int64_t count, std::int64_t element) {
+    return ceil_div(count, image.rows) * element;
+  };
+  if (!task.dynamic) {
+    TESSERA_RETURN_IF_ERROR(
+        check_kernel_range(task.kernel_offset, image.bytes_per_partition(), "weights", context));
+  }
+  if (product.has_bias) {
+    TESSERA_RETURN_IF_ERROR(check_kernel_range(
+        task.bias_offset, vector_bytes(outputs, format_bytes(product.bias_format)), "bias",
+        context));
+  }
+  if (product.requantise) {
+    TESSERA_RETURN_IF_ERROR(require(
+        task.multiplier_count == 1 || task.multiplier_count == outputs,
+        "the number of multipliers is neither 1 nor that of the output channels"));
+    TESSERA_RETURN_IF_ERROR(check_kernel_range(
+        task.multiplier_offset, vector_bytes(task.multiplier_count, 4), "multipliers", context));
+  }
+  TESSERA_RETURN_IF_ERROR(require(
+      task.zero_point_count <= 1 || task.zero_point_count == outputs,
+      "the number of zero points is not 0, 1 or that of the output channels"));
+  return check_kernel_range(task.zero_point_offset, vector_bytes(task.zero_point_count, 4),
+                            "zero points", context);
+}
+
+Status check_transpose(const NeuralTask& task) {
+  const BufferSurface& in = task.moving;
+  const BufferSurface& out = task.output;
+  return require(out.format == in.format && out.channels == in.columns &&
+                     out.columns == in.channels && out.rows == in.rows &&
+                     !out.broadcast_channels && !out.broadcast_rows,
+                 "a transposition's surfaces do not mirror each other");
+}
+
+Status check_neural(const NeuralTask& task, const Bands& bands, const CheckContext& context) {
+  TESSERA_RETURN_IF_ERROR(check_surface(task.moving, "the moving surface", context));
+  TESSERA_RETURN_IF_ERROR(check_surface(task.output, "the output surface", context));
+  TESSERA_RETURN_IF_ERROR(check_bands(bands, task.output));
+  TESSERA_RETURN_IF_ERROR(require(
+      task.moving.broadcast_images || bands.images <= task.moving.images,
+      "more images than the moving surface has"));
+  if (task.transpose) return check_transpose(task);
+  const ProductConfig& product = task.product;
+  const KernelImageShape& image = product.image;
+  TESSERA_RETURN_IF_ERROR(check_product_shape(product, context.chip));
+  const std::int64_t inputs = image.groups * image.channels;
+  TESSERA_RETURN_IF_ERROR(check_channels(task.moving_channel_first, inputs, task.moving.channels,
+                                         "the moving surface"));
+  TESSERA_RETURN_IF_ERROR(
+      check_channel_origin(task.moving_channel_first, inputs, context.chip));
+  TESSERA_RETURN_IF_ERROR(check_channels(task.output_channel_first,
+                                         image.groups * image.output_channels,
+                                         task.output.channels, "the output surface"));
+  TESSERA_RETURN_IF_ERROR(
+      require(product.output_format == task.output.format,
+              "the product's output format is not that of the output surface"));
+  TESSERA_RETURN_IF_ERROR(check_product_memory(task, context));
+  if (!task.dynamic) return {};
+  TESSERA_RETURN_IF_ERROR(check_surface(task.stationary, "the stationary surface", context));
+  return require(image.groups == 1 && task.stationary.channels >= image.channels &&
+                     task.stationary.columns >= image.output_channels &&
+                     (task.stationary.broadcast_images || bands.images <= task.stationary.images),
+                 "the stationary surface is smaller than the product");
+}
+
+Status check_planar(const PlanarTask& task, const Bands& bands, const CheckContext& context) {
+  const PlanarEngineConfig& limits = context.chip.planar;
+  const int inputs = task.mode == PlanarMode::kElementwise && task.elementwise.binary ? 2 : 1;
+  TESSERA_RETURN_IF_ERROR(
+      require(task.input_count == inputs, "the number of inputs does not fit the mode"));
+  TESSERA_RETURN_IF_ERROR(check_surface(task.output, "the output surface", context));
+  TESSERA_RETURN_IF_ERROR(check_bands(bands, task.output));
+  for (int i = 0; i < inputs; ++i) {
+    const BufferSurface& in = task.inputs[i];
+    TESSERA_RETURN_IF_ERROR(check_surface(in, "an input surface", context));
+    TESSERA_RETURN_IF_ERROR(require(in.broadcast_images || bands.images <= in.images,
+                                    "more images than an input surface has"));
+    TESSERA_RETURN_IF_ERROR(
+        require(in.broadcast_channels || in.channels >= task.output.channels,
+                "an input surface has fewer channels than the output"));
+    if (task.mode != PlanarMode::kElementwise) continue;
+    TESSERA_RETURN_IF_ERROR(
+        require((in.broadcast_rows || in.rows >= task.output.rows) &&
+                    (in.column_pitch == 0 || in.columns >= task.output.columns),
+                "an input surface is smaller than the output"));
+  }
+  if (task.mode != PlanarMode::kPooling) return {};
+  const PoolConfig& pool = task.pool;
+  const std::int64_t counts[] = {pool.stride_h, pool.stride_w, pool.dilation_h, pool.dilation_w};
+  for (const std::int64_t count : counts) {
+    if (count < 1 || count > kExtentMax) return bad("a pooling extent is out of range");
+  }
+  const std::int64_t pads[] = {pool.pad_top, pool.pad_left, pool.pad_bottom, pool.pad_right};
+  for (const std::int64_t pad : pads) {
+    if (pad < -kExtentMax || pad > kExtentMax) return bad("a padding is out of range");
+  }
+  if (pool.window_h < 1 || pool.window_w < 1 || pool.window_h > limits.window_rows_max ||
+      pool.window_w > limits.window_columns_max) {
+    return bad(fmt::format("the window is {} x {}, the planar engine holds at most {} x {}",
+                           pool.window_h, pool.window_w, limits.window_rows_max,
+                           limits.window_columns_max));
+  }
+  return {};
+}
+
+Status check_transfer(const TransferTask& task, const Bands& bands, const CheckContext& context) {
+  TESSERA_RETURN_IF_ERROR(check_surface(task.buffer, "the buffer surface", context));
+  TESSERA_RETURN_IF_ERROR(check_bands(bands, task.buffer));
+  TESSERA_RETURN_IF_ERROR(check_channels(task.channel_first, task.channel_count,
+                                         task.buffer.channels, "the buffer surface"));
+  TESSERA_RETURN_IF_ERROR(require(!task.buffer.broadcast_channels || task.channel_count == 1,
+                                  "several channels of a surface that has one for all"));
+  DramBox box{.address = task.dram.address, .high = format_bytes(task.buffer.format)};
+  box.axis(bands.images, task.dram.strides[0]);
+  box.axis(task.channel_count, task.dram.strides[1]);
+  box.axis(bands.rows, task.dram.strides[2]);
+  box.axis(task.buffer.columns, task.dram.strides[3]);
+  return check_dram(box, "the transfer", context);
+}
+
+Status check_copy(const CopyTask& task, const Bands& bands, const CheckContext& context) {
+  const std::size_t axes = task.extents.size();
+  TESSERA_RETURN_IF_ERROR(require(axes >= 1 && axes <= kRunAxesMax, "a copy has 1 to 8 axes"));
+  TESSERA_RETURN_IF_ERROR(require(task.destination_strides.size() == axes &&
+                                      (task.fill || task.source_strides.size() == axes),
+                                  "extents and strides differ in number"));
+  TESSERA_RETURN_IF_ERROR(require(
+      task.element_bytes == 1 || task.element_bytes == 2 || task.element_bytes == 4 ||
+          task.element_bytes == 8,
+      "an element has 1, 2, 4 or 8 bytes"));
+  TESSERA_RETURN_IF_ERROR(require(bands.images == 1 && bands.rows == task.extents[0],
+                                  "the bands of a copy run over its first extent"));
+  DramBox to{.address = task.destination, .high = task.element_bytes};
+  DramBox from{.address = task.source, .high = task.element_bytes};
+  for (std::size_t i = 0; i < axes; ++i) {
+    to.axis(task.extents[i], task.destination_strides[i]);
+    if (!task.fill) from.axis(task.extents[i], task.source_strides[i]);
+  }
+  TESSERA_RETURN_IF_ERROR(check_dram(to, "the copy's destination", context));
+  if (task.fill) return {};
+  return check_dram(from, "the copy's source", context);
+}
+
+Status check_kernel(const KernelTask& task, const CheckContext& context) {
+  const std::int64_t rows = context.chip.neural.rows;
+  if (task.partitions < 1 || task.partitions > rows || task.bytes_per_partition == 0) {
+    return bad(fmt::format("{} kernel partitions of {} bytes, the array has {} rows",
+                           task.partitions, task.bytes_per_partition, rows));
+  }
+  TESSERA_RETURN_IF_ERROR(
+      check_kernel_range(task.kernel_offset, task.bytes_per_partition, "the kernel", context));
+  DramBox box{.address = task.source, .high = task.bytes_per_partition};
+  box.axis(task.partitions, static_cast<std::int64_t>(
+                                std::min<std::uint64_t>(task.dram_pitch, std::uint64_t{1} << 62)));
+  return check_dram(box, "the kernel's source", context);
+}
+
+bool engine_takes(EngineKind engine, const program::TaskConfig& config) {
+  switch (engine) {
+    case EngineKind::kNeural:
+      return std::holds_alternative<NeuralTask>(config);
+    case EngineKind::kPlanar:
+      return std::holds_alternative<PlanarTask>(config);
+    case EngineKind::kLoad:
+      return std::holds_alternative<TransferTask>(config);
+    case EngineKind::kStore:
+      return std::holds_alternative<TransferTask>(config) ||
+             std::holds_alternative<CopyTask>(config);
+    case EngineKind::kKernel:
+      break;
+  }
+  return std::holds_alternative<KernelTask>(config);
+}
+
+}  // namespace
+
+Status check_descriptor(const TaskDescriptor& task, const CheckContext& context) {
+  if (task.id != context.expected) {
+    return bad(fmt::format("the descriptor names task {}", task.id));
+  }
+  if (!engine_takes(task.engine, task.config)) {
+    return bad(fmt::format("the {} engine cannot run configuration kind {}",
+                           program::engine_kind_name(task.engine), task.config.index()));
+  }
+  if (task.steps() < 1 || task.steps() > kStepsMax) {
+    return bad(fmt::format("{} steps, allowed 1..{}", task.steps(), kStepsMax));
+  }
+  for (const program::Dependency& dependency : task.dependencies) {
+    if (dependency.task >= context.task_count || dependency.task == task.id) {
+      return bad(fmt::format("depends on task {} of {}", dependency.task, context.task_count));
+    }
+    constexpr std::int64_t kOffsetMax = std::int64_t{1} << 61;
+    if (dependency.denominator < 1 || dependency.offset > kOffsetMax ||
+        dependency.offset < -kOffsetMax) {
+      return bad(fmt::format("dependency on task {} has denominator {} and offset {}",
+                             dependency.task, dependency.denominator, dependency.offset));
+    }
+  }
+  return std::visit(
+      [&](const auto& config) -> Status {
+        using T = std::decay_t<decltype(config)>;
+        if constexpr (std::is_same_v<T, NeuralTask>) {
+          return check_neural(config, task.bands, context);
+        } else if constexpr (std::is_same_v<T, PlanarTask>) {
+          return check_planar(config, task.bands, context);
+        } else if constexpr (std::is_same_v<T, TransferTask>) {
+          return check_transfer(config, task.bands, context);
+        } else if constexpr (std::is_same_v<T, CopyTask>) {
+          return check_copy(config, task.bands, context);
+        } else {
+          return task.steps() == 1 ? check_kernel(config, context)
+                                   : Status(bad("a kernel task has one step"));
+        }
+      },
+      task.config);
+}
+
+}  // namespace tessera::engines

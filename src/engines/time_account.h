@@ -1,0 +1,81 @@
+// Where a box's time goes. Busy, blocked and idle add up to the elapsed cycles by construction: each
+// cycle belongs to the state that was entered last.
+#pragma once
+
+#include <cstdint>
+
+#include "base/quantity.h"
+
+namespace tessera::engines {
+
+enum class Activity : std::uint8_t {
+  kIdle,               // no task
+  kBusy,               // working, or its own latency
+  kBlockedDependency,  // a task is there, its next step may not start
+  kBlockedMemory,      // the same, and what it waits for comes from DRAM
+};
+
+struct TaskTimes {
+  Cycles dispatched = 0, first_step_begin = 0, end = 0;
+  Cycles busy = 0, blocked_dependency = 0, blocked_memory = 0;
+};
+
+struct TraceRecord {
+  std::uint32_t task = 0;  // position in the run
+  std::uint8_t engine = 0;
+  std::int64_t step = 0;
+  Cycles begin = 0, end = 0;
+};
+
+struct EngineCounters {
+  Cycles busy = 0, blocked_dependency = 0, blocked_memory = 0, idle = 0;
+  std::int64_t tasks = 0, steps = 0, macs = 0;
+  std::int64_t bytes_read = 0, bytes_written = 0;
+};
+
+class TimeAccount {
+ public:
+  // From `now` on the box is in `activity`, on behalf of `task` (may be null).
+  void enter(Cycles now, Activity activity, TaskTimes* task) {
+    settle(now);
+    activity_ = activity;
+    task_ = task;
+  }
+  void settle(Cycles now) {
+    const Cycles elapsed = now - since_;
+    since_ = now;
+    switch (activity_) {
+      case Activity::kIdle:
+        counters.idle += elapsed;
+        return;
+      case Activity::kBusy:
+        counters.busy += elapsed;
+        if (task_ != nullptr) task_->busy += elapsed;
+        return;
+      case Activity::kBlockedDependency:
+        counters.blocked_dependency += elapsed;
+        if (task_ != nullptr) task_->blocked_dependency += elapsed;
+        return;
+      case Activity::kBlockedMemory:
+        counters.blocked_memory += elapsed;
+        if (task_ != nullptr) task_->blocked_memory += elapsed;
+        return;
+    }
+  }
+  void reset() {
+    counters = {};
+    activity_ = Activity::kIdle;
+    since_ = 0;
+    task_ = nullptr;
+  }
+  Activity activity() const { return activity_; }
+
+  EngineCounters counters;
+
+ private:
+  Activity activity_ = Activity::kIdle;
+  Cycles since_ = 0;
+  TaskTimes* task_ = nullptr;
+};
+
+}  // namespace tessera::engines

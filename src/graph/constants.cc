@@ -1,0 +1,64 @@
+#include "graph/constants.h"
+
+#include <cmath>
+
+#include "arith/rounding.h"
+#include "base/check.h"
+
+namespace tessera::graph {
+
+std::vector<double> reals(const Tensor& tensor) {
+  const std::int64_t size = format_bytes(tensor.format);
+  std::vector<double> values(static_cast<std::size_t>(element_count(tensor.dims)));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = arith::read_element(tensor.format,
+                                    tensor.bytes.data() + i * static_cast<std::size_t>(size));
+  }
+  return values;
+}
+
+std::vector<std::int64_t> integers(const Tensor& tensor) {
+  TESSERA_CHECK(!format_is_float(tensor.format), "a float tensor where integers are read");
+  const auto size = static_cast<std::size_t>(format_bytes(tensor.format));
+  std::vector<std::int64_t> values(static_cast<std::size_t>(element_count(tensor.dims)));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const void* at = tensor.bytes.data() + i * size;
+    values[i] = size == 8 ? static_cast<std::int64_t>(arith::read_bits(tensor.format, at))
+                          : std::llround(arith::read_element(tensor.format, at));
+  }
+  return values;
+}
+
+double only_real(const Tensor& tensor) {
+  const std::vector<double> values = reals(tensor);
+  TESSERA_CHECK(values.size() == 1, "one element expected, found {}", values.size());
+  return values[0];
+}
+
+Constant constant_from_reals(Format format, const Shape& dims, const std::vector<double>& values) {
+  Tensor tensor = Tensor::zeros(format, dims);
+  const auto size = static_cast<std::size_t>(format_bytes(format));
+  TESSERA_CHECK(values.size() * size == tensor.bytes.size(), "{} values for {} bytes",
+                values.size(), tensor.bytes.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    arith::write_element(format, values[i], tensor.bytes.data() + i * size);
+  }
+  return std::make_shared<const Tensor>(std::move(tensor));
+}
+
+Constant reshaped(const Constant& constant, const Shape& dims) {
+  TESSERA_CHECK(element_count(dims) == element_count(constant->dims), "{} elements become {}",
+                element_count(constant->dims), element_count(dims));
+  Tensor tensor = *constant;
+  tensor.dims = dims;
+  return std::make_shared<const Tensor>(std::move(tensor));
+}
+
+Constant converted(const Constant& constant, Format format) {
+  if (constant->format == format) return constant;
+  return constant_from_reals(format, constant->dims, reals(*constant));
+}
+
+std::uint64_t element_bits(Format format, double value) { return arith::round_to(format, value); }
+
+}  // namespace tessera::graph

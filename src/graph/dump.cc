@@ -1,0 +1,164 @@
+// A graph as text: one line a tensor, one line a node. parse.cc reads it back; docs/passes.md shows
+// an example.
+//
+//   graph "net" f16
+//   tensor %0 "x" f32 [1, 3, 8, 8]
+//   tensor %2 "w" f16 [4, 3, 3, 3] constant
+//   input %0
+//   conv "conv1" (%1, %2) -> (%3) stride_h=2 activation=relu(0, 0) from ["conv1", "relu1"]
+//   output %3
+//
+// Fields that have their default value are left out.
+#include <fmt/format.h>
+
+#include "graph/attribute_fields.h"
+#include "graph/build.h"
+
+namespace tessera::graph {
+
+namespace {
+
+std::string quoted(const std::string& text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      result += '\\';
+      result += c;
+    } else if (code < 0x20) {
+      result += fmt::format("\\x{:02x}", code);
+    } else {
+      result += c;
+    }
+  }
+  return result + "\"";
+}
+
+const char* name_of(MatrixKind kind) {
+  switch (kind) {
+    case MatrixKind::kBlockFloat:
+      return "block_float";
+    case MatrixKind::kFloat:
+      return "float";
+    case MatrixKind::kInteger:
+      return "integer";
+  }
+  return "?";
+}
+
+// Values of every field type as text.
+template <typename Integer>
+  requires std::is_integral_v<Integer>
+std::string text(Integer value) {
+  if constexpr (std::is_same_v<Integer, bool>) return value ? "true" : "false";
+  return std::to_string(value);
+}
+std::string text(float value) { return fmt::format("{}", value); }
+std::string text(const std::string& value) { return quoted(value); }
+std::string text(MatrixKind value) { return name_of(value); }
+std::string text(BlockCut value) { return value == BlockCut::kChannel ? "channel" : "im2col"; }
+std::string text(PoolFunction value) { return std::string(pool_function_name(value)); }
+std::string text(BinaryFunction value) { return std::string(binary_function_name(value)); }
+std::string text(ReduceFunction value) { return std::string(reduce_function_name(value)); }
+std::string text(const Activation& value) {
+  return std::string(unary_function_name(value.function)) + "(" + text(value.alpha) + ", " +
+         text(value.beta) + ")";
+}
+std::string text(const Affine& value) {
+  return "(" + text(value.scale) + ", " + text(value.zero_point) + ")";
+}
+
+template <typename T>
+std::string text(const std::vector<T>& values);
+
+std::string text(const CopyBox& box) {
+  return "(" + text(box.input) + ", " + text(box.input_offset) + ", " + text(box.output_offset) +
+         ", " + text(box.extents) + ", " + text(box.input_strides) + ", " +
+         text(box.output_strides) + ")";
+}
+
+std::string text(const Tensor& tensor) {
+  std::string result = std::string(format_name(tensor.format)) + " " + text(tensor.dims) + " \"";
+  for (const std::byte byte : tensor.bytes) {
+    result += fmt::format("{:02x}", static_cast<unsigned>(byte));
+  }
+  return result + "\"";
+}
+
+std::string text(const std::shared_ptr<const model::Subgraph>& subgraph) {
+  return quoted(subgraph == nullptr ? "" : subgraph->name);
+}
+
+constexpr const char* kAttributeTypes[] = {"int",  "float",  "string",  "tensor",
+                                           "ints", "floats", "strings", "subgraph"};
+
+std::string text(const model::Attributes& attributes) {
+  std::string result = "{";
+  for (const auto& [name, value] : attributes) {
+    if (result.size() > 1) result += ", ";
+    result += quoted(name) + " " + kAttributeTypes[value.index()] + " ";
+    result += std::visit([](const auto& held) { return text(held); }, value);
+  }
+  return result + "}";
+}
+
+template <typename T>
+std::string text(const std::vector<T>& values) {
+  std::string result = "[";
+  for (const T& value : values) {
+    if (result.size() > 1) result += ", ";
+    result += text(value);
+  }
+  return result + "]";
+}
+
+struct Writer {
+  std::string line;
+  template <typename T>
+  void operator()(const char* name, const T& value, const T& otherwise) {
+    if constexpr (std::is_same_v<T, model::Attributes>) {
+      if (value.empty()) return;
+    } else {
+      if (value == otherwise) return;
+    }
+    line += std::string(" ") + name + "=" + text(value);
+  }
+};
+
+std::string ids(const std::vector<TensorId>& list) {
+  std::string result = "(";
+  for (const TensorId id : list) {
+    if (result.size() > 1) result += ", ";
+    result += "%" + std::to_string(id.value);
+  }
+  return result + ")";
+}
+
+std::string node_line(const Node& node) {
+  Writer writer;
+  writer.line = std::string(node_kind_name(node.kind())) + " " + quoted(node.name) + " " +
+                ids(node.inputs) + " -> " + ids(node.outputs);
+  std::visit([&](const auto& attributes) { visit_attributes(writer, attributes); },
+             node.attributes);
+  return writer.line + " from " + text(node.origins) + "\n";
+}
+
+}  // namespace
+
+std::string dump(const Graph& graph) {
+  std::string result =
+      "graph " + quoted(graph.name) + " " + std::string(format_name(graph.vector_format)) + "\n";
+  for (const std::string& note : graph.notes) result += "note " + quoted(note) + "\n";
+  for (std::size_t i = 0; i < graph.tensors.size(); ++i) {
+    const TensorInfo& tensor = graph.tensors[i];
+    result += "tensor %" + std::to_string(i) + " " + quoted(tensor.name) + " " +
+              std::string(format_name(tensor.format)) + " " + text(tensor.dims) +
+              (tensor.constant != nullptr ? " constant\n" : "\n");
+  }
+  for (const TensorId id : graph.inputs) result += "input %" + std::to_string(id.value) + "\n";
+  for (const Node& node : graph.nodes) result += node_line(node);
+  for (const TensorId id : graph.outputs) result += "output %" + std::to_string(id.value) + "\n";
+  return result;
+}
+
+}  // namespace tessera::graph

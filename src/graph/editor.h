@@ -1,0 +1,75 @@
+// Changes to a graph that every pass needs: new tensors and nodes with unique names, who produces
+// and who consumes a tensor, replacing one tensor by another, and putting the graph in order again.
+//
+// A pass rewrites nodes in place, appends new ones anywhere, and calls tidy() at its end.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace tessera::graph {
+
+// Producers and consumers at one moment; made anew after a rewrite.
+class Links {
+ public:
+  explicit Links(const Graph& graph);
+
+  // Index of the producing node in graph.nodes, or -1 for inputs and constants.
+  std::int32_t producer(TensorId id) const { return producer_[index(id)]; }
+  // Node indices, one entry a use (a node that reads a tensor twice appears twice).
+  const std::vector<std::int32_t>& consumers(TensorId id) const { return consumers_[index(id)]; }
+  bool is_output(TensorId id) const { return is_output_[index(id)]; }
+  // Exactly one use, and not a graph output.
+  bool has_single_use(TensorId id) const {
+    return consumers(id).size() == 1 && !is_output(id);
+  }
+
+ private:
+  static std::size_t index(TensorId id) { return static_cast<std::size_t>(id.value); }
+  std::vector<std::int32_t> producer_;
+  std::vector<std::vector<std::int32_t>> consumers_;
+  std::vector<bool> is_output_;
+};
+
+// Adds to a graph under unique names. The graph outlives the editor.
+class Editor {
+ public:
+  explicit Editor(Graph& graph);
+
+  // `name` gets a suffix "_2", "_3", ... if it is taken.
+  TensorId add_tensor(const std::string& name, Format format, const Shape& dims);
+  TensorId add_constant(const std::string& name, std::shared_ptr<const Tensor> value);
+  // Appends a node; graph.nodes is out of order until tidy().
+  Node& add_node(const std::string& name, std::vector<std::string> origins,
+                 std::vector<TensorId> inputs, std::vector<TensorId> outputs,
+                 NodeAttributes attributes);
+  // Gives a tensor another (unique) name.
+  void rename_tensor(TensorId id, const std::string& name);
+
+  std::string unique_tensor_name(const std::string& name) const;
+  std::string unique_node_name(const std::string& name) const;
+
+ private:
+  Graph& graph_;
+  std::set<std::string> tensor_names_;
+  std::set<std::string> node_names_;
+};
+
+// Every node input `from` becomes `to`. Graph outputs stay.
+void replace_uses(Graph& graph, TensorId from, TensorId to);
+
+// `extra` is appended to `origins`, without repetition.
+void add_origins(std::vector<std::string>& origins, const std::vector<std::string>& extra);
+
+// Removes nodes that no output needs and sorts the rest topologically, keeping the order of nodes
+// that do not depend on each other.
+void tidy(Graph& graph);
+
+// Removes tensors that nothing refers to and numbers the rest anew.
+void drop_unused_tensors(Graph& graph);
+
+}  // namespace tessera::graph

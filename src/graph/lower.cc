@@ -1,0 +1,85 @@
+#include "graph/lower.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "graph/lowering.h"
+#include "graph/supported.h"
+#include "model/evaluate.h"
+
+namespace tessera::graph {
+
+namespace {
+
+// The values that outputs of the graph need, backwards through nodes; what is known at compile
+// time needs nothing.
+std::set<std::string> needed_values(const model::Model& model, const Lowering& lowering) {
+  std::set<std::string> needed;
+  for (const model::ValueInfo& output : model.graph.outputs) needed.insert(output.name);
+  const auto& nodes = model.graph.nodes;
+  for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
+    bool wanted = false;
+    for (const std::string& output : node->outputs) {
+      wanted |= !output.empty() && needed.count(output) != 0 &&
+                lowering.type(output).constant == nullptr;
+    }
+    if (wanted) needed.insert(node->inputs.begin(), node->inputs.end());
+  }
+  return needed;
+}
+
+// A node must be lowered if an output is needed and not known at compile time.
+bool must_lower(const model::Node& node, const Lowering& lowering,
+                const std::set<std::string>& needed) {
+  for (const std::string& output : node.outputs) {
+    if (output.empty() || needed.count(output) == 0) continue;
+    if (lowering.type(output).constant == nullptr) return true;
+  }
+  return false;
+}
+
+Status lower_node(Lowering& lowering, const model::Node& node, const BuildOptions& options) {
+  Op op{lowering, node, lowering.opset(node.domain)};
+  std::string reason;
+  if (const SupportedOperator* row = find_supported(node.domain, node.op_type, op.opset)) {
+    reason = row->lower(op).host_reason;
+    if (reason.empty()) return {};
+  } else {
+    reason = fmt::format("operator '{}': not among the processor's operators at opset {}",
+                         node.op_type, op.opset);
+  }
+  if (const std::string refusal = model::evaluate_refusal(node, op.opset); !refusal.empty()) {
+    return Error{ErrorCode::kUnsupported,
+                 fmt::format("node '{}' ({}): {}", node.name, node.op_type, refusal)};
+  }
+  if (options.require_full_offload) {
+    return Error{ErrorCode::kUnsupported,
+                 fmt::format("node '{}' ({}): would run on the host ({}), and full offload is "
+                             "required",
+                             node.name, node.op_type, reason)};
+  }
+  lowering.emit_host_step(op, reason);
+  return {};
+}
+
+}  // namespace
+
+Result<Graph> lower(const model::Model& model, const model::InferredModel& inferred,
+                    const BuildOptions& options) {
+  Lowering lowering(model, inferred, options);
+  const std::set<std::string> needed = needed_values(model, lowering);
+  for (const model::ValueInfo& input : model.graph.inputs) lowering.add_input(input.name);
+  for (const model::Node& node : model.graph.nodes) {
+    if (lowering.is_claimed(node) || !must_lower(node, lowering, needed)) continue;
+    TESSERA_RETURN_IF_ERROR(lower_node(lowering, node, options));
+  }
+  std::vector<std::string> outputs;
+  for (const model::ValueInfo& output : model.graph.outputs) outputs.push_back(output.name);
+  lowering.finish_outputs(outputs);
+  Graph graph = lowering.take();
+  tidy(graph);
+  return graph;
+}
+
+}  // namespace tessera::graph

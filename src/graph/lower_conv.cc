@@ -1,0 +1,162 @@
+// Conv and ConvTranspose over one or two spatial axes.
+//
+//   Conv           -> Conv.  One spatial axis: reshape to height 1, Conv, reshape back.
+//   ConvTranspose  -> Conv with input dilation = strides, stride 1, the kernel flipped and its
+//                     channel axes exchanged, and pads dilation * (K - 1) - pad.
+//
+// Float convolutions only; DequantizeLinear -> Conv -> QuantizeLinear is lowered as a whole by
+// lower_quantised_product.cc, which is asked first.
+#include "graph/lower_conv.h"
+
+#include <fmt/format.h>
+
+#include "graph/lower_quantised_product.h"
+#include "graph/move_box.h"
+#include "graph/operators.h"
+
+namespace tessera::graph {
+
+namespace {
+
+// Input channel and output channel axes exchanged within groups, both spatial axes reversed.
+//   from [C, OC/groups, KH, KW] to [OC, C/groups, KH, KW]
+Constant flipped_kernel(const Tensor& weights, std::int64_t groups) {
+  const Shape dims = as_image(weights.dims);
+  const std::int64_t in = dims[0] / groups;
+  const std::int64_t out = dims[1];
+  const std::int64_t height = dims[2];
+  const std::int64_t width = dims[3];
+  const std::int64_t taps = height * width;
+  CopyBox box;
+  box.input_offset = taps - 1;
+  box.extents = {groups, out, in, height, width};
+  box.input_strides = {in * out * taps, taps, out * taps, -width, -1};
+  box.output_strides = row_major_strides(box.extents);
+  const Tensor* input = &weights;
+  const Shape result = {groups * out, in, height, width};
+  return std::make_shared<const Tensor>(
+      moved({false, 0, {box}}, {&input, 1}, weights.format, result));
+}
+
+// Pads of the transposed convolution's output, as ONNX resolves them.
+struct OutputPads {
+  std::array<std::int64_t, 2> begin, end;
+};
+
+OutputPads transposed_pads(const Op& op, const Window& window, const Shape& input,
+                           const std::array<std::int64_t, 2>& output_padding) {
+  OutputPads pads{window.pad_begin, window.pad_end};
+  const std::string auto_pad = op.text("auto_pad", "NOTSET");
+  const bool same = auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER";
+  if (!same && !op.has_attribute("output_shape")) return pads;
+  const Shape output = as_image(op.output_dims(0));
+  for (std::size_t axis = 0; axis < 2; ++axis) {
+    const std::int64_t total = window.stride[axis] * (input[axis + 2] - 1) + output_padding[axis] +
+                               window.reach(axis) - output[axis + 2];
+    pads.begin[axis] = auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
+    pads.end[axis] = total - pads.begin[axis];
+  }
+  return pads;
+}
+
+std::string shape_refusal(const Op& op) {
+  const std::size_t rank = op.input_dims(0).size();
+  if (rank != 3 && rank != 4) {
+    return fmt::format("operator '{}': {} spatial axes; the processor has 1 or 2", op.node.op_type,
+                       static_cast<std::int64_t>(rank) - 2);
+  }
+  if (op.constant(1) == nullptr) {
+    return fmt::format("operator '{}': the weights are computed at run time", op.node.op_type);
+  }
+  if (op.has_input(2) && op.constant(2) == nullptr) {
+    return fmt::format("operator '{}': the bias is computed at run time", op.node.op_type);
+  }
+  return "";
+}
+
+}  // namespace
+
+ConvAttributes conv_attributes(const Window& window, std::int64_t groups, const Shape& x_dims,
+                               const Shape& weight_dims) {
+  ConvAttributes conv;
+  conv.stride_h = window.stride[0];
+  conv.stride_w = window.stride[1];
+  conv.pad_top = window.pad_begin[0];
+  conv.pad_left = window.pad_begin[1];
+  conv.pad_bottom = window.pad_end[0];
+  conv.pad_right = window.pad_end[1];
+  conv.dilation_h = window.dilation[0];
+  conv.dilation_w = window.dilation[1];
+  conv.groups = groups;
+  conv.channel_wise = groups > 1 && groups == x_dims[1] && weight_dims[0] % groups == 0;
+  const std::int64_t taps = weight_dims[2] * weight_dims[3];
+  if (!conv.channel_wise && taps > 1 && weight_dims[1] <= kIm2colChannelsMax) {
+    conv.cut = BlockCut::kIm2col;
+  }
+  return conv;
+}
+
+void emit_conv(Op& op, const std::string& output, std::vector<TensorId> inputs,
+               const ConvAttributes& conv) {
+  Lowering& at = op.at;
+  const Shape x_dims = at.tensor(inputs[0]).dims;
+  if (x_dims.size() == 4) {
+    at.emit_value(op, output, std::move(inputs), conv);
+    return;
+  }
+  const model::TypedValue& typed = at.type(output);
+  inputs[0] = at.emit_reshape(op, "image", inputs[0], as_image(x_dims));
+  const TensorId image = at.emit(op, "conv", std::move(inputs), conv,
+                                 at.inner_format(typed.format), as_image(typed.dims));
+  at.emit_value(op, output, {image},
+                MoveAttributes{false, 0, {dense_box(element_count(typed.dims))}});
+}
+
+Lowered lower_conv(Op& op) {
+  if (lower_quantised_conv(op)) return Lowered::done();
+  if (std::string reason = float_refusal(op); !reason.empty()) return Lowered::host(reason);
+  if (std::string reason = shape_refusal(op); !reason.empty()) return Lowered::host(reason);
+  const Shape x_dims = as_image(op.input_dims(0));
+  const Constant weights = reshaped(op.constant(1), as_image(op.input_dims(1)));
+  const Shape kernel(op.input_dims(1).begin() + 2, op.input_dims(1).end());
+  const Shape spatial(op.input_dims(0).begin() + 2, op.input_dims(0).end());
+  ConvAttributes conv = conv_attributes(read_window(op, kernel, spatial), op.integer("group", 1),
+                                        x_dims, weights->dims);
+  conv.matrix = op.at.matrix_format();
+  std::vector<TensorId> inputs = {op.at.value(op.input(0)), op.at.value(op.input(1))};
+  if (op.input_dims(1).size() == 3) inputs[1] = op.at.constant(op.input(1) + ".image", weights);
+  if (op.has_input(2)) inputs.push_back(op.at.value(op.input(2)));
+  emit_conv(op, op.output(0), std::move(inputs), conv);
+  return Lowered::done();
+}
+
+Lowered lower_conv_transpose(Op& op) {
+  if (std::string reason = float_refusal(op); !reason.empty()) return Lowered::host(reason);
+  if (std::string reason = shape_refusal(op); !reason.empty()) return Lowered::host(reason);
+  const Shape x_dims = as_image(op.input_dims(0));
+  const Shape kernel(op.input_dims(1).begin() + 2, op.input_dims(1).end());
+  const Shape spatial(op.input_dims(0).begin() + 2, op.input_dims(0).end());
+  Window window = read_window(op, kernel, spatial);
+  const auto output_padding = as_pair(op.integer_list("output_padding"), 0);
+  const OutputPads pads = transposed_pads(op, window, x_dims, output_padding);
+  const std::array<std::int64_t, 2> input_dilation = window.stride;
+  for (std::size_t axis = 0; axis < 2; ++axis) {
+    window.pad_begin[axis] = window.reach(axis) - 1 - pads.begin[axis];
+    window.pad_end[axis] = window.reach(axis) - 1 - pads.end[axis] + output_padding[axis];
+    window.stride[axis] = 1;
+  }
+  const std::int64_t groups = op.integer("group", 1);
+  const Constant weights = flipped_kernel(*op.constant(1), groups);
+  ConvAttributes conv = conv_attributes(window, groups, x_dims, weights->dims);
+  conv.cut = BlockCut::kChannel;
+  conv.input_dilation_h = input_dilation[0];
+  conv.input_dilation_w = input_dilation[1];
+  conv.matrix = op.at.matrix_format();
+  std::vector<TensorId> inputs = {op.at.value(op.input(0)),
+                                  op.at.constant(op.input(1) + ".flipped", weights)};
+  if (op.has_input(2)) inputs.push_back(op.at.value(op.input(2)));
+  emit_conv(op, op.output(0), std::move(inputs), conv);
+  return Lowered::done();
+}
+
+}  // namespace tessera::graph

@@ -1,0 +1,25 @@
+// What float and integer convolutions share.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/lowering.h"
+#include "graph/window.h"
+
+namespace tessera::graph {
+
+// Convolutions with more than one tap and at most this many channels a group are cut im2col.
+inline constexpr std::int64_t kIm2colChannelsMax = 64;
+
+// Geometry, groups, channel-wise and block cut of a convolution of x [N, C, H, W] with weights
+// [OC, C/groups, KH, KW]; formats are the caller's.
+ConvAttributes conv_attributes(const Window& window, std::int64_t groups, const Shape& x_dims,
+                               const Shape& weight_dims);
+
+// The Conv node (with reshapes around it if x is [N, C, L]) that produces ONNX value `output`.
+// `inputs` are x, weights of rank 4, and the bias if there is one.
+void emit_conv(Op& op, const std::string& output, std::vector<TensorId> inputs,
+               const ConvAttributes& conv);
+
+}  // namespace tessera::graph

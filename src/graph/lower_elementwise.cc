@@ -1,0 +1,266 @@
+// Unary and binary functions, clipping and casts.
+//
+// One ONNX operator is one Elementwise node; n-ary operators are a chain from left to right. Float
+// only: integer arithmetic wraps around in ONNX and saturates on the processor, so it is the
+// host's.
+#include <fmt/format.h>
+
+#include <limits>
+#include <optional>
+
+#include "base/check.h"
+#include "graph/composition.h"
+#include "graph/operators.h"
+
+namespace tessera::graph {
+
+namespace {
+
+struct UnaryRow {
+  const char* operator_name;
+  UnaryFunction function;
+  const char* alpha_name;  // nullptr: no parameter
+  float alpha;
+  const char* beta_name;
+  float beta;
+};
+
+constexpr UnaryRow kUnaryRows[] = {
+    {"Abs", UnaryFunction::kAbs, nullptr, 0, nullptr, 0},
+    {"Acos", UnaryFunction::kAcos, nullptr, 0, nullptr, 0},
+    {"Acosh", UnaryFunction::kAcosh, nullptr, 0, nullptr, 0},
+    {"Asin", UnaryFunction::kAsin, nullptr, 0, nullptr, 0},
+    {"Asinh", UnaryFunction::kAsinh, nullptr, 0, nullptr, 0},
+    {"Atan", UnaryFunction::kAtan, nullptr, 0, nullptr, 0},
+    {"Atanh", UnaryFunction::kAtanh, nullptr, 0, nullptr, 0},
+    {"Ceil", UnaryFunction::kCeil, nullptr, 0, nullptr, 0},
+    {"Celu", UnaryFunction::kCelu, "alpha", 1.0f, nullptr, 0},
+    {"Cos", UnaryFunction::kCos, nullptr, 0, nullptr, 0},
+    {"Cosh", UnaryFunction::kCosh, nullptr, 0, nullptr, 0},
+    {"Elu", UnaryFunction::kElu, "alpha", 1.0f, nullptr, 0},
+    {"Erf", UnaryFunction::kErf, nullptr, 0, nullptr, 0},
+    {"Exp", UnaryFunction::kExp, nullptr, 0, nullptr, 0},
+    {"Floor", UnaryFunction::kFloor, nullptr, 0, nullptr, 0},
+    {"HardSigmoid", UnaryFunction::kHardSigmoid, "alpha", 0.2f, "beta", 0.5f},
+    {"HardSwish", UnaryFunction::kHardSwish, "alpha", 1.0f / 6.0f, "beta", 0.5f},
+    {"LeakyRelu", UnaryFunction::kLeakyRelu, "alpha", 0.01f, nullptr, 0},
+    {"Log", UnaryFunction::kLog, nullptr, 0, nullptr, 0},
+    {"Mish", UnaryFunction::kMish, nullptr, 0, nullptr, 0},
+    {"Neg", UnaryFunction::kNegate, nullptr, 0, nullptr, 0},
+    {"Reciprocal", UnaryFunction::kReciprocal, nullptr, 0, nullptr, 0},
+    {"Relu", UnaryFunction::kRelu, nullptr, 0, nullptr, 0},
+    {"Round", UnaryFunction::kRound, nullptr, 0, nullptr, 0},
+    {"Selu", UnaryFunction::kSelu, "alpha", 1.67326319217681884765625f, "gamma",
+     1.05070102214813232421875f},
+    {"Sigmoid", UnaryFunction::kSigmoid, nullptr, 0, nullptr, 0},
+    {"Sign", UnaryFunction::kSign, nullptr, 0, nullptr, 0},
+    {"Sin", UnaryFunction::kSin, nullptr, 0, nullptr, 0},
+    {"Sinh", UnaryFunction::kSinh, nullptr, 0, nullptr, 0},
+    {"Softplus", UnaryFunction::kSoftplus, nullptr, 0, nullptr, 0},
+    {"Softsign", UnaryFunction::kSoftsign, nullptr, 0, nullptr, 0},
+    {"Sqrt", UnaryFunction::kSquareRoot, nullptr, 0, nullptr, 0},
+    {"Tan", UnaryFunction::kTan, nullptr, 0, nullptr, 0},
+    {"Tanh", UnaryFunction::kTanh, nullptr, 0, nullptr, 0},
+    {"ThresholdedRelu", UnaryFunction::kThresholdedRelu, "alpha", 1.0f, nullptr, 0},
+};
+
+std::optional<Activation> unary_of(const Op& op) {
+  if (op.node.op_type == "Gelu") {
+    const bool tanh = op.text("approximate", "none") == "tanh";
+    return Activation{tanh ? UnaryFunction::kGeluTanh : UnaryFunction::kGelu, 0, 0};
+  }
+  for (const UnaryRow& row : kUnaryRows) {
+    if (op.node.op_type != row.operator_name) continue;
+    Activation activation{row.function, 0, 0};
+    if (row.alpha_name != nullptr) activation.alpha = op.real(row.alpha_name, row.alpha);
+    if (row.beta_name != nullptr) activation.beta = op.real(row.beta_name, row.beta);
+    return activation;
+  }
+  return std::nullopt;
+}
+
+BinaryFunction binary_of(const std::string& name) {
+  if (name == "Add" || name == "Sum") return BinaryFunction::kAdd;
+  if (name == "Sub") return BinaryFunction::kSubtract;
+  if (name == "Mul") return BinaryFunction::kMultiply;
+  if (name == "Div") return BinaryFunction::kDivide;
+  if (name == "Max") return BinaryFunction::kMaximum;
+  if (name == "Min") return BinaryFunction::kMinimum;
+  if (name == "Pow") return BinaryFunction::kPower;
+  TESSERA_CHECK(name == "PRelu", "operator '{}' is no binary function", name);
+  return BinaryFunction::kPRelu;
+}
+
+Shape broadcast(const Shape& a, const Shape& b) {
+  Shape result = a.size() >= b.size() ? a : b;
+  const Shape& other = a.size() >= b.size() ? b : a;
+  for (std::size_t i = 0; i < other.size(); ++i) {
+    std::int64_t& dim = result[result.size() - other.size() + i];
+    if (dim == 1) dim = other[i];
+  }
+  return result;
+}
+
+// The inputs joined from left to right; the last step writes the operator's output.
+TensorId chain(Op& op, BinaryFunction function, Format format, std::size_t steps) {
+  TensorId sum = op.at.value(op.input(0));
+  for (std::size_t i = 1; i <= steps; ++i) {
+    const TensorId next = op.at.value(op.input(i));
+    const Shape dims = broadcast(op.at.tensor(sum).dims, op.at.tensor(next).dims);
+    sum = op.at.emit(op, fmt::format("step{}", i), {sum, next}, binary_node(function), format,
+                     dims);
+  }
+  return sum;
+}
+
+}  // namespace
+
+std::string operand_refusal(const Op& op) {
+  const auto refusal = [&](const std::string& name) -> std::string {
+    const model::TypedValue& typed = op.at.type(name);
+    if (!format_is_on_processor(typed.format)) {
+      return fmt::format("operator '{}': format {} is not on the processor", op.node.op_type,
+                         format_name(typed.format));
+    }
+    if (element_count(typed.dims) == 0) {
+      return fmt::format("operator '{}': a tensor without elements", op.node.op_type);
+    }
+    return "";
+  };
+  for (std::size_t i = 0; i < op.node.inputs.size(); ++i) {
+    if (!op.has_input(i) || op.constant(i) != nullptr) continue;
+    if (std::string reason = refusal(op.input(i)); !reason.empty()) return reason;
+  }
+  for (std::size_t i = 0; i < op.node.outputs.size(); ++i) {
+    if (!op.has_output(i)) continue;
+    if (std::string reason = refusal(op.output(i)); !reason.empty()) return reason;
+  }
+  return "";
+}
+
+std::string float_refusal(const Op& op) {
+  const auto refusal = [&](const std::string& name) -> std::string {
+    const Format format = op.at.type(name).format;
+    if (is_vector_float(format)) return "";
+    return fmt::format("operator '{}': no vector arithmetic in {}", op.node.op_type,
+                       format_name(format));
+  };
+  if (std::string reason = operand_refusal(op); !reason.empty()) return reason;
+  for (std::size_t i = 0; i < op.node.inputs.size(); ++i) {
+    if (!op.has_input(i)) continue;
+    if (std::string reason = refusal(op.input(i)); !reason.empty()) return reason;
+  }
+  return op.has_output(0) ? refusal(op.output(0)) : "";
+}
+
+Lowered lower_unary(Op& op) {
+  if (std::string reason = float_refusal(op); !reason.empty()) return Lowered::host(reason);
+  const auto activation = unary_of(op);
+  TESSERA_CHECK(activation.has_value(), "operator '{}' has no unary row", op.node.op_type);
+  ElementwiseAttributes attributes;
+  attributes.activation = *activation;
+  op.at.emit_output(op, 0, {op.at.value(op.input(0))}, attributes);
+  return Lowered::done();
+}
+
+Lowered lower_clip(Op& op) {
+  if (std::string reason = float_refusal(op); !reason.empty()) return Lowered::host(reason);
+  const float infinity = std::numeric_limits<float>::infinity();
+  Activation clip{UnaryFunction::kClip, op.real("min", -infinity), op.real("max", infinity)};
+  const bool low_known = !op.has_input(1) || op.constant(1) != nullptr;
+  const bool high_known = !op.has_input(2) || op.constant(2) != nullptr;
+  if (low_known && high_known) {
+    if (op.has_input(1)) clip.alpha = static_cast<float>(only_real(*op.constant(1)));
+    if (op.has_input(2)) clip.beta = static_cast<float>(only_real(*op.constant(2)));
+    ElementwiseAttributes attributes;
+    attributes.activation = clip;
+    op.at.emit_output(op, 0, {op.at.value(op.input(0))}, attributes);
+    return Lowered::done();
+  }
+  TensorId x = op.at.value(op.input(0));
+  if (op.has_input(1)) {
+    const NodeAttributes step = binary_node(BinaryFunction::kMaximum);
+    const std::vector<TensorId> inputs = {x, op.at.value(op.input(1))};
+    if (!op.has_input(2)) {
+      op.at.emit_output(op, 0, inputs, step);
+      return Lowered::done();
+    }
+    x = op.at.emit(op, "low", inputs, step, op.at.vector_format(), op.output_dims(0));
+  }
+  op.at.emit_output(op, 0, {x, op.at.value(op.input(2))}, binary_node(BinaryFunction::kMinimum));
+  return Lowered::done();
+}
+
+Lowered lower_binary(Op& op) {
+  if (std::string reason = float_refusal(op); !reason.empty()) return Lowered::host(reason);
+  if (op.integer("broadcast", 0) != 0) {
+    return Lowered::host(fmt::format("operator '{}': attribute 'broadcast' of opset 6 and before",
+                                     op.node.op_type));
+  }
+  op.at.emit_output(op, 0, {op.at.value(op.input(0)), op.at.value(op.input(1))},
+                    binary_node(binary_of(op.node.op_type)));
+  return Lowered::done();
+}
+
+Lowered lower_pow(Op& op) {
+  if (std::string reason = float_refusal(op); !reason.empty()) return Lowered::host(reason);
+  const Constant exponent = op.constant(1);
+  const bool one_exponent = exponent != nullptr && element_count(exponent->dims) == 1 &&
+                            op.input_dims(0) == op.output_dims(0);
+  if (one_exponent && only_real(*exponent) == 2.0) {
+    ElementwiseAttributes attributes;
+    attributes.activation.function = UnaryFunction::kSquare;
+    op.at.emit_output(op, 0, {op.at.value(op.input(0))}, attributes);
+    return Lowered::done();
+  }
+  return lower_binary(op);
+}
+
+Lowered lower_n_ary(Op& op) {
+  if (std::string reason = float_refusal(op); !reason.empty()) return Lowered::host(reason);
+  if (op.input_count() == 1) {
+    op.at.emit_output_reshape(op, 0, op.at.value(op.input(0)));
+    return Lowered::done();
+  }
+  const BinaryFunction function = binary_of(op.node.op_type);
+  const TensorId sum = chain(op, function, op.at.vector_format(), op.input_count() - 2);
+  op.at.emit_output(op, 0, {sum, op.at.value(op.node.inputs.back())}, binary_node(function));
+  return Lowered::done();
+}
+
+Lowered lower_mean(Op& op) {
+  if (std::string reason = float_refusal(op); !reason.empty()) return Lowered::host(reason);
+  if (op.input_count() == 1) {
+    op.at.emit_output_reshape(op, 0, op.at.value(op.input(0)));
+    return Lowered::done();
+  }
+  const TensorId sum = chain(op, BinaryFunction::kAdd, Format::kF32, op.input_count() - 1);
+  const TensorId count =
+      op.at.scalar(op.node.name + ".count", static_cast<double>(op.input_count()));
+  op.at.emit_output(op, 0, {sum, count}, binary_node(BinaryFunction::kDivide));
+  return Lowered::done();
+}
+
+Lowered lower_cast(Op& op) {
+  if (std::string reason = operand_refusal(op); !reason.empty()) return Lowered::host(reason);
+  const Format from = op.input_type(0).format;
+  const Format to = op.output_type(0).format;
+  if (!is_vector_float(to)) {
+    if (from == to) {
+      op.at.emit_output_reshape(op, 0, op.at.value(op.input(0)));
+      return Lowered::done();
+    }
+    return Lowered::host(fmt::format("operator 'Cast': to {}", format_name(to)));
+  }
+  if (is_vector_float(from)) {
+    // Inside every float is a vector in one format, so nothing is left to do.
+    op.at.emit_output_reshape(op, 0, op.at.value(op.input(0)));
+    return Lowered::done();
+  }
+  ElementwiseAttributes attributes;
+  attributes.inputs[0] = {true, 1.0f, 0};
+  op.at.emit_output(op, 0, {op.at.value(op.input(0))}, attributes);
+  return Lowered::done();
+}
+
+}  // namespace tessera::graph

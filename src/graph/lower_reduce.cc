@@ -1,0 +1,132 @@
+// Reductions. One ONNX operator is one Reduce node; LogSum and LogSumExp are composed with binary32
+// in between:
+//   LogSum:     s = sum(x) in f32;                     y = log(s)
+//   LogSumExp:  m = max(x);  d = x - m;  e = exp(d);  s = sum(e) in f32;  l = log(s) in f32;  y = l + m
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "base/check.h"
+#include "graph/composition.h"
+#include "graph/operators.h"
+
+namespace tessera::graph {
+
+namespace {
+
+// Axes and shapes of a reduction.
+struct Reduction {
+  std::vector<std::int64_t> axes;  // ascending, non-negative
+  bool keep_dims = true;
+  bool identity = false;  // no axes and noop_with_empty_axes
+  Shape kept_dims;        // with reduced axes as 1
+};
+
+// Nothing if the axes are not known at compile time.
+bool read_reduction(const Op& op, Reduction& reduction) {
+  const Shape& dims = op.input_dims(0);
+  if (op.has_input(1)) {
+    if (op.constant(1) == nullptr) return false;
+    reduction.axes = integers(*op.constant(1));
+  } else {
+    reduction.axes = op.integer_list("axes");
+  }
+  reduction.keep_dims = op.integer("keepdims", 1) != 0;
+  for (std::int64_t& axis : reduction.axes) axis = positive_axis(axis, dims.size());
+  std::sort(reduction.axes.begin(), reduction.axes.end());
+  if (reduction.axes.empty()) {
+    reduction.identity = op.integer("noop_with_empty_axes", 0) != 0;
+    reduction.axes.resize(dims.size());
+    std::iota(reduction.axes.begin(), reduction.axes.end(), 0);
+  }
+  reduction.identity |= dims.empty();
+  reduction.kept_dims = dims;
+  for (const std::int64_t axis : reduction.axes) {
+    reduction.kept_dims[static_cast<std::size_t>(axis)] = 1;
+  }
+  return true;
+}
+
+ReduceFunction reduce_of(const std::string& name) {
+  if (name == "ReduceSum") return ReduceFunction::kSum;
+  if (name == "ReduceMean") return ReduceFunction::kMean;
+  if (name == "ReduceMax") return ReduceFunction::kMaximum;
+  if (name == "ReduceMin") return ReduceFunction::kMinimum;
+  if (name == "ReduceProd") return ReduceFunction::kProduct;
+  if (name == "ReduceL1") return ReduceFunction::kSumAbsolute;
+  if (name == "ReduceL2") return ReduceFunction::kRootSumSquare;
+  TESSERA_CHECK(name == "ReduceSumSquare", "operator '{}' is no reduction", name);
+  return ReduceFunction::kSumSquare;
+}
+
+Lowered unknown_axes(const Op& op) {
+  return Lowered::host(fmt::format("operator '{}': the axes are computed at run time",
+                                   op.node.op_type));
+}
+
+Lowered rank_zero(const Op& op) {
+  return Lowered::host(fmt::format("operator '{}': nothing to reduce over", op.node.op_type));
+}
+
+}  // namespace
+
+Lowered lower_reduce(Op& op) {
+  if (std::string reason = operand_refusal(op); !reason.empty()) return Lowered::host(reason);
+  Reduction reduction;
+  if (!read_reduction(op, reduction)) return unknown_axes(op);
+  if (!is_vector_float(op.input_type(0).format)) {
+    return Lowered::host(fmt::format("operator '{}': no vector arithmetic in {}", op.node.op_type,
+                                     format_name(op.input_type(0).format)));
+  }
+  if (reduction.identity) return rank_zero(op);
+  op.at.emit_output(op, 0, {op.at.value(op.input(0))},
+                    reduce_node(reduce_of(op.node.op_type), reduction.axes, reduction.keep_dims));
+  return Lowered::done();
+}
+
+Lowered lower_reduce_log_sum(Op& op) {
+  if (std::string reason = operand_refusal(op); !reason.empty()) return Lowered::host(reason);
+  Reduction reduction;
+  if (!read_reduction(op, reduction)) return unknown_axes(op);
+  if (reduction.identity || !is_vector_float(op.input_type(0).format)) return rank_zero(op);
+  const TensorId sum =
+      op.at.emit(op, "sum", {op.at.value(op.input(0))},
+                 reduce_node(ReduceFunction::kSum, reduction.axes, reduction.keep_dims), Format::kF32,
+                 op.output_dims(0));
+  op.at.emit_output(op, 0, {sum}, unary_node(UnaryFunction::kLog));
+  return Lowered::done();
+}
+
+Lowered lower_reduce_log_sum_exp(Op& op) {
+  if (std::string reason = operand_refusal(op); !reason.empty()) return Lowered::host(reason);
+  Reduction reduction;
+  if (!read_reduction(op, reduction)) return unknown_axes(op);
+  if (reduction.identity || !is_vector_float(op.input_type(0).format)) return rank_zero(op);
+  const Format vector = op.at.vector_format();
+  const TensorId x = op.at.value(op.input(0));
+  const TensorId maximum =
+      op.at.emit(op, "max", {x}, reduce_node(ReduceFunction::kMaximum, reduction.axes), vector,
+                 reduction.kept_dims);
+  const TensorId difference =
+      op.at.emit(op, "difference", {x, maximum}, binary_node(BinaryFunction::kSubtract), vector,
+                 op.input_dims(0));
+  const TensorId power = op.at.emit(op, "exp", {difference}, unary_node(UnaryFunction::kExp),
+                                    vector, op.input_dims(0));
+  const TensorId sum =
+      op.at.emit(op, "sum", {power}, reduce_node(ReduceFunction::kSum, reduction.axes),
+                 Format::kF32, reduction.kept_dims);
+  const TensorId logarithm = op.at.emit(op, "log", {sum}, unary_node(UnaryFunction::kLog),
+                                        Format::kF32, reduction.kept_dims);
+  if (op.output_dims(0) == reduction.kept_dims) {
+    op.at.emit_output(op, 0, {logarithm, maximum}, binary_node(BinaryFunction::kAdd));
+    return Lowered::done();
+  }
+  const TensorId result =
+      op.at.emit(op, "result", {logarithm, maximum}, binary_node(BinaryFunction::kAdd), vector,
+                 reduction.kept_dims);
+  op.at.emit_output_reshape(op, 0, result);
+  return Lowered::done();
+}
+
+}  // namespace tessera::graph

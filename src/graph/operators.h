@@ -1,0 +1,68 @@
+// The lowering functions, one an operator or family, by file. supported.cc names each in its row.
+#pragma once
+
+#include "graph/lowering.h"
+
+namespace tessera::graph {
+
+// lower_conv.cc
+Lowered lower_conv(Op& op);
+Lowered lower_conv_transpose(Op& op);
+// lower_matmul.cc
+Lowered lower_matmul(Op& op);
+Lowered lower_gemm(Op& op);
+// lower_pool.cc
+Lowered lower_max_pool(Op& op);
+Lowered lower_average_pool(Op& op);
+Lowered lower_global_average_pool(Op& op);
+Lowered lower_global_max_pool(Op& op);
+// lower_elementwise.cc
+Lowered lower_unary(Op& op);
+Lowered lower_clip(Op& op);
+Lowered lower_binary(Op& op);
+Lowered lower_pow(Op& op);
+Lowered lower_n_ary(Op& op);
+Lowered lower_mean(Op& op);
+Lowered lower_cast(Op& op);
+// lower_reduce.cc
+Lowered lower_reduce(Op& op);
+Lowered lower_reduce_log_sum(Op& op);
+Lowered lower_reduce_log_sum_exp(Op& op);
+// lower_normalise.cc
+Lowered lower_batch_normalization(Op& op);
+Lowered lower_softmax(Op& op);
+Lowered lower_log_softmax(Op& op);
+Lowered lower_layer_normalization(Op& op);
+Lowered lower_instance_normalization(Op& op);
+Lowered lower_mean_variance_normalization(Op& op);
+// lower_movement.cc
+Lowered lower_reshape(Op& op);  // everything that keeps the elements' order
+Lowered lower_dropout(Op& op);
+Lowered lower_transpose(Op& op);
+Lowered lower_slice(Op& op);
+Lowered lower_concat(Op& op);
+Lowered lower_split(Op& op);
+Lowered lower_pad(Op& op);
+Lowered lower_expand(Op& op);
+Lowered lower_tile(Op& op);
+Lowered lower_gather(Op& op);
+Lowered lower_depth_to_space(Op& op);
+Lowered lower_space_to_depth(Op& op);
+// lower_resize.cc
+Lowered lower_resize(Op& op);
+Lowered lower_upsample(Op& op);
+// lower_quantised.cc
+Lowered lower_quantize_linear(Op& op);
+Lowered lower_dequantize_linear(Op& op);
+Lowered lower_qlinear_conv(Op& op);
+Lowered lower_qlinear_matmul(Op& op);
+Lowered lower_conv_integer(Op& op);
+Lowered lower_matmul_integer(Op& op);
+
+// Why a node cannot be on the processor whatever its operator: a format that is not there, or an
+// empty tensor. Empty if nothing stands against it.
+std::string operand_refusal(const Op& op);
+// Every input and output of the node is f32, f16 or bf16; otherwise a reason.
+std::string float_refusal(const Op& op);
+
+}  // namespace tessera::graph

@@ -1,0 +1,78 @@
+// Moves that do nothing go, and a Move of a Move becomes one Move.
+//
+//   Move (dense, same shape), Elementwise identity (same format)   ─► its input
+//   a ─► Move (one box, no fill) ─► Move box                       ─► Move box that reads a
+//
+// So transpositions that cancel disappear, reshapes of reshapes become one, and a slice of a
+// transposition reads the original. A composition that needs more than one box is left alone.
+// Graph outputs keep the node that produces them. Before and after: any draft or final graph.
+#include <algorithm>
+
+#include "graph/editor.h"
+#include "graph/move_box.h"
+#include "graph/passes/passes.h"
+
+namespace tessera::graph {
+
+namespace {
+
+bool does_nothing(const Graph& graph, const Node& node) {
+  if (node.inputs.size() != 1 || node.outputs.size() != 1) return false;
+  const TensorInfo& input = graph.tensor(node.inputs[0]);
+  const TensorInfo& output = graph.tensor(node.outputs[0]);
+  if (input.dims != output.dims || input.format != output.format) return false;
+  if (node.kind() == NodeKind::kElementwise) {
+    const auto& attributes = node.as<ElementwiseAttributes>();
+    return attributes.activation == Activation{} && !attributes.inputs[0].enabled &&
+           !attributes.output.enabled;
+  }
+  if (node.kind() != NodeKind::kMove) return false;
+  const auto& move = node.as<MoveAttributes>();
+  return move.copies.size() == 1 && is_dense_copy(move.copies[0], element_count(output.dims));
+}
+
+// Input `i` of a Move reads another Move that can be skipped.
+bool skip_producer(Graph& graph, const Links& links, Node& node, std::size_t i) {
+  const std::int32_t index = links.producer(node.inputs[i]);
+  if (index < 0) return false;
+  const Node& first = graph.nodes[static_cast<std::size_t>(index)];
+  if (first.kind() != NodeKind::kMove) return false;
+  const auto& first_move = first.as<MoveAttributes>();
+  if (first_move.has_fill || first_move.copies.size() != 1 || first.inputs.size() != 1) {
+    return false;
+  }
+  // A float constant of a draft has no settled format yet.
+  if (graph.tensor(first.inputs[0]).format != graph.tensor(node.inputs[i]).format) return false;
+  const std::int64_t count = element_count(graph.tensor(node.inputs[i]).dims);
+  auto& move = node.as<MoveAttributes>();
+  std::vector<CopyBox> copies = move.copies;
+  for (CopyBox& box : copies) {
+    if (box.input != static_cast<std::int32_t>(i)) continue;
+    auto one = composed(first_move.copies[0], count, box);
+    if (!one) return false;
+    one->input = box.input;
+    box = std::move(*one);
+  }
+  move.copies = std::move(copies);
+  node.inputs[i] = first.inputs[0];
+  add_origins(node.origins, first.origins);
+  return true;
+}
+
+}  // namespace
+
+void clean_moves(Graph& graph) {
+  // Nodes are in order, so a producer has been cleaned before its readers are looked at.
+  const Links links(graph);
+  for (Node& node : graph.nodes) {
+    if (node.kind() != NodeKind::kMove) continue;
+    for (std::size_t i = 0; i < node.inputs.size(); ++i) skip_producer(graph, links, node, i);
+  }
+  for (const Node& node : graph.nodes) {
+    if (!does_nothing(graph, node) || links.is_output(node.outputs[0])) continue;
+    replace_uses(graph, TensorId{node.outputs[0]}, TensorId{node.inputs[0]});
+  }
+  tidy(graph);
+}
+
+}  // namespace tessera::graph

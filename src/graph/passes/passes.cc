@@ -1,0 +1,25 @@
+#include "graph/passes/passes.h"
+
+namespace tessera::graph {
+
+namespace {
+
+constexpr Pass kPasses[] = {
+    {"fold_constant_moves", fold_constant_moves, false},
+    {"drop_neutral", drop_neutral, false},
+    {"fold_channel_constants", fold_channel_constants, false},
+    {"fuse_patterns", fuse_patterns, false},
+    {"widen_normalisation", widen_normalisation, false},
+    {"fold_padding", fold_padding, false},
+    {"clean_moves", clean_moves, false},
+    {"fuse_activations", fuse_activations, false},
+    {"fuse_quantisation", fuse_quantisation, false},
+    {"number_formats", number_formats, true},
+    {"drop_dead", drop_dead, true},
+};
+
+}  // namespace
+
+std::span<const Pass> passes() { return kPasses; }
+
+}  // namespace tessera::graph

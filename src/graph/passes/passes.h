@@ -1,0 +1,33 @@
+// The passes, in the order in which they run (passes.cc). Each is one file, which opens with the
+// rewrites it performs and what holds before and after. Every pass leaves a graph that the verifier
+// accepts, without dead nodes, in topological order.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "graph/graph.h"
+
+namespace tessera::graph {
+
+struct Pass {
+  std::string_view name;
+  void (*run)(Graph& graph);
+  bool settles_formats;  // from here on the verifier asks for final formats
+};
+
+std::span<const Pass> passes();
+
+void fold_constant_moves(Graph& graph);
+void drop_neutral(Graph& graph);
+void fold_channel_constants(Graph& graph);
+void fuse_patterns(Graph& graph);
+void widen_normalisation(Graph& graph);
+void fold_padding(Graph& graph);
+void clean_moves(Graph& graph);
+void fuse_activations(Graph& graph);
+void fuse_quantisation(Graph& graph);
+void number_formats(Graph& graph);
+void drop_dead(Graph& graph);
+
+}  // namespace tessera::graph

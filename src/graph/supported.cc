@@ -1,0 +1,170 @@
+#include "graph/supported.h"
+
+#include <fmt/format.h>
+
+#include "model/evaluate.h"
+
+namespace tessera::graph {
+
+namespace {
+
+constexpr std::int64_t kLatest = 21;
+
+constexpr std::string_view kUnary = "element-wise";
+constexpr std::string_view kFloatOnly = "integers: host";
+
+constexpr SupportedOperator kOperators[] = {
+    // Products.
+    {"Conv", 1, kLatest, lower_conv, "convolution (between Q/DQ: integer)",
+     "3 spatial axes or computed weights: host"},
+    {"ConvTranspose", 1, kLatest, lower_conv_transpose, "convolution with input dilation",
+     "3 spatial axes or computed weights: host"},
+    {"ConvInteger", 10, kLatest, lower_conv_integer, "integer convolution", "int32 result"},
+    {"QLinearConv", 10, kLatest, lower_qlinear_conv, "integer convolution",
+     "scales and zero points are constants"},
+    {"Gemm", 7, kLatest, lower_gemm, "matrix product (between Q/DQ: integer), element-wise",
+     kFloatOnly},
+    {"MatMul", 1, kLatest, lower_matmul, "matrix product (between Q/DQ: integer), move", kFloatOnly},
+    {"MatMulInteger", 10, kLatest, lower_matmul_integer, "integer matrix product",
+     "int32 result; zero point of A is one number"},
+    {"QLinearMatMul", 10, kLatest, lower_qlinear_matmul, "integer matrix product",
+     "scales and zero points are constants; one for A"},
+    // Pooling and reduction.
+    {"AveragePool", 1, kLatest, lower_average_pool, "pooling", "3 spatial axes: host"},
+    {"MaxPool", 1, kLatest, lower_max_pool, "pooling", "3 spatial axes or output Indices: host"},
+    {"GlobalAveragePool", 1, kLatest, lower_global_average_pool, "reduction", ""},
+    {"GlobalMaxPool", 1, kLatest, lower_global_max_pool, "reduction", ""},
+    {"ReduceL1", 1, kLatest, lower_reduce, "reduction", kFloatOnly},
+    {"ReduceL2", 1, kLatest, lower_reduce, "reduction", kFloatOnly},
+    {"ReduceLogSum", 1, kLatest, lower_reduce_log_sum, "reduction, element-wise", kFloatOnly},
+    {"ReduceLogSumExp", 1, kLatest, lower_reduce_log_sum_exp, "reduction, element-wise",
+     kFloatOnly},
+    {"ReduceMax", 1, kLatest, lower_reduce, "reduction", kFloatOnly},
+    {"ReduceMean", 1, kLatest, lower_reduce, "reduction", kFloatOnly},
+    {"ReduceMin", 1, kLatest, lower_reduce, "reduction", kFloatOnly},
+    {"ReduceProd", 1, kLatest, lower_reduce, "reduction", kFloatOnly},
+    {"ReduceSum", 1, kLatest, lower_reduce, "reduction", kFloatOnly},
+    {"ReduceSumSquare", 1, kLatest, lower_reduce, "reduction", kFloatOnly},
+    // Normalisation.
+    {"BatchNormalization", 7, kLatest, lower_batch_normalization,
+     "folded into the convolution before it, else element-wise", "training form: host"},
+    {"InstanceNormalization", 6, kLatest, lower_instance_normalization,
+     "reduction, element-wise", ""},
+    {"LayerNormalization", 17, kLatest, lower_layer_normalization, "reduction, element-wise",
+     "outputs Mean and InvStdDev: host"},
+    {"LogSoftmax", 1, kLatest, lower_log_softmax, "reduction, element-wise", ""},
+    {"MeanVarianceNormalization", 9, kLatest, lower_mean_variance_normalization,
+     "reduction, element-wise", ""},
+    {"Softmax", 1, kLatest, lower_softmax, "reduction, element-wise", ""},
+    // Two inputs and more.
+    {"Add", 7, kLatest, lower_binary, kUnary, kFloatOnly},
+    {"Div", 7, kLatest, lower_binary, kUnary, kFloatOnly},
+    {"Max", 6, kLatest, lower_n_ary, kUnary, kFloatOnly},
+    {"Mean", 6, kLatest, lower_mean, kUnary, ""},
+    {"Min", 6, kLatest, lower_n_ary, kUnary, kFloatOnly},
+    {"Mul", 7, kLatest, lower_binary, kUnary, kFloatOnly},
+    {"PRelu", 7, kLatest, lower_binary, kUnary, kFloatOnly},
+    {"Pow", 7, kLatest, lower_pow, kUnary, "exponent 2 is a square; integers: host"},
+    {"Sub", 7, kLatest, lower_binary, kUnary, kFloatOnly},
+    {"Sum", 6, kLatest, lower_n_ary, kUnary, kFloatOnly},
+    // One input.
+    {"Abs", 6, kLatest, lower_unary, kUnary, kFloatOnly},
+    {"Acos", 7, kLatest, lower_unary, kUnary, ""},
+    {"Acosh", 9, kLatest, lower_unary, kUnary, ""},
+    {"Asin", 7, kLatest, lower_unary, kUnary, ""},
+    {"Asinh", 9, kLatest, lower_unary, kUnary, ""},
+    {"Atan", 7, kLatest, lower_unary, kUnary, ""},
+    {"Atanh", 9, kLatest, lower_unary, kUnary, ""},
+    {"Cast", 6, kLatest, lower_cast, "element-wise", "to other than float formats: host"},
+    {"Ceil", 6, kLatest, lower_unary, kUnary, ""},
+    {"Celu", 12, kLatest, lower_unary, kUnary, ""},
+    {"Clip", 6, kLatest, lower_clip, kUnary, kFloatOnly},
+    {"Cos", 7, kLatest, lower_unary, kUnary, ""},
+    {"Cosh", 9, kLatest, lower_unary, kUnary, ""},
+    {"DequantizeLinear", 10, kLatest, lower_dequantize_linear, kUnary,
+     "blocked scales, scales computed at run time: host"},
+    {"Elu", 6, kLatest, lower_unary, kUnary, ""},
+    {"Erf", 9, kLatest, lower_unary, kUnary, ""},
+    {"Exp", 6, kLatest, lower_unary, kUnary, ""},
+    {"Floor", 6, kLatest, lower_unary, kUnary, ""},
+    {"Gelu", 20, kLatest, lower_unary, kUnary, ""},
+    {"HardSigmoid", 6, kLatest, lower_unary, kUnary, ""},
+    {"HardSwish", 14, kLatest, lower_unary, kUnary, ""},
+    {"LeakyRelu", 6, kLatest, lower_unary, kUnary, ""},
+    {"Log", 6, kLatest, lower_unary, kUnary, ""},
+    {"Mish", 18, kLatest, lower_unary, kUnary, ""},
+    {"Neg", 6, kLatest, lower_unary, kUnary, kFloatOnly},
+    {"QuantizeLinear", 10, kLatest, lower_quantize_linear, kUnary,
+     "blocked scales, scales computed at run time: host"},
+    {"Reciprocal", 6, kLatest, lower_unary, kUnary, ""},
+    {"Relu", 6, kLatest, lower_unary, kUnary, kFloatOnly},
+    {"Round", 11, kLatest, lower_unary, kUnary, ""},
+    {"Selu", 6, kLatest, lower_unary, kUnary, ""},
+    {"Sigmoid", 6, kLatest, lower_unary, kUnary, ""},
+    {"Sign", 9, kLatest, lower_unary, kUnary, kFloatOnly},
+    {"Sin", 7, kLatest, lower_unary, kUnary, ""},
+    {"Sinh", 9, kLatest, lower_unary, kUnary, ""},
+    {"Softplus", 1, kLatest, lower_unary, kUnary, ""},
+    {"Softsign", 1, kLatest, lower_unary, kUnary, ""},
+    {"Sqrt", 6, kLatest, lower_unary, kUnary, ""},
+    {"Tan", 7, kLatest, lower_unary, kUnary, ""},
+    {"Tanh", 6, kLatest, lower_unary, kUnary, ""},
+    {"ThresholdedRelu", 10, kLatest, lower_unary, kUnary, ""},
+    // Movement. Integers of at most 32 bits move on the processor too.
+    {"Concat", 4, kLatest, lower_concat, "move", ""},
+    {"DepthToSpace", 1, kLatest, lower_depth_to_space, "move", ""},
+    {"Dropout", 7, kLatest, lower_dropout, "move", "output mask or training form: host"},
+    {"Expand", 8, kLatest, lower_expand, "move", ""},
+    {"Flatten", 1, kLatest, lower_reshape, "move", ""},
+    {"Gather", 1, kLatest, lower_gather, "move", "indices computed at run time: host"},
+    {"Identity", 1, kLatest, lower_reshape, "move", ""},
+    {"Pad", 2, kLatest, lower_pad, "move", "pads computed at run time: host"},
+    {"Reshape", 1, kLatest, lower_reshape, "move", ""},
+    {"Resize", 10, kLatest, lower_resize, "move", "mode other than nearest: host"},
+    {"Slice", 1, kLatest, lower_slice, "move", "starts computed at run time: host"},
+    {"SpaceToDepth", 1, kLatest, lower_space_to_depth, "move", ""},
+    {"Split", 2, kLatest, lower_split, "move", ""},
+    {"Squeeze", 1, kLatest, lower_reshape, "move", ""},
+    {"Tile", 6, kLatest, lower_tile, "move", ""},
+    {"Transpose", 1, kLatest, lower_transpose, "move", ""},
+    {"Unsqueeze", 1, kLatest, lower_reshape, "move", ""},
+    {"Upsample", 7, 9, lower_upsample, "move", "mode other than nearest: host"},
+};
+
+}  // namespace
+
+std::span<const SupportedOperator> supported_operators() { return kOperators; }
+
+const SupportedOperator* find_supported(const std::string& domain, const std::string& name,
+                                        std::int64_t opset) {
+  if (!domain.empty() && domain != "ai.onnx") return nullptr;
+  for (const SupportedOperator& row : kOperators) {
+    if (row.name == name && row.opset_min <= opset && opset <= row.opset_max) return &row;
+  }
+  return nullptr;
+}
+
+std::string supported_operators_markdown() {
+  std::string text =
+      "# Supported operators\n\n"
+      "This page is printed from the table that lowering itself uses (`src/graph/supported.cc`).\n"
+      "An operator that the processor does not run is a host step: it is counted and printed. One\n"
+      "that nobody runs is an error that names node and operator.\n\n"
+      "Values that are known at compile time are folded, whatever the operator. A float is f32,\n"
+      "f16 or bf16; f64 and 64-bit integers are the host's.\n\n"
+      "## On the processor\n\n"
+      "| operator | opsets | runs as | remarks |\n| --- | --- | --- | --- |\n";
+  for (const SupportedOperator& row : kOperators) {
+    text += fmt::format("| {} | {} to {} | {} | {} |\n", row.name, row.opset_min, row.opset_max,
+                        row.runs_as, row.note);
+  }
+  text += "\n## On the host\n\nOperators of the rows above where the remark says so, and these:\n\n";
+  for (const std::string& name : model::evaluable_operators()) {
+    bool listed = false;
+    for (const SupportedOperator& row : kOperators) listed |= row.name == name;
+    if (!listed) text += fmt::format("- {}\n", name);
+  }
+  return text;
+}
+
+}  // namespace tessera::graph

@@ -1,0 +1,301 @@
+#include "graph/surface_view.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "base/check.h"
+
+namespace tessera::graph {
+namespace {
+
+// One axis of a node's iteration space: its extent and each operand's stride along it (0 where the
+// operand is broadcast). The output is the last operand.
+struct Axis {
+  std::int64_t extent = 1;
+  std::vector<std::int64_t> strides;
+};
+
+std::vector<std::int64_t> dense_strides(const Shape& dims) {
+  std::vector<std::int64_t> strides(dims.size(), 1);
+  for (std::size_t i = dims.size(); i-- > 1;) strides[i - 1] = strides[i] * dims[i];
+  return strides;
+}
+
+// The operand is walked in memory order across both axes.
+bool can_merge(const Axis& outer, const Axis& inner) {
+  for (std::size_t i = 0; i < outer.strides.size(); ++i) {
+    if (outer.strides[i] != inner.strides[i] * inner.extent) return false;
+  }
+  return true;
+}
+
+// Fewer axes, until there are at most `limit`: first drops extents of 1, then merges neighbours.
+// False if that is not possible.
+bool reduce_axes(std::vector<Axis>& axes, std::size_t limit) {
+  for (std::size_t i = 0; axes.size() > limit && i < axes.size();) {
+    if (axes[i].extent == 1) {
+      axes.erase(axes.begin() + static_cast<std::ptrdiff_t>(i));
+    } else {
+      ++i;
+    }
+  }
+  for (std::size_t i = 0; axes.size() > limit && i + 1 < axes.size();) {
+    if (can_merge(axes[i], axes[i + 1])) {
+      axes[i].extent *= axes[i + 1].extent;
+      axes[i].strides = axes[i + 1].strides;
+      axes.erase(axes.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    } else {
+      ++i;
+    }
+  }
+  return axes.size() <= limit;
+}
+
+// Puts an axis at one of the four places of every operand's view.
+void place(const Axis& axis, std::size_t where, NodeViews& views) {
+  for (std::size_t i = 0; i < views.inputs.size(); ++i) {
+    views.inputs[i].extents[where] = axis.extent;
+    views.inputs[i].strides[where] = axis.strides[i];
+  }
+  views.output.extents[where] = axis.extent;
+  views.output.strides[where] = axis.strides.back();
+}
+
+enum Place : std::size_t { kImages, kChannels, kRows, kColumns };
+
+TensorView nchw(const Shape& dims) {
+  TESSERA_CHECK(dims.size() == 4, "an image tensor of rank {}", dims.size());
+  const std::vector<std::int64_t> strides = dense_strides(dims);
+  TensorView view;
+  for (std::size_t i = 0; i < 4; ++i) {
+    view.extents[i] = dims[i];
+    view.strides[i] = strides[i];
+  }
+  return view;
+}
+
+// ---- matrix product -----------------------------------------------------------------------------
+
+std::int64_t leading_count(const Shape& dims) {
+  std::int64_t count = 1;
+  for (std::size_t i = 0; i + 2 < dims.size(); ++i) count *= dims[i];
+  return count;
+}
+
+// [images, M, K] seen as channels K, rows M.
+TensorView moving_view(const Shape& dims) {
+  const std::int64_t m = dims[dims.size() - 2];
+  const std::int64_t k = dims[dims.size() - 1];
+  return {.extents = {leading_count(dims), k, m, 1}, .strides = {m * k, 1, k, 1}};
+}
+
+NodeViews matmul_views(const Graph& graph, const Node& node) {
+  const Shape& a = graph.tensor(node.inputs[0]).dims;
+  const TensorInfo& b = graph.tensor(node.inputs[1]);
+  NodeViews views;
+  views.inputs.resize(node.inputs.size());
+  views.inputs[0] = moving_view(a);
+  views.output = moving_view(graph.tensor(node.outputs[0]).dims);
+  if (b.constant == nullptr) {
+    const std::int64_t k = b.dims[b.dims.size() - 2];
+    const std::int64_t n = b.dims[b.dims.size() - 1];
+    const bool shared = b.dims.size() == 2;
+    views.inputs[1] = {.extents = {leading_count(a), k, 1, n},
+                       .strides = {shared ? 0 : k * n, n, 0, 1}};
+  }
+  return views;
+}
+
+// ---- element-wise ---------------------------------------------------------------------------------
+
+const Node* producer_of(const Graph& graph, TensorId id) {
+  for (const Node& node : graph.nodes) {
+    if (std::find(node.outputs.begin(), node.outputs.end(), id) != node.outputs.end()) return &node;
+  }
+  return nullptr;
+}
+
+const Node* first_user_of(const Graph& graph, TensorId id) {
+  for (const Node& node : graph.nodes) {
+    if (std::find(node.inputs.begin(), node.inputs.end(), id) != node.inputs.end()) return &node;
+  }
+  return nullptr;
+}
+
+// The channel axis a node of a fixed layout wants for a tensor of this rank.
+std::optional<std::size_t> fixed_channel_axis(const Node& node, std::size_t rank) {
+  switch (node.kind()) {
+    case NodeKind::kConv:
+    case NodeKind::kPool:
+      return 1;
+    case NodeKind::kMatMul:
+      return rank - 1;
+    default:
+      return std::nullopt;
+  }
+}
+
+// Follows element-wise nodes upwards, then downwards, to a node that fixes the layout.
+std::size_t preferred_channel_axis(const Graph& graph, const Node& start, std::size_t rank) {
+  const auto same_rank = [&](TensorId id) { return graph.tensor(id).dims.size() == rank; };
+  const auto follow = [&](bool upwards) -> std::optional<std::size_t> {
+    const Node* node = &start;
+    for (std::size_t steps = 0; steps <= graph.nodes.size(); ++steps) {
+      const Node* next = nullptr;
+      const std::vector<TensorId>& edges = upwards ? node->inputs : node->outputs;
+      for (const TensorId id : edges) {
+        if (next != nullptr || !same_rank(id)) continue;
+        next = upwards ? producer_of(graph, id) : first_user_of(graph, id);
+      }
+      if (next == nullptr) return std::nullopt;
+      if (const auto axis = fixed_channel_axis(*next, rank)) return axis;
+      if (next->kind() != NodeKind::kElementwise) return std::nullopt;
+      node = next;
+    }
+    return std::nullopt;
+  };
+  if (const auto axis = follow(true)) return *axis;
+  if (const auto axis = follow(false)) return *axis;
+  return rank == 3 || rank == 4 ? 1 : rank - 1;
+}
+
+// Channels on axis `channel`: the axes in front become images (and rows, where channels are last),
+// those behind become rows and columns.
+std::optional<NodeViews> spread(const std::vector<Axis>& axes, std::size_t channel,
+                                std::size_t input_count) {
+  NodeViews views;
+  views.inputs.resize(input_count);
+  std::vector<Axis> front(axes.begin(), axes.begin() + static_cast<std::ptrdiff_t>(channel));
+  std::vector<Axis> back(axes.begin() + static_cast<std::ptrdiff_t>(channel) + 1, axes.end());
+  place(axes[channel], kChannels, views);
+  if (back.empty()) {
+    if (front.size() > 2) {  // the last one is the matrix's row
+      std::vector<Axis> images(front.begin(), front.end() - 1);
+      const bool merged = reduce_axes(images, 1);
+      if (merged) {
+        images.push_back(front.back());
+        front = images;
+      }
+    }
+    if (!reduce_axes(front, 3)) return std::nullopt;
+    if (front.size() == 1) place(front[0], kRows, views);
+    if (front.size() >= 2) {
+      place(front[0], kImages, views);
+      place(front[1], kRows, views);
+    }
+    if (front.size() == 3) place(front[2], kColumns, views);
+    return views;
+  }
+  if (!reduce_axes(front, 1) || !reduce_axes(back, 2)) return std::nullopt;
+  if (front.size() == 1) place(front[0], kImages, views);
+  if (back.size() == 2) place(back[0], kRows, views);
+  if (!back.empty()) place(back.back(), kColumns, views);
+  return views;
+}
+
+std::vector<Axis> broadcast_axes(const Graph& graph, const Node& node) {
+  const Shape& out = graph.tensor(node.outputs[0]).dims;
+  std::vector<Axis> axes(out.size());
+  for (std::size_t i = 0; i < out.size(); ++i) axes[i].extent = out[i];
+  const auto add_operand = [&](const Shape& dims) {
+    const std::vector<std::int64_t> strides = dense_strides(dims);
+    TESSERA_CHECK(dims.size() <= out.size(), "operand of rank {} for an output of rank {}",
+                  dims.size(), out.size());
+    const std::size_t missing = out.size() - dims.size();
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const bool repeated = i < missing || (dims[i - missing] == 1 && out[i] != 1);
+      axes[i].strides.push_back(repeated ? 0 : strides[i - missing]);
+    }
+  };
+  for (const TensorId id : node.inputs) add_operand(graph.tensor(id).dims);
+  add_operand(out);
+  if (axes.empty()) {
+    axes.push_back({.extent = 1, .strides = std::vector<std::int64_t>(node.inputs.size() + 1, 1)});
+  }
+  return axes;
+}
+
+Error cannot_spread(const Node& node) {
+  return {ErrorCode::kUnsupported,
+          fmt::format("node '{}': its axes cannot be seen as images, channels, rows and columns",
+                      node.name)};
+}
+
+Result<NodeViews> elementwise_views(const Graph& graph, const Node& node) {
+  const std::vector<Axis> axes = broadcast_axes(graph, node);
+  const std::size_t rank = axes.size();
+  std::vector<std::size_t> candidates = {
+      std::min(preferred_channel_axis(graph, node, rank), rank - 1)};
+  if (rank > 1) candidates.push_back(1);
+  for (std::size_t i = rank; i-- > 0;) candidates.push_back(i);
+  for (const std::size_t channel : candidates) {
+    if (auto views = spread(axes, channel, node.inputs.size())) return *views;
+  }
+  return cannot_spread(node);
+}
+
+// ---- reduction ------------------------------------------------------------------------------------
+
+Result<NodeViews> reduce_views(const Graph& graph, const Node& node) {
+  const auto& attributes = node.as<ReduceAttributes>();
+  const Shape& in = graph.tensor(node.inputs[0]).dims;
+  const std::vector<std::int64_t> in_strides = dense_strides(in);
+  const auto is_reduced = [&](std::size_t axis) {
+    return std::find(attributes.axes.begin(), attributes.axes.end(),
+                     static_cast<std::int64_t>(axis)) != attributes.axes.end();
+  };
+  Shape out = in;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    if (is_reduced(i)) out[i] = 1;
+  }
+  const std::vector<std::int64_t> out_strides = dense_strides(out);
+  std::vector<Axis> kept;
+  std::vector<Axis> reduced;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    if (is_reduced(i)) {
+      reduced.push_back({.extent = in[i], .strides = {in_strides[i], 0}});
+    } else {
+      kept.push_back({.extent = in[i], .strides = {in_strides[i], out_strides[i]}});
+    }
+  }
+  if (!reduce_axes(kept, 2) || !reduce_axes(reduced, 2)) return cannot_spread(node);
+  NodeViews views;
+  views.inputs.resize(1);
+  if (kept.size() == 2) place(kept[0], kImages, views);
+  if (!kept.empty()) place(kept.back(), kChannels, views);
+  if (reduced.size() == 2) place(reduced[0], kRows, views);
+  if (!reduced.empty()) place(reduced.back(), kColumns, views);
+  views.output.extents[kRows] = views.output.extents[kColumns] = 1;
+  return views;
+}
+
+}  // namespace
+
+Result<NodeViews> node_views(const Graph& graph, const Node& node) {
+  switch (node.kind()) {
+    case NodeKind::kConv:
+    case NodeKind::kPool: {
+      NodeViews views;
+      views.inputs.resize(node.inputs.size());
+      views.inputs[0] = nchw(graph.tensor(node.inputs[0]).dims);
+      views.output = nchw(graph.tensor(node.outputs[0]).dims);
+      return views;
+    }
+    case NodeKind::kMatMul:
+      return matmul_views(graph, node);
+    case NodeKind::kElementwise:
+      return elementwise_views(graph, node);
+    case NodeKind::kReduce:
+      return reduce_views(graph, node);
+    case NodeKind::kMove:
+    case NodeKind::kHostStep:
+      break;
+  }
+  return Error{ErrorCode::kUnsupported,
+               fmt::format("node '{}' ({}) has no surface views", node.name,
+                           node_kind_name(node.kind()))};
+}
+
+}  // namespace tessera::graph

@@ -1,0 +1,40 @@
+// How a node's operands are seen as [images, channels, rows, columns]: the one place that decides
+// which axis of each tensor lies on partitions. The compiler and the host device both use it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/graph.h"
+
+namespace tessera::graph {
+
+// A tensor (or a broadcast of it) as four axes over its dense row-major storage, in elements.
+// Broadcast axes have stride 0.
+struct TensorView {
+  std::array<std::int64_t, 4> extents = {1, 1, 1, 1};  // images, channels, rows, columns
+  std::array<std::int64_t, 4> strides = {0, 0, 0, 0};
+  friend bool operator==(const TensorView&, const TensorView&) = default;
+};
+
+// Views of a processor node's operands, in the order of node.inputs, and of its output.
+//   Conv:        x and output as NCHW; weights and bias have default views (they are kernel images)
+//   MatMul:      a: images = leading axes, channels = K, rows = M, columns = 1; constant b: default
+//                view; dynamic b: images, channels = K, rows = 1, columns = N;
+//                output: images, channels = N, rows = M, columns = 1
+//   Pool:        NCHW
+//   Elementwise: axes of equal broadcast behaviour are merged, then spread over the four axes; the
+//                channel axis is the one the tensor's producer and users prefer (NCHW channels for
+//                rank 4 and 3, the last axis otherwise)
+//   Reduce:      reduced axes become rows and columns, kept axes channels and images
+// An error (unsupported) names the node when its axes cannot be spread over four; the graph builder
+// then puts Moves in front.
+struct NodeViews {
+  std::vector<TensorView> inputs;
+  TensorView output;
+};
+Result<NodeViews> node_views(const Graph& graph, const Node& node);
+
+}  // namespace tessera::graph

@@ -1,0 +1,228 @@
+// The device `host`: the typed graph at CPU speed, on the kernels the virtual processor also uses.
+//
+//   create: weights are quantised and packed once, memory is planned once
+//   run:    nodes in order; inside a node the threads share rows or channels
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "arith/kernels/planar.h"
+#include "arith/kernels/product.h"
+#include "base/check.h"
+#include "graph/surface_view.h"
+#include "host/buffer_plan.h"
+#include "host/dense_move.h"
+#include "host/executor.h"
+#include "host/host_step.h"
+#include "host/product_node.h"
+#include "host/thread_pool.h"
+
+namespace tessera::host {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::NodeKind;
+using graph::NodeViews;
+using graph::TensorId;
+using graph::TensorView;
+
+// A node with everything that does not depend on the inputs.
+struct Prepared {
+  NodeViews views;
+  std::shared_ptr<const Product> product;  // shared with the threads; null for dynamic products
+};
+
+Surface surface_of(const TensorView& view, Format format, std::byte* base, std::int64_t image) {
+  const std::int64_t size = format_bytes(format);
+  Surface surface;
+  surface.base = base + image * view.strides[0] * size;
+  surface.format = format;
+  surface.channels = view.extents[1];
+  surface.rows = view.extents[2];
+  surface.columns = view.extents[3];
+  surface.partitions = std::max<std::int64_t>(1, view.extents[1]);
+  surface.partition_pitch = view.strides[1] * size;
+  surface.row_pitch = view.strides[2] * size;
+  surface.column_pitch = view.strides[3] * size;
+  surface.ring_rows = std::max<std::int64_t>(1, view.extents[2]);
+  return surface;
+}
+
+class HostExecutor : public Executor {
+ public:
+  HostExecutor(std::shared_ptr<const Graph> graph, const HostOptions& options)
+      : graph_(std::move(graph)), pool_(options.threads), plan_(plan_buffers(*graph_)) {
+    for (const std::int64_t bytes : plan_.block_bytes) {
+      blocks_.emplace_back(static_cast<std::size_t>(std::max<std::int64_t>(64, bytes) + 64));
+    }
+    for (int i = 0; i < pool_.threads(); ++i) workspaces_.push_back(make_product_workspace());
+  }
+
+  Status prepare() {
+    for (const Node& node : graph_->nodes) {
+      Prepared prepared;
+      if (node.kind() != NodeKind::kMove && node.kind() != NodeKind::kHostStep) {
+        TESSERA_TRY(prepared.views, graph::node_views(*graph_, node));
+      }
+      prepared.product = prepare_product(*graph_, node);
+      prepared_.push_back(std::move(prepared));
+    }
+    return {};
+  }
+
+  Result<std::vector<Tensor>> run(std::span<const Tensor> inputs,
+                                  const NodeObserver& observer) override {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      std::copy(inputs[i].bytes.begin(), inputs[i].bytes.end(), data(graph_->inputs[i]));
+    }
+    for (std::size_t i = 0; i < graph_->nodes.size(); ++i) {
+      const Node& node = graph_->nodes[i];
+      TESSERA_RETURN_IF_ERROR(run_node(node, prepared_[i]));
+      if (!observer) continue;
+      for (const TensorId id : node.outputs) observer(node, id, tensor(id));
+    }
+    std::vector<Tensor> outputs;
+    for (const TensorId id : graph_->outputs) outputs.push_back(tensor(id));
+    return outputs;
+  }
+
+ private:
+  std::byte* data(TensorId id) {
+    const graph::TensorInfo& info = graph_->tensor(id);
+    // Constants are only read; Surface has one pointer type for both.
+    if (info.constant) return const_cast<std::byte*>(info.constant->bytes.data());
+    return blocks_[static_cast<std::size_t>(
+                       plan_.block_of_tensor[static_cast<std::size_t>(id.value)])]
+        .data();
+  }
+  std::int64_t bytes_of(TensorId id) const {
+    const graph::TensorInfo& info = graph_->tensor(id);
+    return element_count(info.dims) * format_bytes(info.format);
+  }
+  Tensor tensor(TensorId id) {
+    const graph::TensorInfo& info = graph_->tensor(id);
+    const std::byte* const begin = data(id);
+    return {info.format, info.dims, {begin, begin + bytes_of(id)}};
+  }
+  Surface surface(const TensorView& view, TensorId id, std::int64_t image) {
+    return surface_of(view, graph_->tensor(id).format, data(id), image);
+  }
+
+  Status run_node(const Node& node, const Prepared& prepared) {
+    switch (node.kind()) {
+      case NodeKind::kConv:
+      case NodeKind::kMatMul:
+        run_product(node, prepared);
+        return {};
+      case NodeKind::kPool:
+      case NodeKind::kElementwise:
+      case NodeKind::kReduce:
+        run_planar(node, prepared.views);
+        return {};
+      case NodeKind::kMove:
+        run_move(node);
+        return {};
+      case NodeKind::kHostStep:
+        break;
+    }
+    return run_step(node);
+  }
+
+  void run_product(const Node& node, const Prepared& prepared) {
+    const TensorView& view = prepared.views.output;
+    for (std::int64_t image = 0; image < view.extents[0]; ++image) {
+      const Surface input = surface(prepared.views.inputs[0], node.inputs[0], image);
+      const Surface output = surface(view, node.outputs[0], image);
+      std::shared_ptr<const Product> product = prepared.product;
+      if (!product) {
+        product = prepare_dynamic_product(*graph_, node,
+                                          surface(prepared.views.inputs[1], node.inputs[1], image));
+      }
+      pool_.for_ranges(output.rows, [&](int worker, std::int64_t first, std::int64_t last) {
+        product->run(input, output, 0, {first, last},
+                     *workspaces_[static_cast<std::size_t>(worker)]);
+      });
+    }
+  }
+
+  void run_planar(const Node& node, const NodeViews& views) {
+    for (std::int64_t image = 0; image < views.output.extents[0]; ++image) {
+      const Surface output = surface(views.output, node.outputs[0], image);
+      const Surface a = surface(views.inputs[0], node.inputs[0], image);
+      Surface b;
+      if (node.inputs.size() > 1) b = surface(views.inputs[1], node.inputs[1], image);
+      const bool by_channel = output.channels >= output.rows;
+      pool_.for_ranges(by_channel ? output.channels : output.rows, [&](int, std::int64_t first,
+                                                                       std::int64_t last) {
+        const ChannelRange channels =
+            by_channel ? ChannelRange{first, last} : ChannelRange{0, output.channels};
+        const RowRange rows = by_channel ? RowRange{0, output.rows} : RowRange{first, last};
+        run_planar_part(node, {a, b, output}, views, channels, rows);
+      });
+    }
+  }
+
+  struct Operands {
+    const Surface& a;
+    const Surface& b;
+    const Surface& output;
+  };
+  void run_planar_part(const Node& node, const Operands& operands, const NodeViews& views,
+                       ChannelRange channels, RowRange rows) const {
+    if (node.kind() == NodeKind::kPool) {
+      pool(pool_config(node.as<graph::PoolAttributes>()), operands.a, operands.output, channels,
+           rows);
+    } else if (node.kind() == NodeKind::kElementwise) {
+      const auto& attributes = node.as<graph::ElementwiseAttributes>();
+      elementwise(elementwise_config(attributes), operands.a,
+                  attributes.binary ? &operands.b : nullptr, operands.output, channels, rows);
+    } else {
+      reduce(reduce_config(node.as<graph::ReduceAttributes>(), views), operands.a, operands.output,
+             channels, rows);
+    }
+  }
+
+  void run_move(const Node& node) {
+    const auto& move = node.as<graph::MoveAttributes>();
+    const std::int64_t size = format_bytes(graph_->tensor(node.outputs[0]).format);
+    std::byte* const out = data(node.outputs[0]);
+    if (move.has_fill) {
+      fill_elements(out, bytes_of(node.outputs[0]) / size, size, move.fill);
+    }
+    for (const graph::CopyBox& box : move.copies) {
+      copy_box(box, size, data(node.inputs[static_cast<std::size_t>(box.input)]), out, pool_);
+    }
+  }
+
+  Status run_step(const Node& node) {
+    std::vector<Tensor> values;
+    for (const TensorId id : node.inputs) values.push_back(tensor(id));
+    std::vector<const Tensor*> operands;
+    for (const Tensor& value : values) operands.push_back(&value);
+    TESSERA_TRY(const std::vector<Tensor> results, run_host_step(node, operands));
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      std::copy(results[i].bytes.begin(), results[i].bytes.end(), data(node.outputs[i]));
+    }
+    return {};
+  }
+
+  const std::shared_ptr<const Graph> graph_;  // shared with the network
+  ThreadPool pool_;
+  const BufferPlan plan_;
+  std::vector<std::vector<std::byte>> blocks_;
+  std::vector<std::shared_ptr<ProductWorkspace>> workspaces_;  // one a thread
+  std::vector<Prepared> prepared_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Executor>> make_host_executor(std::shared_ptr<const graph::Graph> graph,
+                                                     const HostOptions& options) {
+  auto executor = std::make_unique<HostExecutor>(std::move(graph), options);
+  TESSERA_RETURN_IF_ERROR(executor->prepare());
+  return std::unique_ptr<Executor>(std::move(executor));
+}
+
+}  // namespace tessera::host

@@ -1,0 +1,145 @@
+#include "host/product_node.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace tessera::host {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::NodeKind;
+
+void set_post(const graph::PostProcess& post, const graph::IntegerOperands& integer,
+              ProductConfig& config) {
+  config.activation = post.activation;
+  config.requantise = post.requantise;
+  config.output_zero_point = post.output_zero_point;
+  config.clamp_low = post.clamp_low;
+  config.clamp_high = post.clamp_high;
+  config.moving_zero_point = integer.moving_zero_point;
+}
+
+ProductVectors vectors_of(const Graph& graph, const Node& node, const graph::PostProcess& post,
+                          const graph::IntegerOperands& integer) {
+  ProductVectors vectors;
+  if (node.inputs.size() > 2) vectors.bias = graph.tensor(node.inputs[2]).constant->bytes;
+  if (post.requantise) vectors.multipliers = post.multipliers;
+  vectors.stationary_zero_points = integer.stationary_zero_points;
+  return vectors;
+}
+
+void set_bias(const Graph& graph, const Node& node, ProductConfig& config) {
+  config.has_bias = node.inputs.size() > 2;
+  if (config.has_bias) config.bias_format = graph.tensor(node.inputs[2]).format;
+  config.output_format = graph.tensor(node.outputs[0]).format;
+}
+
+std::shared_ptr<const Product> prepare_image(const ProductConfig& config, const std::byte* weights,
+                                             ProductVectors vectors) {
+  const std::vector<std::byte> image = make_kernel_image(config.image, weights);
+  return Product::prepare(config, {image.data(), config.image.bytes_per_partition()},
+                          std::move(vectors));
+}
+
+ProductConfig conv_config(const Graph& graph, const Node& node) {
+  const auto& conv = node.as<graph::ConvAttributes>();
+  const graph::TensorInfo& weights = graph.tensor(node.inputs[1]);
+  ProductConfig config;
+  config.image = {.channel_wise = conv.channel_wise,
+                  .cut = conv.cut,
+                  .groups = conv.groups,
+                  .channels = weights.dims[1],
+                  .output_channels = weights.dims[0] / conv.groups,
+                  .taps = weights.dims[2] * weights.dims[3],
+                  .rows = conv.matrix.native_dimension,
+                  .columns = weights.dims[0] / conv.groups,
+                  .format = weights.format};
+  config.kernel_h = weights.dims[2];
+  config.kernel_w = weights.dims[3];
+  config.stride_h = conv.stride_h;
+  config.stride_w = conv.stride_w;
+  config.pad_top = conv.pad_top;
+  config.pad_left = conv.pad_left;
+  config.dilation_h = conv.dilation_h;
+  config.dilation_w = conv.dilation_w;
+  config.input_dilation_h = conv.input_dilation_h;
+  config.input_dilation_w = conv.input_dilation_w;
+  config.matrix = conv.matrix;
+  set_bias(graph, node, config);
+  set_post(conv.post, conv.integer, config);
+  return config;
+}
+
+ProductConfig matmul_config(const Graph& graph, const Node& node) {
+  const auto& matmul = node.as<graph::MatMulAttributes>();
+  const graph::TensorInfo& b = graph.tensor(node.inputs[1]);
+  ProductConfig config;
+  config.image = {.channels = b.dims[b.dims.size() - 2],
+                  .output_channels = b.dims.back(),
+                  .rows = matmul.matrix.native_dimension,
+                  .columns = b.dims.back(),
+                  .format = b.format};
+  config.matrix = matmul.matrix;
+  set_bias(graph, node, config);
+  set_post(matmul.post, matmul.integer, config);
+  return config;
+}
+
+// [K, N] as [N, K], the order of convolution weights.
+std::vector<std::byte> transposed(const Tensor& matrix) {
+  const std::int64_t rows = matrix.dims[0], columns = matrix.dims[1];
+  const std::int64_t size = format_bytes(matrix.format);
+  std::vector<std::byte> result(matrix.bytes.size());
+  for (std::int64_t k = 0; k < rows; ++k) {
+    for (std::int64_t n = 0; n < columns; ++n) {
+      std::copy_n(matrix.bytes.data() + (k * columns + n) * size, size,
+                  result.data() + (n * rows + k) * size);
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
+std::shared_ptr<const Product> prepare_product(const Graph& graph, const Node& node) {
+  if (node.kind() == NodeKind::kConv) {
+    const auto& conv = node.as<graph::ConvAttributes>();
+    return prepare_image(conv_config(graph, node),
+                         graph.tensor(node.inputs[1]).constant->bytes.data(),
+                         vectors_of(graph, node, conv.post, conv.integer));
+  }
+  if (node.kind() != NodeKind::kMatMul) return nullptr;
+  const graph::TensorInfo& b = graph.tensor(node.inputs[1]);
+  if (!b.constant || b.dims.size() != 2) return nullptr;
+  const auto& matmul = node.as<graph::MatMulAttributes>();
+  return prepare_image(matmul_config(graph, node), transposed(*b.constant).data(),
+                       vectors_of(graph, node, matmul.post, matmul.integer));
+}
+
+std::shared_ptr<const Product> prepare_dynamic_product(const Graph& graph, const Node& node,
+                                                       const Surface& stationary) {
+  const auto& matmul = node.as<graph::MatMulAttributes>();
+  return Product::prepare_dynamic(matmul_config(graph, node), stationary,
+                                  vectors_of(graph, node, matmul.post, matmul.integer));
+}
+
+PoolConfig pool_config(const graph::PoolAttributes& a) {
+  return {a.function,   a.window_h,        a.window_w,   a.stride_h,  a.stride_w,
+          a.pad_top,    a.pad_left,        a.pad_bottom, a.pad_right, a.dilation_h,
+          a.dilation_w, a.include_padding, a.input,      a.output};
+}
+
+ElementwiseConfig elementwise_config(const graph::ElementwiseAttributes& a) {
+  return {a.binary, a.function, a.activation, {a.inputs[0], a.inputs[1]}, a.output};
+}
+
+ReduceConfig reduce_config(const graph::ReduceAttributes& a, const graph::NodeViews& views) {
+  const auto reduced = [&views](std::size_t axis) {
+    return views.output.extents[axis] != views.inputs[0].extents[axis];
+  };
+  return {a.function, reduced(2), reduced(3), a.activation, a.input, a.output};
+}
+
+}  // namespace tessera::host

@@ -1,0 +1,87 @@
+// The device `ref`: nodes in order, each by its definition.
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "host/executor.h"
+#include "host/host_step.h"
+#include "host/reference_nodes.h"
+
+namespace tessera::host {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::NodeKind;
+using graph::TensorId;
+
+Tensor run_processor_node(const Graph& graph, const Node& node,
+                          std::span<const Tensor* const> inputs) {
+  switch (node.kind()) {
+    case NodeKind::kConv:
+      return reference_conv(graph, node, inputs);
+    case NodeKind::kMatMul:
+      return reference_matmul(graph, node, inputs);
+    case NodeKind::kPool:
+      return reference_pool(graph, node, inputs);
+    case NodeKind::kElementwise:
+      return reference_elementwise(graph, node, inputs);
+    case NodeKind::kReduce:
+      return reference_reduce(graph, node, inputs);
+    case NodeKind::kMove:
+      return reference_move(graph, node, inputs);
+    case NodeKind::kHostStep:
+      break;
+  }
+  TESSERA_CHECK(false, "node '{}' is a host step", node.name);
+}
+
+class ReferenceExecutor : public Executor {
+ public:
+  explicit ReferenceExecutor(std::shared_ptr<const Graph> graph) : graph_(std::move(graph)) {}
+
+  Result<std::vector<Tensor>> run(std::span<const Tensor> inputs,
+                                  const NodeObserver& observer) override {
+    std::vector<Tensor> values(graph_->tensors.size());
+    std::vector<const Tensor*> at(graph_->tensors.size(), nullptr);
+    for (std::size_t i = 0; i < graph_->tensors.size(); ++i) {
+      at[i] = graph_->tensors[i].constant ? graph_->tensors[i].constant.get() : &values[i];
+    }
+    for (std::size_t i = 0; i < graph_->inputs.size(); ++i)
+      value(values, graph_->inputs[i]) = inputs[i];
+    for (const Node& node : graph_->nodes) {
+      std::vector<const Tensor*> operands;
+      for (const TensorId id : node.inputs)
+        operands.push_back(at[static_cast<std::size_t>(id.value)]);
+      if (node.kind() == NodeKind::kHostStep) {
+        TESSERA_TRY(std::vector<Tensor> results, run_host_step(node, operands));
+        for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+          value(values, node.outputs[i]) = std::move(results[i]);
+        }
+      } else {
+        value(values, node.outputs[0]) = run_processor_node(*graph_, node, operands);
+      }
+      if (!observer) continue;
+      for (const TensorId id : node.outputs) observer(node, id, value(values, id));
+    }
+    std::vector<Tensor> outputs;
+    for (const TensorId id : graph_->outputs)
+      outputs.push_back(*at[static_cast<std::size_t>(id.value)]);
+    return outputs;
+  }
+
+ private:
+  static Tensor& value(std::vector<Tensor>& values, TensorId id) {
+    return values[static_cast<std::size_t>(id.value)];
+  }
+
+  const std::shared_ptr<const Graph> graph_;  // shared with the network
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Executor>> make_reference_executor(
+    std::shared_ptr<const graph::Graph> graph) {
+  return std::unique_ptr<Executor>(std::make_unique<ReferenceExecutor>(std::move(graph)));
+}
+
+}  // namespace tessera::host

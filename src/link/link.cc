@@ -1,0 +1,161 @@
+#include "link/link.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "program/encoding.h"
+
+namespace tessera::link {
+namespace {
+
+using program::Dependency;
+using program::Frame;
+using program::FrameTask;
+using program::Package;
+using program::Program;
+using program::TaskDescriptor;
+using program::TaskId;
+
+// Frames become one list of tasks; dependencies get task ids.
+class Linker {
+ public:
+  Linker(const Package& package, const LinkOptions& options)
+      : package_(package), options_(options) {}
+
+  Result<Program> run() {
+    number_tasks();
+    for (std::size_t f = 0; f < package_.frames.size(); ++f) {
+      const Frame& frame = package_.frames[f];
+      if (frame.segment >= package_.segments || (f > 0 && frame.segment < package_.frames[f - 1].segment)) {
+        return broken(f, fmt::format("segment {} of {}", frame.segment, package_.segments));
+      }
+      for (const FrameTask& task : frame.tasks) TESSERA_RETURN_IF_ERROR(add_task(f, task));
+    }
+    add_segments();
+    if (options_.serial) make_serial();
+    encode_stream();
+    program_.chip_fingerprint = package_.chip_fingerprint;
+    program_.chip_name = package_.chip_name;
+    program_.weights = package_.weights;
+    program_.workspace_bytes = package_.workspace_bytes;
+    program_.input_bytes = package_.input_bytes;
+    program_.output_bytes = package_.output_bytes;
+    program_.inputs = package_.inputs;
+    program_.outputs = package_.outputs;
+    program_.hints = package_.hints;
+    return std::move(program_);
+  }
+
+ private:
+  static Error broken(std::size_t frame, const std::string& what) {
+    return {ErrorCode::kInvalidModel, fmt::format("package: frame {}: {}", frame, what)};
+  }
+
+  void number_tasks() {
+    TaskId next = 0;
+    for (const Frame& frame : package_.frames) {
+      first_task_.push_back(next);
+      next += static_cast<TaskId>(frame.tasks.size());
+    }
+    first_task_.push_back(next);
+  }
+
+  Status add_task(std::size_t frame, const FrameTask& framed) {
+    TaskDescriptor task = framed.descriptor;
+    task.id = static_cast<TaskId>(program_.tasks.size());
+    task.layer = package_.frames[frame].layer;
+    task.dependencies.clear();
+    for (const program::FrameDependency& d : framed.dependencies) {
+      if (d.frame >= package_.frames.size() || d.task >= package_.frames[d.frame].tasks.size() ||
+          first_task_[d.frame] + d.task >= first_task_.back() || d.denominator <= 0) {
+        return broken(frame, fmt::format("depends on task {} of frame {}", d.task, d.frame));
+      }
+      add_dependency({first_task_[d.frame] + d.task, d.numerator, d.denominator, d.offset}, task);
+    }
+    program_.tasks.push_back(std::move(task));
+    return {};
+  }
+
+  // Equal slopes on the same task: the higher line holds for both.
+  static void add_dependency(const Dependency& dependency, TaskDescriptor& task) {
+    for (Dependency& other : task.dependencies) {
+      if (other.task == dependency.task && other.numerator == dependency.numerator &&
+          other.denominator == dependency.denominator) {
+        other.offset = std::max(other.offset, dependency.offset);
+        return;
+      }
+    }
+    task.dependencies.push_back(dependency);
+  }
+
+  void add_segments() {
+    program_.segments.resize(package_.segments);
+    std::size_t f = 0;
+    for (std::uint32_t s = 0; s < package_.segments; ++s) {
+      program::Segment& segment = program_.segments[s];
+      segment.task_first = first_task_[f];
+      while (f < package_.frames.size() && package_.frames[f].segment == s) ++f;
+      segment.task_last = first_task_[f];
+      if (s < package_.host_steps.size()) segment.host_steps.push_back(package_.host_steps[s]);
+    }
+    merge_empty_segments();
+  }
+
+  // Host steps with no task between them follow one segment.
+  void merge_empty_segments() {
+    std::vector<program::Segment> merged;
+    for (program::Segment& segment : program_.segments) {
+      if (!merged.empty() && segment.task_first == segment.task_last) {
+        for (auto& step : segment.host_steps) merged.back().host_steps.push_back(std::move(step));
+      } else {
+        merged.push_back(std::move(segment));
+      }
+    }
+    program_.segments = std::move(merged);
+  }
+
+  // Every task waits for the one before it in its segment.
+  void make_serial() {
+    for (const program::Segment& segment : program_.segments) {
+      for (TaskId id = segment.task_first; id < segment.task_last; ++id) {
+        TaskDescriptor& task = program_.tasks[id];
+        task.dependencies.clear();
+        if (id == segment.task_first) continue;
+        task.dependencies.push_back({id - 1, 0, 1, program_.tasks[id - 1].steps()});
+      }
+    }
+  }
+
+  void encode_stream() {
+    for (const TaskDescriptor& task : program_.tasks) {
+      program_.stream_offsets.push_back(static_cast<std::uint32_t>(program_.stream.size()));
+      const std::vector<std::byte> bytes = program::encode(task);
+      program_.stream.insert(program_.stream.end(), bytes.begin(), bytes.end());
+    }
+  }
+
+  const Package& package_;
+  const LinkOptions& options_;
+  std::vector<TaskId> first_task_;  // of each frame, and the count
+  Program program_;
+};
+
+}  // namespace
+
+Result<Program> link(const Package& package, const ChipConfig& chip, const LinkOptions& options) {
+  if (package.chip_fingerprint != chip.fingerprint()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("the package was compiled for chip '{}' (fingerprint {:016x}), this "
+                             "chip is '{}' ({:016x}); compile the model for it",
+                             package.chip_name, package.chip_fingerprint, chip.name,
+                             chip.fingerprint())};
+  }
+  if (options.cores != 1) {
+    return Error{ErrorCode::kUnsupported,
+                 fmt::format("found {} cores, allowed 1", options.cores)};
+  }
+  return Linker(package, options).run();
+}
+
+}  // namespace tessera::link

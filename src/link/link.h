@@ -1,0 +1,19 @@
+// Package + cores -> Program: joins frames, numbers tasks, inserts synchronisation, encodes the
+// stream. One core for now; the split choice is the place where more come in.
+#pragma once
+
+#include "arch/chip_config.h"
+#include "base/result.h"
+#include "program/program.h"
+
+namespace tessera::link {
+
+struct LinkOptions {
+  int cores = 1;
+  bool serial = false;  // one task at a time: every task waits for the one before (for comparison)
+};
+
+Result<program::Program> link(const program::Package& package, const ChipConfig& chip,
+                              const LinkOptions& options = {});
+
+}  // namespace tessera::link

@@ -1,0 +1,44 @@
+# evaluate() and infer(): operators by definition, shapes, constant folding.
+target_sources(tessera_model PRIVATE
+    evaluate.cc
+    infer.cc
+    ops/algebra.cc
+    ops/apply.cc
+    ops/binary.cc
+    ops/call.cc
+    ops/elements.cc
+    ops/generate.cc
+    ops/index.cc
+    ops/layout.cc
+    ops/loss.cc
+    ops/normalise.cc
+    ops/operators.cc
+    ops/order.cc
+    ops/pool.cc
+    ops/product.cc
+    ops/quantise.cc
+    ops/recurrent.cc
+    ops/reduce.cc
+    ops/refusal.cc
+    ops/resize.cc
+    ops/sample.cc
+    ops/slice.cc
+    ops/spectral.cc
+    ops/unary.cc
+    ops/window.cc)
+
+if(TESSERA_BUILD_TESTS)
+  tessera_test(evaluate_test
+    SOURCES
+      evaluate_random_test.cc
+      evaluate_test.cc
+      infer_test.cc
+    DEPENDS tessera_model fmt::fmt
+    LABELS unit)
+  # GCC 12 warns of overlapping copies in inlined std::string assignments that cannot overlap.
+  target_compile_options(evaluate_test PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
+  tessera_test(evaluate_conformance_test
+    SOURCES evaluate_conformance_test.cc
+    DEPENDS tessera_model fmt::fmt
+    LABELS agreement)
+endif()

@@ -1,0 +1,226 @@
+// infer(): shapes, folding of shape arithmetic, defaults, and every error.
+#include "model/infer.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tessera::model {
+namespace {
+
+using Ints = std::vector<std::int64_t>;
+using Strings = std::vector<std::string>;
+
+Tensor longs(const Shape& dims, const Ints& values) {
+  Tensor tensor = Tensor::zeros(Format::kI64, dims);
+  std::copy(values.begin(), values.end(), tensor.as<std::int64_t>().begin());
+  return tensor;
+}
+
+ValueInfo declare(const std::string& name, Format format, const std::vector<Dimension>& dims) {
+  return {name, format, true, dims};
+}
+
+// A model of opset 17 in a few lines. Outputs are declared without a shape.
+class Sketch {
+ public:
+  Sketch() { model_.opsets[""] = 17; }
+  Sketch& input(const std::string& name, const Ints& dims, Format format = Format::kF32) {
+    std::vector<Dimension> all;
+    for (const std::int64_t dim : dims) all.push_back({dim, ""});
+    model_.graph.inputs.push_back(declare(name, format, all));
+    return *this;
+  }
+  Sketch& constant(const std::string& name, const Tensor& tensor) {
+    model_.graph.initializers[name] = tensor;
+    return *this;
+  }
+  Sketch& node(const std::string& op_type, const Strings& inputs, const Strings& outputs,
+               const Attributes& attributes = {}) {
+    model_.graph.nodes.push_back({op_type + "_" + std::to_string(model_.graph.nodes.size()),
+                                  op_type, "", inputs, outputs, attributes});
+    return *this;
+  }
+  Sketch& output(const ValueInfo& info) {
+    model_.graph.outputs.push_back(info);
+    return *this;
+  }
+  Model& model() { return model_; }
+  Result<InferredModel> infer(const InferOptions& options = {}) {
+    return model::infer(model_, options);
+  }
+  TypedValue value(const std::string& name) {
+    auto result = infer();
+    EXPECT_TRUE(result.ok()) << result.error().to_string();
+    return result.ok() ? result.value().values.at(name) : TypedValue{};
+  }
+  std::string error(const InferOptions& options = {}) {
+    const auto result = infer(options);
+    return result.ok() ? "no error" : result.error().to_string();
+  }
+
+ private:
+  Model model_;
+};
+
+TEST(Infer, ShapeArithmeticOfANonConstantFolds) {
+  Sketch sketch;
+  sketch.input("x", {2, 3, 4})
+      .constant("first", longs({1}, {0}))
+      .constant("rest", longs({1}, {-1}))
+      .node("Shape", {"x"}, {"shape"})
+      .node("Gather", {"shape", "first"}, {"batch"})
+      .node("Concat", {"batch", "rest"}, {"target"}, {{"axis", std::int64_t{0}}})
+      .node("Reshape", {"x", "target"}, {"y"});
+  EXPECT_EQ(*sketch.value("target").constant, longs({2}, {2, -1}));
+  EXPECT_EQ(sketch.value("y").dims, (Shape{2, 12}));
+  EXPECT_EQ(sketch.value("y").constant, nullptr);
+}
+
+TEST(Infer, ConstantsFoldThroughAnyOperator) {
+  Sketch sketch;
+  sketch.constant("a", longs({2}, {1, 2})).node("Add", {"a", "a"}, {"b"});
+  EXPECT_EQ(*sketch.value("b").constant, longs({2}, {2, 4}));
+}
+
+TEST(Infer, LargeResultsAreNotFolded) {
+  Sketch sketch;
+  sketch.constant("shape", longs({1}, {(64 << 20) / 4 + 1}))
+      .node("ConstantOfShape", {"shape"}, {"y"});
+  EXPECT_EQ(sketch.value("y").constant, nullptr);
+  EXPECT_EQ(sketch.value("y").dims, (Shape{(64 << 20) / 4 + 1}));
+}
+
+TEST(Infer, LongProductsAreNotFolded) {
+  Sketch sketch;
+  sketch.constant("a", Tensor::zeros(Format::kF32, {1024, 1024})).node("MatMul", {"a", "a"}, {"y"});
+  EXPECT_EQ(sketch.value("y").constant, nullptr);
+  EXPECT_EQ(sketch.value("y").dims, (Shape{1024, 1024}));
+}
+
+TEST(Infer, OpenDimensionsTakeTheDefaultAndAreListed) {
+  Sketch sketch;
+  sketch.input("x", {-1, 3, -1});
+  sketch.model().graph.inputs[0].dims[0].name = "batch";
+  const auto result = sketch.infer();
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->values.at("x").dims, (Shape{1, 3, 1}));
+  EXPECT_EQ(result->defaulted,
+            (Strings{"x: dimension 0 ('batch') taken as 1", "x: dimension 2 taken as 1"}));
+}
+
+TEST(Infer, AShapeFromTheCallerWins) {
+  Sketch sketch;
+  sketch.input("x", {-1, 3}).node("Relu", {"x"}, {"y"});
+  const auto result = sketch.infer({{{"x", {7, 3}}}, 1});
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->values.at("y").dims, (Shape{7, 3}));
+  EXPECT_TRUE(result->defaulted.empty());
+}
+
+TEST(InferErrors, AShapeFromTheCallerMustAgreeWithTheFile) {
+  Sketch sketch;
+  sketch.input("x", {-1, 3});
+  EXPECT_EQ(sketch.error({{{"x", {1, 4}}}, 1}),
+            "input 'x': dimension 1 is 4, the model allows only 3   [invalid argument]");
+  EXPECT_EQ(sketch.error({{{"x", {1, 3, 1}}}, 1}),
+            "input 'x': shape 1x3x1 has rank 3, the model has rank 2   [invalid argument]");
+  EXPECT_EQ(sketch.error({{{"x", {-5, 3}}}, 1}),
+            "input 'x': dimension 0 is -5, 0 or more is allowed   [invalid argument]");
+}
+
+TEST(InferErrors, AnUnknownInputNamesThoseThereAre) {
+  Sketch sketch;
+  sketch.input("x", {1}).input("z", {1});
+  EXPECT_EQ(sketch.error({{{"y", {1}}}, 1}),
+            "the model has no input 'y'; it has 'x', 'z'   [invalid argument]");
+}
+
+TEST(InferErrors, AnInputWithoutShapeAsksForOne) {
+  Sketch sketch;
+  sketch.model().graph.inputs.push_back({"x", Format::kF32, false, {}});
+  EXPECT_EQ(sketch.error(),
+            "input 'x' has no shape in the model; give one with --shape x=...   "
+            "[invalid argument]");
+  EXPECT_TRUE(sketch.infer({{{"x", {1}}}, 1}).ok());
+}
+
+TEST(InferErrors, ShapesThatDependOnDataAreRefused) {
+  Sketch reshape;
+  reshape.input("x", {4}).input("s", {1}, Format::kI64).node("Reshape", {"x", "s"}, {"y"});
+  EXPECT_EQ(reshape.error(),
+            "node 'Reshape_0' (Reshape): input 1 ('s') is not a constant, so the output's shape "
+            "depends on data   [unsupported]");
+  Sketch non_zero;
+  non_zero.input("x", {4}).node("NonZero", {"x"}, {"y"});
+  EXPECT_EQ(non_zero.error(),
+            "node 'NonZero_0' (NonZero): the output's shape depends on data   [unsupported]");
+}
+
+TEST(InferErrors, UnknownOperatorAndDomainAreNamed) {
+  Sketch sketch;
+  sketch.input("x", {4}).node("FusedConv", {"x"}, {"y"});
+  sketch.model().graph.nodes[0].domain = "com.microsoft";
+  EXPECT_EQ(sketch.error(),
+            "node 'FusedConv_0' (FusedConv): operator 'FusedConv' of domain 'com.microsoft' is not "
+            "known   [unsupported]");
+}
+
+TEST(InferErrors, AGuessedDimensionIsNamedWithTheErrorItMayHaveCaused) {
+  Sketch sketch;
+  sketch.input("x", {1, 1, -1}).node("MaxPool", {"x"}, {"y"}, {{"kernel_shape", Ints{2}}});
+  EXPECT_EQ(sketch.error(),
+            "node 'MaxPool_0' (MaxPool): axis 2: a window of 2 does not fit into 1 with pads 0 and "
+            "0; x: dimension 2 taken as 1   [invalid model]");
+}
+
+TEST(InferErrors, ALyingFileIsFoundOut) {
+  Sketch sketch;
+  sketch.input("x", {2, 3}).node("Relu", {"x"}, {"y"});
+  sketch.output(declare("y", Format::kF32, {{2, ""}, {4, ""}}));
+  EXPECT_EQ(sketch.error(), "output 'y' has shape 2x3, the file declares 2x4   [invalid model]");
+  sketch.model().graph.outputs[0] = declare("y", Format::kF32, {{-1, "n"}, {3, ""}, {1, ""}});
+  EXPECT_EQ(sketch.error(), "output 'y' has shape 2x3, the file declares ?x3x1   [invalid model]");
+  sketch.model().graph.outputs[0] = declare("y", Format::kI32, {{2, ""}, {3, ""}});
+  EXPECT_EQ(sketch.error(), "output 'y' has format f32, the file declares i32   [invalid model]");
+  sketch.model().graph.outputs[0] = declare("y", Format::kF32, {{-1, "n"}, {3, ""}});
+  EXPECT_EQ(sketch.error(), "no error");
+}
+
+// If: the branch that a constant chooses is walked as if it stood in the node's place.
+class InferIf : public ::testing::Test {
+ protected:
+  InferIf() {
+    for (const std::string name : {"then", "else"}) {
+      auto branch = std::make_shared<Subgraph>();
+      const Ints perm = name == "then" ? Ints{1, 0} : Ints{0, 1};
+      branch->nodes.push_back({name, "Transpose", "", {"x"}, {name + "_y"}, {{"perm", perm}}});
+      branch->outputs.push_back({name + "_y", Format::kF32, false, {}});
+      attributes_[name + "_branch"] = std::shared_ptr<const Subgraph>(branch);
+    }
+    sketch_.input("x", {2, 3});
+  }
+  Sketch sketch_;
+  Attributes attributes_;
+};
+
+TEST_F(InferIf, AConstantConditionTakesItsBranch) {
+  Tensor yes = Tensor::zeros(Format::kBool, {});
+  yes.bytes[0] = std::byte{1};
+  sketch_.constant("c", yes).node("If", {"c"}, {"y"}, attributes_);
+  EXPECT_EQ(sketch_.value("y").dims, (Shape{3, 2}));
+  sketch_.model().graph.initializers["c"].bytes[0] = std::byte{0};
+  EXPECT_EQ(sketch_.value("y").dims, (Shape{2, 3}));
+}
+
+TEST_F(InferIf, ADynamicConditionIsRefused) {
+  sketch_.input("c", {}, Format::kBool).node("If", {"c"}, {"y"}, attributes_);
+  EXPECT_EQ(sketch_.error(),
+            "node 'If_0' (If): the condition 'c' is not a constant   [unsupported]");
+}
+
+}  // namespace
+}  // namespace tessera::model

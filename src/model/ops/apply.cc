@@ -1,0 +1,127 @@
+#include "model/ops/apply.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "base/check.h"
+#include "model/evaluate.h"
+#include "model/ops/operators.h"
+
+namespace tessera::model::ops {
+
+namespace {
+
+// The row, once opset, attributes and the number of arguments are known to be right.
+Result<const Operator*> accept(const Node& node, std::int64_t opset,
+                               const std::vector<Argument>& arguments) {
+  const std::string reason = evaluate_refusal(node, opset);
+  if (!reason.empty()) return unsupported(reason);
+  const Operator* row = find_operator(node.op_type);
+  const auto count = static_cast<int>(arguments.size());
+  if (count > row->inputs_max) {
+    return invalid(fmt::format("{} inputs, at most {} are allowed", count, row->inputs_max));
+  }
+  if (node.outputs.empty()) return invalid("no output is named");
+  for (int i = 0; i < row->inputs_min; ++i) {
+    if (i >= count || !arguments[static_cast<std::size_t>(i)].present) {
+      return invalid(fmt::format("input {} is missing", i));
+    }
+  }
+  for (const Argument& argument : arguments) {
+    if (!argument.present) continue;
+    TESSERA_RETURN_IF_ERROR(check_size(argument.format, *argument.dims));
+    if (argument.constant == nullptr) continue;
+    const auto bytes = static_cast<std::int64_t>(argument.constant->bytes.size());
+    TESSERA_CHECK(bytes == element_count(*argument.dims) * format_bytes(argument.format),
+                  "a tensor of shape {} holds {} bytes", shape_text(*argument.dims), bytes);
+  }
+  return row;
+}
+
+Result<Outputs> checked_shape(const Operator& row, const Node& node, const Call& call) {
+  TESSERA_TRY(Outputs outputs, row.shape(call));
+  if (outputs.size() < node.outputs.size()) {
+    return invalid(fmt::format("{} outputs are named, the operator has {}", node.outputs.size(),
+                               outputs.size()));
+  }
+  for (const TypedValue& output : outputs) {
+    TESSERA_RETURN_IF_ERROR(check_size(output.format, output.dims));
+  }
+  return outputs;
+}
+
+}  // namespace
+
+Result<Outputs> apply_shape(const Node& node, std::int64_t opset, std::vector<Argument> arguments) {
+  TESSERA_TRY(const Operator* row, accept(node, opset, arguments));
+  if (row->shape == nullptr) return unsupported("the output's shape depends on data");
+  TESSERA_TRY(Outputs outputs, checked_shape(*row, node, Call(node, opset, std::move(arguments))));
+  outputs.resize(node.outputs.size());
+  return outputs;
+}
+
+namespace {
+
+// Operators that may need far more steps than they have inputs and outputs.
+constexpr auto kProducts = std::to_array<std::string_view>(
+    {"Conv", "ConvInteger", "ConvTranspose", "DFT", "Einsum", "GRU", "Gemm", "LSTM", "MatMul",
+     "MatMulInteger", "QLinearConv", "QLinearMatMul", "RNN", "STFT"});
+// An upper bound of their steps for which folding stays short.
+constexpr double kFoldedStepsMax = 0x1p36;
+
+// A generous count: every output element meets every element of the inputs but the first.
+double step_count(const Call& call, std::int64_t output_elements) {
+  double elements = 1.0;
+  for (std::size_t i = 1; i < call.count(); ++i) {
+    if (call.has(i)) elements += static_cast<double>(element_count(call.dims(i)));
+  }
+  return elements * static_cast<double>(output_elements);
+}
+
+}  // namespace
+
+Result<bool> is_foldable(const Node& node, std::int64_t opset, std::vector<Argument> arguments,
+                         std::int64_t bytes_max) {
+  TESSERA_TRY(const Operator* row, accept(node, opset, arguments));
+  if (row->shape == nullptr) return true;  // the outputs are about as large as the inputs
+  const bool product = std::find(kProducts.begin(), kProducts.end(), row->name) != kProducts.end();
+  std::int64_t bytes = 0;
+  std::int64_t elements = 0;
+  const Call call(node, opset, std::move(arguments));
+  TESSERA_TRY(const Outputs outputs, checked_shape(*row, node, call));
+  for (const TypedValue& output : outputs) {
+    elements += element_count(output.dims);
+    bytes += element_count(output.dims) * format_bytes(output.format);
+  }
+  return bytes <= bytes_max && (!product || step_count(call, elements) <= kFoldedStepsMax);
+}
+
+Result<std::vector<Tensor>> apply_evaluate(const Node& node, std::int64_t opset,
+                                           std::vector<Argument> arguments) {
+  TESSERA_TRY(const Operator* row, accept(node, opset, arguments));
+  const Call call(node, opset, std::move(arguments));
+  std::vector<Tensor> tensors;
+  if (row->shape != nullptr) {
+    TESSERA_TRY(const Outputs outputs, checked_shape(*row, node, call));
+    bool all_known = true;
+    for (const TypedValue& output : outputs) {
+      all_known = all_known && output.constant != nullptr;
+      tensors.push_back(output.constant != nullptr ? *output.constant
+                                                   : Tensor::zeros(output.format, output.dims));
+    }
+    if (!all_known) TESSERA_RETURN_IF_ERROR(row->evaluate(call, tensors));
+  } else {
+    TESSERA_RETURN_IF_ERROR(row->evaluate(call, tensors));
+    if (tensors.size() < node.outputs.size()) {
+      return invalid(fmt::format("{} outputs are named, the operator has {}", node.outputs.size(),
+                                 tensors.size()));
+    }
+  }
+  tensors.resize(node.outputs.size());
+  return tensors;
+}
+
+}  // namespace tessera::model::ops

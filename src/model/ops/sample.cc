@@ -1,0 +1,258 @@
+#include "model/ops/sample.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "model/ops/elements.h"
+
+namespace tessera::model::ops {
+
+namespace {
+
+// One channel's plane of an image.
+struct Plane {
+  std::span<const double> values;
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+
+  double at(std::int64_t y, std::int64_t x) const {
+    return values[static_cast<std::size_t>(y * width + x)];
+  }
+};
+
+// How GridSample reads outside the plane.
+struct Sampling {
+  std::string mode;
+  std::string padding;
+  bool align_corners = false;
+};
+
+// Mirrors a coordinate into [low, high].
+double reflect(double x, double low, double high) {
+  const double span = high - low;
+  if (span <= 0.0) return low;
+  const double phase = std::fmod(std::fabs(x - low), 2.0 * span);
+  return low + (phase > span ? 2.0 * span - phase : phase);
+}
+
+// One axis of a pixel position that may lie outside; -1 = reads zero.
+std::int64_t place(const Sampling& sampling, double position, std::int64_t length) {
+  const auto last = static_cast<double>(length - 1);
+  if (position >= 0.0 && position <= last) return static_cast<std::int64_t>(position);
+  if (sampling.padding == "zeros" || std::isnan(position)) return -1;
+  if (sampling.padding == "reflection") {
+    position =
+        sampling.align_corners ? reflect(position, 0.0, last) : reflect(position, -0.5, last + 0.5);
+  }
+  return static_cast<std::int64_t>(std::clamp(std::round(position), 0.0, last));
+}
+
+double pixel(const Sampling& sampling, const Plane& plane, double y, double x) {
+  const std::int64_t row = place(sampling, y, plane.height);
+  const std::int64_t column = place(sampling, x, plane.width);
+  return row < 0 || column < 0 ? 0.0 : plane.at(row, column);
+}
+
+// Weights of the four neighbours at -1, 0, 1, 2 (cubic convolution, a = -0.75).
+std::array<double, 4> cubic_weights(double t) {
+  constexpr double a = -0.75;
+  const auto near = [](double d) { return ((a + 2.0) * d - (a + 3.0)) * d * d + 1.0; };
+  const auto far = [](double d) { return ((a * d - 5.0 * a) * d + 8.0 * a) * d - 4.0 * a; };
+  return {far(t + 1.0), near(t), near(1.0 - t), far(2.0 - t)};
+}
+
+double sample(const Sampling& sampling, const Plane& plane, double y, double x) {
+  if (sampling.mode == "nearest") {
+    return pixel(sampling, plane, std::nearbyint(y), std::nearbyint(x));
+  }
+  const double top = std::floor(y);
+  const double left = std::floor(x);
+  const double v = y - top;
+  const double u = x - left;
+  double sum = 0.0;
+  if (sampling.mode == "bicubic" || sampling.mode == "cubic") {
+    const std::array<double, 4> rows = cubic_weights(v);
+    const std::array<double, 4> columns = cubic_weights(u);
+    for (std::size_t r = 0; r < 4; ++r) {
+      for (std::size_t c = 0; c < 4; ++c) {
+        sum += rows[r] * columns[c] *
+               pixel(sampling, plane, top + static_cast<double>(r) - 1.0,
+                     left + static_cast<double>(c) - 1.0);
+      }
+    }
+    return sum;
+  }
+  const std::array<double, 2> rows{1.0 - v, v};
+  const std::array<double, 2> columns{1.0 - u, u};
+  for (std::size_t r = 0; r < 2; ++r) {
+    for (std::size_t c = 0; c < 2; ++c) {
+      sum += rows[r] * columns[c] *
+             pixel(sampling, plane, top + static_cast<double>(r), left + static_cast<double>(c));
+    }
+  }
+  return sum;
+}
+
+// From [-1, 1] to pixels, brought inside where the padding says so.
+double denormalise(const Sampling& sampling, double x, std::int64_t length) {
+  const auto size = static_cast<double>(length);
+  double position =
+      sampling.align_corners ? (x + 1.0) / 2.0 * (size - 1.0) : ((x + 1.0) * size - 1.0) / 2.0;
+  if (sampling.padding == "border") position = std::clamp(position, 0.0, size - 1.0);
+  if (sampling.padding == "reflection") {
+    position = sampling.align_corners ? reflect(position, 0.0, size - 1.0)
+                                      : reflect(position, -0.5, size - 0.5);
+  }
+  return position;
+}
+
+}  // namespace
+
+Result<Outputs> grid_sample_shape(const Call& call) {
+  TESSERA_RETURN_IF_ERROR(call.require_float(0));
+  TESSERA_RETURN_IF_ERROR(call.require_float(1));
+  if (call.rank(0) != 4 || call.rank(1) != 4 || call.dims(1)[3] != 2 ||
+      call.dims(1)[0] != call.dims(0)[0]) {
+    return invalid(fmt::format("an image of shape {} and a grid of shape {}",
+                               shape_text(call.dims(0)), shape_text(call.dims(1))));
+  }
+  return one_output(call.format(0),
+                    {call.dims(0)[0], call.dims(0)[1], call.dims(1)[1], call.dims(1)[2]});
+}
+
+Status grid_sample(const Call& call, std::vector<Tensor>& outputs) {
+  const Sampling sampling{call.attribute_string("mode", "bilinear"),
+                          call.attribute_string("padding_mode", "zeros"),
+                          call.attribute("align_corners", 0) != 0};
+  const Shape& in = call.dims(0);
+  if (in[2] == 0 || in[3] == 0) return invalid("the image is empty");
+  const std::vector<double> values = load<double>(call.tensor(0));
+  const Reader<double> grid(call.tensor(1));
+  const Writer<double> out(outputs[0]);
+  const auto size = static_cast<std::size_t>(in[2] * in[3]);
+  walk_indices(outputs[0].dims, [&](std::int64_t position, const auto& at) {
+    const std::int64_t point = ((at[0] * call.dims(1)[1] + at[2]) * call.dims(1)[2] + at[3]) * 2;
+    const auto plane = static_cast<std::size_t>(at[0] * in[1] + at[1]);
+    const Plane image{std::span(values).subspan(plane * size, size), in[2], in[3]};
+    out.set(position, sample(sampling, image, denormalise(sampling, grid[point + 1], in[2]),
+                             denormalise(sampling, grid[point], in[3])));
+  });
+  return {};
+}
+
+// Inputs: the image, regions [count, 4] as x1 y1 x2 y2, and the image each region is in.
+Result<Outputs> roi_align_shape(const Call& call) {
+  TESSERA_RETURN_IF_ERROR(call.require_float(0));
+  if (call.rank(0) != 4 || call.rank(1) != 2 || call.dims(1)[1] != 4) {
+    return invalid(fmt::format("an image of shape {} and regions of shape {}",
+                               shape_text(call.dims(0)), shape_text(call.dims(1))));
+  }
+  TESSERA_RETURN_IF_ERROR(call.require_vector(2, call.dims(1)[0]));
+  return one_output(call.format(0),
+                    {call.dims(1)[0], call.dims(0)[1], call.attribute("output_height", 1),
+                     call.attribute("output_width", 1)});
+}
+
+namespace {
+
+// A region cut in bins, each of which is sampled at rows x columns points.
+struct Bins {
+  double y = 0.0;
+  double x = 0.0;
+  double height = 0.0;  // of one bin
+  double width = 0.0;
+  std::int64_t rows = 1;
+  std::int64_t columns = 1;
+};
+
+// Linear between pixels; zero further than one pixel outside.
+double align_sample(const Plane& plane, double y, double x) {
+  if (y < -1.0 || y > static_cast<double>(plane.height) || x < -1.0 ||
+      x > static_cast<double>(plane.width)) {
+    return 0.0;
+  }
+  static const Sampling kInside{"bilinear", "border", true};
+  return sample(kInside, plane, std::clamp(y, 0.0, static_cast<double>(plane.height - 1)),
+                std::clamp(x, 0.0, static_cast<double>(plane.width - 1)));
+}
+
+double align_bin(const Plane& plane, const Bins& bins, std::int64_t row, std::int64_t column,
+                 bool maximum) {
+  double sum = 0.0;
+  double top = -HUGE_VAL;
+  for (std::int64_t r = 0; r < bins.rows; ++r) {
+    for (std::int64_t c = 0; c < bins.columns; ++c) {
+      const double y = bins.y + (static_cast<double>(row) +
+                                 (static_cast<double>(r) + 0.5) / static_cast<double>(bins.rows)) *
+                                    bins.height;
+      const double x =
+          bins.x + (static_cast<double>(column) +
+                    (static_cast<double>(c) + 0.5) / static_cast<double>(bins.columns)) *
+                       bins.width;
+      const double value = align_sample(plane, y, x);
+      sum += value;
+      top = std::max(top, value);
+    }
+  }
+  return maximum ? top : sum / static_cast<double>(bins.rows * bins.columns);
+}
+
+}  // namespace
+
+// mode max takes the largest interpolated sample.
+Status roi_align(const Call& call, std::vector<Tensor>& outputs) {
+  const Shape& in = call.dims(0);
+  if (in[2] == 0 || in[3] == 0) return invalid("the image is empty");
+  const bool half = call.opset() >= 16 && call.attribute_string("coordinate_transformation_mode",
+                                                                "half_pixel") == "half_pixel";
+  const bool maximum = call.attribute_string("mode", "avg") == "max";
+  const std::int64_t ratio = call.attribute("sampling_ratio", 0);
+  const double scale = call.attribute_float("spatial_scale", 1.0F);
+  const std::vector<double> values = load<double>(call.tensor(0));
+  const Reader<double> regions(call.tensor(1));
+  const Reader<std::int64_t> images(call.tensor(2));
+  const Writer<double> out(outputs[0]);
+  const auto size = static_cast<std::size_t>(in[2] * in[3]);
+  const Shape& dims = outputs[0].dims;
+  if (ratio < 0 || ratio > 1024)
+    return invalid(fmt::format("attribute 'sampling_ratio' is {}", ratio));
+  std::int64_t position = 0;
+  for (std::int64_t region = 0; region < dims[0]; ++region) {
+    const std::int64_t image = images[region];
+    if (image < 0 || image >= in[0]) {
+      return invalid(fmt::format("image {} is outside [0, {}]", image, in[0] - 1));
+    }
+    const double shift = half ? 0.5 : 0.0;
+    Bins bins;
+    bins.x = regions[region * 4] * scale - shift;
+    bins.y = regions[region * 4 + 1] * scale - shift;
+    double width = regions[region * 4 + 2] * scale - shift - bins.x;
+    double height = regions[region * 4 + 3] * scale - shift - bins.y;
+    if (!half) {
+      width = std::max(width, 1.0);
+      height = std::max(height, 1.0);
+    }
+    bins.height = height / static_cast<double>(dims[2]);
+    bins.width = width / static_cast<double>(dims[3]);
+    // Without a ratio: about one sample a pixel.
+    const auto points = [ratio](double length) {
+      return ratio > 0 ? ratio
+                       : static_cast<std::int64_t>(std::clamp(std::ceil(length), 1.0, 1024.0));
+    };
+    bins.rows = points(bins.height);
+    bins.columns = points(bins.width);
+    for (std::int64_t channel = 0; channel < dims[1]; ++channel) {
+      const auto plane = static_cast<std::size_t>(image * in[1] + channel);
+      const Plane view{std::span(values).subspan(plane * size, size), in[2], in[3]};
+      for (std::int64_t bin = 0; bin < dims[2] * dims[3]; ++bin) {
+        out.set(position++, align_bin(view, bins, bin / dims[3], bin % dims[3], maximum));
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace tessera::model::ops

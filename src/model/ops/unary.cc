@@ -1,0 +1,241 @@
+#include "model/ops/unary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "arith/function.h"
+#include "base/check.h"
+#include "model/ops/elements.h"
+#include "model/ops/generate.h"
+
+namespace tessera::model::ops {
+
+namespace {
+
+// An operator, its function, and where the function's parameters come from.
+struct FunctionRow {
+  std::string_view op_type;
+  UnaryFunction function;
+  const char* alpha = nullptr;  // attribute
+  float alpha_default = 0.0F;
+  const char* beta = nullptr;
+  float beta_default = 0.0F;
+};
+
+constexpr auto kFunctions = std::to_array<FunctionRow>({
+    {"Abs", UnaryFunction::kAbs},
+    {"Acos", UnaryFunction::kAcos},
+    {"Acosh", UnaryFunction::kAcosh},
+    {"Asin", UnaryFunction::kAsin},
+    {"Asinh", UnaryFunction::kAsinh},
+    {"Atan", UnaryFunction::kAtan},
+    {"Atanh", UnaryFunction::kAtanh},
+    {"Ceil", UnaryFunction::kCeil},
+    {"Celu", UnaryFunction::kCelu, "alpha", 1.0F},
+    {"Cos", UnaryFunction::kCos},
+    {"Cosh", UnaryFunction::kCosh},
+    {"Elu", UnaryFunction::kElu, "alpha", 1.0F},
+    {"Erf", UnaryFunction::kErf},
+    {"Exp", UnaryFunction::kExp},
+    {"Floor", UnaryFunction::kFloor},
+    {"Gelu", UnaryFunction::kGelu},
+    {"HardSigmoid", UnaryFunction::kHardSigmoid, "alpha", 0.2F, "beta", 0.5F},
+    {"HardSwish", UnaryFunction::kHardSwish, nullptr, 1.0F / 6.0F, nullptr, 0.5F},
+    {"LeakyRelu", UnaryFunction::kLeakyRelu, "alpha", 0.01F},
+    {"Log", UnaryFunction::kLog},
+    {"Mish", UnaryFunction::kMish},
+    {"Neg", UnaryFunction::kNegate},
+    {"Reciprocal", UnaryFunction::kReciprocal},
+    {"Relu", UnaryFunction::kRelu},
+    {"Round", UnaryFunction::kRound},
+    {"Selu", UnaryFunction::kSelu, "alpha", 1.67326319217681884765625F, "gamma",
+     1.05070102214813232421875F},
+    {"Sigmoid", UnaryFunction::kSigmoid},
+    {"Sign", UnaryFunction::kSign},
+    {"Sin", UnaryFunction::kSin},
+    {"Sinh", UnaryFunction::kSinh},
+    {"Softplus", UnaryFunction::kSoftplus},
+    {"Softsign", UnaryFunction::kSoftsign},
+    {"Sqrt", UnaryFunction::kSquareRoot},
+    {"Tan", UnaryFunction::kTan},
+    {"Tanh", UnaryFunction::kTanh},
+    {"ThresholdedRelu", UnaryFunction::kThresholdedRelu, "alpha", 1.0F},
+});
+
+// Applies f to every element, both sides as working type W.
+template <typename W, typename F>
+void map(const Tensor& in, Tensor& out, F&& f) {
+  const Reader<W> reader(in);
+  const Writer<W> writer(out);
+  const std::int64_t count = element_count(out.dims);
+  for (std::int64_t i = 0; i < count; ++i) writer.set(i, f(reader[i]));
+}
+
+template <typename W>
+W integer_function(UnaryFunction function, W x) {
+  const W zero{0};
+  switch (function) {
+    case UnaryFunction::kAbs:
+      return x < zero ? static_cast<W>(zero - static_cast<std::uint64_t>(x)) : x;
+    case UnaryFunction::kNegate:
+      return static_cast<W>(0U - static_cast<std::uint64_t>(x));
+    case UnaryFunction::kSign:
+      return x > zero ? W{1} : (x < zero ? static_cast<W>(-1) : zero);
+    case UnaryFunction::kRelu:
+      return std::max(x, zero);
+    default:
+      break;
+  }
+  TESSERA_CHECK(false, "no integer form of '{}'", unary_function_name(function));
+  return zero;
+}
+
+}  // namespace
+
+Activation activation_of(const Call& call) {
+  for (const FunctionRow& row : kFunctions) {
+    if (row.op_type != call.op_type()) continue;
+    Activation activation{row.function, row.alpha_default, row.beta_default};
+    if (row.function == UnaryFunction::kSelu && call.opset() < 6) {
+      activation.alpha = 1.6732F;
+      activation.beta = 1.0507F;
+    }
+    if (row.alpha != nullptr && call.has_attribute(row.alpha)) {
+      activation.alpha = std::get<float>(call.attribute_value(row.alpha));
+    }
+    if (row.beta != nullptr && call.has_attribute(row.beta)) {
+      activation.beta = std::get<float>(call.attribute_value(row.beta));
+    }
+    if (call.op_type() == "Gelu" && call.attribute_string("approximate", "none") == "tanh") {
+      activation.function = UnaryFunction::kGeluTanh;
+    }
+    return activation;
+  }
+  TESSERA_CHECK(false, "'{}' is no function", call.op_type());
+  return {};
+}
+
+Result<Outputs> float_same_shape(const Call& call) {
+  TESSERA_RETURN_IF_ERROR(call.require_float(0));
+  return one_output(call.format(0), call.dims(0));
+}
+
+Result<Outputs> to_bool_shape(const Call& call) { return one_output(Format::kBool, call.dims(0)); }
+
+Status float_function(const Call& call, std::vector<Tensor>& outputs) {
+  const Activation activation = activation_of(call);
+  const Format format = call.format(0);
+  map<double>(call.tensor(0), outputs[0], [&](double x) {
+    return format == Format::kF64 ? arith::apply(activation, x)
+                                  : arith::evaluate(activation, x, format);
+  });
+  return {};
+}
+
+Status numeric_function(const Call& call, std::vector<Tensor>& outputs) {
+  if (format_is_float(call.format(0))) return float_function(call, outputs);
+  const UnaryFunction function = activation_of(call).function;
+  with_working_type(call.format(0), [&]<typename W>() {
+    if constexpr (std::is_integral_v<W>) {
+      map<W>(call.tensor(0), outputs[0], [&](W x) { return integer_function(function, x); });
+    }
+  });
+  return {};
+}
+
+Result<Outputs> cast_shape(const Call& call) {
+  if (!call.has_attribute("to")) return invalid("attribute 'to' is missing");
+  TESSERA_TRY(const Format format, format_of_data_type(call.attribute("to", 0)));
+  return one_output(format, call.dims(0));
+}
+
+Result<Outputs> cast_like_shape(const Call& call) {
+  return one_output(call.format(1), call.dims(0));
+}
+
+// Float to integer truncates; integer to integer keeps the low bits; to bool is "not zero".
+Status cast(const Call& call, std::vector<Tensor>& outputs) {
+  with_working_type(call.format(0), [&]<typename W>() {
+    map<W>(call.tensor(0), outputs[0], [](W x) { return x; });
+  });
+  return {};
+}
+
+Result<Outputs> clip_shape(const Call& call) {
+  for (std::size_t i = 1; i < call.count(); ++i) {
+    if (!call.has(i)) continue;
+    TESSERA_RETURN_IF_ERROR(call.require_same_format(0, i));
+    if (element_count(call.dims(i)) != 1) {
+      return invalid(
+          fmt::format("input {} has shape {}, a scalar is needed", i, shape_text(call.dims(i))));
+    }
+  }
+  return one_output(call.format(0), call.dims(0));
+}
+
+// minimum(maximum(x, low), high). The bounds are attributes before opset 11.
+Status clip(const Call& call, std::vector<Tensor>& outputs) {
+  with_working_type(call.format(0), [&]<typename W>() {
+    W low = std::numeric_limits<W>::lowest();
+    W high = std::numeric_limits<W>::max();
+    if constexpr (std::is_floating_point_v<W>) {
+      low = -std::numeric_limits<W>::infinity();
+      high = std::numeric_limits<W>::infinity();
+      if (call.opset() < 11) {
+        if (call.has_attribute("min")) low = call.attribute_float("min", 0.0F);
+        if (call.has_attribute("max")) high = call.attribute_float("max", 0.0F);
+      }
+    }
+    if (call.has(1)) low = Reader<W>(call.tensor(1))[0];
+    if (call.has(2)) high = Reader<W>(call.tensor(2))[0];
+    map<W>(call.tensor(0), outputs[0], [&](W x) {
+      if constexpr (std::is_floating_point_v<W>) {
+        return arith::minimum(arith::maximum(x, low), high);
+      } else {
+        return std::min(std::max(x, low), high);
+      }
+    });
+  });
+  return {};
+}
+
+Status shrink(const Call& call, std::vector<Tensor>& outputs) {
+  const double lambd = call.attribute_float("lambd", 0.5F);
+  const double bias = call.attribute_float("bias", 0.0F);
+  map<double>(call.tensor(0), outputs[0], [&](double x) {
+    if (x < -lambd) return x + bias;
+    return x > lambd ? x - bias : 0.0;
+  });
+  return {};
+}
+
+Status is_nan(const Call& call, std::vector<Tensor>& outputs) {
+  map<double>(call.tensor(0), outputs[0], [](double x) { return std::isnan(x) ? 1.0 : 0.0; });
+  return {};
+}
+
+Status is_inf(const Call& call, std::vector<Tensor>& outputs) {
+  const bool negative = call.attribute("detect_negative", 1) != 0;
+  const bool positive = call.attribute("detect_positive", 1) != 0;
+  map<double>(call.tensor(0), outputs[0],
+              [&](double x) { return std::isinf(x) && (x > 0 ? positive : negative) ? 1.0 : 0.0; });
+  return {};
+}
+
+Status logical_not(const Call& call, std::vector<Tensor>& outputs) {
+  map<std::int64_t>(call.tensor(0), outputs[0],
+                    [](std::int64_t x) { return std::int64_t{x == 0 ? 1 : 0}; });
+  return {};
+}
+
+Status bitwise_not(const Call& call, std::vector<Tensor>& outputs) {
+  if (!format_is_integer(call.format(0))) return invalid("input 0 is not an integer tensor");
+  map<std::uint64_t>(call.tensor(0), outputs[0], [](std::uint64_t x) { return ~x; });
+  return {};
+}
+
+}  // namespace tessera::model::ops

@@ -1,0 +1,452 @@
+#include "program/container.h"
+
+#include <flatbuffers/flatbuffers.h>
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <map>
+
+#include "base/check.h"
+#include "container_generated.h"
+#include "graph/build.h"
+#include "program/container_file.h"
+#include "program/encoding.h"
+
+namespace tessera::program {
+namespace {
+
+constexpr std::int64_t kConstantAlignment = 64;
+
+// ---- writing ----
+
+std::unique_ptr<fb::TensorSlotT> to_fb(const TensorSlot& slot) {
+  auto result = std::make_unique<fb::TensorSlotT>();
+  result->name = slot.name;
+  result->tensor = slot.tensor;
+  result->format = static_cast<std::uint8_t>(slot.format);
+  result->dims = slot.dims;
+  result->base = static_cast<std::uint8_t>(slot.address.base);
+  result->offset = slot.address.offset;
+  return result;
+}
+
+std::vector<std::unique_ptr<fb::TensorSlotT>> to_fb(const std::vector<TensorSlot>& slots) {
+  std::vector<std::unique_ptr<fb::TensorSlotT>> result;
+  for (const TensorSlot& slot : slots) result.push_back(to_fb(slot));
+  return result;
+}
+
+std::unique_ptr<fb::HostStepT> to_fb(const HostStepRef& step) {
+  auto result = std::make_unique<fb::HostStepT>();
+  result->node = step.node;
+  result->inputs = to_fb(step.inputs);
+  result->outputs = to_fb(step.outputs);
+  return result;
+}
+
+std::vector<std::unique_ptr<fb::HintT>> to_fb(const std::vector<LayerHint>& hints) {
+  std::vector<std::unique_ptr<fb::HintT>> result;
+  for (const LayerHint& hint : hints) {
+    auto entry = std::make_unique<fb::HintT>();
+    entry->name = hint.name;
+    entry->kind = hint.kind;
+    entry->origins = hint.origins;
+    entry->output_dims = hint.output_dims;
+    entry->macs = hint.macs;
+    result.push_back(std::move(entry));
+  }
+  return result;
+}
+
+std::unique_ptr<fb::FrameT> to_fb(const Frame& frame) {
+  auto result = std::make_unique<fb::FrameT>();
+  result->layer = frame.layer;
+  result->segment = frame.segment;
+  result->split = static_cast<std::uint8_t>(frame.split);
+  result->estimated_cycles = frame.estimated_cycles;
+  for (const FrameTask& task : frame.tasks) {
+    auto entry = std::make_unique<fb::FrameTaskT>();
+    const std::vector<std::byte> bytes = encode(task.descriptor);
+    const auto* data = reinterpret_cast<const std::uint8_t*>(bytes.data());
+    entry->descriptor.assign(data, data + bytes.size());
+    for (const FrameDependency& d : task.dependencies) {
+      entry->dependencies.emplace_back(d.frame, d.task, d.numerator, d.denominator, d.offset);
+    }
+    result->tasks.push_back(std::move(entry));
+  }
+  return result;
+}
+
+// Appends the graph's constants to the section and lists them.
+void append_constants(const graph::Graph& graph, std::vector<std::byte>& section,
+                      std::vector<std::unique_ptr<fb::ConstantT>>& list) {
+  for (const graph::TensorInfo& tensor : graph.tensors) {
+    if (!tensor.constant) continue;
+    section.resize(static_cast<std::size_t>(
+        round_up(static_cast<std::int64_t>(section.size()), kConstantAlignment)));
+    auto entry = std::make_unique<fb::ConstantT>();
+    entry->name = tensor.name;
+    entry->format = static_cast<std::uint8_t>(tensor.constant->format);
+    entry->dims = tensor.constant->dims;
+    entry->offset = section.size();
+    entry->bytes = tensor.constant->bytes.size();
+    section.insert(section.end(), tensor.constant->bytes.begin(), tensor.constant->bytes.end());
+    list.push_back(std::move(entry));
+  }
+}
+
+template <typename Table>
+std::vector<std::byte> pack(const char* magic, std::uint64_t fingerprint, const Table& table,
+                            std::span<const std::byte> section) {
+  flatbuffers::FlatBufferBuilder builder;
+  builder.Finish(Table::TableType::Pack(builder, &table));
+  const auto payload = std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize()));
+  return write_container(magic, {fingerprint, payload, section});
+}
+
+// ---- reading ----
+
+Error bad(const std::string& name, const std::string& what) {
+  return Error{ErrorCode::kInvalidModel, fmt::format("'{}': {}", name, what)};
+}
+
+Result<Format> format_of(std::uint8_t value, const std::string& what) {
+  if (value >= kFormatCount) {
+    return bad(what, fmt::format("format {}, allowed 0..{}", value, kFormatCount - 1));
+  }
+  return static_cast<Format>(value);
+}
+
+// Bytes of a dense tensor, checked against overflow.
+Result<std::int64_t> dense_bytes(const Shape& dims, Format format, const std::string& what) {
+  std::int64_t bytes = format_bytes(format);
+  for (const std::int64_t extent : dims) {
+    if (extent < 0 || __builtin_mul_overflow(bytes, extent, &bytes)) {
+      return bad(what, fmt::format("dimension {} out of range", extent));
+    }
+  }
+  return bytes;
+}
+
+Result<std::vector<TensorSlot>> slots_of(const std::vector<std::unique_ptr<fb::TensorSlotT>>& list,
+                                         const std::string& name) {
+  std::vector<TensorSlot> slots;
+  for (const auto& entry : list) {
+    if (!entry) return bad(name, "an empty tensor slot");
+    TensorSlot slot;
+    slot.name = entry->name;
+    slot.tensor = entry->tensor;
+    TESSERA_TRY(slot.format, format_of(entry->format, name + "' tensor '" + entry->name));
+    slot.dims = entry->dims;
+    TESSERA_TRY(const std::int64_t bytes, dense_bytes(slot.dims, slot.format, name));
+    (void)bytes;
+    if (entry->base >= kBaseIndexCount) {
+      return bad(name, fmt::format("tensor '{}': base {}, allowed 0..{}", entry->name, entry->base,
+                                   kBaseIndexCount - 1));
+    }
+    slot.address = {static_cast<BaseIndex>(entry->base), entry->offset};
+    slots.push_back(std::move(slot));
+  }
+  return slots;
+}
+
+Result<HostStepRef> host_step_of(const fb::HostStepT& entry, const std::string& name) {
+  HostStepRef step;
+  step.node = entry.node;
+  TESSERA_TRY(step.inputs, slots_of(entry.inputs, name));
+  TESSERA_TRY(step.outputs, slots_of(entry.outputs, name));
+  return step;
+}
+
+std::vector<LayerHint> hints_of(const std::vector<std::unique_ptr<fb::HintT>>& list) {
+  std::vector<LayerHint> hints;
+  for (const auto& entry : list) {
+    if (!entry) continue;
+    hints.push_back({entry->name, entry->kind, entry->origins, entry->output_dims, entry->macs});
+  }
+  return hints;
+}
+
+Result<Frame> frame_of(const fb::FrameT& entry, const std::string& name) {
+  Frame frame;
+  frame.layer = entry.layer;
+  frame.segment = entry.segment;
+  if (entry.split > 2) return bad(name, fmt::format("split {}, allowed 0..2", entry.split));
+  frame.split = static_cast<Split>(entry.split);
+  frame.estimated_cycles = entry.estimated_cycles;
+  for (const auto& task : entry.tasks) {
+    if (!task) return bad(name, "an empty frame task");
+    FrameTask result;
+    std::size_t consumed = 0;
+    auto descriptor = decode(std::as_bytes(std::span(task->descriptor)), consumed);
+    if (!descriptor.ok()) return descriptor.error().with_context("'" + name + "'");
+    result.descriptor = std::move(descriptor).value();
+    for (const fb::FrameDependency& d : task->dependencies) {
+      if (d.denominator() <= 0) return bad(name, "a frame dependency's denominator is below 1");
+      result.dependencies.push_back(
+          {d.frame(), d.task(), d.numerator(), d.denominator(), d.offset()});
+    }
+    frame.tasks.push_back(std::move(result));
+  }
+  return frame;
+}
+
+Result<std::map<std::string, std::shared_ptr<const Tensor>>> constants_of(
+    const std::vector<std::unique_ptr<fb::ConstantT>>& list, std::span<const std::byte> section,
+    const std::string& name) {
+  std::map<std::string, std::shared_ptr<const Tensor>> constants;
+  for (const auto& entry : list) {
+    if (!entry) return bad(name, "an empty constant");
+    const std::string what = name + "' constant '" + entry->name;
+    TESSERA_TRY(const Format format, format_of(entry->format, what));
+    TESSERA_TRY(const std::int64_t bytes, dense_bytes(entry->dims, format, what));
+    if (static_cast<std::uint64_t>(bytes) != entry->bytes || entry->offset > section.size() ||
+        entry->bytes > section.size() - entry->offset) {
+      return bad(what, fmt::format("{} bytes at {} of a section of {}, the shape needs {}",
+                                   entry->bytes, entry->offset, section.size(), bytes));
+    }
+    auto tensor = std::make_shared<Tensor>();
+    tensor->format = format;
+    tensor->dims = entry->dims;
+    const auto data = section.subspan(entry->offset, entry->bytes);
+    tensor->bytes.assign(data.begin(), data.end());
+    constants[entry->name] = std::move(tensor);
+  }
+  return constants;
+}
+
+template <typename Table, typename Object>
+Result<Object> unpack(const ContainerFile& file, const std::string& name) {
+  const auto* data = reinterpret_cast<const std::uint8_t*>(file.payload.data());
+  flatbuffers::Verifier verifier(data, file.payload.size(), 64, 10'000'000);
+  if (!verifier.VerifyBuffer<Table>(nullptr)) {
+    return bad(name, "the payload is not a valid FlatBuffers table");
+  }
+  Object object;
+  flatbuffers::GetRoot<Table>(data)->UnPackTo(&object);
+  return object;
+}
+
+Status check_frame_references(const Package& package, const std::string& name) {
+  for (const Frame& frame : package.frames) {
+    if (frame.segment >= package.segments) {
+      return bad(name, fmt::format("a frame of segment {}, there are {}", frame.segment,
+                                   package.segments));
+    }
+    if (frame.layer >= package.hints.size()) {
+      return bad(name, fmt::format("a frame of layer {}, there are {}", frame.layer,
+                                   package.hints.size()));
+    }
+    for (const FrameTask& task : frame.tasks) {
+      for (const FrameDependency& d : task.dependencies) {
+        if (d.frame >= package.frames.size() || d.task >= package.frames[d.frame].tasks.size()) {
+          return bad(name, fmt::format("a dependency on frame {} task {} that is not there",
+                                       d.frame, d.task));
+        }
+      }
+    }
+  }
+  for (const HostStepRef& step : package.host_steps) {
+    if (step.node >= static_cast<std::int32_t>(package.graph->nodes.size())) {
+      return bad(name, fmt::format("a host step of node {}, there are {}", step.node,
+                                   package.graph->nodes.size()));
+    }
+  }
+  return {};
+}
+
+Status fill_package(const fb::PackageT& table, std::span<const std::byte> section,
+                    const std::string& name, Package& package) {
+  package.chip_name = table.chip_name;
+  TESSERA_TRY(const auto constants, constants_of(table.constants, section, name));
+  const auto lookup = [&constants](const std::string& tensor) -> std::shared_ptr<const Tensor> {
+    const auto found = constants.find(tensor);
+    return found == constants.end() ? nullptr : found->second;
+  };
+  TESSERA_TRY(graph::Graph parsed, graph::parse(table.graph_text, lookup));
+  TESSERA_RETURN_IF_ERROR(graph::verify(parsed));
+  package.graph = std::make_shared<const graph::Graph>(std::move(parsed));
+  for (const auto& entry : table.frames) {
+    if (!entry) return bad(name, "an empty frame");
+    TESSERA_TRY(Frame frame, frame_of(*entry, name));
+    package.frames.push_back(std::move(frame));
+  }
+  for (const auto& entry : table.host_steps) {
+    if (!entry) return bad(name, "an empty host step");
+    TESSERA_TRY(HostStepRef step, host_step_of(*entry, name));
+    package.host_steps.push_back(std::move(step));
+  }
+  package.segments = table.segments;
+  package.workspace_bytes = table.workspace_bytes;
+  package.input_bytes = table.input_bytes;
+  package.output_bytes = table.output_bytes;
+  TESSERA_TRY(package.inputs, slots_of(table.inputs, name));
+  TESSERA_TRY(package.outputs, slots_of(table.outputs, name));
+  package.hints = hints_of(table.hints);
+  for (const auto& entry : table.placements) {
+    if (!entry) continue;
+    package.placements.push_back({entry->name, entry->in_state_buffer, entry->offset, entry->bytes,
+                                  entry->first_use, entry->last_use});
+  }
+  package.state_buffer_peak_bytes = table.state_buffer_peak_bytes;
+  return check_frame_references(package, name);
+}
+
+Status fill_stream(const fb::ProgramT& table, const std::string& name, Program& program) {
+  const auto stream = std::as_bytes(std::span(table.stream));
+  program.stream.assign(stream.begin(), stream.end());
+  for (std::size_t offset = 0; offset < program.stream.size();) {
+    std::size_t consumed = 0;
+    auto task = decode(std::span(program.stream).subspan(offset), consumed);
+    if (!task.ok()) return task.error().with_context("'" + name + "'");
+    program.stream_offsets.push_back(static_cast<std::uint32_t>(offset));
+    program.tasks.push_back(std::move(task).value());
+    offset += consumed;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<std::byte> serialise(const Package& package) {
+  TESSERA_CHECK(package.graph != nullptr, "a package without its graph");
+  fb::PackageT table;
+  std::vector<std::byte> section = package.weights;
+  append_constants(*package.graph, section, table.constants);
+  // The weight region comes first, so its size is where the first constant may begin.
+  auto weights = std::make_unique<fb::ConstantT>();
+  weights->format = static_cast<std::uint8_t>(Format::kU8);
+  weights->dims = {static_cast<std::int64_t>(package.weights.size())};
+  weights->bytes = package.weights.size();
+  table.constants.push_back(std::move(weights));
+  table.chip_name = package.chip_name;
+  table.graph_text = graph::dump(*package.graph);
+  for (const Frame& frame : package.frames) table.frames.push_back(to_fb(frame));
+  for (const HostStepRef& step : package.host_steps) table.host_steps.push_back(to_fb(step));
+  table.segments = package.segments;
+  table.workspace_bytes = package.workspace_bytes;
+  table.input_bytes = package.input_bytes;
+  table.output_bytes = package.output_bytes;
+  table.inputs = to_fb(package.inputs);
+  table.outputs = to_fb(package.outputs);
+  table.hints = to_fb(package.hints);
+  for (const PlacementRecord& record : package.placements) {
+    auto entry = std::make_unique<fb::PlacementT>();
+    entry->name = record.name;
+    entry->in_state_buffer = record.in_state_buffer;
+    entry->offset = record.offset;
+    entry->bytes = record.bytes;
+    entry->first_use = record.first_use;
+    entry->last_use = record.last_use;
+    table.placements.push_back(std::move(entry));
+  }
+  table.state_buffer_peak_bytes = package.state_buffer_peak_bytes;
+  return pack(kPackageMagic, package.chip_fingerprint, table, section);
+}
+
+std::vector<std::byte> serialise(const Program& program) {
+  fb::ProgramT table;
+  table.chip_name = program.chip_name;
+  const auto* stream = reinterpret_cast<const std::uint8_t*>(program.stream.data());
+  table.stream.assign(stream, stream + program.stream.size());
+  for (const Segment& segment : program.segments) {
+    auto entry = std::make_unique<fb::SegmentT>();
+    entry->task_first = segment.task_first;
+    entry->task_last = segment.task_last;
+    for (const HostStepRef& step : segment.host_steps) entry->host_steps.push_back(to_fb(step));
+    table.segments.push_back(std::move(entry));
+  }
+  table.workspace_bytes = program.workspace_bytes;
+  table.input_bytes = program.input_bytes;
+  table.output_bytes = program.output_bytes;
+  table.inputs = to_fb(program.inputs);
+  table.outputs = to_fb(program.outputs);
+  table.hints = to_fb(program.hints);
+  return pack(kProgramMagic, program.chip_fingerprint, table, program.weights);
+}
+
+Result<Package> parse_package(std::span<const std::byte> bytes, const std::string& name) {
+  TESSERA_TRY(const ContainerFile file, open_container(kPackageMagic, bytes, name));
+  TESSERA_TRY(const fb::PackageT table, (unpack<fb::Package, fb::PackageT>(file, name)));
+  Package package;
+  package.chip_fingerprint = file.chip_fingerprint;
+  // The last constant, without a name, is the weight region at the section's start.
+  if (table.constants.empty() || !table.constants.back() ||
+      table.constants.back()->bytes > file.section.size()) {
+    return bad(name, "the weight region is missing or larger than its section");
+  }
+  const auto weights = file.section.first(table.constants.back()->bytes);
+  package.weights.assign(weights.begin(), weights.end());
+  TESSERA_RETURN_IF_ERROR(fill_package(table, file.section, name, package));
+  return package;
+}
+
+Result<Program> parse_program(std::span<const std::byte> bytes, const std::string& name) {
+  TESSERA_TRY(const ContainerFile file, open_container(kProgramMagic, bytes, name));
+  TESSERA_TRY(const fb::ProgramT table, (unpack<fb::Program, fb::ProgramT>(file, name)));
+  Program program;
+  program.chip_fingerprint = file.chip_fingerprint;
+  program.chip_name = table.chip_name;
+  TESSERA_RETURN_IF_ERROR(fill_stream(table, name, program));
+  for (const auto& entry : table.segments) {
+    if (!entry || entry->task_first > entry->task_last || entry->task_last > program.tasks.size()) {
+      return bad(name, fmt::format("a segment outside the {} tasks", program.tasks.size()));
+    }
+    Segment segment{entry->task_first, entry->task_last, {}};
+    for (const auto& step : entry->host_steps) {
+      if (!step) return bad(name, "an empty host step");
+      TESSERA_TRY(HostStepRef reference, host_step_of(*step, name));
+      segment.host_steps.push_back(std::move(reference));
+    }
+    program.segments.push_back(std::move(segment));
+  }
+  program.workspace_bytes = table.workspace_bytes;
+  program.input_bytes = table.input_bytes;
+  program.output_bytes = table.output_bytes;
+  TESSERA_TRY(program.inputs, slots_of(table.inputs, name));
+  TESSERA_TRY(program.outputs, slots_of(table.outputs, name));
+  program.hints = hints_of(table.hints);
+  program.weights.assign(file.section.begin(), file.section.end());
+  return program;
+}
+
+FileKind file_kind(std::span<const std::byte> head) {
+  if (head.size() < 8) return FileKind::kOther;
+  if (std::memcmp(head.data(), kPackageMagic, 8) == 0) return FileKind::kPackage;
+  if (std::memcmp(head.data(), kProgramMagic, 8) == 0) return FileKind::kProgram;
+  return FileKind::kOther;
+}
+
+Status write_file(const std::string& path, std::span<const std::byte> bytes) {
+  const std::string temporary = path + ".partial";
+  std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
+  out.write(reinterpret_cast<const char*>(bytes.data()),
+            static_cast<std::streamsize>(bytes.size()));
+  out.close();
+  if (!out || std::rename(temporary.c_str(), path.c_str()) != 0) {
+    const std::string reason = std::strerror(errno);
+    std::remove(temporary.c_str());
+    return Error{ErrorCode::kInvalidArgument, fmt::format("writing '{}': {}", path, reason)};
+  }
+  return {};
+}
+
+Result<std::vector<std::byte>> read_file(const std::string& path) {
+  std::ifstream in(path, std::ios::binary | std::ios::ate);
+  const std::streamoff size = in ? static_cast<std::streamoff>(in.tellg()) : -1;
+  if (size < 0 || size == std::numeric_limits<std::streamoff>::max()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("reading '{}': {}", path, std::strerror(errno ? errno : EISDIR))};
+  }
+  std::vector<std::byte> bytes(static_cast<std::size_t>(size));
+  in.seekg(0);
+  in.read(reinterpret_cast<char*>(bytes.data()), size);
+  if (!in) return Error{ErrorCode::kInvalidArgument, fmt::format("reading '{}' failed", path)};
+  return bytes;
+}
+
+}  // namespace tessera::program

@@ -1,0 +1,116 @@
+// Packages and programs survive the way through a file, and a damaged file is refused.
+#include "program/container.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+#include "program/container_file.h"
+#include "program/encoding.h"
+
+namespace tessera::program {
+namespace {
+
+Program sample_program() {
+  Program program;
+  program.chip_name = "tessera128";
+  program.chip_fingerprint = 0x1234;
+  for (TaskId id = 0; id < 3; ++id) {
+    TaskDescriptor task;
+    task.id = id;
+    task.engine = EngineKind::kPlanar;
+    task.config = PlanarTask{};
+    task.bands.rows = id + 1;
+    if (id > 0) task.dependencies.push_back({.task = id - 1, .numerator = 1});
+    const auto bytes = encode(task);
+    program.stream_offsets.push_back(static_cast<std::uint32_t>(program.stream.size()));
+    program.stream.insert(program.stream.end(), bytes.begin(), bytes.end());
+    program.tasks.push_back(task);
+  }
+  program.segments = {{0, 3, {}}};
+  program.weights = {std::byte{1}, std::byte{2}, std::byte{3}};
+  program.inputs = {{"x", 0, Format::kF32, {1, 3}, {BaseIndex::kInput, 0}}};
+  program.hints = {{"relu", "Elementwise", {"node_1"}, {1, 3}, 0}};
+  program.workspace_bytes = 77;
+  return program;
+}
+
+std::string parse_error(const std::vector<std::byte>& bytes) {
+  const auto result = parse_program(bytes, "p.tprog");
+  return result.ok() ? "" : result.error().message;
+}
+
+TEST(Container, ProgramComesBackThroughAFile) {
+  const Program program = sample_program();
+  const auto back = parse_program(serialise(program), "p.tprog");
+  ASSERT_TRUE(back.ok()) << back.error().message;
+  EXPECT_EQ(back->chip_fingerprint, 0x1234u);
+  EXPECT_EQ(back->stream, program.stream);
+  EXPECT_EQ(back->stream_offsets, program.stream_offsets);
+  EXPECT_EQ(back->weights, program.weights);
+  EXPECT_EQ(back->tasks[2].dependencies, program.tasks[2].dependencies);
+  EXPECT_EQ(back->inputs[0].name, "x");
+  EXPECT_EQ(back->hints[0].origins, std::vector<std::string>{"node_1"});
+  EXPECT_EQ(back->workspace_bytes, 77);
+}
+
+TEST(Container, SerialisingTwiceGivesTheSameBytes) {
+  EXPECT_EQ(serialise(sample_program()), serialise(sample_program()));
+}
+
+TEST(ContainerErrors, AnotherMagicIsNamed) {
+  EXPECT_EQ(parse_error(std::vector<std::byte>(200)),
+            "'p.tprog': does not begin with the magic 'TESSPRG'");
+}
+
+TEST(ContainerErrors, AnotherVersionSaysWhatIsAllowed) {
+  auto bytes = serialise(sample_program());
+  bytes[8] = std::byte{9};
+  EXPECT_EQ(parse_error(bytes),
+            "'p.tprog': container version 9, allowed 1; compile the model again");
+}
+
+TEST(ContainerErrors, EveryFlippedBitOfThePayloadIsNoticed) {
+  const auto bytes = serialise(sample_program());
+  for (std::size_t at = 72; at < bytes.size(); at += 7) {
+    auto damaged = bytes;
+    damaged[at] ^= std::byte{0x10};
+    EXPECT_EQ(parse_error(damaged),
+              "'p.tprog': the digest does not match the contents; the file is damaged")
+        << at;
+  }
+}
+
+TEST(ContainerErrors, EveryTruncationIsRefused) {
+  const auto bytes = serialise(sample_program());
+  for (std::size_t size = 0; size < bytes.size(); size += 3) {
+    EXPECT_NE(parse_error({bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size)}), "")
+        << size;
+  }
+}
+
+// A file with a right digest may still lie: random payloads under a fresh digest never crash.
+TEST(ContainerErrors, LyingPayloadsUnderARightDigestNeverCrash) {
+  constexpr std::uint32_t kSeed = 11;
+  std::mt19937 random(kSeed);
+  const auto bytes = serialise(sample_program());
+  const auto file = open_container(kProgramMagic, bytes, "p.tprog");
+  ASSERT_TRUE(file.ok());
+  int refused = 0;
+  for (int round = 0; round < 5'000; ++round) {
+    std::vector<std::byte> payload(file->payload.begin(), file->payload.end());
+    for (int i = 0; i < 4; ++i) payload[random() % payload.size()] = std::byte(random() & 0xFF);
+    const auto damaged = write_container(kProgramMagic, {0x1234, payload, file->section});
+    refused += parse_program(damaged, "p.tprog").ok() ? 0 : 1;
+  }
+  EXPECT_GT(refused, 500) << "seed " << kSeed;
+}
+
+TEST(Container, KindIsToldFromTheHead) {
+  EXPECT_EQ(file_kind(serialise(sample_program())), FileKind::kProgram);
+  EXPECT_EQ(file_kind(std::vector<std::byte>(4)), FileKind::kOther);
+}
+
+}  // namespace
+}  // namespace tessera::program

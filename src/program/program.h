@@ -1,0 +1,116 @@
+// Program and package: the two results of compilation.
+//
+//   Package  frames a layer x split x tile, weights once, performance model, the typed graph,
+//   hints;
+//            knows no core count. Made once, in seconds.
+//   Program  one stream of task descriptors for the cores a tenant holds. Made by the linker, in
+//            about a millisecond.
+//
+// Both are stranger's files: magic, version, fingerprint and digest are checked before use
+// (program/container.h).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/quantity.h"
+#include "graph/graph.h"
+#include "program/descriptor.h"
+
+namespace tessera::program {
+
+// A layer's name and shape, for people: listings, reports, timelines.
+struct LayerHint {
+  std::string name;                  // graph node name
+  std::string kind;                  // "Conv", "Elementwise", ...
+  std::vector<std::string> origins;  // ONNX nodes
+  Shape output_dims;
+  std::int64_t macs = 0;
+};
+
+// Where a model input, output, or a tensor a host step touches lies in DRAM.
+struct TensorSlot {
+  std::string name;
+  std::int32_t tensor = -1;  // graph TensorId
+  Format format = Format::kF32;
+  Shape dims;
+  DramAddress address;  // dense, row-major
+};
+
+// A program runs segment after segment; between two segments the host takes steps.
+struct HostStepRef {
+  std::int32_t node = -1;  // index into Graph::nodes
+  std::vector<TensorSlot> inputs;
+  std::vector<TensorSlot> outputs;
+};
+
+// The tasks of one layer under one split, relocatable: task ids are positions in Frame order, and
+// dependencies name (frame, task) pairs through `FrameTaskRef`.
+struct FrameDependency {
+  std::uint32_t frame = 0;  // index into Package::frames
+  std::uint32_t task = 0;   // index into that frame's tasks
+  std::int32_t numerator = 0;
+  std::int32_t denominator = 1;
+  std::int64_t offset = 0;
+};
+struct FrameTask {
+  TaskDescriptor descriptor;  // id and dependencies are filled by the linker
+  std::vector<FrameDependency> dependencies;
+};
+enum class Split : std::uint8_t { kNone, kWidth, kOutputChannel };
+struct Frame {
+  std::uint32_t layer = 0;    // index into hints
+  std::uint32_t segment = 0;  // ascending
+  Split split = Split::kNone;
+  std::vector<FrameTask> tasks;
+  Cycles estimated_cycles = 0;  // the performance model's figure for this frame alone
+};
+
+// Occupancy of a memory, for reports and for the quadratic checker.
+struct PlacementRecord {
+  std::string name;
+  bool in_state_buffer = true;  // else DRAM workspace
+  std::int64_t offset = 0;      // bytes (a partition's bytes for the state buffer)
+  std::int64_t bytes = 0;
+  std::int64_t first_use = 0;  // position in issue order, inclusive
+  std::int64_t last_use = 0;
+};
+
+struct Package {
+  std::uint64_t chip_fingerprint = 0;
+  std::string chip_name;
+  std::shared_ptr<const graph::Graph> graph;  // with constants
+  std::vector<Frame> frames;                  // in issue order
+  std::vector<HostStepRef> host_steps;  // host_steps[i] runs after segment i; may be empty refs
+  std::uint32_t segments = 1;
+  std::vector<std::byte> weights;  // kernel images and constant tensors, once
+  std::int64_t workspace_bytes = 0;
+  std::int64_t input_bytes = 0, output_bytes = 0;
+  std::vector<TensorSlot> inputs, outputs;
+  std::vector<LayerHint> hints;
+  std::vector<PlacementRecord> placements;
+  std::int64_t state_buffer_peak_bytes = 0;  // a partition
+};
+
+// A range of tasks run between host steps. A segment may have several host steps behind it.
+struct Segment {
+  std::uint32_t task_first = 0, task_last = 0;  // [first, last)
+  std::vector<HostStepRef> host_steps;          // after the segment
+};
+
+struct Program {
+  std::uint64_t chip_fingerprint = 0;
+  std::string chip_name;
+  std::vector<TaskDescriptor> tasks;          // issue order; decoded form of `stream`
+  std::vector<std::byte> stream;              // what the task manager fetches
+  std::vector<std::uint32_t> stream_offsets;  // byte offset of each task in `stream`
+  std::vector<Segment> segments;
+  std::vector<std::byte> weights;
+  std::int64_t workspace_bytes = 0, input_bytes = 0, output_bytes = 0;
+  std::vector<TensorSlot> inputs, outputs;
+  std::vector<LayerHint> hints;
+};
+
+}  // namespace tessera::program

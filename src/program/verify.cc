@@ -1,0 +1,321 @@
+#include "program/verify.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+
+#include "program/access_map.h"
+#include "program/accesses.h"
+
+namespace tessera::program {
+namespace {
+
+// What the host writes between segments counts as written by this task, which everything follows.
+constexpr TaskId kHostTask = kNoTask - 1;
+
+// Finished steps of each engine, counted over the whole program, that are known to come before.
+using Clock = std::array<std::int64_t, kEngineKindCount>;
+
+void raise(Clock& clock, const Clock& other) {
+  for (std::size_t i = 0; i < clock.size(); ++i) clock[i] = std::max(clock[i], other[i]);
+}
+
+const char* memory_name(const Access& access) {
+  switch (access.memory) {
+    case Memory::kStateBuffer:
+      return "state buffer";
+    case Memory::kKernelMemory:
+      return "kernel memory";
+    case Memory::kDram:
+      break;
+  }
+  constexpr std::array<const char*, kBaseIndexCount> kNames = {"weights", "workspace", "inputs",
+                                                               "outputs"};
+  return kNames[static_cast<std::size_t>(access.base)];
+}
+
+Error invalid(std::string message) { return {ErrorCode::kInvalidModel, std::move(message)}; }
+
+class Verifier {
+ public:
+  Verifier(const Program& program, const ChipConfig& chip) : program_(program), chip_(chip) {}
+
+  Status run() {
+    TESSERA_RETURN_IF_ERROR(check_tasks());
+    number_steps();
+    for (const TensorSlot& slot : program_.inputs) host_writes(slot);
+    TaskId expected = 0;
+    for (const Segment& segment : program_.segments) {
+      if (segment.task_first != expected || segment.task_last < segment.task_first ||
+          segment.task_last > program_.tasks.size()) {
+        return invalid(fmt::format("segments do not follow each other: tasks {} to {}",
+                                   segment.task_first, segment.task_last));
+      }
+      expected = segment.task_last;
+      TESSERA_RETURN_IF_ERROR(run_segment(segment));
+      for (const HostStepRef& step : segment.host_steps) {
+        for (const TensorSlot& slot : step.outputs) host_writes(slot);
+      }
+    }
+    if (expected != program_.tasks.size()) {
+      return invalid(fmt::format("task {} belongs to no segment", expected));
+    }
+    return {};
+  }
+
+ private:
+  std::string describe(TaskId id) const {
+    const TaskDescriptor& task = program_.tasks[id];
+    const char* layer =
+        task.layer < program_.hints.size() ? program_.hints[task.layer].name.c_str() : "?";
+    return fmt::format("task {} ({}, layer '{}')", id, engine_kind_name(task.engine), layer);
+  }
+
+  static bool engine_fits(const TaskDescriptor& task) {
+    switch (task.engine) {
+      case EngineKind::kNeural:
+        return std::holds_alternative<NeuralTask>(task.config);
+      case EngineKind::kPlanar:
+        return std::holds_alternative<PlanarTask>(task.config);
+      case EngineKind::kLoad:
+        return std::holds_alternative<TransferTask>(task.config);
+      case EngineKind::kStore:
+        return std::holds_alternative<TransferTask>(task.config) ||
+               std::holds_alternative<CopyTask>(task.config);
+      case EngineKind::kKernel:
+        break;
+    }
+    return std::holds_alternative<KernelTask>(task.config);
+  }
+
+  Status check_tasks() const {
+    const auto count = static_cast<TaskId>(program_.tasks.size());
+    for (TaskId id = 0; id < count; ++id) {
+      const TaskDescriptor& task = program_.tasks[id];
+      if (task.id != id) return invalid(fmt::format("task {} calls itself {}", id, task.id));
+      if (!engine_fits(task)) {
+        return invalid(fmt::format("{}: its configuration is for another engine", describe(id)));
+      }
+      const Bands& bands = task.bands;
+      if (bands.images == 0 || bands.rows == 0 || bands.rows_per_step == 0) {
+        return invalid(fmt::format("{}: no steps ({} images, {} rows, {} a step)", describe(id),
+                                   bands.images, bands.rows, bands.rows_per_step));
+      }
+      for (const Dependency& dependency : task.dependencies) {
+        if (dependency.task >= count || dependency.task == id) {
+          return invalid(fmt::format("{}: depends on task {}, the program has {}", describe(id),
+                                     dependency.task, count));
+        }
+        if (dependency.denominator <= 0) {
+          return invalid(fmt::format("{}: dependency on task {} has denominator {}", describe(id),
+                                     dependency.task, dependency.denominator));
+        }
+      }
+    }
+    return {};
+  }
+
+  void number_steps() {
+    Clock next{};
+    first_step_.reserve(program_.tasks.size());
+    for (const TaskDescriptor& task : program_.tasks) {
+      auto& count = next[static_cast<std::size_t>(task.engine)];
+      first_step_.push_back(count);
+      count += task.steps();
+    }
+    for (std::size_t i = 0; i < clocks_.size(); ++i) {
+      clocks_[i].resize(static_cast<std::size_t>(next[i]));
+    }
+  }
+
+  void host_writes(const TensorSlot& slot) {
+    const auto first = static_cast<std::int64_t>(slot.address.offset);
+    const std::int64_t bytes = element_count(slot.dims) * format_bytes(slot.format);
+    if (bytes == 0) return;
+    dram_[static_cast<std::size_t>(slot.address.base)].write(first, first + bytes, {kHostTask, 0},
+                                                             [](StepRef) {});
+  }
+
+  // Runs as far as it goes, engine after engine, with the task buffer's bound on tasks in flight.
+  Status run_segment(const Segment& segment) {
+    std::array<std::vector<TaskId>, kEngineKindCount> queues;
+    for (TaskId id = segment.task_first; id < segment.task_last; ++id) {
+      queues[static_cast<std::size_t>(program_.tasks[id].engine)].push_back(id);
+    }
+    std::array<std::size_t, kEngineKindCount> at{};
+    segment_first_ = segment.task_first;
+    segment_last_ = segment.task_last;
+    done_.resize(program_.tasks.size(), 0);
+    TaskId issued = segment.task_first;
+    std::int64_t in_flight = 0;
+    for (bool moved = true; moved;) {
+      moved = false;
+      for (std::size_t engine = 0; engine < queues.size(); ++engine) {
+        while (at[engine] < queues[engine].size()) {
+          while (in_flight < chip_.task_manager.task_buffer_entries && issued < segment_last_) {
+            ++issued;
+            ++in_flight;
+          }
+          const TaskId id = queues[engine][at[engine]];
+          if (id >= issued || !may_step(id)) break;
+          TESSERA_RETURN_IF_ERROR(step(id));
+          moved = true;
+          if (done_[id] == program_.tasks[id].steps()) {
+            ++at[engine];
+            --in_flight;
+          }
+        }
+      }
+    }
+    for (std::size_t engine = 0; engine < queues.size(); ++engine) {
+      if (at[engine] < queues[engine].size()) return deadlock(queues[engine][at[engine]], issued);
+    }
+    return {};
+  }
+
+  Error deadlock(TaskId id, TaskId issued) const {
+    if (id >= issued) {
+      return invalid(fmt::format("deadlock: {} does not find room in the task buffer ({} entries)",
+                                 describe(id), chip_.task_manager.task_buffer_entries));
+    }
+    for (const Dependency& dependency : program_.tasks[id].dependencies) {
+      const std::int64_t needed = needed_steps(dependency, done_[id] + 1);
+      if (needed > done_[dependency.task]) {
+        return invalid(fmt::format("deadlock: step {} of {} waits for step {} of {}", done_[id] + 1,
+                                   describe(id), needed, describe(dependency.task)));
+      }
+    }
+    return invalid(fmt::format("deadlock: {} never starts", describe(id)));
+  }
+
+  std::int64_t needed_steps(const Dependency& dependency, std::int64_t j) const {
+    return steps_needed(dependency, j, program_.tasks[dependency.task].steps());
+  }
+
+  bool may_step(TaskId id) const {
+    for (const Dependency& dependency : program_.tasks[id].dependencies) {
+      if (dependency.task < segment_first_) continue;
+      if (needed_steps(dependency, done_[id] + 1) > done_[dependency.task]) return false;
+    }
+    return true;
+  }
+
+  // Takes the next step of `id`: its clock, its accesses.
+  Status step(TaskId id) {
+    const TaskDescriptor& task = program_.tasks[id];
+    const auto engine = static_cast<std::size_t>(task.engine);
+    const std::int64_t number = first_step_[id] + done_[id];
+    Clock clock{};
+    if (number > 0) clock = clocks_[engine][static_cast<std::size_t>(number - 1)];
+    clock[engine] = number + 1;
+    for (const Dependency& dependency : task.dependencies) {
+      const std::int64_t needed = needed_steps(dependency, done_[id] + 1);
+      if (needed == 0) continue;
+      const auto other = static_cast<std::size_t>(program_.tasks[dependency.task].engine);
+      const std::int64_t last = first_step_[dependency.task] + needed - 1;
+      raise(clock, clocks_[other][static_cast<std::size_t>(last)]);
+    }
+    clocks_[engine][static_cast<std::size_t>(number)] = clock;
+    accesses_.clear();
+    step_accesses(task, chip_, done_[id], accesses_);
+    for (const Access& access : accesses_) {
+      TESSERA_RETURN_IF_ERROR(check_bounds(id, access));
+      TESSERA_RETURN_IF_ERROR(check_order(id, access, clock));
+    }
+    ++done_[id];
+    return {};
+  }
+
+  std::int64_t limit(const Access& access) const {
+    if (access.memory == Memory::kStateBuffer) return chip_.state_buffer.bytes_per_partition;
+    if (access.memory == Memory::kKernelMemory) return chip_.neural.kernel_bytes_per_partition;
+    switch (access.base) {
+      case BaseIndex::kWeights:
+        return static_cast<std::int64_t>(program_.weights.size());
+      case BaseIndex::kWorkspace:
+        return program_.workspace_bytes;
+      case BaseIndex::kInput:
+        return program_.input_bytes;
+      case BaseIndex::kOutput:
+        break;
+    }
+    return program_.output_bytes;
+  }
+
+  Status check_bounds(TaskId id, const Access& access) const {
+    if (access.first < 0 || access.last > limit(access)) {
+      return invalid(fmt::format("{}: bytes {} to {} of the {}, which holds {}", describe(id),
+                                 access.first, access.last, memory_name(access), limit(access)));
+    }
+    if (access.write && access.memory == Memory::kDram && access.base == BaseIndex::kWeights) {
+      return invalid(fmt::format("{}: writes the weights", describe(id)));
+    }
+    return {};
+  }
+
+  AccessMap& map_of(const Access& access) {
+    if (access.memory == Memory::kStateBuffer) return state_buffer_;
+    if (access.memory == Memory::kKernelMemory) return kernel_memory_;
+    return dram_[static_cast<std::size_t>(access.base)];
+  }
+
+  bool comes_before(const StepRef& earlier, const Clock& clock) const {
+    if (earlier.task == kHostTask || earlier.task < segment_first_) return true;
+    const auto engine = static_cast<std::size_t>(program_.tasks[earlier.task].engine);
+    return first_step_[earlier.task] + earlier.step < clock[engine];
+  }
+
+  Status check_order(TaskId id, const Access& access, const Clock& clock) {
+    if (access.memory == Memory::kDram && access.base == BaseIndex::kWeights) return {};
+    const StepRef self{id, done_[id]};
+    std::optional<StepRef> racing;
+    bool unwritten = false;
+    const auto visit = [&](const StepRef& earlier) {
+      if (!earlier.valid()) {
+        unwritten = true;
+      } else if (!comes_before(earlier, clock)) {
+        racing = earlier;
+      }
+    };
+    if (access.write) {
+      map_of(access).write(access.first, access.last, self, visit);
+    } else {
+      map_of(access).read(access.first, access.last, self, program_.tasks[id].engine, visit);
+    }
+    if (racing) {
+      return invalid(fmt::format(
+          "race: step {} of {} and step {} of {} both touch bytes {} to {} of the {}, and nothing "
+          "orders them",
+          racing->step + 1, describe(racing->task), self.step + 1, describe(id), access.first,
+          access.last, memory_name(access)));
+    }
+    if (unwritten) {
+      return invalid(fmt::format("step {} of {} reads bytes {} to {} of the {} before anything "
+                                 "wrote them",
+                                 self.step + 1, describe(id), access.first, access.last,
+                                 memory_name(access)));
+    }
+    return {};
+  }
+
+  const Program& program_;
+  const ChipConfig& chip_;
+  std::vector<std::int64_t> first_step_;  // of each task, in its engine's count
+  std::array<std::vector<Clock>, kEngineKindCount> clocks_;
+  std::vector<std::int64_t> done_;  // finished steps of each task
+  TaskId segment_first_ = 0, segment_last_ = 0;
+  AccessMap state_buffer_, kernel_memory_;
+  std::array<AccessMap, kBaseIndexCount> dram_;
+  std::vector<Access> accesses_;
+};
+
+}  // namespace
+
+Status verify_program(const Program& program, const ChipConfig& chip) {
+  return Verifier(program, chip).run();
+}
+
+}  // namespace tessera::program

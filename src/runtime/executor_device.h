@@ -1,0 +1,12 @@
+// The devices `host` and `ref`: the typed graph executed directly, fast or obviously.
+#pragma once
+
+#include <memory>
+
+#include "runtime/device.h"
+
+namespace tessera::runtime {
+
+Result<std::unique_ptr<Device>> make_executor_device(const SessionOptions& options);
+
+}  // namespace tessera::runtime

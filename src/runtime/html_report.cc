@@ -1,0 +1,102 @@
+// A self-contained HTML page: engine utilisation, the layers' table, the timeline on a canvas.
+// The page itself is report_page.html, compiled in; the data is a JSON object put in its place.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "program/container.h"
+#include "runtime/network.h"
+#include "runtime/report_page.h"
+
+namespace tessera {
+namespace {
+
+using nlohmann::json;
+
+json engines_json(const RunResult& run) {
+  json engines = json::array();
+  for (const EngineUse& engine : run.engines) {
+    engines.push_back({{"name", engine.name},
+                       {"busy", engine.busy},
+                       {"blocked_dependency", engine.blocked_dependency},
+                       {"blocked_memory", engine.blocked_memory},
+                       {"idle", engine.idle},
+                       {"tasks", engine.tasks},
+                       {"steps", engine.steps},
+                       {"macs", engine.macs},
+                       {"dram_bytes_read", engine.dram_bytes_read},
+                       {"dram_bytes_written", engine.dram_bytes_written}});
+  }
+  return engines;
+}
+
+json layers_json(const RunResult& run) {
+  json layers = json::array();
+  for (const LayerUse& layer : run.layers) {
+    layers.push_back({{"name", layer.name},
+                      {"kind", layer.kind},
+                      {"dims", layer.output_dims},
+                      {"macs", layer.macs},
+                      {"begin", layer.begin},
+                      {"end", layer.end},
+                      {"neural", layer.neural},
+                      {"planar", layer.planar},
+                      {"dma", layer.dma}});
+  }
+  return layers;
+}
+
+// Rows of [engine index, layer index, begin, end], compact since there are many.
+json timeline_json(const RunResult& run, json& names) {
+  std::map<std::string, int> engines, layers;
+  json rows = json::array();
+  const auto index_of = [](std::map<std::string, int>& map, const std::string& name) {
+    return map.emplace(name, static_cast<int>(map.size())).first->second;
+  };
+  for (const TimelineEvent& event : run.timeline) {
+    rows.push_back(
+        {index_of(engines, event.engine), index_of(layers, event.layer), event.begin, event.end});
+  }
+  const auto list = [](const std::map<std::string, int>& map) {
+    std::vector<std::string> result(map.size());
+    for (const auto& [name, index] : map) result[static_cast<std::size_t>(index)] = name;
+    return result;
+  };
+  names = {{"engines", list(engines)}, {"layers", list(layers)}};
+  return rows;
+}
+
+}  // namespace
+
+Status write_html_report(const std::string& path, const std::string& title, const Network& network,
+                         const RunResult& run) {
+  json host_steps = json::array();
+  for (const HostStepNote& step : network.placement().host_steps) {
+    host_steps.push_back(
+        {{"node", step.node}, {"operator", step.operator_name}, {"reason", step.reason}});
+  }
+  json names;
+  json timeline = timeline_json(run, names);
+  const json data = {{"title", title},
+                     {"arch", network.state().chip.name},
+                     {"cycles", run.cycles},
+                     {"clock_hertz", run.clock_hertz},
+                     {"nodes_on_processor", network.placement().nodes_on_processor},
+                     {"nodes_on_host", network.placement().nodes_on_host},
+                     {"host_steps", std::move(host_steps)},
+                     {"engines", engines_json(run)},
+                     {"layers", layers_json(run)},
+                     {"names", std::move(names)},
+                     {"timeline", std::move(timeline)}};
+  // "</" inside the script element would end it.
+  std::string text = data.dump();
+  for (std::size_t at = text.find("</"); at != std::string::npos; at = text.find("</", at + 3)) {
+    text.replace(at, 2, "<\\/");
+  }
+  std::string page(kReportPage);
+  const std::string mark = "/*DATA*/null";
+  page.replace(page.find(mark), mark.size(), text);
+  return program::write_file(path, std::as_bytes(std::span(page)));
+}
+
+}  // namespace tessera

@@ -1,0 +1,122 @@
+#include "runtime/network.h"
+
+#include <fmt/format.h>
+
+#include "compile/compile.h"
+#include "graph/build.h"
+#include "model/import.h"
+#include "program/container.h"
+
+namespace tessera {
+namespace {
+
+std::vector<TensorDescription> describe(const graph::Graph& graph,
+                                        const std::vector<graph::TensorId>& ids) {
+  std::vector<TensorDescription> result;
+  for (const graph::TensorId id : ids) {
+    const graph::TensorInfo& tensor = graph.tensor(id);
+    result.push_back({tensor.name, tensor.format, tensor.dims});
+  }
+  return result;
+}
+
+// Nodes are counted as the typed graph has them, after fusion.
+Placement placement_of(const graph::Graph& graph) {
+  Placement placement;
+  placement.notes = graph.notes;
+  for (const graph::Node& node : graph.nodes) {
+    if (node.kind() == graph::NodeKind::kHostStep) {
+      const auto& step = node.as<graph::HostStepAttributes>();
+      ++placement.nodes_on_host;
+      placement.host_steps.push_back({node.name, step.node.op_type, step.reason});
+    } else {
+      ++placement.nodes_on_processor;
+    }
+  }
+  return placement;
+}
+
+void report(const LoadOptions& options, const char* stage, double fraction) {
+  if (options.progress) options.progress(stage, fraction);
+}
+
+Network make_network(const std::string& path, const ChipConfig& chip, program::Package package) {
+  auto state = std::make_shared<NetworkState>();
+  state->path = path;
+  state->chip = chip;
+  state->package = std::move(package);
+  state->inputs = describe(state->graph(), state->graph().inputs);
+  state->outputs = describe(state->graph(), state->graph().outputs);
+  state->placement = placement_of(state->graph());
+  return Network(std::move(state));
+}
+
+}  // namespace
+
+namespace runtime {
+
+Result<std::shared_ptr<const graph::Graph>> load_graph(const std::string& path,
+                                                       const ChipConfig& chip,
+                                                       const LoadOptions& options) {
+  report(options, "import", 0);
+  TESSERA_TRY(const model::Model model, model::import_file(path));
+  report(options, "graph", 0);
+  graph::BuildOptions build;
+  build.vector_format = chip.formats.vector;
+  build.matrix = chip.formats.matrix;
+  build.infer.shapes = options.shapes;
+  build.require_full_offload = options.require_full_offload;
+  TESSERA_TRY(graph::Graph graph, graph::build(model, build));
+  report(options, "graph", 1);
+  return std::shared_ptr<const graph::Graph>(
+      std::make_shared<const graph::Graph>(std::move(graph)));
+}
+
+Result<Network> network_from_graph(std::shared_ptr<const graph::Graph> graph,
+                                   const ChipConfig& chip, const LoadOptions& options) {
+  report(options, "compile", 0);
+  const compile::CompileOptions compile_options{.tile_budget_bytes = options.tile_budget_bytes,
+                                                .resident = options.resident};
+  const std::string name = graph->name;
+  TESSERA_TRY(program::Package package, compile::compile(std::move(graph), chip, compile_options));
+  report(options, "compile", 1);
+  return make_network(name, chip, std::move(package));
+}
+
+Result<Network> network_from_package(program::Package package, const ChipConfig& chip) {
+  if (package.chip_fingerprint != chip.fingerprint()) {
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("the package was compiled for '{}' (fingerprint {:016x}), the "
+                    "architecture given is '{}' ({:016x}); compile the model again or "
+                    "choose that architecture",
+                    package.chip_name, package.chip_fingerprint, chip.name, chip.fingerprint())};
+  }
+  const std::string name = package.graph->name;
+  return make_network(name, chip, std::move(package));
+}
+
+}  // namespace runtime
+
+Result<Network> Network::load(const std::string& path, const LoadOptions& options) {
+  TESSERA_TRY(const ChipConfig chip, load_chip_config(options.arch));
+  if (path.ends_with(".tpkg")) {
+    TESSERA_TRY(const std::vector<std::byte> bytes, program::read_file(path));
+    TESSERA_TRY(program::Package package, program::parse_package(bytes, path));
+    return runtime::network_from_package(std::move(package), chip);
+  }
+  TESSERA_TRY(auto graph, runtime::load_graph(path, chip, options));
+  auto network = runtime::network_from_graph(std::move(graph), chip, options);
+  if (!network.ok()) return network.error().with_context("compiling '" + path + "'");
+  return network;
+}
+
+const std::vector<TensorDescription>& Network::inputs() const { return state_->inputs; }
+const std::vector<TensorDescription>& Network::outputs() const { return state_->outputs; }
+const Placement& Network::placement() const { return state_->placement; }
+
+Status Network::save_package(const std::string& path) const {
+  return program::write_file(path, program::serialise(state_->package));
+}
+
+}  // namespace tessera

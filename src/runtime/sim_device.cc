@@ -1,0 +1,184 @@
+#include "runtime/sim_device.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "card/core.h"
+#include "host/host_step.h"
+#include "link/link.h"
+#include "program/verify.h"
+
+namespace tessera::runtime {
+namespace {
+
+using program::EngineKind;
+
+// A network placed on a core. The program belongs to it, since the core refers to it.
+struct LoadedProgram {
+  std::shared_ptr<const NetworkState> network;  // shared with the session
+  program::Program program;
+  std::unique_ptr<card::Core> core;
+};
+
+// Adds a segment's statistics to the run's, engine by engine.
+void add_engines(const card::RunStatistics& segment, RunResult& result) {
+  for (const card::EngineStatistics& engine : segment.engines) {
+    auto found = std::find_if(result.engines.begin(), result.engines.end(),
+                              [&](const EngineUse& use) { return use.name == engine.name; });
+    if (found == result.engines.end()) {
+      result.engines.push_back({});
+      found = result.engines.end() - 1;
+      found->name = engine.name;
+    }
+    found->busy += engine.busy;
+    found->blocked_dependency += engine.blocked_dependency;
+    found->blocked_memory += engine.blocked_memory;
+    found->idle += engine.idle;
+    found->tasks += engine.tasks;
+    found->steps += engine.steps;
+    found->macs += engine.macs;
+    found->dram_bytes_read += engine.bytes_read;
+    found->dram_bytes_written += engine.bytes_written;
+  }
+}
+
+// Adds the timings of a segment's tasks to their layers.
+void add_layers(const program::Program& program, const program::Segment& segment,
+                const card::RunStatistics& statistics, RunResult& result) {
+  for (std::size_t i = 0; i < statistics.tasks.size(); ++i) {
+    const program::TaskDescriptor& task = program.tasks[segment.task_first + i];
+    const card::TaskTiming& timing = statistics.tasks[i];
+    if (task.layer >= result.layers.size()) continue;
+    LayerUse& layer = result.layers[task.layer];
+    const Cycles begin = result.cycles + timing.first_step_begin;
+    if (layer.end == 0 || begin < layer.begin) layer.begin = begin;
+    layer.end = std::max(layer.end, result.cycles + timing.end);
+    std::int64_t& busy = task.engine == EngineKind::kNeural   ? layer.neural
+                         : task.engine == EngineKind::kPlanar ? layer.planar
+                                                              : layer.dma;
+    busy += timing.busy;
+    layer.blocked_dependency += timing.blocked_dependency;
+    layer.blocked_memory += timing.blocked_memory;
+  }
+}
+
+void add_timeline(const program::Program& program, const card::RunStatistics& statistics,
+                  RunResult& result) {
+  for (const card::TraceEvent& event : statistics.trace) {
+    const std::uint32_t layer = program.tasks[event.task].layer;
+    result.timeline.push_back({program::engine_kind_name(event.engine),
+                               layer < program.hints.size() ? program.hints[layer].name : "",
+                               event.task, event.step, result.cycles + event.begin,
+                               result.cycles + event.end});
+  }
+}
+
+// A host step reads its inputs from DRAM, evaluates the ONNX node, and writes the outputs back.
+Status run_step(const LoadedProgram& loaded, const program::HostStepRef& reference) {
+  const graph::Graph& graph = loaded.network->graph();
+  const graph::Node& node = graph.nodes[static_cast<std::size_t>(reference.node)];
+  std::vector<Tensor> values(reference.inputs.size());
+  std::vector<const Tensor*> operands;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const program::TensorSlot& slot = reference.inputs[i];
+    const graph::TensorInfo& info = graph.tensors[static_cast<std::size_t>(slot.tensor)];
+    if (info.constant) {
+      operands.push_back(info.constant.get());
+      continue;
+    }
+    values[i] = Tensor::zeros(slot.format, slot.dims);
+    TESSERA_RETURN_IF_ERROR(loaded.core->read(slot.address, values[i].bytes));
+    operands.push_back(&values[i]);
+  }
+  TESSERA_TRY(const std::vector<Tensor> outputs, host::run_host_step(node, operands));
+  for (std::size_t i = 0; i < reference.outputs.size(); ++i) {
+    TESSERA_RETURN_IF_ERROR(loaded.core->write(reference.outputs[i].address, outputs[i].bytes));
+  }
+  return {};
+}
+
+class SimDevice : public Device {
+ public:
+  explicit SimDevice(const SessionOptions& options) : options_(options) {}
+
+  DeviceKind kind() const override { return DeviceKind::kSim; }
+
+  Result<LoadedId> load(std::shared_ptr<const NetworkState> network) override {
+    LoadedProgram loaded;
+    TESSERA_TRY(loaded.program, link::link(network->package, network->chip,
+                                           {.cores = 1, .serial = options_.serial}));
+    TESSERA_RETURN_IF_ERROR(program::verify_program(loaded.program, network->chip));
+    TESSERA_TRY(loaded.core, card::Core::create(network->chip));
+    loaded.network = std::move(network);
+    loaded_.push_back(std::make_unique<LoadedProgram>(std::move(loaded)));
+    TESSERA_RETURN_IF_ERROR(loaded_.back()->core->load(loaded_.back()->program));
+    return static_cast<LoadedId>(loaded_.size() - 1);
+  }
+
+ protected:
+  Result<RunResult> execute(LoadedId id, const Views& inputs, const Views& outputs) override {
+    const auto index = static_cast<std::size_t>(id);
+    if (index >= loaded_.size()) {
+      return Error{ErrorCode::kInvalidArgument, fmt::format("network {} is not loaded", index)};
+    }
+    const LoadedProgram& loaded = *loaded_[index];
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      TESSERA_RETURN_IF_ERROR(loaded.core->write(loaded.program.inputs[i].address, inputs[i]));
+    }
+    TESSERA_TRY(RunResult result, run_segments(loaded));
+    if (options_.timing_only) return result;
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      TESSERA_RETURN_IF_ERROR(loaded.core->read(loaded.program.outputs[i].address, outputs[i]));
+    }
+    return result;
+  }
+
+ private:
+  Result<RunResult> run_segments(const LoadedProgram& loaded) {
+    RunResult result;
+    result.clock_hertz = loaded.network->chip.clock_hertz;
+    for (const program::LayerHint& hint : loaded.program.hints) {
+      LayerUse layer;
+      layer.name = hint.name;
+      layer.kind = hint.kind;
+      layer.output_dims = hint.output_dims;
+      layer.macs = hint.macs;
+      result.layers.push_back(std::move(layer));
+    }
+    card::CoreOptions core_options;
+    core_options.timing_only = options_.timing_only;
+    core_options.check_hazards = options_.check_hazards;
+    core_options.trace = options_.trace;
+    const std::size_t segments = loaded.program.segments.size();
+    for (std::size_t i = 0; i < segments; ++i) {
+      if (options_.progress) {
+        options_.progress("simulate", static_cast<double>(i) / static_cast<double>(segments));
+      }
+      const program::Segment& segment = loaded.program.segments[i];
+      TESSERA_TRY(const card::RunStatistics statistics, loaded.core->run_segment(i, core_options));
+      add_engines(statistics, result);
+      add_layers(loaded.program, segment, statistics, result);
+      add_timeline(loaded.program, statistics, result);
+      result.cycles += statistics.cycles;
+      result.status_flags |= statistics.status_flags;
+      if (options_.timing_only) continue;
+      for (const program::HostStepRef& step : segment.host_steps) {
+        TESSERA_RETURN_IF_ERROR(run_step(loaded, step));
+      }
+    }
+    if (options_.progress) options_.progress("simulate", 1);
+    return result;
+  }
+
+  const SessionOptions options_;
+  std::vector<std::unique_ptr<LoadedProgram>> loaded_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Device>> make_sim_device(const SessionOptions& options) {
+  return std::unique_ptr<Device>(std::make_unique<SimDevice>(options));
+}
+
+}  // namespace tessera::runtime

@@ -1,0 +1,13 @@
+// The device `sim`: link, verify, and run the program on the virtual processor; host steps in
+// between.
+#pragma once
+
+#include <memory>
+
+#include "runtime/device.h"
+
+namespace tessera::runtime {
+
+Result<std::unique_ptr<Device>> make_sim_device(const SessionOptions& options);
+
+}  // namespace tessera::runtime

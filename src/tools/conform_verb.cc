@@ -1,0 +1,103 @@
+// tessera conform: every ONNX backend test below a folder; passed, refused with reason, wrong.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "runtime/conform.h"
+#include "tools/console.h"
+#include "tools/verb.h"
+
+namespace tessera::tools {
+namespace {
+
+struct ConformArguments {
+  std::string folder, arch = "f32", device = "sim";
+  runtime::ConformTolerance tolerance;
+  bool json = false, verbose = false;
+};
+
+const char* verdict_name(runtime::Verdict verdict) {
+  switch (verdict) {
+    case runtime::Verdict::kPassed:
+      return "passed";
+    case runtime::Verdict::kRefused:
+      return "refused";
+    case runtime::Verdict::kWrong:
+      break;
+  }
+  return "wrong";
+}
+
+std::int64_t count(const std::vector<runtime::ConformResult>& results, runtime::Verdict verdict) {
+  return std::count_if(results.begin(), results.end(),
+                       [verdict](const auto& result) { return result.verdict == verdict; });
+}
+
+void print_json(const std::vector<runtime::ConformResult>& results) {
+  nlohmann::json tests = nlohmann::json::array();
+  for (const auto& result : results) {
+    tests.push_back({{"test", result.test},
+                     {"verdict", verdict_name(result.verdict)},
+                     {"reason", result.reason},
+                     {"nodes_on_host", result.nodes_on_host}});
+  }
+  const nlohmann::json document = {{"passed", count(results, runtime::Verdict::kPassed)},
+                                   {"refused", count(results, runtime::Verdict::kRefused)},
+                                   {"wrong", count(results, runtime::Verdict::kWrong)},
+                                   {"tests", std::move(tests)}};
+  fmt::print("{}\n", document.dump(2));
+}
+
+Status conform(const ConformArguments& arguments) {
+  TESSERA_TRY(const ChipConfig chip, load_chip_config(arguments.arch));
+  SessionOptions session;
+  TESSERA_TRY(session.device, device_kind_from_name(arguments.device));
+  TESSERA_TRY(const std::vector<std::string> tests, runtime::find_tests(arguments.folder));
+  const ProgressCallback progress = progress_bar();
+  std::vector<runtime::ConformResult> results;
+  for (const std::string& test : tests) {
+    if (progress) {
+      progress("conform", static_cast<double>(results.size()) / static_cast<double>(tests.size()));
+    }
+    results.push_back(runtime::run_test(test, chip, session, arguments.tolerance));
+  }
+  if (progress) progress("conform", 1);
+  const std::int64_t wrong = count(results, runtime::Verdict::kWrong);
+  if (arguments.json) {
+    print_json(results);
+  } else {
+    for (const auto& result : results) {
+      const bool shown = arguments.verbose || result.verdict == runtime::Verdict::kWrong;
+      if (!shown) continue;
+      fmt::print("{:<8} {}{}{}\n", verdict_name(result.verdict), result.test,
+                 result.reason.empty() ? "" : ": ", result.reason);
+    }
+    const auto on_host = std::count_if(results.begin(), results.end(), [](const auto& result) {
+      return result.verdict == runtime::Verdict::kPassed && result.nodes_on_host > 0;
+    });
+    fmt::print("{} tests: {} passed ({} of them with host steps), {} refused, {} wrong\n",
+               results.size(), count(results, runtime::Verdict::kPassed), on_host,
+               count(results, runtime::Verdict::kRefused), wrong);
+  }
+  if (wrong == 0) return {};
+  return Error{ErrorCode::kInternal, fmt::format("{} tests gave wrong results", wrong)};
+}
+
+}  // namespace
+
+Action conform_verb(CLI::App& app) {
+  auto arguments = std::make_shared<ConformArguments>();  // shared with the returned action
+  app.add_option("folder", arguments->folder, "folder with test directories below it")->required();
+  app.add_option("--arch", arguments->arch, "architecture")->capture_default_str();
+  app.add_option("--device", arguments->device, "sim, host or ref")->capture_default_str();
+  app.add_option("--rtol", arguments->tolerance.relative, "relative tolerance of float outputs")
+      ->capture_default_str();
+  app.add_option("--atol", arguments->tolerance.absolute, "absolute tolerance of float outputs")
+      ->capture_default_str();
+  app.add_flag("--verbose", arguments->verbose, "print every test with its reason");
+  app.add_flag("--json", arguments->json, "print one JSON object");
+  return [arguments] { return conform(*arguments); };
+}
+
+}  // namespace tessera::tools

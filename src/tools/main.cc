@@ -1,0 +1,67 @@
+// The `tessera` command: one subcommand a verb, from the table below.
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "tools/verb.h"
+
+namespace tessera::tools {
+namespace {
+
+struct Verb {
+  const char* name;
+  const char* help;
+  const char* example;
+  Action (*make)(CLI::App&);
+};
+
+constexpr Verb kVerbs[] = {
+    {"run", "compile, link and run a model",
+     "tessera run model.onnx --input x=photo.png --device sim --trace run.json", run_verb},
+    {"compile", "compile a model into a package", "tessera compile model.onnx -o model.tpkg",
+     compile_verb},
+    {"link", "link a package into a program", "tessera link model.tpkg --cores 1 -o model.tprog",
+     link_verb},
+    {"inspect", "describe a package, program or model", "tessera inspect model.tpkg", inspect_verb},
+    {"disasm", "list a program's tasks", "tessera disasm model.tprog", disasm_verb},
+    {"compare", "compare two devices layer by layer, bit by bit",
+     "tessera compare model.onnx --a sim --b host", compare_verb},
+    {"conform", "run the ONNX backend tests below a folder",
+     "tessera conform tests/node --arch f32", conform_verb},
+    {"report", "a table of the layers' cycles, and an HTML report",
+     "tessera report model.onnx --html report.html", report_verb},
+    {"bench", "throughput, latency and the simulator's speed", "tessera bench model.onnx",
+     bench_verb},
+    {"doctor", "check this installation", "tessera doctor", doctor_verb},
+};
+
+int main_with(int argc, char** argv) {
+  CLI::App app{"Tessera: an open neural processor in software", "tessera"};
+  app.set_version_flag("--version", version());
+  app.require_subcommand(1);
+  app.footer("Every verb explains itself: tessera VERB --help");
+  std::vector<std::pair<CLI::App*, Action>> actions;
+  for (const Verb& verb : kVerbs) {
+    CLI::App* sub = app.add_subcommand(verb.name, verb.help);
+    sub->footer(fmt::format("Example:\n  {}", verb.example));
+    actions.emplace_back(sub, verb.make(*sub));
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error);  // prints help to standard output, errors to standard error
+  }
+  for (const auto& [sub, action] : actions) {
+    if (!sub->parsed()) continue;
+    const Status status = action();
+    if (status.ok()) return 0;
+    fmt::print(stderr, "tessera {}: {}\n", sub->get_name(), status.error().to_string());
+    return 1;
+  }
+  return 1;
+}
+
+}  // namespace
+}  // namespace tessera::tools
+
+int main(int argc, char** argv) { return tessera::tools::main_with(argc, argv); }

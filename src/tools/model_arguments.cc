@@ -1,0 +1,62 @@
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "tools/console.h"
+#include "tools/verb.h"
+
+namespace tessera::tools {
+
+Result<std::pair<std::string, Shape>> parse_shape(const std::string& text) {
+  const std::size_t equals = text.rfind('=');
+  const Error error{ErrorCode::kInvalidArgument,
+                    fmt::format("--shape '{}': expected NAME=1x3x48x320", text)};
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size()) return error;
+  Shape dims;
+  const char* at = text.data() + equals + 1;
+  const char* const end = text.data() + text.size();
+  while (true) {
+    std::int64_t extent = 0;
+    const auto [next, status] = std::from_chars(at, end, extent);
+    if (status != std::errc{} || extent < 0) return error;
+    dims.push_back(extent);
+    if (next == end) break;
+    if (*next != 'x') return error;
+    at = next + 1;
+  }
+  return std::pair{text.substr(0, equals), dims};
+}
+
+void ModelArguments::add_to(CLI::App& app) {
+  app.add_option("model", model, "ONNX model (.onnx) or package (.tpkg)")->required();
+  app.add_option("--arch", arch, "architecture: a profile's name or a .toml file")
+      ->capture_default_str();
+  app.add_option("--shape", shapes, "shape of an input with open dimensions: NAME=1x3x48x320");
+  app.add_option("--tile-budget", tile_budget_bytes,
+                 "state-buffer bytes a partition that one task may use (0: the compiler chooses)");
+  app.add_flag("--through-dram", everything_through_dram,
+               "keep no tensor in the state buffer between layers");
+  app.add_flag("--require-full-offload", require_full_offload, "a host step is an error");
+  app.add_flag("--json", json, "print one JSON object");
+}
+
+Result<LoadOptions> ModelArguments::load_options() const {
+  LoadOptions options;
+  options.arch = arch;
+  for (const std::string& text : shapes) {
+    TESSERA_TRY(const auto shape, parse_shape(text));
+    options.shapes[shape.first] = shape.second;
+  }
+  options.tile_budget_bytes = tile_budget_bytes;
+  options.resident = !everything_through_dram;
+  options.require_full_offload = require_full_offload;
+  options.progress = progress_bar();
+  return options;
+}
+
+Result<Network> ModelArguments::load() const {
+  TESSERA_TRY(const LoadOptions options, load_options());
+  return Network::load(model, options);
+}
+
+}  // namespace tessera::tools

@@ -1,0 +1,215 @@
+// tessera run: the whole way from a model file to outputs, cycles and utilisation.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "arith/rounding.h"
+#include "tools/console.h"
+#include "tools/tensor_file.h"
+#include "tools/verb.h"
+
+namespace tessera::tools {
+namespace {
+
+struct RunArguments {
+  ModelArguments model;
+  std::vector<std::string> inputs;  // NAME=SOURCE or SOURCE
+  std::string preprocess;
+  std::string device = "sim";
+  std::string output_folder;
+  std::string trace, html;
+  int cores = 1;
+  int threads = 0;
+  bool timing_only = false, check_hazards = false, serial = false;
+};
+
+// Pairs each model input with its source; those not named are random:0.
+Result<std::vector<Tensor>> read_inputs(const RunArguments& arguments, const Network& network) {
+  std::vector<std::string> sources(network.inputs().size(), "random:0");
+  for (const std::string& text : arguments.inputs) {
+    bool found = false;
+    for (std::size_t i = 0; i < sources.size() && !found; ++i) {
+      const std::string prefix = network.inputs()[i].name + "=";
+      if (!text.starts_with(prefix)) continue;
+      sources[i] = text.substr(prefix.size());
+      found = true;
+    }
+    if (!found && sources.size() == 1 && text.find('=') == std::string::npos) {
+      sources[0] = text;
+      found = true;
+    }
+    if (found) continue;
+    std::string names;
+    for (const auto& input : network.inputs()) names += (names.empty() ? "" : ", ") + input.name;
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("--input '{}': expected NAME=FILE, the inputs are: {}", text, names)};
+  }
+  TESSERA_TRY(const ImagePreprocessing preprocessing, parse_preprocessing(arguments.preprocess));
+  std::vector<Tensor> inputs;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    TESSERA_TRY(Tensor tensor, read_input(sources[i], network.inputs()[i], i, preprocessing));
+    inputs.push_back(std::move(tensor));
+  }
+  return inputs;
+}
+
+// A file name without characters that a shell or file system dislikes.
+std::string safe_name(const std::string& name) {
+  std::string result = name;
+  for (char& c : result) {
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '.' && c != '-') c = '_';
+  }
+  return result;
+}
+
+Result<std::vector<std::string>> write_outputs(const std::string& folder, const Network& network,
+                                               const RunResult& run) {
+  std::vector<std::string> paths;
+  if (folder.empty() || run.outputs.empty()) return paths;
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("--output '{}': {}", folder, error.message())};
+  }
+  for (std::size_t i = 0; i < run.outputs.size(); ++i) {
+    paths.push_back(folder + "/" + safe_name(network.outputs()[i].name) + ".npy");
+    TESSERA_RETURN_IF_ERROR(write_npy(paths.back(), run.outputs[i]));
+  }
+  return paths;
+}
+
+std::string values_text(const Tensor& tensor) {
+  constexpr std::int64_t kShown = 8;
+  const std::int64_t count = element_count(tensor.dims);
+  const std::int64_t element = format_bytes(tensor.format);
+  std::string text;
+  for (std::int64_t i = 0; i < std::min(count, kShown); ++i) {
+    text += fmt::format(" {:.6g}",
+                        arith::read_element(tensor.format, tensor.bytes.data() + i * element));
+  }
+  return text + (count > kShown ? " ..." : "");
+}
+
+nlohmann::json engines_json(const RunResult& run) {
+  nlohmann::json engines = nlohmann::json::array();
+  for (const EngineUse& e : run.engines) {
+    engines.push_back({{"name", e.name},
+                       {"busy", e.busy},
+                       {"blocked_dependency", e.blocked_dependency},
+                       {"blocked_memory", e.blocked_memory},
+                       {"idle", e.idle},
+                       {"tasks", e.tasks},
+                       {"steps", e.steps},
+                       {"macs", e.macs},
+                       {"dram_bytes_read", e.dram_bytes_read},
+                       {"dram_bytes_written", e.dram_bytes_written}});
+  }
+  return engines;
+}
+
+void print_json(const RunArguments& arguments, const Network& network, const RunResult& run,
+                const std::vector<std::string>& paths) {
+  nlohmann::json outputs = nlohmann::json::array();
+  for (std::size_t i = 0; i < network.outputs().size(); ++i) {
+    nlohmann::json output = {{"name", network.outputs()[i].name},
+                             {"format", format_name(network.outputs()[i].format)},
+                             {"dims", network.outputs()[i].dims}};
+    if (i < paths.size()) output["file"] = paths[i];
+    outputs.push_back(std::move(output));
+  }
+  nlohmann::json host_steps = nlohmann::json::array();
+  for (const HostStepNote& step : network.placement().host_steps) {
+    host_steps.push_back(
+        {{"node", step.node}, {"operator", step.operator_name}, {"reason", step.reason}});
+  }
+  const nlohmann::json document = {{"model", arguments.model.model},
+                                   {"arch", arguments.model.arch},
+                                   {"device", arguments.device},
+                                   {"cycles", run.cycles},
+                                   {"clock_hertz", run.clock_hertz},
+                                   {"nodes_on_processor", network.placement().nodes_on_processor},
+                                   {"nodes_on_host", network.placement().nodes_on_host},
+                                   {"host_steps", std::move(host_steps)},
+                                   {"notes", network.placement().notes},
+                                   {"status_flags", run.status_flags},
+                                   {"engines", engines_json(run)},
+                                   {"outputs", std::move(outputs)}};
+  fmt::print("{}\n", document.dump(2));
+}
+
+void print_text(const Network& network, const RunResult& run,
+                const std::vector<std::string>& paths) {
+  fmt::print("{}", placement_text(network.placement()));
+  for (std::size_t i = 0; i < run.outputs.size(); ++i) {
+    const TensorDescription& output = network.outputs()[i];
+    fmt::print("output {} {} {}:{}\n", output.name, format_name(output.format),
+               dims_text(output.dims), values_text(run.outputs[i]));
+  }
+  for (const std::string& path : paths) fmt::print("wrote {}\n", path);
+  if (run.engines.empty()) return;
+  fmt::print("{} cycles, {:.1f} us at {} MHz\n{}", with_separators(run.cycles),
+             static_cast<double>(run.cycles) * 1e6 / static_cast<double>(run.clock_hertz),
+             run.clock_hertz / 1'000'000, engine_table(run));
+}
+
+Status run(const RunArguments& arguments) {
+  if (arguments.cores != 1) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("--cores {}: this processor has 1 core", arguments.cores)};
+  }
+  TESSERA_TRY(const DeviceKind device, device_kind_from_name(arguments.device));
+  TESSERA_TRY(const Network network, arguments.model.load());
+  TESSERA_TRY(const std::vector<Tensor> inputs, read_inputs(arguments, network));
+  SessionOptions options;
+  options.device = device;
+  options.threads = arguments.threads;
+  options.timing_only = arguments.timing_only;
+  options.check_hazards = arguments.check_hazards;
+  options.serial = arguments.serial;
+  options.trace = !arguments.trace.empty() || !arguments.html.empty();
+  options.progress = progress_bar();
+  TESSERA_TRY(Session session, Session::open(network, options));
+  TESSERA_TRY(const RunResult result, session.run(inputs));
+  TESSERA_TRY(std::vector<std::string> paths,
+              write_outputs(arguments.output_folder, network, result));
+  if (!arguments.trace.empty()) {
+    TESSERA_RETURN_IF_ERROR(write_perfetto(arguments.trace, result));
+    paths.push_back(arguments.trace);
+  }
+  if (!arguments.html.empty()) {
+    TESSERA_RETURN_IF_ERROR(
+        write_html_report(arguments.html, arguments.model.model, network, result));
+    paths.push_back(arguments.html);
+  }
+  if (arguments.model.json) {
+    print_json(arguments, network, result, paths);
+  } else {
+    print_text(network, result, paths);
+  }
+  return {};
+}
+
+}  // namespace
+
+Action run_verb(CLI::App& app) {
+  auto arguments = std::make_shared<RunArguments>();  // shared with the returned action
+  arguments->model.add_to(app);
+  app.add_option("--input", arguments->inputs,
+                 "NAME=FILE (.npy, .pb, .png, .jpg) or NAME=random[:seed]; default random:0");
+  app.add_option("--preprocess", arguments->preprocess,
+                 "for pictures: \"mean=R,G,B;std=R,G,B;order=rgb|bgr\" (default mean 0, std 255)");
+  app.add_option("--device", arguments->device, "sim, host or ref")->capture_default_str();
+  app.add_option("--cores", arguments->cores, "cores to link for")->capture_default_str();
+  app.add_option("--threads", arguments->threads, "threads of the host device (0: all)");
+  app.add_option("--output", arguments->output_folder, "write outputs to this folder as .npy");
+  app.add_option("--trace", arguments->trace, "write the timeline (Perfetto JSON)");
+  app.add_option("--html", arguments->html, "write a self-contained HTML report");
+  app.add_flag("--timing-only", arguments->timing_only, "skip the values; same cycles");
+  app.add_flag("--check-hazards", arguments->check_hazards, "report two tasks that race");
+  app.add_flag("--serial", arguments->serial, "one task at a time");
+  return [arguments] { return run(*arguments); };
+}
+
+}  // namespace tessera::tools

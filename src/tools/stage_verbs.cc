@@ -1,0 +1,188 @@
+// tessera compile, link, inspect, disasm: the stages one by one.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "arch/chip_config.h"
+#include "graph/build.h"
+#include "link/link.h"
+#include "model/import.h"
+#include "program/container.h"
+#include "program/verify.h"
+#include "runtime/network.h"
+#include "tools/console.h"
+#include "tools/verb.h"
+
+namespace tessera::tools {
+namespace {
+
+struct StageArguments {
+  ModelArguments model;
+  std::string file, output, dump_passes;
+  std::string arch;
+  int cores = 1;
+  bool json = false, graph = false;
+};
+
+// Writes the graph after each pass to FOLDER/NN_pass.txt.
+Status dump_passes(const StageArguments& arguments) {
+  TESSERA_TRY(const ChipConfig chip, load_chip_config(arguments.model.arch));
+  TESSERA_TRY(const LoadOptions load, arguments.model.load_options());
+  TESSERA_TRY(const model::Model model, model::import_file(arguments.model.model));
+  std::error_code error;
+  std::filesystem::create_directories(arguments.dump_passes, error);
+  graph::BuildOptions options;
+  options.vector_format = chip.formats.vector;
+  options.matrix = chip.formats.matrix;
+  options.infer.shapes = load.shapes;
+  int index = 0;
+  Status status;
+  options.on_pass = [&](const std::string& pass, const graph::Graph& graph) {
+    const std::string path = fmt::format("{}/{:02}_{}.txt", arguments.dump_passes, index++, pass);
+    const std::string text = graph::dump(graph);
+    const Status written = program::write_file(path, std::as_bytes(std::span(text)));
+    if (!written.ok() && status.ok()) status = written;
+  };
+  TESSERA_TRY(const graph::Graph graph, graph::build(model, options));
+  (void)graph;
+  return status;
+}
+
+Status compile(const StageArguments& arguments) {
+  if (!arguments.dump_passes.empty()) TESSERA_RETURN_IF_ERROR(dump_passes(arguments));
+  TESSERA_TRY(const Network network, arguments.model.load());
+  TESSERA_RETURN_IF_ERROR(network.save_package(arguments.output));
+  const program::Package& package = network.state().package;
+  if (arguments.model.json) {
+    const nlohmann::json document = {{"package", arguments.output},
+                                     {"frames", package.frames.size()},
+                                     {"weights_bytes", package.weights.size()},
+                                     {"workspace_bytes", package.workspace_bytes},
+                                     {"state_buffer_peak_bytes", package.state_buffer_peak_bytes},
+                                     {"nodes_on_processor", network.placement().nodes_on_processor},
+                                     {"nodes_on_host", network.placement().nodes_on_host}};
+    fmt::print("{}\n", document.dump(2));
+  } else {
+    fmt::print("{}wrote {}: {} frames\n", placement_text(network.placement()), arguments.output,
+               package.frames.size());
+  }
+  return {};
+}
+
+Result<program::Package> read_package(const std::string& path) {
+  TESSERA_TRY(const std::vector<std::byte> bytes, program::read_file(path));
+  return program::parse_package(bytes, path);
+}
+
+Status link(const StageArguments& arguments) {
+  TESSERA_TRY(const program::Package package, read_package(arguments.file));
+  TESSERA_TRY(const ChipConfig chip,
+              load_chip_config(arguments.arch.empty() ? package.chip_name : arguments.arch));
+  TESSERA_TRY(const program::Program program,
+              link::link(package, chip, {.cores = arguments.cores}));
+  TESSERA_RETURN_IF_ERROR(program::verify_program(program, chip));
+  TESSERA_RETURN_IF_ERROR(program::write_file(arguments.output, program::serialise(program)));
+  if (arguments.json) {
+    const nlohmann::json document = {{"program", arguments.output},
+                                     {"tasks", program.tasks.size()},
+                                     {"segments", program.segments.size()},
+                                     {"stream_bytes", program.stream.size()}};
+    fmt::print("{}\n", document.dump(2));
+  } else {
+    fmt::print("wrote {}: {} tasks in {} segments\n", arguments.output, program.tasks.size(),
+               program.segments.size());
+  }
+  return {};
+}
+
+Status inspect(const StageArguments& arguments) {
+  TESSERA_TRY(const std::vector<std::byte> bytes, program::read_file(arguments.file));
+  std::string text;
+  nlohmann::json document = {{"file", arguments.file}};
+  switch (program::file_kind(bytes)) {
+    case program::FileKind::kPackage: {
+      TESSERA_TRY(const program::Package package, program::parse_package(bytes, arguments.file));
+      text = arguments.graph ? graph::dump(*package.graph) : program::inspect(package);
+      document.update({{"kind", "package"},
+                       {"arch", package.chip_name},
+                       {"frames", package.frames.size()},
+                       {"hints", package.hints.size()},
+                       {"weights_bytes", package.weights.size()}});
+      break;
+    }
+    case program::FileKind::kProgram: {
+      TESSERA_TRY(const program::Program program, program::parse_program(bytes, arguments.file));
+      text = program::inspect(program);
+      document.update({{"kind", "program"},
+                       {"arch", program.chip_name},
+                       {"tasks", program.tasks.size()},
+                       {"segments", program.segments.size()}});
+      break;
+    }
+    case program::FileKind::kOther:
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("'{}' is neither a package nor a program; make one with 'tessera "
+                               "compile' or 'tessera link'",
+                               arguments.file)};
+  }
+  if (arguments.json) {
+    fmt::print("{}\n", document.dump(2));
+  } else {
+    fmt::print("{}", text);
+  }
+  return {};
+}
+
+Status disasm(const StageArguments& arguments) {
+  TESSERA_TRY(const std::vector<std::byte> bytes, program::read_file(arguments.file));
+  TESSERA_TRY(const program::Program program, program::parse_program(bytes, arguments.file));
+  const std::string text = program::disassemble(program);
+  if (arguments.json) {
+    fmt::print(
+        "{}\n",
+        nlohmann::json{{"file", arguments.file}, {"tasks", program.tasks.size()}, {"listing", text}}
+            .dump(2));
+  } else {
+    fmt::print("{}", text);
+  }
+  return {};
+}
+
+}  // namespace
+
+Action compile_verb(CLI::App& app) {
+  auto arguments = std::make_shared<StageArguments>();  // shared with the returned action
+  arguments->model.add_to(app);
+  app.add_option("-o,--output", arguments->output, "package to write (.tpkg)")->required();
+  app.add_option("--dump-passes", arguments->dump_passes,
+                 "write the graph after each pass into this folder");
+  return [arguments] { return compile(*arguments); };
+}
+
+Action link_verb(CLI::App& app) {
+  auto arguments = std::make_shared<StageArguments>();  // shared with the returned action
+  app.add_option("package", arguments->file, "package (.tpkg)")->required();
+  app.add_option("-o,--output", arguments->output, "program to write (.tprog)")->required();
+  app.add_option("--cores", arguments->cores, "cores to link for")->capture_default_str();
+  app.add_option("--arch", arguments->arch, "architecture (default: the package's)");
+  app.add_flag("--json", arguments->json, "print one JSON object");
+  return [arguments] { return link(*arguments); };
+}
+
+Action inspect_verb(CLI::App& app) {
+  auto arguments = std::make_shared<StageArguments>();  // shared with the returned action
+  app.add_option("file", arguments->file, "package (.tpkg) or program (.tprog)")->required();
+  app.add_flag("--graph", arguments->graph, "print the package's typed graph instead");
+  app.add_flag("--json", arguments->json, "print one JSON object");
+  return [arguments] { return inspect(*arguments); };
+}
+
+Action disasm_verb(CLI::App& app) {
+  auto arguments = std::make_shared<StageArguments>();  // shared with the returned action
+  app.add_option("program", arguments->file, "program (.tprog)")->required();
+  app.add_flag("--json", arguments->json, "print one JSON object");
+  return [arguments] { return disasm(*arguments); };
+}
+
+}  // namespace tessera::tools

@@ -1,0 +1,32 @@
+// Tensors from and to files: .npy, .pb (ONNX TensorProto), .png/.jpg with stated preprocessing, and
+// the reproducible "random[:seed]".
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "tessera/session.h"
+
+namespace tessera::tools {
+
+// What turns 8-bit RGB pixels into an image input: y = (pixel - mean) / std, a channel order and a
+// layout. The picture is resized (bilinear, whole picture) to the input's height and width.
+struct ImagePreprocessing {
+  float mean[3] = {0, 0, 0};
+  float deviation[3] = {255, 255, 255};
+  bool bgr = false;
+};
+// "mean=127.5,127.5,127.5;std=127.5,127.5,127.5;order=bgr"
+Result<ImagePreprocessing> parse_preprocessing(const std::string& text);
+
+Result<Tensor> read_npy(const std::string& path);
+Status write_npy(const std::string& path, const Tensor& tensor);
+
+// Any of the sources above, checked against the wanted description. `random:7` gives the same
+// bytes everywhere: SplitMix64 seeded with seed * 1000003 + input_index; floats uniform in
+// [-1, 1), 8-bit integers over their range, wider integers in [0, 10), booleans 0 or 1.
+Result<Tensor> read_input(const std::string& source, const TensorDescription& wanted,
+                          std::size_t input_index, const ImagePreprocessing& preprocessing);
+Tensor random_tensor(const TensorDescription& wanted, std::uint64_t seed, std::size_t input_index);
+
+}  // namespace tessera::tools

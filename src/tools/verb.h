@@ -1,0 +1,50 @@
+// A verb of the command line: its options and what it does. Verbs are rows of the table in main.cc.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "tessera/session.h"
+
+namespace tessera::tools {
+
+// Adds the verb's options to its subcommand and returns what to run after parsing. The function
+// prints its results to standard output; an error is printed by main() and ends with status 1.
+using Action = std::function<Status()>;
+
+Action run_verb(CLI::App& app);
+Action compile_verb(CLI::App& app);
+Action link_verb(CLI::App& app);
+Action inspect_verb(CLI::App& app);
+Action disasm_verb(CLI::App& app);
+Action compare_verb(CLI::App& app);
+Action conform_verb(CLI::App& app);
+Action report_verb(CLI::App& app);
+Action bench_verb(CLI::App& app);
+Action doctor_verb(CLI::App& app);
+
+// Options that every verb with a model takes.
+struct ModelArguments {
+  std::string model;
+  std::string arch = "tessera128";
+  std::vector<std::string> shapes;  // NAME=1x3x48x320
+  std::int64_t tile_budget_bytes = 0;
+  bool everything_through_dram = false;
+  bool require_full_offload = false;
+  bool json = false;
+
+  void add_to(CLI::App& app);
+  // Loads with a progress bar on a terminal.
+  Result<Network> load() const;
+  Result<LoadOptions> load_options() const;
+};
+
+// "NAME=1x3x48x320" to name and dims.
+Result<std::pair<std::string, Shape>> parse_shape(const std::string& text);
+
+}  // namespace tessera::tools

@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# install_test.sh CMAKE BUILD_FOLDER WORK_FOLDER CXX CC
+set -euo pipefail
+cmake=$1 build=$2 work=$3 cxx=$4 cc=$5
+here=$(cd "$(dirname "$0")" && pwd)
+model=/usr/share/libonnx-testdata/data/node/test_relu/model.onnx
+expected="60 elements: 0 0 1 2"
+
+rm -rf "$work"
+mkdir -p "$work"
+"$cmake" --install "$build" --prefix "$work/prefix" >"$work/install.log"
+lib=$(dirname "$(find "$work/prefix" -name libtessera.so)")
+
+fail() {
+  echo "FAILED: $*"
+  exit 1
+}
+
+echo "-- what is installed"
+for path in bin/tessera include/tessera/tessera.h share/tessera/arch/tessera128.toml; do
+  [ -f "$work/prefix/$path" ] || fail "$path is missing"
+done
+[ -z "$(find "$work/prefix" -name '*.a')" ] || fail "a folder library was installed"
+
+echo "-- each public header stands alone"
+for header in "$work"/prefix/include/tessera/*.h; do
+  name=tessera/$(basename "$header")
+  echo "#include <$name>" >"$work/alone.cc"
+  "$cxx" -std=c++20 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I"$work/prefix/include" \
+    "$work/alone.cc" || fail "$name does not stand alone"
+done
+if [ -f "$work/prefix/include/tessera/c.h" ]; then
+  echo "#include <tessera/c.h>" >"$work/alone.c"
+  "$cc" -std=c11 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I"$work/prefix/include" \
+    "$work/alone.c" || fail "tessera/c.h is not C"
+fi
+
+echo "-- the library shows its own names only"
+if nm -DC --defined-only "$lib/libtessera.so" | grep -E ' [TW] (fmt|spdlog|google|nlohmann)::'; then
+  fail "names of other libraries are visible"
+fi
+
+echo "-- a consumer with find_package"
+"$cmake" -S "$here/consumer" -B "$work/consumer" -DCMAKE_PREFIX_PATH="$work/prefix" \
+  -DCMAKE_CXX_COMPILER="$cxx" >"$work/consumer.log" || fail "find_package(Tessera)"
+"$cmake" --build "$work/consumer" >>"$work/consumer.log" || fail "building the consumer"
+found=$("$work/consumer/consumer" "$model")
+[ "$found" = "$expected" ] || fail "the consumer printed '$found', expected '$expected'"
+
+echo "-- a consumer with pkg-config"
+export PKG_CONFIG_PATH=$lib/pkgconfig
+# shellcheck disable=SC2046
+"$cxx" -std=c++20 $(pkg-config --cflags tessera) "$here/consumer/consumer.cc" \
+  -o "$work/with_pkg_config" $(pkg-config --libs tessera) || fail "building with pkg-config"
+found=$(LD_LIBRARY_PATH=$lib "$work/with_pkg_config" "$model")
+[ "$found" = "$expected" ] || fail "the consumer printed '$found', expected '$expected'"
+
+echo "-- the installed command"
+"$work/prefix/bin/tessera" --help >"$work/help.txt" || fail "tessera --help"
+grep -q run "$work/help.txt" || fail "tessera --help names no verb 'run'"

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Draws the pictures, fetches models and ONNX Runtime, and compares lines and tensors.
+#
+#   run_agreement.sh lines|cosine|float32|demo BUILD_FOLDER [options of the program]
+# Status 77 (skipped) where node or npm is absent.
+set -euo pipefail
+what=$1
+build=$2
+shift 2
+root=$(cd "$(dirname "$0")/../.." && pwd)
+command -v node >/dev/null && command -v npm >/dev/null || {
+  echo "skipped: node and npm are needed for the float32 reference"
+  exit 77
+}
+models=$("$root/scripts/fetch_ocr_models.sh")
+packages=$("$root/scripts/fetch_onnxruntime.sh")
+script=$root/tests/ocr/onnxruntime_server.cjs
+pictures=$build/tests/ocr/pictures
+if [ ! -f "$pictures/complete" ]; then
+  python=/usr/bin/python3
+  "$python" "$root/tests/ocr/make_pictures.py" "$pictures"
+  touch "$pictures/complete"
+fi
+station=$root/examples/ocr/picture/station.png
+case $what in
+  lines)
+    "$build/tests/ocr/ocr_agreement" "$pictures" "$models" "$packages" "$script" \
+      "$root/tests/ocr/explained.txt" "$@"
+    ;;
+  cosine)
+    "$build/tests/ocr/ocr_cosine" "$models" "$packages" "$script" "$station" \
+      "$pictures"/text{05,20,35}.png --cosine-min 0.9995 "$@"
+    ;;
+  float32)
+    "$build/tests/ocr/ocr_cosine" "$models" "$packages" "$script" "$pictures/text35.png" \
+      --arch f32 --rtol 1e-3 --atol 1e-5 "$@"
+    ;;
+  demo)
+    "$build/examples/ocr/ocr" "$station" --models "$models" --output "$build/tests/ocr/demo" "$@" \
+      | tee "$build/tests/ocr/demo.txt"
+    sed -nE 's/^ *[0-9]+ +[0-9.]+ %  (.*)/\1/p' "$build/tests/ocr/demo.txt" \
+      | diff - "$root/examples/ocr/picture/station.txt"
+    echo "1 passed, 0 failed"
+    ;;
+esac
