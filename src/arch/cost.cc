@@ -88,8 +88,8 @@ Chains product_chains(const NeuralEngineConfig& config, const ProductWork& work,
   Chains chains;
   const bool broadcast = sharing == NeuralSharing::kBroadcast;
   const std::int64_t engines = config.count;
-  const std::int64_t width = work.channel_wise ? std::min(config.rows, config.columns)
-                                               : config.columns;
+  const std::int64_t width =
+      work.channel_wise ? std::min(config.rows, config.columns) : config.columns;
   std::int64_t groups = work.groups;
   std::int64_t blocks = ceil_div(work.output_channels, width);
   if (work.channel_wise) {
@@ -149,8 +149,7 @@ Cycles neural_drain_cycles(const NeuralEngineConfig& config, const ProductWork& 
 std::int64_t neural_step_macs(const ProductWork& work, const StepRows& step) {
   if (work.transpose) return 0;
   std::int64_t sum = 0;
-  for_each_phase(work, step,
-                 [&](std::int64_t pixels, std::int64_t taps) { sum += pixels * taps; });
+  for_each_phase(work, step, [&](std::int64_t pixels, std::int64_t taps) { sum += pixels * taps; });
   return sum * work.groups * work.output_channels * (work.channel_wise ? 1 : work.channels);
 }
 

@@ -8,8 +8,8 @@
 //     R       | load w1 (hidden) | load w2 (hidden) |     | n        |                | latency
 //
 // A pass streams n moving columns (pixels) and takes max(n, R): the next tile's weights shift in
-// meanwhile. The last pass of a chain takes max(n, R, ceil(C / banks)), so that a PSUM bank is never
-// written before the post-processor has taken it. The last pass of a task takes n.
+// meanwhile. The last pass of a chain takes max(n, R, ceil(C / banks)), so that a PSUM bank is
+// never written before the post-processor has taken it. The last pass of a task takes n.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,8 @@ namespace tessera {
 // The nest of one product (a task): everything but the rows of a step.
 struct ProductWork {
   bool channel_wise = false;
-  bool transpose = false;  // identity product: channels = m, output_channels = n of the moving block
+  bool transpose =
+      false;  // identity product: channels = m, output_channels = n of the moving block
   BlockCut cut = BlockCut::kChannel;
   std::int64_t groups = 1;
   std::int64_t channels = 1;         // a group

@@ -22,8 +22,8 @@ namespace tessera::card {
 struct CoreOptions {
   bool timing_only = false;
   bool check_hazards = false;
-  bool trace = false;                 // record every step for the timeline
-  std::uint64_t shuffle_seed = 0;     // != 0: step the boxes in a shuffled order (tests)
+  bool trace = false;              // record every step for the timeline
+  std::uint64_t shuffle_seed = 0;  // != 0: step the boxes in a shuffled order (tests)
 };
 
 // Busy, blocked and idle add up to elapsed cycles.
@@ -35,7 +35,7 @@ struct EngineStatistics {
   Cycles idle = 0;                // no task
   std::int64_t tasks = 0;
   std::int64_t steps = 0;
-  std::int64_t macs = 0;          // useful multiply-accumulates
+  std::int64_t macs = 0;                           // useful multiply-accumulates
   std::int64_t bytes_read = 0, bytes_written = 0;  // DRAM bytes
 };
 

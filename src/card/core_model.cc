@@ -164,9 +164,9 @@ TimeAccount& Boxes::account(Box box) {
 }
 
 std::string Boxes::describe() const {
-  return fmt::format("{}\n  {}\n  {}\n  {}\n  {}\n  {}\n  {}", neural.describe(),
-                     planar.describe(), load.describe(), store.describe(), kernel.describe(),
-                     task_manager.describe(), channel.describe());
+  return fmt::format("{}\n  {}\n  {}\n  {}\n  {}\n  {}\n  {}", neural.describe(), planar.describe(),
+                     load.describe(), store.describe(), kernel.describe(), task_manager.describe(),
+                     channel.describe());
 }
 
 // The order of stepping within a cycle: fixed, or shuffled anew every cycle.
@@ -246,11 +246,11 @@ Status CoreImplementation::load(const program::Program& program) {
 
 Result<std::size_t> CoreImplementation::add(const program::Program& program) {
   if (program.chip_fingerprint != chip_.fingerprint()) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("the program was compiled for another chip configuration, '{}' "
-                             "(fingerprint {:#x}); this core is '{}' ({:#x})",
-                             program.chip_name, program.chip_fingerprint, chip_.name,
-                             chip_.fingerprint())};
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("the program was compiled for another chip configuration, '{}' "
+                    "(fingerprint {:#x}); this core is '{}' ({:#x})",
+                    program.chip_name, program.chip_fingerprint, chip_.name, chip_.fingerprint())};
   }
   TESSERA_TRY(const std::size_t network, boxes_.dram.add(program));
   programs_.push_back(&program);
@@ -295,8 +295,7 @@ Status CoreImplementation::begin(std::span<const NetworkRun> runs, const CoreOpt
   std::vector<engines::TaskQueue> queues;
   RunTaskId position = 0;
   for (const NetworkRun& run : runs) {
-    if (run.network >= programs_.size() ||
-        run.segment >= programs_[run.network]->segments.size()) {
+    if (run.network >= programs_.size() || run.segment >= programs_[run.network]->segments.size()) {
       return Error{ErrorCode::kInvalidArgument,
                    fmt::format("segment {} of network {} is not loaded", run.segment, run.network)};
     }
@@ -304,10 +303,10 @@ Status CoreImplementation::begin(std::span<const NetworkRun> runs, const CoreOpt
     const program::Segment& segment = program.segments[run.segment];
     if (segment.task_first > segment.task_last ||
         segment.task_last > program.stream_offsets.size()) {
-      return Error{ErrorCode::kInvalidModel,
-                   fmt::format("segment {} has tasks [{}, {}), the program {}", run.segment,
-                               segment.task_first, segment.task_last,
-                               program.stream_offsets.size())};
+      return Error{
+          ErrorCode::kInvalidModel,
+          fmt::format("segment {} has tasks [{}, {}), the program {}", run.segment,
+                      segment.task_first, segment.task_last, program.stream_offsets.size())};
     }
     queues.push_back({.head = segment.task_first,
                       .tail = segment.task_last,
@@ -370,8 +369,8 @@ NetworksResult CoreImplementation::collect(std::span<const NetworkRun> runs,
   RunStatistics& statistics = result.statistics;
   statistics.cycles = end_;
   const arith::StickyFlags flags = boxes_.neural_math.take_flags();
-  statistics.status_flags = (flags.nan ? 1u : 0u) | (flags.infinity ? 2u : 0u) |
-                            (flags.accumulator_range ? 4u : 0u);
+  statistics.status_flags =
+      (flags.nan ? 1u : 0u) | (flags.infinity ? 2u : 0u) | (flags.accumulator_range ? 4u : 0u);
   statistics.row_misses = boxes_.channel.row_misses();
   for (int i = 0; i < engines::kBoxCount; ++i) {
     const Box box = static_cast<Box>(i);
@@ -388,6 +387,12 @@ NetworksResult CoreImplementation::collect(std::span<const NetworkRun> runs,
                                   .macs = c.macs,
                                   .bytes_read = c.bytes_read,
                                   .bytes_written = c.bytes_written});
+  }
+  EngineStatistics& dram = statistics.engines.back();
+  for (const engines::DramPort* port :
+       {&boxes_.load_port, &boxes_.store_port, &boxes_.kernel_port, &boxes_.task_port}) {
+    dram.bytes_read += port->bytes_read;
+    dram.bytes_written += port->bytes_written;
   }
   const auto& times = boxes_.control.all_times();
   statistics.tasks.reserve(times.size());

@@ -20,21 +20,21 @@ namespace tessera::card {
 
 // A segment of a network that waits in a queue of its own.
 struct NetworkRun {
-  std::size_t network = 0;     // from add()
+  std::size_t network = 0;  // from add()
   std::size_t segment = 0;
-  std::int32_t priority = 0;   // higher first
-  Cycles arrival = 0;          // when the host enqueues it
+  std::int32_t priority = 0;  // higher first
+  Cycles arrival = 0;         // when the host enqueues it
 };
 
 // How one network fared. A fault stops its own network only.
 struct NetworkResult {
   Status status;
-  Cycles end = 0;              // of its last task
+  Cycles end = 0;  // of its last task
   std::vector<TaskTiming> tasks;
 };
 
 struct NetworksResult {
-  RunStatistics statistics;    // tasks: of all networks, one behind the other
+  RunStatistics statistics;  // tasks: of all networks, one behind the other
   std::vector<NetworkResult> networks;
 };
 
@@ -42,8 +42,8 @@ class CoreModel : public Core {
  public:
   static Result<std::unique_ptr<CoreModel>> make(const ChipConfig& chip);
 
-  // Further networks beside each other, at most task_manager.queues. They share the state buffer and
-  // the kernel memory by agreement of their compilers; DRAM regions are their own. Returns the
+  // Further networks beside each other, at most task_manager.queues. They share the state buffer
+  // and the kernel memory by agreement of their compilers; DRAM regions are their own. Returns the
   // network's number. The program must outlive its use.
   virtual Result<std::size_t> add(const program::Program& program) = 0;
   virtual Status write(std::size_t network, program::DramAddress address,

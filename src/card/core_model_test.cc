@@ -27,8 +27,7 @@ template <typename T>
 std::vector<T> read_output(const CoreModel& core, std::size_t count, std::size_t network = 0) {
   std::vector<T> values(count);
   const Status status = core.read(
-      network, kOutput,
-      {reinterpret_cast<std::byte*>(values.data()), values.size() * sizeof(T)});
+      network, kOutput, {reinterpret_cast<std::byte*>(values.data()), values.size() * sizeof(T)});
   EXPECT_TRUE(status.ok()) << status.error().to_string();
   return values;
 }
@@ -53,7 +52,8 @@ struct Pipeline {
     std::uint32_t ring = kRows;  // rows of the ring between load and product
   };
   Pipeline() {
-    for (int i = 0; i < 4 * kPixels; ++i) input.push_back(static_cast<std::int8_t>(i * 37 % 101 - 50));
+    for (int i = 0; i < 4 * kPixels; ++i)
+      input.push_back(static_cast<std::int8_t>(i * 37 % 101 - 50));
     for (int i = 0; i < 24; ++i) weights.push_back(static_cast<std::int8_t>(i * 29 % 41 - 20));
     for (int o = 0; o < 6; ++o) {
       for (int p = 0; p < kPixels; ++p) {
@@ -257,7 +257,8 @@ TEST(Core, ProgramOfAnotherChipIsRefused) {
   const Status status = core->load(program);
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().code, ErrorCode::kInvalidArgument);
-  EXPECT_THAT(status.error().message, HasSubstr("compiled for another chip configuration, 'small'"));
+  EXPECT_THAT(status.error().message,
+              HasSubstr("compiled for another chip configuration, 'small'"));
 }
 
 TEST(Core, ShuffledOrderOfSteppingGivesTheSameStatistics) {
@@ -303,7 +304,8 @@ TEST(Core, TransposePassKeepsEveryBitPattern) {
   ProgramBuilder builder(chip);
   // [4 channels, 1, 8 columns] -> [8 channels, 1, 4 columns]; NaN payloads, infinities, -0.
   std::vector<std::uint16_t> input;
-  for (std::uint32_t i = 0; i < 32; ++i) input.push_back(static_cast<std::uint16_t>(0x7BFF + i * 0x2003));
+  for (std::uint32_t i = 0; i < 32; ++i)
+    input.push_back(static_cast<std::uint16_t>(0x7BFF + i * 0x2003));
   input[0] = 0x7C00, input[1] = 0xFC00, input[2] = 0x7C01, input[3] = 0xFE7B, input[4] = 0x8000;
   const BufferSurface moving = dense_surface(chip, 0, Format::kF16, 4, 1, 8);
   const BufferSurface turned = dense_surface(chip, 256, Format::kF16, 8, 1, 4);
@@ -324,6 +326,58 @@ TEST(Core, TransposePassKeepsEveryBitPattern) {
   for (std::size_t c = 0; c < 4; ++c) {
     for (std::size_t x = 0; x < 8; ++x) EXPECT_EQ(output[x * 4 + c], input[c * 8 + x]);
   }
+}
+
+TEST(Core, MovingChannelsThatLeaveTheirBlockAreShiftedIntoPlace) {
+  const ChipConfig chip = small_chip();
+  ProgramBuilder builder(chip);
+  const BufferSurface all = dense_surface(chip, 0, Format::kI8, 8, 2, 3);
+  const BufferSurface sums = dense_surface(chip, 512, Format::kI32, 1, 2, 3);
+  const TaskId kernel = builder.kernel(4, 1, {1, 10, 100, 3}, 0);
+  const TaskId load = builder.load(all, kInput, 2);
+  BufferSurface four = all;
+  four.channels = 4;
+  const TaskId product = builder.product(four, sums, 0, 1, {after_all(kernel, 1), after_all(load, 1)});
+  auto& task = std::get<program::NeuralTask>(builder.task(product).config);
+  task.moving = all;
+  task.moving_channel_first = 2;  // channels 2..5 of blocks of four
+  builder.store(sums, kOutput, 2, {after_all(product, 2)});
+  const program::Program program = builder.finish(48, 24);
+  const auto core = make_core(chip);
+  ASSERT_TRUE(core->load(program).ok());
+  std::vector<std::int8_t> input;
+  for (int c = 0; c < 8; ++c) {
+    for (int p = 0; p < 6; ++p) input.push_back(static_cast<std::int8_t>(c * 5 - p));
+  }
+  ASSERT_TRUE(core->write(kInput, to_bytes(input)).ok());
+  const auto run = core->run_segment(0, {.check_hazards = true});
+  ASSERT_TRUE(run.ok()) << run.error().to_string();
+  std::vector<std::int32_t> expected;
+  for (std::size_t p = 0; p < 6; ++p) {
+    expected.push_back(input[12 + p] + 10 * input[18 + p] + 100 * input[24 + p] + 3 * input[30 + p]);
+  }
+  EXPECT_EQ(read_output<std::int32_t>(*core, 6), expected);
+}
+
+TEST(Core, WeightsThatTheHostChangedAreSeenByTheNextRun) {
+  const ChipConfig chip = small_chip();
+  ProgramBuilder builder(chip);
+  const BufferSurface moving = dense_surface(chip, 0, Format::kI8, 1, 1, 1);
+  const BufferSurface sums = dense_surface(chip, 512, Format::kI32, 1, 1, 1);
+  const TaskId kernel = builder.kernel(1, 1, {3}, 0);
+  const TaskId load = builder.load(moving, kInput, 1);
+  const TaskId product =
+      builder.product(moving, sums, 0, 1, {after_all(kernel, 1), after_all(load, 1)});
+  builder.store(sums, kOutput, 1, {after_all(product, 1)});
+  const program::Program program = builder.finish(1, 4);
+  const auto core = make_core(chip);
+  ASSERT_TRUE(core->load(program).ok());
+  ASSERT_TRUE(core->write(kInput, to_bytes(std::vector<std::int8_t>{7})).ok());
+  ASSERT_TRUE(core->run_segment(0, {}).ok());
+  EXPECT_EQ(read_output<std::int32_t>(*core, 1)[0], 21);
+  ASSERT_TRUE(core->write({BaseIndex::kWeights, 0}, to_bytes(std::vector<std::int8_t>{5})).ok());
+  ASSERT_TRUE(core->run_segment(0, {}).ok());
+  EXPECT_EQ(read_output<std::int32_t>(*core, 1)[0], 35);
 }
 
 TEST(Core, CopyAndFillMoveBytesWithinDram) {

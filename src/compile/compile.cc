@@ -31,7 +31,7 @@ class Compiler {
       : graph_(std::move(graph)), chip_(chip), options_(options) {}
 
   Result<Package> run() {
-    TESSERA_TRY(storages_, plan_storages(*graph_));
+    TESSERA_TRY(storages_, plan_storages(*graph_, chip_));
     TESSERA_TRY(layers_, build_layers(*graph_, chip_, storages_, weights_));
     const PlanInputs inputs{*graph_, chip_, options_, storages_, layers_};
     TESSERA_TRY(plan_, make_plan(inputs));

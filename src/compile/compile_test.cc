@@ -181,7 +181,7 @@ TEST(Compile, RandomGraphsAreProvedForAnyBudgetAndBuffer) {
   for (std::uint64_t seed = 100; seed < 140; ++seed) {
     SCOPED_TRACE(seed);
     const auto graph = testing::random_graph(seed);
-    for (const std::int32_t bytes : {8192, 196608}) {
+    for (const std::int32_t bytes : {16384, 196608}) {
       for (const std::int64_t budget : {0, 2048, 16384}) {
         for (const bool resident : {true, false}) {
           build(graph, small_chip(bytes), {budget, resident});

@@ -83,7 +83,10 @@ class Emitter {
 
   void emit_piece(const Piece& piece) {
     const Layer& layer = layer_of(piece);
-    for (const PlannedCopy& copy : layer.copies) emit_copy(piece, copy);
+    for (const std::int32_t i : piece.copies) {
+      emit_copy(piece, layer.copies[static_cast<std::size_t>(i)]);
+    }
+    for (const PieceMove& move : piece.moves) emit_move(piece, move);
     if (layer.kind != LayerKind::kNeural && layer.kind != LayerKind::kPlanar) return;
     for (const PieceOperand& input : piece.inputs) {
       if (input.transfer) emit_load(piece, input);
@@ -152,6 +155,12 @@ class Emitter {
     const StorageView view = without_broadcast(input.view);
     const TransferTask task = transfer(view, surface(input, view));
     add(piece, EngineKind::kLoad, bands_of(view), task);
+  }
+
+  // A load whose buffer side is another storage's view.
+  void emit_move(const Piece& piece, const PieceMove& move) {
+    const TransferTask task = transfer(move.from, surface({.view = {}, .block = move.block}, move.to));
+    add(piece, EngineKind::kLoad, bands_of(move.to), task);
   }
 
   void emit_store(const Piece& piece) {

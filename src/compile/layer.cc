@@ -71,6 +71,48 @@ void fold_columns(Layer& layer) {
   split_axis(out, 3, 2, inner);
 }
 
+// Elements of the view are dense in the order of its axes; their count, or 0.
+std::int64_t dense_elements(const StorageView& view) {
+  std::int64_t span = 1;
+  for (std::size_t i = 4; i > 0; --i) {
+    if (view.extents[i - 1] == 1) continue;
+    if (view.strides[i - 1] != span) return 0;
+    span *= view.extents[i - 1];
+  }
+  return span;
+}
+
+StorageView flat_view(const StorageView& view, std::int64_t channels, std::int64_t elements) {
+  const std::int64_t columns = elements / channels;
+  return {.storage = view.storage,
+          .offset = view.offset,
+          .extents = {1, channels, 1, columns},
+          .strides = {0, channels == 1 ? 0 : columns, 0, columns == 1 ? 0 : 1}};
+}
+
+// Work on few channels leaves most lanes idle. Without broadcasts any cut into channels will do;
+// its price is that operands pass through DRAM.
+void spread_channels(const ChipConfig& chip, const StoragePlan& plan, Layer& layer) {
+  const std::int64_t elements = dense_elements(layer.output);
+  if (elements == 0) return;
+  const auto bytes = [&](const StorageView& view) {
+    return elements *
+           format_bytes(plan.storages[static_cast<std::size_t>(view.storage)].format);
+  };
+  std::int64_t moved = 2 * bytes(layer.output);
+  for (const StorageView& input : layer.inputs) {
+    if (dense_elements(input) != elements || input.extents != layer.output.extents) return;
+    moved += 2 * bytes(input);
+  }
+  const std::int64_t lanes = chip.planar.lanes;
+  const std::int64_t channels = largest_divisor(elements, lanes);
+  const std::int64_t now = elements / std::min(lanes, layer.output.channels());
+  const std::int64_t then = elements / channels + moved / chip.dram.bytes_per_cycle;
+  if (then >= now) return;
+  for (StorageView& input : layer.inputs) input = flat_view(input, channels, elements);
+  layer.output = flat_view(layer.output, channels, elements);
+}
+
 Status set_planar(const Node& node, Layer& layer) {
   layer.kind = LayerKind::kPlanar;
   program::PlanarTask& task = layer.planar;
@@ -83,7 +125,6 @@ Status set_planar(const Node& node, Layer& layer) {
     case NodeKind::kElementwise:
       task.mode = program::PlanarMode::kElementwise;
       task.elementwise = elementwise_config(node.as<ElementwiseAttributes>());
-      fold_columns(layer);
       break;
     default: {
       const auto& reduce = node.as<ReduceAttributes>();
@@ -132,8 +173,9 @@ bool is_empty(const graph::Graph& graph, const Node& node) {
 }
 
 Result<Layer> build_layer(const graph::Graph& graph, std::size_t index, const ChipConfig& chip,
-                          const NodePlan& plan, WeightRegion& weights) {
+                          const StoragePlan& storages, WeightRegion& weights) {
   const Node& node = graph.nodes[index];
+  const NodePlan& plan = storages.nodes[index];
   Layer layer;
   layer.node = static_cast<std::int32_t>(index);
   layer.name = node.name;
@@ -154,6 +196,10 @@ Result<Layer> build_layer(const graph::Graph& graph, std::size_t index, const Ch
     TESSERA_RETURN_IF_ERROR(set_neural(graph, node, chip, weights, layer));
   } else {
     TESSERA_RETURN_IF_ERROR(set_planar(node, layer));
+    if (node.kind() == NodeKind::kElementwise) {
+      spread_channels(chip, storages, layer);
+      fold_columns(layer);
+    }
   }
   return layer;
 }
@@ -164,7 +210,7 @@ Result<std::vector<Layer>> build_layers(const graph::Graph& graph, const ChipCon
                                         const StoragePlan& plan, WeightRegion& weights) {
   std::vector<Layer> layers;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    TESSERA_TRY(Layer layer, build_layer(graph, i, chip, plan.nodes[i], weights));
+    TESSERA_TRY(Layer layer, build_layer(graph, i, chip, plan, weights));
     layers.push_back(std::move(layer));
   }
   if (!plan.output_copies.empty()) {

@@ -66,9 +66,7 @@ class Planner {
       const auto index = static_cast<std::int32_t>(i);
       const LayerKind kind = layer(index).kind;
       if (kind == LayerKind::kCopy || kind == LayerKind::kHost) {
-        Piece piece;
-        piece.layer = index;
-        plan_.pieces.push_back(std::move(piece));
+        add_copy_piece(index);
         continue;
       }
       const LayerOperands operands = find_operands(index);
@@ -194,6 +192,26 @@ class Planner {
     plan_.pieces.push_back(std::move(piece));
   }
 
+  void add_copy_piece(std::int32_t index) {
+    Piece piece;
+    piece.layer = index;
+    const Layer& of = layer(index);
+    for (std::size_t i = 0; i < of.copies.size(); ++i) {
+      if (!resident(of.copies[i].destination).active) {
+        piece.copies.push_back(static_cast<std::int32_t>(i));
+      }
+    }
+    for (std::size_t i = 0; i < residents_.size(); ++i) {
+      if (!residents_[i].active) continue;
+      for (const ResidentMove& move : residents_[i].moves) {
+        if (move.layer != index) continue;
+        const std::int32_t block = resident_block(static_cast<StorageIndex>(i));
+        piece.moves.push_back({move.load.from, move.load.to, block});
+      }
+    }
+    plan_.pieces.push_back(std::move(piece));
+  }
+
   // Residents that somebody reads from DRAM are stored as well.
   void mark_stores() {
     std::vector<bool> needed(residents_.size(), false);
@@ -221,10 +239,12 @@ class Planner {
   template <typename Visit>
   void for_each_dram_storage(const Piece& piece, Visit&& visit) const {
     const Layer& of = layer(piece.layer);
-    for (const PlannedCopy& copy : of.copies) {
+    for (const std::int32_t i : piece.copies) {
+      const PlannedCopy& copy = of.copies[static_cast<std::size_t>(i)];
       if (!copy.fill) visit(copy.source);
       visit(copy.destination);
     }
+    for (const PieceMove& move : piece.moves) visit(move.from.storage);
     if (of.kind != LayerKind::kHost) return;
     const graph::Node& node = inputs_.graph.nodes[static_cast<std::size_t>(of.node)];
     for (const auto* list : {&node.inputs, &node.outputs}) {

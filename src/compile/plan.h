@@ -28,8 +28,16 @@ struct PieceOperand {
   bool transfer = false;       // an input is loaded, an output stored, by this piece
 };
 
+// A load of a Move into the resident block of its output.
+struct PieceMove {
+  StorageView from, to;
+  std::int32_t block = -1;
+};
+
 struct Piece {
   std::int32_t layer = 0;
+  std::vector<std::int32_t> copies;  // of the layer, done in DRAM
+  std::vector<PieceMove> moves;
   std::int32_t slice = -1;  // of a neural layer
   std::vector<PieceOperand> inputs;
   PieceOperand output;

@@ -13,7 +13,9 @@ bool on_processor(const Layer& layer) {
 struct Uses {
   std::vector<std::int32_t> writers;  // processor layers
   std::vector<std::pair<std::int32_t, std::size_t>> readers;  // processor layers and their input
-  bool copied_into = false;  // a copy or a host step writes it
+  std::vector<std::pair<std::int32_t, const PlannedCopy*>> copies;  // layers that copy into it
+  bool filled = false;  // a fill or a host step writes it
+  bool read_in_dram = false;  // a copy or a host step reads it
 };
 
 std::vector<Uses> find_uses(const PlanInputs& inputs) {
@@ -25,10 +27,20 @@ std::vector<Uses> find_uses(const PlanInputs& inputs) {
     if (layer.kind == LayerKind::kHost) {
       const graph::Node& node = inputs.graph.nodes[static_cast<std::size_t>(layer.node)];
       for (const graph::TensorId id : node.outputs) {
-        at(inputs.storages.places[static_cast<std::size_t>(id.value)].storage).copied_into = true;
+        at(inputs.storages.places[static_cast<std::size_t>(id.value)].storage).filled = true;
+      }
+      for (const graph::TensorId id : node.inputs) {
+        at(inputs.storages.places[static_cast<std::size_t>(id.value)].storage).read_in_dram = true;
       }
     }
-    for (const PlannedCopy& copy : layer.copies) at(copy.destination).copied_into = true;
+    for (const PlannedCopy& copy : layer.copies) {
+      at(copy.destination).copies.emplace_back(index, &copy);
+      if (copy.fill) {
+        at(copy.destination).filled = true;
+      } else {
+        at(copy.source).read_in_dram = true;
+      }
+    }
     if (!on_processor(layer)) continue;
     at(layer.output.storage).writers.push_back(index);
     for (std::size_t k = 0; k < layer.inputs.size(); ++k) {
@@ -46,7 +58,7 @@ std::int64_t view_elements(const StorageView& view) {
 
 // The view whose layout the storage takes: its only writer's, or a reader's that takes it all.
 const StorageView* layout_view(const PlanInputs& inputs, const Storage& storage, const Uses& uses) {
-  if (uses.writers.size() == 1) {
+  if (uses.writers.size() == 1 && uses.copies.empty()) {
     const StorageView& view = inputs.layers[static_cast<std::size_t>(uses.writers[0])].output;
     return view_elements(view) == storage.elements ? &view : nullptr;
   }
@@ -57,35 +69,64 @@ const StorageView* layout_view(const PlanInputs& inputs, const Storage& storage,
   return nullptr;
 }
 
+// Writers reach the block: layers in their views, Moves by loads.
+bool writers_fit(const PlanInputs& inputs, const Uses& uses, const StorageView& whole,
+                 Resident& resident) {
+  for (const std::int32_t writer : uses.writers) {
+    if (fit_output(resident.layout, inputs.layers[static_cast<std::size_t>(writer)]) == Fit::kNone) {
+      return false;
+    }
+  }
+  for (const auto& [layer, copy] : uses.copies) {
+    const auto loads = plan_load_moves(*copy, whole, resident.layout);
+    if (!loads) return false;
+    for (const LoadMove& load : *loads) resident.moves.push_back({layer, load});
+  }
+  return true;
+}
+
+// Sets the layers between which the storage lives. False where host steps lie between writers.
+bool set_life(const std::vector<std::int32_t>& segments, const Uses& uses, Resident& resident) {
+  std::vector<std::int32_t> layers = uses.writers;
+  for (const auto& [layer, copy] : uses.copies) layers.push_back(layer);
+  const auto [first, last] = std::minmax_element(layers.begin(), layers.end());
+  resident.first_layer = *first;
+  resident.last_layer = *last;
+  return segments[static_cast<std::size_t>(*first)] == segments[static_cast<std::size_t>(*last)];
+}
+
 Resident find_resident(const PlanInputs& inputs, const std::vector<std::int32_t>& segments,
                        const Storage& storage, const Uses& uses) {
   Resident resident;
   const bool written = storage.base == program::BaseIndex::kWorkspace ||
                        storage.base == program::BaseIndex::kOutput;
-  if (!written || uses.copied_into || uses.writers.empty() || uses.readers.empty()) return resident;
+  if (!written || uses.filled || (uses.writers.empty() && uses.copies.empty()) ||
+      uses.readers.empty()) {
+    return resident;
+  }
+  // A graph output that is copied together has to be in DRAM anyway.
+  if (!uses.copies.empty() && storage.base == program::BaseIndex::kOutput) return resident;
   const StorageView* view = layout_view(inputs, storage, uses);
   if (view == nullptr) return resident;
   resident.layout = BufferLayout(*view, storage.format, inputs.chip.state_buffer.partitions);
-  resident.first_layer = uses.writers.front();
-  resident.last_layer = uses.writers.back();
-  const std::int32_t segment = segments[static_cast<std::size_t>(uses.writers.front())];
-  for (const std::int32_t writer : uses.writers) {
-    const Layer& layer = inputs.layers[static_cast<std::size_t>(writer)];
-    if (segments[static_cast<std::size_t>(writer)] != segment ||
-        fit_output(resident.layout, layer) == Fit::kNone) {
-      return resident;
-    }
+  if (!set_life(segments, uses, resident) || !writers_fit(inputs, uses, *view, resident)) {
+    return resident;
   }
+  const std::int32_t segment = segments[static_cast<std::size_t>(resident.first_layer)];
+  bool all_fit = true;
   for (const auto& [reader, input] : uses.readers) {
     const Layer& layer = inputs.layers[static_cast<std::size_t>(reader)];
     if (segments[static_cast<std::size_t>(reader)] != segment ||
         fit_input(resident.layout, layer, input) == Fit::kNone) {
+      all_fit = false;
       continue;
     }
     resident.last_layer = std::max(resident.last_layer, reader);
     ++resident.uses;
   }
-  resident.possible = resident.uses > 0;
+  // What Moves load into the block is not in DRAM for other readers.
+  resident.possible =
+      resident.uses > 0 && (uses.copies.empty() || (all_fit && !uses.read_in_dram));
   return resident;
 }
 

@@ -5,9 +5,16 @@
 #include <cstdint>
 #include <vector>
 
+#include "compile/load_moves.h"
 #include "compile/plan.h"
 
 namespace tessera::compile {
+
+// Part of a Move that is done by loading into the resident block.
+struct ResidentMove {
+  std::int32_t layer = 0;
+  LoadMove load;
+};
 
 struct Resident {
   bool possible = false;  // some reader can take it from the buffer
@@ -15,6 +22,7 @@ struct Resident {
   BufferLayout layout;
   std::int32_t first_layer = 0, last_layer = 0;  // written first, read last
   std::int32_t uses = 0;                         // reads it saves
+  std::vector<ResidentMove> moves;               // how Moves write it
 };
 
 // The segment of each layer: host steps cut the program.

@@ -22,7 +22,12 @@ using program::BaseIndex;
 // that tensor, and the next attempt gives it a storage of its own.
 class Attempt {
  public:
-  Attempt(const Graph& graph, const std::set<TensorId>& alone) : graph_(graph), alone_(alone) {}
+  Attempt(const Graph& graph, const ChipConfig& chip, const std::set<TensorId>& alone)
+      : graph_(graph), chip_(chip), alone_(alone), producers_(graph.tensors.size(), nullptr) {
+    for (const Node& node : graph.nodes) {
+      for (const TensorId id : node.outputs) producers_[static_cast<std::size_t>(id.value)] = &node;
+    }
+  }
 
   Status run() {
     plan_.places.resize(graph_.tensors.size());
@@ -137,13 +142,34 @@ class Attempt {
     return true;
   }
 
+  // The planar engine writes from the first partition on. A part of an image that begins in another
+  // one is rather loaded into the whole than keeping all of it out of the state buffer.
+  bool keeps_whole_from_buffer(const graph::CopyBox& box, TensorId part,
+                               const Storage& whole) const {
+    const Node* producer = producers_[static_cast<std::size_t>(part.value)];
+    const Shape& dims = graph_.tensor(whole.owner).dims;
+    if (producer == nullptr || dims.size() != 4) return false;
+    if (producer->kind() != NodeKind::kPool && producer->kind() != NodeKind::kElementwise &&
+        producer->kind() != NodeKind::kReduce) {
+      return false;
+    }
+    const std::int64_t partitions = chip_.state_buffer.partitions;
+    const std::int64_t plane = dims[2] * dims[3];
+    const std::int64_t bytes =
+        dims[0] * ceil_div(dims[1], partitions) * plane * format_bytes(whole.format);
+    return box.output_offset % (plane * partitions) != 0 &&
+           bytes <= chip_.state_buffer.bytes_per_partition / 2;
+  }
+
   // The input gets its home within the output, so that its producer stores it there.
   bool rehome(const graph::CopyBox& box, TensorId in, StorageIndex whole) {
     const Place& place = local(in);
     const auto index = static_cast<std::size_t>(place.storage);
     if (pinned_[index] || parents_[index] || place.storage == whole || !place.map.is_dense() ||
         plan_.storages[index].elements != elements(in) ||
-        alone_.contains(plan_.storages[index].owner) || box.input_offset != 0) {
+        alone_.contains(plan_.storages[index].owner) || box.input_offset != 0 ||
+        keeps_whole_from_buffer(box, plan_.storages[index].owner,
+                                plan_.storages[static_cast<std::size_t>(whole)])) {
       return false;
     }
     std::vector<MapAxis> axes;
@@ -284,7 +310,9 @@ class Attempt {
   }
 
   const Graph& graph_;
+  const ChipConfig& chip_;
   const std::set<TensorId>& alone_;
+  std::vector<const Node*> producers_;  // of each tensor, or null
   StoragePlan plan_;
   std::vector<std::optional<Place>> parents_;  // of each storage
   std::vector<bool> pinned_;                   // storages that keep their own home
@@ -302,10 +330,10 @@ StorageView StorageView::part(std::size_t axis, std::int64_t first, std::int64_t
   return result;
 }
 
-Result<StoragePlan> plan_storages(const graph::Graph& graph) {
+Result<StoragePlan> plan_storages(const graph::Graph& graph, const ChipConfig& chip) {
   std::set<TensorId> alone;
   for (;;) {
-    Attempt attempt(graph, alone);
+    Attempt attempt(graph, chip, alone);
     TESSERA_RETURN_IF_ERROR(attempt.run());
     if (!attempt.conflict()) return attempt.finish();
     const TensorId id = *attempt.conflict();

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "arch/chip_config.h"
 #include "base/result.h"
 #include "compile/axis_map.h"
 #include "graph/graph.h"
@@ -82,6 +83,6 @@ struct StoragePlan {
   std::vector<StorageIndex> output_storages;  // of each graph output
 };
 
-Result<StoragePlan> plan_storages(const graph::Graph& graph);
+Result<StoragePlan> plan_storages(const graph::Graph& graph, const ChipConfig& chip);
 
 }  // namespace tessera::compile

@@ -1,5 +1,5 @@
-// Where a box's time goes. Busy, blocked and idle add up to the elapsed cycles by construction: each
-// cycle belongs to the state that was entered last.
+// Where a box's time goes. Busy, blocked and idle add up to the elapsed cycles by construction:
+// each cycle belongs to the state that was entered last.
 #pragma once
 
 #include <cstdint>

@@ -13,9 +13,9 @@ namespace {
 Status check_options(const BuildOptions& options) {
   const Format vector = options.vector_format;
   if (vector != Format::kF16 && vector != Format::kBf16 && vector != Format::kF32) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("vector format is {}; f16, bf16 and f32 are allowed",
-                             format_name(vector))};
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("vector format is {}; f16, bf16 and f32 are allowed", format_name(vector))};
   }
   if (options.matrix.kind == MatrixKind::kInteger) {
     return Error{ErrorCode::kInvalidArgument,

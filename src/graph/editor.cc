@@ -54,8 +54,9 @@ std::vector<std::size_t> topological_order(const Graph& graph) {
       }
     }
   }
-  TESSERA_CHECK(order.size() == graph.nodes.size(), "graph '{}' has a cycle: {} of {} nodes ordered",
-                graph.name, order.size(), graph.nodes.size());
+  TESSERA_CHECK(order.size() == graph.nodes.size(),
+                "graph '{}' has a cycle: {} of {} nodes ordered", graph.name, order.size(),
+                graph.nodes.size());
   return order;
 }
 

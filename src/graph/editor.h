@@ -24,9 +24,7 @@ class Links {
   const std::vector<std::int32_t>& consumers(TensorId id) const { return consumers_[index(id)]; }
   bool is_output(TensorId id) const { return is_output_[index(id)]; }
   // Exactly one use, and not a graph output.
-  bool has_single_use(TensorId id) const {
-    return consumers(id).size() == 1 && !is_output(id);
-  }
+  bool has_single_use(TensorId id) const { return consumers(id).size() == 1 && !is_output(id); }
 
  private:
   static std::size_t index(TensorId id) { return static_cast<std::size_t>(id.value); }

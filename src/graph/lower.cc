@@ -21,8 +21,8 @@ std::set<std::string> needed_values(const model::Model& model, const Lowering& l
   for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
     bool wanted = false;
     for (const std::string& output : node->outputs) {
-      wanted |= !output.empty() && needed.count(output) != 0 &&
-                lowering.type(output).constant == nullptr;
+      wanted |=
+          !output.empty() && needed.count(output) != 0 && lowering.type(output).constant == nullptr;
     }
     if (wanted) needed.insert(node->inputs.begin(), node->inputs.end());
   }

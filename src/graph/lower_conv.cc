@@ -106,8 +106,8 @@ void emit_conv(Op& op, const std::string& output, std::vector<TensorId> inputs,
   }
   const model::TypedValue& typed = at.type(output);
   inputs[0] = at.emit_reshape(op, "image", inputs[0], as_image(x_dims));
-  const TensorId image = at.emit(op, "conv", std::move(inputs), conv,
-                                 at.inner_format(typed.format), as_image(typed.dims));
+  const TensorId image = at.emit(op, "conv", std::move(inputs), conv, at.inner_format(typed.format),
+                                 as_image(typed.dims));
   at.emit_value(op, output, {image},
                 MoveAttributes{false, 0, {dense_box(element_count(typed.dims))}});
 }

@@ -107,8 +107,8 @@ TensorId chain(Op& op, BinaryFunction function, Format format, std::size_t steps
   for (std::size_t i = 1; i <= steps; ++i) {
     const TensorId next = op.at.value(op.input(i));
     const Shape dims = broadcast(op.at.tensor(sum).dims, op.at.tensor(next).dims);
-    sum = op.at.emit(op, fmt::format("step{}", i), {sum, next}, binary_node(function), format,
-                     dims);
+    sum =
+        op.at.emit(op, fmt::format("step{}", i), {sum, next}, binary_node(function), format, dims);
   }
   return sum;
 }
@@ -194,8 +194,8 @@ Lowered lower_clip(Op& op) {
 Lowered lower_binary(Op& op) {
   if (std::string reason = float_refusal(op); !reason.empty()) return Lowered::host(reason);
   if (op.integer("broadcast", 0) != 0) {
-    return Lowered::host(fmt::format("operator '{}': attribute 'broadcast' of opset 6 and before",
-                                     op.node.op_type));
+    return Lowered::host(
+        fmt::format("operator '{}': attribute 'broadcast' of opset 6 and before", op.node.op_type));
   }
   op.at.emit_output(op, 0, {op.at.value(op.input(0)), op.at.value(op.input(1))},
                     binary_node(binary_of(op.node.op_type)));

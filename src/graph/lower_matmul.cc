@@ -99,9 +99,9 @@ TensorId transposed_matrix(Op& op, const std::string& suffix, TensorId id) {
   const MoveAttributes move{false, 0, {permuted_box(info.dims, permutation)}};
   if (info.constant != nullptr) {
     const Tensor* input = info.constant.get();
-    return op.at.constant(fmt::format("{}.{}", info.name, suffix),
-                          std::make_shared<const Tensor>(
-                              moved(move, {&input, 1}, info.format, dims)));
+    return op.at.constant(
+        fmt::format("{}.{}", info.name, suffix),
+        std::make_shared<const Tensor>(moved(move, {&input, 1}, info.format, dims)));
   }
   return op.at.emit(op, suffix, {id}, move, info.format, dims);
 }
@@ -112,7 +112,8 @@ MatMulOperands matmul_operands(Op& op, TensorId a, TensorId b) {
   if (a_dims.size() == 1) a_dims = {1, a_dims[0]};
   if (b_dims.size() == 1) b_dims = {b_dims[0], 1};
   // A single stationary matrix serves every moving one.
-  if (element_count(leading(b_dims)) == 1 && b_dims.size() <= std::max<std::size_t>(a_dims.size(), 2)) {
+  if (element_count(leading(b_dims)) == 1 &&
+      b_dims.size() <= std::max<std::size_t>(a_dims.size(), 2)) {
     b_dims = {b_dims[b_dims.size() - 2], b_dims.back()};
   }
   a = op.at.emit_reshape(op, "a_matrix", a, a_dims);
@@ -135,9 +136,8 @@ void emit_matmul(Op& op, const std::string& output, const MatMulOperands& operan
     op.at.emit_value(op, output, std::move(inputs), matmul);
     return;
   }
-  const TensorId product =
-      op.at.emit(op, "product", std::move(inputs), matmul, op.at.inner_format(typed.format),
-                 operands.output_dims);
+  const TensorId product = op.at.emit(op, "product", std::move(inputs), matmul,
+                                      op.at.inner_format(typed.format), operands.output_dims);
   op.at.emit_value(op, output, {product},
                    MoveAttributes{false, 0, {dense_box(element_count(typed.dims))}});
 }

@@ -1,4 +1,5 @@
-// What float and integer matrix products share: operands of any rank as graph.h's MatMul wants them.
+// What float and integer matrix products share: operands of any rank as graph.h's MatMul wants
+// them.
 #pragma once
 
 #include <string>

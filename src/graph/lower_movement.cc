@@ -38,8 +38,8 @@ Lowered emit_by_maps(Op& op, std::size_t output, const std::vector<IndexMap>& ma
 }
 
 Lowered computed_at_run_time(const Op& op, const char* what) {
-  return Lowered::host(fmt::format("operator '{}': input '{}' is computed at run time",
-                                   op.node.op_type, what));
+  return Lowered::host(
+      fmt::format("operator '{}': input '{}' is computed at run time", op.node.op_type, what));
 }
 
 // The list in input `i`, or in attribute `name`; nothing if the input is not a constant.
@@ -82,8 +82,8 @@ Lowered lower_reshape(Op& op) {
 }
 
 Lowered lower_dropout(Op& op) {
-  const bool training = op.has_input(2) && (op.constant(2) == nullptr ||
-                                            only_real(*op.constant(2)) != 0.0);
+  const bool training =
+      op.has_input(2) && (op.constant(2) == nullptr || only_real(*op.constant(2)) != 0.0);
   if (training) return Lowered::host("operator 'Dropout': training form");
   return lower_reshape(op);
 }
@@ -109,8 +109,7 @@ Lowered lower_slice(Op& op) {
   if (!starts || !axes || !steps) return computed_at_run_time(op, "starts, axes or steps");
   std::vector<IndexMap> maps = identity_maps(dims);
   for (std::size_t k = 0; k < starts->size(); ++k) {
-    const std::size_t axis =
-        axes->empty() ? k : index(positive_axis((*axes)[k], dims.size()));
+    const std::size_t axis = axes->empty() ? k : index(positive_axis((*axes)[k], dims.size()));
     const std::int64_t step = steps->empty() ? 1 : (*steps)[k];
     const std::int64_t extent = dims[axis];
     std::int64_t start = (*starts)[k];
@@ -140,8 +139,8 @@ Lowered lower_concat(Op& op) {
     const std::int64_t count = element_count(op.input_dims(i));
     if (count == 0) continue;
     const std::int64_t part = count / outer;
-    move.copies.push_back(simplified({static_cast<std::int32_t>(inputs.size()), 0, offset,
-                                      {outer, part}, {part, 1}, {row, 1}}));
+    move.copies.push_back(simplified(
+        {static_cast<std::int32_t>(inputs.size()), 0, offset, {outer, part}, {part, 1}, {row, 1}}));
     offset += part;
     inputs.push_back(op.at.value(op.input(i)));
   }
@@ -183,8 +182,7 @@ Lowered lower_pad(Op& op) {
   std::vector<IndexMap> maps = identity_maps(dims);
   const std::size_t count = pads->size() / 2;
   for (std::size_t k = 0; k < count; ++k) {
-    const std::size_t axis =
-        axes->empty() ? k : index(positive_axis((*axes)[k], dims.size()));
+    const std::size_t axis = axes->empty() ? k : index(positive_axis((*axes)[k], dims.size()));
     IndexMap map(index(op.output_dims(0)[axis]));
     for (std::size_t i = 0; i < map.size(); ++i) {
       map[i] = padded_source(static_cast<std::int64_t>(i) - (*pads)[k], dims[axis], mode);

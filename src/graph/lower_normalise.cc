@@ -51,14 +51,14 @@ SoftmaxParts softmax_parts(Op& op, const std::vector<std::int64_t>& axes) {
   const Shape& dims = op.input_dims(0);
   const Shape sum_dims = reduced(dims, axes);
   const TensorId x = at.value(op.input(0));
-  const TensorId maximum = at.emit(op, "max", {x}, reduce_node(ReduceFunction::kMaximum, axes),
-                                   vector, sum_dims);
-  const TensorId difference = at.emit(op, "difference", {x, maximum},
-                                      binary_node(BinaryFunction::kSubtract), vector, dims);
+  const TensorId maximum =
+      at.emit(op, "max", {x}, reduce_node(ReduceFunction::kMaximum, axes), vector, sum_dims);
+  const TensorId difference =
+      at.emit(op, "difference", {x, maximum}, binary_node(BinaryFunction::kSubtract), vector, dims);
   const TensorId power =
       at.emit(op, "exp", {difference}, unary_node(UnaryFunction::kExp), vector, dims);
-  const TensorId sum = at.emit(op, "sum", {power}, reduce_node(ReduceFunction::kSum, axes),
-                               Format::kF32, sum_dims);
+  const TensorId sum =
+      at.emit(op, "sum", {power}, reduce_node(ReduceFunction::kSum, axes), Format::kF32, sum_dims);
   return {difference, power, sum, sum_dims};
 }
 
@@ -84,8 +84,8 @@ Normalised normalise(Op& op, TensorId x, const std::vector<std::int64_t>& axes, 
   const Shape mean_dims = reduced(dims, axes);
   const NodeAttributes mean_node = reduce_node(ReduceFunction::kMean, axes);
   const TensorId mean = at.emit(op, "mean", {x}, mean_node, f32, mean_dims);
-  const TensorId difference = at.emit(op, "difference", {x, mean},
-                                      binary_node(BinaryFunction::kSubtract), f32, dims);
+  const TensorId difference =
+      at.emit(op, "difference", {x, mean}, binary_node(BinaryFunction::kSubtract), f32, dims);
   const TensorId square =
       at.emit(op, "square", {difference}, unary_node(UnaryFunction::kSquare), f32, dims);
   const TensorId variance = at.emit(op, "variance", {square}, mean_node, f32, mean_dims);
@@ -96,8 +96,8 @@ Normalised normalise(Op& op, TensorId x, const std::vector<std::int64_t>& axes, 
     add.activation.function = UnaryFunction::kSquareRoot;
     deviation = at.emit(op, "deviation", {variance, small}, add, f32, mean_dims);
   } else {
-    const TensorId root = at.emit(op, "root", {variance}, unary_node(UnaryFunction::kSquareRoot),
-                                  f32, mean_dims);
+    const TensorId root =
+        at.emit(op, "root", {variance}, unary_node(UnaryFunction::kSquareRoot), f32, mean_dims);
     deviation = at.emit(op, "deviation", {root, small}, add, f32, mean_dims);
   }
   const TensorId reciprocal = at.emit(op, "reciprocal", {deviation},
@@ -144,25 +144,26 @@ Lowered lower_log_softmax(Op& op) {
   const SoftmaxParts parts = softmax_parts(op, softmax_axes(op));
   const TensorId logarithm = op.at.emit(op, "log", {parts.sum}, unary_node(UnaryFunction::kLog),
                                         Format::kF32, parts.sum_dims);
-  op.at.emit_output(op, 0, {parts.difference, logarithm},
-                    binary_node(BinaryFunction::kSubtract));
+  op.at.emit_output(op, 0, {parts.difference, logarithm}, binary_node(BinaryFunction::kSubtract));
   return Lowered::done();
 }
 
 Lowered lower_layer_normalization(Op& op) {
   if (std::string reason = float_refusal(op); !reason.empty()) return Lowered::host(reason);
-  if (op.has_output(1) || op.has_output(2)) {
-    return Lowered::host("operator 'LayerNormalization': output 'Mean' or 'InvStdDev' is used");
-  }
   const std::size_t rank = op.input_dims(0).size();
   const std::int64_t first = positive_axis(op.integer("axis", -1), rank);
   std::vector<std::int64_t> axes;
   for (std::int64_t i = first; i < static_cast<std::int64_t>(rank); ++i) axes.push_back(i);
-  const Normalised parts = normalise(op, op.at.value(op.input(0)), axes,
-                                     op.real("epsilon", 1e-5f), EpsilonPlace::kVariance);
+  const Normalised parts = normalise(op, op.at.value(op.input(0)), axes, op.real("epsilon", 1e-5f),
+                                     EpsilonPlace::kVariance);
   TensorId bias;
   if (op.has_input(2)) bias = op.at.value(op.input(2));
   emit_scaled(op, parts.normal, op.at.value(op.input(1)), bias);
+  // Outputs Mean and InvStdDev, rounded to the vector format.
+  if (op.has_output(1)) op.at.emit_output(op, 1, {parts.mean}, ElementwiseAttributes{});
+  if (op.has_output(2)) {
+    op.at.emit_output(op, 2, {parts.reciprocal_deviation}, ElementwiseAttributes{});
+  }
   return Lowered::done();
 }
 
@@ -172,8 +173,8 @@ Lowered lower_instance_normalization(Op& op) {
   if (rank < 3) return Lowered::host("operator 'InstanceNormalization': no spatial axes");
   std::vector<std::int64_t> axes(rank - 2);
   std::iota(axes.begin(), axes.end(), 2);
-  const Normalised parts = normalise(op, op.at.value(op.input(0)), axes,
-                                     op.real("epsilon", 1e-5f), EpsilonPlace::kVariance);
+  const Normalised parts = normalise(op, op.at.value(op.input(0)), axes, op.real("epsilon", 1e-5f),
+                                     EpsilonPlace::kVariance);
   emit_scaled(op, parts.normal, per_channel(op, 1, rank), per_channel(op, 2, rank));
   return Lowered::done();
 }

@@ -84,8 +84,8 @@ Lowered emit_pool(Op& op, TensorId image, const PoolAttributes& pool) {
     op.at.emit_output(op, 0, {image}, pool);
     return Lowered::done();
   }
-  const TensorId pooled = op.at.emit(op, "pool", {image}, pool, op.at.tensor(image).format,
-                                     as_image(dims));
+  const TensorId pooled =
+      op.at.emit(op, "pool", {image}, pool, op.at.tensor(image).format, as_image(dims));
   op.at.emit_output_reshape(op, 0, pooled);
   return Lowered::done();
 }
@@ -114,8 +114,7 @@ Lowered lower_max_pool(Op& op) {
   Window window = pool_window(op);
   const TensorId x = op.at.value(op.input(0));
   const TensorId image = op.at.emit_reshape(op, "image", x, as_image(op.input_dims(0)));
-  window.pad_end =
-      reached_pads(window, as_image(op.input_dims(0)), as_image(op.output_dims(0)));
+  window.pad_end = reached_pads(window, as_image(op.input_dims(0)), as_image(op.output_dims(0)));
   PoolAttributes pool = pool_attributes(window);
   pool.function = PoolFunction::kMaximum;
   return emit_pool(op, image, pool);
@@ -129,8 +128,8 @@ Lowered lower_average_pool(Op& op) {
   TensorId image = op.at.emit_reshape(op, "image", x, as_image(op.input_dims(0)));
   const Shape output = as_image(op.output_dims(0));
   const auto reached = reached_pads(window, op.at.tensor(image).dims, output);
-  const bool padded = window.pad_begin[0] + window.pad_begin[1] + window.pad_end[0] +
-                          window.pad_end[1] > 0;
+  const bool padded =
+      window.pad_begin[0] + window.pad_begin[1] + window.pad_end[0] + window.pad_end[1] > 0;
   bool include_padding = op.integer("count_include_pad", 0) != 0 && padded;
   if (include_padding && reached != window.pad_end) {
     image = with_real_padding(op, image, window);

@@ -1,7 +1,8 @@
 // QuantizeLinear, DequantizeLinear and the operators of integer models that carry their scales as
 // inputs.
 //
-//   QuantizeLinear    -> Elementwise identity with an affine output; one scale a channel: division by
+//   QuantizeLinear    -> Elementwise identity with an affine output; one scale a channel: division
+//   by
 //                        the scales, then an output of scale 1 (all zero points equal)
 //   DequantizeLinear  -> Elementwise identity with an affine input; one scale a channel: input of
 //                        scale 1 times the scales (all zero points equal)
@@ -33,9 +34,8 @@ std::string quantised_refusal(const Op& op, const QuantisedValue& value) {
 }
 
 Lowered unknown_scales(const Op& op) {
-  return Lowered::host(
-      fmt::format("operator '{}': scale or zero point is computed at run time, or by blocks",
-                  op.node.op_type));
+  return Lowered::host(fmt::format(
+      "operator '{}': scale or zero point is computed at run time, or by blocks", op.node.op_type));
 }
 
 // The per-channel scales shaped so that they broadcast along `axis`.
@@ -70,9 +70,8 @@ std::optional<std::vector<std::int32_t>> zero_points(const Op& op, std::size_t a
 ConvAttributes integer_conv(const Op& op, std::size_t w, const OperandScales& scales) {
   const Shape kernel(op.input_dims(w).begin() + 2, op.input_dims(w).end());
   const Shape spatial(op.input_dims(0).begin() + 2, op.input_dims(0).end());
-  ConvAttributes conv =
-      conv_attributes(read_window(op, kernel, spatial), op.integer("group", 1),
-                      as_image(op.input_dims(0)), as_image(op.input_dims(w)));
+  ConvAttributes conv = conv_attributes(read_window(op, kernel, spatial), op.integer("group", 1),
+                                        as_image(op.input_dims(0)), as_image(op.input_dims(w)));
   conv.matrix.kind = MatrixKind::kInteger;
   conv.integer = integer_operands(scales);
   return conv;

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <optional>
 
-#include "arith/rounding.h"
+#include "arith/integer.h"
 #include "graph/composition.h"
 #include "graph/lower_conv.h"
 #include "graph/lower_matmul.h"
@@ -25,9 +25,8 @@ struct Tail {
 
 std::int32_t quantised_bound(double real, const QuantisedValue& y) {
   if (std::isinf(real)) return real < 0 ? INT32_MIN : INT32_MAX;
-  const double ratio = arith::f32_from_f64(real / static_cast<double>(y.scales[0]));
-  return static_cast<std::int32_t>(
-      std::clamp(std::nearbyint(ratio) + y.zero_points[0], -2147483648.0, 2147483647.0));
+  return arith::quantize_linear(static_cast<float>(real), y.scales[0], y.zero_points[0],
+                                Format::kI32);
 }
 
 // Lower and upper bound of a Relu or Clip with constant bounds; false for any other node.
@@ -148,8 +147,7 @@ std::optional<Pattern> find_pattern(const Op& op, std::int64_t channel_axis) {
 }
 
 std::vector<TensorId> product_inputs(Op& op, const Pattern& pattern, TensorId weights) {
-  const TensorId x =
-      op.at.emit_reshape(op, "x", op.at.value(pattern.x.value), op.input_dims(0));
+  const TensorId x = op.at.emit_reshape(op, "x", op.at.value(pattern.x.value), op.input_dims(0));
   std::vector<TensorId> inputs = {x, weights};
   if (pattern.bias != nullptr) {
     inputs.push_back(op.at.constant(op.node.name + ".bias", pattern.bias));
@@ -158,8 +156,7 @@ std::vector<TensorId> product_inputs(Op& op, const Pattern& pattern, TensorId we
 }
 
 // real = sum * (sx * sw) for output `0` of the operator; channels lie along `channel_axis`.
-void emit_dequantised_sum(Op& op, TensorId sum, const Pattern& pattern,
-                          std::size_t channel_axis) {
+void emit_dequantised_sum(Op& op, TensorId sum, const Pattern& pattern, std::size_t channel_axis) {
   const Shape& dims = op.output_dims(0);
   const std::size_t count = pattern.scales.stationary_scales.size();
   if (count == 1) {
@@ -172,9 +169,8 @@ void emit_dequantised_sum(Op& op, TensorId sum, const Pattern& pattern,
   for (std::size_t i = 0; i < count; ++i) scales.push_back(sum_scale(pattern.scales, i));
   Shape scale_dims(dims.size(), 1);
   scale_dims[channel_axis] = static_cast<std::int64_t>(count);
-  const TensorId factors =
-      op.at.constant(op.node.name + ".scales",
-                     constant_from_reals(Format::kF32, scale_dims, scales));
+  const TensorId factors = op.at.constant(op.node.name + ".scales",
+                                          constant_from_reals(Format::kF32, scale_dims, scales));
   ElementwiseAttributes attributes = binary_node(BinaryFunction::kMultiply);
   attributes.inputs[0] = {true, 1.0f, 0};
   op.at.emit_output(op, 0, {sum, factors}, attributes);
@@ -205,10 +201,9 @@ PostProcess requantising_post(const OperandScales& operands, const ResultScale& 
 
 IntegerOperands integer_operands(const OperandScales& operands) {
   IntegerOperands integer{operands.moving_zero_point, operands.stationary_zero_points};
-  const bool equal = std::all_of(integer.stationary_zero_points.begin(),
-                                 integer.stationary_zero_points.end(), [&](std::int32_t point) {
-                                   return point == integer.stationary_zero_points[0];
-                                 });
+  const bool equal =
+      std::all_of(integer.stationary_zero_points.begin(), integer.stationary_zero_points.end(),
+                  [&](std::int32_t point) { return point == integer.stationary_zero_points[0]; });
   if (equal) integer.stationary_zero_points.resize(1);
   return integer;
 }

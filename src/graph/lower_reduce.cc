@@ -1,7 +1,8 @@
 // Reductions. One ONNX operator is one Reduce node; LogSum and LogSumExp are composed with binary32
 // in between:
 //   LogSum:     s = sum(x) in f32;                     y = log(s)
-//   LogSumExp:  m = max(x);  d = x - m;  e = exp(d);  s = sum(e) in f32;  l = log(s) in f32;  y = l + m
+//   LogSumExp:  m = max(x);  d = x - m;  e = exp(d);  s = sum(e) in f32;  l = log(s) in f32;  y = l
+//   + m
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -61,8 +62,8 @@ ReduceFunction reduce_of(const std::string& name) {
 }
 
 Lowered unknown_axes(const Op& op) {
-  return Lowered::host(fmt::format("operator '{}': the axes are computed at run time",
-                                   op.node.op_type));
+  return Lowered::host(
+      fmt::format("operator '{}': the axes are computed at run time", op.node.op_type));
 }
 
 Lowered rank_zero(const Op& op) {
@@ -92,8 +93,8 @@ Lowered lower_reduce_log_sum(Op& op) {
   if (reduction.identity || !is_vector_float(op.input_type(0).format)) return rank_zero(op);
   const TensorId sum =
       op.at.emit(op, "sum", {op.at.value(op.input(0))},
-                 reduce_node(ReduceFunction::kSum, reduction.axes, reduction.keep_dims), Format::kF32,
-                 op.output_dims(0));
+                 reduce_node(ReduceFunction::kSum, reduction.axes, reduction.keep_dims),
+                 Format::kF32, op.output_dims(0));
   op.at.emit_output(op, 0, {sum}, unary_node(UnaryFunction::kLog));
   return Lowered::done();
 }

@@ -24,8 +24,7 @@ struct Axis {
 };
 
 // The real input coordinate of output coordinate `i`; nothing for modes that are not known here.
-std::optional<double> source_coordinate(const Axis& axis, std::int64_t i,
-                                        const std::string& mode) {
+std::optional<double> source_coordinate(const Axis& axis, std::int64_t i, const std::string& mode) {
   const auto x = static_cast<double>(i);
   if (mode == "asymmetric") return x / axis.scale;
   if (mode == "half_pixel") return (x + 0.5) / axis.scale - 0.5;
@@ -66,8 +65,7 @@ std::optional<IndexMap> nearest_map(const Axis& axis, const std::string& coordin
     if (!x) return std::nullopt;
     const auto whole = nearest(*x, nearest_mode);
     if (!whole) return std::nullopt;
-    map.push_back(
-        std::clamp<std::int64_t>(static_cast<std::int64_t>(*whole), 0, axis.input - 1));
+    map.push_back(std::clamp<std::int64_t>(static_cast<std::int64_t>(*whole), 0, axis.input - 1));
   }
   return map;
 }
@@ -78,8 +76,8 @@ struct ResizeModes {
 };
 
 // `scales` is empty where the sizes decide.
-Lowered emit_nearest(Op& op, const std::vector<double>& scales, const std::vector<std::size_t>& axes,
-                     const ResizeModes& modes) {
+Lowered emit_nearest(Op& op, const std::vector<double>& scales,
+                     const std::vector<std::size_t>& axes, const ResizeModes& modes) {
   const Shape& input = op.input_dims(0);
   const Shape& output = op.output_dims(0);
   std::vector<IndexMap> maps;
@@ -90,8 +88,8 @@ Lowered emit_nearest(Op& op, const std::vector<double>& scales, const std::vecto
     }
     auto map = nearest_map(axis, modes.coordinate, modes.nearest);
     if (!map) {
-      return Lowered::host(fmt::format("operator '{}': coordinates '{}' with '{}'",
-                                       op.node.op_type, modes.coordinate, modes.nearest));
+      return Lowered::host(fmt::format("operator '{}': coordinates '{}' with '{}'", op.node.op_type,
+                                       modes.coordinate, modes.nearest));
     }
     maps.push_back(std::move(*map));
   }

@@ -166,8 +166,8 @@ TensorId Lowering::in_format(TensorId id, Format format, const std::string& orig
   if (found != conversions_.end()) return found->second;
   TensorId result;
   if (format_is_on_processor(info.format) && format_is_on_processor(format)) {
-    result = editor_.add_tensor(fmt::format("{}.{}", info.name, format_name(format)), format,
-                                info.dims);
+    result =
+        editor_.add_tensor(fmt::format("{}.{}", info.name, format_name(format)), format, info.dims);
     editor_.add_node(fmt::format("convert_{}", info.name), {origin}, {id}, {result},
                      ElementwiseAttributes{});
   } else {

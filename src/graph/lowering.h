@@ -131,8 +131,8 @@ class Lowering {
   const BuildOptions& options_;
   Graph graph_;
   Editor editor_;
-  std::map<std::string, TensorId> values_;                      // inner form
-  std::map<std::string, TensorId> onnx_constants_;              // constants for host steps
+  std::map<std::string, TensorId> values_;          // inner form
+  std::map<std::string, TensorId> onnx_constants_;  // constants for host steps
   std::map<std::pair<TensorId, Format>, TensorId> conversions_;
   std::map<std::string, const model::Node*> producers_;
   std::map<std::string, std::vector<const model::Node*>> consumers_;

@@ -75,9 +75,9 @@ void append_axis(CopyBox& box, const Segment& segment, std::int64_t input_stride
 // One axis of the tensor between two composed boxes: `first` fills it, `second` walks over it.
 struct MiddleAxis {
   std::int64_t extent = 1;
-  std::int64_t stride = 1;        // in the middle tensor
-  std::int64_t input_stride = 0;  // in the input of `first`
-  std::int64_t start = 0;         // coordinate where `second` begins
+  std::int64_t stride = 1;         // in the middle tensor
+  std::int64_t input_stride = 0;   // in the input of `first`
+  std::int64_t start = 0;          // coordinate where `second` begins
   std::int64_t low = 0, high = 0;  // what the walk adds at least and at most
 };
 

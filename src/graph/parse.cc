@@ -269,7 +269,7 @@ struct FieldReader {
 };
 
 std::optional<NodeAttributes> attributes_of(const std::string& kind) {
-  const NodeAttributes all[] = {ConvAttributes{},   MatMulAttributes{}, PoolAttributes{},
+  const NodeAttributes all[] = {ConvAttributes{},        MatMulAttributes{}, PoolAttributes{},
                                 ElementwiseAttributes{}, ReduceAttributes{}, MoveAttributes{},
                                 HostStepAttributes{}};
   for (const NodeAttributes& attributes : all) {

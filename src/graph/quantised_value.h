@@ -14,9 +14,9 @@ struct QuantisedValue {
   const model::Node* node = nullptr;  // the DequantizeLinear or QuantizeLinear
   std::string value;                  // the ONNX name of the integer tensor
   Format format = Format::kU8;
-  std::vector<float> scales;               // one, or one a channel along `axis`
-  std::vector<std::int32_t> zero_points;   // as many as scales
-  std::int64_t axis = 0;                   // non-negative
+  std::vector<float> scales;              // one, or one a channel along `axis`
+  std::vector<std::int32_t> zero_points;  // as many as scales
+  std::int64_t axis = 0;                  // non-negative
   bool per_tensor() const { return scales.size() == 1; }
   Affine affine() const { return {true, scales[0], zero_points[0]}; }
 };

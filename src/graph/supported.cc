@@ -24,7 +24,8 @@ constexpr SupportedOperator kOperators[] = {
      "scales and zero points are constants"},
     {"Gemm", 7, kLatest, lower_gemm, "matrix product (between Q/DQ: integer), element-wise",
      kFloatOnly},
-    {"MatMul", 1, kLatest, lower_matmul, "matrix product (between Q/DQ: integer), move", kFloatOnly},
+    {"MatMul", 1, kLatest, lower_matmul, "matrix product (between Q/DQ: integer), move",
+     kFloatOnly},
     {"MatMulInteger", 10, kLatest, lower_matmul_integer, "integer matrix product",
      "int32 result; zero point of A is one number"},
     {"QLinearMatMul", 10, kLatest, lower_qlinear_matmul, "integer matrix product",
@@ -48,10 +49,9 @@ constexpr SupportedOperator kOperators[] = {
     // Normalisation.
     {"BatchNormalization", 7, kLatest, lower_batch_normalization,
      "folded into the convolution before it, else element-wise", "training form: host"},
-    {"InstanceNormalization", 6, kLatest, lower_instance_normalization,
-     "reduction, element-wise", ""},
-    {"LayerNormalization", 17, kLatest, lower_layer_normalization, "reduction, element-wise",
-     "outputs Mean and InvStdDev: host"},
+    {"InstanceNormalization", 6, kLatest, lower_instance_normalization, "reduction, element-wise",
+     ""},
+    {"LayerNormalization", 17, kLatest, lower_layer_normalization, "reduction, element-wise", ""},
     {"LogSoftmax", 1, kLatest, lower_log_softmax, "reduction, element-wise", ""},
     {"MeanVarianceNormalization", 9, kLatest, lower_mean_variance_normalization,
      "reduction, element-wise", ""},
@@ -158,7 +158,8 @@ std::string supported_operators_markdown() {
     text += fmt::format("| {} | {} to {} | {} | {} |\n", row.name, row.opset_min, row.opset_max,
                         row.runs_as, row.note);
   }
-  text += "\n## On the host\n\nOperators of the rows above where the remark says so, and these:\n\n";
+  text +=
+      "\n## On the host\n\nOperators of the rows above where the remark says so, and these:\n\n";
   for (const std::string& name : model::evaluable_operators()) {
     bool listed = false;
     for (const SupportedOperator& row : kOperators) listed |= row.name == name;

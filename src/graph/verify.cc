@@ -27,8 +27,8 @@ Status verify_tensors(const Graph& graph) {
     if (tensor.constant == nullptr) continue;
     const Tensor& constant = *tensor.constant;
     if (constant.format != tensor.format || constant.dims != tensor.dims) {
-      return broken(fmt::format("tensor '{}': the constant has another format or shape",
-                                tensor.name));
+      return broken(
+          fmt::format("tensor '{}': the constant has another format or shape", tensor.name));
     }
     const std::int64_t bytes = element_count(tensor.dims) * format_bytes(tensor.format);
     if (static_cast<std::int64_t>(constant.bytes.size()) != bytes) {
@@ -76,8 +76,8 @@ Status verify_at(const Graph& graph, Stage stage) {
   for (const TensorId id : graph.inputs) {
     if (!in_range(graph, id)) return broken("a graph input is no tensor of the graph");
     if (available[static_cast<std::size_t>(id.value)]) {
-      return broken(fmt::format("graph input '{}' is a constant, or an input twice",
-                                graph.tensor(id).name));
+      return broken(
+          fmt::format("graph input '{}' is a constant, or an input twice", graph.tensor(id).name));
     }
     available[static_cast<std::size_t>(id.value)] = true;
   }
@@ -89,7 +89,8 @@ Status verify_at(const Graph& graph, Stage stage) {
     }
     TESSERA_RETURN_IF_ERROR(verify_links(graph, node, available));
     if (const std::string rule = broken_node_rule(graph, node, stage); !rule.empty()) {
-      return broken(fmt::format("node '{}' ({}): {}", node.name, node_kind_name(node.kind()), rule));
+      return broken(
+          fmt::format("node '{}' ({}): {}", node.name, node_kind_name(node.kind()), rule));
     }
   }
   for (const TensorId id : graph.outputs) {

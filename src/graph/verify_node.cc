@@ -46,8 +46,8 @@ class Rules {
   const std::string& broken() const { return broken_; }
 
   bool operands(std::size_t least, std::size_t most) {
-    if (!must(inputs() >= least && inputs() <= most, "has {} inputs, {} to {} are needed",
-              inputs(), least, most)) {
+    if (!must(inputs() >= least && inputs() <= most, "has {} inputs, {} to {} are needed", inputs(),
+              least, most)) {
       return false;
     }
     if (!must(node_.outputs.size() == 1, "has {} outputs, one is needed", node_.outputs.size())) {
@@ -55,12 +55,15 @@ class Rules {
     }
     for (std::size_t i = 0; i < inputs(); ++i) {
       const bool draft = stage_ == Stage::kDraft && input(i).constant != nullptr;
-      must(format_is_on_processor(input(i).format) || draft, "input '{}' is {}, which is not on "
-           "the processor", input(i).name, format_name(input(i).format));
+      must(format_is_on_processor(input(i).format) || draft,
+           "input '{}' is {}, which is not on "
+           "the processor",
+           input(i).name, format_name(input(i).format));
       must(element_count(input(i).dims) > 0, "input '{}' has no elements", input(i).name);
     }
-    must(format_is_on_processor(output().format), "output '{}' is {}, which is not on the processor",
-         output().name, format_name(output().format));
+    must(format_is_on_processor(output().format),
+         "output '{}' is {}, which is not on the processor", output().name,
+         format_name(output().format));
     return broken_.empty();
   }
 
@@ -89,14 +92,14 @@ void check_product(Rules& rules, const MatrixFormat& matrix, const IntegerOperan
                "{} stationary zero points for {} output channels",
                integer.stationary_zero_points.size(), channels);
     rules.must(post.activation == Activation{}, "an integer product has an activation");
-    const bool fits = post.requantise ? is_byte(rules.output().format)
-                                      : rules.output().format == Format::kI32;
+    const bool fits =
+        post.requantise ? is_byte(rules.output().format) : rules.output().format == Format::kI32;
     rules.must(fits, "the integer result is {}", format_name(rules.output().format));
   } else {
-    rules.must(is_vector_float(rules.output().format) &&
-                   rules.output().format == rules.input(0).format,
-               "a float product of {} gives {}", format_name(rules.input(0).format),
-               format_name(rules.output().format));
+    rules.must(
+        is_vector_float(rules.output().format) && rules.output().format == rules.input(0).format,
+        "a float product of {} gives {}", format_name(rules.input(0).format),
+        format_name(rules.output().format));
     rules.must_be(1, rules.input(0).format);
     rules.must(!post.requantise, "a float product is requantised");
   }
@@ -115,8 +118,8 @@ void check_product(Rules& rules, const MatrixFormat& matrix, const IntegerOperan
 struct WindowAxis {
   std::int64_t input, kernel, stride, pad_begin, pad_end, dilation, input_dilation;
   std::int64_t output() const {
-    const std::int64_t span = (input - 1) * input_dilation + 1 + pad_begin + pad_end -
-                              (dilation * (kernel - 1) + 1);
+    const std::int64_t span =
+        (input - 1) * input_dilation + 1 + pad_begin + pad_end - (dilation * (kernel - 1) + 1);
     return span < 0 ? 0 : span / stride + 1;
   }
 };
@@ -124,9 +127,9 @@ struct WindowAxis {
 void check_image_output(Rules& rules, std::int64_t channels, const WindowAxis& height,
                         const WindowAxis& width) {
   for (const WindowAxis* axis : {&height, &width}) {
-    rules.must(axis->stride > 0 && axis->dilation > 0 && axis->input_dilation > 0 &&
-                   axis->kernel > 0,
-               "window, strides and dilations are at least 1");
+    rules.must(
+        axis->stride > 0 && axis->dilation > 0 && axis->input_dilation > 0 && axis->kernel > 0,
+        "window, strides and dilations are at least 1");
   }
   if (!rules.broken().empty()) return;
   const Shape expected = {rules.input(0).dims[0], channels, height.output(), width.output()};
@@ -161,15 +164,14 @@ void check(Rules& rules, const MatMulAttributes& matmul) {
   if (!rules.operands(2, 3)) return;
   const Shape& a = rules.input(0).dims;
   const Shape& b = rules.input(1).dims;
-  if (!rules.must(a.size() >= 2 && b.size() >= 2, "operands of rank {} and {}; at least 2 is needed",
-                  a.size(), b.size())) {
+  if (!rules.must(a.size() >= 2 && b.size() >= 2,
+                  "operands of rank {} and {}; at least 2 is needed", a.size(), b.size())) {
     return;
   }
   rules.must(a.back() == b[b.size() - 2], "K is {} on one side and {} on the other", a.back(),
              b[b.size() - 2]);
   const bool same_leading = a.size() == b.size() && std::equal(a.begin(), a.end() - 2, b.begin());
-  rules.must(b.size() == 2 || same_leading, "leading axes differ: [{}] and [{}]",
-             list(a), list(b));
+  rules.must(b.size() == 2 || same_leading, "leading axes differ: [{}] and [{}]", list(a), list(b));
   Shape expected = a;
   expected.back() = b.back();
   rules.must(rules.output().dims == expected, "the output is [{}], the product [{}]",
@@ -267,18 +269,18 @@ void check(Rules& rules, const MoveAttributes& move) {
     const std::size_t axes = box.extents.size();
     const bool rank_fits = axes >= 1 && axes <= kBoxAxesMax && box.input_strides.size() == axes &&
                            box.output_strides.size() == axes;
-    if (!rules.must(rank_fits, "a copy has {} axes; 1 to {} are allowed", axes, kBoxAxesMax)) return;
+    if (!rules.must(rank_fits, "a copy has {} axes; 1 to {} are allowed", axes, kBoxAxesMax))
+      return;
     for (const std::int64_t extent : box.extents) {
       if (!rules.must(extent > 0, "a copy has an extent of {}", extent)) return;
     }
-    const bool input_fits =
-        box.input >= 0 && static_cast<std::size_t>(box.input) < rules.inputs();
+    const bool input_fits = box.input >= 0 && static_cast<std::size_t>(box.input) < rules.inputs();
     if (!rules.must(input_fits, "a copy reads input {} of {}", box.input, rules.inputs())) return;
     const ElementRange from = input_range(box);
     const std::int64_t input_count =
         element_count(rules.input(static_cast<std::size_t>(box.input)).dims);
-    rules.must(from.first >= 0 && from.last < input_count,
-               "a copy reads elements {} to {} of {}", from.first, from.last, input_count);
+    rules.must(from.first >= 0 && from.last < input_count, "a copy reads elements {} to {} of {}",
+               from.first, from.last, input_count);
     const ElementRange to = output_range(box);
     rules.must(to.first >= 0 && to.last < output_count, "a copy writes elements {} to {} of {}",
                to.first, to.last, output_count);

@@ -11,8 +11,7 @@ Shape as_image(const Shape& dims) {
   return {dims[0], dims[1], 1, dims[2]};
 }
 
-std::array<std::int64_t, 2> as_pair(const std::vector<std::int64_t>& list,
-                                    std::int64_t otherwise) {
+std::array<std::int64_t, 2> as_pair(const std::vector<std::int64_t>& list, std::int64_t otherwise) {
   if (list.size() == 2) return {list[0], list[1]};
   if (list.size() == 1) return {otherwise, list[0]};
   return {otherwise, otherwise};

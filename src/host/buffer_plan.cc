@@ -11,6 +11,18 @@ using graph::TensorId;
 
 std::size_t index_of(TensorId id) { return static_cast<std::size_t>(id.value); }
 
+// The box walks memory from its first element on, on both sides.
+bool is_dense(const graph::CopyBox& box, std::int64_t count) {
+  if (box.input_offset != 0 || box.output_offset != 0) return false;
+  std::int64_t stride = 1;
+  for (std::size_t axis = box.extents.size(); axis-- > 0;) {
+    if (box.extents[axis] == 1) continue;
+    if (box.input_strides[axis] != stride || box.output_strides[axis] != stride) return false;
+    stride *= box.extents[axis];
+  }
+  return stride == count;
+}
+
 // The node that uses each tensor last; behind the last node for graph outputs.
 std::vector<std::size_t> last_uses(const Graph& graph) {
   std::vector<std::size_t> last(graph.tensors.size(), 0);
@@ -53,6 +65,19 @@ class Blocks {
 
 }  // namespace
 
+bool shares_block(const Graph& graph, const graph::Node& node) {
+  if (node.kind() != graph::NodeKind::kMove) return false;
+  const auto& move = node.as<graph::MoveAttributes>();
+  if (move.copies.size() != 1) return false;
+  const graph::CopyBox& box = move.copies[0];
+  const graph::TensorInfo& input =
+      graph.tensor(node.inputs[static_cast<std::size_t>(box.input)]);
+  const graph::TensorInfo& output = graph.tensor(node.outputs[0]);
+  const std::int64_t count = element_count(output.dims);
+  return input.constant == nullptr && input.format == output.format &&
+         element_count(input.dims) == count && is_dense(box, count);
+}
+
 BufferPlan plan_buffers(const Graph& graph) {
   BufferPlan plan;
   plan.block_of_tensor.assign(graph.tensors.size(), -1);
@@ -63,17 +88,37 @@ BufferPlan plan_buffers(const Graph& graph) {
     plan.block_of_tensor[index_of(id)] =
         blocks.take(element_count(tensor.dims) * format_bytes(tensor.format));
   };
-  for (const TensorId id : graph.inputs) take(id);
+  // A block is free when all tensors in it have been read for the last time.
+  std::vector<int> tenants;
+  const auto move_in = [&](TensorId id) {
+    const auto block = static_cast<std::size_t>(plan.block_of_tensor[index_of(id)]);
+    tenants.resize(std::max(tenants.size(), block + 1), 0);
+    ++tenants[block];
+  };
+  for (const TensorId id : graph.inputs) {
+    take(id);
+    move_in(id);
+  }
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const graph::Node& node = graph.nodes[i];
-    for (const TensorId id : node.outputs) take(id);
+    for (const TensorId id : node.outputs) {
+      if (shares_block(graph, node)) {
+        const auto& box = node.as<graph::MoveAttributes>().copies[0];
+        const TensorId source = node.inputs[static_cast<std::size_t>(box.input)];
+        plan.block_of_tensor[index_of(id)] = plan.block_of_tensor[index_of(source)];
+      } else {
+        take(id);
+      }
+      move_in(id);
+    }
     std::vector<TensorId> done = node.inputs;
     done.insert(done.end(), node.outputs.begin(), node.outputs.end());
     std::sort(done.begin(), done.end());
     done.erase(std::unique(done.begin(), done.end()), done.end());
     for (const TensorId id : done) {
       const std::int32_t block = plan.block_of_tensor[index_of(id)];
-      if (block >= 0 && last[index_of(id)] == i) blocks.release(block);
+      if (block < 0 || last[index_of(id)] != i) continue;
+      if (--tenants[static_cast<std::size_t>(block)] == 0) blocks.release(block);
     }
   }
   return plan;

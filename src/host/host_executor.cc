@@ -31,7 +31,7 @@ using graph::TensorView;
 // A node with everything that does not depend on the inputs.
 struct Prepared {
   NodeViews views;
-  std::shared_ptr<const Product> product;  // shared with the threads; null for dynamic products
+  std::vector<ProductPart> parts;  // none for dynamic products
 };
 
 Surface surface_of(const TensorView& view, Format format, std::byte* base, std::int64_t image) {
@@ -66,7 +66,7 @@ class HostExecutor : public Executor {
       if (node.kind() != NodeKind::kMove && node.kind() != NodeKind::kHostStep) {
         TESSERA_TRY(prepared.views, graph::node_views(*graph_, node));
       }
-      prepared.product = prepare_product(*graph_, node);
+      prepared.parts = prepare_product(*graph_, node, pool_.threads());
       prepared_.push_back(std::move(prepared));
     }
     return {};
@@ -135,16 +135,29 @@ class HostExecutor : public Executor {
     for (std::int64_t image = 0; image < view.extents[0]; ++image) {
       const Surface input = surface(prepared.views.inputs[0], node.inputs[0], image);
       const Surface output = surface(view, node.outputs[0], image);
-      std::shared_ptr<const Product> product = prepared.product;
-      if (!product) {
-        product = prepare_dynamic_product(*graph_, node,
-                                          surface(prepared.views.inputs[1], node.inputs[1], image));
+      std::vector<ProductPart> dynamic;
+      if (prepared.parts.empty()) {
+        dynamic = {{prepare_dynamic_product(
+                        *graph_, node, surface(prepared.views.inputs[1], node.inputs[1], image)),
+                    0}};
       }
-      pool_.for_ranges(output.rows, [&](int worker, std::int64_t first, std::int64_t last) {
-        product->run(input, output, 0, {first, last},
-                     *workspaces_[static_cast<std::size_t>(worker)]);
-      });
+      run_parts(prepared.parts.empty() ? dynamic : prepared.parts, input, output);
     }
+  }
+
+  // Pieces are ranges of rows of one part.
+  void run_parts(const std::vector<ProductPart>& parts, const Surface& input,
+                 const Surface& output) {
+    const auto part_count = static_cast<std::int64_t>(parts.size());
+    const std::int64_t wanted = pool_.threads() == 1 ? 1 : 4 * pool_.threads() / part_count;
+    const std::int64_t ranges = std::max<std::int64_t>(1, std::min(wanted, output.rows));
+    pool_.run(ranges * part_count, [&](std::int64_t piece, int worker) {
+      const ProductPart& part = parts[static_cast<std::size_t>(piece % part_count)];
+      const std::int64_t range = piece / part_count;
+      part.product->run(input, output, part.first_channel,
+                        {output.rows * range / ranges, output.rows * (range + 1) / ranges},
+                        *workspaces_[static_cast<std::size_t>(worker)]);
+    });
   }
 
   void run_planar(const Node& node, const NodeViews& views) {
@@ -185,6 +198,7 @@ class HostExecutor : public Executor {
   }
 
   void run_move(const Node& node) {
+    if (shares_block(*graph_, node)) return;
     const auto& move = node.as<graph::MoveAttributes>();
     const std::int64_t size = format_bytes(graph_->tensor(node.outputs[0]).format);
     std::byte* const out = data(node.outputs[0]);

@@ -20,7 +20,11 @@ Result<std::vector<Tensor>> run_host_step(const graph::Node& node,
   }
   auto outputs = model::evaluate(step.node, step.opset, operands);
   if (!outputs.ok()) return outputs.error().with_context("host step '" + node.name + "'");
-  return outputs;
+  std::vector<Tensor> present;
+  for (std::size_t i = 0; i < step.node.outputs.size(); ++i) {
+    if (!step.node.outputs[i].empty()) present.push_back(std::move((*outputs)[i]));
+  }
+  return present;
 }
 
 }  // namespace tessera::host

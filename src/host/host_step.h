@@ -10,7 +10,8 @@
 
 namespace tessera::host {
 
-// `inputs` are the node's present operands in order; absent optional ones are put back here.
+// `inputs` are the node's present operands in order; absent optional ones are put back here. The
+// result has the node's outputs that are used, in order.
 Result<std::vector<Tensor>> run_host_step(const graph::Node& node,
                                           std::span<const Tensor* const> inputs);
 

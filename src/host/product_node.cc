@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/quantity.h"
 
 namespace tessera::host {
 namespace {
@@ -87,6 +88,54 @@ ProductConfig matmul_config(const Graph& graph, const Node& node) {
   return config;
 }
 
+// A product before its channels are shared out.
+struct WholeProduct {
+  ProductConfig config;
+  const std::byte* weights;  // [output channel][channel][tap]
+  ProductVectors vectors;
+};
+
+// One element for all channels stays one.
+template <typename T>
+std::vector<T> slice(const std::vector<T>& values, std::int64_t first, std::int64_t last) {
+  if (values.size() <= 1) return values;
+  return {values.begin() + first, values.begin() + last};
+}
+
+// Output channels [first, last) of a product of one group.
+ProductPart prepare_part(const WholeProduct& whole, std::int64_t first, std::int64_t last) {
+  ProductConfig config = whole.config;
+  config.image.output_channels = config.image.columns = last - first;
+  const KernelImageShape& image = config.image;
+  const std::int64_t channel_bytes = image.channels * image.taps * format_bytes(image.format);
+  ProductVectors vectors = {{},
+                            slice(whole.vectors.multipliers, first, last),
+                            slice(whole.vectors.stationary_zero_points, first, last)};
+  if (config.has_bias) {
+    const std::int64_t size = format_bytes(config.bias_format);
+    vectors.bias = {whole.vectors.bias.begin() + first * size,
+                    whole.vectors.bias.begin() + last * size};
+  }
+  return {prepare_image(config, whole.weights + first * channel_bytes, std::move(vectors)), first};
+}
+
+std::vector<ProductPart> prepare_parts(const WholeProduct& whole, std::int64_t output_rows,
+                                       int threads) {
+  constexpr std::int64_t kChannelsMin = 24;  // below, quantising the input again costs too much
+  const std::int64_t channels = whole.config.image.output_channels;
+  std::int64_t parts = 1;
+  if (whole.config.image.groups == 1 && threads > 1 && output_rows < 4 * threads) {
+    parts = std::clamp<std::int64_t>(channels / kChannelsMin, 1, threads);
+  }
+  if (parts == 1) return {{prepare_image(whole.config, whole.weights, whole.vectors), 0}};
+  std::vector<ProductPart> result;
+  const std::int64_t step = round_up(ceil_div(channels, parts), 6);  // whole register tiles
+  for (std::int64_t first = 0; first < channels; first += step) {
+    result.push_back(prepare_part(whole, first, std::min(channels, first + step)));
+  }
+  return result;
+}
+
 // [K, N] as [N, K], the order of convolution weights.
 std::vector<std::byte> transposed(const Tensor& matrix) {
   const std::int64_t rows = matrix.dims[0], columns = matrix.dims[1];
@@ -103,19 +152,23 @@ std::vector<std::byte> transposed(const Tensor& matrix) {
 
 }  // namespace
 
-std::shared_ptr<const Product> prepare_product(const Graph& graph, const Node& node) {
+std::vector<ProductPart> prepare_product(const Graph& graph, const Node& node, int threads) {
   if (node.kind() == NodeKind::kConv) {
     const auto& conv = node.as<graph::ConvAttributes>();
-    return prepare_image(conv_config(graph, node),
-                         graph.tensor(node.inputs[1]).constant->bytes.data(),
-                         vectors_of(graph, node, conv.post, conv.integer));
+    return prepare_parts({conv_config(graph, node),
+                          graph.tensor(node.inputs[1]).constant->bytes.data(),
+                          vectors_of(graph, node, conv.post, conv.integer)},
+                         graph.tensor(node.outputs[0]).dims[2], threads);
   }
-  if (node.kind() != NodeKind::kMatMul) return nullptr;
+  if (node.kind() != NodeKind::kMatMul) return {};
   const graph::TensorInfo& b = graph.tensor(node.inputs[1]);
-  if (!b.constant || b.dims.size() != 2) return nullptr;
+  if (!b.constant || b.dims.size() != 2) return {};
   const auto& matmul = node.as<graph::MatMulAttributes>();
-  return prepare_image(matmul_config(graph, node), transposed(*b.constant).data(),
-                       vectors_of(graph, node, matmul.post, matmul.integer));
+  const std::vector<std::byte> weights = transposed(*b.constant);
+  const Shape& output = graph.tensor(node.outputs[0]).dims;
+  return prepare_parts({matmul_config(graph, node), weights.data(),
+                        vectors_of(graph, node, matmul.post, matmul.integer)},
+                       output[output.size() - 2], threads);
 }
 
 std::shared_ptr<const Product> prepare_dynamic_product(const Graph& graph, const Node& node,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "arith/kernels/planar.h"
 #include "arith/kernels/product.h"
@@ -10,8 +11,15 @@
 
 namespace tessera::host {
 
-// The node's weights quantised and packed; null for a dynamic matrix product and for other nodes.
-std::shared_ptr<const Product> prepare_product(const graph::Graph& graph, const graph::Node& node);
+// Output channels from `first_channel` on of a node's product.
+struct ProductPart {
+  std::shared_ptr<const Product> product;  // shared by the threads
+  std::int64_t first_channel = 0;
+};
+// The node's weights quantised and packed; empty for a dynamic matrix product and for other nodes.
+// Where the output has too few rows to keep `threads` busy, its channels are cut into parts.
+std::vector<ProductPart> prepare_product(const graph::Graph& graph, const graph::Node& node,
+                                         int threads);
 // A matrix product whose stationary operand is the tensor in `stationary`.
 std::shared_ptr<const Product> prepare_dynamic_product(const graph::Graph& graph,
                                                        const graph::Node& node,

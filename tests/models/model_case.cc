@@ -84,7 +84,8 @@ Result<std::vector<ModelCase>> read_cases(const std::string& folder, const std::
   std::getline(in, line);  // column names
   while (std::getline(in, line)) {
     const std::vector<std::string> columns = split(line, '\t');
-    if (columns.size() < 9 || columns[0] != model) continue;
+    // A row with index "*" describes a whole data set, not a case.
+    if (columns.size() < 9 || columns[0] != model || columns[3] == "*") continue;
     if (cases.empty() || cases.back().name != columns[1]) {
       cases.push_back({columns[0], columns[1], {}, {}});
     }

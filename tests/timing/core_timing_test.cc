@@ -31,9 +31,8 @@ RunStatistics run(const ChipConfig& chip, const program::Program& program,
 }
 
 const EngineStatistics& engine(const RunStatistics& statistics, const std::string& name) {
-  const auto found =
-      std::find_if(statistics.engines.begin(), statistics.engines.end(),
-                   [&name](const EngineStatistics& e) { return e.name == name; });
+  const auto found = std::find_if(statistics.engines.begin(), statistics.engines.end(),
+                                  [&name](const EngineStatistics& e) { return e.name == name; });
   EXPECT_NE(found, statistics.engines.end()) << name;
   return *found;
 }
@@ -60,8 +59,8 @@ TEST(TaskManagerTiming, FirstTaskEntersAfterFetchDecodeAndDispatch) {
   const program::Program program = builder.finish(32, 0);
   const auto bytes = static_cast<std::int64_t>(program.stream.size());
   ASSERT_LE(bytes, 2 * chip.dram.row_bytes);  // the second row opens behind the first
-  const Cycles fetched = 1 + chip.dram.row_miss_cycles + ceil_div(bytes, 16) +
-                         chip.dram.latency_cycles;
+  const Cycles fetched =
+      1 + chip.dram.row_miss_cycles + ceil_div(bytes, 16) + chip.dram.latency_cycles;
   const Cycles decoded = fetched + ceil_div(bytes / 4, 4);
   const RunStatistics statistics = run(chip, program);
   EXPECT_EQ(statistics.tasks[0].dispatched, decoded + chip.task_manager.dispatch_cycles);

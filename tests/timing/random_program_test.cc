@@ -1,5 +1,5 @@
-// Random programs on random small chips: whatever they do, the order in which boxes are stepped, the
-// values and a second run change no cycle.
+// Random programs on random small chips: whatever they do, the order in which boxes are stepped,
+// the values and a second run change no cycle.
 #include <gtest/gtest.h>
 
 #include <random>
@@ -120,8 +120,7 @@ TEST(RandomPrograms, OrderOfSteppingValuesAndRepetitionChangeNoCycle) {
     const auto plain = (*core)->run_networks(runs, {.timing_only = true});
     ASSERT_TRUE(plain.ok()) << plain.error().to_string();
     for (const EngineStatistics& e : plain->statistics.engines) {
-      ASSERT_EQ(e.busy + e.blocked_dependency + e.blocked_memory + e.idle,
-                plain->statistics.cycles)
+      ASSERT_EQ(e.busy + e.blocked_dependency + e.blocked_memory + e.idle, plain->statistics.cycles)
           << e.name;
     }
     const auto values = (*core)->run_networks(runs, {});

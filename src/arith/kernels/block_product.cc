@@ -36,6 +36,8 @@ constexpr std::int64_t kBatchLanesMax = 512;
 struct PixelExponents {
   std::array<std::uint8_t, kPanelPixels> lowest;   // 255 where all blocks are zero
   std::array<std::uint8_t, kPanelPixels> highest;  // 0 where all blocks are zero
+  int panel_lowest = 255;
+  int panel_highest = 0;
 };
 
 struct Panel {
@@ -127,8 +129,16 @@ class BlockProduct final : public Product {
                   const BlockTarget& target);
     void multiply(const Panel& panel);
     PixelExponents pixel_exponents(const Panel& panel) const;
-    void finish_channel(const Panel& panel, const PixelExponents& exponents,
-                        std::int64_t output_channel, double* sums);
+    int moving_unit(int exponent) const {
+      return mantissa_unit(exponent, arith::exponent_bias(input.format),
+                           config().matrix.mantissa_bits_moving);
+    }
+    int top_of(const ChannelBounds& bounds, int highest) const;
+    bool is_exact(const ChannelBounds& bounds, int lowest, int highest) const;
+    void finish(const Panel& panel, const PixelExponents& exponents, ChannelRange channels,
+                double* sums);
+    void repair(const PixelExponents& exponents, std::int64_t channel, std::int64_t pixels,
+                double* sums);
     double wide_sum(std::int64_t pixel, std::int64_t output_channel) const;
     void add_segments(const PanelSegment& whole, const NativeBlock& block, std::int64_t index,
                       std::int64_t pair_stride);
@@ -242,9 +252,7 @@ void BlockProduct::Run::multiply(const Panel& panel) {
                  .weight_scales = product.weights_.tile_scales(group, first)},
                 sums);
     }
-    for (std::int64_t c = 0; c < width; ++c) {
-      finish_channel(panel, exponents, first + c, sums + c * kPanelPixels);
-    }
+    finish(panel, exponents, {first, first + width}, sums);
   }
 }
 
@@ -265,58 +273,72 @@ PixelExponents BlockProduct::Run::pixel_exponents(const Panel& panel) const {
     }
   }
   for (std::uint8_t& lowest : result.lowest) ++lowest;
+  const std::int64_t pixels = panel.strips * kStripPixels;
+  result.panel_lowest = *std::min_element(result.lowest.begin(), result.lowest.begin() + pixels);
+  result.panel_highest =
+      *std::max_element(result.highest.begin(), result.highest.begin() + pixels);
   return result;
 }
 
-// Adds the bias, repairs what is not proved exact, and rounds into the batch.
-void BlockProduct::Run::finish_channel(const Panel& panel, const PixelExponents& exponents,
-                                       std::int64_t oc, double* sums) {
-  const std::int64_t channel = group * config().image.output_channels + oc;
-  const ChannelBounds& bounds = product.weights_.bounds(channel);
-  const int bias = arith::exponent_bias(input.format);
-  const int bits = config().matrix.mantissa_bits_moving;
+// The power of two that a sum stays below, bias included, where the largest block exponent of the
+// pixel is `highest` (0: all blocks are zero).
+int BlockProduct::Run::top_of(const ChannelBounds& bounds, int highest) const {
+  if (highest == 0 || bounds.magnitude == INT_MIN) return bounds.bias_magnitude;
+  return std::max(bounds.bias_magnitude, bounds.magnitude + moving_unit(highest));
+}
+
+// Whether binary64 holds every partial sum: all terms are multiples of one power of two, and no
+// partial sum needs more than 53 bits above it.
+bool BlockProduct::Run::is_exact(const ChannelBounds& bounds, int lowest, int highest) const {
+  int unit = bounds.bias_unit;
+  if (highest != 0 && bounds.unit != INT_MAX) {
+    unit = std::min(unit, bounds.unit + moving_unit(lowest));
+  }
+  const int top = top_of(bounds, highest);
+  return unit == INT_MAX || top == INT_MIN || top + 1 - unit <= kExactBits;
+}
+
+// Adds the biases, repairs what is not proved exact, and rounds into the batch.
+void BlockProduct::Run::finish(const Panel& panel, const PixelExponents& exponents,
+                               ChannelRange channels, double* sums) {
+  const std::int64_t group_first = group * config().image.output_channels;
   const std::int64_t pixels = panel.strips * kStripPixels;
-  // Whether sums of blocks with these exponents are exact; `top` gets their magnitude.
-  const auto top_of = [&](int highest) {
-    int top = bounds.bias_magnitude;
-    if (highest != 0 && bounds.magnitude != INT_MIN) {
-      top = std::max(top, bounds.magnitude + mantissa_unit(highest, bias, bits));
-    }
-    return top;
-  };
-  const auto is_exact = [&](int lowest, int highest) {
-    int unit = bounds.bias_unit;
-    if (highest != 0 && bounds.unit != INT_MAX) {
-      unit = std::min(unit, bounds.unit + mantissa_unit(lowest, bias, bits));
-    }
-    const int top = top_of(highest);
-    return unit == INT_MAX || top == INT_MIN || top + 1 - unit <= kExactBits;
-  };
-  int lowest = 255;
-  int highest = 0;
+  std::array<double, kTileChannels> biases{};
+  for (std::int64_t oc = channels.first; oc < channels.last; ++oc) {
+    const ChannelBounds& bounds = product.weights_.bounds(group_first + oc);
+    double& bias = biases[static_cast<std::size_t>(oc - channels.first)];
+    bias = bounds.bias;
+    const bool flags_due = arith::exponent_bias(input.format) == 15 &&
+                           top_of(bounds, exponents.panel_highest) > kFlagPower;
+    if (!flags_due && is_exact(bounds, exponents.panel_lowest, exponents.panel_highest)) continue;
+    double* row = sums + (oc - channels.first) * kPanelPixels;
+    repair(exponents, group_first + oc, pixels, row);
+    bias = 0.0;  // repair() has added it
+  }
+  finish_tile({.sums = sums,
+               .biases = biases.data(),
+               .channels = channels.last - channels.first,
+               .pixels = pixels,
+               .format = output.format,
+               .out_stride = batch_lanes() * format_bytes(output.format)},
+              batch_row(channels.first) + panel.lane * format_bytes(output.format));
+}
+
+// Pixel by pixel: the sum with its bias where it is exact, else the wide accumulator's.
+void BlockProduct::Run::repair(const PixelExponents& exponents, std::int64_t channel,
+                               std::int64_t pixels, double* sums) {
+  const ChannelBounds& bounds = product.weights_.bounds(channel);
+  const bool is_f16 = arith::exponent_bias(input.format) == 15;
   for (std::int64_t i = 0; i < pixels; ++i) {
-    lowest = std::min<int>(lowest, exponents.lowest[static_cast<std::size_t>(i)]);
-    highest = std::max<int>(highest, exponents.highest[static_cast<std::size_t>(i)]);
-  }
-  const bool panel_exact = is_exact(lowest, highest);
-  if (bounds.bias != 0.0) {
-    for (std::int64_t i = 0; i < pixels; ++i) sums[i] += bounds.bias;
-  }
-  if (!panel_exact) {
-    for (std::int64_t i = 0; i < pixels; ++i) {
-      const auto lane = static_cast<std::size_t>(i);
-      if (is_exact(exponents.lowest[lane], exponents.highest[lane])) continue;
+    const auto lane = static_cast<std::size_t>(i);
+    if (is_exact(bounds, exponents.lowest[lane], exponents.highest[lane])) {
+      sums[i] += bounds.bias;
+    } else {
       sums[i] = wide_sum(i, channel);
       ++workspace.wide_elements;
     }
+    if (is_f16 && std::abs(sums[i]) >= 0x1p33) workspace.flags.accumulator_range = true;
   }
-  if (bias == 15 && top_of(highest) > kFlagPower) {
-    for (std::int64_t i = 0; i < pixels; ++i) {
-      if (std::abs(sums[i]) >= 0x1p33) workspace.flags.accumulator_range = true;
-    }
-  }
-  round_sums(sums, pixels, output.format,
-             batch_row(oc) + panel.lane * format_bytes(output.format));
 }
 
 // The exact sum of one element, to odd.
@@ -340,8 +362,7 @@ double BlockProduct::Run::wide_sum(std::int64_t pixel, std::int64_t channel) con
       dot += std::int64_t{x[1]} * (weight >> 16);
       x += workspace.pair_stride;
     }
-    sum.add_scaled(dot, mantissa_unit(exponent, arith::exponent_bias(input.format),
-                                      config().matrix.mantissa_bits_moving) +
+    sum.add_scaled(dot, moving_unit(exponent) +
                             mantissa_unit(product.weights_.exponent(channel, segment.weight_block),
                                           product.weight_bias_,
                                           config().matrix.mantissa_bits_stationary));

@@ -4,7 +4,8 @@
 //   f32         the same in binary64
 //   i8, u8      int32
 //
-// An input row is widened once and stays while the window passes over it.
+// A band of output rows is one long row: samples are widened into planes that are padded such that
+// every tap lies at a fixed distance.
 
 #include <algorithm>
 #include <cstring>
@@ -13,7 +14,6 @@
 #include "arith/kernels/direct_sum.h"
 #include "arith/kernels/float_panel.h"
 #include "arith/kernels/product_parts.h"
-#include "arith/kernels/row_layout.h"
 #include "base/check.h"
 #include "base/quantity.h"
 
@@ -22,6 +22,8 @@ namespace {
 
 constexpr std::int64_t kChunkPixels = 512;  // what channel_wise_row() takes
 constexpr std::int64_t kTapsMax = 512;
+constexpr std::int64_t kBandLanes = 8192;   // sums of a band of rows: its samples fit the cache
+constexpr std::int64_t kSlack = 64;
 // Sums of products of two differences of 8-bit numbers are exact in binary32 up to here.
 constexpr std::int64_t kIntegerTapsMax = 256;
 
@@ -44,6 +46,7 @@ class ChannelWiseProduct final : public Product {
       }
     }
     direct_ = weights_.terms > (integer_ ? kIntegerTapsMax : kTapsMax) ||
+              config.input_dilation_h != 1 || config.input_dilation_w != 1 ||
               (!integer_ && !all_finite(weights_));
   }
 
@@ -51,14 +54,17 @@ class ChannelWiseProduct final : public Product {
            RowRange rows, ProductWorkspace& workspace) const override {
     TESSERA_CHECK(output.format == config_.output_format, "output surface in {}, expected {}",
                   format_name(output.format), format_name(config_.output_format));
-    const RowLayout layout(config_, output.columns, 1);
-    for (std::int64_t channel = 0; channel < config_.image.groups; ++channel) {
-      const Call call = {input, output, output_channel_first, layout, workspace};
-      if (direct_) {
+    const Call call = {input, output, output_channel_first, workspace};
+    if (direct_) {
+      for (std::int64_t channel = 0; channel < config_.image.groups; ++channel) {
         run_direct(call, channel, rows);
-      } else {
-        run_channel(call, channel, rows);
       }
+      return;
+    }
+    const Plane shape(config_, output.columns, 1);
+    const std::int64_t step = std::max<std::int64_t>(1, kBandLanes / shape.columns);
+    for (std::int64_t row = rows.first; row < rows.last; row += step) {
+      run_band(call, {row, std::min(rows.last, row + step)});
     }
   }
 
@@ -67,83 +73,115 @@ class ChannelWiseProduct final : public Product {
     const Surface& input;
     const Surface& output;
     std::int64_t output_channel_first;
-    const RowLayout& layout;
     ProductWorkspace& workspace;
   };
 
-  // Rows [slot][place], the last slot all zeros.
-  void run_channel(const Call& call, std::int64_t channel, RowRange rows) const {
-    const std::int64_t total = call.layout.total();
-    const std::int64_t slots = call.layout.slots;
-    float* buffer = call.workspace.floats.reserve((slots + 1) * total);
-    std::fill_n(buffer + slots * total, total, 0.0f);
-    std::vector<std::int64_t> held(static_cast<std::size_t>(slots), -1);
-    std::vector<const float*> taps;
-    std::vector<float> tap_weights;
+  // The padded input of a band of output rows, one plane for each phase of the strides, so that a
+  // tap reads output (r, c) at a fixed distance from place r * columns + c. The places behind the
+  // last output column of a row give sums that nobody stores.
+  struct Plane {
+    std::int64_t columns = 0;  // of a plane
+    std::int64_t rows = 0;
+    std::int64_t planes = 0;
+
+    Plane(const ProductConfig& config, std::int64_t output_columns, std::int64_t output_rows)
+        : columns(output_columns + (config.kernel_w - 1) * config.dilation_w / config.stride_w),
+          rows(output_rows + (config.kernel_h - 1) * config.dilation_h / config.stride_h),
+          planes(config.stride_h * config.stride_w) {}
+
+    std::int64_t total() const { return planes * rows * columns; }
+    std::int64_t place(const ProductConfig& config, std::int64_t row, std::int64_t column) const {
+      const std::int64_t plane = row % config.stride_h * config.stride_w + column % config.stride_w;
+      return (plane * rows + row / config.stride_h) * columns + column / config.stride_w;
+    }
+  };
+
+  void run_band(const Call& call, RowRange rows) const {
+    const Plane plane(config_, call.output.columns, rows.last - rows.first);
+    const std::int64_t lanes = (rows.last - rows.first) * plane.columns;
+    // A tap's last whole vector may reach behind the planes.
+    const std::int64_t floats = plane.total() + lanes + kSlack;
+    float* samples = call.workspace.floats.reserve(floats + call.input.columns + kSlack);
+    float* line = samples + floats;
+    std::fill_n(samples, floats, 0.0f);
+    OutputBatch& batch = call.workspace.batch;
+    batch.lanes = lanes;
+    batch.runs.clear();
     for (std::int64_t row = rows.first; row < rows.last; ++row) {
-      const std::int64_t phase_h = row % config_.input_dilation_h;
-      const auto& row_taps = call.layout.row_taps[static_cast<std::size_t>(phase_h)];
-      for (const Tap& ky : row_taps) {
-        const std::int64_t sample = sample_row(row, ky);
-        if (sample < 0 || sample >= call.input.rows) continue;
-        std::int64_t& tag = held[static_cast<std::size_t>(sample % slots)];
-        if (tag == sample) continue;
-        tag = sample;
-        load_row(call, channel, sample, buffer + sample % slots * total);
+      batch.runs.add({.first = (row - rows.first) * plane.columns,
+                      .count = call.output.columns,
+                      .offset = row_offset(call.output, row),
+                      .step = call.output.column_pitch});
+    }
+    std::vector<const float*> taps;
+    for (std::int64_t ky = 0; ky < config_.kernel_h; ++ky) {
+      for (std::int64_t kx = 0; kx < config_.kernel_w; ++kx) {
+        taps.push_back(samples +
+                       plane.place(config_, ky * config_.dilation_h, kx * config_.dilation_w));
       }
-      for (std::int64_t phase = 0; phase < std::min(config_.input_dilation_w, call.output.columns);
-           ++phase) {
-        taps.clear();
-        std::vector<std::int64_t> indices;
-        for (const Tap& ky : row_taps) {
-          const std::int64_t sample = sample_row(row, ky);
-          const bool inside = sample >= 0 && sample < call.input.rows;
-          const float* samples = buffer + (inside ? sample % slots : slots) * total;
-          for (const Tap& kx : call.layout.column_taps[static_cast<std::size_t>(phase)]) {
-            taps.push_back(samples + call.layout.place(kx.offset));
-            indices.push_back(ky.index * config_.kernel_w + kx.index);
-          }
-        }
-        for (std::int64_t m = 0; m < config_.image.output_channels; ++m) {
-          const std::int64_t oc = channel * config_.image.output_channels + m;
-          tap_weights.clear();
-          for (const std::int64_t index : indices) {
-            tap_weights.push_back(
-                floats_[static_cast<std::size_t>(oc * weights_.terms + index)]);
-          }
-          store_row(call, oc, row, phase, taps, tap_weights);
+    }
+    for (std::int64_t channel = 0; channel < config_.image.groups; ++channel) {
+      load_planes(call, channel, rows, plane, {samples, line});
+      for (std::int64_t m = 0; m < config_.image.output_channels; ++m) {
+        store_sums(call, channel * config_.image.output_channels + m, taps);
+      }
+    }
+    batch.lanes = 0;
+    batch.runs.clear();
+  }
+
+  struct PlaneMemory {
+    float* samples;
+    float* line;  // one input row
+  };
+
+  // Rows outside the input stay the zeros they are.
+  void load_planes(const Call& call, std::int64_t channel, RowRange rows, const Plane& plane,
+                   const PlaneMemory& memory) const {
+    const std::int64_t first = rows.first * config_.stride_h - config_.pad_top;
+    const std::int64_t begin = std::max<std::int64_t>(0, -first);
+    const std::int64_t end =
+        std::min(plane.rows * config_.stride_h, call.input.rows - first);
+    for (std::int64_t row = begin; row < end; ++row) {
+      load_line(call, channel, first + row, memory.line);
+      for (std::int64_t phase = 0; phase < config_.stride_w; ++phase) {
+        // Place `c` of the phase holds sample c * stride + phase - pad.
+        const std::int64_t shift = phase - config_.pad_left;
+        const std::int64_t from = shift >= 0 ? 0 : ceil_div(-shift, config_.stride_w);
+        const std::int64_t room = call.input.columns - shift;
+        const std::int64_t to =
+            std::min(plane.columns, room <= 0 ? 0 : ceil_div(room, config_.stride_w));
+        if (from >= to) continue;
+        float* target = memory.samples + plane.place(config_, row, phase);
+        const float* source = memory.line + shift;
+        if (config_.stride_w == 1) {
+          std::memcpy(target + from, source + from,
+                      static_cast<std::size_t>(to - from) * sizeof(float));
+        } else {
+          for (std::int64_t c = from; c < to; ++c) target[c] = source[c * config_.stride_w];
         }
       }
     }
   }
 
-  std::int64_t sample_row(std::int64_t row, const Tap& ky) const {
-    return ky.offset + row / config_.input_dilation_h * config_.stride_h;
-  }
-
-  void load_row(const Call& call, std::int64_t channel, std::int64_t row, float* target) const {
-    const std::int64_t total = call.layout.total();
+  void load_line(const Call& call, std::int64_t channel, std::int64_t row, float* line) const {
     const Format format = call.input.format;
-    PixelRuns& samples = call.workspace.samples;
-    samples.clear();
-    call.layout.add_samples(call.input, row, samples);
-    std::byte* lanes = call.workspace.scratch.reserve(total * 8);
-    const std::byte* base = channel_base(call.input, channel);
-    if (!integer_) {
-      std::memset(lanes, 0, static_cast<std::size_t>(total * format_bytes(format)));
-      gather(base, samples, format_bytes(format), lanes);
-      widen_to_floats(format, lanes, total, target);
-      return;
+    const std::int64_t element = format_bytes(format);
+    const std::byte* source = channel_base(call.input, channel) + row_offset(call.input, row);
+    if (call.input.column_pitch != element) {
+      PixelRuns& samples = call.workspace.samples;
+      samples.clear();
+      samples.add({.first = 0, .count = call.input.columns, .offset = 0,
+                   .step = call.input.column_pitch});
+      std::byte* packed = call.workspace.scratch.reserve(call.input.columns * element);
+      gather(source, samples, element, packed);
+      source = packed;
     }
-    std::fill_n(target, total, 0.0f);
-    gather(base, samples, 1, lanes);
-    const auto zero_point = static_cast<float>(config_.moving_zero_point);
-    for (const PixelRun& run : samples.runs()) {
-      for (std::int64_t i = run.first; i < run.first + run.count; ++i) {
-        const int value = format == Format::kI8 ? static_cast<std::int8_t>(lanes[i])
-                                                : std::to_integer<int>(lanes[i]);
-        target[i] = static_cast<float>(value) - zero_point;
-      }
+    if (!integer_) return widen_to_floats(format, source, call.input.columns, line);
+    for (std::int64_t i = 0; i < call.input.columns; ++i) {
+      const int value = format == Format::kI8 ? static_cast<std::int8_t>(source[i])
+                                              : std::to_integer<int>(source[i]);
+      line[i] = static_cast<float>(value - config_.moving_zero_point);
     }
   }
 
@@ -154,35 +192,23 @@ class ChannelWiseProduct final : public Product {
            0.0;  // -0 is read as +0
   }
 
-  void store_row(const Call& call, std::int64_t oc, std::int64_t row, std::int64_t phase,
-                 std::vector<const float*>& taps, const std::vector<float>& weights) const {
-    const std::int64_t step = config_.input_dilation_w;
-    const std::int64_t count = ceil_div(call.output.columns - phase, step);
+  void store_sums(const Call& call, std::int64_t oc, const std::vector<const float*>& taps) const {
+    OutputBatch& batch = call.workspace.batch;
+    const Format format = integer_ ? Format::kF32 : call.output.format;
+    std::byte* lanes = call.workspace.lanes.reserve((batch.lanes + kSlack) * 8);
     ChannelWiseRow sums = {.taps = taps,
-                           .weights = weights.data(),
+                           .weights = floats_.data() + oc * weights_.terms,
                            .bias = bias_of(oc),
                            .wide = call.input.format == Format::kF32,
-                           .format = integer_ ? Format::kF32 : call.output.format,
+                           .exact_products = integer_ || call.input.format == Format::kF16,
+                           .format = format,
+                           .first = 0,
                            .count = 0};
-    std::vector<const float*> shifted(taps.size());
-    OutputBatch& batch = call.workspace.batch;
-    std::byte* lanes = call.workspace.lanes.reserve(kChunkPixels * 8);
-    for (std::int64_t first = 0; first < count; first += kChunkPixels) {
-      batch.lanes = std::min(kChunkPixels, count - first);
-      batch.runs.clear();
-      batch.runs.add({.first = 0,
-                      .count = batch.lanes,
-                      .offset = row_offset(call.output, row) +
-                                (phase + first * step) * call.output.column_pitch,
-                      .step = step * call.output.column_pitch});
-      for (std::size_t i = 0; i < taps.size(); ++i) shifted[i] = taps[i] + first;
-      sums.taps = shifted;
-      sums.count = batch.lanes;
-      channel_wise_row(sums, lanes);
-      store_batch(call, oc, lanes);
+    for (; sums.first < batch.lanes; sums.first += kChunkPixels) {
+      sums.count = std::min(kChunkPixels, batch.lanes - sums.first);
+      channel_wise_row(sums, lanes + sums.first * format_bytes(format));
     }
-    batch.lanes = 0;
-    batch.runs.clear();
+    store_batch(call, oc, lanes);
   }
 
   // `lanes` are elements of the output format, or for integers whole numbers in binary32.
@@ -190,7 +216,7 @@ class ChannelWiseProduct final : public Product {
     ProductWorkspace& workspace = call.workspace;
     std::byte* target = channel_base(call.output, call.output_channel_first + oc);
     if (!integer_) return store_channel(config_, workspace.batch, lanes, target);
-    std::int32_t* sums = workspace.integer_sums.reserve(kTileChannels * kPanelPixels + kChunkPixels);
+    std::int32_t* sums = workspace.integer_sums.reserve(workspace.batch.lanes);
     const auto* values = reinterpret_cast<const float*>(lanes);
     for (std::int64_t i = 0; i < workspace.batch.lanes; ++i) {
       sums[i] = static_cast<std::int32_t>(values[i]);

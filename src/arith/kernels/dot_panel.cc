@@ -298,6 +298,48 @@ void round_doubles(const double* sums, std::size_t count, Format format, void* o
   lanes::store_lanes(format, narrow.lanes, count, out);
 }
 
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+void finish_f16(const TileFinish& finish, std::byte* out) {
+  lanes::DoubleBuffer wide;
+  for (std::int64_t c = 0; c < finish.channels; ++c) {
+    for (std::int64_t i = 0; i < finish.pixels; ++i) {
+      wide.lanes[i] = finish.sums[c * kPanelPixels + i] + finish.biases[c];
+    }
+    round_doubles(wide.lanes, static_cast<std::size_t>(finish.pixels), Format::kF16,
+                  out + c * finish.out_stride);
+  }
+}
+#else
+// binary64 to binary32 "to odd", after which rounding to f16 is that of the binary64 number. (What
+// is subnormal in binary32 is zero in f16.)
+HWY_INLINE hn::Vec<hn::Rebind<float, F64>> narrow_to_odd(hn::Vec<F64> v) {
+  const hn::ScalableTag<std::uint64_t> du;
+  const auto bits = hn::BitCast(du, v);
+  const auto lost = hn::And(bits, hn::Set(du, (std::uint64_t{1} << 29) - 1));
+  const auto sticky = hn::IfThenZeroElse(hn::Eq(lost, hn::Zero(du)),
+                                         hn::Set(du, std::uint64_t{1} << 29));
+  const auto odd = hn::BitCast(F64(), hn::Or(hn::Sub(bits, lost), sticky));
+  return hn::DemoteTo(hn::Rebind<float, F64>(), odd);
+}
+
+void finish_f16(const TileFinish& finish, std::byte* out) {
+  const F64 d64;
+  const lanes::F32 d32;
+  const lanes::U16Half d16;
+  const auto n = static_cast<std::int64_t>(hn::Lanes(d64));
+  for (std::int64_t c = 0; c < finish.channels; ++c) {
+    const auto bias = hn::Set(d64, finish.biases[c]);
+    const double* sums = finish.sums + c * kPanelPixels;
+    auto* halves = reinterpret_cast<std::uint16_t*>(out + c * finish.out_stride);
+    for (std::int64_t i = 0; i < finish.pixels; i += 2 * n) {
+      const auto low = narrow_to_odd(hn::Add(hn::LoadU(d64, sums + i), bias));
+      const auto high = narrow_to_odd(hn::Add(hn::LoadU(d64, sums + i + n), bias));
+      hn::StoreU(lanes::f16_from_float(hn::Combine(d32, high, low)), d16, halves + i);
+    }
+  }
+}
+#endif
+
 }  // namespace HWY_NAMESPACE
 }  // namespace tessera::kernels
 #if HWY_TARGET == HWY_AVX3_DL && HWY_COMPILER_GCC_ACTUAL
@@ -311,6 +353,7 @@ namespace tessera::kernels {
 HWY_EXPORT(scaled_panel);
 HWY_EXPORT(integer_panel);
 HWY_EXPORT(round_doubles);
+HWY_EXPORT(finish_f16);
 
 void dot_panel(const PanelDot& dot, double* sums) { HWY_DYNAMIC_DISPATCH(scaled_panel)(dot, sums); }
 
@@ -320,6 +363,20 @@ void dot_panel_integer(const PanelDot& dot, std::int32_t* sums) {
 
 void round_sums(const double* sums, std::int64_t count, Format format, void* out) {
   HWY_DYNAMIC_DISPATCH(round_doubles)(sums, static_cast<std::size_t>(count), format, out);
+}
+
+void finish_tile(const TileFinish& finish, std::byte* out) {
+  if (finish.format == Format::kF16) {
+    HWY_DYNAMIC_DISPATCH(finish_f16)(finish, out);
+    return;
+  }
+  alignas(64) double row[kPanelPixels];
+  for (std::int64_t c = 0; c < finish.channels; ++c) {
+    for (std::int64_t i = 0; i < finish.pixels; ++i) {
+      row[i] = finish.sums[c * kPanelPixels + i] + finish.biases[c];
+    }
+    round_sums(row, finish.pixels, finish.format, out + c * finish.out_stride);
+  }
 }
 
 }  // namespace tessera::kernels

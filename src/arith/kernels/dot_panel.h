@@ -9,6 +9,7 @@
 // of a segment is exact in int32, and sums += D * pixel scale * weight scale in binary64.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -47,5 +48,17 @@ void dot_panel_integer(const PanelDot& dot, std::int32_t* sums);
 // One rounding of binary64 sums to f16, bf16 or f32. `count` is at most 512; `sums` is aligned to 64
 // bytes and readable up to the next multiple of 16.
 void round_sums(const double* sums, std::int64_t count, Format format, void* out);
+
+// The same for a tile of channels, after adding a bias to each: sums[channel][kPanelPixels] to
+// out + channel * out_stride bytes. Sums and biases are finite.
+struct TileFinish {
+  const double* sums = nullptr;
+  const double* biases = nullptr;  // [channels]
+  std::int64_t channels = 0;
+  std::int64_t pixels = 0;  // a multiple of kStripPixels
+  Format format = Format::kF16;
+  std::int64_t out_stride = 0;
+};
+void finish_tile(const TileFinish& finish, std::byte* out);
 
 }  // namespace tessera::kernels

@@ -69,22 +69,15 @@ void float_sums(const FloatPanel& panel, double* sums) {
   }
 }
 
-HWY_INLINE void narrow_row(const ChannelWiseRow& row, float* sums) {
-  const F32 df;
-  const std::size_t n = hn::Lanes(df);
-  const auto count = static_cast<std::size_t>(row.count);
-  const auto bias = hn::Set(df, static_cast<float>(row.bias));
-  for (std::size_t i = 0; i < count; i += n) {
-    auto sum = bias;
-    for (std::size_t tap = 0; tap < row.taps.size(); ++tap) {
-      sum = hn::Add(sum, hn::Mul(hn::LoadU(df, row.taps[tap] + i), hn::Set(df, row.weights[tap])));
-    }
-    hn::Store(sum, df, sums + i);
-  }
+// sum + x * w in binary32, both rounded; fused where the product does not round.
+template <bool kExact>
+HWY_INLINE hn::Vec<F32> add_product(hn::Vec<F32> sum, hn::Vec<F32> x, hn::Vec<F32> w) {
+  if constexpr (kExact) return hn::MulAdd(x, w, sum);
+  return hn::Add(sum, hn::Mul(x, w));
 }
 
-// The same with four registers at a time, while there are as many pixels.
-HWY_INLINE std::size_t narrow_row_by_four(const ChannelWiseRow& row, float* sums) {
+template <bool kExact>
+HWY_INLINE void narrow_row(const ChannelWiseRow& row, float* sums) {
   const F32 df;
   const std::size_t n = hn::Lanes(df);
   const auto count = static_cast<std::size_t>(row.count);
@@ -94,18 +87,25 @@ HWY_INLINE std::size_t narrow_row_by_four(const ChannelWiseRow& row, float* sums
     auto a = bias, b = bias, c = bias, d = bias;
     for (std::size_t tap = 0; tap < row.taps.size(); ++tap) {
       const auto weight = hn::Set(df, row.weights[tap]);
-      const float* x = row.taps[tap] + i;
-      a = hn::Add(a, hn::Mul(hn::LoadU(df, x), weight));
-      b = hn::Add(b, hn::Mul(hn::LoadU(df, x + n), weight));
-      c = hn::Add(c, hn::Mul(hn::LoadU(df, x + 2 * n), weight));
-      d = hn::Add(d, hn::Mul(hn::LoadU(df, x + 3 * n), weight));
+      const float* x = row.taps[tap] + row.first + i;
+      a = add_product<kExact>(a, hn::LoadU(df, x), weight);
+      b = add_product<kExact>(b, hn::LoadU(df, x + n), weight);
+      c = add_product<kExact>(c, hn::LoadU(df, x + 2 * n), weight);
+      d = add_product<kExact>(d, hn::LoadU(df, x + 3 * n), weight);
     }
     hn::Store(a, df, sums + i);
     hn::Store(b, df, sums + i + n);
     hn::Store(c, df, sums + i + 2 * n);
     hn::Store(d, df, sums + i + 3 * n);
   }
-  return i;
+  for (; i < count; i += n) {
+    auto sum = bias;
+    for (std::size_t tap = 0; tap < row.taps.size(); ++tap) {
+      sum = add_product<kExact>(sum, hn::LoadU(df, row.taps[tap] + row.first + i),
+                                hn::Set(df, row.weights[tap]));
+    }
+    hn::Store(sum, df, sums + i);
+  }
 }
 
 HWY_INLINE void wide_row(const ChannelWiseRow& row, double* sums) {
@@ -115,7 +115,7 @@ HWY_INLINE void wide_row(const ChannelWiseRow& row, double* sums) {
   for (std::size_t i = 0; i < static_cast<std::size_t>(row.count); i += n) {
     auto sum = hn::Set(dd, row.bias);
     for (std::size_t tap = 0; tap < row.taps.size(); ++tap) {
-      const auto x = hn::PromoteTo(dd, hn::LoadU(df, row.taps[tap] + i));
+      const auto x = hn::PromoteTo(dd, hn::LoadU(df, row.taps[tap] + row.first + i));
       sum = hn::MulAdd(x, hn::Set(dd, static_cast<double>(row.weights[tap])), sum);
     }
     hn::Store(sum, dd, sums + i);
@@ -129,16 +129,10 @@ void row_sums(const ChannelWiseRow& row, void* out) {
     lanes::DoubleBuffer wide;
     wide_row(row, wide.lanes);
     lanes::narrow_lanes(row.format, wide.lanes, count, narrow.lanes);
+  } else if (row.exact_products) {
+    narrow_row<true>(row, narrow.lanes);
   } else {
-    const std::size_t done = narrow_row_by_four(row, narrow.lanes);
-    if (done < count) {
-      const float* rest[lanes::kChunk];
-      ChannelWiseRow tail = row;
-      for (std::size_t tap = 0; tap < row.taps.size(); ++tap) rest[tap] = row.taps[tap] + done;
-      tail.taps = {rest, row.taps.size()};
-      tail.count -= static_cast<std::int64_t>(done);
-      narrow_row(tail, narrow.lanes + done);
-    }
+    narrow_row<false>(row, narrow.lanes);
   }
   lanes::store_lanes(row.format, narrow.lanes, count, out);
 }

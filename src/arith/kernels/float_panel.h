@@ -21,15 +21,18 @@ struct FloatPanel {
 void float_panel(const FloatPanel& panel, double* sums);  // [channel][kPanelPixels]
 
 // One output row of one channel of a channel-wise product:
-//   sum[i] = ((bias + x[tap 0][i] * w[0]) + x[tap 1][i] * w[1]) + ...
+//   sum[i] = ((bias + x[tap 0][first + i] * w[0]) + x[tap 1][first + i] * w[1]) + ...
 // in binary32 with both operations rounded, or in binary64, then one rounding to `format`.
 struct ChannelWiseRow {
   std::span<const float* const> taps;  // row of samples under each tap; readable to whole strips
   const float* weights = nullptr;      // one a tap
   double bias = 0.0;
   bool wide = false;                   // binary64
+  // No product of the operands rounds in binary32 (f16), so that they may be fused with the sum.
+  bool exact_products = false;
   Format format = Format::kF16;
-  std::int64_t count = 0;              // at most 512
+  std::int64_t first = 0;
+  std::int64_t count = 0;  // at most 512
 };
 void channel_wise_row(const ChannelWiseRow& row, void* out);
 

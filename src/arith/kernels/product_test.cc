@@ -10,6 +10,7 @@
 #include "arith/kernels/reference_product.h"
 #include "arith/kernels/testing_surface.h"
 #include "arith/rounding.h"
+#include "arith/test_targets.h"
 
 namespace tessera {
 namespace {
@@ -269,6 +270,17 @@ TEST(Product, ChannelWiseFloatsEqualTheObviousForm) {
 }
 TEST(Product, ChannelWiseIntegersEqualTheObviousForm) {
   check_many(MatrixKind::kInteger, true, 300);
+}
+
+TEST(Product, EveryInstructionSetGivesTheSameBits) {
+  arith::for_each_target([](const std::string& target) {
+    SCOPED_TRACE(target);
+    check_many(MatrixKind::kBlockFloat, false, 120);
+    check_many(MatrixKind::kInteger, false, 60);
+    check_many(MatrixKind::kFloat, false, 60);
+    check_many(MatrixKind::kBlockFloat, true, 60);
+    check_many(MatrixKind::kInteger, true, 40);
+  });
 }
 
 TEST(Product, FarApartExponentsTakeTheWideAccumulatorAndStayExact) {

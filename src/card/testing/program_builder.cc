@@ -80,8 +80,7 @@ TaskId ProgramBuilder::add(EngineKind engine, program::TaskConfig config, progra
 }
 
 TaskId ProgramBuilder::transfer(EngineKind engine, const BufferSurface& buffer, DramAddress dram,
-                                std::uint32_t rows_per_step,
-                                std::vector<Dependency> dependencies) {
+                                std::uint32_t rows_per_step, std::vector<Dependency> dependencies) {
   program::TransferTask task;
   const std::int64_t element = format_bytes(buffer.format);
   const std::int64_t row = element * buffer.columns;
@@ -97,8 +96,8 @@ TaskId ProgramBuilder::load(const BufferSurface& to, DramAddress from, std::uint
   return transfer(EngineKind::kLoad, to, from, rows_per_step, std::move(dependencies));
 }
 
-TaskId ProgramBuilder::store(const BufferSurface& from, DramAddress to,
-                             std::uint32_t rows_per_step, std::vector<Dependency> dependencies) {
+TaskId ProgramBuilder::store(const BufferSurface& from, DramAddress to, std::uint32_t rows_per_step,
+                             std::vector<Dependency> dependencies) {
   return transfer(EngineKind::kStore, from, to, rows_per_step, std::move(dependencies));
 }
 
@@ -166,9 +165,8 @@ program::Program ProgramBuilder::finish(std::int64_t input_bytes, std::int64_t o
     const std::vector<std::byte> bytes = program::encode(task);
     program.stream.insert(program.stream.end(), bytes.begin(), bytes.end());
   }
-  program.segments = {{.task_first = 0,
-                       .task_last = static_cast<std::uint32_t>(tasks_.size()),
-                       .host_steps = {}}};
+  program.segments = {
+      {.task_first = 0, .task_last = static_cast<std::uint32_t>(tasks_.size()), .host_steps = {}}};
   program.weights = weights_;
   program.input_bytes = input_bytes;
   program.output_bytes = output_bytes;

@@ -66,8 +66,8 @@ std::optional<DataControl::Wait> DataControl::unmet(const RunTask& task, std::in
     const std::int64_t steps = other.descriptor != nullptr ? other.steps : INT64_MAX;
     const std::int64_t needed = program::steps_needed(dependency, step + 1, steps);
     if (visible(other, now) < needed) {
-      return Wait{.waiting = true, .never = false, .task = id, .named = dependency.task,
-                  .needed = needed};
+      return Wait{
+          .waiting = true, .never = false, .task = id, .named = dependency.task, .needed = needed};
     }
   }
   return std::nullopt;
@@ -80,8 +80,8 @@ bool DataControl::grant(RunTaskId id, std::int64_t step, Cycles now) {
     if (const std::optional<Wait> found = unmet(task, step, now)) {
       wait = *found;
       // What happened in this very cycle counts in the next.
-      if (!wait.never && (tasks_[wait.task].finished >= wait.needed ||
-                          tasks_[wait.task].entered_at == now)) {
+      if (!wait.never &&
+          (tasks_[wait.task].finished >= wait.needed || tasks_[wait.task].entered_at == now)) {
         wakes_.wake(box_of(task.descriptor->engine), now + 1);
       }
       return false;

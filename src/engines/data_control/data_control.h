@@ -70,7 +70,8 @@ class DataControl {
   std::vector<TraceRecord> take_trace() { return std::move(trace_); }
   const std::vector<TaskTimes>& all_times() const { return times_; }
   std::string describe_wait(program::EngineKind engine) const;
-  std::string name(RunTaskId id) const;  // "task 7", with "network 1 " in front if there are several
+  std::string name(
+      RunTaskId id) const;  // "task 7", with "network 1 " in front if there are several
 
  private:
   struct Wait {

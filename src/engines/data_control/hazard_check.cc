@@ -73,11 +73,11 @@ void HazardCheck::check(const HazardStep& step, const program::Access& access, c
     return fmt::format("task {} ({}, layer {}) step {}", task.id,
                        program::engine_kind_name(task.engine), task.layer, s + 1);
   };
-  report_ = fmt::format("hazard: {} {} {} bytes [{}, {}), which {} touches too, and no dependency "
-                        "orders the two",
-                        text(*step.descriptor, step.step), access.write ? "writes" : "reads",
-                        memory_text(access), access.first, access.last,
-                        text(*record.descriptor, other.step));
+  report_ = fmt::format(
+      "hazard: {} {} {} bytes [{}, {}), which {} touches too, and no dependency "
+      "orders the two",
+      text(*step.descriptor, step.step), access.write ? "writes" : "reads", memory_text(access),
+      access.first, access.last, text(*record.descriptor, other.step));
 }
 
 void HazardCheck::begin_step(const HazardStep& step) {

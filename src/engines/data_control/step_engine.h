@@ -4,8 +4,8 @@
 //              start          └─ drain ─► results in the buffer, progress + 1
 //
 // A step occupies the engine for its occupancy; its results are there a drain later, while the next
-// step already runs. At most `in_flight_max` steps drain at a time, and of two tasks at most. A task
-// that reads what the task before it writes waits for the drain.
+// step already runs. At most `in_flight_max` steps drain at a time, and of two tasks at most. A
+// task that reads what the task before it writes waits for the drain.
 #pragma once
 
 #include <cstdint>
@@ -39,9 +39,9 @@ class StepEngine {
 
  protected:
   struct TaskPlan {
-    Cycles start = 0;   // configuration
-    Cycles first = 0;   // added to the first step
-    Cycles drain = 0;   // from the end of a step's occupancy to its results
+    Cycles start = 0;  // configuration
+    Cycles first = 0;  // added to the first step
+    Cycles drain = 0;  // from the end of a step's occupancy to its results
   };
   struct StepCost {
     Cycles occupancy = 0;
@@ -73,7 +73,7 @@ class StepEngine {
   RunTaskId task_ = 0;
   TaskPlan plan_;
   std::int64_t next_step_ = 0;
-  Cycles free_at_ = 0;           // end of configuration or occupancy
+  Cycles free_at_ = 0;  // end of configuration or occupancy
   Ring<InFlight> in_flight_;
   int tasks_draining_ = 0;       // tasks before `task_` with steps in flight
   bool reads_previous_ = false;  // `task_` reads what the task before it writes

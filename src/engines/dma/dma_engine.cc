@@ -187,8 +187,8 @@ Cycles DmaEngine::settle(Cycles now) {
 
 std::string DmaEngine::describe() const {
   const std::string name = program::engine_kind_name(wiring_.kind);
-  std::string text = fmt::format("{}: {} steps and {} requests in flight", name, steps_.size(),
-                                 in_flight_.size());
+  std::string text =
+      fmt::format("{}: {} steps and {} requests in flight", name, steps_.size(), in_flight_.size());
   if (active_) {
     text += fmt::format(", {} step {} {}", wiring_.control->name(task_), next_step_ + 1,
                         wiring_.control->describe_wait(wiring_.kind));

@@ -6,8 +6,9 @@
 //   progress + 1 ◄─ last byte through the buffer's port ◄──────┘
 //
 // Up to outstanding_requests are on their way, also of several steps and tasks, so that the latency
-// of DRAM is paid once. A copy reads a piece, then writes it; it begins when all that came before it
-// is in DRAM, and what follows it likewise. The buffer's port takes as many bytes a cycle as the channel gives.
+// of DRAM is paid once. A copy reads a piece, then writes it; it begins when all that came before
+// it is in DRAM, and what follows it likewise. The buffer's port takes as many bytes a cycle as the
+// channel gives.
 #pragma once
 
 #include <cstdint>
@@ -75,14 +76,14 @@ class DmaEngine {
   bool active_ = false;  // `task_` holds a task with steps left
   RunTaskId task_ = 0;
   std::int64_t next_step_ = 0;
-  Cycles started_at_ = 0;      // end of the task's configuration
-  bool drain_first_ = false;   // the task waits until all before it is in DRAM
-  bool copying_ = false;       // the task begun last reads and writes DRAM
-  bool issuing_ = false;       // steps_.back() has pieces left
+  Cycles started_at_ = 0;     // end of the task's configuration
+  bool drain_first_ = false;  // the task waits until all before it is in DRAM
+  bool copying_ = false;      // the task begun last reads and writes DRAM
+  bool issuing_ = false;      // steps_.back() has pieces left
   std::int64_t next_piece_ = 0;
-  bool refused_ = false;       // data control withholds the next step
+  bool refused_ = false;  // data control withholds the next step
   std::int64_t outstanding_ = 0;
-  Ring<ActiveStep> steps_;     // oldest first
+  Ring<ActiveStep> steps_;  // oldest first
   Ring<InFlight> in_flight_;
   Ring<PendingWrite> writes_;  // pieces read, to be written
   Cycles port_free_ = 0;       // of the buffer

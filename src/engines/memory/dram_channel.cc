@@ -113,7 +113,8 @@ Cycles DramChannel::serve(const DramRequest& request, Cycles now, std::int64_t& 
 
 std::int64_t DramChannel::runs_of_row(std::int64_t address, std::int64_t bytes, std::int64_t pitch,
                                       std::int64_t runs) const {
-  const bool aligned = burst_.remainder(address) == 0 && pitch > 0 && burst_.remainder(pitch) == 0 &&
+  const bool aligned = burst_.remainder(address) == 0 && pitch > 0 &&
+                       burst_.remainder(pitch) == 0 &&
                        pitch >= burst_.ceiling(bytes) * config_.burst_bytes;
   if (!aligned || address == last_burst_ * config_.burst_bytes) return 1;
   const std::int64_t row_end = (row_.quotient(address) + 1) * config_.row_bytes;
@@ -148,8 +149,7 @@ std::int64_t DramChannel::move(std::int64_t first, std::int64_t last, Cycles now
       bank.open_row = row;
       ++row_misses_;
     }
-    bus_free_ = std::max(bus_free_, ready) +
-                width_.ceiling(bursts * config_.burst_bytes);
+    bus_free_ = std::max(bus_free_, ready) + width_.ceiling(bursts * config_.burst_bytes);
     bank.busy_until = bus_free_;
     burst += bursts;
   }

@@ -58,9 +58,9 @@ struct DramPort {
   Box owner;
   const bool* channel_full = nullptr;  // then it wakes by itself and needs no waking
   Fifo<DramRequest> requests;
-  Ring<Cycles> completions;  // of accepted requests; due at the time they hold
-  bool wants_accept = false;       // wake the owner when a request is accepted
-  std::size_t accepted_now = 0;    // requests accepted in cycle accepted_at
+  Ring<Cycles> completions;      // of accepted requests; due at the time they hold
+  bool wants_accept = false;     // wake the owner when a request is accepted
+  std::size_t accepted_now = 0;  // requests accepted in cycle accepted_at
   Cycles accepted_at = -1;
   // Requests accepted before `now` whose completion was not yet taken.
   std::size_t seen(Cycles now) const {

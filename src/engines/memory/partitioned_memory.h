@@ -33,8 +33,8 @@ class PartitionedMemory {
   }
   KernelImageView image(std::int64_t offset) const { return {at(0, offset), pitch_}; }
 
-  // One image of a buffer surface, channels counted from `channel_first`, which must be a multiple
-  // of P unless the surface ends in the same block (check_descriptor sees to it).
+  // One image of a buffer surface, channels counted from `channel_first`: a multiple of P, unless
+  // only channels of the same block are used.
   Surface surface(const program::BufferSurface& surface, std::int64_t image,
                   std::int64_t channel_first = 0);
 

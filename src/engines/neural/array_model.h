@@ -90,7 +90,7 @@ class ArrayModel {
   Cycles now_ = 0;
   // Moving side: injected_[t] is what entered row 0 at cycle t.
   std::vector<Tag> injected_;
-  std::int64_t pass_ = -1;          // being streamed
+  std::int64_t pass_ = -1;  // being streamed
   std::int64_t next_column_ = 0;
   Cycles pass_start_ = 0;
   // Weight side: tile i comes down from cycle load_starts_[i] on.

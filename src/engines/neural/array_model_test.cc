@@ -154,13 +154,11 @@ TEST(ArrayModel, ReproducesFigure3OfTheTranspositionDocument) {
     std::int64_t cycle, partition, row, value;
   };
   const std::vector<Expected> expected = {
-      {1, 0, 0, 1},                                             // first cycle
-      {2, 0, 1, 5},  {2, 1, 0, 2},                              // second
-      {3, 0, 2, 9},  {3, 1, 1, 6},  {3, 2, 0, 3},               // third
-      {4, 0, 3, 13}, {4, 1, 2, 10}, {4, 2, 1, 7}, {4, 3, 0, 4}, // fourth
-      {5, 1, 3, 14}, {5, 2, 2, 11}, {5, 3, 1, 8},
-      {6, 2, 3, 15}, {6, 3, 2, 12},
-      {7, 3, 3, 16}};
+      {1, 0, 0, 1},                                              // first cycle
+      {2, 0, 1, 5},  {2, 1, 0, 2},                               // second
+      {3, 0, 2, 9},  {3, 1, 1, 6},  {3, 2, 0, 3},                // third
+      {4, 0, 3, 13}, {4, 1, 2, 10}, {4, 2, 1, 7}, {4, 3, 0, 4},  // fourth
+      {5, 1, 3, 14}, {5, 2, 2, 11}, {5, 3, 1, 8}, {6, 2, 3, 15}, {6, 3, 2, 12}, {7, 3, 3, 16}};
   ASSERT_EQ(array.arrivals().size(), expected.size());
   constexpr Cycles kFirst = 4 + 4;  // weight load, then R registers down
   for (std::size_t i = 0; i < expected.size(); ++i) {

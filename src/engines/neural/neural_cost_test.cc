@@ -63,11 +63,9 @@ TEST(NeuralCost, StrideTwoUpsamplingCostsAQuarterOfTheDenseKernel) {
   work.pad_top = work.pad_left = 2;
   work.columns = 8;
   const StepRows step{0, 8, false};
-  const Cycles dense =
-      neural_step_cycles(small_array(), work, step, NeuralSharing::kBroadcast);
+  const Cycles dense = neural_step_cycles(small_array(), work, step, NeuralSharing::kBroadcast);
   work.input_dilation_h = work.input_dilation_w = 2;
-  const Cycles dilated =
-      neural_step_cycles(small_array(), work, step, NeuralSharing::kBroadcast);
+  const Cycles dilated = neural_step_cycles(small_array(), work, step, NeuralSharing::kBroadcast);
   EXPECT_EQ(dense, 16 * 64);
   EXPECT_EQ(dilated, 4 * 64);
 }
@@ -124,11 +122,17 @@ TEST(PlanarCost, TheSlowestOfInputAndOutputSetsThePace) {
   PlanarEngineConfig config;
   config.lanes = 4;
   config.elements_per_lane = 2;
-  EXPECT_EQ(planar_step_cycles(config, {.channels = 9, .input_elements = 15, .output_elements = 4,
-                                        .input_cycles = 1, .output_cycles = 1}),
+  EXPECT_EQ(planar_step_cycles(config, {.channels = 9,
+                                        .input_elements = 15,
+                                        .output_elements = 4,
+                                        .input_cycles = 1,
+                                        .output_cycles = 1}),
             3 * 8);
-  EXPECT_EQ(planar_step_cycles(config, {.channels = 4, .input_elements = 15, .output_elements = 15,
-                                        .input_cycles = 1, .output_cycles = 4}),
+  EXPECT_EQ(planar_step_cycles(config, {.channels = 4,
+                                        .input_elements = 15,
+                                        .output_elements = 15,
+                                        .input_cycles = 1,
+                                        .output_cycles = 4}),
             8 * 4);
 }
 

@@ -45,10 +45,39 @@ void NeuralMath::run_step(const NeuralStep& step) {
   } else if (step.step == 0) {
     prepare(step, task);
   }
-  Surface moving = state_buffer_.surface(task.moving, image, task.moving_channel_first);
-  moving.channels = task.product.image.groups * task.product.image.channels;
-  product_->run(moving, state_buffer_.surface(task.output, image), task.output_channel_first, rows,
+  product_->run(moving_surface(task, image, rows), state_buffer_.surface(task.output, image), task.output_channel_first, rows,
                 *workspace_);
+}
+
+Surface NeuralMath::moving_surface(const NeuralTask& task, std::int64_t image, RowRange rows) {
+  const std::int64_t first = task.moving_channel_first;
+  const std::int64_t count = task.product.image.groups * task.product.image.channels;
+  const std::int64_t partitions = state_buffer_.partitions();
+  Surface moving = state_buffer_.surface(task.moving, image, first);
+  moving.channels = count;
+  if (first % partitions == 0 || first % partitions + count <= partitions) return moving;
+  const Surface all = state_buffer_.surface(task.moving, image);
+  const std::int64_t element = format_bytes(all.format);
+  const std::int64_t row_bytes = all.columns * element;
+  shifted_.resize(static_cast<std::size_t>(count * all.rows * row_bytes));
+  moving.base = shifted_.data();
+  moving.partitions = count;
+  moving.partition_pitch = all.rows * row_bytes;
+  moving.block_pitch = 0;
+  moving.row_pitch = row_bytes;
+  moving.column_pitch = element;
+  moving.row_origin = 0;
+  moving.ring_rows = all.rows;
+  const RowRange needed = input_rows_needed(task.product, all.rows, rows);
+  for (std::int64_t channel = 0; channel < count; ++channel) {
+    for (std::int64_t row = needed.first; row < needed.last; ++row) {
+      for (std::int64_t column = 0; column < all.columns; ++column) {
+        std::memcpy(moving.at(channel, row, column), all.at(first + channel, row, column),
+                    static_cast<std::size_t>(element));
+      }
+    }
+  }
+  return moving;
 }
 
 void NeuralMath::prepare(const NeuralStep& step, const NeuralTask& task) {
@@ -67,8 +96,8 @@ void NeuralMath::prepare(const NeuralStep& step, const NeuralTask& task) {
 }
 
 void NeuralMath::prepare_dynamic(const NeuralTask& task, std::int64_t image) {
-  product_ = Product::prepare_dynamic(
-      task.product, state_buffer_.surface(task.stationary, image), read_vectors(task));
+  product_ = Product::prepare_dynamic(task.product, state_buffer_.surface(task.stationary, image),
+                                      read_vectors(task));
 }
 
 std::vector<std::byte> NeuralMath::read_vector(std::uint32_t offset, std::int64_t count,
@@ -87,8 +116,8 @@ ProductVectors NeuralMath::read_vectors(const NeuralTask& task) const {
   const std::int64_t outputs = image.groups * image.output_channels;
   ProductVectors vectors;
   if (task.product.has_bias) {
-    vectors.bias = read_vector(task.bias_offset, outputs, format_bytes(task.product.bias_format),
-                               image.rows);
+    vectors.bias =
+        read_vector(task.bias_offset, outputs, format_bytes(task.product.bias_format), image.rows);
   }
   const auto read_words = [&](std::uint32_t offset, std::uint32_t count, auto& words) {
     const std::vector<std::byte> bytes = read_vector(offset, count, 4, image.rows);

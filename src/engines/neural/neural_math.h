@@ -44,13 +44,17 @@ class NeuralMath {
   std::vector<std::byte> read_vector(std::uint32_t offset, std::int64_t count, std::int64_t element,
                                      std::int64_t rows) const;
   std::vector<std::byte> kernel_bytes(const program::NeuralTask& task) const;
+  // The moving surface as the product reads it; channels that begin inside a block of partitions
+  // and leave it are shifted into place first, as the input buffer's shifter does.
+  Surface moving_surface(const program::NeuralTask& task, std::int64_t image, RowRange rows);
   void transpose(const program::NeuralTask& task, std::int64_t image, RowRange rows);
 
   PartitionedMemory& state_buffer_;
   PartitionedMemory& kernel_memory_;
   std::shared_ptr<ProductWorkspace> workspace_;
-  std::shared_ptr<const Product> product_;   // of the task in hand
-  std::vector<std::vector<Kept>> kept_;      // by network, then task id
+  std::vector<std::byte> shifted_;
+  std::shared_ptr<const Product> product_;  // of the task in hand
+  std::vector<std::vector<Kept>> kept_;     // by network, then task id
 };
 
 }  // namespace tessera::engines

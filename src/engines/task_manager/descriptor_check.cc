@@ -24,6 +24,8 @@ using program::TransferTask;
 
 // Larger than any extent, small enough that products of an extent, a count and a pitch stay exact.
 constexpr std::int64_t kExtentMax = std::int64_t{1} << 24;
+// Elements of a surface or a copy, broadcast ones counted as often as they are used.
+constexpr std::int64_t kElementsMax = std::int64_t{1} << 32;
 constexpr std::int64_t kStepsMax = std::int64_t{1} << 24;
 
 Error bad(std::string message) { return {ErrorCode::kInvalidModel, std::move(message)}; }
@@ -43,6 +45,10 @@ Status check_surface(const BufferSurface& s, const char* name, const CheckContex
     if (extent == 0 || extent > kExtentMax) {
       return bad(fmt::format("{} has an extent of {}, allowed 1..{}", name, extent, kExtentMax));
     }
+  }
+  if (std::int64_t{s.channels} * s.rows > kElementsMax / s.columns) {
+    return bad(fmt::format("{} has {} x {} x {} elements an image, allowed are {}", name,
+                           s.channels, s.rows, s.columns, kElementsMax));
   }
   const std::int64_t bytes = context.chip.state_buffer.bytes_per_partition;
   if (s.block_pitch > bytes || s.row_pitch > bytes || s.column_pitch > bytes) {
@@ -76,8 +82,8 @@ struct DramBox {
   void axis(std::int64_t extent, std::int64_t stride) {
     constexpr std::int64_t kStrideMax = std::int64_t{1} << 40;
     if (extent < 1 || extent > (std::int64_t{1} << 32) || stride > kStrideMax ||
-        stride < -kStrideMax || (stride != 0 && extent > (std::int64_t{1} << 60) /
-                                                            std::abs(stride))) {
+        stride < -kStrideMax ||
+        (stride != 0 && extent > (std::int64_t{1} << 60) / std::abs(stride))) {
       valid = false;
       return;
     }
@@ -93,8 +99,8 @@ Status check_dram(const DramBox& box, const char* name, const CheckContext& cont
       std::min<std::uint64_t>(box.address.offset, std::uint64_t{1} << 61));
   if (!box.valid || offset + box.low < 0 || offset + box.high > size) {
     return bad(fmt::format("{} spans bytes [{}, {}) of DRAM region {}, which has {}", name,
-                           offset + box.low, offset + box.high,
-                           static_cast<int>(box.address.base), size));
+                           offset + box.low, offset + box.high, static_cast<int>(box.address.base),
+                           size));
   }
   return {};
 }
@@ -103,8 +109,8 @@ Status check_dram(const DramBox& box, const char* name, const CheckContext& cont
 Status check_channels(std::int64_t first, std::int64_t count, std::int64_t channels,
                       const char* name) {
   if (count < 1 || first + count > channels) {
-    return bad(fmt::format("channels [{}, {}) of {}, which has {}", first, first + count, name,
-                           channels));
+    return bad(
+        fmt::format("channels [{}, {}) of {}, which has {}", first, first + count, name, channels));
   }
   return {};
 }
@@ -119,11 +125,10 @@ Status check_bands(const Bands& bands, const BufferSurface& output) {
 
 Status check_product_shape(const ProductConfig& product, const ChipConfig& chip) {
   const KernelImageShape& image = product.image;
-  const std::int64_t counts[] = {image.groups,     image.channels,     image.output_channels,
-                                 image.taps,       product.kernel_h,   product.kernel_w,
-                                 product.stride_h, product.stride_w,   product.dilation_h,
-                                 product.dilation_w, product.input_dilation_h,
-                                 product.input_dilation_w};
+  const std::int64_t counts[] = {
+      image.groups,       image.channels,     image.output_channels,    image.taps,
+      product.kernel_h,   product.kernel_w,   product.stride_h,         product.stride_w,
+      product.dilation_h, product.dilation_w, product.input_dilation_h, product.input_dilation_w};
   for (const std::int64_t count : counts) {
     if (count < 1 || count > (1 << 20)) {
       return bad(fmt::format("a product extent is {}, allowed 1..{}", count, 1 << 20));
@@ -133,21 +138,51 @@ Status check_product_shape(const ProductConfig& product, const ChipConfig& chip)
   for (const std::int64_t pad : pads) {
     if (pad < -kExtentMax || pad > kExtentMax) return bad("a padding is out of range");
   }
-  if (image.rows != chip.neural.rows || image.columns < 1 ||
-      image.columns > chip.neural.columns) {
+  if (image.rows != chip.neural.rows || image.columns < 1 || image.columns > chip.neural.columns) {
     return bad(fmt::format("the kernel image is cut for {} x {}, the array has {} x {}", image.rows,
                            image.columns, chip.neural.rows, chip.neural.columns));
   }
+  TESSERA_RETURN_IF_ERROR(require(!image.channel_wise || image.channels == 1,
+                                  "a channel-wise product has one channel a group"));
   return require(product.kernel_h * product.kernel_w == image.taps,
                  "kernel extents and taps disagree");
 }
 
-// Surfaces count channels from a block's beginning, unless all lie in one block.
-Status check_channel_origin(std::int64_t first, std::int64_t count, const ChipConfig& chip) {
-  const std::int64_t partitions = chip.state_buffer.partitions;
-  if (first % partitions == 0 || first % partitions + count <= partitions) return {};
-  return bad(fmt::format("moving channels [{}, {}) begin inside a block of {} and leave it", first,
-                         first + count, partitions));
+bool is_byte(Format format) { return format == Format::kI8 || format == Format::kU8; }
+
+// Formats the array and its post-processor can take together.
+Status check_product_formats(const NeuralTask& task) {
+  const ProductConfig& product = task.product;
+  const Format moving = task.moving.format;
+  const Format stationary = product.image.format;
+  if (product.matrix.kind == MatrixKind::kInteger) {
+    TESSERA_RETURN_IF_ERROR(require(is_byte(moving) && is_byte(stationary),
+                                    "an integer product takes 8-bit operands"));
+    TESSERA_RETURN_IF_ERROR(require(!product.has_bias || product.bias_format == Format::kI32,
+                                    "the bias of an integer product is i32"));
+    return require(product.requantise
+                       ? format_is_integer(product.output_format) &&
+                             format_bytes(product.output_format) <= 4
+                       : product.output_format == Format::kI32,
+                   "the output format of an integer product is i32, or an integer if it is "
+                   "requantised");
+  }
+  const bool floats = format_is_float(moving) && format_is_float(stationary) &&
+                      format_is_float(product.output_format) &&
+                      (!product.has_bias || (format_is_float(product.bias_format) &&
+                                             format_is_on_processor(product.bias_format)));
+  TESSERA_RETURN_IF_ERROR(require(floats && format_is_on_processor(stationary),
+                                  "a float product takes and gives floats"));
+  TESSERA_RETURN_IF_ERROR(require(!product.requantise, "a float product is not requantised"));
+  if (product.matrix.kind == MatrixKind::kFloat || product.image.channel_wise) return {};
+  TESSERA_RETURN_IF_ERROR(require((moving == Format::kF16) == (stationary == Format::kF16),
+                                  "block-float operands have exponents of one size"));
+  const auto bits = [](int m) { return m >= 2 && m <= 15; };
+  return require(product.matrix.native_dimension >= 1 &&
+                     product.matrix.native_dimension <= (1 << 16) &&
+                     bits(product.matrix.mantissa_bits_moving) &&
+                     bits(product.matrix.mantissa_bits_stationary),
+                 "block float has 2 to 15 mantissa bits");
 }
 
 Status check_product_memory(const NeuralTask& task, const CheckContext& context) {
@@ -167,15 +202,15 @@ Status check_product_memory(const NeuralTask& task, const CheckContext& context)
         context));
   }
   if (product.requantise) {
-    TESSERA_RETURN_IF_ERROR(require(
-        task.multiplier_count == 1 || task.multiplier_count == outputs,
-        "the number of multipliers is neither 1 nor that of the output channels"));
+    TESSERA_RETURN_IF_ERROR(
+        require(task.multiplier_count == 1 || task.multiplier_count == outputs,
+                "the number of multipliers is neither 1 nor that of the output channels"));
     TESSERA_RETURN_IF_ERROR(check_kernel_range(
         task.multiplier_offset, vector_bytes(task.multiplier_count, 4), "multipliers", context));
   }
-  TESSERA_RETURN_IF_ERROR(require(
-      task.zero_point_count <= 1 || task.zero_point_count == outputs,
-      "the number of zero points is not 0, 1 or that of the output channels"));
+  TESSERA_RETURN_IF_ERROR(
+      require(task.zero_point_count <= 1 || task.zero_point_count == outputs,
+              "the number of zero points is not 0, 1 or that of the output channels"));
   return check_kernel_range(task.zero_point_offset, vector_bytes(task.zero_point_count, 4),
                             "zero points", context);
 }
@@ -184,8 +219,8 @@ Status check_transpose(const NeuralTask& task) {
   const BufferSurface& in = task.moving;
   const BufferSurface& out = task.output;
   return require(out.format == in.format && out.channels == in.columns &&
-                     out.columns == in.channels && out.rows == in.rows &&
-                     !out.broadcast_channels && !out.broadcast_rows,
+                     out.columns == in.channels && out.rows == in.rows && !out.broadcast_channels &&
+                     !out.broadcast_rows,
                  "a transposition's surfaces do not mirror each other");
 }
 
@@ -193,9 +228,9 @@ Status check_neural(const NeuralTask& task, const Bands& bands, const CheckConte
   TESSERA_RETURN_IF_ERROR(check_surface(task.moving, "the moving surface", context));
   TESSERA_RETURN_IF_ERROR(check_surface(task.output, "the output surface", context));
   TESSERA_RETURN_IF_ERROR(check_bands(bands, task.output));
-  TESSERA_RETURN_IF_ERROR(require(
-      task.moving.broadcast_images || bands.images <= task.moving.images,
-      "more images than the moving surface has"));
+  TESSERA_RETURN_IF_ERROR(
+      require(task.moving.broadcast_images || bands.images <= task.moving.images,
+              "more images than the moving surface has"));
   if (task.transpose) return check_transpose(task);
   const ProductConfig& product = task.product;
   const KernelImageShape& image = product.image;
@@ -203,46 +238,50 @@ Status check_neural(const NeuralTask& task, const Bands& bands, const CheckConte
   const std::int64_t inputs = image.groups * image.channels;
   TESSERA_RETURN_IF_ERROR(check_channels(task.moving_channel_first, inputs, task.moving.channels,
                                          "the moving surface"));
-  TESSERA_RETURN_IF_ERROR(
-      check_channel_origin(task.moving_channel_first, inputs, context.chip));
   TESSERA_RETURN_IF_ERROR(check_channels(task.output_channel_first,
-                                         image.groups * image.output_channels,
-                                         task.output.channels, "the output surface"));
-  TESSERA_RETURN_IF_ERROR(
-      require(product.output_format == task.output.format,
-              "the product's output format is not that of the output surface"));
+                                         image.groups * image.output_channels, task.output.channels,
+                                         "the output surface"));
+  TESSERA_RETURN_IF_ERROR(require(product.output_format == task.output.format,
+                                  "the product's output format is not that of the output surface"));
+  TESSERA_RETURN_IF_ERROR(check_product_formats(task));
   TESSERA_RETURN_IF_ERROR(check_product_memory(task, context));
   if (!task.dynamic) return {};
+  TESSERA_RETURN_IF_ERROR(
+      require(image.taps == 1 && !image.channel_wise, "a dynamic product has a kernel"));
   TESSERA_RETURN_IF_ERROR(check_surface(task.stationary, "the stationary surface", context));
-  return require(image.groups == 1 && task.stationary.channels >= image.channels &&
+  return require(image.groups == 1 && task.stationary.format == image.format &&
+                     task.stationary.channels >= image.channels &&
                      task.stationary.columns >= image.output_channels &&
                      (task.stationary.broadcast_images || bands.images <= task.stationary.images),
                  "the stationary surface is smaller than the product");
 }
 
-Status check_planar(const PlanarTask& task, const Bands& bands, const CheckContext& context) {
-  const PlanarEngineConfig& limits = context.chip.planar;
-  const int inputs = task.mode == PlanarMode::kElementwise && task.elementwise.binary ? 2 : 1;
-  TESSERA_RETURN_IF_ERROR(
-      require(task.input_count == inputs, "the number of inputs does not fit the mode"));
-  TESSERA_RETURN_IF_ERROR(check_surface(task.output, "the output surface", context));
-  TESSERA_RETURN_IF_ERROR(check_bands(bands, task.output));
-  for (int i = 0; i < inputs; ++i) {
-    const BufferSurface& in = task.inputs[i];
-    TESSERA_RETURN_IF_ERROR(check_surface(in, "an input surface", context));
-    TESSERA_RETURN_IF_ERROR(require(in.broadcast_images || bands.images <= in.images,
-                                    "more images than an input surface has"));
-    TESSERA_RETURN_IF_ERROR(
-        require(in.broadcast_channels || in.channels >= task.output.channels,
-                "an input surface has fewer channels than the output"));
-    if (task.mode != PlanarMode::kElementwise) continue;
-    TESSERA_RETURN_IF_ERROR(
-        require((in.broadcast_rows || in.rows >= task.output.rows) &&
-                    (in.column_pitch == 0 || in.columns >= task.output.columns),
-                "an input surface is smaller than the output"));
+Status check_affine(const Affine& affine, Format format) {
+  return require(!affine.enabled || (format_is_integer(format) && affine.scale > 0.0f),
+                 "a scale belongs to integers and is greater than 0");
+}
+
+// Converters in front of and behind the filters.
+Status check_converters(const PlanarTask& task) {
+  const Format first = task.inputs[0].format;
+  switch (task.mode) {
+    case PlanarMode::kPooling:
+      TESSERA_RETURN_IF_ERROR(check_affine(task.pool.input, first));
+      return check_affine(task.pool.output, task.output.format);
+    case PlanarMode::kReduction:
+      TESSERA_RETURN_IF_ERROR(check_affine(task.reduce.input, first));
+      return check_affine(task.reduce.output, task.output.format);
+    case PlanarMode::kElementwise:
+      break;
   }
-  if (task.mode != PlanarMode::kPooling) return {};
-  const PoolConfig& pool = task.pool;
+  TESSERA_RETURN_IF_ERROR(check_affine(task.elementwise.inputs[0], first));
+  if (task.elementwise.binary) {
+    TESSERA_RETURN_IF_ERROR(check_affine(task.elementwise.inputs[1], task.inputs[1].format));
+  }
+  return check_affine(task.elementwise.output, task.output.format);
+}
+
+Status check_window(const PoolConfig& pool, const PlanarEngineConfig& limits) {
   const std::int64_t counts[] = {pool.stride_h, pool.stride_w, pool.dilation_h, pool.dilation_w};
   for (const std::int64_t count : counts) {
     if (count < 1 || count > kExtentMax) return bad("a pooling extent is out of range");
@@ -257,6 +296,39 @@ Status check_planar(const PlanarTask& task, const Bands& bands, const CheckConte
                            pool.window_h, pool.window_w, limits.window_rows_max,
                            limits.window_columns_max));
   }
+  return {};
+}
+
+// Output extents of a reduction: 1 on reduced axes, the input's on the others.
+Status check_reduction(const PlanarTask& task) {
+  const BufferSurface& in = task.inputs[0];
+  const BufferSurface& out = task.output;
+  return require((task.reduce.over_rows ? out.rows == 1 : out.rows <= in.rows) &&
+                     (task.reduce.over_columns ? out.columns == 1 : out.columns <= in.columns),
+                 "the reduction's surfaces do not fit each other");
+}
+
+Status check_planar(const PlanarTask& task, const Bands& bands, const CheckContext& context) {
+  const int inputs = task.mode == PlanarMode::kElementwise && task.elementwise.binary ? 2 : 1;
+  TESSERA_RETURN_IF_ERROR(
+      require(task.input_count == inputs, "the number of inputs does not fit the mode"));
+  TESSERA_RETURN_IF_ERROR(check_surface(task.output, "the output surface", context));
+  TESSERA_RETURN_IF_ERROR(check_bands(bands, task.output));
+  for (int i = 0; i < inputs; ++i) {
+    const BufferSurface& in = task.inputs[i];
+    TESSERA_RETURN_IF_ERROR(check_surface(in, "an input surface", context));
+    TESSERA_RETURN_IF_ERROR(require(in.broadcast_images || bands.images <= in.images,
+                                    "more images than an input surface has"));
+    TESSERA_RETURN_IF_ERROR(require(in.broadcast_channels || in.channels >= task.output.channels,
+                                    "an input surface has fewer channels than the output"));
+    if (task.mode != PlanarMode::kElementwise) continue;
+    TESSERA_RETURN_IF_ERROR(require((in.broadcast_rows || in.rows >= task.output.rows) &&
+                                        (in.column_pitch == 0 || in.columns >= task.output.columns),
+                                    "an input surface is smaller than the output"));
+  }
+  TESSERA_RETURN_IF_ERROR(check_converters(task));
+  if (task.mode == PlanarMode::kPooling) return check_window(task.pool, context.chip.planar);
+  if (task.mode == PlanarMode::kReduction) return check_reduction(task);
   return {};
 }
 
@@ -278,15 +350,19 @@ Status check_transfer(const TransferTask& task, const Bands& bands, const CheckC
 Status check_copy(const CopyTask& task, const Bands& bands, const CheckContext& context) {
   const std::size_t axes = task.extents.size();
   TESSERA_RETURN_IF_ERROR(require(axes >= 1 && axes <= kRunAxesMax, "a copy has 1 to 8 axes"));
-  TESSERA_RETURN_IF_ERROR(require(task.destination_strides.size() == axes &&
-                                      (task.fill || task.source_strides.size() == axes),
-                                  "extents and strides differ in number"));
   TESSERA_RETURN_IF_ERROR(require(
-      task.element_bytes == 1 || task.element_bytes == 2 || task.element_bytes == 4 ||
-          task.element_bytes == 8,
-      "an element has 1, 2, 4 or 8 bytes"));
+      task.destination_strides.size() == axes && (task.fill || task.source_strides.size() == axes),
+      "extents and strides differ in number"));
+  TESSERA_RETURN_IF_ERROR(require(task.element_bytes == 1 || task.element_bytes == 2 ||
+                                      task.element_bytes == 4 || task.element_bytes == 8,
+                                  "an element has 1, 2, 4 or 8 bytes"));
   TESSERA_RETURN_IF_ERROR(require(bands.images == 1 && bands.rows == task.extents[0],
                                   "the bands of a copy run over its first extent"));
+  std::int64_t elements = 1;
+  for (const std::int64_t extent : task.extents) {
+    if (extent < 1 || extent > kElementsMax / elements) return bad("a copy's extent is out of range");
+    elements *= extent;
+  }
   DramBox to{.address = task.destination, .high = task.element_bytes};
   DramBox from{.address = task.source, .high = task.element_bytes};
   for (std::size_t i = 0; i < axes; ++i) {

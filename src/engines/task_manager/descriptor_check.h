@@ -15,8 +15,8 @@ namespace tessera::engines {
 struct CheckContext {
   const ChipConfig& chip;
   const DramMemory& memory;
-  std::uint32_t network = 0;      // base-address index
-  program::TaskId expected = 0;   // id by position in the stream
+  std::uint32_t network = 0;     // base-address index
+  program::TaskId expected = 0;  // id by position in the stream
   program::TaskId task_count = 0;
 };
 Status check_descriptor(const program::TaskDescriptor& task, const CheckContext& context);

@@ -16,8 +16,7 @@ constexpr std::size_t kRequestsAhead = 2;
 
 }  // namespace
 
-DescriptorCache::Entry& DescriptorCache::entry(std::uint32_t base_addresses,
-                                               program::TaskId task) {
+DescriptorCache::Entry& DescriptorCache::entry(std::uint32_t base_addresses, program::TaskId task) {
   if (entries_.size() <= base_addresses) entries_.resize(base_addresses + 1);
   std::vector<Entry>& entries = entries_[base_addresses];
   if (entries.size() <= task) entries.resize(task + 1);

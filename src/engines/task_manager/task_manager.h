@@ -3,7 +3,8 @@
 //
 //   queue 0 ─┐          ┌────────┐ stream  ┌─────────────┐ fetch  ┌──────────┐ neural, planar,
 //   queue 1 ─┼ arbiter ►│ DMA    ├────────►│ decode+check├───────►│ dispatch │► load, store,
-//   queue n ─┘          └────────┘ buffer  └─────────────┘ queue  └──────────┘  kernel, data control
+//   queue n ─┘          └────────┘ buffer  └─────────────┘ queue  └──────────┘  kernel, data
+//   control
 //
 // Descriptors of a queue lie behind each other in DRAM; they are fetched in requests of
 // dma.request_bytes, two ahead. Decoding takes a cycle per configuration_words_per_cycle words,
@@ -32,10 +33,10 @@ namespace tessera::engines {
 // One task queue. `head` is the next task to fetch, `tail` one past the last.
 struct TaskQueue {
   program::TaskId head = 0, tail = 0;
-  std::uint32_t network = 0;        // index into the run's networks
-  std::uint32_t base_addresses = 0; // base-address index
-  std::int32_t priority = 0;        // higher first
-  Cycles arrival = 0;               // when the host rings its bell
+  std::uint32_t network = 0;         // index into the run's networks
+  std::uint32_t base_addresses = 0;  // base-address index
+  std::int32_t priority = 0;         // higher first
+  Cycles arrival = 0;                // when the host rings its bell
   const program::Program* program = nullptr;
 
   std::uint32_t count() const { return tail - head; }

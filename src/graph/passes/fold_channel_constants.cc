@@ -1,7 +1,7 @@
 // Per-channel constants after a product move into its weights and bias.
 //
-//   Conv, MatMul ─► [* k | / k] ─► t     becomes   weights * k, bias * k      (k one a channel, or one)
-//   Conv, MatMul ─► [+ c | - c] ─► t     becomes   bias + c
+//   Conv, MatMul ─► [* k | / k] ─► t     becomes   weights * k, bias * k      (k one a channel, or
+//   one) Conv, MatMul ─► [+ c | - c] ─► t     becomes   bias + c
 //
 // This covers batch normalisation after a convolution and biases written as additions. The product
 // must be a float product with constant weights, without activation, and used once. Weights and
@@ -90,13 +90,12 @@ Constant scaled_weights(const Tensor& weights, bool channels_first,
   return constant_from_reals(Format::kF64, weights.dims, values);
 }
 
-void set_bias(Graph& graph, Editor& editor, Node& product, const std::vector<double>& bias) {
+void set_bias(Editor& editor, Node& product, const std::vector<double>& bias) {
   const auto channels = static_cast<std::int64_t>(bias.size());
   const TensorId id = editor.add_constant(fmt::format("{}.bias", product.name),
                                           constant_from_reals(Format::kF64, {channels}, bias));
   product.inputs.resize(2);
   product.inputs.push_back(id);
-  (void)graph;
 }
 
 void fold(Graph& graph, Editor& editor, Node& node, const Candidate& found) {
@@ -108,7 +107,7 @@ void fold(Graph& graph, Editor& editor, Node& node, const Candidate& found) {
   if (function == BinaryFunction::kAdd || function == BinaryFunction::kSubtract) {
     const double sign = function == BinaryFunction::kAdd ? 1.0 : -1.0;
     for (std::size_t i = 0; i < bias.size(); ++i) bias[i] += sign * found.values[i];
-    set_bias(graph, editor, product, bias);
+    set_bias(editor, product, bias);
   } else {
     std::vector<double> factors = found.values;
     if (function == BinaryFunction::kDivide) {
@@ -119,7 +118,7 @@ void fold(Graph& graph, Editor& editor, Node& node, const Candidate& found) {
         editor.add_constant(fmt::format("{}.weights", product.name),
                             scaled_weights(weights, product.kind() == NodeKind::kConv, factors));
     for (std::size_t i = 0; i < bias.size(); ++i) bias[i] *= factors[i];
-    if (had_bias) set_bias(graph, editor, product, bias);
+    if (had_bias) set_bias(editor, product, bias);
   }
   product.outputs = node.outputs;
   add_origins(product.origins, node.origins);
@@ -131,11 +130,12 @@ void fold(Graph& graph, Editor& editor, Node& node, const Candidate& found) {
 
 void fold_channel_constants(Graph& graph) {
   Editor editor(graph);
+  Links links(graph);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     Candidate found;
-    if (find(graph, Links(graph), graph.nodes[i], found)) {
-      fold(graph, editor, graph.nodes[i], found);
-    }
+    if (!find(graph, links, graph.nodes[i], found)) continue;
+    fold(graph, editor, graph.nodes[i], found);
+    links = Links(graph);
   }
   tidy(graph);
 }

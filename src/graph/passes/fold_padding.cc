@@ -57,8 +57,8 @@ bool fold_into(Node& node, const Pads& pads) {
   }
   if (node.kind() != NodeKind::kPool) return false;
   auto& pool = node.as<PoolAttributes>();
-  const bool padded = pool.pad_top != 0 || pool.pad_left != 0 || pool.pad_bottom != 0 ||
-                      pool.pad_right != 0;
+  const bool padded =
+      pool.pad_top != 0 || pool.pad_left != 0 || pool.pad_bottom != 0 || pool.pad_right != 0;
   const bool affine = pool.input.enabled || pool.output.enabled;
   if (pool.function != PoolFunction::kAverage || padded || affine) return false;
   pool.pad_top = pads.top;

@@ -48,10 +48,10 @@ bool is_plain_unary(const Node& node) {
 }  // namespace
 
 void fuse_activations(Graph& graph) {
+  Links links(graph);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     Node& node = graph.nodes[i];
     if (!is_plain_unary(node)) continue;
-    const Links links(graph);
     const TensorId x = node.inputs[0];
     if (links.producer(x) < 0 || !links.has_single_use(x)) continue;
     Node& producer = graph.nodes[static_cast<std::size_t>(links.producer(x))];
@@ -64,6 +64,7 @@ void fuse_activations(Graph& graph) {
     node.inputs.clear();
     node.outputs.clear();
     node.attributes = ElementwiseAttributes{};
+    links = Links(graph);
   }
   tidy(graph);
 }

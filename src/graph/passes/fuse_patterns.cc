@@ -10,6 +10,7 @@
 // chains on the processor.
 // Before: activations are not yet fused. After: any draft.
 #include <cmath>
+#include <memory>
 #include <optional>
 
 #include "graph/constants.h"
@@ -62,8 +63,8 @@ const ElementwiseAttributes* Matcher::elementwise(std::int32_t node) const {
   const Node& found = graph_.nodes[static_cast<std::size_t>(node)];
   if (found.kind() != NodeKind::kElementwise) return nullptr;
   const auto& attributes = found.as<ElementwiseAttributes>();
-  const bool affine = attributes.inputs[0].enabled || attributes.inputs[1].enabled ||
-                      attributes.output.enabled;
+  const bool affine =
+      attributes.inputs[0].enabled || attributes.inputs[1].enabled || attributes.output.enabled;
   if (affine || graph_.tensor(found.outputs[0]).format != graph_.vector_format) return nullptr;
   return &attributes;
 }
@@ -71,8 +72,8 @@ const ElementwiseAttributes* Matcher::elementwise(std::int32_t node) const {
 std::int32_t Matcher::unary(TensorId id, UnaryFunction function) const {
   const std::int32_t node = links_.producer(id);
   const auto* attributes = elementwise(node);
-  const bool fits = attributes != nullptr && !attributes->binary &&
-                    attributes->activation.function == function;
+  const bool fits =
+      attributes != nullptr && !attributes->binary && attributes->activation.function == function;
   return fits ? node : -1;
 }
 
@@ -187,7 +188,8 @@ std::optional<Matcher::Match> Matcher::match(std::size_t root) const {
     const auto activation = function_of(x, factor, product.number);
     if (!activation || graph_.tensor(x).dims != graph_.tensor(node.outputs[0]).dims) continue;
     Match match{*activation, x, {}};
-    add_origins(match.origins, graph_.nodes[static_cast<std::size_t>(links_.producer(factor))].origins);
+    add_origins(match.origins,
+                graph_.nodes[static_cast<std::size_t>(links_.producer(factor))].origins);
     for (auto it = product.nodes.rbegin(); it != product.nodes.rend(); ++it) {
       add_origins(match.origins, graph_.nodes[*it].origins);
     }
@@ -200,8 +202,9 @@ std::optional<Matcher::Match> Matcher::match(std::size_t root) const {
 
 void fuse_patterns(Graph& graph) {
   // Backwards, so that the whole chain is found before a part of it.
+  auto matcher = std::make_unique<Matcher>(graph);
   for (std::size_t i = graph.nodes.size(); i-- > 0;) {
-    const auto match = Matcher(graph).match(i);
+    const auto match = matcher->match(i);
     if (!match) continue;
     Node& node = graph.nodes[i];
     ElementwiseAttributes attributes;
@@ -209,6 +212,7 @@ void fuse_patterns(Graph& graph) {
     node.attributes = attributes;
     node.inputs = {match->x};
     node.origins = match->origins;
+    matcher = std::make_unique<Matcher>(graph);
   }
   tidy(graph);
 }

@@ -1,11 +1,12 @@
-// Quantise and dequantise steps (Elementwise identities with an affine end; Q and D below) move into
-// the nodes beside them, so that integer models stay integer.
+// Quantise and dequantise steps (Elementwise identities with an affine end; Q and D below) move
+// into the nodes beside them, so that integer models stay integer.
 //
 //   f32 ─► convert ─► Q                      ─► Q that reads f32          (no rounding in between)
 //   D ─► convert ─► f32                      ─► D that gives f32
 //   D ─► Move or maximum Pool of one input   ─► Move or Pool of the integers ─► D
 //   D, D, ... ─► Move (Concat) ─► Q          ─► Move of integers; inputs of another scale are
 //                                               requantised first (D then Q in one Elementwise)
+//   Move of one input ─► Q                   ─► Q ─► Move of the integers
 //   D ─► Q, equal scale, zero point, format  ─► nothing
 //   D ─► Q otherwise                         ─► one requantising Elementwise
 //   D ─► average Pool, Reduce ─► Q           ─► the node with affine ends
@@ -160,6 +161,39 @@ bool quantise_move(Graph& graph, const Links& links, std::size_t i) {
   return true;
 }
 
+// Move of one input ─► Q  becomes  Q ─► Move of the integers.
+bool hoist_quantise(Graph& graph, const Links& links, std::size_t i) {
+  const Node& quantise = graph.nodes[i];
+  if (!is_quantise(quantise) || !links.has_single_use(quantise.inputs[0])) return false;
+  Node* move = producer_if(graph, links, quantise.inputs[0], [](const Node& node) {
+    return node.kind() == NodeKind::kMove && node.inputs.size() == 1 &&
+           !node.as<MoveAttributes>().has_fill;
+  });
+  if (move == nullptr) return false;
+  const std::int64_t read = element_count(graph.tensor(move->inputs[0]).dims);
+  if (read > element_count(graph.tensor(quantise.outputs[0]).dims)) return false;
+  const auto move_index = static_cast<std::size_t>(move - graph.nodes.data());
+  const TensorInfo source = graph.tensor(move->inputs[0]);
+  const Format format = graph.tensor(quantise.outputs[0]).format;
+  Editor editor(graph);
+  const TensorId integers = editor.add_tensor(source.name + ".q", format, source.dims);
+  graph.nodes[i].inputs[0] = graph.nodes[move_index].inputs[0];
+  std::swap(graph.nodes[i].outputs, graph.nodes[move_index].outputs);
+  graph.nodes[i].outputs[0] = integers;
+  graph.nodes[move_index].inputs[0] = integers;
+  return true;
+}
+
+// The producer of `integers` writes `output`, a graph output, instead; false if it cannot.
+bool redirect_producer(Graph& graph, const Links& links, TensorId integers, TensorId output) {
+  const std::int32_t producer = links.producer(integers);
+  if (producer < 0 || links.is_output(integers)) return false;
+  std::vector<TensorId>& outputs = graph.nodes[static_cast<std::size_t>(producer)].outputs;
+  std::replace(outputs.begin(), outputs.end(), TensorId{integers}, TensorId{output});
+  replace_uses(graph, integers, output);
+  return true;
+}
+
 // D ─► Q.
 bool join_pair(Graph& graph, const Links& links, std::size_t i) {
   Node& quantise = graph.nodes[i];
@@ -169,8 +203,10 @@ bool join_pair(Graph& graph, const Links& links, std::size_t i) {
   const TensorId integers = dequantise->inputs[0];
   const bool same = input_affine(*dequantise) == output_affine(quantise) &&
                     graph.tensor(integers).format == graph.tensor(quantise.outputs[0]).format;
-  if (same && !links.is_output(quantise.outputs[0])) {
-    replace_uses(graph, TensorId{quantise.outputs[0]}, integers);
+  const TensorId output = quantise.outputs[0];
+  const bool is_output = links.is_output(output);
+  if (same && (!is_output || redirect_producer(graph, links, integers, output))) {
+    if (!is_output) replace_uses(graph, output, integers);
     quantise.inputs.clear();
     quantise.outputs.clear();
     quantise.attributes = MoveAttributes{};
@@ -241,19 +277,21 @@ bool dequantise_operand(Graph& graph, const Links& links, std::size_t i) {
   return false;
 }
 
-constexpr Rewrite kRewrites[] = {skip_conversion,      join_pair,          quantise_move,
-                                 quantise_planar,      quantise_elementwise,
-                                 dequantise_operand,   sink_dequantise};
+constexpr Rewrite kRewrites[] = {
+    skip_conversion,      join_pair,          quantise_move,   quantise_planar,
+    quantise_elementwise, dequantise_operand, sink_dequantise, hoist_quantise};
 
 }  // namespace
 
 void fuse_quantisation(Graph& graph) {
   for (bool changed = true; changed;) {
     changed = false;
+    Links links(graph);
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
       for (const Rewrite rewrite : kRewrites) {
-        if (!rewrite(graph, Links(graph), i)) continue;
+        if (!rewrite(graph, links, i)) continue;
         changed = true;
+        links = Links(graph);
         break;
       }
     }

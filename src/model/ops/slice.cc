@@ -375,7 +375,9 @@ Status pad(const Call& call, std::vector<Tensor>& outputs) {
 Status reverse_sequence(const Call& call, std::vector<Tensor>& outputs) {
   const std::int64_t batch_axis = call.attribute("batch_axis", 1);
   const std::int64_t time_axis = call.attribute("time_axis", 0);
-  if (batch_axis + time_axis != 1 || batch_axis * time_axis != 0 || call.rank(0) < 2) {
+  const bool axes_differ =
+      (batch_axis == 0 && time_axis == 1) || (batch_axis == 1 && time_axis == 0);
+  if (!axes_differ || call.rank(0) < 2) {
     return invalid(fmt::format("batch_axis {} and time_axis {} for an input of shape {}",
                                batch_axis, time_axis, shape_text(call.dims(0))));
   }

@@ -125,10 +125,15 @@ struct StftPlan {
   std::int64_t bins = 0;
 };
 
-// Inputs: signal [batch, samples, parts], step, window (optional), frame length (optional).
+// Inputs: signal [batch, samples, parts] or, real, [batch, samples], step, window (optional), frame
+// length (optional).
 Result<StftPlan> plan_stft(const Call& call) {
-  TESSERA_RETURN_IF_ERROR(require_complex(call));
-  if (call.rank(0) != 3) return invalid("input 0 does not have rank 3");
+  if (call.rank(0) == 2) {
+    TESSERA_RETURN_IF_ERROR(call.require_float(0));
+  } else {
+    TESSERA_RETURN_IF_ERROR(require_complex(call));
+    if (call.rank(0) != 3) return invalid("input 0 does not have rank 2 or 3");
+  }
   StftPlan plan;
   TESSERA_TRY(plan.step, call.integer(1));
   if (call.has(2)) {
@@ -162,7 +167,7 @@ Status stft(const Call& call, std::vector<Tensor>& outputs) {
   std::vector<double> window(static_cast<std::size_t>(plan.length), 1.0);
   if (call.has(2)) window = load<double>(call.tensor(2));
   const std::int64_t samples = call.dims(0)[1];
-  const std::int64_t parts = call.dims(0)[2];
+  const std::int64_t parts = call.rank(0) == 2 ? 1 : call.dims(0)[2];
   const Reader<double> in(call.tensor(0));
   const Writer<double> out(outputs[0]);
   std::vector<Complex> signal(window.size());

@@ -1,0 +1,235 @@
+// Lowering and passes on small models: which nodes come out, with which attributes.
+#include "graph/build.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph/graph_test_models.h"
+
+namespace tessera::graph {
+namespace {
+
+using testing::build_f16;
+using ::testing::ElementsAre;
+using testing::kinds;
+using testing::TestModel;
+using Ints = std::vector<std::int64_t>;
+
+Graph built(const TestModel& model, const BuildOptions& options = {}) {
+  auto graph = build(model.model(), options);
+  EXPECT_TRUE(graph.ok()) << graph.error().message;
+  return graph.ok() ? *graph : Graph{};
+}
+
+TestModel conv_model() {
+  TestModel model;
+  model.input("x", {1, 4, 6, 6}).constant("w", {8, 4, 3, 3}, {0.5});
+  model.node("Conv", {"x", "w"}, {"c"}, {{"pads", Ints{1, 1, 1, 1}}});
+  return model;
+}
+
+TEST(Build, FloatInputsAndOutputsAreConvertedAndKeepTheirNames) {
+  TestModel model;
+  model.input("x", {2, 3}).node("Sigmoid", {"x"}, {"y"}).output("y", {2, 3});
+  const Graph graph = built(model);
+  ASSERT_EQ(kinds(graph), "elementwise elementwise elementwise");
+  EXPECT_EQ(graph.nodes[0].name, "convert_x");
+  EXPECT_EQ(graph.nodes[2].name, "convert_y");
+  EXPECT_EQ(graph.tensor(graph.inputs[0]).name, "x");
+  EXPECT_EQ(graph.tensor(graph.inputs[0]).format, Format::kF32);
+  EXPECT_EQ(graph.tensor(graph.outputs[0]).name, "y");
+  EXPECT_EQ(graph.tensor(graph.outputs[0]).format, Format::kF32);
+}
+
+TEST(Build, HalfModelNeedsNoConversion) {
+  TestModel model;
+  model.input("x", {2, 3}, Format::kF16).node("Sigmoid", {"x"}, {"y"});
+  model.output("y", {2, 3}, Format::kF16);
+  EXPECT_EQ(kinds(built(model)), "elementwise");
+}
+
+TEST(Build, Float32ProfileNeedsNoConversion) {
+  TestModel model;
+  model.input("x", {2, 3}).node("Sigmoid", {"x"}, {"y"}).output("y", {2, 3});
+  BuildOptions options;
+  options.vector_format = Format::kF32;
+  options.matrix.kind = MatrixKind::kFloat;
+  EXPECT_EQ(kinds(built(model, options)), "elementwise");
+}
+
+TEST(Build, BatchNormalizationAndReluJoinTheConvolution) {
+  TestModel model = conv_model();
+  model.constant("scale", {8}, {2}).constant("bias", {8}, {1}).constant("mean", {8}, {0.5});
+  model.constant("variance", {8}, {4});
+  model.node("BatchNormalization", {"c", "scale", "bias", "mean", "variance"}, {"n"},
+             {{"epsilon", 0.0f}});
+  model.node("Relu", {"n"}, {"y"}).output("y", {1, 8, 6, 6});
+  const Graph graph = built(model);
+  ASSERT_EQ(kinds(graph), "elementwise conv elementwise");
+  const Node& conv = graph.nodes[1];
+  EXPECT_EQ(conv.as<ConvAttributes>().post.activation.function, UnaryFunction::kRelu);
+  EXPECT_EQ(conv.as<ConvAttributes>().cut, BlockCut::kIm2col);
+  EXPECT_THAT(conv.origins, ElementsAre("Conv_c", "BatchNormalization_n", "Relu_y"));
+  const TensorInfo& weights = graph.tensor(conv.inputs[1]);
+  EXPECT_EQ(weights.format, Format::kF16);
+  EXPECT_EQ(reals(*weights.constant)[0], 0.5);                       // times 2 / sqrt(4)
+  EXPECT_EQ(reals(*graph.tensor(conv.inputs[2]).constant)[0], 0.5);  // 1 - 0.5 * 1
+}
+
+TEST(Build, AdditionOfAChannelConstantBecomesTheBias) {
+  TestModel model = conv_model();
+  model.constant("b", {1, 8, 1, 1}, {3}).node("Add", {"b", "c"}, {"y"});
+  model.output("y", {1, 8, 6, 6});
+  const Graph graph = built(model);
+  ASSERT_EQ(kinds(graph), "elementwise conv elementwise");
+  EXPECT_EQ(reals(*graph.tensor(graph.nodes[1].inputs[2]).constant)[7], 3.0);
+}
+
+TEST(Build, AdditionOfAnImageIsNotABias) {
+  TestModel model = conv_model();
+  model.constant("b", {1, 1, 6, 6}, {3}).node("Add", {"b", "c"}, {"y"});
+  model.output("y", {1, 8, 6, 6});
+  EXPECT_EQ(kinds(built(model)), "elementwise conv elementwise elementwise");
+}
+
+TEST(Build, DepthwiseConvolutionIsChannelWise) {
+  TestModel model;
+  model.input("x", {1, 4, 6, 6}).constant("w", {4, 1, 3, 3}, {0.5});
+  model.node("Conv", {"x", "w"}, {"y"}, {{"group", std::int64_t{4}}}).output("y", {1, 4, 4, 4});
+  EXPECT_TRUE(built(model).nodes[1].as<ConvAttributes>().channel_wise);
+}
+
+TEST(Build, TransposedConvolutionIsAConvolutionWithInputDilation) {
+  TestModel model;
+  model.input("x", {1, 1, 2, 2}).constant("w", {1, 1, 2, 2}, {1, 2, 3, 4});
+  model.node("ConvTranspose", {"x", "w"}, {"y"}, {{"strides", Ints{2, 2}}});
+  model.output("y", {1, 1, 4, 4});
+  const Graph graph = built(model);
+  ASSERT_EQ(kinds(graph), "elementwise conv elementwise");
+  const auto& conv = graph.nodes[1].as<ConvAttributes>();
+  EXPECT_EQ(conv.input_dilation_h, 2);
+  EXPECT_EQ(conv.stride_h, 1);
+  EXPECT_EQ(conv.pad_top, 1);
+  EXPECT_THAT(reals(*graph.tensor(graph.nodes[1].inputs[1]).constant), ElementsAre(4, 3, 2, 1));
+}
+
+TEST(Build, HardSwishChainBecomesOneFunctionInTheConvolution) {
+  TestModel model = conv_model();
+  model.constant("three", {}, {3}).constant("zero", {}, {0}).constant("six", {}, {6});
+  model.node("Add", {"c", "three"}, {"a"}).node("Clip", {"a", "zero", "six"}, {"k"});
+  model.node("Mul", {"c", "k"}, {"m"}).node("Div", {"m", "six"}, {"y"});
+  model.output("y", {1, 8, 6, 6});
+  const Graph graph = built(model);
+  ASSERT_EQ(kinds(graph), "elementwise conv elementwise");
+  const Activation expected{UnaryFunction::kHardSwish, 1.0f / 6.0f, 0.5f};
+  EXPECT_EQ(graph.nodes[1].as<ConvAttributes>().post.activation, expected);
+}
+
+TEST(Build, ErfChainBecomesGelu) {
+  TestModel model;
+  model.constant("root", {}, {1.41421356}).constant("one", {}, {1}).constant("half", {}, {0.5});
+  model.input("x", {2, 8}).node("Div", {"x", "root"}, {"d"}).node("Erf", {"d"}, {"e"});
+  model.node("Add", {"e", "one"}, {"a"}).node("Mul", {"x", "a"}, {"m"});
+  model.node("Mul", {"m", "half"}, {"y"}).output("y", {2, 8});
+  const Graph graph = built(model);
+  ASSERT_EQ(kinds(graph), "elementwise elementwise elementwise");
+  EXPECT_EQ(graph.nodes[1].as<ElementwiseAttributes>().activation.function, UnaryFunction::kGelu);
+}
+
+TEST(Build, PaddingJoinsTheConvolution) {
+  TestModel model;
+  model.input("x", {1, 4, 6, 6}).constant("w", {8, 4, 3, 3}, {0.5});
+  model.constant("pads", {8}, {0, 0, 1, 2, 0, 0, 1, 0}, Format::kI64);
+  model.node("Pad", {"x", "pads"}, {"p"}).node("Conv", {"p", "w"}, {"y"});
+  model.output("y", {1, 8, 6, 6});
+  const Graph graph = built(model);
+  ASSERT_EQ(kinds(graph), "elementwise conv elementwise");
+  EXPECT_EQ(graph.nodes[1].as<ConvAttributes>().pad_top, 1);
+  EXPECT_EQ(graph.nodes[1].as<ConvAttributes>().pad_left, 2);
+  EXPECT_EQ(graph.nodes[1].as<ConvAttributes>().pad_right, 0);
+}
+
+TEST(Build, TranspositionsThatCancelDisappear) {
+  TestModel model;
+  model.input("x", {2, 3, 4}).node("Transpose", {"x"}, {"a"}, {{"perm", Ints{2, 0, 1}}});
+  model.node("Transpose", {"a"}, {"b"}, {{"perm", Ints{1, 2, 0}}}).node("Abs", {"b"}, {"y"});
+  model.output("y", {2, 3, 4});
+  EXPECT_EQ(kinds(built(model)), "elementwise elementwise elementwise");
+}
+
+TEST(Build, SoftmaxKeepsSumAndReciprocalInBinary32) {
+  TestModel model;
+  model.input("x", {2, 8}).node("Softmax", {"x"}, {"y"}).output("y", {2, 8});
+  const Graph graph = built(model);
+  ASSERT_EQ(kinds(graph), "elementwise reduce elementwise reduce elementwise elementwise");
+  EXPECT_EQ(graph.tensor(graph.nodes[1].outputs[0]).format, Format::kF16);
+  EXPECT_EQ(graph.tensor(graph.nodes[2].outputs[0]).format, Format::kF16);
+  EXPECT_EQ(graph.tensor(graph.nodes[3].outputs[0]).format, Format::kF32);
+  EXPECT_EQ(graph.nodes[3].as<ReduceAttributes>().activation.function, UnaryFunction::kReciprocal);
+  EXPECT_EQ(graph.tensor(graph.nodes[4].outputs[0]).format, Format::kF16);
+}
+
+TEST(Build, CeilingModeEnlargesThePadsOfTheLastWindow) {
+  TestModel model;
+  model.input("x", {1, 1, 4, 4});
+  model.node(
+      "MaxPool", {"x"}, {"y"},
+      {{"kernel_shape", Ints{3, 3}}, {"strides", Ints{2, 2}}, {"ceil_mode", std::int64_t{1}}});
+  model.output("y", {1, 1, 2, 2});
+  const Graph graph = built(model);
+  EXPECT_EQ(graph.nodes[1].as<PoolAttributes>().pad_bottom, 1);
+  EXPECT_EQ(graph.nodes[1].as<PoolAttributes>().pad_top, 0);
+}
+
+TEST(Build, NearestResizeByAWholeFactorIsOneCopy) {
+  TestModel model(11);
+  model.constant("scales", {4}, {1, 1, 2, 2}).input("x", {1, 3, 4, 5});
+  model.node("Resize", {"x", "", "scales"}, {"y"},
+             {{"coordinate_transformation_mode", std::string("asymmetric")},
+              {"nearest_mode", std::string("floor")}});
+  model.output("y", {1, 3, 8, 10});
+  const Graph graph = built(model);
+  ASSERT_EQ(kinds(graph), "elementwise move elementwise");
+  const auto& move = graph.nodes[1].as<MoveAttributes>();
+  ASSERT_EQ(move.copies.size(), 1u);
+  EXPECT_THAT(move.copies[0].input_strides, ElementsAre(5, 0, 1, 0));
+}
+
+TEST(Build, HostStepGetsFloat32AndAReason) {
+  TestModel model;
+  model.input("x", {2, 3}).node("Abs", {"x"}, {"a"}).node("Hardmax", {"a"}, {"y"});
+  model.output("y", {2, 3});
+  const Graph graph = built(model);
+  ASSERT_EQ(kinds(graph), "elementwise elementwise elementwise host_step elementwise elementwise");
+  const Node& host = graph.nodes[3];
+  EXPECT_EQ(graph.tensor(host.inputs[0]).format, Format::kF32);
+  EXPECT_EQ(graph.tensor(host.outputs[0]).format, Format::kF32);
+  EXPECT_EQ(host.as<HostStepAttributes>().reason,
+            "operator 'Hardmax': not among the processor's operators at opset 13");
+}
+
+TEST(BuildErrors, FullOffloadRefusesAHostStepByName) {
+  TestModel model;
+  model.input("x", {2, 3}).node("Hardmax", {"x"}, {"y"}).output("y", {2, 3});
+  BuildOptions options;
+  options.require_full_offload = true;
+  const auto graph = build(model.model(), options);
+  ASSERT_FALSE(graph.ok());
+  EXPECT_EQ(graph.error().to_string(),
+            "node 'Hardmax_y' (Hardmax): would run on the host (operator 'Hardmax': not among the "
+            "processor's operators at opset 13), and full offload is required   [unsupported]");
+}
+
+TEST(BuildErrors, IntegerVectorFormatIsRefused) {
+  TestModel model;
+  model.input("x", {2}).node("Abs", {"x"}, {"y"}).output("y", {2});
+  BuildOptions options;
+  options.vector_format = Format::kI8;
+  const auto graph = build(model.model(), options);
+  ASSERT_FALSE(graph.ok());
+  EXPECT_EQ(graph.error().to_string(),
+            "vector format is i8; f16, bf16 and f32 are allowed   [invalid argument]");
+}
+
+}  // namespace
+}  // namespace tessera::graph

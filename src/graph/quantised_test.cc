@@ -1,0 +1,114 @@
+// Quantised models stay integer: what the patterns around Q and DQ become.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph/graph_test_models.h"
+
+namespace tessera::graph {
+namespace {
+
+using ::testing::ElementsAre;
+using testing::kinds;
+using testing::TestModel;
+
+Graph built(const TestModel& model) {
+  auto graph = build(model.model(), {});
+  EXPECT_TRUE(graph.ok()) << graph.error().message;
+  return graph.ok() ? *graph : Graph{};
+}
+
+// x (u8) -> DQ -> Conv(DQ(w), DQ(b)) -> c
+TestModel quantised_conv() {
+  TestModel model;
+  model.input("x", {1, 2, 4, 4}, Format::kU8);
+  model.constant("sx", {}, {0.5}).constant("zx", {}, {3}, Format::kU8);
+  model.constant("w", {2, 2, 1, 1}, {1, 2, 3, 4}, Format::kI8).constant("sw", {2}, {0.25, 0.5});
+  model.constant("zw", {2}, {0}, Format::kI8);
+  model.constant("b", {2}, {7, -9}, Format::kI32).constant("sb", {2}, {0.125, 0.25});
+  model.constant("zb", {2}, {0}, Format::kI32);
+  model.constant("sy", {}, {2}).constant("zy", {}, {10}, Format::kU8);
+  const model::Attributes axis = {{"axis", std::int64_t{0}}};
+  model.node("DequantizeLinear", {"x", "sx", "zx"}, {"xf"});
+  model.node("DequantizeLinear", {"w", "sw", "zw"}, {"wf"}, axis);
+  model.node("DequantizeLinear", {"b", "sb", "zb"}, {"bf"}, axis);
+  model.node("Conv", {"xf", "wf", "bf"}, {"c"});
+  return model;
+}
+
+TEST(Quantised, ConvolutionBetweenScalesIsOneIntegerNode) {
+  TestModel model = quantised_conv();
+  model.node("Relu", {"c"}, {"r"}).node("QuantizeLinear", {"r", "sy", "zy"}, {"y"});
+  model.output("y", {1, 2, 4, 4}, Format::kU8);
+  const Graph graph = built(model);
+  ASSERT_EQ(kinds(graph), "conv");
+  const auto& conv = graph.nodes[0].as<ConvAttributes>();
+  EXPECT_EQ(conv.matrix.kind, MatrixKind::kInteger);
+  EXPECT_EQ(conv.integer.moving_zero_point, 3);
+  EXPECT_THAT(conv.integer.stationary_zero_points, ElementsAre(0));
+  EXPECT_TRUE(conv.post.requantise);
+  EXPECT_THAT(conv.post.multipliers, ElementsAre(0.0625f, 0.125f));
+  EXPECT_EQ(conv.post.output_zero_point, 10);
+  EXPECT_EQ(conv.post.clamp_low, 10);
+  EXPECT_THAT(integers(*graph.tensor(graph.nodes[0].inputs[2]).constant), ElementsAre(7, -9));
+  EXPECT_THAT(graph.nodes[0].origins, ElementsAre("Conv_c", "Relu_r", "QuantizeLinear_y"));
+}
+
+TEST(Quantised, ConvolutionWithoutQuantiseGivesItsSumTimesTheScales) {
+  TestModel model = quantised_conv();
+  model.node("Sigmoid", {"c"}, {"y"}).output("y", {1, 2, 4, 4});
+  const Graph graph = built(model);
+  ASSERT_EQ(kinds(graph), "conv elementwise elementwise");
+  EXPECT_EQ(graph.tensor(graph.nodes[0].outputs[0]).format, Format::kI32);
+  EXPECT_THAT(reals(*graph.tensor(graph.nodes[1].inputs[1]).constant), ElementsAre(0.125, 0.25));
+}
+
+TEST(Quantised, AdditionTakesItsScales) {
+  TestModel model;
+  model.input("a", {4}, Format::kU8).input("b", {4}, Format::kU8);
+  model.constant("s", {}, {0.5}).constant("z", {}, {3}, Format::kU8);
+  model.constant("sy", {}, {2}).constant("zy", {}, {10}, Format::kU8);
+  model.node("DequantizeLinear", {"a", "s", "z"}, {"af"});
+  model.node("DequantizeLinear", {"b", "sy", "zy"}, {"bf"});
+  model.node("Add", {"af", "bf"}, {"c"}).node("QuantizeLinear", {"c", "sy", "zy"}, {"y"});
+  model.output("y", {4}, Format::kU8);
+  const Graph graph = built(model);
+  ASSERT_EQ(kinds(graph), "elementwise");
+  const auto& add = graph.nodes[0].as<ElementwiseAttributes>();
+  EXPECT_EQ(add.inputs[0], (Affine{true, 0.5f, 3}));
+  EXPECT_EQ(add.inputs[1], (Affine{true, 2.0f, 10}));
+  EXPECT_EQ(add.output, (Affine{true, 2.0f, 10}));
+}
+
+TEST(Quantised, MovementStaysOnIntegers) {
+  TestModel model;
+  model.input("a", {2, 3}, Format::kU8).constant("s", {}, {0.5});
+  model.constant("z", {}, {3}, Format::kU8).node("DequantizeLinear", {"a", "s", "z"}, {"af"});
+  model.node("Transpose", {"af"}, {"t"}).node("QuantizeLinear", {"t", "s", "z"}, {"y"});
+  model.output("y", {3, 2}, Format::kU8);
+  EXPECT_EQ(kinds(built(model)), "move");
+}
+
+TEST(Quantised, ConcatenationRequantisesOnlyTheInputOfAnotherScale) {
+  TestModel model;
+  model.input("a", {1, 2}, Format::kU8).input("b", {1, 2}, Format::kU8);
+  model.constant("s", {}, {0.5}).constant("t", {}, {0.25}).constant("z", {}, {3}, Format::kU8);
+  model.node("DequantizeLinear", {"a", "s", "z"}, {"af"});
+  model.node("DequantizeLinear", {"b", "t", "z"}, {"bf"});
+  model.node("Concat", {"af", "bf"}, {"c"}, {{"axis", std::int64_t{1}}});
+  model.node("QuantizeLinear", {"c", "s", "z"}, {"y"}).output("y", {1, 4}, Format::kU8);
+  const Graph graph = built(model);
+  ASSERT_EQ(kinds(graph), "elementwise move");
+  EXPECT_EQ(graph.nodes[0].inputs[0], graph.inputs[1]);
+}
+
+TEST(Quantised, FloatInputIsQuantisedWithoutRoundingToTheVectorFormat) {
+  TestModel model;
+  model.input("x", {4}).constant("s", {}, {0.5}).constant("z", {}, {3}, Format::kU8);
+  model.node("QuantizeLinear", {"x", "s", "z"}, {"y"}).output("y", {4}, Format::kU8);
+  const Graph graph = built(model);
+  ASSERT_EQ(kinds(graph), "elementwise");
+  EXPECT_EQ(graph.nodes[0].inputs[0], graph.inputs[0]);
+}
+
+}  // namespace
+}  // namespace tessera::graph

@@ -1,0 +1,245 @@
+// The host device against the reference, bit for bit, on small random graphs.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <random>
+
+#include "arith/rounding.h"
+#include "host/executor.h"
+
+namespace tessera::host {
+namespace {
+
+using graph::Graph;
+using graph::TensorId;
+
+constexpr unsigned kSeed = 20240613;
+
+// Grows a graph node by node from random choices.
+class Grower {
+ public:
+  explicit Grower(unsigned seed) : random_(seed) {
+    const Format formats[] = {Format::kF16, Format::kF16, Format::kBf16, Format::kF32};
+    graph_.vector_format = formats[pick(0, 3)];
+    const Shape dims = {pick(1, 2), pick(1, 40), pick(1, 12), pick(1, 30)};
+    last_ = add(graph_.vector_format, dims);
+    graph_.inputs = {last_};
+  }
+
+  Graph grow(int nodes) {
+    for (int i = 0; i < nodes; ++i) {
+      switch (pick(0, 7)) {
+        case 0:
+        case 1:
+          conv();
+          break;
+        case 2:
+          pool();
+          break;
+        case 3:
+          binary();
+          break;
+        case 4:
+          reduce_and_scale();
+          break;
+        case 5:
+          transpose();
+          break;
+        case 6:
+          reshape_and_multiply();
+          break;
+        default:
+          pad();
+          break;
+      }
+    }
+    graph_.outputs = {last_};
+    if (graph_.nodes.size() > 2) graph_.outputs.push_back(graph_.nodes[0].outputs[0]);
+    return std::move(graph_);
+  }
+
+  Tensor random_tensor(Format format, const Shape& dims) {
+    Tensor tensor = Tensor::zeros(format, dims);
+    std::normal_distribution<double> normal;
+    for (std::int64_t i = 0; i < element_count(dims); ++i) {
+      arith::write_element(format, normal(random_) * std::exp2(normal(random_)),
+                           tensor.bytes.data() + i * format_bytes(format));
+    }
+    return tensor;
+  }
+
+ private:
+  std::int64_t pick(std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(random_);
+  }
+  const Shape& dims() const { return graph_.tensor(last_).dims; }
+
+  TensorId add(Format format, const Shape& dims) {
+    graph_.tensors.push_back({"t" + std::to_string(graph_.tensors.size()), format, dims, nullptr});
+    return {static_cast<std::int32_t>(graph_.tensors.size()) - 1};
+  }
+  TensorId constant(const Shape& dims) {
+    const TensorId id = add(graph_.vector_format, dims);
+    graph_.tensor(id).constant =
+        std::make_shared<const Tensor>(random_tensor(graph_.vector_format, dims));
+    return id;
+  }
+  void node(std::vector<TensorId> inputs, const Shape& dims, graph::NodeAttributes attributes) {
+    last_ = add(graph_.vector_format, dims);
+    graph_.nodes.push_back({"n" + std::to_string(graph_.nodes.size()),
+                            {},
+                            std::move(inputs),
+                            {last_},
+                            std::move(attributes)});
+  }
+
+  void conv() {
+    const Shape x = dims();
+    graph::ConvAttributes conv;
+    conv.channel_wise = pick(0, 2) == 0;
+    const std::int64_t kernel = pick(1, 3);
+    conv.stride_h = conv.stride_w = pick(1, 2);
+    conv.pad_top = conv.pad_left = conv.pad_bottom = conv.pad_right = kernel / 2 + pick(0, 1);
+    conv.groups = conv.channel_wise ? x[1] : 1;
+    conv.cut = pick(0, 1) == 0 ? BlockCut::kChannel : BlockCut::kIm2col;
+    conv.matrix.native_dimension = 16 << pick(0, 3);
+    if (pick(0, 3) == 0) conv.matrix.kind = MatrixKind::kFloat;
+    if (pick(0, 1) == 0) conv.post.activation.function = UnaryFunction::kRelu;
+    const std::int64_t outputs = conv.channel_wise ? x[1] : pick(1, 100);
+    const auto extent = [&](std::int64_t size) {
+      return (size + 2 * conv.pad_top - kernel) / conv.stride_h + 1;
+    };
+    if (x[2] + 2 * conv.pad_top < kernel || x[3] + 2 * conv.pad_top < kernel) return;
+    std::vector<TensorId> inputs = {last_, constant({outputs, x[1] / conv.groups, kernel, kernel})};
+    if (pick(0, 1) == 0) inputs.push_back(constant({outputs}));
+    node(inputs, {x[0], outputs, extent(x[2]), extent(x[3])}, conv);
+  }
+
+  void pool() {
+    const Shape x = dims();
+    if (x[2] < 2 || x[3] < 2) return;
+    graph::PoolAttributes pool;
+    pool.function = pick(0, 1) == 0 ? PoolFunction::kMaximum : PoolFunction::kAverage;
+    pool.window_h = pool.window_w = 2;
+    pool.stride_h = pool.stride_w = pick(1, 2);
+    node({last_}, {x[0], x[1], (x[2] - 2) / pool.stride_h + 1, (x[3] - 2) / pool.stride_w + 1},
+         pool);
+  }
+
+  void binary() {
+    const Shape x = dims();
+    graph::ElementwiseAttributes work;
+    work.binary = true;
+    work.function = pick(0, 1) == 0 ? BinaryFunction::kAdd : BinaryFunction::kMultiply;
+    if (pick(0, 1) == 0) work.activation = {UnaryFunction::kHardSwish, 1.0f / 6, 0.5f};
+    const Shape others[] = {{}, {x[1], 1, 1}, {1, x[1], 1, 1}, {x[3]}, x};
+    node({last_, constant(others[pick(0, 4)])}, x, work);
+  }
+
+  void reduce_and_scale() {
+    const Shape x = dims();
+    graph::ReduceAttributes reduce;
+    reduce.function = pick(0, 1) == 0 ? ReduceFunction::kMean : ReduceFunction::kMaximum;
+    reduce.axes = pick(0, 1) == 0 ? std::vector<std::int64_t>{2, 3} : std::vector<std::int64_t>{1};
+    Shape kept = x;
+    for (const std::int64_t axis : reduce.axes) kept[static_cast<std::size_t>(axis)] = 1;
+    const TensorId source = last_;
+    node({source}, kept, reduce);
+    graph::ElementwiseAttributes scale;
+    scale.binary = true;
+    scale.function = BinaryFunction::kMultiply;
+    node({source, last_}, x, scale);
+  }
+
+  void transpose() {
+    const Shape x = dims();
+    graph::CopyBox box;
+    box.extents = {x[0], x[3], x[1], x[2]};
+    box.input_strides = {x[1] * x[2] * x[3], 1, x[2] * x[3], x[3]};
+    box.output_strides = {x[3] * x[1] * x[2], x[1] * x[2], x[2], 1};
+    graph::MoveAttributes move;
+    move.copies = {box};
+    node({last_}, {x[0], x[3], x[1], x[2]}, move);
+  }
+
+  void reshape_and_multiply() {
+    const Shape x = dims();
+    reshape({x[0], x[1] * x[2], x[3]});
+    const std::int64_t outputs = pick(1, 60);
+    graph::MatMulAttributes product;
+    product.matrix.native_dimension = 16 << pick(0, 3);
+    node({last_, constant({x[3], outputs})}, {x[0], x[1] * x[2], outputs}, product);
+    reshape({x[0], x[1], x[2], outputs});
+  }
+
+  void reshape(const Shape& to) {
+    graph::CopyBox box;
+    box.extents = {element_count(to)};
+    box.input_strides = box.output_strides = {1};
+    graph::MoveAttributes move;
+    move.copies = {box};
+    node({last_}, to, move);
+  }
+
+  void pad() {
+    const Shape x = dims();
+    graph::MoveAttributes move;
+    move.has_fill = true;
+    move.fill = 0;
+    graph::CopyBox box;
+    box.extents = x;
+    box.input_strides = {x[1] * x[2] * x[3], x[2] * x[3], x[3], 1};
+    const std::int64_t columns = x[3] + 2;
+    box.output_strides = {x[1] * x[2] * columns, x[2] * columns, columns, 1};
+    box.output_offset = 1;
+    move.copies = {box};
+    node({last_}, {x[0], x[1], x[2], columns}, move);
+  }
+
+  std::mt19937 random_;
+  Graph graph_;
+  TensorId last_;
+};
+
+using Trace = std::map<std::int32_t, Tensor>;
+
+Trace trace_of(Executor& executor, const Tensor& input, std::vector<Tensor>& outputs) {
+  Trace trace;
+  auto result = executor.run({&input, 1}, [&](const graph::Node&, TensorId id,
+                                              const Tensor& value) { trace[id.value] = value; });
+  EXPECT_TRUE(result.ok());
+  if (result.ok()) outputs = *result;
+  return trace;
+}
+
+TEST(HostExecutor, EveryNodeEqualsTheReferenceForEveryNumberOfThreads) {
+  for (unsigned round = 0; round < 60 && !HasFailure(); ++round) {
+    SCOPED_TRACE("seed " + std::to_string(kSeed + round));
+    Grower grower(kSeed + round);
+    const auto graph = std::make_shared<const Graph>(grower.grow(6));
+    const graph::TensorInfo& info = graph->tensor(graph->inputs[0]);
+    const Tensor input = grower.random_tensor(info.format, info.dims);
+    auto reference = make_reference_executor(graph);
+    ASSERT_TRUE(reference.ok());
+    std::vector<Tensor> expected;
+    const Trace trace = trace_of(**reference, input, expected);
+    for (const int threads : {1, 2, 5}) {
+      auto host = make_host_executor(graph, {.threads = threads});
+      ASSERT_TRUE(host.ok()) << host.error().to_string();
+      for (int again = 0; again < 2; ++again) {
+        std::vector<Tensor> actual;
+        const Trace other = trace_of(**host, input, actual);
+        for (const auto& [id, value] : trace) {
+          EXPECT_TRUE(other.at(id) == value) << threads << " threads, tensor " << id;
+        }
+        EXPECT_EQ(actual.size(), expected.size());
+        EXPECT_TRUE(actual == expected) << threads << " threads";
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera::host
