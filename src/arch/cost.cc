@@ -88,19 +88,37 @@ Chains product_chains(const NeuralEngineConfig& config, const ProductWork& work,
   Chains chains;
   const bool broadcast = sharing == NeuralSharing::kBroadcast;
   const std::int64_t engines = config.count;
-  const std::int64_t width =
-      work.channel_wise ? std::min(config.rows, config.columns) : config.columns;
-  std::int64_t groups = work.groups;
-  std::int64_t blocks = ceil_div(work.output_channels, width);
-  if (work.channel_wise) {
-    blocks = ceil_div(work.groups * work.output_channels, width);
-    groups = 1;
-  }
+  std::int64_t blocks = ceil_div(work.output_channels, config.columns);
   if (broadcast) blocks = ceil_div(blocks, engines);
   for_each_phase(work, step, [&](std::int64_t pixels, std::int64_t taps) {
     const std::int64_t share = broadcast ? pixels : ceil_div(pixels, engines);
-    add_chains(config, groups * blocks, passes_of_chain(config, work, taps), share,
-               work.channel_wise, chains);
+    add_chains(config, work.groups * blocks, passes_of_chain(config, work, taps), share, false,
+               chains);
+  });
+  return chains;
+}
+
+// A block is as many channels as the diagonal has places; the last one may leave places free, to
+// which the input buffer's shifter sends further pixels of the same channels.
+Chains channel_wise_chains(const NeuralEngineConfig& config, const ProductWork& work,
+                           const StepRows& step, NeuralSharing sharing) {
+  Chains chains;
+  const std::int64_t width = std::min(config.rows, config.columns);
+  const std::int64_t channels = work.groups * work.output_channels;
+  std::int64_t full = channels / width;
+  const std::int64_t rest = channels % width;
+  const bool broadcast = sharing == NeuralSharing::kBroadcast;
+  // In broadcast the rest only costs if it is not beside full blocks of the last round.
+  const bool rest_alone = rest != 0 && (!broadcast || full % config.count == 0);
+  if (broadcast) full = ceil_div(full, config.count);
+  for_each_phase(work, step, [&](std::int64_t pixels, std::int64_t taps) {
+    const std::int64_t share = broadcast ? pixels : ceil_div(pixels, config.count);
+    const std::int64_t passes = passes_of_chain(config, work, taps);
+    if (full != 0) add_chains(config, full, passes, share, true, chains);
+    if (rest_alone) {
+      const std::int64_t fold = std::min(kChannelWisePixelsMax, width / rest);
+      add_chains(config, 1, passes, ceil_div(share, fold), true, chains);
+    }
   });
   return chains;
 }
@@ -122,8 +140,9 @@ Chains transpose_chains(const NeuralEngineConfig& config, const ProductWork& wor
 
 Cycles neural_step_cycles(const NeuralEngineConfig& config, const ProductWork& work,
                           const StepRows& step, NeuralSharing sharing) {
-  const Chains chains = work.transpose ? transpose_chains(config, work, step)
-                                       : product_chains(config, work, step, sharing);
+  const Chains chains = work.transpose      ? transpose_chains(config, work, step)
+                        : work.channel_wise ? channel_wise_chains(config, work, step, sharing)
+                                            : product_chains(config, work, step, sharing);
   return step.last_of_task ? chains.cycles - chains.last_pass + chains.last_stream : chains.cycles;
 }
 

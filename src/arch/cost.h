@@ -10,6 +10,10 @@
 // A pass streams n moving columns (pixels) and takes max(n, R): the next tile's weights shift in
 // meanwhile. The last pass of a chain takes max(n, R, ceil(C / banks)), so that a PSUM bank is
 // never written before the post-processor has taken it. The last pass of a task takes n.
+//
+// Channel-wise work uses the diagonal: min(R, C) channels at once, a tap a cycle and pixel, weights
+// loaded a tap ahead. A block with fewer channels works on up to kChannelWisePixelsMax pixels at
+// once, one in each group of free places: the port of a partition is that many elements wide.
 #pragma once
 
 #include <cstdint>
@@ -46,6 +50,8 @@ struct StepRows {
   std::int64_t rows = 1;
   bool last_of_task = false;
 };
+
+inline constexpr std::int64_t kChannelWisePixelsMax = 8;
 
 // Broadcast: all neural engines get the same moving data, each its own output-channel blocks.
 // Unicast: each engine gets its own pixels and all output channels.

@@ -337,7 +337,8 @@ TEST(Core, MovingChannelsThatLeaveTheirBlockAreShiftedIntoPlace) {
   const TaskId load = builder.load(all, kInput, 2);
   BufferSurface four = all;
   four.channels = 4;
-  const TaskId product = builder.product(four, sums, 0, 1, {after_all(kernel, 1), after_all(load, 1)});
+  const TaskId product =
+      builder.product(four, sums, 0, 1, {after_all(kernel, 1), after_all(load, 1)});
   auto& task = std::get<program::NeuralTask>(builder.task(product).config);
   task.moving = all;
   task.moving_channel_first = 2;  // channels 2..5 of blocks of four
@@ -354,7 +355,8 @@ TEST(Core, MovingChannelsThatLeaveTheirBlockAreShiftedIntoPlace) {
   ASSERT_TRUE(run.ok()) << run.error().to_string();
   std::vector<std::int32_t> expected;
   for (std::size_t p = 0; p < 6; ++p) {
-    expected.push_back(input[12 + p] + 10 * input[18 + p] + 100 * input[24 + p] + 3 * input[30 + p]);
+    expected.push_back(input[12 + p] + 10 * input[18 + p] + 100 * input[24 + p] +
+                       3 * input[30 + p]);
   }
   EXPECT_EQ(read_output<std::int32_t>(*core, 6), expected);
 }
@@ -460,6 +462,27 @@ TEST(Networks, LaterArrivalOfHigherPriorityEndsFirst) {
             networks[1].tasks[3].dispatched);
   EXPECT_EQ(read_output<std::int8_t>(*core, 512, 0), numbers(512, 3));
   EXPECT_EQ(read_output<std::int8_t>(*core, 512, 1), numbers(512, 50));
+}
+
+TEST(Networks, WaitingEntryOfTheFetchQueueIsReplacedByHigherPriority) {
+  ChipConfig chip = small_chip();
+  chip.task_manager.task_buffer_entries = 1;
+  const program::Program slow = chain(chip, 0, 4);
+  const program::Program urgent = chain(chip, 1024, 1);
+  const auto core = make_core(chip);
+  ASSERT_TRUE(core->add(slow).ok());
+  ASSERT_TRUE(core->add(urgent).ok());
+  const std::vector<NetworkRun> alone = {{.network = 0}};
+  const auto before = core->run_networks(alone, {});
+  ASSERT_TRUE(before.ok());
+  // Task 1 is about to end; task 2 was fetched and waits for its entry in the task buffer.
+  const Cycles arrival = before->networks[0].tasks[1].end - 5;
+  const std::vector<NetworkRun> runs = {{.network = 0},
+                                        {.network = 1, .priority = 1, .arrival = arrival}};
+  const auto result = core->run_networks(runs, {});
+  ASSERT_TRUE(result.ok()) << result.error().to_string();
+  EXPECT_EQ(result->networks[0].tasks[1].end, before->networks[0].tasks[1].end);
+  EXPECT_GT(result->networks[0].tasks[2].dispatched, result->networks[1].tasks.back().end);
 }
 
 TEST(Networks, TaskThatAllowsNoSwitchIsFollowedByItsOwnNetwork) {

@@ -7,9 +7,8 @@ namespace tessera::compile {
 
 AxisMap::AxisMap(std::vector<MapAxis> axes, std::int64_t offset) : offset_(offset) {
   std::erase_if(axes, [](const MapAxis& axis) { return axis.extent == 1; });
-  std::sort(axes.begin(), axes.end(), [](const MapAxis& a, const MapAxis& b) {
-    return a.from_stride > b.from_stride;
-  });
+  std::sort(axes.begin(), axes.end(),
+            [](const MapAxis& a, const MapAxis& b) { return a.from_stride > b.from_stride; });
   for (const MapAxis& axis : axes) {
     if (!axes_.empty()) {
       MapAxis& outer = axes_.back();
@@ -25,8 +24,8 @@ AxisMap::AxisMap(std::vector<MapAxis> axes, std::int64_t offset) : offset_(offse
 
 std::optional<StridedWalk> AxisMap::map(const StridedWalk& walk) const {
   if (!is_dense()) return walk_within(walk);
-  return StridedWalk{.offset = offset_ + walk.offset, .extents = walk.extents,
-                     .strides = walk.strides};
+  return StridedWalk{
+      .offset = offset_ + walk.offset, .extents = walk.extents, .strides = walk.strides};
 }
 
 std::optional<StridedWalk> AxisMap::walk_within(const StridedWalk& walk) const {

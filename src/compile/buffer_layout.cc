@@ -98,8 +98,8 @@ std::optional<MappedSurface> BufferLayout::map(const StorageView& view) const {
   surface.columns = static_cast<std::uint32_t>(view.columns());
   surface.block_pitch = static_cast<std::uint32_t>(block_pitch_);
   const Pitches pitch{mapped->strides[kImages], mapped->strides[kRows], mapped->strides[kColumns]};
-  surface.column_pitch = static_cast<std::uint32_t>(
-      view.columns() == 1 ? format_bytes(format_) : pitch.column);
+  surface.column_pitch =
+      static_cast<std::uint32_t>(view.columns() == 1 ? format_bytes(format_) : pitch.column);
   if (!set_rows(view, pitch, surface)) return std::nullopt;
   return result;
 }

@@ -29,8 +29,7 @@ struct StepNeed {
 
 // Lines that meet all needs (ascending steps) and ask for as little more as possible: one, or two
 // where that is clearly better. `steps` is the reader's count, `task_steps` the other task's.
-std::vector<program::Dependency> fit_lines(program::TaskId task,
-                                           const std::vector<StepNeed>& needs, std::int64_t steps,
-                                           std::int64_t task_steps);
+std::vector<program::Dependency> fit_lines(program::TaskId task, const std::vector<StepNeed>& needs,
+                                           std::int64_t steps, std::int64_t task_steps);
 
 }  // namespace tessera::compile

@@ -50,7 +50,8 @@ class Emitter {
     const std::vector<std::int32_t> segments = layer_segments(inputs_.layers);
     for (const Piece& piece : plan_.pieces) {
       const auto segment = segments[static_cast<std::size_t>(piece.layer)];
-      if (!result_.segments.empty() && result_.segments.back() != static_cast<std::uint32_t>(segment)) {
+      if (!result_.segments.empty() &&
+          result_.segments.back() != static_cast<std::uint32_t>(segment)) {
         kernel_memory_ = KernelMemory(inputs_.chip.neural.kernel_bytes_per_partition);
       }
       emit_piece(piece);
@@ -115,7 +116,8 @@ class Emitter {
   // the tile budget.
   Bands bands_of(const StorageView& view) const {
     const std::int64_t pixels = inputs_.chip.neural.psum_bank_columns;
-    std::int64_t rows = std::max(pixels / view.columns(), ceil_div(view.rows() * view.images(), kStepsWanted));
+    std::int64_t rows =
+        std::max(pixels / view.columns(), ceil_div(view.rows() * view.images(), kStepsWanted));
     if (inputs_.options.tile_budget_bytes > 0) {
       const std::int64_t row_bytes =
           view_bytes(view.part(2, 0, 1).part(0, 0, 1), storage(view.storage).format,
@@ -159,7 +161,8 @@ class Emitter {
 
   // A load whose buffer side is another storage's view.
   void emit_move(const Piece& piece, const PieceMove& move) {
-    const TransferTask task = transfer(move.from, surface({.view = {}, .block = move.block}, move.to));
+    const TransferTask task =
+        transfer(move.from, surface({.view = {}, .block = move.block}, move.to));
     add(piece, EngineKind::kLoad, bands_of(move.to), task);
   }
 
@@ -232,7 +235,9 @@ class Emitter {
     task.output_channel_first = static_cast<std::uint32_t>(output.channel_first);
     task.dynamic = layer.dynamic;
     if (layer.dynamic) task.stationary = surface(piece.inputs[1], piece.inputs[1].view).surface;
-    const auto at = [&](std::int64_t offset) { return static_cast<std::uint32_t>(kernel + offset); };
+    const auto at = [&](std::int64_t offset) {
+      return static_cast<std::uint32_t>(kernel + offset);
+    };
     task.kernel_offset = at(0);
     task.bias_offset = at(slice.bias_offset);
     task.multiplier_offset = at(slice.multiplier_offset);

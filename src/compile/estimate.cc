@@ -41,19 +41,19 @@ Cycles planar_cycles(const PlanarTask& task, const Bands& bands, const ChipConfi
   work.input_elements = work.output_elements;
   switch (task.mode) {
     case PlanarMode::kPooling:
-      work.input_elements = std::int64_t{task.inputs[0].images} * task.inputs[0].rows *
-                            task.inputs[0].columns;
+      work.input_elements =
+          std::int64_t{task.inputs[0].images} * task.inputs[0].rows * task.inputs[0].columns;
       break;
     case PlanarMode::kElementwise:
       work.output_cycles = unary_function_cycles(task.elementwise.activation.function);
       if (task.elementwise.binary) {
-        work.output_cycles = std::max(work.output_cycles,
-                                      binary_function_cycles(task.elementwise.function));
+        work.output_cycles =
+            std::max(work.output_cycles, binary_function_cycles(task.elementwise.function));
       }
       break;
     case PlanarMode::kReduction:
-      work.input_elements = std::int64_t{task.inputs[0].images} * task.inputs[0].rows *
-                            task.inputs[0].columns;
+      work.input_elements =
+          std::int64_t{task.inputs[0].images} * task.inputs[0].rows * task.inputs[0].columns;
       work.input_cycles = reduce_function_cycles(task.reduce.function);
       work.output_cycles = unary_function_cycles(task.reduce.activation.function);
       break;
@@ -95,8 +95,7 @@ Cycles estimate_task(const TaskDescriptor& task, const ChipConfig& chip) {
 Cycles estimate_frame(const Frame& frame, const ChipConfig& chip) {
   std::array<Cycles, kEngineKindCount> sums{};
   for (const FrameTask& task : frame.tasks) {
-    sums[static_cast<std::size_t>(task.descriptor.engine)] +=
-        estimate_task(task.descriptor, chip);
+    sums[static_cast<std::size_t>(task.descriptor.engine)] += estimate_task(task.descriptor, chip);
   }
   return *std::max_element(sums.begin(), sums.end());
 }

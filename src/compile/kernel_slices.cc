@@ -184,21 +184,21 @@ KernelSlice make_slice(const Whole& whole, const Cut& cut, WeightRegion& weights
   }
   if (whole.bias != nullptr) {
     const std::int64_t element = format_bytes(whole.bias->format);
-    slice.bias_offset = composite.add(
-        vector_part(whole.bias->bytes.data(), element_count(whole.bias->dims), element, shape.rows,
-                    first, slice.output_channels));
+    slice.bias_offset =
+        composite.add(vector_part(whole.bias->bytes.data(), element_count(whole.bias->dims),
+                                  element, shape.rows, first, slice.output_channels));
   }
   if (!whole.multipliers.empty()) {
     const auto count = static_cast<std::int64_t>(whole.multipliers.size());
     slice.multiplier_count = count == 1 ? 1 : slice.output_channels;
-    slice.multiplier_offset = composite.add(vector_part(whole.multipliers.data(), count, 4,
-                                                        shape.rows, first, slice.output_channels));
+    slice.multiplier_offset = composite.add(
+        vector_part(whole.multipliers.data(), count, 4, shape.rows, first, slice.output_channels));
   }
   if (!whole.zero_points.empty()) {
     const auto count = static_cast<std::int64_t>(whole.zero_points.size());
     slice.zero_point_count = count == 1 ? 1 : slice.output_channels;
-    slice.zero_point_offset = composite.add(vector_part(whole.zero_points.data(), count, 4,
-                                                        shape.rows, first, slice.output_channels));
+    slice.zero_point_offset = composite.add(
+        vector_part(whole.zero_points.data(), count, 4, shape.rows, first, slice.output_channels));
   }
   slice.bytes_per_partition = composite.bytes_per_partition();
   if (slice.bytes_per_partition > 0) slice.weights_offset = weights.add(composite.bytes());
@@ -229,8 +229,8 @@ std::int64_t groups_that_fit(const Whole& whole, std::int64_t room, std::int64_t
   const std::int64_t both = std::gcd(std::gcd(shape.channels, shape.output_channels), partitions);
   const std::int64_t unit = partitions / both;
   std::int64_t fit = 0;
-  for (std::int64_t g = unit; g < shape.groups && cut_bytes(whole, g, shape.output_channels) <= room;
-       g += unit) {
+  for (std::int64_t g = unit;
+       g < shape.groups && cut_bytes(whole, g, shape.output_channels) <= room; g += unit) {
     fit = g;
   }
   return fit;
@@ -255,8 +255,8 @@ std::vector<Cut> even_cuts(const Whole& whole, std::int64_t room, std::int64_t p
   }
   const std::int64_t blocks = shape.column_blocks();
   std::int64_t step = blocks;
-  while (step > 0 && cut_bytes(whole, 1, std::min(step * shape.columns, shape.output_channels)) >
-                         room) {
+  while (step > 0 &&
+         cut_bytes(whole, 1, std::min(step * shape.columns, shape.output_channels)) > room) {
     --step;
   }
   for (std::int64_t g = 0; step > 0 && g < shape.groups; ++g) {

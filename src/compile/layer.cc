@@ -96,8 +96,7 @@ void spread_channels(const ChipConfig& chip, const StoragePlan& plan, Layer& lay
   const std::int64_t elements = dense_elements(layer.output);
   if (elements == 0) return;
   const auto bytes = [&](const StorageView& view) {
-    return elements *
-           format_bytes(plan.storages[static_cast<std::size_t>(view.storage)].format);
+    return elements * format_bytes(plan.storages[static_cast<std::size_t>(view.storage)].format);
   };
   std::int64_t moved = 2 * bytes(layer.output);
   for (const StorageView& input : layer.inputs) {
@@ -138,9 +137,8 @@ Status set_planar(const Node& node, Layer& layer) {
     }
   }
   if (node.inputs.empty() || node.inputs.size() > 2) {
-    return Error{ErrorCode::kInternal,
-                 fmt::format("layer '{}': {} inputs on the planar engine", layer.name,
-                             node.inputs.size())};
+    return Error{ErrorCode::kInternal, fmt::format("layer '{}': {} inputs on the planar engine",
+                                                   layer.name, node.inputs.size())};
   }
   return {};
 }

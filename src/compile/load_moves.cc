@@ -92,7 +92,8 @@ class MovePlanner {
     }
     if (spatial.size() > 3) return false;
     constexpr std::size_t kPlaces[] = {0, 2, 3};  // images, rows, columns
-    for (std::size_t i = 0; i < spatial.size(); ++i) set(kPlaces[3 - spatial.size() + i], spatial[i]);
+    for (std::size_t i = 0; i < spatial.size(); ++i)
+      set(kPlaces[3 - spatial.size() + i], spatial[i]);
     if (!layout_.map(move.to)) return false;
     moves_.push_back(move);
     return true;

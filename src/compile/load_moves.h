@@ -1,6 +1,6 @@
 // A Move done by loading: its boxes are read from DRAM straight into the resident block of its
-// output, so that upsampling, concatenation and permutation cost one load instead of a copy, a store
-// and a load.
+// output, so that upsampling, concatenation and permutation cost one load instead of a copy, a
+// store and a load.
 #pragma once
 
 #include <cstdint>

@@ -54,10 +54,20 @@ class Cutter {
     grain.images = 1;
     if (rows_can_be_cut()) grain.rows = 1;
     if (layer_.kind == LayerKind::kPlanar) {
-      grain.channels =
-          std::min<std::int64_t>(grain.channels, inputs_.chip.state_buffer.partitions);
+      grain.channels = std::min<std::int64_t>(grain.channels, inputs_.chip.state_buffer.partitions);
     }
     return bytes(grain);
+  }
+
+  Piece rows_of_first_image(RowRange rows) const {
+    std::vector<Piece> pieces;
+    add_pieces(part({0, 1}, rows, {0, layer_.output.channels()}), pieces);
+    return pieces.front();
+  }
+
+  bool rows_can_be_cut() const {
+    return layer_.kind == LayerKind::kNeural ||
+           layer_.planar.mode != program::PlanarMode::kReduction || !layer_.planar.reduce.over_rows;
   }
 
   std::vector<Piece> cut(const Grain& grain) const {
@@ -83,11 +93,6 @@ class Cutter {
 
   Grain whole() const {
     return {layer_.output.images(), layer_.output.rows(), layer_.output.channels()};
-  }
-
-  bool rows_can_be_cut() const {
-    return layer_.kind == LayerKind::kNeural ||
-           layer_.planar.mode != program::PlanarMode::kReduction || !layer_.planar.reduce.over_rows;
   }
 
   Piece part(Span images, RowRange rows, Span channels) const {
@@ -117,8 +122,8 @@ class Cutter {
       const KernelSlice& slice = layer_.slices[s];
       Piece sliced = piece;
       sliced.slice = static_cast<std::int32_t>(s);
-      sliced.output.view = piece.output.view.part(kChannels, slice.output_channel_first,
-                                                  slice.output_channels);
+      sliced.output.view =
+          piece.output.view.part(kChannels, slice.output_channel_first, slice.output_channels);
       pieces.push_back(std::move(sliced));
     }
   }
@@ -126,11 +131,11 @@ class Cutter {
   // The largest piece of this grain; the middle rows have the most halo.
   std::int64_t bytes(const Grain& grain) const {
     const std::int64_t out_rows = layer_.output.rows();
-    const std::int64_t middle = std::min(out_rows - grain.rows, out_rows / 2 / grain.rows * grain.rows);
+    const std::int64_t middle =
+        std::min(out_rows - grain.rows, out_rows / 2 / grain.rows * grain.rows);
     std::int64_t most = 0;
     for (const std::int64_t first : {std::int64_t{0}, middle, out_rows - grain.rows}) {
-      const Piece piece =
-          part({0, grain.images}, {first, first + grain.rows}, {0, grain.channels});
+      const Piece piece = part({0, grain.images}, {first, first + grain.rows}, {0, grain.channels});
       std::int64_t sum = 0;
       for (std::size_t i = 0; i < piece.inputs.size(); ++i) {
         if (!operands_.input_resident[i]) sum += operand_bytes(piece.inputs[i].view);
@@ -143,7 +148,8 @@ class Cutter {
 
   std::int64_t output_bytes(const StorageView& view) const {
     std::int64_t channels = layer_.kind == LayerKind::kNeural ? 0 : view.channels();
-    for (const KernelSlice& slice : layer_.slices) channels = std::max(channels, slice.output_channels);
+    for (const KernelSlice& slice : layer_.slices)
+      channels = std::max(channels, slice.output_channels);
     return operand_bytes(view.part(kChannels, 0, channels));
   }
 
@@ -177,6 +183,18 @@ RowRange input_rows_read(const Layer& layer, std::size_t input, RowRange rows) {
     read = {first, first + 1};
   }
   return read;
+}
+
+Piece piece_of_rows(const PlanInputs& inputs, std::int32_t layer, RowRange rows) {
+  const LayerOperands none;
+  return Cutter(inputs, layer, none).rows_of_first_image(rows);
+}
+
+bool cuts_by_rows(const Layer& layer) {
+  if (layer.output.images() != 1 || layer.dynamic || layer.slices.size() > 1) return false;
+  if (layer.kind == LayerKind::kNeural) return true;
+  return layer.kind == LayerKind::kPlanar &&
+         (layer.planar.mode != program::PlanarMode::kReduction || !layer.planar.reduce.over_rows);
 }
 
 Result<std::vector<Piece>> cut_layer(const PlanInputs& inputs, std::int32_t layer,

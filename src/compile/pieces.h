@@ -20,6 +20,11 @@ struct LayerOperands {
 // Rows of `input` that output rows `rows` of the layer read, within the layer's input view.
 RowRange input_rows_read(const Layer& layer, std::size_t input, RowRange rows);
 
+// The layer's work on one image's output rows, with all its channels; it has one kernel slice.
+Piece piece_of_rows(const PlanInputs& inputs, std::int32_t layer, RowRange rows);
+// It can be cut into such pieces: one image, one slice, rows of their own.
+bool cuts_by_rows(const Layer& layer);
+
 struct PieceRoom {
   std::int64_t wanted = 0;   // bytes a partition for the operands that are not resident
   std::int64_t allowed = 0;  // never more than this

@@ -11,8 +11,8 @@ namespace tessera::compile {
 namespace {
 
 struct Placed {
-  std::int64_t begin, end;    // bytes
-  std::int64_t first, last;   // time
+  std::int64_t begin, end;   // bytes
+  std::int64_t first, last;  // time
 };
 
 bool overlap(std::int64_t a_first, std::int64_t a_last, std::int64_t b_first, std::int64_t b_last) {
@@ -60,9 +60,10 @@ std::optional<std::size_t> place_blocks(std::vector<Block>& blocks, MemoryBounds
     }
     if (block.offset < 0) return i;
     const Placed entry{block.offset, block.offset + block.bytes, first, last};
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), entry,
-                                   [](const Placed& a, const Placed& b) { return a.begin < b.begin; }),
-                  entry);
+    placed.insert(
+        std::upper_bound(placed.begin(), placed.end(), entry,
+                         [](const Placed& a, const Placed& b) { return a.begin < b.begin; }),
+        entry);
   }
   return std::nullopt;
 }

@@ -8,7 +8,11 @@ namespace tessera::compile {
 namespace {
 
 Block block(std::int64_t bytes, std::int64_t first, std::int64_t last) {
-  return {.name = "b", .bytes = bytes, .first = first, .last = last, .wish_first = first,
+  return {.name = "b",
+          .bytes = bytes,
+          .first = first,
+          .last = last,
+          .wish_first = first,
           .wish_last = last};
 }
 

@@ -45,10 +45,10 @@ struct Piece {
 
 struct Plan {
   std::vector<Piece> pieces;
-  std::vector<Block> buffer_blocks;         // state buffer, bytes a partition
-  std::vector<BufferLayout> buffer_layouts; // of each block
-  std::vector<Block> home_blocks;           // DRAM workspace
-  std::vector<std::int32_t> homes;          // of each storage: index into home_blocks, or -1
+  std::vector<Block> buffer_blocks;          // state buffer, bytes a partition
+  std::vector<BufferLayout> buffer_layouts;  // of each block
+  std::vector<Block> home_blocks;            // DRAM workspace
+  std::vector<std::int32_t> homes;           // of each storage: index into home_blocks, or -1
   std::int64_t buffer_peak_bytes = 0;
   std::int64_t workspace_bytes = 0;
 };

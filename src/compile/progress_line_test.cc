@@ -23,7 +23,8 @@ TEST(ProgressLine, HaloOfAConvolutionIsMetExactly) {
   const auto lines = fit_lines(7, needs, 16, 16);
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_EQ(lines[0].task, 7u);
-  for (std::int64_t j = 1; j <= 16; ++j) EXPECT_EQ(asked(lines, j, 16), std::min(j + 1, std::int64_t{16}));
+  for (std::int64_t j = 1; j <= 16; ++j)
+    EXPECT_EQ(asked(lines, j, 16), std::min(j + 1, std::int64_t{16}));
 }
 
 TEST(ProgressLine, StrideIsMetExactly) {

@@ -11,16 +11,19 @@ bool on_processor(const Layer& layer) {
 
 // All uses of one storage.
 struct Uses {
-  std::vector<std::int32_t> writers;  // processor layers
+  std::vector<std::int32_t> writers;                          // processor layers
   std::vector<std::pair<std::int32_t, std::size_t>> readers;  // processor layers and their input
   std::vector<std::pair<std::int32_t, const PlannedCopy*>> copies;  // layers that copy into it
-  bool filled = false;  // a fill or a host step writes it
-  bool read_in_dram = false;  // a copy or a host step reads it
+  bool filled = false;            // a fill or a host step writes it
+  bool read_in_dram = false;      // a copy or a host step reads it
+  std::int32_t last_writer = -1;  // of all layers
 };
 
 std::vector<Uses> find_uses(const PlanInputs& inputs) {
   std::vector<Uses> uses(inputs.storages.storages.size());
-  const auto at = [&](StorageIndex index) -> Uses& { return uses[static_cast<std::size_t>(index)]; };
+  const auto at = [&](StorageIndex index) -> Uses& {
+    return uses[static_cast<std::size_t>(index)];
+  };
   for (std::size_t i = 0; i < inputs.layers.size(); ++i) {
     const Layer& layer = inputs.layers[i];
     const auto index = static_cast<std::int32_t>(i);
@@ -28,6 +31,7 @@ std::vector<Uses> find_uses(const PlanInputs& inputs) {
       const graph::Node& node = inputs.graph.nodes[static_cast<std::size_t>(layer.node)];
       for (const graph::TensorId id : node.outputs) {
         at(inputs.storages.places[static_cast<std::size_t>(id.value)].storage).filled = true;
+        at(inputs.storages.places[static_cast<std::size_t>(id.value)].storage).last_writer = index;
       }
       for (const graph::TensorId id : node.inputs) {
         at(inputs.storages.places[static_cast<std::size_t>(id.value)].storage).read_in_dram = true;
@@ -35,6 +39,7 @@ std::vector<Uses> find_uses(const PlanInputs& inputs) {
     }
     for (const PlannedCopy& copy : layer.copies) {
       at(copy.destination).copies.emplace_back(index, &copy);
+      at(copy.destination).last_writer = index;
       if (copy.fill) {
         at(copy.destination).filled = true;
       } else {
@@ -43,6 +48,7 @@ std::vector<Uses> find_uses(const PlanInputs& inputs) {
     }
     if (!on_processor(layer)) continue;
     at(layer.output.storage).writers.push_back(index);
+    at(layer.output.storage).last_writer = index;
     for (std::size_t k = 0; k < layer.inputs.size(); ++k) {
       at(layer.inputs[k].storage).readers.emplace_back(index, k);
     }
@@ -70,17 +76,24 @@ const StorageView* layout_view(const PlanInputs& inputs, const Storage& storage,
 }
 
 // Writers reach the block: layers in their views, Moves by loads.
-bool writers_fit(const PlanInputs& inputs, const Uses& uses, const StorageView& whole,
-                 Resident& resident) {
+bool writers_fit(const PlanInputs& inputs, const std::vector<Uses>& all, const Uses& uses,
+                 const StorageView& whole, Resident& resident) {
   for (const std::int32_t writer : uses.writers) {
-    if (fit_output(resident.layout, inputs.layers[static_cast<std::size_t>(writer)]) == Fit::kNone) {
+    if (fit_output(resident.layout, inputs.layers[static_cast<std::size_t>(writer)]) ==
+        Fit::kNone) {
       return false;
     }
   }
   for (const auto& [layer, copy] : uses.copies) {
     const auto loads = plan_load_moves(*copy, whole, resident.layout);
     if (!loads) return false;
-    for (const LoadMove& load : *loads) resident.moves.push_back({layer, load});
+    // A source of an earlier segment is loaded when the Move comes.
+    const std::int32_t written = all[static_cast<std::size_t>(copy->source)].last_writer;
+    const std::int32_t after = std::max(written, resident.segment_first);
+    resident.first_layer = std::min(resident.first_layer, std::min(after, layer));
+    for (const LoadMove& load : *loads) {
+      resident.moves.push_back({layer, std::min(after, layer), load});
+    }
   }
   return true;
 }
@@ -92,14 +105,19 @@ bool set_life(const std::vector<std::int32_t>& segments, const Uses& uses, Resid
   const auto [first, last] = std::minmax_element(layers.begin(), layers.end());
   resident.first_layer = *first;
   resident.last_layer = *last;
+  resident.segment_first = static_cast<std::int32_t>(
+      std::find(segments.begin(), segments.end(), segments[static_cast<std::size_t>(*first)]) -
+      segments.begin());
   return segments[static_cast<std::size_t>(*first)] == segments[static_cast<std::size_t>(*last)];
 }
 
 Resident find_resident(const PlanInputs& inputs, const std::vector<std::int32_t>& segments,
-                       const Storage& storage, const Uses& uses) {
+                       const std::vector<Uses>& all, std::size_t index) {
+  const Storage& storage = inputs.storages.storages[index];
+  const Uses& uses = all[index];
   Resident resident;
-  const bool written = storage.base == program::BaseIndex::kWorkspace ||
-                       storage.base == program::BaseIndex::kOutput;
+  const bool written =
+      storage.base == program::BaseIndex::kWorkspace || storage.base == program::BaseIndex::kOutput;
   if (!written || uses.filled || (uses.writers.empty() && uses.copies.empty()) ||
       uses.readers.empty()) {
     return resident;
@@ -109,7 +127,7 @@ Resident find_resident(const PlanInputs& inputs, const std::vector<std::int32_t>
   const StorageView* view = layout_view(inputs, storage, uses);
   if (view == nullptr) return resident;
   resident.layout = BufferLayout(*view, storage.format, inputs.chip.state_buffer.partitions);
-  if (!set_life(segments, uses, resident) || !writers_fit(inputs, uses, *view, resident)) {
+  if (!set_life(segments, uses, resident) || !writers_fit(inputs, all, uses, *view, resident)) {
     return resident;
   }
   const std::int32_t segment = segments[static_cast<std::size_t>(resident.first_layer)];
@@ -125,8 +143,7 @@ Resident find_resident(const PlanInputs& inputs, const std::vector<std::int32_t>
     ++resident.uses;
   }
   // What Moves load into the block is not in DRAM for other readers.
-  resident.possible =
-      resident.uses > 0 && (uses.copies.empty() || (all_fit && !uses.read_in_dram));
+  resident.possible = resident.uses > 0 && (uses.copies.empty() || (all_fit && !uses.read_in_dram));
   return resident;
 }
 
@@ -175,7 +192,7 @@ std::vector<Resident> find_residents(const PlanInputs& inputs) {
   const std::vector<std::int32_t> segments = layer_segments(inputs.layers);
   std::vector<Resident> residents;
   for (std::size_t i = 0; i < uses.size(); ++i) {
-    residents.push_back(find_resident(inputs, segments, inputs.storages.storages[i], uses[i]));
+    residents.push_back(find_resident(inputs, segments, uses, i));
   }
   return residents;
 }

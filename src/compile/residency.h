@@ -12,7 +12,8 @@ namespace tessera::compile {
 
 // Part of a Move that is done by loading into the resident block.
 struct ResidentMove {
-  std::int32_t layer = 0;
+  std::int32_t layer = 0;  // the Move
+  std::int32_t after = 0;  // the layer after which its source is complete
   LoadMove load;
 };
 
@@ -21,6 +22,7 @@ struct Resident {
   bool active = false;    // it is to stay there
   BufferLayout layout;
   std::int32_t first_layer = 0, last_layer = 0;  // written first, read last
+  std::int32_t segment_first = 0;                // first layer of its segment
   std::int32_t uses = 0;                         // reads it saves
   std::vector<ResidentMove> moves;               // how Moves write it
 };

@@ -117,7 +117,8 @@ class Attempt {
         fold(move.copies[0], node.inputs[static_cast<std::size_t>(move.copies[0].input)], out)) {
       return;
     }
-    const StorageIndex whole = own_storage(out, output ? BaseIndex::kOutput : BaseIndex::kWorkspace);
+    const StorageIndex whole =
+        own_storage(out, output ? BaseIndex::kOutput : BaseIndex::kWorkspace);
     homes_.resize(graph_.nodes.size());
     auto& homed = homes_[static_cast<std::size_t>(&node - graph_.nodes.data())];
     for (const graph::CopyBox& box : move.copies) {
@@ -257,7 +258,8 @@ class Attempt {
       fail(id);
       return {};
     }
-    StorageView result{.storage = place->storage, .offset = mapped->offset, .extents = from.extents};
+    StorageView result{
+        .storage = place->storage, .offset = mapped->offset, .extents = from.extents};
     std::copy(mapped->strides.begin(), mapped->strides.end(), result.strides.begin());
     for (std::size_t i = 0; i < 4; ++i) {
       if (result.extents[i] == 1) result.strides[i] = 0;
@@ -276,8 +278,9 @@ class Attempt {
       if (conflict_) return;
       touch(id);
       const auto place = resolve(id);
-      if (place && plan_.storages[static_cast<std::size_t>(place->storage)].base ==
-                       BaseIndex::kOutput && place->map.is_dense()) {
+      if (place &&
+          plan_.storages[static_cast<std::size_t>(place->storage)].base == BaseIndex::kOutput &&
+          place->map.is_dense()) {
         plan_.output_storages.push_back(place->storage);
         continue;
       }
@@ -298,9 +301,10 @@ class Attempt {
     const auto from = place ? place->map.map(walk) : std::nullopt;
     if (!from) return fail(id);
     plan_.output_storages.push_back(static_cast<StorageIndex>(plan_.storages.size()));
-    plan_.output_copies.push_back(
-        {.source = place->storage, .destination = plan_.output_storages.back(), .from = *from,
-         .to = walk});
+    plan_.output_copies.push_back({.source = place->storage,
+                                   .destination = plan_.output_storages.back(),
+                                   .from = *from,
+                                   .to = walk});
     plan_.storages.push_back(storage);
     parents_.emplace_back();
   }

@@ -77,9 +77,9 @@ struct NodePlan {
 
 struct StoragePlan {
   std::vector<Storage> storages;
-  std::vector<Place> places;     // of each tensor; invalid where no task or host step touches it
-  std::vector<NodePlan> nodes;   // of each node
-  std::vector<PlannedCopy> output_copies;  // outputs that are inputs or constants of the graph
+  std::vector<Place> places;    // of each tensor; invalid where no task or host step touches it
+  std::vector<NodePlan> nodes;  // of each node
+  std::vector<PlannedCopy> output_copies;     // outputs that are inputs or constants of the graph
   std::vector<StorageIndex> output_storages;  // of each graph output
 };
 

@@ -36,7 +36,8 @@ struct TensorInfo {
 
 // What follows a product before its one store (the neural engine's post-processor).
 //
-// Float products: y = round(accumulator + bias); then y = round(activation(y)).
+// Float products: y = round(accumulator + bias); then y = round(activation(y)). The output's format
+// is the operands' vector format or f32.
 // Integer products: t = accumulator + bias (int32). Without `requantise` t is the int32 result.
 // With it: y = saturate(round_half_even(float(t) * multiplier[oc]) + output_zero_point), then
 // clamped to [clamp_low, clamp_high].

@@ -108,7 +108,8 @@ NodeViews matmul_views(const Graph& graph, const Node& node) {
   return views;
 }
 
-// ---- element-wise ---------------------------------------------------------------------------------
+// ---- element-wise
+// ---------------------------------------------------------------------------------
 
 const Node* producer_of(const Graph& graph, TensorId id) {
   for (const Node& node : graph.nodes) {
@@ -236,7 +237,8 @@ Result<NodeViews> elementwise_views(const Graph& graph, const Node& node) {
   return cannot_spread(node);
 }
 
-// ---- reduction ------------------------------------------------------------------------------------
+// ---- reduction
+// ------------------------------------------------------------------------------------
 
 Result<NodeViews> reduce_views(const Graph& graph, const Node& node) {
   const auto& attributes = node.as<ReduceAttributes>();
@@ -293,9 +295,8 @@ Result<NodeViews> node_views(const Graph& graph, const Node& node) {
     case NodeKind::kHostStep:
       break;
   }
-  return Error{ErrorCode::kUnsupported,
-               fmt::format("node '{}' ({}) has no surface views", node.name,
-                           node_kind_name(node.kind()))};
+  return Error{ErrorCode::kUnsupported, fmt::format("node '{}' ({}) has no surface views",
+                                                    node.name, node_kind_name(node.kind()))};
 }
 
 }  // namespace tessera::graph

@@ -96,8 +96,10 @@ void check_product(Rules& rules, const MatrixFormat& matrix, const IntegerOperan
         post.requantise ? is_byte(rules.output().format) : rules.output().format == Format::kI32;
     rules.must(fits, "the integer result is {}", format_name(rules.output().format));
   } else {
+    // The exact sum is rounded once, to the operands' format or to f32.
     rules.must(
-        is_vector_float(rules.output().format) && rules.output().format == rules.input(0).format,
+        is_vector_float(rules.output().format) && (rules.output().format == rules.input(0).format ||
+                                                   rules.output().format == Format::kF32),
         "a float product of {} gives {}", format_name(rules.input(0).format),
         format_name(rules.output().format));
     rules.must_be(1, rules.input(0).format);

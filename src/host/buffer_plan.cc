@@ -70,8 +70,7 @@ bool shares_block(const Graph& graph, const graph::Node& node) {
   const auto& move = node.as<graph::MoveAttributes>();
   if (move.copies.size() != 1) return false;
   const graph::CopyBox& box = move.copies[0];
-  const graph::TensorInfo& input =
-      graph.tensor(node.inputs[static_cast<std::size_t>(box.input)]);
+  const graph::TensorInfo& input = graph.tensor(node.inputs[static_cast<std::size_t>(box.input)]);
   const graph::TensorInfo& output = graph.tensor(node.outputs[0]);
   const std::int64_t count = element_count(output.dims);
   return input.constant == nullptr && input.format == output.format &&

@@ -14,8 +14,8 @@ struct BufferPlan {
   std::vector<std::int64_t> block_bytes;
 };
 
-// A Move that leaves every element where it is (a reshape of a tensor that is no constant): its output
-// lies in its input's block, and nothing is copied.
+// A Move that leaves every element where it is (a reshape of a tensor that is no constant): its
+// output lies in its input's block, and nothing is copied.
 bool shares_block(const graph::Graph& graph, const graph::Node& node);
 
 // Inputs and node results get blocks; graph outputs keep theirs to the end. Constants have none.

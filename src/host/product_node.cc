@@ -155,10 +155,10 @@ std::vector<std::byte> transposed(const Tensor& matrix) {
 std::vector<ProductPart> prepare_product(const Graph& graph, const Node& node, int threads) {
   if (node.kind() == NodeKind::kConv) {
     const auto& conv = node.as<graph::ConvAttributes>();
-    return prepare_parts({conv_config(graph, node),
-                          graph.tensor(node.inputs[1]).constant->bytes.data(),
-                          vectors_of(graph, node, conv.post, conv.integer)},
-                         graph.tensor(node.outputs[0]).dims[2], threads);
+    return prepare_parts(
+        {conv_config(graph, node), graph.tensor(node.inputs[1]).constant->bytes.data(),
+         vectors_of(graph, node, conv.post, conv.integer)},
+        graph.tensor(node.outputs[0]).dims[2], threads);
   }
   if (node.kind() != NodeKind::kMatMul) return {};
   const graph::TensorInfo& b = graph.tensor(node.inputs[1]);

@@ -25,18 +25,15 @@ void ThreadPool::run(std::int64_t pieces, const Work& work) {
     for (std::int64_t piece = 0; piece < pieces; ++piece) work(piece, 0);
     return;
   }
-  {
-    const std::lock_guard lock(mutex_);
-    work_ = &work;
-    pieces_ = pieces;
-    next_ = 0;
-    busy_ = static_cast<int>(workers_.size());
-    ++round_;
-  }
-  wake_.notify_all();
-  take_pieces(work, pieces, 0);
   std::unique_lock lock(mutex_);
-  done_.wait(lock, [this] { return busy_ == 0; });
+  work_ = &work;
+  next_ = 0;
+  pieces_ = pieces;
+  unfinished_ = pieces;
+  wake_.notify_all();
+  take_pieces(lock, 0);
+  // A worker that has not woken up yet is not waited for: it will find nothing to take.
+  done_.wait(lock, [this] { return unfinished_ == 0; });
   work_ = nullptr;
 }
 
@@ -49,36 +46,25 @@ void ThreadPool::for_ranges(
   });
 }
 
-void ThreadPool::take_pieces(const Work& work, std::int64_t pieces, int thread) {
-  for (;;) {
-    std::int64_t piece = 0;
-    {
-      const std::lock_guard lock(mutex_);
-      if (next_ >= pieces) return;
-      piece = next_++;
-    }
+// `lock` holds the mutex, also afterwards. The work is there as long as a piece of it is
+// unfinished.
+void ThreadPool::take_pieces(std::unique_lock<std::mutex>& lock, int thread) {
+  while (next_ < pieces_) {
+    const std::int64_t piece = next_++;
+    const Work& work = *work_;
+    lock.unlock();
     work(piece, thread);
+    lock.lock();
+    if (--unfinished_ == 0) done_.notify_one();
   }
 }
 
 void ThreadPool::worker_loop(int thread) {
-  std::uint64_t seen = 0;
+  std::unique_lock lock(mutex_);
   for (;;) {
-    const Work* work = nullptr;
-    std::int64_t pieces = 0;
-    {
-      std::unique_lock lock(mutex_);
-      wake_.wait(lock, [&] { return stop_ || round_ != seen; });
-      if (stop_) return;
-      seen = round_;
-      work = work_;
-      pieces = pieces_;
-    }
-    take_pieces(*work, pieces, thread);
-    {
-      const std::lock_guard lock(mutex_);
-      if (--busy_ == 0) done_.notify_one();
-    }
+    wake_.wait(lock, [this] { return stop_ || next_ < pieces_; });
+    if (stop_) return;
+    take_pieces(lock, thread);
   }
 }
 

@@ -27,7 +27,8 @@ class Linker {
     number_tasks();
     for (std::size_t f = 0; f < package_.frames.size(); ++f) {
       const Frame& frame = package_.frames[f];
-      if (frame.segment >= package_.segments || (f > 0 && frame.segment < package_.frames[f - 1].segment)) {
+      if (frame.segment >= package_.segments ||
+          (f > 0 && frame.segment < package_.frames[f - 1].segment)) {
         return broken(f, fmt::format("segment {} of {}", frame.segment, package_.segments));
       }
       for (const FrameTask& task : frame.tasks) TESSERA_RETURN_IF_ERROR(add_task(f, task));
@@ -145,15 +146,14 @@ class Linker {
 
 Result<Program> link(const Package& package, const ChipConfig& chip, const LinkOptions& options) {
   if (package.chip_fingerprint != chip.fingerprint()) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("the package was compiled for chip '{}' (fingerprint {:016x}), this "
-                             "chip is '{}' ({:016x}); compile the model for it",
-                             package.chip_name, package.chip_fingerprint, chip.name,
-                             chip.fingerprint())};
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("the package was compiled for chip '{}' (fingerprint {:016x}), this "
+                    "chip is '{}' ({:016x}); compile the model for it",
+                    package.chip_name, package.chip_fingerprint, chip.name, chip.fingerprint())};
   }
   if (options.cores != 1) {
-    return Error{ErrorCode::kUnsupported,
-                 fmt::format("found {} cores, allowed 1", options.cores)};
+    return Error{ErrorCode::kUnsupported, fmt::format("found {} cores, allowed 1", options.cores)};
   }
   return Linker(package, options).run();
 }

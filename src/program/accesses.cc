@@ -139,8 +139,8 @@ void neural_accesses(const NeuralTask& task, std::int64_t partitions, std::int64
   if (task.zero_point_count > 0) {
     kernel_read(task.zero_point_offset, vector_bytes(task.zero_point_count, 4), accesses);
   }
-  surface_accesses(task.output, {task.output_channel_first, outputs, image, rows}, partitions,
-                   true, accesses);
+  surface_accesses(task.output, {task.output_channel_first, outputs, image, rows}, partitions, true,
+                   accesses);
 }
 
 void planar_accesses(const PlanarTask& task, std::int64_t partitions, std::int64_t image,
@@ -157,8 +157,8 @@ void transfer_accesses(const TransferTask& task, bool load, std::int64_t partiti
                        std::int64_t image, RowRange rows, std::vector<Access>& accesses) {
   const std::int64_t element = format_bytes(task.buffer.format);
   DramBox box{.address = task.dram.address, .extents = {}, .strides = {}, .run = element};
-  box.address.offset += static_cast<std::uint64_t>(image * task.dram.strides[0] +
-                                                   rows.first * task.dram.strides[2]);
+  box.address.offset +=
+      static_cast<std::uint64_t>(image * task.dram.strides[0] + rows.first * task.dram.strides[2]);
   box.extents = {task.channel_count, rows.last - rows.first, task.buffer.columns};
   box.strides = {task.dram.strides[1], task.dram.strides[2], task.dram.strides[3]};
   dram_accesses(box, !load, accesses);
@@ -172,10 +172,8 @@ void copy_accesses(const CopyTask& task, RowRange rows, std::vector<Access>& acc
   extents[0] = rows.last - rows.first;
   const auto side = [&](const DramAddress& address, const std::vector<std::int64_t>& strides,
                         bool write) {
-    DramBox box{.address = address,
-                .extents = extents,
-                .strides = strides,
-                .run = task.element_bytes};
+    DramBox box{
+        .address = address, .extents = extents, .strides = strides, .run = task.element_bytes};
     box.address.offset += static_cast<std::uint64_t>(rows.first * strides[0]);
     dram_accesses(box, write, accesses);
   };
@@ -187,18 +185,18 @@ void copy_accesses(const CopyTask& task, RowRange rows, std::vector<Access>& acc
 
 RowRange product_rows_read(const ProductConfig& config, std::int64_t input_rows, RowRange rows) {
   if (rows.last <= rows.first) return {0, 0};
-  return window_rows(
-      rows.first * config.stride_h - config.pad_top,
-      (rows.last - 1) * config.stride_h - config.pad_top + (config.kernel_h - 1) * config.dilation_h,
-      config.input_dilation_h, input_rows);
+  return window_rows(rows.first * config.stride_h - config.pad_top,
+                     (rows.last - 1) * config.stride_h - config.pad_top +
+                         (config.kernel_h - 1) * config.dilation_h,
+                     config.input_dilation_h, input_rows);
 }
 
 RowRange pool_rows_read(const PoolConfig& config, std::int64_t input_rows, RowRange rows) {
   if (rows.last <= rows.first) return {0, 0};
-  return window_rows(
-      rows.first * config.stride_h - config.pad_top,
-      (rows.last - 1) * config.stride_h - config.pad_top + (config.window_h - 1) * config.dilation_h,
-      1, input_rows);
+  return window_rows(rows.first * config.stride_h - config.pad_top,
+                     (rows.last - 1) * config.stride_h - config.pad_top +
+                         (config.window_h - 1) * config.dilation_h,
+                     1, input_rows);
 }
 
 RowRange planar_rows_read(const PlanarTask& task, int input, RowRange rows) {
@@ -216,12 +214,11 @@ void surface_accesses(const BufferSurface& surface, const SurfaceBox& box, std::
   if (surface.broadcast_rows) rows = {0, 1};
   const std::int64_t ring = surface.ring_rows;
   const std::int64_t origin = image * surface.rows;
-  const std::int64_t strip = std::int64_t{surface.columns - 1} * surface.column_pitch +
-                             format_bytes(surface.format);
+  const std::int64_t strip =
+      std::int64_t{surface.columns - 1} * surface.column_pitch + format_bytes(surface.format);
   const std::int64_t block_first = surface.broadcast_channels ? 0 : box.channel_first / partitions;
-  const std::int64_t block_last = surface.broadcast_channels
-                                      ? 0
-                                      : (box.channel_first + box.channel_count - 1) / partitions;
+  const std::int64_t block_last =
+      surface.broadcast_channels ? 0 : (box.channel_first + box.channel_count - 1) / partitions;
   for (std::int64_t block = block_first; block <= block_last; ++block) {
     const std::int64_t base = std::int64_t{surface.offset} + block * surface.block_pitch;
     std::int64_t row = origin + rows.first;

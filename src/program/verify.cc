@@ -293,10 +293,10 @@ class Verifier {
           access.last, memory_name(access)));
     }
     if (unwritten) {
-      return invalid(fmt::format("step {} of {} reads bytes {} to {} of the {} before anything "
-                                 "wrote them",
-                                 self.step + 1, describe(id), access.first, access.last,
-                                 memory_name(access)));
+      return invalid(
+          fmt::format("step {} of {} reads bytes {} to {} of the {} before anything "
+                      "wrote them",
+                      self.step + 1, describe(id), access.first, access.last, memory_name(access)));
     }
     return {};
   }

@@ -3,9 +3,13 @@
 // Host speed is weather: what counts are the ratios, between devices that ran alternately in this
 // process. Cycles are facts and are printed as such.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "tools/console.h"
@@ -17,7 +21,8 @@ namespace {
 
 struct BenchArguments {
   ModelArguments model;
-  int repeat = 5;
+  std::string suite, models, packages;
+  int repeat = 0;  // 0: 5 rounds, or the suite's own number
   int threads = 0;
 };
 
@@ -69,7 +74,10 @@ Status measure(const Network& network, const std::vector<Tensor>& inputs, int re
   return {};
 }
 
-nlohmann::json to_json(const BenchArguments& arguments, const std::vector<Contender>& list) {
+int rounds(const BenchArguments& arguments) { return arguments.repeat > 0 ? arguments.repeat : 5; }
+
+nlohmann::json to_json(const BenchArguments& arguments, const std::vector<std::string>& notes,
+                       const std::vector<Contender>& list) {
   nlohmann::json devices = nlohmann::json::array();
   for (const Contender& contender : list) {
     devices.push_back({{"name", contender.name},
@@ -79,7 +87,8 @@ nlohmann::json to_json(const BenchArguments& arguments, const std::vector<Conten
                        {"cycles", contender.last.cycles}});
   }
   return {{"model", arguments.model.model},
-          {"repeat", arguments.repeat},
+          {"repeat", rounds(arguments)},
+          {"notes", notes},
           {"devices", std::move(devices)},
           {"sim_per_host", median(list[1].seconds) / median(list[0].seconds)},
           {"values_per_timing_only", median(list[1].seconds) / median(list[2].seconds)},
@@ -87,19 +96,59 @@ nlohmann::json to_json(const BenchArguments& arguments, const std::vector<Conten
            static_cast<double>(list[3].last.cycles) / static_cast<double>(list[2].last.cycles)}};
 }
 
+// Starts the program `host_vs_ort`, which takes this process's place. It belongs to the source
+// tree: it runs ONNX Runtime under Node.js, which an installation does not need.
+Status host_vs_ort(const BenchArguments& arguments) {
+  std::error_code error;
+  const auto folder = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  std::string program;
+  for (const char* const place : {"host_vs_ort", "../../bench/host_vs_ort"}) {
+    const auto candidate = folder / place;
+    if (program.empty() && std::filesystem::exists(candidate, error)) program = candidate.string();
+  }
+  if (program.empty()) {
+    return Error{ErrorCode::kUnavailable,
+                 fmt::format("--suite host-vs-ort: there is no program 'host_vs_ort' beside '{}'; "
+                             "build the source tree and run its tessera, or scripts/bench.sh",
+                             folder.string())};
+  }
+  std::vector<std::string> words = {program};
+  const auto add = [&words](const char* option, const std::string& value) {
+    if (!value.empty()) words.insert(words.end(), {option, value});
+  };
+  add("--models", arguments.models);
+  add("--onnxruntime", arguments.packages);
+  add("--arch", arguments.model.arch);
+  if (arguments.repeat > 0) add("--repeat", std::to_string(arguments.repeat));
+  if (arguments.threads > 0) add("--threads", std::to_string(arguments.threads));
+  if (arguments.model.json) words.emplace_back("--json");
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  execv(program.c_str(), argv.data());
+  return Error{ErrorCode::kUnavailable,
+               fmt::format("cannot start '{}': {}", program, std::strerror(errno))};
+}
+
 Status bench(const BenchArguments& arguments) {
+  if (arguments.suite.empty() == arguments.model.model.empty()) {
+    return Error{ErrorCode::kInvalidArgument, "give a model, or --suite host-vs-ort"};
+  }
+  if (!arguments.suite.empty()) return host_vs_ort(arguments);
   TESSERA_TRY(const Network network, arguments.model.load());
   std::vector<Tensor> inputs;
   for (std::size_t i = 0; i < network.inputs().size(); ++i) {
     inputs.push_back(random_tensor(network.inputs()[i], 0, i));
   }
   std::vector<Contender> list = contenders(arguments);
-  TESSERA_RETURN_IF_ERROR(measure(network, inputs, arguments.repeat, list));
-  const nlohmann::json document = to_json(arguments, list);
+  TESSERA_RETURN_IF_ERROR(measure(network, inputs, rounds(arguments), list));
+  const std::vector<std::string>& notes = network.placement().notes;
+  const nlohmann::json document = to_json(arguments, notes, list);
   if (arguments.model.json) {
     fmt::print("{}\n", document.dump(2));
     return {};
   }
+  fmt::print("{}", notes_text(notes));
   Table table({"device", "median ms", "min ms", "max ms", "runs/s", "cycles"});
   for (const Contender& contender : list) {
     const double seconds = median(contender.seconds);
@@ -123,8 +172,14 @@ Status bench(const BenchArguments& arguments) {
 Action bench_verb(CLI::App& app) {
   auto arguments = std::make_shared<BenchArguments>();  // shared with the returned action
   arguments->model.add_to(app);
-  app.add_option("--repeat", arguments->repeat, "measured rounds")
-      ->capture_default_str()
+  app.get_option("model")->required(false);
+  app.add_option("--suite", arguments->suite,
+                 "host-vs-ort: the host device against ONNX Runtime on the OCR models")
+      ->check(CLI::IsMember({"host-vs-ort"}));
+  app.add_option("--models", arguments->models, "suite: the models' folder (default: fetched)");
+  app.add_option("--onnxruntime", arguments->packages,
+                 "suite: the folder with node_modules (default: fetched)");
+  app.add_option("--repeat", arguments->repeat, "measured rounds (default 5, suite 9)")
       ->check(CLI::Range(1, 1000));
   app.add_option("--threads", arguments->threads, "threads of the host device (0: all)");
   return [arguments] { return bench(*arguments); };

@@ -18,17 +18,22 @@ struct CompareArguments {
   bool all = false;
 };
 
-Result<std::vector<Tensor>> read_inputs(const CompareArguments& arguments,
-                                        const graph::Graph& graph) {
-  std::vector<Tensor> inputs;
-  for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
-    const graph::TensorInfo& info = graph.tensor(graph.inputs[i]);
-    std::string source = "random:0";
-    for (const std::string& text : arguments.inputs) {
-      if (text.starts_with(info.name + "=")) source = text.substr(info.name.size() + 1);
-    }
-    TESSERA_TRY(Tensor tensor, read_input(source, {info.name, info.format, info.dims}, i, {}));
-    inputs.push_back(std::move(tensor));
+// The graph of a model, or the one that a package carries.
+Result<std::shared_ptr<const graph::Graph>> graph_of(const ModelArguments& arguments,
+                                                     const ChipConfig& chip) {
+  if (is_package(arguments.model)) {
+    TESSERA_TRY(const Network network, arguments.load());
+    return network.state().package.graph;
+  }
+  TESSERA_TRY(const LoadOptions options, arguments.load_options());
+  return runtime::load_graph(arguments.model, chip, options);
+}
+
+std::vector<TensorDescription> inputs_of(const graph::Graph& graph) {
+  std::vector<TensorDescription> inputs;
+  for (const graph::TensorId id : graph.inputs) {
+    const graph::TensorInfo& info = graph.tensor(id);
+    inputs.push_back({info.name, info.format, info.dims});
   }
   return inputs;
 }
@@ -42,7 +47,7 @@ std::string first_difference(const runtime::LayerComparison& layer) {
       layer.elements);
 }
 
-void print_json(const runtime::Comparison& comparison) {
+void print_json(const runtime::Comparison& comparison, const std::vector<std::string>& notes) {
   nlohmann::json layers = nlohmann::json::array();
   for (const auto& layer : comparison.layers) {
     nlohmann::json entry = {{"layer", layer.layer},
@@ -57,6 +62,7 @@ void print_json(const runtime::Comparison& comparison) {
   }
   nlohmann::json document = {{"values_compared", comparison.values_compared},
                              {"mismatches", comparison.mismatches},
+                             {"notes", notes},
                              {"layers", std::move(layers)}};
   if (comparison.first_layer) {
     document["first_layer"] = comparison.layers[*comparison.first_layer].layer;
@@ -71,12 +77,14 @@ Status compare(const CompareArguments& arguments) {
   TESSERA_TRY(options.a.device, device_kind_from_name(arguments.a));
   TESSERA_TRY(options.b.device, device_kind_from_name(arguments.b));
   options.fault_node = arguments.fault_node;
-  TESSERA_TRY(const auto graph, runtime::load_graph(arguments.model.model, chip, options.load));
-  TESSERA_TRY(const std::vector<Tensor> inputs, read_inputs(arguments, *graph));
+  TESSERA_TRY(const auto graph, graph_of(arguments.model, chip));
+  TESSERA_TRY(const std::vector<Tensor> inputs,
+              read_inputs(arguments.inputs, inputs_of(*graph), {}));
   TESSERA_TRY(const runtime::Comparison comparison, runtime::compare(graph, chip, inputs, options));
   if (arguments.model.json) {
-    print_json(comparison);
+    print_json(comparison, graph->notes);
   } else {
+    fmt::print("{}", notes_text(graph->notes));
     if (arguments.all) {
       Table table({"layer", "tensor", "elements", "different"});
       for (const auto& layer : comparison.layers) {

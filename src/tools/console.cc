@@ -72,9 +72,14 @@ std::string engine_table(const RunResult& run) {
   return table.text();
 }
 
-std::string placement_text(const Placement& placement) {
+std::string notes_text(const std::vector<std::string>& notes) {
   std::string out;
-  for (const std::string& note : placement.notes) out += "note: " + note + "\n";
+  for (const std::string& note : notes) out += "note: " + note + "\n";
+  return out;
+}
+
+std::string placement_text(const Placement& placement) {
+  std::string out = notes_text(placement.notes);
   out += fmt::format("{} nodes on the processor, {} on the host\n", placement.nodes_on_processor,
                      placement.nodes_on_host);
   std::map<std::string, std::pair<int, std::string>> grouped;  // "Op: reason" -> count, a node

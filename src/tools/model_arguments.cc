@@ -56,7 +56,28 @@ Result<LoadOptions> ModelArguments::load_options() const {
 
 Result<Network> ModelArguments::load() const {
   TESSERA_TRY(const LoadOptions options, load_options());
-  return Network::load(model, options);
+  if (is_package(model)) {
+    const char* const fixed = !shapes.empty()           ? "--shape"
+                              : tile_budget_bytes != 0  ? "--tile-budget"
+                              : everything_through_dram ? "--through-dram"
+                                                        : nullptr;
+    if (fixed != nullptr) {
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("'{}' is a package, which is compiled already; give {} to 'tessera "
+                               "compile'",
+                               model, fixed)};
+    }
+  }
+  TESSERA_TRY(Network network, Network::load(model, options));
+  const Placement& placement = network.placement();
+  if (require_full_offload && placement.nodes_on_host > 0) {  // of a package
+    const HostStepNote& step = placement.host_steps.front();
+    return Error{ErrorCode::kUnsupported,
+                 fmt::format("'{}': node '{}' ({}) runs on the host ({}), and full offload is "
+                             "required",
+                             model, step.node, step.operator_name, step.reason)};
+  }
+  return network;
 }
 
 }  // namespace tessera::tools

@@ -91,6 +91,7 @@ Status report(const ReportArguments& arguments) {
                                      {"cycles", run.cycles},
                                      {"nodes_on_processor", network.placement().nodes_on_processor},
                                      {"nodes_on_host", network.placement().nodes_on_host},
+                                     {"notes", network.placement().notes},
                                      {"layers", layers_json(run, network.state().chip)}};
     fmt::print("{}\n", document.dump(2));
     return {};

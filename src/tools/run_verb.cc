@@ -24,36 +24,6 @@ struct RunArguments {
   bool timing_only = false, check_hazards = false, serial = false;
 };
 
-// Pairs each model input with its source; those not named are random:0.
-Result<std::vector<Tensor>> read_inputs(const RunArguments& arguments, const Network& network) {
-  std::vector<std::string> sources(network.inputs().size(), "random:0");
-  for (const std::string& text : arguments.inputs) {
-    bool found = false;
-    for (std::size_t i = 0; i < sources.size() && !found; ++i) {
-      const std::string prefix = network.inputs()[i].name + "=";
-      if (!text.starts_with(prefix)) continue;
-      sources[i] = text.substr(prefix.size());
-      found = true;
-    }
-    if (!found && sources.size() == 1 && text.find('=') == std::string::npos) {
-      sources[0] = text;
-      found = true;
-    }
-    if (found) continue;
-    std::string names;
-    for (const auto& input : network.inputs()) names += (names.empty() ? "" : ", ") + input.name;
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("--input '{}': expected NAME=FILE, the inputs are: {}", text, names)};
-  }
-  TESSERA_TRY(const ImagePreprocessing preprocessing, parse_preprocessing(arguments.preprocess));
-  std::vector<Tensor> inputs;
-  for (std::size_t i = 0; i < sources.size(); ++i) {
-    TESSERA_TRY(Tensor tensor, read_input(sources[i], network.inputs()[i], i, preprocessing));
-    inputs.push_back(std::move(tensor));
-  }
-  return inputs;
-}
-
 // A file name without characters that a shell or file system dislikes.
 std::string safe_name(const std::string& name) {
   std::string result = name;
@@ -161,7 +131,9 @@ Status run(const RunArguments& arguments) {
   }
   TESSERA_TRY(const DeviceKind device, device_kind_from_name(arguments.device));
   TESSERA_TRY(const Network network, arguments.model.load());
-  TESSERA_TRY(const std::vector<Tensor> inputs, read_inputs(arguments, network));
+  TESSERA_TRY(const ImagePreprocessing preprocessing, parse_preprocessing(arguments.preprocess));
+  TESSERA_TRY(const std::vector<Tensor> inputs,
+              read_inputs(arguments.inputs, network.inputs(), preprocessing));
   SessionOptions options;
   options.device = device;
   options.threads = arguments.threads;

@@ -1,4 +1,4 @@
-// tessera compile, link, inspect, disasm: the stages one by one.
+// tessera compile, link, disasm: the stages one by one.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -22,7 +22,7 @@ struct StageArguments {
   std::string file, output, dump_passes;
   std::string arch;
   int cores = 1;
-  bool json = false, graph = false;
+  bool json = false;
 };
 
 // Writes the graph after each pass to FOLDER/NN_pass.txt.
@@ -61,7 +61,8 @@ Status compile(const StageArguments& arguments) {
                                      {"workspace_bytes", package.workspace_bytes},
                                      {"state_buffer_peak_bytes", package.state_buffer_peak_bytes},
                                      {"nodes_on_processor", network.placement().nodes_on_processor},
-                                     {"nodes_on_host", network.placement().nodes_on_host}};
+                                     {"nodes_on_host", network.placement().nodes_on_host},
+                                     {"notes", network.placement().notes}};
     fmt::print("{}\n", document.dump(2));
   } else {
     fmt::print("{}wrote {}: {} frames\n", placement_text(network.placement()), arguments.output,
@@ -92,44 +93,6 @@ Status link(const StageArguments& arguments) {
   } else {
     fmt::print("wrote {}: {} tasks in {} segments\n", arguments.output, program.tasks.size(),
                program.segments.size());
-  }
-  return {};
-}
-
-Status inspect(const StageArguments& arguments) {
-  TESSERA_TRY(const std::vector<std::byte> bytes, program::read_file(arguments.file));
-  std::string text;
-  nlohmann::json document = {{"file", arguments.file}};
-  switch (program::file_kind(bytes)) {
-    case program::FileKind::kPackage: {
-      TESSERA_TRY(const program::Package package, program::parse_package(bytes, arguments.file));
-      text = arguments.graph ? graph::dump(*package.graph) : program::inspect(package);
-      document.update({{"kind", "package"},
-                       {"arch", package.chip_name},
-                       {"frames", package.frames.size()},
-                       {"hints", package.hints.size()},
-                       {"weights_bytes", package.weights.size()}});
-      break;
-    }
-    case program::FileKind::kProgram: {
-      TESSERA_TRY(const program::Program program, program::parse_program(bytes, arguments.file));
-      text = program::inspect(program);
-      document.update({{"kind", "program"},
-                       {"arch", program.chip_name},
-                       {"tasks", program.tasks.size()},
-                       {"segments", program.segments.size()}});
-      break;
-    }
-    case program::FileKind::kOther:
-      return Error{ErrorCode::kInvalidArgument,
-                   fmt::format("'{}' is neither a package nor a program; make one with 'tessera "
-                               "compile' or 'tessera link'",
-                               arguments.file)};
-  }
-  if (arguments.json) {
-    fmt::print("{}\n", document.dump(2));
-  } else {
-    fmt::print("{}", text);
   }
   return {};
 }
@@ -168,14 +131,6 @@ Action link_verb(CLI::App& app) {
   app.add_option("--arch", arguments->arch, "architecture (default: the package's)");
   app.add_flag("--json", arguments->json, "print one JSON object");
   return [arguments] { return link(*arguments); };
-}
-
-Action inspect_verb(CLI::App& app) {
-  auto arguments = std::make_shared<StageArguments>();  // shared with the returned action
-  app.add_option("file", arguments->file, "package (.tpkg) or program (.tprog)")->required();
-  app.add_flag("--graph", arguments->graph, "print the package's typed graph instead");
-  app.add_flag("--json", arguments->json, "print one JSON object");
-  return [arguments] { return inspect(*arguments); };
 }
 
 Action disasm_verb(CLI::App& app) {

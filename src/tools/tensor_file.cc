@@ -5,6 +5,7 @@
 #include <bit>
 #include <charconv>
 #include <cstring>
+#include <optional>
 
 #include "arith/rounding.h"
 #include "model/import.h"
@@ -234,6 +235,43 @@ Result<Tensor> read_input(const std::string& source, const TensorDescription& wa
                                    format_name(wanted.format), dims_text(wanted.dims)));
   }
   return tensor;
+}
+
+Result<std::vector<Tensor>> read_inputs(const std::vector<std::string>& texts,
+                                        const std::vector<TensorDescription>& wanted,
+                                        const ImagePreprocessing& preprocessing) {
+  std::vector<std::optional<std::string>> sources(wanted.size());
+  std::string names;
+  for (const TensorDescription& input : wanted) names += (names.empty() ? "" : ", ") + input.name;
+  for (const std::string& text : texts) {
+    std::optional<std::string>* place = nullptr;
+    std::string source = text;
+    for (std::size_t i = 0; i < wanted.size() && place == nullptr; ++i) {
+      if (!text.starts_with(wanted[i].name + "=")) continue;
+      place = &sources[i];
+      source = text.substr(wanted[i].name.size() + 1);
+    }
+    if (place == nullptr && sources.size() == 1 && text.find('=') == std::string::npos) {
+      place = &sources[0];
+    }
+    if (place == nullptr) {
+      return Error{
+          ErrorCode::kInvalidArgument,
+          fmt::format("--input '{}': expected NAME=FILE, the inputs are: {}", text, names)};
+    }
+    if (place->has_value()) {
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("--input '{}': this input is given twice", text)};
+    }
+    *place = source;
+  }
+  std::vector<Tensor> inputs;
+  for (std::size_t i = 0; i < sources.size(); ++i) {
+    TESSERA_TRY(Tensor tensor,
+                read_input(sources[i].value_or("random:0"), wanted[i], i, preprocessing));
+    inputs.push_back(std::move(tensor));
+  }
+  return inputs;
 }
 
 }  // namespace tessera::tools

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "tessera/session.h"
@@ -27,6 +28,11 @@ Status write_npy(const std::string& path, const Tensor& tensor);
 // [-1, 1), 8-bit integers over their range, wider integers in [0, 10), booleans 0 or 1.
 Result<Tensor> read_input(const std::string& source, const TensorDescription& wanted,
                           std::size_t input_index, const ImagePreprocessing& preprocessing);
+// One tensor for each input, from "NAME=SOURCE" or, where there is one input, "SOURCE"; those not
+// named are random:0. An error lists the names.
+Result<std::vector<Tensor>> read_inputs(const std::vector<std::string>& texts,
+                                        const std::vector<TensorDescription>& wanted,
+                                        const ImagePreprocessing& preprocessing);
 Tensor random_tensor(const TensorDescription& wanted, std::uint64_t seed, std::size_t input_index);
 
 }  // namespace tessera::tools

@@ -39,10 +39,13 @@ struct ModelArguments {
   bool json = false;
 
   void add_to(CLI::App& app);
-  // Loads with a progress bar on a terminal.
+  // Loads with a progress bar on a terminal. An option that a package cannot follow is an error.
   Result<Network> load() const;
   Result<LoadOptions> load_options() const;
 };
+
+// Told by the name, as Network::load does.
+inline bool is_package(const std::string& path) { return path.ends_with(".tpkg"); }
 
 // "NAME=1x3x48x320" to name and dims.
 Result<std::pair<std::string, Shape>> parse_shape(const std::string& text);

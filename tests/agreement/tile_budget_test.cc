@@ -41,7 +41,8 @@ void check_graph(std::uint64_t seed, ChipConfig chip) {
 }
 
 TEST(TileBudget, DefaultChipGivesTheReferenceBits) {
-  for (std::uint64_t seed = 1000; seed < 1025; ++seed) check_graph(seed, *load_chip_config("tessera128"));
+  for (std::uint64_t seed = 1000; seed < 1025; ++seed)
+    check_graph(seed, *load_chip_config("tessera128"));
 }
 
 TEST(TileBudget, SmallArraysGiveTheReferenceBits) {

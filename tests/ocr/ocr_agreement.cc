@@ -12,7 +12,7 @@
 #include <fstream>
 #include <map>
 
-#include "onnxruntime_pipe.h"
+#include "onnxruntime_inference.h"
 #include "pipeline.h"
 
 namespace {
@@ -41,6 +41,39 @@ std::map<std::string, std::string> read_explained(const std::string& path) {
   }
   return reasons;
 }
+
+// Passes the device's recognition on and asks float32 for the same input: where the best characters
+// of a column differ, how sure is float32?
+class MarginRecorder : public ocr::Inference {
+ public:
+  MarginRecorder(ocr::Inference& device, ocr::Inference& reference)
+      : device_(device), reference_(reference) {}
+
+  tessera::Result<tessera::Tensor> run(const tessera::Tensor& input) override {
+    TESSERA_TRY(tessera::Tensor found, device_.run(input));
+    TESSERA_TRY(const tessera::Tensor expected, reference_.run(input));
+    const std::int64_t classes = expected.dims.back();
+    const std::span<const float> a = found.as<float>(), b = expected.as<float>();
+    for (std::size_t at = 0; at < b.size(); at += static_cast<std::size_t>(classes)) {
+      const float* const column = b.data() + at;
+      const auto best_a = std::max_element(a.data() + at, a.data() + at + classes) - a.data() -
+                          static_cast<std::ptrdiff_t>(at);
+      const auto best_b = std::max_element(column, column + classes) - column;
+      ++columns;
+      if (best_a == best_b) continue;
+      ++different;
+      largest_margin = std::max(largest_margin, column[best_b] - column[best_a]);
+    }
+    return found;
+  }
+
+  int columns = 0, different = 0;
+  float largest_margin = 0;  // of float32's probabilities
+
+ private:
+  ocr::Inference& device_;
+  ocr::Inference& reference_;
+};
 
 std::vector<std::string> texts(const std::vector<ocr::Line>& lines) {
   std::vector<std::string> result;
@@ -72,7 +105,7 @@ tessera::Status compare(const Arguments& arguments, Tally& tally) {
   ocr::TesseraInference direction("direction", folder + kModelFiles[1], options);
   ocr::TesseraInference recognition("recognition", folder + kModelFiles[2], options);
   TESSERA_TRY(const auto server,
-              ocr::OnnxRuntimeServer::start(arguments.script, arguments.packages));
+              ocr::OnnxRuntimeServer::start({arguments.script, arguments.packages}));
   ocr::OnnxRuntimeInference detection32(*server, folder + kModelFiles[0]);
   ocr::OnnxRuntimeInference direction32(*server, folder + kModelFiles[1]);
   ocr::OnnxRuntimeInference recognition32(*server, folder + kModelFiles[2]);
@@ -86,8 +119,9 @@ tessera::Status compare(const Arguments& arguments, Tally& tally) {
   pictures.resize(std::min(pictures.size(), arguments.limit));
   for (const auto& path : pictures) {
     TESSERA_TRY(const tessera::Picture picture, tessera::read_picture(path.string()));
+    MarginRecorder recorder(recognition, recognition32);
     TESSERA_TRY(const auto found,
-                ocr::read_text(picture, {detection, direction, recognition, characters}, {}, {}));
+                ocr::read_text(picture, {detection, direction, recorder, characters}, {}, {}));
     TESSERA_TRY(
         const auto wanted,
         ocr::read_text(picture, {detection32, direction32, recognition32, characters}, {}, {}));
@@ -102,6 +136,11 @@ tessera::Status compare(const Arguments& arguments, Tally& tally) {
                 reason == explained.end() ? "" : ", explained: ",
                 reason == explained.end() ? "" : reason->second.c_str());
     print_difference(a, b);
+    if (a != b) {
+      std::printf("    %d of %d columns differ on the same input, largest float32 margin %.3f\n",
+                  recorder.different, recorder.columns,
+                  static_cast<double>(recorder.largest_margin));
+    }
   }
   return {};
 }

@@ -10,7 +10,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "onnxruntime_pipe.h"
+#include "onnxruntime_inference.h"
 #include "pipeline.h"
 
 namespace {
@@ -69,7 +69,7 @@ tessera::Status run(const Arguments& arguments, int& passed, int& failed) {
   options.arch = arguments.arch;
   TESSERA_TRY(options.device, tessera::device_kind_from_name(arguments.device));
   TESSERA_TRY(const auto server,
-              ocr::OnnxRuntimeServer::start(arguments.script, arguments.packages));
+              ocr::OnnxRuntimeServer::start({arguments.script, arguments.packages}));
   const char* const names[] = {"detection", "direction", "recognition"};
   const std::string files[] = {arguments.models + "/ch_PP-OCRv4_det_infer.onnx",
                                arguments.models + "/ch_ppocr_mobile_v2.0_cls_infer.onnx",

@@ -14,7 +14,7 @@ command -v node >/dev/null && command -v npm >/dev/null || {
 }
 models=$("$root/scripts/fetch_ocr_models.sh")
 packages=$("$root/scripts/fetch_onnxruntime.sh")
-script=$root/tests/ocr/onnxruntime_server.cjs
+script=$root/bench/onnxruntime/onnxruntime_server.cjs
 pictures=$build/tests/ocr/pictures
 if [ ! -f "$pictures/complete" ]; then
   python=/usr/bin/python3

@@ -61,13 +61,11 @@ class BlockProduct final : public Product {
         weights_(config, weights, vectors.bias),
         weight_bias_(arith::exponent_bias(weights.format)) {
     const MatrixFormat& matrix = config.matrix;
-    const std::int64_t largest =
-        ((std::int64_t{1} << matrix.mantissa_bits_moving) - 1) *
-        ((std::int64_t{1} << matrix.mantissa_bits_stationary) - 1);
+    const std::int64_t largest = ((std::int64_t{1} << matrix.mantissa_bits_moving) - 1) *
+                                 ((std::int64_t{1} << matrix.mantissa_bits_stationary) - 1);
     segment_pairs_ = std::max<std::int64_t>(1, INT32_MAX / (2 * largest));
     flat_ = config.image.taps == 1 || config.image.cut == BlockCut::kIm2col;
-    if (config.image.taps == 1 &&
-        (config.input_dilation_h != 1 || config.input_dilation_w != 1)) {
+    if (config.image.taps == 1 && (config.input_dilation_h != 1 || config.input_dilation_w != 1)) {
       flat_ = config.image.cut == BlockCut::kIm2col;
     }
   }
@@ -151,7 +149,8 @@ class BlockProduct final : public Product {
   bool flat_ = true;
 };
 
-// ---- batches --------------------------------------------------------------------------------------
+// ---- batches
+// --------------------------------------------------------------------------------------
 
 std::int64_t BlockProduct::Run::batch_lanes() const {
   const std::int64_t row_bytes = config().image.output_channels * format_bytes(output.format);
@@ -168,15 +167,15 @@ void BlockProduct::Run::flush_batch() {
   OutputBatch& batch = workspace.batch;
   if (batch.lanes == 0) return;
   for (std::int64_t oc = 0; oc < config().image.output_channels; ++oc) {
-    const std::int64_t channel =
-        output_channel_first + group * config().image.output_channels + oc;
+    const std::int64_t channel = output_channel_first + group * config().image.output_channels + oc;
     store_channel(config(), batch, batch_row(oc), channel_base(output, channel));
   }
   batch.lanes = 0;
   batch.runs.clear();
 }
 
-// ---- quantising -------------------------------------------------------------------------------------
+// ---- quantising
+// -------------------------------------------------------------------------------------
 
 // One block of `rows.size()` channels for `pixels` pixels; marks blocks of zeros.
 void BlockProduct::Run::quantise(std::span<const void* const> rows, std::int64_t pixels,
@@ -195,14 +194,15 @@ void BlockProduct::Run::quantise(std::span<const void* const> rows, std::int64_t
   for (std::int64_t i = 0; i < pixels; ++i) {
     const int exponent = target.exponents[i];
     // 2^(first_unit + exponent): never subnormal in binary64.
-    target.scales[i] = std::bit_cast<double>(
-        static_cast<std::uint64_t>(1023 + first_unit + exponent) << 52);
+    target.scales[i] =
+        std::bit_cast<double>(static_cast<std::uint64_t>(1023 + first_unit + exponent) << 52);
   }
   const std::int64_t pairs = (static_cast<std::int64_t>(rows.size()) + 1) / 2;
   std::array<std::uint32_t, kPanelPixels> used;
   for (std::int64_t first = 0; first < pixels; first += kPanelPixels) {
     const std::int64_t count = std::min(kPanelPixels, pixels - first);
-    if (std::memchr(target.exponents + first, 1, static_cast<std::size_t>(count)) == nullptr) continue;
+    if (std::memchr(target.exponents + first, 1, static_cast<std::size_t>(count)) == nullptr)
+      continue;
     used.fill(0);
     for (std::int64_t pair = 0; pair < pairs; ++pair) {
       const std::int16_t* mantissas = target.mantissas + pair * target.pair_stride + 2 * first;
@@ -233,7 +233,8 @@ void BlockProduct::Run::add_segments(const PanelSegment& whole, const NativeBloc
   }
 }
 
-// ---- multiplying ------------------------------------------------------------------------------------
+// ---- multiplying
+// ------------------------------------------------------------------------------------
 
 void BlockProduct::Run::multiply(const Panel& panel) {
   const std::int64_t channels = config().image.output_channels;
@@ -275,8 +276,7 @@ PixelExponents BlockProduct::Run::pixel_exponents(const Panel& panel) const {
   for (std::uint8_t& lowest : result.lowest) ++lowest;
   const std::int64_t pixels = panel.strips * kStripPixels;
   result.panel_lowest = *std::min_element(result.lowest.begin(), result.lowest.begin() + pixels);
-  result.panel_highest =
-      *std::max_element(result.highest.begin(), result.highest.begin() + pixels);
+  result.panel_highest = *std::max_element(result.highest.begin(), result.highest.begin() + pixels);
   return result;
 }
 
@@ -362,16 +362,17 @@ double BlockProduct::Run::wide_sum(std::int64_t pixel, std::int64_t channel) con
       dot += std::int64_t{x[1]} * (weight >> 16);
       x += workspace.pair_stride;
     }
-    sum.add_scaled(dot, moving_unit(exponent) +
-                            mantissa_unit(product.weights_.exponent(channel, segment.weight_block),
-                                          product.weight_bias_,
-                                          config().matrix.mantissa_bits_stationary));
+    sum.add_scaled(
+        dot, moving_unit(exponent) +
+                 mantissa_unit(product.weights_.exponent(channel, segment.weight_block),
+                               product.weight_bias_, config().matrix.mantissa_bits_stationary));
   }
   sum.add_value(product.weights_.bounds(channel).bias);
   return sum.value_to_odd();
 }
 
-// ---- flat products ----------------------------------------------------------------------------------
+// ---- flat products
+// ----------------------------------------------------------------------------------
 
 void BlockProduct::Run::run_flat(RowRange rows) {
   const std::int64_t pixels = (rows.last - rows.first) * output.columns;
@@ -406,10 +407,10 @@ void BlockProduct::Run::flat_panel(const FlatPixels& pixels, std::int64_t lane) 
     const NativeBlock& block = blocks[static_cast<std::size_t>(b)];
     const BlockTarget target = {mantissas + block.first_pair * kStride, kStride,
                                 exponents + b * kPanelPixels, scales + b * kPanelPixels};
-    quantise(std::span(workspace.row_pointers)
-                 .subspan(static_cast<std::size_t>(block.first),
-                          static_cast<std::size_t>(block.count)),
-             quantised, target);
+    quantise(
+        std::span(workspace.row_pointers)
+            .subspan(static_cast<std::size_t>(block.first), static_cast<std::size_t>(block.count)),
+        quantised, target);
     for (std::int64_t i = quantised; i < round_up(count, kStripPixels); ++i) {
       target.exponents[i] = 0;  // lanes that nobody reads: any finite value will do
       target.scales[i] = 0.0;
@@ -437,8 +438,8 @@ bool BlockProduct::Run::gather_panel(const FlatPixels& pixels) {
     add_tap_samples(config(), input, pixels, tap, samples);
     if (samples.runs().empty()) continue;
     const PixelRun& run = samples.runs()[0];
-    const bool in_place = image.taps == 1 && run.count == count &&
-                          (count == 1 || run.step == element());
+    const bool in_place =
+        image.taps == 1 && run.count == count && (count == 1 || run.step == element());
     for (std::int64_t c = 0; c < image.channels; ++c) {
       const std::byte* base = channel_base(input, group * image.channels + c);
       const void*& row = workspace.row_pointers[static_cast<std::size_t>(tap * image.channels + c)];
@@ -461,7 +462,8 @@ bool BlockProduct::Run::gather_panel(const FlatPixels& pixels) {
   return true;
 }
 
-// ---- rolling products ---------------------------------------------------------------------------------
+// ---- rolling products
+// ---------------------------------------------------------------------------------
 
 void BlockProduct::Run::run_rolling(RowRange rows) {
   const RowLayout columns(config(), output.columns, kPanelStrips);
@@ -469,7 +471,8 @@ void BlockProduct::Run::run_rolling(RowRange rows) {
                     workspace.rows_base == input.base &&
                     workspace.rows_origin == input.row_origin && workspace.rows_group == group;
   // One more for the row of zeros that stands for rows outside.
-  workspace.rows.resize(std::max(workspace.rows.size(), static_cast<std::size_t>(columns.slots) + 1));
+  workspace.rows.resize(
+      std::max(workspace.rows.size(), static_cast<std::size_t>(columns.slots) + 1));
   if (!same) {
     for (QuantisedRow& row : workspace.rows) row.row = -1;
     workspace.rows_owner = &product;
@@ -495,11 +498,11 @@ void BlockProduct::Run::run_rolling(RowRange rows) {
       const std::int64_t count = ceil_div(output.columns - phase, step);
       for (std::int64_t first = 0; first < count; first += kStripPixels) {
         const std::int64_t pixels = std::min(kStripPixels, count - first);
-        batch.runs.add({.first = batch.lanes + static_cast<std::int64_t>(strips.size()) * kStripPixels,
-                        .count = pixels,
-                        .offset = row_offset(output, row) +
-                                  (phase + first * step) * output.column_pitch,
-                        .step = step * output.column_pitch});
+        batch.runs.add(
+            {.first = batch.lanes + static_cast<std::int64_t>(strips.size()) * kStripPixels,
+             .count = pixels,
+             .offset = row_offset(output, row) + (phase + first * step) * output.column_pitch,
+             .step = step * output.column_pitch});
         strips.push_back({row, phase, first, pixels});
         if (std::ssize(strips) == kPanelStrips) flush_panel();
       }
@@ -514,8 +517,7 @@ void BlockProduct::Run::rolling_panel(const RowLayout& columns, std::span<const 
   const std::int64_t dilation_h = config().input_dilation_h;
   const std::int64_t total = columns.total();
   const std::vector<NativeBlock>& blocks = product.weights_.blocks();
-  const std::int64_t tap_blocks =
-      static_cast<std::int64_t>(blocks.size()) / config().image.taps;
+  const std::int64_t tap_blocks = static_cast<std::int64_t>(blocks.size()) / config().image.taps;
   const std::int64_t phase_h = strips[0].output_row % dilation_h;
   workspace.segments.clear();
   workspace.pair_stride = 2 * total;
@@ -523,8 +525,7 @@ void BlockProduct::Run::rolling_panel(const RowLayout& columns, std::span<const 
     std::array<const QuantisedRow*, kPanelStrips> rows{};
     bool any = false;
     for (std::size_t s = 0; s < strips.size(); ++s) {
-      const std::int64_t row =
-          ky.offset + strips[s].output_row / dilation_h * config().stride_h;
+      const std::int64_t row = ky.offset + strips[s].output_row / dilation_h * config().stride_h;
       const bool inside = row >= 0 && row < input.rows;
       rows[s] = &quantised_row(columns, inside ? row : -1);
       any |= inside;
@@ -581,11 +582,11 @@ void BlockProduct::Run::quantise_row(const RowLayout& columns, std::int64_t row,
   PixelRuns& samples = workspace.samples;
   samples.clear();
   columns.add_samples(input, row, samples);
-  std::byte* patch =
-      workspace.patch.reserve(config().matrix.native_dimension * total * element());
+  std::byte* patch = workspace.patch.reserve(config().matrix.native_dimension * total * element());
   std::memset(patch, 0,
-              static_cast<std::size_t>(std::min<std::int64_t>(config().matrix.native_dimension, image.channels) *
-                                       total * element()));
+              static_cast<std::size_t>(
+                  std::min<std::int64_t>(config().matrix.native_dimension, image.channels) * total *
+                  element()));
   workspace.row_pointers.resize(static_cast<std::size_t>(config().matrix.native_dimension));
   for (std::int64_t b = 0; b < tap_blocks; ++b) {
     const NativeBlock& block = blocks[static_cast<std::size_t>(b)];

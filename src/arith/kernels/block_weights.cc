@@ -35,8 +35,7 @@ std::vector<NativeBlock> cut_into_blocks(const ProductConfig& config) {
   std::int64_t pair = 0;
   for (std::int64_t run = 0; run < runs; ++run) {
     for (std::int64_t k = 0; k < length; k += config.matrix.native_dimension) {
-      const std::int64_t count =
-          std::min<std::int64_t>(config.matrix.native_dimension, length - k);
+      const std::int64_t count = std::min<std::int64_t>(config.matrix.native_dimension, length - k);
       blocks.push_back({.tap = run, .first = run * length + k, .count = count, .first_pair = pair});
       pair += blocks.back().pairs();
     }
@@ -65,8 +64,8 @@ const std::int32_t* BlockWeights::tile_weights(std::int64_t group, std::int64_t 
 }
 
 const double* BlockWeights::tile_scales(std::int64_t group, std::int64_t first) const {
-  return scales_.data() + tile_begin(group, group_channels_, first,
-                                     static_cast<std::int64_t>(blocks_.size()));
+  return scales_.data() +
+         tile_begin(group, group_channels_, first, static_cast<std::int64_t>(blocks_.size()));
 }
 
 int BlockWeights::exponent(std::int64_t output_channel, std::int64_t block) const {
@@ -85,8 +84,10 @@ void BlockWeights::quantise_channel(const ProductConfig& config, const PlainWeig
   const std::int64_t column = local - tile_first;
   std::int32_t* packed =
       packed_.data() + tile_begin(group, group_channels_, tile_first, pairs_) + column;
-  double* scales = scales_.data() + tile_begin(group, group_channels_, tile_first,
-                                               static_cast<std::int64_t>(blocks_.size())) + column;
+  double* scales =
+      scales_.data() +
+      tile_begin(group, group_channels_, tile_first, static_cast<std::int64_t>(blocks_.size())) +
+      column;
   std::vector<std::int16_t> mantissas(static_cast<std::size_t>(config.matrix.native_dimension) + 1);
   ChannelBounds& bounds = bounds_[static_cast<std::size_t>(output_channel)];
   double magnitude = 0;  // sum over blocks of the sum of |w|

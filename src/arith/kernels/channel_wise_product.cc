@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::int64_t kChunkPixels = 512;  // what channel_wise_row() takes
 constexpr std::int64_t kTapsMax = 512;
-constexpr std::int64_t kBandLanes = 8192;   // sums of a band of rows: its samples fit the cache
+constexpr std::int64_t kBandLanes = 8192;  // sums of a band of rows: its samples fit the cache
 constexpr std::int64_t kSlack = 64;
 // Sums of products of two differences of 8-bit numbers are exact in binary32 up to here.
 constexpr std::int64_t kIntegerTapsMax = 256;
@@ -38,8 +38,7 @@ class ChannelWiseProduct final : public Product {
                   config.image.channels);
     const std::int64_t outputs = config.image.groups * config.image.output_channels;
     for (std::int64_t oc = 0; oc < outputs; ++oc) {
-      const int zero_point =
-          integer_ ? vector_element(vectors_.stationary_zero_points, oc, 0) : 0;
+      const int zero_point = integer_ ? vector_element(vectors_.stationary_zero_points, oc, 0) : 0;
       for (std::int64_t tap = 0; tap < weights_.terms; ++tap) {
         const double weight = arith::read_element(weights_.format, weights_.at(oc, tap));
         floats_.push_back(static_cast<float>(weight - zero_point));
@@ -140,8 +139,7 @@ class ChannelWiseProduct final : public Product {
                    const PlaneMemory& memory) const {
     const std::int64_t first = rows.first * config_.stride_h - config_.pad_top;
     const std::int64_t begin = std::max<std::int64_t>(0, -first);
-    const std::int64_t end =
-        std::min(plane.rows * config_.stride_h, call.input.rows - first);
+    const std::int64_t end = std::min(plane.rows * config_.stride_h, call.input.rows - first);
     for (std::int64_t row = begin; row < end; ++row) {
       load_line(call, channel, first + row, memory.line);
       for (std::int64_t phase = 0; phase < config_.stride_w; ++phase) {
@@ -171,8 +169,8 @@ class ChannelWiseProduct final : public Product {
     if (call.input.column_pitch != element) {
       PixelRuns& samples = call.workspace.samples;
       samples.clear();
-      samples.add({.first = 0, .count = call.input.columns, .offset = 0,
-                   .step = call.input.column_pitch});
+      samples.add(
+          {.first = 0, .count = call.input.columns, .offset = 0, .step = call.input.column_pitch});
       std::byte* packed = call.workspace.scratch.reserve(call.input.columns * element);
       gather(source, samples, element, packed);
       source = packed;
@@ -240,11 +238,11 @@ class ChannelWiseProduct final : public Product {
     OutputBatch& batch = call.workspace.batch;
     batch.lanes = 1;
     batch.runs.clear();
-    batch.runs.add({.first = 0,
-                    .count = 1,
-                    .offset = row_offset(call.output, element.row) +
-                              element.column * call.output.column_pitch,
-                    .step = 0});
+    batch.runs.add(
+        {.first = 0,
+         .count = 1,
+         .offset = row_offset(call.output, element.row) + element.column * call.output.column_pitch,
+         .step = 0});
     const std::int64_t oc = element.output_channel;
     std::byte* target = channel_base(call.output, call.output_channel_first + oc);
     if (integer_) {

@@ -1,6 +1,6 @@
 // The sum of one output element, tap by tap and channel by channel: what float and channel-wise
-// products fall back to where their fast forms do not hold (weights that are infinite or NaN next to
-// padding, where "contributes nothing" is not the same as adding zero).
+// products fall back to where their fast forms do not hold (weights that are infinite or NaN next
+// to padding, where "contributes nothing" is not the same as adding zero).
 #pragma once
 
 #include <cmath>

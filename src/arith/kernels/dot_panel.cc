@@ -32,10 +32,8 @@ namespace lanes = ::tessera::arith::HWY_NAMESPACE;
 // Processors without vectors (or with unknown ones): the same sums, one pixel at a time.
 std::int32_t pixel_dot(const PanelDot& dot, const PanelSegment& segment, std::int64_t channel,
                        std::int64_t pixel) {
-  const std::int16_t* x =
-      segment.mantissas[pixel / kStripPixels] + 2 * (pixel % kStripPixels);
-  const std::int32_t* weights =
-      dot.weights + segment.first_weight_pair * dot.channels + channel;
+  const std::int16_t* x = segment.mantissas[pixel / kStripPixels] + 2 * (pixel % kStripPixels);
+  const std::int32_t* weights = dot.weights + segment.first_weight_pair * dot.channels + channel;
   std::uint32_t sum = 0;
   for (std::int64_t pair = 0; pair < segment.pairs; ++pair) {
     const std::int32_t weight = weights[pair * dot.channels];
@@ -51,9 +49,8 @@ void scaled_panel(const PanelDot& dot, double* sums) {
     for (std::int64_t pixel = 0; pixel < dot.strips * kStripPixels; ++pixel) {
       double total = 0;
       for (const PanelSegment& segment : dot.segments) {
-        const double scale =
-            segment.scales[pixel / kStripPixels][pixel % kStripPixels] *
-            dot.weight_scales[segment.weight_block * dot.channels + channel];
+        const double scale = segment.scales[pixel / kStripPixels][pixel % kStripPixels] *
+                             dot.weight_scales[segment.weight_block * dot.channels + channel];
         total += pixel_dot(dot, segment, channel, pixel) * scale;
       }
       sums[channel * kPanelPixels + pixel] = total;
@@ -106,8 +103,8 @@ HWY_INLINE V32 add_pair_products(V32 sum, hn::Vec<I16> x, hn::Vec<I16> w) {
 #else
   const auto even = hn::Mul(hn::ShiftRight<16>(hn::ShiftLeft<16>(hn::BitCast(I32(), x))),
                             hn::ShiftRight<16>(hn::ShiftLeft<16>(hn::BitCast(I32(), w))));
-  const auto odd = hn::Mul(hn::ShiftRight<16>(hn::BitCast(I32(), x)),
-                           hn::ShiftRight<16>(hn::BitCast(I32(), w)));
+  const auto odd =
+      hn::Mul(hn::ShiftRight<16>(hn::BitCast(I32(), x)), hn::ShiftRight<16>(hn::BitCast(I32(), w)));
   return hn::Add(sum, hn::Add(even, odd));
 #endif
 }
@@ -117,9 +114,7 @@ struct Lane {
   std::int64_t strip;
   std::int64_t offset;  // pixels into the strip
 };
-HWY_INLINE Lane lane_of(std::int64_t pixel) {
-  return {pixel / kStripPixels, pixel % kStripPixels};
-}
+HWY_INLINE Lane lane_of(std::int64_t pixel) { return {pixel / kStripPixels, pixel % kStripPixels}; }
 
 // f(0), f(1), ... f(kCount - 1), written out, so that arrays indexed by them live in registers.
 template <std::size_t kCount, typename F>
@@ -316,8 +311,8 @@ HWY_INLINE hn::Vec<hn::Rebind<float, F64>> narrow_to_odd(hn::Vec<F64> v) {
   const hn::ScalableTag<std::uint64_t> du;
   const auto bits = hn::BitCast(du, v);
   const auto lost = hn::And(bits, hn::Set(du, (std::uint64_t{1} << 29) - 1));
-  const auto sticky = hn::IfThenZeroElse(hn::Eq(lost, hn::Zero(du)),
-                                         hn::Set(du, std::uint64_t{1} << 29));
+  const auto sticky =
+      hn::IfThenZeroElse(hn::Eq(lost, hn::Zero(du)), hn::Set(du, std::uint64_t{1} << 29));
   const auto odd = hn::BitCast(F64(), hn::Or(hn::Sub(bits, lost), sticky));
   return hn::DemoteTo(hn::Rebind<float, F64>(), odd);
 }

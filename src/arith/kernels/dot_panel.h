@@ -1,8 +1,8 @@
 // The inner loop of every quantised product: 16-bit mantissas multiplied in pairs, 32-bit sums.
 //
 //             strip 0      strip 1      strip 2      strip 3          16 pixels each
-//   pair 0   [a b|a b|..] [a b|a b|..] [a b|a b|..] [a b|a b|..]      two channels beside each other
-//   pair 1   [a b|a b|..]  ...                                    ──► sums[channel][pixel]
+//   pair 0   [a b|a b|..] [a b|a b|..] [a b|a b|..] [a b|a b|..]      two channels beside each
+//   other pair 1   [a b|a b|..]  ...                                    ──► sums[channel][pixel]
 //              x 6 output channels, whose weights lie as pairs, one output channel after the other
 //
 // A segment is a run of pairs whose block exponents are constant for each pixel: the integer dot D
@@ -33,11 +33,11 @@ struct PanelSegment {
 
 struct PanelDot {
   std::span<const PanelSegment> segments;
-  std::int64_t strips = 0;              // 1..kPanelStrips
-  std::int64_t pair_stride = 0;         // mantissas from one pair to the next
-  std::int64_t channels = 0;            // 1..kTileChannels
-  const std::int32_t* weights = nullptr;       // [pair][channels], two mantissas each
-  const double* weight_scales = nullptr;       // [block][channels]
+  std::int64_t strips = 0;                // 1..kPanelStrips
+  std::int64_t pair_stride = 0;           // mantissas from one pair to the next
+  std::int64_t channels = 0;              // 1..kTileChannels
+  const std::int32_t* weights = nullptr;  // [pair][channels], two mantissas each
+  const double* weight_scales = nullptr;  // [block][channels]
 };
 
 // sums[channel * kPanelPixels + pixel]; pixels of strips that are not there are left alone.
@@ -45,8 +45,8 @@ void dot_panel(const PanelDot& dot, double* sums);
 // Plain integers: sums modulo 2^32 over all segments; scales are not read.
 void dot_panel_integer(const PanelDot& dot, std::int32_t* sums);
 
-// One rounding of binary64 sums to f16, bf16 or f32. `count` is at most 512; `sums` is aligned to 64
-// bytes and readable up to the next multiple of 16.
+// One rounding of binary64 sums to f16, bf16 or f32. `count` is at most 512; `sums` is aligned to
+// 64 bytes and readable up to the next multiple of 16.
 void round_sums(const double* sums, std::int64_t count, Format format, void* out);
 
 // The same for a tile of channels, after adding a bias to each: sums[channel][kPanelPixels] to

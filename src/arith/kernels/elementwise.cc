@@ -21,8 +21,8 @@ struct alignas(64) Scratch {
 
 arith::Operand advance(const arith::Operand& in, std::int64_t elements) {
   arith::Operand moved = in;
-  moved.data = static_cast<const std::byte*>(in.data) +
-               elements * in.stride * format_bytes(in.format);
+  moved.data =
+      static_cast<const std::byte*>(in.data) + elements * in.stride * format_bytes(in.format);
   return moved;
 }
 
@@ -31,8 +31,9 @@ arith::Operand read_affine(const Affine& affine, const arith::Operand& in, std::
                            Scratch& scratch) {
   if (!affine.enabled) return in;
   const std::int64_t elements = in.stride == 0 ? 1 : count;
-  arith::simd::dequantize(in, affine.scale, affine.zero_point,
-                          {.format = Format::kF32, .data = scratch.bytes.data(), .count = elements});
+  arith::simd::dequantize(
+      in, affine.scale, affine.zero_point,
+      {.format = Format::kF32, .data = scratch.bytes.data(), .count = elements});
   return {.format = Format::kF32, .data = scratch.bytes.data(), .stride = in.stride};
 }
 
@@ -49,8 +50,8 @@ void chunk_run(const ElementwiseConfig& config, const arith::Operand& a, const a
                                 .count = out.count};
   const bool active = config.activation.function != UnaryFunction::kIdentity;
   if (config.binary) {
-    arith::simd::binary(config.function, value,
-                        read_affine(config.inputs[1], *b, out.count, right), result);
+    arith::simd::binary(config.function, value, read_affine(config.inputs[1], *b, out.count, right),
+                        result);
     value = {.format = format, .data = result.data, .stride = 1};
   }
   if (active) {
@@ -59,12 +60,13 @@ void chunk_run(const ElementwiseConfig& config, const arith::Operand& a, const a
     arith::simd::convert(value, result);
   }
   if (config.output.enabled) {
-    arith::simd::quantize({.format = format, .data = result.data, .stride = 1},
-                          config.output.scale, config.output.zero_point, out);
+    arith::simd::quantize({.format = format, .data = result.data, .stride = 1}, config.output.scale,
+                          config.output.zero_point, out);
   }
 }
 
-// ---- surfaces -------------------------------------------------------------------------------------
+// ---- surfaces
+// -------------------------------------------------------------------------------------
 
 // One operand of a channel: where its pixels lie, the same for every channel.
 struct Side {
@@ -100,9 +102,7 @@ arith::Operand operand_of(const Side& side, std::int64_t channel, std::int64_t c
                           std::vector<std::byte>& buffer) {
   if (side.is_direct()) {
     const bool repeated = side.runs.runs()[0].step == 0 && count > 1;
-    return {.format = side.surface->format,
-            .data = side.base(channel),
-            .stride = repeated ? 0 : 1};
+    return {.format = side.surface->format, .data = side.base(channel), .stride = repeated ? 0 : 1};
   }
   buffer.resize(static_cast<std::size_t>(count * side.element()));
   kernels::gather(kernels::channel_base(*side.surface, channel), side.runs, side.element(),

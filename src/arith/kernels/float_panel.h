@@ -1,5 +1,5 @@
-// Plain floating-point sums over pixels, side by side: the loops of float and channel-wise products.
-// Each pixel's sum keeps the order of its terms.
+// Plain floating-point sums over pixels, side by side: the loops of float and channel-wise
+// products. Each pixel's sum keeps the order of its terms.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace tessera::kernels {
 
 // sums[channel][pixel] = (bias + x[0] * w[0]) + x[1] * w[1] + ... in binary64.
 struct FloatPanel {
-  const float* x = nullptr;        // [terms][kPanelPixels]
+  const float* x = nullptr;  // [terms][kPanelPixels]
   std::int64_t terms = 0;
   std::int64_t strips = 0;
   const float* weights = nullptr;  // [channels][terms]
@@ -27,7 +27,7 @@ struct ChannelWiseRow {
   std::span<const float* const> taps;  // row of samples under each tap; readable to whole strips
   const float* weights = nullptr;      // one a tap
   double bias = 0.0;
-  bool wide = false;                   // binary64
+  bool wide = false;  // binary64
   // No product of the operands rounds in binary32 (f16), so that they may be fused with the sum.
   bool exact_products = false;
   Format format = Format::kF16;

@@ -20,8 +20,7 @@ class FloatProduct final : public Product {
         vectors_(std::move(vectors)),
         weights_(std::move(weights)),
         finite_(all_finite(weights_)) {
-    const std::int64_t count =
-        config.image.groups * config.image.output_channels * weights_.terms;
+    const std::int64_t count = config.image.groups * config.image.output_channels * weights_.terms;
     floats_.resize(static_cast<std::size_t>(count));
     for (std::int64_t oc = 0; oc < config.image.groups * config.image.output_channels; ++oc) {
       const std::byte* bias = vectors_.bias.data() + oc * format_bytes(config.bias_format);
@@ -102,10 +101,10 @@ class FloatProduct final : public Product {
       for (std::int64_t pixel = pixels.first; pixel < pixels.last; ++pixel) {
         const std::int64_t channel = group * config_.image.output_channels + oc + c;
         double sum = biases_[static_cast<std::size_t>(channel)];
-        for_each_term(config_, weights_, input,
-                      {group, channel,
-                       pixels.first_row + pixel / pixels.columns, pixel % pixels.columns},
-                      [&](double x, double w) { sum += x * w; });
+        for_each_term(
+            config_, weights_, input,
+            {group, channel, pixels.first_row + pixel / pixels.columns, pixel % pixels.columns},
+            [&](double x, double w) { sum += x * w; });
         workspace.sums.data()[c * kPanelPixels + pixel - pixels.first] = sum;
       }
     }
@@ -133,8 +132,8 @@ class FloatProduct final : public Product {
 
 }  // namespace
 
-std::shared_ptr<const Product> make_float_product(const ProductConfig& config,
-                                                  PlainWeights weights, ProductVectors vectors) {
+std::shared_ptr<const Product> make_float_product(const ProductConfig& config, PlainWeights weights,
+                                                  ProductVectors vectors) {
   return std::make_shared<FloatProduct>(config, std::move(weights), std::move(vectors));
 }
 

@@ -64,8 +64,8 @@ class IntegerProduct final : public Product {
     const std::int32_t zero_point = vector_element(vectors_.stationary_zero_points, oc, 0);
     std::int32_t* packed = packed_.data() + ((oc - local) + tile) * pairs_ + (local - tile);
     for (std::int64_t k = 0; k < terms_; ++k) {
-      const auto value = static_cast<std::uint16_t>(
-          read_integer(weights.format, weights.at(oc, k)) - zero_point);
+      const auto value =
+          static_cast<std::uint16_t>(read_integer(weights.format, weights.at(oc, k)) - zero_point);
       packed[k / 2 * width] |= static_cast<std::int32_t>(std::uint32_t{value} << (k % 2 * 16));
     }
   }

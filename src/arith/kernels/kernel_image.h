@@ -32,8 +32,8 @@ struct KernelImageShape {
   std::int64_t columns = 128;        // output channels a tile
   Format format = Format::kF16;
 
-  std::int64_t tiles() const;              // tiles a column block
-  std::int64_t column_blocks() const;      // a group
+  std::int64_t tiles() const;          // tiles a column block
+  std::int64_t column_blocks() const;  // a group
   std::int64_t bytes_per_partition() const;
 };
 

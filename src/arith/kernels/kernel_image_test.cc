@@ -31,8 +31,7 @@ TEST(KernelImage, ChannelCutPutsTapsInTilesOfTheirOwn) {
   EXPECT_EQ(shape.column_blocks(), 2);
   EXPECT_EQ(shape.bytes_per_partition(), 2 * 4 * 2 * 2);
   const auto weights = counted(3 * 5 * 2);
-  const auto image =
-      make_kernel_image(shape, reinterpret_cast<const std::byte*>(weights.data()));
+  const auto image = make_kernel_image(shape, reinterpret_cast<const std::byte*>(weights.data()));
   // Output channel 2, channel 4, tap 1: block 1, tile 1 * 2 + 1, row 0.
   EXPECT_EQ(at(image, ((1 * 4 + 3) * 2 + 0) * 2), (2 * 5 + 4) * 2 + 1 + 1);
   // Row 1 of that tile is not used.
@@ -48,16 +47,14 @@ TEST(KernelImage, Im2colCutRunsAcrossTaps) {
   shape.columns = 1;
   EXPECT_EQ(shape.tiles(), 2);
   const auto weights = counted(6);
-  const auto image =
-      make_kernel_image(shape, reinterpret_cast<const std::byte*>(weights.data()));
+  const auto image = make_kernel_image(shape, reinterpret_cast<const std::byte*>(weights.data()));
   // Channel 1 of tap 1 is k = 4: tile 1, row 0.
   EXPECT_EQ(at(image, 2), 1 * 2 + 1 + 1);
 }
 
 TEST(KernelImage, VectorsAreDealtOutOverPartitions) {
   const auto values = counted(5);
-  const auto image =
-      make_vector_image(2, 5, 2, reinterpret_cast<const std::byte*>(values.data()));
+  const auto image = make_vector_image(2, 5, 2, reinterpret_cast<const std::byte*>(values.data()));
   ASSERT_EQ(image.size(), 12U);
   EXPECT_EQ(at(image, 4), 5);      // element 4: partition 0, place 2
   EXPECT_EQ(at(image, 6 + 2), 4);  // element 3: partition 1, place 1

@@ -13,7 +13,7 @@
 namespace tessera::kernels {
 
 struct PixelRun {
-  std::int64_t first = 0;   // lane
+  std::int64_t first = 0;  // lane
   std::int64_t count = 0;
   std::int64_t offset = 0;  // bytes from channel_base()
   std::int64_t step = 0;    // bytes; any value where count is 1

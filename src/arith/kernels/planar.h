@@ -49,7 +49,8 @@ double reduce_run(const ReduceConfig& config, const arith::ElementRun& elements,
 // Output rows [rows.first, rows.last) of output channels [channels.first, channels.last).
 void pool(const PoolConfig& config, const Surface& input, const Surface& output,
           ChannelRange channels, RowRange rows);
-// Operands broadcast through pitches of 0 (their extents equal the output's). `b` is null for unary.
+// Operands broadcast through pitches of 0 (their extents equal the output's). `b` is null for
+// unary.
 void elementwise(const ElementwiseConfig& config, const Surface& a, const Surface* b,
                  const Surface& output, ChannelRange channels, RowRange rows);
 void reduce(const ReduceConfig& config, const Surface& input, const Surface& output,

@@ -120,9 +120,9 @@ TEST(Pool, EqualsTheObviousForm) {
     pool(config, input.surface, actual.surface, {0, channels}, {0, cut});
     pool(config, input.surface, actual.surface, {0, channels}, {cut, output_rows});
     EXPECT_EQ(testing::first_difference(expected.surface, actual.surface), "")
-        << "seed " << kSeed << ", work " << i << " function "
-        << pool_function_name(config.function) << " formats " << format_name(in) << " "
-        << format_name(out) << " rows " << rows << " columns " << columns;
+        << "seed " << kSeed << ", work " << i << " function " << pool_function_name(config.function)
+        << " formats " << format_name(in) << " " << format_name(out) << " rows " << rows
+        << " columns " << columns;
   }
 }
 
@@ -219,9 +219,8 @@ TEST(Reduce, EqualsTheObviousForm) {
       config.output = maker.affine();
     }
     const std::int64_t channels = maker.pick(1, 4);
-    OwnedSurface input =
-        maker.surface(in, channels, maker.pick(1, 8),
-                      maker.one_in(4) ? maker.pick(200, 300) : maker.pick(1, 20));
+    OwnedSurface input = maker.surface(in, channels, maker.pick(1, 8),
+                                       maker.one_in(4) ? maker.pick(200, 300) : maker.pick(1, 20));
     const Surface& x = input.surface;
     OwnedSurface expected = testing::dense_surface(out, channels, config.over_rows ? 1 : x.rows,
                                                    config.over_columns ? 1 : x.columns);
@@ -245,8 +244,8 @@ TEST(Reduce, EqualsTheObviousForm) {
     }
     reduce(config, x, actual.surface, {0, channels}, {0, expected.surface.rows});
     EXPECT_EQ(testing::first_difference(expected.surface, actual.surface), "")
-        << "seed " << kSeed << ", work " << i << " " << reduce_function_name(config.function)
-        << " " << format_name(in) << " " << format_name(out);
+        << "seed " << kSeed << ", work " << i << " " << reduce_function_name(config.function) << " "
+        << format_name(in) << " " << format_name(out);
   }
 }
 

@@ -8,10 +8,9 @@
 // Other combinations of formats take the definition, one element at a time.
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
-#include <type_traits>
+#include <limits>
 #include <vector>
 
 #include "arith/kernels/dot_panel.h"
@@ -29,7 +28,8 @@ namespace {
 // unit of binary64 below 2^16.
 constexpr std::int64_t kCountMax = 4096;
 
-// Taps of one output position along an axis that lie within the input: samples first, first + step...
+// Taps of one output position along an axis that lie within the input: samples first, first +
+// step...
 struct Reach {
   std::int64_t first = 0, count = 0;  // taps
 };
@@ -46,7 +46,8 @@ Reach reach_of(std::int64_t output, std::int64_t window, std::int64_t stride, st
   return reach;
 }
 
-// ---- maximum and minimum ----------------------------------------------------------------------------
+// ---- maximum and minimum
+// ----------------------------------------------------------------------------
 
 // Keys of signed integers: the order of the elements; kNan above all.
 template <typename Key, bool kFloat>
@@ -88,7 +89,9 @@ void extreme_rows(const PoolConfig& config, const Surface& input, const Surface&
                   ChannelRange channels, RowRange rows) {
   std::uint64_t infinity = 0;
   if (kFloat) {
-    infinity = input.format == Format::kF16 ? 0x7C00 : input.format == Format::kBf16 ? 0x7F80 : 0x7F800000;
+    infinity = input.format == Format::kF16    ? 0x7C00
+               : input.format == Format::kBf16 ? 0x7F80
+                                               : 0x7F800000;
   }
   const Keys<Key, kFloat> keys = {input.format, config.function == PoolFunction::kMinimum,
                                   static_cast<Key>(infinity)};
@@ -140,7 +143,8 @@ bool same_affine(const PoolConfig& config) {
          (!config.input.enabled || (config.input == config.output && config.input.scale > 0));
 }
 
-// ---- average ------------------------------------------------------------------------------------------
+// ---- average
+// ------------------------------------------------------------------------------------------
 
 // How many positions of a window along one axis count.
 std::int64_t positions_of(const PoolConfig& config, bool rows, std::int64_t output,
@@ -160,82 +164,112 @@ std::int64_t positions_of(const PoolConfig& config, bool rows, std::int64_t outp
   return count;
 }
 
+// Average pooling of floats, one output row at a time.
+class AverageRows {
+ public:
+  AverageRows(const PoolConfig& config, const Surface& input, const Surface& output)
+      : config_(config),
+        input_(input),
+        output_(output),
+        exact_(input.format == Format::kF16),
+        line_(static_cast<std::size_t>(input.columns * format_bytes(input.format))),
+        samples_(static_cast<std::size_t>(input.columns)),
+        columns_(static_cast<std::size_t>(input.columns)),
+        sums_(static_cast<std::size_t>(output.columns)) {}
+
+  void run(std::int64_t channel, std::int64_t row) {
+    std::fill(sums_.begin(), sums_.end(), 0.0);
+    std::fill(columns_.begin(), columns_.end(), 0.0);
+    const Reach reach = reach_of(row, config_.window_h, config_.stride_h, config_.pad_top,
+                                 config_.dilation_h, input_.rows);
+    for (std::int64_t k = 0; k < reach.count; ++k) {
+      load(channel, reach.first + k * config_.dilation_h);
+      if (exact_) {
+        for (std::size_t i = 0; i < samples_.size(); ++i) {
+          columns_[i] += static_cast<double>(samples_[i]);
+        }
+      } else {
+        add_across(samples_.data());
+      }
+    }
+    if (exact_) add_across(columns_.data());
+    store(channel, row);
+  }
+
+ private:
+  static constexpr std::int64_t kPart = 512;  // what round_sums() takes
+
+  void load(std::int64_t channel, std::int64_t row) {
+    kernels::PixelRuns runs;
+    runs.add({.first = 0,
+              .count = input_.columns,
+              .offset = kernels::row_offset(input_, row),
+              .step = input_.column_pitch});
+    kernels::gather(kernels::channel_base(input_, channel), runs, format_bytes(input_.format),
+                    line_.data());
+    kernels::widen_to_floats(input_.format, line_.data(), input_.columns, samples_.data());
+  }
+
+  // Adds what lies under each window, in kernel order.
+  template <typename T>
+  void add_across(const T* source) {
+    for (std::int64_t i = 0; i < output_.columns; ++i) {
+      const Reach reach = reach_of(i, config_.window_w, config_.stride_w, config_.pad_left,
+                                   config_.dilation_w, input_.columns);
+      double sum = sums_[static_cast<std::size_t>(i)];
+      for (std::int64_t k = 0; k < reach.count; ++k) {
+        sum += static_cast<double>(source[reach.first + k * config_.dilation_w]);
+      }
+      sums_[static_cast<std::size_t>(i)] = sum;
+    }
+  }
+
+  void store(std::int64_t channel, std::int64_t row) {
+    const std::int64_t rows = positions_of(config_, true, row, input_.rows);
+    alignas(64) double means[kPart];
+    std::uint64_t results[kPart];
+    for (std::int64_t first = 0; first < output_.columns; first += kPart) {
+      const std::int64_t count = std::min(kPart, output_.columns - first);
+      for (std::int64_t i = 0; i < count; ++i) {
+        const std::int64_t positions =
+            rows * positions_of(config_, false, first + i, input_.columns);
+        means[i] = sums_[static_cast<std::size_t>(first + i)] /
+                   static_cast<double>(std::max<std::int64_t>(1, positions));
+      }
+      std::fill(means + count, means + std::min(kPart, count + 16), 0.0);
+      kernels::round_sums(means, count, output_.format, results);
+      kernels::PixelRuns runs;
+      runs.add({.first = 0,
+                .count = count,
+                .offset = kernels::row_offset(output_, row) + first * output_.column_pitch,
+                .step = output_.column_pitch});
+      kernels::scatter(results, runs, format_bytes(output_.format),
+                       kernels::channel_base(output_, channel));
+    }
+  }
+
+  const PoolConfig& config_;
+  const Surface& input_;
+  const Surface& output_;
+  const bool exact_;  // sums do not depend on their order
+  std::vector<std::byte> line_;
+  std::vector<float> samples_;
+  std::vector<double> columns_;
+  std::vector<double> sums_;
+};
+
 void average_rows(const PoolConfig& config, const Surface& input, const Surface& output,
                   ChannelRange channels, RowRange rows) {
-  const std::int64_t element = format_bytes(input.format);
-  std::vector<std::byte> line(static_cast<std::size_t>(input.columns * element));
-  std::vector<float> floats(static_cast<std::size_t>(input.columns));
-  kernels::PixelRuns target;
-  struct alignas(64) Line {
-    double lanes[512];
-  };
-  std::vector<double> sums(static_cast<std::size_t>(output.columns));
-  std::vector<double> vertical_sums(static_cast<std::size_t>(input.columns));
-  const bool exact = input.format == Format::kF16;
-  // Adds the samples of a row of binary64 under the window, in kernel order.
-  const auto add_across = [&](const auto* source) {
-    for (std::int64_t i = 0; i < output.columns; ++i) {
-      const Reach reach = reach_of(i, config.window_w, config.stride_w, config.pad_left,
-                                   config.dilation_w, input.columns);
-      double sum = sums[static_cast<std::size_t>(i)];
-      for (std::int64_t k = 0; k < reach.count; ++k) {
-        sum += static_cast<double>(source[reach.first + k * config.dilation_w]);
-      }
-      sums[static_cast<std::size_t>(i)] = sum;
-    }
-  };
+  AverageRows work(config, input, output);
   for (std::int64_t channel = channels.first; channel < channels.last; ++channel) {
-    for (std::int64_t row = rows.first; row < rows.last; ++row) {
-      std::fill(sums.begin(), sums.end(), 0.0);
-      std::fill(vertical_sums.begin(), vertical_sums.end(), 0.0);
-      const Reach vertical = reach_of(row, config.window_h, config.stride_h, config.pad_top,
-                                      config.dilation_h, input.rows);
-      for (std::int64_t k = 0; k < vertical.count; ++k) {
-        kernels::PixelRuns runs;
-        runs.add({.first = 0,
-                  .count = input.columns,
-                  .offset = kernels::row_offset(input, vertical.first + k * config.dilation_h),
-                  .step = input.column_pitch});
-        kernels::gather(kernels::channel_base(input, channel), runs, element, line.data());
-        kernels::widen_to_floats(input.format, line.data(), input.columns, floats.data());
-        if (exact) {
-          for (std::size_t i = 0; i < floats.size(); ++i) {
-            vertical_sums[i] += static_cast<double>(floats[i]);
-          }
-        } else {
-          add_across(floats.data());
-        }
-      }
-      if (exact) add_across(vertical_sums.data());
-      const std::int64_t across = positions_of(config, true, row, input.rows);
-      for (std::int64_t first = 0; first < output.columns; first += 512) {
-        const std::int64_t count = std::min<std::int64_t>(512, output.columns - first);
-        Line lanes;
-        for (std::int64_t i = 0; i < count; ++i) {
-          const std::int64_t positions =
-              across * positions_of(config, false, first + i, input.columns);
-          lanes.lanes[i] = sums[static_cast<std::size_t>(first + i)] /
-                           static_cast<double>(std::max<std::int64_t>(1, positions));
-        }
-        std::uint64_t results[512];
-        kernels::round_sums(lanes.lanes, count, output.format, results);
-        target.clear();
-        target.add({.first = 0,
-                    .count = count,
-                    .offset = kernels::row_offset(output, row) + first * output.column_pitch,
-                    .step = output.column_pitch});
-        kernels::scatter(results, target, format_bytes(output.format),
-                         kernels::channel_base(output, channel));
-      }
-    }
+    for (std::int64_t row = rows.first; row < rows.last; ++row) work.run(channel, row);
   }
 }
 
 bool has_fast_average(const PoolConfig& config, const Surface& input, const Surface& output) {
   return config.function == PoolFunction::kAverage && !config.input.enabled &&
-         !config.output.enabled && input.format == output.format &&
-         format_is_float(input.format) && input.format != Format::kF64 &&
-         config.window_h * config.window_w <= kCountMax;
+         !config.output.enabled && input.format == output.format && format_is_float(input.format) &&
+         input.format != Format::kF64 && config.window_h * config.window_w <= kCountMax;
 }
 
 }  // namespace

@@ -62,8 +62,7 @@ void check_config(const ProductConfig& config) {
 }
 
 std::shared_ptr<const Product> make_product(const ProductConfig& config,
-                                            kernels::PlainWeights weights,
-                                            ProductVectors vectors) {
+                                            kernels::PlainWeights weights, ProductVectors vectors) {
   check_config(config);
   if (config.image.channel_wise) {
     return kernels::make_channel_wise_product(config, std::move(weights), std::move(vectors));
@@ -92,8 +91,7 @@ std::shared_ptr<const Product> Product::prepare_dynamic(const ProductConfig& con
                                                         ProductVectors vectors) {
   TESSERA_CHECK(config.image.groups == 1 && config.image.taps == 1,
                 "a dynamic operand has one group and one tap");
-  return make_product(config, kernels::plain_weights(config.image, stationary),
-                      std::move(vectors));
+  return make_product(config, kernels::plain_weights(config.image, stationary), std::move(vectors));
 }
 
 namespace kernels {
@@ -123,12 +121,11 @@ PlainWeights plain_weights(const KernelImageShape& shape, const Surface& station
   TESSERA_CHECK(stationary.format == shape.format, "stationary operand in {}, expected {}",
                 format_name(stationary.format), format_name(shape.format));
   PlainWeights weights{.format = shape.format, .terms = shape.channels, .bytes = {}};
-  weights.bytes.resize(
-      static_cast<std::size_t>(shape.output_channels * shape.channels * element));
+  weights.bytes.resize(static_cast<std::size_t>(shape.output_channels * shape.channels * element));
   for (std::int64_t k = 0; k < shape.channels; ++k) {
     for (std::int64_t n = 0; n < shape.output_channels; ++n) {
-      std::memcpy(weights.bytes.data() + (n * shape.channels + k) * element,
-                  stationary.at(k, 0, n), static_cast<std::size_t>(element));
+      std::memcpy(weights.bytes.data() + (n * shape.channels + k) * element, stationary.at(k, 0, n),
+                  static_cast<std::size_t>(element));
     }
   }
   return weights;
@@ -156,11 +153,10 @@ struct RowSamples {
   std::int64_t row_offset;
 };
 
-void add_dense_row(const TapAxis& axis, std::int64_t k, const Surface& input,
-                   const RowSamples& row, PixelRuns& runs) {
+void add_dense_row(const TapAxis& axis, std::int64_t k, const Surface& input, const RowSamples& row,
+                   PixelRuns& runs) {
   const std::int64_t shift = k * axis.dilation - axis.pad;  // sample = output * stride + shift
-  const std::int64_t begin =
-      std::max(row.first, shift >= 0 ? 0 : ceil_div(-shift, axis.stride));
+  const std::int64_t begin = std::max(row.first, shift >= 0 ? 0 : ceil_div(-shift, axis.stride));
   const std::int64_t room = input.columns - shift;
   const std::int64_t end = std::min(row.last, room <= 0 ? 0 : ceil_div(room, axis.stride));
   if (begin >= end) return;
@@ -225,7 +221,8 @@ namespace {
 template <typename T>
 void clamp_lanes(const ProductConfig& config, std::int64_t count, void* lanes) {
   const arith::IntegerRange range = arith::integer_range(config.output_format);
-  const auto low = static_cast<T>(std::clamp<std::int64_t>(config.clamp_low, range.lowest, range.highest));
+  const auto low =
+      static_cast<T>(std::clamp<std::int64_t>(config.clamp_low, range.lowest, range.highest));
   const auto high =
       static_cast<T>(std::clamp<std::int64_t>(config.clamp_high, range.lowest, range.highest));
   auto* values = static_cast<T*>(lanes);
@@ -266,9 +263,9 @@ void store_integer_channel(const ProductConfig& config, const ProductVectors& ve
     return;
   }
   std::byte* lanes = scratch.reserve(batch.lanes * element);
-  arith::simd::requantise(
-      sums, vector_element(vectors.multipliers, output_channel, 1.0f), config.output_zero_point,
-      {.format = config.output_format, .data = lanes, .count = batch.lanes});
+  arith::simd::requantise(sums, vector_element(vectors.multipliers, output_channel, 1.0f),
+                          config.output_zero_point,
+                          {.format = config.output_format, .data = lanes, .count = batch.lanes});
   clamp_output(config, batch.lanes, lanes);
   scatter(lanes, batch.runs, element, target);
 }

@@ -38,8 +38,8 @@ struct ProductConfig {
   std::int32_t moving_zero_point = 0;
 };
 
-// The per-output-channel side of a product. Empty vectors mean: no bias; multiplier 1; zero point 0.
-// A vector of one element holds for all output channels.
+// The per-output-channel side of a product. Empty vectors mean: no bias; multiplier 1; zero point
+// 0. A vector of one element holds for all output channels.
 struct ProductVectors {
   std::vector<std::byte> bias;  // output channels elements of bias_format
   std::vector<float> multipliers;
@@ -51,14 +51,15 @@ class ProductWorkspace;
 std::shared_ptr<ProductWorkspace> make_product_workspace();
 
 // Between these two, calls of run() with the same product and input surface may take over quantised
-// input rows from one another: the caller promises that the rows already read do not change. Outside,
-// nothing is remembered between calls.
+// input rows from one another: the caller promises that the rows already read do not change.
+// Outside, nothing is remembered between calls.
 void begin_row_pass(ProductWorkspace& workspace);
 void end_row_pass(ProductWorkspace& workspace);
 
 // What the calls since the last take found in their operands and sums.
 arith::StickyFlags take_flags(ProductWorkspace& workspace);
-// Elements since the last take whose exponents lie so far apart that the wide accumulator was needed.
+// Elements since the last take whose exponents lie so far apart that the wide accumulator was
+// needed.
 std::int64_t take_wide_elements(ProductWorkspace& workspace);
 
 // Weights quantised and packed once; immutable afterwards and safe to share between threads.

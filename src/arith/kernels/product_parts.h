@@ -31,7 +31,7 @@ PlainWeights plain_weights(const KernelImageShape& shape, const Surface& station
 
 // One input row, quantised: blocks along channels, columns beside each other.
 struct QuantisedRow {
-  std::int64_t row = -1;  // input row; -1 for none
+  std::int64_t row = -1;                  // input row; -1 for none
   AlignedBuffer<std::int16_t> mantissas;  // [pair][2 * columns]
   AlignedBuffer<std::uint8_t> exponents;  // [block][columns], 0 for a block of zeros
   AlignedBuffer<double> scales;           // [block][columns]
@@ -50,8 +50,8 @@ std::shared_ptr<const Product> make_block_product(const ProductConfig& config,
 std::shared_ptr<const Product> make_integer_product(const ProductConfig& config,
                                                     const PlainWeights& weights,
                                                     ProductVectors vectors);
-std::shared_ptr<const Product> make_float_product(const ProductConfig& config,
-                                                  PlainWeights weights, ProductVectors vectors);
+std::shared_ptr<const Product> make_float_product(const ProductConfig& config, PlainWeights weights,
+                                                  ProductVectors vectors);
 std::shared_ptr<const Product> make_channel_wise_product(const ProductConfig& config,
                                                          PlainWeights weights,
                                                          ProductVectors vectors);
@@ -103,9 +103,9 @@ class ProductWorkspace {
   std::vector<kernels::PanelSegment> segments;  // of the panel at hand
   std::int64_t pair_stride = 0;
   std::vector<const void*> row_pointers;
-  kernels::AlignedBuffer<std::byte> patch;      // gathered elements
-  kernels::AlignedBuffer<std::byte> lanes;      // finished sums of a batch, [channel][lane]
-  kernels::AlignedBuffer<std::byte> scratch;    // one row
+  kernels::AlignedBuffer<std::byte> patch;    // gathered elements
+  kernels::AlignedBuffer<std::byte> lanes;    // finished sums of a batch, [channel][lane]
+  kernels::AlignedBuffer<std::byte> scratch;  // one row
   kernels::AlignedBuffer<std::int16_t> mantissas;
   kernels::AlignedBuffer<std::uint8_t> exponents;
   kernels::AlignedBuffer<double> scales;

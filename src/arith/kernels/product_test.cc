@@ -27,8 +27,8 @@ struct Work {
   Format moving = Format::kF16;
   std::int64_t channels = 1, rows = 1, columns = 1;  // of the input
   std::int64_t output_rows = 1, output_columns = 1;
-  double spread = 3;           // of the exponents
-  bool specials = false;       // NaN, infinities
+  double spread = 3;      // of the exponents
+  bool specials = false;  // NaN, infinities
   std::string describe() const;
 };
 
@@ -112,15 +112,14 @@ class WorkMaker {
     c.pad_top = pick(-1, 3);
     c.pad_left = pick(-1, 4);
     const auto outputs = [&](std::int64_t extent, std::int64_t kernel, std::int64_t stride,
-                             std::int64_t dilation, std::int64_t input_dilation,
-                             std::int64_t pad) {
+                             std::int64_t dilation, std::int64_t input_dilation, std::int64_t pad) {
       const std::int64_t padded = (extent - 1) * input_dilation + 1 + pad + pick(0, 3);
       return std::max<std::int64_t>(1, (padded - ((kernel - 1) * dilation + 1)) / stride + 1);
     };
-    work.output_rows = outputs(work.rows, c.kernel_h, c.stride_h, c.dilation_h,
-                               c.input_dilation_h, c.pad_top);
-    work.output_columns = outputs(work.columns, c.kernel_w, c.stride_w, c.dilation_w,
-                                  c.input_dilation_w, c.pad_left);
+    work.output_rows =
+        outputs(work.rows, c.kernel_h, c.stride_h, c.dilation_h, c.input_dilation_h, c.pad_top);
+    work.output_columns =
+        outputs(work.columns, c.kernel_w, c.stride_w, c.dilation_w, c.input_dilation_w, c.pad_left);
     KernelImageShape& image = c.image;
     image.taps = c.kernel_h * c.kernel_w;
     image.channel_wise = channel_wise;
@@ -202,16 +201,16 @@ class WorkMaker {
 
 std::shared_ptr<const Product> prepare(const Work& work) {
   const std::vector<std::byte> image = make_kernel_image(work.config.image, work.oihw.data());
-  return Product::prepare(work.config,
-                          {image.data(), work.config.image.bytes_per_partition()}, work.vectors);
+  return Product::prepare(work.config, {image.data(), work.config.image.bytes_per_partition()},
+                          work.vectors);
 }
 
 // Runs output rows in random pieces.
 void run_in_pieces(const Product& product, const Surface& input, const Surface& output,
                    std::mt19937& random, ProductWorkspace& workspace) {
   for (std::int64_t first = 0; first < output.rows;) {
-    const auto last = std::min<std::int64_t>(
-        output.rows, first + 1 + static_cast<std::int64_t>(random() % 4));
+    const auto last =
+        std::min<std::int64_t>(output.rows, first + 1 + static_cast<std::int64_t>(random() % 4));
     product.run(input, output, 0, {first, last}, workspace);
     first = last;
   }
@@ -221,16 +220,15 @@ void run_in_pieces(const Product& product, const Surface& input, const Surface& 
 std::int64_t check(const Work& work, WorkMaker& maker) {
   SCOPED_TRACE(work.describe());
   const std::int64_t outputs = work.config.image.groups * work.config.image.output_channels;
-  OwnedSurface input =
-      testing::dense_surface(work.moving, work.channels, work.rows, work.columns);
+  OwnedSurface input = testing::dense_surface(work.moving, work.channels, work.rows, work.columns);
   maker.fill(work.moving, work.spread, work.specials, input.memory.data(),
              work.channels * work.rows * work.columns);
   const Format format = work.config.output_format;
   OwnedSurface expected =
       testing::dense_surface(format, outputs, work.output_rows, work.output_columns);
   arith::StickyFlags flags;
-  reference_product(work.config, {work.oihw.data(), work.vectors}, input.surface,
-                    expected.surface, flags);
+  reference_product(work.config, {work.oihw.data(), work.vectors}, input.surface, expected.surface,
+                    flags);
 
   const auto product = prepare(work);
   const auto workspace = make_product_workspace();
@@ -239,11 +237,11 @@ std::int64_t check(const Work& work, WorkMaker& maker) {
   product->run(input.surface, dense.surface, 0, {0, work.output_rows}, *workspace);
   EXPECT_EQ(testing::first_difference(expected.surface, dense.surface), "") << "whole";
 
-  OwnedSurface ring = testing::ring_surface(work.moving, work.channels, work.rows, work.columns,
-                                            maker.random());
+  OwnedSurface ring =
+      testing::ring_surface(work.moving, work.channels, work.rows, work.columns, maker.random());
   testing::copy_surface(input.surface, ring.surface);
-  OwnedSurface ring_output = testing::ring_surface(format, outputs, work.output_rows,
-                                                   work.output_columns, maker.random());
+  OwnedSurface ring_output =
+      testing::ring_surface(format, outputs, work.output_rows, work.output_columns, maker.random());
   const bool pass = maker.one_in(2);
   if (pass) begin_row_pass(*workspace);
   run_in_pieces(*product, ring.surface, ring_output.surface, maker.random(), *workspace);
@@ -260,9 +258,7 @@ void check_many(MatrixKind kind, bool channel_wise, int count) {
   }
 }
 
-TEST(Product, BlockFloatEqualsTheObviousForm) {
-  check_many(MatrixKind::kBlockFloat, false, 1200);
-}
+TEST(Product, BlockFloatEqualsTheObviousForm) { check_many(MatrixKind::kBlockFloat, false, 1200); }
 TEST(Product, IntegersEqualTheObviousForm) { check_many(MatrixKind::kInteger, false, 500); }
 TEST(Product, FloatsEqualTheObviousForm) { check_many(MatrixKind::kFloat, false, 500); }
 TEST(Product, ChannelWiseFloatsEqualTheObviousForm) {
@@ -293,9 +289,9 @@ TEST(Product, FarApartExponentsTakeTheWideAccumulatorAndStayExact) {
     work.config.image.groups = 1;
     work.channels = 70;
     work.spread = 20;
-    work.oihw.resize(static_cast<std::size_t>(work.config.image.output_channels * 70 *
-                                              work.config.image.taps *
-                                              format_bytes(work.config.image.format)));
+    work.oihw.resize(
+        static_cast<std::size_t>(work.config.image.output_channels * 70 * work.config.image.taps *
+                                 format_bytes(work.config.image.format)));
     maker.fill(work.config.image.format, 20, false, work.oihw.data(),
                work.config.image.output_channels * 70 * work.config.image.taps);
     work.vectors.bias.resize(static_cast<std::size_t>(work.config.image.output_channels) * 4);
@@ -322,8 +318,8 @@ TEST(Product, MatrixProductOfADynamicOperandEqualsTheConstantOne) {
     work.columns = work.output_columns = 1;
     OwnedSurface a = testing::matrix_surface(work.moving, inputs, work.rows);
     maker.fill(work.moving, 2, false, a.memory.data(), inputs * work.rows);
-    work.oihw.resize(static_cast<std::size_t>(inputs * c.image.output_channels *
-                                              format_bytes(work.moving)));
+    work.oihw.resize(
+        static_cast<std::size_t>(inputs * c.image.output_channels * format_bytes(work.moving)));
     maker.fill(work.moving, 2, false, work.oihw.data(), inputs * c.image.output_channels);
     OwnedSurface b = testing::dense_surface(work.moving, inputs, 1, c.image.output_channels);
     for (std::int64_t k = 0; k < inputs; ++k) {
@@ -333,7 +329,8 @@ TEST(Product, MatrixProductOfADynamicOperandEqualsTheConstantOne) {
                     static_cast<std::size_t>(format_bytes(work.moving)));
       }
     }
-    OwnedSurface expected = testing::matrix_surface(work.moving, c.image.output_channels, work.rows);
+    OwnedSurface expected =
+        testing::matrix_surface(work.moving, c.image.output_channels, work.rows);
     OwnedSurface actual = testing::matrix_surface(work.moving, c.image.output_channels, work.rows);
     arith::StickyFlags flags;
     reference_product(c, {work.oihw.data(), work.vectors}, a.surface, expected.surface, flags);

@@ -1,6 +1,10 @@
-// Reductions over surfaces: the elements of one result are brought behind each other (or already lie
-// so) and summed by the exact sums of arith/wide_sum.h.
+// Reductions over surfaces: the elements of one result are brought behind each other (or already
+// lie so) and summed by the exact sums of arith/wide_sum.h.
 
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "arith/function.h"
@@ -18,14 +22,54 @@ double reduce_affine(const ReduceConfig& config, const arith::ElementRun& elemen
   std::vector<double> values(static_cast<std::size_t>(elements.count));
   const auto* data = static_cast<const std::byte*>(elements.data);
   for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = arith::read_element(
-        elements.format,
-        data + static_cast<std::int64_t>(i) * elements.stride * format_bytes(elements.format));
+    values[i] =
+        arith::read_element(elements.format, data + static_cast<std::int64_t>(i) * elements.stride *
+                                                        format_bytes(elements.format));
   }
   return reference_reduce(config, elements.format, values, out);
 }
 
+// The largest (or smallest) of float elements, as integers of the same order: a NaN is above all,
+// and -0 lies below +0. A loop that compilers turn into vectors.
+template <typename Key>
+double extreme(bool minimum, Key infinity, const arith::ElementRun& elements, Format out) {
+  constexpr Key kMagnitude = std::numeric_limits<Key>::max();
+  constexpr int kSignShift = std::numeric_limits<Key>::digits;
+  const auto flip = static_cast<Key>(minimum ? -1 : 0);
+  const auto* bits = static_cast<const Key*>(elements.data);
+  Key best = std::numeric_limits<Key>::min();
+  for (std::int64_t i = 0; i < elements.count; ++i) {
+    const auto magnitude = static_cast<Key>(bits[i] & kMagnitude);
+    const auto ordered = static_cast<Key>(bits[i] ^ ((bits[i] >> kSignShift) & kMagnitude));
+    const auto key = static_cast<Key>(ordered ^ flip);
+    best = std::max(best, magnitude > infinity ? kMagnitude : key);
+  }
+  // No number has this key: the one it would belong to is a NaN.
+  if (best == kMagnitude) return arith::round_value(out, NAN);
+  const auto ordered = static_cast<Key>(best ^ flip);
+  const auto value = static_cast<Key>(ordered ^ ((ordered >> kSignShift) & kMagnitude));
+  return arith::round_value(out, arith::read_element(elements.format, &value));
+}
+
+bool has_fast_extreme(ReduceFunction function, const arith::ElementRun& elements) {
+  const bool chooses = function == ReduceFunction::kMinimum || function == ReduceFunction::kMaximum;
+  const bool narrow = elements.format == Format::kF16 || elements.format == Format::kBf16 ||
+                      elements.format == Format::kF32;
+  return chooses && narrow && elements.stride == 1 && elements.count > 0;
+}
+
+double fast_extreme(bool minimum, const arith::ElementRun& elements, Format out) {
+  if (elements.format == Format::kF32) {
+    return extreme<std::int32_t>(minimum, 0x7F800000, elements, out);
+  }
+  return extreme<std::int16_t>(minimum, elements.format == Format::kF16 ? 0x7C00 : 0x7F80, elements,
+                               out);
+}
+
 double reduce_values(ReduceFunction function, const arith::ElementRun& elements, Format out) {
+  if (has_fast_extreme(function, elements)) {
+    return fast_extreme(function == ReduceFunction::kMinimum, elements, out);
+  }
   if (elements.stride != 1 || elements.count == 0 ||
       (function != ReduceFunction::kSum && function != ReduceFunction::kMean)) {
     return arith::reduce(function, elements, out);
@@ -84,9 +128,9 @@ void reduce(const ReduceConfig& config, const Surface& input, const Surface& out
         } else {
           kernels::gather(base, runs, element, buffer.data());
         }
-        const double result = reduce_run(
-            config, {.format = input.format, .data = data, .count = count, .stride = 1},
-            output.format);
+        const double result =
+            reduce_run(config, {.format = input.format, .data = data, .count = count, .stride = 1},
+                       output.format);
         arith::write_element(output.format, result, output.at(channel, row, column));
       }
     }

@@ -74,16 +74,15 @@ double reference_elementwise(const ElementwiseConfig& config, const ReferenceEle
   const Format format = result_format(config.output, output);
   double result = config.inputs[0].enabled ? dequantise(config.inputs[0], a.value) : a.value;
   if (config.binary) {
-    const double other =
-        config.inputs[1].enabled ? dequantise(config.inputs[1], b.value) : b.value;
+    const double other = config.inputs[1].enabled ? dequantise(config.inputs[1], b.value) : b.value;
     result = arith::evaluate(config.function, result, other, format);
   }
   result = arith::evaluate(config.activation, result, format);
   return quantise_result(config.output, result, output);
 }
 
-double reference_reduce(const ReduceConfig& config, Format input,
-                        std::span<const double> elements, Format output) {
+double reference_reduce(const ReduceConfig& config, Format input, std::span<const double> elements,
+                        Format output) {
   const Format format = result_format(config.output, output);
   double result = config.input.enabled ? reduce_affine(config, elements, format)
                                        : reduce_values(config.function, input, elements, format);
@@ -106,10 +105,12 @@ Window window_at(const PoolConfig& config, const Surface& input, std::int64_t ch
     for (std::int64_t kx = 0; kx < config.window_w; ++kx) {
       const std::int64_t y = row * config.stride_h + ky * config.dilation_h - config.pad_top;
       const std::int64_t x = column * config.stride_w + kx * config.dilation_w - config.pad_left;
-      const bool in_padded = y < input.rows + config.pad_bottom && x < input.columns + config.pad_right;
+      const bool in_padded =
+          y < input.rows + config.pad_bottom && x < input.columns + config.pad_right;
       const bool real = y >= 0 && y < input.rows && x >= 0 && x < input.columns;
       if (in_padded) ++window.padded_count;
-      if (real) window.elements.push_back(arith::read_element(input.format, input.at(channel, y, x)));
+      if (real)
+        window.elements.push_back(arith::read_element(input.format, input.at(channel, y, x)));
     }
   }
   return window;

@@ -1,5 +1,5 @@
-// The obvious form of planar work: one output element at a time from the definitions. `ref` runs it,
-// tests hold planar.cc against it. The operands of one output element are given as values.
+// The obvious form of planar work: one output element at a time from the definitions. `ref` runs
+// it, tests hold planar.cc against it. The operands of one output element are given as values.
 #pragma once
 
 #include <span>
@@ -14,7 +14,8 @@ struct ReferenceElement {
   Format format = Format::kF16;
 };
 
-// The stored value (before writing, which changes nothing any more). `b` is not read for unary work.
+// The stored value (before writing, which changes nothing any more). `b` is not read for unary
+// work.
 double reference_elementwise(const ElementwiseConfig& config, const ReferenceElement& a,
                              const ReferenceElement& b, Format output);
 

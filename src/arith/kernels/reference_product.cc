@@ -71,9 +71,8 @@ class Reference {
     return arith::read_element(config_.image.format, weight(oc, channel, tap));
   }
   double read_input(const Sample& sample, std::int64_t channel) const {
-    return arith::read_element(
-        input_.format,
-        input_.at(group_ * config_.image.channels + channel, sample.row, sample.column));
+    return arith::read_element(input_.format, input_.at(group_ * config_.image.channels + channel,
+                                                        sample.row, sample.column));
   }
   std::int64_t output_channel(std::int64_t oc) const {
     return group_ * config_.image.output_channels + oc;
@@ -104,8 +103,8 @@ class Reference {
   }
 
   // Cuts terms into native blocks and quantises each.
-  std::vector<arith::BlockFloat> quantise_run(const std::vector<std::uint64_t>& bits,
-                                              Format format, int mantissa_bits) {
+  std::vector<arith::BlockFloat> quantise_run(const std::vector<std::uint64_t>& bits, Format format,
+                                              int mantissa_bits) {
     const auto n = static_cast<std::size_t>(config_.matrix.native_dimension);
     std::vector<arith::BlockFloat> blocks;
     for (std::size_t first = 0; first < bits.size(); first += n) {
@@ -146,8 +145,7 @@ class Reference {
         std::vector<std::uint64_t> run;
         for (std::int64_t channel = 0; channel < config_.image.channels; ++channel) {
           run.push_back(arith::read_bits(
-              input_.format,
-              input_.at(group_ * config_.image.channels + channel, row, column)));
+              input_.format, input_.at(group_ * config_.image.channels + channel, row, column)));
         }
         pixel_blocks_.push_back(
             quantise_run(run, input_.format, config_.matrix.mantissa_bits_moving));
@@ -162,8 +160,7 @@ class Reference {
     for (const Sample& sample : samples) {
       for (std::int64_t channel = 0; channel < image.channels; ++channel) {
         run[static_cast<std::size_t>(sample.tap * image.channels + channel)] = arith::read_bits(
-            input_.format,
-            input_.at(group_ * image.channels + channel, sample.row, sample.column));
+            input_.format, input_.at(group_ * image.channels + channel, sample.row, sample.column));
       }
     }
     return quantise_run(run, input_.format, config_.matrix.mantissa_bits_moving);
@@ -191,8 +188,7 @@ class Reference {
     for (std::int64_t oc = 0; oc < config_.image.output_channels; ++oc) {
       arith::WideAccumulator sum;
       for (const auto& [moving, index] : terms) {
-        const arith::BlockFloat& stationary =
-            weight_blocks_[static_cast<std::size_t>(oc)][index];
+        const arith::BlockFloat& stationary = weight_blocks_[static_cast<std::size_t>(oc)][index];
         sum.add_product(arith::ref::block_dot(*moving, stationary),
                         moving->exponent + stationary.exponent + unit);
       }
@@ -255,7 +251,8 @@ class Reference {
   void integer_pixel(const std::vector<Sample>& samples, std::int64_t row, std::int64_t column) {
     for (std::int64_t oc = 0; oc < config_.image.output_channels; ++oc) {
       const std::int64_t channel = output_channel(oc);
-      const std::int64_t zero_point = of_channel(weights_.vectors.stationary_zero_points, channel, 0);
+      const std::int64_t zero_point =
+          of_channel(weights_.vectors.stationary_zero_points, channel, 0);
       std::int64_t sum = 0;  // taken modulo 2^32 below
       for (const Sample& sample : samples) {
         for (std::int64_t c = 0; c < config_.image.channels; ++c) {
@@ -271,8 +268,8 @@ class Reference {
       std::int64_t result = accumulator;
       if (config_.requantise) {
         const float multiplier = of_channel(weights_.vectors.multipliers, channel, 1.0f);
-        result = arith::requantise(accumulator, multiplier, config_.output_zero_point,
-                                   output_.format);
+        result =
+            arith::requantise(accumulator, multiplier, config_.output_zero_point, output_.format);
         result = std::clamp<std::int64_t>(result, config_.clamp_low, config_.clamp_high);
       }
       arith::write_element(output_.format, static_cast<double>(result),

@@ -21,8 +21,8 @@ RowLayout::RowLayout(const ProductConfig& config, std::int64_t output_columns,
   }
   left = -lowest;
   const std::int64_t outputs = ceil_div(output_columns, config.input_dilation_w);
-  positions = round_up((highest + left) / stride + round_up(outputs, kStripPixels) + 1,
-                       kStripPixels);
+  positions =
+      round_up((highest + left) / stride + round_up(outputs, kStripPixels) + 1, kStripPixels);
   std::int64_t first = INT64_MAX;
   std::int64_t last = INT64_MIN;
   for (std::int64_t phase = 0; phase < config.input_dilation_h; ++phase) {

@@ -65,8 +65,7 @@ TensorId GraphBuilder::input(const Shape& dims, Format format) {
 
 TensorId GraphBuilder::constant(const Shape& dims, Format format) {
   const TensorId id = add_tensor(dims, format);
-  graph_.tensor(id).constant =
-      std::make_shared<const Tensor>(random_tensor(dims, format, random_));
+  graph_.tensor(id).constant = std::make_shared<const Tensor>(random_tensor(dims, format, random_));
   return id;
 }
 
@@ -170,7 +169,8 @@ TensorId GraphBuilder::concat(const std::vector<TensorId>& parts, std::int64_t a
   std::int64_t offset = 0;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const Shape& in = dims(parts[i]);
-    move.copies.push_back({static_cast<std::int32_t>(i), 0, offset, in, dense_strides(in), strides});
+    move.copies.push_back(
+        {static_cast<std::int32_t>(i), 0, offset, in, dense_strides(in), strides});
     offset += in[at] * strides[at];
   }
   return add_node(parts, out, graph_.tensor(parts[0]).format, move);
@@ -205,8 +205,8 @@ TensorId GraphBuilder::slice(TensorId x, std::int64_t axis, std::int64_t first,
   Shape out = in;
   out[static_cast<std::size_t>(axis)] = count;
   MoveAttributes move;
-  move.copies = {{0, first * strides[static_cast<std::size_t>(axis)], 0, out, strides,
-                  dense_strides(out)}};
+  move.copies = {
+      {0, first * strides[static_cast<std::size_t>(axis)], 0, out, strides, dense_strides(out)}};
   return add_node({x}, out, graph_.tensor(x).format, move);
 }
 

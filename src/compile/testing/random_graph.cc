@@ -31,9 +31,10 @@ class Growth {
 
   void grow() {
     // Mostly the newest image, sometimes an older one.
-    const TensorId x = pick(4) == 0 ? images_[static_cast<std::size_t>(
-                                          pick(static_cast<std::int64_t>(images_.size())))]
-                                    : images_.back();
+    const TensorId x =
+        pick(4) == 0
+            ? images_[static_cast<std::size_t>(pick(static_cast<std::int64_t>(images_.size())))]
+            : images_.back();
     images_.push_back(layer(x));
   }
 
@@ -47,10 +48,11 @@ class Growth {
       case 3:
         return builder_.conv(x, {in[1], 3, 1 + pick(2), 1, in[1], true});
       case 4:
-        return in[2] >= 3 && in[3] >= 3 ? builder_.pool(x, pick(2) == 0 ? PoolFunction::kMaximum
-                                                                        : PoolFunction::kAverage,
-                                                        3, 1 + pick(2), 1)
-                                        : x_unary(x);
+        return in[2] >= 3 && in[3] >= 3
+                   ? builder_.pool(x,
+                                   pick(2) == 0 ? PoolFunction::kMaximum : PoolFunction::kAverage,
+                                   3, 1 + pick(2), 1)
+                   : x_unary(x);
       case 5:
         return x_unary(x);
       case 6:
@@ -58,11 +60,12 @@ class Growth {
       case 7:
         return add_older(x);
       case 8:
-        return builder_.concat({convolution(x), builder_.unary(x, UnaryFunction::kRelu)}, 1) ;
+        return builder_.concat({convolution(x), builder_.unary(x, UnaryFunction::kRelu)}, 1);
       case 9:
         return in[2] * in[3] <= 300 ? builder_.upsample(x, 2) : builder_.pad(x, 1);
       case 10:
-        return in[1] > 3 ? builder_.slice(x, 1, pick(in[1] - 1), 1) : builder_.transpose(x, {0, 1, 3, 2});
+        return in[1] > 3 ? builder_.slice(x, 1, pick(in[1] - 1), 1)
+                         : builder_.transpose(x, {0, 1, 3, 2});
       default:
         return builder_.conv(x, {1 + pick(20), 2, 1, 1, 1, false, 1, 2});
     }

@@ -29,16 +29,15 @@ class GraphBuilder {
   graph::TensorId matmul(graph::TensorId a, graph::TensorId b);
   graph::TensorId pool(graph::TensorId x, PoolFunction function, std::int64_t window,
                        std::int64_t stride, std::int64_t pad);
-  graph::TensorId unary(graph::TensorId x, UnaryFunction function,
-                        Format output = Format::kF16);
+  graph::TensorId unary(graph::TensorId x, UnaryFunction function, Format output = Format::kF16);
   graph::TensorId binary(graph::TensorId a, graph::TensorId b, BinaryFunction function);
   graph::TensorId reduce(graph::TensorId x, std::vector<std::int64_t> axes,
                          ReduceFunction function);
   graph::TensorId reshape(graph::TensorId x, const Shape& dims);
   graph::TensorId transpose(graph::TensorId x, const std::vector<std::int64_t>& permutation);
   graph::TensorId concat(const std::vector<graph::TensorId>& parts, std::int64_t axis);
-  graph::TensorId pad(graph::TensorId x, std::int64_t amount);        // rows and columns of NCHW
-  graph::TensorId upsample(graph::TensorId x, std::int64_t factor);   // nearest, NCHW
+  graph::TensorId pad(graph::TensorId x, std::int64_t amount);       // rows and columns of NCHW
+  graph::TensorId upsample(graph::TensorId x, std::int64_t factor);  // nearest, NCHW
   graph::TensorId slice(graph::TensorId x, std::int64_t axis, std::int64_t first,
                         std::int64_t count);
   void output(graph::TensorId id) { graph_.outputs.push_back(id); }

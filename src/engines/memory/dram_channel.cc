@@ -113,13 +113,17 @@ Cycles DramChannel::serve(const DramRequest& request, Cycles now, std::int64_t& 
 
 std::int64_t DramChannel::runs_of_row(std::int64_t address, std::int64_t bytes, std::int64_t pitch,
                                       std::int64_t runs) const {
-  const bool aligned = burst_.remainder(address) == 0 && pitch > 0 &&
-                       burst_.remainder(pitch) == 0 &&
-                       pitch >= burst_.ceiling(bytes) * config_.burst_bytes;
-  if (!aligned || address == last_burst_ * config_.burst_bytes) return 1;
-  const std::int64_t row_end = (row_.quotient(address) + 1) * config_.row_bytes;
-  const std::int64_t room = row_end - address - burst_.ceiling(bytes) * config_.burst_bytes;
-  return room < pitch ? 1 : std::min(runs, room / pitch + 1);
+  const std::int64_t burst = burst_.quotient(address);
+  const std::int64_t begin = burst * config_.burst_bytes;
+  const std::int64_t span = burst_.ceiling(address + bytes) * config_.burst_bytes - begin;
+  const bool alike = burst_.remainder(pitch) == 0 && pitch >= span && burst != last_burst_;
+  if (!alike) return 1;
+  const std::int64_t row_end = (row_.quotient(begin) + 1) * config_.row_bytes;
+  const std::int64_t room = row_end - begin - span;
+  if (room < pitch) return 1;
+  // Both are at most a row: 32 bits divide faster.
+  const auto more = static_cast<std::uint32_t>(room) / static_cast<std::uint32_t>(pitch);
+  return std::min<std::int64_t>(runs, more + 1);
 }
 
 std::int64_t DramChannel::move_alike(std::int64_t address, std::int64_t bytes, std::int64_t runs,

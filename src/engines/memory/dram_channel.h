@@ -108,8 +108,8 @@ class DramChannel {
   void accept(DramPort& port, Cycles now);
   // Moves the bursts that hold bytes [first, last); returns how many.
   std::int64_t move(std::int64_t first, std::int64_t last, Cycles now);
-  // How many of `runs` runs, `pitch` bytes apart, begin on a burst and end in the first one's row;
-  // 1 unless they are alike.
+  // How many of `runs` runs, `pitch` bytes apart, lie alike in their bursts, share none, and end in
+  // the first one's row; at least 1.
   std::int64_t runs_of_row(std::int64_t address, std::int64_t bytes, std::int64_t pitch,
                            std::int64_t runs) const;
   // move() for `runs` of them at once.

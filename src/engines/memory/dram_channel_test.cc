@@ -153,10 +153,10 @@ TEST(DramChannel, RunsTakenTogetherCostWhatTheyCostOneByOne) {
   };
   for (int i = 0; i < 2000; ++i) {
     Bench together, apart;
-    StridedRuns grid = contiguous(pick(0, 20) * 32, pick(1, 60));
+    StridedRuns grid = contiguous(pick(0, 640), pick(1, 60));
     grid.axes = 2;
     grid.extents = {pick(1, 4), pick(1, 6)};
-    grid.strides = {pick(1, 40) * 32, round_up(grid.run_bytes, 32) + pick(0, 3) * 32};
+    grid.strides = {pick(1, 40) * 32, round_up(grid.run_bytes, 32) + pick(0, 3) * 32 + pick(0, 1)};
     together.a.requests.push(0, whole(grid));
     together.run(0, 3);
     // The same runs as a chain of axes of one run each, which no run can be taken together with.

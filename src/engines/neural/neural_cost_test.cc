@@ -73,12 +73,30 @@ TEST(NeuralCost, StrideTwoUpsamplingCostsAQuarterOfTheDenseKernel) {
 TEST(NeuralCost, ChannelWiseTakesATapACycleOnTheDiagonal) {
   ProductWork work;
   work.channel_wise = true;
-  work.groups = 10;  // three blocks of four channels
+  work.groups = 12;  // three blocks of four channels
   work.kernel_h = work.kernel_w = 3;
   work.columns = 7;
   const StepRows step{0, 2, false};
   EXPECT_EQ(neural_step_cycles(small_array(), work, step, NeuralSharing::kBroadcast), 3 * 9 * 14);
   EXPECT_EQ(neural_first_load_cycles(small_array(), work), 1);
+}
+
+TEST(NeuralCost, FreePlacesOfTheDiagonalTakeFurtherPixels) {
+  ProductWork work;
+  work.channel_wise = true;
+  work.groups = 2;  // two pixels at once on a diagonal of four
+  work.kernel_h = work.kernel_w = 3;
+  work.columns = 7;
+  const StepRows step{0, 1, false};
+  EXPECT_EQ(neural_step_cycles(small_array(), work, step, NeuralSharing::kBroadcast), 9 * 4);
+  work.groups = 6;  // a full block, then two channels
+  EXPECT_EQ(neural_step_cycles(small_array(), work, step, NeuralSharing::kBroadcast),
+            9 * 7 + 9 * 4);
+  NeuralEngineConfig wide = small_array();
+  wide.rows = wide.columns = 64;
+  work.groups = 1;  // 64 places free, eight pixels are the limit
+  work.columns = 32;
+  EXPECT_EQ(neural_step_cycles(wide, work, step, NeuralSharing::kBroadcast), 9 * 4);
 }
 
 TEST(NeuralCost, BandOfMorePixelsThanABankIsCutIntoWorkUnits) {

@@ -45,8 +45,8 @@ void NeuralMath::run_step(const NeuralStep& step) {
   } else if (step.step == 0) {
     prepare(step, task);
   }
-  product_->run(moving_surface(task, image, rows), state_buffer_.surface(task.output, image), task.output_channel_first, rows,
-                *workspace_);
+  product_->run(moving_surface(task, image, rows), state_buffer_.surface(task.output, image),
+                task.output_channel_first, rows, *workspace_);
 }
 
 Surface NeuralMath::moving_surface(const NeuralTask& task, std::int64_t image, RowRange rows) {

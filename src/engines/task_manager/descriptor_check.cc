@@ -156,14 +156,13 @@ Status check_product_formats(const NeuralTask& task) {
   const Format moving = task.moving.format;
   const Format stationary = product.image.format;
   if (product.matrix.kind == MatrixKind::kInteger) {
-    TESSERA_RETURN_IF_ERROR(require(is_byte(moving) && is_byte(stationary),
-                                    "an integer product takes 8-bit operands"));
+    TESSERA_RETURN_IF_ERROR(
+        require(is_byte(moving) && is_byte(stationary), "an integer product takes 8-bit operands"));
     TESSERA_RETURN_IF_ERROR(require(!product.has_bias || product.bias_format == Format::kI32,
                                     "the bias of an integer product is i32"));
-    return require(product.requantise
-                       ? format_is_integer(product.output_format) &&
-                             format_bytes(product.output_format) <= 4
-                       : product.output_format == Format::kI32,
+    return require(product.requantise ? format_is_integer(product.output_format) &&
+                                            format_bytes(product.output_format) <= 4
+                                      : product.output_format == Format::kI32,
                    "the output format of an integer product is i32, or an integer if it is "
                    "requantised");
   }
@@ -360,7 +359,8 @@ Status check_copy(const CopyTask& task, const Bands& bands, const CheckContext& 
                                   "the bands of a copy run over its first extent"));
   std::int64_t elements = 1;
   for (const std::int64_t extent : task.extents) {
-    if (extent < 1 || extent > kElementsMax / elements) return bad("a copy's extent is out of range");
+    if (extent < 1 || extent > kElementsMax / elements)
+      return bad("a copy's extent is out of range");
     elements *= extent;
   }
   DramBox to{.address = task.destination, .high = task.element_bytes};

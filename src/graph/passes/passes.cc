@@ -10,6 +10,7 @@ constexpr Pass kPasses[] = {
     {"fold_channel_constants", fold_channel_constants, false},
     {"fuse_patterns", fuse_patterns, false},
     {"widen_normalisation", widen_normalisation, false},
+    {"widen_logits", widen_logits, false},
     {"fold_padding", fold_padding, false},
     {"clean_moves", clean_moves, false},
     {"fuse_activations", fuse_activations, false},

@@ -23,6 +23,7 @@ void drop_neutral(Graph& graph);
 void fold_channel_constants(Graph& graph);
 void fuse_patterns(Graph& graph);
 void widen_normalisation(Graph& graph);
+void widen_logits(Graph& graph);
 void fold_padding(Graph& graph);
 void clean_moves(Graph& graph);
 void fuse_activations(Graph& graph);

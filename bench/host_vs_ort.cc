@@ -1,0 +1,215 @@
+// The host device against ONNX Runtime (float32), on the OCR models, in one run.
+//
+//   round 0..1  host, ONNX Runtime      warm-up, not counted
+//   round 2..   host, ONNX Runtime, host, ONNX Runtime, ...      median of each
+//
+// Both have the same number of threads and the same input. The host's time is Session::run, with
+// its copies in and out; ONNX Runtime's is its session.run, measured in its own process, without
+// the pipe. A short pause before each run lets the other side's threads stop spinning. Speedup is
+// ort_ms / host_ms: above 1, the host device is the faster one.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/result.h"
+#include "onnxruntime_server.h"
+#include "tessera/session.h"
+#include "tools/console.h"
+#include "tools/tensor_file.h"
+
+namespace tessera::bench {
+namespace {
+
+struct Arguments {
+  std::string models, packages;  // empty: what the fetch scripts print
+  std::string arch = "tessera128";
+  int rounds = 9;
+  int threads = 2;
+  bool json = false;
+};
+
+struct Case {
+  const char* name;
+  const char* file;
+  Shape dims;
+};
+const Case kCases[] = {
+    {"detection", "ch_PP-OCRv4_det_infer.onnx", {1, 3, 640, 640}},
+    {"recognition", "ch_PP-OCRv4_rec_infer.onnx", {1, 3, 48, 320}},
+    {"direction", "ch_ppocr_mobile_v2.0_cls_infer.onnx", {1, 3, 48, 192}},
+};
+
+struct Times {
+  std::string name;
+  Shape dims;
+  std::vector<double> host_ms, ort_ms;
+  double cosine = 0;  // of the two outputs: that both computed the same network
+};
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+double speedup(const Times& times) { return median(times.ort_ms) / median(times.host_ms); }
+
+// The last line that one of the project's fetch scripts prints: the folder it filled.
+Result<std::string> fetched(const std::string& script) {
+  const std::string command = "'" TESSERA_SOURCE_FOLDER "/scripts/" + script + "'";
+  FILE* const pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return Error{ErrorCode::kUnavailable, "cannot run " + command};
+  std::string text;
+  for (int c = std::fgetc(pipe); c != EOF; c = std::fgetc(pipe)) text += static_cast<char>(c);
+  const int status = pclose(pipe);
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  if (status == 0) return text;
+  return Error{ErrorCode::kUnavailable,
+               command + " failed; name the folders with --models and --onnxruntime"};
+}
+
+double cosine(const Tensor& a, const Tensor& b) {
+  double ab = 0, aa = 0, bb = 0;
+  const auto left = a.as<float>(), right = b.as<float>();
+  for (std::size_t i = 0; i < std::min(left.size(), right.size()); ++i) {
+    ab += double{left[i]} * right[i];
+    aa += double{left[i]} * left[i];
+    bb += double{right[i]} * right[i];
+  }
+  return ab / std::sqrt(aa * bb);
+}
+
+void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(30)); }
+
+Result<Times> measure(const Arguments& arguments, const Case& what, OnnxRuntimeServer& ort) {
+  constexpr int kWarmUp = 2;
+  const std::string path = arguments.models + "/" + what.file;
+  TESSERA_TRY(const Network network,
+              Network::load(path, {.arch = arguments.arch, .shapes = {{"x", what.dims}}}));
+  TESSERA_TRY(Session session,
+              Session::open(network, {.device = DeviceKind::kHost, .threads = arguments.threads}));
+  const std::vector<Tensor> inputs = {tools::random_tensor(network.inputs()[0], 7, 0)};
+  const ProgressCallback progress = tools::progress_bar();
+  Times times{what.name, what.dims, {}, {}, 0};
+  for (int round = 0; round < arguments.rounds + kWarmUp; ++round) {
+    if (progress)
+      progress(what.name, static_cast<double>(round + 1) / (arguments.rounds + kWarmUp));
+    pause();
+    const auto begin = std::chrono::steady_clock::now();
+    TESSERA_TRY(const RunResult run, session.run(inputs));
+    const std::chrono::duration<double, std::milli> elapsed =
+        std::chrono::steady_clock::now() - begin;
+    pause();
+    TESSERA_TRY(const OnnxRuntimeAnswer answer, ort.run(path, inputs[0]));
+    if (round >= kWarmUp) {
+      times.host_ms.push_back(elapsed.count());
+      times.ort_ms.push_back(answer.milliseconds);
+    }
+    if (run.outputs.empty() || run.outputs[0].dims != answer.output.dims ||
+        run.outputs[0].format != Format::kF32) {
+      return Error{ErrorCode::kInternal, path + ": the outputs are not comparable"};
+    }
+    times.cosine = cosine(run.outputs[0], answer.output);
+  }
+  return times;
+}
+
+double geomean_speedup(const std::vector<Times>& all) {
+  double sum = 0;
+  for (const Times& times : all) sum += std::log(speedup(times));
+  return std::exp(sum / static_cast<double>(all.size()));
+}
+
+void print_json(const Arguments& arguments, const std::string& version,
+                const std::vector<Times>& all) {
+  nlohmann::json models = nlohmann::json::array();
+  for (const Times& times : all) {
+    models.push_back({{"name", times.name},
+                      {"dims", times.dims},
+                      {"host_ms", median(times.host_ms)},
+                      {"ort_ms", median(times.ort_ms)},
+                      {"speedup", speedup(times)},
+                      {"host_ms_all", times.host_ms},
+                      {"ort_ms_all", times.ort_ms},
+                      {"cosine", times.cosine}});
+  }
+  const nlohmann::json document = {{"suite", "host-vs-ort"},
+                                   {"arch", arguments.arch},
+                                   {"threads", arguments.threads},
+                                   {"rounds", arguments.rounds},
+                                   {"onnxruntime", version},
+                                   {"models", std::move(models)},
+                                   {"geomean_speedup", geomean_speedup(all)}};
+  fmt::print("{}\n", document.dump(2));
+}
+
+void print_table(const Arguments& arguments, const std::string& version,
+                 const std::vector<Times>& all) {
+  tools::Table table({"model", "input", "host ms", "min", "ORT ms", "min", "speedup", "cosine"});
+  for (const Times& times : all) {
+    table.add({times.name, tools::dims_text(times.dims),
+               fmt::format("{:.2f}", median(times.host_ms)),
+               fmt::format("{:.2f}", *std::ranges::min_element(times.host_ms)),
+               fmt::format("{:.2f}", median(times.ort_ms)),
+               fmt::format("{:.2f}", *std::ranges::min_element(times.ort_ms)),
+               fmt::format("{:.3f}", speedup(times)), fmt::format("{:.6f}", times.cosine)});
+  }
+  fmt::print(
+      "{}\nONNX Runtime {}, {} threads each, median of {} alternating rounds\n"
+      "geometric mean of the speedups  {:.3f}\n",
+      table.text(), version, arguments.threads, arguments.rounds, geomean_speedup(all));
+}
+
+Status run(Arguments arguments) {
+  if (arguments.models.empty()) {
+    TESSERA_TRY(arguments.models, fetched("fetch_ocr_models.sh"));
+  }
+  if (arguments.packages.empty()) {
+    TESSERA_TRY(arguments.packages, fetched("fetch_onnxruntime.sh"));
+  }
+  TESSERA_TRY(const auto ort, OnnxRuntimeServer::start({.script = TESSERA_SOURCE_FOLDER
+                                                        "/bench/onnxruntime/onnxruntime_server.cjs",
+                                                        .packages = arguments.packages,
+                                                        .threads = arguments.threads}));
+  std::vector<Times> all;
+  for (const Case& what : kCases) {
+    TESSERA_TRY(Times times, measure(arguments, what, *ort));
+    all.push_back(std::move(times));
+  }
+  arguments.json ? print_json(arguments, ort->version(), all)
+                 : print_table(arguments, ort->version(), all);
+  return {};
+}
+
+int main_with(int argc, char** argv) {
+  Arguments arguments;
+  CLI::App app{"The host device against ONNX Runtime on the OCR models", "host_vs_ort"};
+  app.add_option("--models", arguments.models, "folder (default: scripts/fetch_ocr_models.sh)");
+  app.add_option("--onnxruntime", arguments.packages,
+                 "folder with node_modules (default: scripts/fetch_onnxruntime.sh)");
+  app.add_option("--arch", arguments.arch, "architecture")->capture_default_str();
+  app.add_option("--repeat", arguments.rounds, "measured rounds")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 1000));
+  app.add_option("--threads", arguments.threads, "threads of each side")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 256));
+  app.add_flag("--json", arguments.json, "print one JSON object");
+  app.footer("Example:\n  host_vs_ort --repeat 15 --json");
+  CLI11_PARSE(app, argc, argv);
+  const Status status = run(arguments);
+  if (status.ok()) return 0;
+  fmt::print(stderr, "host_vs_ort: {}\n", status.error().to_string());
+  return 1;
+}
+
+}  // namespace
+}  // namespace tessera::bench
+
+int main(int argc, char** argv) { return tessera::bench::main_with(argc, argv); }

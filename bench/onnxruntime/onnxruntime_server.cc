@@ -1,0 +1,114 @@
+#include "onnxruntime_server.h"
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "base/result.h"
+
+extern char** environ;  // NOLINT: POSIX declares it nowhere
+
+namespace tessera::bench {
+namespace {
+
+Error lost(const std::string& what) { return {ErrorCode::kUnavailable, "ONNX Runtime: " + what}; }
+
+// The child process, or the errno of what went wrong as a negative number.
+pid_t spawn_node(const OnnxRuntimeServer::Options& options, int stdin_end, int stdout_end) {
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, stdin_end, STDIN_FILENO);
+  posix_spawn_file_actions_adddup2(&actions, stdout_end, STDOUT_FILENO);
+  std::string words[] = {"node", options.script, options.packages, std::to_string(options.threads)};
+  char* argv[] = {words[0].data(), words[1].data(), words[2].data(), words[3].data(), nullptr};
+  pid_t child = -1;
+  const int error = posix_spawnp(&child, "node", &actions, nullptr, argv, environ);
+  posix_spawn_file_actions_destroy(&actions);
+  return error == 0 ? child : -error;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<OnnxRuntimeServer>> OnnxRuntimeServer::start(const Options& options) {
+  int down[2], up[2];
+  if (pipe2(down, O_CLOEXEC) != 0) return lost("no pipe");
+  if (pipe2(up, O_CLOEXEC) != 0) {
+    close(down[0]);
+    close(down[1]);
+    return lost("no pipe");
+  }
+  std::signal(SIGPIPE, SIG_IGN);
+  const pid_t child = spawn_node(options, down[0], up[1]);
+  close(down[0]);
+  close(up[1]);
+  if (child < 0) {
+    close(down[1]);
+    close(up[0]);
+    return lost(std::string("cannot start 'node': ") + std::strerror(-child) +
+                "; install Node.js and see that it is in PATH");
+  }
+  auto server = std::unique_ptr<OnnxRuntimeServer>(new OnnxRuntimeServer(child, down[1], up[0]));
+  TESSERA_TRY(const std::string line, server->read_line());
+  const auto hello = nlohmann::json::parse(line, nullptr, false);
+  if (!hello.is_object() || !hello.contains("ready")) return lost(line);
+  server->version_ = hello["ready"].get<std::string>();
+  return server;
+}
+
+OnnxRuntimeServer::~OnnxRuntimeServer() {
+  close(to_child_);
+  close(from_child_);
+  waitpid(child_, nullptr, 0);
+}
+
+Status OnnxRuntimeServer::write_all(const void* data, std::size_t size) {
+  const char* at = static_cast<const char*>(data);
+  while (size > 0) {
+    const ssize_t written = write(to_child_, at, size);
+    if (written <= 0) return lost("the process does not read");
+    at += written;
+    size -= static_cast<std::size_t>(written);
+  }
+  return {};
+}
+
+Status OnnxRuntimeServer::read_all(void* data, std::size_t size) {
+  char* at = static_cast<char*>(data);
+  while (size > 0) {
+    const ssize_t count = read(from_child_, at, size);
+    if (count <= 0) return lost("the process ended");
+    at += count;
+    size -= static_cast<std::size_t>(count);
+  }
+  return {};
+}
+
+Result<std::string> OnnxRuntimeServer::read_line() {
+  std::string line;
+  for (char c = 0;;) {
+    TESSERA_RETURN_IF_ERROR(read_all(&c, 1));
+    if (c == '\n') return line;
+    line += c;
+  }
+}
+
+Result<OnnxRuntimeAnswer> OnnxRuntimeServer::run(const std::string& model, const Tensor& input) {
+  const std::string header = nlohmann::json{{"model", model}, {"dims", input.dims}}.dump() + "\n";
+  TESSERA_RETURN_IF_ERROR(write_all(header.data(), header.size()));
+  TESSERA_RETURN_IF_ERROR(write_all(input.bytes.data(), input.bytes.size()));
+  TESSERA_TRY(const std::string line, read_line());
+  const auto reply = nlohmann::json::parse(line, nullptr, false);
+  if (!reply.is_object() || !reply.contains("dims")) return lost(line);
+  OnnxRuntimeAnswer answer;
+  answer.output = Tensor::zeros(Format::kF32, reply["dims"].get<Shape>());
+  answer.milliseconds = reply["milliseconds"].get<double>();
+  TESSERA_RETURN_IF_ERROR(read_all(answer.output.bytes.data(), answer.output.bytes.size()));
+  return answer;
+}
+
+}  // namespace tessera::bench

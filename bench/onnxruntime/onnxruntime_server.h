@@ -1,0 +1,53 @@
+// A model run by ONNX Runtime in float32, in a child process: the reference of the benchmarks and
+// of the agreement tests. Nothing that ships depends on it.
+//
+//   this process ──(JSON line, f32 bytes)──► node onnxruntime_server.cjs ──► onnxruntime-node
+//                ◄─(JSON line, f32 bytes)──
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
+
+#include "tessera/result.h"
+#include "tessera/tensor.h"
+
+namespace tessera::bench {
+
+struct OnnxRuntimeAnswer {
+  Tensor output;            // the model's first output
+  double milliseconds = 0;  // of the run alone, measured in the child
+};
+
+// One child for all models; it ends with this object. Not for several threads at once.
+class OnnxRuntimeServer {
+ public:
+  struct Options {
+    std::string script;    // onnxruntime_server.cjs
+    std::string packages;  // the folder with node_modules/onnxruntime-node
+    int threads = 2;
+  };
+  // The error says whether node or the package is what is missing.
+  static Result<std::unique_ptr<OnnxRuntimeServer>> start(const Options& options);
+  ~OnnxRuntimeServer();
+  OnnxRuntimeServer(const OnnxRuntimeServer&) = delete;
+  OnnxRuntimeServer& operator=(const OnnxRuntimeServer&) = delete;
+
+  // `input` is f32 and goes to the model's first input. The first run of a model loads it.
+  Result<OnnxRuntimeAnswer> run(const std::string& model, const Tensor& input);
+  const std::string& version() const { return version_; }  // of onnxruntime-node
+
+ private:
+  OnnxRuntimeServer(pid_t child, int to_child, int from_child)
+      : child_(child), to_child_(to_child), from_child_(from_child) {}
+  Status write_all(const void* data, std::size_t size);
+  Status read_all(void* data, std::size_t size);
+  Result<std::string> read_line();
+
+  const pid_t child_;
+  const int to_child_, from_child_;
+  std::string version_;
+};
+
+}  // namespace tessera::bench

@@ -1,0 +1,119 @@
+#include "graph/surface_view.h"
+
+#include <gtest/gtest.h>
+
+namespace tessera::graph {
+namespace {
+
+class Sketch {
+ public:
+  TensorId add(const Shape& dims) {
+    graph.tensors.push_back({"t" + std::to_string(graph.tensors.size()), Format::kF16, dims, {}});
+    return {static_cast<std::int32_t>(graph.tensors.size()) - 1};
+  }
+  TensorId add_constant(const Shape& dims) {
+    const TensorId id = add(dims);
+    graph.tensor(id).constant = std::make_shared<const Tensor>(Tensor::zeros(Format::kF16, dims));
+    return id;
+  }
+  Node& node(std::vector<TensorId> inputs, TensorId output, NodeAttributes attributes) {
+    graph.nodes.push_back({"n" + std::to_string(graph.nodes.size()),
+                           {},
+                           std::move(inputs),
+                           {output},
+                           std::move(attributes)});
+    return graph.nodes.back();
+  }
+  NodeViews views(std::size_t index) {
+    auto result = node_views(graph, graph.nodes[index]);
+    EXPECT_TRUE(result.ok());
+    return result.ok() ? *result : NodeViews{};
+  }
+
+  Graph graph;
+};
+
+ElementwiseAttributes binary() {
+  ElementwiseAttributes attributes;
+  attributes.binary = true;
+  return attributes;
+}
+
+TEST(SurfaceView, ImagesKeepTheirFourAxes) {
+  Sketch sketch;
+  const TensorId x = sketch.add({2, 3, 4, 5});
+  sketch.node({x}, sketch.add({2, 3, 2, 2}), PoolAttributes{});
+  const NodeViews views = sketch.views(0);
+  EXPECT_EQ(views.inputs[0], (TensorView{{2, 3, 4, 5}, {60, 20, 5, 1}}));
+  EXPECT_EQ(views.output, (TensorView{{2, 3, 2, 2}, {12, 4, 2, 1}}));
+}
+
+TEST(SurfaceView, MatrixRowsAreRowsAndTheSumRunsAlongChannels) {
+  Sketch sketch;
+  const TensorId a = sketch.add({2, 7, 5, 3});
+  const TensorId b = sketch.add({2, 7, 3, 4});
+  sketch.node({a, b}, sketch.add({2, 7, 5, 4}), MatMulAttributes{});
+  const NodeViews views = sketch.views(0);
+  EXPECT_EQ(views.inputs[0], (TensorView{{14, 3, 5, 1}, {15, 1, 3, 1}}));
+  EXPECT_EQ(views.inputs[1], (TensorView{{14, 3, 1, 4}, {12, 4, 0, 1}}));
+  EXPECT_EQ(views.output, (TensorView{{14, 4, 5, 1}, {20, 1, 4, 1}}));
+}
+
+TEST(SurfaceView, AChannelVectorIsBroadcastByStridesOfZero) {
+  Sketch sketch;
+  const TensorId x = sketch.add({1, 3, 4, 5});
+  const TensorId scale = sketch.add_constant({3, 1, 1});
+  sketch.node({x, scale}, sketch.add({1, 3, 4, 5}), binary());
+  const NodeViews views = sketch.views(0);
+  EXPECT_EQ(views.inputs[1].extents, (std::array<std::int64_t, 4>{1, 3, 4, 5}));
+  EXPECT_EQ(views.inputs[1].strides[1], 1);
+  EXPECT_EQ(views.inputs[1].strides[2], 0);
+  EXPECT_EQ(views.inputs[1].strides[3], 0);
+}
+
+TEST(SurfaceView, ElementwiseWorkAfterAMatrixProductKeepsItsChannelsLast) {
+  Sketch sketch;
+  const TensorId a = sketch.add({1, 6, 8});
+  const TensorId product = sketch.add({1, 6, 4});
+  sketch.node({a, sketch.add_constant({8, 4})}, product, MatMulAttributes{});
+  sketch.node({product, sketch.add_constant({4})}, sketch.add({1, 6, 4}), binary());
+  const NodeViews views = sketch.views(1);
+  EXPECT_EQ(views.output.extents, (std::array<std::int64_t, 4>{1, 4, 6, 1}));
+  EXPECT_EQ(views.inputs[1].strides[1], 1);
+  EXPECT_EQ(views.inputs[1].strides[2], 0);
+}
+
+TEST(SurfaceView, ReducedAxesBecomeRowsAndColumns) {
+  Sketch sketch;
+  ReduceAttributes attributes;
+  attributes.axes = {2, 3};
+  sketch.node({sketch.add({2, 3, 4, 5})}, sketch.add({2, 3, 1, 1}), attributes);
+  const NodeViews views = sketch.views(0);
+  EXPECT_EQ(views.inputs[0].extents, (std::array<std::int64_t, 4>{2, 3, 4, 5}));
+  EXPECT_EQ(views.output.extents, (std::array<std::int64_t, 4>{2, 3, 1, 1}));
+  EXPECT_EQ(views.output.strides[0], 3);
+}
+
+TEST(SurfaceView, AReductionOverTheFirstAxisReadsAcrossRows) {
+  Sketch sketch;
+  ReduceAttributes attributes;
+  attributes.axes = {0};
+  sketch.node({sketch.add({6, 4})}, sketch.add({1, 4}), attributes);
+  const NodeViews views = sketch.views(0);
+  EXPECT_EQ(views.inputs[0], (TensorView{{1, 4, 1, 6}, {0, 1, 0, 4}}));
+}
+
+TEST(SurfaceView, AxesThatCannotBeSpreadAreRefusedByNodeName) {
+  Sketch sketch;
+  ReduceAttributes attributes;
+  attributes.axes = {1, 3, 5};
+  sketch.node({sketch.add({2, 3, 2, 3, 2, 3})}, sketch.add({2, 1, 2, 1, 2, 1}), attributes);
+  const auto result = node_views(sketch.graph, sketch.graph.nodes[0]);
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(result.error().message,
+            "node 'n0': its axes cannot be seen as images, channels, rows and columns");
+}
+
+}  // namespace
+}  // namespace tessera::graph

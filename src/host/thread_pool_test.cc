@@ -1,0 +1,45 @@
+#include "host/thread_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <vector>
+
+namespace tessera::host {
+namespace {
+
+TEST(ThreadPool, EveryPieceRunsOnceForEveryNumberOfThreads) {
+  for (const int threads : {1, 2, 3, 8}) {
+    ThreadPool pool(threads);
+    EXPECT_EQ(pool.threads(), threads);
+    for (int round = 0; round < 200; ++round) {
+      std::vector<std::atomic<int>> runs(static_cast<std::size_t>(round % 17));
+      std::atomic<bool> known = true;
+      pool.run(static_cast<std::int64_t>(runs.size()), [&](std::int64_t piece, int thread) {
+        if (thread < 0 || thread >= threads) known = false;
+        ++runs[static_cast<std::size_t>(piece)];
+      });
+      EXPECT_TRUE(known);
+      for (const std::atomic<int>& count : runs) EXPECT_EQ(count, 1);
+    }
+  }
+}
+
+TEST(ThreadPool, RangesCoverTheCountWithoutOverlap) {
+  ThreadPool pool(3);
+  for (std::int64_t count = 0; count < 50; ++count) {
+    std::vector<std::atomic<int>> covered(static_cast<std::size_t>(count));
+    pool.for_ranges(count, [&](int, std::int64_t first, std::int64_t last) {
+      for (std::int64_t i = first; i < last; ++i) ++covered[static_cast<std::size_t>(i)];
+    });
+    for (const std::atomic<int>& times : covered) EXPECT_EQ(times, 1);
+  }
+}
+
+TEST(ThreadPool, ZeroMeansOneThreadACore) {
+  ThreadPool pool(0);
+  EXPECT_GE(pool.threads(), 1);
+}
+
+}  // namespace
+}  // namespace tessera::host

@@ -1,0 +1,40 @@
+// Drives the `tessera` program as a user does: arguments in, exit status and both outputs back.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "model/testing/model_builder.h"
+
+namespace tessera::cli {
+
+struct CommandResult {
+  int status = -1;  // exit status; 128 + signal where a signal ended it
+  std::string out, err;
+
+  // Standard output as JSON; discarded (is_discarded()) where it is none.
+  nlohmann::json json() const { return nlohmann::json::parse(out, nullptr, false); }
+};
+
+// Runs the program of this build in the test's folder.
+CommandResult tessera(const std::vector<std::string>& arguments);
+// Another program, found in PATH or by its path, with `environment` ("NAME=value") in front.
+CommandResult run_program(const std::vector<std::string>& words,
+                          const std::vector<std::string>& environment = {});
+
+// A folder of this process's own, made at the first call and removed at exit.
+const std::string& work_folder();
+std::string read_text(const std::string& path);  // fails the test where the file is absent
+void write_text(const std::string& path, const std::string& text);
+// Changes into work_folder() and writes the models below there, once.
+void prepare();
+
+// small.onnx   x [1, 3, 8, 8] -> Conv "conv" (4 filters) -> Relu -> MaxPool "pool" -> y [1,4,4,4]
+// open.onnx    the same with x [batch, 3, height, width]
+// host.onnx    x [1, 3, 8, 8] -> Conv -> ArgMax "best" -> y: a step that the host runs
+// strange.onnx an operator that nobody runs
+model::testing::ModelBuilder small_model(bool open);
+
+}  // namespace tessera::cli
