@@ -148,6 +148,26 @@ TEST(CompileErrors, KernelLargerThanKernelMemoryNamesLayerAndBytes) {
             "neural.kernel_bytes_per_partition >= 106   [does not fit]");
 }
 
+TEST(Compile, WindowOverTheWholeImageIsReduced) {
+  GraphBuilder builder(1);
+  builder.output(builder.pool(builder.input({1, 8, 80, 80}), PoolFunction::kAverage, 80, 1, 0));
+  const Program program = build(builder.take(), ChipConfig{});
+  const auto planar = tasks_on(program, EngineKind::kPlanar);
+  ASSERT_EQ(planar.size(), 1u);
+  EXPECT_EQ(std::get<program::PlanarTask>(planar[0]->config).mode, program::PlanarMode::kReduction);
+}
+
+TEST(CompileErrors, WindowLargerThanTheLineBufferNamesTheKeys) {
+  GraphBuilder builder(1);
+  builder.output(builder.pool(builder.input({1, 8, 80, 80}), PoolFunction::kMaximum, 70, 1, 0));
+  const auto package = compile(builder.take(), ChipConfig{});
+  ASSERT_FALSE(package.ok());
+  EXPECT_EQ(package.error().to_string(),
+            "compiling 'test': layer 'n0': the window is 70 x 70, the planar engine holds at most "
+            "64 x 64; split the pooling or use a chip configuration with planar.window_rows_max "
+            ">= 70 and planar.window_columns_max >= 70   [does not fit]");
+}
+
 TEST(LinkErrors, OtherChipIsRefused) {
   GraphBuilder builder(1);
   builder.output(builder.conv(builder.input({1, 4, 8, 8}), {8, 1}));

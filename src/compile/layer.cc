@@ -112,14 +112,64 @@ void spread_channels(const ChipConfig& chip, const StoragePlan& plan, Layer& lay
   layer.output = flat_view(layer.output, channels, elements);
 }
 
-Status set_planar(const Node& node, Layer& layer) {
+// One window over the whole input is a reduction, which needs no line buffer. Sums of f16 are exact
+// either way, and the largest and smallest are what they are; other sums stay as they are defined.
+bool is_whole_reduction(const PoolConfig& pool, Format format, const Layer& layer) {
+  const StorageView& in = layer.inputs[0];
+  const bool exact = pool.function != PoolFunction::kAverage || format == Format::kF16;
+  return exact && !pool.input.enabled && !pool.output.enabled && layer.output.rows() == 1 &&
+         layer.output.columns() == 1 && pool.pad_top == 0 && pool.pad_left == 0 &&
+         pool.pad_bottom == 0 && pool.pad_right == 0 && pool.dilation_h == 1 &&
+         pool.dilation_w == 1 && pool.window_h == in.rows() && pool.window_w == in.columns();
+}
+
+ReduceFunction reduce_function(PoolFunction function) {
+  switch (function) {
+    case PoolFunction::kMaximum:
+      return ReduceFunction::kMaximum;
+    case PoolFunction::kMinimum:
+      return ReduceFunction::kMinimum;
+    case PoolFunction::kAverage:
+      break;
+  }
+  return ReduceFunction::kMean;
+}
+
+Status set_pool(const PoolConfig& pool, Format format, const ChipConfig& chip, Layer& layer) {
+  program::PlanarTask& task = layer.planar;
+  const PlanarEngineConfig& planar = chip.planar;
+  const bool fits =
+      pool.window_h <= planar.window_rows_max && pool.window_w <= planar.window_columns_max;
+  if (!fits && is_whole_reduction(pool, format, layer)) {
+    task.mode = program::PlanarMode::kReduction;
+    task.reduce = {.function = reduce_function(pool.function),
+                   .over_rows = true,
+                   .over_columns = true,
+                   .activation = {},
+                   .input = {},
+                   .output = {}};
+    return {};
+  }
+  task.mode = program::PlanarMode::kPooling;
+  task.pool = pool;
+  if (fits) return {};
+  return Error{ErrorCode::kDoesNotFit,
+               fmt::format("layer '{}': the window is {} x {}, the planar engine holds at most "
+                           "{} x {}; split the pooling or use a chip configuration with "
+                           "planar.window_rows_max >= {} and planar.window_columns_max >= {}",
+                           layer.name, pool.window_h, pool.window_w, planar.window_rows_max,
+                           planar.window_columns_max, pool.window_h, pool.window_w)};
+}
+
+Status set_planar(const graph::Graph& graph, const Node& node, const ChipConfig& chip,
+                  Layer& layer) {
   layer.kind = LayerKind::kPlanar;
   program::PlanarTask& task = layer.planar;
   task.input_count = static_cast<std::uint8_t>(node.inputs.size());
   switch (node.kind()) {
     case NodeKind::kPool:
-      task.mode = program::PlanarMode::kPooling;
-      task.pool = pool_config(node.as<PoolAttributes>());
+      TESSERA_RETURN_IF_ERROR(set_pool(pool_config(node.as<PoolAttributes>()),
+                                       graph.tensor(node.inputs[0]).format, chip, layer));
       break;
     case NodeKind::kElementwise:
       task.mode = program::PlanarMode::kElementwise;
@@ -193,7 +243,7 @@ Result<Layer> build_layer(const graph::Graph& graph, std::size_t index, const Ch
   if (node.kind() == NodeKind::kConv || node.kind() == NodeKind::kMatMul) {
     TESSERA_RETURN_IF_ERROR(set_neural(graph, node, chip, weights, layer));
   } else {
-    TESSERA_RETURN_IF_ERROR(set_planar(node, layer));
+    TESSERA_RETURN_IF_ERROR(set_planar(graph, node, chip, layer));
     if (node.kind() == NodeKind::kElementwise) {
       spread_channels(chip, storages, layer);
       fold_columns(layer);
