@@ -1,5 +1,5 @@
 // Package + cores -> Program: joins frames, numbers tasks, inserts synchronisation, encodes the
-// stream. One core for now; the split choice is the place where more come in.
+// stream. It links for one core; the split choice is the place where more come in.
 #pragma once
 
 #include "arch/chip_config.h"

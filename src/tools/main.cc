@@ -3,6 +3,7 @@
 
 #include <cstdio>
 
+#include "arch/nearest.h"
 #include "tools/verb.h"
 
 namespace tessera::tools {
@@ -35,7 +36,26 @@ constexpr Verb kVerbs[] = {
     {"doctor", "check this installation", "tessera doctor", doctor_verb},
 };
 
+// The command line's first word where it is neither an option nor a verb.
+Status check_verb(int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return {};
+  std::vector<std::string> names;
+  for (const Verb& verb : kVerbs) {
+    if (std::string_view(verb.name) == argv[1]) return {};
+    names.emplace_back(verb.name);
+  }
+  const std::string nearest = nearest_name(argv[1], names);
+  return Error{ErrorCode::kInvalidArgument,
+               fmt::format("unknown verb '{}';{} allowed {}", argv[1],
+                           nearest.empty() ? "" : fmt::format(" did you mean '{}'?", nearest),
+                           fmt::join(names, ", "))};
+}
+
 int main_with(int argc, char** argv) {
+  if (const Status status = check_verb(argc, argv); !status.ok()) {
+    fmt::print(stderr, "tessera: {}\n", status.error().to_string());
+    return 1;
+  }
   CLI::App app{"Tessera: an open neural processor in software", "tessera"};
   app.set_version_flag("--version", version());
   app.require_subcommand(1);

@@ -54,11 +54,12 @@ void remove_work_folder() {
 ModelBuilder small_model(bool open) {
   ModelBuilder builder(13);
   if (open) {
-    builder.open_input("x", Format::kF32, {"batch", "3", "height", "width"});
-  } else {
-    builder.input("x", Format::kF32, {1, 3, 8, 8});
+    add_conv(builder.open_input("x", Format::kF32, {"batch", "3", "height", "width"}))
+        .node("Relu", {"c"}, {"y"}, {}, "relu")
+        .output("y");
+    return builder;
   }
-  add_conv(builder)
+  add_conv(builder.input("x", Format::kF32, {1, 3, 8, 8}))
       .node("Relu", {"c"}, {"r"}, {}, "relu")
       .node("MaxPool", {"r"}, {"y"}, {{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}},
             "pool")
@@ -81,6 +82,9 @@ void prepare() {
     std::atexit(remove_work_folder);
     save("small.onnx", small_model(false));
     save("open.onnx", small_model(true));
+    ModelBuilder relu(13);
+    save("relu.onnx",
+         relu.input("x", Format::kF32, {2, 8}).node("Relu", {"x"}, {"y"}, {}, "r").output("y"));
     ModelBuilder host(13);
     add_conv(host.input("x", Format::kF32, {1, 3, 8, 8}))
         .node("ArgMax", {"c"}, {"y"}, {{"axis", std::int64_t{1}}}, "best")

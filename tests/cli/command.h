@@ -32,7 +32,8 @@ void write_text(const std::string& path, const std::string& text);
 void prepare();
 
 // small.onnx   x [1, 3, 8, 8] -> Conv "conv" (4 filters) -> Relu -> MaxPool "pool" -> y [1,4,4,4]
-// open.onnx    the same with x [batch, 3, height, width]
+// open.onnx    x [batch, 3, height, width] -> Conv -> Relu -> y
+// relu.onnx    x [2, 8] -> Relu -> y
 // host.onnx    x [1, 3, 8, 8] -> Conv -> ArgMax "best" -> y: a step that the host runs
 // strange.onnx an operator that nobody runs
 model::testing::ModelBuilder small_model(bool open);

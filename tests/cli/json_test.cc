@@ -1,0 +1,163 @@
+// The field names of --json are part of the interface.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "command.h"
+
+namespace tessera::cli {
+namespace {
+
+nlohmann::json json_of(std::vector<std::string> arguments, int status = 0) {
+  arguments.emplace_back("--json");
+  const CommandResult result = tessera(arguments);
+  EXPECT_EQ(result.status, status) << arguments[0] << ": " << result.err;
+  const nlohmann::json json = result.json();
+  EXPECT_TRUE(json.is_object()) << arguments[0] << ": " << result.out;
+  return json;
+}
+
+void expect_fields(const nlohmann::json& json, const std::vector<std::string>& fields) {
+  for (const std::string& field : fields) EXPECT_TRUE(json.contains(field)) << field;
+}
+
+TEST(Json, RunGivesCyclesPlacementAndOutputs) {
+  const nlohmann::json json = json_of({"run", "small.onnx"});
+  expect_fields(json, {"model", "arch", "device", "cycles", "clock_hertz", "nodes_on_processor",
+                       "nodes_on_host", "host_steps", "notes", "engines", "outputs"});
+  EXPECT_GT(json["cycles"].get<std::int64_t>(), 0);
+  EXPECT_EQ(json["nodes_on_processor"], 4);
+  EXPECT_EQ(json["nodes_on_host"], 0);
+  ASSERT_EQ(json["outputs"].size(), 1u);
+  EXPECT_EQ(json["outputs"][0]["name"], "y");
+  EXPECT_EQ(json["outputs"][0]["format"], "f32");
+  EXPECT_EQ(json["outputs"][0]["dims"], nlohmann::json({1, 4, 4, 4}));
+}
+
+TEST(Json, RunNamesTheHostSteps) {
+  const nlohmann::json json = json_of({"run", "host.onnx"});
+  EXPECT_EQ(json["nodes_on_host"], 1);
+  ASSERT_EQ(json["host_steps"].size(), 1u);
+  EXPECT_EQ(json["host_steps"][0]["node"], "best");
+  EXPECT_EQ(json["host_steps"][0]["operator"], "ArgMax");
+}
+
+TEST(Json, EnginesAccountForEveryCycle) {
+  const nlohmann::json json = json_of({"run", "small.onnx"});
+  for (const auto& engine : json["engines"]) {
+    EXPECT_EQ(engine["busy"].get<std::int64_t>() + engine["idle"].get<std::int64_t>() +
+                  engine["blocked_dependency"].get<std::int64_t>() +
+                  engine["blocked_memory"].get<std::int64_t>(),
+              json["cycles"].get<std::int64_t>())
+        << engine["name"];
+  }
+}
+
+TEST(Json, TimingOnlyGivesTheSameCycles) {
+  for (const char* model : {"small.onnx", "host.onnx"}) {
+    const nlohmann::json values = json_of({"run", model}),
+                         timing = json_of({"run", model, "--timing-only"});
+    EXPECT_EQ(values["cycles"], timing["cycles"]) << model;
+    EXPECT_EQ(values["engines"], timing["engines"]) << model;
+  }
+}
+
+TEST(Json, StagesSayWhatTheyWrote) {
+  const nlohmann::json compiled = json_of({"compile", "small.onnx", "-o", "json.tpkg"});
+  expect_fields(compiled, {"package", "frames", "weights_bytes", "workspace_bytes",
+                           "state_buffer_peak_bytes", "nodes_on_processor", "nodes_on_host"});
+  expect_fields(json_of({"link", "json.tpkg", "-o", "json.tprog"}),
+                {"program", "tasks", "segments", "stream_bytes"});
+  const nlohmann::json package = json_of({"inspect", "json.tpkg"});
+  expect_fields(package, {"file", "arch", "frames", "hints", "weights_bytes"});
+  EXPECT_EQ(package["kind"], "package");
+  const nlohmann::json program = json_of({"inspect", "json.tprog"});
+  expect_fields(program, {"file", "arch", "tasks", "segments"});
+  EXPECT_EQ(program["kind"], "program");
+  const nlohmann::json listing = json_of({"disasm", "json.tprog"});
+  expect_fields(listing, {"file", "tasks", "listing"});
+  EXPECT_EQ(listing["tasks"], program["tasks"]);
+}
+
+TEST(Json, InspectDescribesAModel) {
+  const nlohmann::json json = json_of({"inspect", "host.onnx"});
+  EXPECT_EQ(json["kind"], "model");
+  EXPECT_EQ(json["opsets"], nlohmann::json({{"ai.onnx", 13}}));
+  EXPECT_EQ(json["inputs"][0]["dims"], nlohmann::json({1, 3, 8, 8}));
+  EXPECT_EQ(json["outputs"][0]["format"], "i64");
+  EXPECT_EQ(json["operators"], nlohmann::json({{"ArgMax", 1}, {"Conv", 1}}));
+  EXPECT_EQ(json["nodes"], 2);
+}
+
+TEST(Json, CompareCountsValuesAndMismatches) {
+  const nlohmann::json equal = json_of({"compare", "small.onnx"});
+  EXPECT_EQ(equal["values_compared"], 576);
+  EXPECT_EQ(equal["mismatches"], 0);
+  EXPECT_FALSE(equal.contains("first_layer"));
+  const nlohmann::json fault = json_of({"compare", "small.onnx", "--plant-fault", "conv"}, 1);
+  EXPECT_GT(fault["mismatches"].get<std::int64_t>(), 0);
+  EXPECT_EQ(fault["first_layer"], "conv");
+}
+
+TEST(Json, ReportListsEveryLayer) {
+  const nlohmann::json json = json_of({"report", "small.onnx"});
+  EXPECT_EQ(json["layers"].size(), 4u);
+  expect_fields(json["layers"][1],
+                {"name", "kind", "dims", "macs", "begin", "end", "neural", "bound", "array_use"});
+  EXPECT_EQ(json["layers"][1]["macs"], 6912);  // 4 x 8 x 8 outputs of 3 x 3 x 3
+  EXPECT_EQ(json["cycles"], json_of({"run", "small.onnx"})["cycles"]);
+}
+
+TEST(Json, BenchGivesSecondsAndCycles) {
+  const nlohmann::json json = json_of({"bench", "small.onnx", "--repeat", "1"});
+  expect_fields(json, {"model", "repeat", "devices", "sim_per_host", "values_per_timing_only"});
+  EXPECT_EQ(json["repeat"], 1);
+  EXPECT_EQ(json["devices"][1]["cycles"], json["devices"][2]["cycles"]);
+}
+
+TEST(Json, DoctorListsItsChecks) {
+  const nlohmann::json json = json_of({"doctor"});
+  EXPECT_EQ(json["ok"], true);
+  for (const auto& check : json["checks"]) EXPECT_EQ(check["ok"], true) << check["check"];
+}
+
+// A test folder with the model y = relu(x) over 4 values, or another operator.
+void write_conform_test(const std::string& folder, const std::string& operator_name,
+                        std::vector<float> expected) {
+  using model::testing::ModelBuilder;
+  ModelBuilder builder(13);
+  builder.input("x", Format::kF32, {4}).node(operator_name, {"x"}, {"y"}).output("y");
+  write_text(folder + "/model.onnx", builder.bytes());
+  Tensor x = Tensor::zeros(Format::kF32, {4}), y = x;
+  const float values[] = {-2, -0.5f, 0.25f, 3};
+  std::copy(std::begin(values), std::end(values), x.as<float>().begin());
+  std::copy(expected.begin(), expected.end(), y.as<float>().begin());
+  const auto save = [&folder](const char* name, const Tensor& tensor) {
+    write_text(folder + "/test_data_set_0/" + name,
+               model::testing::tensor_proto(name, tensor).SerializeAsString());
+  };
+  save("input_0.pb", x);
+  save("output_0.pb", y);
+}
+
+TEST(Conform, CountsPassedRefusedAndWrong) {
+  prepare();
+  write_conform_test("conform/right", "Relu", {0, 0, 0.25f, 3});
+  write_conform_test("conform/strange", "Wobble", {0, 0, 0, 0});
+  nlohmann::json json = json_of({"conform", "conform"});
+  EXPECT_EQ(json["passed"], 1);
+  EXPECT_EQ(json["refused"], 1);
+  EXPECT_EQ(json["wrong"], 0);
+  EXPECT_EQ(json["tests"].size(), 2u);
+  write_conform_test("conform/wrong", "Relu", {0, 0, 0.25f, 4});
+  json = json_of({"conform", "conform"}, 1);
+  EXPECT_EQ(json["passed"], 1);
+  EXPECT_EQ(json["wrong"], 1);
+  const CommandResult text = tessera({"conform", "conform"});
+  EXPECT_EQ(text.status, 1);
+  EXPECT_THAT(text.out, ::testing::HasSubstr(
+                            "3 tests: 1 passed (0 of them with host steps), 1 refused, 1 wrong\n"));
+  EXPECT_EQ(text.err, "tessera conform: 1 tests gave wrong results   [internal]\n");
+}
+
+}  // namespace
+}  // namespace tessera::cli

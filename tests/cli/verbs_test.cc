@@ -1,0 +1,189 @@
+// Every verb once: what it prints for people, and that it ends with status 0.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "command.h"
+
+namespace tessera::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr const char* kVerbs[] = {"run",     "compile", "link",   "inspect", "disasm",
+                                  "compare", "conform", "report", "bench",   "doctor"};
+
+TEST(Help, EveryVerbShowsAnExampleOfItself) {
+  for (const std::string verb : kVerbs) {
+    const CommandResult help = tessera({verb, "--help"});
+    EXPECT_EQ(help.status, 0) << verb;
+    EXPECT_THAT(help.out, HasSubstr("\nExample:\n  tessera " + verb)) << verb;
+    EXPECT_THAT(help.out, HasSubstr("--json")) << verb;
+    EXPECT_EQ(help.err, "") << verb;
+  }
+}
+
+TEST(Help, TheCommandListsEveryVerb) {
+  const CommandResult help = tessera({"--help"});
+  EXPECT_EQ(help.status, 0);
+  for (const std::string verb : kVerbs) EXPECT_THAT(help.out, HasSubstr("\n  " + verb + " "));
+}
+
+TEST(Version, IsAloneOnItsLine) {
+  const CommandResult version = tessera({"--version"});
+  EXPECT_EQ(version.status, 0);
+  EXPECT_EQ(version.out, "0.1.0\n");
+}
+
+TEST(Run, PrintsPlacementOutputsCyclesAndEngines) {
+  const CommandResult run = tessera({"run", "small.onnx", "--input", "x=random:7"});
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(run.err, "");
+  EXPECT_THAT(run.out, StartsWith("4 nodes on the processor, 0 on the host\n"
+                                  "output y f32 1x4x4x4: "));
+  EXPECT_THAT(run.out, HasSubstr(" cycles, "));
+  EXPECT_THAT(run.out, HasSubstr("\nneural "));
+}
+
+TEST(Run, AHostStepIsPrintedWithItsReason) {
+  const CommandResult run = tessera({"run", "host.onnx"});
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out,
+              StartsWith("3 nodes on the processor, 1 on the host\n"
+                         "  host  1 x ArgMax: operator 'ArgMax': not among the processor's "
+                         "operators at opset 13 (for example 'best')\n"));
+}
+
+TEST(Run, EveryDevicePrintsTheSameOutputs) {
+  const auto output_line = [](const std::string& device) {
+    const std::string out =
+        tessera({"run", "small.onnx", "--input", "random:7", "--device", device}).out;
+    const std::size_t begin = out.find("output y ");
+    return begin == std::string::npos ? device : out.substr(begin, out.find('\n', begin) - begin);
+  };
+  EXPECT_EQ(output_line("sim"), output_line("ref"));
+  EXPECT_EQ(output_line("host"), output_line("ref"));
+}
+
+TEST(OpenDimensions, EveryVerbThatReadsAModelPrintsTheDefaults) {
+  const std::string notes =
+      "note: x: dimension 0 ('batch') taken as 1\n"
+      "note: x: dimension 2 ('height') taken as 1\n"
+      "note: x: dimension 3 ('width') taken as 1\n";
+  const std::vector<std::vector<std::string>> commands = {
+      {"run", "open.onnx"},     {"compile", "open.onnx", "-o", "open.tpkg"},
+      {"inspect", "open.onnx"}, {"compare", "open.onnx"},
+      {"report", "open.onnx"},  {"bench", "open.onnx", "--repeat", "1"},
+      {"run", "open.tpkg"},     {"inspect", "open.tpkg"}};
+  for (const auto& command : commands) {
+    const CommandResult plain = tessera(command);
+    EXPECT_EQ(plain.status, 0) << command[0] << ": " << plain.err;
+    EXPECT_THAT(plain.out, HasSubstr(notes)) << command[0] << ' ' << command[1];
+    std::vector<std::string> as_json = command;
+    as_json.emplace_back("--json");
+    const nlohmann::json found = tessera(as_json).json();
+    ASSERT_TRUE(found.is_object()) << command[0];
+    EXPECT_EQ(found["notes"].size(), 3u) << command[0] << ' ' << command[1];
+  }
+}
+
+TEST(OpenDimensions, AGivenShapeLeavesNothingToPrint) {
+  const CommandResult run = tessera({"run", "open.onnx", "--shape", "x=1x3x8x8"});
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, StartsWith("4 nodes on the processor, 0 on the host\n"));
+  EXPECT_THAT(run.out, HasSubstr("output y f32 1x4x8x8: "));
+}
+
+TEST(Inspect, AModelShowsOpsetInputsOutputsAndOperators) {
+  const CommandResult found = tessera({"inspect", "small.onnx"});
+  EXPECT_EQ(found.status, 0) << found.err;
+  EXPECT_THAT(found.out, HasSubstr("\nopset      ai.onnx 13\n"
+                                   "constants  2 tensors, 448 bytes\n"
+                                   "input      x f32 1x3x8x8 (declared 1 x 3 x 8 x 8)\n"
+                                   "output     y f32 1x4x4x4 (declared shape not stated)\n"
+                                   "3 nodes\n"
+                                   "operator  count\n"
+                                   "Conv          1\n"
+                                   "MaxPool       1\n"
+                                   "Relu          1\n"));
+}
+
+TEST(Inspect, AModelThatNobodyRunsIsStillDescribed) {
+  const CommandResult found = tessera({"inspect", "strange.onnx"});
+  EXPECT_EQ(found.status, 0) << found.err;
+  EXPECT_THAT(found.out, HasSubstr("input      x f32 ? (declared 1 x 3)\n"));
+  EXPECT_THAT(found.out, HasSubstr("note: shapes are not known: node 'odd' (Wobble): operator "
+                                   "'Wobble' is not known   [unsupported]\n"));
+  EXPECT_THAT(found.out, HasSubstr("\nWobble        1\n"));
+}
+
+TEST(Stages, CompileLinkInspectAndDisassembleAreReadable) {
+  EXPECT_EQ(tessera({"compile", "small.onnx", "-o", "stages.tpkg"}).out,
+            "4 nodes on the processor, 0 on the host\nwrote stages.tpkg: 4 frames\n");
+  const CommandResult link = tessera({"link", "stages.tpkg", "--cores", "1", "-o", "stages.tprog"});
+  EXPECT_EQ(link.status, 0) << link.err;
+  EXPECT_THAT(link.out, StartsWith("wrote stages.tprog: "));
+  const CommandResult package = tessera({"inspect", "stages.tpkg"});
+  EXPECT_THAT(package.out, StartsWith("package for tessera128 (fingerprint "));
+  EXPECT_THAT(package.out, HasSubstr(" conv "));
+  const CommandResult program = tessera({"inspect", "stages.tprog"});
+  EXPECT_THAT(program.out, StartsWith("program for tessera128 (fingerprint "));
+  const CommandResult listing = tessera({"disasm", "stages.tprog"});
+  EXPECT_THAT(listing.out, StartsWith("; program for tessera128, "));
+  EXPECT_THAT(listing.out, HasSubstr("; layer 1: conv (conv) 1x4x8x8\n"));
+  EXPECT_THAT(listing.out, HasSubstr("neural  product"));
+}
+
+TEST(Inspect, TheTypedGraphOfAModelEqualsThatOfItsPackage) {
+  ASSERT_EQ(tessera({"compile", "small.onnx", "-o", "graph.tpkg"}).status, 0);
+  const CommandResult of_model = tessera({"inspect", "small.onnx", "--graph"});
+  const CommandResult of_package = tessera({"inspect", "graph.tpkg", "--graph"});
+  EXPECT_EQ(of_model.status, 0) << of_model.err;
+  EXPECT_EQ(of_model.out, of_package.out);
+}
+
+TEST(Compare, EqualDevicesEndWithStatusZero) {
+  const CommandResult found = tessera({"compare", "small.onnx", "--a", "sim", "--b", "host"});
+  EXPECT_EQ(found.status, 0) << found.err;
+  EXPECT_EQ(found.out, "sim and host: 576 values of 4 layers compared, 0 mismatches\n");
+}
+
+TEST(Compare, APackageIsAccepted) {
+  ASSERT_EQ(tessera({"compile", "small.onnx", "-o", "compare.tpkg"}).status, 0);
+  const CommandResult found = tessera({"compare", "compare.tpkg", "--b", "ref"});
+  EXPECT_EQ(found.status, 0) << found.err;
+  EXPECT_EQ(found.out, "sim and ref: 576 values of 4 layers compared, 0 mismatches\n");
+}
+
+TEST(Compare, APlantedFaultIsFoundInItsLayerAndElement) {
+  const CommandResult found = tessera({"compare", "small.onnx", "--plant-fault", "conv"});
+  EXPECT_NE(found.status, 0);
+  EXPECT_THAT(found.err, StartsWith("tessera compare: first difference: layer 'conv', tensor 'r' "
+                                    "f16 [1x4x8x8], element [0, "));
+  EXPECT_THAT(found.err, HasSubstr("]: a = "));
+  EXPECT_THAT(found.err, HasSubstr(" of 256 elements differ)"));
+}
+
+TEST(Report, ListsTheLayersWithCyclesAndBound) {
+  const CommandResult report = tessera({"report", "small.onnx"});
+  EXPECT_EQ(report.status, 0) << report.err;
+  EXPECT_THAT(report.out, StartsWith("layer "));
+  EXPECT_THAT(report.out, HasSubstr("\nconv "));
+}
+
+TEST(Bench, PrintsEveryDevice) {
+  const CommandResult bench = tessera({"bench", "small.onnx", "--repeat", "2"});
+  EXPECT_EQ(bench.status, 0) << bench.err;
+  for (const char* device : {"\nhost ", "\nsim ", "\nsim timing-only "}) {
+    EXPECT_THAT(bench.out, HasSubstr(device));
+  }
+}
+
+TEST(Doctor, FindsNothingWrong) {
+  const CommandResult doctor = tessera({"doctor"});
+  EXPECT_EQ(doctor.status, 0) << doctor.out;
+  EXPECT_THAT(doctor.out, HasSubstr("ref, host and sim give the same bits"));
+}
+
+}  // namespace
+}  // namespace tessera::cli
