@@ -130,8 +130,7 @@ CommandResult run_program(const std::vector<std::string>& words,
   for (char** variable = environ; *variable != nullptr; ++variable) envp.push_back(*variable);
   envp.push_back(nullptr);
   pid_t child = 0;
-  const int error =
-      posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), envp.data());
+  const int error = posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), envp.data());
   posix_spawn_file_actions_destroy(&actions);
   EXPECT_EQ(error, 0) << words[0];
   if (error != 0) return {};

@@ -1,0 +1,245 @@
+// What goes wrong, in the words that a user sees: on standard error, with a status that is not 0.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "command.h"
+
+namespace tessera::cli {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// The command fails, prints nothing to standard output, and says exactly this.
+void expect_error(const std::vector<std::string>& arguments, const std::string& message) {
+  const CommandResult result = tessera(arguments);
+  EXPECT_EQ(result.status, 1) << message;
+  EXPECT_EQ(result.out, "") << message;
+  EXPECT_EQ(result.err, message + "\n");
+}
+
+void expect_run_error(std::vector<std::string> options, const std::string& message) {
+  options.insert(options.begin(), {"run", "small.onnx"});
+  expect_error(options, "tessera run: " + message);
+}
+
+TEST(CommandErrors, AnUnknownVerbNamesTheNearestOne) {
+  expect_error(
+      {"comple"},
+      "tessera: unknown verb 'comple'; did you mean 'compile'? allowed run, compile, link, "
+      "inspect, disasm, compare, conform, report, bench, doctor   [invalid argument]");
+}
+
+TEST(CommandErrors, AVerbWithoutItsModelSaysSo) {
+  const CommandResult result = tessera({"run"});
+  EXPECT_NE(result.status, 0);
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(result.err, "model is required\nRun with --help for more information.\n");
+}
+
+TEST(ModelErrors, AMissingFileIsNamed) {
+  expect_error({"run", "none.onnx"},
+               "tessera run: importing 'none.onnx': cannot read the file: No such file or "
+               "directory   [invalid argument]");
+  expect_error({"inspect", "none.tpkg"},
+               "tessera inspect: reading 'none.tpkg': No such file or directory   "
+               "[invalid argument]");
+}
+
+TEST(ModelErrors, ATextFileIsNotAModel) {
+  for (const std::string verb : {"run", "inspect", "report", "compare", "bench"}) {
+    expect_error({verb, "text.onnx"},
+                 "tessera " + verb +
+                     ": importing 'text.onnx': the file is text, not an ONNX model   "
+                     "[invalid model]");
+  }
+}
+
+TEST(ModelErrors, AnOperatorThatNobodyRunsIsNamedWithItsNode) {
+  expect_error({"run", "strange.onnx"},
+               "tessera run: node 'odd' (Wobble): operator 'Wobble' is not known   [unsupported]");
+}
+
+TEST(ModelErrors, FullOffloadNamesTheHostStep) {
+  expect_error({"run", "host.onnx", "--require-full-offload"},
+               "tessera run: node 'best' (ArgMax): would run on the host (operator 'ArgMax': not "
+               "among the processor's operators at opset 13), and full offload is required   "
+               "[unsupported]");
+  ASSERT_EQ(tessera({"compile", "host.onnx", "-o", "host.tpkg"}).status, 0);
+  expect_error({"run", "host.tpkg", "--require-full-offload"},
+               "tessera run: 'host.tpkg': node 'best' (ArgMax) runs on the host (operator "
+               "'ArgMax': not among the processor's operators at opset 13), and full offload is "
+               "required   [unsupported]");
+}
+
+TEST(ShapeErrors, SayWhatTheModelAllows) {
+  expect_run_error({"--shape", "x=2x3x8x8"},
+                   "input 'x': dimension 0 is 2, the model allows only 1   [invalid argument]");
+  expect_run_error({"--shape", "q=1x3x8x8"},
+                   "the model has no input 'q'; it has 'x'   [invalid argument]");
+  expect_run_error({"--shape", "x=1x3x8"},
+                   "input 'x': shape 1x3x8 has rank 3, the model has rank 4   [invalid argument]");
+  for (const std::string text : {"x=1,3,8,8", "x=", "=1x3", "x", "x=1x", "x=-1x3"}) {
+    expect_run_error({"--shape", text},
+                     "--shape '" + text + "': expected NAME=1x3x48x320   [invalid argument]");
+  }
+}
+
+TEST(DeviceErrors, AnUnknownDeviceListsTheKnownOnes) {
+  expect_run_error({"--device", "gpu"},
+                   "device 'gpu' is not known; allowed: sim, host, ref   [invalid argument]");
+}
+
+TEST(DeviceErrors, MoreCoresThanThereAre) {
+  expect_run_error({"--cores", "2"}, "--cores 2: this processor has 1 core   [invalid argument]");
+  ASSERT_EQ(tessera({"compile", "small.onnx", "-o", "cores.tpkg"}).status, 0);
+  expect_error({"link", "cores.tpkg", "--cores", "2", "-o", "cores.tprog"},
+               "tessera link: found 2 cores, allowed 1   [unsupported]");
+}
+
+TEST(ArchitectureErrors, AnUnknownProfileNamesTheNearestOne) {
+  expect_run_error({"--arch", "tesera128"},
+                   "unknown architecture 'tesera128'; did you mean 'tessera128'? allowed edge, "
+                   "f32, pe128x64, tessera128, or the path of a .toml file   [invalid argument]");
+}
+
+TEST(ArchitectureErrors, AFileIsAnsweredWithLineKeyAndRange) {
+  struct {
+    const char* text;
+    const char* message;
+  } const cases[] = {
+      {"[neural]\nrowz = 3\n",
+       "chip.toml:2: neural.rowz: unknown key; did you mean neural.rows?   [invalid argument]"},
+      {"name = \"a\"\n[neural]\nrows = \"x\"\n",
+       "chip.toml:3: neural.rows: found \"x\", allowed 1..1024   [invalid argument]"},
+      {"[neural]\n\nrows = 4096\n",
+       "chip.toml:3: neural.rows: found 4096, allowed 1..1024   [invalid argument]"},
+      {"[neurl]\nrows = 16\n",
+       "chip.toml:1: [neurl]: unknown section; did you mean [neural]?   [invalid argument]"},
+      {"[formats]\nvector = \"f8\"\n",
+       "chip.toml:2: formats.vector: found \"f8\", allowed \"f16\", \"bf16\", \"f32\"   "
+       "[invalid argument]"},
+  };
+  prepare();
+  for (const auto& one : cases) {
+    write_text("chip.toml", one.text);
+    expect_run_error({"--arch", "chip.toml"}, one.message);
+  }
+  expect_run_error({"--arch", "none.toml"},
+                   "cannot read architecture file 'none.toml': No such file or directory   "
+                   "[invalid argument]");
+}
+
+TEST(InputErrors, NameShapeFileAndSeed) {
+  prepare();
+  expect_run_error({"--input", "q=random:7"},
+                   "--input 'q=random:7': expected NAME=FILE, the inputs are: x   "
+                   "[invalid argument]");
+  expect_run_error({"--input", "x=none.npy"},
+                   "reading 'none.npy': No such file or directory   [invalid argument]");
+  expect_run_error({"--input", "x=random:q"},
+                   "reading 'random:q': the seed must be a whole number, as in random:7   "
+                   "[invalid argument]");
+  expect_run_error({"--input", "x=random:1", "--input", "x=random:2"},
+                   "--input 'x=random:2': this input is given twice   [invalid argument]");
+  write_text("text.npy", "no numbers here\n");
+  expect_run_error({"--input", "text.npy"},
+                   "reading 'text.npy': not a NumPy file   [invalid argument]");
+  ASSERT_EQ(tessera({"run", "small.onnx", "--output", "wrong_shape"}).status, 0);
+  expect_run_error({"--input", "x=wrong_shape/y.npy"},
+                   "reading 'wrong_shape/y.npy': found f32 1x4x4x4, input 'x' takes f32 1x3x8x8   "
+                   "[invalid argument]");
+  expect_error({"compare", "small.onnx", "--input", "q=random"},
+               "tessera compare: --input 'q=random': expected NAME=FILE, the inputs are: x   "
+               "[invalid argument]");
+  expect_run_error({"--preprocess", "mean=1"},
+                   "--preprocess: 'mean=1' needs three numbers   [invalid argument]");
+}
+
+TEST(PackageErrors, AnotherArchitecture) {
+  ASSERT_EQ(tessera({"compile", "small.onnx", "-o", "other.tpkg"}).status, 0);
+  for (const std::string verb : {"run", "compare", "report", "bench"}) {
+    const CommandResult result = tessera({verb, "other.tpkg", "--arch", "edge"});
+    EXPECT_EQ(result.status, 1);
+    EXPECT_THAT(result.err,
+                StartsWith("tessera " + verb +
+                           ": the package was compiled for 'tessera128' (fingerprint "));
+    EXPECT_THAT(result.err, HasSubstr("), the architecture given is 'edge' ("));
+    EXPECT_THAT(result.err, HasSubstr("); compile the model again or choose that architecture   "
+                                      "[invalid argument]\n"));
+  }
+}
+
+TEST(PackageErrors, WhatIsFixedByCompilingCannotBeChanged) {
+  ASSERT_EQ(tessera({"compile", "small.onnx", "-o", "fixed.tpkg"}).status, 0);
+  expect_error({"run", "fixed.tpkg", "--shape", "x=1x3x8x8"},
+               "tessera run: 'fixed.tpkg' is a package, which is compiled already; give --shape to "
+               "'tessera compile'   [invalid argument]");
+}
+
+TEST(PackageErrors, ADamagedFileIsNeverRun) {
+  ASSERT_EQ(tessera({"compile", "small.onnx", "-o", "sound.tpkg"}).status, 0);
+  const std::string sound = read_text("sound.tpkg");
+  write_text("cut.tpkg", sound.substr(0, 100));
+  expect_error({"run", "cut.tpkg"},
+               "tessera run: 'cut.tpkg': 100 bytes, a container has at least 128   "
+               "[invalid model]");
+  std::string flipped = sound;
+  flipped[flipped.size() / 2] = static_cast<char>(flipped[flipped.size() / 2] ^ 1);
+  write_text("flipped.tpkg", flipped);
+  for (const std::string verb : {"run", "inspect", "compare"}) {
+    expect_error({verb, "flipped.tpkg"}, "tessera " + verb +
+                                             ": 'flipped.tpkg': the digest does not match the "
+                                             "contents; the file is damaged   [invalid model]");
+  }
+  write_text("text.tpkg", std::string(200, 'x'));
+  expect_error({"run", "text.tpkg"},
+               "tessera run: 'text.tpkg': does not begin with the magic 'TESSPKG'   "
+               "[invalid model]");
+}
+
+TEST(OutputErrors, AFolderThatIsNotThere) {
+  expect_error({"compile", "small.onnx", "-o", "nowhere/x.tpkg"},
+               "tessera compile: writing 'nowhere/x.tpkg': No such file or directory   "
+               "[invalid argument]");
+  expect_run_error({"--trace", "nowhere/x.json"},
+                   "writing 'nowhere/x.json': No such file or directory   [invalid argument]");
+  expect_run_error({"--html", "nowhere/x.html"},
+                   "writing 'nowhere/x.html': No such file or directory   [invalid argument]");
+}
+
+TEST(CompareErrors, AFaultNeedsANodeWithConstants) {
+  expect_error({"compare", "small.onnx", "--plant-fault", "q"},
+               "tessera compare: there is no node 'q'   [invalid argument]");
+  expect_error({"compare", "small.onnx", "--plant-fault", "pool"},
+               "tessera compare: node 'pool' has no constant to plant a fault in   "
+               "[invalid argument]");
+}
+
+TEST(ConformErrors, AFolderThatIsNotThere) {
+  expect_error({"conform", "nowhere"},
+               "tessera conform: reading 'nowhere': No such file or directory   "
+               "[invalid argument]");
+}
+
+TEST(BenchErrors, AModelOrASuite) {
+  expect_error({"bench"},
+               "tessera bench: give a model, or --suite host-vs-ort   [invalid argument]");
+  const CommandResult unknown = tessera({"bench", "--suite", "other"});
+  EXPECT_NE(unknown.status, 0);
+  EXPECT_THAT(unknown.err, StartsWith("--suite: other not in {host-vs-ort}\n"));
+}
+
+TEST(BenchErrors, NodeIsAbsent) {
+  prepare();
+  const CommandResult result = run_program(
+      {TESSERA_HOST_VS_ORT, "--models", ".", "--onnxruntime", "."}, {"PATH=/nonexistent"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(result.err,
+            "host_vs_ort: ONNX Runtime: cannot start 'node': No such file or directory; install "
+            "Node.js and see that it is in PATH   [unavailable]\n");
+}
+
+}  // namespace
+}  // namespace tessera::cli
