@@ -157,16 +157,29 @@ TEST(Build, TranspositionsThatCancelDisappear) {
   EXPECT_EQ(kinds(built(model)), "elementwise elementwise elementwise");
 }
 
-TEST(Build, SoftmaxKeepsSumAndReciprocalInBinary32) {
+TEST(Build, SoftmaxKeepsLogitsSumAndReciprocalInBinary32) {
   TestModel model;
   model.input("x", {2, 8}).node("Softmax", {"x"}, {"y"}).output("y", {2, 8});
   const Graph graph = built(model);
-  ASSERT_EQ(kinds(graph), "elementwise reduce elementwise reduce elementwise elementwise");
+  // The input is f32 already, so nothing converts it: max, exp of the difference, 1 / sum, product.
+  ASSERT_EQ(kinds(graph), "reduce elementwise reduce elementwise elementwise");
+  EXPECT_EQ(graph.tensor(graph.nodes[0].outputs[0]).format, Format::kF32);
   EXPECT_EQ(graph.tensor(graph.nodes[1].outputs[0]).format, Format::kF16);
-  EXPECT_EQ(graph.tensor(graph.nodes[2].outputs[0]).format, Format::kF16);
-  EXPECT_EQ(graph.tensor(graph.nodes[3].outputs[0]).format, Format::kF32);
-  EXPECT_EQ(graph.nodes[3].as<ReduceAttributes>().activation.function, UnaryFunction::kReciprocal);
-  EXPECT_EQ(graph.tensor(graph.nodes[4].outputs[0]).format, Format::kF16);
+  EXPECT_EQ(graph.tensor(graph.nodes[2].outputs[0]).format, Format::kF32);
+  EXPECT_EQ(graph.nodes[2].as<ReduceAttributes>().activation.function, UnaryFunction::kReciprocal);
+  EXPECT_EQ(graph.tensor(graph.nodes[3].outputs[0]).format, Format::kF16);
+}
+
+TEST(Build, LogitsStayInBinary32FromTheProductThroughMovesToTheSoftmax) {
+  TestModel model;
+  model.input("x", {2, 8}).constant("w", {8, 4}, {0.5});
+  model.node("MatMul", {"x", "w"}, {"a"}).node("Transpose", {"a"}, {"b"}, {{"perm", Ints{1, 0}}});
+  model.node("Softmax", {"b"}, {"y"}, {{"axis", std::int64_t{1}}}).output("y", {4, 2});
+  const Graph graph = built(model);
+  for (const Node& node : graph.nodes) {
+    if (node.kind() != NodeKind::kMatMul && node.kind() != NodeKind::kMove) continue;
+    EXPECT_EQ(graph.tensor(node.outputs[0]).format, Format::kF32) << node.name;
+  }
 }
 
 TEST(Build, CeilingModeEnlargesThePadsOfTheLastWindow) {

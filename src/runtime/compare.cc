@@ -87,6 +87,21 @@ LayerComparison compare_tensors(const std::string& layer, const TensorDescriptio
   return result;
 }
 
+// Compares tensors of both sides pairwise and appends the findings.
+void append(const graph::Graph& graph, const std::vector<std::string>& layers,
+            const std::vector<Tensor>& a, const std::vector<Tensor>& b, Comparison& result) {
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const graph::TensorInfo& info = graph.tensor(graph.outputs[i]);
+    result.layers.push_back(
+        compare_tensors(layers[i], {info.name, info.format, info.dims}, a[i], b[i]));
+    result.values_compared += result.layers.back().elements;
+    result.mismatches += result.layers.back().different;
+    if (result.layers.back().different > 0 && !result.first_layer) {
+      result.first_layer = result.layers.size() - 1;
+    }
+  }
+}
+
 }  // namespace
 
 Result<Comparison> compare(std::shared_ptr<const graph::Graph> graph, const ChipConfig& chip,
@@ -94,20 +109,21 @@ Result<Comparison> compare(std::shared_ptr<const graph::Graph> graph, const Chip
   std::vector<std::string> layers;
   const auto side_a = with_all_outputs(*graph, layers);
   std::shared_ptr<const graph::Graph> side_b = side_a;
+  std::shared_ptr<const graph::Graph> program_b = graph;
   if (!options.fault_node.empty()) {
     TESSERA_TRY(side_b, with_fault(*side_a, options.fault_node));
+    TESSERA_TRY(program_b, with_fault(*graph, options.fault_node));
   }
+  Comparison result;
   TESSERA_TRY(const auto a, run_side(side_a, chip, inputs, options.load, options.a));
   TESSERA_TRY(const auto b, run_side(side_b, chip, inputs, options.load, options.b));
-  Comparison result;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    const graph::TensorInfo& info = side_a->tensor(side_a->outputs[i]);
-    result.layers.push_back(
-        compare_tensors(layers[i], {info.name, info.format, info.dims}, a[i], b[i]));
-    result.values_compared += result.layers.back().elements;
-    result.mismatches += result.layers.back().different;
-    if (result.layers.back().different > 0 && !result.first_layer) result.first_layer = i;
-  }
+  append(*side_a, layers, a, b, result);
+  // Where every result is an output, nothing stays in the state buffer as it does otherwise; so the
+  // program that users run is compared as well.
+  TESSERA_TRY(const auto program_a, run_side(graph, chip, inputs, options.load, options.a));
+  TESSERA_TRY(const auto outputs_b, run_side(program_b, chip, inputs, options.load, options.b));
+  append(*graph, std::vector<std::string>(graph->outputs.size(), "(outputs of the whole program)"),
+         program_a, outputs_b, result);
   return result;
 }
 

@@ -1,7 +1,8 @@
 // Two devices compared layer by layer, bit by bit: the first layer and element that differ.
 //
-// Every node's result is made an output of the graph, so each device shows what it holds there.
-// Nothing but the bytes is compared; NaNs with different payloads differ.
+// Every node's result is made an output of the graph, so each device shows what it holds there;
+// then the graph as it is runs too, and its outputs are the last entries. Nothing but the bytes is
+// compared; NaNs with different payloads differ.
 #pragma once
 
 #include <memory>

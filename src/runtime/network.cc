@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <fstream>
+
 #include "compile/compile.h"
 #include "graph/build.h"
 #include "model/import.h"
@@ -34,6 +37,14 @@ Placement placement_of(const graph::Graph& graph) {
     }
   }
   return placement;
+}
+
+// Told from the first bytes, whatever the file is called; an unreadable file is no package.
+program::FileKind kind_of_file(const std::string& path) {
+  std::array<std::byte, 8> head{};
+  std::ifstream in(path, std::ios::binary);
+  in.read(reinterpret_cast<char*>(head.data()), head.size());
+  return in.gcount() == head.size() ? program::file_kind(head) : program::FileKind::kOther;
 }
 
 void report(const LoadOptions& options, const char* stage, double fraction) {
@@ -100,7 +111,14 @@ Result<Network> network_from_package(program::Package package, const ChipConfig&
 
 Result<Network> Network::load(const std::string& path, const LoadOptions& options) {
   TESSERA_TRY(const ChipConfig chip, load_chip_config(options.arch));
-  if (path.ends_with(".tpkg")) {
+  const program::FileKind kind = kind_of_file(path);
+  if (kind == program::FileKind::kProgram) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("'{}' is a linked program; give the package or the model it was made "
+                             "from",
+                             path)};
+  }
+  if (kind == program::FileKind::kPackage) {
     TESSERA_TRY(const std::vector<std::byte> bytes, program::read_file(path));
     TESSERA_TRY(program::Package package, program::parse_package(bytes, path));
     return runtime::network_from_package(std::move(package), chip);
