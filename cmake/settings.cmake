@@ -67,7 +67,7 @@ endfunction()
 add_custom_target(tessera_unit_tests)
 
 # tessera_test(NAME SOURCES ... DEPENDS ... LABELS ...): one GoogleTest program, one ctest entry.
-# Labels: unit golden agreement timing errors driver install house, and slow or threads besides.
+# Labels: unit golden agreement timing cli errors driver install house, and slow or threads besides.
 function(tessera_test name)
   if(NOT TESSERA_BUILD_TESTS)
     return()

@@ -18,6 +18,12 @@ namespace {
 
 Error lost(const std::string& what) { return {ErrorCode::kUnavailable, "ONNX Runtime: " + what}; }
 
+// What a line says that is not the reply wanted: its "error" where it has one.
+Error refused(const nlohmann::json& reply, const std::string& line) {
+  const bool stated = reply.is_object() && reply.contains("error") && reply["error"].is_string();
+  return lost(stated ? reply["error"].get<std::string>() : line);
+}
+
 // The child process, or the errno of what went wrong as a negative number.
 pid_t spawn_node(const OnnxRuntimeServer::Options& options, int stdin_end, int stdout_end) {
   posix_spawn_file_actions_t actions;
@@ -55,7 +61,7 @@ Result<std::unique_ptr<OnnxRuntimeServer>> OnnxRuntimeServer::start(const Option
   auto server = std::unique_ptr<OnnxRuntimeServer>(new OnnxRuntimeServer(child, down[1], up[0]));
   TESSERA_TRY(const std::string line, server->read_line());
   const auto hello = nlohmann::json::parse(line, nullptr, false);
-  if (!hello.is_object() || !hello.contains("ready")) return lost(line);
+  if (!hello.is_object() || !hello.contains("ready")) return refused(hello, line);
   server->version_ = hello["ready"].get<std::string>();
   return server;
 }
@@ -103,7 +109,7 @@ Result<OnnxRuntimeAnswer> OnnxRuntimeServer::run(const std::string& model, const
   TESSERA_RETURN_IF_ERROR(write_all(input.bytes.data(), input.bytes.size()));
   TESSERA_TRY(const std::string line, read_line());
   const auto reply = nlohmann::json::parse(line, nullptr, false);
-  if (!reply.is_object() || !reply.contains("dims")) return lost(line);
+  if (!reply.is_object() || !reply.contains("dims")) return refused(reply, line);
   OnnxRuntimeAnswer answer;
   answer.output = Tensor::zeros(Format::kF32, reply["dims"].get<Shape>());
   answer.milliseconds = reply["milliseconds"].get<double>();

@@ -86,9 +86,9 @@ std::string Op::text(const std::string& name, const std::string& otherwise) cons
 }
 
 std::vector<std::int64_t> Op::integer_list(const std::string& name,
-                                           std::vector<std::int64_t> otherwise) const {
+                                           const std::vector<std::int64_t>& otherwise) const {
   const auto* value = attribute<std::vector<std::int64_t>>(node, name);
-  return value != nullptr ? *value : std::move(otherwise);
+  return value != nullptr ? *value : otherwise;
 }
 
 std::vector<float> Op::real_list(const std::string& name) const {

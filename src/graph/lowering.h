@@ -51,7 +51,7 @@ struct Op {
   float real(const std::string& name, float otherwise) const;
   std::string text(const std::string& name, const std::string& otherwise) const;
   std::vector<std::int64_t> integer_list(const std::string& name,
-                                         std::vector<std::int64_t> otherwise = {}) const;
+                                         const std::vector<std::int64_t>& otherwise = {}) const;
   std::vector<float> real_list(const std::string& name) const;
 };
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
 #include "graph/build.h"
@@ -14,6 +15,9 @@ namespace {
 
 Error broken(std::string message) { return {ErrorCode::kInvalidModel, std::move(message)}; }
 
+// Far above any memory, small enough that sums and products of sizes stay exact.
+constexpr std::int64_t kTensorBytesMax = std::int64_t{1} << 44;
+
 Status verify_tensors(const Graph& graph) {
   std::set<std::string> names;
   for (const TensorInfo& tensor : graph.tensors) {
@@ -21,8 +25,14 @@ Status verify_tensors(const Graph& graph) {
     if (!names.insert(tensor.name).second) {
       return broken(fmt::format("tensor '{}': the name is used twice", tensor.name));
     }
+    std::int64_t extent = format_bytes(tensor.format);  // empty axes counted as one
     for (const std::int64_t dim : tensor.dims) {
       if (dim < 0) return broken(fmt::format("tensor '{}': a dimension is {}", tensor.name, dim));
+      if (dim > 0 && extent > kTensorBytesMax / dim) {
+        return broken(
+            fmt::format("tensor '{}' has more than {} bytes", tensor.name, kTensorBytesMax));
+      }
+      extent *= std::max<std::int64_t>(dim, 1);
     }
     if (tensor.constant == nullptr) continue;
     const Tensor& constant = *tensor.constant;

@@ -29,6 +29,7 @@ class Rules {
   const TensorInfo& output() const { return graph_.tensor(node_.outputs[0]); }
   std::size_t inputs() const { return node_.inputs.size(); }
   const Graph& graph() const { return graph_; }
+  const Node& node() const { return node_; }
 
   template <typename... Values>
   bool must(bool holds, fmt::format_string<Values...> rule, Values&&... values) {
@@ -295,6 +296,13 @@ void check(Rules& rules, const MoveAttributes& move) {
 void check(Rules& rules, const HostStepAttributes& step) {
   rules.must(!step.reason.empty(), "a host step gives no reason");
   rules.must(!step.node.op_type.empty(), "a host step has no operator");
+  const auto present = [](const std::vector<std::string>& names) {
+    return names.size() - static_cast<std::size_t>(std::count(names.begin(), names.end(), ""));
+  };
+  rules.must(present(step.node.inputs) == rules.node().inputs.size() &&
+                 present(step.node.outputs) == rules.node().outputs.size(),
+             "a host step's operator has {} inputs and {} outputs", present(step.node.inputs),
+             present(step.node.outputs));
 }
 
 }  // namespace

@@ -104,7 +104,7 @@ void append(const graph::Graph& graph, const std::vector<std::string>& layers,
 
 }  // namespace
 
-Result<Comparison> compare(std::shared_ptr<const graph::Graph> graph, const ChipConfig& chip,
+Result<Comparison> compare(const std::shared_ptr<const graph::Graph>& graph, const ChipConfig& chip,
                            const std::vector<Tensor>& inputs, const CompareOptions& options) {
   std::vector<std::string> layers;
   const auto side_a = with_all_outputs(*graph, layers);

@@ -45,7 +45,7 @@ struct CompareOptions {
   std::string fault_node;
 };
 
-Result<Comparison> compare(std::shared_ptr<const graph::Graph> graph, const ChipConfig& chip,
+Result<Comparison> compare(const std::shared_ptr<const graph::Graph>& graph, const ChipConfig& chip,
                            const std::vector<Tensor>& inputs, const CompareOptions& options);
 
 }  // namespace tessera::runtime

@@ -89,7 +89,7 @@ Status write_html_report(const std::string& path, const std::string& title, cons
                      {"names", std::move(names)},
                      {"timeline", std::move(timeline)}};
   // "</" inside the script element would end it.
-  std::string text = data.dump();
+  std::string text = data.dump(-1, ' ', false, json::error_handler_t::replace);
   for (std::size_t at = text.find("</"); at != std::string::npos; at = text.find("</", at + 3)) {
     text.replace(at, 2, "<\\/");
   }

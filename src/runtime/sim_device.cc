@@ -74,15 +74,29 @@ void add_timeline(const program::Program& program, const card::RunStatistics& st
   }
 }
 
-// A host step reads its inputs from DRAM, evaluates the ONNX node, and writes the outputs back.
-Status run_step(const LoadedProgram& loaded, const program::HostStepRef& reference) {
+Error broken_step(const graph::Node& node, const std::string& what) {
+  return {ErrorCode::kInvalidModel, fmt::format("host step '{}': {}", node.name, what)};
+}
+
+// The step's operands: constants from the graph, everything else from DRAM. `values` keeps what was
+// read.
+Result<std::vector<const Tensor*>> read_operands(const LoadedProgram& loaded,
+                                                 const graph::Node& node,
+                                                 const program::HostStepRef& reference,
+                                                 std::vector<Tensor>& values) {
   const graph::Graph& graph = loaded.network->graph();
-  const graph::Node& node = graph.nodes[static_cast<std::size_t>(reference.node)];
-  std::vector<Tensor> values(reference.inputs.size());
+  if (reference.inputs.size() != node.inputs.size() ||
+      reference.outputs.size() != node.outputs.size()) {
+    return broken_step(node, "its operands are not those of the graph");
+  }
+  values.resize(reference.inputs.size());
   std::vector<const Tensor*> operands;
   for (std::size_t i = 0; i < values.size(); ++i) {
     const program::TensorSlot& slot = reference.inputs[i];
-    const graph::TensorInfo& info = graph.tensors[static_cast<std::size_t>(slot.tensor)];
+    const graph::TensorInfo& info = graph.tensor(node.inputs[i]);
+    if (slot.format != info.format || slot.dims != info.dims) {
+      return broken_step(node, fmt::format("operand '{}' is not that of the graph", slot.name));
+    }
     if (info.constant) {
       operands.push_back(info.constant.get());
       continue;
@@ -91,9 +105,48 @@ Status run_step(const LoadedProgram& loaded, const program::HostStepRef& referen
     TESSERA_RETURN_IF_ERROR(loaded.core->read(slot.address, values[i].bytes));
     operands.push_back(&values[i]);
   }
+  return operands;
+}
+
+// A host step reads its inputs from DRAM, evaluates the ONNX node, and writes the outputs back.
+Status run_step(const LoadedProgram& loaded, const program::HostStepRef& reference) {
+  const graph::Graph& graph = loaded.network->graph();
+  if (reference.node < 0 || static_cast<std::size_t>(reference.node) >= graph.nodes.size() ||
+      graph.nodes[static_cast<std::size_t>(reference.node)].kind() != graph::NodeKind::kHostStep) {
+    return Error{ErrorCode::kInvalidModel,
+                 fmt::format("node {} of the graph is no host step", reference.node)};
+  }
+  const graph::Node& node = graph.nodes[static_cast<std::size_t>(reference.node)];
+  std::vector<Tensor> values;
+  TESSERA_TRY(const std::vector<const Tensor*> operands,
+              read_operands(loaded, node, reference, values));
   TESSERA_TRY(const std::vector<Tensor> outputs, host::run_host_step(node, operands));
   for (std::size_t i = 0; i < reference.outputs.size(); ++i) {
-    TESSERA_RETURN_IF_ERROR(loaded.core->write(reference.outputs[i].address, outputs[i].bytes));
+    const program::TensorSlot& slot = reference.outputs[i];
+    if (i >= outputs.size() || outputs[i].format != slot.format || outputs[i].dims != slot.dims) {
+      return broken_step(
+          node,
+          fmt::format("output '{}' has another format or shape than the graph says", slot.name));
+    }
+    TESSERA_RETURN_IF_ERROR(loaded.core->write(slot.address, outputs[i].bytes));
+  }
+  return {};
+}
+
+// Buffers of the caller and slots of the program are the same in number and size.
+Status check_views(const std::vector<program::TensorSlot>& slots,
+                   const std::vector<std::span<std::byte>>& views, const char* what) {
+  if (views.size() != slots.size()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("{} {}, the program has {}", views.size(), what, slots.size())};
+  }
+  for (std::size_t i = 0; i < slots.size(); ++i) {
+    const std::int64_t bytes = element_count(slots[i].dims) * format_bytes(slots[i].format);
+    if (static_cast<std::int64_t>(views[i].size()) != bytes) {
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("{}: '{}' has {} bytes, {} were given", what, slots[i].name, bytes,
+                               views[i].size())};
+    }
   }
   return {};
 }
@@ -123,6 +176,8 @@ class SimDevice : public Device {
       return Error{ErrorCode::kInvalidArgument, fmt::format("network {} is not loaded", index)};
     }
     const LoadedProgram& loaded = *loaded_[index];
+    TESSERA_RETURN_IF_ERROR(check_views(loaded.program.inputs, inputs, "inputs"));
+    TESSERA_RETURN_IF_ERROR(check_views(loaded.program.outputs, outputs, "outputs"));
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       TESSERA_RETURN_IF_ERROR(loaded.core->write(loaded.program.inputs[i].address, inputs[i]));
     }

@@ -145,7 +145,7 @@ Status bench(const BenchArguments& arguments) {
   const std::vector<std::string>& notes = network.placement().notes;
   const nlohmann::json document = to_json(arguments, notes, list);
   if (arguments.model.json) {
-    fmt::print("{}\n", document.dump(2));
+    fmt::print("{}\n", json_text(document));
     return {};
   }
   fmt::print("{}", notes_text(notes));
@@ -179,9 +179,10 @@ Action bench_verb(CLI::App& app) {
   app.add_option("--models", arguments->models, "suite: the models' folder (default: fetched)");
   app.add_option("--onnxruntime", arguments->packages,
                  "suite: the folder with node_modules (default: fetched)");
-  app.add_option("--repeat", arguments->repeat, "measured rounds (default 5, suite 9)")
+  app.add_option("--repeat", arguments->repeat, "measured rounds (default 5, suite 15)")
       ->check(CLI::Range(1, 1000));
-  app.add_option("--threads", arguments->threads, "threads of the host device (0: all)");
+  app.add_option("--threads", arguments->threads, "threads of the host device (0: all)")
+      ->check(CLI::Range(0, 1024));
   return [arguments] { return bench(*arguments); };
 }
 

@@ -21,7 +21,7 @@ struct CompareArguments {
 // The graph of a model, or the one that a package carries.
 Result<std::shared_ptr<const graph::Graph>> graph_of(const ModelArguments& arguments,
                                                      const ChipConfig& chip) {
-  if (is_package(arguments.model)) {
+  if (kind_of_file(arguments.model) != program::FileKind::kOther) {
     TESSERA_TRY(const Network network, arguments.load());
     return network.state().package.graph;
   }
@@ -67,7 +67,7 @@ void print_json(const runtime::Comparison& comparison, const std::vector<std::st
   if (comparison.first_layer) {
     document["first_layer"] = comparison.layers[*comparison.first_layer].layer;
   }
-  fmt::print("{}\n", document.dump(2));
+  fmt::print("{}\n", json_text(document));
 }
 
 Status compare(const CompareArguments& arguments) {
@@ -93,7 +93,7 @@ Status compare(const CompareArguments& arguments) {
       }
       fmt::print("{}", table.text());
     }
-    fmt::print("{} and {}: {} values of {} layers compared, {} mismatches\n", arguments.a,
+    fmt::print("{} and {}: {} values in {} tensors compared, {} mismatches\n", arguments.a,
                arguments.b, with_separators(comparison.values_compared), comparison.layers.size(),
                with_separators(comparison.mismatches));
   }

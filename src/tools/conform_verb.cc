@@ -46,7 +46,7 @@ void print_json(const std::vector<runtime::ConformResult>& results) {
                                    {"refused", count(results, runtime::Verdict::kRefused)},
                                    {"wrong", count(results, runtime::Verdict::kWrong)},
                                    {"tests", std::move(tests)}};
-  fmt::print("{}\n", document.dump(2));
+  fmt::print("{}\n", json_text(document));
 }
 
 Status conform(const ConformArguments& arguments) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <nlohmann/json.hpp>
 
 namespace tessera::tools {
 
@@ -43,6 +44,10 @@ std::string Table::text(std::size_t width_max) const {
     out += line + "\n";
   }
   return out;
+}
+
+std::string json_text(const nlohmann::json& document) {
+  return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 std::string with_separators(std::int64_t number) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,8 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
+// Indented. Bytes of a name that are not UTF-8 become U+FFFD.
+std::string json_text(const nlohmann::json& document);
 std::string with_separators(std::int64_t number);  // 1,234,567
 std::string percent(double share);                 // "42.1 %"
 std::string dims_text(const Shape& dims);          // "1x3x48x320"

@@ -9,6 +9,7 @@
 #include "arch/chip_config.h"
 #include "graph/graph.h"
 #include "runtime/network.h"
+#include "tools/console.h"
 #include "tools/tensor_file.h"
 #include "tools/verb.h"
 
@@ -90,7 +91,7 @@ Status doctor(bool json) {
     list.push_back({{"check", check.name}, {"ok", check.ok}, {"detail", check.detail}});
     if (!json) fmt::print("{:<4} {:<26} {}\n", check.ok ? "ok" : "BAD", check.name, check.detail);
   }
-  if (json) fmt::print("{}\n", nlohmann::json{{"ok", ok}, {"checks", list}}.dump(2));
+  if (json) fmt::print("{}\n", json_text({{"ok", ok}, {"checks", list}}));
   if (ok) return {};
   return Error{ErrorCode::kInternal, "a check failed"};
 }

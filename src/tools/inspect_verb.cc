@@ -168,7 +168,7 @@ Result<Description> inspect_file(const InspectArguments& arguments) {
 Status inspect(const InspectArguments& arguments) {
   TESSERA_TRY(Description description, inspect_file(arguments));
   description.document["file"] = arguments.model.model;
-  fmt::print("{}{}", arguments.model.json ? description.document.dump(2) : description.text,
+  fmt::print("{}{}", arguments.model.json ? json_text(description.document) : description.text,
              arguments.model.json ? "\n" : "");
   return {};
 }

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <new>
 
 #include "arch/nearest.h"
 #include "tools/verb.h"
@@ -51,6 +52,16 @@ Status check_verb(int argc, char** argv) {
                            fmt::join(names, ", "))};
 }
 
+// Runs the verb; memory that cannot be had is an error like any other.
+Status run_action(const Action& action) {
+  try {
+    return action();
+  } catch (const std::bad_alloc&) {
+    return Error{ErrorCode::kDoesNotFit,
+                 "not enough memory; choose a smaller shape, or a machine with more"};
+  }
+}
+
 int main_with(int argc, char** argv) {
   if (const Status status = check_verb(argc, argv); !status.ok()) {
     fmt::print(stderr, "tessera: {}\n", status.error().to_string());
@@ -73,7 +84,7 @@ int main_with(int argc, char** argv) {
   }
   for (const auto& [sub, action] : actions) {
     if (!sub->parsed()) continue;
-    const Status status = action();
+    const Status status = run_action(action);
     if (status.ok()) return 0;
     fmt::print(stderr, "tessera {}: {}\n", sub->get_name(), status.error().to_string());
     return 1;

@@ -1,11 +1,20 @@
 #include <fmt/format.h>
 
+#include <array>
 #include <charconv>
+#include <fstream>
 
 #include "tools/console.h"
 #include "tools/verb.h"
 
 namespace tessera::tools {
+
+program::FileKind kind_of_file(const std::string& path) {
+  std::array<std::byte, 8> head{};
+  std::ifstream in(path, std::ios::binary);
+  in.read(reinterpret_cast<char*>(head.data()), head.size());
+  return in.gcount() == head.size() ? program::file_kind(head) : program::FileKind::kOther;
+}
 
 Result<std::pair<std::string, Shape>> parse_shape(const std::string& text) {
   const std::size_t equals = text.rfind('=');
@@ -33,7 +42,8 @@ void ModelArguments::add_to(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--shape", shapes, "shape of an input with open dimensions: NAME=1x3x48x320");
   app.add_option("--tile-budget", tile_budget_bytes,
-                 "state-buffer bytes a partition that one task may use (0: the compiler chooses)");
+                 "state-buffer bytes a partition that one task may use (0: the compiler chooses)")
+      ->check(CLI::NonNegativeNumber);
   app.add_flag("--through-dram", everything_through_dram,
                "keep no tensor in the state buffer between layers");
   app.add_flag("--require-full-offload", require_full_offload, "a host step is an error");
@@ -56,7 +66,7 @@ Result<LoadOptions> ModelArguments::load_options() const {
 
 Result<Network> ModelArguments::load() const {
   TESSERA_TRY(const LoadOptions options, load_options());
-  if (is_package(model)) {
+  if (kind_of_file(model) == program::FileKind::kPackage) {
     const char* const fixed = !shapes.empty()           ? "--shape"
                               : tile_budget_bytes != 0  ? "--tile-budget"
                               : everything_through_dram ? "--through-dram"

@@ -93,7 +93,7 @@ Status report(const ReportArguments& arguments) {
                                      {"nodes_on_host", network.placement().nodes_on_host},
                                      {"notes", network.placement().notes},
                                      {"layers", layers_json(run, network.state().chip)}};
-    fmt::print("{}\n", document.dump(2));
+    fmt::print("{}\n", json_text(document));
     return {};
   }
   print_text(network, run);

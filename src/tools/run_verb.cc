@@ -106,7 +106,7 @@ void print_json(const RunArguments& arguments, const Network& network, const Run
                                    {"status_flags", run.status_flags},
                                    {"engines", engines_json(run)},
                                    {"outputs", std::move(outputs)}};
-  fmt::print("{}\n", document.dump(2));
+  fmt::print("{}\n", json_text(document));
 }
 
 void print_text(const Network& network, const RunResult& run,
@@ -124,12 +124,35 @@ void print_text(const Network& network, const RunResult& run,
              run.clock_hertz / 1'000'000, engine_table(run));
 }
 
+// Options that would do nothing together are refused.
+Status check_options(const RunArguments& arguments, DeviceKind device) {
+  if (device != DeviceKind::kSim) {
+    const char* const option = arguments.timing_only      ? "--timing-only"
+                               : arguments.check_hazards  ? "--check-hazards"
+                               : arguments.serial         ? "--serial"
+                               : !arguments.trace.empty() ? "--trace"
+                               : !arguments.html.empty()  ? "--html"
+                                                          : nullptr;
+    if (option != nullptr) {
+      return Error{
+          ErrorCode::kInvalidArgument,
+          fmt::format("{} belongs to the device sim; the device is {}", option, arguments.device)};
+    }
+  }
+  if (arguments.timing_only && !arguments.output_folder.empty()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "--output: --timing-only computes no values; leave one of them out"};
+  }
+  return {};
+}
+
 Status run(const RunArguments& arguments) {
   if (arguments.cores != 1) {
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("--cores {}: this processor has 1 core", arguments.cores)};
   }
   TESSERA_TRY(const DeviceKind device, device_kind_from_name(arguments.device));
+  TESSERA_RETURN_IF_ERROR(check_options(arguments, device));
   TESSERA_TRY(const Network network, arguments.model.load());
   TESSERA_TRY(const ImagePreprocessing preprocessing, parse_preprocessing(arguments.preprocess));
   TESSERA_TRY(const std::vector<Tensor> inputs,
@@ -174,7 +197,8 @@ Action run_verb(CLI::App& app) {
                  "for pictures: \"mean=R,G,B;std=R,G,B;order=rgb|bgr\" (default mean 0, std 255)");
   app.add_option("--device", arguments->device, "sim, host or ref")->capture_default_str();
   app.add_option("--cores", arguments->cores, "cores to link for")->capture_default_str();
-  app.add_option("--threads", arguments->threads, "threads of the host device (0: all)");
+  app.add_option("--threads", arguments->threads, "threads of the host device (0: all)")
+      ->check(CLI::Range(0, 1024));
   app.add_option("--output", arguments->output_folder, "write outputs to this folder as .npy");
   app.add_option("--trace", arguments->trace, "write the timeline (Perfetto JSON)");
   app.add_option("--html", arguments->html, "write a self-contained HTML report");

@@ -63,7 +63,7 @@ Status compile(const StageArguments& arguments) {
                                      {"nodes_on_processor", network.placement().nodes_on_processor},
                                      {"nodes_on_host", network.placement().nodes_on_host},
                                      {"notes", network.placement().notes}};
-    fmt::print("{}\n", document.dump(2));
+    fmt::print("{}\n", json_text(document));
   } else {
     fmt::print("{}wrote {}: {} frames\n", placement_text(network.placement()), arguments.output,
                package.frames.size());
@@ -89,7 +89,7 @@ Status link(const StageArguments& arguments) {
                                      {"tasks", program.tasks.size()},
                                      {"segments", program.segments.size()},
                                      {"stream_bytes", program.stream.size()}};
-    fmt::print("{}\n", document.dump(2));
+    fmt::print("{}\n", json_text(document));
   } else {
     fmt::print("wrote {}: {} tasks in {} segments\n", arguments.output, program.tasks.size(),
                program.segments.size());
@@ -104,8 +104,7 @@ Status disasm(const StageArguments& arguments) {
   if (arguments.json) {
     fmt::print(
         "{}\n",
-        nlohmann::json{{"file", arguments.file}, {"tasks", program.tasks.size()}, {"listing", text}}
-            .dump(2));
+        json_text({{"file", arguments.file}, {"tasks", program.tasks.size()}, {"listing", text}}));
   } else {
     fmt::print("{}", text);
   }

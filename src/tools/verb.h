@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "program/container.h"
 #include "tessera/session.h"
 
 namespace tessera::tools {
@@ -44,8 +45,8 @@ struct ModelArguments {
   Result<LoadOptions> load_options() const;
 };
 
-// Told by the name, as Network::load does.
-inline bool is_package(const std::string& path) { return path.ends_with(".tpkg"); }
+// Told from the first bytes, as Network::load does; an unreadable file is of another kind.
+program::FileKind kind_of_file(const std::string& path);
 
 // "NAME=1x3x48x320" to name and dims.
 Result<std::pair<std::string, Shape>> parse_shape(const std::string& text);

@@ -43,6 +43,32 @@ int wait_status(pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+CommandResult run_program(std::vector<std::string> words, std::vector<std::string> environment) {
+  const std::string out = work_folder() + "/.out", err = work_folder() + "/.err";
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC;
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out.c_str(), kFlags, 0600);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err.c_str(), kFlags, 0600);
+  std::vector<char*> argv, envp;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  for (std::string& variable : environment) envp.push_back(variable.data());
+  for (char** variable = environ; *variable != nullptr; ++variable) envp.push_back(*variable);
+  envp.push_back(nullptr);
+  pid_t child = 0;
+  const int error = posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), envp.data());
+  posix_spawn_file_actions_destroy(&actions);
+  EXPECT_EQ(error, 0) << words[0];
+  if (error != 0) return {};
+  CommandResult result;
+  result.status = wait_status(child);
+  result.out = read_text(out);
+  result.err = read_text(err);
+  return result;
+}
+
 void remove_work_folder() {
   std::error_code error;
   std::filesystem::current_path("/", error);
@@ -88,7 +114,7 @@ void prepare() {
     ModelBuilder host(13);
     add_conv(host.input("x", Format::kF32, {1, 3, 8, 8}))
         .node("ArgMax", {"c"}, {"y"}, {{"axis", std::int64_t{1}}}, "best")
-        .output("y");
+        .output("y", Format::kI64, {1, 1, 8, 8});
     save("host.onnx", host);
     ModelBuilder strange(13);
     strange.input("x", Format::kF32, {1, 3}).node("Wobble", {"x"}, {"y"}, {}, "odd").output("y");
@@ -113,39 +139,22 @@ void write_text(const std::string& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
-CommandResult run_program(const std::vector<std::string>& words,
-                          const std::vector<std::string>& environment) {
-  const std::string out = work_folder() + "/.out", err = work_folder() + "/.err";
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC;
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out.c_str(), kFlags, 0600);
-  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err.c_str(), kFlags, 0600);
-  std::vector<std::string> copy = words, variables = environment;
-  std::vector<char*> argv, envp;
-  for (std::string& word : copy) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  for (std::string& variable : variables) envp.push_back(variable.data());
-  for (char** variable = environ; *variable != nullptr; ++variable) envp.push_back(*variable);
-  envp.push_back(nullptr);
-  pid_t child = 0;
-  const int error = posix_spawnp(&child, argv[0], &actions, nullptr, argv.data(), envp.data());
-  posix_spawn_file_actions_destroy(&actions);
-  EXPECT_EQ(error, 0) << words[0];
-  if (error != 0) return {};
-  CommandResult result;
-  result.status = wait_status(child);
-  result.out = read_text(out);
-  result.err = read_text(err);
-  return result;
-}
-
-CommandResult tessera(const std::vector<std::string>& arguments) {
+CommandResult tessera(const std::vector<std::string>& arguments,
+                      const std::vector<std::string>& environment) {
   prepare();
   std::vector<std::string> words = {TESSERA_PROGRAM};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  return run_program(words);
+  return run_program(std::move(words), environment);
+}
+
+CommandResult tessera_alone(const std::vector<std::string>& arguments) {
+  prepare();
+  const std::string copy = work_folder() + "/alone/tessera";
+  write_text(copy, read_text(TESSERA_PROGRAM));
+  std::filesystem::permissions(copy, std::filesystem::perms::owner_all);
+  std::vector<std::string> words = {copy};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  return run_program(std::move(words), {});
 }
 
 }  // namespace tessera::cli

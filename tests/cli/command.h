@@ -19,10 +19,12 @@ struct CommandResult {
 };
 
 // Runs the program of this build in the test's folder.
-CommandResult tessera(const std::vector<std::string>& arguments);
-// Another program, found in PATH or by its path, with `environment` ("NAME=value") in front.
-CommandResult run_program(const std::vector<std::string>& words,
-                          const std::vector<std::string>& environment = {});
+// `environment` ("NAME=value") goes before this process's own.
+CommandResult tessera(const std::vector<std::string>& arguments,
+                      const std::vector<std::string>& environment = {});
+
+// The program copied into the test's folder, away from its build, and run there.
+CommandResult tessera_alone(const std::vector<std::string>& arguments);
 
 // A folder of this process's own, made at the first call and removed at exit.
 const std::string& work_folder();

@@ -192,10 +192,35 @@ TEST(PackageErrors, ADamagedFileIsNeverRun) {
                                              ": 'flipped.tpkg': the digest does not match the "
                                              "contents; the file is damaged   [invalid model]");
   }
-  write_text("text.tpkg", std::string(200, 'x'));
-  expect_error({"run", "text.tpkg"},
-               "tessera run: 'text.tpkg': does not begin with the magic 'TESSPKG'   "
+  std::string headless = sound;
+  headless[0] = 'x';
+  write_text("headless.tpkg", headless);
+  expect_error({"link", "headless.tpkg", "-o", "never.tprog"},
+               "tessera link: 'headless.tpkg': does not begin with the magic 'TESSPKG'   "
                "[invalid model]");
+  EXPECT_EQ(tessera({"run", "headless.tpkg"}).status, 1);
+}
+
+TEST(PackageErrors, ALinkedProgramIsNotAModel) {
+  ASSERT_EQ(tessera({"compile", "small.onnx", "-o", "linked.tpkg"}).status, 0);
+  ASSERT_EQ(tessera({"link", "linked.tpkg", "-o", "linked.tprog"}).status, 0);
+  for (const std::string verb : {"run", "compare", "report", "bench"}) {
+    expect_error({verb, "linked.tprog"},
+                 "tessera " + verb +
+                     ": 'linked.tprog' is a linked program; give the package or the model it was "
+                     "made from   [invalid argument]");
+  }
+}
+
+TEST(RunErrors, OptionsThatWouldDoNothingAreRefused) {
+  expect_run_error({"--device", "host", "--trace", "t.json"},
+                   "--trace belongs to the device sim; the device is host   [invalid argument]");
+  expect_run_error({"--device", "ref", "--check-hazards"},
+                   "--check-hazards belongs to the device sim; the device is ref   "
+                   "[invalid argument]");
+  expect_run_error({"--timing-only", "--output", "out"},
+                   "--output: --timing-only computes no values; leave one of them out   "
+                   "[invalid argument]");
 }
 
 TEST(OutputErrors, AFolderThatIsNotThere) {
@@ -230,10 +255,33 @@ TEST(BenchErrors, AModelOrASuite) {
   EXPECT_THAT(unknown.err, StartsWith("--suite: other not in {host-vs-ort}\n"));
 }
 
+TEST(BenchErrors, TheSuiteNeedsItsProgramBesideTheCommand) {
+  const CommandResult result = tessera_alone({"bench", "--suite", "host-vs-ort"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_EQ(result.err,
+            "tessera bench: --suite host-vs-ort: there is no program 'host_vs_ort' beside '" +
+                work_folder() +
+                "/alone'; build the source tree and run its tessera, or scripts/bench.sh   "
+                "[unavailable]\n");
+}
+
+TEST(BenchErrors, OnnxRuntimeIsAbsent) {
+  const CommandResult result =
+      tessera({"bench", "--suite", "host-vs-ort", "--models", ".", "--onnxruntime", "nowhere"});
+  if (result.err.find("cannot start 'node'") != std::string::npos) {
+    GTEST_SKIP() << "node is not in PATH";
+  }
+  EXPECT_EQ(result.status, 1);
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(result.err,
+            "host_vs_ort: ONNX Runtime: Error: Cannot find module "
+            "'nowhere/node_modules/onnxruntime-node'   [unavailable]\n");
+}
+
 TEST(BenchErrors, NodeIsAbsent) {
-  prepare();
-  const CommandResult result = run_program(
-      {TESSERA_HOST_VS_ORT, "--models", ".", "--onnxruntime", "."}, {"PATH=/nonexistent"});
+  const CommandResult result =
+      tessera({"bench", "--suite", "host-vs-ort", "--models", ".", "--onnxruntime", "."},
+              {"PATH=/nonexistent"});
   EXPECT_EQ(result.status, 1);
   EXPECT_EQ(result.out, "");
   EXPECT_EQ(result.err,

@@ -149,6 +149,8 @@ bool quantise_move(Graph& graph, const Links& links, std::size_t i) {
     const TensorId integers = dequantise.inputs[0];
     TensorId source = integers;
     if (input_affine(dequantise) != affine || graph.tensor(integers).format != format) {
+      // A copy: adding a tensor may move them all.
+      // NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
       const TensorInfo info = graph.tensor(integers);
       source = editor.add_tensor(info.name + ".requantised", format, info.dims);
       ElementwiseAttributes attributes = dequantise.as<ElementwiseAttributes>();

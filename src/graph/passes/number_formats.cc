@@ -47,6 +47,8 @@ void number_formats(Graph& graph) {
     if (node.kind() == NodeKind::kHostStep) continue;
     const Format wanted = wanted_format(graph, node);
     for (TensorId& id : node.inputs) {
+      // A copy: adding a tensor may move them all.
+      // NOLINTNEXTLINE(performance-unnecessary-copy-initialization)
       const TensorInfo info = graph.tensor(id);
       if (info.constant == nullptr || !format_is_float(info.format) || info.format == wanted ||
           !format_is_float(wanted)) {
