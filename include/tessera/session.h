@@ -45,7 +45,7 @@ struct Placement {
 using ProgressCallback = std::function<void(const std::string& stage, double fraction)>;
 
 struct LoadOptions {
-  std::string arch = "tessera128";      // profile name, or path of an architecture file
+  std::string arch = "tessera128";           // profile name, or path of an architecture file
   std::map<std::string, Shape> shapes = {};  // for inputs whose dimensions the model leaves open
   std::int64_t tile_budget_bytes = 0;  // bytes a partition a task may use; 0 = the compiler chooses
   bool resident = true;                // keep tensors in the state buffer between layers

@@ -37,6 +37,7 @@ struct PlanarEngineConfig {
 struct StateBufferConfig {
   std::int32_t partitions = 128;  // P
   std::int32_t bytes_per_partition = 196608;
+  std::int32_t port_elements = 8;  // elements a partition delivers to the array in a cycle
 };
 
 struct DramConfig {

@@ -76,7 +76,7 @@ TEST(ChipConfig, DescribeAndParseAgree) {
 }
 
 TEST(ChipConfig, TheFingerprintOfTheDefaultProcessorIsFixed) {
-  EXPECT_EQ(ChipConfig{}.fingerprint(), 12067771648650931813u);
+  EXPECT_EQ(ChipConfig{}.fingerprint(), 1444020557744596687u);
 }
 
 TEST(ChipProfiles, AreTheFilesInArchAndAllLoad) {

@@ -82,6 +82,8 @@ constexpr std::array kKeys = {
               "partitions P; channel c lies in partition c mod P"},
     ConfigKey{"state_buffer", "bytes_per_partition", buffer<&Buffer::bytes_per_partition>, 1024,
               64 * kMebi, "size of a partition in bytes"},
+    ConfigKey{"state_buffer", "port_elements", buffer<&Buffer::port_elements>, 1, 64,
+              "elements that a partition delivers to the neural engine in a cycle"},
 
     ConfigKey{"dram", "bytes",
               MemberAccess<std::int64_t>(nested<&ChipConfig::dram, &DramConfig::bytes>), kMebi,

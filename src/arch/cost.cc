@@ -57,20 +57,44 @@ struct Chains {
   Cycles last_stream = 0;  // moving columns only
 };
 
-// `repeat` chains of `passes` passes over `pixels` moving columns cut into PSUM banks.
-void add_chains(const NeuralEngineConfig& config, std::int64_t repeat, std::int64_t passes,
-                std::int64_t pixels, bool channel_wise, Chains& chains) {
-  const std::int64_t load = channel_wise ? 1 : config.rows;
-  const std::int64_t bank_gap = channel_wise ? 1 : ceil_div(config.columns, config.psum_banks);
-  const auto chain = [&](std::int64_t n) {
-    const Cycles pass = std::max<Cycles>(n, load);
-    chains.last_pass = std::max<Cycles>(pass, bank_gap);
-    chains.last_stream = n;
-    return (passes - 1) * pass + chains.last_pass;
-  };
+// `repeat` chains of `passes` passes over `pixels` moving columns cut into PSUM banks; a column
+// takes `pace` cycles.
+struct Band {
+  std::int64_t repeat = 1, passes = 1, pixels = 1, pace = 1;
+};
+
+void add_chains(const NeuralEngineConfig& config, const ProductWork& work, const Band& band,
+                Chains& chains) {
   const std::int64_t bank = config.psum_bank_columns;
-  if (pixels >= bank) chains.cycles += repeat * (pixels / bank) * chain(bank);
-  if (pixels % bank != 0) chains.cycles += repeat * chain(pixels % bank);
+  const std::int64_t full = band.pixels / bank;
+  const std::int64_t rest = band.pixels % bank;
+  const std::int64_t load = work.channel_wise ? 1 : config.rows;
+  const std::int64_t bank_gap = work.channel_wise ? 1 : ceil_div(config.columns, config.psum_banks);
+  const auto pass_cycles = [&](std::int64_t n) { return std::max<Cycles>(n * band.pace, load); };
+  const auto last_pass = [&](std::int64_t n, Cycles hidden) {
+    const Cycles drain = (work.post_cycles - 1) * n + std::max(n, bank_gap);
+    return std::max<Cycles>({pass_cycles(n), bank_gap, drain - hidden});
+  };
+  const Cycles shortest = pass_cycles(rest != 0 ? rest : bank);
+  const Cycles hidden = config.psum_banks > 1 ? (band.passes - 1) * shortest : 0;
+  const auto chain = [&](std::int64_t n) {
+    return (band.passes - 1) * pass_cycles(n) + last_pass(n, hidden);
+  };
+  if (full != 0) chains.cycles += band.repeat * full * chain(bank);
+  if (rest != 0) chains.cycles += band.repeat * chain(rest);
+  const std::int64_t last = rest != 0 ? rest : bank;
+  chains.last_pass = last_pass(last, 0);
+  chains.last_stream = last * std::max(band.pace, work.post_cycles);
+  chains.cycles += chains.last_pass - last_pass(last, hidden);  // no chain follows that hides it
+}
+
+// Cycles a moving column takes to come through the port of a partition.
+std::int64_t column_pace(const NeuralEngineConfig& config, const ProductWork& work,
+                         std::int64_t taps) {
+  if (work.cut != BlockCut::kIm2col) return 1;
+  const std::int64_t taps_of_pass = std::min(taps, ceil_div(config.rows, work.channels));
+  const std::int64_t fresh = work.kernel_h * std::min(work.stride_w, work.kernel_w);
+  return std::max<std::int64_t>(1, ceil_div(std::min(taps_of_pass, fresh), work.port_elements));
 }
 
 std::int64_t passes_of_chain(const NeuralEngineConfig& config, const ProductWork& work,
@@ -92,7 +116,11 @@ Chains product_chains(const NeuralEngineConfig& config, const ProductWork& work,
   if (broadcast) blocks = ceil_div(blocks, engines);
   for_each_phase(work, step, [&](std::int64_t pixels, std::int64_t taps) {
     const std::int64_t share = broadcast ? pixels : ceil_div(pixels, engines);
-    add_chains(config, work.groups * blocks, passes_of_chain(config, work, taps), share, false,
+    add_chains(config, work,
+               {.repeat = work.groups * blocks,
+                .passes = passes_of_chain(config, work, taps),
+                .pixels = share,
+                .pace = column_pace(config, work, taps)},
                chains);
   });
   return chains;
@@ -114,10 +142,12 @@ Chains channel_wise_chains(const NeuralEngineConfig& config, const ProductWork& 
   for_each_phase(work, step, [&](std::int64_t pixels, std::int64_t taps) {
     const std::int64_t share = broadcast ? pixels : ceil_div(pixels, config.count);
     const std::int64_t passes = passes_of_chain(config, work, taps);
-    if (full != 0) add_chains(config, full, passes, share, true, chains);
+    if (full != 0) {
+      add_chains(config, work, {.repeat = full, .passes = passes, .pixels = share}, chains);
+    }
     if (rest_alone) {
-      const std::int64_t fold = std::min(kChannelWisePixelsMax, width / rest);
-      add_chains(config, 1, passes, ceil_div(share, fold), true, chains);
+      const std::int64_t fold = std::min(work.port_elements, width / rest);
+      add_chains(config, work, {.passes = passes, .pixels = ceil_div(share, fold)}, chains);
     }
   });
   return chains;
@@ -131,8 +161,8 @@ Chains transpose_chains(const NeuralEngineConfig& config, const ProductWork& wor
       step.rows * ceil_div(ceil_div(work.output_channels, config.columns), config.count);
   const std::int64_t full = work.channels / config.rows;
   const std::int64_t rest = work.channels % config.rows;
-  if (full != 0) add_chains(config, blocks * full, 1, config.rows, false, chains);
-  if (rest != 0) add_chains(config, blocks, 1, rest, false, chains);
+  if (full != 0) add_chains(config, work, {.repeat = blocks * full, .pixels = config.rows}, chains);
+  if (rest != 0) add_chains(config, work, {.repeat = blocks, .pixels = rest}, chains);
   return chains;
 }
 

@@ -7,13 +7,25 @@
 //     load w0 | pass 0 ......... | pass 1 ......... | ... | pass m-1 | skew R + C - 1 | post
 //     R       | load w1 (hidden) | load w2 (hidden) |     | n        |                | latency
 //
-// A pass streams n moving columns (pixels) and takes max(n, R): the next tile's weights shift in
-// meanwhile. The last pass of a chain takes max(n, R, ceil(C / banks)), so that a PSUM bank is
-// never written before the post-processor has taken it. The last pass of a task takes n.
+// A pass streams n moving columns (pixels) and takes max(n * pace, R): the next tile's weights
+// shift in meanwhile. The pace is 1, but for im2col, whose pass takes several taps of a channel
+// from one partition: those that are new in a column, kernel_h * min(stride_w, kernel_w) (the input
+// buffer's shifter has the others from the column before), at most as many as the pass has taps.
+// The port of a partition delivers `port_elements` a cycle, so pace = ceil(new taps / port).
+//
+// The post-processor takes a value in `post_cycles` (a), all C output channels side by side, and so
+// a bank in a * n. It works on one bank while the array fills the next; no bank is written before
+// it is taken, no chain ends before the one before it is taken. So the last pass of a chain takes
+//
+//     max(n * pace, R, ceil(C / banks), drain - hidden)    drain = (a - 1) * n + max(n, C / banks)
+//
+// where hidden is what the m - 1 earlier passes of the next chain take (the shortest of the band),
+// 0 with a single bank and at the end of a band of chains. The last pass of a task takes
+// n * max(pace, a).
 //
 // Channel-wise work uses the diagonal: min(R, C) channels at once, a tap a cycle and pixel, weights
-// loaded a tap ahead. A block with fewer channels works on up to kChannelWisePixelsMax pixels at
-// once, one in each group of free places: the port of a partition is that many elements wide.
+// loaded a tap ahead. A block with fewer channels works on up to `port_elements` pixels at once,
+// one in each group of free places, all from the port of one partition.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +53,9 @@ struct ProductWork {
   std::int64_t pad_top = 0, pad_left = 0;
   std::int64_t dilation_h = 1, dilation_w = 1;
   std::int64_t input_dilation_h = 1, input_dilation_w = 1;
-  std::int64_t columns = 1;  // output columns of a row
+  std::int64_t columns = 1;        // output columns of a row
+  std::int64_t post_cycles = 1;    // in the post-processor, a value: the activation's table entry
+  std::int64_t port_elements = 8;  // that a partition of the state buffer delivers in a cycle
 };
 
 // Output rows [row_first, row_first + rows) of an image.
@@ -50,8 +64,6 @@ struct StepRows {
   std::int64_t rows = 1;
   bool last_of_task = false;
 };
-
-inline constexpr std::int64_t kChannelWisePixelsMax = 8;
 
 // Broadcast: all neural engines get the same moving data, each its own output-channel blocks.
 // Unicast: each engine gets its own pixels and all output channels.
@@ -78,7 +90,8 @@ Cycles neural_task_cycles(const NeuralEngineConfig& config, const ProductWork& w
 
 // ---- planar engine ----
 
-// Cycles a lane needs for one element of a function, each pipelined with all else.
+// Cycles a lane needs for one element of a function, each pipelined with all else. The neural
+// engine's post-processor needs as many for an activation.
 std::int64_t unary_function_cycles(UnaryFunction function);
 std::int64_t binary_function_cycles(BinaryFunction function);
 std::int64_t reduce_function_cycles(ReduceFunction function);

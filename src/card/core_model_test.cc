@@ -415,6 +415,28 @@ TEST(Core, CopyAndFillMoveBytesWithinDram) {
   EXPECT_EQ(read_output<std::uint16_t>(*core, 24), expected);
 }
 
+TEST(Core, GapsOfADilatedWindowCountForTheLineBuffer) {
+  const ChipConfig chip = small_chip();  // windows of at most 8 x 8
+  const auto run = [&chip](std::int64_t dilation) {
+    ProgramBuilder builder(chip);
+    program::PlanarTask task;
+    task.mode = program::PlanarMode::kPooling;
+    task.inputs[0] = dense_surface(chip, 0, Format::kI8, 4, 12, 8);
+    task.output = dense_surface(chip, 1024, Format::kI8, 4, 1, 6);
+    task.pool.window_h = task.pool.window_w = 3;
+    task.pool.dilation_h = dilation;
+    builder.add(EngineKind::kPlanar, task, {1, 1, 1});
+    const auto core = make_core(chip);
+    const program::Program program = builder.finish(0, 0);
+    if (const Status loaded = core->load(program); !loaded.ok()) return loaded.error().to_string();
+    const auto result = core->run_segment(0, {.timing_only = true});
+    return result.ok() ? std::string() : result.error().to_string();
+  };
+  EXPECT_EQ(run(3), "");  // seven rows
+  EXPECT_NE(run(4).find("the window is 9 x 3, the planar engine holds"), std::string::npos)
+      << run(4);
+}
+
 // ---- several networks ----
 
 // `count` element-wise tasks one behind the other on their own bytes of the state buffer.

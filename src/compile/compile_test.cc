@@ -168,6 +168,24 @@ TEST(CompileErrors, WindowLargerThanTheLineBufferNamesTheKeys) {
             ">= 70 and planar.window_columns_max >= 70   [does not fit]");
 }
 
+TEST(CompileErrors, GapsOfADilatedWindowCountForTheLineBuffer) {
+  const auto compiled = [](std::int64_t dilation) {
+    GraphBuilder builder(1);
+    builder.output(builder.pool(builder.input({1, 8, 80, 80}), PoolFunction::kMaximum, 8, 1, 0));
+    graph::Graph graph = *builder.take();
+    graph.nodes[0].as<graph::PoolAttributes>().dilation_h = dilation;
+    graph.tensor(graph.nodes[0].outputs[0]).dims[2] = 80 - 7 * dilation;
+    return compile(std::make_shared<const graph::Graph>(std::move(graph)), ChipConfig{});
+  };
+  const auto fits = compiled(9);  // exactly 64 rows
+  EXPECT_TRUE(fits.ok()) << fits.error().to_string();
+  const auto package = compiled(10);
+  ASSERT_FALSE(package.ok());
+  EXPECT_NE(package.error().to_string().find("the window is 71 x 8, the planar engine holds"),
+            std::string::npos)
+      << package.error().to_string();
+}
+
 TEST(LinkErrors, OtherChipIsRefused) {
   GraphBuilder builder(1);
   builder.output(builder.conv(builder.input({1, 4, 8, 8}), {8, 1}));

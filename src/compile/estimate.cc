@@ -31,6 +31,8 @@ Cycles neural_cycles(const NeuralTask& task, const Bands& bands, const ChipConfi
   work.input_dilation_h = p.input_dilation_h;
   work.input_dilation_w = p.input_dilation_w;
   work.columns = task.output.columns;
+  work.port_elements = chip.state_buffer.port_elements;
+  if (!task.transpose) work.post_cycles = unary_function_cycles(p.activation.function);
   return neural_task_cycles(chip.neural, work, {bands.images, bands.rows, bands.rows_per_step});
 }
 

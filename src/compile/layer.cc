@@ -138,8 +138,9 @@ ReduceFunction reduce_function(PoolFunction function) {
 Status set_pool(const PoolConfig& pool, Format format, const ChipConfig& chip, Layer& layer) {
   program::PlanarTask& task = layer.planar;
   const PlanarEngineConfig& planar = chip.planar;
-  const bool fits =
-      pool.window_h <= planar.window_rows_max && pool.window_w <= planar.window_columns_max;
+  const std::int64_t rows = (pool.window_h - 1) * pool.dilation_h + 1;
+  const std::int64_t columns = (pool.window_w - 1) * pool.dilation_w + 1;
+  const bool fits = rows <= planar.window_rows_max && columns <= planar.window_columns_max;
   if (!fits && is_whole_reduction(pool, format, layer)) {
     task.mode = program::PlanarMode::kReduction;
     task.reduce = {.function = reduce_function(pool.function),
@@ -157,8 +158,8 @@ Status set_pool(const PoolConfig& pool, Format format, const ChipConfig& chip, L
                fmt::format("layer '{}': the window is {} x {}, the planar engine holds at most "
                            "{} x {}; split the pooling or use a chip configuration with "
                            "planar.window_rows_max >= {} and planar.window_columns_max >= {}",
-                           layer.name, pool.window_h, pool.window_w, planar.window_rows_max,
-                           planar.window_columns_max, pool.window_h, pool.window_w)};
+                           layer.name, rows, columns, planar.window_rows_max,
+                           planar.window_columns_max, rows, columns)};
 }
 
 Status set_planar(const graph::Graph& graph, const Node& node, const ChipConfig& chip,

@@ -17,7 +17,7 @@ struct BuildOptions {
   Format vector_format = Format::kF16;  // f16, bf16 or f32
   MatrixFormat matrix;                  // for float products
   model::InferOptions infer;
-  bool require_full_offload = false;    // a host step is an error
+  bool require_full_offload = false;  // a host step is an error
   // Called after each pass with its name and the graph (for --dump-passes); may be empty.
   std::function<void(const std::string& pass, const Graph& graph)> on_pass;
 };

@@ -159,9 +159,9 @@ struct HostStepAttributes {
   std::string reason;  // "operator 'NonZero': shape depends on data", ...
 };
 
-using NodeAttributes = std::variant<ConvAttributes, MatMulAttributes, PoolAttributes,
-                                    ElementwiseAttributes, ReduceAttributes, MoveAttributes,
-                                    HostStepAttributes>;
+using NodeAttributes =
+    std::variant<ConvAttributes, MatMulAttributes, PoolAttributes, ElementwiseAttributes,
+                 ReduceAttributes, MoveAttributes, HostStepAttributes>;
 
 enum class NodeKind { kConv, kMatMul, kPool, kElementwise, kReduce, kMove, kHostStep };
 const char* node_kind_name(NodeKind kind);
@@ -193,7 +193,9 @@ struct Graph {
   std::vector<TensorId> outputs;    // in the format the caller gets
   std::vector<std::string> notes;   // stated defaults, to be printed
 
-  const TensorInfo& tensor(TensorId id) const { return tensors[static_cast<std::size_t>(id.value)]; }
+  const TensorInfo& tensor(TensorId id) const {
+    return tensors[static_cast<std::size_t>(id.value)];
+  }
   TensorInfo& tensor(TensorId id) { return tensors[static_cast<std::size_t>(id.value)]; }
 };
 

@@ -24,9 +24,9 @@ using AttributeValue =
 using Attributes = std::map<std::string, AttributeValue>;
 
 struct Node {
-  std::string name;     // never empty: unnamed nodes get "OpType_index"
-  std::string op_type;  // "Conv"
-  std::string domain;   // "" is ai.onnx
+  std::string name;                  // never empty: unnamed nodes get "OpType_index"
+  std::string op_type;               // "Conv"
+  std::string domain;                // "" is ai.onnx
   std::vector<std::string> inputs;   // "" = absent optional input
   std::vector<std::string> outputs;  // "" = unused optional output
   Attributes attributes;

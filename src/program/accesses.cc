@@ -10,6 +10,8 @@ namespace {
 
 // More runs of DRAM bytes than this in one step are taken as the one range around them.
 constexpr std::int64_t kRunsMax = 1024;
+// The same for strips of a surface.
+constexpr std::int64_t kStripsMax = std::int64_t{1} << 16;
 
 // Rows an operation with a window reads: first tap of the first row to last tap of the last row,
 // in coordinates of the dilated input.
@@ -216,9 +218,21 @@ void surface_accesses(const BufferSurface& surface, const SurfaceBox& box, std::
   const std::int64_t origin = image * surface.rows;
   const std::int64_t strip =
       std::int64_t{surface.columns - 1} * surface.column_pitch + format_bytes(surface.format);
+  // A whole turn of the ring touches all its rows.
+  if (rows.last - rows.first >= ring) rows = {0, ring};
   const std::int64_t block_first = surface.broadcast_channels ? 0 : box.channel_first / partitions;
   const std::int64_t block_last =
       surface.broadcast_channels ? 0 : (box.channel_first + box.channel_count - 1) / partitions;
+  const std::int64_t blocks = block_last - block_first + 1;
+  const std::int64_t strips =
+      surface.row_pitch <= strip ? 1 : std::min<std::int64_t>(rows.last - rows.first, ring);
+  if (blocks > kStripsMax / strips) {
+    const std::int64_t first = std::int64_t{surface.offset} + block_first * surface.block_pitch;
+    add(Memory::kStateBuffer, write, first,
+        first + (blocks - 1) * surface.block_pitch + (ring - 1) * surface.row_pitch + strip,
+        accesses);
+    return;
+  }
   for (std::int64_t block = block_first; block <= block_last; ++block) {
     const std::int64_t base = std::int64_t{surface.offset} + block * surface.block_pitch;
     std::int64_t row = origin + rows.first;

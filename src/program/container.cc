@@ -3,18 +3,16 @@
 #include <flatbuffers/flatbuffers.h>
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <fstream>
-#include <limits>
 #include <map>
+#include <new>
 
 #include "base/check.h"
 #include "container_generated.h"
 #include "graph/build.h"
 #include "program/container_file.h"
 #include "program/encoding.h"
+#include "program/package_check.h"
 
 namespace tessera::program {
 namespace {
@@ -199,6 +197,7 @@ Result<std::map<std::string, std::shared_ptr<const Tensor>>> constants_of(
     const std::vector<std::unique_ptr<fb::ConstantT>>& list, std::span<const std::byte> section,
     const std::string& name) {
   std::map<std::string, std::shared_ptr<const Tensor>> constants;
+  std::uint64_t left = section.size();  // no byte belongs to two constants
   for (const auto& entry : list) {
     if (!entry) return bad(name, "an empty constant");
     const std::string what = name + "' constant '" + entry->name;
@@ -209,6 +208,8 @@ Result<std::map<std::string, std::shared_ptr<const Tensor>>> constants_of(
       return bad(what, fmt::format("{} bytes at {} of a section of {}, the shape needs {}",
                                    entry->bytes, entry->offset, section.size(), bytes));
     }
+    if (entry->bytes > left) return bad(what, "the constants share bytes of the section");
+    left -= entry->bytes;
     auto tensor = std::make_shared<Tensor>();
     tensor->format = format;
     tensor->dims = entry->dims;
@@ -229,34 +230,6 @@ Result<Object> unpack(const ContainerFile& file, const std::string& name) {
   Object object;
   flatbuffers::GetRoot<Table>(data)->UnPackTo(&object);
   return object;
-}
-
-Status check_frame_references(const Package& package, const std::string& name) {
-  for (const Frame& frame : package.frames) {
-    if (frame.segment >= package.segments) {
-      return bad(name, fmt::format("a frame of segment {}, there are {}", frame.segment,
-                                   package.segments));
-    }
-    if (frame.layer >= package.hints.size()) {
-      return bad(name, fmt::format("a frame of layer {}, there are {}", frame.layer,
-                                   package.hints.size()));
-    }
-    for (const FrameTask& task : frame.tasks) {
-      for (const FrameDependency& d : task.dependencies) {
-        if (d.frame >= package.frames.size() || d.task >= package.frames[d.frame].tasks.size()) {
-          return bad(name, fmt::format("a dependency on frame {} task {} that is not there",
-                                       d.frame, d.task));
-        }
-      }
-    }
-  }
-  for (const HostStepRef& step : package.host_steps) {
-    if (step.node >= static_cast<std::int32_t>(package.graph->nodes.size())) {
-      return bad(name, fmt::format("a host step of node {}, there are {}", step.node,
-                                   package.graph->nodes.size()));
-    }
-  }
-  return {};
 }
 
 Status fill_package(const fb::PackageT& table, std::span<const std::byte> section,
@@ -293,7 +266,9 @@ Status fill_package(const fb::PackageT& table, std::span<const std::byte> sectio
                                   entry->first_use, entry->last_use});
   }
   package.state_buffer_peak_bytes = table.state_buffer_peak_bytes;
-  return check_frame_references(package, name);
+  const Status status = check_package(package);
+  if (!status.ok()) return bad(name, status.error().message);
+  return {};
 }
 
 Status fill_stream(const fb::ProgramT& table, const std::string& name, Program& program) {
@@ -308,6 +283,64 @@ Status fill_stream(const fb::ProgramT& table, const std::string& name, Program& 
     offset += consumed;
   }
   return {};
+}
+
+Result<Package> read_package(std::span<const std::byte> bytes, const std::string& name) {
+  TESSERA_TRY(const ContainerFile file, open_container(kPackageMagic, bytes, name));
+  TESSERA_TRY(const fb::PackageT table, (unpack<fb::Package, fb::PackageT>(file, name)));
+  Package package;
+  package.chip_fingerprint = file.chip_fingerprint;
+  // The last constant, without a name, is the weight region at the section's start.
+  if (table.constants.empty() || !table.constants.back() ||
+      table.constants.back()->bytes > file.section.size()) {
+    return bad(name, "the weight region is missing or larger than its section");
+  }
+  const auto weights = file.section.first(table.constants.back()->bytes);
+  package.weights.assign(weights.begin(), weights.end());
+  TESSERA_RETURN_IF_ERROR(fill_package(table, file.section, name, package));
+  return package;
+}
+
+Result<Program> read_program(std::span<const std::byte> bytes, const std::string& name) {
+  TESSERA_TRY(const ContainerFile file, open_container(kProgramMagic, bytes, name));
+  TESSERA_TRY(const fb::ProgramT table, (unpack<fb::Program, fb::ProgramT>(file, name)));
+  Program program;
+  program.chip_fingerprint = file.chip_fingerprint;
+  program.chip_name = table.chip_name;
+  TESSERA_RETURN_IF_ERROR(fill_stream(table, name, program));
+  for (const auto& entry : table.segments) {
+    if (!entry || entry->task_first > entry->task_last || entry->task_last > program.tasks.size()) {
+      return bad(name, fmt::format("a segment outside the {} tasks", program.tasks.size()));
+    }
+    Segment segment{entry->task_first, entry->task_last, {}};
+    for (const auto& step : entry->host_steps) {
+      if (!step) return bad(name, "an empty host step");
+      TESSERA_TRY(HostStepRef reference, host_step_of(*step, name));
+      segment.host_steps.push_back(std::move(reference));
+    }
+    program.segments.push_back(std::move(segment));
+  }
+  program.workspace_bytes = table.workspace_bytes;
+  program.input_bytes = table.input_bytes;
+  program.output_bytes = table.output_bytes;
+  const Status regions =
+      check_regions(program.workspace_bytes, program.input_bytes, program.output_bytes);
+  if (!regions.ok()) return bad(name, regions.error().message);
+  TESSERA_TRY(program.inputs, slots_of(table.inputs, name));
+  TESSERA_TRY(program.outputs, slots_of(table.outputs, name));
+  program.hints = hints_of(table.hints);
+  program.weights.assign(file.section.begin(), file.section.end());
+  return program;
+}
+
+// A small file may unfold into more than there is: tables may share their parts.
+template <typename T, typename Read>
+Result<T> within_memory(const std::string& name, Read&& read) {
+  try {
+    return read();
+  } catch (const std::bad_alloc&) {
+    return bad(name, "its contents unfold into more memory than the host has");
+  }
 }
 
 }  // namespace
@@ -370,48 +403,11 @@ std::vector<std::byte> serialise(const Program& program) {
 }
 
 Result<Package> parse_package(std::span<const std::byte> bytes, const std::string& name) {
-  TESSERA_TRY(const ContainerFile file, open_container(kPackageMagic, bytes, name));
-  TESSERA_TRY(const fb::PackageT table, (unpack<fb::Package, fb::PackageT>(file, name)));
-  Package package;
-  package.chip_fingerprint = file.chip_fingerprint;
-  // The last constant, without a name, is the weight region at the section's start.
-  if (table.constants.empty() || !table.constants.back() ||
-      table.constants.back()->bytes > file.section.size()) {
-    return bad(name, "the weight region is missing or larger than its section");
-  }
-  const auto weights = file.section.first(table.constants.back()->bytes);
-  package.weights.assign(weights.begin(), weights.end());
-  TESSERA_RETURN_IF_ERROR(fill_package(table, file.section, name, package));
-  return package;
+  return within_memory<Package>(name, [&] { return read_package(bytes, name); });
 }
 
 Result<Program> parse_program(std::span<const std::byte> bytes, const std::string& name) {
-  TESSERA_TRY(const ContainerFile file, open_container(kProgramMagic, bytes, name));
-  TESSERA_TRY(const fb::ProgramT table, (unpack<fb::Program, fb::ProgramT>(file, name)));
-  Program program;
-  program.chip_fingerprint = file.chip_fingerprint;
-  program.chip_name = table.chip_name;
-  TESSERA_RETURN_IF_ERROR(fill_stream(table, name, program));
-  for (const auto& entry : table.segments) {
-    if (!entry || entry->task_first > entry->task_last || entry->task_last > program.tasks.size()) {
-      return bad(name, fmt::format("a segment outside the {} tasks", program.tasks.size()));
-    }
-    Segment segment{entry->task_first, entry->task_last, {}};
-    for (const auto& step : entry->host_steps) {
-      if (!step) return bad(name, "an empty host step");
-      TESSERA_TRY(HostStepRef reference, host_step_of(*step, name));
-      segment.host_steps.push_back(std::move(reference));
-    }
-    program.segments.push_back(std::move(segment));
-  }
-  program.workspace_bytes = table.workspace_bytes;
-  program.input_bytes = table.input_bytes;
-  program.output_bytes = table.output_bytes;
-  TESSERA_TRY(program.inputs, slots_of(table.inputs, name));
-  TESSERA_TRY(program.outputs, slots_of(table.outputs, name));
-  program.hints = hints_of(table.hints);
-  program.weights.assign(file.section.begin(), file.section.end());
-  return program;
+  return within_memory<Program>(name, [&] { return read_program(bytes, name); });
 }
 
 FileKind file_kind(std::span<const std::byte> head) {
@@ -419,34 +415,6 @@ FileKind file_kind(std::span<const std::byte> head) {
   if (std::memcmp(head.data(), kPackageMagic, 8) == 0) return FileKind::kPackage;
   if (std::memcmp(head.data(), kProgramMagic, 8) == 0) return FileKind::kProgram;
   return FileKind::kOther;
-}
-
-Status write_file(const std::string& path, std::span<const std::byte> bytes) {
-  const std::string temporary = path + ".partial";
-  std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
-  out.write(reinterpret_cast<const char*>(bytes.data()),
-            static_cast<std::streamsize>(bytes.size()));
-  out.close();
-  if (!out || std::rename(temporary.c_str(), path.c_str()) != 0) {
-    const std::string reason = std::strerror(errno);
-    std::remove(temporary.c_str());
-    return Error{ErrorCode::kInvalidArgument, fmt::format("writing '{}': {}", path, reason)};
-  }
-  return {};
-}
-
-Result<std::vector<std::byte>> read_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary | std::ios::ate);
-  const std::streamoff size = in ? static_cast<std::streamoff>(in.tellg()) : -1;
-  if (size < 0 || size == std::numeric_limits<std::streamoff>::max()) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("reading '{}': {}", path, std::strerror(errno ? errno : EISDIR))};
-  }
-  std::vector<std::byte> bytes(static_cast<std::size_t>(size));
-  in.seekg(0);
-  in.read(reinterpret_cast<char*>(bytes.data()), size);
-  if (!in) return Error{ErrorCode::kInvalidArgument, fmt::format("reading '{}' failed", path)};
-  return bytes;
 }
 
 }  // namespace tessera::program

@@ -17,7 +17,9 @@ std::vector<std::byte> serialise(const Program& program);
 Result<Package> parse_package(std::span<const std::byte> bytes, const std::string& name);
 Result<Program> parse_program(std::span<const std::byte> bytes, const std::string& name);
 
-Status write_file(const std::string& path, std::span<const std::byte> bytes);  // atomic replace
+// A regular file is replaced as a whole; a link stays and its target is replaced; a device or pipe
+// is written to as it is.
+Status write_file(const std::string& path, std::span<const std::byte> bytes);
 Result<std::vector<std::byte>> read_file(const std::string& path);
 enum class FileKind { kPackage, kProgram, kOther };
 FileKind file_kind(std::span<const std::byte> head);

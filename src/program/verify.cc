@@ -9,12 +9,15 @@
 
 #include "program/access_map.h"
 #include "program/accesses.h"
+#include "program/descriptor_check.h"
 
 namespace tessera::program {
 namespace {
 
 // What the host writes between segments counts as written by this task, which everything follows.
 constexpr TaskId kHostTask = kNoTask - 1;
+// Most accesses that are followed; far more than any network has, few enough to end.
+constexpr std::int64_t kAccessesMax = std::int64_t{1} << 28;
 
 // Finished steps of each engine, counted over the whole program, that are known to come before.
 using Clock = std::array<std::int64_t, kEngineKindCount>;
@@ -45,6 +48,7 @@ class Verifier {
 
   Status run() {
     TESSERA_RETURN_IF_ERROR(check_tasks());
+    TESSERA_RETURN_IF_ERROR(check_all_slots());
     number_steps();
     for (const TensorSlot& slot : program_.inputs) host_writes(slot);
     TaskId expected = 0;
@@ -74,45 +78,59 @@ class Verifier {
     return fmt::format("task {} ({}, layer '{}')", id, engine_kind_name(task.engine), layer);
   }
 
-  static bool engine_fits(const TaskDescriptor& task) {
-    switch (task.engine) {
-      case EngineKind::kNeural:
-        return std::holds_alternative<NeuralTask>(task.config);
-      case EngineKind::kPlanar:
-        return std::holds_alternative<PlanarTask>(task.config);
-      case EngineKind::kLoad:
-        return std::holds_alternative<TransferTask>(task.config);
-      case EngineKind::kStore:
-        return std::holds_alternative<TransferTask>(task.config) ||
-               std::holds_alternative<CopyTask>(task.config);
-      case EngineKind::kKernel:
-        break;
+  Status check_tasks() const {
+    if (program_.tasks.size() > static_cast<std::size_t>(kStepsMax)) {
+      return invalid(fmt::format("{} tasks, allowed 0..{}", program_.tasks.size(), kStepsMax));
     }
-    return std::holds_alternative<KernelTask>(task.config);
+    const std::array<std::int64_t, kBaseIndexCount> regions = {
+        static_cast<std::int64_t>(program_.weights.size()), program_.workspace_bytes,
+        program_.input_bytes, program_.output_bytes};
+    const auto count = static_cast<TaskId>(program_.tasks.size());
+    std::int64_t steps = 0;
+    for (TaskId id = 0; id < count; ++id) {
+      const Status status = check_descriptor(
+          program_.tasks[id],
+          {.chip = chip_, .region_bytes = regions, .expected = id, .task_count = count});
+      if (!status.ok()) return invalid(describe(id) + ": " + status.error().message);
+      steps += program_.tasks[id].steps();
+    }
+    // A clock is kept for each step.
+    if (steps > kStepsMax) {
+      return invalid(fmt::format("{} steps in all tasks, allowed 0..{}", steps, kStepsMax));
+    }
+    return {};
   }
 
-  Status check_tasks() const {
-    const auto count = static_cast<TaskId>(program_.tasks.size());
-    for (TaskId id = 0; id < count; ++id) {
-      const TaskDescriptor& task = program_.tasks[id];
-      if (task.id != id) return invalid(fmt::format("task {} calls itself {}", id, task.id));
-      if (!engine_fits(task)) {
-        return invalid(fmt::format("{}: its configuration is for another engine", describe(id)));
-      }
-      const Bands& bands = task.bands;
-      if (bands.images == 0 || bands.rows == 0 || bands.rows_per_step == 0) {
-        return invalid(fmt::format("{}: no steps ({} images, {} rows, {} a step)", describe(id),
-                                   bands.images, bands.rows, bands.rows_per_step));
-      }
-      for (const Dependency& dependency : task.dependencies) {
-        if (dependency.task >= count || dependency.task == id) {
-          return invalid(fmt::format("{}: depends on task {}, the program has {}", describe(id),
-                                     dependency.task, count));
+  Status check_slots(const std::vector<TensorSlot>& slots) const {
+    for (const TensorSlot& slot : slots) {
+      std::int64_t bytes = format_bytes(slot.format);
+      for (const std::int64_t dim : slot.dims) {
+        if (dim < 0 || __builtin_mul_overflow(bytes, dim, &bytes)) {
+          return invalid(fmt::format("tensor '{}': dimension {}", slot.name, dim));
         }
-        if (dependency.denominator <= 0) {
-          return invalid(fmt::format("{}: dependency on task {} has denominator {}", describe(id),
-                                     dependency.task, dependency.denominator));
-        }
+      }
+      const auto size = static_cast<std::uint64_t>(region_bytes(slot.address.base));
+      if (slot.address.offset > size ||
+          static_cast<std::uint64_t>(bytes) > size - slot.address.offset) {
+        return invalid(
+            fmt::format("tensor '{}': {} bytes at {} of the {}, which holds {}", slot.name, bytes,
+                        slot.address.offset,
+                        memory_name({.memory = Memory::kDram, .base = slot.address.base}), size));
+      }
+    }
+    return {};
+  }
+
+  Status check_all_slots() const {
+    for (const std::int64_t bytes :
+         {program_.workspace_bytes, program_.input_bytes, program_.output_bytes}) {
+      if (bytes < 0) return invalid(fmt::format("a DRAM region of {} bytes", bytes));
+    }
+    TESSERA_RETURN_IF_ERROR(check_slots(program_.inputs));
+    TESSERA_RETURN_IF_ERROR(check_slots(program_.outputs));
+    for (const Segment& segment : program_.segments) {
+      for (const HostStepRef& step : segment.host_steps) {
+        TESSERA_RETURN_IF_ERROR(check_slots(step.outputs));
       }
     }
     return {};
@@ -221,6 +239,10 @@ class Verifier {
     clocks_[engine][static_cast<std::size_t>(number)] = clock;
     accesses_.clear();
     step_accesses(task, chip_, done_[id], accesses_);
+    access_count_ += static_cast<std::int64_t>(accesses_.size());
+    if (access_count_ > kAccessesMax) {
+      return invalid(fmt::format("{}: more than {} memory accesses", describe(id), kAccessesMax));
+    }
     for (const Access& access : accesses_) {
       TESSERA_RETURN_IF_ERROR(check_bounds(id, access));
       TESSERA_RETURN_IF_ERROR(check_order(id, access, clock));
@@ -232,7 +254,11 @@ class Verifier {
   std::int64_t limit(const Access& access) const {
     if (access.memory == Memory::kStateBuffer) return chip_.state_buffer.bytes_per_partition;
     if (access.memory == Memory::kKernelMemory) return chip_.neural.kernel_bytes_per_partition;
-    switch (access.base) {
+    return region_bytes(access.base);
+  }
+
+  std::int64_t region_bytes(BaseIndex base) const {
+    switch (base) {
       case BaseIndex::kWeights:
         return static_cast<std::int64_t>(program_.weights.size());
       case BaseIndex::kWorkspace:
@@ -309,7 +335,8 @@ class Verifier {
   TaskId segment_first_ = 0, segment_last_ = 0;
   AccessMap state_buffer_, kernel_memory_;
   std::array<AccessMap, kBaseIndexCount> dram_;
-  std::vector<Access> accesses_;
+  std::vector<Access> accesses_;   // of the current step
+  std::int64_t access_count_ = 0;  // of all steps so far
 };
 
 }  // namespace

@@ -110,15 +110,17 @@ TEST(VerifyErrors, AddressOutsideTheBufferIsNamed) {
   Program program = chain();
   std::get<TransferTask>(program.tasks[0].config).buffer.offset = 196608 - 64;
   EXPECT_EQ(message(program),
-            "task 0 (load, layer 'relu'): bytes 196608 to 196672 of the state buffer, which holds "
-            "196608");
+            "task 0 (load, layer 'relu'): the buffer surface spans bytes [196544, 196800) of a "
+            "partition, which has 196608");
 }
 
 TEST(VerifyErrors, AddressOutsideDramIsNamed) {
   Program program = chain();
   program.input_bytes = 100;
-  EXPECT_EQ(message(program),
-            "task 0 (load, layer 'relu'): bytes 256 to 320 of the inputs, which holds 100");
+  EXPECT_EQ(
+      message(program),
+      "task 0 (load, layer 'relu'): the transfer spans bytes [0, 1024) of DRAM region 2, which "
+      "has 100");
 }
 
 TEST(VerifyErrors, DeadlockNamesBothTasks) {
@@ -132,15 +134,61 @@ TEST(VerifyErrors, DeadlockNamesBothTasks) {
 TEST(VerifyErrors, UnknownTaskIsNamed) {
   Program program = chain();
   program.tasks[1].dependencies = {{7, 0, 1, 1}};
-  EXPECT_EQ(message(program),
-            "task 1 (planar, layer 'relu'): depends on task 7, the program has 3");
+  EXPECT_EQ(message(program), "task 1 (planar, layer 'relu'): depends on task 7 of 3");
 }
 
 TEST(VerifyErrors, ConfigurationForAnotherEngineIsNamed) {
   Program program = chain();
   program.tasks[1].engine = EngineKind::kNeural;
   EXPECT_EQ(message(program),
-            "task 1 (neural, layer 'relu'): its configuration is for another engine");
+            "task 1 (neural, layer 'relu'): the neural engine cannot run configuration kind 1");
+}
+
+std::string message_of_surface(void (*damage)(BufferSurface&)) {
+  Program program = chain();
+  damage(std::get<PlanarTask>(program.tasks[1].config).output);
+  return message(program);
+}
+
+TEST(VerifyErrors, ExtentsOfZeroAreNamedWithTheirTask) {
+  const std::string expected =
+      "task 1 (planar, layer 'relu'): the output surface has an extent of 0, allowed 1..16777216";
+  EXPECT_EQ(message_of_surface([](BufferSurface& s) { s.ring_rows = 0; }), expected);
+  EXPECT_EQ(message_of_surface([](BufferSurface& s) { s.columns = 0; }), expected);
+  EXPECT_EQ(message_of_surface([](BufferSurface& s) { s.channels = 0; }), expected);
+}
+
+TEST(VerifyErrors, PitchOutsideAPartitionIsNamed) {
+  EXPECT_EQ(message_of_surface([](BufferSurface& s) { s.row_pitch = 0xFFFFFFFF; }),
+            "task 1 (planar, layer 'relu'): the output surface has pitches 256, 4294967295, 2, a "
+            "partition has 196608 bytes");
+}
+
+TEST(VerifyErrors, KernelImageOfNoColumnsIsNamed) {
+  Program program = chain();
+  NeuralTask product;
+  product.moving = product.output = surface(0);
+  product.product.image.columns = 0;
+  program.tasks[1] = descriptor(1, EngineKind::kNeural, product, {{0, 1, 1, 0}});
+  EXPECT_EQ(message(program),
+            "task 1 (neural, layer 'relu'): the kernel image is cut for 128 x 0, the array has 128 "
+            "x 128");
+}
+
+TEST(VerifyErrors, MoreStepsThanAreFollowedAreRefused) {
+  Program program = chain();
+  program.tasks[1].bands = {UINT32_MAX, UINT32_MAX, 1};
+  EXPECT_EQ(message(program),
+            "task 1 (planar, layer 'relu'): 4294967295 images of 4294967295 rows, 1 a step: "
+            "allowed are 1 to 16777216 steps");
+}
+
+TEST(VerifyErrors, SlotBehindItsRegionIsNamed) {
+  Program program = chain();
+  program.inputs[0].address.offset = 8;
+  EXPECT_EQ(message(program), "tensor 'x': 1024 bytes at 8 of the inputs, which holds 1024");
+  program.inputs[0].dims = {INT64_MAX, INT64_MAX};
+  EXPECT_EQ(message(program), "tensor 'x': dimension 9223372036854775807");
 }
 
 TEST(Accesses, RingWrapsIntoTwoStrips) {

@@ -168,6 +168,29 @@ TEST(NeuralTiming, TaskAloneTakesWhatTheClosedFormulaSays) {
   EXPECT_EQ(engine(statistics, "neural").macs, 10 * 7 * 54);
 }
 
+TEST(NeuralTiming, SlowActivationTakesWhatTheClosedFormulaSays) {
+  const ChipConfig chip = small_chip();
+  const auto cycles = [&chip](UnaryFunction function) {
+    ProgramBuilder builder(chip);
+    const BufferSurface a = dense_surface(chip, 0, Format::kF16, 4, 4, 8);
+    const BufferSurface b = dense_surface(chip, 1024, Format::kF16, 4, 4, 8);
+    program::NeuralTask task;
+    task.moving = a;
+    task.output = b;
+    task.product.image.channels = task.product.image.output_channels = 4;
+    task.product.image.rows = task.product.image.columns = 4;
+    task.product.image.format = Format::kF16;
+    task.product.activation.function = function;
+    builder.add(EngineKind::kNeural, task, {.images = 1, .rows = 4, .rows_per_step = 2});
+    const RunStatistics statistics = run(chip, builder.finish(0, 0));
+    return statistics.tasks[0].end - statistics.tasks[0].first_step_begin;
+  };
+  // The first weights, two banks of 16 pixels, skew, latency of the post-processor.
+  EXPECT_EQ(cycles(UnaryFunction::kRelu), 4 + 2 * 16 + 7 + 3);
+  EXPECT_EQ(cycles(UnaryFunction::kSigmoid), 4 + 2 * 32 + 7 + 3);
+  EXPECT_EQ(cycles(UnaryFunction::kReciprocal), 4 + 2 * 64 + 7 + 3);
+}
+
 TEST(PlanarTiming, StepTakesItsElementsAndTheLatency) {
   const ChipConfig chip = small_chip();
   ProgramBuilder builder(chip);

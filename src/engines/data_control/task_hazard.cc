@@ -1,24 +1,15 @@
 #include "engines/data_control/task_hazard.h"
 
-#include <algorithm>
 #include <variant>
+
+#include "program/descriptor_check.h"
 
 namespace tessera::engines {
 
+using program::BufferSpan;
 using program::BufferSurface;
 using program::NeuralTask;
 using program::PlanarTask;
-
-BufferSpan surface_span(const BufferSurface& surface, std::int64_t partitions) {
-  const std::int64_t blocks =
-      surface.broadcast_channels ? 1 : ceil_div(surface.channels, partitions);
-  const std::int64_t linear_rows = std::int64_t{surface.images} * surface.rows;
-  const std::int64_t rows = std::min<std::int64_t>(linear_rows, surface.ring_rows);
-  const std::int64_t first = surface.offset;
-  return {first, first + (blocks - 1) * surface.block_pitch + (rows - 1) * surface.row_pitch +
-                     (std::int64_t{surface.columns} - 1) * surface.column_pitch +
-                     format_bytes(surface.format)};
-}
 
 bool reads_results_of(const program::TaskDescriptor& later, const program::TaskDescriptor& earlier,
                       std::int64_t partitions) {

@@ -9,13 +9,6 @@
 
 namespace tessera::engines {
 
-// Bytes [first, last) of a partition that a surface spans.
-struct BufferSpan {
-  std::int64_t first = 0, last = 0;
-  bool overlaps(const BufferSpan& other) const { return first < other.last && other.first < last; }
-};
-BufferSpan surface_span(const program::BufferSurface& surface, std::int64_t partitions);
-
 // For tasks of the neural and planar engines.
 bool reads_results_of(const program::TaskDescriptor& later, const program::TaskDescriptor& earlier,
                       std::int64_t partitions);

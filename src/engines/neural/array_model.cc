@@ -19,6 +19,7 @@ void ArrayModel::run(const std::vector<ArrayPass>& passes) {
   next_column_ = 0;
   load_starts_.assign(1, 0);
   post_pass_ = post_row_ = 0;
+  post_free_ = 0;
   arrivals_.clear();
   results_.clear();
   sums_left_ = 0;
@@ -30,14 +31,17 @@ void ArrayModel::run(const std::vector<ArrayPass>& passes) {
   while (sums_left_ > 0) {
     before_ = elements_;  // registers hold their values until the clock edge
     control();
-    post_process();
+    post_process(now_);
     collect();
     clock_elements();
     clock_weights();
     ++now_;
   }
   // The post-processor takes what is left; no sum arrives any more.
-  while (post_pass_ < static_cast<std::int64_t>(passes.size())) post_process();
+  for (Cycles now = now_; post_pass_ < static_cast<std::int64_t>(passes.size()); ++now) {
+    post_process(now);
+  }
+  now_ = post_free_ - 1;  // the cycle in which it takes a column is the first of its latency
 }
 
 // Injects the next moving column, or starts the next pass when its weights are in and the bank rule
@@ -52,7 +56,8 @@ void ArrayModel::control() {
   if (!streaming && pass_ + 1 < count) {
     const bool weights_in = now_ >= load_starts_.back() + shape_.rows;
     const bool chain_ended = pass_ >= 0 && pass_at(pass_).last_of_chain;
-    const Cycles gap = chain_ended ? ceil_div(shape_.columns, shape_.banks) : 0;
+    Cycles gap = pass_ >= 0 ? pass_at(pass_).hold : 0;
+    if (chain_ended) gap = std::max<Cycles>(gap, ceil_div(shape_.columns, shape_.banks));
     if (weights_in && (pass_ < 0 || now_ >= pass_start_ + gap)) {
       ++pass_;
       next_column_ = 0;
@@ -79,8 +84,10 @@ void ArrayModel::collect() {
   }
 }
 
-// One moving column a cycle, in order of the chains, when all its sums came in an earlier cycle.
-void ArrayModel::post_process() {
+// A moving column in post_cycles, in order of the chains, when all its sums came in an earlier
+// cycle.
+void ArrayModel::post_process(Cycles now) {
+  if (now < post_free_) return;
   const auto count = static_cast<std::int64_t>(passes_->size());
   while (post_pass_ < count && !(*passes_)[static_cast<std::size_t>(post_pass_)].last_of_chain) {
     ++post_pass_;
@@ -91,6 +98,7 @@ void ArrayModel::post_process() {
   for (std::int64_t c = 0; c < shape_.columns; ++c) {
     results_.push_back(psum_.take({pass.bank, post_row_, c}));
   }
+  post_free_ = now + shape_.post_cycles;
   if (++post_row_ == pass.column_count) {
     post_row_ = 0;
     ++post_pass_;

@@ -7,7 +7,7 @@
 //   x[2] ─2z ─► PE ──► PE ──► PE            sum   <- sum above + weight * input from the left
 //                                           input <- input from the left
 //                ▼      ▼      ▼
-//              PSUM 0  PSUM 1  PSUM 2   ─► post-processor, a moving column a cycle
+//              PSUM 0  PSUM 1  PSUM 2   ─► post-processor, a moving column in post_cycles
 //
 // Row r of the input is delayed by r cycles, so the wave front is a diagonal. The first column of a
 // pass carries a flag that makes each PE take its shadow weight as it goes by; the next tile's
@@ -30,6 +30,8 @@ struct ArrayPass {
   std::int64_t bank = 0;
   bool first_of_chain = true;  // overwrite the bank
   bool last_of_chain = true;   // results go to the post-processor
+  // At least from its first moving column to that of the next pass, beyond the rule of the banks.
+  Cycles hold = 0;
 };
 
 // A sum that reached PSUM.
@@ -45,11 +47,13 @@ class ArrayModel {
     std::int64_t rows = 4, columns = 4;  // R, C
     std::int64_t banks = 2;
     std::int64_t bank_columns = 16;
+    std::int64_t post_cycles = 1;  // the post-processor takes a moving column in
   };
   explicit ArrayModel(const Shape& shape);
 
   // Runs the passes from an empty array with no weights in it. Afterwards cycles() says how many
-  // cycles passed until the last sum was in PSUM.
+  // cycles passed until the post-processor held the last sums: with post_cycles = 1, until the last
+  // sum was in PSUM.
   void run(const std::vector<ArrayPass>& passes);
 
   Cycles cycles() const { return now_; }
@@ -77,7 +81,7 @@ class ArrayModel {
   }
   void control();
   void collect();
-  void post_process();
+  void post_process(Cycles now);
   void clock_elements();
   void clock_weights();
   // The weight that enters column `column` at the top in this cycle.
@@ -98,6 +102,7 @@ class ArrayModel {
   std::int64_t sums_left_ = 0;
   // Post-processor: rows of complete chains, in order.
   std::int64_t post_pass_ = 0, post_row_ = 0;
+  Cycles post_free_ = 0;  // takes its next column from here on
   std::vector<PsumArrival> arrivals_;
   std::vector<std::int64_t> results_;
 };

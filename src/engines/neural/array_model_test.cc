@@ -23,6 +23,21 @@ struct Problem {
   std::vector<std::int64_t> stationary;  // [sum][outputs]
 };
 
+// The rule of arch/cost.h for a post-processor that takes more than a cycle: the next chain begins
+// when its own earlier passes hide what is left of the bank's drain.
+void hold_back(const Problem& problem, std::vector<ArrayPass>& passes) {
+  const auto& shape = problem.shape;
+  const std::int64_t earlier = ceil_div(problem.sum, shape.rows) - 1;
+  const std::int64_t shortest = std::max(passes.back().column_count, shape.rows);
+  const Cycles hidden = shape.banks > 1 ? earlier * shortest : 0;
+  for (ArrayPass& pass : passes) {
+    if (!pass.last_of_chain) continue;
+    const std::int64_t n = pass.column_count;
+    pass.hold =
+        (shape.post_cycles - 1) * n + std::max(n, ceil_div(shape.columns, shape.banks)) - hidden;
+  }
+}
+
 Cut cut(const Problem& problem) {
   Cut result;
   const auto& shape = problem.shape;
@@ -54,6 +69,7 @@ Cut cut(const Problem& problem) {
       }
     }
   }
+  hold_back(problem, result.passes);
   for (std::size_t i = 0; i < result.passes.size(); ++i) {
     result.passes[i].weights = result.weights[i].data();
     result.passes[i].columns = result.columns[i].data();
@@ -67,6 +83,7 @@ Problem random_problem(std::mt19937& random) {
   };
   Problem problem;
   problem.shape = {pick(1, 8), pick(1, 8), pick(1, 4), pick(1, 12)};
+  problem.shape.post_cycles = pick(1, 4);
   problem.sum = pick(1, 24);
   problem.pixels = pick(1, 30);
   problem.outputs = pick(1, 20);
@@ -91,6 +108,7 @@ Cycles closed_formula(const Problem& problem) {
   work.channels = problem.sum;
   work.output_channels = problem.outputs;
   work.columns = problem.pixels;
+  work.post_cycles = problem.shape.post_cycles;
   return neural_task_cycles(config, work, {});
 }
 

@@ -94,7 +94,7 @@ TEST(NeuralCost, FreePlacesOfTheDiagonalTakeFurtherPixels) {
             9 * 7 + 9 * 4);
   NeuralEngineConfig wide = small_array();
   wide.rows = wide.columns = 64;
-  work.groups = 1;  // 64 places free, eight pixels are the limit
+  work.groups = 1;  // 64 places free, the port's eight pixels are the limit
   work.columns = 32;
   EXPECT_EQ(neural_step_cycles(wide, work, step, NeuralSharing::kBroadcast), 9 * 4);
 }
@@ -109,6 +109,76 @@ TEST(NeuralCost, BandOfMorePixelsThanABankIsCutIntoWorkUnits) {
             2 * 16 + 2 * 4);
   EXPECT_EQ(neural_step_cycles(small_array(), work, {0, 1, true}, NeuralSharing::kBroadcast),
             2 * 16 + 4 + 2);
+}
+
+TEST(NeuralCost, SlowActivationHoldsTheBankUnlessEarlierPassesHideIt) {
+  ProductWork work;
+  work.channels = work.output_channels = 4;  // one pass a chain
+  work.columns = 16;
+  work.post_cycles = 2;
+  const StepRows step{0, 3, false};  // three banks
+  EXPECT_EQ(neural_step_cycles(small_array(), work, step, NeuralSharing::kBroadcast), 3 * 32);
+  work.channels = 8;  // two passes: the next chain's first hides the other half
+  EXPECT_EQ(neural_step_cycles(small_array(), work, step, NeuralSharing::kBroadcast),
+            2 * (16 + 16) + 16 + 32);
+  work.post_cycles = 4;
+  EXPECT_EQ(neural_step_cycles(small_array(), work, step, NeuralSharing::kBroadcast),
+            2 * (16 + 64 - 16) + 16 + 64);
+  NeuralEngineConfig one_bank = small_array();
+  one_bank.psum_banks = 1;
+  EXPECT_EQ(neural_step_cycles(one_bank, work, step, NeuralSharing::kBroadcast), 3 * (16 + 64));
+  EXPECT_EQ(neural_step_cycles(small_array(), work, {0, 3, true}, NeuralSharing::kBroadcast),
+            2 * (16 + 64 - 16) + 16 + 64);
+}
+
+TEST(NeuralCost, SlowActivationHoldsTheBankOfChannelWiseWorkToo) {
+  ProductWork work;
+  work.channel_wise = true;
+  work.groups = 8;  // two blocks
+  work.columns = 10;
+  work.post_cycles = 4;
+  const StepRows step{0, 1, false};
+  EXPECT_EQ(neural_step_cycles(small_array(), work, step, NeuralSharing::kBroadcast), 2 * 40);
+  work.kernel_h = work.kernel_w = 3;  // eight earlier passes hide the first bank's drain
+  EXPECT_EQ(neural_step_cycles(small_array(), work, step, NeuralSharing::kBroadcast), 90 + 80 + 40);
+}
+
+TEST(NeuralCost, Im2colPaysForTheTapsThatThePortOfAPartitionDelivers) {
+  NeuralEngineConfig config = small_array();
+  config.rows = 64;
+  config.psum_bank_columns = 512;
+  ProductWork work;
+  work.cut = BlockCut::kIm2col;
+  work.channels = 3;
+  work.output_channels = 4;
+  work.kernel_h = work.kernel_w = 7;  // 147 terms: three passes of up to 22 taps
+  work.columns = 100;
+  const StepRows step{0, 1, false};
+  const auto cycles = [&](std::int64_t stride, std::int64_t port) {
+    work.stride_h = work.stride_w = stride;
+    work.port_elements = port;
+    return neural_step_cycles(config, work, step, NeuralSharing::kBroadcast);
+  };
+  EXPECT_EQ(cycles(1, 8), 3 * 100);  // seven new taps a column
+  EXPECT_EQ(cycles(2, 8), 3 * 200);  // fourteen
+  EXPECT_EQ(cycles(2, 16), 3 * 100);
+  EXPECT_EQ(cycles(2, 1), 3 * 1400);
+  EXPECT_EQ(cycles(7, 1), 3 * 2200);  // all taps are new, but a pass has no more than 22
+  work.cut = BlockCut::kChannel;      // a tap a pass
+  EXPECT_EQ(cycles(2, 1), 49 * 100);
+}
+
+TEST(NeuralCost, FoldOfChannelWiseWorkIsLimitedByThePort) {
+  NeuralEngineConfig config = small_array();
+  config.rows = config.columns = 64;
+  config.psum_bank_columns = 64;
+  ProductWork work;
+  work.channel_wise = true;
+  work.columns = 64;
+  work.port_elements = 16;
+  EXPECT_EQ(neural_step_cycles(config, work, {0, 1, false}, NeuralSharing::kBroadcast), 4);
+  work.port_elements = 1;
+  EXPECT_EQ(neural_step_cycles(config, work, {0, 1, false}, NeuralSharing::kBroadcast), 64);
 }
 
 TEST(NeuralCost, EnginesShareByWhateverIsCheaper) {

@@ -7,10 +7,11 @@ namespace tessera::engines {
 using program::NeuralTask;
 using program::TaskDescriptor;
 
-ProductWork product_work(const NeuralTask& task) {
+ProductWork product_work(const NeuralTask& task, const ChipConfig& chip) {
   const ProductConfig& product = task.product;
   ProductWork work;
   work.columns = task.output.columns;
+  work.port_elements = chip.state_buffer.port_elements;
   if (task.transpose) {
     work.transpose = true;
     work.channels = task.moving.channels;
@@ -32,6 +33,7 @@ ProductWork product_work(const NeuralTask& task) {
   work.dilation_w = product.dilation_w;
   work.input_dilation_h = product.input_dilation_h;
   work.input_dilation_w = product.input_dilation_w;
+  work.post_cycles = unary_function_cycles(product.activation.function);
   return work;
 }
 
@@ -40,11 +42,12 @@ NeuralEngine::NeuralEngine(const ChipConfig& chip, Wiring wiring, NeuralMath& ma
         wiring.in_flight_max = static_cast<std::size_t>(chip.neural.psum_banks);
         return wiring;
       }()),
+      chip_(chip),
       config_(chip.neural),
       math_(math) {}
 
 StepEngine::TaskPlan NeuralEngine::plan(const TaskDescriptor& task) {
-  work_ = product_work(std::get<NeuralTask>(task.config));
+  work_ = product_work(std::get<NeuralTask>(task.config), chip_);
   const std::int64_t rows = std::min(task.bands.rows, task.bands.rows_per_step);
   sharing_ = neural_sharing(config_, work_, rows);
   return {.start = config_.task_start_cycles,

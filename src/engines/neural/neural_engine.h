@@ -18,7 +18,7 @@
 namespace tessera::engines {
 
 // The nest of a task in the plain numbers of the cost formulas.
-ProductWork product_work(const program::NeuralTask& task);
+ProductWork product_work(const program::NeuralTask& task, const ChipConfig& chip);
 
 class NeuralEngine : public StepEngine {
  public:
@@ -31,6 +31,7 @@ class NeuralEngine : public StepEngine {
   void execute(RunTaskId id, std::int64_t step) override;
 
  private:
+  const ChipConfig chip_;
   const NeuralEngineConfig config_;
   NeuralMath& math_;
   ProductWork work_;

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "engines/task_manager/descriptor_check.h"
+#include "program/descriptor_check.h"
 #include "program/encoding.h"
 
 namespace tessera::engines {
@@ -150,12 +150,15 @@ Result<const program::TaskDescriptor*> TaskManager::decode(const TaskQueue& queu
   }
   std::size_t consumed = 0;
   TESSERA_TRY(program::TaskDescriptor task, program::decode(bytes, consumed));
-  TESSERA_RETURN_IF_ERROR(check_descriptor(
-      task, {.chip = chip_,
-             .memory = *wiring_.memory,
-             .network = queue.base_addresses,
-             .expected = queue.head,
-             .task_count = static_cast<program::TaskId>(queue.program->stream_offsets.size())}));
+  program::CheckContext context{
+      .chip = chip_,
+      .expected = queue.head,
+      .task_count = static_cast<program::TaskId>(queue.program->stream_offsets.size())};
+  for (std::size_t base = 0; base < context.region_bytes.size(); ++base) {
+    context.region_bytes[base] =
+        wiring_.memory->size(queue.base_addresses, static_cast<program::BaseIndex>(base));
+  }
+  TESSERA_RETURN_IF_ERROR(program::check_descriptor(task, context));
   entry.bytes.assign(bytes.begin(), bytes.end());
   entry.descriptor = std::make_unique<program::TaskDescriptor>(std::move(task));
   return static_cast<const program::TaskDescriptor*>(entry.descriptor.get());

@@ -1,32 +1,17 @@
-#include "engines/task_manager/descriptor_check.h"
+#include "program/descriptor_check.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "engines/data_control/task_hazard.h"
-#include "engines/memory/dram_channel.h"
-
-namespace tessera::engines {
+namespace tessera::program {
 namespace {
-
-using program::Bands;
-using program::BufferSurface;
-using program::CopyTask;
-using program::DramAddress;
-using program::EngineKind;
-using program::KernelTask;
-using program::NeuralTask;
-using program::PlanarMode;
-using program::PlanarTask;
-using program::TaskDescriptor;
-using program::TransferTask;
 
 // Larger than any extent, small enough that products of an extent, a count and a pitch stay exact.
 constexpr std::int64_t kExtentMax = std::int64_t{1} << 24;
 // Elements of a surface or a copy, broadcast ones counted as often as they are used.
 constexpr std::int64_t kElementsMax = std::int64_t{1} << 32;
-constexpr std::int64_t kStepsMax = std::int64_t{1} << 24;
+constexpr std::size_t kAxesMax = 8;  // of a copy
 
 Error bad(std::string message) { return {ErrorCode::kInvalidModel, std::move(message)}; }
 
@@ -94,7 +79,7 @@ struct DramBox {
 };
 
 Status check_dram(const DramBox& box, const char* name, const CheckContext& context) {
-  const std::int64_t size = context.memory.size(context.network, box.address.base);
+  const std::int64_t size = context.region_bytes[static_cast<std::size_t>(box.address.base)];
   const auto offset = static_cast<std::int64_t>(
       std::min<std::uint64_t>(box.address.offset, std::uint64_t{1} << 61));
   if (!box.valid || offset + box.low < 0 || offset + box.high > size) {
@@ -144,8 +129,12 @@ Status check_product_shape(const ProductConfig& product, const ChipConfig& chip)
   }
   TESSERA_RETURN_IF_ERROR(require(!image.channel_wise || image.channels == 1,
                                   "a channel-wise product has one channel a group"));
-  return require(product.kernel_h * product.kernel_w == image.taps,
-                 "kernel extents and taps disagree");
+  TESSERA_RETURN_IF_ERROR(require(product.kernel_h * product.kernel_w == image.taps,
+                                  "kernel extents and taps disagree"));
+  // The size of a kernel image is a product of these two, of columns and of an element's bytes.
+  return require(image.groups * image.output_channels <= kExtentMax &&
+                     image.channels * image.taps <= kExtentMax / 4,
+                 "a product has more weights than any kernel memory");
 }
 
 bool is_byte(Format format) { return format == Format::kI8 || format == Format::kU8; }
@@ -289,11 +278,12 @@ Status check_window(const PoolConfig& pool, const PlanarEngineConfig& limits) {
   for (const std::int64_t pad : pads) {
     if (pad < -kExtentMax || pad > kExtentMax) return bad("a padding is out of range");
   }
-  if (pool.window_h < 1 || pool.window_w < 1 || pool.window_h > limits.window_rows_max ||
-      pool.window_w > limits.window_columns_max) {
-    return bad(fmt::format("the window is {} x {}, the planar engine holds at most {} x {}",
-                           pool.window_h, pool.window_w, limits.window_rows_max,
-                           limits.window_columns_max));
+  const std::int64_t rows = (pool.window_h - 1) * pool.dilation_h + 1;
+  const std::int64_t columns = (pool.window_w - 1) * pool.dilation_w + 1;
+  if (pool.window_h < 1 || pool.window_w < 1 || rows > limits.window_rows_max ||
+      columns > limits.window_columns_max) {
+    return bad(fmt::format("the window is {} x {}, the planar engine holds at most {} x {}", rows,
+                           columns, limits.window_rows_max, limits.window_columns_max));
   }
   return {};
 }
@@ -348,7 +338,7 @@ Status check_transfer(const TransferTask& task, const Bands& bands, const CheckC
 
 Status check_copy(const CopyTask& task, const Bands& bands, const CheckContext& context) {
   const std::size_t axes = task.extents.size();
-  TESSERA_RETURN_IF_ERROR(require(axes >= 1 && axes <= kRunAxesMax, "a copy has 1 to 8 axes"));
+  TESSERA_RETURN_IF_ERROR(require(axes >= 1 && axes <= kAxesMax, "a copy has 1 to 8 axes"));
   TESSERA_RETURN_IF_ERROR(require(
       task.destination_strides.size() == axes && (task.fill || task.source_strides.size() == axes),
       "extents and strides differ in number"));
@@ -388,7 +378,7 @@ Status check_kernel(const KernelTask& task, const CheckContext& context) {
   return check_dram(box, "the kernel's source", context);
 }
 
-bool engine_takes(EngineKind engine, const program::TaskConfig& config) {
+bool engine_takes(EngineKind engine, const TaskConfig& config) {
   switch (engine) {
     case EngineKind::kNeural:
       return std::holds_alternative<NeuralTask>(config);
@@ -407,18 +397,32 @@ bool engine_takes(EngineKind engine, const program::TaskConfig& config) {
 
 }  // namespace
 
+BufferSpan surface_span(const BufferSurface& surface, std::int64_t partitions) {
+  const std::int64_t blocks =
+      surface.broadcast_channels ? 1 : ceil_div(surface.channels, partitions);
+  const std::int64_t linear_rows = std::int64_t{surface.images} * surface.rows;
+  const std::int64_t rows = std::min<std::int64_t>(linear_rows, surface.ring_rows);
+  const std::int64_t first = surface.offset;
+  return {first, first + (blocks - 1) * surface.block_pitch + (rows - 1) * surface.row_pitch +
+                     (std::int64_t{surface.columns} - 1) * surface.column_pitch +
+                     format_bytes(surface.format)};
+}
+
 Status check_descriptor(const TaskDescriptor& task, const CheckContext& context) {
   if (task.id != context.expected) {
     return bad(fmt::format("the descriptor names task {}", task.id));
   }
   if (!engine_takes(task.engine, task.config)) {
     return bad(fmt::format("the {} engine cannot run configuration kind {}",
-                           program::engine_kind_name(task.engine), task.config.index()));
+                           engine_kind_name(task.engine), task.config.index()));
   }
-  if (task.steps() < 1 || task.steps() > kStepsMax) {
-    return bad(fmt::format("{} steps, allowed 1..{}", task.steps(), kStepsMax));
+  const Bands& bands = task.bands;
+  if (bands.images == 0 || bands.rows == 0 || bands.rows_per_step == 0 ||
+      bands.bands() > kStepsMax / bands.images) {
+    return bad(fmt::format("{} images of {} rows, {} a step: allowed are 1 to {} steps",
+                           bands.images, bands.rows, bands.rows_per_step, kStepsMax));
   }
-  for (const program::Dependency& dependency : task.dependencies) {
+  for (const Dependency& dependency : task.dependencies) {
     if (dependency.task >= context.task_count || dependency.task == task.id) {
       return bad(fmt::format("depends on task {} of {}", dependency.task, context.task_count));
     }
@@ -448,4 +452,4 @@ Status check_descriptor(const TaskDescriptor& task, const CheckContext& context)
       task.config);
 }
 
-}  // namespace tessera::engines
+}  // namespace tessera::program

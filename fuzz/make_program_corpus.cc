@@ -1,0 +1,57 @@
+// Writes the seeds of container_fuzz, descriptor_fuzz and graph_text_fuzz out of compiled files:
+//   make_program_corpus CORPUS_FOLDER FILE.tpkg|FILE.tprog ...
+#include <cstdio>
+#include <filesystem>
+#include <string>
+
+#include "graph/build.h"
+#include "program/container.h"
+#include "program/encoding.h"
+#include "program_target.h"
+
+namespace tessera::fuzz {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool write(const fs::path& path, std::span<const std::byte> bytes) {
+  fs::create_directories(path.parent_path());
+  const Status status = program::write_file(path.string(), bytes);
+  if (!status.ok()) std::fprintf(stderr, "%s\n", status.error().message.c_str());
+  return status.ok();
+}
+
+// The first task of each kind and the graph's text.
+bool write_parts(const fs::path& folder, const std::string& name, const program::Package& package) {
+  bool seen[std::variant_size_v<program::TaskConfig>] = {};
+  for (const program::Frame& frame : package.frames) {
+    for (const program::FrameTask& task : frame.tasks) {
+      const std::size_t kind = task.descriptor.config.index();
+      if (seen[kind]) continue;
+      seen[kind] = true;
+      const std::string file = name + "_" + std::to_string(kind);
+      if (!write(folder / "descriptor" / file, program::encode(task.descriptor))) return false;
+    }
+  }
+  const std::string text = graph::dump(*package.graph);
+  return write(folder / "graph_text" / name, std::as_bytes(std::span(text)));
+}
+
+bool write_seeds(const fs::path& folder, const fs::path& file) {
+  const auto bytes = program::read_file(file.string());
+  if (!bytes.ok()) return false;
+  const std::string name = file.stem().string();
+  if (!write(folder / "container" / name, container_input(*bytes))) return false;
+  const auto package = program::parse_package(*bytes, file.string());
+  return !package.ok() || write_parts(folder, name, *package);
+}
+
+}  // namespace
+}  // namespace tessera::fuzz
+
+int main(int argc, char** argv) {
+  for (int i = 2; i < argc; ++i) {
+    if (!tessera::fuzz::write_seeds(argv[1], argv[i])) return 1;
+  }
+  return argc > 2 ? 0 : 2;
+}
