@@ -2,9 +2,11 @@
 # The demo: fetches the models, reads the text in a picture on the virtual processor.
 #
 #   scripts/demo.sh [BUILD_FOLDER [PICTURE [OPTIONS OF THE ocr PROGRAM...]]]
+# Writes to out/demo below the project's folder.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
-build=${1:-$root/build/release}
-picture=${2:-$root/examples/ocr/picture/station.png}
+build=$(realpath "${1:-$root/build/release}")
+picture=$(realpath "${2:-$root/examples/ocr/picture/station.png}")
 models=$("$root/scripts/fetch_ocr_models.sh")
-exec "$build/examples/ocr/ocr" "$picture" --models "$models" --output "$root/out/demo" "${@:3}"
+cd "$root"
+exec "$build/examples/ocr/ocr" "$picture" --models "$models" --output out/demo "${@:3}"
