@@ -59,8 +59,7 @@ struct Pipeline {
       for (int p = 0; p < kPixels; ++p) {
         std::int32_t sum = 0;
         for (int c = 0; c < 4; ++c) {
-          sum += input[static_cast<std::size_t>(c * kPixels + p)] *
-                 weights[static_cast<std::size_t>(o * 4 + c)];
+          sum += input.at(c * kPixels + p) * weights.at(o * 4 + c);
         }
         expected.push_back(std::max(sum, 0));
       }
@@ -512,7 +511,7 @@ TEST(Networks, TaskThatAllowsNoSwitchIsFollowedByItsOwnNetwork) {
   program::Program slow = chain(chip, 0, 40);
   // Same program, but no boundary allows a switch.
   ProgramBuilder builder(chip);
-  for (program::TaskDescriptor task : slow.tasks) {
+  for (const program::TaskDescriptor& task : slow.tasks) {
     const TaskId id = builder.add(task.engine, task.config, task.bands, task.dependencies);
     builder.task(id).switch_allowed = false;
   }
