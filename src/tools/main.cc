@@ -34,6 +34,8 @@ constexpr Verb kVerbs[] = {
      "tessera report model.onnx --html report.html", report_verb},
     {"bench", "throughput, latency and the simulator's speed", "tessera bench model.onnx",
      bench_verb},
+    {"zoo", "write a well-known network with made-up weights",
+     "tessera zoo resnet50 --seed 1 -o resnet50.onnx", zoo_verb},
     {"doctor", "check this installation", "tessera doctor", doctor_verb},
 };
 

@@ -10,8 +10,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr const char* kVerbs[] = {"run",     "compile", "link",   "inspect", "disasm",
-                                  "compare", "conform", "report", "bench",   "doctor"};
+constexpr const char* kVerbs[] = {"run",     "compile", "link",  "inspect", "disasm", "compare",
+                                  "conform", "report",  "bench", "zoo",     "doctor"};
 
 TEST(Help, EveryVerbShowsAnExampleOfItself) {
   for (const std::string verb : kVerbs) {
@@ -27,6 +27,18 @@ TEST(Help, TheCommandListsEveryVerb) {
   const CommandResult help = tessera({"--help"});
   EXPECT_EQ(help.status, 0);
   for (const std::string verb : kVerbs) EXPECT_THAT(help.out, HasSubstr("\n  " + verb + " "));
+}
+
+TEST(ZooVerb, ListsEveryNetworkWithItsWork) {
+  const CommandResult list = tessera({"zoo", "--list"});
+  EXPECT_EQ(list.status, 0);
+  EXPECT_THAT(list.out, HasSubstr("resnet50        4,089,184,256"));
+}
+
+TEST(ZooVerb, WithoutANameSaysWhatToGive) {
+  const CommandResult nothing = tessera({"zoo"});
+  EXPECT_EQ(nothing.status, 1);
+  EXPECT_EQ(nothing.err, "tessera zoo: give a network's name, or --list   [invalid argument]\n");
 }
 
 TEST(Version, IsAloneOnItsLine) {

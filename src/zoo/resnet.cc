@@ -1,0 +1,45 @@
+// ResNet-50 (He et al., Deep residual learning for image recognition, 2015, table 1) with the
+// stride of a stage in its first 3 x 3 convolution (v1.5).
+#include <array>
+
+#include "zoo/families.h"
+
+namespace tessera::zoo {
+namespace {
+
+struct Stage {
+  std::int64_t width, blocks, stride;
+};
+constexpr std::array kStages = {Stage{64, 3, 1}, Stage{128, 4, 2}, Stage{256, 6, 2},
+                                Stage{512, 3, 2}};
+constexpr std::int64_t kExpansion = 4;
+
+Value bottleneck(NetworkBuilder& b, const Value& x, std::int64_t width, std::int64_t stride) {
+  const std::int64_t channels = width * kExpansion;
+  Value y = b.conv(x, width, 1);
+  y = b.conv(y, {.output_channels = width, .kernel_h = 3, .kernel_w = 3, .stride = stride});
+  y = b.conv(y, {.output_channels = channels, .activation = Activation::kNone, .gain = 0.5});
+  Value shortcut = x;
+  if (x.channels() != channels) {
+    shortcut =
+        b.conv(x, {.output_channels = channels, .stride = stride, .activation = Activation::kNone});
+  }
+  return b.activate(b.add(y, shortcut), Activation::kRelu);
+}
+
+}  // namespace
+
+void build_resnet50(NetworkBuilder& b) {
+  Value x = b.input("image", {1, 3, 224, 224});
+  x = b.conv(x, {.output_channels = 64, .kernel_h = 7, .kernel_w = 7, .stride = 2});
+  x = b.max_pool(x, {.kernel = 3, .stride = 2, .padding = Padding::kSymmetric});
+  for (const Stage& stage : kStages) {
+    for (std::int64_t i = 0; i < stage.blocks; ++i) {
+      x = bottleneck(b, x, stage.width, i == 0 ? stage.stride : 1);
+    }
+  }
+  x = b.dense(b.global_average_pool(x), 1000, Activation::kNone);
+  b.output(b.softmax(x), "probabilities");
+}
+
+}  // namespace tessera::zoo

@@ -1,0 +1,42 @@
+// Networks by structure: the layer shapes as published, with weights made up from a seed.
+//
+//   name ─► family (mobilenet.cc, resnet.cc, ...) ─► NetworkBuilder ─► one ONNX file
+//
+// The weights mean nothing, but their scale does: every layer keeps the spread of its input, so
+// that values neither die nor leave f16. Batch normalisation is folded already, as a bias.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+
+namespace tessera::zoo {
+
+class NetworkBuilder;
+
+struct Network {
+  const char* name;
+  const char* description;  // input, version, what is left out
+  void (*build)(NetworkBuilder& builder);
+};
+
+// In a fixed order.
+std::span<const Network> networks();
+// The error names the networks there are.
+Result<Network> find_network(const std::string& name);
+
+// What a network is, without its weights.
+struct Summary {
+  std::int64_t nodes = 0;
+  std::int64_t macs = 0;        // products only: convolutions and matrix products
+  std::int64_t parameters = 0;  // weights and biases
+};
+Summary summarise(const Network& network);
+
+// Writes the network with weights from `seed`: the same bytes on every machine.
+Result<Summary> write_network(const Network& network, std::uint64_t seed, const std::string& path);
+
+}  // namespace tessera::zoo
