@@ -102,9 +102,9 @@ Lowering::Lowering(const model::Model& model, const model::InferredModel& inferr
   graph_.name = model.graph.name;
   graph_.vector_format = options.vector_format;
   graph_.notes = inferred.defaulted;
-  for (const model::Node& node : model.graph.nodes) {
-    for (const std::string& output : node.outputs) producers_[output] = &node;
-    for (const std::string& input : node.inputs) consumers_[input].push_back(&node);
+  for (const auto& node : inferred.nodes) {
+    for (const std::string& output : node->outputs) producers_[output] = node.get();
+    for (const std::string& input : node->inputs) consumers_[input].push_back(node.get());
   }
   for (const model::ValueInfo& output : model.graph.outputs) output_names_.insert(output.name);
 }

@@ -3,12 +3,14 @@
 //
 //   all inputs constant, small result ──► evaluate() ──► a new constant
 //   otherwise ──────────────────────────► the operator's shape function
-//   If with a constant condition ───────► the nodes of the branch it takes
+//   If with a constant condition ───────► the nodes of the branch it takes, in its place
 #include "model/infer.h"
 
 #include <fmt/format.h>
 
+#include <array>
 #include <memory>
+#include <set>
 #include <utility>
 
 #include "base/check.h"
@@ -24,10 +26,23 @@ namespace {
 // Larger results are not computed ahead of time: they would only make the program larger.
 constexpr std::int64_t kFoldedBytesMax = std::int64_t{64} << 20;
 
+// What open dimensions that are no batch are tried at, after the default.
+constexpr std::array<std::int64_t, 7> kLongerDimensions = {16, 64, 256, 1024, 4096, 16384, 65536};
+
+// Names of a branch's values -> names that are unique in the model.
+using Renames = std::map<std::string, std::string>;
+
 class Inference {
  public:
-  // Both outlive the object.
-  Inference(const Model& model, const InferOptions& options) : model_(model), options_(options) {}
+  // Both outlive the object. `long_dimension` is for open dimensions that are no batch.
+  Inference(const Model& model, const InferOptions& options, std::int64_t long_dimension)
+      : model_(model), options_(options), long_dimension_(long_dimension) {
+    for (const ValueInfo& input : model.graph.inputs) taken_.insert(input.name);
+    for (const auto& [name, tensor] : model.graph.initializers) taken_.insert(name);
+    for (const Node& node : model.graph.nodes) {
+      taken_.insert(node.outputs.begin(), node.outputs.end());
+    }
+  }
 
   Result<InferredModel> run() {
     TESSERA_RETURN_IF_ERROR(place_inputs());
@@ -41,23 +56,39 @@ class Inference {
 
  private:
   Status infer_values() {
-    TESSERA_RETURN_IF_ERROR(walk_graph(model_.graph));
+    TESSERA_RETURN_IF_ERROR(walk_graph(model_.graph, {}));
     return check_declared(model_.graph.outputs);
   }
   Status place_inputs();
   Result<Shape> input_shape(const ValueInfo& input);
-  Status walk_graph(const Subgraph& graph);
+  Status walk_graph(const Subgraph& graph, Renames renames);
+  Status walk_branch(const Node& node, const Subgraph& branch, const Renames& renames);
   Status check_declared(const std::vector<ValueInfo>& outputs) const;
-  Status visit(const Node& node);
-  Status visit_if(const Node& node);
+  Status visit(const std::shared_ptr<const Node>& shared, const Renames& renames);
+  Status visit_if(const Node& node, const Renames& renames);
+  // A free name for a value that a branch defines; taken from now on.
+  std::string unique_value(const std::string& name);
   std::vector<ops::Argument> arguments_of(const Node& node) const;
   Result<ops::Outputs> outputs_of(const Node& node);
   const TypedValue& value(const std::string& name) const;
 
   const Model& model_;
   const InferOptions& options_;
+  const std::int64_t long_dimension_;
   InferredModel result_;
+  std::set<std::string> taken_;              // names of values
+  std::vector<std::string> branch_outputs_;  // of the branch walked last
 };
+
+// The names that open first dimensions have.
+std::set<std::string> batch_names(const Subgraph& graph) {
+  std::set<std::string> names;
+  for (const ValueInfo& input : graph.inputs) {
+    if (!input.dims.empty()) names.insert(input.dims[0].name);
+  }
+  names.erase("");
+  return names;
+}
 
 std::int64_t opset_of(const Model& model) {
   const auto found = model.opsets.find("");
@@ -107,9 +138,12 @@ Result<Shape> Inference::input_shape(const ValueInfo& input) {
                              input.name, input.name)};
   }
   Shape shape;
+  const std::set<std::string> batches = batch_names(model_.graph);
   for (std::size_t axis = 0; axis < input.dims.size(); ++axis) {
     const Dimension& dimension = input.dims[axis];
-    shape.push_back(dimension.value < 0 ? options_.default_dimension : dimension.value);
+    const bool batch = axis == 0 || batches.contains(dimension.name);
+    const std::int64_t open = batch ? options_.default_dimension : long_dimension_;
+    shape.push_back(dimension.value < 0 ? open : dimension.value);
     if (dimension.value < 0) {
       result_.defaulted.push_back(fmt::format("{}: {} taken as {}", input.name,
                                               dimension_label(axis, dimension), shape.back()));
@@ -137,15 +171,39 @@ Status Inference::place_inputs() {
   return {};
 }
 
-Status Inference::walk_graph(const Subgraph& graph) {
+Status Inference::walk_graph(const Subgraph& graph, Renames renames) {
+  const bool inside = &graph != &model_.graph;
   for (const auto& [name, tensor] : graph.initializers) {
-    result_.values[name] = {tensor.format, tensor.dims, std::make_shared<const Tensor>(tensor)};
+    const std::string unique = inside ? renames[name] = unique_value(name) : name;
+    result_.values[unique] = {tensor.format, tensor.dims, std::make_shared<const Tensor>(tensor)};
   }
   for (const Node& node : graph.nodes) {
-    auto status = visit(node);
-    if (!status.ok()) return status;
+    if (!inside) {  // the model's own: not copied
+      TESSERA_RETURN_IF_ERROR(visit({std::shared_ptr<void>{}, &node}, renames));
+      continue;
+    }
+    auto copy = std::make_shared<Node>(node);
+    for (std::string& name : copy->inputs) {
+      if (const auto found = renames.find(name); found != renames.end()) name = found->second;
+    }
+    for (std::string& name : copy->outputs) {
+      if (!name.empty()) name = renames[name] = unique_value(name);
+    }
+    TESSERA_RETURN_IF_ERROR(visit(copy, renames));
+  }
+  // The node around takes the outputs under their unique names.
+  branch_outputs_.clear();
+  for (const ValueInfo& output : graph.outputs) {
+    const auto found = renames.find(output.name);
+    branch_outputs_.push_back(found == renames.end() ? output.name : found->second);
   }
   return {};
+}
+
+std::string Inference::unique_value(const std::string& name) {
+  std::string unique = name;
+  for (int i = 2; !taken_.insert(unique).second; ++i) unique = fmt::format("{}_{}", name, i);
+  return unique;
 }
 
 std::vector<ops::Argument> Inference::arguments_of(const Node& node) const {
@@ -182,12 +240,14 @@ Result<ops::Outputs> Inference::outputs_of(const Node& node) {
   return outputs;
 }
 
-Status Inference::visit(const Node& node) {
+Status Inference::visit(const std::shared_ptr<const Node>& shared, const Renames& renames) {
+  const Node& node = *shared;
   const std::string context = fmt::format("node '{}' ({})", node.name, node.op_type);
   if (node.domain.empty() && node.op_type == "If") {
-    auto status = visit_if(node);
+    auto status = visit_if(node, renames);
     return status.ok() ? status : Status{status.error().with_context(context)};
   }
+  result_.nodes.push_back(shared);
   auto outputs = outputs_of(node);
   if (!outputs.ok()) return outputs.error().with_context(context);
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
@@ -199,7 +259,7 @@ Status Inference::visit(const Node& node) {
 }
 
 // The branch's nodes see the values around them; its outputs become the node's.
-Status Inference::visit_if(const Node& node) {
+Status Inference::visit_if(const Node& node, const Renames& renames) {
   if (node.inputs.size() != 1 || node.inputs[0].empty()) return ops::invalid("one input is needed");
   const TypedValue& condition = value(node.inputs[0]);
   if (condition.constant == nullptr) {
@@ -217,15 +277,20 @@ Status Inference::visit_if(const Node& node) {
   if (branch == nullptr || *branch == nullptr) {
     return ops::invalid(fmt::format("attribute '{}' is missing", name));
   }
-  TESSERA_RETURN_IF_ERROR(walk_graph(**branch));
   if ((*branch)->outputs.size() < node.outputs.size()) {
     return ops::invalid(fmt::format("{} outputs are named, '{}' has {}", node.outputs.size(), name,
                                     (*branch)->outputs.size()));
   }
+  return walk_branch(node, **branch, renames);
+}
+
+Status Inference::walk_branch(const Node& node, const Subgraph& branch, const Renames& renames) {
+  TESSERA_RETURN_IF_ERROR(walk_graph(branch, renames));
+  const std::vector<std::string> taken = branch_outputs_;
   for (std::size_t i = 0; i < node.outputs.size(); ++i) {
     if (node.outputs[i].empty()) continue;
-    const TypedValue taken_value = value((*branch)->outputs[i].name);
-    result_.values[node.outputs[i]] = taken_value;
+    Node identity{node.name, "Identity", "", {taken[i]}, {node.outputs[i]}, {}};
+    TESSERA_RETURN_IF_ERROR(visit(std::make_shared<const Node>(std::move(identity)), renames));
   }
   return {};
 }
@@ -261,7 +326,22 @@ Status Inference::check_declared(const std::vector<ValueInfo>& outputs) const {
 }  // namespace
 
 Result<InferredModel> infer(const Model& model, const InferOptions& options) {
-  return Inference(model, options).run();
+  auto first = Inference(model, options, options.default_dimension).run();
+  if (first.ok()) return first;
+  const std::set<std::string> batches = batch_names(model.graph);
+  bool open = false;  // is there anything to try?
+  for (const ValueInfo& input : model.graph.inputs) {
+    if (options.shapes.contains(input.name)) continue;
+    for (std::size_t axis = 1; axis < input.dims.size(); ++axis) {
+      open |= input.dims[axis].value < 0 && !batches.contains(input.dims[axis].name);
+    }
+  }
+  for (const std::int64_t dimension : kLongerDimensions) {
+    if (!open) break;
+    auto longer = Inference(model, options, dimension).run();
+    if (longer.ok()) return longer;
+  }
+  return first;
 }
 
 }  // namespace tessera::model

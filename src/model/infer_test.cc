@@ -171,10 +171,25 @@ TEST(InferErrors, UnknownOperatorAndDomainAreNamed) {
 
 TEST(InferErrors, AGuessedDimensionIsNamedWithTheErrorItMayHaveCaused) {
   Sketch sketch;
-  sketch.input("x", {1, 1, -1}).node("MaxPool", {"x"}, {"y"}, {{"kernel_shape", Ints{2}}});
+  sketch.input("x", {1, 1, -1}).node("MaxPool", {"x"}, {"y"}, {{"kernel_shape", Ints{70000}}});
   EXPECT_EQ(sketch.error(),
-            "node 'MaxPool_0' (MaxPool): axis 2: a window of 2 does not fit into 1 with pads 0 and "
-            "0; x: dimension 2 taken as 1   [invalid model]");
+            "node 'MaxPool_0' (MaxPool): axis 2: a window of 70000 does not fit into 1 with pads 0 "
+            "and 0; x: dimension 2 taken as 1   [invalid model]");
+}
+
+TEST(Infer, AnOpenLengthGrowsUntilTheModelHasAMeaningAndABatchStaysOne) {
+  Sketch sketch;
+  sketch.model().graph.inputs = {
+      declare("x", Format::kF32, {{-1, "batch"}, {1, ""}, {-1, "length"}}),
+      declare("state", Format::kF32, {{2, ""}, {-1, "batch"}})};
+  sketch.node("MaxPool", {"x"}, {"y"}, {{"kernel_shape", Ints{20}}});
+  auto inferred = sketch.infer();
+  ASSERT_TRUE(inferred.ok());
+  EXPECT_EQ(inferred->values.at("x").dims, (Shape{1, 1, 64}));
+  EXPECT_EQ(inferred->values.at("state").dims, (Shape{2, 1}));
+  EXPECT_EQ(inferred->defaulted,
+            (Strings{"x: dimension 0 ('batch') taken as 1", "x: dimension 2 ('length') taken as 64",
+                     "state: dimension 1 ('batch') taken as 1"}));
 }
 
 TEST(InferErrors, ALyingFileIsFoundOut) {
@@ -214,6 +229,22 @@ TEST_F(InferIf, AConstantConditionTakesItsBranch) {
   EXPECT_EQ(sketch_.value("y").dims, (Shape{3, 2}));
   sketch_.model().graph.initializers["c"].bytes[0] = std::byte{0};
   EXPECT_EQ(sketch_.value("y").dims, (Shape{2, 3}));
+}
+
+// Two Ifs with the same body: each gets its own values; the model's own names stay.
+TEST_F(InferIf, TheNodesOfTheBranchStandInThePlaceOfTheIf) {
+  Tensor yes = Tensor::zeros(Format::kBool, {});
+  yes.bytes[0] = std::byte{1};
+  sketch_.constant("c", yes).node("If", {"c"}, {"y"}, attributes_);
+  sketch_.node("If", {"c"}, {"z"}, attributes_);
+  const auto inferred = sketch_.infer();
+  ASSERT_TRUE(inferred.ok());
+  std::vector<std::string> lines;
+  for (const auto& node : inferred->nodes) {
+    lines.push_back(node->op_type + " " + node->inputs[0] + " " + node->outputs[0]);
+  }
+  EXPECT_EQ(lines, (Strings{"Transpose x then_y", "Identity then_y y", "Transpose x then_y_2",
+                            "Identity then_y_2 z"}));
 }
 
 TEST_F(InferIf, ADynamicConditionIsRefused) {
