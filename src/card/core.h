@@ -24,6 +24,9 @@ struct CoreOptions {
   bool check_hazards = false;
   bool trace = false;              // record every step for the timeline
   std::uint64_t shuffle_seed = 0;  // != 0: step the boxes in a shuffled order (tests)
+  // != 0: every step begins some cycles later than it might, some tasks much later (tests): engines
+  // of any speed, in the same order each.
+  std::uint64_t delay_seed = 0;
 };
 
 // Busy, blocked and idle add up to elapsed cycles.

@@ -226,8 +226,15 @@ class CoreImplementation final : public CoreModel {
   Status run_clock(const CoreOptions& options);
   NetworksResult collect(std::span<const NetworkRun> runs, const CoreOptions& options);
 
+  // For the hazard check: what the package and the host have supplied before the runs.
+  void note_written_before(std::span<const NetworkRun> runs);
+  // What the run wrote; everything, if nobody kept a record.
+  void note_written(std::span<const NetworkRun> runs);
+  void note_slots(std::size_t network, const std::vector<program::TensorSlot>& slots);
+
   const ChipConfig chip_;
   Boxes boxes_;
+  engines::WrittenBytes written_;
   std::vector<const program::Program*> programs_;  // by network
   std::vector<engines::RunNetwork> networks_;      // of the run
   std::optional<engines::HazardCheck> hazards_;
@@ -236,6 +243,7 @@ class CoreImplementation final : public CoreModel {
 
 Status CoreImplementation::load(const program::Program& program) {
   programs_.clear();
+  written_.clear();
   boxes_.dram.clear();
   boxes_.descriptors.clear();
   boxes_.neural_math.forget();
@@ -275,7 +283,51 @@ Status CoreImplementation::write(std::size_t network, program::DramAddress addre
                                  std::span<const std::byte> bytes) {
   TESSERA_RETURN_IF_ERROR(check_access(network, address, bytes.size()));
   if (!bytes.empty()) std::memcpy(boxes_.dram.at(network, address), bytes.data(), bytes.size());
+  const auto first = static_cast<std::int64_t>(address.offset);
+  written_.add(engines::dram_key(static_cast<std::uint32_t>(network), address.base), first,
+               first + static_cast<std::int64_t>(bytes.size()));
   return {};
+}
+
+void CoreImplementation::note_slots(std::size_t network,
+                                    const std::vector<program::TensorSlot>& slots) {
+  for (const program::TensorSlot& slot : slots) {
+    const auto first = static_cast<std::int64_t>(slot.address.offset);
+    written_.add(engines::dram_key(static_cast<std::uint32_t>(network), slot.address.base), first,
+                 first + element_count(slot.dims) * format_bytes(slot.format));
+  }
+}
+
+void CoreImplementation::note_written_before(std::span<const NetworkRun> runs) {
+  for (const NetworkRun& run : runs) {
+    const program::Program& program = *programs_[run.network];
+    // A new inference: what the one before left in the memories does not count.
+    if (run.segment == 0 && programs_.size() == 1) {
+      written_.forget(engines::kStateBufferKey);
+      written_.forget(engines::kKernelMemoryKey);
+      written_.forget(engines::dram_key(0, program::BaseIndex::kWorkspace));
+      written_.forget(engines::dram_key(0, program::BaseIndex::kOutput));
+    }
+    note_slots(run.network, program.inputs);
+    for (std::size_t s = 0; s < run.segment; ++s) {
+      for (const program::HostStepRef& step : program.segments[s].host_steps) {
+        note_slots(run.network, step.outputs);
+      }
+    }
+  }
+}
+
+void CoreImplementation::note_written(std::span<const NetworkRun> runs) {
+  if (hazards_) return hazards_->add_written(written_);
+  written_.add(engines::kStateBufferKey, 0, chip_.state_buffer.bytes_per_partition);
+  written_.add(engines::kKernelMemoryKey, 0, chip_.neural.kernel_bytes_per_partition);
+  for (const NetworkRun& run : runs) {
+    for (int base = 0; base < program::kBaseIndexCount; ++base) {
+      const auto index = static_cast<program::BaseIndex>(base);
+      written_.add(engines::dram_key(static_cast<std::uint32_t>(run.network), index), 0,
+                   boxes_.dram.size(run.network, index));
+    }
+  }
 }
 
 Status CoreImplementation::read(std::size_t network, program::DramAddress address,
@@ -322,10 +374,15 @@ Status CoreImplementation::begin(std::span<const NetworkRun> runs, const CoreOpt
     position += segment.task_last - segment.task_first;
   }
   hazards_.reset();
-  if (options.check_hazards) hazards_.emplace(chip_, position);
+  if (options.check_hazards) {
+    note_written_before(runs);
+    hazards_.emplace(chip_, position, written_);
+  }
   boxes_.wakes.reset();
   for (auto& queue : boxes_.queues) queue->clear();
-  boxes_.control.reset(networks_, hazards_ ? &*hazards_ : nullptr, options.trace);
+  boxes_.control.reset(networks_, {.hazards = hazards_ ? &*hazards_ : nullptr,
+                                   .trace = options.trace,
+                                   .delay_seed = options.delay_seed});
   boxes_.channel.reset();
   boxes_.neural.reset(options.timing_only);
   boxes_.planar.reset(options.timing_only);
@@ -425,6 +482,7 @@ Result<NetworksResult> CoreImplementation::run_networks(std::span<const NetworkR
                                                         const CoreOptions& options) {
   TESSERA_RETURN_IF_ERROR(begin(runs, options));
   TESSERA_RETURN_IF_ERROR(run_clock(options));
+  note_written(runs);
   return collect(runs, options);
 }
 

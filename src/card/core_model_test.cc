@@ -181,6 +181,58 @@ TEST(Core, LuckyTimingDoesNotHideAHazard) {
   EXPECT_THAT(run.error().message, HasSubstr("task 2 (neural, layer 0) step 1 reads"));
 }
 
+TEST(Core, ReadOfBytesThatNobodyWroteIsReported) {
+  const ChipConfig chip = small_chip();
+  ProgramBuilder builder(chip);
+  const TaskId load = builder.load(dense_surface(chip, 0, Format::kI8, 4, 1, 8), kInput, 1);
+  builder.store(dense_surface(chip, 4, Format::kI8, 4, 1, 8), kOutput, 1, {after_all(load, 1)});
+  const program::Program program = builder.finish(1024, 1024);
+  const auto core = make_core(chip);
+  ASSERT_TRUE(core->load(program).ok());
+  const auto run = core->run_segment(0, {.check_hazards = true});
+  ASSERT_FALSE(run.ok());
+  EXPECT_EQ(run.error().message,
+            "hazard: task 1 (store, layer 0) step 1 reads state buffer bytes [4, 12), some of "
+            "which nothing wrote");
+}
+
+TEST(Core, WhatEarlierSegmentsAndTheHostWroteMayBeRead) {
+  const ChipConfig chip = small_chip();
+  ProgramBuilder builder(chip);
+  const BufferSurface surface = dense_surface(chip, 0, Format::kI8, 4, 1, 8);
+  builder.load(surface, kInput, 1);
+  builder.store(surface, kOutput, 1);
+  program::Program program = builder.finish(1024, 1024);
+  program.segments = {{.task_first = 0, .task_last = 1, .host_steps = {}},
+                      {.task_first = 1, .task_last = 2, .host_steps = {}}};
+  const auto core = make_core(chip);
+  for (const bool first_checked : {true, false}) {
+    ASSERT_TRUE(core->load(program).ok());
+    EXPECT_TRUE(core->run_segment(0, {.check_hazards = first_checked}).ok());
+    EXPECT_TRUE(core->run_segment(1, {.check_hazards = true}).ok());
+  }
+  ASSERT_TRUE(core->load(program).ok());
+  EXPECT_FALSE(core->run_segment(1, {.check_hazards = true}).ok());
+}
+
+TEST(Core, DelaysChangeCyclesAndNoValue) {
+  const Pipeline pipeline;
+  const program::Program program = pipeline.build({.ring = 4});
+  const auto core = make_core(pipeline.chip);
+  ASSERT_TRUE(core->load(program).ok());
+  ASSERT_TRUE(core->write(kInput, to_bytes(pipeline.input)).ok());
+  const auto plain = core->run_segment(0, {});
+  ASSERT_TRUE(plain.ok());
+  int slower = 0;
+  for (std::uint64_t seed = 1; seed < 20; ++seed) {
+    const auto run = core->run_segment(0, {.check_hazards = true, .delay_seed = seed});
+    ASSERT_TRUE(run.ok()) << run.error().to_string();
+    EXPECT_EQ(read_output<std::int32_t>(*core, pipeline.expected.size()), pipeline.expected);
+    if (run->cycles > plain->cycles) ++slower;
+  }
+  EXPECT_GT(slower, 10);
+}
+
 TEST(Core, DeadlockIsAnErrorInWhichEveryBoxDescribesItself) {
   const ChipConfig chip = small_chip();
   ProgramBuilder builder(chip);

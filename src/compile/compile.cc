@@ -37,7 +37,7 @@ class Compiler {
     TESSERA_TRY(plan_, make_plan(inputs));
     assign_addresses();
     tasks_ = emit_tasks(inputs, plan_, addresses_);
-    derive_dependencies(chip_, tasks_.segments, tasks_.tasks);
+    package_.dependencies_dropped = derive_dependencies(chip_, tasks_.segments, tasks_.tasks);
     package_.chip_fingerprint = chip_.fingerprint();
     package_.chip_name = chip_.name;
     package_.graph = graph_;

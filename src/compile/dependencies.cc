@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <set>
 
 #include "program/access_map.h"
 #include "program/accesses.h"
@@ -37,9 +38,11 @@ class Deriver {
     }
   }
 
-  void run() {
+  std::int64_t run() {
+    std::int64_t redundant = 0;
     for (TaskDescriptor& task : tasks_) {
       needs_.clear();
+      conflicting_.clear();
       for (std::int64_t step = 0; step < task.steps(); ++step) take_step(task, step);
       task.dependencies.clear();
       for (const auto& [other, needs] : needs_) {
@@ -48,7 +51,9 @@ class Deriver {
           task.dependencies.push_back(line);
         }
       }
+      redundant += static_cast<std::int64_t>(conflicting_.size() - needs_.size());
     }
+    return redundant;
   }
 
  private:
@@ -68,6 +73,7 @@ class Deriver {
       if (!earlier.valid() || segments_[earlier.task] != segments_[task.id]) return;
       const EngineKind engine = tasks_[earlier.task].engine;
       if (engine == task.engine) return;
+      conflicting_.insert(earlier.task);
       Candidate& candidate = candidates[static_cast<std::size_t>(engine)];
       const std::int64_t number = number_of(earlier);
       if (number > candidate.number) candidate = {earlier, number};
@@ -124,14 +130,16 @@ class Deriver {
   AccessMap state_buffer_, kernel_memory_;
   std::array<AccessMap, program::kBaseIndexCount> dram_;
   std::vector<program::Access> accesses_;
+  // Of the current task: who touches the same bytes, and of those whom it must wait for.
+  std::set<TaskId> conflicting_;
   std::map<TaskId, std::vector<StepNeed>> needs_;
 };
 
 }  // namespace
 
-void derive_dependencies(const ChipConfig& chip, const std::vector<std::uint32_t>& segments,
-                         std::vector<TaskDescriptor>& tasks) {
-  Deriver(chip, segments, tasks).run();
+std::int64_t derive_dependencies(const ChipConfig& chip, const std::vector<std::uint32_t>& segments,
+                                 std::vector<TaskDescriptor>& tasks) {
+  return Deriver(chip, segments, tasks).run();
 }
 
 }  // namespace tessera::compile

@@ -17,9 +17,11 @@
 namespace tessera::compile {
 
 // Sets the dependencies of all tasks. `tasks[i].id` is i; `segments[i]` ascends; tasks of different
-// segments never run at the same time.
-void derive_dependencies(const ChipConfig& chip, const std::vector<std::uint32_t>& segments,
-                         std::vector<program::TaskDescriptor>& tasks);
+// segments never run at the same time. Returns the redundant ones: pairs of tasks on different
+// engines that touch the same bytes, one of them writing, and need no dependency of their own
+// because the order follows from other dependencies and from the order of the queues.
+std::int64_t derive_dependencies(const ChipConfig& chip, const std::vector<std::uint32_t>& segments,
+                                 std::vector<program::TaskDescriptor>& tasks);
 
 // A need: before step `step` (1-based), `needed` steps of the other task.
 struct StepNeed {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "link/redundant_dependencies.h"
 #include "program/encoding.h"
 
 namespace tessera::link {
@@ -16,6 +17,9 @@ using program::Package;
 using program::Program;
 using program::TaskDescriptor;
 using program::TaskId;
+
+// Keeps numerator * step + offset within 64 bits.
+constexpr std::int64_t kOffsetMax = std::int64_t{1} << 61;
 
 // Frames become one list of tasks; dependencies get task ids.
 class Linker {
@@ -34,7 +38,13 @@ class Linker {
       for (const FrameTask& task : frame.tasks) TESSERA_RETURN_IF_ERROR(add_task(f, task));
     }
     add_segments();
-    if (options_.serial) make_serial();
+    if (options_.serial) {
+      make_serial();
+    } else if (!options_.keep_redundant) {
+      TESSERA_TRY(const std::int64_t dropped,
+                  drop_redundant_dependencies(program_.segments, program_.tasks));
+      program_.dependencies_dropped = package_.dependencies_dropped + dropped;
+    }
     encode_stream();
     program_.chip_fingerprint = package_.chip_fingerprint;
     program_.chip_name = package_.chip_name;
@@ -71,6 +81,10 @@ class Linker {
       if (d.frame >= package_.frames.size() || d.task >= package_.frames[d.frame].tasks.size() ||
           first_task_[d.frame] + d.task >= first_task_.back() || d.denominator <= 0) {
         return broken(frame, fmt::format("depends on task {} of frame {}", d.task, d.frame));
+      }
+      if (d.offset > kOffsetMax || d.offset < -kOffsetMax) {
+        return broken(frame, fmt::format("a dependency's offset is {}, allowed {} to {}", d.offset,
+                                         -kOffsetMax, kOffsetMax));
       }
       add_dependency({first_task_[d.frame] + d.task, d.numerator, d.denominator, d.offset}, task);
     }

@@ -1,5 +1,6 @@
-// Package + cores -> Program: joins frames, numbers tasks, inserts synchronisation, encodes the
-// stream. It links for one core; the split choice is the place where more come in.
+// Package + cores -> Program: joins frames, numbers tasks, inserts synchronisation, drops redundant
+// dependencies (redundant_dependencies.h), encodes the stream. It links for one core; the split
+// choice is the place where more come in.
 #pragma once
 
 #include "arch/chip_config.h"
@@ -11,6 +12,7 @@ namespace tessera::link {
 struct LinkOptions {
   int cores = 1;
   bool serial = false;  // one task at a time: every task waits for the one before (for comparison)
+  bool keep_redundant = false;  // keep dependencies that follow from others (for comparison)
 };
 
 Result<program::Program> link(const program::Package& package, const ChipConfig& chip,

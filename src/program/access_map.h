@@ -55,6 +55,14 @@ class AccessMap {
     segments_.emplace_hint(it, first, Segment{.last = last, .writer = writer, .readers = {}});
   }
 
+  // Calls visit(first, last) for all bytes that somebody wrote, in order of their address.
+  template <typename Visit>
+  void for_each_written(Visit&& visit) const {
+    for (const auto& [first, segment] : segments_) {
+      if (segment.writer.valid()) visit(first, segment.last);
+    }
+  }
+
  private:
   struct Segment {
     std::int64_t last = 0;

@@ -232,6 +232,13 @@ Result<Object> unpack(const ContainerFile& file, const std::string& name) {
   return object;
 }
 
+// How many dependencies were dropped; the linker adds to it.
+Result<std::int64_t> count_of(std::int64_t dropped, const std::string& name) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 48;
+  if (dropped >= 0 && dropped <= kMost) return dropped;
+  return bad(name, fmt::format("{} dependencies dropped, allowed 0..{}", dropped, kMost));
+}
+
 Status fill_package(const fb::PackageT& table, std::span<const std::byte> section,
                     const std::string& name, Package& package) {
   package.chip_name = table.chip_name;
@@ -266,6 +273,7 @@ Status fill_package(const fb::PackageT& table, std::span<const std::byte> sectio
                                   entry->first_use, entry->last_use});
   }
   package.state_buffer_peak_bytes = table.state_buffer_peak_bytes;
+  TESSERA_TRY(package.dependencies_dropped, count_of(table.dependencies_dropped, name));
   const Status status = check_package(package);
   if (!status.ok()) return bad(name, status.error().message);
   return {};
@@ -329,6 +337,7 @@ Result<Program> read_program(std::span<const std::byte> bytes, const std::string
   TESSERA_TRY(program.inputs, slots_of(table.inputs, name));
   TESSERA_TRY(program.outputs, slots_of(table.outputs, name));
   program.hints = hints_of(table.hints);
+  TESSERA_TRY(program.dependencies_dropped, count_of(table.dependencies_dropped, name));
   program.weights.assign(file.section.begin(), file.section.end());
   return program;
 }
@@ -378,6 +387,7 @@ std::vector<std::byte> serialise(const Package& package) {
     table.placements.push_back(std::move(entry));
   }
   table.state_buffer_peak_bytes = package.state_buffer_peak_bytes;
+  table.dependencies_dropped = package.dependencies_dropped;
   return pack(kPackageMagic, package.chip_fingerprint, table, section);
 }
 
@@ -399,6 +409,7 @@ std::vector<std::byte> serialise(const Program& program) {
   table.inputs = to_fb(program.inputs);
   table.outputs = to_fb(program.outputs);
   table.hints = to_fb(program.hints);
+  table.dependencies_dropped = program.dependencies_dropped;
   return pack(kProgramMagic, program.chip_fingerprint, table, program.weights);
 }
 

@@ -33,6 +33,7 @@ Program sample_program() {
   program.inputs = {{"x", 0, Format::kF32, {1, 3}, {BaseIndex::kInput, 0}}};
   program.hints = {{"relu", "Elementwise", {"node_1"}, {1, 3}, 0}};
   program.workspace_bytes = 77;
+  program.dependencies_dropped = 5;
   return program;
 }
 
@@ -53,6 +54,7 @@ TEST(Container, ProgramComesBackThroughAFile) {
   EXPECT_EQ(back->inputs[0].name, "x");
   EXPECT_EQ(back->hints[0].origins, std::vector<std::string>{"node_1"});
   EXPECT_EQ(back->workspace_bytes, 77);
+  EXPECT_EQ(back->dependencies_dropped, 5);
 }
 
 TEST(Container, SerialisingTwiceGivesTheSameBytes) {

@@ -129,6 +129,15 @@ std::string slots_text(const char* title, const std::vector<TensorSlot>& slots) 
 
 }  // namespace
 
+std::string dependencies_text(const Package& package) {
+  std::size_t kept = 0;
+  for (const Frame& frame : package.frames) {
+    for (const FrameTask& task : frame.tasks) kept += task.dependencies.size();
+  }
+  return fmt::format("  {} dependencies, {} redundant ones dropped", kept,
+                     package.dependencies_dropped);
+}
+
 std::string inspect(const Package& package) {
   std::string out = fmt::format("package for {} (fingerprint {:016x})\n", package.chip_name,
                                 package.chip_fingerprint);
@@ -138,9 +147,10 @@ std::string inspect(const Package& package) {
   out += fmt::format("  {} frames, {} tasks, {} segments, {} host steps\n", package.frames.size(),
                      tasks, package.segments, package.host_steps.size());
   out +=
-      fmt::format("  weights {}, workspace {}, state buffer peak {} a partition\n\n",
+      fmt::format("  weights {}, workspace {}, state buffer peak {} a partition\n",
                   bytes_text(static_cast<std::int64_t>(package.weights.size())),
                   bytes_text(package.workspace_bytes), bytes_text(package.state_buffer_peak_bytes));
+  out += dependencies_text(package) + "\n\n";
   out += fmt::format("{:>5}  {:<40} {:<12} {:>18} {:>6} {:>12} {:>12}\n", "frame", "layer", "kind",
                      "output", "tasks", "MACs", "cycles (est)");
   for (std::size_t i = 0; i < package.frames.size(); ++i) {
@@ -177,6 +187,8 @@ std::string inspect(const Program& program) {
     out += fmt::format("{:<8} {:>8} {:>10} {:>13}\n", engine_kind_name(engine), count.tasks,
                        count.steps, count.dependencies);
   }
+  out += fmt::format("{} redundant dependencies dropped: they follow from these\n",
+                     program.dependencies_dropped);
   return out;
 }
 

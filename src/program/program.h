@@ -92,6 +92,7 @@ struct Package {
   std::vector<LayerHint> hints;
   std::vector<PlacementRecord> placements;
   std::int64_t state_buffer_peak_bytes = 0;  // a partition
+  std::int64_t dependencies_dropped = 0;     // pairs of tasks whose order follows from others
 };
 
 // A range of tasks run between host steps. A segment may have several host steps behind it.
@@ -111,6 +112,13 @@ struct Program {
   std::int64_t workspace_bytes = 0, input_bytes = 0, output_bytes = 0;
   std::vector<TensorSlot> inputs, outputs;
   std::vector<LayerHint> hints;
+  std::int64_t dependencies_dropped = 0;  // by compiler and linker: they follow from others
+
+  std::int64_t dependency_count() const {  // of all tasks
+    std::size_t count = 0;
+    for (const TaskDescriptor& task : tasks) count += task.dependencies.size();
+    return static_cast<std::int64_t>(count);
+  }
 };
 
 }  // namespace tessera::program

@@ -154,6 +154,8 @@ Result<Description> inspect_file(const InspectArguments& arguments) {
                          {{"kind", "program"},
                           {"arch", program.chip_name},
                           {"tasks", program.tasks.size()},
+                          {"dependencies", program.dependency_count()},
+                          {"dependencies_dropped", program.dependencies_dropped},
                           {"segments", program.segments.size()}}};
     }
     case program::FileKind::kOther:

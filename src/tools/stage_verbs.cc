@@ -60,6 +60,7 @@ Status compile(const StageArguments& arguments) {
                                      {"weights_bytes", package.weights.size()},
                                      {"workspace_bytes", package.workspace_bytes},
                                      {"state_buffer_peak_bytes", package.state_buffer_peak_bytes},
+                                     {"dependencies_dropped", package.dependencies_dropped},
                                      {"nodes_on_processor", network.placement().nodes_on_processor},
                                      {"nodes_on_host", network.placement().nodes_on_host},
                                      {"notes", network.placement().notes}};
@@ -84,15 +85,22 @@ Status link(const StageArguments& arguments) {
               link::link(package, chip, {.cores = arguments.cores}));
   TESSERA_RETURN_IF_ERROR(program::verify_program(program, chip));
   TESSERA_RETURN_IF_ERROR(program::write_file(arguments.output, program::serialise(program)));
+  const std::int64_t at_link = program.dependencies_dropped - package.dependencies_dropped;
   if (arguments.json) {
     const nlohmann::json document = {{"program", arguments.output},
                                      {"tasks", program.tasks.size()},
                                      {"segments", program.segments.size()},
+                                     {"dependencies", program.dependency_count()},
+                                     {"dependencies_dropped", program.dependencies_dropped},
+                                     {"dependencies_dropped_at_link", at_link},
                                      {"stream_bytes", program.stream.size()}};
     fmt::print("{}\n", json_text(document));
   } else {
-    fmt::print("wrote {}: {} tasks in {} segments\n", arguments.output, program.tasks.size(),
-               program.segments.size());
+    fmt::print(
+        "wrote {}: {} tasks in {} segments, {} dependencies\n"
+        "redundant dependencies dropped: {} when compiling, {} when linking\n",
+        arguments.output, program.tasks.size(), program.segments.size(), program.dependency_count(),
+        package.dependencies_dropped, at_link);
   }
   return {};
 }

@@ -72,13 +72,15 @@ TEST(Json, StagesSayWhatTheyWrote) {
   const nlohmann::json compiled = json_of({"compile", "small.onnx", "-o", "json.tpkg"});
   expect_fields(compiled, {"package", "frames", "weights_bytes", "workspace_bytes",
                            "state_buffer_peak_bytes", "nodes_on_processor", "nodes_on_host"});
-  expect_fields(json_of({"link", "json.tpkg", "-o", "json.tprog"}),
-                {"program", "tasks", "segments", "stream_bytes"});
+  expect_fields(
+      json_of({"link", "json.tpkg", "-o", "json.tprog"}),
+      {"program", "tasks", "segments", "stream_bytes", "dependencies", "dependencies_dropped"});
   const nlohmann::json package = json_of({"inspect", "json.tpkg"});
   expect_fields(package, {"file", "arch", "frames", "hints", "weights_bytes"});
   EXPECT_EQ(package.at("kind"), "package");
   const nlohmann::json program = json_of({"inspect", "json.tprog"});
-  expect_fields(program, {"file", "arch", "tasks", "segments"});
+  expect_fields(program,
+                {"file", "arch", "tasks", "segments", "dependencies", "dependencies_dropped"});
   EXPECT_EQ(program.at("kind"), "program");
   const nlohmann::json listing = json_of({"disasm", "json.tprog"});
   expect_fields(listing, {"file", "tasks", "listing"});

@@ -168,6 +168,7 @@ program::Program ProgramBuilder::finish(std::int64_t input_bytes, std::int64_t o
   program.segments = {
       {.task_first = 0, .task_last = static_cast<std::uint32_t>(tasks_.size()), .host_steps = {}}};
   program.weights = weights_;
+  program.inputs = {{"input", -1, Format::kU8, {input_bytes}, {program::BaseIndex::kInput, 0}}};
   program.input_bytes = input_bytes;
   program.output_bytes = output_bytes;
   program.workspace_bytes = workspace_bytes;

@@ -8,13 +8,24 @@ namespace tessera::engines {
 
 using program::EngineKind;
 
+namespace {
+
+// The bits of a seed, mixed (splitmix64).
+std::uint64_t scrambled(std::uint64_t bits) {
+  bits += 0x9E3779B97F4A7C15;
+  bits = (bits ^ bits >> 30) * 0xBF58476D1CE4E5B9;
+  bits = (bits ^ bits >> 27) * 0x94D049BB133111EB;
+  return bits ^ bits >> 31;
+}
+
+}  // namespace
+
 DataControl::DataControl(std::int32_t entries, WakeTable& wakes)
     : entries_(entries), wakes_(wakes) {}
 
-void DataControl::reset(const std::vector<RunNetwork>& networks, HazardCheck* hazards, bool trace) {
+void DataControl::reset(const std::vector<RunNetwork>& networks, const RunOptions& options) {
   networks_ = networks;
-  hazards_ = hazards;
-  tracing_ = trace;
+  options_ = options;
   std::size_t count = 0;
   for (const RunNetwork& network : networks) count += network.last - network.first;
   tasks_.assign(count, RunTask{});
@@ -27,6 +38,7 @@ void DataControl::reset(const std::vector<RunNetwork>& networks, HazardCheck* ha
   times_.assign(count, TaskTimes{});
   trace_.clear();
   waits_.fill(Wait{});
+  holds_.fill(Hold{});
   used_ = dropped_now_ = 0;
   dropped_at_ = -1;
   retired_ = 0;
@@ -73,6 +85,23 @@ std::optional<DataControl::Wait> DataControl::unmet(const RunTask& task, std::in
   return std::nullopt;
 }
 
+bool DataControl::held_back(RunTaskId id, std::int64_t step, Cycles now) {
+  const EngineKind engine = tasks_[id].descriptor->engine;
+  Hold& hold = holds_[static_cast<std::size_t>(engine)];
+  if (hold.task != id || hold.step != step) {
+    // Half of the tasks are as fast as ever, the others slower by up to some thousand cycles a
+    // step.
+    const std::uint64_t task_bits = scrambled(options_.delay_seed ^ std::uint64_t{id} << 32);
+    const std::uint64_t step_bits = scrambled(task_bits + static_cast<std::uint64_t>(step));
+    const std::uint64_t slowest =
+        (task_bits & 1) == 0 ? 1 : std::uint64_t{1} << (task_bits >> 1) % 13;
+    hold = {id, step, now + static_cast<Cycles>(step_bits % slowest)};
+  }
+  if (hold.until <= now) return false;
+  wakes_.wake(box_of(engine), hold.until);
+  return true;
+}
+
 bool DataControl::grant(RunTaskId id, std::int64_t step, Cycles now) {
   const RunTask& task = tasks_[id];
   Wait& wait = waits_[static_cast<std::size_t>(task.descriptor->engine)];
@@ -88,12 +117,13 @@ bool DataControl::grant(RunTaskId id, std::int64_t step, Cycles now) {
     }
   }
   wait.waiting = false;
+  if (options_.delay_seed != 0 && held_back(id, step, now)) return false;
   if (step == 0) times_[id].first_step_begin = now;
-  if (hazards_ != nullptr) {
-    hazards_->begin_step({.id = id,
-                          .descriptor = task.descriptor,
-                          .network = &networks_[task.network],
-                          .step = step});
+  if (options_.hazards != nullptr) {
+    options_.hazards->begin_step({.id = id,
+                                  .descriptor = task.descriptor,
+                                  .network = &networks_[task.network],
+                                  .step = step});
   }
   return true;
 }
@@ -115,7 +145,7 @@ void DataControl::finish_step(RunTaskId id, std::int64_t step, Cycles begin, Cyc
     task.changed_at = now;
   }
   ++task.finished;
-  if (tracing_) {
+  if (options_.trace) {
     trace_.push_back({id, static_cast<std::uint8_t>(task.descriptor->engine), step, begin, now});
   }
   for (int engine = 0; engine < program::kEngineKindCount; ++engine) {

@@ -42,13 +42,19 @@ struct RunTask {
   Cycles entered_at = -1;
 };
 
+// What a run asks for beside its results.
+struct RunOptions {
+  HazardCheck* hazards = nullptr;  // outlives the run
+  bool trace = false;
+  std::uint64_t delay_seed = 0;  // != 0: grants come later, by a number of cycles drawn from it
+};
+
 class DataControl {
  public:
   DataControl(std::int32_t entries, WakeTable& wakes);
 
-  // Forgets everything; storage for the tasks of `networks` is allocated here. `hazards` may be
-  // null and outlives the run.
-  void reset(const std::vector<RunNetwork>& networks, HazardCheck* hazards, bool trace);
+  // Forgets everything; storage for the tasks of `networks` is allocated here.
+  void reset(const std::vector<RunNetwork>& networks, const RunOptions& options);
 
   // ---- task manager ----
   bool entry_free(Cycles now) const;
@@ -86,6 +92,13 @@ class DataControl {
   }
   // The first dependency that is not met.
   std::optional<Wait> unmet(const RunTask& task, std::int64_t step, Cycles now) const;
+  // A step whose dependencies are met and that is held back all the same (delay_seed).
+  struct Hold {
+    RunTaskId task = 0;
+    std::int64_t step = -1;
+    Cycles until = 0;
+  };
+  bool held_back(RunTaskId id, std::int64_t step, Cycles now);
 
   const std::int32_t entries_;
   WakeTable& wakes_;
@@ -93,9 +106,9 @@ class DataControl {
   std::vector<RunTask> tasks_;
   std::vector<TaskTimes> times_;
   std::vector<TraceRecord> trace_;
-  bool tracing_ = false;
-  HazardCheck* hazards_ = nullptr;
+  RunOptions options_;
   std::array<Wait, program::kEngineKindCount> waits_;
+  std::array<Hold, program::kEngineKindCount> holds_;
   std::int32_t used_ = 0;
   std::int32_t dropped_now_ = 0;  // entries dropped in cycle dropped_at_
   Cycles dropped_at_ = -1;

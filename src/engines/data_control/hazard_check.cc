@@ -31,14 +31,36 @@ const char* memory_text(const program::Access& access) {
   return "DRAM output";
 }
 
+// Writer of what was there before the run.
+constexpr program::TaskId kEarlierTask = program::kNoTask - 1;
+
+std::string step_text(const program::TaskDescriptor& task, std::int64_t step) {
+  return fmt::format("task {} ({}, layer {}) step {}", task.id,
+                     program::engine_kind_name(task.engine), task.layer, step + 1);
+}
+
 std::size_t engine_index(const program::TaskDescriptor& task) {
   return static_cast<std::size_t>(task.engine);
 }
 
 }  // namespace
 
-HazardCheck::HazardCheck(const ChipConfig& chip, std::size_t tasks)
-    : chip_(chip), records_(tasks) {}
+HazardCheck::HazardCheck(const ChipConfig& chip, std::size_t tasks, const WrittenBytes& written)
+    : chip_(chip), records_(tasks) {
+  for (const auto& [memory, ranges] : written.memories()) {
+    program::AccessMap& map = shadows_[memory];
+    for (const auto& [first, last] : ranges) {
+      map.write(first, last, {kEarlierTask, 0}, [](const program::StepRef&) {});
+    }
+  }
+}
+
+void HazardCheck::add_written(WrittenBytes& written) const {
+  for (const auto& [memory, map] : shadows_) {
+    map.for_each_written(
+        [&](std::int64_t first, std::int64_t last) { written.add(memory, first, last); });
+  }
+}
 
 HazardCheck::Clock HazardCheck::clock_of(const HazardStep& step) const {
   Clock clock = engine_clocks_[engine_index(*step.descriptor)];
@@ -58,26 +80,28 @@ HazardCheck::Clock HazardCheck::clock_of(const HazardStep& step) const {
 
 program::AccessMap& HazardCheck::shadow(const HazardStep& step, const program::Access& access) {
   // The state buffer and kernel memory are one for all networks.
-  if (access.memory == program::Memory::kStateBuffer) return shadows_[{0, -1}];
-  if (access.memory == program::Memory::kKernelMemory) return shadows_[{0, -2}];
-  return shadows_[{step.network->memory, static_cast<int>(access.base)}];
+  if (access.memory == program::Memory::kStateBuffer) return shadows_[kStateBufferKey];
+  if (access.memory == program::Memory::kKernelMemory) return shadows_[kKernelMemoryKey];
+  return shadows_[dram_key(step.network->memory, access.base)];
 }
 
 void HazardCheck::check(const HazardStep& step, const program::Access& access, const Clock& clock,
                         const program::StepRef& other) {
-  if (!other.valid() || other.task == step.id || report_) return;
+  if (report_ || other.task == step.id || other.task == kEarlierTask) return;
+  if (!other.valid()) {  // only a read meets bytes without a writer
+    report_ = fmt::format("hazard: {} reads {} bytes [{}, {}), some of which nothing wrote",
+                          step_text(*step.descriptor, step.step), memory_text(access), access.first,
+                          access.last);
+    return;
+  }
   const TaskRecord& record = records_[other.task];
   const std::int64_t sequence = record.first_sequence + other.step;
   if (clock[engine_index(*record.descriptor)] > sequence) return;
-  const auto text = [](const program::TaskDescriptor& task, std::int64_t s) {
-    return fmt::format("task {} ({}, layer {}) step {}", task.id,
-                       program::engine_kind_name(task.engine), task.layer, s + 1);
-  };
   report_ = fmt::format(
       "hazard: {} {} {} bytes [{}, {}), which {} touches too, and no dependency "
       "orders the two",
-      text(*step.descriptor, step.step), access.write ? "writes" : "reads", memory_text(access),
-      access.first, access.last, text(*record.descriptor, other.step));
+      step_text(*step.descriptor, step.step), access.write ? "writes" : "reads",
+      memory_text(access), access.first, access.last, step_text(*record.descriptor, other.step));
 }
 
 void HazardCheck::begin_step(const HazardStep& step) {
@@ -95,6 +119,15 @@ void HazardCheck::begin_step(const HazardStep& step) {
   program::step_accesses(*step.descriptor, chip_, step.step, accesses_);
   const program::StepRef self{step.id, step.step};
   for (const program::Access& access : accesses_) {
+    // The package brings the weights, and nobody writes them.
+    if (access.memory == program::Memory::kDram && access.base == program::BaseIndex::kWeights) {
+      if (access.write && !report_) {
+        report_ = fmt::format("hazard: {} writes {} bytes [{}, {})",
+                              step_text(*step.descriptor, step.step), memory_text(access),
+                              access.first, access.last);
+      }
+      continue;
+    }
     const auto visit = [&](const program::StepRef& other) {
       check(step, access, engine_clock, other);
     };

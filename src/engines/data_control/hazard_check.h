@@ -3,7 +3,8 @@
 // A step knows the earlier steps of its own engine and, through its dependencies, the steps it was
 // granted after, with all that those knew (a clock of five counters). A read must know its bytes'
 // last writer, a write also their readers since then. If not, the two tasks race, however luckily
-// their cycles fell, and the check names them and the bytes.
+// their cycles fell, and the check names them and the bytes. A read of bytes that nobody wrote is
+// reported too; what the package and the host supply, and what earlier segments left, is written.
 #pragma once
 
 #include <array>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "arch/chip_config.h"
+#include "engines/data_control/written_bytes.h"
 #include "program/access_map.h"
 #include "program/verify.h"
 
@@ -30,12 +32,14 @@ struct HazardStep {
 
 class HazardCheck {
  public:
-  // `tasks` of the run.
-  HazardCheck(const ChipConfig& chip, std::size_t tasks);
+  // `tasks` of the run; what was written before it.
+  HazardCheck(const ChipConfig& chip, std::size_t tasks, const WrittenBytes& written);
 
   void begin_step(const HazardStep& step);
   // The first race found.
   const std::optional<std::string>& report() const { return report_; }
+  // Adds what the run wrote.
+  void add_written(WrittenBytes& written) const;
 
  private:
   // Steps of each engine known to be finished, counted in the engine's order.
@@ -54,7 +58,7 @@ class HazardCheck {
   const ChipConfig& chip_;
   std::vector<TaskRecord> records_;
   std::array<Clock, program::kEngineKindCount> engine_clocks_{};
-  std::map<std::pair<std::uint32_t, int>, program::AccessMap> shadows_;  // (network, memory)
+  std::map<MemoryKey, program::AccessMap> shadows_;
   std::vector<program::Access> accesses_;
   std::optional<std::string> report_;
 };

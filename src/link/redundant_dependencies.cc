@@ -1,0 +1,151 @@
+#include "link/redundant_dependencies.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "program/descriptor_check.h"
+
+namespace tessera::link {
+namespace {
+
+using program::Dependency;
+using program::kEngineKindCount;
+using program::Segment;
+using program::TaskDescriptor;
+using program::TaskId;
+
+// Finished steps of each engine, counted over all tasks, that are known to come before.
+using Clock = std::array<std::int64_t, kEngineKindCount>;
+
+void raise(Clock& clock, const Clock& other) {
+  for (std::size_t i = 0; i < clock.size(); ++i) clock[i] = std::max(clock[i], other[i]);
+}
+
+std::size_t engine_of(const TaskDescriptor& task) { return static_cast<std::size_t>(task.engine); }
+
+class Reducer {
+ public:
+  explicit Reducer(std::vector<TaskDescriptor>& tasks) : tasks_(tasks) {}
+
+  Result<std::int64_t> run(const std::vector<Segment>& segments) {
+    TESSERA_RETURN_IF_ERROR(number_steps());
+    std::int64_t dropped = 0;
+    for (const Segment& segment : segments) {
+      segment_first_ = segment.task_first;
+      for (TaskId id = segment.task_first; id < segment.task_last; ++id) dropped += take(id);
+    }
+    return dropped;
+  }
+
+ private:
+  Status number_steps() {
+    std::int64_t total = 0;
+    Clock next{};
+    first_step_.reserve(tasks_.size());
+    for (const TaskDescriptor& task : tasks_) {
+      const program::Bands& bands = task.bands;
+      if (bands.images == 0 || bands.rows == 0 || bands.rows_per_step == 0 ||
+          bands.bands() > program::kStepsMax / bands.images ||
+          total + task.steps() > program::kStepsMax) {
+        return Error{ErrorCode::kInvalidModel,
+                     fmt::format("package: task {}: {} images of {} rows, {} a step: allowed are 1 "
+                                 "to {} steps in all tasks",
+                                 task.id, bands.images, bands.rows, bands.rows_per_step,
+                                 program::kStepsMax)};
+      }
+      first_step_.push_back(next[engine_of(task)]);
+      next[engine_of(task)] += task.steps();
+      total += task.steps();
+    }
+    for (std::size_t i = 0; i < clocks_.size(); ++i) {
+      clocks_[i].resize(static_cast<std::size_t>(next[i]));
+    }
+    return {};
+  }
+
+  // What the queue knew before the task's first step.
+  Clock before(const TaskDescriptor& task) const {
+    const std::int64_t first = first_step_[task.id];
+    Clock clock{};
+    if (first > 0) clock = clocks_[engine_of(task)][static_cast<std::size_t>(first - 1)];
+    return clock;
+  }
+
+  // Adds what step j (1-based) learns by waiting for `line`.
+  void learn(const TaskDescriptor& task, const Dependency& line, std::int64_t j,
+             Clock& clock) const {
+    if (line.task >= task.id || line.task < segment_first_) return;
+    const TaskDescriptor& other = tasks_[line.task];
+    const std::int64_t needed = program::steps_needed(line, j, other.steps());
+    if (needed == 0) return;
+    const std::int64_t last = first_step_[line.task] + needed - 1;
+    raise(clock, clocks_[engine_of(other)][static_cast<std::size_t>(last)]);
+  }
+
+  bool is_redundant(const TaskDescriptor& task, std::size_t index,
+                    const std::vector<bool>& kept) const {
+    const Dependency& line = task.dependencies[index];
+    if (line.task >= task.id) return false;
+    if (line.task < segment_first_) return true;  // finished before the segment began
+    const TaskDescriptor& other = tasks_[line.task];
+    if (other.engine == task.engine) return true;
+    const std::int64_t first = first_step_[line.task];
+    Clock clock = before(task);
+    for (std::int64_t j = 1; j <= task.steps(); ++j) {
+      const std::int64_t needed = program::steps_needed(line, j, other.steps());
+      if (needed == 0) continue;
+      // What earlier steps learned they keep, so the others are asked only where it matters.
+      for (std::size_t k = 0; k < kept.size(); ++k) {
+        if (kept[k] && k != index) learn(task, task.dependencies[k], j, clock);
+      }
+      if (clock[engine_of(other)] < first + needed) return false;
+    }
+    return true;
+  }
+
+  std::int64_t take(TaskId id) {
+    TaskDescriptor& task = tasks_[id];
+    std::vector<bool> kept(task.dependencies.size(), true);
+    const auto lines = static_cast<std::int64_t>(kept.size());
+    if (task.steps() <= kComparisonsMax / std::max<std::int64_t>(1, lines * lines)) {
+      // The oldest first: what lies further back follows from what lies nearer.
+      std::vector<std::size_t> order(kept.size());
+      std::iota(order.begin(), order.end(), std::size_t{0});
+      std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+        return task.dependencies[a].task < task.dependencies[b].task;
+      });
+      for (const std::size_t index : order) kept[index] = !is_redundant(task, index, kept);
+    }
+    std::size_t left = 0;
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+      if (kept[i]) task.dependencies[left++] = task.dependencies[i];
+    }
+    task.dependencies.resize(left);
+    Clock clock = before(task);
+    auto& clocks = clocks_[engine_of(task)];
+    for (std::int64_t j = 1; j <= task.steps(); ++j) {
+      for (const Dependency& line : task.dependencies) learn(task, line, j, clock);
+      const std::int64_t number = first_step_[id] + j - 1;
+      clock[engine_of(task)] = number + 1;
+      clocks[static_cast<std::size_t>(number)] = clock;
+    }
+    return lines - static_cast<std::int64_t>(left);
+  }
+
+  std::vector<TaskDescriptor>& tasks_;
+  std::vector<std::int64_t> first_step_;  // of each task, in its engine's count
+  std::array<std::vector<Clock>, kEngineKindCount> clocks_;
+  TaskId segment_first_ = 0;
+};
+
+}  // namespace
+
+Result<std::int64_t> drop_redundant_dependencies(const std::vector<Segment>& segments,
+                                                 std::vector<TaskDescriptor>& tasks) {
+  return Reducer(tasks).run(segments);
+}
+
+}  // namespace tessera::link
