@@ -4,12 +4,13 @@
 #   make demo     read text from pictures with the example application
 #   make format   format the sources        make tidy    run clang-tidy over all of them
 #   make bench    run the benchmarks        make docs    write the generated pages again
+#   make roofline the zoo's networks against their roofline
 #   make fuzz     build the fuzz targets    make clean   remove build/
 
 BUILD := build/release
 JOBS ?= $(shell nproc)
 
-.PHONY: all packages configure build test demo format check tidy bench docs fuzz clean
+.PHONY: all packages configure build test demo format check tidy bench roofline docs fuzz clean
 
 all: build
 
@@ -41,6 +42,9 @@ tidy: build
 
 bench: build
 	scripts/bench.sh $(BUILD)
+
+roofline: build
+	$(BUILD)/src/tools/tessera bench --suite roofline
 
 docs: build
 	cmake --build $(BUILD) --target tessera_architecture_file_doc

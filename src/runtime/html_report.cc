@@ -2,11 +2,15 @@
 // The page itself is report_page.html, compiled in; the data is a JSON object put in its place.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "link/link.h"
 #include "program/container.h"
 #include "runtime/network.h"
 #include "runtime/report_page.h"
+#include "runtime/roofline.h"
 
 namespace tessera {
 namespace {
@@ -30,9 +34,19 @@ json engines_json(const RunResult& run) {
   return engines;
 }
 
-json layers_json(const RunResult& run) {
+// With the layers' cycles by cause and their roofline where the run has a timeline.
+json layers_json(const Network& network, const RunResult& run, json& roofline) {
+  std::optional<runtime::RooflineReport> report;
+  if (!run.timeline.empty()) {
+    if (const auto program = link::link(network.state().package, network.state().chip);
+        program.ok()) {
+      report = runtime::roofline_report(network, *program, run);
+      roofline = {{"cycles", report->roofline_cycles}, {"share", report->share}};
+    }
+  }
   json layers = json::array();
-  for (const LayerUse& layer : run.layers) {
+  for (std::size_t i = 0; i < run.layers.size(); ++i) {
+    const LayerUse& layer = run.layers[i];
     layers.push_back({{"name", layer.name},
                       {"kind", layer.kind},
                       {"dims", layer.output_dims},
@@ -42,6 +56,12 @@ json layers_json(const RunResult& run) {
                       {"neural", layer.neural},
                       {"planar", layer.planar},
                       {"dma", layer.dma}});
+    if (!report) continue;
+    const runtime::LayerTime& time = report->times[i];
+    layers.back()["cycles"] = time.total();
+    layers.back()["roofline"] = std::llround(report->bounds[i].cycles());
+    layers.back()["causes"] = time.cycles;
+    layers.back()["bytes"] = time.dram_bytes;
   }
   return layers;
 }
@@ -77,6 +97,12 @@ Status write_html_report(const std::string& path, const std::string& title, cons
   }
   json names;
   json timeline = timeline_json(run, names);
+  json roofline;
+  json layers = layers_json(network, run, roofline);
+  json causes = json::array();
+  for (int cause = 0; cause < runtime::kCauseCount; ++cause) {
+    causes.push_back(runtime::cause_name(static_cast<runtime::Cause>(cause)));
+  }
   const json data = {{"title", title},
                      {"arch", network.state().chip.name},
                      {"cycles", run.cycles},
@@ -85,7 +111,9 @@ Status write_html_report(const std::string& path, const std::string& title, cons
                      {"nodes_on_host", network.placement().nodes_on_host},
                      {"host_steps", std::move(host_steps)},
                      {"engines", engines_json(run)},
-                     {"layers", layers_json(run)},
+                     {"layers", std::move(layers)},
+                     {"causes", std::move(causes)},
+                     {"roofline", std::move(roofline)},
                      {"names", std::move(names)},
                      {"timeline", std::move(timeline)}};
   // "</" inside the script element would end it.

@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/console.h"
+#include "tools/roofline_suite.h"
 #include "tools/tensor_file.h"
 #include "tools/verb.h"
 
@@ -21,7 +22,7 @@ namespace {
 
 struct BenchArguments {
   ModelArguments model;
-  std::string suite, models, packages;
+  std::string suite, models, packages, networks;
   int repeat = 0;  // 0: 5 rounds, or the suite's own number
   int threads = 0;
 };
@@ -132,7 +133,12 @@ Status host_vs_ort(const BenchArguments& arguments) {
 
 Status bench(const BenchArguments& arguments) {
   if (arguments.suite.empty() == arguments.model.model.empty()) {
-    return Error{ErrorCode::kInvalidArgument, "give a model, or --suite host-vs-ort"};
+    return Error{ErrorCode::kInvalidArgument, "give a model, or --suite"};
+  }
+  if (arguments.suite == "roofline") {
+    return run_roofline_suite({.arch = arguments.model.arch,
+                               .networks = arguments.networks,
+                               .json = arguments.model.json});
   }
   if (!arguments.suite.empty()) return host_vs_ort(arguments);
   TESSERA_TRY(const Network network, arguments.model.load());
@@ -174,8 +180,11 @@ Action bench_verb(CLI::App& app) {
   arguments->model.add_to(app);
   app.get_option("model")->required(false);
   app.add_option("--suite", arguments->suite,
-                 "host-vs-ort: the host device against ONNX Runtime on the OCR models")
-      ->check(CLI::IsMember({"host-vs-ort"}));
+                 "host-vs-ort: the host device against ONNX Runtime on the OCR models; roofline: "
+                 "the zoo's networks against what their work and traffic take at least")
+      ->check(CLI::IsMember({"host-vs-ort", "roofline"}));
+  app.add_option("--networks", arguments->networks,
+                 "roofline: names with commas between (default: all of the zoo)");
   app.add_option("--models", arguments->models, "suite: the models' folder (default: fetched)");
   app.add_option("--onnxruntime", arguments->packages,
                  "suite: the folder with node_modules (default: fetched)");

@@ -1,17 +1,27 @@
 // tessera report: the layers' table (cycles, what bounds them, utilisation, bytes) and HTML.
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "arch/chip_config.h"
+#include "link/link.h"
 #include "runtime/network.h"
+#include "runtime/roofline.h"
 #include "tools/console.h"
+#include "tools/roofline_text.h"
 #include "tools/tensor_file.h"
 #include "tools/verb.h"
 
 namespace tessera::tools {
 namespace {
+
+using runtime::Cause;
+using runtime::LayerBound;
+using runtime::LayerTime;
+using runtime::RooflineReport;
+
+constexpr std::size_t kReportWidth = 100;
 
 struct ReportArguments {
   ModelArguments model;
@@ -19,26 +29,29 @@ struct ReportArguments {
   bool serial = false;
 };
 
-// The engine with the most busy cycles, or what the layer mostly waits for.
-const char* bound_of(const LayerUse& layer) {
-  const std::int64_t most = std::max({layer.neural, layer.planar, layer.dma});
-  if (most == 0) return "-";
-  if (layer.blocked_memory > most) return "DRAM";
-  if (most == layer.neural) return "array";
-  if (most == layer.planar) return "planar";
-  return "DMA";
+// Useful multiply-accumulates against what the array could have done in `cycles`.
+double array_use(std::int64_t macs, double cycles, const ChipConfig& chip) {
+  const double peak =
+      cycles * static_cast<double>(chip.neural.rows * chip.neural.columns * chip.neural.count);
+  return peak > 0 ? static_cast<double>(macs) / peak : 0;
 }
 
-// Useful multiply-accumulates against what the array could have done in its busy cycles.
-double array_use(const LayerUse& layer, const ChipConfig& chip) {
-  const double peak = static_cast<double>(layer.neural) * chip.neural.rows * chip.neural.columns *
-                      chip.neural.count;
-  return peak > 0 ? static_cast<double>(layer.macs) / peak : 0;
+nlohmann::json causes_json(const LayerTime& time) {
+  nlohmann::json causes;
+  for (int cause = 0; cause < runtime::kCauseCount; ++cause) {
+    causes[cause_name(static_cast<Cause>(cause))] = time[static_cast<Cause>(cause)];
+  }
+  return causes;
 }
 
-nlohmann::json layers_json(const RunResult& run, const ChipConfig& chip) {
+nlohmann::json layers_json(const RunResult& run, const RooflineReport& roofline,
+                           const ChipConfig& chip) {
   nlohmann::json layers = nlohmann::json::array();
-  for (const LayerUse& layer : run.layers) {
+  for (std::size_t i = 0; i < run.layers.size(); ++i) {
+    const LayerUse& layer = run.layers[i];
+    const LayerTime& time = roofline.times[i];
+    const LayerBound& bound = roofline.bounds[i];
+    const auto cycles = static_cast<double>(time.total());
     layers.push_back({{"name", layer.name},
                       {"kind", layer.kind},
                       {"dims", layer.output_dims},
@@ -48,25 +61,60 @@ nlohmann::json layers_json(const RunResult& run, const ChipConfig& chip) {
                       {"neural", layer.neural},
                       {"planar", layer.planar},
                       {"dma", layer.dma},
-                      {"bound", bound_of(layer)},
-                      {"array_use", array_use(layer, chip)}});
+                      {"cycles", time.total()},
+                      {"cycles_by_cause", causes_json(time)},
+                      {"bound", bound_name(time)},
+                      {"array_use", array_use(layer.macs, cycles, chip)},
+                      {"idle_share", idle_share(time)},
+                      {"idle_cause", idle_cause_name(time)},
+                      {"dram_bytes", time.dram_bytes},
+                      {"compulsory_bytes", bound.bytes},
+                      {"roofline_cycles", bound.cycles()}});
   }
   return layers;
 }
 
-void print_text(const Network& network, const RunResult& run) {
-  const ChipConfig& chip = network.state().chip;
-  Table table({"layer", "kind", "output", "MACs", "neural", "planar", "DMA", "bound", "array use"});
-  for (const LayerUse& layer : run.layers) {
-    table.add({layer.name, layer.kind, dims_text(layer.output_dims), with_separators(layer.macs),
-               with_separators(layer.neural), with_separators(layer.planar),
-               with_separators(layer.dma), bound_of(layer),
-               layer.macs > 0 ? percent(array_use(layer, chip)) : "-"});
+nlohmann::json roofline_json(const RooflineReport& roofline) {
+  nlohmann::json losses;
+  for (int cause = 0; cause < runtime::kCauseCount; ++cause) {
+    losses[cause_name(static_cast<Cause>(cause))] = roofline.distance[static_cast<Cause>(cause)];
   }
-  fmt::print("{}\n{}{} cycles, {:.1f} us at {} MHz\n{}", table.text(),
-             placement_text(network.placement()), with_separators(run.cycles),
+  return {
+      {"cycles", roofline.roofline_cycles},      {"share", roofline.share},
+      {"macs", roofline.total_bound.macs},       {"compulsory_bytes", roofline.total_bound.bytes},
+      {"dram_bytes", roofline.total.dram_bytes}, {"losses", losses},
+      {"overlap", roofline.distance.overlap},    {"cycles_by_cause", causes_json(roofline.total)}};
+}
+
+void print_layers(const Network& network, const RunResult& run, const RooflineReport& roofline) {
+  const ChipConfig& chip = network.state().chip;
+  Table table({"layer", "output", "MACs", "cycles", "roofline", "bound", "use", "idle", "cause",
+               "DRAM bytes"});
+  for (std::size_t i = 0; i < run.layers.size(); ++i) {
+    const LayerUse& layer = run.layers[i];
+    const LayerTime& time = roofline.times[i];
+    const double use = array_use(layer.macs, static_cast<double>(time.total()), chip);
+    table.add({layer.name, dims_text(layer.output_dims), with_separators(layer.macs),
+               with_separators(time.total()),
+               with_separators(std::llround(roofline.bounds[i].cycles())), bound_name(time),
+               layer.macs > 0 && time.total() > 0 ? percent(use) : "-",
+               time.total() > 0 ? percent(idle_share(time)) : "-", idle_cause_name(time),
+               with_separators(time.dram_bytes)});
+  }
+  fmt::print("{}", table.text(kReportWidth));
+}
+
+void print_text(const Network& network, const RunResult& run, const RooflineReport& roofline) {
+  print_layers(network, run, roofline);
+  fmt::print(
+      "\ncycles: every cycle of the run belongs to one layer; bound: what most of them went to\n"
+      "use: of the array's cells in those cycles; idle: cycles in which the array does not run\n"
+      "roofline: max(MACs / peak, compulsory bytes / bandwidth); compulsory: constants once,\n"
+      "          the network's inputs and outputs\n");
+  fmt::print("\n{}{} cycles, {:.1f} us at {} MHz\n{}\n{}", placement_text(network.placement()),
+             with_separators(run.cycles),
              static_cast<double>(run.cycles) * 1e6 / static_cast<double>(run.clock_hertz),
-             run.clock_hertz / 1'000'000, engine_table(run));
+             run.clock_hertz / 1'000'000, roofline_text(roofline, run.cycles), engine_table(run));
 }
 
 Status report(const ReportArguments& arguments) {
@@ -81,6 +129,10 @@ Status report(const ReportArguments& arguments) {
     inputs.push_back(random_tensor(network.inputs()[i], 0, i));
   }
   TESSERA_TRY(const RunResult run, session.run(inputs));
+  TESSERA_TRY(const program::Program program,
+              link::link(network.state().package, network.state().chip,
+                         {.cores = 1, .serial = arguments.serial}));
+  const RooflineReport roofline = runtime::roofline_report(network, program, run);
   if (!arguments.html.empty()) {
     TESSERA_RETURN_IF_ERROR(write_html_report(arguments.html, arguments.model.model, network, run));
   }
@@ -92,11 +144,12 @@ Status report(const ReportArguments& arguments) {
                                      {"nodes_on_processor", network.placement().nodes_on_processor},
                                      {"nodes_on_host", network.placement().nodes_on_host},
                                      {"notes", network.placement().notes},
-                                     {"layers", layers_json(run, network.state().chip)}};
+                                     {"roofline", roofline_json(roofline)},
+                                     {"layers", layers_json(run, roofline, network.state().chip)}};
     fmt::print("{}\n", json_text(document));
     return {};
   }
-  print_text(network, run);
+  print_text(network, run, roofline);
   for (const std::string& path : {arguments.html, arguments.trace}) {
     if (!path.empty()) fmt::print("wrote {}\n", path);
   }

@@ -1,0 +1,17 @@
+// tessera bench --suite roofline: the zoo's networks against their roofline.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+
+namespace tessera::tools {
+
+struct RooflineSuite {
+  std::string arch;
+  std::string networks;  // names with commas between; "" = all of the zoo
+  bool json = false;
+};
+Status run_roofline_suite(const RooflineSuite& suite);
+
+}  // namespace tessera::tools
