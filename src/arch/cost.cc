@@ -153,12 +153,19 @@ Chains channel_wise_chains(const NeuralEngineConfig& config, const ProductWork& 
   return chains;
 }
 
-// Blocks of R x C are the weights, columns of the identity stream: one pass a block.
+// Passes along an axis of `extent` cut into blocks of `block`, each cut again to `part`.
+std::int64_t passes_along(std::int64_t extent, std::int64_t block, std::int64_t part) {
+  return extent / block * ceil_div(block, part) + ceil_div(extent % block, part);
+}
+
+// Parts of blocks, R x C, are the weights, columns of the identity stream: one pass a part. P is a
+// multiple of R, so along the channels only the last part may be shorter.
 Chains transpose_chains(const NeuralEngineConfig& config, const ProductWork& work,
                         const StepRows& step) {
   Chains chains;
   const std::int64_t blocks =
-      step.rows * ceil_div(ceil_div(work.output_channels, config.columns), config.count);
+      step.rows *
+      ceil_div(passes_along(work.output_channels, work.partitions, config.columns), config.count);
   const std::int64_t full = work.channels / config.rows;
   const std::int64_t rest = work.channels % config.rows;
   if (full != 0) add_chains(config, work, {.repeat = blocks * full, .pixels = config.rows}, chains);
@@ -167,6 +174,13 @@ Chains transpose_chains(const NeuralEngineConfig& config, const ProductWork& wor
 }
 
 }  // namespace
+
+TransposeBlocks transpose_blocks(const MatrixExtents& matrix, const BlockExtents& block) {
+  const std::int64_t p = block.partitions;
+  return {.blocks = ((matrix.channels - 1) / p + 1) * ((matrix.columns - 1) / p + 1),
+          .passes = passes_along(matrix.channels, p, block.rows) *
+                    passes_along(matrix.columns, p, block.columns)};
+}
 
 Cycles neural_step_cycles(const NeuralEngineConfig& config, const ProductWork& work,
                           const StepRows& step, NeuralSharing sharing) {
@@ -310,6 +324,19 @@ Cycles planar_step_cycles(const PlanarEngineConfig& config, const PlanarWork& wo
   const Cycles block = std::max<Cycles>({1, input, output});
   // Several engines share channel blocks, or the elements of each.
   return std::min(ceil_div(blocks, config.count) * block, blocks * ceil_div(block, config.count));
+}
+
+Cycles planar_transpose_cycles(const PlanarEngineConfig& config, const PlanarTranspose& work) {
+  // Every channel tile takes all columns in, every column tile gives all channels out.
+  const auto cycles = [&](std::int64_t extent, std::int64_t tile) {
+    return extent / tile * ceil_div(tile, config.elements_per_lane) +
+           ceil_div(extent % tile, config.elements_per_lane);
+  };
+  const Cycles in =
+      ceil_div(work.channels, config.lanes) * cycles(work.columns, config.window_rows_max);
+  const Cycles out =
+      ceil_div(work.columns, config.window_rows_max) * cycles(work.channels, config.lanes);
+  return ceil_div(work.rows * (in + out), config.count);
 }
 
 std::int64_t dram_bursts(const DramConfig& config, const DramRuns& runs) {

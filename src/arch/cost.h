@@ -42,8 +42,7 @@ namespace tessera {
 // The nest of one product (a task): everything but the rows of a step.
 struct ProductWork {
   bool channel_wise = false;
-  bool transpose =
-      false;  // identity product: channels = m, output_channels = n of the moving block
+  bool transpose = false;  // identity product: channels = m, output_channels = n, row by row
   BlockCut cut = BlockCut::kChannel;
   std::int64_t groups = 1;
   std::int64_t channels = 1;         // a group
@@ -56,6 +55,7 @@ struct ProductWork {
   std::int64_t columns = 1;        // output columns of a row
   std::int64_t post_cycles = 1;    // in the post-processor, a value: the activation's table entry
   std::int64_t port_elements = 8;  // that a partition of the state buffer delivers in a cycle
+  std::int64_t partitions = 128;   // of the state buffer; a transposition's blocks
 };
 
 // Output rows [row_first, row_first + rows) of an image.
@@ -81,6 +81,24 @@ Cycles neural_first_load_cycles(const NeuralEngineConfig& config, const ProductW
 Cycles neural_drain_cycles(const NeuralEngineConfig& config, const ProductWork& work);
 // Multiply-accumulates of a step that contribute (padding counts, gaps of a dilated input do not).
 std::int64_t neural_step_macs(const ProductWork& work, const StepRows& step);
+
+// How an m x n matrix (m channels, n columns) is cut for the identity product: blocks of P x P of
+// the state buffer, ((m - 1) / P + 1) * ((n - 1) / P + 1) of them, each cut again to what the array
+// of R x C holds. A pass has its part of the block as weights and streams an identity column for
+// each of its channels.
+struct TransposeBlocks {
+  std::int64_t blocks = 1;  // of the state buffer
+  std::int64_t passes = 1;  // of the array
+};
+struct MatrixExtents {
+  std::int64_t channels = 1, columns = 1;  // m, n
+};
+struct BlockExtents {
+  std::int64_t partitions = 128;           // P
+  std::int64_t rows = 128, columns = 128;  // R, C
+};
+TransposeBlocks transpose_blocks(const MatrixExtents& matrix, const BlockExtents& block);
+
 // A task alone on an idle core: `images` images of `rows` rows, `rows_per_step` a step.
 struct TaskBands {
   std::int64_t images = 1, rows = 1, rows_per_step = 1;
@@ -108,6 +126,15 @@ struct PlanarWork {
   std::int64_t output_cycles = 1;    // a lane and output element
 };
 Cycles planar_step_cycles(const PlanarEngineConfig& config, const PlanarWork& work);
+
+// `rows` matrices of `channels` x `columns` turned by the converter, in tiles of `lanes` channels
+// and window_rows_max columns: a column of the tile goes into the line buffer in a cycle, then a
+// row comes out of it in a cycle. The buffer has one port, so tiles do not overlap; engines share
+// them.
+struct PlanarTranspose {
+  std::int64_t channels = 1, columns = 1, rows = 1;
+};
+Cycles planar_transpose_cycles(const PlanarEngineConfig& config, const PlanarTranspose& work);
 
 // ---- DMA and the memory channel ----
 

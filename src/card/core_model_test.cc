@@ -363,6 +363,8 @@ TEST(Core, TransposePassKeepsEveryBitPattern) {
   const TaskId load = builder.load(moving, kInput, 1);
   program::NeuralTask task;
   task.transpose = true;
+  task.product.image.channels = task.product.image.output_channels = 4;
+  task.product.image.rows = task.product.image.columns = 4;
   task.moving = moving;
   task.output = turned;
   const TaskId transpose = builder.add(EngineKind::kNeural, task, {}, {after_all(load, 1)});
@@ -377,6 +379,76 @@ TEST(Core, TransposePassKeepsEveryBitPattern) {
   for (std::size_t c = 0; c < 4; ++c) {
     for (std::size_t x = 0; x < 8; ++x) EXPECT_EQ(output[x * 4 + c], input[c * 8 + x]);
   }
+}
+
+// Channels 3..8 of ten become the columns of channels 2..6 of eight, in two rows; blocks of four.
+TEST(Core, TransposePassReadsAndWritesFromAnyChannelOn) {
+  const ChipConfig chip = small_chip();
+  ProgramBuilder builder(chip);
+  std::vector<std::uint32_t> input;
+  for (std::uint32_t i = 0; i < 10 * 2 * 5; ++i) input.push_back(0x7F800001u + i * 0x01000193u);
+  const BufferSurface moving = dense_surface(chip, 0, Format::kF32, 10, 2, 5);
+  const BufferSurface turned = dense_surface(chip, 1024, Format::kF32, 8, 2, 6);
+  const TaskId load = builder.load(moving, kInput, 1);
+  program::NeuralTask task;
+  task.transpose = true;
+  task.product.image.channels = task.product.image.output_channels = 4;
+  task.product.image.rows = task.product.image.columns = 4;
+  task.moving = moving;
+  task.moving_channel_first = 3;
+  task.output = turned;
+  task.output_channel_first = 2;
+  const TaskId transpose = builder.add(EngineKind::kNeural, task, {1, 2, 1}, {after_step(load)});
+  builder.store(turned, kOutput, 1, {after_step(transpose)});
+  const program::Program program = builder.finish(400, 384);
+  const auto core = make_core(chip);
+  ASSERT_TRUE(core->load(program).ok());
+  ASSERT_TRUE(core->write(kInput, to_bytes(input)).ok());
+  const auto run = core->run_segment(0, {});
+  ASSERT_TRUE(run.ok()) << run.error().to_string();
+  const auto output = read_output<std::uint32_t>(*core, 8 * 2 * 6);
+  for (std::size_t x = 0; x < 5; ++x) {
+    for (std::size_t r = 0; r < 2; ++r) {
+      for (std::size_t c = 0; c < 6; ++c) {
+        EXPECT_EQ(output[((x + 2) * 2 + r) * 6 + c], input[((c + 3) * 2 + r) * 5 + x]);
+      }
+    }
+  }
+}
+
+TEST(Core, PlanarConverterTransposesEveryBitPatternInItsClosedFormCycles) {
+  const ChipConfig chip = small_chip();
+  ProgramBuilder builder(chip);
+  std::vector<std::uint16_t> input;
+  for (std::uint32_t i = 0; i < 6 * 3 * 9; ++i) {
+    input.push_back(static_cast<std::uint16_t>(0x7BFF + i * 0x2003));
+  }
+  const BufferSurface plain = dense_surface(chip, 0, Format::kF16, 6, 3, 9);
+  const BufferSurface turned = dense_surface(chip, 512, Format::kF16, 9, 3, 6);
+  const TaskId load = builder.load(plain, kInput, 3);
+  program::PlanarTask task;
+  task.mode = program::PlanarMode::kTranspose;
+  task.inputs[0] = plain;
+  task.output = turned;
+  const TaskId transpose = builder.add(EngineKind::kPlanar, task, {1, 3, 3}, {after_all(load, 1)});
+  builder.store(turned, kOutput, 3, {after_all(transpose, 1)});
+  const program::Program program = builder.finish(324, 324);
+  const auto core = make_core(chip);
+  ASSERT_TRUE(core->load(program).ok());
+  ASSERT_TRUE(core->write(kInput, to_bytes(input)).ok());
+  const auto run = core->run_segment(0, {.check_hazards = true});
+  ASSERT_TRUE(run.ok()) << run.error().to_string();
+  const auto output = read_output<std::uint16_t>(*core, 162);
+  for (std::size_t c = 0; c < 6; ++c) {
+    for (std::size_t r = 0; r < 3; ++r) {
+      for (std::size_t x = 0; x < 9; ++x) {
+        EXPECT_EQ(output[(x * 3 + r) * 6 + c], input[(c * 3 + r) * 9 + x]);
+      }
+    }
+  }
+  // Tiles of four channels by eight columns: 2 * 9 cycles in, 2 * 6 out, for each of three rows.
+  const auto& account = run->engines[static_cast<std::size_t>(EngineKind::kPlanar)];
+  EXPECT_EQ(account.busy, 7 + 3 * (2 * 9 + 2 * 6) + 6);
 }
 
 TEST(Core, MovingChannelsThatLeaveTheirBlockAreShiftedIntoPlace) {

@@ -18,7 +18,8 @@ Cycles neural_cycles(const NeuralTask& task, const Bands& bands, const ChipConfi
   work.transpose = task.transpose;
   work.cut = p.image.cut;
   work.groups = p.image.groups;
-  work.channels = task.transpose ? task.moving.channels : p.image.channels;
+  work.channels = task.transpose ? std::int64_t{task.output.columns} : p.image.channels;
+  work.partitions = chip.state_buffer.partitions;
   work.output_channels = task.transpose ? task.moving.columns : p.image.output_channels;
   work.kernel_h = p.kernel_h;
   work.kernel_w = p.kernel_w;
@@ -53,6 +54,12 @@ Cycles planar_cycles(const PlanarTask& task, const Bands& bands, const ChipConfi
             std::max(work.output_cycles, binary_function_cycles(task.elementwise.function));
       }
       break;
+    case PlanarMode::kTranspose:
+      return chip.planar.task_start_cycles +
+             planar_transpose_cycles(chip.planar,
+                                     {.channels = task.output.columns,
+                                      .columns = task.output.channels,
+                                      .rows = std::int64_t{bands.images} * bands.rows});
     case PlanarMode::kReduction:
       work.input_elements =
           std::int64_t{task.inputs[0].images} * task.inputs[0].rows * task.inputs[0].columns;

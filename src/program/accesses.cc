@@ -110,10 +110,10 @@ void neural_accesses(const NeuralTask& task, std::int64_t partitions, std::int64
   const ProductConfig& product = task.product;
   const KernelImageShape& shape = product.image;
   if (task.transpose) {
-    surface_accesses(task.moving, {0, task.moving.channels, image, {0, task.moving.rows}},
+    surface_accesses(task.moving, {task.moving_channel_first, task.output.columns, image, rows},
                      partitions, false, accesses);
-    surface_accesses(task.output, {0, task.output.channels, image, rows}, partitions, true,
-                     accesses);
+    surface_accesses(task.output, {task.output_channel_first, task.moving.columns, image, rows},
+                     partitions, true, accesses);
     return;
   }
   const std::int64_t inputs = shape.groups * shape.channels;
@@ -123,8 +123,10 @@ void neural_accesses(const NeuralTask& task, std::int64_t partitions, std::int64
                     product_rows_read(product, task.moving.rows, rows)},
                    partitions, false, accesses);
   if (task.dynamic) {
-    surface_accesses(task.stationary, {0, shape.channels, image, {0, task.stationary.rows}},
-                     partitions, false, accesses);
+    surface_accesses(
+        task.stationary,
+        {task.stationary_channel_first, shape.channels, image, {0, task.stationary.rows}},
+        partitions, false, accesses);
   } else {
     kernel_read(task.kernel_offset, shape.bytes_per_partition(), accesses);
   }

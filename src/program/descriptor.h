@@ -118,14 +118,20 @@ struct NeuralTask {
   std::uint32_t zero_point_offset = 0;  // i32 stationary zero points
   std::uint32_t zero_point_count = 0;   // 0 (all zero), 1 or output channels
   BufferSurface stationary;             // if dynamic
-  // Identity product: the moving surface [channels = m, columns = n] (rows = 1) leaves exactly,
-  // bit for bit, as [channels = n, columns = m]. No quantiser, no post-processor.
+  std::uint32_t stationary_channel_first = 0;  // the first of its K channels in `stationary`
+  // Identity product: m = output.columns channels of the moving surface, from
+  // moving_channel_first on, with n = moving.columns columns, leave exactly, bit for bit, as n
+  // channels of the output, from output_channel_first on, with m columns; row by row. No quantiser,
+  // no post-processor. The block loop (arch/cost.h) is in product.image: blocks of `channels` x
+  // `output_channels`, each in passes of at most `rows` x `columns`.
   bool transpose = false;
 };
 
 // ---- planar engine ----
 
-enum class PlanarMode : std::uint8_t { kPooling, kElementwise, kReduction };
+// kTranspose: the format converter turns the input [channels = m, columns = n] to [channels = n,
+// columns = m] row by row, bit for bit, through the line buffer.
+enum class PlanarMode : std::uint8_t { kPooling, kElementwise, kReduction, kTranspose };
 struct PlanarTask {
   PlanarMode mode = PlanarMode::kElementwise;
   PoolConfig pool;

@@ -203,13 +203,27 @@ Status check_product_memory(const NeuralTask& task, const CheckContext& context)
                             "zero points", context);
 }
 
-Status check_transpose(const NeuralTask& task) {
+Status check_mirror(const BufferSurface& in, const BufferSurface& out) {
+  return require(out.format == in.format && (in.broadcast_rows || in.rows >= out.rows) &&
+                     !out.broadcast_channels && !out.broadcast_rows,
+                 "a transposition's surfaces do not mirror each other");
+}
+
+Status check_transpose(const NeuralTask& task, const CheckContext& context) {
   const BufferSurface& in = task.moving;
   const BufferSurface& out = task.output;
-  return require(out.format == in.format && out.channels == in.columns &&
-                     out.columns == in.channels && out.rows == in.rows && !out.broadcast_channels &&
-                     !out.broadcast_rows,
-                 "a transposition's surfaces do not mirror each other");
+  TESSERA_RETURN_IF_ERROR(check_mirror(in, out));
+  TESSERA_RETURN_IF_ERROR(require(!in.broadcast_channels, "a transposition repeats a channel"));
+  TESSERA_RETURN_IF_ERROR(
+      check_channels(task.moving_channel_first, out.columns, in.channels, "the moving surface"));
+  TESSERA_RETURN_IF_ERROR(
+      check_channels(task.output_channel_first, in.columns, out.channels, "the output surface"));
+  const KernelImageShape& blocks = task.product.image;
+  const ChipConfig& chip = context.chip;
+  const std::int64_t partitions = chip.state_buffer.partitions;
+  return require(blocks.channels == partitions && blocks.output_channels == partitions &&
+                     blocks.rows == chip.neural.rows && blocks.columns == chip.neural.columns,
+                 "a transposition's blocks are not those of the state buffer and the array");
 }
 
 Status check_neural(const NeuralTask& task, const Bands& bands, const CheckContext& context) {
@@ -219,7 +233,7 @@ Status check_neural(const NeuralTask& task, const Bands& bands, const CheckConte
   TESSERA_RETURN_IF_ERROR(
       require(task.moving.broadcast_images || bands.images <= task.moving.images,
               "more images than the moving surface has"));
-  if (task.transpose) return check_transpose(task);
+  if (task.transpose) return check_transpose(task, context);
   const ProductConfig& product = task.product;
   const KernelImageShape& image = product.image;
   TESSERA_RETURN_IF_ERROR(check_product_shape(product, context.chip));
@@ -238,7 +252,8 @@ Status check_neural(const NeuralTask& task, const Bands& bands, const CheckConte
       require(image.taps == 1 && !image.channel_wise, "a dynamic product has a kernel"));
   TESSERA_RETURN_IF_ERROR(check_surface(task.stationary, "the stationary surface", context));
   return require(image.groups == 1 && task.stationary.format == image.format &&
-                     task.stationary.channels >= image.channels &&
+                     task.stationary.channels >= task.stationary_channel_first + image.channels &&
+                     (task.stationary_channel_first == 0 || !task.stationary.broadcast_channels) &&
                      task.stationary.columns >= image.output_channels &&
                      (task.stationary.broadcast_images || bands.images <= task.stationary.images),
                  "the stationary surface is smaller than the product");
@@ -259,6 +274,8 @@ Status check_converters(const PlanarTask& task) {
     case PlanarMode::kReduction:
       TESSERA_RETURN_IF_ERROR(check_affine(task.reduce.input, first));
       return check_affine(task.reduce.output, task.output.format);
+    case PlanarMode::kTranspose:
+      return {};
     case PlanarMode::kElementwise:
       break;
   }
@@ -308,6 +325,11 @@ Status check_planar(const PlanarTask& task, const Bands& bands, const CheckConte
     TESSERA_RETURN_IF_ERROR(check_surface(in, "an input surface", context));
     TESSERA_RETURN_IF_ERROR(require(in.broadcast_images || bands.images <= in.images,
                                     "more images than an input surface has"));
+    if (task.mode == PlanarMode::kTranspose) {
+      TESSERA_RETURN_IF_ERROR(check_mirror(in, task.output));
+      return require(in.channels >= task.output.columns && in.columns >= task.output.channels,
+                     "a transposition's surfaces do not mirror each other");
+    }
     TESSERA_RETURN_IF_ERROR(require(in.broadcast_channels || in.channels >= task.output.channels,
                                     "an input surface has fewer channels than the output"));
     if (task.mode != PlanarMode::kElementwise) continue;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "arch/cost.h"
 #include "program/container.h"
 #include "program/registers.h"
 
@@ -94,6 +95,31 @@ const char* config_name(const TaskConfig& config) {
   return kNames[config.index()];
 }
 
+// The block loop of an identity product, the first blocks one by one.
+void list_blocks(const NeuralTask& task, std::string& out) {
+  constexpr std::int64_t kListed = 8;
+  const KernelImageShape& image = task.product.image;
+  const MatrixExtents matrix{task.output.columns, task.moving.columns};
+  const std::int64_t p = image.channels;
+  const auto cut = [&](const MatrixExtents& part) {
+    return transpose_blocks(part, {p, image.rows, image.columns});
+  };
+  const TransposeBlocks all = cut(matrix);
+  out +=
+      fmt::format("    transposes {} x {} {} a row: {} blocks of {} x {}, {} passes of {} x {}\n",
+                  matrix.channels, matrix.columns, format_name(task.moving.format), all.blocks, p,
+                  p, all.passes, image.rows, image.columns);
+  std::int64_t listed = 0;
+  for (std::int64_t c = 0; c < matrix.channels; c += p) {
+    for (std::int64_t x = 0; x < matrix.columns && listed < kListed; x += p, ++listed) {
+      const MatrixExtents part{std::min(p, matrix.channels - c), std::min(p, matrix.columns - x)};
+      out += fmt::format("      block channels {}..{}, columns {}..{}: passes {}\n", c,
+                         c + part.channels - 1, x, x + part.columns - 1, cut(part).passes);
+    }
+  }
+  if (listed < all.blocks) out += fmt::format("      and {} blocks more\n", all.blocks - listed);
+}
+
 void list_task(const TaskDescriptor& task, std::string& out) {
   out += fmt::format("task {:<5} {:<7} {:<8} {} x {} rows by {} = {} steps\n", task.id,
                      engine_kind_name(task.engine), config_name(task.config), task.bands.images,
@@ -107,6 +133,8 @@ void list_task(const TaskDescriptor& task, std::string& out) {
                          d.offset < 0 ? "-" : "+", std::abs(d.offset), d.denominator);
     }
   }
+  const auto* neural = std::get_if<NeuralTask>(&task.config);
+  if (neural != nullptr && neural->transpose) list_blocks(*neural, out);
   std::visit(
       [&out](const auto& fields) {
         using T = std::decay_t<decltype(fields)>;

@@ -109,6 +109,7 @@ void visit_fields(V& visit, NeuralTask& t) {
   visit("zero_point_count", t.zero_point_count);
   visit.group("stationary", t.stationary);
   visit("transpose", t.transpose);
+  visit("stationary_channel_first", t.stationary_channel_first);
 }
 
 template <typename V>
@@ -259,7 +260,7 @@ constexpr std::uint32_t enum_max<BlockCut>() {
 }
 template <>
 constexpr std::uint32_t enum_max<PlanarMode>() {
-  return 2;
+  return 3;
 }
 template <>
 constexpr std::uint32_t enum_max<BaseIndex>() {

@@ -190,6 +190,80 @@ TEST(ArrayModel, ReproducesFigure3OfTheTranspositionDocument) {
   EXPECT_EQ(array.results(), matrix);
 }
 
+// An m x n matrix in the order of the transposition's nest: blocks of n by C, parts of m by R, the
+// part as weights, an identity column for each of its channels.
+TEST(ArrayModel, TransposesInTheCyclesOfTheClosedFormula) {
+  constexpr unsigned kSeed = 17;
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  std::mt19937 random(kSeed);
+  const auto pick = [&random](std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+  };
+  for (int i = 0; i < 200; ++i) {
+    NeuralEngineConfig config;
+    config.rows = static_cast<std::int32_t>(pick(1, 8));
+    config.columns = static_cast<std::int32_t>(pick(1, config.rows));
+    config.psum_banks = static_cast<std::int32_t>(pick(1, 4));
+    config.psum_bank_columns = config.rows;
+    config.post_processor_latency_cycles = config.task_start_cycles = 0;
+    const std::int64_t partitions = config.rows * pick(1, 2);
+    const std::int64_t m = pick(1, 20), n = pick(1, 20);
+    std::vector<std::vector<std::int64_t>> weights, identities;
+    std::vector<ArrayPass> passes;
+    for (std::int64_t b = 0; b < n; b += partitions) {
+      for (std::int64_t x0 = b; x0 < std::min(n, b + partitions); x0 += config.columns) {
+        for (std::int64_t c0 = 0; c0 < m; c0 += config.rows) {
+          const std::int64_t count = std::min<std::int64_t>(config.rows, m - c0);
+          std::vector<std::int64_t> w(static_cast<std::size_t>(config.rows * config.columns), 0);
+          std::vector<std::int64_t> x(static_cast<std::size_t>(count * config.rows), 0);
+          for (std::int64_t r = 0; r < count; ++r) {
+            x[static_cast<std::size_t>(r * config.rows + r)] = 1;
+            for (std::int64_t c = 0; c < config.columns && x0 + c < n; ++c) {
+              w[static_cast<std::size_t>(r * config.columns + c)] = (c0 + r) * n + x0 + c + 1;
+            }
+          }
+          weights.push_back(std::move(w));
+          identities.push_back(std::move(x));
+          passes.push_back({.column_count = count,
+                            .bank = static_cast<std::int64_t>(passes.size()) % config.psum_banks});
+        }
+      }
+    }
+    for (std::size_t p = 0; p < passes.size(); ++p) {
+      passes[p].weights = weights[p].data();
+      passes[p].columns = identities[p].data();
+      // As in hold_back(): one pass a chain, nothing hides the drain.
+      passes[p].hold =
+          std::max<Cycles>(passes[p].column_count, ceil_div(config.columns, config.psum_banks));
+    }
+    const TransposeBlocks blocks =
+        transpose_blocks({m, n}, {partitions, config.rows, config.columns});
+    EXPECT_EQ(blocks.blocks, ((m - 1) / partitions + 1) * ((n - 1) / partitions + 1));
+    ASSERT_EQ(static_cast<std::int64_t>(passes.size()), blocks.passes);
+    ArrayModel array({config.rows, config.columns, config.psum_banks, config.psum_bank_columns});
+    array.run(passes);
+    EXPECT_EQ(array.lost(), 0);
+    ProductWork work;
+    work.transpose = true;
+    work.channels = m;
+    work.output_channels = n;
+    work.partitions = partitions;
+    const Cycles closed = neural_task_cycles(config, work, {1, 1, 1});
+    ASSERT_EQ(array.cycles(), closed) << "case " << i << ": " << m << " x " << n << " on "
+                                      << config.rows << " x " << config.columns;
+    // Results leave in the order of the passes: a column of the part for each identity column.
+    std::size_t at = 0;
+    for (std::size_t p = 0; p < passes.size(); ++p) {
+      for (std::int64_t r = 0; r < passes[p].column_count; ++r) {
+        for (std::int64_t c = 0; c < config.columns; ++c) {
+          ASSERT_EQ(array.results()[at++],
+                    weights[p][static_cast<std::size_t>(r * config.columns + c)]);
+        }
+      }
+    }
+  }
+}
+
 TEST(ArrayModel, OneBankWaitsForThePostProcessorAndLosesNothing) {
   // One row, eight columns, one bank: the second chain may begin only when the bank is free.
   const std::vector<std::int64_t> weights(8, 1), column(1, 1);

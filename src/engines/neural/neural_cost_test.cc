@@ -206,6 +206,38 @@ TEST(NeuralCost, TranspositionCostsABlockOfWeightsAndAnIdentityEach) {
   EXPECT_EQ(neural_step_macs(work, {0, 1, false}), 0);
 }
 
+TEST(NeuralCost, BlockOf128By128TakesTwoPassesOfA128By64Array) {
+  const BlockExtents pe128x64{.partitions = 128, .rows = 128, .columns = 64};
+  const auto count = [&](std::int64_t m, std::int64_t n) {
+    return transpose_blocks({m, n}, pe128x64);
+  };
+  EXPECT_EQ(count(128, 128).blocks, 1);
+  EXPECT_EQ(count(128, 128).passes, 2);
+  EXPECT_EQ(count(7, 5).blocks, 1);
+  EXPECT_EQ(count(7, 5).passes, 1);
+  EXPECT_EQ(count(129, 128).blocks, 2);
+  EXPECT_EQ(count(129, 128).passes, 4);
+  EXPECT_EQ(count(128, 193).blocks, 2);
+  EXPECT_EQ(count(128, 193).passes, 4);
+  EXPECT_EQ(count(8192, 4096).blocks, 64 * 32);
+  EXPECT_EQ(count(8192, 4096).passes, 64 * 64);
+}
+
+TEST(PlanarCost, TranspositionTakesTilesInByColumnsAndOutByRows) {
+  PlanarEngineConfig config;
+  config.lanes = 128;
+  config.window_rows_max = 64;
+  EXPECT_EQ(planar_transpose_cycles(config, {.channels = 7, .columns = 5}), 5 + 7);
+  EXPECT_EQ(planar_transpose_cycles(config, {.channels = 7, .columns = 5, .rows = 3}), 3 * 12);
+  EXPECT_EQ(planar_transpose_cycles(config, {.channels = 128, .columns = 128}), 2 * (64 + 128));
+  EXPECT_EQ(planar_transpose_cycles(config, {.channels = 130, .columns = 65}),
+            2 * 65 + 2 * 130);  // tiles of 128 and 2 by 64 and 1
+  config.elements_per_lane = 2;
+  EXPECT_EQ(planar_transpose_cycles(config, {.channels = 7, .columns = 5}), 3 + 4);
+  config.count = 2;
+  EXPECT_EQ(planar_transpose_cycles(config, {.channels = 7, .columns = 5, .rows = 3}), 11);
+}
+
 TEST(PlanarCost, TheSlowestOfInputAndOutputSetsThePace) {
   PlanarEngineConfig config;
   config.lanes = 4;

@@ -14,8 +14,9 @@ ProductWork product_work(const NeuralTask& task, const ChipConfig& chip) {
   work.port_elements = chip.state_buffer.port_elements;
   if (task.transpose) {
     work.transpose = true;
-    work.channels = task.moving.channels;
+    work.channels = task.output.columns;
     work.output_channels = task.moving.columns;
+    work.partitions = chip.state_buffer.partitions;
     return work;
   }
   work.channel_wise = product.image.channel_wise;

@@ -2,24 +2,11 @@
 
 #include <cstring>
 
-#include "base/check.h"
+#include "arith/kernels/transpose.h"
 
 namespace tessera::engines {
-namespace {
 
 using program::NeuralTask;
-
-template <typename T>
-void exchange(const Surface& from, const Surface& to, std::int64_t row) {
-  for (std::int64_t channel = 0; channel < from.channels; ++channel) {
-    const std::byte* source = from.row(channel, row);
-    for (std::int64_t column = 0; column < from.columns; ++column) {
-      std::memcpy(to.at(column, row, channel), source + column * from.column_pitch, sizeof(T));
-    }
-  }
-}
-
-}  // namespace
 
 NeuralMath::NeuralMath(PartitionedMemory& state_buffer, PartitionedMemory& kernel_memory)
     : state_buffer_(state_buffer),
@@ -50,13 +37,21 @@ void NeuralMath::run_step(const NeuralStep& step) {
 }
 
 Surface NeuralMath::moving_surface(const NeuralTask& task, std::int64_t image, RowRange rows) {
-  const std::int64_t first = task.moving_channel_first;
-  const std::int64_t count = task.product.image.groups * task.product.image.channels;
+  return shifted(
+      task.moving, image,
+      {task.moving_channel_first, task.product.image.groups * task.product.image.channels,
+       input_rows_needed(task.product, task.moving.rows, rows)});
+}
+
+Surface NeuralMath::shifted(const program::BufferSurface& surface, std::int64_t image,
+                            const Window& window) {
+  const std::int64_t first = window.first;
+  const std::int64_t count = window.count;
   const std::int64_t partitions = state_buffer_.partitions();
-  Surface moving = state_buffer_.surface(task.moving, image, first);
+  Surface moving = state_buffer_.surface(surface, image, first);
   moving.channels = count;
   if (first % partitions == 0 || first % partitions + count <= partitions) return moving;
-  const Surface all = state_buffer_.surface(task.moving, image);
+  const Surface all = state_buffer_.surface(surface, image);
   const std::int64_t element = format_bytes(all.format);
   const std::int64_t row_bytes = all.columns * element;
   shifted_.resize(static_cast<std::size_t>(count * all.rows * row_bytes));
@@ -68,9 +63,8 @@ Surface NeuralMath::moving_surface(const NeuralTask& task, std::int64_t image, R
   moving.column_pitch = element;
   moving.row_origin = 0;
   moving.ring_rows = all.rows;
-  const RowRange needed = input_rows_needed(task.product, all.rows, rows);
   for (std::int64_t channel = 0; channel < count; ++channel) {
-    for (std::int64_t row = needed.first; row < needed.last; ++row) {
+    for (std::int64_t row = window.rows.first; row < window.rows.last; ++row) {
       for (std::int64_t column = 0; column < all.columns; ++column) {
         std::memcpy(moving.at(channel, row, column), all.at(first + channel, row, column),
                     static_cast<std::size_t>(element));
@@ -96,8 +90,10 @@ void NeuralMath::prepare(const NeuralStep& step, const NeuralTask& task) {
 }
 
 void NeuralMath::prepare_dynamic(const NeuralTask& task, std::int64_t image) {
-  product_ = Product::prepare_dynamic(task.product, state_buffer_.surface(task.stationary, image),
-                                      read_vectors(task));
+  const Surface stationary = shifted(
+      task.stationary, image,
+      {task.stationary_channel_first, task.product.image.channels, {0, task.stationary.rows}});
+  product_ = Product::prepare_dynamic(task.product, stationary, read_vectors(task));
 }
 
 std::vector<std::byte> NeuralMath::read_vector(std::uint32_t offset, std::int64_t count,
@@ -152,19 +148,13 @@ std::vector<std::byte> NeuralMath::kernel_bytes(const NeuralTask& task) const {
 }
 
 void NeuralMath::transpose(const NeuralTask& task, std::int64_t image, RowRange rows) {
-  const Surface from = state_buffer_.surface(task.moving, image);
-  const Surface to = state_buffer_.surface(task.output, image);
-  const std::int64_t element = format_bytes(from.format);
-  for (std::int64_t row = rows.first; row < rows.last; ++row) {
-    if (element == 1) {
-      exchange<std::uint8_t>(from, to, row);
-    } else if (element == 2) {
-      exchange<std::uint16_t>(from, to, row);
-    } else {
-      TESSERA_CHECK(element == 4, "element of {} bytes", element);
-      exchange<std::uint32_t>(from, to, row);
-    }
-  }
+  const std::int64_t first = task.moving_channel_first;
+  tessera::transpose(state_buffer_.surface(task.moving, image),
+                     state_buffer_.surface(task.output, image),
+                     {.channels = {first, first + task.output.columns},
+                      .output_first = task.output_channel_first,
+                      .output_count = task.moving.columns,
+                      .rows = rows});
 }
 
 }  // namespace tessera::engines

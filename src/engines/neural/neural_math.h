@@ -47,6 +47,11 @@ class NeuralMath {
   // The moving surface as the product reads it; channels that begin inside a block of partitions
   // and leave it are shifted into place first, as the input buffer's shifter does.
   Surface moving_surface(const program::NeuralTask& task, std::int64_t image, RowRange rows);
+  struct Window {
+    std::int64_t first = 0, count = 1;  // channels
+    RowRange rows;
+  };
+  Surface shifted(const program::BufferSurface& surface, std::int64_t image, const Window& window);
   void transpose(const program::NeuralTask& task, std::int64_t image, RowRange rows);
 
   PartitionedMemory& state_buffer_;

@@ -37,6 +37,8 @@ PlanarWork planar_work(const PlanarTask& task, RowRange rows) {
             std::max(work.output_cycles, binary_function_cycles(task.elementwise.function));
       }
       break;
+    case PlanarMode::kTranspose:
+      break;  // planar_transpose_cycles() has its cost
     case PlanarMode::kReduction:
       work.input_elements = read_elements();
       work.output_cycles = std::max(reduce_function_cycles(task.reduce.function),
@@ -60,8 +62,14 @@ StepEngine::TaskPlan PlanarEngine::plan(const TaskDescriptor&) {
 
 StepEngine::StepCost PlanarEngine::cost(const TaskDescriptor& task, std::int64_t step) {
   const auto& planar = std::get<PlanarTask>(task.config);
-  return {.occupancy = planar_step_cycles(config_, planar_work(planar, task.bands.range(step))),
-          .macs = 0};
+  const RowRange rows = task.bands.range(step);
+  if (planar.mode == PlanarMode::kTranspose) {
+    return {.occupancy = planar_transpose_cycles(config_, {.channels = planar.output.columns,
+                                                           .columns = planar.output.channels,
+                                                           .rows = rows.last - rows.first}),
+            .macs = 0};
+  }
+  return {.occupancy = planar_step_cycles(config_, planar_work(planar, rows)), .macs = 0};
 }
 
 void PlanarEngine::execute(RunTaskId id, std::int64_t step) {

@@ -5,7 +5,8 @@
 //                                                                       └─ square root, reciprocal
 //
 // `lanes` channels at once, elements_per_lane of each a cycle; converters, filters and line buffer
-// are pipelined, so the slowest of input, function and output sets the pace of a step.
+// are pipelined, so the slowest of input, function and output sets the pace of a step. The
+// converter turns tiles by way of the line buffer: in by columns, out by rows.
 #pragma once
 
 #include "arch/chip_config.h"

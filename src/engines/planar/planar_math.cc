@@ -1,6 +1,7 @@
 #include "engines/planar/planar_math.h"
 
 #include "arith/kernels/planar.h"
+#include "arith/kernels/transpose.h"
 
 namespace tessera::engines {
 
@@ -20,6 +21,13 @@ void PlanarMath::run_step(const program::TaskDescriptor& task, std::int64_t step
       return;
     case PlanarMode::kReduction:
       reduce(planar.reduce, input, output, channels, rows);
+      return;
+    case PlanarMode::kTranspose:
+      transpose(input, output,
+                {.channels = {0, output.columns},
+                 .output_first = 0,
+                 .output_count = output.channels,
+                 .rows = rows});
       return;
     case PlanarMode::kElementwise:
       break;

@@ -1,5 +1,5 @@
-// The values of planar steps: pooling, element-wise work and reductions over state-buffer surfaces.
-// Knows no clock.
+// The values of planar steps: pooling, element-wise work, reductions and transpositions over
+// state-buffer surfaces. Knows no clock.
 #pragma once
 
 #include <cstdint>
