@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/graph_test_models.h"
+#include "graph/move_box.h"
 
 namespace tessera::graph {
 namespace {
@@ -155,6 +156,34 @@ TEST(Build, TranspositionsThatCancelDisappear) {
   model.node("Transpose", {"a"}, {"b"}, {{"perm", Ints{1, 2, 0}}}).node("Abs", {"b"}, {"y"});
   model.output("y", {2, 3, 4});
   EXPECT_EQ(kinds(built(model)), "elementwise elementwise elementwise");
+}
+
+TEST(Build, ConcatenationThatIsTransposedWritesWholePlanes) {
+  TestModel model;
+  model.input("a", {2, 3, 1}).input("b", {2, 3, 1});
+  model.node("Concat", {"a", "b"}, {"c"}, {{"axis", std::int64_t{2}}});
+  model.node("Transpose", {"c"}, {"t"}, {{"perm", Ints{2, 0, 1}}}).node("Abs", {"t"}, {"y"});
+  model.output("y", {2, 2, 3});
+  const Graph graph = built(model);
+  for (const Node& node : graph.nodes) {
+    if (node.kind() != NodeKind::kMove) continue;
+    const auto& copies = node.as<MoveAttributes>().copies;
+    ASSERT_EQ(copies.size(), 2u);
+    EXPECT_TRUE(is_dense_copy(copies[0], 6));
+    EXPECT_EQ(copies[1].output_offset, 6);
+  }
+}
+
+TEST(Build, ConcatenationOfWholeRowsStaysInFrontOfATransposition) {
+  TestModel model;
+  model.input("a", {2, 3}).input("b", {2, 3});
+  model.node("Concat", {"a", "b"}, {"c"}, {{"axis", std::int64_t{1}}});
+  model.node("Transpose", {"c"}, {"t"}, {{"perm", Ints{1, 0}}}).node("Abs", {"t"}, {"y"});
+  model.output("y", {6, 2});
+  const Graph graph = built(model);
+  int moves = 0;
+  for (const Node& node : graph.nodes) moves += node.kind() == NodeKind::kMove ? 1 : 0;
+  EXPECT_EQ(moves, 2);
 }
 
 TEST(Build, SoftmaxKeepsLogitsSumAndReciprocalInBinary32) {

@@ -2,6 +2,10 @@
 //
 //   Move (dense, same shape), Elementwise identity (same format)   ─► its input
 //   a ─► Move (one box, no fill) ─► Move box                       ─► Move box that reads a
+//   parts ─► Move (boxes, fill) ─► Move (permutes all of it)       ─► Move (boxes at other places)
+//
+// The last one only where the boxes' runs get longer by it, so that a concatenation along the last
+// axis which is transposed afterwards becomes one of whole planes.
 //
 // So transpositions that cancel disappear, reshapes of reshapes become one, and a slice of a
 // transposition reads the original. A composition that needs more than one box is left alone.
@@ -59,6 +63,56 @@ bool skip_producer(Graph& graph, const Links& links, Node& node, std::size_t i) 
   return true;
 }
 
+CopyBox reversed(const CopyBox& box) {
+  return {box.input,   box.output_offset,  box.input_offset,
+          box.extents, box.output_strides, box.input_strides};
+}
+
+// Runs of elements that lie together on both sides.
+std::int64_t run_count(const std::vector<CopyBox>& boxes) {
+  std::int64_t runs = 0;
+  for (const CopyBox& box : boxes) {
+    std::int64_t run = 1;
+    for (std::size_t i = box.extents.size(); i-- > 0;) {
+      if (box.input_strides[i] != run || box.output_strides[i] != run) break;
+      run *= box.extents[i];
+    }
+    runs += box_elements(box) / run;
+  }
+  return runs;
+}
+
+// `node` permutes all of what several boxes wrote: they write where it would have put it.
+void take_over_boxes(Graph& graph, const Links& links, Node& node) {
+  auto& move = node.as<MoveAttributes>();
+  if (move.has_fill || move.copies.size() != 1 || node.inputs.size() != 1) return;
+  const TensorId between = node.inputs[0];
+  const std::int32_t index = links.producer(between);
+  if (index < 0 || !links.has_single_use(between)) return;
+  const Node& first = graph.nodes[static_cast<std::size_t>(index)];
+  if (first.kind() != NodeKind::kMove) return;
+  const auto& first_move = first.as<MoveAttributes>();
+  const std::int64_t count = element_count(graph.tensor(between).dims);
+  if ((first_move.copies.size() == 1 && !first_move.has_fill) ||
+      box_elements(move.copies[0]) != count ||
+      element_count(graph.tensor(node.outputs[0]).dims) != count) {
+    return;
+  }
+  std::vector<CopyBox> copies;
+  for (const CopyBox& box : first_move.copies) {
+    auto placed = composed(reversed(move.copies[0]), count, reversed(box));
+    if (!placed) return;
+    copies.push_back(reversed(*placed));
+    copies.back().input = box.input;
+  }
+  if (run_count(copies) >= run_count(first_move.copies)) return;
+  move.has_fill = first_move.has_fill;
+  move.fill = first_move.fill;
+  move.copies = std::move(copies);
+  node.inputs = first.inputs;
+  add_origins(node.origins, first.origins);
+}
+
 }  // namespace
 
 void clean_moves(Graph& graph) {
@@ -67,6 +121,7 @@ void clean_moves(Graph& graph) {
   for (Node& node : graph.nodes) {
     if (node.kind() != NodeKind::kMove) continue;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) skip_producer(graph, links, node, i);
+    if (node.inputs.size() == 1) take_over_boxes(graph, links, node);
   }
   for (const Node& node : graph.nodes) {
     if (!does_nothing(graph, node) || links.is_output(node.outputs[0])) continue;
