@@ -64,6 +64,7 @@ std::optional<StridedWalk> AxisMap::walk_within(const StridedWalk& walk) const {
 }
 
 std::optional<AxisMap> AxisMap::then(const AxisMap& next) const {
+  if (is_dense() && offset_ == 0) return next;  // its one axis may cross several of `next`
   StridedWalk walk{.offset = offset_, .extents = {}, .strides = {}};
   for (const MapAxis& axis : axes_) {
     walk.extents.push_back(axis.extent);

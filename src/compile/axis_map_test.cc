@@ -12,6 +12,14 @@ TEST(AxisMap, ContiguousAxesMerge) {
   EXPECT_TRUE(map.covers(24));
 }
 
+TEST(AxisMap, DenseMapTakesWhateverFollows) {
+  const AxisMap transpose({{3, 4, 1}, {1, 3, 4}}, 5);
+  const auto both = AxisMap::dense(12).then(transpose);
+  ASSERT_TRUE(both.has_value());
+  EXPECT_EQ(both->axes(), transpose.axes());
+  EXPECT_EQ(both->offset(), 5);
+}
+
 TEST(AxisMap, TransposedAxisIsFollowed) {
   // [3, 4] to [4, 3].
   const AxisMap map({{3, 4, 1}, {1, 3, 4}}, 0);

@@ -104,4 +104,42 @@ std::optional<MappedSurface> BufferLayout::map(const StorageView& view) const {
   return result;
 }
 
+std::optional<std::vector<LayoutStep>> BufferLayout::steps(const StorageView& view) const {
+  if (view.storage != storage_ || view.offset < origin_) return std::nullopt;
+  std::vector<LayoutStep> steps;
+  // Splits what is left of an axis at the borders of the map's axes, innermost part first.
+  const auto split = [&](std::size_t axis, std::int64_t extent, std::int64_t stride) {
+    const std::size_t first = steps.size();
+    while (extent > 1) {
+      const auto holds =
+          std::find_if(map_.axes().begin(), map_.axes().end(), [&](const MapAxis& candidate) {
+            return stride % candidate.from_stride == 0 &&
+                   stride / candidate.from_stride < candidate.extent;
+          });
+      if (holds == map_.axes().end()) return false;
+      const std::int64_t factor = stride / holds->from_stride;
+      std::int64_t inner = extent;
+      if (factor * (extent - 1) >= holds->extent) {
+        if (holds->extent % factor != 0) return false;
+        inner = holds->extent / factor;
+        if (extent % inner != 0) return false;
+      }
+      const std::int64_t mapped = factor * holds->to_stride;
+      steps.insert(steps.begin() + static_cast<std::ptrdiff_t>(first),
+                   {.axis = axis,
+                    .extent = inner,
+                    .stride = stride,
+                    .channels = mapped >= kChannelUnit ? mapped / kChannelUnit : 0});
+      extent /= inner;
+      stride *= inner;
+    }
+    return true;
+  };
+  for (std::size_t axis = 0; axis < 4; ++axis) {
+    if (view.strides[axis] == 0) continue;
+    if (!split(axis, view.extents[axis], view.strides[axis])) return std::nullopt;
+  }
+  return steps;
+}
+
 }  // namespace tessera::compile

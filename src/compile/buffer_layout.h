@@ -2,8 +2,10 @@
 // along a partition; and how any view of that block is described to an engine.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "compile/axis_map.h"
 #include "compile/storage.h"
@@ -15,6 +17,14 @@ namespace tessera::compile {
 struct MappedSurface {
   program::BufferSurface surface;  // offset counts from the block's first byte
   std::int64_t channel_first = 0;  // 0 unless the view begins within a channel block
+};
+
+// Part of one axis of a view that walks evenly through a block.
+struct LayoutStep {
+  std::size_t axis = 0;  // of the view
+  std::int64_t extent = 1;
+  std::int64_t stride = 0;    // in elements of the storage
+  std::int64_t channels = 0;  // a step; 0: it stays within a partition
 };
 
 class BufferLayout {
@@ -29,6 +39,9 @@ class BufferLayout {
   std::int64_t partitions() const { return partitions_; }
   // The view as a surface; none where it leaves the block, or an engine cannot walk it.
   std::optional<MappedSurface> map(const StorageView& view) const;
+  // The view's axes (without those of extent 1 and broadcasts) as even steps, the outer part of a
+  // split axis first; none where the view leaves the block or an axis cannot be split.
+  std::optional<std::vector<LayoutStep>> steps(const StorageView& view) const;
 
  private:
   StorageIndex storage_ = -1;

@@ -7,8 +7,10 @@
 #include "compile/emit.h"
 #include "compile/estimate.h"
 #include "compile/layer.h"
+#include "compile/layout_choice.h"
 #include "compile/plan.h"
 #include "compile/storage.h"
+#include "compile/transposition_pass.h"
 #include "compile/weight_region.h"
 
 namespace tessera::compile {
@@ -32,7 +34,12 @@ class Compiler {
 
   Result<Package> run() {
     TESSERA_TRY(storages_, plan_storages(*graph_, chip_));
+    if (options_.choose_views) {
+      const ViewChoices choices = choose_views(*graph_, chip_, storages_);
+      TESSERA_TRY(storages_, plan_storages(*graph_, chip_, choices));
+    }
     TESSERA_TRY(layers_, build_layers(*graph_, chip_, storages_, weights_));
+    package_.transpositions = add_transpositions(*graph_, chip_, options_, storages_, layers_);
     const PlanInputs inputs{*graph_, chip_, options_, storages_, layers_};
     TESSERA_TRY(plan_, make_plan(inputs));
     assign_addresses();
@@ -89,6 +96,7 @@ class Compiler {
   void add_hints() {
     for (const Layer& layer : layers_) {
       program::LayerHint hint{.name = layer.name, .kind = "Move", .origins = {}, .output_dims = {}};
+      if (layer.kind == LayerKind::kTranspose) hint.kind = "Transposition";
       if (layer.node >= 0) {
         const graph::Node& node = graph_->nodes[static_cast<std::size_t>(layer.node)];
         hint.kind = graph::node_kind_name(node.kind());
@@ -199,7 +207,13 @@ Result<Package> compile(std::shared_ptr<const Graph> graph, const ChipConfig& ch
                         const CompileOptions& options) {
   TESSERA_CHECK(graph != nullptr, "no graph");
   const std::string name = graph->name;
-  auto package = Compiler(std::move(graph), chip, options).run();
+  auto package = Compiler(graph, chip, options).run();
+  if (!package.ok() && package.error().code == ErrorCode::kDoesNotFit && options.choose_views) {
+    // The cheapest views may have longer rows than a small buffer holds.
+    CompileOptions plain = options;
+    plain.choose_views = false;
+    package = Compiler(std::move(graph), chip, plain).run();
+  }
   if (!package.ok()) return package.error().with_context("compiling '" + name + "'");
   return package;
 }

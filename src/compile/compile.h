@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "arch/chip_config.h"
 #include "base/result.h"
@@ -16,12 +17,19 @@
 
 namespace tessera::compile {
 
+// How a tensor is turned to another layout (transposition.h).
+enum class TranspositionWay : std::uint8_t { kArray, kPlanar, kDma };
+
 struct CompileOptions {
   // Upper bound on one task's working set in the state buffer, bytes a partition; 0 = the compiler
   // chooses. Smaller budgets mean smaller bands.
   std::int64_t tile_budget_bytes = 0;
   // Keep tensors in the state buffer between layers where they fit (off: everything through DRAM).
   bool resident = true;
+  // Choose which axes lie on partitions, and swap operands of dynamic products, by cost.
+  bool choose_views = true;
+  // The way of transpositions that can go it; none: the cheapest each time.
+  std::optional<TranspositionWay> transposition = std::nullopt;
 };
 
 // An error names the layer, what was found, what is allowed and the way out.

@@ -88,12 +88,15 @@ class Emitter {
       emit_copy(piece, layer.copies[static_cast<std::size_t>(i)]);
     }
     for (const PieceMove& move : piece.moves) emit_move(piece, move);
-    if (layer.kind != LayerKind::kNeural && layer.kind != LayerKind::kPlanar) return;
+    if (layer.kind == LayerKind::kCopy || layer.kind == LayerKind::kHost) return;
     for (const PieceOperand& input : piece.inputs) {
       if (input.transfer) emit_load(piece, input);
     }
     if (layer.kind == LayerKind::kNeural) {
       emit_neural(piece, layer);
+    } else if (layer.kind == LayerKind::kTranspose) {
+      if (layer.way == TranspositionWay::kDma) return emit_passing_store(piece);
+      emit_transposition(piece, layer);
     } else {
       emit_planar(piece, layer);
     }
@@ -172,6 +175,14 @@ class Emitter {
     add(piece, EngineKind::kStore, bands_of(view), task);
   }
 
+  // From the block as it was loaded to another view of DRAM.
+  void emit_passing_store(const Piece& piece) {
+    if (!piece.output.transfer) return;
+    const StorageView& view = piece.output.view;
+    const TransferTask task = transfer(view, surface(piece.inputs[0], piece.inputs[0].view));
+    add(piece, EngineKind::kStore, bands_of(view), task);
+  }
+
   void emit_copy(const Piece& piece, const PlannedCopy& copy) {
     const std::int64_t element = format_bytes(storage(copy.destination).format);
     CopyTask task;
@@ -234,7 +245,11 @@ class Emitter {
     task.output = output.surface;
     task.output_channel_first = static_cast<std::uint32_t>(output.channel_first);
     task.dynamic = layer.dynamic;
-    if (layer.dynamic) task.stationary = surface(piece.inputs[1], piece.inputs[1].view).surface;
+    if (layer.dynamic) {
+      const MappedSurface stationary = surface(piece.inputs[1], piece.inputs[1].view);
+      task.stationary = stationary.surface;
+      task.stationary_channel_first = static_cast<std::uint32_t>(stationary.channel_first);
+    }
     const auto at = [&](std::int64_t offset) {
       return static_cast<std::uint32_t>(kernel + offset);
     };
@@ -245,6 +260,31 @@ class Emitter {
     task.zero_point_offset = at(slice.zero_point_offset);
     task.zero_point_count = static_cast<std::uint32_t>(slice.zero_point_count);
     add(piece, EngineKind::kNeural, bands_of(piece.output.view), std::move(task));
+  }
+
+  void emit_transposition(const Piece& piece, const Layer& layer) {
+    const MappedSurface from = surface(piece.inputs[0], piece.inputs[0].view);
+    const MappedSurface to = surface(piece.output, piece.output.view);
+    const Bands bands = bands_of(piece.output.view);
+    if (layer.way == TranspositionWay::kPlanar) {
+      PlanarTask task;
+      task.mode = program::PlanarMode::kTranspose;
+      task.inputs[0] = from.surface;
+      task.output = to.surface;
+      add(piece, EngineKind::kPlanar, bands, task);
+      return;
+    }
+    NeuralTask task;
+    task.transpose = true;
+    KernelImageShape& blocks = task.product.image;
+    blocks.channels = blocks.output_channels = inputs_.chip.state_buffer.partitions;
+    blocks.rows = inputs_.chip.neural.rows;
+    blocks.columns = inputs_.chip.neural.columns;
+    task.moving = from.surface;
+    task.moving_channel_first = static_cast<std::uint32_t>(from.channel_first);
+    task.output = to.surface;
+    task.output_channel_first = static_cast<std::uint32_t>(to.channel_first);
+    add(piece, EngineKind::kNeural, bands, std::move(task));
   }
 
   void emit_planar(const Piece& piece, const Layer& layer) {

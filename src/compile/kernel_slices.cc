@@ -99,6 +99,28 @@ std::vector<std::byte> transposed(const Tensor& matrix) {
   return result;
 }
 
+// (a x b)^T: b moves, a stays. What belongs to an operand goes with it.
+Whole swapped_matmul(const graph::Graph& graph, const Node& node) {
+  MatMulAttributes matmul = node.as<MatMulAttributes>();
+  const graph::TensorInfo& a = graph.tensor(node.inputs[0]);
+  std::swap(matmul.matrix.mantissa_bits_moving, matmul.matrix.mantissa_bits_stationary);
+  TESSERA_CHECK(matmul.integer.stationary_zero_points.size() <= 1 &&
+                    matmul.post.multipliers.size() <= 1 && node.inputs.size() == 2,
+                "product '{}' has values of its own for each output channel", node.name);
+  if (!matmul.integer.stationary_zero_points.empty()) {
+    std::swap(matmul.integer.moving_zero_point, matmul.integer.stationary_zero_points[0]);
+  }
+  Whole whole;
+  whole.product.image.channels = a.dims[a.dims.size() - 1];
+  whole.product.image.output_channels = a.dims[a.dims.size() - 2];
+  whole.product.image.format = a.format;
+  whole.product.matrix = matmul.matrix;
+  set_post(matmul.post, whole);
+  set_integer(matmul.integer, whole);
+  whole.dynamic = true;
+  return whole;
+}
+
 Whole whole_matmul(const graph::Graph& graph, const Node& node) {
   const auto& matmul = node.as<MatMulAttributes>();
   const graph::TensorInfo& b = graph.tensor(node.inputs[1]);
@@ -270,9 +292,11 @@ std::vector<Cut> even_cuts(const Whole& whole, std::int64_t room, std::int64_t p
 }  // namespace
 
 Result<std::vector<KernelSlice>> cut_kernel(const graph::Graph& graph, const Node& node,
-                                            const ChipConfig& chip, WeightRegion& weights) {
-  Whole whole =
-      node.kind() == NodeKind::kConv ? whole_conv(graph, node) : whole_matmul(graph, node);
+                                            const ChipConfig& chip, WeightRegion& weights,
+                                            bool swapped) {
+  Whole whole = node.kind() == NodeKind::kConv ? whole_conv(graph, node)
+                : swapped                      ? swapped_matmul(graph, node)
+                                               : whole_matmul(graph, node);
   KernelImageShape& shape = whole.product.image;
   whole.product.output_format = graph.tensor(node.outputs[0]).format;
   if (node.inputs.size() > 2) {

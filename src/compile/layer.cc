@@ -195,7 +195,7 @@ Status set_planar(const graph::Graph& graph, const Node& node, const ChipConfig&
 }
 
 Status set_neural(const graph::Graph& graph, const Node& node, const ChipConfig& chip,
-                  WeightRegion& weights, Layer& layer) {
+                  WeightRegion& weights, bool swapped, Layer& layer) {
   layer.kind = LayerKind::kNeural;
   const graph::TensorInfo& stationary = graph.tensor(node.inputs[1]);
   layer.dynamic = stationary.constant == nullptr;
@@ -210,7 +210,7 @@ Status set_neural(const graph::Graph& graph, const Node& node, const ChipConfig&
                                layer.name, element_count(stationary.dims) / matrix)};
     }
   }
-  TESSERA_TRY(layer.slices, cut_kernel(graph, node, chip, weights));
+  TESSERA_TRY(layer.slices, cut_kernel(graph, node, chip, weights, swapped));
   return {};
 }
 
@@ -242,7 +242,7 @@ Result<Layer> build_layer(const graph::Graph& graph, std::size_t index, const Ch
   }
   if (is_empty(graph, node)) return layer;  // nothing to compute: a copy layer without copies
   if (node.kind() == NodeKind::kConv || node.kind() == NodeKind::kMatMul) {
-    TESSERA_RETURN_IF_ERROR(set_neural(graph, node, chip, weights, layer));
+    TESSERA_RETURN_IF_ERROR(set_neural(graph, node, chip, weights, plan.swapped, layer));
   } else {
     TESSERA_RETURN_IF_ERROR(set_planar(graph, node, chip, layer));
     if (node.kind() == NodeKind::kElementwise) {

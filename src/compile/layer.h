@@ -11,6 +11,7 @@
 #include "arch/chip_config.h"
 #include "base/result.h"
 #include "compile/storage.h"
+#include "compile/transposition.h"
 #include "compile/weight_region.h"
 #include "program/descriptor.h"
 
@@ -29,11 +30,11 @@ struct KernelSlice {
   std::int64_t zero_point_offset = 0, zero_point_count = 0;
 };
 
-enum class LayerKind : std::uint8_t { kNeural, kPlanar, kCopy, kHost };
+enum class LayerKind : std::uint8_t { kNeural, kPlanar, kCopy, kHost, kTranspose };
 
 struct Layer {
   LayerKind kind = LayerKind::kCopy;
-  std::int32_t node = -1;  // index in the graph; -1: copies of inputs or constants to outputs
+  std::int32_t node = -1;  // index in the graph; -1: copies to outputs, or a transposition
   std::string name;
   std::vector<StorageView> inputs;  // neural: moving, then a dynamic stationary operand
   StorageView output;
@@ -41,6 +42,10 @@ struct Layer {
   std::vector<KernelSlice> slices;  // neural; one even if there is nothing in kernel memory
   program::PlanarTask planar;       // without surfaces
   std::vector<PlannedCopy> copies;
+  // kTranspose: turns inputs[0] into the output, on the array or the planar engine. By way of DMA
+  // nothing is exchanged on the way: the parts are loaded, unless they are there, and stored.
+  TranspositionWay way = TranspositionWay::kArray;
+  std::vector<TransposePart> parts;
 };
 
 // One layer a node, in the graph's order. Kernel images go to `weights`.

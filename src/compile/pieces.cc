@@ -191,14 +191,71 @@ Piece piece_of_rows(const PlanInputs& inputs, std::int32_t layer, RowRange rows)
 }
 
 bool cuts_by_rows(const Layer& layer) {
+  if (layer.kind == LayerKind::kTranspose) return false;
   if (layer.output.images() != 1 || layer.dynamic || layer.slices.size() > 1) return false;
   if (layer.kind == LayerKind::kNeural) return true;
   return layer.kind == LayerKind::kPlanar &&
          (layer.planar.mode != program::PlanarMode::kReduction || !layer.planar.reduce.over_rows);
 }
 
+namespace {
+
+// The parts of a transposition, each cut until it fits.
+Result<std::vector<Piece>> cut_parts(const PlanInputs& inputs, std::int32_t index,
+                                     const LayerOperands& operands, PieceRoom room) {
+  const Layer& layer = inputs.layers[static_cast<std::size_t>(index)];
+  PartRoom limits{
+      .format = inputs.storages.storages[static_cast<std::size_t>(layer.output.storage)].format,
+      .partitions = inputs.chip.state_buffer.partitions,
+      .room = room.wanted,
+      .from_resident = operands.input_resident[0],
+      .to_resident = operands.output_resident,
+      .exchanged = layer.way != TranspositionWay::kDma};
+  std::vector<Piece> pieces;
+  for (const TransposePart& part : layer.parts) {
+    std::vector<TransposePart> cut;
+    limits.room = room.wanted;
+    bool fits = split_part(part, limits, cut);
+    if (!fits) {
+      cut.clear();
+      limits.room = room.allowed;
+      fits = split_part(part, limits, cut);
+    }
+    if (!fits) {
+      const std::int64_t p = limits.partitions;
+      const TransposePart block{part.from.part(0, 0, 1)
+                                    .part(2, 0, 1)
+                                    .part(1, 0, std::min(p, part.from.channels()))
+                                    .part(3, 0, std::min(p, part.from.columns())),
+                                part.to.part(0, 0, 1)
+                                    .part(2, 0, 1)
+                                    .part(1, 0, std::min(p, part.to.channels()))
+                                    .part(3, 0, std::min(p, part.to.columns()))};
+      const std::int64_t needed = part_bytes(block, limits);
+      return Error{ErrorCode::kDoesNotFit,
+                   fmt::format("layer '{}': a block of the transposition takes {} bytes of each "
+                               "state buffer partition, {} are available; use a chip "
+                               "configuration with state_buffer.bytes_per_partition >= {}",
+                               layer.name, needed, room.allowed, needed)};
+    }
+    for (const TransposePart& each : cut) {
+      Piece piece;
+      piece.layer = index;
+      piece.inputs.push_back({.view = each.from});
+      piece.output.view = each.to;
+      pieces.push_back(std::move(piece));
+    }
+  }
+  return pieces;
+}
+
+}  // namespace
+
 Result<std::vector<Piece>> cut_layer(const PlanInputs& inputs, std::int32_t layer,
                                      const LayerOperands& operands, PieceRoom room) {
+  if (inputs.layers[static_cast<std::size_t>(layer)].kind == LayerKind::kTranspose) {
+    return cut_parts(inputs, layer, operands, room);
+  }
   const Cutter cutter(inputs, layer, operands);
   Grain grain = cutter.choose(room.wanted);
   if (grain.rows == 0) grain = cutter.choose(room.allowed);

@@ -303,7 +303,11 @@ class Planner {
       use_block(operand.block);
     }
     PieceOperand& output = piece.output;
-    if (operands.output_resident) {
+    if (layer(piece.layer).kind == LayerKind::kTranspose &&
+        layer(piece.layer).way == TranspositionWay::kDma) {
+      output.block = piece.inputs[0].block;  // stored from where it was loaded to
+      output.transfer = true;
+    } else if (operands.output_resident) {
       output.block = resident_block(output.view.storage);
     } else {
       const Storage& to = storage(output.view.storage);

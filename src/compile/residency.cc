@@ -6,7 +6,8 @@ namespace tessera::compile {
 namespace {
 
 bool on_processor(const Layer& layer) {
-  return layer.kind == LayerKind::kNeural || layer.kind == LayerKind::kPlanar;
+  return layer.kind == LayerKind::kNeural || layer.kind == LayerKind::kPlanar ||
+         layer.kind == LayerKind::kTranspose;
 }
 
 // All uses of one storage.
@@ -62,17 +63,24 @@ std::int64_t view_elements(const StorageView& view) {
   return count;
 }
 
-// The view whose layout the storage takes: its only writer's, or a reader's that takes it all.
-const StorageView* layout_view(const PlanInputs& inputs, const Storage& storage, const Uses& uses) {
+// Views whose layouts the storage may take: its only writer's, then those of readers that take it
+// all.
+std::vector<StorageView> layout_views(const PlanInputs& inputs, const Storage& storage,
+                                      const Uses& uses) {
+  std::vector<StorageView> views;
+  const auto add = [&](const StorageView& view) {
+    if (view.offset == 0 && view_elements(view) == storage.elements &&
+        std::find(views.begin(), views.end(), view) == views.end()) {
+      views.push_back(view);
+    }
+  };
   if (uses.writers.size() == 1 && uses.copies.empty()) {
-    const StorageView& view = inputs.layers[static_cast<std::size_t>(uses.writers[0])].output;
-    return view_elements(view) == storage.elements ? &view : nullptr;
+    add(inputs.layers[static_cast<std::size_t>(uses.writers[0])].output);
   }
   for (const auto& [reader, input] : uses.readers) {
-    const StorageView& view = inputs.layers[static_cast<std::size_t>(reader)].inputs[input];
-    if (view.offset == 0 && view_elements(view) == storage.elements) return &view;
+    add(inputs.layers[static_cast<std::size_t>(reader)].inputs[input]);
   }
-  return nullptr;
+  return views;
 }
 
 // Writers reach the block: layers in their views, Moves by loads.
@@ -111,6 +119,24 @@ bool set_life(const std::vector<std::int32_t>& segments, const Uses& uses, Resid
   return segments[static_cast<std::size_t>(*first)] == segments[static_cast<std::size_t>(*last)];
 }
 
+// Extends the life to the readers that take it from the buffer. False if some cannot.
+bool count_uses(const PlanInputs& inputs, const std::vector<std::int32_t>& segments,
+                const Uses& uses, Resident& resident) {
+  const std::int32_t segment = segments[static_cast<std::size_t>(resident.first_layer)];
+  bool all_fit = true;
+  for (const auto& [reader, input] : uses.readers) {
+    const Layer& layer = inputs.layers[static_cast<std::size_t>(reader)];
+    if (segments[static_cast<std::size_t>(reader)] != segment ||
+        fit_input(resident.layout, layer, input) == Fit::kNone) {
+      all_fit = false;
+      continue;
+    }
+    resident.last_layer = std::max(resident.last_layer, reader);
+    ++resident.uses;
+  }
+  return all_fit;
+}
+
 Resident find_resident(const PlanInputs& inputs, const std::vector<std::int32_t>& segments,
                        const std::vector<Uses>& all, std::size_t index) {
   const Storage& storage = inputs.storages.storages[index];
@@ -124,27 +150,22 @@ Resident find_resident(const PlanInputs& inputs, const std::vector<std::int32_t>
   }
   // A graph output that is copied together has to be in DRAM anyway.
   if (!uses.copies.empty() && storage.base == program::BaseIndex::kOutput) return resident;
-  const StorageView* view = layout_view(inputs, storage, uses);
-  if (view == nullptr) return resident;
-  resident.layout = BufferLayout(*view, storage.format, inputs.chip.state_buffer.partitions);
-  if (!set_life(segments, uses, resident) || !writers_fit(inputs, all, uses, *view, resident)) {
-    return resident;
+  // The layout that most readers can take, of those that the writers can leave.
+  Resident best = resident;
+  for (const StorageView& view : layout_views(inputs, storage, uses)) {
+    Resident candidate;
+    candidate.layout = BufferLayout(view, storage.format, inputs.chip.state_buffer.partitions);
+    if (!set_life(segments, uses, candidate)) return resident;
+    if (!writers_fit(inputs, all, uses, view, candidate)) continue;
+    candidate.written = true;
+    const bool all_fit = count_uses(inputs, segments, uses, candidate);
+    // What Moves load into the block is not in DRAM for other readers.
+    candidate.possible =
+        candidate.uses > 0 && (uses.copies.empty() || (all_fit && !uses.read_in_dram));
+    if (!best.written || candidate.uses > best.uses) best = std::move(candidate);
+    if (all_fit) break;
   }
-  const std::int32_t segment = segments[static_cast<std::size_t>(resident.first_layer)];
-  bool all_fit = true;
-  for (const auto& [reader, input] : uses.readers) {
-    const Layer& layer = inputs.layers[static_cast<std::size_t>(reader)];
-    if (segments[static_cast<std::size_t>(reader)] != segment ||
-        fit_input(resident.layout, layer, input) == Fit::kNone) {
-      all_fit = false;
-      continue;
-    }
-    resident.last_layer = std::max(resident.last_layer, reader);
-    ++resident.uses;
-  }
-  // What Moves load into the block is not in DRAM for other readers.
-  resident.possible = resident.uses > 0 && (uses.copies.empty() || (all_fit && !uses.read_in_dram));
-  return resident;
+  return best;
 }
 
 bool maps(const BufferLayout& layout, const StorageView& view, Start start) {
@@ -153,6 +174,17 @@ bool maps(const BufferLayout& layout, const StorageView& view, Start start) {
   if (mapped->channel_first == 0 || start == Start::kAnywhere) return true;
   return start == Start::kWithinBlock &&
          mapped->channel_first % layout.partitions() + view.channels() <= layout.partitions();
+}
+
+// One side of all parts of a transposition.
+template <typename Side>
+Fit fit_parts(const BufferLayout& layout, const Layer& layer, Side side) {
+  const Start start =
+      layer.way == TranspositionWay::kPlanar ? Start::kFirstPartition : Start::kAnywhere;
+  for (const TransposePart& part : layer.parts) {
+    if (!maps(layout, side(part), start)) return Fit::kNone;
+  }
+  return Fit::kWhole;
 }
 
 }  // namespace
@@ -177,12 +209,18 @@ Fit fit_view(const BufferLayout& layout, const StorageView& view, Start start) {
 }
 
 Fit fit_input(const BufferLayout& layout, const Layer& layer, std::size_t input) {
-  const bool moving = layer.kind == LayerKind::kNeural && input == 0;
+  if (layer.kind == LayerKind::kTranspose) {
+    return fit_parts(layout, layer, [](const TransposePart& part) { return part.from; });
+  }
   return fit_view(layout, layer.inputs[input],
-                  moving ? Start::kWithinBlock : Start::kFirstPartition);
+                  layer.kind == LayerKind::kNeural ? Start::kWithinBlock : Start::kFirstPartition);
 }
 
 Fit fit_output(const BufferLayout& layout, const Layer& layer) {
+  if (layer.kind == LayerKind::kTranspose) {
+    if (layer.way == TranspositionWay::kDma) return Fit::kNone;  // it writes DRAM
+    return fit_parts(layout, layer, [](const TransposePart& part) { return part.to; });
+  }
   return fit_view(layout, layer.output,
                   layer.kind == LayerKind::kNeural ? Start::kAnywhere : Start::kFirstPartition);
 }

@@ -18,6 +18,7 @@ struct ResidentMove {
 };
 
 struct Resident {
+  bool written = false;   // its writers can leave it in the buffer, laid out as `layout`
   bool possible = false;  // some reader can take it from the buffer
   bool active = false;    // it is to stay there
   BufferLayout layout;
@@ -33,9 +34,9 @@ std::vector<std::int32_t> layer_segments(const std::vector<Layer>& layers);
 // A view of a layer's operand in a block: whole, or image by image.
 enum class Fit : std::uint8_t { kNone, kWhole, kByImage };
 enum class Start : std::uint8_t {
-  kFirstPartition,  // planar operands and dynamic stationary operands begin in partition 0
-  kWithinBlock,     // a moving operand may begin elsewhere if it stays within its channel block
-  kAnywhere,        // results of the array
+  kFirstPartition,  // planar operands begin in partition 0
+  kWithinBlock,  // operands of the array may begin elsewhere if it stays within its channel block
+  kAnywhere,     // results of the array, what it transposes
 };
 Fit fit_view(const BufferLayout& layout, const StorageView& view, Start start);
 Fit fit_input(const BufferLayout& layout, const Layer& layer, std::size_t input);

@@ -22,8 +22,13 @@ using program::BaseIndex;
 // that tensor, and the next attempt gives it a storage of its own.
 class Attempt {
  public:
-  Attempt(const Graph& graph, const ChipConfig& chip, const std::set<TensorId>& alone)
-      : graph_(graph), chip_(chip), alone_(alone), producers_(graph.tensors.size(), nullptr) {
+  Attempt(const Graph& graph, const ChipConfig& chip, const ViewChoices& choices,
+          const std::set<TensorId>& alone)
+      : graph_(graph),
+        chip_(chip),
+        choices_(choices),
+        alone_(alone),
+        producers_(graph.tensors.size(), nullptr) {
     for (const Node& node : graph.nodes) {
       for (const TensorId id : node.outputs) producers_[static_cast<std::size_t>(id.value)] = &node;
     }
@@ -194,20 +199,18 @@ class Attempt {
       plan_move(node, plan);
       return {};
     }
-    TESSERA_TRY(const graph::NodeViews views, graph::node_views(graph_, node));
+    const auto index = static_cast<std::size_t>(&node - graph_.nodes.data());
+    const graph::ViewChoice choice = choices_.empty() ? graph::ViewChoice{} : choices_[index];
+    TESSERA_TRY(const graph::NodeViews views, graph::node_views(graph_, node, choice));
     plan.inputs.resize(node.inputs.size());
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-      if (is_kernel_operand(node, i)) continue;
+      if (is_kernel_operand(graph_, node, i)) continue;
       plan.inputs[i] = view(node.inputs[i], views.inputs[i]);
     }
+    plan.swapped = choice.swapped;
+    if (plan.swapped) std::swap(plan.inputs[0], plan.inputs[1]);
     plan.output = view(node.outputs[0], views.output);
     return {};
-  }
-
-  bool is_kernel_operand(const Node& node, std::size_t input) const {
-    if (node.kind() == NodeKind::kConv) return input > 0;
-    return node.kind() == NodeKind::kMatMul && input > 0 &&
-           graph_.tensor(node.inputs[input]).constant != nullptr;
   }
 
   void plan_move(const Node& node, NodePlan& plan) {
@@ -250,21 +253,10 @@ class Attempt {
   StorageView view(TensorId id, const graph::TensorView& from) {
     touch(id);
     const auto place = resolve(id);
-    StridedWalk walk{.offset = 0, .extents = {}, .strides = {}};
-    walk.extents.assign(from.extents.begin(), from.extents.end());
-    walk.strides.assign(from.strides.begin(), from.strides.end());
-    const auto mapped = place ? place->map.map(walk) : std::nullopt;
-    if (!mapped) {
-      fail(id);
-      return {};
-    }
-    StorageView result{
-        .storage = place->storage, .offset = mapped->offset, .extents = from.extents};
-    std::copy(mapped->strides.begin(), mapped->strides.end(), result.strides.begin());
-    for (std::size_t i = 0; i < 4; ++i) {
-      if (result.extents[i] == 1) result.strides[i] = 0;
-    }
-    return result;
+    const auto result = place ? view_in_storage(*place, from) : std::nullopt;
+    if (result) return *result;
+    fail(id);
+    return {};
   }
 
   void require_dense(TensorId id) {
@@ -315,6 +307,7 @@ class Attempt {
 
   const Graph& graph_;
   const ChipConfig& chip_;
+  const ViewChoices& choices_;
   const std::set<TensorId>& alone_;
   std::vector<const Node*> producers_;  // of each tensor, or null
   StoragePlan plan_;
@@ -334,10 +327,31 @@ StorageView StorageView::part(std::size_t axis, std::int64_t first, std::int64_t
   return result;
 }
 
-Result<StoragePlan> plan_storages(const graph::Graph& graph, const ChipConfig& chip) {
+std::optional<StorageView> view_in_storage(const Place& place, const graph::TensorView& view) {
+  StridedWalk walk{.offset = 0, .extents = {}, .strides = {}};
+  walk.extents.assign(view.extents.begin(), view.extents.end());
+  walk.strides.assign(view.strides.begin(), view.strides.end());
+  const auto mapped = place.map.map(walk);
+  if (!mapped) return std::nullopt;
+  StorageView result{.storage = place.storage, .offset = mapped->offset, .extents = view.extents};
+  std::copy(mapped->strides.begin(), mapped->strides.end(), result.strides.begin());
+  for (std::size_t i = 0; i < 4; ++i) {
+    if (result.extents[i] == 1) result.strides[i] = 0;
+  }
+  return result;
+}
+
+bool is_kernel_operand(const Graph& graph, const Node& node, std::size_t input) {
+  if (node.kind() == NodeKind::kConv) return input > 0;
+  return node.kind() == NodeKind::kMatMul && input > 0 &&
+         graph.tensor(node.inputs[input]).constant != nullptr;
+}
+
+Result<StoragePlan> plan_storages(const graph::Graph& graph, const ChipConfig& chip,
+                                  const ViewChoices& choices) {
   std::set<TensorId> alone;
   for (;;) {
-    Attempt attempt(graph, chip, alone);
+    Attempt attempt(graph, chip, choices, alone);
     TESSERA_RETURN_IF_ERROR(attempt.run());
     if (!attempt.conflict()) return attempt.finish();
     const TensorId id = *attempt.conflict();

@@ -70,7 +70,10 @@ struct PlannedCopy {
 };
 
 struct NodePlan {
-  std::vector<StorageView> inputs;  // processor nodes; default where the operand is a kernel image
+  // Processor nodes; default where the operand is a kernel image. Moving first: swapped operands of
+  // a product are exchanged.
+  std::vector<StorageView> inputs;
+  bool swapped = false;
   StorageView output;
   std::vector<PlannedCopy> copies;  // Moves
 };
@@ -83,6 +86,14 @@ struct StoragePlan {
   std::vector<StorageIndex> output_storages;  // of each graph output
 };
 
-Result<StoragePlan> plan_storages(const graph::Graph& graph, const ChipConfig& chip);
+// Of each node; empty for the views that every node has without a choice.
+using ViewChoices = std::vector<graph::ViewChoice>;
+Result<StoragePlan> plan_storages(const graph::Graph& graph, const ChipConfig& chip,
+                                  const ViewChoices& choices = {});
+
+// A tensor's view through its place; none where an axis crosses axes of the place.
+std::optional<StorageView> view_in_storage(const Place& place, const graph::TensorView& view);
+// The input is a kernel image of its product, not a surface.
+bool is_kernel_operand(const graph::Graph& graph, const graph::Node& node, std::size_t input);
 
 }  // namespace tessera::compile

@@ -91,6 +91,23 @@ TensorView moving_view(const Shape& dims) {
   return {.extents = {leading_count(dims), k, m, 1}, .strides = {m * k, 1, k, 1}};
 }
 
+// b as the moving operand, a as the stationary one: the product's transpose.
+NodeViews swapped_matmul_views(const Graph& graph, const Node& node) {
+  const Shape& a = graph.tensor(node.inputs[0]).dims;
+  const Shape& b = graph.tensor(node.inputs[1]).dims;
+  const std::int64_t m = a[a.size() - 2];
+  const std::int64_t k = a[a.size() - 1];
+  const std::int64_t n = b[b.size() - 1];
+  const std::int64_t images = leading_count(a);
+  const bool shared = b.size() == 2;
+  NodeViews views;
+  views.inputs.resize(node.inputs.size());
+  views.inputs[0] = {.extents = {images, k, 1, m}, .strides = {m * k, 1, 0, k}};
+  views.inputs[1] = {.extents = {images, k, n, 1}, .strides = {shared ? 0 : k * n, n, 1, 0}};
+  views.output = {.extents = {images, m, n, 1}, .strides = {m * n, n, 1, 0}};
+  return views;
+}
+
 NodeViews matmul_views(const Graph& graph, const Node& node) {
   const Shape& a = graph.tensor(node.inputs[0]).dims;
   const TensorInfo& b = graph.tensor(node.inputs[1]);
@@ -224,9 +241,16 @@ Error cannot_spread(const Node& node) {
                       node.name)};
 }
 
-Result<NodeViews> elementwise_views(const Graph& graph, const Node& node) {
+Result<NodeViews> elementwise_views(const Graph& graph, const Node& node,
+                                    const ViewChoice& choice) {
   const std::vector<Axis> axes = broadcast_axes(graph, node);
   const std::size_t rank = axes.size();
+  if (choice.channel_axis >= 0) {
+    const auto channel = static_cast<std::size_t>(choice.channel_axis);
+    if (channel >= rank) return cannot_spread(node);
+    if (auto views = spread(axes, channel, node.inputs.size())) return *views;
+    return cannot_spread(node);
+  }
   std::vector<std::size_t> candidates = {
       std::min(preferred_channel_axis(graph, node, rank), rank - 1)};
   if (rank > 1) candidates.push_back(1);
@@ -240,7 +264,7 @@ Result<NodeViews> elementwise_views(const Graph& graph, const Node& node) {
 // ---- reduction
 // ------------------------------------------------------------------------------------
 
-Result<NodeViews> reduce_views(const Graph& graph, const Node& node) {
+Result<NodeViews> reduce_views(const Graph& graph, const Node& node, const ViewChoice& choice) {
   const auto& attributes = node.as<ReduceAttributes>();
   const Shape& in = graph.tensor(node.inputs[0]).dims;
   const std::vector<std::int64_t> in_strides = dense_strides(in);
@@ -254,13 +278,22 @@ Result<NodeViews> reduce_views(const Graph& graph, const Node& node) {
   }
   const std::vector<std::int64_t> out_strides = dense_strides(out);
   std::vector<Axis> kept;
+  std::optional<Axis> chosen;
   std::vector<Axis> reduced;
   for (std::size_t i = 0; i < in.size(); ++i) {
     if (is_reduced(i)) {
       reduced.push_back({.extent = in[i], .strides = {in_strides[i], 0}});
     } else {
       kept.push_back({.extent = in[i], .strides = {in_strides[i], out_strides[i]}});
+      if (choice.channel_axis == static_cast<std::int32_t>(i)) {
+        chosen = kept.back();
+        kept.pop_back();
+      }
     }
+  }
+  if (choice.channel_axis >= 0) {
+    if (!chosen || !reduce_axes(kept, 1)) return cannot_spread(node);
+    kept.push_back(*chosen);
   }
   if (!reduce_axes(kept, 2) || !reduce_axes(reduced, 2)) return cannot_spread(node);
   NodeViews views;
@@ -275,7 +308,7 @@ Result<NodeViews> reduce_views(const Graph& graph, const Node& node) {
 
 }  // namespace
 
-Result<NodeViews> node_views(const Graph& graph, const Node& node) {
+Result<NodeViews> node_views(const Graph& graph, const Node& node, const ViewChoice& choice) {
   switch (node.kind()) {
     case NodeKind::kConv:
     case NodeKind::kPool: {
@@ -286,11 +319,11 @@ Result<NodeViews> node_views(const Graph& graph, const Node& node) {
       return views;
     }
     case NodeKind::kMatMul:
-      return matmul_views(graph, node);
+      return choice.swapped ? swapped_matmul_views(graph, node) : matmul_views(graph, node);
     case NodeKind::kElementwise:
-      return elementwise_views(graph, node);
+      return elementwise_views(graph, node, choice);
     case NodeKind::kReduce:
-      return reduce_views(graph, node);
+      return reduce_views(graph, node, choice);
     case NodeKind::kMove:
     case NodeKind::kHostStep:
       break;

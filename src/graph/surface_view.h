@@ -31,10 +31,17 @@ struct TensorView {
 //   Reduce:      reduced axes become rows and columns, kept axes channels and images
 // An error (unsupported) names the node when its axes cannot be spread over four; the graph builder
 // then puts Moves in front.
+//
+// A choice asks for other axes on partitions than these; it never changes a bit.
+struct ViewChoice {
+  std::int32_t channel_axis = -1;  // Elementwise: axis of the output, Reduce: of the input
+  bool swapped = false;  // MatMul, dynamic b: (a x b)^T = b^T x a^T, so that M is channels
+  friend bool operator==(const ViewChoice&, const ViewChoice&) = default;
+};
 struct NodeViews {
   std::vector<TensorView> inputs;
   TensorView output;
 };
-Result<NodeViews> node_views(const Graph& graph, const Node& node);
+Result<NodeViews> node_views(const Graph& graph, const Node& node, const ViewChoice& choice = {});
 
 }  // namespace tessera::graph

@@ -60,6 +60,28 @@ std::vector<std::unique_ptr<fb::HintT>> to_fb(const std::vector<LayerHint>& hint
   return result;
 }
 
+std::vector<std::unique_ptr<fb::TranspositionT>> to_fb(
+    const std::vector<TranspositionHint>& transpositions) {
+  std::vector<std::unique_ptr<fb::TranspositionT>> result;
+  for (const TranspositionHint& hint : transpositions) {
+    auto entry = std::make_unique<fb::TranspositionT>();
+    entry->tensor = hint.tensor;
+    entry->reader = hint.reader;
+    entry->layer = hint.layer;
+    entry->way = hint.way;
+    entry->elements = hint.elements;
+    entry->channels = hint.channels;
+    entry->columns = hint.columns;
+    entry->matrices = hint.matrices;
+    entry->cycles = hint.cycles;
+    entry->dram_bytes = hint.dram_bytes;
+    entry->next_way = hint.next_way;
+    entry->next_cycles = hint.next_cycles;
+    result.push_back(std::move(entry));
+  }
+  return result;
+}
+
 std::unique_ptr<fb::FrameT> to_fb(const Frame& frame) {
   auto result = std::make_unique<fb::FrameT>();
   result->layer = frame.layer;
@@ -169,6 +191,27 @@ std::vector<LayerHint> hints_of(const std::vector<std::unique_ptr<fb::HintT>>& l
   return hints;
 }
 
+std::vector<TranspositionHint> transpositions_of(
+    const std::vector<std::unique_ptr<fb::TranspositionT>>& list) {
+  std::vector<TranspositionHint> transpositions;
+  for (const auto& entry : list) {
+    if (entry == nullptr) continue;
+    transpositions.push_back({.tensor = entry->tensor,
+                              .reader = entry->reader,
+                              .layer = entry->layer,
+                              .way = entry->way,
+                              .elements = entry->elements,
+                              .channels = entry->channels,
+                              .columns = entry->columns,
+                              .matrices = entry->matrices,
+                              .cycles = entry->cycles,
+                              .dram_bytes = entry->dram_bytes,
+                              .next_way = entry->next_way,
+                              .next_cycles = entry->next_cycles});
+  }
+  return transpositions;
+}
+
 Result<Frame> frame_of(const fb::FrameT& entry, const std::string& name) {
   Frame frame;
   frame.layer = entry.layer;
@@ -267,6 +310,7 @@ Status fill_package(const fb::PackageT& table, std::span<const std::byte> sectio
   TESSERA_TRY(package.inputs, slots_of(table.inputs, name));
   TESSERA_TRY(package.outputs, slots_of(table.outputs, name));
   package.hints = hints_of(table.hints);
+  package.transpositions = transpositions_of(table.transpositions);
   for (const auto& entry : table.placements) {
     if (!entry) continue;
     package.placements.push_back({entry->name, entry->in_state_buffer, entry->offset, entry->bytes,
@@ -376,6 +420,7 @@ std::vector<std::byte> serialise(const Package& package) {
   table.inputs = to_fb(package.inputs);
   table.outputs = to_fb(package.outputs);
   table.hints = to_fb(package.hints);
+  table.transpositions = to_fb(package.transpositions);
   for (const PlacementRecord& record : package.placements) {
     auto entry = std::make_unique<fb::PlacementT>();
     entry->name = record.name;

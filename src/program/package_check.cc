@@ -100,6 +100,12 @@ class PackageChecker {
 
   Status check_frames() const {
     for (const Frame& frame : package_.frames) TESSERA_RETURN_IF_ERROR(check_frame(frame));
+    for (const TranspositionHint& hint : package_.transpositions) {
+      if (hint.layer >= package_.hints.size()) {
+        return bad(fmt::format("a transposition in layer {}, there are {}", hint.layer,
+                               package_.hints.size()));
+      }
+    }
     return {};
   }
 

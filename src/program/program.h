@@ -30,6 +30,21 @@ struct LayerHint {
   std::int64_t macs = 0;
 };
 
+// A transposition, for people: what became of it and what the next best way would have cost.
+struct TranspositionHint {
+  std::string tensor;       // that is turned
+  std::string reader;       // the layer, or the model's Transpose, that wants it so
+  std::uint32_t layer = 0;  // index into hints: the turning layer, or the reader
+  std::string way;          // "array", "planar", "dma", "copy" (DRAM to DRAM), "view" and "swapped"
+                            // (nothing left to do)
+  std::int64_t elements = 0;                             // of the tensor
+  std::int64_t channels = 0, columns = 0, matrices = 0;  // exchanged axes; 0: not cut into matrices
+  Cycles cycles = 0;                                     // by the cost formulas
+  std::int64_t dram_bytes = 0;
+  std::string next_way;  // empty: there is none
+  Cycles next_cycles = 0;
+};
+
 // Where a model input, output, or a tensor a host step touches lies in DRAM.
 struct TensorSlot {
   std::string name;
@@ -90,6 +105,7 @@ struct Package {
   std::int64_t input_bytes = 0, output_bytes = 0;
   std::vector<TensorSlot> inputs, outputs;
   std::vector<LayerHint> hints;
+  std::vector<TranspositionHint> transpositions;
   std::vector<PlacementRecord> placements;
   std::int64_t state_buffer_peak_bytes = 0;  // a partition
   std::int64_t dependencies_dropped = 0;     // pairs of tasks whose order follows from others

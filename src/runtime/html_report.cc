@@ -66,6 +66,24 @@ json layers_json(const Network& network, const RunResult& run, json& roofline) {
   return layers;
 }
 
+json transpositions_json(const program::Package& package) {
+  json list = json::array();
+  for (const program::TranspositionHint& hint : package.transpositions) {
+    list.push_back({{"tensor", hint.tensor},
+                    {"reader", hint.reader},
+                    {"way", hint.way},
+                    {"elements", hint.elements},
+                    {"channels", hint.channels},
+                    {"columns", hint.columns},
+                    {"matrices", hint.matrices},
+                    {"cycles", hint.cycles},
+                    {"dram_bytes", hint.dram_bytes},
+                    {"next_way", hint.next_way},
+                    {"next_cycles", hint.next_cycles}});
+  }
+  return list;
+}
+
 // Rows of [engine index, layer index, begin, end], compact since there are many.
 json timeline_json(const RunResult& run, json& names) {
   std::map<std::string, int> engines, layers;
@@ -114,6 +132,7 @@ Status write_html_report(const std::string& path, const std::string& title, cons
                      {"layers", std::move(layers)},
                      {"causes", std::move(causes)},
                      {"roofline", std::move(roofline)},
+                     {"transpositions", transpositions_json(network.state().package)},
                      {"names", std::move(names)},
                      {"timeline", std::move(timeline)}};
   // "</" inside the script element would end it.

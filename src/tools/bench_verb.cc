@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "tools/bench_transposition.h"
 #include "tools/console.h"
 #include "tools/roofline_suite.h"
 #include "tools/tensor_file.h"
@@ -25,6 +26,7 @@ struct BenchArguments {
   std::string suite, models, packages, networks;
   int repeat = 0;  // 0: 5 rounds, or the suite's own number
   int threads = 0;
+  bool arch_given = false;
 };
 
 struct Contender {
@@ -140,6 +142,10 @@ Status bench(const BenchArguments& arguments) {
                                .networks = arguments.networks,
                                .json = arguments.model.json});
   }
+  if (arguments.suite == "transposition") {
+    return bench_transposition(arguments.arch_given ? arguments.model.arch : "",
+                               arguments.model.json);
+  }
   if (!arguments.suite.empty()) return host_vs_ort(arguments);
   TESSERA_TRY(const Network network, arguments.model.load());
   std::vector<Tensor> inputs;
@@ -181,8 +187,9 @@ Action bench_verb(CLI::App& app) {
   app.get_option("model")->required(false);
   app.add_option("--suite", arguments->suite,
                  "host-vs-ort: the host device against ONNX Runtime on the OCR models; roofline: "
-                 "the zoo's networks against what their work and traffic take at least")
-      ->check(CLI::IsMember({"host-vs-ort", "roofline"}));
+                 "the zoo's networks against what their work and traffic take at least; "
+                 "transposition: matrices turned by the array, the planar engine and DMA")
+      ->check(CLI::IsMember({"host-vs-ort", "roofline", "transposition"}));
   app.add_option("--networks", arguments->networks,
                  "roofline: names with commas between (default: all of the zoo)");
   app.add_option("--models", arguments->models, "suite: the models' folder (default: fetched)");
@@ -192,7 +199,11 @@ Action bench_verb(CLI::App& app) {
       ->check(CLI::Range(1, 1000));
   app.add_option("--threads", arguments->threads, "threads of the host device (0: all)")
       ->check(CLI::Range(0, 1024));
-  return [arguments] { return bench(*arguments); };
+  const CLI::Option* arch = app.get_option("--arch");
+  return [arguments, arch] {
+    arguments->arch_given = arch->count() > 0;
+    return bench(*arguments);
+  };
 }
 
 }  // namespace tessera::tools

@@ -11,6 +11,7 @@
 #include "tools/console.h"
 #include "tools/roofline_text.h"
 #include "tools/tensor_file.h"
+#include "tools/transposition_table.h"
 #include "tools/verb.h"
 
 namespace tessera::tools {
@@ -145,11 +146,14 @@ Status report(const ReportArguments& arguments) {
                                      {"nodes_on_host", network.placement().nodes_on_host},
                                      {"notes", network.placement().notes},
                                      {"roofline", roofline_json(roofline)},
-                                     {"layers", layers_json(run, roofline, network.state().chip)}};
+                                     {"layers", layers_json(run, roofline, network.state().chip)},
+                                     {"transpositions",
+                                      transposition_json(network.state().package, run)}};
     fmt::print("{}\n", json_text(document));
     return {};
   }
   print_text(network, run, roofline);
+  fmt::print("{}", transposition_text(network.state().package, run));
   for (const std::string& path : {arguments.html, arguments.trace}) {
     if (!path.empty()) fmt::print("wrote {}\n", path);
   }

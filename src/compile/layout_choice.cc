@@ -1,0 +1,451 @@
+#include "compile/layout_choice.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "arch/cost.h"
+#include "compile/residency.h"
+#include "compile/transposition.h"
+
+namespace tessera::compile {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::NodeKind;
+using graph::TensorId;
+using graph::ViewChoice;
+
+constexpr int kSweepsMax = 4;
+
+// A node's operands in their storages under one choice.
+struct Candidate {
+  ViewChoice choice;
+  std::vector<StorageView> inputs;  // in the order of node.inputs
+  StorageView output;
+  Cycles cycles = 0;  // of the work itself
+};
+
+struct NodeState {
+  std::vector<Candidate> candidates;  // empty: not on the processor
+  std::size_t chosen = 0;
+  std::vector<StorageIndex> storages;  // that it touches
+  const Candidate& now() const { return candidates[chosen]; }
+};
+
+struct StorageState {
+  std::vector<std::size_t> writers;                          // nodes
+  std::vector<std::pair<std::size_t, std::size_t>> readers;  // node, input
+  bool copied = false;                                       // Moves or host steps write it
+  bool output = false;                                       // of the graph
+};
+
+bool may_swap(const Graph& graph, const Node& node) {
+  if (node.kind() != NodeKind::kMatMul || node.inputs.size() != 2) return false;
+  const auto& matmul = node.as<graph::MatMulAttributes>();
+  const auto& a = graph.tensor(node.inputs[0]);
+  const auto& b = graph.tensor(node.inputs[1]);
+  const auto matrices = [](const Shape& dims) {
+    return element_count(dims) / (dims[dims.size() - 2] * dims[dims.size() - 1]);
+  };
+  return b.constant == nullptr && a.constant == nullptr && a.format == b.format &&
+         a.dims.size() >= 2 && b.dims.size() >= 2 && element_count(a.dims) > 0 &&
+         element_count(b.dims) > 0 && matrices(a.dims) == matrices(b.dims) &&
+         matmul.integer.stationary_zero_points.size() <= 1 && matmul.post.multipliers.size() <= 1;
+}
+
+std::vector<ViewChoice> choices_of(const Graph& graph, const Node& node) {
+  std::vector<ViewChoice> choices = {{}};
+  const auto add_axes = [&](const Shape& dims, const std::vector<std::int64_t>& without) {
+    for (std::size_t i = 0; i < dims.size(); ++i) {
+      const bool reduced =
+          std::find(without.begin(), without.end(), static_cast<std::int64_t>(i)) != without.end();
+      if (dims[i] > 1 && !reduced) {
+        choices.push_back({.channel_axis = static_cast<std::int32_t>(i), .swapped = false});
+      }
+    }
+  };
+  if (node.kind() == NodeKind::kElementwise) {
+    add_axes(graph.tensor(node.outputs[0]).dims, {});
+  } else if (node.kind() == NodeKind::kReduce) {
+    add_axes(graph.tensor(node.inputs[0]).dims, node.as<graph::ReduceAttributes>().axes);
+  } else if (may_swap(graph, node)) {
+    choices.push_back({.channel_axis = -1, .swapped = true});
+  }
+  return choices;
+}
+
+// Elements of a view that walks its storage in order; 0 for others.
+std::int64_t dense_elements(const StorageView& view) {
+  std::int64_t span = 1;
+  for (std::size_t i = 4; i > 0; --i) {
+    if (view.extents[i - 1] == 1) continue;
+    if (view.strides[i - 1] != span) return 0;
+    span *= view.extents[i - 1];
+  }
+  return span;
+}
+
+class Chooser {
+ public:
+  Chooser(const Graph& graph, const ChipConfig& chip, const StoragePlan& storages)
+      : graph_(graph), chip_(chip), plan_(storages), storages_(storages.storages.size()) {
+    for (std::size_t i = 0; i < graph.nodes.size(); ++i) add_node(i);
+    for (std::size_t i = 0; i < storages_.size(); ++i) {
+      storages_[i].output = storages.storages[i].base == program::BaseIndex::kOutput;
+    }
+    cost_of_.assign(storages_.size(), -1);
+  }
+
+  ViewChoices run() {
+    find_groups();
+    for (int sweep = 0; sweep < kSweepsMax; ++sweep) {
+      bool better = false;
+      for (const std::vector<std::size_t>& group : groups_) better = try_group(group) || better;
+      for (std::size_t i = 0; i < nodes_.size(); ++i) better = try_node(i) || better;
+      if (!better) break;
+    }
+    ViewChoices choices;
+    for (const NodeState& node : nodes_) {
+      choices.push_back(node.candidates.empty() ? ViewChoice{} : node.now().choice);
+    }
+    return choices;
+  }
+
+ private:
+  Format format_of(StorageIndex index) const {
+    return plan_.storages[static_cast<std::size_t>(index)].format;
+  }
+
+  void add_node(std::size_t index) {
+    const Node& node = graph_.nodes[index];
+    NodeState& state = nodes_.emplace_back();
+    if (node.kind() == NodeKind::kMove || node.kind() == NodeKind::kHostStep) {
+      for (const TensorId id : node.outputs) {
+        const Place& place = plan_.places[static_cast<std::size_t>(id.value)];
+        const bool writes =
+            node.kind() == NodeKind::kHostStep || !plan_.nodes[index].copies.empty();
+        if (place.valid() && writes) storage(place.storage).copied = true;
+      }
+      return;
+    }
+    for (const TensorId id : node.outputs) {
+      if (element_count(graph_.tensor(id).dims) == 0) return;
+    }
+    for (const ViewChoice& choice : choices_of(graph_, node)) add_candidate(node, choice, state);
+    if (state.candidates.empty()) return;
+    const Candidate& first = state.candidates[0];
+    for (std::size_t k = 0; k < first.inputs.size(); ++k) {
+      if (first.inputs[k].storage < 0) continue;
+      storage(first.inputs[k].storage).readers.emplace_back(index, k);
+      state.storages.push_back(first.inputs[k].storage);
+    }
+    storage(first.output.storage).writers.push_back(index);
+    state.storages.push_back(first.output.storage);
+    std::sort(state.storages.begin(), state.storages.end());
+    state.storages.erase(std::unique(state.storages.begin(), state.storages.end()),
+                         state.storages.end());
+  }
+
+  StorageState& storage(StorageIndex index) { return storages_[static_cast<std::size_t>(index)]; }
+
+  void add_candidate(const Node& node, const ViewChoice& choice, NodeState& state) const {
+    const auto views = graph::node_views(graph_, node, choice);
+    if (!views.ok()) return;
+    const auto in_place = [&](TensorId id, const graph::TensorView& view) {
+      const Place& place = plan_.places[static_cast<std::size_t>(id.value)];
+      return place.valid() ? view_in_storage(place, view) : std::nullopt;
+    };
+    Candidate candidate;
+    candidate.choice = choice;
+    for (std::size_t k = 0; k < node.inputs.size(); ++k) {
+      candidate.inputs.emplace_back();
+      if (is_kernel_operand(graph_, node, k)) continue;
+      const auto view = in_place(node.inputs[k], views->inputs[k]);
+      if (!view) return;
+      candidate.inputs.back() = *view;
+    }
+    const auto output = in_place(node.outputs[0], views->output);
+    if (!output) return;
+    candidate.output = *output;
+    for (const Candidate& other : state.candidates) {
+      if (other.inputs == candidate.inputs && other.output == candidate.output) return;
+    }
+    candidate.cycles = work_cycles(node, candidate);
+    state.candidates.push_back(std::move(candidate));
+  }
+
+  // Only nodes with a choice need a figure.
+  Cycles work_cycles(const Node& node, const Candidate& candidate) const {
+    const StorageView& out = candidate.output;
+    if (node.kind() == NodeKind::kMatMul) {
+      ProductWork work;
+      const Shape& a = graph_.tensor(node.inputs[0]).dims;
+      work.channels = a.back();
+      work.output_channels = out.channels();
+      return neural_task_cycles(chip_.neural, work, {out.images(), out.rows(), out.rows()});
+    }
+    if (node.kind() != NodeKind::kElementwise && node.kind() != NodeKind::kReduce) return 0;
+    const StorageView& in = candidate.inputs[0];
+    PlanarWork work;
+    work.channels = out.channels();
+    work.output_elements = out.images() * out.rows() * out.columns();
+    work.input_elements = in.images() * in.rows() * in.columns();
+    if (node.kind() == NodeKind::kElementwise) {
+      const auto& elementwise = node.as<graph::ElementwiseAttributes>();
+      work.output_cycles = unary_function_cycles(elementwise.activation.function);
+      if (elementwise.binary) {
+        work.output_cycles =
+            std::max(work.output_cycles, binary_function_cycles(elementwise.function));
+      }
+      return std::min(planar_step_cycles(chip_.planar, work), spread_cycles(candidate));
+    }
+    return planar_step_cycles(chip_.planar, work);
+  }
+
+  // layer.cc spreads dense work on few channels over all lanes, by way of DRAM.
+  Cycles spread_cycles(const Candidate& candidate) const {
+    const std::int64_t elements = dense_elements(candidate.output);
+    std::int64_t moved = 2 * elements * format_bytes(format_of(candidate.output.storage));
+    for (const StorageView& input : candidate.inputs) {
+      if (input.storage < 0 || elements == 0 || dense_elements(input) != elements) {
+        return INT64_MAX;
+      }
+      moved += 2 * elements * format_bytes(format_of(input.storage));
+    }
+    return ceil_div(elements, chip_.planar.lanes) + moved / chip_.dram.bytes_per_cycle;
+  }
+
+  Start start_of(std::size_t node) const {
+    const NodeKind kind = graph_.nodes[node].kind();
+    return kind == NodeKind::kConv || kind == NodeKind::kMatMul ? Start::kWithinBlock
+                                                                : Start::kFirstPartition;
+  }
+
+  bool is_whole(const StorageView& view) const {
+    std::int64_t count = 1;
+    for (std::size_t i = 0; i < 4; ++i) count *= view.strides[i] == 0 ? 1 : view.extents[i];
+    return count == plan_.storages[static_cast<std::size_t>(view.storage)].elements;
+  }
+
+  // Cycles for turning what the readers of a storage want in another layout.
+  Cycles storage_cost(StorageIndex index) {
+    Cycles& cost = cost_of_[static_cast<std::size_t>(index)];
+    if (cost < 0) cost = find_storage_cost(storage(index));
+    return cost;
+  }
+
+  // Under the best of the layouts that its writers can leave; as in residency.cc, the writer's own
+  // or that of a reader which takes it all.
+  Cycles find_storage_cost(const StorageState& state) const {
+    Cycles stores = 0;
+    if (state.output) {
+      for (const std::size_t writer : state.writers) {
+        stores += transfer_cycles(nodes_[writer].now().output);
+      }
+    }
+    if (state.readers.empty()) return stores;
+    if (state.writers.empty() || state.copied) return stores + load_cost(state);
+    std::vector<const StorageView*> layouts;
+    if (state.writers.size() == 1) layouts.push_back(&nodes_[state.writers[0]].now().output);
+    for (const auto& [node, input] : state.readers) {
+      layouts.push_back(&nodes_[node].now().inputs[input]);
+    }
+    Cycles least = -1;
+    for (std::size_t i = 0; i < layouts.size() && least != 0; ++i) {
+      const StorageView& view = *layouts[i];
+      const bool seen =
+          std::any_of(layouts.begin(), layouts.begin() + static_cast<std::ptrdiff_t>(i),
+                      [&](const StorageView* other) { return *other == view; });
+      if (seen || view.offset != 0 || !is_whole(view)) continue;
+      const Cycles cycles = layout_cost(state, view);
+      if (least < 0 || cycles < least) least = cycles;
+    }
+    // Without a layout it goes through DRAM whatever is chosen.
+    return stores + (least < 0 ? load_cost(state) : least);
+  }
+
+  Cycles transfer_cycles(const StorageView& view) const {
+    return compile::transfer_cycles(chip_, view, format_of(view.storage));
+  }
+
+  // Every reader loads from DRAM in its own layout.
+  Cycles load_cost(const StorageState& state) const {
+    Cycles cycles = 0;
+    std::vector<const StorageView*> loaded;
+    for (const auto& [node, input] : state.readers) {
+      const StorageView& view = nodes_[node].now().inputs[input];
+      if (std::any_of(loaded.begin(), loaded.end(),
+                      [&](const StorageView* other) { return *other == view; })) {
+        continue;
+      }
+      loaded.push_back(&view);
+      cycles += transfer_cycles(view);
+    }
+    return cycles;
+  }
+
+  Cycles layout_cost(const StorageState& state, const StorageView& whole) const {
+    const Format format = format_of(whole.storage);
+    const BufferLayout layout(whole, format, chip_.state_buffer.partitions);
+    for (const std::size_t writer : state.writers) {
+      const Start start =
+          start_of(writer) == Start::kWithinBlock ? Start::kAnywhere : Start::kFirstPartition;
+      const StorageView& view = nodes_[writer].now().output;
+      if (fit_view(layout, view, start) == Fit::kNone) {
+        return dma_transposition(chip_, whole, format).cycles;
+      }
+    }
+    Cycles cycles = 0;
+    std::vector<const StorageView*> turned;
+    for (const auto& [node, input] : state.readers) {
+      const StorageView& view = nodes_[node].now().inputs[input];
+      if (fit_view(layout, view, start_of(node)) != Fit::kNone) continue;
+      if (std::any_of(turned.begin(), turned.end(),
+                      [&](const StorageView* other) { return *other == view; })) {
+        continue;
+      }
+      turned.push_back(&view);
+      cycles += turning_cost(layout, view);
+    }
+    return cycles;
+  }
+
+  Cycles turning_cost(const BufferLayout& layout, const StorageView& view) const {
+    const Format format = format_of(view.storage);
+    Cycles least = dma_transposition(chip_, view, format).cycles;
+    const StorageView target = dense_view(view, view.storage);
+    const auto parts = cut_transposition(layout, view, target, format);
+    if (!parts) return least;
+    least = std::min(least, array_transposition_cycles(chip_, *parts));
+    const BufferLayout to(target, format, chip_.state_buffer.partitions);
+    if (planar_can_turn(layout, to, *parts)) {
+      least = std::min(least, planar_transposition_cycles(chip_, *parts));
+    }
+    return least;
+  }
+
+  Cycles cost(const std::vector<std::size_t>& nodes, const std::vector<StorageIndex>& storages) {
+    Cycles cycles = 0;
+    for (const std::size_t node : nodes) cycles += nodes_[node].now().cycles;
+    for (const StorageIndex index : storages) cycles += storage_cost(index);
+    return cycles;
+  }
+
+  void forget(const std::vector<StorageIndex>& storages) {
+    for (const StorageIndex index : storages) cost_of_[static_cast<std::size_t>(index)] = -1;
+  }
+
+  bool try_node(std::size_t index) {
+    NodeState& node = nodes_[index];
+    if (node.candidates.size() < 2) return false;
+    const std::size_t before = node.chosen;
+    std::size_t best = before;
+    Cycles least = cost({index}, node.storages);
+    for (std::size_t i = 0; i < node.candidates.size(); ++i) {
+      if (i == before) continue;
+      node.chosen = i;
+      forget(node.storages);
+      const Cycles cycles = cost({index}, node.storages);
+      if (cycles < least) {
+        least = cycles;
+        best = i;
+      }
+    }
+    node.chosen = best;
+    forget(node.storages);
+    return best != before;
+  }
+
+  // All nodes of the group with the same axis on partitions, where they can.
+  bool try_group(const std::vector<std::size_t>& group) {
+    std::vector<StorageIndex> storages;
+    std::vector<std::size_t> best, before;
+    std::int32_t axes = 0;
+    for (const std::size_t index : group) {
+      const NodeState& node = nodes_[index];
+      storages.insert(storages.end(), node.storages.begin(), node.storages.end());
+      before.push_back(node.chosen);
+      for (const Candidate& candidate : node.candidates) {
+        axes = std::max(axes, candidate.choice.channel_axis + 1);
+      }
+    }
+    std::sort(storages.begin(), storages.end());
+    storages.erase(std::unique(storages.begin(), storages.end()), storages.end());
+    best = before;
+    Cycles least = cost(group, storages);
+    const auto take = [&](const std::vector<std::size_t>& chosen) {
+      for (std::size_t i = 0; i < group.size(); ++i) nodes_[group[i]].chosen = chosen[i];
+      forget(storages);
+    };
+    for (std::int32_t axis = 0; axis < axes; ++axis) {
+      std::vector<std::size_t> chosen = before;
+      for (std::size_t i = 0; i < group.size(); ++i) {
+        const std::vector<Candidate>& candidates = nodes_[group[i]].candidates;
+        for (std::size_t k = 0; k < candidates.size(); ++k) {
+          if (candidates[k].choice.channel_axis == axis) chosen[i] = k;
+        }
+      }
+      take(chosen);
+      const Cycles cycles = cost(group, storages);
+      if (cycles < least) {
+        least = cycles;
+        best = chosen;
+      }
+    }
+    take(best);
+    return best != before;
+  }
+
+  // Element-wise nodes and reductions that hand tensors of one rank to each other.
+  void find_groups() {
+    std::vector<std::size_t> root(nodes_.size());
+    std::iota(root.begin(), root.end(), std::size_t{0});
+    const auto find = [&](std::size_t i) {
+      while (root[i] != i) i = root[i] = root[root[i]];
+      return i;
+    };
+    const auto flexible = [&](std::size_t i) {
+      const NodeKind kind = graph_.nodes[i].kind();
+      return !nodes_[i].candidates.empty() &&
+             (kind == NodeKind::kElementwise || kind == NodeKind::kReduce);
+    };
+    std::vector<std::ptrdiff_t> producer(graph_.tensors.size(), -1);
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      const Node& node = graph_.nodes[i];
+      if (!flexible(i)) continue;
+      const std::size_t rank = graph_.tensor(node.outputs[0]).dims.size();
+      for (const TensorId id : node.inputs) {
+        const std::ptrdiff_t from = producer[static_cast<std::size_t>(id.value)];
+        if (from >= 0 && graph_.tensor(id).dims.size() == rank) {
+          root[find(i)] = find(static_cast<std::size_t>(from));
+        }
+      }
+      producer[static_cast<std::size_t>(node.outputs[0].value)] = static_cast<std::ptrdiff_t>(i);
+    }
+    std::vector<std::vector<std::size_t>> members(nodes_.size());
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      if (flexible(i)) members[find(i)].push_back(i);
+    }
+    for (std::vector<std::size_t>& group : members) {
+      if (group.size() > 1) groups_.push_back(std::move(group));
+    }
+  }
+
+  const Graph& graph_;
+  const ChipConfig& chip_;
+  const StoragePlan& plan_;
+  std::vector<NodeState> nodes_;
+  std::vector<StorageState> storages_;
+  std::vector<Cycles> cost_of_;  // of each storage under the present choices; -1: not known
+  std::vector<std::vector<std::size_t>> groups_;
+};
+
+}  // namespace
+
+ViewChoices choose_views(const Graph& graph, const ChipConfig& chip, const StoragePlan& storages) {
+  return Chooser(graph, chip, storages).run();
+}
+
+}  // namespace tessera::compile

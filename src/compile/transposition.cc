@@ -1,0 +1,319 @@
+#include "compile/transposition.h"
+
+#include <algorithm>
+#include <array>
+
+#include "arch/cost.h"
+#include "base/quantity.h"
+
+namespace tessera::compile {
+namespace {
+
+// Beyond this many tasks the way through DRAM is taken.
+constexpr std::size_t kPartsMax = 64;
+// Steps of a transfer, as tasks are emitted.
+constexpr std::int64_t kStepsWanted = 24;
+
+enum Axis : std::size_t { kImages, kChannels, kRows, kColumns };
+
+// Rows of one step of a transfer.
+std::int64_t rows_per_step(const ChipConfig& chip, const StorageView& view) {
+  const std::int64_t rows = std::max(chip.neural.psum_bank_columns / view.columns(),
+                                     ceil_div(view.rows() * view.images(), kStepsWanted));
+  return std::clamp<std::int64_t>(rows, 1, view.rows());
+}
+
+std::int64_t transfer_steps(const ChipConfig& chip, const StorageView& view) {
+  const std::int64_t images = view.strides[kImages] == 0 ? 1 : view.images();
+  return images * (view.strides[kRows] == 0 ? 1 : ceil_div(view.rows(), rows_per_step(chip, view)));
+}
+
+// A piece of the view that is one step in the source and one in the target.
+struct Step {
+  std::int64_t extent = 1;
+  std::int64_t from = 0, to = 0;  // strides in elements of the storages
+  std::int64_t channels = 0;      // of the block, a step
+  bool source_channel = false;    // it walks over channels of the block
+  bool source_unit = false;       // one channel a step
+  bool target_channel = false;    // it walks over the view's channels
+};
+
+class PartCutter {
+ public:
+  PartCutter(const BufferLayout& layout, const BufferLayout& target, const StorageView& from,
+             const StorageView& to)
+      : layout_(layout), target_(target), from_(from), to_(to) {}
+
+  std::optional<std::vector<TransposePart>> run() {
+    if (!collect()) return std::nullopt;
+    choose();
+    if (!exchanged()) return std::nullopt;
+    sort_batch();
+    for (std::size_t kept = std::min<std::size_t>(2, batch_.size()); !done_; --kept) {
+      parts_.clear();
+      if (unroll(kept, kept, from_.offset, to_.offset)) done_ = true;
+      if (kept == 0) break;
+    }
+    if (!done_ || parts_.empty()) return std::nullopt;
+    return std::move(parts_);
+  }
+
+ private:
+  bool collect() {
+    const auto steps = layout_.steps(from_);
+    if (!steps) return false;
+    for (const LayoutStep& step : *steps) {
+      const std::int64_t whole = from_.strides[step.axis];
+      Step result;
+      result.extent = step.extent;
+      result.from = step.stride;
+      result.to = step.stride / whole * to_.strides[step.axis];
+      result.source_channel = step.channels != 0;
+      result.source_unit = step.channels == 1;
+      result.target_channel = step.axis == kChannels;
+      result.channels = step.channels;
+      steps_.push_back(result);
+    }
+    while (merge_steps()) {
+    }
+    return true;
+  }
+
+  // Two steps that go on evenly on both sides are one: the heads of an attention and what each of
+  // them holds.
+  bool merge_steps() {
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      for (std::size_t j = 0; j < steps_.size(); ++j) {
+        Step& inner = steps_[i];
+        const Step& outer = steps_[j];
+        if (i == j || outer.from != inner.from * inner.extent ||
+            outer.to != inner.to * inner.extent ||
+            outer.channels != inner.channels * inner.extent ||
+            outer.target_channel != inner.target_channel) {
+          continue;
+        }
+        inner.extent *= outer.extent;
+        steps_.erase(steps_.begin() + static_cast<std::ptrdiff_t>(j));
+        return true;
+      }
+    }
+    return false;
+  }
+
+  // The axes that are exchanged; all others are the batch.
+  void choose() {
+    const std::int64_t unit = to_.strides[kChannels];
+    std::size_t source = steps_.size(), target = steps_.size();
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      const Step& step = steps_[i];
+      if (step.source_unit && !step.target_channel) source = i;
+      if (step.target_channel && step.to == unit && !step.source_channel) target = i;
+      same_ = same_ || (step.source_unit && step.target_channel && step.to == unit);
+    }
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      if (i == source) {
+        m_ = steps_[i];
+      } else if (i == target) {
+        n_ = steps_[i];
+      } else {
+        batch_.push_back(steps_[i]);
+      }
+    }
+  }
+
+  // Something moves between partitions and columns, and no axis is channels on both sides.
+  bool exchanged() const { return !same_ && (m_.extent > 1 || n_.extent > 1); }
+
+  // Axes that may be rows first, longest first; those over channels are unrolled.
+  void sort_batch() {
+    std::stable_sort(batch_.begin(), batch_.end(), [](const Step& a, const Step& b) {
+      const bool a_free = !a.source_channel && !a.target_channel;
+      const bool b_free = !b.source_channel && !b.target_channel;
+      if (a_free != b_free) return a_free;
+      return a.extent > b.extent;
+    });
+  }
+
+  // Parts with the first `kept` batch axes as images and rows, one for each index of the others.
+  bool unroll(std::size_t kept, std::size_t next, std::int64_t from, std::int64_t to) {
+    if (parts_.size() >= kPartsMax) return false;
+    if (next < batch_.size()) {
+      const Step& step = batch_[next];
+      for (std::int64_t i = 0; i < step.extent; ++i) {
+        if (!unroll(kept, next + 1, from + i * step.from, to + i * step.to)) return false;
+      }
+      return true;
+    }
+    TransposePart part;
+    part.from = {.storage = from_.storage, .offset = from};
+    part.to = {.storage = to_.storage, .offset = to};
+    const auto set = [](StorageView& view, std::size_t axis, std::int64_t extent,
+                        std::int64_t stride) {
+      view.extents[axis] = extent;
+      view.strides[axis] = extent == 1 ? 0 : stride;
+    };
+    set(part.from, kChannels, m_.extent, m_.from);
+    set(part.from, kColumns, n_.extent, n_.from);
+    set(part.to, kChannels, n_.extent, n_.to);
+    set(part.to, kColumns, m_.extent, m_.to);
+    for (std::size_t k = 0; k < kept; ++k) {
+      const Step& step = batch_[k];
+      if (step.source_channel || step.target_channel) return false;
+      // Of two axes the one with the larger steps in the source is the images.
+      const bool first = kept == 2 && (k == 0) == (batch_[0].from >= batch_[1].from);
+      const std::size_t axis = first ? kImages : kRows;
+      set(part.from, axis, step.extent, step.from);
+      set(part.to, axis, step.extent, step.to);
+    }
+    if (!layout_.map(part.from) || !target_.map(part.to)) return false;
+    parts_.push_back(part);
+    return true;
+  }
+
+  const BufferLayout& layout_;
+  const BufferLayout& target_;
+  const StorageView& from_;
+  const StorageView& to_;
+  std::vector<Step> steps_, batch_;
+  Step m_, n_;
+  bool same_ = false, done_ = false;
+  std::vector<TransposePart> parts_;
+};
+
+}  // namespace
+
+const char* transposition_way_name(TranspositionWay way) {
+  static constexpr const char* kNames[] = {"array", "planar", "dma"};
+  return kNames[static_cast<std::size_t>(way)];
+}
+
+StorageView dense_view(const StorageView& view, StorageIndex storage) {
+  StorageView dense{.storage = storage, .extents = view.extents};
+  std::int64_t span = 1;
+  for (const std::size_t axis : {kColumns, kRows, kImages, kChannels}) {
+    if (view.extents[axis] == 1 || view.strides[axis] == 0) continue;
+    dense.strides[axis] = span;
+    span *= view.extents[axis];
+  }
+  return dense;
+}
+
+std::optional<std::vector<TransposePart>> cut_transposition(const BufferLayout& layout,
+                                                            const StorageView& view,
+                                                            const StorageView& target,
+                                                            Format format) {
+  const BufferLayout to(target, format, layout.partitions());
+  return PartCutter(layout, to, view, target).run();
+}
+
+Cycles array_transposition_cycles(const ChipConfig& chip, const std::vector<TransposePart>& parts) {
+  Cycles cycles = 0;
+  ProductWork work;
+  work.transpose = true;
+  work.partitions = chip.state_buffer.partitions;
+  for (const TransposePart& part : parts) {
+    work.channels = part.from.channels();
+    work.output_channels = part.from.columns();
+    cycles +=
+        chip.neural.task_start_cycles + neural_first_load_cycles(chip.neural, work) +
+        neural_step_cycles(chip.neural, work, {0, part.from.images() * part.from.rows(), true},
+                           NeuralSharing::kBroadcast);
+  }
+  return cycles + neural_drain_cycles(chip.neural, work);
+}
+
+Cycles planar_transposition_cycles(const ChipConfig& chip,
+                                   const std::vector<TransposePart>& parts) {
+  Cycles cycles = chip.planar.latency_cycles;
+  for (const TransposePart& part : parts) {
+    cycles += chip.planar.task_start_cycles +
+              planar_transpose_cycles(chip.planar, {.channels = part.from.channels(),
+                                                    .columns = part.from.columns(),
+                                                    .rows = part.from.images() * part.from.rows()});
+  }
+  return cycles;
+}
+
+std::int64_t transfer_bytes(const ChipConfig& chip, const StorageView& view, Format format) {
+  const std::int64_t rows = rows_per_step(chip, view);
+  struct Axis {
+    std::int64_t stride, extent;
+  };
+  const std::int64_t element = format_bytes(format);
+  std::array<Axis, 3> axes = {{{view.strides[kChannels] * element, view.channels()},
+                               {view.strides[kRows] * element, rows},
+                               {view.strides[kColumns] * element, view.columns()}}};
+  std::sort(axes.begin(), axes.end(),
+            [](const Axis& a, const Axis& b) { return a.stride < b.stride; });
+  // Within a step it walks in the order of addresses; runs that share bursts move them once.
+  const std::int64_t burst = chip.dram.burst_bytes;
+  std::int64_t run = element, runs = 1;
+  for (const Axis& axis : axes) {
+    if (axis.stride == 0 || axis.extent == 1) continue;
+    if (runs == 1 && (axis.stride <= run || axis.stride < burst)) {
+      run += (axis.extent - 1) * axis.stride;
+    } else {
+      runs *= axis.extent;
+    }
+  }
+  return transfer_steps(chip, view) * runs * round_up(run, burst);
+}
+
+Cycles transfer_cycles(const ChipConfig& chip, const StorageView& view, Format format) {
+  return ceil_div(transfer_bytes(chip, view, format), chip.dram.bytes_per_cycle) +
+         transfer_steps(chip, view) * chip.dram.row_miss_cycles;
+}
+
+DmaTransposition dma_transposition(const ChipConfig& chip, const StorageView& view, Format format) {
+  const std::int64_t loaded = transfer_bytes(chip, view, format);
+  std::int64_t stored = format_bytes(format);
+  for (std::size_t i = 0; i < 4; ++i) stored *= view.strides[i] == 0 ? 1 : view.extents[i];
+  const Cycles start = chip.dma.task_start_cycles + chip.dram.latency_cycles;
+  return {.cycles = 2 * start + chip.dram.row_miss_cycles +
+                    ceil_div(stored, chip.dram.bytes_per_cycle) +
+                    transfer_cycles(chip, view, format),
+          .bytes = stored + loaded};
+}
+
+bool planar_can_turn(const BufferLayout& layout, const BufferLayout& target,
+                     const std::vector<TransposePart>& parts) {
+  return std::all_of(parts.begin(), parts.end(), [&](const TransposePart& part) {
+    return layout.map(part.from)->channel_first == 0 && target.map(part.to)->channel_first == 0;
+  });
+}
+
+std::int64_t part_bytes(const TransposePart& part, const PartRoom& room) {
+  std::int64_t bytes = 0;
+  if (!room.from_resident) bytes += view_bytes(part.from, room.format, room.partitions);
+  if (room.exchanged && !room.to_resident)
+    bytes += view_bytes(part.to, room.format, room.partitions);
+  return bytes + 2 * 64;  // alignment
+}
+
+bool split_part(const TransposePart& part, const PartRoom& room,
+                std::vector<TransposePart>& parts) {
+  if (part_bytes(part, room) <= room.room) {
+    parts.push_back(part);
+    return true;
+  }
+  // The larger of channels and columns is cut first, in whole blocks.
+  const bool columns_first = part.from.columns() >= part.from.channels();
+  const std::size_t order[] = {kImages, kRows, columns_first ? kColumns : kChannels,
+                               columns_first ? kChannels : kColumns};
+  for (const std::size_t axis : order) {
+    const std::int64_t extent = part.from.extents[axis];
+    std::int64_t first = ceil_div(extent, 2);
+    if (axis == kChannels || axis == kColumns) first = round_up(first, room.partitions);
+    if (extent == 1 || first >= extent) continue;
+    std::size_t mirrored = axis;
+    if (room.exchanged && axis == kChannels) mirrored = kColumns;
+    if (room.exchanged && axis == kColumns) mirrored = kChannels;
+    const TransposePart head{part.from.part(axis, 0, first), part.to.part(mirrored, 0, first)};
+    const TransposePart tail{part.from.part(axis, first, extent - first),
+                             part.to.part(mirrored, first, extent - first)};
+    return split_part(head, room, parts) && split_part(tail, room, parts);
+  }
+  return false;
+}
+
+}  // namespace tessera::compile

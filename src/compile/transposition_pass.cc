@@ -1,0 +1,381 @@
+#include "compile/transposition_pass.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/quantity.h"
+#include "compile/residency.h"
+#include "compile/transposition.h"
+
+namespace tessera::compile {
+namespace {
+
+using program::TranspositionHint;
+
+constexpr std::int64_t kAlignmentBytes = 64;
+
+// A way with its cost.
+struct Offer {
+  TranspositionWay way = TranspositionWay::kDma;
+  Cycles cycles = 0;
+};
+
+class Pass {
+ public:
+  Pass(const graph::Graph& graph, const ChipConfig& chip, const CompileOptions& options,
+       StoragePlan& storages, std::vector<Layer>& layers)
+      : graph_(graph), chip_(chip), options_(options), storages_(storages), layers_(layers) {}
+
+  std::vector<TranspositionHint> run() {
+    residents_ = find_residents({graph_, chip_, options_, storages_, layers_});
+    segments_ = layer_segments(layers_);
+    std::vector<Layer> before = std::move(layers_);
+    layers_.clear();
+    for (std::size_t i = 0; i < before.size(); ++i) {
+      Layer layer = std::move(before[i]);
+      if (layer.kind == LayerKind::kNeural || layer.kind == LayerKind::kPlanar) {
+        for (std::size_t k = 0; k < layer.inputs.size(); ++k) turn_input(layer, k, segments_[i]);
+      }
+      if (layer.kind == LayerKind::kCopy && options_.transposition != TranspositionWay::kArray) {
+        pass_copies(layer, segments_[i]);
+      }
+      for (TranspositionHint& hint : pending_) {
+        hint.layer = static_cast<std::uint32_t>(layers_.size());
+        hints_.push_back(std::move(hint));
+      }
+      pending_.clear();
+      if (layer.kind == LayerKind::kNeural && layer.node >= 0 &&
+          storages_.nodes[static_cast<std::size_t>(layer.node)].swapped) {
+        add_swap(layer);
+      }
+      layers_.push_back(std::move(layer));
+      for (Layer& copy : copies_) layers_.push_back(std::move(copy));
+      copies_.clear();
+    }
+    add_vanished();
+    return std::move(hints_);
+  }
+
+ private:
+  // What a view was turned into before, in the same segment.
+  struct Turned {
+    StorageView view, target;
+    std::int32_t segment = 0;
+  };
+
+  const Storage& storage(StorageIndex index) const {
+    return storages_.storages[static_cast<std::size_t>(index)];
+  }
+
+  void turn_input(Layer& layer, std::size_t input, std::int32_t segment) {
+    const StorageView view = layer.inputs[input];
+    if (static_cast<std::size_t>(view.storage) >= residents_.size()) return;
+    const Resident& resident = residents_[static_cast<std::size_t>(view.storage)];
+    if (!resident.written || !options_.resident ||
+        segments_[static_cast<std::size_t>(resident.first_layer)] != segment ||
+        fit_input(resident.layout, layer, input) != Fit::kNone) {
+      return;
+    }
+    for (const Turned& turned : turned_) {
+      if (turned.view == view && turned.segment == segment) {
+        layer.inputs[input] = turned.target;
+        return;
+      }
+    }
+    const Format format = storage(view.storage).format;
+    const StorageView target =
+        dense_view(view, static_cast<StorageIndex>(storages_.storages.size()));
+    const auto parts = cut_transposition(resident.layout, view, target, format);
+    const std::vector<Offer> offers = collect_offers(resident.layout, view, target, parts);
+    TranspositionHint hint = make_hint(layer, view, parts, offers);
+    if (offers[0].way == TranspositionWay::kDma) {
+      pending_.push_back(std::move(hint));
+      return;
+    }
+    hint.layer = static_cast<std::uint32_t>(layers_.size());
+    hints_.push_back(std::move(hint));
+    Layer turn;
+    turn.kind = LayerKind::kTranspose;
+    turn.name = storage(view.storage).name + ".turned." + std::to_string(turned_.size());
+    turn.inputs = {view};
+    turn.output = target;
+    turn.way = offers[0].way;
+    turn.parts = *parts;
+    storages_.storages.push_back({.name = turn.name,
+                                  .format = format,
+                                  .elements = elements(target),
+                                  .base = program::BaseIndex::kWorkspace,
+                                  .owner = {}});
+    layers_.push_back(std::move(turn));
+    turned_.push_back({view, target, segment});
+    layer.inputs[input] = target;
+  }
+
+  static std::int64_t elements(const StorageView& view) {
+    std::int64_t count = 1;
+    for (std::size_t i = 0; i < 4; ++i) count *= view.strides[i] == 0 ? 1 : view.extents[i];
+    return count;
+  }
+
+  // Ways that are open, cheapest first; a way that the options ask for comes first if it is open.
+  std::vector<Offer> collect_offers(const BufferLayout& layout, const StorageView& view,
+                                    const StorageView& target,
+                                    const std::optional<std::vector<TransposePart>>& parts) const {
+    const Format format = storage(view.storage).format;
+    std::vector<Offer> offers = {
+        {TranspositionWay::kDma, dma_transposition(chip_, view, format).cycles}};
+    const BufferLayout to(target, format, layout.partitions());
+    const std::int64_t both =
+        round_up(layout.bytes(), kAlignmentBytes) + round_up(to.bytes(), kAlignmentBytes);
+    if (parts && both <= chip_.state_buffer.bytes_per_partition) {
+      offers.push_back({TranspositionWay::kArray, array_transposition_cycles(chip_, *parts)});
+      if (planar_can_turn(layout, to, *parts)) {
+        offers.push_back({TranspositionWay::kPlanar, planar_transposition_cycles(chip_, *parts)});
+      }
+    }
+    std::stable_sort(offers.begin(), offers.end(), [&](const Offer& a, const Offer& b) {
+      const bool a_asked = options_.transposition == a.way;
+      const bool b_asked = options_.transposition == b.way;
+      return a_asked != b_asked ? a_asked : a.cycles < b.cycles;
+    });
+    return offers;
+  }
+
+  TranspositionHint make_hint(const Layer& reader, const StorageView& view,
+                              const std::optional<std::vector<TransposePart>>& parts,
+                              const std::vector<Offer>& offers) const {
+    const Format format = storage(view.storage).format;
+    TranspositionHint hint;
+    hint.tensor = storage(view.storage).name;
+    hint.reader = reader.name;
+    hint.way = transposition_way_name(offers[0].way);
+    hint.cycles = offers[0].cycles;
+    if (offers[0].way == TranspositionWay::kDma) {
+      hint.dram_bytes = dma_transposition(chip_, view, format).bytes;
+    }
+    if (offers.size() > 1) {
+      hint.next_way = transposition_way_name(offers[1].way);
+      hint.next_cycles = offers[1].cycles;
+    }
+    hint.elements = elements(view);
+    if (parts) {
+      const TransposePart& part = parts->front();
+      hint.channels = part.from.channels();
+      hint.columns = part.from.columns();
+      hint.matrices = 0;
+      for (const TransposePart& each : *parts) {
+        hint.matrices += each.from.images() * each.from.rows();
+      }
+    }
+    return hint;
+  }
+
+  // Copies that go through the state buffer in fewer cycles than from DRAM to DRAM: loaded in one
+  // order and stored in another, or stored only where the source is there already.
+  void pass_copies(Layer& layer, std::int32_t segment) {
+    std::vector<PlannedCopy> left;
+    for (PlannedCopy& copy : layer.copies) {
+      const bool stays = residents_[static_cast<std::size_t>(copy.destination)].possible;
+      if (copy.fill || stays || !pass_copy(layer, copy, segment)) left.push_back(std::move(copy));
+    }
+    layer.copies = std::move(left);
+  }
+
+  // Axes of a copy: extent, stride in the source, stride in the destination.
+  struct CopyAxis {
+    std::int64_t extent = 1, from = 0, to = 0;
+  };
+
+  static std::optional<std::vector<CopyAxis>> copy_axes(const PlannedCopy& copy) {
+    std::vector<CopyAxis> axes;
+    for (std::size_t i = 0; i < copy.to.extents.size(); ++i) {
+      const CopyAxis axis{copy.to.extents[i], copy.from.strides[i], copy.to.strides[i]};
+      if (axis.extent == 1) continue;
+      if (axis.from <= 0 || axis.to <= 0) return std::nullopt;
+      if (!axes.empty() && axes.back().from == axis.from * axis.extent &&
+          axes.back().to == axis.to * axis.extent) {
+        axes.back() = {axes.back().extent * axis.extent, axis.from, axis.to};
+      } else {
+        axes.push_back(axis);
+      }
+    }
+    if (axes.size() > 4) return std::nullopt;
+    return axes;
+  }
+
+  // The axes as views, one of them as channels.
+  static TransposePart passing_part(const PlannedCopy& copy, const std::vector<CopyAxis>& axes,
+                                    std::size_t channel) {
+    TransposePart part;
+    part.from = {.storage = copy.source, .offset = copy.from.offset};
+    part.to = {.storage = copy.destination, .offset = copy.to.offset};
+    constexpr std::size_t kPlaces[] = {0, 2, 3};  // images, rows, columns
+    std::size_t next = 4 - axes.size();
+    for (std::size_t i = 0; i < axes.size(); ++i) {
+      const std::size_t place = i == channel ? 1 : kPlaces[next++];
+      part.from.extents[place] = part.to.extents[place] = axes[i].extent;
+      part.from.strides[place] = axes[i].from;
+      part.to.strides[place] = axes[i].to;
+    }
+    return part;
+  }
+
+  // Cycles of the copy from DRAM to DRAM: runs are what lies together on both sides.
+  Cycles copy_cycles(const std::vector<CopyAxis>& axes, Format format) const {
+    std::int64_t run = 1, runs = 1;
+    for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
+      if (runs == 1 && axis->from == run && axis->to == run) {
+        run *= axis->extent;
+      } else {
+        runs *= axis->extent;
+      }
+    }
+    const std::int64_t bytes = run * format_bytes(format);
+    const std::int64_t read = runs * round_up(bytes, runs == 1 ? 1 : chip_.dram.burst_bytes);
+    return chip_.dma.task_start_cycles + chip_.dram.latency_cycles +
+           ceil_div(read + runs * bytes, chip_.dram.bytes_per_cycle);
+  }
+
+  bool pass_copy(const Layer& layer, const PlannedCopy& copy, std::int32_t segment) {
+    const auto axes = copy_axes(copy);
+    if (!axes || axes->empty()) return false;
+    const Format format = storage(copy.source).format;
+    const Resident& source = residents_[static_cast<std::size_t>(copy.source)];
+    const bool there = source.written && options_.resident &&
+                       segments_[static_cast<std::size_t>(source.first_layer)] == segment &&
+                       source.layout.bytes() <= chip_.state_buffer.bytes_per_partition / 2;
+    std::optional<TransposePart> part;
+    for (std::size_t channel = 0; there && channel < axes->size() && !part; ++channel) {
+      const TransposePart candidate = passing_part(copy, *axes, channel);
+      if (source.layout.map(candidate.from)) part = candidate;
+    }
+    const bool resident = part.has_value();
+    if (!resident) {
+      std::size_t longest = 0;
+      for (std::size_t i = 1; i < axes->size(); ++i) {
+        if ((*axes)[i].extent > (*axes)[longest].extent) longest = i;
+      }
+      part = passing_part(copy, *axes, longest);
+    }
+    const std::int64_t stored = transfer_bytes(chip_, part->to, format);
+    const std::int64_t loaded = resident ? 0 : transfer_bytes(chip_, part->from, format);
+    const Cycles start = chip_.dma.task_start_cycles + chip_.dram.latency_cycles;
+    const Cycles passing = (resident ? 1 : 2) * start + transfer_cycles(chip_, part->to, format) +
+                           (resident ? 0 : transfer_cycles(chip_, part->from, format));
+    const Cycles copying = copy_cycles(*axes, format);
+    const BufferLayout own(part->from, format, chip_.state_buffer.partitions);
+    const BufferLayout whole(part->to, format, chip_.state_buffer.partitions);
+    if (passing >= copying || !own.map(part->from) || !whole.map(part->to)) return false;
+    Layer pass;
+    pass.kind = LayerKind::kTranspose;
+    pass.way = TranspositionWay::kDma;
+    pass.name = layer.name + ".passed." + std::to_string(copies_.size());
+    pass.inputs = {part->from};
+    pass.output = part->to;
+    pass.parts = {*part};
+    TranspositionHint hint;
+    hint.tensor = storage(copy.source).name;
+    hint.reader = layer.name;
+    hint.way = "dma";
+    hint.elements = elements(part->from);
+    hint.cycles = passing;
+    hint.dram_bytes = stored + loaded;
+    hint.next_way = "copy";
+    hint.next_cycles = copying;
+    hint.layer = static_cast<std::uint32_t>(layers_.size() + 1 + copies_.size());
+    hints_.push_back(std::move(hint));
+    copies_.push_back(std::move(pass));
+    return true;
+  }
+
+  void add_swap(const Layer& layer) {
+    TranspositionHint hint;
+    hint.tensor = storage(layer.output.storage).name;
+    hint.reader = layer.name;
+    hint.way = "swapped";
+    hint.channels = layer.output.channels();
+    hint.columns = layer.output.rows();
+    hint.matrices = layer.output.images();
+    hint.elements = elements(layer.output);
+    hint.layer = static_cast<std::uint32_t>(layers_.size());
+    hints_.push_back(std::move(hint));
+  }
+
+  // The box takes axes to another order.
+  static bool permutes(const graph::Node& node) {
+    if (node.kind() != graph::NodeKind::kMove) return false;
+    const auto& move = node.as<graph::MoveAttributes>();
+    if (move.has_fill || move.copies.size() != 1) return false;
+    const graph::CopyBox& box = move.copies[0];
+    for (std::size_t i = 0; i < box.extents.size(); ++i) {
+      for (std::size_t j = 0; j < box.extents.size(); ++j) {
+        if (box.extents[i] > 1 && box.extents[j] > 1 &&
+            box.output_strides[i] > box.output_strides[j] &&
+            box.input_strides[i] < box.input_strides[j] && box.input_strides[i] > 0) {
+          return true;
+        }
+      }
+    }
+    return false;
+  }
+
+  // Transpositions of the model that no reader notices, and those that copy in DRAM.
+  void add_vanished() {
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const graph::Node& node = graph_.nodes[i];
+      if (!permutes(node)) continue;
+      const Place& place = storages_.places[static_cast<std::size_t>(node.outputs[0].value)];
+      if (!place.valid()) continue;
+      TranspositionHint hint;
+      hint.tensor = storage(place.storage).name;
+      hint.reader = node.name;
+      hint.elements = element_count(graph_.tensor(node.outputs[0]).dims);
+      const bool passed = std::any_of(hints_.begin(), hints_.end(), [&](const auto& other) {
+        return other.reader == hint.reader && other.way == "dma";
+      });
+      if (passed) continue;
+      if (storages_.nodes[i].copies.empty()) {
+        const bool turned = std::any_of(hints_.begin(), hints_.end(), [&](const auto& other) {
+          return other.tensor == hint.tensor && other.way != "view";
+        });
+        if (turned) continue;
+        hint.way = "view";
+      } else {
+        const std::int64_t bytes = hint.elements * format_bytes(storage(place.storage).format);
+        hint.way = "copy";
+        hint.dram_bytes = 2 * bytes;
+        hint.cycles = chip_.dma.task_start_cycles + chip_.dram.latency_cycles +
+                      ceil_div(2 * bytes, chip_.dram.bytes_per_cycle);
+      }
+      for (std::size_t k = 0; k < layers_.size(); ++k) {
+        if (layers_[k].node == static_cast<std::int32_t>(i)) {
+          hint.layer = static_cast<std::uint32_t>(k);
+        }
+      }
+      hints_.push_back(std::move(hint));
+    }
+  }
+
+  const graph::Graph& graph_;
+  const ChipConfig& chip_;
+  const CompileOptions& options_;
+  StoragePlan& storages_;
+  std::vector<Layer>& layers_;
+  std::vector<Resident> residents_;
+  std::vector<std::int32_t> segments_;
+  std::vector<Turned> turned_;
+  std::vector<Layer> copies_;  // that pass through the buffer, behind the layer in hand
+  std::vector<TranspositionHint> hints_, pending_;
+};
+
+}  // namespace
+
+std::vector<TranspositionHint> add_transpositions(const graph::Graph& graph, const ChipConfig& chip,
+                                                  const CompileOptions& options,
+                                                  StoragePlan& storages,
+                                                  std::vector<Layer>& layers) {
+  return Pass(graph, chip, options, storages, layers).run();
+}
+
+}  // namespace tessera::compile
