@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -122,14 +123,86 @@ class Attempt {
         fold(move.copies[0], node.inputs[static_cast<std::size_t>(move.copies[0].input)], out)) {
       return;
     }
-    const StorageIndex whole =
-        own_storage(out, output ? BaseIndex::kOutput : BaseIndex::kWorkspace);
+    own_storage(out, output ? BaseIndex::kOutput : BaseIndex::kWorkspace);
+    if (!output && !alone_.contains(out)) {
+      if (auto order = order_of_readers(out, move)) local(out).map = *std::move(order);
+    }
     homes_.resize(graph_.nodes.size());
     auto& homed = homes_[static_cast<std::size_t>(&node - graph_.nodes.data())];
     for (const graph::CopyBox& box : move.copies) {
       homed.push_back(!move.has_fill &&
-                      rehome(box, node.inputs[static_cast<std::size_t>(box.input)], whole));
+                      rehome(box, node.inputs[static_cast<std::size_t>(box.input)], out));
     }
+  }
+
+  // The order of the axes in which the only readers of a Move's output, Moves themselves, walk it,
+  // if the boxes then write longer runs: what is concatenated along the last axis and read plane by
+  // plane is stored plane by plane.
+  std::optional<AxisMap> order_of_readers(TensorId out, const MoveAttributes& move) const {
+    std::optional<AxisMap> order;
+    for (const Node& node : graph_.nodes) {
+      if (std::find(node.inputs.begin(), node.inputs.end(), out) == node.inputs.end()) continue;
+      if (node.kind() != NodeKind::kMove || node.inputs.size() != 1) return std::nullopt;
+      const auto& reader = node.as<MoveAttributes>();
+      if (reader.has_fill || reader.copies.size() != 1) return std::nullopt;
+      auto found = order_of_box(graph_.tensor(out).dims, reader.copies[0]);
+      if (!found || (order && found->axes() != order->axes())) return std::nullopt;
+      order = std::move(found);
+    }
+    if (!order || runs_of(move, *order) >= runs_of(move, AxisMap::dense(elements(out)))) {
+      return std::nullopt;
+    }
+    return order;
+  }
+
+  // A dense storage with the axes of `dims` in the order of the box's target; none where the box
+  // does not walk each of them as a whole axis.
+  static std::optional<AxisMap> order_of_box(const Shape& dims, const graph::CopyBox& box) {
+    std::vector<std::int64_t> strides(dims.size(), 1);
+    std::int64_t wide = 0;
+    for (std::size_t d = dims.size(); d-- > 1;) strides[d - 1] = strides[d] * dims[d];
+    for (const std::int64_t extent : dims) wide += extent > 1 ? 1 : 0;
+    std::vector<std::size_t> places(box.extents.size());
+    std::iota(places.begin(), places.end(), std::size_t{0});
+    std::sort(places.begin(), places.end(), [&](std::size_t a, std::size_t b) {
+      return box.output_strides[a] < box.output_strides[b];
+    });
+    std::vector<MapAxis> axes;
+    std::int64_t span = 1;
+    for (const std::size_t place : places) {
+      if (box.extents[place] == 1) continue;
+      std::size_t d = 0;
+      while (d < dims.size() && (dims[d] == 1 || strides[d] != box.input_strides[place] ||
+                                 box.extents[place] > dims[d])) {
+        ++d;
+      }
+      if (d == dims.size()) return std::nullopt;
+      axes.push_back({strides[d], dims[d], span});
+      span *= dims[d];
+    }
+    if (static_cast<std::int64_t>(axes.size()) != wide) return std::nullopt;
+    AxisMap map(std::move(axes), 0);
+    if (!map.covers(element_count(dims))) return std::nullopt;
+    return map;
+  }
+
+  // Runs of elements that lie together on both sides of the Move's copies.
+  static std::int64_t runs_of(const MoveAttributes& move, const AxisMap& order) {
+    std::int64_t runs = 0;
+    for (const graph::CopyBox& box : move.copies) {
+      const auto walk = order.map({box.output_offset, box.extents, box.output_strides});
+      if (!walk) return INT64_MAX;
+      std::int64_t run = 1;
+      for (std::size_t i = box.extents.size(); i-- > 0;) {
+        if (box.extents[i] == 1) continue;
+        if (box.input_strides[i] != run || walk->strides[i] != run) break;
+        run *= box.extents[i];
+      }
+      std::int64_t count = 1;
+      for (const std::int64_t extent : box.extents) count *= extent;
+      runs += count / std::max<std::int64_t>(run, 1);
+    }
+    return runs;
   }
 
   // The output becomes a view of the input.
@@ -168,8 +241,9 @@ class Attempt {
   }
 
   // The input gets its home within the output, so that its producer stores it there.
-  bool rehome(const graph::CopyBox& box, TensorId in, StorageIndex whole) {
+  bool rehome(const graph::CopyBox& box, TensorId in, TensorId out) {
     const Place& place = local(in);
+    const StorageIndex whole = local(out).storage;
     const auto index = static_cast<std::size_t>(place.storage);
     if (pinned_[index] || parents_[index] || place.storage == whole || !place.map.is_dense() ||
         plan_.storages[index].elements != elements(in) ||
@@ -185,7 +259,9 @@ class Attempt {
     }
     AxisMap map(std::move(axes), box.output_offset);
     if (!map.covers(elements(in))) return false;
-    parents_[index] = Place{whole, std::move(map)};
+    auto placed = map.then(local(out).map);
+    if (!placed) return false;
+    parents_[index] = Place{whole, *std::move(placed)};
     return true;
   }
 
@@ -219,7 +295,14 @@ class Attempt {
     const Storage& own = plan_.storages[static_cast<std::size_t>(local(out).storage)];
     if (own.owner != out) return;  // folded
     const std::int64_t total = elements(out);
-    if (move.has_fill && total > 0) {
+    if (move.has_fill && total > 0 && !local(out).map.is_dense()) {
+      // Any order of the elements will do.
+      plan.copies.push_back({.fill = true,
+                             .fill_bits = move.fill,
+                             .destination = local(out).storage,
+                             .from = {0, {total}, {0}},
+                             .to = {0, {total}, {1}}});
+    } else if (move.has_fill && total > 0) {
       add_copy({.fill = true, .fill_bits = move.fill, .from = {}, .to = {}}, TensorId{},
                {0, {total}, {0}}, out, {0, {total}, {1}}, plan.copies);
     }

@@ -118,7 +118,7 @@ void print_rows(const ChipConfig& chip, const nlohmann::json& rows) {
   Table table({"matrix", "place", "blocks", "passes", "array", "planar", "DMA", "KiB array",
                "KiB DMA", "bits"});
   for (const nlohmann::json& row : rows) {
-    table.add({fmt::format("{} x {} {}", row["rows"].get<std::int64_t>(),
+    table.add({fmt::format("{}x{} {}", row["rows"].get<std::int64_t>(),
                            row["columns"].get<std::int64_t>(), row["format"].get<std::string>()),
                row["resident"].get<bool>() ? "buffer" : "streamed",
                with_separators(row["blocks"].get<std::int64_t>()),

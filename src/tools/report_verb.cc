@@ -139,16 +139,16 @@ Status report(const ReportArguments& arguments) {
   }
   if (!arguments.trace.empty()) TESSERA_RETURN_IF_ERROR(write_perfetto(arguments.trace, run));
   if (arguments.model.json) {
-    const nlohmann::json document = {{"model", arguments.model.model},
-                                     {"arch", network.state().chip.name},
-                                     {"cycles", run.cycles},
-                                     {"nodes_on_processor", network.placement().nodes_on_processor},
-                                     {"nodes_on_host", network.placement().nodes_on_host},
-                                     {"notes", network.placement().notes},
-                                     {"roofline", roofline_json(roofline)},
-                                     {"layers", layers_json(run, roofline, network.state().chip)},
-                                     {"transpositions",
-                                      transposition_json(network.state().package, run)}};
+    const nlohmann::json document = {
+        {"model", arguments.model.model},
+        {"arch", network.state().chip.name},
+        {"cycles", run.cycles},
+        {"nodes_on_processor", network.placement().nodes_on_processor},
+        {"nodes_on_host", network.placement().nodes_on_host},
+        {"notes", network.placement().notes},
+        {"roofline", roofline_json(roofline)},
+        {"layers", layers_json(run, roofline, network.state().chip)},
+        {"transpositions", transposition_json(network.state().package, run)}};
     fmt::print("{}\n", json_text(document));
     return {};
   }

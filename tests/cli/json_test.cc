@@ -116,6 +116,34 @@ TEST(Json, ReportListsEveryLayer) {
   EXPECT_EQ(json.at("cycles"), json_of({"run", "small.onnx"}).at("cycles"));
 }
 
+TEST(Json, ReportListsEveryTransposition) {
+  using model::testing::Ints;
+  prepare();
+  model::testing::ModelBuilder model(13);
+  const auto window = [](std::int64_t extent) {
+    return model::Attributes{{"kernel_shape", Ints{extent, extent}}};
+  };
+  model.input("x", Format::kF32, {1, 3, 8, 8})
+      .node("MaxPool", {"x"}, {"a"}, window(2), "first")
+      .node("Transpose", {"a"}, {"b"}, {{"perm", Ints{0, 3, 1, 2}}}, "turn")
+      .node("MaxPool", {"b"}, {"y"}, window(2), "second")
+      .output("y", Format::kF32, {1, 7, 2, 6});
+  write_text("turned.onnx", model.bytes());
+  const nlohmann::json json = json_of({"report", "turned.onnx"});
+  ASSERT_EQ(json.at("transpositions").size(), 1u);
+  const nlohmann::json& turned = json.at("transpositions")[0];
+  expect_fields(turned, {"tensor", "reader", "layer", "way", "cycles", "measured_cycles",
+                         "dram_bytes", "next_way", "next_cycles", "matrices"});
+  EXPECT_EQ(turned.at("reader"), "second");
+  EXPECT_EQ(turned.at("way"), "planar");  // seven matrices of 3 x 7: in 7 columns, out 3 rows
+  EXPECT_EQ(turned.at("channels"), 3);
+  EXPECT_EQ(turned.at("columns"), 7);
+  EXPECT_EQ(turned.at("matrices"), 7);
+  EXPECT_EQ(turned.at("cycles"), 16 + 7 * (7 + 3) + 12);
+  EXPECT_EQ(turned.at("dram_bytes"), 0);
+  EXPECT_GT(turned.at("next_cycles"), turned.at("cycles"));
+}
+
 TEST(Json, BenchGivesSecondsAndCycles) {
   const nlohmann::json json = json_of({"bench", "small.onnx", "--repeat", "1"});
   expect_fields(json, {"model", "repeat", "devices", "sim_per_host", "values_per_timing_only"});
