@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/quantity.h"
 
 namespace tessera::compile {
@@ -48,7 +49,8 @@ std::int64_t view_bytes(const StorageView& view, Format format, std::int64_t par
          held(view, kColumns) * format_bytes(format);
 }
 
-BufferLayout::BufferLayout(const StorageView& view, Format format, std::int64_t partitions)
+BufferLayout::BufferLayout(const StorageView& view, Format format, std::int64_t partitions,
+                           std::int64_t ring_rows)
     : storage_(view.storage),
       format_(format),
       partitions_(partitions),
@@ -59,11 +61,35 @@ BufferLayout::BufferLayout(const StorageView& view, Format format, std::int64_t 
   const std::int64_t row_pitch = held(view, kColumns) * element;
   const std::int64_t image_pitch = held(view, kRows) * row_pitch;
   block_pitch_ = held(view, kImages) * image_pitch;
+  row_pitch_ = row_pitch;
+  if (ring_rows > 0 && ring_rows < held(view, kRows)) {
+    TESSERA_CHECK(held(view, kImages) == 1, "a ring of {} images", held(view, kImages));
+    ring_rows_ = ring_rows;
+    block_pitch_ = ring_rows * row_pitch;
+    bytes_ = ceil_div(channels_, partitions) * block_pitch_;
+  }
   map_ = AxisMap({{view.strides[kImages], held(view, kImages), image_pitch},
                   {view.strides[kChannels], channels_, kChannelUnit},
                   {view.strides[kRows], held(view, kRows), row_pitch},
                   {view.strides[kColumns], held(view, kColumns), element}},
                  0);
+}
+
+// Sets offset and ring of a surface whose offset counts as if all rows were held. False where an
+// engine cannot follow the ring.
+bool BufferLayout::enter_ring(const StorageView& view, std::int64_t row_pitch,
+                              program::BufferSurface& surface) const {
+  const std::int64_t row = surface.offset / row_pitch_;
+  const std::int64_t rest = surface.offset % row_pitch_;
+  const bool one_row = view.rows() == 1 || row_pitch == 0;
+  const std::int64_t strip = (std::int64_t{surface.columns} - 1) * surface.column_pitch;
+  if ((!one_row && row_pitch != row_pitch_) || rest + strip >= row_pitch_) return false;
+  const std::int64_t place = row % ring_rows_;
+  const std::int64_t rows = one_row ? 1 : view.rows();
+  if (place != 0 && place + rows > ring_rows_) return false;
+  surface.offset = static_cast<std::uint32_t>(place * row_pitch_ + rest);
+  surface.ring_rows = static_cast<std::uint32_t>(std::min(rows, ring_rows_));
+  return true;
 }
 
 std::optional<MappedSurface> BufferLayout::map(const StorageView& view) const {
@@ -79,13 +105,14 @@ std::optional<MappedSurface> BufferLayout::map(const StorageView& view) const {
     if (mapped->strides[axis] >= kChannelUnit) return std::nullopt;
   }
   const std::int64_t channel = mapped->offset / kChannelUnit;
-  std::int64_t byte = mapped->offset % kChannelUnit;
+  const std::int64_t byte = mapped->offset % kChannelUnit;
+  std::int64_t block = 0;  // byte of the view's first channel block
   MappedSurface result;
   program::BufferSurface& surface = result.surface;
   surface.broadcast_channels = view.channels() > 1 && channel_step == 0;
   surface.channels = static_cast<std::uint32_t>(view.channels());
   if (channel % partitions_ == 0) {
-    byte += channel / partitions_ * block_pitch_;
+    block = channel / partitions_ * block_pitch_;
   } else {
     if (surface.broadcast_channels) return std::nullopt;
     result.channel_first = channel;
@@ -101,6 +128,8 @@ std::optional<MappedSurface> BufferLayout::map(const StorageView& view) const {
   surface.column_pitch =
       static_cast<std::uint32_t>(view.columns() == 1 ? format_bytes(format_) : pitch.column);
   if (!set_rows(view, pitch, surface)) return std::nullopt;
+  if (ring_rows_ > 0 && !enter_ring(view, pitch.row, surface)) return std::nullopt;
+  surface.offset += static_cast<std::uint32_t>(block);
   return result;
 }
 

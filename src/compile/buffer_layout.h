@@ -1,5 +1,8 @@
 // How a block of a storage lies in the state buffer: channels on partitions, everything else dense
 // along a partition; and how any view of that block is described to an engine.
+//
+// A ring holds some rows of its view only: row r lies in place r mod ring rows. An engine follows
+// the ring from its first place on; other views have to end before it wraps.
 #pragma once
 
 #include <cstddef>
@@ -30,8 +33,10 @@ struct LayoutStep {
 class BufferLayout {
  public:
   BufferLayout() = default;
-  // The block that `view` names; broadcast axes are held once. `partitions` is P.
-  BufferLayout(const StorageView& view, Format format, std::int64_t partitions);
+  // The block that `view` names; broadcast axes are held once. `partitions` is P. With `ring_rows`
+  // below the view's rows (it has one image then) the block is a ring.
+  BufferLayout(const StorageView& view, Format format, std::int64_t partitions,
+               std::int64_t ring_rows = 0);
 
   // Bytes a partition.
   std::int64_t bytes() const { return bytes_; }
@@ -44,6 +49,9 @@ class BufferLayout {
   std::optional<std::vector<LayoutStep>> steps(const StorageView& view) const;
 
  private:
+  bool enter_ring(const StorageView& view, std::int64_t row_pitch,
+                  program::BufferSurface& surface) const;
+
   StorageIndex storage_ = -1;
   Format format_ = Format::kF16;
   std::int64_t partitions_ = 1;
@@ -51,7 +59,9 @@ class BufferLayout {
   std::int64_t channels_ = 1;
   std::int64_t block_pitch_ = 0;
   std::int64_t bytes_ = 0;
-  AxisMap map_;  // storage elements to channel * kChannelUnit + byte
+  std::int64_t row_pitch_ = 0;
+  std::int64_t ring_rows_ = 0;  // 0: all rows are held
+  AxisMap map_;                 // storage elements to channel * kChannelUnit + byte
 };
 
 // Bytes a partition that `view` takes in the state buffer.

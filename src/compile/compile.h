@@ -30,6 +30,9 @@ struct CompileOptions {
   bool choose_views = true;
   // The way of transpositions that can go it; none: the cheapest each time.
   std::optional<TranspositionWay> transposition = std::nullopt;
+  // Work through layers together, in rings of rows, where that saves DRAM traffic. Needs
+  // `resident`.
+  bool cascades = true;
 };
 
 // An error names the layer, what was found, what is allowed and the way out.

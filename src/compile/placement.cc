@@ -6,29 +6,62 @@
 #include <numeric>
 
 #include "base/quantity.h"
+#include "compile/life_index.h"
 
 namespace tessera::compile {
 namespace {
 
-struct Placed {
-  std::int64_t begin, end;   // bytes
-  std::int64_t first, last;  // time
+Life wish_of(const Block& block) { return {block.wish_first, block.wish_last}; }
+Life life_of(const Block& block) { return {block.first, block.last}; }
+
+// Blocks with an offset, by the time at which they are kept to themselves.
+class Placed {
+ public:
+  Placed(const std::vector<Block>& blocks, MemoryBounds bounds)
+      : blocks_(blocks), bounds_(bounds), index_(wishes(blocks)) {}
+
+  // The lowest free offset for block `i` during `life`, or -1.
+  std::int64_t lowest_fit(std::size_t i, Life life) {
+    beside_ = index_.find(life);
+    std::sort(beside_.begin(), beside_.end(),
+              [&](std::size_t a, std::size_t b) { return blocks_[a].offset < blocks_[b].offset; });
+    std::int64_t at = 0;
+    for (const std::size_t j : beside_) {
+      const Block& other = blocks_[j];
+      if (other.offset >= at + blocks_[i].bytes) break;
+      at = std::max(at, round_up(other.offset + other.bytes, bounds_.alignment));
+    }
+    return at + blocks_[i].bytes <= bounds_.capacity ? at : -1;
+  }
+  void insert(std::size_t i, Life life) { index_.insert(i, life); }
+
+ private:
+  static std::vector<Life> wishes(const std::vector<Block>& blocks) {
+    std::vector<Life> lives;
+    for (const Block& block : blocks) lives.push_back(wish_of(block));
+    return lives;
+  }
+
+  const std::vector<Block>& blocks_;
+  const MemoryBounds bounds_;
+  LifeIndex index_;
+  std::vector<std::size_t> beside_;
 };
 
-bool overlap(std::int64_t a_first, std::int64_t a_last, std::int64_t b_first, std::int64_t b_last) {
-  return a_first <= b_last && b_first <= a_last;
+std::string out_of_bounds(const Block& a, MemoryBounds bounds) {
+  if (a.bytes == 0 || (a.offset >= 0 && a.offset % bounds.alignment == 0 &&
+                       a.offset + a.bytes <= bounds.capacity)) {
+    return {};
+  }
+  return fmt::format("'{}' at {} with {} bytes is out of {}", a.name, a.offset, a.bytes,
+                     bounds.capacity);
 }
 
-// The lowest free offset at times [first, last], or -1.
-std::int64_t lowest_fit(const std::vector<Placed>& placed, const Block& block, std::int64_t first,
-                        std::int64_t last, MemoryBounds bounds) {
-  std::int64_t at = 0;
-  for (const Placed& other : placed) {  // ascending begin
-    if (!overlap(other.first, other.last, first, last)) continue;
-    if (other.begin >= at + block.bytes) break;
-    at = std::max(at, round_up(other.end, bounds.alignment));
-  }
-  return at + block.bytes <= bounds.capacity ? at : -1;
+std::string overlap_of(const Block& a, const Block& b) {
+  if (a.bytes == 0 || b.bytes == 0 || !life_of(a).overlaps(life_of(b))) return {};
+  if (a.offset >= b.offset + b.bytes || b.offset >= a.offset + a.bytes) return {};
+  return fmt::format("'{}' and '{}' overlap at byte {}", a.name, b.name,
+                     std::max(a.offset, b.offset));
 }
 
 }  // namespace
@@ -43,47 +76,45 @@ std::optional<std::size_t> place_blocks(std::vector<Block>& blocks, MemoryBounds
     if (blocks[a].early != blocks[b].early) return blocks[a].early;
     return weight(blocks[a]) > weight(blocks[b]);
   });
-  std::vector<Placed> placed;
+  Placed placed(blocks, bounds);
   for (const std::size_t i : order) {
     Block& block = blocks[i];
     if (block.bytes == 0) {
       block.offset = 0;
       continue;
     }
-    std::int64_t first = block.wish_first;
-    std::int64_t last = block.wish_last;
-    block.offset = lowest_fit(placed, block, first, last, bounds);
+    Life life = wish_of(block);
+    block.offset = placed.lowest_fit(i, life);
     if (block.offset < 0) {
-      first = block.first;
-      last = block.last;
-      block.offset = lowest_fit(placed, block, first, last, bounds);
+      life = life_of(block);
+      block.offset = placed.lowest_fit(i, life);
     }
     if (block.offset < 0) return i;
-    const Placed entry{block.offset, block.offset + block.bytes, first, last};
-    placed.insert(
-        std::upper_bound(placed.begin(), placed.end(), entry,
-                         [](const Placed& a, const Placed& b) { return a.begin < b.begin; }),
-        entry);
+    placed.insert(i, life);
   }
   return std::nullopt;
 }
 
 std::string find_overlap(const std::vector<Block>& blocks, MemoryBounds bounds) {
   for (std::size_t i = 0; i < blocks.size(); ++i) {
-    const Block& a = blocks[i];
-    if (a.bytes == 0) continue;
-    if (a.offset < 0 || a.offset % bounds.alignment != 0 || a.offset + a.bytes > bounds.capacity) {
-      return fmt::format("'{}' at {} with {} bytes is out of {}", a.name, a.offset, a.bytes,
-                         bounds.capacity);
-    }
+    if (auto found = out_of_bounds(blocks[i], bounds); !found.empty()) return found;
     for (std::size_t j = 0; j < i; ++j) {
-      const Block& b = blocks[j];
-      if (b.bytes == 0 || !overlap(a.first, a.last, b.first, b.last)) continue;
-      if (a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes) {
-        return fmt::format("'{}' and '{}' overlap at byte {}", a.name, b.name,
-                           std::max(a.offset, b.offset));
-      }
+      if (auto found = overlap_of(blocks[i], blocks[j]); !found.empty()) return found;
     }
+  }
+  return {};
+}
+
+std::string find_overlap_indexed(const std::vector<Block>& blocks, MemoryBounds bounds) {
+  std::vector<Life> lives;
+  for (const Block& block : blocks) lives.push_back(life_of(block));
+  LifeIndex index(lives);
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    if (auto found = out_of_bounds(blocks[i], bounds); !found.empty()) return found;
+    for (const std::size_t j : index.find(lives[i])) {
+      if (auto found = overlap_of(blocks[i], blocks[j]); !found.empty()) return found;
+    }
+    index.insert(i, lives[i]);
   }
   return {};
 }

@@ -5,6 +5,9 @@
 //             └────┘│   c   │      first fit, large and long-lived blocks first
 //             ┌─────┴───┐───┘
 //             │    b    │
+//
+// place_blocks() spreads blocks over the room there is, so that nobody waits for another's bytes;
+// place_tightly() (placement_search.h) asks how little room they need.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +37,9 @@ struct MemoryBounds {
 std::optional<std::size_t> place_blocks(std::vector<Block>& blocks, MemoryBounds bounds);
 
 // The obvious check: two blocks that overlap while both are alive, or a block out of bounds; as a
-// sentence, empty if there is none.
+// sentence, empty if there is none. Compares each pair.
 std::string find_overlap(const std::vector<Block>& blocks, MemoryBounds bounds);
+// The same for many blocks: compares those that live at the same time.
+std::string find_overlap_indexed(const std::vector<Block>& blocks, MemoryBounds bounds);
 
 }  // namespace tessera::compile

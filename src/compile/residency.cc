@@ -225,6 +225,33 @@ Fit fit_output(const BufferLayout& layout, const Layer& layer) {
                   layer.kind == LayerKind::kNeural ? Start::kAnywhere : Start::kFirstPartition);
 }
 
+std::vector<std::int32_t> find_last_reads(const PlanInputs& inputs) {
+  std::vector<std::int32_t> last(inputs.storages.storages.size(), -1);
+  const auto read = [&](StorageIndex storage, std::int32_t layer) {
+    auto& at = last[static_cast<std::size_t>(storage)];
+    at = std::max(at, layer);
+  };
+  for (std::size_t i = 0; i < inputs.layers.size(); ++i) {
+    const Layer& layer = inputs.layers[i];
+    const auto index = static_cast<std::int32_t>(i);
+    if (on_processor(layer)) {
+      for (const StorageView& view : layer.inputs) read(view.storage, index);
+    }
+    for (const PlannedCopy& copy : layer.copies) {
+      if (!copy.fill) read(copy.source, index);
+    }
+    if (layer.kind != LayerKind::kHost) continue;
+    for (const graph::TensorId id :
+         inputs.graph.nodes[static_cast<std::size_t>(layer.node)].inputs) {
+      read(inputs.storages.places[static_cast<std::size_t>(id.value)].storage, index);
+    }
+  }
+  for (std::size_t i = 0; i < last.size(); ++i) {
+    if (inputs.storages.storages[i].base == program::BaseIndex::kOutput) last[i] = INT32_MAX;
+  }
+  return last;
+}
+
 std::vector<Resident> find_residents(const PlanInputs& inputs) {
   const std::vector<Uses> uses = find_uses(inputs);
   const std::vector<std::int32_t> segments = layer_segments(inputs.layers);

@@ -42,6 +42,9 @@ Fit fit_view(const BufferLayout& layout, const StorageView& view, Start start);
 Fit fit_input(const BufferLayout& layout, const Layer& layer, std::size_t input);
 Fit fit_output(const BufferLayout& layout, const Layer& layer);
 
+// The last layer that reads each storage, -1 if none does; graph outputs are read after all.
+std::vector<std::int32_t> find_last_reads(const PlanInputs& inputs);
+
 // One entry a storage, none active.
 std::vector<Resident> find_residents(const PlanInputs& inputs);
 

@@ -1,0 +1,146 @@
+// Cascades: layers with windows pass through rings where the buffer does not hold what lies
+// between.
+#include <gtest/gtest.h>
+
+#include "compile/buffer_layout.h"
+#include "compile/compile.h"
+#include "compile/testing/random_graph.h"
+#include "link/link.h"
+#include "program/verify.h"
+
+namespace tessera::compile {
+namespace {
+
+using program::BufferSurface;
+using program::EngineKind;
+using program::Program;
+using testing::GraphBuilder;
+
+ChipConfig small_chip(std::int32_t bytes_per_partition) {
+  ChipConfig chip;
+  chip.state_buffer.bytes_per_partition = bytes_per_partition;
+  return chip;
+}
+
+Program build(std::shared_ptr<const graph::Graph> graph, const ChipConfig& chip,
+              const CompileOptions& options = {}) {
+  const auto package = compile(std::move(graph), chip, options);
+  EXPECT_TRUE(package.ok()) << package.error().to_string();
+  auto program = link::link(*package, chip);
+  EXPECT_TRUE(program.ok()) << program.error().to_string();
+  const Status status = program::verify_program(*program, chip);
+  EXPECT_TRUE(status.ok()) << status.error().to_string();
+  return std::move(*program);
+}
+
+// Bytes that loads and stores move.
+std::int64_t transferred_bytes(const Program& program) {
+  std::int64_t bytes = 0;
+  for (const program::TaskDescriptor& task : program.tasks) {
+    if (const auto* transfer = std::get_if<program::TransferTask>(&task.config)) {
+      bytes += std::int64_t{task.bands.rows} * transfer->buffer.columns * transfer->channel_count *
+               format_bytes(transfer->buffer.format);
+    }
+  }
+  return bytes;
+}
+
+bool wraps(const BufferSurface& surface) {
+  return surface.ring_rows < surface.images * surface.rows;
+}
+
+std::shared_ptr<const graph::Graph> early_layers() {
+  GraphBuilder builder(1);
+  auto x = builder.input({1, 16, 128, 128});
+  x = builder.conv(x, {32, 3, 1, 1});
+  x = builder.conv(x, {32, 3, 1, 1});
+  x = builder.pool(x, PoolFunction::kMaximum, 2, 2, 0);
+  x = builder.conv(x, {48, 3, 2, 1});
+  builder.output(x);
+  return builder.take();
+}
+
+TEST(Cascade, LayersWithWindowsTouchDramAtTheirEndsOnly) {
+  const ChipConfig chip = small_chip(24576);  // a tensor between takes 32 KiB
+  const Program program = build(early_layers(), chip);
+  EXPECT_EQ(program.workspace_bytes, 0);
+  // Each row of the input is loaded once, each row of the output stored once.
+  EXPECT_EQ(transferred_bytes(program), (16 * 128 * 128 + 48 * 32 * 32) * 2);
+}
+
+TEST(Cascade, LayerByLayerItGoesThroughDram) {
+  const Program program = build(early_layers(), small_chip(24576), {.cascades = false});
+  EXPECT_GE(transferred_bytes(program), (16 * 128 * 128 + 2 * 32 * 128 * 128) * 2);
+  EXPECT_GT(program.workspace_bytes, 0);
+}
+
+TEST(Cascade, WindowsFollowTheirRingAroundItsEnd) {
+  const Program program = build(early_layers(), small_chip(24576));
+  int wrapped = 0;
+  for (const program::TaskDescriptor& task : program.tasks) {
+    if (const auto* neural = std::get_if<program::NeuralTask>(&task.config)) {
+      if (wraps(neural->moving)) ++wrapped;
+      EXPECT_FALSE(wraps(neural->output));
+    }
+    if (const auto* transfer = std::get_if<program::TransferTask>(&task.config)) {
+      EXPECT_FALSE(wraps(transfer->buffer));
+    }
+  }
+  EXPECT_GT(wrapped, 0);
+}
+
+TEST(Cascade, ResidualBranchReadsTheRingOfItsTrunk) {
+  GraphBuilder builder(1);
+  auto x = builder.unary(builder.input({1, 32, 128, 128}), UnaryFunction::kRelu);
+  auto y = builder.conv(x, {32, 3, 1, 1});
+  y = builder.conv(y, {32, 3, 1, 1});
+  builder.output(builder.binary(x, y, BinaryFunction::kAdd));
+  const Program program = build(builder.take(), small_chip(24576));
+  EXPECT_EQ(program.workspace_bytes, 0);
+  EXPECT_EQ(transferred_bytes(program), 2 * 32 * 128 * 128 * 2);
+}
+
+TEST(Cascade, WhatFitsStaysResident) {
+  const Program program = build(early_layers(), ChipConfig{});
+  int neural = 0;
+  for (const program::TaskDescriptor& task : program.tasks) {
+    if (task.engine == EngineKind::kNeural) ++neural;
+  }
+  EXPECT_EQ(neural, 3);
+}
+
+TEST(BufferLayout, RingTakesViewsThatEndBeforeItWraps) {
+  const StorageView whole{.storage = 0, .extents = {1, 3, 10, 4}, .strides = {0, 40, 4, 1}};
+  const BufferLayout ring(whole, Format::kF16, 128, 4);
+  EXPECT_EQ(ring.bytes(), 4 * 4 * 2);
+  const auto inside = ring.map(whole.part(2, 5, 3));  // places 1 to 3
+  ASSERT_TRUE(inside);
+  EXPECT_EQ(inside->surface.offset, 1u * 8);
+  EXPECT_EQ(inside->surface.ring_rows, 3u);
+  EXPECT_FALSE(ring.map(whole.part(2, 5, 4)));  // place 0 comes after place 3
+  const auto around = ring.map(whole.part(2, 4, 6));
+  ASSERT_TRUE(around);
+  EXPECT_EQ(around->surface.offset, 0u);
+  EXPECT_EQ(around->surface.ring_rows, 4u);
+  EXPECT_EQ(around->surface.rows, 6u);
+}
+
+TEST(BufferLayout, RingOfSeveralChannelBlocks) {
+  const StorageView whole{.storage = 0, .extents = {1, 200, 10, 4}, .strides = {0, 40, 4, 1}};
+  const BufferLayout ring(whole, Format::kF16, 128, 4);
+  EXPECT_EQ(ring.bytes(), 2 * 4 * 4 * 2);
+  const auto second = ring.map(whole.part(1, 128, 72).part(2, 6, 2));
+  ASSERT_TRUE(second);
+  EXPECT_EQ(second->surface.offset, 32u + 2 * 8);
+  EXPECT_EQ(second->surface.block_pitch, 32u);
+}
+
+TEST(BufferLayout, RingRefusesAnotherShapeOfItsRows) {
+  const StorageView whole{.storage = 0, .extents = {1, 3, 10, 4}, .strides = {0, 40, 4, 1}};
+  const BufferLayout ring(whole, Format::kF16, 128, 4);
+  EXPECT_FALSE(ring.map({.storage = 0, .extents = {1, 3, 1, 40}, .strides = {0, 40, 0, 1}}));
+  EXPECT_FALSE(ring.map({.storage = 0, .extents = {1, 3, 5, 4}, .strides = {0, 40, 8, 1}}));
+}
+
+}  // namespace
+}  // namespace tessera::compile

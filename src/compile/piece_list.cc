@@ -1,0 +1,263 @@
+#include "compile/piece_list.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "base/quantity.h"
+#include "compile/placement_search.h"
+
+namespace tessera::compile {
+namespace {
+
+enum Axis : std::size_t { kImages, kChannels, kRows, kColumns };
+
+constexpr std::int64_t kAlignmentBytes = 64;
+constexpr std::int64_t kSmallBlockShare = 64;    // of the state buffer
+constexpr std::int64_t kSmallBlockDistance = 8;  // pieces
+constexpr std::int64_t kReach = 1;               // pieces that a load runs ahead
+// Steps of the exact search for a placement that the heuristics did not find.
+constexpr std::int64_t kSearchSteps = 4'000'000;
+
+StorageView held_part(StorageView view) {
+  for (std::size_t i = 0; i < 4; ++i) {
+    if (view.strides[i] == 0) view.extents[i] = 1;
+  }
+  return view;
+}
+
+}  // namespace
+
+PieceList::PieceList(const PlanInputs& inputs, const std::vector<Resident>& residents)
+    : inputs_(inputs), residents_(residents), resident_blocks_(residents.size(), -1) {}
+
+BufferLayout PieceList::layout_of(const StorageView& view, std::int64_t ring_rows) const {
+  return {view, storage(view.storage).format, inputs_.chip.state_buffer.partitions, ring_rows};
+}
+
+std::int32_t PieceList::add_block(const std::string& name, const BufferLayout& layout) {
+  Block block{.name = name, .bytes = layout.bytes()};
+  block.first = block.last = now();
+  // Small blocks are kept to themselves for a while, so that nobody waits for their bytes.
+  const bool small = layout.bytes() <= capacity() / kSmallBlockShare;
+  const std::int64_t distance = small ? kSmallBlockDistance : 0;
+  block.wish_first = std::max<std::int64_t>(0, now() - distance);
+  block.wish_last = now() + distance;
+  plan_.buffer_blocks.push_back(block);
+  plan_.buffer_layouts.push_back(layout);
+  return static_cast<std::int32_t>(plan_.buffer_blocks.size()) - 1;
+}
+
+void PieceList::use_block(std::int32_t index) {
+  Block& block = block_at(index);
+  const std::int64_t distance = block.wish_last - block.last;
+  block.last = std::max(block.last, now());
+  block.wish_last = block.last + distance;
+}
+
+std::int32_t PieceList::resident_block(StorageIndex index) {
+  std::int32_t& block = resident_blocks_[static_cast<std::size_t>(index)];
+  if (block < 0) {
+    block = add_block(storage(index).name, residents_[static_cast<std::size_t>(index)].layout);
+    block_at(block).early = true;
+  }
+  use_block(block);
+  return block;
+}
+
+// A block that holds this view already: an earlier operand's, or the piece's before.
+std::int32_t PieceList::loaded_block(const Piece& piece, std::size_t input) const {
+  const StorageView& view = piece.inputs[input].view;
+  for (std::size_t i = 0; i < input; ++i) {
+    if (piece.inputs[i].view == view) return piece.inputs[i].block;
+  }
+  for (auto it = plan_.pieces.rbegin(); it != plan_.pieces.rend() && it->layer == piece.layer;
+       ++it) {
+    for (const PieceOperand& other : it->inputs) {
+      if (other.view == view) return other.block;
+    }
+    if (it != plan_.pieces.rbegin()) break;
+  }
+  return -1;
+}
+
+void PieceList::add_piece(Piece piece, const LayerOperands& operands) {
+  for (std::size_t i = 0; i < piece.inputs.size(); ++i) {
+    PieceOperand& operand = piece.inputs[i];
+    if (operands.input_resident[i]) {
+      operand.block = resident_block(operand.view.storage);
+      continue;
+    }
+    operand.block = loaded_block(piece, i);
+    if (operand.block < 0) {
+      operand.block = add_block(storage(operand.view.storage).name, layout_of(operand.view));
+      operand.transfer = true;
+      Block& block = block_at(operand.block);
+      block.wish_first = std::min(block.wish_first, std::max<std::int64_t>(0, now() - kReach));
+    }
+    use_block(operand.block);
+  }
+  PieceOperand& output = piece.output;
+  const Layer& of = layer(piece.layer);
+  if (of.kind == LayerKind::kTranspose && of.way == TranspositionWay::kDma) {
+    output.block = piece.inputs[0].block;  // stored from where it was loaded to
+    output.transfer = true;
+  } else if (operands.output_resident) {
+    output.block = resident_block(output.view.storage);
+  } else {
+    output.block = add_block(storage(output.view.storage).name, layout_of(output.view));
+    Block& block = block_at(output.block);
+    block.wish_last = std::max(block.wish_last, now() + kReach);
+    output.transfer = true;
+  }
+  plan_.pieces.push_back(std::move(piece));
+}
+
+void PieceList::add_layer(std::vector<Piece> pieces, const LayerOperands& operands) {
+  for (Piece& piece : pieces) add_piece(std::move(piece), operands);
+}
+
+Piece PieceList::cascade_piece(const Cascade& cascade, const CascadeStep& step, RowRange rows,
+                               const std::vector<std::int32_t>& ring_blocks) {
+  const CascadeMember& member = cascade.members[static_cast<std::size_t>(step.member)];
+  const Layer& of = layer(member.layer);
+  Piece piece = piece_of_rows(inputs_, member.layer, rows);
+  const auto block_of = [&](const CascadeOperand& operand, StorageIndex index) {
+    if (operand.passage == Passage::kResident) return resident_block(index);
+    const std::int32_t block = ring_blocks[static_cast<std::size_t>(operand.ring)];
+    use_block(block);
+    return block;
+  };
+  for (std::size_t i = 0; i < piece.inputs.size(); ++i) {
+    PieceOperand& input = piece.inputs[i];
+    const CascadeOperand& operand = member.inputs[i];
+    input.block = block_of(operand, input.view.storage);
+    if (operand.passage != Passage::kRing) continue;
+    const std::int64_t ring = cascade.rings[static_cast<std::size_t>(operand.ring)].rows;
+    const std::int64_t end = input.row_first + input.view.rows();
+    if (input.row_first % ring + input.view.rows() <= ring) continue;
+    // The engine follows the ring from its first place on.
+    input.row_first = input.row_first / ring * ring;
+    input.view = of.inputs[i].part(kRows, input.row_first, end - input.row_first);
+  }
+  piece.output.block = block_of(member.output, piece.output.view.storage);
+  return piece;
+}
+
+void PieceList::add_cascade(const Cascade& cascade) {
+  std::vector<std::int32_t> blocks(cascade.rings.size(), -1);
+  const auto ring_block = [&](std::int32_t ring) {
+    std::int32_t& block = blocks[static_cast<std::size_t>(ring)];
+    if (block >= 0) return block;
+    const Ring& of = cascade.rings[static_cast<std::size_t>(ring)];
+    block = add_block(storage(of.view.storage).name, layout_of(of.view, of.rows));
+    return block;
+  };
+  std::vector<PieceMove> loads;  // for the next piece
+  for (const CascadeStep& step : cascade.steps) {
+    for (const RowRange rows : unwrapped_rows(cascade, inputs_, step)) {
+      if (step.member < 0) {
+        StorageView view = cascade.rings[static_cast<std::size_t>(step.ring)].view;
+        if (view.strides[kRows] != 0) view = view.part(kRows, rows.first, rows.last - rows.first);
+        view = held_part(view);
+        loads.push_back({view, view, ring_block(step.ring)});
+        use_block(loads.back().block);
+        continue;
+      }
+      const CascadeOperand& output = cascade.members[static_cast<std::size_t>(step.member)].output;
+      if (output.ring >= 0) ring_block(output.ring);
+      Piece piece = cascade_piece(cascade, step, rows, blocks);
+      piece.moves = std::move(loads);
+      loads.clear();
+      plan_.pieces.push_back(std::move(piece));
+    }
+  }
+  TESSERA_CHECK(loads.empty(), "rows are loaded that no layer reads");
+}
+
+void PieceList::add_copies(std::int32_t index) {
+  Piece piece;
+  piece.layer = index;
+  const Layer& of = layer(index);
+  for (std::size_t i = 0; i < of.copies.size(); ++i) {
+    if (!residents_[static_cast<std::size_t>(of.copies[i].destination)].active) {
+      piece.copies.push_back(static_cast<std::int32_t>(i));
+    }
+  }
+  plan_.pieces.push_back(std::move(piece));
+}
+
+void PieceList::add_moves_after(std::int32_t index) {
+  for (std::size_t i = 0; i < residents_.size(); ++i) {
+    if (!residents_[i].active) continue;
+    Piece piece;
+    for (const ResidentMove& move : residents_[i].moves) {
+      if (move.after != index) continue;
+      piece.layer = move.layer;
+      const std::int32_t block = resident_block(static_cast<StorageIndex>(i));
+      piece.moves.push_back({move.load.from, move.load.to, block});
+    }
+    if (!piece.moves.empty()) plan_.pieces.push_back(std::move(piece));
+  }
+}
+
+// Blocks that live or wish to live beside this one make do with their life. False if all do.
+bool PieceList::drop_wishes(const Block& tight) {
+  bool dropped = false;
+  for (Block& block : plan_.buffer_blocks) {
+    if (block.wish_first > tight.last || block.wish_last < tight.first) continue;
+    if (block.wish_first == block.first && block.wish_last == block.last) continue;
+    block.wish_first = block.first;
+    block.wish_last = block.last;
+    dropped = true;
+  }
+  return dropped;
+}
+
+// The layers of the pieces during its life; those of a cascade take turns.
+std::pair<std::int32_t, std::int32_t> PieceList::layers_during(const Block& block) const {
+  std::pair<std::int32_t, std::int32_t> range{layer_of(block.first), layer_of(block.first)};
+  for (std::int64_t piece = block.first; piece <= block.last; ++piece) {
+    range.first = std::min(range.first, layer_of(piece));
+    range.second = std::max(range.second, layer_of(piece));
+  }
+  return range;
+}
+
+// The tightest placement that the search finds, if it is tight enough.
+bool PieceList::place_without_wishes() {
+  if (placement_bound(plan_.buffer_blocks, kAlignmentBytes) > capacity()) return false;
+  const SearchOptions options{
+      .alignment = kAlignmentBytes, .target = capacity(), .steps_max = kSearchSteps};
+  return place_tightly(plan_.buffer_blocks, options).peak <= capacity();
+}
+
+std::optional<Misfit> PieceList::place() {
+  const MemoryBounds bounds{capacity(), kAlignmentBytes};
+  auto failed = place_blocks(plan_.buffer_blocks, bounds);
+  while (failed && drop_wishes(plan_.buffer_blocks[*failed])) {
+    failed = place_blocks(plan_.buffer_blocks, bounds);
+  }
+  if (failed && !place_without_wishes()) {
+    const Block& block = plan_.buffer_blocks[*failed];
+    const auto [first, last] = layers_during(block);
+    return Misfit{
+        {ErrorCode::kDoesNotFit,
+         fmt::format("layer '{}': tensor '{}' needs {} bytes of each state buffer "
+                     "partition, which holds {}, beside the layer's other operands; "
+                     "use a chip configuration with a larger "
+                     "state_buffer.bytes_per_partition",
+                     layer(layer_of(block.first)).name, block.name, block.bytes, capacity())},
+        first,
+        last};
+  }
+  const std::string overlap = find_overlap_indexed(plan_.buffer_blocks, bounds);
+  TESSERA_CHECK(overlap.empty(), "{}", overlap);
+  for (const Block& block : plan_.buffer_blocks) {
+    plan_.buffer_peak_bytes = std::max(plan_.buffer_peak_bytes, block.offset + block.bytes);
+  }
+  return std::nullopt;
+}
+
+}  // namespace tessera::compile
