@@ -258,6 +258,15 @@ Result<std::vector<Piece>> cut_layer(const PlanInputs& inputs, std::int32_t laye
   }
   const Cutter cutter(inputs, layer, operands);
   Grain grain = cutter.choose(room.wanted);
+  const std::int64_t budget = inputs.options.tile_budget_bytes;
+  if (grain.rows == 0 && budget > 0 && cutter.bytes_of_smallest() > budget) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("layer '{}': one output row with its input takes {} bytes of each "
+                             "state buffer partition, the tile budget is {}; give a tile budget "
+                             ">= {}, or 0 to let the compiler choose",
+                             inputs.layers[static_cast<std::size_t>(layer)].name,
+                             cutter.bytes_of_smallest(), budget, cutter.bytes_of_smallest())};
+  }
   if (grain.rows == 0) grain = cutter.choose(room.allowed);
   if (grain.rows == 0) {
     const std::int64_t needed = cutter.bytes_of_smallest();

@@ -91,7 +91,11 @@ class Planner : private CascadeContext {
       }
       const LayerOperands operands = find_operands(index);
       auto pieces = cut_layer(inputs_, index, operands, room_at(index, index));
-      if (!pieces.ok()) return Misfit{pieces.error(), index, index};
+      if (!pieces.ok()) {
+        // More room does not help where the tile budget is too small.
+        const bool room_helps = pieces.error().code == ErrorCode::kDoesNotFit;
+        return Misfit{pieces.error(), room_helps ? index : INT32_MAX, room_helps ? index : -1};
+      }
       list.add_layer(std::move(*pieces), operands);
       list.add_moves_after(index);
     }

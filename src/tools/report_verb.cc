@@ -8,6 +8,7 @@
 #include "link/link.h"
 #include "runtime/network.h"
 #include "runtime/roofline.h"
+#include "tools/buffer_report.h"
 #include "tools/console.h"
 #include "tools/roofline_text.h"
 #include "tools/tensor_file.h"
@@ -28,6 +29,7 @@ struct ReportArguments {
   ModelArguments model;
   std::string html, trace;
   bool serial = false;
+  bool min_buffer = false;
 };
 
 // Useful multiply-accumulates against what the array could have done in `cycles`.
@@ -119,6 +121,7 @@ void print_text(const Network& network, const RunResult& run, const RooflineRepo
 }
 
 Status report(const ReportArguments& arguments) {
+  if (arguments.min_buffer) return min_buffer_report(arguments.model, arguments.html);
   TESSERA_TRY(const Network network, arguments.model.load());
   SessionOptions options;
   options.timing_only = true;  // cycles do not depend on values
@@ -146,6 +149,7 @@ Status report(const ReportArguments& arguments) {
         {"nodes_on_processor", network.placement().nodes_on_processor},
         {"nodes_on_host", network.placement().nodes_on_host},
         {"notes", network.placement().notes},
+        {"state_buffer", buffer_use_json(network.state())},
         {"roofline", roofline_json(roofline)},
         {"layers", layers_json(run, roofline, network.state().chip)},
         {"transpositions", transposition_json(network.state().package, run)}};
@@ -154,6 +158,7 @@ Status report(const ReportArguments& arguments) {
   }
   print_text(network, run, roofline);
   fmt::print("{}", transposition_text(network.state().package, run));
+  fmt::print("{}", buffer_use_text(network.state()));
   for (const std::string& path : {arguments.html, arguments.trace}) {
     if (!path.empty()) fmt::print("wrote {}\n", path);
   }
@@ -168,6 +173,10 @@ Action report_verb(CLI::App& app) {
   app.add_option("--html", arguments->html, "write a self-contained HTML report");
   app.add_option("--trace", arguments->trace, "write the timeline (Perfetto JSON)");
   app.add_flag("--serial", arguments->serial, "one task at a time");
+  app.add_flag("--min-buffer", arguments->min_buffer,
+               "the smallest state buffer without spilling, and the cost of smaller ones")
+      ->excludes("--trace")
+      ->excludes("--serial");
   return [arguments] { return report(*arguments); };
 }
 
