@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "compile/testing/random_graph.h"
 #include "link/link.h"
@@ -103,6 +104,44 @@ TEST(Compile, ConcatenationOfResultsNeedsNoCopy) {
     EXPECT_FALSE(std::holds_alternative<program::CopyTask>(task->config));
   }
   EXPECT_EQ(tasks_on(program, EngineKind::kStore).size(), 1u);  // the output
+}
+
+TEST(Compile, AnyPermutationOfAResidentTensorStaysInTheStateBuffer) {
+  std::vector<std::int64_t> axes = {1, 2, 3};
+  do {
+    GraphBuilder builder(1);
+    auto x = builder.conv(builder.input({1, 16, 12, 9}), {40, 1});
+    x = builder.transpose(x, {0, axes[0], axes[1], axes[2]});
+    builder.output(builder.pool(x, PoolFunction::kMaximum, 2, 1, 0));
+    SCOPED_TRACE(::testing::Message() << axes[0] << axes[1] << axes[2]);
+    CompileOptions options;
+    options.transposition = TranspositionWay::kArray;
+    const Program program = build(builder.take(), ChipConfig{}, options);
+    EXPECT_EQ(tasks_on(program, EngineKind::kLoad).size(), 1u);
+    EXPECT_EQ(tasks_on(program, EngineKind::kStore).size(), 1u);
+    EXPECT_EQ(program.workspace_bytes, 0);
+    std::size_t turning = 0;
+    for (const TaskDescriptor* task : tasks_on(program, EngineKind::kNeural)) {
+      turning += std::get<program::NeuralTask>(task->config).transpose ? 1 : 0;
+    }
+    EXPECT_EQ(turning, axes[0] == 1 ? 0u : 1u);  // channels where they were: a view
+  } while (std::next_permutation(axes.begin(), axes.end()));
+}
+
+TEST(Compile, AttentionSwapsOperandsAndTurnsWithoutDram) {
+  GraphBuilder builder(1);
+  const auto x = builder.input({3, 20, 16});
+  const auto scores = builder.matmul(x, builder.transpose(x, {0, 2, 1}));
+  const auto largest = builder.reduce(scores, {2}, ReduceFunction::kMaximum);
+  const auto shifted = builder.binary(scores, largest, BinaryFunction::kSubtract);
+  builder.output(builder.matmul(shifted, x));
+  const auto package = compile(builder.take(), ChipConfig{});
+  ASSERT_TRUE(package.ok()) << package.error().to_string();
+  std::map<std::string, int> ways;
+  for (const auto& hint : package->transpositions) ++ways[hint.way];
+  // The scores come out with the axis that is reduced along partitions: their operands swapped.
+  EXPECT_GE(ways["swapped"], 1);
+  EXPECT_EQ(ways["dma"] + ways["copy"], 0);
 }
 
 TEST(Compile, KernelLargerThanHalfOfKernelMemoryIsCut) {

@@ -9,8 +9,6 @@
 namespace tessera::compile {
 namespace {
 
-// Beyond this many tasks the way through DRAM is taken.
-constexpr std::size_t kPartsMax = 64;
 // Steps of a transfer, as tasks are emitted.
 constexpr std::int64_t kStepsWanted = 24;
 
@@ -41,8 +39,8 @@ struct Step {
 class PartCutter {
  public:
   PartCutter(const BufferLayout& layout, const BufferLayout& target, const StorageView& from,
-             const StorageView& to)
-      : layout_(layout), target_(target), from_(from), to_(to) {}
+             const StorageView& to, std::size_t parts_max)
+      : layout_(layout), target_(target), from_(from), to_(to), parts_max_(parts_max) {}
 
   std::optional<std::vector<TransposePart>> run() {
     if (!collect()) return std::nullopt;
@@ -136,7 +134,7 @@ class PartCutter {
 
   // Parts with the first `kept` batch axes as images and rows, one for each index of the others.
   bool unroll(std::size_t kept, std::size_t next, std::int64_t from, std::int64_t to) {
-    if (parts_.size() >= kPartsMax) return false;
+    if (parts_.size() >= parts_max_) return false;
     if (next < batch_.size()) {
       const Step& step = batch_[next];
       for (std::int64_t i = 0; i < step.extent; ++i) {
@@ -174,6 +172,7 @@ class PartCutter {
   const BufferLayout& target_;
   const StorageView& from_;
   const StorageView& to_;
+  const std::size_t parts_max_;
   std::vector<Step> steps_, batch_;
   Step m_, n_;
   bool same_ = false, done_ = false;
@@ -201,9 +200,9 @@ StorageView dense_view(const StorageView& view, StorageIndex storage) {
 std::optional<std::vector<TransposePart>> cut_transposition(const BufferLayout& layout,
                                                             const StorageView& view,
                                                             const StorageView& target,
-                                                            Format format) {
+                                                            Format format, std::size_t parts_max) {
   const BufferLayout to(target, format, layout.partitions());
-  return PartCutter(layout, to, view, target).run();
+  return PartCutter(layout, to, view, target, parts_max).run();
 }
 
 Cycles array_transposition_cycles(const ChipConfig& chip, const std::vector<TransposePart>& parts) {

@@ -33,12 +33,12 @@ struct TransposePart {
 StorageView dense_view(const StorageView& view, StorageIndex storage);
 
 // The parts that turn what `view` reads from a block laid out as `layout` into `target`, which is
-// dense_view(view). None where both have their channels on the same axis, or too many would be
-// needed.
-std::optional<std::vector<TransposePart>> cut_transposition(const BufferLayout& layout,
-                                                            const StorageView& view,
-                                                            const StorageView& target,
-                                                            Format format);
+// dense_view(view). None where both have their channels on the same axis, or more than `parts_max`
+// would be needed.
+inline constexpr std::size_t kTransposePartsMax = 64;
+std::optional<std::vector<TransposePart>> cut_transposition(
+    const BufferLayout& layout, const StorageView& view, const StorageView& target, Format format,
+    std::size_t parts_max = kTransposePartsMax);
 
 // Cycles of the parts one behind the other on an idle engine.
 Cycles array_transposition_cycles(const ChipConfig& chip, const std::vector<TransposePart>& parts);

@@ -37,9 +37,7 @@ class Pass {
       if (layer.kind == LayerKind::kNeural || layer.kind == LayerKind::kPlanar) {
         for (std::size_t k = 0; k < layer.inputs.size(); ++k) turn_input(layer, k, segments_[i]);
       }
-      if (layer.kind == LayerKind::kCopy && options_.transposition != TranspositionWay::kArray) {
-        pass_copies(layer, segments_[i]);
-      }
+      if (layer.kind == LayerKind::kCopy) pass_copies(layer, segments_[i]);
       for (TranspositionHint& hint : pending_) {
         hint.layer = static_cast<std::uint32_t>(layers_.size());
         hints_.push_back(std::move(hint));
@@ -78,15 +76,20 @@ class Pass {
       return;
     }
     for (const Turned& turned : turned_) {
-      if (turned.view == view && turned.segment == segment) {
-        layer.inputs[input] = turned.target;
-        return;
-      }
+      const auto same = turned.segment == segment ? seen_through(turned, view) : std::nullopt;
+      if (!same) continue;
+      const BufferLayout layout(turned.target, storage(turned.target.storage).format,
+                                chip_.state_buffer.partitions);
+      Layer reader = layer;
+      reader.inputs[input] = *same;
+      if (fit_input(layout, reader, input) == Fit::kNone) continue;
+      layer.inputs[input] = *same;
+      return;
     }
     const Format format = storage(view.storage).format;
     const StorageView target =
         dense_view(view, static_cast<StorageIndex>(storages_.storages.size()));
-    const auto parts = cut_transposition(resident.layout, view, target, format);
+    const auto parts = cut_transposition(resident.layout, view, target, format, parts_max());
     const std::vector<Offer> offers = collect_offers(resident.layout, view, target, parts);
     TranspositionHint hint = make_hint(layer, view, parts, offers);
     if (offers[0].way == TranspositionWay::kDma) {
@@ -110,6 +113,41 @@ class Pass {
     layers_.push_back(std::move(turn));
     turned_.push_back({view, target, segment});
     layer.inputs[input] = target;
+  }
+
+  // What was turned, with its axes where `view` has them; none if it is not the same.
+  static std::optional<StorageView> seen_through(const Turned& turned, const StorageView& view) {
+    if (turned.view.storage != view.storage || turned.view.offset != view.offset) {
+      return std::nullopt;
+    }
+    StorageView result = turned.target;
+    result.extents = view.extents;
+    bool used[4] = {};
+    for (std::size_t k = 0; k < 4; ++k) {
+      result.strides[k] = 0;
+      if (view.extents[k] == 1 || view.strides[k] == 0) continue;
+      std::size_t j = 0;
+      while (j < 4 &&
+             (used[j] || (j == 1) != (k == 1) || turned.view.extents[j] != view.extents[k] ||
+              turned.view.strides[j] != view.strides[k])) {
+        ++j;
+      }
+      if (j == 4) return std::nullopt;
+      used[j] = true;
+      result.strides[k] = turned.target.strides[j];
+    }
+    for (std::size_t j = 0; j < 4; ++j) {
+      const bool walked = turned.view.extents[j] > 1 && turned.view.strides[j] != 0;
+      if (walked && !used[j]) return std::nullopt;
+    }
+    return result;
+  }
+
+  // Who asks for an engine gets it, however many tasks that takes.
+  std::size_t parts_max() const {
+    constexpr std::size_t kAsked = 4096;
+    const bool asked = options_.transposition && *options_.transposition != TranspositionWay::kDma;
+    return asked ? kAsked : kTransposePartsMax;
   }
 
   static std::int64_t elements(const StorageView& view) {

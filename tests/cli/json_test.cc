@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "command.h"
 
 namespace tessera::cli {
@@ -130,11 +132,14 @@ TEST(Json, ReportListsEveryTransposition) {
       .output("y", Format::kF32, {1, 7, 2, 6});
   write_text("turned.onnx", model.bytes());
   const nlohmann::json json = json_of({"report", "turned.onnx"});
-  ASSERT_EQ(json.at("transpositions").size(), 1u);
-  const nlohmann::json& turned = json.at("transpositions")[0];
+  const nlohmann::json& list = json.at("transpositions");
+  const auto found = std::find_if(list.begin(), list.end(), [](const nlohmann::json& entry) {
+    return entry.at("reader") == "second";
+  });
+  ASSERT_NE(found, list.end());
+  const nlohmann::json& turned = *found;
   expect_fields(turned, {"tensor", "reader", "layer", "way", "cycles", "measured_cycles",
                          "dram_bytes", "next_way", "next_cycles", "matrices"});
-  EXPECT_EQ(turned.at("reader"), "second");
   EXPECT_EQ(turned.at("way"), "planar");  // seven matrices of 3 x 7: in 7 columns, out 3 rows
   EXPECT_EQ(turned.at("channels"), 3);
   EXPECT_EQ(turned.at("columns"), 7);
