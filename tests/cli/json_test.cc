@@ -118,6 +118,37 @@ TEST(Json, ReportListsEveryLayer) {
   EXPECT_EQ(json.at("cycles"), json_of({"run", "small.onnx"}).at("cycles"));
 }
 
+TEST(Json, ReportSaysHowFullTheStateBufferIs) {
+  const nlohmann::json use = json_of({"report", "small.onnx"}).at("state_buffer");
+  expect_fields(use, {"peak", "bytes_per_partition", "lower_bound", "tightest", "gap", "found_by",
+                      "search_steps", "proved"});
+  EXPECT_LE(use.at("lower_bound"), use.at("tightest"));
+  EXPECT_LE(use.at("tightest"), use.at("bytes_per_partition"));
+}
+
+TEST(Json, MinBufferGivesTheCurve) {
+  const nlohmann::json json =
+      json_of({"report", "small.onnx", "--min-buffer", "--html", "buffer.html"});
+  expect_fields(json, {"model", "arch", "min_buffer_bytes_per_partition", "partitions", "points"});
+  ASSERT_GE(json.at("points").size(), 2u);
+  const nlohmann::json& own = json.at("points").front();
+  expect_fields(
+      own, {"bytes_per_partition", "cycles", "dram_bytes", "spilled_tensors", "spilled_bytes"});
+  EXPECT_EQ(own.at("bytes_per_partition"), 196608);
+  EXPECT_EQ(own.at("spilled_tensors"), 0);
+  EXPECT_NE(read_text("buffer.html").find("<svg"), std::string::npos);
+}
+
+TEST(Json, MinBufferRefusesABudget) {
+  const CommandResult result =
+      tessera({"report", "small.onnx", "--min-buffer", "--tile-budget", "4096"});
+  EXPECT_NE(result.status, 0);
+  EXPECT_NE(result.err.find("--min-buffer asks what the compiler can do by itself; leave out "
+                            "--tile-budget and --through-dram"),
+            std::string::npos)
+      << result.err;
+}
+
 TEST(Json, ReportListsEveryTransposition) {
   using model::testing::Ints;
   prepare();
