@@ -38,7 +38,7 @@ struct BufferPoint {
 };
 
 struct BufferCurve {
-  std::int64_t smallest = 0;        // without spilling; 0: no buffer is large enough
+  std::int64_t smallest = 0;        // without spilling, by bisection: 64 bytes less spill
   std::vector<BufferPoint> points;  // descending sizes, the architecture's own first
 };
 
