@@ -12,9 +12,17 @@
 
 namespace tessera {
 
-// Weights stay in the array, inputs flow from the left, partial sums flow down.
+// What stays in the array: weights, while inputs flow from the left and partial sums flow down; or
+// the sums, while inputs flow from the left and weights from above.
+enum class Dataflow : std::int32_t { kWeightStationary, kOutputStationary };
+// Passes (folds) of the array: the next one's weights load and stream behind the one before, or
+// each loads, streams and drains before the next begins.
+enum class Folds : std::int32_t { kOverlapped, kSerial };
+
 struct NeuralEngineConfig {
-  std::int32_t count = 1;                           // neural engines in a core
+  std::int32_t count = 1;  // neural engines in a core
+  Dataflow dataflow = Dataflow::kWeightStationary;
+  Folds folds = Folds::kOverlapped;
   std::int32_t rows = 128;                          // R: input channels (K) an array pass
   std::int32_t columns = 128;                       // C: output channels an array pass
   std::int32_t psum_banks = 8;                      // PSUM banks
@@ -22,12 +30,19 @@ struct NeuralEngineConfig {
   std::int32_t kernel_bytes_per_partition = 32768;  // kernel memory, a partition an array row
   std::int32_t post_processor_latency_cycles = 8;
   std::int32_t task_start_cycles = 16;  // configuration of a task
+  // An array that is driven by commands takes a pass in pieces of so many columns of one row; 0: a
+  // pass is one piece.
+  std::int32_t command_columns = 0;
+  std::int32_t command_cycles_min = 0;         // that a shorter piece takes
+  std::int32_t command_stall_thousandths = 0;  // cycles lost at a piece, on average
+  std::int32_t tile_stall_thousandths = 0;     // cycles lost at a tile of weights, on average
 };
 
 struct PlanarEngineConfig {
   std::int32_t count = 1;
-  std::int32_t lanes = 128;            // channels (partitions) worked on at once
-  std::int32_t elements_per_lane = 1;  // elements a lane and cycle
+  std::int32_t clock_thousandths = 1000;  // of the core's clock
+  std::int32_t lanes = 128;               // channels (partitions) worked on at once
+  std::int32_t elements_per_lane = 1;     // elements a lane and cycle
   std::int32_t latency_cycles = 12;
   std::int32_t task_start_cycles = 16;
   std::int32_t window_rows_max = 64;  // line buffer depth
@@ -54,6 +69,12 @@ struct DmaConfigLimits {
   std::int32_t request_bytes = 4096;  // the unit of arbitration for the channel
   std::int32_t outstanding_requests = 8;
   std::int32_t task_start_cycles = 24;
+  // Queues that loads and stores share; 0: the channel alone sets the pace. A descriptor moves up
+  // to descriptor_bytes of one contiguous run through one queue.
+  std::int32_t queues = 0;
+  std::int32_t queue_megabytes_per_second = 17'000;
+  std::int32_t descriptor_bytes = 4096;
+  std::int32_t descriptor_nanoseconds = 0;  // beside the transfer itself
 };
 
 struct TaskManagerConfig {

@@ -49,6 +49,11 @@ constexpr std::array kKeys = {
               1'000'000, 10'000'000'000, "core clock; turns cycles into seconds in reports"},
 
     ConfigKey{"neural", "count", neural<&Neural::count>, 1, 64, "neural engines in a core"},
+    ConfigKey{"neural", "dataflow",
+              MemberAccess<Dataflow>(nested<&ChipConfig::neural, &Neural::dataflow>), 0, 0,
+              "what stays in the array while the rest flows: weights or sums"},
+    ConfigKey{"neural", "folds", MemberAccess<Folds>(nested<&ChipConfig::neural, &Neural::folds>),
+              0, 0, "whether a pass begins behind the one before, or after it has left the array"},
     ConfigKey{"neural", "rows", neural<&Neural::rows>, 1, 1024,
               "rows R of the array: input channels a pass"},
     ConfigKey{"neural", "columns", neural<&Neural::columns>, 1, 1024,
@@ -63,8 +68,18 @@ constexpr std::array kKeys = {
               "cycles from PSUM through the post-processor to the state buffer"},
     ConfigKey{"neural", "task_start_cycles", neural<&Neural::task_start_cycles>, 0, 1'000'000,
               "cycles to configure the engine for a task"},
+    ConfigKey{"neural", "command_columns", neural<&Neural::command_columns>, 0, 65536,
+              "columns of one row that a command of the array takes; 0: a pass is one command"},
+    ConfigKey{"neural", "command_cycles_min", neural<&Neural::command_cycles_min>, 0, 1024,
+              "cycles that a shorter command takes"},
+    ConfigKey{"neural", "command_stall_thousandths", neural<&Neural::command_stall_thousandths>, 0,
+              100'000, "thousandths of a cycle lost at a command, on average"},
+    ConfigKey{"neural", "tile_stall_thousandths", neural<&Neural::tile_stall_thousandths>, 0,
+              100'000, "thousandths of a cycle lost at a tile of weights, on average"},
 
     ConfigKey{"planar", "count", planar<&Planar::count>, 1, 64, "planar engines in a core"},
+    ConfigKey{"planar", "clock_thousandths", planar<&Planar::clock_thousandths>, 1, 1000,
+              "clock of the planar engine, in thousandths of the core's"},
     ConfigKey{"planar", "lanes", planar<&Planar::lanes>, 1, 1024,
               "channels (partitions) worked on at once"},
     ConfigKey{"planar", "elements_per_lane", planar<&Planar::elements_per_lane>, 1, 64,
@@ -106,6 +121,15 @@ constexpr std::array kKeys = {
               "requests in flight for each DMA engine"},
     ConfigKey{"dma", "task_start_cycles", dma<&DmaConfigLimits::task_start_cycles>, 0, 1'000'000,
               "cycles to configure a DMA engine for a task"},
+    ConfigKey{"dma", "queues", dma<&DmaConfigLimits::queues>, 0, 64,
+              "queues that loads and stores share; 0: the memory channel alone sets the pace"},
+    ConfigKey{"dma", "queue_megabytes_per_second",
+              dma<&DmaConfigLimits::queue_megabytes_per_second>, 1, 1'000'000,
+              "what a queue moves, in millions of bytes a second"},
+    ConfigKey{"dma", "descriptor_bytes", dma<&DmaConfigLimits::descriptor_bytes>, 64, kMebi,
+              "bytes of one contiguous run that a descriptor of a queue moves at most"},
+    ConfigKey{"dma", "descriptor_nanoseconds", dma<&DmaConfigLimits::descriptor_nanoseconds>, 0,
+              100'000, "time that a queue needs for a descriptor beside the transfer"},
 
     ConfigKey{"task_manager", "queues", manager<&Manager::queues>, 1, 64,
               "task queues, one a priority"},
@@ -137,6 +161,12 @@ constexpr std::array<std::string_view, 3> kVectorWords = {"f16", "bf16", "f32"};
 constexpr std::array<Format, 3> kVectorFormats = {Format::kF16, Format::kBf16, Format::kF32};
 constexpr std::array<std::string_view, 2> kMatrixWords = {"bfp", "float"};
 constexpr std::array<MatrixKind, 2> kMatrixKinds = {MatrixKind::kBlockFloat, MatrixKind::kFloat};
+constexpr std::array<std::string_view, 2> kDataflowWords = {"weight_stationary",
+                                                            "output_stationary"};
+constexpr std::array<Dataflow, 2> kDataflows = {Dataflow::kWeightStationary,
+                                                Dataflow::kOutputStationary};
+constexpr std::array<std::string_view, 2> kFoldWords = {"overlapped", "serial"};
+constexpr std::array<Folds, 2> kFolds = {Folds::kOverlapped, Folds::kSerial};
 
 template <typename T, std::size_t n>
 std::string quoted_word(const T& value, const std::array<T, n>& values,
@@ -184,6 +214,12 @@ struct ValueText {
   std::string operator()(MemberAccess<MatrixKind> access) {
     return quoted_word(access(config), kMatrixKinds, kMatrixWords);
   }
+  std::string operator()(MemberAccess<Dataflow> access) {
+    return quoted_word(access(config), kDataflows, kDataflowWords);
+  }
+  std::string operator()(MemberAccess<Folds> access) {
+    return quoted_word(access(config), kFolds, kFoldWords);
+  }
 };
 
 }  // namespace
@@ -201,6 +237,8 @@ std::string config_value_text(const ConfigKey& key, const ChipConfig& config) {
 std::span<const std::string_view> config_words(const ConfigKey& key) {
   if (std::holds_alternative<MemberAccess<Format>>(key.member)) return kVectorWords;
   if (std::holds_alternative<MemberAccess<MatrixKind>>(key.member)) return kMatrixWords;
+  if (std::holds_alternative<MemberAccess<Dataflow>>(key.member)) return kDataflowWords;
+  if (std::holds_alternative<MemberAccess<Folds>>(key.member)) return kFoldWords;
   return {};
 }
 
@@ -224,6 +262,12 @@ bool set_config_word(const ConfigKey& key, std::string_view word, ChipConfig& co
   }
   if (const auto* access = std::get_if<MemberAccess<Format>>(&key.member)) {
     return set_word((*access)(config), word, kVectorFormats, kVectorWords);
+  }
+  if (const auto* access = std::get_if<MemberAccess<Dataflow>>(&key.member)) {
+    return set_word((*access)(config), word, kDataflows, kDataflowWords);
+  }
+  if (const auto* access = std::get_if<MemberAccess<Folds>>(&key.member)) {
+    return set_word((*access)(config), word, kFolds, kFoldWords);
   }
   const auto* access = std::get_if<MemberAccess<MatrixKind>>(&key.member);
   TESSERA_CHECK(access != nullptr, "{} is not a word", key.path());

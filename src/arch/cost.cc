@@ -55,6 +55,7 @@ struct Chains {
   Cycles cycles = 0;
   Cycles last_pass = 0;    // as charged
   Cycles last_stream = 0;  // moving columns only
+  std::int64_t stall_thousandths = 0;
 };
 
 // `repeat` chains of `passes` passes over `pixels` moving columns cut into PSUM banks; a column
@@ -63,29 +64,94 @@ struct Band {
   std::int64_t repeat = 1, passes = 1, pixels = 1, pace = 1;
 };
 
+// A pass over n moving columns: rows of `width` columns, cut into commands.
+struct Stream {
+  Cycles cycles = 0;
+  std::int64_t commands = 0;
+};
+
+Stream stream_of(const NeuralEngineConfig& config, std::int64_t width, std::int64_t pace,
+                 std::int64_t n) {
+  const std::int64_t piece = config.command_columns;
+  if (piece == 0) return {n * pace, 1};
+  const auto add_row = [&](std::int64_t columns, std::int64_t times, Stream& stream) {
+    const std::int64_t rest = columns % piece;
+    const auto command = [&](std::int64_t taken) {
+      return std::max<Cycles>(taken * pace, config.command_cycles_min);
+    };
+    stream.cycles += times * (columns / piece * command(piece) + (rest != 0 ? command(rest) : 0));
+    stream.commands += times * ceil_div(columns, piece);
+  };
+  Stream stream;
+  if (n >= width) add_row(width, n / width, stream);
+  if (n % width != 0) add_row(n % width, 1, stream);
+  return stream;
+}
+
+// How a chain of passes is charged: everything but the number of moving columns.
+class PassCost {
+ public:
+  PassCost(const NeuralEngineConfig& config, const ProductWork& work, std::int64_t pace)
+      : config_(config),
+        work_(work),
+        pace_(pace),
+        serial_(config.folds == Folds::kSerial),
+        load_(work.channel_wise ? 1 : config.rows),
+        bank_gap_(work.channel_wise ? 1 : ceil_div(config.columns, config.psum_banks)) {}
+
+  Stream stream(std::int64_t n) const { return stream_of(config_, work_.columns, pace_, n); }
+  Cycles pass(std::int64_t n) const {
+    if (serial_) return stream(n).cycles + last_mac() + load_;
+    return std::max<Cycles>(stream(n).cycles, load_);
+  }
+  // The last pass of a chain, if the next chain hides `hidden` cycles of its drain.
+  Cycles last_pass(std::int64_t n, Cycles hidden) const {
+    if (serial_) return pass(n) + (work_.post_cycles - 1) * n;
+    const Cycles drain = (work_.post_cycles - 1) * n + std::max(n, bank_gap_);
+    return std::max<Cycles>({pass(n), bank_gap_, drain - hidden});
+  }
+  // The last pass of a task, whose skew is part of its drain.
+  Cycles last_stream(std::int64_t n) const {
+    const Cycles post =
+        serial_ ? stream(n).cycles + (work_.post_cycles - 1) * n : n * work_.post_cycles;
+    return std::max(stream(n).cycles, post);
+  }
+  std::int64_t stall_thousandths(std::int64_t n) const {
+    return config_.tile_stall_thousandths + stream(n).commands * config_.command_stall_thousandths;
+  }
+
+ private:
+  // From the last moving column in to the last multiply-accumulate.
+  Cycles last_mac() const {
+    return work_.channel_wise ? config_.rows - 1 : config_.rows + config_.columns - 2;
+  }
+
+  const NeuralEngineConfig& config_;
+  const ProductWork& work_;
+  const std::int64_t pace_;
+  const bool serial_;
+  const std::int64_t load_, bank_gap_;
+};
+
 void add_chains(const NeuralEngineConfig& config, const ProductWork& work, const Band& band,
                 Chains& chains) {
   const std::int64_t bank = config.psum_bank_columns;
   const std::int64_t full = band.pixels / bank;
   const std::int64_t rest = band.pixels % bank;
-  const std::int64_t load = work.channel_wise ? 1 : config.rows;
-  const std::int64_t bank_gap = work.channel_wise ? 1 : ceil_div(config.columns, config.psum_banks);
-  const auto pass_cycles = [&](std::int64_t n) { return std::max<Cycles>(n * band.pace, load); };
-  const auto last_pass = [&](std::int64_t n, Cycles hidden) {
-    const Cycles drain = (work.post_cycles - 1) * n + std::max(n, bank_gap);
-    return std::max<Cycles>({pass_cycles(n), bank_gap, drain - hidden});
-  };
-  const Cycles shortest = pass_cycles(rest != 0 ? rest : bank);
+  const PassCost cost(config, work, band.pace);
+  const Cycles shortest = cost.pass(rest != 0 ? rest : bank);
   const Cycles hidden = config.psum_banks > 1 ? (band.passes - 1) * shortest : 0;
-  const auto chain = [&](std::int64_t n) {
-    return (band.passes - 1) * pass_cycles(n) + last_pass(n, hidden);
+  const auto add = [&](std::int64_t n, std::int64_t times) {
+    chains.cycles += times * ((band.passes - 1) * cost.pass(n) + cost.last_pass(n, hidden));
+    chains.stall_thousandths += times * band.passes * cost.stall_thousandths(n);
   };
-  if (full != 0) chains.cycles += band.repeat * full * chain(bank);
-  if (rest != 0) chains.cycles += band.repeat * chain(rest);
+  if (full != 0) add(bank, band.repeat * full);
+  if (rest != 0) add(rest, band.repeat);
   const std::int64_t last = rest != 0 ? rest : bank;
-  chains.last_pass = last_pass(last, 0);
-  chains.last_stream = last * std::max(band.pace, work.post_cycles);
-  chains.cycles += chains.last_pass - last_pass(last, hidden);  // no chain follows that hides it
+  chains.last_pass = cost.last_pass(last, 0);
+  chains.last_stream = cost.last_stream(last);
+  // No chain follows that hides it.
+  chains.cycles += chains.last_pass - cost.last_pass(last, hidden);
 }
 
 // Cycles a moving column takes to come through the port of a partition.
@@ -173,6 +239,70 @@ Chains transpose_chains(const NeuralEngineConfig& config, const ProductWork& wor
   return chains;
 }
 
+// Output-stationary: `repeat` sets of `folds` folds of R x C sums, `depth` values streamed for
+// each.
+struct FoldBand {
+  std::int64_t repeat = 1, folds = 1, depth = 1, pace = 1;
+};
+
+void add_folds(const NeuralEngineConfig& config, const ProductWork& work, const FoldBand& band,
+               Chains& chains) {
+  const Cycles stream = band.depth * band.pace;
+  const Cycles post = (work.post_cycles - 1) * config.rows;
+  const Cycles fold = config.folds == Folds::kSerial
+                          ? stream + config.rows + config.columns - 2 + post
+                          : std::max<Cycles>(stream, config.rows * work.post_cycles);
+  chains.cycles += band.repeat * band.folds * fold;
+  chains.stall_thousandths +=
+      band.repeat * band.folds * (config.tile_stall_thousandths + config.command_stall_thousandths);
+  chains.last_pass = fold;
+  chains.last_stream = stream + post;
+}
+
+// Rows take pixels, columns output channels. A channel-wise product has one column for each
+// channel.
+Chains output_stationary_folds(const NeuralEngineConfig& config, const ProductWork& work,
+                               const StepRows& step, NeuralSharing sharing) {
+  Chains chains;
+  if (work.transpose) {
+    const std::int64_t folds = ceil_div(ceil_div(work.output_channels, config.rows), config.count);
+    const std::int64_t full = work.channels / config.columns;
+    const std::int64_t rest = work.channels % config.columns;
+    const FoldBand band{.repeat = step.rows * folds, .folds = full, .depth = config.columns};
+    if (full != 0) add_folds(config, work, band, chains);
+    if (rest != 0) add_folds(config, work, {.repeat = band.repeat, .depth = rest}, chains);
+    return chains;
+  }
+  const bool broadcast = sharing == NeuralSharing::kBroadcast;
+  std::int64_t blocks = work.channel_wise ? work.groups * work.output_channels
+                                          : ceil_div(work.output_channels, config.columns);
+  if (broadcast) blocks = ceil_div(blocks, config.count);
+  const std::int64_t channels = work.channel_wise ? 1 : work.channels;
+  for_each_phase(work, step, [&](std::int64_t pixels, std::int64_t taps) {
+    const std::int64_t share = broadcast ? pixels : ceil_div(pixels, config.count);
+    // Row r is r values behind row 0: with few channels, rows read one partition for several taps.
+    const std::int64_t at_once =
+        std::min(std::max<std::int64_t>(1, taps), ceil_div(config.rows, channels));
+    add_folds(config, work,
+              {.repeat = work.channel_wise ? blocks : work.groups * blocks,
+               .folds = ceil_div(share, config.rows),
+               .depth = std::max<std::int64_t>(1, taps * channels),
+               .pace = ceil_div(at_once, work.port_elements)},
+              chains);
+  });
+  return chains;
+}
+
+Chains chains_of(const NeuralEngineConfig& config, const ProductWork& work, const StepRows& step,
+                 NeuralSharing sharing) {
+  if (config.dataflow == Dataflow::kOutputStationary) {
+    return output_stationary_folds(config, work, step, sharing);
+  }
+  if (work.transpose) return transpose_chains(config, work, step);
+  if (work.channel_wise) return channel_wise_chains(config, work, step, sharing);
+  return product_chains(config, work, step, sharing);
+}
+
 }  // namespace
 
 TransposeBlocks transpose_blocks(const MatrixExtents& matrix, const BlockExtents& block) {
@@ -184,10 +314,9 @@ TransposeBlocks transpose_blocks(const MatrixExtents& matrix, const BlockExtents
 
 Cycles neural_step_cycles(const NeuralEngineConfig& config, const ProductWork& work,
                           const StepRows& step, NeuralSharing sharing) {
-  const Chains chains = work.transpose      ? transpose_chains(config, work, step)
-                        : work.channel_wise ? channel_wise_chains(config, work, step, sharing)
-                                            : product_chains(config, work, step, sharing);
-  return step.last_of_task ? chains.cycles - chains.last_pass + chains.last_stream : chains.cycles;
+  const Chains chains = chains_of(config, work, step, sharing);
+  const Cycles cycles = chains.cycles + ceil_div(chains.stall_thousandths, 1000);
+  return step.last_of_task ? cycles - chains.last_pass + chains.last_stream : cycles;
 }
 
 NeuralSharing neural_sharing(const NeuralEngineConfig& config, const ProductWork& work,
@@ -200,13 +329,21 @@ NeuralSharing neural_sharing(const NeuralEngineConfig& config, const ProductWork
 }
 
 Cycles neural_first_load_cycles(const NeuralEngineConfig& config, const ProductWork& work) {
+  if (config.dataflow == Dataflow::kOutputStationary) return 0;
   return work.channel_wise ? 1 : config.rows;
 }
 
+Cycles neural_result_cycles(const NeuralEngineConfig& config) {
+  const bool sums_stay = config.dataflow == Dataflow::kOutputStationary;
+  return (sums_stay ? config.rows : 1) + config.post_processor_latency_cycles;
+}
+
 Cycles neural_drain_cycles(const NeuralEngineConfig& config, const ProductWork& work) {
+  const bool sums_stay = config.dataflow == Dataflow::kOutputStationary;
   // On the diagonal every channel makes R - 1 hops in all: r to the right, R - 1 - r down.
-  const Cycles skew = work.channel_wise ? config.rows : config.rows + config.columns - 1;
-  return skew + config.post_processor_latency_cycles;
+  const Cycles skew =
+      work.channel_wise && !sums_stay ? config.rows - 1 : config.rows + config.columns - 2;
+  return skew + neural_result_cycles(config);
 }
 
 std::int64_t neural_step_macs(const ProductWork& work, const StepRows& step) {
@@ -323,7 +460,9 @@ Cycles planar_step_cycles(const PlanarEngineConfig& config, const PlanarWork& wo
   // The filters, the line buffer and the post-processor are pipelined: the slowest sets the pace.
   const Cycles block = std::max<Cycles>({1, input, output});
   // Several engines share channel blocks, or the elements of each.
-  return std::min(ceil_div(blocks, config.count) * block, blocks * ceil_div(block, config.count));
+  const Cycles cycles =
+      std::min(ceil_div(blocks, config.count) * block, blocks * ceil_div(block, config.count));
+  return ceil_div(cycles * 1000, config.clock_thousandths);
 }
 
 Cycles planar_transpose_cycles(const PlanarEngineConfig& config, const PlanarTranspose& work) {

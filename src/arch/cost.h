@@ -23,9 +23,27 @@
 // 0 with a single bank and at the end of a band of chains. The last pass of a task takes
 // n * max(pace, a).
 //
-// Channel-wise work uses the diagonal: min(R, C) channels at once, a tap a cycle and pixel, weights
-// loaded a tap ahead. A block with fewer channels works on up to `port_elements` pixels at once,
-// one in each group of free places, all from the port of one partition.
+// With serial folds (neural.folds) a pass loads, streams and drains before the next one loads: it
+// takes R + n * pace + R + C - 2, and the post-processor's (a - 1) * n at the end of a chain.
+//
+// With commands (neural.command_columns = q) a pass is cut at the ends of the image's rows and
+// every q columns; each piece takes at least command_cycles_min. What commands and tiles lose on
+// average is summed over a step and rounded up.
+//
+//   output-stationary array (neural.dataflow), one fold a block of R pixels x C output channels:
+//
+//     fold 0 ......... | fold 1 ......... | ... | skew R + C - 2 | sums leave, R | post
+//     depth K * taps   | sums of fold 0 leave behind it          |               | latency
+//
+// A fold streams its depth and takes max(depth * pace, a * R): a column's sums leave downwards, one
+// a cycle, when the last row has its own. Serial folds take depth * pace + R + C - 2 + (a - 1) * R.
+// Row r is r values behind row 0, so where there are few channels several rows read one partition:
+// pace = ceil(min(taps, ceil(R / channels)) / port_elements). Depthwise work fills one column.
+//
+// Channel-wise work on stationary weights uses the diagonal: min(R, C) channels at once, a tap a
+// cycle and pixel, weights loaded a tap ahead. A block with fewer channels works on up to
+// `port_elements` pixels at once, one in each group of free places, all from the port of one
+// partition.
 #pragma once
 
 #include <cstdint>
@@ -77,6 +95,8 @@ Cycles neural_step_cycles(const NeuralEngineConfig& config, const ProductWork& w
                           const StepRows& step, NeuralSharing sharing);
 // The first weight load, exposed once a task.
 Cycles neural_first_load_cycles(const NeuralEngineConfig& config, const ProductWork& work);
+// From the last multiply-accumulate to the last result in the state buffer.
+Cycles neural_result_cycles(const NeuralEngineConfig& config);
 // From the last moving column in to the last result in the state buffer.
 Cycles neural_drain_cycles(const NeuralEngineConfig& config, const ProductWork& work);
 // Multiply-accumulates of a step that contribute (padding counts, gaps of a dilated input do not).

@@ -101,6 +101,28 @@ TEST(Core, PipelineOfFiveEnginesGivesTheHandComputedResult) {
   EXPECT_EQ(run->status_flags, 0u);
 }
 
+TEST(Core, DataflowAndFoldsChangeTheCyclesAndNoBit) {
+  Cycles fastest = kNever;
+  Cycles slowest = 0;
+  for (const Dataflow dataflow : {Dataflow::kWeightStationary, Dataflow::kOutputStationary}) {
+    for (const Folds folds : {Folds::kOverlapped, Folds::kSerial}) {
+      Pipeline pipeline;
+      pipeline.chip.neural.dataflow = dataflow;
+      pipeline.chip.neural.folds = folds;
+      const program::Program program = pipeline.build({});
+      const auto core = make_core(pipeline.chip);
+      ASSERT_TRUE(core->load(program).ok());
+      ASSERT_TRUE(core->write(kInput, to_bytes(pipeline.input)).ok());
+      const auto run = core->run_segment(0, {.check_hazards = true});
+      ASSERT_TRUE(run.ok()) << run.error().to_string();
+      EXPECT_EQ(read_output<std::int32_t>(*core, pipeline.expected.size()), pipeline.expected);
+      fastest = std::min(fastest, run->cycles);
+      slowest = std::max(slowest, run->cycles);
+    }
+  }
+  EXPECT_LT(fastest, slowest);
+}
+
 TEST(Core, ASecondRunGivesTheSameResultAndCycles) {
   const Pipeline pipeline;
   const program::Program program = pipeline.build({});

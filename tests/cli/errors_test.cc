@@ -100,7 +100,8 @@ TEST(DeviceErrors, MoreCoresThanThereAre) {
 TEST(ArchitectureErrors, AnUnknownProfileNamesTheNearestOne) {
   expect_run_error({"--arch", "tesera128"},
                    "unknown architecture 'tesera128'; did you mean 'tessera128'? allowed edge, "
-                   "f32, pe128x64, tessera128, or the path of a .toml file   [invalid argument]");
+                   "f32, gemmini8, neuron2, pe128x64, systolic, tessera128, or the path of a .toml "
+                   "file   [invalid argument]");
 }
 
 TEST(ArchitectureErrors, AFileIsAnsweredWithLineKeyAndRange) {

@@ -6,8 +6,24 @@
 
 namespace tessera::engines {
 
-DramChannel::DramChannel(const DramConfig& config, std::vector<DramPort*> ports, WakeTable& wakes)
+QueuePace QueuePace::of(const ChipConfig& chip) {
+  return {.queues = chip.dma.queues,
+          .core_megahertz = ceil_div(chip.clock_hertz, 1'000'000),
+          .megabytes_per_second = chip.dma.queue_megabytes_per_second,
+          .descriptor_bytes = chip.dma.descriptor_bytes,
+          .descriptor_nanoseconds = chip.dma.descriptor_nanoseconds};
+}
+
+Cycles QueuePace::cycles(const DramRequest& request) const {
+  const std::int64_t descriptors = request.runs * ceil_div(request.bytes, descriptor_bytes);
+  return ceil_div(request.runs * request.bytes * core_megahertz, megabytes_per_second) +
+         ceil_div(descriptors * descriptor_nanoseconds * core_megahertz, 1000);
+}
+
+DramChannel::DramChannel(const DramConfig& config, std::vector<DramPort*> ports, WakeTable& wakes,
+                         const QueuePace& queues)
     : config_(config),
+      queues_(queues),
       burst_(config.burst_bytes),
       row_(config.row_bytes),
       banks_of_(config.banks),
@@ -32,6 +48,7 @@ void DramChannel::reset() {
   full_ = false;
   next_port_ = 0;
   bus_free_ = 0;
+  queue_time_ = 0;
   row_misses_ = 0;
   account_.reset();
 }
@@ -62,7 +79,9 @@ Cycles DramChannel::step(Cycles now) {
 void DramChannel::accept(DramPort& port, Cycles now) {
   const DramRequest request = port.requests.pop(now);
   std::int64_t bursts = 0;
-  const Cycles end = serve(request, now, bursts);
+  serve(request, now, bursts);
+  wait_for_queues(port, request, now);
+  const Cycles end = bus_free_;
   const Cycles completion = end + config_.latency_cycles;
   accepted_.push(end);
   port.completions.push(completion);
@@ -72,7 +91,7 @@ void DramChannel::accept(DramPort& port, Cycles now) {
   wakes_.wake(port.owner, port.wants_accept ? now + 1 : completion);
 }
 
-Cycles DramChannel::serve(const DramRequest& request, Cycles now, std::int64_t& bursts) {
+void DramChannel::serve(const DramRequest& request, Cycles now, std::int64_t& bursts) {
   const StridedRuns& grid = *request.grid;
   last_burst_ = -1;
   std::array<std::int64_t, kRunAxesMax> index{};
@@ -108,7 +127,13 @@ Cycles DramChannel::serve(const DramRequest& request, Cycles now, std::int64_t& 
       index[a] = 0;
     }
   }
-  return bus_free_;
+}
+
+void DramChannel::wait_for_queues(const DramPort& port, const DramRequest& request, Cycles now) {
+  const bool data = port.owner == Box::kLoad || port.owner == Box::kStore;
+  if (queues_.queues == 0 || !data) return;
+  queue_time_ = std::max(queue_time_, now * queues_.queues) + queues_.cycles(request);
+  bus_free_ = std::max(bus_free_, ceil_div(queue_time_, queues_.queues));
 }
 
 std::int64_t DramChannel::runs_of_row(std::int64_t address, std::int64_t bytes, std::int64_t pitch,

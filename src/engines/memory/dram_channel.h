@@ -8,6 +8,9 @@
 //
 // Two requests are accepted at a time: one moves data, the next opens its rows. A request is a
 // number of contiguous runs; its cost is a closed form per run and row, never per byte.
+//
+// Where the DMA engines have queues (dma.queues), a load or store is spread over all of them: each
+// descriptor takes its share of a queue's time, and the channel moves no faster than the queues.
 #pragma once
 
 #include <array>
@@ -87,10 +90,24 @@ class Divider {
   int shift_;
 };
 
+// What the queues of the data DMA do with a request.
+struct QueuePace {
+  std::int64_t queues = 0;  // 0: nothing
+  std::int64_t core_megahertz = 1;
+  std::int64_t megabytes_per_second = 1;
+  std::int64_t descriptor_bytes = 1;
+  std::int64_t descriptor_nanoseconds = 0;
+
+  static QueuePace of(const ChipConfig& chip);
+  // Core cycles, summed over the queues.
+  Cycles cycles(const DramRequest& request) const;
+};
+
 class DramChannel {
  public:
   // Ports and wake table outlive the channel.
-  DramChannel(const DramConfig& config, std::vector<DramPort*> ports, WakeTable& wakes);
+  DramChannel(const DramConfig& config, std::vector<DramPort*> ports, WakeTable& wakes,
+              const QueuePace& queues = {});
 
   void reset();
   Cycles step(Cycles now);
@@ -114,9 +131,11 @@ class DramChannel {
                            std::int64_t runs) const;
   // move() for `runs` of them at once.
   std::int64_t move_alike(std::int64_t address, std::int64_t bytes, std::int64_t runs, Cycles now);
-  Cycles serve(const DramRequest& request, Cycles now, std::int64_t& bursts);
+  void serve(const DramRequest& request, Cycles now, std::int64_t& bursts);
+  void wait_for_queues(const DramPort& port, const DramRequest& request, Cycles now);
 
   const DramConfig config_;
+  const QueuePace queues_;
   const Divider burst_, row_, banks_of_, width_;
   std::vector<DramPort*> ports_;
   WakeTable& wakes_;
@@ -125,6 +144,7 @@ class DramChannel {
   Ring<Cycles> accepted_;  // ends of the transfers of accepted requests
   std::size_t next_port_ = 0;
   Cycles bus_free_ = 0;
+  std::int64_t queue_time_ = 0;  // the queues are free from here on, in cycles x queues
   std::int64_t last_burst_ = -1;
   std::int64_t row_misses_ = 0;
   TimeAccount account_;

@@ -47,6 +47,38 @@ DramRequest whole(const StridedRuns& runs) {
   return {.grid = &runs, .runs = runs.runs(), .bytes = runs.run_bytes};
 }
 
+TEST(DramChannel, QueuesSetThePaceOfLoadsAndStoresOnly) {
+  ChipConfig chip;
+  chip.clock_hertz = 2'000'000'000;
+  chip.dma.queues = 4;
+  chip.dma.queue_megabytes_per_second = 4000;  // two bytes a cycle
+  chip.dma.descriptor_bytes = 48;
+  chip.dma.descriptor_nanoseconds = 5;  // ten cycles
+  const QueuePace pace = QueuePace::of(chip);
+  const StridedRuns runs = contiguous(0, 64);
+  // Two descriptors: 32 cycles of transfer and 20 beside it.
+  EXPECT_EQ(pace.cycles(whole(runs)), 52);
+
+  const DramConfig config = small_dram();
+  DramPort load{Box::kLoad, 8}, kernel{Box::kKernel, 8};
+  WakeTable wakes;
+  wakes.reset();
+  DramChannel channel(config, {&load, &kernel}, wakes, pace);
+  channel.reset();
+  kernel.requests.push(0, whole(runs));
+  for (Cycles now = 0; now < 20; ++now) channel.step(now);
+  ASSERT_EQ(kernel.completions.size(), 1u);
+  EXPECT_EQ(kernel.completions.front(), 1 + 9 + 4 + 20);  // as without queues
+  load.requests.push(20, whole(runs));
+  load.requests.push(20, whole(runs));
+  for (Cycles now = 20; now < 60; ++now) channel.step(now);
+  ASSERT_EQ(load.completions.size(), 2u);
+  // Each takes a quarter of 52 cycles of the queues' time: longer than its bursts.
+  EXPECT_EQ(load.completions.front(), 21 + 13 + 20);
+  load.completions.pop();
+  EXPECT_EQ(load.completions.front(), 21 + 26 + 20);
+}
+
 TEST(DramChannel, FirstDataComesAfterRowMissAndLatency) {
   Bench bench;
   const StridedRuns runs = contiguous(0, 64);

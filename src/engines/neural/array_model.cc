@@ -13,7 +13,7 @@ ArrayModel::ArrayModel(const Shape& shape)
 
 void ArrayModel::run(const std::vector<ArrayPass>& passes) {
   passes_ = &passes;
-  now_ = 0;
+  now_ = last_mac_ = macs_left_ = 0;
   injected_.clear();
   pass_ = -1;
   next_column_ = 0;
@@ -44,6 +44,12 @@ void ArrayModel::run(const std::vector<ArrayPass>& passes) {
   now_ = post_free_ - 1;  // the cycle in which it takes a column is the first of its latency
 }
 
+// What the post-processor still needs at the end of a serial chain.
+Cycles ArrayModel::drain_wait() const {
+  const ArrayPass& pass = (*passes_)[static_cast<std::size_t>(pass_)];
+  return pass.last_of_chain ? (shape_.post_cycles - 1) * pass.column_count : 0;
+}
+
 // Injects the next moving column, or starts the next pass when its weights are in and the bank rule
 // allows.
 void ArrayModel::control() {
@@ -54,7 +60,11 @@ void ArrayModel::control() {
   };
   const bool streaming = pass_ >= 0 && next_column_ < pass_at(pass_).column_count;
   if (!streaming && pass_ + 1 < count) {
-    const bool weights_in = now_ >= load_starts_.back() + shape_.rows;
+    const auto next = static_cast<std::size_t>(pass_ + 1);
+    if (load_starts_.size() == next && macs_left_ == 0 && now_ > last_mac_ + drain_wait()) {
+      load_starts_.push_back(now_);  // serial
+    }
+    const bool weights_in = load_starts_.size() > next && now_ >= load_starts_[next] + shape_.rows;
     const bool chain_ended = pass_ >= 0 && pass_at(pass_).last_of_chain;
     Cycles gap = pass_ >= 0 ? pass_at(pass_).hold : 0;
     if (chain_ended) gap = std::max<Cycles>(gap, ceil_div(shape_.columns, shape_.banks));
@@ -62,7 +72,8 @@ void ArrayModel::control() {
       ++pass_;
       next_column_ = 0;
       pass_start_ = now_;
-      load_starts_.push_back(now_);  // the next tile follows this pass's flag
+      macs_left_ = pass_at(pass_).column_count * shape_.rows * shape_.columns;
+      if (!shape_.serial) load_starts_.push_back(now_);  // the next tile follows this pass's flag
     }
   }
   Tag tag;
@@ -123,6 +134,8 @@ void ArrayModel::clock_elements() {
         }
       }
       if (tag.valid() && tag.column == 0) element.weight = element.shadow;
+      if (tag.valid() && tag.pass == pass_) --macs_left_;
+      if (tag.valid()) last_mac_ = now_;
       const std::int64_t above =
           r > 0 ? before_[static_cast<std::size_t>((r - 1) * shape_.columns + c)].sum : 0;
       element.input = input;

@@ -48,6 +48,7 @@ class ArrayModel {
     std::int64_t banks = 2;
     std::int64_t bank_columns = 16;
     std::int64_t post_cycles = 1;  // the post-processor takes a moving column in
+    bool serial = false;  // a pass's weights load when the pass before it has left the array
   };
   explicit ArrayModel(const Shape& shape);
 
@@ -57,6 +58,8 @@ class ArrayModel {
   void run(const std::vector<ArrayPass>& passes);
 
   Cycles cycles() const { return now_; }
+  // The cycle, counted from 0, of the last multiply-accumulate.
+  Cycles last_mac() const { return last_mac_; }
   const std::vector<PsumArrival>& arrivals() const { return arrivals_; }
   // Results in the order in which the post-processor took them, C a moving column.
   const std::vector<std::int64_t>& results() const { return results_; }
@@ -80,6 +83,7 @@ class ArrayModel {
     return elements_[static_cast<std::size_t>(row * shape_.columns + column)];
   }
   void control();
+  Cycles drain_wait() const;
   void collect();
   void post_process(Cycles now);
   void clock_elements();
@@ -91,7 +95,7 @@ class ArrayModel {
   std::vector<Element> elements_, before_;
   Psum psum_;
   const std::vector<ArrayPass>* passes_ = nullptr;
-  Cycles now_ = 0;
+  Cycles now_ = 0, last_mac_ = 0;
   // Moving side: injected_[t] is what entered row 0 at cycle t.
   std::vector<Tag> injected_;
   std::int64_t pass_ = -1;  // being streamed
@@ -99,6 +103,7 @@ class ArrayModel {
   Cycles pass_start_ = 0;
   // Weight side: tile i comes down from cycle load_starts_[i] on.
   std::vector<Cycles> load_starts_;
+  std::int64_t macs_left_ = 0;  // of the pass being streamed
   std::int64_t sums_left_ = 0;
   // Post-processor: rows of complete chains, in order.
   std::int64_t post_pass_ = 0, post_row_ = 0;

@@ -31,7 +31,7 @@ void hold_back(const Problem& problem, std::vector<ArrayPass>& passes) {
   const std::int64_t shortest = std::max(passes.back().column_count, shape.rows);
   const Cycles hidden = shape.banks > 1 ? earlier * shortest : 0;
   for (ArrayPass& pass : passes) {
-    if (!pass.last_of_chain) continue;
+    if (!pass.last_of_chain || shape.serial) continue;
     const std::int64_t n = pass.column_count;
     pass.hold =
         (shape.post_cycles - 1) * n + std::max(n, ceil_div(shape.columns, shape.banks)) - hidden;
@@ -84,6 +84,7 @@ Problem random_problem(std::mt19937& random) {
   Problem problem;
   problem.shape = {pick(1, 8), pick(1, 8), pick(1, 4), pick(1, 12)};
   problem.shape.post_cycles = pick(1, 4);
+  problem.shape.serial = pick(0, 2) == 0;
   problem.sum = pick(1, 24);
   problem.pixels = pick(1, 30);
   problem.outputs = pick(1, 20);
@@ -104,6 +105,7 @@ Cycles closed_formula(const Problem& problem) {
   config.psum_bank_columns = static_cast<std::int32_t>(problem.shape.bank_columns);
   config.post_processor_latency_cycles = 0;
   config.task_start_cycles = 0;
+  config.folds = problem.shape.serial ? Folds::kSerial : Folds::kOverlapped;
   ProductWork work;
   work.channels = problem.sum;
   work.output_channels = problem.outputs;
