@@ -34,6 +34,7 @@ ALLOWED_INCLUDES = {
     "engines": WAIST,
     "card": WAIST | {"engines"},
     "host": WAIST | {"model", "graph"},
+    "repro": WAIST | {"card"},
     "zoo": {"base"},  # writes ONNX; its tests read it back
 }
 

@@ -36,6 +36,8 @@ constexpr Verb kVerbs[] = {
      bench_verb},
     {"zoo", "write a well-known network with made-up weights",
      "tessera zoo resnet50 --seed 1 -o resnet50.onnx", zoo_verb},
+    {"repro", "published experiments again, beside the published figures",
+     "tessera repro timing --data published", repro_verb},
     {"doctor", "check this installation", "tessera doctor", doctor_verb},
 };
 

@@ -28,6 +28,7 @@ Action conform_verb(CLI::App& app);
 Action report_verb(CLI::App& app);
 Action bench_verb(CLI::App& app);
 Action doctor_verb(CLI::App& app);
+Action repro_verb(CLI::App& app);
 Action zoo_verb(CLI::App& app);
 
 // Options that every verb with a model takes.

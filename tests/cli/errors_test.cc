@@ -27,7 +27,7 @@ TEST(CommandErrors, AnUnknownVerbNamesTheNearestOne) {
   expect_error(
       {"comple"},
       "tessera: unknown verb 'comple'; did you mean 'compile'? allowed run, compile, link, "
-      "inspect, disasm, compare, conform, report, bench, zoo, doctor   [invalid argument]");
+      "inspect, disasm, compare, conform, report, bench, zoo, repro, doctor   [invalid argument]");
 }
 
 TEST(CommandErrors, AVerbWithoutItsModelSaysSo) {

@@ -11,7 +11,7 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 constexpr const char* kVerbs[] = {"run",     "compile", "link",  "inspect", "disasm", "compare",
-                                  "conform", "report",  "bench", "zoo",     "doctor"};
+                                  "conform", "report",  "bench", "zoo",     "repro",  "doctor"};
 
 TEST(Help, EveryVerbShowsAnExampleOfItself) {
   for (const std::string verb : kVerbs) {

@@ -1,0 +1,39 @@
+// Tables of comma-separated values, as measured figures are stored. A cell may stand in double
+// quotes and then hold commas; "" in it is a quote. Every message names file and line.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace tessera::repro {
+
+struct CsvRow {
+  std::int64_t line = 0;  // of the file, from 1
+  std::vector<std::string> cells;
+};
+
+class CsvTable {
+ public:
+  // The first line names the columns; every other has as many cells.
+  static Result<CsvTable> parse(std::string_view text, const std::string& file_name);
+  static Result<CsvTable> read(const std::string& path);
+
+  const std::vector<CsvRow>& rows() const { return rows_; }
+  // The position of a column; an error that names the columns there are.
+  Result<std::size_t> column(std::string_view name) const;
+  // A cell as a number greater than 0.
+  Result<std::int64_t> integer(const CsvRow& row, std::size_t column) const;
+  Result<double> number(const CsvRow& row, std::size_t column) const;
+  Error error_at(const CsvRow& row, const std::string& message) const;
+
+ private:
+  std::string file_name_;
+  std::vector<std::string> header_;
+  std::vector<CsvRow> rows_;
+};
+
+}  // namespace tessera::repro
