@@ -106,13 +106,15 @@ TEST(ChipProfiles, Tessera128IsTheDefaultOfEachMember) {
   EXPECT_EQ(describe(*config), describe(ChipConfig{}));
 }
 
-TEST(ChipProfiles, F32DiffersFromTessera128InNameAndFormatsOnly) {
+TEST(ChipProfiles, F32DiffersFromTessera128InNameFormatsAndBufferOnly) {
   auto config = load_chip_config("f32");
   ASSERT_TRUE(config.ok());
   EXPECT_EQ(config->formats.vector, Format::kF32);
   EXPECT_EQ(config->formats.matrix.kind, MatrixKind::kFloat);
+  EXPECT_EQ(config->state_buffer.bytes_per_partition, 524288);
   config->name = "tessera128";
   config->formats = {};
+  config->state_buffer = {};
   EXPECT_EQ(describe(*config), describe(ChipConfig{}));
 }
 

@@ -237,6 +237,50 @@ TEST(Build, NearestResizeByAWholeFactorIsOneCopy) {
   EXPECT_THAT(move.copies[0].input_strides, ElementsAre(5, 0, 1, 0));
 }
 
+TEST(Build, AnAverageOverTheWholeInputIsAReduction) {
+  TestModel model;
+  model.input("x", {1, 4, 128, 96});
+  model.node("AveragePool", {"x"}, {"y"}, {{"kernel_shape", Ints{128, 96}}});
+  model.output("y", {1, 4, 1, 1});
+  const Graph graph = built(model);
+  ASSERT_EQ(kinds(graph), "elementwise reduce elementwise");
+  EXPECT_EQ(graph.nodes[1].as<ReduceAttributes>().function, ReduceFunction::kMean);
+  EXPECT_EQ(graph.nodes[1].as<ReduceAttributes>().axes, (Ints{2, 3}));
+}
+
+// x -> re, im -> squares -> sum -> root -> logarithm: f32 up to the logarithm.
+TEST(Build, SquaresUnderARootStayInFloat32) {
+  TestModel model;
+  model.input("x", {1, 4, 6, 6}).constant("w", {8, 4, 1, 1}, {0.5}).constant("two", {}, {2});
+  model.constant("axes", {1}, {1}, Format::kI64).constant("small", {}, {1e-5});
+  model.node("Conv", {"x", "w"}, {"c"}).node("Pow", {"c", "two"}, {"q"});
+  model.node("ReduceSum", {"q", "axes"}, {"s"}).node("Sqrt", {"s"}, {"m"});
+  model.node("Add", {"m", "small"}, {"a"}).node("Log", {"a"}, {"y"}).output("y", {1, 1, 6, 6});
+  const Graph graph = built(model);
+  std::string formats;
+  for (const Node& node : graph.nodes) {
+    formats += std::string(node_kind_name(node.kind())) + " " +
+               std::string(format_name(graph.tensor(node.outputs[0]).format)) + "; ";
+  }
+  EXPECT_EQ(formats,
+            "elementwise f16; conv f32; reduce f32; elementwise f32; elementwise f16; "
+            "elementwise f32; ");
+}
+
+// 40,000 elements a channel: rows of 1,000, their means, and the mean of those.
+TEST(Build, ALongInstanceIsNormalisedInRows) {
+  TestModel model;
+  model.input("x", {1, 2, 40000}).constant("scale", {2}, {3}).constant("bias", {2}, {1});
+  model.node("InstanceNormalization", {"x", "scale", "bias"}, {"y"}).output("y", {1, 2, 40000});
+  const Graph graph = built(model);
+  std::vector<Shape> means;
+  for (const Node& node : graph.nodes) {
+    if (node.kind() == NodeKind::kReduce) means.push_back(graph.tensor(node.outputs[0]).dims);
+  }
+  EXPECT_THAT(means, ElementsAre(Shape{2, 1000, 1, 1}, Shape{2, 1, 1, 1}, Shape{2, 1000, 1, 1},
+                                 Shape{2, 1, 1, 1}));
+}
+
 TEST(Build, HostStepGetsFloat32AndAReason) {
   TestModel model;
   model.input("x", {2, 3}).node("Abs", {"x"}, {"a"}).node("Hardmax", {"a"}, {"y"});

@@ -68,6 +68,9 @@ std::string softmax_refusal(const Op& op) {
   return empty ? fmt::format("operator '{}': no axis to sum over", op.node.op_type) : "";
 }
 
+// Axes of the means to take, one step after the other.
+using MeanSteps = std::vector<std::vector<std::int64_t>>;
+
 // Mean, deviation and what follows from them.
 struct Normalised {
   TensorId mean, reciprocal_deviation, normal;
@@ -76,19 +79,28 @@ struct Normalised {
 
 enum class EpsilonPlace { kVariance, kDeviation };
 
-Normalised normalise(Op& op, TensorId x, const std::vector<std::int64_t>& axes, double epsilon,
+// The mean over one axis after the other, each rounded to f32.
+TensorId emit_mean(Op& op, const std::string& suffix, TensorId x, const MeanSteps& steps) {
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const std::string name = i + 1 == steps.size() ? suffix : fmt::format("{}_part", suffix);
+    x = op.at.emit(op, name, {x}, reduce_node(ReduceFunction::kMean, steps[i]), Format::kF32,
+                   reduced(op.at.tensor(x).dims, steps[i]));
+  }
+  return x;
+}
+
+Normalised normalise(Op& op, TensorId x, const MeanSteps& steps, double epsilon,
                      EpsilonPlace place) {
   Lowering& at = op.at;
   const Format f32 = Format::kF32;
   const Shape dims = at.tensor(x).dims;
-  const Shape mean_dims = reduced(dims, axes);
-  const NodeAttributes mean_node = reduce_node(ReduceFunction::kMean, axes);
-  const TensorId mean = at.emit(op, "mean", {x}, mean_node, f32, mean_dims);
+  const TensorId mean = emit_mean(op, "mean", x, steps);
+  const Shape mean_dims = at.tensor(mean).dims;
   const TensorId difference =
       at.emit(op, "difference", {x, mean}, binary_node(BinaryFunction::kSubtract), f32, dims);
   const TensorId square =
       at.emit(op, "square", {difference}, unary_node(UnaryFunction::kSquare), f32, dims);
-  const TensorId variance = at.emit(op, "variance", {square}, mean_node, f32, mean_dims);
+  const TensorId variance = emit_mean(op, "variance", square, steps);
   const TensorId small = at.scalar(op.node.name + ".epsilon", epsilon);
   ElementwiseAttributes add = binary_node(BinaryFunction::kAdd);
   TensorId deviation;
@@ -127,6 +139,42 @@ TensorId per_channel(Op& op, std::size_t input, std::size_t rank) {
                             dims);
 }
 
+// Above so many elements a channel is worked on in rows. Fixed, because it decides where the mean
+// is rounded.
+constexpr std::int64_t kLongChannel = 32768;
+constexpr std::int64_t kRowsMax = 1024;
+
+// Into how many equal rows a channel of [1, C, ...] is cut; 1 if it stays whole.
+std::int64_t long_rows(const Shape& dims) {
+  const std::int64_t length = element_count(dims) / std::max<std::int64_t>(1, dims[0] * dims[1]);
+  if (dims[0] != 1 || length <= kLongChannel) return 1;
+  std::int64_t rows = kRowsMax;
+  while (length % rows != 0) --rows;
+  return rows;
+}
+
+// [1, C, ...] as [C, rows, 1, columns]: the mean of each row, then that of the rows' means.
+void emit_long_instance(Op& op, std::int64_t rows) {
+  const Shape& dims = op.input_dims(0);
+  const std::int64_t columns = element_count(dims) / dims[1] / rows;
+  const TensorId x =
+      op.at.emit_reshape(op, "rows", op.at.value(op.input(0)), {dims[1], rows, 1, columns});
+  const Normalised parts =
+      normalise(op, x, {{3}, {1}}, op.real("epsilon", 1e-5f), EpsilonPlace::kVariance);
+  std::array<TensorId, 2> channels;
+  for (std::size_t i = 0; i < channels.size(); ++i) {
+    channels[i] = op.at.emit_reshape(op, fmt::format("channels{}", i + 1),
+                                     op.at.value(op.input(i + 1)), {dims[1], 1, 1, 1});
+  }
+  const TensorId scaled =
+      op.at.emit(op, "scaled", {parts.normal, channels[0]}, binary_node(BinaryFunction::kMultiply),
+                 Format::kF32, op.at.tensor(x).dims);
+  const TensorId shifted =
+      op.at.emit(op, "shifted", {scaled, channels[1]}, binary_node(BinaryFunction::kAdd),
+                 op.at.vector_format(), op.at.tensor(x).dims);
+  op.at.emit_output_reshape(op, 0, shifted);
+}
+
 }  // namespace
 
 Lowered lower_softmax(Op& op) {
@@ -154,8 +202,8 @@ Lowered lower_layer_normalization(Op& op) {
   const std::int64_t first = positive_axis(op.integer("axis", -1), rank);
   std::vector<std::int64_t> axes;
   for (std::int64_t i = first; i < static_cast<std::int64_t>(rank); ++i) axes.push_back(i);
-  const Normalised parts = normalise(op, op.at.value(op.input(0)), axes, op.real("epsilon", 1e-5f),
-                                     EpsilonPlace::kVariance);
+  const Normalised parts = normalise(op, op.at.value(op.input(0)), {axes},
+                                     op.real("epsilon", 1e-5f), EpsilonPlace::kVariance);
   TensorId bias;
   if (op.has_input(2)) bias = op.at.value(op.input(2));
   emit_scaled(op, parts.normal, op.at.value(op.input(1)), bias);
@@ -173,8 +221,12 @@ Lowered lower_instance_normalization(Op& op) {
   if (rank < 3) return Lowered::host("operator 'InstanceNormalization': no spatial axes");
   std::vector<std::int64_t> axes(rank - 2);
   std::iota(axes.begin(), axes.end(), 2);
-  const Normalised parts = normalise(op, op.at.value(op.input(0)), axes, op.real("epsilon", 1e-5f),
-                                     EpsilonPlace::kVariance);
+  if (const std::int64_t rows = long_rows(op.input_dims(0)); rows > 1) {
+    emit_long_instance(op, rows);
+    return Lowered::done();
+  }
+  const Normalised parts = normalise(op, op.at.value(op.input(0)), {axes},
+                                     op.real("epsilon", 1e-5f), EpsilonPlace::kVariance);
   emit_scaled(op, parts.normal, per_channel(op, 1, rank), per_channel(op, 2, rank));
   return Lowered::done();
 }
@@ -185,7 +237,7 @@ Lowered lower_mean_variance_normalization(Op& op) {
   std::vector<std::int64_t> axes = op.integer_list("axes", {0, 2, 3});
   for (std::int64_t& axis : axes) axis = positive_axis(axis, rank);
   const TensorId x = op.at.value(op.input(0));
-  const Normalised parts = normalise(op, x, axes, 1e-9, EpsilonPlace::kDeviation);
+  const Normalised parts = normalise(op, x, {axes}, 1e-9, EpsilonPlace::kDeviation);
   const TensorId one = op.at.scalar(op.node.name + ".one", 1.0);
   emit_scaled(op, parts.normal, one, TensorId{});
   return Lowered::done();

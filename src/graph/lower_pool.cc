@@ -1,7 +1,8 @@
 // Pooling.
 //
 //   MaxPool, AveragePool       -> Pool, over one axis as height 1 with reshapes around it
-//   GlobalAverage/MaxPool      -> Reduce over the spatial axes
+//   GlobalAverage/MaxPool      -> Reduce over the spatial axes; also an average
+//                                 whose one window is the whole input
 //
 // With ceil_mode the last window may reach beyond the padded input; the Pool gets the larger pads
 // at the end. Where an average counts padding, the stated padding is made real by a Move first, so
@@ -105,6 +106,16 @@ Window pool_window(const Op& op) {
   return read_window(op, op.integer_list("kernel_shape"), spatial);
 }
 
+// One window without padding that covers all of the input.
+bool is_whole(const Op& op, const Window& window) {
+  const Shape image = as_image(op.input_dims(0));
+  for (std::size_t axis = 0; axis < 2; ++axis) {
+    if (window.pad_begin[axis] != 0 || window.pad_end[axis] != 0) return false;
+    if (window.dilation[axis] != 1 || window.kernel[axis] != image[axis + 2]) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 Lowered lower_max_pool(Op& op) {
@@ -124,6 +135,7 @@ Lowered lower_average_pool(Op& op) {
   if (std::string reason = float_refusal(op); !reason.empty()) return Lowered::host(reason);
   if (std::string reason = pool_refusal(op); !reason.empty()) return Lowered::host(reason);
   Window window = pool_window(op);
+  if (is_whole(op, window)) return lower_global_pool(op, ReduceFunction::kMean);
   const TensorId x = op.at.value(op.input(0));
   TensorId image = op.at.emit_reshape(op, "image", x, as_image(op.input_dims(0)));
   const Shape output = as_image(op.output_dims(0));

@@ -10,7 +10,6 @@
 #include "tools/tensor_file.h"
 
 namespace tessera::cases {
-namespace {
 
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts;
@@ -19,10 +18,12 @@ std::vector<std::string> split(const std::string& text, char separator) {
   return parts;
 }
 
+namespace {
+
 Shape parse_dims(const std::string& text) {
   Shape dims;
   for (const std::string& part : split(text, 'x')) {
-    if (!part.empty()) dims.push_back(std::stoll(part));
+    if (part != "scalar") dims.push_back(std::stoll(part));
   }
   return dims;
 }
@@ -66,13 +67,16 @@ Tensor normalise(const Tensor& bytes, std::map<std::string, std::string>& how,
   return result;
 }
 
-double overlap(const Detection& a, const Detection& b) {
-  const double width = std::min(a.right, b.right) - std::max(a.left, b.left);
-  const double height = std::min(a.bottom, b.bottom) - std::max(a.top, b.top);
-  if (width <= 0 || height <= 0) return 0;
-  const double area_a = (a.right - a.left) * (a.bottom - a.top);
-  const double area_b = (b.right - b.left) * (b.bottom - b.top);
-  return width * height / (area_a + area_b - width * height);
+// Bytes as a recipe of CASES.tsv wants them.
+Tensor preprocess(Tensor bytes, const std::string& recipe, const Shape& wanted) {
+  std::map<std::string, std::string> how = parse_how(recipe);
+  if (how.contains("as-is")) return bytes;
+  if (how.contains("minus128")) {
+    for (std::byte& value : bytes.bytes) value ^= std::byte{0x80};  // x - 128 in 8 bits
+    bytes.format = Format::kI8;
+    return bytes;
+  }
+  return normalise(bytes, how, wanted);
 }
 
 }  // namespace
@@ -101,15 +105,7 @@ Result<std::vector<ModelCase>> read_cases(const std::string& folder, const std::
 
 Result<Tensor> read_case_input(const std::string& folder, const CaseTensor& row) {
   TESSERA_TRY(Tensor tensor, tools::read_npy(folder + "/" + row.file));
-  if (row.how == "raw") return tensor;
-  std::map<std::string, std::string> how = parse_how(row.how);
-  if (how.contains("as-is")) return tensor;
-  if (how.contains("minus128")) {
-    for (std::byte& value : tensor.bytes) value ^= std::byte{0x80};  // x - 128 in 8 bits
-    tensor.format = Format::kI8;
-    return tensor;
-  }
-  return normalise(tensor, how, row.dims);
+  return row.how == "raw" ? tensor : preprocess(std::move(tensor), row.how, row.dims);
 }
 
 Result<Tensor> read_case_output(const std::string& folder, const CaseTensor& row) {
@@ -136,41 +132,76 @@ double cosine(const std::vector<double>& a, const std::vector<double>& b) {
   return aa == 0 && bb == 0 ? 1 : ab / std::sqrt(aa * bb);
 }
 
+double error_over_allowed(const std::vector<double>& found, const std::vector<double>& expected,
+                          double relative, double of_range) {
+  double low = 0, high = 0, worst = 0;
+  for (const double value : expected) {
+    low = std::min(low, value);
+    high = std::max(high, value);
+  }
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const double error = std::abs(found[i] - expected[i]);
+    if (error == 0) continue;
+    const double share = error / (relative * std::abs(expected[i]) + of_range * (high - low));
+    worst = std::isnan(share) ? INFINITY : std::max(worst, share);
+  }
+  return worst;
+}
+
 std::size_t argmax(const std::vector<double>& values) {
   return static_cast<std::size_t>(std::max_element(values.begin(), values.end()) - values.begin());
 }
 
-std::vector<Detection> decode_fastestdet(const std::vector<double>& head, const Shape& dims,
-                                         double network_pixels) {
-  const auto height = static_cast<std::size_t>(dims[2]), width = static_cast<std::size_t>(dims[3]);
-  const std::size_t plane = height * width, categories = static_cast<std::size_t>(dims[1]) - 5;
-  const auto sigmoid = [](double x) { return 1 / (1 + std::exp(-x)); };
-  std::vector<Detection> found;
-  for (std::size_t at = 0; at < plane; ++at) {
-    std::size_t best = 0;
-    for (std::size_t c = 1; c < categories; ++c) {
-      if (head[(5 + c) * plane + at] > head[(5 + best) * plane + at]) best = c;
-    }
-    const double score = std::pow(head[at], 0.6) * std::pow(head[(5 + best) * plane + at], 0.4);
-    if (!(score > 0.5)) continue;
-    const double x = (static_cast<double>(at % width) + std::tanh(head[plane + at])) /
-                     static_cast<double>(width);
-    const double y = (static_cast<double>(at / width) + std::tanh(head[2 * plane + at])) /
-                     static_cast<double>(height);
-    const double w = sigmoid(head[3 * plane + at]), h = sigmoid(head[4 * plane + at]);
-    found.push_back({best, score, (x - w / 2) * network_pixels, (y - h / 2) * network_pixels,
-                     (x + w / 2) * network_pixels, (y + h / 2) * network_pixels});
+std::vector<std::string> read_lines(const std::string& path) {
+  std::ifstream in(path);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+std::vector<SeriesRow> read_series(const std::string& folder, const std::string& model) {
+  std::vector<SeriesRow> rows;
+  for (const std::string& line : read_lines(folder + "/cases/CASES.tsv")) {
+    const std::vector<std::string> columns = split(line, '\t');
+    if (columns.size() < 9 || columns[0] != model || columns[3] != "*") continue;
+    rows.push_back({columns[0], columns[4], columns[7], columns[8]});
   }
-  std::sort(found.begin(), found.end(),
-            [](const Detection& a, const Detection& b) { return a.score > b.score; });
-  std::vector<Detection> kept;
-  for (const Detection& candidate : found) {
-    const bool covered = std::any_of(kept.begin(), kept.end(), [&](const Detection& better) {
-      return better.category == candidate.category && overlap(better, candidate) > 0.45;
-    });
-    if (!covered) kept.push_back(candidate);
+  return rows;
+}
+
+Tensor transform_picture(const Tensor& pictures, std::int64_t index, const std::string& how,
+                         const Shape& dims) {
+  Tensor one = Tensor::zeros(Format::kU8, dims);
+  const auto begin = pictures.bytes.begin() + index * static_cast<std::int64_t>(one.bytes.size());
+  std::copy_n(begin, one.bytes.size(), one.bytes.begin());
+  const std::size_t at = how.find("transform ");
+  const std::string recipe = at == std::string::npos ? how : how.substr(at + 10);
+  if (recipe.find("f32(u8)") == std::string::npos) return preprocess(one, recipe, one.dims);
+  Tensor result = Tensor::zeros(Format::kF32, one.dims);
+  const auto pixels = one.as<std::uint8_t>();
+  std::copy(pixels.begin(), pixels.end(), result.as<float>().begin());
+  return result;
+}
+
+bool ModelRow::has_operator(const std::string& op_type) const {
+  return (" " + operators).find(" " + op_type + ":") != std::string::npos;
+}
+
+Result<std::vector<ModelRow>> read_models(const std::string& folder) {
+  const std::vector<std::string> lines = read_lines(folder + "/models/MODELS.tsv");
+  std::vector<ModelRow> rows;
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    const std::vector<std::string> columns = split(lines[i], '\t');
+    if (columns.size() < 13) continue;
+    ModelRow row{columns[0], columns[9], columns[12]};
+    row.million_macs = std::stod(columns[7]);
+    row.half = columns[10].find("float16") != std::string::npos;
+    rows.push_back(std::move(row));
   }
-  return kept;
+  if (rows.empty()) {
+    return Error{ErrorCode::kInvalidArgument, "no rows in '" + folder + "/models/MODELS.tsv'"};
+  }
+  return rows;
 }
 
 }  // namespace tessera::cases

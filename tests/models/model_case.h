@@ -32,16 +32,34 @@ Result<Tensor> read_case_output(const std::string& folder, const CaseTensor& row
 // Float values of any float tensor.
 std::vector<double> values_of(const Tensor& tensor);
 double cosine(const std::vector<double>& a, const std::vector<double>& b);
+// The largest |found - expected| as a share of what is allowed: `relative` of the expected value
+// and `of_range` of the range of all expected values and 0.
+double error_over_allowed(const std::vector<double>& found, const std::vector<double>& expected,
+                          double relative, double of_range);
 std::size_t argmax(const std::vector<double>& values);
 
-// A detection of the FastestDet head [1, 85, H, W]: class, score, corners in network pixels.
-struct Detection {
-  std::size_t category = 0;
-  double score = 0;
-  double left = 0, top = 0, right = 0, bottom = 0;
+// One row of CASES.tsv with index "*": a result for every element of a data set or recording.
+struct SeriesRow {
+  std::string model, tensor, file, how;
 };
-// Scores above 0.5, suppressed where boxes of a class overlap by more than 0.45; best first.
-std::vector<Detection> decode_fastestdet(const std::vector<double>& head, const Shape& dims,
-                                         double network_pixels);
+std::vector<SeriesRow> read_series(const std::string& folder, const std::string& model);
+
+// Row `index` of 8-bit pictures [N, ...] as the model takes it, a tensor of `dims`. `how` is that
+// of CASES.tsv, "...; transform f32(u8)" included.
+Tensor transform_picture(const Tensor& pictures, std::int64_t index, const std::string& how,
+                         const Shape& dims);
+
+// One row of MODELS.tsv.
+struct ModelRow {
+  std::string name, sanity, operators;
+  double million_macs = 0;
+  bool has_operator(const std::string& op_type) const;
+  bool half = false;  // takes float16
+};
+Result<std::vector<ModelRow>> read_models(const std::string& folder);
+
+// The lines of a file; none if it cannot be read.
+std::vector<std::string> read_lines(const std::string& path);
+std::vector<std::string> split(const std::string& text, char separator);
 
 }  // namespace tessera::cases

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "detections.h"
 #include "model_case.h"
 
 namespace {
@@ -47,19 +48,6 @@ std::string detections_text(const std::vector<cases::Detection>& list) {
   return text;
 }
 
-// Same classes in the same order; corners within two pixels.
-bool same_detections(const std::vector<cases::Detection>& a,
-                     const std::vector<cases::Detection>& b) {
-  constexpr double kPixels = 2;
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const cases::Detection& x, const cases::Detection& y) {
-                      return x.category == y.category && std::abs(x.left - y.left) <= kPixels &&
-                             std::abs(x.top - y.top) <= kPixels &&
-                             std::abs(x.right - y.right) <= kPixels &&
-                             std::abs(x.bottom - y.bottom) <= kPixels;
-                    });
-}
-
 Verdict judge(const Arguments& arguments, const std::string& model, const Tensor& found,
               const Tensor& expected) {
   Verdict verdict;
@@ -67,11 +55,14 @@ Verdict judge(const Arguments& arguments, const std::string& model, const Tensor
   verdict.cosine = cases::cosine(a, b);
   verdict.ok = verdict.cosine >= arguments.cosine_min;
   if (model == "fastestdet") {
-    const auto mine = cases::decode_fastestdet(a, expected.dims, 352);
-    const auto stored = cases::decode_fastestdet(b, expected.dims, 352);
-    verdict.ok = verdict.ok && same_detections(mine, stored) && !stored.empty();
+    const cases::Decoder decode = cases::find_decoder(model);
+    const auto mine = cases::suppress(decode({found}, 352, 352));
+    const auto stored = cases::suppress(decode({expected}, 352, 352));
+    const bool same =
+        mine.size() == stored.size() && cases::count_matches(mine, stored) == stored.size();
+    verdict.ok = verdict.ok && same && !stored.empty();
     verdict.what = "detections" + detections_text(mine);
-    if (!same_detections(mine, stored)) verdict.what += " float32" + detections_text(stored);
+    if (!same) verdict.what += " float32" + detections_text(stored);
   } else {
     const std::size_t mine = cases::argmax(a), stored = cases::argmax(b);
     // float32 itself hardly prefers one of the two.

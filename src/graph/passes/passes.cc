@@ -11,6 +11,7 @@ constexpr Pass kPasses[] = {
     {"fuse_patterns", fuse_patterns, false},
     {"widen_normalisation", widen_normalisation, false},
     {"widen_logits", widen_logits, false},
+    {"widen_magnitudes", widen_magnitudes, false},
     {"fold_padding", fold_padding, false},
     {"clean_moves", clean_moves, false},
     {"fuse_activations", fuse_activations, false},

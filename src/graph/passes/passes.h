@@ -24,6 +24,7 @@ void fold_channel_constants(Graph& graph);
 void fuse_patterns(Graph& graph);
 void widen_normalisation(Graph& graph);
 void widen_logits(Graph& graph);
+void widen_magnitudes(Graph& graph);
 void fold_padding(Graph& graph);
 void clean_moves(Graph& graph);
 void fuse_activations(Graph& graph);
