@@ -3,6 +3,8 @@
 #   make test     install what is missing, build, run every test
 #   make demo     read text from pictures with the example application
 #   make format   format the sources        make tidy    run clang-tidy over all of them
+#   make check-models   every stored model on its cases: one row a model
+#   make check-fused    integer layers against ONNX Runtime's fused operators
 #   make bench    run the benchmarks        make docs    write the generated pages again
 #   make roofline the zoo's networks against their roofline
 #   make fuzz     build the fuzz targets    make clean   remove build/
@@ -10,7 +12,8 @@
 BUILD := build/release
 JOBS ?= $(shell nproc)
 
-.PHONY: all packages configure build test demo format check tidy bench roofline docs fuzz clean
+.PHONY: all packages configure build test check-models check-fused demo format check tidy bench roofline
+.PHONY: docs fuzz clean
 
 all: build
 
@@ -26,6 +29,14 @@ build: configure
 test: build
 	ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS) --no-tests=error \
 	  --output-junit test_results.xml
+
+MODELS ?= $(shell sed -n "s/^TESSERA_TEST_DATA:[A-Z]*=//p" $(BUILD)/CMakeCache.txt 2>/dev/null)
+
+check-models: build
+	$(BUILD)/tests/models/check_models $(MODELS) tests/models/explained.txt --sim-mmacs 3
+
+check-fused: build
+	tests/models/run_compare_fused.sh $(BUILD) $(MODELS)
 
 demo: build
 	scripts/demo.sh

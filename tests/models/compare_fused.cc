@@ -65,7 +65,7 @@ struct FusedRun {
 struct LayerResult {
   std::string tensor, fused_operator;
   std::size_t elements = 0, different = 0;
-  std::int64_t largest = 0;  // steps
+  double largest = 0;  // steps of an integer, or a difference of floats
   bool equal() const { return different == 0; }
 };
 
@@ -262,9 +262,18 @@ LayerResult compare(const std::string& name, const FusedRun& run, const Tensor& 
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (a[i] == b[i]) continue;
     ++layer.different;
-    layer.largest = std::max(layer.largest, static_cast<std::int64_t>(std::abs(a[i] - b[i])));
+    layer.largest = std::max(layer.largest, std::abs(a[i] - b[i]));
   }
   return layer;
+}
+
+// Integers, and the float results of integer products.
+bool is_compared(const graph::TensorInfo& info, const FusedRun& run) {
+  if (format_is_integer(info.format)) return true;
+  const auto made = run.made_by.find(info.name);
+  return made != run.made_by.end() &&
+         (made->second == "MatMulIntegerToFloat" || made->second == "DynamicQuantizeMatMul" ||
+          made->second == "DequantizeLinear");
 }
 
 Result<ModelResult> check_model(const Arguments& arguments, const std::string& name) {
@@ -288,7 +297,7 @@ Result<ModelResult> check_model(const Arguments& arguments, const std::string& n
     for (const graph::TensorId id : node.outputs) {
       const graph::TensorInfo& info = graph->tensor(id);
       const auto fused = run.values.find(info.name);
-      if (!format_is_integer(info.format) || fused == run.values.end()) continue;
+      if (fused == run.values.end() || !is_compared(info, run)) continue;
       if (fused->second.format != info.format || fused->second.dims != info.dims) continue;
       if (info.format == Format::kI64) continue;  // shapes
       ours.insert(info.name);
@@ -320,9 +329,9 @@ std::size_t print_model(const Arguments& arguments, const ModelResult& result) {
     if (layer.equal() && !arguments.verbose) continue;
     const char* const reason = reason_for(layer.fused_operator);
     if (!layer.equal() && reason == nullptr) ++unexplained;
-    std::printf("    %s (%s): %zu of %zu differ, by %lld at most%s%s\n", layer.tensor.c_str(),
-                layer.fused_operator.c_str(), layer.different, layer.elements,
-                static_cast<long long>(layer.largest), layer.equal() ? "" : ": ",
+    std::printf("    %s (%s): %zu of %zu differ, by %.3g at most%s%s\n", layer.tensor.c_str(),
+                layer.fused_operator.c_str(), layer.different, layer.elements, layer.largest,
+                layer.equal() ? "" : ": ",
                 layer.equal()       ? ""
                 : reason == nullptr ? "NO REASON KNOWN"
                                     : reason);

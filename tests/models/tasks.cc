@@ -15,9 +15,9 @@
 namespace tessera::cases {
 namespace {
 
-// The stored result itself hardly prefers one of two classes that are closer than this share of its
-// range; either may come first.
-constexpr double kTieShare = 0.005;
+// The stored result itself hardly prefers one of two classes that are closer than this: a share of
+// its range, or a probability. Either may come first.
+constexpr double kTieShare = 0.005, kTieProbability = 0.005;
 
 struct Choice {
   std::size_t mine = 0, stored = 0;
@@ -29,7 +29,9 @@ Choice choose(const std::vector<double>& found, const std::vector<double>& expec
   Choice choice{argmax(found), argmax(expected)};
   const auto [low, high] = std::minmax_element(expected.begin(), expected.end());
   const double gap = expected[choice.stored] - expected[choice.mine];
-  choice.tie = choice.mine != choice.stored && gap <= kTieShare * (*high - *low);
+  const bool probabilities = *low >= 0 && *high <= 1;
+  const double allowed = probabilities ? kTieProbability : kTieShare * (*high - *low);
+  choice.tie = choice.mine != choice.stored && gap <= allowed;
   return choice;
 }
 
