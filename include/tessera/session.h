@@ -47,6 +47,12 @@ using ProgressCallback = std::function<void(const std::string& stage, double fra
 struct LoadOptions {
   std::string arch = "tessera128";           // profile name, or path of an architecture file
   std::map<std::string, Shape> shapes = {};  // for inputs whose dimensions the model leaves open
+  // Inputs whose value is known at compile time, because a shape depends on it. The network has no
+  // such input then.
+  std::map<std::string, Tensor> constants = {};
+  // How many tensors an input of type sequence holds (an optional: 0 or 1). They are the inputs
+  // "NAME[0]", "NAME[1]", ...
+  std::map<std::string, std::int64_t> lengths = {};
   std::int64_t tile_budget_bytes = 0;  // bytes a partition a task may use; 0 = the compiler chooses
   bool resident = true;                // keep tensors in the state buffer between layers
   bool require_full_offload = false;   // a host step is an error

@@ -14,12 +14,10 @@ namespace {
 
 // The values that outputs of the graph need, backwards through nodes; what is known at compile
 // time needs nothing.
-std::set<std::string> needed_values(const model::Model& model, const model::InferredModel& inferred,
-                                    const Lowering& lowering) {
-  std::set<std::string> needed;
-  for (const model::ValueInfo& output : model.graph.outputs) needed.insert(output.name);
-  for (auto at = inferred.nodes.rbegin(); at != inferred.nodes.rend(); ++at) {
-    const model::Node* node = at->get();
+std::set<std::string> needed_values(const model::InferredModel& model, const Lowering& lowering) {
+  std::set<std::string> needed(model.outputs.begin(), model.outputs.end());
+  for (auto entry = model.nodes.rbegin(); entry != model.nodes.rend(); ++entry) {
+    const model::Node* node = entry->get();
     bool wanted = false;
     for (const std::string& output : node->outputs) {
       wanted |=
@@ -69,15 +67,13 @@ Status lower_node(Lowering& lowering, const model::Node& node, const BuildOption
 Result<Graph> lower(const model::Model& model, const model::InferredModel& inferred,
                     const BuildOptions& options) {
   Lowering lowering(model, inferred, options);
-  const std::set<std::string> needed = needed_values(model, inferred, lowering);
-  for (const model::ValueInfo& input : model.graph.inputs) lowering.add_input(input.name);
+  const std::set<std::string> needed = needed_values(inferred, lowering);
+  for (const std::string& input : inferred.inputs) lowering.add_input(input);
   for (const auto& node : inferred.nodes) {
     if (lowering.is_claimed(*node) || !must_lower(*node, lowering, needed)) continue;
     TESSERA_RETURN_IF_ERROR(lower_node(lowering, *node, options));
   }
-  std::vector<std::string> outputs;
-  for (const model::ValueInfo& output : model.graph.outputs) outputs.push_back(output.name);
-  lowering.finish_outputs(outputs);
+  lowering.finish_outputs(inferred.outputs);
   Graph graph = lowering.take();
   tidy(graph);
   return graph;

@@ -106,7 +106,7 @@ Lowering::Lowering(const model::Model& model, const model::InferredModel& inferr
     for (const std::string& output : node->outputs) producers_[output] = node.get();
     for (const std::string& input : node->inputs) consumers_[input].push_back(node.get());
   }
-  for (const model::ValueInfo& output : model.graph.outputs) output_names_.insert(output.name);
+  output_names_.insert(inferred.outputs.begin(), inferred.outputs.end());
 }
 
 const model::TypedValue& Lowering::type(const std::string& value) const {

@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 
 #include "model/evaluate.h"
+#include "model/infer.h"
 
 namespace tessera::graph {
 
 namespace {
 
-constexpr std::int64_t kLatest = 21;
+constexpr std::int64_t kLatest = 28;
 
 constexpr std::string_view kUnary = "element-wise";
 constexpr std::string_view kFloatOnly = "integers: host";
@@ -165,6 +166,12 @@ std::string supported_operators_markdown() {
     for (const SupportedOperator& row : kOperators) listed |= row.name == name;
     if (!listed) text += fmt::format("- {}\n", name);
   }
+  text +=
+      "\n## Taken apart\n\nControl flow and sequences are replaced by the nodes that run while\n"
+      "shapes are inferred: a body once an iteration, a sequence as its tensors. How often a body\n"
+      "runs and how long a sequence is must be known at compile time. A condition that is data\n"
+      "runs both branches and picks.\n\n";
+  for (const std::string& name : model::expanded_operators()) text += fmt::format("- {}\n", name);
   return text;
 }
 

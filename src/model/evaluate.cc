@@ -15,7 +15,7 @@ std::string evaluate_refusal(const Node& node, std::int64_t opset) {
     return fmt::format("operator '{}' of domain '{}' is not known", node.op_type, node.domain);
   }
   const ops::Operator* row = ops::find_operator(node.op_type);
-  if (row == nullptr) return fmt::format("operator '{}' is not known", node.op_type);
+  if (row == nullptr) return ops::unknown_operator(node.op_type);
   return ops::refusal(*row, node, opset);
 }
 

@@ -2,14 +2,21 @@
 target_sources(tessera_model PRIVATE
     evaluate.cc
     infer.cc
+    infer_loop.cc
+    infer_sequence.cc
+    infer_walk.cc
     ops/algebra.cc
     ops/apply.cc
+    ops/attention.cc
     ops/binary.cc
     ops/call.cc
     ops/elements.cc
+    ops/feature.cc
     ops/generate.cc
+    ops/geometry.cc
     ops/index.cc
     ops/layout.cc
+    ops/linear_attention.cc
     ops/loss.cc
     ops/normalise.cc
     ops/operators.cc
@@ -30,8 +37,10 @@ target_sources(tessera_model PRIVATE
 if(TESSERA_BUILD_TESTS)
   tessera_test(evaluate_test
     SOURCES
+      evaluate_newer_test.cc
       evaluate_random_test.cc
       evaluate_test.cc
+      infer_control_test.cc
       infer_test.cc
     DEPENDS tessera_model fmt::fmt
     LABELS unit)

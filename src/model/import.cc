@@ -1,5 +1,6 @@
 #include "model/import.h"
 
+#include <onnx/onnx-data_pb.h>
 #include <onnx/onnx_pb.h>
 
 #include <array>
@@ -17,7 +18,7 @@ namespace {
 
 // What newer IR versions add is optional or an element type that is refused by name.
 constexpr std::int64_t kIrVersionMax = 13;
-constexpr std::int64_t kOpsetMax = 21;
+constexpr std::int64_t kOpsetMax = 28;
 // Before IR version 3 a model had no opset imports and meant version 1.
 constexpr std::int64_t kIrVersionWithOpsets = 3;
 
@@ -93,6 +94,46 @@ Result<Tensor> import_lone_tensor(onnx::TensorProto& proto, const std::string& f
   return import_tensor(proto, context);
 }
 
+Result<std::vector<Tensor>> import_tensors(
+    google::protobuf::RepeatedPtrField<onnx::TensorProto>& protos) {
+  std::vector<Tensor> tensors;
+  TensorImport context;
+  for (onnx::TensorProto& proto : protos) {
+    TESSERA_TRY(Tensor tensor, import_tensor(proto, context));
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+Result<std::vector<Tensor>> import_sequence(onnx::SequenceProto& proto) {
+  if (proto.elem_type() != onnx::SequenceProto::TENSOR && proto.elem_type() != 0) {
+    return unsupported("a sequence of other values than tensors is not supported");
+  }
+  return import_tensors(*proto.mutable_tensor_values());
+}
+
+Result<std::vector<Tensor>> import_optional(onnx::OptionalProto& proto) {
+  if (proto.has_sequence_value()) return import_sequence(*proto.mutable_sequence_value());
+  std::vector<Tensor> tensors;
+  if (!proto.has_tensor_value()) return tensors;
+  TensorImport context;
+  TESSERA_TRY(Tensor tensor, import_tensor(*proto.mutable_tensor_value(), context));
+  tensors.push_back(std::move(tensor));
+  return tensors;
+}
+
+Result<std::vector<Tensor>> import_value(const std::string& path, ValueKind kind) {
+  const ReadOptions options{.bytes_max = kTensorFile.bytes_max, .ignored_fields = {}};
+  if (kind == ValueKind::kSequence) {
+    onnx::SequenceProto proto;
+    TESSERA_RETURN_IF_ERROR(read_onnx_file(path, options, proto));
+    return import_sequence(proto);
+  }
+  onnx::OptionalProto proto;
+  TESSERA_RETURN_IF_ERROR(read_onnx_file(path, options, proto));
+  return import_optional(proto);
+}
+
 std::string folder_of(const std::string& path) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   return (folder.empty() ? std::filesystem::path(".") : folder).string();
@@ -132,6 +173,18 @@ Result<Tensor> import_tensor_file(const std::string& path) {
   Result<Tensor> tensor = import_lone_tensor(proto, folder_of(path));
   if (!tensor.ok()) return in_file(tensor.error(), path);
   return tensor;
+}
+
+Result<std::vector<Tensor>> import_value_file(const std::string& path, ValueKind kind) {
+  if (kind == ValueKind::kTensor) {
+    TESSERA_TRY(Tensor tensor, import_tensor_file(path));
+    std::vector<Tensor> tensors;
+    tensors.push_back(std::move(tensor));
+    return tensors;
+  }
+  auto tensors = import_value(path, kind);
+  if (!tensors.ok()) return in_file(tensors.error(), path);
+  return tensors;
 }
 
 Result<Tensor> import_tensor_bytes(std::span<const std::byte> bytes, const std::string& name) {

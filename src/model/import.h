@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "model/model.h"
@@ -22,8 +23,7 @@ struct ImportLimits {
   int subgraph_depth_max = 16;
 };
 
-// Opsets 9 to 21 of ai.onnx (older single-node conformance models are accepted where the operator
-// has not changed since: opset 1 to 8 is accepted too and each operator checks its own history).
+// Opsets 1 to 28 of ai.onnx; each operator checks its own history.
 // External data is read relative to the model's folder and may not leave it.
 Result<Model> import_file(const std::string& path, const ImportLimits& limits = {});
 // The same from memory; `folder` is where external data may lie ("" = none allowed).
@@ -32,7 +32,10 @@ Result<Model> import_bytes(std::span<const std::byte> bytes, const std::string& 
 
 // One TensorProto (the .pb files of conformance tests).
 Result<Tensor> import_tensor_file(const std::string& path);
-// The same from memory; no external data.
+// One TensorProto, SequenceProto or OptionalProto, whichever a value of this kind is stored as: its
+// tensors in order; none if an optional is empty.
+Result<std::vector<Tensor>> import_value_file(const std::string& path, ValueKind kind);
+// One TensorProto from memory; no external data.
 Result<Tensor> import_tensor_bytes(std::span<const std::byte> bytes, const std::string& name);
 
 }  // namespace tessera::model

@@ -151,10 +151,10 @@ TEST(ImportErrors, Opset) {
   const auto opset = [](std::int64_t version) {
     return spoiled([&](auto& m) { m.proto().mutable_opset_import(0)->set_version(version); });
   };
-  EXPECT_EQ(opset(21), "(no error)");
+  EXPECT_EQ(opset(28), "(no error)");
   EXPECT_EQ(
-      opset(22),
-      "opset 22 of domain 'ai.onnx', allowed are 1 to 21; convert the model to an older opset "
+      opset(29),
+      "opset 29 of domain 'ai.onnx', allowed are 1 to 28; convert the model to an older opset "
       "  [unsupported]");
   EXPECT_EQ(opset(0), "opset 0 of domain 'ai.onnx', allowed is 1 or more   [invalid model]");
   EXPECT_EQ(spoiled([](auto& m) { m.proto().clear_opset_import(); }),
@@ -327,11 +327,19 @@ TEST(ImportErrors, DeclaredTypesAndShapes) {
     });
   };
   EXPECT_EQ(input([](auto& t) { t.mutable_sequence_type(); }),
-            "graph input 'u': values of type sequence are not supported   [unsupported]");
+            "graph input 'u': the element type is missing   [invalid model]");
+  EXPECT_EQ(input([](auto& t) {
+              t.mutable_sequence_type()->mutable_elem_type()->mutable_sequence_type();
+            }),
+            "graph input 'u': values of type sequence of sequences are not supported   "
+            "[unsupported]");
   EXPECT_EQ(input([](auto& t) { t.mutable_map_type(); }),
             "graph input 'u': values of type map are not supported   [unsupported]");
-  EXPECT_EQ(input([](auto& t) { t.mutable_optional_type(); }),
-            "graph input 'u': values of type optional are not supported   [unsupported]");
+  EXPECT_EQ(input([](auto& t) {
+              t.mutable_sequence_type()->mutable_elem_type()->mutable_optional_type();
+            }),
+            "graph input 'u': values of type optional inside another type are not supported   "
+            "[unsupported]");
   EXPECT_EQ(input([](auto& t) { t.mutable_sparse_tensor_type(); }),
             "graph input 'u': values of type sparse tensor are not supported   [unsupported]");
   EXPECT_EQ(input([](auto& t) { t.mutable_opaque_type(); }),

@@ -1,5 +1,6 @@
 // What depends on files: reading them, and data that lies beside the model.
 #include <gtest/gtest.h>
+#include <onnx/onnx-data_pb.h>
 #include <sys/stat.h>
 
 #include <cstring>
@@ -7,6 +8,7 @@
 #include <fstream>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "model/import.h"
 #include "model/testing/model_builder.h"
@@ -196,6 +198,33 @@ TEST_F(ImportFiles, TensorFile) {
   const Result<Tensor> imported = import_tensor_file(path.string());
   ASSERT_TRUE(imported.ok()) << imported.error().to_string();
   EXPECT_EQ(*imported, tensor);
+}
+
+TEST_F(ImportFiles, FilesOfSequencesAndOptionals) {
+  const fs::path path = folder() / "input_0.pb";
+  const Tensor a = Tensor::zeros(Format::kI64, {3}), b = Tensor::zeros(Format::kI64, {1});
+  onnx::SequenceProto sequence;
+  sequence.set_elem_type(onnx::SequenceProto::TENSOR);
+  for (const Tensor& tensor : {a, b}) {
+    *sequence.add_tensor_values() = testing::tensor_proto("t", tensor);
+  }
+  write(path, sequence.SerializeAsString());
+  auto found = import_value_file(path.string(), ValueKind::kSequence);
+  ASSERT_TRUE(found.ok()) << found.error().to_string();
+  EXPECT_EQ(*found, (std::vector<Tensor>{a, b}));
+
+  onnx::OptionalProto optional;
+  optional.set_elem_type(onnx::OptionalProto::TENSOR);
+  write(path, optional.SerializeAsString());
+  found = import_value_file(path.string(), ValueKind::kOptional);
+  ASSERT_TRUE(found.ok()) << found.error().to_string();
+  EXPECT_TRUE(found->empty());
+
+  sequence.set_elem_type(onnx::SequenceProto::MAP);
+  write(path, sequence.SerializeAsString());
+  EXPECT_EQ(import_value_file(path.string(), ValueKind::kSequence).error().to_string(),
+            "importing '" + path.string() +
+                "': a sequence of other values than tensors is not supported   [unsupported]");
 }
 
 TEST_F(ImportFiles, TensorFileThatIsNone) {

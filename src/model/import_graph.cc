@@ -25,6 +25,12 @@ Status check_text(std::string_view what, const std::string& text) {
   return invalid_model("{} {} is not UTF-8", what, in_quotes(text));
 }
 
+// The type of an empty optional, which nothing depends on.
+bool says_only_type(const Node& node, const onnx::AttributeProto& attribute) {
+  return node.domain.empty() && node.op_type == "Optional" && attribute.name() == "type" &&
+         attribute.type() == onnx::AttributeProto::TYPE_PROTO;
+}
+
 // Who defines each value of one graph; each may be defined once.
 class Definitions {
  public:
@@ -166,6 +172,7 @@ class GraphReader {
       if (node.attributes.contains(attribute.name())) {
         return invalid_model("{} is given twice", label);
       }
+      if (says_only_type(node, attribute)) continue;
       Result<AttributeValue> value = read_attribute(attribute);
       if (!value.ok()) return value.error().with_context(label);
       node.attributes.emplace(attribute.name(), std::move(value).value());

@@ -26,16 +26,25 @@ Result<Dimension> import_dimension(const onnx::TensorShapeProto::Dimension& prot
   return dimension;
 }
 
-Result<onnx::TypeProto::Tensor> tensor_type(const onnx::TypeProto& type) {
+// A tensor, or one level of sequence, of optional, or of optional sequence around it.
+Result<onnx::TypeProto::Tensor> tensor_type(const onnx::TypeProto& type, ValueKind& kind) {
   switch (type.value_case()) {
     case onnx::TypeProto::kTensorType:
       return type.tensor_type();
     case onnx::TypeProto::kSequenceType:
-      return unsupported("values of type sequence are not supported");
+      if (kind == ValueKind::kSequence || kind == ValueKind::kOptionalSequence) {
+        return unsupported("values of type sequence of sequences are not supported");
+      }
+      kind = kind == ValueKind::kOptional ? ValueKind::kOptionalSequence : ValueKind::kSequence;
+      return tensor_type(type.sequence_type().elem_type(), kind);
     case onnx::TypeProto::kMapType:
       return unsupported("values of type map are not supported");
     case onnx::TypeProto::kOptionalType:
-      return unsupported("values of type optional are not supported");
+      if (kind != ValueKind::kTensor) {
+        return unsupported("values of type optional inside another type are not supported");
+      }
+      kind = ValueKind::kOptional;
+      return tensor_type(type.optional_type().elem_type(), kind);
     case onnx::TypeProto::kSparseTensorType:
       return unsupported("values of type sparse tensor are not supported");
     case onnx::TypeProto::kOpaqueType:
@@ -48,10 +57,24 @@ Result<onnx::TypeProto::Tensor> tensor_type(const onnx::TypeProto& type) {
 
 }  // namespace
 
+const char* value_kind_name(ValueKind kind) {
+  switch (kind) {
+    case ValueKind::kTensor:
+      return "a tensor";
+    case ValueKind::kSequence:
+      return "a sequence";
+    case ValueKind::kOptional:
+      return "an optional";
+    case ValueKind::kOptionalSequence:
+      return "an optional sequence";
+  }
+  return "";
+}
+
 Result<ValueInfo> import_value_info(const onnx::ValueInfoProto& proto, const ImportLimits& limits) {
   ValueInfo info;
   info.name = proto.name();
-  TESSERA_TRY(const onnx::TypeProto::Tensor type, tensor_type(proto.type()));
+  TESSERA_TRY(const onnx::TypeProto::Tensor type, tensor_type(proto.type(), info.kind));
   info.has_format = type.elem_type() != 0;
   if (info.has_format) {
     TESSERA_TRY(info.format, import_format(type.elem_type()));

@@ -1,5 +1,6 @@
 // Shape inference with constant dimensions: every value of the model gets a format and a shape of
-// plain numbers, and what can be computed from shapes and constants alone is computed here.
+// plain numbers, what can be computed from shapes and constants alone is computed here, and control
+// flow is replaced by the nodes that run (see infer_walk.h).
 #pragma once
 
 #include <map>
@@ -17,14 +18,22 @@ using ShapeOverrides = std::map<std::string, Shape>;  // --shape NAME=1x3x48x320
 struct InferOptions {
   ShapeOverrides shapes;               // for graph inputs; wins over the file, must agree with it
   std::int64_t default_dimension = 1;  // for a dimension that stays open
+  // Graph inputs whose value is known at compile time. They are inputs no longer.
+  std::map<std::string, std::shared_ptr<const Tensor>> constants = {};
+  // How many tensors a graph input of type sequence holds, 0 or 1 for an optional. Its tensors are
+  // inputs "NAME[0]", "NAME[1]", ..., and take their shapes from `shapes` by these names.
+  std::map<std::string, std::int64_t> lengths = {};
 };
 
+// Refers to the model it was made from, which must outlive it.
 struct InferredModel {
   std::map<std::string, TypedValue> values;  // every input, initializer and node output
-  // The nodes that run, in order: those of the branch that an If takes stand in its place, their
-  // values under names that are unique in the whole model. They belong to the model, which outlives
+  // The nodes that run, in order, with control flow and sequences taken apart (infer_walk.h); their
+  // values have names that are unique in the whole model. Some belong to the model, which outlives
   // this.
   std::vector<std::shared_ptr<const Node>> nodes;
+  std::vector<std::string> inputs;     // tensors the caller supplies
+  std::vector<std::string> outputs;    // tensors the caller gets
   std::vector<std::string> defaulted;  // "x: dimension 2 ('height') taken as 1", to be printed
 };
 
@@ -33,5 +42,13 @@ struct InferredModel {
 // of an input, nor named like one) are tried at 16, 64, 256 ... 65536.
 // An error names node, operator and reason (for example an input shape an operator cannot take).
 Result<InferredModel> infer(const Model& model, const InferOptions& options);
+
+// Of the inputs that are not in options.constants, those on which a shape depends so that infer()
+// fails; with them known it may succeed or fail for the next reason. Empty if it succeeds, or no
+// input is the reason.
+std::vector<std::string> inputs_that_decide_shapes(const Model& model, const InferOptions& options);
+
+// What infer() takes apart, sorted: control flow and sequences, for docs/supported_ops.md.
+std::vector<std::string> expanded_operators();
 
 }  // namespace tessera::model

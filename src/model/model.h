@@ -38,6 +38,9 @@ struct Dimension {
   std::string name;         // "batch", may be empty
 };
 
+enum class ValueKind { kTensor, kSequence, kOptional, kOptionalSequence };
+const char* value_kind_name(ValueKind kind);  // "a tensor", "a sequence", ...
+
 struct ValueInfo {
   std::string name;
   Format format = Format::kF32;
@@ -46,6 +49,8 @@ struct ValueInfo {
   // False where the file does not say (outputs, and inputs of subgraphs); the inputs of a model
   // always say.
   bool has_format = true;
+  // Format and shape of a sequence or an optional are those of its tensors.
+  ValueKind kind = ValueKind::kTensor;
 };
 
 struct Subgraph {

@@ -15,7 +15,8 @@ struct ConformResult {
   std::string test;  // folder name
   Verdict verdict = Verdict::kPassed;
   std::string reason;  // why it was refused, or the first difference
-  std::int64_t nodes_on_host = 0;
+  std::int64_t nodes_on_host = 0, nodes_on_processor = 0;
+  std::int64_t inputs_bound = 0;  // inputs whose value a shape depends on, given at compile time
 };
 
 struct ConformTolerance {
@@ -23,7 +24,8 @@ struct ConformTolerance {
   double absolute = 1e-5;
 };
 
-// Every folder below `folder` that holds a model.onnx, sorted.
+// Every folder below `folder` that holds a model.onnx, and every NAME.onnx beside a
+// NAME_output_0.pb, sorted.
 Result<std::vector<std::string>> find_tests(const std::string& folder);
 
 // Runs all data sets of one test. Float outputs are compared within the tolerance, others exactly.

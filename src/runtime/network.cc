@@ -66,6 +66,16 @@ Network make_network(const std::string& path, const ChipConfig& chip, program::P
 
 namespace runtime {
 
+model::InferOptions infer_options(const LoadOptions& options) {
+  model::InferOptions infer;
+  infer.shapes = options.shapes;
+  infer.lengths = options.lengths;
+  for (const auto& [name, tensor] : options.constants) {
+    infer.constants[name] = std::make_shared<const Tensor>(tensor);
+  }
+  return infer;
+}
+
 Result<std::shared_ptr<const graph::Graph>> load_graph(const std::string& path,
                                                        const ChipConfig& chip,
                                                        const LoadOptions& options) {
@@ -75,7 +85,7 @@ Result<std::shared_ptr<const graph::Graph>> load_graph(const std::string& path,
   graph::BuildOptions build;
   build.vector_format = chip.formats.vector;
   build.matrix = chip.formats.matrix;
-  build.infer.shapes = options.shapes;
+  build.infer = infer_options(options);
   build.require_full_offload = options.require_full_offload;
   TESSERA_TRY(graph::Graph graph, graph::build(model, build));
   report(options, "graph", 1);

@@ -7,6 +7,7 @@
 
 #include "arch/chip_config.h"
 #include "graph/graph.h"
+#include "model/infer.h"
 #include "program/program.h"
 #include "tessera/session.h"
 
@@ -23,6 +24,8 @@ struct NetworkState {
 };
 
 namespace runtime {
+
+model::InferOptions infer_options(const LoadOptions& options);
 
 // The stages of Network::load one by one, for tools that look between them.
 Result<std::shared_ptr<const graph::Graph>> load_graph(const std::string& path,

@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
 #include "runtime/conform.h"
 #include "tools/console.h"
@@ -34,17 +36,60 @@ std::int64_t count(const std::vector<runtime::ConformResult>& results, runtime::
                        [verdict](const auto& result) { return result.verdict == verdict; });
 }
 
+// A refusal without the names of one model, so that like reasons are counted together.
+std::string reason_class(const std::string& reason) {
+  std::string text;
+  bool quoted = false;
+  for (std::size_t i = 0; i < reason.size(); ++i) {
+    // An apostrophe inside a word opens nothing.
+    const bool mark = reason[i] == '\'' && (quoted || i == 0 || reason[i - 1] == ' ' ||
+                                            reason[i - 1] == '(' || reason[i - 1] == '"');
+    if (mark) quoted = !quoted;
+    if (!quoted && !mark) text += reason[i];
+  }
+  for (const std::string_view prefix : {"importing : ", "compiling : ", "node "}) {
+    if (text.starts_with(prefix)) text.erase(0, prefix.size());
+  }
+  std::string single;
+  for (const char c : text) {
+    if (c != ' ' || (!single.empty() && single.back() != ' ')) single += c;
+  }
+  return single;
+}
+
+std::map<std::string, std::int64_t> refusal_classes(
+    const std::vector<runtime::ConformResult>& results) {
+  std::map<std::string, std::int64_t> classes;
+  for (const auto& result : results) {
+    if (result.verdict == runtime::Verdict::kRefused) ++classes[reason_class(result.reason)];
+  }
+  return classes;
+}
+
+void print_refusals(const std::vector<runtime::ConformResult>& results) {
+  std::vector<std::pair<std::int64_t, std::string>> rows;
+  for (const auto& [reason, number] : refusal_classes(results)) rows.push_back({-number, reason});
+  std::sort(rows.begin(), rows.end());
+  for (const auto& [number, reason] : rows) {
+    fmt::print("{:>6} refused: {}\n", -number,
+               reason.size() > 84 ? reason.substr(0, 81) + "..." : reason);
+  }
+}
+
 void print_json(const std::vector<runtime::ConformResult>& results) {
   nlohmann::json tests = nlohmann::json::array();
   for (const auto& result : results) {
     tests.push_back({{"test", result.test},
                      {"verdict", verdict_name(result.verdict)},
                      {"reason", result.reason},
-                     {"nodes_on_host", result.nodes_on_host}});
+                     {"nodes_on_host", result.nodes_on_host},
+                     {"nodes_on_processor", result.nodes_on_processor},
+                     {"inputs_bound", result.inputs_bound}});
   }
   const nlohmann::json document = {{"passed", count(results, runtime::Verdict::kPassed)},
                                    {"refused", count(results, runtime::Verdict::kRefused)},
                                    {"wrong", count(results, runtime::Verdict::kWrong)},
+                                   {"refusals", refusal_classes(results)},
                                    {"tests", std::move(tests)}};
   fmt::print("{}\n", json_text(document));
 }
@@ -73,12 +118,20 @@ Status conform(const ConformArguments& arguments) {
       fmt::print("{:<8} {}{}{}\n", verdict_name(result.verdict), result.test,
                  result.reason.empty() ? "" : ": ", result.reason);
     }
-    const auto on_host = std::count_if(results.begin(), results.end(), [](const auto& result) {
-      return result.verdict == runtime::Verdict::kPassed && result.nodes_on_host > 0;
-    });
-    fmt::print("{} tests: {} passed ({} of them with host steps), {} refused, {} wrong\n",
-               results.size(), count(results, runtime::Verdict::kPassed), on_host,
-               count(results, runtime::Verdict::kRefused), wrong);
+    print_refusals(results);
+    const auto passed_with = [&](auto&& property) {
+      return std::count_if(results.begin(), results.end(), [&](const auto& result) {
+        return result.verdict == runtime::Verdict::kPassed && property(result);
+      });
+    };
+    fmt::print(
+        "{} tests: {} passed, {} refused, {} wrong\n"
+        "of those that passed, {} have host steps, and {} have inputs bound at compile time\n"
+        "because a shape depends on them\n",
+        results.size(), count(results, runtime::Verdict::kPassed),
+        count(results, runtime::Verdict::kRefused), wrong,
+        passed_with([](const auto& result) { return result.nodes_on_host > 0; }),
+        passed_with([](const auto& result) { return result.inputs_bound > 0; }));
   }
   if (wrong == 0) return {};
   return Error{ErrorCode::kInternal, fmt::format("{} tests gave wrong results", wrong)};

@@ -81,9 +81,7 @@ Result<Description> inspect_model(const InspectArguments& arguments) {
                        {{"kind", "model"}, {"arch", chip.name}, {"nodes", graph->nodes.size()}}};
   }
   TESSERA_TRY(const model::Model model, model::import_file(path));
-  model::InferOptions options;
-  options.shapes = load.shapes;
-  const auto inferred = model::infer(model, options);
+  const auto inferred = model::infer(model, runtime::infer_options(load));
   const model::InferredModel* const shapes = inferred.ok() ? &inferred.value() : nullptr;
   const Description inputs = describe_values("input", model.graph.inputs, shapes);
   const Description outputs = describe_values("output", model.graph.outputs, shapes);

@@ -221,14 +221,20 @@ TEST(Conform, CountsPassedRefusedAndWrong) {
   EXPECT_EQ(json.at("refused"), 1);
   EXPECT_EQ(json.at("wrong"), 0);
   EXPECT_EQ(json.at("tests").size(), 2u);
+  EXPECT_EQ(json.at("refusals").at("(Wobble): operator is not known"), 1);
   write_conform_test("conform/wrong", "Relu", {0, 0, 0.25f, 4});
   json = json_of({"conform", "conform"}, 1);
   EXPECT_EQ(json.at("passed"), 1);
   EXPECT_EQ(json.at("wrong"), 1);
   const CommandResult text = tessera({"conform", "conform"});
   EXPECT_EQ(text.status, 1);
-  EXPECT_THAT(text.out, ::testing::HasSubstr(
-                            "3 tests: 1 passed (0 of them with host steps), 1 refused, 1 wrong\n"));
+  EXPECT_THAT(
+      text.out,
+      ::testing::HasSubstr(
+          "     1 refused: (Wobble): operator is not known\n"
+          "3 tests: 1 passed, 1 refused, 1 wrong\n"
+          "of those that passed, 0 have host steps, and 0 have inputs bound at compile time\n"
+          "because a shape depends on them\n"));
   EXPECT_EQ(text.err, "tessera conform: 1 tests gave wrong results   [internal]\n");
 }
 

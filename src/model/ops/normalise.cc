@@ -37,15 +37,55 @@ Result<Outputs> batch_normalization_shape(const Call& call) {
   if (call.opset() < 7 && call.attribute("is_test", 0) == 0) {
     return unsupported("attribute 'is_test' is 0: training is not supported");
   }
-  if (call.output_count() > 1) return unsupported("outputs behind the first belong to training");
+  const bool training = call.attribute("training_mode", 0) != 0;
+  if (call.output_count() > 1 && (!training || call.opset() < 14)) {
+    return unsupported("outputs behind the first belong to training");
+  }
   for (std::size_t i = 1; i < 5; ++i) {
     TESSERA_RETURN_IF_ERROR(call.require_vector(i, call.dims(0)[1]));
   }
-  return one_output(call.format(0), call.dims(0));
+  if (!training) return one_output(call.format(0), call.dims(0));
+  return Outputs{{call.format(0), call.dims(0), nullptr},
+                 {call.format(3), call.dims(3), nullptr},
+                 {call.format(4), call.dims(4), nullptr}};
 }
+
+namespace {
+
+// With the batch's own mean and variance, of which the running ones take a share.
+void train_batch_normalization(const Call& call, std::vector<Tensor>& outputs) {
+  const double epsilon = call.attribute_float("epsilon", 1e-5F);
+  const double momentum = call.attribute_float("momentum", 0.9F);
+  const AxisView view = view_axis(call.dims(0), 1);
+  const Reader<double> in(call.tensor(0)), scale(call.tensor(1)), bias(call.tensor(2));
+  const Reader<double> mean(call.tensor(3)), variance(call.tensor(4));
+  const Writer<double> out(outputs[0]), mean_out(outputs[1]), variance_out(outputs[2]);
+  for (std::int64_t c = 0; c < view.length; ++c) {
+    std::vector<double> values;
+    const auto position = [&](std::int64_t i) {
+      return (i / view.inner * view.length + c) * view.inner + i % view.inner;
+    };
+    const std::int64_t count = view.outer * view.inner;
+    for (std::int64_t i = 0; i < count; ++i) values.push_back(in[position(i)]);
+    const Moments found = moments(values);
+    const double deviation = std::sqrt(found.variance + epsilon);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const double normal = (values[static_cast<std::size_t>(i)] - found.mean) / deviation;
+      out.set(position(i), normal * scale[c] + bias[c]);
+    }
+    mean_out.set(c, mean[c] * momentum + found.mean * (1.0 - momentum));
+    variance_out.set(c, variance[c] * momentum + found.variance * (1.0 - momentum));
+  }
+}
+
+}  // namespace
 
 // (x - mean) / sqrt(variance + epsilon) * scale + bias, with one of each a channel.
 Status batch_normalization(const Call& call, std::vector<Tensor>& outputs) {
+  if (call.attribute("training_mode", 0) != 0) {
+    train_batch_normalization(call, outputs);
+    return {};
+  }
   const double epsilon = call.attribute_float("epsilon", 1e-5F);
   const AxisView view = view_axis(call.dims(0), 1);
   const Reader<double> in(call.tensor(0));
@@ -160,6 +200,33 @@ Status layer_normalization(const Call& call, std::vector<Tensor>& outputs) {
     }
     Writer<double>(outputs[1]).set(static_cast<std::int64_t>(row), found.mean);
     Writer<double>(outputs[2]).set(static_cast<std::int64_t>(row), 1.0 / deviation);
+  }
+  return {};
+}
+
+Result<Outputs> rms_normalization_shape(const Call& call) {
+  TESSERA_TRY(Outputs outputs, layer_normalization_shape(call));
+  outputs.resize(1);
+  return outputs;
+}
+
+// x / sqrt(mean of x * x + epsilon) * scale over the last axes.
+Status rms_normalization(const Call& call, std::vector<Tensor>& outputs) {
+  TESSERA_TRY(const std::int64_t axis, normalise_axis(call.attribute("axis", -1), call.rank(0)));
+  const double epsilon = call.attribute_float("epsilon", 1e-5F);
+  const Shape normalised(call.dims(0).begin() + axis, call.dims(0).end());
+  const std::int64_t size = element_count(normalised);
+  const Reader<double> in(call.tensor(0)), scale(call.tensor(1));
+  const Writer<double> out(outputs[0]);
+  const std::vector<std::int64_t> strides = broadcast_strides(call.dims(1), normalised);
+  const std::int64_t count = element_count(call.dims(0));
+  for (std::int64_t row = 0; size > 0 && row < count; row += size) {
+    double squares = 0.0;
+    for (std::int64_t i = row; i < row + size; ++i) squares += in[i] * in[i];
+    const double root = std::sqrt(squares / static_cast<double>(size) + epsilon);
+    walk<1>(normalised, {strides}, [&](std::int64_t i, const auto& offsets) {
+      out.set(row + i, in[row + i] / root * scale[offsets[0]]);
+    });
   }
   return {};
 }

@@ -9,6 +9,7 @@ namespace tessera::model::ops {
 Result<Outputs> batch_normalization_shape(const Call& call);
 Result<Outputs> channel_normalization_shape(const Call& call);  // Instance- and Group-
 Result<Outputs> layer_normalization_shape(const Call& call);
+Result<Outputs> rms_normalization_shape(const Call& call);
 Result<Outputs> lrn_shape(const Call& call);
 Result<Outputs> mean_variance_shape(const Call& call);
 Result<Outputs> lp_normalization_shape(const Call& call);
@@ -16,6 +17,7 @@ Result<Outputs> lp_normalization_shape(const Call& call);
 Status batch_normalization(const Call& call, std::vector<Tensor>& outputs);
 Status channel_normalization(const Call& call, std::vector<Tensor>& outputs);
 Status layer_normalization(const Call& call, std::vector<Tensor>& outputs);
+Status rms_normalization(const Call& call, std::vector<Tensor>& outputs);
 Status lrn(const Call& call, std::vector<Tensor>& outputs);
 Status mean_variance(const Call& call, std::vector<Tensor>& outputs);
 Status lp_normalization(const Call& call, std::vector<Tensor>& outputs);

@@ -30,6 +30,9 @@ std::span<const Operator> operators();
 // nullptr if there is no such operator in domain "" (ai.onnx).
 const Operator* find_operator(std::string_view name);
 
+// What to say of an operator of ai.onnx that has no row.
+std::string unknown_operator(std::string_view name);
+
 // Why the row cannot do this node; empty if it can. `node.op_type` is the row's name.
 std::string refusal(const Operator& row, const Node& node, std::int64_t opset);
 

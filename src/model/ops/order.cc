@@ -75,21 +75,22 @@ Status cum_sum(const Call& call, std::vector<Tensor>& outputs) {
   TESSERA_TRY(const std::int64_t axis, normalise_axis(given, call.rank(0)));
   const bool exclusive = call.attribute("exclusive", 0) != 0;
   const bool reverse = call.attribute("reverse", 0) != 0;
+  const bool product = call.op_type() == "CumProd";
   const AxisView view = view_axis(call.dims(0), axis);
   with_working_type(call.format(0), [&]<typename W>() {
     const Reader<W> in(call.tensor(0));
     const Writer<W> out(outputs[0]);
     for (std::int64_t line = 0; line < view.outer * view.inner; ++line) {
       const std::int64_t base = line / view.inner * view.length * view.inner + line % view.inner;
-      W sum{0};
+      W sum{product ? W{1} : W{0}};
       for (std::int64_t i = 0; i < view.length; ++i) {
         const std::int64_t at = base + (reverse ? view.length - 1 - i : i) * view.inner;
         W next;
         if constexpr (std::is_floating_point_v<W>) {
-          next = sum + in[at];
-        } else {
-          next =
-              static_cast<W>(static_cast<std::uint64_t>(sum) + static_cast<std::uint64_t>(in[at]));
+          next = product ? sum * in[at] : sum + in[at];
+        } else {  // low bits, as C keeps them
+          const auto a = static_cast<std::uint64_t>(sum), b = static_cast<std::uint64_t>(in[at]);
+          next = static_cast<W>(product ? a * b : a + b);
         }
         out.set(at, exclusive ? sum : next);
         sum = next;

@@ -120,7 +120,15 @@ Result<Outputs> dequantize_linear_shape(const Call& call) {
     return invalid(fmt::format("input 0 has format {}, allowed: i8, u8, i16, u16, i32",
                                format_name(call.format(0))));
   }
-  return one_output(call.format(1), call.dims(0));
+  Format format = call.format(1);
+  if (call.attribute("output_dtype", 0) != 0) {
+    TESSERA_TRY(format, format_of_data_type(call.attribute("output_dtype", 0)));
+    if (!format_is_float(format)) {
+      return invalid(
+          fmt::format("the output has format {}, a float is needed", format_name(format)));
+    }
+  }
+  return one_output(format, call.dims(0));
 }
 
 Status dequantize_linear(const Call& call, std::vector<Tensor>& outputs) {

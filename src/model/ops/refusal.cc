@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <optional>
+#include <utility>
 
 #include "base/check.h"
 #include "model/ops/operators.h"
@@ -59,6 +60,28 @@ std::string attribute_refusal(const Operator& row, const std::string& name,
 }
 
 }  // namespace
+
+std::string unknown_operator(std::string_view name) {
+  constexpr std::string_view kRandom = "it draws at random, so no two runs could be compared";
+  constexpr std::string_view kStrings = "it works on strings, which are not supported";
+  constexpr std::pair<std::string_view, std::string_view> kReasons[] = {
+      {"Bernoulli", kRandom},
+      {"ImageDecoder", "it decodes compressed pictures; give the model their pixels"},
+      {"Multinomial", kRandom},
+      {"RandomNormal", kRandom},
+      {"RandomNormalLike", kRandom},
+      {"RandomUniform", kRandom},
+      {"RandomUniformLike", kRandom},
+      {"RegexFullMatch", kStrings},
+      {"StringConcat", kStrings},
+      {"StringNormalizer", kStrings},
+      {"StringSplit", kStrings},
+  };
+  for (const auto& [refused, reason] : kReasons) {
+    if (refused == name) return fmt::format("operator '{}' is refused: {}", name, reason);
+  }
+  return fmt::format("operator '{}' is not known", name);
+}
 
 const Operator* find_operator(std::string_view name) {
   for (const Operator& row : operators()) {

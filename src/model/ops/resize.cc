@@ -1,5 +1,6 @@
-// The axes are independent: every output coordinate of an axis is a weighted sum of at most four
-// input coordinates, and an element is the sum over all combinations, in binary64.
+// The axes are independent: every output coordinate of an axis is a weighted sum of a few (without
+// antialiasing at most four) input coordinates, and an element is the sum over all combinations, in
+// binary64.
 //
 //   output coordinate ──[ coordinate transformation ]──► real input coordinate
 //                     ──[ nearest | linear | cubic ]───► places and weights on that axis
@@ -182,6 +183,7 @@ struct Method {
   std::string nearest_mode;
   double cubic_a = -0.75;
   bool exclude_outside = false;
+  bool antialias = false;
   bool old = false;
 };
 
@@ -193,19 +195,22 @@ std::vector<Place> places_at(const Method& method, const ResizeAxis& axis, doubl
     const double at = nearest(method.old ? old_mode : method.nearest_mode, x);
     places.push_back({static_cast<std::int64_t>(at), 1.0});
   } else {
-    const double base = std::floor(x);
     const bool cubic = method.mode == "cubic";
+    // An antialiased filter grows as the image shrinks.
+    const double shrink = method.antialias ? std::min(axis.scale, 1.0) : 1.0;
+    const double reach = (cubic ? 2.0 : 1.0) / shrink;
     double sum = 0.0;
-    for (int k = cubic ? -1 : 0; k <= (cubic ? 2 : 1); ++k) {
-      const double distance = base + k - x;
-      double weight = cubic ? cubic_weight(method.cubic_a, distance) : 1.0 - std::fabs(distance);
-      const std::int64_t index = static_cast<std::int64_t>(base) + k;
+    for (double at = std::floor(x - reach) + 1.0; at < x + reach; at += 1.0) {
+      const double distance = (at - x) * shrink;
+      double weight =
+          cubic ? cubic_weight(method.cubic_a, distance) : std::max(0.0, 1.0 - std::fabs(distance));
+      const auto index = static_cast<std::int64_t>(at);
       if (method.exclude_outside && (index < 0 || index >= axis.input)) weight = 0.0;
       sum += weight;
       places.push_back({index, weight});
     }
     for (Place& place : places) {
-      if (method.exclude_outside && sum != 0.0) place.weight /= sum;
+      if ((method.exclude_outside || shrink != 1.0) && sum != 0.0) place.weight /= sum;
     }
   }
   for (Place& place : places) {
@@ -240,6 +245,7 @@ Method method_of(const Call& call) {
   method.nearest_mode = call.attribute_string("nearest_mode", "round_prefer_floor");
   method.cubic_a = call.attribute_float("cubic_coeff_a", -0.75F);
   method.exclude_outside = call.attribute("exclude_outside", 0) != 0;
+  method.antialias = call.attribute("antialias", 0) != 0;
   return method;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <span>
 
@@ -11,17 +12,6 @@
 namespace tessera::model::ops {
 
 namespace {
-
-// One channel's plane of an image.
-struct Plane {
-  std::span<const double> values;
-  std::int64_t height = 0;
-  std::int64_t width = 0;
-
-  double at(std::int64_t y, std::int64_t x) const {
-    return values[static_cast<std::size_t>(y * width + x)];
-  }
-};
 
 // How GridSample reads outside the plane.
 struct Sampling {
@@ -50,12 +40,6 @@ std::int64_t place(const Sampling& sampling, double position, std::int64_t lengt
   return static_cast<std::int64_t>(std::clamp(std::round(position), 0.0, last));
 }
 
-double pixel(const Sampling& sampling, const Plane& plane, double y, double x) {
-  const std::int64_t row = place(sampling, y, plane.height);
-  const std::int64_t column = place(sampling, x, plane.width);
-  return row < 0 || column < 0 ? 0.0 : plane.at(row, column);
-}
-
 // Weights of the four neighbours at -1, 0, 1, 2 (cubic convolution, a = -0.75).
 std::array<double, 4> cubic_weights(double t) {
   constexpr double a = -0.75;
@@ -64,36 +48,45 @@ std::array<double, 4> cubic_weights(double t) {
   return {far(t + 1.0), near(t), near(1.0 - t), far(2.0 - t)};
 }
 
-double sample(const Sampling& sampling, const Plane& plane, double y, double x) {
-  if (sampling.mode == "nearest") {
-    return pixel(sampling, plane, std::nearbyint(y), std::nearbyint(x));
-  }
-  const double top = std::floor(y);
-  const double left = std::floor(x);
-  const double v = y - top;
-  const double u = x - left;
-  double sum = 0.0;
+// What one axis adds to a sample: positions along it (-1 reads zero) and their weights.
+struct AxisTerm {
+  std::int64_t index = 0;
+  double weight = 1.0;
+};
+using AxisTerms = std::vector<AxisTerm>;
+
+AxisTerms axis_terms(const Sampling& sampling, double x, std::int64_t length) {
+  if (sampling.mode == "nearest") return {{place(sampling, std::nearbyint(x), length), 1.0}};
+  const double base = std::floor(x), t = x - base;
+  AxisTerms terms;
   if (sampling.mode == "bicubic" || sampling.mode == "cubic") {
-    const std::array<double, 4> rows = cubic_weights(v);
-    const std::array<double, 4> columns = cubic_weights(u);
-    for (std::size_t r = 0; r < 4; ++r) {
-      for (std::size_t c = 0; c < 4; ++c) {
-        sum += rows[r] * columns[c] *
-               pixel(sampling, plane, top + static_cast<double>(r) - 1.0,
-                     left + static_cast<double>(c) - 1.0);
-      }
+    const std::array<double, 4> weights = cubic_weights(t);
+    for (std::size_t k = 0; k < 4; ++k) {
+      terms.push_back({place(sampling, base + static_cast<double>(k) - 1.0, length), weights[k]});
     }
-    return sum;
+    return terms;
   }
-  const std::array<double, 2> rows{1.0 - v, v};
-  const std::array<double, 2> columns{1.0 - u, u};
-  for (std::size_t r = 0; r < 2; ++r) {
-    for (std::size_t c = 0; c < 2; ++c) {
-      sum += rows[r] * columns[c] *
-             pixel(sampling, plane, top + static_cast<double>(r), left + static_cast<double>(c));
+  return {{place(sampling, base, length), 1.0 - t}, {place(sampling, base + 1.0, length), t}};
+}
+
+// Calls f(weight, value) for every element that has a part in a sample.
+template <typename F>
+void for_each_corner(std::span<const double> values, const Shape& dims,
+                     const std::vector<AxisTerms>& axes, F&& f) {
+  Shape counts;
+  for (const AxisTerms& terms : axes) counts.push_back(static_cast<std::int64_t>(terms.size()));
+  walk_indices(counts, [&](std::int64_t, const auto& at) {
+    double weight = 1.0;
+    std::int64_t position = 0;
+    bool inside = true;
+    for (std::size_t axis = 0; axis < axes.size(); ++axis) {
+      const AxisTerm& term = axes[axis][static_cast<std::size_t>(at[axis])];
+      weight *= term.weight;
+      inside = inside && term.index >= 0;
+      position = position * dims[axis] + term.index;
     }
-  }
-  return sum;
+    f(weight, inside ? values[static_cast<std::size_t>(position)] : 0.0);
+  });
 }
 
 // From [-1, 1] to pixels, brought inside where the padding says so.
@@ -114,32 +107,46 @@ double denormalise(const Sampling& sampling, double x, std::int64_t length) {
 Result<Outputs> grid_sample_shape(const Call& call) {
   TESSERA_RETURN_IF_ERROR(call.require_float(0));
   TESSERA_RETURN_IF_ERROR(call.require_float(1));
-  if (call.rank(0) != 4 || call.rank(1) != 4 || call.dims(1)[3] != 2 ||
+  const std::int64_t axes = call.rank(0) - 2;
+  if (axes < 1 || call.rank(1) != axes + 2 || call.dims(1).back() != axes ||
       call.dims(1)[0] != call.dims(0)[0]) {
     return invalid(fmt::format("an image of shape {} and a grid of shape {}",
                                shape_text(call.dims(0)), shape_text(call.dims(1))));
   }
-  return one_output(call.format(0),
-                    {call.dims(0)[0], call.dims(0)[1], call.dims(1)[1], call.dims(1)[2]});
+  Shape dims = {call.dims(0)[0], call.dims(0)[1]};
+  dims.insert(dims.end(), call.dims(1).begin() + 1, call.dims(1).end() - 1);
+  return one_output(call.format(0), std::move(dims));
 }
 
+// A point of the grid has its coordinates with the last axis (x) first.
 Status grid_sample(const Call& call, std::vector<Tensor>& outputs) {
-  const Sampling sampling{call.attribute_string("mode", "bilinear"),
+  const Sampling sampling{call.attribute_string("mode", "linear"),
                           call.attribute_string("padding_mode", "zeros"),
                           call.attribute("align_corners", 0) != 0};
-  const Shape& in = call.dims(0);
-  if (in[2] == 0 || in[3] == 0) return invalid("the image is empty");
+  const Shape image(call.dims(0).begin() + 2, call.dims(0).end());
+  const std::int64_t size = element_count(image);
+  if (size == 0) return invalid("the image is empty");
   const std::vector<double> values = load<double>(call.tensor(0));
   const Reader<double> grid(call.tensor(1));
   const Writer<double> out(outputs[0]);
-  const auto size = static_cast<std::size_t>(in[2] * in[3]);
-  walk_indices(outputs[0].dims, [&](std::int64_t position, const auto& at) {
-    const std::int64_t point = ((at[0] * call.dims(1)[1] + at[2]) * call.dims(1)[2] + at[3]) * 2;
-    const auto plane = static_cast<std::size_t>(at[0] * in[1] + at[1]);
-    const Plane image{std::span(values).subspan(plane * size, size), in[2], in[3]};
-    out.set(position, sample(sampling, image, denormalise(sampling, grid[point + 1], in[2]),
-                             denormalise(sampling, grid[point], in[3])));
-  });
+  const auto axes = static_cast<std::int64_t>(image.size());
+  const std::int64_t points =
+      element_count(Shape(call.dims(1).begin() + 1, call.dims(1).end() - 1));
+  std::vector<AxisTerms> terms(image.size());
+  for (std::int64_t position = 0; position < element_count(outputs[0].dims); ++position) {
+    const std::int64_t map = position / points;  // batch and channel
+    const std::int64_t point = map / call.dims(0)[1] * points + position % points;
+    for (std::int64_t axis = 0; axis < axes; ++axis) {
+      const std::int64_t length = image[static_cast<std::size_t>(axis)];
+      const double x = denormalise(sampling, grid[point * axes + axes - 1 - axis], length);
+      terms[static_cast<std::size_t>(axis)] = axis_terms(sampling, x, length);
+    }
+    double sum = 0.0;
+    for_each_corner(std::span(values).subspan(static_cast<std::size_t>(map * size),
+                                              static_cast<std::size_t>(size)),
+                    image, terms, [&](double weight, double value) { sum += weight * value; });
+    out.set(position, sum);
+  }
   return {};
 }
 
@@ -168,15 +175,28 @@ struct Bins {
   std::int64_t columns = 1;
 };
 
-// Linear between pixels; zero further than one pixel outside.
-double align_sample(const Plane& plane, double y, double x) {
-  if (y < -1.0 || y > static_cast<double>(plane.height) || x < -1.0 ||
-      x > static_cast<double>(plane.width)) {
-    return 0.0;
-  }
-  static const Sampling kInside{"bilinear", "border", true};
-  return sample(kInside, plane, std::clamp(y, 0.0, static_cast<double>(plane.height - 1)),
-                std::clamp(x, 0.0, static_cast<double>(plane.width - 1)));
+// One channel's plane of an image.
+struct Plane {
+  std::span<const double> values;
+  Shape dims;
+};
+
+// Linear between pixels; zero further than one pixel outside. With `maximum` the largest of the
+// four corners' shares, as the standard's own data have it.
+double align_sample(const Plane& plane, double y, double x, bool maximum) {
+  const auto height = static_cast<double>(plane.dims[0]);
+  const auto width = static_cast<double>(plane.dims[1]);
+  if (y < -1.0 || y > height || x < -1.0 || x > width) return 0.0;
+  static const Sampling kInside{"linear", "border", true};
+  double sum = 0.0, top = -HUGE_VAL;
+  for_each_corner(plane.values, plane.dims,
+                  {axis_terms(kInside, std::clamp(y, 0.0, height - 1.0), plane.dims[0]),
+                   axis_terms(kInside, std::clamp(x, 0.0, width - 1.0), plane.dims[1])},
+                  [&](double weight, double value) {
+                    sum += weight * value;
+                    top = std::max(top, weight * value);
+                  });
+  return maximum ? top : sum;
 }
 
 double align_bin(const Plane& plane, const Bins& bins, std::int64_t row, std::int64_t column,
@@ -192,7 +212,7 @@ double align_bin(const Plane& plane, const Bins& bins, std::int64_t row, std::in
           bins.x + (static_cast<double>(column) +
                     (static_cast<double>(c) + 0.5) / static_cast<double>(bins.columns)) *
                        bins.width;
-      const double value = align_sample(plane, y, x);
+      const double value = align_sample(plane, y, x, maximum);
       sum += value;
       top = std::max(top, value);
     }
@@ -202,7 +222,6 @@ double align_bin(const Plane& plane, const Bins& bins, std::int64_t row, std::in
 
 }  // namespace
 
-// mode max takes the largest interpolated sample.
 Status roi_align(const Call& call, std::vector<Tensor>& outputs) {
   const Shape& in = call.dims(0);
   if (in[2] == 0 || in[3] == 0) return invalid("the image is empty");
@@ -246,7 +265,7 @@ Status roi_align(const Call& call, std::vector<Tensor>& outputs) {
     bins.columns = points(bins.width);
     for (std::int64_t channel = 0; channel < dims[1]; ++channel) {
       const auto plane = static_cast<std::size_t>(image * in[1] + channel);
-      const Plane view{std::span(values).subspan(plane * size, size), in[2], in[3]};
+      const Plane view{std::span(values).subspan(plane * size, size), {in[2], in[3]}};
       for (std::int64_t bin = 0; bin < dims[2] * dims[3]; ++bin) {
         out.set(position++, align_bin(view, bins, bin / dims[3], bin % dims[3], maximum));
       }

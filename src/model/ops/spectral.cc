@@ -55,7 +55,8 @@ Status require_complex(const Call& call) {
 struct DftPlan {
   std::int64_t axis = 1;
   std::int64_t length = 0;
-  std::int64_t bins = 0;
+  std::int64_t bins = 0;  // along the axis of the output
+  bool to_real = false;   // an inverse from one half of the spectrum
 };
 
 // The axis is an attribute before opset 20 and input 2 from then on.
@@ -69,13 +70,16 @@ Result<DftPlan> plan_dft(const Call& call) {
   TESSERA_TRY(plan.axis, normalise_axis(axis, call.rank(0)));
   if (plan.axis == call.rank(0) - 1) return invalid("the last axis cannot be transformed");
   plan.length = call.dims(0)[static_cast<std::size_t>(plan.axis)];
+  const bool onesided = call.attribute("onesided", 0) != 0;
+  plan.to_real = onesided && call.attribute("inverse", 0) != 0;
+  if (plan.to_real) plan.length = 2 * (plan.length - 1);
   if (call.has(1)) {
     TESSERA_TRY(plan.length, call.integer(1));
   }
   if (plan.length < 1 || plan.length > (kDimensionMax >> 8)) {
     return invalid(fmt::format("a transform of length {}", plan.length));
   }
-  plan.bins = call.attribute("onesided", 0) != 0 ? plan.length / 2 + 1 : plan.length;
+  plan.bins = onesided && !plan.to_real ? plan.length / 2 + 1 : plan.length;
   return plan;
 }
 
@@ -85,9 +89,20 @@ Result<Outputs> dft_shape(const Call& call) {
   TESSERA_TRY(const DftPlan plan, plan_dft(call));
   Shape dims = call.dims(0);
   dims[static_cast<std::size_t>(plan.axis)] = plan.bins;
-  dims.back() = 2;
+  dims.back() = plan.to_real ? 1 : 2;
   return one_output(call.format(0), std::move(dims));
 }
+
+namespace {
+
+// The other half of a real signal's spectrum is the mirror image.
+void complete(std::vector<Complex>& half, std::int64_t length) {
+  const auto n = static_cast<std::size_t>(length);
+  half.resize(n / 2 + 1);
+  for (std::size_t k = half.size(); k < n; ++k) half.push_back(std::conj(half[n - k]));
+}
+
+}  // namespace
 
 Status dft(const Call& call, std::vector<Tensor>& outputs) {
   TESSERA_TRY(const DftPlan plan, plan_dft(call));
@@ -102,15 +117,17 @@ Status dft(const Call& call, std::vector<Tensor>& outputs) {
   for (std::int64_t line = 0; line < view.outer * points; ++line) {
     const std::int64_t outer = line / points;
     const std::int64_t point = line % points;
+    signal.resize(static_cast<std::size_t>(view.length));
     for (std::int64_t t = 0; t < view.length; ++t) {
       const std::int64_t at = ((outer * view.length + t) * points + point) * parts;
       signal[static_cast<std::size_t>(t)] = {in[at], parts == 2 ? in[at + 1] : 0.0};
     }
+    if (plan.to_real) complete(signal, plan.length);
     for (std::int64_t k = 0; k < plan.bins; ++k) {
       const Complex bin = transform_bin(signal, roots, k, inverse);
-      const std::int64_t to = ((outer * plan.bins + k) * points + point) * 2;
+      const std::int64_t to = ((outer * plan.bins + k) * points + point) * (plan.to_real ? 1 : 2);
       out.set(to, bin.real());
-      out.set(to + 1, bin.imag());
+      if (!plan.to_real) out.set(to + 1, bin.imag());
     }
   }
   return {};

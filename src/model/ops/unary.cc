@@ -153,6 +153,42 @@ Result<Outputs> cast_shape(const Call& call) {
   return one_output(format, call.dims(0));
 }
 
+// The same bits under another format of the same width.
+Result<Outputs> bit_cast_shape(const Call& call) {
+  if (!call.has_attribute("to")) return invalid("attribute 'to' is missing");
+  TESSERA_TRY(const Format format, format_of_data_type(call.attribute("to", 0)));
+  if (format_bytes(format) != format_bytes(call.format(0)) || format == Format::kBool ||
+      call.format(0) == Format::kBool) {
+    return invalid(fmt::format("the bits of {} cannot be read as {}", format_name(call.format(0)),
+                               format_name(format)));
+  }
+  return one_output(format, call.dims(0));
+}
+
+// x * sigmoid(alpha x); SwiGLU multiplies it by its second input.
+Status swish(const Call& call, std::vector<Tensor>& outputs) {
+  const double alpha = call.attribute_float("alpha", 1.0F);
+  const Activation sigmoid{.function = UnaryFunction::kSigmoid};
+  const Reader<double> in(call.tensor(0));
+  const Writer<double> out(outputs[0]);
+  const std::int64_t count = element_count(outputs[0].dims);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const double value = in[i] * arith::apply(sigmoid, alpha * in[i]);
+    out.set(i, call.has(1) ? value * Reader<double>(call.tensor(1))[i] : value);
+  }
+  return {};
+}
+
+Result<Outputs> gated_shape(const Call& call) {
+  TESSERA_RETURN_IF_ERROR(call.require_float(0));
+  TESSERA_RETURN_IF_ERROR(call.require_same_format(0, 1));
+  if (call.dims(0) != call.dims(1)) {
+    return invalid(fmt::format("inputs of shapes {} and {}", shape_text(call.dims(0)),
+                               shape_text(call.dims(1))));
+  }
+  return one_output(call.format(0), call.dims(0));
+}
+
 Result<Outputs> cast_like_shape(const Call& call) {
   return one_output(call.format(1), call.dims(0));
 }

@@ -10,11 +10,14 @@ Result<Outputs> float_same_shape(const Call& call);  // one float input, output 
 Result<Outputs> to_bool_shape(const Call& call);     // output is bool
 Result<Outputs> cast_shape(const Call& call);
 Result<Outputs> cast_like_shape(const Call& call);
+Result<Outputs> bit_cast_shape(const Call& call);
+Result<Outputs> gated_shape(const Call& call);  // SwiGLU
 Result<Outputs> clip_shape(const Call& call);
 
 Status float_function(const Call& call, std::vector<Tensor>& outputs);    // Exp, Sigmoid, ...
 Status numeric_function(const Call& call, std::vector<Tensor>& outputs);  // Abs, Neg, Sign, Relu
 Status cast(const Call& call, std::vector<Tensor>& outputs);
+Status swish(const Call& call, std::vector<Tensor>& outputs);  // Swish, SwiGLU
 Status clip(const Call& call, std::vector<Tensor>& outputs);
 Status shrink(const Call& call, std::vector<Tensor>& outputs);
 Status is_nan(const Call& call, std::vector<Tensor>& outputs);

@@ -1,0 +1,65 @@
+// Every stored backend test, from import to the virtual processor, on the architecture f32: it
+// passes, or is refused with a reason. None may be wrong.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <string>
+
+#include "arch/chip_config.h"
+#include "runtime/conform.h"
+
+namespace tessera::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Tally {
+  std::int64_t passed = 0, refused = 0, wrong = 0;
+};
+
+Tally run_all(const fs::path& folder) {
+  Tally tally;
+  const auto chip = load_chip_config("f32");
+  const auto tests = find_tests(folder.string());
+  EXPECT_TRUE(chip.ok() && tests.ok());
+  if (!chip.ok() || !tests.ok()) return tally;
+  for (const std::string& test : *tests) {
+    const ConformResult result = run_test(test, *chip, {}, {});
+    tally.passed += result.verdict == Verdict::kPassed ? 1 : 0;
+    tally.refused += result.verdict == Verdict::kRefused ? 1 : 0;
+    tally.wrong += result.verdict == Verdict::kWrong ? 1 : 0;
+    EXPECT_NE(result.verdict, Verdict::kWrong) << test << ": " << result.reason;
+    EXPECT_EQ(result.verdict == Verdict::kPassed, result.reason.empty()) << test;
+  }
+  std::cout << fmt::format("{}: passed {}, refused {}, wrong {}\n", folder.string(), tally.passed,
+                           tally.refused, tally.wrong);
+  return tally;
+}
+
+// At least this share passes, in percent.
+void expect_share(const fs::path& folder, std::int64_t percent) {
+  if (!fs::exists(folder)) GTEST_SKIP() << folder << " is not there";
+  const Tally tally = run_all(folder);
+  EXPECT_GE(tally.passed * 100, percent * (tally.passed + tally.refused + tally.wrong));
+}
+
+// One folder a test, so that ctest's time limit is far away.
+TEST(ConformSets, StoredNodeTestsOfNewerOpsets) {
+  expect_share(fs::path(TESSERA_TEST_DATA) / "onnx-node-tests" / "node", 87);
+}
+TEST(ConformSets, StoredSimpleModels) {
+  expect_share(fs::path(TESSERA_TEST_DATA) / "onnx-node-tests" / "simple", 80);
+}
+TEST(ConformSets, StoredOperatorsFromPyTorch) {
+  expect_share(fs::path(TESSERA_TEST_DATA) / "onnx-node-tests" / "pytorch-operator", 100);
+}
+TEST(ConformSets, StoredModelsFromPyTorch) {
+  expect_share(fs::path(TESSERA_TEST_DATA) / "onnx-node-tests" / "pytorch-converted", 95);
+}
+TEST(ConformSets, InstalledNodeTests) { expect_share("/usr/share/libonnx-testdata/data/node", 95); }
+
+}  // namespace
+}  // namespace tessera::runtime
