@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 namespace tessera {
 namespace {
@@ -62,6 +63,7 @@ struct Chains {
 // takes `pace` cycles.
 struct Band {
   std::int64_t repeat = 1, passes = 1, pixels = 1, pace = 1;
+  Cycles load = 1;  // of the next weights, channel-wise
 };
 
 // A pass over n moving columns: rows of `width` columns, cut into commands.
@@ -91,12 +93,12 @@ Stream stream_of(const NeuralEngineConfig& config, std::int64_t width, std::int6
 // How a chain of passes is charged: everything but the number of moving columns.
 class PassCost {
  public:
-  PassCost(const NeuralEngineConfig& config, const ProductWork& work, std::int64_t pace)
+  PassCost(const NeuralEngineConfig& config, const ProductWork& work, const Band& band)
       : config_(config),
         work_(work),
-        pace_(pace),
+        pace_(band.pace),
         serial_(config.folds == Folds::kSerial),
-        load_(work.channel_wise ? 1 : config.rows),
+        load_(work.channel_wise ? band.load : config.rows),
         bank_gap_(work.channel_wise ? 1 : ceil_div(config.columns, config.psum_banks)) {}
 
   Stream stream(std::int64_t n) const { return stream_of(config_, work_.columns, pace_, n); }
@@ -138,7 +140,7 @@ void add_chains(const NeuralEngineConfig& config, const ProductWork& work, const
   const std::int64_t bank = config.psum_bank_columns;
   const std::int64_t full = band.pixels / bank;
   const std::int64_t rest = band.pixels % bank;
-  const PassCost cost(config, work, band.pace);
+  const PassCost cost(config, work, band);
   const Cycles shortest = cost.pass(rest != 0 ? rest : bank);
   const Cycles hidden = config.psum_banks > 1 ? (band.passes - 1) * shortest : 0;
   const auto add = [&](std::int64_t n, std::int64_t times) {
@@ -192,13 +194,62 @@ Chains product_chains(const NeuralEngineConfig& config, const ProductWork& work,
   return chains;
 }
 
+// Channel-wise work with the weights of a kernel row in a band beside the diagonal.
+struct PixelBand {
+  std::int64_t channels = 1;  // of a block
+  std::int64_t outputs = 1;   // pixels of a channel that a moving column makes
+};
+
+std::int64_t channels_of(const ProductWork& work) { return work.groups * work.output_channels; }
+
+// Where a row of pixels takes fewer cycles than with the weights on the diagonal, a tap a pass.
+std::optional<PixelBand> pixel_band(const NeuralEngineConfig& config, const ProductWork& work) {
+  if (work.kernel_w == 1 || work.input_dilation_h != 1 || work.input_dilation_w != 1) return {};
+  if (config.folds == Folds::kSerial || config.command_columns != 0) return {};
+  const std::int64_t width = std::min(config.rows, config.columns);
+  const std::int64_t rest = channels_of(work) % width;
+  std::int64_t columns = channels_of(work) / width * work.columns;
+  if (rest != 0) columns += ceil_div(work.columns, std::min(work.port_elements, width / rest));
+  Cycles best = work.kernel_w * columns;
+  std::optional<PixelBand> chosen;
+  const std::int64_t reach = work.dilation_w * (work.kernel_w - 1) + 1;
+  for (std::int64_t slots = reach; slots <= std::min(work.port_elements, width); ++slots) {
+    const PixelBand band{width / slots, (slots - reach) / work.stride_w + 1};
+    const Cycles cycles =
+        ceil_div(channels_of(work), band.channels) * ceil_div(work.columns, band.outputs);
+    if (cycles >= best) continue;
+    best = cycles;
+    chosen = band;
+  }
+  return chosen;
+}
+
+Chains pixel_band_chains(const NeuralEngineConfig& config, const ProductWork& work,
+                         const StepRows& step, NeuralSharing sharing, const PixelBand& band) {
+  Chains chains;
+  std::int64_t blocks = ceil_div(channels_of(work), band.channels);
+  std::int64_t columns = step.rows * ceil_div(work.columns, band.outputs);
+  if (sharing == NeuralSharing::kBroadcast) {
+    blocks = ceil_div(blocks, config.count);
+  } else {
+    columns = ceil_div(columns, config.count);
+  }
+  add_chains(config, work,
+             {.repeat = blocks, .passes = work.kernel_h, .pixels = columns, .load = work.kernel_w},
+             chains);
+  return chains;
+}
+
 // A block is as many channels as the diagonal has places; the last one may leave places free, to
 // which the input buffer's shifter sends further pixels of the same channels.
 Chains channel_wise_chains(const NeuralEngineConfig& config, const ProductWork& work,
                            const StepRows& step, NeuralSharing sharing) {
+  if (const auto band = pixel_band(config, work)) {
+    return pixel_band_chains(config, work, step, sharing, *band);
+  }
   Chains chains;
   const std::int64_t width = std::min(config.rows, config.columns);
-  const std::int64_t channels = work.groups * work.output_channels;
+  const std::int64_t channels = channels_of(work);
   std::int64_t full = channels / width;
   const std::int64_t rest = channels % width;
   const bool broadcast = sharing == NeuralSharing::kBroadcast;
@@ -330,7 +381,8 @@ NeuralSharing neural_sharing(const NeuralEngineConfig& config, const ProductWork
 
 Cycles neural_first_load_cycles(const NeuralEngineConfig& config, const ProductWork& work) {
   if (config.dataflow == Dataflow::kOutputStationary) return 0;
-  return work.channel_wise ? 1 : config.rows;
+  if (!work.channel_wise) return config.rows;
+  return pixel_band(config, work) ? work.kernel_w : 1;
 }
 
 Cycles neural_result_cycles(const NeuralEngineConfig& config) {
@@ -341,8 +393,8 @@ Cycles neural_result_cycles(const NeuralEngineConfig& config) {
 Cycles neural_drain_cycles(const NeuralEngineConfig& config, const ProductWork& work) {
   const bool sums_stay = config.dataflow == Dataflow::kOutputStationary;
   // On the diagonal every channel makes R - 1 hops in all: r to the right, R - 1 - r down.
-  const Cycles skew =
-      work.channel_wise && !sums_stay ? config.rows - 1 : config.rows + config.columns - 2;
+  const bool diagonal = work.channel_wise && !sums_stay && !pixel_band(config, work);
+  const Cycles skew = diagonal ? config.rows - 1 : config.rows + config.columns - 2;
   return skew + neural_result_cycles(config);
 }
 

@@ -44,6 +44,20 @@
 // cycle and pixel, weights loaded a tap ahead. A block with fewer channels works on up to
 // `port_elements` pixels at once, one in each group of free places, all from the port of one
 // partition.
+//
+// Where it takes fewer cycles (and neither folds are serial nor commands cut rows), a kernel row is
+// a band beside the diagonal instead: a channel has as many rows as s <= `port_elements`
+// neighbouring pixels, and a column for each output pixel that lies wholly within them, o = (s -
+// reach) / stride_w + 1. min(R, C) / s channels make o pixels a cycle, in kernel_h passes; sums
+// come down in the order of the taps. A pass's weights, kernel_w a row of the array, are loaded a
+// pass ahead.
+//
+//        column  y0 y1 y2         kernel row (a b c), s = 5, o = 3
+//     x0         a
+//     x1         b  a
+//     x2         c  b  a
+//     x3            c  b
+//     x4               c
 #pragma once
 
 #include <cstdint>

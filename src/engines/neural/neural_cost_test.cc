@@ -75,6 +75,7 @@ TEST(NeuralCost, ChannelWiseTakesATapACycleOnTheDiagonal) {
   work.channel_wise = true;
   work.groups = 12;  // three blocks of four channels
   work.kernel_h = work.kernel_w = 3;
+  work.port_elements = 1;  // too narrow for a band of taps
   work.columns = 7;
   const StepRows step{0, 2, false};
   EXPECT_EQ(neural_step_cycles(small_array(), work, step, NeuralSharing::kBroadcast), 3 * 9 * 14);
@@ -86,6 +87,7 @@ TEST(NeuralCost, FreePlacesOfTheDiagonalTakeFurtherPixels) {
   work.channel_wise = true;
   work.groups = 2;  // two pixels at once on a diagonal of four
   work.kernel_h = work.kernel_w = 3;
+  work.dilation_w = 4;  // the taps reach further than the port: no band
   work.columns = 7;
   const StepRows step{0, 1, false};
   EXPECT_EQ(neural_step_cycles(small_array(), work, step, NeuralSharing::kBroadcast), 9 * 4);
@@ -97,6 +99,34 @@ TEST(NeuralCost, FreePlacesOfTheDiagonalTakeFurtherPixels) {
   work.groups = 1;  // 64 places free, the port's eight pixels are the limit
   work.columns = 32;
   EXPECT_EQ(neural_step_cycles(wide, work, step, NeuralSharing::kBroadcast), 9 * 4);
+}
+
+TEST(NeuralCost, ChannelWiseTakesAKernelRowAPassWhereABandOfTapsPaysOff) {
+  NeuralEngineConfig config = small_array();
+  config.rows = config.columns = 64;
+  config.psum_bank_columns = 512;
+  ProductWork work;
+  work.channel_wise = true;
+  work.groups = 64;  // eight blocks of eight channels with eight pixels each
+  work.kernel_h = work.kernel_w = 3;
+  work.columns = 56;
+  const auto cycles = [&] {
+    return neural_step_cycles(config, work, {0, 2, false}, NeuralSharing::kBroadcast);
+  };
+  EXPECT_EQ(cycles(), 8 * 3 * 2 * 10);  // six pixels of a row at once
+  EXPECT_EQ(neural_first_load_cycles(config, work), 3);
+  EXPECT_EQ(neural_drain_cycles(config, work) - config.post_processor_latency_cycles, 127);
+  work.stride_w = 2;  // three at once
+  EXPECT_EQ(cycles(), 8 * 3 * 2 * 19);
+  work.stride_w = 1;
+  work.port_elements = 4;  // two at once, 16 channels a block
+  EXPECT_EQ(cycles(), 4 * 3 * 2 * 28);
+  work.port_elements = 2;  // the diagonal
+  EXPECT_EQ(cycles(), 9 * 2 * 56);
+  EXPECT_EQ(neural_first_load_cycles(config, work), 1);
+  work.port_elements = 8;
+  work.kernel_w = 1;
+  EXPECT_EQ(cycles(), 3 * 2 * 56);
 }
 
 TEST(NeuralCost, BandOfMorePixelsThanABankIsCutIntoWorkUnits) {
@@ -139,6 +169,7 @@ TEST(NeuralCost, SlowActivationHoldsTheBankOfChannelWiseWorkToo) {
   work.post_cycles = 4;
   const StepRows step{0, 1, false};
   EXPECT_EQ(neural_step_cycles(small_array(), work, step, NeuralSharing::kBroadcast), 2 * 40);
+  work.dilation_w = 4;                // no band of taps
   work.kernel_h = work.kernel_w = 3;  // eight earlier passes hide the first bank's drain
   EXPECT_EQ(neural_step_cycles(small_array(), work, step, NeuralSharing::kBroadcast), 90 + 80 + 40);
 }
