@@ -530,6 +530,10 @@ Cycles planar_transpose_cycles(const PlanarEngineConfig& config, const PlanarTra
   return ceil_div(work.rows * (in + out), config.count);
 }
 
+Cycles kernel_extraction_cycles(const NeuralEngineConfig& config, std::int64_t elements) {
+  return ceil_div(elements, config.rows);
+}
+
 std::int64_t dram_bursts(const DramConfig& config, const DramRuns& runs) {
   std::int64_t bursts = 0;
   std::int64_t previous = -1;

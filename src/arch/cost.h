@@ -170,6 +170,13 @@ struct PlanarTranspose {
 };
 Cycles planar_transpose_cycles(const PlanarEngineConfig& config, const PlanarTranspose& work);
 
+// ---- kernel extraction ----
+
+// Expanding `elements` of a compressed kernel on the way into kernel memory: R elements a cycle,
+// one for each partition. Palette and zero mask are looked up in the pipeline, whatever their
+// values.
+Cycles kernel_extraction_cycles(const NeuralEngineConfig& config, std::int64_t elements);
+
 // ---- DMA and the memory channel ----
 
 // `runs` contiguous runs of `run_bytes`, `pitch` bytes apart, beginning at `address`.

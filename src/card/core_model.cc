@@ -390,7 +390,7 @@ Status CoreImplementation::begin(std::span<const NetworkRun> runs, const CoreOpt
   boxes_.load.reset(options.timing_only);
   boxes_.store.reset(options.timing_only);
   boxes_.kernel.reset(options.timing_only);
-  boxes_.task_manager.reset(std::move(queues), networks_);
+  boxes_.task_manager.reset(std::move(queues), networks_, options.timing_only);
   return {};
 }
 

@@ -605,6 +605,74 @@ std::vector<std::int8_t> numbers(std::size_t count, int first) {
   return values;
 }
 
+// 4 channels of 8 pixels times 4 x 8 weights of which most are 0; the kernel as it is, or behind a
+// zero mask.
+program::Program sparse_product(const ChipConfig& chip, std::uint32_t offset, bool compressed) {
+  ProgramBuilder builder(chip);
+  std::vector<std::int8_t> weights(4 * 8, 0);
+  for (std::size_t i = 0; i < weights.size(); i += 5) weights[i] = static_cast<std::int8_t>(i + 1);
+  const BufferSurface moving = dense_surface(chip, offset, Format::kI8, 4, 1, 8);
+  const BufferSurface sums = dense_surface(chip, offset + 64, Format::kI32, 8, 1, 8);
+  const TaskId load = builder.load(moving, kInput, 1);
+  const TaskId kernel = builder.kernel(4, 8, weights, 0);
+  const TaskId product =
+      builder.product(moving, sums, 0, 1, {after_all(load, 1), after_all(kernel, 1)});
+  builder.store(sums, kOutput, 1, {after_all(product, 1)});
+  std::vector<std::byte> image = builder.finish(32, 256).weights;
+  if (!compressed) return builder.finish(32, 256);
+  auto& task = std::get<program::KernelTask>(builder.task(kernel).config);
+  const KernelRows rows{image.data(), task.bytes_per_partition, task.partitions,
+                        task.bytes_per_partition};
+  for (const KernelStream& form : kernel_stream_forms(rows, 1, task.bytes_per_partition)) {
+    if (form.palette_bits == 0) task.stream = form;
+  }
+  task.dram_pitch = 0;
+  program::Program program = builder.finish(32, 256);
+  program.weights = compress_kernel(task.stream, rows);
+  return program;
+}
+
+TEST(CompressedKernel, GivesTheSameValuesForFewerBytes) {
+  const ChipConfig chip = small_chip();
+  std::vector<std::int32_t> results[2];
+  std::int64_t bytes[2] = {};
+  for (const bool compressed : {false, true}) {
+    const program::Program program = sparse_product(chip, 0, compressed);
+    const auto core = make_core(chip);
+    ASSERT_TRUE(core->load(program).ok());
+    ASSERT_TRUE(core->write(kInput, to_bytes(numbers(32, 3))).ok());
+    const auto run = core->run_segment(0, {.check_hazards = true});
+    ASSERT_TRUE(run.ok()) << run.error().to_string();
+    results[compressed ? 1 : 0] = read_output<std::int32_t>(*core, 64);
+    bytes[compressed ? 1 : 0] = run->engines[4].bytes_read;
+    const auto timing = core->run_segment(0, {.timing_only = true});
+    ASSERT_TRUE(timing.ok());
+    EXPECT_EQ(timing->cycles, run->cycles);
+  }
+  EXPECT_EQ(results[0], results[1]);
+  EXPECT_EQ(bytes[0], 32);
+  EXPECT_EQ(bytes[1], 16);  // a byte of mask for each partition and 7 weights, in a burst of 16
+}
+
+TEST(CompressedKernel, AMalformedStreamStopsItsOwnNetwork) {
+  const ChipConfig chip = small_chip();
+  const program::Program good = sparse_product(chip, 0, true);
+  program::Program bad = sparse_product(chip, 1024, true);
+  bad.weights[0] = std::byte{0xFF};  // eight weights where two are stored
+  const auto core = make_core(chip);
+  ASSERT_TRUE(core->add(bad).ok());
+  ASSERT_TRUE(core->add(good).ok());
+  ASSERT_TRUE(core->write(0, kInput, to_bytes(numbers(32, 3))).ok());
+  ASSERT_TRUE(core->write(1, kInput, to_bytes(numbers(32, 3))).ok());
+  const std::vector<NetworkRun> runs = {{.network = 0}, {.network = 1}};
+  const auto result = core->run_networks(runs, {});
+  ASSERT_TRUE(result.ok()) << result.error().to_string();
+  ASSERT_FALSE(result->networks[0].status.ok());
+  EXPECT_EQ(result->networks[0].status.error().message,
+            "task 1: compressed kernel: the stream ends before the last element");
+  EXPECT_TRUE(result->networks[1].status.ok());
+}
+
 TEST(Networks, LaterArrivalOfHigherPriorityEndsFirst) {
   const ChipConfig chip = small_chip();
   const program::Program slow = chain(chip, 0, 40);

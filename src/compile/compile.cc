@@ -30,7 +30,10 @@ class Compiler {
  public:
   Compiler(std::shared_ptr<const Graph> graph, const ChipConfig& chip,
            const CompileOptions& options)
-      : graph_(std::move(graph)), chip_(chip), options_(options) {}
+      : graph_(std::move(graph)),
+        chip_(chip),
+        options_(options),
+        weights_(options.compress_weights) {}
 
   Result<Package> run() {
     TESSERA_TRY(storages_, plan_storages(*graph_, chip_));

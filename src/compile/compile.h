@@ -33,6 +33,8 @@ struct CompileOptions {
   // Work through layers together, in rings of rows, where that saves DRAM traffic. Needs
   // `resident`.
   bool cascades = true;
+  // Store kernels compressed where that saves DRAM bytes (off: as they are).
+  bool compress_weights = true;
 };
 
 // An error names the layer, what was found, what is allowed and the way out.

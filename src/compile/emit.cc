@@ -216,13 +216,16 @@ class Emitter {
   // The slice's offset in kernel memory, fetched if it is not there.
   std::int64_t emit_kernel(const Piece& piece, const KernelSlice& slice) {
     if (slice.bytes_per_partition == 0) return 0;
-    if (const auto offset = kernel_memory_.find(slice.weights_offset, slice.bytes_per_partition)) {
-      return *offset;
-    }
-    const std::int64_t offset = kernel_memory_.put(slice.weights_offset, slice.bytes_per_partition);
+    const StoredKernel kernel{slice.weights_offset, slice.product.image.rows,
+                              slice.bytes_per_partition, slice.stream};
+    if (const auto offset = kernel_memory_.find(kernel)) return *offset;
+    const std::int64_t offset = kernel_memory_.put(kernel);
     KernelTask task;
     task.source = {program::BaseIndex::kWeights, static_cast<std::uint64_t>(slice.weights_offset)};
-    task.dram_pitch = static_cast<std::uint64_t>(slice.bytes_per_partition);
+    task.stream = slice.stream;
+    if (!task.stream.compressed()) {
+      task.dram_pitch = static_cast<std::uint64_t>(slice.bytes_per_partition);
+    }
     task.partitions = static_cast<std::uint32_t>(slice.product.image.rows);
     task.bytes_per_partition = static_cast<std::uint32_t>(slice.bytes_per_partition);
     task.kernel_offset = static_cast<std::uint32_t>(offset);

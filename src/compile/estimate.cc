@@ -95,7 +95,7 @@ Cycles estimate_task(const TaskDescriptor& task, const ChipConfig& chip) {
           for (const std::int64_t extent : config.extents) bytes *= extent;
           return dram_cycles(config.fill ? bytes : 2 * bytes, chip);
         } else {
-          return dram_cycles(std::int64_t{config.partitions} * config.bytes_per_partition, chip);
+          return dram_cycles(config.stored_bytes(), chip);
         }
       },
       task.config);

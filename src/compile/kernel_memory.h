@@ -6,20 +6,34 @@
 #include <optional>
 #include <vector>
 
+#include "arith/kernels/kernel_stream.h"
+
 namespace tessera::compile {
+
+// What lies in kernel memory. Equal streams of different forms share their bytes in DRAM, and are
+// different kernels nevertheless.
+struct StoredKernel {
+  std::int64_t weights_offset = 0;
+  std::int64_t partitions = 0;
+  std::int64_t bytes_per_partition = 0;
+  KernelStream stream = {};
+
+  friend bool operator==(const StoredKernel&, const StoredKernel&) = default;
+};
 
 class KernelMemory {
  public:
   explicit KernelMemory(std::int64_t bytes_per_partition) : capacity_(bytes_per_partition) {}
 
-  // Where the slice with these weights lies, if it is still there.
-  std::optional<std::int64_t> find(std::int64_t weights_offset, std::int64_t bytes) const;
+  // Where the kernel lies, if it is still there.
+  std::optional<std::int64_t> find(const StoredKernel& kernel) const;
   // Gives it a place; what was there is forgotten.
-  std::int64_t put(std::int64_t weights_offset, std::int64_t bytes);
+  std::int64_t put(const StoredKernel& kernel);
 
  private:
   struct Entry {
-    std::int64_t weights_offset, offset, bytes;
+    StoredKernel kernel;
+    std::int64_t offset;
   };
   std::int64_t capacity_;
   std::int64_t next_ = 0;

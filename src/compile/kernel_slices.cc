@@ -10,6 +10,7 @@
 #include "arith/kernels/kernel_image.h"
 #include "base/check.h"
 #include "base/quantity.h"
+#include "compile/kernel_compression.h"
 
 namespace tessera::compile {
 namespace {
@@ -189,7 +190,7 @@ std::vector<std::byte> vector_part(const T* values, std::int64_t count, std::int
   return make_vector_image(rows, outputs, element, bytes + first * element);
 }
 
-KernelSlice make_slice(const Whole& whole, const Cut& cut, WeightRegion& weights) {
+KernelSlice make_slice(const Whole& whole, const Cut& cut, std::vector<std::byte>& image) {
   KernelSlice slice;
   slice.product = whole.product;
   KernelImageShape& shape = slice.product.image;
@@ -223,8 +224,25 @@ KernelSlice make_slice(const Whole& whole, const Cut& cut, WeightRegion& weights
         vector_part(whole.zero_points.data(), count, 4, shape.rows, first, slice.output_channels));
   }
   slice.bytes_per_partition = composite.bytes_per_partition();
-  if (slice.bytes_per_partition > 0) slice.weights_offset = weights.add(composite.bytes());
+  image = composite.bytes();
   return slice;
+}
+
+// Puts a slice's image where it takes the fewest bytes of DRAM: as it is, or compressed.
+void store_slice(const ChipConfig& chip, std::vector<std::byte> image, bool has_kernel,
+                 KernelSlice& slice, WeightRegion& weights) {
+  if (has_kernel && weights.compress_kernels()) {
+    const KernelImageShape& shape = slice.product.image;
+    const KernelRows rows{image.data(), slice.bytes_per_partition, shape.rows,
+                          slice.bytes_per_partition};
+    const KernelStream form = best_kernel_form(chip, rows, shape);
+    if (form.compressed()) {
+      slice.stream = form;
+      slice.weights_offset = weights.add(compress_kernel(form, rows));
+      return;
+    }
+  }
+  slice.weights_offset = weights.add(image);
 }
 
 // Bytes a partition of the vectors behind `outputs` output channels' image.
@@ -321,7 +339,12 @@ Result<std::vector<KernelSlice>> cut_kernel(const graph::Graph& graph, const Nod
                              node.name, cut_bytes(whole, 1, 1), memory, cut_bytes(whole, 1, 1))};
   }
   std::vector<KernelSlice> slices;
-  for (const Cut& cut : cuts) slices.push_back(make_slice(whole, cut, weights));
+  for (const Cut& cut : cuts) {
+    std::vector<std::byte> image;
+    KernelSlice slice = make_slice(whole, cut, image);
+    if (!image.empty()) store_slice(chip, std::move(image), !whole.dynamic, slice, weights);
+    slices.push_back(slice);
+  }
   return slices;
 }
 

@@ -25,6 +25,7 @@ struct KernelSlice {
   std::int64_t output_channel_first = 0, output_channels = 0;
   std::int64_t weights_offset = 0;  // in the weight region
   std::int64_t bytes_per_partition = 0;
+  KernelStream stream;           // how it is stored, if compressed
   std::int64_t bias_offset = 0;  // from the slice's first byte, as the next two
   std::int64_t multiplier_offset = 0, multiplier_count = 0;
   std::int64_t zero_point_offset = 0, zero_point_count = 0;

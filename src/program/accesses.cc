@@ -274,10 +274,11 @@ void step_accesses(const TaskDescriptor& task, const ChipConfig& chip, std::int6
         } else if constexpr (std::is_same_v<T, CopyTask>) {
           copy_accesses(config, rows, accesses);
         } else {
+          const bool compressed = config.stream.compressed();
           dram_accesses({.address = config.source,
-                         .extents = {config.partitions},
+                         .extents = {compressed ? 1 : std::int64_t{config.partitions}},
                          .strides = {static_cast<std::int64_t>(config.dram_pitch)},
-                         .run = config.bytes_per_partition},
+                         .run = compressed ? config.stored_bytes() : config.bytes_per_partition},
                         false, accesses);
           add(Memory::kKernelMemory, true, config.kernel_offset,
               std::int64_t{config.kernel_offset} + config.bytes_per_partition, accesses);

@@ -18,6 +18,7 @@
 #include <variant>
 #include <vector>
 
+#include "arith/kernels/kernel_stream.h"
 #include "arith/kernels/planar.h"
 #include "arith/kernels/product.h"
 #include "base/quantity.h"
@@ -173,13 +174,21 @@ struct CopyTask {
 // ---- kernel DMA ----
 
 // `partitions` runs of `bytes_per_partition` bytes, `dram_pitch` apart in DRAM, each to the same
-// offset of its kernel memory partition.
+// offset of its kernel memory partition. A compressed kernel is one run of stream.stored_bytes at
+// `source`, expanded on the way (kernel_stream.h); dram_pitch is 0 then.
 struct KernelTask {
   DramAddress source;
   std::uint64_t dram_pitch = 0;
   std::uint32_t partitions = 128;
   std::uint32_t bytes_per_partition = 0;
   std::uint32_t kernel_offset = 0;
+  KernelStream stream;
+
+  std::int64_t expanded_bytes() const { return std::int64_t{partitions} * bytes_per_partition; }
+  // That cross the memory channel.
+  std::int64_t stored_bytes() const {
+    return stream.compressed() ? static_cast<std::int64_t>(stream.stored_bytes) : expanded_bytes();
+  }
 };
 
 using TaskConfig = std::variant<NeuralTask, PlanarTask, TransferTask, CopyTask, KernelTask>;

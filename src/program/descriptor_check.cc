@@ -394,10 +394,32 @@ Status check_kernel(const KernelTask& task, const CheckContext& context) {
   }
   TESSERA_RETURN_IF_ERROR(
       check_kernel_range(task.kernel_offset, task.bytes_per_partition, "the kernel", context));
+  if (task.stream.compressed()) {
+    TESSERA_RETURN_IF_ERROR(
+        check_kernel_stream_fields(task.stream, task.partitions, task.bytes_per_partition));
+    // It is checked before the task runs, so nothing may change it meanwhile.
+    TESSERA_RETURN_IF_ERROR(require(task.source.base == BaseIndex::kWeights,
+                                    "a compressed kernel outside the weights"));
+    TESSERA_RETURN_IF_ERROR(
+        require(task.dram_pitch == 0, "a compressed kernel is one run, its pitch is 0"));
+    const DramBox stream{.address = task.source, .high = task.stored_bytes()};
+    return check_dram(stream, "the kernel's stream", context);
+  }
+  TESSERA_RETURN_IF_ERROR(require(task.stream == KernelStream{},
+                                  "a kernel that is not compressed has fields of a stream"));
   DramBox box{.address = task.source, .high = task.bytes_per_partition};
   box.axis(task.partitions, static_cast<std::int64_t>(
                                 std::min<std::uint64_t>(task.dram_pitch, std::uint64_t{1} << 62)));
   return check_dram(box, "the kernel's source", context);
+}
+
+// The weights belong to the package.
+bool writes_weights(const TaskDescriptor& task) {
+  if (const auto* transfer = std::get_if<TransferTask>(&task.config)) {
+    return task.engine == EngineKind::kStore && transfer->dram.address.base == BaseIndex::kWeights;
+  }
+  const auto* copy = std::get_if<CopyTask>(&task.config);
+  return copy != nullptr && copy->destination.base == BaseIndex::kWeights;
 }
 
 bool engine_takes(EngineKind engine, const TaskConfig& config) {
@@ -430,6 +452,20 @@ BufferSpan surface_span(const BufferSurface& surface, std::int64_t partitions) {
                      format_bytes(surface.format)};
 }
 
+Status check_kernel_bytes(const TaskDescriptor& task, std::span<const std::byte> weights) {
+  const auto* kernel = std::get_if<KernelTask>(&task.config);
+  if (kernel == nullptr || !kernel->stream.compressed()) return {};
+  const std::uint64_t offset = kernel->source.offset;
+  const std::uint64_t bytes = kernel->stream.stored_bytes;
+  if (offset > weights.size() || bytes > weights.size() - offset) {
+    return bad(fmt::format("the kernel's stream has {} bytes at {} of the weights, which have {}",
+                           bytes, offset, weights.size()));
+  }
+  return check_kernel_stream(
+      kernel->stream, weights.subspan(offset, bytes),
+      {.partitions = kernel->partitions, .bytes = kernel->bytes_per_partition});
+}
+
 Status check_descriptor(const TaskDescriptor& task, const CheckContext& context) {
   if (task.id != context.expected) {
     return bad(fmt::format("the descriptor names task {}", task.id));
@@ -438,6 +474,7 @@ Status check_descriptor(const TaskDescriptor& task, const CheckContext& context)
     return bad(fmt::format("the {} engine cannot run configuration kind {}",
                            engine_kind_name(task.engine), task.config.index()));
   }
+  if (writes_weights(task)) return bad("writes the weights");
   const Bands& bands = task.bands;
   if (bands.images == 0 || bands.rows == 0 || bands.rows_per_step == 0 ||
       bands.bands() > kStepsMax / bands.images) {

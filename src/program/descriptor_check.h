@@ -5,7 +5,9 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "arch/chip_config.h"
 #include "base/result.h"
@@ -31,5 +33,8 @@ struct CheckContext {
 };
 // The error says what is wrong; the caller adds which task it is.
 Status check_descriptor(const TaskDescriptor& task, const CheckContext& context);
+// Whether the compressed kernel that the task loads, if it does, can be expanded. `weights` is the
+// program's region.
+Status check_kernel_bytes(const TaskDescriptor& task, std::span<const std::byte> weights);
 
 }  // namespace tessera::program

@@ -8,6 +8,7 @@
 #include "arch/cost.h"
 #include "program/container.h"
 #include "program/registers.h"
+#include "program/weight_use.h"
 
 namespace tessera::program {
 namespace {
@@ -157,6 +158,26 @@ std::string slots_text(const char* title, const std::vector<TensorSlot>& slots) 
 
 }  // namespace
 
+// The layers whose kernels are stored compressed.
+std::string compressed_layers_text(const Package& package) {
+  const std::vector<WeightUse> layers = weight_use_by_layer(package);
+  std::string out;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const WeightUse& use = layers[i];
+    if (use.compressed_loads() == 0) continue;
+    if (out.empty()) {
+      out += fmt::format("\n{:<40} {:>8} {:>5} {:>5} {:>12} {:>12} {:>7}\n", "compressed weights",
+                         "palette", "mask", "both", "expanded", "moved", "saved");
+    }
+    out += fmt::format(
+        "{:<40.40} {:>8} {:>5} {:>5} {:>12} {:>12} {:>6.1f}%\n", package.hints[i].name,
+        use.palette_loads, use.mask_loads, use.both_loads, bytes_text(use.expanded_bytes),
+        bytes_text(use.moved_bytes),
+        100.0 * static_cast<double>(use.saved_bytes()) / static_cast<double>(use.expanded_bytes));
+  }
+  return out;
+}
+
 std::string dependencies_text(const Package& package) {
   std::size_t kept = 0;
   for (const Frame& frame : package.frames) {
@@ -178,7 +199,7 @@ std::string inspect(const Package& package) {
       fmt::format("  weights {}, workspace {}, state buffer peak {} a partition\n",
                   bytes_text(static_cast<std::int64_t>(package.weights.size())),
                   bytes_text(package.workspace_bytes), bytes_text(package.state_buffer_peak_bytes));
-  out += dependencies_text(package) + "\n\n";
+  out += dependencies_text(package) + "\n  " + weight_use_text(weight_use(package)) + "\n\n";
   out += fmt::format("{:>5}  {:<40} {:<12} {:>18} {:>6} {:>12} {:>12}\n", "frame", "layer", "kind",
                      "output", "tasks", "MACs", "cycles (est)");
   for (std::size_t i = 0; i < package.frames.size(); ++i) {
@@ -188,7 +209,7 @@ std::string inspect(const Package& package) {
                        hint.kind, dims_text(hint.output_dims), frame.tasks.size(), hint.macs,
                        frame.estimated_cycles);
   }
-  return out;
+  return out + compressed_layers_text(package);
 }
 
 std::string inspect(const Program& program) {

@@ -219,12 +219,23 @@ void visit_fields(V& visit, FlatCopyTask& t) {
 }
 
 template <typename V>
+void visit_fields(V& visit, KernelStream& s) {
+  visit("element_bytes", s.element_bytes);
+  visit("zero_mask", s.zero_mask);
+  visit("palette_bits", s.palette_bits);
+  visit("palette_entries", s.palette_entries);
+  visit("image_bytes", s.image_bytes);
+  visit("stored_bytes", s.stored_bytes);
+}
+
+template <typename V>
 void visit_fields(V& visit, KernelTask& t) {
   visit.group("source", t.source);
   visit("dram_pitch", t.dram_pitch);
   visit("partitions", t.partitions);
   visit("bytes_per_partition", t.bytes_per_partition);
   visit("kernel_offset", t.kernel_offset);
+  visit.group("stream", t.stream);
 }
 
 // The largest allowed enumerator of an enum field, for the decoder's check.

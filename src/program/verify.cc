@@ -92,6 +92,8 @@ class Verifier {
           program_.tasks[id],
           {.chip = chip_, .region_bytes = regions, .expected = id, .task_count = count});
       if (!status.ok()) return invalid(describe(id) + ": " + status.error().message);
+      const Status kernel = check_kernel_bytes(program_.tasks[id], program_.weights);
+      if (!kernel.ok()) return invalid(describe(id) + ": " + kernel.error().message);
       steps += program_.tasks[id].steps();
     }
     // A clock is kept for each step.

@@ -179,7 +179,7 @@ std::int64_t task_dram_bytes(const TaskDescriptor& task) {
     return copy->fill ? bytes : 2 * bytes;
   }
   if (const auto* kernel = std::get_if<program::KernelTask>(&task.config)) {
-    return std::int64_t{kernel->partitions} * kernel->bytes_per_partition;
+    return kernel->stored_bytes();
   }
   return 0;
 }

@@ -97,7 +97,8 @@ Result<Network> network_from_graph(std::shared_ptr<const graph::Graph> graph,
                                    const ChipConfig& chip, const LoadOptions& options) {
   report(options, "compile", 0);
   const compile::CompileOptions compile_options{.tile_budget_bytes = options.tile_budget_bytes,
-                                                .resident = options.resident};
+                                                .resident = options.resident,
+                                                .compress_weights = options.compress_weights};
   const std::string name = graph->name;
   TESSERA_TRY(program::Package package, compile::compile(std::move(graph), chip, compile_options));
   report(options, "compile", 1);

@@ -46,6 +46,8 @@ void ModelArguments::add_to(CLI::App& app) {
       ->check(CLI::NonNegativeNumber);
   app.add_flag("--through-dram", everything_through_dram,
                "keep no tensor in the state buffer between layers");
+  app.add_flag("--no-weight-compression", no_weight_compression,
+               "store every kernel as it is, also where a palette or a zero mask saves bytes");
   app.add_flag("--require-full-offload", require_full_offload, "a host step is an error");
   app.add_flag("--json", json, "print one JSON object");
 }
@@ -59,6 +61,7 @@ Result<LoadOptions> ModelArguments::load_options() const {
   }
   options.tile_budget_bytes = tile_budget_bytes;
   options.resident = !everything_through_dram;
+  options.compress_weights = !no_weight_compression;
   options.require_full_offload = require_full_offload;
   options.progress = progress_bar();
   return options;
@@ -70,6 +73,7 @@ Result<Network> ModelArguments::load() const {
     const char* const fixed = !shapes.empty()           ? "--shape"
                               : tile_budget_bytes != 0  ? "--tile-budget"
                               : everything_through_dram ? "--through-dram"
+                              : no_weight_compression   ? "--no-weight-compression"
                                                         : nullptr;
     if (fixed != nullptr) {
       return Error{ErrorCode::kInvalidArgument,

@@ -6,6 +6,7 @@
 
 #include "arch/chip_config.h"
 #include "link/link.h"
+#include "program/weight_use.h"
 #include "runtime/network.h"
 #include "runtime/roofline.h"
 #include "tools/buffer_report.h"
@@ -48,7 +49,8 @@ nlohmann::json causes_json(const LayerTime& time) {
 }
 
 nlohmann::json layers_json(const RunResult& run, const RooflineReport& roofline,
-                           const ChipConfig& chip) {
+                           const NetworkState& network) {
+  const std::vector<program::WeightUse> weights = program::weight_use_by_layer(network.package);
   nlohmann::json layers = nlohmann::json::array();
   for (std::size_t i = 0; i < run.layers.size(); ++i) {
     const LayerUse& layer = run.layers[i];
@@ -67,10 +69,12 @@ nlohmann::json layers_json(const RunResult& run, const RooflineReport& roofline,
                       {"cycles", time.total()},
                       {"cycles_by_cause", causes_json(time)},
                       {"bound", bound_name(time)},
-                      {"array_use", array_use(layer.macs, cycles, chip)},
+                      {"array_use", array_use(layer.macs, cycles, network.chip)},
                       {"idle_share", idle_share(time)},
                       {"idle_cause", idle_cause_name(time)},
                       {"dram_bytes", time.dram_bytes},
+                      {"weight_bytes_moved", weights[i].moved_bytes},
+                      {"weight_bytes_saved", weights[i].saved_bytes()},
                       {"compulsory_bytes", bound.bytes},
                       {"roofline_cycles", bound.cycles()}});
   }
@@ -141,6 +145,7 @@ Status report(const ReportArguments& arguments) {
     TESSERA_RETURN_IF_ERROR(write_html_report(arguments.html, arguments.model.model, network, run));
   }
   if (!arguments.trace.empty()) TESSERA_RETURN_IF_ERROR(write_perfetto(arguments.trace, run));
+  const program::WeightUse weights = program::weight_use(network.state().package);
   if (arguments.model.json) {
     const nlohmann::json document = {
         {"model", arguments.model.model},
@@ -151,7 +156,9 @@ Status report(const ReportArguments& arguments) {
         {"notes", network.placement().notes},
         {"state_buffer", buffer_use_json(network.state())},
         {"roofline", roofline_json(roofline)},
-        {"layers", layers_json(run, roofline, network.state().chip)},
+        {"weight_bytes_moved", weights.moved_bytes},
+        {"weight_bytes_saved", weights.saved_bytes()},
+        {"layers", layers_json(run, roofline, network.state())},
         {"transpositions", transposition_json(network.state().package, run)}};
     fmt::print("{}\n", json_text(document));
     return {};
@@ -159,6 +166,7 @@ Status report(const ReportArguments& arguments) {
   print_text(network, run, roofline);
   fmt::print("{}", transposition_text(network.state().package, run));
   fmt::print("{}", buffer_use_text(network.state()));
+  fmt::print("{}\n", program::weight_use_text(weights));
   for (const std::string& path : {arguments.html, arguments.trace}) {
     if (!path.empty()) fmt::print("wrote {}\n", path);
   }

@@ -10,6 +10,7 @@
 #include "model/import.h"
 #include "program/container.h"
 #include "program/verify.h"
+#include "program/weight_use.h"
 #include "runtime/network.h"
 #include "tools/console.h"
 #include "tools/verb.h"
@@ -54,6 +55,7 @@ Status compile(const StageArguments& arguments) {
   TESSERA_TRY(const Network network, arguments.model.load());
   TESSERA_RETURN_IF_ERROR(network.save_package(arguments.output));
   const program::Package& package = network.state().package;
+  const program::WeightUse weights = program::weight_use(package);
   if (arguments.model.json) {
     const nlohmann::json document = {{"package", arguments.output},
                                      {"frames", package.frames.size()},
@@ -61,13 +63,15 @@ Status compile(const StageArguments& arguments) {
                                      {"workspace_bytes", package.workspace_bytes},
                                      {"state_buffer_peak_bytes", package.state_buffer_peak_bytes},
                                      {"dependencies_dropped", package.dependencies_dropped},
+                                     {"weight_bytes_moved", weights.moved_bytes},
+                                     {"weight_bytes_saved", weights.saved_bytes()},
                                      {"nodes_on_processor", network.placement().nodes_on_processor},
                                      {"nodes_on_host", network.placement().nodes_on_host},
                                      {"notes", network.placement().notes}};
     fmt::print("{}\n", json_text(document));
   } else {
-    fmt::print("{}wrote {}: {} frames\n", placement_text(network.placement()), arguments.output,
-               package.frames.size());
+    fmt::print("{}{}\nwrote {}: {} frames\n", placement_text(network.placement()),
+               program::weight_use_text(weights), arguments.output, package.frames.size());
   }
   return {};
 }

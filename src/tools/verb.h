@@ -38,6 +38,7 @@ struct ModelArguments {
   std::vector<std::string> shapes;  // NAME=1x3x48x320
   std::int64_t tile_budget_bytes = 0;
   bool everything_through_dram = false;
+  bool no_weight_compression = false;
   bool require_full_offload = false;
   bool json = false;
 

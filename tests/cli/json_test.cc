@@ -73,7 +73,8 @@ TEST(Json, TimingOnlyGivesTheSameCycles) {
 TEST(Json, StagesSayWhatTheyWrote) {
   const nlohmann::json compiled = json_of({"compile", "small.onnx", "-o", "json.tpkg"});
   expect_fields(compiled, {"package", "frames", "weights_bytes", "workspace_bytes",
-                           "state_buffer_peak_bytes", "nodes_on_processor", "nodes_on_host"});
+                           "state_buffer_peak_bytes", "nodes_on_processor", "nodes_on_host",
+                           "weight_bytes_moved", "weight_bytes_saved"});
   expect_fields(
       json_of({"link", "json.tpkg", "-o", "json.tprog"}),
       {"program", "tasks", "segments", "stream_bytes", "dependencies", "dependencies_dropped"});

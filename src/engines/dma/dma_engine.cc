@@ -55,10 +55,15 @@ void DmaEngine::complete_requests(Cycles now) {
     --outstanding_;
     const DmaStep& plan = done.step->plan;
     if (!(plan.reads && plan.writes)) {
-      // The bytes came in over the last cycles; with broadcast more go through the port.
+      // The bytes came in over the last cycles; with broadcast more go through the port, and what
+      // is expanded goes at its own pace.
       const std::int64_t width = chip_.dram.bytes_per_cycle;
-      port_free_ = std::max(port_free_, now - ceil_div(done.bytes, width)) +
-                   ceil_div(done.bytes * plan.expansion, width);
+      const Cycles arrival = ceil_div(done.bytes, width);
+      Cycles passage = ceil_div(done.bytes * plan.expansion, width);
+      if (plan.extraction_cycles > 0) {
+        passage = std::max(arrival, ceil_div(done.bytes * plan.extraction_cycles, plan.run_bytes));
+      }
+      port_free_ = std::max(port_free_, now - arrival) + passage;
     }
     if (done.piece + 1 == plan.pieces) finish_at_.push(std::max(now, port_free_));
   }

@@ -126,6 +126,15 @@ void DmaMath::copy(std::uint32_t network, const CopyTask& task, RowRange rows) {
 
 void DmaMath::load_kernel(std::uint32_t network, const KernelTask& task) {
   const std::byte* source = dram_.at(network, task.source);
+  if (task.stream.compressed()) {
+    const Status status =
+        expand_kernel_stream(task.stream, {source, task.stream.stored_bytes},
+                             {kernel_memory_.at(0, task.kernel_offset), kernel_memory_.pitch(),
+                              task.partitions, task.bytes_per_partition});
+    TESSERA_CHECK(status.ok(), "{}, although the task manager has checked it",
+                  status.error().message);
+    return;
+  }
   for (std::uint32_t p = 0; p < task.partitions; ++p) {
     std::memcpy(kernel_memory_.at(p, task.kernel_offset),
                 source + static_cast<std::int64_t>(p) * static_cast<std::int64_t>(task.dram_pitch),

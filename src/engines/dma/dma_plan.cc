@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "arch/cost.h"
+
 namespace tessera::engines {
 namespace {
 
@@ -145,12 +147,18 @@ void plan_copy(const CopyTask& task, RowRange rows, const DmaPlace& place, DmaSt
   if (plan.reads) fill_runs(grid, true, plan.read);
 }
 
-void plan_kernel(const KernelTask& task, const DmaPlace& place, DmaStep& plan) {
+void plan_kernel(const KernelTask& task, const DmaPlace& place, const ChipConfig& chip,
+                 DmaStep& plan) {
   Grid grid;
   grid.address = place.memory->address(place.network, task.source);
   grid.run_bytes = task.bytes_per_partition;
   plan.expansion = 1;
-  if (task.dram_pitch == 0) {
+  if (task.stream.compressed()) {
+    grid.run_bytes = task.stored_bytes();
+    plan.extraction_cycles = kernel_extraction_cycles(
+        chip.neural,
+        std::int64_t{task.partitions} * task.stream.image_bytes / task.stream.element_bytes);
+  } else if (task.dram_pitch == 0) {
     plan.expansion = task.partitions;
   } else {
     grid.add(task.partitions, static_cast<std::int64_t>(task.dram_pitch), 0);
@@ -165,13 +173,14 @@ void plan_kernel(const KernelTask& task, const DmaPlace& place, DmaStep& plan) {
 
 void plan_dma_step(const program::TaskDescriptor& task, std::int64_t step, const DmaPlace& place,
                    const ChipConfig& chip, DmaStep& plan) {
+  plan.extraction_cycles = 0;
   if (const auto* transfer = std::get_if<TransferTask>(&task.config)) {
     plan_transfer(*transfer, task.engine == program::EngineKind::kLoad, task.bands.image(step),
                   task.bands.range(step), place, plan);
   } else if (const auto* copy = std::get_if<CopyTask>(&task.config)) {
     plan_copy(*copy, task.bands.range(step), place, plan);
   } else {
-    plan_kernel(std::get<KernelTask>(task.config), place, plan);
+    plan_kernel(std::get<KernelTask>(task.config), place, chip, plan);
   }
   cut_pieces(chip, plan);
 }

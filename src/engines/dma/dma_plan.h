@@ -25,6 +25,8 @@ struct DmaStep {
   std::int64_t runs_per_piece = 1;
   // Bytes that cross the state buffer's or kernel memory's port, for each byte of DRAM.
   std::int64_t expansion = 1;
+  // Of a compressed kernel: cycles that its expansion takes in all, spread over its bytes.
+  Cycles extraction_cycles = 0;
 };
 
 struct DmaPlace {

@@ -44,6 +44,10 @@ class DramMemory {
   bool holds(std::size_t network, program::DramAddress address, std::int64_t bytes) const;
 
   std::span<std::byte> stream(std::size_t network);
+  std::span<const std::byte> weights(std::size_t network) const {
+    const Region& weights = region(network, program::BaseIndex::kWeights);
+    return {weights.data.get(), static_cast<std::size_t>(weights.bytes)};
+  }
   std::int64_t stream_address(std::size_t network) const {
     return networks_[network].back().address;
   }

@@ -76,7 +76,8 @@ class TaskManager {
   TaskManager(const ChipConfig& chip, const Wiring& wiring, DescriptorCache& cache);
 
   // Queues of the run, at most task_manager.queues; `networks` are those of the data control.
-  void reset(std::vector<TaskQueue> queues, const std::vector<RunNetwork>& networks);
+  void reset(std::vector<TaskQueue> queues, const std::vector<RunNetwork>& networks,
+             bool timing_only);
   Cycles step(Cycles now);
 
   // Whether nothing is left to fetch or dispatch.
@@ -107,12 +108,17 @@ class TaskManager {
   void choose_queue(std::size_t best);
   void decode_head(Cycles now);
   Result<const program::TaskDescriptor*> decode(const TaskQueue& queue);
+  // The task, if the compressed kernel that it may load can be expanded. A timing-only run expands
+  // none and does not look.
+  Result<const program::TaskDescriptor*> checked_kernel(const program::TaskDescriptor& task,
+                                                        const TaskQueue& queue) const;
   void issue(Cycles now);
   Cycles settle(Cycles now);
   std::int64_t stream_offset(const TaskQueue& queue, program::TaskId task) const;
 
   const ChipConfig chip_;
   const Wiring wiring_;
+  bool timing_only_ = false;
   DescriptorCache& cache_;
   std::vector<TaskQueue> queues_;
   std::vector<RunNetwork> networks_;
