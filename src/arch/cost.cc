@@ -479,6 +479,11 @@ std::int64_t binary_function_cycles(BinaryFunction function) {
     case BinaryFunction::kMaximum:
     case BinaryFunction::kMinimum:
     case BinaryFunction::kPRelu:
+    case BinaryFunction::kEqual:
+    case BinaryFunction::kLess:
+    case BinaryFunction::kLessOrEqual:
+    case BinaryFunction::kWhen:
+    case BinaryFunction::kUnless:
       return 1;
     case BinaryFunction::kDivide:
       return 4;  // the iterative unit

@@ -129,6 +129,16 @@ HWY_INLINE V binary_lanes(D d, BinaryFunction function, V a, V b) {
       return maximum_lanes(d, a, b);
     case BinaryFunction::kMinimum:
       return minimum_lanes(d, a, b);
+    case BinaryFunction::kEqual:
+      return hn::IfThenElseZero(hn::Eq(a, b), hn::Set(d, 1));
+    case BinaryFunction::kLess:
+      return hn::IfThenElseZero(hn::Lt(a, b), hn::Set(d, 1));
+    case BinaryFunction::kLessOrEqual:
+      return hn::IfThenElseZero(hn::Le(a, b), hn::Set(d, 1));
+    case BinaryFunction::kWhen:
+      return hn::IfThenElse(hn::Eq(b, hn::Zero(d)), hn::Neg(hn::Zero(d)), a);
+    case BinaryFunction::kUnless:
+      return hn::IfThenElse(hn::Eq(b, hn::Zero(d)), a, hn::Neg(hn::Zero(d)));
     default:  // prelu
       return hn::IfThenElse(hn::Lt(a, hn::Zero(d)), hn::Mul(a, b), a);
   }
@@ -267,6 +277,21 @@ bool is_exact(UnaryFunction function) {
   }
 }
 
+bool is_exact(BinaryFunction function) {
+  switch (function) {
+    case BinaryFunction::kMaximum:
+    case BinaryFunction::kMinimum:
+    case BinaryFunction::kEqual:
+    case BinaryFunction::kLess:
+    case BinaryFunction::kLessOrEqual:
+    case BinaryFunction::kWhen:
+    case BinaryFunction::kUnless:
+      return true;
+    default:
+      return false;
+  }
+}
+
 bool is_one_operation(UnaryFunction function) {
   return function == UnaryFunction::kSquare || function == UnaryFunction::kSquareRoot ||
          function == UnaryFunction::kReciprocal;
@@ -327,8 +352,7 @@ void binary(BinaryFunction function, const Operand& a, const Operand& b, const O
     return ref::binary(function, a, b, out);
   }
   const bool same = a.format == b.format && b.format == out.format;
-  const bool chooses = function == BinaryFunction::kMaximum || function == BinaryFunction::kMinimum;
-  if (out.format == Format::kF32 || same || chooses) {
+  if (out.format == Format::kF32 || same || is_exact(function)) {
     HWY_DYNAMIC_DISPATCH(binary_floats)(function, a, b, out);
   } else {
     HWY_DYNAMIC_DISPATCH(binary_doubles)(function, a, b, out);

@@ -301,6 +301,24 @@ double power(double a, double b, Format out) {
   return round_value(out, narrow_to_odd(wide));
 }
 
+bool is_whole(double value) { return std::abs(value) < 0x1p53 && value == std::floor(value); }
+
+// Results in an integer format: sums, differences and products of whole numbers wrap around, a
+// quotient is cut towards zero; all else is rounded.
+double integer_result(BinaryFunction function, double a, double b, Format out) {
+  const double plain = apply(function, a, b);
+  if (function == BinaryFunction::kDivide) return round_value(out, std::trunc(plain));
+  const bool wraps = function == BinaryFunction::kAdd || function == BinaryFunction::kSubtract ||
+                     function == BinaryFunction::kMultiply;
+  if (!wraps || !is_whole(a) || !is_whole(b)) return round_value(out, plain);
+  const auto left = static_cast<std::uint64_t>(static_cast<std::int64_t>(a));
+  const auto right = static_cast<std::uint64_t>(static_cast<std::int64_t>(b));
+  const std::uint64_t bits = function == BinaryFunction::kAdd        ? left + right
+                             : function == BinaryFunction::kSubtract ? left - right
+                                                                     : left * right;
+  return value_of_bits(out, bits);
+}
+
 }  // namespace
 
 double maximum(double a, double b) {
@@ -341,6 +359,16 @@ double apply(BinaryFunction function, double a, double b) {
       return std::pow(a, b);
     case BinaryFunction::kPRelu:
       return a < 0 ? a * b : a;
+    case BinaryFunction::kEqual:
+      return a == b ? 1.0 : 0.0;
+    case BinaryFunction::kLess:
+      return a < b ? 1.0 : 0.0;
+    case BinaryFunction::kLessOrEqual:
+      return a <= b ? 1.0 : 0.0;
+    case BinaryFunction::kWhen:
+      return b != 0 ? a : -0.0;
+    case BinaryFunction::kUnless:
+      return b != 0 ? -0.0 : a;
   }
   TESSERA_CHECK(false, "binary function {} does not exist", static_cast<int>(function));
   return 0.0;
@@ -362,6 +390,7 @@ double evaluate(const Activation& activation, double x, Format out) {
 }
 
 double evaluate(BinaryFunction function, double a, double b, Format out) {
+  if (format_is_integer(out)) return integer_result(function, a, b, out);
   if (function == BinaryFunction::kPower && format_is_float(out) && out != Format::kF64) {
     return power(a, b, out);
   }

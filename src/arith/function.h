@@ -9,7 +9,12 @@
 //                 in binary64, then one rounding to f32;          maximum, minimum: correctly
 //                 exp, log, ...: correctly rounded but for        rounded; power: as the unary ones
 //                 cases closer than 2^-55 to a tie
+//   integer       rounded half to even, saturating              sums, differences and products of
+//                                                               whole numbers wrap around,
+//                                                               quotients are cut towards zero
 //
+// equal, less, less_or_equal: 1 or 0; when(a, b) is a where b != 0, otherwise -0, the neutral
+// element of addition; unless(a, b) the other way round. NaN is unequal to everything.
 // NaN in, NaN out (also maximum, minimum, clip, relu); the result NaN is canonical. maximum and
 // minimum order -0 below +0. relu(x) = maximum(x, +0). sign(-0) = +0; round(-0.3) = -0.
 #pragma once

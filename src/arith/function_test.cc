@@ -116,6 +116,51 @@ TEST(BinaryFunction, ResultsRoundOnceAndSaturate) {
             std::numeric_limits<double>::infinity());
 }
 
+double f16_of(BinaryFunction function, double a, double b) {
+  return evaluate(function, a, b, Format::kF16);
+}
+
+TEST(BinaryFunction, ComparisonsAreFalseForNan) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  for (const BinaryFunction function :
+       {BinaryFunction::kEqual, BinaryFunction::kLess, BinaryFunction::kLessOrEqual}) {
+    EXPECT_EQ(f16_of(function, nan, 1.0), 0.0);
+    EXPECT_EQ(f16_of(function, nan, nan), 0.0);
+  }
+  EXPECT_EQ(f16_of(BinaryFunction::kEqual, -0.0, 0.0), 1.0);
+  EXPECT_EQ(f16_of(BinaryFunction::kLess, -0.0, 0.0), 0.0);
+  EXPECT_EQ(f16_of(BinaryFunction::kLessOrEqual, 2.0, 2.0), 1.0);
+}
+
+TEST(BinaryFunction, WhenPlusUnlessChoosesExactly) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const auto chosen = [](double mask, double a, double b) {
+    const Format f32 = Format::kF32;
+    return evaluate(BinaryFunction::kAdd, evaluate(BinaryFunction::kWhen, a, mask, f32),
+                    evaluate(BinaryFunction::kUnless, b, mask, f32), f32);
+  };
+  for (const double value : {0.0, -0.0, 1.5, -infinity, infinity, 0x1p-149, nan}) {
+    for (const double other : {0.0, -0.0, 7.0, infinity, nan}) {
+      EXPECT_EQ(round_to(Format::kF32, chosen(1.0, value, other)), round_to(Format::kF32, value));
+      EXPECT_EQ(round_to(Format::kF32, chosen(0.0, other, value)), round_to(Format::kF32, value));
+    }
+  }
+}
+
+TEST(BinaryFunction, IntegersWrapAroundAndQuotientsAreCut) {
+  const auto i32 = [](BinaryFunction f, double a, double b) {
+    return evaluate(f, a, b, Format::kI32);
+  };
+  EXPECT_EQ(i32(BinaryFunction::kAdd, INT32_MAX, 1), INT32_MIN);
+  EXPECT_EQ(i32(BinaryFunction::kMultiply, 0x7FFFFFFF, 0x7FFFFFFF), 1.0);
+  EXPECT_EQ(evaluate(BinaryFunction::kSubtract, 3, 5, Format::kU8), 254.0);
+  EXPECT_EQ(i32(BinaryFunction::kDivide, -7, 2), -3.0);
+  EXPECT_EQ(i32(BinaryFunction::kDivide, 2.9, 1), 2.0);
+  EXPECT_EQ(i32(BinaryFunction::kDivide, 1e30, 1), INT32_MAX);
+  EXPECT_EQ(i32(BinaryFunction::kAdd, 2.5, 0), 2.0);
+}
+
 TEST(BinaryFunction, PowerKeepsExactTies) {
   // (1 + 2^-12)^2 = 1 + 2^-11 + 2^-24 lies half-way between two f32 numbers.
   const double base = 1 + 0x1p-12;

@@ -50,7 +50,8 @@ constexpr std::array<std::string_view, kUnaryFunctionCount> kUnaryNames = {"iden
                                                                            "thresholded_relu"};
 
 constexpr std::array<std::string_view, kBinaryFunctionCount> kBinaryNames = {
-    "add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "prelu"};
+    "add",   "subtract", "multiply", "divide",        "maximum", "minimum", "power",
+    "prelu", "equal",    "less",     "less_or_equal", "when",    "unless"};
 
 constexpr std::array<std::string_view, kReduceFunctionCount> kReduceNames = {
     "sum",     "mean",         "maximum",    "minimum",

@@ -75,8 +75,13 @@ enum class BinaryFunction : std::uint8_t {
   kMinimum,
   kPower,
   kPRelu /* a<0 ? a*b : a */,
+  kEqual /* 1 or 0, as are the next two */,
+  kLess,
+  kLessOrEqual,
+  kWhen /* b!=0 ? a : -0 */,
+  kUnless /* b!=0 ? -0 : a */,
 };
-inline constexpr int kBinaryFunctionCount = static_cast<int>(BinaryFunction::kPRelu) + 1;
+inline constexpr int kBinaryFunctionCount = static_cast<int>(BinaryFunction::kUnless) + 1;
 
 std::string_view binary_function_name(BinaryFunction function);  // "add", ...
 std::optional<BinaryFunction> binary_function_from_name(std::string_view name);

@@ -97,7 +97,7 @@ W integer_arithmetic(BinaryFunction function, W a, W b) {
       return std::min(a, b);
     case BinaryFunction::kPRelu:
       return a < W{0} ? static_cast<W>(x * y) : a;
-    case BinaryFunction::kPower:
+    default:
       break;
   }
   TESSERA_CHECK(false, "no integer form of '{}'", binary_function_name(function));
