@@ -105,7 +105,9 @@ class Cutter {
       return result.part(kRows, r.first, r.last - r.first);
     };
     for (std::size_t i = 0; i < layer_.inputs.size(); ++i) {
-      const RowRange read = input_rows_read(layer_, i, rows);
+      RowRange read = input_rows_read(layer_, i, rows);
+      // Images of a resident block lie all their rows apart, the unread ones too.
+      if (images.count > 1 && operands_.input_resident[i]) read = {0, layer_.inputs[i].rows()};
       piece.inputs.push_back({.view = cut_view(layer_.inputs[i], read), .row_first = read.first});
     }
     piece.output = {.view = cut_view(layer_.output, rows), .row_first = rows.first};
