@@ -12,24 +12,25 @@ struct FormatRow {
   std::int64_t bytes;
   bool is_float;
   bool is_integer;
-  bool on_processor;
+  bool is_vector;
+  bool is_affine;
 };
 
 // One row a format, in the order of the enumeration.
 constexpr std::array<FormatRow, kFormatCount> kRows = {{
-    {"f16", 2, true, false, true},
-    {"bf16", 2, true, false, true},
-    {"f32", 4, true, false, true},
-    {"i8", 1, false, true, true},
-    {"u8", 1, false, true, true},
-    {"i16", 2, false, true, true},
-    {"i32", 4, false, true, true},
-    {"f64", 8, true, false, false},
-    {"u16", 2, false, true, false},
-    {"u32", 4, false, true, false},
-    {"i64", 8, false, true, false},
-    {"u64", 8, false, true, false},
-    {"bool", 1, false, false, false},
+    {"f16", 2, true, false, true, false},
+    {"bf16", 2, true, false, true, false},
+    {"f32", 4, true, false, true, false},
+    {"i8", 1, false, true, false, true},
+    {"u8", 1, false, true, false, true},
+    {"i16", 2, false, true, false, true},
+    {"i32", 4, false, true, false, true},
+    {"f64", 8, true, false, false, false},
+    {"u16", 2, false, true, false, true},
+    {"u32", 4, false, true, false, false},
+    {"i64", 8, false, true, false, false},
+    {"u64", 8, false, true, false, false},
+    {"bool", 1, false, false, false, false},
 }};
 
 const FormatRow& row(Format format) {
@@ -52,6 +53,7 @@ std::optional<Format> format_from_name(std::string_view name) {
 std::int64_t format_bytes(Format format) { return row(format).bytes; }
 bool format_is_float(Format format) { return row(format).is_float; }
 bool format_is_integer(Format format) { return row(format).is_integer; }
-bool format_is_on_processor(Format format) { return row(format).on_processor; }
+bool format_is_vector(Format format) { return row(format).is_vector; }
+bool format_is_affine(Format format) { return row(format).is_affine; }
 
 }  // namespace tessera

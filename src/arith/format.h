@@ -9,7 +9,11 @@ namespace tessera {
 
 bool format_is_float(Format format);
 bool format_is_integer(Format format);  // bool is not one
-bool format_is_on_processor(Format format);
+// What the array, pooling and reduction take as floats: f16, bf16 and f32. f64 is only moved and
+// converted.
+bool format_is_vector(Format format);
+// Integers that may have a scale and a zero point: i8, u8, i16, u16 and i32.
+bool format_is_affine(Format format);
 
 // What the array's inputs are turned into.
 enum class MatrixKind : std::uint8_t {

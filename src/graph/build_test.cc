@@ -283,7 +283,7 @@ TEST(Build, ALongInstanceIsNormalisedInRows) {
 
 TEST(Build, HostStepGetsFloat32AndAReason) {
   TestModel model;
-  model.input("x", {2, 3}).node("Abs", {"x"}, {"a"}).node("Hardmax", {"a"}, {"y"});
+  model.input("x", {2, 3}).node("Abs", {"x"}, {"a"}).node("Shrink", {"a"}, {"y"});
   model.output("y", {2, 3});
   const Graph graph = built(model);
   ASSERT_EQ(kinds(graph), "elementwise elementwise elementwise host_step elementwise elementwise");
@@ -291,18 +291,18 @@ TEST(Build, HostStepGetsFloat32AndAReason) {
   EXPECT_EQ(graph.tensor(host.inputs[0]).format, Format::kF32);
   EXPECT_EQ(graph.tensor(host.outputs[0]).format, Format::kF32);
   EXPECT_EQ(host.as<HostStepAttributes>().reason,
-            "operator 'Hardmax': not among the processor's operators at opset 13");
+            "operator 'Shrink': not among the processor's operators at opset 13");
 }
 
 TEST(BuildErrors, FullOffloadRefusesAHostStepByName) {
   TestModel model;
-  model.input("x", {2, 3}).node("Hardmax", {"x"}, {"y"}).output("y", {2, 3});
+  model.input("x", {2, 3}).node("Shrink", {"x"}, {"y"}).output("y", {2, 3});
   BuildOptions options;
   options.require_full_offload = true;
   const auto graph = build(model.model(), options);
   ASSERT_FALSE(graph.ok());
   EXPECT_EQ(graph.error().to_string(),
-            "node 'Hardmax_y' (Hardmax): would run on the host (operator 'Hardmax': not among the "
+            "node 'Shrink_y' (Shrink): would run on the host (operator 'Shrink': not among the "
             "processor's operators at opset 13), and full offload is required   [unsupported]");
 }
 
@@ -315,6 +315,46 @@ TEST(BuildErrors, IntegerVectorFormatIsRefused) {
   ASSERT_FALSE(graph.ok());
   EXPECT_EQ(graph.error().to_string(),
             "vector format is i8; f16, bf16 and f32 are allowed   [invalid argument]");
+}
+
+TEST(Build, AnEmptyOutputOfAHalfPrecisionProfileIsCopiedByTheHost) {
+  TestModel model;
+  model.input("x", {2, 3}).constant("two", {1}, {2}, Format::kI64);
+  model.node("Slice", {"x", "two", "two"}, {"y"}).output("y", {0, 3});
+  const Graph graph = built(model);
+  ASSERT_EQ(graph.nodes.size(), 1u);
+  EXPECT_EQ(graph.nodes[0].as<HostStepAttributes>().reason, "a tensor without elements");
+}
+
+TEST(Build, AWholeNumberOfSixtyFourBitsIsMovedOnTheProcessor) {
+  TestModel model;
+  model.input("x", {2, 3}, Format::kI64);
+  model.node("Transpose", {"x"}, {"y"}).output("y", {3, 2}, Format::kI64);
+  EXPECT_EQ(kinds(built(model)), "move");
+}
+
+TEST(Build, ArithmeticOfSixtyFourBitsIsTheHosts) {
+  TestModel model;
+  model.input("x", {2, 3}, Format::kI64).constant("one", {}, {1}, Format::kI64);
+  model.node("Add", {"x", "one"}, {"y"}).output("y", {2, 3}, Format::kI64);
+  const Graph graph = built(model);
+  ASSERT_EQ(kinds(graph), "host_step");
+  EXPECT_EQ(graph.nodes[0].as<HostStepAttributes>().reason,
+            "operator 'Add': no vector arithmetic in i64");
+}
+
+TEST(Build, SequenceLengthsComputedAtRunTimeAreTheHosts) {
+  TestModel model(14);
+  model.input("x", {2, 1, 3}).input("lengths", {1}, Format::kI32);
+  model.constant("w", {1, 4, 3}, {0.5}).constant("r", {1, 4, 4}, {0.5});
+  model.node("RNN", {"x", "w", "r", "", "lengths"}, {"y"}, {{"hidden_size", std::int64_t{4}}});
+  model.output("y", {2, 1, 1, 4});
+  const Graph graph = built(model);
+  std::string reasons;
+  for (const Node& node : graph.nodes) {
+    if (node.kind() == NodeKind::kHostStep) reasons += node.as<HostStepAttributes>().reason;
+  }
+  EXPECT_EQ(reasons, "operator 'RNN': sequence lengths are computed at run time, or 0");
 }
 
 }  // namespace

@@ -20,8 +20,7 @@ std::set<std::string> needed_values(const model::InferredModel& model, const Low
     const model::Node* node = entry->get();
     bool wanted = false;
     for (const std::string& output : node->outputs) {
-      wanted |=
-          !output.empty() && needed.count(output) != 0 && lowering.type(output).constant == nullptr;
+      wanted |= !output.empty() && needed.count(output) != 0 && lowering.known(output) == nullptr;
     }
     if (wanted) needed.insert(node->inputs.begin(), node->inputs.end());
   }
@@ -33,7 +32,7 @@ bool must_lower(const model::Node& node, const Lowering& lowering,
                 const std::set<std::string>& needed) {
   for (const std::string& output : node.outputs) {
     if (output.empty() || needed.count(output) == 0) continue;
-    if (lowering.type(output).constant == nullptr) return true;
+    if (lowering.known(output) == nullptr) return true;
   }
   return false;
 }

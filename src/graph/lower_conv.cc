@@ -4,12 +4,18 @@
 //   ConvTranspose  -> Conv with input dilation = strides, stride 1, the kernel flipped and its
 //                     channel axes exchanged, and pads dilation * (K - 1) - pad.
 //
+// A bias computed at run time is added behind the product. Three spatial axes and computed weights
+// have files of their own: lower_volume.cc, lower_computed_conv.cc.
+//
 // Float convolutions only; DequantizeLinear -> Conv -> QuantizeLinear is lowered as a whole by
 // lower_quantised_product.cc, which is asked first.
 #include "graph/lower_conv.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "graph/composer.h"
 #include "graph/lower_quantised_product.h"
 #include "graph/move_box.h"
 #include "graph/operators.h"
@@ -20,8 +26,7 @@ namespace {
 
 // Input channel and output channel axes exchanged within groups, both spatial axes reversed.
 //   from [C, OC/groups, KH, KW] to [OC, C/groups, KH, KW]
-Constant flipped_kernel(const Tensor& weights, std::int64_t groups) {
-  const Shape dims = as_image(weights.dims);
+CopyBox flipped_kernel(const Shape& dims, std::int64_t groups) {
   const std::int64_t in = dims[0] / groups;
   const std::int64_t out = dims[1];
   const std::int64_t height = dims[2];
@@ -32,10 +37,7 @@ Constant flipped_kernel(const Tensor& weights, std::int64_t groups) {
   box.extents = {groups, out, in, height, width};
   box.input_strides = {in * out * taps, taps, out * taps, -width, -1};
   box.output_strides = row_major_strides(box.extents);
-  const Tensor* input = &weights;
-  const Shape result = {groups * out, in, height, width};
-  return std::make_shared<const Tensor>(
-      moved({false, 0, {box}}, {&input, 1}, weights.format, result));
+  return box;
 }
 
 // Pads of the transposed convolution's output, as ONNX resolves them.
@@ -53,7 +55,8 @@ OutputPads transposed_pads(const Op& op, const Window& window, const Shape& inpu
   for (std::size_t axis = 0; axis < 2; ++axis) {
     const std::int64_t total = window.stride[axis] * (input[axis + 2] - 1) + output_padding[axis] +
                                window.reach(axis) - output[axis + 2];
-    pads.begin[axis] = auto_pad == "SAME_UPPER" ? total / 2 : total - total / 2;
+    const std::int64_t cut = std::max<std::int64_t>(0, total);  // a longer output grows at its end
+    pads.begin[axis] = auto_pad == "SAME_UPPER" ? cut / 2 : cut - cut / 2;
     pads.end[axis] = total - pads.begin[axis];
   }
   return pads;
@@ -61,17 +64,24 @@ OutputPads transposed_pads(const Op& op, const Window& window, const Shape& inpu
 
 std::string shape_refusal(const Op& op) {
   const std::size_t rank = op.input_dims(0).size();
-  if (rank != 3 && rank != 4) {
-    return fmt::format("operator '{}': {} spatial axes; the processor has 1 or 2", op.node.op_type,
-                       static_cast<std::int64_t>(rank) - 2);
+  if (rank == 3 || rank == 4) return "";
+  return fmt::format("operator '{}': {} spatial axes; the processor has 1 or 2", op.node.op_type,
+                     static_cast<std::int64_t>(rank) - 2);
+}
+
+// The convolution with its bias, which need not be a constant, as the operator's output.
+void emit_with_bias(Op& op, std::vector<TensorId> inputs, const ConvAttributes& conv) {
+  if (!op.has_input(2) || op.constant(2) != nullptr) {
+    if (op.has_input(2)) inputs.push_back(op.at.value(op.input(2)));
+    emit_conv(op, op.output(0), std::move(inputs), conv);
+    return;
   }
-  if (op.constant(1) == nullptr) {
-    return fmt::format("operator '{}': the weights are computed at run time", op.node.op_type);
-  }
-  if (op.has_input(2) && op.constant(2) == nullptr) {
-    return fmt::format("operator '{}': the bias is computed at run time", op.node.op_type);
-  }
-  return "";
+  Composer make(op);
+  const Shape image = as_image(op.output_dims(0));
+  inputs[0] = make.reshaped(inputs[0], as_image(make.dims(inputs[0])));
+  const TensorId product = op.at.emit(op, "product", std::move(inputs), conv, Format::kF32, image);
+  const TensorId bias = make.reshaped(op.at.value(op.input(2)), {image[1], 1, 1});
+  make.output(0, make.binary(BinaryFunction::kAdd, product, bias, make.vector()));
 }
 
 }  // namespace
@@ -115,7 +125,9 @@ void emit_conv(Op& op, const std::string& output, std::vector<TensorId> inputs,
 Lowered lower_conv(Op& op) {
   if (lower_quantised_conv(op)) return Lowered::done();
   if (std::string reason = float_refusal(op); !reason.empty()) return Lowered::host(reason);
+  if (op.input_dims(0).size() == 5) return lower_volume_conv(op);
   if (std::string reason = shape_refusal(op); !reason.empty()) return Lowered::host(reason);
+  if (op.constant(1) == nullptr) return lower_computed_conv(op);
   const Shape x_dims = as_image(op.input_dims(0));
   const Constant weights = reshaped(op.constant(1), as_image(op.input_dims(1)));
   const Shape kernel(op.input_dims(1).begin() + 2, op.input_dims(1).end());
@@ -125,8 +137,7 @@ Lowered lower_conv(Op& op) {
   conv.matrix = op.at.matrix_format();
   std::vector<TensorId> inputs = {op.at.value(op.input(0)), op.at.value(op.input(1))};
   if (op.input_dims(1).size() == 3) inputs[1] = op.at.constant(op.input(1) + ".image", weights);
-  if (op.has_input(2)) inputs.push_back(op.at.value(op.input(2)));
-  emit_conv(op, op.output(0), std::move(inputs), conv);
+  emit_with_bias(op, std::move(inputs), conv);
   return Lowered::done();
 }
 
@@ -146,16 +157,22 @@ Lowered lower_conv_transpose(Op& op) {
     window.stride[axis] = 1;
   }
   const std::int64_t groups = op.integer("group", 1);
-  const Constant weights = flipped_kernel(*op.constant(1), groups);
-  ConvAttributes conv = conv_attributes(window, groups, x_dims, weights->dims);
+  const Shape kernel_dims = as_image(op.input_dims(1));
+  const Shape weight_dims = {groups * kernel_dims[1], kernel_dims[0] / groups, kernel_dims[2],
+                             kernel_dims[3]};
+  ConvAttributes conv = conv_attributes(window, groups, x_dims, weight_dims);
   conv.cut = BlockCut::kChannel;
   conv.input_dilation_h = input_dilation[0];
   conv.input_dilation_w = input_dilation[1];
   conv.matrix = op.at.matrix_format();
-  std::vector<TensorId> inputs = {op.at.value(op.input(0)),
-                                  op.at.constant(op.input(1) + ".flipped", weights)};
-  if (op.has_input(2)) inputs.push_back(op.at.value(op.input(2)));
-  emit_conv(op, op.output(0), std::move(inputs), conv);
+  Composer make(op);
+  const TensorId weights = make.moved(
+      op.at.value(op.input(1)), {false, 0, {flipped_kernel(kernel_dims, groups)}}, weight_dims);
+  if (op.constant(1) == nullptr) {
+    emit_computed_conv(op, weights, conv);
+  } else {
+    emit_with_bias(op, {op.at.value(op.input(0)), weights}, conv);
+  }
   return Lowered::done();
 }
 

@@ -1,15 +1,18 @@
 // Unary and binary functions, clipping and casts.
 //
-// One ONNX operator is one Elementwise node; n-ary operators are a chain from left to right. Float
-// only: integer arithmetic wraps around in ONNX and saturates on the processor, so it is the
-// host's.
+// One ONNX operator is one Elementwise node; n-ary operators are a chain from left to right.
+// Integers of at most 32 bits: sums, differences and products wrap around, quotients are cut
+// towards zero, as in ONNX; the rest of integer arithmetic is the host's.
+//
+//   Cast   between floats: nothing inside; f64, integers, bool -> float, anything -> bool: identity
+//          float -> integer: x / 1, cut towards zero;  integer -> integer: x + 0, wraps around
 #include <fmt/format.h>
 
 #include <limits>
 #include <optional>
 
 #include "base/check.h"
-#include "graph/composition.h"
+#include "graph/composer.h"
 #include "graph/operators.h"
 
 namespace tessera::graph {
@@ -91,49 +94,64 @@ BinaryFunction binary_of(const std::string& name) {
   return BinaryFunction::kPRelu;
 }
 
-Shape broadcast(const Shape& a, const Shape& b) {
-  Shape result = a.size() >= b.size() ? a : b;
-  const Shape& other = a.size() >= b.size() ? b : a;
-  for (std::size_t i = 0; i < other.size(); ++i) {
-    std::int64_t& dim = result[result.size() - other.size() + i];
-    if (dim == 1) dim = other[i];
-  }
-  return result;
-}
-
 // The inputs joined from left to right; the last step writes the operator's output.
 TensorId chain(Op& op, BinaryFunction function, Format format, std::size_t steps) {
   TensorId sum = op.at.value(op.input(0));
   for (std::size_t i = 1; i <= steps; ++i) {
     const TensorId next = op.at.value(op.input(i));
-    const Shape dims = broadcast(op.at.tensor(sum).dims, op.at.tensor(next).dims);
+    const Shape dims = broadcast_dims(op.at.tensor(sum).dims, op.at.tensor(next).dims);
     sum =
         op.at.emit(op, fmt::format("step{}", i), {sum, next}, binary_node(function), format, dims);
   }
   return sum;
 }
 
+bool is_narrow_integer(Format format) {
+  return format_is_integer(format) && format_bytes(format) <= 4;
+}
+
+// As float_refusal(), but integers of at most 32 bits are taken too.
+std::string number_refusal(const Op& op) {
+  const bool integers = op.has_input(0) && is_narrow_integer(op.input_type(0).format);
+  return integers ? operand_refusal(op) : float_refusal(op);
+}
+
+// Bounds of an integer Clip are joined one by one: binary32 does not hold every i32.
+Lowered clip_integers(Op& op) {
+  Composer make(op);
+  TensorId x = op.at.value(op.input(0));
+  const Format format = make.format(x);
+  if (op.has_input(1)) {
+    x = make.binary(BinaryFunction::kMaximum, x, op.at.value(op.input(1)), format);
+  }
+  if (op.has_input(2)) {
+    x = make.binary(BinaryFunction::kMinimum, x, op.at.value(op.input(2)), format);
+  }
+  make.output(0, x);
+  return Lowered::done();
+}
+
+// Whether one of Abs, Neg, Relu, Sign on integers; Neg as 0 - x wraps around.
+Lowered unary_of_integers(Op& op) {
+  const std::string& name = op.node.op_type;
+  const TensorId x = op.at.value(op.input(0));
+  if (name == "Neg") {
+    const TensorId zero = op.at.scalar(op.node.name + ".zero", 0.0, op.at.tensor(x).format);
+    op.at.emit_output(op, 0, {zero, x}, binary_node(BinaryFunction::kSubtract));
+    return Lowered::done();
+  }
+  if (name != "Abs" && name != "Relu" && name != "Sign") {
+    return Lowered::host(float_refusal(op));
+  }
+  op.at.emit_output(op, 0, {x}, unary_node(unary_of(op)->function));
+  return Lowered::done();
+}
+
 }  // namespace
 
 std::string operand_refusal(const Op& op) {
-  const auto refusal = [&](const std::string& name) -> std::string {
-    const model::TypedValue& typed = op.at.type(name);
-    if (!format_is_on_processor(typed.format)) {
-      return fmt::format("operator '{}': format {} is not on the processor", op.node.op_type,
-                         format_name(typed.format));
-    }
-    if (element_count(typed.dims) == 0) {
-      return fmt::format("operator '{}': a tensor without elements", op.node.op_type);
-    }
-    return "";
-  };
-  for (std::size_t i = 0; i < op.node.inputs.size(); ++i) {
-    if (!op.has_input(i) || op.constant(i) != nullptr) continue;
-    if (std::string reason = refusal(op.input(i)); !reason.empty()) return reason;
-  }
-  for (std::size_t i = 0; i < op.node.outputs.size(); ++i) {
-    if (!op.has_output(i)) continue;
-    if (std::string reason = refusal(op.output(i)); !reason.empty()) return reason;
+  if (op.has_input(0) && element_count(op.input_dims(0)) == 0) {
+    return fmt::format("operator '{}': a tensor without elements", op.node.op_type);
   }
   return "";
 }
@@ -154,7 +172,8 @@ std::string float_refusal(const Op& op) {
 }
 
 Lowered lower_unary(Op& op) {
-  if (std::string reason = float_refusal(op); !reason.empty()) return Lowered::host(reason);
+  if (std::string reason = number_refusal(op); !reason.empty()) return Lowered::host(reason);
+  if (is_narrow_integer(op.input_type(0).format)) return unary_of_integers(op);
   const auto activation = unary_of(op);
   TESSERA_CHECK(activation.has_value(), "operator '{}' has no unary row", op.node.op_type);
   ElementwiseAttributes attributes;
@@ -164,7 +183,8 @@ Lowered lower_unary(Op& op) {
 }
 
 Lowered lower_clip(Op& op) {
-  if (std::string reason = float_refusal(op); !reason.empty()) return Lowered::host(reason);
+  if (std::string reason = number_refusal(op); !reason.empty()) return Lowered::host(reason);
+  if (is_narrow_integer(op.input_type(0).format)) return clip_integers(op);
   const float infinity = std::numeric_limits<float>::infinity();
   Activation clip{UnaryFunction::kClip, op.real("min", -infinity), op.real("max", infinity)};
   const bool low_known = !op.has_input(1) || op.constant(1) != nullptr;
@@ -192,7 +212,7 @@ Lowered lower_clip(Op& op) {
 }
 
 Lowered lower_binary(Op& op) {
-  if (std::string reason = float_refusal(op); !reason.empty()) return Lowered::host(reason);
+  if (std::string reason = number_refusal(op); !reason.empty()) return Lowered::host(reason);
   if (op.integer("broadcast", 0) != 0) {
     return Lowered::host(
         fmt::format("operator '{}': attribute 'broadcast' of opset 6 and before", op.node.op_type));
@@ -217,13 +237,14 @@ Lowered lower_pow(Op& op) {
 }
 
 Lowered lower_n_ary(Op& op) {
-  if (std::string reason = float_refusal(op); !reason.empty()) return Lowered::host(reason);
+  if (std::string reason = number_refusal(op); !reason.empty()) return Lowered::host(reason);
   if (op.input_count() == 1) {
     op.at.emit_output_reshape(op, 0, op.at.value(op.input(0)));
     return Lowered::done();
   }
   const BinaryFunction function = binary_of(op.node.op_type);
-  const TensorId sum = chain(op, function, op.at.vector_format(), op.input_count() - 2);
+  const Format format = op.at.inner_format(op.output_type(0).format);
+  const TensorId sum = chain(op, function, format, op.input_count() - 2);
   op.at.emit_output(op, 0, {sum, op.at.value(op.node.inputs.back())}, binary_node(function));
   return Lowered::done();
 }
@@ -241,25 +262,45 @@ Lowered lower_mean(Op& op) {
   return Lowered::done();
 }
 
+// x * sigmoid(alpha x)
+Lowered lower_swish(Op& op) {
+  if (std::string reason = float_refusal(op); !reason.empty()) return Lowered::host(reason);
+  const TensorId x = op.at.value(op.input(0));
+  const float alpha = op.real("alpha", 1.0f);
+  if (alpha == 1.0f) {
+    op.at.emit_output(op, 0, {x}, unary_node(UnaryFunction::kSilu));
+    return Lowered::done();
+  }
+  Composer make(op);
+  const TensorId scaled = make.binary(BinaryFunction::kMultiply, x, make.scalar(alpha),
+                                      Format::kF32, {UnaryFunction::kSigmoid, 0, 0});
+  make.output(0, BinaryFunction::kMultiply, x, scaled);
+  return Lowered::done();
+}
+
 Lowered lower_cast(Op& op) {
   if (std::string reason = operand_refusal(op); !reason.empty()) return Lowered::host(reason);
   const Format from = op.input_type(0).format;
   const Format to = op.output_type(0).format;
-  if (!is_vector_float(to)) {
-    if (from == to) {
-      op.at.emit_output_reshape(op, 0, op.at.value(op.input(0)));
-      return Lowered::done();
-    }
-    return Lowered::host(fmt::format("operator 'Cast': to {}", format_name(to)));
-  }
-  if (is_vector_float(from)) {
-    // Inside every float is a vector in one format, so nothing is left to do.
-    op.at.emit_output_reshape(op, 0, op.at.value(op.input(0)));
+  const TensorId x = op.at.value(op.input(0));
+  // Inside every float is a vector in one format, so nothing is left to do.
+  if (from == to || (is_vector_float(from) && is_vector_float(to))) {
+    op.at.emit_output_reshape(op, 0, x);
     return Lowered::done();
   }
-  ElementwiseAttributes attributes;
-  attributes.inputs[0] = {true, 1.0f, 0};
-  op.at.emit_output(op, 0, {op.at.value(op.input(0))}, attributes);
+  if (format_is_integer(to) && from != Format::kBool) {
+    const bool wide = format_bytes(from) == 8 && format_bytes(to) == 8;
+    if (wide && format_is_integer(from)) {
+      return Lowered::host(
+          fmt::format("operator 'Cast': {} to {}", format_name(from), format_name(to)));
+    }
+    const bool cuts = format_is_float(from);
+    const TensorId one = op.at.scalar(op.node.name + ".neutral", cuts ? 1.0 : 0.0);
+    op.at.emit_output(op, 0, {x, one},
+                      binary_node(cuts ? BinaryFunction::kDivide : BinaryFunction::kAdd));
+    return Lowered::done();
+  }
+  op.at.emit_output(op, 0, {x}, ElementwiseAttributes{});
   return Lowered::done();
 }
 

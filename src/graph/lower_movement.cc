@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "graph/composer.h"
 #include "graph/move_box.h"
 #include "graph/operators.h"
 
@@ -125,26 +126,15 @@ Lowered lower_slice(Op& op) {
 }
 
 Lowered lower_concat(Op& op) {
-  if (std::string reason = operand_refusal(op); !reason.empty()) return Lowered::host(reason);
-  const Shape& dims = op.output_dims(0);
-  const std::size_t axis = index(positive_axis(op.integer("axis", 1), dims.size()));
-  const std::int64_t outer =
-      std::accumulate(dims.begin(), dims.begin() + static_cast<std::ptrdiff_t>(axis),
-                      std::int64_t{1}, std::multiplies<>());
-  const std::int64_t row = element_count(dims) / outer;
-  MoveAttributes move;
+  const std::size_t axis = index(positive_axis(op.integer("axis", 1), op.output_dims(0).size()));
+  std::vector<Shape> parts;
   std::vector<TensorId> inputs;
-  std::int64_t offset = 0;
   for (std::size_t i = 0; i < op.input_count(); ++i) {
-    const std::int64_t count = element_count(op.input_dims(i));
-    if (count == 0) continue;
-    const std::int64_t part = count / outer;
-    move.copies.push_back(simplified(
-        {static_cast<std::int32_t>(inputs.size()), 0, offset, {outer, part}, {part, 1}, {row, 1}}));
-    offset += part;
+    if (element_count(op.input_dims(i)) == 0) continue;
+    parts.push_back(op.input_dims(i));
     inputs.push_back(op.at.value(op.input(i)));
   }
-  op.at.emit_output(op, 0, std::move(inputs), std::move(move));
+  op.at.emit_output(op, 0, std::move(inputs), joining_move(parts, axis));
   return Lowered::done();
 }
 

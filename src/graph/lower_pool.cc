@@ -1,6 +1,8 @@
 // Pooling.
 //
-//   MaxPool, AveragePool       -> Pool, over one axis as height 1 with reshapes around it
+//   MaxPool, AveragePool       -> Pool, over one axis as height 1 with reshapes around it; over
+//                                 three axes two Pools, the last two axes first (an average with
+//                                 f32 in between)
 //   GlobalAverage/MaxPool      -> Reduce over the spatial axes; also an average
 //                                 whose one window is the whole input
 //
@@ -12,7 +14,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "graph/composition.h"
+#include "graph/composer.h"
 #include "graph/move_box.h"
 #include "graph/operators.h"
 #include "graph/window.h"
@@ -23,6 +25,11 @@ namespace {
 
 std::string pool_refusal(const Op& op) {
   const std::size_t rank = op.input_dims(0).size();
+  const Format format = op.input_type(0).format;
+  if (format_bytes(format) > 4) {
+    return fmt::format("operator '{}': no vector arithmetic in {}", op.node.op_type,
+                       format_name(format));
+  }
   if (rank != 3 && rank != 4) {
     return fmt::format("operator '{}': {} spatial axes; the processor has 1 or 2", op.node.op_type,
                        static_cast<std::int64_t>(rank) - 2);
@@ -79,6 +86,35 @@ TensorId with_real_padding(Op& op, TensorId x, Window& window) {
                     dims);
 }
 
+// Over three axes. Every real element of a window is in one slice of it, and all slices of a window
+// have equally many, so the mean of the slices' means is the window's.
+Lowered emit_volume_pool(Op& op, PoolFunction function, bool include_padding) {
+  Composer make(op);
+  const Shape& in = op.input_dims(0);
+  const Shape& out = op.output_dims(0);
+  const auto windows =
+      read_axis_windows(op, op.integer_list("kernel_shape"), {in[2], in[3], in[4]});
+  TensorId x = op.at.value(op.input(0));
+  const Format format = function == PoolFunction::kAverage ? Format::kF32 : make.format(x);
+  x = make.converted(x, format);
+  const auto pooled = [&](const std::string& suffix, const AxisWindow& height,
+                          const AxisWindow& width, const Shape& from, const Shape& to) {
+    Window window = as_window(height, width);
+    window.pad_end = reached_pads(window, from, to);
+    PoolAttributes pool = pool_attributes(window);
+    pool.function = function;
+    pool.include_padding = include_padding;
+    x = op.at.emit(op, suffix, {make.reshaped(x, from)}, pool, format, to);
+  };
+  const std::int64_t images = in[0] * in[1];
+  pooled("slices", windows[1], windows[2], {images, in[2], in[3], in[4]},
+         {images, in[2], out[3], out[4]});
+  pooled("depth", windows[0], {}, {images, 1, in[2], out[3] * out[4]},
+         {images, 1, out[2], out[3] * out[4]});
+  make.output(0, make.reshaped(x, out));
+  return Lowered::done();
+}
+
 Lowered emit_pool(Op& op, TensorId image, const PoolAttributes& pool) {
   const Shape& dims = op.output_dims(0);
   if (dims.size() == 4) {
@@ -121,6 +157,9 @@ bool is_whole(const Op& op, const Window& window) {
 Lowered lower_max_pool(Op& op) {
   if (op.has_output(1)) return Lowered::host("operator 'MaxPool': output 'Indices' is used");
   if (std::string reason = operand_refusal(op); !reason.empty()) return Lowered::host(reason);
+  if (op.input_dims(0).size() == 5 && format_bytes(op.input_type(0).format) <= 4) {
+    return emit_volume_pool(op, PoolFunction::kMaximum, false);
+  }
   if (std::string reason = pool_refusal(op); !reason.empty()) return Lowered::host(reason);
   Window window = pool_window(op);
   const TensorId x = op.at.value(op.input(0));
@@ -133,6 +172,13 @@ Lowered lower_max_pool(Op& op) {
 
 Lowered lower_average_pool(Op& op) {
   if (std::string reason = float_refusal(op); !reason.empty()) return Lowered::host(reason);
+  const bool counts_padding = op.integer("count_include_pad", 0) != 0;
+  if (op.input_dims(0).size() == 5) {
+    if (counts_padding && op.integer("ceil_mode", 0) != 0) {
+      return Lowered::host("operator 'AveragePool': ceil_mode with padding counted on 3 axes");
+    }
+    return emit_volume_pool(op, PoolFunction::kAverage, counts_padding);
+  }
   if (std::string reason = pool_refusal(op); !reason.empty()) return Lowered::host(reason);
   Window window = pool_window(op);
   if (is_whole(op, window)) return lower_global_pool(op, ReduceFunction::kMean);
@@ -142,7 +188,7 @@ Lowered lower_average_pool(Op& op) {
   const auto reached = reached_pads(window, op.at.tensor(image).dims, output);
   const bool padded =
       window.pad_begin[0] + window.pad_begin[1] + window.pad_end[0] + window.pad_end[1] > 0;
-  bool include_padding = op.integer("count_include_pad", 0) != 0 && padded;
+  bool include_padding = counts_padding && padded;
   if (include_padding && reached != window.pad_end) {
     image = with_real_padding(op, image, window);
     include_padding = false;

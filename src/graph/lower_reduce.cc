@@ -1,8 +1,11 @@
 // Reductions. One ONNX operator is one Reduce node; LogSum and LogSumExp are composed with binary32
 // in between:
-//   LogSum:     s = sum(x) in f32;                     y = log(s)
-//   LogSumExp:  m = max(x);  d = x - m;  e = exp(d);  s = sum(e) in f32;  l = log(s) in f32;  y = l
-//   + m
+//
+//   LogSum      s = sum(x) f32;  y = log(s)
+//   LogSumExp   m = max(x);  d = x - m;  e = exp(d);  s = sum(e) f32;  l = log(s) f32;  y = l + m
+//
+// Over no axis they are functions of each element. Integers of at most 32 bits have sums and
+// extremes; a sum beyond the format saturates.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -66,8 +69,43 @@ Lowered unknown_axes(const Op& op) {
       fmt::format("operator '{}': the axes are computed at run time", op.node.op_type));
 }
 
-Lowered rank_zero(const Op& op) {
-  return Lowered::host(fmt::format("operator '{}': nothing to reduce over", op.node.op_type));
+// Integers of at most 32 bits: extremes and exact sums. Means and roots are no integers; a product
+// may be too large for the exact form.
+bool takes_integers(ReduceFunction function, Format format) {
+  if (!format_is_integer(format) || format_bytes(format) > 4) return false;
+  switch (function) {
+    case ReduceFunction::kSum:
+    case ReduceFunction::kMaximum:
+    case ReduceFunction::kMinimum:
+    case ReduceFunction::kSumAbsolute:
+    case ReduceFunction::kSumSquare:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// The reduction of one element.
+UnaryFunction function_of_one(ReduceFunction function) {
+  switch (function) {
+    case ReduceFunction::kSumAbsolute:
+    case ReduceFunction::kRootSumSquare:
+      return UnaryFunction::kAbs;
+    case ReduceFunction::kSumSquare:
+      return UnaryFunction::kSquare;
+    default:
+      return UnaryFunction::kIdentity;
+  }
+}
+
+Lowered emit_function(Op& op, UnaryFunction function) {
+  const TensorId x = op.at.value(op.input(0));
+  if (function == UnaryFunction::kIdentity) {
+    op.at.emit_output_reshape(op, 0, x);
+  } else {
+    op.at.emit_output(op, 0, {x}, unary_node(function));
+  }
+  return Lowered::done();
 }
 
 }  // namespace
@@ -76,21 +114,24 @@ Lowered lower_reduce(Op& op) {
   if (std::string reason = operand_refusal(op); !reason.empty()) return Lowered::host(reason);
   Reduction reduction;
   if (!read_reduction(op, reduction)) return unknown_axes(op);
-  if (!is_vector_float(op.input_type(0).format)) {
+  const Format format = op.input_type(0).format;
+  const ReduceFunction function = reduce_of(op.node.op_type);
+  if (!is_vector_float(format) && !takes_integers(function, format)) {
     return Lowered::host(fmt::format("operator '{}': no vector arithmetic in {}", op.node.op_type,
-                                     format_name(op.input_type(0).format)));
+                                     format_name(format)));
   }
-  if (reduction.identity) return rank_zero(op);
+  if (reduction.identity) return emit_function(op, function_of_one(function));
   op.at.emit_output(op, 0, {op.at.value(op.input(0))},
-                    reduce_node(reduce_of(op.node.op_type), reduction.axes, reduction.keep_dims));
+                    reduce_node(function, reduction.axes, reduction.keep_dims));
   return Lowered::done();
 }
 
 Lowered lower_reduce_log_sum(Op& op) {
   if (std::string reason = operand_refusal(op); !reason.empty()) return Lowered::host(reason);
+  if (!is_vector_float(op.input_type(0).format)) return Lowered::host(float_refusal(op));
   Reduction reduction;
   if (!read_reduction(op, reduction)) return unknown_axes(op);
-  if (reduction.identity || !is_vector_float(op.input_type(0).format)) return rank_zero(op);
+  if (reduction.identity) return emit_function(op, UnaryFunction::kLog);
   const TensorId sum =
       op.at.emit(op, "sum", {op.at.value(op.input(0))},
                  reduce_node(ReduceFunction::kSum, reduction.axes, reduction.keep_dims),
@@ -101,9 +142,10 @@ Lowered lower_reduce_log_sum(Op& op) {
 
 Lowered lower_reduce_log_sum_exp(Op& op) {
   if (std::string reason = operand_refusal(op); !reason.empty()) return Lowered::host(reason);
+  if (!is_vector_float(op.input_type(0).format)) return Lowered::host(float_refusal(op));
   Reduction reduction;
   if (!read_reduction(op, reduction)) return unknown_axes(op);
-  if (reduction.identity || !is_vector_float(op.input_type(0).format)) return rank_zero(op);
+  if (reduction.identity) return emit_function(op, UnaryFunction::kIdentity);
   const Format vector = op.at.vector_format();
   const TensorId x = op.at.value(op.input(0));
   const TensorId maximum =

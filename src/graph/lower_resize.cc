@@ -1,5 +1,13 @@
-// Nearest-neighbour Resize and Upsample: an index map for each axis, hence a Move. Whole-number
-// factors need one box. Other modes are the host's.
+// Resize and Upsample.
+//
+//   nearest          an index map for each axis, hence a Move; whole-number factors need one box
+//   linear, cubic    axis by axis a product with a constant matrix M [output, input] of weights:
+//                    the last axis as MatMul [rest, input] x Mt, another one as a convolution of
+//                    one tap whose channels are the axis. Each axis rounds to the vector format.
+//
+// M is what the operator itself makes of the identity matrix (model/evaluate.h), so every
+// coordinate mode, antialiasing and weights at the border are as the host has them. With
+// tf_crop_and_resize the result is not a product where it lies outside; that is the host's.
 //
 // The source coordinate is computed in binary64: from the ratio of the extents where sizes are
 // given, from the stated scale otherwise.
@@ -9,8 +17,10 @@
 #include <cmath>
 #include <functional>
 
+#include "graph/composer.h"
 #include "graph/move_box.h"
 #include "graph/operators.h"
+#include "model/evaluate.h"
 
 namespace tessera::graph {
 
@@ -115,12 +125,110 @@ std::vector<std::size_t> resize_axes(const Op& op) {
   return axes;
 }
 
+// Elements of a weight matrix; beyond it the host is as good.
+constexpr std::int64_t kWeightsMax = std::int64_t{1} << 22;
+
+Constant list_constant(Format format, const std::vector<double>& values) {
+  return constant_from_reals(format, {static_cast<std::int64_t>(values.size())}, values);
+}
+
+// [input, output]: the identity matrix, resized along its second axis as the operator does it.
+Constant axis_weights(const Op& op, std::int64_t input, std::int64_t output,
+                      std::optional<double> scale) {
+  std::vector<double> ones(static_cast<std::size_t>(input * input), 0.0);
+  for (std::int64_t i = 0; i < input; ++i) ones[static_cast<std::size_t>(i * input + i)] = 1.0;
+  const Constant identity = constant_from_reals(Format::kF32, {input, input}, ones);
+  const bool old = op.opset < 11 || op.node.op_type == "Upsample";
+  const Constant roi = constant_from_reals(Format::kF32, {0}, {});
+  const Constant scales = list_constant(Format::kF32, {1.0, scale.value_or(1.0)});
+  const Constant sizes =
+      list_constant(Format::kI64, {static_cast<double>(input), static_cast<double>(output)});
+  model::Node node = op.node;
+  for (const char* name : {"axes", "keep_aspect_ratio_policy", "scales"}) {
+    node.attributes.erase(name);
+  }
+  node.outputs = {"y"};
+  std::vector<const Tensor*> inputs = {identity.get()};
+  if (op.node.op_type == "Upsample" && op.has_attribute("scales")) {
+    node.attributes["scales"] = std::vector<float>{1.0f, static_cast<float>(scale.value_or(1.0))};
+    node.inputs = {"x"};
+  } else if (old) {
+    node.inputs = {"x", "scales"};
+    inputs.push_back(scales.get());
+  } else {
+    node.inputs = {"x", "", scale ? "scales" : "", scale ? "" : "sizes"};
+    inputs.insert(inputs.end(),
+                  {nullptr, scale ? scales.get() : nullptr, scale ? nullptr : sizes.get()});
+  }
+  const auto resized = model::evaluate(node, op.opset, inputs);
+  if (!resized.ok() || (*resized)[0].dims != Shape{input, output}) return nullptr;
+  return std::make_shared<const Tensor>((*resized)[0]);
+}
+
+// x with axis `axis` replaced by its product with `weights` [input, output].
+TensorId axis_product(Op& op, Composer& make, TensorId x, std::size_t axis,
+                      const Constant& weights) {
+  const std::int64_t input = weights->dims[0];
+  const std::int64_t output = weights->dims[1];
+  Shape dims = make.dims(x);
+  std::int64_t outer = 1;
+  for (std::size_t i = 0; i < axis; ++i) outer *= dims[i];
+  const std::int64_t inner = element_count(dims) / (outer * input);
+  dims[axis] = output;
+  const TensorId matrix = op.at.constant(fmt::format("{}.weights{}", op.node.name, axis), weights);
+  if (inner == 1) {
+    const TensorId rows = make.reshaped(x, {outer, input});
+    return make.reshaped(make.matmul(rows, matrix, {}, make.vector()), dims);
+  }
+  ConvAttributes conv;
+  conv.matrix = op.at.matrix_format();
+  const TensorId kernel = make.reshaped(make.transposed(matrix, {1, 0}), {output, input, 1, 1});
+  const TensorId image = make.reshaped(x, {outer, input, 1, inner});
+  const TensorId resized = op.at.emit(op, fmt::format("axis{}", axis), {image, kernel}, conv,
+                                      make.vector(), {outer, output, 1, inner});
+  return make.reshaped(resized, dims);
+}
+
+Lowered emit_interpolation(Op& op, const std::vector<double>& scales,
+                           const std::vector<std::size_t>& axes) {
+  if (!is_vector_float(op.input_type(0).format)) {
+    return Lowered::host(fmt::format("operator '{}': no vector arithmetic in {}", op.node.op_type,
+                                     format_name(op.input_type(0).format)));
+  }
+  if (op.text("coordinate_transformation_mode", "") == "tf_crop_and_resize") {
+    return Lowered::host("operator 'Resize': coordinates 'tf_crop_and_resize' with weights");
+  }
+  const Shape& input = op.input_dims(0);
+  const Shape& output = op.output_dims(0);
+  std::vector<std::pair<std::size_t, Constant>> products;
+  for (std::size_t axis = 0; axis < input.size(); ++axis) {
+    std::optional<double> scale;
+    for (std::size_t j = 0; j < axes.size() && j < scales.size(); ++j) {
+      if (axes[j] == axis) scale = scales[j];
+    }
+    if (input[axis] == output[axis] && scale.value_or(1.0) == 1.0) continue;
+    if (input[axis] * std::max(input[axis], output[axis]) > kWeightsMax) {
+      return Lowered::host(
+          fmt::format("operator '{}': more than {} weights", op.node.op_type, kWeightsMax));
+    }
+    Constant weights = axis_weights(op, input[axis], output[axis], scale);
+    if (weights == nullptr) {
+      return Lowered::host(
+          fmt::format("operator '{}': its axes depend on each other", op.node.op_type));
+    }
+    products.emplace_back(axis, std::move(weights));
+  }
+  Composer make(op);
+  TensorId x = op.at.value(op.input(0));
+  for (const auto& [axis, weights] : products) x = axis_product(op, make, x, axis, weights);
+  make.output(0, x);
+  return Lowered::done();
+}
+
 }  // namespace
 
 Lowered lower_resize(Op& op) {
   if (std::string reason = operand_refusal(op); !reason.empty()) return Lowered::host(reason);
-  const std::string mode = op.text("mode", "nearest");
-  if (mode != "nearest") return Lowered::host(fmt::format("operator 'Resize': mode '{}'", mode));
   // Opset 10 is Upsample by another name.
   const bool old = op.opset < 11;
   const std::size_t scales_at = old ? 1 : 2;
@@ -131,6 +239,9 @@ Lowered lower_resize(Op& op) {
     }
     scales = reals(*op.constant(scales_at));
   }
+  if (op.text("mode", "nearest") != "nearest") {
+    return emit_interpolation(op, scales, resize_axes(op));
+  }
   const ResizeModes modes =
       old ? ResizeModes{"asymmetric", "floor"}
           : ResizeModes{op.text("coordinate_transformation_mode", "half_pixel"),
@@ -140,10 +251,6 @@ Lowered lower_resize(Op& op) {
 
 Lowered lower_upsample(Op& op) {
   if (std::string reason = operand_refusal(op); !reason.empty()) return Lowered::host(reason);
-  const std::string mode = op.text("mode", "nearest");
-  if (mode != "nearest") {
-    return Lowered::host(fmt::format("operator 'Upsample': mode '{}'", mode));
-  }
   std::vector<double> scales;
   for (const float scale : op.real_list("scales")) scales.push_back(scale);
   if (op.has_input(1)) {
@@ -151,6 +258,9 @@ Lowered lower_upsample(Op& op) {
       return Lowered::host("operator 'Upsample': the scales are computed at run time");
     }
     scales = reals(*op.constant(1));
+  }
+  if (op.text("mode", "nearest") != "nearest") {
+    return emit_interpolation(op, scales, resize_axes(op));
   }
   return emit_nearest(op, scales, resize_axes(op), {"asymmetric", "floor"});
 }

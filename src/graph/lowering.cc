@@ -15,39 +15,6 @@ const T* attribute(const model::Node& node, const std::string& name) {
   return found == node.attributes.end() ? nullptr : std::get_if<T>(&found->second);
 }
 
-// The ONNX element type numbers that a host step Cast needs.
-std::int64_t onnx_type_number(Format format) {
-  switch (format) {
-    case Format::kF32:
-      return 1;
-    case Format::kU8:
-      return 2;
-    case Format::kI8:
-      return 3;
-    case Format::kU16:
-      return 4;
-    case Format::kI16:
-      return 5;
-    case Format::kI32:
-      return 6;
-    case Format::kI64:
-      return 7;
-    case Format::kBool:
-      return 9;
-    case Format::kF16:
-      return 10;
-    case Format::kF64:
-      return 11;
-    case Format::kU32:
-      return 12;
-    case Format::kU64:
-      return 13;
-    case Format::kBf16:
-      return 16;
-  }
-  return 0;
-}
-
 }  // namespace
 
 bool is_vector_float(Format format) {
@@ -66,9 +33,7 @@ bool Op::has_output(std::size_t i) const {
   return !at.consumers(node.outputs[i]).empty() || at.is_graph_output(node.outputs[i]);
 }
 
-Constant Op::constant(std::size_t i) const {
-  return has_input(i) ? input_type(i).constant : nullptr;
-}
+Constant Op::constant(std::size_t i) const { return has_input(i) ? at.known(input(i)) : nullptr; }
 
 std::int64_t Op::integer(const std::string& name, std::int64_t otherwise) const {
   const auto* value = attribute<std::int64_t>(node, name);
@@ -115,6 +80,12 @@ const model::TypedValue& Lowering::type(const std::string& value) const {
   return found->second;
 }
 
+Constant Lowering::known(const std::string& value) const {
+  const model::TypedValue& typed = type(value);
+  if (typed.constant != nullptr || element_count(typed.dims) > 0) return typed.constant;
+  return std::make_shared<const Tensor>(Tensor::zeros(typed.format, typed.dims));
+}
+
 std::int64_t Lowering::opset(const std::string& domain) const {
   const auto found = model_.opsets.find(domain);
   return found == model_.opsets.end() ? 1 : found->second;
@@ -142,19 +113,19 @@ bool Lowering::is_graph_output(const std::string& value) const {
 TensorId Lowering::value(const std::string& name) {
   const auto found = values_.find(name);
   if (found != values_.end()) return found->second;
-  const model::TypedValue& typed = type(name);
-  TESSERA_CHECK(typed.constant != nullptr, "value '{}' is used before it is lowered", name);
-  const TensorId id = editor_.add_constant(name, typed.constant);
+  const Constant value = known(name);
+  TESSERA_CHECK(value != nullptr, "value '{}' is used before it is lowered", name);
+  const TensorId id = editor_.add_constant(name, value);
   values_[name] = id;
   return id;
 }
 
 TensorId Lowering::onnx_value(const std::string& name) {
-  const model::TypedValue& typed = type(name);
-  if (typed.constant == nullptr) return in_format(value(name), typed.format, name);
+  const Constant value_known = known(name);
+  if (value_known == nullptr) return in_format(value(name), type(name).format, name);
   const auto found = onnx_constants_.find(name);
   if (found != onnx_constants_.end()) return found->second;
-  const TensorId id = editor_.add_constant(name, typed.constant);
+  const TensorId id = editor_.add_constant(name, value_known);
   onnx_constants_[name] = id;
   return id;
 }
@@ -164,34 +135,11 @@ TensorId Lowering::in_format(TensorId id, Format format, const std::string& orig
   if (info.format == format) return id;
   const auto found = conversions_.find({id, format});
   if (found != conversions_.end()) return found->second;
-  TensorId result;
-  if (format_is_on_processor(info.format) && format_is_on_processor(format)) {
-    result =
-        editor_.add_tensor(fmt::format("{}.{}", info.name, format_name(format)), format, info.dims);
-    editor_.add_node(fmt::format("convert_{}", info.name), {origin}, {id}, {result},
-                     ElementwiseAttributes{});
-  } else {
-    result = cast_on_host(id, format, origin);
-  }
-  conversions_[{id, format}] = result;
-  return result;
-}
-
-TensorId Lowering::cast_on_host(TensorId id, Format format, const std::string& origin) {
-  const TensorInfo info = graph_.tensor(id);
-  HostStepAttributes step;
-  step.opset = 13;
-  step.node.name = editor_.unique_node_name("convert_" + info.name);
-  step.node.op_type = "Cast";
-  step.node.inputs = {info.name};
-  step.node.attributes["to"] = onnx_type_number(format);
-  const Format outside = format_is_on_processor(info.format) ? format : info.format;
-  step.reason = fmt::format("format {} is not on the processor", format_name(outside));
   const TensorId result =
       editor_.add_tensor(fmt::format("{}.{}", info.name, format_name(format)), format, info.dims);
-  step.node.outputs = {graph_.tensor(result).name};
-  const std::string name = step.node.name;
-  editor_.add_node(name, {origin}, {id}, {result}, std::move(step));
+  editor_.add_node(fmt::format("convert_{}", info.name), {origin}, {id}, {result},
+                   ElementwiseAttributes{});
+  conversions_[{id, format}] = result;
   return result;
 }
 
@@ -265,6 +213,7 @@ void Lowering::emit_host_step(const Op& op, const std::string& reason) {
   editor_.add_node(op.node.name, {op.node.name}, std::move(inputs), std::move(outputs),
                    std::move(step));
   for (const auto& [name, id] : made) {
+    if (element_count(graph_.tensor(id).dims) == 0) continue;  // a constant
     values_[name] = in_format(id, inner_format(graph_.tensor(id).format), op.node.name);
   }
 }
@@ -273,6 +222,7 @@ void Lowering::add_input(const std::string& name) {
   const model::TypedValue& typed = type(name);
   const TensorId id = editor_.add_tensor(name, typed.format, typed.dims);
   graph_.inputs.push_back(id);
+  if (element_count(typed.dims) == 0) return;
   values_[name] = in_format(id, inner_format(typed.format), name);
   conversions_[{values_[name], typed.format}] = id;
 }
@@ -289,8 +239,7 @@ TensorId Lowering::finished_output(const std::string& name) {
     editor_.rename_tensor(inner, fmt::format("{}.{}", name, format_name(info.format)));
   }
   const TensorId output = editor_.add_tensor(name, typed.format, typed.dims);
-  if (format_is_on_processor(info.format) && format_is_on_processor(typed.format) &&
-      element_count(typed.dims) > 0) {
+  if (element_count(typed.dims) > 0) {
     NodeAttributes attributes = ElementwiseAttributes{};
     if (info.format == typed.format && info.constant == nullptr) {
       attributes = MoveAttributes{false, 0, {dense_box(element_count(typed.dims))}};
@@ -305,7 +254,7 @@ TensorId Lowering::finished_output(const std::string& name) {
   step.node.op_type = "Identity";
   step.node.inputs = {graph_.tensor(inner).name};
   step.node.outputs = {graph_.tensor(output).name};
-  step.reason = fmt::format("format {} is not on the processor", format_name(typed.format));
+  step.reason = "a tensor without elements";
   const std::string node_name = step.node.name;
   editor_.add_node(node_name, {name}, {inner}, {output}, std::move(step));
   return output;

@@ -5,7 +5,8 @@
 //
 // Inside the graph a float value (f32, f16, bf16) is a vector in the graph's vector format; every
 // other value keeps its ONNX format. Conversions are inserted where a side asks for the other
-// form, once per tensor. Constants keep their ONNX format until the pass `number_formats`.
+// form, once per tensor. Constants keep their ONNX format until the pass `number_formats`. A value
+// without elements is a constant, whoever produces it.
 #pragma once
 
 #include <map>
@@ -71,6 +72,8 @@ class Lowering {
            const BuildOptions& options);
 
   const model::TypedValue& type(const std::string& value) const;
+  // The value if it is known at compile time, else null.
+  Constant known(const std::string& value) const;
   Format vector_format() const { return graph_.vector_format; }
   const MatrixFormat& matrix_format() const { return options_.matrix; }
   std::int64_t opset(const std::string& domain) const;
@@ -89,8 +92,7 @@ class Lowering {
   // Tensors for an ONNX value.
   TensorId value(const std::string& name);
   TensorId onnx_value(const std::string& name);
-  // A tensor in another format, by an element-wise identity (or a host step Cast for formats that
-  // are not on the processor).
+  // A tensor in another format, by an element-wise identity.
   TensorId in_format(TensorId id, Format format, const std::string& origin);
 
   TensorId constant(const std::string& name, Constant value);
@@ -123,7 +125,6 @@ class Lowering {
   Graph take() { return std::move(graph_); }
 
  private:
-  TensorId cast_on_host(TensorId id, Format format, const std::string& origin);
   TensorId finished_output(const std::string& name);
 
   const model::Model& model_;

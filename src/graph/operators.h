@@ -8,6 +8,15 @@ namespace tessera::graph {
 // lower_conv.cc
 Lowered lower_conv(Op& op);
 Lowered lower_conv_transpose(Op& op);
+// lower_attention.cc
+Lowered lower_attention(Op& op);
+Lowered lower_rotary_embedding(Op& op);
+// lower_spectral.cc
+Lowered lower_stft(Op& op);
+// lower_volume.cc: three spatial axes
+Lowered lower_volume_conv(Op& op);
+// lower_computed_conv.cc: weights computed at run time
+Lowered lower_computed_conv(Op& op);
 // lower_matmul.cc
 Lowered lower_matmul(Op& op);
 Lowered lower_gemm(Op& op);
@@ -23,7 +32,16 @@ Lowered lower_binary(Op& op);
 Lowered lower_pow(Op& op);
 Lowered lower_n_ary(Op& op);
 Lowered lower_mean(Op& op);
+Lowered lower_swish(Op& op);
 Lowered lower_cast(Op& op);
+// lower_select.cc
+Lowered lower_comparison(Op& op);
+Lowered lower_logic(Op& op);
+Lowered lower_where(Op& op);
+Lowered lower_arg_extreme(Op& op);
+Lowered lower_hardmax(Op& op);
+// lower_recurrent.cc: LSTM, GRU, RNN
+Lowered lower_recurrent(Op& op);
 // lower_reduce.cc
 Lowered lower_reduce(Op& op);
 Lowered lower_reduce_log_sum(Op& op);
@@ -35,6 +53,18 @@ Lowered lower_log_softmax(Op& op);
 Lowered lower_layer_normalization(Op& op);
 Lowered lower_instance_normalization(Op& op);
 Lowered lower_mean_variance_normalization(Op& op);
+// lower_channel_norm.cc
+Lowered lower_lrn(Op& op);
+Lowered lower_lp_normalization(Op& op);
+Lowered lower_rms_normalization(Op& op);
+Lowered lower_group_normalization(Op& op);
+// lower_indexed.cc
+Lowered lower_gather_nd(Op& op);
+Lowered lower_gather_elements(Op& op);
+Lowered lower_scatter_nd(Op& op);
+Lowered lower_scatter_elements(Op& op);
+Lowered lower_trilu(Op& op);
+Lowered lower_reverse_sequence(Op& op);
 // lower_movement.cc
 Lowered lower_reshape(Op& op);  // everything that keeps the elements' order
 Lowered lower_dropout(Op& op);
@@ -59,8 +89,8 @@ Lowered lower_qlinear_matmul(Op& op);
 Lowered lower_conv_integer(Op& op);
 Lowered lower_matmul_integer(Op& op);
 
-// Why a node cannot be on the processor whatever its operator: a format that is not there, or an
-// empty tensor. Empty if nothing stands against it.
+// Why a node cannot be on the processor whatever its operator: its first input has no elements.
+// Empty if nothing stands against it.
 std::string operand_refusal(const Op& op);
 // Every input and output of the node is f32, f16 or bf16; otherwise a reason.
 std::string float_refusal(const Op& op);

@@ -53,6 +53,23 @@ bool reduce_axes(std::vector<Axis>& axes, std::size_t limit) {
   return axes.size() <= limit;
 }
 
+// A single axis longer than this is seen as rows and columns, so that a row fits in the buffer.
+constexpr std::int64_t kLongRow = 16384;
+
+// Splits a single long axis in two, the inner one as long as kLongRow allows. Element order stays.
+void split_long_row(std::vector<Axis>& axes) {
+  if (axes.size() != 1 || axes[0].extent <= kLongRow) return;
+  const std::int64_t extent = axes[0].extent;
+  std::int64_t columns = kLongRow;
+  while (extent % columns != 0) --columns;
+  if (columns < 64) return;  // many short rows are no better
+  Axis rows = axes[0];
+  rows.extent = extent / columns;
+  for (std::int64_t& stride : rows.strides) stride *= columns;
+  axes[0].extent = columns;
+  axes.insert(axes.begin(), rows);
+}
+
 // Puts an axis at one of the four places of every operand's view.
 void place(const Axis& axis, std::size_t where, NodeViews& views) {
   for (std::size_t i = 0; i < views.inputs.size(); ++i) {
@@ -207,6 +224,7 @@ std::optional<NodeViews> spread(const std::vector<Axis>& axes, std::size_t chann
     return views;
   }
   if (!reduce_axes(front, 1) || !reduce_axes(back, 2)) return std::nullopt;
+  split_long_row(back);
   if (front.size() == 1) place(front[0], kImages, views);
   if (back.size() == 2) place(back[0], kRows, views);
   if (!back.empty()) place(back.back(), kColumns, views);

@@ -29,6 +29,8 @@ struct TensorView {
 //                channel axis is the one the tensor's producer and users prefer (NCHW channels for
 //                rank 4 and 3, the last axis otherwise)
 //   Reduce:      reduced axes become rows and columns, kept axes channels and images
+// A single long axis in place of an element-wise node's rows and columns is split in two, so that a
+// row fits in the buffer.
 // An error (unsupported) names the node when its axes cannot be spread over four; the graph builder
 // then puts Moves in front.
 //

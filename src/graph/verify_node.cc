@@ -55,16 +55,8 @@ class Rules {
       return false;
     }
     for (std::size_t i = 0; i < inputs(); ++i) {
-      const bool draft = stage_ == Stage::kDraft && input(i).constant != nullptr;
-      must(format_is_on_processor(input(i).format) || draft,
-           "input '{}' is {}, which is not on "
-           "the processor",
-           input(i).name, format_name(input(i).format));
       must(element_count(input(i).dims) > 0, "input '{}' has no elements", input(i).name);
     }
-    must(format_is_on_processor(output().format),
-         "output '{}' is {}, which is not on the processor", output().name,
-         format_name(output().format));
     return broken_.empty();
   }
 
@@ -182,16 +174,24 @@ void check(Rules& rules, const MatMulAttributes& matmul) {
   check_product(rules, matmul.matrix, matmul.integer, matmul.post, b.back());
 }
 
+// Pooling and reduction take numbers of at most 32 bits.
+void check_filter_formats(Rules& rules) {
+  for (const Format format : {rules.input(0).format, rules.output().format}) {
+    rules.must(format_bytes(format) <= 4 && format != Format::kBool,
+               "the planar engine's filters do not take {}", format_name(format));
+  }
+}
+
 // Formats at the two ends of a planar operation.
 void check_affine(Rules& rules, std::size_t i, const Affine& input) {
   const Format format = rules.input(i).format;
-  rules.must(!input.enabled || format_is_integer(format), "input '{}' is {} and has a scale",
+  rules.must(!input.enabled || format_is_affine(format), "input '{}' is {} and has a scale",
              rules.input(i).name, format_name(format));
 }
 
 void check_affine_output(Rules& rules, const Affine& output) {
   const Format format = rules.output().format;
-  rules.must(!output.enabled || format_is_integer(format), "the output is {} and has a scale",
+  rules.must(!output.enabled || format_is_affine(format), "the output is {} and has a scale",
              format_name(format));
 }
 
@@ -199,6 +199,7 @@ void check(Rules& rules, const PoolAttributes& pool) {
   if (!rules.operands(1, 1)) return;
   const Shape& x = rules.input(0).dims;
   if (!rules.must(x.size() == 4, "x has rank {}; 4 is needed", x.size())) return;
+  check_filter_formats(rules);
   check_affine(rules, 0, pool.input);
   check_affine_output(rules, pool.output);
   const bool affine = pool.input.enabled || pool.output.enabled;
@@ -259,6 +260,7 @@ void check(Rules& rules, const ReduceAttributes& reduce) {
   }
   rules.must(rules.output().dims == expected, "the output is [{}], the axes give [{}]",
              list(rules.output().dims), list(expected));
+  check_filter_formats(rules);
   check_affine(rules, 0, reduce.input);
   check_affine_output(rules, reduce.output);
 }

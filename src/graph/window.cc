@@ -42,4 +42,41 @@ Window read_window(const Op& op, const std::vector<std::int64_t>& kernel, const 
   return window;
 }
 
+std::vector<AxisWindow> read_axis_windows(const Op& op, const std::vector<std::int64_t>& kernel,
+                                          const Shape& input) {
+  const std::vector<std::int64_t> strides = op.integer_list("strides");
+  const std::vector<std::int64_t> dilations = op.integer_list("dilations");
+  const std::vector<std::int64_t> pads = op.integer_list("pads");
+  const std::string auto_pad = op.text("auto_pad", "NOTSET");
+  const bool stated = auto_pad == "NOTSET" || auto_pad.empty();
+  std::vector<AxisWindow> windows(kernel.size());
+  for (std::size_t i = 0; i < windows.size(); ++i) {
+    AxisWindow& axis = windows[i];
+    axis.kernel = kernel[i];
+    if (i < strides.size()) axis.stride = strides[i];
+    if (i < dilations.size()) axis.dilation = dilations[i];
+    if (stated && pads.size() == 2 * windows.size()) {
+      axis.pad_begin = pads[i];
+      axis.pad_end = pads[i + windows.size()];
+    }
+    if (stated || auto_pad == "VALID") continue;
+    const std::int64_t steps = ceil_div(input[i], axis.stride);
+    const std::int64_t total =
+        std::max<std::int64_t>(0, (steps - 1) * axis.stride + axis.reach() - input[i]);
+    axis.pad_begin = auto_pad == "SAME_LOWER" ? total - total / 2 : total / 2;
+    axis.pad_end = total - axis.pad_begin;
+  }
+  return windows;
+}
+
+Window as_window(const AxisWindow& height, const AxisWindow& width) {
+  Window window;
+  window.kernel = {height.kernel, width.kernel};
+  window.stride = {height.stride, width.stride};
+  window.dilation = {height.dilation, width.dilation};
+  window.pad_begin = {height.pad_begin, width.pad_begin};
+  window.pad_end = {height.pad_end, width.pad_end};
+  return window;
+}
+
 }  // namespace tessera::graph

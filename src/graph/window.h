@@ -30,4 +30,18 @@ Window read_window(const Op& op, const std::vector<std::int64_t>& kernel, const 
 // A list of one or two numbers, the height first; missing heights are `otherwise`.
 std::array<std::int64_t, 2> as_pair(const std::vector<std::int64_t>& list, std::int64_t otherwise);
 
+// One spatial axis of a window.
+struct AxisWindow {
+  std::int64_t kernel = 1, stride = 1, dilation = 1, pad_begin = 0, pad_end = 0;
+  std::int64_t reach() const { return dilation * (kernel - 1) + 1; }
+};
+
+// The window of each spatial axis, however many there are; auto_pad is resolved for the input's
+// extents.
+std::vector<AxisWindow> read_axis_windows(const Op& op, const std::vector<std::int64_t>& kernel,
+                                          const Shape& input);
+
+// Two axes, height and width, as one window.
+Window as_window(const AxisWindow& height, const AxisWindow& width);
+
 }  // namespace tessera::graph

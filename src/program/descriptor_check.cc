@@ -21,10 +21,6 @@ Status require(bool condition, const char* what) {
 }
 
 Status check_surface(const BufferSurface& s, const char* name, const CheckContext& context) {
-  if (!format_is_on_processor(s.format)) {
-    return bad(fmt::format("{} has format {}, which is not on the processor", name,
-                           format_name(s.format)));
-  }
   const std::uint32_t extents[] = {s.images, s.channels, s.rows, s.columns, s.ring_rows};
   for (const std::uint32_t extent : extents) {
     if (extent == 0 || extent > kExtentMax) {
@@ -155,12 +151,11 @@ Status check_product_formats(const NeuralTask& task) {
                    "the output format of an integer product is i32, or an integer if it is "
                    "requantised");
   }
-  const bool floats = format_is_float(moving) && format_is_float(stationary) &&
-                      format_is_float(product.output_format) &&
-                      (!product.has_bias || (format_is_float(product.bias_format) &&
-                                             format_is_on_processor(product.bias_format)));
-  TESSERA_RETURN_IF_ERROR(require(floats && format_is_on_processor(stationary),
-                                  "a float product takes and gives floats"));
+  const bool floats = format_is_vector(moving) && format_is_vector(stationary) &&
+                      format_is_vector(product.output_format) &&
+                      (!product.has_bias || format_is_vector(product.bias_format));
+  TESSERA_RETURN_IF_ERROR(
+      require(floats, "a float product takes and gives floats of at most 32 bits"));
   TESSERA_RETURN_IF_ERROR(require(!product.requantise, "a float product is not requantised"));
   if (product.matrix.kind == MatrixKind::kFloat || product.image.channel_wise) return {};
   TESSERA_RETURN_IF_ERROR(require((moving == Format::kF16) == (stationary == Format::kF16),
@@ -260,8 +255,17 @@ Status check_neural(const NeuralTask& task, const Bands& bands, const CheckConte
 }
 
 Status check_affine(const Affine& affine, Format format) {
-  return require(!affine.enabled || (format_is_integer(format) && affine.scale > 0.0f),
-                 "a scale belongs to integers and is greater than 0");
+  return require(!affine.enabled || (format_is_affine(format) && affine.scale > 0.0f),
+                 "a scale belongs to integers of at most 32 bits and is greater than 0");
+}
+
+// Pooling and reduction take elements of at most 32 bits; 64 bits are only converted.
+Status check_filter_formats(const PlanarTask& task) {
+  const auto fits = [](Format format) {
+    return format_bytes(format) <= 4 && format != Format::kBool;
+  };
+  return require(fits(task.inputs[0].format) && fits(task.output.format),
+                 "pooling and reduction take numbers of at most 32 bits");
 }
 
 // Converters in front of and behind the filters.
@@ -269,9 +273,11 @@ Status check_converters(const PlanarTask& task) {
   const Format first = task.inputs[0].format;
   switch (task.mode) {
     case PlanarMode::kPooling:
+      TESSERA_RETURN_IF_ERROR(check_filter_formats(task));
       TESSERA_RETURN_IF_ERROR(check_affine(task.pool.input, first));
       return check_affine(task.pool.output, task.output.format);
     case PlanarMode::kReduction:
+      TESSERA_RETURN_IF_ERROR(check_filter_formats(task));
       TESSERA_RETURN_IF_ERROR(check_affine(task.reduce.input, first));
       return check_affine(task.reduce.output, task.output.format);
     case PlanarMode::kTranspose:

@@ -113,8 +113,8 @@ void prepare() {
          relu.input("x", Format::kF32, {2, 8}).node("Relu", {"x"}, {"y"}, {}, "r").output("y"));
     ModelBuilder host(13);
     add_conv(host.input("x", Format::kF32, {1, 3, 8, 8}))
-        .node("ArgMax", {"c"}, {"y"}, {{"axis", std::int64_t{1}}}, "best")
-        .output("y", Format::kI64, {1, 1, 8, 8});
+        .node("Det", {"c"}, {"y"}, {}, "best")
+        .output("y", Format::kF32, {1, 4});
     save("host.onnx", host);
     ModelBuilder strange(13);
     strange.input("x", Format::kF32, {1, 3}).node("Wobble", {"x"}, {"y"}, {}, "odd").output("y");

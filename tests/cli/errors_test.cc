@@ -61,14 +61,23 @@ TEST(ModelErrors, AnOperatorThatNobodyRunsIsNamedWithItsNode) {
 }
 
 TEST(ModelErrors, FullOffloadNamesTheHostStep) {
+  for (const std::string verb : {"report", "bench", "compare"}) {
+    const CommandResult result = tessera({verb, "host.onnx", "--require-full-offload"});
+    EXPECT_NE(result.status, 0) << verb;
+    EXPECT_THAT(result.err, HasSubstr("node 'best' (Det): would run on the host")) << verb;
+  }
+  const CommandResult compiled =
+      tessera({"compile", "host.onnx", "-o", "full.tpkg", "--require-full-offload"});
+  EXPECT_NE(compiled.status, 0);
+  EXPECT_THAT(compiled.err, HasSubstr("full offload is required"));
   expect_error({"run", "host.onnx", "--require-full-offload"},
-               "tessera run: node 'best' (ArgMax): would run on the host (operator 'ArgMax': not "
+               "tessera run: node 'best' (Det): would run on the host (operator 'Det': not "
                "among the processor's operators at opset 13), and full offload is required   "
                "[unsupported]");
   ASSERT_EQ(tessera({"compile", "host.onnx", "-o", "host.tpkg"}).status, 0);
   expect_error({"run", "host.tpkg", "--require-full-offload"},
-               "tessera run: 'host.tpkg': node 'best' (ArgMax) runs on the host (operator "
-               "'ArgMax': not among the processor's operators at opset 13), and full offload is "
+               "tessera run: 'host.tpkg': node 'best' (Det) runs on the host (operator "
+               "'Det': not among the processor's operators at opset 13), and full offload is "
                "required   [unsupported]");
 }
 

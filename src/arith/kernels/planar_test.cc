@@ -31,6 +31,13 @@ class Maker {
     return formats[pick(0, 3)];
   }
   Format integer_format() { return one_in(2) ? Format::kI8 : Format::kU8; }
+  // Elements without a scale: integers of every width, truth values, f64.
+  Format plain_format() {
+    const Format formats[] = {Format::kBool, Format::kU8,  Format::kI8,  Format::kI16,
+                              Format::kU16,  Format::kI32, Format::kU32, Format::kI64,
+                              Format::kU64,  Format::kF64};
+    return formats[pick(0, 9)];
+  }
   Affine affine() {
     return {true, 0.01f * static_cast<float>(pick(1, 300)), static_cast<std::int32_t>(pick(0, 60))};
   }
@@ -167,6 +174,9 @@ TEST(Elementwise, EqualsTheObviousForm) {
     if (maker.one_in(3)) {
       formats[2] = maker.integer_format();
       config.output = maker.affine();
+    }
+    for (int end = 0; end < 3; ++end) {
+      if (format_is_vector(formats[end]) && maker.one_in(4)) formats[end] = maker.plain_format();
     }
     const std::int64_t channels = maker.pick(1, 6);
     const std::int64_t rows = maker.pick(1, 6);

@@ -1,0 +1,468 @@
+// Operators that lowering composes of several nodes: the whole operator runs on the processor, the
+// simulated core, the host and the reference give equal bits in the default and in the float32
+// profile, and the float32 profile agrees with the operator's definition on the host.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <random>
+
+#include "graph/build.h"
+#include "graph/graph_test_models.h"
+#include "host/executor.h"
+#include "model/evaluate.h"
+#include "random_runs.h"
+
+namespace tessera::agreement {
+namespace {
+
+using graph::testing::TestModel;
+using Ints = std::vector<std::int64_t>;
+using Floats = std::vector<float>;
+using Names = std::vector<std::string>;
+
+constexpr std::uint64_t kSeed = 20260401;
+
+// Numbers for shapes and constants.
+class Maker {
+ public:
+  explicit Maker(std::uint64_t seed) : random_(seed) {}
+  std::int64_t pick(std::int64_t low, std::int64_t high) {
+    return low + static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(high - low + 1));
+  }
+  bool one_in(std::int64_t n) { return pick(1, n) == 1; }
+  std::vector<double> reals(const Shape& dims, double scale = 1.0) {
+    std::vector<double> values(static_cast<std::size_t>(element_count(dims)));
+    for (double& value : values) value = scale * static_cast<double>(pick(-1000, 1000)) / 1000.0;
+    return values;
+  }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+// The operator's definition, node by node.
+std::vector<Tensor> evaluated(const model::Model& model, const std::vector<Tensor>& inputs) {
+  std::map<std::string, Tensor> values(model.graph.initializers.begin(),
+                                       model.graph.initializers.end());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    values[model.graph.inputs[i].name] = inputs[i];
+  }
+  for (const model::Node& node : model.graph.nodes) {
+    std::vector<const Tensor*> operands;
+    for (const std::string& name : node.inputs) {
+      operands.push_back(name.empty() ? nullptr : &values.at(name));
+    }
+    auto results = model::evaluate(node, model.opsets.at(""), operands);
+    EXPECT_TRUE(results.ok()) << results.error().to_string();
+    if (!results.ok()) return {};
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) values[node.outputs[i]] = (*results)[i];
+  }
+  std::vector<Tensor> outputs;
+  for (const model::ValueInfo& output : model.graph.outputs) {
+    outputs.push_back(values.at(output.name));
+  }
+  return outputs;
+}
+
+void expect_close(const Tensor& expected, const Tensor& found) {
+  const std::vector<double> a = graph::reals(expected);
+  const std::vector<double> b = graph::reals(found);
+  ASSERT_EQ(expected.dims, found.dims);
+  double range = 0.0;
+  for (const double value : a) range = std::max(range, std::isfinite(value) ? std::abs(value) : 0);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) continue;
+    ASSERT_LE(std::abs(a[i] - b[i]), 1e-5 * range + 1e-4 * std::abs(a[i])) << "element " << i;
+  }
+}
+
+void expect_same(const Result<std::vector<Tensor>>& expected,
+                 const Result<std::vector<Tensor>>& found, const char* device) {
+  ASSERT_TRUE(found.ok()) << found.error().to_string();
+  ASSERT_EQ(expected->size(), found->size());
+  for (std::size_t i = 0; i < expected->size(); ++i) {
+    EXPECT_TRUE((*expected)[i] == (*found)[i]) << "output " << i << " on " << device;
+  }
+}
+
+void check_on(const std::string& profile, const TestModel& test, std::uint64_t seed) {
+  SCOPED_TRACE(::testing::Message() << profile << ", seed " << seed);
+  const ChipConfig chip = *load_chip_config(profile);
+  graph::BuildOptions options;
+  options.vector_format = chip.formats.vector;
+  options.matrix = chip.formats.matrix;
+  options.require_full_offload = true;
+  auto built = graph::build(test.model(), options);
+  ASSERT_TRUE(built.ok()) << built.error().to_string();
+  const auto graph = std::make_shared<const graph::Graph>(std::move(*built));
+  const std::vector<Tensor> inputs = random_inputs(*graph, seed);
+  const auto reference = run_reference(graph, inputs);
+  ASSERT_TRUE(reference.ok()) << reference.error().to_string();
+  const auto host = host::make_host_executor(graph);
+  ASSERT_TRUE(host.ok()) << host.error().to_string();
+  expect_same(reference, (*host)->run(inputs), "host");
+  const auto program = build_program(graph, chip, {});
+  ASSERT_TRUE(program.ok()) << program.error().to_string();
+  expect_same(reference, run_program(*program, chip, inputs, {.check_hazards = true}), "sim");
+  if (chip.formats.vector != Format::kF32) return;
+  const std::vector<Tensor> expected = evaluated(test.model(), inputs);
+  ASSERT_EQ(expected.size(), reference->size());
+  for (std::size_t i = 0; i < expected.size(); ++i) expect_close(expected[i], (*reference)[i]);
+}
+
+using MakeModel = TestModel (*)(Maker&);
+
+void check(MakeModel make, int rounds = 3) {
+  for (int round = 0; round < rounds && !::testing::Test::HasFailure(); ++round) {
+    const std::uint64_t seed = kSeed + static_cast<std::uint64_t>(round);
+    for (const char* profile : {"tessera128", "f32"}) {
+      Maker maker(seed);
+      check_on(profile, make(maker), seed);
+    }
+  }
+}
+
+// ---- recurrence ---------------------------------------------------------------------------------
+
+struct RecurrentShape {
+  std::int64_t time, batch, input, hidden, directions, gates;
+};
+
+RecurrentShape recurrent_shape(Maker& maker, std::int64_t gates) {
+  return {maker.pick(1, 5),  maker.pick(1, 3), maker.pick(1, 9),
+          maker.pick(1, 20), maker.pick(1, 2), gates};
+}
+
+// Operands X, W, R, B, lengths, initial h (and c, P) of a recurrent operator; some of them left
+// out.
+void add_recurrent(TestModel& model, Maker& maker, const std::string& type, const RecurrentShape& s,
+                   model::Attributes attributes) {
+  const std::int64_t rows = s.gates * s.hidden;
+  const bool weights_computed = maker.one_in(4);
+  Names inputs = {"x", "w", "r", "", "", "", ""};
+  model.input("x", {s.time, s.batch, s.input});
+  const Shape w = {s.directions, rows, s.input};
+  const Shape r = {s.directions, rows, s.hidden};
+  if (weights_computed) {
+    model.input("w", w).input("r", r);
+  } else {
+    model.constant("w", w, maker.reals(w, 0.7)).constant("r", r, maker.reals(r, 0.7));
+  }
+  if (!maker.one_in(3)) {
+    inputs[3] = "b";
+    model.constant("b", {s.directions, 2 * rows}, maker.reals({s.directions, 2 * rows}));
+  }
+  if (maker.one_in(3)) {
+    inputs[4] = "lengths";
+    std::vector<double> lengths;
+    for (std::int64_t i = 0; i < s.batch; ++i) {
+      lengths.push_back(static_cast<double>(maker.pick(1, s.time)));
+    }
+    model.constant("lengths", {s.batch}, lengths, Format::kI32);
+  }
+  const Shape state = {s.directions, s.batch, s.hidden};
+  if (!maker.one_in(3)) {
+    inputs[5] = "h0";
+    model.input("h0", state);
+  }
+  Names outputs = {"y", "yh"};
+  if (type == "LSTM") {
+    if (maker.one_in(2)) {
+      inputs[6] = "c0";
+      model.input("c0", state);
+    }
+    if (maker.one_in(2)) {
+      inputs.emplace_back("p");
+      model.constant("p", {s.directions, 3 * s.hidden}, maker.reals({s.directions, 3 * s.hidden}));
+    }
+    outputs.emplace_back("yc");
+  }
+  if (type != "LSTM") inputs.resize(6);
+  attributes["hidden_size"] = s.hidden;
+  if (s.directions == 2) {
+    attributes["direction"] = std::string("bidirectional");
+  } else if (maker.one_in(2)) {
+    attributes["direction"] = std::string("reverse");
+  }
+  if (maker.one_in(3)) attributes["clip"] = 0.6f;
+  model.node(type, inputs, outputs, attributes);
+  model.output("y", {s.time, s.directions, s.batch, s.hidden}).output("yh", state);
+  if (type == "LSTM") model.output("yc", state);
+}
+
+TestModel lstm(Maker& maker) {
+  TestModel model(14);
+  model::Attributes attributes;
+  if (maker.one_in(4)) attributes["input_forget"] = std::int64_t{1};
+  add_recurrent(model, maker, "LSTM", recurrent_shape(maker, 4), attributes);
+  return model;
+}
+
+TestModel gru(Maker& maker) {
+  TestModel model(14);
+  model::Attributes attributes;
+  attributes["linear_before_reset"] = maker.pick(0, 1);
+  add_recurrent(model, maker, "GRU", recurrent_shape(maker, 3), attributes);
+  return model;
+}
+
+TestModel rnn(Maker& maker) {
+  TestModel model(14);
+  const RecurrentShape shape = recurrent_shape(maker, 1);
+  model::Attributes attributes;
+  const Names all = {"Relu", "Tanh", "Sigmoid", "Softsign", "LeakyRelu", "HardSigmoid", "Elu"};
+  Names names;
+  for (std::int64_t d = 0; d < shape.directions; ++d) {
+    names.push_back(all[static_cast<std::size_t>(maker.pick(0, 6))]);
+  }
+  attributes["activations"] = names;
+  add_recurrent(model, maker, "RNN", shape, attributes);
+  return model;
+}
+
+TEST(LoweredOperators, Lstm) { check(lstm, 12); }
+TEST(LoweredOperators, Gru) { check(gru, 10); }
+TEST(LoweredOperators, Rnn) { check(rnn, 8); }
+
+// ---- choice and comparison ----------------------------------------------------------------------
+
+TestModel where(Maker& maker) {
+  TestModel model(16);
+  const Shape dims = {maker.pick(1, 3), maker.pick(1, 9), maker.pick(1, 40)};
+  const char* compare[] = {"Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal"};
+  model.input("a", dims).input("b", {dims[1], dims[2]}).input("c", {dims[2]});
+  model.node(compare[maker.pick(0, 4)], {"a", "b"}, {"m"});
+  model.node("Not", {"m"}, {"n"}).node(maker.one_in(2) ? "Xor" : "And", {"m", "n"}, {"o"});
+  model.node("Or", {"o", "m"}, {"p"});
+  model.node("Where", {maker.one_in(2) ? "m" : "p", "c", "a"}, {"y"}).output("y", dims);
+  model.output("o", dims, Format::kBool);
+  return model;
+}
+
+TestModel positions(Maker& maker) {
+  TestModel model(13);
+  const Shape dims = {maker.pick(1, 3), maker.pick(1, 9), maker.pick(1, 40)};
+  const std::int64_t axis = maker.pick(0, 2);
+  Shape kept = dims;
+  kept[static_cast<std::size_t>(axis)] = 1;
+  Shape dropped = dims;
+  dropped.erase(dropped.begin() + axis);
+  model.input("x", dims);
+  // Few values, so that extremes repeat.
+  model.node("Round", {"x"}, {"r"});
+  model.node(
+      "ArgMax", {"r"}, {"a"},
+      {{"axis", axis}, {"keepdims", std::int64_t{0}}, {"select_last_index", maker.pick(0, 1)}});
+  model.node("ArgMin", {"r"}, {"b"}, {{"axis", axis - 3}, {"select_last_index", maker.pick(0, 1)}});
+  model.node("Hardmax", {"r"}, {"h"}, {{"axis", axis}});
+  model.output("a", dropped, Format::kI64).output("b", kept, Format::kI64).output("h", dims);
+  return model;
+}
+
+TEST(LoweredOperators, WhereAndComparisons) { check(where, 6); }
+TEST(LoweredOperators, PositionsOfExtremes) { check(positions, 6); }
+
+// ---- integers and conversions -------------------------------------------------------------------
+
+TestModel integers(Maker& maker) {
+  TestModel model(14);
+  const Format formats[] = {Format::kI32, Format::kI8, Format::kU8, Format::kI16};
+  const Format format = formats[maker.pick(0, 3)];
+  const Shape dims = {maker.pick(1, 5), maker.pick(1, 60)};
+  model.input("a", dims, format).input("b", dims, format);
+  model.constant("three", {}, {3}, format);
+  model.node("Add", {"a", "b"}, {"s"}).node("Mul", {"s", "b"}, {"p"});
+  model.node("Sub", {"p", "three"}, {"d"}).node("Div", {"d", "three"}, {"q"});
+  model.node("Max", {"q", "a"}, {"m"}).node("Clip", {"m", "three"}, {"y"});
+  model.node("ReduceMax", {"p"}, {"r"}, {{"axes", Ints{1}}});
+  model.output("y", dims, format).output("r", {dims[0], 1}, format);
+  return model;
+}
+
+TestModel casts(Maker& maker) {
+  TestModel model(13);
+  const Shape dims = {maker.pick(1, 5), maker.pick(1, 60)};
+  model.input("x", dims).constant("k", {}, {100.0}).node("Mul", {"x", "k"}, {"s"});
+  model.node("Cast", {"s"}, {"i"}, {{"to", std::int64_t{7}}});
+  model.node("Cast", {"i"}, {"n"}, {{"to", std::int64_t{6}}});
+  model.node("Cast", {"n"}, {"b"}, {{"to", std::int64_t{9}}});
+  model.node("Cast", {"i"}, {"f"}, {{"to", std::int64_t{1}}});
+  model.node("Cast", {"n"}, {"c"}, {{"to", std::int64_t{3}}});
+  model.node("Transpose", {"i"}, {"t"}).output("t", {dims[1], dims[0]}, Format::kI64);
+  model.output("b", dims, Format::kBool).output("f", dims).output("c", dims, Format::kI8);
+  return model;
+}
+
+TEST(LoweredOperators, IntegerArithmetic) { check(integers, 6); }
+TEST(LoweredOperators, Casts) { check(casts, 4); }
+
+// ---- normalisation ------------------------------------------------------------------------------
+
+TestModel channel_norms(Maker& maker) {
+  TestModel model(21);
+  const std::int64_t groups = maker.pick(1, 3);
+  const Shape dims = {maker.pick(1, 2), groups * maker.pick(1, 4), maker.pick(1, 7),
+                      maker.pick(1, 9)};
+  model.input("x", dims);
+  model.constant("s", {dims[1]}, maker.reals({dims[1]}))
+      .constant("o", {dims[1]}, maker.reals({dims[1]}));
+  model.node("LRN", {"x"}, {"l"}, {{"size", maker.pick(1, 5)}, {"alpha", 0.5f}, {"bias", 2.0f}});
+  model.node("LpNormalization", {"x"}, {"n"},
+             {{"axis", maker.pick(0, 3)}, {"p", maker.pick(1, 2)}});
+  model.output("l", dims).output("n", dims);
+  return model;
+}
+
+TEST(LoweredOperators, ChannelNormalisations) { check(channel_norms, 5); }
+
+// ---- interpolation ------------------------------------------------------------------------------
+
+TestModel resize(Maker& maker) {
+  TestModel model(13);
+  const Shape dims = {1, maker.pick(1, 4), maker.pick(1, 9), maker.pick(2, 9)};
+  const Shape out = {1, dims[1], maker.pick(1, 20), maker.pick(1, 20)};
+  const char* modes[] = {"half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel"};
+  model.input("x", dims);
+  model.constant(
+      "sizes", {4},
+      {1, static_cast<double>(out[1]), static_cast<double>(out[2]), static_cast<double>(out[3])},
+      Format::kI64);
+  model.node("Resize", {"x", "", "", "sizes"}, {"y"},
+             {{"mode", std::string(maker.one_in(2) ? "linear" : "cubic")},
+              {"coordinate_transformation_mode", std::string(modes[maker.pick(0, 3)])}});
+  model.output("y", out);
+  return model;
+}
+
+TEST(LoweredOperators, Interpolation) { check(resize, 8); }
+
+// ---- indices known at compile time --------------------------------------------------------------
+
+TestModel indexed(Maker& maker) {
+  TestModel model(16);
+  const Shape dims = {maker.pick(2, 5), maker.pick(2, 6), maker.pick(2, 9)};
+  model.input("x", dims).input("u", {2, dims[2]});
+  const auto at = [&](std::size_t axis) {
+    return static_cast<double>(maker.pick(-dims[axis], dims[axis] - 1));
+  };
+  model.constant("pairs", {2, 2}, {0, at(1), 1, at(1)}, Format::kI64);
+  model.node("ScatterND", {"x", "pairs", "u"}, {"s"}).output("s", dims);
+  model.node("GatherND", {"x", "pairs"}, {"g"}).output("g", {2, dims[2]});
+  std::vector<double> picks;
+  for (std::int64_t i = 0; i < dims[0] * dims[1] * 3; ++i) picks.push_back(at(2));
+  model.constant("picks", {dims[0], dims[1], 3}, picks, Format::kI64);
+  model.node("GatherElements", {"x", "picks"}, {"e"}, {{"axis", std::int64_t{2}}});
+  model.output("e", {dims[0], dims[1], 3});
+  model.constant("k", {}, {static_cast<double>(maker.pick(-2, 2))}, Format::kI64);
+  model.node("Trilu", {"x", "k"}, {"t"}, {{"upper", maker.pick(0, 1)}}).output("t", dims);
+  return model;
+}
+
+TEST(LoweredOperators, ConstantIndices) { check(indexed, 5); }
+
+TestModel spectrum(Maker& maker) {
+  TestModel model(17);
+  const std::int64_t frame = maker.pick(4, 24);
+  const std::int64_t step = maker.pick(1, 6);
+  const std::int64_t length = frame + maker.pick(0, 60);
+  model.input("x", {2, length, 1}).constant("step", {}, {static_cast<double>(step)}, Format::kI64);
+  model.constant("window", {frame}, maker.reals({frame}));
+  model.node("STFT", {"x", "step", "window"}, {"y"});
+  model.output("y", {2, (length - frame) / step + 1, frame / 2 + 1, 2});
+  return model;
+}
+
+TEST(LoweredOperators, ShortTimeFourierTransform) { check(spectrum, 4); }
+
+// ---- tensors without elements -------------------------------------------------------------------
+
+TestModel without_elements(Maker& maker) {
+  TestModel model(13);
+  const std::int64_t width = maker.pick(1, 9);
+  model.input("x", {2, width}).input("none", {0, width});
+  model.node("Relu", {"none"}, {"r"})
+      .node("Concat", {"x", "r"}, {"c"}, {{"axis", std::int64_t{0}}});
+  model.constant("two", {1}, {2}, Format::kI64);
+  model.node("Slice", {"c", "two", "two"}, {"s"});
+  model.node("Concat", {"s", "c", "c"}, {"y"}, {{"axis", std::int64_t{0}}}).output("y", {4, width});
+  return model;
+}
+
+TEST(LoweredOperators, TensorsWithoutElementsAreConstants) { check(without_elements); }
+
+// ---- convolutions -------------------------------------------------------------------------------
+
+TestModel computed_conv(Maker& maker) {
+  TestModel model(13);
+  const std::int64_t groups = maker.pick(1, 2);
+  const Shape x = {maker.pick(1, 2), groups * maker.pick(1, 4), maker.pick(4, 8), maker.pick(4, 8)};
+  const Shape w = {groups * maker.pick(1, 5), x[1] / groups, maker.pick(1, 3), maker.pick(1, 3)};
+  const std::int64_t stride = maker.pick(1, 2);
+  const std::int64_t pad = maker.pick(0, 1);
+  model.input("x", x).input("w", w).input("b", {w[0]});
+  const auto out = [&](std::size_t axis) { return (x[axis] + 2 * pad - w[axis]) / stride + 1; };
+  model.node(
+      "Conv", {"x", "w", "b"}, {"y"},
+      {{"group", groups}, {"strides", Ints{stride, stride}}, {"pads", Ints{pad, pad, pad, pad}}});
+  model.output("y", {x[0], w[0], out(2), out(3)});
+  return model;
+}
+
+TestModel transposed_conv(Maker& maker) {
+  TestModel model(13);
+  const Shape x = {1, maker.pick(1, 4), maker.pick(2, 6), maker.pick(2, 6)};
+  const Shape w = {x[1], maker.pick(1, 5), maker.pick(1, 3), maker.pick(1, 3)};
+  const std::int64_t stride = maker.pick(1, 2);
+  model.input("x", x).input("w", w);
+  model.node("ConvTranspose", {"x", "w"}, {"y"}, {{"strides", Ints{stride, stride}}});
+  model.output("y", {1, w[1], (x[2] - 1) * stride + w[2], (x[3] - 1) * stride + w[3]});
+  return model;
+}
+
+// Several images, and a stride that leaves their last rows unread, after a node that keeps its
+// result in the state buffer.
+TestModel unread_rows(Maker& maker) {
+  TestModel model(13);
+  const Shape x = {maker.pick(2, 4), maker.pick(1, 6), 8, 8};
+  const Shape w = {maker.pick(1, 6), x[1], 3, 3};
+  model.input("x", x).constant("w", w, maker.reals(w)).node("Relu", {"x"}, {"r"});
+  model.node("Conv", {"r", "w"}, {"y"}, {{"strides", Ints{2, 2}}}).output("y", {x[0], w[0], 3, 3});
+  model.node("MaxPool", {"r"}, {"m"}, {{"kernel_shape", Ints{2, 2}}, {"strides", Ints{3, 3}}});
+  model.output("m", {x[0], x[1], 3, 3});
+  return model;
+}
+
+TestModel volume(Maker& maker) {
+  TestModel model(13);
+  const std::int64_t groups = maker.pick(1, 2);
+  const Shape x = {maker.pick(1, 2), groups * maker.pick(1, 3), maker.pick(3, 5), maker.pick(3, 6),
+                   maker.pick(3, 6)};
+  const Shape w = {groups * maker.pick(1, 4), x[1] / groups, maker.pick(1, 3), maker.pick(1, 3),
+                   maker.pick(1, 3)};
+  const std::int64_t stride = maker.pick(1, 2);
+  const std::int64_t pad = maker.pick(0, 1);
+  model.input("x", x).constant("w", w, maker.reals(w)).constant("b", {w[0]}, maker.reals({w[0]}));
+  const auto out = [&](std::size_t axis, std::int64_t kernel) {
+    return (x[axis] + 2 * pad - kernel) / stride + 1;
+  };
+  model.node(
+      "Conv", {"x", "w", "b"}, {"y"},
+      {{"group", groups}, {"strides", Ints{stride, stride, stride}}, {"pads", Ints(6, pad)}});
+  model.output("y", {x[0], w[0], out(2, w[2]), out(3, w[3]), out(4, w[4])});
+  const Shape pooled = {x[0], x[1], out(2, 2), out(3, 2), out(4, 2)};
+  const model::Attributes window = {{"kernel_shape", Ints{2, 2, 2}},
+                                    {"strides", Ints{stride, stride, stride}},
+                                    {"pads", Ints(6, pad)}};
+  model.node("MaxPool", {"x"}, {"m"}, window).output("m", pooled);
+  model.node("AveragePool", {"x"}, {"a"}, window).output("a", pooled);
+  return model;
+}
+
+TEST(LoweredOperators, ConvolutionWithComputedWeights) { check(computed_conv, 5); }
+TEST(LoweredOperators, TransposedConvolutionWithComputedWeights) { check(transposed_conv, 5); }
+TEST(LoweredOperators, RowsThatNobodyReadsLieBetweenImages) { check(unread_rows, 3); }
+TEST(LoweredOperators, Volumes) { check(volume, 5); }
+
+}  // namespace
+}  // namespace tessera::agreement
