@@ -4,6 +4,9 @@
 //   ConvTranspose  -> Conv with input dilation = strides, stride 1, the kernel flipped and its
 //                     channel axes exchanged, and pads dilation * (K - 1) - pad.
 //
+//   Conv over a long line (height 1) -> MatMul of the columns under the kernel: a Conv keeps whole
+//                     rows in the state buffer, a MatMul's rows are cut
+//
 // A bias computed at run time is added behind the product. Three spatial axes and computed weights
 // have files of their own: lower_volume.cc, lower_computed_conv.cc.
 //
@@ -15,6 +18,7 @@
 
 #include <algorithm>
 
+#include "base/quantity.h"
 #include "graph/composer.h"
 #include "graph/lower_quantised_product.h"
 #include "graph/move_box.h"
@@ -84,6 +88,43 @@ void emit_with_bias(Op& op, std::vector<TensorId> inputs, const ConvAttributes& 
   make.output(0, make.binary(BinaryFunction::kAdd, product, bias, make.vector()));
 }
 
+// Bytes of a line, input and output, from which on a convolution becomes a product of its columns.
+constexpr std::int64_t kLineBytes = std::int64_t{1} << 17;
+
+bool is_long_line(const Op& op, const Shape& x, const Shape& weights) {
+  const Shape y = as_image(op.output_dims(0));
+  const std::int64_t elements = x[3] * ceil_div(x[1], 128) + y[3] * ceil_div(y[1], 128);
+  const bool fixed_bias = !op.has_input(2) || op.constant(2) != nullptr;
+  return x[2] == 1 && weights[2] == 1 && op.integer("group", 1) == 1 && fixed_bias &&
+         elements * format_bytes(op.at.vector_format()) > kLineBytes;
+}
+
+// x [N, C, 1, W] as rows [N * OW, taps * C], tap outermost, times the weights.
+Lowered emit_long_line(Op& op, const Window& window, const Shape& weights) {
+  Composer make(op);
+  const Shape x = as_image(op.input_dims(0));
+  const Shape y = as_image(op.output_dims(0));
+  TensorId line = op.at.value(op.input(0));
+  const std::int64_t width = window.pad_begin[1] + x[3] + window.pad_end[1];
+  if (width != x[3]) {
+    CopyBox copy{0, 0, window.pad_begin[1], {x[0] * x[1], x[3]}, {x[3], 1}, {width, 1}};
+    line = make.moved(line, {true, 0, {simplified(std::move(copy))}}, {x[0], x[1], width});
+  }
+  CopyBox columns;
+  columns.extents = {x[0], y[3], weights[3], x[1]};
+  columns.input_strides = {x[1] * width, window.stride[1], window.dilation[1], width};
+  columns.output_strides = row_major_strides(columns.extents);
+  const TensorId rows = make.moved(line, {false, 0, {simplified(std::move(columns))}},
+                                   {x[0] * y[3], weights[3] * x[1]});
+  const TensorId taps_first = make.transposed(
+      make.reshaped(op.at.value(op.input(1)), {weights[0], x[1], weights[3]}), {2, 1, 0});
+  const TensorId matrix = make.reshaped(taps_first, {weights[3] * x[1], weights[0]});
+  const TensorId bias = op.has_input(2) ? op.at.value(op.input(2)) : TensorId{};
+  const TensorId product = make.matmul(rows, matrix, bias, make.vector());
+  make.output(0, make.transposed(make.reshaped(product, {x[0], y[3], y[1]}), {0, 2, 1}));
+  return Lowered::done();
+}
+
 }  // namespace
 
 ConvAttributes conv_attributes(const Window& window, std::int64_t groups, const Shape& x_dims,
@@ -132,8 +173,12 @@ Lowered lower_conv(Op& op) {
   const Constant weights = reshaped(op.constant(1), as_image(op.input_dims(1)));
   const Shape kernel(op.input_dims(1).begin() + 2, op.input_dims(1).end());
   const Shape spatial(op.input_dims(0).begin() + 2, op.input_dims(0).end());
-  ConvAttributes conv = conv_attributes(read_window(op, kernel, spatial), op.integer("group", 1),
-                                        x_dims, weights->dims);
+  const Window window = read_window(op, kernel, spatial);
+  if (is_long_line(op, x_dims, weights->dims) && window.pad_begin[1] >= 0 &&
+      window.pad_end[1] >= 0) {
+    return emit_long_line(op, window, weights->dims);
+  }
+  ConvAttributes conv = conv_attributes(window, op.integer("group", 1), x_dims, weights->dims);
   conv.matrix = op.at.matrix_format();
   std::vector<TensorId> inputs = {op.at.value(op.input(0)), op.at.value(op.input(1))};
   if (op.input_dims(1).size() == 3) inputs[1] = op.at.constant(op.input(1) + ".image", weights);

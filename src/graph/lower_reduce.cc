@@ -12,7 +12,7 @@
 #include <numeric>
 
 #include "base/check.h"
-#include "graph/composition.h"
+#include "graph/composer.h"
 #include "graph/operators.h"
 
 namespace tessera::graph {
@@ -108,6 +108,31 @@ Lowered emit_function(Op& op, UnaryFunction function) {
   return Lowered::done();
 }
 
+// Elements of one reduction, and of one part where there are more: it holds them in the buffer.
+constexpr std::int64_t kReducedMax = 16384;
+
+// The extreme of more elements that lie behind each other, as the extreme of the parts' extremes.
+bool emit_long_extreme(Op& op, ReduceFunction function, const Reduction& reduction) {
+  const bool extreme = function == ReduceFunction::kMaximum || function == ReduceFunction::kMinimum;
+  const Shape& dims = op.input_dims(0);
+  const std::int64_t kept = element_count(reduction.kept_dims);
+  const std::int64_t count = element_count(dims) / kept;
+  const bool behind_each_other =
+      reduction.axes.back() + 1 == static_cast<std::int64_t>(dims.size()) &&
+      reduction.axes.front() + static_cast<std::int64_t>(reduction.axes.size()) ==
+          static_cast<std::int64_t>(dims.size());
+  if (!extreme || count <= kReducedMax || !behind_each_other) return false;
+  std::int64_t part = kReducedMax;
+  while (count % part != 0) --part;
+  if (count / part > kReducedMax) return false;
+  Composer make(op);
+  const TensorId x = op.at.value(op.input(0));
+  const TensorId rows = make.reshaped(x, {kept, count / part, part});
+  const TensorId parts = make.reduce(function, rows, {2}, make.format(x));
+  make.output(0, make.reduce(function, parts, {1}, make.format(x)));
+  return true;
+}
+
 }  // namespace
 
 Lowered lower_reduce(Op& op) {
@@ -121,6 +146,7 @@ Lowered lower_reduce(Op& op) {
                                      format_name(format)));
   }
   if (reduction.identity) return emit_function(op, function_of_one(function));
+  if (emit_long_extreme(op, function, reduction)) return Lowered::done();
   op.at.emit_output(op, 0, {op.at.value(op.input(0))},
                     reduce_node(function, reduction.axes, reduction.keep_dims));
   return Lowered::done();

@@ -1,7 +1,7 @@
-// The short-time Fourier transform of a real signal as a convolution.
+// The short-time Fourier transform of a real signal as a product.
 //
-//   x [B, L] ── Conv, one tap an element of a frame, stride frame_step ──► [B, 2 * bins, frames]
-//            ── Move ──► [B, frames, bins, 2]
+//   x [B, L] ── Move: overlapping rows ──► [B * frames, N] ── x [N, 2 bins] ──► [B, frames, bins,
+//   2]
 //
 // The weights are window[n] cos(2 pi k n / N) and -window[n] sin(2 pi k n / N), side by side for
 // each bin k, computed in binary64. One sum, one rounding to the vector format.
@@ -11,14 +11,14 @@
 #include <numbers>
 
 #include "graph/composer.h"
-#include "graph/lower_conv.h"
+#include "graph/move_box.h"
 #include "graph/operators.h"
 
 namespace tessera::graph {
 
 namespace {
 
-// [2 * bins, 1, 1, frame].
+// [2 * bins, frame].
 std::vector<double> transform_weights(const std::vector<double>& window, std::int64_t bins) {
   const auto frame = static_cast<std::int64_t>(window.size());
   std::vector<double> weights;
@@ -62,19 +62,16 @@ Lowered lower_stft(Op& op) {
                   op.has_input(2) ? 0.0 : 1.0);
   }
   const auto frame = static_cast<std::int64_t>(window.size());
-  Window taps;
-  taps.kernel = {1, frame};
-  taps.stride = {1, static_cast<std::int64_t>(only_real(*op.constant(1)))};
-  const Shape weight_dims = {2 * out[2], 1, 1, frame};
-  const TensorId weights =
-      make.constant(weight_dims, transform_weights(window, out[2]), Format::kF64);
-  const TensorId x = make.reshaped(op.at.value(op.input(0)), {dims[0], 1, 1, dims[1]});
-  ConvAttributes conv = conv_attributes(taps, 1, make.dims(x), weight_dims);
-  conv.matrix = op.at.matrix_format();
-  const TensorId product =
-      op.at.emit(op, "frames", {x, weights}, conv, make.vector(), {dims[0], 2 * out[2], 1, out[1]});
-  const TensorId planes = make.reshaped(product, {dims[0], 2 * out[2], out[1]});
-  make.output(0, make.transposed(planes, {0, 2, 1}));
+  const auto step = static_cast<std::int64_t>(only_real(*op.constant(1)));
+  const TensorId weights = make.transposed(
+      make.constant({2 * out[2], frame}, transform_weights(window, out[2]), Format::kF64), {1, 0});
+  CopyBox frames;
+  frames.extents = {dims[0], out[1], frame};
+  frames.input_strides = {dims[1], step, 1};
+  frames.output_strides = row_major_strides(frames.extents);
+  const TensorId rows = make.moved(op.at.value(op.input(0)), {false, 0, {simplified(frames)}},
+                                   {dims[0] * out[1], frame});
+  make.output(0, make.matmul(rows, weights, {}, make.vector()));
   return Lowered::done();
 }
 

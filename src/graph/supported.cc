@@ -33,7 +33,7 @@ constexpr SupportedOperator kOperators[] = {
      "int32 result; zero point of A is one number"},
     {"QLinearMatMul", 10, kLatest, lower_qlinear_matmul, "integer matrix product",
      "scales and zero points are constants; one for A"},
-    {"STFT", 17, kLatest, lower_stft, "convolution, move", "complex signals: host"},
+    {"STFT", 17, kLatest, lower_stft, "matrix product", "complex signals: host"},
     // Pooling and reduction.
     {"AveragePool", 1, kLatest, lower_average_pool, "pooling", "3 spatial axes: two passes"},
     {"MaxPool", 1, kLatest, lower_max_pool, "pooling",

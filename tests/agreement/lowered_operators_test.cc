@@ -433,6 +433,18 @@ TestModel unread_rows(Maker& maker) {
   return model;
 }
 
+// A line too long for the state buffer, cut as a product of its columns.
+TestModel long_line(Maker& maker) {
+  TestModel model(13);
+  const std::int64_t width = 64 * maker.pick(1094, 1100);
+  const Shape w = {maker.pick(1, 4), maker.pick(1, 2), maker.pick(5, 9)};
+  model.input("x", {1, w[1], width}).constant("w", w, maker.reals(w));
+  model.constant("b", {w[0]}, maker.reals({w[0]}));
+  model.node("Conv", {"x", "w", "b"}, {"y"}, {{"strides", Ints{16}}, {"pads", Ints{3, 2}}});
+  model.output("y", {1, w[0], (width + 5 - w[2]) / 16 + 1});
+  return model;
+}
+
 TestModel volume(Maker& maker) {
   TestModel model(13);
   const std::int64_t groups = maker.pick(1, 2);
@@ -462,6 +474,20 @@ TestModel volume(Maker& maker) {
 TEST(LoweredOperators, ConvolutionWithComputedWeights) { check(computed_conv, 5); }
 TEST(LoweredOperators, TransposedConvolutionWithComputedWeights) { check(transposed_conv, 5); }
 TEST(LoweredOperators, RowsThatNobodyReadsLieBetweenImages) { check(unread_rows, 3); }
+// An extreme of more elements than a reduction holds at once.
+TestModel long_extreme(Maker& maker) {
+  TestModel model(13);
+  const Shape dims = {maker.pick(1, 2), 300, 2 * maker.pick(90, 110)};
+  model.input("x", dims);
+  model.node("ReduceMin", {"x"}, {"y"}, {{"axes", Ints{1, 2}}, {"keepdims", maker.pick(0, 1)}});
+  model.node("ReduceMax", {"x"}, {"z"}, {{"keepdims", std::int64_t{0}}}).output("z", {});
+  const bool keeps = std::get<std::int64_t>(model.model().graph.nodes[0].attributes.at("keepdims"));
+  model.output("y", keeps ? Shape{dims[0], 1, 1} : Shape{dims[0]});
+  return model;
+}
+
+TEST(LoweredOperators, LongExtremes) { check(long_extreme, 3); }
+TEST(LoweredOperators, LongLines) { check(long_line, 2); }
 TEST(LoweredOperators, Volumes) { check(volume, 5); }
 
 }  // namespace
