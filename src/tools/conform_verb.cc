@@ -16,8 +16,15 @@ namespace {
 struct ConformArguments {
   std::string folder, arch = "f32", device = "sim";
   runtime::ConformTolerance tolerance;
-  bool json = false, verbose = false;
+  bool json = false, verbose = false, require_full_offload = false;
 };
+
+// With --require-full-offload a test that passed with the host's help counts as refused.
+void refuse_host_steps(runtime::ConformResult& result) {
+  if (result.verdict != runtime::Verdict::kPassed || result.nodes_on_host == 0) return;
+  result.verdict = runtime::Verdict::kRefused;
+  result.reason = fmt::format("host steps: {}; full offload is required", result.nodes_on_host);
+}
 
 const char* verdict_name(runtime::Verdict verdict) {
   switch (verdict) {
@@ -106,6 +113,7 @@ Status conform(const ConformArguments& arguments) {
       progress("conform", static_cast<double>(results.size()) / static_cast<double>(tests.size()));
     }
     results.push_back(runtime::run_test(test, chip, session, arguments.tolerance));
+    if (arguments.require_full_offload) refuse_host_steps(results.back());
   }
   if (progress) progress("conform", 1);
   const std::int64_t wrong = count(results, runtime::Verdict::kWrong);
@@ -149,6 +157,8 @@ Action conform_verb(CLI::App& app) {
   app.add_option("--atol", arguments->tolerance.absolute, "absolute tolerance of float outputs")
       ->capture_default_str();
   app.add_flag("--verbose", arguments->verbose, "print every test with its reason");
+  app.add_flag("--require-full-offload", arguments->require_full_offload,
+               "a test with a host step counts as refused");
   app.add_flag("--json", arguments->json, "print one JSON object");
   return [arguments] { return conform(*arguments); };
 }

@@ -213,6 +213,17 @@ void write_conform_test(const std::string& folder, const std::string& operator_n
   save("output_0.pb", y);
 }
 
+TEST(Conform, FullOffloadRefusesATestWithAHostStep) {
+  prepare();
+  write_conform_test("offload/whole", "Relu", {0, 0, 0.25f, 3});
+  write_conform_test("offload/host", "Shrink", {-2, 0, 0, 3});
+  EXPECT_EQ(json_of({"conform", "offload"}).at("passed"), 2);
+  const nlohmann::json json = json_of({"conform", "offload", "--require-full-offload"});
+  EXPECT_EQ(json.at("passed"), 1);
+  EXPECT_EQ(json.at("refused"), 1);
+  EXPECT_EQ(json.at("tests")[0].at("reason"), "host steps: 1; full offload is required");
+}
+
 TEST(Conform, CountsPassedRefusedAndWrong) {
   prepare();
   write_conform_test("conform/right", "Relu", {0, 0, 0.25f, 3});
