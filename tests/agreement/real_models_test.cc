@@ -82,7 +82,7 @@ TEST_P(RealModels, TwentyRunsTakeTheSameCyclesWithAndWithoutValues) {
 TEST_P(RealModels, TileBudgetsDoNotChangeTheBits) {
   LoadOptions options = load_options();
   const std::vector<Tensor> expected = run(load(options), {.device = DeviceKind::kHost}).outputs;
-  for (const std::int64_t budget : {16'384, 32'768, 65'536}) {
+  for (const std::int64_t budget : {32'768, 49'152, 65'536}) {
     options.tile_budget_bytes = budget;
     EXPECT_EQ(run(load(options), {}).outputs, expected) << budget;
   }
