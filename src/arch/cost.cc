@@ -515,7 +515,8 @@ Cycles planar_step_cycles(const PlanarEngineConfig& config, const PlanarWork& wo
   const Cycles output =
       ceil_div(work.output_elements, config.elements_per_lane) * work.output_cycles;
   // The filters, the line buffer and the post-processor are pipelined: the slowest sets the pace.
-  const Cycles block = std::max<Cycles>({1, input, output});
+  const Cycles block =
+      std::max<Cycles>({1, input, output}) + work.accumulators * kAccumulatorCycles;
   // Several engines share channel blocks, or the elements of each.
   const Cycles cycles =
       std::min(ceil_div(blocks, config.count) * block, blocks * ceil_div(block, config.count));

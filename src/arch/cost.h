@@ -158,7 +158,10 @@ struct PlanarWork {
   std::int64_t output_elements = 1;  // a channel
   std::int64_t input_cycles = 1;     // a lane and input element
   std::int64_t output_cycles = 1;    // a lane and output element
+  std::int64_t accumulators = 0;     // a channel, read or written between parts of a reduction
 };
+// An accumulator has 256 bits; a lane moves 32 of them in a cycle.
+inline constexpr std::int64_t kAccumulatorCycles = 8;
 Cycles planar_step_cycles(const PlanarEngineConfig& config, const PlanarWork& work);
 
 // `rows` matrices of `channels` x `columns` turned by the converter, in tiles of `lanes` channels

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstddef>
+#include <cstring>
 #include <limits>
 
 #include "arith/function.h"
@@ -17,6 +18,8 @@ __extension__ using Wide = __int128;
 __extension__ using UnsignedWide = unsigned __int128;
 
 constexpr int kF16SquareUnit = -48;
+// Of stored counts: more than any tensor has, few enough to be added up.
+constexpr std::uint64_t kCountMask = (std::uint64_t{1} << 60) - 1;
 
 int bit_width(UnsignedWide value) {
   const auto high = static_cast<std::uint64_t>(value >> 64);
@@ -140,52 +143,123 @@ double ElementSum::root(Format out) const {
   return round_value(out, scale_to_odd(root, (unit_ - shift) / 2, sticky));
 }
 
-double reduce(ReduceFunction function, const ElementRun& elements, Format out) {
+ElementSum::Bits ElementSum::bits() const {
+  const auto total = static_cast<UnsignedWide>(total_);
+  Bits bits;
+  bits.low =
+      exact_ ? static_cast<std::uint64_t>(total) : std::bit_cast<std::uint64_t>(float_total_);
+  bits.high = exact_ ? static_cast<std::uint64_t>(total >> 64) : 0;
+  bits.specials = std::uint64_t{nan_} | std::uint64_t{positive_infinity_} << 1 |
+                  std::uint64_t{negative_infinity_} << 2;
+  return bits;
+}
+
+void ElementSum::set_bits(const Bits& bits) {
+  if (exact_) {
+    // No sum of less than 2^40 elements has more bits; what was never a sum must not overflow.
+    const auto total = static_cast<UnsignedWide>(bits.high) << 64 | bits.low;
+    total_ = static_cast<Wide>(total << 7) >> 7;
+  } else {
+    float_total_ = std::bit_cast<double>(bits.low);
+  }
+  nan_ = (bits.specials & 1) != 0;
+  positive_infinity_ = (bits.specials & 2) != 0;
+  negative_infinity_ = (bits.specials & 4) != 0;
+}
+
+namespace {
+
+double first_value(ReduceFunction function) {
+  switch (function) {
+    case ReduceFunction::kProduct:
+      return 1.0;
+    case ReduceFunction::kMaximum:
+      return -std::numeric_limits<double>::infinity();
+    case ReduceFunction::kMinimum:
+      return std::numeric_limits<double>::infinity();
+    default:
+      return 0.0;
+  }
+}
+
+}  // namespace
+
+ReduceAccumulator::ReduceAccumulator(ReduceFunction function, Format elements)
+    : function_(function), sum_(elements), value_(first_value(function)) {}
+
+void ReduceAccumulator::add(double value) {
+  ++count_;
+  switch (function_) {
+    case ReduceFunction::kSum:
+    case ReduceFunction::kMean:
+      sum_.add(value);
+      break;
+    case ReduceFunction::kMaximum:
+      value_ = maximum(value_, value);
+      break;
+    case ReduceFunction::kMinimum:
+      value_ = minimum(value_, value);
+      break;
+    case ReduceFunction::kProduct:
+      value_ *= value;
+      break;
+    case ReduceFunction::kSumAbsolute:
+      sum_.add_absolute(value);
+      break;
+    case ReduceFunction::kSumSquare:
+    case ReduceFunction::kRootSumSquare:
+      sum_.add_square(value);
+      break;
+  }
+}
+
+void ReduceAccumulator::add_run(const ElementRun& elements) {
   const auto* data = static_cast<const std::byte*>(elements.data);
   const std::int64_t step = elements.stride * format_bytes(elements.format);
-  ElementSum total(elements.format);
-  double product = 1.0;
-  double highest = -std::numeric_limits<double>::infinity();
-  double lowest = std::numeric_limits<double>::infinity();
   for (std::int64_t i = 0; i < elements.count; ++i) {
-    const double value = read_element(elements.format, data + i * step);
-    switch (function) {
-      case ReduceFunction::kSum:
-      case ReduceFunction::kMean:
-        total.add(value);
-        break;
-      case ReduceFunction::kMaximum:
-        highest = maximum(highest, value);
-        break;
-      case ReduceFunction::kMinimum:
-        lowest = minimum(lowest, value);
-        break;
-      case ReduceFunction::kProduct:
-        product *= value;
-        break;
-      case ReduceFunction::kSumAbsolute:
-        total.add_absolute(value);
-        break;
-      case ReduceFunction::kSumSquare:
-      case ReduceFunction::kRootSumSquare:
-        total.add_square(value);
-        break;
-    }
+    add(read_element(elements.format, data + i * step));
   }
-  switch (function) {
+}
+
+double ReduceAccumulator::result(Format out) const {
+  switch (function_) {
     case ReduceFunction::kMean:
-      return total.mean(elements.count, out);
+      return sum_.mean(std::max<std::int64_t>(1, count_), out);
     case ReduceFunction::kMaximum:
-      return round_value(out, highest);
     case ReduceFunction::kMinimum:
-      return round_value(out, lowest);
     case ReduceFunction::kProduct:
-      return round_value(out, product);
+      return round_value(out, value_);
     case ReduceFunction::kRootSumSquare:
-      return total.root(out);
+      return sum_.root(out);
     default:
-      return total.sum(out);
+      return sum_.sum(out);
   }
+}
+
+void ReduceAccumulator::store(void* bytes) const {
+  ElementSum::Bits bits = sum_.bits();
+  if (first_value(function_) != 0.0) bits.low = std::bit_cast<std::uint64_t>(value_);
+  const std::uint64_t words[] = {bits.low, bits.high, static_cast<std::uint64_t>(count_),
+                                 bits.specials};
+  static_assert(sizeof(words) == kStoredBytes);
+  std::memcpy(bytes, words, sizeof(words));
+}
+
+void ReduceAccumulator::load(const void* bytes) {
+  std::uint64_t words[4];
+  std::memcpy(words, bytes, sizeof(words));
+  if (first_value(function_) != 0.0) {
+    value_ = std::bit_cast<double>(words[0]);
+  } else {
+    sum_.set_bits({words[0], words[1], words[3]});
+  }
+  count_ = static_cast<std::int64_t>(words[2] & kCountMask);
+}
+
+double reduce(ReduceFunction function, const ElementRun& elements, Format out) {
+  ReduceAccumulator accumulator(function, elements.format);
+  accumulator.add_run(elements);
+  return accumulator.result(out);
 }
 
 }  // namespace tessera::arith

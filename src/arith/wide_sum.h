@@ -38,6 +38,14 @@ class ElementSum {
   double mean(std::int64_t divisor, Format out) const;
   double root(Format out) const;
 
+  // The whole state, to be kept elsewhere. Any bits make some sum of the same format.
+  struct Bits {
+    std::uint64_t low = 0, high = 0;  // the fixed-point total, or low: the binary64 total
+    std::uint64_t specials = 0;       // bit 0 NaN, 1 +infinity, 2 -infinity
+  };
+  Bits bits() const;
+  void set_bits(const Bits& bits);
+
  private:
   double special_or(double finite) const;
   double scaled(std::int64_t divisor) const;
@@ -51,7 +59,37 @@ class ElementSum {
   bool negative_infinity_ = false;
 };
 
-// The reduction of a run of elements to one value of format `out`, by ElementSum for the sums.
+// What a reduction has of its elements so far, by ElementSum for the sums. Elements that are added
+// in their order give the same result in one go and in parts with a store() and load() between.
+class ReduceAccumulator {
+ public:
+  static constexpr std::int64_t kStoredBytes = 32;
+
+  ReduceAccumulator(ReduceFunction function, Format elements);
+
+  void add(double value);  // an element, as read_element gives it
+  void add_run(const ElementRun& elements);
+  // Elements of kSum and kMean that are added here by others need their number in add_count().
+  ElementSum& sum() { return sum_; }
+  void add_count(std::int64_t count) { count_ += count; }
+  std::int64_t count() const { return count_; }
+
+  // A mean of nothing is that of one 0.
+  double result(Format out) const;
+
+  // kStoredBytes bytes, little-endian: total (16), count (8), specials (8). Any bytes can be
+  // loaded.
+  void store(void* bytes) const;
+  void load(const void* bytes);
+
+ private:
+  ReduceFunction function_;
+  ElementSum sum_;
+  double value_;  // product, maximum, minimum
+  std::int64_t count_ = 0;
+};
+
+// The reduction of a run of elements to one value of format `out`.
 // Maximum and minimum: NaN wins, -0 < +0; of nothing: -inf and +inf as `out` rounds them. Product:
 // binary64, in order, one rounding. Integer formats here are plain numbers (scale 1, zero point 0).
 double reduce(ReduceFunction function, const ElementRun& elements, Format out);

@@ -135,6 +135,67 @@ TEST(Reduce, StridesExtremesAndProducts) {
   EXPECT_EQ(reduce(ReduceFunction::kSum, {Format::kI8, integers, 3, 1}, Format::kI8), 127.0);
 }
 
+TEST(ReduceAccumulator, PartsGiveTheBitsOfTheWhole) {
+  for (const Format format : {Format::kF16, Format::kBf16, Format::kF32, Format::kI8}) {
+    for (int f = 0; f < kReduceFunctionCount; ++f) {
+      const auto function = static_cast<ReduceFunction>(f);
+      std::vector<std::byte> elements(37 * static_cast<std::size_t>(format_bytes(format)));
+      for (int i = 0; i < 37; ++i) {
+        write_element(format, (i * 7 % 19 - 9) * 0.375 + (i == 11 ? 1e-3 : 0.0),
+                      elements.data() + i * format_bytes(format));
+      }
+      const auto run = [&](std::int64_t first, std::int64_t count) {
+        return ElementRun{.format = format,
+                          .data = elements.data() + first * format_bytes(format),
+                          .count = count,
+                          .stride = 1};
+      };
+      std::byte kept[ReduceAccumulator::kStoredBytes];
+      ReduceAccumulator(function, format).store(kept);
+      for (const auto& [first, count] : {std::pair{0, 10}, std::pair{10, 1}, std::pair{11, 26}}) {
+        ReduceAccumulator accumulator(function, format);
+        accumulator.load(kept);
+        accumulator.add_run(run(first, count));
+        accumulator.store(kept);
+      }
+      ReduceAccumulator last(function, format);
+      last.load(kept);
+      EXPECT_EQ(last.result(Format::kF32), reduce(function, run(0, 37), Format::kF32))
+          << reduce_function_name(function) << " of " << format_name(format);
+      EXPECT_EQ(last.count(), 37);
+    }
+  }
+}
+
+TEST(ReduceAccumulator, SpecialsAreKept) {
+  std::byte kept[ReduceAccumulator::kStoredBytes];
+  for (const double special : {INFINITY, -INFINITY}) {
+    ReduceAccumulator first(ReduceFunction::kSum, Format::kF16);
+    first.add(special);
+    first.store(kept);
+    ReduceAccumulator second(ReduceFunction::kSum, Format::kF16);
+    second.load(kept);
+    second.add(1.0);
+    EXPECT_EQ(second.result(Format::kF32), special);
+    second.add(-special);
+    EXPECT_TRUE(std::isnan(second.result(Format::kF32)));
+  }
+}
+
+TEST(ReduceAccumulator, AnyBytesCanBeLoaded) {
+  for (int fill = 0; fill < 256; ++fill) {
+    std::byte kept[ReduceAccumulator::kStoredBytes];
+    std::fill(std::begin(kept), std::end(kept), static_cast<std::byte>(fill));
+    for (int f = 0; f < kReduceFunctionCount; ++f) {
+      ReduceAccumulator accumulator(static_cast<ReduceFunction>(f), Format::kF16);
+      accumulator.load(kept);
+      accumulator.add(65504.0);
+      EXPECT_GT(accumulator.count(), 0);
+      accumulator.result(Format::kF16);
+    }
+  }
+}
+
 TEST(VectorSum, EqualsReferenceForAnyLengthAndWithSpecials) {
   Random random(kTestSeed);
   for (int trial = 0; trial < 300; ++trial) {

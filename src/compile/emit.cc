@@ -240,6 +240,8 @@ class Emitter {
     task.product = slice.product;
     task.product.pad_top += piece.inputs[0].row_first * slice.product.input_dilation_h -
                             piece.output.row_first * slice.product.stride_h;
+    task.product.pad_left += piece.inputs[0].column_first * slice.product.input_dilation_w -
+                             piece.output.column_first * slice.product.stride_w;
     const MappedSurface moving = surface(piece.inputs[0], piece.inputs[0].view);
     task.moving = moving.surface;
     task.moving_channel_first =
@@ -294,8 +296,20 @@ class Emitter {
     PlanarTask task = layer.planar;
     if (task.mode == program::PlanarMode::kPooling) {
       const PieceOperand& input = piece.inputs[0];
+      task.pool = pool_part(task.pool, piece.part);
       task.pool.pad_top += input.row_first - piece.output.row_first * task.pool.stride_h;
+      task.pool.pad_left += input.column_first - piece.output.column_first * task.pool.stride_w;
       if (input.row_first + input.view.rows() < layer.inputs[0].rows()) task.pool.pad_bottom = 0;
+      if (input.column_first + input.view.columns() < layer.inputs[0].columns()) {
+        task.pool.pad_right = 0;
+      }
+    }
+    task.continues = piece.part.continues;
+    task.keeps = piece.part.keeps;
+    if (task.in_parts()) {
+      const auto block = static_cast<std::size_t>(piece.part.block);
+      task.accumulator_offset = static_cast<std::uint32_t>(plan_.buffer_blocks[block].offset);
+      touch_block(piece.part.block);
     }
     for (std::size_t i = 0; i < piece.inputs.size(); ++i) {
       task.inputs[i] = surface(piece.inputs[i], piece.inputs[i].view).surface;

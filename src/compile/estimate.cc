@@ -67,6 +67,8 @@ Cycles planar_cycles(const PlanarTask& task, const Bands& bands, const ChipConfi
       work.output_cycles = unary_function_cycles(task.reduce.activation.function);
       break;
   }
+  work.accumulators = work.output_elements * (int{task.continues} + int{task.keeps});
+  if (task.keeps) work.output_elements = 0;
   return chip.planar.task_start_cycles + planar_step_cycles(chip.planar, work);
 }
 

@@ -45,7 +45,7 @@ void mark_stores(const PlanInputs& inputs, Plan& plan) {
     for_each_dram_storage(inputs, piece, need);
   }
   for (Piece& piece : plan.pieces) {
-    if (piece.output.block < 0) continue;
+    if (piece.output.block < 0 || piece.part.keeps) continue;
     piece.output.transfer = needed[static_cast<std::size_t>(piece.output.view.storage)];
   }
 }

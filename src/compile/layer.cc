@@ -135,7 +135,7 @@ ReduceFunction reduce_function(PoolFunction function) {
   return ReduceFunction::kMean;
 }
 
-Status set_pool(const PoolConfig& pool, Format format, const ChipConfig& chip, Layer& layer) {
+void set_pool(const PoolConfig& pool, Format format, const ChipConfig& chip, Layer& layer) {
   program::PlanarTask& task = layer.planar;
   const PlanarEngineConfig& planar = chip.planar;
   const std::int64_t rows = (pool.window_h - 1) * pool.dilation_h + 1;
@@ -149,17 +149,11 @@ Status set_pool(const PoolConfig& pool, Format format, const ChipConfig& chip, L
                    .activation = {},
                    .input = {},
                    .output = {}};
-    return {};
+    return;
   }
   task.mode = program::PlanarMode::kPooling;
   task.pool = pool;
-  if (fits) return {};
-  return Error{ErrorCode::kDoesNotFit,
-               fmt::format("layer '{}': the window is {} x {}, the planar engine holds at most "
-                           "{} x {}; split the pooling or use a chip configuration with "
-                           "planar.window_rows_max >= {} and planar.window_columns_max >= {}",
-                           layer.name, rows, columns, planar.window_rows_max,
-                           planar.window_columns_max, rows, columns)};
+  layer.wide_window = !fits;
 }
 
 Status set_planar(const graph::Graph& graph, const Node& node, const ChipConfig& chip,
@@ -169,8 +163,8 @@ Status set_planar(const graph::Graph& graph, const Node& node, const ChipConfig&
   task.input_count = static_cast<std::uint8_t>(node.inputs.size());
   switch (node.kind()) {
     case NodeKind::kPool:
-      TESSERA_RETURN_IF_ERROR(set_pool(pool_config(node.as<PoolAttributes>()),
-                                       graph.tensor(node.inputs[0]).format, chip, layer));
+      set_pool(pool_config(node.as<PoolAttributes>()), graph.tensor(node.inputs[0]).format, chip,
+               layer);
       break;
     case NodeKind::kElementwise:
       task.mode = program::PlanarMode::kElementwise;

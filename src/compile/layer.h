@@ -42,6 +42,7 @@ struct Layer {
   bool dynamic = false;             // neural: the stationary operand is a tensor
   std::vector<KernelSlice> slices;  // neural; one even if there is nothing in kernel memory
   program::PlanarTask planar;       // without surfaces
+  bool wide_window = false;         // a pooling that the line buffer holds in parts only
   std::vector<PlannedCopy> copies;
   // kTranspose: turns inputs[0] into the output, on the array or the planar engine. By way of DMA
   // nothing is exchanged on the way: the parts are loaded, unless they are there, and stored.

@@ -36,11 +36,12 @@ BufferLayout PieceList::layout_of(const StorageView& view, std::int64_t ring_row
   return {view, storage(view.storage).format, inputs_.chip.state_buffer.partitions, ring_rows};
 }
 
-std::int32_t PieceList::add_block(const std::string& name, const BufferLayout& layout) {
-  Block block{.name = name, .bytes = layout.bytes()};
+std::int32_t PieceList::add_block(const std::string& name, std::int64_t bytes,
+                                  const BufferLayout& layout) {
+  Block block{.name = name, .bytes = bytes};
   block.first = block.last = now();
   // Small blocks are kept to themselves for a while, so that nobody waits for their bytes.
-  const bool small = layout.bytes() <= capacity() / kSmallBlockShare;
+  const bool small = bytes <= capacity() / kSmallBlockShare;
   const std::int64_t distance = small ? kSmallBlockDistance : 0;
   block.wish_first = std::max<std::int64_t>(0, now() - distance);
   block.wish_last = now() + distance;
@@ -100,7 +101,13 @@ void PieceList::add_piece(Piece piece, const LayerOperands& operands) {
   }
   PieceOperand& output = piece.output;
   const Layer& of = layer(piece.layer);
-  if (of.kind == LayerKind::kTranspose && of.way == TranspositionWay::kDma) {
+  if (piece.part.continues) {  // the part before made the block of the results
+    const Piece& before = plan_.pieces.back();
+    piece.part.block = before.part.block;
+    output.block = before.output.block;
+    use_block(output.block);
+    output.transfer = !operands.output_resident && !piece.part.keeps;
+  } else if (of.kind == LayerKind::kTranspose && of.way == TranspositionWay::kDma) {
     output.block = piece.inputs[0].block;  // stored from where it was loaded to
     output.transfer = true;
   } else if (operands.output_resident) {
@@ -109,9 +116,19 @@ void PieceList::add_piece(Piece piece, const LayerOperands& operands) {
     output.block = add_block(storage(output.view.storage).name, layout_of(output.view));
     Block& block = block_at(output.block);
     block.wish_last = std::max(block.wish_last, now() + kReach);
-    output.transfer = true;
+    output.transfer = !piece.part.keeps;
   }
+  if (piece.part.one_of_several()) add_accumulators(piece);
   plan_.pieces.push_back(std::move(piece));
+}
+
+void PieceList::add_accumulators(Piece& piece) {
+  if (piece.part.block < 0) {
+    piece.part.block =
+        add_block(storage(piece.output.view.storage).name + " so far",
+                  accumulator_bytes(piece, inputs_.chip.state_buffer.partitions), {});
+  }
+  use_block(piece.part.block);
 }
 
 void PieceList::add_layer(std::vector<Piece> pieces, const LayerOperands& operands) {

@@ -50,10 +50,14 @@ class PieceList {
   }
 
   BufferLayout layout_of(const StorageView& view, std::int64_t ring_rows = 0) const;
-  std::int32_t add_block(const std::string& name, const BufferLayout& layout);
+  std::int32_t add_block(const std::string& name, std::int64_t bytes, const BufferLayout& layout);
+  std::int32_t add_block(const std::string& name, const BufferLayout& layout) {
+    return add_block(name, layout.bytes(), layout);
+  }
   void use_block(std::int32_t index);
   std::int32_t resident_block(StorageIndex index);
   std::int32_t loaded_block(const Piece& piece, std::size_t input) const;
+  void add_accumulators(Piece& piece);
   void add_piece(Piece piece, const LayerOperands& operands);
   Piece cascade_piece(const Cascade& cascade, const CascadeStep& step, RowRange rows,
                       const std::vector<std::int32_t>& ring_blocks);

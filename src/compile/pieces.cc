@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "arith/wide_sum.h"
 #include "base/quantity.h"
 #include "program/accesses.h"
 
@@ -12,10 +13,43 @@ namespace {
 
 enum Axis : std::size_t { kImages, kChannels, kRows, kColumns };
 
-// Images, output rows and channels a piece.
+// Images, output rows, channels and output columns a piece; and of what a reduction over rows or
+// columns takes in, or of a window that is wider than the line buffer, rows and columns a part.
 struct Grain {
-  std::int64_t images = 1, rows = 1, channels = 1;
+  std::int64_t images = 1, rows = 1, channels = 1, columns = 1;
+  std::int64_t part_rows = 0, part_columns = 0;  // 0: all of it, in one part
+  bool in_parts() const { return part_rows > 0; }
 };
+
+struct Span {
+  std::int64_t first = 0, count = 1;
+};
+
+// What a piece makes: a box of the output, and with which part of its elements.
+struct Work {
+  Span images;
+  RowRange rows;
+  Span channels;
+  RowRange columns;
+  PiecePart part;
+  RowRange part_rows, part_columns;  // of the reduction's input or of the window; empty: all
+};
+
+bool is_reduction(const Layer& layer) {
+  return layer.kind == LayerKind::kPlanar && layer.planar.mode == program::PlanarMode::kReduction;
+}
+
+// A window wholly in the padding reads something all the same.
+RowRange at_least_one(RowRange read, std::int64_t extent) {
+  if (read.last > read.first) return read;
+  const std::int64_t first = std::clamp<std::int64_t>(read.first, 0, extent - 1);
+  return {first, first + 1};
+}
+
+// Tries coarser pieces first: a linear search that gets faster.
+std::int64_t next_count(std::int64_t pieces) {
+  return pieces + std::max<std::int64_t>(1, pieces / 8);
+}
 
 class Cutter {
  public:
@@ -46,7 +80,14 @@ class Cutter {
         if (bytes(grain) <= room) return grain;
       }
     }
-    return {1, 0, 0};
+    if (is_reduction(layer_)) return choose_parts(room, grain);
+    const std::int64_t columns = layer_.output.columns();
+    for (std::int64_t pieces = 2; columns_can_be_cut() && grain.columns > 1;
+         pieces = next_count(pieces)) {
+      grain.columns = ceil_div(columns, pieces);
+      if (bytes(grain) <= room) return grain;
+    }
+    return {1, 0, 0, 0};
   }
 
   std::int64_t bytes_of_smallest() const {
@@ -56,18 +97,22 @@ class Cutter {
     if (layer_.kind == LayerKind::kPlanar) {
       grain.channels = std::min<std::int64_t>(grain.channels, inputs_.chip.state_buffer.partitions);
     }
+    if (columns_can_be_cut()) grain.columns = 1;
+    if (is_reduction(layer_)) grain.part_rows = grain.part_columns = 1;
     return bytes(grain);
   }
 
   Piece rows_of_first_image(RowRange rows) const {
     std::vector<Piece> pieces;
-    add_pieces(part({0, 1}, rows, {0, layer_.output.channels()}), pieces);
+    add_pieces(piece_of({.images = {0, 1},
+                         .rows = rows,
+                         .channels = {0, layer_.output.channels()},
+                         .columns = {0, layer_.output.columns()},
+                         .part = {},
+                         .part_rows = {},
+                         .part_columns = {}}),
+               pieces);
     return pieces.front();
-  }
-
-  bool rows_can_be_cut() const {
-    return layer_.kind == LayerKind::kNeural ||
-           layer_.planar.mode != program::PlanarMode::kReduction || !layer_.planar.reduce.over_rows;
   }
 
   std::vector<Piece> cut(const Grain& grain) const {
@@ -75,11 +120,15 @@ class Cutter {
     const StorageView& out = layer_.output;
     for (std::int64_t n = 0; n < out.images(); n += grain.images) {
       for (std::int64_t r = 0; r < out.rows(); r += grain.rows) {
-        const RowRange rows{r, std::min(out.rows(), r + grain.rows)};
-        for (std::int64_t c = 0; c < out.channels(); c += grain.channels) {
-          const std::int64_t channels = std::min(grain.channels, out.channels() - c);
-          add_pieces(part({n, std::min(grain.images, out.images() - n)}, rows, {c, channels}),
-                     pieces);
+        for (std::int64_t x = 0; x < out.columns(); x += grain.columns) {
+          for (std::int64_t c = 0; c < out.channels(); c += grain.channels) {
+            Work work;
+            work.images = {n, std::min(grain.images, out.images() - n)};
+            work.rows = {r, std::min(out.rows(), r + grain.rows)};
+            work.columns = {x, std::min(out.columns(), x + grain.columns)};
+            work.channels = {c, std::min(grain.channels, out.channels() - c)};
+            for (const Work& part : parts_of(work, grain)) add_pieces(piece_of(part), pieces);
+          }
         }
       }
     }
@@ -87,31 +136,136 @@ class Cutter {
   }
 
  private:
-  struct Span {
-    std::int64_t first = 0, count = 1;
-  };
-
   Grain whole() const {
-    return {layer_.output.images(), layer_.output.rows(), layer_.output.channels()};
+    Grain grain{layer_.output.images(), layer_.output.rows(), layer_.output.channels(),
+                layer_.output.columns()};
+    if (!layer_.wide_window) return grain;
+    // As much of the window as the line buffer holds. Sums of floats that are not exact take rows
+    // one by one where a row comes in parts, to keep their order.
+    const PoolConfig& pool = layer_.planar.pool;
+    const PlanarEngineConfig& limits = inputs_.chip.planar;
+    const auto most = [](std::int64_t limit, std::int64_t dilation) {
+      return (limit - 1) / dilation + 1;
+    };
+    grain.part_columns = std::min(pool.window_w, most(limits.window_columns_max, pool.dilation_w));
+    grain.part_rows = std::min(pool.window_h, most(limits.window_rows_max, pool.dilation_h));
+    const Format format = storage_of(layer_.inputs[0]).format;
+    const bool ordered = pool.function == PoolFunction::kAverage &&
+                         (format == Format::kF32 || format == Format::kBf16);
+    if (ordered && grain.part_columns < pool.window_w) grain.part_rows = 1;
+    return grain;
   }
 
-  Piece part(Span images, RowRange rows, Span channels) const {
+  bool rows_can_be_cut() const {
+    return layer_.kind == LayerKind::kNeural || !is_reduction(layer_) ||
+           !layer_.planar.reduce.over_rows;
+  }
+  bool columns_can_be_cut() const { return !layer_.dynamic && !is_reduction(layer_); }
+
+  // Reductions take rows in parts, then a row.
+  Grain choose_parts(std::int64_t room, Grain grain) const {
+    const StorageView& in = layer_.inputs[0];
+    grain.part_columns = in.columns();
+    const std::int64_t rows = layer_.planar.reduce.over_rows ? in.rows() : 1;
+    grain.part_rows = rows;
+    for (std::int64_t pieces = 2; grain.part_rows > 1; pieces = next_count(pieces)) {
+      grain.part_rows = ceil_div(rows, pieces);
+      if (bytes(grain) <= room) return grain;
+    }
+    for (std::int64_t pieces = 2; grain.part_columns > 1; pieces = next_count(pieces)) {
+      grain.part_columns = ceil_div(in.columns(), pieces);
+      if (bytes(grain) <= room) return grain;
+    }
+    return {1, 0, 0, 0};
+  }
+
+  // The parts that make the results of `work`, in the order of the elements.
+  std::vector<Work> parts_of(const Work& work, const Grain& grain) const {
+    if (!grain.in_parts()) return {work};
+    std::vector<Work> parts;
+    const PoolConfig& pool = layer_.planar.pool;
+    const StorageView& in = layer_.inputs[0];
+    RowRange rows{0, pool.window_h}, columns{0, pool.window_w};
+    if (is_reduction(layer_)) {
+      rows = layer_.planar.reduce.over_rows ? RowRange{0, in.rows()} : work.rows;
+      columns = {0, in.columns()};
+    }
+    const std::int64_t height = is_reduction(layer_) && !layer_.planar.reduce.over_rows
+                                    ? rows.last - rows.first
+                                    : grain.part_rows;
+    for (std::int64_t r = rows.first; r < rows.last; r += height) {
+      for (std::int64_t c = columns.first; c < columns.last; c += grain.part_columns) {
+        Work part = work;
+        part.part_rows = {r, std::min(rows.last, r + height)};
+        part.part_columns = {c, std::min(columns.last, c + grain.part_columns)};
+        part.part.continues = !parts.empty();
+        part.part.keeps = true;
+        parts.push_back(part);
+      }
+    }
+    parts.back().part.keeps = false;
+    if (layer_.wide_window) {
+      for (Work& part : parts) {
+        part.part.window_row = part.part_rows.first;
+        part.part.window_rows = part.part_rows.last - part.part_rows.first;
+        part.part.window_column = part.part_columns.first;
+        part.part.window_columns = part.part_columns.last - part.part_columns.first;
+      }
+    }
+    return parts;
+  }
+
+  Piece piece_of(const Work& work) const {
     Piece piece;
     piece.layer = index_;
+    piece.part = work.part;
     const bool planar = layer_.kind == LayerKind::kPlanar;
-    const auto cut_view = [&](const StorageView& view, RowRange r) {
-      StorageView result = view.part(kImages, images.first, images.count);
-      if (planar) result = result.part(kChannels, channels.first, channels.count);
-      return result.part(kRows, r.first, r.last - r.first);
+    const auto cut_view = [&](const StorageView& view, RowRange rows, RowRange columns) {
+      StorageView result = view.part(kImages, work.images.first, work.images.count);
+      if (planar) result = result.part(kChannels, work.channels.first, work.channels.count);
+      result = result.part(kRows, rows.first, rows.last - rows.first);
+      if (columns.last - columns.first == view.columns()) return result;
+      return result.part(kColumns, columns.first, columns.last - columns.first);
     };
     for (std::size_t i = 0; i < layer_.inputs.size(); ++i) {
-      RowRange read = input_rows_read(layer_, i, rows);
+      const StorageView& view = layer_.inputs[i];
+      RowRange rows, columns;
+      if (is_reduction(layer_) && work.part_rows.last > 0) {
+        rows = work.part_rows;
+        columns = work.part_columns;
+      } else if (layer_.wide_window) {
+        const PoolConfig pool = pool_part(layer_.planar.pool, work.part);
+        rows = at_least_one(program::pool_rows_read(pool, view.rows(), work.rows), view.rows());
+        columns = at_least_one(program::pool_columns_read(pool, view.columns(), work.columns),
+                               view.columns());
+      } else {
+        rows = input_rows_read(layer_, i, work.rows);
+        columns = input_columns_read(i, work.columns);
+      }
       // Images of a resident block lie all their rows apart, the unread ones too.
-      if (images.count > 1 && operands_.input_resident[i]) read = {0, layer_.inputs[i].rows()};
-      piece.inputs.push_back({.view = cut_view(layer_.inputs[i], read), .row_first = read.first});
+      if (work.images.count > 1 && operands_.input_resident[i]) rows = {0, view.rows()};
+      piece.inputs.push_back({.view = cut_view(view, rows, columns),
+                              .row_first = rows.first,
+                              .column_first = columns.first});
     }
-    piece.output = {.view = cut_view(layer_.output, rows), .row_first = rows.first};
+    piece.output = {.view = cut_view(layer_.output, work.rows, work.columns),
+                    .row_first = work.rows.first,
+                    .column_first = work.columns.first};
     return piece;
+  }
+
+  RowRange input_columns_read(std::size_t input, RowRange columns) const {
+    const std::int64_t extent = layer_.inputs[input].columns();
+    const RowRange all{0, extent};
+    if (columns.last - columns.first == layer_.output.columns()) return all;
+    if (layer_.kind == LayerKind::kNeural) {
+      return at_least_one(program::product_columns_read(layer_.slices[0].product, extent, columns),
+                          extent);
+    }
+    if (layer_.planar.mode == program::PlanarMode::kPooling) {
+      return at_least_one(program::pool_columns_read(layer_.planar.pool, extent, columns), extent);
+    }
+    return columns;
   }
 
   // One a kernel slice.
@@ -132,20 +286,38 @@ class Cutter {
 
   // The largest piece of this grain; the middle rows have the most halo.
   std::int64_t bytes(const Grain& grain) const {
-    const std::int64_t out_rows = layer_.output.rows();
-    const std::int64_t middle =
-        std::min(out_rows - grain.rows, out_rows / 2 / grain.rows * grain.rows);
+    const auto places = [](std::int64_t extent, std::int64_t each) {
+      const std::int64_t middle = std::min(extent - each, extent / 2 / each * each);
+      return std::vector<std::int64_t>{0, middle, extent - each};
+    };
     std::int64_t most = 0;
-    for (const std::int64_t first : {std::int64_t{0}, middle, out_rows - grain.rows}) {
-      const Piece piece = part({0, grain.images}, {first, first + grain.rows}, {0, grain.channels});
-      std::int64_t sum = 0;
-      for (std::size_t i = 0; i < piece.inputs.size(); ++i) {
-        if (!operands_.input_resident[i]) sum += operand_bytes(piece.inputs[i].view);
+    for (const std::int64_t row : places(layer_.output.rows(), grain.rows)) {
+      for (const std::int64_t column : places(layer_.output.columns(), grain.columns)) {
+        Work work;
+        work.images = {0, grain.images};
+        work.rows = {row, row + grain.rows};
+        work.channels = {0, grain.channels};
+        work.columns = {column, column + grain.columns};
+        for (const Work& part : parts_of(work, grain)) {
+          most = std::max(most, bytes(piece_of(part)));
+          if (is_reduction(layer_)) break;  // the first part is the largest
+        }
+        if (grain.columns == layer_.output.columns()) break;
       }
-      if (!operands_.output_resident) sum += output_bytes(piece.output.view);
-      most = std::max(most, sum);
     }
     return most;
+  }
+
+  std::int64_t bytes(const Piece& piece) const {
+    std::int64_t sum = 0;
+    for (std::size_t i = 0; i < piece.inputs.size(); ++i) {
+      if (!operands_.input_resident[i]) sum += operand_bytes(piece.inputs[i].view);
+    }
+    if (!operands_.output_resident) sum += output_bytes(piece.output.view);
+    if (piece.part.one_of_several()) {
+      sum += round_up(accumulator_bytes(piece, inputs_.chip.state_buffer.partitions), 64);
+    }
+    return sum;
   }
 
   std::int64_t output_bytes(const StorageView& view) const {
@@ -155,9 +327,13 @@ class Cutter {
     return operand_bytes(view.part(kChannels, 0, channels));
   }
 
+  const Storage& storage_of(const StorageView& view) const {
+    return inputs_.storages.storages[static_cast<std::size_t>(view.storage)];
+  }
+
   std::int64_t operand_bytes(const StorageView& view) const {
-    const Storage& storage = inputs_.storages.storages[static_cast<std::size_t>(view.storage)];
-    return round_up(view_bytes(view, storage.format, inputs_.chip.state_buffer.partitions), 64);
+    return round_up(view_bytes(view, storage_of(view).format, inputs_.chip.state_buffer.partitions),
+                    64);
   }
 
   const PlanInputs& inputs_;
@@ -168,6 +344,22 @@ class Cutter {
 
 }  // namespace
 
+PoolConfig pool_part(const PoolConfig& pool, const PiecePart& part) {
+  if (part.window_rows == 0) return pool;
+  PoolConfig result = pool;
+  result.window_h = part.window_rows;
+  result.window_w = part.window_columns;
+  result.pad_top -= part.window_row * pool.dilation_h;
+  result.pad_left -= part.window_column * pool.dilation_w;
+  return result;
+}
+
+std::int64_t accumulator_bytes(const Piece& piece, std::int64_t partitions) {
+  const StorageView& out = piece.output.view;
+  return ceil_div(out.channels(), partitions) * out.images() * out.rows() * out.columns() *
+         arith::ReduceAccumulator::kStoredBytes;
+}
+
 RowRange input_rows_read(const Layer& layer, std::size_t input, RowRange rows) {
   const std::int64_t extent = layer.inputs[input].rows();
   RowRange read = rows;
@@ -176,15 +368,10 @@ RowRange input_rows_read(const Layer& layer, std::size_t input, RowRange rows) {
                       : RowRange{0, extent};
   } else if (layer.planar.mode == program::PlanarMode::kPooling) {
     read = program::pool_rows_read(layer.planar.pool, extent, rows);
-  } else if (layer.planar.mode == program::PlanarMode::kReduction &&
-             layer.planar.reduce.over_rows) {
+  } else if (is_reduction(layer) && layer.planar.reduce.over_rows) {
     read = {0, extent};
   }
-  if (read.last <= read.first) {  // a window wholly in the padding: take a row all the same
-    const std::int64_t first = std::clamp<std::int64_t>(read.first, 0, extent - 1);
-    read = {first, first + 1};
-  }
-  return read;
+  return at_least_one(read, extent);
 }
 
 Piece piece_of_rows(const PlanInputs& inputs, std::int32_t layer, RowRange rows) {
@@ -196,8 +383,8 @@ bool cuts_by_rows(const Layer& layer) {
   if (layer.kind == LayerKind::kTranspose) return false;
   if (layer.output.images() != 1 || layer.dynamic || layer.slices.size() > 1) return false;
   if (layer.kind == LayerKind::kNeural) return true;
-  return layer.kind == LayerKind::kPlanar &&
-         (layer.planar.mode != program::PlanarMode::kReduction || !layer.planar.reduce.over_rows);
+  return layer.kind == LayerKind::kPlanar && !layer.wide_window &&
+         (!is_reduction(layer) || !layer.planar.reduce.over_rows);
 }
 
 namespace {
@@ -262,22 +449,24 @@ Result<std::vector<Piece>> cut_layer(const PlanInputs& inputs, std::int32_t laye
   Grain grain = cutter.choose(room.wanted);
   const std::int64_t budget = inputs.options.tile_budget_bytes;
   if (grain.rows == 0 && budget > 0 && cutter.bytes_of_smallest() > budget) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("layer '{}': one output row with its input takes {} bytes of each "
-                             "state buffer partition, the tile budget is {}; give a tile budget "
-                             ">= {}, or 0 to let the compiler choose",
-                             inputs.layers[static_cast<std::size_t>(layer)].name,
-                             cutter.bytes_of_smallest(), budget, cutter.bytes_of_smallest())};
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("layer '{}': one result with what it is made of takes {} bytes of each "
+                    "state buffer partition, the tile budget is {}; give a tile budget "
+                    ">= {}, or 0 to let the compiler choose",
+                    inputs.layers[static_cast<std::size_t>(layer)].name, cutter.bytes_of_smallest(),
+                    budget, cutter.bytes_of_smallest())};
   }
   if (grain.rows == 0) grain = cutter.choose(room.allowed);
   if (grain.rows == 0) {
     const std::int64_t needed = cutter.bytes_of_smallest();
-    return Error{ErrorCode::kDoesNotFit,
-                 fmt::format("layer '{}': one output row with its input takes {} bytes of each "
-                             "state buffer partition, {} are available; use a chip configuration "
-                             "with state_buffer.bytes_per_partition >= {}",
-                             inputs.layers[static_cast<std::size_t>(layer)].name, needed,
-                             room.allowed, needed)};
+    return Error{
+        ErrorCode::kDoesNotFit,
+        fmt::format("layer '{}': one result with what it is made of takes {} bytes of each "
+                    "state buffer partition, {} are available; use a chip configuration "
+                    "with state_buffer.bytes_per_partition >= {}",
+                    inputs.layers[static_cast<std::size_t>(layer)].name, needed, room.allowed,
+                    needed)};
   }
   return cutter.cut(grain);
 }

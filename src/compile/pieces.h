@@ -1,5 +1,10 @@
 // Cuts a layer into pieces that fit the room it has in the state buffer: images first, then rows,
-// then channel blocks (planar layers), and kernel slices (neural layers) within each.
+// then channel blocks (planar layers), then columns, and kernel slices (neural layers) within each.
+//
+// A reduction whose input is too large for all that takes it in parts, and a pooling takes a window
+// in parts that is larger than the line buffer; between two parts the results are accumulators:
+//
+//   input  [ part 0 | part 1 | part 2 ]  ─►  accumulators  ─►  accumulators  ─►  results
 #pragma once
 
 #include <cstdint>
@@ -24,6 +29,11 @@ RowRange input_rows_read(const Layer& layer, std::size_t input, RowRange rows);
 Piece piece_of_rows(const PlanInputs& inputs, std::int32_t layer, RowRange rows);
 // It can be cut into such pieces: one image, one slice, rows of their own.
 bool cuts_by_rows(const Layer& layer);
+
+// The pooling that a piece does with its part of the window, on the layer's whole input.
+PoolConfig pool_part(const PoolConfig& pool, const PiecePart& part);
+// Bytes a partition that the accumulators of a piece's results take.
+std::int64_t accumulator_bytes(const Piece& piece, std::int64_t partitions);
 
 struct PieceRoom {
   std::int64_t wanted = 0;   // bytes a partition for the operands that are not resident

@@ -24,14 +24,26 @@ namespace tessera::compile {
 struct PieceOperand {
   StorageView view;
   std::int64_t row_first = 0;  // of the layer's rows
-  std::int32_t block = -1;     // index into Plan::buffer_blocks
-  bool transfer = false;       // an input is loaded, an output stored, by this piece
+  std::int64_t column_first = 0;
+  std::int32_t block = -1;  // index into Plan::buffer_blocks
+  bool transfer = false;    // an input is loaded, an output stored, by this piece
 };
 
 // A load of a Move into the resident block of its output.
 struct PieceMove {
   StorageView from, to;
   std::int32_t block = -1;
+};
+
+// One of several pieces that make the same results: a part of what is reduced, or of the window.
+struct PiecePart {
+  bool continues = false, keeps = false;  // PlanarTask's
+  std::int32_t block = -1;                // of the accumulators
+  // Pooling: the part of the window.
+  std::int64_t window_row = 0, window_rows = 0;
+  std::int64_t window_column = 0, window_columns = 0;
+
+  bool one_of_several() const { return continues || keeps; }
 };
 
 struct Piece {
@@ -41,6 +53,7 @@ struct Piece {
   std::int32_t slice = -1;  // of a neural layer
   std::vector<PieceOperand> inputs;
   PieceOperand output;
+  PiecePart part;
 };
 
 struct Plan {

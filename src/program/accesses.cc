@@ -154,7 +154,13 @@ void planar_accesses(const PlanarTask& task, std::int64_t partitions, std::int64
     surface_accesses(input, {0, input.channels, image, planar_rows_read(task, i, rows)}, partitions,
                      false, accesses);
   }
-  surface_accesses(task.output, {0, task.output.channels, image, rows}, partitions, true, accesses);
+  const SurfaceBox results{0, task.output.channels, image, rows};
+  if (task.in_parts()) {
+    const BufferSurface accumulators = accumulator_surface(task);
+    if (task.continues) surface_accesses(accumulators, results, partitions, false, accesses);
+    if (task.keeps) surface_accesses(accumulators, results, partitions, true, accesses);
+  }
+  if (!task.keeps) surface_accesses(task.output, results, partitions, true, accesses);
 }
 
 void transfer_accesses(const TransferTask& task, bool load, std::int64_t partitions,
@@ -193,6 +199,23 @@ RowRange product_rows_read(const ProductConfig& config, std::int64_t input_rows,
                      (rows.last - 1) * config.stride_h - config.pad_top +
                          (config.kernel_h - 1) * config.dilation_h,
                      config.input_dilation_h, input_rows);
+}
+
+RowRange product_columns_read(const ProductConfig& config, std::int64_t input_columns,
+                              RowRange columns) {
+  if (columns.last <= columns.first) return {0, 0};
+  return window_rows(columns.first * config.stride_w - config.pad_left,
+                     (columns.last - 1) * config.stride_w - config.pad_left +
+                         (config.kernel_w - 1) * config.dilation_w,
+                     config.input_dilation_w, input_columns);
+}
+
+RowRange pool_columns_read(const PoolConfig& config, std::int64_t input_columns, RowRange columns) {
+  if (columns.last <= columns.first) return {0, 0};
+  return window_rows(columns.first * config.stride_w - config.pad_left,
+                     (columns.last - 1) * config.stride_w - config.pad_left +
+                         (config.window_w - 1) * config.dilation_w,
+                     1, input_columns);
 }
 
 RowRange pool_rows_read(const PoolConfig& config, std::int64_t input_rows, RowRange rows) {

@@ -14,6 +14,10 @@ namespace tessera::program {
 // row 0.
 RowRange product_rows_read(const ProductConfig& config, std::int64_t input_rows, RowRange rows);
 RowRange pool_rows_read(const PoolConfig& config, std::int64_t input_rows, RowRange rows);
+// And columns.
+RowRange product_columns_read(const ProductConfig& config, std::int64_t input_columns,
+                              RowRange columns);
+RowRange pool_columns_read(const PoolConfig& config, std::int64_t input_columns, RowRange columns);
 RowRange planar_rows_read(const PlanarTask& task, int input, RowRange rows);
 
 // A box of a surface as an access to the state buffer: channels [first, first + count), rows of

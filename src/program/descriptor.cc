@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "arith/wide_sum.h"
 #include "base/check.h"
 
 namespace tessera::program {
@@ -29,6 +30,22 @@ std::int64_t steps_needed(const Dependency& dependency, std::int64_t j, std::int
   // Division rounds towards zero, which is the ceiling of a negative quotient.
   const std::int64_t needed = sum > 0 ? ceil_div(sum, denominator) : sum / denominator;
   return std::clamp<std::int64_t>(needed, 0, task_steps);
+}
+
+BufferSurface accumulator_surface(const PlanarTask& task) {
+  constexpr std::uint32_t kWords = arith::ReduceAccumulator::kStoredBytes / 8;
+  BufferSurface surface;
+  surface.offset = task.accumulator_offset;
+  surface.format = Format::kI64;
+  surface.images = task.output.images;
+  surface.channels = task.output.channels;
+  surface.rows = task.output.rows;
+  surface.columns = task.output.columns * kWords;
+  surface.column_pitch = 8;
+  surface.row_pitch = surface.columns * surface.column_pitch;
+  surface.ring_rows = surface.images * surface.rows;
+  surface.block_pitch = surface.ring_rows * surface.row_pitch;
+  return surface;
 }
 
 RowRange Bands::range(std::int64_t step) const {

@@ -141,7 +141,15 @@ struct PlanarTask {
   BufferSurface inputs[2];
   BufferSurface output;
   std::uint8_t input_count = 1;
+  // Of a pooling or a reduction whose elements come in parts, a task each, in their order. Between
+  // two of them lie accumulators (arith::ReduceAccumulator) in the state buffer.
+  bool continues = false;                // takes up the accumulators that the part before left
+  bool keeps = false;                    // leaves accumulators and writes no result
+  std::uint32_t accumulator_offset = 0;  // bytes in each partition
+  bool in_parts() const { return continues || keeps; }
 };
+// Where its accumulators lie: four columns of 64 bits for each column of the output.
+BufferSurface accumulator_surface(const PlanarTask& task);
 
 // ---- data DMA ----
 

@@ -320,6 +320,23 @@ Status check_reduction(const PlanarTask& task) {
                  "the reduction's surfaces do not fit each other");
 }
 
+// Accumulators stand for results one by one, and lie inside the buffer.
+Status check_parts(const PlanarTask& task, const CheckContext& context) {
+  if (!task.in_parts()) {
+    return require(task.accumulator_offset == 0, "accumulators of a task that has none");
+  }
+  TESSERA_RETURN_IF_ERROR(
+      require(task.mode == PlanarMode::kPooling || task.mode == PlanarMode::kReduction,
+              "only poolings and reductions come in parts"));
+  const BufferSurface& out = task.output;
+  const std::int64_t most = context.chip.state_buffer.bytes_per_partition;
+  if (std::int64_t{out.images} * out.rows > most ||
+      std::int64_t{out.images} * out.rows * out.columns > most) {
+    return bad("more accumulators than a partition has bytes");
+  }
+  return check_surface(accumulator_surface(task), "the accumulators", context);
+}
+
 Status check_planar(const PlanarTask& task, const Bands& bands, const CheckContext& context) {
   const int inputs = task.mode == PlanarMode::kElementwise && task.elementwise.binary ? 2 : 1;
   TESSERA_RETURN_IF_ERROR(
@@ -344,6 +361,7 @@ Status check_planar(const PlanarTask& task, const Bands& bands, const CheckConte
                                     "an input surface is smaller than the output"));
   }
   TESSERA_RETURN_IF_ERROR(check_converters(task));
+  TESSERA_RETURN_IF_ERROR(check_parts(task, context));
   if (task.mode == PlanarMode::kPooling) return check_window(task.pool, context.chip.planar);
   if (task.mode == PlanarMode::kReduction) return check_reduction(task);
   return {};

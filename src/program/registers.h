@@ -160,6 +160,9 @@ void visit_fields(V& visit, PlanarTask& t) {
   visit.group("inputs[1]", t.inputs[1]);
   visit.group("output", t.output);
   visit("input_count", t.input_count);
+  visit("continues", t.continues);
+  visit("keeps", t.keeps);
+  visit("accumulator_offset", t.accumulator_offset);
 }
 
 template <typename V>

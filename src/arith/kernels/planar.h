@@ -56,4 +56,22 @@ void elementwise(const ElementwiseConfig& config, const Surface& a, const Surfac
 void reduce(const ReduceConfig& config, const Surface& input, const Surface& output,
             ChannelRange channels, RowRange rows);
 
+// A part of a pooling or a reduction: `input` has some of the elements, in their order. What the
+// parts have so far of a result lies where `accumulators` has that result's place
+// (arith::ReduceAccumulator::store(); column_pitch is at least its bytes).
+struct PlanarPart {
+  bool continues = false;  // takes up the accumulators; otherwise they begin empty
+  bool keeps = false;      // leaves accumulators; otherwise results are written
+  Surface accumulators;
+};
+// The whole task's part: one row range of the output, all its channels.
+struct PlanarPartWork {
+  const Surface& input;
+  const Surface& output;
+  RowRange rows;
+};
+void reduce_part(const ReduceConfig& config, const PlanarPart& part, const PlanarPartWork& work);
+// `config` has the part of the window that this part covers.
+void pool_part(const PoolConfig& config, const PlanarPart& part, const PlanarPartWork& work);
+
 }  // namespace tessera

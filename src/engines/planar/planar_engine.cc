@@ -15,6 +15,12 @@ namespace {
 // Steps whose results wait for the write port.
 constexpr std::size_t kInFlight = 4;
 
+// Accumulators of a part are read before its elements, written behind them.
+void add_accumulators(const PlanarTask& task, PlanarWork& work) {
+  work.accumulators = work.output_elements * (int{task.continues} + int{task.keeps});
+  if (task.keeps) work.output_elements = 0;
+}
+
 }  // namespace
 
 PlanarWork planar_work(const PlanarTask& task, RowRange rows) {
@@ -29,6 +35,7 @@ PlanarWork planar_work(const PlanarTask& task, RowRange rows) {
   switch (task.mode) {
     case PlanarMode::kPooling:
       work.input_elements = read_elements();
+      add_accumulators(task, work);
       break;
     case PlanarMode::kElementwise:
       work.output_cycles = unary_function_cycles(task.elementwise.activation.function);
@@ -43,6 +50,7 @@ PlanarWork planar_work(const PlanarTask& task, RowRange rows) {
       work.input_elements = read_elements();
       work.output_cycles = std::max(reduce_function_cycles(task.reduce.function),
                                     unary_function_cycles(task.reduce.activation.function));
+      add_accumulators(task, work);
       break;
   }
   return work;

@@ -2,11 +2,19 @@
 
 #include "arith/kernels/planar.h"
 #include "arith/kernels/transpose.h"
+#include "arith/wide_sum.h"
 
 namespace tessera::engines {
 
 using program::PlanarMode;
 using program::PlanarTask;
+
+PlanarPart PlanarMath::part_of(const PlanarTask& task, std::int64_t image) {
+  Surface accumulators = state_buffer_.surface(program::accumulator_surface(task), image);
+  accumulators.columns = task.output.columns;
+  accumulators.column_pitch = arith::ReduceAccumulator::kStoredBytes;
+  return {.continues = task.continues, .keeps = task.keeps, .accumulators = accumulators};
+}
 
 void PlanarMath::run_step(const program::TaskDescriptor& task, std::int64_t step) {
   const auto& planar = std::get<PlanarTask>(task.config);
@@ -15,11 +23,14 @@ void PlanarMath::run_step(const program::TaskDescriptor& task, std::int64_t step
   const Surface output = state_buffer_.surface(planar.output, image);
   const ChannelRange channels{0, output.channels};
   Surface input = state_buffer_.surface(planar.inputs[0], image);
+  const PlanarPartWork work{input, output, rows};
   switch (planar.mode) {
     case PlanarMode::kPooling:
+      if (planar.in_parts()) return pool_part(planar.pool, part_of(planar, image), work);
       pool(planar.pool, input, output, channels, rows);
       return;
     case PlanarMode::kReduction:
+      if (planar.in_parts()) return reduce_part(planar.reduce, part_of(planar, image), work);
       reduce(planar.reduce, input, output, channels, rows);
       return;
     case PlanarMode::kTranspose:

@@ -16,6 +16,8 @@ class PlanarMath {
   void run_step(const program::TaskDescriptor& task, std::int64_t step);
 
  private:
+  PlanarPart part_of(const program::PlanarTask& task, std::int64_t image);
+
   PartitionedMemory& state_buffer_;
 };
 
