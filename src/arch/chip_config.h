@@ -23,8 +23,10 @@ struct NeuralEngineConfig {
   std::int32_t count = 1;  // neural engines in a core
   Dataflow dataflow = Dataflow::kWeightStationary;
   Folds folds = Folds::kOverlapped;
-  std::int32_t rows = 128;                          // R: input channels (K) an array pass
-  std::int32_t columns = 128;                       // C: output channels an array pass
+  std::int32_t rows = 128;     // R: input channels (K) an array pass
+  std::int32_t columns = 128;  // C: output channels an array pass
+  // Pixels that enter the array side by side, where a product leaves rows and columns of it free.
+  std::int32_t fold_pixels_max = 8;
   std::int32_t psum_banks = 8;                      // PSUM banks
   std::int32_t psum_bank_columns = 512;             // moving columns (pixels) a bank holds
   std::int32_t kernel_bytes_per_partition = 32768;  // kernel memory, a partition an array row
@@ -42,7 +44,7 @@ struct PlanarEngineConfig {
   std::int32_t count = 1;
   std::int32_t clock_thousandths = 1000;  // of the core's clock
   std::int32_t lanes = 128;               // channels (partitions) worked on at once
-  std::int32_t elements_per_lane = 1;     // elements a lane and cycle
+  std::int32_t elements_per_lane = 8;     // elements a lane and cycle
   std::int32_t latency_cycles = 12;
   std::int32_t task_start_cycles = 16;
   std::int32_t window_rows_max = 64;  // line buffer depth
@@ -55,6 +57,10 @@ struct StateBufferConfig {
   std::int32_t port_elements = 8;  // elements a partition delivers to the array in a cycle
 };
 
+// Whose request a memory channel takes next: each port in turn, or the kernel DMA only where no
+// other asks. Kernels are fetched far ahead, data when it is wanted.
+enum class Arbitration : std::int32_t { kInTurn, kKernelsLast };
+
 struct DramConfig {
   std::int64_t bytes = std::int64_t{4} << 30;
   std::int32_t latency_cycles = 140;  // from request to first data
@@ -63,6 +69,7 @@ struct DramConfig {
   std::int32_t banks = 16;
   std::int32_t row_bytes = 2048;      // a bank's row buffer
   std::int32_t row_miss_cycles = 22;  // precharge + activate
+  Arbitration arbitration = Arbitration::kKernelsLast;
 };
 
 struct DmaConfigLimits {
@@ -79,7 +86,7 @@ struct DmaConfigLimits {
 
 struct TaskManagerConfig {
   std::int32_t queues = 4;                // task queues, by priority
-  std::int32_t task_buffer_entries = 16;  // tasks in flight (configuration queue)
+  std::int32_t task_buffer_entries = 32;  // tasks in flight (configuration queue)
   std::int32_t configuration_words_per_cycle = 4;
   std::int32_t dispatch_cycles = 4;
 };

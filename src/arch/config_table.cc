@@ -58,6 +58,8 @@ constexpr std::array kKeys = {
               "rows R of the array: input channels a pass"},
     ConfigKey{"neural", "columns", neural<&Neural::columns>, 1, 1024,
               "columns C of the array: output channels a pass"},
+    ConfigKey{"neural", "fold_pixels_max", neural<&Neural::fold_pixels_max>, 1, 64,
+              "pixels that enter side by side where a product leaves rows and columns free"},
     ConfigKey{"neural", "psum_banks", neural<&Neural::psum_banks>, 1, 64, "PSUM banks"},
     ConfigKey{"neural", "psum_bank_columns", neural<&Neural::psum_bank_columns>, 1, 65536,
               "moving columns (pixels) that a PSUM bank holds"},
@@ -114,6 +116,9 @@ constexpr std::array kKeys = {
               "a bank's row buffer in bytes"},
     ConfigKey{"dram", "row_miss_cycles", dram<&DramConfig::row_miss_cycles>, 0, 10'000,
               "cycles to close a row and open another (precharge and activate)"},
+    ConfigKey{"dram", "arbitration",
+              MemberAccess<Arbitration>(nested<&ChipConfig::dram, &DramConfig::arbitration>), 0, 0,
+              "whose request is next: every port's in turn, or the kernel DMA's after the others'"},
 
     ConfigKey{"dma", "request_bytes", dma<&DmaConfigLimits::request_bytes>, 64, kMebi,
               "the unit of arbitration for the memory channel, in bytes"},
@@ -167,6 +172,9 @@ constexpr std::array<Dataflow, 2> kDataflows = {Dataflow::kWeightStationary,
                                                 Dataflow::kOutputStationary};
 constexpr std::array<std::string_view, 2> kFoldWords = {"overlapped", "serial"};
 constexpr std::array<Folds, 2> kFolds = {Folds::kOverlapped, Folds::kSerial};
+constexpr std::array<std::string_view, 2> kArbitrationWords = {"in_turn", "kernels_last"};
+constexpr std::array<Arbitration, 2> kArbitrations = {Arbitration::kInTurn,
+                                                      Arbitration::kKernelsLast};
 
 template <typename T, std::size_t n>
 std::string quoted_word(const T& value, const std::array<T, n>& values,
@@ -220,6 +228,9 @@ struct ValueText {
   std::string operator()(MemberAccess<Folds> access) {
     return quoted_word(access(config), kFolds, kFoldWords);
   }
+  std::string operator()(MemberAccess<Arbitration> access) {
+    return quoted_word(access(config), kArbitrations, kArbitrationWords);
+  }
 };
 
 }  // namespace
@@ -239,6 +250,7 @@ std::span<const std::string_view> config_words(const ConfigKey& key) {
   if (std::holds_alternative<MemberAccess<MatrixKind>>(key.member)) return kMatrixWords;
   if (std::holds_alternative<MemberAccess<Dataflow>>(key.member)) return kDataflowWords;
   if (std::holds_alternative<MemberAccess<Folds>>(key.member)) return kFoldWords;
+  if (std::holds_alternative<MemberAccess<Arbitration>>(key.member)) return kArbitrationWords;
   return {};
 }
 
@@ -268,6 +280,9 @@ bool set_config_word(const ConfigKey& key, std::string_view word, ChipConfig& co
   }
   if (const auto* access = std::get_if<MemberAccess<Folds>>(&key.member)) {
     return set_word((*access)(config), word, kFolds, kFoldWords);
+  }
+  if (const auto* access = std::get_if<MemberAccess<Arbitration>>(&key.member)) {
+    return set_word((*access)(config), word, kArbitrations, kArbitrationWords);
   }
   const auto* access = std::get_if<MemberAccess<MatrixKind>>(&key.member);
   TESSERA_CHECK(access != nullptr, "{} is not a word", key.path());

@@ -4,6 +4,8 @@
 #include <numeric>
 #include <optional>
 
+#include "arch/array_fold.h"
+
 namespace tessera {
 namespace {
 
@@ -156,15 +158,6 @@ void add_chains(const NeuralEngineConfig& config, const ProductWork& work, const
   chains.cycles += chains.last_pass - cost.last_pass(last, hidden);
 }
 
-// Cycles a moving column takes to come through the port of a partition.
-std::int64_t column_pace(const NeuralEngineConfig& config, const ProductWork& work,
-                         std::int64_t taps) {
-  if (work.cut != BlockCut::kIm2col) return 1;
-  const std::int64_t taps_of_pass = std::min(taps, ceil_div(config.rows, work.channels));
-  const std::int64_t fresh = work.kernel_h * std::min(work.stride_w, work.kernel_w);
-  return std::max<std::int64_t>(1, ceil_div(std::min(taps_of_pass, fresh), work.port_elements));
-}
-
 std::int64_t passes_of_chain(const NeuralEngineConfig& config, const ProductWork& work,
                              std::int64_t taps) {
   if (work.channel_wise) return std::max<std::int64_t>(1, taps);
@@ -180,15 +173,18 @@ Chains product_chains(const NeuralEngineConfig& config, const ProductWork& work,
   Chains chains;
   const bool broadcast = sharing == NeuralSharing::kBroadcast;
   const std::int64_t engines = config.count;
+  const ArrayFold fold = array_fold(config, work);
   std::int64_t blocks = ceil_div(work.output_channels, config.columns);
   if (broadcast) blocks = ceil_div(blocks, engines);
   for_each_phase(work, step, [&](std::int64_t pixels, std::int64_t taps) {
-    const std::int64_t share = broadcast ? pixels : ceil_div(pixels, engines);
+    // Products with phases do not fold.
+    const std::int64_t columns =
+        fold.pixels == 1 ? pixels : step.rows * ceil_div(work.columns, fold.pixels);
     add_chains(config, work,
-               {.repeat = work.groups * blocks,
+               {.repeat = ceil_div(work.groups, fold.groups) * blocks,
                 .passes = passes_of_chain(config, work, taps),
-                .pixels = share,
-                .pace = column_pace(config, work, taps)},
+                .pixels = broadcast ? columns : ceil_div(columns, engines),
+                .pace = fold.pace},
                chains);
   });
   return chains;
@@ -525,14 +521,8 @@ Cycles planar_step_cycles(const PlanarEngineConfig& config, const PlanarWork& wo
 
 Cycles planar_transpose_cycles(const PlanarEngineConfig& config, const PlanarTranspose& work) {
   // Every channel tile takes all columns in, every column tile gives all channels out.
-  const auto cycles = [&](std::int64_t extent, std::int64_t tile) {
-    return extent / tile * ceil_div(tile, config.elements_per_lane) +
-           ceil_div(extent % tile, config.elements_per_lane);
-  };
-  const Cycles in =
-      ceil_div(work.channels, config.lanes) * cycles(work.columns, config.window_rows_max);
-  const Cycles out =
-      ceil_div(work.columns, config.window_rows_max) * cycles(work.channels, config.lanes);
+  const Cycles in = ceil_div(work.channels, config.lanes) * work.columns;
+  const Cycles out = ceil_div(work.columns, config.window_rows_max) * work.channels;
   return ceil_div(work.rows * (in + out), config.count);
 }
 

@@ -58,6 +58,8 @@
 //     x2         c  b  a
 //     x3            c  b
 //     x4               c
+// A product that leaves rows and columns of the array free takes several groups or pixels side by
+// side: a moving column is then several pixels (arch/array_fold.h).
 #pragma once
 
 #include <cstdint>
@@ -166,8 +168,8 @@ Cycles planar_step_cycles(const PlanarEngineConfig& config, const PlanarWork& wo
 
 // `rows` matrices of `channels` x `columns` turned by the converter, in tiles of `lanes` channels
 // and window_rows_max columns: a column of the tile goes into the line buffer in a cycle, then a
-// row comes out of it in a cycle. The buffer has one port, so tiles do not overlap; engines share
-// them.
+// row comes out of it in a cycle, whatever elements_per_lane is. The buffer has one port, so tiles
+// do not overlap; engines share them.
 struct PlanarTranspose {
   std::int64_t channels = 1, columns = 1, rows = 1;
 };

@@ -325,7 +325,9 @@ Result<std::vector<KernelSlice>> cut_kernel(const graph::Graph& graph, const Nod
   shape.rows = chip.neural.rows;
   shape.columns = std::min<std::int64_t>(chip.neural.columns, shape.output_channels);
   const std::int64_t memory = chip.neural.kernel_bytes_per_partition;
-  std::vector<Cut> cuts = even_cuts(whole, memory / 2, chip.state_buffer.partitions);
+  const std::int64_t block = cut_bytes(whole, 1, shape.columns);
+  const std::int64_t wanted = std::clamp(block, memory / 8, memory / 2);
+  std::vector<Cut> cuts = even_cuts(whole, wanted, chip.state_buffer.partitions);
   while (cuts.empty() && shape.columns > 1) {
     shape.columns = ceil_div(shape.columns, 2);
     cuts = even_cuts(whole, memory / 2, chip.state_buffer.partitions);

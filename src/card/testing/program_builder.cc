@@ -14,6 +14,7 @@ using program::TaskId;
 ChipConfig small_chip() {
   ChipConfig chip;
   chip.name = "small";
+  chip.task_manager.task_buffer_entries = 16;
   chip.neural.rows = 4;
   chip.neural.columns = 4;
   chip.neural.psum_banks = 2;
@@ -22,6 +23,7 @@ ChipConfig small_chip() {
   chip.neural.post_processor_latency_cycles = 3;
   chip.neural.task_start_cycles = 5;
   chip.planar.lanes = 4;
+  chip.planar.elements_per_lane = 1;
   chip.planar.latency_cycles = 6;
   chip.planar.task_start_cycles = 7;
   chip.planar.window_rows_max = 8;

@@ -56,12 +56,7 @@ void DramChannel::reset() {
 Cycles DramChannel::step(Cycles now) {
   while (!accepted_.empty() && accepted_.front() <= now) accepted_.pop();
   while (!accepted_.full()) {
-    DramPort* chosen = nullptr;
-    for (std::size_t i = 0; i < ports_.size() && chosen == nullptr; ++i) {
-      DramPort* const port = ports_[next_port_];
-      next_port_ = next_port_ + 1 == ports_.size() ? 0 : next_port_ + 1;
-      if (port->requests.can_pop(now)) chosen = port;
-    }
+    DramPort* const chosen = choose_port(now);
     if (chosen == nullptr) break;
     accept(*chosen, now);
   }
@@ -74,6 +69,23 @@ Cycles DramChannel::step(Cycles now) {
     }
   }
   return accepted_.empty() ? kNever : accepted_.front();
+}
+
+DramPort* DramChannel::choose_port(Cycles now) {
+  DramPort* late = nullptr;  // takes what the others leave
+  for (std::size_t i = 0; i < ports_.size(); ++i) {
+    const std::size_t at =
+        next_port_ + i < ports_.size() ? next_port_ + i : next_port_ + i - ports_.size();
+    DramPort* const port = ports_[at];
+    if (!port->requests.can_pop(now)) continue;
+    if (port->owner == Box::kKernel && config_.arbitration == Arbitration::kKernelsLast) {
+      late = port;
+      continue;
+    }
+    next_port_ = at + 1 == ports_.size() ? 0 : at + 1;
+    return port;
+  }
+  return late;
 }
 
 void DramChannel::accept(DramPort& port, Cycles now) {

@@ -122,6 +122,8 @@ class DramChannel {
     std::int64_t open_row = -1;
     Cycles busy_until = 0;
   };
+  // The port whose request is next; null where none has one.
+  DramPort* choose_port(Cycles now);
   void accept(DramPort& port, Cycles now);
   // Moves the bursts that hold bytes [first, last); returns how many.
   std::int64_t move(std::int64_t first, std::int64_t last, Cycles now);

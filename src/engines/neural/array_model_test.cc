@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "arch/array_fold.h"
 #include "arch/cost.h"
 
 namespace tessera::engines {
@@ -77,7 +78,8 @@ Cut cut(const Problem& problem) {
   return result;
 }
 
-Problem random_problem(std::mt19937& random) {
+// `part` = 2: products that take at most half of the array's rows and columns.
+Problem random_problem(std::mt19937& random, std::int64_t part = 0) {
   const auto pick = [&random](std::int64_t low, std::int64_t high) {
     return std::uniform_int_distribution<std::int64_t>(low, high)(random);
   };
@@ -88,6 +90,10 @@ Problem random_problem(std::mt19937& random) {
   problem.sum = pick(1, 24);
   problem.pixels = pick(1, 30);
   problem.outputs = pick(1, 20);
+  if (part != 0) {
+    problem.sum = pick(1, std::max<std::int64_t>(1, problem.shape.rows / part));
+    problem.outputs = pick(1, std::max<std::int64_t>(1, problem.shape.columns / part));
+  }
   for (std::int64_t i = 0; i < problem.pixels * problem.sum; ++i) {
     problem.moving.push_back(pick(-9, 9));
   }
@@ -97,7 +103,7 @@ Problem random_problem(std::mt19937& random) {
   return problem;
 }
 
-Cycles closed_formula(const Problem& problem) {
+NeuralEngineConfig config_of(const Problem& problem) {
   NeuralEngineConfig config;
   config.rows = static_cast<std::int32_t>(problem.shape.rows);
   config.columns = static_cast<std::int32_t>(problem.shape.columns);
@@ -106,12 +112,21 @@ Cycles closed_formula(const Problem& problem) {
   config.post_processor_latency_cycles = 0;
   config.task_start_cycles = 0;
   config.folds = problem.shape.serial ? Folds::kSerial : Folds::kOverlapped;
+  config.fold_pixels_max = 1;
+  return config;
+}
+
+ProductWork work_of(const Problem& problem) {
   ProductWork work;
   work.channels = problem.sum;
   work.output_channels = problem.outputs;
   work.columns = problem.pixels;
   work.post_cycles = problem.shape.post_cycles;
-  return neural_task_cycles(config, work, {});
+  return work;
+}
+
+Cycles closed_formula(const Problem& problem) {
+  return neural_task_cycles(config_of(problem), work_of(problem), {});
 }
 
 TEST(ArrayModel, ClosedFormulaGivesTheRegisterLevelCyclesOnRandomShapes) {
@@ -158,6 +173,66 @@ TEST(ArrayModel, ProductsAreExactOnRandomShapes) {
     }
     ASSERT_EQ(at, array.results().size());
   }
+}
+
+// Pixels side by side: the stationary operand several times along the diagonal, and a moving column
+// of as many pixels.
+Problem fold_problem(const Problem& problem, std::int64_t pixels) {
+  Problem folded{.shape = problem.shape,
+                 .sum = problem.sum * pixels,
+                 .pixels = ceil_div(problem.pixels, pixels),
+                 .outputs = problem.outputs * pixels,
+                 .moving = {},
+                 .stationary = {}};
+  folded.moving = problem.moving;
+  folded.moving.resize(static_cast<std::size_t>(folded.pixels * folded.sum), 0);
+  folded.stationary.resize(static_cast<std::size_t>(folded.sum * folded.outputs), 0);
+  for (std::int64_t copy = 0; copy < pixels; ++copy) {
+    for (std::int64_t k = 0; k < problem.sum; ++k) {
+      for (std::int64_t o = 0; o < problem.outputs; ++o) {
+        folded.stationary[static_cast<std::size_t>((copy * problem.sum + k) * folded.outputs +
+                                                   copy * problem.outputs + o)] =
+            problem.stationary[static_cast<std::size_t>(k * problem.outputs + o)];
+      }
+    }
+  }
+  return folded;
+}
+
+TEST(ArrayModel, FoldedPixelsGiveTheClosedFormulasCyclesAndTheSameSums) {
+  constexpr unsigned kSeed = 31;
+  SCOPED_TRACE(testing::Message() << "seed " << kSeed);
+  std::mt19937 random(kSeed);
+  std::int64_t folds = 0;
+  for (int i = 0; i < 2000; ++i) {
+    const Problem problem = random_problem(random, 2);
+    NeuralEngineConfig config = config_of(problem);
+    config.fold_pixels_max = 8;
+    const ProductWork work = work_of(problem);
+    const std::int64_t pixels = array_fold(config, work).pixels;
+    folds += pixels > 1;
+    const Problem folded = fold_problem(problem, pixels);
+    const Cut passes = cut(folded);
+    ArrayModel array(problem.shape);
+    array.run(passes.passes);
+    ASSERT_EQ(array.cycles(), neural_task_cycles(config, work, {})) << "problem " << i;
+    if (pixels == 1) continue;
+    for (std::int64_t p = 0; p < problem.pixels; ++p) {
+      for (std::int64_t o = 0; o < problem.outputs; ++o) {
+        std::int64_t expected = 0;
+        for (std::int64_t k = 0; k < problem.sum; ++k) {
+          expected += problem.moving[static_cast<std::size_t>(p * problem.sum + k)] *
+                      problem.stationary[static_cast<std::size_t>(k * problem.outputs + o)];
+        }
+        const std::int64_t column = p % pixels * problem.outputs + o;
+        ASSERT_EQ(
+            array.results()[static_cast<std::size_t>(p / pixels * problem.shape.columns + column)],
+            expected)
+            << "problem " << i;
+      }
+    }
+  }
+  EXPECT_GT(folds, 500);
 }
 
 // Figure 3 of the transposition document: the 4 x 4 matrix 1..16 is the stationary operand, the

@@ -14,6 +14,7 @@ NeuralEngineConfig small_array() {
   config.rows = config.columns = 4;
   config.psum_banks = 4;
   config.psum_bank_columns = 16;
+  config.fold_pixels_max = 1;
   return config;
 }
 
@@ -212,6 +213,53 @@ TEST(NeuralCost, FoldOfChannelWiseWorkIsLimitedByThePort) {
   EXPECT_EQ(neural_step_cycles(config, work, {0, 1, false}, NeuralSharing::kBroadcast), 64);
 }
 
+NeuralEngineConfig array_128(std::int32_t fold_pixels_max) {
+  NeuralEngineConfig config;
+  config.fold_pixels_max = fold_pixels_max;
+  return config;
+}
+
+Cycles step_cycles(const NeuralEngineConfig& config, const ProductWork& work) {
+  return neural_step_cycles(config, work, {0, 4, false}, NeuralSharing::kBroadcast);
+}
+
+TEST(NeuralCost, FreeRowsAndColumnsTakeFurtherPixels) {
+  ProductWork work;
+  work.channels = 32;
+  work.output_channels = 64;
+  work.columns = 112;
+  EXPECT_EQ(step_cycles(array_128(1), work), 448);
+  EXPECT_EQ(step_cycles(array_128(8), work), 224);  // columns for two
+  work.output_channels = 65;
+  EXPECT_EQ(step_cycles(array_128(8), work), 448);
+  work.output_channels = 16;
+  EXPECT_EQ(step_cycles(array_128(8), work), 128);  // rows for four: the next weights are slower
+  work.channels = 65;
+  EXPECT_EQ(step_cycles(array_128(8), work), 448);
+}
+
+TEST(NeuralCost, FoldedIm2colPaysForEveryFreshTap) {
+  ProductWork work;
+  work.cut = BlockCut::kIm2col;
+  work.channels = 3;
+  work.output_channels = 32;
+  work.kernel_h = work.kernel_w = 3;
+  work.columns = 416;
+  // Rows for four pixels: 12 fresh taps in two cycles. Two pixels have 6 in one cycle, as good.
+  EXPECT_EQ(step_cycles(array_128(8), work), 4 * 208);
+  work.stride_h = work.stride_w = 2;
+  EXPECT_EQ(step_cycles(array_128(8), work), 4 * 104 * 3);  // four pixels, 24 fresh taps
+}
+
+TEST(NeuralCost, GroupsLieBesideEachOther) {
+  ProductWork work;
+  work.groups = 6;
+  work.channels = work.output_channels = 32;
+  work.columns = 128;
+  EXPECT_EQ(step_cycles(array_128(1), work), 6 * 512);
+  EXPECT_EQ(step_cycles(array_128(8), work), 2 * 512);
+}
+
 TEST(NeuralCost, EnginesShareByWhateverIsCheaper) {
   NeuralEngineConfig config = small_array();
   config.count = 4;
@@ -264,9 +312,9 @@ TEST(PlanarCost, TranspositionTakesTilesInByColumnsAndOutByRows) {
   EXPECT_EQ(planar_transpose_cycles(config, {.channels = 130, .columns = 65}),
             2 * 65 + 2 * 130);  // tiles of 128 and 2 by 64 and 1
   config.elements_per_lane = 2;
-  EXPECT_EQ(planar_transpose_cycles(config, {.channels = 7, .columns = 5}), 3 + 4);
+  EXPECT_EQ(planar_transpose_cycles(config, {.channels = 7, .columns = 5}), 5 + 7);
   config.count = 2;
-  EXPECT_EQ(planar_transpose_cycles(config, {.channels = 7, .columns = 5, .rows = 3}), 11);
+  EXPECT_EQ(planar_transpose_cycles(config, {.channels = 7, .columns = 5, .rows = 3}), 18);
 }
 
 TEST(PlanarCost, TheSlowestOfInputAndOutputSetsThePace) {
