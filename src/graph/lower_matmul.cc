@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "graph/composition.h"
+#include "graph/composer.h"
 #include "graph/lower_quantised_product.h"
 #include "graph/move_box.h"
 #include "graph/operators.h"
@@ -39,20 +39,12 @@ Shape broadcast_leading(const Shape& a, const Shape& b) {
 
 // The matrices repeated along leading axes of extent 1.
 TensorId expanded(Op& op, const std::string& suffix, TensorId id, const Shape& lead) {
-  const Shape dims = op.at.tensor(id).dims;
+  Composer make(op);
+  const Shape dims = make.dims(id);
   const Shape target = with_matrix(lead, dims);
-  if (dims == target) return id;
   Shape padded(target.size() - dims.size(), 1);
   padded.insert(padded.end(), dims.begin(), dims.end());
-  CopyBox box;
-  box.extents = target;
-  box.input_strides = row_major_strides(padded);
-  box.output_strides = row_major_strides(target);
-  for (std::size_t i = 0; i < padded.size(); ++i) {
-    if (padded[i] != target[i]) box.input_strides[i] = 0;
-  }
-  return op.at.emit(op, suffix, {id}, MoveAttributes{false, 0, {simplified(box)}},
-                    op.at.tensor(id).format, target);
+  return make.expanded(op.at.emit_reshape(op, suffix, id, padded), target);
 }
 
 // `constant` times `factor`, rounded once to the format it has.

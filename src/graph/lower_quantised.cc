@@ -2,35 +2,36 @@
 // inputs.
 //
 //   QuantizeLinear    -> Elementwise identity with an affine output; one scale a channel: division
-//   by
-//                        the scales, then an output of scale 1 (all zero points equal)
+//                        by the scales, then an output of scale 1 (all zero points equal)
 //   DequantizeLinear  -> Elementwise identity with an affine input; one scale a channel: input of
 //                        scale 1 times the scales (all zero points equal)
 //   QLinearConv, QLinearMatMul    -> integer Conv, MatMul that requantise
-//   ConvInteger, MatMulInteger    -> integer Conv, MatMul with an int32 result
+//   ConvInteger                   -> integer Conv with an int32 result; a zero point of x that is
+//                        computed at run time is taken off behind it, times the sums of weights
+//                        that lie under x (a constant)
 //
-// The pass `fuse_quantisation` later moves the identities into the nodes beside them.
+// Other scales and zero points are lower_dynamic_quantised.cc's, MatMulInteger is
+// lower_integer_product.cc's. The pass `fuse_quantisation` later moves the identities into the
+// nodes beside them.
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "graph/composition.h"
+#include "graph/composer.h"
 #include "graph/lower_conv.h"
 #include "graph/lower_matmul.h"
 #include "graph/lower_quantised_product.h"
 #include "graph/operators.h"
 #include "graph/quantised_value.h"
+#include "model/evaluate.h"
 
 namespace tessera::graph {
 
 namespace {
 
-std::string quantised_refusal(const Op& op, const QuantisedValue& value) {
-  const bool same_points =
-      std::all_of(value.zero_points.begin(), value.zero_points.end(),
-                  [&](std::int32_t point) { return point == value.zero_points[0]; });
-  if (same_points) return "";
-  return fmt::format("operator '{}': zero points differ from channel to channel", op.node.op_type);
+bool has_one_zero_point(const QuantisedValue& value) {
+  return std::all_of(value.zero_points.begin(), value.zero_points.end(),
+                     [&](std::int32_t point) { return point == value.zero_points[0]; });
 }
 
 Lowered unknown_scales(const Op& op) {
@@ -95,6 +96,32 @@ TensorId image_weights(Op& op, std::size_t w) {
   return op.at.emit_reshape(op, "image", weights, as_image(op.input_dims(w)));
 }
 
+// What a zero point of 1 adds to the sums of a ConvInteger whose own is 0: the weights that do not
+// lie in the padding, [1, OC, OH, OW], or [1, OC, 1, 1] where they are the same everywhere.
+Constant weights_under_input(const Op& op) {
+  Shape dims = op.input_dims(0);
+  dims[0] = 1;
+  const std::vector<double> ones(static_cast<std::size_t>(element_count(dims)), 1.0);
+  const Constant x = constant_from_reals(op.input_type(0).format, dims, ones);
+  model::Node node = op.node;
+  node.inputs[2] = "";
+  const std::vector<const Tensor*> operands = {x.get(), op.constant(1).get(), nullptr,
+                                               op.constant(3).get()};
+  const auto sums = model::evaluate(node, op.opset, std::span(operands).first(node.inputs.size()));
+  if (!sums.ok()) return nullptr;
+  const Shape image = as_image((*sums)[0].dims);
+  const std::vector<double> values = reals((*sums)[0]);
+  const auto plane = static_cast<std::size_t>(image[2] * image[3]);
+  std::vector<double> channels;
+  bool uniform = true;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (i % plane == 0) channels.push_back(values[i]);
+    uniform &= values[i] == channels.back();
+  }
+  return uniform ? constant_from_reals(Format::kI32, {1, image[1], 1, 1}, channels)
+                 : constant_from_reals(Format::kI32, image, values);
+}
+
 }  // namespace
 
 Lowered lower_quantize_linear(Op& op) {
@@ -103,8 +130,7 @@ Lowered lower_quantize_linear(Op& op) {
     return Lowered::host("operator 'QuantizeLinear': the input is not a float vector");
   }
   const auto y = read_quantised(op.at, op.node, true);
-  if (!y) return unknown_scales(op);
-  if (std::string reason = quantised_refusal(op, *y); !reason.empty()) return Lowered::host(reason);
+  if (!y || !has_one_zero_point(*y)) return lower_computed_quantize(op);
   ElementwiseAttributes attributes;
   std::vector<TensorId> inputs = {op.at.value(op.input(0))};
   attributes.output = y->affine();
@@ -121,8 +147,7 @@ Lowered lower_quantize_linear(Op& op) {
 Lowered lower_dequantize_linear(Op& op) {
   if (std::string reason = operand_refusal(op); !reason.empty()) return Lowered::host(reason);
   const auto x = read_quantised(op.at, op.node, false);
-  if (!x) return unknown_scales(op);
-  if (std::string reason = quantised_refusal(op, *x); !reason.empty()) return Lowered::host(reason);
+  if (!x || !has_one_zero_point(*x)) return lower_computed_dequantize(op);
   ElementwiseAttributes attributes;
   std::vector<TensorId> inputs = {op.at.value(op.input(0))};
   attributes.inputs[0] = x->affine();
@@ -154,11 +179,26 @@ Lowered lower_qlinear_conv(Op& op) {
 
 Lowered lower_conv_integer(Op& op) {
   if (std::string reason = conv_refusal(op, 1); !reason.empty()) return Lowered::host(reason);
-  const auto x = zero_points(op, 2);
   const auto w = zero_points(op, 3);
-  if (!x || !w || x->size() != 1) return unknown_scales(op);
+  const bool computed = op.has_input(2) && op.constant(2) == nullptr;
+  const auto x = computed ? std::vector<std::int32_t>{0} : zero_points(op, 2);
+  if (!w || !x || x->size() != 1) return unknown_scales(op);
   const ConvAttributes conv = integer_conv(op, 1, {1.0f, (*x)[0], {1.0f}, *w});
-  emit_conv(op, op.output(0), {op.at.value(op.input(0)), image_weights(op, 1)}, conv);
+  if (!computed) {
+    emit_conv(op, op.output(0), {op.at.value(op.input(0)), image_weights(op, 1)}, conv);
+    return Lowered::done();
+  }
+  const Constant under = weights_under_input(op);
+  if (under == nullptr || element_count(op.input_dims(2)) != 1) return unknown_scales(op);
+  Composer make(op);
+  const TensorId image = make.reshaped(op.at.value(op.input(0)), as_image(op.input_dims(0)));
+  const TensorId sum = op.at.emit(op, "sum", {image, image_weights(op, 1)}, conv, Format::kI32,
+                                  as_image(op.output_dims(0)));
+  const TensorId point = make.reshaped(op.at.value(op.input(2)), {});
+  const TensorId excess =
+      make.binary(BinaryFunction::kMultiply, point,
+                  op.at.constant(op.node.name + ".weights_under_input", under), Format::kI32);
+  make.output(0, BinaryFunction::kSubtract, sum, excess);
   return Lowered::done();
 }
 
@@ -176,21 +216,6 @@ Lowered lower_qlinear_matmul(Op& op) {
   matmul.post = requantising_post(scales, {y->scales[0], y->zero_points[0], INT32_MIN, INT32_MAX});
   const MatMulOperands operands =
       matmul_operands(op, op.at.value(op.input(0)), op.at.value(op.input(3)));
-  emit_matmul(op, op.output(0), operands, TensorId{}, matmul);
-  return Lowered::done();
-}
-
-Lowered lower_matmul_integer(Op& op) {
-  if (std::string reason = operand_refusal(op); !reason.empty()) return Lowered::host(reason);
-  const auto a = zero_points(op, 2);
-  const auto b = zero_points(op, 3);
-  if (!a || !b || a->size() != 1) return unknown_scales(op);
-  if (b->size() != 1 && op.input_dims(1).size() != 2) return unknown_scales(op);
-  MatMulAttributes matmul;
-  matmul.matrix.kind = MatrixKind::kInteger;
-  matmul.integer = integer_operands({1.0f, (*a)[0], {1.0f}, *b});
-  const MatMulOperands operands =
-      matmul_operands(op, op.at.value(op.input(0)), op.at.value(op.input(1)));
   emit_matmul(op, op.output(0), operands, TensorId{}, matmul);
   return Lowered::done();
 }

@@ -6,6 +6,8 @@
 //
 // Over no axis they are functions of each element. Integers of at most 32 bits have sums and
 // extremes; a sum beyond the format saturates.
+#include "graph/lower_reduce.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -111,6 +113,13 @@ Lowered emit_function(Op& op, UnaryFunction function) {
 // Elements of one reduction, and of one part where there are more: it holds them in the buffer.
 constexpr std::int64_t kReducedMax = 16384;
 
+// The largest divisor of `count` that a reduction holds.
+std::int64_t longest_part(std::int64_t count) {
+  std::int64_t part = std::min(count, kReducedMax);
+  while (count % part != 0) --part;
+  return part;
+}
+
 // The extreme of more elements that lie behind each other, as the extreme of the parts' extremes.
 bool emit_long_extreme(Op& op, ReduceFunction function, const Reduction& reduction) {
   const bool extreme = function == ReduceFunction::kMaximum || function == ReduceFunction::kMinimum;
@@ -122,8 +131,7 @@ bool emit_long_extreme(Op& op, ReduceFunction function, const Reduction& reducti
       reduction.axes.front() + static_cast<std::int64_t>(reduction.axes.size()) ==
           static_cast<std::int64_t>(dims.size());
   if (!extreme || count <= kReducedMax || !behind_each_other) return false;
-  std::int64_t part = kReducedMax;
-  while (count % part != 0) --part;
+  const std::int64_t part = longest_part(count);
   if (count / part > kReducedMax) return false;
   Composer make(op);
   const TensorId x = op.at.value(op.input(0));
@@ -134,6 +142,31 @@ bool emit_long_extreme(Op& op, ReduceFunction function, const Reduction& reducti
 }
 
 }  // namespace
+
+std::optional<TensorId> extreme_of_all(Composer& make, ReduceFunction function, TensorId x) {
+  for (;;) {
+    Shape dims = make.dims(x);
+    // The last axes that one reduction holds.
+    std::vector<std::int64_t> axes;
+    std::int64_t count = 1;
+    while (axes.size() < dims.size()) {
+      const std::size_t axis = dims.size() - axes.size() - 1;
+      if (count * dims[axis] > kReducedMax) break;
+      count *= dims[axis];
+      axes.insert(axes.begin(), static_cast<std::int64_t>(axis));
+    }
+    if (!axes.empty()) x = make.reduce(function, x, axes, make.format(x), false);
+    if (axes.size() == dims.size()) return x;
+    dims.resize(dims.size() - axes.size());
+    const std::int64_t part = longest_part(dims.back());
+    if (dims.back() > kReducedMax && part == 1) return std::nullopt;
+    if (dims.back() > kReducedMax) {
+      dims.back() /= part;
+      dims.push_back(part);
+      x = make.reshaped(x, dims);
+    }
+  }
+}
 
 Lowered lower_reduce(Op& op) {
   if (std::string reason = operand_refusal(op); !reason.empty()) return Lowered::host(reason);

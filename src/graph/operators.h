@@ -87,7 +87,12 @@ Lowered lower_dequantize_linear(Op& op);
 Lowered lower_qlinear_conv(Op& op);
 Lowered lower_qlinear_matmul(Op& op);
 Lowered lower_conv_integer(Op& op);
+// lower_integer_product.cc
 Lowered lower_matmul_integer(Op& op);
+// lower_dynamic_quantised.cc
+Lowered lower_dynamic_quantize_linear(Op& op);
+Lowered lower_computed_quantize(Op& op);    // QuantizeLinear and
+Lowered lower_computed_dequantize(Op& op);  // DequantizeLinear of scales computed at run time
 
 // Why a node cannot be on the processor whatever its operator: its first input has no elements.
 // Empty if nothing stands against it.

@@ -110,5 +110,47 @@ TEST(Quantised, FloatInputIsQuantisedWithoutRoundingToTheVectorFormat) {
   EXPECT_EQ(graph.nodes[0].inputs[0], graph.inputs[0]);
 }
 
+// x quantised by its extremes, times weights, given back with scales and a bias.
+TestModel dynamically_quantised() {
+  TestModel model;
+  model.input("x", {4, 6}).constant("k", {}, {3}).node("Mul", {"x", "k"}, {"d"});
+  model.node("DynamicQuantizeLinear", {"d"}, {"q", "s", "z"});
+  model.constant("w", {6, 5}, {1, 2, 3}, Format::kI8).constant("sw", {}, {1e-5});
+  model.constant("b", {5}, {1}).node("MatMulInteger", {"q", "w", "z"}, {"sum"});
+  model.node("Cast", {"sum"}, {"real"}, {{"to", std::int64_t{1}}});
+  model.node("Mul", {"s", "sw"}, {"scale"}).node("Mul", {"real", "scale"}, {"scaled"});
+  model.node("Add", {"scaled", "b"}, {"y"}).output("y", {4, 5});
+  return model;
+}
+
+const TensorInfo* tensor_named(const Graph& graph, const std::string& name) {
+  for (const TensorInfo& tensor : graph.tensors) {
+    if (tensor.name == name) return &tensor;
+  }
+  return nullptr;
+}
+
+TEST(Quantised, DynamicQuantisationRunsWithoutTheHost) {
+  const Graph graph = built(dynamically_quantised());
+  for (const Node& node : graph.nodes) EXPECT_NE(node.kind(), NodeKind::kHostStep) << node.name;
+}
+
+TEST(Quantised, ScalesOfIntegersStayInBinary32) {
+  const Graph graph = built(dynamically_quantised());
+  for (const char* name : {"d", "scale", "scaled"}) {
+    const TensorInfo* tensor = tensor_named(graph, name);
+    ASSERT_NE(tensor, nullptr) << name;
+    EXPECT_EQ(tensor->format, Format::kF32) << name;
+  }
+  EXPECT_EQ(tensor_named(graph, "real"), nullptr);  // the product reads the sums themselves
+}
+
+TEST(Quantised, ConstantMatricesOfSeveralImagesAreLoadedAsATensor) {
+  TestModel model;
+  model.input("a", {2, 3, 4}).constant("b", {2, 4, 5}, {0.5});
+  model.node("MatMul", {"a", "b"}, {"y"}).output("y", {2, 3, 5});
+  EXPECT_EQ(kinds(built(model)), "elementwise move matmul elementwise");
+}
+
 }  // namespace
 }  // namespace tessera::graph

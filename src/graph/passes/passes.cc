@@ -12,11 +12,13 @@ constexpr Pass kPasses[] = {
     {"widen_normalisation", widen_normalisation, false},
     {"widen_logits", widen_logits, false},
     {"widen_magnitudes", widen_magnitudes, false},
+    {"widen_scales", widen_scales, false},
     {"fold_padding", fold_padding, false},
     {"clean_moves", clean_moves, false},
     {"fuse_activations", fuse_activations, false},
     {"fuse_quantisation", fuse_quantisation, false},
     {"number_formats", number_formats, true},
+    {"load_constant_batches", load_constant_batches, true},
     {"drop_dead", drop_dead, true},
 };
 

@@ -25,11 +25,13 @@ void fuse_patterns(Graph& graph);
 void widen_normalisation(Graph& graph);
 void widen_logits(Graph& graph);
 void widen_magnitudes(Graph& graph);
+void widen_scales(Graph& graph);
 void fold_padding(Graph& graph);
 void clean_moves(Graph& graph);
 void fuse_activations(Graph& graph);
 void fuse_quantisation(Graph& graph);
 void number_formats(Graph& graph);
+void load_constant_batches(Graph& graph);
 void drop_dead(Graph& graph);
 
 }  // namespace tessera::graph

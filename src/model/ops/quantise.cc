@@ -154,7 +154,8 @@ Result<Outputs> dynamic_quantize_linear_shape(const Call& call) {
                  {Format::kU8, {}, nullptr}};
 }
 
-// scale = (max - min) / 255 over the data and 0; zero point = round(-min / scale).
+// scale = (max - min) / 255 over the data and 0, or 1 where that is 0; zero point = round(-min /
+// scale).
 Status dynamic_quantize_linear(const Call& call, std::vector<Tensor>& outputs) {
   const std::vector<double> in = load<double>(call.tensor(0));
   double low = 0.0;
@@ -164,17 +165,14 @@ Status dynamic_quantize_linear(const Call& call, std::vector<Tensor>& outputs) {
     high = arith::maximum(high, x);
   }
   const double range = static_cast<double>(arith::f32_from_f64(high - low));
-  const float scale = arith::f32_from_f64(range / 255.0);
-  std::int32_t zero = 0;
-  if (scale != 0.0F) {
-    zero = arith::quantize_linear(arith::f32_from_f64(0.0 - low), scale, 0, Format::kU8);
-  }
+  float scale = arith::f32_from_f64(range / 255.0);
+  if (scale == 0.0F) scale = 1.0F;
+  const std::int32_t zero =
+      arith::quantize_linear(arith::f32_from_f64(0.0 - low), scale, 0, Format::kU8);
   const Writer<std::int64_t> out(outputs[0]);
   for (std::size_t i = 0; i < in.size(); ++i) {
-    const std::int32_t q = scale == 0.0F ? 0
-                                         : arith::quantize_linear(arith::f32_from_f64(in[i]), scale,
-                                                                  zero, Format::kU8);
-    out.set(static_cast<std::int64_t>(i), q);
+    out.set(static_cast<std::int64_t>(i),
+            arith::quantize_linear(arith::f32_from_f64(in[i]), scale, zero, Format::kU8));
   }
   outputs[1].as<float>()[0] = scale;
   outputs[2].as<std::uint8_t>()[0] = static_cast<std::uint8_t>(zero);

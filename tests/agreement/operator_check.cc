@@ -1,0 +1,106 @@
+#include "operator_check.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "graph/build.h"
+#include "host/executor.h"
+#include "model/evaluate.h"
+#include "random_runs.h"
+
+namespace tessera::agreement {
+namespace {
+
+using graph::testing::TestModel;
+
+constexpr std::uint64_t kSeed = 20260401;
+
+// The operator's definition, node by node.
+std::vector<Tensor> evaluated(const model::Model& model, const std::vector<Tensor>& inputs) {
+  std::map<std::string, Tensor> values(model.graph.initializers.begin(),
+                                       model.graph.initializers.end());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    values[model.graph.inputs[i].name] = inputs[i];
+  }
+  for (const model::Node& node : model.graph.nodes) {
+    std::vector<const Tensor*> operands;
+    for (const std::string& name : node.inputs) {
+      operands.push_back(name.empty() ? nullptr : &values.at(name));
+    }
+    auto results = model::evaluate(node, model.opsets.at(""), operands);
+    EXPECT_TRUE(results.ok()) << results.error().to_string();
+    if (!results.ok()) return {};
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) values[node.outputs[i]] = (*results)[i];
+  }
+  std::vector<Tensor> outputs;
+  for (const model::ValueInfo& output : model.graph.outputs) {
+    outputs.push_back(values.at(output.name));
+  }
+  return outputs;
+}
+
+void expect_close(const Tensor& expected, const Tensor& found) {
+  const std::vector<double> a = graph::reals(expected);
+  const std::vector<double> b = graph::reals(found);
+  ASSERT_EQ(expected.dims, found.dims);
+  if (!format_is_float(expected.format)) {
+    ASSERT_TRUE(expected == found) << "integers differ from the definition";
+    return;
+  }
+  double range = 0.0;
+  for (const double value : a) range = std::max(range, std::isfinite(value) ? std::abs(value) : 0);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) continue;
+    ASSERT_LE(std::abs(a[i] - b[i]), 1e-5 * range + 1e-4 * std::abs(a[i])) << "element " << i;
+  }
+}
+
+void expect_same(const Result<std::vector<Tensor>>& expected,
+                 const Result<std::vector<Tensor>>& found, const char* device) {
+  ASSERT_TRUE(found.ok()) << found.error().to_string();
+  ASSERT_EQ(expected->size(), found->size());
+  for (std::size_t i = 0; i < expected->size(); ++i) {
+    EXPECT_TRUE((*expected)[i] == (*found)[i]) << "output " << i << " on " << device;
+  }
+}
+
+void check_on(const std::string& profile, const TestModel& test, std::uint64_t seed) {
+  SCOPED_TRACE(::testing::Message() << profile << ", seed " << seed);
+  const ChipConfig chip = *load_chip_config(profile);
+  graph::BuildOptions options;
+  options.vector_format = chip.formats.vector;
+  options.matrix = chip.formats.matrix;
+  options.require_full_offload = true;
+  auto built = graph::build(test.model(), options);
+  ASSERT_TRUE(built.ok()) << built.error().to_string();
+  const auto graph = std::make_shared<const graph::Graph>(std::move(*built));
+  const std::vector<Tensor> inputs = random_inputs(*graph, seed);
+  const auto reference = run_reference(graph, inputs);
+  ASSERT_TRUE(reference.ok()) << reference.error().to_string();
+  const auto host = host::make_host_executor(graph);
+  ASSERT_TRUE(host.ok()) << host.error().to_string();
+  expect_same(reference, (*host)->run(inputs), "host");
+  const auto program = build_program(graph, chip, {});
+  ASSERT_TRUE(program.ok()) << program.error().to_string();
+  expect_same(reference, run_program(*program, chip, inputs, {.check_hazards = true}), "sim");
+  if (chip.formats.vector != Format::kF32) return;
+  const std::vector<Tensor> expected = evaluated(test.model(), inputs);
+  ASSERT_EQ(expected.size(), reference->size());
+  for (std::size_t i = 0; i < expected.size(); ++i) expect_close(expected[i], (*reference)[i]);
+}
+
+}  // namespace
+
+void check(MakeModel make, int rounds) {
+  for (int round = 0; round < rounds && !::testing::Test::HasFailure(); ++round) {
+    const std::uint64_t seed = kSeed + static_cast<std::uint64_t>(round);
+    for (const char* profile : {"tessera128", "f32"}) {
+      Maker maker(seed);
+      check_on(profile, make(maker), seed);
+    }
+  }
+}
+
+}  // namespace tessera::agreement
