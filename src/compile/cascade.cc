@@ -11,7 +11,6 @@ namespace {
 
 enum Axis : std::size_t { kImages, kChannels, kRows, kColumns };
 
-constexpr std::int32_t kLayersMax = 32;
 // Slots worth trying: fewer slots are longer, and need larger rings.
 constexpr std::int64_t kSlotsTried[] = {2,  3,  4,  5,  6,  8,   10,  12,  16,  20, 24,
                                         32, 40, 48, 64, 96, 128, 160, 192, 256, 320};
@@ -245,8 +244,7 @@ std::optional<Cascade> find_cascade(const PlanInputs& inputs, const CascadeConte
   std::optional<Cascade> best;
   std::int64_t best_gain = 0;
   std::int64_t slots = 0;  // of the longest cascade so far
-  const auto end =
-      std::min<std::int32_t>(first + kLayersMax, static_cast<std::int32_t>(inputs.layers.size()));
+  const std::int32_t end = context.cascade_end(first) + 1;
   for (std::int32_t index = first; index < end; ++index) {
     const std::size_t members = growth.cascade().members.size();
     if (context.alone(index) || !growth.add(index)) break;

@@ -79,6 +79,8 @@ class CascadeContext {
   virtual bool read_after(std::int32_t writer, std::int32_t index) const = 0;
   // Layer `index` is to be worked through by itself.
   virtual bool alone(std::int32_t index) const = 0;
+  // The last layer that a cascade which begins with layer `first` may have.
+  virtual std::int32_t cascade_end(std::int32_t first) const = 0;
   // What layers [first, last] find free for rings.
   virtual PieceRoom room(std::int32_t first, std::int32_t last) const = 0;
 };

@@ -16,8 +16,10 @@ using program::EngineKind;
 using program::Program;
 using testing::GraphBuilder;
 
+// With a memory so slow that nothing pays off like not using it.
 ChipConfig small_chip(std::int32_t bytes_per_partition) {
   ChipConfig chip;
+  chip.dram.bytes_per_cycle = 8;
   chip.state_buffer.bytes_per_partition = bytes_per_partition;
   return chip;
 }
@@ -98,6 +100,12 @@ TEST(Cascade, ResidualBranchReadsTheRingOfItsTrunk) {
   const Program program = build(builder.take(), small_chip(24576));
   EXPECT_EQ(program.workspace_bytes, 0);
   EXPECT_EQ(transferred_bytes(program), 2 * 32 * 128 * 128 * 2);
+}
+
+TEST(Cascade, WhereTheArrayIsTheBottleneckLayersRunOneByOne) {
+  ChipConfig chip = small_chip(24576);
+  chip.dram.bytes_per_cycle = 256;
+  EXPECT_GT(build(early_layers(), chip).workspace_bytes, 0);
 }
 
 TEST(Cascade, WhatFitsStaysResident) {

@@ -3,12 +3,11 @@
 #include <utility>
 
 #include "base/check.h"
-#include "compile/dependencies.h"
-#include "compile/emit.h"
 #include "compile/estimate.h"
 #include "compile/layer.h"
 #include "compile/layout_choice.h"
 #include "compile/plan.h"
+#include "compile/plan_choice.h"
 #include "compile/storage.h"
 #include "compile/transposition_pass.h"
 #include "compile/weight_region.h"
@@ -44,15 +43,15 @@ class Compiler {
     TESSERA_TRY(layers_, build_layers(*graph_, chip_, storages_, weights_));
     package_.transpositions = add_transpositions(*graph_, chip_, options_, storages_, layers_);
     const PlanInputs inputs{*graph_, chip_, options_, storages_, layers_};
-    TESSERA_TRY(plan_, make_plan(inputs));
     assign_addresses();
-    tasks_ = emit_tasks(inputs, plan_, addresses_);
-    package_.dependencies_dropped = derive_dependencies(chip_, tasks_.segments, tasks_.tasks);
+    TESSERA_TRY(draft_, choose_plan(inputs, addresses_));
+    addresses_ = std::move(draft_.addresses);
+    package_.dependencies_dropped = draft_.dependencies_dropped;
     package_.chip_fingerprint = chip_.fingerprint();
     package_.chip_name = chip_.name;
     package_.graph = graph_;
-    package_.workspace_bytes = plan_.workspace_bytes;
-    package_.state_buffer_peak_bytes = plan_.buffer_peak_bytes;
+    package_.workspace_bytes = draft_.plan.workspace_bytes;
+    package_.state_buffer_peak_bytes = draft_.plan.buffer_peak_bytes;
     add_hints();
     add_slots();
     add_frames();
@@ -79,10 +78,7 @@ class Compiler {
           offset = weights_.add(graph_->tensor(storage.owner).constant->bytes);
           break;
         case BaseIndex::kWorkspace:
-          if (plan_.homes[i] >= 0) {
-            offset = plan_.home_blocks[static_cast<std::size_t>(plan_.homes[i])].offset;
-          }
-          break;
+          break;  // the plan's
         case BaseIndex::kInput:
           offset = next(inputs, storage.bytes());
           break;
@@ -135,12 +131,12 @@ class Compiler {
   // One frame a layer that has tasks.
   void add_frames() {
     std::vector<std::pair<std::uint32_t, std::uint32_t>> place_of;  // frame and position, a task
-    for (std::size_t i = 0; i < tasks_.tasks.size(); ++i) {
-      const program::TaskDescriptor& task = tasks_.tasks[i];
+    for (std::size_t i = 0; i < draft_.tasks.tasks.size(); ++i) {
+      const program::TaskDescriptor& task = draft_.tasks.tasks[i];
       if (package_.frames.empty() || package_.frames.back().layer != task.layer) {
         program::Frame frame;
         frame.layer = task.layer;
-        frame.segment = tasks_.segments[i];
+        frame.segment = draft_.tasks.segments[i];
         package_.frames.push_back(std::move(frame));
       }
       program::Frame& frame = package_.frames.back();
@@ -184,11 +180,12 @@ class Compiler {
                                      .first_use = first,
                                      .last_use = last});
     };
-    for (std::size_t i = 0; i < plan_.buffer_blocks.size(); ++i) {
-      add(plan_.buffer_blocks[i], true, tasks_.block_first[i], tasks_.block_last[i]);
+    for (std::size_t i = 0; i < draft_.plan.buffer_blocks.size(); ++i) {
+      add(draft_.plan.buffer_blocks[i], true, draft_.tasks.block_first[i],
+          draft_.tasks.block_last[i]);
     }
-    for (std::size_t i = 0; i < plan_.home_blocks.size(); ++i) {
-      add(plan_.home_blocks[i], false, tasks_.home_first[i], tasks_.home_last[i]);
+    for (std::size_t i = 0; i < draft_.plan.home_blocks.size(); ++i) {
+      add(draft_.plan.home_blocks[i], false, draft_.tasks.home_first[i], draft_.tasks.home_last[i]);
     }
   }
 
@@ -198,9 +195,8 @@ class Compiler {
   WeightRegion weights_;
   StoragePlan storages_;
   std::vector<Layer> layers_;
-  Plan plan_;
+  Draft draft_;
   std::vector<DramAddress> addresses_;  // of each storage
-  EmittedTasks tasks_;
   Package package_;
 };
 

@@ -4,7 +4,7 @@
 #include <array>
 #include <type_traits>
 
-#include "arch/cost.h"
+#include "program/accesses.h"
 
 namespace tessera::compile {
 namespace {
@@ -12,6 +12,26 @@ namespace {
 using namespace program;  // descriptors
 
 Cycles neural_cycles(const NeuralTask& task, const Bands& bands, const ChipConfig& chip) {
+  return neural_task_cycles(chip.neural, product_work(task, chip),
+                            {bands.images, bands.rows, bands.rows_per_step});
+}
+
+Cycles planar_cycles(const PlanarTask& task, const Bands& bands, const ChipConfig& chip) {
+  Cycles cycles = chip.planar.task_start_cycles;
+  for (std::int64_t step = 0; step < bands.steps(); ++step) {
+    cycles += planar_rows_cycles(task, bands.range(step), chip);
+  }
+  return cycles;
+}
+
+Cycles dram_cycles(std::int64_t bytes, const ChipConfig& chip) {
+  return chip.dma.task_start_cycles + chip.dram.latency_cycles +
+         ceil_div(bytes, chip.dram.bytes_per_cycle);
+}
+
+}  // namespace
+
+ProductWork product_work(const NeuralTask& task, const ChipConfig& chip) {
   const ProductConfig& p = task.product;
   ProductWork work;
   work.channel_wise = p.image.channel_wise;
@@ -34,18 +54,21 @@ Cycles neural_cycles(const NeuralTask& task, const Bands& bands, const ChipConfi
   work.columns = task.output.columns;
   work.port_elements = chip.state_buffer.port_elements;
   if (!task.transpose) work.post_cycles = unary_function_cycles(p.activation.function);
-  return neural_task_cycles(chip.neural, work, {bands.images, bands.rows, bands.rows_per_step});
+  return work;
 }
 
-Cycles planar_cycles(const PlanarTask& task, const Bands& bands, const ChipConfig& chip) {
+Cycles planar_rows_cycles(const PlanarTask& task, RowRange rows, const ChipConfig& chip) {
   PlanarWork work;
   work.channels = task.output.channels;
-  work.output_elements = std::int64_t{bands.images} * bands.rows * task.output.columns;
+  work.output_elements = (rows.last - rows.first) * task.output.columns;
   work.input_elements = work.output_elements;
+  const auto read_elements = [&] {
+    const RowRange read = planar_rows_read(task, 0, rows);
+    return std::max<std::int64_t>(0, read.last - read.first) * task.inputs[0].columns;
+  };
   switch (task.mode) {
     case PlanarMode::kPooling:
-      work.input_elements =
-          std::int64_t{task.inputs[0].images} * task.inputs[0].rows * task.inputs[0].columns;
+      work.input_elements = read_elements();
       break;
     case PlanarMode::kElementwise:
       work.output_cycles = unary_function_cycles(task.elementwise.activation.function);
@@ -55,29 +78,19 @@ Cycles planar_cycles(const PlanarTask& task, const Bands& bands, const ChipConfi
       }
       break;
     case PlanarMode::kTranspose:
-      return chip.planar.task_start_cycles +
-             planar_transpose_cycles(chip.planar,
-                                     {.channels = task.output.columns,
-                                      .columns = task.output.channels,
-                                      .rows = std::int64_t{bands.images} * bands.rows});
+      return planar_transpose_cycles(chip.planar, {.channels = task.output.columns,
+                                                   .columns = task.output.channels,
+                                                   .rows = rows.last - rows.first});
     case PlanarMode::kReduction:
-      work.input_elements =
-          std::int64_t{task.inputs[0].images} * task.inputs[0].rows * task.inputs[0].columns;
-      work.input_cycles = reduce_function_cycles(task.reduce.function);
-      work.output_cycles = unary_function_cycles(task.reduce.activation.function);
+      work.input_elements = read_elements();
+      work.output_cycles = std::max(reduce_function_cycles(task.reduce.function),
+                                    unary_function_cycles(task.reduce.activation.function));
       break;
   }
   work.accumulators = work.output_elements * (int{task.continues} + int{task.keeps});
   if (task.keeps) work.output_elements = 0;
-  return chip.planar.task_start_cycles + planar_step_cycles(chip.planar, work);
+  return planar_step_cycles(chip.planar, work);
 }
-
-Cycles dram_cycles(std::int64_t bytes, const ChipConfig& chip) {
-  return chip.dma.task_start_cycles + chip.dram.latency_cycles +
-         ceil_div(bytes, chip.dram.bytes_per_cycle);
-}
-
-}  // namespace
 
 Cycles estimate_task(const TaskDescriptor& task, const ChipConfig& chip) {
   return std::visit(

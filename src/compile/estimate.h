@@ -2,10 +2,16 @@
 #pragma once
 
 #include "arch/chip_config.h"
+#include "arch/cost.h"
 #include "base/quantity.h"
 #include "program/program.h"
 
 namespace tessera::compile {
+
+// The nest of a product, as arch/cost.h wants it.
+ProductWork product_work(const program::NeuralTask& task, const ChipConfig& chip);
+// Cycles of a step of a planar task, output rows `rows`.
+Cycles planar_rows_cycles(const program::PlanarTask& task, RowRange rows, const ChipConfig& chip);
 
 // Cycles of one task alone, from the cost formulas of arch/cost.h.
 Cycles estimate_task(const program::TaskDescriptor& task, const ChipConfig& chip);

@@ -19,11 +19,12 @@ constexpr std::int64_t kAlignmentBytes = 64;
 // Attempts with fewer and fewer residents, until everything has a place.
 class Planner : private CascadeContext {
  public:
-  explicit Planner(const PlanInputs& inputs)
+  Planner(const PlanInputs& inputs, const std::vector<std::int32_t>& cascade_ends)
       : inputs_(inputs),
         residents_(find_residents(inputs)),
         last_reads_(find_last_reads(inputs)),
         capacity_(inputs.chip.state_buffer.bytes_per_partition),
+        cascade_ends_(cascade_ends),
         alone_(inputs.layers.size(), !inputs.options.resident || !inputs.options.cascades) {
     for (Resident& resident : residents_) {
       resident.active =
@@ -67,6 +68,9 @@ class Planner : private CascadeContext {
     return last_reads_[static_cast<std::size_t>(layer(writer).output.storage)] > index;
   }
   bool alone(std::int32_t index) const override { return alone_[static_cast<std::size_t>(index)]; }
+  std::int32_t cascade_end(std::int32_t first) const override {
+    return cascade_ends_[static_cast<std::size_t>(first)];
+  }
   // Some room is left for loads of the layers behind, unless somebody set a budget.
   PieceRoom room(std::int32_t first, std::int32_t last) const override {
     PieceRoom room = room_at(first, last);
@@ -84,6 +88,7 @@ class Planner : private CascadeContext {
         continue;
       }
       if (const auto cascade = find_cascade(inputs_, *this, index)) {
+        list.plan().cascades.push_back({index, cascade->last_layer()});
         list.add_cascade(*cascade);
         for (; index < cascade->last_layer(); ++index) list.add_moves_after(index);
         list.add_moves_after(index);
@@ -183,11 +188,14 @@ class Planner : private CascadeContext {
   std::vector<Resident> residents_;
   const std::vector<std::int32_t> last_reads_;
   const std::int64_t capacity_;
+  const std::vector<std::int32_t>& cascade_ends_;
   std::vector<bool> alone_;  // of each layer: no cascade takes it
 };
 
 }  // namespace
 
-Result<Plan> make_plan(const PlanInputs& inputs) { return Planner(inputs).run(); }
+Result<Plan> make_plan(const PlanInputs& inputs, const std::vector<std::int32_t>& cascade_ends) {
+  return Planner(inputs, cascade_ends).run();
+}
 
 }  // namespace tessera::compile

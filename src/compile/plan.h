@@ -56,12 +56,18 @@ struct Piece {
   PiecePart part;
 };
 
+// The layers of a cascade.
+struct LayerRange {
+  std::int32_t first = 0, last = 0;
+};
+
 struct Plan {
   std::vector<Piece> pieces;
   std::vector<Block> buffer_blocks;          // state buffer, bytes a partition
   std::vector<BufferLayout> buffer_layouts;  // of each block
   std::vector<Block> home_blocks;            // DRAM workspace
   std::vector<std::int32_t> homes;           // of each storage: index into home_blocks, or -1
+  std::vector<LayerRange> cascades;
   std::int64_t buffer_peak_bytes = 0;
   std::int64_t workspace_bytes = 0;
 };
@@ -74,6 +80,7 @@ struct PlanInputs {
   const std::vector<Layer>& layers;
 };
 
-Result<Plan> make_plan(const PlanInputs& inputs);
+// `cascade_ends` has for each layer the last one that a cascade which begins with it may have.
+Result<Plan> make_plan(const PlanInputs& inputs, const std::vector<std::int32_t>& cascade_ends);
 
 }  // namespace tessera::compile

@@ -1,0 +1,150 @@
+#include "compile/plan_choice.h"
+
+#include <algorithm>
+
+#include "compile/dependencies.h"
+
+namespace tessera::compile {
+namespace {
+
+// Longest cascades that are tried, in layers.
+constexpr std::int32_t kLengthsTried[] = {32, 4, 3, 2};
+
+class Chooser {
+ public:
+  Chooser(const PlanInputs& inputs, const std::vector<program::DramAddress>& addresses)
+      : inputs_(inputs), addresses_(addresses), count_(std::ssize(inputs.layers)) {}
+
+  Result<Draft> run() {
+    TESSERA_TRY(Draft best, draft(at_most(kLengthsTried[0])));
+    if (best.plan.cascades.empty()) return best;
+    auto none = draft(at_most(1));
+    if (!none.ok()) return best;
+    predict(best);
+    predict(*none);
+    const std::vector<Cycles> ends = layer_ends(*none);
+    std::vector<TimedRange> cascades;
+    take_cascades(best, ends, cascades);
+    const auto try_ends = [&](const std::vector<std::int32_t>& cascade_ends) {
+      auto other = draft(cascade_ends);
+      if (!other.ok()) return;
+      predict(*other);
+      take_cascades(*other, ends, cascades);
+      if (other->timeline.cycles < best.timeline.cycles) best = std::move(*other);
+    };
+    for (const std::int32_t length : kLengthsTried) {
+      if (length != kLengthsTried[0]) try_ends(at_most(length));
+    }
+    try_ends(only(fastest_cascades(differences(ends), cascades)));
+    if (none->timeline.cycles < best.timeline.cycles) best = std::move(*none);
+    return best;
+  }
+
+ private:
+  // Of each layer, the last one of a cascade that begins with it.
+  std::vector<std::int32_t> at_most(std::int32_t length) const {
+    std::vector<std::int32_t> last;
+    for (std::int64_t i = 0; i < count_; ++i) {
+      last.push_back(static_cast<std::int32_t>(std::min<std::int64_t>(i + length, count_)) - 1);
+    }
+    return last;
+  }
+  std::vector<std::int32_t> only(const std::vector<LayerRange>& cascades) const {
+    std::vector<std::int32_t> last = at_most(1);
+    for (const LayerRange& range : cascades) {
+      last[static_cast<std::size_t>(range.first)] = range.last;
+    }
+    return last;
+  }
+
+  Result<Draft> draft(const std::vector<std::int32_t>& cascade_ends) const {
+    Draft result;
+    TESSERA_TRY(result.plan, make_plan(inputs_, cascade_ends));
+    result.addresses = addresses_;
+    for (std::size_t i = 0; i < result.plan.homes.size(); ++i) {
+      const std::int32_t home = result.plan.homes[i];
+      if (home < 0) continue;
+      result.addresses[i].offset = static_cast<std::uint64_t>(
+          result.plan.home_blocks[static_cast<std::size_t>(home)].offset);
+    }
+    result.tasks = emit_tasks(inputs_, result.plan, result.addresses);
+    result.dependencies_dropped =
+        derive_dependencies(inputs_.chip, result.tasks.segments, result.tasks.tasks);
+    return result;
+  }
+
+  void predict(Draft& of) const {
+    of.timeline = predict_timeline(inputs_.chip, of.tasks.segments, of.tasks.tasks);
+  }
+
+  // When each layer and all before it are done.
+  std::vector<Cycles> layer_ends(const Draft& of) const {
+    std::vector<Cycles> ends(static_cast<std::size_t>(count_), 0);
+    for (std::size_t i = 0; i < of.tasks.tasks.size(); ++i) {
+      Cycles& end = ends[of.tasks.tasks[i].layer];
+      end = std::max(end, of.timeline.ends[i]);
+    }
+    for (std::size_t i = 1; i < ends.size(); ++i) ends[i] = std::max(ends[i], ends[i - 1]);
+    return ends;
+  }
+
+  static std::vector<Cycles> differences(std::vector<Cycles> ends) {
+    for (std::size_t i = ends.size(); i-- > 1;) ends[i] -= ends[i - 1];
+    return ends;
+  }
+
+  void take_cascades(const Draft& of, const std::vector<Cycles>& apart,
+                     std::vector<TimedRange>& cascades) const {
+    const std::vector<Cycles> ends = layer_ends(of);
+    const auto span = [](const std::vector<Cycles>& all, const LayerRange& range) {
+      const auto first = static_cast<std::size_t>(range.first);
+      return all[static_cast<std::size_t>(range.last)] - (first == 0 ? 0 : all[first - 1]);
+    };
+    for (const LayerRange& range : of.plan.cascades) {
+      const Cycles together = span(ends, range);
+      if (together < span(apart, range)) cascades.push_back({range, together});
+    }
+  }
+
+  const PlanInputs& inputs_;
+  const std::vector<program::DramAddress>& addresses_;
+  const std::int64_t count_;
+};
+
+}  // namespace
+
+std::vector<LayerRange> fastest_cascades(const std::vector<Cycles>& alone,
+                                         const std::vector<TimedRange>& cascades) {
+  const std::size_t count = alone.size();
+  std::vector<Cycles> best(count + 1, 0);  // of the first i layers
+  std::vector<std::int32_t> chosen(count + 1, -1);
+  for (std::size_t i = 1; i <= count; ++i) {
+    best[i] = best[i - 1] + alone[i - 1];
+    for (std::size_t c = 0; c < cascades.size(); ++c) {
+      if (cascades[c].layers.last + 1 != static_cast<std::int32_t>(i)) continue;
+      const Cycles sum =
+          best[static_cast<std::size_t>(cascades[c].layers.first)] + cascades[c].cycles;
+      if (sum >= best[i]) continue;
+      best[i] = sum;
+      chosen[i] = static_cast<std::int32_t>(c);
+    }
+  }
+  std::vector<LayerRange> result;
+  for (std::size_t i = count; i > 0;) {
+    if (chosen[i] < 0) {
+      --i;
+      continue;
+    }
+    result.push_back(cascades[static_cast<std::size_t>(chosen[i])].layers);
+    i = static_cast<std::size_t>(result.back().first);
+  }
+  std::reverse(result.begin(), result.end());
+  return result;
+}
+
+Result<Draft> choose_plan(const PlanInputs& inputs,
+                          const std::vector<program::DramAddress>& addresses) {
+  return Chooser(inputs, addresses).run();
+}
+
+}  // namespace tessera::compile

@@ -1,0 +1,314 @@
+#include "compile/timeline.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <numeric>
+#include <queue>
+
+#include "arch/cost.h"
+#include "compile/estimate.h"
+#include "program/accesses.h"
+#include "program/descriptor_check.h"
+
+namespace tessera::compile {
+namespace {
+
+using namespace program;  // descriptors
+
+// Words of a descriptor, about: configurations write few registers twice.
+constexpr std::int64_t kDescriptorWords = 64;
+
+// The memory channel: busy spans, each transfer takes what is free from its request on.
+class Channel {
+ public:
+  void clear() { busy_.clear(); }
+
+  // The end of `cycles` of transfer that are asked for at `from`.
+  Cycles take(Cycles from, Cycles cycles) {
+    Cycles at = from;
+    auto next = busy_.upper_bound(from);
+    if (next != busy_.begin()) {
+      const auto before = std::prev(next);
+      at = std::max(at, before->second);
+    }
+    Cycles first = at;
+    while (cycles > 0) {
+      const Cycles room = next == busy_.end() ? cycles : std::min(cycles, next->first - at);
+      at += room;
+      cycles -= room;
+      if (cycles == 0) break;
+      // The gap is full: this span and the one behind it become one.
+      const Cycles behind = next->second;
+      put(first, at);
+      at = behind;
+      first = at;
+      next = busy_.upper_bound(at);
+    }
+    put(first, at);
+    return at;
+  }
+
+ private:
+  void put(Cycles first, Cycles last) {
+    if (last <= first) return;
+    auto it = busy_.lower_bound(first);
+    if (it != busy_.begin() && std::prev(it)->second >= first) {
+      --it;
+      first = it->first;
+    }
+    while (it != busy_.end() && it->first <= last) {
+      last = std::max(last, it->second);
+      it = busy_.erase(it);
+    }
+    busy_.emplace(first, last);
+  }
+
+  std::map<Cycles, Cycles> busy_;
+};
+
+// What a step asks of the channel: contiguous runs, most of them `pitch` bytes apart.
+struct Runs {
+  std::int64_t run_bytes = 1, runs = 1, pitch = 0;
+};
+
+Runs transfer_runs(const TransferTask& task, RowRange rows) {
+  struct Axis {
+    std::int64_t extent, stride;
+  };
+  const auto& strides = task.dram.strides;
+  std::array<Axis, 3> axes = {Axis{task.channel_count, std::abs(strides[1])},
+                              Axis{rows.last - rows.first, std::abs(strides[2])},
+                              Axis{task.buffer.columns, std::abs(strides[3])}};
+  std::sort(axes.begin(), axes.end(),
+            [](const Axis& a, const Axis& b) { return a.stride < b.stride; });
+  Runs result{.run_bytes = format_bytes(task.buffer.format)};
+  for (const Axis& axis : axes) {
+    if (axis.extent == 1 || axis.stride == 0) continue;
+    if (axis.stride == result.run_bytes && result.runs == 1) {
+      result.run_bytes *= axis.extent;
+    } else {
+      result.runs *= axis.extent;
+      result.pitch = axis.stride;
+    }
+  }
+  return result;
+}
+
+// Cycles of the channel for them: bursts; rows that few banks open one after the other; requests,
+// of which only two open rows at a time, and only so many are on their way.
+Cycles channel_cycles(const Runs& runs, const ChipConfig& chip) {
+  const DramConfig& dram = chip.dram;
+  const std::int64_t bursts = ceil_div(runs.run_bytes, dram.burst_bytes);
+  // Runs that do not begin at a burst take a part of one more.
+  const bool aligned = runs.runs == 1 || runs.run_bytes % dram.burst_bytes == 0;
+  const std::int64_t run_bytes = (2 * bursts + (aligned ? 0 : 1)) * dram.burst_bytes / 2;
+  const std::int64_t bytes = runs.runs * run_bytes;
+  Cycles cycles = ceil_div(bytes, dram.bytes_per_cycle);
+  const std::int64_t rows =
+      std::max(ceil_div(bytes, dram.row_bytes),
+               runs.pitch >= dram.row_bytes ? runs.runs : runs.runs * runs.pitch / dram.row_bytes);
+  if (runs.pitch >= dram.row_bytes) {
+    const std::int64_t step = runs.pitch % dram.row_bytes == 0 ? runs.pitch / dram.row_bytes : 1;
+    const std::int64_t banks = dram.banks / std::gcd(step, std::int64_t{dram.banks});
+    const Cycles each = ceil_div(run_bytes, dram.bytes_per_cycle) + dram.row_miss_cycles;
+    cycles = std::max(cycles, ceil_div(runs.runs * each, banks));
+  }
+  const std::int64_t request = std::max<std::int64_t>(
+      run_bytes, chip.dma.request_bytes / run_bytes * run_bytes);  // whole runs, or a part of one
+  const std::int64_t requests =
+      ceil_div(bytes, std::min<std::int64_t>(request, chip.dma.request_bytes));
+  const Cycles each = ceil_div(bytes / requests, dram.bytes_per_cycle);
+  const std::int64_t opening = std::min(rows, requests);
+  cycles = std::max(cycles, ceil_div(opening * (dram.row_miss_cycles + each), 2));
+  return std::max(cycles,
+                  ceil_div(requests * (dram.latency_cycles + each), chip.dma.outstanding_requests));
+}
+
+bool reads_results_of(const TaskDescriptor& task, const TaskDescriptor& before,
+                      std::int64_t partitions) {
+  const auto overlaps = [&](const BufferSurface& a, const BufferSurface& b) {
+    return surface_span(a, partitions).overlaps(surface_span(b, partitions));
+  };
+  if (const auto* neural = std::get_if<NeuralTask>(&task.config)) {
+    const auto* other = std::get_if<NeuralTask>(&before.config);
+    if (other == nullptr) return false;
+    return overlaps(neural->moving, other->output) ||
+           (neural->dynamic && overlaps(neural->stationary, other->output));
+  }
+  const auto* planar = std::get_if<PlanarTask>(&task.config);
+  const auto* other = std::get_if<PlanarTask>(&before.config);
+  if (planar == nullptr || other == nullptr) return false;
+  if (planar->continues) return true;
+  for (int i = 0; i < planar->input_count; ++i) {
+    if (overlaps(planar->inputs[i], other->output)) return true;
+  }
+  return false;
+}
+
+class Predictor {
+ public:
+  Predictor(const ChipConfig& chip, const std::vector<TaskDescriptor>& tasks)
+      : chip_(chip), tasks_(tasks) {
+    std::size_t steps = 0;
+    for (const TaskDescriptor& task : tasks) {
+      first_step_.push_back(steps);
+      steps += static_cast<std::size_t>(task.steps());
+    }
+    step_ends_.resize(steps);
+  }
+
+  // A segment on a quiet core.
+  void begin_segment() {
+    const Cycles now = timeline_.cycles;
+    engines_ = {};
+    for (Engine& engine : engines_) engine.free_at = engine.drained_at = now;
+    dispatched_at_ = now;
+    in_flight_ = {};
+    channel_.clear();
+  }
+
+  void run(const TaskDescriptor& task) {
+    Engine& engine = engines_[static_cast<std::size_t>(task.engine)];
+    const Cycles entered = enter();
+    engine.free_at = std::max(engine.free_at, entered);
+    end_ = entered;
+    switch (task.engine) {
+      case EngineKind::kNeural:
+        run_neural(task, engine);
+        break;
+      case EngineKind::kPlanar:
+        run_planar(task, engine);
+        break;
+      default:
+        run_transfer(task, engine);
+    }
+    engine.previous = &task;
+    in_flight_.push(end_);
+    timeline_.ends.push_back(end_);
+    timeline_.cycles = std::max(timeline_.cycles, end_);
+  }
+
+  Timeline take() { return std::move(timeline_); }
+
+ private:
+  struct Engine {
+    Cycles free_at = 0;     // it can take the next step
+    Cycles drained_at = 0;  // its results so far are there
+    const TaskDescriptor* previous = nullptr;
+  };
+
+  // A place in the task buffer.
+  Cycles enter() {
+    const TaskManagerConfig& manager = chip_.task_manager;
+    const Cycles fetched = ceil_div(kDescriptorWords, manager.configuration_words_per_cycle);
+    dispatched_at_ += std::max<Cycles>(fetched, manager.dispatch_cycles);
+    if (std::ssize(in_flight_) >= manager.task_buffer_entries) {
+      dispatched_at_ = std::max(dispatched_at_, in_flight_.top());
+      in_flight_.pop();
+    }
+    return dispatched_at_;
+  }
+
+  // When the steps are done that step `step` (0-based) waits for.
+  Cycles granted(const TaskDescriptor& task, std::int64_t step) const {
+    Cycles at = 0;
+    for (const Dependency& dependency : task.dependencies) {
+      const std::int64_t needed =
+          steps_needed(dependency, step + 1, tasks_[dependency.task].steps());
+      if (needed == 0) continue;
+      at = std::max(
+          at, step_ends_[first_step_[dependency.task] + static_cast<std::size_t>(needed) - 1]);
+    }
+    return at;
+  }
+
+  void finish_step(const TaskDescriptor& task, std::int64_t step, Cycles end) {
+    end_ = std::max(end_, end);
+    step_ends_[first_step_[task.id] + static_cast<std::size_t>(step)] = end_;
+  }
+
+  Cycles begin_task(const TaskDescriptor& task, const Engine& engine, Cycles start) const {
+    const Cycles ready = engine.free_at + start;
+    const bool waits = engine.previous != nullptr &&
+                       reads_results_of(task, *engine.previous, chip_.state_buffer.partitions);
+    return waits ? std::max(ready, engine.drained_at) : ready;
+  }
+
+  void run_neural(const TaskDescriptor& task, Engine& engine) {
+    const ProductWork work = product_work(std::get<NeuralTask>(task.config), chip_);
+    const NeuralEngineConfig& config = chip_.neural;
+    const std::int64_t rows = std::min(task.bands.rows, task.bands.rows_per_step);
+    const NeuralSharing sharing = neural_sharing(config, work, rows);
+    const Cycles drain = neural_drain_cycles(config, work);
+    engine.free_at = begin_task(task, engine, config.task_start_cycles);
+    for (std::int64_t step = 0; step < task.steps(); ++step) {
+      const RowRange range = task.bands.range(step);
+      const StepRows step_rows{range.first, range.last - range.first, step + 1 == task.steps()};
+      Cycles at = std::max(engine.free_at, granted(task, step));
+      if (step == 0) at += neural_first_load_cycles(config, work);
+      engine.free_at = at + neural_step_cycles(config, work, step_rows, sharing);
+      engine.drained_at = engine.free_at + drain;
+      finish_step(task, step, engine.drained_at);
+    }
+  }
+
+  void run_planar(const TaskDescriptor& task, Engine& engine) {
+    const auto& planar = std::get<PlanarTask>(task.config);
+    engine.free_at = begin_task(task, engine, chip_.planar.task_start_cycles);
+    for (std::int64_t step = 0; step < task.steps(); ++step) {
+      const Cycles at = std::max(engine.free_at, granted(task, step));
+      engine.free_at = at + planar_rows_cycles(planar, task.bands.range(step), chip_);
+      engine.drained_at = engine.free_at + chip_.planar.latency_cycles;
+      finish_step(task, step, engine.drained_at);
+    }
+  }
+
+  Cycles step_cycles(const TaskDescriptor& task, std::int64_t step) const {
+    const RowRange rows = task.bands.range(step);
+    if (const auto* transfer = std::get_if<TransferTask>(&task.config)) {
+      return channel_cycles(transfer_runs(*transfer, rows), chip_);
+    }
+    if (const auto* kernel = std::get_if<KernelTask>(&task.config)) {
+      return channel_cycles({.run_bytes = kernel->stored_bytes()}, chip_);
+    }
+    const auto& copy = std::get<CopyTask>(task.config);
+    std::int64_t bytes = copy.element_bytes * (rows.last - rows.first);
+    for (std::size_t i = 1; i < copy.extents.size(); ++i) bytes *= copy.extents[i];
+    return channel_cycles({.run_bytes = copy.fill ? bytes : 2 * bytes}, chip_);
+  }
+
+  void run_transfer(const TaskDescriptor& task, Engine& engine) {
+    engine.free_at += chip_.dma.task_start_cycles;
+    for (std::int64_t step = 0; step < task.steps(); ++step) {
+      const Cycles at = std::max(engine.free_at, granted(task, step));
+      engine.free_at = channel_.take(at, step_cycles(task, step));
+      finish_step(task, step, engine.free_at + chip_.dram.latency_cycles);
+    }
+  }
+
+  const ChipConfig& chip_;
+  const std::vector<TaskDescriptor>& tasks_;
+  std::vector<std::size_t> first_step_;  // of each task
+  std::vector<Cycles> step_ends_;
+  std::array<Engine, kEngineKindCount> engines_{};
+  Cycles dispatched_at_ = 0;
+  std::priority_queue<Cycles, std::vector<Cycles>, std::greater<>> in_flight_;  // ends
+  Channel channel_;
+  Cycles end_ = 0;  // of the current task so far
+  Timeline timeline_;
+};
+
+}  // namespace
+
+Timeline predict_timeline(const ChipConfig& chip, const std::vector<std::uint32_t>& segments,
+                          const std::vector<TaskDescriptor>& tasks) {
+  Predictor predictor(chip, tasks);
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    if (i == 0 || segments[i] != segments[i - 1]) predictor.begin_segment();
+    predictor.run(tasks[i]);
+  }
+  return predictor.take();
+}
+
+}  // namespace tessera::compile

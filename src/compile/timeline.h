@@ -1,0 +1,30 @@
+// When each task of a program would run: a model of the whole core, coarser than the virtual
+// processor and fast enough to compare plans with.
+//
+//   dispatch (task buffer) ─► each engine in its order ─► steps wait for the dependencies' steps
+//                                  transfers share the memory channel, its gaps are filled
+//
+// Costs are those of arch/cost.h. The memory channel's rows and banks are counted by the pitch of a
+// step's runs; left out are what other engines have open, the width of the ports, and the cycle
+// that a counter takes to be seen.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "arch/chip_config.h"
+#include "base/quantity.h"
+#include "program/descriptor.h"
+
+namespace tessera::compile {
+
+struct Timeline {
+  Cycles cycles = 0;         // until everything is done
+  std::vector<Cycles> ends;  // of each task
+};
+
+// `tasks[i].id` is i, every dependency points back; segments follow each other on a quiet core.
+Timeline predict_timeline(const ChipConfig& chip, const std::vector<std::uint32_t>& segments,
+                          const std::vector<program::TaskDescriptor>& tasks);
+
+}  // namespace tessera::compile

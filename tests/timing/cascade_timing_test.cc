@@ -1,0 +1,87 @@
+// Cascades are chosen by a timeline of the whole program: how far it is from the simulated core,
+// and that what it chooses is no slower than one layer after the other.
+#include <gtest/gtest.h>
+
+#include "compile/testing/random_graph.h"
+#include "compile/timeline.h"
+#include "random_runs.h"
+
+namespace tessera {
+namespace {
+
+using compile::testing::GraphBuilder;
+
+std::shared_ptr<const graph::Graph> network(std::uint64_t seed) {
+  GraphBuilder builder(seed);
+  const std::int64_t channels = seed % 2 == 0 ? 24 : 40;
+  auto x = builder.input({1, 16, 64, 64});
+  x = builder.conv(x, {channels, 3, 1, 1});
+  const auto trunk = x;
+  x = builder.conv(x, {channels, 3, 1, 1, channels, true});
+  x = builder.conv(x, {channels, 1, 1, 0});
+  x = builder.binary(x, trunk, BinaryFunction::kAdd);
+  x = builder.pool(x, PoolFunction::kMaximum, 3, 2, 1);
+  x = builder.conv(x, {64, 3, 2, 1});
+  builder.output(x);
+  return builder.take();
+}
+
+struct Case {
+  const char* profile;
+  std::int32_t bytes_per_partition;
+  std::int32_t dram_bytes_per_cycle;
+};
+constexpr Case kCases[] = {{"edge", 8192, 16},
+                           {"edge", 8192, 64},
+                           {"edge", 32768, 4},
+                           {"tessera128", 8192, 16},
+                           {"tessera128", 8192, 256}};
+
+ChipConfig chip_of(const Case& c) {
+  ChipConfig chip = *load_chip_config(c.profile);
+  chip.state_buffer.bytes_per_partition = c.bytes_per_partition;
+  chip.dram.bytes_per_cycle = c.dram_bytes_per_cycle;
+  return chip;
+}
+
+Cycles simulated(const program::Program& program, const ChipConfig& chip) {
+  const auto core = card::Core::create(chip);
+  EXPECT_TRUE(core.ok());
+  EXPECT_TRUE((*core)->load(program).ok());
+  const auto run = (*core)->run_segment(0, {.timing_only = true});
+  EXPECT_TRUE(run.ok());
+  return run.ok() ? run->cycles : 0;
+}
+
+TEST(CascadeTiming, ChosenPlanIsNoSlowerThanLayerByLayer) {
+  for (std::uint64_t seed = 1; seed <= 2; ++seed) {
+    for (const Case& c : kCases) {
+      SCOPED_TRACE(::testing::Message() << c.profile << ", " << c.dram_bytes_per_cycle
+                                        << " bytes a cycle, network " << seed);
+      const ChipConfig chip = chip_of(c);
+      const auto chosen = agreement::build_program(network(seed), chip, {});
+      const auto apart = agreement::build_program(network(seed), chip, {.cascades = false});
+      ASSERT_TRUE(chosen.ok() && apart.ok());
+      EXPECT_LE(simulated(*chosen, chip), simulated(*apart, chip));
+    }
+  }
+}
+
+TEST(CascadeTiming, TimelineIsWithinATenthOfTheCore) {
+  for (const Case& c : kCases) {
+    for (const bool cascades : {true, false}) {
+      SCOPED_TRACE(::testing::Message() << c.profile << ", " << c.dram_bytes_per_cycle
+                                        << " bytes a cycle, cascades " << cascades);
+      const ChipConfig chip = chip_of(c);
+      const auto program = agreement::build_program(network(1), chip, {.cascades = cascades});
+      ASSERT_TRUE(program.ok());
+      const std::vector<std::uint32_t> segments(program->tasks.size(), 0);
+      const Cycles predicted = compile::predict_timeline(chip, segments, program->tasks).cycles;
+      const Cycles cycles = simulated(*program, chip);
+      EXPECT_LT(std::abs(predicted - cycles), cycles / 10) << predicted << " and " << cycles;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera
