@@ -104,7 +104,9 @@ TEST(Cascade, ResidualBranchReadsTheRingOfItsTrunk) {
 
 TEST(Cascade, WhereTheArrayIsTheBottleneckLayersRunOneByOne) {
   ChipConfig chip = small_chip(24576);
-  chip.dram.bytes_per_cycle = 256;
+  chip.dram.bytes_per_cycle = 1024;
+  chip.dram.row_miss_cycles = 0;
+  chip.dram.latency_cycles = 1;
   EXPECT_GT(build(early_layers(), chip).workspace_bytes, 0);
 }
 
