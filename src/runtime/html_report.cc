@@ -8,6 +8,7 @@
 
 #include "link/link.h"
 #include "program/container.h"
+#include "program/weight_use.h"
 #include "runtime/network.h"
 #include "runtime/report_page.h"
 #include "runtime/roofline.h"
@@ -64,6 +65,14 @@ json layers_json(const Network& network, const RunResult& run, json& roofline) {
     layers.back()["bytes"] = time.dram_bytes;
   }
   return layers;
+}
+
+// What does not cross the memory channel, and what the tasks do not wait for.
+json savings_json(const program::Package& package) {
+  const program::WeightUse weights = program::weight_use(package);
+  return {{"weight_bytes_moved", weights.moved_bytes},
+          {"weight_bytes_saved", weights.saved_bytes()},
+          {"dependencies_dropped", package.dependencies_dropped}};
 }
 
 json transpositions_json(const program::Package& package) {
@@ -132,6 +141,7 @@ Status write_html_report(const std::string& path, const std::string& title, cons
                      {"layers", std::move(layers)},
                      {"causes", std::move(causes)},
                      {"roofline", std::move(roofline)},
+                     {"savings", savings_json(network.state().package)},
                      {"transpositions", transpositions_json(network.state().package)},
                      {"names", std::move(names)},
                      {"timeline", std::move(timeline)}};

@@ -124,6 +124,10 @@ void print_text(const Network& network, const RunResult& run, const RooflineRepo
              run.clock_hertz / 1'000'000, roofline_text(roofline, run.cycles), engine_table(run));
 }
 
+std::int64_t dropped_at_link(const Network& network, const program::Program& program) {
+  return program.dependencies_dropped - network.state().package.dependencies_dropped;
+}
+
 Status report(const ReportArguments& arguments) {
   if (arguments.min_buffer) return min_buffer_report(arguments.model, arguments.html);
   TESSERA_TRY(const Network network, arguments.model.load());
@@ -158,6 +162,9 @@ Status report(const ReportArguments& arguments) {
         {"roofline", roofline_json(roofline)},
         {"weight_bytes_moved", weights.moved_bytes},
         {"weight_bytes_saved", weights.saved_bytes()},
+        {"dependencies", program.dependency_count()},
+        {"dependencies_dropped", program.dependencies_dropped},
+        {"dependencies_dropped_at_link", dropped_at_link(network, program)},
         {"layers", layers_json(run, roofline, network.state())},
         {"transpositions", transposition_json(network.state().package, run)}};
     fmt::print("{}\n", json_text(document));
@@ -167,6 +174,10 @@ Status report(const ReportArguments& arguments) {
   fmt::print("{}", transposition_text(network.state().package, run));
   fmt::print("{}", buffer_use_text(network.state()));
   fmt::print("{}\n", program::weight_use_text(weights));
+  const std::int64_t at_link = dropped_at_link(network, program);
+  fmt::print("dependencies: {}; redundant ones dropped: {} when compiling, {} when linking\n",
+             with_separators(program.dependency_count()),
+             with_separators(program.dependencies_dropped - at_link), with_separators(at_link));
   for (const std::string& path : {arguments.html, arguments.trace}) {
     if (!path.empty()) fmt::print("wrote {}\n", path);
   }

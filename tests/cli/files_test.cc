@@ -96,6 +96,8 @@ TEST(Html, ThePageNeedsNothingFromOutside) {
     const std::string page = read_text(file);
     EXPECT_THAT(page, HasSubstr("<html"));
     EXPECT_THAT(page, HasSubstr("conv"));
+    EXPECT_THAT(page, HasSubstr("\"dependencies_dropped\":"));
+    EXPECT_THAT(page, HasSubstr("\"weight_bytes_saved\":"));
     for (const char* link : {"src=\"http", "href=\"http", "url(http", "@import", "fetch("}) {
       EXPECT_THAT(page, Not(HasSubstr(link))) << verb;
     }

@@ -119,6 +119,19 @@ TEST(Json, ReportListsEveryLayer) {
   EXPECT_EQ(json.at("cycles"), json_of({"run", "small.onnx"}).at("cycles"));
 }
 
+TEST(Json, ReportSaysWhatCompressionAndReductionSave) {
+  const nlohmann::json report = json_of({"report", "small.onnx"});
+  const nlohmann::json compiled = json_of({"compile", "small.onnx", "-o", "saved.tpkg"});
+  const nlohmann::json linked = json_of({"link", "saved.tpkg", "-o", "saved.tprog"});
+  EXPECT_EQ(report.at("weight_bytes_saved"), compiled.at("weight_bytes_saved"));
+  for (const char* name :
+       {"dependencies", "dependencies_dropped", "dependencies_dropped_at_link"}) {
+    EXPECT_EQ(report.at(name), linked.at(name)) << name;
+  }
+  EXPECT_THAT(tessera({"report", "small.onnx"}).out,
+              ::testing::HasSubstr("redundant ones dropped: "));
+}
+
 TEST(Json, ReportSaysHowFullTheStateBufferIs) {
   const nlohmann::json use = json_of({"report", "small.onnx"}).at("state_buffer");
   expect_fields(use, {"peak", "bytes_per_partition", "lower_bound", "tightest", "gap", "found_by",
