@@ -154,6 +154,7 @@ std::int64_t reduce_function_cycles(ReduceFunction function);
 //   pooling       input elements pass the two one-dimensional filters, one a cycle and lane
 //   element-wise  each output element is read (two sources on two read ports), computed, written
 //   reduction     input elements are added to the line buffer, results leave through the function
+//   channel-wise  each output element takes a multiply-add a tap from the line buffer's window
 struct PlanarWork {
   std::int64_t channels = 1;
   std::int64_t input_elements = 1;   // a channel, halo rows included

@@ -45,7 +45,7 @@ struct Boxes {
   std::array<std::unique_ptr<TaskFifo>, program::kEngineKindCount> queues;
   engines::DramPort load_port, store_port, kernel_port, task_port;
   engines::DramChannel channel;
-  engines::NeuralMath neural_math;
+  engines::NeuralMath neural_math, filter_math;
   engines::PlanarMath planar_math;
   engines::DmaMath dma_math;
   engines::DescriptorCache descriptors;
@@ -115,11 +115,12 @@ Boxes::Boxes(const ChipConfig& chip)
       channel(chip.dram, {&load_port, &store_port, &kernel_port, &task_port}, wakes,
               engines::QueuePace::of(chip)),
       neural_math(state_buffer, kernel_memory),
+      filter_math(state_buffer, kernel_memory),
       planar_math(state_buffer),
       dma_math(dram, state_buffer, kernel_memory),
       task_manager(chip, task_manager_wiring(), descriptors),
       neural(chip, step_wiring(EngineKind::kNeural), neural_math),
-      planar(chip, step_wiring(EngineKind::kPlanar), planar_math),
+      planar(chip, step_wiring(EngineKind::kPlanar), planar_math, filter_math),
       load(chip, dma_wiring(EngineKind::kLoad)),
       store(chip, dma_wiring(EngineKind::kStore)),
       kernel(chip, dma_wiring(EngineKind::kKernel)) {}
@@ -248,6 +249,7 @@ Status CoreImplementation::load(const program::Program& program) {
   boxes_.dram.clear();
   boxes_.descriptors.clear();
   boxes_.neural_math.forget();
+  boxes_.filter_math.forget();
   auto added = add(program);
   if (!added.ok()) return added.error();
   return {};
@@ -426,7 +428,8 @@ NetworksResult CoreImplementation::collect(std::span<const NetworkRun> runs,
   NetworksResult result;
   RunStatistics& statistics = result.statistics;
   statistics.cycles = end_;
-  const arith::StickyFlags flags = boxes_.neural_math.take_flags();
+  arith::StickyFlags flags = boxes_.neural_math.take_flags();
+  flags |= boxes_.filter_math.take_flags();
   statistics.status_flags =
       (flags.nan ? 1u : 0u) | (flags.infinity ? 2u : 0u) | (flags.accumulator_range ? 4u : 0u);
   statistics.row_misses = boxes_.channel.row_misses();

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "card/testing/program_builder.h"
+#include "program/verify.h"
 
 namespace tessera::card {
 namespace {
@@ -580,6 +581,71 @@ TEST(Core, GapsOfADilatedWindowCountForTheLineBuffer) {
   EXPECT_EQ(run(3), "");  // seven rows
   EXPECT_NE(run(4).find("the window is 9 x 3, the planar engine holds"), std::string::npos)
       << run(4);
+}
+
+// load -> channel-wise 3 x 3 product, stride 1, padding 1 -> store over [4, 6, 5], on `engine`.
+program::Program channel_wise_product(const ChipConfig& chip, EngineKind engine) {
+  ProgramBuilder builder(chip);
+  std::vector<std::int8_t> taps;  // [9 taps][4 channels]: tap t of channel c in partition c, byte t
+  for (int i = 0; i < 36; ++i) taps.push_back(static_cast<std::int8_t>(i * 29 % 41 - 20));
+  const BufferSurface moving = dense_surface(chip, 0, Format::kI8, 4, 6, 5);
+  const BufferSurface output = dense_surface(chip, 512, Format::kI32, 4, 6, 5);
+  const TaskId kernel = builder.kernel(4, 9, taps, 0);
+  const TaskId load = builder.load(moving, kInput, 6);
+  const TaskId product =
+      builder.product(moving, output, 0, 3, {after_all(kernel, 1), after_all(load, 1)});
+  program::TaskDescriptor& task = builder.task(product);
+  task.engine = engine;
+  ProductConfig& config = std::get<program::NeuralTask>(task.config).product;
+  config.image.channel_wise = true;
+  config.image.groups = 4;
+  config.image.channels = config.image.output_channels = config.image.columns = 1;
+  config.image.taps = 9;
+  config.kernel_h = config.kernel_w = 3;
+  config.pad_top = config.pad_left = 1;
+  builder.store(output, kOutput, 3, {after_step(product)});
+  return builder.finish(120, 480);
+}
+
+TEST(Core, LanesFilterAChannelWiseProductToTheSameBitsInTheirOwnTime) {
+  ChipConfig chip = small_chip();
+  std::vector<std::int8_t> input;
+  for (int i = 0; i < 120; ++i) input.push_back(static_cast<std::int8_t>(i * 37 % 101 - 50));
+  std::map<EngineKind, std::vector<std::int32_t>> results;
+  for (const EngineKind engine : {EngineKind::kNeural, EngineKind::kPlanar}) {
+    const auto core = make_core(chip);
+    const program::Program program = channel_wise_product(chip, engine);
+    ASSERT_TRUE(core->load(program).ok());
+    ASSERT_TRUE(core->write(kInput, to_bytes(input)).ok());
+    const auto result = core->run_segment(0, {});
+    ASSERT_TRUE(result.ok()) << result.error().to_string();
+    results[engine] = read_output<std::int32_t>(*core, 120);
+    // Start, two steps of 15 results in each lane, elements_per_lane of 9 taps at once, drain.
+    if (engine == EngineKind::kPlanar) {
+      EXPECT_EQ(result->tasks[2].busy,
+                7 + 2 * 9 * ceil_div(15, chip.planar.elements_per_lane) + 6);
+    }
+  }
+  EXPECT_EQ(results[EngineKind::kNeural], results[EngineKind::kPlanar]);
+  EXPECT_NE(results[EngineKind::kPlanar], std::vector<std::int32_t>(120, 0));
+}
+
+TEST(Core, LanesRefuseProductsThatTheyCannotRun) {
+  const ChipConfig chip = small_chip();
+  const auto message = [&chip](void (*damage)(program::NeuralTask&)) {
+    program::Program program = channel_wise_product(chip, EngineKind::kPlanar);
+    program::TaskDescriptor& task = program.tasks[2];
+    damage(std::get<program::NeuralTask>(task.config));
+    const Status status = program::verify_program(program, chip);
+    return status.ok() ? std::string() : status.error().message;
+  };
+  EXPECT_EQ(message([](program::NeuralTask&) {}), "");
+  EXPECT_THAT(message([](program::NeuralTask& task) { task.product.image.channel_wise = false; }),
+              HasSubstr("the planar engine takes channel-wise products of one output a channel"));
+  EXPECT_THAT(message([](program::NeuralTask& task) { task.product.input_dilation_w = 2; }),
+              HasSubstr("the planar engine takes channel-wise products of one output a channel"));
+  EXPECT_THAT(message([](program::NeuralTask& task) { task.product.dilation_h = 4; }),
+              HasSubstr("the window is 9 x 3, the planar engine holds at most 8 x 8"));
 }
 
 // ---- several networks ----

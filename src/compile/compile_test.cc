@@ -65,6 +65,22 @@ TEST(Compile, ResidentOffGoesThroughDramBetweenLayers) {
   EXPECT_EQ(tasks_on(program, EngineKind::kStore).size(), 4u);
 }
 
+TEST(Compile, ChannelWiseProductGoesToTheFasterEngine) {
+  const auto engines = [](std::int64_t channels, std::int32_t elements_per_lane) {
+    GraphBuilder builder(1);
+    const auto x = builder.conv(builder.input({1, 8, 32, 32}), {channels, 1});
+    builder.output(builder.conv(x, {channels, 3, 1, 1, channels, true}));
+    ChipConfig chip;
+    chip.planar.elements_per_lane = elements_per_lane;
+    const Program program = build(builder.take(), chip);
+    return std::pair{tasks_on(program, EngineKind::kNeural).size(),
+                     tasks_on(program, EngineKind::kPlanar).size()};
+  };
+  EXPECT_EQ(engines(128, 4), (std::pair<std::size_t, std::size_t>{1, 1}));
+  EXPECT_EQ(engines(16, 4), (std::pair<std::size_t, std::size_t>{2, 0}));  // most lanes stay idle
+  EXPECT_EQ(engines(128, 1), (std::pair<std::size_t, std::size_t>{2, 0}));
+}
+
 TEST(Compile, ConvolutionStartsBeforeItsInputIsComplete) {
   GraphBuilder builder(1);
   builder.output(builder.conv(builder.input({1, 16, 64, 64}), {16, 3, 1, 1}));

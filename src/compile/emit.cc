@@ -264,7 +264,8 @@ class Emitter {
     task.multiplier_count = static_cast<std::uint32_t>(slice.multiplier_count);
     task.zero_point_offset = at(slice.zero_point_offset);
     task.zero_point_count = static_cast<std::uint32_t>(slice.zero_point_count);
-    add(piece, EngineKind::kNeural, bands_of(piece.output.view), std::move(task));
+    add(piece, layer.on_lanes ? EngineKind::kPlanar : EngineKind::kNeural,
+        bands_of(piece.output.view), std::move(task));
   }
 
   void emit_transposition(const Piece& piece, const Layer& layer) {

@@ -16,7 +16,8 @@ Cycles neural_cycles(const NeuralTask& task, const Bands& bands, const ChipConfi
                             {bands.images, bands.rows, bands.rows_per_step});
 }
 
-Cycles planar_cycles(const PlanarTask& task, const Bands& bands, const ChipConfig& chip) {
+template <typename Task>
+Cycles planar_cycles(const Task& task, const Bands& bands, const ChipConfig& chip) {
   Cycles cycles = chip.planar.task_start_cycles;
   for (std::int64_t step = 0; step < bands.steps(); ++step) {
     cycles += planar_rows_cycles(task, bands.range(step), chip);
@@ -55,6 +56,18 @@ ProductWork product_work(const NeuralTask& task, const ChipConfig& chip) {
   work.port_elements = chip.state_buffer.port_elements;
   if (!task.transpose) work.post_cycles = unary_function_cycles(p.activation.function);
   return work;
+}
+
+Cycles planar_rows_cycles(const NeuralTask& task, RowRange rows, const ChipConfig& chip) {
+  const KernelImageShape& image = task.product.image;
+  const RowRange read = product_rows_read(task.product, task.moving.rows, rows);
+  PlanarWork work;
+  work.channels = image.groups;
+  work.input_elements = std::max<std::int64_t>(0, read.last - read.first) * task.moving.columns;
+  work.output_elements = (rows.last - rows.first) * task.output.columns;
+  work.output_cycles =
+      std::max(image.taps, unary_function_cycles(task.product.activation.function));
+  return planar_step_cycles(chip.planar, work);
 }
 
 Cycles planar_rows_cycles(const PlanarTask& task, RowRange rows, const ChipConfig& chip) {
@@ -97,7 +110,8 @@ Cycles estimate_task(const TaskDescriptor& task, const ChipConfig& chip) {
       [&](const auto& config) -> Cycles {
         using T = std::decay_t<decltype(config)>;
         if constexpr (std::is_same_v<T, NeuralTask>) {
-          return neural_cycles(config, task.bands, chip);
+          return task.engine == EngineKind::kPlanar ? planar_cycles(config, task.bands, chip)
+                                                    : neural_cycles(config, task.bands, chip);
         } else if constexpr (std::is_same_v<T, PlanarTask>) {
           return planar_cycles(config, task.bands, chip);
         } else if constexpr (std::is_same_v<T, TransferTask>) {

@@ -10,8 +10,10 @@ namespace tessera::compile {
 
 // The nest of a product, as arch/cost.h wants it.
 ProductWork product_work(const program::NeuralTask& task, const ChipConfig& chip);
-// Cycles of a step of a planar task, output rows `rows`.
+// Cycles of a step of a planar task or of a channel-wise product on the planar engine, output rows
+// `rows`.
 Cycles planar_rows_cycles(const program::PlanarTask& task, RowRange rows, const ChipConfig& chip);
+Cycles planar_rows_cycles(const program::NeuralTask& task, RowRange rows, const ChipConfig& chip);
 
 // Cycles of one task alone, from the cost formulas of arch/cost.h.
 Cycles estimate_task(const program::TaskDescriptor& task, const ChipConfig& chip);

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/quantity.h"
+#include "compile/channel_wise.h"
 #include "compile/kernel_slices.h"
 
 namespace tessera::compile {
@@ -205,6 +206,7 @@ Status set_neural(const graph::Graph& graph, const Node& node, const ChipConfig&
     }
   }
   TESSERA_TRY(layer.slices, cut_kernel(graph, node, chip, weights, swapped));
+  layer.on_lanes = lanes_are_faster(chip, layer);
   return {};
 }
 

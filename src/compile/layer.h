@@ -31,6 +31,8 @@ struct KernelSlice {
   std::int64_t zero_point_offset = 0, zero_point_count = 0;
 };
 
+// kNeural: a product. Its tasks are the array's, but for those of a channel-wise product that the
+// planar engine is given (`on_lanes`).
 enum class LayerKind : std::uint8_t { kNeural, kPlanar, kCopy, kHost, kTranspose };
 
 struct Layer {
@@ -40,6 +42,7 @@ struct Layer {
   std::vector<StorageView> inputs;  // neural: moving, then a dynamic stationary operand
   StorageView output;
   bool dynamic = false;             // neural: the stationary operand is a tensor
+  bool on_lanes = false;            // neural, channel-wise: the planar engine's lanes filter
   std::vector<KernelSlice> slices;  // neural; one even if there is nothing in kernel memory
   program::PlanarTask planar;       // without surfaces
   bool wide_window = false;         // a pooling that the line buffer holds in parts only
@@ -48,6 +51,8 @@ struct Layer {
   // nothing is exchanged on the way: the parts are loaded, unless they are there, and stored.
   TranspositionWay way = TranspositionWay::kArray;
   std::vector<TransposePart> parts;
+
+  bool on_array() const { return kind == LayerKind::kNeural && !on_lanes; }
 };
 
 // One layer a node, in the graph's order. Kernel images go to `weights`.

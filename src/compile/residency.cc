@@ -213,7 +213,7 @@ Fit fit_input(const BufferLayout& layout, const Layer& layer, std::size_t input)
     return fit_parts(layout, layer, [](const TransposePart& part) { return part.from; });
   }
   return fit_view(layout, layer.inputs[input],
-                  layer.kind == LayerKind::kNeural ? Start::kWithinBlock : Start::kFirstPartition);
+                  layer.on_array() ? Start::kWithinBlock : Start::kFirstPartition);
 }
 
 Fit fit_output(const BufferLayout& layout, const Layer& layer) {
@@ -222,7 +222,7 @@ Fit fit_output(const BufferLayout& layout, const Layer& layer) {
     return fit_parts(layout, layer, [](const TransposePart& part) { return part.to; });
   }
   return fit_view(layout, layer.output,
-                  layer.kind == LayerKind::kNeural ? Start::kAnywhere : Start::kFirstPartition);
+                  layer.on_array() ? Start::kAnywhere : Start::kFirstPartition);
 }
 
 std::vector<std::int32_t> find_last_reads(const PlanInputs& inputs) {

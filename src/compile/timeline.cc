@@ -125,23 +125,27 @@ Cycles channel_cycles(const Runs& runs, const ChipConfig& chip) {
                   ceil_div(requests * (dram.latency_cycles + each), chip.dma.outstanding_requests));
 }
 
+const BufferSurface* output_of(const TaskDescriptor& task) {
+  if (const auto* product = std::get_if<NeuralTask>(&task.config)) return &product->output;
+  if (const auto* planar = std::get_if<PlanarTask>(&task.config)) return &planar->output;
+  return nullptr;
+}
+
 bool reads_results_of(const TaskDescriptor& task, const TaskDescriptor& before,
                       std::int64_t partitions) {
-  const auto overlaps = [&](const BufferSurface& a, const BufferSurface& b) {
-    return surface_span(a, partitions).overlaps(surface_span(b, partitions));
+  const BufferSurface* output = output_of(before);
+  if (output == nullptr) return false;
+  const auto overlaps = [&](const BufferSurface& input) {
+    return surface_span(input, partitions).overlaps(surface_span(*output, partitions));
   };
-  if (const auto* neural = std::get_if<NeuralTask>(&task.config)) {
-    const auto* other = std::get_if<NeuralTask>(&before.config);
-    if (other == nullptr) return false;
-    return overlaps(neural->moving, other->output) ||
-           (neural->dynamic && overlaps(neural->stationary, other->output));
+  if (const auto* product = std::get_if<NeuralTask>(&task.config)) {
+    return overlaps(product->moving) || (product->dynamic && overlaps(product->stationary));
   }
   const auto* planar = std::get_if<PlanarTask>(&task.config);
-  const auto* other = std::get_if<PlanarTask>(&before.config);
-  if (planar == nullptr || other == nullptr) return false;
+  if (planar == nullptr) return false;
   if (planar->continues) return true;
   for (int i = 0; i < planar->input_count; ++i) {
-    if (overlaps(planar->inputs[i], other->output)) return true;
+    if (overlaps(planar->inputs[i])) return true;
   }
   return false;
 }
@@ -254,11 +258,16 @@ class Predictor {
   }
 
   void run_planar(const TaskDescriptor& task, Engine& engine) {
-    const auto& planar = std::get<PlanarTask>(task.config);
+    const auto cycles = [&](RowRange rows) {
+      const auto* product = std::get_if<NeuralTask>(&task.config);
+      return product != nullptr
+                 ? planar_rows_cycles(*product, rows, chip_)
+                 : planar_rows_cycles(std::get<PlanarTask>(task.config), rows, chip_);
+    };
     engine.free_at = begin_task(task, engine, chip_.planar.task_start_cycles);
     for (std::int64_t step = 0; step < task.steps(); ++step) {
       const Cycles at = std::max(engine.free_at, granted(task, step));
-      engine.free_at = at + planar_rows_cycles(planar, task.bands.range(step), chip_);
+      engine.free_at = at + cycles(task.bands.range(step));
       engine.drained_at = engine.free_at + chip_.planar.latency_cycles;
       finish_step(task, step, engine.drained_at);
     }

@@ -31,7 +31,7 @@ inline constexpr TaskId kNoTask = UINT32_MAX;
 // The engines (queues) of a core.
 enum class EngineKind : std::uint8_t {
   kNeural,  // products on the array
-  kPlanar,  // pooling, element-wise, reduction, gain-bias, format conversion
+  kPlanar,  // pooling, element-wise, reduction, transposition, channel-wise products
   kLoad,    // data DMA, DRAM to state buffer
   kStore,   // data DMA, state buffer to DRAM, DRAM to DRAM copies and fills
   kKernel,  // kernel DMA, DRAM to kernel memory
@@ -102,7 +102,7 @@ struct Bands {
   friend bool operator==(const Bands&, const Bands&) = default;
 };
 
-// ---- neural engine ----
+// ---- neural engine, and channel-wise products on the planar engine ----
 
 struct NeuralTask {
   ProductConfig product;                   // this slice's groups and output channels

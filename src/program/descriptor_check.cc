@@ -44,6 +44,13 @@ Status check_surface(const BufferSurface& s, const char* name, const CheckContex
   return {};
 }
 
+Status check_window_extents(std::int64_t rows, std::int64_t columns,
+                            const PlanarEngineConfig& limits) {
+  if (rows <= limits.window_rows_max && columns <= limits.window_columns_max) return {};
+  return bad(fmt::format("the window is {} x {}, the planar engine holds at most {} x {}", rows,
+                         columns, limits.window_rows_max, limits.window_columns_max));
+}
+
 Status check_kernel_range(std::int64_t offset, std::int64_t bytes, const char* name,
                           const CheckContext& context) {
   const std::int64_t limit = context.chip.neural.kernel_bytes_per_partition;
@@ -254,6 +261,24 @@ Status check_neural(const NeuralTask& task, const Bands& bands, const CheckConte
                  "the stationary surface is smaller than the product");
 }
 
+// A channel-wise product on the planar engine: a lane filters the channel of its own partition with
+// the taps that lie in its own partition of kernel memory.
+Status check_lane_filter(const NeuralTask& task, const CheckContext& context) {
+  const ProductConfig& product = task.product;
+  const KernelImageShape& image = product.image;
+  const std::int64_t partitions = context.chip.state_buffer.partitions;
+  TESSERA_RETURN_IF_ERROR(require(
+      image.channel_wise && !task.transpose && !task.dynamic && image.output_channels == 1 &&
+          product.input_dilation_h == 1 && product.input_dilation_w == 1,
+      "the planar engine takes channel-wise products of one output a channel only"));
+  TESSERA_RETURN_IF_ERROR(require(image.rows == partitions &&
+                                      task.moving_channel_first % partitions == 0 &&
+                                      task.output_channel_first % partitions == 0,
+                                  "channels and their taps lie in different partitions"));
+  return check_window_extents((product.kernel_h - 1) * product.dilation_h + 1,
+                              (product.kernel_w - 1) * product.dilation_w + 1, context.chip.planar);
+}
+
 Status check_affine(const Affine& affine, Format format) {
   return require(!affine.enabled || (format_is_affine(format) && affine.scale > 0.0f),
                  "a scale belongs to integers of at most 32 bits and is greater than 0");
@@ -303,12 +328,8 @@ Status check_window(const PoolConfig& pool, const PlanarEngineConfig& limits) {
   }
   const std::int64_t rows = (pool.window_h - 1) * pool.dilation_h + 1;
   const std::int64_t columns = (pool.window_w - 1) * pool.dilation_w + 1;
-  if (pool.window_h < 1 || pool.window_w < 1 || rows > limits.window_rows_max ||
-      columns > limits.window_columns_max) {
-    return bad(fmt::format("the window is {} x {}, the planar engine holds at most {} x {}", rows,
-                           columns, limits.window_rows_max, limits.window_columns_max));
-  }
-  return {};
+  if (pool.window_h < 1 || pool.window_w < 1) return bad("a pooling extent is out of range");
+  return check_window_extents(rows, columns, limits);
 }
 
 // Output extents of a reduction: 1 on reduced axes, the input's on the others.
@@ -451,7 +472,8 @@ bool engine_takes(EngineKind engine, const TaskConfig& config) {
     case EngineKind::kNeural:
       return std::holds_alternative<NeuralTask>(config);
     case EngineKind::kPlanar:
-      return std::holds_alternative<PlanarTask>(config);
+      return std::holds_alternative<PlanarTask>(config) ||
+             std::holds_alternative<NeuralTask>(config);
     case EngineKind::kLoad:
       return std::holds_alternative<TransferTask>(config);
     case EngineKind::kStore:
@@ -520,7 +542,8 @@ Status check_descriptor(const TaskDescriptor& task, const CheckContext& context)
       [&](const auto& config) -> Status {
         using T = std::decay_t<decltype(config)>;
         if constexpr (std::is_same_v<T, NeuralTask>) {
-          return check_neural(config, task.bands, context);
+          TESSERA_RETURN_IF_ERROR(check_neural(config, task.bands, context));
+          return task.engine == EngineKind::kPlanar ? check_lane_filter(config, context) : Status{};
         } else if constexpr (std::is_same_v<T, PlanarTask>) {
           return check_planar(config, task.bands, context);
         } else if constexpr (std::is_same_v<T, TransferTask>) {

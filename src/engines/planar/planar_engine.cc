@@ -6,6 +6,7 @@
 
 namespace tessera::engines {
 
+using program::NeuralTask;
 using program::PlanarMode;
 using program::PlanarTask;
 using program::TaskDescriptor;
@@ -56,21 +57,40 @@ PlanarWork planar_work(const PlanarTask& task, RowRange rows) {
   return work;
 }
 
-PlanarEngine::PlanarEngine(const ChipConfig& chip, Wiring wiring, PlanarMath& math)
+PlanarWork lane_filter_work(const NeuralTask& task, RowRange rows) {
+  const ProductConfig& product = task.product;
+  const RowRange read = program::product_rows_read(product, task.moving.rows, rows);
+  PlanarWork work;
+  work.channels = product.image.groups;
+  work.input_elements = std::max<std::int64_t>(0, read.last - read.first) * task.moving.columns;
+  work.output_elements = (rows.last - rows.first) * task.output.columns;
+  work.output_cycles =
+      std::max(product.image.taps, unary_function_cycles(product.activation.function));
+  return work;
+}
+
+PlanarEngine::PlanarEngine(const ChipConfig& chip, Wiring wiring, PlanarMath& math,
+                           NeuralMath& filters)
     : StepEngine([&] {
         wiring.in_flight_max = kInFlight;
         return wiring;
       }()),
       config_(chip.planar),
-      math_(math) {}
+      math_(math),
+      filters_(filters) {}
 
 StepEngine::TaskPlan PlanarEngine::plan(const TaskDescriptor&) {
   return {.start = config_.task_start_cycles, .first = 0, .drain = config_.latency_cycles};
 }
 
 StepEngine::StepCost PlanarEngine::cost(const TaskDescriptor& task, std::int64_t step) {
-  const auto& planar = std::get<PlanarTask>(task.config);
   const RowRange rows = task.bands.range(step);
+  if (const auto* filter = std::get_if<NeuralTask>(&task.config)) {
+    const PlanarWork work = lane_filter_work(*filter, rows);
+    return {.occupancy = planar_step_cycles(config_, work),
+            .macs = work.channels * work.output_elements * filter->product.image.taps};
+  }
+  const auto& planar = std::get<PlanarTask>(task.config);
   if (planar.mode == PlanarMode::kTranspose) {
     return {.occupancy = planar_transpose_cycles(config_, {.channels = planar.output.columns,
                                                            .columns = planar.output.channels,
@@ -81,7 +101,13 @@ StepEngine::StepCost PlanarEngine::cost(const TaskDescriptor& task, std::int64_t
 }
 
 void PlanarEngine::execute(RunTaskId id, std::int64_t step) {
-  math_.run_step(*control().task(id).descriptor, step);
+  const TaskDescriptor& task = *control().task(id).descriptor;
+  if (std::holds_alternative<NeuralTask>(task.config)) {
+    filters_.run_step(
+        {.network = control().network_of(id).memory, .descriptor = task, .step = step});
+    return;
+  }
+  math_.run_step(task, step);
 }
 
 }  // namespace tessera::engines

@@ -1,28 +1,34 @@
 // The planar engine: when pooling, element-wise work and reductions happen. Values come from
 // planar_math.h, cycle counts from arch/cost.h.
 //
+//                        kernel memory, a partition a lane ─┐
 //   2 read ports ─► converters ─► [ row filter ] ─► line buffer ─► [ column filter ] ─► converters
 //                                                                       └─ square root, reciprocal
 //
 // `lanes` channels at once, elements_per_lane of each a cycle; converters, filters and line buffer
 // are pipelined, so the slowest of input, function and output sets the pace of a step. The
-// converter turns tiles by way of the line buffer: in by columns, out by rows.
+// converter turns tiles by way of the line buffer: in by columns, out by rows. A channel-wise
+// product is a filter with taps of its own for each channel; a lane reads them from its partition
+// of kernel memory.
 #pragma once
 
 #include "arch/chip_config.h"
 #include "arch/cost.h"
 #include "engines/data_control/step_engine.h"
+#include "engines/neural/neural_math.h"
 #include "engines/planar/planar_math.h"
 
 namespace tessera::engines {
 
 // A step of a task in the plain numbers of the cost formula.
 PlanarWork planar_work(const program::PlanarTask& task, RowRange rows);
+// The same of a channel-wise product.
+PlanarWork lane_filter_work(const program::NeuralTask& task, RowRange rows);
 
 class PlanarEngine : public StepEngine {
  public:
-  // `math` outlives the engine.
-  PlanarEngine(const ChipConfig& chip, Wiring wiring, PlanarMath& math);
+  // `math` and `filters`, which no other engine uses, outlive the engine.
+  PlanarEngine(const ChipConfig& chip, Wiring wiring, PlanarMath& math, NeuralMath& filters);
 
  protected:
   TaskPlan plan(const program::TaskDescriptor& task) override;
@@ -32,6 +38,7 @@ class PlanarEngine : public StepEngine {
  private:
   const PlanarEngineConfig config_;
   PlanarMath& math_;
+  NeuralMath& filters_;
 };
 
 }  // namespace tessera::engines

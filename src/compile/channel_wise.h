@@ -1,0 +1,13 @@
+// Which engine takes a channel-wise product: the array, whose cells it leaves almost all empty, or
+// the lanes of the planar engine, a multiply-add a cycle and element. The faster one.
+#pragma once
+
+#include "arch/chip_config.h"
+#include "compile/layer.h"
+
+namespace tessera::compile {
+
+// `layer` is a product with its slices. False where the lanes cannot run it.
+bool lanes_are_faster(const ChipConfig& chip, const Layer& layer);
+
+}  // namespace tessera::compile
