@@ -7,46 +7,101 @@
 namespace tessera {
 namespace {
 
-// Cycles a moving column of `pixels` pixels of a row takes to come through the port.
-std::int64_t column_pace(const NeuralEngineConfig& config, const ProductWork& work,
-                         std::int64_t pixels) {
-  std::int64_t values = pixels;
+// The tiles of one sum: `runs` times (whole tiles of all rows, and a last one of `rest` rows).
+struct Tiles {
+  std::int64_t runs = 1, whole = 0, rest = 1;
+};
+
+Tiles tiles_of(const NeuralEngineConfig& config, const ProductWork& work) {
+  const std::int64_t taps = work.kernel_h * work.kernel_w;
+  const bool flat = work.cut == BlockCut::kIm2col;
+  const std::int64_t run = flat ? taps * work.channels : work.channels;
+  const std::int64_t whole = ceil_div(run, config.rows) - 1;
+  return {flat ? 1 : taps, whole, run - whole * config.rows};
+}
+
+// Cycles a moving column takes to come through the port. A tile's rows are taps of each channel;
+// what the input buffer's shifter has from the moving column before, `pixels` pixels back, is not
+// fresh.
+std::int64_t pace_of(const ProductWork& work, std::int64_t pixels, std::int64_t tile_rows,
+                     std::int64_t tile_pixels) {
+  std::int64_t values = tile_pixels;
   if (work.cut == BlockCut::kIm2col) {
-    const std::int64_t taps = work.kernel_h * work.kernel_w;
-    const std::int64_t taps_of_pass = std::min(taps, ceil_div(config.rows, work.channels));
-    const std::int64_t window = work.kernel_w + (pixels - 1) * work.stride_w;
+    // Channels of several blocks of partitions: a tile may end one tap and begin the next.
+    const std::int64_t blocks = work.channels > work.partitions ? 1 : 0;
+    const std::int64_t taps =
+        std::min(work.kernel_h * work.kernel_w, ceil_div(tile_rows, work.channels) + blocks);
+    const std::int64_t window = work.kernel_w + (tile_pixels - 1) * work.stride_w;
     const std::int64_t fresh = work.kernel_h * std::min(pixels * work.stride_w, window);
-    values = std::min(pixels * taps_of_pass, fresh);
+    values = std::min(tile_pixels * taps, fresh);
   }
   return std::max<std::int64_t>(1, ceil_div(values, work.port_elements));
 }
 
+ArrayFold fold_of(const NeuralEngineConfig& config, const ProductWork& work, const Tiles& tiles,
+                  std::int64_t pixels) {
+  ArrayFold fold;
+  fold.pixels = pixels;
+  fold.pace = pace_of(work, pixels, tiles.rest, pixels);
+  if (tiles.whole > 0) fold.pace = std::max(fold.pace, pace_of(work, pixels, config.rows, 1));
+  fold.passes = tiles.runs * (tiles.whole * pixels + 1);
+  return fold;
+}
+
+// Of a chain, near enough to compare folds.
+Cycles chain_cycles(const NeuralEngineConfig& config, const ProductWork& work, std::int64_t rows,
+                    const ArrayFold& fold) {
+  const Cycles stream = rows * ceil_div(work.columns, fold.pixels) * fold.pace;
+  return fold.passes * (config.folds == Folds::kSerial
+                            ? stream + 2 * config.rows + config.columns - 2
+                            : std::max<Cycles>(stream, config.rows));
+}
+
 }  // namespace
 
-ArrayFold array_fold(const NeuralEngineConfig& config, const ProductWork& work) {
-  ArrayFold fold;
-  fold.pace = column_pace(config, work, 1);
+ArrayFold array_fold(const NeuralEngineConfig& config, const ProductWork& work, std::int64_t rows) {
+  const Tiles tiles = tiles_of(config, work);
+  ArrayFold best = fold_of(config, work, tiles, 1);
   const bool dilated_input = work.input_dilation_h != 1 || work.input_dilation_w != 1;
-  if (config.fold_pixels_max == 1 || dilated_input || config.command_columns != 0) return fold;
-  const std::int64_t taps =
-      work.cut == BlockCut::kIm2col ? work.kernel_h * work.kernel_w : std::int64_t{1};
+  if (config.fold_pixels_max == 1 || dilated_input || config.command_columns != 0) return best;
   const std::int64_t copies =
-      std::min(config.rows / (taps * work.channels), config.columns / work.output_channels);
-  if (copies < 2) return fold;
-  fold.groups = std::min(work.groups, copies);
-  if (fold.groups < work.groups) return fold;
+      std::min(config.rows / tiles.rest, config.columns / work.output_channels);
+  if (copies < 2 || (work.groups > 1 && tiles.whole > 0)) return best;
+  best.groups = std::min(work.groups, copies);
+  if (best.groups < work.groups) return best;
   const std::int64_t most =
-      std::min<std::int64_t>({copies / fold.groups, config.fold_pixels_max, work.columns});
-  Cycles best = work.columns * fold.pace;
+      std::min<std::int64_t>({copies / best.groups, config.fold_pixels_max, work.columns});
+  Cycles least = chain_cycles(config, work, rows, best);
   for (std::int64_t pixels = 2; pixels <= most; ++pixels) {
-    const std::int64_t pace = column_pace(config, work, pixels);
-    const Cycles row = ceil_div(work.columns, pixels) * pace;
-    if (row >= best) continue;
-    best = row;
-    fold.pixels = pixels;
-    fold.pace = pace;
+    ArrayFold fold = fold_of(config, work, tiles, pixels);
+    fold.groups = best.groups;
+    const Cycles cycles = chain_cycles(config, work, rows, fold);
+    if (cycles >= least) continue;
+    least = cycles;
+    best = fold;
   }
-  return fold;
+  return best;
+}
+
+std::optional<PixelBand> pixel_band(const NeuralEngineConfig& config, const ProductWork& work) {
+  if (work.kernel_w == 1 || work.input_dilation_h != 1 || work.input_dilation_w != 1) return {};
+  if (config.folds == Folds::kSerial || config.command_columns != 0) return {};
+  const std::int64_t width = std::min(config.rows, config.columns);
+  const std::int64_t channels = work.groups * work.output_channels;
+  const std::int64_t rest = channels % width;
+  std::int64_t columns = channels / width * work.columns;
+  if (rest != 0) columns += ceil_div(work.columns, std::min(work.port_elements, width / rest));
+  Cycles best = work.kernel_w * columns;
+  std::optional<PixelBand> chosen;
+  const std::int64_t reach = work.dilation_w * (work.kernel_w - 1) + 1;
+  for (std::int64_t slots = reach; slots <= std::min(work.port_elements, width); ++slots) {
+    const PixelBand band{width / slots, slots, (slots - reach) / work.stride_w + 1};
+    const Cycles cycles = ceil_div(channels, band.channels) * ceil_div(work.columns, band.outputs);
+    if (cycles >= best) continue;
+    best = cycles;
+    chosen = band;
+  }
+  return chosen;
 }
 
 }  // namespace tessera

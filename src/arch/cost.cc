@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <optional>
 
 #include "arch/array_fold.h"
 
@@ -173,7 +172,7 @@ Chains product_chains(const NeuralEngineConfig& config, const ProductWork& work,
   Chains chains;
   const bool broadcast = sharing == NeuralSharing::kBroadcast;
   const std::int64_t engines = config.count;
-  const ArrayFold fold = array_fold(config, work);
+  const ArrayFold fold = array_fold(config, work, step.rows);
   std::int64_t blocks = ceil_div(work.output_channels, config.columns);
   if (broadcast) blocks = ceil_div(blocks, engines);
   for_each_phase(work, step, [&](std::int64_t pixels, std::int64_t taps) {
@@ -182,7 +181,7 @@ Chains product_chains(const NeuralEngineConfig& config, const ProductWork& work,
         fold.pixels == 1 ? pixels : step.rows * ceil_div(work.columns, fold.pixels);
     add_chains(config, work,
                {.repeat = ceil_div(work.groups, fold.groups) * blocks,
-                .passes = passes_of_chain(config, work, taps),
+                .passes = fold.pixels == 1 ? passes_of_chain(config, work, taps) : fold.passes,
                 .pixels = broadcast ? columns : ceil_div(columns, engines),
                 .pace = fold.pace},
                chains);
@@ -190,35 +189,7 @@ Chains product_chains(const NeuralEngineConfig& config, const ProductWork& work,
   return chains;
 }
 
-// Channel-wise work with the weights of a kernel row in a band beside the diagonal.
-struct PixelBand {
-  std::int64_t channels = 1;  // of a block
-  std::int64_t outputs = 1;   // pixels of a channel that a moving column makes
-};
-
 std::int64_t channels_of(const ProductWork& work) { return work.groups * work.output_channels; }
-
-// Where a row of pixels takes fewer cycles than with the weights on the diagonal, a tap a pass.
-std::optional<PixelBand> pixel_band(const NeuralEngineConfig& config, const ProductWork& work) {
-  if (work.kernel_w == 1 || work.input_dilation_h != 1 || work.input_dilation_w != 1) return {};
-  if (config.folds == Folds::kSerial || config.command_columns != 0) return {};
-  const std::int64_t width = std::min(config.rows, config.columns);
-  const std::int64_t rest = channels_of(work) % width;
-  std::int64_t columns = channels_of(work) / width * work.columns;
-  if (rest != 0) columns += ceil_div(work.columns, std::min(work.port_elements, width / rest));
-  Cycles best = work.kernel_w * columns;
-  std::optional<PixelBand> chosen;
-  const std::int64_t reach = work.dilation_w * (work.kernel_w - 1) + 1;
-  for (std::int64_t slots = reach; slots <= std::min(work.port_elements, width); ++slots) {
-    const PixelBand band{width / slots, (slots - reach) / work.stride_w + 1};
-    const Cycles cycles =
-        ceil_div(channels_of(work), band.channels) * ceil_div(work.columns, band.outputs);
-    if (cycles >= best) continue;
-    best = cycles;
-    chosen = band;
-  }
-  return chosen;
-}
 
 Chains pixel_band_chains(const NeuralEngineConfig& config, const ProductWork& work,
                          const StepRows& step, NeuralSharing sharing, const PixelBand& band) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "compile/estimate.h"
 #include "compile/kernel_memory.h"
 #include "compile/pieces.h"
 #include "compile/residency.h"
@@ -131,6 +132,27 @@ class Emitter {
     rows = ceil_div(view.rows(), ceil_div(view.rows(), rows));
     return {static_cast<std::uint32_t>(view.images()), static_cast<std::uint32_t>(view.rows()),
             static_cast<std::uint32_t>(rows)};
+  }
+
+  // Up to twice as many steps as `bands` has, where that leaves the array fewer cycles: the last
+  // pixels of a step may take a PSUM bank almost alone.
+  Bands product_bands(const NeuralTask& task, const Bands& bands) const {
+    TaskDescriptor trial;
+    trial.bands = bands;
+    trial.config = task;
+    Bands best = bands;
+    Cycles least = estimate_task(trial, inputs_.chip);
+    const std::int64_t most = std::min(2 * bands.bands(), 2 * kStepsWanted);
+    for (std::int64_t steps = bands.bands() + 1; steps <= most; ++steps) {
+      const auto rows = static_cast<std::uint32_t>(ceil_div(bands.rows, steps));
+      if (rows == trial.bands.rows_per_step) continue;
+      trial.bands.rows_per_step = rows;
+      const Cycles cycles = estimate_task(trial, inputs_.chip);
+      if (cycles >= least) continue;
+      least = cycles;
+      best = trial.bands;
+    }
+    return best;
   }
 
   MappedSurface surface(const PieceOperand& operand, const StorageView& view) {
@@ -264,8 +286,12 @@ class Emitter {
     task.multiplier_count = static_cast<std::uint32_t>(slice.multiplier_count);
     task.zero_point_offset = at(slice.zero_point_offset);
     task.zero_point_count = static_cast<std::uint32_t>(slice.zero_point_count);
-    add(piece, layer.on_lanes ? EngineKind::kPlanar : EngineKind::kNeural,
-        bands_of(piece.output.view), std::move(task));
+    const Bands bands = bands_of(piece.output.view);
+    if (layer.on_lanes) {
+      add(piece, EngineKind::kPlanar, bands, std::move(task));
+    } else {
+      add(piece, EngineKind::kNeural, product_bands(task, bands), std::move(task));
+    }
   }
 
   void emit_transposition(const Piece& piece, const Layer& layer) {

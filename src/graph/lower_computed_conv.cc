@@ -110,9 +110,9 @@ Lowered lower_computed_conv(Op& op) {
                                      op.node.op_type, kBoxesMax));
   }
   Composer make(op);
-  emit_computed_conv(
-      op, make.reshaped(op.at.value(op.input(1)), w_dims),
-      conv_attributes(read_window(op, kernel, spatial), op.integer("group", 1), x_dims, w_dims));
+  emit_computed_conv(op, make.reshaped(op.at.value(op.input(1)), w_dims),
+                     conv_attributes(read_window(op, kernel, spatial), op.integer("group", 1),
+                                     {x_dims, w_dims}, op.at.matrix_format().native_dimension));
   return Lowered::done();
 }
 

@@ -127,8 +127,8 @@ Lowered emit_long_line(Op& op, const Window& window, const Shape& weights) {
 
 }  // namespace
 
-ConvAttributes conv_attributes(const Window& window, std::int64_t groups, const Shape& x_dims,
-                               const Shape& weight_dims) {
+ConvAttributes conv_attributes(const Window& window, std::int64_t groups, const ConvDims& dims,
+                               std::int64_t native_dimension) {
   ConvAttributes conv;
   conv.stride_h = window.stride[0];
   conv.stride_w = window.stride[1];
@@ -139,9 +139,11 @@ ConvAttributes conv_attributes(const Window& window, std::int64_t groups, const 
   conv.dilation_h = window.dilation[0];
   conv.dilation_w = window.dilation[1];
   conv.groups = groups;
-  conv.channel_wise = groups > 1 && groups == x_dims[1] && weight_dims[0] % groups == 0;
-  const std::int64_t taps = weight_dims[2] * weight_dims[3];
-  if (!conv.channel_wise && taps > 1 && weight_dims[1] <= kIm2colChannelsMax) {
+  conv.channel_wise = groups > 1 && groups == dims.x[1] && dims.weights[0] % groups == 0;
+  const std::int64_t taps = dims.weights[2] * dims.weights[3];
+  const std::int64_t channels = dims.weights[1];
+  const std::int64_t by_tap = taps * ceil_div(channels, native_dimension);
+  if (!conv.channel_wise && ceil_div(taps * channels, native_dimension) < by_tap) {
     conv.cut = BlockCut::kIm2col;
   }
   return conv;
@@ -178,7 +180,8 @@ Lowered lower_conv(Op& op) {
       window.pad_end[1] >= 0) {
     return emit_long_line(op, window, weights->dims);
   }
-  ConvAttributes conv = conv_attributes(window, op.integer("group", 1), x_dims, weights->dims);
+  ConvAttributes conv = conv_attributes(window, op.integer("group", 1), {x_dims, weights->dims},
+                                        op.at.matrix_format().native_dimension);
   conv.matrix = op.at.matrix_format();
   std::vector<TensorId> inputs = {op.at.value(op.input(0)), op.at.value(op.input(1))};
   if (op.input_dims(1).size() == 3) inputs[1] = op.at.constant(op.input(1) + ".image", weights);
@@ -205,7 +208,8 @@ Lowered lower_conv_transpose(Op& op) {
   const Shape kernel_dims = as_image(op.input_dims(1));
   const Shape weight_dims = {groups * kernel_dims[1], kernel_dims[0] / groups, kernel_dims[2],
                              kernel_dims[3]};
-  ConvAttributes conv = conv_attributes(window, groups, x_dims, weight_dims);
+  ConvAttributes conv = conv_attributes(window, groups, {x_dims, weight_dims},
+                                        op.at.matrix_format().native_dimension);
   conv.cut = BlockCut::kChannel;
   conv.input_dilation_h = input_dilation[0];
   conv.input_dilation_w = input_dilation[1];

@@ -9,13 +9,16 @@
 
 namespace tessera::graph {
 
-// Convolutions with more than one tap and at most this many channels a group are cut im2col.
-inline constexpr std::int64_t kIm2colChannelsMax = 64;
+// Operands of a convolution: x [N, C, H, W] and weights [OC, C/groups, KH, KW].
+struct ConvDims {
+  const Shape& x;
+  const Shape& weights;
+};
 
-// Geometry, groups, channel-wise and block cut of a convolution of x [N, C, H, W] with weights
-// [OC, C/groups, KH, KW]; formats are the caller's.
-ConvAttributes conv_attributes(const Window& window, std::int64_t groups, const Shape& x_dims,
-                               const Shape& weight_dims);
+// Geometry, groups, channel-wise and block cut of a convolution; formats are the caller's. The cut
+// is im2col where the sum has fewer blocks of N = `native_dimension` for it.
+ConvAttributes conv_attributes(const Window& window, std::int64_t groups, const ConvDims& dims,
+                               std::int64_t native_dimension);
 
 // The Conv node (with reshapes around it if x is [N, C, L]) that produces ONNX value `output`.
 // `inputs` are x, weights of rank 4, and the bias if there is one.

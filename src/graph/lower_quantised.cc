@@ -71,8 +71,11 @@ std::optional<std::vector<std::int32_t>> zero_points(const Op& op, std::size_t a
 ConvAttributes integer_conv(const Op& op, std::size_t w, const OperandScales& scales) {
   const Shape kernel(op.input_dims(w).begin() + 2, op.input_dims(w).end());
   const Shape spatial(op.input_dims(0).begin() + 2, op.input_dims(0).end());
-  ConvAttributes conv = conv_attributes(read_window(op, kernel, spatial), op.integer("group", 1),
-                                        as_image(op.input_dims(0)), as_image(op.input_dims(w)));
+  const Shape x_dims = as_image(op.input_dims(0));
+  const Shape weight_dims = as_image(op.input_dims(w));
+  ConvAttributes conv =
+      conv_attributes(read_window(op, kernel, spatial), op.integer("group", 1),
+                      {x_dims, weight_dims}, op.at.matrix_format().native_dimension);
   conv.matrix.kind = MatrixKind::kInteger;
   conv.integer = integer_operands(scales);
   return conv;

@@ -212,14 +212,16 @@ bool lower_quantised_conv(Op& op) {
   auto pattern = find_pattern(op, 0);
   const std::size_t rank = op.input_dims(0).size();
   if (!pattern || (rank != 3 && rank != 4)) return false;
+  const Shape x_dims = as_image(op.input_dims(0));
   const Shape weight_dims = as_image(op.input_dims(1));
   if (!read_bias(op, 2, weight_dims[0], *pattern)) return false;
   const auto tail = find_tail(op.at, op.output(0));
   if (!tail && rank != 4) return false;
   const Shape kernel(op.input_dims(1).begin() + 2, op.input_dims(1).end());
   const Shape spatial(op.input_dims(0).begin() + 2, op.input_dims(0).end());
-  ConvAttributes conv = conv_attributes(read_window(op, kernel, spatial), op.integer("group", 1),
-                                        as_image(op.input_dims(0)), weight_dims);
+  ConvAttributes conv =
+      conv_attributes(read_window(op, kernel, spatial), op.integer("group", 1),
+                      {x_dims, weight_dims}, op.at.matrix_format().native_dimension);
   conv.matrix.kind = MatrixKind::kInteger;
   conv.integer = integer_operands(pattern->scales);
   const Constant weights = op.at.type(pattern->w.value).constant;

@@ -71,7 +71,8 @@ Lowered lower_volume_conv(Op& op) {
   std::vector<TensorId> inputs = {columns, make.reshaped(taps_first, weight_dims)};
   if (op.has_input(2)) inputs.push_back(op.at.value(op.input(2)));
   ConvAttributes conv =
-      conv_attributes(as_window(windows[1], windows[2]), groups, column_dims, weight_dims);
+      conv_attributes(as_window(windows[1], windows[2]), groups, {column_dims, weight_dims},
+                      op.at.matrix_format().native_dimension);
   conv.matrix = op.at.matrix_format();
   const TensorId product = op.at.emit(op, "slices", std::move(inputs), conv, make.vector(),
                                       {x[0] * y[2], w[0], y[3], y[4]});
