@@ -357,5 +357,22 @@ TEST(Build, SequenceLengthsComputedAtRunTimeAreTheHosts) {
   EXPECT_EQ(reasons, "operator 'RNN': sequence lengths are computed at run time, or 0");
 }
 
+// The position of the largest plus a constant.
+TestModel shifted_position(double by) {
+  TestModel model;
+  model.input("x", {3, 8}).node("ArgMax", {"x"}, {"at"}, {{"axis", std::int64_t{1}}});
+  model.constant("c", {}, {by}, Format::kI64).node("Add", {"at", "c"}, {"y"});
+  return model.output("y", {3, 1}, Format::kI64);
+}
+
+TEST(Build, WideIntegersAreHostStepsUnlessTheyFit32Bits) {
+  const auto hosts = [](const Graph& graph) {
+    return std::count_if(graph.nodes.begin(), graph.nodes.end(),
+                         [](const Node& node) { return node.kind() == NodeKind::kHostStep; });
+  };
+  EXPECT_EQ(hosts(*build_f16(shifted_position(1000))), 0);
+  EXPECT_EQ(hosts(*build_f16(shifted_position(2147483647))), 1);
+}
+
 }  // namespace
 }  // namespace tessera::graph

@@ -2,7 +2,8 @@
 //
 // One ONNX operator is one Elementwise node; n-ary operators are a chain from left to right.
 // Integers of at most 32 bits: sums, differences and products wrap around, quotients are cut
-// towards zero, as in ONNX; the rest of integer arithmetic is the host's.
+// towards zero, as in ONNX; the rest of integer arithmetic is the host's, but for what
+// lower_wide_integer.cc knows to be small.
 //
 //   Cast   between floats: nothing inside; f64, integers, bool -> float, anything -> bool: identity
 //          float -> integer: x / 1, cut towards zero;  integer -> integer: x + 0, wraps around
@@ -172,6 +173,7 @@ std::string float_refusal(const Op& op) {
 }
 
 Lowered lower_unary(Op& op) {
+  if (is_wide_integer(op.input_type(0).format)) return lower_wide_integer(op);
   if (std::string reason = number_refusal(op); !reason.empty()) return Lowered::host(reason);
   if (is_narrow_integer(op.input_type(0).format)) return unary_of_integers(op);
   const auto activation = unary_of(op);
@@ -212,6 +214,7 @@ Lowered lower_clip(Op& op) {
 }
 
 Lowered lower_binary(Op& op) {
+  if (is_wide_integer(op.input_type(0).format)) return lower_wide_integer(op);
   if (std::string reason = number_refusal(op); !reason.empty()) return Lowered::host(reason);
   if (op.integer("broadcast", 0) != 0) {
     return Lowered::host(
@@ -237,6 +240,7 @@ Lowered lower_pow(Op& op) {
 }
 
 Lowered lower_n_ary(Op& op) {
+  if (is_wide_integer(op.input_type(0).format)) return lower_wide_integer(op);
   if (std::string reason = number_refusal(op); !reason.empty()) return Lowered::host(reason);
   if (op.input_count() == 1) {
     op.at.emit_output_reshape(op, 0, op.at.value(op.input(0)));

@@ -10,7 +10,8 @@
 //                              A row with NaN gives its first (last) position
 //   Hardmax                    position as above in f32;  y = equal(i, position)
 //
-// Operands are vectors, integers of at most 32 bits or truth values; 64 bits are the host's.
+// Operands are vectors, integers of at most 32 bits or truth values; 64 bits are the host's unless
+// lower_wide_integer.cc knows them to be small.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -124,6 +125,7 @@ std::string position_refusal(const Op& op) {
 }  // namespace
 
 Lowered lower_comparison(Op& op) {
+  if (is_wide_integer(op.input_type(0).format)) return lower_wide_integer(op);
   const std::string& name = op.node.op_type;
   if (name == "Equal") return emit_binary(op, BinaryFunction::kEqual, 0, 1);
   if (name == "Less") return emit_binary(op, BinaryFunction::kLess, 0, 1);

@@ -94,6 +94,11 @@ Lowered lower_dynamic_quantize_linear(Op& op);
 Lowered lower_computed_quantize(Op& op);    // QuantizeLinear and
 Lowered lower_computed_dequantize(Op& op);  // DequantizeLinear of scales computed at run time
 
+// lower_wide_integer.cc: arithmetic and comparisons of 64-bit integers that are known to fit 32
+// bits
+bool is_wide_integer(Format format);
+Lowered lower_wide_integer(Op& op);
+
 // Why a node cannot be on the processor whatever its operator: its first input has no elements.
 // Empty if nothing stands against it.
 std::string operand_refusal(const Op& op);

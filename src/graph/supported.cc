@@ -14,6 +14,7 @@ constexpr std::int64_t kLatest = 28;
 constexpr std::string_view kUnary = "element-wise";
 constexpr std::string_view kFloatOnly = "integers: host";
 constexpr std::string_view kNumbers = "integers of 64 bits, f64: host";
+constexpr std::string_view kKnownNumbers = "integers of 64 bits that may not fit 32, f64: host";
 constexpr std::string_view kConstantIndices = "indices computed at run time: host";
 
 constexpr SupportedOperator kOperators[] = {
@@ -77,15 +78,15 @@ constexpr SupportedOperator kOperators[] = {
     {"RMSNormalization", 23, kLatest, lower_rms_normalization, "reduction, element-wise", ""},
     {"Softmax", 1, kLatest, lower_softmax, "reduction, element-wise", ""},
     // Two inputs and more.
-    {"Add", 7, kLatest, lower_binary, kUnary, kNumbers},
+    {"Add", 7, kLatest, lower_binary, kUnary, kKnownNumbers},
     {"Div", 7, kLatest, lower_binary, kUnary, kNumbers},
-    {"Max", 6, kLatest, lower_n_ary, kUnary, kNumbers},
+    {"Max", 6, kLatest, lower_n_ary, kUnary, kKnownNumbers},
     {"Mean", 6, kLatest, lower_mean, kUnary, ""},
-    {"Min", 6, kLatest, lower_n_ary, kUnary, kNumbers},
-    {"Mul", 7, kLatest, lower_binary, kUnary, kNumbers},
+    {"Min", 6, kLatest, lower_n_ary, kUnary, kKnownNumbers},
+    {"Mul", 7, kLatest, lower_binary, kUnary, kKnownNumbers},
     {"PRelu", 7, kLatest, lower_binary, kUnary, kFloatOnly},
     {"Pow", 7, kLatest, lower_pow, kUnary, "exponent 2 is a square; integers: host"},
-    {"Sub", 7, kLatest, lower_binary, kUnary, kNumbers},
+    {"Sub", 7, kLatest, lower_binary, kUnary, kKnownNumbers},
     {"Sum", 6, kLatest, lower_n_ary, kUnary, kNumbers},
     // Attention.
     {"Attention", 23, kLatest, lower_attention, "matrix products, reduction, element-wise",
@@ -94,18 +95,18 @@ constexpr SupportedOperator kOperators[] = {
      "positions computed at run time: host"},
     // Comparison, logic, choice.
     {"And", 7, kLatest, lower_logic, kUnary, ""},
-    {"Equal", 7, kLatest, lower_comparison, kUnary, kNumbers},
-    {"Greater", 7, kLatest, lower_comparison, kUnary, kNumbers},
-    {"GreaterOrEqual", 12, kLatest, lower_comparison, kUnary, kNumbers},
+    {"Equal", 7, kLatest, lower_comparison, kUnary, kKnownNumbers},
+    {"Greater", 7, kLatest, lower_comparison, kUnary, kKnownNumbers},
+    {"GreaterOrEqual", 12, kLatest, lower_comparison, kUnary, kKnownNumbers},
     {"IsNaN", 9, kLatest, lower_logic, kUnary, kNumbers},
-    {"Less", 7, kLatest, lower_comparison, kUnary, kNumbers},
-    {"LessOrEqual", 12, kLatest, lower_comparison, kUnary, kNumbers},
+    {"Less", 7, kLatest, lower_comparison, kUnary, kKnownNumbers},
+    {"LessOrEqual", 12, kLatest, lower_comparison, kUnary, kKnownNumbers},
     {"Not", 1, kLatest, lower_logic, kUnary, ""},
     {"Or", 7, kLatest, lower_logic, kUnary, ""},
     {"Where", 9, kLatest, lower_where, "element-wise, three passes", kNumbers},
     {"Xor", 7, kLatest, lower_logic, kUnary, ""},
     // One input.
-    {"Abs", 6, kLatest, lower_unary, kUnary, kNumbers},
+    {"Abs", 6, kLatest, lower_unary, kUnary, kKnownNumbers},
     {"Acos", 7, kLatest, lower_unary, kUnary, ""},
     {"Acosh", 9, kLatest, lower_unary, kUnary, ""},
     {"Asin", 7, kLatest, lower_unary, kUnary, ""},
@@ -133,7 +134,7 @@ constexpr SupportedOperator kOperators[] = {
     {"LeakyRelu", 6, kLatest, lower_unary, kUnary, ""},
     {"Log", 6, kLatest, lower_unary, kUnary, ""},
     {"Mish", 18, kLatest, lower_unary, kUnary, ""},
-    {"Neg", 6, kLatest, lower_unary, kUnary, kNumbers},
+    {"Neg", 6, kLatest, lower_unary, kUnary, kKnownNumbers},
     {"QuantizeLinear", 10, kLatest, lower_quantize_linear, kUnary,
      "scales computed at run time: two passes; blocked scales: host"},
     {"Reciprocal", 6, kLatest, lower_unary, kUnary, ""},
@@ -203,7 +204,9 @@ std::string supported_operators_markdown() {
       "that nobody runs is an error that names node and operator.\n\n"
       "Values that are known at compile time are folded, whatever the operator. A float is f32,\n"
       "f16 or bf16; f64 and 64-bit integers are moved and converted, their arithmetic is the\n"
-      "host's. Integers of at most 32 bits wrap around as in ONNX.\n\n"
+      "host's, but for positions and the like that are known to fit 32 bits. Integers of at most "
+      "32\n"
+      "bits wrap around as in ONNX.\n\n"
       "## On the processor\n\n"
       "| operator | opsets | runs as | remarks |\n| --- | --- | --- | --- |\n";
   for (const SupportedOperator& row : kOperators) {

@@ -158,6 +158,24 @@ TEST(ComposedOperators, RmsNormalization) { check(root_mean_square, 8); }
 TEST(ComposedOperators, GroupNormalization) { check(group_normalisation, 8); }
 TEST(ComposedOperators, Swish) { check(swish, 8); }
 
+// ---- 64-bit integers that are known to be small -------------------------------------------------
+
+TestModel positions_compared(Maker& maker) {
+  TestModel model(13);
+  const Shape dims = {maker.pick(1, 3), maker.pick(1, 9), maker.pick(1, 40)};
+  const Shape kept = {dims[0], dims[1], 1};
+  model.input("x", dims).node("ArgMax", {"x"}, {"at"}, {{"axis", std::int64_t{2}}});
+  model.constant("c", {}, {static_cast<double>(maker.pick(-9, 40))}, Format::kI64);
+  model.node("Sub", {"at", "c"}, {"d"}).node("Abs", {"d"}, {"a"}).node("Neg", {"a"}, {"n"});
+  model.node("Mul", {"n", "d"}, {"m"}).node("Max", {"m", "at"}, {"y"});
+  const char* compare[] = {"Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal"};
+  model.node(compare[maker.pick(0, 4)], {"a", "c"}, {"b"});
+  model.output("y", kept, Format::kI64).output("m", kept, Format::kI64);
+  return model.output("b", kept, Format::kBool);
+}
+
+TEST(ComposedOperators, SmallIntegersOf64Bits) { check(positions_compared, 10); }
+
 // ---- scales computed at run time ----------------------------------------------------------------
 
 Format byte_format(Maker& maker) { return maker.one_in(2) ? Format::kI8 : Format::kU8; }
