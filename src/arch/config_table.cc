@@ -91,9 +91,9 @@ constexpr std::array kKeys = {
     ConfigKey{"planar", "task_start_cycles", planar<&Planar::task_start_cycles>, 0, 1'000'000,
               "cycles to configure the engine for a task"},
     ConfigKey{"planar", "window_rows_max", planar<&Planar::window_rows_max>, 1, 1024,
-              "rows that the line buffer holds: the tallest pooling window"},
+              "rows that the line buffer holds; taller windows come in parts"},
     ConfigKey{"planar", "window_columns_max", planar<&Planar::window_columns_max>, 1, 1024,
-              "the widest pooling window"},
+              "and columns"},
 
     ConfigKey{"state_buffer", "partitions", buffer<&Buffer::partitions>, 1, 1024,
               "partitions P; channel c lies in partition c mod P"},

@@ -59,6 +59,7 @@ struct Piece {
 // The layers of a cascade.
 struct LayerRange {
   std::int32_t first = 0, last = 0;
+  friend bool operator==(const LayerRange&, const LayerRange&) = default;
 };
 
 struct Plan {

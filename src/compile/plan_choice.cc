@@ -16,27 +16,38 @@ class Chooser {
       : inputs_(inputs), addresses_(addresses), count_(std::ssize(inputs.layers)) {}
 
   Result<Draft> run() {
-    TESSERA_TRY(Draft best, draft(at_most(kLengthsTried[0])));
+    Draft best;
+    TESSERA_TRY(best.plan, make_plan(inputs_, at_most(kLengthsTried[0])));
+    finish(best);
     if (best.plan.cascades.empty()) return best;
-    auto none = draft(at_most(1));
-    if (!none.ok()) return best;
+    Draft none;
+    auto apart = make_plan(inputs_, at_most(1));
+    if (!apart.ok()) return best;
+    none.plan = std::move(*apart);
+    finish(none);
     predict(best);
-    predict(*none);
-    const std::vector<Cycles> ends = layer_ends(*none);
+    predict(none);
+    const std::vector<Cycles> ends = layer_ends(none);
     std::vector<TimedRange> cascades;
     take_cascades(best, ends, cascades);
+    std::vector<std::vector<LayerRange>> tried = {best.plan.cascades, none.plan.cascades};
     const auto try_ends = [&](const std::vector<std::int32_t>& cascade_ends) {
-      auto other = draft(cascade_ends);
-      if (!other.ok()) return;
-      predict(*other);
-      take_cascades(*other, ends, cascades);
-      if (other->timeline.cycles < best.timeline.cycles) best = std::move(*other);
+      Draft other;
+      auto plan = make_plan(inputs_, cascade_ends);
+      if (!plan.ok() || std::find(tried.begin(), tried.end(), plan->cascades) != tried.end())
+        return;
+      tried.push_back(plan->cascades);
+      other.plan = std::move(*plan);
+      finish(other);
+      predict(other);
+      take_cascades(other, ends, cascades);
+      if (other.timeline.cycles < best.timeline.cycles) best = std::move(other);
     };
     for (const std::int32_t length : kLengthsTried) {
       if (length != kLengthsTried[0]) try_ends(at_most(length));
     }
     try_ends(only(fastest_cascades(differences(ends), cascades)));
-    if (none->timeline.cycles < best.timeline.cycles) best = std::move(*none);
+    if (none.timeline.cycles < best.timeline.cycles) best = std::move(none);
     return best;
   }
 
@@ -57,20 +68,17 @@ class Chooser {
     return last;
   }
 
-  Result<Draft> draft(const std::vector<std::int32_t>& cascade_ends) const {
-    Draft result;
-    TESSERA_TRY(result.plan, make_plan(inputs_, cascade_ends));
-    result.addresses = addresses_;
-    for (std::size_t i = 0; i < result.plan.homes.size(); ++i) {
-      const std::int32_t home = result.plan.homes[i];
+  // Addresses, tasks and dependencies of the draft's plan.
+  void finish(Draft& of) const {
+    of.addresses = addresses_;
+    for (std::size_t i = 0; i < of.plan.homes.size(); ++i) {
+      const std::int32_t home = of.plan.homes[i];
       if (home < 0) continue;
-      result.addresses[i].offset = static_cast<std::uint64_t>(
-          result.plan.home_blocks[static_cast<std::size_t>(home)].offset);
+      of.addresses[i].offset =
+          static_cast<std::uint64_t>(of.plan.home_blocks[static_cast<std::size_t>(home)].offset);
     }
-    result.tasks = emit_tasks(inputs_, result.plan, result.addresses);
-    result.dependencies_dropped =
-        derive_dependencies(inputs_.chip, result.tasks.segments, result.tasks.tasks);
-    return result;
+    of.tasks = emit_tasks(inputs_, of.plan, of.addresses);
+    of.dependencies_dropped = derive_dependencies(inputs_.chip, of.tasks.segments, of.tasks.tasks);
   }
 
   void predict(Draft& of) const {
