@@ -20,20 +20,28 @@ Tiles tiles_of(const NeuralEngineConfig& config, const ProductWork& work) {
   return {flat ? 1 : taps, whole, run - whole * config.rows};
 }
 
-// Cycles a moving column takes to come through the port. A tile's rows are taps of each channel;
-// what the input buffer's shifter has from the moving column before, `pixels` pixels back, is not
-// fresh.
-std::int64_t pace_of(const ProductWork& work, std::int64_t pixels, std::int64_t tile_rows,
-                     std::int64_t tile_pixels) {
-  std::int64_t values = tile_pixels;
+// Rows of the array with a part of the sum: elements [first, first + rows) of a run.
+struct Tile {
+  std::int64_t first = 0, rows = 1;
+  std::int64_t pixels = 1;  // side by side
+};
+
+// Cycles a moving column takes to come through the port. A tile holds taps of each channel, in some
+// of the kernel's rows; what the input buffer's shifter has from the moving column before, `pixels`
+// pixels back, is not fresh.
+std::int64_t pace_of(const ProductWork& work, std::int64_t pixels, const Tile& tile) {
+  std::int64_t values = tile.pixels;
   if (work.cut == BlockCut::kIm2col) {
     // Channels of several blocks of partitions: a tile may end one tap and begin the next.
     const std::int64_t blocks = work.channels > work.partitions ? 1 : 0;
     const std::int64_t taps =
-        std::min(work.kernel_h * work.kernel_w, ceil_div(tile_rows, work.channels) + blocks);
-    const std::int64_t window = work.kernel_w + (tile_pixels - 1) * work.stride_w;
-    const std::int64_t fresh = work.kernel_h * std::min(pixels * work.stride_w, window);
-    values = std::min(tile_pixels * taps, fresh);
+        std::min(work.kernel_h * work.kernel_w, ceil_div(tile.rows, work.channels) + blocks);
+    const std::int64_t row_first = tile.first / work.channels / work.kernel_w;
+    const std::int64_t row_last = (tile.first + tile.rows - 1) / work.channels / work.kernel_w;
+    const std::int64_t window = work.kernel_w + (tile.pixels - 1) * work.stride_w;
+    const std::int64_t fresh =
+        (row_last - row_first + 1) * std::min(pixels * work.stride_w, window);
+    values = std::min(tile.pixels * taps, fresh);
   }
   return std::max<std::int64_t>(1, ceil_div(values, work.port_elements));
 }
@@ -42,19 +50,24 @@ ArrayFold fold_of(const NeuralEngineConfig& config, const ProductWork& work, con
                   std::int64_t pixels) {
   ArrayFold fold;
   fold.pixels = pixels;
-  fold.pace = pace_of(work, pixels, tiles.rest, pixels);
-  if (tiles.whole > 0) fold.pace = std::max(fold.pace, pace_of(work, pixels, config.rows, 1));
+  for (std::int64_t i = 0; i < tiles.whole; ++i) {
+    const Tile tile{i * config.rows, config.rows, 1};
+    fold.pace = std::max(fold.pace, pace_of(work, pixels, tile));
+  }
+  fold.last_pace = pace_of(work, pixels, {tiles.whole * config.rows, tiles.rest, pixels});
   fold.passes = tiles.runs * (tiles.whole * pixels + 1);
   return fold;
 }
 
 // Of a chain, near enough to compare folds.
 Cycles chain_cycles(const NeuralEngineConfig& config, const ProductWork& work, std::int64_t rows,
-                    const ArrayFold& fold) {
-  const Cycles stream = rows * ceil_div(work.columns, fold.pixels) * fold.pace;
-  return fold.passes * (config.folds == Folds::kSerial
-                            ? stream + 2 * config.rows + config.columns - 2
-                            : std::max<Cycles>(stream, config.rows));
+                    const Tiles& tiles, const ArrayFold& fold) {
+  const std::int64_t columns = rows * ceil_div(work.columns, fold.pixels);
+  const auto pass = [&](std::int64_t pace) {
+    return config.folds == Folds::kSerial ? columns * pace + 2 * config.rows + config.columns - 2
+                                          : std::max<Cycles>(columns * pace, config.rows);
+  };
+  return (fold.passes - tiles.runs) * pass(fold.pace) + tiles.runs * pass(fold.last_pace);
 }
 
 }  // namespace
@@ -63,6 +76,8 @@ ArrayFold array_fold(const NeuralEngineConfig& config, const ProductWork& work, 
   const Tiles tiles = tiles_of(config, work);
   ArrayFold best = fold_of(config, work, tiles, 1);
   const bool dilated_input = work.input_dilation_h != 1 || work.input_dilation_w != 1;
+  // Phases of a dilated input have tiles of their own.
+  if (dilated_input) best.pace = best.last_pace = std::max(best.pace, best.last_pace);
   if (config.fold_pixels_max == 1 || dilated_input || config.command_columns != 0) return best;
   const std::int64_t copies =
       std::min(config.rows / tiles.rest, config.columns / work.output_channels);
@@ -71,11 +86,11 @@ ArrayFold array_fold(const NeuralEngineConfig& config, const ProductWork& work, 
   if (best.groups < work.groups) return best;
   const std::int64_t most =
       std::min<std::int64_t>({copies / best.groups, config.fold_pixels_max, work.columns});
-  Cycles least = chain_cycles(config, work, rows, best);
+  Cycles least = chain_cycles(config, work, rows, tiles, best);
   for (std::int64_t pixels = 2; pixels <= most; ++pixels) {
     ArrayFold fold = fold_of(config, work, tiles, pixels);
     fold.groups = best.groups;
-    const Cycles cycles = chain_cycles(config, work, rows, fold);
+    const Cycles cycles = chain_cycles(config, work, rows, tiles, fold);
     if (cycles >= least) continue;
     least = cycles;
     best = fold;

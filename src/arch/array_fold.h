@@ -30,7 +30,8 @@ struct ProductWork;
 struct ArrayFold {
   std::int64_t groups = 1;  // in the array at once
   std::int64_t pixels = 1;  // output pixels of a moving column, all of one row
-  std::int64_t pace = 1;    // cycles a moving column takes
+  // Cycles a moving column takes in a whole tile, and in the last one of the sum.
+  std::int64_t pace = 1, last_pace = 1;
   std::int64_t passes = 1;  // of a chain over moving columns of so many pixels
 };
 

@@ -61,9 +61,9 @@ struct Chains {
 };
 
 // `repeat` chains of `passes` passes over `pixels` moving columns cut into PSUM banks; a column
-// takes `pace` cycles.
+// takes `pace` cycles, in the last pass of a chain `last_pace`.
 struct Band {
-  std::int64_t repeat = 1, passes = 1, pixels = 1, pace = 1;
+  std::int64_t repeat = 1, passes = 1, pixels = 1, pace = 1, last_pace = 1;
   Cycles load = 1;  // of the next weights, channel-wise
 };
 
@@ -98,32 +98,38 @@ class PassCost {
       : config_(config),
         work_(work),
         pace_(band.pace),
+        last_pace_(band.last_pace),
         serial_(config.folds == Folds::kSerial),
         load_(work.channel_wise ? band.load : config.rows),
         bank_gap_(work.channel_wise ? 1 : ceil_div(config.columns, config.psum_banks)) {}
 
-  Stream stream(std::int64_t n) const { return stream_of(config_, work_.columns, pace_, n); }
-  Cycles pass(std::int64_t n) const {
-    if (serial_) return stream(n).cycles + last_mac() + load_;
-    return std::max<Cycles>(stream(n).cycles, load_);
-  }
+  // A pass of a chain that is not its last.
+  Cycles pass(std::int64_t n) const { return pass(n, pace_); }
   // The last pass of a chain, if the next chain hides `hidden` cycles of its drain.
   Cycles last_pass(std::int64_t n, Cycles hidden) const {
-    if (serial_) return pass(n) + (work_.post_cycles - 1) * n;
+    if (serial_) return pass(n, last_pace_) + (work_.post_cycles - 1) * n;
     const Cycles drain = (work_.post_cycles - 1) * n + std::max(n, bank_gap_);
-    return std::max<Cycles>({pass(n), bank_gap_, drain - hidden});
+    return std::max<Cycles>({pass(n, last_pace_), bank_gap_, drain - hidden});
   }
   // The last pass of a task, whose skew is part of its drain.
   Cycles last_stream(std::int64_t n) const {
-    const Cycles post =
-        serial_ ? stream(n).cycles + (work_.post_cycles - 1) * n : n * work_.post_cycles;
-    return std::max(stream(n).cycles, post);
+    const Cycles moving = stream(n, last_pace_).cycles;
+    const Cycles post = serial_ ? moving + (work_.post_cycles - 1) * n : n * work_.post_cycles;
+    return std::max(moving, post);
   }
   std::int64_t stall_thousandths(std::int64_t n) const {
-    return config_.tile_stall_thousandths + stream(n).commands * config_.command_stall_thousandths;
+    return config_.tile_stall_thousandths +
+           stream(n, pace_).commands * config_.command_stall_thousandths;
   }
 
  private:
+  Stream stream(std::int64_t n, std::int64_t pace) const {
+    return stream_of(config_, work_.columns, pace, n);
+  }
+  Cycles pass(std::int64_t n, std::int64_t pace) const {
+    if (serial_) return stream(n, pace).cycles + last_mac() + load_;
+    return std::max<Cycles>(stream(n, pace).cycles, load_);
+  }
   // From the last moving column in to the last multiply-accumulate.
   Cycles last_mac() const {
     return work_.channel_wise ? config_.rows - 1 : config_.rows + config_.columns - 2;
@@ -131,7 +137,7 @@ class PassCost {
 
   const NeuralEngineConfig& config_;
   const ProductWork& work_;
-  const std::int64_t pace_;
+  const std::int64_t pace_, last_pace_;
   const bool serial_;
   const std::int64_t load_, bank_gap_;
 };
@@ -183,7 +189,8 @@ Chains product_chains(const NeuralEngineConfig& config, const ProductWork& work,
                {.repeat = ceil_div(work.groups, fold.groups) * blocks,
                 .passes = fold.pixels == 1 ? passes_of_chain(config, work, taps) : fold.passes,
                 .pixels = broadcast ? columns : ceil_div(columns, engines),
-                .pace = fold.pace},
+                .pace = fold.pace,
+                .last_pace = fold.last_pace},
                chains);
   });
   return chains;

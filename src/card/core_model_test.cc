@@ -622,8 +622,7 @@ TEST(Core, LanesFilterAChannelWiseProductToTheSameBitsInTheirOwnTime) {
     results[engine] = read_output<std::int32_t>(*core, 120);
     // Start, two steps of 15 results in each lane, elements_per_lane of 9 taps at once, drain.
     if (engine == EngineKind::kPlanar) {
-      EXPECT_EQ(result->tasks[2].busy,
-                7 + 2 * 9 * ceil_div(15, chip.planar.elements_per_lane) + 6);
+      EXPECT_EQ(result->tasks[2].busy, 7 + 2 * 9 * ceil_div(15, chip.planar.elements_per_lane) + 6);
     }
   }
   EXPECT_EQ(results[EngineKind::kNeural], results[EngineKind::kPlanar]);

@@ -183,7 +183,8 @@ TEST(NeuralCost, Im2colPaysForTheTapsThatThePortOfAPartitionDelivers) {
   work.cut = BlockCut::kIm2col;
   work.channels = 3;
   work.output_channels = 4;
-  work.kernel_h = work.kernel_w = 7;  // 147 terms: three passes of up to 22 taps
+  // 147 terms: passes of 22 taps in kernel rows 0 to 3 and 3 to 6, one of seven in row 6.
+  work.kernel_h = work.kernel_w = 7;
   work.columns = 100;
   const StepRows step{0, 1, false};
   const auto cycles = [&](std::int64_t stride, std::int64_t port) {
@@ -191,12 +192,12 @@ TEST(NeuralCost, Im2colPaysForTheTapsThatThePortOfAPartitionDelivers) {
     work.port_elements = port;
     return neural_step_cycles(config, work, step, NeuralSharing::kBroadcast);
   };
-  EXPECT_EQ(cycles(1, 8), 3 * 100);  // seven new taps a column
-  EXPECT_EQ(cycles(2, 8), 3 * 200);  // fourteen
-  EXPECT_EQ(cycles(2, 16), 3 * 100);
-  EXPECT_EQ(cycles(2, 1), 3 * 1400);
-  EXPECT_EQ(cycles(7, 1), 3 * 2200);  // all taps are new, but a pass has no more than 22
-  work.cut = BlockCut::kChannel;      // a tap a pass
+  EXPECT_EQ(cycles(1, 8), 3 * 100);  // four new taps a column
+  EXPECT_EQ(cycles(2, 8), 3 * 100);  // eight
+  EXPECT_EQ(cycles(2, 4), 2 * 200 + 100);
+  EXPECT_EQ(cycles(2, 1), 2 * 800 + 200);
+  EXPECT_EQ(cycles(7, 1), 2 * 2200 + 700);  // all taps are new, but a pass has no more than 22
+  work.cut = BlockCut::kChannel;            // a tap a pass
   EXPECT_EQ(cycles(2, 1), 49 * 100);
 }
 
