@@ -9,9 +9,9 @@
 //
 // A pass streams n moving columns (pixels) and takes max(n * pace, R): the next tile's weights
 // shift in meanwhile. The pace is 1, but for im2col, whose pass takes several taps of a channel
-// from one partition: those that are new in a column, min(stride_w, kernel_w) in each kernel row that
-// the pass reaches (the input buffer's shifter has the others from the column before), at most as
-// many as the pass has taps. The port of a partition delivers `port_elements` a cycle, so pace =
+// from one partition: those that are new in a column, min(stride_w, kernel_w) in each kernel row
+// that the pass reaches (the input buffer's shifter has the others from the column before), at most
+// as many as the pass has taps. The port of a partition delivers `port_elements` a cycle, so pace =
 // ceil(new taps / port); the last pass of a sum, which has fewer taps, has a pace of its own.
 //
 // The post-processor takes a value in `post_cycles` (a), all C output channels side by side, and so

@@ -106,8 +106,9 @@ void spread_channels(const ChipConfig& chip, const StoragePlan& plan, Layer& lay
   }
   const std::int64_t lanes = chip.planar.lanes;
   const std::int64_t channels = largest_divisor(elements, lanes);
-  const std::int64_t now = elements / std::min(lanes, layer.output.channels());
-  const std::int64_t then = elements / channels + moved / chip.dram.bytes_per_cycle;
+  const std::int64_t at_once = chip.planar.elements_per_lane;
+  const std::int64_t now = elements / std::min(lanes, layer.output.channels()) / at_once;
+  const std::int64_t then = elements / channels / at_once + moved / chip.dram.bytes_per_cycle;
   if (then >= now) return;
   for (StorageView& input : layer.inputs) input = flat_view(input, channels, elements);
   layer.output = flat_view(layer.output, channels, elements);
