@@ -374,5 +374,17 @@ TEST(Build, WideIntegersAreHostStepsUnlessTheyFit32Bits) {
   EXPECT_EQ(hosts(*build_f16(shifted_position(2147483647))), 1);
 }
 
+TEST(Build, ProductsOfTwoBranchesTakeTurns) {
+  TestModel model;
+  model.input("x", {1, 4, 6, 6}, Format::kF16).constant("w", {4, 4, 1, 1}, {0.5}, Format::kF16);
+  model.node("Conv", {"x", "w"}, {"a"}).node("Conv", {"a", "w"}, {"b"});
+  model.node("Conv", {"x", "w"}, {"c"}).node("Conv", {"c", "w"}, {"d"});
+  model.node("Add", {"b", "d"}, {"y"}).output("y", {1, 4, 6, 6}, Format::kF16);
+  const Graph graph = built(model);
+  std::vector<std::string> outputs;
+  for (const Node& node : graph.nodes) outputs.push_back(graph.tensor(node.outputs[0]).name);
+  EXPECT_THAT(outputs, ElementsAre("a", "c", "b", "d", "y"));
+}
+
 }  // namespace
 }  // namespace tessera::graph

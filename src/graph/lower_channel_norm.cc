@@ -2,7 +2,8 @@
 // is the vector format; everything else is f32.
 //
 //   LRN                  q = x*x;  a = mean of q over `size` channels around, padding counted;
-//                        b = a * alpha;  c = b + bias;  p = c ^ -beta;  y = x * p V
+//                        b = a * alpha;  c = b + bias;  l = log(c);  e = l * -beta;  p = exp(e);
+//                        y = x * p V
 //   LpNormalization      n = sum |x| (p = 1) or root of sum x*x (p = 2);
 //                        m = max(n, 2^-149), so that a row of zeros stays zero;  y = x / m V
 //   RMSNormalization     q = x*x;  v = mean(q);  w = sqrt(v + epsilon) (two roundings);  r = 1/w;
@@ -39,6 +40,15 @@ TensorId reciprocal_root_mean_square(Composer& make, TensorId x,
   return make.unary(UnaryFunction::kReciprocal, root, kF32);
 }
 
+// The most pixels that divide the image and fit 128 partitions well; all of them where none does.
+std::int64_t pixels_side_by_side(std::int64_t pixels) {
+  constexpr std::int64_t kMost = 128;
+  for (std::int64_t count = kMost; count > kMost / 2; --count) {
+    if (pixels % count == 0) return count;
+  }
+  return pixels;
+}
+
 }  // namespace
 
 Lowered lower_lrn(Op& op) {
@@ -46,25 +56,32 @@ Lowered lower_lrn(Op& op) {
   Composer make(op);
   const Shape& dims = op.input_dims(0);
   const std::int64_t size = op.integer("size", 1);
-  // Channels as rows, everything behind them as columns.
+  // Pixels on partitions and channels behind each other, for the window slides over channels.
   const std::int64_t inner = element_count(dims) / (dims[0] * dims[1]);
-  const Shape image = {dims[0], 1, dims[1], inner};
-  const TensorId x = make.reshaped(op.at.value(op.input(0)), image);
+  const std::int64_t lanes = pixels_side_by_side(inner);
+  const TensorId image =
+      make.reshaped(op.at.value(op.input(0)), {dims[0], dims[1], inner / lanes, lanes});
+  const TensorId x = make.transposed(image, {0, 3, 2, 1});
   PoolAttributes pool;
   pool.function = PoolFunction::kAverage;
-  pool.window_h = size;
-  pool.pad_top = (size - 1) / 2;
-  pool.pad_bottom = size / 2;
+  pool.window_w = size;
+  pool.pad_left = (size - 1) / 2;
+  pool.pad_right = size / 2;
   pool.include_padding = true;
   const TensorId square = make.unary(UnaryFunction::kSquare, x, kF32);
-  const TensorId mean = op.at.emit(op, "window", {square}, pool, kF32, image);
+  const TensorId mean = op.at.emit(op, "window", {square}, pool, kF32, make.dims(x));
   const TensorId scaled =
       make.binary(BinaryFunction::kMultiply, mean, make.scalar(op.real("alpha", 1e-4f)), kF32);
-  const TensorId sum =
-      make.binary(BinaryFunction::kAdd, scaled, make.scalar(op.real("bias", 1.0f)), kF32);
+  // A power of a constant exponent by two tables in place of logarithm, product and exponential of
+  // every element.
+  const TensorId logarithm =
+      make.binary(BinaryFunction::kAdd, scaled, make.scalar(op.real("bias", 1.0f)), kF32,
+                  {UnaryFunction::kLog, 0, 0});
   const TensorId power =
-      make.binary(BinaryFunction::kPower, sum, make.scalar(-op.real("beta", 0.75f)), kF32);
-  make.output(0, make.binary(BinaryFunction::kMultiply, x, power, make.vector()));
+      make.binary(BinaryFunction::kMultiply, logarithm, make.scalar(-op.real("beta", 0.75f)), kF32,
+                  {UnaryFunction::kExp, 0, 0});
+  const TensorId y = make.binary(BinaryFunction::kMultiply, x, power, make.vector());
+  make.output(0, make.transposed(y, {0, 3, 2, 1}));
   return Lowered::done();
 }
 

@@ -20,6 +20,7 @@ constexpr Pass kPasses[] = {
     {"number_formats", number_formats, true},
     {"load_constant_batches", load_constant_batches, true},
     {"drop_dead", drop_dead, true},
+    {"spread_products", spread_products, true},
 };
 
 }  // namespace

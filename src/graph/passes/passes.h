@@ -33,5 +33,6 @@ void fuse_quantisation(Graph& graph);
 void number_formats(Graph& graph);
 void load_constant_batches(Graph& graph);
 void drop_dead(Graph& graph);
+void spread_products(Graph& graph);
 
 }  // namespace tessera::graph
