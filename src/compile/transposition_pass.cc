@@ -96,7 +96,10 @@ class Pass {
       pending_.push_back(std::move(hint));
       return;
     }
-    hint.layer = static_cast<std::uint32_t>(layers_.size());
+    const std::size_t place =
+        offers[0].way == TranspositionWay::kArray ? place_on_array(view.storage) : layers_.size();
+    for (TranspositionHint& other : hints_) other.layer += other.layer >= place ? 1 : 0;
+    hint.layer = static_cast<std::uint32_t>(place);
     hints_.push_back(std::move(hint));
     Layer turn;
     turn.kind = LayerKind::kTranspose;
@@ -110,9 +113,26 @@ class Pass {
                                   .elements = elements(target),
                                   .base = program::BaseIndex::kWorkspace,
                                   .owner = {}});
-    layers_.push_back(std::move(turn));
+    layers_.insert(layers_.begin() + static_cast<std::ptrdiff_t>(place), std::move(turn));
     turned_.push_back({view, target, segment});
     layer.inputs[input] = target;
+  }
+
+  // Before the planar layers in front of the reader that do not make what is turned: the array has
+  // time while they run.
+  //
+  //   scores ─► softmax ........ ─► product        scores ─► softmax ........ ─► product
+  //                       turn v ──┘                   └turn v ──────────────────┘
+  std::size_t place_on_array(StorageIndex source) const {
+    std::size_t place = layers_.size();
+    for (std::size_t i = layers_.size(); i > 0; --i) {
+      const Layer& layer = layers_[i - 1];
+      const bool planar = layer.kind == LayerKind::kPlanar;
+      const bool passed = planar || layer.kind == LayerKind::kTranspose;
+      if (!passed || layer.output.storage == source) break;
+      if (planar) place = i - 1;
+    }
+    return place;
   }
 
   // What was turned, with its axes where `view` has them; none if it is not the same.
