@@ -7,93 +7,114 @@
 namespace tessera {
 namespace {
 
-// The tiles of one sum: `runs` times (whole tiles of all rows, and a last one of `rest` rows).
-struct Tiles {
-  std::int64_t runs = 1, whole = 0, rest = 1;
+// Pixels of an output image below and beside each other.
+struct Tile {
+  std::int64_t h = 1, w = 1;
+  std::int64_t pixels() const { return h * w; }
 };
 
-Tiles tiles_of(const NeuralEngineConfig& config, const ProductWork& work) {
-  const std::int64_t taps = work.kernel_h * work.kernel_w;
-  const bool flat = work.cut == BlockCut::kIm2col;
-  const std::int64_t run = flat ? taps * work.channels : work.channels;
-  const std::int64_t whole = ceil_div(run, config.rows) - 1;
-  return {flat ? 1 : taps, whole, run - whole * config.rows};
+// A part of the sum that passes at once, and how often there is one.
+struct Part {
+  std::int64_t count = 0;
+  std::int64_t rows = 0;  // of the array
+  std::int64_t taps = 1;  // of a channel
+};
+struct Parts {
+  Part full, rest;
+};
+
+Parts parts_of(const NeuralEngineConfig& config, const ProductWork& work, std::int64_t taps) {
+  const std::int64_t rows = config.rows;
+  // Channels of several blocks of partitions: a pass may end one tap and begin the next.
+  const std::int64_t more = work.channels > work.partitions ? 1 : 0;
+  const auto taps_of = [&](std::int64_t used) {
+    return work.cut == BlockCut::kIm2col ? std::min(taps, ceil_div(used, work.channels) + more) : 1;
+  };
+  const std::int64_t times = work.cut == BlockCut::kIm2col ? 1 : taps;
+  const std::int64_t sum = work.cut == BlockCut::kIm2col ? taps * work.channels : work.channels;
+  return {.full = {times * (sum / rows), rows, taps_of(rows)},
+          .rest = {sum % rows != 0 ? times : 0, sum % rows, taps_of(sum % rows)}};
 }
 
-// Rows of the array with a part of the sum: elements [first, first + rows) of a run.
-struct Tile {
-  std::int64_t first = 0, rows = 1;
-  std::int64_t pixels = 1;  // side by side
-};
-
-// Cycles a moving column takes to come through the port. A tile holds taps of each channel, in some
-// of the kernel's rows; what the input buffer's shifter has from the moving column before, `pixels`
-// pixels back, is not fresh.
-std::int64_t pace_of(const ProductWork& work, std::int64_t pixels, const Tile& tile) {
-  std::int64_t values = tile.pixels;
+// Cycles that a moving column needs for the pixels of `at_once` to come through the port, where the
+// next column is `tile` further.
+std::int64_t column_pace(const ProductWork& work, const Part& part, const Tile& at_once,
+                         const Tile& tile) {
+  std::int64_t values = at_once.pixels();
   if (work.cut == BlockCut::kIm2col) {
-    // Channels of several blocks of partitions: a tile may end one tap and begin the next.
-    const std::int64_t blocks = work.channels > work.partitions ? 1 : 0;
-    const std::int64_t taps =
-        std::min(work.kernel_h * work.kernel_w, ceil_div(tile.rows, work.channels) + blocks);
-    const std::int64_t row_first = tile.first / work.channels / work.kernel_w;
-    const std::int64_t row_last = (tile.first + tile.rows - 1) / work.channels / work.kernel_w;
-    const std::int64_t window = work.kernel_w + (tile.pixels - 1) * work.stride_w;
-    const std::int64_t fresh =
-        (row_last - row_first + 1) * std::min(pixels * work.stride_w, window);
-    values = std::min(tile.pixels * taps, fresh);
+    const std::int64_t kernel_rows =
+        std::min(work.kernel_h, ceil_div(part.taps - 1, work.kernel_w) + 1);
+    const std::int64_t rows =
+        std::min(at_once.h * kernel_rows,
+                 work.dilation_h == 1 ? kernel_rows + (at_once.h - 1) * work.stride_h : INT64_MAX);
+    const std::int64_t window = work.kernel_w + (at_once.w - 1) * work.stride_w;
+    const std::int64_t fresh = rows * std::min(tile.w * work.stride_w, window);
+    values = std::min(at_once.pixels() * part.taps, fresh);
   }
   return std::max<std::int64_t>(1, ceil_div(values, work.port_elements));
 }
 
-ArrayFold fold_of(const NeuralEngineConfig& config, const ProductWork& work, const Tiles& tiles,
-                  std::int64_t pixels) {
-  ArrayFold fold;
-  fold.pixels = pixels;
-  for (std::int64_t i = 0; i < tiles.whole; ++i) {
-    const Tile tile{i * config.rows, config.rows, 1};
-    fold.pace = std::max(fold.pace, pace_of(work, pixels, tile));
+// The passes of a part whose weights fit the array `copies` times.
+ChainPasses passes_of(const NeuralEngineConfig& config, const ProductWork& work, const Part& part,
+                      std::int64_t copies, const Tile& tile, std::int64_t columns) {
+  ChainPasses best;
+  if (part.count == 0) return best;
+  const auto cycles = [&](const ChainPasses& passes) {
+    return passes.count * std::max<Cycles>(columns * passes.pace, config.rows);
+  };
+  for (std::int64_t h = 1; h <= std::min(tile.h, copies); ++h) {
+    const Tile at_once{h, std::min(tile.w, copies / h)};
+    const ChainPasses passes{part.count * ceil_div(tile.h, at_once.h) * ceil_div(tile.w, at_once.w),
+                             column_pace(work, part, at_once, tile)};
+    if (best.count == 0 || cycles(passes) < cycles(best)) best = passes;
   }
-  fold.last_pace = pace_of(work, pixels, {tiles.whole * config.rows, tiles.rest, pixels});
-  fold.passes = tiles.runs * (tiles.whole * pixels + 1);
-  return fold;
+  return best;
 }
 
-// Of a chain, near enough to compare folds.
-Cycles chain_cycles(const NeuralEngineConfig& config, const ProductWork& work, std::int64_t rows,
-                    const Tiles& tiles, const ArrayFold& fold) {
-  const std::int64_t columns = rows * ceil_div(work.columns, fold.pixels);
-  const auto pass = [&](std::int64_t pace) {
-    return config.folds == Folds::kSerial ? columns * pace + 2 * config.rows + config.columns - 2
-                                          : std::max<Cycles>(columns * pace, config.rows);
-  };
-  return (fold.passes - tiles.runs) * pass(fold.pace) + tiles.runs * pass(fold.last_pace);
+Cycles fold_cycles(const NeuralEngineConfig& config, const ArrayFold& fold, std::int64_t columns) {
+  return fold.full.count * std::max<Cycles>(columns * fold.full.pace, config.rows) +
+         fold.rest.count * std::max<Cycles>(columns * fold.rest.pace, config.rows);
 }
 
 }  // namespace
 
-ArrayFold array_fold(const NeuralEngineConfig& config, const ProductWork& work, std::int64_t rows) {
-  const Tiles tiles = tiles_of(config, work);
-  ArrayFold best = fold_of(config, work, tiles, 1);
-  const bool dilated_input = work.input_dilation_h != 1 || work.input_dilation_w != 1;
-  // Phases of a dilated input have tiles of their own.
-  if (dilated_input) best.pace = best.last_pace = std::max(best.pace, best.last_pace);
-  if (config.fold_pixels_max == 1 || dilated_input || config.command_columns != 0) return best;
-  const std::int64_t copies =
-      std::min(config.rows / tiles.rest, config.columns / work.output_channels);
-  if (copies < 2 || (work.groups > 1 && tiles.whole > 0)) return best;
-  best.groups = std::min(work.groups, copies);
-  if (best.groups < work.groups) return best;
-  const std::int64_t most =
-      std::min<std::int64_t>({copies / best.groups, config.fold_pixels_max, work.columns});
-  Cycles least = chain_cycles(config, work, rows, tiles, best);
-  for (std::int64_t pixels = 2; pixels <= most; ++pixels) {
-    ArrayFold fold = fold_of(config, work, tiles, pixels);
-    fold.groups = best.groups;
-    const Cycles cycles = chain_cycles(config, work, rows, tiles, fold);
-    if (cycles >= least) continue;
-    least = cycles;
-    best = fold;
+ArrayFold array_fold(const NeuralEngineConfig& config, const ProductWork& work,
+                     const FoldShape& shape, std::int64_t taps) {
+  const Parts parts = parts_of(config, work, taps);
+  std::int64_t groups = 1;
+  std::int64_t places = 1;
+  const bool folds = work.input_dilation_h == 1 && work.input_dilation_w == 1 &&
+                     config.command_columns == 0 && config.folds == Folds::kOverlapped;
+  if (folds && config.fold_pixels_max > 1) {
+    places = config.columns / shape.output_channels;
+    if (work.groups > 1) {
+      if (parts.full.count != 0) places = 1;
+      places = std::min(places, config.rows / std::max<std::int64_t>(1, parts.rest.rows));
+      groups = std::clamp<std::int64_t>(places, 1, work.groups);
+      places = groups == work.groups ? places / groups : 1;
+    }
+  }
+  const auto columns_of = [&](const Tile& tile) {
+    return ceil_div(shape.rows, tile.h) * ceil_div(work.columns, tile.w);
+  };
+  const auto fold_of = [&](const Tile& tile) {
+    const auto passes = [&](const Part& part) {
+      const std::int64_t copies = part.count == 0 ? 1 : config.rows / (part.rows * groups);
+      return passes_of(config, work, part, copies, tile, columns_of(tile));
+    };
+    return ArrayFold{groups, tile.h, tile.w, passes(parts.full), passes(parts.rest)};
+  };
+  ArrayFold best = fold_of({});
+  Cycles least = fold_cycles(config, best, columns_of({}));
+  const std::int64_t most = std::min<std::int64_t>(places, config.fold_pixels_max);
+  for (std::int64_t h = 1; h <= std::min(most, shape.rows); ++h) {
+    for (std::int64_t w = h == 1 ? 2 : 1; w <= std::min(most / h, work.columns); ++w) {
+      const ArrayFold fold = fold_of({h, w});
+      const Cycles cycles = fold_cycles(config, fold, columns_of({h, w}));
+      if (cycles >= least) continue;
+      least = cycles;
+      best = fold;
+    }
   }
   return best;
 }

@@ -3,19 +3,21 @@
 //   32 channels, 64 output channels, a 128 x 128 array:
 //
 //     pixel 0 ─► [ W  . ]    the tile holds the weights as often as they fit along the diagonal,
-//     and pixel 1 ─► [ .  W ]    a moving column is as many pixels of a row
+//     and pixel 1 ─► [ .  W ]    a moving column is as many pixels as the array has places for
 //                  ▼  ▼
 //              sums of pixels 0, 1
 //
-// A sum that takes several tiles of the array ends in one with free rows; there the pixels lie side
-// by side. They need their own columns in every tile, so whole tiles pass once for each pixel:
+// Places are as many as the output channels fit the columns. What fills all rows passes once for
+// each place, its tile in the columns of that place; only what is left of the sum goes side by
+// side:
 //
-//   288 taps x channels, 64 outputs, 2 pixels:   [ W0  . ] [ .  W0 ] [ W1  . ] [ .  W1 ] [ W2  . ]
-//                                                                                       [ .  W2 ]
+//   160 channels, 64 output channels:  128 channels of place 0 | 128 of place 1 | 32 of both
 //
-// Groups of a grouped convolution lie beside each other in the same way. What limits the pixels is
-// the port of a partition: values that the input buffer's shifter does not have from the moving
-// column before come through it, and the results leave through it.
+// so two pixels take three passes in place of four. Places lie in a tile of the image, for pixels
+// below each other share most of what they read. Groups of a grouped convolution lie beside each
+// other in the same way. What limits the pixels is the port of a partition: values that the input
+// buffer's shifter does not have from the moving column before come through it, and the results
+// leave through it.
 #pragma once
 
 #include <cstdint>
@@ -27,18 +29,31 @@ namespace tessera {
 
 struct ProductWork;
 
-struct ArrayFold {
-  std::int64_t groups = 1;  // in the array at once
-  std::int64_t pixels = 1;  // output pixels of a moving column, all of one row
-  // Cycles a moving column takes in a whole tile, and in the last one of the sum.
-  std::int64_t pace = 1, last_pace = 1;
-  std::int64_t passes = 1;  // of a chain over moving columns of so many pixels
+// Passes of a chain that are alike.
+struct ChainPasses {
+  std::int64_t count = 0;
+  std::int64_t pace = 1;  // cycles a moving column takes
 };
 
-// The cheapest fold for a step of `rows` rows of a product on stationary weights that is neither
-// channel-wise nor a transposition; at most config.fold_pixels_max pixels. Arrays that are driven
-// by commands do not fold, nor do products whose input is dilated (`passes` means nothing there).
-ArrayFold array_fold(const NeuralEngineConfig& config, const ProductWork& work, std::int64_t rows);
+struct ArrayFold {
+  std::int64_t groups = 1;              // in the array at once
+  std::int64_t tile_h = 1, tile_w = 1;  // output pixels of a moving column
+  ChainPasses full;                     // those that fill the array's rows
+  ChainPasses rest;                     // what is left of the sum
+};
+
+// What a fold is chosen for: rows of the output at a time, output channels of a block.
+struct FoldShape {
+  std::int64_t rows = 1;
+  std::int64_t output_channels = 1;
+};
+
+// The fold with the fewest cycles of a product on stationary weights that is neither channel-wise
+// nor a transposition; at most config.fold_pixels_max pixels. Products whose input is dilated and
+// arrays that are driven by commands or drain between passes do not fold; `taps` are those of the
+// kernel that meet the input.
+ArrayFold array_fold(const NeuralEngineConfig& config, const ProductWork& work,
+                     const FoldShape& shape, std::int64_t taps);
 
 // Channel-wise work with the weights of a kernel row in a band beside the diagonal (arch/cost.h).
 struct PixelBand {

@@ -89,6 +89,7 @@ struct TaskManagerConfig {
   std::int32_t task_buffer_entries = 32;  // tasks in flight (configuration queue)
   std::int32_t configuration_words_per_cycle = 4;
   std::int32_t dispatch_cycles = 4;
+  std::int32_t configuration_sets = 2;  // of registers, in the neural and the planar engine
 };
 
 struct FormatsConfig {

@@ -145,6 +145,9 @@ constexpr std::array kKeys = {
               "words of a task descriptor written to components in a cycle"},
     ConfigKey{"task_manager", "dispatch_cycles", manager<&Manager::dispatch_cycles>, 0, 10'000,
               "cycles from the arbiter's choice to the first configuration word"},
+    ConfigKey{"task_manager", "configuration_sets", manager<&Manager::configuration_sets>, 1, 2,
+              "register sets of the neural and the planar engine: with 2 a task is configured, and "
+              "its first weights loaded, behind the one before it"},
 
     ConfigKey{"formats", "vector",
               MemberAccess<Format>(nested<&ChipConfig::formats, &FormatsConfig::vector>), 0, 0,

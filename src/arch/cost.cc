@@ -57,13 +57,16 @@ struct Chains {
   Cycles cycles = 0;
   Cycles last_pass = 0;    // as charged
   Cycles last_stream = 0;  // moving columns only
+  Cycles last_drain = 0;   // until the post-processor leaves its bank
   std::int64_t stall_thousandths = 0;
 };
 
-// `repeat` chains of `passes` passes over `pixels` moving columns cut into PSUM banks; a column
-// takes `pace` cycles, in the last pass of a chain `last_pace`.
+// `repeat` chains over `pixels` moving columns cut into PSUM banks: passes that are alike,
+// `earlier` of another kind before them.
 struct Band {
-  std::int64_t repeat = 1, passes = 1, pixels = 1, pace = 1, last_pace = 1;
+  std::int64_t repeat = 1;
+  ChainPasses earlier{}, passes{.count = 1};
+  std::int64_t pixels = 1;
   Cycles load = 1;  // of the next weights, channel-wise
 };
 
@@ -97,29 +100,35 @@ class PassCost {
   PassCost(const NeuralEngineConfig& config, const ProductWork& work, const Band& band)
       : config_(config),
         work_(work),
-        pace_(band.pace),
-        last_pace_(band.last_pace),
+        band_(band),
         serial_(config.folds == Folds::kSerial),
         load_(work.channel_wise ? band.load : config.rows),
         bank_gap_(work.channel_wise ? 1 : ceil_div(config.columns, config.psum_banks)) {}
 
-  // A pass of a chain that is not its last.
-  Cycles pass(std::int64_t n) const { return pass(n, pace_); }
+  // All passes of a chain but the last.
+  Cycles but_last(std::int64_t n) const {
+    return band_.earlier.count * pass(n, band_.earlier.pace) +
+           (band_.passes.count - 1) * pass(n, band_.passes.pace);
+  }
   // The last pass of a chain, if the next chain hides `hidden` cycles of its drain.
   Cycles last_pass(std::int64_t n, Cycles hidden) const {
-    if (serial_) return pass(n, last_pace_) + (work_.post_cycles - 1) * n;
-    const Cycles drain = (work_.post_cycles - 1) * n + std::max(n, bank_gap_);
-    return std::max<Cycles>({pass(n, last_pace_), bank_gap_, drain - hidden});
+    const Cycles last = pass(n, band_.passes.pace);
+    if (serial_) return last + (work_.post_cycles - 1) * n;
+    return std::max<Cycles>({last, bank_gap_, drain(n) - hidden});
+  }
+  Cycles drain(std::int64_t n) const {
+    return (work_.post_cycles - 1) * n + std::max(n, bank_gap_);
   }
   // The last pass of a task, whose skew is part of its drain.
   Cycles last_stream(std::int64_t n) const {
-    const Cycles moving = stream(n, last_pace_).cycles;
-    const Cycles post = serial_ ? moving + (work_.post_cycles - 1) * n : n * work_.post_cycles;
-    return std::max(moving, post);
+    const Cycles cycles = stream(n, band_.passes.pace).cycles;
+    const Cycles post = serial_ ? cycles + (work_.post_cycles - 1) * n : n * work_.post_cycles;
+    return std::max(cycles, post);
   }
   std::int64_t stall_thousandths(std::int64_t n) const {
-    return config_.tile_stall_thousandths +
-           stream(n, pace_).commands * config_.command_stall_thousandths;
+    return (band_.earlier.count + band_.passes.count) *
+           (config_.tile_stall_thousandths +
+            stream(n, 1).commands * config_.command_stall_thousandths);
   }
 
  private:
@@ -127,8 +136,8 @@ class PassCost {
     return stream_of(config_, work_.columns, pace, n);
   }
   Cycles pass(std::int64_t n, std::int64_t pace) const {
-    if (serial_) return stream(n, pace).cycles + last_mac() + load_;
-    return std::max<Cycles>(stream(n, pace).cycles, load_);
+    const Cycles cycles = stream(n, pace).cycles;
+    return serial_ ? cycles + last_mac() + load_ : std::max<Cycles>(cycles, load_);
   }
   // From the last moving column in to the last multiply-accumulate.
   Cycles last_mac() const {
@@ -137,40 +146,32 @@ class PassCost {
 
   const NeuralEngineConfig& config_;
   const ProductWork& work_;
-  const std::int64_t pace_, last_pace_;
+  const Band& band_;
   const bool serial_;
   const std::int64_t load_, bank_gap_;
 };
 
+// The columns are cut in equal parts, as few as the banks allow.
 void add_chains(const NeuralEngineConfig& config, const ProductWork& work, const Band& band,
                 Chains& chains) {
-  const std::int64_t bank = config.psum_bank_columns;
-  const std::int64_t full = band.pixels / bank;
-  const std::int64_t rest = band.pixels % bank;
+  const std::int64_t parts =
+      std::max<std::int64_t>(1, ceil_div(band.pixels, config.psum_bank_columns));
+  const std::int64_t most = ceil_div(band.pixels, parts);
+  const std::int64_t shorter = most * parts - band.pixels;  // parts with a column less
+  const std::int64_t last = shorter != 0 ? most - 1 : most;
   const PassCost cost(config, work, band);
-  const Cycles shortest = cost.pass(rest != 0 ? rest : bank);
-  const Cycles hidden = config.psum_banks > 1 ? (band.passes - 1) * shortest : 0;
+  const Cycles hidden = config.psum_banks > 1 ? cost.but_last(last) : 0;
   const auto add = [&](std::int64_t n, std::int64_t times) {
-    chains.cycles += times * ((band.passes - 1) * cost.pass(n) + cost.last_pass(n, hidden));
-    chains.stall_thousandths += times * band.passes * cost.stall_thousandths(n);
+    chains.cycles += times * (cost.but_last(n) + cost.last_pass(n, hidden));
+    chains.stall_thousandths += times * cost.stall_thousandths(n);
   };
-  if (full != 0) add(bank, band.repeat * full);
-  if (rest != 0) add(rest, band.repeat);
-  const std::int64_t last = rest != 0 ? rest : bank;
+  add(most, band.repeat * (parts - shorter));
+  if (shorter != 0) add(last, band.repeat * shorter);
   chains.last_pass = cost.last_pass(last, 0);
   chains.last_stream = cost.last_stream(last);
+  chains.last_drain = cost.drain(last);
   // No chain follows that hides it.
   chains.cycles += chains.last_pass - cost.last_pass(last, hidden);
-}
-
-std::int64_t passes_of_chain(const NeuralEngineConfig& config, const ProductWork& work,
-                             std::int64_t taps) {
-  if (work.channel_wise) return std::max<std::int64_t>(1, taps);
-  const std::int64_t passes = work.cut == BlockCut::kIm2col
-                                  ? ceil_div(taps * work.channels, config.rows)
-                                  : taps * ceil_div(work.channels, config.rows);
-  // Pixels that no tap reaches still pass once, for the bias and the post-processor.
-  return std::max<std::int64_t>(1, passes);
 }
 
 Chains product_chains(const NeuralEngineConfig& config, const ProductWork& work,
@@ -178,20 +179,40 @@ Chains product_chains(const NeuralEngineConfig& config, const ProductWork& work,
   Chains chains;
   const bool broadcast = sharing == NeuralSharing::kBroadcast;
   const std::int64_t engines = config.count;
-  const ArrayFold fold = array_fold(config, work, step.rows);
-  std::int64_t blocks = ceil_div(work.output_channels, config.columns);
-  if (broadcast) blocks = ceil_div(blocks, engines);
+  std::int64_t full = work.output_channels / config.columns;
+  std::int64_t rest = work.output_channels % config.columns;
+  if (broadcast) {
+    // The rest only costs if it is not beside full blocks of the last round.
+    if (full % engines != 0) rest = 0;
+    full = ceil_div(full, engines);
+  }
   for_each_phase(work, step, [&](std::int64_t pixels, std::int64_t taps) {
-    // Products with phases do not fold.
-    const std::int64_t columns =
-        fold.pixels == 1 ? pixels : step.rows * ceil_div(work.columns, fold.pixels);
-    add_chains(config, work,
-               {.repeat = ceil_div(work.groups, fold.groups) * blocks,
-                .passes = fold.pixels == 1 ? passes_of_chain(config, work, taps) : fold.passes,
-                .pixels = broadcast ? columns : ceil_div(columns, engines),
-                .pace = fold.pace,
-                .last_pace = fold.last_pace},
-               chains);
+    const auto fold_of = [&](std::int64_t output_channels) {
+      return array_fold(config, work, {step.rows, output_channels}, taps);
+    };
+    const auto add = [&](std::int64_t blocks, const ArrayFold& fold) {
+      // Products with phases do not fold.
+      const std::int64_t columns =
+          fold.tile_h * fold.tile_w == 1
+              ? pixels
+              : ceil_div(step.rows, fold.tile_h) * ceil_div(work.columns, fold.tile_w);
+      Band band{.repeat = ceil_div(work.groups, fold.groups) * blocks,
+                .earlier = fold.full,
+                .passes = fold.rest,
+                .pixels = broadcast ? columns : ceil_div(columns, engines)};
+      if (band.passes.count == 0) std::swap(band.earlier, band.passes);
+      // Pixels that no tap reaches still pass once, for the bias and the post-processor.
+      if (band.passes.count == 0) band.passes.count = 1;
+      add_chains(config, work, band, chains);
+    };
+    if (full == 0) return add(1, fold_of(rest));
+    const ArrayFold plain = fold_of(config.columns);
+    if (rest == 0) return add(full, plain);
+    const ArrayFold folded = fold_of(rest);
+    // A rest that does not fold is a block like the others.
+    if (folded.tile_h * folded.tile_w == 1) return add(full + 1, plain);
+    add(full, plain);
+    add(1, folded);
   });
   return chains;
 }
@@ -209,7 +230,10 @@ Chains pixel_band_chains(const NeuralEngineConfig& config, const ProductWork& wo
     columns = ceil_div(columns, config.count);
   }
   add_chains(config, work,
-             {.repeat = blocks, .passes = work.kernel_h, .pixels = columns, .load = work.kernel_w},
+             {.repeat = blocks,
+              .passes = {.count = work.kernel_h},
+              .pixels = columns,
+              .load = work.kernel_w},
              chains);
   return chains;
 }
@@ -232,7 +256,7 @@ Chains channel_wise_chains(const NeuralEngineConfig& config, const ProductWork& 
   if (broadcast) full = ceil_div(full, config.count);
   for_each_phase(work, step, [&](std::int64_t pixels, std::int64_t taps) {
     const std::int64_t share = broadcast ? pixels : ceil_div(pixels, config.count);
-    const std::int64_t passes = passes_of_chain(config, work, taps);
+    const ChainPasses passes{.count = std::max<std::int64_t>(1, taps)};
     if (full != 0) {
       add_chains(config, work, {.repeat = full, .passes = passes, .pixels = share}, chains);
     }
@@ -342,6 +366,12 @@ Cycles neural_step_cycles(const NeuralEngineConfig& config, const ProductWork& w
   const Chains chains = chains_of(config, work, step, sharing);
   const Cycles cycles = chains.cycles + ceil_div(chains.stall_thousandths, 1000);
   return step.last_of_task ? cycles - chains.last_pass + chains.last_stream : cycles;
+}
+
+LastPass neural_last_pass(const NeuralEngineConfig& config, const ProductWork& work,
+                          const StepRows& step, NeuralSharing sharing) {
+  const Chains chains = chains_of(config, work, step, sharing);
+  return {chains.last_stream, chains.last_drain};
 }
 
 NeuralSharing neural_sharing(const NeuralEngineConfig& config, const ProductWork& work,

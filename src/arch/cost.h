@@ -61,6 +61,11 @@
 //     x4               c
 // A product that leaves rows and columns of the array free takes several groups or pixels side by
 // side: a moving column is then several pixels (arch/array_fold.h).
+//
+// Moving columns that a bank does not hold are cut in equal parts. The first weights of a task come
+// down behind the last pass of the task before it, where that is configured by then
+// (task_manager.configuration_sets) and they are in kernel memory; so two tasks are as far apart as
+// two passes.
 #pragma once
 
 #include <cstdint>
@@ -110,7 +115,15 @@ NeuralSharing neural_sharing(const NeuralEngineConfig& config, const ProductWork
 // Cycles the array's input is occupied by a step (weights of the first tile are there).
 Cycles neural_step_cycles(const NeuralEngineConfig& config, const ProductWork& work,
                           const StepRows& step, NeuralSharing sharing);
-// The first weight load, exposed once a task.
+// A task's last pass, behind which the first weights of the next task load.
+struct LastPass {
+  Cycles cycles = 0;
+  Cycles spacing = 0;  // at least from its begin to the next task's first moving column
+};
+// `step` is the last of its task.
+LastPass neural_last_pass(const NeuralEngineConfig& config, const ProductWork& work,
+                          const StepRows& step, NeuralSharing sharing);
+// The first weight load, exposed once a task that has no task before it to load behind.
 Cycles neural_first_load_cycles(const NeuralEngineConfig& config, const ProductWork& work);
 // From the last multiply-accumulate to the last result in the state buffer.
 Cycles neural_result_cycles(const NeuralEngineConfig& config);

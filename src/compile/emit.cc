@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "arch/cost.h"
 #include "base/check.h"
 #include "compile/estimate.h"
 #include "compile/kernel_memory.h"
@@ -120,39 +121,43 @@ class Emitter {
   // the tile budget.
   Bands bands_of(const StorageView& view) const {
     const std::int64_t pixels = inputs_.chip.neural.psum_bank_columns;
-    std::int64_t rows =
+    const std::int64_t wanted =
         std::max(pixels / view.columns(), ceil_div(view.rows() * view.images(), kStepsWanted));
-    if (inputs_.options.tile_budget_bytes > 0) {
-      const std::int64_t row_bytes =
-          view_bytes(view.part(2, 0, 1).part(0, 0, 1), storage(view.storage).format,
-                     inputs_.chip.state_buffer.partitions);
-      rows = std::min(rows, inputs_.options.tile_budget_bytes / 2 / row_bytes);
-    }
-    rows = std::clamp<std::int64_t>(rows, 1, view.rows());
-    rows = ceil_div(view.rows(), ceil_div(view.rows(), rows));
+    const std::int64_t rows = std::clamp<std::int64_t>(wanted, 1, rows_of_step_max(view));
+    return bands_of(view, ceil_div(view.rows(), ceil_div(view.rows(), rows)));
+  }
+  Bands bands_of(const StorageView& view, std::int64_t rows) const {
     return {static_cast<std::uint32_t>(view.images()), static_cast<std::uint32_t>(view.rows()),
             static_cast<std::uint32_t>(rows)};
   }
-
-  // Up to twice as many steps as `bands` has, where that leaves the array fewer cycles: the last
-  // pixels of a step may take a PSUM bank almost alone.
-  Bands product_bands(const NeuralTask& task, const Bands& bands) const {
-    TaskDescriptor trial;
-    trial.bands = bands;
-    trial.config = task;
-    Bands best = bands;
-    Cycles least = estimate_task(trial, inputs_.chip);
-    const std::int64_t most = std::min(2 * bands.bands(), 2 * kStepsWanted);
-    for (std::int64_t steps = bands.bands() + 1; steps <= most; ++steps) {
-      const auto rows = static_cast<std::uint32_t>(ceil_div(bands.rows, steps));
-      if (rows == trial.bands.rows_per_step) continue;
-      trial.bands.rows_per_step = rows;
-      const Cycles cycles = estimate_task(trial, inputs_.chip);
-      if (cycles >= least) continue;
-      least = cycles;
-      best = trial.bands;
+  std::int64_t rows_of_step_max(const StorageView& view) const {
+    if (inputs_.options.tile_budget_bytes == 0) return view.rows();
+    const std::int64_t row_bytes =
+        view_bytes(view.part(2, 0, 1).part(0, 0, 1), storage(view.storage).format,
+                   inputs_.chip.state_buffer.partitions);
+    return std::clamp<std::int64_t>(inputs_.options.tile_budget_bytes / 2 / row_bytes, 1,
+                                    view.rows());
+  }
+  // Some rows more where the array then takes pixels of several rows at once, or fills its passes
+  // better.
+  Bands bands_of(const StorageView& view, const NeuralTask& task) const {
+    constexpr std::int64_t kMoreRows = 7;
+    const ChipConfig& chip = inputs_.chip;
+    const ProductWork work = product_work(task, chip);
+    const auto cycles = [&](std::int64_t rows) {
+      return neural_task_cycles(chip.neural, work, {view.images(), view.rows(), rows});
+    };
+    const Bands plain = bands_of(view);
+    std::int64_t best = plain.rows_per_step;
+    const std::int64_t most = std::min(rows_of_step_max(view), best + kMoreRows);
+    Cycles least = cycles(best);
+    for (std::int64_t rows = best + 1; rows <= most; ++rows) {
+      const Cycles found = cycles(rows);
+      if (found * 64 >= least * 63) continue;  // not worth a longer wait for the first rows
+      least = found;
+      best = rows;
     }
-    return best;
+    return bands_of(view, best);
   }
 
   MappedSurface surface(const PieceOperand& operand, const StorageView& view) {
@@ -286,12 +291,12 @@ class Emitter {
     task.multiplier_count = static_cast<std::uint32_t>(slice.multiplier_count);
     task.zero_point_offset = at(slice.zero_point_offset);
     task.zero_point_count = static_cast<std::uint32_t>(slice.zero_point_count);
-    const Bands bands = bands_of(piece.output.view);
     if (layer.on_lanes) {
-      add(piece, EngineKind::kPlanar, bands, std::move(task));
-    } else {
-      add(piece, EngineKind::kNeural, product_bands(task, bands), std::move(task));
+      add(piece, EngineKind::kPlanar, bands_of(piece.output.view), std::move(task));
+      return;
     }
+    const Bands bands = bands_of(piece.output.view, task);
+    add(piece, EngineKind::kNeural, bands, std::move(task));
   }
 
   void emit_transposition(const Piece& piece, const Layer& layer) {

@@ -176,6 +176,7 @@ class Predictor {
     Engine& engine = engines_[static_cast<std::size_t>(task.engine)];
     const Cycles entered = enter();
     engine.free_at = std::max(engine.free_at, entered);
+    engine.entered = entered;
     end_ = entered;
     switch (task.engine) {
       case EngineKind::kNeural:
@@ -199,6 +200,11 @@ class Predictor {
   struct Engine {
     Cycles free_at = 0;     // it can take the next step
     Cycles drained_at = 0;  // its results so far are there
+    Cycles entered = 0;     // the task, in the engine's queue
+    Cycles begun = 0;       // the task before took its registers
+    Cycles configured = 0;  // the task
+    Cycles shadow = 0;      // begin of the last pass of the task before
+    Cycles spaced = 0;      // no task begins behind that pass before
     const TaskDescriptor* previous = nullptr;
   };
 
@@ -214,10 +220,11 @@ class Predictor {
     return dispatched_at_;
   }
 
-  // When the steps are done that step `step` (0-based) waits for.
-  Cycles granted(const TaskDescriptor& task, std::int64_t step) const {
+  // When the steps are done that step `step` (0-based) waits for, or only those of the kernel DMA.
+  Cycles granted(const TaskDescriptor& task, std::int64_t step, bool kernels_only = false) const {
     Cycles at = 0;
     for (const Dependency& dependency : task.dependencies) {
+      if (kernels_only && tasks_[dependency.task].engine != EngineKind::kKernel) continue;
       const std::int64_t needed =
           steps_needed(dependency, step + 1, tasks_[dependency.task].steps());
       if (needed == 0) continue;
@@ -232,11 +239,25 @@ class Predictor {
     step_ends_[first_step_[task.id] + static_cast<std::size_t>(step)] = end_;
   }
 
-  Cycles begin_task(const TaskDescriptor& task, const Engine& engine, Cycles start) const {
-    const Cycles ready = engine.free_at + start;
+  bool two_register_sets() const { return chip_.task_manager.configuration_sets > 1; }
+
+  void begin_task(const TaskDescriptor& task, Engine& engine, Cycles start, bool two_sets) const {
+    engine.configured =
+        (two_sets ? std::max(engine.entered, engine.begun) : engine.free_at) + start;
+    const Cycles ready = engine.begun = std::max(engine.free_at, engine.configured);
     const bool waits = engine.previous != nullptr &&
                        reads_results_of(task, *engine.previous, chip_.state_buffer.partitions);
-    return waits ? std::max(ready, engine.drained_at) : ready;
+    engine.free_at = waits ? std::max(ready, engine.drained_at) : ready;
+  }
+
+  // From `at` on, or when the first weights are there, behind the task before if they may be.
+  Cycles weights_loaded(const TaskDescriptor& task, const Engine& engine, Cycles first,
+                        Cycles at) const {
+    const auto& neural = std::get<NeuralTask>(task.config);
+    const bool from_kernels = !neural.dynamic && !neural.transpose;
+    const Cycles from =
+        std::max({engine.configured, engine.shadow, from_kernels ? granted(task, 0, true) : at});
+    return std::max({at, from + first, engine.spaced});
   }
 
   void run_neural(const TaskDescriptor& task, Engine& engine) {
@@ -245,15 +266,21 @@ class Predictor {
     const std::int64_t rows = std::min(task.bands.rows, task.bands.rows_per_step);
     const NeuralSharing sharing = neural_sharing(config, work, rows);
     const Cycles drain = neural_drain_cycles(config, work);
-    engine.free_at = begin_task(task, engine, config.task_start_cycles);
+    const Cycles first = neural_first_load_cycles(config, work);
+    const bool behind = two_register_sets() && config.folds == Folds::kOverlapped;
+    begin_task(task, engine, config.task_start_cycles, behind);
     for (std::int64_t step = 0; step < task.steps(); ++step) {
       const RowRange range = task.bands.range(step);
       const StepRows step_rows{range.first, range.last - range.first, step + 1 == task.steps()};
       Cycles at = std::max(engine.free_at, granted(task, step));
-      if (step == 0) at += neural_first_load_cycles(config, work);
+      if (step == 0) at = behind ? weights_loaded(task, engine, first, at) : at + first;
       engine.free_at = at + neural_step_cycles(config, work, step_rows, sharing);
       engine.drained_at = engine.free_at + drain;
       finish_step(task, step, engine.drained_at);
+      if (!step_rows.last_of_task) continue;
+      const LastPass pass = neural_last_pass(config, work, step_rows, sharing);
+      engine.shadow = engine.free_at - pass.cycles;
+      engine.spaced = engine.shadow + pass.spacing;
     }
   }
 
@@ -264,7 +291,7 @@ class Predictor {
                  ? planar_rows_cycles(*product, rows, chip_)
                  : planar_rows_cycles(std::get<PlanarTask>(task.config), rows, chip_);
     };
-    engine.free_at = begin_task(task, engine, chip_.planar.task_start_cycles);
+    begin_task(task, engine, chip_.planar.task_start_cycles, two_register_sets());
     for (std::int64_t step = 0; step < task.steps(); ++step) {
       const Cycles at = std::max(engine.free_at, granted(task, step));
       engine.free_at = at + cycles(task.bands.range(step));

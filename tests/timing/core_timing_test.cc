@@ -162,8 +162,8 @@ TEST(NeuralTiming, TaskAloneTakesWhatTheClosedFormulaSays) {
       neural_task_cycles(chip.neural, work, {.images = 1, .rows = 6, .rows_per_step = 4});
   const TaskTiming& task = statistics.tasks[1];
   EXPECT_EQ(task.end - task.first_step_begin, expected - chip.neural.task_start_cycles);
-  // 36 pixels: banks of 16, 16, 4; 18 pixels: 16, 2. Two blocks of outputs, three tiles each.
-  const Cycles by_hand = 4 + 2 * 3 * (16 + 16 + 4) + 2 * 3 * (16 + 4) - 2 + (4 + 4 - 1) + 3;
+  // 36 pixels: banks of 12, 12, 12; 18 pixels: 9, 9. Two blocks of outputs, three tiles each.
+  const Cycles by_hand = 4 + 2 * 3 * (12 + 12 + 12) + 2 * 3 * (9 + 9) + (4 + 4 - 1) + 3;
   EXPECT_EQ(task.end - task.first_step_begin, by_hand);
   EXPECT_EQ(engine(statistics, "neural").macs, 10 * 7 * 54);
 }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace tessera::engines {
@@ -126,6 +128,22 @@ bool DataControl::grant(RunTaskId id, std::int64_t step, Cycles now) {
                                   .step = step});
   }
   return true;
+}
+
+Cycles DataControl::first_step_met_at(RunTaskId id, bool kernels_only) const {
+  const RunTask& task = tasks_[id];
+  const RunNetwork& network = networks_[task.network];
+  Cycles met = 0;
+  for (const program::Dependency& dependency : task.descriptor->dependencies) {
+    if (dependency.task < network.first) continue;  // an earlier segment
+    const RunTask& other = tasks_[network.position + (dependency.task - network.first)];
+    if (other.descriptor == nullptr) continue;  // of which no step is needed
+    if (kernels_only && other.descriptor->engine != EngineKind::kKernel) continue;
+    if (program::steps_needed(dependency, 1, other.steps) > 0) {
+      met = std::max(met, other.changed_at + 1);
+    }
+  }
+  return met;
 }
 
 Activity DataControl::blocked_by(EngineKind engine, Cycles now) const {

@@ -66,6 +66,9 @@ class DataControl {
   TaskTimes& times(RunTaskId id) { return times_[id]; }
   // Whether step `step` (0-based) may start at `now`. If so it counts as begun.
   bool grant(RunTaskId id, std::int64_t step, Cycles now);
+  // From which cycle on the dependencies of a task's first step are met, or only those on the
+  // kernel DMA; they are. A counter that went on since then counts by its last change.
+  Cycles first_step_met_at(RunTaskId id, bool kernels_only) const;
   // What a refused engine waits for: busy memory or another engine.
   Activity blocked_by(program::EngineKind engine, Cycles now) const;
   // Step `step` is done and its results are in memory; with the last one the entry is dropped.

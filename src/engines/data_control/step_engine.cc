@@ -13,6 +13,8 @@ StepEngine::StepEngine(const Wiring& wiring) : wiring_(wiring), in_flight_(wirin
 void StepEngine::reset(bool timing_only) {
   timing_only_ = timing_only;
   active_ = false;
+  has_next_ = false;
+  next_configured_at_ = configured_at_ = shadow_begin_ = spaced_at_ = drained_at_ = 0;
   next_step_ = 0;
   free_at_ = 0;
   in_flight_.clear();
@@ -35,9 +37,11 @@ void StepEngine::enter(Cycles now, Activity activity) {
 Cycles StepEngine::step(Cycles now) {
   finish_due(now);
   if (free_at_ <= now) {
-    if (!active_ && wiring_.tasks->can_pop(now) && tasks_draining_ < 2) begin_task(now);
+    const bool waiting = has_next_ || wiring_.tasks->can_pop(now);
+    if (!active_ && waiting && tasks_draining_ < 2) begin_task(now);
     if (active_ && free_at_ <= now) free_at_ = std::max(free_at_, begin_step(now));
   }
+  if (wiring_.second_registers && active_) configure_next(now);
   Cycles next = in_flight_.empty() ? kNever : in_flight_.front().due;
   if (free_at_ > now) {
     enter(now, Activity::kBusy);
@@ -56,6 +60,7 @@ void StepEngine::finish_due(Cycles now) {
     if (!timing_only_) execute(done.task, done.step);
     if (done.last) {
       ++account_.counters.tasks;
+      drained_at_ = now;
       --tasks_draining_;
       if (tasks_draining_ == 0) previous_ = nullptr;
     }
@@ -64,14 +69,31 @@ void StepEngine::finish_due(Cycles now) {
 }
 
 void StepEngine::begin_task(Cycles now) {
-  task_ = wiring_.tasks->pop(now);
+  configured_at_ = has_next_ ? next_configured_at_ : now + wiring_.start;
+  task_ = has_next_ ? next_task_ : wiring_.tasks->pop(now);
+  has_next_ = false;
   active_ = true;
   next_step_ = 0;
   const program::TaskDescriptor& descriptor = *control().task(task_).descriptor;
   reads_previous_ =
       previous_ != nullptr && reads_results_of(descriptor, *previous_, wiring_.partitions);
   plan_ = plan(descriptor);
-  free_at_ = now + plan_.start;
+  free_at_ = std::max(now, configured_at_);
+}
+
+void StepEngine::configure_next(Cycles now) {
+  if (has_next_ || !wiring_.tasks->can_pop(now)) return;
+  next_task_ = wiring_.tasks->pop(now);
+  has_next_ = true;
+  next_configured_at_ = std::max(now, configured_at_) + wiring_.start;
+}
+
+Cycles StepEngine::preparation_left(Cycles now) {
+  if (!wiring_.second_registers) return plan_.first;
+  Cycles from = std::max({configured_at_, shadow_begin_,
+                          control().first_step_met_at(task_, plan_.first_from_kernels)});
+  if (!plan_.first_from_kernels) from = std::max(from, drained_at_);
+  return std::max<Cycles>({0, from + plan_.first - now, spaced_at_ - now});
 }
 
 bool StepEngine::waits_for_drain() const {
@@ -89,7 +111,8 @@ Cycles StepEngine::begin_step(Cycles now) {
   }
   const program::TaskDescriptor& descriptor = *control().task(task_).descriptor;
   const StepCost step_cost = cost(descriptor, next_step_);
-  const Cycles end = now + step_cost.occupancy + (next_step_ == 0 ? plan_.first : 0);
+  const Cycles preparation = next_step_ == 0 ? preparation_left(now) : 0;
+  const Cycles end = now + preparation + step_cost.occupancy;
   const bool last = next_step_ + 1 == control().task(task_).steps;
   in_flight_.push({end + plan_.drain, now, task_, next_step_, last});
   ++account_.counters.steps;
@@ -99,6 +122,8 @@ Cycles StepEngine::begin_step(Cycles now) {
     enter(now, Activity::kBusy);
     active_ = false;
     ++tasks_draining_;
+    shadow_begin_ = end - step_cost.shadow;
+    spaced_at_ = shadow_begin_ + step_cost.spacing;
     previous_ = &descriptor;
   }
   return end;
@@ -106,13 +131,12 @@ Cycles StepEngine::begin_step(Cycles now) {
 
 std::string StepEngine::describe() const {
   const std::string name = program::engine_kind_name(wiring_.kind);
+  const std::size_t queued = wiring_.tasks->size() + (has_next_ ? 1 : 0);
   if (!active_) {
-    return fmt::format("{}: {} steps in flight, {} tasks queued", name, in_flight_.size(),
-                       wiring_.tasks->size());
+    return fmt::format("{}: {} steps in flight, {} tasks queued", name, in_flight_.size(), queued);
   }
   return fmt::format("{}: {} step {} {}, {} tasks queued", name, wiring_.control->name(task_),
-                     next_step_ + 1, wiring_.control->describe_wait(wiring_.kind),
-                     wiring_.tasks->size());
+                     next_step_ + 1, wiring_.control->describe_wait(wiring_.kind), queued);
 }
 
 }  // namespace tessera::engines

@@ -3,6 +3,15 @@
 //   tasks ─► configure ─► [ step 0 ][ step 1 ] blocked [ step 2 ] ...
 //              start          └─ drain ─► results in the buffer, progress + 1
 //
+//   with a second register set:
+//
+//   task 0  [ configure ][ step 0 .... ][ step 1 .... ]
+//   task 1               [ configure ]     [ prepare ] [ step 0 .... ]
+//
+// With task_manager.configuration_sets = 2 the task behind is configured while this one runs, and
+// what its first step needs inside the engine (`first`: the array's first weights) is prepared in
+// the shadow of this one's last step, as soon as what it is prepared from is there.
+//
 // A step occupies the engine for its occupancy; its results are there a drain later, while the next
 // step already runs. At most `in_flight_max` steps drain at a time, and of two tasks at most. A
 // task that reads what the task before it writes waits for the drain.
@@ -25,6 +34,8 @@ class StepEngine {
     DataControl* control = nullptr;
     std::int64_t partitions = 128;  // of the state buffer
     std::size_t in_flight_max = 8;
+    Cycles start = 0;               // configuration of a task
+    bool second_registers = false;  // a task is configured while the one before it runs
   };
   explicit StepEngine(const Wiring& wiring);
   virtual ~StepEngine() = default;
@@ -39,12 +50,15 @@ class StepEngine {
 
  protected:
   struct TaskPlan {
-    Cycles start = 0;  // configuration
-    Cycles first = 0;  // added to the first step
-    Cycles drain = 0;  // from the end of a step's occupancy to its results
+    Cycles first = 0;                // preparation of the first step
+    bool first_from_kernels = true;  // by what the kernel DMA brought; false: by any dependency
+    Cycles drain = 0;                // from the end of a step's occupancy to its results
   };
   struct StepCost {
     Cycles occupancy = 0;
+    // Of a task's last step: its last cycles, in which the next task may prepare, and how long
+    // after their begin the next task may begin.
+    Cycles shadow = 0, spacing = 0;
     std::int64_t macs = 0;
   };
   virtual TaskPlan plan(const program::TaskDescriptor& task) = 0;
@@ -62,6 +76,9 @@ class StepEngine {
   };
   void finish_due(Cycles now);
   void begin_task(Cycles now);
+  void configure_next(Cycles now);
+  // What is left of the first step's preparation at `now`.
+  Cycles preparation_left(Cycles now);
   // Whether the next step's inputs may still be in this engine's own pipeline.
   bool waits_for_drain() const;
   Cycles begin_step(Cycles now);
@@ -72,6 +89,13 @@ class StepEngine {
   bool active_ = false;  // `task_` holds a task with steps left
   RunTaskId task_ = 0;
   TaskPlan plan_;
+  bool has_next_ = false;  // `next_task_` is in the second register set
+  RunTaskId next_task_ = 0;
+  Cycles next_configured_at_ = 0;
+  Cycles configured_at_ = 0;  // of `task_`
+  Cycles shadow_begin_ = 0;   // of the task before
+  Cycles spaced_at_ = 0;      // from where the task behind it may begin
+  Cycles drained_at_ = 0;     // results of the last finished task
   std::int64_t next_step_ = 0;
   Cycles free_at_ = 0;  // end of configuration or occupancy
   Ring<InFlight> in_flight_;

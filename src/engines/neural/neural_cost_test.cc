@@ -134,12 +134,11 @@ TEST(NeuralCost, BandOfMorePixelsThanABankIsCutIntoWorkUnits) {
   ProductWork work;
   work.channels = 8;  // two tiles
   work.output_channels = 4;
-  work.columns = 18;  // a bank of 16 and a rest of 2, which still waits for the next weights
+  work.columns = 18;  // a bank holds 16: two parts of 9
   const StepRows step{0, 1, false};
-  EXPECT_EQ(neural_step_cycles(small_array(), work, step, NeuralSharing::kBroadcast),
-            2 * 16 + 2 * 4);
-  EXPECT_EQ(neural_step_cycles(small_array(), work, {0, 1, true}, NeuralSharing::kBroadcast),
-            2 * 16 + 4 + 2);
+  EXPECT_EQ(neural_step_cycles(small_array(), work, step, NeuralSharing::kBroadcast), 2 * 18);
+  work.columns = 35;  // 12, 12 and 11
+  EXPECT_EQ(neural_step_cycles(small_array(), work, step, NeuralSharing::kBroadcast), 2 * 35);
 }
 
 TEST(NeuralCost, SlowActivationHoldsTheBankUnlessEarlierPassesHideIt) {
@@ -183,7 +182,7 @@ TEST(NeuralCost, Im2colPaysForTheTapsThatThePortOfAPartitionDelivers) {
   work.cut = BlockCut::kIm2col;
   work.channels = 3;
   work.output_channels = 4;
-  // 147 terms: passes of 22 taps in kernel rows 0 to 3 and 3 to 6, one of seven in row 6.
+  // 147 terms: two passes of 22 taps, one of seven.
   work.kernel_h = work.kernel_w = 7;
   work.columns = 100;
   const StepRows step{0, 1, false};
@@ -192,11 +191,12 @@ TEST(NeuralCost, Im2colPaysForTheTapsThatThePortOfAPartitionDelivers) {
     work.port_elements = port;
     return neural_step_cycles(config, work, step, NeuralSharing::kBroadcast);
   };
-  EXPECT_EQ(cycles(1, 8), 3 * 100);  // four new taps a column
-  EXPECT_EQ(cycles(2, 8), 3 * 100);  // eight
-  EXPECT_EQ(cycles(2, 4), 2 * 200 + 100);
-  EXPECT_EQ(cycles(2, 1), 2 * 800 + 200);
-  EXPECT_EQ(cycles(7, 1), 2 * 2200 + 700);  // all taps are new, but a pass has no more than 22
+  // 22 taps of up to four kernel rows have four new ones a column, the 7 of the last pass two.
+  EXPECT_EQ(cycles(1, 4), 3 * 100);
+  EXPECT_EQ(cycles(2, 8), 3 * 100);
+  EXPECT_EQ(cycles(2, 4), 2 * 200 + 100);  // eight, and four
+  EXPECT_EQ(cycles(2, 1), 2 * 800 + 400);
+  EXPECT_EQ(cycles(7, 1), 2 * 2200 + 700);  // all taps are new
   work.cut = BlockCut::kChannel;            // a tap a pass
   EXPECT_EQ(cycles(2, 1), 49 * 100);
 }
@@ -246,10 +246,36 @@ TEST(NeuralCost, FoldedIm2colPaysForEveryFreshTap) {
   work.output_channels = 32;
   work.kernel_h = work.kernel_w = 3;
   work.columns = 416;
-  // Rows for four pixels: 12 fresh taps in two cycles. Two pixels have 6 in one cycle, as good.
-  EXPECT_EQ(step_cycles(array_128(8), work), 4 * 208);
+  // Rows for four pixels: two above two have 8 fresh taps, in one cycle.
+  EXPECT_EQ(step_cycles(array_128(8), work), 2 * 208);
   work.stride_h = work.stride_w = 2;
   EXPECT_EQ(step_cycles(array_128(8), work), 4 * 104 * 3);  // four pixels, 24 fresh taps
+}
+
+TEST(NeuralCost, WhatIsLeftOfTheSumTakesFurtherPixels) {
+  ProductWork work;
+  work.channels = 160;
+  work.output_channels = 64;
+  work.columns = 128;
+  EXPECT_EQ(step_cycles(array_128(1), work), 2 * 512);
+  EXPECT_EQ(step_cycles(array_128(8), work), 3 * 256);  // 128 channels of each pixel, 32 of both
+  work.channels = 192;
+  work.output_channels = 192;  // a block of 128, one of 64
+  EXPECT_EQ(step_cycles(array_128(8), work), 2 * 512 + 3 * 256);
+  work.channels = 3;
+  work.output_channels = 64;
+  work.cut = BlockCut::kIm2col;
+  work.kernel_h = work.kernel_w = 7;
+  work.stride_h = work.stride_w = 2;
+  // 43 taps a channel have 14 fresh ones a pixel; the 7 taps left over, in two rows, 8 for both.
+  EXPECT_EQ(step_cycles(array_128(8), work), 2 * 256 * 2 + 256);
+}
+
+TEST(NeuralCost, ColumnsAreCutInEqualPartsForTheBanks) {
+  ProductWork work;
+  work.channels = work.output_channels = 128;
+  work.columns = 130;  // 520 of them: two parts of 260 and not 512 and 8, which would take 128
+  EXPECT_EQ(step_cycles(array_128(1), work), 520);
 }
 
 TEST(NeuralCost, GroupsLieBesideEachOther) {

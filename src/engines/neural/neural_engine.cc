@@ -41,6 +41,10 @@ ProductWork product_work(const NeuralTask& task, const ChipConfig& chip) {
 NeuralEngine::NeuralEngine(const ChipConfig& chip, Wiring wiring, NeuralMath& math)
     : StepEngine([&] {
         wiring.in_flight_max = static_cast<std::size_t>(chip.neural.psum_banks);
+        wiring.start = chip.neural.task_start_cycles;
+        // Serial folds begin when the one before has left the array.
+        wiring.second_registers =
+            chip.task_manager.configuration_sets > 1 && chip.neural.folds == Folds::kOverlapped;
         return wiring;
       }()),
       chip_(chip),
@@ -48,18 +52,24 @@ NeuralEngine::NeuralEngine(const ChipConfig& chip, Wiring wiring, NeuralMath& ma
       math_(math) {}
 
 StepEngine::TaskPlan NeuralEngine::plan(const TaskDescriptor& task) {
-  work_ = product_work(std::get<NeuralTask>(task.config), chip_);
+  const auto& neural = std::get<NeuralTask>(task.config);
+  work_ = product_work(neural, chip_);
   const std::int64_t rows = std::min(task.bands.rows, task.bands.rows_per_step);
   sharing_ = neural_sharing(config_, work_, rows);
-  return {.start = config_.task_start_cycles,
-          .first = neural_first_load_cycles(config_, work_),
+  // The stationary side of a transposition, too, comes from the state buffer.
+  return {.first = neural_first_load_cycles(config_, work_),
+          .first_from_kernels = !neural.dynamic && !neural.transpose,
           .drain = neural_drain_cycles(config_, work_)};
 }
 
 StepEngine::StepCost NeuralEngine::cost(const TaskDescriptor& task, std::int64_t step) {
   const RowRange rows = task.bands.range(step);
-  const StepRows step_rows{rows.first, rows.last - rows.first, step + 1 == task.steps()};
+  const bool last = step + 1 == task.steps();
+  const StepRows step_rows{rows.first, rows.last - rows.first, last};
+  const LastPass pass = last ? neural_last_pass(config_, work_, step_rows, sharing_) : LastPass{};
   return {.occupancy = neural_step_cycles(config_, work_, step_rows, sharing_),
+          .shadow = pass.cycles,
+          .spacing = pass.spacing,
           .macs = neural_step_macs(work_, step_rows)};
 }
 

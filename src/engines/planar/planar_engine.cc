@@ -73,6 +73,8 @@ PlanarEngine::PlanarEngine(const ChipConfig& chip, Wiring wiring, PlanarMath& ma
                            NeuralMath& filters)
     : StepEngine([&] {
         wiring.in_flight_max = kInFlight;
+        wiring.start = chip.planar.task_start_cycles;
+        wiring.second_registers = chip.task_manager.configuration_sets > 1;
         return wiring;
       }()),
       config_(chip.planar),
@@ -80,7 +82,7 @@ PlanarEngine::PlanarEngine(const ChipConfig& chip, Wiring wiring, PlanarMath& ma
       filters_(filters) {}
 
 StepEngine::TaskPlan PlanarEngine::plan(const TaskDescriptor&) {
-  return {.start = config_.task_start_cycles, .first = 0, .drain = config_.latency_cycles};
+  return {.first = 0, .first_from_kernels = true, .drain = config_.latency_cycles};
 }
 
 StepEngine::StepCost PlanarEngine::cost(const TaskDescriptor& task, std::int64_t step) {
@@ -95,9 +97,14 @@ StepEngine::StepCost PlanarEngine::cost(const TaskDescriptor& task, std::int64_t
     return {.occupancy = planar_transpose_cycles(config_, {.channels = planar.output.columns,
                                                            .columns = planar.output.channels,
                                                            .rows = rows.last - rows.first}),
+            .shadow = 0,
+            .spacing = 0,
             .macs = 0};
   }
-  return {.occupancy = planar_step_cycles(config_, planar_work(planar, rows)), .macs = 0};
+  return {.occupancy = planar_step_cycles(config_, planar_work(planar, rows)),
+          .shadow = 0,
+          .spacing = 0,
+          .macs = 0};
 }
 
 void PlanarEngine::execute(RunTaskId id, std::int64_t step) {
