@@ -69,6 +69,19 @@ function(tessera_light_optimisation name)
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
 endfunction()
 
+# tessera_unity(NAME [ALONE a.cc ...]): sources of NAME are compiled a few at a time, as one file,
+# which reads the headers once. ALONE: those whose local names meet another's.
+option(TESSERA_UNITY "Compile several sources at once: a full build is quicker, a small change is not"
+       OFF)
+function(tessera_unity name)
+  cmake_parse_arguments(ARG "" "" "ALONE" ${ARGN})
+  if(NOT TARGET ${name})
+    return()
+  endif()
+  set_target_properties(${name} PROPERTIES UNITY_BUILD ${TESSERA_UNITY} UNITY_BUILD_BATCH_SIZE 10)
+  set_source_files_properties(${ARG_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
+
 # All programs with the label unit; what the sanitizer run builds.
 add_custom_target(tessera_unit_tests)
 

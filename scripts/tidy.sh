@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs clang-tidy-19 with the compile commands of the release build.
+# Runs clang-tidy-19 with the compile commands of the release build (which has to be built).
 #
 #   scripts/tidy.sh --all              every source file
 #   scripts/tidy.sh --changed [BASE]   those that differ from BASE (default: the commit before);
@@ -7,8 +7,11 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-build=build/release
-[ -f $build/compile_commands.json ] || cmake --preset release >/dev/null
+# One command line a source; what the build generates is read where the release build put it.
+build=build/tidy
+[ -f build/release/CMakeCache.txt ] || cmake --preset release >/dev/null
+cmake --preset release -B $build -DTESSERA_UNITY=OFF >/dev/null
+sed -i "s#$PWD/$build#$PWD/build/release#g" $build/compile_commands.json
 
 case "${1:-}" in
   --all) wanted=$(scripts/sources.sh) ;;

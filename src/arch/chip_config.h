@@ -20,7 +20,8 @@ enum class Dataflow : std::int32_t { kWeightStationary, kOutputStationary };
 enum class Folds : std::int32_t { kOverlapped, kSerial };
 
 struct NeuralEngineConfig {
-  std::int32_t count = 1;  // neural engines in a core
+  std::int32_t count = 1;                 // neural engines in a core
+  std::int32_t clock_thousandths = 1000;  // of the core's clock
   Dataflow dataflow = Dataflow::kWeightStationary;
   Folds folds = Folds::kOverlapped;
   std::int32_t rows = 128;     // R: input channels (K) an array pass

@@ -89,7 +89,7 @@ TEST(ChipConfig, DescribeAndParseAgree) {
 }
 
 TEST(ChipConfig, TheFingerprintOfTheDefaultProcessorIsFixed) {
-  EXPECT_EQ(ChipConfig{}.fingerprint(), 1024177041367029627u);
+  EXPECT_EQ(ChipConfig{}.fingerprint(), 4076252194094135446u);
 }
 
 TEST(ChipProfiles, AreTheFilesInArchAndAllLoad) {

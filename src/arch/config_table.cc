@@ -49,6 +49,8 @@ constexpr std::array kKeys = {
               1'000'000, 10'000'000'000, "core clock; turns cycles into seconds in reports"},
 
     ConfigKey{"neural", "count", neural<&Neural::count>, 1, 64, "neural engines in a core"},
+    ConfigKey{"neural", "clock_thousandths", neural<&Neural::clock_thousandths>, 1, 1000,
+              "clock of the neural engine, in thousandths of the core's"},
     ConfigKey{"neural", "dataflow",
               MemberAccess<Dataflow>(nested<&ChipConfig::neural, &Neural::dataflow>), 0, 0,
               "what stays in the array while the rest flows: weights or sums"},

@@ -352,6 +352,17 @@ Chains chains_of(const NeuralEngineConfig& config, const ProductWork& work, cons
   return product_chains(config, work, step, sharing);
 }
 
+// Cycles of an engine's own clock in cycles of the core's.
+template <typename EngineConfig>
+Cycles core_cycles(const EngineConfig& config, Cycles cycles) {
+  return ceil_div(cycles * 1000, config.clock_thousandths);
+}
+
+Cycles undivided_result_cycles(const NeuralEngineConfig& config) {
+  const bool sums_stay = config.dataflow == Dataflow::kOutputStationary;
+  return (sums_stay ? config.rows : 1) + config.post_processor_latency_cycles;
+}
+
 }  // namespace
 
 TransposeBlocks transpose_blocks(const MatrixExtents& matrix, const BlockExtents& block) {
@@ -365,7 +376,8 @@ Cycles neural_step_cycles(const NeuralEngineConfig& config, const ProductWork& w
                           const StepRows& step, NeuralSharing sharing) {
   const Chains chains = chains_of(config, work, step, sharing);
   const Cycles cycles = chains.cycles + ceil_div(chains.stall_thousandths, 1000);
-  return step.last_of_task ? cycles - chains.last_pass + chains.last_stream : cycles;
+  return core_cycles(config,
+                     step.last_of_task ? cycles - chains.last_pass + chains.last_stream : cycles);
 }
 
 LastPass neural_last_pass(const NeuralEngineConfig& config, const ProductWork& work,
@@ -385,13 +397,12 @@ NeuralSharing neural_sharing(const NeuralEngineConfig& config, const ProductWork
 
 Cycles neural_first_load_cycles(const NeuralEngineConfig& config, const ProductWork& work) {
   if (config.dataflow == Dataflow::kOutputStationary) return 0;
-  if (!work.channel_wise) return config.rows;
-  return pixel_band(config, work) ? work.kernel_w : 1;
+  if (!work.channel_wise) return core_cycles(config, config.rows);
+  return core_cycles(config, pixel_band(config, work) ? work.kernel_w : 1);
 }
 
 Cycles neural_result_cycles(const NeuralEngineConfig& config) {
-  const bool sums_stay = config.dataflow == Dataflow::kOutputStationary;
-  return (sums_stay ? config.rows : 1) + config.post_processor_latency_cycles;
+  return core_cycles(config, undivided_result_cycles(config));
 }
 
 Cycles neural_drain_cycles(const NeuralEngineConfig& config, const ProductWork& work) {
@@ -399,7 +410,7 @@ Cycles neural_drain_cycles(const NeuralEngineConfig& config, const ProductWork& 
   // On the diagonal every channel makes R - 1 hops in all: r to the right, R - 1 - r down.
   const bool diagonal = work.channel_wise && !sums_stay && !pixel_band(config, work);
   const Cycles skew = diagonal ? config.rows - 1 : config.rows + config.columns - 2;
-  return skew + neural_result_cycles(config);
+  return core_cycles(config, skew + undivided_result_cycles(config));
 }
 
 std::int64_t neural_step_macs(const ProductWork& work, const StepRows& step) {
@@ -524,14 +535,14 @@ Cycles planar_step_cycles(const PlanarEngineConfig& config, const PlanarWork& wo
   // Several engines share channel blocks, or the elements of each.
   const Cycles cycles =
       std::min(ceil_div(blocks, config.count) * block, blocks * ceil_div(block, config.count));
-  return ceil_div(cycles * 1000, config.clock_thousandths);
+  return core_cycles(config, cycles);
 }
 
 Cycles planar_transpose_cycles(const PlanarEngineConfig& config, const PlanarTranspose& work) {
   // Every channel tile takes all columns in, every column tile gives all channels out.
   const Cycles in = ceil_div(work.channels, config.lanes) * work.columns;
   const Cycles out = ceil_div(work.columns, config.window_rows_max) * work.channels;
-  return ceil_div(work.rows * (in + out), config.count);
+  return core_cycles(config, ceil_div(work.rows * (in + out), config.count));
 }
 
 Cycles kernel_extraction_cycles(const NeuralEngineConfig& config, std::int64_t elements) {

@@ -66,6 +66,9 @@
 // down behind the last pass of the task before it, where that is configured by then
 // (task_manager.configuration_sets) and they are in kernel memory; so two tasks are as far apart as
 // two passes.
+//
+// All of this is in cycles of the engine's clock; the functions give cycles of the core's, rounded
+// up (neural.clock_thousandths, planar.clock_thousandths). The start of a task is in core cycles.
 #pragma once
 
 #include <cstdint>

@@ -4,14 +4,13 @@
 
 #include "base/check.h"
 #include "base/quantity.h"
+#include "compile/surface_conventions.h"
 
 namespace tessera::compile {
 namespace {
 
 // Keeps the channel apart from the byte within one offset.
 constexpr std::int64_t kChannelUnit = std::int64_t{1} << 40;
-
-enum Axis : std::size_t { kImages, kChannels, kRows, kColumns };
 
 std::int64_t held(const StorageView& view, std::size_t axis) {
   return view.strides[axis] == 0 ? 1 : view.extents[axis];

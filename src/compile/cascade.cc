@@ -5,11 +5,10 @@
 #include "base/quantity.h"
 #include "compile/cascade_schedule.h"
 #include "compile/residency.h"
+#include "compile/surface_conventions.h"
 
 namespace tessera::compile {
 namespace {
-
-enum Axis : std::size_t { kImages, kChannels, kRows, kColumns };
 
 // Slots worth trying: fewer slots are longer, and need larger rings.
 constexpr std::int64_t kSlotsTried[] = {2,  3,  4,  5,  6,  8,   10,  12,  16,  20, 24,

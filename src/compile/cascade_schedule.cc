@@ -4,12 +4,11 @@
 #include <limits>
 
 #include "base/quantity.h"
+#include "compile/surface_conventions.h"
 #include "program/accesses.h"
 
 namespace tessera::compile {
 namespace {
-
-constexpr std::int64_t kAlignmentBytes = 64;
 
 // Reads and writes of a ring in one slot.
 struct RingUse {

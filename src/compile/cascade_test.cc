@@ -4,6 +4,7 @@
 
 #include "compile/buffer_layout.h"
 #include "compile/compile.h"
+#include "compile/testing/compiled_program.h"
 #include "compile/testing/random_graph.h"
 #include "link/link.h"
 #include "program/verify.h"
@@ -14,25 +15,15 @@ namespace {
 using program::BufferSurface;
 using program::EngineKind;
 using program::Program;
+using testing::build;
 using testing::GraphBuilder;
 
 // With a memory so slow that nothing pays off like not using it.
-ChipConfig small_chip(std::int32_t bytes_per_partition) {
+ChipConfig slow_memory_chip(std::int32_t bytes_per_partition) {
   ChipConfig chip;
   chip.dram.bytes_per_cycle = 8;
   chip.state_buffer.bytes_per_partition = bytes_per_partition;
   return chip;
-}
-
-Program build(std::shared_ptr<const graph::Graph> graph, const ChipConfig& chip,
-              const CompileOptions& options = {}) {
-  const auto package = compile(std::move(graph), chip, options);
-  EXPECT_TRUE(package.ok()) << package.error().to_string();
-  auto program = link::link(*package, chip);
-  EXPECT_TRUE(program.ok()) << program.error().to_string();
-  const Status status = program::verify_program(*program, chip);
-  EXPECT_TRUE(status.ok()) << status.error().to_string();
-  return std::move(*program);
 }
 
 // Bytes that loads and stores move.
@@ -63,7 +54,7 @@ std::shared_ptr<const graph::Graph> early_layers() {
 }
 
 TEST(Cascade, LayersWithWindowsTouchDramAtTheirEndsOnly) {
-  const ChipConfig chip = small_chip(24576);  // a tensor between takes 32 KiB
+  const ChipConfig chip = slow_memory_chip(24576);  // a tensor between takes 32 KiB
   const Program program = build(early_layers(), chip);
   EXPECT_EQ(program.workspace_bytes, 0);
   // Each row of the input is loaded once, each row of the output stored once.
@@ -71,13 +62,13 @@ TEST(Cascade, LayersWithWindowsTouchDramAtTheirEndsOnly) {
 }
 
 TEST(Cascade, LayerByLayerItGoesThroughDram) {
-  const Program program = build(early_layers(), small_chip(24576), {.cascades = false});
+  const Program program = build(early_layers(), slow_memory_chip(24576), {.cascades = false});
   EXPECT_GE(transferred_bytes(program), (16 * 128 * 128 + 2 * 32 * 128 * 128) * 2);
   EXPECT_GT(program.workspace_bytes, 0);
 }
 
 TEST(Cascade, WindowsFollowTheirRingAroundItsEnd) {
-  const Program program = build(early_layers(), small_chip(24576));
+  const Program program = build(early_layers(), slow_memory_chip(24576));
   int wrapped = 0;
   for (const program::TaskDescriptor& task : program.tasks) {
     if (const auto* neural = std::get_if<program::NeuralTask>(&task.config)) {
@@ -97,13 +88,13 @@ TEST(Cascade, ResidualBranchReadsTheRingOfItsTrunk) {
   auto y = builder.conv(x, {32, 3, 1, 1});
   y = builder.conv(y, {32, 3, 1, 1});
   builder.output(builder.binary(x, y, BinaryFunction::kAdd));
-  const Program program = build(builder.take(), small_chip(24576));
+  const Program program = build(builder.take(), slow_memory_chip(24576));
   EXPECT_EQ(program.workspace_bytes, 0);
   EXPECT_EQ(transferred_bytes(program), 2 * 32 * 128 * 128 * 2);
 }
 
 TEST(Cascade, WhereTheArrayIsTheBottleneckLayersRunOneByOne) {
-  ChipConfig chip = small_chip(24576);
+  ChipConfig chip = slow_memory_chip(24576);
   chip.dram.bytes_per_cycle = 1024;
   chip.dram.row_miss_cycles = 0;
   chip.dram.latency_cycles = 1;

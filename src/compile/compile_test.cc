@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "compile/testing/compiled_program.h"
 #include "compile/testing/random_graph.h"
 #include "link/link.h"
 #include "program/verify.h"
@@ -16,23 +17,13 @@ namespace {
 using program::EngineKind;
 using program::Program;
 using program::TaskDescriptor;
+using testing::build;
 using testing::GraphBuilder;
 
 ChipConfig small_chip(std::int32_t bytes_per_partition) {
   ChipConfig chip;
   chip.state_buffer.bytes_per_partition = bytes_per_partition;
   return chip;
-}
-
-Program build(std::shared_ptr<const graph::Graph> graph, const ChipConfig& chip,
-              const CompileOptions& options = {}) {
-  const auto package = compile(std::move(graph), chip, options);
-  EXPECT_TRUE(package.ok()) << package.error().to_string();
-  auto program = link::link(*package, chip);
-  EXPECT_TRUE(program.ok()) << program.error().to_string();
-  const Status status = program::verify_program(*program, chip);
-  EXPECT_TRUE(status.ok()) << status.error().to_string();
-  return std::move(*program);
 }
 
 std::vector<const TaskDescriptor*> tasks_on(const Program& program, EngineKind engine) {

@@ -5,11 +5,10 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "compile/surface_conventions.h"
 
 namespace tessera::compile {
 namespace {
-
-constexpr std::int64_t kAlignmentBytes = 64;
 
 // Storages that copies, loads into residents and rings, and host steps of a piece touch in DRAM.
 template <typename Visit>

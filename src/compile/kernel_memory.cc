@@ -2,13 +2,9 @@
 
 #include "base/check.h"
 #include "base/quantity.h"
+#include "compile/surface_conventions.h"
 
 namespace tessera::compile {
-namespace {
-
-constexpr std::int64_t kAlignmentBytes = 64;
-
-}  // namespace
 
 std::optional<std::int64_t> KernelMemory::find(const StoredKernel& kernel) const {
   for (const Entry& entry : entries_) {

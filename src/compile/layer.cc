@@ -72,17 +72,6 @@ void fold_columns(Layer& layer) {
   split_axis(out, 3, 2, inner);
 }
 
-// Elements of the view are dense in the order of its axes; their count, or 0.
-std::int64_t dense_elements(const StorageView& view) {
-  std::int64_t span = 1;
-  for (std::size_t i = 4; i > 0; --i) {
-    if (view.extents[i - 1] == 1) continue;
-    if (view.strides[i - 1] != span) return 0;
-    span *= view.extents[i - 1];
-  }
-  return span;
-}
-
 StorageView flat_view(const StorageView& view, std::int64_t channels, std::int64_t elements) {
   const std::int64_t columns = elements / channels;
   return {.storage = view.storage,
@@ -94,14 +83,14 @@ StorageView flat_view(const StorageView& view, std::int64_t channels, std::int64
 // Work on few channels leaves most lanes idle. Without broadcasts any cut into channels will do;
 // its price is that operands pass through DRAM.
 void spread_channels(const ChipConfig& chip, const StoragePlan& plan, Layer& layer) {
-  const std::int64_t elements = dense_elements(layer.output);
+  const std::int64_t elements = layer.output.dense_elements();
   if (elements == 0) return;
   const auto bytes = [&](const StorageView& view) {
     return elements * format_bytes(plan.storages[static_cast<std::size_t>(view.storage)].format);
   };
   std::int64_t moved = 2 * bytes(layer.output);
   for (const StorageView& input : layer.inputs) {
-    if (dense_elements(input) != elements || input.extents != layer.output.extents) return;
+    if (input.dense_elements() != elements || input.extents != layer.output.extents) return;
     moved += 2 * bytes(input);
   }
   const std::int64_t lanes = chip.planar.lanes;

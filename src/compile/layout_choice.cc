@@ -76,17 +76,6 @@ std::vector<ViewChoice> choices_of(const Graph& graph, const Node& node) {
   return choices;
 }
 
-// Elements of a view that walks its storage in order; 0 for others.
-std::int64_t dense_elements(const StorageView& view) {
-  std::int64_t span = 1;
-  for (std::size_t i = 4; i > 0; --i) {
-    if (view.extents[i - 1] == 1) continue;
-    if (view.strides[i - 1] != span) return 0;
-    span *= view.extents[i - 1];
-  }
-  return span;
-}
-
 class Chooser {
  public:
   Chooser(const Graph& graph, const ChipConfig& chip, const StoragePlan& storages)
@@ -206,10 +195,10 @@ class Chooser {
 
   // layer.cc spreads dense work on few channels over all lanes, by way of DRAM.
   Cycles spread_cycles(const Candidate& candidate) const {
-    const std::int64_t elements = dense_elements(candidate.output);
+    const std::int64_t elements = candidate.output.dense_elements();
     std::int64_t moved = 2 * elements * format_bytes(format_of(candidate.output.storage));
     for (const StorageView& input : candidate.inputs) {
-      if (input.storage < 0 || elements == 0 || dense_elements(input) != elements) {
+      if (input.storage < 0 || elements == 0 || input.dense_elements() != elements) {
         return INT64_MAX;
       }
       moved += 2 * elements * format_bytes(format_of(input.storage));

@@ -7,13 +7,11 @@
 #include "base/check.h"
 #include "base/quantity.h"
 #include "compile/placement_search.h"
+#include "compile/surface_conventions.h"
 
 namespace tessera::compile {
 namespace {
 
-enum Axis : std::size_t { kImages, kChannels, kRows, kColumns };
-
-constexpr std::int64_t kAlignmentBytes = 64;
 constexpr std::int64_t kSmallBlockShare = 64;    // of the state buffer
 constexpr std::int64_t kSmallBlockDistance = 8;  // pieces
 constexpr std::int64_t kReach = 1;               // pieces that a load runs ahead

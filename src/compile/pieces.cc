@@ -6,12 +6,11 @@
 
 #include "arith/wide_sum.h"
 #include "base/quantity.h"
+#include "compile/surface_conventions.h"
 #include "program/accesses.h"
 
 namespace tessera::compile {
 namespace {
-
-enum Axis : std::size_t { kImages, kChannels, kRows, kColumns };
 
 // Images, output rows, channels and output columns a piece; and of what a reduction over rows or
 // columns takes in, or of a window that is wider than the line buffer, rows and columns a part.

@@ -10,11 +10,10 @@
 #include "compile/piece_list.h"
 #include "compile/pieces.h"
 #include "compile/residency.h"
+#include "compile/surface_conventions.h"
 
 namespace tessera::compile {
 namespace {
-
-constexpr std::int64_t kAlignmentBytes = 64;
 
 // Attempts with fewer and fewer residents, until everything has a place.
 class Planner : private CascadeContext {

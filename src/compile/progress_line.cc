@@ -11,7 +11,7 @@ namespace {
 
 using program::Dependency;
 
-struct Fit {
+struct LineFit {
   Dependency line;
   std::int64_t excess = 0;  // steps asked for beyond what is needed, summed over the reader's steps
 };
@@ -83,13 +83,13 @@ std::vector<std::pair<std::int64_t, std::int64_t>> slopes(const std::vector<Step
   return result;
 }
 
-Fit best_line(program::TaskId task, const std::vector<StepNeed>& needs,
-              const std::vector<std::int64_t>& running, std::int64_t task_steps) {
-  std::optional<Fit> best;
+LineFit best_line(program::TaskId task, const std::vector<StepNeed>& needs,
+                  const std::vector<std::int64_t>& running, std::int64_t task_steps) {
+  std::optional<LineFit> best;
   for (const auto& [numerator, denominator] : slopes(needs, task_steps)) {
     const Dependency line = lowest_line(task, needs, numerator, denominator);
     const std::int64_t excess = excess_of({line}, running, task_steps);
-    if (!best || excess < best->excess) best = Fit{line, excess};
+    if (!best || excess < best->excess) best = LineFit{line, excess};
     if (excess == 0) break;
   }
   return *best;
@@ -100,15 +100,15 @@ Fit best_line(program::TaskId task, const std::vector<StepNeed>& needs,
 std::vector<Dependency> fit_lines(program::TaskId task, const std::vector<StepNeed>& needs,
                                   std::int64_t steps, std::int64_t task_steps) {
   const std::vector<std::int64_t> running = running_needs(needs, steps);
-  const Fit one = best_line(task, needs, running, task_steps);
+  const LineFit one = best_line(task, needs, running, task_steps);
   if (one.excess == 0 || needs.size() < 2) return {one.line};
   std::vector<Dependency> best = {one.line};
   std::int64_t least = one.excess;
   const std::size_t stride = std::max<std::size_t>(1, needs.size() / 16);
   for (std::size_t cut = 1; cut < needs.size(); cut += stride) {
     const auto middle = needs.begin() + static_cast<std::ptrdiff_t>(cut);
-    const Fit low = best_line(task, {needs.begin(), middle}, running, task_steps);
-    const Fit high = best_line(task, {middle, needs.end()}, running, task_steps);
+    const LineFit low = best_line(task, {needs.begin(), middle}, running, task_steps);
+    const LineFit high = best_line(task, {middle, needs.end()}, running, task_steps);
     const std::int64_t excess = excess_of({low.line, high.line}, running, task_steps);
     if (excess < least) {
       least = excess;

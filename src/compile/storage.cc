@@ -402,6 +402,16 @@ class Attempt {
 
 }  // namespace
 
+std::int64_t StorageView::dense_elements() const {
+  std::int64_t span = 1;
+  for (std::size_t i = 4; i > 0; --i) {
+    if (extents[i - 1] == 1) continue;
+    if (strides[i - 1] != span) return 0;
+    span *= extents[i - 1];
+  }
+  return span;
+}
+
 StorageView StorageView::part(std::size_t axis, std::int64_t first, std::int64_t count) const {
   StorageView result = *this;
   result.offset += first * strides[axis];

@@ -56,6 +56,8 @@ struct StorageView {
   std::int64_t columns() const { return extents[3]; }
   // The part of `axis` from `first`, `count` long. Broadcast axes keep their stride of 0.
   StorageView part(std::size_t axis, std::int64_t first, std::int64_t count) const;
+  // Elements of a view that walks its storage in the order of its axes without gaps; else 0.
+  std::int64_t dense_elements() const;
   friend bool operator==(const StorageView&, const StorageView&) = default;
 };
 

@@ -5,14 +5,13 @@
 
 #include "arch/cost.h"
 #include "base/quantity.h"
+#include "compile/surface_conventions.h"
 
 namespace tessera::compile {
 namespace {
 
 // Steps of a transfer, as tasks are emitted.
 constexpr std::int64_t kStepsWanted = 24;
-
-enum Axis : std::size_t { kImages, kChannels, kRows, kColumns };
 
 // Rows of one step of a transfer.
 std::int64_t rows_per_step(const ChipConfig& chip, const StorageView& view) {

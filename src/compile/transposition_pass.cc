@@ -6,14 +6,13 @@
 
 #include "base/quantity.h"
 #include "compile/residency.h"
+#include "compile/surface_conventions.h"
 #include "compile/transposition.h"
 
 namespace tessera::compile {
 namespace {
 
 using program::TranspositionHint;
-
-constexpr std::int64_t kAlignmentBytes = 64;
 
 // A way with its cost.
 struct Offer {

@@ -6,6 +6,7 @@
 #include "base/quantity.h"
 #include "compile/buffer_layout.h"
 #include "compile/dependencies.h"
+#include "compile/surface_conventions.h"
 #include "compile/transposition.h"
 #include "program/encoding.h"
 
@@ -15,8 +16,6 @@ namespace {
 using program::BaseIndex;
 using program::BufferSurface;
 using program::EngineKind;
-
-constexpr std::int64_t kAlignmentBytes = 64;
 
 // A matrix in DRAM, seen with its channels on rows or on columns.
 struct MatrixInDram {

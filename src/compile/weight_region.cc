@@ -4,13 +4,9 @@
 #include <string_view>
 
 #include "base/quantity.h"
+#include "compile/surface_conventions.h"
 
 namespace tessera::compile {
-namespace {
-
-constexpr std::int64_t kAlignmentBytes = 64;
-
-}  // namespace
 
 std::int64_t WeightRegion::add(std::span<const std::byte> bytes) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());

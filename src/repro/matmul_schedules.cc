@@ -59,7 +59,7 @@ class Schedule {
 
  private:
   Slot slot(const SurfaceShape& shape) {
-    Slot slot{place_surface(chip_, used_, shape), {}};
+    Slot slot{dense_surface(chip_, used_, shape), {}};
     used_ += surface_bytes(chip_, shape);
     return slot;
   }
@@ -96,7 +96,7 @@ TaskId Schedule::multiply(const std::array<Dependency, 2>& loaded, Slot& lhs, Sl
   std::vector<Dependency> after(loaded.begin(), loaded.end());
   after.insert(after.end(), psum.users.begin(), psum.users.end());
   psum.users.clear();
-  const TaskId id = tasks_.product(rhs.surface, lhs.surface, psum.surface, std::move(after));
+  const TaskId id = add_product(tasks_, rhs.surface, lhs.surface, psum.surface, std::move(after));
   lhs.users.push_back(after_all(id, tasks_.steps(id)));
   rhs.users.push_back(after_all(id, tasks_.steps(id)));
   return id;

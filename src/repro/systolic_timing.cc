@@ -136,11 +136,12 @@ Result<std::int64_t> systolic_cycles(const ChipConfig& chip,
                       "buffer, which has {}",
                       product.m, product.k, product.n, end, chip.state_buffer.bytes_per_partition)};
     }
-    tasks.product(place_surface(chip, 0, moving), place_surface(chip, stationary_at, stationary),
-                  place_surface(chip, output_at, output), {});
+    add_product(tasks, dense_surface(chip, 0, moving),
+                dense_surface(chip, stationary_at, stationary),
+                dense_surface(chip, output_at, output), {});
   }
   const program::Program program = tasks.finish(0, 0);
-  TESSERA_TRY(const card::RunStatistics run, TaskList::run(chip, program));
+  TESSERA_TRY(const card::RunStatistics run, run_program(chip, program));
   const Cycles after_last_mac = neural_result_cycles(chip.neural);
   std::int64_t sum = 0;
   for (const card::TaskTiming& task : run.tasks) {

@@ -14,6 +14,7 @@
 
 #include "tools/bench_transposition.h"
 #include "tools/console.h"
+#include "tools/divided_clock.h"
 #include "tools/roofline_suite.h"
 #include "tools/tensor_file.h"
 #include "tools/verb.h"
@@ -29,8 +30,11 @@ struct BenchArguments {
   bool arch_given = false;
 };
 
+constexpr int kClockDivider = 10;
+
 struct Contender {
   std::string name;
+  Network network;
   SessionOptions options;
   std::vector<double> seconds;
   RunResult last;
@@ -41,25 +45,31 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-std::vector<Contender> contenders(const BenchArguments& arguments) {
-  std::vector<Contender> list(4);
-  list[0].name = "host";
-  list[0].options.device = DeviceKind::kHost;
-  list[0].options.threads = arguments.threads;
-  list[1].name = "sim";
-  list[2].name = "sim timing-only";
-  list[2].options.timing_only = true;
-  list[3].name = "sim serial timing-only";
-  list[3].options.timing_only = true;
-  list[3].options.serial = true;
+// The last one is left out for a package, whose architecture is settled.
+Result<std::vector<Contender>> contenders(const BenchArguments& arguments, const Network& network) {
+  SessionOptions host;
+  host.device = DeviceKind::kHost;
+  host.threads = arguments.threads;
+  SessionOptions timing_only;
+  timing_only.timing_only = true;
+  SessionOptions serial = timing_only;
+  serial.serial = true;
+  std::vector<Contender> list = {{"host", network, host, {}, {}},
+                                 {"sim", network, {}, {}, {}},
+                                 {"sim timing-only", network, timing_only, {}, {}},
+                                 {"sim serial timing-only", network, serial, {}, {}}};
+  if (kind_of_file(arguments.model.model) != program::FileKind::kPackage) {
+    TESSERA_TRY(const Network slower, load_with_divided_clock(arguments.model, kClockDivider));
+    list.push_back(
+        {fmt::format("sim timing-only, clocks / {}", kClockDivider), slower, timing_only, {}, {}});
+  }
   return list;
 }
 
-Status measure(const Network& network, const std::vector<Tensor>& inputs, int repeat,
-               std::vector<Contender>& list) {
+Status measure(const std::vector<Tensor>& inputs, int repeat, std::vector<Contender>& list) {
   std::vector<Session> sessions;
   for (const Contender& contender : list) {
-    TESSERA_TRY(Session session, Session::open(network, contender.options));
+    TESSERA_TRY(Session session, Session::open(contender.network, contender.options));
     sessions.push_back(std::move(session));
   }
   const ProgressCallback progress = progress_bar();
@@ -89,14 +99,21 @@ nlohmann::json to_json(const BenchArguments& arguments, const std::vector<std::s
                        {"seconds_max", *std::ranges::max_element(contender.seconds)},
                        {"cycles", contender.last.cycles}});
   }
-  return {{"model", arguments.model.model},
-          {"repeat", rounds(arguments)},
-          {"notes", notes},
-          {"devices", std::move(devices)},
-          {"sim_per_host", median(list[1].seconds) / median(list[0].seconds)},
-          {"values_per_timing_only", median(list[1].seconds) / median(list[2].seconds)},
-          {"serial_per_asynchronous_cycles",
-           static_cast<double>(list[3].last.cycles) / static_cast<double>(list[2].last.cycles)}};
+  const auto cycles = [&](std::size_t i) { return static_cast<double>(list[i].last.cycles); };
+  const auto seconds = [&](std::size_t i) { return median(list[i].seconds); };
+  nlohmann::json document = {{"model", arguments.model.model},
+                             {"repeat", rounds(arguments)},
+                             {"notes", notes},
+                             {"devices", std::move(devices)},
+                             {"sim_per_host", seconds(1) / seconds(0)},
+                             {"values_per_timing_only", seconds(1) / seconds(2)},
+                             {"serial_per_asynchronous_cycles", cycles(3) / cycles(2)}};
+  if (list.size() > 4) {
+    document["divided_clock"] = {{"divider", kClockDivider},
+                                 {"cycles_ratio", cycles(4) / cycles(2)},
+                                 {"seconds_ratio", seconds(4) / seconds(2)}};
+  }
+  return document;
 }
 
 // Starts the program `host_vs_ort`, which takes this process's place. It belongs to the source
@@ -152,8 +169,8 @@ Status bench(const BenchArguments& arguments) {
   for (std::size_t i = 0; i < network.inputs().size(); ++i) {
     inputs.push_back(random_tensor(network.inputs()[i], 0, i));
   }
-  std::vector<Contender> list = contenders(arguments);
-  TESSERA_RETURN_IF_ERROR(measure(network, inputs, rounds(arguments), list));
+  TESSERA_TRY(std::vector<Contender> list, contenders(arguments, network));
+  TESSERA_RETURN_IF_ERROR(measure(inputs, rounds(arguments), list));
   const std::vector<std::string>& notes = network.placement().notes;
   const nlohmann::json document = to_json(arguments, notes, list);
   if (arguments.model.json) {
@@ -176,6 +193,10 @@ Status bench(const BenchArguments& arguments) {
       table.text(), document["sim_per_host"].get<double>(),
       document["values_per_timing_only"].get<double>(),
       document["serial_per_asynchronous_cycles"].get<double>());
+  if (const auto slower = document.find("divided_clock"); slower != document.end()) {
+    fmt::print("clocks / {}: cycles x {:.2f}, time x {:.2f}\n", kClockDivider,
+               (*slower)["cycles_ratio"].get<double>(), (*slower)["seconds_ratio"].get<double>());
+  }
   return {};
 }
 

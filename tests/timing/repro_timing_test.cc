@@ -127,7 +127,7 @@ TEST(MatmulSchedules, AreProvedFreeOfRacesAndTakeNoLessThanTheArray) {
     ASSERT_TRUE(program.ok()) << program.error().message;
     const Status verified = program::verify_program(*program, *chip);
     ASSERT_TRUE(verified.ok()) << verified.error().message;
-    const auto run = TaskList::run(*chip, *program);
+    const auto run = run_program(*chip, *program);
     ASSERT_TRUE(run.ok()) << run.error().message;
     EXPECT_GT(run->cycles, shape.m * shape.k * shape.n / (128 * 128));
     for (const card::EngineStatistics& engine : run->engines) {

@@ -14,7 +14,6 @@ using program::TaskId;
 ChipConfig small_chip() {
   ChipConfig chip;
   chip.name = "small";
-  chip.task_manager.task_buffer_entries = 16;
   chip.neural.rows = 4;
   chip.neural.columns = 4;
   chip.neural.psum_banks = 2;
@@ -46,39 +45,8 @@ ChipConfig small_chip() {
 
 BufferSurface dense_surface(const ChipConfig& chip, std::uint32_t offset, Format format,
                             std::uint32_t channels, std::uint32_t rows, std::uint32_t columns) {
-  const auto element = static_cast<std::uint32_t>(format_bytes(format));
-  BufferSurface surface;
-  surface.offset = offset;
-  surface.format = format;
-  surface.channels = channels;
-  surface.rows = rows;
-  surface.columns = columns;
-  surface.column_pitch = element;
-  surface.row_pitch = element * columns;
-  surface.block_pitch = element * columns * rows;
-  surface.ring_rows = rows;
-  if (channels <= static_cast<std::uint32_t>(chip.state_buffer.partitions)) surface.block_pitch = 0;
-  return surface;
-}
-
-Dependency after_step(TaskId task, std::int64_t ahead) {
-  return {.task = task, .numerator = 1, .denominator = 1, .offset = ahead};
-}
-
-Dependency after_all(TaskId task, std::int64_t steps) {
-  return {.task = task, .numerator = 0, .denominator = 1, .offset = steps};
-}
-
-TaskId ProgramBuilder::add(EngineKind engine, program::TaskConfig config, program::Bands bands,
-                           std::vector<Dependency> dependencies) {
-  program::TaskDescriptor task;
-  task.id = static_cast<TaskId>(tasks_.size());
-  task.engine = engine;
-  task.bands = bands;
-  task.dependencies = std::move(dependencies);
-  task.config = std::move(config);
-  tasks_.push_back(std::move(task));
-  return tasks_.back().id;
+  return program::dense_surface(
+      chip, offset, {.channels = channels, .rows = rows, .columns = columns, .format = format});
 }
 
 TaskId ProgramBuilder::transfer(EngineKind engine, const BufferSurface& buffer, DramAddress dram,
@@ -113,8 +81,8 @@ TaskId ProgramBuilder::product(const BufferSurface& moving, const BufferSurface&
   ProductConfig& product = task.product;
   product.image.channels = moving.channels;
   product.image.output_channels = output.channels;
-  product.image.rows = chip_.neural.rows;
-  product.image.columns = chip_.neural.columns;
+  product.image.rows = chip().neural.rows;
+  product.image.columns = chip().neural.columns;
   product.image.format = Format::kI8;
   product.matrix.kind = MatrixKind::kInteger;
   product.output_format = output.format;
@@ -141,8 +109,8 @@ TaskId ProgramBuilder::kernel(std::int64_t channels, std::int64_t output_channel
   KernelImageShape shape;
   shape.channels = channels;
   shape.output_channels = output_channels;
-  shape.rows = chip_.neural.rows;
-  shape.columns = chip_.neural.columns;
+  shape.rows = chip().neural.rows;
+  shape.columns = chip().neural.columns;
   shape.format = Format::kI8;
   const std::vector<std::byte> image =
       make_kernel_image(shape, reinterpret_cast<const std::byte*>(weights.data()));
@@ -158,21 +126,9 @@ TaskId ProgramBuilder::kernel(std::int64_t channels, std::int64_t output_channel
 
 program::Program ProgramBuilder::finish(std::int64_t input_bytes, std::int64_t output_bytes,
                                         std::int64_t workspace_bytes) {
-  program::Program program;
-  program.chip_fingerprint = chip_.fingerprint();
-  program.chip_name = chip_.name;
-  program.tasks = tasks_;
-  for (const program::TaskDescriptor& task : tasks_) {
-    program.stream_offsets.push_back(static_cast<std::uint32_t>(program.stream.size()));
-    const std::vector<std::byte> bytes = program::encode(task);
-    program.stream.insert(program.stream.end(), bytes.begin(), bytes.end());
-  }
-  program.segments = {
-      {.task_first = 0, .task_last = static_cast<std::uint32_t>(tasks_.size()), .host_steps = {}}};
+  program::Program program = TaskList::finish(input_bytes, output_bytes);
   program.weights = weights_;
   program.inputs = {{"input", -1, Format::kU8, {input_bytes}, {program::BaseIndex::kInput, 0}}};
-  program.input_bytes = input_bytes;
-  program.output_bytes = output_bytes;
   program.workspace_bytes = workspace_bytes;
   return program;
 }

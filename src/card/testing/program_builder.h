@@ -7,31 +7,24 @@
 
 #include "arch/chip_config.h"
 #include "card/core_model.h"
-#include "program/program.h"
+#include "program/task_list.h"
 
 namespace tessera::card::testing {
 
 // A processor small enough to count cycles by hand: 4 x 4 array, 4 partitions of 4 KiB.
 ChipConfig small_chip();
 
+using program::after_all;
+using program::after_step;
+
 // Rows of 8-, 16- or 32-bit elements, dense, one block of channels a block pitch.
 program::BufferSurface dense_surface(const ChipConfig& chip, std::uint32_t offset, Format format,
                                      std::uint32_t channels, std::uint32_t rows,
                                      std::uint32_t columns);
 
-// "My step j needs step j of the task", a full barrier, and "step j + ahead".
-program::Dependency after_step(program::TaskId task, std::int64_t ahead = 0);
-program::Dependency after_all(program::TaskId task, std::int64_t steps);
-
-class ProgramBuilder {
+class ProgramBuilder : public program::TaskList {
  public:
-  explicit ProgramBuilder(const ChipConfig& chip) : chip_(chip) {}
-
-  // Appends a task; its id is its position.
-  program::TaskId add(program::EngineKind engine, program::TaskConfig config,
-                      program::Bands bands = {},
-                      std::vector<program::Dependency> dependencies = {});
-  program::TaskDescriptor& task(program::TaskId id) { return tasks_[id]; }
+  using TaskList::TaskList;
 
   // Whole surfaces between DRAM and buffer; DRAM is dense [images, channels, rows, columns].
   program::TaskId load(const program::BufferSurface& to, program::DramAddress from,
@@ -62,8 +55,6 @@ class ProgramBuilder {
                            program::DramAddress dram, std::uint32_t rows_per_step,
                            std::vector<program::Dependency> dependencies);
 
-  const ChipConfig chip_;
-  std::vector<program::TaskDescriptor> tasks_;
   std::vector<std::byte> weights_;
 };
 

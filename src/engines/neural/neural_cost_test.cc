@@ -287,6 +287,22 @@ TEST(NeuralCost, GroupsLieBesideEachOther) {
   EXPECT_EQ(step_cycles(array_128(8), work), 2 * 512);
 }
 
+TEST(NeuralCost, SlowerClockTakesAsManyCyclesOfItsOwn) {
+  NeuralEngineConfig config = array_128(8);
+  ProductWork work;
+  work.channels = work.output_channels = 64;
+  work.columns = 130;
+  const Cycles step = step_cycles(config, work);
+  const Cycles load = neural_first_load_cycles(config, work);
+  const Cycles drain = neural_drain_cycles(config, work);
+  config.clock_thousandths = 100;
+  EXPECT_EQ(step_cycles(config, work), 10 * step);
+  EXPECT_EQ(neural_first_load_cycles(config, work), 10 * load);
+  EXPECT_EQ(neural_drain_cycles(config, work), 10 * drain);
+  config.clock_thousandths = 999;
+  EXPECT_EQ(step_cycles(config, work), ceil_div(step * 1000, 999));
+}
+
 TEST(NeuralCost, EnginesShareByWhateverIsCheaper) {
   NeuralEngineConfig config = small_array();
   config.count = 4;
@@ -342,6 +358,12 @@ TEST(PlanarCost, TranspositionTakesTilesInByColumnsAndOutByRows) {
   EXPECT_EQ(planar_transpose_cycles(config, {.channels = 7, .columns = 5}), 5 + 7);
   config.count = 2;
   EXPECT_EQ(planar_transpose_cycles(config, {.channels = 7, .columns = 5, .rows = 3}), 18);
+}
+
+TEST(PlanarCost, ConverterFollowsTheEnginesClock) {
+  PlanarEngineConfig config;
+  config.clock_thousandths = 100;
+  EXPECT_EQ(planar_transpose_cycles(config, {.channels = 7, .columns = 5}), 10 * (5 + 7));
 }
 
 TEST(PlanarCost, TheSlowestOfInputAndOutputSetsThePace) {
