@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "compile/dependencies.h"
+#include "program/dependencies.h"
 
 namespace tessera::compile {
 namespace {
@@ -78,7 +78,8 @@ class Chooser {
           static_cast<std::uint64_t>(of.plan.home_blocks[static_cast<std::size_t>(home)].offset);
     }
     of.tasks = emit_tasks(inputs_, of.plan, of.addresses);
-    of.dependencies_dropped = derive_dependencies(inputs_.chip, of.tasks.segments, of.tasks.tasks);
+    of.dependencies_dropped =
+        program::derive_dependencies(inputs_.chip, of.tasks.segments, of.tasks.tasks);
   }
 
   void predict(Draft& of) const {

@@ -5,9 +5,9 @@
 
 #include "base/quantity.h"
 #include "compile/buffer_layout.h"
-#include "compile/dependencies.h"
 #include "compile/surface_conventions.h"
 #include "compile/transposition.h"
+#include "program/dependencies.h"
 #include "program/encoding.h"
 
 namespace tessera::compile {
@@ -167,7 +167,7 @@ class Builder {
   }
 
   void finish() {
-    derive_dependencies(chip_, segments_, tasks_);
+    program::derive_dependencies(chip_, segments_, tasks_);
     program::Program& program = result_.program;
     program.chip_fingerprint = chip_.fingerprint();
     program.chip_name = chip_.name;

@@ -27,6 +27,5 @@ FileKind file_kind(std::span<const std::byte> head);
 // Readable listings.
 std::string inspect(const Package& package);
 std::string inspect(const Program& program);
-std::string disassemble(const Program& program);  // one task a paragraph, with layer hints
 
 }  // namespace tessera::program

@@ -1,6 +1,6 @@
 // The register file of a task: one visitor names every field of a configuration in a fixed order,
-// and that order is the register address. Encoder, decoder and listing use the same visitor, so
-// they cannot disagree.
+// and that order is the register address. Encoder, decoder and firmware text use the same visitor,
+// so they cannot disagree.
 //
 //   configuration ──visit──► registers[0..n) (32 bits each; 64-bit fields take two, low first)
 #pragma once

@@ -14,14 +14,14 @@
 #include "arch/chip_config.h"
 #include "program/descriptor.h"
 
-namespace tessera::compile {
+namespace tessera::program {
 
 // Sets the dependencies of all tasks. `tasks[i].id` is i; `segments[i]` ascends; tasks of different
 // segments never run at the same time. Returns the redundant ones: pairs of tasks on different
 // engines that touch the same bytes, one of them writing, and need no dependency of their own
 // because the order follows from other dependencies and from the order of the queues.
 std::int64_t derive_dependencies(const ChipConfig& chip, const std::vector<std::uint32_t>& segments,
-                                 std::vector<program::TaskDescriptor>& tasks);
+                                 std::vector<TaskDescriptor>& tasks);
 
 // A need: before step `step` (1-based), `needed` steps of the other task.
 struct StepNeed {
@@ -31,7 +31,7 @@ struct StepNeed {
 
 // Lines that meet all needs (ascending steps) and ask for as little more as possible: one, or two
 // where that is clearly better. `steps` is the reader's count, `task_steps` the other task's.
-std::vector<program::Dependency> fit_lines(program::TaskId task, const std::vector<StepNeed>& needs,
-                                           std::int64_t steps, std::int64_t task_steps);
+std::vector<Dependency> fit_lines(TaskId task, const std::vector<StepNeed>& needs,
+                                  std::int64_t steps, std::int64_t task_steps);
 
-}  // namespace tessera::compile
+}  // namespace tessera::program

@@ -4,12 +4,10 @@
 #include <optional>
 
 #include "base/quantity.h"
-#include "compile/dependencies.h"
+#include "program/dependencies.h"
 
-namespace tessera::compile {
+namespace tessera::program {
 namespace {
-
-using program::Dependency;
 
 struct LineFit {
   Dependency line;
@@ -32,8 +30,8 @@ std::vector<std::int64_t> running_needs(const std::vector<StepNeed>& needs, std:
 }
 
 // The lowest line of slope numerator / denominator that meets the needs.
-Dependency lowest_line(program::TaskId task, const std::vector<StepNeed>& needs,
-                       std::int64_t numerator, std::int64_t denominator) {
+Dependency lowest_line(TaskId task, const std::vector<StepNeed>& needs, std::int64_t numerator,
+                       std::int64_t denominator) {
   const std::int64_t factor = std::gcd(numerator, denominator);
   numerator /= factor;
   denominator /= factor;
@@ -83,7 +81,7 @@ std::vector<std::pair<std::int64_t, std::int64_t>> slopes(const std::vector<Step
   return result;
 }
 
-LineFit best_line(program::TaskId task, const std::vector<StepNeed>& needs,
+LineFit best_line(TaskId task, const std::vector<StepNeed>& needs,
                   const std::vector<std::int64_t>& running, std::int64_t task_steps) {
   std::optional<LineFit> best;
   for (const auto& [numerator, denominator] : slopes(needs, task_steps)) {
@@ -97,7 +95,7 @@ LineFit best_line(program::TaskId task, const std::vector<StepNeed>& needs,
 
 }  // namespace
 
-std::vector<Dependency> fit_lines(program::TaskId task, const std::vector<StepNeed>& needs,
+std::vector<Dependency> fit_lines(TaskId task, const std::vector<StepNeed>& needs,
                                   std::int64_t steps, std::int64_t task_steps) {
   const std::vector<std::int64_t> running = running_needs(needs, steps);
   const LineFit one = best_line(task, needs, running, task_steps);
@@ -119,4 +117,4 @@ std::vector<Dependency> fit_lines(program::TaskId task, const std::vector<StepNe
   return least * 2 <= one.excess ? best : std::vector<Dependency>{one.line};
 }
 
-}  // namespace tessera::compile
+}  // namespace tessera::program

@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <random>
 
-#include "compile/dependencies.h"
+#include "program/dependencies.h"
 
-namespace tessera::compile {
+namespace tessera::program {
 namespace {
-
-using program::Dependency;
 
 std::int64_t asked(const std::vector<Dependency>& lines, std::int64_t j, std::int64_t task_steps) {
   std::int64_t most = 0;
@@ -65,4 +63,4 @@ TEST(ProgressLine, RandomNeedsAreMetAndAreNotFarExceeded) {
 }
 
 }  // namespace
-}  // namespace tessera::compile
+}  // namespace tessera::program

@@ -1,4 +1,4 @@
-#include "compile/dependencies.h"
+#include "program/dependencies.h"
 
 #include <algorithm>
 #include <array>
@@ -8,16 +8,8 @@
 #include "program/access_map.h"
 #include "program/accesses.h"
 
-namespace tessera::compile {
+namespace tessera::program {
 namespace {
-
-using program::AccessMap;
-using program::EngineKind;
-using program::kEngineKindCount;
-using program::Memory;
-using program::StepRef;
-using program::TaskDescriptor;
-using program::TaskId;
 
 // Finished steps of each engine, counted over all tasks, that are known to come before.
 using Clock = std::array<std::int64_t, kEngineKindCount>;
@@ -46,7 +38,7 @@ class Deriver {
       for (std::int64_t step = 0; step < task.steps(); ++step) take_step(task, step);
       task.dependencies.clear();
       for (const auto& [other, needs] : needs_) {
-        for (const program::Dependency& line :
+        for (const Dependency& line :
              fit_lines(other, needs, task.steps(), tasks_[other].steps())) {
           task.dependencies.push_back(line);
         }
@@ -79,9 +71,9 @@ class Deriver {
       if (number > candidate.number) candidate = {earlier, number};
     };
     accesses_.clear();
-    program::step_accesses(task, chip_, step, accesses_);
-    for (const program::Access& access : accesses_) {
-      if (access.memory == Memory::kDram && access.base == program::BaseIndex::kWeights) continue;
+    step_accesses(task, chip_, step, accesses_);
+    for (const Access& access : accesses_) {
+      if (access.memory == Memory::kDram && access.base == BaseIndex::kWeights) continue;
       AccessMap& map = map_of(access);
       if (access.write) {
         map.write(access.first, access.last, self, visit);
@@ -92,7 +84,7 @@ class Deriver {
     return candidates;
   }
 
-  AccessMap& map_of(const program::Access& access) {
+  AccessMap& map_of(const Access& access) {
     if (access.memory == Memory::kStateBuffer) return state_buffer_;
     if (access.memory == Memory::kKernelMemory) return kernel_memory_;
     return dram_[static_cast<std::size_t>(access.base)];
@@ -128,8 +120,8 @@ class Deriver {
   std::vector<std::int64_t> first_step_;  // of each task, in its engine's count
   std::array<std::vector<Clock>, kEngineKindCount> clocks_;
   AccessMap state_buffer_, kernel_memory_;
-  std::array<AccessMap, program::kBaseIndexCount> dram_;
-  std::vector<program::Access> accesses_;
+  std::array<AccessMap, kBaseIndexCount> dram_;
+  std::vector<Access> accesses_;
   // Of the current task: who touches the same bytes, and of those whom it must wait for.
   std::set<TaskId> conflicting_;
   std::map<TaskId, std::vector<StepNeed>> needs_;
@@ -142,4 +134,4 @@ std::int64_t derive_dependencies(const ChipConfig& chip, const std::vector<std::
   return Deriver(chip, segments, tasks).run();
 }
 
-}  // namespace tessera::compile
+}  // namespace tessera::program
