@@ -29,6 +29,7 @@ ALLOWED_INCLUDES = {
     "program": {"base", "arith", "arch", "model", "graph"},  # the graph travels in the package
     "model": {"base", "arith"},
     "graph": {"base", "arith", "arch", "model"},
+    "firmware": WAIST,
     "compile": WAIST | {"model", "graph"},
     "link": WAIST,
     "engines": WAIST,

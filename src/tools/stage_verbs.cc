@@ -1,4 +1,4 @@
-// tessera compile, link, disasm: the stages one by one.
+// tessera compile, link: the stages one by one.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -109,20 +109,6 @@ Status link(const StageArguments& arguments) {
   return {};
 }
 
-Status disasm(const StageArguments& arguments) {
-  TESSERA_TRY(const std::vector<std::byte> bytes, program::read_file(arguments.file));
-  TESSERA_TRY(const program::Program program, program::parse_program(bytes, arguments.file));
-  const std::string text = program::disassemble(program);
-  if (arguments.json) {
-    fmt::print(
-        "{}\n",
-        json_text({{"file", arguments.file}, {"tasks", program.tasks.size()}, {"listing", text}}));
-  } else {
-    fmt::print("{}", text);
-  }
-  return {};
-}
-
 }  // namespace
 
 Action compile_verb(CLI::App& app) {
@@ -142,13 +128,6 @@ Action link_verb(CLI::App& app) {
   app.add_option("--arch", arguments->arch, "architecture (default: the package's)");
   app.add_flag("--json", arguments->json, "print one JSON object");
   return [arguments] { return link(*arguments); };
-}
-
-Action disasm_verb(CLI::App& app) {
-  auto arguments = std::make_shared<StageArguments>();  // shared with the returned action
-  app.add_option("program", arguments->file, "program (.tprog)")->required();
-  app.add_flag("--json", arguments->json, "print one JSON object");
-  return [arguments] { return disasm(*arguments); };
 }
 
 }  // namespace tessera::tools

@@ -22,6 +22,7 @@ Action run_verb(CLI::App& app);
 Action compile_verb(CLI::App& app);
 Action link_verb(CLI::App& app);
 Action inspect_verb(CLI::App& app);
+Action asm_verb(CLI::App& app);
 Action disasm_verb(CLI::App& app);
 Action compare_verb(CLI::App& app);
 Action conform_verb(CLI::App& app);

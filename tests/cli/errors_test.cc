@@ -27,7 +27,8 @@ TEST(CommandErrors, AnUnknownVerbNamesTheNearestOne) {
   expect_error(
       {"comple"},
       "tessera: unknown verb 'comple'; did you mean 'compile'? allowed run, compile, link, "
-      "inspect, disasm, compare, conform, report, bench, zoo, repro, doctor   [invalid argument]");
+      "inspect, asm, disasm, compare, conform, report, bench, zoo, repro, doctor   [invalid "
+      "argument]");
 }
 
 TEST(CommandErrors, AVerbWithoutItsModelSaysSo) {

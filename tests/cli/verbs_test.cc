@@ -10,8 +10,9 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr const char* kVerbs[] = {"run",     "compile", "link",  "inspect", "disasm", "compare",
-                                  "conform", "report",  "bench", "zoo",     "repro",  "doctor"};
+constexpr const char* kVerbs[] = {"run",    "compile", "link",    "inspect", "asm",
+                                  "disasm", "compare", "conform", "report",  "bench",
+                                  "zoo",    "repro",   "doctor"};
 
 TEST(Help, EveryVerbShowsAnExampleOfItself) {
   for (const std::string verb : kVerbs) {
@@ -142,9 +143,9 @@ TEST(Stages, CompileLinkInspectAndDisassembleAreReadable) {
   const CommandResult program = tessera({"inspect", "stages.tprog"});
   EXPECT_THAT(program.out, StartsWith("program for tessera128 (fingerprint "));
   const CommandResult listing = tessera({"disasm", "stages.tprog"});
-  EXPECT_THAT(listing.out, StartsWith("; program for tessera128, "));
-  EXPECT_THAT(listing.out, HasSubstr("; layer 1: conv (conv) 1x4x8x8\n"));
-  EXPECT_THAT(listing.out, HasSubstr("neural  product"));
+  EXPECT_THAT(listing.out, HasSubstr("\nprogram 1\nchip \"tessera128\" "));
+  EXPECT_THAT(listing.out, HasSubstr("; layer 1: \"conv\" \"conv\" [1, 4, 8, 8]\n"));
+  EXPECT_THAT(listing.out, HasSubstr(" neural product "));
 }
 
 TEST(Inspect, TheTypedGraphOfAModelEqualsThatOfItsPackage) {

@@ -1,0 +1,411 @@
+#include "firmware/program_text.h"
+
+#include <fmt/format.h>
+#include <openssl/evp.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "firmware/task_text.h"
+#include "program/container_file.h"
+#include "program/encoding.h"
+
+namespace tessera::firmware {
+namespace {
+
+using program::HostStepRef;
+using program::LayerHint;
+using program::Program;
+using program::Segment;
+using program::TensorSlot;
+
+constexpr std::size_t kAxesMax = 64;          // of a tensor
+constexpr std::size_t kOriginsMax = 1 << 16;  // of a layer
+constexpr const char* kRegions[] = {"weights", "workspace", "input", "output"};
+
+std::string sha256_text(std::span<const std::byte> bytes) {
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned int length = 0;
+  const int ok = EVP_Digest(bytes.data(), bytes.size(), digest, &length, EVP_sha256(), nullptr);
+  TESSERA_CHECK(ok == 1, "SHA-256 of {} bytes", bytes.size());
+  std::string text;
+  for (unsigned int i = 0; i < length; ++i) text += fmt::format("{:02x}", digest[i]);
+  return text;
+}
+
+// ---- writing ----
+
+std::string slot_text(const TensorSlot& slot) {
+  return fmt::format("{} tensor {} {} {} at {} + {}\n", quoted(slot.name), slot.tensor,
+                     format_name(slot.format), integers_text(slot.dims),
+                     kRegions[static_cast<std::size_t>(slot.address.base)], slot.address.offset);
+}
+
+std::string layer_text(const LayerHint& hint) {
+  std::string out = fmt::format("layer {} kind {} dims {} macs {}", quoted(hint.name),
+                                quoted(hint.kind), integers_text(hint.output_dims), hint.macs);
+  if (!hint.origins.empty()) {
+    out += " origins [";
+    for (std::size_t i = 0; i < hint.origins.size(); ++i) {
+      out += (i == 0 ? "" : ", ") + quoted(hint.origins[i]);
+    }
+    out += "]";
+  }
+  return out + "\n";
+}
+
+std::string weights_text(const Program& program, const DisassembleOptions& options) {
+  const std::size_t bytes = program.weights.size();
+  if (bytes == 0) return "";
+  if (options.weights != WeightsPlace::kInline) {
+    return fmt::format("weights {} {} bytes {} sha256 \"{}\"\n",
+                       options.weights == WeightsPlace::kFile ? "file" : "of", quoted(options.file),
+                       bytes, sha256_text(program.weights));
+  }
+  std::string out = fmt::format("weights bytes {} [", bytes);
+  static constexpr char kDigits[] = "0123456789abcdef";
+  for (std::size_t i = 0; i < bytes; ++i) {
+    if (i % 32 == 0) out += i == 0 ? "\n  \"" : "\",\n  \"";
+    const auto byte = static_cast<unsigned>(program.weights[i]);
+    out += kDigits[byte >> 4];
+    out += kDigits[byte & 15];
+  }
+  return out + "\"]\n";
+}
+
+std::string segment_text(const Segment& segment) {
+  std::string out = fmt::format("segment tasks {} to {}\n", segment.task_first, segment.task_last);
+  for (const HostStepRef& step : segment.host_steps) {
+    out += fmt::format("  host_step node {}\n", step.node);
+    for (const TensorSlot& slot : step.inputs) out += "    reads " + slot_text(slot);
+    for (const TensorSlot& slot : step.outputs) out += "    gives " + slot_text(slot);
+    out += "  end\n";
+  }
+  return out + "end\n";
+}
+
+// ---- reading ----
+
+int digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+Status append_hex(const Lexer& lexer, const Token& token, std::vector<std::byte>& bytes) {
+  if (token.text.size() % 2 != 0) {
+    return lexer.error(token.place, "an odd number of hexadecimal digits");
+  }
+  for (std::size_t i = 0; i < token.text.size(); i += 2) {
+    const int high = digit(token.text[i]);
+    const int low = digit(token.text[i + 1]);
+    if (high < 0 || low < 0) {
+      return lexer.error(token.place, "weights are written in the digits 0 to 9 and a to f");
+    }
+    bytes.push_back(static_cast<std::byte>(high << 4 | low));
+  }
+  return {};
+}
+
+Result<std::vector<std::byte>> parse_inline_weights(Lexer& lexer) {
+  std::vector<std::byte> bytes;
+  TESSERA_RETURN_IF_ERROR(lexer.expect("[", "in front of the weights"));
+  while (!lexer.peek().is("]")) {
+    const Token token = lexer.peek();
+    TESSERA_TRY(const std::string digits, lexer.expect_string("weights in hexadecimal digits"));
+    (void)digits;
+    TESSERA_RETURN_IF_ERROR(append_hex(lexer, token, bytes));
+    TESSERA_TRY(const bool more, lexer.accept(","));
+    if (!more) break;
+  }
+  TESSERA_RETURN_IF_ERROR(lexer.expect("]", "behind the weights"));
+  return bytes;
+}
+
+Status expect_word(Lexer& lexer, const char* word) {
+  TESSERA_TRY(const bool there, lexer.accept_name(word));
+  if (!there) return lexer.unexpected(fmt::format("'{}'", word));
+  return {};
+}
+
+class ProgramParser {
+ public:
+  ProgramParser(Lexer& lexer, const ReadFile& read) : lexer_(lexer), read_(read) {}
+
+  Result<Program> run() {
+    while (true) {
+      TESSERA_RETURN_IF_ERROR(lexer_.skip_empty_lines());
+      if (lexer_.peek().kind == TokenKind::kEndOfText) break;
+      const Place place = lexer_.peek().place;
+      TESSERA_TRY(const std::string word, lexer_.expect_name("a statement"));
+      TESSERA_RETURN_IF_ERROR(statement(word, place));
+    }
+    return std::move(program_);
+  }
+
+ private:
+  Status statement(const std::string& word, const Place& place) {
+    if (word == "task") return task();
+    if (word == "layer") return layer();
+    if (word == "segment") return segment();
+    if (word == "input" || word == "output") {
+      TESSERA_TRY(TensorSlot slot, tensor());
+      (word == "input" ? program_.inputs : program_.outputs).push_back(std::move(slot));
+    } else if (word == "chip") {
+      TESSERA_TRY(program_.chip_name, lexer_.expect_string("the chip's name"));
+      TESSERA_RETURN_IF_ERROR(expect_word(lexer_, "fingerprint"));
+      TESSERA_TRY(program_.chip_fingerprint, lexer_.expect_unsigned("a fingerprint"));
+    } else if (word == "regions") {
+      TESSERA_RETURN_IF_ERROR(expect_word(lexer_, "workspace"));
+      TESSERA_TRY(program_.workspace_bytes, bytes("the workspace"));
+      TESSERA_RETURN_IF_ERROR(expect_word(lexer_, "input"));
+      TESSERA_TRY(program_.input_bytes, bytes("the inputs"));
+      TESSERA_RETURN_IF_ERROR(expect_word(lexer_, "output"));
+      TESSERA_TRY(program_.output_bytes, bytes("the outputs"));
+    } else if (word == "dropped") {
+      TESSERA_TRY(program_.dependencies_dropped, bytes("the dependencies dropped"));
+    } else if (word == "weights") {
+      TESSERA_TRY(program_.weights, parse_weights(lexer_, read_));
+    } else {
+      return lexer_.error(place, fmt::format("'{}' is no statement of a program; allowed: chip, "
+                                             "regions, dropped, input, output, weights, layer, "
+                                             "task, segment",
+                                             word));
+    }
+    return lexer_.expect_end_of_line("here");
+  }
+
+  // A size or count, bounded as a container's is.
+  Result<std::int64_t> bytes(const char* what) {
+    constexpr std::int64_t kMost = std::int64_t{1} << 48;
+    const Place place = lexer_.peek().place;
+    TESSERA_TRY(const std::int64_t value, lexer_.expect_integer(what));
+    if (value < 0 || value > kMost) {
+      return lexer_.error(place, fmt::format("{}: {}, allowed 0..{}", what, value, kMost));
+    }
+    return value;
+  }
+
+  Result<TensorSlot> tensor() {
+    TensorSlot slot;
+    TESSERA_TRY(slot.name, lexer_.expect_string("the tensor's name"));
+    TESSERA_RETURN_IF_ERROR(expect_word(lexer_, "tensor"));
+    Place place = lexer_.peek().place;
+    TESSERA_TRY(const std::int64_t number, lexer_.expect_integer("the tensor's number"));
+    if (number < INT32_MIN || number > INT32_MAX) {
+      return lexer_.error(place, "a tensor's number fits in 32 bits");
+    }
+    slot.tensor = static_cast<std::int32_t>(number);
+    place = lexer_.peek().place;
+    TESSERA_TRY(const std::string format, lexer_.expect_name("a format"));
+    const auto known = format_from_name(format);
+    if (!known) return lexer_.error(place, fmt::format("'{}' is no format", format));
+    slot.format = *known;
+    TESSERA_TRY(slot.dims, parse_integers(lexer_, "of a tensor's dimensions", kAxesMax));
+    TESSERA_RETURN_IF_ERROR(expect_word(lexer_, "at"));
+    place = lexer_.peek().place;
+    TESSERA_TRY(const std::string region, lexer_.expect_name("a region"));
+    const auto* const found = std::find(std::begin(kRegions), std::end(kRegions), region);
+    if (found == std::end(kRegions)) {
+      return lexer_.error(
+          place, fmt::format("'{}' is no region; allowed: {}", region, fmt::join(kRegions, ", ")));
+    }
+    slot.address.base = static_cast<program::BaseIndex>(found - std::begin(kRegions));
+    TESSERA_RETURN_IF_ERROR(lexer_.expect("+", "and an offset in bytes"));
+    TESSERA_TRY(slot.address.offset, lexer_.expect_unsigned("an offset in bytes"));
+    return slot;
+  }
+
+  Status layer() {
+    LayerHint hint;
+    TESSERA_TRY(hint.name, lexer_.expect_string("the layer's name"));
+    TESSERA_RETURN_IF_ERROR(expect_word(lexer_, "kind"));
+    TESSERA_TRY(hint.kind, lexer_.expect_string("the layer's kind"));
+    TESSERA_RETURN_IF_ERROR(expect_word(lexer_, "dims"));
+    TESSERA_TRY(hint.output_dims, parse_integers(lexer_, "of a layer's dimensions", kAxesMax));
+    TESSERA_RETURN_IF_ERROR(expect_word(lexer_, "macs"));
+    TESSERA_TRY(hint.macs, lexer_.expect_integer("the layer's multiply-accumulates"));
+    TESSERA_TRY(const bool origins, lexer_.accept_name("origins"));
+    if (origins) {
+      TESSERA_RETURN_IF_ERROR(lexer_.expect("[", "in front of the origins"));
+      while (!lexer_.peek().is("]")) {
+        TESSERA_TRY(std::string name, lexer_.expect_string("an origin"));
+        hint.origins.push_back(std::move(name));
+        if (hint.origins.size() > kOriginsMax) return lexer_.unexpected("fewer origins");
+        TESSERA_TRY(const bool more, lexer_.accept(","));
+        if (!more) break;
+      }
+      TESSERA_RETURN_IF_ERROR(lexer_.expect("]", "behind the origins"));
+    }
+    program_.hints.push_back(std::move(hint));
+    return lexer_.expect_end_of_line("of a layer");
+  }
+
+  Status task() {
+    TESSERA_TRY(TaskText text, parse_task(lexer_));
+    if (!text.has_id) text.task.id = static_cast<program::TaskId>(program_.tasks.size());
+    append_task(program_, std::move(text.task), std::move(text.stream));
+    if (program_.stream.size() > UINT32_MAX) {
+      return lexer_.error(text.place, "the descriptors have more than 4 GiB together");
+    }
+    return {};
+  }
+
+  Status segment() {
+    const Place place = lexer_.peek().place;
+    Segment segment;
+    TESSERA_RETURN_IF_ERROR(expect_word(lexer_, "tasks"));
+    TESSERA_TRY(const std::uint64_t first, lexer_.expect_unsigned("the first task"));
+    TESSERA_RETURN_IF_ERROR(expect_word(lexer_, "to"));
+    TESSERA_TRY(const std::uint64_t last, lexer_.expect_unsigned("the task behind the last"));
+    if (first > last || last > program_.tasks.size()) {
+      return lexer_.error(place, fmt::format("tasks {} to {} of {}; a segment stands behind its "
+                                             "tasks",
+                                             first, last, program_.tasks.size()));
+    }
+    segment.task_first = static_cast<std::uint32_t>(first);
+    segment.task_last = static_cast<std::uint32_t>(last);
+    TESSERA_RETURN_IF_ERROR(lexer_.expect_end_of_line("of a segment"));
+    while (true) {
+      TESSERA_RETURN_IF_ERROR(lexer_.skip_empty_lines());
+      TESSERA_TRY(const bool end, lexer_.accept_name("end"));
+      if (end) break;
+      TESSERA_RETURN_IF_ERROR(expect_word(lexer_, "host_step"));
+      TESSERA_TRY(HostStepRef step, host_step());
+      segment.host_steps.push_back(std::move(step));
+    }
+    program_.segments.push_back(std::move(segment));
+    return lexer_.expect_end_of_line("behind 'end'");
+  }
+
+  Result<HostStepRef> host_step() {
+    HostStepRef step;
+    TESSERA_RETURN_IF_ERROR(expect_word(lexer_, "node"));
+    const Place place = lexer_.peek().place;
+    TESSERA_TRY(const std::int64_t node, lexer_.expect_integer("the node"));
+    if (node < INT32_MIN || node > INT32_MAX) {
+      return lexer_.error(place, "a node's number fits in 32 bits");
+    }
+    step.node = static_cast<std::int32_t>(node);
+    TESSERA_RETURN_IF_ERROR(lexer_.expect_end_of_line("of a host step"));
+    while (true) {
+      TESSERA_RETURN_IF_ERROR(lexer_.skip_empty_lines());
+      TESSERA_TRY(const bool end, lexer_.accept_name("end"));
+      if (end) break;
+      const Place at = lexer_.peek().place;
+      TESSERA_TRY(const std::string word, lexer_.expect_name("reads, gives or end"));
+      if (word != "reads" && word != "gives") {
+        return lexer_.error(at,
+                            fmt::format("'{}' in a host step; allowed: reads, gives, end", word));
+      }
+      TESSERA_TRY(TensorSlot slot, tensor());
+      (word == "reads" ? step.inputs : step.outputs).push_back(std::move(slot));
+      TESSERA_RETURN_IF_ERROR(lexer_.expect_end_of_line("of a tensor"));
+    }
+    TESSERA_RETURN_IF_ERROR(lexer_.expect_end_of_line("behind 'end'"));
+    return step;
+  }
+
+  Lexer& lexer_;
+  const ReadFile& read_;
+  Program program_;
+};
+
+}  // namespace
+
+void append_task(Program& program, program::TaskDescriptor task, std::vector<std::byte> stream) {
+  if (stream.empty()) stream = program::encode(task);
+  program.stream_offsets.push_back(static_cast<std::uint32_t>(program.stream.size()));
+  program.stream.insert(program.stream.end(), stream.begin(), stream.end());
+  program.tasks.push_back(std::move(task));
+}
+
+Result<std::vector<std::byte>> parse_weights(Lexer& lexer, const ReadFile& read) {
+  const Place place = lexer.peek().place;
+  TESSERA_TRY(const bool file, lexer.accept_name("file"));
+  bool section = false;
+  if (!file) {
+    TESSERA_TRY(section, lexer.accept_name("of"));
+  }
+  std::vector<std::byte> bytes;
+  std::string path;
+  if (file || section) {
+    TESSERA_TRY(path, lexer.expect_string("a file"));
+    if (!read) return lexer.error(place, fmt::format("'{}': no files can be read here", path));
+    auto contents = read(path);
+    if (!contents.ok()) return lexer.error(place, contents.error().message);
+    bytes = std::move(contents).value();
+    if (section) {
+      const auto opened = program::open_container(program::kProgramMagic, bytes, path);
+      if (!opened.ok()) return lexer.error(place, opened.error().message);
+      bytes = {opened->section.begin(), opened->section.end()};
+    }
+  }
+  TESSERA_RETURN_IF_ERROR(expect_word(lexer, "bytes"));
+  TESSERA_TRY(const std::uint64_t count, lexer.expect_unsigned("a number of bytes"));
+  if (!file && !section) {
+    TESSERA_TRY(bytes, parse_inline_weights(lexer));
+  }
+  if (bytes.size() != count) {
+    return lexer.error(
+        place, fmt::format("{} bytes of weights are there, the text says {}", bytes.size(), count));
+  }
+  if (file || section) {
+    TESSERA_RETURN_IF_ERROR(expect_word(lexer, "sha256"));
+    TESSERA_TRY(const std::string digest, lexer.expect_string("the digest"));
+    if (digest != sha256_text(bytes)) {
+      return lexer.error(place, fmt::format("'{}' has another digest than the text says; it is not "
+                                            "the file that was written with it",
+                                            path));
+    }
+  }
+  return bytes;
+}
+
+Result<Program> parse_program_text(Lexer& lexer, const ReadFile& read) {
+  return ProgramParser(lexer, read).run();
+}
+
+std::string disassemble(const Program& program, const DisassembleOptions& options) {
+  std::string out =
+      fmt::format("; {} tasks in {} segments for {}\nprogram 1\n", program.tasks.size(),
+                  program.segments.size(), quoted(program.chip_name));
+  out += fmt::format("chip {} fingerprint {:#018x}\n", quoted(program.chip_name),
+                     program.chip_fingerprint);
+  out += fmt::format("regions workspace {} input {} output {}\n", program.workspace_bytes,
+                     program.input_bytes, program.output_bytes);
+  if (program.dependencies_dropped != 0) {
+    out += fmt::format("dropped {}\n", program.dependencies_dropped);
+  }
+  for (const TensorSlot& slot : program.inputs) out += "input " + slot_text(slot);
+  for (const TensorSlot& slot : program.outputs) out += "output " + slot_text(slot);
+  out += weights_text(program, options);
+  for (std::size_t i = 0; i < program.hints.size(); ++i) out += layer_text(program.hints[i]);
+  std::uint32_t layer = UINT32_MAX;
+  std::size_t segment = 0;
+  const auto close_segments = [&](std::size_t task) {
+    while (segment < program.segments.size() && program.segments[segment].task_last <= task) {
+      out += "\n" + segment_text(program.segments[segment++]);
+    }
+  };
+  for (std::size_t i = 0; i < program.tasks.size(); ++i) {
+    close_segments(i);
+    const program::TaskDescriptor& task = program.tasks[i];
+    if (task.layer != layer && task.layer < program.hints.size()) {
+      // A name may hold anything; in a comment it stays on its line.
+      out += fmt::format("\n; layer {}: {} {} {}\n", task.layer,
+                         quoted(program.hints[task.layer].name),
+                         quoted(program.hints[task.layer].kind),
+                         integers_text(program.hints[task.layer].output_dims));
+      layer = task.layer;
+    }
+    const std::size_t end =
+        i + 1 < program.tasks.size() ? program.stream_offsets[i + 1] : program.stream.size();
+    out +=
+        task_text(task, std::span(program.stream)
+                            .subspan(program.stream_offsets[i], end - program.stream_offsets[i]));
+  }
+  while (segment < program.segments.size()) out += "\n" + segment_text(program.segments[segment++]);
+  return out;
+}
+
+}  // namespace tessera::firmware

@@ -1,0 +1,30 @@
+// A whole program with every descriptor written out: the statements around the tasks.
+//
+//   program 1
+//   chip "tessera128" fingerprint 0x7f00c57a92d0a8de
+//   regions workspace 0 input 1024 output 1024
+//   dropped 3
+//   input "x" tensor 0 f32 [1, 256] at input + 0
+//   output "y" tensor 5 f32 [1, 256] at output + 0
+//   weights file "model.weights" bytes 8192 sha256 "ab..."
+//   layer "conv" kind "Conv" dims [1, 256] macs 65536 origins ["Conv_0"]
+//   task 0 kernel kernel layer 0 bands 1 x 1 by 1 ... end
+//   segment tasks 0 to 12 ... end
+#pragma once
+
+#include "firmware/assembler.h"
+#include "firmware/lexer.h"
+
+namespace tessera::firmware {
+
+// From behind `program 1` to the end of the text.
+Result<program::Program> parse_program_text(Lexer& lexer, const ReadFile& read);
+
+// "file "..." bytes N sha256 "..."" and its sisters, behind the word `weights`.
+Result<std::vector<std::byte>> parse_weights(Lexer& lexer, const ReadFile& read);
+
+// Appends a task and its descriptor.
+void append_task(program::Program& program, program::TaskDescriptor task,
+                 std::vector<std::byte> stream);
+
+}  // namespace tessera::firmware

@@ -1,0 +1,206 @@
+// Every descriptor and every program file comes back from its text, byte for byte.
+#include "firmware/program_text.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "firmware/assembler.h"
+#include "firmware/register_fields.h"
+#include "firmware/task_text.h"
+#include "program/container.h"
+#include "program/encoding.h"
+
+namespace tessera::firmware {
+namespace {
+
+using program::Program;
+
+std::vector<std::byte> bytes_of(const Program& program) { return program::serialise(program); }
+
+Result<Program> assembled(const std::string& text) { return assemble(text, "t.tasm", {}); }
+
+// Text, and back to the same file.
+void expect_round_trip(const Program& program) {
+  const std::string text = disassemble(program, {});
+  const auto back = assembled(text);
+  ASSERT_TRUE(back.ok()) << back.error().message << "\n" << text;
+  EXPECT_EQ(bytes_of(*back), bytes_of(program)) << text;
+  EXPECT_EQ(disassemble(*back, {}), text);
+}
+
+// Registers with anything in them that a descriptor can hold; most keep their reset value.
+program::TaskConfig random_config(std::size_t kind, std::mt19937_64& random) {
+  const RegisterFields& fields = RegisterFields::of(kind);
+  std::vector<std::uint32_t> registers = fields.defaults();
+  for (const RegisterField& field : fields.fields()) {
+    if (random() % 3 != 0) continue;
+    std::uint64_t bits = random();
+    if (random() % 2 == 0) bits %= 1000;
+    if (field.bits == 8) bits &= 0xFF;
+    if (field.kind == FieldKind::kFlag) bits &= 1;
+    if (field.kind == FieldKind::kNamed) bits %= field.names.size();
+    if (field.path == "axes") bits %= 9;
+    set_field_bits(field, bits, registers);
+  }
+  const auto config = config_of(kind, registers);
+  EXPECT_TRUE(config.ok()) << config.error().message;
+  return *config;
+}
+
+program::TaskDescriptor random_task(program::TaskId id, std::mt19937_64& random) {
+  program::TaskDescriptor task;
+  task.id = id;
+  task.network = random() % 4 == 0 ? static_cast<std::uint32_t>(random()) : 0;
+  task.engine = static_cast<program::EngineKind>(random() % program::kEngineKindCount);
+  task.switch_allowed = random() % 3 != 0;
+  task.bands = {1 + static_cast<std::uint32_t>(random() % 3),
+                1 + static_cast<std::uint32_t>(random() % 99),
+                1 + static_cast<std::uint32_t>(random() % 9)};
+  task.layer = static_cast<std::uint32_t>(random() % 3);
+  for (std::uint64_t i = random() % 4; i > 0; --i) {
+    const bool line = random() % 2 == 0;
+    task.dependencies.push_back(
+        {.task = static_cast<program::TaskId>(random() % 50),
+         .numerator = line ? static_cast<std::int32_t>(random()) : 0,
+         .denominator = line ? 1 + static_cast<std::int32_t>(random() % 100) : 1,
+         .offset = static_cast<std::int64_t>(random()) >> (random() % 64)});
+  }
+  task.config = random_config(random() % std::size(kConfigNames), random);
+  return task;
+}
+
+Program small_program() {
+  Program program;
+  program.chip_name = "chip \"a\"\n\\";
+  program.chip_fingerprint = 0xFEDCBA9876543210;
+  program.workspace_bytes = 77;
+  program.input_bytes = 12;
+  program.dependencies_dropped = 5;
+  program.inputs = {{"x\x01;", 3, Format::kF32, {1, 3}, {program::BaseIndex::kInput, 0}}};
+  program.outputs = {{"", -1, Format::kI64, {}, {program::BaseIndex::kOutput, 1ull << 60}}};
+  program.hints = {{"relu", "Elementwise", {"node_1", "n \xFF"}, {1, 3}, -4}, {}};
+  for (int i = 0; i < 100; ++i) program.weights.push_back(std::byte(i * 37));
+  return program;
+}
+
+TEST(TaskText, EveryRegisterOfEveryConfigurationComesBack) {
+  constexpr std::uint64_t kSeed = 5;
+  std::mt19937_64 random(kSeed);
+  for (int round = 0; round < 40; ++round) {
+    Program program = small_program();
+    for (program::TaskId id = 0; id < 50; ++id) append_task(program, random_task(id, random), {});
+    program.segments = {{0, 20, {}}, {20, 50, {}}};
+    expect_round_trip(program);
+    if (HasFailure()) FAIL() << "seed " << kSeed << ", round " << round;
+  }
+}
+
+TEST(TaskText, ADescriptorInAnotherEncodingKeepsItsWords) {
+  Program program = small_program();
+  append_task(program, {}, {});
+  // The same task with a register written that holds its reset value anyway.
+  program::TaskDescriptor task;
+  task.id = 1;
+  std::vector<std::byte> words = program::encode(task);
+  const std::uint32_t run[2] = {3 | 1 << 16, 0};
+  const auto more = std::as_bytes(std::span(run));
+  words.insert(words.end(), more.begin(), more.end());
+  words[4] = static_cast<std::byte>(words.size() / 4);
+  words[40] = std::byte{1};
+  std::size_t consumed = 0;
+  ASSERT_TRUE(program::decode(words, consumed).ok());
+  append_task(program, task, words);
+  program.segments = {{0, 2, {}}};
+  expect_round_trip(program);
+  EXPECT_NE(disassemble(program, {}).find("  words [0x14454"), std::string::npos);
+}
+
+TEST(ProgramText, HostStepsOfASegmentComeBack) {
+  Program program = small_program();
+  const program::TensorSlot slot{"t", 9, Format::kBool, {2, 0}, {}};
+  program.segments = {{0, 0, {{.node = 4, .inputs = {slot, slot}, .outputs = {slot}}, {}}},
+                      {0, 0, {}}};
+  expect_round_trip(program);
+}
+
+TEST(ProgramText, AnEmptyProgramComesBack) { expect_round_trip({}); }
+
+TEST(ProgramText, WeightsInAFileAreCheckedByTheirDigest) {
+  Program program = small_program();
+  const std::string text = disassemble(program, {WeightsPlace::kFile, "w.bin"});
+  std::vector<std::byte> file = program.weights;
+  AssembleOptions options;
+  options.read = [&](const std::string& path) -> Result<std::vector<std::byte>> {
+    EXPECT_EQ(path, "w.bin");
+    return file;
+  };
+  const auto back = assemble(text, "t.tasm", options);
+  ASSERT_TRUE(back.ok()) << back.error().message;
+  EXPECT_EQ(bytes_of(*back), bytes_of(program));
+  file[3] ^= std::byte{1};
+  const auto damaged = assemble(text, "t.tasm", options);
+  ASSERT_FALSE(damaged.ok());
+  EXPECT_EQ(damaged.error().message,
+            "t.tasm:8:9: 'w.bin' has another digest than the text says; it is not the file that "
+            "was written with it");
+}
+
+TEST(ProgramText, WeightsOfAProgramFileAreTakenFromIt) {
+  const Program program = small_program();
+  AssembleOptions options;
+  options.read = [&](const std::string&) -> Result<std::vector<std::byte>> {
+    return bytes_of(program);
+  };
+  const auto back =
+      assemble(disassemble(program, {WeightsPlace::kProgram, "p.tprog"}), "t", options);
+  ASSERT_TRUE(back.ok()) << back.error().message;
+  EXPECT_EQ(bytes_of(*back), bytes_of(program));
+}
+
+std::string error_of(const std::string& text) {
+  const auto result = assembled(text);
+  return result.ok() ? "" : result.error().message;
+}
+
+TEST(ProgramTextErrors, EachNamesItsPlaceAndTheWayOut) {
+  const std::string task = "program 1\ntask planar planar\n";
+  EXPECT_EQ(
+      error_of(""),
+      "t.tasm:1:1: found the end of the text; allowed: 'program 1', the first line of a text");
+  EXPECT_EQ(error_of("program 2\n"), "t.tasm:1:1: version 2 of the language, allowed 1");
+  EXPECT_EQ(error_of("program 1\n  chop \"x\"\n"),
+            "t.tasm:2:3: 'chop' is no statement of a program; allowed: chip, regions, dropped, "
+            "input, output, weights, layer, task, segment");
+  EXPECT_EQ(error_of("program 1 $"), "t.tasm:1:11: the character '$' has no meaning here");
+  EXPECT_EQ(error_of("program 1\nchip \"x\n"),
+            "t.tasm:2:6: the string has no end; close it with '\"'");
+  EXPECT_EQ(error_of("program 1\ntask vector planar\n"),
+            "t.tasm:2:6: 'vector' is no engine; allowed: neural, planar, load, store, kernel");
+  EXPECT_EQ(error_of(task + "mod = pooling\nend\n"),
+            "t.tasm:3:1: a planar task has no register 'mod'; did you mean 'mode'?");
+  EXPECT_EQ(error_of(task + "mode = poolin\nend\n"),
+            "t.tasm:3:8: 'poolin' is no value of mode; did you mean 'pooling'? allowed: pooling, "
+            "elementwise, reduction, transpose");
+  EXPECT_EQ(error_of(task + "input_count = 300\nend\n"),
+            "t.tasm:3:15: input_count is 300, allowed 0..255");
+  EXPECT_EQ(error_of(task + "product\nend\n"),
+            "t.tasm:3:1: 'product' is no line of a planar task; allowed: read, write, compute, "
+            "activate, pool, reduce, transpose, NAME = VALUE, after, words, end");
+  EXPECT_EQ(error_of(task + "read dram input + 0\nend\n"),
+            "t.tasm:3:1: a planar task reads nothing in DRAM; use a load, store or kernel task in "
+            "between");
+  EXPECT_EQ(error_of(task + "after task 1: (2 j + 1) / 0 steps\nend\n"),
+            "t.tasm:3:16: a denominator is at least 1");
+  EXPECT_EQ(error_of(task + "mode = 9\nend\n"),
+            "t.tasm:2:6: register 'mode': found 9, allowed 0..3");
+  EXPECT_EQ(error_of("program 1\nsegment tasks 0 to 1\nend\n"),
+            "t.tasm:2:9: tasks 0 to 1 of 0; a segment stands behind its tasks");
+  EXPECT_EQ(error_of("program 1\nweights bytes 2 [\"0g\"]\n"),
+            "t.tasm:2:18: weights are written in the digits 0 to 9 and a to f");
+  EXPECT_EQ(error_of("program 1\nweights file \"w\" bytes 2 sha256 \"\"\n"),
+            "t.tasm:2:9: 'w': no files can be read here");
+}
+
+}  // namespace
+}  // namespace tessera::firmware

@@ -1,0 +1,276 @@
+#include "firmware/task_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "arch/cost.h"
+#include "firmware/register_fields.h"
+#include "firmware/task_chain.h"
+#include "program/encoding.h"
+
+namespace tessera::firmware {
+namespace {
+
+using program::Dependency;
+using program::EngineKind;
+using program::TaskDescriptor;
+
+constexpr std::size_t kDependenciesMax = 4096;  // of a descriptor
+
+// ---- writing ----
+
+std::string dependency_text(const Dependency& d) {
+  if (d.numerator == 0 && d.denominator == 1) {
+    return fmt::format("  after task {}: {} steps\n", d.task, d.offset);
+  }
+  return fmt::format("  after task {}: ({} j {} {}) / {} steps\n", d.task, d.numerator,
+                     d.offset < 0 ? "-" : "+",
+                     d.offset < 0 ? 0 - static_cast<std::uint64_t>(d.offset)
+                                  : static_cast<std::uint64_t>(d.offset),
+                     d.denominator);
+}
+
+// The block loop of an identity product, the first blocks one by one, as a comment.
+std::string blocks_comment(const program::NeuralTask& task) {
+  constexpr std::int64_t kListed = 8;
+  const KernelImageShape& image = task.product.image;
+  const MatrixExtents matrix{task.output.columns, task.moving.columns};
+  const std::int64_t p = image.channels;
+  if (p < 1 || image.rows < 1 || image.columns < 1) return "";
+  const auto cut = [&](const MatrixExtents& part) {
+    return transpose_blocks(part, {p, image.rows, image.columns});
+  };
+  const TransposeBlocks all = cut(matrix);
+  std::string out =
+      fmt::format("  ; transposes {} x {} {} a row: {} blocks of {} x {}, {} passes of {} x {}\n",
+                  matrix.channels, matrix.columns, format_name(task.moving.format), all.blocks, p,
+                  p, all.passes, image.rows, image.columns);
+  std::int64_t listed = 0;
+  for (std::int64_t c = 0; c < matrix.channels && listed < kListed; c += p) {
+    for (std::int64_t x = 0; x < matrix.columns && listed < kListed; x += p, ++listed) {
+      const MatrixExtents part{std::min(p, matrix.channels - c), std::min(p, matrix.columns - x)};
+      out += fmt::format("  ;   block channels {}..{}, columns {}..{}: passes {}\n", c,
+                         c + part.channels - 1, x, x + part.columns - 1, cut(part).passes);
+    }
+  }
+  if (listed < all.blocks) out += fmt::format("  ;   and {} blocks more\n", all.blocks - listed);
+  return out;
+}
+
+std::string words_text(std::span<const std::byte> stream) {
+  std::string out = "  words [";
+  for (std::size_t i = 0; i + 4 <= stream.size(); i += 4) {
+    std::uint32_t word = 0;
+    std::memcpy(&word, stream.data() + i, 4);
+    out += i == 0 ? "" : i % 32 == 0 ? ",\n    " : ", ";
+    out += fmt::format("{:#x}", word);
+  }
+  return out + "]\n";
+}
+
+// ---- reading ----
+
+template <typename T>
+Result<T> bounded(Lexer& lexer, const char* what, std::uint64_t most) {
+  const Place place = lexer.peek().place;
+  TESSERA_TRY(const std::uint64_t value, lexer.expect_unsigned(what));
+  if (value > most) {
+    return lexer.error(place, fmt::format("{} is {}, allowed 0..{}", what, value, most));
+  }
+  return static_cast<T>(value);
+}
+
+Result<std::size_t> index_of(Lexer& lexer, const char* what, std::span<const char* const> names) {
+  const Place place = lexer.peek().place;
+  TESSERA_TRY(const std::string name, lexer.expect_name(what));
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (name == names[i]) return i;
+  }
+  return lexer.error(place, fmt::format("'{}' is no {}; allowed: {}", name, what,
+                                        fmt::join(names.begin(), names.end(), ", ")));
+}
+
+// "3: 7 steps" or "3: (1 j + 0) / 1 steps", behind `after task`.
+Result<Dependency> parse_dependency(Lexer& lexer) {
+  Dependency d;
+  TESSERA_TRY(d.task, bounded<program::TaskId>(lexer, "a task's number", UINT32_MAX));
+  TESSERA_RETURN_IF_ERROR(lexer.expect(":", "behind the task"));
+  TESSERA_TRY(const bool line, lexer.accept("("));
+  if (line) {
+    const Place place = lexer.peek().place;
+    TESSERA_TRY(const std::int64_t numerator, lexer.expect_integer("a numerator"));
+    if (numerator < INT32_MIN || numerator > INT32_MAX) {
+      return lexer.error(place, "a numerator fits in 32 bits");
+    }
+    d.numerator = static_cast<std::int32_t>(numerator);
+    TESSERA_TRY(const bool step, lexer.accept_name("j"));
+    if (!step) return lexer.unexpected("'j', the step, as in (1 j + 0) / 1");
+    TESSERA_TRY(const bool plus, lexer.accept("+"));
+    if (!plus && !lexer.peek().is("-")) return lexer.unexpected("'+' or '-' and the offset");
+    TESSERA_TRY(d.offset, lexer.expect_integer("an offset"));
+    TESSERA_RETURN_IF_ERROR(lexer.expect(")", "behind the offset"));
+    TESSERA_RETURN_IF_ERROR(lexer.expect("/", "in front of the denominator"));
+    TESSERA_TRY(d.denominator, bounded<std::int32_t>(lexer, "a denominator", INT32_MAX));
+    if (d.denominator == 0) return lexer.error(place, "a denominator is at least 1");
+  } else {
+    TESSERA_TRY(d.offset, lexer.expect_integer("a number of steps"));
+  }
+  TESSERA_TRY(const bool steps, lexer.accept_name("steps"));
+  if (!steps) return lexer.unexpected("'steps'");
+  TESSERA_RETURN_IF_ERROR(lexer.expect_end_of_line("behind 'steps'"));
+  return d;
+}
+
+// "1 x 28 by 4"
+Status parse_bands(Lexer& lexer, program::Bands& bands) {
+  TESSERA_TRY(bands.images, bounded<std::uint32_t>(lexer, "the number of images", UINT32_MAX));
+  TESSERA_TRY(const bool times, lexer.accept_name("x"));
+  if (!times) return lexer.unexpected("'x' and the number of rows, as in 1 x 28 by 4");
+  TESSERA_TRY(bands.rows, bounded<std::uint32_t>(lexer, "the number of rows", UINT32_MAX));
+  TESSERA_TRY(const bool by, lexer.accept_name("by"));
+  if (!by) return lexer.unexpected("'by' and the rows of a step, as in 1 x 28 by 4");
+  TESSERA_TRY(bands.rows_per_step, bounded<std::uint32_t>(lexer, "the rows a step", UINT32_MAX));
+  if (bands.images == 0 || bands.rows == 0 || bands.rows_per_step == 0) {
+    return lexer.error(lexer.peek().place, "images, rows and rows a step are at least 1");
+  }
+  return {};
+}
+
+// The first line, up to its end.
+Status parse_head(Lexer& lexer, TaskText& text, std::size_t& config_kind) {
+  static constexpr const char* kEngines[] = {"neural", "planar", "load", "store", "kernel"};
+  TaskDescriptor& task = text.task;
+  if (lexer.peek().kind == TokenKind::kInteger) {
+    text.has_id = true;
+    TESSERA_TRY(task.id, bounded<program::TaskId>(lexer, "a task's number", UINT32_MAX));
+  }
+  TESSERA_TRY(const std::size_t engine, index_of(lexer, "engine", kEngines));
+  task.engine = static_cast<EngineKind>(engine);
+  TESSERA_TRY(config_kind, index_of(lexer, "configuration", kConfigNames));
+  while (!lexer.peek().ends_line()) {
+    const Place place = lexer.peek().place;
+    TESSERA_TRY(const std::string word, lexer.expect_name("layer, bands, network or no_switch"));
+    if (word == "layer") {
+      TESSERA_TRY(task.layer, bounded<std::uint32_t>(lexer, "a layer's number", UINT32_MAX));
+    } else if (word == "network") {
+      TESSERA_TRY(task.network, bounded<std::uint32_t>(lexer, "a network's number", UINT32_MAX));
+    } else if (word == "no_switch") {
+      task.switch_allowed = false;
+    } else if (word == "bands") {
+      TESSERA_RETURN_IF_ERROR(parse_bands(lexer, task.bands));
+    } else {
+      return lexer.error(place, fmt::format("'{}' is no part of a task's head; allowed: layer, "
+                                            "bands, network, no_switch",
+                                            word));
+    }
+  }
+  return lexer.expect_end_of_line("of the task's head");
+}
+
+Status parse_words(Lexer& lexer, std::vector<std::byte>& stream) {
+  TESSERA_RETURN_IF_ERROR(lexer.expect("[", "in front of the words"));
+  while (!lexer.peek().is("]")) {
+    TESSERA_TRY(const auto word, bounded<std::uint32_t>(lexer, "a word", UINT32_MAX));
+    const auto bytes = std::as_bytes(std::span(&word, 1));
+    stream.insert(stream.end(), bytes.begin(), bytes.end());
+    TESSERA_TRY(const bool more, lexer.accept(","));
+    if (!more) break;
+  }
+  TESSERA_RETURN_IF_ERROR(lexer.expect("]", "behind the words"));
+  return lexer.expect_end_of_line("behind the words");
+}
+
+// Words stand beside the chain and must mean the same.
+Status check_words(const Lexer& lexer, const TaskText& text) {
+  std::size_t consumed = 0;
+  const auto decoded = program::decode(text.stream, consumed);
+  if (!decoded.ok()) return lexer.error(text.place, "the words: " + decoded.error().message);
+  if (consumed != text.stream.size()) {
+    return lexer.error(text.place, "the words hold more than one descriptor");
+  }
+  if (program::encode(*decoded) != program::encode(text.task)) {
+    return lexer.error(text.place,
+                       "the words are not those of this task; leave the line out, and they are "
+                       "made from the chain");
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string task_text(const TaskDescriptor& task, std::span<const std::byte> stream) {
+  std::string out =
+      fmt::format("task {} {} {} layer {} bands {} x {} by {}", task.id,
+                  engine_kind_name(task.engine), kConfigNames[task.config.index()], task.layer,
+                  task.bands.images, task.bands.rows, task.bands.rows_per_step);
+  if (task.network != 0) out += fmt::format(" network {}", task.network);
+  if (!task.switch_allowed) out += " no_switch";
+  out += "\n";
+  for (const Dependency& dependency : task.dependencies) out += dependency_text(dependency);
+  const auto* neural = std::get_if<program::NeuralTask>(&task.config);
+  if (neural != nullptr && neural->transpose) out += blocks_comment(*neural);
+  out += chain_text(task.engine, task.config);
+  const std::vector<std::byte> encoded = program::encode(task);
+  if (!std::ranges::equal(encoded, stream)) out += words_text(stream);
+  return out + "end\n";
+}
+
+Result<TaskText> parse_task(Lexer& lexer) {
+  TaskText text;
+  text.place = lexer.peek().place;
+  std::size_t config_kind = 0;
+  TESSERA_RETURN_IF_ERROR(parse_head(lexer, text, config_kind));
+  TaskChainParser chain(text.task.engine, config_kind);
+  while (true) {
+    TESSERA_RETURN_IF_ERROR(lexer.skip_empty_lines());
+    const Place place = lexer.peek().place;
+    TESSERA_TRY(const std::string word, lexer.expect_name("a line of the task, or 'end'"));
+    if (word == "end") break;
+    if (word == "after") {
+      TESSERA_TRY(const bool task, lexer.accept_name("task"));
+      if (!task) return lexer.unexpected("'task' and its number");
+      TESSERA_TRY(const Dependency dependency, parse_dependency(lexer));
+      text.task.dependencies.push_back(dependency);
+      if (text.task.dependencies.size() > kDependenciesMax) {
+        return lexer.error(place, fmt::format("more than {} dependencies", kDependenciesMax));
+      }
+      text.has_dependencies = true;
+    } else if (word == "words") {
+      TESSERA_RETURN_IF_ERROR(parse_words(lexer, text.stream));
+    } else {
+      TESSERA_RETURN_IF_ERROR(chain.line(lexer, word, place));
+    }
+  }
+  TESSERA_RETURN_IF_ERROR(lexer.expect_end_of_line("behind 'end'"));
+  auto config = config_of(config_kind, chain.registers());
+  if (!config.ok()) return lexer.error(text.place, config.error().message);
+  text.task.config = std::move(config).value();
+  if (!text.stream.empty()) TESSERA_RETURN_IF_ERROR(check_words(lexer, text));
+  return text;
+}
+
+Result<std::vector<std::int64_t>> parse_integers(Lexer& lexer, const char* what, std::size_t most) {
+  const Place place = lexer.peek().place;
+  TESSERA_RETURN_IF_ERROR(lexer.expect("[", what));
+  std::vector<std::int64_t> values;
+  while (!lexer.peek().is("]")) {
+    TESSERA_TRY(const std::int64_t value, lexer.expect_integer(what));
+    values.push_back(value);
+    if (values.size() > most) {
+      return lexer.error(place, fmt::format("more than {} numbers {}", most, what));
+    }
+    TESSERA_TRY(const bool more, lexer.accept(","));
+    if (!more) break;
+  }
+  TESSERA_RETURN_IF_ERROR(lexer.expect("]", what));
+  return values;
+}
+
+std::string integers_text(const std::vector<std::int64_t>& values) {
+  return fmt::format("[{}]", fmt::join(values, ", "));
+}
+
+}  // namespace tessera::firmware

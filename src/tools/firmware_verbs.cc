@@ -1,0 +1,124 @@
+// tessera asm, disasm: firmware text to a program, and back.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "arch/chip_config.h"
+#include "firmware/assembler.h"
+#include "program/container.h"
+#include "program/verify.h"
+#include "tools/console.h"
+#include "tools/firmware_file.h"
+#include "tools/verb.h"
+
+namespace tessera::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using firmware::WeightsPlace;
+
+struct FirmwareArguments {
+  std::string file, output, arch;
+  bool unverified = false, inline_weights = false, json = false;
+};
+
+Status assemble(const FirmwareArguments& arguments) {
+  TESSERA_TRY(const program::Program program, assemble_file(arguments.file, arguments.arch));
+  if (!arguments.unverified) {
+    TESSERA_TRY(const ChipConfig chip, chip_of(program, arguments.arch));
+    const Status proved = program::verify_program(program, chip);
+    if (!proved.ok()) return proved.error().with_context("'" + arguments.file + "'");
+  }
+  TESSERA_RETURN_IF_ERROR(program::write_file(arguments.output, program::serialise(program)));
+  if (arguments.json) {
+    const nlohmann::json document = {{"program", arguments.output},
+                                     {"chip", program.chip_name},
+                                     {"tasks", program.tasks.size()},
+                                     {"segments", program.segments.size()},
+                                     {"dependencies", program.dependency_count()},
+                                     {"weights_bytes", program.weights.size()},
+                                     {"verified", !arguments.unverified}};
+    fmt::print("{}\n", json_text(document));
+  } else {
+    fmt::print("wrote {}: {} tasks in {} segments for {}, {} dependencies{}\n", arguments.output,
+               program.tasks.size(), program.segments.size(), program.chip_name,
+               program.dependency_count(), arguments.unverified ? "; not verified" : "");
+  }
+  return {};
+}
+
+// How the text names a file beside it.
+std::string beside(const std::string& file, const std::string& text) {
+  std::error_code error;
+  const fs::path folder = fs::absolute(text, error).parent_path();
+  const fs::path relative = fs::proximate(fs::absolute(file, error), folder, error);
+  return error || relative.empty() ? file : relative.generic_string();
+}
+
+Status disassemble(const FirmwareArguments& arguments) {
+  TESSERA_TRY(const std::vector<std::byte> bytes, program::read_file(arguments.file));
+  TESSERA_TRY(const program::Program program, program::parse_program(bytes, arguments.file));
+  firmware::DisassembleOptions options;
+  const bool big = program.weights.size() > firmware::kInlineWeightsMax;
+  std::string sidecar;
+  if (big && !arguments.inline_weights) {
+    if (arguments.output.empty()) {
+      options = {WeightsPlace::kProgram, arguments.file};
+    } else {
+      sidecar = fs::path(arguments.output).replace_extension(".weights").string();
+      options = {WeightsPlace::kFile, beside(sidecar, arguments.output)};
+      TESSERA_RETURN_IF_ERROR(program::write_file(sidecar, program.weights));
+    }
+  }
+  const std::string text = firmware::disassemble(program, options);
+  // Somebody else's writer may have laid out the same contents in another way.
+  const bool same_bytes = program::serialise(program) == bytes;
+  if (!same_bytes) {
+    fmt::print(stderr,
+               "note: '{}' was not written by this version; the text gives the same program in "
+               "another file\n",
+               arguments.file);
+  }
+  if (!arguments.output.empty()) {
+    TESSERA_RETURN_IF_ERROR(program::write_file(arguments.output, std::as_bytes(std::span(text))));
+  }
+  if (arguments.json) {
+    nlohmann::json document = {
+        {"file", arguments.file}, {"tasks", program.tasks.size()}, {"same_bytes", same_bytes}};
+    if (arguments.output.empty()) document["listing"] = text;
+    if (!arguments.output.empty()) document["text"] = arguments.output;
+    if (!sidecar.empty()) document["weights"] = sidecar;
+    fmt::print("{}\n", json_text(document));
+  } else if (arguments.output.empty()) {
+    fmt::print("{}", text);
+  } else {
+    fmt::print("wrote {}: {} tasks\n", arguments.output, program.tasks.size());
+    if (!sidecar.empty()) fmt::print("wrote {}\n", sidecar);
+  }
+  return {};
+}
+
+}  // namespace
+
+Action asm_verb(CLI::App& app) {
+  auto arguments = std::make_shared<FirmwareArguments>();  // shared with the returned action
+  app.add_option("text", arguments->file, "firmware text (.tasm)")->required();
+  app.add_option("-o,--output", arguments->output, "program to write (.tprog)")->required();
+  app.add_option("--arch", arguments->arch, "architecture (default: the text's)");
+  app.add_flag("--unverified", arguments->unverified, "write what the text says, right or wrong");
+  app.add_flag("--json", arguments->json, "print one JSON object");
+  return [arguments] { return assemble(*arguments); };
+}
+
+Action disasm_verb(CLI::App& app) {
+  auto arguments = std::make_shared<FirmwareArguments>();  // shared with the returned action
+  app.add_option("program", arguments->file, "program (.tprog)")->required();
+  app.add_option("-o,--output", arguments->output,
+                 "text to write (.tasm); weights of more than 4 KiB go into a file beside it");
+  app.add_flag("--inline", arguments->inline_weights, "all weights in the text");
+  app.add_flag("--json", arguments->json, "print one JSON object");
+  return [arguments] { return disassemble(*arguments); };
+}
+
+}  // namespace tessera::tools
