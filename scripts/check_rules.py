@@ -35,6 +35,7 @@ ALLOWED_INCLUDES = {
     "engines": WAIST,
     "card": WAIST | {"engines"},
     "host": WAIST | {"model", "graph"},
+    "concord": WAIST | {"model", "graph"},
     "repro": WAIST | {"card"},
     "zoo": {"base"},  # writes ONNX; its tests read it back
 }

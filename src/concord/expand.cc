@@ -1,0 +1,241 @@
+#include "concord/expand.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <set>
+
+#include "arith/rounding.h"
+#include "base/check.h"
+#include "concord/expansion.h"
+
+namespace tessera::concord {
+
+using graph::Node;
+using graph::NodeKind;
+using graph::TensorId;
+
+namespace {
+
+// Larger constants are written in four bytes an element and widened by a Cast.
+constexpr std::int64_t kWideConstantMax = 512;
+
+Traits traits_of(const Tensor& tensor) {
+  Traits traits = {.may_be_nan = false, .may_be_infinite = false, .non_negative = true};
+  if (!format_is_float(tensor.format)) return Traits::finite();
+  for (std::int64_t i = 0; i < element_count(tensor.dims); ++i) {
+    const double x =
+        arith::read_element(tensor.format, tensor.bytes.data() + i * format_bytes(tensor.format));
+    traits.may_be_nan |= std::isnan(x);
+    traits.may_be_infinite |= std::isinf(x);
+    traits.non_negative &= !std::signbit(x);
+  }
+  return traits;
+}
+
+Tensor converted(const Tensor& tensor, Format format) {
+  Tensor result = Tensor::zeros(format, tensor.dims);
+  for (std::int64_t i = 0; i < element_count(tensor.dims); ++i) {
+    const double x =
+        arith::read_element(tensor.format, tensor.bytes.data() + i * format_bytes(tensor.format));
+    arith::write_element(format, x, result.bytes.data() + i * format_bytes(format));
+  }
+  return result;
+}
+
+ValueId write_constant(Steps& steps, const Tensor& tensor) {
+  const Format to = carrier(tensor.format);
+  if (to == tensor.format) return steps.constant(tensor);
+  if (element_count(tensor.dims) <= kWideConstantMax) return steps.constant(converted(tensor, to));
+  const bool narrow = format_bytes(tensor.format) <= 2;
+  if (format_is_float(tensor.format) || narrow) {
+    return steps.cast(steps.constant(converted(tensor, Format::kF32)), to);
+  }
+  return steps.cast(steps.constant(tensor), to);
+}
+
+// A carried tensor in its own format, for outputs and host steps.
+ValueId to_own_format(Steps& steps, const Carried& carried, Format format) {
+  ValueId value = carried.value;
+  if (format_is_float(format) && format != Format::kF64 && carried.traits.may_be_nan &&
+      !carried.raw) {
+    const ValueId nan = steps.scalar(steps.format(value), std::numeric_limits<double>::quiet_NaN());
+    value = steps.where(steps.is_nan(value), nan, value);  // the one canonical NaN
+  }
+  if (format == Format::kF16) value = steps.cast(value, Format::kF32);
+  return steps.cast(value, format);
+}
+
+Traits traits_of_input(Format format) {
+  return format_is_float(format) ? Traits{} : Traits::finite();
+}
+
+Carried from_own_format(Steps& steps, ValueId value, Format format) {
+  return {steps.cast(value, carrier(format)), traits_of_input(format), false};
+}
+
+Status expand_host_step(Expansion& at, const Node& node) {
+  Steps& steps = at.steps();
+  const auto& step = node.as<graph::HostStepAttributes>();
+  std::vector<ValueId> inputs;
+  for (const TensorId id : node.inputs) {
+    inputs.push_back(to_own_format(steps, at.operand(id), at.info(id).format));
+  }
+  std::vector<std::pair<Format, Shape>> outputs;
+  for (const TensorId id : node.outputs) outputs.push_back({at.info(id).format, at.info(id).dims});
+  auto host = std::make_shared<const model::Node>(step.node);  // shared by the operation's copies
+  const std::vector<ValueId> results =
+      steps.host_node(std::move(host), step.opset, inputs, outputs);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    at.set(node.outputs[i], from_own_format(steps, results[i], outputs[i].first));
+  }
+  return {};
+}
+
+Result<Carried> expand_node(Expansion& at, const Node& node) {
+  switch (node.kind()) {
+    case NodeKind::kConv:
+      return node.as<graph::ConvAttributes>().matrix.kind == MatrixKind::kInteger
+                 ? expand_integer_conv(at, node)
+                 : expand_conv(at, node);
+    case NodeKind::kMatMul:
+      return node.as<graph::MatMulAttributes>().matrix.kind == MatrixKind::kInteger
+                 ? expand_integer_matmul(at, node)
+                 : expand_matmul(at, node);
+    case NodeKind::kPool:
+      return expand_pool(at, node);
+    case NodeKind::kElementwise:
+      return expand_elementwise(at, node);
+    case NodeKind::kReduce:
+      return expand_reduce(at, node);
+    case NodeKind::kMove:
+      return expand_move(at, node);
+    case NodeKind::kHostStep:
+      break;
+  }
+  TESSERA_CHECK(false, "node '{}' is a host step", node.name);
+}
+
+// One bit shorter than it should be.
+ValueId plant_fault(Steps& steps, ValueId value) {
+  const Format format = steps.format(value);
+  const ValueId shift = steps.mul(steps.abs(value), format == Format::kF64 ? 0x1p43 : 0x1p14);
+  return steps.sub(steps.add(value, shift), shift);
+}
+
+Status check_formats(const graph::Graph& graph, const Node& node) {
+  const auto check = [&](TensorId id) -> Status {
+    if (graph.tensor(id).format != Format::kBf16) return {};
+    return refuse(node, "bf16 elements have no derived form; choose f16 or f32 vectors");
+  };
+  for (const TensorId id : node.inputs) TESSERA_RETURN_IF_ERROR(check(id));
+  for (const TensorId id : node.outputs) TESSERA_RETURN_IF_ERROR(check(id));
+  return {};
+}
+
+Status expand_layer(Expansion& at, const Node& node, const ExpandOptions& options) {
+  Steps& steps = at.steps();
+  Software& software = steps.software();
+  TESSERA_RETURN_IF_ERROR(check_formats(at.graph(), node));
+  const auto layer = static_cast<std::int32_t>(software.layers.size());
+  const graph::TensorInfo& output = at.info(node.outputs[0]);
+  software.layers.push_back(
+      {node.name, graph::node_kind_name(node.kind()), {}, output.name, output.format});
+  steps.begin_layer(layer);
+  if (node.kind() == NodeKind::kHostStep) {
+    TESSERA_RETURN_IF_ERROR(expand_host_step(at, node));
+  } else {
+    TESSERA_TRY(Carried result, expand_node(at, node));
+    if (node.name == options.fault_node) result.value = plant_fault(steps, result.value);
+    TESSERA_CHECK(steps.dims(result.value) == output.dims, "node '{}' has another shape",
+                  node.name);
+    TESSERA_CHECK(steps.format(result.value) == carrier(output.format),
+                  "node '{}' is carried in {}", node.name, format_name(steps.format(result.value)));
+    at.set(node.outputs[0], result);
+  }
+  software.layers[static_cast<std::size_t>(layer)].result = at.operand(node.outputs[0]).value;
+  return {};
+}
+
+void finish_outputs(Expansion& at, Software& software) {
+  Steps& steps = at.steps();
+  software.layers.push_back({"outputs", "Output", {}, "", Format::kF32});
+  steps.begin_layer(static_cast<std::int32_t>(software.layers.size()) - 1);
+  std::set<std::int32_t> taken;
+  for (const Port& port : software.inputs) taken.insert(port.value.value);
+  for (const graph::TensorId id : at.graph().outputs) {
+    const graph::TensorInfo& info = at.info(id);
+    ValueId value = to_own_format(steps, at.operand(id), info.format);
+    const bool fresh =
+        software.value(value).constant == nullptr && taken.insert(value.value).second;
+    if (!fresh) {  // a port of its own: the same elements once more
+      Shape flat = {element_count(info.dims)};
+      if (flat == info.dims) flat.push_back(1);
+      value = steps.reshape(steps.reshape(value, flat), info.dims);
+      taken.insert(value.value);
+    }
+    const std::string name = std::any_of(software.inputs.begin(), software.inputs.end(),
+                                         [&](const Port& port) { return port.name == info.name; })
+                                 ? info.name + "_output"
+                                 : info.name;
+    software.values[static_cast<std::size_t>(value.value)].name = name;
+    software.outputs.push_back({value, name});
+  }
+  software.layers.back().result = software.outputs.back().value;
+}
+
+}  // namespace
+
+Format carrier(Format format) {
+  switch (format) {
+    case Format::kF32:
+    case Format::kI64:
+    case Format::kU64:
+    case Format::kBool:
+      return format;
+    default:
+      return Format::kF64;
+  }
+}
+
+Error refuse(const Node& node, const std::string& reason) {
+  return {ErrorCode::kUnsupported,
+          fmt::format("node '{}' ({}) cannot be derived exactly: {}", node.name,
+                      graph::node_kind_name(node.kind()), reason)};
+}
+
+Carried& Expansion::operand(TensorId id) {
+  Carried& carried = tensors_[index(id)];
+  if (!carried.value.valid()) {
+    const graph::TensorInfo& tensor = info(id);
+    TESSERA_CHECK(tensor.constant != nullptr, "tensor '{}' is not there yet", tensor.name);
+    carried = {write_constant(steps_, *tensor.constant), traits_of(*tensor.constant), true};
+  }
+  return carried;
+}
+
+ValueId Expansion::wide(TensorId id) { return steps_.cast(operand(id).value, Format::kF64); }
+
+Result<Software> expand(const graph::Graph& graph, const ExpandOptions& options) {
+  Software software;
+  software.name = graph.name;
+  Steps steps(software);
+  Expansion at(graph, steps);
+  software.layers.push_back({"inputs", "Input", {}, "", Format::kF32});
+  steps.begin_layer(0);
+  for (const TensorId id : graph.inputs) {
+    const graph::TensorInfo& info = graph.tensor(id);
+    const ValueId value = steps.input(info.name, info.format, info.dims);
+    at.set(id, {steps.cast(value, carrier(info.format)), traits_of_input(info.format), true});
+    software.layers[0].result = value;
+  }
+  for (const Node& node : graph.nodes) {
+    TESSERA_RETURN_IF_ERROR(expand_layer(at, node, options));
+  }
+  finish_outputs(at, software);
+  return software;
+}
+
+}  // namespace tessera::concord

@@ -1,0 +1,306 @@
+// Element-wise nodes: operands as numbers, the function in float64 (or a table), one rounding; then
+// the activation with its own rounding; then quantisation.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <optional>
+
+#include "arith/function.h"
+#include "arith/rounding.h"
+#include "base/check.h"
+#include "concord/expansion.h"
+
+namespace tessera::concord {
+namespace {
+
+using graph::ElementwiseAttributes;
+using graph::Node;
+
+// Adding and taking it off rounds to a whole number, half to even, and makes +0 of -0.
+constexpr double kWhole = 0x1.8p52;
+
+bool is_small_integer(Format format) {
+  return format_is_integer(format) && format_bytes(format) <= 4;
+}
+
+struct Operand {
+  ValueId value;  // f64
+  Traits traits;
+  Format format = Format::kF16;  // f32 once it is de-quantised
+};
+
+Result<Operand> read_operand(Expansion& at, const Node& node, std::size_t i) {
+  Steps& steps = at.steps();
+  const auto& attributes = node.as<ElementwiseAttributes>();
+  const Format format = at.info(node.inputs[i]).format;
+  const Carried& carried = at.operand(node.inputs[i]);
+  if (attributes.inputs[i].enabled) {
+    const ValueId real = dequantise(steps, carried.value, attributes.inputs[i]);
+    return Operand{steps.cast(real, Format::kF64), Traits::finite(), Format::kF32};
+  }
+  if (format == Format::kI64 || format == Format::kU64) {
+    return refuse(node, fmt::format("arithmetic on {} elements", format_name(format)));
+  }
+  return Operand{steps.cast(carried.value, Format::kF64), carried.traits, format};
+}
+
+// maximum(a, b) with -0 below +0; minimum by maximum(-a, -b).
+ValueId ordered_maximum(Steps& steps, ValueId a, ValueId b) {
+  // Where both are zeros the sum has the right sign; times 0 it is a zero of that sign elsewhere,
+  // too, and adding it changes nothing.
+  return steps.add(steps.max(a, b), steps.mul(steps.add(a, b), 0.0));
+}
+
+Result<ValueId> ordered_extreme(Steps& steps, const Node& node, const Operand& a, const Operand& b,
+                                bool maximum) {
+  if (a.traits.non_negative || b.traits.non_negative) {
+    if (maximum) return steps.abs(steps.max(a.value, b.value));
+    if (a.traits.non_negative && b.traits.non_negative) return steps.min(a.value, b.value);
+  }
+  if (a.traits.may_be_infinite || b.traits.may_be_infinite) {
+    return refuse(node, "maximum and minimum of infinities; convert the operands to f16 first");
+  }
+  if (maximum) return ordered_maximum(steps, a.value, b.value);
+  const auto negative = [&](ValueId x) { return steps.unary(Operator::kNegate, x); };
+  return negative(ordered_maximum(steps, negative(a.value), negative(b.value)));
+}
+
+// a where `keep` (1 or 0 in f64, `kept` its bool), else -0. A choice by Where would lose the sign
+// of a zero.
+ValueId keep_or_minus_zero(Steps& steps, ValueId a, ValueId dropped) {
+  const ValueId factor =  // 1 or -0
+      steps.unary(Operator::kNegate, steps.sub(steps.cast(dropped, Format::kF64), 1.0));
+  return steps.mul(steps.where(dropped, steps.f64(1), a), factor);
+}
+
+ValueId is_nonzero(Steps& steps, const Operand& b) {
+  const ValueId beyond = steps.less(steps.f64(0), steps.abs(b.value));
+  if (!b.traits.may_be_nan) return beyond;
+  return steps.binary(Operator::kOr, beyond, steps.is_nan(b.value));
+}
+
+bool is_comparison(BinaryFunction function) {
+  return function == BinaryFunction::kEqual || function == BinaryFunction::kLess ||
+         function == BinaryFunction::kLessOrEqual;
+}
+
+// The function in float64 before the rounding: exact, or such that the rounding makes it right.
+Result<ValueId> binary_steps(Expansion& at, const Node& node, const Operand& a, const Operand& b) {
+  Steps& steps = at.steps();
+  const ValueId x = a.value, y = b.value;
+  switch (node.as<ElementwiseAttributes>().function) {
+    case BinaryFunction::kAdd:
+      return steps.add(x, y);
+    case BinaryFunction::kSubtract:
+      return steps.sub(x, y);
+    case BinaryFunction::kMultiply:
+      return steps.mul(x, y);
+    case BinaryFunction::kDivide:
+      return steps.div(x, y);
+    case BinaryFunction::kMaximum:
+      return ordered_extreme(steps, node, a, b, true);
+    case BinaryFunction::kMinimum:
+      return ordered_extreme(steps, node, a, b, false);
+    case BinaryFunction::kPRelu: {
+      // max(a, 0) + min(a, 0) * b, but for the sign of zero: one of the two is a zero.
+      const ValueId slope = steps.where(steps.less(x, 0.0), y, steps.f64(1));
+      return steps.mul(x, slope);
+    }
+    case BinaryFunction::kEqual:
+      return steps.cast(steps.equal(x, y), Format::kF64);
+    case BinaryFunction::kLess:
+      return steps.cast(steps.less(x, y), Format::kF64);
+    case BinaryFunction::kLessOrEqual:
+      return steps.cast(steps.binary(Operator::kLessOrEqual, x, y), Format::kF64);
+    case BinaryFunction::kWhen:
+      return keep_or_minus_zero(steps, x, steps.equal(y, 0.0));
+    case BinaryFunction::kUnless:
+      return keep_or_minus_zero(steps, x, is_nonzero(steps, b));
+    case BinaryFunction::kPower:
+      break;
+  }
+  return refuse(node, "a power whose exponent is computed or not one number");
+}
+
+Traits traits_after(BinaryFunction function, const Traits& a, const Traits& b, Format format) {
+  Traits traits = {.may_be_nan = a.may_be_nan || b.may_be_nan,
+                   .may_be_infinite = format == Format::kF32,
+                   .non_negative = a.non_negative && b.non_negative};
+  const bool infinite = a.may_be_infinite || b.may_be_infinite;
+  switch (function) {
+    case BinaryFunction::kAdd:
+    case BinaryFunction::kMultiply:
+      traits.may_be_nan |= infinite;
+      break;
+    case BinaryFunction::kSubtract:
+      traits.may_be_nan |= infinite;
+      traits.non_negative = false;
+      break;
+    case BinaryFunction::kPRelu:
+      traits.may_be_nan |= infinite;
+      break;
+    case BinaryFunction::kMaximum:
+      traits.non_negative = a.non_negative || b.non_negative;
+      break;
+    case BinaryFunction::kMinimum:
+      break;
+    case BinaryFunction::kEqual:
+    case BinaryFunction::kLess:
+    case BinaryFunction::kLessOrEqual:
+      return {.may_be_nan = false, .may_be_infinite = false, .non_negative = true};
+    case BinaryFunction::kWhen:
+    case BinaryFunction::kUnless:
+      traits.non_negative = false;
+      break;
+    default:
+      traits.may_be_nan = true;
+  }
+  return traits;
+}
+
+// f16 to a fixed power: one more function of one f16.
+std::optional<Carried> constant_power(Expansion& at, const Node& node, Format format) {
+  const auto& attributes = node.as<ElementwiseAttributes>();
+  if (attributes.function != BinaryFunction::kPower) return std::nullopt;
+  const graph::TensorInfo& base = at.info(node.inputs[0]);
+  const Tensor* exponent = at.info(node.inputs[1]).constant.get();
+  if (exponent == nullptr || element_count(exponent->dims) != 1 || base.format != Format::kF16 ||
+      at.info(node.outputs[0]).dims != base.dims) {
+    return std::nullopt;
+  }
+  const double power = arith::read_element(exponent->format, exponent->bytes.data());
+  const TableFunction function = {fmt::format("power/{}", power), [&](double element) {
+                                    return arith::evaluate(BinaryFunction::kPower, element, power,
+                                                           format);
+                                  }};
+  const Carried& x = at.operand(node.inputs[0]);
+  if (power == 0 || std::isnan(power)) return std::nullopt;  // NaN^0 is 1
+  Traits traits;
+  traits.may_be_infinite = format == Format::kF32;
+  return Carried{look_up(at, x, format, function), traits, false};
+}
+
+// Sums, differences and products of whole numbers in an integer format: modulo 2^bits.
+Result<Carried> wrapped(Expansion& at, const Node& node, const Operand& a, const Operand& b,
+                        Format format) {
+  Steps& steps = at.steps();
+  const BinaryFunction function = node.as<ElementwiseAttributes>().function;
+  const bool whole = is_small_integer(a.format) && is_small_integer(b.format);
+  const bool narrow = format_bytes(a.format) + format_bytes(b.format) <= 6;
+  const bool sum = function == BinaryFunction::kAdd || function == BinaryFunction::kSubtract;
+  if (!whole || !(sum || (function == BinaryFunction::kMultiply && narrow))) {
+    return refuse(node,
+                  fmt::format("'{}' of {} and {} to {}", binary_function_name(function),
+                              format_name(a.format), format_name(b.format), format_name(format)));
+  }
+  TESSERA_TRY(const ValueId plain, binary_steps(at, node, a, b));
+  const arith::IntegerRange range = arith::integer_range(format);
+  const double modulus = static_cast<double>(range.highest - range.lowest + 1);
+  const ValueId turns = steps.unary(
+      Operator::kFloor,
+      steps.mul(steps.sub(plain, static_cast<double>(range.lowest) - 0.5), 1 / modulus));
+  const ValueId result = steps.sub(plain, steps.mul(turns, modulus));
+  return Carried{steps.sub(steps.add(result, kWhole), kWhole), Traits::finite(), false};
+}
+
+Result<Carried> to_format(Expansion& at, const Node& node, ValueId value, const Traits& traits,
+                          Format format) {
+  Steps& steps = at.steps();
+  if (format == Format::kBool) {
+    // NaN is true.
+    const Operand operand = {value, traits, Format::kF64};
+    return Carried{is_nonzero(steps, operand), Traits::finite(), false};
+  }
+  if (is_small_integer(format)) {
+    return Carried{round_to_integer(steps, value, format, traits.may_be_nan), Traits::finite(),
+                   false};
+  }
+  if (!format_is_float(format) || format == Format::kF64) {
+    return refuse(node, fmt::format("a result in {}", format_name(format)));
+  }
+  Traits unrounded = traits;
+  unrounded.may_be_infinite = true;
+  Traits after = traits;
+  after.may_be_infinite = format == Format::kF32;
+  return Carried{round_to_format(steps, value, format, unrounded), after, false};
+}
+
+// a' or round(binary(a', b')), carried as elements of `working` (or, without a second operand, of
+// the operand's own format, which comes back in `source`).
+Result<Carried> first_step(Expansion& at, const Node& node, Format working, Format& source) {
+  Steps& steps = at.steps();
+  const auto& attributes = node.as<ElementwiseAttributes>();
+  TESSERA_TRY(const Operand a, read_operand(at, node, 0));
+  if (!attributes.binary) {
+    source = a.format;
+    return Carried{steps.cast(a.value, carrier(a.format)), a.traits, false};
+  }
+  source = working;
+  TESSERA_TRY(const Operand b, read_operand(at, node, 1));
+  if (is_small_integer(working) && !is_comparison(attributes.function)) {
+    return wrapped(at, node, a, b, working);
+  }
+  TESSERA_TRY(const ValueId plain, binary_steps(at, node, a, b));
+  return to_format(at, node, plain, traits_after(attributes.function, a.traits, b.traits, working),
+                   working);
+}
+
+bool is_vector(Format format) { return format == Format::kF16 || format == Format::kF32; }
+
+}  // namespace
+
+ValueId round_to_integer(Steps& steps, ValueId x, Format format, bool may_be_nan) {
+  if (may_be_nan) x = steps.where(steps.is_nan(x), steps.f64(0), x);
+  const arith::IntegerRange range = arith::integer_range(format);
+  const ValueId whole = steps.sub(steps.add(x, kWhole), kWhole);
+  return steps.clip(whole, static_cast<double>(range.lowest), static_cast<double>(range.highest));
+}
+
+ValueId dequantise(Steps& steps, ValueId q, const Affine& affine) {
+  if (affine.zero_point != 0) q = steps.sub(q, static_cast<double>(affine.zero_point));
+  return steps.mul(steps.cast(q, Format::kF32), static_cast<double>(affine.scale));
+}
+
+ValueId quantise(Steps& steps, ValueId x, const Affine& affine, Format format, bool may_be_nan) {
+  ValueId scaled = steps.cast(steps.div(x, static_cast<double>(affine.scale)), Format::kF64);
+  if (may_be_nan) scaled = steps.where(steps.is_nan(scaled), steps.f64(0), scaled);
+  ValueId whole = steps.sub(steps.add(scaled, kWhole), kWhole);
+  if (affine.zero_point != 0) whole = steps.add(whole, static_cast<double>(affine.zero_point));
+  const arith::IntegerRange range = arith::integer_range(format);
+  return steps.clip(whole, static_cast<double>(range.lowest), static_cast<double>(range.highest));
+}
+
+Result<Carried> expand_elementwise(Expansion& at, const Node& node) {
+  const auto& attributes = node.as<ElementwiseAttributes>();
+  const Format format = at.info(node.outputs[0]).format;
+  const Format working = attributes.output.enabled ? Format::kF32 : format;
+  if (const auto power = constant_power(at, node, working)) {
+    return expand_activation(at, node, attributes.activation, *power, working, working);
+  }
+  Format source = working;
+  TESSERA_TRY(Carried value, first_step(at, node, working, source));
+  const bool identity = attributes.activation.function == UnaryFunction::kIdentity;
+  if (is_vector(source) && is_vector(working)) {
+    TESSERA_TRY(value, expand_activation(at, node, attributes.activation, value, source, working));
+  } else if (!identity) {
+    // Integers are numbers like any other, exact in f32 up to 16 bits.
+    const bool small = is_small_integer(source) && format_bytes(source) <= 2 && is_vector(working);
+    if (!small) {
+      return refuse(node, fmt::format("'{}' from {} to {}",
+                                      unary_function_name(attributes.activation.function),
+                                      format_name(source), format_name(working)));
+    }
+    const Carried real = {at.steps().cast(value.value, Format::kF32), value.traits, false};
+    TESSERA_TRY(value,
+                expand_activation(at, node, attributes.activation, real, Format::kF32, working));
+  } else if (source != working) {
+    const ValueId wide = at.steps().cast(value.value, Format::kF64);
+    TESSERA_TRY(value, to_format(at, node, wide, value.traits, working));
+  }
+  if (!attributes.output.enabled) return value;
+  const bool may_be_nan = value.traits.may_be_nan || value.traits.may_be_infinite;
+  return Carried{quantise(at.steps(), value.value, attributes.output, format, may_be_nan),
+                 Traits::finite(), false};
+}
+
+}  // namespace tessera::concord

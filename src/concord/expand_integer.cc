@@ -1,0 +1,198 @@
+// Integer products: exact sums in float64, then ONNX's re-quantisation in float32.
+//
+// MatMulInteger is left alone: it saturates for some pairs of formats on some processors. Operands
+// are small whole numbers, so that a float64 product of matrices has no rounding at all.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "arith/rounding.h"
+#include "concord/expansion.h"
+
+namespace tessera::concord {
+namespace {
+
+using graph::IntegerOperands;
+using graph::Node;
+using graph::PostProcess;
+
+constexpr double kWhole = 0x1.8p52;  // see expand_elementwise.cc
+constexpr double kSumMax = 0x1p31;   // sums are int32
+
+double read(const Tensor& tensor, std::int64_t i) {
+  return arith::read_element(tensor.format, tensor.bytes.data() + i * format_bytes(tensor.format));
+}
+
+double stationary_zero_point(const IntegerOperands& integer, std::int64_t channel) {
+  const auto& all = integer.stationary_zero_points;
+  if (all.empty()) return 0;
+  return all[all.size() == 1 ? 0 : static_cast<std::size_t>(channel)];
+}
+
+std::vector<double> bias_values(Expansion& at, const Node& node, std::int64_t channels) {
+  std::vector<double> values;
+  if (node.inputs.size() < 3) return values;
+  for (std::int64_t c = 0; c < channels; ++c) {
+    values.push_back(read(*at.info(node.inputs[2]).constant, c));
+  }
+  return values;
+}
+
+// Written in one byte an element where that is enough, else in four.
+ValueId write_weights(Steps& steps, const std::vector<double>& values, Shape dims) {
+  const bool bytes =
+      std::all_of(values.begin(), values.end(), [](double v) { return v >= -128 && v <= 127; });
+  const Format format = bytes ? Format::kI8 : Format::kF32;
+  Tensor tensor = Tensor::zeros(format, std::move(dims));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    arith::write_element(format, values[i],
+                         tensor.bytes.data() + i * static_cast<std::size_t>(format_bytes(format)));
+  }
+  return steps.cast(steps.constant(std::move(tensor)), Format::kF64);
+}
+
+// Largest |x - zero point|.
+double reach(Format format, std::int32_t zero_point) {
+  const arith::IntegerRange range = arith::integer_range(format);
+  return static_cast<double>(std::max(range.highest - zero_point, zero_point - range.lowest));
+}
+
+// One number a channel, along the axis that `shape` has; one number where all are equal.
+ValueId channel_numbers(Steps& steps, const std::vector<double>& values, Format format,
+                        const Shape& shape) {
+  if (std::all_of(values.begin(), values.end(), [&](double v) { return v == values[0]; })) {
+    return steps.scalar(format, values[0]);
+  }
+  Tensor tensor = Tensor::zeros(format, shape);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    arith::write_element(format, values[i],
+                         tensor.bytes.data() + i * static_cast<std::size_t>(format_bytes(format)));
+  }
+  return steps.constant(std::move(tensor));
+}
+
+// post() of graph.h on the sum; `shape` broadcasts one number a channel.
+ValueId requantise(Steps& steps, ValueId sum, const PostProcess& post, Format format,
+                   const Shape& shape) {
+  if (!post.requantise) return sum;
+  const std::vector<double> multipliers(post.multipliers.begin(), post.multipliers.end());
+  ValueId y = steps.mul(steps.cast(sum, Format::kF32),
+                        channel_numbers(steps, multipliers, Format::kF32, shape));
+  y = steps.cast(y, Format::kF64);
+  y = steps.sub(steps.add(y, kWhole), kWhole);
+  if (post.output_zero_point != 0) y = steps.add(y, static_cast<double>(post.output_zero_point));
+  const arith::IntegerRange range = arith::integer_range(format);
+  const std::int64_t lowest = std::max<std::int64_t>(range.lowest, post.clamp_low);
+  const std::int64_t highest = std::min<std::int64_t>(range.highest, post.clamp_high);
+  return steps.clip(y, static_cast<double>(lowest), static_cast<double>(highest));
+}
+
+Status check_sum(const Node& node, double magnitude) {
+  if (magnitude < kSumMax) return {};
+  return refuse(node,
+                fmt::format("a sum may reach {:.0f}, and int32 wraps around there", magnitude));
+}
+
+ValueId without_zero_point(Steps& steps, ValueId x, std::int32_t zero_point) {
+  return zero_point == 0 ? x : steps.sub(x, static_cast<double>(zero_point));
+}
+
+}  // namespace
+
+Result<Carried> expand_integer_conv(Expansion& at, const Node& node) {
+  Steps& steps = at.steps();
+  const auto& conv = node.as<graph::ConvAttributes>();
+  const graph::TensorInfo& input = at.info(node.inputs[0]);
+  const Tensor& w = *at.info(node.inputs[1]).constant;
+  const graph::TensorInfo& output = at.info(node.outputs[0]);
+  const Shape& y = output.dims;
+  const std::int64_t taps = w.dims[2] * w.dims[3], terms = w.dims[1] * taps;
+  const std::int64_t groups = conv.groups, channels = w.dims[0] / groups;
+  const std::vector<double> bias = bias_values(at, node, w.dims[0]);
+  std::vector<double> weights(static_cast<std::size_t>(w.dims[0] * terms));
+  double magnitude = 0;
+  for (std::int64_t oc = 0; oc < w.dims[0]; ++oc) {
+    double total = 0;
+    for (std::int64_t k = 0; k < terms; ++k) {
+      const double weight = read(w, oc * terms + k) - stationary_zero_point(conv.integer, oc);
+      weights[static_cast<std::size_t>(oc * terms + k)] = weight;
+      total += std::abs(weight) * reach(input.format, conv.integer.moving_zero_point);
+    }
+    magnitude = std::max(magnitude,
+                         total + (bias.empty() ? 0 : std::abs(bias[static_cast<std::size_t>(oc)])));
+  }
+  TESSERA_RETURN_IF_ERROR(check_sum(node, magnitude));
+  ValueId x =
+      without_zero_point(steps, at.operand(node.inputs[0]).value, conv.integer.moving_zero_point);
+  const WindowAxis rows = {input.dims[2], w.dims[2],       conv.stride_h,
+                           conv.pad_top,  conv.dilation_h, conv.input_dilation_h,
+                           y[2]};
+  const WindowAxis columns = {input.dims[3], w.dims[3],       conv.stride_w,
+                              conv.pad_left, conv.dilation_w, conv.input_dilation_w,
+                              y[3]};
+  const std::int64_t pixels = y[2] * y[3];
+  if (!rows.is_whole() || !columns.is_whole()) {
+    x = steps.transpose(window_view(steps, x, rows, columns, 0.0), {0, 1, 2, 4, 3, 5});
+  }
+  const Shape one = groups == 1 ? Shape{channels, 1} : Shape{groups, channels, 1};
+  if (terms == taps && channels == 1) {
+    // Channel-wise: taps times weights, added up.
+    x = steps.reshape(x, {y[0], w.dims[0], taps, pixels});
+    x = steps.mul(x, write_weights(steps, weights, {w.dims[0], taps, 1}));
+    x = steps.reshape(steps.reduce(Operator::kReduceSum, x, {2}), {y[0], w.dims[0], 1, pixels});
+  } else if (groups == 1) {
+    x = steps.reshape(x, {y[0], terms, pixels});
+    x = steps.matmul(write_weights(steps, weights, {channels, terms}), x);
+  } else {
+    x = steps.reshape(x, {y[0], groups, terms, pixels});
+    x = steps.matmul(write_weights(steps, weights, {groups, channels, terms}), x);
+  }
+  if (!bias.empty()) x = steps.add(x, channel_numbers(steps, bias, Format::kF64, one));
+  const ValueId result = requantise(steps, x, conv.post, output.format, one);
+  return Carried{steps.reshape(result, y), Traits::finite(), false};
+}
+
+Result<Carried> expand_integer_matmul(Expansion& at, const Node& node) {
+  Steps& steps = at.steps();
+  const auto& matmul = node.as<graph::MatMulAttributes>();
+  const graph::TensorInfo& a = at.info(node.inputs[0]);
+  const graph::TensorInfo& b = at.info(node.inputs[1]);
+  const graph::TensorInfo& output = at.info(node.outputs[0]);
+  const std::int64_t channels = output.dims.back(), terms = a.dims.back();
+  const std::vector<double> bias = bias_values(at, node, channels);
+  std::vector<double> zero_points;
+  double zero_reach = 0, bias_reach = 0;
+  for (std::int64_t c = 0; c < channels; ++c) {
+    const double zero_point = stationary_zero_point(matmul.integer, c);
+    zero_points.push_back(zero_point);
+    zero_reach = std::max(zero_reach, reach(b.format, static_cast<std::int32_t>(zero_point)));
+    if (!bias.empty())
+      bias_reach = std::max(bias_reach, std::abs(bias[static_cast<std::size_t>(c)]));
+  }
+  TESSERA_RETURN_IF_ERROR(check_sum(
+      node,
+      static_cast<double>(terms) * zero_reach * reach(a.format, matmul.integer.moving_zero_point) +
+          bias_reach));
+  const ValueId x =
+      without_zero_point(steps, at.operand(node.inputs[0]).value, matmul.integer.moving_zero_point);
+  ValueId weights;
+  if (b.constant != nullptr) {
+    std::vector<double> values;
+    for (std::int64_t i = 0; i < element_count(b.dims); ++i) {
+      values.push_back(read(*b.constant, i) - zero_points[static_cast<std::size_t>(i % channels)]);
+    }
+    weights = write_weights(steps, values, b.dims);
+  } else {
+    weights = at.operand(node.inputs[1]).value;
+    if (zero_reach > 0 && zero_points != std::vector<double>(zero_points.size(), 0.0)) {
+      weights = steps.sub(weights, channel_numbers(steps, zero_points, Format::kF64, {channels}));
+    }
+  }
+  ValueId y = steps.matmul(x, weights);
+  if (!bias.empty()) y = steps.add(y, channel_numbers(steps, bias, Format::kF64, {channels}));
+  return Carried{requantise(steps, y, matmul.post, output.format, {channels}), Traits::finite(),
+                 false};
+}
+
+}  // namespace tessera::concord

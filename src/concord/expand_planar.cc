@@ -1,0 +1,357 @@
+// Pooling and reductions.
+//
+// Sums of f16 elements and of integers are exact: in one float64 where they fit, otherwise in two
+// (x = high + low on a grid). Sums of f32 elements run in float64 in the order of the elements.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "arith/rounding.h"
+#include "base/check.h"
+#include "concord/expansion.h"
+
+namespace tessera::concord {
+namespace {
+
+using graph::Node;
+using graph::PoolAttributes;
+using graph::ReduceAttributes;
+
+// Sums of this many f16 numbers fit one float64.
+constexpr std::int64_t kF16TermsMax = std::int64_t{1} << 12;
+// A quotient of a sum of this many f16 numbers is never so close to a tie that float64 hides it.
+constexpr std::int64_t kQuotientTermsMax = std::int64_t{1} << 11;
+
+// The positions of each tap along one axis, [kernel, outputs]; `extent` where there is no sample.
+std::vector<std::int64_t> positions(const WindowAxis& axis, bool& any_missing) {
+  std::vector<std::int64_t> result;
+  for (std::int64_t k = 0; k < axis.kernel; ++k) {
+    for (std::int64_t o = 0; o < axis.outputs; ++o) {
+      const std::int64_t place = o * axis.stride + k * axis.dilation - axis.pad;
+      const bool there = place >= 0 && place % axis.input_dilation == 0 &&
+                         place / axis.input_dilation < axis.extent;
+      any_missing |= !there;
+      result.push_back(there ? place / axis.input_dilation : axis.extent);
+    }
+  }
+  return result;
+}
+
+Shape without(const Shape& dims, std::size_t axis) {
+  Shape result = dims;
+  result.erase(result.begin() + static_cast<std::ptrdiff_t>(axis));
+  return result;
+}
+
+Operator extreme(bool maximum) {
+  return maximum ? Operator::kReduceMaximum : Operator::kReduceMinimum;
+}
+
+WindowAxis rows_of(const PoolAttributes& pool, const Shape& x, const Shape& y) {
+  return {x[2], pool.window_h, pool.stride_h, pool.pad_top, pool.dilation_h, 1, y[2]};
+}
+WindowAxis columns_of(const PoolAttributes& pool, const Shape& x, const Shape& y) {
+  return {x[3], pool.window_w, pool.stride_w, pool.pad_left, pool.dilation_w, 1, y[3]};
+}
+
+// How many samples (or, counting the padding, places) each output's window has along one axis.
+std::vector<double> counts(const WindowAxis& axis, std::int64_t pad_end, bool include_padding) {
+  std::vector<double> result;
+  for (std::int64_t o = 0; o < axis.outputs; ++o) {
+    double count = 0;
+    for (std::int64_t k = 0; k < axis.kernel; ++k) {
+      const std::int64_t place = o * axis.stride + k * axis.dilation - axis.pad;
+      count += include_padding ? place < axis.extent + pad_end : place >= 0 && place < axis.extent;
+    }
+    result.push_back(count);
+  }
+  return result;
+}
+
+// The divisor of every output, [OH, OW].
+ValueId divisors(Steps& steps, const PoolAttributes& pool, const WindowAxis& rows,
+                 const WindowAxis& columns, Format format, double& largest) {
+  const std::vector<double> vertical = counts(rows, pool.pad_bottom, pool.include_padding);
+  const std::vector<double> horizontal = counts(columns, pool.pad_right, pool.include_padding);
+  Tensor tensor = Tensor::zeros(format, {rows.outputs, columns.outputs});
+  std::int64_t i = 0;
+  bool equal = true;
+  for (const double v : vertical) {
+    for (const double h : horizontal) {
+      const double divisor = std::max(1.0, v * h);
+      equal &= i == 0 || divisor == largest;
+      largest = std::max(largest, divisor);
+      arith::write_element(format, divisor, tensor.bytes.data() + i++ * format_bytes(format));
+    }
+  }
+  return equal ? steps.scalar(format, largest) : steps.constant(std::move(tensor));
+}
+
+// total / count with an exact total of f16 numbers (finite), to a value whose rounding to f16 is
+// the quotient's.
+ValueId quotient(Steps& steps, ValueId total, ValueId count, double count_max) {
+  const ValueId plain = steps.div(total, count);
+  if (count_max <= static_cast<double>(kQuotientTermsMax)) return plain;
+  // A coarse quotient on the grid of 2^-10, and on which side of it the exact one lies. Small
+  // quotients are far from all ties.
+  constexpr double kGrid = 0x1.8p42;
+  const ValueId coarse = steps.sub(steps.add(plain, kGrid), kGrid);
+  const ValueId side = steps.sign(steps.sub(total, steps.mul(coarse, count)));
+  const ValueId tilted = steps.add(coarse, steps.mul(side, 0x1p-12));
+  return steps.where(steps.less(steps.f64(64), steps.abs(plain)), tilted, plain);
+}
+
+// The exact sum over axes of f16 numbers or integers carried in f64, as one float64.
+Result<ValueId> exact_sum(Steps& steps, const Node& node, ValueId x,
+                          const std::vector<std::int64_t>& axes, std::int64_t terms) {
+  if (terms > kF16TermsMax) {
+    return refuse(node, fmt::format("an exact sum of {} f16 numbers; at most {} fit a float64; "
+                                    "reduce in two steps",
+                                    terms, kF16TermsMax));
+  }
+  return steps.reduce(Operator::kReduceSum, x, axes);
+}
+
+// Elements of the axes in a row behind each other, in their order, as the last axis.
+ValueId axes_last(Steps& steps, ValueId x, const std::vector<std::int64_t>& axes) {
+  const Shape dims = steps.dims(x);
+  std::vector<std::int64_t> order, reduced;
+  Shape flat;
+  std::int64_t terms = 1;
+  for (std::int64_t axis = 0; axis < static_cast<std::int64_t>(dims.size()); ++axis) {
+    const bool is_reduced = std::find(axes.begin(), axes.end(), axis) != axes.end();
+    (is_reduced ? reduced : order).push_back(axis);
+    const std::int64_t extent = dims[static_cast<std::size_t>(axis)];
+    if (is_reduced) {
+      terms *= extent;
+    } else {
+      flat.push_back(extent);
+    }
+  }
+  order.insert(order.end(), reduced.begin(), reduced.end());
+  flat.push_back(terms);
+  return steps.reshape(steps.transpose(x, order), flat);
+}
+
+// binary64 from +0, element after element, over the axes; the result has the kept axes.
+ValueId ordered_sum(Steps& steps, ValueId x, const std::vector<std::int64_t>& axes) {
+  x = axes_last(steps, x, axes);
+  const std::size_t rank = steps.dims(x).size();
+  std::vector<std::int64_t> before(rank, 0), behind(rank, 0);
+  before.back() = 1;
+  x = steps.pad(x, before, behind, 0.0);
+  const auto axis = static_cast<std::int64_t>(rank) - 1;
+  const std::int64_t terms = steps.dims(x).back();
+  x = steps.slice(steps.running_sum(x, axis), axis, terms - 1, terms);
+  return steps.reshape(x, without(steps.dims(x), rank - 1));
+}
+
+Result<Carried> expand_extreme_pool(Expansion& at, const Node& node) {
+  Steps& steps = at.steps();
+  const auto& pool = node.as<PoolAttributes>();
+  const Shape& x = at.info(node.inputs[0]).dims;
+  const graph::TensorInfo& output = at.info(node.outputs[0]);
+  const bool maximum = pool.function == PoolFunction::kMaximum;
+  const Carried& input = at.operand(node.inputs[0]);
+  if (pool.input.enabled != pool.output.enabled || !(pool.input == pool.output)) {
+    return refuse(node, "a maximum or minimum that changes the scale");
+  }
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const ValueId view =
+      window_view(steps, input.value, rows_of(pool, x, output.dims),
+                  columns_of(pool, x, output.dims), maximum ? -kInfinity : kInfinity);
+  ValueId y = steps.reduce(extreme(maximum), view, {2, 4});
+  y = steps.reshape(y, output.dims);
+  Traits traits = input.traits;
+  if (output.format == Format::kF16 && traits.may_be_infinite) {
+    y = steps.max(steps.min(y, arith::kF16Largest), -arith::kF16Largest);
+    traits.may_be_infinite = false;
+  }
+  return Carried{y, traits, false};
+}
+
+Result<Carried> expand_average_pool(Expansion& at, const Node& node) {
+  Steps& steps = at.steps();
+  const auto& pool = node.as<PoolAttributes>();
+  const graph::TensorInfo& input = at.info(node.inputs[0]);
+  const graph::TensorInfo& output = at.info(node.outputs[0]);
+  const WindowAxis rows = rows_of(pool, input.dims, output.dims);
+  const WindowAxis columns = columns_of(pool, input.dims, output.dims);
+  const Format working = pool.output.enabled ? Format::kF32 : output.format;
+  const Traits traits = at.operand(node.inputs[0]).traits;
+  ValueId x = at.wide(node.inputs[0]);
+  double largest = 1;
+  if (pool.input.enabled && pool.input.zero_point != 0) {
+    x = steps.sub(x, static_cast<double>(pool.input.zero_point));
+  }
+  const bool ordered = input.format == Format::kF32;
+  const ValueId view = window_view(steps, x, rows, columns, 0.0);
+  const std::int64_t taps = pool.window_h * pool.window_w;
+  ValueId sum;
+  if (ordered) {
+    sum = ordered_sum(steps, view, {2, 4});
+  } else {
+    TESSERA_TRY(sum, exact_sum(steps, node, view, {2, 4}, taps));
+  }
+  sum = steps.reshape(sum, output.dims);
+  ValueId y;
+  Traits after = {.may_be_nan = traits.may_be_nan || traits.may_be_infinite,
+                  .may_be_infinite = working == Format::kF32,
+                  .non_negative = traits.non_negative && !pool.input.enabled};
+  if (pool.input.enabled) {
+    const ValueId count = divisors(steps, pool, rows, columns, Format::kF32, largest);
+    y = steps.mul(steps.cast(sum, Format::kF32), static_cast<double>(pool.input.scale));
+    y = steps.div(y, count);
+    if (working != Format::kF32) {
+      y = round_to_format(steps, steps.cast(y, Format::kF64), working, {});
+    }
+    after = {.may_be_nan = false, .may_be_infinite = working == Format::kF32};
+  } else {
+    if (traits.may_be_infinite) after.may_be_infinite = true;
+    // A zero sum is +0.
+    const ValueId count = divisors(steps, pool, rows, columns, Format::kF64, largest);
+    y = ordered ? steps.div(sum, count) : quotient(steps, sum, count, largest);
+    Traits unrounded = after;
+    unrounded.may_be_infinite = traits.may_be_infinite || working == Format::kF32;
+    y = round_to_format(steps, y, working, unrounded);
+    after.may_be_infinite = working == Format::kF32;
+  }
+  if (!pool.output.enabled) return Carried{y, after, false};
+  return Carried{quantise(steps, y, pool.output, output.format, after.may_be_nan), Traits::finite(),
+                 false};
+}
+
+// sum / count or the sum itself; `sum` has all its bits where the elements are f16.
+ValueId finish_sum(Steps& steps, ReduceFunction function, ValueId sum, std::int64_t terms,
+                   bool exact) {
+  if (function != ReduceFunction::kMean) return sum;
+  const ValueId count = steps.f64(static_cast<double>(terms));
+  return exact ? quotient(steps, sum, count, static_cast<double>(terms)) : steps.div(sum, count);
+}
+
+struct Reduced {
+  ValueId value;  // f64, before the rounding
+  Traits traits;
+};
+
+// Products in order, largest and smallest elements.
+Result<Reduced> reduce_others(Steps& steps, const Node& node, ValueId x, const Traits& traits,
+                              const std::vector<std::int64_t>& axes) {
+  const ReduceFunction function = node.as<ReduceAttributes>().function;
+  if (function == ReduceFunction::kMaximum || function == ReduceFunction::kMinimum) {
+    return Reduced{steps.reduce(extreme(function == ReduceFunction::kMaximum), x, axes), traits};
+  }
+  return refuse(node, fmt::format("'{}' over elements", reduce_function_name(function)));
+}
+
+Result<Reduced> reduce_elements(Steps& steps, const Node& node, const Carried& carried,
+                                Format format) {
+  const auto& attributes = node.as<ReduceAttributes>();
+  const ReduceFunction function = attributes.function;
+  const Shape dims = steps.dims(carried.value);
+  std::int64_t terms = 1;
+  for (const std::int64_t axis : attributes.axes) terms *= dims[static_cast<std::size_t>(axis)];
+  ValueId x = steps.cast(carried.value, Format::kF64);
+  Traits traits = carried.traits;
+  traits.may_be_nan |= traits.may_be_infinite;
+  const bool exact = format != Format::kF32;
+  switch (function) {
+    case ReduceFunction::kSumAbsolute:
+      x = steps.abs(x);
+      traits.non_negative = true;
+      break;
+    case ReduceFunction::kSumSquare:
+    case ReduceFunction::kRootSumSquare:
+      if (exact) {
+        return refuse(node,
+                      "an exact sum of squares of f16 numbers needs more bits than a float64 "
+                      "has; convert the operand to f32 first");
+      }
+      x = steps.mul(x, x);
+      traits.non_negative = true;
+      break;
+    case ReduceFunction::kSum:
+    case ReduceFunction::kMean:
+      break;
+    default:
+      return reduce_others(steps, node, x, carried.traits, attributes.axes);
+  }
+  ValueId sum;
+  if (exact) {
+    TESSERA_TRY(sum, exact_sum(steps, node, x, attributes.axes, terms));
+  } else {
+    sum = ordered_sum(steps, x, attributes.axes);
+  }
+  if (function == ReduceFunction::kRootSumSquare) {
+    sum = steps.unary(Operator::kSquareRoot, sum);
+  }
+  return Reduced{finish_sum(steps, function, sum, terms, exact), traits};
+}
+
+}  // namespace
+
+ValueId window_view(Steps& steps, ValueId x, const WindowAxis& rows, const WindowAxis& columns,
+                    double fill) {
+  bool missing_row = false, missing_column = false;
+  const std::vector<std::int64_t> row_places = positions(rows, missing_row);
+  const std::vector<std::int64_t> column_places = positions(columns, missing_column);
+  x = steps.pad(x, {0, 0, 0, 0}, {0, 0, missing_row ? 1 : 0, missing_column ? 1 : 0}, fill);
+  const Shape dims = steps.dims(x);
+  if (rows.is_whole()) {
+    x = steps.reshape(x, {dims[0], dims[1], 1, dims[2], dims[3]});
+  } else {
+    x = steps.gather(x, steps.i64s(row_places, {rows.kernel, rows.outputs}), 2);
+  }
+  const Shape tall = steps.dims(x);
+  if (columns.is_whole()) {
+    return steps.reshape(x, {tall[0], tall[1], tall[2], tall[3], 1, tall[4]});
+  }
+  return steps.gather(x, steps.i64s(column_places, {columns.kernel, columns.outputs}), 4);
+}
+
+Result<Carried> expand_pool(Expansion& at, const Node& node) {
+  return node.as<PoolAttributes>().function == PoolFunction::kAverage
+             ? expand_average_pool(at, node)
+             : expand_extreme_pool(at, node);
+}
+
+Result<Carried> expand_reduce(Expansion& at, const Node& node) {
+  Steps& steps = at.steps();
+  const auto& attributes = node.as<ReduceAttributes>();
+  const graph::TensorInfo& output = at.info(node.outputs[0]);
+  Format format = at.info(node.inputs[0]).format;
+  Carried x = at.operand(node.inputs[0]);
+  if (attributes.input.enabled) {
+    x = {dequantise(steps, x.value, attributes.input), Traits::finite(), false};
+    format = Format::kF32;
+  }
+  TESSERA_TRY(Reduced reduced, reduce_elements(steps, node, x, format));
+  const Format working = attributes.output.enabled ? Format::kF32 : output.format;
+  ValueId y = steps.reshape(reduced.value, output.dims);
+  Traits traits = reduced.traits;
+  if (format_is_float(working)) {
+    Traits unrounded = traits;
+    unrounded.may_be_infinite |= format == Format::kF32;
+    y = round_to_format(steps, y, working, unrounded);
+    traits.may_be_infinite = working == Format::kF32;
+  } else {
+    y = round_to_integer(steps, y, working, traits.may_be_nan);
+    traits = Traits::finite();
+  }
+  Carried result = {y, traits, false};
+  if (attributes.activation.function != UnaryFunction::kIdentity) {
+    if (working != Format::kF16 && working != Format::kF32) {
+      return refuse(node, "a function of an integer sum");
+    }
+    TESSERA_TRY(result,
+                expand_activation(at, node, attributes.activation, result, working, working));
+  }
+  if (!attributes.output.enabled) return result;
+  return Carried{quantise(steps, result.value, attributes.output, output.format,
+                          result.traits.may_be_nan || result.traits.may_be_infinite),
+                 Traits::finite(), false};
+}
+
+}  // namespace tessera::concord

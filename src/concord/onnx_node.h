@@ -1,0 +1,26 @@
+// An operation as an ONNX node of opset 17: the one translation, used by the ONNX writer and by the
+// interpreter, so that what is checked is what is written.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "concord/software.h"
+
+namespace tessera::concord {
+
+inline constexpr std::int64_t kOnnxOpset = 17;
+
+// Shapes, axes and the like that ONNX takes as operands: i64 vectors, named by what they hold.
+struct OnnxNode {
+  model::Node node;
+  std::vector<std::pair<std::string, Tensor>> vectors;
+};
+
+OnnxNode onnx_node(const Software& software, const Operation& operation);
+
+// The number of ONNX's TensorProto.DataType.
+std::int64_t onnx_data_type(Format format);
+
+}  // namespace tessera::concord

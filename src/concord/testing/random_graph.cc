@@ -1,0 +1,390 @@
+#include "concord/testing/random_graph.h"
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "arith/rounding.h"
+
+namespace tessera::concord::testing {
+namespace {
+
+using graph::Graph;
+using graph::TensorId;
+
+constexpr UnaryFunction kFunctions[] = {
+    UnaryFunction::kRelu,        UnaryFunction::kClip,       UnaryFunction::kLeakyRelu,
+    UnaryFunction::kAbs,         UnaryFunction::kNegate,     UnaryFunction::kSign,
+    UnaryFunction::kFloor,       UnaryFunction::kCeil,       UnaryFunction::kRound,
+    UnaryFunction::kSquare,      UnaryFunction::kSquareRoot, UnaryFunction::kReciprocal,
+    UnaryFunction::kExp,         UnaryFunction::kLog,        UnaryFunction::kSin,
+    UnaryFunction::kTanh,        UnaryFunction::kErf,        UnaryFunction::kSigmoid,
+    UnaryFunction::kHardSigmoid, UnaryFunction::kHardSwish,  UnaryFunction::kSilu,
+    UnaryFunction::kGelu,        UnaryFunction::kElu,        UnaryFunction::kSoftplus,
+    UnaryFunction::kSoftsign,    UnaryFunction::kMish};
+
+constexpr BinaryFunction kBinaries[] = {
+    BinaryFunction::kAdd,    BinaryFunction::kSubtract, BinaryFunction::kMultiply,
+    BinaryFunction::kDivide, BinaryFunction::kMaximum,  BinaryFunction::kMinimum,
+    BinaryFunction::kPRelu,  BinaryFunction::kWhen,     BinaryFunction::kUnless,
+    BinaryFunction::kLess,   BinaryFunction::kEqual};
+
+Activation parameters(UnaryFunction function) {
+  switch (function) {
+    case UnaryFunction::kClip:
+      return {function, 0.0f, 6.0f};
+    case UnaryFunction::kLeakyRelu:
+      return {function, 0.01f, 0.0f};
+    case UnaryFunction::kHardSigmoid:
+      return {function, 0.2f, 0.5f};
+    case UnaryFunction::kHardSwish:
+      return {function, 1.0f / 6, 0.5f};
+    case UnaryFunction::kElu:
+      return {function, 1.0f, 0.0f};
+    default:
+      return {function, 0.0f, 0.0f};
+  }
+}
+
+double edge_value(Format format, std::mt19937& random) {
+  const double largest = format == Format::kF32 ? 3.4028234663852886e38 : 65504.0;
+  const double values[] = {0.0,
+                           -0.0,
+                           0x1p-24,
+                           -0x1p-24,
+                           0x3p-23,
+                           0x1p-14,
+                           -0x1.ffcp-15,
+                           1.0,
+                           -1.0,
+                           0.5,
+                           2048.0,
+                           largest,
+                           -largest,
+                           std::numeric_limits<double>::infinity(),
+                           -std::numeric_limits<double>::infinity(),
+                           std::numeric_limits<double>::quiet_NaN()};
+  return values[random() % std::size(values)];
+}
+
+class Grower {
+ public:
+  explicit Grower(std::uint32_t seed) : random_(seed) {
+    last_ = add(Format::kF16, {pick(1, 2), pick(1, 36), pick(1, 9), pick(1, 14)});
+    graph_.inputs = {last_};
+    graph_.name = "random_" + std::to_string(seed);
+  }
+
+  Graph grow(int nodes) {
+    for (int i = 0; i < nodes; ++i) grow_one();
+    graph_.outputs = {last_};
+    return std::move(graph_);
+  }
+
+ private:
+  void grow_one() {
+    switch (pick(0, 11)) {
+      case 0:
+      case 1:
+        return conv();
+      case 2:
+        return channel_wise();
+      case 3:
+        return pool();
+      case 4:
+      case 5:
+        return binary();
+      case 6:
+        return unary();
+      case 7:
+        return reduce_and_scale();
+      case 8:
+        return transpose();
+      case 9:
+        return matmul();
+      case 10:
+        return attention();
+      default:
+        return pad_or_slice();
+    }
+  }
+
+  std::int64_t pick(std::int64_t low, std::int64_t high) {
+    return low + static_cast<std::int64_t>(random_() % static_cast<std::uint64_t>(high - low + 1));
+  }
+  const Shape& dims() const { return graph_.tensor(last_).dims; }
+  Format format() const { return graph_.tensor(last_).format; }
+
+  TensorId add(Format format, const Shape& dims) {
+    graph_.tensors.push_back({"t" + std::to_string(graph_.tensors.size()), format, dims, nullptr});
+    return {static_cast<std::int32_t>(graph_.tensors.size()) - 1};
+  }
+  TensorId constant(const Shape& dims, Format format = Format::kF16) {
+    const TensorId id = add(format, dims);
+    graph_.tensor(id).constant =
+        std::make_shared<const Tensor>(random_tensor(format, dims, Values::kOrdinary, random_));
+    return id;
+  }
+  void node(std::vector<TensorId> inputs, const Shape& dims, graph::NodeAttributes attributes,
+            Format format = Format::kF16) {
+    last_ = add(format, dims);
+    graph_.nodes.push_back({"n" + std::to_string(graph_.nodes.size()),
+                            {},
+                            std::move(inputs),
+                            {last_},
+                            std::move(attributes)});
+  }
+  MatrixFormat matrix() {
+    MatrixFormat format;
+    format.native_dimension = 16 << pick(0, 3);
+    format.mantissa_bits_moving = static_cast<int>(pick(2, 15));
+    format.mantissa_bits_stationary = static_cast<int>(pick(2, 15));
+    if (pick(0, 1) == 0) format.mantissa_bits_moving = format.mantissa_bits_stationary = 11;
+    return format;
+  }
+
+  // Kernel, stride, pads and dilations; false where the window does not fit.
+  bool windows(graph::ConvAttributes& conv, const Shape& x, std::int64_t kernel, Shape& y) {
+    conv.stride_h = pick(1, 2);
+    conv.stride_w = pick(1, 2);
+    conv.dilation_h = conv.dilation_w = pick(1, 2);
+    conv.input_dilation_h = pick(0, 4) == 0 ? 2 : 1;
+    conv.input_dilation_w = pick(0, 4) == 0 ? 2 : 1;
+    conv.pad_top = pick(0, kernel - 1);
+    conv.pad_left = pick(0, kernel - 1);
+    conv.pad_bottom = pick(0, kernel - 1);
+    conv.pad_right = pick(0, kernel - 1);
+    const auto span = [&](std::int64_t size, std::int64_t between, std::int64_t pads,
+                          std::int64_t dilation) {
+      return (size - 1) * between + 1 + pads - (dilation * (kernel - 1) + 1);
+    };
+    const std::int64_t h =
+        span(x[2], conv.input_dilation_h, conv.pad_top + conv.pad_bottom, conv.dilation_h);
+    const std::int64_t w =
+        span(x[3], conv.input_dilation_w, conv.pad_left + conv.pad_right, conv.dilation_w);
+    if (h < 0 || w < 0) return false;
+    y[2] = h / conv.stride_h + 1;
+    y[3] = w / conv.stride_w + 1;
+    return true;
+  }
+
+  void conv() {
+    if (format() != Format::kF16) return;
+    const Shape x = dims();
+    graph::ConvAttributes conv;
+    const std::int64_t kernel = pick(1, 3);
+    conv.groups = x[1] % 2 == 0 && pick(0, 2) == 0 ? 2 : 1;
+    conv.cut = pick(0, 1) == 0 ? BlockCut::kChannel : BlockCut::kIm2col;
+    conv.matrix = matrix();
+    if (pick(0, 1) == 0) {
+      conv.post.activation = parameters(kFunctions[pick(0, std::size(kFunctions) - 1)]);
+    }
+    Shape y = {x[0], conv.groups * pick(1, 20), 1, 1};
+    if (!windows(conv, x, kernel, y)) return;
+    std::vector<TensorId> inputs = {last_, constant({y[1], x[1] / conv.groups, kernel, kernel})};
+    if (pick(0, 1) == 0) inputs.push_back(constant({y[1]}));
+    node(inputs, y, conv);
+  }
+
+  void channel_wise() {
+    if (format() != Format::kF16) return;
+    const Shape x = dims();
+    graph::ConvAttributes conv;
+    const std::int64_t kernel = pick(1, 3);
+    conv.groups = x[1];
+    conv.channel_wise = true;
+    Shape y = {x[0], x[1] * pick(1, 2), 1, 1};
+    if (y[1] > 60) y[1] = x[1];
+    if (!windows(conv, x, kernel, y)) return;
+    std::vector<TensorId> inputs = {last_, constant({y[1], 1, kernel, kernel})};
+    if (pick(0, 1) == 0) inputs.push_back(constant({y[1]}));
+    node(inputs, y, conv);
+  }
+
+  void pool() {
+    const Shape x = dims();
+    if (x[2] < 2 || x[3] < 2) return;
+    graph::PoolAttributes pool;
+    pool.function = static_cast<PoolFunction>(pick(0, 2));
+    pool.window_h = pool.window_w = 2;
+    pool.stride_h = pool.stride_w = pick(1, 2);
+    pool.pad_top = pick(0, 1);
+    pool.pad_right = pick(0, 1);
+    pool.include_padding = pick(0, 1) == 0;
+    node({last_},
+         {x[0], x[1], (x[2] + pool.pad_top - 2) / pool.stride_h + 1,
+          (x[3] + pool.pad_right - 2) / pool.stride_w + 1},
+         pool, format());
+  }
+
+  void binary() {
+    const Shape x = dims();
+    graph::ElementwiseAttributes work;
+    work.binary = true;
+    work.function = kBinaries[pick(0, std::size(kBinaries) - 1)];
+    if (pick(0, 2) == 0) {
+      work.activation = parameters(kFunctions[pick(0, std::size(kFunctions) - 1)]);
+    }
+    const Shape others[] = {{}, {x[1], 1, 1}, {1, x[1], 1, 1}, {x[3]}, x};
+    const Format other = pick(0, 3) == 0 ? Format::kF32 : Format::kF16;
+    node({last_, constant(others[pick(0, 4)], other)}, x, work);
+  }
+
+  void unary() {
+    graph::ElementwiseAttributes work;
+    const bool wide = pick(0, 3) == 0;  // by way of f32
+    constexpr UnaryFunction kWide[] = {UnaryFunction::kExp,        UnaryFunction::kSigmoid,
+                                       UnaryFunction::kTanh,       UnaryFunction::kSquareRoot,
+                                       UnaryFunction::kReciprocal, UnaryFunction::kRelu};
+    const Shape x = dims();
+    if (wide) {
+      graph::ElementwiseAttributes scale;
+      scale.binary = true;
+      scale.function = BinaryFunction::kMultiply;
+      node({last_, constant({}, Format::kF32)}, x, scale, Format::kF32);
+      work.activation = parameters(kWide[pick(0, std::size(kWide) - 1)]);
+      node({last_}, x, work, pick(0, 1) == 0 ? Format::kF32 : Format::kF16);
+      if (format() == Format::kF32) node({last_}, x, graph::ElementwiseAttributes{});
+      return;
+    }
+    work.activation = parameters(kFunctions[pick(0, std::size(kFunctions) - 1)]);
+    node({last_}, x, work);
+  }
+
+  void reduce_and_scale() {
+    const Shape x = dims();
+    graph::ReduceAttributes reduce;
+    constexpr ReduceFunction kReduces[] = {ReduceFunction::kSum, ReduceFunction::kMean,
+                                           ReduceFunction::kMaximum, ReduceFunction::kMinimum,
+                                           ReduceFunction::kSumAbsolute};
+    reduce.function = kReduces[pick(0, 4)];
+    reduce.axes = pick(0, 1) == 0 ? std::vector<std::int64_t>{2, 3} : std::vector<std::int64_t>{1};
+    Shape kept = x;
+    for (const std::int64_t axis : reduce.axes) kept[static_cast<std::size_t>(axis)] = 1;
+    const TensorId source = last_;
+    node({source}, kept, reduce, pick(0, 1) == 0 ? Format::kF16 : Format::kF32);
+    graph::ElementwiseAttributes scale;
+    scale.binary = true;
+    scale.function = BinaryFunction::kMultiply;
+    node({source, last_}, x, scale);
+  }
+
+  void transpose() {
+    const Shape x = dims();
+    graph::CopyBox box;
+    box.extents = {x[0], x[3], x[1], x[2]};
+    box.input_strides = {x[1] * x[2] * x[3], 1, x[2] * x[3], x[3]};
+    box.output_strides = {x[3] * x[1] * x[2], x[1] * x[2], x[2], 1};
+    graph::MoveAttributes move;
+    move.copies = {box};
+    node({last_}, {x[0], x[3], x[1], x[2]}, move, format());
+  }
+
+  void reshape(const Shape& to) {
+    graph::CopyBox box;
+    box.extents = {element_count(to)};
+    box.input_strides = box.output_strides = {1};
+    graph::MoveAttributes move;
+    move.copies = {box};
+    node({last_}, to, move, format());
+  }
+
+  void matmul() {
+    if (format() != Format::kF16) return;
+    const Shape x = dims();
+    reshape({x[0], x[1] * x[2], x[3]});
+    const std::int64_t outputs = pick(1, 20);
+    graph::MatMulAttributes product;
+    product.matrix = matrix();
+    if (pick(0, 3) == 0) product.matrix.kind = MatrixKind::kFloat;
+    std::vector<TensorId> inputs = {last_, constant({x[3], outputs})};
+    if (pick(0, 1) == 0) inputs.push_back(constant({outputs}));
+    node(inputs, {x[0], x[1] * x[2], outputs}, product);
+    reshape({x[0], x[1], x[2], outputs});
+  }
+
+  // Both operands computed.
+  void attention() {
+    if (format() != Format::kF16) return;
+    const Shape x = dims();
+    const TensorId a = last_;
+    graph::CopyBox box;
+    box.extents = {x[0], x[1], x[3], x[2]};
+    box.input_strides = {x[1] * x[2] * x[3], x[2] * x[3], 1, x[3]};
+    box.output_strides = {x[1] * x[2] * x[3], x[2] * x[3], x[2], 1};
+    graph::MoveAttributes move;
+    move.copies = {box};
+    node({a}, box.extents, move);
+    graph::MatMulAttributes product;
+    product.matrix = matrix();
+    product.matrix.native_dimension = 4 << pick(0, 4);
+    node({a, last_}, {x[0], x[1], x[2], x[2]}, product);
+  }
+
+  void pad_or_slice() {
+    const Shape x = dims();
+    graph::MoveAttributes move;
+    graph::CopyBox box;
+    box.extents = x;
+    box.input_strides = {x[1] * x[2] * x[3], x[2] * x[3], x[3], 1};
+    if (pick(0, 1) == 0 && x[3] > 1) {
+      box.extents[3] = x[3] - 1;
+      box.input_offset = 1;
+      const std::int64_t columns = x[3] - 1;
+      box.output_strides = {x[1] * x[2] * columns, x[2] * columns, columns, 1};
+      move.copies = {box};
+      node({last_}, box.extents, move, format());
+      return;
+    }
+    move.has_fill = true;
+    move.fill = 0;
+    const std::int64_t columns = x[3] + 2, rows = x[2] + pick(0, 1);
+    box.output_strides = {x[1] * rows * columns, rows * columns, columns, 1};
+    box.output_offset = 1;
+    move.copies = {box};
+    node({last_}, {x[0], x[1], rows, columns}, move, format());
+  }
+
+  std::mt19937 random_;
+  Graph graph_;
+  TensorId last_;
+};
+
+}  // namespace
+
+Graph random_graph(std::uint32_t seed, int nodes) { return Grower(seed).grow(nodes); }
+
+Tensor random_tensor(Format format, const Shape& dims, Values values, std::mt19937& random) {
+  Tensor tensor = Tensor::zeros(format, dims);
+  const auto uniform = [&] { return static_cast<double>(random()) * 0x1p-32; };
+  const double scale = std::exp2(std::floor(uniform() * 12) - 6);
+  for (std::int64_t i = 0; i < element_count(dims); ++i) {
+    double value = 0;
+    if (format_is_float(format)) {
+      // A bell by addition, the same on every machine.
+      for (int k = 0; k < 4; ++k) value += uniform() - 0.5;
+      value *= scale * std::exp2(std::floor(uniform() * 6) - 3);
+      if (values == Values::kEdges && random() % 3 == 0) value = edge_value(format, random);
+    } else if (format == Format::kBool) {
+      value = random() % 2;
+    } else {
+      const bool small = format_bytes(format) == 1;
+      const double low = format == Format::kU8 ? 0 : -128;
+      value = small ? low + random() % 256 : static_cast<double>(random() % 20);
+    }
+    arith::write_element(format, value, tensor.bytes.data() + i * format_bytes(format));
+  }
+  return tensor;
+}
+
+std::vector<Tensor> random_inputs(const Graph& graph, Values values, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<Tensor> inputs;
+  for (const TensorId id : graph.inputs) {
+    inputs.push_back(random_tensor(graph.tensor(id).format, graph.tensor(id).dims, values, random));
+  }
+  return inputs;
+}
+
+}  // namespace tessera::concord::testing

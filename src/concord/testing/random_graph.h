@@ -1,0 +1,22 @@
+// Small random typed graphs that use every kind of node, and inputs for them: for the tests of
+// derived software.
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace tessera::concord::testing {
+
+// A graph of `nodes` nodes; the same for the same seed on every machine.
+graph::Graph random_graph(std::uint32_t seed, int nodes);
+
+enum class Values : std::uint8_t { kOrdinary, kEdges };
+// Ordinary: normally distributed with changing scale. Edges: zeros of both signs, subnormals, the
+// largest numbers, infinities and NaN among them.
+Tensor random_tensor(Format format, const Shape& dims, Values values, std::mt19937& random);
+std::vector<Tensor> random_inputs(const graph::Graph& graph, Values values, std::uint32_t seed);
+
+}  // namespace tessera::concord::testing
