@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "arch/chip_config.h"
 #include "base/result.h"
 #include "program/program.h"
 
@@ -20,9 +21,10 @@ namespace tessera::firmware {
 using ReadFile = std::function<Result<std::vector<std::byte>>(const std::string& path)>;
 
 struct AssembleOptions {
-  ReadFile read;           // none: a text that names a file is refused
-  std::string arch;        // in place of the architecture that a firmware text names
-  bool streaming = false;  // the time loop's body once, as a segment of its own
+  ReadFile read;                     // none: a text that names a file is refused
+  std::string arch;                  // in place of the architecture that a firmware text names
+  const ChipConfig* chip = nullptr;  // in place of both
+  bool streaming = false;            // the time loop's body once, as a segment of its own
 };
 
 // An error names line and column, what was found, what is allowed and the way out. A program from

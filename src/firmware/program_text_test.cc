@@ -167,7 +167,11 @@ TEST(ProgramTextErrors, EachNamesItsPlaceAndTheWayOut) {
   const std::string task = "program 1\ntask planar planar\n";
   EXPECT_EQ(
       error_of(""),
-      "t.tasm:1:1: found the end of the text; allowed: 'program 1', the first line of a text");
+      "t.tasm:1:1: found the end of the text; allowed: 'firmware 1' or 'program 1', the first "
+      "line of a text");
+  EXPECT_EQ(error_of("chains 1\n"),
+            "t.tasm:1:1: a text begins with 'firmware 1' (chains) or 'program 1' (every descriptor "
+            "written out), not with 'chains'");
   EXPECT_EQ(error_of("program 2\n"), "t.tasm:1:1: version 2 of the language, allowed 1");
   EXPECT_EQ(error_of("program 1\n  chop \"x\"\n"),
             "t.tasm:2:3: 'chop' is no statement of a program; allowed: chip, regions, dropped, "

@@ -36,8 +36,8 @@ Result<std::pair<std::string, Shape>> parse_shape(const std::string& text) {
   return std::pair{text.substr(0, equals), dims};
 }
 
-void ModelArguments::add_to(CLI::App& app) {
-  app.add_option("model", model, "ONNX model (.onnx) or package (.tpkg)")->required();
+void ModelArguments::add_to(CLI::App& app, const char* what) {
+  app.add_option("model", model, what)->required();
   app.add_option("--arch", arch, "architecture: a profile's name or a .toml file")
       ->capture_default_str();
   app.add_option("--shape", shapes, "shape of an input with open dimensions: NAME=1x3x48x320");

@@ -1,4 +1,5 @@
-// tessera run: the whole way from a model file to outputs, cycles and utilisation.
+// tessera run: the whole way from a model file to outputs, cycles and utilisation. Programs and
+// firmware texts are run_program.cc's.
 #include <fmt/format.h>
 
 #include <filesystem>
@@ -6,23 +7,12 @@
 
 #include "arith/rounding.h"
 #include "tools/console.h"
+#include "tools/run_arguments.h"
 #include "tools/tensor_file.h"
 #include "tools/verb.h"
 
 namespace tessera::tools {
 namespace {
-
-struct RunArguments {
-  ModelArguments model;
-  std::vector<std::string> inputs;  // NAME=SOURCE or SOURCE
-  std::string preprocess;
-  std::string device = "sim";
-  std::string output_folder;
-  std::string trace, html;
-  int cores = 1;
-  int threads = 0;
-  bool timing_only = false, check_hazards = false, serial = false;
-};
 
 // A file name without characters that a shell or file system dislikes.
 std::string safe_name(const std::string& name) {
@@ -31,23 +21,6 @@ std::string safe_name(const std::string& name) {
     if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '.' && c != '-') c = '_';
   }
   return result;
-}
-
-Result<std::vector<std::string>> write_outputs(const std::string& folder, const Network& network,
-                                               const RunResult& run) {
-  std::vector<std::string> paths;
-  if (folder.empty() || run.outputs.empty()) return paths;
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("--output '{}': {}", folder, error.message())};
-  }
-  for (std::size_t i = 0; i < run.outputs.size(); ++i) {
-    paths.push_back(folder + "/" + safe_name(network.outputs()[i].name) + ".npy");
-    TESSERA_RETURN_IF_ERROR(write_npy(paths.back(), run.outputs[i]));
-  }
-  return paths;
 }
 
 std::string values_text(const Tensor& tensor) {
@@ -79,49 +52,16 @@ nlohmann::json engines_json(const RunResult& run) {
   return engines;
 }
 
-void print_json(const RunArguments& arguments, const Network& network, const RunResult& run,
-                const std::vector<std::string>& paths) {
-  nlohmann::json outputs = nlohmann::json::array();
-  for (std::size_t i = 0; i < network.outputs().size(); ++i) {
-    nlohmann::json output = {{"name", network.outputs()[i].name},
-                             {"format", format_name(network.outputs()[i].format)},
-                             {"dims", network.outputs()[i].dims}};
-    if (i < paths.size()) output["file"] = paths[i];
-    outputs.push_back(std::move(output));
-  }
+nlohmann::json placement_json(const Network& network) {
   nlohmann::json host_steps = nlohmann::json::array();
   for (const HostStepNote& step : network.placement().host_steps) {
     host_steps.push_back(
         {{"node", step.node}, {"operator", step.operator_name}, {"reason", step.reason}});
   }
-  const nlohmann::json document = {{"model", arguments.model.model},
-                                   {"arch", arguments.model.arch},
-                                   {"device", arguments.device},
-                                   {"cycles", run.cycles},
-                                   {"clock_hertz", run.clock_hertz},
-                                   {"nodes_on_processor", network.placement().nodes_on_processor},
-                                   {"nodes_on_host", network.placement().nodes_on_host},
-                                   {"host_steps", std::move(host_steps)},
-                                   {"notes", network.placement().notes},
-                                   {"status_flags", run.status_flags},
-                                   {"engines", engines_json(run)},
-                                   {"outputs", std::move(outputs)}};
-  fmt::print("{}\n", json_text(document));
-}
-
-void print_text(const Network& network, const RunResult& run,
-                const std::vector<std::string>& paths) {
-  fmt::print("{}", placement_text(network.placement()));
-  for (std::size_t i = 0; i < run.outputs.size(); ++i) {
-    const TensorDescription& output = network.outputs()[i];
-    fmt::print("output {} {} {}:{}\n", output.name, format_name(output.format),
-               dims_text(output.dims), values_text(run.outputs[i]));
-  }
-  for (const std::string& path : paths) fmt::print("wrote {}\n", path);
-  if (run.engines.empty()) return;
-  fmt::print("{} cycles, {:.1f} us at {} MHz\n{}", with_separators(run.cycles),
-             static_cast<double>(run.cycles) * 1e6 / static_cast<double>(run.clock_hertz),
-             run.clock_hertz / 1'000'000, engine_table(run));
+  return {{"nodes_on_processor", network.placement().nodes_on_processor},
+          {"nodes_on_host", network.placement().nodes_on_host},
+          {"host_steps", std::move(host_steps)},
+          {"notes", network.placement().notes}};
 }
 
 // Options that would do nothing together are refused.
@@ -153,6 +93,13 @@ Status run(const RunArguments& arguments) {
   }
   TESSERA_TRY(const DeviceKind device, device_kind_from_name(arguments.device));
   TESSERA_RETURN_IF_ERROR(check_options(arguments, device));
+  if (is_program(arguments.model.model)) return run_program(arguments);
+  if (!arguments.stream.empty()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("--stream runs a program (.tprog) or firmware text (.tasm), '{}' is "
+                             "neither",
+                             arguments.model.model)};
+  }
   TESSERA_TRY(const Network network, arguments.model.load());
   TESSERA_TRY(const ImagePreprocessing preprocessing, parse_preprocessing(arguments.preprocess));
   TESSERA_TRY(const std::vector<Tensor> inputs,
@@ -168,7 +115,7 @@ Status run(const RunArguments& arguments) {
   TESSERA_TRY(Session session, Session::open(network, options));
   TESSERA_TRY(const RunResult result, session.run(inputs));
   TESSERA_TRY(std::vector<std::string> paths,
-              write_outputs(arguments.output_folder, network, result));
+              write_outputs(arguments.output_folder, network.outputs(), result));
   if (!arguments.trace.empty()) {
     TESSERA_RETURN_IF_ERROR(write_perfetto(arguments.trace, result));
     paths.push_back(arguments.trace);
@@ -179,18 +126,71 @@ Status run(const RunArguments& arguments) {
     paths.push_back(arguments.html);
   }
   if (arguments.model.json) {
-    print_json(arguments, network, result, paths);
+    nlohmann::json document = run_json(arguments, network.outputs(), result, paths);
+    document.update(placement_json(network));
+    fmt::print("{}\n", json_text(document));
   } else {
-    print_text(network, result, paths);
+    fmt::print("{}", placement_text(network.placement()));
+    print_run(network.outputs(), result, paths);
   }
   return {};
 }
 
 }  // namespace
 
+Result<std::vector<std::string>> write_outputs(const std::string& folder,
+                                               const std::vector<TensorDescription>& outputs,
+                                               const RunResult& run) {
+  std::vector<std::string> paths;
+  if (folder.empty() || run.outputs.empty()) return paths;
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("--output '{}': {}", folder, error.message())};
+  }
+  for (std::size_t i = 0; i < run.outputs.size(); ++i) {
+    paths.push_back(folder + "/" + safe_name(outputs[i].name) + ".npy");
+    TESSERA_RETURN_IF_ERROR(write_npy(paths.back(), run.outputs[i]));
+  }
+  return paths;
+}
+
+nlohmann::json run_json(const RunArguments& arguments,
+                        const std::vector<TensorDescription>& outputs, const RunResult& run,
+                        const std::vector<std::string>& paths) {
+  nlohmann::json list = nlohmann::json::array();
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    nlohmann::json output = {{"name", outputs[i].name},
+                             {"format", format_name(outputs[i].format)},
+                             {"dims", outputs[i].dims}};
+    if (i < paths.size()) output["file"] = paths[i];
+    list.push_back(std::move(output));
+  }
+  return {{"model", arguments.model.model}, {"arch", arguments.model.arch},
+          {"device", arguments.device},     {"cycles", run.cycles},
+          {"clock_hertz", run.clock_hertz}, {"status_flags", run.status_flags},
+          {"engines", engines_json(run)},   {"outputs", std::move(list)}};
+}
+
+void print_run(const std::vector<TensorDescription>& outputs, const RunResult& run,
+               const std::vector<std::string>& paths) {
+  for (std::size_t i = 0; i < run.outputs.size(); ++i) {
+    fmt::print("output {} {} {}:{}\n", outputs[i].name, format_name(outputs[i].format),
+               dims_text(outputs[i].dims), values_text(run.outputs[i]));
+  }
+  for (const std::string& path : paths) fmt::print("wrote {}\n", path);
+  if (run.engines.empty()) return;
+  fmt::print("{} cycles, {:.1f} us at {} MHz\n{}", with_separators(run.cycles),
+             static_cast<double>(run.cycles) * 1e6 / static_cast<double>(run.clock_hertz),
+             run.clock_hertz / 1'000'000, engine_table(run));
+}
+
 Action run_verb(CLI::App& app) {
   auto arguments = std::make_shared<RunArguments>();  // shared with the returned action
-  arguments->model.add_to(app);
+  arguments->model.add_to(app,
+                          "ONNX model (.onnx), package (.tpkg), program (.tprog) or firmware "
+                          "text (.tasm)");
   app.add_option("--input", arguments->inputs,
                  "NAME=FILE (.npy, .pb, .png, .jpg) or NAME=random[:seed]; default random:0");
   app.add_option("--preprocess", arguments->preprocess,
@@ -205,7 +205,14 @@ Action run_verb(CLI::App& app) {
   app.add_flag("--timing-only", arguments->timing_only, "skip the values; same cycles");
   app.add_flag("--check-hazards", arguments->check_hazards, "report two tasks that race");
   app.add_flag("--serial", arguments->serial, "one task at a time");
-  return [arguments] { return run(*arguments); };
+  app.add_option("--stream", arguments->stream,
+                 "a program's time step for every vector that arrives: FILE, -, unix:PATH or "
+                 "tcp:HOST:PORT");
+  app.add_option("--out", arguments->stream_out, "where its vectors go, likewise");
+  return [arguments, &app] {
+    arguments->arch_given = app.get_option("--arch")->count() > 0;
+    return run(*arguments);
+  };
 }
 
 }  // namespace tessera::tools

@@ -43,7 +43,7 @@ struct ModelArguments {
   bool require_full_offload = false;
   bool json = false;
 
-  void add_to(CLI::App& app);
+  void add_to(CLI::App& app, const char* what = "ONNX model (.onnx) or package (.tpkg)");
   // Loads with a progress bar on a terminal. An option that a package cannot follow is an error.
   Result<Network> load() const;
   Result<LoadOptions> load_options() const;

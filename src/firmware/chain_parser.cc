@@ -1,0 +1,189 @@
+#include "firmware/chain_parser.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "arch/nearest.h"
+#include "firmware/parse_context.h"
+
+namespace tessera::firmware {
+
+const char* memory_name(Memory memory) {
+  static constexpr const char* kNames[] = {"initial", "addsub",           "multiply",
+                                           "matrix",  "incoming queue",   "outgoing queue",
+                                           "DRAM",    "DRAM, as a matrix"};
+  return kNames[static_cast<std::size_t>(memory)];
+}
+
+std::int64_t native_vector(const ChipConfig& chip) {
+  return std::max<std::int64_t>(chip.formats.matrix.native_dimension, chip.state_buffer.partitions);
+}
+
+Result<std::int64_t> parse_bounded(ParseContext& context, const char* what, std::int64_t lowest,
+                                   std::int64_t highest) {
+  const Place place = context.lexer.peek().place;
+  TESSERA_TRY(const std::int64_t value, parse_expression(context.lexer, context.scalars, what));
+  if (value < lowest || value > highest) {
+    return context.lexer.error(
+        place, fmt::format("{} is {}, allowed {}..{}", what, value, lowest, highest));
+  }
+  return value;
+}
+
+Result<Extents> parse_axes(ParseContext& context, const char* what, std::int64_t lowest) {
+  Extents written{};
+  std::size_t count = 0;
+  while (true) {
+    if (count == kAxes) {
+      return context.lexer.error(context.lexer.peek().place,
+                                 fmt::format("{}: more than {} axes", what, kAxes));
+    }
+    TESSERA_TRY(written[count], parse_bounded(context, what, lowest, kExtentMax));
+    ++count;
+    TESSERA_TRY(const bool more, context.lexer.accept_name("x"));
+    if (!more) break;
+  }
+  if (count == kAxes && written[0] > kPlanesMax) {
+    return context.lexer.error(
+        context.lexer.peek().place,
+        fmt::format("{}: {} planes, allowed up to {}", what, written[0], kPlanesMax));
+  }
+  Extents result;
+  result.fill(lowest);
+  std::copy_n(written.begin(), count, result.end() - static_cast<std::ptrdiff_t>(count));
+  return result;
+}
+
+Result<std::size_t> parse_symbol(ParseContext& context, const char* what) {
+  const Place place = context.lexer.peek().place;
+  TESSERA_TRY(const std::string name, context.lexer.expect_name(what));
+  const auto found = context.names.find(name);
+  if (found != context.names.end()) return found->second;
+  std::vector<std::string> names;
+  for (const auto& [known, index] : context.names) names.push_back(known);
+  const std::string near = nearest_name(name, names);
+  return context.lexer.error(
+      place, fmt::format("'{}' is not declared{}", name,
+                         near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
+}
+
+namespace {
+
+constexpr std::size_t kChainsMax = 1 << 17;       // unrolled
+constexpr std::int64_t kStatementsMax = 1 << 20;  // executed
+constexpr int kLoopsMax = 8;                      // inside each other
+
+class StatementParser {
+ public:
+  explicit StatementParser(ParseContext& context) : context_(context), lexer_(context.lexer) {}
+
+  // To the end of the text, or behind the `end` of a loop.
+  Status block(int loops) {
+    while (true) {
+      TESSERA_RETURN_IF_ERROR(lexer_.skip_empty_lines());
+      const Place place = lexer_.peek().place;
+      if (lexer_.peek().kind == TokenKind::kEndOfText) {
+        if (loops == 0) return {};
+        return lexer_.error(place, "the text ends inside a loop; close it with 'end'");
+      }
+      TESSERA_TRY(const std::string word, lexer_.expect_name("a statement"));
+      if (word == "end" && loops > 0) return lexer_.expect_end_of_line("behind 'end'");
+      TESSERA_RETURN_IF_ERROR(statement(word, place, loops));
+    }
+  }
+
+ private:
+  Status statement(const std::string& word, const Place& place, int loops) {
+    if (++statements_ > kStatementsMax || context_.program.chains.size() > kChainsMax) {
+      return lexer_.error(place,
+                          fmt::format("the loops unroll into more than {} chains or {} statements",
+                                      kChainsMax, kStatementsMax));
+    }
+    if (word == "chain") return parse_chain(context_, place);
+    if (word == "task") return task(place);
+    if (word == "repeat" || word == "steps") return loop(word, place, loops);
+    const std::vector<std::string> declarations = {"set",    "file",  "vector",
+                                                   "matrix", "queue", "dram"};
+    if (std::ranges::find(declarations, word) != declarations.end()) {
+      return parse_declaration(context_, word, place);
+    }
+    std::vector<std::string> names = declarations;
+    names.insert(names.end(), {"chain", "task", "repeat", "steps"});
+    const std::string near = nearest_name(word, names);
+    return lexer_.error(place,
+                        fmt::format("'{}' is no statement;{} allowed: {}", word,
+                                    near.empty() ? "" : fmt::format(" did you mean '{}'?", near),
+                                    fmt::join(names, ", ")));
+  }
+
+  // A descriptor written out, in the chains' order.
+  Status task(const Place& place) {
+    TESSERA_TRY(TaskText text, parse_task(lexer_));
+    if (text.has_id || text.has_dependencies || !text.stream.empty()) {
+      return lexer_.error(place,
+                          "a task among chains has no number, no dependencies and no words: it "
+                          "gets them here");
+    }
+    Chain chain;
+    chain.name = "task" + context_.loop_counters;
+    chain.place = place;
+    chain.in_time_loop = context_.in_time_loop;
+    chain.task = std::move(text);
+    context_.program.chains.push_back(std::move(chain));
+    return {};
+  }
+
+  // `repeat NAME COUNT` and the loop over time, `steps NAME COUNT`: unrolled
+  // here. Streaming takes the time loop's body once.
+  Status loop(const std::string& word, const Place& place, int loops) {
+    const bool time = word == "steps";
+    if (loops == kLoopsMax) {
+      return lexer_.error(place, fmt::format("more than {} loops inside each other", kLoopsMax));
+    }
+    if (time && (loops > 0 || context_.program.has_time_loop)) {
+      return lexer_.error(place, "one time loop a text, and not inside another loop");
+    }
+    TESSERA_TRY(const std::string name, lexer_.expect_name("a scalar register that counts"));
+    TESSERA_TRY(std::int64_t count, parse_bounded(context_, "the count", 1, kExtentMax));
+    TESSERA_RETURN_IF_ERROR(lexer_.expect_end_of_line("of the loop's head"));
+    if (time) {
+      context_.program.has_time_loop = true;
+      context_.in_time_loop = true;
+      if (context_.options.streaming) count = 1;
+    }
+    const Lexer::Position body = lexer_.position();
+    const std::string outer = context_.loop_counters;
+    for (std::int64_t i = 0; i < count; ++i) {
+      lexer_.seek(body);
+      context_.scalars[name] = i;
+      context_.loop_counters = outer + fmt::format("[{}]", i);
+      TESSERA_RETURN_IF_ERROR(block(loops + 1));
+    }
+    context_.loop_counters = outer;
+    if (time) context_.in_time_loop = false;
+    return {};
+  }
+
+  ParseContext& context_;
+  Lexer& lexer_;
+  std::int64_t statements_ = 0;
+};
+
+}  // namespace
+
+Result<ChainProgram> parse_chains(Lexer& lexer, const ChipConfig& chip,
+                                  const AssembleOptions& options) {
+  ParseContext context{
+      .lexer = lexer, .chip = chip, .options = options, .scalars = {}, .names = {}, .program = {}};
+  context.scalars["native"] = native_vector(chip);
+  TESSERA_RETURN_IF_ERROR(StatementParser(context).block(0));
+  if (options.streaming && !context.program.has_time_loop) {
+    return lexer.error({1, 1},
+                       "streaming runs the time loop's body for every vector that arrives; "
+                       "this text has none: write 'steps t COUNT' ... 'end'");
+  }
+  return std::move(context.program);
+}
+
+}  // namespace tessera::firmware

@@ -1,0 +1,44 @@
+// What the parsers of declarations and chains share.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "arch/chip_config.h"
+#include "firmware/assembler.h"
+#include "firmware/chain.h"
+#include "firmware/expression.h"
+
+namespace tessera::firmware {
+
+struct ParseContext {
+  Lexer& lexer;
+  const ChipConfig& chip;
+  const AssembleOptions& options;
+  Scalars scalars;
+  std::map<std::string, std::size_t> names;  // of symbols
+  ChainProgram program;
+  std::int64_t elements = 0;  // of all declared names
+  bool in_time_loop = false;
+  std::string loop_counters = {};  // "[2]" behind the names of chains in a loop
+};
+
+inline constexpr std::int64_t kExtentMax = std::int64_t{1} << 20;    // of any axis
+inline constexpr std::int64_t kPlanesMax = 4096;                     // of the first of three axes
+inline constexpr std::int64_t kElementsMax = std::int64_t{1} << 27;  // of all declared names
+
+// A whole number in lowest..highest.
+Result<std::int64_t> parse_bounded(ParseContext& context, const char* what, std::int64_t lowest,
+                                   std::int64_t highest);
+// "3 x 3", the last axes of three.
+Result<Extents> parse_axes(ParseContext& context, const char* what, std::int64_t lowest);
+// The declared name at hand, by its index; the error offers the nearest.
+Result<std::size_t> parse_symbol(ParseContext& context, const char* what);
+
+// `set`, `file`, `vector`, `matrix`, `queue` and `dram`, behind the word
+// itself.
+Status parse_declaration(ParseContext& context, const std::string& word, const Place& place);
+// `chain`, behind the word.
+Status parse_chain(ParseContext& context, const Place& place);
+
+}  // namespace tessera::firmware

@@ -1,0 +1,98 @@
+#include "runtime/program_run.h"
+
+#include <fmt/format.h>
+
+#include "program/verify.h"
+#include "runtime/segment_use.h"
+
+namespace tessera::runtime {
+namespace {
+
+std::vector<TensorDescription> describe(const std::vector<program::TensorSlot>& slots) {
+  std::vector<TensorDescription> result;
+  for (const program::TensorSlot& slot : slots)
+    result.push_back({slot.name, slot.format, slot.dims});
+  return result;
+}
+
+}  // namespace
+
+ProgramRun::ProgramRun(program::Program program, const ChipConfig& chip,
+                       const SessionOptions& options)
+    : program_(std::move(program)), chip_(chip), options_(options) {}
+
+Result<std::unique_ptr<ProgramRun>> ProgramRun::create(program::Program program,
+                                                       const ChipConfig& chip,
+                                                       const SessionOptions& options) {
+  TESSERA_RETURN_IF_ERROR(program::verify_program(program, chip));
+  for (const program::Segment& segment : program.segments) {
+    if (segment.host_steps.empty()) continue;
+    return Error{
+        ErrorCode::kUnsupported,
+        fmt::format("the program has a host step behind task {}, which needs its model; run "
+                    "the package or the model",
+                    segment.task_last)};
+  }
+  std::unique_ptr<ProgramRun> run(new ProgramRun(std::move(program), chip, options));
+  TESSERA_TRY(run->core_, card::Core::create(chip));
+  TESSERA_RETURN_IF_ERROR(run->core_->load(run->program_));
+  return run;
+}
+
+std::vector<TensorDescription> ProgramRun::inputs() const { return describe(program_.inputs); }
+std::vector<TensorDescription> ProgramRun::outputs() const { return describe(program_.outputs); }
+
+Status ProgramRun::write_inputs(const std::vector<Tensor>& inputs) {
+  if (inputs.size() != program_.inputs.size()) {
+    return Error{ErrorCode::kInvalidArgument, fmt::format("{} inputs, the program has {}",
+                                                          inputs.size(), program_.inputs.size())};
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const program::TensorSlot& slot = program_.inputs[i];
+    if (inputs[i].format != slot.format || inputs[i].dims != slot.dims) {
+      return Error{
+          ErrorCode::kInvalidArgument,
+          fmt::format("input '{}' has another format or shape than the program says", slot.name)};
+    }
+    TESSERA_RETURN_IF_ERROR(core_->write(slot.address, inputs[i].bytes));
+  }
+  return {};
+}
+
+Result<RunResult> ProgramRun::run_segments(std::size_t first, std::size_t last, bool with_outputs) {
+  RunResult result;
+  result.clock_hertz = chip_.clock_hertz;
+  add_hints(program_, result);
+  card::CoreOptions options;
+  options.timing_only = options_.timing_only;
+  options.check_hazards = options_.check_hazards;
+  options.trace = options_.trace;
+  for (std::size_t segment = first; segment < last; ++segment) {
+    TESSERA_TRY(const card::RunStatistics statistics, core_->run_segment(segment, options));
+    add_segment(program_, segment, statistics, result);
+  }
+  if (!with_outputs || options_.timing_only) return result;
+  for (const program::TensorSlot& slot : program_.outputs) {
+    result.outputs.push_back(Tensor::zeros(slot.format, slot.dims));
+    TESSERA_RETURN_IF_ERROR(core_->read(slot.address, result.outputs.back().bytes));
+  }
+  return result;
+}
+
+Result<RunResult> ProgramRun::run(const std::vector<Tensor>& inputs) {
+  TESSERA_RETURN_IF_ERROR(write_inputs(inputs));
+  return run_segments(0, program_.segments.size(), true);
+}
+
+Result<RunResult> ProgramRun::begin() {
+  const std::size_t segments = program_.segments.size();
+  return run_segments(0, segments == 0 ? 0 : segments - 1, false);
+}
+
+Result<RunResult> ProgramRun::step(const std::vector<Tensor>& inputs) {
+  TESSERA_RETURN_IF_ERROR(write_inputs(inputs));
+  const std::size_t segments = program_.segments.size();
+  return run_segments(segments == 0 ? 0 : segments - 1, segments, true);
+}
+
+}  // namespace tessera::runtime

@@ -1,0 +1,50 @@
+// Runs a program, compiled or written by hand, on the virtual processor without a network around
+// it.
+//
+//   run(inputs):   segment 0, 1, ... ─► outputs
+//   streaming:     begin(): all segments but the last    step(inputs): the last, as often as wanted
+//
+// Between steps the memories of the chip keep what they hold: weights and the state of a recurrent
+// program stay where they are.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "arch/chip_config.h"
+#include "card/core.h"
+#include "program/program.h"
+#include "tessera/session.h"
+
+namespace tessera::runtime {
+
+class ProgramRun {
+ public:
+  // Proves the program and places it on a core.
+  static Result<std::unique_ptr<ProgramRun>> create(program::Program program,
+                                                    const ChipConfig& chip,
+                                                    const SessionOptions& options);
+
+  const program::Program& program() const { return program_; }
+  std::vector<TensorDescription> inputs() const;
+  std::vector<TensorDescription> outputs() const;
+
+  // The whole program; inputs in the program's order.
+  Result<RunResult> run(const std::vector<Tensor>& inputs);
+
+  // Streaming. A program without a time loop of its own has one segment, which is the step.
+  Result<RunResult> begin();
+  Result<RunResult> step(const std::vector<Tensor>& inputs);
+
+ private:
+  ProgramRun(program::Program program, const ChipConfig& chip, const SessionOptions& options);
+  Status write_inputs(const std::vector<Tensor>& inputs);
+  Result<RunResult> run_segments(std::size_t first, std::size_t last, bool with_outputs);
+
+  const program::Program program_;
+  const ChipConfig chip_;
+  const SessionOptions options_;
+  std::unique_ptr<card::Core> core_;
+};
+
+}  // namespace tessera::runtime

@@ -1,0 +1,85 @@
+#include "runtime/segment_use.h"
+
+#include <algorithm>
+
+namespace tessera::runtime {
+namespace {
+
+using program::EngineKind;
+
+// Adds a segment's statistics to the run's, engine by engine.
+void add_engines(const card::RunStatistics& segment, RunResult& result) {
+  for (const card::EngineStatistics& engine : segment.engines) {
+    auto found = std::find_if(result.engines.begin(), result.engines.end(),
+                              [&](const EngineUse& use) { return use.name == engine.name; });
+    if (found == result.engines.end()) {
+      result.engines.push_back({});
+      found = result.engines.end() - 1;
+      found->name = engine.name;
+    }
+    found->busy += engine.busy;
+    found->blocked_dependency += engine.blocked_dependency;
+    found->blocked_memory += engine.blocked_memory;
+    found->idle += engine.idle;
+    found->tasks += engine.tasks;
+    found->steps += engine.steps;
+    found->macs += engine.macs;
+    found->dram_bytes_read += engine.bytes_read;
+    found->dram_bytes_written += engine.bytes_written;
+  }
+}
+
+// Adds the timings of a segment's tasks to their layers.
+void add_layers(const program::Program& program, const program::Segment& segment,
+                const card::RunStatistics& statistics, RunResult& result) {
+  for (std::size_t i = 0; i < statistics.tasks.size(); ++i) {
+    const program::TaskDescriptor& task = program.tasks[segment.task_first + i];
+    const card::TaskTiming& timing = statistics.tasks[i];
+    if (task.layer >= result.layers.size()) continue;
+    LayerUse& layer = result.layers[task.layer];
+    const Cycles begin = result.cycles + timing.first_step_begin;
+    if (layer.end == 0 || begin < layer.begin) layer.begin = begin;
+    layer.end = std::max(layer.end, result.cycles + timing.end);
+    std::int64_t& busy = task.engine == EngineKind::kNeural   ? layer.neural
+                         : task.engine == EngineKind::kPlanar ? layer.planar
+                                                              : layer.dma;
+    busy += timing.busy;
+    layer.blocked_dependency += timing.blocked_dependency;
+    layer.blocked_memory += timing.blocked_memory;
+  }
+}
+
+void add_timeline(const program::Program& program, const card::RunStatistics& statistics,
+                  RunResult& result) {
+  for (const card::TraceEvent& event : statistics.trace) {
+    const std::uint32_t layer = program.tasks[event.task].layer;
+    result.timeline.push_back({program::engine_kind_name(event.engine),
+                               layer < program.hints.size() ? program.hints[layer].name : "",
+                               event.task, event.step, result.cycles + event.begin,
+                               result.cycles + event.end});
+  }
+}
+
+}  // namespace
+
+void add_hints(const program::Program& program, RunResult& result) {
+  for (const program::LayerHint& hint : program.hints) {
+    LayerUse layer;
+    layer.name = hint.name;
+    layer.kind = hint.kind;
+    layer.output_dims = hint.output_dims;
+    layer.macs = hint.macs;
+    result.layers.push_back(std::move(layer));
+  }
+}
+
+void add_segment(const program::Program& program, std::size_t segment,
+                 const card::RunStatistics& statistics, RunResult& result) {
+  add_engines(statistics, result);
+  add_layers(program, program.segments[segment], statistics, result);
+  add_timeline(program, statistics, result);
+  result.cycles += statistics.cycles;
+  result.status_flags |= statistics.status_flags;
+}
+
+}  // namespace tessera::runtime

@@ -1,0 +1,15 @@
+// What a segment's run on the core adds to a run's result: engines, layers, timeline.
+#pragma once
+
+#include "card/core.h"
+#include "tessera/session.h"
+
+namespace tessera::runtime {
+
+// An entry of `result.layers` for each of the program's hints.
+void add_hints(const program::Program& program, RunResult& result);
+// Adds the segment's statistics and cycles. `result.layers` has an entry for each hint.
+void add_segment(const program::Program& program, std::size_t segment,
+                 const card::RunStatistics& statistics, RunResult& result);
+
+}  // namespace tessera::runtime
