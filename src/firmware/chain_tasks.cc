@@ -8,6 +8,7 @@
 #include "firmware/program_text.h"
 #include "firmware/task_emitter.h"
 #include "program/dependencies.h"
+#include "program/descriptor_check.h"
 #include "program/verify.h"
 
 namespace tessera::firmware {
@@ -15,6 +16,8 @@ namespace {
 
 using program::Program;
 using program::TaskDescriptor;
+
+constexpr std::int64_t kStepsMax = std::int64_t{1} << 20;  // of all tasks
 
 class ProgramBuilder {
  public:
@@ -35,11 +38,11 @@ class ProgramBuilder {
         {.name = "contents", .kind = "Contents", .origins = {}, .output_dims = {}});
     emitter_.emit_contents();
     TESSERA_RETURN_IF_ERROR(emit_chains());
-    collect_tasks();
-    add_slots();
     program_.chip_name = chip_.name;
     program_.chip_fingerprint = chip_.fingerprint();
     program_.weights = memory_.take_weights();
+    TESSERA_RETURN_IF_ERROR(collect_tasks());
+    add_slots();
     const auto& regions = memory_.region_bytes();
     program_.workspace_bytes = regions[static_cast<std::size_t>(program::BaseIndex::kWorkspace)];
     program_.input_bytes = regions[static_cast<std::size_t>(program::BaseIndex::kInput)];
@@ -103,7 +106,7 @@ class ProgramBuilder {
 
   // Contents first, then the chains in their order; streaming splits in front
   // of the time loop.
-  void collect_tasks() {
+  Status collect_tasks() {
     std::vector<TaskDescriptor> tasks = emitter_.take_prologue();
     const std::size_t contents = tasks.size();
     std::ranges::move(emitter_.tasks(), std::back_inserter(tasks));
@@ -114,6 +117,7 @@ class ProgramBuilder {
       tasks[i].id = static_cast<program::TaskId>(i);
       if (i >= split) segments[i] = 1;
     }
+    TESSERA_RETURN_IF_ERROR(check_tasks(tasks));
     program_.dependencies_dropped = program::derive_dependencies(chip_, segments, tasks);
     for (TaskDescriptor& task : tasks) append_task(program_, std::move(task), {});
     const auto count = static_cast<std::uint32_t>(program_.tasks.size());
@@ -122,6 +126,34 @@ class ProgramBuilder {
     if (first < count) {
       program_.segments.push_back({.task_first = first, .task_last = count, .host_steps = {}});
     }
+    return {};
+  }
+
+  // Addresses and extents of every task, so that its accesses can be followed.
+  Status check_tasks(const std::vector<TaskDescriptor>& tasks) const {
+    std::array<std::int64_t, program::kBaseIndexCount> regions = memory_.region_bytes();
+    regions[static_cast<std::size_t>(program::BaseIndex::kWeights)] =
+        static_cast<std::int64_t>(program_.weights.size());
+    std::int64_t steps = 0;
+    for (const TaskDescriptor& task : tasks) {
+      const Place place = task.layer == 0 ? Place{} : chains_.chains[task.layer - 1].place;
+      const Status status =
+          check_descriptor(task, {.chip = chip_,
+                                  .region_bytes = regions,
+                                  .expected = task.id,
+                                  .task_count = static_cast<program::TaskId>(tasks.size())});
+      if (!status.ok()) {
+        return text_.error(place,
+                           fmt::format("this comes to a {} task that cannot be: {}",
+                                       engine_kind_name(task.engine), status.error().message));
+      }
+      steps += task.steps();
+      if (steps > kStepsMax) {
+        return text_.error(place,
+                           fmt::format("the tasks have more than {} steps together", kStepsMax));
+      }
+    }
+    return {};
   }
 
   void add_slots() {
