@@ -148,28 +148,50 @@ ValueId ordered_sum(Steps& steps, ValueId x, const std::vector<std::int64_t>& ax
   return steps.reshape(x, without(steps.dims(x), rank - 1));
 }
 
+// Largest or smallest elements along axes, in f64: NaN wins, -0 is below +0. A library's own
+// reduction drops NaN and leaves the order of zeros open.
+ValueId ordered_extremes(Steps& steps, ValueId x, const Traits& traits,
+                         const std::vector<std::int64_t>& axes, bool maximum) {
+  ValueId y = steps.reduce(extreme(maximum), x, axes);
+  if (!traits.non_negative) {
+    // 1 / x tells the zeros apart, and its extreme has the sign of the result.
+    const ValueId inverse =
+        steps.reduce(extreme(maximum), steps.unary(Operator::kReciprocal, x), axes);
+    y = steps.mul(steps.abs(y), steps.clip(steps.mul(inverse, 0x1p400), -1.0, 1.0));
+  }
+  if (!traits.may_be_nan) return y;
+  const ValueId any =
+      steps.reduce(Operator::kReduceMaximum, steps.cast(steps.is_nan(x), Format::kF64), axes);
+  return steps.where(steps.less(steps.f64(0), any),
+                     steps.f64(std::numeric_limits<double>::quiet_NaN()), y);
+}
+
+// Beyond all finite elements, yet with a reciprocal.
+constexpr double kBeyond = 0x1p200;
+
 Result<Carried> expand_extreme_pool(Expansion& at, const Node& node) {
   Steps& steps = at.steps();
   const auto& pool = node.as<PoolAttributes>();
   const Shape& x = at.info(node.inputs[0]).dims;
   const graph::TensorInfo& output = at.info(node.outputs[0]);
   const bool maximum = pool.function == PoolFunction::kMaximum;
-  const Carried& input = at.operand(node.inputs[0]);
-  if (pool.input.enabled != pool.output.enabled || !(pool.input == pool.output)) {
+  Traits traits = at.operand(node.inputs[0]).traits;
+  if (!(pool.input == pool.output)) {
     return refuse(node, "a maximum or minimum that changes the scale");
   }
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const ValueId view =
-      window_view(steps, input.value, rows_of(pool, x, output.dims),
-                  columns_of(pool, x, output.dims), maximum ? -kInfinity : kInfinity);
-  ValueId y = steps.reduce(extreme(maximum), view, {2, 4});
-  y = steps.reshape(y, output.dims);
-  Traits traits = input.traits;
-  if (output.format == Format::kF16 && traits.may_be_infinite) {
-    y = steps.max(steps.min(y, arith::kF16Largest), -arith::kF16Largest);
+  if (traits.may_be_infinite && output.format == Format::kF32) {
+    return refuse(node, "a maximum or minimum of f32 elements that may be infinite");
+  }
+  ValueId input = at.wide(node.inputs[0]);
+  if (traits.may_be_infinite) {
+    input = steps.max(steps.min(input, arith::kF16Largest), -arith::kF16Largest);
     traits.may_be_infinite = false;
   }
-  return Carried{y, traits, false};
+  const ValueId view = window_view(steps, input, rows_of(pool, x, output.dims),
+                                   columns_of(pool, x, output.dims), maximum ? -kBeyond : kBeyond);
+  if (!format_is_float(output.format)) traits.non_negative = true;  // integers have no -0
+  const ValueId y = ordered_extremes(steps, view, traits, {2, 4}, maximum);
+  return Carried{steps.cast(steps.reshape(y, output.dims), carrier(output.format)), traits, false};
 }
 
 Result<Carried> expand_average_pool(Expansion& at, const Node& node) {
@@ -241,7 +263,9 @@ Result<Reduced> reduce_others(Steps& steps, const Node& node, ValueId x, const T
                               const std::vector<std::int64_t>& axes) {
   const ReduceFunction function = node.as<ReduceAttributes>().function;
   if (function == ReduceFunction::kMaximum || function == ReduceFunction::kMinimum) {
-    return Reduced{steps.reduce(extreme(function == ReduceFunction::kMaximum), x, axes), traits};
+    if (traits.may_be_infinite) x = steps.max(steps.min(x, kBeyond), -kBeyond);
+    return Reduced{ordered_extremes(steps, x, traits, axes, function == ReduceFunction::kMaximum),
+                   traits};
   }
   return refuse(node, fmt::format("'{}' over elements", reduce_function_name(function)));
 }

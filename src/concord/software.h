@@ -84,8 +84,8 @@ enum class Operator : std::uint8_t {
   // order is exact.
   kMatMul,
   // Along axes, which stay with extent 1.
-  kReduceSum,  // every partial sum in every order is exact
-  kReduceMaximum,
+  kReduceSum,      // every partial sum in every order is exact
+  kReduceMaximum,  // of NaN anything; which zero comes from -0 and +0 is open
   kReduceMinimum,
   // Sums along axis so far, in the order of the elements: r[0] = a[0], r[i] = r[i-1] + a[i], each
   // rounded to the format (f32 or f64). Not exact: the order is the definition.

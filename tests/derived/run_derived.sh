@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Derives each source and runs it in ONNX Runtime; status 77 (skipped) where that cannot be had.
+#
+#   run_derived.sh DERIVE_GRAPH FOLDER SOURCE...     SOURCE: a model or random:SEED
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+derive=$1
+folder=$2
+shift 2
+packages=$("$here/../../scripts/fetch_onnxruntime.sh") || {
+  echo "skipped: ONNX Runtime is not there and cannot be fetched"
+  exit 77
+}
+compared=0
+for source in "$@"; do
+  if [[ $source != random:* && ! -f $source ]]; then
+    echo "skipped: '$source' is not there"
+    exit 77
+  fi
+  target=$folder/$(basename "$source" .onnx | tr : _)
+  mkdir -p "$target"
+  if ! "$derive" "$source" "$target" 2>"$target/refused"; then
+    # Some random graphs hold what cannot be derived; a model must not.
+    cat "$target/refused"
+    [[ $source == random:* ]] && grep -q "cannot be derived exactly" "$target/refused" && continue
+    exit 1
+  fi
+  node "$here/check_golden.cjs" "$packages" "$target/derived.onnx" "$target"
+  compared=$((compared + 1))
+  rm -rf "$target"
+done
+[ "$compared" -gt 0 ] || { echo "nothing was compared"; exit 1; }
