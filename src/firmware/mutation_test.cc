@@ -116,9 +116,9 @@ TEST(DamagedText, ChainsAreRefusedOrAssemble) {
   options.chip = &chip;
   const auto whole = assemble(kChains, "t", options);
   ASSERT_TRUE(whole.ok()) << whole.error().message;
-  const int good = programs_among(kChains, 17, 2500);
+  const int good = programs_among(kChains, 17, 4000);
   EXPECT_GT(good, 100);
-  EXPECT_LT(good, 2400);
+  EXPECT_LT(good, 3900);
 }
 
 TEST(DamagedText, DescriptorsAreRefusedOrAssemble) {
