@@ -141,7 +141,8 @@ class Compiler {
       }
       program::Frame& frame = package_.frames.back();
       place_of.emplace_back(package_.frames.size() - 1, frame.tasks.size());
-      program::FrameTask framed{.descriptor = task, .dependencies = {}};
+      program::FrameTask framed{
+          .descriptor = task, .dependencies = {}, .piece = draft_.tasks.pieces[i]};
       framed.descriptor.dependencies.clear();
       framed.descriptor.id = 0;
       for (const program::Dependency& d : task.dependencies) {

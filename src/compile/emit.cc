@@ -105,6 +105,23 @@ class Emitter {
     if (piece.output.transfer) emit_store(piece);
   }
 
+  program::PieceHint hint_of(const Piece& piece) const {
+    const auto index = [](std::int64_t first) { return static_cast<std::uint32_t>(first); };
+    program::PieceHint hint;
+    hint.known = true;
+    hint.image = index(piece.output.image_first);
+    hint.channel = index(piece.output.channel_first);
+    hint.row = index(piece.output.row_first);
+    hint.column = index(piece.output.column_first);
+    if (piece.slice >= 0) {
+      const KernelSlice& slice = layer_of(piece).slices[static_cast<std::size_t>(piece.slice)];
+      hint.input_channel = index(slice.moving_channel_first);
+    }
+    hint.window_row = index(piece.part.window_row);
+    hint.window_column = index(piece.part.window_column);
+    return hint;
+  }
+
   TaskDescriptor& add(const Piece& piece, EngineKind engine, const Bands& bands,
                       program::TaskConfig config) {
     TaskDescriptor task;
@@ -114,6 +131,7 @@ class Emitter {
     task.config = std::move(config);
     task.layer = static_cast<std::uint32_t>(piece.layer);
     result_.tasks.push_back(std::move(task));
+    result_.pieces.push_back(hint_of(piece));
     return result_.tasks.back();
   }
 

@@ -6,13 +6,14 @@
 #include <vector>
 
 #include "compile/plan.h"
-#include "program/descriptor.h"
+#include "program/program.h"
 
 namespace tessera::compile {
 
 struct EmittedTasks {
   std::vector<program::TaskDescriptor> tasks;         // ids are positions; no dependencies yet
   std::vector<std::uint32_t> segments;                // of each task
+  std::vector<program::PieceHint> pieces;             // of each task
   std::vector<std::int64_t> block_first, block_last;  // tasks that use each buffer block
   std::vector<std::int64_t> home_first, home_last;    // and each home
 };

@@ -249,7 +249,9 @@ class Cutter {
     }
     piece.output = {.view = cut_view(layer_.output, work.rows, work.columns),
                     .row_first = work.rows.first,
-                    .column_first = work.columns.first};
+                    .column_first = work.columns.first,
+                    .image_first = work.images.first,
+                    .channel_first = planar ? work.channels.first : 0};
     return piece;
   }
 
@@ -279,6 +281,7 @@ class Cutter {
       sliced.slice = static_cast<std::int32_t>(s);
       sliced.output.view =
           piece.output.view.part(kChannels, slice.output_channel_first, slice.output_channels);
+      sliced.output.channel_first = slice.output_channel_first;
       pieces.push_back(std::move(sliced));
     }
   }

@@ -25,6 +25,7 @@ struct PieceOperand {
   StorageView view;
   std::int64_t row_first = 0;  // of the layer's rows
   std::int64_t column_first = 0;
+  std::int64_t image_first = 0, channel_first = 0;
   std::int32_t block = -1;  // index into Plan::buffer_blocks
   bool transfer = false;    // an input is loaded, an output stored, by this piece
 };

@@ -9,6 +9,7 @@
 #include "firmware/task_text.h"
 #include "program/container_file.h"
 #include "program/encoding.h"
+#include "program/host_step.h"
 
 namespace tessera::firmware {
 namespace {
@@ -54,6 +55,18 @@ std::string layer_text(const LayerHint& hint) {
   return out + "\n";
 }
 
+std::string hex_text(std::span<const std::byte> bytes) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string out = "[";
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (i % 32 == 0) out += i == 0 ? "\n  \"" : "\",\n  \"";
+    const auto byte = static_cast<unsigned>(bytes[i]);
+    out += kDigits[byte >> 4];
+    out += kDigits[byte & 15];
+  }
+  return out + (bytes.empty() ? "]\n" : "\"]\n");
+}
+
 std::string weights_text(const Program& program, const DisassembleOptions& options) {
   const std::size_t bytes = program.weights.size();
   if (bytes == 0) return "";
@@ -62,15 +75,26 @@ std::string weights_text(const Program& program, const DisassembleOptions& optio
                        options.weights == WeightsPlace::kFile ? "file" : "of", quoted(options.file),
                        bytes, sha256_text(program.weights));
   }
-  std::string out = fmt::format("weights bytes {} [", bytes);
-  static constexpr char kDigits[] = "0123456789abcdef";
-  for (std::size_t i = 0; i < bytes; ++i) {
-    if (i % 32 == 0) out += i == 0 ? "\n  \"" : "\",\n  \"";
-    const auto byte = static_cast<unsigned>(program.weights[i]);
-    out += kDigits[byte >> 4];
-    out += kDigits[byte & 15];
+  return fmt::format("weights bytes {} ", bytes) + hex_text(program.weights);
+}
+
+// The step's node, and the constants that it takes.
+std::string step_graph_text(const graph::Graph& graph) {
+  std::string out = "    graph " + quoted(program::step_graph_text(graph)) + "\n";
+  for (const graph::TensorInfo& tensor : graph.tensors) {
+    if (tensor.constant == nullptr) continue;
+    out += fmt::format("    constant {} {} {} bytes {} ", quoted(tensor.name),
+                       format_name(tensor.format), integers_text(tensor.dims),
+                       tensor.constant->bytes.size()) +
+           hex_text(tensor.constant->bytes);
   }
-  return out + "\"]\n";
+  return out;
+}
+
+std::string piece_text(const program::PieceHint& piece) {
+  return fmt::format("piece {}\n",
+                     integers_text({piece.image, piece.channel, piece.row, piece.column,
+                                    piece.input_channel, piece.window_row, piece.window_column}));
 }
 
 std::string segment_text(const Segment& segment) {
@@ -79,6 +103,7 @@ std::string segment_text(const Segment& segment) {
     out += fmt::format("  host_step node {}\n", step.node);
     for (const TensorSlot& slot : step.inputs) out += "    reads " + slot_text(slot);
     for (const TensorSlot& slot : step.outputs) out += "    gives " + slot_text(slot);
+    if (step.graph != nullptr) out += step_graph_text(*step.graph);
     out += "  end\n";
   }
   return out + "end\n";
@@ -139,6 +164,7 @@ class ProgramParser {
       TESSERA_TRY(const std::string word, lexer_.expect_name("a statement"));
       TESSERA_RETURN_IF_ERROR(statement(word, place));
     }
+    if (!program_.pieces.empty()) program_.pieces.resize(program_.tasks.size());
     return std::move(program_);
   }
 
@@ -147,6 +173,7 @@ class ProgramParser {
     if (word == "task") return task();
     if (word == "layer") return layer();
     if (word == "segment") return segment();
+    if (word == "piece") return piece(place);
     if (word == "input" || word == "output") {
       TESSERA_TRY(TensorSlot slot, tensor());
       (word == "input" ? program_.inputs : program_.outputs).push_back(std::move(slot));
@@ -168,7 +195,7 @@ class ProgramParser {
     } else {
       return lexer_.error(place, fmt::format("'{}' is no statement of a program; allowed: chip, "
                                              "regions, dropped, input, output, weights, layer, "
-                                             "task, segment",
+                                             "task, piece, segment",
                                              word));
     }
     return lexer_.expect_end_of_line("here");
@@ -250,6 +277,30 @@ class ProgramParser {
     return {};
   }
 
+  // Of the task in front of it.
+  Status piece(const Place& place) {
+    if (program_.tasks.empty()) return lexer_.error(place, "a piece stands behind its task");
+    TESSERA_TRY(const std::vector<std::int64_t> at, parse_integers(lexer_, "of a piece", 7));
+    const bool fits = std::all_of(
+        at.begin(), at.end(), [](std::int64_t value) { return value >= 0 && value <= UINT32_MAX; });
+    if (at.size() != 7 || !fits) {
+      return lexer_.error(place,
+                          "a piece has 7 numbers of 32 bits: image, channel, row, column, "
+                          "input channel, window row, window column");
+    }
+    const auto number = [&](std::size_t i) { return static_cast<std::uint32_t>(at[i]); };
+    program_.pieces.resize(program_.tasks.size());
+    program_.pieces.back() = {.known = true,
+                              .image = number(0),
+                              .channel = number(1),
+                              .row = number(2),
+                              .column = number(3),
+                              .input_channel = number(4),
+                              .window_row = number(5),
+                              .window_column = number(6)};
+    return lexer_.expect_end_of_line("of a piece");
+  }
+
   Status segment() {
     const Place place = lexer_.peek().place;
     Segment segment;
@@ -287,22 +338,67 @@ class ProgramParser {
     }
     step.node = static_cast<std::int32_t>(node);
     TESSERA_RETURN_IF_ERROR(lexer_.expect_end_of_line("of a host step"));
+    std::string text;
+    program::StepConstants constants;
     while (true) {
       TESSERA_RETURN_IF_ERROR(lexer_.skip_empty_lines());
       TESSERA_TRY(const bool end, lexer_.accept_name("end"));
       if (end) break;
       const Place at = lexer_.peek().place;
-      TESSERA_TRY(const std::string word, lexer_.expect_name("reads, gives or end"));
+      TESSERA_TRY(const std::string word, lexer_.expect_name("reads, gives, graph or end"));
+      if (word == "graph") {
+        TESSERA_TRY(text, lexer_.expect_string("the node's text"));
+        TESSERA_RETURN_IF_ERROR(lexer_.expect_end_of_line("of a graph"));
+        continue;
+      }
+      if (word == "constant") {
+        TESSERA_RETURN_IF_ERROR(constant(constants));
+        continue;
+      }
       if (word != "reads" && word != "gives") {
-        return lexer_.error(at,
-                            fmt::format("'{}' in a host step; allowed: reads, gives, end", word));
+        return lexer_.error(at, fmt::format("'{}' in a host step; allowed: reads, gives, graph, "
+                                            "constant, end",
+                                            word));
       }
       TESSERA_TRY(TensorSlot slot, tensor());
       (word == "reads" ? step.inputs : step.outputs).push_back(std::move(slot));
       TESSERA_RETURN_IF_ERROR(lexer_.expect_end_of_line("of a tensor"));
     }
     TESSERA_RETURN_IF_ERROR(lexer_.expect_end_of_line("behind 'end'"));
+    if (text.empty()) return step;
+    auto graph = program::parse_step_graph(text, constants, step);
+    if (!graph.ok()) return lexer_.error(place, graph.error().message);
+    step.graph = std::move(graph).value();
     return step;
+  }
+
+  // A constant operand of a host step.
+  Status constant(program::StepConstants& constants) {
+    const Place place = lexer_.peek().place;
+    auto tensor = std::make_shared<Tensor>();
+    TESSERA_TRY(const std::string name, lexer_.expect_string("the constant's name"));
+    TESSERA_TRY(const std::string format, lexer_.expect_name("a format"));
+    const auto known = format_from_name(format);
+    if (!known) return lexer_.error(place, fmt::format("'{}' is no format", format));
+    tensor->format = *known;
+    TESSERA_TRY(tensor->dims, parse_integers(lexer_, "of a tensor's dimensions", kAxesMax));
+    TESSERA_RETURN_IF_ERROR(expect_word(lexer_, "bytes"));
+    TESSERA_TRY(const std::uint64_t count, lexer_.expect_unsigned("a number of bytes"));
+    TESSERA_TRY(tensor->bytes, parse_inline_weights(lexer_));
+    std::int64_t bytes = format_bytes(tensor->format);
+    for (const std::int64_t extent : tensor->dims) {
+      if (extent < 0 || __builtin_mul_overflow(bytes, extent, &bytes)) {
+        return lexer_.error(place, "a constant's dimensions are out of range");
+      }
+    }
+    if (tensor->bytes.size() != count || static_cast<std::uint64_t>(bytes) != count) {
+      return lexer_.error(place,
+                          fmt::format("constant {} has {} bytes, its shape {}, the text says "
+                                      "{}",
+                                      quoted(name), tensor->bytes.size(), bytes, count));
+    }
+    constants[name] = std::move(tensor);
+    return lexer_.expect_end_of_line("of a constant");
   }
 
   Lexer& lexer_;
@@ -345,6 +441,8 @@ Result<std::vector<std::byte>> parse_weights(Lexer& lexer, const ReadFile& read)
   if (!file && !section) {
     TESSERA_TRY(bytes, parse_inline_weights(lexer));
   }
+  // Behind a program's weights lie constants of its host steps.
+  if (section && bytes.size() > count) bytes.resize(count);
   if (bytes.size() != count) {
     return lexer.error(
         place, fmt::format("{} bytes of weights are there, the text says {}", bytes.size(), count));
@@ -403,6 +501,7 @@ std::string disassemble(const Program& program, const DisassembleOptions& option
     out +=
         task_text(task, std::span(program.stream)
                             .subspan(program.stream_offsets[i], end - program.stream_offsets[i]));
+    if (i < program.pieces.size() && program.pieces[i].known) out += piece_text(program.pieces[i]);
   }
   while (segment < program.segments.size()) out += "\n" + segment_text(program.segments[segment++]);
   return out;

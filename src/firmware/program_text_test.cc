@@ -10,6 +10,7 @@
 #include "firmware/task_text.h"
 #include "program/container.h"
 #include "program/encoding.h"
+#include "program/host_step.h"
 
 namespace tessera::firmware {
 namespace {
@@ -119,8 +120,47 @@ TEST(TaskText, ADescriptorInAnotherEncodingKeepsItsWords) {
 TEST(ProgramText, HostStepsOfASegmentComeBack) {
   Program program = small_program();
   const program::TensorSlot slot{"t", 9, Format::kBool, {2, 0}, {}};
-  program.segments = {{0, 0, {{.node = 4, .inputs = {slot, slot}, .outputs = {slot}}, {}}},
-                      {0, 0, {}}};
+  program.segments = {
+      {0, 0, {{.node = 4, .inputs = {slot, slot}, .outputs = {slot}, .graph = nullptr}, {}}},
+      {0, 0, {}}};
+  expect_round_trip(program);
+}
+
+TEST(ProgramText, TheNodeOfAHostStepComesBack) {
+  auto constant = std::make_shared<Tensor>(Tensor::zeros(Format::kI64, {5}));
+  constant->bytes[39] = std::byte{0x7A};
+  graph::Graph graph;
+  graph.name = "a \"step\"";
+  graph.tensors = {{"x", Format::kF32, {3}, nullptr},
+                   {"c", Format::kI64, {5}, constant},
+                   {"y", Format::kF32, {}, nullptr}};
+  graph::HostStepAttributes step;
+  step.node.op_type = "Strange";
+  step.node.inputs = {"x", "c"};
+  step.node.outputs = {"y"};
+  step.reason = "nobody knows it";
+  graph.nodes.push_back({"strange", {}, {{0}, {1}}, {{2}}, step});
+  Program program = small_program();
+  program::HostStepRef reference;
+  reference.inputs = {{"x", 0, Format::kF32, {3}, {}}, {"c", 1, Format::kI64, {5}, {}}};
+  reference.outputs = {{"y", 2, Format::kF32, {}, {}}};
+  reference.graph =
+      std::make_shared<const graph::Graph>(program::host_step_graph(graph, graph.nodes[0]));
+  program.segments = {{0, 0, {reference}}};
+  expect_round_trip(program);
+}
+
+TEST(ProgramText, PiecesStandBehindTheirTasks) {
+  Program program = small_program();
+  for (program::TaskId id = 0; id < 4; ++id) {
+    program::TaskDescriptor task;
+    task.id = id;
+    append_task(program, task, {});
+  }
+  program.segments = {{0, 4, {}}};
+  program.pieces.resize(4);
+  program.pieces[1] = {.known = true, .channel = 128, .row = UINT32_MAX};
+  program.pieces[2] = {.known = true, .input_channel = 3, .window_row = 7, .window_column = 9};
   expect_round_trip(program);
 }
 
@@ -175,7 +215,7 @@ TEST(ProgramTextErrors, EachNamesItsPlaceAndTheWayOut) {
   EXPECT_EQ(error_of("program 2\n"), "t.tasm:1:1: version 2 of the language, allowed 1");
   EXPECT_EQ(error_of("program 1\n  chop \"x\"\n"),
             "t.tasm:2:3: 'chop' is no statement of a program; allowed: chip, regions, dropped, "
-            "input, output, weights, layer, task, segment");
+            "input, output, weights, layer, task, piece, segment");
   EXPECT_EQ(error_of("program 1 $"), "t.tasm:1:11: the character '$' has no meaning here");
   EXPECT_EQ(error_of("program 1\nchip \"x\n"),
             "t.tasm:2:6: the string has no end; close it with '\"'");

@@ -3,6 +3,7 @@
 #include <flatbuffers/flatbuffers.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <new>
@@ -12,6 +13,7 @@
 #include "graph/build.h"
 #include "program/container_file.h"
 #include "program/encoding.h"
+#include "program/host_step.h"
 #include "program/package_check.h"
 
 namespace tessera::program {
@@ -44,6 +46,11 @@ std::unique_ptr<fb::HostStepT> to_fb(const HostStepRef& step) {
   result->inputs = to_fb(step.inputs);
   result->outputs = to_fb(step.outputs);
   return result;
+}
+
+fb::Piece to_fb(const PieceHint& piece) {
+  return {piece.known,  piece.image,         piece.channel,    piece.row,
+          piece.column, piece.input_channel, piece.window_row, piece.window_column};
 }
 
 std::vector<std::unique_ptr<fb::HintT>> to_fb(const std::vector<LayerHint>& hints) {
@@ -96,6 +103,7 @@ std::unique_ptr<fb::FrameT> to_fb(const Frame& frame) {
     for (const FrameDependency& d : task.dependencies) {
       entry->dependencies.emplace_back(d.frame, d.task, d.numerator, d.denominator, d.offset);
     }
+    if (task.piece.known) entry->piece = std::make_unique<fb::Piece>(to_fb(task.piece));
     result->tasks.push_back(std::move(entry));
   }
   return result;
@@ -126,6 +134,15 @@ std::vector<std::byte> pack(const char* magic, std::uint64_t fingerprint, const 
   builder.Finish(Table::TableType::Pack(builder, &table));
   const auto payload = std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize()));
   return write_container(magic, {fingerprint, payload, section});
+}
+
+// A step of a program, with its node and the constants that the node takes.
+std::unique_ptr<fb::HostStepT> to_fb(const HostStepRef& step, std::vector<std::byte>& section) {
+  auto result = to_fb(step);
+  if (step.graph == nullptr) return result;
+  result->graph_text = step_graph_text(*step.graph);
+  append_constants(*step.graph, section, result->constants);
+  return result;
 }
 
 // ---- reading ----
@@ -182,6 +199,17 @@ Result<HostStepRef> host_step_of(const fb::HostStepT& entry, const std::string& 
   return step;
 }
 
+PieceHint piece_of(const fb::Piece& piece) {
+  return {.known = piece.known(),
+          .image = piece.image(),
+          .channel = piece.channel(),
+          .row = piece.row(),
+          .column = piece.column(),
+          .input_channel = piece.input_channel(),
+          .window_row = piece.window_row(),
+          .window_column = piece.window_column()};
+}
+
 std::vector<LayerHint> hints_of(const std::vector<std::unique_ptr<fb::HintT>>& list) {
   std::vector<LayerHint> hints;
   for (const auto& entry : list) {
@@ -231,6 +259,7 @@ Result<Frame> frame_of(const fb::FrameT& entry, const std::string& name) {
       result.dependencies.push_back(
           {d.frame(), d.task(), d.numerator(), d.denominator(), d.offset()});
     }
+    if (task->piece) result.piece = piece_of(*task->piece);
     frame.tasks.push_back(std::move(result));
   }
   return frame;
@@ -261,6 +290,18 @@ Result<std::map<std::string, std::shared_ptr<const Tensor>>> constants_of(
     constants[entry->name] = std::move(tensor);
   }
   return constants;
+}
+
+// A program's step: its operands and its node fit each other.
+Result<HostStepRef> whole_host_step_of(const fb::HostStepT& entry,
+                                       std::span<const std::byte> section,
+                                       const std::string& name) {
+  TESSERA_TRY(HostStepRef step, host_step_of(entry, name));
+  TESSERA_TRY(const auto constants, constants_of(entry.constants, section, name));
+  auto graph = parse_step_graph(entry.graph_text, constants, step);
+  if (!graph.ok()) return bad(name, graph.error().message);
+  step.graph = std::move(graph).value();
+  return step;
 }
 
 template <typename Table, typename Object>
@@ -360,6 +401,18 @@ Result<Program> read_program(std::span<const std::byte> bytes, const std::string
   program.chip_fingerprint = file.chip_fingerprint;
   program.chip_name = table.chip_name;
   TESSERA_RETURN_IF_ERROR(fill_stream(table, name, program));
+  const auto section_bytes = static_cast<std::int64_t>(file.section.size());
+  const std::int64_t weight_bytes = table.weight_bytes < 0 ? section_bytes : table.weight_bytes;
+  if (weight_bytes > section_bytes) {
+    return bad(name,
+               fmt::format("{} bytes of weights in a section of {}", weight_bytes, section_bytes));
+  }
+  if (!table.pieces.empty() && table.pieces.size() != program.tasks.size()) {
+    return bad(name,
+               fmt::format("{} pieces of {} tasks", table.pieces.size(), program.tasks.size()));
+  }
+  for (const fb::Piece& piece : table.pieces) program.pieces.push_back(piece_of(piece));
+  const auto weights = file.section.first(static_cast<std::size_t>(weight_bytes));
   for (const auto& entry : table.segments) {
     if (!entry || entry->task_first > entry->task_last || entry->task_last > program.tasks.size()) {
       return bad(name, fmt::format("a segment outside the {} tasks", program.tasks.size()));
@@ -367,7 +420,7 @@ Result<Program> read_program(std::span<const std::byte> bytes, const std::string
     Segment segment{entry->task_first, entry->task_last, {}};
     for (const auto& step : entry->host_steps) {
       if (!step) return bad(name, "an empty host step");
-      TESSERA_TRY(HostStepRef reference, host_step_of(*step, name));
+      TESSERA_TRY(HostStepRef reference, whole_host_step_of(*step, file.section, name));
       segment.host_steps.push_back(std::move(reference));
     }
     program.segments.push_back(std::move(segment));
@@ -382,7 +435,7 @@ Result<Program> read_program(std::span<const std::byte> bytes, const std::string
   TESSERA_TRY(program.outputs, slots_of(table.outputs, name));
   program.hints = hints_of(table.hints);
   TESSERA_TRY(program.dependencies_dropped, count_of(table.dependencies_dropped, name));
-  program.weights.assign(file.section.begin(), file.section.end());
+  program.weights.assign(weights.begin(), weights.end());
   return program;
 }
 
@@ -438,6 +491,8 @@ std::vector<std::byte> serialise(const Package& package) {
 
 std::vector<std::byte> serialise(const Program& program) {
   fb::ProgramT table;
+  std::vector<std::byte> section = program.weights;
+  table.weight_bytes = static_cast<std::int64_t>(program.weights.size());
   table.chip_name = program.chip_name;
   const auto* stream = reinterpret_cast<const std::uint8_t*>(program.stream.data());
   table.stream.assign(stream, stream + program.stream.size());
@@ -445,7 +500,9 @@ std::vector<std::byte> serialise(const Program& program) {
     auto entry = std::make_unique<fb::SegmentT>();
     entry->task_first = segment.task_first;
     entry->task_last = segment.task_last;
-    for (const HostStepRef& step : segment.host_steps) entry->host_steps.push_back(to_fb(step));
+    for (const HostStepRef& step : segment.host_steps) {
+      entry->host_steps.push_back(to_fb(step, section));
+    }
     table.segments.push_back(std::move(entry));
   }
   table.workspace_bytes = program.workspace_bytes;
@@ -455,7 +512,11 @@ std::vector<std::byte> serialise(const Program& program) {
   table.outputs = to_fb(program.outputs);
   table.hints = to_fb(program.hints);
   table.dependencies_dropped = program.dependencies_dropped;
-  return pack(kProgramMagic, program.chip_fingerprint, table, program.weights);
+  if (std::any_of(program.pieces.begin(), program.pieces.end(),
+                  [](const PieceHint& piece) { return piece.known; })) {
+    for (const PieceHint& piece : program.pieces) table.pieces.push_back(to_fb(piece));
+  }
+  return pack(kProgramMagic, program.chip_fingerprint, table, section);
 }
 
 Result<Package> parse_package(std::span<const std::byte> bytes, const std::string& name) {

@@ -3,7 +3,7 @@
 //   0   magic "TESSPKG\n" or "TESSPRG\n"     8   version (u32)      12  reserved, zero
 //   16  architecture fingerprint (u64)       24  payload bytes      32  section bytes
 //   40  SHA-256 over everything from 72 on   72  payload (FlatBuffers), then the section
-//                                                (weights, then graph constants)
+//                                                (weights, then constants of graphs)
 // All numbers little endian; payload and section begin at multiples of 64.
 #pragma once
 
@@ -23,7 +23,7 @@ struct ContainerFile {
   std::span<const std::byte> section;
 };
 
-inline constexpr std::uint32_t kContainerVersion = 1;
+inline constexpr std::uint32_t kContainerVersion = 2;
 inline constexpr char kPackageMagic[] = "TESSPKG\n";
 inline constexpr char kProgramMagic[] = "TESSPRG\n";
 

@@ -8,6 +8,7 @@
 
 #include "program/container_file.h"
 #include "program/encoding.h"
+#include "program/host_step.h"
 
 namespace tessera::program {
 namespace {
@@ -57,6 +58,68 @@ TEST(Container, ProgramComesBackThroughAFile) {
   EXPECT_EQ(back->dependencies_dropped, 5);
 }
 
+// A program with a host step: NonZero of a computed tensor, and of a constant beside it.
+Program program_with_step() {
+  Program program = sample_program();
+  auto constant = std::make_shared<Tensor>(Tensor::zeros(Format::kF32, {2}));
+  constant->bytes[2] = std::byte{0x80};
+  graph::Graph graph;
+  graph.name = "model";
+  graph.tensors = {{"x", Format::kF32, {1, 3}, nullptr},
+                   {"unused", Format::kF32, {1}, nullptr},
+                   {"y", Format::kF32, {1, 3}, nullptr},
+                   {"c", Format::kF32, {2}, constant}};
+  graph::HostStepAttributes step;
+  step.node.op_type = "Strange";
+  step.node.inputs = {"x", "c"};
+  step.node.outputs = {"y"};
+  step.opset = 13;
+  step.reason = "nobody knows it";
+  graph.nodes.push_back({"strange", {}, {{0}, {3}}, {{2}}, step});
+  HostStepRef reference;
+  reference.node = 0;
+  reference.inputs = {{"x", 0, Format::kF32, {1, 3}, {BaseIndex::kInput, 0}},
+                      {"c", 3, Format::kF32, {2}, {BaseIndex::kWeights, 0}}};
+  reference.outputs = {{"y", 2, Format::kF32, {1, 3}, {BaseIndex::kWorkspace, 0}}};
+  reference.graph = std::make_shared<const graph::Graph>(host_step_graph(graph, graph.nodes[0]));
+  program.segments[0].host_steps = {reference};
+  program.pieces = {{}, {.known = true, .row = 5, .window_column = 2}, {.known = true, .image = 1}};
+  return program;
+}
+
+TEST(Container, HostStepsAndPiecesComeBackThroughAFile) {
+  const Program program = program_with_step();
+  const auto back = parse_program(serialise(program), "p.tprog");
+  ASSERT_TRUE(back.ok()) << back.error().message;
+  EXPECT_EQ(back->pieces, program.pieces);
+  EXPECT_EQ(back->weights, program.weights);
+  const HostStepRef& step = back->segments[0].host_steps[0];
+  ASSERT_NE(step.graph, nullptr);
+  const graph::Node& node = step.graph->nodes[0];
+  EXPECT_EQ(node.as<graph::HostStepAttributes>().node.op_type, "Strange");
+  EXPECT_EQ(step.graph->tensors.size(), 3u);
+  EXPECT_EQ(step.graph->inputs.size(), 1u);
+  const auto& constant = step.graph->tensor(node.inputs[1]).constant;
+  ASSERT_NE(constant, nullptr);
+  EXPECT_EQ(constant->bytes[2], std::byte{0x80});
+  EXPECT_EQ(serialise(*back), serialise(program));
+}
+
+TEST(ContainerErrors, AHostStepMustFitItsNode) {
+  Program program = program_with_step();
+  program.segments[0].host_steps[0].inputs[0].dims = {1, 4};
+  EXPECT_EQ(parse_error(serialise(program)),
+            "'p.tprog': host step 'strange': tensor 'x' in DRAM is not 'x' of its node");
+  program.segments[0].host_steps[0].graph = nullptr;
+  EXPECT_EQ(parse_error(serialise(program)), "'p.tprog': a host step without its node");
+}
+
+TEST(ContainerErrors, PiecesAreOneATask) {
+  Program program = program_with_step();
+  program.pieces.pop_back();
+  EXPECT_EQ(parse_error(serialise(program)), "'p.tprog': 2 pieces of 3 tasks");
+}
+
 TEST(Container, SerialisingTwiceGivesTheSameBytes) {
   EXPECT_EQ(serialise(sample_program()), serialise(sample_program()));
 }
@@ -70,7 +133,7 @@ TEST(ContainerErrors, AnotherVersionSaysWhatIsAllowed) {
   auto bytes = serialise(sample_program());
   bytes[8] = std::byte{9};
   EXPECT_EQ(parse_error(bytes),
-            "'p.tprog': container version 9, allowed 1; compile the model again");
+            "'p.tprog': container version 9, allowed 2; compile the model again");
 }
 
 TEST(ContainerErrors, EveryFlippedBitOfThePayloadIsNoticed) {

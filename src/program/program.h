@@ -30,6 +30,18 @@ struct LayerHint {
   std::int64_t macs = 0;
 };
 
+// Where a task's results lie in its layer, and which part of a window it covers: for whoever reads
+// a layer out of its tasks (concord/lift.h). The processor takes no notice, and a reader believes
+// nothing of it that the tasks themselves do not prove.
+struct PieceHint {
+  bool known = false;
+  // The first of the results, of the layer's [images, channels, rows, columns].
+  std::uint32_t image = 0, channel = 0, row = 0, column = 0;
+  std::uint32_t input_channel = 0;                  // products: the first of the input's channels
+  std::uint32_t window_row = 0, window_column = 0;  // poolings in parts: the first of the window
+  friend bool operator==(const PieceHint&, const PieceHint&) = default;
+};
+
 // A transposition, for people: what became of it and what the next best way would have cost.
 struct TranspositionHint {
   std::string tensor;       // that is turned
@@ -59,6 +71,8 @@ struct HostStepRef {
   std::int32_t node = -1;  // index into Graph::nodes
   std::vector<TensorSlot> inputs;
   std::vector<TensorSlot> outputs;
+  // The step by itself, which a linked program carries (program/host_step.h).
+  std::shared_ptr<const graph::Graph> graph;
 };
 
 // The tasks of one layer under one split, relocatable: task ids are positions in Frame order, and
@@ -73,6 +87,7 @@ struct FrameDependency {
 struct FrameTask {
   TaskDescriptor descriptor;  // id and dependencies are filled by the linker
   std::vector<FrameDependency> dependencies;
+  PieceHint piece;
 };
 enum class Split : std::uint8_t { kNone, kWidth, kOutputChannel };
 struct Frame {
@@ -128,6 +143,7 @@ struct Program {
   std::int64_t workspace_bytes = 0, input_bytes = 0, output_bytes = 0;
   std::vector<TensorSlot> inputs, outputs;
   std::vector<LayerHint> hints;
+  std::vector<PieceHint> pieces;          // of each task, or none
   std::int64_t dependencies_dropped = 0;  // by compiler and linker: they follow from others
 
   std::int64_t dependency_count() const {  // of all tasks

@@ -10,6 +10,7 @@
 #include "program/access_map.h"
 #include "program/accesses.h"
 #include "program/descriptor_check.h"
+#include "program/step_order.h"
 
 namespace tessera::program {
 namespace {
@@ -71,12 +72,7 @@ class Verifier {
   }
 
  private:
-  std::string describe(TaskId id) const {
-    const TaskDescriptor& task = program_.tasks[id];
-    const char* layer =
-        task.layer < program_.hints.size() ? program_.hints[task.layer].name.c_str() : "?";
-    return fmt::format("task {} ({}, layer '{}')", id, engine_kind_name(task.engine), layer);
-  }
+  std::string describe(TaskId id) const { return describe_task(program_, id); }
 
   Status check_tasks() const {
     if (program_.tasks.size() > static_cast<std::size_t>(kStepsMax)) {
@@ -159,80 +155,26 @@ class Verifier {
                                                              [](StepRef) {});
   }
 
-  // Runs as far as it goes, engine after engine, with the task buffer's bound on tasks in flight.
   Status run_segment(const Segment& segment) {
-    std::array<std::vector<TaskId>, kEngineKindCount> queues;
-    for (TaskId id = segment.task_first; id < segment.task_last; ++id) {
-      queues[static_cast<std::size_t>(program_.tasks[id].engine)].push_back(id);
-    }
-    std::array<std::size_t, kEngineKindCount> at{};
     segment_first_ = segment.task_first;
-    segment_last_ = segment.task_last;
-    done_.resize(program_.tasks.size(), 0);
-    TaskId issued = segment.task_first;
-    std::int64_t in_flight = 0;
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (std::size_t engine = 0; engine < queues.size(); ++engine) {
-        while (at[engine] < queues[engine].size()) {
-          while (in_flight < chip_.task_manager.task_buffer_entries && issued < segment_last_) {
-            ++issued;
-            ++in_flight;
-          }
-          const TaskId id = queues[engine][at[engine]];
-          if (id >= issued || !may_step(id)) break;
-          TESSERA_RETURN_IF_ERROR(step(id));
-          moved = true;
-          if (done_[id] == program_.tasks[id].steps()) {
-            ++at[engine];
-            --in_flight;
-          }
-        }
-      }
-    }
-    for (std::size_t engine = 0; engine < queues.size(); ++engine) {
-      if (at[engine] < queues[engine].size()) return deadlock(queues[engine][at[engine]], issued);
-    }
-    return {};
-  }
-
-  Error deadlock(TaskId id, TaskId issued) const {
-    if (id >= issued) {
-      return invalid(fmt::format("deadlock: {} does not find room in the task buffer ({} entries)",
-                                 describe(id), chip_.task_manager.task_buffer_entries));
-    }
-    for (const Dependency& dependency : program_.tasks[id].dependencies) {
-      const std::int64_t needed = needed_steps(dependency, done_[id] + 1);
-      if (needed > done_[dependency.task]) {
-        return invalid(fmt::format("deadlock: step {} of {} waits for step {} of {}", done_[id] + 1,
-                                   describe(id), needed, describe(dependency.task)));
-      }
-    }
-    return invalid(fmt::format("deadlock: {} never starts", describe(id)));
+    return for_each_step(program_, chip_, segment,
+                         [this](TaskId id, std::int64_t at) { return step(id, at); });
   }
 
   std::int64_t needed_steps(const Dependency& dependency, std::int64_t j) const {
     return steps_needed(dependency, j, program_.tasks[dependency.task].steps());
   }
 
-  bool may_step(TaskId id) const {
-    for (const Dependency& dependency : program_.tasks[id].dependencies) {
-      if (dependency.task < segment_first_) continue;
-      if (needed_steps(dependency, done_[id] + 1) > done_[dependency.task]) return false;
-    }
-    return true;
-  }
-
-  // Takes the next step of `id`: its clock, its accesses.
-  Status step(TaskId id) {
+  // Takes step `at` of `id`: its clock, its accesses.
+  Status step(TaskId id, std::int64_t at) {
     const TaskDescriptor& task = program_.tasks[id];
     const auto engine = static_cast<std::size_t>(task.engine);
-    const std::int64_t number = first_step_[id] + done_[id];
+    const std::int64_t number = first_step_[id] + at;
     Clock clock{};
     if (number > 0) clock = clocks_[engine][static_cast<std::size_t>(number - 1)];
     clock[engine] = number + 1;
     for (const Dependency& dependency : task.dependencies) {
-      const std::int64_t needed = needed_steps(dependency, done_[id] + 1);
+      const std::int64_t needed = needed_steps(dependency, at + 1);
       if (needed == 0) continue;
       const auto other = static_cast<std::size_t>(program_.tasks[dependency.task].engine);
       const std::int64_t last = first_step_[dependency.task] + needed - 1;
@@ -240,16 +182,15 @@ class Verifier {
     }
     clocks_[engine][static_cast<std::size_t>(number)] = clock;
     accesses_.clear();
-    step_accesses(task, chip_, done_[id], accesses_);
+    step_accesses(task, chip_, at, accesses_);
     access_count_ += static_cast<std::int64_t>(accesses_.size());
     if (access_count_ > kAccessesMax) {
       return invalid(fmt::format("{}: more than {} memory accesses", describe(id), kAccessesMax));
     }
     for (const Access& access : accesses_) {
       TESSERA_RETURN_IF_ERROR(check_bounds(id, access));
-      TESSERA_RETURN_IF_ERROR(check_order(id, access, clock));
+      TESSERA_RETURN_IF_ERROR(check_order({id, at}, access, clock));
     }
-    ++done_[id];
     return {};
   }
 
@@ -296,9 +237,8 @@ class Verifier {
     return first_step_[earlier.task] + earlier.step < clock[engine];
   }
 
-  Status check_order(TaskId id, const Access& access, const Clock& clock) {
+  Status check_order(const StepRef& self, const Access& access, const Clock& clock) {
     if (access.memory == Memory::kDram && access.base == BaseIndex::kWeights) return {};
-    const StepRef self{id, done_[id]};
     std::optional<StepRef> racing;
     bool unwritten = false;
     const auto visit = [&](const StepRef& earlier) {
@@ -311,20 +251,20 @@ class Verifier {
     if (access.write) {
       map_of(access).write(access.first, access.last, self, visit);
     } else {
-      map_of(access).read(access.first, access.last, self, program_.tasks[id].engine, visit);
+      map_of(access).read(access.first, access.last, self, program_.tasks[self.task].engine, visit);
     }
     if (racing) {
       return invalid(fmt::format(
           "race: step {} of {} and step {} of {} both touch bytes {} to {} of the {}, and nothing "
           "orders them",
-          racing->step + 1, describe(racing->task), self.step + 1, describe(id), access.first,
-          access.last, memory_name(access)));
+          racing->step + 1, describe(racing->task), self.step + 1, describe(self.task),
+          access.first, access.last, memory_name(access)));
     }
     if (unwritten) {
-      return invalid(
-          fmt::format("step {} of {} reads bytes {} to {} of the {} before anything "
-                      "wrote them",
-                      self.step + 1, describe(id), access.first, access.last, memory_name(access)));
+      return invalid(fmt::format(
+          "step {} of {} reads bytes {} to {} of the {} before anything "
+          "wrote them",
+          self.step + 1, describe(self.task), access.first, access.last, memory_name(access)));
     }
     return {};
   }
@@ -333,8 +273,7 @@ class Verifier {
   const ChipConfig& chip_;
   std::vector<std::int64_t> first_step_;  // of each task, in its engine's count
   std::array<std::vector<Clock>, kEngineKindCount> clocks_;
-  std::vector<std::int64_t> done_;  // finished steps of each task
-  TaskId segment_first_ = 0, segment_last_ = 0;
+  TaskId segment_first_ = 0;
   AccessMap state_buffer_, kernel_memory_;
   std::array<AccessMap, kBaseIndexCount> dram_;
   std::vector<Access> accesses_;   // of the current step
