@@ -1,0 +1,31 @@
+// Program -> Graph: reads the layers back out of a linked program.
+//
+//   tasks, weights, slots ─► tags through the memories ─► layers ─► Moves between them ─► Graph
+//
+// The graph has the program's arithmetic and nothing else of it: no tiles, no addresses, no
+// transfers. Whoever executes it (`ref`, `host`) or writes software from it (`derive`) gets the
+// program's bits. Only the program is read, never the model or the package it was made of, and of
+// its hints nothing is believed that the tasks do not prove (docs/concordance.md, "Lifting").
+#pragma once
+
+#include <memory>
+
+#include "arch/chip_config.h"
+#include "base/result.h"
+#include "graph/graph.h"
+#include "program/program.h"
+
+namespace tessera::concord {
+
+struct LiftOptions {
+  // Off: each task becomes a layer of its own, as in a program without hints.
+  bool use_hints = true;
+};
+
+// Inputs and outputs of the graph have the names, formats and shapes of the program's, in their
+// order. The program is verified first. An error names the task and what in it no graph can say.
+Result<std::shared_ptr<const graph::Graph>> lift(const program::Program& program,
+                                                 const ChipConfig& chip,
+                                                 const LiftOptions& options = {});
+
+}  // namespace tessera::concord

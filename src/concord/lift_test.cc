@@ -1,0 +1,253 @@
+// A graph compiled, linked and lifted again computes what it computed, bit for bit.
+#include "concord/lift.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <random>
+#include <set>
+
+#include "compile/compile.h"
+#include "compile/testing/random_graph.h"
+#include "graph/build.h"
+#include "host/executor.h"
+#include "link/link.h"
+
+namespace tessera::concord {
+namespace {
+
+using compile::testing::GraphBuilder;
+using graph::Graph;
+using graph::NodeKind;
+using graph::TensorId;
+
+using GraphPointer = std::shared_ptr<const Graph>;
+
+std::vector<Tensor> random_inputs(const Graph& graph, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<Tensor> tensors;
+  for (const TensorId id : graph.inputs) {
+    const graph::TensorInfo& info = graph.tensor(id);
+    Tensor tensor = Tensor::zeros(info.format, info.dims);
+    for (std::size_t at = 0; at + 4 <= tensor.bytes.size(); at += 4) {
+      const float value = static_cast<float>(random() % 2001) / 500.0f - 2.0f;
+      std::memcpy(tensor.bytes.data() + at, &value, 4);
+    }
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+std::vector<Tensor> run(const GraphPointer& graph, const std::vector<Tensor>& inputs) {
+  auto executor = host::make_host_executor(graph, {.threads = 1});
+  EXPECT_TRUE(executor.ok()) << executor.error().to_string();
+  if (!executor.ok()) return {};
+  auto outputs = (*executor)->run(inputs);
+  EXPECT_TRUE(outputs.ok()) << outputs.error().to_string();
+  return outputs.ok() ? std::move(*outputs) : std::vector<Tensor>{};
+}
+
+program::Program link_package(const program::Package& package, const ChipConfig& chip) {
+  auto program = link::link(package, chip);
+  EXPECT_TRUE(program.ok()) << program.error().to_string();
+  return program.ok() ? std::move(*program) : program::Program{};
+}
+
+// Nodes that compute something which an output needs.
+std::int64_t layers(const Graph& graph) {
+  std::set<TensorId> needed(graph.outputs.begin(), graph.outputs.end());
+  std::int64_t count = 0;
+  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
+    const bool used = std::any_of(node->outputs.begin(), node->outputs.end(),
+                                  [&](TensorId id) { return needed.contains(id); });
+    if (!used) continue;
+    needed.insert(node->inputs.begin(), node->inputs.end());
+    count += node->kind() == NodeKind::kMove ? 0 : 1;
+  }
+  return count;
+}
+
+// Lifts `program` and holds it against `graph`; the lifted graph, or null.
+GraphPointer check(const GraphPointer& graph, const program::Program& program,
+                   const ChipConfig& chip, const LiftOptions& options = {}) {
+  const auto lifted = lift(program, chip, options);
+  EXPECT_TRUE(lifted.ok()) << lifted.error().to_string();
+  if (!lifted.ok()) return nullptr;
+  const std::vector<Tensor> inputs = random_inputs(*graph, 7);
+  const std::vector<Tensor> expected = run(graph, inputs);
+  const std::vector<Tensor> found = run(*lifted, inputs);
+  EXPECT_EQ(expected.size(), found.size());
+  for (std::size_t i = 0; i < std::min(expected.size(), found.size()); ++i) {
+    EXPECT_TRUE(expected[i] == found[i]) << "output " << i << "\n" << graph::dump(**lifted);
+  }
+  return *lifted;
+}
+
+ChipConfig chip_of(const char* name) { return *load_chip_config(name); }
+
+class LiftRandom : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(LiftRandom, GraphsComeBackWithTheSameBits) {
+  const ChipConfig chip = chip_of(GetParam());
+  int equal = 0;
+  for (std::uint64_t seed = 0; seed < 24; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    const GraphPointer graph = compile::testing::random_graph(seed);
+    const auto package = compile::compile(graph, chip);
+    ASSERT_TRUE(package.ok()) << package.error().to_string();
+    const GraphPointer lifted = check(graph, link_package(*package, chip), chip);
+    if (lifted != nullptr) {
+      EXPECT_LE(layers(*lifted), layers(*graph));
+      equal += layers(*lifted) == layers(*graph) ? 1 : 0;
+    }
+    if (HasFailure()) return;
+  }
+  EXPECT_GE(equal, 23);  // fewer where all that is read of a layer's output is another's part
+}
+
+// Little room: layers come in pieces, through rings and by way of DRAM.
+TEST_P(LiftRandom, PiecesAndRingsAreLayersAgain) {
+  ChipConfig chip = chip_of(GetParam());
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    const GraphPointer graph = compile::testing::random_graph(seed);
+    for (std::int32_t bytes = 4096; bytes <= 65536; bytes *= 4) {
+      chip.state_buffer.bytes_per_partition = bytes;
+      const auto package = compile::compile(graph, chip, {});
+      if (!package.ok()) continue;
+      const GraphPointer lifted = check(graph, link_package(*package, chip), chip);
+      if (lifted != nullptr) {
+        EXPECT_LE(layers(*lifted), layers(*graph));
+      }
+      if (HasFailure()) return;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Chips, LiftRandom, ::testing::Values("tessera128", "edge", "pe128x64"));
+
+TEST(Lift, WithoutHintsEachTaskIsALayer) {
+  ChipConfig chip = chip_of("edge");
+  chip.state_buffer.bytes_per_partition = 8192;
+  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    const GraphPointer graph = compile::testing::random_graph(seed);
+    const auto package = compile::compile(graph, chip, {});
+    if (!package.ok()) continue;
+    program::Program program = link_package(*package, chip);
+    const GraphPointer apart = check(graph, program, chip, {.use_hints = false});
+    program.pieces.clear();
+    program.hints.clear();
+    const GraphPointer bare = check(graph, program, chip);
+    if (apart != nullptr && bare != nullptr) {
+      EXPECT_EQ(apart->nodes.size(), bare->nodes.size());
+    }
+  }
+}
+
+// Hints that lie change how the graph looks, never what it computes.
+TEST(Lift, WrongHintsChangeNoBit) {
+  ChipConfig chip = chip_of("edge");
+  chip.state_buffer.bytes_per_partition = 16384;
+  std::mt19937 random(3);
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    const GraphPointer graph = compile::testing::random_graph(seed);
+    const auto package = compile::compile(graph, chip, {});
+    if (!package.ok()) continue;
+    program::Program program = link_package(*package, chip);
+    for (program::PieceHint& piece : program.pieces) {
+      if (random() % 3 != 0) continue;
+      std::uint32_t* const fields[] = {&piece.image, &piece.channel, &piece.row, &piece.column,
+                                       &piece.input_channel};
+      *fields[random() % 5] += 1 + random() % 40;
+    }
+    for (program::TaskDescriptor& task : program.tasks) {
+      if (random() % 4 == 0) task.layer = random() % static_cast<unsigned>(program.hints.size());
+    }
+    check(graph, program, chip);
+    if (HasFailure()) return;
+  }
+}
+
+// A convolution in several slices and bands, with two readers of its output.
+GraphPointer small_network() {
+  GraphBuilder builder(5);
+  const TensorId x =
+      builder.unary(builder.input({1, 40, 20, 18}, Format::kF32), UnaryFunction::kIdentity);
+  const TensorId a = builder.conv(x, {300, 3, 1, 1});
+  const TensorId b = builder.pool(a, PoolFunction::kMaximum, 3, 2, 1);
+  const TensorId c = builder.conv(b, {24, 1});
+  const TensorId d = builder.reduce(a, {2, 3}, ReduceFunction::kMean);
+  builder.output(builder.unary(c, UnaryFunction::kIdentity, Format::kF32));
+  builder.output(builder.unary(d, UnaryFunction::kIdentity, Format::kF32));
+  return builder.take();
+}
+
+TEST(Lift, LayersComeBackAsTheyWere) {
+  ChipConfig chip = chip_of("edge");
+  const GraphPointer graph = small_network();
+  for (const std::int32_t bytes : {6144, 16384, 262144}) {
+    SCOPED_TRACE(bytes);
+    chip.state_buffer.bytes_per_partition = bytes;
+    const auto package = compile::compile(graph, chip);
+    ASSERT_TRUE(package.ok()) << package.error().to_string();
+    const program::Program program = link_package(*package, chip);
+    const GraphPointer lifted = check(graph, program, chip);
+    ASSERT_NE(lifted, nullptr);
+    EXPECT_EQ(layers(*lifted), 7);
+    const auto conv =
+        std::find_if(lifted->nodes.begin(), lifted->nodes.end(),
+                     [](const graph::Node& node) { return node.kind() == NodeKind::kConv; });
+    ASSERT_NE(conv, lifted->nodes.end());
+    const auto& attributes = conv->as<graph::ConvAttributes>();
+    EXPECT_EQ(attributes.pad_top, 1);
+    EXPECT_EQ(attributes.pad_bottom, 1);
+    EXPECT_EQ(attributes.groups, 1);
+    EXPECT_EQ(lifted->tensor(conv->outputs[0]).dims, (Shape{1, 300, 20, 18}));
+    // The weights are those of the graph, slices joined.
+    const auto original =
+        std::find_if(graph->nodes.begin(), graph->nodes.end(),
+                     [](const graph::Node& node) { return node.kind() == NodeKind::kConv; });
+    EXPECT_EQ(*lifted->tensor(conv->inputs[1]).constant,
+              *graph->tensor(original->inputs[1]).constant);
+    EXPECT_GT(program.tasks.size(), 10u);
+  }
+}
+
+TEST(LiftErrors, AComputedKernelIsRefusedByName) {
+  const ChipConfig chip = chip_of("edge");
+  GraphBuilder builder(5);
+  const TensorId x = builder.input({1, 64, 32, 32}, Format::kF32);
+  builder.output(builder.conv(builder.unary(x, UnaryFunction::kIdentity), {8, 1}));
+  const GraphPointer graph = builder.take();
+  const auto package = compile::compile(graph, chip, {.compress_weights = false});
+  ASSERT_TRUE(package.ok()) << package.error().to_string();
+  program::Program program = link_package(*package, chip);
+  for (program::TaskDescriptor& task : program.tasks) {
+    auto* const kernel = std::get_if<program::KernelTask>(&task.config);
+    if (kernel != nullptr) kernel->source = {program::BaseIndex::kInput, 0};
+  }
+  const auto lifted = lift(program, chip);
+  ASSERT_FALSE(lifted.ok());
+  EXPECT_NE(lifted.error().message.find("loads a kernel from another region than the weights"),
+            std::string::npos)
+      << lifted.error().message;
+}
+
+// A program that is no good is refused before it is walked.
+TEST(LiftErrors, ARaceIsRefused) {
+  const ChipConfig chip = chip_of("edge");
+  const GraphPointer graph = small_network();
+  const auto package = compile::compile(graph, chip);
+  ASSERT_TRUE(package.ok()) << package.error().to_string();
+  program::Program program = link_package(*package, chip);
+  for (program::TaskDescriptor& task : program.tasks) task.dependencies.clear();
+  const auto lifted = lift(program, chip);
+  ASSERT_FALSE(lifted.ok());
+  EXPECT_EQ(lifted.error().code, ErrorCode::kInvalidModel) << lifted.error().message;
+}
+
+}  // namespace
+}  // namespace tessera::concord
