@@ -28,6 +28,7 @@ build: configure
 	cmake --build $(BUILD) --parallel $(JOBS)
 
 test: build
+	scripts/install_packages.sh derive
 	ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS) --no-tests=error \
 	  --output-junit test_results.xml
 

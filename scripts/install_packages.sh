@@ -4,6 +4,7 @@
 #   scripts/install_packages.sh build            what building and testing needs
 #   scripts/install_packages.sh build check      and the format, tidy and rules checks
 #   scripts/install_packages.sh build fuzz       and the fuzz targets (clang)
+#   scripts/install_packages.sh derive           what runs derived Python programs
 set -euo pipefail
 
 build_packages=(
@@ -17,6 +18,7 @@ build_packages=(
 )
 check_packages=(clang-format-19 clang-tidy-19)
 fuzz_packages=(clang-19 libclang-rt-19-dev)
+derive_packages=(python3-numpy python3-torch)
 
 wanted=()
 for group in "$@"; do
@@ -28,8 +30,9 @@ for group in "$@"; do
       ;;
     check) wanted+=("${check_packages[@]}") ;;
     fuzz) wanted+=("${fuzz_packages[@]}") ;;
+    derive) wanted+=("${derive_packages[@]}") ;;
     *)
-      echo "unknown group '$group': allowed build, check, fuzz" >&2
+      echo "unknown group '$group': allowed build, check, fuzz, derive" >&2
       exit 2
       ;;
   esac

@@ -1,0 +1,279 @@
+#include "concord/cpp_writer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "arith/rounding.h"
+#include "base/check.h"
+#include "concord/packed_constant.h"
+#include "concord/runtime_text.h"
+#include "concord/schedule.h"
+
+namespace tessera::concord {
+namespace {
+
+constexpr std::size_t kLineBytes = 1536;  // a multiple of 3, so that every line stands for itself
+
+const char* cpp_format(Format format) {
+  switch (format) {
+    case Format::kF16:
+      return "Format::kF16";
+    case Format::kF32:
+      return "Format::kF32";
+    case Format::kF64:
+      return "Format::kF64";
+    case Format::kI8:
+      return "Format::kI8";
+    case Format::kU8:
+      return "Format::kU8";
+    case Format::kI16:
+      return "Format::kI16";
+    case Format::kU16:
+      return "Format::kU16";
+    case Format::kI32:
+      return "Format::kI32";
+    case Format::kU32:
+      return "Format::kU32";
+    case Format::kI64:
+      return "Format::kI64";
+    case Format::kU64:
+      return "Format::kU64";
+    case Format::kBool:
+      return "Format::kBool";
+    case Format::kBf16:
+      break;
+  }
+  TESSERA_CHECK(false, "{} elements are not derived", format_name(format));
+  return "";
+}
+
+std::string base64(std::span<const std::byte> bytes) {
+  constexpr char kDigits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    std::uint32_t bits = 0;
+    for (std::size_t k = 0; k < 3; ++k) {
+      bits = bits << 8 | (i + k < bytes.size() ? static_cast<std::uint32_t>(bytes[i + k]) : 0);
+    }
+    for (int shift = 18; shift >= 0; shift -= 6) text += kDigits[bits >> shift & 63];
+  }
+  return text;
+}
+
+// A C++ string literal.
+std::string quoted(const std::string& text) {
+  std::string result = "\"";
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\' || c == '?' || code < 32 || code > 126) {
+      result += fmt::format("\\{:03o}", code);
+    } else {
+      result += c;
+    }
+  }
+  return result + "\"";
+}
+
+// Text that may stand behind //.
+std::string comment(const std::string& text) {
+  std::string result;
+  for (const char c : text) result += c >= 32 && c != '\\' && c != 127 ? c : '_';
+  return result;
+}
+
+class CppText {
+ public:
+  explicit CppText(const Software& software)
+      : software_(software), schedule_(make_schedule(software)) {}
+
+  std::string write() {
+    text_ = fmt::format(
+        "// {}: derived from a program, and equal to it in every bit.\n//\n"
+        "//   c++ -std=c++17 -O2 derived.cpp -o derived && ./derived INPUT... OUTPUT...\n//\n",
+        comment(software_.name.empty() ? "derived" : software_.name));
+    text_ += kCppRuntime;
+    text_ +=
+        "\n// --- Tables --------------------------------------------------------------\n\n"
+        "namespace derived {\nnamespace {\n\n";
+    write_values();
+    write_constants();
+    write_ports("kInputs", "kInputCount", software_.inputs);
+    write_ports("kOutputs", "kOutputCount", software_.outputs);
+    write_once();
+    write_layers();
+    text_ += "}  // namespace\n}  // namespace derived\n";
+    return std::move(text_);
+  }
+
+ private:
+  void line(const std::string& text) { text_ += text + "\n"; }
+
+  // A list that is filled to the line.
+  void write_list(const std::vector<std::string>& parts) {
+    std::string row = "   ";
+    for (const std::string& part : parts) {
+      if (row.size() + part.size() > 96) {
+        line(row);
+        row = "   ";
+      }
+      row += " " + part + ",";
+    }
+    line(row);
+  }
+
+  void write_values() {
+    std::vector<std::string> infos, extents;
+    for (const Value& value : software_.values) {
+      infos.push_back(fmt::format("{{{}, {}, {}}}", cpp_format(value.format), value.dims.size(),
+                                  extents.size()));
+      for (const std::int64_t extent : value.dims) extents.push_back(std::to_string(extent));
+    }
+    extents.push_back("0");  // an array has an element
+    line(fmt::format("const int kValueCount = {};", infos.size()));
+    line("const ValueInfo kValues[] = {");
+    write_list(infos);
+    line("};\nconst std::int64_t kExtents[] = {");
+    write_list(extents);
+    line("};");
+  }
+
+  // Written as Number() in prepare().
+  static bool is_number(const Value& value) {
+    if (!value.dims.empty()) return false;
+    if (value.format != Format::kF64 && value.format != Format::kF32) return false;
+    return std::isfinite(arith::read_element(value.format, value.constant->bytes.data()));
+  }
+
+  void write_constants() {
+    std::vector<std::string> entries;
+    for (const ValueId id : schedule_.constants) {
+      const Value& value = software_.value(id);
+      if (is_number(value)) continue;
+      const Tensor stored = packed(*value.constant);
+      entries.push_back(
+          fmt::format("{{{}, {}, kData{}}}", id.value, cpp_format(stored.format), id.value));
+      text_ += fmt::format("const char kData{}[] =", id.value);
+      const std::span<const std::byte> bytes = stored.bytes;
+      for (std::size_t i = 0; i < std::max<std::size_t>(bytes.size(), 1); i += kLineBytes) {
+        text_ +=
+            "\n    \"" + base64(bytes.subspan(i, std::min(kLineBytes, bytes.size() - i))) + "\"";
+      }
+      line(";");
+    }
+    line(fmt::format("const int kConstantCount = {};", entries.size()));
+    entries.push_back("{0, Format::kF64, \"\"}");
+    line("const StoredConstant kConstants[] = {");
+    write_list(entries);
+    line("};");
+  }
+
+  void write_ports(const char* name, const char* count, const std::vector<Port>& ports) {
+    line(fmt::format("const int {} = {};", count, ports.size()));
+    line(fmt::format("const PortInfo {}[] = {{", name));
+    for (const Port& port : ports) {
+      line(fmt::format("    {{{}, {}}},", port.value.value, quoted(port.name)));
+    }
+    line("    {0, \"\"},\n};\n");
+  }
+
+  void write_once() {
+    line("// --- Steps -------------------------------------------------------------------\n");
+    line("void prepare(Machine& m) {");
+    for (const ValueId id : schedule_.constants) {
+      const Value& value = software_.value(id);
+      if (!is_number(value)) continue;
+      const double number = arith::read_element(value.format, value.constant->bytes.data());
+      line(fmt::format("  m.Number({}, {:a});  // {}", id.value, number, number));
+    }
+    for (const Stage& stage : schedule_.once) write_call(stage);
+    write_free(schedule_.only_once);
+    line("  static_cast<void>(m);\n}\n");
+  }
+
+  void write_layers() {
+    std::vector<std::int32_t> written;
+    for (const Stage& stage : schedule_.always) {
+      const std::int32_t number = stage.operation->layer;
+      if (written.empty() || written.back() != number) {
+        if (!written.empty()) line("}\n");
+        written.push_back(number);
+        const Layer& layer = software_.layers[static_cast<std::size_t>(number)];
+        line(fmt::format("// {} '{}'", layer.kind, comment(layer.name)));
+        line(fmt::format("void part_{}(Machine& m) {{", written.size() - 1));
+      }
+      write_call(stage);
+    }
+    if (!written.empty()) line("}\n");
+    line("void run_all(Machine& m) {");
+    for (std::size_t i = 0; i < written.size(); ++i) line(fmt::format("  part_{}(m);", i));
+    line("  static_cast<void>(m);\n}\n");
+  }
+
+  void write_free(const std::vector<ValueId>& dead) {
+    if (dead.empty()) return;
+    std::string list;
+    for (const ValueId id : dead) list += fmt::format("{}{}", list.empty() ? "" : ", ", id.value);
+    line(fmt::format("  m.free({{{}}});", list));
+  }
+
+  void write_call(const Stage& stage) {
+    const Operation& operation = *stage.operation;
+    const bool sums = operation.op == Operator::kRunningSum;
+    line(fmt::format("  m.{}({}{});", sums ? "RunningSum" : operator_name(operation.op),
+                     operation.outputs[0].value, arguments(operation)));
+    write_free(stage.dead);
+  }
+
+  static std::string list(const std::vector<std::int64_t>& numbers) {
+    return fmt::format(", {{{}}}", fmt::join(numbers, ", "));
+  }
+
+  std::string arguments(const Operation& operation) const {
+    std::string operands;
+    for (const ValueId id : operation.inputs) operands += fmt::format(", {}", id.value);
+    switch (operation.op) {
+      case Operator::kTranspose:
+        return operands + list(operation.axes);
+      case Operator::kConcat:
+        return fmt::format(", {}, {{{}}}", operation.axis, operands.substr(2));
+      case Operator::kGather:
+      case Operator::kRunningSum:
+        return operands + fmt::format(", {}", operation.axis);
+      case Operator::kPad:
+        return operands + list(operation.starts);
+      case Operator::kSlice: {
+        const std::size_t rank = software_.value(operation.inputs[0]).dims.size();
+        std::vector<std::int64_t> starts(rank, 0), steps(rank, 1);
+        for (std::size_t i = 0; i < operation.axes.size(); ++i) {
+          const auto axis = static_cast<std::size_t>(operation.axes[i]);
+          starts[axis] = operation.starts[i];
+          steps[axis] = operation.steps[i];
+        }
+        return operands + list(starts) + list(steps);
+      }
+      default:
+        return operands;
+    }
+  }
+
+  const Software& software_;
+  Schedule schedule_;
+  std::string text_;
+};
+
+}  // namespace
+
+Result<std::string> write_cpp(const Software& software) {
+  for (const Operation& operation : software.operations) {
+    if (operation.op != Operator::kHostNode) continue;
+    return Error{ErrorCode::kUnsupported,
+                 fmt::format("node '{}' ({}): a host step has no form in C++; derive ONNX instead",
+                             operation.host->name, operation.host->op_type)};
+  }
+  return CppText(software).write();
+}
+
+}  // namespace tessera::concord

@@ -1,0 +1,141 @@
+"""A program as a PyTorch module, equal to it in every bit on a CPU.
+
+    module = Derived()                   # the weights lie beside this file
+    results = module(*inputs)            # tensors (or NumPy arrays) of the ports' formats
+
+PyTorch has no unsigned numbers of 16 and 32 bits: such ports are int32 and int64 tensors.
+
+The module can be trained through (straight-through estimation): its forward pass is the program's,
+roundings included; in the backward pass a rounding counts as nothing, the step of a quantised block
+as a constant, and a table as the slope it has around the element. An element that is exactly zero
+behind a rounding passes no gradient.
+"""
+import os
+import sys
+
+import numpy
+import torch
+
+# Products of matrices in float32 must be float32 all through.
+torch.set_float32_matmul_precision("highest")
+
+LARGEST = 65504.0
+
+
+class _Straight(torch.autograd.Function):
+    """function(x) forwards, x itself backwards."""
+
+    @staticmethod
+    def forward(ctx, x, function):
+        return function(x)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient, None
+
+
+class _LookUp(torch.autograd.Function):
+    """table[places(key)]; its gradient is the slope between neighbours of the key."""
+
+    @staticmethod
+    def forward(ctx, table, key, places, lowest):
+        ctx.table, ctx.places, ctx.lowest = table, places, lowest
+        ctx.save_for_backward(key)
+        return gather(table, places(key), 0)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (key,) = ctx.saved_tensors
+        step = torch.clamp(torch.abs(key) / 32, min=2.0**-10)
+
+        def neighbour(x):
+            return torch.clamp(x, ctx.lowest, LARGEST).to(torch.float16).to(key.dtype)
+
+        above, below = neighbour(key + step), neighbour(key - step)
+        rise = gather(ctx.table, ctx.places(above), 0) - gather(ctx.table, ctx.places(below), 0)
+        slope = rise.to(key.dtype) / (above - below)
+        slope = torch.where(torch.isfinite(slope), slope, torch.zeros_like(slope))
+        return None, gradient * slope, None, None
+
+
+def straight(function, x):
+    return _Straight.apply(x, function)
+
+
+def look_up(table, key, places, lowest):
+    return _LookUp.apply(table, key, places, lowest)
+
+
+def gather(a, indices, axis):
+    flat = torch.index_select(a, axis, indices.reshape(-1))
+    return flat.reshape(a.shape[:axis] + indices.shape + a.shape[axis + 1:])
+
+
+def pad(a, fill, before, dims):
+    result = fill.expand(dims).clone()
+    result[tuple(slice(b, b + n) for b, n in zip(before, a.shape))] = a
+    return result
+
+
+def running_sum(a, axis):
+    """Each sum rounded: torch.cumsum adds float32 in float64."""
+    parts = list(torch.unbind(a, axis))
+    for i in range(1, len(parts)):
+        parts[i] = parts[i - 1] + parts[i]
+    return torch.stack(parts, axis)
+
+
+def dtype_of(name):
+    carried = {"uint16": "int32", "uint32": "int64"}
+    return getattr(torch, carried.get(name, name))
+
+
+def as_tensor(array):
+    """Of a NumPy array, in the type PyTorch has for it."""
+    wider = {"uint16": "int32", "uint32": "int64"}
+    return torch.from_numpy(array.astype(wider.get(array.dtype.name, array.dtype), copy=True))
+
+
+def take(given):
+    """The inputs, checked."""
+    if len(given) != len(INPUTS):
+        raise ValueError(f"{len(given)} inputs given, there are {len(INPUTS)}")
+    taken = []
+    for tensor, (name, dtype, dims) in zip(given, INPUTS):
+        if isinstance(tensor, numpy.ndarray):
+            tensor = as_tensor(tensor)
+        if tensor.dtype != dtype_of(dtype) or tuple(tensor.shape) != dims:
+            raise ValueError(f"input '{name}' is {tensor.dtype} {tuple(tensor.shape)}, "
+                             f"needed {dtype_of(dtype)} {dims}")
+        taken.append(tensor)
+    return taken
+
+
+def read_constants():
+    """(number, tensor) of every constant."""
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), WEIGHTS), "rb") as file:
+        blob = file.read()
+    if len(blob) != WEIGHTS_BYTES:
+        raise ValueError(f"'{WEIGHTS}' has {len(blob)} bytes, needed {WEIGHTS_BYTES}")
+    for number, stored, dtype, dims, offset in CONSTANTS:
+        count = int(numpy.prod(dims, dtype=numpy.int64))
+        array = numpy.frombuffer(blob, stored, count, offset).reshape(dims)
+        yield number, as_tensor(array.astype(dtype))
+    for number, dtype, text in NUMBERS:
+        yield number, torch.tensor(float.fromhex(text), dtype=dtype_of(dtype))
+
+
+def main(paths):
+    """Raw files, one a port."""
+    if len(paths) != len(INPUTS) + len(OUTPUTS):
+        names = [name for name, _, _ in INPUTS + OUTPUTS]
+        sys.exit("usage: python3 derived.py " + " ".join(f"'{name}'" for name in names) +
+                 "   (raw files, one a port)")
+    given = [numpy.fromfile(path, dtype).reshape(dims)
+             for path, (_, dtype, dims) in zip(paths, INPUTS)]
+    with torch.no_grad():
+        results = Derived()(*given)
+    for path, result, (_, dtype, _) in zip(paths[len(INPUTS):], results, OUTPUTS):
+        result.contiguous().numpy().astype(dtype).tofile(path)
+
+

@@ -1,0 +1,896 @@
+// The operators, then the tables, then the layers. Every operator works on whole tensors and its
+// every rounding is meant: nothing may be contracted, reordered or flushed to zero.
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) || \
+    defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) ||                     \
+    defined(__NO_SIGNED_ZEROS__) || defined(_M_FP_FAST)
+#error "compile without -ffast-math and all of its parts: every rounding in this file is meant"
+#endif
+#if defined(__clang__)
+#pragma clang fp contract(off)
+#elif defined(__GNUC__)
+#pragma GCC optimize("-ffp-contract=off")
+#elif defined(_MSC_VER)
+#pragma fp_contract(off)
+#endif
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#if FLT_EVAL_METHOD != 0
+#error "float must be computed as float and double as double; on 32-bit x86: -msse2 -mfpmath=sse"
+#endif
+
+namespace derived {
+
+enum class Format : std::uint8_t {
+  kF16,
+  kF32,
+  kF64,
+  kI8,
+  kU8,
+  kI16,
+  kU16,
+  kI32,
+  kU32,
+  kI64,
+  kU64,
+  kBool
+};
+
+// A tensor that run() takes or gives: little-endian elements, row-major, nothing between them.
+struct Port {
+  std::string name;
+  Format format;
+  std::vector<std::int64_t> dims;
+  std::size_t bytes;
+};
+using Bytes = std::vector<unsigned char>;
+
+std::vector<Port> inputs();
+std::vector<Port> outputs();
+// One block of bytes a port, each of the port's size. Throws std::runtime_error.
+std::vector<Bytes> run(const std::vector<Bytes>& given);
+
+namespace {
+
+static_assert(std::numeric_limits<float>::is_iec559 && std::numeric_limits<double>::is_iec559,
+              "float and double must be IEEE 754 numbers");
+
+using Dims = std::vector<std::int64_t>;
+
+struct ValueInfo {
+  Format format;
+  int rank, first;  // its extents in kExtents
+};
+struct StoredConstant {
+  int value;
+  Format stored;  // the smallest format that holds every element
+  const char* base64;
+};
+struct PortInfo {
+  int value;
+  const char* name;
+};
+
+// Defined behind this part.
+extern const ValueInfo kValues[];
+extern const std::int64_t kExtents[];
+extern const StoredConstant kConstants[];
+extern const PortInfo kInputs[], kOutputs[];
+extern const int kValueCount, kConstantCount, kInputCount, kOutputCount;
+
+std::size_t size_of(Format format) {
+  switch (format) {
+    case Format::kI8:
+    case Format::kU8:
+    case Format::kBool:
+      return 1;
+    case Format::kF16:
+    case Format::kI16:
+    case Format::kU16:
+      return 2;
+    case Format::kF32:
+    case Format::kI32:
+    case Format::kU32:
+      return 4;
+    default:
+      return 8;
+  }
+}
+
+std::int64_t count_of(const Dims& dims) {
+  std::int64_t count = 1;
+  for (const std::int64_t extent : dims) count *= extent;
+  return count;
+}
+
+struct Tensor {
+  Format format = Format::kF64;
+  Dims dims;
+  std::shared_ptr<unsigned char> bytes;
+
+  std::int64_t count() const { return count_of(dims); }
+  template <typename T>
+  T* as() const {
+    return reinterpret_cast<T*>(bytes.get());
+  }
+};
+
+Tensor make_tensor(Format format, const Dims& dims) {
+  const std::size_t size = static_cast<std::size_t>(count_of(dims)) * size_of(format);
+  return {format, dims,
+          std::shared_ptr<unsigned char>(new unsigned char[size + 1],
+                                         std::default_delete<unsigned char[]>())};
+}
+
+Dims dims_of(int value) {
+  const ValueInfo& info = kValues[value];
+  return Dims(kExtents + info.first, kExtents + info.first + info.rank);
+}
+
+// --- Elements ------------------------------------------------------------------------------------
+
+double double_of_half(std::uint16_t bits) {
+  const int exponent = bits >> 10 & 31;
+  const double sign = bits >> 15 ? -1.0 : 1.0;
+  const int fraction = bits & 1023;
+  if (exponent < 31) {
+    return sign *
+           (exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(fraction + 1024, exponent - 25));
+  }
+  const std::uint64_t wide = static_cast<std::uint64_t>(bits >> 15) << 63 | 0x7FFull << 52 |
+                             static_cast<std::uint64_t>(fraction) << 42;
+  double value;
+  std::memcpy(&value, &wide, sizeof value);
+  return value;
+}
+
+// Of a number that is a half, an infinity or a NaN.
+std::uint16_t half_of_double(double value) {
+  std::uint64_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  const auto sign = static_cast<std::uint16_t>(bits >> 48 & 0x8000);
+  const int exponent = static_cast<int>(bits >> 52 & 0x7FF) - 1023;
+  const std::uint64_t fraction = bits & 0xFFFFFFFFFFFFFull;
+  if (exponent == 1024) {
+    return static_cast<std::uint16_t>(sign | 0x7C00 | fraction >> 42);
+  }
+  if (exponent >= -14) {
+    return static_cast<std::uint16_t>(sign | (exponent + 15) << 10 | fraction >> 42);
+  }
+  return static_cast<std::uint16_t>(sign | static_cast<int>(std::fabs(value) * 0x1p24));
+}
+
+double read_double(Format format, const void* from, std::int64_t i) {
+  switch (format) {
+    case Format::kF16:
+      return double_of_half(static_cast<const std::uint16_t*>(from)[i]);
+    case Format::kF32:
+      return static_cast<double>(static_cast<const float*>(from)[i]);
+    case Format::kF64:
+      return static_cast<const double*>(from)[i];
+    case Format::kI8:
+      return static_cast<const std::int8_t*>(from)[i];
+    case Format::kU8:
+      return static_cast<const std::uint8_t*>(from)[i];
+    case Format::kBool:
+      return static_cast<const std::uint8_t*>(from)[i] != 0;
+    case Format::kI16:
+      return static_cast<const std::int16_t*>(from)[i];
+    case Format::kU16:
+      return static_cast<const std::uint16_t*>(from)[i];
+    case Format::kI32:
+      return static_cast<const std::int32_t*>(from)[i];
+    case Format::kU32:
+      return static_cast<const std::uint32_t*>(from)[i];
+    case Format::kI64:
+      return static_cast<double>(static_cast<const std::int64_t*>(from)[i]);
+    case Format::kU64:
+      return static_cast<double>(static_cast<const std::uint64_t*>(from)[i]);
+  }
+  return 0;
+}
+
+template <typename Number>  // double or std::int64_t
+void write_number(Format format, void* to, std::int64_t i, Number value) {
+  switch (format) {
+    case Format::kF16:
+      static_cast<std::uint16_t*>(to)[i] = half_of_double(static_cast<double>(value));
+      break;
+    case Format::kF32:
+      static_cast<float*>(to)[i] = static_cast<float>(value);
+      break;
+    case Format::kF64:
+      static_cast<double*>(to)[i] = static_cast<double>(value);
+      break;
+    case Format::kBool:
+      static_cast<std::uint8_t*>(to)[i] = value != 0;
+      break;
+    case Format::kI8:
+    case Format::kU8:
+      static_cast<std::uint8_t*>(to)[i] =
+          static_cast<std::uint8_t>(static_cast<std::int32_t>(value));
+      break;
+    case Format::kI16:
+    case Format::kU16:
+      static_cast<std::uint16_t*>(to)[i] =
+          static_cast<std::uint16_t>(static_cast<std::int32_t>(value));
+      break;
+    case Format::kI32:
+    case Format::kU32:
+      static_cast<std::uint32_t*>(to)[i] =
+          static_cast<std::uint32_t>(static_cast<std::int64_t>(value));
+      break;
+    case Format::kI64:
+      static_cast<std::int64_t*>(to)[i] = static_cast<std::int64_t>(value);
+      break;
+    case Format::kU64:
+      static_cast<std::uint64_t*>(to)[i] = static_cast<std::uint64_t>(value);
+      break;
+  }
+}
+
+bool is_float(Format format) {
+  return format == Format::kF16 || format == Format::kF32 || format == Format::kF64;
+}
+
+void convert(const Tensor& from, const Tensor& to) {
+  const std::int64_t count = from.count();
+  const void* source = from.bytes.get();
+  void* target = to.bytes.get();
+  if (from.format == Format::kF32 && to.format == Format::kF64) {
+    for (std::int64_t i = 0; i < count; ++i) to.as<double>()[i] = from.as<float>()[i];
+  } else if (from.format == Format::kF64 && to.format == Format::kF32) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      to.as<float>()[i] = static_cast<float>(from.as<double>()[i]);
+    }
+  } else if (from.format == Format::kI64 || from.format == Format::kU64) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (from.format == Format::kU64 && is_float(to.format)) {
+        write_number(to.format, target, i, read_double(from.format, source, i));
+      } else {
+        write_number(to.format, target, i, from.as<std::int64_t>()[i]);
+      }
+    }
+  } else {
+    for (std::int64_t i = 0; i < count; ++i) {
+      write_number(to.format, target, i, read_double(from.format, source, i));
+    }
+  }
+}
+
+// --- Walks over tensors --------------------------------------------------------------------------
+
+Dims dense_strides(const Dims& dims) {
+  Dims strides(dims.size());
+  std::int64_t stride = 1;
+  for (std::size_t i = dims.size(); i-- > 0;) {
+    strides[i] = stride;
+    stride *= dims[i];
+  }
+  return strides;
+}
+
+// How an operand of extents `dims` is read while a result of extents `to` is written.
+Dims broadcast_strides(const Dims& dims, const Dims& to) {
+  const Dims own = dense_strides(dims);
+  Dims strides(to.size(), 0);
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] != 1) strides[to.size() - dims.size() + i] = own[i];
+  }
+  return strides;
+}
+
+// A box of places and where up to four tensors have them. Neighbouring axes that all tensors step
+// over alike are one axis.
+struct Walk {
+  Dims extents;
+  std::vector<Dims> strides;  // one a tensor
+
+  Walk(const Dims& dims, const std::vector<Dims>& all) : strides(all.size()) {
+    for (std::size_t axis = 0; axis < dims.size(); ++axis) {
+      if (dims[axis] == 1) continue;
+      bool joined = !extents.empty();
+      for (std::size_t t = 0; t < all.size() && joined; ++t) {
+        joined = strides[t].back() == all[t][axis] * dims[axis];
+      }
+      if (joined) extents.back() *= dims[axis];
+      if (!joined) extents.push_back(dims[axis]);
+      for (std::size_t t = 0; t < all.size(); ++t) {
+        if (joined) strides[t].back() = all[t][axis];
+        if (!joined) strides[t].push_back(all[t][axis]);
+      }
+    }
+    if (!extents.empty()) return;
+    extents.push_back(1);
+    for (Dims& own : strides) own.push_back(1);
+  }
+
+  std::int64_t inner() const { return extents.back(); }
+  std::int64_t step(std::size_t tensor) const { return strides[tensor].back(); }
+
+  // work(places): the first place of each tensor in every row of the last axis.
+  template <typename Work>
+  void rows(Work work) const {
+    for (const std::int64_t extent : extents) {
+      if (extent == 0) return;
+    }
+    const std::size_t outer = extents.size() - 1;
+    Dims position(outer, 0), places(strides.size(), 0);
+    while (true) {
+      work(places);
+      std::size_t axis = outer;
+      while (axis-- > 0) {
+        const bool more = ++position[axis] < extents[axis];
+        const std::int64_t steps = more ? 1 : 1 - extents[axis];
+        for (std::size_t t = 0; t < strides.size(); ++t) places[t] += steps * strides[t][axis];
+        if (more) break;
+        position[axis] = 0;
+      }
+      if (axis == static_cast<std::size_t>(-1)) return;
+    }
+  }
+};
+
+template <typename T>
+void copy_elements(const Walk& walk, T* to, const T* from) {
+  const std::int64_t count = walk.inner(), step_to = walk.step(0), step_from = walk.step(1);
+  walk.rows([&](const Dims& places) {
+    T* target = to + places[0];
+    const T* source = from + places[1];
+    if (step_to == 1 && step_from == 1) {
+      std::copy_n(source, count, target);
+    } else {
+      for (std::int64_t i = 0; i < count; ++i) target[i * step_to] = source[i * step_from];
+    }
+  });
+}
+
+// Elements of any format, by the places of `to` and `from` (in elements).
+void copy_box(const Dims& dims, const Tensor& to, std::int64_t to_first, const Dims& to_strides,
+              const Tensor& from, std::int64_t from_first, const Dims& from_strides) {
+  const Walk walk(dims, {to_strides, from_strides});
+  switch (size_of(to.format)) {
+    case 1:
+      return copy_elements(walk, to.as<std::uint8_t>() + to_first,
+                           from.as<std::uint8_t>() + from_first);
+    case 2:
+      return copy_elements(walk, to.as<std::uint16_t>() + to_first,
+                           from.as<std::uint16_t>() + from_first);
+    case 4:
+      return copy_elements(walk, to.as<std::uint32_t>() + to_first,
+                           from.as<std::uint32_t>() + from_first);
+    default:
+      return copy_elements(walk, to.as<std::uint64_t>() + to_first,
+                           from.as<std::uint64_t>() + from_first);
+  }
+}
+
+template <typename R, typename T, typename Function>
+void apply_two(const Tensor& result, const Tensor& a, const Tensor& b, Function function) {
+  const Walk walk(result.dims, {dense_strides(result.dims), broadcast_strides(a.dims, result.dims),
+                                broadcast_strides(b.dims, result.dims)});
+  const std::int64_t count = walk.inner(), step_a = walk.step(1), step_b = walk.step(2);
+  walk.rows([&](const Dims& places) {
+    R* r = result.as<R>() + places[0];
+    const T* x = a.as<T>() + places[1];
+    const T* y = b.as<T>() + places[2];
+    if (step_a == 1 && step_b == 1) {
+      for (std::int64_t i = 0; i < count; ++i) r[i] = function(x[i], y[i]);
+    } else if (step_a == 1 && step_b == 0) {
+      const T number = *y;
+      for (std::int64_t i = 0; i < count; ++i) r[i] = function(x[i], number);
+    } else {
+      for (std::int64_t i = 0; i < count; ++i) r[i] = function(x[i * step_a], y[i * step_b]);
+    }
+  });
+}
+
+// c[rows x columns] = a[rows x terms] b[terms x columns]; the order of the sums does not matter.
+template <typename T>
+void multiply_matrices(T* c, const T* a, const T* b, std::int64_t rows, std::int64_t terms,
+                       std::int64_t columns) {
+  constexpr std::int64_t kRows = 4, kColumns = 32;
+  for (std::int64_t i = 0; i < rows; i += kRows) {
+    const std::int64_t height = std::min(kRows, rows - i);
+    for (std::int64_t j = 0; j < columns; j += kColumns) {
+      const std::int64_t width = std::min(kColumns, columns - j);
+      T sums[kRows][kColumns] = {};
+      for (std::int64_t k = 0; k < terms; ++k) {
+        const T* line = b + k * columns + j;
+        for (std::int64_t y = 0; y < height; ++y) {
+          const T factor = a[(i + y) * terms + k];
+          for (std::int64_t x = 0; x < width; ++x) sums[y][x] += factor * line[x];
+        }
+      }
+      for (std::int64_t y = 0; y < height; ++y) {
+        std::copy_n(sums[y], width, c + (i + y) * columns + j);
+      }
+    }
+  }
+}
+
+// --- The operators -------------------------------------------------------------------------------
+
+class Machine {
+ public:
+  Tensor& at(int value) { return values_[static_cast<std::size_t>(value)]; }
+  void free(std::initializer_list<int> values) {
+    for (const int value : values) at(value).bytes.reset();
+  }
+  void Number(int r, double number) {
+    Tensor& result = start(r);
+    write_number(result.format, result.bytes.get(), 0, number);
+  }
+
+  void Add(int r, int a, int b) {
+    if (at(a).format == Format::kI64) {
+      return apply_two<std::int64_t, std::int64_t>(
+          start(r), at(a), at(b), [](std::int64_t x, std::int64_t y) { return x + y; });
+    }
+    two(r, a, b, [](auto x, auto y) { return x + y; });
+  }
+  void Sub(int r, int a, int b) {
+    two(r, a, b, [](auto x, auto y) { return x - y; });
+  }
+  void Mul(int r, int a, int b) {
+    two(r, a, b, [](auto x, auto y) { return x * y; });
+  }
+  void Div(int r, int a, int b) {
+    two(r, a, b, [](auto x, auto y) { return x / y; });
+  }
+  void Min(int r, int a, int b) {
+    two(r, a, b, [](auto x, auto y) { return x < y || x != x ? x : y; });
+  }
+  void Max(int r, int a, int b) {
+    two(r, a, b, [](auto x, auto y) { return x > y || x != x ? x : y; });
+  }
+  void Abs(int r, int a) {
+    one(r, a, [](auto x) { return std::fabs(x); });
+  }
+  void Neg(int r, int a) {
+    one(r, a, [](auto x) { return -x; });
+  }
+  void Reciprocal(int r, int a) {
+    one(r, a, [](auto x) { return 1 / x; });
+  }
+  void Sqrt(int r, int a) {
+    one(r, a, [](auto x) { return std::sqrt(x); });
+  }
+  void Floor(int r, int a) {
+    one(r, a, [](auto x) { return std::floor(x); });
+  }
+  void Ceil(int r, int a) {
+    one(r, a, [](auto x) { return std::ceil(x); });
+  }
+  void Round(int r, int a) {
+    one(r, a, [](auto x) { return std::nearbyint(x); });
+  }
+  void Sign(int r, int a) {
+    one(r, a, [](auto x) { return static_cast<decltype(x)>((x > 0) - (x < 0)); });
+  }
+  void Clip(int r, int a, int low, int high) {
+    if (at(a).format == Format::kF32) return clip<float>(r, a, low, high);
+    clip<double>(r, a, low, high);
+  }
+  void IsNaN(int r, int a) {
+    compare(r, a, a, [](auto x, auto y) { return x != y; });
+  }
+  void Equal(int r, int a, int b) {
+    compare(r, a, b, [](auto x, auto y) { return x == y; });
+  }
+  void Less(int r, int a, int b) {
+    compare(r, a, b, [](auto x, auto y) { return x < y; });
+  }
+  void LessOrEqual(int r, int a, int b) {
+    compare(r, a, b, [](auto x, auto y) { return x <= y; });
+  }
+  void And(int r, int a, int b) {
+    truth(r, a, b, [](int x, int y) { return x && y; });
+  }
+  void Or(int r, int a, int b) {
+    truth(r, a, b, [](int x, int y) { return x || y; });
+  }
+  void Not(int r, int a) {
+    truth(r, a, a, [](int x, int) { return !x; });
+  }
+  void Where(int r, int condition, int b, int c) {
+    switch (size_of(at(b).format)) {
+      case 1:
+        return choose<std::uint8_t>(r, condition, b, c);
+      case 2:
+        return choose<std::uint16_t>(r, condition, b, c);
+      case 4:
+        return choose<std::uint32_t>(r, condition, b, c);
+      default:
+        return choose<std::uint64_t>(r, condition, b, c);
+    }
+  }
+  void Cast(int r, int a) { convert(at(a), start(r)); }
+
+  void Reshape(int r, int a) {
+    const Tensor source = at(a);
+    at(r) = {source.format, dims_of(r), source.bytes};
+  }
+  void Transpose(int r, int a, const Dims& axes) {
+    const Dims own = dense_strides(at(a).dims);
+    Dims strides;
+    for (const std::int64_t axis : axes) strides.push_back(own[static_cast<std::size_t>(axis)]);
+    copy_from(r, a, 0, strides);
+  }
+  // first: of each axis; steps alike.
+  void Slice(int r, int a, const Dims& first, const Dims& steps) {
+    Dims strides = dense_strides(at(a).dims);
+    std::int64_t start_place = 0;
+    for (std::size_t i = 0; i < strides.size(); ++i) {
+      start_place += first[i] * strides[i];
+      strides[i] *= steps[i];
+    }
+    copy_from(r, a, start_place, strides);
+  }
+  void Expand(int r, int a) { copy_from(r, a, 0, broadcast_strides(at(a).dims, dims_of(r))); }
+  void Concat(int r, std::int64_t axis, std::initializer_list<int> parts) {
+    const Tensor& result = start(r);
+    const Dims strides = dense_strides(result.dims);
+    std::int64_t place = 0;
+    for (const int part : parts) {
+      const Tensor& source = at(part);
+      copy_box(source.dims, result, place, strides, source, 0, dense_strides(source.dims));
+      place +=
+          source.dims[static_cast<std::size_t>(axis)] * strides[static_cast<std::size_t>(axis)];
+    }
+  }
+  void Pad(int r, int a, int fill, const Dims& before) {
+    const Tensor& result = start(r);
+    const Tensor& source = at(a);
+    const Dims strides = dense_strides(result.dims);
+    copy_box(result.dims, result, 0, strides, at(fill), 0, Dims(strides.size(), 0));
+    std::int64_t place = 0;
+    for (std::size_t i = 0; i < strides.size(); ++i) place += before[i] * strides[i];
+    copy_box(source.dims, result, place, strides, source, 0, dense_strides(source.dims));
+  }
+  void Gather(int r, int a, int indices, std::int64_t axis) {
+    const Tensor& result = start(r);
+    const Tensor& source = at(a);
+    std::int64_t outer = 1, inner = 1;
+    const auto at_axis = static_cast<std::size_t>(axis);
+    for (std::size_t i = 0; i < at_axis; ++i) outer *= source.dims[i];
+    for (std::size_t i = at_axis + 1; i < source.dims.size(); ++i) inner *= source.dims[i];
+    switch (size_of(source.format)) {
+      case 1:
+        return gather<std::uint8_t>(result, source, at(indices), outer, inner);
+      case 2:
+        return gather<std::uint16_t>(result, source, at(indices), outer, inner);
+      case 4:
+        return gather<std::uint32_t>(result, source, at(indices), outer, inner);
+      default:
+        return gather<std::uint64_t>(result, source, at(indices), outer, inner);
+    }
+  }
+
+  void MatMul(int r, int a, int b) {
+    if (at(a).format == Format::kF32) return matmul<float>(r, a, b);
+    matmul<double>(r, a, b);
+  }
+  void ReduceSum(int r, int a) {
+    fold(r, a, [](auto x, auto y) { return x + y; });
+  }
+  void ReduceMax(int r, int a) {
+    fold(r, a, [](auto x, auto y) { return x > y || x != x ? x : y; });
+  }
+  void ReduceMin(int r, int a) {
+    fold(r, a, [](auto x, auto y) { return x < y || x != x ? x : y; });
+  }
+  void RunningSum(int r, int a, std::int64_t axis) {
+    if (at(a).format == Format::kF32) return add_up<float>(r, a, axis);
+    add_up<double>(r, a, axis);
+  }
+
+ private:
+  Tensor& start(int value) {
+    return at(value) = make_tensor(kValues[value].format, dims_of(value));
+  }
+
+  template <typename Function>
+  void two(int r, int a, int b, Function function) {
+    const Tensor& result = start(r);
+    if (result.format == Format::kF32)
+      return apply_two<float, float>(result, at(a), at(b), function);
+    apply_two<double, double>(result, at(a), at(b), function);
+  }
+  template <typename Function>
+  void compare(int r, int a, int b, Function function) {
+    const Tensor& result = start(r);
+    if (at(a).format == Format::kF32) {
+      return apply_two<std::uint8_t, float>(result, at(a), at(b), function);
+    }
+    apply_two<std::uint8_t, double>(result, at(a), at(b), function);
+  }
+  template <typename Function>
+  void truth(int r, int a, int b, Function function) {
+    apply_two<std::uint8_t, std::uint8_t>(start(r), at(a), at(b), function);
+  }
+  template <typename Function>
+  void one(int r, int a, Function function) {
+    const Tensor& result = start(r);
+    const std::int64_t count = result.count();
+    if (result.format == Format::kF32) {
+      for (std::int64_t i = 0; i < count; ++i)
+        result.as<float>()[i] = function(at(a).as<float>()[i]);
+      return;
+    }
+    const double* from = at(a).as<double>();
+    double* to = result.as<double>();
+    for (std::int64_t i = 0; i < count; ++i) to[i] = function(from[i]);
+  }
+  template <typename T>
+  void clip(int r, int a, int low, int high) {
+    const T least = *at(low).as<T>(), most = *at(high).as<T>();
+    one(r, a, [&](auto x) {
+      using Number = decltype(x);
+      const auto l = static_cast<Number>(least), h = static_cast<Number>(most);
+      return x < l ? l : x > h ? h : x;
+    });
+  }
+  template <typename T>
+  void choose(int r, int condition, int b, int c) {
+    const Tensor& result = start(r);
+    const Walk walk(
+        result.dims,
+        {dense_strides(result.dims), broadcast_strides(at(condition).dims, result.dims),
+         broadcast_strides(at(b).dims, result.dims), broadcast_strides(at(c).dims, result.dims)});
+    walk.rows([&](const Dims& places) {
+      T* to = result.as<T>() + places[0];
+      const std::uint8_t* test = at(condition).as<std::uint8_t>() + places[1];
+      const T* x = at(b).as<T>() + places[2];
+      const T* y = at(c).as<T>() + places[3];
+      for (std::int64_t i = 0; i < walk.inner(); ++i) {
+        to[i] = test[i * walk.step(1)] ? x[i * walk.step(2)] : y[i * walk.step(3)];
+      }
+    });
+  }
+  void copy_from(int r, int a, std::int64_t first, const Dims& strides) {
+    const Tensor& result = start(r);
+    copy_box(result.dims, result, 0, dense_strides(result.dims), at(a), first, strides);
+  }
+  template <typename T>
+  static void gather(const Tensor& result, const Tensor& source, const Tensor& indices,
+                     std::int64_t outer, std::int64_t inner) {
+    const std::int64_t count = indices.count();
+    const std::int64_t whole = outer * inner == 0 ? 0 : source.count() / outer;
+    T* to = result.as<T>();
+    for (std::int64_t o = 0; o < outer; ++o) {
+      const T* from = source.as<T>() + o * whole;
+      for (std::int64_t i = 0; i < count; ++i) {
+        const T* line = from + indices.as<std::int64_t>()[i] * inner;
+        for (std::int64_t k = 0; k < inner; ++k) *to++ = line[k];
+      }
+    }
+  }
+  template <typename T>
+  void matmul(int r, int a, int b) {
+    const Tensor& result = start(r);
+    const Tensor& x = at(a);
+    const Tensor& y = at(b);
+    const std::int64_t rows = result.dims[result.dims.size() - 2], columns = result.dims.back();
+    const std::int64_t terms = x.dims.back();
+    // Leading axes broadcast, in whole matrices.
+    const Dims batch(result.dims.begin(), result.dims.end() - 2);
+    const Walk walk(batch, {dense_strides(batch),
+                            broadcast_strides(Dims(x.dims.begin(), x.dims.end() - 2), batch),
+                            broadcast_strides(Dims(y.dims.begin(), y.dims.end() - 2), batch)});
+    walk.rows([&](const Dims& places) {
+      for (std::int64_t i = 0; i < walk.inner(); ++i) {
+        multiply_matrices(result.as<T>() + (places[0] + i * walk.step(0)) * rows * columns,
+                          x.as<T>() + (places[1] + i * walk.step(1)) * rows * terms,
+                          y.as<T>() + (places[2] + i * walk.step(2)) * terms * columns, rows, terms,
+                          columns);
+      }
+    });
+  }
+  template <typename Function>
+  void fold(int r, int a, Function function) {
+    if (at(a).format == Format::kF32) return fold_elements<float>(r, a, function);
+    fold_elements<double>(r, a, function);
+  }
+  template <typename T, typename Function>
+  void fold_elements(int r, int a, Function function) {
+    const Tensor& result = start(r);
+    const Tensor& source = at(a);
+    std::vector<bool> begun(static_cast<std::size_t>(result.count()), false);
+    const Walk walk(source.dims,
+                    {broadcast_strides(result.dims, source.dims), dense_strides(source.dims)});
+    walk.rows([&](const Dims& places) {
+      for (std::int64_t i = 0; i < walk.inner(); ++i) {
+        const std::int64_t place = places[0] + i * walk.step(0);
+        T& to = result.as<T>()[place];
+        const T x = source.as<T>()[places[1] + i * walk.step(1)];
+        to = begun[static_cast<std::size_t>(place)] ? static_cast<T>(function(to, x)) : x;
+        begun[static_cast<std::size_t>(place)] = true;
+      }
+    });
+  }
+  template <typename T>
+  void add_up(int r, int a, std::int64_t axis) {
+    const Tensor& result = start(r);
+    const T* from = at(a).as<T>();
+    T* to = result.as<T>();
+    const std::int64_t inner = dense_strides(result.dims)[static_cast<std::size_t>(axis)];
+    const std::int64_t length = result.dims[static_cast<std::size_t>(axis)];
+    for (std::int64_t i = 0; i < result.count(); ++i) {
+      to[i] = i / inner % length == 0 ? from[i] : to[i - inner] + from[i];
+    }
+  }
+
+  std::vector<Tensor> values_ = std::vector<Tensor>(static_cast<std::size_t>(kValueCount));
+};
+
+void prepare(Machine& m);  // what depends on constants alone
+void run_all(Machine& m);
+
+// --- Constants and ports -------------------------------------------------------------------------
+
+int digit_of(char c) {
+  if (c >= 'A' && c <= 'Z') return c - 'A';
+  if (c >= 'a' && c <= 'z') return c - 'a' + 26;
+  if (c >= '0' && c <= '9') return c - '0' + 52;
+  return c == '+' ? 62 : 63;
+}
+
+Tensor decode(const StoredConstant& constant) {
+  const Tensor stored = make_tensor(constant.stored, dims_of(constant.value));
+  const auto size = static_cast<std::size_t>(stored.count()) * size_of(stored.format);
+  std::uint32_t bits = 0;
+  int held = 0;
+  const char* text = constant.base64;
+  for (std::size_t i = 0; i < size; ++i) {
+    while (held < 8) {
+      bits = bits << 6 | static_cast<std::uint32_t>(digit_of(*text++));
+      held += 6;
+    }
+    held -= 8;
+    stored.bytes.get()[i] = static_cast<unsigned char>(bits >> held & 255);
+  }
+  const Format format = kValues[constant.value].format;
+  if (format == stored.format) return stored;
+  Tensor result = make_tensor(format, stored.dims);
+  convert(stored, result);
+  return result;
+}
+
+// Subnormal numbers must be kept and numbers rounded to nearest, whoever called us.
+void check_arithmetic() {
+  const volatile double least = DBL_MIN, one = 1;
+  const volatile float small = FLT_MIN;
+  const volatile double kept = least / 2;
+  const volatile float kept_too = small / 2;
+  if (kept == 0 || kept_too == 0) {
+    throw std::runtime_error("this thread flushes subnormal numbers to zero; switch that off");
+  }
+  const volatile double up = one + 0x1.8p-53, down = one - 0x1.8p-54;
+  if (up == 1 || down == 1 || one + 0x1p-53 != 1 || -one - 0x1p-53 != -1) {
+    throw std::runtime_error(
+        "this thread does not round to nearest; call fesetround(FE_TONEAREST)");
+  }
+}
+
+Machine with_constants() {
+  Machine machine;
+  for (int i = 0; i < kConstantCount; ++i) machine.at(kConstants[i].value) = decode(kConstants[i]);
+  prepare(machine);
+  return machine;
+}
+
+Port port_of(const PortInfo& info) {
+  const Dims dims = dims_of(info.value);
+  const Format format = kValues[info.value].format;
+  return {info.name, format, dims, static_cast<std::size_t>(count_of(dims)) * size_of(format)};
+}
+
+}  // namespace
+
+std::vector<Port> inputs() {
+  std::vector<Port> ports;
+  for (int i = 0; i < kInputCount; ++i) ports.push_back(port_of(kInputs[i]));
+  return ports;
+}
+
+std::vector<Port> outputs() {
+  std::vector<Port> ports;
+  for (int i = 0; i < kOutputCount; ++i) ports.push_back(port_of(kOutputs[i]));
+  return ports;
+}
+
+std::vector<Bytes> run(const std::vector<Bytes>& given) {
+  check_arithmetic();
+  static const Machine prepared = with_constants();
+  Machine machine = prepared;
+  const std::vector<Port> ports = inputs();
+  if (given.size() != ports.size()) {
+    throw std::runtime_error(std::to_string(given.size()) + " inputs given, there are " +
+                             std::to_string(ports.size()));
+  }
+  for (std::size_t i = 0; i < ports.size(); ++i) {
+    if (given[i].size() != ports[i].bytes) {
+      throw std::runtime_error("input '" + ports[i].name + "' has " +
+                               std::to_string(given[i].size()) + " bytes, needed " +
+                               std::to_string(ports[i].bytes));
+    }
+    Tensor tensor = make_tensor(ports[i].format, ports[i].dims);
+    std::copy(given[i].begin(), given[i].end(), tensor.bytes.get());
+    machine.at(kInputs[i].value) = tensor;
+  }
+  run_all(machine);
+  std::vector<Bytes> results;
+  for (int i = 0; i < kOutputCount; ++i) {
+    const unsigned char* bytes = machine.at(kOutputs[i].value).bytes.get();
+    results.emplace_back(bytes, bytes + port_of(kOutputs[i]).bytes);
+  }
+  return results;
+}
+
+}  // namespace derived
+
+#ifndef DERIVED_WITHOUT_MAIN
+namespace {
+
+derived::Bytes read_whole(const char* path) {
+  std::FILE* file = std::fopen(path, "rb");
+  if (file == nullptr) throw std::runtime_error(std::string("cannot read '") + path + "'");
+  derived::Bytes bytes;
+  unsigned char part[65536];
+  for (std::size_t got; (got = std::fread(part, 1, sizeof part, file)) > 0;) {
+    bytes.insert(bytes.end(), part, part + got);
+  }
+  std::fclose(file);
+  return bytes;
+}
+
+void write_whole(const char* path, const derived::Bytes& bytes) {
+  std::FILE* file = std::fopen(path, "wb");
+  const bool written =
+      file != nullptr && std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
+  if (file == nullptr || std::fclose(file) != 0 || !written) {
+    throw std::runtime_error(std::string("cannot write '") + path + "'");
+  }
+}
+
+void print_usage() {
+  std::fprintf(stderr, "usage: derived INPUT... OUTPUT...   (raw files, one a port)\n");
+  for (const derived::Port& port : derived::inputs()) {
+    std::fprintf(stderr, "  input '%s': %zu bytes\n", port.name.c_str(), port.bytes);
+  }
+  for (const derived::Port& port : derived::outputs()) {
+    std::fprintf(stderr, "  output '%s': %zu bytes\n", port.name.c_str(), port.bytes);
+  }
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  const std::size_t inputs = derived::inputs().size(), outputs = derived::outputs().size();
+  if (static_cast<std::size_t>(count) != 1 + inputs + outputs) {
+    print_usage();
+    return 2;
+  }
+  try {
+    std::vector<derived::Bytes> given;
+    for (std::size_t i = 0; i < inputs; ++i) given.push_back(read_whole(arguments[1 + i]));
+    const std::vector<derived::Bytes> results = derived::run(given);
+    for (std::size_t i = 0; i < outputs; ++i) write_whole(arguments[1 + inputs + i], results[i]);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "derived: %s\n", error.what());
+    return 1;
+  }
+  return 0;
+}
+#endif

@@ -1,0 +1,11 @@
+// Texts that written programs begin with, each kept as a file of its own language.
+#pragma once
+
+#include <string_view>
+
+namespace tessera {
+
+extern const std::string_view kCppRuntime;      // derived_runtime.cpp
+extern const std::string_view kPytorchRuntime;  // derived_pytorch.py
+
+}  // namespace tessera

@@ -1,0 +1,178 @@
+// Whole graphs, expanded and written, against the reference device: equal bits.
+#include <gtest/gtest.h>
+
+#include "concord/cpp_writer.h"
+#include "concord/expand.h"
+#include "concord/packed_constant.h"
+#include "concord/pytorch_writer.h"
+#include "concord/testing/random_graph.h"
+#include "host/executor.h"
+#include "written_program.h"
+
+namespace tessera::concord::testing {
+namespace {
+
+using graph::Graph;
+
+constexpr std::uint32_t kSeed = 20261122;
+
+struct Sample {
+  std::vector<Tensor> inputs, outputs;
+};
+
+// Random graphs, all functions of all f16 numbers; each with what the reference makes of it.
+struct Suite {
+  std::vector<Software> programs;
+  std::vector<std::shared_ptr<const Graph>> graphs;
+
+  void add(Graph graph) {
+    auto software = expand(graph);
+    if (!software.ok()) return;  // refused by name; tests of the expansion look at that
+    programs.push_back(*std::move(software));
+    graphs.push_back(std::make_shared<const Graph>(std::move(graph)));
+  }
+
+  Sample sample(Values kind, std::uint32_t seed) const {
+    Sample result;
+    for (const auto& graph : graphs) {
+      const std::vector<Tensor> inputs = random_inputs(*graph, kind, seed++);
+      const auto outputs = (*host::make_reference_executor(graph))->run(inputs);
+      EXPECT_TRUE(outputs.ok()) << outputs.error().to_string();
+      result.inputs.insert(result.inputs.end(), inputs.begin(), inputs.end());
+      result.outputs.insert(result.outputs.end(), outputs->begin(), outputs->end());
+    }
+    return result;
+  }
+};
+
+Suite random_suite() {
+  Suite suite;
+  for (std::uint32_t i = 0; i < 40; ++i) suite.add(random_graph(kSeed + i, 5));
+  EXPECT_GT(suite.programs.size(), 25U);
+  return suite;
+}
+
+void expect_equal(const Software& software, const std::vector<Tensor>& expected,
+                  const std::vector<Tensor>& actual) {
+  ASSERT_EQ(expected.size(), actual.size());
+  std::int64_t values = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_TRUE(expected[i] == actual[i]) << "output '" << software.outputs[i].name << "'";
+    values += element_count(expected[i].dims);
+  }
+  std::printf("%lld values equal\n", static_cast<long long>(values));
+}
+
+void check_suite(const Suite& suite, std::string (*build)(const Software&, const Folder&)) {
+  const Folder folder;
+  const Software whole = joined(suite.programs);
+  const std::string command = build(whole, folder);
+  for (const Values kind : {Values::kOrdinary, Values::kEdges}) {
+    SCOPED_TRACE(kind == Values::kEdges ? "edges" : "ordinary");
+    const Sample sample = suite.sample(kind, 7);
+    expect_equal(whole, sample.outputs, run_files(whole, command, sample.inputs, folder));
+  }
+}
+
+TEST(WrittenCpp, RandomGraphsGiveTheBitsOfTheReference) { check_suite(random_suite(), build_cpp); }
+
+TEST(WrittenPytorch, RandomGraphsGiveTheBitsOfTheReference) {
+  if (!find_python("torch")) GTEST_SKIP() << "no python3 with torch and numpy";
+  check_suite(random_suite(), build_pytorch);
+}
+
+// The same programs with a rounding of one bit less in their first product.
+TEST(WrittenCpp, AFaultInARoundingIsSeen) {
+  Suite suite;
+  std::vector<Software> faulty;
+  for (std::uint32_t i = 0; i < 12; ++i) {
+    const Graph graph = random_graph(kSeed + i, 4);
+    for (const graph::Node& node : graph.nodes) {
+      if (node.kind() != graph::NodeKind::kConv) continue;
+      auto software = expand(graph, {.fault_node = node.name});
+      if (!software.ok()) break;
+      suite.add(graph);
+      faulty.push_back(*std::move(software));
+      break;
+    }
+  }
+  const Folder folder;
+  const Software whole = joined(faulty);
+  const Sample sample = suite.sample(Values::kOrdinary, 3);
+  const auto actual = run_files(whole, build_cpp(whole, folder), sample.inputs, folder);
+  ASSERT_EQ(actual.size(), sample.outputs.size());
+  int different = 0;
+  for (std::size_t i = 0; i < actual.size(); ++i) different += !(actual[i] == sample.outputs[i]);
+  EXPECT_GT(different, 1) << "of " << actual.size();
+}
+
+Software small_program() {
+  Graph graph = random_graph(kSeed, 3);
+  auto software = expand(graph);
+  EXPECT_TRUE(software.ok());
+  return *std::move(software);
+}
+
+TEST(WrittenCpp, WrongFlagsDoNotCompile) {
+  const Folder folder;
+  write_text(folder.path("derived.cpp"), *write_cpp(small_program()));
+  const std::string compile = std::string(TESSERA_CXX) + " -std=c++17 -fsyntax-only ";
+  for (const std::string flag : {"-ffast-math", "-ffinite-math-only"}) {
+    EXPECT_NE(run_command(compile + flag + " " + folder.path("derived.cpp"), folder.path("log")),
+              0);
+    EXPECT_NE(read_text(folder.path("log")).find("every rounding in this file is meant"),
+              std::string::npos)
+        << read_text(folder.path("log"));
+  }
+}
+
+TEST(WrittenCpp, FilesOfTheWrongSizeAreRefused) {
+  const Folder folder;
+  const Software software = small_program();
+  const std::string program = build_cpp(software, folder);
+  write_text(folder.path("short"), "abc");
+  std::string line = program + " " + folder.path("short");
+  EXPECT_EQ(run_command(line, folder.path("log")), 2);
+  EXPECT_NE(read_text(folder.path("log")).find("usage"), std::string::npos);
+  for (std::size_t i = 0; i < software.outputs.size(); ++i) line += " " + folder.path("out");
+  EXPECT_EQ(run_command(line, folder.path("log")), 1);
+  EXPECT_NE(read_text(folder.path("log")).find("has 3 bytes, needed"), std::string::npos);
+}
+
+TEST(Writers, HostStepsAreRefusedByName) {
+  Software software;
+  software.values = {{"x", Format::kF32, {2}, nullptr}, {"y", Format::kF32, {2}, nullptr}};
+  software.layers = {{"n", "HostStep", {1}, "y", Format::kF32}};
+  auto node = std::make_shared<model::Node>();
+  node->name = "resize_me";
+  node->op_type = "Resize";
+  Operation operation{.op = Operator::kHostNode, .inputs = {{0}}, .outputs = {{1}}};
+  operation.host = node;
+  operation.layer = 0;
+  software.operations = {operation};
+  software.inputs = {{{0}, "x"}};
+  software.outputs = {{{1}, "y"}};
+  const auto cpp = write_cpp(software);
+  ASSERT_FALSE(cpp.ok());
+  EXPECT_NE(cpp.error().to_string().find("'resize_me' (Resize)"), std::string::npos);
+  const auto torch = write_pytorch(software, "w");
+  ASSERT_FALSE(torch.ok());
+  EXPECT_NE(torch.error().to_string().find("'resize_me' (Resize)"), std::string::npos);
+}
+
+TEST(PackedConstant, TakesTheSmallestFormatThatHoldsEveryBit) {
+  const auto format_of = [](const std::vector<double>& numbers) {
+    Tensor tensor = Tensor::zeros(Format::kF64, {static_cast<std::int64_t>(numbers.size())});
+    std::copy(numbers.begin(), numbers.end(), tensor.as<double>().begin());
+    return packed(tensor).format;
+  };
+  EXPECT_EQ(format_of({0.0, 127.0, -128.0}), Format::kI8);
+  EXPECT_EQ(format_of({0.0, -0.0}), Format::kF16);
+  EXPECT_EQ(format_of({128.0, 0x1p-24}), Format::kF16);
+  EXPECT_EQ(format_of({0.5, 0x1p-25}), Format::kF32);
+  EXPECT_EQ(format_of({0x1p-140}), Format::kF32);
+  EXPECT_EQ(format_of({0.1}), Format::kF64);
+}
+
+}  // namespace
+}  // namespace tessera::concord::testing
