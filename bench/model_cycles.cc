@@ -68,6 +68,7 @@ Status run(const std::vector<std::string>& arguments) {
   graph::BuildOptions options;
   options.vector_format = chip.formats.vector;
   options.matrix = chip.formats.matrix;
+  options.quantise_vector_inputs = chip.formats.vector_inputs == VectorInputs::kQuantised;
   for (std::size_t i = 2; i < arguments.size(); ++i) {
     const std::size_t equals = arguments[i].find('=');
     options.infer.shapes[arguments[i].substr(0, equals)] =

@@ -12,6 +12,7 @@
 #include "arch/builtin_profiles.h"
 #include "arch/config_checks.h"
 #include "arch/config_table.h"
+#include "arch/format_choice.h"
 #include "arch/nearest.h"
 
 namespace tessera {
@@ -60,7 +61,9 @@ std::uint64_t ChipConfig::fingerprint() const {
   return digest;
 }
 
-Result<ChipConfig> load_chip_config(const std::string& name_or_path) {
+namespace {
+
+Result<ChipConfig> load_profile(const std::string& name_or_path) {
   if (is_path(name_or_path)) {
     TESSERA_TRY(const std::string text, read_file(name_or_path));
     return parse_chip_config(text, name_or_path);
@@ -71,6 +74,26 @@ Result<ChipConfig> load_chip_config(const std::string& name_or_path) {
     }
   }
   return unknown_profile(name_or_path);
+}
+
+}  // namespace
+
+Result<ChipConfig> load_chip_config(const std::string& name_or_path) {
+  const std::size_t plus = name_or_path.rfind('+');
+  // A path may have a '+' of its own.
+  if (plus == std::string::npos || name_or_path.ends_with(".toml")) {
+    return load_profile(name_or_path);
+  }
+  const std::string format = name_or_path.substr(plus + 1);
+  TESSERA_TRY(ChipConfig config, load_profile(name_or_path.substr(0, plus)));
+  TESSERA_RETURN_IF_ERROR(apply_format_choice(format, config.formats));
+  if (const auto violation = find_config_violation(config)) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("architecture '{}' with format '{}': {}.{}: {}", config.name, format,
+                             violation->section, violation->key, violation->message)};
+  }
+  config.name += "+" + format;
+  return config;
 }
 
 std::span<const std::string_view> builtin_chip_names() {

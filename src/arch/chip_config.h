@@ -93,9 +93,14 @@ struct TaskManagerConfig {
   std::int32_t configuration_sets = 2;  // of registers, in the neural and the planar engine
 };
 
+// Operands of element-wise work: as they are, or quantised like matrix inputs on the way, in native
+// vectors along channels.
+enum class VectorInputs : std::int32_t { kPlain, kQuantised };
+
 struct FormatsConfig {
   Format vector = Format::kF16;
   MatrixFormat matrix;
+  VectorInputs vector_inputs = VectorInputs::kPlain;
 };
 
 struct ChipConfig {
@@ -114,7 +119,8 @@ struct ChipConfig {
 };
 
 // Reads a profile by name ("tessera128") from the installed or built-in profiles, or a file by path
-// (anything with a '/' or ending in .toml).
+// (anything with a '/' or ending in .toml). Behind a '+' may stand other number formats
+// (arch/format_choice.h): "tessera128+mxfp8e4m3", also as the configuration's name.
 Result<ChipConfig> load_chip_config(const std::string& name_or_path);
 Result<ChipConfig> parse_chip_config(std::string_view toml_text, const std::string& file_name);
 // The built-in profiles, compiled in from arch/*.toml.

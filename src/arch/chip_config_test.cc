@@ -67,7 +67,8 @@ TEST(ChipConfig, TheTableHasAKeyForEachMember) {
                         std::holds_alternative<MemberAccess<Arbitration>>(key.member);
     if (number || choice) bytes += sizeof(std::int32_t);
   }
-  const std::size_t matrix_numbers = sizeof(MatrixFormat) - sizeof(std::int32_t);
+  const std::size_t matrix_numbers =
+      sizeof(MatrixFormat) - sizeof(std::int32_t) - 4 * sizeof(std::uint8_t);  // all but words
   const std::size_t dram_numbers = 7 * sizeof(std::int32_t);  // all but the 64-bit size
   const std::size_t dram_padding = alignof(DramConfig) - sizeof(std::int32_t);
   EXPECT_EQ(sizeof(DramConfig), dram_numbers + sizeof(std::int64_t) + dram_padding);
@@ -89,13 +90,13 @@ TEST(ChipConfig, DescribeAndParseAgree) {
 }
 
 TEST(ChipConfig, TheFingerprintOfTheDefaultProcessorIsFixed) {
-  EXPECT_EQ(ChipConfig{}.fingerprint(), 4076252194094135446u);
+  EXPECT_EQ(ChipConfig{}.fingerprint(), 279650900068773582u);
 }
 
 TEST(ChipProfiles, AreTheFilesInArchAndAllLoad) {
   const auto names = builtin_chip_names();
-  const std::vector<std::string_view> expected = {"edge",     "f32",      "gemmini8",  "neuron2",
-                                                  "pe128x64", "systolic", "tessera128"};
+  const std::vector<std::string_view> expected = {
+      "brainwave", "edge", "f32", "gemmini8", "neuron2", "pe128x64", "systolic", "tessera128"};
   ASSERT_EQ(std::vector<std::string_view>(names.begin(), names.end()), expected);
   for (const std::string_view name : names) {
     const std::string path = std::string(TESSERA_SOURCE_DIR "/arch/") + std::string(name) + ".toml";
@@ -152,15 +153,16 @@ TEST(ChipConfigErrors, AValueOfTheWrongType) {
   EXPECT_EQ(error_of("[neural]\nrows = 2020-01-01"),
             "arch/my.toml:2: neural.rows: found a date or time, allowed 1..1024   "
             "[invalid argument]");
-  EXPECT_EQ(error_of("name = 3"),
-            "arch/my.toml:1: name: found 3, allowed 1 to 64 letters, digits, '-', '_' and '.' in "
-            "quotes   [invalid argument]");
+  EXPECT_EQ(
+      error_of("name = 3"),
+      "arch/my.toml:1: name: found 3, allowed 1 to 64 letters, digits, '-', '_', '.', '+' and "
+      "':' in quotes   [invalid argument]");
 }
 
 TEST(ChipConfigErrors, ANameThatNeedsQuoting) {
   EXPECT_EQ(error_of("name = \"my chip\""),
-            "arch/my.toml:1: name: found \"my chip\", allowed 1 to 64 letters, digits, '-', '_' "
-            "and '.' in quotes   [invalid argument]");
+            "arch/my.toml:1: name: found \"my chip\", allowed 1 to 64 letters, digits, '-', '_', "
+            "'.', '+' and ':' in quotes   [invalid argument]");
 }
 
 TEST(ChipConfigErrors, AWordThatIsNotInTheList) {
@@ -168,7 +170,7 @@ TEST(ChipConfigErrors, AWordThatIsNotInTheList) {
             "arch/my.toml:2: formats.vector: found \"f8\", allowed \"f16\", \"bf16\", \"f32\"   "
             "[invalid argument]");
   EXPECT_EQ(error_of("[formats]\nmatrix = \"int\""),
-            "arch/my.toml:2: formats.matrix: found \"int\", allowed \"bfp\", \"float\"   "
+            "arch/my.toml:2: formats.matrix: found \"int\", allowed \"bfp\", \"float\", \"mx\"   "
             "[invalid argument]");
 }
 
@@ -255,22 +257,43 @@ TEST(ChipConfigErrors, ANativeDimensionThatIsNoMultipleOfRows) {
             "neural.rows (128)   [invalid argument]");
 }
 
-TEST(ChipConfigErrors, ABlockProductBeyondThirtyTwoBits) {
-  const std::string message =
-      "arch/my.toml:2: formats.native_dimension: found 640, allowed at most 512 with 11 and 11 "
-      "mantissa bits, so that the product of two blocks fits 32 bits   [invalid argument]";
-  EXPECT_EQ(error_of("[formats]\nnative_dimension = 640"), message);
-  EXPECT_EQ(error_of("[formats]\nnative_dimension = 512"), "no error");
-  EXPECT_EQ(error_of("[formats]\nnative_dimension = 640\nmatrix = \"float\""), "no error");
+TEST(ChipConfigErrors, RowsThatCutABlockOfMicroscaling) {
+  const std::string_view text =
+      "[neural]\nrows = 48\n[state_buffer]\npartitions = 144\n[formats]\nnative_dimension = 48\n";
+  EXPECT_EQ(error_of(text), "no error");
+  EXPECT_EQ(error_of(std::string(text) + "matrix = \"mx\""),
+            "arch/my.toml:2: neural.rows: found 48, allowed multiples and divisors of 32 with "
+            "formats.matrix = \"mx\"   [invalid argument]");
+}
+
+TEST(ChipConfigErrors, QuantisedVectorInputsWithoutAFormatToQuantiseTo) {
+  EXPECT_EQ(error_of("[formats]\nmatrix = \"float\"\nvector_inputs = \"quantised\""),
+            "arch/my.toml:3: formats.vector_inputs: found \"quantised\" with formats.matrix = "
+            "\"float\", which quantises nothing   [invalid argument]");
+}
+
+TEST(ChipConfigErrors, WordsOfTheMatrixFormat) {
+  EXPECT_EQ(error_of("[formats]\nlong = \"q34\""),
+            "arch/my.toml:2: formats.long: found \"q34\", allowed \"exact\", \"q34.40\"   "
+            "[invalid argument]");
+  EXPECT_EQ(error_of("[formats]\nmicro_scale = \"round\""),
+            "arch/my.toml:2: formats.micro_scale: found \"round\", allowed \"floor\", \"ceil\", "
+            "\"even\"   [invalid argument]");
+  EXPECT_EQ(error_of("[formats]\nelement_moving = \"fp8\""),
+            "arch/my.toml:2: formats.element_moving: found \"fp8\", allowed \"mxint8\", "
+            "\"mxfp8e4m3\", \"mxfp8e5m2\", \"mxfp6e3m2\", \"mxfp6e2m3\", \"mxfp4e2m1\"   "
+            "[invalid argument]");
 }
 
 TEST(ChipConfigErrors, AnUnknownProfileNamesTheNearestOne) {
-  EXPECT_EQ(load_chip_config("tesera128").error().to_string(),
-            "unknown architecture 'tesera128'; did you mean 'tessera128'? allowed edge, f32, "
-            "gemmini8, neuron2, pe128x64, systolic, tessera128, or the path of a .toml file   "
-            "[invalid argument]");
+  EXPECT_EQ(
+      load_chip_config("tesera128").error().to_string(),
+      "unknown architecture 'tesera128'; did you mean 'tessera128'? allowed brainwave, "
+      "edge, f32, gemmini8, neuron2, pe128x64, systolic, tessera128, or the path of a .toml file   "
+      "[invalid argument]");
   EXPECT_EQ(load_chip_config("").error().to_string(),
-            "unknown architecture ''; allowed edge, f32, gemmini8, neuron2, pe128x64, systolic, "
+            "unknown architecture ''; allowed brainwave, edge, f32, gemmini8, neuron2, pe128x64, "
+            "systolic, "
             "tessera128, or the path of a .toml file   [invalid argument]");
 }
 

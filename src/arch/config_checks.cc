@@ -52,20 +52,23 @@ Violation native_dimension_holds_rows(const ChipConfig& c) {
   return multiple_of("formats", "native_dimension", c.formats.matrix.native_dimension,
                      "neural.rows", c.neural.rows);
 }
-// The product of two blocks is summed in a 32-bit integer.
-Violation block_product_fits(const ChipConfig& c) {
-  const MatrixFormat& m = c.formats.matrix;
-  if (m.kind != MatrixKind::kBlockFloat) return std::nullopt;
-  const std::int64_t moving = (std::int64_t{1} << m.mantissa_bits_moving) - 1;
-  const std::int64_t stationary = (std::int64_t{1} << m.mantissa_bits_stationary) - 1;
-  const std::int64_t largest = moving * stationary;
-  const std::int64_t allowed = ((std::int64_t{1} << 31) - 1) / largest;
-  if (m.native_dimension <= allowed) return std::nullopt;
-  return ConfigViolation{
-      "formats", "native_dimension",
-      fmt::format("found {}, allowed at most {} with {} and {} mantissa bits, so that the product "
-                  "of two blocks fits 32 bits",
-                  m.native_dimension, allowed, m.mantissa_bits_moving, m.mantissa_bits_stationary)};
+// A pass covers whole blocks of Microscaling, or a block takes whole passes.
+Violation rows_hold_micro_blocks(const ChipConfig& c) {
+  constexpr std::int32_t kBlock = 32;
+  if (c.formats.matrix.kind != MatrixKind::kMicroscaling) return std::nullopt;
+  if (c.neural.rows % kBlock == 0 || kBlock % c.neural.rows == 0) return std::nullopt;
+  return ConfigViolation{"neural", "rows",
+                         fmt::format("found {}, allowed multiples and divisors of {} with "
+                                     "formats.matrix = \"mx\"",
+                                     c.neural.rows, kBlock)};
+}
+
+Violation quantised_vectors_have_a_format(const ChipConfig& c) {
+  const bool quantised = c.formats.vector_inputs == VectorInputs::kQuantised;
+  if (!quantised || c.formats.matrix.kind != MatrixKind::kFloat) return std::nullopt;
+  return ConfigViolation{"formats", "vector_inputs",
+                         "found \"quantised\" with formats.matrix = \"float\", which quantises "
+                         "nothing"};
 }
 
 struct Rule {
@@ -87,9 +90,12 @@ constexpr std::array kRules = {
     Rule{native_dimension_holds_rows,
          "`formats.native_dimension` is a multiple of `neural.rows`: a small array takes several "
          "passes for one native vector and gives the bits of a large one."},
-    Rule{block_product_fits,
-         "With `formats.matrix = \"bfp\"`, N · (2^mx − 1) · (2^mw − 1) is less than 2^31, where mx "
-         "and mw are the mantissa bits: the product of two blocks is summed in 32 bits."},
+    Rule{
+        rows_hold_micro_blocks,
+        "With `formats.matrix = \"mx\"`, `neural.rows` is a multiple or a divisor of 32: blocks do "
+        "not lie across passes of the array."},
+    Rule{quantised_vectors_have_a_format,
+         "`formats.vector_inputs = \"quantised\"` needs a `formats.matrix` that quantises."},
 };
 
 }  // namespace

@@ -32,8 +32,11 @@ constexpr auto dma = MemberAccess<std::int32_t>(nested<&ChipConfig::dma, Member>
 template <auto Member>
 constexpr auto manager = MemberAccess<std::int32_t>(nested<&ChipConfig::task_manager, Member>);
 template <auto Member>
-constexpr auto matrix = MemberAccess<std::int32_t>(
-    [](ChipConfig& config) -> std::int32_t& { return config.formats.matrix.*Member; });
+auto& of_matrix(ChipConfig& config) {
+  return config.formats.matrix.*Member;
+}
+template <auto Member>
+constexpr auto matrix = MemberAccess<std::int32_t>(of_matrix<Member>);
 
 constexpr std::int64_t kMebi = std::int64_t{1} << 20;
 
@@ -154,10 +157,9 @@ constexpr std::array kKeys = {
     ConfigKey{"formats", "vector",
               MemberAccess<Format>(nested<&ChipConfig::formats, &FormatsConfig::vector>), 0, 0,
               "format of float values between operations"},
-    ConfigKey{"formats", "matrix", MemberAccess<MatrixKind>([](ChipConfig& config) -> MatrixKind& {
-                return config.formats.matrix.kind;
-              }),
-              0, 0, "what float inputs of the array become: block floating point, or left alone"},
+    ConfigKey{"formats", "matrix", MemberAccess<MatrixKind>(of_matrix<&MatrixFormat::kind>), 0, 0,
+              "what float inputs of the array become: block floating point, Microscaling, or left "
+              "alone"},
     ConfigKey{"formats", "native_dimension", matrix<&MatrixFormat::native_dimension>, 1, 65536,
               "native dimension N: values that share an exponent"},
     ConfigKey{"formats", "mantissa_bits_moving", matrix<&MatrixFormat::mantissa_bits_moving>, 2, 15,
@@ -165,12 +167,45 @@ constexpr std::array kKeys = {
     ConfigKey{"formats", "mantissa_bits_stationary",
               matrix<&MatrixFormat::mantissa_bits_stationary>, 2, 15,
               "mantissa bits of weights in block floating point"},
+    ConfigKey{"formats", "long", MemberAccess<LongFormat>(of_matrix<&MatrixFormat::long_format>), 0,
+              0,
+              "what products of block floating point are summed in: the unit of the smallest "
+              "product, or 2^-40"},
+    ConfigKey{"formats", "element_moving",
+              MemberAccess<MicroElement>(of_matrix<&MatrixFormat::element_moving>), 0, 0,
+              "elements of activations in Microscaling"},
+    ConfigKey{"formats", "element_stationary",
+              MemberAccess<MicroElement>(of_matrix<&MatrixFormat::element_stationary>), 0, 0,
+              "elements of weights in Microscaling"},
+    ConfigKey{"formats", "micro_scale",
+              MemberAccess<MicroScale>(of_matrix<&MatrixFormat::micro_scale>), 0, 0,
+              "how a block's largest magnitude becomes its scale in Microscaling"},
+    ConfigKey{
+        "formats", "vector_inputs",
+        MemberAccess<VectorInputs>(nested<&ChipConfig::formats, &FormatsConfig::vector_inputs>), 0,
+        0,
+        "operands of element-wise work: as they are, or quantised like those of products on "
+        "the way"},
 };
 
 constexpr std::array<std::string_view, 3> kVectorWords = {"f16", "bf16", "f32"};
 constexpr std::array<Format, 3> kVectorFormats = {Format::kF16, Format::kBf16, Format::kF32};
-constexpr std::array<std::string_view, 2> kMatrixWords = {"bfp", "float"};
-constexpr std::array<MatrixKind, 2> kMatrixKinds = {MatrixKind::kBlockFloat, MatrixKind::kFloat};
+constexpr std::array<std::string_view, 3> kMatrixWords = {"bfp", "float", "mx"};
+constexpr std::array<MatrixKind, 3> kMatrixKinds = {MatrixKind::kBlockFloat, MatrixKind::kFloat,
+                                                    MatrixKind::kMicroscaling};
+constexpr std::array<std::string_view, 2> kLongWords = {"exact", "q34.40"};
+constexpr std::array<LongFormat, 2> kLongFormats = {LongFormat::kExact, LongFormat::kQ34_40};
+constexpr std::array<std::string_view, 6> kElementWords = {"mxint8",    "mxfp8e4m3", "mxfp8e5m2",
+                                                           "mxfp6e3m2", "mxfp6e2m3", "mxfp4e2m1"};
+constexpr std::array<MicroElement, 6> kElements = {MicroElement::kInt8, MicroElement::kE4M3,
+                                                   MicroElement::kE5M2, MicroElement::kE3M2,
+                                                   MicroElement::kE2M3, MicroElement::kE2M1};
+constexpr std::array<std::string_view, 3> kMicroScaleWords = {"floor", "ceil", "even"};
+constexpr std::array<MicroScale, 3> kMicroScales = {MicroScale::kFloor, MicroScale::kCeil,
+                                                    MicroScale::kEven};
+constexpr std::array<std::string_view, 2> kVectorInputWords = {"plain", "quantised"};
+constexpr std::array<VectorInputs, 2> kVectorInputs = {VectorInputs::kPlain,
+                                                       VectorInputs::kQuantised};
 constexpr std::array<std::string_view, 2> kDataflowWords = {"weight_stationary",
                                                             "output_stationary"};
 constexpr std::array<Dataflow, 2> kDataflows = {Dataflow::kWeightStationary,
@@ -206,7 +241,7 @@ bool set_word(T& value, std::string_view word, const std::array<T, n>& values,
 bool is_plain_name(std::string_view name) {
   return !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '_' || c == '.';
+           c == '_' || c == '.' || c == '+' || c == ':';
   });
 }
 
@@ -226,6 +261,18 @@ struct ValueText {
   }
   std::string operator()(MemberAccess<MatrixKind> access) {
     return quoted_word(access(config), kMatrixKinds, kMatrixWords);
+  }
+  std::string operator()(MemberAccess<LongFormat> access) {
+    return quoted_word(access(config), kLongFormats, kLongWords);
+  }
+  std::string operator()(MemberAccess<MicroElement> access) {
+    return quoted_word(access(config), kElements, kElementWords);
+  }
+  std::string operator()(MemberAccess<MicroScale> access) {
+    return quoted_word(access(config), kMicroScales, kMicroScaleWords);
+  }
+  std::string operator()(MemberAccess<VectorInputs> access) {
+    return quoted_word(access(config), kVectorInputs, kVectorInputWords);
   }
   std::string operator()(MemberAccess<Dataflow> access) {
     return quoted_word(access(config), kDataflows, kDataflowWords);
@@ -253,6 +300,10 @@ std::string config_value_text(const ConfigKey& key, const ChipConfig& config) {
 std::span<const std::string_view> config_words(const ConfigKey& key) {
   if (std::holds_alternative<MemberAccess<Format>>(key.member)) return kVectorWords;
   if (std::holds_alternative<MemberAccess<MatrixKind>>(key.member)) return kMatrixWords;
+  if (std::holds_alternative<MemberAccess<LongFormat>>(key.member)) return kLongWords;
+  if (std::holds_alternative<MemberAccess<MicroElement>>(key.member)) return kElementWords;
+  if (std::holds_alternative<MemberAccess<MicroScale>>(key.member)) return kMicroScaleWords;
+  if (std::holds_alternative<MemberAccess<VectorInputs>>(key.member)) return kVectorInputWords;
   if (std::holds_alternative<MemberAccess<Dataflow>>(key.member)) return kDataflowWords;
   if (std::holds_alternative<MemberAccess<Folds>>(key.member)) return kFoldWords;
   if (std::holds_alternative<MemberAccess<Arbitration>>(key.member)) return kArbitrationWords;
@@ -261,7 +312,7 @@ std::span<const std::string_view> config_words(const ConfigKey& key) {
 
 std::string config_allowed_text(const ConfigKey& key) {
   if (std::holds_alternative<MemberAccess<std::string>>(key.member))
-    return "1 to 64 letters, digits, '-', '_' and '.' in quotes";
+    return "1 to 64 letters, digits, '-', '_', '.', '+' and ':' in quotes";
   const auto words = config_words(key);
   if (words.empty()) return fmt::format("{}..{}", key.minimum, key.maximum);
   std::string text;
@@ -279,6 +330,18 @@ bool set_config_word(const ConfigKey& key, std::string_view word, ChipConfig& co
   }
   if (const auto* access = std::get_if<MemberAccess<Format>>(&key.member)) {
     return set_word((*access)(config), word, kVectorFormats, kVectorWords);
+  }
+  if (const auto* access = std::get_if<MemberAccess<LongFormat>>(&key.member)) {
+    return set_word((*access)(config), word, kLongFormats, kLongWords);
+  }
+  if (const auto* access = std::get_if<MemberAccess<MicroElement>>(&key.member)) {
+    return set_word((*access)(config), word, kElements, kElementWords);
+  }
+  if (const auto* access = std::get_if<MemberAccess<MicroScale>>(&key.member)) {
+    return set_word((*access)(config), word, kMicroScales, kMicroScaleWords);
+  }
+  if (const auto* access = std::get_if<MemberAccess<VectorInputs>>(&key.member)) {
+    return set_word((*access)(config), word, kVectorInputs, kVectorInputWords);
   }
   if (const auto* access = std::get_if<MemberAccess<Dataflow>>(&key.member)) {
     return set_word((*access)(config), word, kDataflows, kDataflowWords);

@@ -23,7 +23,8 @@ using MemberAccess = T& (*)(ChipConfig&);
 using ConfigMember =
     std::variant<MemberAccess<std::int32_t>, MemberAccess<std::int64_t>, MemberAccess<std::string>,
                  MemberAccess<Format>, MemberAccess<MatrixKind>, MemberAccess<Dataflow>,
-                 MemberAccess<Folds>, MemberAccess<Arbitration>>;
+                 MemberAccess<Folds>, MemberAccess<Arbitration>, MemberAccess<LongFormat>,
+                 MemberAccess<MicroElement>, MemberAccess<MicroScale>, MemberAccess<VectorInputs>>;
 
 struct ConfigKey {
   std::string_view section;  // "" for the keys at the top of the file

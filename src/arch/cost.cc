@@ -1,6 +1,7 @@
 #include "arch/cost.h"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 
 #include "arch/array_fold.h"
@@ -405,12 +406,21 @@ Cycles neural_result_cycles(const NeuralEngineConfig& config) {
   return core_cycles(config, undivided_result_cycles(config));
 }
 
+Cycles micro_tree_cycles(const NeuralEngineConfig& config, const ProductWork& work) {
+  const bool sums_stay = config.dataflow == Dataflow::kOutputStationary;
+  if (!work.micro_blocks || work.channel_wise || work.transpose || sums_stay) return 0;
+  constexpr std::int64_t kBlock = 32;
+  const auto sums = static_cast<std::uint64_t>(ceil_div(config.rows, kBlock));
+  return std::bit_width(sums - 1);
+}
+
 Cycles neural_drain_cycles(const NeuralEngineConfig& config, const ProductWork& work) {
   const bool sums_stay = config.dataflow == Dataflow::kOutputStationary;
   // On the diagonal every channel makes R - 1 hops in all: r to the right, R - 1 - r down.
   const bool diagonal = work.channel_wise && !sums_stay && !pixel_band(config, work);
   const Cycles skew = diagonal ? config.rows - 1 : config.rows + config.columns - 2;
-  return core_cycles(config, skew + undivided_result_cycles(config));
+  return core_cycles(config,
+                     skew + micro_tree_cycles(config, work) + undivided_result_cycles(config));
 }
 
 std::int64_t neural_step_macs(const ProductWork& work, const StepRows& step) {

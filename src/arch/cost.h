@@ -67,6 +67,13 @@
 // (task_manager.configuration_sets) and they are in kernel memory; so two tasks are as far apart as
 // two passes.
 //
+// Microscaling has a scale for every 32 terms. A column of the array gives a whole sum after each
+// 32 of its rows (after the last, where it has fewer), multiplied there by the power of two of its
+// block's scales; a tree under the column aligns and adds these ceil(R / 32) sums, one level a
+// cycle, into a PSUM that is as wide as the format needs. So passes take what they take in block
+// floating point, and a result comes ceil(log2(R / 32)) cycles later. An output-stationary cell
+// scales its own sum and takes no longer.
+//
 // All of this is in cycles of the engine's clock; the functions give cycles of the core's, rounded
 // up (neural.clock_thousandths, planar.clock_thousandths). The start of a task is in core cycles.
 #pragma once
@@ -85,7 +92,8 @@ namespace tessera {
 // The nest of one product (a task): everything but the rows of a step.
 struct ProductWork {
   bool channel_wise = false;
-  bool transpose = false;  // identity product: channels = m, output_channels = n, row by row
+  bool transpose = false;     // identity product: channels = m, output_channels = n, row by row
+  bool micro_blocks = false;  // Microscaling at the array's inputs
   BlockCut cut = BlockCut::kChannel;
   std::int64_t groups = 1;
   std::int64_t channels = 1;         // a group
@@ -130,6 +138,8 @@ LastPass neural_last_pass(const NeuralEngineConfig& config, const ProductWork& w
 Cycles neural_first_load_cycles(const NeuralEngineConfig& config, const ProductWork& work);
 // From the last multiply-accumulate to the last result in the state buffer.
 Cycles neural_result_cycles(const NeuralEngineConfig& config);
+// What the tree under the columns adds to that.
+Cycles micro_tree_cycles(const NeuralEngineConfig& config, const ProductWork& work);
 // From the last moving column in to the last result in the state buffer.
 Cycles neural_drain_cycles(const NeuralEngineConfig& config, const ProductWork& work);
 // Multiply-accumulates of a step that contribute (padding counts, gaps of a dilated input do not).

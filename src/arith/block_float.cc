@@ -149,10 +149,10 @@ bool dot_fits_f64(int native_dimension, int bits_x, int bits_w) {
 }
 
 void WideAccumulator::add_scaled(std::int64_t value, int exponent) {
-  if (long_format_ == LongFormat::kQ34_40 && exponent < -40) {
-    const int dropped = std::min(-40 - exponent, 63);
+  if (long_format_ == LongFormat::kQ34_40 && exponent < kLongUnit) {
+    const int dropped = std::min(kLongUnit - exponent, 63);
     value >>= dropped;  // floor
-    exponent = -40;
+    exponent = kLongUnit;
   }
   const int position = exponent - kUnitExponent;
   TESSERA_CHECK(position >= 0 && position + 64 < 64 * kLimbs - 1,
@@ -180,7 +180,9 @@ void WideAccumulator::add_value(double value) {
   if (value == 0.0) return;
   int exponent = 0;
   const double fraction = std::frexp(value, &exponent);  // value = fraction * 2^exponent
-  add_scaled(static_cast<std::int64_t>(std::ldexp(fraction, 53)), exponent - 53);
+  const auto whole = static_cast<std::int64_t>(std::ldexp(fraction, 53));
+  const int zeros = std::countr_zero(static_cast<std::uint64_t>(whole));
+  add_scaled(whole >> zeros, exponent - 53 + zeros);
 }
 
 bool WideAccumulator::is_negative() const { return (limbs_[kLimbs - 1] >> 63) != 0; }

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -79,11 +80,10 @@ bool dot_fits_f32(int native_dimension, int bits_x, int bits_w);
 bool dot_fits_i32(int native_dimension, int bits_x, int bits_w);
 bool dot_fits_f64(int native_dimension, int bits_x, int bits_w);
 
-// The long format of the accumulator.
-enum class LongFormat : std::uint8_t {
-  kExact,   // the unit of the smallest product; nothing is lost
-  kQ34_40,  // every addend is floored to a multiple of 2^-40
-};
+// The unit of q34.40 is 2^-40.
+inline constexpr int kLongUnit = -40;
+// The multiple of it at or below `value`, whose bits above 2^-40 binary64 holds anyway.
+inline double floor_to_long(double value) { return std::floor(value * 0x1p40) * 0x1p-40; }
 
 // An exact sum of scaled integers: 640 bits of two's complement with the unit 2^-288, which holds
 // any sum of fewer than 2^60 products of blocks from any source format. A reference: obvious and
@@ -95,9 +95,11 @@ class WideAccumulator {
 
   // ACC += value * 2^exponent; exponent in -288 .. 280.
   void add_scaled(std::int64_t value, int exponent);
-  // ACC += D * 2^(Es_x + Es_w - 2*bias + 2 - mx - mw), see product_exponent().
+  // ACC += D * 2^(Es_x + Es_w - 2*bias + 2 - mx - mw), see product_exponent(). D is that of a whole
+  // block: with q34.40 this is what is floored.
   void add_product(std::int64_t dot, int exponent) { add_scaled(dot, exponent); }
-  // ACC += value, a finite number of f16, bf16 or f32 (exact in binary64).
+  // ACC += value, a finite number of f16, bf16 or f32, or the product of two of them that has at
+  // most 53 significant bits.
   void add_value(double value);
 
   bool is_zero() const;

@@ -20,6 +20,24 @@ enum class MatrixKind : std::uint8_t {
   kBlockFloat,  // bfp(N, m), exact fixed-point accumulator, one rounding
   kFloat,       // plain f16/bf16/f32; binary64 accumulator in kernel order, one rounding to format
   kInteger,     // i8/u8 minus zero point; int32 accumulator
+  kMicroscaling,  // OCP Microscaling: blocks of 32 with an E8M0 scale, exact sum, one rounding
+};
+
+// The long format: what a product of block floating point is summed in.
+enum class LongFormat : std::uint8_t {
+  kExact,   // the unit of the smallest product; nothing is lost
+  kQ34_40,  // every addend is floored to a multiple of 2^-40
+};
+
+// The element formats of OCP Microscaling v1.0.
+enum class MicroElement : std::uint8_t { kInt8, kE4M3, kE5M2, kE3M2, kE2M3, kE2M1 };
+inline constexpr int kMicroElementCount = 6;
+
+// How a block's largest magnitude becomes its scale, a power of two.
+enum class MicroScale : std::uint8_t {
+  kFloor,  // the power of two below it
+  kCeil,   // the one above it, if it is none itself
+  kEven,   // the one below it, once it is rounded to the element's mantissa
 };
 
 struct MatrixFormat {
@@ -27,6 +45,11 @@ struct MatrixFormat {
   int native_dimension = 128;         // N, elements a block
   int mantissa_bits_moving = 11;      // mx: activations, 2..15
   int mantissa_bits_stationary = 11;  // mw: weights, 2..15
+  LongFormat long_format = LongFormat::kExact;
+  // Of microscaling; what matters for the other kinds does not matter here.
+  MicroElement element_moving = MicroElement::kE4M3;
+  MicroElement element_stationary = MicroElement::kE4M3;
+  MicroScale micro_scale = MicroScale::kFloor;
   friend bool operator==(const MatrixFormat&, const MatrixFormat&) = default;
 };
 

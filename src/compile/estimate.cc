@@ -36,6 +36,7 @@ ProductWork product_work(const NeuralTask& task, const ChipConfig& chip) {
   const ProductConfig& p = task.product;
   ProductWork work;
   work.channel_wise = p.image.channel_wise;
+  work.micro_blocks = p.matrix.kind == MatrixKind::kMicroscaling;
   work.transpose = task.transpose;
   work.cut = p.image.cut;
   work.groups = p.image.groups;

@@ -105,6 +105,7 @@ Whole swapped_matmul(const graph::Graph& graph, const Node& node) {
   MatMulAttributes matmul = node.as<MatMulAttributes>();
   const graph::TensorInfo& a = graph.tensor(node.inputs[0]);
   std::swap(matmul.matrix.mantissa_bits_moving, matmul.matrix.mantissa_bits_stationary);
+  std::swap(matmul.matrix.element_moving, matmul.matrix.element_stationary);
   TESSERA_CHECK(matmul.integer.stationary_zero_points.size() <= 1 &&
                     matmul.post.multipliers.size() <= 1 && node.inputs.size() == 2,
                 "product '{}' has values of its own for each output channel", node.name);

@@ -125,6 +125,22 @@ ValueId plant_fault(Steps& steps, ValueId value) {
   return steps.sub(steps.add(value, shift), shift);
 }
 
+Status check_matrix_format(const Node& node) {
+  MatrixFormat matrix{.kind = MatrixKind::kFloat};
+  if (node.kind() == NodeKind::kConv && !node.as<graph::ConvAttributes>().channel_wise) {
+    matrix = node.as<graph::ConvAttributes>().matrix;
+  } else if (node.kind() == NodeKind::kMatMul) {
+    matrix = node.as<graph::MatMulAttributes>().matrix;
+  }
+  if (matrix.kind == MatrixKind::kMicroscaling) {
+    return refuse(node, "Microscaling has no derived form; choose block floating point");
+  }
+  if (matrix.kind == MatrixKind::kBlockFloat && matrix.long_format != LongFormat::kExact) {
+    return refuse(node, "the long format q34.40 has no derived form; choose exact");
+  }
+  return {};
+}
+
 Status check_formats(const graph::Graph& graph, const Node& node) {
   const auto check = [&](TensorId id) -> Status {
     if (graph.tensor(id).format != Format::kBf16) return {};
@@ -132,7 +148,7 @@ Status check_formats(const graph::Graph& graph, const Node& node) {
   };
   for (const TensorId id : node.inputs) TESSERA_RETURN_IF_ERROR(check(id));
   for (const TensorId id : node.outputs) TESSERA_RETURN_IF_ERROR(check(id));
-  return {};
+  return check_matrix_format(node);
 }
 
 Status expand_layer(Expansion& at, const Node& node, const ExpandOptions& options) {

@@ -100,6 +100,32 @@ TEST(Expand, RandomGraphsGiveTheBitsOfTheReferenceAfterEveryLayer) {
   EXPECT_GT(values, 100000);
 }
 
+// Rather than the bits of another format, none.
+TEST(Expand, RefusesMatrixFormatsThatHaveNoDerivedForm) {
+  MatrixFormat q34_40;
+  q34_40.long_format = LongFormat::kQ34_40;
+  MatrixFormat micro;
+  micro.kind = MatrixKind::kMicroscaling;
+  const auto answer = [](const MatrixFormat& matrix) -> std::string {
+    Graph graph;
+    graph.tensors = {{"x", Format::kF16, {2, 3}, nullptr},
+                     {"w", Format::kF16, {3, 4}, nullptr},
+                     {"y", Format::kF16, {2, 4}, nullptr}};
+    graph::MatMulAttributes product;
+    product.matrix = matrix;
+    graph.nodes = {{"p", {}, {{0}, {1}}, {{2}}, product}};
+    graph.inputs = {{0}, {1}};
+    graph.outputs = {{2}};
+    const auto software = expand(graph);
+    return software.ok() ? "derived" : software.error().to_string();
+  };
+  EXPECT_EQ(answer({}), "derived");
+  EXPECT_NE(answer(q34_40).find("the long format q34.40 has no derived form; choose exact"),
+            std::string::npos);
+  EXPECT_NE(answer(micro).find("Microscaling has no derived form; choose block floating point"),
+            std::string::npos);
+}
+
 // One node over all f16 numbers.
 Graph function_graph(const Activation& activation, Format format) {
   Graph graph;

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 
+#include "arith/microscaling.h"
 #include "base/check.h"
 #include "program/registers.h"
 
@@ -41,7 +42,13 @@ std::vector<std::string> enum_names() {
   } else if constexpr (std::is_same_v<E, PlanarMode>) {
     return {"pooling", "elementwise", "reduction", "transpose"};
   } else if constexpr (std::is_same_v<E, MatrixKind>) {
-    return {"block_float", "float", "integer"};
+    return {"block_float", "float", "integer", "microscaling"};
+  } else if constexpr (std::is_same_v<E, LongFormat>) {
+    return {"exact", "q34_40"};
+  } else if constexpr (std::is_same_v<E, MicroElement>) {
+    return names_of<E>(arith::micro_element_name);
+  } else if constexpr (std::is_same_v<E, MicroScale>) {
+    return names_of<E>(arith::micro_scale_name);
   } else if constexpr (std::is_same_v<E, BlockCut>) {
     return {"channel", "im2col"};
   } else {

@@ -16,6 +16,10 @@ void visit_fields(Visit& visit, auto& a, const MatrixFormat& d)
   visit("native_dimension", a.native_dimension, d.native_dimension);
   visit("mantissa_moving", a.mantissa_bits_moving, d.mantissa_bits_moving);
   visit("mantissa_stationary", a.mantissa_bits_stationary, d.mantissa_bits_stationary);
+  visit("long", a.long_format, d.long_format);
+  visit("element_moving", a.element_moving, d.element_moving);
+  visit("element_stationary", a.element_stationary, d.element_stationary);
+  visit("micro_scale", a.micro_scale, d.micro_scale);
 }
 
 template <typename Visit, typename Attributes>

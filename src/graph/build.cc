@@ -18,8 +18,15 @@ Status check_options(const BuildOptions& options) {
         fmt::format("vector format is {}; f16, bf16 and f32 are allowed", format_name(vector))};
   }
   if (options.matrix.kind == MatrixKind::kInteger) {
+    return Error{
+        ErrorCode::kInvalidArgument,
+        "matrix format of float products is integer; block float, Microscaling and float are "
+        "allowed"};
+  }
+  if (options.quantise_vector_inputs && options.matrix.kind == MatrixKind::kFloat) {
     return Error{ErrorCode::kInvalidArgument,
-                 "matrix format of float products is integer; block float and float are allowed"};
+                 "vector inputs are to be quantised, but the matrix format of float products is "
+                 "float"};
   }
   return {};
 }
@@ -43,6 +50,10 @@ Result<Graph> build(const model::Model& model, const BuildOptions& options) {
     pass.run(graph);
     if (pass.settles_formats) stage = Stage::kFinal;
     TESSERA_RETURN_IF_ERROR(checked(std::string(pass.name)));
+  }
+  if (options.quantise_vector_inputs) {
+    quantise_vector_inputs(graph, options.matrix);
+    TESSERA_RETURN_IF_ERROR(checked("quantise_vector_inputs"));
   }
   return graph;
 }

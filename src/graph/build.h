@@ -16,6 +16,7 @@ namespace tessera::graph {
 struct BuildOptions {
   Format vector_format = Format::kF16;  // f16, bf16 or f32
   MatrixFormat matrix;                  // for float products
+  bool quantise_vector_inputs = false;  // operands of element-wise work take `matrix` too
   model::InferOptions infer;
   bool require_full_offload = false;  // a host step is an error
   // Called after each pass with its name and the graph (for --dump-passes); may be empty.

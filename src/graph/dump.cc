@@ -11,6 +11,7 @@
 // Fields that have their default value are left out.
 #include <fmt/format.h>
 
+#include "arith/microscaling.h"
 #include "graph/attribute_fields.h"
 #include "graph/build.h"
 
@@ -42,6 +43,8 @@ const char* name_of(MatrixKind kind) {
       return "float";
     case MatrixKind::kInteger:
       return "integer";
+    case MatrixKind::kMicroscaling:
+      return "microscaling";
   }
   return "?";
 }
@@ -56,6 +59,9 @@ std::string text(Integer value) {
 std::string text(float value) { return fmt::format("{}", value); }
 std::string text(const std::string& value) { return quoted(value); }
 std::string text(MatrixKind value) { return name_of(value); }
+std::string text(LongFormat value) { return value == LongFormat::kExact ? "exact" : "q34_40"; }
+std::string text(MicroElement value) { return arith::micro_element_name(value); }
+std::string text(MicroScale value) { return arith::micro_scale_name(value); }
 std::string text(BlockCut value) { return value == BlockCut::kChannel ? "channel" : "im2col"; }
 std::string text(PoolFunction value) { return std::string(pool_function_name(value)); }
 std::string text(BinaryFunction value) { return std::string(binary_function_name(value)); }

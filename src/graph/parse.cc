@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "arith/microscaling.h"
 #include "graph/attribute_fields.h"
 #include "graph/build.h"
 
@@ -136,6 +137,28 @@ void read(LineReader& in, MatrixKind& value) {
     if (name == "block_float") return MatrixKind::kBlockFloat;
     if (name == "float") return MatrixKind::kFloat;
     if (name == "integer") return MatrixKind::kInteger;
+    if (name == "microscaling") return MatrixKind::kMicroscaling;
+    return std::nullopt;
+  });
+}
+void read(LineReader& in, LongFormat& value) {
+  read_name(in, value, "a long format", [](const std::string& name) -> std::optional<LongFormat> {
+    if (name == "exact") return LongFormat::kExact;
+    if (name == "q34_40") return LongFormat::kQ34_40;
+    return std::nullopt;
+  });
+}
+void read(LineReader& in, MicroElement& value) {
+  read_name(in, value, "an element format", [](const std::string& name) {
+    MicroElement element{};
+    return arith::micro_element_from_name(name, element) ? std::optional(element) : std::nullopt;
+  });
+}
+void read(LineReader& in, MicroScale& value) {
+  read_name(in, value, "a scale mode", [](const std::string& name) -> std::optional<MicroScale> {
+    for (const MicroScale mode : {MicroScale::kFloor, MicroScale::kCeil, MicroScale::kEven}) {
+      if (name == arith::micro_scale_name(mode)) return mode;
+    }
     return std::nullopt;
   });
 }

@@ -6,11 +6,13 @@
 // there is no sample is skipped; in a native block it is a zero. The operands of one pixel and of
 // one output channel are read (and quantised) once, since every pixel meets every channel.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "arith/block_float.h"
 #include "arith/function.h"
 #include "arith/integer.h"
+#include "arith/microscaling.h"
 #include "arith/rounding.h"
 #include "base/check.h"
 #include "host/reference_nodes.h"
@@ -33,13 +35,18 @@ struct ProductRules {
   const Tensor* bias = nullptr;  // may be null
 
   bool quantised() const { return matrix.kind == MatrixKind::kBlockFloat && !channel_wise; }
+  bool microscaled() const { return matrix.kind == MatrixKind::kMicroscaling && !channel_wise; }
 };
+
+enum class Side { kMoving, kStationary };
 
 // One side of a sum: k terms as numbers, and as native blocks where the product takes these.
 struct Operand {
   std::vector<double> values;
   std::vector<char> present;  // 0: there is no sample
   std::vector<arith::BlockFloat> blocks;
+  std::vector<arith::MicroBlock> micro_blocks;
+  std::vector<char> block_present;  // 0: none of a block's terms has a sample
 };
 
 template <typename T>
@@ -60,26 +67,38 @@ double bias_value(const ProductRules& rules, std::int64_t channel) {
 
 // Reads the terms (null: no sample) and cuts them into native blocks.
 Operand read_operand(const ProductRules& rules, const std::vector<const std::byte*>& terms,
-                     Format format, int mantissa_bits) {
+                     Format format, Side side) {
   Operand operand;
   for (const std::byte* term : terms) {
     operand.present.push_back(term != nullptr);
     operand.values.push_back(term != nullptr ? arith::read_element(format, term) : 0.0);
   }
-  if (!rules.quantised()) return operand;
+  if (!rules.quantised() && !rules.microscaled()) return operand;
+  const MatrixFormat& matrix = rules.matrix;
+  const bool moving = side == Side::kMoving;
   const auto element = static_cast<std::size_t>(format_bytes(format));
   std::vector<std::byte> dense(terms.size() * element);
   for (std::size_t k = 0; k < terms.size(); ++k) {
     if (terms[k] != nullptr) std::memcpy(&dense[k * element], terms[k], element);
   }
-  const auto native = static_cast<std::size_t>(rules.matrix.native_dimension);
+  const auto native =
+      static_cast<std::size_t>(rules.quantised() ? matrix.native_dimension : arith::kMicroBlock);
   const std::size_t run = rules.cut == BlockCut::kIm2col ? terms.size() : rules.channels;
   arith::StickyFlags flags;
   for (std::size_t begin = 0; begin < terms.size(); begin += run) {
     for (std::size_t k = begin; k < begin + run; k += native) {
       const auto count = static_cast<std::int64_t>(std::min(native, begin + run - k));
-      operand.blocks.push_back(arith::ref::quantise_block({format, &dense[k * element], count, 1},
-                                                          mantissa_bits, flags));
+      const arith::ElementRun block = {format, &dense[k * element], count, 1};
+      // Blocks along channels lie under one tap, with all their samples or with none.
+      operand.block_present.push_back(rules.cut == BlockCut::kIm2col || terms[k] != nullptr);
+      if (rules.quantised()) {
+        operand.blocks.push_back(arith::ref::quantise_block(
+            block, moving ? matrix.mantissa_bits_moving : matrix.mantissa_bits_stationary, flags));
+      } else {
+        operand.micro_blocks.push_back(arith::ref::quantise_micro_block(
+            block, moving ? matrix.element_moving : matrix.element_stationary, matrix.micro_scale,
+            flags));
+      }
     }
   }
   return operand;
@@ -87,7 +106,7 @@ Operand read_operand(const ProductRules& rules, const std::vector<const std::byt
 
 double block_float_sum(const ProductRules& rules, const Operand& x, const Operand& w,
                        std::int64_t channel) {
-  arith::WideAccumulator sum;
+  arith::WideAccumulator sum(rules.matrix.long_format);
   arith::StickyFlags flags;
   const int scale = 2 - arith::exponent_bias(rules.moving_format) -
                     arith::exponent_bias(rules.stationary_format) -
@@ -95,6 +114,23 @@ double block_float_sum(const ProductRules& rules, const Operand& x, const Operan
   for (std::size_t i = 0; i < x.blocks.size(); ++i) {
     sum.add_product(arith::ref::block_dot(x.blocks[i], w.blocks[i]),
                     x.blocks[i].exponent + w.blocks[i].exponent + scale);
+  }
+  if (rules.bias != nullptr) {
+    sum.add_value(arith::accumulator_bias(rules.bias->format, bias_element(rules, channel), flags));
+  }
+  return sum.round_to(rules.output_format);
+}
+
+double micro_sum(const ProductRules& rules, const Operand& x, const Operand& w,
+                 std::int64_t channel) {
+  arith::WideAccumulator sum;
+  arith::StickyFlags flags;
+  for (std::size_t i = 0; i < x.micro_blocks.size(); ++i) {
+    if (x.block_present[i] == 0) continue;
+    if (x.micro_blocks[i].scale == arith::kMicroScaleNan) return std::nan("");
+    if (w.micro_blocks[i].scale == arith::kMicroScaleNan) return std::nan("");
+    arith::ref::add_micro_dot(rules.matrix.element_moving, x.micro_blocks[i],
+                              rules.matrix.element_stationary, w.micro_blocks[i], sum);
   }
   if (rules.bias != nullptr) {
     sum.add_value(arith::accumulator_bias(rules.bias->format, bias_element(rules, channel), flags));
@@ -150,6 +186,8 @@ double product_result(const ProductRules& rules, const Operand& x, const Operand
   double y = 0.0;
   if (rules.quantised()) {
     y = block_float_sum(rules, x, w, channel);
+  } else if (rules.microscaled()) {
+    y = micro_sum(rules, x, w, channel);
   } else if (rules.channel_wise && rules.moving_format != Format::kF32) {
     y = narrow_channel_wise_sum(rules, x, w, channel);
   } else {
@@ -231,8 +269,7 @@ Tensor reference_conv(const graph::Graph& graph, const graph::Node& node,
   rules.post = &conv.post;
   std::vector<Operand> weights;
   for (std::int64_t oc = 0; oc < w.dims[0]; ++oc) {
-    weights.push_back(
-        read_operand(rules, channel_terms(w, oc), w.format, conv.matrix.mantissa_bits_stationary));
+    weights.push_back(read_operand(rules, channel_terms(w, oc), w.format, Side::kStationary));
   }
   Tensor y = Tensor::zeros(rules.output_format, graph.tensor(node.outputs[0]).dims);
   const std::int64_t per_group = w.dims[0] / conv.groups;
@@ -240,9 +277,8 @@ Tensor reference_conv(const graph::Graph& graph, const graph::Node& node,
     for (std::int64_t group = 0; group < conv.groups; ++group) {
       for (std::int64_t row = 0; row < y.dims[2]; ++row) {
         for (std::int64_t column = 0; column < y.dims[3]; ++column) {
-          const Operand pixel =
-              read_operand(rules, pixel_terms(conv, x, w, {n, group, row, column}), x.format,
-                           conv.matrix.mantissa_bits_moving);
+          const Operand pixel = read_operand(
+              rules, pixel_terms(conv, x, w, {n, group, row, column}), x.format, Side::kMoving);
           for (std::int64_t o = 0; o < per_group; ++o) {
             const std::int64_t oc = group * per_group + o;
             const std::int64_t at = ((n * y.dims[1] + oc) * y.dims[2] + row) * y.dims[3] + column;
@@ -281,15 +317,14 @@ Tensor reference_matmul(const graph::Graph& graph, const graph::Node& node,
         terms[static_cast<std::size_t>(k)] =
             b.bytes.data() + ((matrix_b * inner + k) * n + j) * format_bytes(b.format);
       }
-      columns.push_back(
-          read_operand(rules, terms, b.format, matmul.matrix.mantissa_bits_stationary));
+      columns.push_back(read_operand(rules, terms, b.format, Side::kStationary));
     }
     for (std::int64_t i = 0; i < m; ++i) {
       for (std::int64_t k = 0; k < inner; ++k) {
         terms[static_cast<std::size_t>(k)] =
             a.bytes.data() + ((batch * m + i) * inner + k) * format_bytes(a.format);
       }
-      const Operand row = read_operand(rules, terms, a.format, matmul.matrix.mantissa_bits_moving);
+      const Operand row = read_operand(rules, terms, a.format, Side::kMoving);
       for (std::int64_t j = 0; j < n; ++j, out += format_bytes(y.format)) {
         arith::write_element(
             y.format, product_result(rules, row, columns[static_cast<std::size_t>(j)], j), out);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "arith/microscaling.h"
+
 namespace tessera::program {
 namespace {
 
@@ -165,6 +167,11 @@ Status check_product_formats(const NeuralTask& task) {
       require(floats, "a float product takes and gives floats of at most 32 bits"));
   TESSERA_RETURN_IF_ERROR(require(!product.requantise, "a float product is not requantised"));
   if (product.matrix.kind == MatrixKind::kFloat || product.image.channel_wise) return {};
+  if (product.matrix.kind == MatrixKind::kMicroscaling) {
+    const std::int64_t rows = product.image.rows;
+    return require(rows % arith::kMicroBlock == 0 || arith::kMicroBlock % rows == 0,
+                   "blocks of Microscaling lie across passes of the array");
+  }
   TESSERA_RETURN_IF_ERROR(require((moving == Format::kF16) == (stationary == Format::kF16),
                                   "block-float operands have exponents of one size"));
   const auto bits = [](int m) { return m >= 2 && m <= 15; };

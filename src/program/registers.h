@@ -47,6 +47,7 @@ void visit_fields(V& visit, Affine& a) {
   visit("zero_point", a.zero_point);
 }
 
+// Older fields of a product's matrix format; the later ones are behind those of the task.
 template <typename V>
 void visit_fields(V& visit, MatrixFormat& m) {
   visit("kind", m.kind);
@@ -110,6 +111,11 @@ void visit_fields(V& visit, NeuralTask& t) {
   visit.group("stationary", t.stationary);
   visit("transpose", t.transpose);
   visit("stationary_channel_first", t.stationary_channel_first);
+  MatrixFormat& matrix = t.product.matrix;
+  visit("long_format", matrix.long_format);
+  visit("element_moving", matrix.element_moving);
+  visit("element_stationary", matrix.element_stationary);
+  visit("micro_scale", matrix.micro_scale);
 }
 
 template <typename V>
@@ -266,6 +272,18 @@ constexpr std::uint32_t enum_max<PoolFunction>() {
 }
 template <>
 constexpr std::uint32_t enum_max<MatrixKind>() {
+  return 3;
+}
+template <>
+constexpr std::uint32_t enum_max<LongFormat>() {
+  return 1;
+}
+template <>
+constexpr std::uint32_t enum_max<MicroElement>() {
+  return kMicroElementCount - 1;
+}
+template <>
+constexpr std::uint32_t enum_max<MicroScale>() {
   return 2;
 }
 template <>

@@ -81,10 +81,17 @@ Result<std::shared_ptr<const graph::Graph>> load_graph(const std::string& path,
                                                        const LoadOptions& options) {
   report(options, "import", 0);
   TESSERA_TRY(const model::Model model, model::import_file(path));
+  return graph_of_model(model, chip, options);
+}
+
+Result<std::shared_ptr<const graph::Graph>> graph_of_model(const model::Model& model,
+                                                           const ChipConfig& chip,
+                                                           const LoadOptions& options) {
   report(options, "graph", 0);
   graph::BuildOptions build;
   build.vector_format = chip.formats.vector;
   build.matrix = chip.formats.matrix;
+  build.quantise_vector_inputs = chip.formats.vector_inputs == VectorInputs::kQuantised;
   build.infer = infer_options(options);
   build.require_full_offload = options.require_full_offload;
   TESSERA_TRY(graph::Graph graph, graph::build(model, build));

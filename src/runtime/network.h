@@ -31,6 +31,9 @@ model::InferOptions infer_options(const LoadOptions& options);
 Result<std::shared_ptr<const graph::Graph>> load_graph(const std::string& path,
                                                        const ChipConfig& chip,
                                                        const LoadOptions& options);
+Result<std::shared_ptr<const graph::Graph>> graph_of_model(const model::Model& model,
+                                                           const ChipConfig& chip,
+                                                           const LoadOptions& options);
 Result<Network> network_from_graph(std::shared_ptr<const graph::Graph> graph,
                                    const ChipConfig& chip, const LoadOptions& options);
 Result<Network> network_from_package(program::Package package, const ChipConfig& chip);

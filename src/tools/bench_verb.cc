@@ -138,7 +138,7 @@ Status host_vs_ort(const BenchArguments& arguments) {
   };
   add("--models", arguments.models);
   add("--onnxruntime", arguments.packages);
-  add("--arch", arguments.model.arch);
+  add("--arch", arguments.model.architecture());
   if (arguments.repeat > 0) add("--repeat", std::to_string(arguments.repeat));
   if (arguments.threads > 0) add("--threads", std::to_string(arguments.threads));
   if (arguments.model.json) words.emplace_back("--json");
@@ -155,12 +155,12 @@ Status bench(const BenchArguments& arguments) {
     return Error{ErrorCode::kInvalidArgument, "give a model, or --suite"};
   }
   if (arguments.suite == "roofline") {
-    return run_roofline_suite({.arch = arguments.model.arch,
+    return run_roofline_suite({.arch = arguments.model.architecture(),
                                .networks = arguments.networks,
                                .json = arguments.model.json});
   }
   if (arguments.suite == "transposition") {
-    return bench_transposition(arguments.arch_given ? arguments.model.arch : "",
+    return bench_transposition(arguments.arch_given ? arguments.model.architecture() : "",
                                arguments.model.json);
   }
   if (!arguments.suite.empty()) return host_vs_ort(arguments);

@@ -73,11 +73,12 @@ void print_json(const runtime::Comparison& comparison, const std::vector<std::st
 Status compare(const CompareArguments& arguments) {
   runtime::CompareOptions options;
   TESSERA_TRY(options.load, arguments.model.load_options());
-  TESSERA_TRY(const ChipConfig chip, load_chip_config(arguments.model.arch));
+  TESSERA_TRY(const ChipConfig chip, load_chip_config(arguments.model.architecture()));
   TESSERA_TRY(options.a.device, device_kind_from_name(arguments.a));
   TESSERA_TRY(options.b.device, device_kind_from_name(arguments.b));
   options.fault_node = arguments.fault_node;
   TESSERA_TRY(const auto graph, graph_of(arguments.model, chip));
+  TESSERA_RETURN_IF_ERROR(arguments.model.check_format(*graph));
   TESSERA_TRY(const std::vector<Tensor> inputs,
               read_inputs(arguments.inputs, inputs_of(*graph), {}));
   TESSERA_TRY(const runtime::Comparison comparison, runtime::compare(graph, chip, inputs, options));

@@ -4,6 +4,8 @@
 #include <charconv>
 #include <fstream>
 
+#include "arch/format_choice.h"
+#include "runtime/network.h"
 #include "tools/console.h"
 #include "tools/verb.h"
 
@@ -40,6 +42,9 @@ void ModelArguments::add_to(CLI::App& app, const char* what) {
   app.add_option("model", model, what)->required();
   app.add_option("--arch", arch, "architecture: a profile's name or a .toml file")
       ->capture_default_str();
+  app.add_option("--format", format,
+                 "number formats in place of the architecture's: " + format_choices() +
+                     ", or int8 (what a quantised model has itself)");
   app.add_option("--shape", shapes, "shape of an input with open dimensions: NAME=1x3x48x320");
   app.add_option("--tile-budget", tile_budget_bytes,
                  "state-buffer bytes a partition that one task may use (0: the compiler chooses)")
@@ -52,9 +57,31 @@ void ModelArguments::add_to(CLI::App& app, const char* what) {
   app.add_flag("--json", json, "print one JSON object");
 }
 
+std::string ModelArguments::architecture() const {
+  return format.empty() || format == "int8" ? arch : arch + "+" + format;
+}
+
+Status ModelArguments::check_format(const graph::Graph& graph) const {
+  if (format != "int8") return {};
+  for (const graph::Node& node : graph.nodes) {
+    const MatrixFormat* matrix = nullptr;
+    if (node.kind() == graph::NodeKind::kConv) {
+      matrix = &node.as<graph::ConvAttributes>().matrix;
+    } else if (node.kind() == graph::NodeKind::kMatMul) {
+      matrix = &node.as<graph::MatMulAttributes>().matrix;
+    }
+    if (matrix == nullptr || matrix->kind == MatrixKind::kInteger) continue;
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("--format int8: product '{}' of '{}' takes floats; give a quantised "
+                             "(QDQ or QLinear) model, or another format: {}",
+                             node.name, model, format_choices())};
+  }
+  return {};
+}
+
 Result<LoadOptions> ModelArguments::load_options() const {
   LoadOptions options;
-  options.arch = arch;
+  options.arch = architecture();
   for (const std::string& text : shapes) {
     TESSERA_TRY(const auto shape, parse_shape(text));
     options.shapes[shape.first] = shape.second;
@@ -83,6 +110,7 @@ Result<Network> ModelArguments::load() const {
     }
   }
   TESSERA_TRY(Network network, Network::load(model, options));
+  TESSERA_RETURN_IF_ERROR(check_format(network.state().graph()));
   const Placement& placement = network.placement();
   if (require_full_offload && placement.nodes_on_host > 0) {  // of a package
     const HostStepNote& step = placement.host_steps.front();

@@ -19,6 +19,7 @@ namespace {
 Status check_options(const RunArguments& arguments) {
   const ModelArguments& model = arguments.model;
   const char* const option = !model.shapes.empty()           ? "--shape"
+                             : !model.format.empty()         ? "--format"
                              : model.tile_budget_bytes != 0  ? "--tile-budget"
                              : model.everything_through_dram ? "--through-dram"
                              : model.no_weight_compression   ? "--no-weight-compression"

@@ -167,7 +167,7 @@ nlohmann::json run_json(const RunArguments& arguments,
     if (i < paths.size()) output["file"] = paths[i];
     list.push_back(std::move(output));
   }
-  return {{"model", arguments.model.model}, {"arch", arguments.model.arch},
+  return {{"model", arguments.model.model}, {"arch", arguments.model.architecture()},
           {"device", arguments.device},     {"cycles", run.cycles},
           {"clock_hertz", run.clock_hertz}, {"status_flags", run.status_flags},
           {"engines", engines_json(run)},   {"outputs", std::move(list)}};

@@ -28,7 +28,7 @@ struct StageArguments {
 
 // Writes the graph after each pass to FOLDER/NN_pass.txt.
 Status dump_passes(const StageArguments& arguments) {
-  TESSERA_TRY(const ChipConfig chip, load_chip_config(arguments.model.arch));
+  TESSERA_TRY(const ChipConfig chip, load_chip_config(arguments.model.architecture()));
   TESSERA_TRY(const LoadOptions load, arguments.model.load_options());
   TESSERA_TRY(const model::Model model, model::import_file(arguments.model.model));
   std::error_code error;
@@ -36,6 +36,7 @@ Status dump_passes(const StageArguments& arguments) {
   graph::BuildOptions options;
   options.vector_format = chip.formats.vector;
   options.matrix = chip.formats.matrix;
+  options.quantise_vector_inputs = chip.formats.vector_inputs == VectorInputs::kQuantised;
   options.infer.shapes = load.shapes;
   int index = 0;
   Status status;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "graph/graph.h"
 #include "program/container.h"
 #include "tessera/session.h"
 
@@ -36,6 +37,7 @@ Action zoo_verb(CLI::App& app);
 struct ModelArguments {
   std::string model;
   std::string arch = "tessera128";
+  std::string format;               // empty: the architecture's
   std::vector<std::string> shapes;  // NAME=1x3x48x320
   std::int64_t tile_budget_bytes = 0;
   bool everything_through_dram = false;
@@ -47,6 +49,10 @@ struct ModelArguments {
   // Loads with a progress bar on a terminal. An option that a package cannot follow is an error.
   Result<Network> load() const;
   Result<LoadOptions> load_options() const;
+  // The architecture with the format: "tessera128+mxfp8e4m3".
+  std::string architecture() const;
+  // With --format int8, the graph of a model whose products are not of integers is an error.
+  Status check_format(const graph::Graph& graph) const;
 };
 
 // Told from the first bytes, as Network::load does; an unreadable file is of another kind.

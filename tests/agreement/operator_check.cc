@@ -72,6 +72,7 @@ void check_on(const std::string& profile, const TestModel& test, std::uint64_t s
   graph::BuildOptions options;
   options.vector_format = chip.formats.vector;
   options.matrix = chip.formats.matrix;
+  options.quantise_vector_inputs = chip.formats.vector_inputs == VectorInputs::kQuantised;
   options.require_full_offload = true;
   auto built = graph::build(test.model(), options);
   ASSERT_TRUE(built.ok()) << built.error().to_string();

@@ -108,10 +108,11 @@ TEST(DeviceErrors, MoreCoresThanThereAre) {
 }
 
 TEST(ArchitectureErrors, AnUnknownProfileNamesTheNearestOne) {
-  expect_run_error({"--arch", "tesera128"},
-                   "unknown architecture 'tesera128'; did you mean 'tessera128'? allowed edge, "
-                   "f32, gemmini8, neuron2, pe128x64, systolic, tessera128, or the path of a .toml "
-                   "file   [invalid argument]");
+  expect_run_error(
+      {"--arch", "tesera128"},
+      "unknown architecture 'tesera128'; did you mean 'tessera128'? allowed "
+      "brainwave, edge, f32, gemmini8, neuron2, pe128x64, systolic, tessera128, or the "
+      "path of a .toml file   [invalid argument]");
 }
 
 TEST(ArchitectureErrors, AFileIsAnsweredWithLineKeyAndRange) {

@@ -8,6 +8,10 @@
 // Sums are kept in binary64. That is exact where the exponents of a pixel's blocks, of the weights'
 // blocks and of the bias lie within 53 bits, which is proved for each panel before its sums are
 // used; elements without proof are summed again in the wide accumulator.
+//
+// With the long format q34.40 the contribution of each block is floored to 2^-40 before it is
+// added. Where all terms of a panel are multiples of 2^-40 that changes nothing, and the sum is the
+// exact one; elsewhere the panel is summed block by block.
 
 #include <algorithm>
 #include <array>
@@ -126,6 +130,8 @@ class BlockProduct final : public Product {
     void quantise(std::span<const void* const> rows, std::int64_t pixels,
                   const BlockTarget& target);
     void multiply(const Panel& panel);
+    bool any_floor(ChannelRange channels, const PixelExponents& exponents) const;
+    void floored_sums(const PanelDot& dot, double* sums);
     PixelExponents pixel_exponents(const Panel& panel) const;
     int moving_unit(int exponent) const {
       return mantissa_unit(exponent, arith::exponent_bias(input.format),
@@ -242,18 +248,55 @@ void BlockProduct::Run::multiply(const Panel& panel) {
   double* sums = workspace.sums.reserve(kTileChannels * kPanelPixels);
   for (std::int64_t first = 0; first < channels; first += kTileChannels) {
     const std::int64_t width = std::min(kTileChannels, channels - first);
+    const PanelDot dot = {.segments = workspace.segments,
+                          .strips = panel.strips,
+                          .pair_stride = panel.pair_stride,
+                          .channels = width,
+                          .weights = product.weights_.tile_weights(group, first),
+                          .weight_scales = product.weights_.tile_scales(group, first)};
     if (workspace.segments.empty()) {
       std::fill_n(sums, kTileChannels * kPanelPixels, 0.0);
+    } else if (any_floor({first, first + width}, exponents)) {
+      floored_sums(dot, sums);
     } else {
-      dot_panel({.segments = workspace.segments,
-                 .strips = panel.strips,
-                 .pair_stride = panel.pair_stride,
-                 .channels = width,
-                 .weights = product.weights_.tile_weights(group, first),
-                 .weight_scales = product.weights_.tile_scales(group, first)},
-                sums);
+      dot_panel(dot, sums);
     }
     finish(panel, exponents, {first, first + width}, sums);
+  }
+}
+
+// Whether the long format drops bits of some term.
+bool BlockProduct::Run::any_floor(ChannelRange channels, const PixelExponents& exponents) const {
+  if (config().matrix.long_format == LongFormat::kExact || exponents.panel_highest == 0)
+    return false;
+  const std::int64_t group_first = group * config().image.output_channels;
+  for (std::int64_t oc = channels.first; oc < channels.last; ++oc) {
+    const ChannelBounds& bounds = product.weights_.bounds(group_first + oc);
+    if (bounds.unit == INT_MAX) continue;
+    if (bounds.unit + moving_unit(exponents.panel_lowest) < arith::kLongUnit) return true;
+  }
+  return false;
+}
+
+// The segments of one block after those of another; each block's sum is floored to 2^-40.
+void BlockProduct::Run::floored_sums(const PanelDot& dot, double* sums) {
+  const auto count = static_cast<std::size_t>(kTileChannels * kPanelPixels);
+  double* block = workspace.block_sums.reserve(kTileChannels * kPanelPixels);
+  std::fill_n(block, count, 0.0);
+  std::fill_n(sums, count, 0.0);
+  for (std::size_t first = 0; first < dot.segments.size();) {
+    std::size_t last = first + 1;
+    while (last < dot.segments.size() &&
+           dot.segments[last].weight_block == dot.segments[first].weight_block) {
+      ++last;
+    }
+    PanelDot part = dot;
+    part.segments = dot.segments.subspan(first, last - first);
+    dot_panel(part, block);
+    for (std::size_t i = 0; i < count; ++i) {
+      sums[i] += arith::floor_to_long(block[i]);
+    }
+    first = last;
   }
 }
 
@@ -294,8 +337,15 @@ bool BlockProduct::Run::is_exact(const ChannelBounds& bounds, int lowest, int hi
   if (highest != 0 && bounds.unit != INT_MAX) {
     unit = std::min(unit, bounds.unit + moving_unit(lowest));
   }
-  const int top = top_of(bounds, highest);
-  return unit == INT_MAX || top == INT_MIN || top + 1 - unit <= kExactBits;
+  int top = top_of(bounds, highest);
+  if (unit == INT_MAX || top == INT_MIN) return true;
+  if (config().matrix.long_format == LongFormat::kQ34_40 && unit < arith::kLongUnit) {
+    // Flooring adds less than a unit of 2^-40 to the magnitude of each block.
+    const auto blocks = static_cast<std::uint64_t>(product.weights_.blocks().size());
+    top = std::max(top, arith::kLongUnit + static_cast<int>(std::bit_width(blocks))) + 1;
+    unit = arith::kLongUnit;
+  }
+  return top + 1 - unit <= kExactBits;
 }
 
 // Adds the biases, repairs what is not proved exact, and rounds into the batch.
@@ -350,11 +400,12 @@ double BlockProduct::Run::wide_sum(std::int64_t pixel, std::int64_t channel) con
   const std::int64_t tile = local / kTileChannels * kTileChannels;
   const std::int64_t width = std::min(kTileChannels, channels - tile);
   const std::int32_t* weights = product.weights_.tile_weights(group, tile) + (local - tile);
-  arith::WideAccumulator sum;
-  for (const PanelSegment& segment : workspace.segments) {
+  arith::WideAccumulator sum(config().matrix.long_format);
+  std::int64_t dot = 0;  // of the block so far
+  for (std::size_t s = 0; s < workspace.segments.size(); ++s) {
+    const PanelSegment& segment = workspace.segments[s];
     const int exponent = segment.exponents[strip][lane];
     if (exponent == 0) continue;
-    std::int64_t dot = 0;
     const std::int16_t* x = segment.mantissas[strip] + 2 * lane;
     for (std::int64_t pair = 0; pair < segment.pairs; ++pair) {
       const std::int32_t weight = weights[(segment.first_weight_pair + pair) * width];
@@ -362,10 +413,14 @@ double BlockProduct::Run::wide_sum(std::int64_t pixel, std::int64_t channel) con
       dot += std::int64_t{x[1]} * (weight >> 16);
       x += workspace.pair_stride;
     }
+    const bool more = s + 1 < workspace.segments.size() &&
+                      workspace.segments[s + 1].weight_block == segment.weight_block;
+    if (more) continue;
     sum.add_scaled(
-        dot, moving_unit(exponent) +
-                 mantissa_unit(product.weights_.exponent(channel, segment.weight_block),
-                               product.weight_bias_, config().matrix.mantissa_bits_stationary));
+        std::exchange(dot, 0),
+        moving_unit(exponent) +
+            mantissa_unit(product.weights_.exponent(channel, segment.weight_block),
+                          product.weight_bias_, config().matrix.mantissa_bits_stationary));
   }
   sum.add_value(product.weights_.bounds(channel).bias);
   return sum.value_to_odd();

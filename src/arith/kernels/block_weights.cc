@@ -17,14 +17,14 @@ std::int64_t tile_begin(std::int64_t group, std::int64_t channels, std::int64_t 
   return (group * channels + first) * length;
 }
 
+}  // namespace
+
 int lowest_bit_exponent(double value) {
   int exponent = 0;
   const double fraction = std::frexp(value, &exponent);
   const auto bits = static_cast<std::int64_t>(std::ldexp(fraction, 53));
   return exponent - 53 + __builtin_ctzll(static_cast<unsigned long long>(std::llabs(bits)));
 }
-
-}  // namespace
 
 std::vector<NativeBlock> cut_into_blocks(const ProductConfig& config) {
   const KernelImageShape& image = config.image;
@@ -131,6 +131,9 @@ void BlockWeights::set_bias(const ProductConfig& config, const std::vector<std::
     ChannelBounds& bounds = bounds_[oc];
     bounds.bias = arith::accumulator_bias(
         config.bias_format, bias.data() + static_cast<std::int64_t>(oc) * element, flags_);
+    if (config.matrix.long_format == LongFormat::kQ34_40) {
+      bounds.bias = arith::floor_to_long(bounds.bias);
+    }
     if (bounds.bias == 0.0) continue;
     bounds.bias_magnitude = std::ilogb(bounds.bias) + 1;
     bounds.bias_unit = lowest_bit_exponent(bounds.bias);

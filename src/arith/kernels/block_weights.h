@@ -22,6 +22,9 @@ struct NativeBlock {
 
 std::vector<NativeBlock> cut_into_blocks(const ProductConfig& config);
 
+// The largest power of two that a number other than 0 is a multiple of.
+int lowest_bit_exponent(double value);
+
 // Bounds of one output channel's sum, as powers of two.
 struct ChannelBounds {
   double bias = 0.0;

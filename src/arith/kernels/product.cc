@@ -72,6 +72,8 @@ std::shared_ptr<const Product> make_product(const ProductConfig& config,
       return kernels::make_integer_product(config, weights, std::move(vectors));
     case MatrixKind::kFloat:
       return kernels::make_float_product(config, std::move(weights), std::move(vectors));
+    case MatrixKind::kMicroscaling:
+      return kernels::make_micro_product(config, std::move(weights), std::move(vectors));
     case MatrixKind::kBlockFloat:
       break;
   }

@@ -52,6 +52,8 @@ std::shared_ptr<const Product> make_integer_product(const ProductConfig& config,
                                                     ProductVectors vectors);
 std::shared_ptr<const Product> make_float_product(const ProductConfig& config, PlainWeights weights,
                                                   ProductVectors vectors);
+std::shared_ptr<const Product> make_micro_product(const ProductConfig& config, PlainWeights weights,
+                                                  ProductVectors vectors);
 std::shared_ptr<const Product> make_channel_wise_product(const ProductConfig& config,
                                                          PlainWeights weights,
                                                          ProductVectors vectors);
@@ -110,6 +112,7 @@ class ProductWorkspace {
   kernels::AlignedBuffer<std::uint8_t> exponents;
   kernels::AlignedBuffer<double> scales;
   kernels::AlignedBuffer<double> sums;
+  kernels::AlignedBuffer<double> block_sums;  // of one block
   kernels::AlignedBuffer<std::int32_t> integer_sums;
   kernels::AlignedBuffer<float> floats;
   kernels::PixelRuns samples;

@@ -40,6 +40,10 @@ std::string Work::describe() const {
   return "kind" + text("matrix", static_cast<int>(c.matrix.kind)) +
          text("N", c.matrix.native_dimension) + text("mx", c.matrix.mantissa_bits_moving) +
          text("mw", c.matrix.mantissa_bits_stationary) +
+         text("long", static_cast<int>(c.matrix.long_format)) +
+         text("ex", static_cast<int>(c.matrix.element_moving)) +
+         text("ew", static_cast<int>(c.matrix.element_stationary)) +
+         text("scale", static_cast<int>(c.matrix.micro_scale)) +
          text("channel_wise", c.image.channel_wise) + text("cut", static_cast<int>(c.image.cut)) +
          text("groups", c.image.groups) + text("channels", c.image.channels) +
          text("outputs", c.image.output_channels) + text("kh", c.kernel_h) +
@@ -145,6 +149,12 @@ class WorkMaker {
     c.matrix.native_dimension = dimensions[pick(0, 3)];
     c.matrix.mantissa_bits_moving = one_in(2) ? 11 : static_cast<int>(pick(2, 15));
     c.matrix.mantissa_bits_stationary = one_in(2) ? 11 : static_cast<int>(pick(2, 15));
+    if (one_in(3)) c.matrix.long_format = LongFormat::kQ34_40;
+    c.matrix.element_moving = static_cast<MicroElement>(pick(0, kMicroElementCount - 1));
+    c.matrix.element_stationary = one_in(3)
+                                      ? static_cast<MicroElement>(pick(0, kMicroElementCount - 1))
+                                      : c.matrix.element_moving;
+    c.matrix.micro_scale = static_cast<MicroScale>(pick(0, 2));
     c.has_bias = one_in(2);
     if (one_in(3)) c.activation.function = UnaryFunction::kRelu;
     if (one_in(6)) c.activation = {UnaryFunction::kHardSwish, 1.0f / 6, 0.5f};
@@ -261,6 +271,9 @@ void check_many(MatrixKind kind, bool channel_wise, int count) {
 TEST(Product, BlockFloatEqualsTheObviousForm) { check_many(MatrixKind::kBlockFloat, false, 1200); }
 TEST(Product, IntegersEqualTheObviousForm) { check_many(MatrixKind::kInteger, false, 500); }
 TEST(Product, FloatsEqualTheObviousForm) { check_many(MatrixKind::kFloat, false, 500); }
+TEST(Product, MicroscalingEqualsTheObviousForm) {
+  check_many(MatrixKind::kMicroscaling, false, 900);
+}
 TEST(Product, ChannelWiseFloatsEqualTheObviousForm) {
   check_many(MatrixKind::kBlockFloat, true, 400);
 }
@@ -274,6 +287,7 @@ TEST(Product, EveryInstructionSetGivesTheSameBits) {
     check_many(MatrixKind::kBlockFloat, false, 120);
     check_many(MatrixKind::kInteger, false, 60);
     check_many(MatrixKind::kFloat, false, 60);
+    check_many(MatrixKind::kMicroscaling, false, 60);
     check_many(MatrixKind::kBlockFloat, true, 60);
     check_many(MatrixKind::kInteger, true, 40);
   });
@@ -300,10 +314,66 @@ TEST(Product, FarApartExponentsTakeTheWideAccumulatorAndStayExact) {
   EXPECT_GT(wide, 0);
 }
 
+// A sum of two blocks that are both below 2^-40, and one above it.
+TEST(Product, TheLongFormatFloorsTheContributionOfEachBlock) {
+  Work work;
+  ProductConfig& c = work.config;
+  c.matrix = {.native_dimension = 2,
+              .mantissa_bits_moving = 15,
+              .mantissa_bits_stationary = 15,
+              .long_format = LongFormat::kQ34_40};
+  c.image.channels = work.channels = 4;
+  c.output_format = c.image.format = work.moving = Format::kF32;
+  const float weights[4] = {0x1p-20f, 0x1p-20f, 0x1p-10f, 0.0f};
+  work.oihw.resize(sizeof weights);
+  std::memcpy(work.oihw.data(), weights, sizeof weights);
+  OwnedSurface input = testing::dense_surface(Format::kF32, 4, 1, 1);
+  const auto product_of = [&](float first, float second, float third) {
+    const float x[4] = {first, second, third, 0};
+    std::memcpy(input.memory.data(), x, sizeof x);
+    OwnedSurface output = testing::dense_surface(Format::kF32, 1, 1, 1);
+    prepare(work)->run(input.surface, output.surface, 0, {0, 1}, *make_product_workspace());
+    float y = 0;
+    std::memcpy(&y, output.memory.data(), sizeof y);
+    return y;
+  };
+  EXPECT_EQ(product_of(0x1p-21f, 0x1p-21f, 0), 0x1p-40f);  // two halves of a unit in one block
+  EXPECT_EQ(product_of(0x1p-21f, 0, 0x1p-31f), 0.0f);      // a half each in two blocks
+  EXPECT_EQ(product_of(-0x1p-21f, 0, 0x1p-31f), -0x1p-40f);
+  c.matrix.long_format = LongFormat::kExact;
+  EXPECT_EQ(product_of(0x1p-21f, 0, 0x1p-31f), 0x1p-40f);
+  EXPECT_EQ(product_of(-0x1p-21f, 0, 0x1p-31f), 0.0f);
+}
+
+TEST(Product, MicroscalingWithANanGivesNanWhereTheBlockTakesPart) {
+  Work work;
+  ProductConfig& c = work.config;
+  c.matrix.kind = MatrixKind::kMicroscaling;
+  c.kernel_w = c.image.taps = 3;
+  c.pad_left = 1;
+  c.image.channels = work.channels = 1;
+  c.image.output_channels = 2;
+  // The first channel's first tap is NaN; the last pixel of the input is, too.
+  const std::uint16_t weights[6] = {0x7E00, 0x3C00, 0x3C00, 0x3C00, 0x3C00, 0x3C00};
+  work.oihw.resize(sizeof weights);
+  std::memcpy(work.oihw.data(), weights, sizeof weights);
+  OwnedSurface input = testing::dense_surface(Format::kF16, 1, 1, 4);
+  const std::uint16_t x[4] = {0x3C00, 0x3C00, 0x3C00, 0x7C00};
+  std::memcpy(input.memory.data(), x, sizeof x);
+  OwnedSurface output = testing::dense_surface(Format::kF16, 2, 1, 4);
+  prepare(work)->run(input.surface, output.surface, 0, {0, 1}, *make_product_workspace());
+  // There is no sample under the first tap of the first pixel.
+  const std::uint16_t expected[8] = {0x4000, 0x7E00, 0x7E00, 0x7E00,
+                                     0x4000, 0x4200, 0x7E00, 0x7E00};
+  EXPECT_EQ(std::memcmp(output.memory.data(), expected, sizeof expected), 0);
+}
+
 TEST(Product, MatrixProductOfADynamicOperandEqualsTheConstantOne) {
   WorkMaker maker(kSeed);
   for (int i = 0; i < 60 && !::testing::Test::HasFailure(); ++i) {
-    Work work = maker.make(i % 2 == 0 ? MatrixKind::kBlockFloat : MatrixKind::kFloat, false);
+    constexpr MatrixKind kKinds[] = {MatrixKind::kBlockFloat, MatrixKind::kFloat,
+                                     MatrixKind::kMicroscaling};
+    Work work = maker.make(kKinds[i % 3], false);
     ProductConfig& c = work.config;
     const auto inputs = maker.pick(1, 200);
     const MatrixFormat matrix = c.matrix;

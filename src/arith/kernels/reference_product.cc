@@ -1,11 +1,13 @@
 #include "arith/kernels/reference_product.h"
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 #include <vector>
 
 #include "arith/function.h"
 #include "arith/integer.h"
+#include "arith/microscaling.h"
 #include "arith/rounding.h"
 #include "base/check.h"
 
@@ -54,6 +56,9 @@ class Reference {
         quantise_weights();
         if (config_.image.cut == BlockCut::kChannel) quantise_pixels();
       }
+      if (!config_.image.channel_wise && config_.matrix.kind == MatrixKind::kMicroscaling) {
+        micro_weights();
+      }
       for (std::int64_t row = 0; row < output_.rows; ++row) {
         for (std::int64_t column = 0; column < output_.columns; ++column) pixel(row, column);
       }
@@ -83,6 +88,7 @@ class Reference {
     if (config_.matrix.kind == MatrixKind::kInteger) return integer_pixel(samples, row, column);
     if (config_.image.channel_wise) return channel_wise_pixel(samples, row, column);
     if (config_.matrix.kind == MatrixKind::kFloat) return float_pixel(samples, row, column);
+    if (config_.matrix.kind == MatrixKind::kMicroscaling) return micro_pixel(samples, row, column);
     block_pixel(samples, row, column);
   }
 
@@ -186,7 +192,7 @@ class Reference {
                      arith::exponent_bias(config_.image.format) + 2 -
                      config_.matrix.mantissa_bits_moving - config_.matrix.mantissa_bits_stationary;
     for (std::int64_t oc = 0; oc < config_.image.output_channels; ++oc) {
-      arith::WideAccumulator sum;
+      arith::WideAccumulator sum(config_.matrix.long_format);
       for (const auto& [moving, index] : terms) {
         const arith::BlockFloat& stationary = weight_blocks_[static_cast<std::size_t>(oc)][index];
         sum.add_product(arith::ref::block_dot(*moving, stationary),
@@ -198,6 +204,95 @@ class Reference {
       const bool flagged = arith::exponent_bias(input_.format) == 15;
       store(oc, row, column, sum.round_to(output_.format, flagged ? &flags_ : nullptr));
     }
+  }
+
+  // ---- Microscaling ----
+
+  // A run of terms (null: zero) in blocks of 32.
+  std::vector<arith::MicroBlock> micro_run(const std::vector<const std::byte*>& terms,
+                                           Format format, MicroElement element) {
+    const std::int64_t bytes = format_bytes(format);
+    std::vector<arith::MicroBlock> blocks;
+    for (std::size_t first = 0; first < terms.size(); first += arith::kMicroBlock) {
+      const std::size_t last = std::min<std::size_t>(terms.size(), first + arith::kMicroBlock);
+      std::vector<std::byte> packed((last - first) * static_cast<std::size_t>(bytes));
+      for (std::size_t k = first; k < last; ++k) {
+        if (terms[k] == nullptr) continue;
+        std::copy_n(terms[k], bytes, &packed[(k - first) * static_cast<std::size_t>(bytes)]);
+      }
+      blocks.push_back(arith::ref::quantise_micro_block(
+          {format, packed.data(), static_cast<std::int64_t>(last - first), 1}, element,
+          config_.matrix.micro_scale, flags_));
+    }
+    return blocks;
+  }
+
+  // One run across taps for kIm2col, else a run a tap.
+  std::int64_t runs() const {
+    return config_.image.cut == BlockCut::kIm2col ? 1 : config_.image.taps;
+  }
+
+  // weight_micro_[oc * runs + run].
+  void micro_weights() {
+    const KernelImageShape& image = config_.image;
+    weight_micro_.clear();
+    for (std::int64_t oc = 0; oc < image.output_channels; ++oc) {
+      std::vector<const std::byte*> terms;
+      for (std::int64_t tap = 0; tap < image.taps; ++tap) {
+        for (std::int64_t c = 0; c < image.channels; ++c) terms.push_back(weight(oc, c, tap));
+        if (runs() == 1 && tap + 1 < image.taps) continue;
+        weight_micro_.push_back(micro_run(terms, image.format, config_.matrix.element_stationary));
+        terms.clear();
+      }
+    }
+  }
+
+  void micro_pixel(const std::vector<Sample>& samples, std::int64_t row, std::int64_t column) {
+    const KernelImageShape& image = config_.image;
+    const std::int64_t taps_a_run = image.taps / runs();
+    std::vector<std::vector<const std::byte*>> terms(static_cast<std::size_t>(runs()));
+    if (image.cut == BlockCut::kIm2col) {
+      terms[0].resize(static_cast<std::size_t>(image.taps * image.channels));
+    }
+    for (const Sample& sample : samples) {
+      auto& run = terms[static_cast<std::size_t>(sample.tap / taps_a_run)];
+      run.resize(static_cast<std::size_t>(taps_a_run * image.channels));
+      for (std::int64_t c = 0; c < image.channels; ++c) {
+        run[static_cast<std::size_t>(sample.tap % taps_a_run * image.channels + c)] =
+            input_.at(group_ * image.channels + c, sample.row, sample.column);
+      }
+    }
+    // A run without a sample is empty: there is nothing to multiply.
+    std::vector<std::vector<arith::MicroBlock>> moving;
+    for (const auto& run : terms) {
+      moving.push_back(micro_run(run, input_.format, config_.matrix.element_moving));
+    }
+    for (std::int64_t oc = 0; oc < image.output_channels; ++oc) {
+      store(oc, row, column, micro_sum(oc, moving));
+    }
+  }
+
+  double micro_sum(std::int64_t oc, const std::vector<std::vector<arith::MicroBlock>>& moving) {
+    arith::WideAccumulator sum;
+    bool number = true;
+    for (std::size_t run = 0; run < moving.size(); ++run) {
+      const auto& stationary = weight_micro_[static_cast<std::size_t>(oc * runs()) + run];
+      for (std::size_t b = 0; b < moving[run].size(); ++b) {
+        const arith::MicroBlock& x = moving[run][b];
+        const arith::MicroBlock& w = stationary[b];
+        if (x.scale == arith::kMicroScaleNan || w.scale == arith::kMicroScaleNan) {
+          number = false;
+          continue;
+        }
+        arith::ref::add_micro_dot(config_.matrix.element_moving, x,
+                                  config_.matrix.element_stationary, w, sum);
+      }
+    }
+    if (config_.has_bias) {
+      sum.add_value(arith::accumulator_bias(config_.bias_format, bias_element(oc), flags_));
+    }
+    if (!number) return std::nan("");
+    return sum.round_to(output_.format, input_.format == Format::kF16 ? &flags_ : nullptr);
   }
 
   // ---- plain floats ----
@@ -294,6 +389,7 @@ class Reference {
   std::int64_t group_ = 0;
   std::vector<std::vector<arith::BlockFloat>> weight_blocks_;
   std::vector<std::vector<arith::BlockFloat>> pixel_blocks_;
+  std::vector<std::vector<arith::MicroBlock>> weight_micro_;
 };
 
 }  // namespace

@@ -303,6 +303,32 @@ TEST(NeuralCost, SlowerClockTakesAsManyCyclesOfItsOwn) {
   EXPECT_EQ(step_cycles(config, work), ceil_div(step * 1000, 999));
 }
 
+TEST(NeuralCost, MicroscalingAddsALevelOfTheTreeForEachDoublingOfItsBlocks) {
+  NeuralEngineConfig config = array_128(1);
+  ProductWork work;
+  work.channels = work.output_channels = 128;
+  work.columns = 64;
+  const Cycles drain = neural_drain_cycles(config, work);
+  const Cycles step = step_cycles(config, work);
+  work.micro_blocks = true;
+  EXPECT_EQ(step_cycles(config, work), step);
+  EXPECT_EQ(neural_drain_cycles(config, work), drain + 2);  // four blocks a column
+  const auto tree_of = [&](std::int32_t rows) {
+    config.rows = rows;
+    return micro_tree_cycles(config, work);
+  };
+  EXPECT_EQ(tree_of(16), 0);
+  EXPECT_EQ(tree_of(32), 0);
+  EXPECT_EQ(tree_of(64), 1);
+  EXPECT_EQ(tree_of(96), 2);
+  EXPECT_EQ(tree_of(256), 3);
+  work.channel_wise = true;
+  EXPECT_EQ(tree_of(128), 0);
+  work.channel_wise = false;
+  config.dataflow = Dataflow::kOutputStationary;
+  EXPECT_EQ(tree_of(128), 0);
+}
+
 TEST(NeuralCost, EnginesShareByWhateverIsCheaper) {
   NeuralEngineConfig config = small_array();
   config.count = 4;

@@ -20,6 +20,7 @@ ProductWork product_work(const NeuralTask& task, const ChipConfig& chip) {
     return work;
   }
   work.channel_wise = product.image.channel_wise;
+  work.micro_blocks = product.matrix.kind == MatrixKind::kMicroscaling;
   work.cut = product.image.cut;
   work.groups = product.image.groups;
   work.channels = product.image.channels;
