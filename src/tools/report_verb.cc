@@ -11,6 +11,7 @@
 #include "runtime/roofline.h"
 #include "tools/buffer_report.h"
 #include "tools/console.h"
+#include "tools/format_report.h"
 #include "tools/roofline_text.h"
 #include "tools/tensor_file.h"
 #include "tools/transposition_table.h"
@@ -31,6 +32,8 @@ struct ReportArguments {
   std::string html, trace;
   bool serial = false;
   bool min_buffer = false;
+  bool formats = false;
+  FormatReportArguments format_study;
 };
 
 // Useful multiply-accumulates against what the array could have done in `cycles`.
@@ -129,6 +132,9 @@ std::int64_t dropped_at_link(const Network& network, const program::Program& pro
 }
 
 Status report(const ReportArguments& arguments) {
+  if (arguments.formats) {
+    return format_report(arguments.model, arguments.format_study, arguments.html);
+  }
   if (arguments.min_buffer) return min_buffer_report(arguments.model, arguments.html);
   TESSERA_TRY(const Network network, arguments.model.load());
   SessionOptions options;
@@ -196,6 +202,31 @@ Action report_verb(CLI::App& app) {
                "the smallest state buffer without spilling, and the cost of smaller ones")
       ->excludes("--trace")
       ->excludes("--serial");
+  FormatReportArguments& study = arguments->format_study;
+  CLI::Option* const formats =
+      app.add_flag(
+             "--formats", arguments->formats,
+             "accuracy against float32, bytes and cycles in one number format after the other")
+          ->excludes("--trace")
+          ->excludes("--serial")
+          ->excludes("--min-buffer");
+  app.add_option("--only", study.formats, "with --formats: these formats alone")->needs(formats);
+  CLI::Option* const input =
+      app.add_option("--input", study.inputs,
+                     "with --formats: NAME=FILE (.npy, .pb, .png, .jpg) or NAME=random[:seed]")
+          ->needs(formats);
+  app.add_option("--cases", study.cases,
+                 "with --formats: a folder of inputs, a file each, or of folders with NAME.npy")
+      ->needs(formats)
+      ->excludes(input)
+      ->check(CLI::ExistingDirectory);
+  app.add_option("--preprocess", study.preprocess, "for pictures, as in 'tessera run'")
+      ->needs(formats);
+  app.add_flag("--texts", study.texts,
+               "with --formats: the first output has scores of characters (CTC); compare the texts")
+      ->needs(formats);
+  app.add_option("--threads", study.threads, "with --formats: threads of the host (0: all)")
+      ->needs(formats);
   return [arguments] { return report(*arguments); };
 }
 

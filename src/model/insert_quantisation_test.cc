@@ -1,0 +1,77 @@
+#include "model/insert_quantisation.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace tessera::model {
+namespace {
+
+Tensor floats(const Shape& dims, const std::vector<float>& values) {
+  Tensor tensor = Tensor::zeros(Format::kF32, dims);
+  std::copy(values.begin(), values.end(), tensor.as<float>().begin());
+  return tensor;
+}
+
+Node node(const std::string& type, std::vector<std::string> inputs, const std::string& output,
+          Attributes attributes = {}) {
+  return {.name = output + "_node",
+          .op_type = type,
+          .domain = "",
+          .inputs = std::move(inputs),
+          .outputs = {output},
+          .attributes = std::move(attributes)};
+}
+
+// x read by two products, a product of computed operands, and one that reads another's result.
+Model sketch() {
+  Model model;
+  model.opsets[""] = 13;
+  model.graph.inputs = {{.name = "x", .dims = {}}};
+  model.graph.initializers["w"] = floats({2, 2}, {1.0f, -4.0f, 0.25f, 1.0f});
+  model.graph.initializers["v"] = floats({2, 2}, {0, 0, 3, 1});
+  model.graph.nodes = {
+      node("MatMul", {"x", "w"}, "a"), node("Gemm", {"x", "v"}, "b", {{"transB", std::int64_t{1}}}),
+      node("MatMul", {"a", "b"}, "c"), node("Relu", {"c"}, "d"), node("MatMul", {"d", "w"}, "y")};
+  model.graph.outputs = {{.name = "y", .dims = {}}};
+  return model;
+}
+
+TEST(InsertQuantisation, NamesTheInputsOfProductsWithKnownWeightsOnce) {
+  EXPECT_EQ(quantisable_inputs(sketch()), (std::vector<std::string>{"x", "d"}));
+}
+
+TEST(InsertQuantisation, PutsAPairBeforeEachInputAndItsIntegersBehindEachWeight) {
+  const Model found = insert_quantisation(sketch(), {{"x", {-1.0f, 4.1f}}, {"d", {0.0f, 51.0f}}});
+  std::vector<std::string> types;
+  for (const Node& each : found.graph.nodes) types.push_back(each.op_type);
+  EXPECT_EQ(types,
+            (std::vector<std::string>{"QuantizeLinear", "DequantizeLinear", "DequantizeLinear",
+                                      "MatMul", "DequantizeLinear", "Gemm", "MatMul", "Relu",
+                                      "QuantizeLinear", "DequantizeLinear", "MatMul"}));
+  const Node& first = found.graph.nodes[3];
+  EXPECT_EQ(first.inputs, (std::vector<std::string>{"x.dequantised", "w.dequantised"}));
+  EXPECT_EQ(found.graph.nodes[10].inputs[1], "w.dequantised");  // the same weights once
+  const auto& constants = found.graph.initializers;
+  EXPECT_FLOAT_EQ(constants.at("x.scale").as<float>()[0], 5.1f / 255);
+  EXPECT_EQ(constants.at("x.zero_point").as<std::uint8_t>()[0], 50);
+  EXPECT_EQ(constants.at("d.zero_point").as<std::uint8_t>()[0], 0);
+  // Columns of w are output channels of a MatMul: scales 1/127 and 4/127.
+  EXPECT_EQ(std::get<std::int64_t>(found.graph.nodes[2].attributes.at("axis")), 1);
+  EXPECT_FLOAT_EQ(constants.at("w.scale").as<float>()[0], 1.0f / 127);
+  EXPECT_FLOAT_EQ(constants.at("w.scale").as<float>()[1], 4.0f / 127);
+  const auto w = constants.at("w.quantised").as<std::int8_t>();
+  EXPECT_EQ((std::vector<int>(w.begin(), w.end())), (std::vector<int>{127, -127, 32, 32}));
+  // Rows of v are those of a Gemm with transB; a row of zeros has scale 1.
+  EXPECT_EQ(std::get<std::int64_t>(found.graph.nodes[4].attributes.at("axis")), 0);
+  EXPECT_FLOAT_EQ(constants.at("v.scale").as<float>()[0], 1.0f);
+  EXPECT_FLOAT_EQ(constants.at("v.scale").as<float>()[1], 3.0f / 127);
+}
+
+TEST(InsertQuantisation, LeavesProductsWithoutARangeAlone) {
+  const Model found = insert_quantisation(sketch(), {});
+  EXPECT_EQ(found.graph.nodes.size(), sketch().graph.nodes.size());
+}
+
+}  // namespace
+}  // namespace tessera::model
