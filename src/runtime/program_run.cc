@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "concord/lift.h"
+#include "host/host_step.h"
 #include "program/verify.h"
 #include "runtime/segment_use.h"
 
@@ -26,14 +28,24 @@ Result<std::unique_ptr<ProgramRun>> ProgramRun::create(program::Program program,
                                                        const SessionOptions& options) {
   TESSERA_RETURN_IF_ERROR(program::verify_program(program, chip));
   for (const program::Segment& segment : program.segments) {
-    if (segment.host_steps.empty()) continue;
-    return Error{
-        ErrorCode::kUnsupported,
-        fmt::format("the program has a host step behind task {}, which needs its model; run "
-                    "the package or the model",
-                    segment.task_last)};
+    for (const program::HostStepRef& step : segment.host_steps) {
+      if (step.graph != nullptr) continue;
+      return Error{ErrorCode::kInvalidModel,
+                   fmt::format("the program has a host step behind task {} without its node; link "
+                               "the package again",
+                               segment.task_last)};
+    }
   }
   std::unique_ptr<ProgramRun> run(new ProgramRun(std::move(program), chip, options));
+  if (options.device != DeviceKind::kSim) {
+    TESSERA_TRY(const auto graph, concord::lift(run->program_, chip));
+    if (options.device == DeviceKind::kHost) {
+      TESSERA_TRY(run->executor_, host::make_host_executor(graph, {.threads = options.threads}));
+    } else {
+      TESSERA_TRY(run->executor_, host::make_reference_executor(graph));
+    }
+    return run;
+  }
   TESSERA_TRY(run->core_, card::Core::create(chip));
   TESSERA_RETURN_IF_ERROR(run->core_->load(run->program_));
   return run;
@@ -42,7 +54,7 @@ Result<std::unique_ptr<ProgramRun>> ProgramRun::create(program::Program program,
 std::vector<TensorDescription> ProgramRun::inputs() const { return describe(program_.inputs); }
 std::vector<TensorDescription> ProgramRun::outputs() const { return describe(program_.outputs); }
 
-Status ProgramRun::write_inputs(const std::vector<Tensor>& inputs) {
+Status ProgramRun::check_inputs(const std::vector<Tensor>& inputs) const {
   if (inputs.size() != program_.inputs.size()) {
     return Error{ErrorCode::kInvalidArgument, fmt::format("{} inputs, the program has {}",
                                                           inputs.size(), program_.inputs.size())};
@@ -54,7 +66,42 @@ Status ProgramRun::write_inputs(const std::vector<Tensor>& inputs) {
           ErrorCode::kInvalidArgument,
           fmt::format("input '{}' has another format or shape than the program says", slot.name)};
     }
-    TESSERA_RETURN_IF_ERROR(core_->write(slot.address, inputs[i].bytes));
+  }
+  return {};
+}
+
+Status ProgramRun::write_inputs(const std::vector<Tensor>& inputs) {
+  TESSERA_RETURN_IF_ERROR(check_inputs(inputs));
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    TESSERA_RETURN_IF_ERROR(core_->write(program_.inputs[i].address, inputs[i].bytes));
+  }
+  return {};
+}
+
+// Operands from DRAM or the step's constants; results to DRAM.
+Status ProgramRun::run_host_steps(const program::Segment& segment) {
+  for (const program::HostStepRef& step : segment.host_steps) {
+    const graph::Node& node = step.graph->nodes[0];
+    std::vector<Tensor> values(step.inputs.size());
+    std::vector<const Tensor*> operands;
+    for (std::size_t i = 0; i < step.inputs.size(); ++i) {
+      const auto& constant = step.graph->tensor(node.inputs[i]).constant;
+      operands.push_back(constant != nullptr ? constant.get() : &values[i]);
+      if (constant != nullptr) continue;
+      values[i] = Tensor::zeros(step.inputs[i].format, step.inputs[i].dims);
+      TESSERA_RETURN_IF_ERROR(core_->read(step.inputs[i].address, values[i].bytes));
+    }
+    TESSERA_TRY(const std::vector<Tensor> results, host::run_host_step(node, operands));
+    for (std::size_t i = 0; i < step.outputs.size(); ++i) {
+      const program::TensorSlot& slot = step.outputs[i];
+      if (i >= results.size() || results[i].format != slot.format || results[i].dims != slot.dims) {
+        return Error{ErrorCode::kInvalidModel,
+                     fmt::format("host step '{}': output '{}' has another format or shape than the "
+                                 "program says",
+                                 node.name, slot.name)};
+      }
+      TESSERA_RETURN_IF_ERROR(core_->write(slot.address, results[i].bytes));
+    }
   }
   return {};
 }
@@ -70,6 +117,9 @@ Result<RunResult> ProgramRun::run_segments(std::size_t first, std::size_t last, 
   for (std::size_t segment = first; segment < last; ++segment) {
     TESSERA_TRY(const card::RunStatistics statistics, core_->run_segment(segment, options));
     add_segment(program_, segment, statistics, result);
+    if (!options_.timing_only) {
+      TESSERA_RETURN_IF_ERROR(run_host_steps(program_.segments[segment]));
+    }
   }
   if (!with_outputs || options_.timing_only) return result;
   for (const program::TensorSlot& slot : program_.outputs) {
@@ -80,11 +130,22 @@ Result<RunResult> ProgramRun::run_segments(std::size_t first, std::size_t last, 
 }
 
 Result<RunResult> ProgramRun::run(const std::vector<Tensor>& inputs) {
+  if (executor_ != nullptr) {
+    TESSERA_RETURN_IF_ERROR(check_inputs(inputs));
+    TESSERA_TRY(std::vector<Tensor> outputs, executor_->run(inputs));
+    RunResult result;
+    result.outputs = std::move(outputs);
+    return result;
+  }
   TESSERA_RETURN_IF_ERROR(write_inputs(inputs));
   return run_segments(0, program_.segments.size(), true);
 }
 
 Result<RunResult> ProgramRun::begin() {
+  if (core_ == nullptr) {
+    return Error{ErrorCode::kUnsupported,
+                 "streaming runs on the device sim, whose memories keep the state between steps"};
+  }
   const std::size_t segments = program_.segments.size();
   return run_segments(0, segments == 0 ? 0 : segments - 1, false);
 }

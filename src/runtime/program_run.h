@@ -1,5 +1,5 @@
-// Runs a program, compiled or written by hand, on the virtual processor without a network around
-// it.
+// Runs a program, compiled or written by hand, without a network around it: on the virtual
+// processor, or lifted to a graph (concord/lift.h) on host and ref.
 //
 //   run(inputs):   segment 0, 1, ... ─► outputs
 //   streaming:     begin(): all segments but the last    step(inputs): the last, as often as wanted
@@ -13,6 +13,7 @@
 
 #include "arch/chip_config.h"
 #include "card/core.h"
+#include "host/executor.h"
 #include "program/program.h"
 #include "tessera/session.h"
 
@@ -20,7 +21,7 @@ namespace tessera::runtime {
 
 class ProgramRun {
  public:
-  // Proves the program and places it on a core.
+  // Proves the program, and places it on a core or lifts it.
   static Result<std::unique_ptr<ProgramRun>> create(program::Program program,
                                                     const ChipConfig& chip,
                                                     const SessionOptions& options);
@@ -33,18 +34,22 @@ class ProgramRun {
   Result<RunResult> run(const std::vector<Tensor>& inputs);
 
   // Streaming. A program without a time loop of its own has one segment, which is the step.
+  // Only the virtual processor has memories that keep something between steps.
   Result<RunResult> begin();
   Result<RunResult> step(const std::vector<Tensor>& inputs);
 
  private:
   ProgramRun(program::Program program, const ChipConfig& chip, const SessionOptions& options);
+  Status check_inputs(const std::vector<Tensor>& inputs) const;
   Status write_inputs(const std::vector<Tensor>& inputs);
+  Status run_host_steps(const program::Segment& segment);
   Result<RunResult> run_segments(std::size_t first, std::size_t last, bool with_outputs);
 
   const program::Program program_;
   const ChipConfig chip_;
   const SessionOptions options_;
-  std::unique_ptr<card::Core> core_;
+  std::unique_ptr<card::Core> core_;          // sim
+  std::unique_ptr<host::Executor> executor_;  // host and ref
 };
 
 }  // namespace tessera::runtime

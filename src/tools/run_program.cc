@@ -152,12 +152,9 @@ Status run_program(const RunArguments& asked) {
   TESSERA_TRY(program::Program program, load_program(arguments, arch));
   TESSERA_TRY(const ChipConfig chip, chip_of(program, arch));
   arguments.model.arch = chip.name;
-  if (arguments.device != "sim") {
-    return Error{
-        ErrorCode::kUnsupported,
-        fmt::format("a program runs on the device sim; the device is {}", arguments.device)};
-  }
   SessionOptions options;
+  TESSERA_TRY(options.device, device_kind_from_name(arguments.device));
+  options.threads = arguments.threads;
   options.timing_only = arguments.timing_only;
   options.check_hazards = arguments.check_hazards;
   options.trace = !arguments.trace.empty();

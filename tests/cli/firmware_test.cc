@@ -54,6 +54,22 @@ TEST(Firmware, TextBecomesAProgramAndComesBackByteForByte) {
   EXPECT_TRUE(read_text("inline.tprog") == read_text("lstm.tprog"));
 }
 
+TEST(Firmware, HostAndRefRunAProgramWithTheSameBits) {
+  const std::string expected = lstm_results();
+  for (const char* device : {"host", "ref"}) {
+    const CommandResult run = tessera(
+        with_arch({"run", kLstm, "--input", "x=random:3", "--output", device, "--device", device}));
+    EXPECT_EQ(run.status, 0) << run.err;
+    const auto tensor = tools::read_npy(std::string(device) + "/y.npy");
+    ASSERT_TRUE(tensor.ok());
+    const auto* const bytes = reinterpret_cast<const char*>(tensor->bytes.data());
+    EXPECT_TRUE(std::string(bytes, tensor->bytes.size()) == expected) << device;
+  }
+  const CommandResult stream =
+      tessera(with_arch({"run", kLstm, "--device", "host", "--stream", "none", "--out", "none2"}));
+  EXPECT_NE(stream.status, 0);
+}
+
 TEST(Firmware, ACompiledProgramRunsAsItsModelDoes) {
   ASSERT_EQ(tessera({"compile", "small.onnx", "-o", "p.tpkg"}).status, 0);
   ASSERT_EQ(tessera({"link", "p.tpkg", "-o", "p.tprog"}).status, 0);
