@@ -138,7 +138,8 @@ class GroupMaker {
     for (const Unit& unit : *units_) {
       const auto& task = std::get<NeuralTask>(task_of(unit).config);
       if (!same_fields(without_cut(task.product), without_cut(first.product)) ||
-          task.dynamic != first.dynamic || task.moving.format != group.input_formats[0] ||
+          task.product.matrix != first.product.matrix || task.dynamic != first.dynamic ||
+          task.moving.format != group.input_formats[0] ||
           task.output.format != group.output_format) {
         return false;
       }

@@ -125,7 +125,8 @@ TEST_P(LiftRandom, PiecesAndRingsAreLayersAgain) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Chips, LiftRandom, ::testing::Values("tessera128", "edge", "pe128x64"));
+INSTANTIATE_TEST_SUITE_P(Chips, LiftRandom,
+                         ::testing::Values("tessera128", "edge", "pe128x64", "brainwave"));
 
 TEST(Lift, WithoutHintsEachTaskIsALayer) {
   ChipConfig chip = chip_of("edge");
@@ -214,6 +215,35 @@ TEST(Lift, LayersComeBackAsTheyWere) {
               *graph->tensor(original->inputs[1]).constant);
     EXPECT_GT(program.tasks.size(), 10u);
   }
+}
+
+// Between two segments the host adds up along an axis, which a constant names.
+TEST(Lift, HostStepsStandBetweenTheLayers) {
+  GraphBuilder builder(5);
+  const TensorId x = builder.unary(builder.input({1, 4, 6, 5}, Format::kF32), UnaryFunction::kRelu);
+  const TensorId before = builder.unary(x, UnaryFunction::kIdentity, Format::kF32);
+  const TensorId axis = builder.constant({1}, Format::kI64);
+  Graph& graph = builder.graph();
+  auto constant = std::make_shared<Tensor>(Tensor::zeros(Format::kI64, {1}));
+  constant->bytes[0] = std::byte{2};
+  graph.tensor(axis).constant = constant;
+  const TensorId after{static_cast<std::int32_t>(graph.tensors.size())};
+  graph.tensors.push_back({"sums", Format::kF32, {1, 4, 6, 5}, nullptr});
+  graph::HostStepAttributes step;
+  step.node.op_type = "CumSum";
+  step.node.inputs = {"x", "axis"};
+  step.node.outputs = {"sums"};
+  step.opset = 14;
+  step.reason = "a test";
+  graph.nodes.push_back({"host", {}, {before, axis}, {after}, step});
+  builder.output(builder.unary(after, UnaryFunction::kIdentity));
+  const GraphPointer whole = builder.take();
+  const ChipConfig chip = chip_of("tessera128");
+  const auto package = compile::compile(whole, chip);
+  ASSERT_TRUE(package.ok()) << package.error().to_string();
+  const GraphPointer lifted = check(whole, link_package(*package, chip), chip);
+  ASSERT_NE(lifted, nullptr);
+  EXPECT_EQ(layers(*lifted), 4);
 }
 
 TEST(LiftErrors, AComputedKernelIsRefusedByName) {

@@ -48,6 +48,21 @@ const LiftedModel kModels[] = {
     {"silero_vad_16k_op15", "tessera128"},
     {"mlperf_tiny_resnet8_int8_qdq", "edge"},
     {"mobilenet_v2_224_uint8_qdq", "tessera128"},
+    {"mobilenet_v1_224_fp32", "tessera128+mxfp8e4m3"},
+    {"vit_cifar10_ibp_3_3_8", "brainwave"},
+    {"resnet50_int8_qdq", "edge"},
+    {"yolox_nano", "edge"},
+    {"selfie_segmentation", "edge"},
+    {"squeezenet_fp16", "tessera128"},
+    {"ssd_mobilenet_v1_coco_uint8_qdq", "tessera128"},
+    {"moonshine_tiny_encoder_q8", "tessera128"},
+    {"yolov3_tiny_coco_lut8", "tessera128"},
+    {"basic_pitch_nmp", "edge"},
+    {"dtln_2", "tessera128"},
+    {"tcmonodepth_small", "tessera128"},
+    {"swift_f0", "tessera128"},
+    {"ten_vad", "tessera128"},
+    {"byte_sb_bidi_lstm", "tessera128"},
 };
 
 // Nodes that compute something which an output needs; Moves where `moves`.
