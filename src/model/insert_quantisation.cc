@@ -69,10 +69,37 @@ class Inserter {
       }
       result.graph.nodes.push_back(std::move(product));
     }
+    if (!done_.empty()) raise_opset(result);
     return result;
   }
 
  private:
+  // QuantizeLinear is from opset 10 on, in which the meaning of three operators changed: a Slice
+  // has its bounds as inputs.
+  void raise_opset(Model& model) {
+    std::int64_t& opset = model.opsets[""];
+    auto& nodes = model.graph.nodes;
+    const bool other = std::any_of(nodes.begin(), nodes.end(), [](const Node& node) {
+      return node.op_type == "TopK" || node.op_type == "Upsample";
+    });
+    if (opset >= 10 || other) return;
+    opset = 10;
+    for (Node& node : nodes) {
+      if (node.op_type != "Slice") continue;
+      for (const char* name : {"starts", "ends", "axes"}) {
+        const auto found = node.attributes.find(name);
+        if (found == node.attributes.end()) continue;
+        const auto* list = std::get_if<std::vector<std::int64_t>>(&found->second);
+        if (list == nullptr) continue;
+        const std::vector<std::int64_t> values = *list;
+        node.inputs.push_back(
+            add_constant<std::int64_t>(model.graph, unique(node.name + "." + name), Format::kI64,
+                                       {static_cast<std::int64_t>(values.size())}, values));
+        node.attributes.erase(found);
+      }
+    }
+  }
+
   std::string unique(const std::string& name) {
     std::string result = name;
     for (int i = 2; !names_.insert(result).second; ++i) result = name + "_" + std::to_string(i);

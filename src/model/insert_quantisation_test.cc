@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace tessera::model {
@@ -66,6 +67,35 @@ TEST(InsertQuantisation, PutsAPairBeforeEachInputAndItsIntegersBehindEachWeight)
   EXPECT_EQ(std::get<std::int64_t>(found.graph.nodes[4].attributes.at("axis")), 0);
   EXPECT_FLOAT_EQ(constants.at("v.scale").as<float>()[0], 1.0f);
   EXPECT_FLOAT_EQ(constants.at("v.scale").as<float>()[1], 3.0f / 127);
+}
+
+Model of_opset_9(const std::string& type, Attributes attributes = {}) {
+  Model model = sketch();
+  model.opsets[""] = 9;
+  model.graph.nodes[3].op_type = type;
+  model.graph.nodes[3].attributes = std::move(attributes);
+  return insert_quantisation(model, {{"x", {-1.0f, 1.0f}}});
+}
+
+TEST(InsertQuantisation, RaisesTheOpsetWhereNothingChangesItsMeaning) {
+  EXPECT_EQ(of_opset_9("Relu").opsets.at(""), 10);
+  EXPECT_EQ(of_opset_9("TopK").opsets.at(""), 9);
+  EXPECT_EQ(insert_quantisation(sketch(), {{"x", {-1.0f, 1.0f}}}).opsets.at(""), 13);
+}
+
+TEST(InsertQuantisation, GivesASliceItsBoundsAsInputs) {
+  using Ints = std::vector<std::int64_t>;
+  const Model found =
+      of_opset_9("Slice", {{"axes", Ints{1}}, {"ends", Ints{7, 8}}, {"starts", Ints{2, 3}}});
+  EXPECT_EQ(found.opsets.at(""), 10);
+  const auto slice = std::find_if(found.graph.nodes.begin(), found.graph.nodes.end(),
+                                  [](const Node& each) { return each.op_type == "Slice"; });
+  ASSERT_NE(slice, found.graph.nodes.end());
+  EXPECT_TRUE(slice->attributes.empty());
+  ASSERT_EQ(slice->inputs.size(), 4u);
+  EXPECT_EQ(slice->inputs[0], "c");
+  const auto ends = found.graph.initializers.at(slice->inputs[2]).as<std::int64_t>();
+  EXPECT_EQ(Ints(ends.begin(), ends.end()), (Ints{7, 8}));
 }
 
 TEST(InsertQuantisation, LeavesProductsWithoutARangeAlone) {

@@ -43,7 +43,8 @@ class FormatPlot {
  public:
   explicit FormatPlot(const FormatStudy& study) {
     for (const FormatRow& row : study.rows) {
-      if (!row.error.empty()) continue;
+      // What equals float32 in everything has no place on a scale of powers of ten.
+      if (!row.error.empty() || row.accuracy.cosine == 1) continue;
       rows_.push_back(&row);
       most_bytes_ = std::max(most_bytes_, bytes_of(row));
       const int power = static_cast<int>(std::floor(std::log10(error_of(row))));
@@ -124,7 +125,8 @@ Status write_format_page(const std::string& path, const std::string& title,
   std::string page = fmt::format(
       "<!doctype html><meta charset='utf-8'><title>{0}: number formats</title>\n"
       "<style>body{{font-family:sans-serif;margin:2em}}td,th{{padding:.2em .8em;"
-      "text-align:right}}.name{{text-align:left}}</style>\n<h1>{0}: number formats</h1>\n"
+      "text-align:right;white-space:nowrap}}.name{{text-align:left}}</style>\n<h1>{0}: number "
+      "formats</h1>\n"
       "<p>Outputs of {1} input(s) against float32. Cosine: of the output that has the smallest. "
       "Top-1: rows of the first output with the same best class. Texts: the same after "
       "repetitions and class 0 are left out. Bytes: what the operands of products take in the "
