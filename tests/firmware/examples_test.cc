@@ -10,7 +10,7 @@ namespace tessera::firmware {
 namespace {
 
 ChipConfig processor() {
-  const auto chip = load_chip_config("tessera128");
+  const auto chip = load_chip_config("brainwave");
   EXPECT_TRUE(chip.ok()) << chip.error().message;
   return *chip;
 }
@@ -47,7 +47,7 @@ TEST(Examples, Perceptron) {
   for (std::size_t i = 0; i < 10; ++i) classes[i] += b2[i];
   ASSERT_EQ(run.outputs.size(), 1u);
   EXPECT_LT(distance(values_of(run.outputs[0]), softmax(classes)), 0.001f);
-  EXPECT_EQ(run.cycles, 10383);
+  EXPECT_EQ(run.cycles, 9080);
 }
 
 // The LSTM in float: outputs of all steps.
@@ -84,7 +84,7 @@ TEST(Examples, Lstm) {
   ASSERT_EQ(run.outputs.size(), 1u);
   EXPECT_EQ(run.outputs[0].dims, (Shape{5, 128}));
   EXPECT_LT(distance(values_of(run.outputs[0]), lstm(xs, 5)), 0.002f);
-  EXPECT_EQ(run.cycles, 11906);
+  EXPECT_EQ(run.cycles, 11548);
 }
 
 // The same vectors one by one through the program of one time step, which keeps its state.
@@ -138,7 +138,7 @@ TEST(Examples, Gru) {
   }
   ASSERT_EQ(run.outputs.size(), 1u);
   EXPECT_LT(distance(values_of(run.outputs[0]), expected), 0.003f);
-  EXPECT_EQ(run.cycles, 9177);
+  EXPECT_EQ(run.cycles, 8817);
 }
 
 TEST(Examples, PointwiseConvolution) {
@@ -155,7 +155,7 @@ TEST(Examples, PointwiseConvolution) {
   }
   ASSERT_EQ(run.outputs.size(), 1u);
   EXPECT_LT(distance(values_of(run.outputs[0]), expected), 0.004f);
-  EXPECT_EQ(run.cycles, 3978);
+  EXPECT_EQ(run.cycles, 3334);
 }
 
 // 3 x 3, stride 2, pad 1 on 16 x 16 x 32, 48 filters [o][ky][kx][c].
@@ -190,7 +190,7 @@ TEST(Examples, StridedConvolutionInTheArray) {
       run_program(assemble_example("conv3x3", chip), chip, {f16_tensor({16, 16, 32}, image)});
   ASSERT_EQ(run.outputs.size(), 1u);
   EXPECT_LT(distance(values_of(run.outputs[0]), strided_convolution(image)), 0.004f);
-  EXPECT_EQ(run.cycles, 7026);
+  EXPECT_EQ(run.cycles, 6621);
 }
 
 TEST(Examples, StridedConvolutionTapByTapRoundsAtEveryTap) {
@@ -202,7 +202,7 @@ TEST(Examples, StridedConvolutionTapByTapRoundsAtEveryTap) {
   ASSERT_EQ(run.outputs.size(), 1u);
   EXPECT_LT(distance(values_of(run.outputs[0]), strided_convolution(image)), 0.008f);
   EXPECT_NE(run.outputs[0].bytes, once.outputs[0].bytes);
-  EXPECT_EQ(run.cycles, 6092);
+  EXPECT_EQ(run.cycles, 5682);
 }
 
 TEST(Examples, AttentionHead) {
@@ -235,7 +235,7 @@ TEST(Examples, AttentionHead) {
   }
   ASSERT_EQ(run.outputs.size(), 1u);
   EXPECT_LT(distance(values_of(run.outputs[0]), expected), 0.004f);
-  EXPECT_EQ(run.cycles, 3142);
+  EXPECT_EQ(run.cycles, 2711);
 }
 
 }  // namespace
