@@ -5,7 +5,8 @@
 
 namespace tessera {
 
-extern const std::string_view kCppRuntime;      // derived_runtime.cpp
-extern const std::string_view kPytorchRuntime;  // derived_pytorch.py
+extern const std::string_view kCppRuntime;         // derived_runtime.cpp
+extern const std::string_view kPytorchRuntime;     // derived_pytorch.py
+extern const std::string_view kTensorflowRuntime;  // derived_tensorflow.py
 
 }  // namespace tessera

@@ -5,6 +5,7 @@
 #include "concord/expand.h"
 #include "concord/packed_constant.h"
 #include "concord/pytorch_writer.h"
+#include "concord/tensorflow_writer.h"
 #include "concord/testing/random_graph.h"
 #include "host/executor.h"
 #include "written_program.h"
@@ -79,6 +80,57 @@ TEST(WrittenCpp, RandomGraphsGiveTheBitsOfTheReference) { check_suite(random_sui
 TEST(WrittenPytorch, RandomGraphsGiveTheBitsOfTheReference) {
   if (!find_python("torch")) GTEST_SKIP() << "no python3 with torch and numpy";
   check_suite(random_suite(), build_pytorch);
+}
+
+TEST(WrittenTensorflow, RandomGraphsGiveTheBitsOfTheReference) {
+  if (!find_python("ast")) GTEST_SKIP() << "no python3 with numpy";
+  if (!find_python("tensorflow")) std::printf("no python3 with tensorflow: run by the stand-in\n");
+  check_suite(random_suite(), build_tensorflow);
+}
+
+// The gradient of a written module against that of the float32 functions it stands for.
+graph::Graph perceptron() {
+  const auto tensor = [](const char* name, Format format, Shape dims) {
+    return graph::TensorInfo{name, format, std::move(dims), nullptr};
+  };
+  Graph graph;
+  graph.name = "perceptron";
+  graph.tensors = {tensor("x", Format::kF32, {6, 20}),    tensor("w1", Format::kF32, {20, 12}),
+                   tensor("w2", Format::kF32, {12, 5}),   tensor("x16", Format::kF16, {6, 20}),
+                   tensor("a16", Format::kF16, {20, 12}), tensor("b16", Format::kF16, {12, 5}),
+                   tensor("h", Format::kF16, {6, 12}),    tensor("t", Format::kF16, {6, 12}),
+                   tensor("y16", Format::kF16, {6, 5}),   tensor("y", Format::kF32, {6, 5})};
+  const auto node = [&](const char* name, std::vector<graph::TensorId> in, int out,
+                        graph::NodeAttributes attributes) {
+    graph.nodes.push_back({name, {}, std::move(in), {{out}}, std::move(attributes)});
+  };
+  graph::MatMulAttributes coarse, fine;
+  coarse.matrix.native_dimension = fine.matrix.native_dimension = 16;
+  coarse.matrix.mantissa_bits_moving = coarse.matrix.mantissa_bits_stationary = 7;
+  fine.matrix.mantissa_bits_moving = fine.matrix.mantissa_bits_stationary = 11;
+  graph::ElementwiseAttributes tanh;
+  tanh.activation.function = UnaryFunction::kTanh;
+  for (int i = 0; i < 3; ++i) node("narrow", {{i}}, 3 + i, graph::ElementwiseAttributes{});
+  node("first", {{3}, {4}}, 6, coarse);
+  node("tanh", {{6}}, 7, tanh);
+  node("second", {{7}, {5}}, 8, fine);
+  node("widen", {{8}}, 9, graph::ElementwiseAttributes{});
+  graph.inputs = {{0}, {1}, {2}};
+  graph.outputs = {{9}};
+  return graph;
+}
+
+TEST(WrittenPytorch, GradientsAreThoseOfTheFunctionsItStandsFor) {
+  const auto python = find_python("torch");
+  if (!python) GTEST_SKIP() << "no python3 with torch and numpy";
+  const auto software = expand(perceptron());
+  ASSERT_TRUE(software.ok()) << software.error().to_string();
+  const Folder folder;
+  build_pytorch(*software, folder);
+  const int status =
+      run_command(*python + " " + TESSERA_WRITERS_SOURCE + "/check_gradient.py " + folder.path(""),
+                  folder.path("log"));
+  EXPECT_EQ(status, 0) << read_text(folder.path("log"));
 }
 
 // The same programs with a rounding of one bit less in their first product.
@@ -158,6 +210,7 @@ TEST(Writers, HostStepsAreRefusedByName) {
   const auto torch = write_pytorch(software, "w");
   ASSERT_FALSE(torch.ok());
   EXPECT_NE(torch.error().to_string().find("'resize_me' (Resize)"), std::string::npos);
+  EXPECT_FALSE(write_tensorflow(software, "w").ok());
 }
 
 TEST(PackedConstant, TakesTheSmallestFormatThatHoldsEveryBit) {
