@@ -135,9 +135,6 @@ Status check_matrix_format(const Node& node) {
   if (matrix.kind == MatrixKind::kMicroscaling) {
     return refuse(node, "Microscaling has no derived form; choose block floating point");
   }
-  if (matrix.kind == MatrixKind::kBlockFloat && matrix.long_format != LongFormat::kExact) {
-    return refuse(node, "the long format q34.40 has no derived form; choose exact");
-  }
   return {};
 }
 
@@ -171,7 +168,9 @@ Status expand_layer(Expansion& at, const Node& node, const ExpandOptions& option
                   "node '{}' is carried in {}", node.name, format_name(steps.format(result.value)));
     at.set(node.outputs[0], result);
   }
-  software.layers[static_cast<std::size_t>(layer)].result = at.operand(node.outputs[0]).value;
+  for (auto i = static_cast<std::size_t>(layer); i < software.layers.size(); ++i) {
+    software.layers[i].result = at.operand(node.outputs[0]).value;
+  }
   return {};
 }
 
@@ -232,9 +231,23 @@ Carried& Expansion::operand(TensorId id) {
   return carried;
 }
 
+void Expansion::begin_activation(const Node& node) {
+  Software& software = steps_.software();
+  software.layers.push_back({node.name + ".activation", "activation", {}, "", Format::kF16});
+  steps_.begin_layer(static_cast<std::int32_t>(software.layers.size()) - 1);
+}
+
 ValueId Expansion::wide(TensorId id) { return steps_.cast(operand(id).value, Format::kF64); }
 
 Result<Software> expand(const graph::Graph& graph, const ExpandOptions& options) {
+  const bool fault_found =
+      options.fault_node.empty() ||
+      std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                  [&](const Node& node) { return node.name == options.fault_node; });
+  if (!fault_found) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("there is no layer '{}' to plant a fault in", options.fault_node)};
+  }
   Software software;
   software.name = graph.name;
   Steps steps(software);

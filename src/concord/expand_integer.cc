@@ -39,19 +39,6 @@ std::vector<double> bias_values(Expansion& at, const Node& node, std::int64_t ch
   return values;
 }
 
-// Written in one byte an element where that is enough, else in four.
-ValueId write_weights(Steps& steps, const std::vector<double>& values, Shape dims) {
-  const bool bytes =
-      std::all_of(values.begin(), values.end(), [](double v) { return v >= -128 && v <= 127; });
-  const Format format = bytes ? Format::kI8 : Format::kF32;
-  Tensor tensor = Tensor::zeros(format, std::move(dims));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    arith::write_element(format, values[i],
-                         tensor.bytes.data() + i * static_cast<std::size_t>(format_bytes(format)));
-  }
-  return steps.cast(steps.constant(std::move(tensor)), Format::kF64);
-}
-
 // Largest |x - zero point|.
 double reach(Format format, std::int32_t zero_point) {
   const arith::IntegerRange range = arith::integer_range(format);
@@ -70,6 +57,21 @@ ValueId channel_numbers(Steps& steps, const std::vector<double>& values, Format 
                          tensor.bytes.data() + i * static_cast<std::size_t>(format_bytes(format)));
   }
   return steps.constant(std::move(tensor));
+}
+
+// The stationary operand less its zero points; `integers` has the wanted order of elements, `shape`
+// broadcasts one number a channel. Written as it is, in one byte an element.
+ValueId write_weights(Steps& steps, Tensor integers, const IntegerOperands& operands,
+                      std::int64_t channels, const Shape& shape) {
+  const ValueId weights = steps.cast(steps.constant(std::move(integers)), Format::kF64);
+  std::vector<double> zero_points;
+  for (std::int64_t c = 0; c < channels; ++c) {
+    zero_points.push_back(stationary_zero_point(operands, c));
+  }
+  const bool none =
+      std::all_of(zero_points.begin(), zero_points.end(), [](double point) { return point == 0; });
+  if (none) return weights;
+  return steps.sub(weights, channel_numbers(steps, zero_points, Format::kF64, shape));
 }
 
 // post() of graph.h on the sum; `shape` broadcasts one number a channel.
@@ -110,13 +112,11 @@ Result<Carried> expand_integer_conv(Expansion& at, const Node& node) {
   const std::int64_t taps = w.dims[2] * w.dims[3], terms = w.dims[1] * taps;
   const std::int64_t groups = conv.groups, channels = w.dims[0] / groups;
   const std::vector<double> bias = bias_values(at, node, w.dims[0]);
-  std::vector<double> weights(static_cast<std::size_t>(w.dims[0] * terms));
   double magnitude = 0;
   for (std::int64_t oc = 0; oc < w.dims[0]; ++oc) {
     double total = 0;
     for (std::int64_t k = 0; k < terms; ++k) {
       const double weight = read(w, oc * terms + k) - stationary_zero_point(conv.integer, oc);
-      weights[static_cast<std::size_t>(oc * terms + k)] = weight;
       total += std::abs(weight) * reach(input.format, conv.integer.moving_zero_point);
     }
     magnitude = std::max(magnitude,
@@ -135,18 +135,23 @@ Result<Carried> expand_integer_conv(Expansion& at, const Node& node) {
   if (!rows.is_whole() || !columns.is_whole()) {
     x = steps.transpose(window_view(steps, x, rows, columns, 0.0), {0, 1, 2, 4, 3, 5});
   }
+  const auto kernel = [&](Shape dims, const Shape& shape) {
+    Tensor integers = w;
+    integers.dims = std::move(dims);
+    return write_weights(steps, std::move(integers), conv.integer, w.dims[0], shape);
+  };
   const Shape one = groups == 1 ? Shape{channels, 1} : Shape{groups, channels, 1};
   if (terms == taps && channels == 1) {
     // Channel-wise: taps times weights, added up.
     x = steps.reshape(x, {y[0], w.dims[0], taps, pixels});
-    x = steps.mul(x, write_weights(steps, weights, {w.dims[0], taps, 1}));
+    x = steps.mul(x, kernel({w.dims[0], taps, 1}, {w.dims[0], 1, 1}));
     x = steps.reshape(steps.reduce(Operator::kReduceSum, x, {2}), {y[0], w.dims[0], 1, pixels});
   } else if (groups == 1) {
     x = steps.reshape(x, {y[0], terms, pixels});
-    x = steps.matmul(write_weights(steps, weights, {channels, terms}), x);
+    x = steps.matmul(kernel({channels, terms}, {channels, 1}), x);
   } else {
     x = steps.reshape(x, {y[0], groups, terms, pixels});
-    x = steps.matmul(write_weights(steps, weights, {groups, channels, terms}), x);
+    x = steps.matmul(kernel({groups, channels, terms}, {groups, channels, 1}), x);
   }
   if (!bias.empty()) x = steps.add(x, channel_numbers(steps, bias, Format::kF64, one));
   const ValueId result = requantise(steps, x, conv.post, output.format, one);
@@ -178,14 +183,10 @@ Result<Carried> expand_integer_matmul(Expansion& at, const Node& node) {
       without_zero_point(steps, at.operand(node.inputs[0]).value, matmul.integer.moving_zero_point);
   ValueId weights;
   if (b.constant != nullptr) {
-    std::vector<double> values;
-    for (std::int64_t i = 0; i < element_count(b.dims); ++i) {
-      values.push_back(read(*b.constant, i) - zero_points[static_cast<std::size_t>(i % channels)]);
-    }
-    weights = write_weights(steps, values, b.dims);
+    weights = write_weights(steps, *b.constant, matmul.integer, channels, {channels});
   } else {
     weights = at.operand(node.inputs[1]).value;
-    if (zero_reach > 0 && zero_points != std::vector<double>(zero_points.size(), 0.0)) {
+    if (zero_points != std::vector<double>(zero_points.size(), 0.0)) {
       weights = steps.sub(weights, channel_numbers(steps, zero_points, Format::kF64, {channels}));
     }
   }

@@ -20,7 +20,7 @@ using graph::PoolAttributes;
 using graph::ReduceAttributes;
 
 // Sums of this many f16 numbers fit one float64.
-constexpr std::int64_t kF16TermsMax = std::int64_t{1} << 12;
+constexpr std::int64_t kF16TermsMax = std::int64_t{1} << 13;
 // A quotient of a sum of this many f16 numbers is never so close to a tie that float64 hides it.
 constexpr std::int64_t kQuotientTermsMax = std::int64_t{1} << 11;
 

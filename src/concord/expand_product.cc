@@ -137,7 +137,24 @@ struct WeightedSum {
   std::vector<double> bias;  // one a channel, or none
   MatrixFormat matrix;
   Format source = Format::kF16, output = Format::kF16;
+  bool zero_sign = true;  // whether -0 has to be told from +0
 };
+
+// Functions that give the same of both zeros.
+bool sees_zero_sign(const Activation& activation) {
+  switch (activation.function) {
+    case UnaryFunction::kRelu:
+    case UnaryFunction::kAbs:
+    case UnaryFunction::kExp:
+    case UnaryFunction::kSigmoid:
+    case UnaryFunction::kHardSigmoid:
+      return false;
+    case UnaryFunction::kClip:
+      return activation.alpha != 0;
+    default:
+      return true;
+  }
+}
 
 // A vector of one number a channel that broadcasts against the result.
 ValueId per_channel(Steps& steps, const WeightedSum& sum, const std::vector<double>& values) {
@@ -195,7 +212,15 @@ struct LimbPlan {
   int unit = -48;
   int top = 44;
   std::int64_t blocks = 1;
+  bool floored = false;  // each block's product to a multiple of 2^-40, the long format q34.40
 };
+
+// Floors every addend, as the long format q34.40 has it.
+void floor_addends(LimbPlan& plan, std::vector<double>& bias) {
+  plan.floored = true;
+  plan.unit = -40;
+  for (double& b : bias) b = std::floor(b * 0x1p40) * 0x1p-40;
+}
 
 Result<int> limb_grid(const Node& node, const LimbPlan& plan) {
   const int count_bits =
@@ -214,6 +239,9 @@ Result<Pair> sum_blocks(Steps& steps, const Node& node, ValueId t, const LimbPla
   Shape dims = steps.dims(t);
   const auto axis = static_cast<std::int64_t>(dims.size()) - 3;
   dims.erase(dims.begin() + axis);
+  if (plan.floored) {
+    t = steps.mul(steps.unary(Operator::kFloor, steps.mul(t, 0x1p40)), 0x1p-40);
+  }
   if (plan.blocks == 1 && bias.empty()) return Pair{steps.reshape(t, dims), {}};
   if (plan.blocks == 1) return add_exact(steps, steps.reshape(t, dims), bias_of(bias));
   TESSERA_TRY(const int grid, limb_grid(node, plan));
@@ -298,10 +326,12 @@ Result<Pair> sum_by_blocks(Steps& steps, const Node& node, const WeightedSum& su
   if (plan.unit > 0) plan.unit = 0;  // no weight but zeros
   for (const double b : sum.bias) plan.unit = std::min(plan.unit, lowest_bit(b));
   plan.top = std::max(17, 16 + top_of(magnitude)) + 1;
+  std::vector<double> bias = sum.bias;
+  if (sum.matrix.long_format == LongFormat::kQ34_40) floor_addends(plan, bias);
   const ValueId t = block_products(steps, sum);
   return sum_blocks(
       steps, node, t, plan,
-      [&](const std::vector<double>& values) { return per_channel(steps, sum, values); }, sum.bias);
+      [&](const std::vector<double>& values) { return per_channel(steps, sum, values); }, bias);
 }
 
 // The whole sum with its one rounding, in the product's own layout.
@@ -309,9 +339,10 @@ Result<ValueId> round_weighted_sum(Steps& steps, const Node& node, const Weighte
   const std::vector<ChannelRange> ranges = channel_ranges(sum.weights, sum.groups * sum.channels);
   PairRounding rounding;
   rounding.format = sum.output;
+  rounding.zero_sign = sum.zero_sign;
   Pair pair;
   SumPlan plan;
-  if (sum.source == Format::kF16) {
+  if (sum.source == Format::kF16 && sum.matrix.long_format == LongFormat::kExact) {
     const ElementRange x = {.unit = -13 - sum.matrix.mantissa_bits_moving, .top = 16};
     plan = plan_sum(x, ranges, sum.bias, sum.output == Format::kF16);
   }
@@ -342,6 +373,7 @@ std::vector<double> bias_values(Expansion& at, const Node& node) {
 Result<Carried> finish_product(Expansion& at, const Node& node, ValueId y, const Traits& traits,
                                const PostProcess& post) {
   const Format format = at.info(node.outputs[0]).format;
+  if (post.activation.function != UnaryFunction::kIdentity) at.begin_activation(node);
   return expand_activation(at, node, post.activation, {y, traits, false}, format, format);
 }
 
@@ -421,6 +453,7 @@ Result<Carried> expand_block_conv(Expansion& at, const Node& node) {
   sum.channels = w.dims[0] / conv.groups;
   sum.terms = w.dims[1] * taps;
   sum.bias = bias_values(at, node);
+  sum.zero_sign = sees_zero_sign(conv.post.activation);
   sum.matrix = conv.matrix;
   sum.source = input.format;
   sum.output = output.format;
@@ -509,6 +542,8 @@ Result<Carried> expand_computed_matmul(Expansion& at, const Node& node) {
   plan.blocks = (cut.run + matrix.native_dimension - 1) / matrix.native_dimension;
   plan.unit = -26 - matrix.mantissa_bits_moving - matrix.mantissa_bits_stationary;
   plan.top = 32 + top_of(static_cast<double>(cut.run));
+  std::vector<double> bias = bias_values(at, node);
+  if (matrix.long_format == LongFormat::kQ34_40) floor_addends(plan, bias);
   if (a.format != Format::kF16 && plan.blocks > 1) {
     return refuse(node,
                   fmt::format("block floating point of {} elements with {} blocks a sum spans "
@@ -523,7 +558,7 @@ Result<Carried> expand_computed_matmul(Expansion& at, const Node& node) {
                                      return steps.f64s(values,
                                                        {static_cast<std::int64_t>(values.size())});
                                    },
-                                   bias_values(at, node)));
+                                   bias));
   const ValueId result = round_pair(steps, pair, {.format = output, .unit = -200});
   return finish_product(at, node, result, Traits::finite(), matmul.post);
 }
@@ -541,6 +576,7 @@ Result<Carried> expand_constant_matmul(Expansion& at, const Node& node) {
   sum.source = a.format;
   sum.output = at.info(node.outputs[0]).format;
   sum.bias = bias_values(at, node);
+  sum.zero_sign = sees_zero_sign(matmul.post.activation);
   sum.x = quantise_blocks(steps, at.wide(node.inputs[0]),
                           {.axis = a.dims.size() - 1,
                            .native = matmul.matrix.native_dimension,

@@ -36,6 +36,8 @@ class Expansion {
   void set(graph::TensorId id, const Carried& carried) { tensors_[index(id)] = carried; }
   // The operand as f64, NaN and infinities included (f32 is widened).
   ValueId wide(graph::TensorId id);
+  // What follows is a layer of its own: a function that a product's post-processor applies.
+  void begin_activation(const graph::Node& node);
   // Tables of functions that are written already.
   std::map<std::string, ValueId>& tables() { return tables_; }
 

@@ -25,15 +25,16 @@ namespace {
 
 constexpr double kPlaces = 0x1p16;      // of |x|^(1/16) = 1
 constexpr double kLargestKey = 0x1p16;  // infinity looks up the place of 65536
-constexpr std::int64_t kSidePlaces = 131072 + 2;
+// Below the smallest subnormal number there is only 0.
+constexpr double kZeroPlace = 23169;
+constexpr std::int64_t kSidePlaces = 131072 + 2 - 23168;
 
 // The place of a finite number of at most 65536, exactly as the derived steps compute it.
 std::int64_t place_of(double x, bool signed_zero, bool one_sided) {
   double root = std::abs(x);
   for (int i = 0; i < 4; ++i) root = std::sqrt(root);
-  double place = root * kPlaces;
+  const double place = std::max(root * kPlaces, kZeroPlace) - (kZeroPlace - 1);
   if (one_sided) return static_cast<std::int64_t>(place);
-  if (signed_zero) place = place + 1.0;
   const double sign = signed_zero ? (std::signbit(x) ? -1.0 : 1.0) : (x > 0) - (x < 0);
   return static_cast<std::int64_t>(place * sign + static_cast<double>(kSidePlaces));
 }
@@ -68,11 +69,10 @@ bool same_bits(double a, double b) { return arith::bits_of_f64(a) == arith::bits
 ValueId places_of(Steps& steps, ValueId x, const TableShape& shape) {
   ValueId root = shape.one_sided ? x : steps.abs(x);
   for (int i = 0; i < 4; ++i) root = steps.unary(Operator::kSquareRoot, root);
-  ValueId place = steps.mul(root, kPlaces);
+  ValueId place = steps.sub(steps.max(steps.mul(root, kPlaces), kZeroPlace), kZeroPlace - 1);
   if (!shape.one_sided) {
     ValueId sign = x;
     if (shape.signed_zero) {
-      place = steps.add(place, 1.0);
       // 1 / x tells -0 from +0.
       sign = steps.clip(steps.mul(steps.unary(Operator::kReciprocal, x), 0x1p20), -1.0, 1.0);
     } else {

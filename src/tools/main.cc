@@ -29,6 +29,8 @@ constexpr Verb kVerbs[] = {
      asm_verb},
     {"disasm", "a program as text that assembles back", "tessera disasm model.tprog -o model.tasm",
      disasm_verb},
+    {"derive", "a program as software that gives the same bits",
+     "tessera derive model.tprog --to onnx -o model_derived.onnx --verify 4", derive_verb},
     {"compare", "compare two devices layer by layer, bit by bit",
      "tessera compare model.onnx --a sim --b host", compare_verb},
     {"conform", "run the ONNX backend tests below a folder",

@@ -29,6 +29,7 @@ Action compare_verb(CLI::App& app);
 Action conform_verb(CLI::App& app);
 Action report_verb(CLI::App& app);
 Action bench_verb(CLI::App& app);
+Action derive_verb(CLI::App& app);
 Action doctor_verb(CLI::App& app);
 Action repro_verb(CLI::App& app);
 Action zoo_verb(CLI::App& app);

@@ -27,7 +27,8 @@ TEST(CommandErrors, AnUnknownVerbNamesTheNearestOne) {
   expect_error(
       {"comple"},
       "tessera: unknown verb 'comple'; did you mean 'compile'? allowed run, compile, link, "
-      "inspect, asm, disasm, compare, conform, report, bench, zoo, repro, doctor   [invalid "
+      "inspect, asm, disasm, derive, compare, conform, report, bench, zoo, repro, doctor   "
+      "[invalid "
       "argument]");
 }
 

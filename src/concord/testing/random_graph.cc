@@ -140,6 +140,7 @@ class Grower {
     format.native_dimension = 16 << pick(0, 3);
     format.mantissa_bits_moving = static_cast<int>(pick(2, 15));
     format.mantissa_bits_stationary = static_cast<int>(pick(2, 15));
+    if (pick(0, 4) == 0) format.long_format = LongFormat::kQ34_40;
     if (pick(0, 1) == 0) format.mantissa_bits_moving = format.mantissa_bits_stationary = 11;
     return format;
   }
