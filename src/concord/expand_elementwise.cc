@@ -38,9 +38,7 @@ Result<Operand> read_operand(Expansion& at, const Node& node, std::size_t i) {
     const ValueId real = dequantise(steps, carried.value, attributes.inputs[i]);
     return Operand{steps.cast(real, Format::kF64), Traits::finite(), Format::kF32};
   }
-  if (format == Format::kI64 || format == Format::kU64) {
-    return refuse(node, fmt::format("arithmetic on {} elements", format_name(format)));
-  }
+  // 64-bit integers are read as binary64, rounded beyond 2^53.
   return Operand{steps.cast(carried.value, Format::kF64), carried.traits, format};
 }
 
