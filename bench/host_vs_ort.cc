@@ -1,4 +1,5 @@
-// The host device against ONNX Runtime (float32), on the OCR models, in one run.
+// The host device against ONNX Runtime, in one run: float models against its float32, quantised
+// models against its int8, a geometric mean each.
 //
 //   round 0..1  host, ONNX Runtime      warm-up, not counted
 //   round 2..   host, ONNX Runtime, host, ONNX Runtime, ...      median of each
@@ -15,39 +16,62 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include "base/result.h"
 #include "onnxruntime_server.h"
 #include "tessera/session.h"
 #include "tools/console.h"
 #include "tools/tensor_file.h"
+#include "zoo/zoo.h"
 
 namespace tessera::bench {
 namespace {
 
 struct Arguments {
   std::string models, packages;  // empty: what the fetch scripts print
+  std::string data = TESSERA_TEST_DATA;
+  std::string only;  // one case
   std::string arch = "tessera128";
   int rounds = 15;
   int threads = 2;
   bool json = false;
 };
 
+enum class Source {
+  kOcr,     // a file of the OCR models
+  kStored,  // a file of the stored models; left out, and said so, where there are none
+  kZoo,     // a network of the zoo, written for this run
+};
 struct Case {
   const char* name;
+  Source source;
   const char* file;
-  Shape dims;
+  bool quantised = false;
+  Shape dims = {};  // of the first input; empty: the model's
+  float scale = 1;  // of its values, which are otherwise random from -1 to 1
 };
 const Case kCases[] = {
-    {"detection", "ch_PP-OCRv4_det_infer.onnx", {1, 3, 640, 640}},
-    {"recognition", "ch_PP-OCRv4_rec_infer.onnx", {1, 3, 48, 320}},
-    {"direction", "ch_ppocr_mobile_v2.0_cls_infer.onnx", {1, 3, 48, 192}},
+    {"detection", Source::kOcr, "ch_PP-OCRv4_det_infer.onnx", false, {1, 3, 640, 640}},
+    {"recognition", Source::kOcr, "ch_PP-OCRv4_rec_infer.onnx", false, {1, 3, 48, 320}},
+    {"direction", Source::kOcr, "ch_ppocr_mobile_v2.0_cls_infer.onnx", false, {1, 3, 48, 192}},
+    {"resnet50", Source::kZoo, "resnet50"},
+    {"vit_tiny", Source::kZoo, "vit_tiny"},
+    {"mobilenet_v1", Source::kStored, "mobilenet_v1_224_fp32.onnx"},
+    {"yolox_nano", Source::kStored, "yolox_nano.onnx", false, {}, 128},
+    {"vit_cifar10", Source::kStored, "vit_cifar10_ibp_3_3_8.onnx"},
+    {"resnet50_int8", Source::kStored, "resnet50_int8_qdq.onnx", true},
+    {"mobilenet_v2_int8", Source::kStored, "mobilenet_v2_224_uint8_qdq.onnx", true},
+    {"resnet8_int8", Source::kStored, "mlperf_tiny_resnet8_int8_qdq.onnx", true},
 };
 
 struct Times {
   std::string name;
+  bool quantised = false;
   Shape dims;
   std::vector<double> host_ms, ort_ms;
   double cosine = 0;  // of the two outputs: that both computed the same network
@@ -98,17 +122,73 @@ double load_average() {
 
 void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(30)); }
 
-Result<Times> measure(const Arguments& arguments, const Case& what, OnnxRuntimeServer& ort) {
+// A folder for the networks of the zoo, gone with the object.
+class ScratchFolder {
+ public:
+  static Result<ScratchFolder> make() {
+    std::string name = (std::filesystem::temp_directory_path() / "host_vs_ort.XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) {
+      return Error{ErrorCode::kUnavailable, "cannot make a folder " + name};
+    }
+    return ScratchFolder(name);
+  }
+  ~ScratchFolder() {
+    std::error_code error;
+    if (!path_.empty()) std::filesystem::remove_all(path_, error);
+  }
+  ScratchFolder(ScratchFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  ScratchFolder& operator=(ScratchFolder&&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit ScratchFolder(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
+std::string case_names() {
+  std::string names;
+  for (const Case& what : kCases) names += (names.empty() ? "" : ", ") + std::string(what.name);
+  return names;
+}
+
+// Where the case's model lies; nothing where it is not stored here.
+Result<std::optional<std::string>> model_path(const Arguments& arguments, const Case& what,
+                                              const std::string& folder) {
+  std::string path;
+  switch (what.source) {
+    case Source::kOcr:
+      return std::optional(arguments.models + "/" + what.file);
+    case Source::kStored:
+      path = arguments.data + "/models/" + what.file;
+      if (std::filesystem::exists(path)) return std::optional(path);
+      fmt::print(stderr, "{}: left out, there is no {}\n", what.name, path);
+      return std::optional<std::string>();
+    case Source::kZoo:
+      break;
+  }
+  path = fmt::format("{}/{}.onnx", folder, what.file);
+  TESSERA_TRY(const zoo::Network network, zoo::find_network(what.file));
+  constexpr std::uint64_t kSeed = 1;
+  TESSERA_TRY(const zoo::Summary summary, zoo::write_network(network, kSeed, path));
+  (void)summary;
+  return std::optional(path);
+}
+
+Result<Times> measure(const Arguments& arguments, const Case& what, const std::string& path,
+                      OnnxRuntimeServer& ort) {
   constexpr int kWarmUp = 2;
   constexpr double kCosineMin = 0.99;
-  const std::string path = arguments.models + "/" + what.file;
-  TESSERA_TRY(const Network network,
-              Network::load(path, {.arch = arguments.arch, .shapes = {{"x", what.dims}}}));
+  LoadOptions load{.arch = arguments.arch};
+  if (!what.dims.empty()) load.shapes = {{"x", what.dims}};
+  TESSERA_TRY(const Network network, Network::load(path, load));
   TESSERA_TRY(Session session,
               Session::open(network, {.device = DeviceKind::kHost, .threads = arguments.threads}));
-  const std::vector<Tensor> inputs = {tools::random_tensor(network.inputs()[0], 7, 0)};
+  std::vector<Tensor> inputs = {tools::random_tensor(network.inputs()[0], 7, 0)};
+  if (what.scale != 1) {
+    for (float& value : inputs[0].as<float>()) value *= what.scale;
+  }
   const ProgressCallback progress = tools::progress_bar();
-  Times times{what.name, what.dims, {}, {}, 0};
+  Times times{what.name, what.quantised, network.inputs()[0].dims, {}, {}, 0};
   for (int round = 0; round < arguments.rounds + kWarmUp; ++round) {
     if (progress)
       progress(what.name, static_cast<double>(round + 1) / (arguments.rounds + kWarmUp));
@@ -138,10 +218,16 @@ Result<Times> measure(const Arguments& arguments, const Case& what, OnnxRuntimeS
   return times;
 }
 
-double geomean(const std::vector<Times>& all, double (*ratio)(const Times&)) {
+// Of the float models or of the quantised ones; NaN where there are none.
+double geomean(const std::vector<Times>& all, bool quantised, double (*ratio)(const Times&)) {
   double sum = 0;
-  for (const Times& times : all) sum += std::log(ratio(times));
-  return std::exp(sum / static_cast<double>(all.size()));
+  int count = 0;
+  for (const Times& times : all) {
+    if (times.quantised != quantised) continue;
+    sum += std::log(ratio(times));
+    ++count;
+  }
+  return count > 0 ? std::exp(sum / count) : std::nan("");
 }
 
 void print_json(const Arguments& arguments, const std::string& version,
@@ -149,6 +235,7 @@ void print_json(const Arguments& arguments, const std::string& version,
   nlohmann::json models = nlohmann::json::array();
   for (const Times& times : all) {
     models.push_back({{"name", times.name},
+                      {"quantised", times.quantised},
                       {"dims", times.dims},
                       {"host_ms", median(times.host_ms)},
                       {"ort_ms", median(times.ort_ms)},
@@ -158,15 +245,18 @@ void print_json(const Arguments& arguments, const std::string& version,
                       {"ort_ms_all", times.ort_ms},
                       {"cosine", times.cosine}});
   }
-  const nlohmann::json document = {{"suite", "host-vs-ort"},
-                                   {"arch", arguments.arch},
-                                   {"threads", arguments.threads},
-                                   {"rounds", arguments.rounds},
-                                   {"onnxruntime", version},
-                                   {"models", std::move(models)},
-                                   {"load_average", load_average()},
-                                   {"geomean_speedup", geomean(all, speedup)},
-                                   {"geomean_speedup_of_least", geomean(all, speedup_of_least)}};
+  const nlohmann::json document = {
+      {"suite", "host-vs-ort"},
+      {"arch", arguments.arch},
+      {"threads", arguments.threads},
+      {"rounds", arguments.rounds},
+      {"onnxruntime", version},
+      {"models", std::move(models)},
+      {"load_average", load_average()},
+      {"geomean_speedup", geomean(all, false, speedup)},
+      {"geomean_speedup_of_least", geomean(all, false, speedup_of_least)},
+      {"geomean_speedup_int8", geomean(all, true, speedup)},
+      {"geomean_speedup_int8_of_least", geomean(all, true, speedup_of_least)}};
   fmt::print("{}\n", tools::json_text(document));
 }
 
@@ -184,9 +274,11 @@ void print_table(const Arguments& arguments, const std::string& version,
   fmt::print(
       "{}\nONNX Runtime {}, {} threads each, medians of {} alternating rounds, load average "
       "{:.1f}\n"
-      "geometric mean of the speedups  {:.3f} (of the quickest rounds {:.3f})\n",
+      "geometric mean of the speedups, float models   {:.3f} (of the quickest rounds {:.3f})\n"
+      "geometric mean of the speedups, int8 models    {:.3f} (of the quickest rounds {:.3f})\n",
       table.text(), version, arguments.threads, arguments.rounds, load_average(),
-      geomean(all, speedup), geomean(all, speedup_of_least));
+      geomean(all, false, speedup), geomean(all, false, speedup_of_least),
+      geomean(all, true, speedup), geomean(all, true, speedup_of_least));
 }
 
 Status run(Arguments arguments) {
@@ -200,10 +292,18 @@ Status run(Arguments arguments) {
                                                         "/bench/onnxruntime/onnxruntime_server.cjs",
                                                         .packages = arguments.packages,
                                                         .threads = arguments.threads}));
+  TESSERA_TRY(const ScratchFolder scratch, ScratchFolder::make());
   std::vector<Times> all;
   for (const Case& what : kCases) {
-    TESSERA_TRY(Times times, measure(arguments, what, *ort));
+    if (!arguments.only.empty() && arguments.only != what.name) continue;
+    TESSERA_TRY(const auto path, model_path(arguments, what, scratch.path()));
+    if (!path) continue;
+    TESSERA_TRY(Times times, measure(arguments, what, *path, *ort));
     all.push_back(std::move(times));
+  }
+  if (all.empty()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("no model to measure; --only takes one of: {}", case_names())};
   }
   arguments.json ? print_json(arguments, ort->version(), all)
                  : print_table(arguments, ort->version(), all);
@@ -212,10 +312,12 @@ Status run(Arguments arguments) {
 
 int main_with(int argc, char** argv) {
   Arguments arguments;
-  CLI::App app{"The host device against ONNX Runtime on the OCR models", "host_vs_ort"};
+  CLI::App app{"The host device against ONNX Runtime", "host_vs_ort"};
   app.add_option("--models", arguments.models, "folder (default: scripts/fetch_ocr_models.sh)");
   app.add_option("--onnxruntime", arguments.packages,
                  "folder with node_modules (default: scripts/fetch_onnxruntime.sh)");
+  app.add_option("--data", arguments.data, "folder with models/, the stored models");
+  app.add_option("--only", arguments.only, "one case: " + case_names());
   app.add_option("--arch", arguments.arch, "architecture")->capture_default_str();
   app.add_option("--repeat", arguments.rounds, "measured rounds")
       ->capture_default_str()

@@ -24,6 +24,16 @@ Error refused(const nlohmann::json& reply, const std::string& line) {
   return lost(stated ? reply["error"].get<std::string>() : line);
 }
 
+// ONNX Runtime's name of an input's elements.
+Result<std::string> element_type(Format format) {
+  if (format == Format::kF32) return std::string("float32");
+  if (format == Format::kU8) return std::string("uint8");
+  if (format == Format::kI8) return std::string("int8");
+  return Error{
+      ErrorCode::kInvalidArgument,
+      "ONNX Runtime: an input of " + std::string(format_name(format)) + ", allowed f32, u8 and i8"};
+}
+
 // The child process, or the errno of what went wrong as a negative number.
 pid_t spawn_node(const OnnxRuntimeServer::Options& options, int stdin_end, int stdout_end) {
   posix_spawn_file_actions_t actions;
@@ -104,7 +114,9 @@ Result<std::string> OnnxRuntimeServer::read_line() {
 }
 
 Result<OnnxRuntimeAnswer> OnnxRuntimeServer::run(const std::string& model, const Tensor& input) {
-  const std::string header = nlohmann::json{{"model", model}, {"dims", input.dims}}.dump() + "\n";
+  TESSERA_TRY(const std::string type, element_type(input.format));
+  const std::string header =
+      nlohmann::json{{"model", model}, {"type", type}, {"dims", input.dims}}.dump() + "\n";
   TESSERA_RETURN_IF_ERROR(write_all(header.data(), header.size()));
   TESSERA_RETURN_IF_ERROR(write_all(input.bytes.data(), input.bytes.size()));
   TESSERA_TRY(const std::string line, read_line());

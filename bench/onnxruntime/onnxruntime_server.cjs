@@ -1,7 +1,7 @@
-// Runs ONNX models in float32: one JSON line and raw f32 bytes in, the same out.
+// Runs ONNX models: one JSON line and raw bytes in, a JSON line and raw f32 bytes out.
 //
 //   out  {"ready": "1.30.0"}\n                              once, or {"error": "..."}\n
-//   in   {"model": "x.onnx", "dims": [1,3,48,320]}\n        + 4 * count bytes
+//   in   {"model": "x.onnx", "type": "float32", "dims": [1,3,48,320]}\n     + the elements' bytes
 //   out  {"dims": [1,40,6625], "milliseconds": 9.5}\n       + 4 * count bytes, or {"error": "..."}\n
 //
 // "milliseconds" is the time of session.run alone: neither loading nor the pipe counts.
@@ -24,6 +24,9 @@ try {
   process.exit(1);
 }
 
+// Element types of an input.
+const kArrays = {float32: Float32Array, uint8: Uint8Array, int8: Int8Array};
+
 const sessions = new Map();
 let pending = Buffer.alloc(0);
 let queue = Promise.resolve();
@@ -39,8 +42,9 @@ async function session(model) {
 async function answer(header, bytes) {
   try {
     const s = await session(header.model);
-    const data = new Float32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length));
-    const feeds = {[s.inputNames[0]]: new ort.Tensor('float32', data, header.dims)};
+    const data = new kArrays[header.type](
+        bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length));
+    const feeds = {[s.inputNames[0]]: new ort.Tensor(header.type, data, header.dims)};
     const begin = process.hrtime.bigint();
     const result = await s.run(feeds);
     const milliseconds = Number(process.hrtime.bigint() - begin) / 1e6;
@@ -58,7 +62,7 @@ process.stdin.on('data', chunk => {
     const end = pending.indexOf(10);
     if (end < 0) return;
     const header = JSON.parse(pending.subarray(0, end).toString());
-    const size = 4 * header.dims.reduce((a, b) => a * b, 1);
+    const size = kArrays[header.type].BYTES_PER_ELEMENT * header.dims.reduce((a, b) => a * b, 1);
     if (pending.length < end + 1 + size) return;
     const bytes = Buffer.from(pending.subarray(end + 1, end + 1 + size));
     pending = pending.subarray(end + 1 + size);

@@ -1,7 +1,7 @@
-// A model run by ONNX Runtime in float32, in a child process: the reference of the benchmarks and
+// A model run by ONNX Runtime, in a child process: the reference of the benchmarks and
 // of the agreement tests. Nothing that ships depends on it.
 //
-//   this process ──(JSON line, f32 bytes)──► node onnxruntime_server.cjs ──► onnxruntime-node
+//   this process ──(JSON line, bytes)──────► node onnxruntime_server.cjs ──► onnxruntime-node
 //                ◄─(JSON line, f32 bytes)──
 #pragma once
 
@@ -34,7 +34,8 @@ class OnnxRuntimeServer {
   OnnxRuntimeServer(const OnnxRuntimeServer&) = delete;
   OnnxRuntimeServer& operator=(const OnnxRuntimeServer&) = delete;
 
-  // `input` is f32 and goes to the model's first input. The first run of a model loads it.
+  // `input` is f32, u8 or i8 and goes to the model's first input; its first output is f32. The
+  // first run of a model loads it.
   Result<OnnxRuntimeAnswer> run(const std::string& model, const Tensor& input);
   const std::string& version() const { return version_; }  // of onnxruntime-node
 

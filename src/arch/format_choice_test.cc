@@ -14,7 +14,7 @@ MatrixFormat matrix_of(const std::string& text) {
   return formats.matrix;
 }
 
-std::string error_of(const std::string& text) {
+std::string refusal_of(const std::string& text) {
   FormatsConfig formats;
   const Status status = apply_format_choice(text, formats);
   return status.ok() ? "no error" : status.error().to_string();
@@ -73,21 +73,21 @@ TEST(FormatChoice, TheTextOfAChoiceGivesItAgain) {
 
 TEST(FormatChoice, WhatIsNoFormatIsNamedWithWhatIsAllowed) {
   const std::string allowed = std::string("; allowed ") + kChoices + "   [invalid argument]";
-  EXPECT_EQ(error_of("int4"), "format 'int4': unknown" + allowed);
-  EXPECT_EQ(error_of(""), "format '': unknown" + allowed);
-  EXPECT_EQ(error_of("i32"), "format 'i32': unknown" + allowed);
-  EXPECT_EQ(error_of("bfp:16"),
+  EXPECT_EQ(refusal_of("int4"), "format 'int4': unknown" + allowed);
+  EXPECT_EQ(refusal_of(""), "format '': unknown" + allowed);
+  EXPECT_EQ(refusal_of("i32"), "format 'i32': unknown" + allowed);
+  EXPECT_EQ(refusal_of("bfp:16"),
             "format 'bfp:16': found '16' for mantissa bits (2..15) or a long format" + allowed);
-  EXPECT_EQ(error_of("bfp:7:7:7"),
+  EXPECT_EQ(refusal_of("bfp:7:7:7"),
             "format 'bfp:7:7:7': found '7' for mantissa bits (2..15) or a long format" + allowed);
   EXPECT_EQ(
-      error_of("bfp:exact:7"),
+      refusal_of("bfp:exact:7"),
       "format 'bfp:exact:7': found 'exact' for mantissa bits (2..15) or a long format" + allowed);
   EXPECT_EQ(
-      error_of("mxint8:floor:ceil"),
+      refusal_of("mxint8:floor:ceil"),
       "format 'mxint8:floor:ceil': found 'floor' for an element format or a scale mode" + allowed);
   EXPECT_EQ(
-      error_of("mxint8:mxint9"),
+      refusal_of("mxint8:mxint9"),
       "format 'mxint8:mxint9': found 'mxint9' for an element format or a scale mode" + allowed);
 }
 

@@ -18,7 +18,7 @@ using program::EngineKind;
 enum ConfigKind : std::size_t { kProduct, kPlanar, kTransfer, kCopy, kKernel };
 
 // A word of the chain that sets registers: constants first, then what stands behind the word.
-struct Operation {
+struct Spelling {
   std::size_t kind;
   const char* word;
   const char* suffix;    // a second word that belongs to it ("" for none)
@@ -26,7 +26,7 @@ struct Operation {
   const char* set_path;  // register that it sets ("" for none)
   std::uint64_t set_value;
 };
-constexpr Operation kOperations[] = {
+constexpr Spelling kSpellings[] = {
     {kProduct, "product", "", "", "", 0},
     {kProduct, "transpose", "", "", "transpose", 1},
     {kProduct, "add", "bias", "", "product.has_bias", 1},
@@ -190,11 +190,11 @@ class ChainWriter {
   }
 
   void operation(const std::string& word, const std::string& suffix) {
-    for (const Operation& operation : kOperations) {
-      if (operation.kind != kind_ || word != operation.word || suffix != operation.suffix) continue;
+    for (const Spelling& spelling : kSpellings) {
+      if (spelling.kind != kind_ || word != spelling.word || suffix != spelling.suffix) continue;
       out_ += "  " + word + (suffix.empty() ? "" : " " + suffix);
-      sets(operation.set_path, operation.set_value);
-      const std::string argument = operation.argument;
+      sets(spelling.set_path, spelling.set_value);
+      const std::string argument = spelling.argument;
       if (!argument.empty()) {
         out_ += " " + text(argument);
         made(argument);
@@ -389,18 +389,18 @@ Status TaskChainParser::dram(Lexer& lexer, const std::string& prefix) {
 Status TaskChainParser::operation(Lexer& lexer, const std::string& word, const Place& place) {
   const RegisterFields& fields = RegisterFields::of(kind_);
   std::vector<std::string> known;
-  for (const Operation& operation : kOperations) {
-    if (operation.kind != kind_) continue;
-    known.emplace_back(operation.word);
-    if (word != operation.word) continue;
-    if (*operation.suffix != '\0') {
-      TESSERA_TRY(const bool there, lexer.accept_name(operation.suffix));
-      if (!there) return lexer.unexpected(fmt::format("'{}'", operation.suffix));
+  for (const Spelling& spelling : kSpellings) {
+    if (spelling.kind != kind_) continue;
+    known.emplace_back(spelling.word);
+    if (word != spelling.word) continue;
+    if (*spelling.suffix != '\0') {
+      TESSERA_TRY(const bool there, lexer.accept_name(spelling.suffix));
+      if (!there) return lexer.unexpected(fmt::format("'{}'", spelling.suffix));
     }
-    if (*operation.set_path != '\0') set(operation.set_path, operation.set_value);
-    if (*operation.argument != '\0') {
-      TESSERA_TRY(const std::uint64_t bits, parse_value(lexer, *fields.find(operation.argument)));
-      set(operation.argument, bits);
+    if (*spelling.set_path != '\0') set(spelling.set_path, spelling.set_value);
+    if (*spelling.argument != '\0') {
+      TESSERA_TRY(const std::uint64_t bits, parse_value(lexer, *fields.find(spelling.argument)));
+      set(spelling.argument, bits);
     }
     return {};
   }

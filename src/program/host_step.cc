@@ -14,18 +14,18 @@ namespace {
 
 using graph::TensorId;
 
-Error bad(std::string message) { return {ErrorCode::kInvalidModel, std::move(message)}; }
+Error broken_step(std::string message) { return {ErrorCode::kInvalidModel, std::move(message)}; }
 
 Status check_slots(const graph::Graph& graph, const std::string& node,
                    const std::vector<TensorId>& tensors, const std::vector<TensorSlot>& slots) {
   if (slots.size() != tensors.size()) {
-    return bad(fmt::format("host step '{}': {} operands or results in DRAM, its node has {}", node,
+    return broken_step(fmt::format("host step '{}': {} operands or results in DRAM, its node has {}", node,
                            slots.size(), tensors.size()));
   }
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const graph::TensorInfo& info = graph.tensor(tensors[i]);
     if (slots[i].format != info.format || slots[i].dims != info.dims) {
-      return bad(fmt::format("host step '{}': tensor '{}' in DRAM is not '{}' of its node", node,
+      return broken_step(fmt::format("host step '{}': tensor '{}' in DRAM is not '{}' of its node", node,
                              slots[i].name, info.name));
     }
   }
@@ -64,7 +64,7 @@ std::string step_graph_text(const graph::Graph& graph) { return graph::dump(grap
 Result<std::shared_ptr<const graph::Graph>> parse_step_graph(const std::string& text,
                                                              const StepConstants& constants,
                                                              const HostStepRef& step) {
-  if (text.empty()) return bad("a host step without its node");
+  if (text.empty()) return broken_step("a host step without its node");
   const auto lookup = [&constants](const std::string& tensor) -> std::shared_ptr<const Tensor> {
     const auto found = constants.find(tensor);
     return found == constants.end() ? nullptr : found->second;
@@ -72,7 +72,7 @@ Result<std::shared_ptr<const graph::Graph>> parse_step_graph(const std::string& 
   TESSERA_TRY(graph::Graph graph, graph::parse(text, lookup));
   TESSERA_RETURN_IF_ERROR(graph::verify(graph));
   if (graph.nodes.size() != 1 || graph.nodes[0].kind() != graph::NodeKind::kHostStep) {
-    return bad("a host step whose graph is not one host step");
+    return broken_step("a host step whose graph is not one host step");
   }
   const graph::Node& node = graph.nodes[0];
   TESSERA_RETURN_IF_ERROR(check_slots(graph, node.name, node.inputs, step.inputs));
