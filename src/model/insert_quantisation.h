@@ -6,8 +6,8 @@
 // Activations become u8 with one scale and zero point a tensor, from the range given for it;
 // weights become i8 with one scale an output channel and zero point 0. Biases stay, and are rounded
 // to the sums' scales when the model is lowered. Only Conv, Gemm and MatMul with constant weights
-// are touched, and of those only the ones in the model's own graph. A model of an older opset than 10
-// becomes one of opset 10, unless it has a TopK or an Upsample, which changed there.
+// are touched, and of those only the ones in the model's own graph. A model of an older opset than
+// 10 becomes one of opset 10, unless it has a TopK or an Upsample, which changed there.
 #pragma once
 
 #include <map>

@@ -19,14 +19,15 @@ Error broken_step(std::string message) { return {ErrorCode::kInvalidModel, std::
 Status check_slots(const graph::Graph& graph, const std::string& node,
                    const std::vector<TensorId>& tensors, const std::vector<TensorSlot>& slots) {
   if (slots.size() != tensors.size()) {
-    return broken_step(fmt::format("host step '{}': {} operands or results in DRAM, its node has {}", node,
-                           slots.size(), tensors.size()));
+    return broken_step(
+        fmt::format("host step '{}': {} operands or results in DRAM, its node has {}", node,
+                    slots.size(), tensors.size()));
   }
   for (std::size_t i = 0; i < slots.size(); ++i) {
     const graph::TensorInfo& info = graph.tensor(tensors[i]);
     if (slots[i].format != info.format || slots[i].dims != info.dims) {
-      return broken_step(fmt::format("host step '{}': tensor '{}' in DRAM is not '{}' of its node", node,
-                             slots[i].name, info.name));
+      return broken_step(fmt::format("host step '{}': tensor '{}' in DRAM is not '{}' of its node",
+                                     node, slots[i].name, info.name));
     }
   }
   return {};
