@@ -22,6 +22,7 @@
 #include "concord/lift.h"
 #include "concord/onnx_writer.h"
 #include "concord/pytorch_writer.h"
+#include "concord/tensorflow_writer.h"
 #include "host/executor.h"
 #include "link/link.h"
 #include "runtime/network.h"
@@ -241,8 +242,9 @@ Result<std::vector<std::byte>> write_target(const DeriveArguments& arguments,
   }
   const std::filesystem::path weights =
       std::filesystem::path(arguments.output).replace_extension(".weights");
-  TESSERA_TRY(const concord::PythonModule module,
-              concord::write_pytorch(software, weights.filename().string()));
+  const auto write =
+      arguments.target == "pytorch" ? concord::write_pytorch : concord::write_tensorflow;
+  TESSERA_TRY(const concord::PythonModule module, write(software, weights.filename().string()));
   TESSERA_RETURN_IF_ERROR(program::write_file(weights.string(), module.weights));
   return write_text(module.text);
 }
@@ -290,7 +292,7 @@ Action derive_verb(CLI::App& app) {
                  "program (.tprog), firmware (.tasm), package (.tpkg) or ONNX model")
       ->required();
   app.add_option("--to", arguments->target, "what to write")
-      ->check(CLI::IsMember({"onnx", "pytorch", "cpp"}))
+      ->check(CLI::IsMember({"onnx", "pytorch", "cpp", "tensorflow"}))
       ->capture_default_str();
   app.add_option("-o,--output", arguments->output, "file to write")->required();
   app.add_option("--arch", arguments->arch, "architecture (default: the program's)");
