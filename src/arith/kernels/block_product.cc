@@ -60,7 +60,8 @@ struct BlockTarget {
 
 class BlockProduct final : public Product {
  public:
-  BlockProduct(const ProductConfig& config, const PlainWeights& weights, ProductVectors vectors)
+  BlockProduct(const ProductConfig& config, const PlainWeights& weights,
+               const ProductVectors& vectors)
       : config_(config),
         weights_(config, weights, vectors.bias),
         weight_bias_(arith::exponent_bias(weights.format)) {
@@ -661,8 +662,8 @@ void BlockProduct::Run::quantise_row(const RowLayout& columns, std::int64_t row,
 
 std::shared_ptr<const Product> make_block_product(const ProductConfig& config,
                                                   const PlainWeights& weights,
-                                                  ProductVectors vectors) {
-  return std::make_shared<BlockProduct>(config, weights, std::move(vectors));
+                                                  const ProductVectors& vectors) {
+  return std::make_shared<BlockProduct>(config, weights, vectors);
 }
 
 }  // namespace tessera::kernels

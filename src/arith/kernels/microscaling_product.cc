@@ -55,7 +55,7 @@ std::vector<NativeBlock> micro_blocks(ProductConfig config) {
 
 class MicroProduct final : public Product {
  public:
-  MicroProduct(const ProductConfig& config, PlainWeights weights, ProductVectors vectors)
+  MicroProduct(const ProductConfig& config, PlainWeights weights, const ProductVectors& vectors)
       : config_(config), weights_(std::move(weights)), blocks_(micro_blocks(config)) {
     const std::int64_t channels = config.image.groups * config.image.output_channels;
     floats_.resize(static_cast<std::size_t>(channels * weights_.terms));
@@ -323,8 +323,8 @@ double MicroProduct::Run::direct_sum(const FlatPixels& pixels, std::int64_t pixe
 }  // namespace
 
 std::shared_ptr<const Product> make_micro_product(const ProductConfig& config, PlainWeights weights,
-                                                  ProductVectors vectors) {
-  return std::make_shared<MicroProduct>(config, std::move(weights), std::move(vectors));
+                                                  const ProductVectors& vectors) {
+  return std::make_shared<MicroProduct>(config, std::move(weights), vectors);
 }
 
 }  // namespace tessera::kernels

@@ -73,11 +73,11 @@ std::shared_ptr<const Product> make_product(const ProductConfig& config,
     case MatrixKind::kFloat:
       return kernels::make_float_product(config, std::move(weights), std::move(vectors));
     case MatrixKind::kMicroscaling:
-      return kernels::make_micro_product(config, std::move(weights), std::move(vectors));
+      return kernels::make_micro_product(config, std::move(weights), vectors);
     case MatrixKind::kBlockFloat:
       break;
   }
-  return kernels::make_block_product(config, weights, std::move(vectors));
+  return kernels::make_block_product(config, weights, vectors);
 }
 
 }  // namespace

@@ -46,14 +46,14 @@ struct OutputBatch {
 // How a product kind is made; chosen by Product::prepare.
 std::shared_ptr<const Product> make_block_product(const ProductConfig& config,
                                                   const PlainWeights& weights,
-                                                  ProductVectors vectors);
+                                                  const ProductVectors& vectors);
 std::shared_ptr<const Product> make_integer_product(const ProductConfig& config,
                                                     const PlainWeights& weights,
                                                     ProductVectors vectors);
 std::shared_ptr<const Product> make_float_product(const ProductConfig& config, PlainWeights weights,
                                                   ProductVectors vectors);
 std::shared_ptr<const Product> make_micro_product(const ProductConfig& config, PlainWeights weights,
-                                                  ProductVectors vectors);
+                                                  const ProductVectors& vectors);
 std::shared_ptr<const Product> make_channel_wise_product(const ProductConfig& config,
                                                          PlainWeights weights,
                                                          ProductVectors vectors);
