@@ -38,7 +38,8 @@ if(TESSERA_SANITIZE)
                       -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=${TESSERA_SANITIZE})
   if(TESSERA_SANITIZE MATCHES undefined)
-    # A null pointer is the address sanitizer's; these take a third of the compile time.
+    # Left out to compile quicker. The address sanitizer stops at a null pointer too; it does not see
+    # a wrong dynamic type (vptr), nor all that object-size does.
     add_compile_options(-fno-sanitize=null,vptr,object-size)
   endif()
 endif()
