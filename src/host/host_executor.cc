@@ -6,12 +6,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "arith/kernels/planar.h"
 #include "arith/kernels/product.h"
 #include "base/check.h"
 #include "graph/surface_view.h"
 #include "host/buffer_plan.h"
+#include "host/dense_elementwise.h"
 #include "host/dense_move.h"
 #include "host/executor.h"
 #include "host/host_step.h"
@@ -30,7 +32,8 @@ using graph::TensorView;
 
 // A node with everything that does not depend on the inputs.
 struct Prepared {
-  NodeViews views;
+  NodeViews views;  // none for element-wise nodes, moves and host steps
+  std::optional<DenseElementwise> elementwise;
   std::vector<ProductPart> parts;  // none for dynamic products
 };
 
@@ -63,7 +66,9 @@ class HostExecutor : public Executor {
   Status prepare() {
     for (const Node& node : graph_->nodes) {
       Prepared prepared;
-      if (node.kind() != NodeKind::kMove && node.kind() != NodeKind::kHostStep) {
+      if (node.kind() == NodeKind::kElementwise) {
+        prepared.elementwise = dense_elementwise(node);
+      } else if (node.kind() != NodeKind::kMove && node.kind() != NodeKind::kHostStep) {
         TESSERA_TRY(prepared.views, graph::node_views(*graph_, node));
       }
       prepared.parts = prepare_product(*graph_, node, pool_.threads());
@@ -116,8 +121,10 @@ class HostExecutor : public Executor {
       case NodeKind::kMatMul:
         run_product(node, prepared);
         return {};
-      case NodeKind::kPool:
       case NodeKind::kElementwise:
+        run_elementwise(node, *prepared.elementwise);
+        return {};
+      case NodeKind::kPool:
       case NodeKind::kReduce:
         run_planar(node, prepared.views);
         return {};
@@ -160,40 +167,36 @@ class HostExecutor : public Executor {
     });
   }
 
+  DenseElementwise dense_elementwise(const Node& node) const {
+    std::vector<Shape> operands;
+    for (const TensorId id : node.inputs) operands.push_back(graph_->tensor(id).dims);
+    return {operands, graph_->tensor(node.outputs[0]).dims};
+  }
+
+  void run_elementwise(const Node& node, const DenseElementwise& elementwise) {
+    std::vector<DenseElementwise::Buffer> buffers;
+    for (const TensorId id : node.inputs) buffers.push_back({graph_->tensor(id).format, data(id)});
+    buffers.push_back({graph_->tensor(node.outputs[0]).format, data(node.outputs[0])});
+    elementwise.run(elementwise_config(node.as<graph::ElementwiseAttributes>()), buffers, pool_);
+  }
+
   void run_planar(const Node& node, const NodeViews& views) {
     for (std::int64_t image = 0; image < views.output.extents[0]; ++image) {
       const Surface output = surface(views.output, node.outputs[0], image);
-      const Surface a = surface(views.inputs[0], node.inputs[0], image);
-      Surface b;
-      if (node.inputs.size() > 1) b = surface(views.inputs[1], node.inputs[1], image);
+      const Surface input = surface(views.inputs[0], node.inputs[0], image);
       const bool by_channel = output.channels >= output.rows;
       pool_.for_ranges(by_channel ? output.channels : output.rows, [&](int, std::int64_t first,
                                                                        std::int64_t last) {
         const ChannelRange channels =
             by_channel ? ChannelRange{first, last} : ChannelRange{0, output.channels};
         const RowRange rows = by_channel ? RowRange{0, output.rows} : RowRange{first, last};
-        run_planar_part(node, {a, b, output}, views, channels, rows);
+        if (node.kind() == NodeKind::kPool) {
+          pool(pool_config(node.as<graph::PoolAttributes>()), input, output, channels, rows);
+        } else {
+          reduce(reduce_config(node.as<graph::ReduceAttributes>(), views), input, output, channels,
+                 rows);
+        }
       });
-    }
-  }
-
-  struct Operands {
-    const Surface& a;
-    const Surface& b;
-    const Surface& output;
-  };
-  void run_planar_part(const Node& node, const Operands& operands, const NodeViews& views,
-                       ChannelRange channels, RowRange rows) const {
-    if (node.kind() == NodeKind::kPool) {
-      pool(pool_config(node.as<graph::PoolAttributes>()), operands.a, operands.output, channels,
-           rows);
-    } else if (node.kind() == NodeKind::kElementwise) {
-      const auto& attributes = node.as<graph::ElementwiseAttributes>();
-      elementwise(elementwise_config(attributes), operands.a,
-                  attributes.binary ? &operands.b : nullptr, operands.output, channels, rows);
-    } else {
-      reduce(reduce_config(node.as<graph::ReduceAttributes>(), views), operands.a, operands.output,
-             channels, rows);
     }
   }
 

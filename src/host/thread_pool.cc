@@ -1,8 +1,43 @@
 #include "host/thread_pool.h"
 
 #include <algorithm>
+#include <chrono>
+
+#include "base/check.h"
 
 namespace tessera::host {
+namespace {
+
+constexpr std::chrono::microseconds kWatch{1000};  // before a thread without work sleeps
+constexpr int kLooks = 64;                         // between two looks at the clock
+
+std::uint32_t generation_of(std::uint64_t ticket) {
+  return static_cast<std::uint32_t>(ticket >> 32);
+}
+std::uint32_t left_of(std::uint64_t ticket) { return static_cast<std::uint32_t>(ticket); }
+
+void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ __volatile__("yield");
+#endif
+}
+
+// Looks at `value` until it is no longer `old`: for a while without rest, then asleep.
+template <typename T>
+void await_change(const std::atomic<T>& value, T old) {
+  const auto begin = std::chrono::steady_clock::now();
+  do {
+    for (int look = 0; look < kLooks; ++look) {
+      if (value.load(std::memory_order_acquire) != old) return;
+      relax();
+    }
+  } while (std::chrono::steady_clock::now() - begin < kWatch);
+  value.wait(old, std::memory_order_acquire);
+}
+
+}  // namespace
 
 ThreadPool::ThreadPool(int threads) {
   if (threads <= 0) threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
@@ -12,11 +47,9 @@ ThreadPool::ThreadPool(int threads) {
 }
 
 ThreadPool::~ThreadPool() {
-  {
-    const std::lock_guard lock(mutex_);
-    stop_ = true;
-  }
-  wake_.notify_all();
+  stop_.store(true, std::memory_order_relaxed);
+  ticket_.fetch_add(std::uint64_t{1} << 32, std::memory_order_release);
+  ticket_.notify_all();
   for (std::thread& worker : workers_) worker.join();
 }
 
@@ -25,16 +58,21 @@ void ThreadPool::run(std::int64_t pieces, const Work& work) {
     for (std::int64_t piece = 0; piece < pieces; ++piece) work(piece, 0);
     return;
   }
-  std::unique_lock lock(mutex_);
-  work_ = &work;
-  next_ = 0;
-  pieces_ = pieces;
-  unfinished_ = pieces;
-  wake_.notify_all();
-  take_pieces(lock, 0);
+  TESSERA_CHECK(pieces < UINT32_MAX, "{} pieces", pieces);
+  work_.store(&work, std::memory_order_relaxed);
+  pieces_.store(static_cast<std::uint32_t>(pieces), std::memory_order_relaxed);
+  unfinished_.store(static_cast<std::uint32_t>(pieces), std::memory_order_relaxed);
+  const std::uint32_t generation = generation_of(ticket_.load(std::memory_order_relaxed)) + 1;
+  ticket_.store((std::uint64_t{generation} << 32) | static_cast<std::uint64_t>(pieces),
+                std::memory_order_release);
+  ticket_.notify_all();
+  take_pieces(generation, 0);
   // A worker that has not woken up yet is not waited for: it will find nothing to take.
-  done_.wait(lock, [this] { return unfinished_ == 0; });
-  work_ = nullptr;
+  for (;;) {
+    const std::uint32_t left = unfinished_.load(std::memory_order_acquire);
+    if (left == 0) return;
+    await_change(unfinished_, left);
+  }
 }
 
 void ThreadPool::for_ranges(
@@ -46,25 +84,34 @@ void ThreadPool::for_ranges(
   });
 }
 
-// `lock` holds the mutex, also afterwards. The work is there as long as a piece of it is
-// unfinished.
-void ThreadPool::take_pieces(std::unique_lock<std::mutex>& lock, int thread) {
-  while (next_ < pieces_) {
-    const std::int64_t piece = next_++;
-    const Work& work = *work_;
-    lock.unlock();
-    work(piece, thread);
-    lock.lock();
-    if (--unfinished_ == 0) done_.notify_one();
+// As long as a piece of a run is left, nothing of the run changes but how many are left. So what
+// was read before a piece was taken belongs to that run.
+void ThreadPool::take_pieces(std::uint32_t generation, int thread) {
+  std::uint64_t ticket = ticket_.load(std::memory_order_acquire);
+  while (generation_of(ticket) == generation && left_of(ticket) > 0) {
+    const Work* const work = work_.load(std::memory_order_relaxed);
+    const std::uint32_t piece = pieces_.load(std::memory_order_relaxed) - left_of(ticket);
+    if (!ticket_.compare_exchange_weak(ticket, ticket - 1, std::memory_order_acq_rel,
+                                       std::memory_order_acquire)) {
+      continue;
+    }
+    (*work)(piece, thread);
+    if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1) unfinished_.notify_one();
+    ticket = ticket_.load(std::memory_order_acquire);
   }
 }
 
 void ThreadPool::worker_loop(int thread) {
-  std::unique_lock lock(mutex_);
+  std::uint32_t generation = 0;
   for (;;) {
-    wake_.wait(lock, [this] { return stop_ || next_ < pieces_; });
-    if (stop_) return;
-    take_pieces(lock, thread);
+    std::uint64_t ticket = ticket_.load(std::memory_order_acquire);
+    while (generation_of(ticket) == generation) {
+      await_change(ticket_, ticket);
+      ticket = ticket_.load(std::memory_order_acquire);
+    }
+    if (stop_.load(std::memory_order_relaxed)) return;
+    generation = generation_of(ticket);
+    take_pieces(generation, thread);
   }
 }
 

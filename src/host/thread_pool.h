@@ -1,11 +1,15 @@
 // A few threads that share out numbered pieces of work. The caller works along; pieces are taken in
 // order, and which thread takes which must not matter to the result.
+//
+//   ticket = generation of the run | pieces left to take     one word: taking a piece subtracts 1
+//
+// A thread without work watches the ticket for a moment before it sleeps: the layers of a network
+// follow each other faster than the system wakes a thread.
 #pragma once
 
-#include <condition_variable>
+#include <atomic>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -31,16 +35,14 @@ class ThreadPool {
 
  private:
   void worker_loop(int thread);
-  void take_pieces(std::unique_lock<std::mutex>& lock, int thread);
+  // Works on run `generation` until no piece of it is left to take.
+  void take_pieces(std::uint32_t generation, int thread);
 
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::condition_variable done_;
-  const Work* work_ = nullptr;  // guarded by mutex_, as all below
-  std::int64_t next_ = 0;
-  std::int64_t pieces_ = 0;
-  std::int64_t unfinished_ = 0;
-  bool stop_ = false;
+  std::atomic<std::uint64_t> ticket_{0};
+  std::atomic<const Work*> work_{nullptr};  // of the run that the ticket names, as is pieces_
+  std::atomic<std::uint32_t> pieces_{0};
+  std::atomic<std::uint32_t> unfinished_{0};
+  std::atomic<bool> stop_{false};
   std::vector<std::thread> workers_;
 };
 

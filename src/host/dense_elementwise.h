@@ -1,0 +1,44 @@
+// Element-wise work over dense tensors that broadcast against each other, as few and as long runs
+// as their shapes allow:
+//
+//   [1,64,56,56] + [1,64,56,56]   one run of 200,704 elements
+//   [1,64,56,56] * [1,64,1,1]     64 runs of 3,136, b is one element for all
+//   [197,192] + [192]             197 runs of 192
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "arith/kernels/planar.h"
+#include "arith/tensor.h"
+#include "host/thread_pool.h"
+
+namespace tessera::host {
+
+class DenseElementwise {
+ public:
+  // Operand dimensions as numpy broadcasts them to `output`; one or two operands.
+  DenseElementwise(std::span<const Shape> operands, const Shape& output);
+
+  struct Buffer {
+    Format format = Format::kF16;
+    std::byte* data = nullptr;
+  };
+  // `operands` in the order of the constructor's; the last buffer is the output.
+  void run(const ElementwiseConfig& config, std::span<const Buffer> buffers,
+           ThreadPool& pool) const;
+
+ private:
+  struct Axis {
+    std::int64_t extent = 1;
+    std::int64_t strides[3] = {};  // operands, output, in elements; 0: repeated
+  };
+  std::vector<Axis> outer_;  // outermost first
+  Axis run_;                 // the innermost; strides 0 or 1
+  std::int64_t runs_ = 1;
+  std::size_t operands_ = 1;
+};
+
+}  // namespace tessera::host
