@@ -237,6 +237,209 @@ void binary_doubles(BinaryFunction function, const Operand& in_a, const Operand&
   }
 }
 
+// ---- the usual functions, in registers from load to store
+
+HWY_INLINE hn::Vec<F32> load_vector(Format format, const std::uint8_t* at) {
+  if (format == Format::kF32) return hn::LoadU(F32(), reinterpret_cast<const float*>(at));
+  const auto bits = hn::LoadU(U16Half(), reinterpret_cast<const std::uint16_t*>(at));
+  return format == Format::kF16 ? float_from_f16(bits) : float_from_bf16(bits);
+}
+
+HWY_INLINE void store_vector(Format format, hn::Vec<F32> v, std::uint8_t* at) {
+  if (format == Format::kF32) {
+    hn::StoreU(canonical_f32(v), F32(), reinterpret_cast<float*>(at));
+    return;
+  }
+  const auto bits = format == Format::kF16 ? f16_from_float(v) : bf16_from_float(v);
+  hn::StoreU(bits, U16Half(), reinterpret_cast<std::uint16_t*>(at));
+}
+
+// Elements of an operand, a vector at a time; the last, partial one by way of a padded copy.
+class VectorReader {
+ public:
+  explicit VectorReader(const Operand& in)
+      : format_(in.format),
+        data_(static_cast<const std::uint8_t*>(in.data)),
+        step_(in.stride == 0 ? 0 : static_cast<std::size_t>(format_bytes(in.format))),
+        repeated_(hn::Zero(F32())) {
+    if (step_ == 0) repeated_ = hn::Set(F32(), static_cast<float>(read_element(format_, data_)));
+  }
+  HWY_INLINE hn::Vec<F32> whole(std::size_t first) const {
+    return step_ == 0 ? repeated_ : load_vector(format_, data_ + first * step_);
+  }
+  HWY_INLINE hn::Vec<F32> part(std::size_t first, std::size_t count) const {
+    if (step_ == 0) return repeated_;
+    HWY_ALIGN std::uint8_t padded[hn::MaxLanes(F32()) * sizeof(float)] = {};
+    std::memcpy(padded, data_ + first * step_, count * step_);
+    return load_vector(format_, padded);
+  }
+
+ private:
+  Format format_;
+  const std::uint8_t* data_;
+  std::size_t step_;
+  hn::Vec<F32> repeated_;
+};
+
+// out[i] = f(i-th vector); `f(first, part)` reads `part` elements, all where it is 0.
+template <typename F>
+HWY_INLINE void stream(const Output& out, F&& f) {
+  const std::size_t n = hn::Lanes(F32());
+  const auto total = static_cast<std::size_t>(out.count);
+  const auto step = static_cast<std::size_t>(format_bytes(out.format));
+  auto* target = static_cast<std::uint8_t*>(out.data);
+  std::size_t i = 0;
+  for (; i + n <= total; i += n) store_vector(out.format, f(i, 0), target + i * step);
+  if (i < total) {
+    HWY_ALIGN std::uint8_t padded[hn::MaxLanes(F32()) * sizeof(float)];
+    store_vector(out.format, f(i, total - i), padded);
+    std::memcpy(target + i * step, padded, (total - i) * step);
+  }
+}
+
+#undef TESSERA_STREAM_DOUBLES
+#if HWY_TARGET != HWY_SCALAR && HWY_TARGET != HWY_EMU128
+#define TESSERA_STREAM_DOUBLES 1
+// f in binary64 on both halves of a vector, rounded such that storing it in f16 or f32 rounds once.
+template <typename F>
+HWY_INLINE hn::Vec<F32> in_doubles(Format format, F&& f) {
+  const F64 dd;
+  const F32Half dh;
+  const auto narrow = [&](hn::Vec<F64> v) HWY_ATTR {
+    if (format == Format::kF32) return hn::DemoteTo(dh, v);
+    const U64 du;  // to odd
+    const auto bits = hn::BitCast(du, v);
+    const auto lost = hn::And(bits, hn::Set(du, (std::uint64_t{1} << 29) - 1));
+    const auto sticky =
+        hn::IfThenZeroElse(hn::Eq(lost, hn::Zero(du)), hn::Set(du, std::uint64_t{1} << 29));
+    return hn::DemoteTo(dh, hn::BitCast(dd, hn::Or(hn::Sub(bits, lost), sticky)));
+  };
+  const auto low = narrow(f(false));
+  const auto high = narrow(f(true));
+  return hn::Combine(F32(), high, low);
+}
+
+HWY_INLINE hn::Vec<F64> half_of(hn::Vec<F32> v, bool upper) {
+  const F32Half dh;
+  return hn::PromoteTo(F64(), upper ? hn::UpperHalf(dh, v) : hn::LowerHalf(dh, v));
+}
+#else
+#define TESSERA_STREAM_DOUBLES 0
+#endif
+
+template <UnaryFunction kFunction, bool kWide>
+void unary_stream(const Activation& activation, const Operand& in, const Output& out) {
+  const VectorReader x(in);
+#if TESSERA_STREAM_DOUBLES
+  if constexpr (kWide) {
+    const F64 dd;
+    const auto alpha = hn::Set(dd, static_cast<double>(activation.alpha));
+    const auto beta = hn::Set(dd, static_cast<double>(activation.beta));
+    return stream(out, [&](std::size_t first, std::size_t part) HWY_ATTR {
+      const auto v = part == 0 ? x.whole(first) : x.part(first, part);
+      return in_doubles(out.format, [&](bool upper) HWY_ATTR {
+        return algebraic_lanes(dd, kFunction, half_of(v, upper), alpha, beta);
+      });
+    });
+  }
+#endif
+  const F32 df;
+  const auto alpha = hn::Set(df, activation.alpha);
+  const auto beta = hn::Set(df, activation.beta);
+  stream(out, [&](std::size_t first, std::size_t part) HWY_ATTR {
+    const auto v = part == 0 ? x.whole(first) : x.part(first, part);
+    return algebraic_lanes(df, kFunction, v, alpha, beta);
+  });
+}
+
+template <BinaryFunction kFunction, bool kWide>
+void binary_stream(const Operand& in_a, const Operand& in_b, const Output& out) {
+  const VectorReader a(in_a);
+  const VectorReader b(in_b);
+  stream(out, [&](std::size_t first, std::size_t part) HWY_ATTR {
+    const auto x = part == 0 ? a.whole(first) : a.part(first, part);
+    const auto y = part == 0 ? b.whole(first) : b.part(first, part);
+#if TESSERA_STREAM_DOUBLES
+    if constexpr (kWide) {
+      return in_doubles(out.format, [&](bool upper) HWY_ATTR {
+        return binary_lanes(F64(), kFunction, half_of(x, upper), half_of(y, upper));
+      });
+    }
+#endif
+    return binary_lanes(F32(), kFunction, x, y);
+  });
+}
+
+// False where the function has no stream: it goes through buffers.
+template <bool kWide>
+HWY_INLINE bool unary_streams(const Activation& activation, const Operand& in, const Output& out) {
+  switch (activation.function) {
+    case UnaryFunction::kRelu:
+      unary_stream<UnaryFunction::kRelu, kWide>(activation, in, out);
+      return true;
+    case UnaryFunction::kClip:
+      unary_stream<UnaryFunction::kClip, kWide>(activation, in, out);
+      return true;
+    case UnaryFunction::kLeakyRelu:
+      unary_stream<UnaryFunction::kLeakyRelu, kWide>(activation, in, out);
+      return true;
+    case UnaryFunction::kHardSigmoid:
+      unary_stream<UnaryFunction::kHardSigmoid, kWide>(activation, in, out);
+      return true;
+    case UnaryFunction::kHardSwish:
+      unary_stream<UnaryFunction::kHardSwish, kWide>(activation, in, out);
+      return true;
+    default:
+      return false;
+  }
+}
+
+template <bool kWide>
+HWY_INLINE bool binary_streams(BinaryFunction function, const Operand& a, const Operand& b,
+                               const Output& out) {
+  switch (function) {
+    case BinaryFunction::kAdd:
+      binary_stream<BinaryFunction::kAdd, kWide>(a, b, out);
+      return true;
+    case BinaryFunction::kSubtract:
+      binary_stream<BinaryFunction::kSubtract, kWide>(a, b, out);
+      return true;
+    case BinaryFunction::kMultiply:
+      binary_stream<BinaryFunction::kMultiply, kWide>(a, b, out);
+      return true;
+    case BinaryFunction::kDivide:
+      binary_stream<BinaryFunction::kDivide, kWide>(a, b, out);
+      return true;
+    default:
+      return false;
+  }
+}
+
+void unary_in_floats(const Activation& activation, const Operand& in, const Output& out) {
+  if (!unary_streams<false>(activation, in, out)) unary_floats(activation, in, out);
+}
+
+void unary_in_doubles(const Activation& activation, const Operand& in, const Output& out) {
+#if TESSERA_STREAM_DOUBLES
+  // A bf16 subnormal is rounded on its way through the buffers.
+  if (out.format != Format::kBf16 && unary_streams<true>(activation, in, out)) return;
+#endif
+  unary_doubles(activation, in, out);
+}
+
+void binary_in_floats(BinaryFunction function, const Operand& a, const Operand& b,
+                      const Output& out) {
+  if (!binary_streams<false>(function, a, b, out)) binary_floats(function, a, b, out);
+}
+
+void binary_in_doubles(BinaryFunction function, const Operand& a, const Operand& b,
+                       const Output& out) {
+#if TESSERA_STREAM_DOUBLES
+  if (out.format != Format::kBf16 && binary_streams<true>(function, a, b, out)) return;
+#endif
+  binary_doubles(function, a, b, out);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace tessera::arith
 HWY_AFTER_NAMESPACE();
@@ -245,11 +448,11 @@ HWY_AFTER_NAMESPACE();
 namespace tessera::arith {
 
 HWY_EXPORT(convert_floats);
-HWY_EXPORT(unary_floats);
-HWY_EXPORT(unary_doubles);
+HWY_EXPORT(unary_in_floats);
+HWY_EXPORT(unary_in_doubles);
 
-HWY_EXPORT(binary_floats);
-HWY_EXPORT(binary_doubles);
+HWY_EXPORT(binary_in_floats);
+HWY_EXPORT(binary_in_doubles);
 
 namespace simd {
 namespace {
@@ -329,13 +532,13 @@ void unary(const Activation& activation, const Operand& in, const Output& out) {
   if (is_exact(function) ||
       (is_one_operation(function) && (narrow || out.format == Format::kF32)) ||
       (leaky && out.format == Format::kF32)) {
-    HWY_DYNAMIC_DISPATCH(unary_floats)(activation, in, out);
+    HWY_DYNAMIC_DISPATCH(unary_in_floats)(activation, in, out);
     return;
   }
   if (narrow) {
     const UnaryTable& table = unary_table(activation, in.format);
     if (!is_algebraic(function) || !table.plain_steps_agree()) return look_up(table, in, out);
-    HWY_DYNAMIC_DISPATCH(unary_doubles)(activation, in, out);
+    HWY_DYNAMIC_DISPATCH(unary_in_doubles)(activation, in, out);
     return;
   }
   // Mixed narrow formats: hard sigmoid and hard swish are exact to the last bit in the reference.
@@ -343,7 +546,7 @@ void unary(const Activation& activation, const Operand& in, const Output& out) {
       (out.format != Format::kF32 && !leaky && !is_one_operation(function))) {
     return ref::unary(activation, in, out);
   }
-  HWY_DYNAMIC_DISPATCH(unary_doubles)(activation, in, out);
+  HWY_DYNAMIC_DISPATCH(unary_in_doubles)(activation, in, out);
 }
 
 void binary(BinaryFunction function, const Operand& a, const Operand& b, const Output& out) {
@@ -353,9 +556,9 @@ void binary(BinaryFunction function, const Operand& a, const Operand& b, const O
   }
   const bool same = a.format == b.format && b.format == out.format;
   if (out.format == Format::kF32 || same || is_exact(function)) {
-    HWY_DYNAMIC_DISPATCH(binary_floats)(function, a, b, out);
+    HWY_DYNAMIC_DISPATCH(binary_in_floats)(function, a, b, out);
   } else {
-    HWY_DYNAMIC_DISPATCH(binary_doubles)(function, a, b, out);
+    HWY_DYNAMIC_DISPATCH(binary_in_doubles)(function, a, b, out);
   }
 }
 
