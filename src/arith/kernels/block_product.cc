@@ -9,6 +9,9 @@
 // blocks and of the bias lie within 53 bits, which is proved for each panel before its sums are
 // used; elements without proof are summed again in the wide accumulator.
 //
+// Where the processor has matrix tiles (tile_dot.h), mantissas of up to 13 bits are multiplied
+// there; everything around the integer dots is the same.
+//
 // With the long format q34.40 the contribution of each block is floored to 2^-40 before it is
 // added. Where all terms of a panel are multiples of 2^-40 that changes nothing, and the sum is the
 // exact one; elsewhere the panel is summed block by block.
@@ -18,6 +21,8 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
+#include <optional>
 #include <utility>
 
 #include "arith/kernels/block_weights.h"
@@ -35,6 +40,40 @@ constexpr int kFlagPower = 33;  // |ACC| >= 2^33 raises a flag (f16 sources)
 // Finished sums of all output channels of a batch should stay in the second-level cache.
 constexpr std::int64_t kBatchBytes = 128 * 1024;
 constexpr std::int64_t kBatchLanesMax = 512;
+constexpr std::int64_t kFinishChannelsMax = std::max(kTileChannels, kTileRows);
+// Below, most of a tile would be empty, and pairs are as fast.
+constexpr std::int64_t kTileChannelsMin = 8;
+
+// Tiles hold the mantissas, and the dot of a whole block fits int32.
+bool wants_tiles(const ProductConfig& config, std::int64_t segment_pairs) {
+  const MatrixFormat& matrix = config.matrix;
+  return matrix.mantissa_bits_moving <= kTileMantissaBitsMax &&
+         matrix.mantissa_bits_stationary <= kTileMantissaBitsMax &&
+         matrix.native_dimension <= 2 * segment_pairs &&
+         config.image.output_channels >= kTileChannelsMin && has_matrix_tiles();
+}
+
+std::int64_t pairs_without_overflow(const MatrixFormat& matrix) {
+  const std::int64_t largest = ((std::int64_t{1} << matrix.mantissa_bits_moving) - 1) *
+                               ((std::int64_t{1} << matrix.mantissa_bits_stationary) - 1);
+  return std::max<std::int64_t>(1, INT32_MAX / (2 * largest));
+}
+
+// An activation that the rounding of f16 sums can take along: bounds that commute with it.
+struct FusedClamp {
+  bool fused = false;
+  float lowest = 0.0f;
+  float highest = 0.0f;
+};
+FusedClamp fused_clamp(const ProductConfig& config) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const Activation& activation = config.activation;
+  if (config.output_format != Format::kF16) return {};
+  if (activation.function == UnaryFunction::kRelu) return {true, 0.0f, kInfinity};
+  const bool clips = activation.function == UnaryFunction::kClip && activation.alpha >= 0.0f &&
+                     !std::signbit(activation.alpha) && activation.beta > activation.alpha;
+  return clips ? FusedClamp{true, activation.alpha, activation.beta} : FusedClamp{};
+}
 
 // Exponents of the blocks of one pixel: the smallest and largest; zero blocks do not count.
 struct PixelExponents {
@@ -63,12 +102,12 @@ class BlockProduct final : public Product {
   BlockProduct(const ProductConfig& config, const PlainWeights& weights,
                const ProductVectors& vectors)
       : config_(config),
-        weights_(config, weights, vectors.bias),
-        weight_bias_(arith::exponent_bias(weights.format)) {
-    const MatrixFormat& matrix = config.matrix;
-    const std::int64_t largest = ((std::int64_t{1} << matrix.mantissa_bits_moving) - 1) *
-                                 ((std::int64_t{1} << matrix.mantissa_bits_stationary) - 1);
-    segment_pairs_ = std::max<std::int64_t>(1, INT32_MAX / (2 * largest));
+        segment_pairs_(pairs_without_overflow(config.matrix)),
+        tiles_(wants_tiles(config, segment_pairs_)),
+        weights_(config, weights, vectors.bias, tiles_),
+        weight_bias_(arith::exponent_bias(weights.format)),
+        clamp_(fused_clamp(config)) {
+    if (clamp_.fused) config_.activation = {};
     flat_ = config.image.taps == 1 || config.image.cut == BlockCut::kIm2col;
     if (config.image.taps == 1 && (config.input_dilation_h != 1 || config.input_dilation_w != 1)) {
       flat_ = config.image.cut == BlockCut::kIm2col;
@@ -84,6 +123,8 @@ class BlockProduct final : public Product {
                   "input surface of {} channels, expected {}", input.channels,
                   config_.image.groups * config_.image.channels);
     workspace.flags |= weights_.flags();
+    std::optional<TileScope> scope;
+    if (tiles_) scope.emplace();
     Run call{*this, input, output, output_channel_first, workspace};
     for (std::int64_t group = 0; group < config_.image.groups; ++group) {
       call.group = group;
@@ -131,6 +172,7 @@ class BlockProduct final : public Product {
     void quantise(std::span<const void* const> rows, std::int64_t pixels,
                   const BlockTarget& target);
     void multiply(const Panel& panel);
+    void multiply_tiles(const Panel& panel, const PixelExponents& exponents);
     bool any_floor(ChannelRange channels, const PixelExponents& exponents) const;
     void floored_sums(const PanelDot& dot, double* sums);
     PixelExponents pixel_exponents(const Panel& panel) const;
@@ -145,14 +187,19 @@ class BlockProduct final : public Product {
     void repair(const PixelExponents& exponents, std::int64_t channel, std::int64_t pixels,
                 double* sums);
     double wide_sum(std::int64_t pixel, std::int64_t output_channel) const;
+    void begin_segments();
+    void add_tile_segment(const PanelSegment& whole, const NativeBlock& block, std::int64_t index,
+                          std::int64_t strips);
     void add_segments(const PanelSegment& whole, const NativeBlock& block, std::int64_t index,
                       std::int64_t pair_stride);
   };
 
-  ProductConfig config_;
+  ProductConfig config_;            // without an activation that is fused
+  std::int64_t segment_pairs_ = 0;  // so many pairs are summed in int32 without overflow
+  bool tiles_ = false;
   BlockWeights weights_;
   int weight_bias_ = 15;
-  std::int64_t segment_pairs_ = 0;  // so many pairs are summed in int32 without overflow
+  FusedClamp clamp_;
   bool flat_ = true;
 };
 
@@ -240,13 +287,43 @@ void BlockProduct::Run::add_segments(const PanelSegment& whole, const NativeBloc
   }
 }
 
+void BlockProduct::Run::begin_segments() {
+  workspace.segments.clear();
+  workspace.tile_segments.clear();
+  workspace.tile_bytes = 0;
+  if (!product.tiles_) return;
+  const NativeBlock& last = product.weights_.blocks().back();
+  workspace.tiles.reserve(kPanelStrips * (last.first_step + last.steps()) * 2 * kTileBytes);
+}
+
+// The block for tile_dot(), which takes it whole.
+void BlockProduct::Run::add_tile_segment(const PanelSegment& whole, const NativeBlock& block,
+                                         std::int64_t index, std::int64_t strips) {
+  TileSegment segment;
+  for (std::int64_t strip = 0; strip < strips; ++strip) {
+    std::int8_t* const tiles = workspace.tiles.data() + workspace.tile_bytes;
+    workspace.tile_bytes += block.steps() * 2 * kTileBytes;
+    split_strip(whole.mantissas[strip], workspace.pair_stride, block.pairs(), tiles);
+    segment.tiles[strip] = tiles;
+    segment.scales[strip] = whole.scales[strip];
+  }
+  segment.steps = block.steps();
+  segment.first_step = block.first_step;
+  segment.weight_block = index;
+  workspace.tile_segments.push_back(segment);
+}
+
 // ---- multiplying
 // ------------------------------------------------------------------------------------
 
 void BlockProduct::Run::multiply(const Panel& panel) {
   const std::int64_t channels = config().image.output_channels;
   const PixelExponents exponents = pixel_exponents(panel);
-  double* sums = workspace.sums.reserve(kTileChannels * kPanelPixels);
+  if (product.tiles_ && !workspace.segments.empty() && !any_floor({0, channels}, exponents)) {
+    multiply_tiles(panel, exponents);
+    return;
+  }
+  double* sums = workspace.sums.reserve(kFinishChannelsMax * kPanelPixels);
   for (std::int64_t first = 0; first < channels; first += kTileChannels) {
     const std::int64_t width = std::min(kTileChannels, channels - first);
     const PanelDot dot = {.segments = workspace.segments,
@@ -263,6 +340,19 @@ void BlockProduct::Run::multiply(const Panel& panel) {
       dot_panel(dot, sums);
     }
     finish(panel, exponents, {first, first + width}, sums);
+  }
+}
+
+void BlockProduct::Run::multiply_tiles(const Panel& panel, const PixelExponents& exponents) {
+  const std::int64_t channels = config().image.output_channels;
+  double* sums = workspace.sums.reserve(kFinishChannelsMax * kPanelPixels);
+  for (std::int64_t first = 0; first < channels; first += kTileRows) {
+    tile_dot({.segments = workspace.tile_segments,
+              .strips = panel.strips,
+              .weights = product.weights_.tile_row(group, first),
+              .weight_scales = product.weights_.tile_row_scales(group, first)},
+             sums);
+    finish(panel, exponents, {first, std::min(channels, first + kTileRows)}, sums);
   }
 }
 
@@ -354,14 +444,18 @@ void BlockProduct::Run::finish(const Panel& panel, const PixelExponents& exponen
                                ChannelRange channels, double* sums) {
   const std::int64_t group_first = group * config().image.output_channels;
   const std::int64_t pixels = panel.strips * kStripPixels;
-  std::array<double, kTileChannels> biases{};
+  std::array<double, kFinishChannelsMax> biases{};
+  const auto is_safe = [&](const ChannelBounds& bounds) {
+    const bool flags_due = arith::exponent_bias(input.format) == 15 &&
+                           top_of(bounds, exponents.panel_highest) > kFlagPower;
+    return !flags_due && is_exact(bounds, exponents.panel_lowest, exponents.panel_highest);
+  };
+  const bool all_safe = is_safe(product.weights_.group_bounds(group));
   for (std::int64_t oc = channels.first; oc < channels.last; ++oc) {
     const ChannelBounds& bounds = product.weights_.bounds(group_first + oc);
     double& bias = biases[static_cast<std::size_t>(oc - channels.first)];
     bias = bounds.bias;
-    const bool flags_due = arith::exponent_bias(input.format) == 15 &&
-                           top_of(bounds, exponents.panel_highest) > kFlagPower;
-    if (!flags_due && is_exact(bounds, exponents.panel_lowest, exponents.panel_highest)) continue;
+    if (all_safe || is_safe(bounds)) continue;
     double* row = sums + (oc - channels.first) * kPanelPixels;
     repair(exponents, group_first + oc, pixels, row);
     bias = 0.0;  // repair() has added it
@@ -371,7 +465,10 @@ void BlockProduct::Run::finish(const Panel& panel, const PixelExponents& exponen
                .channels = channels.last - channels.first,
                .pixels = pixels,
                .format = output.format,
-               .out_stride = batch_lanes() * format_bytes(output.format)},
+               .out_stride = batch_lanes() * format_bytes(output.format),
+               .clamps = product.clamp_.fused,
+               .lowest = product.clamp_.lowest,
+               .highest = product.clamp_.highest},
               batch_row(channels.first) + panel.lane * format_bytes(output.format));
 }
 
@@ -457,7 +554,7 @@ void BlockProduct::Run::flat_panel(const FlatPixels& pixels, std::int64_t lane) 
   const std::int64_t count = pixels.last - pixels.first;
   const bool gathered = gather_panel(pixels);
   const std::int64_t quantised = gathered ? round_up(count, kStripPixels) : count;
-  workspace.segments.clear();
+  begin_segments();
   workspace.pair_stride = kStride;
   for (std::int64_t b = 0; b < block_count; ++b) {
     const NativeBlock& block = blocks[static_cast<std::size_t>(b)];
@@ -478,6 +575,7 @@ void BlockProduct::Run::flat_panel(const FlatPixels& pixels, std::int64_t lane) 
       segment.exponents[strip] = target.exponents + strip * kStripPixels;
     }
     add_segments(segment, block, b, kStride);
+    if (product.tiles_) add_tile_segment(segment, block, b, ceil_div(count, kStripPixels));
   }
   multiply({.strips = ceil_div(count, kStripPixels), .pair_stride = kStride, .lane = lane});
 }
@@ -575,7 +673,7 @@ void BlockProduct::Run::rolling_panel(const RowLayout& columns, std::span<const 
   const std::vector<NativeBlock>& blocks = product.weights_.blocks();
   const std::int64_t tap_blocks = static_cast<std::int64_t>(blocks.size()) / config().image.taps;
   const std::int64_t phase_h = strips[0].output_row % dilation_h;
-  workspace.segments.clear();
+  begin_segments();
   workspace.pair_stride = 2 * total;
   for (const Tap& ky : columns.row_taps[static_cast<std::size_t>(phase_h)]) {
     std::array<const QuantisedRow*, kPanelStrips> rows{};
@@ -601,6 +699,7 @@ void BlockProduct::Run::rolling_panel(const RowLayout& columns, std::span<const 
           segment.exponents[s] = rows[s]->exponents.data() + b * total + column;
         }
         add_segments(segment, block, index, 2 * total);
+        if (product.tiles_) add_tile_segment(segment, block, index, std::ssize(strips));
       }
     }
   }

@@ -6,6 +6,7 @@
 
 #include "arith/vector_ops.h"
 #include "base/check.h"
+#include "base/quantity.h"
 
 namespace tessera::kernels {
 namespace {
@@ -33,18 +34,24 @@ std::vector<NativeBlock> cut_into_blocks(const ProductConfig& config) {
   const std::int64_t length = flat ? image.taps * image.channels : image.channels;
   std::vector<NativeBlock> blocks;
   std::int64_t pair = 0;
+  std::int64_t step = 0;
   for (std::int64_t run = 0; run < runs; ++run) {
     for (std::int64_t k = 0; k < length; k += config.matrix.native_dimension) {
       const std::int64_t count = std::min<std::int64_t>(config.matrix.native_dimension, length - k);
-      blocks.push_back({.tap = run, .first = run * length + k, .count = count, .first_pair = pair});
+      blocks.push_back({.tap = run,
+                        .first = run * length + k,
+                        .count = count,
+                        .first_pair = pair,
+                        .first_step = step});
       pair += blocks.back().pairs();
+      step += blocks.back().steps();
     }
   }
   return blocks;
 }
 
 BlockWeights::BlockWeights(const ProductConfig& config, const PlainWeights& weights,
-                           const std::vector<std::byte>& bias)
+                           const std::vector<std::byte>& bias, bool tiles)
     : blocks_(cut_into_blocks(config)), group_channels_(config.image.output_channels) {
   TESSERA_CHECK(!blocks_.empty(), "a product of no terms");
   pairs_ = blocks_.back().first_pair + blocks_.back().pairs();
@@ -53,10 +60,63 @@ BlockWeights::BlockWeights(const ProductConfig& config, const PlainWeights& weig
   scales_.resize(channels * blocks_.size());
   exponents_.resize(channels * blocks_.size());
   bounds_.resize(channels);
+  if (tiles) {
+    steps_ = blocks_.back().first_step + blocks_.back().steps();
+    const std::int64_t rows = tile_row_index(config.image.groups, 0);
+    std::fill_n(tiles_.reserve(rows * steps_ * 2 * kTileBytes), rows * steps_ * 2 * kTileBytes,
+                std::int8_t{0});
+    tile_scales_.resize(static_cast<std::size_t>(rows * kTileRows) * blocks_.size());
+  }
   for (std::size_t oc = 0; oc < channels; ++oc) {
     quantise_channel(config, weights, static_cast<std::int64_t>(oc));
   }
   if (config.has_bias) set_bias(config, bias);
+  set_group_bounds(config);
+}
+
+std::int64_t BlockWeights::tile_row_index(std::int64_t group, std::int64_t first) const {
+  return group * ceil_div(group_channels_, kTileRows) + first / kTileRows;
+}
+
+const std::int8_t* BlockWeights::tile_row(std::int64_t group, std::int64_t first) const {
+  return tiles_.data() + tile_row_index(group, first) * steps_ * 2 * kTileBytes;
+}
+
+const double* BlockWeights::tile_row_scales(std::int64_t group, std::int64_t first) const {
+  return tile_scales_.data() + tile_row_index(group, first) * std::ssize(blocks_) * kTileRows;
+}
+
+void BlockWeights::add_tile_block(std::int64_t output_channel, std::size_t block, double scale,
+                                  const std::int16_t* mantissas) {
+  const std::int64_t group = output_channel / group_channels_;
+  const std::int64_t local = output_channel % group_channels_;
+  const std::int64_t index = tile_row_index(group, local);
+  const std::int64_t row = local % kTileRows;
+  tile_scales_[(static_cast<std::size_t>(index) * blocks_.size() + block) * kTileRows +
+               static_cast<std::size_t>(row)] = scale;
+  std::int8_t* high = tiles_.data() +
+                      (index * steps_ + blocks_[block].first_step) * 2 * kTileBytes +
+                      row * kStepTerms;
+  for (std::int64_t k = 0; k < blocks_[block].count; ++k) {
+    const SplitMantissa split = split_mantissa(mantissas[k]);
+    std::int8_t* at = high + k / kStepTerms * 2 * kTileBytes + k % kStepTerms;
+    at[0] = split.high;
+    at[kTileBytes] = split.low;
+  }
+}
+
+void BlockWeights::set_group_bounds(const ProductConfig& config) {
+  for (std::int64_t group = 0; group < config.image.groups; ++group) {
+    ChannelBounds all;
+    for (std::int64_t oc = 0; oc < group_channels_; ++oc) {
+      const ChannelBounds& one = bounds(group * group_channels_ + oc);
+      all.unit = std::min(all.unit, one.unit);
+      all.magnitude = std::max(all.magnitude, one.magnitude);
+      all.bias_unit = std::min(all.bias_unit, one.bias_unit);
+      all.bias_magnitude = std::max(all.bias_magnitude, one.bias_magnitude);
+    }
+    group_bounds_.push_back(all);
+  }
 }
 
 const std::int32_t* BlockWeights::tile_weights(std::int64_t group, std::int64_t first) const {
@@ -115,6 +175,9 @@ void BlockWeights::quantise_channel(const ProductConfig& config, const PlainWeig
     }
     const int unit = mantissa_unit(exponent, bias, bits);
     scales[static_cast<std::int64_t>(b) * width] = std::ldexp(1.0, unit);
+    if (steps_ != 0) {
+      add_tile_block(output_channel, b, std::ldexp(1.0, unit), mantissas.data());
+    }
     if (total != 0) {
       bounds.unit = std::min(bounds.unit, unit);
       magnitude += std::ldexp(static_cast<double>(total), unit);

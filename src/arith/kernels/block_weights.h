@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "arith/kernels/product_parts.h"
+#include "arith/kernels/tile_dot.h"
 
 namespace tessera::kernels {
 
@@ -16,8 +17,10 @@ struct NativeBlock {
   std::int64_t first = 0;
   std::int64_t count = 0;
   std::int64_t first_pair = 0;  // in packed weights
+  std::int64_t first_step = 0;  // in tiles
 
   std::int64_t pairs() const { return (count + 1) / 2; }
+  std::int64_t steps() const { return (count + kStepTerms - 1) / kStepTerms; }
 };
 
 std::vector<NativeBlock> cut_into_blocks(const ProductConfig& config);
@@ -36,13 +39,21 @@ struct ChannelBounds {
 
 class BlockWeights {
  public:
+  // With `tiles` they are packed for tile_dot() too.
   BlockWeights(const ProductConfig& config, const PlainWeights& weights,
-               const std::vector<std::byte>& bias);
+               const std::vector<std::byte>& bias, bool tiles);
 
   const std::vector<NativeBlock>& blocks() const { return blocks_; }
   // Output channels [tile.first, tile.last) of a group are packed together.
   const std::int32_t* tile_weights(std::int64_t group, std::int64_t first) const;
   const double* tile_scales(std::int64_t group, std::int64_t first) const;
+  // The tile row of output channels [first, first + kTileRows) of a group.
+  const std::int8_t* tile_row(std::int64_t group, std::int64_t first) const;
+  const double* tile_row_scales(std::int64_t group, std::int64_t first) const;
+  // Bounds that hold for every output channel of a group.
+  const ChannelBounds& group_bounds(std::int64_t group) const {
+    return group_bounds_[static_cast<std::size_t>(group)];
+  }
   const ChannelBounds& bounds(std::int64_t output_channel) const {
     return bounds_[static_cast<std::size_t>(output_channel)];
   }
@@ -54,6 +65,11 @@ class BlockWeights {
   void quantise_channel(const ProductConfig& config, const PlainWeights& weights,
                         std::int64_t output_channel);
   void set_bias(const ProductConfig& config, const std::vector<std::byte>& bias);
+  void set_group_bounds(const ProductConfig& config);
+  void add_tile_block(std::int64_t output_channel, std::size_t block, double scale,
+                      const std::int16_t* mantissas);
+  // Tile rows before that of output channel `first` of a group.
+  std::int64_t tile_row_index(std::int64_t group, std::int64_t first) const;
 
   std::vector<NativeBlock> blocks_;
   std::int64_t group_channels_ = 0;
@@ -61,7 +77,11 @@ class BlockWeights {
   std::vector<std::int32_t> packed_;
   std::vector<double> scales_;
   std::vector<std::uint8_t> exponents_;  // [output channel][block]
+  std::int64_t steps_ = 0;               // of a tile row; 0: there are no tiles
+  AlignedBuffer<std::int8_t> tiles_;
+  std::vector<double> tile_scales_;  // [tile row][block][kTileRows]
   std::vector<ChannelBounds> bounds_;
+  std::vector<ChannelBounds> group_bounds_;
   arith::StickyFlags flags_;
 };
 

@@ -1,8 +1,11 @@
 #include "arith/kernels/dot_panel.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <type_traits>
 #include <utility>
+
+#include "arith/kernels/tile_dot.h"
 
 // Lambdas that must dissolve into their caller.
 #define TESSERA_INLINE_LAMBDA __attribute__((always_inline))
@@ -298,7 +301,10 @@ void finish_f16(const TileFinish& finish, std::byte* out) {
   lanes::DoubleBuffer wide;
   for (std::int64_t c = 0; c < finish.channels; ++c) {
     for (std::int64_t i = 0; i < finish.pixels; ++i) {
-      wide.lanes[i] = finish.sums[c * kPanelPixels + i] + finish.biases[c];
+      double& sum = wide.lanes[i];
+      sum = finish.sums[c * kPanelPixels + i] + finish.biases[c];
+      if (finish.clamps && sum <= finish.lowest) sum = finish.lowest;
+      if (finish.clamps && sum >= finish.highest) sum = finish.highest;
     }
     round_doubles(wide.lanes, static_cast<std::size_t>(finish.pixels), Format::kF16,
                   out + c * finish.out_stride);
@@ -317,11 +323,14 @@ HWY_INLINE hn::Vec<hn::Rebind<float, F64>> narrow_to_odd(hn::Vec<F64> v) {
   return hn::DemoteTo(hn::Rebind<float, F64>(), odd);
 }
 
-void finish_f16(const TileFinish& finish, std::byte* out) {
+template <bool kClamps>
+HWY_INLINE void finish_f16_as(const TileFinish& finish, std::byte* out) {
   const F64 d64;
   const lanes::F32 d32;
   const lanes::U16Half d16;
   const auto n = static_cast<std::int64_t>(hn::Lanes(d64));
+  const auto lowest = hn::Set(d32, finish.lowest);
+  const auto highest = hn::Set(d32, finish.highest);
   for (std::int64_t c = 0; c < finish.channels; ++c) {
     const auto bias = hn::Set(d64, finish.biases[c]);
     const double* sums = finish.sums + c * kPanelPixels;
@@ -329,11 +338,22 @@ void finish_f16(const TileFinish& finish, std::byte* out) {
     for (std::int64_t i = 0; i < finish.pixels; i += 2 * n) {
       const auto low = narrow_to_odd(hn::Add(hn::LoadU(d64, sums + i), bias));
       const auto high = narrow_to_odd(hn::Add(hn::LoadU(d64, sums + i + n), bias));
-      hn::StoreU(lanes::f16_from_float(hn::Combine(d32, high, low)), d16, halves + i);
+      auto v = hn::Combine(d32, high, low);
+      if constexpr (kClamps) {
+        v = hn::IfThenElse(hn::Le(v, lowest), lowest, v);
+        v = hn::IfThenElse(hn::Ge(v, highest), highest, v);
+      }
+      hn::StoreU(lanes::f16_from_float(v), d16, halves + i);
     }
   }
 }
+
+void finish_f16(const TileFinish& finish, std::byte* out) {
+  finish.clamps ? finish_f16_as<true>(finish, out) : finish_f16_as<false>(finish, out);
+}
 #endif
+
+bool is_for_tiles() { return HWY_TARGET == HWY_AVX3_DL; }
 
 }  // namespace HWY_NAMESPACE
 }  // namespace tessera::kernels
@@ -349,6 +369,9 @@ HWY_EXPORT(scaled_panel);
 HWY_EXPORT(integer_panel);
 HWY_EXPORT(round_doubles);
 HWY_EXPORT(finish_f16);
+HWY_EXPORT(is_for_tiles);
+
+bool has_matrix_tiles() { return tiles::are_there() && HWY_DYNAMIC_DISPATCH(is_for_tiles)(); }
 
 void dot_panel(const PanelDot& dot, double* sums) { HWY_DYNAMIC_DISPATCH(scaled_panel)(dot, sums); }
 

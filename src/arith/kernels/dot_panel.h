@@ -58,6 +58,9 @@ struct TileFinish {
   std::int64_t pixels = 0;  // a multiple of kStripPixels
   Format format = Format::kF16;
   std::int64_t out_stride = 0;
+  // f16 only: a result at most `lowest` becomes `lowest`, one at least `highest` becomes `highest`.
+  bool clamps = false;
+  float lowest = 0.0f, highest = 0.0f;
 };
 void finish_tile(const TileFinish& finish, std::byte* out);
 

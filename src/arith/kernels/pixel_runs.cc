@@ -60,12 +60,14 @@ std::int64_t PixelRuns::covered() const {
 }
 
 std::byte* channel_base(const Surface& surface, std::int64_t channel) {
+  if (channel < surface.partitions) return surface.base + channel * surface.partition_pitch;
   return surface.base + (channel % surface.partitions) * surface.partition_pitch +
          (channel / surface.partitions) * surface.block_pitch;
 }
 
 std::int64_t row_offset(const Surface& surface, std::int64_t row) {
-  return (surface.row_origin + row) % surface.ring_rows * surface.row_pitch;
+  const std::int64_t place = surface.row_origin + row;
+  return (place < surface.ring_rows ? place : place % surface.ring_rows) * surface.row_pitch;
 }
 
 void gather(const std::byte* base, const PixelRuns& runs, std::int64_t element_bytes, void* lanes) {

@@ -13,6 +13,7 @@
 #include "arith/kernels/pixel_runs.h"
 #include "arith/kernels/product.h"
 #include "arith/kernels/taps.h"
+#include "arith/kernels/tile_dot.h"
 
 namespace tessera::kernels {
 
@@ -104,6 +105,9 @@ class ProductWorkspace {
 
   std::vector<kernels::PanelSegment> segments;  // of the panel at hand
   std::int64_t pair_stride = 0;
+  std::vector<kernels::TileSegment> tile_segments;  // the same segments
+  kernels::AlignedBuffer<std::int8_t> tiles;        // of the panel at hand
+  std::int64_t tile_bytes = 0;                      // of them in use
   std::vector<const void*> row_pointers;
   kernels::AlignedBuffer<std::byte> patch;    // gathered elements
   kernels::AlignedBuffer<std::byte> lanes;    // finished sums of a batch, [channel][lane]
