@@ -53,6 +53,9 @@ struct LoadOptions {
   // How many tensors an input of type sequence holds (an optional: 0 or 1). They are the inputs
   // "NAME[0]", "NAME[1]", ...
   std::map<std::string, std::int64_t> lengths = {};
+  // Constants of float products in place of the model's: "LAYER.weight", "LAYER.bias"
+  // (src/graph/replace_weights.h). Trained weights come back this way.
+  std::map<std::string, Tensor> weights = {};
   std::int64_t tile_budget_bytes = 0;  // bytes a partition a task may use; 0 = the compiler chooses
   bool resident = true;                // keep tensors in the state buffer between layers
   bool compress_weights = true;        // store kernels compressed where that saves DRAM bytes

@@ -6,10 +6,12 @@
 PyTorch has no unsigned numbers of 16 and 32 bits: such ports are int32 and int64 tensors.
 
 The module can be trained through (straight-through estimation): its forward pass is the program's,
-roundings included; in the backward pass a rounding counts as nothing, the step of a quantised block
+roundings included; with --trainable, weights and biases are parameters in float32, which the
+forward pass rounds and quantises as the compiler does. In the backward pass a rounding counts as nothing, the step of a quantised block
 as a constant, and a table as the slope it has around the element. An element that is exactly zero
 behind a rounding passes no gradient.
 """
+import json
 import os
 import sys
 
@@ -123,6 +125,20 @@ def read_constants():
         yield number, as_tensor(array.astype(dtype))
     for number, dtype, text in NUMBERS:
         yield number, torch.tensor(float.fromhex(text), dtype=dtype_of(dtype))
+
+
+def write_safetensors(path, tensors):
+    """Tensors by name, each as float32: the length of the header, the header as JSON, the bytes."""
+    header, blob = {}, b""
+    for name, tensor in tensors.items():
+        array = tensor.detach().numpy().astype("<f4")
+        header[name] = {"dtype": "F32", "shape": list(array.shape),
+                        "data_offsets": [len(blob), len(blob) + array.nbytes]}
+        blob += array.tobytes()
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text + blob)
 
 
 def main(paths):

@@ -125,19 +125,6 @@ ValueId plant_fault(Steps& steps, ValueId value) {
   return steps.sub(steps.add(value, shift), shift);
 }
 
-Status check_matrix_format(const Node& node) {
-  MatrixFormat matrix{.kind = MatrixKind::kFloat};
-  if (node.kind() == NodeKind::kConv && !node.as<graph::ConvAttributes>().channel_wise) {
-    matrix = node.as<graph::ConvAttributes>().matrix;
-  } else if (node.kind() == NodeKind::kMatMul) {
-    matrix = node.as<graph::MatMulAttributes>().matrix;
-  }
-  if (matrix.kind == MatrixKind::kMicroscaling) {
-    return refuse(node, "Microscaling has no derived form; choose block floating point");
-  }
-  return {};
-}
-
 Status check_formats(const graph::Graph& graph, const Node& node) {
   const auto check = [&](TensorId id) -> Status {
     if (graph.tensor(id).format != Format::kBf16) return {};
@@ -145,7 +132,7 @@ Status check_formats(const graph::Graph& graph, const Node& node) {
   };
   for (const TensorId id : node.inputs) TESSERA_RETURN_IF_ERROR(check(id));
   for (const TensorId id : node.outputs) TESSERA_RETURN_IF_ERROR(check(id));
-  return check_matrix_format(node);
+  return {};
 }
 
 Status expand_layer(Expansion& at, const Node& node, const ExpandOptions& options) {
@@ -231,6 +218,25 @@ Carried& Expansion::operand(TensorId id) {
   return carried;
 }
 
+Result<ValueId> Expansion::trained(const Node& node, std::size_t input, const std::string& role,
+                                   const Shape& dims) {
+  const graph::TensorInfo& source = info(node.inputs[input]);
+  if (source.format != Format::kF16) {
+    return refuse(node, fmt::format("its {} has {} elements, and only f16 can be trained; choose "
+                                    "f16 vectors",
+                                    role, format_name(source.format)));
+  }
+  Tensor start = Tensor::zeros(Format::kF32, dims);
+  const bool turned = dims.size() == 2;  // [K, N] -> [N, K]
+  for (std::int64_t i = 0; i < element_count(dims); ++i) {
+    const std::int64_t from = turned ? i % dims[1] * dims[0] + i / dims[1] : i;
+    start.as<float>()[i] = static_cast<float>(
+        arith::read_element(source.format, source.constant->bytes.data() + from * 2));
+  }
+  const ValueId parameter = steps_.parameter(std::move(start), node.name + "." + role);
+  return round_parameter(steps_, steps_.cast(parameter, Format::kF64));
+}
+
 void Expansion::begin_activation(const Node& node) {
   Software& software = steps_.software();
   software.layers.push_back({node.name + ".activation", "activation", {}, "", Format::kF16});
@@ -251,7 +257,7 @@ Result<Software> expand(const graph::Graph& graph, const ExpandOptions& options)
   Software software;
   software.name = graph.name;
   Steps steps(software);
-  Expansion at(graph, steps);
+  Expansion at(graph, steps, options.trainable);
   software.layers.push_back({"inputs", "Input", {}, "", Format::kF32});
   steps.begin_layer(0);
   for (const TensorId id : graph.inputs) {

@@ -13,6 +13,10 @@ namespace tessera::concord {
 struct ExpandOptions {
   // The result of this node is rounded one bit shorter: a planted fault, to see that it is found.
   std::string fault_node;
+  // Weights and biases of block floating point and Microscaling products are values that may be
+  // changed (Value::trained), in the order PyTorch has them, and are rounded and quantised by
+  // steps.
+  bool trainable = false;
 };
 
 // An error names the first node that has no exact form, the reason and the way out.

@@ -6,7 +6,8 @@
 //     ─► + bias ─► sum and rest ─► one rounding
 //
 // The weights were quantised when the software was derived; they are numbers of at most 15 bits and
-// are written in four bytes. How many bits the sums can need follows from them (weight_range.h).
+// are written in four bytes. (Weights that are to be trained stay as they are, and are quantised by
+// the same steps as x.) How many bits the sums can need follows from them (weight_range.h).
 // Where two parts are not enough, where both operands are computed, and under the long format
 // q34.40, every native block is a product of its own (exact whatever its operands), and the blocks'
 // results are added in two limbs.
@@ -21,6 +22,7 @@
 #include "arith/rounding.h"
 #include "base/check.h"
 #include "concord/expansion.h"
+#include "concord/quantise_steps.h"
 #include "concord/weight_range.h"
 
 namespace tessera::concord {
@@ -34,88 +36,6 @@ constexpr std::int64_t kElementsMax = std::int64_t{1} << 30;
 
 double read(const Tensor& tensor, std::int64_t i) {
   return arith::read_element(tensor.format, tensor.bytes.data() + i * format_bytes(tensor.format));
-}
-
-struct Blocks {
-  std::size_t axis = 0;  // along which the blocks run
-  std::int64_t native = 128;
-  int mantissa_bits = 11;
-  Format source = Format::kF16;
-};
-
-// The elements of blocks along `axis`, each block being the whole axis.
-ValueId quantise_whole(Steps& steps, ValueId x, const Blocks& blocks, const Traits& traits) {
-  const int m = blocks.mantissa_bits;
-  const bool f16 = blocks.source == Format::kF16;
-  const int exponent_min = f16 ? -14 : -126;
-  const auto axis = static_cast<std::int64_t>(blocks.axis);
-  const ValueId magnitude = traits.non_negative ? x : steps.abs(x);
-  const ValueId largest = steps.reduce(Operator::kReduceMaximum, magnitude, {axis});
-  if (f16 && m >= 11) {
-    // No element of the largest binade needs rounding, so nothing can reach 2^m: one shift rounds
-    // all elements to the block's step (see rounding_steps.h).
-    const ValueId shift = steps.max(steps.mul(largest, std::ldexp(1 + 0x1p-12, 53 - m)),
-                                    std::ldexp(1.25, exponent_min + 53 - m));
-    return steps.sub(steps.add(x, shift), shift);
-  }
-  const ValueId step = steps.max(leading_power(steps, largest, std::ldexp(1.0, 1 - m)),
-                                 std::ldexp(1.0, exponent_min + 1 - m));
-  const double limit = std::ldexp(1.0, m) - 1;
-  return steps.mul(steps.clip(steps.round(steps.div(x, step)), -limit, limit), step);
-}
-
-// x (f64, elements of blocks.source) with every native block along the axis quantised.
-ValueId quantise_blocks(Steps& steps, ValueId x, const Blocks& blocks, const Traits& traits) {
-  if (traits.may_be_nan) x = steps.where(steps.is_nan(x), steps.f64(0), x);
-  if (traits.may_be_infinite) {
-    const double largest = blocks.source == Format::kF16
-                               ? arith::kF16Largest
-                               : static_cast<double>(std::numeric_limits<float>::max());
-    x = steps.clip(x, -largest, largest);
-  }
-  const Shape whole = steps.dims(x);
-  const std::int64_t run = whole[blocks.axis];
-  if (run <= blocks.native) return quantise_whole(steps, x, blocks, traits);
-  const std::int64_t count = (run + blocks.native - 1) / blocks.native;
-  std::vector<std::int64_t> before(whole.size(), 0), behind(whole.size(), 0);
-  behind[blocks.axis] = count * blocks.native - run;
-  x = steps.pad(x, before, behind, 0.0);
-  const Shape padded = steps.dims(x);
-  Shape cut = padded;
-  cut[blocks.axis] = blocks.native;
-  cut.insert(cut.begin() + static_cast<std::ptrdiff_t>(blocks.axis), count);
-  Blocks inner = blocks;
-  ++inner.axis;
-  x = steps.reshape(quantise_whole(steps, steps.reshape(x, cut), inner, traits), padded);
-  return steps.slice(x, static_cast<std::int64_t>(blocks.axis), 0, run);
-}
-
-// One row of the stationary operand, quantised: `terms` in the order of the sum, blocks anew after
-// every `run` terms.
-std::vector<double> quantise_row(const std::vector<double>& terms, Format format, std::int64_t run,
-                                 const MatrixFormat& matrix) {
-  std::vector<double> result;
-  const auto element = static_cast<std::size_t>(format_bytes(format));
-  std::vector<std::byte> bytes(terms.size() * element);
-  for (std::size_t i = 0; i < terms.size(); ++i) {
-    arith::write_element(format, terms[i], &bytes[i * element]);
-  }
-  arith::StickyFlags flags;
-  const auto count = static_cast<std::int64_t>(terms.size());
-  for (std::int64_t begin = 0; begin < count; begin += run) {
-    for (std::int64_t k = begin; k < begin + run; k += matrix.native_dimension) {
-      const std::int64_t length = std::min<std::int64_t>(matrix.native_dimension, begin + run - k);
-      const arith::BlockFloat block = arith::ref::quantise_block(
-          {format, &bytes[static_cast<std::size_t>(k) * element], length, 1},
-          matrix.mantissa_bits_stationary, flags);
-      for (const std::int16_t mantissa : block.mantissas) {
-        result.push_back(arith::ref::block_value(mantissa, block.exponent,
-                                                 arith::exponent_bias(format),
-                                                 matrix.mantissa_bits_stationary));
-      }
-    }
-  }
-  return result;
 }
 
 // Written in four bytes an element: exact, for a mantissa has at most 15 bits.
@@ -134,11 +54,24 @@ struct WeightedSum {
   std::vector<double> weights;  // quantised, [groups, channels a group, K]
   std::int64_t groups = 1, channels = 1, terms = 1;
   std::int64_t run = 1;      // terms after which blocks begin anew
+  ValueId trained;           // in place of `weights`: quantised, laid out as matrix_of_weights()
   std::vector<double> bias;  // one a channel, or none
+  ValueId trained_bias;      // in place of `bias`: broadcasts against the result
   MatrixFormat matrix;
   Format source = Format::kF16, output = Format::kF16;
   bool zero_sign = true;  // whether -0 has to be told from +0
+  ValueId spoilt;         // above 0 where the result is NaN; broadcasts against it
 };
+
+// NaN where `spoilt` (if there is one) is above 0.
+ValueId mark_spoilt(Steps& steps, ValueId y, ValueId spoilt) {
+  if (!spoilt.valid()) return y;
+  const ValueId nan = steps.scalar(steps.format(y), std::numeric_limits<double>::quiet_NaN());
+  return steps.where(steps.less(steps.f64(0), spoilt), nan, y);
+}
+Traits traits_of_product(ValueId spoilt) {
+  return {.may_be_nan = spoilt.valid(), .may_be_infinite = false, .non_negative = false};
+}
 
 // Functions that give the same of both zeros.
 bool sees_zero_sign(const Activation& activation) {
@@ -156,20 +89,25 @@ bool sees_zero_sign(const Activation& activation) {
   }
 }
 
-// A vector of one number a channel that broadcasts against the result.
+// One number a channel broadcasts against the result with these extents.
+Shape bias_dims(const WeightedSum& sum) {
+  if (sum.x_first) return {sum.channels};
+  if (sum.groups == 1) return {sum.channels, 1};
+  return {sum.groups, sum.channels, 1};
+}
 ValueId per_channel(Steps& steps, const WeightedSum& sum, const std::vector<double>& values) {
-  const auto count = static_cast<std::int64_t>(values.size());
-  if (sum.x_first) return steps.f64s(values, {count});
-  if (sum.groups == 1) return steps.f64s(values, {count, 1});
-  return steps.f64s(values, {sum.groups, sum.channels, 1});
+  return steps.f64s(values, bias_dims(sum));
+}
+
+Shape weight_dims(const WeightedSum& sum) {
+  if (sum.x_first) return {sum.terms, sum.channels};
+  if (sum.groups == 1) return {sum.channels, sum.terms};
+  return {sum.groups, sum.channels, sum.terms};
 }
 
 ValueId matrix_of_weights(Steps& steps, const WeightedSum& sum) {
-  if (!sum.x_first) {
-    const Shape dims = sum.groups == 1 ? Shape{sum.channels, sum.terms}
-                                       : Shape{sum.groups, sum.channels, sum.terms};
-    return write_weights(steps, sum.weights, dims);
-  }
+  if (sum.trained.valid()) return sum.trained;
+  if (!sum.x_first) return write_weights(steps, sum.weights, weight_dims(sum));
   std::vector<double> turned(sum.weights.size());
   for (std::int64_t c = 0; c < sum.channels; ++c) {
     for (std::int64_t k = 0; k < sum.terms; ++k) {
@@ -177,7 +115,7 @@ ValueId matrix_of_weights(Steps& steps, const WeightedSum& sum) {
           sum.weights[static_cast<std::size_t>(c * sum.terms + k)];
     }
   }
-  return write_weights(steps, turned, {sum.terms, sum.channels});
+  return write_weights(steps, turned, weight_dims(sum));
 }
 
 ValueId product(Steps& steps, const WeightedSum& sum, ValueId x, ValueId weights) {
@@ -232,32 +170,54 @@ Result<int> limb_grid(const Node& node, const LimbPlan& plan) {
                                   plan.blocks, plan.top - plan.unit));
 }
 
+// What is added to every channel: numbers, or a value that is trained.
+struct Bias {
+  std::vector<double> numbers;
+  Shape dims;
+  ValueId trained;
+  bool none() const { return numbers.empty() && !trained.valid(); }
+};
+
+ValueId whole_bias(Steps& steps, const Bias& bias) {
+  return bias.trained.valid() ? bias.trained : steps.f64s(bias.numbers, bias.dims);
+}
+
+// The bias as a multiple of 2^grid and the rest.
+Pair bias_limbs(Steps& steps, const Bias& bias, int grid) {
+  if (bias.trained.valid()) {
+    const double shift = std::ldexp(1.5, 52 + grid);
+    const ValueId high = steps.sub(steps.add(bias.trained, shift), shift);
+    return {high, steps.sub(bias.trained, high)};
+  }
+  std::vector<double> high, low;
+  for (const double b : bias.numbers) {
+    high.push_back(std::nearbyint(std::ldexp(b, -grid)) * std::ldexp(1.0, grid));
+    low.push_back(b - high.back());
+  }
+  return {steps.f64s(high, bias.dims), steps.f64s(low, bias.dims)};
+}
+
 // The exact sum over the blocks (third axis from behind, which goes away) and of a bias.
 Result<Pair> sum_blocks(Steps& steps, const Node& node, ValueId t, const LimbPlan& plan,
-                        const std::function<ValueId(const std::vector<double>&)>& bias_of,
-                        const std::vector<double>& bias) {
+                        const Bias& bias) {
   Shape dims = steps.dims(t);
   const auto axis = static_cast<std::int64_t>(dims.size()) - 3;
   dims.erase(dims.begin() + axis);
   if (plan.floored) {
     t = steps.mul(steps.unary(Operator::kFloor, steps.mul(t, 0x1p40)), 0x1p-40);
   }
-  if (plan.blocks == 1 && bias.empty()) return Pair{steps.reshape(t, dims), {}};
-  if (plan.blocks == 1) return add_exact(steps, steps.reshape(t, dims), bias_of(bias));
+  if (plan.blocks == 1 && bias.none()) return Pair{steps.reshape(t, dims), {}};
+  if (plan.blocks == 1) return add_exact(steps, steps.reshape(t, dims), whole_bias(steps, bias));
   TESSERA_TRY(const int grid, limb_grid(node, plan));
   const double shift = std::ldexp(1.5, 52 + grid);
   const ValueId high_t = steps.sub(steps.add(t, shift), shift);
   const ValueId low_t = steps.sub(t, high_t);
   ValueId high = steps.reshape(steps.reduce(Operator::kReduceSum, high_t, {axis}), dims);
   ValueId low = steps.reshape(steps.reduce(Operator::kReduceSum, low_t, {axis}), dims);
-  if (!bias.empty()) {
-    std::vector<double> bias_high, bias_low;
-    for (const double b : bias) {
-      bias_high.push_back(std::nearbyint(std::ldexp(b, -grid)) * std::ldexp(1.0, grid));
-      bias_low.push_back(b - bias_high.back());
-    }
-    high = steps.add(high, bias_of(bias_high));
-    low = steps.add(low, bias_of(bias_low));
+  if (!bias.none()) {
+    const Pair limbs = bias_limbs(steps, bias, grid);
+    high = steps.add(high, limbs.sum);
+    low = steps.add(low, limbs.rest);
   }
   return add_fast(steps, high, low);
 }
@@ -265,7 +225,7 @@ Result<Pair> sum_blocks(Steps& steps, const Node& node, ValueId t, const LimbPla
 // Cuts the K axis (`axis`, of runs of sum.run terms) into blocks of N: [..., blocks, N, ...].
 ValueId cut_terms(Steps& steps, ValueId x, std::int64_t axis, const WeightedSum& sum) {
   const Shape dims = steps.dims(x);
-  const std::int64_t length = std::min<std::int64_t>(sum.run, sum.matrix.native_dimension);
+  const std::int64_t length = std::min(sum.run, block_length(sum.matrix));
   const std::int64_t blocks = (sum.run + length - 1) / length;
   const std::int64_t runs = sum.terms / sum.run;
   const auto at = static_cast<std::ptrdiff_t>(axis);
@@ -291,47 +251,89 @@ ValueId blocks_first(Steps& steps, ValueId x) {
   return steps.transpose(x, axes);
 }
 
-// The product of every block, [..., blocks, A, B].
+// Every block's product [..., blocks, A, B], of operands [..., blocks, A, N] and [..., blocks, N,
+// B]. The moving one, which may have to be taken in two halves, is `a` or, with `b_moves`, b.
+ValueId multiply_blocks(Steps& steps, const MatrixFormat& matrix, ValueId a, ValueId b,
+                        bool b_moves) {
+  if (block_product_is_exact(matrix)) return steps.matmul(a, b);
+  const ValueId moving = b_moves ? b : a;
+  const auto rank = static_cast<std::int64_t>(steps.dims(moving).size());
+  const BlockHalves halves = split_block(steps, moving, b_moves ? rank - 2 : rank - 1);
+  const ValueId high = b_moves ? steps.matmul(a, halves.high) : steps.matmul(halves.high, b);
+  const ValueId low = b_moves ? steps.matmul(a, halves.low) : steps.matmul(halves.low, b);
+  return steps.concat({high, low}, static_cast<std::int64_t>(steps.dims(high).size()) - 3);
+}
+
+std::int64_t block_count(const WeightedSum& sum) {
+  const std::int64_t length = std::min(sum.run, block_length(sum.matrix));
+  const std::int64_t parts = block_product_is_exact(sum.matrix) ? 1 : 2;
+  return (sum.run + length - 1) / length * (sum.terms / sum.run) * parts;
+}
+
 ValueId block_products(Steps& steps, const WeightedSum& sum) {
   const ValueId weights = matrix_of_weights(steps, sum);
   const auto x_rank = static_cast<std::int64_t>(steps.dims(sum.x).size());
   const auto w_rank = static_cast<std::int64_t>(steps.dims(weights).size());
   if (sum.x_first) {
     const ValueId x = blocks_first(steps, cut_terms(steps, sum.x, x_rank - 1, sum));
-    return steps.matmul(x, cut_terms(steps, weights, w_rank - 2, sum));
+    return multiply_blocks(steps, sum.matrix, x, cut_terms(steps, weights, w_rank - 2, sum), false);
   }
   const ValueId w = blocks_first(steps, cut_terms(steps, weights, w_rank - 1, sum));
-  return steps.matmul(w, cut_terms(steps, sum.x, x_rank - 2, sum));
+  return multiply_blocks(steps, sum.matrix, w, cut_terms(steps, sum.x, x_rank - 2, sum), true);
 }
 
 int top_of(double magnitude) { return magnitude == 0 ? 0 : std::ilogb(magnitude) + 1; }
 
+// All quantised elements of f16 vectors are multiples of this power of two.
+int lowest_moving_bit(const MatrixFormat& matrix) {
+  if (matrix.kind == MatrixKind::kMicroscaling) return -24;
+  return -13 - matrix.mantissa_bits_moving;
+}
+
+// Of two f16 operands that nothing else is known about.
+LimbPlan plan_of_unknown(const MatrixFormat& matrix, std::int64_t terms, std::int64_t blocks) {
+  LimbPlan plan;
+  plan.blocks = blocks;
+  const int stationary =
+      matrix.kind == MatrixKind::kMicroscaling ? -24 : -13 - matrix.mantissa_bits_stationary;
+  plan.unit = lowest_moving_bit(matrix) + stationary;
+  plan.top = 32 + top_of(static_cast<double>(terms));
+  return plan;
+}
+
+Status check_block_count(const Node& node, Format source, std::int64_t blocks) {
+  if (source == Format::kF16 || blocks == 1) return {};
+  return refuse(node, fmt::format("block floating point of {} elements with {} blocks a sum spans "
+                                  "too many exponents; choose f16 vectors",
+                                  format_name(source), blocks));
+}
+
+bool floors_blocks(const MatrixFormat& matrix) {
+  return matrix.kind == MatrixKind::kBlockFloat && matrix.long_format == LongFormat::kQ34_40;
+}
+
 Result<Pair> sum_by_blocks(Steps& steps, const Node& node, const WeightedSum& sum,
                            const std::vector<ChannelRange>& ranges) {
-  const std::int64_t length = std::min<std::int64_t>(sum.run, sum.matrix.native_dimension);
-  LimbPlan plan;
-  plan.blocks = (sum.run + length - 1) / length * (sum.terms / sum.run);
-  if (sum.source != Format::kF16 && plan.blocks > 1) {
-    return refuse(node,
-                  fmt::format("block floating point of {} elements with {} blocks a sum spans "
-                              "too many exponents; choose f16 vectors",
-                              format_name(sum.source), plan.blocks));
+  const std::int64_t blocks = block_count(sum);
+  TESSERA_RETURN_IF_ERROR(check_block_count(node, sum.source, blocks));
+  LimbPlan plan = plan_of_unknown(sum.matrix, sum.terms, blocks);
+  Bias bias;
+  bias.trained = sum.trained_bias;
+  bias.numbers = sum.bias;
+  bias.dims = bias_dims(sum);
+  if (!sum.trained.valid()) {
+    plan.unit = kUnitOfZero;
+    double magnitude = 0;
+    for (const ChannelRange& range : ranges) {
+      plan.unit = std::min(plan.unit, lowest_moving_bit(sum.matrix) + range.unit);
+      magnitude = std::max(magnitude, range.magnitude);
+    }
+    if (plan.unit > 0) plan.unit = 0;  // no weight but zeros
+    for (const double b : sum.bias) plan.unit = std::min(plan.unit, lowest_bit(b));
+    plan.top = std::max(17, 16 + top_of(magnitude)) + 1;
   }
-  plan.unit = kUnitOfZero;
-  double magnitude = 0;
-  for (const ChannelRange& range : ranges) {
-    plan.unit = std::min(plan.unit, -13 - sum.matrix.mantissa_bits_moving + range.unit);
-    magnitude = std::max(magnitude, range.magnitude);
-  }
-  if (plan.unit > 0) plan.unit = 0;  // no weight but zeros
-  for (const double b : sum.bias) plan.unit = std::min(plan.unit, lowest_bit(b));
-  plan.top = std::max(17, 16 + top_of(magnitude)) + 1;
-  std::vector<double> bias = sum.bias;
-  if (sum.matrix.long_format == LongFormat::kQ34_40) floor_addends(plan, bias);
-  const ValueId t = block_products(steps, sum);
-  return sum_blocks(
-      steps, node, t, plan,
-      [&](const std::vector<double>& values) { return per_channel(steps, sum, values); }, bias);
+  if (floors_blocks(sum.matrix)) floor_addends(plan, bias.numbers);
+  return sum_blocks(steps, node, block_products(steps, sum), plan, bias);
 }
 
 // The whole sum with its one rounding, in the product's own layout.
@@ -342,8 +344,9 @@ Result<ValueId> round_weighted_sum(Steps& steps, const Node& node, const Weighte
   rounding.zero_sign = sum.zero_sign;
   Pair pair;
   SumPlan plan;
-  if (sum.source == Format::kF16 && sum.matrix.long_format == LongFormat::kExact) {
-    const ElementRange x = {.unit = -13 - sum.matrix.mantissa_bits_moving, .top = 16};
+  const bool known = !sum.trained.valid() && !sum.trained_bias.valid();
+  if (known && sum.source == Format::kF16 && !floors_blocks(sum.matrix)) {
+    const ElementRange x = {.unit = lowest_moving_bit(sum.matrix), .top = 16};
     plan = plan_sum(x, ranges, sum.bias, sum.output == Format::kF16);
   }
   if (plan.fits && (plan.parts == 1 || plan.bias_fits)) {
@@ -352,8 +355,9 @@ Result<ValueId> round_weighted_sum(Steps& steps, const Node& node, const Weighte
   } else {
     TESSERA_TRY(pair, sum_by_blocks(steps, node, sum, ranges));
     rounding.unit = -200;
+    rounding.subnormal = sum.source == Format::kF32;
   }
-  return round_pair(steps, pair, rounding);
+  return mark_spoilt(steps, round_pair(steps, pair, rounding), sum.spoilt);
 }
 
 // --- Nodes ---------------------------------------------------------------------------------------
@@ -400,10 +404,10 @@ ValueId taps_matrix(Steps& steps, ValueId x, const graph::ConvAttributes& conv, 
   return steps.reshape(steps.transpose(grouped, {0, 1, 3, 5, 2, 4, 6}), matrix);
 }
 
-std::vector<double> quantised_kernel(const Tensor& w, const graph::ConvAttributes& conv,
-                                     std::int64_t run) {
+// The terms of every output channel behind each other, k = (tap, channel).
+std::vector<std::vector<double>> kernel_rows(const Tensor& w) {
   const std::int64_t taps = w.dims[2] * w.dims[3];
-  std::vector<double> result;
+  std::vector<std::vector<double>> rows;
   for (std::int64_t oc = 0; oc < w.dims[0]; ++oc) {
     std::vector<double> terms;
     for (std::int64_t tap = 0; tap < taps; ++tap) {
@@ -411,10 +415,112 @@ std::vector<double> quantised_kernel(const Tensor& w, const graph::ConvAttribute
         terms.push_back(read(w, (oc * w.dims[1] + c) * taps + tap));
       }
     }
-    const std::vector<double> row = quantise_row(terms, w.format, run, conv.matrix);
-    result.insert(result.end(), row.begin(), row.end());
+    rows.push_back(std::move(terms));
   }
-  return result;
+  return rows;
+}
+
+std::vector<std::vector<double>> matrix_rows(const Tensor& b) {
+  std::vector<std::vector<double>> rows;
+  for (std::int64_t c = 0; c < b.dims[1]; ++c) {
+    std::vector<double> terms;
+    for (std::int64_t k = 0; k < b.dims[0]; ++k) terms.push_back(read(b, k * b.dims[1] + c));
+    rows.push_back(std::move(terms));
+  }
+  return rows;
+}
+
+// Quantises constant weights into the sum.
+Status set_weights(const Node& node, const std::vector<std::vector<double>>& rows, Format format,
+                   WeightedSum& sum) {
+  for (const std::vector<double>& terms : rows) {
+    const std::vector<double> row = quantise_row(terms, format, sum.run, sum.matrix);
+    sum.weights.insert(sum.weights.end(), row.begin(), row.end());
+  }
+  const bool number = std::all_of(sum.weights.begin(), sum.weights.end(),
+                                  [](double w) { return std::isfinite(w); });
+  if (!number) return refuse(node, "a weight is infinite or NaN");
+  return {};
+}
+
+// Quantises trained weights into the sum: `rows` [channels, ..., terms], k = (tap, channel).
+void set_trained_weights(Steps& steps, ValueId rows, WeightedSum& sum) {
+  const std::int64_t runs = sum.terms / sum.run;
+  const ValueId cut = steps.reshape(rows, {sum.groups * sum.channels, runs, sum.run});
+  const Quantised quantised = quantise_blocks(steps, cut,
+                                              {.axis = 2,
+                                               .matrix = sum.matrix,
+                                               .stationary = true,
+                                               .source = sum.source,
+                                               .traits = Traits::finite()});
+  if (!sum.x_first) {
+    sum.trained = steps.reshape(quantised.value, weight_dims(sum));
+    return;
+  }
+  const ValueId matrix = steps.reshape(quantised.value, {sum.channels, sum.terms});
+  sum.trained = steps.transpose(matrix, {1, 0});
+}
+
+Status set_bias(Expansion& at, const Node& node, WeightedSum& sum) {
+  if (!at.trains()) {
+    sum.bias = bias_values(at, node);
+    return {};
+  }
+  if (node.inputs.size() < 3) return {};
+  TESSERA_TRY(const ValueId bias, at.trained(node, 2, "bias", {sum.groups * sum.channels}));
+  sum.trained_bias = at.steps().reshape(bias, bias_dims(sum));
+  return {};
+}
+
+// Which pixels of the result have a spoilt block under a tap: blocks [images, (groups,) blocks,
+// rows, columns] of the input.
+ValueId spoilt_pixels(Steps& steps, ValueId spoilt, const graph::ConvAttributes& conv,
+                      const Shape& w, const Shape& y) {
+  if (!spoilt.valid()) return spoilt;
+  const bool grouped = conv.groups > 1;
+  const Shape dims = steps.dims(spoilt);
+  const std::int64_t height = dims[dims.size() - 2], width = dims.back();
+  const ValueId any = steps.reduce(Operator::kReduceMaximum, spoilt, {grouped ? 2 : 1});
+  const ValueId flat = steps.reshape(any, {dims[0], conv.groups, height, width});
+  const Shape x = {dims[0], conv.groups, height, width};
+  ValueId view = window_view(steps, flat, rows_of(conv, x, w, y), columns_of(conv, x, w, y), 0.0);
+  view = steps.reduce(Operator::kReduceMaximum, view, {2, 4});
+  const std::int64_t pixels = y[2] * y[3];
+  return steps.reshape(
+      view, grouped ? Shape{dims[0], conv.groups, 1, pixels} : Shape{dims[0], 1, pixels});
+}
+
+// The convolution's moving operand as sum.x, quantised before or behind the taps.
+void set_moving(Expansion& at, const Node& node, const Shape& w, WeightedSum& sum) {
+  Steps& steps = at.steps();
+  const auto& conv = node.as<graph::ConvAttributes>();
+  const graph::TensorInfo& input = at.info(node.inputs[0]);
+  const Shape& y = at.info(node.outputs[0]).dims;
+  const std::size_t axis = conv.groups > 1 ? 2 : 1;
+  const BlockOperand operand = {.axis = axis,
+                                .matrix = conv.matrix,
+                                .stationary = false,
+                                .source = input.format,
+                                .traits = at.operand(node.inputs[0]).traits};
+  ValueId x = at.wide(node.inputs[0]);
+  if (conv.cut == BlockCut::kChannel) {
+    if (conv.groups > 1) {
+      Shape grouped = input.dims;
+      grouped[1] = w[1];
+      grouped.insert(grouped.begin() + 1, conv.groups);
+      x = steps.reshape(x, grouped);
+    }
+    const Quantised quantised = quantise_blocks(steps, x, operand);
+    sum.spoilt = spoilt_pixels(steps, quantised.spoilt, conv, w, y);
+    sum.x = taps_matrix(steps, steps.reshape(quantised.value, input.dims), conv, w, y);
+    return;
+  }
+  x = taps_matrix(steps, x, conv, w, y);
+  const Quantised quantised = quantise_blocks(steps, x, operand);
+  sum.x = quantised.value;
+  if (!quantised.spoilt.valid()) return;
+  sum.spoilt =
+      steps.reduce(Operator::kReduceMaximum, quantised.spoilt, {static_cast<std::int64_t>(axis)});
 }
 
 Result<Carried> expand_block_conv(Expansion& at, const Node& node) {
@@ -423,42 +529,27 @@ Result<Carried> expand_block_conv(Expansion& at, const Node& node) {
   const graph::TensorInfo& input = at.info(node.inputs[0]);
   const Tensor& w = *at.info(node.inputs[1]).constant;
   const graph::TensorInfo& output = at.info(node.outputs[0]);
-  const bool by_channel = conv.cut == BlockCut::kChannel;
   const std::int64_t taps = w.dims[2] * w.dims[3];
-  const Traits traits = at.operand(node.inputs[0]).traits;
-  Blocks blocks = {.native = conv.matrix.native_dimension,
-                   .mantissa_bits = conv.matrix.mantissa_bits_moving,
-                   .source = input.format};
-  ValueId x = at.wide(node.inputs[0]);
-  if (by_channel) {
-    if (conv.groups > 1) {
-      Shape grouped = input.dims;
-      grouped[1] = w.dims[1];
-      grouped.insert(grouped.begin() + 1, conv.groups);
-      x = steps.reshape(x, grouped);
-    }
-    blocks.axis = conv.groups > 1 ? 2 : 1;
-    x = steps.reshape(quantise_blocks(steps, x, blocks, traits), input.dims);
-  }
-  x = taps_matrix(steps, x, conv, w.dims, output.dims);
-  if (!by_channel) {
-    blocks.axis = conv.groups > 1 ? 2 : 1;
-    x = quantise_blocks(steps, x, blocks, traits);
-  }
   WeightedSum sum;
-  sum.x = x;
-  sum.run = by_channel ? w.dims[1] : w.dims[1] * taps;
-  sum.weights = quantised_kernel(w, conv, sum.run);
+  sum.run = conv.cut == BlockCut::kChannel ? w.dims[1] : w.dims[1] * taps;
   sum.groups = conv.groups;
   sum.channels = w.dims[0] / conv.groups;
   sum.terms = w.dims[1] * taps;
-  sum.bias = bias_values(at, node);
   sum.zero_sign = sees_zero_sign(conv.post.activation);
   sum.matrix = conv.matrix;
   sum.source = input.format;
   sum.output = output.format;
+  set_moving(at, node, w.dims, sum);
+  if (at.trains()) {
+    TESSERA_TRY(const ValueId kernel, at.trained(node, 1, "weight", w.dims));
+    set_trained_weights(steps, steps.transpose(kernel, {0, 2, 3, 1}), sum);
+  } else {
+    TESSERA_RETURN_IF_ERROR(set_weights(node, kernel_rows(w), w.format, sum));
+  }
+  TESSERA_RETURN_IF_ERROR(set_bias(at, node, sum));
   TESSERA_TRY(const ValueId y, round_weighted_sum(steps, node, sum));
-  return finish_product(at, node, steps.reshape(y, output.dims), Traits::finite(), conv.post);
+  return finish_product(at, node, steps.reshape(y, output.dims), traits_of_product(sum.spoilt),
+                        conv.post);
 }
 
 // Taps in kernel order, each product and each sum rounded to the working format: binary32 for f16
@@ -523,44 +614,42 @@ Result<Carried> expand_computed_matmul(Expansion& at, const Node& node) {
   const graph::TensorInfo& a = at.info(node.inputs[0]);
   const Format output = at.info(node.outputs[0]).format;
   const MatrixFormat& matrix = matmul.matrix;
-  const auto quantised = [&](std::size_t i, std::size_t axis, int bits) {
-    const Traits traits = at.operand(node.inputs[i]).traits;
+  const auto quantised = [&](std::size_t i, std::size_t axis) {
     return quantise_blocks(steps, at.wide(node.inputs[i]),
                            {.axis = axis,
-                            .native = matrix.native_dimension,
-                            .mantissa_bits = bits,
-                            .source = a.format},
-                           traits);
+                            .matrix = matrix,
+                            .stationary = i == 1,
+                            .source = a.format,
+                            .traits = at.operand(node.inputs[i]).traits});
   };
-  const std::size_t b_rank = at.info(node.inputs[1]).dims.size();
-  ValueId x = quantised(0, a.dims.size() - 1, matrix.mantissa_bits_moving);
-  ValueId y = quantised(1, b_rank - 2, matrix.mantissa_bits_stationary);
+  const auto a_axis = static_cast<std::int64_t>(a.dims.size()) - 1;
+  const auto b_axis = static_cast<std::int64_t>(at.info(node.inputs[1]).dims.size()) - 2;
+  const Quantised x = quantised(0, static_cast<std::size_t>(a_axis));
+  const Quantised y = quantised(1, static_cast<std::size_t>(b_axis));
   WeightedSum cut;  // for its lengths only
   cut.run = cut.terms = a.dims.back();
   cut.matrix = matrix;
-  LimbPlan plan;
-  plan.blocks = (cut.run + matrix.native_dimension - 1) / matrix.native_dimension;
-  plan.unit = -26 - matrix.mantissa_bits_moving - matrix.mantissa_bits_stationary;
-  plan.top = 32 + top_of(static_cast<double>(cut.run));
-  std::vector<double> bias = bias_values(at, node);
-  if (matrix.long_format == LongFormat::kQ34_40) floor_addends(plan, bias);
-  if (a.format != Format::kF16 && plan.blocks > 1) {
-    return refuse(node,
-                  fmt::format("block floating point of {} elements with {} blocks a sum spans "
-                              "too many exponents; choose f16 vectors",
-                              format_name(a.format), plan.blocks));
+  const std::int64_t blocks = block_count(cut);
+  TESSERA_RETURN_IF_ERROR(check_block_count(node, a.format, blocks));
+  LimbPlan plan = plan_of_unknown(matrix, cut.terms, blocks);
+  Bias bias;
+  bias.numbers = bias_values(at, node);
+  bias.dims = {static_cast<std::int64_t>(bias.numbers.size())};
+  if (floors_blocks(matrix)) floor_addends(plan, bias.numbers);
+  const ValueId products =
+      multiply_blocks(steps, matrix, blocks_first(steps, cut_terms(steps, x.value, a_axis, cut)),
+                      cut_terms(steps, y.value, b_axis, cut), false);
+  TESSERA_TRY(const Pair pair, sum_blocks(steps, node, products, plan, bias));
+  ValueId result = round_pair(
+      steps, pair, {.format = output, .unit = -200, .subnormal = a.format == Format::kF32});
+  Traits traits = Traits::finite();
+  for (const auto& [operand, axis] : {std::pair{x, a_axis}, {y, b_axis}}) {
+    if (!operand.spoilt.valid()) continue;
+    traits.may_be_nan = true;
+    result =
+        mark_spoilt(steps, result, steps.reduce(Operator::kReduceMaximum, operand.spoilt, {axis}));
   }
-  x = blocks_first(steps, cut_terms(steps, x, static_cast<std::int64_t>(a.dims.size()) - 1, cut));
-  y = cut_terms(steps, y, static_cast<std::int64_t>(b_rank) - 2, cut);
-  TESSERA_TRY(const Pair pair, sum_blocks(
-                                   steps, node, steps.matmul(x, y), plan,
-                                   [&](const std::vector<double>& values) {
-                                     return steps.f64s(values,
-                                                       {static_cast<std::int64_t>(values.size())});
-                                   },
-                                   bias));
-  const ValueId result = round_pair(steps, pair, {.format = output, .unit = -200});
-  return finish_product(at, node, result, Traits::finite(), matmul.post);
+  return finish_product(at, node, result, traits, matmul.post);
 }
 
 Result<Carried> expand_constant_matmul(Expansion& at, const Node& node) {
@@ -575,22 +664,28 @@ Result<Carried> expand_constant_matmul(Expansion& at, const Node& node) {
   sum.matrix = matmul.matrix;
   sum.source = a.format;
   sum.output = at.info(node.outputs[0]).format;
-  sum.bias = bias_values(at, node);
   sum.zero_sign = sees_zero_sign(matmul.post.activation);
-  sum.x = quantise_blocks(steps, at.wide(node.inputs[0]),
-                          {.axis = a.dims.size() - 1,
-                           .native = matmul.matrix.native_dimension,
-                           .mantissa_bits = matmul.matrix.mantissa_bits_moving,
-                           .source = a.format},
-                          at.operand(node.inputs[0]).traits);
-  for (std::int64_t c = 0; c < sum.channels; ++c) {
-    std::vector<double> terms;
-    for (std::int64_t k = 0; k < sum.terms; ++k) terms.push_back(read(b, k * sum.channels + c));
-    const std::vector<double> row = quantise_row(terms, b.format, sum.run, matmul.matrix);
-    sum.weights.insert(sum.weights.end(), row.begin(), row.end());
+  const std::size_t axis = a.dims.size() - 1;
+  const Quantised x = quantise_blocks(steps, at.wide(node.inputs[0]),
+                                      {.axis = axis,
+                                       .matrix = matmul.matrix,
+                                       .stationary = false,
+                                       .source = a.format,
+                                       .traits = at.operand(node.inputs[0]).traits});
+  sum.x = x.value;
+  if (x.spoilt.valid()) {
+    sum.spoilt =
+        steps.reduce(Operator::kReduceMaximum, x.spoilt, {static_cast<std::int64_t>(axis)});
   }
+  if (at.trains()) {
+    TESSERA_TRY(const ValueId rows, at.trained(node, 1, "weight", {sum.channels, sum.terms}));
+    set_trained_weights(steps, rows, sum);
+  } else {
+    TESSERA_RETURN_IF_ERROR(set_weights(node, matrix_rows(b), b.format, sum));
+  }
+  TESSERA_RETURN_IF_ERROR(set_bias(at, node, sum));
   TESSERA_TRY(const ValueId y, round_weighted_sum(steps, node, sum));
-  return finish_product(at, node, y, Traits::finite(), matmul.post);
+  return finish_product(at, node, y, traits_of_product(sum.spoilt), matmul.post);
 }
 
 // Products of plain f16 or f32 numbers: binary64, in the order of k, from `start` on. The operands

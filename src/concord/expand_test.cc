@@ -2,9 +2,12 @@
 // after every layer.
 #include "concord/expand.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
+#include <random>
 #include <string>
 
 #include "arith/rounding.h"
@@ -100,29 +103,129 @@ TEST(Expand, RandomGraphsGiveTheBitsOfTheReferenceAfterEveryLayer) {
   EXPECT_GT(values, 100000);
 }
 
-// Rather than the bits of another format, none.
-TEST(Expand, RefusesMatrixFormatsThatHaveNoDerivedForm) {
-  MatrixFormat q34_40;
-  q34_40.long_format = LongFormat::kQ34_40;
-  MatrixFormat micro;
-  micro.kind = MatrixKind::kMicroscaling;
-  const auto answer = [](const MatrixFormat& matrix) -> std::string {
-    Graph graph;
-    graph.tensors = {{"x", Format::kF16, {2, 3}, nullptr},
-                     {"w", Format::kF16, {3, 4}, nullptr},
-                     {"y", Format::kF16, {2, 4}, nullptr}};
-    graph::MatMulAttributes product;
-    product.matrix = matrix;
-    graph.nodes = {{"p", {}, {{0}, {1}}, {{2}}, product}};
-    graph.inputs = {{0}, {1}};
-    graph.outputs = {{2}};
-    const auto software = expand(graph);
-    return software.ok() ? "derived" : software.error().to_string();
+// A convolution over more than one block of channels with padding, or one of the two products of
+// matrices.
+enum class ProductKind : std::uint8_t { kConvByChannel, kConvAcrossTaps, kConstant, kComputed };
+
+Graph one_product(ProductKind kind, const MatrixFormat& matrix, Format format, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  const auto constant = [&](const Shape& dims) {
+    return std::make_shared<const Tensor>(
+        testing::random_tensor(format, dims, Values::kOrdinary, random));
   };
-  EXPECT_EQ(answer({}), "derived");
-  EXPECT_EQ(answer(q34_40), "derived");
-  EXPECT_NE(answer(micro).find("Microscaling has no derived form; choose block floating point"),
-            std::string::npos);
+  Graph graph;
+  graph.inputs = {{0}};
+  graph.outputs = {{3}};
+  if (kind == ProductKind::kConvByChannel || kind == ProductKind::kConvAcrossTaps) {
+    graph.tensors = {{"x", format, {1, 72, 4, 5}, nullptr},
+                     {"w", format, {6, 36, 3, 3}, constant({6, 36, 3, 3})},
+                     {"b", format, {6}, constant({6})},
+                     {"y", format, {1, 6, 2, 5}, nullptr}};
+    graph::ConvAttributes conv;
+    conv.matrix = matrix;
+    conv.cut = kind == ProductKind::kConvByChannel ? BlockCut::kChannel : BlockCut::kIm2col;
+    conv.groups = 2;
+    conv.stride_h = 2;
+    conv.pad_top = conv.pad_bottom = conv.pad_left = conv.pad_right = 1;
+    graph.nodes = {{"p", {}, {{0}, {1}, {2}}, {{3}}, conv}};
+    return graph;
+  }
+  const bool computed = kind == ProductKind::kComputed;
+  const Shape stationary = computed ? Shape{2, 70, 5} : Shape{70, 5};
+  graph.tensors = {{"x", format, {2, 3, 70}, nullptr},
+                   {"w", format, stationary, computed ? nullptr : constant(stationary)},
+                   {"b", format, {5}, constant({5})},
+                   {"y", format, {2, 3, 5}, nullptr}};
+  if (computed) graph.inputs.push_back({1});
+  graph::MatMulAttributes product;
+  product.matrix = matrix;
+  graph.nodes = {{"p", {}, {{0}, {1}, {2}}, {{3}}, product}};
+  return graph;
+}
+
+constexpr ProductKind kProductKinds[] = {ProductKind::kConvByChannel, ProductKind::kConvAcrossTaps,
+                                         ProductKind::kConstant, ProductKind::kComputed};
+
+TEST(Expand, EveryMicroscalingFormatGivesTheBitsOfTheReference) {
+  std::int64_t values = 0;
+  for (int pair = 0; pair < 36 * 3; ++pair) {
+    MatrixFormat matrix;
+    matrix.kind = MatrixKind::kMicroscaling;
+    matrix.element_moving = static_cast<MicroElement>(pair % 6);
+    matrix.element_stationary = static_cast<MicroElement>(pair / 6 % 6);
+    matrix.micro_scale = static_cast<MicroScale>(pair / 36);
+    for (const ProductKind kind : kProductKinds) {
+      SCOPED_TRACE(fmt::format("moving {}, stationary {}, scale {}, product {}", pair % 6,
+                               pair / 6 % 6, pair / 36, static_cast<int>(kind)));
+      const auto graph = std::make_shared<const Graph>(
+          one_product(kind, matrix, Format::kF16, kSeed + static_cast<std::uint32_t>(pair)));
+      const auto software = expand(*graph);
+      ASSERT_TRUE(software.ok()) << software.error().to_string();
+      for (std::uint32_t round = 0; round < 3; ++round) {
+        const Values inputs = round == 2 ? Values::kEdges : Values::kOrdinary;
+        const Outcome outcome = compare(graph, *software, random_inputs(*graph, inputs, round));
+        EXPECT_EQ(outcome.difference, "");
+        values += outcome.values;
+      }
+    }
+  }
+  RecordProperty("values_compared", std::to_string(values));
+  EXPECT_GT(values, 50000);
+}
+
+// One block a sum: more of them would spread over too many exponents.
+TEST(Expand, MicroscalingOfF32ElementsIsDerivedOrRefused) {
+  for (int element = 0; element < 6; ++element) {
+    MatrixFormat matrix;
+    matrix.kind = MatrixKind::kMicroscaling;
+    matrix.element_moving = matrix.element_stationary = static_cast<MicroElement>(element);
+    Graph graph = one_product(ProductKind::kConstant, matrix, Format::kF32, kSeed);
+    const auto refused = expand(graph);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_NE(refused.error().to_string().find("choose f16 vectors"), std::string::npos);
+    std::mt19937 random(kSeed);
+    graph.tensors[0].dims = {2, 3, 30};
+    graph.tensors[1] = {"w",
+                        Format::kF32,
+                        {30, 5},
+                        std::make_shared<const Tensor>(testing::random_tensor(
+                            Format::kF32, {30, 5}, Values::kOrdinary, random))};
+    const auto software = expand(graph);
+    if (matrix.element_moving == MicroElement::kE5M2) {
+      EXPECT_FALSE(software.ok());  // 32 products of 64 bits
+      continue;
+    }
+    ASSERT_TRUE(software.ok()) << software.error().to_string();
+    const auto shared = std::make_shared<const Graph>(graph);
+    for (std::uint32_t round = 0; round < 6; ++round) {
+      const Values kind = round % 2 == 1 ? Values::kEdges : Values::kOrdinary;
+      EXPECT_EQ(compare(shared, *software, random_inputs(graph, kind, round)).difference, "");
+    }
+  }
+}
+
+// Weights that training may change are rounded and quantised by steps: the same bits.
+TEST(Expand, TrainableWeightsGiveTheBitsOfConstantOnes) {
+  MatrixFormat narrow, compact, long_format, micro;
+  narrow.native_dimension = 16;
+  compact.mantissa_bits_moving = compact.mantissa_bits_stationary = 7;
+  long_format.long_format = LongFormat::kQ34_40;
+  long_format.native_dimension = 32;
+  micro.kind = MatrixKind::kMicroscaling;
+  for (const MatrixFormat& matrix : {MatrixFormat{}, narrow, compact, long_format, micro}) {
+    for (const ProductKind kind : kProductKinds) {
+      const auto graph =
+          std::make_shared<const Graph>(one_product(kind, matrix, Format::kF16, kSeed));
+      const auto software = expand(*graph, {.fault_node = "", .trainable = true});
+      ASSERT_TRUE(software.ok()) << software.error().to_string();
+      const auto trained = std::count_if(software->values.begin(), software->values.end(),
+                                         [](const Value& value) { return value.trained; });
+      EXPECT_EQ(trained, kind == ProductKind::kComputed ? 0 : 2);
+      for (const Values values : {Values::kOrdinary, Values::kEdges}) {
+        EXPECT_EQ(compare(graph, *software, random_inputs(*graph, values, 3)).difference, "");
+      }
+    }
+  }
 }
 
 // One node over all f16 numbers.

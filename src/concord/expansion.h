@@ -25,7 +25,8 @@ struct Carried {
 
 class Expansion {
  public:
-  Expansion(const graph::Graph& graph, Steps& steps) : graph_(graph), steps_(steps) {}
+  Expansion(const graph::Graph& graph, Steps& steps, bool trainable)
+      : graph_(graph), steps_(steps), trainable_(trainable) {}
 
   const graph::Graph& graph() const { return graph_; }
   Steps& steps() { return steps_; }
@@ -36,6 +37,11 @@ class Expansion {
   void set(graph::TensorId id, const Carried& carried) { tensors_[index(id)] = carried; }
   // The operand as f64, NaN and infinities included (f32 is widened).
   ValueId wide(graph::TensorId id);
+  // Whether the weights and biases of products are to be trained.
+  bool trains() const { return trainable_; }
+  // Such a constant (f64, elements of its format), laid out as `dims`; matrices [K, N] as [N, K].
+  Result<ValueId> trained(const graph::Node& node, std::size_t input, const std::string& role,
+                          const Shape& dims);
   // What follows is a layer of its own: a function that a product's post-processor applies.
   void begin_activation(const graph::Node& node);
   // Tables of functions that are written already.
@@ -46,6 +52,7 @@ class Expansion {
 
   const graph::Graph& graph_;
   Steps& steps_;
+  bool trainable_;
   std::map<std::string, ValueId> tables_;
   std::vector<Carried> tensors_ = std::vector<Carried>(graph_.tensors.size());
 };

@@ -75,7 +75,7 @@ class PythonText {
   }
 
   static bool is_number(const Value& value) {
-    if (!value.dims.empty()) return false;
+    if (!value.dims.empty() || value.trained) return false;
     if (value.format != Format::kF64 && value.format != Format::kF32) return false;
     return std::isfinite(arith::read_element(value.format, value.constant->bytes.data()));
   }
@@ -97,6 +97,16 @@ class PythonText {
       module_.weights.resize((module_.weights.size() + kAlignment - 1) / kAlignment * kAlignment);
     }
     line("]\nNUMBERS = [\n" + numbers + "]");
+    if (dialect_.names_trained) write_trained();
+  }
+
+  void write_trained() {
+    line("TRAINED = {  # number: name");
+    for (const ValueId id : schedule_.constants) {
+      const Value& value = software_.value(id);
+      if (value.trained) line(fmt::format("    {}: {},", id.value, quoted(value.name)));
+    }
+    line("}");
   }
 
   void write_forward() {

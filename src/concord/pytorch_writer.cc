@@ -16,8 +16,17 @@ constexpr std::string_view kHead =
     "    def __init__(self):\n"
     "        super().__init__()\n"
     "        for number, tensor in read_constants():\n"
-    "            self.register_buffer(f\"v{number}\", tensor, persistent=False)\n"
-    "        self.prepare()\n\n";
+    "            if number in TRAINED:\n"
+    "                setattr(self, f\"v{number}\", torch.nn.Parameter(tensor))\n"
+    "            else:\n"
+    "                self.register_buffer(f\"v{number}\", tensor, persistent=False)\n"
+    "        self.prepare()\n\n"
+    "    def trained(self):\n"
+    "        \"\"\"What can be trained, by name: 'LAYER.weight', 'LAYER.bias'.\"\"\"\n"
+    "        return {name: getattr(self, f\"v{number}\") for number, name in TRAINED.items()}\n\n"
+    "    def save_trained(self, path):\n"
+    "        \"\"\"As a safetensors file, for `tessera compile MODEL --weights PATH`.\"\"\"\n"
+    "        write_safetensors(path, self.trained())\n\n";
 
 // How a table is read (see function_steps.cc): the place of a key is found by four square roots.
 struct LookUp {
@@ -269,6 +278,7 @@ Result<PythonModule> write_pytorch(const Software& software, const std::string& 
   dialect.target = "PyTorch";
   dialect.runtime = kPytorchRuntime;
   dialect.head = kHead;
+  dialect.names_trained = true;
   dialect.expression = [&](const Operation& operation, const std::vector<std::string>& operands) {
     return expressions(operation, operands);
   };

@@ -47,6 +47,12 @@ ValueId round_to_format(Steps& steps, ValueId x, Format format, const Traits& tr
   return round_f16(steps, x, traits);
 }
 
+ValueId round_parameter(Steps& steps, ValueId x) {
+  x = steps.clip(x, -kF16Largest, kF16Largest);
+  const ValueId shift = f16_shift(steps, steps.abs(x));
+  return steps.sub(steps.add(x, shift), shift);
+}
+
 Pair add_fast(Steps& steps, ValueId high, ValueId low) {
   const ValueId sum = steps.add(high, low);
   return {sum, steps.sub(low, steps.sub(sum, high))};

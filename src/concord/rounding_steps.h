@@ -29,6 +29,10 @@ struct Traits {
 // f16 results are carried in f64, f32 results in f32.
 ValueId round_to_format(Steps& steps, ValueId x, Format format, const Traits& traits);
 
+// x (f64, finite) rounded to f16, saturating; of a zero +0. A straight-through gradient passes
+// through zeros, too: for numbers that are to be trained.
+ValueId round_parameter(Steps& steps, ValueId x);
+
 // high + low, a number of at most 106 bits, as sum + rest without loss. `high` must be a multiple
 // of the last bit of `low`.
 struct Pair {

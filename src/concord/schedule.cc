@@ -14,7 +14,7 @@ void find_dead(const Software& software, const std::vector<bool>& fixed,
   for (const Port& port : software.outputs) needed[index(port.value)] = true;
   for (auto stage = stages.rbegin(); stage != stages.rend(); ++stage) {
     const auto visit = [&](ValueId id) {
-      if (needed[index(id)] || fixed[index(id)]) return;
+      if (needed[index(id)] || fixed[index(id)] || software.value(id).trained) return;
       needed[index(id)] = true;
       stage->dead.push_back(id);
     };
@@ -28,7 +28,9 @@ void find_dead(const Software& software, const std::vector<bool>& fixed,
 Schedule make_schedule(const Software& software) {
   Schedule schedule;
   std::vector<bool> fixed(software.values.size(), false), read(fixed), run_reads(fixed);
-  for (std::size_t i = 0; i < fixed.size(); ++i) fixed[i] = software.values[i].constant != nullptr;
+  for (std::size_t i = 0; i < fixed.size(); ++i) {
+    fixed[i] = software.values[i].constant != nullptr && !software.values[i].trained;
+  }
   for (const Operation& operation : software.operations) {
     const bool once = operation.op != Operator::kHostNode &&
                       std::all_of(operation.inputs.begin(), operation.inputs.end(),

@@ -34,6 +34,7 @@ struct Value {
   Format format = Format::kF64;
   Shape dims;
   std::shared_ptr<const Tensor> constant;  // null unless it is one
+  bool trained = false;                    // the constant is where training starts
 };
 
 // Operands are a, b, c in order. "Broadcast" is NumPy's. Floats are IEEE 754, each result rounded

@@ -58,6 +58,15 @@ ValueId Steps::emit(Operation operation, Format format, Shape dims) {
   return id;
 }
 
+ValueId Steps::parameter(Tensor tensor, const std::string& name) {
+  const ValueId id = new_value(tensor.format, tensor.dims, kValueStem);
+  Value& value = software_.values.back();
+  value.name = name;
+  value.trained = true;
+  value.constant = std::make_shared<const Tensor>(std::move(tensor));
+  return id;
+}
+
 ValueId Steps::constant(Tensor tensor, const std::string& name) {
   std::string key;
   if (name.empty() && tensor.bytes.size() <= kSharedBytesMax) {

@@ -7,6 +7,7 @@
 
 #include "compile/compile.h"
 #include "graph/build.h"
+#include "graph/replace_weights.h"
 #include "model/import.h"
 #include "program/container.h"
 
@@ -95,6 +96,9 @@ Result<std::shared_ptr<const graph::Graph>> graph_of_model(const model::Model& m
   build.infer = infer_options(options);
   build.require_full_offload = options.require_full_offload;
   TESSERA_TRY(graph::Graph graph, graph::build(model, build));
+  if (!options.weights.empty()) {
+    TESSERA_TRY(graph, graph::replace_weights(std::move(graph), options.weights));
+  }
   report(options, "graph", 1);
   return std::shared_ptr<const graph::Graph>(
       std::make_shared<const graph::Graph>(std::move(graph)));

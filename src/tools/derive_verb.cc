@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "arch/format_choice.h"
 #include "arith/rounding.h"
 #include "concord/cpp_writer.h"
 #include "concord/expand.h"
@@ -42,6 +43,7 @@ struct DeriveArguments {
   std::vector<std::string> inputs;
   int verify = 0;
   int cores = 1;
+  bool trainable = false;
 };
 
 Result<program::Program> program_of(const DeriveArguments& arguments) {
@@ -52,7 +54,13 @@ Result<program::Program> program_of(const DeriveArguments& arguments) {
     return program::parse_program(bytes, path);
   }
   ModelArguments model = arguments.model;
-  if (!arguments.arch.empty()) model.arch = arguments.arch;
+  if (!arguments.arch.empty()) {
+    model.arch = arguments.arch;
+  } else if (kind_of_file(path) == program::FileKind::kPackage && model.format.empty()) {
+    TESSERA_TRY(const std::vector<std::byte> bytes, program::read_file(path));
+    TESSERA_TRY(const program::Package package, program::parse_package(bytes, path));
+    model.arch = package.chip_name;
+  }
   TESSERA_TRY(const Network network, model.load());
   TESSERA_TRY(
       const program::Program linked,
@@ -181,7 +189,17 @@ nlohmann::json json_of(const Difference& first) {
           {"derived", first.derived}};
 }
 
+// What the module has for an optimiser.
+std::vector<std::string> trained_names(const concord::Software& software) {
+  std::vector<std::string> names;
+  for (const concord::Value& value : software.values) {
+    if (value.trained) names.push_back(value.name);
+  }
+  return names;
+}
+
 struct Summary {
+  std::vector<std::string> trained;
   concord::LayerNodes nodes;
   std::size_t bytes = 0;
   std::optional<Verification> verification;
@@ -198,6 +216,7 @@ void print(const DeriveArguments& arguments, const Summary& summary) {
                                {"matrix_layers", summary.nodes.matrix_layers},
                                {"nodes_a_matrix_layer_max", summary.nodes.matrix_nodes_max},
                                {"nodes_a_matrix_layer_mean", summary.nodes.matrix_nodes_mean()}};
+    if (arguments.trainable) document["trained"] = summary.trained;
     if (summary.verification) {
       document["values_compared"] = summary.verification->values_compared;
       document["mismatches"] = summary.verification->mismatches;
@@ -216,6 +235,9 @@ void print(const DeriveArguments& arguments, const Summary& summary) {
     fmt::print("{} matrix layers, {:.1f} nodes each on average, {} at most\n",
                summary.nodes.matrix_layers, summary.nodes.matrix_nodes_mean(),
                summary.nodes.matrix_nodes_max);
+  }
+  if (arguments.trainable) {
+    fmt::print("{} weights and biases can be trained: module.trained()\n", summary.trained.size());
   }
   if (!summary.digest.empty()) {
     fmt::print("golden vectors in {}, digest {}\n", arguments.golden, summary.digest);
@@ -249,16 +271,37 @@ Result<std::vector<std::byte>> write_target(const DeriveArguments& arguments,
   return write_text(module.text);
 }
 
+Status check_arguments(const DeriveArguments& arguments) {
+  if (!arguments.trainable || arguments.target == "pytorch") return {};
+  return Error{ErrorCode::kInvalidArgument,
+               fmt::format("--trainable: '{}' is not trained through; write --to pytorch",
+                           arguments.target)};
+}
+
+Status check_trained(const std::string& source, const Summary& summary) {
+  if (!summary.trained.empty()) return {};
+  return Error{ErrorCode::kUnsupported,
+               fmt::format("--trainable: '{}' has no product of quantised floats with constant "
+                           "weights, so there is nothing to train",
+                           source)};
+}
+
 Status derive(const DeriveArguments& arguments) {
+  TESSERA_RETURN_IF_ERROR(check_arguments(arguments));
   TESSERA_TRY(program::Program program, program_of(arguments));
   TESSERA_TRY(const ChipConfig chip, chip_of(program, arguments.arch));
   Derived derived;
   TESSERA_TRY(derived.graph, concord::lift(program, chip));
   TESSERA_TRY(derived.software,
-              concord::expand(*derived.graph, {.fault_node = arguments.fault_node}));
+              concord::expand(*derived.graph, {.fault_node = arguments.fault_node,
+                                               .trainable = arguments.trainable}));
+  Summary summary;
+  summary.trained = trained_names(derived.software);
+  if (arguments.trainable) {
+    TESSERA_RETURN_IF_ERROR(check_trained(arguments.model.model, summary));
+  }
   TESSERA_TRY(const std::vector<std::byte> file, write_target(arguments, derived.software));
   TESSERA_RETURN_IF_ERROR(program::write_file(arguments.output, file));
-  Summary summary;
   summary.nodes = concord::count_layer_nodes(derived.software);
   summary.bytes = file.size();
   if (arguments.verify > 0 || !arguments.golden.empty()) {
@@ -295,7 +338,14 @@ Action derive_verb(CLI::App& app) {
       ->check(CLI::IsMember({"onnx", "pytorch", "cpp", "tensorflow"}))
       ->capture_default_str();
   app.add_option("-o,--output", arguments->output, "file to write")->required();
-  app.add_option("--arch", arguments->arch, "architecture (default: the program's)");
+  app.add_option("--arch", arguments->arch, "architecture (default: the program's or package's)");
+  app.add_option(
+      "--format", arguments->model.format,
+      "number formats to compile a model in, in place of the architecture's: " + format_choices());
+  app.add_flag("--trainable", arguments->trainable,
+               "with --to pytorch: weights and biases are parameters that an optimiser may change");
+  app.add_option("--weights", arguments->model.weights,
+                 "safetensors file: weights and biases by layer in place of the model's");
   app.add_option("--shape", arguments->model.shapes,
                  "shape of a model's input with open dimensions: NAME=1x3x48x320");
   app.add_option("--cores", arguments->cores, "cores to link a model or package for")

@@ -7,6 +7,7 @@
 #include "arch/format_choice.h"
 #include "runtime/network.h"
 #include "tools/console.h"
+#include "tools/safetensors.h"
 #include "tools/verb.h"
 
 namespace tessera::tools {
@@ -46,6 +47,9 @@ void ModelArguments::add_to(CLI::App& app, const char* what) {
                  "number formats in place of the architecture's: " + format_choices() +
                      ", or int8 (what a quantised model has itself)");
   app.add_option("--shape", shapes, "shape of an input with open dimensions: NAME=1x3x48x320");
+  app.add_option("--weights", weights,
+                 "safetensors file: weights and biases by layer in place of the model's (what a "
+                 "derived PyTorch module saves)");
   app.add_option("--tile-budget", tile_budget_bytes,
                  "state-buffer bytes a partition that one task may use (0: the compiler chooses)")
       ->check(CLI::NonNegativeNumber);
@@ -86,6 +90,9 @@ Result<LoadOptions> ModelArguments::load_options() const {
     TESSERA_TRY(const auto shape, parse_shape(text));
     options.shapes[shape.first] = shape.second;
   }
+  if (!weights.empty()) {
+    TESSERA_TRY(options.weights, read_safetensors(weights));
+  }
   options.tile_budget_bytes = tile_budget_bytes;
   options.resident = !everything_through_dram;
   options.compress_weights = !no_weight_compression;
@@ -98,6 +105,7 @@ Result<Network> ModelArguments::load() const {
   TESSERA_TRY(const LoadOptions options, load_options());
   if (kind_of_file(model) == program::FileKind::kPackage) {
     const char* const fixed = !shapes.empty()           ? "--shape"
+                              : !weights.empty()        ? "--weights"
                               : tile_budget_bytes != 0  ? "--tile-budget"
                               : everything_through_dram ? "--through-dram"
                               : no_weight_compression   ? "--no-weight-compression"

@@ -40,6 +40,7 @@ struct ModelArguments {
   std::string arch = "tessera128";
   std::string format;               // empty: the architecture's
   std::vector<std::string> shapes;  // NAME=1x3x48x320
+  std::string weights;              // a safetensors file, or empty
   std::int64_t tile_budget_bytes = 0;
   bool everything_through_dram = false;
   bool no_weight_compression = false;

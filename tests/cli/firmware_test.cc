@@ -1,7 +1,12 @@
 // Firmware on the command line: text to program and back, runs, and vectors that stream through.
+#include <arpa/inet.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -92,7 +97,48 @@ TEST(Firmware, VectorsOfAFileStreamThrough) {
   EXPECT_TRUE(read_text("y.f16") == lstm_results());
 }
 
-TEST(Firmware, VectorsOfASocketStreamThroughOneByOne) {
+// The other end of a two-way stream: accepts one caller and lets a vector go when the result of the
+// one before has come.
+class Speaker {
+ public:
+  explicit Speaker(int listener)
+      : listener_(listener), vectors_(lstm_vectors()), thread_([this] { speak(); }) {}
+
+  // After the caller has ended; `came`: whether it ever called.
+  std::string results(bool came) {
+    if (!came) ::shutdown(listener_, SHUT_RDWR);
+    thread_.join();
+    ::close(listener_);
+    return results_;
+  }
+
+ private:
+  void speak() {
+    const int peer = ::accept(listener_, nullptr, nullptr);
+    for (std::size_t t = 0; t < 5; ++t) {
+      if (::write(peer, vectors_.data() + t * 128, 128) != 128) break;
+      char result[256];
+      if (::recv(peer, result, sizeof(result), MSG_WAITALL) != sizeof(result)) break;
+      results_.append(result, sizeof(result));
+    }
+    ::close(peer);
+  }
+
+  int listener_;
+  std::string vectors_, results_;
+  std::thread thread_;
+};
+
+void expect_streams_through(const std::string& address, int listener) {
+  Speaker speaker(listener);
+  const CommandResult run =
+      tessera(with_arch({"run", kLstm, "--stream", address, "--out", address}));
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_THAT(run.out, StartsWith("5 vectors in "));
+  EXPECT_TRUE(speaker.results(run.status == 0) == lstm_results());
+}
+
+TEST(Firmware, VectorsOfALocalSocketStreamThroughOneByOne) {
   const std::string path = work_folder() + "/lstm.socket";
   const int listener = ::socket(AF_UNIX, SOCK_STREAM, 0);
   sockaddr_un address{};
@@ -101,27 +147,82 @@ TEST(Firmware, VectorsOfASocketStreamThroughOneByOne) {
   std::memcpy(address.sun_path, path.data(), path.size());
   ASSERT_EQ(::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
   ASSERT_EQ(::listen(listener, 1), 0);
+  expect_streams_through("unix:" + path, listener);
+}
+
+TEST(Firmware, VectorsOfANetworkSocketStreamThroughOneByOne) {
+  const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};  // any free port of this machine
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  ASSERT_EQ(::listen(listener, 1), 0);
+  socklen_t length = sizeof(address);
+  ASSERT_EQ(::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  expect_streams_through("tcp:127.0.0.1:" + std::to_string(ntohs(address.sin_port)), listener);
+}
+
+TEST(Firmware, VectorsOfNamedPipesStreamThroughOneByOne) {
+  const std::string in = work_folder() + "/in.pipe", out = work_folder() + "/out.pipe";
+  ::unlink(in.c_str());
+  ::unlink(out.c_str());
+  ASSERT_EQ(::mkfifo(in.c_str(), 0600), 0);
+  ASSERT_EQ(::mkfifo(out.c_str(), 0600), 0);
+  const std::string expected = lstm_results();
   std::string results;
+  // Both ends of each pipe are held, so that neither side can wait for the other for ever.
+  const int hold_in = ::open(in.c_str(), O_RDWR | O_CLOEXEC),
+            hold_out = ::open(out.c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_TRUE(hold_in >= 0 && hold_out >= 0);
   std::thread speaker([&] {
     const std::string vectors = lstm_vectors();
-    const int peer = ::accept(listener, nullptr, nullptr);
-    // The next vector leaves when the last one's result has come.
     for (std::size_t t = 0; t < 5; ++t) {
-      if (::write(peer, vectors.data() + t * 128, 128) != 128) break;
+      if (::write(hold_in, vectors.data() + t * 128, 128) != 128) break;
       char result[256];
-      if (::recv(peer, result, sizeof(result), MSG_WAITALL) != sizeof(result)) break;
+      std::size_t have = 0;
+      while (have < sizeof(result)) {
+        pollfd ready = {hold_out, POLLIN, 0};
+        if (::poll(&ready, 1, 60000) != 1) break;
+        const ssize_t got = ::read(hold_out, result + have, sizeof(result) - have);
+        if (got <= 0) break;
+        have += static_cast<std::size_t>(got);
+      }
+      if (have < sizeof(result)) break;
       results.append(result, sizeof(result));
     }
-    ::close(peer);
+    ::close(hold_in);  // the last writer: the stream ends
   });
-  const CommandResult run =
-      tessera(with_arch({"run", kLstm, "--stream", "unix:" + path, "--out", "unix:" + path}));
+  const CommandResult run = tessera(with_arch({"run", kLstm, "--stream", in, "--out", out}));
   EXPECT_EQ(run.status, 0) << run.err;
   EXPECT_THAT(run.out, StartsWith("5 vectors in "));
-  if (run.status != 0) ::shutdown(listener, SHUT_RDWR);  // nobody came
   speaker.join();
+  ::close(hold_out);
+  EXPECT_TRUE(results == expected);
+}
+
+TEST(FirmwareErrors, StreamsThatCannotBeHadAreNamed) {
+  const auto error_of = [](const std::string& address) {
+    const CommandResult result =
+        tessera(with_arch({"run", kLstm, "--stream", address, "--out", address}));
+    EXPECT_EQ(result.status, 1);
+    return result.err;
+  };
+  EXPECT_EQ(error_of("tcp:localhost"),
+            "tessera run: tcp:localhost: expected tcp:HOST:PORT   [invalid argument]\n");
+  EXPECT_THAT(error_of("unix:nobody.socket"),
+              StartsWith("tessera run: unix:nobody.socket: No such file or directory"));
+  // A port that nobody listens at: one that was just given back.
+  const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  socklen_t length = sizeof(address);
+  ASSERT_EQ(::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length), 0);
+  const std::string closed = "tcp:127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  EXPECT_EQ(error_of(closed),
+            "tessera run: " + closed + ": Connection refused   [invalid argument]\n");
   ::close(listener);
-  EXPECT_TRUE(results == lstm_results());
 }
 
 TEST(FirmwareErrors, EachSaysWhatGoesTogether) {

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -70,14 +71,34 @@ double edge_value(Format format, std::mt19937& random) {
 
 class Grower {
  public:
-  explicit Grower(std::uint32_t seed) : random_(seed) {
-    last_ = add(Format::kF16, {pick(1, 2), pick(1, 36), pick(1, 9), pick(1, 14)});
+  explicit Grower(std::uint32_t seed, const Shape& input = {}) : random_(seed) {
+    last_ = add(Format::kF16,
+                input.empty() ? Shape{pick(1, 2), pick(1, 36), pick(1, 9), pick(1, 14)} : input);
     graph_.inputs = {last_};
     graph_.name = "random_" + std::to_string(seed);
   }
 
   Graph grow(int nodes) {
     for (int i = 0; i < nodes; ++i) grow_one();
+    graph_.outputs = {last_};
+    return std::move(graph_);
+  }
+
+  Graph grow_products(const MatrixFormat& matrix) {
+    fixed_matrix_ = matrix;
+    const auto kernel = [&](BlockCut cut, std::int64_t groups) {
+      graph::ConvAttributes conv;
+      conv.matrix = matrix;
+      conv.cut = cut;
+      conv.groups = groups;
+      conv.pad_top = conv.pad_bottom = conv.pad_left = conv.pad_right = 1;
+      const Shape x = dims();
+      node({last_, constant({x[1], x[1] / groups, 3, 3}), constant({x[1]})}, x, conv);
+    };
+    kernel(BlockCut::kChannel, 2);
+    kernel(BlockCut::kIm2col, 1);
+    matmul();
+    attention();
     graph_.outputs = {last_};
     return std::move(graph_);
   }
@@ -136,12 +157,19 @@ class Grower {
                             std::move(attributes)});
   }
   MatrixFormat matrix() {
+    if (fixed_matrix_) return *fixed_matrix_;
     MatrixFormat format;
     format.native_dimension = 16 << pick(0, 3);
     format.mantissa_bits_moving = static_cast<int>(pick(2, 15));
     format.mantissa_bits_stationary = static_cast<int>(pick(2, 15));
     if (pick(0, 4) == 0) format.long_format = LongFormat::kQ34_40;
     if (pick(0, 1) == 0) format.mantissa_bits_moving = format.mantissa_bits_stationary = 11;
+    if (pick(0, 3) == 0) {
+      format.kind = MatrixKind::kMicroscaling;
+      format.element_moving = static_cast<MicroElement>(pick(0, 5));
+      format.element_stationary = static_cast<MicroElement>(pick(0, 5));
+      format.micro_scale = static_cast<MicroScale>(pick(0, 2));
+    }
     return format;
   }
 
@@ -298,7 +326,7 @@ class Grower {
     const std::int64_t outputs = pick(1, 20);
     graph::MatMulAttributes product;
     product.matrix = matrix();
-    if (pick(0, 3) == 0) product.matrix.kind = MatrixKind::kFloat;
+    if (!fixed_matrix_ && pick(0, 3) == 0) product.matrix.kind = MatrixKind::kFloat;
     std::vector<TensorId> inputs = {last_, constant({x[3], outputs})};
     if (pick(0, 1) == 0) inputs.push_back(constant({outputs}));
     node(inputs, {x[0], x[1] * x[2], outputs}, product);
@@ -319,7 +347,7 @@ class Grower {
     node({a}, box.extents, move);
     graph::MatMulAttributes product;
     product.matrix = matrix();
-    product.matrix.native_dimension = 4 << pick(0, 4);
+    if (!fixed_matrix_) product.matrix.native_dimension = 4 << pick(0, 4);
     node({a, last_}, {x[0], x[1], x[2], x[2]}, product);
   }
 
@@ -350,11 +378,16 @@ class Grower {
   std::mt19937 random_;
   Graph graph_;
   TensorId last_;
+  std::optional<MatrixFormat> fixed_matrix_;
 };
 
 }  // namespace
 
 Graph random_graph(std::uint32_t seed, int nodes) { return Grower(seed).grow(nodes); }
+
+Graph product_graph(std::uint32_t seed, const MatrixFormat& matrix) {
+  return Grower(seed, {1, 72, 3, 34}).grow_products(matrix);
+}
 
 Tensor random_tensor(Format format, const Shape& dims, Values values, std::mt19937& random) {
   Tensor tensor = Tensor::zeros(format, dims);

@@ -13,6 +13,10 @@ namespace tessera::concord::testing {
 // A graph of `nodes` nodes; the same for the same seed on every machine.
 graph::Graph random_graph(std::uint32_t seed, int nodes);
 
+// Two convolutions (blocks along channels, and across taps), a product with constants and one of
+// two computed operands, all with this matrix format and of more than one block a sum.
+graph::Graph product_graph(std::uint32_t seed, const MatrixFormat& matrix);
+
 enum class Values : std::uint8_t { kOrdinary, kEdges };
 // Ordinary: normally distributed with changing scale. Edges: zeros of both signs, subnormals, the
 // largest numbers, infinities and NaN among them.
