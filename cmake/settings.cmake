@@ -27,8 +27,10 @@ endif()
 # Compilations are looked up in ccache where there is one.
 find_program(TESSERA_CCACHE ccache)
 if(TESSERA_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_C_COMPILER_LAUNCHER ${TESSERA_CCACHE})
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${TESSERA_CCACHE})
+  # Without the last two it does not keep what was compiled with a precompiled header.
+  set(launcher ${CMAKE_COMMAND} -E env "CCACHE_SLOPPINESS=pch_defines,time_macros" ${TESSERA_CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER ${launcher})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${launcher})
 endif()
 
 if(TESSERA_SANITIZE)
@@ -73,17 +75,25 @@ function(tessera_target name)
                                          $<$<BOOL:${TESSERA_WERROR}>:-Werror>)
 endfunction()
 
-# tessera_light_optimisation(NAME): for the command's option parsing and programs like it, which
-# compile in half the time and whose own code is never what takes long. The libraries they call keep
-# -O3.
+# tessera_light_optimisation(NAME [EXCEPT a.cc ...]): for folders that read options and texts and
+# write pages, where nothing takes long. They compile in half the time at -O1; what computes, and the
+# EXCEPT sources, keep -O3.
 function(tessera_light_optimisation name)
+  cmake_parse_arguments(ARG "" "" "EXCEPT" ${ARGN})
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  if(NOT TESSERA_SANITIZE)
+    set_source_files_properties(${ARG_EXCEPT} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON
+                                COMPILE_OPTIONS $<$<CONFIG:Release>:-O3>)
+  endif()
 endfunction()
 
 # tessera_test_options(NAME LEVEL): a test's own code is compiled as quickly as it can be, at -O0
 # unless it computes much itself, and the sanitizer of undefined behaviour looks at the product alone.
 function(tessera_test_options name level)
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O${level}>)
+  if(TESSERA_SANITIZE)
+    target_compile_definitions(${name} PRIVATE TESSERA_SANITIZED)
+  endif()
   if(TESSERA_SANITIZE MATCHES undefined)
     target_compile_options(${name} PRIVATE -fno-sanitize=undefined)
   endif()
@@ -105,6 +115,26 @@ endfunction()
 # All programs with the label unit; what the sanitizer run builds.
 add_custom_target(tessera_unit_tests)
 
+# tessera_test_headers(NAME LEVEL): NAME takes GoogleTest and the standard library precompiled. At -O0
+# reading them is half of a test's compile time. One set for each level, made at its first use.
+function(tessera_test_headers name level)
+  set(headers tessera_test_headers_${level})
+  if(NOT TARGET ${headers})
+    set(source ${PROJECT_BINARY_DIR}/${headers}.cc)
+    file(CONFIGURE OUTPUT ${source} CONTENT "int main() { return 0; }\n")
+    add_executable(${headers} EXCLUDE_FROM_ALL ${source})
+    tessera_target(${headers})
+    tessera_test_options(${headers} ${level})
+    target_link_libraries(${headers} PRIVATE GTest::gtest_main GTest::gmock fmt::fmt)
+    target_precompile_headers(${headers} PRIVATE <gtest/gtest.h> <fmt/format.h> <algorithm> <array>
+                              <cmath> <cstdint> <cstdlib> <cstring> <filesystem> <fstream> <functional>
+                              <limits> <map> <memory> <optional> <random> <set> <span> <sstream>
+                              <string> <string_view> <tuple> <unordered_map> <utility> <variant>
+                              <vector>)
+  endif()
+  target_precompile_headers(${name} REUSE_FROM ${headers})
+endfunction()
+
 # tessera_test(NAME [COMPUTES] SOURCES ... DEPENDS ... LABELS ...): one GoogleTest program, one ctest
 # entry. COMPUTES: it spends long in references of its own.
 # Labels: unit golden agreement timing cli errors driver install house, and slow or threads besides.
@@ -116,11 +146,13 @@ function(tessera_test name)
   add_executable(${name} ${ARG_SOURCES})
   tessera_target(${name})
   if(ARG_COMPUTES)
-    tessera_test_options(${name} 1)
+    set(level 1)
   else()
-    tessera_test_options(${name} 0)
+    set(level 0)
   endif()
+  tessera_test_options(${name} ${level})
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} GTest::gtest_main GTest::gmock)
+  tessera_test_headers(${name} ${level})
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}")
   if("unit" IN_LIST ARG_LABELS)

@@ -3,6 +3,7 @@
 tessera_library(tessera_import_target
   SOURCES import_target.cc
   DEPENDS tessera_model)
+tessera_light_optimisation(tessera_import_target)
 target_include_directories(tessera_import_target PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
 
 tessera_fuzz_target(import_fuzz
@@ -12,6 +13,7 @@ tessera_fuzz_target(import_fuzz
 if(TESSERA_BUILD_TESTS)
   add_executable(make_import_corpus make_import_corpus.cc)
   tessera_target(make_import_corpus)
+  tessera_test_options(make_import_corpus 0)
   target_link_libraries(make_import_corpus PRIVATE tessera_model_testing)
   tessera_use_onnx(make_import_corpus)
 

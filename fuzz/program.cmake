@@ -3,6 +3,7 @@
 tessera_library(tessera_program_target
   SOURCES program_target.cc
   DEPENDS tessera_link tessera_program tessera_graph tessera_arch)
+tessera_light_optimisation(tessera_program_target)
 target_include_directories(tessera_program_target PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
 
 foreach(name container descriptor graph_text)
@@ -14,6 +15,7 @@ endforeach()
 if(TESSERA_BUILD_TESTS)
   add_executable(make_program_corpus make_program_corpus.cc)
   tessera_target(make_program_corpus)
+  tessera_test_options(make_program_corpus 0)
   target_link_libraries(make_program_corpus PRIVATE tessera_program_target)
 
   tessera_test(program_corpus_test

@@ -27,7 +27,7 @@ void expect_correctly_rounded(Format format) {
   for (const Activation& activation : checked_activations()) {
     const UnaryTable& table = unary_table(activation, format);
     int wrong = 0;
-    for (std::uint32_t input = 0; input < 65536; ++input) {
+    for (std::uint32_t input = 0; input < 65536; input += kVisitOneIn) {
       const auto bits = static_cast<std::uint16_t>(input);
       const std::uint16_t exact = exact_entry(activation, format, bits);
       if (table[bits] == exact) continue;

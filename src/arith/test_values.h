@@ -12,6 +12,14 @@ namespace tessera::arith {
 
 inline constexpr std::uint64_t kTestSeed = 20240817;
 
+// The exhaustive comparisons visit one value in kVisitOneIn: every one, except under the sanitizers,
+// which make them ten times slower and look at the code, not at its values.
+#ifdef TESSERA_SANITIZED
+inline constexpr int kVisitOneIn = 17;
+#else
+inline constexpr int kVisitOneIn = 1;
+#endif
+
 using Random = std::mt19937_64;
 
 // One element: uniformly random bits, a special value (zeros, smallest and largest subnormal and

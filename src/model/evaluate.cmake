@@ -34,6 +34,9 @@ target_sources(tessera_model PRIVATE
     ops/unary.cc
     ops/window.cc)
 
+# Definitions, written to be read; the two that large models wait for stay quick.
+tessera_light_optimisation(tessera_model EXCEPT import_tensor.cc ops/product.cc)
+
 if(TESSERA_BUILD_TESTS)
   tessera_test(evaluate_test
     SOURCES
