@@ -207,12 +207,12 @@ bool quantise_f16_tile(const ColumnBlocks& blocks, const F16Tile& tile, std::siz
   const U16Half dh;
   HWY_ALIGN std::uint16_t largest[kTile] = {};
   const auto magnitude_mask = hn::Set(dw, std::uint16_t{0x7FFF});
-  for (std::int64_t row = 0; row < blocks.row_count; ++row) {
-    const std::uint16_t* source = tile.row(row);
-    for (std::size_t i = 0; i < count; i += hn::Lanes(dw)) {
-      const auto magnitude = hn::And(hn::LoadU(dw, source + i), magnitude_mask);
-      hn::Store(hn::Max(hn::Load(dw, largest + i), magnitude), dw, largest + i);
+  for (std::size_t i = 0; i < count; i += hn::Lanes(dw)) {
+    auto running = hn::Zero(dw);
+    for (std::int64_t row = 0; row < blocks.row_count; ++row) {
+      running = hn::Max(running, hn::And(hn::LoadU(dw, tile.row(row) + i), magnitude_mask));
     }
+    hn::Store(running, dw, largest + i);
   }
   HWY_ALIGN float scale[kTile] = {};
   bool finite = true;

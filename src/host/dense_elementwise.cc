@@ -9,7 +9,7 @@ namespace tessera::host {
 namespace {
 
 // Fewer elements than this are not worth another thread.
-constexpr std::int64_t kElementsMin = 4096;
+constexpr std::int64_t kElementsMin = 8192;
 
 }  // namespace
 

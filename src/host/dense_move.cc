@@ -8,6 +8,8 @@
 namespace tessera::host {
 namespace {
 
+constexpr std::int64_t kSmallBox = 16'384;  // elements that are not worth another thread
+
 struct Axis {
   std::int64_t extent, source, destination;  // strides in bytes
 };
@@ -117,6 +119,10 @@ void copy_box(const graph::CopyBox& box, std::int64_t element_bytes, const std::
   const BoxCopier copier(merged_axes(box, element_bytes), element_bytes);
   const std::byte* const from = source + box.input_offset * element_bytes;
   std::byte* const to = destination + box.output_offset * element_bytes;
+  if (element_count(box.extents) < kSmallBox) {
+    copier.copy_outer(0, copier.outer_extent(), from, to);
+    return;
+  }
   pool.for_ranges(copier.outer_extent(), [&](int, std::int64_t first, std::int64_t last) {
     copier.copy_outer(first, last, from, to);
   });

@@ -53,6 +53,11 @@ Surface surface_of(const TensorView& view, Format format, std::byte* base, std::
   return surface;
 }
 
+// Work that is done before another thread has noticed it: multiply-accumulates, or elements.
+constexpr std::int64_t kSmallProduct = 500'000;
+constexpr std::int64_t kMacsAnElement = 16;  // what storing an output element costs
+constexpr std::int64_t kSmallPlanar = 8'192;
+
 class HostExecutor : public Executor {
  public:
   HostExecutor(std::shared_ptr<const Graph> graph, const HostOptions& options)
@@ -148,7 +153,16 @@ class HostExecutor : public Executor {
                         *graph_, node, surface(prepared.views.inputs[1], node.inputs[1], image)),
                     0}};
       }
-      run_parts(prepared.parts.empty() ? dynamic : prepared.parts, input, output);
+      const auto& parts = prepared.parts.empty() ? dynamic : prepared.parts;
+      const std::int64_t stored = element_count(graph_->tensor(node.outputs[0]).dims);
+      const std::int64_t work = graph::node_macs(*graph_, node) + kMacsAnElement * stored;
+      if (work < kSmallProduct) {
+        for (const ProductPart& part : parts) {
+          part.product->run(input, output, part.first_channel, {0, output.rows}, *workspaces_[0]);
+        }
+      } else {
+        run_parts(parts, input, output);
+      }
     }
   }
 
@@ -185,8 +199,8 @@ class HostExecutor : public Executor {
       const Surface output = surface(views.output, node.outputs[0], image);
       const Surface input = surface(views.inputs[0], node.inputs[0], image);
       const bool by_channel = output.channels >= output.rows;
-      pool_.for_ranges(by_channel ? output.channels : output.rows, [&](int, std::int64_t first,
-                                                                       std::int64_t last) {
+      const std::int64_t count = by_channel ? output.channels : output.rows;
+      const auto work = [&](int, std::int64_t first, std::int64_t last) {
         const ChannelRange channels =
             by_channel ? ChannelRange{first, last} : ChannelRange{0, output.channels};
         const RowRange rows = by_channel ? RowRange{0, output.rows} : RowRange{first, last};
@@ -196,7 +210,12 @@ class HostExecutor : public Executor {
           reduce(reduce_config(node.as<graph::ReduceAttributes>(), views), input, output, channels,
                  rows);
         }
-      });
+      };
+      if (input.channels * input.rows * input.columns < kSmallPlanar) {
+        work(0, 0, count);
+      } else {
+        pool_.for_ranges(count, work);
+      }
     }
   }
 

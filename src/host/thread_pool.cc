@@ -24,7 +24,8 @@ void relax() {
 #endif
 }
 
-// Looks at `value` until it is no longer `old`: for a while without rest, then asleep.
+// Looks at `value` until it is no longer `old`: for a moment without rest, for a while letting
+// others run (one of them may be the thread that is waited for), then asleep.
 template <typename T>
 void await_change(const std::atomic<T>& value, T old) {
   const auto begin = std::chrono::steady_clock::now();
@@ -33,6 +34,7 @@ void await_change(const std::atomic<T>& value, T old) {
       if (value.load(std::memory_order_acquire) != old) return;
       relax();
     }
+    std::this_thread::yield();
   } while (std::chrono::steady_clock::now() - begin < kWatch);
   value.wait(old, std::memory_order_acquire);
 }

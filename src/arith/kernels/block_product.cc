@@ -59,22 +59,6 @@ std::int64_t pairs_without_overflow(const MatrixFormat& matrix) {
   return std::max<std::int64_t>(1, INT32_MAX / (2 * largest));
 }
 
-// An activation that the rounding of f16 sums can take along: bounds that commute with it.
-struct FusedClamp {
-  bool fused = false;
-  float lowest = 0.0f;
-  float highest = 0.0f;
-};
-FusedClamp fused_clamp(const ProductConfig& config) {
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  const Activation& activation = config.activation;
-  if (config.output_format != Format::kF16) return {};
-  if (activation.function == UnaryFunction::kRelu) return {true, 0.0f, kInfinity};
-  const bool clips = activation.function == UnaryFunction::kClip && activation.alpha >= 0.0f &&
-                     !std::signbit(activation.alpha) && activation.beta > activation.alpha;
-  return clips ? FusedClamp{true, activation.alpha, activation.beta} : FusedClamp{};
-}
-
 // Exponents of the blocks of one pixel: the smallest and largest; zero blocks do not count.
 struct PixelExponents {
   std::array<std::uint8_t, kPanelPixels> lowest;   // 255 where all blocks are zero
@@ -87,6 +71,8 @@ struct Panel {
   std::int64_t strips = 0;
   std::int64_t pair_stride = 0;
   std::int64_t lane = 0;  // of the batch
+  // Where finished sums go at once: the group's first output channel; null: into the batch.
+  std::byte* target = nullptr;
 };
 
 // Where to put a quantised block.
@@ -156,7 +142,8 @@ class BlockProduct final : public Product {
 
     // Flat products.
     void run_flat(RowRange rows);
-    void flat_panel(const FlatPixels& pixels, std::int64_t lane);
+    std::byte* direct_target(std::int64_t count) const;
+    void flat_panel(const FlatPixels& pixels, std::int64_t lane, std::byte* target_pixels);
     bool gather_panel(const FlatPixels& pixels);
 
     // Rolling products (rolling_ in names: over the row cache).
@@ -460,16 +447,19 @@ void BlockProduct::Run::finish(const Panel& panel, const PixelExponents& exponen
     repair(exponents, group_first + oc, pixels, row);
     bias = 0.0;  // repair() has added it
   }
-  finish_tile({.sums = sums,
-               .biases = biases.data(),
-               .channels = channels.last - channels.first,
-               .pixels = pixels,
-               .format = output.format,
-               .out_stride = batch_lanes() * format_bytes(output.format),
-               .clamps = product.clamp_.fused,
-               .lowest = product.clamp_.lowest,
-               .highest = product.clamp_.highest},
-              batch_row(channels.first) + panel.lane * format_bytes(output.format));
+  const bool direct = panel.target != nullptr;
+  finish_tile(
+      {.sums = sums,
+       .biases = biases.data(),
+       .channels = channels.last - channels.first,
+       .pixels = pixels,
+       .format = output.format,
+       .out_stride = direct ? output.partition_pitch : batch_lanes() * format_bytes(output.format),
+       .clamps = product.clamp_.fused,
+       .lowest = product.clamp_.lowest,
+       .highest = product.clamp_.highest},
+      direct ? panel.target + channels.first * output.partition_pitch
+             : batch_row(channels.first) + panel.lane * format_bytes(output.format));
 }
 
 // Pixel by pixel: the sum with its bias where it is exact, else the wide accumulator's.
@@ -531,19 +521,37 @@ void BlockProduct::Run::run_flat(RowRange rows) {
   const std::int64_t pixels = (rows.last - rows.first) * output.columns;
   const std::int64_t lanes = batch_lanes();
   workspace.lanes.reserve(config().image.output_channels * lanes * format_bytes(output.format));
+  OutputBatch& batch = workspace.batch;
   for (std::int64_t first = 0; first < pixels; first += lanes) {
     const std::int64_t last = std::min(pixels, first + lanes);
-    add_flat_pixels(output, {rows.first, output.columns, first, last}, workspace.batch.runs);
+    add_flat_pixels(output, {rows.first, output.columns, first, last}, batch.runs);
+    std::byte* const target = direct_target(last - first);
     for (std::int64_t pixel = first; pixel < last; pixel += kPanelPixels) {
-      flat_panel({rows.first, output.columns, pixel, std::min(last, pixel + kPanelPixels)},
-                 pixel - first);
+      const std::int64_t lane = pixel - first;
+      flat_panel({rows.first, output.columns, pixel, std::min(last, pixel + kPanelPixels)}, lane,
+                 target == nullptr ? nullptr : target + lane * format_bytes(output.format));
     }
-    workspace.batch.lanes = last - first;
+    if (target == nullptr) batch.lanes = last - first;
     flush_batch();
+    batch.runs.clear();
   }
 }
 
-void BlockProduct::Run::flat_panel(const FlatPixels& pixels, std::int64_t lane) {
+// Where the batch's pixels of the group's first output channel lie, if they lie there as in a
+// batch: behind each other, in whole strips, the channels evenly spaced, and nothing is left to be
+// done.
+std::byte* BlockProduct::Run::direct_target(std::int64_t count) const {
+  const std::int64_t channels = config().image.output_channels;
+  const std::int64_t first = output_channel_first + group * channels;
+  const std::vector<PixelRun>& runs = workspace.batch.runs.runs();
+  const bool even = runs.size() == 1 && (count == 1 || runs[0].step == format_bytes(output.format));
+  const bool whole = count % kStripPixels == 0 && first + channels <= output.partitions;
+  if (!even || !whole || config().activation.function != UnaryFunction::kIdentity) return nullptr;
+  return channel_base(output, first) + runs[0].offset;
+}
+
+void BlockProduct::Run::flat_panel(const FlatPixels& pixels, std::int64_t lane,
+                                   std::byte* target_pixels) {
   const std::vector<NativeBlock>& blocks = product.weights_.blocks();
   const std::int64_t pairs = blocks.back().first_pair + blocks.back().pairs();
   const auto block_count = static_cast<std::int64_t>(blocks.size());
@@ -577,7 +585,10 @@ void BlockProduct::Run::flat_panel(const FlatPixels& pixels, std::int64_t lane) 
     add_segments(segment, block, b, kStride);
     if (product.tiles_) add_tile_segment(segment, block, b, ceil_div(count, kStripPixels));
   }
-  multiply({.strips = ceil_div(count, kStripPixels), .pair_stride = kStride, .lane = lane});
+  multiply({.strips = ceil_div(count, kStripPixels),
+            .pair_stride = kStride,
+            .lane = lane,
+            .target = target_pixels});
 }
 
 // Fills row_pointers with one row of pixels for each term. True if rows are padded to whole strips.

@@ -33,7 +33,8 @@ class ChannelWiseProduct final : public Product {
       : config_(config),
         vectors_(std::move(vectors)),
         weights_(std::move(weights)),
-        integer_(config.matrix.kind == MatrixKind::kInteger) {
+        integer_(config.matrix.kind == MatrixKind::kInteger),
+        clamp_(fused_clamp(config)) {
     TESSERA_CHECK(config.image.channels == 1, "channel-wise with {} channels a group",
                   config.image.channels);
     const std::int64_t outputs = config.image.groups * config.image.output_channels;
@@ -47,6 +48,8 @@ class ChannelWiseProduct final : public Product {
     direct_ = weights_.terms > (integer_ ? kIntegerTapsMax : kTapsMax) ||
               config.input_dilation_h != 1 || config.input_dilation_w != 1 ||
               (!integer_ && !all_finite(weights_));
+    if (direct_ || integer_) clamp_ = {};
+    if (clamp_.fused) config_.activation = {};
   }
 
   void run(const Surface& input, const Surface& output, std::int64_t output_channel_first,
@@ -100,8 +103,9 @@ class ChannelWiseProduct final : public Product {
     const std::int64_t lanes = (rows.last - rows.first) * plane.columns;
     // A tap's last whole vector may reach behind the planes.
     const std::int64_t floats = plane.total() + lanes + kSlack;
-    float* samples = call.workspace.floats.reserve(floats + call.input.columns + kSlack);
+    float* samples = call.workspace.floats.reserve(floats + 2 * (call.input.columns + kSlack));
     float* line = samples + floats;
+    float* other = line + call.input.columns + kSlack;
     std::fill_n(samples, floats, 0.0f);
     OutputBatch& batch = call.workspace.batch;
     batch.lanes = lanes;
@@ -120,7 +124,7 @@ class ChannelWiseProduct final : public Product {
       }
     }
     for (std::int64_t channel = 0; channel < config_.image.groups; ++channel) {
-      load_planes(call, channel, rows, plane, {samples, line});
+      load_planes(call, channel, rows, plane, {samples, line, other});
       for (std::int64_t m = 0; m < config_.image.output_channels; ++m) {
         store_sums(call, channel * config_.image.output_channels + m, taps);
       }
@@ -131,7 +135,8 @@ class ChannelWiseProduct final : public Product {
 
   struct PlaneMemory {
     float* samples;
-    float* line;  // one input row
+    float* line;   // one input row
+    float* other;  // samples that nobody wants
   };
 
   // Rows outside the input stay the zeros they are.
@@ -141,46 +146,64 @@ class ChannelWiseProduct final : public Product {
     const std::int64_t begin = std::max<std::int64_t>(0, -first);
     const std::int64_t end = std::min(plane.rows * config_.stride_h, call.input.rows - first);
     for (std::int64_t row = begin; row < end; ++row) {
-      load_line(call, channel, first + row, memory.line);
-      for (std::int64_t phase = 0; phase < config_.stride_w; ++phase) {
-        // Place `c` of the phase holds sample c * stride + phase - pad.
-        const std::int64_t shift = phase - config_.pad_left;
-        const std::int64_t from = shift >= 0 ? 0 : ceil_div(-shift, config_.stride_w);
-        const std::int64_t room = call.input.columns - shift;
-        const std::int64_t to =
-            std::min(plane.columns, room <= 0 ? 0 : ceil_div(room, config_.stride_w));
-        if (from >= to) continue;
-        float* target = memory.samples + plane.place(config_, row, phase);
-        const float* source = memory.line + shift;
-        if (config_.stride_w == 1) {
-          std::memcpy(target + from, source + from,
-                      static_cast<std::size_t>(to - from) * sizeof(float));
-        } else {
-          for (std::int64_t c = from; c < to; ++c) target[c] = source[c * config_.stride_w];
+      if (config_.stride_w == 1) {
+        // Place c holds sample c - pad.
+        const std::int64_t from = std::max<std::int64_t>(0, config_.pad_left);
+        const std::int64_t to = std::min(plane.columns, call.input.columns + config_.pad_left);
+        if (from < to) {
+          load_samples(call, {channel, first + row, from - config_.pad_left, to - from},
+                       memory.samples + plane.place(config_, row, 0) + from);
         }
+        continue;
+      }
+      load_samples(call, {channel, first + row, 0, call.input.columns}, memory.line);
+      for (std::int64_t phase = 0; phase < config_.stride_w; ++phase) {
+        spread_line(call, row, phase, plane, memory);
       }
     }
   }
 
-  void load_line(const Call& call, std::int64_t channel, std::int64_t row, float* line) const {
+  // Every stride-th sample of a line. Place `c` of the phase holds sample c * stride + phase - pad.
+  void spread_line(const Call& call, std::int64_t row, std::int64_t phase, const Plane& plane,
+                   const PlaneMemory& memory) const {
+    const std::int64_t stride = config_.stride_w;
+    const std::int64_t shift = phase - config_.pad_left;
+    const std::int64_t from = shift >= 0 ? 0 : ceil_div(-shift, stride);
+    const std::int64_t room = call.input.columns - shift;
+    const std::int64_t to = std::min(plane.columns, room <= 0 ? 0 : ceil_div(room, stride));
+    if (from >= to) return;
+    float* target = memory.samples + plane.place(config_, row, phase);
+    const float* source = memory.line + shift;
+    std::int64_t c = from;
+    if (stride == 2) {
+      // The last sample may have no partner.
+      const std::int64_t pairs = to - from - 1;
+      split_even_odd(source + 2 * from, pairs, target + from, memory.other);
+      c += pairs;
+    }
+    for (; c < to; ++c) target[c] = source[c * stride];
+  }
+
+  // Samples of one input row.
+  struct LinePart {
+    std::int64_t channel, row, first, count;
+  };
+  void load_samples(const Call& call, const LinePart& part, float* target) const {
     const Format format = call.input.format;
     const std::int64_t element = format_bytes(format);
-    const std::byte* source = channel_base(call.input, channel) + row_offset(call.input, row);
+    const std::byte* source = channel_base(call.input, part.channel) +
+                              row_offset(call.input, part.row) +
+                              part.first * call.input.column_pitch;
     if (call.input.column_pitch != element) {
       PixelRuns& samples = call.workspace.samples;
       samples.clear();
-      samples.add(
-          {.first = 0, .count = call.input.columns, .offset = 0, .step = call.input.column_pitch});
-      std::byte* packed = call.workspace.scratch.reserve(call.input.columns * element);
+      samples.add({.first = 0, .count = part.count, .offset = 0, .step = call.input.column_pitch});
+      std::byte* packed = call.workspace.scratch.reserve(part.count * element);
       gather(source, samples, element, packed);
       source = packed;
     }
-    if (!integer_) return widen_to_floats(format, source, call.input.columns, line);
-    for (std::int64_t i = 0; i < call.input.columns; ++i) {
-      const int value = format == Format::kI8 ? static_cast<std::int8_t>(source[i])
-                                              : std::to_integer<int>(source[i]);
-      line[i] = static_cast<float>(value - config_.moving_zero_point);
-    }
+    if (!integer_) return widen_to_floats(format, source, part.count, target);
+    widen_bytes_to_floats(format, source, part.count, config_.moving_zero_point, target);
   }
 
   double bias_of(std::int64_t oc) const {
@@ -201,7 +224,10 @@ class ChannelWiseProduct final : public Product {
                            .exact_products = integer_ || call.input.format == Format::kF16,
                            .format = format,
                            .first = 0,
-                           .count = 0};
+                           .count = 0,
+                           .clamps = clamp_.fused,
+                           .lowest = clamp_.lowest,
+                           .highest = clamp_.highest};
     for (; sums.first < batch.lanes; sums.first += kChunkPixels) {
       sums.count = std::min(kChunkPixels, batch.lanes - sums.first);
       channel_wise_row(sums, lanes + sums.first * format_bytes(format));
@@ -279,6 +305,7 @@ class ChannelWiseProduct final : public Product {
   PlainWeights weights_;
   bool integer_ = false;
   bool direct_ = false;
+  FusedClamp clamp_;  // then config_ has no activation
   std::vector<float> floats_;
 };
 

@@ -122,6 +122,18 @@ HWY_INLINE void wide_row(const ChannelWiseRow& row, double* sums) {
   }
 }
 
+// Bounds that commute with the rounding of what is stored.
+HWY_INLINE void clamp_sums(const ChannelWiseRow& row, float* sums) {
+  const F32 df;
+  const auto lowest = hn::Set(df, row.lowest);
+  const auto highest = hn::Set(df, row.highest);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(row.count); i += hn::Lanes(df)) {
+    auto v = hn::Load(df, sums + i);
+    v = hn::IfThenElse(hn::Le(v, lowest), lowest, v);
+    hn::Store(hn::IfThenElse(hn::Ge(v, highest), highest, v), df, sums + i);
+  }
+}
+
 void row_sums(const ChannelWiseRow& row, void* out) {
   const auto count = static_cast<std::size_t>(row.count);
   lanes::FloatBuffer narrow;
@@ -134,17 +146,80 @@ void row_sums(const ChannelWiseRow& row, void* out) {
   } else {
     narrow_row<false>(row, narrow.lanes);
   }
+  if (row.clamps) clamp_sums(row, narrow.lanes);
   lanes::store_lanes(row.format, narrow.lanes, count, out);
 }
 
+template <bool kF16>
+HWY_INLINE void widen_halves(const std::uint16_t* halves, std::size_t count, float* out) {
+  const F32 df;
+  const lanes::U16Half dh;
+  const std::size_t n = hn::Lanes(df);
+  const auto widen = [](hn::Vec<lanes::U16Half> bits) HWY_ATTR {
+    if constexpr (kF16) return lanes::float_from_f16(bits);
+    return lanes::float_from_bf16(bits);
+  };
+  std::size_t i = 0;
+  for (; i + n <= count; i += n) hn::StoreU(widen(hn::LoadU(dh, halves + i)), df, out + i);
+  if (i == count) return;
+  HWY_ALIGN std::uint16_t rest[hn::MaxLanes(dh)] = {};
+  HWY_ALIGN float floats[hn::MaxLanes(df)];
+  std::memcpy(rest, halves + i, (count - i) * sizeof(std::uint16_t));
+  hn::Store(widen(hn::Load(dh, rest)), df, floats);
+  std::memcpy(out + i, floats, (count - i) * sizeof(float));
+}
+
 void widen_elements(Format format, const void* elements, std::size_t count, float* out) {
-  for (std::size_t first = 0; first < count; first += lanes::kChunk) {
-    lanes::FloatBuffer buffer;
-    const std::size_t part = std::min(lanes::kChunk, count - first);
-    const auto* source = static_cast<const std::byte*>(elements) +
-                         first * static_cast<std::size_t>(format_bytes(format));
-    lanes::load_lanes(format, source, part, buffer.lanes);
-    std::memcpy(out + first, buffer.lanes, part * sizeof(float));
+  const auto* halves = static_cast<const std::uint16_t*>(elements);
+  switch (format) {
+    case Format::kF16:
+      return widen_halves<true>(halves, count, out);
+    case Format::kBf16:
+      return widen_halves<false>(halves, count, out);
+    default:
+      std::memcpy(out, elements, count * sizeof(float));
+  }
+}
+
+template <typename T>
+HWY_INLINE void widen_bytes_as(const T* bytes, std::size_t count, std::int32_t zero_point,
+                               float* out) {
+  const F32 df;
+  const hn::ScalableTag<std::int32_t> di;
+  const hn::Rebind<T, F32> db;
+  const std::size_t n = hn::Lanes(df);
+  const auto zero = hn::Set(di, zero_point);
+  std::size_t i = 0;
+  for (; i + n <= count; i += n) {
+    const auto value = hn::PromoteTo(di, hn::LoadU(db, bytes + i));
+    hn::StoreU(hn::ConvertTo(df, hn::Sub(value, zero)), df, out + i);
+  }
+  for (; i < count; ++i) out[i] = static_cast<float>(bytes[i] - zero_point);
+}
+
+void widen_bytes(Format format, const void* elements, std::size_t count, std::int32_t zero_point,
+                 float* out) {
+  if (format == Format::kI8) {
+    widen_bytes_as(static_cast<const std::int8_t*>(elements), count, zero_point, out);
+  } else {
+    widen_bytes_as(static_cast<const std::uint8_t*>(elements), count, zero_point, out);
+  }
+}
+
+void split_pairs_of_floats(const float* line, std::size_t count, float* even, float* odd) {
+  std::size_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const F32 df;
+  for (; i + hn::Lanes(df) <= count; i += hn::Lanes(df)) {
+    hn::Vec<F32> a, b;
+    hn::LoadInterleaved2(df, line + 2 * i, a, b);
+    hn::StoreU(a, df, even + i);
+    hn::StoreU(b, df, odd + i);
+  }
+#endif
+  for (; i < count; ++i) {
+    even[i] = line[2 * i];
+    odd[i] = line[2 * i + 1];
   }
 }
 
@@ -160,6 +235,8 @@ namespace tessera::kernels {
 HWY_EXPORT(float_sums);
 HWY_EXPORT(row_sums);
 HWY_EXPORT(widen_elements);
+HWY_EXPORT(widen_bytes);
+HWY_EXPORT(split_pairs_of_floats);
 
 void float_panel(const FloatPanel& panel, double* sums) {
   HWY_DYNAMIC_DISPATCH(float_sums)(panel, sums);
@@ -173,6 +250,16 @@ void channel_wise_row(const ChannelWiseRow& row, void* out) {
 
 void widen_to_floats(Format format, const void* elements, std::int64_t count, float* out) {
   HWY_DYNAMIC_DISPATCH(widen_elements)(format, elements, static_cast<std::size_t>(count), out);
+}
+
+void widen_bytes_to_floats(Format format, const void* elements, std::int64_t count,
+                           std::int32_t zero_point, float* out) {
+  HWY_DYNAMIC_DISPATCH(widen_bytes)
+  (format, elements, static_cast<std::size_t>(count), zero_point, out);
+}
+
+void split_even_odd(const float* line, std::int64_t count, float* even, float* odd) {
+  HWY_DYNAMIC_DISPATCH(split_pairs_of_floats)(line, static_cast<std::size_t>(count), even, odd);
 }
 
 }  // namespace tessera::kernels

@@ -33,10 +33,19 @@ struct ChannelWiseRow {
   Format format = Format::kF16;
   std::int64_t first = 0;
   std::int64_t count = 0;  // at most 512
+  // A sum at most `lowest` becomes `lowest`, one at least `highest` becomes `highest`.
+  bool clamps = false;
+  float lowest = 0.0f, highest = 0.0f;
 };
 void channel_wise_row(const ChannelWiseRow& row, void* out);
 
 // `count` elements of f16, bf16 or f32, exactly.
 void widen_to_floats(Format format, const void* elements, std::int64_t count, float* out);
+
+// `count` 8-bit integers less `zero_point`.
+void widen_bytes_to_floats(Format format, const void* elements, std::int64_t count,
+                           std::int32_t zero_point, float* out);
+// even[i] = line[2 * i], odd[i] = line[2 * i + 1] for `count` pairs.
+void split_even_odd(const float* line, std::int64_t count, float* even, float* odd);
 
 }  // namespace tessera::kernels

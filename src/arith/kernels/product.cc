@@ -1,7 +1,9 @@
 #include "arith/kernels/product.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "arith/kernels/product_parts.h"
@@ -69,6 +71,9 @@ std::shared_ptr<const Product> make_product(const ProductConfig& config,
   }
   switch (config.matrix.kind) {
     case MatrixKind::kInteger:
+      if (kernels::fits_byte_tiles(config)) {
+        return kernels::make_byte_tile_product(config, weights, std::move(vectors));
+      }
       return kernels::make_integer_product(config, weights, std::move(vectors));
     case MatrixKind::kFloat:
       return kernels::make_float_product(config, std::move(weights), std::move(vectors));
@@ -206,6 +211,16 @@ void add_tap_samples(const ProductConfig& config, const Surface& input, const Fl
     }
     pixel += count;
   }
+}
+
+FusedClamp fused_clamp(const ProductConfig& config) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const Activation& activation = config.activation;
+  if (config.output_format != Format::kF16) return {};
+  if (activation.function == UnaryFunction::kRelu) return {true, 0.0f, kInfinity};
+  const bool clips = activation.function == UnaryFunction::kClip && activation.alpha >= 0.0f &&
+                     !std::signbit(activation.alpha) && activation.beta > activation.alpha;
+  return clips ? FusedClamp{true, activation.alpha, activation.beta} : FusedClamp{};
 }
 
 void store_channel(const ProductConfig& config, const OutputBatch& batch, void* lanes,

@@ -51,6 +51,11 @@ std::shared_ptr<const Product> make_block_product(const ProductConfig& config,
 std::shared_ptr<const Product> make_integer_product(const ProductConfig& config,
                                                     const PlainWeights& weights,
                                                     ProductVectors vectors);
+// The same on matrix tiles, where the processor has them and the product fits.
+bool fits_byte_tiles(const ProductConfig& config);
+std::shared_ptr<const Product> make_byte_tile_product(const ProductConfig& config,
+                                                      const PlainWeights& weights,
+                                                      ProductVectors vectors);
 std::shared_ptr<const Product> make_float_product(const ProductConfig& config, PlainWeights weights,
                                                   ProductVectors vectors);
 std::shared_ptr<const Product> make_micro_product(const ProductConfig& config, PlainWeights weights,
@@ -58,6 +63,14 @@ std::shared_ptr<const Product> make_micro_product(const ProductConfig& config, P
 std::shared_ptr<const Product> make_channel_wise_product(const ProductConfig& config,
                                                          PlainWeights weights,
                                                          ProductVectors vectors);
+
+// An activation that the rounding of f16 sums can take along: bounds that commute with it.
+struct FusedClamp {
+  bool fused = false;
+  float lowest = 0.0f;
+  float highest = 0.0f;
+};
+FusedClamp fused_clamp(const ProductConfig& config);
 
 // Applies the activation to `lanes` finished sums of one output channel and stores them.
 void store_channel(const ProductConfig& config, const OutputBatch& batch, void* lanes,
