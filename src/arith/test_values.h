@@ -12,8 +12,8 @@ namespace tessera::arith {
 
 inline constexpr std::uint64_t kTestSeed = 20240817;
 
-// The exhaustive comparisons visit one value in kVisitOneIn: every one, except under the sanitizers,
-// which make them ten times slower and look at the code, not at its values.
+// The exhaustive comparisons visit one value in kVisitOneIn: every one, except under the
+// sanitizers, which make them ten times slower and look at the code, not at its values.
 #ifdef TESSERA_SANITIZED
 inline constexpr int kVisitOneIn = 17;
 #else

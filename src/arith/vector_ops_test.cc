@@ -74,7 +74,8 @@ void compare_binary(Format a, Format b, Format out, std::int64_t count, Random& 
 
 TEST(VectorBinary, EqualsReferenceOnTenMillionValuesAFormat) {
   Random random(kTestSeed);
-  for (const Format format : kFloats) compare_binary(format, format, format, 1'500'000 / kVisitOneIn, random);
+  for (const Format format : kFloats)
+    compare_binary(format, format, format, 1'500'000 / kVisitOneIn, random);
 }
 
 TEST(VectorBinary, EqualsReferenceForMixedFormats) {

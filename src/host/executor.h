@@ -16,8 +16,12 @@ namespace tessera::host {
 using NodeObserver =
     std::function<void(const graph::Node& node, graph::TensorId output, const Tensor& value)>;
 
+// Called after each node with the time it took, in milliseconds; may be empty.
+using NodeTimer = std::function<void(const graph::Node& node, double milliseconds)>;
+
 struct HostOptions {
   int threads = 0;  // 0 = all cores; the bits do not depend on it
+  NodeTimer timer = {};
 };
 
 // An executor belongs to one thread at a time; it may use more inside.

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <optional>
 
@@ -61,7 +62,10 @@ constexpr std::int64_t kSmallPlanar = 8'192;
 class HostExecutor : public Executor {
  public:
   HostExecutor(std::shared_ptr<const Graph> graph, const HostOptions& options)
-      : graph_(std::move(graph)), pool_(options.threads), plan_(plan_buffers(*graph_)) {
+      : graph_(std::move(graph)),
+        pool_(options.threads),
+        timer_(options.timer),
+        plan_(plan_buffers(*graph_)) {
     for (const std::int64_t bytes : plan_.block_bytes) {
       blocks_.emplace_back(static_cast<std::size_t>(std::max<std::int64_t>(64, bytes) + 64));
     }
@@ -89,7 +93,13 @@ class HostExecutor : public Executor {
     }
     for (std::size_t i = 0; i < graph_->nodes.size(); ++i) {
       const Node& node = graph_->nodes[i];
+      const auto begin = std::chrono::steady_clock::now();
       TESSERA_RETURN_IF_ERROR(run_node(node, prepared_[i]));
+      if (timer_) {
+        timer_(node,
+               std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
+                   .count());
+      }
       if (!observer) continue;
       for (const TensorId id : node.outputs) observer(node, id, tensor(id));
     }
@@ -158,12 +168,21 @@ class HostExecutor : public Executor {
       const std::int64_t work = graph::node_macs(*graph_, node) + kMacsAnElement * stored;
       if (work < kSmallProduct) {
         for (const ProductPart& part : parts) {
-          part.product->run(input, output, part.first_channel, {0, output.rows}, *workspaces_[0]);
+          part.product->run(input_of(part, input), output, part.first_channel, {0, output.rows},
+                            *workspaces_[0]);
         }
       } else {
         run_parts(parts, input, output);
       }
     }
+  }
+
+  static Surface input_of(const ProductPart& part, const Surface& input) {
+    if (part.inputs == 0) return input;
+    Surface some = input;
+    some.base += part.first_input * input.partition_pitch;
+    some.channels = some.partitions = part.inputs;
+    return some;
   }
 
   // Pieces are ranges of rows of one part.
@@ -175,7 +194,7 @@ class HostExecutor : public Executor {
     pool_.run(ranges * part_count, [&](std::int64_t piece, int worker) {
       const ProductPart& part = parts[static_cast<std::size_t>(piece % part_count)];
       const std::int64_t range = piece / part_count;
-      part.product->run(input, output, part.first_channel,
+      part.product->run(input_of(part, input), output, part.first_channel,
                         {output.rows * range / ranges, output.rows * (range + 1) / ranges},
                         *workspaces_[static_cast<std::size_t>(worker)]);
     });
@@ -246,6 +265,7 @@ class HostExecutor : public Executor {
 
   const std::shared_ptr<const Graph> graph_;  // shared with the network
   ThreadPool pool_;
+  const NodeTimer timer_;
   const BufferPlan plan_;
   std::vector<std::vector<std::byte>> blocks_;
   std::vector<std::shared_ptr<ProductWorkspace>> workspaces_;  // one a thread

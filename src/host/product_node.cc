@@ -102,10 +102,17 @@ std::vector<T> slice(const std::vector<T>& values, std::int64_t first, std::int6
   return {values.begin() + first, values.begin() + last};
 }
 
-// Output channels [first, last) of a product of one group.
+// Output channels [first, last) of a product of one group, or of whole groups of a channel-wise
+// one.
 ProductPart prepare_part(const WholeProduct& whole, std::int64_t first, std::int64_t last) {
   ProductConfig config = whole.config;
-  config.image.output_channels = config.image.columns = last - first;
+  const bool channel_wise = config.image.channel_wise;
+  if (channel_wise) {
+    config.image.groups = (last - first) / config.image.output_channels;
+    config.image.columns = last - first;
+  } else {
+    config.image.output_channels = config.image.columns = last - first;
+  }
   const KernelImageShape& image = config.image;
   const std::int64_t channel_bytes = image.channels * image.taps * format_bytes(image.format);
   ProductVectors vectors = {{},
@@ -116,7 +123,25 @@ ProductPart prepare_part(const WholeProduct& whole, std::int64_t first, std::int
     vectors.bias = {whole.vectors.bias.begin() + first * size,
                     whole.vectors.bias.begin() + last * size};
   }
-  return {prepare_image(config, whole.weights + first * channel_bytes, std::move(vectors)), first};
+  ProductPart part = {
+      prepare_image(config, whole.weights + first * channel_bytes, std::move(vectors)), first};
+  if (channel_wise) {
+    part.first_input = first / config.image.output_channels;
+    part.inputs = config.image.groups;
+  }
+  return part;
+}
+
+std::vector<ProductPart> prepare_channel_wise_parts(const WholeProduct& whole, int threads) {
+  constexpr std::int64_t kPartsAThread = 4;
+  const KernelImageShape& image = whole.config.image;
+  const std::int64_t count = std::min<std::int64_t>(image.groups, kPartsAThread * threads);
+  std::vector<ProductPart> parts;
+  for (std::int64_t i = 0; i < count; ++i) {
+    parts.push_back(prepare_part(whole, image.groups * i / count * image.output_channels,
+                                 image.groups * (i + 1) / count * image.output_channels));
+  }
+  return parts;
 }
 
 std::vector<ProductPart> prepare_parts(const WholeProduct& whole, std::int64_t output_rows,
@@ -127,9 +152,10 @@ std::vector<ProductPart> prepare_parts(const WholeProduct& whole, std::int64_t o
   if (whole.config.image.groups == 1 && threads > 1 && output_rows < 4 * threads) {
     parts = std::clamp<std::int64_t>(channels / kChannelsMin, 1, threads);
   }
+  if (whole.config.image.channel_wise) return prepare_channel_wise_parts(whole, threads);
   if (parts == 1) return {{prepare_image(whole.config, whole.weights, whole.vectors), 0}};
   std::vector<ProductPart> result;
-  const std::int64_t step = round_up(ceil_div(channels, parts), 6);  // whole register tiles
+  const std::int64_t step = round_up(ceil_div(channels, parts), 16);  // whole tiles
   for (std::int64_t first = 0; first < channels; first += step) {
     result.push_back(prepare_part(whole, first, std::min(channels, first + step)));
   }

@@ -15,9 +15,13 @@ namespace tessera::host {
 struct ProductPart {
   std::shared_ptr<const Product> product;  // shared by the threads
   std::int64_t first_channel = 0;
+  // Of a channel-wise product: the input channels it takes; 0: all.
+  std::int64_t first_input = 0;
+  std::int64_t inputs = 0;
 };
 // The node's weights quantised and packed; empty for a dynamic matrix product and for other nodes.
-// Where the output has too few rows to keep `threads` busy, its channels are cut into parts.
+// Where the output has too few rows to keep `threads` busy, its channels are cut into parts; those
+// of a channel-wise product always are.
 std::vector<ProductPart> prepare_product(const graph::Graph& graph, const graph::Node& node,
                                          int threads);
 // A matrix product whose stationary operand is the tensor in `stationary`.

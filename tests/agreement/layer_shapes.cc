@@ -190,6 +190,20 @@ void cut_channels(std::int64_t work_max, std::vector<Operand>& operands) {
   }
 }
 
+// The last axis but one of element-wise operands that all agree on it.
+void cut_rows(std::int64_t work_max, std::vector<Operand>& operands) {
+  const Shape& y = operands.back().dims;
+  const std::int64_t work = element_count(y);
+  if (y.size() < 2 || work <= work_max) return;
+  const std::int64_t rows = y[y.size() - 2];
+  const std::int64_t wanted = std::max<std::int64_t>(1, rows * work_max / work);
+  for (Operand& operand : operands) {
+    if (operand.dims.size() < 2) continue;
+    std::int64_t& axis = operand.dims[operand.dims.size() - 2];
+    if (axis == rows) axis = wanted;
+  }
+}
+
 void cut(const Node& node, std::int64_t work_max, std::vector<Operand>& operands) {
   if (node.kind() == NodeKind::kConv) {
     cut_conv(node.as<graph::ConvAttributes>(), work_max, operands);
@@ -197,6 +211,7 @@ void cut(const Node& node, std::int64_t work_max, std::vector<Operand>& operands
     cut_matmul(work_max, operands);
   } else {
     cut_channels(work_max, operands);
+    if (node.kind() == NodeKind::kElementwise) cut_rows(work_max, operands);
   }
 }
 
