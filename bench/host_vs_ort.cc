@@ -23,6 +23,8 @@
 #include <utility>
 
 #include "base/result.h"
+#include "emulation.h"
+#include "layer_times.h"
 #include "onnxruntime_server.h"
 #include "tessera/session.h"
 #include "tools/console.h"
@@ -39,6 +41,7 @@ struct Arguments {
   std::string arch = "tessera128";
   int rounds = 15;
   int threads = 2;
+  bool brief = false;  // no layers of models that are slower, no emulation in PyTorch
   bool json = false;
 };
 
@@ -74,7 +77,9 @@ struct Times {
   bool quantised = false;
   Shape dims;
   std::vector<double> host_ms, ort_ms;
-  double cosine = 0;  // of the two outputs: that both computed the same network
+  double cosine = 0;                   // of the two outputs: that both computed the same network
+  std::vector<LayerTime> layers = {};  // of a model that is slower
+  double emulation_ms = -1;            // of a float model, where it can be measured
 };
 
 double median(std::vector<double> values) {
@@ -218,6 +223,29 @@ Result<Times> measure(const Arguments& arguments, const Case& what, const std::s
   return times;
 }
 
+// For a model that is slower: its layers beside ONNX Runtime's. For a float model: emulation in
+// PyTorch; where that is not to be had, a note says why.
+Status look_closer(const Arguments& arguments, const Case& what, const std::string& path,
+                   OnnxRuntimeServer& ort, Times& times) {
+  constexpr int kLayerRuns = 10;
+  LoadOptions load{.arch = arguments.arch};
+  if (!what.dims.empty()) load.shapes = {{"x", what.dims}};
+  TESSERA_TRY(const Network network, Network::load(path, load));
+  if (speedup(times) < 1) {
+    const Tensor input = tools::random_tensor(network.inputs()[0], 7, 0);
+    TESSERA_TRY(const auto theirs, ort.layer_times(path, input, kLayerRuns));
+    TESSERA_TRY(times.layers, layer_times(network, input, arguments.threads, kLayerRuns, theirs));
+  }
+  if (times.quantised) return {};
+  const Result<double> emulation = emulation_ms(network, arguments.threads);
+  if (emulation.ok()) {
+    times.emulation_ms = *emulation;
+  } else {
+    fmt::print(stderr, "{}: no emulation: {}\n", what.name, emulation.error().message);
+  }
+  return {};
+}
+
 // Of the float models or of the quantised ones; NaN where there are none.
 double geomean(const std::vector<Times>& all, bool quantised, double (*ratio)(const Times&)) {
   double sum = 0;
@@ -234,7 +262,16 @@ void print_json(const Arguments& arguments, const std::string& version,
                 const std::vector<Times>& all) {
   nlohmann::json models = nlohmann::json::array();
   for (const Times& times : all) {
+    nlohmann::json layers = nlohmann::json::array();
+    for (const LayerTime& layer : times.layers) {
+      layers.push_back({{"name", layer.name},
+                        {"kind", layer.kind},
+                        {"host_ms", layer.host_ms},
+                        {"ort_ms", layer.ort_ms}});
+    }
     models.push_back({{"name", times.name},
+                      {"layers", std::move(layers)},
+                      {"emulation_ms", times.emulation_ms},
                       {"quantised", times.quantised},
                       {"dims", times.dims},
                       {"host_ms", median(times.host_ms)},
@@ -279,6 +316,17 @@ void print_table(const Arguments& arguments, const std::string& version,
       table.text(), version, arguments.threads, arguments.rounds, load_average(),
       geomean(all, false, speedup), geomean(all, false, speedup_of_least),
       geomean(all, true, speedup), geomean(all, true, speedup_of_least));
+  for (const Times& times : all) {
+    if (times.emulation_ms < 0) continue;
+    fmt::print(
+        "{}: its products emulated in PyTorch {:.1f} ms, {:.1f} times the whole network here\n",
+        times.name, times.emulation_ms, times.emulation_ms / median(times.host_ms));
+  }
+  constexpr std::size_t kLayersShown = 8;
+  for (const Times& times : all) {
+    const std::string text = slower_layers_text(times.layers, kLayersShown);
+    if (!text.empty()) fmt::print("\n{}\n{}", times.name, text);
+  }
 }
 
 Status run(Arguments arguments) {
@@ -299,6 +347,9 @@ Status run(Arguments arguments) {
     TESSERA_TRY(const auto path, model_path(arguments, what, scratch.path()));
     if (!path) continue;
     TESSERA_TRY(Times times, measure(arguments, what, *path, *ort));
+    if (!arguments.brief) {
+      TESSERA_RETURN_IF_ERROR(look_closer(arguments, what, *path, *ort, times));
+    }
     all.push_back(std::move(times));
   }
   if (all.empty()) {
@@ -325,6 +376,8 @@ int main_with(int argc, char** argv) {
   app.add_option("--threads", arguments.threads, "threads of each side")
       ->capture_default_str()
       ->check(CLI::Range(1, 256));
+  app.add_flag("--brief", arguments.brief,
+               "leave out the layers of slower models and emulation in PyTorch");
   app.add_flag("--json", arguments.json, "print one JSON object");
   app.footer("Example:\n  host_vs_ort --repeat 15 --json");
   CLI11_PARSE(app, argc, argv);

@@ -113,12 +113,28 @@ Result<std::string> OnnxRuntimeServer::read_line() {
   }
 }
 
-Result<OnnxRuntimeAnswer> OnnxRuntimeServer::run(const std::string& model, const Tensor& input) {
+// `profiled_runs` 0: one run that is answered with the output.
+Status OnnxRuntimeServer::send(const std::string& model, const Tensor& input, int profiled_runs) {
   TESSERA_TRY(const std::string type, element_type(input.format));
-  const std::string header =
-      nlohmann::json{{"model", model}, {"type", type}, {"dims", input.dims}}.dump() + "\n";
-  TESSERA_RETURN_IF_ERROR(write_all(header.data(), header.size()));
-  TESSERA_RETURN_IF_ERROR(write_all(input.bytes.data(), input.bytes.size()));
+  nlohmann::json header = {{"model", model}, {"type", type}, {"dims", input.dims}};
+  if (profiled_runs > 0) header["profile"] = profiled_runs;
+  const std::string line = header.dump() + "\n";
+  TESSERA_RETURN_IF_ERROR(write_all(line.data(), line.size()));
+  return write_all(input.bytes.data(), input.bytes.size());
+}
+
+Result<std::map<std::string, double>> OnnxRuntimeServer::layer_times(const std::string& model,
+                                                                     const Tensor& input,
+                                                                     int runs) {
+  TESSERA_RETURN_IF_ERROR(send(model, input, runs));
+  TESSERA_TRY(const std::string line, read_line());
+  const auto reply = nlohmann::json::parse(line, nullptr, false);
+  if (!reply.is_object() || !reply.contains("layers")) return refused(reply, line);
+  return reply["layers"].get<std::map<std::string, double>>();
+}
+
+Result<OnnxRuntimeAnswer> OnnxRuntimeServer::run(const std::string& model, const Tensor& input) {
+  TESSERA_RETURN_IF_ERROR(send(model, input, 0));
   TESSERA_TRY(const std::string line, read_line());
   const auto reply = nlohmann::json::parse(line, nullptr, false);
   if (!reply.is_object() || !reply.contains("dims")) return refused(reply, line);
