@@ -43,24 +43,26 @@ Result<Operand> read_operand(Expansion& at, const Node& node, std::size_t i) {
 }
 
 // maximum(a, b) with -0 below +0; minimum by maximum(-a, -b).
-ValueId ordered_maximum(Steps& steps, ValueId a, ValueId b) {
+ValueId ordered_maximum(Steps& steps, ValueId a, ValueId b, bool infinite) {
   // Where both are zeros the sum has the right sign; times 0 it is a zero of that sign elsewhere,
   // too, and adding it changes nothing.
-  return steps.add(steps.max(a, b), steps.mul(steps.add(a, b), 0.0));
+  const ValueId larger = steps.max(a, b);
+  if (infinite) {
+    a = steps.clip(a, -1.0, 1.0);
+    b = steps.clip(b, -1.0, 1.0);
+  }
+  return steps.add(larger, steps.mul(steps.add(a, b), 0.0));
 }
 
-Result<ValueId> ordered_extreme(Steps& steps, const Node& node, const Operand& a, const Operand& b,
-                                bool maximum) {
+ValueId ordered_extreme(Steps& steps, const Operand& a, const Operand& b, bool maximum) {
   if (a.traits.non_negative || b.traits.non_negative) {
     if (maximum) return steps.abs(steps.max(a.value, b.value));
     if (a.traits.non_negative && b.traits.non_negative) return steps.min(a.value, b.value);
   }
-  if (a.traits.may_be_infinite || b.traits.may_be_infinite) {
-    return refuse(node, "maximum and minimum of infinities; convert the operands to f16 first");
-  }
-  if (maximum) return ordered_maximum(steps, a.value, b.value);
+  const bool infinite = a.traits.may_be_infinite || b.traits.may_be_infinite;
+  if (maximum) return ordered_maximum(steps, a.value, b.value, infinite);
   const auto negative = [&](ValueId x) { return steps.unary(Operator::kNegate, x); };
-  return negative(ordered_maximum(steps, negative(a.value), negative(b.value)));
+  return negative(ordered_maximum(steps, negative(a.value), negative(b.value), infinite));
 }
 
 // a where `keep` (1 or 0 in f64, `kept` its bool), else -0. A choice by Where would lose the sign
@@ -96,9 +98,9 @@ Result<ValueId> binary_steps(Expansion& at, const Node& node, const Operand& a, 
     case BinaryFunction::kDivide:
       return steps.div(x, y);
     case BinaryFunction::kMaximum:
-      return ordered_extreme(steps, node, a, b, true);
+      return ordered_extreme(steps, a, b, true);
     case BinaryFunction::kMinimum:
-      return ordered_extreme(steps, node, a, b, false);
+      return ordered_extreme(steps, a, b, false);
     case BinaryFunction::kPRelu: {
       // max(a, 0) + min(a, 0) * b, but for the sign of zero: one of the two is a zero.
       const ValueId slope = steps.where(steps.less(x, 0.0), y, steps.f64(1));
@@ -291,6 +293,8 @@ Result<Carried> expand_elementwise(Expansion& at, const Node& node) {
     const Carried real = {at.steps().cast(value.value, Format::kF32), value.traits, false};
     TESSERA_TRY(value,
                 expand_activation(at, node, attributes.activation, real, Format::kF32, working));
+  } else if (working == Format::kI64 && is_small_integer(source)) {
+    value = {at.steps().cast(value.value, Format::kI64), Traits::finite(), false};
   } else if (source != working) {
     const ValueId wide = at.steps().cast(value.value, Format::kF64);
     TESSERA_TRY(value, to_format(at, node, wide, value.traits, working));

@@ -21,6 +21,8 @@ using graph::ReduceAttributes;
 
 // Sums of this many f16 numbers fit one float64.
 constexpr std::int64_t kF16TermsMax = std::int64_t{1} << 13;
+// Sums of this many fit two, and their quotients below 64 are far enough from all ties.
+constexpr std::int64_t kTwoPartTermsMax = std::int64_t{1} << 20;
 // A quotient of a sum of this many f16 numbers is never so close to a tie that float64 hides it.
 constexpr std::int64_t kQuotientTermsMax = std::int64_t{1} << 11;
 
@@ -89,29 +91,63 @@ ValueId divisors(Steps& steps, const PoolAttributes& pool, const WindowAxis& row
   return equal ? steps.scalar(format, largest) : steps.constant(std::move(tensor));
 }
 
-// total / count with an exact total of f16 numbers (finite), to a value whose rounding to f16 is
-// the quotient's.
-ValueId quotient(Steps& steps, ValueId total, ValueId count, double count_max) {
-  const ValueId plain = steps.div(total, count);
+// An exact sum of f16 numbers or integers: high + low, low invalid where one float64 holds it.
+struct Total {
+  ValueId high, low;
+};
+
+Status check_quotient(const Node& node, Format output, double count_max) {
+  if (output == Format::kF16 || count_max <= static_cast<double>(kQuotientTermsMax)) return {};
+  return refuse(node,
+                fmt::format("a mean of {} f16 numbers to {}; at most {} are rounded once, more "
+                            "where the result is f16",
+                            count_max, format_name(output), kQuotientTermsMax));
+}
+
+// In one float64: of f16 numbers exact below 2^29, and no f16 beyond.
+ValueId whole(Steps& steps, const Total& total) {
+  return total.low.valid() ? steps.add(total.high, total.low) : total.high;
+}
+
+// total / count, to a value whose rounding to f16 is the quotient's.
+ValueId quotient(Steps& steps, const Total& total, ValueId count, double count_max) {
+  const ValueId plain = steps.div(whole(steps, total), count);
   if (count_max <= static_cast<double>(kQuotientTermsMax)) return plain;
   // A coarse quotient on the grid of 2^-10, and on which side of it the exact one lies. Small
   // quotients are far from all ties.
+  // Infinite quotients are taken for one that saturates.
   constexpr double kGrid = 0x1.8p42;
-  const ValueId coarse = steps.sub(steps.add(plain, kGrid), kGrid);
-  const ValueId side = steps.sign(steps.sub(total, steps.mul(coarse, count)));
+  const ValueId limited = steps.max(steps.min(plain, 0x1p17), -0x1p17);
+  const ValueId coarse = steps.sub(steps.add(limited, kGrid), kGrid);
+  ValueId beyond = steps.sub(total.high, steps.mul(coarse, count));
+  if (total.low.valid()) beyond = steps.add(beyond, total.low);
+  const ValueId side = steps.sign(beyond);
   const ValueId tilted = steps.add(coarse, steps.mul(side, 0x1p-12));
   return steps.where(steps.less(steps.f64(64), steps.abs(plain)), tilted, plain);
 }
 
-// The exact sum over axes of f16 numbers or integers carried in f64, as one float64.
-Result<ValueId> exact_sum(Steps& steps, const Node& node, ValueId x,
-                          const std::vector<std::int64_t>& axes, std::int64_t terms) {
-  if (terms > kF16TermsMax) {
-    return refuse(node, fmt::format("an exact sum of {} f16 numbers; at most {} fit a float64; "
-                                    "reduce in two steps",
-                                    terms, kF16TermsMax));
+// The exact sum over axes of f16 numbers or integers carried in f64. In two parts: multiples of
+// 2^-4, and what is below. (Elements of other formats than f16 have no low part.)
+Result<Total> exact_sum(Steps& steps, const Node& node, const Carried& x,
+                        const std::vector<std::int64_t>& axes, std::int64_t terms, Format output) {
+  if (terms <= kF16TermsMax) return Total{steps.reduce(Operator::kReduceSum, x.value, axes), {}};
+  if (terms > kTwoPartTermsMax || output != Format::kF16) {
+    return refuse(node,
+                  fmt::format("an exact sum of {} f16 numbers to {}; at most {} fit a float64, "
+                              "and {} where the result is f16; reduce in two steps",
+                              terms, format_name(output), kF16TermsMax, kTwoPartTermsMax));
   }
-  return steps.reduce(Operator::kReduceSum, x, axes);
+  constexpr double kGrid = 0x1.8p48;
+  const ValueId high = steps.sub(steps.add(x.value, kGrid), kGrid);
+  ValueId low = steps.sub(x.value, high);
+  if (x.traits.may_be_nan || x.traits.may_be_infinite) {
+    // They are in the high part.
+    const ValueId number =
+        steps.binary(Operator::kLessOrEqual, steps.abs(x.value), steps.f64(arith::kF16Largest));
+    low = steps.where(steps.unary(Operator::kNot, number), steps.f64(0), low);
+  }
+  return Total{steps.reduce(Operator::kReduceSum, high, axes),
+               steps.reduce(Operator::kReduceSum, low, axes)};
 }
 
 // Elements of the axes in a row behind each other, in their order, as the last axis.
@@ -211,20 +247,22 @@ Result<Carried> expand_average_pool(Expansion& at, const Node& node) {
   const bool ordered = input.format == Format::kF32;
   const ValueId view = window_view(steps, x, rows, columns, 0.0);
   const std::int64_t taps = pool.window_h * pool.window_w;
-  ValueId sum;
+  Total total;
   if (ordered) {
-    sum = ordered_sum(steps, view, {2, 4});
+    total.high = ordered_sum(steps, view, {2, 4});
   } else {
-    TESSERA_TRY(sum, exact_sum(steps, node, view, {2, 4}, taps));
+    TESSERA_TRY(total, exact_sum(steps, node, {view, traits, false}, {2, 4}, taps, output.format));
   }
-  sum = steps.reshape(sum, output.dims);
+  total.high = steps.reshape(total.high, output.dims);
+  if (total.low.valid()) total.low = steps.reshape(total.low, output.dims);
   ValueId y;
   Traits after = {.may_be_nan = traits.may_be_nan || traits.may_be_infinite,
                   .may_be_infinite = working == Format::kF32,
                   .non_negative = traits.non_negative && !pool.input.enabled};
   if (pool.input.enabled) {
     const ValueId count = divisors(steps, pool, rows, columns, Format::kF32, largest);
-    y = steps.mul(steps.cast(sum, Format::kF32), static_cast<double>(pool.input.scale));
+    y = steps.mul(steps.cast(whole(steps, total), Format::kF32),
+                  static_cast<double>(pool.input.scale));
     y = steps.div(y, count);
     if (working != Format::kF32) {
       y = round_to_format(steps, steps.cast(y, Format::kF64), working, {});
@@ -234,7 +272,8 @@ Result<Carried> expand_average_pool(Expansion& at, const Node& node) {
     if (traits.may_be_infinite) after.may_be_infinite = true;
     // A zero sum is +0.
     const ValueId count = divisors(steps, pool, rows, columns, Format::kF64, largest);
-    y = ordered ? steps.div(sum, count) : quotient(steps, sum, count, largest);
+    if (!ordered) TESSERA_RETURN_IF_ERROR(check_quotient(node, working, largest));
+    y = ordered ? steps.div(total.high, count) : quotient(steps, total, count, largest);
     Traits unrounded = after;
     unrounded.may_be_infinite = traits.may_be_infinite || working == Format::kF32;
     y = round_to_format(steps, y, working, unrounded);
@@ -246,11 +285,12 @@ Result<Carried> expand_average_pool(Expansion& at, const Node& node) {
 }
 
 // sum / count or the sum itself; `sum` has all its bits where the elements are f16.
-ValueId finish_sum(Steps& steps, ReduceFunction function, ValueId sum, std::int64_t terms,
+ValueId finish_sum(Steps& steps, ReduceFunction function, const Total& sum, std::int64_t terms,
                    bool exact) {
-  if (function != ReduceFunction::kMean) return sum;
+  if (function != ReduceFunction::kMean) return whole(steps, sum);
   const ValueId count = steps.f64(static_cast<double>(terms));
-  return exact ? quotient(steps, sum, count, static_cast<double>(terms)) : steps.div(sum, count);
+  return exact ? quotient(steps, sum, count, static_cast<double>(terms))
+               : steps.div(sum.high, count);
 }
 
 struct Reduced {
@@ -271,7 +311,7 @@ Result<Reduced> reduce_others(Steps& steps, const Node& node, ValueId x, const T
 }
 
 Result<Reduced> reduce_elements(Steps& steps, const Node& node, const Carried& carried,
-                                Format format) {
+                                Format format, Format output) {
   const auto& attributes = node.as<ReduceAttributes>();
   const ReduceFunction function = attributes.function;
   const Shape dims = steps.dims(carried.value);
@@ -302,14 +342,19 @@ Result<Reduced> reduce_elements(Steps& steps, const Node& node, const Carried& c
     default:
       return reduce_others(steps, node, x, carried.traits, attributes.axes);
   }
-  ValueId sum;
+  Total sum;
   if (exact) {
-    TESSERA_TRY(sum, exact_sum(steps, node, x, attributes.axes, terms));
+    const Format result = format == Format::kF16 ? output : format;
+    if (function == ReduceFunction::kMean && format == Format::kF16) {
+      TESSERA_RETURN_IF_ERROR(check_quotient(node, output, static_cast<double>(terms)));
+    }
+    TESSERA_TRY(sum,
+                exact_sum(steps, node, {x, carried.traits, false}, attributes.axes, terms, result));
   } else {
-    sum = ordered_sum(steps, x, attributes.axes);
+    sum.high = ordered_sum(steps, x, attributes.axes);
   }
   if (function == ReduceFunction::kRootSumSquare) {
-    sum = steps.unary(Operator::kSquareRoot, sum);
+    sum.high = steps.unary(Operator::kSquareRoot, sum.high);
   }
   return Reduced{finish_sum(steps, function, sum, terms, exact), traits};
 }
@@ -351,7 +396,7 @@ Result<Carried> expand_reduce(Expansion& at, const Node& node) {
     x = {dequantise(steps, x.value, attributes.input), Traits::finite(), false};
     format = Format::kF32;
   }
-  TESSERA_TRY(Reduced reduced, reduce_elements(steps, node, x, format));
+  TESSERA_TRY(Reduced reduced, reduce_elements(steps, node, x, format, output.format));
   const Format working = attributes.output.enabled ? Format::kF32 : output.format;
   ValueId y = steps.reshape(reduced.value, output.dims);
   Traits traits = reduced.traits;

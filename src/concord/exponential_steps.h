@@ -1,4 +1,4 @@
-// Functions of f32 elements that are made of the exponential.
+// Functions of f32 elements that are made of the exponential, and the logarithm.
 #pragma once
 
 #include <optional>

@@ -202,8 +202,13 @@ Tensor reference_reduce(const graph::Graph& graph, const graph::Node& node,
       for (std::size_t axis = 0; axis < reduced.size(); ++axis) {
         index += inner[axis] * reduced_strides[axis];
       }
-      arith::write_element(element_format, read_affine(x, index, attributes.input),
-                           run.bytes.data() + k * format_bytes(element_format));
+      std::byte* const element = run.bytes.data() + k * format_bytes(element_format);
+      if (attributes.input.enabled) {
+        arith::write_element(element_format, read_affine(x, index, attributes.input), element);
+      } else {  // as it is: an infinity stays one
+        std::copy_n(x.bytes.data() + index * format_bytes(x.format), format_bytes(x.format),
+                    element);
+      }
     }
     const double value =
         arith::reduce(attributes.function, {element_format, run.bytes.data(), count, 1}, working);

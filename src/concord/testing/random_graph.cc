@@ -265,7 +265,8 @@ class Grower {
     const bool wide = pick(0, 3) == 0;  // by way of f32
     constexpr UnaryFunction kWide[] = {UnaryFunction::kExp,        UnaryFunction::kSigmoid,
                                        UnaryFunction::kTanh,       UnaryFunction::kSquareRoot,
-                                       UnaryFunction::kReciprocal, UnaryFunction::kRelu};
+                                       UnaryFunction::kReciprocal, UnaryFunction::kRelu,
+                                       UnaryFunction::kLog};
     const Shape x = dims();
     if (wide) {
       graph::ElementwiseAttributes scale;
