@@ -282,8 +282,10 @@ class LayerMaker {
       dims = found;
       any = true;
     }
-    if (any) result = dims;
-    return any;
+    // All of them may repeat along an axis.
+    if (!any || element_count(dims) != element_count(view)) return false;
+    result = dims;
+    return true;
   }
 
   // Where every operand repeats along an axis, the result would have extent 1 there: one operand is

@@ -217,6 +217,41 @@ TEST(Lift, LayersComeBackAsTheyWere) {
   }
 }
 
+// A sum whose operands all repeat: the operands have fewer elements than the result.
+TEST(Lift, OperandsThatAllRepeatGiveTheWholeResult) {
+  GraphBuilder builder(5);
+  const TensorId x =
+      builder.unary(builder.input({1, 24, 1, 1}, Format::kF32), UnaryFunction::kRelu);
+  const TensorId y = builder.unary(x, UnaryFunction::kAbs);
+  Graph& graph = builder.graph();
+  const auto repeated = [&](TensorId from) {
+    const TensorId to{static_cast<std::int32_t>(graph.tensors.size())};
+    graph.tensors.push_back(
+        {"repeated" + std::to_string(to.value), Format::kF16, {1, 24, 2, 2}, nullptr});
+    graph::MoveAttributes move;
+    move.copies = {{.input = 0,
+                    .input_offset = 0,
+                    .output_offset = 0,
+                    .extents = {24, 4},
+                    .input_strides = {1, 0},
+                    .output_strides = {4, 1}}};
+    graph.nodes.push_back({"repeat" + std::to_string(to.value), {}, {from}, {to}, move});
+    return to;
+  };
+  const TensorId a = repeated(x), b = repeated(y);
+  const TensorId sum{static_cast<std::int32_t>(graph.tensors.size())};
+  graph.tensors.push_back({"sum", Format::kF16, {1, 24, 2, 2}, nullptr});
+  graph::ElementwiseAttributes add;
+  add.binary = true;
+  graph.nodes.push_back({"add", {}, {a, b}, {sum}, add});
+  builder.output(builder.conv(sum, {6, 3, 1, 1}));
+  const GraphPointer whole = builder.take();
+  const ChipConfig chip = chip_of("tessera128");
+  const auto package = compile::compile(whole, chip);
+  ASSERT_TRUE(package.ok()) << package.error().to_string();
+  ASSERT_NE(check(whole, link_package(*package, chip), chip), nullptr);
+}
+
 // Between two segments the host adds up along an axis, which a constant names.
 TEST(Lift, HostStepsStandBetweenTheLayers) {
   GraphBuilder builder(5);
