@@ -102,8 +102,9 @@ class CppText {
     write_constants();
     write_ports("kInputs", "kInputCount", software_.inputs);
     write_ports("kOutputs", "kOutputCount", software_.outputs);
-    write_once();
-    write_layers();
+    write_numbers();
+    write_steps("kOnceSteps", "kOnceLength", schedule_.once, schedule_.only_once);
+    write_steps("kSteps", "kLength", schedule_.always, {});
     text_ += "}  // namespace\n}  // namespace derived\n";
     return std::move(text_);
   }
@@ -179,71 +180,73 @@ class CppText {
     line("    {0, \"\"},\n};\n");
   }
 
-  void write_once() {
-    line("// --- Steps -------------------------------------------------------------------\n");
-    line("void prepare(Machine& m) {");
+  void write_numbers() {
+    std::vector<std::string> entries;
     for (const ValueId id : schedule_.constants) {
       const Value& value = software_.value(id);
       if (!is_number(value)) continue;
       const double number = arith::read_element(value.format, value.constant->bytes.data());
-      line(fmt::format("  m.Number({}, {:a});  // {}", id.value, number, number));
+      entries.push_back(fmt::format("{{{}, {:a}}}", id.value, number));
     }
-    for (const Stage& stage : schedule_.once) write_call(stage);
-    write_free(schedule_.only_once);
-    line("  static_cast<void>(m);\n}\n");
+    line(fmt::format("const int kNumberCount = {};", entries.size()));
+    entries.push_back("{0, 0}");
+    line("const StoredNumber kNumbers[] = {");
+    write_list(entries);
+    line("};\n");
   }
 
-  void write_layers() {
-    std::vector<std::int32_t> written;
-    for (const Stage& stage : schedule_.always) {
-      const std::int32_t number = stage.operation->layer;
-      if (written.empty() || written.back() != number) {
-        if (!written.empty()) line("}\n");
-        written.push_back(number);
-        const Layer& layer = software_.layers[static_cast<std::size_t>(number)];
-        line(fmt::format("// {} '{}'", layer.kind, comment(layer.name)));
-        line(fmt::format("void part_{}(Machine& m) {{", written.size() - 1));
+  // A line a step, as run_steps() reads it.
+  void write_steps(const char* name, const char* length, const std::vector<Stage>& stages,
+                   const std::vector<ValueId>& dead) {
+    length_ = 0;
+    std::int32_t layer = -1;
+    line(fmt::format("const std::int64_t {}[] = {{", name));
+    for (const Stage& stage : stages) {
+      const Operation& operation = *stage.operation;
+      if (operation.layer != layer) {
+        layer = operation.layer;
+        const Layer& named = software_.layers[static_cast<std::size_t>(layer)];
+        line(fmt::format("    // {} '{}'", named.kind, comment(named.name)));
       }
-      write_call(stage);
+      const bool sums = operation.op == Operator::kRunningSum;
+      std::vector<std::int64_t> numbers = {operation.outputs[0].value};
+      add_arguments(operation, numbers);
+      write_step(sums ? "RunningSum" : operator_name(operation.op), numbers);
+      write_free(stage.dead);
     }
-    if (!written.empty()) line("}\n");
-    line("void run_all(Machine& m) {");
-    for (std::size_t i = 0; i < written.size(); ++i) line(fmt::format("  part_{}(m);", i));
-    line("  static_cast<void>(m);\n}\n");
+    write_free(dead);
+    line("    0,  // an array has an element\n};");
+    line(fmt::format("const std::int64_t {} = {};\n", length, length_));
+  }
+
+  void write_step(const char* op, const std::vector<std::int64_t>& numbers) {
+    length_ += 1 + static_cast<std::int64_t>(numbers.size());
+    line(fmt::format("    k{}, {},", op, fmt::join(numbers, ", ")));
   }
 
   void write_free(const std::vector<ValueId>& dead) {
     if (dead.empty()) return;
-    std::string list;
-    for (const ValueId id : dead) list += fmt::format("{}{}", list.empty() ? "" : ", ", id.value);
-    line(fmt::format("  m.free({{{}}});", list));
+    std::vector<std::int64_t> numbers = {static_cast<std::int64_t>(dead.size())};
+    for (const ValueId id : dead) numbers.push_back(id.value);
+    write_step("Free", numbers);
   }
 
-  void write_call(const Stage& stage) {
-    const Operation& operation = *stage.operation;
-    const bool sums = operation.op == Operator::kRunningSum;
-    line(fmt::format("  m.{}({}{});", sums ? "RunningSum" : operator_name(operation.op),
-                     operation.outputs[0].value, arguments(operation)));
-    write_free(stage.dead);
-  }
-
-  static std::string list(const std::vector<std::int64_t>& numbers) {
-    return fmt::format(", {{{}}}", fmt::join(numbers, ", "));
-  }
-
-  std::string arguments(const Operation& operation) const {
-    std::string operands;
-    for (const ValueId id : operation.inputs) operands += fmt::format(", {}", id.value);
+  void add_arguments(const Operation& operation, std::vector<std::int64_t>& numbers) const {
+    const auto add = [&](const std::vector<std::int64_t>& more) {
+      numbers.insert(numbers.end(), more.begin(), more.end());
+    };
+    if (operation.op == Operator::kConcat) {
+      add({operation.axis, static_cast<std::int64_t>(operation.inputs.size())});
+    }
+    for (const ValueId id : operation.inputs) numbers.push_back(id.value);
     switch (operation.op) {
       case Operator::kTranspose:
-        return operands + list(operation.axes);
-      case Operator::kConcat:
-        return fmt::format(", {}, {{{}}}", operation.axis, operands.substr(2));
+        return add(operation.axes);
       case Operator::kGather:
       case Operator::kRunningSum:
-        return operands + fmt::format(", {}", operation.axis);
+        return add({operation.axis});
       case Operator::kPad:
-        return operands + list(operation.starts);
+        return add(operation.starts);
       case Operator::kSlice: {
         const std::size_t rank = software_.value(operation.inputs[0]).dims.size();
         std::vector<std::int64_t> starts(rank, 0), steps(rank, 1);
@@ -252,16 +255,18 @@ class CppText {
           starts[axis] = operation.starts[i];
           steps[axis] = operation.steps[i];
         }
-        return operands + list(starts) + list(steps);
+        add(starts);
+        return add(steps);
       }
       default:
-        return operands;
+        return;
     }
   }
 
   const Software& software_;
   Schedule schedule_;
   std::string text_;
+  std::int64_t length_ = 0;  // of the steps written so far
 };
 
 }  // namespace

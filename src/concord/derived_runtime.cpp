@@ -1,4 +1,4 @@
-// The operators, then the tables, then the layers. Every operator works on whole tensors and its
+// The operators, then the tables and the steps, layer after layer. Every operator works on whole tensors and its
 // every rounding is meant: nothing may be contracted, reordered or flushed to zero.
 #if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) || \
     defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) ||                     \
@@ -76,17 +76,65 @@ struct StoredConstant {
   Format stored;  // the smallest format that holds every element
   const char* base64;
 };
+struct StoredNumber {
+  int value;
+  double number;
+};
 struct PortInfo {
   int value;
   const char* name;
+};
+
+// A step is its operator, the value it makes, and what run_steps() reads behind them.
+enum Op : int {
+  kFree,  // no operator: gives values back
+  kAdd,
+  kSub,
+  kMul,
+  kDiv,
+  kMin,
+  kMax,
+  kAbs,
+  kNeg,
+  kReciprocal,
+  kSqrt,
+  kFloor,
+  kCeil,
+  kRound,
+  kSign,
+  kClip,
+  kIsNaN,
+  kEqual,
+  kLess,
+  kLessOrEqual,
+  kAnd,
+  kOr,
+  kNot,
+  kWhere,
+  kCast,
+  kReshape,
+  kTranspose,
+  kSlice,
+  kConcat,
+  kPad,
+  kExpand,
+  kGather,
+  kMatMul,
+  kReduceSum,
+  kReduceMax,
+  kReduceMin,
+  kRunningSum
 };
 
 // Defined behind this part.
 extern const ValueInfo kValues[];
 extern const std::int64_t kExtents[];
 extern const StoredConstant kConstants[];
+extern const StoredNumber kNumbers[];
 extern const PortInfo kInputs[], kOutputs[];
-extern const int kValueCount, kConstantCount, kInputCount, kOutputCount;
+extern const std::int64_t kOnceSteps[], kSteps[];  // from constants alone; at every run
+extern const int kValueCount, kConstantCount, kNumberCount, kInputCount, kOutputCount;
+extern const std::int64_t kOnceLength, kLength;
 
 std::size_t size_of(Format format) {
   switch (format) {
@@ -424,9 +472,7 @@ void multiply_matrices(T* c, const T* a, const T* b, std::int64_t rows, std::int
 class Machine {
  public:
   Tensor& at(int value) { return values_[static_cast<std::size_t>(value)]; }
-  void free(std::initializer_list<int> values) {
-    for (const int value : values) at(value).bytes.reset();
-  }
+  void free(int value) { at(value).bytes.reset(); }
   void Number(int r, double number) {
     Tensor& result = start(r);
     write_number(result.format, result.bytes.get(), 0, number);
@@ -434,8 +480,8 @@ class Machine {
 
   void Add(int r, int a, int b) {
     if (at(a).format == Format::kI64) {
-      return apply_two<std::int64_t, std::int64_t>(
-          start(r), at(a), at(b), [](std::int64_t x, std::int64_t y) { return x + y; });
+      return apply_two<std::uint64_t, std::uint64_t>(
+          start(r), at(a), at(b), [](std::uint64_t x, std::uint64_t y) { return x + y; });
     }
     two(r, a, b, [](auto x, auto y) { return x + y; });
   }
@@ -443,6 +489,10 @@ class Machine {
     two(r, a, b, [](auto x, auto y) { return x - y; });
   }
   void Mul(int r, int a, int b) {
+    if (at(a).format == Format::kI64) {
+      return apply_two<std::uint64_t, std::uint64_t>(
+          start(r), at(a), at(b), [](std::uint64_t x, std::uint64_t y) { return x * y; });
+    }
     two(r, a, b, [](auto x, auto y) { return x * y; });
   }
   void Div(int r, int a, int b) {
@@ -538,12 +588,12 @@ class Machine {
     copy_from(r, a, start_place, strides);
   }
   void Expand(int r, int a) { copy_from(r, a, 0, broadcast_strides(at(a).dims, dims_of(r))); }
-  void Concat(int r, std::int64_t axis, std::initializer_list<int> parts) {
+  void Concat(int r, std::int64_t axis, const Dims& parts) {
     const Tensor& result = start(r);
     const Dims strides = dense_strides(result.dims);
     std::int64_t place = 0;
-    for (const int part : parts) {
-      const Tensor& source = at(part);
+    for (const std::int64_t part : parts) {
+      const Tensor& source = at(static_cast<int>(part));
       copy_box(source.dims, result, place, strides, source, 0, dense_strides(source.dims));
       place +=
           source.dims[static_cast<std::size_t>(axis)] * strides[static_cast<std::size_t>(axis)];
@@ -734,8 +784,141 @@ class Machine {
   std::vector<Tensor> values_ = std::vector<Tensor>(static_cast<std::size_t>(kValueCount));
 };
 
-void prepare(Machine& m);  // what depends on constants alone
-void run_all(Machine& m);
+// --- Steps ---------------------------------------------------------------------------------------
+
+// Reads a list of steps.
+class Steps {
+ public:
+  Steps(const std::int64_t* begin, std::int64_t length) : at_(begin), end_(begin + length) {}
+  bool done() const { return at_ == end_; }
+  int next() { return static_cast<int>(*at_++); }
+  Dims next(std::size_t count) {
+    const std::int64_t* const from = at_;
+    at_ += count;
+    return Dims(from, at_);
+  }
+
+ private:
+  const std::int64_t *at_, *const end_;
+};
+
+using OneOperand = void (Machine::*)(int, int);
+using TwoOperands = void (Machine::*)(int, int, int);
+
+OneOperand one_operand(Op op) {
+  switch (op) {
+    case kAbs:
+      return &Machine::Abs;
+    case kNeg:
+      return &Machine::Neg;
+    case kReciprocal:
+      return &Machine::Reciprocal;
+    case kSqrt:
+      return &Machine::Sqrt;
+    case kFloor:
+      return &Machine::Floor;
+    case kCeil:
+      return &Machine::Ceil;
+    case kRound:
+      return &Machine::Round;
+    case kSign:
+      return &Machine::Sign;
+    case kIsNaN:
+      return &Machine::IsNaN;
+    case kNot:
+      return &Machine::Not;
+    case kCast:
+      return &Machine::Cast;
+    case kReshape:
+      return &Machine::Reshape;
+    case kExpand:
+      return &Machine::Expand;
+    case kReduceSum:
+      return &Machine::ReduceSum;
+    case kReduceMax:
+      return &Machine::ReduceMax;
+    case kReduceMin:
+      return &Machine::ReduceMin;
+    default:
+      return nullptr;
+  }
+}
+
+TwoOperands two_operands(Op op) {
+  switch (op) {
+    case kAdd:
+      return &Machine::Add;
+    case kSub:
+      return &Machine::Sub;
+    case kMul:
+      return &Machine::Mul;
+    case kDiv:
+      return &Machine::Div;
+    case kMin:
+      return &Machine::Min;
+    case kMax:
+      return &Machine::Max;
+    case kEqual:
+      return &Machine::Equal;
+    case kLess:
+      return &Machine::Less;
+    case kLessOrEqual:
+      return &Machine::LessOrEqual;
+    case kAnd:
+      return &Machine::And;
+    case kOr:
+      return &Machine::Or;
+    case kMatMul:
+      return &Machine::MatMul;
+    default:
+      return nullptr;
+  }
+}
+
+// The operators that need more than operands, or three of them.
+void run_special_step(Machine& m, Op op, int r, Steps& steps) {
+  const std::size_t rank = dims_of(r).size();
+  const int a = steps.next();
+  switch (op) {
+    case kTranspose:
+      return m.Transpose(r, a, steps.next(rank));
+    case kSlice: {
+      const Dims first = steps.next(rank);
+      return m.Slice(r, a, first, steps.next(rank));
+    }
+    case kConcat: {  // a is the axis
+      const int count = steps.next();
+      return m.Concat(r, a, steps.next(static_cast<std::size_t>(count)));
+    }
+    case kRunningSum:
+      return m.RunningSum(r, a, steps.next());
+    default:
+      break;
+  }
+  const int b = steps.next();
+  if (op == kPad) return m.Pad(r, a, b, steps.next(rank));
+  const int c = steps.next();
+  if (op == kGather) return m.Gather(r, a, b, c);
+  if (op == kClip) return m.Clip(r, a, b, c);
+  m.Where(r, a, b, c);
+}
+
+void run_steps(Machine& m, Steps steps) {
+  while (!steps.done()) {
+    const Op op = static_cast<Op>(steps.next());
+    const int r = steps.next();
+    if (op == kFree) {  // r of them
+      for (int i = 0; i < r; ++i) m.free(steps.next());
+    } else if (const OneOperand one = one_operand(op)) {
+      (m.*one)(r, steps.next());
+    } else if (const TwoOperands two = two_operands(op)) {
+      const int a = steps.next();
+      (m.*two)(r, a, steps.next());
+    } else {
+      run_special_step(m, op, r, steps);
+    }
+  }
+}
 
 // --- Constants and ports -------------------------------------------------------------------------
 
@@ -786,7 +969,8 @@ void check_arithmetic() {
 Machine with_constants() {
   Machine machine;
   for (int i = 0; i < kConstantCount; ++i) machine.at(kConstants[i].value) = decode(kConstants[i]);
-  prepare(machine);
+  for (int i = 0; i < kNumberCount; ++i) machine.Number(kNumbers[i].value, kNumbers[i].number);
+  run_steps(machine, Steps(kOnceSteps, kOnceLength));
   return machine;
 }
 
@@ -829,7 +1013,7 @@ std::vector<Bytes> run(const std::vector<Bytes>& given) {
     std::copy(given[i].begin(), given[i].end(), tensor.bytes.get());
     machine.at(kInputs[i].value) = tensor;
   }
-  run_all(machine);
+  run_steps(machine, Steps(kSteps, kLength));
   std::vector<Bytes> results;
   for (int i = 0; i < kOutputCount; ++i) {
     const unsigned char* bytes = machine.at(kOutputs[i].value).bytes.get();
@@ -865,7 +1049,8 @@ void write_whole(const char* path, const derived::Bytes& bytes) {
 }
 
 void print_usage() {
-  std::fprintf(stderr, "usage: derived INPUT... OUTPUT...   (raw files, one a port)\n");
+  std::fprintf(stderr,
+               "usage: derived INPUT... OUTPUT...   (raw files, one a port; again and again)\n");
   for (const derived::Port& port : derived::inputs()) {
     std::fprintf(stderr, "  input '%s': %zu bytes\n", port.name.c_str(), port.bytes);
   }
@@ -878,15 +1063,18 @@ void print_usage() {
 
 int main(int count, char** arguments) {
   const std::size_t inputs = derived::inputs().size(), outputs = derived::outputs().size();
-  if (static_cast<std::size_t>(count) != 1 + inputs + outputs) {
+  const auto files = static_cast<std::size_t>(count) - 1;
+  if (files == 0 || files % (inputs + outputs) != 0) {
     print_usage();
     return 2;
   }
   try {
-    std::vector<derived::Bytes> given;
-    for (std::size_t i = 0; i < inputs; ++i) given.push_back(read_whole(arguments[1 + i]));
-    const std::vector<derived::Bytes> results = derived::run(given);
-    for (std::size_t i = 0; i < outputs; ++i) write_whole(arguments[1 + inputs + i], results[i]);
+    for (char** names = arguments + 1; names < arguments + count; names += inputs + outputs) {
+      std::vector<derived::Bytes> given;
+      for (std::size_t i = 0; i < inputs; ++i) given.push_back(read_whole(names[i]));
+      const std::vector<derived::Bytes> results = derived::run(given);
+      for (std::size_t i = 0; i < outputs; ++i) write_whole(names[inputs + i], results[i]);
+    }
   } catch (const std::exception& error) {
     std::fprintf(stderr, "derived: %s\n", error.what());
     return 1;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <set>
 
 #include "arith/rounding.h"
@@ -21,6 +22,9 @@ namespace {
 
 // Larger constants are written in four bytes an element and widened by a Cast.
 constexpr std::int64_t kWideConstantMax = 512;
+
+// Layers that an error lists.
+constexpr std::size_t kNamesMax = 40;
 
 Traits traits_of(const Tensor& tensor) {
   Traits traits = {.may_be_nan = false, .may_be_infinite = false, .non_negative = true};
@@ -76,9 +80,27 @@ Carried from_own_format(Steps& steps, ValueId value, Format format) {
   return {steps.cast(value, carrier(format)), traits_of_input(format), false};
 }
 
+// Sums and products of i64 numbers, which only the host computes, are operators like others.
+std::optional<Operator> plain_operator(Expansion& at, const Node& node) {
+  const model::Node& host = node.as<graph::HostStepAttributes>().node;
+  const bool wide = node.inputs.size() == 2 && node.outputs.size() == 1 &&
+                    std::all_of(node.inputs.begin(), node.inputs.end(),
+                                [&](TensorId id) { return at.info(id).format == Format::kI64; });
+  if (!wide || !host.domain.empty() || !host.attributes.empty()) return std::nullopt;
+  if (host.op_type == "Add") return Operator::kAdd;
+  if (host.op_type == "Mul") return Operator::kMultiply;
+  return std::nullopt;
+}
+
 Status expand_host_step(Expansion& at, const Node& node) {
   Steps& steps = at.steps();
   const auto& step = node.as<graph::HostStepAttributes>();
+  if (const auto op = plain_operator(at, node)) {
+    const ValueId result =
+        steps.binary(*op, at.operand(node.inputs[0]).value, at.operand(node.inputs[1]).value);
+    at.set(node.outputs[0], {result, Traits::finite(), false});
+    return {};
+  }
   std::vector<ValueId> inputs;
   for (const TensorId id : node.inputs) {
     inputs.push_back(to_own_format(steps, at.operand(id), at.info(id).format));
@@ -159,6 +181,17 @@ Status expand_layer(Expansion& at, const Node& node, const ExpandOptions& option
     software.layers[i].result = at.operand(node.outputs[0]).value;
   }
   return {};
+}
+
+// The shortest stem such that no tensor of the graph is called that and a number.
+std::string free_stem(const graph::Graph& graph) {
+  std::string stem = "t";
+  const auto is_taken = [&](const graph::TensorInfo& tensor) {
+    return tensor.name.size() > stem.size() && tensor.name.starts_with(stem) &&
+           tensor.name.find_first_not_of("0123456789", stem.size()) == std::string::npos;
+  };
+  while (std::any_of(graph.tensors.begin(), graph.tensors.end(), is_taken)) stem += "_";
+  return stem;
 }
 
 void finish_outputs(Expansion& at, Software& software) {
@@ -251,12 +284,18 @@ Result<Software> expand(const graph::Graph& graph, const ExpandOptions& options)
       std::any_of(graph.nodes.begin(), graph.nodes.end(),
                   [&](const Node& node) { return node.name == options.fault_node; });
   if (!fault_found) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("there is no layer '{}' to plant a fault in", options.fault_node)};
+    std::string names;
+    for (std::size_t i = 0; i < std::min(graph.nodes.size(), kNamesMax); ++i) {
+      names += fmt::format("{}'{}'", i == 0 ? "" : ", ", graph.nodes[i].name);
+    }
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("there is no layer '{}' to plant a fault in; there are {}{}",
+                    options.fault_node, names, graph.nodes.size() > kNamesMax ? ", ..." : "")};
   }
   Software software;
   software.name = graph.name;
-  Steps steps(software);
+  Steps steps(software, free_stem(graph));
   Expansion at(graph, steps, options.trainable);
   software.layers.push_back({"inputs", "Input", {}, "", Format::kF32});
   steps.begin_layer(0);

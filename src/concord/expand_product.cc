@@ -400,6 +400,9 @@ ValueId taps_matrix(Steps& steps, ValueId x, const graph::ConvAttributes& conv, 
   const WindowAxis rows = rows_of(conv, dims, w, y), columns = columns_of(conv, dims, w, y);
   if (rows.is_whole() && columns.is_whole()) return steps.reshape(x, matrix);
   const ValueId view = window_view(steps, x, rows, columns, 0.0);
+  if (conv.groups == 1) {
+    return steps.reshape(steps.transpose(view, {0, 2, 4, 1, 3, 5}), matrix);
+  }
   const ValueId grouped = steps.reshape(view, {dims[0], conv.groups, w[1], w[2], y[2], w[3], y[3]});
   return steps.reshape(steps.transpose(grouped, {0, 1, 3, 5, 2, 4, 6}), matrix);
 }

@@ -40,7 +40,8 @@ struct Value {
 // Operands are a, b, c in order. "Broadcast" is NumPy's. Floats are IEEE 754, each result rounded
 // once, to nearest even; subnormal numbers are kept, -0 differs from +0.
 enum class Operator : std::uint8_t {
-  // Element by element, operands of one format, broadcast. f32 or f64; kAdd also i64.
+  // Element by element, operands of one format, broadcast. f32 or f64; kAdd and kMultiply also i64,
+  // modulo 2^64.
   kAdd,
   kSubtract,
   kMultiply,

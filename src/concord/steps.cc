@@ -13,9 +13,6 @@ namespace {
 // Larger constants are not looked up by their bytes.
 constexpr std::size_t kSharedBytesMax = 4096;
 
-// No model has names like these.
-constexpr const char* kValueStem = "tessera.v";
-
 constexpr const char* kNames[] = {
     "Add",        "Sub",       "Mul",         "Div",    "Min",     "Max",    "Abs",    "Neg",
     "Reciprocal", "Sqrt",      "Floor",       "Ceil",   "Round",   "Sign",   "Clip",   "IsNaN",
@@ -44,14 +41,14 @@ Shape broadcast_dims(const Shape& a, const Shape& b) {
   return result;
 }
 
-ValueId Steps::new_value(Format format, Shape dims, const char* stem) {
+ValueId Steps::new_value(Format format, Shape dims) {
   const ValueId id{static_cast<std::int32_t>(software_.values.size())};
-  software_.values.push_back({stem + std::to_string(id.value), format, std::move(dims), nullptr});
+  software_.values.push_back({stem_ + std::to_string(id.value), format, std::move(dims), nullptr});
   return id;
 }
 
 ValueId Steps::emit(Operation operation, Format format, Shape dims) {
-  const ValueId id = new_value(format, std::move(dims), kValueStem);
+  const ValueId id = new_value(format, std::move(dims));
   operation.outputs = {id};
   operation.layer = layer_;
   software_.operations.push_back(std::move(operation));
@@ -59,7 +56,7 @@ ValueId Steps::emit(Operation operation, Format format, Shape dims) {
 }
 
 ValueId Steps::parameter(Tensor tensor, const std::string& name) {
-  const ValueId id = new_value(tensor.format, tensor.dims, kValueStem);
+  const ValueId id = new_value(tensor.format, tensor.dims);
   Value& value = software_.values.back();
   value.name = name;
   value.trained = true;
@@ -76,7 +73,7 @@ ValueId Steps::constant(Tensor tensor, const std::string& name) {
     key.append(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
     if (const auto found = shared_.find(key); found != shared_.end()) return found->second;
   }
-  const ValueId id = new_value(tensor.format, tensor.dims, "tessera.c");
+  const ValueId id = new_value(tensor.format, tensor.dims);
   Value& value = software_.values.back();
   if (!name.empty()) value.name = name;
   value.constant = std::make_shared<const Tensor>(std::move(tensor));
@@ -109,7 +106,7 @@ ValueId Steps::i64s(const std::vector<std::int64_t>& numbers, Shape dims) {
 }
 
 ValueId Steps::input(const std::string& name, Format format, Shape dims) {
-  const ValueId id = new_value(format, std::move(dims), kValueStem);
+  const ValueId id = new_value(format, std::move(dims));
   software_.values.back().name = name;
   software_.inputs.push_back({id, name});
   return id;
@@ -246,7 +243,7 @@ std::vector<ValueId> Steps::host_node(std::shared_ptr<const model::Node> node, s
   operation.host_opset = opset;
   operation.layer = layer_;
   for (const auto& [format, shape] : outputs) {
-    operation.outputs.push_back(new_value(format, shape, kValueStem));
+    operation.outputs.push_back(new_value(format, shape));
   }
   const std::vector<ValueId> results = operation.outputs;
   software_.operations.push_back(std::move(operation));

@@ -12,7 +12,9 @@ namespace tessera::concord {
 
 class Steps {
  public:
-  explicit Steps(Software& software) : software_(software) {}
+  // Values are named `stem` and a number; nobody else's name may be like that.
+  explicit Steps(Software& software, std::string stem = "tessera.v")
+      : software_(software), stem_(std::move(stem)) {}
 
   // What follows belongs to this layer.
   void begin_layer(std::int32_t layer) { layer_ = layer; }
@@ -94,10 +96,11 @@ class Steps {
   Software& software() { return software_; }
 
  private:
-  ValueId new_value(Format format, Shape dims, const char* stem);
+  ValueId new_value(Format format, Shape dims);
   ValueId emit(Operation operation, Format format, Shape dims);
 
   Software& software_;
+  const std::string stem_;
   std::int32_t layer_ = -1;
   std::map<std::pair<Format, std::uint64_t>, ValueId> scalars_;
   std::map<std::string, ValueId> shared_;  // small constants by their bytes

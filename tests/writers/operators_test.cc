@@ -126,6 +126,10 @@ void add_casts(Board& board) {
   }
   const ValueId index = board.input(Format::kI64, {7, 2}, Values::kOrdinary);
   board.show(steps.add(index, steps.i64s({5, -3}, {2})));
+  board.show(steps.binary(Operator::kMultiply, index, steps.i64s({1'000'003, -7}, {2})));
+  const ValueId any = board.input(Format::kI64, {40}, Values::kEdges);
+  board.show(steps.binary(Operator::kMultiply, any, any));
+  board.show(steps.add(any, any));
 }
 
 Board all_operators() {

@@ -66,7 +66,7 @@ void expect_equal(const Software& software, const std::vector<Tensor>& expected,
 
 void check_suite(const Suite& suite, std::string (*build)(const Software&, const Folder&)) {
   const Folder folder;
-  const Software whole = joined(suite.programs);
+  const Software whole = all_of(suite.programs);
   const std::string command = build(whole, folder);
   for (const Values kind : {Values::kOrdinary, Values::kEdges}) {
     SCOPED_TRACE(kind == Values::kEdges ? "edges" : "ordinary");
@@ -149,7 +149,7 @@ TEST(WrittenCpp, AFaultInARoundingIsSeen) {
     }
   }
   const Folder folder;
-  const Software whole = joined(faulty);
+  const Software whole = all_of(faulty);
   const Sample sample = suite.sample(Values::kOrdinary, 3);
   const auto actual = run_files(whole, build_cpp(whole, folder), sample.inputs, folder);
   ASSERT_EQ(actual.size(), sample.outputs.size());

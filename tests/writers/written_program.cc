@@ -10,6 +10,7 @@
 #include <iterator>
 
 #include "concord/cpp_writer.h"
+#include "concord/join.h"
 #include "concord/pytorch_writer.h"
 #include "concord/tensorflow_writer.h"
 
@@ -117,36 +118,10 @@ std::optional<std::string> find_python(const std::string& module) {
   return std::nullopt;
 }
 
-Software joined(const std::vector<Software>& all) {
-  Software whole;
-  whole.name = "joined";
-  for (const Software& one : all) {
-    const auto first = static_cast<std::int32_t>(whole.values.size());
-    const auto layer = static_cast<std::int32_t>(whole.layers.size());
-    const std::string prefix = "p" + std::to_string(first) + ".";
-    const auto moved = [&](ValueId id) { return ValueId{id.value + first}; };
-    for (Value value : one.values) {
-      value.name = prefix + value.name;
-      whole.values.push_back(std::move(value));
-    }
-    for (Operation operation : one.operations) {
-      for (ValueId& id : operation.inputs) id = moved(id);
-      for (ValueId& id : operation.outputs) id = moved(id);
-      operation.layer += layer;
-      whole.operations.push_back(std::move(operation));
-    }
-    for (Layer one_layer : one.layers) {
-      one_layer.result = moved(one_layer.result);
-      whole.layers.push_back(std::move(one_layer));
-    }
-    for (const Port& port : one.inputs) {
-      whole.inputs.push_back({moved(port.value), prefix + port.name});
-    }
-    for (const Port& port : one.outputs) {
-      whole.outputs.push_back({moved(port.value), prefix + port.name});
-    }
-  }
-  return whole;
+Software all_of(const std::vector<Software>& programs) {
+  std::vector<const Software*> list;
+  for (const Software& one : programs) list.push_back(&one);
+  return joined(list);
 }
 
 }  // namespace tessera::concord::testing

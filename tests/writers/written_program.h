@@ -44,6 +44,6 @@ std::string build_tensorflow(const Software& software, const Folder& folder);
 std::optional<std::string> find_python(const std::string& module);
 
 // Several programs side by side, so that one compiler run serves all.
-Software joined(const std::vector<Software>& all);
+Software all_of(const std::vector<Software>& programs);
 
 }  // namespace tessera::concord::testing

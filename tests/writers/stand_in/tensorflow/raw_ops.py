@@ -36,7 +36,7 @@ def _reduction(function):
 
 AddV2 = _binary(numpy.add, "fiu")
 Sub = _binary(numpy.subtract, "f")
-Mul = _binary(numpy.multiply, "f")
+Mul = _binary(numpy.multiply, "fi")
 RealDiv = _binary(numpy.divide, "f")
 Minimum = _binary(numpy.fmin, "f")  # what becomes of a NaN is open
 Maximum = _binary(numpy.fmax, "f")
