@@ -1,34 +1,25 @@
 // tessera derive: a program as concordant software.
 //
 //   program ──lift──► graph ──expand──► Software ──► file
-//      └─ virtual processor ─┐                 └─ evaluator ─┐
-//                            └──────── --verify: == ─────────┘
+//      └─ virtual processor ─┐        evaluator ┘     └─ --with: ONNX Runtime, Python, C++
+//                            └── --verify: == ─┴────────────┘
 //
 // Whatever is given is made into a program first, and nothing but the program is read after that.
 #include <fmt/format.h>
 
-#include <cmath>
-#include <cstring>
-#include <filesystem>
-#include <map>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "arch/format_choice.h"
-#include "arith/rounding.h"
-#include "concord/cpp_writer.h"
 #include "concord/expand.h"
-#include "concord/interpret.h"
 #include "concord/layer_nodes.h"
 #include "concord/lift.h"
-#include "concord/onnx_writer.h"
-#include "concord/pytorch_writer.h"
-#include "concord/tensorflow_writer.h"
-#include "host/executor.h"
 #include "link/link.h"
 #include "runtime/network.h"
 #include "runtime/program_run.h"
 #include "tools/console.h"
+#include "tools/derived_check.h"
 #include "tools/firmware_file.h"
 #include "tools/golden.h"
 #include "tools/tensor_file.h"
@@ -40,7 +31,8 @@ namespace {
 struct DeriveArguments {
   ModelArguments model;
   std::string arch, target = "onnx", output, golden, fault_node;
-  std::vector<std::string> inputs;
+  std::vector<std::string> inputs, runtimes;
+  RuntimeOptions options;
   int verify = 0;
   int cores = 1;
   bool trainable = false;
@@ -76,81 +68,23 @@ struct Derived {
   std::unique_ptr<runtime::ProgramRun> processor;
 };
 
-struct Difference {
-  std::string layer, tensor;
-  std::int64_t element = 0;
-  double program = 0, derived = 0;
-};
-
-struct Verification {
-  std::int64_t values_compared = 0, mismatches = 0;
-  std::optional<Difference> first;
-};
-
-double element(const Tensor& tensor, std::int64_t i) {
-  return arith::read_element(tensor.format, tensor.bytes.data() + i * format_bytes(tensor.format));
-}
-
-std::optional<Difference> difference(const std::string& layer, const std::string& name,
-                                     const Tensor& expected, const Tensor& actual) {
-  for (std::int64_t i = 0; i < element_count(expected.dims); ++i) {
-    const double a = element(expected, i), b = element(actual, i);
-    if (arith::bits_of_f64(a) == arith::bits_of_f64(b) || (std::isnan(a) && std::isnan(b)))
-      continue;
-    return Difference{layer, name, i, a, b};
+// By the runtimes that were named, or by the evaluator.
+Result<Verification> verify(const DeriveArguments& arguments, const Derived& derived,
+                            const GoldenSet& set) {
+  Verification result;
+  const DerivedPair pair = {arguments.model.model, derived.graph, &derived.software};
+  if (arguments.runtimes.empty()) {
+    TESSERA_RETURN_IF_ERROR(verify_by_evaluator(pair, set.vectors, result));
   }
-  return std::nullopt;
-}
-
-// The first layer whose value is not the one that the lifted graph has there.
-Result<std::optional<Difference>> first_layer(const Derived& derived,
-                                              const std::vector<Tensor>& inputs) {
-  std::map<std::string, Tensor> expected;
-  TESSERA_TRY(const auto host, host::make_host_executor(derived.graph));
-  const auto keep = [&](const graph::Node&, graph::TensorId id, const Tensor& value) {
-    expected[derived.graph->tensor(id).name] = value;
-  };
-  TESSERA_TRY(const std::vector<Tensor> outputs, host->run(inputs, keep));
-  (void)outputs;
-  std::map<std::int32_t, const concord::Layer*> layers;
-  for (const concord::Layer& layer : derived.software.layers) {
-    if (!layer.tensor.empty()) layers[layer.result.value] = &layer;
+  for (const std::string& name : arguments.runtimes) {
+    TESSERA_TRY(const DerivedRuntime runtime, runtime_from_name(name));
+    DerivedProgram program = {pair.name, pair.software, set.vectors};
+    if (arguments.target == runtime_target(runtime)) program.file = arguments.output;
+    TESSERA_TRY(const auto runs, run_derived(runtime, std::span(&program, 1), arguments.options));
+    TESSERA_RETURN_IF_ERROR(
+        verify_runs(pair, set.vectors, runtime, runs[0], arguments.options, result));
   }
-  std::optional<Difference> found;
-  const auto check = [&](concord::ValueId id, const Tensor& value) {
-    const auto layer = layers.find(id.value);
-    if (found || layer == layers.end()) return;
-    const auto wanted = expected.find(layer->second->tensor);
-    if (wanted == expected.end()) return;
-    found = difference(layer->second->name, layer->second->tensor, wanted->second, value);
-  };
-  TESSERA_TRY(const std::vector<Tensor> results,
-              concord::interpret(derived.software, inputs, check));
-  (void)results;
-  return found;
-}
-
-Status compare_vector(const Derived& derived, const GoldenVector& vector, Verification& result) {
-  TESSERA_TRY(const std::vector<Tensor> actual,
-              concord::interpret(derived.software, vector.inputs));
-  for (std::size_t i = 0; i < actual.size(); ++i) {
-    const Tensor& wanted = vector.outputs[i];
-    const auto size = static_cast<std::size_t>(format_bytes(wanted.format));
-    const std::int64_t count = element_count(wanted.dims);
-    result.values_compared += count;
-    for (std::int64_t k = 0; k < count; ++k) {
-      const std::size_t at = static_cast<std::size_t>(k) * size;
-      if (std::memcmp(&wanted.bytes[at], &actual[i].bytes[at], size) == 0) continue;
-      ++result.mismatches;
-      if (result.first) continue;
-      TESSERA_TRY(result.first, first_layer(derived, vector.inputs));
-      if (!result.first) {
-        result.first = Difference{"outputs", derived.software.outputs[i].name, k,
-                                  element(wanted, k), element(actual[i], k)};
-      }
-    }
-  }
-  return {};
+  return result;
 }
 
 // Given inputs first, then random and edge values in turn.
@@ -182,11 +116,8 @@ Result<GoldenSet> make_vectors(const DeriveArguments& arguments, Derived& derive
 }
 
 nlohmann::json json_of(const Difference& first) {
-  return {{"layer", first.layer},
-          {"tensor", first.tensor},
-          {"element", first.element},
-          {"program", first.program},
-          {"derived", first.derived}};
+  return {{"runtime", first.runtime}, {"layer", first.layer},     {"tensor", first.tensor},
+          {"element", first.element}, {"program", first.program}, {"derived", first.derived}};
 }
 
 // What the module has for an optimiser.
@@ -218,8 +149,15 @@ void print(const DeriveArguments& arguments, const Summary& summary) {
                                {"nodes_a_matrix_layer_mean", summary.nodes.matrix_nodes_mean()}};
     if (arguments.trainable) document["trained"] = summary.trained;
     if (summary.verification) {
-      document["values_compared"] = summary.verification->values_compared;
-      document["mismatches"] = summary.verification->mismatches;
+      document["values_compared"] = summary.verification->values_compared();
+      document["mismatches"] = summary.verification->mismatches();
+      document["runtimes"] = nlohmann::json::array();
+      for (const RuntimeTally& tally : summary.verification->tallies) {
+        document["runtimes"].push_back({{"name", tally.runtime},
+                                        {"runs", tally.runs},
+                                        {"values_compared", tally.values_compared},
+                                        {"mismatches", tally.mismatches}});
+      }
       if (summary.verification->first) {
         document["first_difference"] = json_of(*summary.verification->first);
       }
@@ -243,35 +181,20 @@ void print(const DeriveArguments& arguments, const Summary& summary) {
     fmt::print("golden vectors in {}, digest {}\n", arguments.golden, summary.digest);
   }
   if (!summary.verification) return;
-  fmt::print("program and derived software: {} values compared, {} mismatches{}\n",
-             with_separators(summary.verification->values_compared),
-             with_separators(summary.verification->mismatches),
-             summary.verification->mismatches == 0 ? ": equal" : "");
-}
-
-Result<std::vector<std::byte>> write_text(const std::string& text) {
-  const auto bytes = std::as_bytes(std::span(text));
-  return std::vector<std::byte>(bytes.begin(), bytes.end());
-}
-
-// The file's bytes; a Python module's weights are written beside it.
-Result<std::vector<std::byte>> write_target(const DeriveArguments& arguments,
-                                            const concord::Software& software) {
-  if (arguments.target == "onnx") return concord::write_onnx(software);
-  if (arguments.target == "cpp") {
-    TESSERA_TRY(const std::string text, concord::write_cpp(software));
-    return write_text(text);
+  for (const RuntimeTally& tally : summary.verification->tallies) {
+    fmt::print(
+        "program and derived software ({}): {} values compared, {} mismatches{}\n",
+        tally.runs == 1 ? tally.runtime : fmt::format("{}, {} runs", tally.runtime, tally.runs),
+        with_separators(tally.values_compared), with_separators(tally.mismatches),
+        tally.mismatches == 0 ? ": equal" : "");
   }
-  const std::filesystem::path weights =
-      std::filesystem::path(arguments.output).replace_extension(".weights");
-  const auto write =
-      arguments.target == "pytorch" ? concord::write_pytorch : concord::write_tensorflow;
-  TESSERA_TRY(const concord::PythonModule module, write(software, weights.filename().string()));
-  TESSERA_RETURN_IF_ERROR(program::write_file(weights.string(), module.weights));
-  return write_text(module.text);
 }
 
 Status check_arguments(const DeriveArguments& arguments) {
+  if (!arguments.runtimes.empty() && arguments.verify == 0) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "--with says how --verify runs the software; give --verify N, too"};
+  }
   if (!arguments.trainable || arguments.target == "pytorch") return {};
   return Error{ErrorCode::kInvalidArgument,
                fmt::format("--trainable: '{}' is not trained through; write --to pytorch",
@@ -300,10 +223,8 @@ Status derive(const DeriveArguments& arguments) {
   if (arguments.trainable) {
     TESSERA_RETURN_IF_ERROR(check_trained(arguments.model.model, summary));
   }
-  TESSERA_TRY(const std::vector<std::byte> file, write_target(arguments, derived.software));
-  TESSERA_RETURN_IF_ERROR(program::write_file(arguments.output, file));
+  TESSERA_TRY(summary.bytes, write_derived(arguments.target, derived.software, arguments.output));
   summary.nodes = concord::count_layer_nodes(derived.software);
-  summary.bytes = file.size();
   if (arguments.verify > 0 || !arguments.golden.empty()) {
     TESSERA_TRY(derived.processor, runtime::ProgramRun::create(std::move(program), chip, {}));
     TESSERA_TRY(const GoldenSet set, make_vectors(arguments, derived));
@@ -312,19 +233,13 @@ Status derive(const DeriveArguments& arguments) {
       summary.digest = fmt::format("{:016x}", golden_digest(set));
     }
     if (arguments.verify > 0) {
-      summary.verification.emplace();
-      for (const GoldenVector& vector : set.vectors) {
-        TESSERA_RETURN_IF_ERROR(compare_vector(derived, vector, *summary.verification));
-      }
+      TESSERA_TRY(summary.verification, verify(arguments, derived, set));
     }
   }
   print(arguments, summary);
   if (!summary.verification || !summary.verification->first) return {};
-  const Difference& first = *summary.verification->first;
   return Error{ErrorCode::kInternal,
-               fmt::format("first difference: layer '{}', tensor '{}', element {}: the program has "
-                           "{}, the derived software {}",
-                           first.layer, first.tensor, first.element, first.program, first.derived)};
+               "first difference: " + difference_text(*summary.verification->first)};
 }
 
 }  // namespace
@@ -353,6 +268,13 @@ Action derive_verb(CLI::App& app) {
   app.add_option("--verify", arguments->verify,
                  "run this many inputs through program and derived software and compare all bits")
       ->check(CLI::NonNegativeNumber);
+  app.add_option("--with", arguments->runtimes,
+                 "what --verify runs the software with, in place of the evaluator: onnxruntime "
+                 "(every optimisation level, 1 and 2 threads), python, c++; several may be given")
+      ->check(CLI::IsMember({"onnxruntime", "python", "c++"}));
+  app.add_option("--onnxruntime", arguments->options.onnxruntime,
+                 "folder with node_modules/onnxruntime-node (default: where "
+                 "scripts/fetch_onnxruntime.sh puts it)");
   app.add_option("--input", arguments->inputs, "the first input: NAME=FILE or NAME=random[:seed]");
   app.add_option("--golden", arguments->golden,
                  "write the inputs, the program's outputs and a digest into this folder");
