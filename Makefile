@@ -5,6 +5,7 @@
 #   make format   format the sources        make tidy    run clang-tidy over all of them
 #   make check-models   every stored model on its cases: one row a model
 #   make check-fused    integer layers against ONNX Runtime's fused operators
+#   make check-derived  derived software in every runtime: 10 million values, all equal
 #   make check-sensitivity   how far ONNX Runtime's own result moves with its inputs' last bits
 #   make bench    run the benchmarks        make docs    write the generated pages again
 #   make roofline the zoo's networks against their roofline
@@ -13,7 +14,7 @@
 BUILD := build/release
 JOBS ?= $(shell nproc)
 
-.PHONY: all packages configure build test check-models check-fused check-sensitivity demo format check tidy bench roofline
+.PHONY: all packages configure build test check-models check-fused check-derived check-sensitivity demo format check tidy bench roofline
 .PHONY: docs fuzz clean
 
 all: build
@@ -39,6 +40,10 @@ check-models: build
 
 check-fused: build
 	tests/models/run_compare_fused.sh $(BUILD) $(MODELS)
+
+check-derived: build
+	scripts/install_packages.sh derive
+	tests/derived/run_check_derived.sh $(BUILD) $(MODELS)
 
 MODEL ?= moonshine_tiny_encoder_q8
 check-sensitivity: configure
