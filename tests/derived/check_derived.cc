@@ -287,13 +287,16 @@ Status run(const Arguments& arguments) {
     TESSERA_RETURN_IF_ERROR(check_cores(arguments, check));
   }
   const Totals& totals = check.totals();
+  if (totals.programs == 0) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("--only '{}': no program is called that", arguments.only)};
+  }
   fmt::print(
       "{} programs, {} output values, all equal in every bit: virtual processor, host, ONNX\n"
       "Runtime (4 levels, 1 and 2 threads), PyTorch, C++.\n"
-      "A program's output value counts once an input, however many runtimes computed it: the\n"
-      "derived software computed {} values in {} runs. A program's first input runs under all "
-      "eight\n"
-      "configurations of ONNX Runtime, each further one under one of them in turn.\n",
+      "An output value counts once for each input that its program ran on, however many runtimes\n"
+      "computed it: the derived software computed {} values in {} runs. The first input runs\n"
+      "under all eight configurations of ONNX Runtime, each further one under one in turn.\n",
       totals.programs, tools::with_separators(totals.values),
       tools::with_separators(totals.compared), tools::with_separators(totals.runs));
   if (arguments.quick || !arguments.only.empty() || totals.values >= kValuesWanted) return {};
