@@ -88,13 +88,14 @@ function(tessera_light_optimisation name)
 endfunction()
 
 # tessera_test_options(NAME LEVEL): a test's own code is compiled as quickly as it can be, at -O0
-# unless it computes much itself, and the sanitizer of undefined behaviour looks at the product alone.
+# unless it computes much itself. The sanitizer of undefined behaviour looks at the product and at the
+# tests that compute, which are those that take the product's templates apart.
 function(tessera_test_options name level)
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O${level}>)
   if(TESSERA_SANITIZE)
     target_compile_definitions(${name} PRIVATE TESSERA_SANITIZED)
   endif()
-  if(TESSERA_SANITIZE MATCHES undefined)
+  if(TESSERA_SANITIZE MATCHES undefined AND level EQUAL 0)
     target_compile_options(${name} PRIVATE -fno-sanitize=undefined)
   endif()
 endfunction()
