@@ -51,7 +51,8 @@ TEST(ImportCorpus, EveryFileIsWhatItsNameSays) {
 
 TEST(ImportCorpus, ShapesOfOrdinaryModelsAreInferred) {
   const fs::path folder(TESSERA_IMPORT_CORPUS);
-  for (const char* name : {"model_relu", "model_convolution", "model_quantised", "model_shapes"}) {
+  for (const char* name :
+       {"model_relu", "model_convolution", "model_quantised", "model_shapes", "model_functions"}) {
     EXPECT_TRUE(run(folder / name).is_inferred) << name;
   }
 }

@@ -11,7 +11,8 @@ namespace {
 constexpr model::ImportLimits kLimits = {.file_bytes_max = 1 << 20,
                                          .nodes_max = 10'000,
                                          .tensor_bytes_max = 1 << 20,
-                                         .external_bytes_max = 0};
+                                         .external_bytes_max = 0,
+                                         .function_bytes_max = 1 << 20};
 
 void check_message(const Error& error) {
   TESSERA_CHECK(error.message.starts_with("importing 'fuzz': "), "{}", error.message);

@@ -114,6 +114,32 @@ void write_graphs(const Writer& to) {
       .output("y");
   to.write("model_loop", loop.bytes());
 
+  ModelBuilder inner;
+  inner.node("Abs", {"t"}, {"z"}).output("z");
+  ModelBuilder function;
+  function.node("Elu", {"a"}, {"t"})
+      .refer("alpha", "slope")
+      .node("Flatten", {"t"}, {"u"})
+      .refer("axis", "from")
+      .node("If", {"c"}, {"r"})
+      .subgraph("then_branch", inner)
+      .subgraph("else_branch", inner)
+      .node("Other", {"u"}, {"s"})
+      .domain("acme");
+  ModelBuilder other;
+  other.node("Neg", {"b"}, {"o"});
+  ModelBuilder calls;
+  calls.input("x", Format::kF32, {1, 2})
+      .input("c", Format::kBool, {})
+      .node("Block", {"x", "c"}, {"y", "z"}, {{"slope", 2.0F}})
+      .domain("acme")
+      .output("y")
+      .output("z")
+      .function("Block", {"a", "c"}, {"r", "s"}, function, {"slope"})
+      .default_attribute("from", std::int64_t{0})
+      .function("Other", {"b"}, {"o"}, other);
+  to.write("model_functions", calls.bytes());
+
   ModelBuilder deep = relu_model();
   for (int i = 0; i < 40; ++i) {
     ModelBuilder outer;

@@ -12,6 +12,7 @@
 #include <limits>
 #include <optional>
 
+#include "arith/narrow.h"
 #include "base/check.h"
 #include "graph/composer.h"
 #include "graph/operators.h"
@@ -286,6 +287,9 @@ Lowered lower_cast(Op& op) {
   if (std::string reason = operand_refusal(op); !reason.empty()) return Lowered::host(reason);
   const Format from = op.input_type(0).format;
   const Format to = op.output_type(0).format;
+  if (const auto narrow = arith::narrow_of_data_type(op.integer("to", 0))) {
+    return Lowered::host(fmt::format("operator 'Cast': to {}", arith::narrow_name(*narrow)));
+  }
   const TensorId x = op.at.value(op.input(0));
   // Inside every float is a vector in one format, so nothing is left to do.
   if (from == to || (is_vector_float(from) && is_vector_float(to))) {

@@ -17,6 +17,7 @@
 
 #include <algorithm>
 
+#include "arith/narrow.h"
 #include "graph/composer.h"
 #include "graph/lower_conv.h"
 #include "graph/lower_matmul.h"
@@ -132,6 +133,10 @@ Lowered lower_quantize_linear(Op& op) {
   if (!is_vector_float(op.input_type(0).format)) {
     return Lowered::host("operator 'QuantizeLinear': the input is not a float vector");
   }
+  if (const auto narrow = arith::narrow_of_data_type(op.integer("output_dtype", 0))) {
+    return Lowered::host(
+        fmt::format("operator 'QuantizeLinear': to {}", arith::narrow_name(*narrow)));
+  }
   const auto y = read_quantised(op.at, op.node, true);
   if (!y || !has_one_zero_point(*y)) return lower_computed_quantize(op);
   ElementwiseAttributes attributes;
@@ -149,6 +154,9 @@ Lowered lower_quantize_linear(Op& op) {
 
 Lowered lower_dequantize_linear(Op& op) {
   if (std::string reason = operand_refusal(op); !reason.empty()) return Lowered::host(reason);
+  if (format_is_float(op.input_type(0).format)) {
+    return Lowered::host("operator 'DequantizeLinear': of float8 or float4");
+  }
   const auto x = read_quantised(op.at, op.node, false);
   if (!x || !has_one_zero_point(*x)) return lower_computed_dequantize(op);
   ElementwiseAttributes attributes;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "model/import_function.h"
 #include "model/import_graph.h"
 #include "model/import_message.h"
 #include "model/import_tensor.h"
@@ -76,10 +77,8 @@ Result<Model> import_model(onnx::ModelProto& proto, const std::string& name,
   TESSERA_RETURN_IF_ERROR(check_version(proto));
   Model model{.path = name, .ir_version = proto.ir_version(), .opsets = {}, .graph = {}};
   TESSERA_TRY(model.opsets, import_opsets(proto));
+  TESSERA_RETURN_IF_ERROR(inline_functions(proto, model.opsets, limits));
   GraphImport context(proto.graph(), limits, folder, model.opsets);
-  for (const onnx::FunctionProto& function : proto.functions()) {
-    context.functions.emplace(import_domain(function.domain()), function.name());
-  }
   TESSERA_TRY(model.graph, import_graph(*proto.mutable_graph(), context));
   return model;
 }

@@ -10,6 +10,7 @@
 
 #include "model/import_attribute.h"
 #include "model/import_attribute_rules.h"
+#include "model/import_function.h"
 #include "model/import_message.h"
 #include "model/import_order.h"
 #include "model/import_scope.h"
@@ -29,6 +30,20 @@ Status check_text(std::string_view what, const std::string& text) {
 bool says_only_type(const Node& node, const onnx::AttributeProto& attribute) {
   return node.domain.empty() && node.op_type == "Optional" && attribute.name() == "type" &&
          attribute.type() == onnx::AttributeProto::TYPE_PROTO;
+}
+
+// Of a tensor, or of the tensors of a sequence or an optional; 0 if it says none.
+std::int64_t element_type(const onnx::TypeProto& type) {
+  switch (type.value_case()) {
+    case onnx::TypeProto::kTensorType:
+      return type.tensor_type().elem_type();
+    case onnx::TypeProto::kSequenceType:
+      return element_type(type.sequence_type().elem_type());
+    case onnx::TypeProto::kOptionalType:
+      return element_type(type.optional_type().elem_type());
+    default:
+      return 0;
+  }
 }
 
 // Who defines each value of one graph; each may be defined once.
@@ -71,6 +86,7 @@ class GraphReader {
   Status read_initializers(onnx::GraphProto& proto) {
     for (onnx::TensorProto& tensor : *proto.mutable_initializer()) {
       const std::string name = tensor.name();
+      TESSERA_RETURN_IF_ERROR(note_type(name, tensor.data_type()));
       if (name.empty()) return invalid_model("an initializer has no name");
       TESSERA_RETURN_IF_ERROR(check_text("the name of initializer", name));
       if (graph_.initializers.contains(name)) {
@@ -94,11 +110,33 @@ class GraphReader {
                              in_quotes(input.name()));
       }
       if (graph_.initializers.contains(input.name())) continue;
+      TESSERA_RETURN_IF_ERROR(note_type(input.name(), element_type(input.type())));
       TESSERA_TRY(ValueInfo info, read_value_info("graph input", input));
       if (depth_ == 0 && !info.has_format) {
         return invalid_model("graph input {}: the element type is missing", in_quotes(info.name));
       }
       graph_.inputs.push_back(std::move(info));
+    }
+    return {};
+  }
+
+  // Takes down a value whose elements are held in a wider format than they have.
+  Status note_type(const std::string& value, std::int64_t data_type) {
+    const auto type = arith::narrow_of_data_type(data_type);
+    if (!type) return {};
+    if (depth_ > 0) {
+      return unsupported("value {}: type {} inside an If, Loop or Scan is not supported",
+                         in_quotes(value), arith::narrow_name(*type));
+    }
+    context_.narrow.emplace(value, *type);
+    return {};
+  }
+
+  Status note_constant(const onnx::NodeProto& proto, const Node& node) {
+    if (node.op_type != "Constant" || !node.domain.empty()) return {};
+    for (const onnx::AttributeProto& attribute : proto.attribute()) {
+      if (!attribute.has_t()) continue;
+      TESSERA_RETURN_IF_ERROR(note_type(node.outputs[0], attribute.t().data_type()));
     }
     return {};
   }
@@ -165,6 +203,7 @@ class GraphReader {
     if (std::ranges::all_of(node.outputs, &std::string::empty)) {
       return invalid_model("the node has no outputs");
     }
+    TESSERA_RETURN_IF_ERROR(note_constant(proto, node));
     for (onnx::AttributeProto& attribute : *proto.mutable_attribute()) {
       if (attribute.name().empty()) return invalid_model("an attribute has no name");
       TESSERA_RETURN_IF_ERROR(check_text("the attribute name", attribute.name()));
@@ -178,16 +217,15 @@ class GraphReader {
       node.attributes.emplace(attribute.name(), std::move(value).value());
     }
     TESSERA_RETURN_IF_ERROR(check_attributes(node));
+    if (const auto stated = stated_narrow(node); stated && depth_ > 0) {
+      return unsupported("type {} inside an If, Loop or Scan is not supported",
+                         arith::narrow_name(*stated));
+    }
     return node;
   }
 
   Status check_domain(const Node& node) {
     TESSERA_RETURN_IF_ERROR(check_text("the operator domain", node.domain));
-    if (context_.functions.contains({node.domain, node.op_type})) {
-      return unsupported(
-          "calls a function that is local to the model, which is not supported; "
-          "write the function's nodes in its place");
-    }
     // Quantisers of com.microsoft leave the import out.
     if (context_.opsets.contains(node.domain) || node.domain == "com.microsoft") return {};
     return invalid_model("the operator's domain {} is not in the model's opset imports",
@@ -277,11 +315,10 @@ class GraphReader {
 
 }  // namespace
 
-std::string import_domain(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
-
 Result<Subgraph> import_graph(onnx::GraphProto& graph, GraphImport& context) {
   TESSERA_TRY(Subgraph imported, GraphReader(context, 0).read(graph));
   TESSERA_RETURN_IF_ERROR(check_scopes(imported));
+  TESSERA_RETURN_IF_ERROR(follow_narrow(imported, std::move(context.narrow)));
   return imported;
 }
 

@@ -8,13 +8,12 @@
 #include <onnx/onnx_pb.h>
 
 #include <map>
-#include <set>
 #include <string>
-#include <utility>
 
 #include "base/result.h"
 #include "model/import.h"
 #include "model/import_names.h"
+#include "model/import_narrow.h"
 #include "model/import_tensor.h"
 #include "model/model.h"
 
@@ -28,17 +27,15 @@ struct GraphImport {
 
   TensorImport tensors;
   std::map<std::string, std::int64_t> opsets;
-  std::set<std::pair<std::string, std::string>> functions;  // (domain, name), local to the model
   NodeNames names;
+  NarrowValues narrow;     // inputs and constants of the main graph
   std::int64_t nodes = 0;  // so far, checked against limits.nodes_max
 
   const ImportLimits& limits() const { return tensors.limits; }
 };
 
-// The main graph, with all that lies in it. Takes the weights out of `graph`.
+// The main graph, with all that lies in it, once functions are written out. Takes the weights out
+// of `graph`.
 Result<Subgraph> import_graph(onnx::GraphProto& graph, GraphImport& context);
-
-// "" for "ai.onnx", which is the same domain.
-std::string import_domain(const std::string& domain);
 
 }  // namespace tessera::model

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <utility>
 
+#include "arith/narrow.h"
+#include "arith/rounding.h"
 #include "model/import_external.h"
 #include "model/import_message.h"
 
@@ -22,7 +24,7 @@ struct TypeRow {
   std::int32_t number;
   std::string_view name;
   std::optional<Format> format;  // none: refused by name
-  Field field;                   // where the elements lie when they are not raw
+  Field field;                   // where the elements, or packed bytes, lie when they are not raw
 };
 constexpr std::array kTypes = {
     TypeRow{1, "float", Format::kF32, Field::kFloat},
@@ -41,16 +43,16 @@ constexpr std::array kTypes = {
     TypeRow{14, "complex64", std::nullopt, Field::kNone},
     TypeRow{15, "complex128", std::nullopt, Field::kNone},
     TypeRow{16, "bfloat16", Format::kBf16, Field::kInt32},
-    TypeRow{17, "float8e4m3fn", std::nullopt, Field::kNone},
-    TypeRow{18, "float8e4m3fnuz", std::nullopt, Field::kNone},
-    TypeRow{19, "float8e5m2", std::nullopt, Field::kNone},
-    TypeRow{20, "float8e5m2fnuz", std::nullopt, Field::kNone},
-    TypeRow{21, "uint4", std::nullopt, Field::kNone},
-    TypeRow{22, "int4", std::nullopt, Field::kNone},
-    TypeRow{23, "float4e2m1", std::nullopt, Field::kNone},
+    TypeRow{17, "float8e4m3fn", Format::kF32, Field::kInt32},
+    TypeRow{18, "float8e4m3fnuz", Format::kF32, Field::kInt32},
+    TypeRow{19, "float8e5m2", Format::kF32, Field::kInt32},
+    TypeRow{20, "float8e5m2fnuz", Format::kF32, Field::kInt32},
+    TypeRow{21, "uint4", Format::kU8, Field::kInt32},
+    TypeRow{22, "int4", Format::kI8, Field::kInt32},
+    TypeRow{23, "float4e2m1", Format::kF32, Field::kInt32},
     TypeRow{24, "float8e8m0", std::nullopt, Field::kNone},
-    TypeRow{25, "uint2", std::nullopt, Field::kNone},
-    TypeRow{26, "int2", std::nullopt, Field::kNone},
+    TypeRow{25, "uint2", Format::kU8, Field::kInt32},
+    TypeRow{26, "int2", Format::kI8, Field::kInt32},
 };
 
 const TypeRow* find_type(std::int32_t number) {
@@ -184,10 +186,82 @@ Status check_bools(const Tensor& tensor) {
   return {};
 }
 
+// How many bytes `elements` of a type take in the file.
+std::int64_t packed_bytes(arith::Narrow type, std::int64_t elements) {
+  const std::int64_t per_byte = 8 / arith::narrow_bits(type);
+  return elements / per_byte + (elements % per_byte == 0 ? 0 : 1);
+}
+
+// The elements of `packed`, the first of a byte in its low bits.
+void unpack(arith::Narrow type, const std::vector<std::byte>& packed, Tensor& tensor) {
+  const int bits = arith::narrow_bits(type);
+  const auto per_byte = static_cast<std::size_t>(8 / bits);
+  const auto width = static_cast<std::size_t>(format_bytes(tensor.format));
+  for (std::size_t i = 0; i * width < tensor.bytes.size(); ++i) {
+    const int shift = bits * static_cast<int>(i % per_byte);
+    const int code = std::to_integer<int>(packed[i / per_byte]) >> shift & ((1 << bits) - 1);
+    const double value = arith::narrow_value(type, static_cast<std::uint8_t>(code));
+    if (tensor.format == Format::kF32) {
+      arith::write_element(Format::kF32, value, tensor.bytes.data() + i * width);
+    } else {
+      tensor.bytes[i] = static_cast<std::byte>(static_cast<int>(value));
+    }
+  }
+}
+
 Error wrong_amount(const Shape& dims, std::int64_t wanted, std::int64_t found,
                    std::string_view unit) {
   return invalid_model("dimensions {} ask for {}, found {}", list_text(dims),
                        count_text(wanted, unit), found);
+}
+
+std::vector<std::byte> take_raw(onnx::TensorProto& proto) {
+  const std::unique_ptr<const std::string> raw(proto.release_raw_data());
+  const auto* data = reinterpret_cast<const std::byte*>(raw->data());
+  return {data, data + raw->size()};
+}
+
+Status import_plain(onnx::TensorProto& proto, const TypeRow& type, std::int64_t bytes,
+                    TensorImport& context, Tensor& tensor) {
+  if (proto.data_location() == onnx::TensorProto::EXTERNAL) {
+    TESSERA_TRY(tensor.bytes, read_external_data(proto, bytes, context));
+  } else if (proto.has_raw_data()) {
+    const auto found = static_cast<std::int64_t>(proto.raw_data().size());
+    if (found != bytes) return wrong_amount(tensor.dims, bytes, found, "byte");
+    tensor.bytes = take_raw(proto);
+  } else {
+    const std::int64_t wanted = bytes / format_bytes(tensor.format);
+    const std::int64_t found = field_size(proto, type.field);
+    if (found != wanted) return wrong_amount(tensor.dims, wanted, found, "element");
+    tensor.bytes.resize(static_cast<std::size_t>(bytes));
+    TESSERA_RETURN_IF_ERROR(copy_typed(proto, tensor));
+  }
+  return {};
+}
+
+// Several elements a byte, held in the next wider format (arith/narrow.h).
+Status import_narrow(onnx::TensorProto& proto, arith::Narrow type, std::int64_t bytes,
+                     TensorImport& context, Tensor& tensor) {
+  const std::int64_t wanted = packed_bytes(type, bytes / format_bytes(tensor.format));
+  std::vector<std::byte> packed;
+  if (proto.data_location() == onnx::TensorProto::EXTERNAL) {
+    TESSERA_TRY(packed, read_external_data(proto, wanted, context));
+  } else if (proto.has_raw_data()) {
+    packed = take_raw(proto);
+  } else {
+    for (int i = 0; i < proto.int32_data_size(); ++i) {
+      const std::int32_t value = proto.int32_data(i);
+      if (value < 0 || value > 255) {
+        return invalid_model("element {} is {}, allowed is 0 to 255", i, value);
+      }
+      packed.push_back(static_cast<std::byte>(value));
+    }
+  }
+  const auto found = static_cast<std::int64_t>(packed.size());
+  if (found != wanted) return wrong_amount(tensor.dims, wanted, found, "byte");
+  tensor.bytes.resize(static_cast<std::size_t>(bytes));
+  unpack(type, packed, tensor);
+  return {};
 }
 
 }  // namespace
@@ -236,20 +310,11 @@ Result<Tensor> import_tensor(onnx::TensorProto& proto, TensorImport& context) {
     return invalid_model("dimensions {} ask for {} bytes, allowed are {}", list_text(tensor.dims),
                          bytes, context.limits.tensor_bytes_max);
   }
-  if (proto.data_location() == onnx::TensorProto::EXTERNAL) {
-    TESSERA_TRY(tensor.bytes, read_external_data(proto, bytes, context));
-  } else if (proto.has_raw_data()) {
-    const std::unique_ptr<const std::string> raw(proto.release_raw_data());
-    const auto found = static_cast<std::int64_t>(raw->size());
-    if (found != bytes) return wrong_amount(tensor.dims, bytes, found, "byte");
-    const auto* data = reinterpret_cast<const std::byte*>(raw->data());
-    tensor.bytes.assign(data, data + raw->size());
+  const auto narrow = arith::narrow_of_data_type(type.number);
+  if (narrow) {
+    TESSERA_RETURN_IF_ERROR(import_narrow(proto, *narrow, bytes, context, tensor));
   } else {
-    const std::int64_t wanted = bytes / format_bytes(format);
-    const std::int64_t found = field_size(proto, type.field);
-    if (found != wanted) return wrong_amount(tensor.dims, wanted, found, "element");
-    tensor.bytes.resize(static_cast<std::size_t>(bytes));
-    TESSERA_RETURN_IF_ERROR(copy_typed(proto, tensor));
+    TESSERA_RETURN_IF_ERROR(import_plain(proto, type, bytes, context, tensor));
   }
   TESSERA_RETURN_IF_ERROR(check_bools(tensor));
   onnx::TensorProto().Swap(&proto);  // gives the memory back

@@ -7,6 +7,7 @@
 
 #include "arith/function.h"
 #include "arith/integer.h"
+#include "arith/narrow.h"
 #include "arith/rounding.h"
 #include "model/ops/elements.h"
 #include "model/ops/generate.h"
@@ -88,6 +89,9 @@ bool is_quantised(Format format) {
 Result<Outputs> quantize_linear_shape(const Call& call) {
   TESSERA_RETURN_IF_ERROR(map_scales(call));
   Format format = Format::kU8;
+  if (const auto narrow = arith::narrow_of_data_type(call.attribute("output_dtype", 0))) {
+    return one_output(arith::narrow_format(*narrow), call.dims(0));
+  }
   if (call.attribute("output_dtype", 0) != 0) {
     TESSERA_TRY(format, format_of_data_type(call.attribute("output_dtype", 0)));
   }
@@ -99,7 +103,25 @@ Result<Outputs> quantize_linear_shape(const Call& call) {
   return one_output(format, call.dims(0));
 }
 
+// To float8 and float4: the quotient, rounded to the type. Their zero points are 0.
+Status quantize_to_float(const Call& call, arith::Narrow type, Tensor& output) {
+  TESSERA_TRY(const ScaleMap map, map_scales(call));
+  const std::vector<double> scales = load<double>(call.tensor(1));
+  const bool saturate = call.attribute("saturate", 1) != 0;
+  const Reader<double> in(call.tensor(0));
+  const Writer<double> out(output);
+  for_each_scaled(map, [&](std::int64_t i, std::size_t at) {
+    const double quotient = static_cast<double>(arith::f32_from_f64(in[i] / scales[at]));
+    out.set(i, arith::narrow_rounded(type, quotient, saturate));
+  });
+  return {};
+}
+
 Status quantize_linear(const Call& call, std::vector<Tensor>& outputs) {
+  const auto narrow = arith::narrow_of_data_type(call.attribute("output_dtype", 0));
+  if (narrow && arith::narrow_is_float(*narrow)) {
+    return quantize_to_float(call, *narrow, outputs[0]);
+  }
   TESSERA_TRY(const ScaleMap map, map_scales(call));
   const std::vector<double> scales = load<double>(call.tensor(1));
   std::vector<std::int64_t> zeros(scales.size(), 0);
@@ -107,8 +129,10 @@ Status quantize_linear(const Call& call, std::vector<Tensor>& outputs) {
   const Reader<double> in(call.tensor(0));
   const Writer<std::int64_t> out(outputs[0]);
   for_each_scaled(map, [&](std::int64_t i, std::size_t at) {
-    out.set(i, arith::quantize_linear(arith::f32_from_f64(in[i]), arith::f32_from_f64(scales[at]),
-                                      static_cast<std::int32_t>(zeros[at]), outputs[0].format));
+    const std::int64_t q =
+        arith::quantize_linear(arith::f32_from_f64(in[i]), arith::f32_from_f64(scales[at]),
+                               static_cast<std::int32_t>(zeros[at]), outputs[0].format);
+    out.set(i, narrow ? arith::narrow_clamped(*narrow, q) : q);
   });
   return {};
 }
@@ -116,7 +140,9 @@ Status quantize_linear(const Call& call, std::vector<Tensor>& outputs) {
 Result<Outputs> dequantize_linear_shape(const Call& call) {
   TESSERA_RETURN_IF_ERROR(call.require_float(1));
   TESSERA_RETURN_IF_ERROR(map_scales(call));
-  if (!is_quantised(call.format(0)) && call.format(0) != Format::kI32) {
+  // float8 and float4 are held in f32.
+  if (!is_quantised(call.format(0)) && call.format(0) != Format::kI32 &&
+      call.format(0) != Format::kF32) {
     return invalid(fmt::format("input 0 has format {}, allowed: i8, u8, i16, u16, i32",
                                format_name(call.format(0))));
   }
@@ -134,6 +160,14 @@ Result<Outputs> dequantize_linear_shape(const Call& call) {
 Status dequantize_linear(const Call& call, std::vector<Tensor>& outputs) {
   TESSERA_TRY(const ScaleMap map, map_scales(call));
   const std::vector<double> scales = load<double>(call.tensor(1));
+  if (call.format(0) == Format::kF32) {
+    const Reader<double> floats(call.tensor(0));
+    const Writer<double> products(outputs[0]);
+    for_each_scaled(map, [&](std::int64_t i, std::size_t at) {
+      products.set(i, static_cast<double>(arith::f32_from_f64(floats[i] * scales[at])));
+    });
+    return {};
+  }
   std::vector<std::int64_t> zeros(scales.size(), 0);
   if (call.has(2)) zeros = load<std::int64_t>(call.tensor(2));
   const Reader<std::int64_t> in(call.tensor(0));

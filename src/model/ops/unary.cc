@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "arith/function.h"
+#include "arith/narrow.h"
 #include "base/check.h"
 #include "model/ops/elements.h"
 #include "model/ops/generate.h"
@@ -149,8 +150,22 @@ Status numeric_function(const Call& call, std::vector<Tensor>& outputs) {
 
 Result<Outputs> cast_shape(const Call& call) {
   if (!call.has_attribute("to")) return invalid("attribute 'to' is missing");
+  const auto narrow = arith::narrow_of_data_type(call.attribute("to", 0));
+  if (narrow) return one_output(arith::narrow_format(*narrow), call.dims(0));
   TESSERA_TRY(const Format format, format_of_data_type(call.attribute("to", 0)));
   return one_output(format, call.dims(0));
+}
+
+// To a type that is held in a wider format (arith/narrow.h).
+void cast_narrow(const Call& call, arith::Narrow type, Tensor& output) {
+  if (!arith::narrow_is_float(type)) {
+    map<std::int64_t>(call.tensor(0), output,
+                      [&](std::int64_t x) { return arith::narrow_wrapped(type, x); });
+    return;
+  }
+  const bool saturate = call.attribute("saturate", 1) != 0;
+  map<double>(call.tensor(0), output,
+              [&](double x) { return arith::narrow_rounded(type, x, saturate); });
 }
 
 // The same bits under another format of the same width.
@@ -195,6 +210,10 @@ Result<Outputs> cast_like_shape(const Call& call) {
 
 // Float to integer truncates; integer to integer keeps the low bits; to bool is "not zero".
 Status cast(const Call& call, std::vector<Tensor>& outputs) {
+  if (const auto narrow = arith::narrow_of_data_type(call.attribute("to", 0))) {
+    cast_narrow(call, *narrow, outputs[0]);
+    return {};
+  }
   with_working_type(call.format(0), [&]<typename W>() {
     map<W>(call.tensor(0), outputs[0], [](W x) { return x; });
   });

@@ -1,5 +1,7 @@
 #include "model/testing/model_builder.h"
 
+#include <google/protobuf/unknown_field_set.h>
+
 #include <array>
 #include <charconv>
 #include <span>
@@ -163,6 +165,42 @@ ModelBuilder& ModelBuilder::domain(const std::string& domain, std::int64_t versi
   auto& entry = *proto_.add_opset_import();
   entry.set_domain(domain);
   entry.set_version(version);
+  return *this;
+}
+
+ModelBuilder& ModelBuilder::refer(const std::string& attribute, const std::string& to) {
+  onnx::AttributeProto& proto = *last_node().add_attribute();
+  proto.set_name(attribute);
+  proto.set_ref_attr_name(to);
+  return *this;
+}
+
+ModelBuilder& ModelBuilder::function(const std::string& name, const Strings& inputs,
+                                     const Strings& outputs, const ModelBuilder& body,
+                                     const Strings& attributes) {
+  onnx::FunctionProto& function = *proto_.add_functions();
+  function.set_domain("acme");
+  function.set_name(name);
+  function.mutable_input()->Add(inputs.begin(), inputs.end());
+  function.mutable_output()->Add(outputs.begin(), outputs.end());
+  function.mutable_attribute()->Add(attributes.begin(), attributes.end());
+  *function.mutable_node() = body.proto_.graph().node();
+  *function.mutable_opset_import() = body.proto_.opset_import();
+  auto& entry = *proto_.add_opset_import();
+  entry.set_domain("acme");
+  entry.set_version(1);
+  return *this;
+}
+
+// Field 11 came after the schema we build with.
+ModelBuilder& ModelBuilder::default_attribute(const std::string& name,
+                                              const AttributeValue& value) {
+  onnx::AttributeProto attribute;
+  attribute.set_name(name);
+  std::visit([&](const auto& content) { set_value(attribute, content); }, value);
+  onnx::FunctionProto& function = *proto_.mutable_functions(proto_.functions_size() - 1);
+  *function.GetReflection()->MutableUnknownFields(&function)->AddLengthDelimited(11) =
+      attribute.SerializeAsString();
   return *this;
 }
 

@@ -47,6 +47,14 @@ class ModelBuilder {
   ModelBuilder& subgraph(const std::string& attribute, const ModelBuilder& body);
   // The last node's operator is one of `domain`, which the model imports at `version`.
   ModelBuilder& domain(const std::string& domain, std::int64_t version = 1);
+  // The last node's attribute is what the call of the function gives as `to`.
+  ModelBuilder& refer(const std::string& attribute, const std::string& to);
+  // A function "acme.NAME", local to the model: the nodes of `body`, at its opsets. The model
+  // imports "acme" at version 1.
+  ModelBuilder& function(const std::string& name, const Strings& inputs, const Strings& outputs,
+                         const ModelBuilder& body, const Strings& attributes = {});
+  // Gives the last function an attribute with a default.
+  ModelBuilder& default_attribute(const std::string& name, const AttributeValue& value);
 
   onnx::ModelProto& proto() { return proto_; }
   onnx::GraphProto& graph() { return *proto_.mutable_graph(); }
