@@ -12,7 +12,7 @@ namespace {
 
 enum class Special { kNone, kIeee, kNanOnly, kUnsignedZero };
 
-struct Shape {
+struct NarrowShape {
   Narrow type;
   std::int64_t data_type;
   std::string_view name;
@@ -27,29 +27,29 @@ struct Shape {
 };
 
 // kIeee: infinities and NaN; kNanOnly: NaN is all ones; kUnsignedZero: NaN is what would be -0.
-constexpr std::array kShapes = {
-    Shape{Narrow::kE4M3FN, 17, "float8e4m3fn", 8, true, true, 3, -6, 448, Special::kNanOnly},
-    Shape{Narrow::kE4M3FNUZ, 18, "float8e4m3fnuz", 8, true, true, 3, -7, 240,
-          Special::kUnsignedZero},
-    Shape{Narrow::kE5M2, 19, "float8e5m2", 8, true, true, 2, -14, 57344, Special::kIeee},
-    Shape{Narrow::kE5M2FNUZ, 20, "float8e5m2fnuz", 8, true, true, 2, -15, 57344,
-          Special::kUnsignedZero},
-    Shape{Narrow::kUint4, 21, "uint4", 4, false},
-    Shape{Narrow::kInt4, 22, "int4", 4, true},
-    Shape{Narrow::kE2M1, 23, "float4e2m1", 4, true, true, 1, 0, 6, Special::kNone},
-    Shape{Narrow::kUint2, 25, "uint2", 2, false},
-    Shape{Narrow::kInt2, 26, "int2", 2, true},
+constexpr std::array kNarrowShapes = {
+    NarrowShape{Narrow::kE4M3FN, 17, "float8e4m3fn", 8, true, true, 3, -6, 448, Special::kNanOnly},
+    NarrowShape{Narrow::kE4M3FNUZ, 18, "float8e4m3fnuz", 8, true, true, 3, -7, 240,
+                Special::kUnsignedZero},
+    NarrowShape{Narrow::kE5M2, 19, "float8e5m2", 8, true, true, 2, -14, 57344, Special::kIeee},
+    NarrowShape{Narrow::kE5M2FNUZ, 20, "float8e5m2fnuz", 8, true, true, 2, -15, 57344,
+                Special::kUnsignedZero},
+    NarrowShape{Narrow::kUint4, 21, "uint4", 4, false},
+    NarrowShape{Narrow::kInt4, 22, "int4", 4, true},
+    NarrowShape{Narrow::kE2M1, 23, "float4e2m1", 4, true, true, 1, 0, 6, Special::kNone},
+    NarrowShape{Narrow::kUint2, 25, "uint2", 2, false},
+    NarrowShape{Narrow::kInt2, 26, "int2", 2, true},
 };
 
-const Shape& shape_of(Narrow type) { return kShapes[static_cast<std::size_t>(type)]; }
+const NarrowShape& shape_of(Narrow type) { return kNarrowShapes[static_cast<std::size_t>(type)]; }
 
 }  // namespace
 
 std::optional<Narrow> narrow_of_data_type(std::int64_t data_type) {
-  const auto* const found = std::find_if(kShapes.begin(), kShapes.end(), [&](const Shape& shape) {
-    return shape.data_type == data_type;
-  });
-  if (found == kShapes.end()) return std::nullopt;
+  const auto* const found =
+      std::find_if(kNarrowShapes.begin(), kNarrowShapes.end(),
+                   [&](const NarrowShape& shape) { return shape.data_type == data_type; });
+  if (found == kNarrowShapes.end()) return std::nullopt;
   return found->type;
 }
 
@@ -63,7 +63,7 @@ Format narrow_format(Narrow type) {
 }
 
 double narrow_value(Narrow type, std::uint8_t code) {
-  const Shape& shape = shape_of(type);
+  const NarrowShape& shape = shape_of(type);
   if (!shape.is_float) return static_cast<double>(narrow_wrapped(type, code));
   const int exponent_bits = shape.bits - 1 - shape.fraction_bits;
   const int fraction = code & ((1 << shape.fraction_bits) - 1);
@@ -85,7 +85,7 @@ double narrow_value(Narrow type, std::uint8_t code) {
 }
 
 std::int64_t narrow_wrapped(Narrow type, std::int64_t value) {
-  const Shape& shape = shape_of(type);
+  const NarrowShape& shape = shape_of(type);
   TESSERA_CHECK(!shape.is_float, "type {}", shape.name);
   const std::int64_t count = std::int64_t{1} << shape.bits;
   const std::int64_t low = value & (count - 1);
@@ -93,7 +93,7 @@ std::int64_t narrow_wrapped(Narrow type, std::int64_t value) {
 }
 
 std::int64_t narrow_clamped(Narrow type, std::int64_t value) {
-  const Shape& shape = shape_of(type);
+  const NarrowShape& shape = shape_of(type);
   TESSERA_CHECK(!shape.is_float, "type {}", shape.name);
   const std::int64_t count = std::int64_t{1} << shape.bits;
   const std::int64_t lowest = shape.is_signed ? -count / 2 : 0;
@@ -101,7 +101,7 @@ std::int64_t narrow_clamped(Narrow type, std::int64_t value) {
 }
 
 double narrow_rounded(Narrow type, double value, bool saturate) {
-  const Shape& shape = shape_of(type);
+  const NarrowShape& shape = shape_of(type);
   TESSERA_CHECK(shape.is_float, "type {}", shape.name);
   if (std::isnan(value)) return shape.special == Special::kNone ? -0.0 : value;
   double magnitude = std::abs(value);

@@ -12,7 +12,7 @@
 namespace tessera::arith {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kDoubleInfinity = std::numeric_limits<double>::infinity();
 
 std::vector<Narrow> all_types() {
   std::vector<Narrow> types;
@@ -59,8 +59,8 @@ TEST(Narrow, RoundsToTheNearestCode) {
       const double middle = (low + high) / 2;
       EXPECT_EQ(narrow_rounded(type, middle, true), code % 2 == 0 ? low : high);
       EXPECT_EQ(narrow_rounded(type, std::nextafter(middle, 0.0), true), low);
-      EXPECT_EQ(narrow_rounded(type, std::nextafter(middle, kInfinity), true), high);
-      EXPECT_EQ(narrow_rounded(type, -std::nextafter(middle, kInfinity), true), -high);
+      EXPECT_EQ(narrow_rounded(type, std::nextafter(middle, kDoubleInfinity), true), high);
+      EXPECT_EQ(narrow_rounded(type, -std::nextafter(middle, kDoubleInfinity), true), -high);
     }
   }
 }
@@ -69,12 +69,12 @@ TEST(Narrow, BeyondTheLargest) {
   EXPECT_EQ(narrow_rounded(Narrow::kE4M3FN, 463.9, false), 448);
   EXPECT_TRUE(std::isnan(narrow_rounded(Narrow::kE4M3FN, 464.1, false)));
   EXPECT_EQ(narrow_rounded(Narrow::kE4M3FN, -1e9, true), -448);
-  EXPECT_EQ(narrow_rounded(Narrow::kE4M3FNUZ, kInfinity, true), 240);
+  EXPECT_EQ(narrow_rounded(Narrow::kE4M3FNUZ, kDoubleInfinity, true), 240);
   EXPECT_EQ(narrow_rounded(Narrow::kE5M2, 1e9, true), 57344);
-  EXPECT_EQ(narrow_rounded(Narrow::kE5M2, -1e9, false), -kInfinity);
-  EXPECT_TRUE(std::isnan(narrow_rounded(Narrow::kE5M2FNUZ, kInfinity, false)));
+  EXPECT_EQ(narrow_rounded(Narrow::kE5M2, -1e9, false), -kDoubleInfinity);
+  EXPECT_TRUE(std::isnan(narrow_rounded(Narrow::kE5M2FNUZ, kDoubleInfinity, false)));
   EXPECT_FALSE(std::signbit(narrow_rounded(Narrow::kE5M2FNUZ, -0.0, true)));
-  EXPECT_EQ(narrow_rounded(Narrow::kE2M1, kInfinity, false), 6);
+  EXPECT_EQ(narrow_rounded(Narrow::kE2M1, kDoubleInfinity, false), 6);
 }
 
 TEST(Narrow, IntegersKeepTheirLowBitsOrStayWithin) {

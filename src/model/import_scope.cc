@@ -13,9 +13,9 @@ namespace {
 using SubgraphPointer = std::shared_ptr<const Subgraph>;
 
 // The names visible at one level, and the level around it (which outlives it).
-class Scope {
+class ImportScope {
  public:
-  explicit Scope(const Scope* outer) : outer_(outer) {}
+  explicit ImportScope(const ImportScope* outer) : outer_(outer) {}
   void define(const std::string& name) { names_.insert(name); }
   bool sees(const std::string& name) const { return names_.contains(name) || outside_sees(name); }
   bool outside_sees(const std::string& name) const {
@@ -24,13 +24,13 @@ class Scope {
   bool here(const std::string& name) const { return names_.contains(name); }
 
  private:
-  const Scope* outer_;
+  const ImportScope* outer_;
   std::unordered_set<std::string> names_;
 };
 
-Status check_graph(const Subgraph& graph, const Scope* outer);
+Status check_graph(const Subgraph& graph, const ImportScope* outer);
 
-Status check_node(const Node& node, Scope& scope) {
+Status check_node(const Node& node, ImportScope& scope) {
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     if (node.inputs[i].empty() || scope.sees(node.inputs[i])) continue;
     return invalid_model("{}: input {} ({}) is not defined", node_label(node.name, node.op_type), i,
@@ -56,8 +56,8 @@ Status check_node(const Node& node, Scope& scope) {
   return {};
 }
 
-Status check_graph(const Subgraph& graph, const Scope* outer) {
-  Scope scope(outer);
+Status check_graph(const Subgraph& graph, const ImportScope* outer) {
+  ImportScope scope(outer);
   for (const ValueInfo& input : graph.inputs) scope.define(input.name);
   for (const auto& [name, tensor] : graph.initializers) scope.define(name);
   for (const Node& node : graph.nodes) TESSERA_RETURN_IF_ERROR(check_node(node, scope));
