@@ -8,7 +8,7 @@
 namespace tessera::model {
 namespace {
 
-Tensor floats(const Shape& dims, const std::vector<float>& values) {
+Tensor float_tensor(const Shape& dims, const std::vector<float>& values) {
   Tensor tensor = Tensor::zeros(Format::kF32, dims);
   std::copy(values.begin(), values.end(), tensor.as<float>().begin());
   return tensor;
@@ -29,8 +29,8 @@ Model sketch() {
   Model model;
   model.opsets[""] = 13;
   model.graph.inputs = {{.name = "x", .dims = {}}};
-  model.graph.initializers["w"] = floats({2, 2}, {1.0f, -4.0f, 0.25f, 1.0f});
-  model.graph.initializers["v"] = floats({2, 2}, {0, 0, 3, 1});
+  model.graph.initializers["w"] = float_tensor({2, 2}, {1.0f, -4.0f, 0.25f, 1.0f});
+  model.graph.initializers["v"] = float_tensor({2, 2}, {0, 0, 3, 1});
   model.graph.nodes = {
       node("MatMul", {"x", "w"}, "a"), node("Gemm", {"x", "v"}, "b", {{"transB", std::int64_t{1}}}),
       node("MatMul", {"a", "b"}, "c"), node("Relu", {"c"}, "d"), node("MatMul", {"d", "w"}, "y")};
