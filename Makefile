@@ -1,6 +1,7 @@
 # Short names for the commands of every day. CMakePresets.json holds the real settings.
 #
-#   make test     install what is missing, build, run every test
+#   make test     install what is missing, build, run the tests
+#   make test-long    those with a smaller form in `make test`: networks trained on stored pictures
 #   make demo     read text from pictures with the example application
 #   make format   format the sources        make tidy    run clang-tidy over all of them
 #   make check-models   every stored model on its cases: one row a model
@@ -14,7 +15,7 @@
 BUILD := build/release
 JOBS ?= $(shell nproc)
 
-.PHONY: all packages configure build test check-models check-fused check-derived check-sensitivity demo format check tidy bench roofline
+.PHONY: all packages configure build test test-long check-models check-fused check-derived check-sensitivity demo format check tidy bench roofline
 .PHONY: docs fuzz clean
 
 all: build
@@ -31,7 +32,11 @@ build: configure
 test: build
 	scripts/install_packages.sh derive
 	ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS) --no-tests=error \
-	  --output-junit test_results.xml
+	  --label-exclude long --output-junit test_results.xml
+
+test-long: build
+	scripts/install_packages.sh derive
+	ctest --test-dir $(BUILD) --output-on-failure --label-regex long --no-tests=error
 
 MODELS ?= $(shell sed -n "s/^TESSERA_TEST_DATA:[A-Z]*=//p" $(BUILD)/CMakeCache.txt 2>/dev/null)
 

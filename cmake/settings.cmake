@@ -138,7 +138,8 @@ endfunction()
 
 # tessera_test(NAME [COMPUTES] SOURCES ... DEPENDS ... LABELS ...): one GoogleTest program, one ctest
 # entry. COMPUTES: it spends long in references of its own.
-# Labels: unit golden agreement timing cli errors driver install house, and slow or threads besides.
+# Labels: unit golden agreement timing cli errors driver install house, and slow or threads besides;
+# long: left to `make test-long`, because a smaller form is among the others.
 function(tessera_test name)
   if(NOT TESSERA_BUILD_TESTS)
     return()
