@@ -13,7 +13,8 @@ import sys
 
 FILE_LINES_MAX = 1000
 FUNCTION_LINES_MAX = 70
-SOURCE_SUFFIXES = {".h", ".cc", ".cmake", ".py", ".sh", ".ts", ".js", ".mjs"}
+SOURCE_SUFFIXES = {".h", ".cc", ".cpp", ".cmake", ".py", ".sh", ".ts", ".js", ".mjs", ".cjs",
+                   ".html", ".tasm"}
 FORBIDDEN_FOLDERS = {"utils", "util", "common", "helpers", "misc"}
 MACHINE_PATH = re.compile(r"(?<![\w.$}])/(?:home|root|work|Users|mnt)/[\w.-]+")
 TODO = re.compile(r"\b(TODO|FIXME|XXX)\b(?!\(#\d+\))")
@@ -165,7 +166,7 @@ def check_text(path, text):
     for match in MACHINE_PATH.finditer(text):
         yield (line_of(text, match.start()),
                f"the path {match.group(0)} of one machine, allowed relative paths")
-    if path.suffix in {".h", ".cc"}:
+    if path.suffix in {".h", ".cc", ".cpp"}:
         yield from check_cpp(path, text)
 
 

@@ -35,6 +35,15 @@ class RulesTest(unittest.TestCase):
         self.assertEqual(["scripts/a.sh:1: a file of 1001 lines, allowed 1000"],
                          self.messages({"scripts/a.sh": "x\n" * 1001}))
 
+    def test_texts_that_are_embedded_or_shipped_are_sources_too(self):
+        for name in ("src/base/a.cpp", "src/base/a.py", "src/base/a.cjs", "src/base/a.html",
+                     "examples/a.tasm"):
+            self.assertEqual([f"{name}:1: a file of 1001 lines, allowed 1000"],
+                             self.messages({name: "x\n" * 1001}))
+        text = "int f(int x) {\n%s}\n" % body(69)
+        self.assertEqual(["src/base/a.cpp:1: a function of 71 lines, allowed 70"],
+                         self.messages({"src/base/a.cpp": text}))
+
     def test_a_function_may_have_70_lines_and_no_more(self):
         text = HEADER + "namespace a {\nint f(int x) {\n%s}\n}\n"
         self.assertEqual([], self.messages({"src/base/a.h": text % body(68)}))

@@ -94,6 +94,7 @@ class CppText {
         "// {}: derived from a program, and equal to it in every bit.\n//\n"
         "//   c++ -std=c++17 -O2 derived.cpp -o derived && ./derived INPUT... OUTPUT...\n//\n",
         comment(software_.name.empty() ? "derived" : software_.name));
+    text_ += kCppTensors;
     text_ += kCppRuntime;
     text_ +=
         "\n// --- Tables --------------------------------------------------------------\n\n"

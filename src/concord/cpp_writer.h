@@ -1,5 +1,6 @@
 // Software as one C++17 source file without dependencies: a function, and a main() that reads and
-// writes raw files. The operators are in derived_runtime.cpp; this writes the tables and the calls.
+// writes raw files. The operators are in derived_tensors.cpp and derived_runtime.cpp; this writes
+// the tables and the calls.
 #pragma once
 
 #include <string>

@@ -92,39 +92,16 @@ def dtype_of(name):
     return getattr(torch, carried.get(name, name))
 
 
-def as_tensor(array):
-    """Of a NumPy array, in the type PyTorch has for it."""
+def as_tensor(given):
+    """A NumPy array in the type PyTorch has for it; a tensor as it is."""
+    if not isinstance(given, numpy.ndarray):
+        return given
     wider = {"uint16": "int32", "uint32": "int64"}
-    return torch.from_numpy(array.astype(wider.get(array.dtype.name, array.dtype), copy=True))
+    return torch.from_numpy(given.astype(wider.get(given.dtype.name, given.dtype), copy=True))
 
 
-def take(given):
-    """The inputs, checked."""
-    if len(given) != len(INPUTS):
-        raise ValueError(f"{len(given)} inputs given, there are {len(INPUTS)}")
-    taken = []
-    for tensor, (name, dtype, dims) in zip(given, INPUTS):
-        if isinstance(tensor, numpy.ndarray):
-            tensor = as_tensor(tensor)
-        if tensor.dtype != dtype_of(dtype) or tuple(tensor.shape) != dims:
-            raise ValueError(f"input '{name}' is {tensor.dtype} {tuple(tensor.shape)}, "
-                             f"needed {dtype_of(dtype)} {dims}")
-        taken.append(tensor)
-    return taken
-
-
-def read_constants():
-    """(number, tensor) of every constant."""
-    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), WEIGHTS), "rb") as file:
-        blob = file.read()
-    if len(blob) != WEIGHTS_BYTES:
-        raise ValueError(f"'{WEIGHTS}' has {len(blob)} bytes, needed {WEIGHTS_BYTES}")
-    for number, stored, dtype, dims, offset in CONSTANTS:
-        count = int(numpy.prod(dims, dtype=numpy.int64))
-        array = numpy.frombuffer(blob, stored, count, offset).reshape(dims)
-        yield number, as_tensor(array.astype(dtype))
-    for number, dtype, text in NUMBERS:
-        yield number, torch.tensor(float.fromhex(text), dtype=dtype_of(dtype))
+def scalar(number, dtype):
+    return torch.tensor(number, dtype=dtype_of(dtype))
 
 
 def write_safetensors(path, tensors):
@@ -139,19 +116,5 @@ def write_safetensors(path, tensors):
     text += b" " * (-len(text) % 8)
     with open(path, "wb") as file:
         file.write(len(text).to_bytes(8, "little") + text + blob)
-
-
-def main(paths):
-    """Raw files, one a port."""
-    if len(paths) != len(INPUTS) + len(OUTPUTS):
-        names = [name for name, _, _ in INPUTS + OUTPUTS]
-        sys.exit("usage: python3 derived.py " + " ".join(f"'{name}'" for name in names) +
-                 "   (raw files, one a port)")
-    given = [numpy.fromfile(path, dtype).reshape(dims)
-             for path, (_, dtype, dims) in zip(paths, INPUTS)]
-    with torch.no_grad():
-        results = Derived()(*given)
-    for path, result, (_, dtype, _) in zip(paths[len(INPUTS):], results, OUTPUTS):
-        result.contiguous().numpy().astype(dtype).tofile(path)
 
 

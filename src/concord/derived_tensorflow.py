@@ -47,44 +47,15 @@ def running_sum(a, axis, terms):
     return tf.raw_ops.Pack(values=parts, axis=axis)
 
 
-def take(given):
-    """The inputs, checked."""
-    if len(given) != len(INPUTS):
-        raise ValueError(f"{len(given)} inputs given, there are {len(INPUTS)}")
-    taken = []
-    for tensor, (name, dtype, dims) in zip(given, INPUTS):
-        tensor = tf.convert_to_tensor(tensor)
-        if tensor.dtype != getattr(tf, dtype) or tuple(tensor.shape) != dims:
-            raise ValueError(f"input '{name}' is {tensor.dtype} {tuple(tensor.shape)}, "
-                             f"needed {dtype} {dims}")
-        taken.append(tensor)
-    return taken
+def dtype_of(name):
+    return getattr(tf, name)
 
 
-def read_constants():
-    """(number, tensor) of every constant."""
-    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), WEIGHTS), "rb") as file:
-        blob = file.read()
-    if len(blob) != WEIGHTS_BYTES:
-        raise ValueError(f"'{WEIGHTS}' has {len(blob)} bytes, needed {WEIGHTS_BYTES}")
-    for number, stored, dtype, dims, offset in CONSTANTS:
-        count = int(numpy.prod(dims, dtype=numpy.int64))
-        array = numpy.frombuffer(blob, stored, count, offset).reshape(dims)
-        yield number, tf.convert_to_tensor(array.astype(dtype))
-    for number, dtype, text in NUMBERS:
-        yield number, tf.constant(float.fromhex(text), dtype=getattr(tf, dtype))
+def as_tensor(given):
+    return tf.convert_to_tensor(given)
 
 
-def main(paths):
-    """Raw files, one a port."""
-    if len(paths) != len(INPUTS) + len(OUTPUTS):
-        names = [name for name, _, _ in INPUTS + OUTPUTS]
-        sys.exit("usage: python3 derived.py " + " ".join(f"'{name}'" for name in names) +
-                 "   (raw files, one a port)")
-    given = [numpy.fromfile(path, dtype).reshape(dims)
-             for path, (_, dtype, dims) in zip(paths, INPUTS)]
-    results = Derived()(*given)
-    for path, result in zip(paths[len(INPUTS):], results):
-        result.numpy().tofile(path)
+def scalar(number, dtype):
+    return tf.constant(number, dtype=dtype_of(dtype))
 
 

@@ -30,8 +30,7 @@ Traits traits_of(const Tensor& tensor) {
   Traits traits = {.may_be_nan = false, .may_be_infinite = false, .non_negative = true};
   if (!format_is_float(tensor.format)) return Traits::finite();
   for (std::int64_t i = 0; i < element_count(tensor.dims); ++i) {
-    const double x =
-        arith::read_element(tensor.format, tensor.bytes.data() + i * format_bytes(tensor.format));
+    const double x = element_of(tensor, i);
     traits.may_be_nan |= std::isnan(x);
     traits.may_be_infinite |= std::isinf(x);
     traits.non_negative &= !std::signbit(x);
@@ -42,8 +41,7 @@ Traits traits_of(const Tensor& tensor) {
 Tensor converted(const Tensor& tensor, Format format) {
   Tensor result = Tensor::zeros(format, tensor.dims);
   for (std::int64_t i = 0; i < element_count(tensor.dims); ++i) {
-    const double x =
-        arith::read_element(tensor.format, tensor.bytes.data() + i * format_bytes(tensor.format));
+    const double x = element_of(tensor, i);
     arith::write_element(format, x, result.bytes.data() + i * format_bytes(format));
   }
   return result;
@@ -233,6 +231,10 @@ Format carrier(Format format) {
     default:
       return Format::kF64;
   }
+}
+
+double element_of(const Tensor& tensor, std::int64_t i) {
+  return arith::read_element(tensor.format, tensor.bytes.data() + i * format_bytes(tensor.format));
 }
 
 Error refuse(const Node& node, const std::string& reason) {

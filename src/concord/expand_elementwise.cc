@@ -16,9 +16,6 @@ namespace {
 using graph::ElementwiseAttributes;
 using graph::Node;
 
-// Adding and taking it off rounds to a whole number, half to even, and makes +0 of -0.
-constexpr double kWhole = 0x1.8p52;
-
 bool is_small_integer(Format format) {
   return format_is_integer(format) && format_bytes(format) <= 4;
 }
@@ -200,7 +197,7 @@ Result<Carried> wrapped(Expansion& at, const Node& node, const Operand& a, const
       Operator::kFloor,
       steps.mul(steps.sub(plain, static_cast<double>(range.lowest) - 0.5), 1 / modulus));
   const ValueId result = steps.sub(plain, steps.mul(turns, modulus));
-  return Carried{steps.sub(steps.add(result, kWhole), kWhole), Traits::finite(), false};
+  return Carried{round_to_whole(steps, result), Traits::finite(), false};
 }
 
 Result<Carried> to_format(Expansion& at, const Node& node, ValueId value, const Traits& traits,
@@ -252,7 +249,7 @@ bool is_vector(Format format) { return format == Format::kF16 || format == Forma
 ValueId round_to_integer(Steps& steps, ValueId x, Format format, bool may_be_nan) {
   if (may_be_nan) x = steps.where(steps.is_nan(x), steps.f64(0), x);
   const arith::IntegerRange range = arith::integer_range(format);
-  const ValueId whole = steps.sub(steps.add(x, kWhole), kWhole);
+  const ValueId whole = round_to_whole(steps, x);
   return steps.clip(whole, static_cast<double>(range.lowest), static_cast<double>(range.highest));
 }
 
@@ -264,7 +261,7 @@ ValueId dequantise(Steps& steps, ValueId q, const Affine& affine) {
 ValueId quantise(Steps& steps, ValueId x, const Affine& affine, Format format, bool may_be_nan) {
   ValueId scaled = steps.cast(steps.div(x, static_cast<double>(affine.scale)), Format::kF64);
   if (may_be_nan) scaled = steps.where(steps.is_nan(scaled), steps.f64(0), scaled);
-  ValueId whole = steps.sub(steps.add(scaled, kWhole), kWhole);
+  ValueId whole = round_to_whole(steps, scaled);
   if (affine.zero_point != 0) whole = steps.add(whole, static_cast<double>(affine.zero_point));
   const arith::IntegerRange range = arith::integer_range(format);
   return steps.clip(whole, static_cast<double>(range.lowest), static_cast<double>(range.highest));

@@ -8,7 +8,7 @@
 #include <cmath>
 
 #include "arith/rounding.h"
-#include "concord/expansion.h"
+#include "concord/product_operands.h"
 
 namespace tessera::concord {
 namespace {
@@ -17,12 +17,7 @@ using graph::IntegerOperands;
 using graph::Node;
 using graph::PostProcess;
 
-constexpr double kWhole = 0x1.8p52;  // see expand_elementwise.cc
-constexpr double kSumMax = 0x1p31;   // sums are int32
-
-double read(const Tensor& tensor, std::int64_t i) {
-  return arith::read_element(tensor.format, tensor.bytes.data() + i * format_bytes(tensor.format));
-}
+constexpr double kSumMax = 0x1p31;  // sums are int32
 
 double stationary_zero_point(const IntegerOperands& integer, std::int64_t channel) {
   const auto& all = integer.stationary_zero_points;
@@ -30,11 +25,11 @@ double stationary_zero_point(const IntegerOperands& integer, std::int64_t channe
   return all[all.size() == 1 ? 0 : static_cast<std::size_t>(channel)];
 }
 
-std::vector<double> bias_values(Expansion& at, const Node& node, std::int64_t channels) {
+std::vector<double> integer_bias(Expansion& at, const Node& node, std::int64_t channels) {
   std::vector<double> values;
   if (node.inputs.size() < 3) return values;
   for (std::int64_t c = 0; c < channels; ++c) {
-    values.push_back(read(*at.info(node.inputs[2]).constant, c));
+    values.push_back(element_of(*at.info(node.inputs[2]).constant, c));
   }
   return values;
 }
@@ -61,8 +56,8 @@ ValueId channel_numbers(Steps& steps, const std::vector<double>& values, Format 
 
 // The stationary operand less its zero points; `integers` has the wanted order of elements, `shape`
 // broadcasts one number a channel. Written as it is, in one byte an element.
-ValueId write_weights(Steps& steps, Tensor integers, const IntegerOperands& operands,
-                      std::int64_t channels, const Shape& shape) {
+ValueId stationary_operand(Steps& steps, Tensor integers, const IntegerOperands& operands,
+                           std::int64_t channels, const Shape& shape) {
   const ValueId weights = steps.cast(steps.constant(std::move(integers)), Format::kF64);
   std::vector<double> zero_points;
   for (std::int64_t c = 0; c < channels; ++c) {
@@ -81,8 +76,7 @@ ValueId requantise(Steps& steps, ValueId sum, const PostProcess& post, Format fo
   const std::vector<double> multipliers(post.multipliers.begin(), post.multipliers.end());
   ValueId y = steps.mul(steps.cast(sum, Format::kF32),
                         channel_numbers(steps, multipliers, Format::kF32, shape));
-  y = steps.cast(y, Format::kF64);
-  y = steps.sub(steps.add(y, kWhole), kWhole);
+  y = round_to_whole(steps, steps.cast(y, Format::kF64));
   if (post.output_zero_point != 0) y = steps.add(y, static_cast<double>(post.output_zero_point));
   const arith::IntegerRange range = arith::integer_range(format);
   const std::int64_t lowest = std::max<std::int64_t>(range.lowest, post.clamp_low);
@@ -111,12 +105,12 @@ Result<Carried> expand_integer_conv(Expansion& at, const Node& node) {
   const Shape& y = output.dims;
   const std::int64_t taps = w.dims[2] * w.dims[3], terms = w.dims[1] * taps;
   const std::int64_t groups = conv.groups, channels = w.dims[0] / groups;
-  const std::vector<double> bias = bias_values(at, node, w.dims[0]);
+  const std::vector<double> bias = integer_bias(at, node, w.dims[0]);
   double magnitude = 0;
   for (std::int64_t oc = 0; oc < w.dims[0]; ++oc) {
     double total = 0;
     for (std::int64_t k = 0; k < terms; ++k) {
-      const double weight = read(w, oc * terms + k) - stationary_zero_point(conv.integer, oc);
+      const double weight = element_of(w, oc * terms + k) - stationary_zero_point(conv.integer, oc);
       total += std::abs(weight) * reach(input.format, conv.integer.moving_zero_point);
     }
     magnitude = std::max(magnitude,
@@ -125,12 +119,8 @@ Result<Carried> expand_integer_conv(Expansion& at, const Node& node) {
   TESSERA_RETURN_IF_ERROR(check_sum(node, magnitude));
   ValueId x =
       without_zero_point(steps, at.operand(node.inputs[0]).value, conv.integer.moving_zero_point);
-  const WindowAxis rows = {input.dims[2], w.dims[2],       conv.stride_h,
-                           conv.pad_top,  conv.dilation_h, conv.input_dilation_h,
-                           y[2]};
-  const WindowAxis columns = {input.dims[3], w.dims[3],       conv.stride_w,
-                              conv.pad_left, conv.dilation_w, conv.input_dilation_w,
-                              y[3]};
+  const WindowAxis rows = rows_of(conv, input.dims, w.dims, y);
+  const WindowAxis columns = columns_of(conv, input.dims, w.dims, y);
   const std::int64_t pixels = y[2] * y[3];
   if (!rows.is_whole() || !columns.is_whole()) {
     x = steps.transpose(window_view(steps, x, rows, columns, 0.0), {0, 1, 2, 4, 3, 5});
@@ -138,7 +128,7 @@ Result<Carried> expand_integer_conv(Expansion& at, const Node& node) {
   const auto kernel = [&](Shape dims, const Shape& shape) {
     Tensor integers = w;
     integers.dims = std::move(dims);
-    return write_weights(steps, std::move(integers), conv.integer, w.dims[0], shape);
+    return stationary_operand(steps, std::move(integers), conv.integer, w.dims[0], shape);
   };
   const Shape one = groups == 1 ? Shape{channels, 1} : Shape{groups, channels, 1};
   if (terms == taps && channels == 1) {
@@ -165,7 +155,7 @@ Result<Carried> expand_integer_matmul(Expansion& at, const Node& node) {
   const graph::TensorInfo& b = at.info(node.inputs[1]);
   const graph::TensorInfo& output = at.info(node.outputs[0]);
   const std::int64_t channels = output.dims.back(), terms = a.dims.back();
-  const std::vector<double> bias = bias_values(at, node, channels);
+  const std::vector<double> bias = integer_bias(at, node, channels);
   std::vector<double> zero_points;
   double zero_reach = 0, bias_reach = 0;
   for (std::int64_t c = 0; c < channels; ++c) {
@@ -183,7 +173,7 @@ Result<Carried> expand_integer_matmul(Expansion& at, const Node& node) {
       without_zero_point(steps, at.operand(node.inputs[0]).value, matmul.integer.moving_zero_point);
   ValueId weights;
   if (b.constant != nullptr) {
-    weights = write_weights(steps, *b.constant, matmul.integer, channels, {channels});
+    weights = stationary_operand(steps, *b.constant, matmul.integer, channels, {channels});
   } else {
     weights = at.operand(node.inputs[1]).value;
     if (zero_points != std::vector<double>(zero_points.size(), 0.0)) {

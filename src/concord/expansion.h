@@ -57,6 +57,9 @@ class Expansion {
   std::vector<Carried> tensors_ = std::vector<Carried>(graph_.tensors.size());
 };
 
+// An element of a constant as a number.
+double element_of(const Tensor& tensor, std::int64_t i);
+
 Error refuse(const graph::Node& node, const std::string& reason);
 
 Result<Carried> expand_conv(Expansion& at, const graph::Node& node);

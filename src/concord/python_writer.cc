@@ -8,6 +8,7 @@
 #include "arith/rounding.h"
 #include "base/check.h"
 #include "concord/packed_constant.h"
+#include "concord/runtime_text.h"
 
 namespace tessera::concord {
 namespace {
@@ -45,6 +46,7 @@ class PythonText {
     module_.text = fmt::format("# {}: derived from a program by tessera.\n",
                                comment(software_.name.empty() ? "derived" : software_.name));
     module_.text += dialect_.runtime;
+    module_.text += kPythonRuntime;
     write_ports("INPUTS", software_.inputs);
     write_ports("OUTPUTS", software_.outputs);
     write_constants();

@@ -26,7 +26,10 @@ constexpr std::string_view kHead =
     "        return {name: getattr(self, f\"v{number}\") for number, name in TRAINED.items()}\n\n"
     "    def save_trained(self, path):\n"
     "        \"\"\"As a safetensors file, for `tessera compile MODEL --weights PATH`.\"\"\"\n"
-    "        write_safetensors(path, self.trained())\n\n";
+    "        write_safetensors(path, self.trained())\n\n"
+    "    def results(self, *given):\n"
+    "        with torch.no_grad():\n"
+    "            return [result.contiguous().numpy() for result in self(*given)]\n\n";
 
 // How a table is read (see function_steps.cc): the place of a key is found by four square roots.
 struct LookUp {

@@ -53,6 +53,11 @@ ValueId round_parameter(Steps& steps, ValueId x) {
   return steps.sub(steps.add(x, shift), shift);
 }
 
+ValueId round_to_whole(Steps& steps, ValueId x) {
+  constexpr double kWhole = 0x1.8p52;
+  return steps.sub(steps.add(x, kWhole), kWhole);
+}
+
 Pair add_fast(Steps& steps, ValueId high, ValueId low) {
   const ValueId sum = steps.add(high, low);
   return {sum, steps.sub(low, steps.sub(sum, high))};

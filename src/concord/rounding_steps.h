@@ -33,6 +33,9 @@ ValueId round_to_format(Steps& steps, ValueId x, Format format, const Traits& tr
 // through zeros, too: for numbers that are to be trained.
 ValueId round_parameter(Steps& steps, ValueId x);
 
+// x (f64, below 2^51) rounded to a whole number, half to even; of -0 it makes +0.
+ValueId round_to_whole(Steps& steps, ValueId x);
+
 // high + low, a number of at most 106 bits, as sum + rest without loss. `high` must be a multiple
 // of the last bit of `low`.
 struct Pair {

@@ -15,7 +15,9 @@ constexpr std::string_view kHead =
     "            setattr(self, f\"v{number}\", tensor)\n"
     "        self.prepare()\n\n"
     "    def __call__(self, *given):\n"
-    "        return self.forward(*given)\n\n";
+    "        return self.forward(*given)\n\n"
+    "    def results(self, *given):\n"
+    "        return [result.numpy() for result in self(*given)]\n\n";
 
 std::string list(const std::vector<std::int64_t>& numbers) {
   return fmt::format("[{}]", fmt::join(numbers, ", "));
