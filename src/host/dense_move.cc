@@ -1,5 +1,6 @@
 #include "host/dense_move.h"
 
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
@@ -130,12 +131,22 @@ void copy_box(const graph::CopyBox& box, std::int64_t element_bytes, const std::
 
 void fill_elements(std::byte* destination, std::int64_t count, std::int64_t element_bytes,
                    std::uint64_t bits) {
-  if (bits == 0) {
-    std::memset(destination, 0, static_cast<std::size_t>(count * element_bytes));
+  std::byte element[sizeof bits];
+  std::memcpy(element, &bits, sizeof bits);
+  const auto bytes = static_cast<std::size_t>(count * element_bytes);
+  if (std::all_of(element, element + element_bytes,
+                  [&](std::byte byte) { return byte == element[0]; })) {
+    std::memset(destination, std::to_integer<int>(element[0]), bytes);
     return;
   }
-  for (std::int64_t i = 0; i < count; ++i) {
-    std::memcpy(destination + i * element_bytes, &bits, static_cast<std::size_t>(element_bytes));
+  if (bytes == 0) return;
+  // What is filled is copied behind itself.
+  auto filled = static_cast<std::size_t>(element_bytes);
+  std::memcpy(destination, element, filled);
+  while (filled < bytes) {
+    const std::size_t more = std::min(filled, bytes - filled);
+    std::memcpy(destination + filled, destination, more);
+    filled += more;
   }
 }
 

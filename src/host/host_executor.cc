@@ -12,6 +12,7 @@
 #include "arith/kernels/planar.h"
 #include "arith/kernels/product.h"
 #include "base/check.h"
+#include "base/quantity.h"
 #include "graph/surface_view.h"
 #include "host/buffer_plan.h"
 #include "host/dense_elementwise.h"
@@ -58,6 +59,7 @@ Surface surface_of(const TensorView& view, Format format, std::byte* base, std::
 constexpr std::int64_t kSmallProduct = 500'000;
 constexpr std::int64_t kMacsAnElement = 16;  // what storing an output element costs
 constexpr std::int64_t kSmallPlanar = 8'192;
+constexpr std::int64_t kPanelPixels = 64;  // what products work on at a time
 
 class HostExecutor : public Executor {
  public:
@@ -189,7 +191,13 @@ class HostExecutor : public Executor {
   void run_parts(const std::vector<ProductPart>& parts, const Surface& input,
                  const Surface& output) {
     const auto part_count = static_cast<std::int64_t>(parts.size());
-    const std::int64_t wanted = pool_.threads() == 1 ? 1 : 4 * pool_.threads() / part_count;
+    // A range that fills no panel costs as much as one that does.
+    const std::int64_t panels = ceil_div(output.rows * output.columns, kPanelPixels);
+    const std::int64_t wanted =
+        pool_.threads() == 1
+            ? 1
+            : std::min<std::int64_t>(4 * pool_.threads() / part_count,
+                                     std::max<std::int64_t>(panels, pool_.threads()));
     const std::int64_t ranges = std::max<std::int64_t>(1, std::min(wanted, output.rows));
     pool_.run(ranges * part_count, [&](std::int64_t piece, int worker) {
       const ProductPart& part = parts[static_cast<std::size_t>(piece % part_count)];

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "arith/kernels/byte_panel.h"
 #include "arith/kernels/product_parts.h"
 #include "base/check.h"
 #include "base/quantity.h"
@@ -77,23 +78,18 @@ class IntegerProduct final : public Product {
     std::int16_t* mantissas = workspace.mantissas.reserve(pairs_ * 2 * kPanelPixels);
     std::byte* lanes = workspace.scratch.reserve(kPanelPixels);
     const auto zero_point = static_cast<std::int16_t>(config_.moving_zero_point);
+    BytePanel panel;
+    panel.find(config_, input, pixels, workspace.samples);
     for (std::int64_t tap = 0; tap < image.taps; ++tap) {
-      PixelRuns& samples = workspace.samples;
-      samples.clear();
-      add_tap_samples(config_, input, pixels, tap, samples);
-      const bool complete = samples.covered() == kPanelPixels;
       for (std::int64_t c = 0; c < image.channels; ++c) {
         const std::int64_t k = tap * image.channels + c;
         std::int16_t* pairs = mantissas + k / 2 * 2 * kPanelPixels + k % 2;
-        if (!complete) {
-          const auto fill = static_cast<int>(static_cast<std::uint8_t>(zero_point));
-          std::memset(lanes, fill, kPanelPixels);
-        }
-        gather(channel_base(input, group * image.channels + c), samples, 1, lanes);
+        const std::byte* row = panel.row(channel_base(input, group * image.channels + c), tap,
+                                         static_cast<std::uint8_t>(zero_point), lanes);
         if (input.format == Format::kI8) {
-          widen(reinterpret_cast<const std::int8_t*>(lanes), kPanelPixels, zero_point, pairs);
+          widen(reinterpret_cast<const std::int8_t*>(row), kPanelPixels, zero_point, pairs);
         } else {
-          widen(reinterpret_cast<const std::uint8_t*>(lanes), kPanelPixels, zero_point, pairs);
+          widen(reinterpret_cast<const std::uint8_t*>(row), kPanelPixels, zero_point, pairs);
         }
       }
     }

@@ -11,22 +11,67 @@
 #include "arith/integer.h"
 #include "arith/kernels/pixel_runs.h"
 #include "arith/kernels/planar.h"
-#include "arith/kernels/reference_planar.h"
 #include "arith/rounding.h"
+#include "arith/wide_sum.h"
 
 namespace tessera {
 namespace {
 
-// Affine inputs are rare and small: as values, by the definition.
-double reduce_affine(const ReduceConfig& config, const arith::ElementRun& elements, Format out) {
-  std::vector<double> values(static_cast<std::size_t>(elements.count));
-  const auto* data = static_cast<const std::byte*>(elements.data);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] =
-        arith::read_element(elements.format, data + static_cast<std::int64_t>(i) * elements.stride *
-                                                        format_bytes(elements.format));
+// Sums of this many de-quantised 8-bit numbers are exact in binary64: multiples of one unit, no
+// more than 2^52 of them.
+constexpr std::int64_t kExactCount = std::int64_t{1} << 19;
+
+// Sum of 8-bit elements, de-quantised to binary32 each; the order does not matter, so that
+// compilers may turn it into vectors.
+template <typename T>
+double sum_of_bytes(const Affine& affine, const void* elements, std::int64_t count) {
+  constexpr std::int64_t kLanes = 8;
+  const auto* bytes = static_cast<const T*>(elements);
+  const auto value = [&](std::int64_t i) {
+    return static_cast<double>(static_cast<float>(bytes[i] - affine.zero_point) * affine.scale);
+  };
+  double sums[kLanes] = {};
+  std::int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (std::int64_t lane = 0; lane < kLanes; ++lane) sums[lane] += value(i + lane);
   }
-  return reference_reduce(config, elements.format, values, out);
+  double total = 0.0;
+  for (const double sum : sums) total += sum;
+  for (; i < count; ++i) total += value(i);
+  return total;
+}
+
+bool has_exact_sum(const ReduceConfig& config, const arith::ElementRun& elements) {
+  constexpr std::int32_t kZeroPointMax = 255;
+  return (config.function == ReduceFunction::kSum || config.function == ReduceFunction::kMean) &&
+         format_bytes(elements.format) == 1 && format_is_integer(elements.format) &&
+         elements.stride == 1 && elements.count > 0 && elements.count <= kExactCount &&
+         std::isfinite(config.input.scale) && std::fabs(config.input.scale) < 0x1p100f &&
+         config.input.zero_point >= -kZeroPointMax && config.input.zero_point <= kZeroPointMax;
+}
+
+// De-quantised; then the reduction is one of binary32.
+double reduce_affine_values(const ReduceConfig& config, const arith::ElementRun& elements,
+                            Format out) {
+  if (has_exact_sum(config, elements)) {
+    arith::ElementSum sum(Format::kF32);
+    sum.add(elements.format == Format::kI8
+                ? sum_of_bytes<std::int8_t>(config.input, elements.data, elements.count)
+                : sum_of_bytes<std::uint8_t>(config.input, elements.data, elements.count));
+    return config.function == ReduceFunction::kSum ? sum.sum(out) : sum.mean(elements.count, out);
+  }
+  std::vector<float> values(static_cast<std::size_t>(elements.count));
+  const auto* data = static_cast<const std::byte*>(elements.data);
+  const std::int64_t pitch = elements.stride * format_bytes(elements.format);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double q =
+        arith::read_element(elements.format, data + static_cast<std::int64_t>(i) * pitch);
+    values[i] = arith::dequantize_linear(static_cast<std::int32_t>(q), config.input.scale,
+                                         config.input.zero_point);
+  }
+  return arith::reduce(
+      config.function,
+      {.format = Format::kF32, .data = values.data(), .count = elements.count, .stride = 1}, out);
 }
 
 // The largest (or smallest) of float elements, as integers of the same order: a NaN is above all,
@@ -95,9 +140,9 @@ kernels::PixelRuns pixels_of(const Surface& surface, RowRange rows, std::int64_t
 }  // namespace
 
 double reduce_run(const ReduceConfig& config, const arith::ElementRun& elements, Format out) {
-  if (config.input.enabled) return reduce_affine(config, elements, out);
   const Format format = config.output.enabled ? Format::kF32 : out;
-  double result = reduce_values(config.function, elements, format);
+  double result = config.input.enabled ? reduce_affine_values(config, elements, format)
+                                       : reduce_values(config.function, elements, format);
   if (config.activation.function != UnaryFunction::kIdentity) {
     result = arith::evaluate(config.activation, result, format);
   }

@@ -161,85 +161,6 @@ TESSERA_TILES void split_pairs(const std::int16_t* mantissas, std::int64_t pair_
   }
 }
 
-TESSERA_TILES void dot_bytes(const ByteTileDot& dot, std::int32_t* sums) {
-  const std::int8_t* weights = dot.weights;
-  const std::int8_t* moving = dot.moving;
-  _tile_zero(0);
-  _tile_zero(1);
-  _tile_zero(2);
-  _tile_zero(3);
-  for (std::int64_t step = 0; step < dot.steps; ++step) {
-    _tile_loadd(4, weights, kTileRowBytes);
-    _tile_loadd(5, moving, kTileRowBytes);
-    _tile_dpbssd(0, 4, 5);
-    _tile_loadd(6, moving + kTileBytes, kTileRowBytes);
-    _tile_dpbssd(1, 4, 6);
-    _tile_loadd(7, moving + 2 * kTileBytes, kTileRowBytes);
-    _tile_dpbssd(2, 4, 7);
-    _tile_loadd(5, moving + 3 * kTileBytes, kTileRowBytes);
-    _tile_dpbssd(3, 4, 5);
-    weights += kTileBytes;
-    moving += kPanelStrips * kTileBytes;
-  }
-  constexpr std::size_t kPitch = kPanelPixels * sizeof(std::int32_t);
-  _tile_stored(0, sums, kPitch);
-  _tile_stored(1, sums + kStripPixels, kPitch);
-  _tile_stored(2, sums + 2 * kStripPixels, kPitch);
-  _tile_stored(3, sums + 3 * kStripPixels, kPitch);
-}
-
-TESSERA_TILES_INLINE __m512i quad_row(const QuadRows& rows, int row) {
-  const __m512i bytes = rows.rows[row] == nullptr ? _mm512_set1_epi8(static_cast<char>(rows.fill))
-                                                  : _mm512_loadu_si512(rows.rows[row]);
-  return _mm512_xor_si512(bytes, _mm512_set1_epi8(static_cast<char>(rows.flip)));
-}
-
-TESSERA_TILES void interleave_quad(const QuadRows& rows, std::int64_t quad, std::int8_t* moving) {
-  const __m512i a = quad_row(rows, 0), b = quad_row(rows, 1);
-  const __m512i c = quad_row(rows, 2), d = quad_row(rows, 3);
-  const __m512i ab_low = _mm512_unpacklo_epi8(a, b), ab_high = _mm512_unpackhi_epi8(a, b);
-  const __m512i cd_low = _mm512_unpacklo_epi8(c, d), cd_high = _mm512_unpackhi_epi8(c, d);
-  // Lane s of q0..q3: pixels 0..3, 4..7, 8..11, 12..15 of strip s.
-  const __m512i q0 = _mm512_unpacklo_epi16(ab_low, cd_low);
-  const __m512i q1 = _mm512_unpackhi_epi16(ab_low, cd_low);
-  const __m512i q2 = _mm512_unpacklo_epi16(ab_high, cd_high);
-  const __m512i q3 = _mm512_unpackhi_epi16(ab_high, cd_high);
-  const __m512i even_01 = _mm512_shuffle_i32x4(q0, q1, 0x88);  // strips 0, 2 of q0, then of q1
-  const __m512i odd_01 = _mm512_shuffle_i32x4(q0, q1, 0xDD);
-  const __m512i even_23 = _mm512_shuffle_i32x4(q2, q3, 0x88);
-  const __m512i odd_23 = _mm512_shuffle_i32x4(q2, q3, 0xDD);
-  std::int8_t* at = moving + quad / kStepQuads * kPanelStrips * kTileBytes +
-                    quad % kStepQuads * static_cast<std::int64_t>(kTileRowBytes);
-  _mm512_storeu_si512(at, _mm512_shuffle_i32x4(even_01, even_23, 0x88));
-  _mm512_storeu_si512(at + kTileBytes, _mm512_shuffle_i32x4(odd_01, odd_23, 0x88));
-  _mm512_storeu_si512(at + 2 * kTileBytes, _mm512_shuffle_i32x4(even_01, even_23, 0xDD));
-  _mm512_storeu_si512(at + 3 * kTileBytes, _mm512_shuffle_i32x4(odd_01, odd_23, 0xDD));
-}
-
-TESSERA_TILES void requantise_bytes(const ByteFinish& finish, std::byte* out) {
-  const __m512 multiplier = _mm512_set1_ps(finish.multiplier);
-  const __m512 bound = _mm512_set1_ps(0x1p18f);  // beyond, every result saturates
-  const __m512i shift = _mm512_set1_epi32(finish.output_zero_point);
-  const __m512i lowest = _mm512_set1_epi32(finish.lowest);
-  const __m512i highest = _mm512_set1_epi32(finish.highest);
-  for (std::int64_t i = 0; i < kPanelPixels; i += kStripPixels) {
-    __m512i sum =
-        _mm512_add_epi32(_mm512_loadu_si512(finish.sums + i), _mm512_set1_epi32(finish.offset));
-    if (finish.pixel_sums != nullptr) {
-      sum = _mm512_sub_epi32(sum, _mm512_mullo_epi32(_mm512_loadu_si512(finish.pixel_sums + i),
-                                                     _mm512_set1_epi32(finish.zero_point)));
-    }
-    const __m512 scaled = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), multiplier);
-    const __mmask16 number = _mm512_cmp_ps_mask(scaled, scaled, _CMP_ORD_Q);
-    const __m512 bounded = _mm512_min_ps(_mm512_max_ps(_mm512_maskz_mov_ps(number, scaled),
-                                                       _mm512_sub_ps(_mm512_setzero_ps(), bound)),
-                                         bound);
-    const __m512i result = _mm512_add_epi32(_mm512_cvtps_epi32(bounded), shift);
-    const __m512i clamped = _mm512_min_epi32(_mm512_max_epi32(result, lowest), highest);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), _mm512_cvtepi32_epi8(clamped));
-  }
-}
-
 }  // namespace
 
 namespace tiles {
@@ -259,14 +180,6 @@ void split_strip(const std::int16_t* mantissas, std::int64_t pair_stride, std::i
 
 void tile_dot(const TileDot& dot, double* sums) { dot_tiles(dot, sums); }
 
-void byte_tile_dot(const ByteTileDot& dot, std::int32_t* sums) { dot_bytes(dot, sums); }
-
-void place_quad(const QuadRows& quad_rows, std::int64_t quad, std::int8_t* moving) {
-  interleave_quad(quad_rows, quad, moving);
-}
-
-void finish_bytes(const ByteFinish& finish, std::byte* out) { requantise_bytes(finish, out); }
-
 }  // namespace tessera::kernels
 
 #else
@@ -283,9 +196,6 @@ TileScope::TileScope() { refuse(); }
 TileScope::~TileScope() = default;
 void split_strip(const std::int16_t*, std::int64_t, std::int64_t, std::int8_t*) { refuse(); }
 void tile_dot(const TileDot&, double*) { refuse(); }
-void byte_tile_dot(const ByteTileDot&, std::int32_t*) { refuse(); }
-void place_quad(const QuadRows&, std::int64_t, std::int8_t*) { refuse(); }
-void finish_bytes(const ByteFinish&, std::byte*) { refuse(); }
 
 }  // namespace tessera::kernels
 

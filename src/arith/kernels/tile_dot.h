@@ -11,8 +11,7 @@
 //
 //   D = Σ high·high * 2^14 + (Σ high·low + Σ low·high) * 2^7 + Σ low·low          exact in int32
 //
-// Integers of 8 bits are one byte: [step][16 output channels][64 terms] and [step][16 quads][16
-// pixels][4 terms], all signed (u8 numbers less 128).
+// Integers of 8 bits are one byte: byte_tiles.h.
 //
 // Other processors take dot_panel.h; a test holds both equal to the obvious form.
 #pragma once
@@ -77,36 +76,5 @@ struct TileDot {
 // sums[output channel * kPanelPixels + pixel], in binary64, of kTileRows output channels. Within a
 // TileScope.
 void tile_dot(const TileDot& dot, double* sums);
-
-// ---- integers of 8 bits
-
-// sums[output channel * kPanelPixels + pixel], modulo 2^32.
-struct ByteTileDot {
-  const std::int8_t* weights = nullptr;  // [step][kTileRows][kStepTerms]
-  const std::int8_t* moving = nullptr;   // [step][kPanelStrips][kTileBytes]
-  std::int64_t steps = 0;
-};
-void byte_tile_dot(const ByteTileDot& dot, std::int32_t* sums);
-
-// One quad of terms of a panel: four rows of kPanelPixels bytes (null: `fill`) become quad `quad`
-// of the four strips' tiles. `flip` is 0x80 for u8 (less 128), 0 for i8.
-struct QuadRows {
-  const std::byte* rows[4] = {};
-  std::uint8_t fill = 0;
-  std::uint8_t flip = 0;
-};
-void place_quad(const QuadRows& quad_rows, std::int64_t quad, std::int8_t* moving);
-
-// sums - zero_point * pixel_sums + offset, re-quantised (arith/integer.h) and clamped to 8 bits.
-struct ByteFinish {
-  const std::int32_t* sums = nullptr;        // kPanelPixels
-  const std::int32_t* pixel_sums = nullptr;  // Σ x of each pixel; null where zero_point is 0
-  std::int32_t zero_point = 0;               // of the weights
-  std::int32_t offset = 0;
-  float multiplier = 1.0f;
-  std::int32_t output_zero_point = 0;    // within +-2^16
-  std::int32_t lowest = 0, highest = 0;  // of the result, within its format
-};
-void finish_bytes(const ByteFinish& finish, std::byte* out);  // kPanelPixels
 
 }  // namespace tessera::kernels
