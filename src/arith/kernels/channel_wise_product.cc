@@ -4,16 +4,21 @@
 //   f32         the same in binary64
 //   i8, u8      int32
 //
-// A band of output rows is one long row: samples are widened into planes that are padded such that
-// every tap lies at a fixed distance.
+// Samples of a band of output rows are widened into planes that are padded such that every tap lies
+// at a fixed distance. The usual cases go from there to what is stored in vectors
+// (channel_wise_band.h); for others the band is one long row.
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <span>
 #include <utility>
 
+#include "arith/kernels/channel_wise_band.h"
 #include "arith/kernels/direct_sum.h"
 #include "arith/kernels/float_panel.h"
 #include "arith/kernels/product_parts.h"
+#include "arith/rounding.h"
 #include "base/check.h"
 #include "base/quantity.h"
 
@@ -24,6 +29,7 @@ constexpr std::int64_t kChunkPixels = 512;  // what channel_wise_row() takes
 constexpr std::int64_t kTapsMax = 512;
 constexpr std::int64_t kBandLanes = 8192;  // sums of a band of rows: its samples fit the cache
 constexpr std::int64_t kSlack = 64;
+constexpr std::int32_t kZeroPointMax = 1 << 16;
 // Sums of products of two differences of 8-bit numbers are exact in binary32 up to here.
 constexpr std::int64_t kIntegerTapsMax = 256;
 
@@ -65,8 +71,10 @@ class ChannelWiseProduct final : public Product {
     }
     const Plane shape(config_, output.columns, 1);
     const std::int64_t step = std::max<std::int64_t>(1, kBandLanes / shape.columns);
+    const bool usual = is_usual(input);
     for (std::int64_t row = rows.first; row < rows.last; row += step) {
-      run_band(call, {row, std::min(rows.last, row + step)});
+      const RowRange band = {row, std::min(rows.last, row + step)};
+      usual ? run_usual_band(call, band) : run_band(call, band);
     }
   }
 
@@ -91,12 +99,168 @@ class ChannelWiseProduct final : public Product {
           rows(output_rows + (config.kernel_h - 1) * config.dilation_h / config.stride_h),
           planes(config.stride_h * config.stride_w) {}
 
-    std::int64_t total() const { return planes * rows * columns; }
+    std::int64_t pitch() const { return rows * columns + kBandSlack; }
+    std::int64_t total() const { return planes * pitch(); }
     std::int64_t place(const ProductConfig& config, std::int64_t row, std::int64_t column) const {
       const std::int64_t plane = row % config.stride_h * config.stride_w + column % config.stride_w;
-      return (plane * rows + row / config.stride_h) * columns + column / config.stride_w;
+      return plane * pitch() + row / config.stride_h * columns + column / config.stride_w;
     }
   };
+
+  // What channel_wise_band.h does in one go.
+  bool is_usual(const Surface& input) const {
+    if (config_.stride_w > 2 || config_.pad_left < 0 ||
+        input.column_pitch != format_bytes(input.format)) {
+      return false;
+    }
+    const Format out = config_.output_format;
+    if (!integer_) return input.format == Format::kF16 && out == Format::kF16;
+    return config_.requantise && (out == Format::kI8 || out == Format::kU8) &&
+           std::abs(config_.output_zero_point) <= kZeroPointMax;
+  }
+
+  void run_usual_band(const Call& call, RowRange rows) const {
+    ProductWorkspace& workspace = call.workspace;
+    const std::int64_t columns = call.output.columns;
+    const Plane plane(config_, columns, rows.last - rows.first);
+    const std::int64_t floats = plane.total() + kSlack;
+    float* samples = workspace.floats.reserve(floats);
+    std::fill_n(samples, floats, 0.0f);
+    OutputBatch& batch = workspace.batch;
+    batch.lanes = (rows.last - rows.first) * columns;
+    batch.runs.clear();
+    const std::int64_t n = band_vector_lanes();
+    std::vector<BandVector> vectors;
+    for (std::int64_t row = 0; row < rows.last - rows.first; ++row) {
+      batch.runs.add({.first = row * columns,
+                      .count = columns,
+                      .offset = row_offset(call.output, rows.first + row),
+                      .step = call.output.column_pitch});
+      for (std::int64_t column = 0; column < columns; column += n) {
+        vectors.push_back({static_cast<std::int32_t>(row * plane.columns + column),
+                           static_cast<std::int32_t>(row * columns + column)});
+      }
+    }
+    while (vectors.size() % kBandGroup != 0) vectors.push_back(vectors.back());
+    std::vector<std::int32_t> taps;
+    for (std::int64_t ky = 0; ky < config_.kernel_h; ++ky) {
+      for (std::int64_t kx = 0; kx < config_.kernel_w; ++kx) {
+        taps.push_back(static_cast<std::int32_t>(
+            plane.place(config_, ky * config_.dilation_h, kx * config_.dilation_w)));
+      }
+    }
+    for (std::int64_t channel = 0; channel < config_.image.groups; ++channel) {
+      load_band(call, channel, rows, plane);
+      for (std::int64_t m = 0; m < config_.image.output_channels; ++m) {
+        sum_band(call, channel * config_.image.output_channels + m, taps, vectors);
+      }
+    }
+    batch.lanes = 0;
+    batch.runs.clear();
+  }
+
+  // Where the samples of a row go: in the planes of a phase of the rows.
+  SampleRows sample_rows(const Call& call, const Plane& plane, std::int64_t phase) const {
+    const std::int64_t columns = call.input.columns, pad = config_.pad_left;
+    float* const samples = call.workspace.floats.data() + plane.place(config_, phase, 0);
+    SampleRows rows = {.format = call.input.format,
+                       .zero_point = config_.moving_zero_point,
+                       .count = columns,
+                       .target_pitch = plane.columns};
+    if (config_.stride_w == 1) {
+      rows.target = samples + pad;
+      rows.target_count = std::min(columns, plane.columns - pad);
+      return rows;
+    }
+    // Place c of phase p holds sample 2 c + p - pad.
+    const auto place = [&](std::int64_t first_sample, std::int64_t& count) {
+      const std::int64_t column_phase = (pad + first_sample) % 2;
+      const std::int64_t first = (pad + first_sample - column_phase) / 2;
+      count = std::min((columns + 1 - first_sample) / 2, plane.columns - first);
+      return samples + column_phase * plane.pitch() + first;
+    };
+    rows.target = place(0, rows.target_count);
+    rows.odd = place(1, rows.odd_count);
+    return rows;
+  }
+
+  // Rows outside the input stay the zeros they are.
+  void load_band(const Call& call, std::int64_t channel, RowRange rows, const Plane& plane) const {
+    const Surface& input = call.input;
+    const std::int64_t element = format_bytes(input.format);
+    const std::int64_t first = rows.first * config_.stride_h - config_.pad_top;
+    const std::int64_t begin = std::max<std::int64_t>(0, -first);
+    const std::int64_t end = std::min(plane.rows * config_.stride_h, input.rows - first);
+    const bool dense = input.row_origin == 0 && input.ring_rows >= input.rows &&
+                       input.row_pitch == input.columns * element &&
+                       input.partition_pitch == input.rows * input.row_pitch &&
+                       input.channels <= input.partitions;
+    const std::byte* const base = channel_base(input, channel);
+    for (std::int64_t phase = 0; phase < config_.stride_h; ++phase) {
+      const std::int64_t from =
+          begin + (phase + config_.stride_h - begin % config_.stride_h) % config_.stride_h;
+      if (from >= end) continue;
+      SampleRows part = sample_rows(call, plane, phase);
+      const std::int64_t skipped = from / config_.stride_h * plane.columns;
+      part.target += skipped;
+      if (part.odd != nullptr) part.odd += skipped;
+      const std::int64_t count = ceil_div(end - from, config_.stride_h);
+      if (dense) {
+        part.source = base + (first + from) * input.row_pitch;
+        part.source_pitch = config_.stride_h * input.row_pitch;
+        part.end = input.base + input.channels * input.partition_pitch;
+        part.rows = count;
+        load_sample_rows(part);
+        continue;
+      }
+      part.rows = 1;
+      for (std::int64_t i = 0; i < count; ++i) {
+        part.source = base + row_offset(input, first + from + i * config_.stride_h);
+        part.end = part.source + input.columns * element;
+        load_sample_rows(part);
+        part.target += plane.columns;
+        if (part.odd != nullptr) part.odd += plane.columns;
+      }
+    }
+  }
+
+  void sum_band(const Call& call, std::int64_t oc, std::span<const std::int32_t> taps,
+                std::span<const BandVector> vectors) const {
+    ProductWorkspace& workspace = call.workspace;
+    const OutputBatch& batch = workspace.batch;
+    const std::int64_t element = format_bytes(config_.output_format);
+    std::byte* const lanes = workspace.lanes.reserve((batch.lanes + kSlack) * element);
+    std::byte* const target = channel_base(call.output, call.output_channel_first + oc);
+    const BandSums sums = {.samples = workspace.floats.data(),
+                           .taps = taps,
+                           .weights = floats_.data() + oc * weights_.terms,
+                           .vectors = vectors};
+    if (!integer_) {
+      sum_half_band(sums,
+                    {.bias = static_cast<float>(bias_of(oc)),
+                     .clamps = clamp_.fused,
+                     .lowest = clamp_.lowest,
+                     .highest = clamp_.highest},
+                    reinterpret_cast<std::uint16_t*>(lanes));
+      return store_channel(config_, batch, lanes, target);
+    }
+    const arith::IntegerRange range = arith::integer_range(config_.output_format);
+    const auto within = [&](std::int32_t bound) {
+      return static_cast<std::int32_t>(
+          std::clamp<std::int64_t>(bound, range.lowest, range.highest));
+    };
+    std::int32_t bias = 0;
+    if (config_.has_bias) std::memcpy(&bias, vectors_.bias.data() + oc * 4, sizeof bias);
+    sum_byte_band(sums,
+                  {.bias = bias,
+                   .multiplier = vector_element(vectors_.multipliers, oc, 1.0f),
+                   .output_zero_point = config_.output_zero_point,
+                   .lowest = within(config_.clamp_low),
+                   .highest = within(config_.clamp_high),
+                   .to_unsigned = config_.output_format == Format::kU8},
+                  lanes);
+    scatter(lanes, batch.runs, 1, target);
+  }
 
   void run_band(const Call& call, RowRange rows) const {
     const Plane plane(config_, call.output.columns, rows.last - rows.first);
