@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "arith/kernels/affine_elementwise.h"
 #include "arith/kernels/pixel_runs.h"
 #include "arith/kernels/planar.h"
 
@@ -40,6 +41,7 @@ arith::Operand read_affine(const Affine& affine, const arith::Operand& in, std::
 // At most kChunk elements.
 void chunk_run(const ElementwiseConfig& config, const arith::Operand& a, const arith::Operand* b,
                const arith::Output& out) {
+  if (config.binary && kernels::run_affine_binary(config, a, *b, out)) return;
   Scratch left;
   Scratch right;
   Scratch wide;

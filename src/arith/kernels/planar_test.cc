@@ -10,6 +10,7 @@
 #include "arith/kernels/reference_planar.h"
 #include "arith/kernels/testing_surface.h"
 #include "arith/rounding.h"
+#include "arith/test_targets.h"
 
 namespace tessera {
 namespace {
@@ -81,9 +82,9 @@ class Maker {
   std::mt19937 random_{kSeed};
 };
 
-TEST(Pool, EqualsTheObviousForm) {
+void check_pools(int count) {
   Maker maker;
-  for (int i = 0; i < 800 && !HasFailure(); ++i) {
+  for (int i = 0; i < count && !::testing::Test::HasFailure(); ++i) {
     PoolConfig config;
     const PoolFunction functions[] = {PoolFunction::kMaximum, PoolFunction::kMinimum,
                                       PoolFunction::kAverage};
@@ -156,6 +157,15 @@ OwnedSurface broadcast(Maker& maker, Format format, const Surface& like) {
   return owned;
 }
 
+TEST(Pool, EqualsTheObviousForm) { check_pools(800); }
+
+TEST(Pool, EveryInstructionSetGivesTheSameBits) {
+  arith::for_each_target([](const std::string& target) {
+    SCOPED_TRACE(target);
+    check_pools(100);
+  });
+}
+
 TEST(Elementwise, EqualsTheObviousForm) {
   Maker maker;
   for (int i = 0; i < 800 && !HasFailure(); ++i) {
@@ -208,6 +218,55 @@ TEST(Elementwise, EqualsTheObviousForm) {
         << unary_function_name(config.activation.function) << " " << format_name(formats[0]) << " "
         << format_name(formats[1]) << " " << format_name(formats[2]);
   }
+}
+
+// All pairs of 8-bit operands. Scales of which one is a half of another give quotients on ties.
+void check_affine_pairs(const ElementwiseConfig& config, Format format) {
+  constexpr std::int64_t kNumbers = 256;
+  std::vector<std::byte> numbers(kNumbers), results(kNumbers);
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<std::byte>(i);
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const arith::Operand a = {.format = format, .data = numbers.data(), .stride = 1};
+    const arith::Operand b = {.format = format, .data = &numbers[i], .stride = 0};
+    elementwise_run(config, a, &b, {.format = format, .data = results.data(), .count = kNumbers});
+    for (std::size_t j = 0; j < numbers.size(); ++j) {
+      const double expected =
+          reference_elementwise(config, {arith::read_element(format, &numbers[j]), format},
+                                {arith::read_element(format, &numbers[i]), format}, format);
+      ASSERT_EQ(arith::read_element(format, &results[j]), expected)
+          << format_name(format) << " " << binary_function_name(config.function) << " " << j << " "
+          << i << " scales " << config.inputs[0].scale << " " << config.inputs[1].scale << " "
+          << config.output.scale;
+    }
+  }
+}
+
+void check_affine_functions() {
+  const float scales[] = {0.25f, 0.5f, 0.0123f, 1.7f, 0x1p-30f};
+  for (const BinaryFunction function :
+       {BinaryFunction::kAdd, BinaryFunction::kSubtract, BinaryFunction::kMultiply}) {
+    for (int i = 0; i < 5; ++i) {
+      for (const Format format : {Format::kI8, Format::kU8}) {
+        ElementwiseConfig config;
+        config.binary = true;
+        config.function = function;
+        if (i % 2 == 0) config.activation.function = UnaryFunction::kRelu;
+        config.inputs[0] = {true, scales[i], 7 * i};
+        config.inputs[1] = {true, scales[(i + 1) % 5], -3 * i};
+        config.output = {true, scales[(i + 2) % 5], 11 * i};
+        check_affine_pairs(config, format);
+        config.output.scale = config.inputs[1].scale;
+        check_affine_pairs(config, format);
+      }
+    }
+  }
+}
+
+TEST(Elementwise, AffinePairsEqualTheObviousFormOnEveryInstructionSet) {
+  arith::for_each_target([](const std::string& target) {
+    SCOPED_TRACE(target);
+    check_affine_functions();
+  });
 }
 
 TEST(Reduce, EqualsTheObviousForm) {

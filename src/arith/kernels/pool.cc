@@ -1,7 +1,6 @@
 // Pooling over surfaces.
 //
-//   maximum, minimum   elements become integers of the same order ("keys"); a window is the largest
-//                      key of its rows, then of its columns (two one-dimensional filters)
+//   maximum, minimum   two one-dimensional filters (extreme_pool.h)
 //   average            sums in binary64: exact for f16 in any order, in row-major order for f32 and
 //                      bf16; one division, one rounding
 //
@@ -10,10 +9,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
+#include <span>
 #include <vector>
 
+#include "arith/kernels/aligned_buffer.h"
 #include "arith/kernels/dot_panel.h"
+#include "arith/kernels/extreme_pool.h"
 #include "arith/kernels/float_panel.h"
 #include "arith/kernels/pixel_runs.h"
 #include "arith/kernels/planar.h"
@@ -49,92 +50,102 @@ Reach reach_of(std::int64_t output, std::int64_t window, std::int64_t stride, st
 // ---- maximum and minimum
 // ----------------------------------------------------------------------------
 
-// Keys of signed integers: the order of the elements; kNan above all.
-template <typename Key, bool kFloat>
-struct Keys {
-  static constexpr Key kNan = std::numeric_limits<Key>::max();
-  static constexpr Key kLowest = std::numeric_limits<Key>::min();
-  Format format;
-  bool minimum;
-  Key infinity;  // bits
+// What elements of a row lie behind each other in: the row itself, or a copy.
+bool is_packed(const Surface& surface) {
+  return surface.column_pitch == format_bytes(surface.format);
+}
 
-  Key encode(Key bits) const {
-    Key key = bits;
-    if constexpr (kFloat) {
-      const Key magnitude = bits & kNan;
-      if (magnitude > infinity) return kNan;
-      key = bits < 0 ? static_cast<Key>(bits ^ kNan) : bits;
-    } else if (format == Format::kU8) {
-      key = static_cast<Key>(bits ^ kLowest);
-    }
-    return minimum ? static_cast<Key>(~key) : key;
-  }
+kernels::PixelRuns row_pixels(const Surface& surface, std::int64_t row) {
+  kernels::PixelRuns runs;
+  runs.add({.first = 0,
+            .count = surface.columns,
+            .offset = kernels::row_offset(surface, row),
+            .step = surface.column_pitch});
+  return runs;
+}
 
-  Key decode(Key key) const {
-    if constexpr (kFloat) {
-      if (key == kNan) return static_cast<Key>(arith::round_to(format, NAN));
+// Rows of a surface as arrays.
+class RowArrays {
+ public:
+  RowArrays(const Surface& surface, RowRange rows) : surface_(surface), rows_(rows) {
+    const std::int64_t bytes = surface.columns * format_bytes(surface.format);
+    if (!is_packed(surface)) {
+      copies_.resize(static_cast<std::size_t>((rows.last - rows.first) * bytes));
     }
-    if (minimum) key = static_cast<Key>(~key);
-    if constexpr (!kFloat) return format == Format::kU8 ? static_cast<Key>(key ^ kLowest) : key;
-    const Key bits = key < 0 ? static_cast<Key>(key ^ kNan) : key;
-    // Nothing under the window decodes to beyond infinity; f16 and bf16 saturate.
-    const Key largest = format == Format::kF32 ? infinity : static_cast<Key>(infinity - 1);
-    const Key magnitude = std::min<Key>(bits & kNan, largest);
-    return static_cast<Key>(magnitude | (bits & kLowest));
+    pointers_.resize(static_cast<std::size_t>(rows.last - rows.first));
   }
+  void point_to(std::int64_t channel) {
+    channel_ = kernels::channel_base(surface_, channel);
+    const std::int64_t bytes = surface_.columns * format_bytes(surface_.format);
+    for (std::size_t i = 0; i < pointers_.size(); ++i) {
+      const auto row = static_cast<std::int64_t>(i);
+      pointers_[i] = copies_.empty() ? channel_ + kernels::row_offset(surface_, rows_.first + row)
+                                     : copies_.data() + row * bytes;
+    }
+  }
+  void fetch() {
+    for (std::size_t i = 0; i < pointers_.size() && !copies_.empty(); ++i) {
+      kernels::gather(channel_, row_pixels(surface_, rows_.first + static_cast<std::int64_t>(i)),
+                      format_bytes(surface_.format), pointers_[i]);
+    }
+  }
+  void put_back() {
+    for (std::size_t i = 0; i < pointers_.size() && !copies_.empty(); ++i) {
+      kernels::scatter(pointers_[i],
+                       row_pixels(surface_, rows_.first + static_cast<std::int64_t>(i)),
+                       format_bytes(surface_.format), channel_);
+    }
+  }
+  std::span<std::byte* const> pointers() const { return pointers_; }
+
+ private:
+  const Surface& surface_;
+  RowRange rows_;
+  std::byte* channel_ = nullptr;
+  std::vector<std::byte> copies_;
+  std::vector<std::byte*> pointers_;
 };
 
-template <typename Key, bool kFloat>
 void extreme_rows(const PoolConfig& config, const Surface& input, const Surface& output,
                   ChannelRange channels, RowRange rows) {
-  std::uint64_t infinity = 0;
-  if (kFloat) {
-    infinity = input.format == Format::kF16    ? 0x7C00
-               : input.format == Format::kBf16 ? 0x7F80
-                                               : 0x7F800000;
+  std::vector<kernels::ExtremeRows> windows;
+  RowRange needed = {input.rows, 0};
+  for (std::int64_t row = rows.first; row < rows.last; ++row) {
+    const Reach reach = reach_of(row, config.window_h, config.stride_h, config.pad_top,
+                                 config.dilation_h, input.rows);
+    windows.push_back({reach.first, reach.count});
+    if (reach.count == 0) continue;
+    needed.first = std::min(needed.first, reach.first);
+    needed.last = std::max(needed.last, reach.first + (reach.count - 1) * config.dilation_h + 1);
   }
-  const Keys<Key, kFloat> keys = {input.format, config.function == PoolFunction::kMinimum,
-                                  static_cast<Key>(infinity)};
-  const std::int64_t reach = (config.window_w - 1) * config.dilation_w + 1;
-  const std::int64_t left = std::max<std::int64_t>(0, config.pad_left);
-  const std::int64_t padded =
-      left + std::max(input.columns, (output.columns - 1) * config.stride_w + reach);
-  std::vector<Key> line(static_cast<std::size_t>(input.columns));
-  std::vector<Key> column_keys(static_cast<std::size_t>(padded));
-  std::vector<Key> results(static_cast<std::size_t>(output.columns));
+  needed.first = std::min(needed.first, needed.last);
+  for (kernels::ExtremeRows& window : windows) {
+    window.first = window.count == 0 ? 0 : window.first - needed.first;
+  }
+  const kernels::ExtremeWindow window = {.format = input.format,
+                                         .minimum = config.function == PoolFunction::kMinimum,
+                                         .columns = input.columns,
+                                         .output_columns = output.columns,
+                                         .window_w = config.window_w,
+                                         .stride_w = config.stride_w,
+                                         .dilation_w = config.dilation_w,
+                                         .pad_left = config.pad_left};
+  RowArrays sources(input, needed);
+  RowArrays targets(output, rows);
+  kernels::AlignedBuffer<std::byte> scratch;
   for (std::int64_t channel = channels.first; channel < channels.last; ++channel) {
-    for (std::int64_t row = rows.first; row < rows.last; ++row) {
-      std::fill(column_keys.begin(), column_keys.end(), keys.kLowest);
-      const Reach vertical = reach_of(row, config.window_h, config.stride_h, config.pad_top,
-                                      config.dilation_h, input.rows);
-      Key* inside = column_keys.data() + left;
-      for (std::int64_t k = 0; k < vertical.count; ++k) {
-        kernels::PixelRuns runs;
-        runs.add({.first = 0,
-                  .count = input.columns,
-                  .offset = kernels::row_offset(input, vertical.first + k * config.dilation_h),
-                  .step = input.column_pitch});
-        kernels::gather(kernels::channel_base(input, channel), runs, sizeof(Key), line.data());
-        for (std::size_t i = 0; i < line.size(); ++i) {
-          inside[i] = std::max(inside[i], keys.encode(line[i]));
-        }
-      }
-      std::fill(results.begin(), results.end(), keys.kLowest);
-      for (std::int64_t k = 0; k < config.window_w; ++k) {
-        const Key* source = inside + k * config.dilation_w - config.pad_left;
-        for (std::int64_t i = 0; i < output.columns; ++i) {
-          results[static_cast<std::size_t>(i)] =
-              std::max(results[static_cast<std::size_t>(i)], source[i * config.stride_w]);
-        }
-      }
-      for (Key& key : results) key = keys.decode(key);
-      kernels::PixelRuns runs;
-      runs.add({.first = 0,
-                .count = output.columns,
-                .offset = kernels::row_offset(output, row),
-                .step = output.column_pitch});
-      kernels::scatter(results.data(), runs, sizeof(Key), kernels::channel_base(output, channel));
-    }
+    sources.point_to(channel);
+    targets.point_to(channel);
+    sources.fetch();
+    const std::vector<const std::byte*> inputs(sources.pointers().begin(),
+                                               sources.pointers().end());
+    kernels::extreme_channel(window,
+                             {.inputs = inputs,
+                              .rows = windows,
+                              .dilation_h = config.dilation_h,
+                              .outputs = targets.pointers()},
+                             scratch);
+    targets.put_back();
   }
 }
 
@@ -285,12 +296,10 @@ void pool(const PoolConfig& config, const Surface& input, const Surface& output,
     switch (input.format) {
       case Format::kF16:
       case Format::kBf16:
-        return extreme_rows<std::int16_t, true>(config, input, output, channels, rows);
       case Format::kF32:
-        return extreme_rows<std::int32_t, true>(config, input, output, channels, rows);
       case Format::kI8:
       case Format::kU8:
-        return extreme_rows<std::int8_t, false>(config, input, output, channels, rows);
+        return extreme_rows(config, input, output, channels, rows);
       default:
         break;
     }
