@@ -59,7 +59,6 @@ struct LoadOptions {
   std::int64_t tile_budget_bytes = 0;  // bytes a partition a task may use; 0 = the compiler chooses
   bool resident = true;                // keep tensors in the state buffer between layers
   bool compress_weights = true;        // store kernels compressed where that saves DRAM bytes
-  bool two_term_weights = false;       // for a few layers whose weights differ much in size
   bool require_full_offload = false;   // a host step is an error
   ProgressCallback progress = {};
 };

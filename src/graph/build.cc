@@ -46,13 +46,7 @@ Result<Graph> build(const model::Model& model, const BuildOptions& options) {
                  fmt::format("after pass '{}': {}", pass, status.error().message)};
   };
   TESSERA_RETURN_IF_ERROR(checked("lower"));
-  // Quantised vector inputs would quantise the two terms too.
-  const bool two_terms = options.two_term_weights && !options.quantise_vector_inputs;
   for (const Pass& pass : passes()) {
-    if (two_terms && pass.settles_formats && stage == Stage::kDraft) {
-      two_term_weights(graph);
-      TESSERA_RETURN_IF_ERROR(checked("two_term_weights"));
-    }
     pass.run(graph);
     if (pass.settles_formats) stage = Stage::kFinal;
     TESSERA_RETURN_IF_ERROR(checked(std::string(pass.name)));

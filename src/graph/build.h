@@ -17,7 +17,6 @@ struct BuildOptions {
   Format vector_format = Format::kF16;  // f16, bf16 or f32
   MatrixFormat matrix;                  // for float products
   bool quantise_vector_inputs = false;  // operands of element-wise work take `matrix` too
-  bool two_term_weights = false;        // for layers whose weights differ much in size
   model::InferOptions infer;
   bool require_full_offload = false;  // a host step is an error
   // Called after each pass with its name and the graph (for --dump-passes); may be empty.

@@ -1,6 +1,7 @@
 #include "graph/constants.h"
 
 #include <cmath>
+#include <cstring>
 
 #include "arith/rounding.h"
 #include "base/check.h"
@@ -10,6 +11,15 @@ namespace tessera::graph {
 std::vector<double> reals(const Tensor& tensor) {
   const std::int64_t size = format_bytes(tensor.format);
   std::vector<double> values(static_cast<std::size_t>(element_count(tensor.dims)));
+  // Most weights are binary32: no rounding, so the language's own conversion does.
+  if (tensor.format == Format::kF32) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      float value = 0.0f;
+      std::memcpy(&value, tensor.bytes.data() + i * sizeof(float), sizeof(float));
+      values[i] = value;
+    }
+    return values;
+  }
   for (std::size_t i = 0; i < values.size(); ++i) {
     values[i] = arith::read_element(tensor.format,
                                     tensor.bytes.data() + i * static_cast<std::size_t>(size));
@@ -40,6 +50,10 @@ Constant constant_from_reals(Format format, const Shape& dims, const std::vector
   const auto size = static_cast<std::size_t>(format_bytes(format));
   TESSERA_CHECK(values.size() * size == tensor.bytes.size(), "{} values for {} bytes",
                 values.size(), tensor.bytes.size());
+  if (format == Format::kF64 && !values.empty()) {
+    std::memcpy(tensor.bytes.data(), values.data(), tensor.bytes.size());
+    return std::make_shared<const Tensor>(std::move(tensor));
+  }
   for (std::size_t i = 0; i < values.size(); ++i) {
     arith::write_element(format, values[i], tensor.bytes.data() + i * size);
   }

@@ -93,7 +93,6 @@ Result<std::shared_ptr<const graph::Graph>> graph_of_model(const model::Model& m
   build.vector_format = chip.formats.vector;
   build.matrix = chip.formats.matrix;
   build.quantise_vector_inputs = chip.formats.vector_inputs == VectorInputs::kQuantised;
-  build.two_term_weights = options.two_term_weights;
   build.infer = infer_options(options);
   build.require_full_offload = options.require_full_offload;
   TESSERA_TRY(graph::Graph graph, graph::build(model, build));

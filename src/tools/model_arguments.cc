@@ -57,8 +57,6 @@ void ModelArguments::add_to(CLI::App& app, const char* what) {
                "keep no tensor in the state buffer between layers");
   app.add_flag("--no-weight-compression", no_weight_compression,
                "store every kernel as it is, also where a palette or a zero mask saves bytes");
-  app.add_flag("--two-term-weights", two_term_weights,
-               "a second product for layers whose weights differ much in size: closer to float32");
   app.add_flag("--require-full-offload", require_full_offload, "a host step is an error");
   app.add_flag("--json", json, "print one JSON object");
 }
@@ -98,7 +96,6 @@ Result<LoadOptions> ModelArguments::load_options() const {
   options.tile_budget_bytes = tile_budget_bytes;
   options.resident = !everything_through_dram;
   options.compress_weights = !no_weight_compression;
-  options.two_term_weights = two_term_weights;
   options.require_full_offload = require_full_offload;
   options.progress = progress_bar();
   return options;
@@ -112,7 +109,6 @@ Result<Network> ModelArguments::load() const {
                               : tile_budget_bytes != 0  ? "--tile-budget"
                               : everything_through_dram ? "--through-dram"
                               : no_weight_compression   ? "--no-weight-compression"
-                              : two_term_weights        ? "--two-term-weights"
                                                         : nullptr;
     if (fixed != nullptr) {
       return Error{ErrorCode::kInvalidArgument,

@@ -23,7 +23,6 @@ Status check_options(const RunArguments& arguments) {
                              : model.tile_budget_bytes != 0  ? "--tile-budget"
                              : model.everything_through_dram ? "--through-dram"
                              : model.no_weight_compression   ? "--no-weight-compression"
-                             : model.two_term_weights        ? "--two-term-weights"
                              : model.require_full_offload    ? "--require-full-offload"
                              : arguments.serial              ? "--serial"
                              : !arguments.html.empty()       ? "--html"

@@ -37,7 +37,6 @@ Status dump_passes(const StageArguments& arguments) {
   options.vector_format = chip.formats.vector;
   options.matrix = chip.formats.matrix;
   options.quantise_vector_inputs = chip.formats.vector_inputs == VectorInputs::kQuantised;
-  options.two_term_weights = load.two_term_weights;
   options.infer.shapes = load.shapes;
   int index = 0;
   Status status;

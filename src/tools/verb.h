@@ -44,7 +44,6 @@ struct ModelArguments {
   std::int64_t tile_budget_bytes = 0;
   bool everything_through_dram = false;
   bool no_weight_compression = false;
-  bool two_term_weights = false;
   bool require_full_offload = false;
   bool json = false;
 

@@ -2,13 +2,6 @@
 
 namespace tessera::cases {
 
-namespace {
-
-// The model that docs/models.md compiles with --two-term-weights.
-constexpr std::string_view kUnevenWeights = "silero_vad_16k_op15";
-
-}  // namespace
-
 Result<LoadedModel*> ModelRunner::loaded(const std::string& model,
                                          const std::map<std::string, Shape>& shapes) {
   std::unique_ptr<LoadedModel>& slot = loaded_[{model, shapes}];
@@ -16,7 +9,6 @@ Result<LoadedModel*> ModelRunner::loaded(const std::string& model,
     LoadOptions load;
     load.arch = arch_;
     load.shapes = shapes;
-    load.two_term_weights = model == kUnevenWeights;
     TESSERA_TRY(Network network, Network::load(folder_ + "/models/" + model + ".onnx", load));
     SessionOptions options;
     options.device = device_;

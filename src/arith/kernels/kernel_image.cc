@@ -52,16 +52,22 @@ std::vector<std::byte> make_kernel_image(const KernelImageShape& shape, const st
   const std::int64_t pitch = shape.bytes_per_partition();
   std::vector<std::byte> image(static_cast<std::size_t>(shape.rows * pitch));
   const std::int64_t bytes = format_bytes(shape.format);
+  // Where (channel, tap) goes does not depend on the output channel but for its start.
+  std::vector<std::int64_t> inner;
+  for (std::int64_t channel = 0; channel < shape.channels; ++channel) {
+    for (std::int64_t tap = 0; tap < shape.taps; ++tap) {
+      const ElementPlace place = place_in_kernel_image(shape, {0, 0, channel, tap});
+      inner.push_back(place.partition * pitch + place.offset);
+    }
+  }
   const std::byte* source = oihw;
   for (std::int64_t group = 0; group < shape.groups; ++group) {
     for (std::int64_t oc = 0; oc < shape.output_channels; ++oc) {
-      for (std::int64_t channel = 0; channel < shape.channels; ++channel) {
-        for (std::int64_t tap = 0; tap < shape.taps; ++tap) {
-          const ElementPlace place = place_in_kernel_image(shape, {group, oc, channel, tap});
-          std::memcpy(image.data() + place.partition * pitch + place.offset, source,
-                      static_cast<std::size_t>(bytes));
-          source += bytes;
-        }
+      const ElementPlace start = place_in_kernel_image(shape, {group, oc, 0, 0});
+      std::byte* const base = image.data() + start.partition * pitch + start.offset;
+      for (const std::int64_t place : inner) {
+        std::memcpy(base + place, source, static_cast<std::size_t>(bytes));
+        source += bytes;
       }
     }
   }

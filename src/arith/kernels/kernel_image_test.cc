@@ -52,6 +52,38 @@ TEST(KernelImage, Im2colCutRunsAcrossTaps) {
   EXPECT_EQ(at(image, 2), 1 * 2 + 1 + 1);
 }
 
+// Every element is where place_in_kernel_image says, and nothing is anywhere else.
+TEST(KernelImage, EveryElementIsInItsPlace) {
+  for (int variant = 0; variant < 3; ++variant) {
+    KernelImageShape shape;
+    shape.channel_wise = variant == 2;
+    shape.cut = variant == 1 ? BlockCut::kIm2col : BlockCut::kChannel;
+    shape.groups = 3;
+    shape.channels = shape.channel_wise ? 1 : 5;
+    shape.output_channels = 3;
+    shape.taps = 6;
+    shape.rows = 4;
+    shape.columns = 2;
+    const std::int64_t pitch = shape.bytes_per_partition();
+    const auto weights =
+        counted(shape.groups * shape.output_channels * shape.channels * shape.taps);
+    auto image = make_kernel_image(shape, reinterpret_cast<const std::byte*>(weights.data()));
+    std::size_t i = 0;
+    for (std::int64_t group = 0; group < shape.groups; ++group) {
+      for (std::int64_t output = 0; output < shape.output_channels; ++output) {
+        for (std::int64_t channel = 0; channel < shape.channels; ++channel) {
+          for (std::int64_t tap = 0; tap < shape.taps; ++tap, ++i) {
+            const ElementPlace place = place_in_kernel_image(shape, {group, output, channel, tap});
+            EXPECT_EQ(at(image, place.partition * pitch + place.offset), weights[i]) << variant;
+            std::memset(image.data() + place.partition * pitch + place.offset, 0, 2);
+          }
+        }
+      }
+    }
+    for (const std::byte byte : image) ASSERT_EQ(byte, std::byte{0}) << variant;
+  }
+}
+
 TEST(KernelImage, VectorsAreDealtOutOverPartitions) {
   const auto values = counted(5);
   const auto image = make_vector_image(2, 5, 2, reinterpret_cast<const std::byte*>(values.data()));

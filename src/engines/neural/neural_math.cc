@@ -8,6 +8,21 @@ namespace tessera::engines {
 
 using program::NeuralTask;
 
+namespace {
+
+template <typename T>
+bool same_bytes(const std::vector<T>& a, const std::vector<T>& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
+}
+
+bool same_bytes(const ProductVectors& a, const ProductVectors& b) {
+  return same_bytes(a.bias, b.bias) && same_bytes(a.multipliers, b.multipliers) &&
+         same_bytes(a.stationary_zero_points, b.stationary_zero_points);
+}
+
+}  // namespace
+
 NeuralMath::NeuralMath(PartitionedMemory& state_buffer, PartitionedMemory& kernel_memory)
     : state_buffer_(state_buffer),
       kernel_memory_(kernel_memory),
@@ -79,12 +94,14 @@ void NeuralMath::prepare(const NeuralStep& step, const NeuralTask& task) {
   std::vector<Kept>& kept = kept_[step.network];
   if (kept.size() <= step.descriptor.id) kept.resize(step.descriptor.id + 1);
   Kept& entry = kept[step.descriptor.id];
-  std::vector<std::byte> bytes = kernel_bytes(task);
-  if (entry.descriptor != &step.descriptor || entry.bytes != bytes) {
+  const ProductVectors vectors = read_vectors(task);
+  if (entry.descriptor != &step.descriptor || !same_bytes(entry.vectors, vectors) ||
+      !holds_kernel(task, entry.kernel)) {
     entry.descriptor = &step.descriptor;
-    entry.bytes = std::move(bytes);
-    entry.product = Product::prepare(task.product, kernel_memory_.image(task.kernel_offset),
-                                     read_vectors(task));
+    entry.kernel = kernel_bytes(task);
+    entry.vectors = vectors;
+    entry.product =
+        Product::prepare(task.product, kernel_memory_.image(task.kernel_offset), vectors);
   }
   product_ = entry.product;
 }
@@ -129,22 +146,26 @@ ProductVectors NeuralMath::read_vectors(const NeuralTask& task) const {
 
 std::vector<std::byte> NeuralMath::kernel_bytes(const NeuralTask& task) const {
   const KernelImageShape& image = task.product.image;
-  const std::int64_t bytes = image.bytes_per_partition();
-  std::vector<std::byte> all(static_cast<std::size_t>(bytes * image.rows));
+  const auto bytes = static_cast<std::size_t>(image.bytes_per_partition());
+  std::vector<std::byte> all(bytes * static_cast<std::size_t>(image.rows));
   for (std::int64_t p = 0; p < image.rows; ++p) {
-    std::memcpy(all.data() + p * bytes, kernel_memory_.at(p, task.kernel_offset),
-                static_cast<std::size_t>(bytes));
+    std::memcpy(all.data() + static_cast<std::size_t>(p) * bytes,
+                kernel_memory_.at(p, task.kernel_offset), bytes);
   }
-  const ProductVectors vectors = read_vectors(task);
-  const auto append = [&all](const auto& values) {
-    if (values.empty()) return;
-    const auto* first = reinterpret_cast<const std::byte*>(values.data());
-    all.insert(all.end(), first, first + values.size() * sizeof(values[0]));
-  };
-  append(vectors.bias);
-  append(vectors.multipliers);
-  append(vectors.stationary_zero_points);
   return all;
+}
+
+bool NeuralMath::holds_kernel(const NeuralTask& task, const std::vector<std::byte>& kernel) const {
+  const KernelImageShape& image = task.product.image;
+  const auto bytes = static_cast<std::size_t>(image.bytes_per_partition());
+  if (kernel.size() != bytes * static_cast<std::size_t>(image.rows)) return false;
+  for (std::int64_t p = 0; p < image.rows; ++p) {
+    const std::byte* there = kernel_memory_.at(p, task.kernel_offset);
+    if (std::memcmp(kernel.data() + static_cast<std::size_t>(p) * bytes, there, bytes) != 0) {
+      return false;
+    }
+  }
+  return true;
 }
 
 void NeuralMath::transpose(const NeuralTask& task, std::int64_t image, RowRange rows) {

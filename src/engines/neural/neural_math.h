@@ -32,10 +32,11 @@ class NeuralMath {
   void forget();
 
  private:
-  // Packed weights are kept from run to run, with the bytes they were made of.
+  // Packed weights are kept from run to run, with what they were made of.
   struct Kept {
     const program::TaskDescriptor* descriptor = nullptr;
-    std::vector<std::byte> bytes;
+    std::vector<std::byte> kernel;
+    ProductVectors vectors;
     std::shared_ptr<const Product> product;
   };
   void prepare(const NeuralStep& step, const program::NeuralTask& task);
@@ -44,6 +45,8 @@ class NeuralMath {
   std::vector<std::byte> read_vector(std::uint32_t offset, std::int64_t count, std::int64_t element,
                                      std::int64_t rows) const;
   std::vector<std::byte> kernel_bytes(const program::NeuralTask& task) const;
+  // Kernel memory holds these bytes where the task reads its kernel.
+  bool holds_kernel(const program::NeuralTask& task, const std::vector<std::byte>& kernel) const;
   // The moving surface as the product reads it; channels that begin inside a block of partitions
   // and leave it are shifted into place first, as the input buffer's shifter does.
   Surface moving_surface(const program::NeuralTask& task, std::int64_t image, RowRange rows);

@@ -27,15 +27,15 @@ void widen_logits(Graph& graph);
 void widen_magnitudes(Graph& graph);
 void widen_scales(Graph& graph);
 void fold_padding(Graph& graph);
+void hoist_activations(Graph& graph);
 void clean_moves(Graph& graph);
 void fuse_activations(Graph& graph);
 void fuse_quantisation(Graph& graph);
+void equalise_channels(Graph& graph);
 void number_formats(Graph& graph);
 void load_constant_batches(Graph& graph);
 void drop_dead(Graph& graph);
 void spread_products(Graph& graph);
-// Not in the table: only where BuildOptions::two_term_weights asks for it, before formats settle.
-void two_term_weights(Graph& graph);
 // Not in the table: only where BuildOptions::quantise_vector_inputs asks for it, at the end.
 void quantise_vector_inputs(Graph& graph, const MatrixFormat& matrix);
 
