@@ -409,15 +409,21 @@ UnaryTable::UnaryTable(const Activation& activation, Format format) : entries_(6
 
 const UnaryTable& unary_table(const Activation& activation, Format format) {
   using Key = std::tuple<UnaryFunction, std::uint32_t, std::uint32_t, Format>;
+  // The table that this thread had last: a network asks for few, a row at a time.
+  thread_local Key last_key;
+  thread_local const UnaryTable* last_table = nullptr;
   // A memory of computed values, not state: what it answers never changes.
   static std::mutex mutex;
   static std::map<Key, std::unique_ptr<const UnaryTable>> tables;
   const Key key{activation.function, bits_of_f32(activation.alpha), bits_of_f32(activation.beta),
                 format};
+  if (last_table != nullptr && key == last_key) return *last_table;
   const std::lock_guard<std::mutex> lock(mutex);
   std::unique_ptr<const UnaryTable>& table = tables[key];
   if (table == nullptr) table = std::make_unique<const UnaryTable>(activation, format);
-  return *table;
+  last_key = key;
+  last_table = table.get();
+  return *last_table;
 }
 
 }  // namespace tessera::arith
