@@ -37,6 +37,7 @@ struct Prepared {
   NodeViews views;  // none for element-wise nodes, moves and host steps
   std::optional<DenseElementwise> elementwise;
   std::vector<ProductPart> parts;  // none for dynamic products
+  bool pointwise = false;
 };
 
 Surface surface_of(const TensorView& view, Format format, std::byte* base, std::int64_t image) {
@@ -59,7 +60,6 @@ Surface surface_of(const TensorView& view, Format format, std::byte* base, std::
 constexpr std::int64_t kSmallProduct = 500'000;
 constexpr std::int64_t kMacsAnElement = 16;  // what storing an output element costs
 constexpr std::int64_t kSmallPlanar = 8'192;
-constexpr std::int64_t kPanelPixels = 64;  // what products work on at a time
 
 class HostExecutor : public Executor {
  public:
@@ -83,6 +83,7 @@ class HostExecutor : public Executor {
         TESSERA_TRY(prepared.views, graph::node_views(*graph_, node));
       }
       prepared.parts = prepare_product(*graph_, node, pool_.threads());
+      prepared.pointwise = is_pointwise(*graph_, node);
       prepared_.push_back(std::move(prepared));
     }
     return {};
@@ -173,8 +174,14 @@ class HostExecutor : public Executor {
           part.product->run(input_of(part, input), output, part.first_channel, {0, output.rows},
                             *workspaces_[0]);
         }
+        continue;
+      }
+      const auto input_row = prepared.pointwise ? one_row(input) : std::nullopt;
+      const auto output_row = prepared.pointwise ? one_row(output) : std::nullopt;
+      if (input_row && output_row) {
+        run_pixels(parts, *input_row, *output_row);
       } else {
-        run_parts(parts, input, output);
+        run_rows(parts, input, output);
       }
     }
   }
@@ -188,17 +195,12 @@ class HostExecutor : public Executor {
   }
 
   // Pieces are ranges of rows of one part.
-  void run_parts(const std::vector<ProductPart>& parts, const Surface& input,
-                 const Surface& output) {
+  void run_rows(const std::vector<ProductPart>& parts, const Surface& input,
+                const Surface& output) {
     const auto part_count = static_cast<std::int64_t>(parts.size());
-    // A range that fills no panel costs as much as one that does.
-    const std::int64_t panels = ceil_div(output.rows * output.columns, kPanelPixels);
-    const std::int64_t wanted =
-        pool_.threads() == 1
-            ? 1
-            : std::min<std::int64_t>(4 * pool_.threads() / part_count,
-                                     std::max<std::int64_t>(panels, pool_.threads()));
-    const std::int64_t ranges = std::max<std::int64_t>(1, std::min(wanted, output.rows));
+    const std::int64_t ranges =
+        std::min(output.rows,
+                 pixel_ranges(panels_of(output.rows, output.columns), part_count, pool_.threads()));
     pool_.run(ranges * part_count, [&](std::int64_t piece, int worker) {
       const ProductPart& part = parts[static_cast<std::size_t>(piece % part_count)];
       const std::int64_t range = piece / part_count;
@@ -206,6 +208,31 @@ class HostExecutor : public Executor {
                         {output.rows * range / ranges, output.rows * (range + 1) / ranges},
                         *workspaces_[static_cast<std::size_t>(worker)]);
     });
+  }
+
+  // Pieces are ranges of pixels of one part, in whole strips; both surfaces have one row.
+  void run_pixels(const std::vector<ProductPart>& parts, const Surface& input,
+                  const Surface& output) {
+    constexpr std::int64_t kStrip = 16;
+    const auto part_count = static_cast<std::int64_t>(parts.size());
+    const std::int64_t strips = ceil_div(output.columns, kStrip);
+    const std::int64_t ranges =
+        pixel_ranges(panels_of(1, output.columns), part_count, pool_.threads());
+    pool_.run(ranges * part_count, [&](std::int64_t piece, int worker) {
+      const ProductPart& part = parts[static_cast<std::size_t>(piece % part_count)];
+      const std::int64_t range = piece / part_count;
+      const std::int64_t first = strips * range / ranges * kStrip;
+      const std::int64_t last = std::min(output.columns, strips * (range + 1) / ranges * kStrip);
+      part.product->run(columns_of(input, first, last), columns_of(output, first, last),
+                        part.first_channel, {0, 1}, *workspaces_[static_cast<std::size_t>(worker)]);
+    });
+  }
+
+  static Surface columns_of(const Surface& surface, std::int64_t first, std::int64_t last) {
+    Surface some = surface;
+    some.base += first * surface.column_pitch;
+    some.columns = last - first;
+    return some;
   }
 
   DenseElementwise dense_elementwise(const Node& node) const {

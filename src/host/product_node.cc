@@ -132,10 +132,18 @@ ProductPart prepare_part(const WholeProduct& whole, std::int64_t first, std::int
   return part;
 }
 
+// A piece of work is a range of pixels of a part.
+constexpr std::int64_t kPiecesAThread = 4;
+
+// Ranges of at least three panels, if there are as many as are wanted; else fewer.
+std::int64_t ranges_of(std::int64_t panels, std::int64_t wanted) {
+  constexpr std::int64_t kPanelsMin = 3;
+  return std::clamp<std::int64_t>(panels / kPanelsMin, 1, wanted);
+}
+
 std::vector<ProductPart> prepare_channel_wise_parts(const WholeProduct& whole, int threads) {
-  constexpr std::int64_t kPartsAThread = 4;
   const KernelImageShape& image = whole.config.image;
-  const std::int64_t count = std::min<std::int64_t>(image.groups, kPartsAThread * threads);
+  const std::int64_t count = std::min<std::int64_t>(image.groups, kPiecesAThread * threads);
   std::vector<ProductPart> parts;
   for (std::int64_t i = 0; i < count; ++i) {
     parts.push_back(prepare_part(whole, image.groups * i / count * image.output_channels,
@@ -144,15 +152,24 @@ std::vector<ProductPart> prepare_channel_wise_parts(const WholeProduct& whole, i
   return parts;
 }
 
-std::vector<ProductPart> prepare_parts(const WholeProduct& whole, std::int64_t output_rows,
+// Every part quantises the input again, so that it should have some channels to use it for.
+std::int64_t part_count(const KernelImageShape& image, std::int64_t panels, int threads) {
+  constexpr std::int64_t kChannelsMin = 128;
+  constexpr std::int64_t kChannelsLeast = 24;  // where there is no other way to share
+  if (threads == 1 || image.groups != 1) return 1;
+  const std::int64_t wanted = kPiecesAThread * threads;
+  const std::int64_t ranges = ranges_of(panels, wanted);
+  const std::int64_t parts = std::max<std::int64_t>(
+      1, std::min(ceil_div(wanted, ranges), image.output_channels / kChannelsMin));
+  if (parts * ranges >= threads) return parts;
+  return std::clamp<std::int64_t>(image.output_channels / kChannelsLeast, 1, threads);
+}
+
+std::vector<ProductPart> prepare_parts(const WholeProduct& whole, std::int64_t panels,
                                        int threads) {
-  constexpr std::int64_t kChannelsMin = 24;  // below, quantising the input again costs too much
-  const std::int64_t channels = whole.config.image.output_channels;
-  std::int64_t parts = 1;
-  if (whole.config.image.groups == 1 && threads > 1 && output_rows < 4 * threads) {
-    parts = std::clamp<std::int64_t>(channels / kChannelsMin, 1, threads);
-  }
   if (whole.config.image.channel_wise) return prepare_channel_wise_parts(whole, threads);
+  const std::int64_t channels = whole.config.image.output_channels;
+  const std::int64_t parts = part_count(whole.config.image, panels, threads);
   if (parts == 1) return {{prepare_image(whole.config, whole.weights, whole.vectors), 0}};
   std::vector<ProductPart> result;
   const std::int64_t step = round_up(ceil_div(channels, parts), 16);  // whole tiles
@@ -181,10 +198,13 @@ std::vector<std::byte> transposed(const Tensor& matrix) {
 std::vector<ProductPart> prepare_product(const Graph& graph, const Node& node, int threads) {
   if (node.kind() == NodeKind::kConv) {
     const auto& conv = node.as<graph::ConvAttributes>();
+    const Shape& output = graph.tensor(node.outputs[0]).dims;
     return prepare_parts(
         {conv_config(graph, node), graph.tensor(node.inputs[1]).constant->bytes.data(),
          vectors_of(graph, node, conv.post, conv.integer)},
-        graph.tensor(node.outputs[0]).dims[2], threads);
+        is_pointwise(graph, node) ? panels_of(1, output[2] * output[3])
+                                  : panels_of(output[2], output[3]),
+        threads);
   }
   if (node.kind() != NodeKind::kMatMul) return {};
   const graph::TensorInfo& b = graph.tensor(node.inputs[1]);
@@ -194,7 +214,43 @@ std::vector<ProductPart> prepare_product(const Graph& graph, const Node& node, i
   const Shape& output = graph.tensor(node.outputs[0]).dims;
   return prepare_parts({matmul_config(graph, node), weights.data(),
                         vectors_of(graph, node, matmul.post, matmul.integer)},
-                       output[output.size() - 2], threads);
+                       panels_of(1, output[output.size() - 2]), threads);
+}
+
+std::int64_t panels_of(std::int64_t rows, std::int64_t columns) {
+  constexpr std::int64_t kStrip = 16, kStrips = 4;
+  return ceil_div(rows * ceil_div(columns, kStrip), kStrips);
+}
+
+std::int64_t pixel_ranges(std::int64_t panels, std::int64_t parts, int threads) {
+  if (threads == 1) return 1;
+  const std::int64_t ranges = ranges_of(panels, ceil_div(kPiecesAThread * threads, parts));
+  return ranges * parts >= threads ? ranges : std::min<std::int64_t>(panels, threads);
+}
+
+std::optional<Surface> one_row(const Surface& surface) {
+  if (surface.row_origin != 0 || surface.ring_rows < surface.rows) return std::nullopt;
+  const bool even =
+      surface.rows == 1 || surface.row_pitch == surface.columns * surface.column_pitch;
+  if (!even && surface.columns != 1) return std::nullopt;
+  Surface row = surface;
+  if (surface.columns == 1) row.column_pitch = surface.row_pitch;
+  row.columns = surface.rows * surface.columns;
+  row.rows = row.ring_rows = 1;
+  return row;
+}
+
+bool is_pointwise(const Graph& graph, const Node& node) {
+  if (node.kind() == NodeKind::kMatMul) return true;
+  if (node.kind() != NodeKind::kConv) return false;
+  const auto& conv = node.as<graph::ConvAttributes>();
+  const Shape& kernel = graph.tensor(node.inputs[1]).dims;
+  const Shape& input = graph.tensor(node.inputs[0]).dims;
+  const Shape& output = graph.tensor(node.outputs[0]).dims;
+  return !conv.channel_wise && kernel[2] == 1 && kernel[3] == 1 && conv.stride_h == 1 &&
+         conv.stride_w == 1 && conv.pad_top == 0 && conv.pad_left == 0 &&
+         conv.input_dilation_h == 1 && conv.input_dilation_w == 1 && input[2] == output[2] &&
+         input[3] == output[3];
 }
 
 std::shared_ptr<const Product> prepare_dynamic_product(const Graph& graph, const Node& node,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "arith/kernels/planar.h"
@@ -20,14 +21,23 @@ struct ProductPart {
   std::int64_t inputs = 0;
 };
 // The node's weights quantised and packed; empty for a dynamic matrix product and for other nodes.
-// Where the output has too few rows to keep `threads` busy, its channels are cut into parts; those
-// of a channel-wise product always are.
+// Where the output has too few pixels to keep `threads` busy, its channels are cut into parts;
+// those of a channel-wise product always are.
 std::vector<ProductPart> prepare_product(const graph::Graph& graph, const graph::Node& node,
                                          int threads);
 // A matrix product whose stationary operand is the tensor in `stationary`.
 std::shared_ptr<const Product> prepare_dynamic_product(const graph::Graph& graph,
                                                        const graph::Node& node,
                                                        const Surface& stationary);
+
+// How many ranges the pixels of a product in `parts` are cut into for `threads`.
+std::int64_t pixel_ranges(std::int64_t panels, std::int64_t parts, int threads);
+// What a range is counted in: 64 pixels, or 4 strips of 16 pixels of an output row.
+std::int64_t panels_of(std::int64_t rows, std::int64_t columns);
+// The surface as one row of pixels, where they lie evenly; nothing elsewhere.
+std::optional<Surface> one_row(const Surface& surface);
+// Whether output pixel i needs input pixel i and no other.
+bool is_pointwise(const graph::Graph& graph, const graph::Node& node);
 
 PoolConfig pool_config(const graph::PoolAttributes& attributes);
 ElementwiseConfig elementwise_config(const graph::ElementwiseAttributes& attributes);
