@@ -28,6 +28,7 @@
 #include "arith/kernels/block_weights.h"
 #include "arith/kernels/product_parts.h"
 #include "arith/kernels/row_layout.h"
+#include "arith/kernels/tile_quantise.h"
 #include "arith/vector_ops.h"
 #include "base/check.h"
 #include "base/quantity.h"
@@ -131,6 +132,7 @@ class BlockProduct final : public Product {
     std::int64_t output_channel_first;
     ProductWorkspace& workspace;
     std::int64_t group = 0;
+    std::int64_t unmade_pixels = 0;  // of the panel, whose blocks are tiles only (flat products)
 
     const ProductConfig& config() const { return product.config_; }
     std::int64_t element() const { return format_bytes(input.format); }
@@ -145,6 +147,10 @@ class BlockProduct final : public Product {
     std::byte* direct_target(std::int64_t count) const;
     void flat_panel(const FlatPixels& pixels, std::int64_t lane, std::byte* target_pixels);
     bool gather_panel(const FlatPixels& pixels);
+    BlockTarget flat_target(std::int64_t block);
+    void quantise_flat_block(std::int64_t block, std::int64_t pixels);
+    bool flat_block_into_tiles(std::int64_t block, std::int64_t pixels);
+    void make_mantissas();
 
     // Rolling products (rolling_ in names: over the row cache).
     struct Strip {
@@ -175,8 +181,12 @@ class BlockProduct final : public Product {
                 double* sums);
     double wide_sum(std::int64_t pixel, std::int64_t output_channel) const;
     void begin_segments();
+    struct Strips {
+      std::int64_t count;
+      bool made;  // their tiles are there
+    };
     void add_tile_segment(const PanelSegment& whole, const NativeBlock& block, std::int64_t index,
-                          std::int64_t strips);
+                          Strips strips);
     void add_segments(const PanelSegment& whole, const NativeBlock& block, std::int64_t index,
                       std::int64_t pair_stride);
   };
@@ -285,12 +295,14 @@ void BlockProduct::Run::begin_segments() {
 
 // The block for tile_dot(), which takes it whole.
 void BlockProduct::Run::add_tile_segment(const PanelSegment& whole, const NativeBlock& block,
-                                         std::int64_t index, std::int64_t strips) {
+                                         std::int64_t index, Strips strips) {
   TileSegment segment;
-  for (std::int64_t strip = 0; strip < strips; ++strip) {
+  for (std::int64_t strip = 0; strip < strips.count; ++strip) {
     std::int8_t* const tiles = workspace.tiles.data() + workspace.tile_bytes;
     workspace.tile_bytes += block.steps() * 2 * kTileBytes;
-    split_strip(whole.mantissas[strip], workspace.pair_stride, block.pairs(), tiles);
+    if (!strips.made) {
+      split_strip(whole.mantissas[strip], workspace.pair_stride, block.pairs(), tiles);
+    }
     segment.tiles[strip] = tiles;
     segment.scales[strip] = whole.scales[strip];
   }
@@ -310,6 +322,7 @@ void BlockProduct::Run::multiply(const Panel& panel) {
     multiply_tiles(panel, exponents);
     return;
   }
+  make_mantissas();
   double* sums = workspace.sums.reserve(kFinishChannelsMax * kPanelPixels);
   for (std::int64_t first = 0; first < channels; first += kTileChannels) {
     const std::int64_t width = std::min(kTileChannels, channels - first);
@@ -465,6 +478,7 @@ void BlockProduct::Run::finish(const Panel& panel, const PixelExponents& exponen
 // Pixel by pixel: the sum with its bias where it is exact, else the wide accumulator's.
 void BlockProduct::Run::repair(const PixelExponents& exponents, std::int64_t channel,
                                std::int64_t pixels, double* sums) {
+  make_mantissas();
   const ChannelBounds& bounds = product.weights_.bounds(channel);
   const bool is_f16 = arith::exponent_bias(input.format) == 15;
   for (std::int64_t i = 0; i < pixels; ++i) {
@@ -550,31 +564,70 @@ std::byte* BlockProduct::Run::direct_target(std::int64_t count) const {
   return channel_base(output, first) + runs[0].offset;
 }
 
+constexpr std::int64_t kFlatStride = 2 * kPanelPixels;
+
+BlockTarget BlockProduct::Run::flat_target(std::int64_t block) {
+  const NativeBlock& native = product.weights_.blocks()[static_cast<std::size_t>(block)];
+  return {workspace.mantissas.data() + native.first_pair * kFlatStride, kFlatStride,
+          workspace.exponents.data() + block * kPanelPixels,
+          workspace.scales.data() + block * kPanelPixels};
+}
+
+void BlockProduct::Run::quantise_flat_block(std::int64_t block, std::int64_t pixels) {
+  const NativeBlock& native = product.weights_.blocks()[static_cast<std::size_t>(block)];
+  const BlockTarget target = flat_target(block);
+  quantise(
+      std::span(workspace.row_pointers)
+          .subspan(static_cast<std::size_t>(native.first), static_cast<std::size_t>(native.count)),
+      pixels, target);
+  for (std::int64_t i = pixels; i < round_up(pixels, kStripPixels); ++i) {
+    target.exponents[i] = 0;  // lanes that nobody reads: any finite value will do
+    target.scales[i] = 0.0;
+  }
+}
+
+// False where the block has to go by way of mantissas.
+bool BlockProduct::Run::flat_block_into_tiles(std::int64_t block, std::int64_t pixels) {
+  if (!product.tiles_ || input.format != Format::kF16) return false;
+  const NativeBlock& native = product.weights_.blocks()[static_cast<std::size_t>(block)];
+  const BlockTarget target = flat_target(block);
+  return quantise_into_tiles({.rows = workspace.row_pointers.data() + native.first,
+                              .terms = native.count,
+                              .pixels = pixels,
+                              .mantissa_bits = config().matrix.mantissa_bits_moving,
+                              .tiles = workspace.tiles.data() + workspace.tile_bytes,
+                              .exponents = target.exponents,
+                              .scales = target.scales});
+}
+
+// The mantissas of a panel whose blocks are tiles: few sums need them.
+void BlockProduct::Run::make_mantissas() {
+  const std::int64_t pixels = std::exchange(unmade_pixels, 0);
+  for (std::int64_t b = 0; pixels != 0 && b < std::ssize(product.weights_.blocks()); ++b) {
+    quantise_flat_block(b, pixels);
+  }
+}
+
 void BlockProduct::Run::flat_panel(const FlatPixels& pixels, std::int64_t lane,
                                    std::byte* target_pixels) {
   const std::vector<NativeBlock>& blocks = product.weights_.blocks();
-  const std::int64_t pairs = blocks.back().first_pair + blocks.back().pairs();
-  const auto block_count = static_cast<std::int64_t>(blocks.size());
-  constexpr std::int64_t kStride = 2 * kPanelPixels;
-  std::int16_t* mantissas = workspace.mantissas.reserve(pairs * kStride);
-  std::uint8_t* exponents = workspace.exponents.reserve(block_count * kPanelPixels);
-  double* scales = workspace.scales.reserve(block_count * kPanelPixels);
+  workspace.mantissas.reserve((blocks.back().first_pair + blocks.back().pairs()) * kFlatStride);
+  workspace.exponents.reserve(std::ssize(blocks) * kPanelPixels);
+  workspace.scales.reserve(std::ssize(blocks) * kPanelPixels);
   const std::int64_t count = pixels.last - pixels.first;
-  const bool gathered = gather_panel(pixels);
-  const std::int64_t quantised = gathered ? round_up(count, kStripPixels) : count;
+  const std::int64_t strips = ceil_div(count, kStripPixels);
+  const std::int64_t quantised = gather_panel(pixels) ? strips * kStripPixels : count;
   begin_segments();
-  workspace.pair_stride = kStride;
-  for (std::int64_t b = 0; b < block_count; ++b) {
+  workspace.pair_stride = kFlatStride;
+  unmade_pixels = 0;
+  for (std::int64_t b = 0; b < std::ssize(blocks); ++b) {
     const NativeBlock& block = blocks[static_cast<std::size_t>(b)];
-    const BlockTarget target = {mantissas + block.first_pair * kStride, kStride,
-                                exponents + b * kPanelPixels, scales + b * kPanelPixels};
-    quantise(
-        std::span(workspace.row_pointers)
-            .subspan(static_cast<std::size_t>(block.first), static_cast<std::size_t>(block.count)),
-        quantised, target);
-    for (std::int64_t i = quantised; i < round_up(count, kStripPixels); ++i) {
-      target.exponents[i] = 0;  // lanes that nobody reads: any finite value will do
-      target.scales[i] = 0.0;
+    const BlockTarget target = flat_target(b);
+    const bool direct = flat_block_into_tiles(b, quantised);
+    if (direct) {
+      unmade_pixels = quantised;
+    } else {
+      quantise_flat_block(b, quantised);
     }
     PanelSegment segment;
     for (std::int64_t strip = 0; strip < kPanelStrips; ++strip) {
@@ -582,13 +635,10 @@ void BlockProduct::Run::flat_panel(const FlatPixels& pixels, std::int64_t lane,
       segment.scales[strip] = target.scales + strip * kStripPixels;
       segment.exponents[strip] = target.exponents + strip * kStripPixels;
     }
-    add_segments(segment, block, b, kStride);
-    if (product.tiles_) add_tile_segment(segment, block, b, ceil_div(count, kStripPixels));
+    add_segments(segment, block, b, kFlatStride);
+    if (product.tiles_) add_tile_segment(segment, block, b, {strips, direct});
   }
-  multiply({.strips = ceil_div(count, kStripPixels),
-            .pair_stride = kStride,
-            .lane = lane,
-            .target = target_pixels});
+  multiply({.strips = strips, .pair_stride = kFlatStride, .lane = lane, .target = target_pixels});
 }
 
 // Fills row_pointers with one row of pixels for each term. True if rows are padded to whole strips.
@@ -710,7 +760,9 @@ void BlockProduct::Run::rolling_panel(const RowLayout& columns, std::span<const 
           segment.exponents[s] = rows[s]->exponents.data() + b * total + column;
         }
         add_segments(segment, block, index, 2 * total);
-        if (product.tiles_) add_tile_segment(segment, block, index, std::ssize(strips));
+        if (product.tiles_) {
+          add_tile_segment(segment, block, index, {std::ssize(strips), false});
+        }
       }
     }
   }
