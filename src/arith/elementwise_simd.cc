@@ -87,8 +87,10 @@ HWY_INLINE V algebraic_lanes(D d, UnaryFunction function, V x, V alpha, V beta) 
       return minimum_lanes(d, maximum_lanes(d, line, zero), one);
     }
     case UnaryFunction::kHardSwish: {
+      // The processor's own maximum and minimum will do: where the line is a NaN, x or the product
+      // with 0 is one too; + 0 makes +0 of -0.
       const V line = hn::Add(hn::Mul(alpha, x), beta);
-      return hn::Mul(x, minimum_lanes(d, maximum_lanes(d, line, zero), one));
+      return hn::Mul(x, hn::Min(hn::Add(hn::Max(line, zero), zero), one));
     }
     case UnaryFunction::kSoftsign: {
       // Infinity over infinity has the limit +-1.

@@ -132,7 +132,8 @@ class BlockProduct final : public Product {
     std::int64_t output_channel_first;
     ProductWorkspace& workspace;
     std::int64_t group = 0;
-    std::int64_t unmade_pixels = 0;  // of the panel, whose blocks are tiles only (flat products)
+    // The panel, as long as its mantissas have not been made (flat products).
+    FlatPixels unmade = {};
 
     const ProductConfig& config() const { return product.config_; }
     std::int64_t element() const { return format_bytes(input.format); }
@@ -147,9 +148,13 @@ class BlockProduct final : public Product {
     std::byte* direct_target(std::int64_t count) const;
     void flat_panel(const FlatPixels& pixels, std::int64_t lane, std::byte* target_pixels);
     bool gather_panel(const FlatPixels& pixels);
+    void point_at(std::int64_t tap, const PixelRun& run);
+    void gather_tap(std::int64_t tap, std::byte* patch);
+    bool point_at_panel(const FlatPixels& pixels);
+    std::int64_t panel_end(std::int64_t pixel, std::int64_t last) const;
     BlockTarget flat_target(std::int64_t block);
     void quantise_flat_block(std::int64_t block, std::int64_t pixels);
-    bool flat_block_into_tiles(std::int64_t block, std::int64_t pixels);
+    bool flat_panel_into_tiles(const FlatPixels& pixels);
     void make_mantissas();
 
     // Rolling products (rolling_ in names: over the row cache).
@@ -540,10 +545,12 @@ void BlockProduct::Run::run_flat(RowRange rows) {
     const std::int64_t last = std::min(pixels, first + lanes);
     add_flat_pixels(output, {rows.first, output.columns, first, last}, batch.runs);
     std::byte* const target = direct_target(last - first);
-    for (std::int64_t pixel = first; pixel < last; pixel += kPanelPixels) {
+    for (std::int64_t pixel = first; pixel < last;) {
       const std::int64_t lane = pixel - first;
-      flat_panel({rows.first, output.columns, pixel, std::min(last, pixel + kPanelPixels)}, lane,
+      const std::int64_t end = panel_end(pixel, last);
+      flat_panel({rows.first, output.columns, pixel, end}, lane,
                  target == nullptr ? nullptr : target + lane * format_bytes(output.format));
+      pixel = end;
     }
     if (target == nullptr) batch.lanes = last - first;
     flush_batch();
@@ -586,25 +593,39 @@ void BlockProduct::Run::quantise_flat_block(std::int64_t block, std::int64_t pix
   }
 }
 
-// False where the block has to go by way of mantissas.
-bool BlockProduct::Run::flat_block_into_tiles(std::int64_t block, std::int64_t pixels) {
+// False where blocks have to go by way of mantissas.
+bool BlockProduct::Run::flat_panel_into_tiles(const FlatPixels& pixels) {
   if (!product.tiles_ || input.format != Format::kF16) return false;
-  const NativeBlock& native = product.weights_.blocks()[static_cast<std::size_t>(block)];
-  const BlockTarget target = flat_target(block);
-  return quantise_into_tiles({.rows = workspace.row_pointers.data() + native.first,
-                              .terms = native.count,
-                              .pixels = pixels,
-                              .mantissa_bits = config().matrix.mantissa_bits_moving,
-                              .tiles = workspace.tiles.data() + workspace.tile_bytes,
-                              .exponents = target.exponents,
-                              .scales = target.scales});
+  const std::int64_t count = pixels.last - pixels.first;
+  if (!point_at_panel(pixels)) gather_panel(pixels);
+  const std::int64_t strips = ceil_div(count, kStripPixels);
+  const std::vector<NativeBlock>& blocks = product.weights_.blocks();
+  for (std::int64_t b = 0; b < std::ssize(blocks); ++b) {
+    const NativeBlock& block = blocks[static_cast<std::size_t>(b)];
+    const BlockTarget target = flat_target(b);
+    const bool finite = quantise_into_tiles(
+        {.rows = workspace.row_pointers.data() + block.first,
+         .present =
+             workspace.row_lanes.empty() ? nullptr : workspace.row_lanes.data() + block.first,
+         .terms = block.count,
+         .pixels = count,
+         .mantissa_bits = config().matrix.mantissa_bits_moving,
+         .tiles = workspace.tiles.data() + strips * block.first_step * 2 * kTileBytes,
+         .exponents = target.exponents,
+         .scales = target.scales});
+    if (!finite) return false;
+  }
+  return true;
 }
 
-// The mantissas of a panel whose blocks are tiles: few sums need them.
+// The mantissas of a panel. Where its blocks are tiles, few sums need them.
 void BlockProduct::Run::make_mantissas() {
-  const std::int64_t pixels = std::exchange(unmade_pixels, 0);
-  for (std::int64_t b = 0; pixels != 0 && b < std::ssize(product.weights_.blocks()); ++b) {
-    quantise_flat_block(b, pixels);
+  const FlatPixels pixels = std::exchange(unmade, {});
+  const std::int64_t count = pixels.last - pixels.first;
+  if (count == 0) return;
+  const std::int64_t quantised = gather_panel(pixels) ? round_up(count, kStripPixels) : count;
+  for (std::int64_t b = 0; b < std::ssize(product.weights_.blocks()); ++b) {
+    quantise_flat_block(b, quantised);
   }
 }
 
@@ -614,21 +635,15 @@ void BlockProduct::Run::flat_panel(const FlatPixels& pixels, std::int64_t lane,
   workspace.mantissas.reserve((blocks.back().first_pair + blocks.back().pairs()) * kFlatStride);
   workspace.exponents.reserve(std::ssize(blocks) * kPanelPixels);
   workspace.scales.reserve(std::ssize(blocks) * kPanelPixels);
-  const std::int64_t count = pixels.last - pixels.first;
-  const std::int64_t strips = ceil_div(count, kStripPixels);
-  const std::int64_t quantised = gather_panel(pixels) ? strips * kStripPixels : count;
+  const std::int64_t strips = ceil_div(pixels.last - pixels.first, kStripPixels);
   begin_segments();
   workspace.pair_stride = kFlatStride;
-  unmade_pixels = 0;
+  unmade = pixels;
+  const bool made = flat_panel_into_tiles(pixels);
+  if (!made) make_mantissas();
   for (std::int64_t b = 0; b < std::ssize(blocks); ++b) {
     const NativeBlock& block = blocks[static_cast<std::size_t>(b)];
     const BlockTarget target = flat_target(b);
-    const bool direct = flat_block_into_tiles(b, quantised);
-    if (direct) {
-      unmade_pixels = quantised;
-    } else {
-      quantise_flat_block(b, quantised);
-    }
     PanelSegment segment;
     for (std::int64_t strip = 0; strip < kPanelStrips; ++strip) {
       segment.mantissas[strip] = target.mantissas + 2 * strip * kStripPixels;
@@ -636,9 +651,17 @@ void BlockProduct::Run::flat_panel(const FlatPixels& pixels, std::int64_t lane,
       segment.exponents[strip] = target.exponents + strip * kStripPixels;
     }
     add_segments(segment, block, b, kFlatStride);
-    if (product.tiles_) add_tile_segment(segment, block, b, {strips, direct});
+    if (product.tiles_) add_tile_segment(segment, block, b, {strips, made});
   }
   multiply({.strips = strips, .pair_stride = kFlatStride, .lane = lane, .target = target_pixels});
+}
+
+// Samples of a kernel of several taps lie side by side within a row: a panel ends with it, where
+// that leaves whole strips.
+std::int64_t BlockProduct::Run::panel_end(std::int64_t pixel, std::int64_t last) const {
+  const std::int64_t end = std::min(last, pixel + kPanelPixels);
+  if (config().image.taps == 1 || output.columns % kStripPixels != 0) return end;
+  return std::min(end, round_up(pixel + 1, output.columns));
 }
 
 // Fills row_pointers with one row of pixels for each term. True if rows are padded to whole strips.
@@ -646,6 +669,7 @@ bool BlockProduct::Run::gather_panel(const FlatPixels& pixels) {
   const KernelImageShape& image = config().image;
   const std::int64_t count = pixels.last - pixels.first;
   workspace.row_pointers.assign(static_cast<std::size_t>(image.taps * image.channels), nullptr);
+  workspace.row_lanes.clear();
   std::byte* patch = nullptr;
   for (std::int64_t tap = 0; tap < image.taps; ++tap) {
     PixelRuns& samples = workspace.samples;
@@ -655,24 +679,60 @@ bool BlockProduct::Run::gather_panel(const FlatPixels& pixels) {
     const PixelRun& run = samples.runs()[0];
     const bool in_place =
         image.taps == 1 && run.count == count && (count == 1 || run.step == element());
-    for (std::int64_t c = 0; c < image.channels; ++c) {
-      const std::byte* base = channel_base(input, group * image.channels + c);
-      const void*& row = workspace.row_pointers[static_cast<std::size_t>(tap * image.channels + c)];
-      if (in_place) {
-        row = base + run.offset;
-        continue;
-      }
-      if (patch == nullptr) {
-        patch = workspace.patch.reserve(image.taps * image.channels * kPanelPixels * element());
-      }
-      std::byte* lanes = patch + (tap * image.channels + c) * kPanelPixels * element();
-      if (samples.covered() != kPanelPixels) {
-        std::memset(lanes, 0, static_cast<std::size_t>(kPanelPixels * element()));
-      }
-      gather(base, samples, element(), lanes);
-      row = lanes;
+    if (in_place) {
+      point_at(tap, run);
+      return false;
     }
-    if (in_place) return false;
+    if (patch == nullptr) {
+      patch = workspace.patch.reserve(image.taps * image.channels * kPanelPixels * element());
+    }
+    gather_tap(tap, patch + tap * image.channels * kPanelPixels * element());
+  }
+  return true;
+}
+
+// The rows of a tap where the samples lie.
+void BlockProduct::Run::point_at(std::int64_t tap, const PixelRun& run) {
+  const std::int64_t channels = config().image.channels;
+  for (std::int64_t c = 0; c < channels; ++c) {
+    workspace.row_pointers[static_cast<std::size_t>(tap * channels + c)] =
+        channel_base(input, group * channels + c) + run.offset - run.first * element();
+  }
+}
+
+// The rows of a tap, copied from its samples: kPanelPixels lanes each.
+void BlockProduct::Run::gather_tap(std::int64_t tap, std::byte* patch) {
+  const std::int64_t channels = config().image.channels;
+  const PixelRuns& samples = workspace.samples;
+  const bool all = samples.covered() == kPanelPixels;
+  for (std::int64_t c = 0; c < channels; ++c) {
+    std::byte* const lanes = patch + c * kPanelPixels * element();
+    if (!all) std::memset(lanes, 0, static_cast<std::size_t>(kPanelPixels * element()));
+    gather(channel_base(input, group * channels + c), samples, element(), lanes);
+    workspace.row_pointers[static_cast<std::size_t>(tap * channels + c)] = lanes;
+  }
+}
+
+// The same without a copy, for quantise_into_tiles(): row_lanes says which lanes there are. False
+// where the samples of a tap lie apart.
+bool BlockProduct::Run::point_at_panel(const FlatPixels& pixels) {
+  const KernelImageShape& image = config().image;
+  if (!product.tiles_ || input.format != Format::kF16 || image.taps == 1) return false;
+  const auto terms = static_cast<std::size_t>(image.taps * image.channels);
+  workspace.row_pointers.assign(terms, nullptr);
+  workspace.row_lanes.assign(terms, 0);
+  for (std::int64_t tap = 0; tap < image.taps; ++tap) {
+    PixelRuns& samples = workspace.samples;
+    samples.clear();
+    add_tap_samples(config(), input, pixels, tap, samples);
+    if (samples.runs().empty()) continue;
+    const PixelRun& run = samples.runs()[0];
+    if (samples.runs().size() != 1 || (run.count != 1 && run.step != element())) return false;
+    point_at(tap, run);
+    const std::uint64_t lanes =
+        run.count == kPanelPixels ? ~std::uint64_t{0} : (std::uint64_t{1} << run.count) - 1;
+    std::fill_n(workspace.row_lanes.begin() + tap * image.channels, image.channels,
+                lanes << run.first);
   }
   return true;
 }

@@ -122,6 +122,7 @@ class ProductWorkspace {
   kernels::AlignedBuffer<std::int8_t> tiles;        // of the panel at hand
   std::int64_t tile_bytes = 0;                      // of them in use
   std::vector<const void*> row_pointers;
+  std::vector<std::uint64_t> row_lanes;       // the lanes of each that there are; empty: all
   kernels::AlignedBuffer<std::byte> patch;    // gathered elements
   kernels::AlignedBuffer<std::byte> lanes;    // finished sums of a batch, [channel][lane]
   kernels::AlignedBuffer<std::byte> scratch;  // one row

@@ -26,14 +26,21 @@ TESSERA_WIDE_INLINE __mmask32 lanes_below(std::int64_t pixels, std::int64_t firs
   return count >= kHalfPanel ? 0xFFFFFFFFu : (1u << count) - 1;
 }
 
+TESSERA_WIDE_INLINE __mmask32 present_lanes(const TileBlock& block, std::int64_t term,
+                                            std::int64_t first) {
+  if (block.present == nullptr) return 0xFFFFFFFFu;
+  return static_cast<__mmask32>(block.present[term] >> first);
+}
+
 // The largest magnitudes, as bits of f16, of 32 pixels from `first` on.
 TESSERA_WIDE_INLINE __m512i largest_bits(const TileBlock& block, std::int64_t first) {
   const __m512i magnitude = _mm512_set1_epi16(0x7FFF);
-  const __mmask32 mask = lanes_below(block.pixels, first);
+  const __mmask32 below = lanes_below(block.pixels, first);
   __m512i largest = _mm512_setzero_si512();
   for (std::int64_t term = 0; term < block.terms; ++term) {
     const auto* row = static_cast<const std::uint16_t*>(block.rows[term]);
     if (row == nullptr) continue;
+    const __mmask32 mask = below & present_lanes(block, term, first);
     const __m512i bits = _mm512_maskz_loadu_epi16(mask, row + first);
     largest = _mm512_max_epu16(largest, _mm512_and_si512(bits, magnitude));
   }
@@ -64,10 +71,11 @@ TESSERA_WIDE_INLINE void set_strip(const TileBlock& block, std::int64_t first, _
   _mm512_storeu_si512(block.scales + first + 8, _mm512_slli_epi64(high, 52));
 }
 
-TESSERA_WIDE_INLINE __m512i mantissas(const TileBlock& block, std::int64_t term, __mmask16 mask,
+TESSERA_WIDE_INLINE __m512i mantissas(const TileBlock& block, std::int64_t term, __mmask16 below,
                                       std::int64_t first, __m512 factor) {
   const void* const row = term < block.terms ? block.rows[term] : nullptr;
   if (row == nullptr) return _mm512_setzero_si512();
+  const auto mask = static_cast<__mmask16>(below & present_lanes(block, term, first));
   const __m256i bits =
       _mm256_maskz_loadu_epi16(mask, static_cast<const std::uint16_t*>(row) + first);
   return _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_cvtph_ps(bits), factor));
@@ -97,13 +105,13 @@ TESSERA_WIDE_INLINE void store_quad(__m512i first, __m512i second, std::int8_t* 
 
 TESSERA_WIDE void fill_strip(const TileBlock& block, std::int64_t first, __m512 factor,
                              std::int8_t* tiles) {
-  const auto mask = static_cast<__mmask16>(lanes_below(block.pixels, first));
+  const auto below = static_cast<__mmask16>(lanes_below(block.pixels, first));
   const __m512i limit =
       _mm512_set1_epi16(static_cast<std::int16_t>((1 << block.mantissa_bits) - 1));
   const std::int64_t quads = (block.terms + 3) / 4;
   for (std::int64_t quad = 0; quad < quads; ++quad) {
     __m512i q[4];
-    for (int i = 0; i < 4; ++i) q[i] = mantissas(block, 4 * quad + i, mask, first, factor);
+    for (int i = 0; i < 4; ++i) q[i] = mantissas(block, 4 * quad + i, below, first, factor);
     store_quad(clamped(q[0], q[1], limit), clamped(q[2], q[3], limit),
                tiles + quad / kStepQuads * 2 * kTileBytes + quad % kStepQuads * kStepTerms);
   }

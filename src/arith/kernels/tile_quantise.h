@@ -15,6 +15,8 @@ namespace tessera::kernels {
 
 struct TileBlock {
   const void* const* rows = nullptr;  // `terms` pointers to `pixels` f16 elements; null: zeros
+  // Which pixels of a row there are, a bit each; the others are zeros and are not read. Null: all.
+  const std::uint64_t* present = nullptr;
   std::int64_t terms = 0;
   std::int64_t pixels = 0;            // 1..kPanelPixels; the lanes behind them become zeros
   int mantissa_bits = 0;              // at most kTileMantissaBitsMax
