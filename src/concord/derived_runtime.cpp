@@ -250,6 +250,13 @@ class Machine {
   static void gather(const Tensor& result, const Tensor& source, const Tensor& indices,
                      std::int64_t outer, std::int64_t inner) {
     const std::int64_t count = indices.count();
+    const std::int64_t extent = source.count() == 0 ? 0 : source.count() / (outer * inner);
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t place = indices.as<std::int64_t>()[i];
+      if (place >= 0 && place < extent) continue;
+      throw std::runtime_error("an index is " + std::to_string(place) + ", there are " +
+                               std::to_string(extent) + " elements");
+    }
     const std::int64_t whole = outer * inner == 0 ? 0 : source.count() / outer;
     T* to = result.as<T>();
     for (std::int64_t o = 0; o < outer; ++o) {

@@ -90,8 +90,36 @@ std::optional<Operator> plain_operator(Expansion& at, const Node& node) {
   return std::nullopt;
 }
 
+// Elements of constants at places that only a run knows. A place below 0 counts from the end; one
+// that is out of range is an error wherever the software runs.
+std::optional<Carried> gathered(Expansion& at, const Node& node) {
+  Steps& steps = at.steps();
+  const model::Node& host = node.as<graph::HostStepAttributes>().node;
+  if (host.op_type != "Gather" || !host.domain.empty() || node.inputs.size() != 2) {
+    return std::nullopt;
+  }
+  const Format places = at.info(node.inputs[1]).format;
+  const Carried& data = at.operand(node.inputs[0]);
+  if (places != Format::kI64 && places != Format::kI32) return std::nullopt;
+  std::int64_t axis = 0;
+  if (const auto found = host.attributes.find("axis"); found != host.attributes.end()) {
+    axis = std::get<std::int64_t>(found->second);
+  }
+  const Shape dims = steps.dims(data.value);
+  if (axis < 0) axis += static_cast<std::int64_t>(dims.size());
+  const auto extent = static_cast<double>(dims[static_cast<std::size_t>(axis)]);
+  const ValueId place = at.wide(node.inputs[1]);
+  const ValueId from_front = steps.where(steps.less(place, 0.0), steps.add(place, extent), place);
+  const ValueId found = steps.gather(data.value, steps.cast(from_front, Format::kI64), axis);
+  return Carried{found, data.traits, data.raw};
+}
+
 Status expand_host_step(Expansion& at, const Node& node) {
   Steps& steps = at.steps();
+  if (const auto found = gathered(at, node)) {
+    at.set(node.outputs[0], *found);
+    return {};
+  }
   const auto& step = node.as<graph::HostStepAttributes>();
   if (const auto op = plain_operator(at, node)) {
     const ValueId result =
@@ -219,6 +247,24 @@ void finish_outputs(Expansion& at, Software& software) {
   software.layers.back().result = software.outputs.back().value;
 }
 
+// Drops what nobody reads.
+void prune(Software& software) {
+  std::set<ValueId> needed;
+  for (const Port& port : software.outputs) needed.insert(port.value);
+  for (const Layer& layer : software.layers) needed.insert(layer.result);
+  std::vector<Operation> kept;
+  for (auto operation = software.operations.rbegin(); operation != software.operations.rend();
+       ++operation) {
+    const bool read = std::any_of(operation->outputs.begin(), operation->outputs.end(),
+                                  [&](ValueId id) { return needed.count(id) > 0; });
+    if (!read) continue;
+    needed.insert(operation->inputs.begin(), operation->inputs.end());
+    kept.push_back(std::move(*operation));
+  }
+  std::reverse(kept.begin(), kept.end());
+  software.operations = std::move(kept);
+}
+
 }  // namespace
 
 Format carrier(Format format) {
@@ -311,6 +357,7 @@ Result<Software> expand(const graph::Graph& graph, const ExpandOptions& options)
     TESSERA_RETURN_IF_ERROR(expand_layer(at, node, options));
   }
   finish_outputs(at, software);
+  prune(software);
   return software;
 }
 

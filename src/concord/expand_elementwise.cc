@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <limits>
 #include <optional>
 
 #include "arith/function.h"
@@ -76,9 +77,10 @@ ValueId is_nonzero(Steps& steps, const Operand& b) {
   return steps.binary(Operator::kOr, beyond, steps.is_nan(b.value));
 }
 
-bool is_comparison(BinaryFunction function) {
-  return function == BinaryFunction::kEqual || function == BinaryFunction::kLess ||
-         function == BinaryFunction::kLessOrEqual;
+// Whether an integer format takes the function modulo its range, and not saturated.
+bool is_modular(BinaryFunction function) {
+  return function == BinaryFunction::kAdd || function == BinaryFunction::kSubtract ||
+         function == BinaryFunction::kMultiply;
 }
 
 // The function in float64 before the rounding: exact, or such that the rounding makes it right.
@@ -177,27 +179,19 @@ std::optional<Carried> constant_power(Expansion& at, const Node& node, Format fo
   return Carried{look_up(at, x, format, function), traits, false};
 }
 
-// Sums, differences and products of whole numbers in an integer format: modulo 2^bits.
-Result<Carried> wrapped(Expansion& at, const Node& node, const Operand& a, const Operand& b,
-                        Format format) {
-  Steps& steps = at.steps();
-  const BinaryFunction function = node.as<ElementwiseAttributes>().function;
-  const bool whole = is_small_integer(a.format) && is_small_integer(b.format);
-  const bool narrow = format_bytes(a.format) + format_bytes(b.format) <= 6;
-  const bool sum = function == BinaryFunction::kAdd || function == BinaryFunction::kSubtract;
-  if (!whole || !(sum || (function == BinaryFunction::kMultiply && narrow))) {
-    return refuse(node,
-                  fmt::format("'{}' of {} and {} to {}", binary_function_name(function),
-                              format_name(a.format), format_name(b.format), format_name(format)));
-  }
-  TESSERA_TRY(const ValueId plain, binary_steps(at, node, a, b));
-  const arith::IntegerRange range = arith::integer_range(format);
-  const double modulus = static_cast<double>(range.highest - range.lowest + 1);
-  const ValueId turns = steps.unary(
-      Operator::kFloor,
-      steps.mul(steps.sub(plain, static_cast<double>(range.lowest) - 0.5), 1 / modulus));
-  const ValueId result = steps.sub(plain, steps.mul(turns, modulus));
-  return Carried{round_to_whole(steps, result), Traits::finite(), false};
+// Elements of i64 from f64: half to even, saturating, NaN gives 0.
+ValueId round_to_i64(Steps& steps, ValueId x, bool may_be_nan) {
+  if (may_be_nan) x = steps.where(steps.is_nan(x), steps.f64(0), x);
+  constexpr double kBelow = 0x1p63 - 0x1p10;  // the largest float64 that is an i64
+  const ValueId y = steps.cast(steps.clip(steps.round(x), -0x1p63, kBelow), Format::kI64);
+  return steps.where(steps.less(x, 0x1p63), y,
+                     steps.i64s({std::numeric_limits<std::int64_t>::max()}, {}));
+}
+
+// x without its fraction.
+ValueId cut_fraction(Steps& steps, ValueId x) {
+  return steps.where(steps.less(x, 0.0), steps.unary(Operator::kCeil, x),
+                     steps.unary(Operator::kFloor, x));
 }
 
 Result<Carried> to_format(Expansion& at, const Node& node, ValueId value, const Traits& traits,
@@ -212,6 +206,9 @@ Result<Carried> to_format(Expansion& at, const Node& node, ValueId value, const 
     return Carried{round_to_integer(steps, value, format, traits.may_be_nan), Traits::finite(),
                    false};
   }
+  if (format == Format::kI64) {
+    return Carried{round_to_i64(steps, value, traits.may_be_nan), Traits::finite(), false};
+  }
   if (!format_is_float(format) || format == Format::kF64) {
     return refuse(node, fmt::format("a result in {}", format_name(format)));
   }
@@ -222,6 +219,34 @@ Result<Carried> to_format(Expansion& at, const Node& node, ValueId value, const 
   return Carried{round_to_format(steps, value, format, unrounded), after, false};
 }
 
+// Sums, differences and products of whole numbers in an integer format: modulo 2^bits.
+Result<Carried> wrapped(Expansion& at, const Node& node, const Operand& a, const Operand& b,
+                        Format format) {
+  Steps& steps = at.steps();
+  const BinaryFunction function = node.as<ElementwiseAttributes>().function;
+  const bool whole = is_small_integer(a.format) && is_small_integer(b.format);
+  const bool narrow = format_bytes(a.format) + format_bytes(b.format) <= 6;
+  const bool sum = function != BinaryFunction::kMultiply;
+  // Sums and differences that i64 would take modulo 2^64 are not exact in float64 in the first
+  // place, which arithmetic in binary64 rounds and saturates.
+  const bool wide = format == Format::kI64;
+  if (!(whole || (sum && wide)) || !(sum || narrow)) {
+    return refuse(node,
+                  fmt::format("'{}' of {} and {} to {}", binary_function_name(function),
+                              format_name(a.format), format_name(b.format), format_name(format)));
+  }
+  TESSERA_TRY(const ValueId plain, binary_steps(at, node, a, b));
+  if (wide)
+    return to_format(at, node, plain, traits_after(function, a.traits, b.traits, format), format);
+  const arith::IntegerRange range = arith::integer_range(format);
+  const double modulus = static_cast<double>(range.highest - range.lowest + 1);
+  const ValueId turns = steps.unary(
+      Operator::kFloor,
+      steps.mul(steps.sub(plain, static_cast<double>(range.lowest) - 0.5), 1 / modulus));
+  const ValueId result = steps.sub(plain, steps.mul(turns, modulus));
+  return Carried{round_to_whole(steps, result), Traits::finite(), false};
+}
+
 // a' or round(binary(a', b')), carried as elements of `working` (or, without a second operand, of
 // the operand's own format, which comes back in `source`).
 Result<Carried> first_step(Expansion& at, const Node& node, Format working, Format& source) {
@@ -230,16 +255,51 @@ Result<Carried> first_step(Expansion& at, const Node& node, Format working, Form
   TESSERA_TRY(const Operand a, read_operand(at, node, 0));
   if (!attributes.binary) {
     source = a.format;
-    return Carried{steps.cast(a.value, carrier(a.format)), a.traits, false};
+    // Not by way of f64, which has not every i64.
+    if (carrier(source) == source && source != Format::kF32) {
+      return Carried{at.operand(node.inputs[0]).value, a.traits, false};
+    }
+    return Carried{steps.cast(a.value, carrier(source)), a.traits, false};
   }
   source = working;
   TESSERA_TRY(const Operand b, read_operand(at, node, 1));
-  if (is_small_integer(working) && !is_comparison(attributes.function)) {
-    return wrapped(at, node, a, b, working);
+  const bool to_integer = is_small_integer(working) || working == Format::kI64;
+  if (to_integer && is_modular(attributes.function)) return wrapped(at, node, a, b, working);
+  TESSERA_TRY(ValueId plain, binary_steps(at, node, a, b));
+  if (to_integer && attributes.function == BinaryFunction::kDivide) {
+    plain = cut_fraction(at.steps(), plain);
   }
-  TESSERA_TRY(const ValueId plain, binary_steps(at, node, a, b));
   return to_format(at, node, plain, traits_after(attributes.function, a.traits, b.traits, working),
                    working);
+}
+
+// activation(x) as an integer: the function in float64, rounded once; of an f16 from a table where
+// it has no such steps.
+Result<Carried> function_to_integer(Expansion& at, const Node& node, const Carried& x,
+                                    Format source, Format format) {
+  Steps& steps = at.steps();
+  const Activation& activation = node.as<ElementwiseAttributes>().activation;
+  const ValueId wide = steps.cast(x.value, Format::kF64);
+  if (const auto plain = plain_function(steps, activation, wide, x.traits)) {
+    return to_format(at, node, *plain, {}, format);
+  }
+  if (source != Format::kF16) {
+    return refuse(node, fmt::format("'{}' from {} to {}", unary_function_name(activation.function),
+                                    format_name(source), format_name(format)));
+  }
+  const TableFunction function = {
+      fmt::format("{}/{}/{}", unary_function_name(activation.function), activation.alpha,
+                  activation.beta),
+      [&](double element) { return arith::evaluate(activation, element, format); }};
+  Carried number = x;
+  number.traits.may_be_nan = false;
+  if (!x.traits.may_be_nan)
+    return Carried{look_up(at, x, format, function), Traits::finite(), false};
+  const ValueId is_nan = steps.is_nan(x.value);
+  number.value = steps.where(is_nan, steps.f64(1), x.value);
+  const ValueId found = look_up(at, number, format, function);
+  const ValueId zero = steps.scalar(steps.format(found), 0);
+  return Carried{steps.where(is_nan, zero, found), Traits::finite(), false};
 }
 
 bool is_vector(Format format) { return format == Format::kF16 || format == Format::kF32; }
@@ -279,6 +339,8 @@ Result<Carried> expand_elementwise(Expansion& at, const Node& node) {
   const bool identity = attributes.activation.function == UnaryFunction::kIdentity;
   if (is_vector(source) && is_vector(working)) {
     TESSERA_TRY(value, expand_activation(at, node, attributes.activation, value, source, working));
+  } else if (!identity && format_is_integer(working)) {
+    TESSERA_TRY(value, function_to_integer(at, node, value, source, working));
   } else if (!identity) {
     // Integers are numbers like any other, exact in f32 up to 16 bits.
     const bool small = is_small_integer(source) && format_bytes(source) <= 2 && is_vector(working);

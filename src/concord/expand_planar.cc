@@ -1,7 +1,7 @@
 // Pooling and reductions.
 //
-// Sums of f16 elements and of integers are exact: in one float64 where they fit, otherwise in two
-// (x = high + low on a grid). Sums of f32 elements run in float64 in the order of the elements.
+// Sums of f16 elements and of integers are exact (exact_sum.h). Sums of f32 elements run in float64
+// in the order of the elements.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 
 #include "arith/rounding.h"
 #include "base/check.h"
+#include "concord/exact_sum.h"
 #include "concord/expansion.h"
 
 namespace tessera::concord {
@@ -18,13 +19,6 @@ namespace {
 using graph::Node;
 using graph::PoolAttributes;
 using graph::ReduceAttributes;
-
-// Sums of this many f16 numbers fit one float64.
-constexpr std::int64_t kF16TermsMax = std::int64_t{1} << 13;
-// Sums of this many fit two, and their quotients below 64 are far enough from all ties.
-constexpr std::int64_t kTwoPartTermsMax = std::int64_t{1} << 20;
-// A quotient of a sum of this many f16 numbers is never so close to a tie that float64 hides it.
-constexpr std::int64_t kQuotientTermsMax = std::int64_t{1} << 11;
 
 // The positions of each tap along one axis, [kernel, outputs]; `extent` where there is no sample.
 std::vector<std::int64_t> positions(const WindowAxis& axis, bool& any_missing) {
@@ -89,65 +83,6 @@ ValueId divisors(Steps& steps, const PoolAttributes& pool, const WindowAxis& row
     }
   }
   return equal ? steps.scalar(format, largest) : steps.constant(std::move(tensor));
-}
-
-// An exact sum of f16 numbers or integers: high + low, low invalid where one float64 holds it.
-struct Total {
-  ValueId high, low;
-};
-
-Status check_quotient(const Node& node, Format output, double count_max) {
-  if (output == Format::kF16 || count_max <= static_cast<double>(kQuotientTermsMax)) return {};
-  return refuse(node,
-                fmt::format("a mean of {} f16 numbers to {}; at most {} are rounded once, more "
-                            "where the result is f16",
-                            count_max, format_name(output), kQuotientTermsMax));
-}
-
-// In one float64: of f16 numbers exact below 2^29, and no f16 beyond.
-ValueId whole(Steps& steps, const Total& total) {
-  return total.low.valid() ? steps.add(total.high, total.low) : total.high;
-}
-
-// total / count, to a value whose rounding to f16 is the quotient's.
-ValueId quotient(Steps& steps, const Total& total, ValueId count, double count_max) {
-  const ValueId plain = steps.div(whole(steps, total), count);
-  if (count_max <= static_cast<double>(kQuotientTermsMax)) return plain;
-  // A coarse quotient on the grid of 2^-10, and on which side of it the exact one lies. Small
-  // quotients are far from all ties.
-  // Infinite quotients are taken for one that saturates.
-  constexpr double kGrid = 0x1.8p42;
-  const ValueId limited = steps.max(steps.min(plain, 0x1p17), -0x1p17);
-  const ValueId coarse = steps.sub(steps.add(limited, kGrid), kGrid);
-  ValueId beyond = steps.sub(total.high, steps.mul(coarse, count));
-  if (total.low.valid()) beyond = steps.add(beyond, total.low);
-  const ValueId side = steps.sign(beyond);
-  const ValueId tilted = steps.add(coarse, steps.mul(side, 0x1p-12));
-  return steps.where(steps.less(steps.f64(64), steps.abs(plain)), tilted, plain);
-}
-
-// The exact sum over axes of f16 numbers or integers carried in f64. In two parts: multiples of
-// 2^-4, and what is below. (Elements of other formats than f16 have no low part.)
-Result<Total> exact_sum(Steps& steps, const Node& node, const Carried& x,
-                        const std::vector<std::int64_t>& axes, std::int64_t terms, Format output) {
-  if (terms <= kF16TermsMax) return Total{steps.reduce(Operator::kReduceSum, x.value, axes), {}};
-  if (terms > kTwoPartTermsMax || output != Format::kF16) {
-    return refuse(node,
-                  fmt::format("an exact sum of {} f16 numbers to {}; at most {} fit a float64, "
-                              "and {} where the result is f16; reduce in two steps",
-                              terms, format_name(output), kF16TermsMax, kTwoPartTermsMax));
-  }
-  constexpr double kGrid = 0x1.8p48;
-  const ValueId high = steps.sub(steps.add(x.value, kGrid), kGrid);
-  ValueId low = steps.sub(x.value, high);
-  if (x.traits.may_be_nan || x.traits.may_be_infinite) {
-    // They are in the high part.
-    const ValueId number =
-        steps.binary(Operator::kLessOrEqual, steps.abs(x.value), steps.f64(arith::kF16Largest));
-    low = steps.where(steps.unary(Operator::kNot, number), steps.f64(0), low);
-  }
-  return Total{steps.reduce(Operator::kReduceSum, high, axes),
-               steps.reduce(Operator::kReduceSum, low, axes)};
 }
 
 // Elements of the axes in a row behind each other, in their order, as the last axis.
@@ -251,7 +186,8 @@ Result<Carried> expand_average_pool(Expansion& at, const Node& node) {
   if (ordered) {
     total.high = ordered_sum(steps, view, {2, 4});
   } else {
-    TESSERA_TRY(total, exact_sum(steps, node, {view, traits, false}, {2, 4}, taps, output.format));
+    TESSERA_TRY(total, exact_sum(steps, node, {view, traits, false},
+                                 {.axes = {2, 4}, .terms = taps, .elements = input.format}));
   }
   total.high = steps.reshape(total.high, output.dims);
   if (total.low.valid()) total.low = steps.reshape(total.low, output.dims);
@@ -272,11 +208,10 @@ Result<Carried> expand_average_pool(Expansion& at, const Node& node) {
     if (traits.may_be_infinite) after.may_be_infinite = true;
     // A zero sum is +0.
     const ValueId count = divisors(steps, pool, rows, columns, Format::kF64, largest);
-    if (!ordered) TESSERA_RETURN_IF_ERROR(check_quotient(node, working, largest));
-    y = ordered ? steps.div(total.high, count) : quotient(steps, total, count, largest);
     Traits unrounded = after;
     unrounded.may_be_infinite = traits.may_be_infinite || working == Format::kF32;
-    y = round_to_format(steps, y, working, unrounded);
+    y = ordered ? round_to_format(steps, steps.div(total.high, count), working, unrounded)
+                : round_quotient(steps, total, {count, largest}, working, unrounded);
     after.may_be_infinite = working == Format::kF32;
   }
   if (!pool.output.enabled) return Carried{y, after, false};
@@ -284,17 +219,8 @@ Result<Carried> expand_average_pool(Expansion& at, const Node& node) {
                  false};
 }
 
-// sum / count or the sum itself; `sum` has all its bits where the elements are f16.
-ValueId finish_sum(Steps& steps, ReduceFunction function, const Total& sum, std::int64_t terms,
-                   bool exact) {
-  if (function != ReduceFunction::kMean) return whole(steps, sum);
-  const ValueId count = steps.f64(static_cast<double>(terms));
-  return exact ? quotient(steps, sum, count, static_cast<double>(terms))
-               : steps.div(sum.high, count);
-}
-
 struct Reduced {
-  ValueId value;  // f64, before the rounding
+  ValueId value;  // rounded to a vector format; for integers not yet
   Traits traits;
 };
 
@@ -310,6 +236,48 @@ Result<Reduced> reduce_others(Steps& steps, const Node& node, ValueId x, const T
   return refuse(node, fmt::format("'{}' over elements", reduce_function_name(function)));
 }
 
+bool is_of_squares(ReduceFunction function) {
+  return function == ReduceFunction::kSumSquare || function == ReduceFunction::kRootSumSquare;
+}
+
+// A sum of f32 elements and what becomes of it, in float64.
+ValueId ordered_result(Steps& steps, ReduceFunction function, ValueId x,
+                       const std::vector<std::int64_t>& axes, std::int64_t terms) {
+  if (is_of_squares(function)) x = steps.mul(x, x);
+  const ValueId sum = ordered_sum(steps, x, axes);
+  if (function == ReduceFunction::kMean) return steps.div(sum, static_cast<double>(terms));
+  return function == ReduceFunction::kRootSumSquare ? steps.unary(Operator::kSquareRoot, sum) : sum;
+}
+
+// The exact sum of f16 elements or integers, rounded once; not yet where the result is an integer.
+Result<ValueId> exact_result(Steps& steps, const Node& node, const Carried& x,
+                             const SumShape& shape, Format output) {
+  const ReduceFunction function = node.as<ReduceAttributes>().function;
+  const Traits& traits = x.traits;
+  Traits after = {.may_be_nan = traits.may_be_nan || traits.may_be_infinite,
+                  .may_be_infinite = traits.may_be_infinite || output == Format::kF32};
+  TESSERA_TRY(const Total sum, is_of_squares(function) ? exact_sum_of_squares(steps, node, x, shape)
+                                                       : exact_sum(steps, node, x, shape));
+  if (!format_is_float(output)) {
+    if (sum.low.valid()) {
+      return refuse(node, fmt::format("a sum of {} f16 numbers to {}; choose a vector format",
+                                      shape.terms, format_name(output)));
+    }
+    if (function == ReduceFunction::kRootSumSquare) {
+      return steps.unary(Operator::kSquareRoot, sum.high);
+    }
+    return function == ReduceFunction::kMean ? steps.div(sum.high, static_cast<double>(shape.terms))
+                                             : sum.high;
+  }
+  const auto count = static_cast<double>(shape.terms);
+  if (function == ReduceFunction::kMean) {
+    return round_quotient(steps, sum, {steps.f64(count), count}, output, after);
+  }
+  return function == ReduceFunction::kRootSumSquare ? round_root(steps, sum, output, after)
+                                                    : round_total(steps, sum, output, after);
+}
+
+// To `output`, where that is a vector format.
 Result<Reduced> reduce_elements(Steps& steps, const Node& node, const Carried& carried,
                                 Format format, Format output) {
   const auto& attributes = node.as<ReduceAttributes>();
@@ -317,46 +285,45 @@ Result<Reduced> reduce_elements(Steps& steps, const Node& node, const Carried& c
   const Shape dims = steps.dims(carried.value);
   std::int64_t terms = 1;
   for (const std::int64_t axis : attributes.axes) terms *= dims[static_cast<std::size_t>(axis)];
-  ValueId x = steps.cast(carried.value, Format::kF64);
-  Traits traits = carried.traits;
-  traits.may_be_nan |= traits.may_be_infinite;
-  const bool exact = format != Format::kF32;
+  Carried x = {steps.cast(carried.value, Format::kF64), carried.traits, false};
+  Traits unrounded = carried.traits;
+  unrounded.may_be_nan |= unrounded.may_be_infinite;
+  Reduced result;
   switch (function) {
     case ReduceFunction::kSumAbsolute:
-      x = steps.abs(x);
-      traits.non_negative = true;
+      x.value = steps.abs(x.value);
+      unrounded.non_negative = x.traits.non_negative = true;
       break;
     case ReduceFunction::kSumSquare:
     case ReduceFunction::kRootSumSquare:
-      if (exact) {
-        return refuse(node,
-                      "an exact sum of squares of f16 numbers needs more bits than a float64 "
-                      "has; convert the operand to f32 first");
-      }
-      x = steps.mul(x, x);
-      traits.non_negative = true;
+      unrounded.non_negative = true;
       break;
     case ReduceFunction::kSum:
     case ReduceFunction::kMean:
       break;
-    default:
-      return reduce_others(steps, node, x, carried.traits, attributes.axes);
-  }
-  Total sum;
-  if (exact) {
-    const Format result = format == Format::kF16 ? output : format;
-    if (function == ReduceFunction::kMean && format == Format::kF16) {
-      TESSERA_RETURN_IF_ERROR(check_quotient(node, output, static_cast<double>(terms)));
+    default: {
+      TESSERA_TRY(result, reduce_others(steps, node, x.value, carried.traits, attributes.axes));
+      if (format_is_float(output)) {
+        result.traits.may_be_infinite |= format == Format::kF32;
+        result.value = round_to_format(steps, result.value, output, result.traits);
+      }
+      return result;
     }
-    TESSERA_TRY(sum,
-                exact_sum(steps, node, {x, carried.traits, false}, attributes.axes, terms, result));
-  } else {
-    sum.high = ordered_sum(steps, x, attributes.axes);
   }
-  if (function == ReduceFunction::kRootSumSquare) {
-    sum.high = steps.unary(Operator::kSquareRoot, sum.high);
+  result.traits = unrounded;
+  if (format != Format::kF32) {
+    TESSERA_TRY(
+        result.value,
+        exact_result(steps, node, x, {.axes = attributes.axes, .terms = terms, .elements = format},
+                     output));
+    return result;
   }
-  return Reduced{finish_sum(steps, function, sum, terms, exact), traits};
+  result.value = ordered_result(steps, function, x.value, attributes.axes, terms);
+  unrounded.may_be_infinite = true;
+  if (format_is_float(output)) {
+    result.value = round_to_format(steps, result.value, output, unrounded);
+  }
+  return result;
 }
 
 }  // namespace
@@ -367,17 +334,17 @@ ValueId window_view(Steps& steps, ValueId x, const WindowAxis& rows, const Windo
   const std::vector<std::int64_t> row_places = positions(rows, missing_row);
   const std::vector<std::int64_t> column_places = positions(columns, missing_column);
   x = steps.pad(x, {0, 0, 0, 0}, {0, 0, missing_row ? 1 : 0, missing_column ? 1 : 0}, fill);
-  const Shape dims = steps.dims(x);
-  if (rows.is_whole()) {
-    x = steps.reshape(x, {dims[0], dims[1], 1, dims[2], dims[3]});
-  } else {
+  const std::int64_t images = steps.dims(x)[0], channels = steps.dims(x)[1];
+  std::int64_t axis = 3;
+  if (!rows.is_whole()) {
     x = steps.gather(x, steps.i64s(row_places, {rows.kernel, rows.outputs}), 2);
+    axis = 4;
   }
-  const Shape tall = steps.dims(x);
-  if (columns.is_whole()) {
-    return steps.reshape(x, {tall[0], tall[1], tall[2], tall[3], 1, tall[4]});
+  if (!columns.is_whole()) {
+    x = steps.gather(x, steps.i64s(column_places, {columns.kernel, columns.outputs}), axis);
   }
-  return steps.gather(x, steps.i64s(column_places, {columns.kernel, columns.outputs}), 4);
+  return steps.reshape(
+      x, {images, channels, rows.kernel, rows.outputs, columns.kernel, columns.outputs});
 }
 
 Result<Carried> expand_pool(Expansion& at, const Node& node) {
@@ -396,14 +363,11 @@ Result<Carried> expand_reduce(Expansion& at, const Node& node) {
     x = {dequantise(steps, x.value, attributes.input), Traits::finite(), false};
     format = Format::kF32;
   }
-  TESSERA_TRY(Reduced reduced, reduce_elements(steps, node, x, format, output.format));
   const Format working = attributes.output.enabled ? Format::kF32 : output.format;
+  TESSERA_TRY(Reduced reduced, reduce_elements(steps, node, x, format, working));
   ValueId y = steps.reshape(reduced.value, output.dims);
   Traits traits = reduced.traits;
   if (format_is_float(working)) {
-    Traits unrounded = traits;
-    unrounded.may_be_infinite |= format == Format::kF32;
-    y = round_to_format(steps, y, working, unrounded);
     traits.may_be_infinite = working == Format::kF32;
   } else {
     y = round_to_integer(steps, y, working, traits.may_be_nan);

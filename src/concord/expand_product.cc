@@ -84,7 +84,8 @@ std::vector<std::vector<double>> matrix_rows(const Tensor& b) {
 Status set_weights(const Node& node, const std::vector<std::vector<double>>& rows, Format format,
                    WeightedSum& sum) {
   for (const std::vector<double>& terms : rows) {
-    const std::vector<double> row = quantise_row(terms, format, sum.run, sum.matrix);
+    std::vector<double> row = quantise_row(terms, format, sum.run - sum.padding, sum.matrix);
+    row.resize(static_cast<std::size_t>(sum.terms), 0.0);
     sum.weights.insert(sum.weights.end(), row.begin(), row.end());
   }
   const bool number = std::all_of(sum.weights.begin(), sum.weights.end(),
@@ -96,13 +97,14 @@ Status set_weights(const Node& node, const std::vector<std::vector<double>>& row
 // Quantises trained weights into the sum: `rows` [channels, ..., terms], k = (tap, channel).
 void set_trained_weights(Steps& steps, ValueId rows, WeightedSum& sum) {
   const std::int64_t runs = sum.terms / sum.run;
-  const ValueId cut = steps.reshape(rows, {sum.groups * sum.channels, runs, sum.run});
+  const ValueId cut = steps.reshape(rows, {sum.groups * sum.channels, runs, sum.run - sum.padding});
   const Quantised quantised = quantise_blocks(steps, cut,
                                               {.axis = 2,
                                                .matrix = sum.matrix,
                                                .stationary = true,
                                                .source = sum.source,
-                                               .traits = Traits::finite()});
+                                               .traits = Traits::finite(),
+                                               .keep_padding = sum.padding > 0});
   if (!sum.x_first) {
     sum.trained = steps.reshape(quantised.value, weight_dims(sum));
     return;
@@ -140,6 +142,15 @@ ValueId spoilt_pixels(Steps& steps, ValueId spoilt, const graph::ConvAttributes&
       view, grouped ? Shape{dims[0], conv.groups, 1, pixels} : Shape{dims[0], 1, pixels});
 }
 
+// x, which is quantised along the axis, as the moving operand; all its terms are one run.
+void set_whole_run(Steps& steps, const Quantised& x, std::size_t axis, WeightedSum& sum) {
+  sum.x = x.value;
+  sum.padding = steps.dims(x.value)[axis] - sum.terms;
+  sum.terms = sum.run = sum.terms + sum.padding;
+  if (!x.spoilt.valid()) return;
+  sum.spoilt = steps.reduce(Operator::kReduceMaximum, x.spoilt, {static_cast<std::int64_t>(axis)});
+}
+
 // The convolution's moving operand as sum.x, quantised before or behind the taps.
 void set_moving(Expansion& at, const Node& node, const Shape& w, WeightedSum& sum) {
   Steps& steps = at.steps();
@@ -151,7 +162,8 @@ void set_moving(Expansion& at, const Node& node, const Shape& w, WeightedSum& su
                                 .matrix = conv.matrix,
                                 .stationary = false,
                                 .source = input.format,
-                                .traits = at.operand(node.inputs[0]).traits};
+                                .traits = at.operand(node.inputs[0]).traits,
+                                .keep_padding = conv.cut == BlockCut::kIm2col};
   ValueId x = at.wide(node.inputs[0]);
   if (conv.cut == BlockCut::kChannel) {
     if (conv.groups > 1) {
@@ -166,11 +178,7 @@ void set_moving(Expansion& at, const Node& node, const Shape& w, WeightedSum& su
     return;
   }
   x = taps_matrix(steps, x, conv, w, y);
-  const Quantised quantised = quantise_blocks(steps, x, operand);
-  sum.x = quantised.value;
-  if (!quantised.spoilt.valid()) return;
-  sum.spoilt =
-      steps.reduce(Operator::kReduceMaximum, quantised.spoilt, {static_cast<std::int64_t>(axis)});
+  set_whole_run(steps, quantise_blocks(steps, x, operand), axis, sum);
 }
 
 Result<Carried> expand_block_conv(Expansion& at, const Node& node) {
@@ -263,14 +271,11 @@ Result<Carried> expand_constant_matmul(Expansion& at, const Node& node) {
                                        .matrix = matmul.matrix,
                                        .stationary = false,
                                        .source = a.format,
-                                       .traits = at.operand(node.inputs[0]).traits});
-  sum.x = x.value;
-  if (x.spoilt.valid()) {
-    sum.spoilt =
-        steps.reduce(Operator::kReduceMaximum, x.spoilt, {static_cast<std::int64_t>(axis)});
-  }
+                                       .traits = at.operand(node.inputs[0]).traits,
+                                       .keep_padding = true});
+  set_whole_run(steps, x, axis, sum);
   if (at.trains()) {
-    TESSERA_TRY(const ValueId rows, at.trained(node, 1, "weight", {sum.channels, sum.terms}));
+    TESSERA_TRY(const ValueId rows, at.trained(node, 1, "weight", {sum.channels, b.dims[0]}));
     set_trained_weights(steps, rows, sum);
   } else {
     TESSERA_RETURN_IF_ERROR(set_weights(node, matrix_rows(b), b.format, sum));

@@ -105,6 +105,83 @@ TEST(Expand, RandomGraphsGiveTheBitsOfTheReferenceAfterEveryLayer) {
   EXPECT_GT(values, 100000);
 }
 
+Graph reduction(ReduceFunction function, const Shape& dims, Format format) {
+  Graph graph;
+  graph.inputs = {{0}};
+  graph.outputs = {{1}};
+  graph.tensors = {{"x", Format::kF16, dims, nullptr}, {"y", format, {dims[0], 1}, nullptr}};
+  graph::ReduceAttributes reduce;
+  reduce.function = function;
+  reduce.axes = {1};
+  graph.nodes = {{"r", {}, {{0}}, {{1}}, reduce}};
+  return graph;
+}
+
+// Rows of `length` elements that begin with these and are zero behind.
+Tensor rows_of_halves(const std::vector<std::vector<double>>& rows, std::int64_t length) {
+  Tensor tensor = Tensor::zeros(Format::kF16, {static_cast<std::int64_t>(rows.size()), length});
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    for (std::size_t i = 0; i < rows[row].size(); ++i) {
+      const auto place = row * static_cast<std::size_t>(length) + i;
+      arith::write_element(Format::kF16, rows[row][i], tensor.bytes.data() + place * 2);
+    }
+  }
+  return tensor;
+}
+
+void expect_equal(const Graph& graph, const Tensor& input) {
+  const auto shared = std::make_shared<const Graph>(graph);
+  const auto software = expand(*shared);
+  ASSERT_TRUE(software.ok()) << software.error().to_string();
+  EXPECT_EQ(compare(shared, *software, {input}).difference, "");
+}
+
+// Sums of 6,000 times 1 + 2^-24, which lies between two f32 numbers, a little less and a little
+// more.
+TEST(Expand, MeansToF32BesideATieAreRoundedOnce) {
+  std::vector<std::vector<double>> rows;
+  for (const double beside : {-0x1p-24, 0.0, 0x1p-24}) {
+    for (const double sign : {1.0, -1.0}) {
+      std::vector<double> row(5998, sign);
+      row[0] = sign * 3;  // 6,000 in 5,998 elements
+      row.insert(row.end(), {sign * 6000 * 0x1p-24, sign * beside});
+      rows.push_back(std::move(row));
+    }
+  }
+  expect_equal(reduction(ReduceFunction::kMean, {6, 6000}, Format::kF32),
+               rows_of_halves(rows, 6000));
+  // Two float64 numbers hold the sum of so many.
+  expect_equal(reduction(ReduceFunction::kSum, {6, 20000}, Format::kF32),
+               rows_of_halves(rows, 20000));
+  std::mt19937 random(kSeed);
+  for (const Values kind : {Values::kOrdinary, Values::kEdges}) {
+    for (const ReduceFunction function : {ReduceFunction::kMean, ReduceFunction::kSum}) {
+      expect_equal(reduction(function, {3, 20000}, Format::kF32),
+                   testing::random_tensor(Format::kF16, {3, 20000}, kind, random));
+    }
+  }
+}
+
+// (1 + 2^-24)^2 = 1 + 2^-23 + 2^-48 is a sum of squares; its root lies between two f32 numbers.
+TEST(Expand, RootsOfSquaresBesideATieAreRoundedOnce) {
+  const std::vector<double> tie = {1, 0x1p-12, 0x1p-12, 0x1p-24};
+  std::vector<double> above = tie, below = tie;
+  above.push_back(0x1p-24);
+  below.pop_back();
+  for (const Format format : {Format::kF32, Format::kF16}) {
+    for (const ReduceFunction function :
+         {ReduceFunction::kSumSquare, ReduceFunction::kRootSumSquare}) {
+      expect_equal(reduction(function, {4, 8000}, format),
+                   rows_of_halves({below, tie, above, {}}, 8000));
+      std::mt19937 random(kSeed);
+      for (const Values kind : {Values::kOrdinary, Values::kEdges, Values::kOrdinary}) {
+        expect_equal(reduction(function, {40, 50}, format),
+                     testing::random_tensor(Format::kF16, {40, 50}, kind, random));
+      }
+    }
+  }
+}
+
 // A convolution over more than one block of channels with padding, or one of the two products of
 // matrices.
 enum class ProductKind : std::uint8_t { kConvByChannel, kConvAcrossTaps, kConstant, kComputed };

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -75,6 +76,10 @@ Result<Carried> expand_move(Expansion& at, const graph::Node& node);
 Result<Carried> expand_activation(Expansion& at, const graph::Node& node,
                                   const Activation& activation, const Carried& x, Format source,
                                   Format format);
+// The function by float64 steps as arith::apply() has them, not rounded; nothing where there are
+// none.
+std::optional<ValueId> plain_function(Steps& steps, const Activation& activation, ValueId x,
+                                      const Traits& traits);
 // The values of a function of one f16, for every element of x, as elements of `format`.
 // Elements with the same `name` share their table.
 struct TableFunction {

@@ -23,7 +23,6 @@ namespace {
 
 constexpr int kTablePlaces = 64;
 constexpr int kPowerMin = -170, kPowerMax = 140;  // of 2^q
-constexpr double kSplit = 0x1p27 + 1;             // leaves 26 bits
 
 // Parts of ln2 / 64. The first two have 36 bits at most, so that k times them is exact.
 constexpr double kStepHigh = 0xB17217F7Dp-42;
@@ -42,8 +41,7 @@ Double sum_of(Steps& steps, ValueId high, ValueId low) {
 
 // 26 bits of x and the rest.
 Double halves(Steps& steps, ValueId x) {
-  const ValueId large = steps.mul(x, kSplit);
-  const ValueId high = steps.sub(large, steps.sub(large, x));
+  const ValueId high = upper_bits(steps, x);
   return {high, steps.sub(x, high)};
 }
 
@@ -95,7 +93,7 @@ Double exponential(Steps& steps, ValueId x) {
 
 // n / d as 26 bits and a float64.
 Double quotient(Steps& steps, const Double& n, const Double& d) {
-  const ValueId first = halves(steps, steps.div(n.high, d.high)).high;
+  const ValueId first = upper_bits(steps, steps.div(n.high, d.high));
   const Double half = halves(steps, d.high);
   ValueId rest = steps.sub(n.high, steps.mul(first, half.high));
   rest = steps.sub(rest, steps.mul(first, half.low));

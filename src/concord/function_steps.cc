@@ -83,57 +83,6 @@ ValueId places_of(Steps& steps, ValueId x, const TableShape& shape) {
   return steps.cast(steps.unary(Operator::kFloor, place), Format::kI64);
 }
 
-// The function by float64 steps as arith::apply() has them; nothing where there are none.
-std::optional<ValueId> algebraic_steps(Steps& steps, const Activation& activation, ValueId x,
-                                       const Traits& traits) {
-  const double alpha = static_cast<double>(activation.alpha);
-  const double beta = static_cast<double>(activation.beta);
-  const auto unit_line = [&] {  // clip(alpha x + beta, 0, 1); abs: +0, not -0
-    const ValueId line = steps.add(steps.mul(x, alpha), beta);
-    return steps.abs(steps.min(steps.max(line, 0.0), 1.0));
-  };
-  switch (activation.function) {
-    case UnaryFunction::kIdentity:
-      return x;
-    case UnaryFunction::kRelu:
-      return steps.abs(steps.max(x, 0.0));
-    case UnaryFunction::kClip: {
-      if (std::isnan(alpha) || std::isnan(beta) || alpha > beta || beta == 0) return std::nullopt;
-      if (alpha == 0 && std::signbit(alpha)) return std::nullopt;
-      const ValueId clipped = steps.min(steps.max(x, alpha), beta);
-      return alpha == 0 ? steps.abs(clipped) : clipped;
-    }
-    case UnaryFunction::kLeakyRelu:
-      if (!(alpha > 0)) return std::nullopt;
-      return alpha < 1 ? steps.max(x, steps.mul(x, alpha)) : steps.min(x, steps.mul(x, alpha));
-    case UnaryFunction::kAbs:
-      return steps.abs(x);
-    case UnaryFunction::kNegate:
-      return steps.unary(Operator::kNegate, x);
-    case UnaryFunction::kFloor:
-      return steps.unary(Operator::kFloor, x);
-    case UnaryFunction::kCeil:
-      return steps.unary(Operator::kCeil, x);
-    case UnaryFunction::kRound:
-      return steps.round(x);
-    case UnaryFunction::kSquare:
-      return steps.mul(x, x);
-    case UnaryFunction::kSquareRoot:
-      return steps.unary(Operator::kSquareRoot, x);
-    case UnaryFunction::kReciprocal:
-      return steps.unary(Operator::kReciprocal, x);
-    case UnaryFunction::kHardSigmoid:
-      return unit_line();
-    case UnaryFunction::kHardSwish:
-      return steps.mul(x, unit_line());
-    case UnaryFunction::kSoftsign:
-      if (traits.may_be_infinite) return std::nullopt;
-      return steps.div(x, steps.add(steps.abs(x), 1.0));
-    default:
-      return std::nullopt;
-  }
-}
-
 bool keeps_grid(const Activation& activation) {
   switch (activation.function) {
     case UnaryFunction::kIdentity:
@@ -207,7 +156,7 @@ Result<Carried> function_of_f16(Expansion& at, const Activation& activation, con
   const bool plain =
       format == Format::kF32 || arith::unary_table(activation, Format::kF16).plain_steps_agree();
   if (plain) {
-    if (const auto y = algebraic_steps(steps, activation, x.value, x.traits)) {
+    if (const auto y = plain_function(steps, activation, x.value, x.traits)) {
       if (format == Format::kF16 && keeps_grid(activation)) {
         ValueId value = *y;
         if (x.traits.may_be_infinite) {
@@ -235,7 +184,7 @@ Result<Carried> function_of_f32(Expansion& at, const graph::Node& node,
   const bool odd = format == Format::kF16 && (activation.function == UnaryFunction::kHardSigmoid ||
                                               activation.function == UnaryFunction::kHardSwish);
   if (!odd) {
-    if (const auto y = algebraic_steps(steps, activation, wide, x.traits)) {
+    if (const auto y = plain_function(steps, activation, wide, x.traits)) {
       Traits unrounded = after;
       unrounded.may_be_infinite = true;
       return Carried{round_to_format(steps, *y, format, unrounded), after, false};
@@ -250,6 +199,56 @@ Result<Carried> function_of_f32(Expansion& at, const graph::Node& node,
 }
 
 }  // namespace
+
+std::optional<ValueId> plain_function(Steps& steps, const Activation& activation, ValueId x,
+                                      const Traits& traits) {
+  const double alpha = static_cast<double>(activation.alpha);
+  const double beta = static_cast<double>(activation.beta);
+  const auto unit_line = [&] {  // clip(alpha x + beta, 0, 1); abs: +0, not -0
+    const ValueId line = steps.add(steps.mul(x, alpha), beta);
+    return steps.abs(steps.min(steps.max(line, 0.0), 1.0));
+  };
+  switch (activation.function) {
+    case UnaryFunction::kIdentity:
+      return x;
+    case UnaryFunction::kRelu:
+      return steps.abs(steps.max(x, 0.0));
+    case UnaryFunction::kClip: {
+      if (std::isnan(alpha) || std::isnan(beta) || alpha > beta || beta == 0) return std::nullopt;
+      if (alpha == 0 && std::signbit(alpha)) return std::nullopt;
+      const ValueId clipped = steps.min(steps.max(x, alpha), beta);
+      return alpha == 0 ? steps.abs(clipped) : clipped;
+    }
+    case UnaryFunction::kLeakyRelu:
+      if (!(alpha > 0)) return std::nullopt;
+      return alpha < 1 ? steps.max(x, steps.mul(x, alpha)) : steps.min(x, steps.mul(x, alpha));
+    case UnaryFunction::kAbs:
+      return steps.abs(x);
+    case UnaryFunction::kNegate:
+      return steps.unary(Operator::kNegate, x);
+    case UnaryFunction::kFloor:
+      return steps.unary(Operator::kFloor, x);
+    case UnaryFunction::kCeil:
+      return steps.unary(Operator::kCeil, x);
+    case UnaryFunction::kRound:
+      return steps.round(x);
+    case UnaryFunction::kSquare:
+      return steps.mul(x, x);
+    case UnaryFunction::kSquareRoot:
+      return steps.unary(Operator::kSquareRoot, x);
+    case UnaryFunction::kReciprocal:
+      return steps.unary(Operator::kReciprocal, x);
+    case UnaryFunction::kHardSigmoid:
+      return unit_line();
+    case UnaryFunction::kHardSwish:
+      return steps.mul(x, unit_line());
+    case UnaryFunction::kSoftsign:
+      if (traits.may_be_infinite) return std::nullopt;
+      return steps.div(x, steps.add(steps.abs(x), 1.0));
+    default:
+      return std::nullopt;
+  }
+}
 
 ValueId look_up(Expansion& at, const Carried& x, Format format, const TableFunction& function) {
   Steps& steps = at.steps();

@@ -179,7 +179,8 @@ Quantised quantise_blocks(Steps& steps, ValueId x, const BlockOperand& operand) 
   const ValueId cut = cut_axis(steps, x, operand.axis, length);
   Shape padded = whole;
   padded[operand.axis] = (run + length - 1) / length * length;
-  result.value = steps.slice(steps.reshape(quantise(steps, cut, inner), padded), axis, 0, run);
+  result.value = steps.reshape(quantise(steps, cut, inner), padded);
+  if (!operand.keep_padding) result.value = steps.slice(result.value, axis, 0, run);
   if (result.spoilt.valid()) {
     const ValueId blocks = cut_axis(steps, result.spoilt, operand.axis, length);
     Shape counted = whole;

@@ -28,6 +28,7 @@ struct BlockOperand {
   bool stationary = false;
   Format source = Format::kF16;
   Traits traits;
+  bool keep_padding = false;  // the axis becomes whole blocks, with zeros at its end
 };
 
 struct Quantised {

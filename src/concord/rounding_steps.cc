@@ -58,6 +58,11 @@ ValueId round_to_whole(Steps& steps, ValueId x) {
   return steps.sub(steps.add(x, kWhole), kWhole);
 }
 
+ValueId upper_bits(Steps& steps, ValueId x) {
+  const ValueId large = steps.mul(x, 0x1p27 + 1);
+  return steps.sub(large, steps.sub(large, x));
+}
+
 Pair add_fast(Steps& steps, ValueId high, ValueId low) {
   const ValueId sum = steps.add(high, low);
   return {sum, steps.sub(low, steps.sub(sum, high))};

@@ -36,6 +36,9 @@ ValueId round_parameter(Steps& steps, ValueId x);
 // x (f64, below 2^51) rounded to a whole number, half to even; of -0 it makes +0.
 ValueId round_to_whole(Steps& steps, ValueId x);
 
+// The 26 upper bits of x (f64, at most 2^900), rounded; what is missing has 26 bits, too.
+ValueId upper_bits(Steps& steps, ValueId x);
+
 // high + low, a number of at most 106 bits, as sum + rest without loss. `high` must be a multiple
 // of the last bit of `low`.
 struct Pair {

@@ -145,7 +145,12 @@ ValueId Steps::reshape(ValueId a, Shape to) {
   if (dims(a) == to) return a;
   TESSERA_CHECK(element_count(dims(a)) == element_count(to), "a reshape of {} elements to {}",
                 element_count(dims(a)), element_count(to));
-  return emit({.op = Operator::kReshape, .inputs = {a}}, format(a), std::move(to));
+  const auto found = reshaped_.find(a);
+  const ValueId source = found == reshaped_.end() ? a : found->second;
+  const ValueId result =
+      emit({.op = Operator::kReshape, .inputs = {source}}, format(a), std::move(to));
+  reshaped_[result] = source;
+  return result;
 }
 
 ValueId Steps::transpose(ValueId a, std::vector<std::int64_t> axes) {

@@ -74,7 +74,8 @@ class Steps {
   ValueId where(ValueId condition, ValueId a, ValueId b);
   ValueId cast(ValueId a, Format to);  // nothing to do where it has that format
 
-  ValueId reshape(ValueId a, Shape dims);  // nothing to do where it has these dims
+  // Nothing to do where it has these dims. Of a reshaped value: of what that was made of.
+  ValueId reshape(ValueId a, Shape dims);
   ValueId transpose(ValueId a, std::vector<std::int64_t> axes);
   ValueId slice(ValueId a, std::int64_t axis, std::int64_t start, std::int64_t end,
                 std::int64_t step = 1);
@@ -104,6 +105,7 @@ class Steps {
   std::int32_t layer_ = -1;
   std::map<std::pair<Format, std::uint64_t>, ValueId> scalars_;
   std::map<std::string, ValueId> shared_;  // small constants by their bytes
+  std::map<ValueId, ValueId> reshaped_;    // of what a reshaped value was made
 };
 
 // The common shape of two operands.

@@ -25,6 +25,7 @@ struct WeightedSum {
   std::vector<double> weights;  // quantised, [groups, channels a group, K]
   std::int64_t groups = 1, channels = 1, terms = 1;
   std::int64_t run = 1;      // terms after which blocks begin anew
+  std::int64_t padding = 0;  // of the terms: zeros at the end of the only run
   ValueId trained;           // in place of `weights`: quantised, laid out as matrix_of_weights()
   std::vector<double> bias;  // one a channel, or none
   ValueId trained_bias;      // in place of `bias`: broadcasts against the result

@@ -102,6 +102,13 @@ Result<std::vector<tools::GoldenVector>> inputs_of(const Recipe& recipe,
 
 }  // namespace
 
+Result<concord::Software> derive_recipe(const Recipe& recipe) {
+  TESSERA_TRY(const ChipConfig chip, chip_of(recipe));
+  TESSERA_TRY(const program::Program program, program_of(recipe, chip));
+  TESSERA_TRY(const auto graph, concord::lift(program, chip));
+  return concord::expand(*graph);
+}
+
 Result<Case> make_case(const Recipe& recipe) {
   Case made;
   made.recipe = recipe;

@@ -38,6 +38,9 @@ struct Case {
   std::int64_t values = 0;                   // output values of all vectors
 };
 
+// Derives the program without running it.
+Result<concord::Software> derive_recipe(const Recipe& recipe);
+
 // Makes the program, derives it and runs it on the virtual processor.
 Result<Case> make_case(const Recipe& recipe);
 

@@ -260,7 +260,29 @@ class Grower {
     node({last_, constant(others[pick(0, 4)], other)}, x, work);
   }
 
+  // By way of an integer format.
+  void to_integer_and_back() {
+    constexpr Format kIntegers[] = {Format::kU8, Format::kI16, Format::kI32, Format::kI64};
+    constexpr UnaryFunction kRounded[] = {UnaryFunction::kIdentity, UnaryFunction::kNegate,
+                                          UnaryFunction::kAbs, UnaryFunction::kExp};
+    constexpr BinaryFunction kCounted[] = {BinaryFunction::kDivide, BinaryFunction::kMaximum,
+                                           BinaryFunction::kAdd};
+    const Shape x = dims();
+    const Format integer = kIntegers[pick(0, 3)];
+    graph::ElementwiseAttributes work;
+    work.activation = parameters(kRounded[pick(0, 3)]);
+    node({last_}, x, work, integer);
+    if (pick(0, 1) == 0) {
+      graph::ElementwiseAttributes two;
+      two.binary = true;
+      two.function = kCounted[pick(0, 2)];
+      node({last_, last_}, x, two, integer);
+    }
+    node({last_}, x, graph::ElementwiseAttributes{});
+  }
+
   void unary() {
+    if (pick(0, 3) == 0) return to_integer_and_back();
     graph::ElementwiseAttributes work;
     const bool wide = pick(0, 3) == 0;  // by way of f32
     constexpr UnaryFunction kWide[] = {UnaryFunction::kExp,        UnaryFunction::kSigmoid,
@@ -285,11 +307,13 @@ class Grower {
   void reduce_and_scale() {
     const Shape x = dims();
     graph::ReduceAttributes reduce;
-    constexpr ReduceFunction kReduces[] = {ReduceFunction::kSum, ReduceFunction::kMean,
-                                           ReduceFunction::kMaximum, ReduceFunction::kMinimum,
-                                           ReduceFunction::kSumAbsolute};
-    reduce.function = kReduces[pick(0, 4)];
-    reduce.axes = pick(0, 1) == 0 ? std::vector<std::int64_t>{2, 3} : std::vector<std::int64_t>{1};
+    constexpr ReduceFunction kReduces[] = {
+        ReduceFunction::kSum,          ReduceFunction::kMean,        ReduceFunction::kMaximum,
+        ReduceFunction::kMinimum,      ReduceFunction::kSumAbsolute, ReduceFunction::kSumSquare,
+        ReduceFunction::kRootSumSquare};
+    reduce.function = kReduces[pick(0, 6)];
+    const std::vector<std::int64_t> axes[] = {{2, 3}, {1}, {1, 2, 3}};
+    reduce.axes = axes[pick(0, 2)];
     Shape kept = x;
     for (const std::int64_t axis : reduce.axes) kept[static_cast<std::size_t>(axis)] = 1;
     const TensorId source = last_;
