@@ -7,11 +7,14 @@
 
 #include "program/container.h"
 #include "runtime/format_study.h"
+#include "runtime/label_places.h"
 
 namespace tessera::runtime {
 namespace {
 
 constexpr double kPlotLeft = 70, kPlotTop = 20, kPlotWidth = 720, kPlotHeight = 380;
+constexpr double kLabelMargin = 90;       // right of the plot
+constexpr double kLetterWidth = 6.2;      // of the labels, at most on average
 constexpr double kSmallestError = 1e-12;  // 1 - cosine below this is drawn here
 
 std::string html_text(const std::string& text) {
@@ -58,7 +61,7 @@ class FormatPlot {
     std::string text = fmt::format(
         "<svg viewBox='0 0 {0} {1}' width='{0}' height='{1}' role='img'>\n"
         "<path d='M{2} {3}V{4}H{5}' fill='none' stroke='#888'/>\n",
-        kPlotLeft + kPlotWidth + 90, kPlotTop + kPlotHeight + 50, kPlotLeft, kPlotTop,
+        kPlotLeft + kPlotWidth + kLabelMargin, kPlotTop + kPlotHeight + 50, kPlotLeft, kPlotTop,
         kPlotTop + kPlotHeight, kPlotLeft + kPlotWidth);
     for (int power = lowest_; power <= highest_; ++power) {
       text += fmt::format(
@@ -78,22 +81,46 @@ class FormatPlot {
         "<text x='{}' y='{}' font-size='11' text-anchor='end'>bytes of the products' operands"
         "</text>\n",
         kPlotLeft + 8, kPlotTop + 12, kPlotLeft + kPlotWidth, kPlotTop + kPlotHeight + 34);
-    for (const FormatRow* row : rows_) text += point(*row);
-    return text + "</svg>\n";
+    return text + points() + "</svg>\n";
   }
 
  private:
   double y_of(double power) const {
     return kPlotTop + kPlotHeight * (highest_ - power) / std::max(1, highest_ - lowest_);
   }
-  std::string point(const FormatRow& row) const {
-    const double x = kPlotLeft + kPlotWidth * static_cast<double>(bytes_of(row)) /
-                                     static_cast<double>(std::max<std::int64_t>(1, most_bytes_));
-    const double y = y_of(std::log10(error_of(row)));
-    return fmt::format(
-        "<circle cx='{0:.1f}' cy='{1:.1f}' r='4' fill='{2}'/><text x='{3:.1f}' y='{4:.1f}' "
-        "font-size='10' fill='{2}'>{5}</text>\n",
-        x, y, colour_of(row.format), x + 6, y + 3, html_text(row.format));
+  double x_of(const FormatRow& row) const {
+    return kPlotLeft + kPlotWidth * static_cast<double>(bytes_of(row)) /
+                           static_cast<double>(std::max<std::int64_t>(1, most_bytes_));
+  }
+
+  // Every row's point, and its name where it covers no other (a line leads there from the point
+  // where it is not beside it).
+  std::string points() const {
+    std::vector<LabelledPoint> places;
+    for (const FormatRow* row : rows_) {
+      places.push_back({.x = x_of(*row),
+                        .y = y_of(std::log10(error_of(*row))),
+                        .width = kLetterWidth * static_cast<double>(row->format.size())});
+    }
+    const std::vector<LabelBox> labels = place_labels(places, kPlotTop + kPlotHeight);
+    std::string text;
+    for (std::size_t i = 0; i < rows_.size(); ++i) {
+      const LabelBox& label = labels[i];
+      const char* const colour = colour_of(rows_[i]->format);
+      if (label.apart) {
+        const bool right = label.left > places[i].x;
+        text +=
+            fmt::format("<path d='M{:.1f} {:.1f}L{:.1f} {:.1f}' stroke='{}' stroke-width='.5'/>",
+                        places[i].x, places[i].y, right ? label.left : label.left + label.width,
+                        label.top + label.height / 2, colour);
+      }
+      text += fmt::format(
+          "<circle cx='{0:.1f}' cy='{1:.1f}' r='{6}' fill='{2}'/><text x='{3:.1f}' y='{4:.1f}' "
+          "font-size='10' fill='{2}'>{5}</text>\n",
+          places[i].x, places[i].y, colour, label.left, label.top + kLabelHeight - 2.5,
+          html_text(rows_[i]->format), kPointRadius);
+    }
+    return text;
   }
 
   std::vector<const FormatRow*> rows_;  // that ran
