@@ -4,13 +4,15 @@
 //                    rounded. f16 from f16, bf16 from bf16: 24 bits are at least twice 11 (8) and
 //                    two more, so rounding a sum, product, quotient or root twice changes nothing.
 //   binary64 lanes   other algebraic cases: the reference's own steps
-//   table            other functions from f16 to f16 and bf16 to bf16
+//   table            other functions from f16 to f16 and bf16 to bf16; hard sigmoid and hard swish
+//                    of f16 in binary32 lanes, the table where in doubt (half_functions.h)
 //   one by one       what is left (exp and its kind in f32, power, integers)
 
 #include <algorithm>
 #include <cstddef>
 
 #include "arith/function.h"
+#include "arith/half_functions.h"
 #include "arith/vector_ops.h"
 #include "base/check.h"
 
@@ -539,6 +541,9 @@ void unary(const Activation& activation, const Operand& in, const Output& out) {
   }
   if (narrow) {
     const UnaryTable& table = unary_table(activation, in.format);
+    if (in.format == Format::kF16 && in.stride == 1 && half_function(activation, table, in, out)) {
+      return;
+    }
     if (!is_algebraic(function) || !table.plain_steps_agree()) return look_up(table, in, out);
     HWY_DYNAMIC_DISPATCH(unary_in_doubles)(activation, in, out);
     return;

@@ -1,0 +1,121 @@
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+
+#include "arith/half_functions.h"
+
+// clang-format off
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "arith/half_functions_simd.cc"
+#define HWY_DISABLED_TARGETS HWY_SSSE3
+#include <hwy/foreach_target.h>
+#include "arith/vector_lanes-inl.h"
+// clang-format on
+
+HWY_BEFORE_NAMESPACE();
+namespace tessera::arith {
+namespace HWY_NAMESPACE {
+
+using Floats = hn::Vec<F32>;
+
+// Lanes whose rounding to f16 is in doubt: within kUnits units of a tie, subnormal, not finite.
+template <std::int32_t kUnits>
+HWY_INLINE hn::Mask<F32> doubtful(Floats x, Floats y) {
+  const F32 df;
+  const I32 di;
+  constexpr std::int32_t kDropped = 0x1FFF, kTie = 0x1000;  // of the bits that f16 has not
+  const auto dropped = hn::And(hn::BitCast(di, y), hn::Set(di, kDropped));
+  const auto distance = hn::Abs(hn::Sub(dropped, hn::Set(di, kTie)));
+  const auto near_tie = hn::RebindMask(df, hn::Lt(distance, hn::Set(di, kUnits + 1)));
+  const auto magnitude = hn::Abs(y);
+  const auto subnormal =
+      hn::And(hn::Lt(magnitude, hn::Set(df, 0x1p-14f)), hn::Gt(magnitude, hn::Zero(df)));
+  const auto finite = hn::Le(hn::Abs(x), hn::Set(df, 65504.0f));
+  return hn::Or(hn::Or(near_tie, subnormal), hn::Not(finite));
+}
+
+// out[i] = f(in[i]) for a whole vector.
+template <std::int32_t kUnits, typename F>
+HWY_INLINE void half_vector(const std::uint16_t* table, const std::uint16_t* in, std::uint16_t* out,
+                            F&& f) {
+  const F32 df;
+  const U16Half dh;
+  const auto bits = hn::LoadU(dh, in);
+  const auto x = float_from_f16(bits);
+  const auto y = f(x);
+  const auto doubt = doubtful<kUnits>(x, y);
+  if (hn::AllFalse(df, doubt)) return hn::StoreU(f16_from_float(y), dh, out);
+  HWY_ALIGN std::uint16_t inputs[hn::MaxLanes(dh)];
+  HWY_ALIGN std::uint16_t results[hn::MaxLanes(dh)];
+  HWY_ALIGN std::uint32_t doubts[hn::MaxLanes(df)];
+  hn::Store(bits, dh, inputs);
+  hn::Store(f16_from_float(y), dh, results);
+  hn::Store(hn::VecFromMask(U32(), hn::RebindMask(U32(), doubt)), U32(), doubts);
+  for (std::size_t i = 0; i < hn::Lanes(df); ++i) {
+    if (doubts[i] != 0) results[i] = table[inputs[i]];
+  }
+  hn::StoreU(hn::Load(dh, results), dh, out);
+}
+
+template <std::int32_t kUnits, typename F>
+HWY_INLINE void half_array(const UnaryTable& table, const Operand& in, const Output& out, F&& f) {
+  const std::size_t n = hn::Lanes(F32());
+  const auto total = static_cast<std::size_t>(out.count);
+  const auto* source = static_cast<const std::uint16_t*>(in.data);
+  auto* target = static_cast<std::uint16_t*>(out.data);
+  std::size_t i = 0;
+  for (; i + n <= total; i += n) half_vector<kUnits>(table.data(), source + i, target + i, f);
+  if (i == total) return;
+  HWY_ALIGN std::uint16_t rest[hn::MaxLanes(U16Half())] = {};
+  std::memcpy(rest, source + i, (total - i) * sizeof(std::uint16_t));
+  half_vector<kUnits>(table.data(), rest, rest, f);
+  std::memcpy(target + i, rest, (total - i) * sizeof(std::uint16_t));
+}
+
+bool half_function_lanes(const Activation& activation, const UnaryTable& table, const Operand& in,
+                         const Output& out) {
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+  const F32 df;
+  constexpr std::int32_t kUnits = 4;
+  const auto alpha = hn::Set(df, activation.alpha), beta = hn::Set(df, activation.beta);
+  // One rounding, by a fused multiply-add.
+  const auto line = [&](Floats x) HWY_ATTR {
+    const auto value = hn::MulAdd(alpha, x, beta);
+    return hn::Min(hn::Max(value, hn::Zero(df)), hn::Set(df, 1.0f));
+  };
+  switch (activation.function) {
+    case UnaryFunction::kHardSigmoid:
+      half_array<kUnits>(table, in, out, line);
+      return true;
+    case UnaryFunction::kHardSwish:
+      half_array<kUnits>(table, in, out, [&](Floats x) HWY_ATTR { return hn::Mul(x, line(x)); });
+      return true;
+    default:
+      return false;
+  }
+#else
+  (void)activation, (void)table, (void)in, (void)out;
+  return false;  // no fused multiply-add, or too few lanes to be worth it
+#endif
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tessera::arith
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tessera::arith {
+
+HWY_EXPORT(half_function_lanes);
+
+bool half_function(const Activation& activation, const UnaryTable& table, const Operand& in,
+                   const Output& out) {
+  // What a hard function's line comes to must be far from overflow.
+  constexpr float kLineMax = 1e6f;
+  const bool usual =
+      std::fabs(activation.alpha) < kLineMax && std::fabs(activation.beta) < kLineMax;
+  return usual && HWY_DYNAMIC_DISPATCH(half_function_lanes)(activation, table, in, out);
+}
+
+}  // namespace tessera::arith
+#endif  // HWY_ONCE
