@@ -155,17 +155,58 @@ HWY_INLINE void sum_groups(const BandSums& sums, float bias, Store&& store) {
   }
 }
 
+// The same for a square kernel and a vector in each of four output rows: a vector of samples is
+// loaded once for all rows that want it. Each sum has its terms in kernel order.
+template <int kKernel, int kStride, typename Store>
+HWY_INLINE void sum_squares(const BandSums& sums, float bias, Store&& store) {
+  const F32 df;
+  constexpr int kRows = static_cast<int>(kBandGroup);
+  constexpr int kInputRows = (kRows - 1) * kStride + kKernel;
+  const auto first = hn::Set(df, bias);
+  for (const BandVector& vector : sums.vectors) {
+    Floats totals[kRows] = {first, first, first, first};
+#pragma GCC unroll 16
+    for (int row = 0; row < kInputRows; ++row) {
+      const float* x = sums.samples + sums.input_rows[static_cast<std::size_t>(row)] + vector.from;
+#pragma GCC unroll 8
+      for (int kx = 0; kx < kKernel; ++kx) {
+        const auto samples =
+            hn::LoadU(df, x + (sums.taps[static_cast<std::size_t>(kx)] - sums.taps[0]));
+#pragma GCC unroll 4
+        for (int o = 0; o < kRows; ++o) {
+          const int ky = row - o * kStride;
+          if (ky < 0 || ky >= kKernel) continue;
+          totals[o] = hn::MulAdd(samples, hn::Set(df, sums.weights[ky * kKernel + kx]), totals[o]);
+        }
+      }
+    }
+#pragma GCC unroll 4
+    for (int o = 0; o < kRows; ++o) store(totals[o], vector.to + o * sums.output_pitch);
+  }
+}
+
+template <typename Store>
+HWY_INLINE void sum_all(const BandSums& sums, float bias, Store&& store) {
+  if (!sums.squares) return sum_groups(sums, bias, store);
+  if (sums.kernel == 3) {
+    return sums.stride_h == 1 ? sum_squares<3, 1>(sums, bias, store)
+                              : sum_squares<3, 2>(sums, bias, store);
+  }
+  return sums.stride_h == 1 ? sum_squares<5, 1>(sums, bias, store)
+                            : sum_squares<5, 2>(sums, bias, store);
+}
+
 void half_sums(const BandSums& sums, const HalfBand& finish, std::uint16_t* out) {
   const F32 df;
   const lanes::U16Half dh;
   if (!finish.clamps) {
-    return sum_groups(sums, finish.bias, [&](Floats v, std::int32_t to) HWY_ATTR {
+    return sum_all(sums, finish.bias, [&](Floats v, std::int32_t to) HWY_ATTR {
       hn::StoreU(lanes::f16_from_float(v), dh, out + to);
     });
   }
   const auto lowest = hn::Set(df, finish.lowest);
   const auto highest = hn::Set(df, finish.highest);
-  sum_groups(sums, finish.bias, [&](Floats v, std::int32_t to) HWY_ATTR {
+  sum_all(sums, finish.bias, [&](Floats v, std::int32_t to) HWY_ATTR {
     v = hn::IfThenElse(hn::Le(v, lowest), lowest, v);
     v = hn::IfThenElse(hn::Ge(v, highest), highest, v);
     hn::StoreU(lanes::f16_from_float(v), dh, out + to);
@@ -183,7 +224,7 @@ HWY_INLINE void byte_sums_as(const BandSums& sums, const ByteBand& finish, T* ou
   // Bounds are whole numbers, so they may come before the rounding.
   const auto lowest = hn::Set(df, static_cast<float>(finish.lowest - finish.output_zero_point));
   const auto highest = hn::Set(df, static_cast<float>(finish.highest - finish.output_zero_point));
-  sum_groups(sums, 0.0f, [&](Floats v, std::int32_t to) HWY_ATTR {
+  sum_all(sums, 0.0f, [&](Floats v, std::int32_t to) HWY_ATTR {
     const auto sum = hn::Add(hn::ConvertTo(di, v), bias);
     const auto scaled = hn::Mul(hn::ConvertTo(df, sum), multiplier);
     const auto number = hn::IfThenElse(hn::IsNaN(scaled), hn::Zero(df), scaled);

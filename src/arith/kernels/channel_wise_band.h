@@ -49,7 +49,21 @@ struct BandSums {
   std::span<const std::int32_t> taps;   // of the first sample under each tap
   const float* weights = nullptr;       // one a tap
   std::span<const BandVector> vectors;  // in the order of their stores; whole groups
+  // For square kernels: a vector stands for one in each of kBandGroup output rows, which
+  // read each input row together. Taps are those of the first row.
+  bool squares = false;
+  std::int64_t kernel = 0, stride_h = 1;          // kernel x kernel taps
+  std::span<const std::int32_t> input_rows = {};  // of the first sample of each row that is read
+  std::int32_t output_pitch = 0;                  // elements from row to row
 };
+// Kernels 3 x 3 and 5 x 5 without dilation, row strides 1 and 2.
+inline bool is_square_kernel(std::int64_t kernel_h, std::int64_t kernel_w, std::int64_t stride_h) {
+  return kernel_h == kernel_w && (kernel_h == 3 || kernel_h == 5) && stride_h <= 2;
+}
+// Input rows that kBandGroup output rows read.
+inline std::int64_t square_input_rows(std::int64_t kernel, std::int64_t stride_h) {
+  return (static_cast<std::int64_t>(kBandGroup) - 1) * stride_h + kernel;
+}
 
 // f16 samples: binary32 sums in the order of the taps, rounded once.
 struct HalfBand {

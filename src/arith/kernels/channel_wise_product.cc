@@ -107,6 +107,61 @@ class ChannelWiseProduct final : public Product {
     }
   };
 
+  // How a band is summed, the same for every channel.
+  class BandPlan {
+   public:
+    BandPlan(const ProductConfig& config, const Plane& plane, std::int64_t rows,
+             std::int64_t columns)
+        : config_(config), columns_(columns) {
+      constexpr auto kRows = static_cast<std::int64_t>(kBandGroup);
+      const auto place = [&](std::int64_t row, std::int64_t column) {
+        return static_cast<std::int32_t>(plane.place(config, row, column));
+      };
+      for (std::int64_t ky = 0; ky < config.kernel_h; ++ky) {
+        for (std::int64_t kx = 0; kx < config.kernel_w; ++kx) {
+          taps_.push_back(place(ky * config.dilation_h, kx * config.dilation_w));
+        }
+      }
+      squares_ = rows >= kRows && config.dilation_h == 1 && config.dilation_w == 1 &&
+                 is_square_kernel(config.kernel_h, config.kernel_w, config.stride_h);
+      if (squares_) {
+        for (std::int64_t i = 0; i < square_input_rows(config.kernel_h, config.stride_h); ++i) {
+          input_rows_.push_back(place(i, 0));
+        }
+      }
+      const std::int64_t n = band_vector_lanes();
+      const std::int64_t step = squares_ ? kRows : 1;
+      for (std::int64_t next = 0; next < rows; next += step) {
+        // The last group may have rows of the one before it.
+        const std::int64_t row = std::min(next, rows - step);
+        // From the last column on: what a vector stores beyond its row is stored again.
+        for (std::int64_t i = ceil_div(columns, n) - 1; i >= 0; --i) {
+          const std::int64_t column = squares_ ? i * n : (ceil_div(columns, n) - 1 - i) * n;
+          vectors_.push_back({static_cast<std::int32_t>(row * plane.columns + column),
+                              static_cast<std::int32_t>(row * columns + column)});
+        }
+      }
+      while (!squares_ && vectors_.size() % kBandGroup != 0) vectors_.push_back(vectors_.back());
+    }
+
+    BandSums sums() const {
+      return {.taps = taps_,
+              .vectors = vectors_,
+              .squares = squares_,
+              .kernel = config_.kernel_h,
+              .stride_h = config_.stride_h,
+              .input_rows = input_rows_,
+              .output_pitch = static_cast<std::int32_t>(columns_)};
+    }
+
+   private:
+    const ProductConfig& config_;
+    std::int64_t columns_;
+    bool squares_ = false;
+    std::vector<std::int32_t> taps_, input_rows_;
+    std::vector<BandVector> vectors_;
+  };
+
   // What channel_wise_band.h does in one go.
   bool is_usual(const Surface& input) const {
     if (config_.stride_w > 2 || config_.pad_left < 0 ||
@@ -129,30 +184,17 @@ class ChannelWiseProduct final : public Product {
     OutputBatch& batch = workspace.batch;
     batch.lanes = (rows.last - rows.first) * columns;
     batch.runs.clear();
-    const std::int64_t n = band_vector_lanes();
-    std::vector<BandVector> vectors;
     for (std::int64_t row = 0; row < rows.last - rows.first; ++row) {
       batch.runs.add({.first = row * columns,
                       .count = columns,
                       .offset = row_offset(call.output, rows.first + row),
                       .step = call.output.column_pitch});
-      for (std::int64_t column = 0; column < columns; column += n) {
-        vectors.push_back({static_cast<std::int32_t>(row * plane.columns + column),
-                           static_cast<std::int32_t>(row * columns + column)});
-      }
     }
-    while (vectors.size() % kBandGroup != 0) vectors.push_back(vectors.back());
-    std::vector<std::int32_t> taps;
-    for (std::int64_t ky = 0; ky < config_.kernel_h; ++ky) {
-      for (std::int64_t kx = 0; kx < config_.kernel_w; ++kx) {
-        taps.push_back(static_cast<std::int32_t>(
-            plane.place(config_, ky * config_.dilation_h, kx * config_.dilation_w)));
-      }
-    }
+    const BandPlan plan(config_, plane, rows.last - rows.first, columns);
     for (std::int64_t channel = 0; channel < config_.image.groups; ++channel) {
       load_band(call, channel, rows, plane);
       for (std::int64_t m = 0; m < config_.image.output_channels; ++m) {
-        sum_band(call, channel * config_.image.output_channels + m, taps, vectors);
+        sum_band(call, channel * config_.image.output_channels + m, plan);
       }
     }
     batch.lanes = 0;
@@ -224,17 +266,15 @@ class ChannelWiseProduct final : public Product {
     }
   }
 
-  void sum_band(const Call& call, std::int64_t oc, std::span<const std::int32_t> taps,
-                std::span<const BandVector> vectors) const {
+  void sum_band(const Call& call, std::int64_t oc, const BandPlan& plan) const {
     ProductWorkspace& workspace = call.workspace;
     const OutputBatch& batch = workspace.batch;
     const std::int64_t element = format_bytes(config_.output_format);
     std::byte* const lanes = workspace.lanes.reserve((batch.lanes + kSlack) * element);
     std::byte* const target = channel_base(call.output, call.output_channel_first + oc);
-    const BandSums sums = {.samples = workspace.floats.data(),
-                           .taps = taps,
-                           .weights = floats_.data() + oc * weights_.terms,
-                           .vectors = vectors};
+    BandSums sums = plan.sums();
+    sums.samples = workspace.floats.data();
+    sums.weights = floats_.data() + oc * weights_.terms;
     if (!integer_) {
       sum_half_band(sums,
                     {.bias = static_cast<float>(bias_of(oc)),
