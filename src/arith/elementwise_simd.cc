@@ -419,6 +419,26 @@ HWY_INLINE bool binary_streams(BinaryFunction function, const Operand& a, const 
   }
 }
 
+// entries[source[i]]. `entries` may be read up to three bytes behind the last.
+void look_up_entries(const std::uint16_t* entries, const std::uint16_t* source, std::size_t count,
+                     std::uint16_t* target) {
+  std::size_t i = 0;
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+  // Two bytes too many of each entry; sixteen loads wait for the cache side by side.
+  const I32 di;
+  const U32 du;
+  const U16Half d16;
+  const auto* base = reinterpret_cast<const std::int32_t*>(entries);
+  for (; i + hn::Lanes(di) <= count; i += hn::Lanes(di)) {
+    const auto places =
+        hn::BitCast(di, hn::ShiftLeft<1>(hn::PromoteTo(du, hn::LoadU(d16, source + i))));
+    const auto found = hn::BitCast(du, hn::GatherOffset(di, base, places));
+    hn::StoreU(hn::TruncateTo(d16, found), d16, target + i);
+  }
+#endif
+  for (; i < count; ++i) target[i] = entries[source[i]];
+}
+
 void unary_in_floats(const Activation& activation, const Operand& in, const Output& out) {
   if (!unary_streams<false>(activation, in, out)) unary_floats(activation, in, out);
 }
@@ -454,6 +474,7 @@ namespace tessera::arith {
 HWY_EXPORT(convert_floats);
 HWY_EXPORT(unary_in_floats);
 HWY_EXPORT(unary_in_doubles);
+HWY_EXPORT(look_up_entries);
 
 HWY_EXPORT(binary_in_floats);
 HWY_EXPORT(binary_in_doubles);
@@ -518,7 +539,8 @@ void look_up(const UnaryTable& table, const Operand& in, const Output& out) {
     std::fill_n(target, out.count, entries[*source]);
     return;
   }
-  for (std::int64_t i = 0; i < out.count; ++i) target[i] = entries[source[i]];
+  HWY_DYNAMIC_DISPATCH(look_up_entries)
+  (entries, source, static_cast<std::size_t>(out.count), target);
 }
 
 }  // namespace
