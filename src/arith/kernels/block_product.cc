@@ -2,7 +2,8 @@
 //
 //   flat   one row of taps x channels a pixel (im2col cut, and kernels of one tap): 64 pixels are
 //          gathered, quantised and multiplied at a time
-//   rolling  several taps, blocks along channels: each input row is quantised once and stays while
+//   rolling  several taps, blocks along channels, rows not narrow: each input row is quantised once
+//   and stays while
 //          the window passes over it; taps read it at shifted columns
 //
 // Sums are kept in binary64. That is exact where the exponents of a pixel's blocks, of the weights'
@@ -42,6 +43,10 @@ constexpr int kFlagPower = 33;  // |ACC| >= 2^33 raises a flag (f16 sources)
 constexpr std::int64_t kBatchBytes = 128 * 1024;
 constexpr std::int64_t kBatchLanesMax = 512;
 constexpr std::int64_t kFinishChannelsMax = std::max(kTileChannels, kTileRows);
+// Strips of a rolling product begin with a row: of rows as narrow as these, pixels are gathered.
+constexpr std::int64_t kNarrowColumns = kStripPixels / 2;
+// A panel that ends with its row leaves part of a strip empty: rows that are long enough for that.
+constexpr std::int64_t kLongColumns = 40;
 // Below, most of a tile would be empty, and pairs are as fast.
 constexpr std::int64_t kTileChannelsMin = 8;
 
@@ -113,9 +118,11 @@ class BlockProduct final : public Product {
     std::optional<TileScope> scope;
     if (tiles_) scope.emplace();
     Run call{*this, input, output, output_channel_first, workspace};
+    const bool dilated = config_.input_dilation_h != 1 || config_.input_dilation_w != 1;
+    const bool narrow = output.columns <= kNarrowColumns && !dilated;
     for (std::int64_t group = 0; group < config_.image.groups; ++group) {
       call.group = group;
-      if (flat_) {
+      if (flat_ || narrow) {
         call.run_flat(rows);
       } else {
         call.run_rolling(rows);
@@ -140,6 +147,8 @@ class BlockProduct final : public Product {
 
     // Batches.
     std::int64_t batch_lanes() const;
+    // From one channel of a batch to the next: a panel may write a whole strip where it has less.
+    std::int64_t batch_pitch() const { return batch_lanes() + kStripPixels; }
     std::byte* batch_row(std::int64_t output_channel) const;
     void flush_batch();
 
@@ -151,6 +160,7 @@ class BlockProduct final : public Product {
     void point_at(std::int64_t tap, const PixelRun& run);
     void gather_tap(std::int64_t tap, std::byte* patch);
     bool point_at_panel(const FlatPixels& pixels);
+    bool panels_end_with_rows() const;
     std::int64_t panel_end(std::int64_t pixel, std::int64_t last) const;
     BlockTarget flat_target(std::int64_t block);
     void quantise_flat_block(std::int64_t block, std::int64_t pixels);
@@ -215,7 +225,7 @@ std::int64_t BlockProduct::Run::batch_lanes() const {
 }
 
 std::byte* BlockProduct::Run::batch_row(std::int64_t output_channel) const {
-  return workspace.lanes.data() + output_channel * batch_lanes() * format_bytes(output.format);
+  return workspace.lanes.data() + output_channel * batch_pitch() * format_bytes(output.format);
 }
 
 // Activation and store of every output channel of the group.
@@ -472,7 +482,7 @@ void BlockProduct::Run::finish(const Panel& panel, const PixelExponents& exponen
        .channels = channels.last - channels.first,
        .pixels = pixels,
        .format = output.format,
-       .out_stride = direct ? output.partition_pitch : batch_lanes() * format_bytes(output.format),
+       .out_stride = direct ? output.partition_pitch : batch_pitch() * format_bytes(output.format),
        .clamps = product.clamp_.fused,
        .lowest = product.clamp_.lowest,
        .highest = product.clamp_.highest},
@@ -539,7 +549,8 @@ double BlockProduct::Run::wide_sum(std::int64_t pixel, std::int64_t channel) con
 void BlockProduct::Run::run_flat(RowRange rows) {
   const std::int64_t pixels = (rows.last - rows.first) * output.columns;
   const std::int64_t lanes = batch_lanes();
-  workspace.lanes.reserve(config().image.output_channels * lanes * format_bytes(output.format));
+  workspace.lanes.reserve(config().image.output_channels * batch_pitch() *
+                          format_bytes(output.format));
   OutputBatch& batch = workspace.batch;
   for (std::int64_t first = 0; first < pixels; first += lanes) {
     const std::int64_t last = std::min(pixels, first + lanes);
@@ -566,7 +577,9 @@ std::byte* BlockProduct::Run::direct_target(std::int64_t count) const {
   const std::int64_t first = output_channel_first + group * channels;
   const std::vector<PixelRun>& runs = workspace.batch.runs.runs();
   const bool even = runs.size() == 1 && (count == 1 || runs[0].step == format_bytes(output.format));
-  const bool whole = count % kStripPixels == 0 && first + channels <= output.partitions;
+  const bool strips =
+      count % kStripPixels == 0 && (!panels_end_with_rows() || output.columns % kStripPixels == 0);
+  const bool whole = strips && first + channels <= output.partitions;
   if (!even || !whole || config().activation.function != UnaryFunction::kIdentity) return nullptr;
   return channel_base(output, first) + runs[0].offset;
 }
@@ -657,11 +670,15 @@ void BlockProduct::Run::flat_panel(const FlatPixels& pixels, std::int64_t lane,
 }
 
 // Samples of a kernel of several taps lie side by side within a row: a panel ends with it, where
-// that leaves whole strips.
+// that leaves whole strips or the row is long.
+bool BlockProduct::Run::panels_end_with_rows() const {
+  return config().image.taps != 1 &&
+         (output.columns % kStripPixels == 0 || output.columns >= kLongColumns);
+}
+
 std::int64_t BlockProduct::Run::panel_end(std::int64_t pixel, std::int64_t last) const {
   const std::int64_t end = std::min(last, pixel + kPanelPixels);
-  if (config().image.taps == 1 || output.columns % kStripPixels != 0) return end;
-  return std::min(end, round_up(pixel + 1, output.columns));
+  return panels_end_with_rows() ? std::min(end, round_up(pixel + 1, output.columns)) : end;
 }
 
 // Fills row_pointers with one row of pixels for each term. True if rows are padded to whole strips.
@@ -756,7 +773,8 @@ void BlockProduct::Run::run_rolling(RowRange rows) {
     workspace.rows_group = group;
   }
   const std::int64_t lanes = batch_lanes();
-  workspace.lanes.reserve(config().image.output_channels * lanes * format_bytes(output.format));
+  workspace.lanes.reserve(config().image.output_channels * batch_pitch() *
+                          format_bytes(output.format));
   OutputBatch& batch = workspace.batch;
   std::vector<Strip> strips;
   const auto flush_panel = [&] {
