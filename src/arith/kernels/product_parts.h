@@ -108,7 +108,7 @@ namespace tessera {
 // rows between begin_row_pass() and end_row_pass().
 class ProductWorkspace {
  public:
-  // Rolling rows (see block_product.cc).
+  // Rolling rows (see block_rolling.cc).
   std::vector<kernels::QuantisedRow> rows;
   const void* rows_owner = nullptr;      // the product
   const std::byte* rows_base = nullptr;  // the input surface
