@@ -9,6 +9,7 @@
 // the pipe. A short pause before each run lets the other side's threads stop spinning. Speedup is
 // ort_ms / host_ms: above 1, the host device is the faster one.
 #include <fmt/format.h>
+#include <hwy/targets.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -43,6 +44,7 @@ struct Arguments {
   int threads = 2;
   bool brief = false;  // no layers of models that are slower, no emulation in PyTorch
   bool json = false;
+  std::string instructions = "all";  // that the host device may use
 };
 
 enum class Source {
@@ -329,7 +331,16 @@ void print_table(const Arguments& arguments, const std::string& version,
   }
 }
 
+// Before the first use of any: the host device falls back to lesser instructions, as it would on an
+// older processor. ONNX Runtime keeps all.
+void bind_instructions(const std::string& instructions) {
+  constexpr std::int64_t kTilesAndPairs = HWY_AVX3_DL;  // AMX, VNNI
+  if (instructions == "avx512") hwy::DisableTargets(kTilesAndPairs);
+  if (instructions == "avx2") hwy::DisableTargets(kTilesAndPairs | HWY_AVX3);
+}
+
 Status run(Arguments arguments) {
+  bind_instructions(arguments.instructions);
   if (arguments.models.empty()) {
     TESSERA_TRY(arguments.models, fetched("fetch_ocr_models.sh"));
   }
@@ -378,6 +389,10 @@ int main_with(int argc, char** argv) {
       ->check(CLI::Range(1, 256));
   app.add_flag("--brief", arguments.brief,
                "leave out the layers of slower models and emulation in PyTorch");
+  app.add_option("--instructions", arguments.instructions,
+                 "of the host device: all; avx512 (no VNNI, no AMX); avx2")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"all", "avx512", "avx2"}));
   app.add_flag("--json", arguments.json, "print one JSON object");
   app.footer("Example:\n  host_vs_ort --repeat 15 --json");
   CLI11_PARSE(app, argc, argv);
