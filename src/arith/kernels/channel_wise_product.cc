@@ -29,7 +29,7 @@ constexpr std::int64_t kChunkPixels = 512;  // what channel_wise_row() takes
 constexpr std::int64_t kTapsMax = 512;
 constexpr std::int64_t kBandLanes = 8192;  // sums of a band of rows: its samples fit the cache
 constexpr std::int64_t kSlack = 64;
-constexpr std::int32_t kZeroPointMax = 1 << 16;
+constexpr std::int32_t kOutputZeroPointMax = 1 << 16;
 // Sums of products of two differences of 8-bit numbers are exact in binary32 up to here.
 constexpr std::int64_t kIntegerTapsMax = 256;
 
@@ -171,7 +171,7 @@ class ChannelWiseProduct final : public Product {
     const Format out = config_.output_format;
     if (!integer_) return input.format == Format::kF16 && out == Format::kF16;
     return config_.requantise && (out == Format::kI8 || out == Format::kU8) &&
-           std::abs(config_.output_zero_point) <= kZeroPointMax;
+           std::abs(config_.output_zero_point) <= kOutputZeroPointMax;
   }
 
   void run_usual_band(const Call& call, RowRange rows) const {
