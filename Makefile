@@ -1,6 +1,7 @@
 # Short names for the commands of every day. CMakePresets.json holds the real settings.
 #
-#   make test     install what is missing, build, run the tests
+#   make build    install what is missing, build library, command and examples
+#   make test     the same and the tests, and run them
 #   make test-long    those with a smaller form in `make test`: networks trained on stored pictures
 #   make demo     read text from pictures with the example application
 #   make format   format the sources        make tidy    run clang-tidy over all of them
@@ -15,7 +16,7 @@
 BUILD := build/release
 JOBS ?= $(shell nproc)
 
-.PHONY: all packages configure build test test-long check-models check-fused check-derived check-sensitivity demo format check tidy bench roofline
+.PHONY: all packages configure build build-all test test-long check-models check-fused check-derived check-sensitivity demo format check tidy bench roofline
 .PHONY: docs fuzz clean
 
 all: build
@@ -27,26 +28,29 @@ configure: packages
 	cmake --preset release
 
 build: configure
+	cmake --build $(BUILD) --parallel $(JOBS) --target tessera_product
+
+build-all: configure
 	cmake --build $(BUILD) --parallel $(JOBS)
 
-test: build
+test: build-all
 	scripts/install_packages.sh derive
 	ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS) --no-tests=error \
 	  --label-exclude long --output-junit test_results.xml
 
-test-long: build
+test-long: build-all
 	scripts/install_packages.sh derive
 	ctest --test-dir $(BUILD) --output-on-failure --label-regex long --no-tests=error
 
 MODELS ?= $(shell sed -n "s/^TESSERA_TEST_DATA:[A-Z]*=//p" $(BUILD)/CMakeCache.txt 2>/dev/null)
 
-check-models: build
+check-models: build-all
 	$(BUILD)/tests/models/check_models $(MODELS) tests/models/explained.txt --sim-mmacs 3
 
-check-fused: build
+check-fused: build-all
 	tests/models/run_compare_fused.sh $(BUILD) $(MODELS)
 
-check-derived: build
+check-derived: build-all
 	scripts/install_packages.sh derive
 	tests/derived/run_check_derived.sh $(BUILD) $(MODELS)
 
@@ -64,7 +68,7 @@ check:
 	scripts/format.sh --check
 	scripts/check_rules.py
 
-tidy: build
+tidy: build-all
 	scripts/tidy.sh --all
 
 bench: build

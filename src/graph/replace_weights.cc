@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "arith/rounding.h"
+#include "graph/float_nodes.h"
 
 namespace tessera::graph {
 namespace {
@@ -22,14 +23,6 @@ struct Place {
   std::size_t input = 0;
   bool turned = false;  // [inputs, outputs]
 };
-
-bool is_float_product(const Node& node) {
-  if (node.kind() == NodeKind::kConv) {
-    return node.as<ConvAttributes>().matrix.kind != MatrixKind::kInteger;
-  }
-  return node.kind() == NodeKind::kMatMul &&
-         node.as<MatMulAttributes>().matrix.kind != MatrixKind::kInteger;
-}
 
 std::vector<Place> places_of(const Graph& graph) {
   std::vector<Place> places;

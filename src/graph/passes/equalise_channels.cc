@@ -41,7 +41,7 @@ constexpr double kNoiseMax = 2.0 / 3.0;  // of the noise before
 int nearest(double value) { return static_cast<int>(std::floor(value + 0.5)); }
 
 // A product of floats with constant weights and bias: what the pass needs of both kinds.
-struct Product {
+struct ScaledProduct {
   bool is_conv = false;
   bool channel_wise = false;
   MatrixKind matrix = MatrixKind::kFloat;
@@ -50,8 +50,8 @@ struct Product {
   std::int64_t groups = 1;  // of a convolution
 };
 
-std::optional<Product> product_of(const Graph& graph, const Node& node) {
-  Product product;
+std::optional<ScaledProduct> product_of(const Graph& graph, const Node& node) {
+  ScaledProduct product;
   if (node.kind() == NodeKind::kConv) {
     const auto& conv = node.as<ConvAttributes>();
     product.is_conv = true;
@@ -82,22 +82,22 @@ bool commutes_with_scales(const Activation& activation) {
 
 // A weight: where it lies, the channels it joins, and which of the sums over channels (one an
 // output and a tap) it is in.
-struct Place {
+struct WeightPlace {
   std::size_t i = 0, output = 0, input = 0, sum = 0;
 };
 
-std::size_t sum_count(const Product& product) {
+std::size_t sum_count(const ScaledProduct& product) {
   if (!product.is_conv) return static_cast<std::size_t>(product.dims[1]);
   return static_cast<std::size_t>(product.dims[0] * product.dims[2] * product.dims[3]);
 }
 
-// Calls visit(Place) for the weights in order.
+// Calls visit(WeightPlace) for the weights in order.
 template <typename Visit>
-void for_each_weight(const Product& product, const Visit& visit) {
+void for_each_weight(const ScaledProduct& product, const Visit& visit) {
   const auto extent = [&](std::size_t axis) {
     return static_cast<std::size_t>(product.dims[axis]);
   };
-  Place place;
+  WeightPlace place;
   if (!product.is_conv) {
     for (place.input = 0; place.input < extent(0); ++place.input) {
       for (place.output = 0; place.output < extent(1); ++place.output, ++place.i) {
@@ -141,7 +141,7 @@ class Pair {
   std::vector<int> steps() const {
     const std::vector<double> made = sizes_of_rows();
     std::vector<double> used(channels_, 0.0);
-    for_each_weight(to_, [&](const Place& at) {
+    for_each_weight(to_, [&](const WeightPlace& at) {
       used[at.input] = std::max(used[at.input], std::abs(second_[at.i]));
     });
     return steps(made, used);
@@ -158,7 +158,7 @@ class Pair {
       double weight_max = 0, activation_max = 0, weights = 0, activations = 0;
     };
     std::vector<Sum> sums(sum_count(to_));
-    for_each_weight(to_, [&](const Place& at) {
+    for_each_weight(to_, [&](const WeightPlace& at) {
       const double w = second_[at.i] * up[at.input];
       Sum& sum = sums[at.sum];
       sum.weight_max = std::max(sum.weight_max, w * w);
@@ -176,9 +176,9 @@ class Pair {
   void scale(const std::vector<int>& steps) {
     const std::vector<double> down = factors_of(steps, -1);
     const std::vector<double> up = factors_of(steps, 1);
-    for_each_weight(from_, [&](const Place& at) { first_[at.i] *= down[at.output]; });
+    for_each_weight(from_, [&](const WeightPlace& at) { first_[at.i] *= down[at.output]; });
     for (std::size_t c = 0; c < bias_.size(); ++c) bias_[c] *= down[c];
-    for_each_weight(to_, [&](const Place& at) { second_[at.i] *= up[at.input]; });
+    for_each_weight(to_, [&](const WeightPlace& at) { second_[at.i] *= up[at.input]; });
   }
 
   const std::vector<double>& first() const { return first_; }
@@ -189,8 +189,8 @@ class Pair {
   // r1: what an input of size 1 makes of each channel.
   std::vector<double> sizes_of_rows() const {
     std::vector<double> sizes(channels_, 0.0);
-    for_each_weight(from_,
-                    [&](const Place& at) { sizes[at.output] += first_[at.i] * first_[at.i]; });
+    for_each_weight(
+        from_, [&](const WeightPlace& at) { sizes[at.output] += first_[at.i] * first_[at.i]; });
     for (std::size_t c = 0; c < bias_.size(); ++c) sizes[c] += bias_[c] * bias_[c];
     for (double& size : sizes) size = std::sqrt(size);
     return sizes;
@@ -214,8 +214,8 @@ class Pair {
     return same ? std::vector<int>{} : steps;
   }
 
-  Product from_;
-  Product to_;
+  ScaledProduct from_;
+  ScaledProduct to_;
   std::size_t channels_ = 0;
   std::vector<double> first_;
   std::vector<double> second_;
@@ -224,12 +224,12 @@ class Pair {
 
 // The node whose channels a product's input has, if nothing else reads them; -1 otherwise.
 std::int32_t maker_of(const Graph& graph, const Links& links, const Node& node) {
-  const std::optional<Product> to = product_of(graph, node);
+  const std::optional<ScaledProduct> to = product_of(graph, node);
   if (!to || to->channel_wise || to->matrix == MatrixKind::kFloat) return -1;
   const TensorId between = node.inputs[0];
   const std::int32_t producer = links.producer(between);
   if (producer < 0 || !links.has_single_use(between)) return -1;
-  const std::optional<Product> from =
+  const std::optional<ScaledProduct> from =
       product_of(graph, graph.nodes[static_cast<std::size_t>(producer)]);
   const bool fits = from && from->is_conv == to->is_conv && commutes_with_scales(from->activation);
   return fits ? producer : -1;

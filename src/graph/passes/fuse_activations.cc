@@ -6,6 +6,7 @@
 // The intermediate is used once and has the format of the result. Both roundings stay, so values do
 // not change. Before and after: any draft or final graph.
 #include "graph/editor.h"
+#include "graph/float_nodes.h"
 #include "graph/passes/passes.h"
 
 namespace tessera::graph {
@@ -36,13 +37,6 @@ Activation* activation_of(Node& node) {
     default:
       return nullptr;
   }
-}
-
-bool is_plain_unary(const Node& node) {
-  if (node.kind() != NodeKind::kElementwise) return false;
-  const auto& attributes = node.as<ElementwiseAttributes>();
-  return !attributes.binary && !attributes.inputs[0].enabled && !attributes.output.enabled &&
-         attributes.activation != Activation{};
 }
 
 }  // namespace

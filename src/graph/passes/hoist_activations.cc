@@ -7,6 +7,7 @@
 // the way `clean_moves` takes the reshapes out and `fuse_activations` puts the function into the
 // product. Before and after: any draft.
 #include "graph/editor.h"
+#include "graph/float_nodes.h"
 #include "graph/move_box.h"
 #include "graph/passes/passes.h"
 
@@ -14,27 +15,12 @@ namespace tessera::graph {
 
 namespace {
 
-bool is_plain_unary(const Node& node) {
-  if (node.kind() != NodeKind::kElementwise) return false;
-  const auto& attributes = node.as<ElementwiseAttributes>();
-  return !attributes.binary && !attributes.inputs[0].enabled && !attributes.output.enabled &&
-         attributes.activation != Activation{};
-}
-
 bool is_reshape(const Graph& graph, const Node& node) {
   if (node.kind() != NodeKind::kMove || node.inputs.size() != 1) return false;
   const auto& move = node.as<MoveAttributes>();
   const std::int64_t count = element_count(graph.tensor(node.outputs[0]).dims);
   return !move.has_fill && move.copies.size() == 1 && is_dense_copy(move.copies[0], count) &&
          element_count(graph.tensor(node.inputs[0]).dims) == count;
-}
-
-bool is_float_product(const Node& node) {
-  if (node.kind() == NodeKind::kConv) {
-    return node.as<ConvAttributes>().matrix.kind != MatrixKind::kInteger;
-  }
-  return node.kind() == NodeKind::kMatMul &&
-         node.as<MatMulAttributes>().matrix.kind != MatrixKind::kInteger;
 }
 
 // The node that makes a tensor, if nothing else reads the tensor.
