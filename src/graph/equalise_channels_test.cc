@@ -21,7 +21,7 @@ constexpr std::int64_t kChannels = 8;
 // Channel c of the products' common tensor is used 2^(2c) times as strongly as channel 0.
 double strength(std::int64_t channel) { return std::ldexp(1.0, static_cast<int>(2 * channel)); }
 
-Graph built(const TestModel& model, const BuildOptions& options = {}) {
+Graph equalised(const TestModel& model, const BuildOptions& options = {}) {
   auto graph = build(model.model(), options);
   EXPECT_TRUE(graph.ok()) << graph.error().message;
   return graph.ok() ? *graph : Graph{};
@@ -49,7 +49,7 @@ double spread(const std::vector<double>& values) {
 }
 
 TEST(EqualiseChannels, FactorsOfPowersOfTwoCancelAndHalveTheSpread) {
-  const Graph graph = built(matrices("Relu"));
+  const Graph graph = equalised(matrices("Relu"));
   ASSERT_EQ(kinds(graph), "elementwise matmul matmul elementwise");
   const auto w = constant_of(graph, 1, 1);
   const auto b = constant_of(graph, 1, 2);
@@ -69,10 +69,10 @@ TEST(EqualiseChannels, FactorsOfPowersOfTwoCancelAndHalveTheSpread) {
 
 TEST(EqualiseChannels, OtherFunctionsOtherReadersAndOtherFormatsStay) {
   const auto unchanged = [](const Graph& graph) { return spread(constant_of(graph, 2, 1)); };
-  EXPECT_EQ(unchanged(built(matrices("Sigmoid"))), 16384.0);
+  EXPECT_EQ(unchanged(equalised(matrices("Sigmoid"))), 16384.0);
   TestModel read_twice = matrices("Relu");
   read_twice.output("r", {16, kChannels});
-  const Graph twice = built(read_twice);
+  const Graph twice = equalised(read_twice);
   const auto second = std::find_if(twice.nodes.rbegin(), twice.nodes.rend(), [](const Node& node) {
     return node.kind() == NodeKind::kMatMul;
   });
@@ -80,7 +80,7 @@ TEST(EqualiseChannels, OtherFunctionsOtherReadersAndOtherFormatsStay) {
   EXPECT_EQ(spread(reals(*twice.tensor(second->inputs[1]).constant)), 16384.0);
   BuildOptions half;
   half.matrix.kind = MatrixKind::kFloat;
-  EXPECT_EQ(unchanged(built(matrices("Relu"), half)), 16384.0);
+  EXPECT_EQ(unchanged(equalised(matrices("Relu"), half)), 16384.0);
 }
 
 // Two groups: channels 0 to 3 reach the first four outputs, 4 to 7 the last four.
@@ -96,7 +96,7 @@ TEST(EqualiseChannels, AGroupedConvolutionReadsTheChannelsOfItsGroup) {
   model.constant("v", {8, 4, 3, 3}, v).node("Conv", {"x", "w"}, {"p"});
   model.node("LeakyRelu", {"p"}, {"q"});
   model.node("Conv", {"q", "v"}, {"y"}, {{"group", std::int64_t{2}}}).output("y", {1, 8, 6, 6});
-  const Graph graph = built(model);
+  const Graph graph = equalised(model);
   ASSERT_EQ(kinds(graph), "elementwise conv conv elementwise");
   const auto first = constant_of(graph, 1, 1);
   const auto second = constant_of(graph, 2, 1);
@@ -112,7 +112,7 @@ TEST(EqualiseChannels, ChannelsThatNothingMakesOrReadsKeepTheirWeights) {
   model.input("x", {16, 2}).constant("w", {2, 3}, {0, 1, 1, 0, 1, 1});
   model.constant("v", {3, 1}, {4096, 0, 1}).node("MatMul", {"x", "w"}, {"p"});
   model.node("MatMul", {"p", "v"}, {"y"}).output("y", {16, 1});
-  const Graph graph = built(model);
+  const Graph graph = equalised(model);
   ASSERT_EQ(kinds(graph), "elementwise matmul matmul elementwise");
   EXPECT_EQ(constant_of(graph, 1, 1), (std::vector<double>{0, 1, 1, 0, 1, 1}));
   EXPECT_EQ(constant_of(graph, 2, 1), (std::vector<double>{4096, 0, 1}));
@@ -124,7 +124,7 @@ TEST(HoistActivations, OneDimensionalConvolutionsTakeTheirFunctions) {
   model.input("x", {1, 4, 16}).constant("w", {8, 4, 3}, {0.5}).constant("v", {8, 8, 3}, {0.5});
   model.node("Conv", {"x", "w"}, {"p"}).node("Tanh", {"p"}, {"q"});
   model.node("Conv", {"q", "v"}, {"r"}).node("Relu", {"r"}, {"y"}).output("y", {1, 8, 12});
-  const Graph graph = built(model);
+  const Graph graph = equalised(model);
   ASSERT_EQ(kinds(graph), "elementwise move conv conv move elementwise");
   EXPECT_EQ(graph.nodes[2].as<ConvAttributes>().post.activation.function, UnaryFunction::kTanh);
   EXPECT_EQ(graph.nodes[3].as<ConvAttributes>().post.activation.function, UnaryFunction::kRelu);
@@ -135,7 +135,7 @@ TEST(HoistActivations, AResultThatIsReadBesideItsReshapeStays) {
   model.input("x", {4, 6}).constant("w", {6, 8}, {0.5}).constant("s", {2}, {8, 4}, Format::kI64);
   model.node("MatMul", {"x", "w"}, {"p"}).node("Reshape", {"p", "s"}, {"q"});
   model.node("Relu", {"q"}, {"y"}).output("y", {8, 4}).output("p", {4, 8});
-  const Graph graph = built(model);
+  const Graph graph = equalised(model);
   EXPECT_EQ(graph.nodes[1].as<MatMulAttributes>().post.activation, Activation{});
 }
 
