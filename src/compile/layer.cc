@@ -114,18 +114,6 @@ bool is_whole_reduction(const PoolConfig& pool, Format format, const Layer& laye
          pool.dilation_w == 1 && pool.window_h == in.rows() && pool.window_w == in.columns();
 }
 
-ReduceFunction reduce_function(PoolFunction function) {
-  switch (function) {
-    case PoolFunction::kMaximum:
-      return ReduceFunction::kMaximum;
-    case PoolFunction::kMinimum:
-      return ReduceFunction::kMinimum;
-    case PoolFunction::kAverage:
-      break;
-  }
-  return ReduceFunction::kMean;
-}
-
 void set_pool(const PoolConfig& pool, Format format, const ChipConfig& chip, Layer& layer) {
   program::PlanarTask& task = layer.planar;
   const PlanarEngineConfig& planar = chip.planar;
@@ -134,7 +122,7 @@ void set_pool(const PoolConfig& pool, Format format, const ChipConfig& chip, Lay
   const bool fits = rows <= planar.window_rows_max && columns <= planar.window_columns_max;
   if (!fits && is_whole_reduction(pool, format, layer)) {
     task.mode = program::PlanarMode::kReduction;
-    task.reduce = {.function = reduce_function(pool.function),
+    task.reduce = {.function = pool_reduction(pool.function),
                    .over_rows = true,
                    .over_columns = true,
                    .activation = {},

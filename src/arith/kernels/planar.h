@@ -29,6 +29,9 @@ struct ElementwiseConfig {
   Affine output;
 };
 
+// A window's function as a reduction of its elements.
+ReduceFunction pool_reduction(PoolFunction function);
+
 // Reduces rows and/or columns of a surface; channels are kept. Output extents are 1 on reduced
 // axes. Elements are taken row-major (row outermost).
 struct ReduceConfig {

@@ -77,18 +77,6 @@ double reduce_result(const ReduceConfig& config, const ReduceAccumulator& accumu
 
 // ---- pooling
 
-ReduceFunction pool_reduction(PoolFunction function) {
-  switch (function) {
-    case PoolFunction::kMaximum:
-      return ReduceFunction::kMaximum;
-    case PoolFunction::kMinimum:
-      return ReduceFunction::kMinimum;
-    case PoolFunction::kAverage:
-      break;
-  }
-  return ReduceFunction::kMean;
-}
-
 // Averages of integers sum q - zero point; extremes are taken of de-quantised values.
 void add_window(const PoolConfig& config, const Surface& input, const Place& place,
                 ReduceAccumulator& accumulator) {
@@ -140,6 +128,18 @@ void for_each_result(const PlanarPartWork& work, Work visit) {
 }
 
 }  // namespace
+
+ReduceFunction pool_reduction(PoolFunction function) {
+  switch (function) {
+    case PoolFunction::kMaximum:
+      return ReduceFunction::kMaximum;
+    case PoolFunction::kMinimum:
+      return ReduceFunction::kMinimum;
+    case PoolFunction::kAverage:
+      break;
+  }
+  return ReduceFunction::kMean;
+}
 
 void reduce_part(const ReduceConfig& config, const PlanarPart& part, const PlanarPartWork& work) {
   const Surface& input = work.input;
