@@ -251,7 +251,7 @@ void equalise_channels(Graph& graph) {
     if (steps.empty() || pair.noise(steps) > kNoiseMax * pair.noise(none)) continue;
     pair.scale(steps);
     const auto put = [&](TensorId& id, const std::vector<double>& values) {
-      const TensorInfo info = graph.tensor(id);
+      const TensorInfo& info = graph.tensor(id);
       id = editor.add_constant(info.name + ".equalised",
                                constant_from_reals(Format::kF64, info.dims, values));
     };
