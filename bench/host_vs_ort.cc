@@ -6,7 +6,8 @@
 //
 // Both have the same number of threads and the same input. The host's time is Session::run, with
 // its copies in and out; ONNX Runtime's is its session.run, measured in its own process, without
-// the pipe. A short pause before each run lets the other side's threads stop spinning. Speedup is
+// the pipe. A pause before each run lets the other side's threads stop spinning: ONNX Runtime's do
+// so for 50 to 60 ms after a run (CPU time of its process), the host's for one. Speedup is
 // ort_ms / host_ms: above 1, the host device is the faster one.
 #include <fmt/format.h>
 #include <hwy/targets.h>
@@ -34,6 +35,8 @@
 
 namespace tessera::bench {
 namespace {
+
+constexpr std::chrono::milliseconds kPause{120};  // before each run
 
 struct Arguments {
   std::string models, packages;  // empty: what the fetch scripts print
@@ -127,7 +130,7 @@ double load_average() {
   return getloadavg(&load, 1) == 1 ? load : -1;
 }
 
-void pause() { std::this_thread::sleep_for(std::chrono::milliseconds(30)); }
+void pause() { std::this_thread::sleep_for(kPause); }
 
 // A folder for the networks of the zoo, gone with the object.
 class ScratchFolder {
