@@ -21,7 +21,9 @@ namespace {
 
 constexpr int kExactBits = 53;
 constexpr int kFlagPower = 33;  // |ACC| >= 2^33 raises a flag (f16 sources)
-constexpr std::int64_t kFinishChannelsMax = std::max(kTileChannels, kTileRows);
+// Two rows of tiles share the moving tiles that they load.
+constexpr std::int64_t kTileRowsAtOnce = 2;
+constexpr std::int64_t kFinishChannelsMax = std::max(kTileChannels, kTileRowsAtOnce* kTileRows);
 
 }  // namespace
 
@@ -140,13 +142,18 @@ void BlockProduct::Run::multiply(const Panel& panel) {
 void BlockProduct::Run::multiply_tiles(const Panel& panel, const PixelExponents& exponents) {
   const std::int64_t channels = config().image.output_channels;
   double* sums = workspace.sums.reserve(kFinishChannelsMax * kPanelPixels);
-  for (std::int64_t first = 0; first < channels; first += kTileRows) {
+  const BlockWeights& weights = product.weights_;
+  for (std::int64_t first = 0; first < channels; first += kTileRowsAtOnce * kTileRows) {
+    const std::int64_t last = std::min(channels, first + kTileRowsAtOnce * kTileRows);
     tile_dot({.segments = workspace.tile_segments,
               .strips = panel.strips,
-              .weights = product.weights_.tile_row(group, first),
-              .weight_scales = product.weights_.tile_row_scales(group, first)},
+              .rows = ceil_div(last - first, kTileRows),
+              .weights = weights.tile_row(group, first),
+              .row_weights = weights.tile_row_bytes(),
+              .weight_scales = weights.tile_row_scales(group, first),
+              .row_scales = std::ssize(weights.blocks()) * kTileRows},
              sums);
-    finish(panel, exponents, {first, std::min(channels, first + kTileRows)}, sums);
+    finish(panel, exponents, {first, last}, sums);
   }
 }
 

@@ -79,7 +79,7 @@ std::int64_t BlockWeights::tile_row_index(std::int64_t group, std::int64_t first
 }
 
 const std::int8_t* BlockWeights::tile_row(std::int64_t group, std::int64_t first) const {
-  return tiles_.data() + tile_row_index(group, first) * steps_ * 2 * kTileBytes;
+  return tiles_.data() + tile_row_index(group, first) * tile_row_bytes();
 }
 
 const double* BlockWeights::tile_row_scales(std::int64_t group, std::int64_t first) const {

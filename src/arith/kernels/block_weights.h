@@ -50,6 +50,7 @@ class BlockWeights {
   // The tile row of output channels [first, first + kTileRows) of a group.
   const std::int8_t* tile_row(std::int64_t group, std::int64_t first) const;
   const double* tile_row_scales(std::int64_t group, std::int64_t first) const;
+  std::int64_t tile_row_bytes() const { return steps_ * 2 * kTileBytes; }
   // Bounds that hold for every output channel of a group.
   const ChannelBounds& group_bounds(std::int64_t group) const {
     return group_bounds_[static_cast<std::size_t>(group)];

@@ -56,80 +56,249 @@ struct alignas(64) HalfSums {
   std::int32_t low[kTileRows * kStripPixels];
 };
 
-TESSERA_TILES_INLINE void segment_sums(const TileDot& dot, const TileSegment& segment,
-                                       std::int64_t strip, HalfSums& sums) {
-  const std::int8_t* weights = dot.weights + segment.first_step * 2 * kTileBytes;
-  const std::int8_t* moving = segment.tiles[strip];
-  _tile_zero(0);
-  _tile_zero(1);
-  _tile_zero(2);
-  for (std::int64_t step = 0; step < segment.steps; ++step) {
-    _tile_loadd(4, weights, kTileRowBytes);
-    _tile_loadd(6, moving, kTileRowBytes);
-    _tile_dpbssd(0, 4, 6);
-    _tile_loadd(7, moving + kTileBytes, kTileRowBytes);
-    _tile_dpbssd(1, 4, 7);
-    _tile_loadd(5, weights + kTileBytes, kTileRowBytes);
-    _tile_dpbssd(2, 5, 7);
-    _tile_dpbssd(1, 5, 6);
-    weights += 2 * kTileBytes;
-    moving += 2 * kTileBytes;
-  }
-  _tile_stored(0, sums.high, kTileRowBytes);
-  _tile_stored(1, sums.mixed, kTileRowBytes);
-  _tile_stored(2, sums.low, kTileRowBytes);
-}
+// A segment of a tile row and a strip: what is multiplied, and where its sums go.
+struct TilePair {
+  const std::int8_t* weights;
+  const std::int8_t* moving;
+  std::int64_t steps;
+  const double* scales;
+  const double* weight_scales;
+  double* totals;
+  bool first;  // segment of its totals
+};
 
-// total (+)= D * pixel scale * weight scale.
+// Rows of `sums`, one after the other: totals (+)= D * pixel scale * weight scale.
 template <bool kFirst>
-TESSERA_TILES_INLINE void add_scaled(const HalfSums& sums, const double* scales,
-                                     const double* weight_scales, double* totals) {
-  const __m512d scale_low = _mm512_loadu_pd(scales);
-  const __m512d scale_high = _mm512_loadu_pd(scales + 8);
-  for (std::int64_t row = 0; row < kTileRows; ++row) {
-    const __m512i high = _mm512_load_si512(sums.high + row * kStripPixels);
-    const __m512i mixed = _mm512_load_si512(sums.mixed + row * kStripPixels);
-    const __m512i low = _mm512_load_si512(sums.low + row * kStripPixels);
-    const __m512i upper = _mm512_add_epi32(_mm512_slli_epi32(high, kLowBits), mixed);
-    const __m512i dots = _mm512_add_epi32(_mm512_slli_epi32(upper, kLowBits), low);
-    const __m512d weight = _mm512_set1_pd(weight_scales[row]);
+class ScaledRows {
+ public:
+  TESSERA_TILES_INLINE ScaledRows(const TilePair& pair, const HalfSums& sums)
+      : scale_low_(_mm512_loadu_pd(pair.scales)),
+        scale_high_(_mm512_loadu_pd(pair.scales + 8)),
+        weight_scale_(pair.weight_scales),
+        totals_(pair.totals),
+        sums_(sums.high) {}
+
+  template <int kRows>
+  TESSERA_TILES_INLINE void add() {
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) add_row();
+  }
+
+ private:
+  static constexpr std::int64_t kMixed = kTileRows * kStripPixels, kLow = 2 * kMixed;
+
+  TESSERA_TILES_INLINE void add_row() {
+    const __m512i high = _mm512_load_si512(sums_);
+    const __m512i upper =
+        _mm512_add_epi32(_mm512_slli_epi32(high, kLowBits), _mm512_load_si512(sums_ + kMixed));
+    const __m512i dots =
+        _mm512_add_epi32(_mm512_slli_epi32(upper, kLowBits), _mm512_load_si512(sums_ + kLow));
+    const __m512d weight = _mm512_set1_pd(*weight_scale_);
     const __m512d first =
-        _mm512_mul_pd(_mm512_cvtepi32_pd(_mm512_castsi512_si256(dots)), scale_low);
+        _mm512_mul_pd(_mm512_cvtepi32_pd(_mm512_castsi512_si256(dots)), scale_low_);
     const __m512d second =
-        _mm512_mul_pd(_mm512_cvtepi32_pd(_mm512_extracti64x4_epi64(dots, 1)), scale_high);
-    double* target = totals + row * kPanelPixels;
+        _mm512_mul_pd(_mm512_cvtepi32_pd(_mm512_extracti64x4_epi64(dots, 1)), scale_high_);
     if constexpr (kFirst) {
-      _mm512_storeu_pd(target, _mm512_mul_pd(first, weight));
-      _mm512_storeu_pd(target + 8, _mm512_mul_pd(second, weight));
+      _mm512_storeu_pd(totals_, _mm512_mul_pd(first, weight));
+      _mm512_storeu_pd(totals_ + 8, _mm512_mul_pd(second, weight));
     } else {
-      _mm512_storeu_pd(target, _mm512_fmadd_pd(first, weight, _mm512_loadu_pd(target)));
-      _mm512_storeu_pd(target + 8, _mm512_fmadd_pd(second, weight, _mm512_loadu_pd(target + 8)));
+      _mm512_storeu_pd(totals_, _mm512_fmadd_pd(first, weight, _mm512_loadu_pd(totals_)));
+      _mm512_storeu_pd(totals_ + 8, _mm512_fmadd_pd(second, weight, _mm512_loadu_pd(totals_ + 8)));
     }
+    sums_ += kStripPixels;
+    ++weight_scale_;
+    totals_ += kPanelPixels;
+  }
+
+  const __m512d scale_low_, scale_high_;
+  const double* weight_scale_;
+  double* totals_;
+  const std::int32_t* sums_;
+};
+
+struct NoRows {
+  template <int kRows>
+  TESSERA_TILES_INLINE void add() {}
+};
+
+// Two sets of three sums in tile registers: the one is stored while the other grows. Registers are
+// named in instructions, so each set has its own.
+template <int kSet>
+struct SumTiles;
+
+#define TESSERA_SUM_TILES(set, tile_high, tile_mixed, tile_low)                      \
+  template <>                                                                        \
+  struct SumTiles<set> {                                                             \
+    TESSERA_TILES_INLINE static void clear() {                                       \
+      _tile_zero(tile_high);                                                         \
+      _tile_zero(tile_mixed);                                                        \
+      _tile_zero(tile_low);                                                          \
+    }                                                                                \
+    TESSERA_TILES_INLINE static void add_high() { _tile_dpbssd(tile_high, 6, 7); }   \
+    TESSERA_TILES_INLINE static void add_mixed() { _tile_dpbssd(tile_mixed, 6, 7); } \
+    TESSERA_TILES_INLINE static void add_low() { _tile_dpbssd(tile_low, 6, 7); }     \
+    TESSERA_TILES_INLINE static void store_high(HalfSums& sums) {                    \
+      _tile_stored(tile_high, sums.high, kTileRowBytes);                             \
+    }                                                                                \
+    TESSERA_TILES_INLINE static void store_mixed(HalfSums& sums) {                   \
+      _tile_stored(tile_mixed, sums.mixed, kTileRowBytes);                           \
+    }                                                                                \
+    TESSERA_TILES_INLINE static void store_low(HalfSums& sums) {                     \
+      _tile_stored(tile_low, sums.low, kTileRowBytes);                               \
+    }                                                                                \
+  };
+TESSERA_SUM_TILES(0, 0, 1, 2)
+TESSERA_SUM_TILES(1, 3, 4, 5)
+#undef TESSERA_SUM_TILES
+
+// The other work of a step, among its tile instructions: nothing of it, or the tiles of the pair in
+// front to be stored.
+struct NoStores {
+  TESSERA_TILES_INLINE void high() const {}
+  TESSERA_TILES_INLINE void mixed() const {}
+  TESSERA_TILES_INLINE void low() const {}
+};
+template <int kSet>
+struct Stores {
+  HalfSums& sums;
+  TESSERA_TILES_INLINE void high() const { SumTiles<kSet>::store_high(sums); }
+  TESSERA_TILES_INLINE void mixed() const { SumTiles<kSet>::store_mixed(sums); }
+  TESSERA_TILES_INLINE void low() const { SumTiles<kSet>::store_low(sums); }
+};
+
+// `kRows`: behind the second, third and fourth product.
+template <int kSet, int kRows2, int kRows3, int kRows4, typename Store, typename Rows>
+TESSERA_TILES_INLINE void multiply_step(const TilePair& pair, std::int64_t step, const Store& store,
+                                        Rows& rows) {
+  using Sums = SumTiles<kSet>;
+  const std::int8_t* const weights = pair.weights + step * 2 * kTileBytes;
+  const std::int8_t* const moving = pair.moving + step * 2 * kTileBytes;
+  _tile_loadd(6, weights, kTileRowBytes);
+  _tile_loadd(7, moving, kTileRowBytes);
+  Sums::add_high();
+  store.high();
+  _tile_loadd(7, moving + kTileBytes, kTileRowBytes);
+  Sums::add_mixed();
+  rows.template add<kRows2>();
+  _tile_loadd(6, weights + kTileBytes, kTileRowBytes);
+  Sums::add_low();
+  store.mixed();
+  rows.template add<kRows3>();
+  _tile_loadd(7, moving, kTileRowBytes);
+  Sums::add_mixed();
+  store.low();
+  rows.template add<kRows4>();
+}
+
+// The sums of `ahead` in tiles of kSet. Meanwhile those of the pair in front are stored, and the
+// `rows` of the pair in front of that one, 16 if there are any, are added: no instruction waits for
+// its neighbours.
+template <int kSet, typename Rows>
+TESSERA_TILES_INLINE void multiply_pair(const TilePair& ahead, HalfSums& stored, Rows rows) {
+  SumTiles<kSet>::clear();
+  const Stores<1 - kSet> stores{stored};
+  if (ahead.steps == 1) {
+    multiply_step<kSet, 5, 5, 6>(ahead, 0, stores, rows);
+    return;
+  }
+  multiply_step<kSet, 2, 2, 2>(ahead, 0, stores, rows);
+  multiply_step<kSet, 3, 3, 4>(ahead, 1, NoStores(), rows);
+  NoRows none;
+  for (std::int64_t step = 2; step < ahead.steps; ++step) {
+    multiply_step<kSet, 0, 0, 0>(ahead, step, NoStores(), none);
   }
 }
 
-// The tiles of a segment are set to work before the sums of the segment in front of it are scaled,
-// so that both go on side by side.
-TESSERA_TILES void dot_tiles(const TileDot& dot, double* totals) {
+// All pairs, segment by segment: the weights of a segment stay in the nearest cache while the
+// strips pass.
+class TileWalk {
+ public:
+  TileWalk(const TileDot& dot, double* totals) : dot_(dot), totals_(totals) {}
+
+  bool done() const { return segment_ == std::ssize(dot_.segments); }
+  TilePair next() {
+    const TileSegment& segment = dot_.segments[static_cast<std::size_t>(segment_)];
+    const TilePair pair = {
+        .weights = dot_.weights + row_ * dot_.row_weights + segment.first_step * 2 * kTileBytes,
+        .moving = segment.tiles[strip_],
+        .steps = segment.steps,
+        .scales = segment.scales[strip_],
+        .weight_scales =
+            dot_.weight_scales + row_ * dot_.row_scales + segment.weight_block * kTileRows,
+        .totals = totals_ + row_ * kTileRows * kPanelPixels + strip_ * kStripPixels,
+        .first = segment_ == 0};
+    if (++row_ == dot_.rows) {
+      row_ = 0;
+      if (++strip_ == dot_.strips) {
+        strip_ = 0;
+        ++segment_;
+      }
+    }
+    return pair;
+  }
+
+ private:
+  const TileDot& dot_;
+  double* totals_;
+  std::int64_t segment_ = 0, strip_ = 0, row_ = 0;
+};
+
+// Adds the rows of a pair whose sums are stored.
+TESSERA_TILES_INLINE void add_rows(const TilePair& pair, const HalfSums& sums) {
+  if (pair.first) {
+    ScaledRows<true>(pair, sums).add<kTileRows>();
+  } else {
+    ScaledRows<false>(pair, sums).add<kTileRows>();
+  }
+}
+
+// The pairs in flight: `multiplied` is in tiles, `stored` in memory.
+struct PairsInFlight {
+  TilePair multiplied, stored;
   HalfSums sums[2];
-  const auto segments = static_cast<std::int64_t>(dot.segments.size());
-  const std::int64_t count = dot.strips * segments;
-  for (std::int64_t i = 0; i <= count; ++i) {
-    if (i < count) {
-      segment_sums(dot, dot.segments[static_cast<std::size_t>(i % segments)], i / segments,
-                   sums[i % 2]);
-    }
-    if (i == 0) continue;
-    const std::int64_t strip = (i - 1) / segments;
-    const std::int64_t index = (i - 1) % segments;
-    const TileSegment& segment = dot.segments[static_cast<std::size_t>(index)];
-    const double* weight_scales = dot.weight_scales + segment.weight_block * kTileRows;
-    double* target = totals + strip * kStripPixels;
-    if (index == 0) {
-      add_scaled<true>(sums[(i - 1) % 2], segment.scales[strip], weight_scales, target);
+
+  template <int kSet>
+  TESSERA_TILES_INLINE void take(const TilePair& ahead) {
+    HalfSums& free = sums[1 - kSet];
+    if (stored.first) {
+      multiply_pair<kSet>(ahead, free, ScaledRows<true>(stored, sums[kSet]));
     } else {
-      add_scaled<false>(sums[(i - 1) % 2], segment.scales[strip], weight_scales, target);
+      multiply_pair<kSet>(ahead, free, ScaledRows<false>(stored, sums[kSet]));
     }
+    stored = multiplied;
+    multiplied = ahead;
+  }
+  template <int kSet>
+  TESSERA_TILES_INLINE void finish() {
+    const Stores<1 - kSet> stores{sums[1 - kSet]};
+    stores.high();
+    stores.mixed();
+    stores.low();
+    add_rows(stored, sums[kSet]);
+    add_rows(multiplied, sums[1 - kSet]);
+  }
+};
+
+TESSERA_TILES void dot_tiles(const TileDot& dot, double* totals) {
+  TileWalk walk(dot, totals);
+  PairsInFlight flight;
+  flight.stored = walk.next();
+  multiply_pair<0>(flight.stored, flight.sums[1], NoRows());
+  if (walk.done()) {
+    const Stores<0> stores{flight.sums[0]};
+    stores.high();
+    stores.mixed();
+    stores.low();
+    add_rows(flight.stored, flight.sums[0]);
+    return;
+  }
+  flight.multiplied = walk.next();
+  multiply_pair<1>(flight.multiplied, flight.sums[0], NoRows());
+  for (;;) {
+    if (walk.done()) return flight.finish<0>();
+    flight.take<0>(walk.next());
+    if (walk.done()) return flight.finish<1>();
+    flight.take<1>(walk.next());
   }
 }
 

@@ -70,11 +70,14 @@ struct TileSegment {
 struct TileDot {
   std::span<const TileSegment> segments;
   std::int64_t strips = 0;
-  const std::int8_t* weights = nullptr;   // [step][2][kTileRows][kStepTerms]
-  const double* weight_scales = nullptr;  // [block][kTileRows]
+  std::int64_t rows = 1;                  // of tiles: kTileRows output channels each
+  const std::int8_t* weights = nullptr;   // of the first row: [step][2][kTileRows][kStepTerms]
+  std::int64_t row_weights = 0;           // from one row's to the next's
+  const double* weight_scales = nullptr;  // of the first row: [block][kTileRows]
+  std::int64_t row_scales = 0;            // from one row's to the next's
 };
-// sums[output channel * kPanelPixels + pixel], in binary64, of kTileRows output channels. Within a
-// TileScope.
+// sums[output channel * kPanelPixels + pixel], in binary64, of rows * kTileRows output channels.
+// Within a TileScope.
 void tile_dot(const TileDot& dot, double* sums);
 
 }  // namespace tessera::kernels
