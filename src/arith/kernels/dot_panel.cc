@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "arith/kernels/tile_dot.h"
+#include "arith/kernels/tile_finish.h"
 
 // Lambdas that must dissolve into their caller.
 #define TESSERA_INLINE_LAMBDA __attribute__((always_inline))
@@ -385,6 +386,7 @@ void round_sums(const double* sums, std::int64_t count, Format format, void* out
 
 void finish_tile(const TileFinish& finish, std::byte* out) {
   if (finish.format == Format::kF16) {
+    if (has_matrix_tiles()) return finish_halves(finish, out);
     HWY_DYNAMIC_DISPATCH(finish_f16)(finish, out);
     return;
   }

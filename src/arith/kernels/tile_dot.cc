@@ -1,5 +1,7 @@
 #include "arith/kernels/tile_dot.h"
 
+#include <algorithm>
+
 #include "base/check.h"
 
 #if defined(__x86_64__) && defined(__linux__)
@@ -24,8 +26,8 @@ namespace {
 bool enable_tiles() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
-  constexpr unsigned kTile = 1u << 24, kInt8 = 1u << 25;
-  if ((d & kTile) == 0 || (d & kInt8) == 0) return false;
+  constexpr unsigned kHalfFloats = 1u << 23, kTile = 1u << 24, kInt8 = 1u << 25;
+  if ((d & kHalfFloats) == 0 || (d & kTile) == 0 || (d & kInt8) == 0) return false;
   if (!__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512dq") ||
       !__builtin_cpu_supports("avx512vl")) {
     return false;
@@ -65,6 +67,8 @@ struct TilePair {
   const double* weight_scales;
   double* totals;
   bool first;  // segment of its totals
+  // A quarter of the weights behind those of this row, for the cache: they may lie far away.
+  const std::int8_t* upcoming;
 };
 
 // Rows of `sums`, one after the other: totals (+)= D * pixel scale * weight scale.
@@ -121,116 +125,109 @@ struct NoRows {
   TESSERA_TILES_INLINE void add() {}
 };
 
-// Two sets of three sums in tile registers: the one is stored while the other grows. Registers are
-// named in instructions, so each set has its own.
-template <int kSet>
-struct SumTiles;
-
-#define TESSERA_SUM_TILES(set, tile_high, tile_mixed, tile_low)                      \
-  template <>                                                                        \
-  struct SumTiles<set> {                                                             \
-    TESSERA_TILES_INLINE static void clear() {                                       \
-      _tile_zero(tile_high);                                                         \
-      _tile_zero(tile_mixed);                                                        \
-      _tile_zero(tile_low);                                                          \
-    }                                                                                \
-    TESSERA_TILES_INLINE static void add_high() { _tile_dpbssd(tile_high, 6, 7); }   \
-    TESSERA_TILES_INLINE static void add_mixed() { _tile_dpbssd(tile_mixed, 6, 7); } \
-    TESSERA_TILES_INLINE static void add_low() { _tile_dpbssd(tile_low, 6, 7); }     \
-    TESSERA_TILES_INLINE static void store_high(HalfSums& sums) {                    \
-      _tile_stored(tile_high, sums.high, kTileRowBytes);                             \
-    }                                                                                \
-    TESSERA_TILES_INLINE static void store_mixed(HalfSums& sums) {                   \
-      _tile_stored(tile_mixed, sums.mixed, kTileRowBytes);                           \
-    }                                                                                \
-    TESSERA_TILES_INLINE static void store_low(HalfSums& sums) {                     \
-      _tile_stored(tile_low, sums.low, kTileRowBytes);                               \
-    }                                                                                \
-  };
-TESSERA_SUM_TILES(0, 0, 1, 2)
-TESSERA_SUM_TILES(1, 3, 4, 5)
-#undef TESSERA_SUM_TILES
-
-// The other work of a step, among its tile instructions: nothing of it, or the tiles of the pair in
-// front to be stored.
-struct NoStores {
-  TESSERA_TILES_INLINE void high() const {}
-  TESSERA_TILES_INLINE void mixed() const {}
-  TESSERA_TILES_INLINE void low() const {}
-};
-template <int kSet>
-struct Stores {
-  HalfSums& sums;
-  TESSERA_TILES_INLINE void high() const { SumTiles<kSet>::store_high(sums); }
-  TESSERA_TILES_INLINE void mixed() const { SumTiles<kSet>::store_mixed(sums); }
-  TESSERA_TILES_INLINE void low() const { SumTiles<kSet>::store_low(sums); }
-};
-
-// `kRows`: behind the second, third and fourth product.
-template <int kSet, int kRows2, int kRows3, int kRows4, typename Store, typename Rows>
-TESSERA_TILES_INLINE void multiply_step(const TilePair& pair, std::int64_t step, const Store& store,
-                                        Rows& rows) {
-  using Sums = SumTiles<kSet>;
-  const std::int8_t* const weights = pair.weights + step * 2 * kTileBytes;
-  const std::int8_t* const moving = pair.moving + step * 2 * kTileBytes;
-  _tile_loadd(6, weights, kTileRowBytes);
-  _tile_loadd(7, moving, kTileRowBytes);
-  Sums::add_high();
-  store.high();
-  _tile_loadd(7, moving + kTileBytes, kTileRowBytes);
-  Sums::add_mixed();
-  rows.template add<kRows2>();
+// Tile registers: sums 0 to 2 (high·high, mixed, low·low), weights of two steps 3 to 6, moving 7.
+TESSERA_TILES_INLINE void load_first_weights(const std::int8_t* weights) {
+  _tile_loadd(3, weights, kTileRowBytes);
+  _tile_loadd(4, weights + kTileBytes, kTileRowBytes);
+}
+TESSERA_TILES_INLINE void load_second_weights(const std::int8_t* weights) {
+  _tile_loadd(5, weights, kTileRowBytes);
   _tile_loadd(6, weights + kTileBytes, kTileRowBytes);
-  Sums::add_low();
-  store.mixed();
-  rows.template add<kRows3>();
+}
+
+// The products of a step whose weights are in tiles 3 and 4, with `kRows` rows behind each.
+template <int kRows, typename Rows>
+TESSERA_TILES_INLINE void multiply_first(const std::int8_t* moving, Rows& rows) {
   _tile_loadd(7, moving, kTileRowBytes);
-  Sums::add_mixed();
-  store.low();
-  rows.template add<kRows4>();
+  _tile_dpbssd(0, 3, 7);
+  rows.template add<kRows>();
+  _tile_dpbssd(1, 4, 7);
+  rows.template add<kRows>();
+  _tile_loadd(7, moving + kTileBytes, kTileRowBytes);
+  _tile_dpbssd(1, 3, 7);
+  rows.template add<kRows>();
+  _tile_dpbssd(2, 4, 7);
+  rows.template add<kRows>();
+}
+// The same of tiles 5 and 6.
+template <int kRows, typename Rows>
+TESSERA_TILES_INLINE void multiply_second(const std::int8_t* moving, Rows& rows) {
+  _tile_loadd(7, moving, kTileRowBytes);
+  _tile_dpbssd(0, 5, 7);
+  rows.template add<kRows>();
+  _tile_dpbssd(1, 6, 7);
+  rows.template add<kRows>();
+  _tile_loadd(7, moving + kTileBytes, kTileRowBytes);
+  _tile_dpbssd(1, 5, 7);
+  rows.template add<kRows>();
+  _tile_dpbssd(2, 6, 7);
+  rows.template add<kRows>();
 }
 
-// The sums of `ahead` in tiles of kSet. Meanwhile those of the pair in front are stored, and the
-// `rows` of the pair in front of that one, 16 if there are any, are added: no instruction waits for
-// its neighbours.
-template <int kSet, typename Rows>
-TESSERA_TILES_INLINE void multiply_pair(const TilePair& ahead, HalfSums& stored, Rows rows) {
-  SumTiles<kSet>::clear();
-  const Stores<1 - kSet> stores{stored};
-  if (ahead.steps == 1) {
-    multiply_step<kSet, 5, 5, 6>(ahead, 0, stores, rows);
-    return;
-  }
-  multiply_step<kSet, 2, 2, 2>(ahead, 0, stores, rows);
-  multiply_step<kSet, 3, 3, 4>(ahead, 1, NoStores(), rows);
-  NoRows none;
-  for (std::int64_t step = 2; step < ahead.steps; ++step) {
-    multiply_step<kSet, 0, 0, 0>(ahead, step, NoStores(), none);
+constexpr std::int64_t kStepBytes = 2 * kTileBytes;
+constexpr std::int64_t kQuarterBytes = 2 * kStepBytes / kPanelStrips;  // of two steps
+
+TESSERA_TILES_INLINE void fetch_quarter(const std::int8_t* bytes) {
+#pragma GCC unroll 16
+  for (std::int64_t line = 0; line < kQuarterBytes; line += kTileRowBytes) {
+    _mm_prefetch(bytes + line, _MM_HINT_T0);
   }
 }
 
-// All pairs, segment by segment: the weights of a segment stay in the nearest cache while the
-// strips pass.
+// The three sums of `pair`, with the rows of the pair in front of it, 16 if there are any, among
+// its tile instructions: neither waits for the other. Weights of up to two steps stay in tiles for
+// all strips: `loads` says whether they are new.
+template <typename Rows>
+TESSERA_TILES_INLINE void multiply_pair(const TilePair& pair, bool loads, HalfSums& sums,
+                                        Rows rows) {
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  fetch_quarter(pair.upcoming);
+  if (pair.steps == 1) {
+    if (loads) load_first_weights(pair.weights);
+    multiply_first<4>(pair.moving, rows);
+  } else {
+    if (loads || pair.steps > 2) {
+      load_first_weights(pair.weights);
+      load_second_weights(pair.weights + kStepBytes);
+    }
+    multiply_first<2>(pair.moving, rows);
+    multiply_second<2>(pair.moving + kStepBytes, rows);
+    NoRows none;
+    for (std::int64_t step = 2; step < pair.steps; ++step) {
+      load_first_weights(pair.weights + step * kStepBytes);
+      multiply_first<0>(pair.moving + step * kStepBytes, none);
+    }
+  }
+  _tile_stored(0, sums.high, kTileRowBytes);
+  _tile_stored(1, sums.mixed, kTileRowBytes);
+  _tile_stored(2, sums.low, kTileRowBytes);
+}
+
+// All pairs: a segment at a time, of it a row of tiles, of that the strips.
 class TileWalk {
  public:
   TileWalk(const TileDot& dot, double* totals) : dot_(dot), totals_(totals) {}
 
   bool done() const { return segment_ == std::ssize(dot_.segments); }
+  bool begins_row() const { return strip_ == 0; }
   TilePair next() {
     const TileSegment& segment = dot_.segments[static_cast<std::size_t>(segment_)];
     const TilePair pair = {
-        .weights = dot_.weights + row_ * dot_.row_weights + segment.first_step * 2 * kTileBytes,
+        .weights = dot_.weights + row_ * dot_.row_weights + segment.first_step * kStepBytes,
         .moving = segment.tiles[strip_],
         .steps = segment.steps,
         .scales = segment.scales[strip_],
         .weight_scales =
             dot_.weight_scales + row_ * dot_.row_scales + segment.weight_block * kTileRows,
         .totals = totals_ + row_ * kTileRows * kPanelPixels + strip_ * kStripPixels,
-        .first = segment_ == 0};
-    if (++row_ == dot_.rows) {
-      row_ = 0;
-      if (++strip_ == dot_.strips) {
-        strip_ = 0;
+        .first = segment_ == 0,
+        .upcoming = upcoming() + strip_ * kQuarterBytes};
+    if (++strip_ == dot_.strips) {
+      strip_ = 0;
+      if (++row_ == dot_.rows) {
+        row_ = 0;
         ++segment_;
       }
     }
@@ -238,67 +235,40 @@ class TileWalk {
   }
 
  private:
+  // The weights of the next row, which may be the first one's of the next segment.
+  const std::int8_t* upcoming() const {
+    const std::int64_t row = row_ + 1 == dot_.rows ? 0 : row_ + 1;
+    const std::int64_t segment =
+        std::min<std::int64_t>(segment_ + (row == 0 ? 1 : 0), std::ssize(dot_.segments) - 1);
+    return dot_.weights + row * dot_.row_weights +
+           dot_.segments[static_cast<std::size_t>(segment)].first_step * kStepBytes;
+  }
+
   const TileDot& dot_;
   double* totals_;
-  std::int64_t segment_ = 0, strip_ = 0, row_ = 0;
-};
-
-// Adds the rows of a pair whose sums are stored.
-TESSERA_TILES_INLINE void add_rows(const TilePair& pair, const HalfSums& sums) {
-  if (pair.first) {
-    ScaledRows<true>(pair, sums).add<kTileRows>();
-  } else {
-    ScaledRows<false>(pair, sums).add<kTileRows>();
-  }
-}
-
-// The pairs in flight: `multiplied` is in tiles, `stored` in memory.
-struct PairsInFlight {
-  TilePair multiplied, stored;
-  HalfSums sums[2];
-
-  template <int kSet>
-  TESSERA_TILES_INLINE void take(const TilePair& ahead) {
-    HalfSums& free = sums[1 - kSet];
-    if (stored.first) {
-      multiply_pair<kSet>(ahead, free, ScaledRows<true>(stored, sums[kSet]));
-    } else {
-      multiply_pair<kSet>(ahead, free, ScaledRows<false>(stored, sums[kSet]));
-    }
-    stored = multiplied;
-    multiplied = ahead;
-  }
-  template <int kSet>
-  TESSERA_TILES_INLINE void finish() {
-    const Stores<1 - kSet> stores{sums[1 - kSet]};
-    stores.high();
-    stores.mixed();
-    stores.low();
-    add_rows(stored, sums[kSet]);
-    add_rows(multiplied, sums[1 - kSet]);
-  }
+  std::int64_t segment_ = 0, row_ = 0, strip_ = 0;
 };
 
 TESSERA_TILES void dot_tiles(const TileDot& dot, double* totals) {
+  HalfSums sums[2];
   TileWalk walk(dot, totals);
-  PairsInFlight flight;
-  flight.stored = walk.next();
-  multiply_pair<0>(flight.stored, flight.sums[1], NoRows());
-  if (walk.done()) {
-    const Stores<0> stores{flight.sums[0]};
-    stores.high();
-    stores.mixed();
-    stores.low();
-    add_rows(flight.stored, flight.sums[0]);
-    return;
+  TilePair behind = walk.next();
+  multiply_pair(behind, true, sums[0], NoRows());
+  std::size_t turn = 0;
+  for (; !walk.done(); turn ^= 1) {
+    const bool loads = walk.begins_row();
+    const TilePair ahead = walk.next();
+    if (behind.first) {
+      multiply_pair(ahead, loads, sums[turn ^ 1], ScaledRows<true>(behind, sums[turn]));
+    } else {
+      multiply_pair(ahead, loads, sums[turn ^ 1], ScaledRows<false>(behind, sums[turn]));
+    }
+    behind = ahead;
   }
-  flight.multiplied = walk.next();
-  multiply_pair<1>(flight.multiplied, flight.sums[0], NoRows());
-  for (;;) {
-    if (walk.done()) return flight.finish<0>();
-    flight.take<0>(walk.next());
-    if (walk.done()) return flight.finish<1>();
-    flight.take<1>(walk.next());
+  if (behind.first) {
+    ScaledRows<true>(behind, sums[turn]).add<kTileRows>();
+  } else {
+    ScaledRows<false>(behind, sums[turn]).add<kTileRows>();
   }
 }
 

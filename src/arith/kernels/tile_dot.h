@@ -31,8 +31,11 @@ inline constexpr int kTileMantissaBitsMax = 13;
 inline constexpr int kLowBits = 7;
 
 namespace tiles {
-bool are_there();  // in this processor, and the system lets us use them
-}
+// In this processor, and the system lets us use them. Processors with AMX have arithmetic of f16
+// (AVX512-FP16) too, which tile_quantise.h and tile_finish.h use: one without it counts as without
+// tiles.
+bool are_there();
+}  // namespace tiles
 // The same, but no while the run-time choice of vector instructions is bound to a lesser set.
 bool has_matrix_tiles();
 
