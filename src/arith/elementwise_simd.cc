@@ -4,8 +4,8 @@
 //                    rounded. f16 from f16, bf16 from bf16: 24 bits are at least twice 11 (8) and
 //                    two more, so rounding a sum, product, quotient or root twice changes nothing.
 //   binary64 lanes   other algebraic cases: the reference's own steps
-//   table            other functions from f16 to f16 and bf16 to bf16; hard sigmoid and hard swish
-//                    of f16 in binary32 lanes, the table where in doubt (half_functions.h)
+//   table            other functions from f16 to f16 and bf16 to bf16; a few of f16 in binary32
+//                    lanes, the table where in doubt (half_functions.h)
 //   one by one       what is left (exp and its kind in f32, power, integers)
 
 #include <algorithm>
@@ -420,8 +420,8 @@ HWY_INLINE bool binary_streams(BinaryFunction function, const Operand& a, const 
 }
 
 // entries[source[i]]. `entries` may be read up to three bytes behind the last.
-void look_up_entries(const std::uint16_t* entries, const std::uint16_t* source, std::size_t count,
-                     std::uint16_t* target) {
+HWY_INLINE void look_up_entries(const std::uint16_t* entries, const std::uint16_t* source,
+                                std::size_t count, std::uint16_t* target) {
   std::size_t i = 0;
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
   // Two bytes too many of each entry; sixteen loads wait for the cache side by side.
@@ -437,6 +437,15 @@ void look_up_entries(const std::uint16_t* entries, const std::uint16_t* source, 
   }
 #endif
   for (; i < count; ++i) target[i] = entries[source[i]];
+}
+
+void look_up_rows(const std::uint16_t* entries, const HalfRows& rows) {
+  for (std::int64_t row = 0; row < rows.rows; ++row) {
+    const auto* source = static_cast<const std::byte*>(rows.in) + row * rows.in_pitch;
+    auto* target = static_cast<std::byte*>(rows.out) + row * rows.out_pitch;
+    look_up_entries(entries, reinterpret_cast<const std::uint16_t*>(source),
+                    static_cast<std::size_t>(rows.count), reinterpret_cast<std::uint16_t*>(target));
+  }
 }
 
 void unary_in_floats(const Activation& activation, const Operand& in, const Output& out) {
@@ -474,7 +483,7 @@ namespace tessera::arith {
 HWY_EXPORT(convert_floats);
 HWY_EXPORT(unary_in_floats);
 HWY_EXPORT(unary_in_doubles);
-HWY_EXPORT(look_up_entries);
+HWY_EXPORT(look_up_rows);
 
 HWY_EXPORT(binary_in_floats);
 HWY_EXPORT(binary_in_doubles);
@@ -532,15 +541,18 @@ bool is_algebraic(UnaryFunction function) {
 }
 
 void look_up(const UnaryTable& table, const Operand& in, const Output& out) {
-  const std::uint16_t* entries = table.data();
-  const auto* source = static_cast<const std::uint16_t*>(in.data);
-  auto* target = static_cast<std::uint16_t*>(out.data);
   if (in.stride == 0) {
-    std::fill_n(target, out.count, entries[*source]);
+    const auto* source = static_cast<const std::uint16_t*>(in.data);
+    std::fill_n(static_cast<std::uint16_t*>(out.data), out.count, table[*source]);
     return;
   }
-  HWY_DYNAMIC_DISPATCH(look_up_entries)
-  (entries, source, static_cast<std::size_t>(out.count), target);
+  HWY_DYNAMIC_DISPATCH(look_up_rows)
+  (table.data(), {.in = in.data, .out = out.data, .count = out.count});
+}
+
+// f16 or bf16 to itself.
+bool is_looked_up(UnaryFunction function, const UnaryTable& table) {
+  return !is_algebraic(function) || !table.plain_steps_agree();
 }
 
 }  // namespace
@@ -562,11 +574,12 @@ void unary(const Activation& activation, const Operand& in, const Output& out) {
     return;
   }
   if (narrow) {
-    const UnaryTable& table = unary_table(activation, in.format);
-    if (in.format == Format::kF16 && in.stride == 1 && half_function(activation, table, in, out)) {
+    if (in.format == Format::kF16 && in.stride == 1 &&
+        half_function(activation, {.in = in.data, .out = out.data, .count = out.count})) {
       return;
     }
-    if (!is_algebraic(function) || !table.plain_steps_agree()) return look_up(table, in, out);
+    const UnaryTable& table = unary_table(activation, in.format);
+    if (is_looked_up(function, table)) return look_up(table, in, out);
     HWY_DYNAMIC_DISPATCH(unary_in_doubles)(activation, in, out);
     return;
   }
@@ -592,5 +605,30 @@ void binary(BinaryFunction function, const Operand& a, const Operand& b, const O
 }
 
 }  // namespace simd
+
+void unary_rows(const Activation& activation, const Rows& rows) {
+  const HalfRows halves = {.in = rows.data,
+                           .in_pitch = rows.pitch,
+                           .out = rows.data,
+                           .out_pitch = rows.pitch,
+                           .rows = rows.rows,
+                           .count = rows.count};
+  if (rows.format == Format::kF16 && half_function(activation, halves)) return;
+  const UnaryFunction function = activation.function;
+  if ((rows.format == Format::kF16 || rows.format == Format::kBf16) && !simd::is_exact(function) &&
+      !simd::is_one_operation(function)) {
+    const UnaryTable& table = unary_table(activation, rows.format);
+    if (simd::is_looked_up(function, table)) {
+      HWY_DYNAMIC_DISPATCH(look_up_rows)(table.data(), halves);
+      return;
+    }
+  }
+  for (std::int64_t row = 0; row < rows.rows; ++row) {
+    void* const data = static_cast<std::byte*>(rows.data) + row * rows.pitch;
+    simd::unary(activation, {.format = rows.format, .data = data, .stride = 1},
+                {.format = rows.format, .data = data, .count = rows.count});
+  }
+}
+
 }  // namespace tessera::arith
 #endif  // HWY_ONCE

@@ -1,7 +1,9 @@
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 
+#include "arith/function.h"
 #include "arith/half_functions.h"
 
 // clang-format off
@@ -26,23 +28,8 @@ using Floats = hn::Vec<F32>;
 #endif
 
 #if TESSERA_HALF_FUNCTIONS
-// Lanes whose rounding to f16 is in doubt: near a tie, subnormal, not finite.
-HWY_INLINE hn::Mask<F32> doubtful(Floats x, Floats y) {
-  const F32 df;
-  const U32 du;
-  const I32 di;
-  constexpr std::int32_t kDropped = 0x1FFF, kTie = 0x1000;  // of the bits that f16 has not
-  constexpr std::int32_t kUnits = 4;                        // twice what a result may be off
-  constexpr std::uint32_t kNormal = 0x38800000;             // bits of 2^-14
-  const auto dropped = hn::And(hn::BitCast(di, y), hn::Set(di, kDropped));
-  const auto distance = hn::Abs(hn::Sub(dropped, hn::Set(di, kTie)));
-  const auto near_tie = hn::RebindMask(df, hn::Lt(distance, hn::Set(di, kUnits + 1)));
-  // Zero wraps around: it is not in doubt.
-  const auto below = hn::Sub(hn::BitCast(du, hn::Abs(y)), hn::Set(du, 1u));
-  const auto subnormal = hn::RebindMask(df, hn::Lt(below, hn::Set(du, kNormal - 1)));
-  const auto finite = hn::Le(hn::Abs(x), hn::Set(df, 65504.0f));
-  return hn::Or(hn::Or(near_tie, subnormal), hn::Not(finite));
-}
+// The binary32 results are off by less than this, relatively.
+constexpr float kErrorMax = 0x1p-22f;
 
 // out[i] = f(in[i]) for a whole vector; |f(x)| is at most 1 or |x|.
 template <typename F>
@@ -54,15 +41,19 @@ HWY_INLINE void half_vector(const std::uint16_t* table, const std::uint16_t* in,
   const auto bits = hn::LoadU(dh, in);
   const auto x = float_from_f16(bits);
   const auto y = f(x);
-  const auto doubt = doubtful(x, y);
-  const auto result = hn::BitCast(dh, hn::DemoteTo(df16, y));
-  if (HWY_LIKELY(hn::AllFalse(df, doubt))) return hn::StoreU(result, dh, out);
+  // Rounding grows with its argument: where both bounds become the same, so does what is between.
+  const auto low = hn::BitCast(dh, hn::DemoteTo(df16, hn::Mul(y, hn::Set(df, 1.0f - kErrorMax))));
+  const auto high = hn::BitCast(dh, hn::DemoteTo(df16, hn::Mul(y, hn::Set(df, 1.0f + kErrorMax))));
+  const auto infinity = hn::Set(dh, std::uint16_t{0x7C00});
+  const auto special = hn::Eq(hn::And(bits, infinity), infinity);
+  const auto doubt = hn::Or(hn::Ne(low, high), special);
+  if (HWY_LIKELY(hn::AllFalse(dh, doubt))) return hn::StoreU(low, dh, out);
   HWY_ALIGN std::uint16_t inputs[hn::MaxLanes(dh)];
   HWY_ALIGN std::uint16_t results[hn::MaxLanes(dh)];
-  HWY_ALIGN std::uint32_t doubts[hn::MaxLanes(df)];
+  HWY_ALIGN std::uint16_t doubts[hn::MaxLanes(dh)];
   hn::Store(bits, dh, inputs);
-  hn::Store(result, dh, results);
-  hn::Store(hn::VecFromMask(U32(), hn::RebindMask(U32(), doubt)), U32(), doubts);
+  hn::Store(low, dh, results);
+  hn::Store(hn::VecFromMask(dh, doubt), dh, doubts);
   for (std::size_t i = 0; i < hn::Lanes(df); ++i) {
     if (doubts[i] != 0) results[i] = table[inputs[i]];
   }
@@ -70,24 +61,32 @@ HWY_INLINE void half_vector(const std::uint16_t* table, const std::uint16_t* in,
 }
 
 template <typename F>
-HWY_INLINE void half_array(const UnaryTable& table, const Operand& in, const Output& out, F&& f) {
+HWY_INLINE void half_row(const std::uint16_t* table, const std::uint16_t* source,
+                         std::uint16_t* target, std::size_t total, F&& f) {
   const std::size_t n = hn::Lanes(F32());
-  const auto total = static_cast<std::size_t>(out.count);
-  const auto* source = static_cast<const std::uint16_t*>(in.data);
-  auto* target = static_cast<std::uint16_t*>(out.data);
   std::size_t i = 0;
-  for (; i + n <= total; i += n) half_vector(table.data(), source + i, target + i, f);
+  for (; i + n <= total; i += n) half_vector(table, source + i, target + i, f);
   if (i == total) return;
   HWY_ALIGN std::uint16_t rest[hn::MaxLanes(U16Half())] = {};
   std::memcpy(rest, source + i, (total - i) * sizeof(std::uint16_t));
-  half_vector(table.data(), rest, rest, f);
+  half_vector(table, rest, rest, f);
   std::memcpy(target + i, rest, (total - i) * sizeof(std::uint16_t));
+}
+
+template <typename F>
+HWY_INLINE void half_rows(const UnaryTable& table, const HalfRows& rows, F&& f) {
+  for (std::int64_t row = 0; row < rows.rows; ++row) {
+    const auto* source = static_cast<const std::byte*>(rows.in) + row * rows.in_pitch;
+    auto* target = static_cast<std::byte*>(rows.out) + row * rows.out_pitch;
+    half_row(table.data(), reinterpret_cast<const std::uint16_t*>(source),
+             reinterpret_cast<std::uint16_t*>(target), static_cast<std::size_t>(rows.count), f);
+  }
 }
 
 #endif
 
-bool half_function_lanes(const Activation& activation, const UnaryTable& table, const Operand& in,
-                         const Output& out) {
+bool half_function_lanes(const Activation& activation, const UnaryTable& table,
+                         const HalfRows& rows) {
 #if TESSERA_HALF_FUNCTIONS
   const F32 df;
   const auto alpha = hn::Set(df, activation.alpha), beta = hn::Set(df, activation.beta);
@@ -98,16 +97,16 @@ bool half_function_lanes(const Activation& activation, const UnaryTable& table, 
   };
   switch (activation.function) {
     case UnaryFunction::kHardSigmoid:
-      half_array(table, in, out, line);
+      half_rows(table, rows, line);
       return true;
     case UnaryFunction::kHardSwish:
-      half_array(table, in, out, [&](Floats x) HWY_ATTR { return hn::Mul(x, line(x)); });
+      half_rows(table, rows, [&](Floats x) HWY_ATTR { return hn::Mul(x, line(x)); });
       return true;
     default:
       return false;
   }
 #else
-  (void)activation, (void)table, (void)in, (void)out;
+  (void)activation, (void)table, (void)rows;
   return false;
 #endif
 }
@@ -121,13 +120,26 @@ namespace tessera::arith {
 
 HWY_EXPORT(half_function_lanes);
 
-bool half_function(const Activation& activation, const UnaryTable& table, const Operand& in,
-                   const Output& out) {
-  // What a hard function's line comes to must be far from overflow.
-  constexpr float kLineMax = 1e6f;
-  const bool usual =
-      std::fabs(activation.alpha) < kLineMax && std::fabs(activation.beta) < kLineMax;
-  return usual && HWY_DYNAMIC_DISPATCH(half_function_lanes)(activation, table, in, out);
+namespace {
+
+bool has_form(const Activation& activation) {
+  switch (activation.function) {
+    case UnaryFunction::kHardSigmoid:
+    case UnaryFunction::kHardSwish: {
+      // What a hard function's line comes to must be far from overflow.
+      constexpr float kLineMax = 1e6f;
+      return std::fabs(activation.alpha) < kLineMax && std::fabs(activation.beta) < kLineMax;
+    }
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+bool half_function(const Activation& activation, const HalfRows& rows) {
+  return has_form(activation) && HWY_DYNAMIC_DISPATCH(half_function_lanes)(
+                                     activation, unary_table(activation, Format::kF16), rows);
 }
 
 }  // namespace tessera::arith

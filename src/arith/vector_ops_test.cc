@@ -8,6 +8,7 @@
 #include <string>
 
 #include "arith/exact_functions.h"
+#include "arith/half_functions.h"
 #include "arith/rounding.h"
 #include "arith/test_targets.h"
 #include "arith/test_values.h"
@@ -126,6 +127,29 @@ TEST(VectorUnary, EqualsReferenceForEveryFunctionAndEvery16BitInput) {
     const ByteVector x = all_or_random(format, 0, random);
     for (const Activation& activation : checked_activations()) {
       compare_unary(activation, format, format, x);
+    }
+  }
+}
+
+TEST(VectorUnary, RowsEqualReferenceAndNothingBetweenThemIsWritten) {
+  Random random(kTestSeed);
+  constexpr std::int64_t kRows = 3, kCount = 53, kPitch = 64;  // elements
+  for (const Format format : {Format::kF16, Format::kBf16, Format::kF32}) {
+    const std::int64_t size = format_bytes(format);
+    for (const Activation& activation : checked_activations()) {
+      const ByteVector before = random_elements(format, kRows * kPitch, random);
+      ByteVector expected = before;
+      for (std::int64_t row = 0; row < kRows; ++row) {
+        void* const data = expected.data() + row * kPitch * size;
+        ref::unary(activation, {format, data}, {format, data, kCount});
+      }
+      for_each_target([&](const std::string& target) {
+        ByteVector actual = before;
+        unary_rows(activation, {format, actual.data(), kPitch * size, kRows, kCount});
+        EXPECT_EQ(difference(format, expected, actual), "")
+            << unary_function_name(activation.function) << " " << format_name(format) << " "
+            << target;
+      });
     }
   }
 }

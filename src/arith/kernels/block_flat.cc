@@ -14,45 +14,50 @@ namespace {
 constexpr std::int64_t kFlatStride = 2 * kPanelPixels;
 // A panel that ends with its row leaves part of a strip empty: rows that are long enough for that.
 constexpr std::int64_t kLongColumns = 40;
+constexpr std::uint64_t kAllLanes = ~std::uint64_t{0};
+
+std::uint64_t lanes_from(std::int64_t first, std::int64_t count) {
+  return (count == kPanelPixels ? kAllLanes : (std::uint64_t{1} << count) - 1) << first;
+}
 
 }  // namespace
 
 void BlockProduct::Run::run_flat(RowRange rows) {
   const std::int64_t pixels = (rows.last - rows.first) * output.columns;
-  const std::int64_t lanes = batch_lanes();
   workspace.lanes.reserve(config().image.output_channels * batch_pitch() *
                           format_bytes(output.format));
+  find_tap_columns();
   OutputBatch& batch = workspace.batch;
-  for (std::int64_t first = 0; first < pixels; first += lanes) {
-    const std::int64_t last = std::min(pixels, first + lanes);
-    add_flat_pixels(output, {rows.first, output.columns, first, last}, batch.runs);
-    std::byte* const target = direct_target(last - first);
+  for (std::int64_t first = 0; first < pixels; first += batch_lanes) {
+    const std::int64_t last = std::min(pixels, first + batch_lanes);
+    std::byte* const target = direct_target({rows.first, output.columns, first, last});
+    batch.runs.clear();
     for (std::int64_t pixel = first; pixel < last;) {
       const std::int64_t lane = pixel - first;
       const std::int64_t end = panel_end(pixel, last);
-      flat_panel({rows.first, output.columns, pixel, end}, lane,
-                 target == nullptr ? nullptr : target + lane * format_bytes(output.format));
+      const FlatPixels panel = {rows.first, output.columns, pixel, end};
+      const bool direct = target != nullptr && (end - pixel) % kStripPixels == 0;
+      if (!direct) add_flat_pixels(output, panel, batch.runs, lane);
+      flat_panel(panel, lane, direct ? target + lane * format_bytes(output.format) : nullptr);
       pixel = end;
     }
-    if (target == nullptr) batch.lanes = last - first;
     flush_batch();
-    batch.runs.clear();
   }
 }
 
 // Where the batch's pixels of the group's first output channel lie, if they lie there as in a
-// batch: behind each other, in whole strips, the channels evenly spaced, and nothing is left to be
-// done.
-std::byte* BlockProduct::Run::direct_target(std::int64_t count) const {
+// batch: behind each other, the channels evenly spaced. Panels of whole strips go there at once.
+std::byte* BlockProduct::Run::direct_target(const FlatPixels& pixels) const {
+  PixelRuns& runs = workspace.batch.runs;
+  runs.clear();
+  add_flat_pixels(output, pixels, runs);
   const std::int64_t channels = config().image.output_channels;
   const std::int64_t first = output_channel_first + group * channels;
-  const std::vector<PixelRun>& runs = workspace.batch.runs.runs();
-  const bool even = runs.size() == 1 && (count == 1 || runs[0].step == format_bytes(output.format));
-  const bool strips =
-      count % kStripPixels == 0 && (!panels_end_with_rows() || output.columns % kStripPixels == 0);
-  const bool whole = strips && first + channels <= output.partitions;
-  if (!even || !whole || config().activation.function != UnaryFunction::kIdentity) return nullptr;
-  return channel_base(output, first) + runs[0].offset;
+  const PixelRun& run = runs.runs()[0];
+  const bool even =
+      runs.runs().size() == 1 && (run.count == 1 || run.step == format_bytes(output.format));
+  if (!even || first + channels > output.partitions) return nullptr;
+  return channel_base(output, first) + run.offset;
 }
 
 BlockTarget BlockProduct::Run::flat_target(std::int64_t block) {
@@ -164,25 +169,34 @@ bool BlockProduct::Run::gather_panel(const FlatPixels& pixels) {
     if (samples.runs().empty()) continue;
     const PixelRun& run = samples.runs()[0];
     const bool in_place =
-        image.taps == 1 && run.count == count && (count == 1 || run.step == element());
+        image.taps == 1 && run.count == count && (count == 1 || run.step == element);
     if (in_place) {
-      point_at(tap, run);
+      point_at(tap, run.offset, kAllLanes);
       return false;
     }
     if (patch == nullptr) {
-      patch = workspace.patch.reserve(image.taps * image.channels * kPanelPixels * element());
+      patch = workspace.patch.reserve(image.taps * image.channels * kPanelPixels * element);
     }
-    gather_tap(tap, patch + tap * image.channels * kPanelPixels * element());
+    gather_tap(tap, patch + tap * image.channels * kPanelPixels * element);
   }
   return true;
 }
 
-// The rows of a tap where the samples lie.
-void BlockProduct::Run::point_at(std::int64_t tap, const PixelRun& run) {
+// The rows of a tap where the samples lie: lane 0 at `offset`, no row without a lane.
+void BlockProduct::Run::point_at(std::int64_t tap, std::int64_t offset, std::uint64_t lanes) {
   const std::int64_t channels = config().image.channels;
-  for (std::int64_t c = 0; c < channels; ++c) {
-    workspace.row_pointers[static_cast<std::size_t>(tap * channels + c)] =
-        channel_base(input, group * channels + c) + run.offset - run.first * element();
+  const std::int64_t first = group * channels;
+  const void** const rows = workspace.row_pointers.data() + tap * channels;
+  if (!workspace.row_lanes.empty()) {
+    std::fill_n(workspace.row_lanes.begin() + tap * channels, channels, lanes);
+  }
+  if (lanes == 0) {
+    std::fill_n(rows, channels, nullptr);
+  } else if (first + channels <= input.partitions) {
+    const std::byte* const row = channel_base(input, first) + offset;
+    for (std::int64_t c = 0; c < channels; ++c) rows[c] = row + c * input.partition_pitch;
+  } else {
+    for (std::int64_t c = 0; c < channels; ++c) rows[c] = channel_base(input, first + c) + offset;
   }
 }
 
@@ -192,10 +206,24 @@ void BlockProduct::Run::gather_tap(std::int64_t tap, std::byte* patch) {
   const PixelRuns& samples = workspace.samples;
   const bool all = samples.covered() == kPanelPixels;
   for (std::int64_t c = 0; c < channels; ++c) {
-    std::byte* const lanes = patch + c * kPanelPixels * element();
-    if (!all) std::memset(lanes, 0, static_cast<std::size_t>(kPanelPixels * element()));
-    gather(channel_base(input, group * channels + c), samples, element(), lanes);
+    std::byte* const lanes = patch + c * kPanelPixels * element;
+    if (!all) std::memset(lanes, 0, static_cast<std::size_t>(kPanelPixels * element));
+    gather(channel_base(input, group * channels + c), samples, element, lanes);
     workspace.row_pointers[static_cast<std::size_t>(tap * channels + c)] = lanes;
+  }
+}
+
+// Which output columns have a sample under each tap of a kernel's row.
+void BlockProduct::Run::find_tap_columns() {
+  const TapAxis axis = TapAxis::columns(config());
+  workspace.tap_columns.clear();
+  for (std::int64_t k = 0; k < axis.kernel; ++k) {
+    const std::int64_t shift = k * axis.dilation - axis.pad;  // sample = output * stride + shift
+    const std::int64_t room = input.columns - shift;
+    workspace.tap_columns.push_back(
+        {.first = shift >= 0 ? 0 : ceil_div(-shift, axis.stride),
+         .last = room <= 0 ? 0 : std::min(output.columns, ceil_div(room, axis.stride)),
+         .shift = shift});
   }
 }
 
@@ -204,23 +232,48 @@ void BlockProduct::Run::gather_tap(std::int64_t tap, std::byte* patch) {
 bool BlockProduct::Run::point_at_panel(const FlatPixels& pixels) {
   const KernelImageShape& image = config().image;
   if (!product.tiles_ || input.format != Format::kF16 || image.taps == 1) return false;
-  const auto terms = static_cast<std::size_t>(image.taps * image.channels);
-  workspace.row_pointers.assign(terms, nullptr);
-  workspace.row_lanes.assign(terms, 0);
+  workspace.row_pointers.resize(static_cast<std::size_t>(image.taps * image.channels));
+  workspace.row_lanes.resize(static_cast<std::size_t>(image.taps * image.channels));
+  const std::int64_t column = pixels.first % pixels.columns;
+  const bool within_row = column + pixels.last - pixels.first <= pixels.columns;
+  const bool side_by_side = config().stride_w * input.column_pitch == element;
+  if (within_row && side_by_side && config().input_dilation_h == 1 &&
+      config().input_dilation_w == 1) {
+    point_at_row(pixels, column);
+    return true;
+  }
   for (std::int64_t tap = 0; tap < image.taps; ++tap) {
     PixelRuns& samples = workspace.samples;
     samples.clear();
     add_tap_samples(config(), input, pixels, tap, samples);
-    if (samples.runs().empty()) continue;
+    if (samples.runs().empty()) {
+      point_at(tap, 0, 0);
+      continue;
+    }
     const PixelRun& run = samples.runs()[0];
-    if (samples.runs().size() != 1 || (run.count != 1 && run.step != element())) return false;
-    point_at(tap, run);
-    const std::uint64_t lanes =
-        run.count == kPanelPixels ? ~std::uint64_t{0} : (std::uint64_t{1} << run.count) - 1;
-    std::fill_n(workspace.row_lanes.begin() + tap * image.channels, image.channels,
-                lanes << run.first);
+    if (samples.runs().size() != 1 || (run.count != 1 && run.step != element)) return false;
+    point_at(tap, run.offset - run.first * element, lanes_from(run.first, run.count));
   }
   return true;
+}
+
+// The taps of pixels of one output row, the first of them in `column`.
+void BlockProduct::Run::point_at_row(const FlatPixels& pixels, std::int64_t column) {
+  const TapAxis axis = TapAxis::rows(config());
+  const std::int64_t row = pixels.first_row + pixels.first / pixels.columns;
+  const std::int64_t count = pixels.last - pixels.first;
+  std::int64_t tap = 0;
+  for (std::int64_t ky = 0; ky < config().kernel_h; ++ky) {
+    const std::int64_t sample_row = axis.sample(row, ky, input.rows);
+    const std::int64_t offset = sample_row < 0 ? 0 : row_offset(input, sample_row);
+    for (const TapColumns& columns : workspace.tap_columns) {
+      const std::int64_t first = std::max(columns.first - column, std::int64_t{0});
+      const std::int64_t last = std::min(columns.last - column, count);
+      const bool any = sample_row >= 0 && first < last;
+      point_at(tap++, offset + (column * config().stride_w + columns.shift) * input.column_pitch,
+               any ? lanes_from(first, last - first) : 0);
+    }
+  }
 }
 
 }  // namespace tessera::kernels

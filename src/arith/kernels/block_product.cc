@@ -62,7 +62,13 @@ void BlockProduct::run(const Surface& input, const Surface& output,
   workspace.flags |= weights_.flags();
   std::optional<TileScope> scope;
   if (tiles_) scope.emplace();
-  Run call{*this, input, output, output_channel_first, workspace};
+  Run call{*this,
+           input,
+           output,
+           output_channel_first,
+           workspace,
+           batch_lanes(),
+           format_bytes(input.format)};
   const bool dilated = config_.input_dilation_h != 1 || config_.input_dilation_w != 1;
   const bool narrow = output.columns <= kNarrowColumns && !dilated;
   for (std::int64_t group = 0; group < config_.image.groups; ++group) {
@@ -75,8 +81,9 @@ void BlockProduct::run(const Surface& input, const Surface& output,
   }
 }
 
-std::int64_t BlockProduct::Run::batch_lanes() const {
-  const std::int64_t row_bytes = config().image.output_channels * format_bytes(output.format);
+std::int64_t BlockProduct::batch_lanes() const {
+  const std::int64_t row_bytes =
+      config_.image.output_channels * format_bytes(config_.output_format);
   const std::int64_t lanes = kBatchBytes / row_bytes / kPanelPixels * kPanelPixels;
   return std::clamp(lanes, kPanelPixels, kBatchLanesMax);
 }
@@ -85,13 +92,14 @@ std::byte* BlockProduct::Run::batch_row(std::int64_t output_channel) const {
   return workspace.lanes.data() + output_channel * batch_pitch() * format_bytes(output.format);
 }
 
-// Activation and store of every output channel of the group.
+// Stores every output channel of the group.
 void BlockProduct::Run::flush_batch() {
   OutputBatch& batch = workspace.batch;
-  if (batch.lanes == 0) return;
+  if (batch.runs.runs().empty()) return;
+  const std::int64_t size = format_bytes(output.format);
   for (std::int64_t oc = 0; oc < config().image.output_channels; ++oc) {
     const std::int64_t channel = output_channel_first + group * config().image.output_channels + oc;
-    store_channel(config(), batch, batch_row(oc), channel_base(output, channel));
+    scatter(batch_row(oc), batch.runs, size, channel_base(output, channel));
   }
   batch.lanes = 0;
   batch.runs.clear();

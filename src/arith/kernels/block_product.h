@@ -69,28 +69,29 @@ class BlockProduct final : public Product {
     const Surface& output;
     std::int64_t output_channel_first;
     ProductWorkspace& workspace;
+    std::int64_t batch_lanes;
+    std::int64_t element;  // bytes of an input element
     std::int64_t group = 0;
     // The panel, as long as its mantissas have not been made (flat products).
     FlatPixels unmade = {};
 
     const ProductConfig& config() const { return product.config_; }
-    std::int64_t element() const { return format_bytes(input.format); }
-
     // Batches.
-    std::int64_t batch_lanes() const;
     // From one channel of a batch to the next: a panel may write a whole strip where it has less.
-    std::int64_t batch_pitch() const { return batch_lanes() + kStripPixels; }
+    std::int64_t batch_pitch() const { return batch_lanes + kStripPixels; }
     std::byte* batch_row(std::int64_t output_channel) const;
     void flush_batch();
 
     // Flat products.
     void run_flat(RowRange rows);
-    std::byte* direct_target(std::int64_t count) const;
+    std::byte* direct_target(const FlatPixels& pixels) const;
     void flat_panel(const FlatPixels& pixels, std::int64_t lane, std::byte* target_pixels);
     bool gather_panel(const FlatPixels& pixels);
-    void point_at(std::int64_t tap, const PixelRun& run);
+    void point_at(std::int64_t tap, std::int64_t offset, std::uint64_t lanes);
     void gather_tap(std::int64_t tap, std::byte* patch);
+    void find_tap_columns();
     bool point_at_panel(const FlatPixels& pixels);
+    void point_at_row(const FlatPixels& pixels, std::int64_t column);
     bool panels_end_with_rows() const;
     std::int64_t panel_end(std::int64_t pixel, std::int64_t last) const;
     BlockTarget flat_target(std::int64_t block);
@@ -136,6 +137,8 @@ class BlockProduct final : public Product {
     void add_segments(const PanelSegment& whole, const NativeBlock& block, std::int64_t index,
                       std::int64_t pair_stride);
   };
+
+  std::int64_t batch_lanes() const;
 
   ProductConfig config_;            // without an activation that is fused
   std::int64_t segment_pairs_ = 0;  // so many pairs are summed in int32 without overflow

@@ -24,7 +24,7 @@ void BlockProduct::Run::run_rolling(RowRange rows) {
     workspace.rows_origin = input.row_origin;
     workspace.rows_group = group;
   }
-  const std::int64_t lanes = batch_lanes();
+  const std::int64_t lanes = batch_lanes;
   workspace.lanes.reserve(config().image.output_channels * batch_pitch() *
                           format_bytes(output.format));
   OutputBatch& batch = workspace.batch;
@@ -130,17 +130,17 @@ void BlockProduct::Run::quantise_row(const RowLayout& columns, std::int64_t row,
   PixelRuns& samples = workspace.samples;
   samples.clear();
   columns.add_samples(input, row, samples);
-  std::byte* patch = workspace.patch.reserve(config().matrix.native_dimension * total * element());
+  std::byte* patch = workspace.patch.reserve(config().matrix.native_dimension * total * element);
   std::memset(patch, 0,
               static_cast<std::size_t>(
                   std::min<std::int64_t>(config().matrix.native_dimension, image.channels) * total *
-                  element()));
+                  element));
   workspace.row_pointers.resize(static_cast<std::size_t>(config().matrix.native_dimension));
   for (std::int64_t b = 0; b < tap_blocks; ++b) {
     const NativeBlock& block = blocks[static_cast<std::size_t>(b)];
     for (std::int64_t c = 0; c < block.count; ++c) {
-      std::byte* lanes = patch + c * total * element();
-      gather(channel_base(input, group * image.channels + block.first + c), samples, element(),
+      std::byte* lanes = patch + c * total * element;
+      gather(channel_base(input, group * image.channels + block.first + c), samples, element,
              lanes);
       workspace.row_pointers[static_cast<std::size_t>(c)] = lanes;
     }

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <utility>
 
+#include "arith/half_functions.h"
 #include "arith/kernels/block_product.h"
 #include "arith/vector_ops.h"
 #include "base/quantity.h"
@@ -210,8 +211,13 @@ PixelExponents BlockProduct::Run::pixel_exponents(const Panel& panel) const {
   }
   for (std::uint8_t& lowest : result.lowest) ++lowest;
   const std::int64_t pixels = panel.strips * kStripPixels;
-  result.panel_lowest = *std::min_element(result.lowest.begin(), result.lowest.begin() + pixels);
-  result.panel_highest = *std::max_element(result.highest.begin(), result.highest.begin() + pixels);
+  std::uint8_t panel_lowest = 255, panel_highest = 0;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(pixels); ++i) {
+    panel_lowest = std::min(panel_lowest, result.lowest[i]);
+    panel_highest = std::max(panel_highest, result.highest[i]);
+  }
+  result.panel_lowest = panel_lowest;
+  result.panel_highest = panel_highest;
   return result;
 }
 
@@ -240,7 +246,7 @@ bool BlockProduct::Run::is_exact(const ChannelBounds& bounds, int lowest, int hi
   return top + 1 - unit <= kExactBits;
 }
 
-// Adds the biases, repairs what is not proved exact, and rounds into the batch.
+// Adds the biases, repairs what is not proved exact, rounds and applies the activation.
 void BlockProduct::Run::finish(const Panel& panel, const PixelExponents& exponents,
                                ChannelRange channels, double* sums) {
   const std::int64_t group_first = group * config().image.output_channels;
@@ -262,18 +268,26 @@ void BlockProduct::Run::finish(const Panel& panel, const PixelExponents& exponen
     bias = 0.0;  // repair() has added it
   }
   const bool direct = panel.target != nullptr;
-  finish_tile(
-      {.sums = sums,
-       .biases = biases.data(),
-       .channels = channels.last - channels.first,
-       .pixels = pixels,
-       .format = output.format,
-       .out_stride = direct ? output.partition_pitch : batch_pitch() * format_bytes(output.format),
-       .clamps = product.clamp_.fused,
-       .lowest = product.clamp_.lowest,
-       .highest = product.clamp_.highest},
-      direct ? panel.target + channels.first * output.partition_pitch
-             : batch_row(channels.first) + panel.lane * format_bytes(output.format));
+  const std::int64_t size = format_bytes(output.format);
+  const std::int64_t stride = direct ? output.partition_pitch : batch_pitch() * size;
+  std::byte* const out = direct ? panel.target + channels.first * stride
+                                : batch_row(channels.first) + panel.lane * size;
+  finish_tile({.sums = sums,
+               .biases = biases.data(),
+               .channels = channels.last - channels.first,
+               .pixels = pixels,
+               .format = output.format,
+               .out_stride = stride,
+               .clamps = product.clamp_.fused,
+               .lowest = product.clamp_.lowest,
+               .highest = product.clamp_.highest},
+              out);
+  if (config().activation.function == UnaryFunction::kIdentity) return;
+  arith::unary_rows(config().activation, {.format = output.format,
+                                          .data = out,
+                                          .pitch = stride,
+                                          .rows = channels.last - channels.first,
+                                          .count = pixels});
 }
 
 // Pixel by pixel: the sum with its bias where it is exact, else the wide accumulator's.

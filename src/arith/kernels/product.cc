@@ -138,12 +138,13 @@ PlainWeights plain_weights(const KernelImageShape& shape, const Surface& station
   return weights;
 }
 
-void add_flat_pixels(const Surface& surface, const FlatPixels& pixels, PixelRuns& runs) {
+void add_flat_pixels(const Surface& surface, const FlatPixels& pixels, PixelRuns& runs,
+                     std::int64_t lane) {
   for (std::int64_t pixel = pixels.first; pixel < pixels.last;) {
     const std::int64_t row = pixels.first_row + pixel / pixels.columns;
     const std::int64_t column = pixel % pixels.columns;
     const std::int64_t count = std::min(pixels.last - pixel, pixels.columns - column);
-    runs.add({.first = pixel - pixels.first,
+    runs.add({.first = lane + pixel - pixels.first,
               .count = count,
               .offset = row_offset(surface, row) + column * surface.column_pitch,
               .step = surface.column_pitch});

@@ -94,11 +94,18 @@ struct FlatPixels {
   std::int64_t columns = 0;    // pixels an output row
   std::int64_t first = 0, last = 0;
 };
-// Where they lie in the output surface.
-void add_flat_pixels(const Surface& surface, const FlatPixels& pixels, PixelRuns& runs);
+// Where they lie in the output surface; pixel `first` is lane `lane`.
+void add_flat_pixels(const Surface& surface, const FlatPixels& pixels, PixelRuns& runs,
+                     std::int64_t lane = 0);
 // The input samples under one tap; lanes without a sample are left out.
 void add_tap_samples(const ProductConfig& config, const Surface& input, const FlatPixels& pixels,
                      std::int64_t tap, PixelRuns& runs);
+
+// Output columns [first, last) whose sample under a tap of a kernel's row is there.
+struct TapColumns {
+  std::int64_t first = 0, last = 0;
+  std::int64_t shift = 0;  // sample = column * stride + shift
+};
 
 }  // namespace tessera::kernels
 
@@ -122,10 +129,11 @@ class ProductWorkspace {
   kernels::AlignedBuffer<std::int8_t> tiles;        // of the panel at hand
   std::int64_t tile_bytes = 0;                      // of them in use
   std::vector<const void*> row_pointers;
-  std::vector<std::uint64_t> row_lanes;       // the lanes of each that there are; empty: all
-  kernels::AlignedBuffer<std::byte> patch;    // gathered elements
-  kernels::AlignedBuffer<std::byte> lanes;    // finished sums of a batch, [channel][lane]
-  kernels::AlignedBuffer<std::byte> scratch;  // one row
+  std::vector<kernels::TapColumns> tap_columns;  // of the call at hand
+  std::vector<std::uint64_t> row_lanes;          // the lanes of each that there are; empty: all
+  kernels::AlignedBuffer<std::byte> patch;       // gathered elements
+  kernels::AlignedBuffer<std::byte> lanes;       // finished sums of a batch, [channel][lane]
+  kernels::AlignedBuffer<std::byte> scratch;     // one row
   kernels::AlignedBuffer<std::int16_t> mantissas;
   kernels::AlignedBuffer<std::uint8_t> exponents;
   kernels::AlignedBuffer<double> scales;
