@@ -1,6 +1,7 @@
 #include "host/dense_move.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <vector>
 
@@ -32,6 +33,8 @@ std::vector<Axis> merged_axes(const graph::CopyBox& box, std::int64_t element_by
   return axes;
 }
 
+// ---- the innermost axes of a box
+
 template <typename T>
 void copy_strided(const Axis& axis, const std::byte* source, std::byte* destination) {
   for (std::int64_t i = 0; i < axis.extent; ++i) {
@@ -39,75 +42,204 @@ void copy_strided(const Axis& axis, const std::byte* source, std::byte* destinat
   }
 }
 
-// Copies the axes from `level` on; the last one is a run of elements.
+// Every other element: the lower half of what two elements make, a loop of whole vectors.
+void copy_even_halves(std::int64_t count, const std::byte* source, std::byte* destination) {
+  std::int64_t i = 0;
+  if constexpr (std::endian::native == std::endian::little) {
+    for (; i + 1 < count; ++i) {
+      std::uint32_t both = 0;
+      std::memcpy(&both, source + i * 4, sizeof both);
+      const auto even = static_cast<std::uint16_t>(both);
+      std::memcpy(destination + i * 2, &even, sizeof even);
+    }
+  }
+  for (; i < count; ++i) std::memcpy(destination + i * 2, source + i * 4, 2);
+}
+
+// `count` elements, each kTimes times.
+template <typename T, int kTimes>
+void repeat_each(std::int64_t count, const std::byte* source, std::byte* destination) {
+  struct Repeated {
+    T elements[kTimes];
+  };
+  for (std::int64_t i = 0; i < count; ++i) {
+    T element;
+    std::memcpy(&element, source + i * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
+    Repeated repeated;
+    std::fill_n(repeated.elements, kTimes, element);
+    std::memcpy(destination + i * static_cast<std::int64_t>(sizeof repeated), &repeated,
+                sizeof repeated);
+  }
+}
+
+// element (i, j) to (j, i): the outer axis is contiguous in the source, the inner one in the
+// destination. A tile of both stays in the first-level cache.
+template <typename T>
+void exchange(const Axis& outer, const Axis& inner, const std::byte* source,
+              std::byte* destination) {
+  constexpr std::int64_t kTile = 64;
+  for (std::int64_t i0 = 0; i0 < outer.extent; i0 += kTile) {
+    const Axis tile = {std::min(kTile, outer.extent - i0), outer.source, outer.destination};
+    for (std::int64_t j = 0; j < inner.extent; ++j) {
+      copy_strided<T>(tile, source + i0 * outer.source + j * inner.source,
+                      destination + i0 * outer.destination + j * inner.destination);
+    }
+  }
+}
+
+// Calls f with an element of that size.
+template <typename F>
+void with_element(std::int64_t bytes, F&& f) {
+  switch (bytes) {
+    case 1:
+      return f(std::uint8_t{});
+    case 2:
+      return f(std::uint16_t{});
+    case 4:
+      return f(std::uint32_t{});
+    default:
+      TESSERA_CHECK(bytes == 8, "elements of {} bytes", bytes);
+      return f(std::uint64_t{});
+  }
+}
+
+enum class RunKind : std::uint8_t {
+  kElement,
+  kWhole,     // contiguous on both sides
+  kEven,      // every other element of 2 bytes, contiguous in the destination
+  kStrided,   // any other axis
+  kRepeat,    // two axes: elements, 2 or 4 or 8 times each
+  kExchange,  // two axes: contiguous in the source, contiguous in the destination
+};
+
+// The innermost axes, copied in one go.
+struct Run {
+  RunKind kind = RunKind::kElement;
+  Axis outer = {1, 0, 0}, inner = {1, 0, 0};
+  std::int64_t element_bytes;
+
+  // Takes its axes from the end of `axes`.
+  Run(std::vector<Axis>& axes, std::int64_t bytes) : element_bytes(bytes) {
+    if (axes.empty()) return;
+    inner = axes.back();
+    axes.pop_back();
+    kind = RunKind::kStrided;
+    if (inner.destination != bytes) return;
+    if (inner.source == bytes) {
+      kind = RunKind::kWhole;
+    } else if (inner.source == 2 * bytes && bytes == 2) {
+      kind = RunKind::kEven;
+    }
+    if (kind != RunKind::kStrided || axes.empty() || axes.back().source != bytes) return;
+    const std::int64_t times = inner.extent;
+    if (inner.source == 0) {
+      if ((times != 2 && times != 4 && times != 8) || axes.back().destination != times * bytes) {
+        return;
+      }
+      kind = RunKind::kRepeat;
+    } else {
+      kind = RunKind::kExchange;
+    }
+    outer = axes.back();
+    axes.pop_back();
+  }
+
+  // Of the destination, where they lie behind each other; else 0.
+  std::int64_t dense_bytes() const {
+    if (kind == RunKind::kElement) return element_bytes;
+    if (kind == RunKind::kStrided && inner.destination != element_bytes) return 0;
+    if (kind == RunKind::kExchange) return 0;
+    return outer.extent * inner.extent * element_bytes;
+  }
+  // What the run can be cut along.
+  std::int64_t extent() const {
+    return kind == RunKind::kRepeat || kind == RunKind::kExchange ? outer.extent : inner.extent;
+  }
+  Run part(std::int64_t first, std::int64_t last, const std::byte*& source,
+           std::byte*& destination) const {
+    Run some = *this;
+    Axis& axis = kind == RunKind::kRepeat || kind == RunKind::kExchange ? some.outer : some.inner;
+    source += first * axis.source;
+    destination += first * axis.destination;
+    axis.extent = last - first;
+    return some;
+  }
+
+  void copy(const std::byte* source, std::byte* destination) const {
+    switch (kind) {
+      case RunKind::kElement:
+      case RunKind::kWhole:
+        std::memcpy(destination, source, static_cast<std::size_t>(inner.extent * element_bytes));
+        return;
+      case RunKind::kEven:
+        return copy_even_halves(inner.extent, source, destination);
+      default:
+        break;
+    }
+    with_element(element_bytes, [&](auto element) {
+      using T = decltype(element);
+      if (kind == RunKind::kStrided) {
+        copy_strided<T>(inner, source, destination);
+      } else if (kind == RunKind::kExchange) {
+        exchange<T>(outer, inner, source, destination);
+      } else if (inner.extent == 2) {
+        repeat_each<T, 2>(outer.extent, source, destination);
+      } else if (inner.extent == 4) {
+        repeat_each<T, 4>(outer.extent, source, destination);
+      } else {
+        repeat_each<T, 8>(outer.extent, source, destination);
+      }
+    });
+  }
+};
+
 class BoxCopier {
  public:
   BoxCopier(std::vector<Axis> axes, std::int64_t element_bytes)
-      : axes_(std::move(axes)), element_bytes_(element_bytes) {
-    if (!axes_.empty() && axes_.back().source == element_bytes &&
-        axes_.back().destination == element_bytes) {
-      run_bytes_ = axes_.back().extent * element_bytes;
-      axes_.pop_back();
-    }
-  }
+      : axes_(std::move(axes)), run_(axes_, element_bytes) {}
 
-  std::int64_t outer_extent() const { return axes_.empty() ? 1 : axes_[0].extent; }
+  // What the box can be cut along: the outermost axis, or a single run.
+  std::int64_t extent() const { return axes_.empty() ? run_.extent() : axes_[0].extent; }
 
-  void copy_outer(std::int64_t first, std::int64_t last, const std::byte* source,
-                  std::byte* destination) const {
+  void copy(std::int64_t first, std::int64_t last, const std::byte* source,
+            std::byte* destination) const {
     if (axes_.empty()) {
-      std::memcpy(destination, source, static_cast<std::size_t>(run()));
-      return;
+      const Run part = run_.part(first, last, source, destination);
+      return part.copy(source, destination);
     }
     const Axis& axis = axes_[0];
-    if (axes_.size() == 1) {
-      copy_last({last - first, axis.source, axis.destination}, source + first * axis.source,
-                destination + first * axis.destination);
-      return;
-    }
-    for (std::int64_t i = first; i < last; ++i) {
-      copy_from(1, source + i * axis.source, destination + i * axis.destination);
-    }
+    copy_axis({last - first, axis.source, axis.destination}, 1, source + first * axis.source,
+              destination + first * axis.destination);
   }
 
  private:
-  std::int64_t run() const { return run_bytes_ > 0 ? run_bytes_ : element_bytes_; }
-
-  void copy_from(std::size_t level, const std::byte* source, std::byte* destination) const {
-    const Axis& axis = axes_[level];
-    if (level + 1 == axes_.size()) {
-      copy_last(axis, source, destination);
-      return;
-    }
-    for (std::int64_t i = 0; i < axis.extent; ++i) {
-      copy_from(level + 1, source + i * axis.source, destination + i * axis.destination);
-    }
-  }
-
-  void copy_last(const Axis& axis, const std::byte* source, std::byte* destination) const {
-    if (run_bytes_ > 0) {
+  // `axis`, inside it those from `next` on.
+  void copy_axis(const Axis& axis, std::size_t next, const std::byte* source,
+                 std::byte* destination) const {
+    if (next < axes_.size()) {
       for (std::int64_t i = 0; i < axis.extent; ++i) {
-        std::memcpy(destination + i * axis.destination, source + i * axis.source,
-                    static_cast<std::size_t>(run_bytes_));
+        copy_axis(axes_[next], next + 1, source + i * axis.source,
+                  destination + i * axis.destination);
       }
       return;
     }
-    switch (element_bytes_) {
-      case 1:
-        return copy_strided<std::uint8_t>(axis, source, destination);
-      case 2:
-        return copy_strided<std::uint16_t>(axis, source, destination);
-      case 4:
-        return copy_strided<std::uint32_t>(axis, source, destination);
-      default:
-        TESSERA_CHECK(element_bytes_ == 8, "elements of {} bytes", element_bytes_);
-        return copy_strided<std::uint64_t>(axis, source, destination);
+    const std::int64_t bytes = run_.dense_bytes();
+    if (axis.source == 0 && bytes > 0) {
+      // The same run several times.
+      run_.copy(source, destination);
+      for (std::int64_t i = 1; i < axis.extent; ++i) {
+        std::memcpy(destination + i * axis.destination, destination,
+                    static_cast<std::size_t>(bytes));
+      }
+      return;
+    }
+    for (std::int64_t i = 0; i < axis.extent; ++i) {
+      run_.copy(source + i * axis.source, destination + i * axis.destination);
     }
   }
 
-  std::vector<Axis> axes_;
-  const std::int64_t element_bytes_;
-  std::int64_t run_bytes_ = 0;  // 0: single elements
+  std::vector<Axis> axes_;  // outside the run
+  Run run_;
 };
 
 }  // namespace
@@ -121,11 +253,11 @@ void copy_box(const graph::CopyBox& box, std::int64_t element_bytes, const std::
   const std::byte* const from = source + box.input_offset * element_bytes;
   std::byte* const to = destination + box.output_offset * element_bytes;
   if (element_count(box.extents) < kSmallBox) {
-    copier.copy_outer(0, copier.outer_extent(), from, to);
+    copier.copy(0, copier.extent(), from, to);
     return;
   }
-  pool.for_ranges(copier.outer_extent(), [&](int, std::int64_t first, std::int64_t last) {
-    copier.copy_outer(first, last, from, to);
+  pool.for_ranges(copier.extent(), [&](int, std::int64_t first, std::int64_t last) {
+    copier.copy(first, last, from, to);
   });
 }
 
