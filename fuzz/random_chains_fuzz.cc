@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "concord/expand.h"
+#include "concord/fold.h"
 #include "concord/interpret.h"
 #include "concord/lift.h"
 #include "firmware/assembler.h"
@@ -58,7 +59,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   TESSERA_CHECK(must(host->run(inputs)) == expected, "host differs for seed {}", seed);
   const auto reference = must(host::make_reference_executor(graph));
   TESSERA_CHECK(must(reference->run(inputs)) == expected, "ref differs for seed {}", seed);
-  const concord::Software software = must(concord::expand(*graph));
+  const concord::Software software = concord::folded(must(concord::expand(*graph)));
   TESSERA_CHECK(must(concord::interpret(software, inputs)) == expected,
                 "the derived software differs for seed {}", seed);
   return 0;

@@ -209,15 +209,62 @@ class CppText {
         const Layer& named = software_.layers[static_cast<std::size_t>(layer)];
         line(fmt::format("    // {} '{}'", named.kind, comment(named.name)));
       }
-      const bool sums = operation.op == Operator::kRunningSum;
-      std::vector<std::int64_t> numbers = {operation.outputs[0].value};
-      add_arguments(operation, numbers);
-      write_step(sums ? "RunningSum" : operator_name(operation.op), numbers);
+      if (operation.repeat != nullptr) {
+        write_repeat(operation);
+      } else {
+        write_operation(operation);
+      }
       write_free(stage.dead);
     }
     write_free(dead);
     line("    0,  // an array has an element\n};");
     line(fmt::format("const std::int64_t {} = {};\n", length, length_));
+  }
+
+  void write_operation(const Operation& operation) {
+    const bool sums = operation.op == Operator::kRunningSum;
+    std::vector<std::int64_t> numbers = {operation.outputs[0].value};
+    add_arguments(operation, numbers);
+    write_step(sums ? "RunningSum" : operator_name(operation.op), numbers);
+  }
+
+  // How often, what is carried, given and kept, and the steps of the body behind their number.
+  void write_repeat(const Operation& operation) {
+    const Repeat& repeat = *operation.repeat;
+    const std::size_t carried = repeat.carried.size();
+    std::vector<std::int64_t> numbers = {repeat.turns};
+    for (const std::size_t count : {carried, repeat.given.size(), repeat.kept.size()}) {
+      numbers.push_back(static_cast<std::int64_t>(count));
+    }
+    const auto add = [&](ValueId id) { numbers.push_back(id.value); };
+    for (std::size_t i = 0; i < carried; ++i) {
+      for (const ValueId id :
+           {operation.inputs[i], repeat.carried[i], repeat.next[i], operation.outputs[i]}) {
+        add(id);
+      }
+    }
+    for (std::size_t i = 0; i < repeat.given.size(); ++i) {
+      add(operation.inputs[carried + i]);
+      add(repeat.given[i]);
+    }
+    for (std::size_t i = 0; i < repeat.kept.size(); ++i) {
+      add(repeat.kept[i]);
+      add(operation.outputs[carried + i]);
+    }
+    const std::int64_t outside = length_ + 2 + static_cast<std::int64_t>(numbers.size());
+    std::string whole;
+    std::swap(whole, text_);
+    length_ = 0;
+    for (const Operation& inner : repeat.body) write_operation(inner);
+    numbers.push_back(length_);
+    std::swap(whole, text_);
+    line(fmt::format("    kRepeat, {},", fmt::join(numbers, ", ")));
+    text_ += whole;
+    length_ += outside;
+    std::vector<ValueId> inside = repeat.given;
+    inside.insert(inside.end(), repeat.carried.begin(), repeat.carried.end());
+    for (const Operation& inner : repeat.body) inside.push_back(inner.outputs[0]);
+    write_free(inside);
   }
 
   void write_step(const char* op, const std::vector<std::int64_t>& numbers) {

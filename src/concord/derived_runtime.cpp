@@ -7,6 +7,21 @@ class Machine {
  public:
   Tensor& at(int value) { return values_[static_cast<std::size_t>(value)]; }
   void free(int value) { at(value).bytes.reset(); }
+
+  // Rows along the first axis.
+  void begin_rows(int all) { start(all); }
+  void take_row(int row, int all, int number) {
+    const Tensor& to = start(row);
+    const std::size_t size = bytes_of(to);
+    std::memcpy(to.bytes.get(), at(all).bytes.get() + static_cast<std::size_t>(number) * size,
+                size);
+  }
+  void keep_row(int all, int row, int number) {
+    const std::size_t size = bytes_of(at(row));
+    std::memcpy(at(all).bytes.get() + static_cast<std::size_t>(number) * size, at(row).bytes.get(),
+                size);
+  }
+
   void Number(int r, double number) {
     Tensor& result = start(r);
     write_number(result.format, result.bytes.get(), 0, number);
@@ -180,6 +195,9 @@ class Machine {
   }
 
  private:
+  static std::size_t bytes_of(const Tensor& tensor) {
+    return static_cast<std::size_t>(tensor.count()) * size_of(tensor.format);
+  }
   Tensor& start(int value) {
     return at(value) = make_tensor(kValues[value].format, dims_of(value));
   }
@@ -339,8 +357,14 @@ class Steps {
     return Dims(from, at_);
   }
 
+  // The next so many numbers as steps of their own.
+  Steps part(std::int64_t length) {
+    at_ += length;
+    return Steps(at_ - length, length);
+  }
+
  private:
-  const std::int64_t *at_, *const end_;
+  const std::int64_t *at_, *end_;
 };
 
 using OneOperand = void (Machine::*)(int, int);
@@ -444,12 +468,55 @@ void run_special_step(Machine& m, Op op, int r, Steps& steps) {
   m.Where(r, a, b, c);
 }
 
+void run_steps(Machine& m, Steps steps);
+
+// The same steps again and again: what is made in one turn is carried into the next, each turn is
+// given one row of some tensors and keeps one of others.
+void run_repeat(Machine& m, int turns, Steps& steps) {
+  struct Carried {
+    int before, inside, next, behind;
+  };
+  struct Rows {
+    int from, to;
+  };
+  std::vector<Carried> carried(static_cast<std::size_t>(steps.next()));
+  std::vector<Rows> given(static_cast<std::size_t>(steps.next()));
+  std::vector<Rows> kept(static_cast<std::size_t>(steps.next()));
+  for (Carried& one : carried) {
+    one.before = steps.next();
+    one.inside = steps.next();
+    one.next = steps.next();
+    one.behind = steps.next();
+    m.at(one.inside) = m.at(one.before);
+  }
+  for (std::vector<Rows>* list : {&given, &kept}) {
+    for (Rows& one : *list) {
+      one.from = steps.next();
+      one.to = steps.next();
+    }
+  }
+  for (const Rows& one : kept) m.begin_rows(one.to);
+  const std::int64_t length = steps.next();
+  const Steps body = steps.part(length);
+  for (int turn = 0; turn < turns; ++turn) {
+    for (const Rows& one : given) m.take_row(one.to, one.from, turn);
+    run_steps(m, body);
+    for (const Rows& one : kept) m.keep_row(one.to, one.from, turn);
+    std::vector<Tensor> next;
+    for (const Carried& one : carried) next.push_back(m.at(one.next));
+    for (std::size_t i = 0; i < carried.size(); ++i) m.at(carried[i].inside) = next[i];
+  }
+  for (const Carried& one : carried) m.at(one.behind) = m.at(one.inside);
+}
+
 void run_steps(Machine& m, Steps steps) {
   while (!steps.done()) {
     const Op op = static_cast<Op>(steps.next());
     const int r = steps.next();
     if (op == kFree) {  // r of them
       for (int i = 0; i < r; ++i) m.free(steps.next());
+    } else if (op == kRepeat) {
+      run_repeat(m, r, steps);
     } else if (const OneOperand one = one_operand(op)) {
       (m.*one)(r, steps.next());
     } else if (const TwoOperands two = two_operands(op)) {

@@ -1,5 +1,6 @@
-// Tensors, then the operators on them, then the tables and the steps, layer after layer. Every operator works on whole
-// tensors and its every rounding is meant: nothing may be contracted, reordered or flushed to zero.
+// Tensors, then the operators on them, then the tables and the steps, layer after layer. Every
+// operator works on whole tensors and its every rounding is meant: nothing may be contracted,
+// reordered or flushed to zero.
 #if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) || \
     defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) ||                     \
     defined(__NO_SIGNED_ZEROS__) || defined(_M_FP_FAST)
@@ -123,7 +124,8 @@ enum Op : int {
   kReduceSum,
   kReduceMax,
   kReduceMin,
-  kRunningSum
+  kRunningSum,
+  kRepeat  // how often, then as run_repeat() reads it
 };
 
 // Defined behind this part.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "concord/onnx_node.h"
 #include "model/evaluate.h"
 
@@ -51,6 +53,100 @@ Result<std::vector<Tensor>> run_operation(const Operation& operation, const Onnx
   return model::evaluate(step.node, opset, operands);
 }
 
+class Interpreter {
+ public:
+  Interpreter(const Software& software, const ValueObserver& observer)
+      : software_(software),
+        observer_(observer),
+        values_(software.values.size()),
+        readers_(count_readers(software)) {}
+
+  void set(ValueId id, const Tensor& tensor) { at(id) = tensor; }
+  const Tensor& get(ValueId id) const {
+    const auto& constant = software_.value(id).constant;
+    return constant != nullptr ? *constant : values_[static_cast<std::size_t>(id.value)];
+  }
+
+  Status run() {
+    for (const Operation& operation : software_.operations) {
+      TESSERA_RETURN_IF_ERROR(operation.repeat != nullptr ? repeat(operation) : step(operation));
+      for (const ValueId id : operation.inputs) {
+        if (--readers_[static_cast<std::size_t>(id.value)] == 0) at(id) = {};
+      }
+    }
+    return {};
+  }
+
+ private:
+  Tensor& at(ValueId id) { return values_[static_cast<std::size_t>(id.value)]; }
+
+  void observe(ValueId id) const {
+    if (observer_) observer_(id, values_[static_cast<std::size_t>(id.value)]);
+  }
+
+  Status step(const Operation& operation) {
+    const OnnxNode step = onnx_node(software_, operation);
+    std::vector<const Tensor*> operands;
+    std::size_t next = 0;
+    for (const std::string& name : step.node.inputs) {
+      const Tensor* operand = nullptr;
+      for (const auto& [vector, tensor] : step.vectors) {
+        if (vector == name) operand = &tensor;
+      }
+      if (operand == nullptr && !name.empty()) operand = &get(operation.inputs[next++]);
+      operands.push_back(operand);
+    }
+    TESSERA_TRY(std::vector<Tensor> results, run_operation(operation, step, operands));
+    std::size_t result = 0;
+    for (const ValueId id : operation.outputs) {
+      while (step.node.outputs[result].empty()) ++result;
+      at(id) = std::move(results[result++]);
+      observe(id);
+    }
+    return {};
+  }
+
+  Status repeat(const Operation& operation) {
+    const Repeat& loop = *operation.repeat;
+    const std::size_t carried = loop.carried.size();
+    for (std::size_t i = 0; i < carried; ++i) set(loop.carried[i], get(operation.inputs[i]));
+    for (std::size_t i = 0; i < loop.kept.size(); ++i) {
+      const Value& all = software_.value(operation.outputs[carried + i]);
+      set(operation.outputs[carried + i], Tensor::zeros(all.format, all.dims));
+    }
+    for (std::int64_t turn = 0; turn < loop.turns; ++turn) {
+      for (std::size_t i = 0; i < loop.given.size(); ++i) {
+        const Value& row = software_.value(loop.given[i]);
+        Tensor tensor = Tensor::zeros(row.format, row.dims);
+        const std::vector<std::byte>& all = get(operation.inputs[carried + i]).bytes;
+        const auto from = all.begin() + turn * static_cast<std::int64_t>(tensor.bytes.size());
+        std::copy_n(from, tensor.bytes.size(), tensor.bytes.begin());
+        set(loop.given[i], tensor);
+      }
+      for (const Operation& inner : loop.body) TESSERA_RETURN_IF_ERROR(step(inner));
+      for (std::size_t i = 0; i < loop.kept.size(); ++i) {
+        const std::vector<std::byte>& row = get(loop.kept[i]).bytes;
+        std::copy(row.begin(), row.end(),
+                  at(operation.outputs[carried + i]).bytes.begin() +
+                      turn * static_cast<std::int64_t>(row.size()));
+      }
+      std::vector<Tensor> next;
+      for (const ValueId id : loop.next) next.push_back(get(id));
+      for (std::size_t i = 0; i < carried; ++i) at(loop.carried[i]) = std::move(next[i]);
+    }
+    for (std::size_t i = 0; i < carried; ++i) {
+      set(operation.outputs[i], get(loop.carried[i]));
+    }
+    for (const ValueId id : operation.outputs) observe(id);
+    return {};
+  }
+
+  const Software& software_;
+  const ValueObserver& observer_;
+  std::vector<Tensor> values_;
+  std::vector<int> readers_;
+};
+
 }  // namespace
 
 Result<std::vector<Tensor>> interpret(const Software& software, std::span<const Tensor> inputs,
@@ -60,41 +156,13 @@ Result<std::vector<Tensor>> interpret(const Software& software, std::span<const 
                  fmt::format("{} inputs given, the derived software has {}", inputs.size(),
                              software.inputs.size())};
   }
-  std::vector<Tensor> values(software.values.size());
-  std::vector<int> readers = count_readers(software);
-  const auto at = [&](ValueId id) -> const Tensor& {
-    const auto& constant = software.value(id).constant;
-    return constant != nullptr ? *constant : values[static_cast<std::size_t>(id.value)];
-  };
+  Interpreter interpreter(software, observer);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    values[static_cast<std::size_t>(software.inputs[i].value.value)] = inputs[i];
+    interpreter.set(software.inputs[i].value, inputs[i]);
   }
-  for (const Operation& operation : software.operations) {
-    const OnnxNode step = onnx_node(software, operation);
-    std::vector<const Tensor*> operands;
-    std::size_t next = 0;
-    for (const std::string& name : step.node.inputs) {
-      const Tensor* operand = nullptr;
-      for (const auto& [vector, tensor] : step.vectors) {
-        if (vector == name) operand = &tensor;
-      }
-      if (operand == nullptr && !name.empty()) operand = &at(operation.inputs[next++]);
-      operands.push_back(operand);
-    }
-    TESSERA_TRY(std::vector<Tensor> results, run_operation(operation, step, operands));
-    std::size_t result = 0;
-    for (const ValueId id : operation.outputs) {
-      while (step.node.outputs[result].empty()) ++result;
-      values[static_cast<std::size_t>(id.value)] = std::move(results[result++]);
-      if (observer) observer(id, values[static_cast<std::size_t>(id.value)]);
-    }
-    for (const ValueId id : operation.inputs) {
-      const auto index = static_cast<std::size_t>(id.value);
-      if (--readers[index] == 0) values[index] = {};
-    }
-  }
+  TESSERA_RETURN_IF_ERROR(interpreter.run());
   std::vector<Tensor> outputs;
-  for (const Port& port : software.outputs) outputs.push_back(at(port.value));
+  for (const Port& port : software.outputs) outputs.push_back(interpreter.get(port.value));
   return outputs;
 }
 

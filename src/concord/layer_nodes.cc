@@ -8,10 +8,10 @@ namespace tessera::concord {
 LayerNodes count_layer_nodes(const Software& software) {
   LayerNodes result;
   std::vector<std::int64_t> counts(software.layers.size(), 0);
-  for (const Operation& operation : software.operations) {
+  for_each_operation(software.operations, [&](const Operation& operation) {
     ++result.nodes;
     if (operation.layer >= 0) ++counts[static_cast<std::size_t>(operation.layer)];
-  }
+  });
   for (std::size_t i = 0; i < counts.size(); ++i) {
     ++result.layers;
     if (software.layers[i].kind != "conv" && software.layers[i].kind != "matmul") continue;

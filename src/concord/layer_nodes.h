@@ -1,4 +1,4 @@
-// How many operations the layers of derived software take.
+// How many operations the layers of derived software take; those of a loop count once.
 #pragma once
 
 #include <cstdint>

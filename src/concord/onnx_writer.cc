@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <onnx/onnx_pb.h>
 
+#include <algorithm>
 #include <set>
 
 #include "concord/onnx_node.h"
@@ -67,15 +68,6 @@ void write_node(const model::Node& node, onnx::NodeProto* proto) {
   }
 }
 
-void write_port(const Software& software, const Port& port, onnx::ValueInfoProto* proto) {
-  const Value& value = software.value(port.value);
-  proto->set_name(value.name);
-  auto* type = proto->mutable_type()->mutable_tensor_type();
-  type->set_elem_type(static_cast<std::int32_t>(onnx_data_type(value.format)));
-  auto* shape = type->mutable_shape();
-  for (const std::int64_t extent : value.dims) shape->add_dim()->set_dim_value(extent);
-}
-
 Status check_host_node(const Operation& operation) {
   for (const auto& [name, value] : operation.host->attributes) {
     if (!std::holds_alternative<std::shared_ptr<const model::Subgraph>>(value)) continue;
@@ -92,6 +84,122 @@ Status check_host_node(const Operation& operation) {
                            operation.host->name, operation.host->op_type, operation.host->domain)};
 }
 
+void write_type(const Value& value, onnx::ValueInfoProto* proto) {
+  auto* type = proto->mutable_type()->mutable_tensor_type();
+  type->set_elem_type(static_cast<std::int32_t>(onnx_data_type(value.format)));
+  auto* shape = type->mutable_shape();
+  for (const std::int64_t extent : value.dims) shape->add_dim()->set_dim_value(extent);
+}
+
+class GraphWriter {
+ public:
+  GraphWriter(const Software& software, onnx::GraphProto* graph)
+      : software_(software), graph_(graph), used_(software.values.size(), false) {}
+
+  Status write() {
+    TESSERA_RETURN_IF_ERROR(write_operations(software_.operations, graph_));
+    for (std::size_t i = 0; i < software_.values.size(); ++i) {
+      const Value& value = software_.values[i];
+      if (used_[i] && value.constant != nullptr) {
+        write_tensor(value.name, *value.constant, graph_->add_initializer());
+      }
+    }
+    for (const Port& port : software_.inputs) write_port(port.value, graph_->add_input());
+    for (const Port& port : software_.outputs) write_port(port.value, graph_->add_output());
+    return {};
+  }
+
+ private:
+  const std::string& name(ValueId id) const { return software_.value(id).name; }
+
+  void write_port(ValueId id, onnx::ValueInfoProto* proto) const {
+    proto->set_name(name(id));
+    write_type(software_.value(id), proto);
+  }
+
+  Status write_operations(const std::vector<Operation>& operations, onnx::GraphProto* graph) {
+    for (const Operation& operation : operations) {
+      for (const ValueId id : operation.inputs) used_[static_cast<std::size_t>(id.value)] = true;
+      if (operation.repeat != nullptr) {
+        TESSERA_RETURN_IF_ERROR(write_repeat(operation, graph->add_node()));
+        continue;
+      }
+      if (operation.op == Operator::kHostNode) TESSERA_RETURN_IF_ERROR(check_host_node(operation));
+      const OnnxNode step = onnx_node(software_, operation);
+      write_node(step.node, graph->add_node());
+      for (const auto& [vector, tensor] : step.vectors) add_vector(vector, tensor);
+    }
+    return {};
+  }
+
+  // What stands for an operand that ONNX takes as a tensor: once, outside of all loops.
+  void add_vector(const std::string& vector, const Tensor& tensor) {
+    if (vectors_.insert(vector).second) write_tensor(vector, tensor, graph_->add_initializer());
+  }
+
+  // A Scan; what else its body reads it finds in the graph around it.
+  Status write_repeat(const Operation& operation, onnx::NodeProto* node) {
+    const Repeat& repeat = *operation.repeat;
+    node->set_op_type("Scan");
+    node->set_name(software_.layers[static_cast<std::size_t>(operation.layer)].name);
+    for (std::size_t i = 0; i < repeat.carried.size() + repeat.given.size(); ++i) {
+      node->add_input(name(operation.inputs[i]));
+    }
+    for (const ValueId id : operation.outputs) node->add_output(name(id));
+    onnx::AttributeProto* body = node->add_attribute();
+    body->set_name("body");
+    body->set_type(onnx::AttributeProto::GRAPH);
+    onnx::GraphProto* graph = body->mutable_g();
+    graph->set_name(node->name());
+    for (const auto* ids : {&repeat.carried, &repeat.given}) {
+      for (const ValueId id : *ids) write_port(id, graph->add_input());
+    }
+    if (repeat.given.empty()) add_turns(repeat, name(operation.outputs[0]), node, graph);
+    TESSERA_RETURN_IF_ERROR(write_operations(repeat.body, graph));
+    write_results(repeat, graph);
+    onnx::AttributeProto* rows = node->add_attribute();
+    rows->set_name("num_scan_inputs");
+    AttributeWriter{rows}(static_cast<std::int64_t>(std::max<std::size_t>(repeat.given.size(), 1)));
+    return {};
+  }
+
+  // A Scan is as long as what it is given.
+  void add_turns(const Repeat& repeat, const std::string& stem, onnx::NodeProto* node,
+                 onnx::GraphProto* body) {
+    const std::string turns = "tessera.turns_" + std::to_string(repeat.turns);
+    add_vector(turns, Tensor::zeros(Format::kI64, {repeat.turns}));
+    node->add_input(turns);
+    onnx::ValueInfoProto* turn = body->add_input();
+    turn->set_name(stem + ".turn");
+    write_type({"", Format::kI64, {}, nullptr}, turn);
+  }
+
+  // Each output of the body is a value of its own that the body makes.
+  void write_results(const Repeat& repeat, onnx::GraphProto* graph) const {
+    std::set<ValueId> free;
+    for (const Operation& operation : repeat.body) free.insert(operation.outputs[0]);
+    int copies = 0;
+    for (const auto* ids : {&repeat.next, &repeat.kept}) {
+      for (const ValueId id : *ids) {
+        onnx::ValueInfoProto* output = graph->add_output();
+        write_port(id, output);
+        if (free.erase(id) > 0) continue;
+        output->set_name(fmt::format("{}.copy{}", name(repeat.body[0].outputs[0]), ++copies));
+        onnx::NodeProto* copy = graph->add_node();
+        copy->set_op_type("Identity");
+        copy->set_name(output->name());
+        copy->add_input(name(id));
+        copy->add_output(output->name());
+      }
+    }
+  }
+
+  const Software& software_;
+  onnx::GraphProto* graph_;
+  std::vector<bool> used_;
+  std::set<std::string> vectors_;
+};
+
 }  // namespace
 
 Result<std::vector<std::byte>> write_onnx(const Software& software) {
@@ -101,25 +209,7 @@ Result<std::vector<std::byte>> write_onnx(const Software& software) {
   model.add_opset_import()->set_version(kOnnxOpset);
   onnx::GraphProto* graph = model.mutable_graph();
   graph->set_name(software.name.empty() ? "derived" : software.name);
-  std::set<std::string> vectors;
-  std::vector<bool> used(software.values.size(), false);
-  for (const Operation& operation : software.operations) {
-    if (operation.op == Operator::kHostNode) TESSERA_RETURN_IF_ERROR(check_host_node(operation));
-    const OnnxNode step = onnx_node(software, operation);
-    write_node(step.node, graph->add_node());
-    for (const ValueId id : operation.inputs) used[static_cast<std::size_t>(id.value)] = true;
-    for (const auto& [name, tensor] : step.vectors) {
-      if (vectors.insert(name).second) write_tensor(name, tensor, graph->add_initializer());
-    }
-  }
-  for (std::size_t i = 0; i < software.values.size(); ++i) {
-    const Value& value = software.values[i];
-    if (used[i] && value.constant != nullptr) {
-      write_tensor(value.name, *value.constant, graph->add_initializer());
-    }
-  }
-  for (const Port& port : software.inputs) write_port(software, port, graph->add_input());
-  for (const Port& port : software.outputs) write_port(software, port, graph->add_output());
+  TESSERA_RETURN_IF_ERROR(GraphWriter(software, graph).write());
   const std::size_t size = model.ByteSizeLong();
   if (size >= kBytesMax) {
     return Error{ErrorCode::kUnsupported,

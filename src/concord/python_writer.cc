@@ -133,6 +133,12 @@ class PythonText {
         const Layer& named = software_.layers[static_cast<std::size_t>(layer)];
         line(fmt::format("        # {} '{}'", named.kind, comment(named.name)));
       }
+      if (operation.repeat != nullptr) {
+        write_repeat(operation);
+        if (!stage.dead.empty())
+          line(fmt::format("        del {}", fmt::join(names_.of(stage.dead), ", ")));
+        continue;
+      }
       const std::string expression = dialect_.expression(operation, names_.of(operation.inputs));
       for (const ValueId id : stage.dead) {
         const bool written = !expression.empty() || id != operation.outputs[0];
@@ -147,6 +153,47 @@ class PythonText {
       line(fmt::format("        {} = {}", names_.of(operation.outputs[0]), expression));
       if (!dead.empty()) line("        del " + dead);
       dead.clear();
+    }
+  }
+
+  void write_repeat(const Operation& operation) {
+    const Repeat& repeat = *operation.repeat;
+    const std::size_t carried = repeat.carried.size();
+    const auto list = [&](const std::vector<ValueId>& ids) {
+      return fmt::format("{}", fmt::join(names_.of(ids), ", "));
+    };
+    const auto kept = [&](std::size_t i) { return names_.of(repeat.kept[i]) + "_kept"; };
+    if (carried > 0) {
+      const std::vector<ValueId> before(
+          operation.inputs.begin(),
+          operation.inputs.begin() + static_cast<std::ptrdiff_t>(carried));
+      line(fmt::format("        {} = {}", list(repeat.carried), list(before)));
+    }
+    for (std::size_t i = 0; i < repeat.kept.size(); ++i) line("        " + kept(i) + " = []");
+    line(fmt::format("        for turn in range({}):", repeat.turns));
+    for (std::size_t i = 0; i < repeat.given.size(); ++i) {
+      line(fmt::format(
+          "            {} = {}", names_.of(repeat.given[i]),
+          fmt::format(fmt::runtime(dialect_.row), names_.of(operation.inputs[carried + i]))));
+    }
+    for (const Operation& inner : repeat.body) {
+      const std::string expression = dialect_.expression(inner, names_.of(inner.inputs));
+      if (expression.empty()) continue;
+      line(fmt::format("            {} = {}", names_.of(inner.outputs[0]), expression));
+    }
+    for (std::size_t i = 0; i < repeat.kept.size(); ++i) {
+      line(fmt::format("            {}.append({})", kept(i), names_.of(repeat.kept[i])));
+    }
+    if (carried > 0) {
+      line(fmt::format("            {} = {}", list(repeat.carried), list(repeat.next)));
+    }
+    for (std::size_t i = 0; i < carried; ++i) {
+      line(fmt::format("        {} = {}", names_.of(operation.outputs[i]),
+                       names_.of(repeat.carried[i])));
+    }
+    for (std::size_t i = 0; i < repeat.kept.size(); ++i) {
+      line(fmt::format("        {} = {}", names_.of(operation.outputs[carried + i]),
+                       fmt::format(fmt::runtime(dialect_.stack), kept(i))));
     }
   }
 
@@ -200,7 +247,9 @@ std::string python_tuple(const std::vector<std::int64_t>& numbers) {
 PythonNames::PythonNames(const Schedule& schedule, std::size_t values) : kept_(values, false) {
   for (const ValueId id : schedule.constants) kept_[static_cast<std::size_t>(id.value)] = true;
   for (const Stage& stage : schedule.once) {
-    kept_[static_cast<std::size_t>(stage.operation->outputs[0].value)] = true;
+    for (const ValueId id : stage.operation->outputs) {
+      kept_[static_cast<std::size_t>(id.value)] = true;
+    }
   }
 }
 

@@ -31,6 +31,8 @@ struct PythonDialect {
   bool names_trained = false;  // writes the table of what can be trained
   // The operation as an expression over the operands' names; "" where a later one includes it.
   std::function<std::string(const Operation&, const std::vector<std::string>&)> expression;
+  // Row number `turn` of a tensor, and a list of rows as a tensor; "{}" stands for it.
+  std::string_view row, stack;
 };
 
 // A name of a value within a method; constants are the module's attributes.

@@ -42,15 +42,19 @@ class TorchExpressions {
   explicit TorchExpressions(const Software& software)
       : software_(software), maker_(software.values.size(), nullptr) {
     std::vector<int> readers(software.values.size(), 0);
-    for (const Operation& operation : software.operations) {
+    for_each_operation(software.operations, [&](const Operation& operation) {
       for (const ValueId id : operation.outputs) maker_[index(id)] = &operation;
       for (const ValueId id : operation.inputs) ++readers[index(id)];
-    }
-    for (const Operation& operation : software.operations) {
-      if (operation.op != Operator::kGather) continue;
+      if (operation.repeat == nullptr) return;
+      for (const auto* ids : {&operation.repeat->next, &operation.repeat->kept}) {
+        for (const ValueId id : *ids) ++readers[index(id)];
+      }
+    });
+    for_each_operation(software.operations, [&](const Operation& operation) {
+      if (operation.op != Operator::kGather) return;
       find_places(operation.inputs[1]);
       find_look_up(operation, readers);
-    }
+    });
   }
 
   std::string operator()(const Operation& operation, const std::vector<std::string>& names) const {
@@ -282,6 +286,8 @@ Result<PythonModule> write_pytorch(const Software& software, const std::string& 
   dialect.runtime = kPytorchRuntime;
   dialect.head = kHead;
   dialect.names_trained = true;
+  dialect.row = "{}[turn]";
+  dialect.stack = "torch.stack({})";
   dialect.expression = [&](const Operation& operation, const std::vector<std::string>& operands) {
     return expressions(operation, operands);
   };

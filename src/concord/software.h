@@ -1,6 +1,6 @@
 // Derived software: what a program computes, as a list of standard operators.
 //
-//   typed graph ──expand──► Software ──► ONNX, PyTorch, C++, TensorFlow (one writer each)
+//   typed graph ──expand──► Software ──folded──► ONNX, PyTorch, C++, TensorFlow (one writer each)
 //
 // Every operator below exists in any tensor library, and every use of one is exact by construction:
 // its result is the one correctly rounded (or exact) number whatever the library, the thread count
@@ -93,8 +93,11 @@ enum class Operator : std::uint8_t {
   // rounded to the format (f32 or f64). Not exact: the order is the definition.
   kRunningSum,
   kHostNode,  // the ONNX node `host`, as it is
+  kRepeat,    // the operations of `repeat`, turn after turn; only folded() writes it
 };
 const char* operator_name(Operator op);  // "Add", ... as in ONNX where it has one
+
+struct Repeat;
 
 struct Operation {
   Operator op = Operator::kAdd;
@@ -105,7 +108,22 @@ struct Operation {
   std::vector<std::int64_t> axes = {}, starts = {}, ends = {}, steps = {};
   std::shared_ptr<const model::Node> host = {};  // shared with the graph's node
   std::int64_t host_opset = 0;
+  std::shared_ptr<const Repeat> repeat = {};
   std::int32_t layer = -1;  // index into Software::layers
+};
+
+// Operations that are done several times. Its operation's inputs are what is carried into the first
+// turn, then the tensors given a row a turn, then whatever else the body reads; its outputs what is
+// carried out of the last turn, then the tensors kept, a row a turn.
+//
+//   before ──► carried ──► body ──► next ──► carried of the next turn ... ──► outputs[i]
+//   rows   ──► given   ──┘      └──► kept ──► row of outputs[carried.size() + i]
+struct Repeat {
+  std::int64_t turns = 0;
+  std::vector<ValueId> carried, next;  // within the body, one as long as the other
+  std::vector<ValueId> given;          // one row of what is given, without its first axis
+  std::vector<ValueId> kept;
+  std::vector<Operation> body;  // topological, each makes one value; no Repeat and no host node
 };
 
 // One layer of the program: the operations between the values of two graph nodes.
@@ -132,5 +150,14 @@ struct Software {
 
   const Value& value(ValueId id) const { return values[static_cast<std::size_t>(id.value)]; }
 };
+
+// Each operation, and those of the bodies behind theirs.
+template <typename Visit>
+void for_each_operation(const std::vector<Operation>& operations, const Visit& visit) {
+  for (const Operation& operation : operations) {
+    visit(operation);
+    if (operation.repeat != nullptr) for_each_operation(operation.repeat->body, visit);
+  }
+}
 
 }  // namespace tessera::concord

@@ -14,11 +14,11 @@ namespace {
 constexpr std::size_t kSharedBytesMax = 4096;
 
 constexpr const char* kNames[] = {
-    "Add",        "Sub",       "Mul",         "Div",    "Min",     "Max",    "Abs",    "Neg",
-    "Reciprocal", "Sqrt",      "Floor",       "Ceil",   "Round",   "Sign",   "Clip",   "IsNaN",
-    "Equal",      "Less",      "LessOrEqual", "And",    "Or",      "Not",    "Where",  "Cast",
-    "Reshape",    "Transpose", "Slice",       "Concat", "Pad",     "Expand", "Gather", "MatMul",
-    "ReduceSum",  "ReduceMax", "ReduceMin",   "CumSum", "HostNode"};
+    "Add",        "Sub",       "Mul",         "Div",    "Min",      "Max",    "Abs",    "Neg",
+    "Reciprocal", "Sqrt",      "Floor",       "Ceil",   "Round",    "Sign",   "Clip",   "IsNaN",
+    "Equal",      "Less",      "LessOrEqual", "And",    "Or",       "Not",    "Where",  "Cast",
+    "Reshape",    "Transpose", "Slice",       "Concat", "Pad",      "Expand", "Gather", "MatMul",
+    "ReduceSum",  "ReduceMax", "ReduceMin",   "CumSum", "HostNode", "Repeat"};
 
 bool gives_bool(Operator op) {
   return op == Operator::kEqual || op == Operator::kLess || op == Operator::kLessOrEqual ||

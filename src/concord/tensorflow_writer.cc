@@ -168,6 +168,8 @@ Result<PythonModule> write_tensorflow(const Software& software, const std::strin
   dialect.target = "TensorFlow";
   dialect.runtime = kTensorflowRuntime;
   dialect.head = kHead;
+  dialect.row = "tf.raw_ops.GatherV2(params={}, indices=tf.constant(turn, dtype=tf.int64), axis=0)";
+  dialect.stack = "tf.raw_ops.Pack(values={}, axis=0)";
   dialect.expression = [&](const Operation& operation, const std::vector<std::string>& operands) {
     return expression(software, operation, operands);
   };

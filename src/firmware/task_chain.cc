@@ -280,8 +280,8 @@ std::string chain_text(EngineKind engine, const program::TaskConfig& config) {
   return ChainWriter(engine, config).run();
 }
 
-TaskChainParser::TaskChainParser(EngineKind engine, std::size_t config_kind)
-    : engine_(engine), kind_(config_kind), registers_(RegisterFields::of(config_kind).defaults()) {}
+TaskChainParser::TaskChainParser(std::size_t config_kind)
+    : kind_(config_kind), registers_(RegisterFields::of(config_kind).defaults()) {}
 
 void TaskChainParser::set(const std::string& path, std::uint64_t bits) {
   const RegisterField* field = RegisterFields::of(kind_).find(path);

@@ -24,7 +24,7 @@ std::string chain_text(program::EngineKind engine, const program::TaskConfig& co
 // Registers of one task, from its lines.
 class TaskChainParser {
  public:
-  TaskChainParser(program::EngineKind engine, std::size_t config_kind);
+  explicit TaskChainParser(std::size_t config_kind);
 
   // The rest of the line that begins with `word` at `place`.
   Status line(Lexer& lexer, const std::string& word, const Place& place);
@@ -38,7 +38,6 @@ class TaskChainParser {
   Status assignment(Lexer& lexer, const std::string& path, const Place& place);
   void set(const std::string& path, std::uint64_t bits);
 
-  const program::EngineKind engine_;
   const std::size_t kind_;
   std::vector<std::uint32_t> registers_;
   int buffer_reads_ = 0;

@@ -223,7 +223,7 @@ Result<TaskText> parse_task(Lexer& lexer) {
   text.place = lexer.peek().place;
   std::size_t config_kind = 0;
   TESSERA_RETURN_IF_ERROR(parse_head(lexer, text, config_kind));
-  TaskChainParser chain(text.task.engine, config_kind);
+  TaskChainParser chain(config_kind);
   while (true) {
     TESSERA_RETURN_IF_ERROR(lexer.skip_empty_lines());
     const Place place = lexer.peek().place;

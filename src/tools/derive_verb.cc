@@ -13,6 +13,7 @@
 
 #include "arch/format_choice.h"
 #include "concord/expand.h"
+#include "concord/fold.h"
 #include "concord/layer_nodes.h"
 #include "concord/lift.h"
 #include "link/link.h"
@@ -224,7 +225,7 @@ Status derive(const DeriveArguments& arguments) {
     TESSERA_RETURN_IF_ERROR(check_trained(arguments.model.model, summary));
   }
   TESSERA_TRY(summary.bytes, write_derived(arguments.target, derived.software, arguments.output));
-  summary.nodes = concord::count_layer_nodes(derived.software);
+  summary.nodes = concord::count_layer_nodes(concord::folded(derived.software));
   if (arguments.verify > 0 || !arguments.golden.empty()) {
     TESSERA_TRY(derived.processor, runtime::ProgramRun::create(std::move(program), chip, {}));
     TESSERA_TRY(const GoldenSet set, make_vectors(arguments, derived));

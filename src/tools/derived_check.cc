@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "arith/rounding.h"
+#include "concord/fold.h"
 #include "concord/interpret.h"
 #include "host/executor.h"
 
@@ -151,12 +152,12 @@ Status verify_by_evaluator(const DerivedPair& pair, const std::vector<GoldenVect
   RuntimeTally tally{"evaluator"};
   for (const GoldenVector& vector : vectors) {
     TESSERA_TRY(const std::vector<Tensor> actual,
-                concord::interpret(*pair.software, vector.inputs));
+                concord::interpret(concord::folded(*pair.software), vector.inputs));
     auto output = compare(pair, vector.outputs, actual, tally);
     if (!output || result.first) continue;
     output->runtime = tally.runtime;
     const auto rerun = [&](const concord::Software& probe) {
-      return concord::interpret(probe, vector.inputs);
+      return concord::interpret(concord::folded(probe), vector.inputs);
     };
     TESSERA_TRY(result.first, locate(pair, vector, rerun, *output));
   }

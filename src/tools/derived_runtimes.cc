@@ -17,6 +17,7 @@
 #include <nlohmann/json.hpp>
 
 #include "concord/cpp_writer.h"
+#include "concord/fold.h"
 #include "concord/join.h"
 #include "concord/onnx_writer.h"
 #include "concord/pytorch_writer.h"
@@ -112,8 +113,9 @@ class Job {
     std::string source = programs_[0].file;
     if (all.size() > 1 || source.empty()) {
       source = folder_.path("derived.cpp");
-      TESSERA_TRY(const std::string text,
-                  concord::write_cpp(all.size() == 1 ? *all[0] : concord::joined(all)));
+      TESSERA_TRY(
+          const std::string text,
+          concord::write_cpp(concord::folded(all.size() == 1 ? *all[0] : concord::joined(all))));
       TESSERA_RETURN_IF_ERROR(write_text(source, text));
     }
     TESSERA_RETURN_IF_ERROR(compile(source));
@@ -349,8 +351,9 @@ Result<std::vector<std::vector<DerivedRun>>> run_derived(DerivedRuntime runtime,
   return job.read_outputs();
 }
 
-Result<std::size_t> write_derived(const std::string& target, const concord::Software& software,
+Result<std::size_t> write_derived(const std::string& target, const concord::Software& unrolled,
                                   const std::string& file) {
+  const concord::Software software = concord::folded(unrolled);
   if (target == "onnx") {
     TESSERA_TRY(const std::vector<std::byte> bytes, concord::write_onnx(software));
     TESSERA_RETURN_IF_ERROR(program::write_file(file, bytes));

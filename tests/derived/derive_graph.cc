@@ -9,6 +9,7 @@
 #include <string>
 
 #include "concord/expand.h"
+#include "concord/fold.h"
 #include "concord/layer_nodes.h"
 #include "concord/onnx_writer.h"
 #include "concord/testing/random_graph.h"
@@ -52,7 +53,8 @@ std::vector<Tensor> inputs_of(const graph::Graph& graph, int vector) {
 
 Status derive(const std::string& source, const std::string& folder, int vectors) {
   TESSERA_TRY(const auto graph, load(source));
-  TESSERA_TRY(const concord::Software software, concord::expand(*graph));
+  TESSERA_TRY(const concord::Software unrolled, concord::expand(*graph));
+  const concord::Software software = concord::folded(unrolled);
   TESSERA_TRY(const std::vector<std::byte> model, concord::write_onnx(software));
   tools::GoldenSet golden;
   for (const concord::Port& port : software.inputs) golden.input_names.push_back(port.name);

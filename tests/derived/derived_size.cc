@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <set>
 
+#include "concord/fold.h"
 #include "concord/layer_nodes.h"
 #include "concord/onnx_writer.h"
 #include "derived_case.h"
@@ -60,7 +61,8 @@ Status write_recognition(const std::string& path) {
 
 // A row of the table. `any_size`: the file may be as large as it is.
 Status measure(const Recipe& recipe, bool any_size = false) {
-  TESSERA_TRY(const concord::Software software, derive_recipe(recipe));
+  TESSERA_TRY(const concord::Software unrolled, derive_recipe(recipe));
+  const concord::Software software = concord::folded(unrolled);
   TESSERA_TRY(const std::vector<std::byte> file, concord::write_onnx(software));
   const concord::LayerNodes nodes = concord::count_layer_nodes(software);
   const std::uintmax_t bytes = std::filesystem::file_size(recipe.source);
@@ -99,7 +101,7 @@ Result<int> measure_stored(const std::string& data, const std::string& text_mode
     recipes.push_back(
         {.name = name, .source = data + "/models/" + name + ".onnx", .arch = "tessera128"});
   }
-  // The steps of an unrolled loop, and the table of a function, outweigh so few weights.
+  // The steps of recurrent layers, and the tables of functions, outweigh so few weights.
   const std::set<std::string> of_any_size = {"gtcrn_simple", "mlperf_tiny_resnet8_int8_qdq"};
   int measured = 0;
   for (const Recipe& recipe : recipes) {

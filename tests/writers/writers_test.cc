@@ -1,12 +1,20 @@
 // Whole graphs, expanded and written, against the reference device: equal bits.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <random>
+
+#include "arith/rounding.h"
 #include "concord/cpp_writer.h"
 #include "concord/expand.h"
+#include "concord/fold.h"
+#include "concord/interpret.h"
 #include "concord/packed_constant.h"
 #include "concord/pytorch_writer.h"
 #include "concord/tensorflow_writer.h"
 #include "concord/testing/random_graph.h"
+#include "concord/testing/unrolled.h"
 #include "host/executor.h"
 #include "written_program.h"
 
@@ -118,6 +126,52 @@ graph::Graph perceptron() {
   graph.inputs = {{0}, {1}, {2}};
   graph.outputs = {{9}};
   return graph;
+}
+
+double element(const Tensor& tensor, std::int64_t i) {
+  return arith::read_element(tensor.format, tensor.bytes.data() + i * format_bytes(tensor.format));
+}
+
+// A loop that was written out, as a loop of the language.
+void check_loop(std::string (*build)(const Software&, const Folder&)) {
+  const Folder folder;
+  const Software software = folded(unrolled(7));
+  ASSERT_TRUE(std::any_of(software.operations.begin(), software.operations.end(),
+                          [](const Operation& operation) { return operation.repeat != nullptr; }));
+  const std::string command = build(software, folder);
+  for (const Values kind : {Values::kOrdinary, Values::kEdges}) {
+    std::mt19937 random(3);
+    std::vector<Tensor> inputs;
+    for (const Port& port : software.inputs) {
+      const Value& value = software.value(port.value);
+      inputs.push_back(random_tensor(value.format, value.dims, kind, random));
+    }
+    const auto expected = interpret(unrolled(7), inputs);
+    ASSERT_TRUE(expected.ok());
+    std::vector<Tensor> actual = run_files(software, command, inputs, folder);
+    ASSERT_EQ(actual.size(), expected->size());
+    for (std::size_t i = 0; i < actual.size(); ++i) {
+      // Signs of NaN are the operators' own.
+      for (std::int64_t k = 0; k < element_count(actual[i].dims); ++k) {
+        const double a = element(actual[i], k), b = element((*expected)[i], k);
+        EXPECT_TRUE((std::isnan(a) && std::isnan(b)) ||
+                    arith::bits_of_f64(a) == arith::bits_of_f64(b))
+            << software.outputs[i].name << " " << k << ": " << a << ", not " << b;
+      }
+    }
+  }
+}
+
+TEST(WrittenCpp, ALoopGivesTheBitsOfItsTurns) { check_loop(build_cpp); }
+
+TEST(WrittenPytorch, ALoopGivesTheBitsOfItsTurns) {
+  if (!find_python("torch")) GTEST_SKIP() << "no python3 with torch and numpy";
+  check_loop(build_pytorch);
+}
+
+TEST(WrittenTensorflow, ALoopGivesTheBitsOfItsTurns) {
+  if (!find_python("ast")) GTEST_SKIP() << "no python3 with numpy";
+  check_loop(build_tensorflow);
 }
 
 TEST(WrittenPytorch, GradientsAreThoseOfTheFunctionsItStandsFor) {

@@ -1,0 +1,19 @@
+// Layers that a program repeats, written once.
+//
+//   a program of a recurrent network is unrolled: the layers of a time step, again and again
+//       share    constants and moves that are equal become one
+//       find     stretches of layers with the same operations, one behind the other
+//       write    one Repeat: what passes from turn to turn is carried, rows are given and kept
+//
+// The same operators see the same numbers in the same order: no bit changes.
+#pragma once
+
+#include "concord/software.h"
+
+namespace tessera::concord {
+
+// The software as it is written to a file. Layers have the names of the first turn. One with values
+// that are to be trained stays as it is.
+Software folded(const Software& software);
+
+}  // namespace tessera::concord
