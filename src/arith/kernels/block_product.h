@@ -112,6 +112,7 @@ class BlockProduct final : public Product {
     void quantise(std::span<const void* const> rows, std::int64_t pixels,
                   const BlockTarget& target);
     void multiply(const Panel& panel);
+    void fetch_target(const Panel& panel, ChannelRange channels) const;
     void multiply_tiles(const Panel& panel, const PixelExponents& exponents);
     bool any_floor(ChannelRange channels, const PixelExponents& exponents) const;
     void floored_sums(const PanelDot& dot, double* sums);

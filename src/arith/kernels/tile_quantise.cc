@@ -42,6 +42,7 @@ TESSERA_WIDE_INLINE __m512i largest_bits(const TileBlock& block, std::int64_t fi
     if (row == nullptr) continue;
     const __mmask32 mask = below & present_lanes(block, term, first);
     const __m512i bits = _mm512_maskz_loadu_epi16(mask, row + first);
+    _mm_prefetch(reinterpret_cast<const char*>(row + first + kPanelPixels), _MM_HINT_T1);
     largest = _mm512_max_epu16(largest, _mm512_and_si512(bits, magnitude));
   }
   return largest;
