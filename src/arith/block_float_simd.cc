@@ -309,22 +309,32 @@ void quantise_all_runs(const RunBlocks& blocks, StickyFlags& flags) {
 // where an element is not.
 double sum_f16_part(const std::uint16_t* elements, std::size_t count) {
   const F64 dd;
-  FloatBuffer x;
-  DoubleBuffer wide;
-  auto sum = hn::Zero(dd);
-  for (std::size_t first = 0; first < count; first += kChunk) {
-    const std::size_t part = std::min(kChunk, count - first);
-    load_lanes(Format::kF16, elements + first, part, x.lanes);
-    const std::size_t padded = (part + hn::Lanes(F32()) - 1) / hn::Lanes(F32()) * hn::Lanes(F32());
-    widen_lanes(x.lanes, padded, wide.lanes);
-    for (std::size_t i = 0; i < padded; i += hn::Lanes(dd)) {
-      sum = hn::Add(sum, hn::Load(dd, wide.lanes + i));
-    }
+  const F32 df;
+  const U16Half dh;
+  const std::size_t n = hn::Lanes(df);
+  auto first = hn::Zero(dd);
+  auto second = hn::Zero(dd);
+  const auto add = [&](hn::Vec<U16Half> halves) HWY_ATTR {
+    const auto x = float_from_f16(halves);
+#if HWY_TARGET == HWY_SCALAR
+    first = hn::Add(first, hn::PromoteTo(dd, x));
+#else
+    const F32Half narrow;
+    first = hn::Add(first, hn::PromoteTo(dd, hn::LowerHalf(narrow, x)));
+    second = hn::Add(second, hn::PromoteTo(dd, hn::UpperHalf(narrow, x)));
+#endif
+  };
+  std::size_t i = 0;
+  for (; i + n <= count; i += n) add(hn::LoadU(dh, elements + i));
+  if (i < count) {
+    HWY_ALIGN std::uint16_t rest[hn::MaxLanes(F32())] = {};
+    std::memcpy(rest, elements + i, (count - i) * sizeof(std::uint16_t));
+    add(hn::Load(dh, rest));
   }
   HWY_ALIGN double lanes[hn::MaxLanes(F64())];
-  hn::Store(sum, dd, lanes);
+  hn::Store(hn::Add(first, second), dd, lanes);
   double total = 0.0;
-  for (std::size_t i = 0; i < hn::Lanes(dd); ++i) total += lanes[i];
+  for (std::size_t lane = 0; lane < hn::Lanes(dd); ++lane) total += lanes[lane];
   return total;
 }
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstring>
 #include <limits>
+#include <optional>
 
 #include "arith/function.h"
 #include "arith/rounding.h"
@@ -38,6 +39,20 @@ double scale_to_odd(UnsignedWide value, int unit, bool sticky) {
   std::uint64_t kept = static_cast<std::uint64_t>(value >> drop);
   if (sticky || (static_cast<UnsignedWide>(kept) << drop) != value) kept |= 1;
   return std::ldexp(static_cast<double>(kept), unit + drop);
+}
+
+// value * 2^unit / divisor in binary64, to odd, where the value has no more than 53 bits: binary64
+// divides, and the rest of the division says where the quotient lies.
+std::optional<double> short_quotient(UnsignedWide value, int unit, std::int64_t divisor) {
+  constexpr int kSpareBits = -kF16SquareUnit / 2;  // of sums of f16: zeros
+  const UnsignedWide short_value = unit == 0 ? value : value >> kSpareBits;
+  const bool fits = unit == 0 || short_value << kSpareBits == value;
+  if (!fits || (short_value >> 53) != 0 || (divisor >> 53) != 0) return std::nullopt;
+  const auto numerator = static_cast<double>(static_cast<std::uint64_t>(short_value));
+  const auto denominator = static_cast<double>(divisor);
+  const double quotient = numerator / denominator;
+  const double rest = std::fma(-quotient, denominator, numerator);
+  return to_odd(quotient, rest / denominator) * (unit == 0 ? 1.0 : 0x1p-24);
 }
 
 // floor(sqrt(value)).
@@ -112,6 +127,9 @@ double ElementSum::scaled(std::int64_t divisor) const {
   if (!exact_) return float_total_ / static_cast<double>(divisor) + 0.0;
   if (total_ == 0) return 0.0;
   const UnsignedWide magnitude = absolute(total_);
+  if (const std::optional<double> value = short_quotient(magnitude, unit_, divisor)) {
+    return total_ < 0 ? -*value : *value;
+  }
   // As many zeros below as fit, so that the quotient has at least 54 bits.
   const int shift = 127 - bit_width(magnitude);
   const UnsignedWide numerator = magnitude << shift;

@@ -6,8 +6,10 @@
 #include <mpfr.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
+#include <cstdlib>
 #include <limits>
 #include <vector>
 
@@ -192,6 +194,42 @@ TEST(ReduceAccumulator, AnyBytesCanBeLoaded) {
       accumulator.add(65504.0);
       EXPECT_GT(accumulator.count(), 0);
       accumulator.result(Format::kF16);
+    }
+  }
+}
+
+// The mean by long division of whole numbers, to odd.
+double obvious_mean(std::int64_t units, std::int64_t divisor) {
+  __extension__ using UnsignedWide = unsigned __int128;
+  UnsignedWide rest = static_cast<std::uint64_t>(std::abs(units));
+  const auto count = static_cast<std::uint64_t>(divisor);
+  std::uint64_t bits = 0;  // of the quotient: 53 of them from the first that is set
+  int unit = -24;
+  const UnsignedWide whole = rest / count;
+  rest -= whole * count;
+  bits = static_cast<std::uint64_t>(whole);
+  while (bits != 0 ? std::bit_width(bits) < 53 : rest != 0) {
+    rest *= 2;
+    bits = 2 * bits + (rest >= count ? 1 : 0);
+    if (rest >= count) rest -= count;
+    --unit;
+  }
+  if (rest != 0) bits |= 1;
+  const double magnitude = std::ldexp(static_cast<double>(bits), unit);
+  return units < 0 ? -magnitude : magnitude;
+}
+
+TEST(ElementSum, AMeanIsTheExactQuotientRoundedOnce) {
+  Random random(kTestSeed);
+  for (int trial = 0; trial < 20'000; ++trial) {
+    const auto units = static_cast<std::int64_t>(random()) >> (11 + random() % 50);
+    const auto divisor = static_cast<std::int64_t>(1 + (random() >> (20 + random() % 44)));
+    ElementSum sum(Format::kF16);
+    sum.add_units(units);
+    const double expected = obvious_mean(units, divisor);
+    for (const Format format : {Format::kF64, Format::kF32, Format::kF16}) {
+      ASSERT_EQ(sum.mean(divisor, format), round_value(format, expected))
+          << units << " " << divisor;
     }
   }
 }

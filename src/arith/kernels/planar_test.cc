@@ -269,9 +269,9 @@ TEST(Elementwise, AffinePairsEqualTheObviousFormOnEveryInstructionSet) {
   });
 }
 
-TEST(Reduce, EqualsTheObviousForm) {
+void check_reductions(int count) {
   Maker maker;
-  for (int i = 0; i < 800 && !HasFailure(); ++i) {
+  for (int i = 0; i < count && !::testing::Test::HasFailure(); ++i) {
     ReduceConfig config;
     config.function = static_cast<ReduceFunction>(maker.pick(0, kReduceFunctionCount - 1));
     config.over_rows = maker.one_in(2);
@@ -287,7 +287,7 @@ TEST(Reduce, EqualsTheObviousForm) {
       out = maker.integer_format();
       config.output = maker.affine();
     }
-    const std::int64_t channels = maker.pick(1, 4);
+    const std::int64_t channels = maker.pick(1, maker.one_in(4) ? 20 : 4);
     OwnedSurface input = maker.surface(in, channels, maker.pick(1, 8),
                                        maker.one_in(4) ? maker.pick(200, 300) : maker.pick(1, 20));
     const Surface& x = input.surface;
@@ -316,6 +316,15 @@ TEST(Reduce, EqualsTheObviousForm) {
         << "seed " << kSeed << ", work " << i << " " << reduce_function_name(config.function) << " "
         << format_name(in) << " " << format_name(out);
   }
+}
+
+TEST(Reduce, EqualsTheObviousForm) { check_reductions(800); }
+
+TEST(Reduce, EveryInstructionSetGivesTheSameBits) {
+  arith::for_each_target([](const std::string& target) {
+    SCOPED_TRACE(target);
+    check_reductions(200);
+  });
 }
 
 }  // namespace

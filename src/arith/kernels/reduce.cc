@@ -4,14 +4,16 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <limits>
+#include <cstring>
 #include <vector>
 
 #include "arith/function.h"
 #include "arith/integer.h"
 #include "arith/kernels/pixel_runs.h"
 #include "arith/kernels/planar.h"
+#include "arith/kernels/run_extremes.h"
 #include "arith/rounding.h"
+#include "arith/vector_ops.h"
 #include "arith/wide_sum.h"
 
 namespace tessera {
@@ -74,25 +76,14 @@ double reduce_affine_values(const ReduceConfig& config, const arith::ElementRun&
       {.format = Format::kF32, .data = values.data(), .count = elements.count, .stride = 1}, out);
 }
 
-// The largest (or smallest) of float elements, as integers of the same order: a NaN is above all,
-// and -0 lies below +0. A loop that compilers turn into vectors.
+// The largest (or smallest) of float elements.
 template <typename Key>
 double extreme(bool minimum, Key infinity, const arith::ElementRun& elements, Format out) {
-  constexpr Key kMagnitude = std::numeric_limits<Key>::max();
-  constexpr int kSignShift = std::numeric_limits<Key>::digits;
-  const auto flip = static_cast<Key>(minimum ? -1 : 0);
   const auto* bits = static_cast<const Key*>(elements.data);
-  Key best = std::numeric_limits<Key>::min();
-  for (std::int64_t i = 0; i < elements.count; ++i) {
-    const auto magnitude = static_cast<Key>(bits[i] & kMagnitude);
-    const auto ordered = static_cast<Key>(bits[i] ^ ((bits[i] >> kSignShift) & kMagnitude));
-    const auto key = static_cast<Key>(ordered ^ flip);
-    best = std::max(best, magnitude > infinity ? kMagnitude : key);
-  }
-  // No number has this key: the one it would belong to is a NaN.
-  if (best == kMagnitude) return arith::round_value(out, NAN);
-  const auto ordered = static_cast<Key>(best ^ flip);
-  const auto value = static_cast<Key>(ordered ^ ((ordered >> kSignShift) & kMagnitude));
+  const kernels::KeyOrder<Key> order = {infinity, static_cast<Key>(minimum ? -1 : 0)};
+  const Key best = kernels::largest_key(bits, elements.count, order);
+  if (best == order.kNan) return arith::round_value(out, NAN);
+  const Key value = order.bits_of(best);
   return arith::round_value(out, arith::read_element(elements.format, &value));
 }
 
@@ -137,18 +128,83 @@ kernels::PixelRuns pixels_of(const Surface& surface, RowRange rows, std::int64_t
   return runs;
 }
 
-}  // namespace
-
-double reduce_run(const ReduceConfig& config, const arith::ElementRun& elements, Format out) {
-  const Format format = config.output.enabled ? Format::kF32 : out;
-  double result = config.input.enabled ? reduce_affine_values(config, elements, format)
-                                       : reduce_values(config.function, elements, format);
+// What follows a reduction's own rounding.
+double post_process(const ReduceConfig& config, double result, Format format, Format out) {
   if (config.activation.function != UnaryFunction::kIdentity) {
     result = arith::evaluate(config.activation, result, format);
   }
   if (!config.output.enabled) return result;
   return arith::quantize_linear(static_cast<float>(result), config.output.scale,
                                 config.output.zero_point, out);
+}
+
+// Rows of f32 that are summed side by side: each in its order, none waits for its last addition.
+constexpr std::int64_t kRowsTogether = 8;
+
+void sum_rows(const std::byte* const (&rows)[kRowsTogether], std::int64_t count,
+              double (&totals)[kRowsTogether]) {
+  double sums[kRowsTogether] = {};
+  for (std::int64_t i = 0; i < count; ++i) {
+    for (std::int64_t row = 0; row < kRowsTogether; ++row) {
+      float value = 0;
+      std::memcpy(&value, rows[row] + i * std::int64_t{sizeof value}, sizeof value);
+      sums[row] += static_cast<double>(value);
+    }
+  }
+  std::copy_n(sums, kRowsTogether, totals);
+}
+
+bool sums_rows(const ReduceConfig& config, Format format) {
+  return format == Format::kF32 && !config.input.enabled &&
+         (config.function == ReduceFunction::kSum || config.function == ReduceFunction::kMean);
+}
+
+// The elements of each channel lie behind each other, `offset` bytes from its begin.
+struct ChannelRuns {
+  const Surface& input;
+  std::int64_t offset;
+  std::int64_t count;
+};
+struct ResultPlace {
+  const Surface& output;
+  std::int64_t row, column;
+};
+
+void reduce_float_rows(const ReduceConfig& config, const ChannelRuns& runs,
+                       const ResultPlace& place, ChannelRange channels) {
+  const Format out = place.output.format;
+  const Format format = config.output.enabled ? Format::kF32 : out;
+  for (std::int64_t first = channels.first; first < channels.last; first += kRowsTogether) {
+    const std::byte* rows[kRowsTogether];
+    for (std::int64_t i = 0; i < kRowsTogether; ++i) {
+      rows[i] =
+          kernels::channel_base(runs.input, std::min(first + i, channels.last - 1)) + runs.offset;
+    }
+    double totals[kRowsTogether];
+    sum_rows(rows, runs.count, totals);
+    for (std::int64_t i = 0; i < std::min(kRowsTogether, channels.last - first); ++i) {
+      arith::ElementSum sum(Format::kF32);
+      if (std::isfinite(totals[i])) {
+        sum.add(totals[i]);
+      } else {
+        arith::ref::add_to_sum({.format = Format::kF32, .data = rows[i], .stride = 1}, runs.count,
+                               sum);
+      }
+      const double result =
+          config.function == ReduceFunction::kSum ? sum.sum(format) : sum.mean(runs.count, format);
+      arith::write_element(out, post_process(config, result, format, out),
+                           place.output.at(first + i, place.row, place.column));
+    }
+  }
+}
+
+}  // namespace
+
+double reduce_run(const ReduceConfig& config, const arith::ElementRun& elements, Format out) {
+  const Format format = config.output.enabled ? Format::kF32 : out;
+  const double result = config.input.enabled ? reduce_affine_values(config, elements, format)
+                                             : reduce_values(config.function, elements, format);
+  return post_process(config, result, format, out);
 }
 
 void reduce(const ReduceConfig& config, const Surface& input, const Surface& output,
@@ -164,7 +220,12 @@ void reduce(const ReduceConfig& config, const Surface& input, const Surface& out
       const std::int64_t count = (source.last - source.first) * columns;
       const bool direct = runs.runs().size() == 1 && runs.runs()[0].count == count &&
                           (count == 1 || runs.runs()[0].step == element);
-      buffer.resize(static_cast<std::size_t>(count * element));
+      if (direct && count > 0 && sums_rows(config, input.format)) {
+        reduce_float_rows(config, {input, runs.runs()[0].offset, count}, {output, row, column},
+                          channels);
+        continue;
+      }
+      if (!direct) buffer.resize(static_cast<std::size_t>(count * element));
       for (std::int64_t channel = channels.first; channel < channels.last; ++channel) {
         const std::byte* base = kernels::channel_base(input, channel);
         const void* data = buffer.data();
