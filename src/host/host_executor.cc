@@ -36,8 +36,10 @@ using graph::TensorView;
 struct Prepared {
   NodeViews views;  // none for element-wise nodes, moves and host steps
   std::optional<DenseElementwise> elementwise;
-  std::vector<ProductPart> parts;  // none for dynamic products
+  std::vector<ProductPart> parts;                        // none for dynamic products
+  std::vector<std::shared_ptr<DynamicProduct>> dynamic;  // one an image
   bool pointwise = false;
+  bool strips = false;  // see runs_in_strips()
 };
 
 Surface surface_of(const TensorView& view, Format format, std::byte* base, std::int64_t image) {
@@ -60,6 +62,7 @@ Surface surface_of(const TensorView& view, Format format, std::byte* base, std::
 constexpr std::int64_t kSmallProduct = 500'000;
 constexpr std::int64_t kMacsAnElement = 16;  // what storing an output element costs
 constexpr std::int64_t kSmallPlanar = 8'192;
+constexpr std::int64_t kStrip = 16;  // pixels that products take together
 
 class HostExecutor : public Executor {
  public:
@@ -83,7 +86,9 @@ class HostExecutor : public Executor {
         TESSERA_TRY(prepared.views, graph::node_views(*graph_, node));
       }
       prepared.parts = prepare_product(*graph_, node, pool_.threads());
+      prepared.dynamic = prepare_dynamic_products(*graph_, node, prepared.views.output.extents[0]);
       prepared.pointwise = is_pointwise(*graph_, node);
+      prepared.strips = runs_in_strips(*graph_, node);
       prepared_.push_back(std::move(prepared));
     }
     return {};
@@ -155,22 +160,24 @@ class HostExecutor : public Executor {
     return run_step(node);
   }
 
+  // Not worth another thread.
+  bool is_small(const Node& node) const {
+    const std::int64_t stored = element_count(graph_->tensor(node.outputs[0]).dims);
+    return graph::node_macs(*graph_, node) + kMacsAnElement * stored < kSmallProduct;
+  }
+
   void run_product(const Node& node, const Prepared& prepared) {
+    if (!prepared.dynamic.empty()) {
+      run_dynamic(node, prepared);
+      return;
+    }
     const TensorView& view = prepared.views.output;
+    const bool small = is_small(node);
     for (std::int64_t image = 0; image < view.extents[0]; ++image) {
       const Surface input = surface(prepared.views.inputs[0], node.inputs[0], image);
       const Surface output = surface(view, node.outputs[0], image);
-      std::vector<ProductPart> dynamic;
-      if (prepared.parts.empty()) {
-        dynamic = {{prepare_dynamic_product(
-                        *graph_, node, surface(prepared.views.inputs[1], node.inputs[1], image)),
-                    0}};
-      }
-      const auto& parts = prepared.parts.empty() ? dynamic : prepared.parts;
-      const std::int64_t stored = element_count(graph_->tensor(node.outputs[0]).dims);
-      const std::int64_t work = graph::node_macs(*graph_, node) + kMacsAnElement * stored;
-      if (work < kSmallProduct) {
-        for (const ProductPart& part : parts) {
+      if (small) {
+        for (const ProductPart& part : prepared.parts) {
           part.product->run(input_of(part, input), output, part.first_channel, {0, output.rows},
                             *workspaces_[0]);
         }
@@ -179,11 +186,43 @@ class HostExecutor : public Executor {
       const auto input_row = prepared.pointwise ? one_row(input) : std::nullopt;
       const auto output_row = prepared.pointwise ? one_row(output) : std::nullopt;
       if (input_row && output_row) {
-        run_pixels(parts, *input_row, *output_row);
+        run_pixels(prepared, *input_row, *output_row);
       } else {
-        run_rows(parts, input, output);
+        run_rows(prepared.parts, input, output);
       }
     }
+  }
+
+  // Stationary operands of all images are packed, then products run; threads share both.
+  void run_dynamic(const Node& node, const Prepared& prepared) {
+    const NodeViews& views = prepared.views;
+    const bool small = is_small(node);
+    const auto share = [&](std::int64_t pieces, const ThreadPool::Work& work) {
+      if (!small) return pool_.run(pieces, work);
+      for (std::int64_t piece = 0; piece < pieces; ++piece) work(piece, 0);
+    };
+    std::vector<std::pair<DynamicProduct*, std::int64_t>> pieces;
+    for (std::size_t image = 0; image < prepared.dynamic.size(); ++image) {
+      DynamicProduct& product = *prepared.dynamic[image];
+      const std::int64_t count =
+          product.take(surface(views.inputs[1], node.inputs[1], static_cast<std::int64_t>(image)));
+      for (std::int64_t piece = 0; piece < count; ++piece) pieces.emplace_back(&product, piece);
+    }
+    share(std::ssize(pieces), [&](std::int64_t index, int worker) {
+      const auto& [product, piece] = pieces[static_cast<std::size_t>(index)];
+      product->pack(piece, *workspaces_[static_cast<std::size_t>(worker)]);
+    });
+    for (const auto& product : prepared.dynamic) product->settle();
+    const auto images = std::ssize(prepared.dynamic);
+    const std::int64_t ranges = small ? 1 : ranges_of(prepared, views.output.extents[2], images);
+    share(images * ranges, [&](std::int64_t piece, int worker) {
+      const std::int64_t image = piece / ranges;
+      const auto input = one_row(surface(views.inputs[0], node.inputs[0], image));
+      const auto output = one_row(surface(views.output, node.outputs[0], image));
+      TESSERA_CHECK(input && output, "rows of a matrix product lie apart");
+      run_range({*prepared.dynamic[static_cast<std::size_t>(image)], 0, *input, *output},
+                {piece % ranges, ranges}, *workspaces_[static_cast<std::size_t>(worker)]);
+    });
   }
 
   static Surface input_of(const ProductPart& part, const Surface& input) {
@@ -210,21 +249,40 @@ class HostExecutor : public Executor {
     });
   }
 
-  // Pieces are ranges of pixels of one part, in whole strips; both surfaces have one row.
-  void run_pixels(const std::vector<ProductPart>& parts, const Surface& input,
-                  const Surface& output) {
-    constexpr std::int64_t kStrip = 16;
-    const auto part_count = static_cast<std::int64_t>(parts.size());
-    const std::int64_t strips = ceil_div(output.columns, kStrip);
-    const std::int64_t ranges =
-        pixel_ranges(panels_of(1, output.columns), part_count, pool_.threads());
+  // How many ranges `pixels` are cut into for each of `parts`.
+  std::int64_t ranges_of(const Prepared& prepared, std::int64_t pixels, std::int64_t parts) const {
+    return prepared.strips ? strip_ranges(ceil_div(pixels, kStrip), parts, pool_.threads())
+                           : pixel_ranges(panels_of(1, pixels), parts, pool_.threads());
+  }
+
+  // A product whose surfaces have one row.
+  struct RowProduct {
+    const Product& product;
+    std::int64_t first_channel;
+    const Surface& input;
+    const Surface& output;
+  };
+  struct Range {
+    std::int64_t index, count;
+  };
+  // Whole strips of pixels.
+  static void run_range(const RowProduct& row, const Range& range, ProductWorkspace& workspace) {
+    const std::int64_t strips = ceil_div(row.output.columns, kStrip);
+    const std::int64_t first = strips * range.index / range.count * kStrip;
+    const std::int64_t last =
+        std::min(row.output.columns, strips * (range.index + 1) / range.count * kStrip);
+    row.product.run(columns_of(row.input, first, last), columns_of(row.output, first, last),
+                    row.first_channel, {0, 1}, workspace);
+  }
+
+  // Pieces are ranges of pixels of one part; both surfaces have one row.
+  void run_pixels(const Prepared& prepared, const Surface& input, const Surface& output) {
+    const auto part_count = std::ssize(prepared.parts);
+    const std::int64_t ranges = ranges_of(prepared, output.columns, part_count);
     pool_.run(ranges * part_count, [&](std::int64_t piece, int worker) {
-      const ProductPart& part = parts[static_cast<std::size_t>(piece % part_count)];
-      const std::int64_t range = piece / part_count;
-      const std::int64_t first = strips * range / ranges * kStrip;
-      const std::int64_t last = std::min(output.columns, strips * (range + 1) / ranges * kStrip);
-      part.product->run(columns_of(input, first, last), columns_of(output, first, last),
-                        part.first_channel, {0, 1}, *workspaces_[static_cast<std::size_t>(worker)]);
+      const ProductPart& part = prepared.parts[static_cast<std::size_t>(piece % part_count)];
+      run_range({*part.product, part.first_channel, input, output}, {piece / part_count, ranges},
+                *workspaces_[static_cast<std::size_t>(worker)]);
     });
   }
 

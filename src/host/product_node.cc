@@ -83,6 +83,7 @@ ProductConfig matmul_config(const Graph& graph, const Node& node) {
                   .columns = b.dims.back(),
                   .format = b.format};
   config.matrix = matmul.matrix;
+  config.channels_side_by_side = true;
   set_bias(graph, node, config);
   set_post(matmul.post, matmul.integer, config);
   return config;
@@ -134,6 +135,9 @@ ProductPart prepare_part(const WholeProduct& whole, std::int64_t first, std::int
 
 // A piece of work is a range of pixels of a part.
 constexpr std::int64_t kPiecesAThread = 4;
+// Of strips: each piece reads all weights of its part.
+constexpr std::int64_t kStripPiecesAThread = 2;
+constexpr std::int64_t kStripPixels = 16;
 
 // Ranges of at least three panels, if there are as many as are wanted; else fewer.
 std::int64_t ranges_of(std::int64_t panels, std::int64_t wanted) {
@@ -152,6 +156,18 @@ std::vector<ProductPart> prepare_channel_wise_parts(const WholeProduct& whole, i
   return parts;
 }
 
+// Of a product that runs in strips: parts only where there are few strips, of whole panels.
+std::int64_t strip_part_count(const ProductConfig& config, std::int64_t pixels, int threads) {
+  constexpr std::int64_t kChannelsMin = 64;
+  constexpr std::int64_t kMacsMin = 500'000;
+  const KernelImageShape& image = config.image;
+  const bool small = pixels * image.channels * image.output_channels < kMacsMin;
+  if (threads == 1 || small) return 1;
+  const std::int64_t strips = ceil_div(pixels, kStripPixels);
+  return std::clamp<std::int64_t>(image.output_channels / kChannelsMin, 1,
+                                  ceil_div(kStripPiecesAThread * threads, strips));
+}
+
 // Every part quantises the input again, so that it should have some channels to use it for.
 std::int64_t part_count(const KernelImageShape& image, std::int64_t panels, int threads) {
   constexpr std::int64_t kChannelsMin = 128;
@@ -165,18 +181,23 @@ std::int64_t part_count(const KernelImageShape& image, std::int64_t panels, int 
   return std::clamp<std::int64_t>(image.output_channels / kChannelsLeast, 1, threads);
 }
 
-std::vector<ProductPart> prepare_parts(const WholeProduct& whole, std::int64_t panels,
-                                       int threads) {
-  if (whole.config.image.channel_wise) return prepare_channel_wise_parts(whole, threads);
+// `step` output channels each.
+std::vector<ProductPart> cut_channels(const WholeProduct& whole, std::int64_t step) {
   const std::int64_t channels = whole.config.image.output_channels;
-  const std::int64_t parts = part_count(whole.config.image, panels, threads);
-  if (parts == 1) return {{prepare_image(whole.config, whole.weights, whole.vectors), 0}};
+  if (step >= channels) return {{prepare_image(whole.config, whole.weights, whole.vectors), 0}};
   std::vector<ProductPart> result;
-  const std::int64_t step = round_up(ceil_div(channels, parts), 16);  // whole tiles
   for (std::int64_t first = 0; first < channels; first += step) {
     result.push_back(prepare_part(whole, first, std::min(channels, first + step)));
   }
   return result;
+}
+
+std::vector<ProductPart> prepare_parts(const WholeProduct& whole, std::int64_t panels,
+                                       int threads) {
+  constexpr std::int64_t kTile = 16;  // whole tiles
+  if (whole.config.image.channel_wise) return prepare_channel_wise_parts(whole, threads);
+  const std::int64_t parts = part_count(whole.config.image, panels, threads);
+  return cut_channels(whole, round_up(ceil_div(whole.config.image.output_channels, parts), kTile));
 }
 
 // [K, N] as [N, K], the order of convolution weights.
@@ -212,14 +233,27 @@ std::vector<ProductPart> prepare_product(const Graph& graph, const Node& node, i
   const auto& matmul = node.as<graph::MatMulAttributes>();
   const std::vector<std::byte> weights = transposed(*b.constant);
   const Shape& output = graph.tensor(node.outputs[0]).dims;
-  return prepare_parts({matmul_config(graph, node), weights.data(),
-                        vectors_of(graph, node, matmul.post, matmul.integer)},
-                       panels_of(1, output[output.size() - 2]), threads);
+  const std::int64_t pixels = output[output.size() - 2];
+  const WholeProduct whole = {matmul_config(graph, node), weights.data(),
+                              vectors_of(graph, node, matmul.post, matmul.integer)};
+  if (!runs_in_strips(whole.config)) return prepare_parts(whole, panels_of(1, pixels), threads);
+  constexpr std::int64_t kPanel = 64;
+  const std::int64_t parts = strip_part_count(whole.config, pixels, threads);
+  return cut_channels(whole, round_up(ceil_div(whole.config.image.output_channels, parts), kPanel));
+}
+
+bool runs_in_strips(const Graph& graph, const Node& node) {
+  return node.kind() == NodeKind::kMatMul && runs_in_strips(matmul_config(graph, node));
+}
+
+std::int64_t strip_ranges(std::int64_t strips, std::int64_t parts, int threads) {
+  if (threads == 1) return 1;
+  return std::min(strips, ceil_div(kStripPiecesAThread * threads, parts));
 }
 
 std::int64_t panels_of(std::int64_t rows, std::int64_t columns) {
-  constexpr std::int64_t kStrip = 16, kStrips = 4;
-  return ceil_div(rows * ceil_div(columns, kStrip), kStrips);
+  constexpr std::int64_t kStrips = 4;
+  return ceil_div(rows * ceil_div(columns, kStripPixels), kStrips);
 }
 
 std::int64_t pixel_ranges(std::int64_t panels, std::int64_t parts, int threads) {
@@ -253,11 +287,19 @@ bool is_pointwise(const Graph& graph, const Node& node) {
          input[3] == output[3];
 }
 
-std::shared_ptr<const Product> prepare_dynamic_product(const Graph& graph, const Node& node,
-                                                       const Surface& stationary) {
+std::vector<std::shared_ptr<DynamicProduct>> prepare_dynamic_products(const Graph& graph,
+                                                                      const Node& node,
+                                                                      std::int64_t images) {
+  if (node.kind() != NodeKind::kMatMul) return {};
+  const graph::TensorInfo& b = graph.tensor(node.inputs[1]);
+  if (b.constant && b.dims.size() == 2) return {};
   const auto& matmul = node.as<graph::MatMulAttributes>();
-  return Product::prepare_dynamic(matmul_config(graph, node), stationary,
-                                  vectors_of(graph, node, matmul.post, matmul.integer));
+  std::vector<std::shared_ptr<DynamicProduct>> products;
+  for (std::int64_t image = 0; image < images; ++image) {
+    products.push_back(DynamicProduct::make(matmul_config(graph, node),
+                                            vectors_of(graph, node, matmul.post, matmul.integer)));
+  }
+  return products;
 }
 
 PoolConfig pool_config(const graph::PoolAttributes& a) {

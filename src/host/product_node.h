@@ -25,13 +25,17 @@ struct ProductPart {
 // those of a channel-wise product always are.
 std::vector<ProductPart> prepare_product(const graph::Graph& graph, const graph::Node& node,
                                          int threads);
-// A matrix product whose stationary operand is the tensor in `stationary`.
-std::shared_ptr<const Product> prepare_dynamic_product(const graph::Graph& graph,
-                                                       const graph::Node& node,
-                                                       const Surface& stationary);
+// A dynamic matrix product, one an image; empty for other nodes.
+std::vector<std::shared_ptr<DynamicProduct>> prepare_dynamic_products(const graph::Graph& graph,
+                                                                      const graph::Node& node,
+                                                                      std::int64_t images);
+// Whether a matrix product's work is best cut into strips of 16 pixels.
+bool runs_in_strips(const graph::Graph& graph, const graph::Node& node);
 
 // How many ranges the pixels of a product in `parts` are cut into for `threads`.
 std::int64_t pixel_ranges(std::int64_t panels, std::int64_t parts, int threads);
+// The same for a product that runs in strips.
+std::int64_t strip_ranges(std::int64_t strips, std::int64_t parts, int threads);
 // What a range is counted in: 64 pixels, or 4 strips of 16 pixels of an output row.
 std::int64_t panels_of(std::int64_t rows, std::int64_t columns);
 // The surface as one row of pixels, where they lie evenly; nothing elsewhere.

@@ -19,27 +19,26 @@ constexpr std::int64_t kNarrowColumns = kStripPixels / 2;
 // Below, most of a tile would be empty, and pairs are as fast.
 constexpr std::int64_t kTileChannelsMin = 8;
 
-// Tiles hold the mantissas, and the dot of a whole block fits int32.
-bool wants_tiles(const ProductConfig& config, std::int64_t segment_pairs) {
-  const MatrixFormat& matrix = config.matrix;
-  return matrix.mantissa_bits_moving <= kTileMantissaBitsMax &&
-         matrix.mantissa_bits_stationary <= kTileMantissaBitsMax &&
-         matrix.native_dimension <= 2 * segment_pairs &&
-         config.image.output_channels >= kTileChannelsMin && has_matrix_tiles();
-}
-
 std::int64_t pairs_without_overflow(const MatrixFormat& matrix) {
   const std::int64_t largest = ((std::int64_t{1} << matrix.mantissa_bits_moving) - 1) *
                                ((std::int64_t{1} << matrix.mantissa_bits_stationary) - 1);
   return std::max<std::int64_t>(1, INT32_MAX / (2 * largest));
 }
+
 }  // namespace
 
+bool fits_matrix_tiles(const MatrixFormat& matrix) {
+  return matrix.mantissa_bits_moving <= kTileMantissaBitsMax &&
+         matrix.mantissa_bits_stationary <= kTileMantissaBitsMax &&
+         matrix.native_dimension <= 2 * pairs_without_overflow(matrix) && has_matrix_tiles();
+}
+
 BlockProduct::BlockProduct(const ProductConfig& config, const PlainWeights& weights,
-                           const ProductVectors& vectors)
+                           const ProductVectors& vectors, Tiles tiles)
     : config_(config),
       segment_pairs_(pairs_without_overflow(config.matrix)),
-      tiles_(wants_tiles(config, segment_pairs_)),
+      tiles_(tiles == Tiles::kWherePossible && config.image.output_channels >= kTileChannelsMin &&
+             fits_matrix_tiles(config.matrix)),
       weights_(config, weights, vectors.bias, tiles_),
       weight_bias_(arith::exponent_bias(weights.format)),
       clamp_(fused_clamp(config)) {

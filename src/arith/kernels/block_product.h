@@ -53,10 +53,17 @@ struct BlockTarget {
   std::uint8_t* exponents;
   double* scales;
 };
+// Whether mantissas of these widths, and the dot of a whole block, fit the processor's matrix
+// tiles.
+bool fits_matrix_tiles(const MatrixFormat& matrix);
+
 class BlockProduct final : public Product {
  public:
+  enum class Tiles { kWherePossible, kNever };
   BlockProduct(const ProductConfig& config, const PlainWeights& weights,
-               const ProductVectors& vectors);
+               const ProductVectors& vectors, Tiles tiles = Tiles::kWherePossible);
+
+  const BlockWeights& weights() const { return weights_; }
 
   void run(const Surface& input, const Surface& output, std::int64_t output_channel_first,
            RowRange rows, ProductWorkspace& workspace) const override;

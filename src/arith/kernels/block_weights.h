@@ -4,6 +4,7 @@
 
 #include <climits>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "arith/kernels/product_parts.h"
@@ -36,6 +37,14 @@ struct ChannelBounds {
   int bias_unit = INT_MAX;
   int bias_magnitude = INT_MIN;  // |bias| < 2^bias_magnitude
 };
+
+// Units of the smallest and the largest block exponent of moving operands.
+struct MovingUnits {
+  int lowest = 0, highest = 0;
+};
+// Whether binary64 holds every partial sum, bias included, and no sum reaches what raises a flag
+// (f16 sources, exact sums). No units: all moving blocks are zero.
+bool is_exact_sum(const ChannelBounds& bounds, const std::optional<MovingUnits>& moving);
 
 class BlockWeights {
  public:

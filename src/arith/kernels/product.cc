@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "arith/kernels/product_parts.h"
+#include "arith/kernels/row_product.h"
 #include "arith/rounding.h"
 #include "arith/vector_ops.h"
 #include "base/check.h"
@@ -82,8 +83,37 @@ std::shared_ptr<const Product> make_product(const ProductConfig& config,
     case MatrixKind::kBlockFloat:
       break;
   }
+  if (kernels::fits_row_product(config)) {
+    return kernels::make_row_product(config, weights, vectors);
+  }
   return kernels::make_block_product(config, weights, vectors);
 }
+
+// Any product, prepared anew each time.
+class PlainDynamicProduct final : public DynamicProduct {
+ public:
+  PlainDynamicProduct(const ProductConfig& config, ProductVectors vectors)
+      : config_(config), vectors_(std::move(vectors)) {}
+
+  std::int64_t take(const Surface& stationary) override {
+    stationary_ = stationary;
+    return 1;
+  }
+  void pack(std::int64_t, ProductWorkspace&) override {
+    product_ = Product::prepare_dynamic(config_, stationary_, vectors_);
+  }
+  void settle() override {}
+  void run(const Surface& input, const Surface& output, std::int64_t output_channel_first,
+           RowRange rows, ProductWorkspace& workspace) const override {
+    product_->run(input, output, output_channel_first, rows, workspace);
+  }
+
+ private:
+  const ProductConfig config_;
+  const ProductVectors vectors_;
+  Surface stationary_;
+  std::shared_ptr<const Product> product_;
+};
 
 }  // namespace
 
@@ -100,6 +130,18 @@ std::shared_ptr<const Product> Product::prepare_dynamic(const ProductConfig& con
                 "a dynamic operand has one group and one tap");
   return make_product(config, kernels::plain_weights(config.image, stationary), std::move(vectors));
 }
+
+std::shared_ptr<DynamicProduct> DynamicProduct::make(const ProductConfig& config,
+                                                     ProductVectors vectors) {
+  const bool rows =
+      kernels::fits_row_product(config) && !config.has_bias && config.image.format == Format::kF16;
+  if (rows) return kernels::make_dynamic_row_product(config);
+  ProductConfig plain = config;
+  plain.channels_side_by_side = false;
+  return std::make_shared<PlainDynamicProduct>(plain, std::move(vectors));
+}
+
+bool runs_in_strips(const ProductConfig& config) { return kernels::fits_row_product(config); }
 
 namespace kernels {
 

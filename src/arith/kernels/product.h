@@ -36,6 +36,9 @@ struct ProductConfig {
   std::int32_t output_zero_point = 0;
   std::int32_t clamp_low = INT32_MIN, clamp_high = INT32_MAX;
   std::int32_t moving_zero_point = 0;
+  // Input and output will mostly have their channels side by side in memory (a partition pitch of
+  // one element): which form is prepared follows this, no bit does.
+  bool channels_side_by_side = false;
 };
 
 // The per-output-channel side of a product. Empty vectors mean: no bias; multiplier 1; zero point
@@ -82,6 +85,24 @@ class Product {
   virtual void run(const Surface& input, const Surface& output, std::int64_t output_channel_first,
                    RowRange rows, ProductWorkspace& workspace) const = 0;
 };
+
+// A matrix product whose stationary operand is a tensor: taken up anew before each run, in pieces
+// that threads may share. Its memory is kept.
+class DynamicProduct : public Product {
+ public:
+  static std::shared_ptr<DynamicProduct> make(const ProductConfig& config, ProductVectors vectors);
+
+  // As Product::prepare_dynamic(); the operand stays as it is until the last run() with it. Returns
+  // how many pieces there are to pack.
+  virtual std::int64_t take(const Surface& stationary) = 0;
+  virtual void pack(std::int64_t piece, ProductWorkspace& workspace) = 0;
+  // Once all pieces are packed, before run().
+  virtual void settle() = 0;
+};
+
+// Whether a product of this kind is made of strips of 16 pixels, each quantised for all output
+// channels at once: best shared out by pixels.
+bool runs_in_strips(const ProductConfig& config);
 
 // Input rows that output rows [rows.first, rows.last) read, clipped to the input's extent.
 RowRange input_rows_needed(const ProductConfig& config, std::int64_t input_rows, RowRange rows);

@@ -411,6 +411,141 @@ TEST(Product, MatrixProductOfADynamicOperandEqualsTheConstantOne) {
   }
 }
 
+// A matrix product whose channels lie side by side.
+Work make_matrix_work(WorkMaker& maker) {
+  Work work = maker.make(MatrixKind::kBlockFloat, false);
+  ProductConfig& c = work.config;
+  const ProductConfig made = c;
+  c = {};
+  c.channels_side_by_side = true;
+  c.matrix = made.matrix;
+  if (!maker.one_in(6)) c.matrix.long_format = LongFormat::kExact;
+  if (!maker.one_in(6)) work.moving = Format::kF16;
+  c.image.format = c.bias_format = c.output_format = work.moving;
+  if (maker.one_in(3)) c.output_format = Format::kF32;
+  c.activation = made.activation;
+  if (maker.one_in(6)) c.activation = {UnaryFunction::kClip, 0.5f, 3.0f};
+  c.has_bias = made.has_bias;
+  c.image.channels = work.channels = maker.pick(1, maker.one_in(3) ? 300 : 70);
+  c.image.output_channels = maker.pick(1, maker.one_in(3) ? 200 : 40);
+  c.image.rows = c.matrix.native_dimension;
+  c.image.columns = c.image.output_channels;
+  work.rows = work.output_rows = maker.pick(1, maker.one_in(4) ? 300 : 40);
+  work.columns = work.output_columns = 1;
+  const std::int64_t count = c.image.channels * c.image.output_channels;
+  work.oihw.resize(static_cast<std::size_t>(count * format_bytes(work.moving)));
+  maker.fill(work.moving, work.spread, work.specials, work.oihw.data(), count);
+  work.vectors = {};
+  if (c.has_bias) {
+    const std::int64_t outputs = c.image.output_channels;
+    work.vectors.bias.resize(static_cast<std::size_t>(outputs * format_bytes(work.moving)));
+    maker.fill(work.moving, work.spread, work.specials, work.vectors.bias.data(), outputs);
+  }
+  return work;
+}
+
+// Its rows as columns of one row.
+Surface as_one_row(const Surface& surface) {
+  Surface row = surface;
+  row.columns = surface.rows;
+  row.column_pitch = surface.row_pitch;
+  row.rows = row.ring_rows = 1;
+  return row;
+}
+
+Surface some_columns(const Surface& surface, std::int64_t first, std::int64_t last) {
+  Surface some = surface;
+  some.base += first * surface.column_pitch;
+  some.columns = last - first;
+  return some;
+}
+
+// [channels][output channels], as a dynamic operand lies.
+OwnedSurface stationary_surface(const Work& work) {
+  const KernelImageShape& image = work.config.image;
+  const std::int64_t size = format_bytes(image.format);
+  OwnedSurface b = testing::dense_surface(image.format, image.channels, 1, image.output_channels);
+  for (std::int64_t k = 0; k < image.channels; ++k) {
+    for (std::int64_t n = 0; n < image.output_channels; ++n) {
+      std::memcpy(b.surface.at(k, 0, n), work.oihw.data() + (n * image.channels + k) * size,
+                  static_cast<std::size_t>(size));
+    }
+  }
+  return b;
+}
+
+// Whole, in ranges of one row, and from channels that lie apart. Returns how many elements took the
+// wide accumulator.
+std::int64_t check_rows(const Product& product, const Work& work, const Surface& input,
+                        const Surface& expected, WorkMaker& maker) {
+  const auto workspace = make_product_workspace();
+  const std::int64_t outputs = work.config.image.output_channels;
+  OwnedSurface whole = testing::matrix_surface(expected.format, outputs, work.rows);
+  product.run(input, whole.surface, 0, {0, work.rows}, *workspace);
+  EXPECT_EQ(testing::first_difference(expected, whole.surface), "") << "whole";
+  const std::int64_t wide = take_wide_elements(*workspace);
+
+  OwnedSurface ranges = testing::matrix_surface(expected.format, outputs, work.rows);
+  const Surface from = as_one_row(input);
+  const Surface to = as_one_row(ranges.surface);
+  for (std::int64_t first = 0; first < work.rows;) {
+    const std::int64_t last = std::min(work.rows, first + maker.pick(1, 70));
+    product.run(some_columns(from, first, last), some_columns(to, first, last), 0, {0, 1},
+                *workspace);
+    first = last;
+  }
+  EXPECT_EQ(testing::first_difference(expected, ranges.surface), "") << "ranges";
+
+  OwnedSurface apart = testing::dense_surface(input.format, work.channels, work.rows, 1);
+  testing::copy_surface(input, apart.surface);
+  OwnedSurface result = testing::dense_surface(expected.format, outputs, work.rows, 1);
+  product.run(apart.surface, result.surface, 0, {0, work.rows}, *workspace);
+  EXPECT_EQ(testing::first_difference(expected, result.surface), "") << "apart";
+  return wide;
+}
+
+// Constant and dynamic products; the memory of a dynamic one is used twice.
+std::int64_t check_matrix_products(int count) {
+  WorkMaker maker(kSeed + 77);
+  std::int64_t wide = 0;
+  for (int i = 0; i < count && !::testing::Test::HasFailure(); ++i) {
+    Work work = make_matrix_work(maker);
+    SCOPED_TRACE("work " + std::to_string(i) + " " + work.describe());
+    std::shared_ptr<DynamicProduct> dynamic;
+    for (int turn = 0; turn < 2; ++turn) {
+      OwnedSurface input = testing::matrix_surface(work.moving, work.channels, work.rows);
+      maker.fill(work.moving, work.spread, work.specials, input.memory.data(),
+                 work.channels * work.rows);
+      OwnedSurface expected = testing::matrix_surface(work.config.output_format,
+                                                      work.config.image.output_channels, work.rows);
+      arith::StickyFlags flags;
+      reference_product(work.config, {work.oihw.data(), work.vectors}, input.surface,
+                        expected.surface, flags);
+      wide += check_rows(*prepare(work), work, input.surface, expected.surface, maker);
+      const OwnedSurface stationary = stationary_surface(work);
+      if (!dynamic) dynamic = DynamicProduct::make(work.config, work.vectors);
+      const auto workspace = make_product_workspace();
+      const std::int64_t pieces = dynamic->take(stationary.surface);
+      for (std::int64_t piece = pieces; piece-- > 0;) dynamic->pack(piece, *workspace);
+      dynamic->settle();
+      check_rows(*dynamic, work, input.surface, expected.surface, maker);
+      work.specials = turn == 0 && maker.one_in(4);
+      maker.fill(work.moving, work.spread, work.specials, work.oihw.data(),
+                 work.channels * work.config.image.output_channels);
+    }
+  }
+  return wide;
+}
+
+TEST(Product, MatrixProductsOfRowsEqualTheObviousForm) { EXPECT_GT(check_matrix_products(250), 0); }
+
+TEST(Product, MatrixProductsOfRowsEqualOnEveryInstructionSet) {
+  arith::for_each_target([](const std::string& target) {
+    SCOPED_TRACE(target);
+    check_matrix_products(20);
+  });
+}
+
 TEST(Product, NanAndInfinityRaiseFlags) {
   Work work;
   work.config.image.channels = 4;
