@@ -17,7 +17,6 @@
 namespace tessera::kernels {
 namespace {
 
-constexpr std::int64_t kStepBytes = 2 * kTileBytes;
 // Strips whose tiles are made before panels pass over them: the tiles stay in the second-level
 // cache, and a panel's weights serve them all.
 constexpr std::int64_t kBatchStrips = 8;
@@ -76,7 +75,7 @@ class RowRun {
   };
 
   const ProductConfig& config() const { return side_.config; }
-  std::int64_t strip_bytes() const { return side_.columns.steps() * kStepBytes; }
+  std::int64_t strip_bytes() const { return side_.columns.steps() * kColumnStepBytes; }
   std::int64_t blocks() const { return std::ssize(side_.columns.blocks()); }
 
   std::byte* pixel_at(const Surface& surface, std::int64_t pixel) const {
@@ -127,7 +126,8 @@ class RowRun {
           {.pixels = pointers.data(),
            .terms = block.count,
            .mantissa_bits = config().matrix.mantissa_bits_moving,
-           .tiles = workspace.tiles.data() + strip * strip_bytes() + block.first_step * kStepBytes,
+           .tiles =
+               workspace.tiles.data() + strip * strip_bytes() + block.first_step * kColumnStepBytes,
            .exponents = workspace.exponents.data() + b * kTileRows,
            .scales = workspace.scales.data() + (strip * blocks() + b) * kTileRows});
       if (!finite) return false;

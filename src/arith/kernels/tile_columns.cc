@@ -8,18 +8,13 @@
 #include "base/quantity.h"
 
 namespace tessera::kernels {
-namespace {
-
-constexpr std::int64_t kStepBytes = 2 * kTileBytes;
-
-}  // namespace
 
 TileColumns::TileColumns(const ProductConfig& config)
     : matrix_(config.matrix),
       channels_(config.image.output_channels),
       blocks_(cut_into_blocks(config)),
       steps_(blocks_.back().first_step + blocks_.back().steps()) {
-  const std::int64_t bytes = panels() * kPanelStrips * steps_ * kStepBytes;
+  const std::int64_t bytes = panels() * kPanelStrips * steps_ * kColumnStepBytes;
   // What lies behind the last term of a block stays zero.
   std::fill_n(tiles_.reserve(bytes), bytes, std::int8_t{0});
   const auto lanes = static_cast<std::size_t>(panels() * kPanelPixels);
@@ -39,7 +34,7 @@ std::int64_t TileColumns::strips(std::int64_t panel) const {
 }
 
 std::int64_t TileColumns::tile_offset(std::int64_t panel, const NativeBlock& block) const {
-  return (panel * kPanelStrips * steps_ + strips(panel) * block.first_step) * kStepBytes;
+  return (panel * kPanelStrips * steps_ + strips(panel) * block.first_step) * kColumnStepBytes;
 }
 
 void TileColumns::pack(const BlockWeights& weights) {
@@ -75,8 +70,9 @@ void TileColumns::pack_strip(const BlockWeights& weights, std::int64_t block, st
         weights.tile_scales(0, tile)[block * width + (channel - tile)];
   }
   const std::int64_t strip = first % kPanelPixels / kStripPixels;
-  split_strip(mantissas.data(), 2 * kStripPixels, native.pairs(),
-              tiles_.data() + tile_offset(panel, native) + strip * native.steps() * kStepBytes);
+  split_strip(
+      mantissas.data(), 2 * kStripPixels, native.pairs(),
+      tiles_.data() + tile_offset(panel, native) + strip * native.steps() * kColumnStepBytes);
 }
 
 bool TileColumns::pack_panel(const Surface& stationary, std::int64_t panel,
@@ -125,7 +121,7 @@ void TileColumns::add_segments(std::int64_t panel, std::vector<TileSegment>& seg
     TileSegment segment;
     for (std::int64_t strip = 0; strip < strips(panel); ++strip) {
       segment.tiles[strip] =
-          tiles_.data() + tile_offset(panel, block) + strip * block.steps() * kStepBytes;
+          tiles_.data() + tile_offset(panel, block) + strip * block.steps() * kColumnStepBytes;
       segment.scales[strip] = scales_.data() + index(panel, b) + strip * kStripPixels;
     }
     segment.steps = block.steps();

@@ -12,6 +12,9 @@
 
 namespace tessera::kernels {
 
+// A step of a strip, high and low.
+inline constexpr std::int64_t kColumnStepBytes = 2 * kTileBytes;
+
 class TileColumns {
  public:
   explicit TileColumns(const ProductConfig& config);

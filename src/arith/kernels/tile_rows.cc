@@ -14,7 +14,7 @@
 #endif
 #include <immintrin.h>
 
-#define TESSERA_ROWS __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,f16c")))
+#define TESSERA_ROWS __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512fp16")))
 #define TESSERA_ROWS_INLINE TESSERA_ROWS inline __attribute__((always_inline))
 
 namespace tessera::kernels {
@@ -24,7 +24,8 @@ constexpr int kHalfBias = 15;
 constexpr int kHalfFieldShift = 10;
 constexpr std::uint32_t kHalfLargest = 0x7BFF;  // of the finite ones
 constexpr float kHalfLargestValue = 65504.0f;
-constexpr std::int64_t kQuarter = kStepTerms / 4;
+constexpr int kHalfDigits = 11;
+constexpr std::int64_t kHalfStep = kStepTerms / 2;
 
 TESSERA_ROWS_INLINE std::uint64_t lanes_of(std::int64_t count) {
   if (count <= 0) return 0;
@@ -48,39 +49,41 @@ TESSERA_ROWS_INLINE std::uint32_t largest_half(const std::byte* pixel, std::int6
   return static_cast<std::uint32_t>(_mm_cvtsi128_si32(smallest) & 0xFFFF) ^ 0xFFFFu;
 }
 
-TESSERA_ROWS_INLINE __m512i sixteen_mantissas(const std::byte* pixel, std::uint64_t lanes,
-                                              __m512 factor) {
-  const __m256i bits = _mm256_maskz_loadu_epi16(static_cast<__mmask16>(lanes), pixel);
-  return _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_cvtph_ps(bits), factor));
-}
-
-TESSERA_ROWS_INLINE __m512i clamped(__m512i q, __m512i limit) {
+// x * 2^power has the digits of x as long as it is not far below one half (an f16 then drops
+// digits, and the rounding to an integer gives 0 all the same). With as many mantissa bits as f16
+// has digits, nothing rounds up to 2^m.
+template <bool kClamps>
+TESSERA_ROWS_INLINE __m512i row_mantissas(const std::byte* pixel, std::uint64_t lanes,
+                                          __m512h power, __m512i limit) {
+  const __m512i bits = _mm512_maskz_loadu_epi16(static_cast<__mmask32>(lanes), pixel);
+  const __m512i q = _mm512_cvtph_epi16(_mm512_scalef_ph(_mm512_castsi512_ph(bits), power));
+  if constexpr (!kClamps) return q;
   return _mm512_max_epi16(_mm512_min_epi16(q, limit),
                           _mm512_sub_epi16(_mm512_setzero_si512(), limit));
 }
 
 // The terms of a pixel, steps behind each other; zeros behind the last one.
-TESSERA_ROWS_INLINE void fill_row(const std::byte* pixel, std::int64_t terms, __m512 factor,
+template <bool kClamps>
+TESSERA_ROWS_INLINE void fill_row(const std::byte* pixel, std::int64_t terms, int power,
                                   __m512i limit, std::int8_t* high) {
   const __m512i half = _mm512_set1_epi16(1 << (kLowBits - 1));
-  // Two narrowings leave groups of four terms lane by lane.
-  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const __m512h powers = _mm512_set1_ph(static_cast<_Float16>(power));
+  // Narrowing two registers leaves groups of eight terms lane by lane.
+  const __m512i order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
   for (std::int64_t term = 0; term < terms; term += kStepTerms) {
     const std::uint64_t lanes = lanes_of(terms - term);
-    __m512i q[4];
-    for (std::int64_t i = 0; i < 4; ++i) {
-      q[i] = sixteen_mantissas(pixel + 2 * (term + i * kQuarter), lanes >> (i * kQuarter), factor);
-    }
-    const __m512i first = clamped(_mm512_packs_epi32(q[0], q[1]), limit);
-    const __m512i second = clamped(_mm512_packs_epi32(q[2], q[3]), limit);
+    const std::byte* const at = pixel + 2 * term;
+    const __m512i first = row_mantissas<kClamps>(at, lanes, powers, limit);
+    const __m512i second =
+        row_mantissas<kClamps>(at + 2 * kHalfStep, lanes >> kHalfStep, powers, limit);
     const __m512i high_first = _mm512_srai_epi16(_mm512_add_epi16(first, half), kLowBits);
     const __m512i high_second = _mm512_srai_epi16(_mm512_add_epi16(second, half), kLowBits);
     const __m512i low_first = _mm512_sub_epi16(first, _mm512_slli_epi16(high_first, kLowBits));
     const __m512i low_second = _mm512_sub_epi16(second, _mm512_slli_epi16(high_second, kLowBits));
     _mm512_storeu_si512(
-        high, _mm512_permutexvar_epi32(order, _mm512_packs_epi16(high_first, high_second)));
+        high, _mm512_permutexvar_epi64(order, _mm512_packs_epi16(high_first, high_second)));
     _mm512_storeu_si512(high + kTileBytes,
-                        _mm512_permutexvar_epi32(order, _mm512_packs_epi16(low_first, low_second)));
+                        _mm512_permutexvar_epi64(order, _mm512_packs_epi16(low_first, low_second)));
     high += 2 * kTileBytes;
   }
 }
@@ -98,11 +101,11 @@ TESSERA_ROWS bool quantise_rows(const RowBlock& block) {
     block.exponents[i] = static_cast<std::uint8_t>(largest > nothing ? exponent : 0);
     block.scales[i] = std::bit_cast<double>(
         static_cast<std::uint64_t>(1023 + 1 - kHalfBias - m + exponent) << 52);
-    const auto factor =
-        std::bit_cast<float>(static_cast<std::uint32_t>(m - 1 + kHalfBias + 127 - exponent) << 23);
+    const int power = m - 1 + kHalfBias - exponent;
     std::int8_t* const high = block.tiles + i * kStepTerms;
     if (pixel != nullptr) {
-      fill_row(pixel, block.terms, _mm512_set1_ps(factor), limit, high);
+      m < kHalfDigits ? fill_row<true>(pixel, block.terms, power, limit, high)
+                      : fill_row<false>(pixel, block.terms, power, limit, high);
       continue;
     }
     for (std::int64_t at = 0; at * kStepTerms < block.terms; ++at) {
@@ -113,46 +116,33 @@ TESSERA_ROWS bool quantise_rows(const RowBlock& block) {
   return true;
 }
 
-// binary64 to binary32 "to odd", after which rounding to f16 is that of the binary64 number. (What
-// is subnormal in binary32 is zero in f16.)
-TESSERA_ROWS_INLINE __m256 narrow_to_odd(__m512d v) {
-  const __m512i bits = _mm512_castpd_si512(v);
-  const __m512i lost = _mm512_set1_epi64((std::int64_t{1} << 29) - 1);
-  const __mmask8 inexact = _mm512_test_epi64_mask(bits, lost);
-  const __m512i cut = _mm512_andnot_si512(lost, bits);
-  const __m512i odd =
-      _mm512_mask_or_epi64(cut, inexact, cut, _mm512_set1_epi64(std::int64_t{1} << 29));
-  return _mm512_cvtpd_ps(_mm512_castsi512_pd(odd));
-}
-
 TESSERA_ROWS_INLINE __m512 joined(__m256 low, __m256 high) {
   return _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1);
 }
 
-TESSERA_ROWS void finish_halves(const RowFinish& finish) {
-  const float lowest = finish.clamps ? finish.lowest : -kHalfLargestValue;
-  const float highest = finish.clamps ? finish.highest : kHalfLargestValue;
-  // Signs of zeros are kept as finish_tile() keeps them: comparisons choose, no maximum.
-  const __m512 low_bound = _mm512_set1_ps(std::max(lowest, -kHalfLargestValue));
-  const __m512 high_bound = _mm512_set1_ps(std::min(highest, kHalfLargestValue));
+TESSERA_ROWS void finish_half_rows(const RowFinish& finish) {
+  const float low = finish.clamps ? finish.lowest : -kHalfLargestValue;
+  const float high = finish.clamps ? finish.highest : kHalfLargestValue;
+  const __m256h lowest = _mm256_set1_ph(static_cast<_Float16>(std::max(low, -kHalfLargestValue)));
+  const __m256h highest = _mm256_set1_ph(static_cast<_Float16>(std::min(high, kHalfLargestValue)));
   for (std::int64_t c = 0; c < finish.channels; c += kStripPixels) {
     const auto lanes = static_cast<__mmask16>(lanes_of(finish.channels - c));
-    const __m512d bias_low = _mm512_loadu_pd(finish.biases + c);
-    const __m512d bias_high = _mm512_loadu_pd(finish.biases + c + 8);
+    const __m512d first_bias = _mm512_loadu_pd(finish.biases + c);
+    const __m512d second_bias = _mm512_loadu_pd(finish.biases + c + 8);
     for (std::int64_t pixel = 0; pixel < finish.pixels; ++pixel) {
       const double* sums = finish.sums + pixel * kPanelPixels + c;
-      const __m256 low = narrow_to_odd(_mm512_add_pd(_mm512_loadu_pd(sums), bias_low));
-      const __m256 high = narrow_to_odd(_mm512_add_pd(_mm512_loadu_pd(sums + 8), bias_high));
-      __m512 v = joined(low, high);
-      v = _mm512_mask_mov_ps(v, _mm512_cmp_ps_mask(v, low_bound, _CMP_LE_OQ), low_bound);
-      v = _mm512_mask_mov_ps(v, _mm512_cmp_ps_mask(v, high_bound, _CMP_GE_OQ), high_bound);
-      _mm256_mask_storeu_epi16(finish.targets[pixel] + 2 * c, lanes,
-                               _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+      const __m512d first = _mm512_add_pd(_mm512_loadu_pd(sums), first_bias);
+      const __m512d second = _mm512_add_pd(_mm512_loadu_pd(sums + 8), second_bias);
+      const __m256h halves = _mm256_castsi256_ph(_mm256_set_m128i(
+          _mm_castph_si128(_mm512_cvtpd_ph(second)), _mm_castph_si128(_mm512_cvtpd_ph(first))));
+      // Of two zeros the second is taken: the bound.
+      const __m256h bounded = _mm256_min_ph(_mm256_max_ph(halves, lowest), highest);
+      _mm256_mask_storeu_epi16(finish.targets[pixel] + 2 * c, lanes, _mm256_castph_si256(bounded));
     }
   }
 }
 
-TESSERA_ROWS void finish_floats(const RowFinish& finish) {
+TESSERA_ROWS void finish_float_rows(const RowFinish& finish) {
   for (std::int64_t c = 0; c < finish.channels; c += kStripPixels) {
     const auto lanes = static_cast<__mmask16>(lanes_of(finish.channels - c));
     const __m512d bias_low = _mm512_loadu_pd(finish.biases + c);
@@ -172,7 +162,7 @@ TESSERA_ROWS void finish_floats(const RowFinish& finish) {
 bool quantise_rows_into_tiles(const RowBlock& block) { return quantise_rows(block); }
 
 void finish_rows(const RowFinish& finish) {
-  finish.format == Format::kF16 ? finish_halves(finish) : finish_floats(finish);
+  finish.format == Format::kF16 ? finish_half_rows(finish) : finish_float_rows(finish);
 }
 
 }  // namespace tessera::kernels
