@@ -1,3 +1,4 @@
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -42,22 +43,25 @@ HWY_INLINE void half_vector(const std::uint16_t* table, const std::uint16_t* in,
   const auto x = float_from_f16(bits);
   const auto y = f(x);
   // Rounding grows with its argument: where both bounds become the same, so does what is between.
-  const auto low = hn::BitCast(dh, hn::DemoteTo(df16, hn::Mul(y, hn::Set(df, 1.0f - kErrorMax))));
-  const auto high = hn::BitCast(dh, hn::DemoteTo(df16, hn::Mul(y, hn::Set(df, 1.0f + kErrorMax))));
-  const auto infinity = hn::Set(dh, std::uint16_t{0x7C00});
-  const auto special = hn::Eq(hn::And(bits, infinity), infinity);
-  const auto doubt = hn::Or(hn::Ne(low, high), special);
-  if (HWY_LIKELY(hn::AllFalse(dh, doubt))) return hn::StoreU(low, dh, out);
+  // Bounds of infinities and NaN are different numbers.
+  const auto largest = hn::Set(df, 65504.0f);
+  const auto below = hn::Max(hn::Mul(y, hn::Set(df, 1.0f - kErrorMax)), hn::Neg(largest));
+  const auto above = hn::Min(hn::Mul(y, hn::Set(df, 1.0f + kErrorMax)), largest);
+  const auto low = hn::BitCast(dh, hn::DemoteTo(df16, below));
+  const auto high = hn::BitCast(dh, hn::DemoteTo(df16, above));
+  const auto doubt = hn::Ne(low, high);
+  hn::StoreU(low, dh, out);
+  if (HWY_LIKELY(hn::AllFalse(dh, doubt))) return;
   HWY_ALIGN std::uint16_t inputs[hn::MaxLanes(dh)];
-  HWY_ALIGN std::uint16_t results[hn::MaxLanes(dh)];
-  HWY_ALIGN std::uint16_t doubts[hn::MaxLanes(dh)];
   hn::Store(bits, dh, inputs);
-  hn::Store(low, dh, results);
-  hn::Store(hn::VecFromMask(dh, doubt), dh, doubts);
-  for (std::size_t i = 0; i < hn::Lanes(df); ++i) {
-    if (doubts[i] != 0) results[i] = table[inputs[i]];
+  std::uint8_t mask[8] = {};
+  hn::StoreMaskBits(dh, doubt, mask);
+  std::uint64_t left = 0;
+  std::memcpy(&left, mask, sizeof left);
+  for (; left != 0; left &= left - 1) {
+    const int lane = std::countr_zero(left);
+    out[lane] = table[inputs[lane]];
   }
-  hn::StoreU(hn::Load(dh, results), dh, out);
 }
 
 template <typename F>
@@ -97,7 +101,9 @@ bool half_function_lanes(const Activation& activation, const UnaryTable& table,
   };
   switch (activation.function) {
     case UnaryFunction::kHardSigmoid:
-      half_rows(table, rows, line);
+      // x * 0 makes NaN of infinities and NaN, which the line's bounds would hide.
+      half_rows(table, rows,
+                [&](Floats x) HWY_ATTR { return hn::MulAdd(x, hn::Zero(df), line(x)); });
       return true;
     case UnaryFunction::kHardSwish:
       half_rows(table, rows, [&](Floats x) HWY_ATTR { return hn::Mul(x, line(x)); });

@@ -123,4 +123,58 @@ BufferPlan plan_buffers(const Graph& graph) {
   return plan;
 }
 
+namespace {
+
+// Whether the node can follow one that makes `passed`, which has one reader.
+bool can_follow(const Graph& graph, const graph::Node& node, TensorId passed) {
+  if (node.kind() != graph::NodeKind::kElementwise) return false;
+  const graph::TensorInfo& before = graph.tensor(passed);
+  return std::count(node.inputs.begin(), node.inputs.end(), passed) > 0 &&
+         before.dims == graph.tensor(node.outputs[0]).dims;
+}
+
+// Whether the last output of a chain may be written piece by piece while `node` in front of it
+// reads its operands.
+bool leaves_operands(const Graph& graph, const BufferPlan& plan, const graph::Node& node,
+                     TensorId last) {
+  const graph::TensorInfo& output = graph.tensor(last);
+  return std::all_of(node.inputs.begin(), node.inputs.end(), [&](TensorId id) {
+    const graph::TensorInfo& input = graph.tensor(id);
+    const bool apart = plan.block_of_tensor[index_of(id)] != plan.block_of_tensor[index_of(last)];
+    return input.constant != nullptr || apart ||
+           (input.dims == output.dims && format_bytes(input.format) == format_bytes(output.format));
+  });
+}
+
+}  // namespace
+
+std::vector<std::size_t> elementwise_chains(const Graph& graph, const BufferPlan& plan) {
+  std::vector<int> readers(graph.tensors.size(), 0);
+  for (const graph::Node& node : graph.nodes) {
+    std::vector<TensorId> inputs = node.inputs;
+    std::sort(inputs.begin(), inputs.end());
+    inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());
+    for (const TensorId id : inputs) ++readers[index_of(id)];
+  }
+  for (const TensorId id : graph.outputs) ++readers[index_of(id)];
+  std::vector<std::size_t> chains(graph.nodes.size(), 1);
+  for (std::size_t first = 0; first < graph.nodes.size(); first += chains[first]) {
+    if (graph.nodes[first].kind() != graph::NodeKind::kElementwise) continue;
+    std::size_t& count = chains[first];
+    for (; first + count < graph.nodes.size(); ++count) {
+      const TensorId passed = graph.nodes[first + count - 1].outputs[0];
+      const graph::Node& next = graph.nodes[first + count];
+      if (readers[index_of(passed)] != 1 || !can_follow(graph, next, passed)) break;
+      const bool free =
+          std::all_of(graph.nodes.begin() + static_cast<std::ptrdiff_t>(first),
+                      graph.nodes.begin() + static_cast<std::ptrdiff_t>(first + count),
+                      [&](const graph::Node& node) {
+                        return leaves_operands(graph, plan, node, next.outputs[0]);
+                      });
+      if (!free) break;
+    }
+  }
+  return chains;
+}
+
 }  // namespace tessera::host

@@ -2,6 +2,7 @@
 // the last reader is done.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -20,5 +21,10 @@ bool shares_block(const graph::Graph& graph, const graph::Node& node);
 
 // Inputs and node results get blocks; graph outputs keep theirs to the end. Constants have none.
 BufferPlan plan_buffers(const graph::Graph& graph);
+
+// For each node how many element-wise nodes from it on can run together, piece by piece: each reads
+// what the one before makes, which nobody else reads, and no piece of the last output overwrites
+// what another piece has still to read. 1 for other nodes.
+std::vector<std::size_t> elementwise_chains(const graph::Graph& graph, const BufferPlan& plan);
 
 }  // namespace tessera::host

@@ -10,6 +10,8 @@ namespace {
 
 // Fewer elements than this are not worth another thread.
 constexpr std::int64_t kElementsMin = 8192;
+// Elements of a piece that passes from step to step.
+constexpr std::int64_t kPassed = 4096;
 
 }  // namespace
 
@@ -48,42 +50,77 @@ DenseElementwise::DenseElementwise(std::span<const Shape> operands, const Shape&
   for (const Axis& axis : outer_) runs_ *= axis.extent;
 }
 
-void DenseElementwise::run(const ElementwiseConfig& config, std::span<const Buffer> buffers,
-                           ThreadPool& pool) const {
-  TESSERA_CHECK(buffers.size() == operands_ + 1, "{} buffers", buffers.size());
-  if (runs_ * run_.extent == 0) return;
-  // Elements [first, last) of every run in [run_first, run_last).
-  const auto work = [&](std::int64_t run_first, std::int64_t run_last, std::int64_t first,
-                        std::int64_t last) {
-    for (std::int64_t index = run_first; index < run_last; ++index) {
-      std::int64_t offsets[3] = {};
-      for (std::int64_t left = index, axis = std::ssize(outer_) - 1; axis >= 0; --axis) {
-        const Axis& outer = outer_[static_cast<std::size_t>(axis)];
-        const std::int64_t place = left % outer.extent;
-        left /= outer.extent;
-        for (std::size_t i = 0; i <= operands_; ++i) offsets[i] += place * outer.strides[i];
+void DenseElementwise::run_part(const ElementwiseConfig& config, std::span<const Buffer> buffers,
+                                std::int64_t first, std::int64_t last) const {
+  for (std::int64_t element = first; element < last;) {
+    const std::int64_t begin = element % run_.extent;
+    const std::int64_t count = std::min(last - element, run_.extent - begin);
+    std::int64_t offsets[3] = {};
+    for (std::int64_t left = element / run_.extent, axis = std::ssize(outer_) - 1; axis >= 0;
+         --axis) {
+      const Axis& outer = outer_[static_cast<std::size_t>(axis)];
+      const std::int64_t place = left % outer.extent;
+      left /= outer.extent;
+      for (std::size_t i = 0; i <= operands_; ++i) offsets[i] += place * outer.strides[i];
+    }
+    const auto at = [&](std::size_t i) {
+      const Buffer& buffer = buffers[i];
+      return buffer.data +
+             (offsets[i] + begin * run_.strides[i] - buffer.first) * format_bytes(buffer.format);
+    };
+    const arith::Operand a = {buffers[0].format, at(0), run_.strides[0]};
+    arith::Operand b;
+    if (operands_ == 2) b = {buffers[1].format, at(1), run_.strides[1]};
+    elementwise_run(config, a, operands_ == 2 ? &b : nullptr,
+                    {buffers.back().format, at(operands_), count});
+    element += count;
+  }
+}
+
+namespace {
+
+// What passes from a step to the next.
+struct alignas(64) Passed {
+  std::byte bytes[kPassed * 8];
+};
+
+}  // namespace
+
+void DenseElementwise::run(std::span<const Step> steps, ThreadPool& pool) {
+  const DenseElementwise& shape = *steps.back().shape;
+  const std::int64_t elements = shape.elements();
+  for (const Step& step : steps) {
+    TESSERA_CHECK(step.buffers.size() == step.shape->operands_ + 1, "{} buffers",
+                  step.buffers.size());
+    TESSERA_CHECK(step.shape->elements() == elements, "{} elements, then {}",
+                  step.shape->elements(), elements);
+  }
+  if (elements == 0) return;
+  const auto work = [&](std::int64_t first, std::int64_t last) {
+    if (steps.size() == 1) return shape.run_part(steps[0].config, steps[0].buffers, first, last);
+    Passed passed[2];
+    std::vector<Buffer> buffers;
+    for (std::int64_t begin = first; begin < last; begin += kPassed) {
+      const std::int64_t end = std::min(last, begin + kPassed);
+      for (std::size_t i = 0; i < steps.size(); ++i) {
+        buffers = steps[i].buffers;
+        for (Buffer& buffer : buffers) {
+          if (buffer.data != nullptr) continue;
+          const bool output = &buffer == &buffers.back();
+          buffer.data = passed[(i + (output ? 1 : 0)) % 2].bytes;
+          buffer.first = begin;
+        }
+        steps[i].shape->run_part(steps[i].config, buffers, begin, end);
       }
-      const auto at = [&](std::size_t i) {
-        return buffers[i].data +
-               (offsets[i] + first * run_.strides[i]) * format_bytes(buffers[i].format);
-      };
-      const arith::Operand a = {buffers[0].format, at(0), run_.strides[0]};
-      arith::Operand b;
-      if (operands_ == 2) b = {buffers[1].format, at(1), run_.strides[1]};
-      elementwise_run(config, a, operands_ == 2 ? &b : nullptr,
-                      {buffers.back().format, at(operands_), last - first});
     }
   };
-  const std::int64_t pieces = std::clamp<std::int64_t>(runs_ * run_.extent / kElementsMin, 1,
-                                                       2 * std::int64_t{pool.threads()});
-  if (runs_ >= pieces) {
-    pool.run(pieces, [&](std::int64_t piece, int) {
-      work(runs_ * piece / pieces, runs_ * (piece + 1) / pieces, 0, run_.extent);
-    });
-    return;
-  }
+  const std::int64_t pieces =
+      std::clamp<std::int64_t>(elements / kElementsMin, 1, 2 * std::int64_t{pool.threads()});
+  // Whole runs where there are enough of them.
+  const std::int64_t unit = shape.runs_ >= pieces ? shape.run_.extent : 1;
+  const std::int64_t units = elements / unit;
   pool.run(pieces, [&](std::int64_t piece, int) {
-    work(0, runs_, run_.extent * piece / pieces, run_.extent * (piece + 1) / pieces);
+    work(units * piece / pieces * unit, units * (piece + 1) / pieces * unit);
   });
 }
 

@@ -4,6 +4,10 @@
 //   [1,64,56,56] + [1,64,56,56]   one run of 200,704 elements
 //   [1,64,56,56] * [1,64,1,1]     64 runs of 3,136, b is one element for all
 //   [197,192] + [192]             197 runs of 192
+//
+// Steps that follow each other on the same elements go together, a piece at a time:
+//
+//   x ──► [ * scale ] ──► 4,096 elements in the cache ──► [ + shift ] ──► y
 #pragma once
 
 #include <cstddef>
@@ -25,12 +29,24 @@ class DenseElementwise {
   struct Buffer {
     Format format = Format::kF16;
     std::byte* data = nullptr;
+    std::int64_t first = 0;  // the element that lies at `data`
   };
-  // `operands` in the order of the constructor's; the last buffer is the output.
-  void run(const ElementwiseConfig& config, std::span<const Buffer> buffers,
-           ThreadPool& pool) const;
+  // Operands in the order of the constructor's; the last buffer is the output.
+  struct Step {
+    const DenseElementwise* shape = nullptr;
+    ElementwiseConfig config;
+    std::vector<Buffer> buffers;
+  };
+  // Steps whose outputs have the same dimensions, one after the other for a piece that stays in the
+  // first-level cache. A buffer without data is the output of the step before.
+  static void run(std::span<const Step> steps, ThreadPool& pool);
 
  private:
+  // Elements [first, last) of the output.
+  void run_part(const ElementwiseConfig& config, std::span<const Buffer> buffers,
+                std::int64_t first, std::int64_t last) const;
+  std::int64_t elements() const { return runs_ * run_.extent; }
+
   struct Axis {
     std::int64_t extent = 1;
     std::int64_t strides[3] = {};  // operands, output, in elements; 0: repeated

@@ -36,7 +36,8 @@ using graph::TensorView;
 struct Prepared {
   NodeViews views;  // none for element-wise nodes, moves and host steps
   std::optional<DenseElementwise> elementwise;
-  std::vector<ProductPart> parts;                        // none for dynamic products
+  std::size_t chain = 1;           // element-wise nodes from this one on that run together
+  std::vector<ProductPart> parts;  // none for dynamic products
   std::vector<std::shared_ptr<DynamicProduct>> dynamic;  // one an image
   bool pointwise = false;
   bool strips = false;  // see runs_in_strips()
@@ -91,6 +92,8 @@ class HostExecutor : public Executor {
       prepared.strips = runs_in_strips(*graph_, node);
       prepared_.push_back(std::move(prepared));
     }
+    const std::vector<std::size_t> chains = elementwise_chains(*graph_, plan_);
+    for (std::size_t i = 0; i < chains.size(); ++i) prepared_[i].chain = chains[i];
     return {};
   }
 
@@ -100,9 +103,16 @@ class HostExecutor : public Executor {
       std::copy(inputs[i].bytes.begin(), inputs[i].bytes.end(), data(graph_->inputs[i]));
     }
     for (std::size_t i = 0; i < graph_->nodes.size(); ++i) {
-      const Node& node = graph_->nodes[i];
       const auto begin = std::chrono::steady_clock::now();
-      TESSERA_RETURN_IF_ERROR(run_node(node, prepared_[i]));
+      // Who looks at every tensor sees those inside a chain too.
+      const std::size_t chain = observer ? 1 : prepared_[i].chain;
+      if (chain > 1) {
+        run_elementwise(i, chain);
+        i += chain - 1;
+      } else {
+        TESSERA_RETURN_IF_ERROR(run_node(i));
+      }
+      const Node& node = graph_->nodes[i];
       if (timer_) {
         timer_(node,
                std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin)
@@ -138,14 +148,16 @@ class HostExecutor : public Executor {
     return surface_of(view, graph_->tensor(id).format, data(id), image);
   }
 
-  Status run_node(const Node& node, const Prepared& prepared) {
+  Status run_node(std::size_t index) {
+    const Node& node = graph_->nodes[index];
+    const Prepared& prepared = prepared_[index];
     switch (node.kind()) {
       case NodeKind::kConv:
       case NodeKind::kMatMul:
         run_product(node, prepared);
         return {};
       case NodeKind::kElementwise:
-        run_elementwise(node, *prepared.elementwise);
+        run_elementwise(index, 1);
         return {};
       case NodeKind::kPool:
       case NodeKind::kReduce:
@@ -299,11 +311,25 @@ class HostExecutor : public Executor {
     return {operands, graph_->tensor(node.outputs[0]).dims};
   }
 
-  void run_elementwise(const Node& node, const DenseElementwise& elementwise) {
-    std::vector<DenseElementwise::Buffer> buffers;
-    for (const TensorId id : node.inputs) buffers.push_back({graph_->tensor(id).format, data(id)});
-    buffers.push_back({graph_->tensor(node.outputs[0]).format, data(node.outputs[0])});
-    elementwise.run(elementwise_config(node.as<graph::ElementwiseAttributes>()), buffers, pool_);
+  // `count` nodes from `first` on; what they pass to each other stays out of memory.
+  void run_elementwise(std::size_t first, std::size_t count) {
+    std::vector<DenseElementwise::Step> steps;
+    TensorId passed;
+    for (std::size_t i = first; i < first + count; ++i) {
+      const Node& node = graph_->nodes[i];
+      const auto buffer = [&](TensorId id, bool inside) {
+        return DenseElementwise::Buffer{graph_->tensor(id).format, inside ? nullptr : data(id)};
+      };
+      std::vector<DenseElementwise::Buffer> buffers;
+      for (const TensorId id : node.inputs)
+        buffers.push_back(buffer(id, i > first && id == passed));
+      passed = node.outputs[0];
+      buffers.push_back(buffer(passed, i + 1 < first + count));
+      steps.push_back({&*prepared_[i].elementwise,
+                       elementwise_config(node.as<graph::ElementwiseAttributes>()),
+                       std::move(buffers)});
+    }
+    DenseElementwise::run(steps, pool_);
   }
 
   void run_planar(const Node& node, const NodeViews& views) {

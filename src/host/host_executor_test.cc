@@ -236,6 +236,10 @@ TEST(HostExecutor, EveryNodeEqualsTheReferenceForEveryNumberOfThreads) {
         }
         EXPECT_EQ(actual.size(), expected.size());
         EXPECT_TRUE(actual == expected) << threads << " threads";
+        // Unobserved, element-wise nodes run together.
+        const auto alone = (*host)->run({&input, 1});
+        ASSERT_TRUE(alone.ok());
+        EXPECT_TRUE(*alone == expected) << threads << " threads, unobserved";
       }
     }
   }
