@@ -110,7 +110,12 @@ std::optional<Carried> gathered(Expansion& at, const Node& node) {
   const auto extent = static_cast<double>(dims[static_cast<std::size_t>(axis)]);
   const ValueId place = at.wide(node.inputs[1]);
   const ValueId from_front = steps.where(steps.less(place, 0.0), steps.add(place, extent), place);
-  const ValueId found = steps.gather(data.value, steps.cast(from_front, Format::kI64), axis);
+  // One that is still below 0 must not count from the end once more, nor may one be too large to
+  // cast.
+  const ValueId no_place = steps.f64(extent);
+  const ValueId checked = steps.where(steps.less(from_front, 0.0), no_place,
+                                      steps.binary(Operator::kMinimum, from_front, no_place));
+  const ValueId found = steps.gather(data.value, steps.cast(checked, Format::kI64), axis);
   return Carried{found, data.traits, data.raw};
 }
 

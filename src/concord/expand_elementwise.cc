@@ -284,8 +284,10 @@ Result<Carried> function_to_integer(Expansion& at, const Node& node, const Carri
     return to_format(at, node, *plain, {}, format);
   }
   if (source != Format::kF16) {
-    return refuse(node, fmt::format("'{}' from {} to {}", unary_function_name(activation.function),
-                                    format_name(source), format_name(format)));
+    return refuse(node, fmt::format("'{}' from {} to {} has no exact steps; f16 vectors take it "
+                                    "from a table",
+                                    unary_function_name(activation.function), format_name(source),
+                                    format_name(format)));
   }
   const TableFunction function = {
       fmt::format("{}/{}/{}", unary_function_name(activation.function), activation.alpha,

@@ -425,6 +425,70 @@ TEST(Expand, ExtremesOfInfinitiesGiveTheBitsOfTheReference) {
   }
 }
 
+// Rows of [5, 3] at four computed places.
+std::shared_ptr<const Graph> gather_graph(Format places, std::int64_t axis) {
+  Graph graph;
+  graph.name = "gather";
+  graph.tensors = {{"table", Format::kF16, {5, 3}, nullptr},
+                   {"places", places, {2, 2}, nullptr},
+                   {"rows", Format::kF16, axis == 0 ? Shape{2, 2, 3} : Shape{5, 2, 2}, nullptr}};
+  graph::HostStepAttributes step;
+  step.node.name = "gather";
+  step.node.op_type = "Gather";
+  step.node.inputs = {"table", "places"};
+  step.node.outputs = {"rows"};
+  step.node.attributes["axis"] = axis == 0 ? axis : axis - 2;
+  step.opset = 17;
+  graph.nodes.push_back({"gather", {}, {{0}, {1}}, {{2}}, std::move(step)});
+  graph.inputs = {{0}, {1}};
+  graph.outputs = {{2}};
+  return std::make_shared<const Graph>(std::move(graph));
+}
+
+Tensor places_of(Format format, const std::vector<double>& numbers) {
+  Tensor places = Tensor::zeros(format, {2, 2});
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    arith::write_element(format, numbers[i],
+                         places.bytes.data() + i * static_cast<std::size_t>(format_bytes(format)));
+  }
+  return places;
+}
+
+TEST(Expand, GatherAtComputedPlacesIsAnOperator) {
+  std::mt19937 random(kSeed);
+  const Tensor table = testing::random_tensor(Format::kF16, {5, 3}, Values::kEdges, random);
+  for (const Format format : {Format::kI64, Format::kI32}) {
+    for (const std::int64_t axis : {0, 1}) {
+      const auto graph = gather_graph(format, axis);
+      const auto software = expand(*graph);
+      ASSERT_TRUE(software.ok()) << software.error().to_string();
+      for (const Operation& operation : software->operations) {
+        EXPECT_NE(operation.op, Operator::kHostNode);
+      }
+      const std::vector<double> numbers =
+          axis == 0 ? std::vector<double>{4, 0, -1, -5} : std::vector<double>{2, 0, -1, -3};
+      const Outcome outcome = compare(graph, *software, {table, places_of(format, numbers)});
+      EXPECT_EQ(outcome.difference, "");
+    }
+  }
+}
+
+// A place that is not there ends the software with an error, as it ends the program.
+TEST(Expand, GatherOutOfRangeIsAnError) {
+  for (const Format format : {Format::kI64, Format::kI32}) {
+    const auto graph = gather_graph(format, 0);
+    const auto software = expand(*graph);
+    ASSERT_TRUE(software.ok()) << software.error().to_string();
+    const auto reference = host::make_reference_executor(graph);
+    for (const double place : {5.0, -6.0, 2147483647.0, -2147483648.0}) {
+      const std::vector<Tensor> inputs = {Tensor::zeros(Format::kF16, {5, 3}),
+                                          places_of(format, {0, 1, place, 2})};
+      EXPECT_FALSE((*reference)->run(inputs).ok()) << place;
+      EXPECT_FALSE(interpret(*software, inputs).ok()) << place;
+    }
+  }
+}
+
 TEST(Expand, AFaultInOneRoundingIsFoundInItsLayer) {
   int found = 0;
   for (std::uint32_t round = 0; round < 12; ++round) {

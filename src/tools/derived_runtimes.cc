@@ -136,7 +136,7 @@ class Job {
       for (std::size_t c = 0; c < configurations_.size(); ++c) {
         DerivedRun run{configurations_[c].name, {}};
         for (std::size_t v = 0; v < programs_[p].vectors.size(); ++v) {
-          if (!is_run(c, v)) {
+          if (!is_run(p, c, v)) {
             run.outputs.emplace_back();
             continue;
           }
@@ -159,9 +159,11 @@ class Job {
     return fmt::format("{}_c{}_v{}_{}", stem(p), c, v, i);
   }
 
-  // The first vectors under every configuration, then one configuration after the other.
-  bool is_run(std::size_t configuration, std::size_t vector) const {
-    return vector < options_.whole_vectors || vector % configurations_.size() == configuration;
+  // The first vectors under every configuration, then one configuration after the other; each
+  // program begins with another one.
+  bool is_run(std::size_t program, std::size_t configuration, std::size_t vector) const {
+    return vector < options_.whole_vectors ||
+           (program + vector) % configurations_.size() == configuration;
   }
 
   static Status check(const ChildResult& child, const char* what) {
@@ -221,7 +223,7 @@ class Job {
       for (std::size_t c = 0; c < configurations_.size(); ++c) {
         nlohmann::json vectors = nlohmann::json::array();
         for (std::size_t v = 0; v < program.vectors.size(); ++v) {
-          if (is_run(c, v)) vectors.push_back(v);
+          if (is_run(p, c, v)) vectors.push_back(v);
         }
         entry["configurations"].push_back({{"level", configurations_[c].level},
                                            {"threads", configurations_[c].threads},

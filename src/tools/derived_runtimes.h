@@ -30,7 +30,7 @@ struct RuntimeOptions {
   // scripts/fetch_onnxruntime.sh puts it.
   std::string onnxruntime;
   // So many vectors run under every configuration of a runtime, each further one under one of them
-  // in turn.
+  // in turn; each program begins with another one.
   std::size_t whole_vectors = SIZE_MAX;
 };
 

@@ -24,8 +24,8 @@ using tools::DerivedRuntime;
 
 constexpr int kSeeds = 300;
 constexpr int kBatch = 50;  // random programs to a process
-// Inputs that run under every level and thread count of ONNX Runtime; each further one runs under
-// one of these in turn.
+// Inputs of firmware and of random programs that run under every level and thread count of ONNX
+// Runtime; each further one runs under one of these in turn. Models take all of them under all.
 constexpr std::size_t kWholeVectors = 1;
 constexpr std::int64_t kValuesWanted = 10'000'000;
 
@@ -38,6 +38,7 @@ struct Arguments {
 struct Group {
   std::string name;
   std::vector<Recipe> recipes;
+  std::size_t whole_vectors = SIZE_MAX;
 };
 
 struct Totals {
@@ -67,7 +68,7 @@ class Check {
     }
     for (const DerivedRuntime runtime :
          {DerivedRuntime::kOnnxRuntime, DerivedRuntime::kPython, DerivedRuntime::kCpp}) {
-      TESSERA_RETURN_IF_ERROR(check_runtime(runtime, cases, found));
+      TESSERA_RETURN_IF_ERROR(check_runtime(runtime, group, cases, found));
     }
     Totals all;
     for (std::size_t i = 0; i < cases.size(); ++i) {
@@ -109,9 +110,10 @@ class Check {
     return {};
   }
 
-  static Status check_runtime(DerivedRuntime runtime, const std::vector<Case>& cases,
+  static Status check_runtime(DerivedRuntime runtime, const Group& group,
+                              const std::vector<Case>& cases,
                               std::vector<tools::Verification>& found) {
-    const tools::RuntimeOptions options = {.onnxruntime = "", .whole_vectors = kWholeVectors};
+    const tools::RuntimeOptions options = {.onnxruntime = "", .whole_vectors = group.whole_vectors};
     std::vector<tools::DerivedProgram> programs;
     for (const Case& made : cases) {
       programs.push_back({made.recipe.name, &made.software, made.vectors});
@@ -132,7 +134,7 @@ class Check {
 // ---- What is checked
 
 std::vector<Group> firmware_examples(const Arguments& arguments) {
-  Group group;
+  Group group{"", {}, kWholeVectors};
   for (const char* name :
        {"lstm", "gru", "conv1x1", "conv3x3", "conv3x3_taps", "perceptron", "attention"}) {
     group.recipes.push_back({.name = std::string("firmware ") + name,
@@ -205,18 +207,22 @@ std::vector<Group> text_models(const Arguments& arguments) {
   return groups;
 }
 
+// Every fourth random program is compiled from a random graph, the others are firmware.
+bool is_model(int seed) { return seed % 4 == 0; }
+
 std::vector<Group> random_programs(const Arguments& arguments) {
   std::vector<Group> groups;
   const int seeds = arguments.quick ? 20 : kSeeds;
   for (int first = 1; first <= seeds; first += kBatch) {
     const int last = std::min(first + kBatch - 1, seeds);
-    Group group{fmt::format("random programs {}..{}", first, last), {}};
+    Group group{fmt::format("random programs {}..{}", first, last), {}, kWholeVectors};
     for (int seed = first; seed <= last; ++seed) {
       const char* const profiles[] = {"tessera128", "brainwave", "pe128x64"};
-      group.recipes.push_back({.name = fmt::format("random program {}", seed),
-                               .source = fmt::format("chains:{}", seed),
-                               .arch = profiles[seed % 3],
-                               .vectors = arguments.quick ? 3 : 20});
+      group.recipes.push_back(
+          {.name = fmt::format("random program {}", seed),
+           .source = fmt::format("{}:{}", is_model(seed) ? "graph" : "chains", seed),
+           .arch = profiles[seed % 3],
+           .vectors = arguments.quick ? 3 : 20});
     }
     groups.push_back(std::move(group));
   }
@@ -295,8 +301,10 @@ Status run(const Arguments& arguments) {
       "{} programs, {} output values, all equal in every bit: virtual processor, host, ONNX\n"
       "Runtime (4 levels, 1 and 2 threads), PyTorch, C++.\n"
       "An output value counts once for each input that its program ran on, however many runtimes\n"
-      "computed it: the derived software computed {} values in {} runs. The first input runs\n"
-      "under all eight configurations of ONNX Runtime, each further one under one in turn.\n",
+      "computed it: the derived software computed {} values in {} runs. Models run under all "
+      "eight\n"
+      "configurations of ONNX Runtime; of other programs the first input does, each further one\n"
+      "under one in turn.\n",
       totals.programs, tools::with_separators(totals.values),
       tools::with_separators(totals.compared), tools::with_separators(totals.runs));
   if (arguments.quick || !arguments.only.empty() || totals.values >= kValuesWanted) return {};

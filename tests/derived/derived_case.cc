@@ -12,6 +12,7 @@
 #include "link/link.h"
 #include "model_case.h"
 #include "program/container.h"
+#include "random_models.h"
 #include "runtime/network.h"
 #include "runtime/program_run.h"
 #include "tools/firmware_file.h"
@@ -31,6 +32,15 @@ Result<ChipConfig> chip_of(const Recipe& recipe) {
   return chip;
 }
 
+Result<program::Program> program_of_graph(const std::shared_ptr<const graph::Graph>& graph,
+                                          const Recipe& recipe, const ChipConfig& chip) {
+  TESSERA_TRY(const program::Package package,
+              compile::compile(graph, chip, {.tile_budget_bytes = recipe.tile_budget_bytes}));
+  TESSERA_TRY(const program::Program linked, link::link(package, chip));
+  // By way of its bytes: what they do not say is not derived.
+  return program::parse_program(program::serialise(linked), recipe.source);
+}
+
 Result<program::Program> program_of(const Recipe& recipe, const ChipConfig& chip) {
   const std::string chains = "chains:";
   if (recipe.source.starts_with(chains)) {
@@ -39,6 +49,11 @@ Result<program::Program> program_of(const Recipe& recipe, const ChipConfig& chip
     const std::uint64_t seed = std::stoull(recipe.source.substr(chains.size()));
     return firmware::assemble(firmware::testing::random_chains(seed), recipe.source, options);
   }
+  const std::string models = "graph:";
+  if (recipe.source.starts_with(models)) {
+    return program_of_graph(random_model(std::stoull(recipe.source.substr(models.size()))), recipe,
+                            chip);
+  }
   if (recipe.source.ends_with(".tasm")) return tools::assemble_file(recipe.source, recipe.arch);
   LoadOptions load;
   for (const std::string& text : recipe.shapes) {
@@ -46,11 +61,7 @@ Result<program::Program> program_of(const Recipe& recipe, const ChipConfig& chip
     load.shapes[shape.first] = shape.second;
   }
   TESSERA_TRY(const auto graph, runtime::load_graph(recipe.source, chip, load));
-  TESSERA_TRY(const program::Package package,
-              compile::compile(graph, chip, {.tile_budget_bytes = recipe.tile_budget_bytes}));
-  TESSERA_TRY(const program::Program linked, link::link(package, chip));
-  // By way of its bytes: what they do not say is not derived.
-  return program::parse_program(program::serialise(linked), recipe.source);
+  return program_of_graph(graph, recipe, chip);
 }
 
 bool fits(const std::vector<Tensor>& inputs, const std::vector<TensorDescription>& wanted) {

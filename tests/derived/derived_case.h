@@ -18,7 +18,7 @@ namespace tessera::derived {
 // Where a program comes from and for which processor it is made.
 struct Recipe {
   std::string name;
-  std::string source;                    // MODEL.onnx, FIRMWARE.tasm, or chains:SEED
+  std::string source;                    // MODEL.onnx, FIRMWARE.tasm, chains:SEED, graph:SEED
   std::string arch;                      // a profile
   std::vector<std::string> shapes = {};  // NAME=1x3x48x320
   int vectors = 3;

@@ -12,6 +12,7 @@
 #include "concord/interpret.h"
 #include "concord/packed_constant.h"
 #include "concord/pytorch_writer.h"
+#include "concord/steps.h"
 #include "concord/tensorflow_writer.h"
 #include "concord/testing/random_graph.h"
 #include "concord/testing/unrolled.h"
@@ -243,6 +244,37 @@ TEST(WrittenCpp, FilesOfTheWrongSizeAreRefused) {
   for (std::size_t i = 0; i < software.outputs.size(); ++i) line += " " + folder.path("out");
   EXPECT_EQ(run_command(line, folder.path("log")), 1);
   EXPECT_NE(read_text(folder.path("log")).find("has 3 bytes, needed"), std::string::npos);
+}
+
+// Rows at places that are inputs: one that is not there is an error of the written program.
+void check_places(std::string (*build)(const Software&, const Folder&)) {
+  Software software;
+  Steps steps(software, "v");
+  software.layers = {{"gather", "HostStep", {}, "", Format::kF64}};
+  steps.begin_layer(0);
+  const ValueId table = steps.input("table", Format::kF64, {5, 3});
+  const ValueId places = steps.input("places", Format::kI64, {2});
+  const ValueId rows = steps.gather(table, places, 0);
+  software.outputs = {{rows, software.value(rows).name}};
+  const Folder folder;
+  const std::string command = build(software, folder);
+  Tensor numbers = Tensor::zeros(Format::kI64, {2});
+  write_bytes(folder.path("table"), Tensor::zeros(Format::kF64, {5, 3}).bytes);
+  for (const std::int64_t place : {4, 5, 1000000}) {
+    numbers.as<std::int64_t>()[1] = place;
+    write_bytes(folder.path("places"), numbers.bytes);
+    const int status = run_command(command + " " + folder.path("table") + " " +
+                                       folder.path("places") + " " + folder.path("out"),
+                                   folder.path("log"));
+    EXPECT_EQ(status, place < 5 ? 0 : 1) << place << ": " << read_text(folder.path("log"));
+  }
+}
+
+TEST(WrittenCpp, PlacesThatAreNotThereAreAnError) { check_places(build_cpp); }
+
+TEST(WrittenPytorch, PlacesThatAreNotThereAreAnError) {
+  if (!find_python("torch")) GTEST_SKIP() << "no python3 with torch and numpy";
+  check_places(build_pytorch);
 }
 
 TEST(Writers, HostStepsAreRefusedByName) {
