@@ -78,8 +78,7 @@ std::int64_t granule_bytes(const program::Program& program) {
 }
 
 ShadowCore::ShadowCore(const program::Program& program, const ChipConfig& chip)
-    : program_(program),
-      partitions_(chip.state_buffer.partitions),
+    : partitions_(chip.state_buffer.partitions),
       granule_bytes_(concord::granule_bytes(program)),
       partition_pitch_(chip.state_buffer.bytes_per_partition / granule_bytes_ + 1),
       state_buffer_(partitions_ * partition_pitch_) {

@@ -103,7 +103,6 @@ class ShadowCore {
  private:
   Tag wide_element(const Tag* at, std::int64_t granules);
 
-  const program::Program& program_;
   std::int64_t partitions_, granule_bytes_, partition_pitch_;
   TagMemory state_buffer_;
   TagMemory dram_[program::kBaseIndexCount];
