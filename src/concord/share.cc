@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kCommonUses = 3;  // what so many had is written early
 
-std::size_t index(ValueId id) { return static_cast<std::size_t>(id.value); }
+std::size_t place_of(ValueId id) { return static_cast<std::size_t>(id.value); }
 
 bool is_move(Operator op) {
   switch (op) {
@@ -46,7 +46,7 @@ class Sharing {
     share_constants();
     share_operations();
     for (Layer& layer : software_.layers) {
-      if (layer.result.valid()) layer.result = now_[index(layer.result)];
+      if (layer.result.valid()) layer.result = now_[place_of(layer.result)];
     }
     move_common();
   }
@@ -98,7 +98,7 @@ class Sharing {
     std::map<std::string, ValueId> seen;
     std::vector<Operation> kept;
     for (Operation& operation : software_.operations) {
-      for (ValueId& id : operation.inputs) id = now_[index(id)];
+      for (ValueId& id : operation.inputs) id = now_[place_of(id)];
       if (may_be_shared(operation)) {
         const ValueId result = operation.outputs[0];
         const bool of_constants =
@@ -107,7 +107,7 @@ class Sharing {
             });
         const auto [found, fresh] = seen.try_emplace(key(operation), result);
         if (!fresh && ports_.count(result) == 0) {
-          now_[index(result)] = found->second;
+          now_[place_of(result)] = found->second;
           ++uses_[found->second];
           continue;
         }
@@ -128,14 +128,14 @@ class Sharing {
       const bool common = uses != uses_.end() && uses->second + 1 >= kCommonUses;
       if (common) {
         int place = 0;
-        for (const ValueId id : operation.inputs) place = std::max(place, made[index(id)]);
-        made[index(operation.outputs[0])] = place;
+        for (const ValueId id : operation.inputs) place = std::max(place, made[place_of(id)]);
+        made[place_of(operation.outputs[0])] = place;
         behind[static_cast<std::size_t>(place)].push_back(std::move(operation));
         continue;
       }
       others.push_back(std::move(operation));
       for (const ValueId id : others.back().outputs) {
-        made[index(id)] = static_cast<int>(others.size());
+        made[place_of(id)] = static_cast<int>(others.size());
       }
     }
     std::vector<Operation> all = std::move(behind[0]);

@@ -14,11 +14,6 @@ namespace {
 constexpr std::int64_t kFlatStride = 2 * kPanelPixels;
 // A panel that ends with its row leaves part of a strip empty: rows that are long enough for that.
 constexpr std::int64_t kLongColumns = 40;
-constexpr std::uint64_t kAllLanes = ~std::uint64_t{0};
-
-std::uint64_t lanes_from(std::int64_t first, std::int64_t count) {
-  return (count == kPanelPixels ? kAllLanes : (std::uint64_t{1} << count) - 1) << first;
-}
 
 }  // namespace
 
@@ -252,7 +247,7 @@ bool BlockProduct::Run::point_at_panel(const FlatPixels& pixels) {
     }
     const PixelRun& run = samples.runs()[0];
     if (samples.runs().size() != 1 || (run.count != 1 && run.step != element)) return false;
-    point_at(tap, run.offset - run.first * element, lanes_from(run.first, run.count));
+    point_at(tap, run.offset - run.first * element, lane_bits(run.first, run.count));
   }
   return true;
 }
@@ -271,7 +266,7 @@ void BlockProduct::Run::point_at_row(const FlatPixels& pixels, std::int64_t colu
       const std::int64_t last = std::min(columns.last - column, count);
       const bool any = sample_row >= 0 && first < last;
       point_at(tap++, offset + (column * config().stride_w + columns.shift) * input.column_pitch,
-               any ? lanes_from(first, last - first) : 0);
+               any ? lane_bits(first, last - first) : 0);
     }
   }
 }

@@ -114,6 +114,9 @@ class BlockProduct final : public Product {
     void rolling_panel(const RowLayout& columns, std::span<const Strip> strips, std::int64_t lane);
     QuantisedRow& quantised_row(const RowLayout& columns, std::int64_t row);
     void quantise_row(const RowLayout& columns, std::int64_t row, QuantisedRow& target);
+    std::byte* zeroed_patch(std::int64_t rows, std::int64_t columns);
+    void point_at_row(const NativeBlock& block, std::byte* patch, std::int64_t columns);
+    static void clear_columns(const BlockTarget& target, std::int64_t pairs, RowRange range);
 
     // Both.
     void quantise(std::span<const void* const> rows, std::int64_t pixels,

@@ -130,24 +130,64 @@ void BlockProduct::Run::quantise_row(const RowLayout& columns, std::int64_t row,
   PixelRuns& samples = workspace.samples;
   samples.clear();
   columns.add_samples(input, row, samples);
-  std::byte* patch = workspace.patch.reserve(config().matrix.native_dimension * total * element);
-  std::memset(patch, 0,
-              static_cast<std::size_t>(
-                  std::min<std::int64_t>(config().matrix.native_dimension, image.channels) * total *
-                  element));
-  workspace.row_pointers.resize(static_cast<std::size_t>(config().matrix.native_dimension));
+  const bool in_place = samples.runs().size() == 1 &&
+                        (samples.runs()[0].step == element || samples.runs()[0].count == 1);
+  // Columns that are quantised; around them there are zeros.
+  const std::int64_t first = in_place ? samples.runs()[0].first : 0;
+  const std::int64_t count = in_place ? samples.runs()[0].count : total;
+  // Every block gathers to the same places of the patch: the others stay zeros.
+  std::byte* const patch = in_place ? nullptr : zeroed_patch(blocks[0].count, total);
+  workspace.row_pointers.resize(static_cast<std::size_t>(blocks[0].count));
   for (std::int64_t b = 0; b < tap_blocks; ++b) {
     const NativeBlock& block = blocks[static_cast<std::size_t>(b)];
-    for (std::int64_t c = 0; c < block.count; ++c) {
-      std::byte* lanes = patch + c * total * element;
-      gather(channel_base(input, group * image.channels + block.first + c), samples, element,
-             lanes);
-      workspace.row_pointers[static_cast<std::size_t>(c)] = lanes;
-    }
-    quantise(std::span(workspace.row_pointers).first(static_cast<std::size_t>(block.count)), total,
-             {mantissas + block.first_pair * total * 2, 2 * total, exponents + b * total,
-              scales + b * total});
+    point_at_row(block, patch, total);
+    const BlockTarget block_target = {mantissas + block.first_pair * total * 2, 2 * total,
+                                      exponents + b * total, scales + b * total};
+    quantise(std::span(workspace.row_pointers).first(static_cast<std::size_t>(block.count)), count,
+             {block_target.mantissas + 2 * first, block_target.pair_stride,
+              block_target.exponents + first, block_target.scales + first});
+    clear_columns(block_target, block.pairs(), {0, first});
+    clear_columns(block_target, block.pairs(), {first + count, total});
   }
+}
+
+std::byte* BlockProduct::Run::zeroed_patch(std::int64_t rows, std::int64_t columns) {
+  const std::int64_t bytes = rows * columns * element;
+  std::byte* const patch = workspace.patch.reserve(bytes);
+  std::memset(patch, 0, static_cast<std::size_t>(bytes));
+  return patch;
+}
+
+// row_pointers of a block's channels: where the row's only run of samples lies, or its samples
+// gathered into `patch`.
+void BlockProduct::Run::point_at_row(const NativeBlock& block, std::byte* patch,
+                                     std::int64_t columns) {
+  const PixelRuns& samples = workspace.samples;
+  const std::int64_t first_channel = group * config().image.channels + block.first;
+  for (std::int64_t c = 0; c < block.count; ++c) {
+    const std::byte* const base = channel_base(input, first_channel + c);
+    const void*& pointer = workspace.row_pointers[static_cast<std::size_t>(c)];
+    if (patch == nullptr) {
+      pointer = base + samples.runs()[0].offset;
+      continue;
+    }
+    std::byte* const lanes = patch + c * columns * element;
+    gather(base, samples, element, lanes);
+    pointer = lanes;
+  }
+}
+
+// Makes blocks of zeros of columns [range.first, range.last).
+void BlockProduct::Run::clear_columns(const BlockTarget& target, std::int64_t pairs,
+                                      RowRange range) {
+  const std::int64_t count = range.last - range.first;
+  if (count <= 0) return;
+  for (std::int64_t pair = 0; pair < pairs; ++pair) {
+    std::fill_n(target.mantissas + pair * target.pair_stride + 2 * range.first, 2 * count,
+                std::int16_t{0});
+  }
+  std::fill_n(target.exponents + range.first, count, std::uint8_t{0});
+  std::fill_n(target.scales + range.first, count, 0.0);
 }
 
 }  // namespace tessera::kernels

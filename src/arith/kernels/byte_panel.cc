@@ -4,17 +4,6 @@
 #include <cstring>
 
 namespace tessera::kernels {
-namespace {
-
-constexpr std::uint64_t kAllLanes = ~std::uint64_t{0};
-
-std::uint64_t lanes_of(const PixelRun& run) {
-  const std::uint64_t ones =
-      run.count == kPanelPixels ? kAllLanes : (std::uint64_t{1} << run.count) - 1;
-  return ones << run.first;
-}
-
-}  // namespace
 
 void BytePanel::find(const ProductConfig& config, const Surface& input, const FlatPixels& pixels,
                      PixelRuns& scratch) {
@@ -25,7 +14,7 @@ void BytePanel::find(const ProductConfig& config, const Surface& input, const Fl
     add_tap_samples(config, input, pixels, tap, scratch);
     for (const PixelRun& run : scratch.runs()) {
       const std::int64_t step = run.count == 1 ? 1 : run.step;
-      const PanelPart part = {run.offset - run.first * step, step, lanes_of(run)};
+      const PanelPart part = {run.offset - run.first * step, step, lane_bits(run.first, run.count)};
       if (parts_.size() > ends_.back() && parts_.back().offset == part.offset &&
           parts_.back().step == step) {
         parts_.back().lanes |= part.lanes;

@@ -19,6 +19,12 @@ struct PixelRun {
   std::int64_t step = 0;    // bytes; any value where count is 1
 };
 
+// Lanes of a panel (64) as bits.
+inline constexpr std::uint64_t kAllLanes = ~std::uint64_t{0};
+inline std::uint64_t lane_bits(std::int64_t first, std::int64_t count) {
+  return (count == 64 ? kAllLanes : (std::uint64_t{1} << count) - 1) << first;
+}
+
 // Neighbouring runs are joined where lanes and bytes go on evenly.
 class PixelRuns {
  public:
