@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "base/check.h"
+#include "base/element_size.h"
 
 namespace tessera::host {
 namespace {
@@ -84,22 +84,6 @@ void exchange(const Axis& outer, const Axis& inner, const std::byte* source,
       copy_strided<T>(tile, source + i0 * outer.source + j * inner.source,
                       destination + i0 * outer.destination + j * inner.destination);
     }
-  }
-}
-
-// Calls f with an element of that size.
-template <typename F>
-void with_element(std::int64_t bytes, F&& f) {
-  switch (bytes) {
-    case 1:
-      return f(std::uint8_t{});
-    case 2:
-      return f(std::uint16_t{});
-    case 4:
-      return f(std::uint32_t{});
-    default:
-      TESSERA_CHECK(bytes == 8, "elements of {} bytes", bytes);
-      return f(std::uint64_t{});
   }
 }
 

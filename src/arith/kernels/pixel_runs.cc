@@ -3,6 +3,8 @@
 #include <bit>
 #include <cstring>
 
+#include "base/element_size.h"
+
 namespace tessera::kernels {
 namespace {
 
@@ -29,21 +31,6 @@ template <typename T>
 void scatter_elements(const T* lanes, const PixelRun& run, std::byte* target) {
   for (std::int64_t i = 0; i < run.count; ++i) {
     std::memcpy(target + i * run.step, lanes + i, sizeof(T));
-  }
-}
-
-// Calls f with a pointer type of that size.
-template <typename F>
-void with_element(std::int64_t bytes, F&& f) {
-  switch (bytes) {
-    case 1:
-      return f(std::uint8_t{});
-    case 2:
-      return f(std::uint16_t{});
-    case 4:
-      return f(std::uint32_t{});
-    default:
-      return f(std::uint64_t{});
   }
 }
 
