@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <map>
 
-#include "runtime/network.h"
+#include "network/network.h"
 
 namespace tessera::bench {
 namespace {

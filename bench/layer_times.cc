@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "host/executor.h"
-#include "runtime/network.h"
+#include "network/network.h"
 #include "tools/console.h"
 
 namespace tessera::bench {

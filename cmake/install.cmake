@@ -9,15 +9,17 @@
 include(CMakePackageConfigHelpers)
 
 if(TARGET tessera_runtime)
-  # All objects of these three: the public headers declare functions that the runtime does not call.
-  add_library(tessera SHARED $<TARGET_OBJECTS:tessera_runtime> $<TARGET_OBJECTS:tessera_arith>
-                             $<TARGET_OBJECTS:tessera_base>)
+  # All objects of these: the public headers declare functions that the runtime does not call.
+  set(whole tessera_network tessera_runtime tessera_report tessera_arith tessera_base)
+  set(objects ${whole})
+  list(TRANSFORM objects REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>")
+  add_library(tessera SHARED ${objects})
   set_target_properties(tessera PROPERTIES VERSION ${PROJECT_VERSION}
                                            SOVERSION ${PROJECT_VERSION_MAJOR})
   set(exported ${CMAKE_CURRENT_SOURCE_DIR}/cmake/libtessera.map)
   target_link_options(tessera PRIVATE LINKER:--version-script=${exported})
   set_target_properties(tessera PROPERTIES LINK_DEPENDS ${exported})
-  target_link_libraries(tessera PRIVATE tessera_runtime tessera_arith tessera_base)
+  target_link_libraries(tessera PRIVATE ${whole})
   target_include_directories(
     tessera INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                       $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)

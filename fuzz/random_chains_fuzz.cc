@@ -9,10 +9,10 @@
 #include "concord/fold.h"
 #include "concord/interpret.h"
 #include "concord/lift.h"
+#include "device/program_run.h"
 #include "firmware/assembler.h"
 #include "firmware/testing/random_chains.h"
 #include "host/executor.h"
-#include "runtime/program_run.h"
 
 namespace {
 
@@ -52,7 +52,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       must(firmware::assemble(firmware::testing::random_chains(seed), "fuzz.tasm", options));
   std::vector<Tensor> inputs;
   for (const program::TensorSlot& slot : program.inputs) inputs.push_back(input_of(slot, seed));
-  const auto processor = must(runtime::ProgramRun::create(program, chip, {}));
+  const auto processor = must(device::ProgramRun::create(program, chip, {}));
   const std::vector<Tensor> expected = must(processor->run(inputs)).outputs;
   const auto graph = must(concord::lift(program, chip));
   const auto host = must(host::make_host_executor(graph, {.threads = 1}));

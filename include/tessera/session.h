@@ -63,7 +63,7 @@ struct LoadOptions {
   ProgressCallback progress = {};
 };
 
-// Internal; see src/runtime/network.h.
+// Internal; see src/network/network.h.
 struct NetworkState;
 
 class Network {

@@ -56,8 +56,7 @@ Result<const Subgraph*> body_of(const Node& node, const std::string& attribute) 
   return body->get();
 }
 
-Walk::Walk(const Model& model, InferredModel& result)
-    : model_(model), opset_(opset_of(model)), result_(result) {
+Walk::Walk(const Model& model, InferredModel& result) : opset_(opset_of(model)), result_(result) {
   reserve_names(model.graph, reserved_);
 }
 

@@ -96,7 +96,6 @@ class Walk {
   Result<const Tensor*> known(const std::string& name, const std::string& what);
   Error blocked(const std::string& name, const std::string& what);
 
-  const Model& model_;
   const std::int64_t opset_;
   InferredModel& result_;
   std::map<std::string, int> last_suffix_;

@@ -13,7 +13,7 @@
 #include "arch/chip_config.h"
 #include "base/result.h"
 #include "graph/graph.h"
-#include "runtime/network.h"
+#include "network/network.h"
 
 namespace tessera::runtime {
 

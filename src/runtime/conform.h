@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "runtime/network.h"
+#include "network/network.h"
 
 namespace tessera::runtime {
 

@@ -2,13 +2,13 @@
 
 #include <fmt/format.h>
 
-#include "runtime/device.h"
-#include "runtime/network.h"
+#include "device/device.h"
+#include "network/network.h"
 
 namespace tessera {
 
-using runtime::BufferId;
-using runtime::Device;
+using device::BufferId;
+using device::Device;
 
 // A device with the network loaded and one buffer for each input and output.
 class SessionState {
@@ -16,7 +16,7 @@ class SessionState {
   std::shared_ptr<const NetworkState> network;  // shared with the Network handles
   SessionOptions options;
   std::unique_ptr<Device> device;
-  runtime::LoadedId loaded{};
+  device::LoadedId loaded{};
   std::vector<BufferId> inputs, outputs;
 };
 
@@ -85,7 +85,7 @@ Result<Session> Session::open(const Network& network, const SessionOptions& opti
   auto state = std::make_unique<SessionState>();
   state->network = network.share();
   state->options = options;
-  TESSERA_TRY(state->device, runtime::make_device(options));
+  TESSERA_TRY(state->device, device::make_device(options));
   TESSERA_TRY(state->loaded, state->device->load(state->network));
   TESSERA_TRY(state->inputs, allocate_all(*state->device, network.inputs()));
   TESSERA_TRY(state->outputs, allocate_all(*state->device, network.outputs()));
@@ -99,9 +99,9 @@ Result<RunResult> Session::run(const std::vector<Tensor>& inputs) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     TESSERA_RETURN_IF_ERROR(device.write(state_->inputs[i], Bytes{0}, inputs[i].bytes));
   }
-  TESSERA_TRY(const runtime::SequenceNumber sequence,
+  TESSERA_TRY(const device::SequenceNumber sequence,
               device.submit({state_->loaded, state_->inputs, state_->outputs}));
-  TESSERA_TRY(runtime::Completion completion, device.wait(sequence));
+  TESSERA_TRY(device::Completion completion, device.wait(sequence));
   RunResult result = std::move(completion.result);
   if (state_->options.timing_only && state_->options.device == DeviceKind::kSim) return result;
   for (std::size_t i = 0; i < network.outputs.size(); ++i) {

@@ -5,16 +5,16 @@
 #include <nlohmann/json.hpp>
 
 #include "arch/chip_config.h"
-#include "runtime/buffer_curve.h"
-#include "runtime/network.h"
+#include "network/network.h"
+#include "report/buffer_curve.h"
 #include "tools/console.h"
 
 namespace tessera::tools {
 namespace {
 
-nlohmann::json curve_json(const runtime::BufferCurve& curve) {
+nlohmann::json curve_json(const report::BufferCurve& curve) {
   nlohmann::json points = nlohmann::json::array();
-  for (const runtime::BufferPoint& point : curve.points) {
+  for (const report::BufferPoint& point : curve.points) {
     nlohmann::json row = {{"bytes_per_partition", point.bytes}};
     if (point.error.empty()) {
       row["cycles"] = point.cycles;
@@ -29,10 +29,10 @@ nlohmann::json curve_json(const runtime::BufferCurve& curve) {
   return points;
 }
 
-std::string curve_text(const runtime::BufferCurve& curve) {
+std::string curve_text(const report::BufferCurve& curve) {
   Table table({"bytes a partition", "cycles", "DRAM bytes", "spilled", "their bytes"});
   std::string refused;
-  for (const runtime::BufferPoint& point : curve.points) {
+  for (const report::BufferPoint& point : curve.points) {
     if (!point.error.empty()) {
       refused = fmt::format("{} bytes: {}\n", with_separators(point.bytes), point.error);
       continue;
@@ -47,7 +47,7 @@ std::string curve_text(const runtime::BufferCurve& curve) {
 }  // namespace
 
 std::string buffer_use_text(const NetworkState& state) {
-  const runtime::BufferUse use = runtime::buffer_use(state.package);
+  const runtime::BufferUse use = report::buffer_use(state.package);
   const compile::TightPlacement& tight = use.tightest;
   return fmt::format(
       "state buffer: peak {} of {} bytes a partition\n"
@@ -58,7 +58,7 @@ std::string buffer_use_text(const NetworkState& state) {
 }
 
 nlohmann::json buffer_use_json(const NetworkState& state) {
-  const runtime::BufferUse use = runtime::buffer_use(state.package);
+  const runtime::BufferUse use = report::buffer_use(state.package);
   return {{"peak", use.peak},
           {"bytes_per_partition", state.chip.state_buffer.bytes_per_partition},
           {"lower_bound", use.tightest.bound},
@@ -83,10 +83,10 @@ Status min_buffer_report(const ModelArguments& arguments, const std::string& htm
                              arguments.model)};
   }
   TESSERA_TRY(const ChipConfig chip, load_chip_config(options.arch));
-  TESSERA_TRY(const auto graph, runtime::load_graph(arguments.model, chip, options));
-  TESSERA_TRY(const runtime::BufferCurve curve, runtime::buffer_curve(graph, chip));
+  TESSERA_TRY(const auto graph, network::load_graph(arguments.model, chip, options));
+  TESSERA_TRY(const report::BufferCurve curve, report::buffer_curve(graph, chip));
   if (!html.empty()) {
-    TESSERA_RETURN_IF_ERROR(runtime::write_buffer_page(html, arguments.model, curve));
+    TESSERA_RETURN_IF_ERROR(report::write_buffer_page(html, arguments.model, curve));
   }
   if (arguments.json) {
     const nlohmann::json document = {{"model", arguments.model},

@@ -26,7 +26,7 @@ Result<std::shared_ptr<const graph::Graph>> graph_of(const ModelArguments& argum
     return network.state().package.graph;
   }
   TESSERA_TRY(const LoadOptions options, arguments.load_options());
-  return runtime::load_graph(arguments.model, chip, options);
+  return network::load_graph(arguments.model, chip, options);
 }
 
 std::vector<TensorDescription> inputs_of(const graph::Graph& graph) {

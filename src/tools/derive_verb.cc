@@ -16,9 +16,9 @@
 #include "concord/fold.h"
 #include "concord/layer_nodes.h"
 #include "concord/lift.h"
+#include "device/program_run.h"
 #include "link/link.h"
-#include "runtime/network.h"
-#include "runtime/program_run.h"
+#include "network/network.h"
 #include "tools/console.h"
 #include "tools/derived_check.h"
 #include "tools/firmware_file.h"
@@ -66,7 +66,7 @@ Result<program::Program> program_of(const DeriveArguments& arguments) {
 struct Derived {
   std::shared_ptr<const graph::Graph> graph;
   concord::Software software;
-  std::unique_ptr<runtime::ProgramRun> processor;
+  std::unique_ptr<device::ProgramRun> processor;
 };
 
 // By the runtimes that were named, or by the evaluator.
@@ -227,7 +227,7 @@ Status derive(const DeriveArguments& arguments) {
   TESSERA_TRY(summary.bytes, write_derived(arguments.target, derived.software, arguments.output));
   summary.nodes = concord::count_layer_nodes(concord::folded(derived.software));
   if (arguments.verify > 0 || !arguments.golden.empty()) {
-    TESSERA_TRY(derived.processor, runtime::ProgramRun::create(std::move(program), chip, {}));
+    TESSERA_TRY(derived.processor, device::ProgramRun::create(std::move(program), chip, {}));
     TESSERA_TRY(const GoldenSet set, make_vectors(arguments, derived));
     if (!arguments.golden.empty()) {
       TESSERA_RETURN_IF_ERROR(write_golden(arguments.golden, set));

@@ -8,7 +8,7 @@
 
 #include "arch/chip_config.h"
 #include "graph/graph.h"
-#include "runtime/network.h"
+#include "network/network.h"
 #include "tools/console.h"
 #include "tools/tensor_file.h"
 #include "tools/verb.h"
@@ -48,7 +48,7 @@ Check check_profile(std::string_view name) {
 
 Result<std::string> run_everywhere() {
   TESSERA_TRY(const ChipConfig chip, load_chip_config("tessera128"));
-  TESSERA_TRY(const Network network, runtime::network_from_graph(small_graph(chip), chip, {}));
+  TESSERA_TRY(const Network network, network::network_from_graph(small_graph(chip), chip, {}));
   const std::vector<Tensor> inputs = {random_tensor(network.inputs()[0], 7, 0)};
   std::vector<Tensor> first;
   std::int64_t cycles = 0;

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "runtime/format_study.h"
+#include "report/format_study.h"
 #include "tools/console.h"
 #include "tools/tensor_file.h"
 
@@ -14,8 +14,8 @@ namespace tessera::tools {
 namespace {
 
 namespace fs = std::filesystem;
-using runtime::FormatRow;
-using runtime::FormatStudy;
+using report::FormatRow;
+using report::FormatStudy;
 
 std::vector<fs::path> sorted_entries(const fs::path& folder) {
   std::vector<fs::path> entries;
@@ -108,7 +108,7 @@ std::string study_text(const FormatStudy& study) {
       continue;
     }
     if (!row.cycles) refused += fmt::format("{}, cycles: {}\n", row.format, row.cycles_error);
-    const runtime::Accuracy& a = row.accuracy;
+    const report::Accuracy& a = row.accuracy;
     table.add({row.format, fmt::format("{:.7f}", a.cosine), fmt::format("{:.2g}", a.max_error),
                fmt::format("{:.3g}", a.largest), share(a.top1), share(a.texts),
                with_separators(row.weight_bytes), with_separators(row.activation_bytes),
@@ -131,16 +131,16 @@ Status format_report(const ModelArguments& model, const FormatReportArguments& a
                              "model",
                              model.model)};
   }
-  runtime::FormatStudyOptions options;
+  report::FormatStudyOptions options;
   TESSERA_TRY(options.load, model.load_options());
-  options.formats = arguments.formats.empty() ? runtime::study_formats() : arguments.formats;
+  options.formats = arguments.formats.empty() ? report::study_formats() : arguments.formats;
   options.texts = arguments.texts;
   options.threads = arguments.threads;
-  TESSERA_TRY(const auto inputs, runtime::study_inputs(model.model, options.load));
+  TESSERA_TRY(const auto inputs, report::study_inputs(model.model, options.load));
   TESSERA_TRY(options.cases, read_cases(arguments, inputs));
-  TESSERA_TRY(const FormatStudy study, runtime::format_study(model.model, options));
+  TESSERA_TRY(const FormatStudy study, report::format_study(model.model, options));
   if (!html.empty()) {
-    TESSERA_RETURN_IF_ERROR(runtime::write_format_page(html, model.model, study));
+    TESSERA_RETURN_IF_ERROR(report::write_format_page(html, model.model, study));
   }
   if (model.json) {
     nlohmann::json rows = nlohmann::json::array();

@@ -8,8 +8,8 @@
 #include "graph/build.h"
 #include "model/import.h"
 #include "model/infer.h"
+#include "network/network.h"
 #include "program/container.h"
-#include "runtime/network.h"
 #include "tools/console.h"
 #include "tools/verb.h"
 
@@ -76,12 +76,12 @@ Result<Description> inspect_model(const InspectArguments& arguments) {
   TESSERA_TRY(const LoadOptions load, arguments.model.load_options());
   if (arguments.graph) {
     TESSERA_TRY(const ChipConfig chip, load_chip_config(load.arch));
-    TESSERA_TRY(const auto graph, runtime::load_graph(path, chip, load));
+    TESSERA_TRY(const auto graph, network::load_graph(path, chip, load));
     return Description{graph::dump(*graph),
                        {{"kind", "model"}, {"arch", chip.name}, {"nodes", graph->nodes.size()}}};
   }
   TESSERA_TRY(const model::Model model, model::import_file(path));
-  const auto inferred = model::infer(model, runtime::infer_options(load));
+  const auto inferred = model::infer(model, network::infer_options(load));
   const model::InferredModel* const shapes = inferred.ok() ? &inferred.value() : nullptr;
   const Description inputs = describe_values("input", model.graph.inputs, shapes);
   const Description outputs = describe_values("output", model.graph.outputs, shapes);

@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "arch/format_choice.h"
-#include "runtime/network.h"
+#include "network/network.h"
 #include "tools/console.h"
 #include "tools/safetensors.h"
 #include "tools/verb.h"

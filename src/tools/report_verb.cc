@@ -6,9 +6,9 @@
 
 #include "arch/chip_config.h"
 #include "link/link.h"
+#include "network/network.h"
 #include "program/weight_use.h"
-#include "runtime/network.h"
-#include "runtime/roofline.h"
+#include "report/roofline.h"
 #include "tools/buffer_report.h"
 #include "tools/console.h"
 #include "tools/format_report.h"
@@ -20,10 +20,10 @@
 namespace tessera::tools {
 namespace {
 
-using runtime::Cause;
-using runtime::LayerBound;
-using runtime::LayerTime;
-using runtime::RooflineReport;
+using report::Cause;
+using report::LayerBound;
+using report::LayerTime;
+using report::RooflineReport;
 
 constexpr std::size_t kReportWidth = 100;
 
@@ -45,7 +45,7 @@ double array_use(std::int64_t macs, double cycles, const ChipConfig& chip) {
 
 nlohmann::json causes_json(const LayerTime& time) {
   nlohmann::json causes;
-  for (int cause = 0; cause < runtime::kCauseCount; ++cause) {
+  for (int cause = 0; cause < report::kCauseCount; ++cause) {
     causes[cause_name(static_cast<Cause>(cause))] = time[static_cast<Cause>(cause)];
   }
   return causes;
@@ -86,7 +86,7 @@ nlohmann::json layers_json(const RunResult& run, const RooflineReport& roofline,
 
 nlohmann::json roofline_json(const RooflineReport& roofline) {
   nlohmann::json losses;
-  for (int cause = 0; cause < runtime::kCauseCount; ++cause) {
+  for (int cause = 0; cause < report::kCauseCount; ++cause) {
     losses[cause_name(static_cast<Cause>(cause))] = roofline.distance[static_cast<Cause>(cause)];
   }
   return {
@@ -150,7 +150,7 @@ Status report(const ReportArguments& arguments) {
   TESSERA_TRY(const program::Program program,
               link::link(network.state().package, network.state().chip,
                          {.cores = 1, .serial = arguments.serial}));
-  const RooflineReport roofline = runtime::roofline_report(network, program, run);
+  const RooflineReport roofline = report::roofline_report(network, program, run);
   if (!arguments.html.empty()) {
     TESSERA_RETURN_IF_ERROR(write_html_report(arguments.html, arguments.model.model, network, run));
   }

@@ -11,8 +11,8 @@
 #include <nlohmann/json.hpp>
 
 #include "link/link.h"
-#include "runtime/network.h"
-#include "runtime/roofline.h"
+#include "network/network.h"
+#include "report/roofline.h"
 #include "tools/console.h"
 #include "tools/roofline_text.h"
 #include "tools/tensor_file.h"
@@ -21,7 +21,7 @@
 namespace tessera::tools {
 namespace {
 
-using runtime::Cause;
+using report::Cause;
 
 class TemporaryFolder {
  public:
@@ -50,7 +50,7 @@ struct Row {
   std::string name;
   std::int64_t cycles = 0, nodes_on_host = 0;
   double cpu_seconds = 0;  // of the timing-only run, without compilation
-  runtime::RooflineReport roofline;
+  report::RooflineReport roofline;
 };
 
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
@@ -81,13 +81,13 @@ Result<Row> measure(const zoo::Network& network, const RooflineSuite& suite,
   const double begin = cpu_seconds();
   TESSERA_TRY(const RunResult run, session.run(inputs));
   Row row{network.name, run.cycles, loaded->placement().nodes_on_host, cpu_seconds() - begin, {}};
-  row.roofline = runtime::roofline_report(*loaded, program, run);
+  row.roofline = report::roofline_report(*loaded, program, run);
   return row;
 }
 
 nlohmann::json to_json(const Row& row) {
   nlohmann::json losses;
-  for (int cause = 0; cause < runtime::kCauseCount; ++cause) {
+  for (int cause = 0; cause < report::kCauseCount; ++cause) {
     losses[cause_name(static_cast<Cause>(cause))] =
         row.roofline.distance[static_cast<Cause>(cause)];
   }
@@ -108,7 +108,7 @@ void print(const std::vector<Row>& rows, double mean, const std::string& arch) {
   Table table({"network", "cycles", "roofline", "share", "cells", "planar", "weights", "transf.",
                "depend.", "start", "overlap", "CPU ms"});
   for (const Row& row : rows) {
-    const runtime::Distance& lost = row.roofline.distance;
+    const report::Distance& lost = row.roofline.distance;
     const auto part = [&](double value) {
       return fmt::format("{:.1f}", 100 * value / static_cast<double>(row.cycles));
     };

@@ -9,8 +9,8 @@
 namespace tessera::tools {
 namespace {
 
-using runtime::Cause;
-using runtime::LayerTime;
+using report::Cause;
+using report::LayerTime;
 
 const char* public_name(Cause cause) {
   return cause == Cause::kWeights || cause == Cause::kTransfers ? "DRAM" : cause_name(cause);
@@ -31,8 +31,8 @@ double idle_share(const LayerTime& time) {
                           : 0;
 }
 
-std::string roofline_text(const runtime::RooflineReport& report, std::int64_t cycles) {
-  const runtime::Distance& distance = report.distance;
+std::string roofline_text(const report::RooflineReport& report, std::int64_t cycles) {
+  const report::Distance& distance = report.distance;
   const auto part = [&](double value) { return percent(value / static_cast<double>(cycles)); };
   return fmt::format(
       "roofline {} cycles ({} MACs, {} compulsory bytes): {} reached\n"

@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "device/program_run.h"
 #include "program/container.h"
-#include "runtime/program_run.h"
 #include "tools/console.h"
 #include "tools/firmware_file.h"
 #include "tools/run_arguments.h"
@@ -55,7 +55,7 @@ Result<program::Program> load_program(const RunArguments& arguments, const std::
   return program::parse_program(bytes, path);
 }
 
-Status run_once(const RunArguments& arguments, runtime::ProgramRun& run) {
+Status run_once(const RunArguments& arguments, device::ProgramRun& run) {
   TESSERA_TRY(const ImagePreprocessing preprocessing, parse_preprocessing(arguments.preprocess));
   TESSERA_TRY(const std::vector<Tensor> inputs,
               read_inputs(arguments.inputs, run.inputs(), preprocessing));
@@ -84,7 +84,7 @@ struct Streamed {
 };
 
 // Vectors of all inputs, one behind the other, for each step; results likewise.
-Result<Streamed> pass_vectors(const RunArguments& arguments, runtime::ProgramRun& run) {
+Result<Streamed> pass_vectors(const RunArguments& arguments, device::ProgramRun& run) {
   TESSERA_TRY(const VectorStream::Ends ends,
               VectorStream::open(arguments.stream, arguments.stream_out));
   std::vector<Tensor> inputs;
@@ -114,7 +114,7 @@ Result<Streamed> pass_vectors(const RunArguments& arguments, runtime::ProgramRun
   }
 }
 
-Status run_stream(const RunArguments& arguments, runtime::ProgramRun& run,
+Status run_stream(const RunArguments& arguments, device::ProgramRun& run,
                   std::int64_t clock_hertz) {
   TESSERA_TRY(const Streamed streamed, pass_vectors(arguments, run));
   // Standard output may be the vectors'.
@@ -158,7 +158,7 @@ Status run_program(const RunArguments& asked) {
   options.timing_only = arguments.timing_only;
   options.check_hazards = arguments.check_hazards;
   options.trace = !arguments.trace.empty();
-  TESSERA_TRY(const auto run, runtime::ProgramRun::create(std::move(program), chip, options));
+  TESSERA_TRY(const auto run, device::ProgramRun::create(std::move(program), chip, options));
   if (!arguments.stream.empty()) return run_stream(arguments, *run, chip.clock_hertz);
   return run_once(arguments, *run);
 }

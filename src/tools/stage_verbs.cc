@@ -8,10 +8,10 @@
 #include "graph/build.h"
 #include "link/link.h"
 #include "model/import.h"
+#include "network/network.h"
 #include "program/container.h"
 #include "program/verify.h"
 #include "program/weight_use.h"
-#include "runtime/network.h"
 #include "tools/console.h"
 #include "tools/verb.h"
 

@@ -14,9 +14,9 @@
 #include "concord/lift.h"
 #include "host/executor.h"
 #include "link/link.h"
+#include "network/network.h"
 #include "ocr_models.h"
 #include "program/container.h"
-#include "runtime/network.h"
 #include "tools/tensor_file.h"
 
 namespace tessera {
@@ -107,7 +107,7 @@ TEST_P(LiftModels, ComeBackWithTheSameBits) {
   LoadOptions options;
   if (!model.shape.empty()) options.shapes["x"] = model.shape;
   const ChipConfig chip = *load_chip_config(model.arch);
-  const auto graph = runtime::load_graph(path, chip, options);
+  const auto graph = network::load_graph(path, chip, options);
   ASSERT_TRUE(graph.ok()) << graph.error().to_string();
   const auto package = compile::compile(*graph, chip);
   ASSERT_TRUE(package.ok()) << package.error().to_string();

@@ -3,7 +3,7 @@
 
 #include "compile/testing/random_graph.h"
 #include "random_runs.h"
-#include "runtime/buffer_curve.h"
+#include "report/buffer_curve.h"
 
 namespace tessera::agreement {
 namespace {
@@ -29,11 +29,11 @@ TEST(MinBuffer, EachPointOfTheCurveGivesTheReferenceBits) {
   const auto expected = run_reference(graph, inputs);
   ASSERT_TRUE(expected.ok()) << expected.error().to_string();
   ChipConfig chip = *load_chip_config("tessera128");
-  const auto curve = runtime::buffer_curve(graph, chip);
+  const auto curve = report::buffer_curve(graph, chip);
   ASSERT_TRUE(curve.ok()) << curve.error().to_string();
   int spilling = 0;
   int compiled = 0;
-  for (const runtime::BufferPoint& point : curve->points) {
+  for (const report::BufferPoint& point : curve->points) {
     SCOPED_TRACE(point.bytes);
     chip.state_buffer.bytes_per_partition = static_cast<std::int32_t>(point.bytes);
     const auto program = build_program(graph, chip, {});
@@ -57,7 +57,7 @@ TEST(MinBuffer, EachPointOfTheCurveGivesTheReferenceBits) {
 TEST(MinBuffer, AGrainLessThanTheSmallestSpills) {
   const auto graph = layers_of_images();
   ChipConfig chip = *load_chip_config("tessera128");
-  const auto curve = runtime::buffer_curve(graph, chip);
+  const auto curve = report::buffer_curve(graph, chip);
   ASSERT_TRUE(curve.ok()) << curve.error().to_string();
   ASSERT_GT(curve->smallest, 1024);
   chip.state_buffer.bytes_per_partition = static_cast<std::int32_t>(curve->smallest);
@@ -72,7 +72,7 @@ TEST(MinBuffer, AGrainLessThanTheSmallestSpills) {
 TEST(MinBuffer, OccupancyIsBetweenItsBoundAndItsPeak) {
   const auto package = compile::compile(layers_of_images(), *load_chip_config("tessera128"));
   ASSERT_TRUE(package.ok());
-  const runtime::BufferUse use = runtime::buffer_use(*package);
+  const runtime::BufferUse use = report::buffer_use(*package);
   EXPECT_GT(use.tightest.bound, 0);
   EXPECT_LE(use.tightest.bound, use.tightest.peak);
   EXPECT_LE(use.tightest.peak, round_up(use.peak, 64));

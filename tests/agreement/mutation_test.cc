@@ -15,10 +15,10 @@
 #include <random>
 
 #include "compile/testing/random_graph.h"
+#include "network/network.h"
 #include "program/encoding.h"
 #include "program/verify.h"
 #include "random_runs.h"
-#include "runtime/network.h"
 
 namespace tessera::agreement {
 namespace {
@@ -197,7 +197,7 @@ TEST(Mutation, HarmfulMutantsOfRealModelsAreRejected) {
   for (const char* model : {"mnist_cntk", "mlperf_tiny_resnet8_int8_qdq", "cifar10_resnet_4b"}) {
     SCOPED_TRACE(model);
     for (const ChipConfig& chip : {crowded("tessera128", 4096), crowded("edge", 16384)}) {
-      const auto graph = runtime::load_graph(folder / (std::string(model) + ".onnx"), chip, {});
+      const auto graph = network::load_graph(folder / (std::string(model) + ".onnx"), chip, {});
       ASSERT_TRUE(graph.ok()) << graph.error().to_string();
       check_graph(*graph, chip, 31, 4, tally);
       if (HasFatalFailure()) return;

@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "arch/chip_config.h"
+#include "network/network.h"
 #include "ocr_models.h"
 #include "runtime/compare.h"
-#include "runtime/network.h"
 #include "tools/tensor_file.h"
 
 namespace tessera {
@@ -95,12 +95,12 @@ TEST_P(RealModels, StateBufferSizesDoNotChangeTheBits) {
   auto chip = load_chip_config("tessera128");
   ASSERT_TRUE(chip.ok());
   const std::string path = folder_ + "/" + model().file;
-  auto graph = runtime::load_graph(path, *chip, load_options());
+  auto graph = network::load_graph(path, *chip, load_options());
   ASSERT_TRUE(graph.ok()) << graph.error().to_string();
   std::vector<Tensor> expected;
   for (const std::int32_t bytes : {32'768, 65'536, 196'608}) {
     chip->state_buffer.bytes_per_partition = bytes;
-    auto network = runtime::network_from_graph(*graph, *chip, {});
+    auto network = network::network_from_graph(*graph, *chip, {});
     ASSERT_TRUE(network.ok()) << bytes << ": " << network.error().to_string();
     const auto outputs = run(*network, {}).outputs;
     if (expected.empty()) expected = outputs;
@@ -127,7 +127,7 @@ TEST_P(RealModels, EveryEnginesCyclesAddUp) {
 TEST_P(RealModels, APlantedFaultIsFoundInItsLayer) {
   auto chip = load_chip_config("tessera128");
   ASSERT_TRUE(chip.ok());
-  auto graph = runtime::load_graph(folder_ + "/" + model().file, *chip, load_options());
+  auto graph = network::load_graph(folder_ + "/" + model().file, *chip, load_options());
   ASSERT_TRUE(graph.ok()) << graph.error().to_string();
   std::vector<std::string> products;
   for (const graph::Node& node : (*graph)->nodes) {

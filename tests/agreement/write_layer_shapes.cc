@@ -4,7 +4,7 @@
 #include <set>
 
 #include "layer_shapes.h"
-#include "runtime/network.h"
+#include "network/network.h"
 
 namespace tessera {
 namespace {

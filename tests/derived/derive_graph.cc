@@ -14,8 +14,8 @@
 #include "concord/onnx_writer.h"
 #include "concord/testing/random_graph.h"
 #include "host/executor.h"
+#include "network/network.h"
 #include "program/container.h"
-#include "runtime/network.h"
 #include "tools/golden.h"
 #include "tools/tensor_file.h"
 
@@ -36,7 +36,7 @@ Result<std::shared_ptr<const graph::Graph>> load(const std::string& source) {
         concord::testing::product_graph(1, chip.formats.matrix));
   }
   TESSERA_TRY(const ChipConfig chip, load_chip_config("tessera128"));
-  return runtime::load_graph(source, chip, {});
+  return network::load_graph(source, chip, {});
 }
 
 std::vector<Tensor> inputs_of(const graph::Graph& graph, int vector) {

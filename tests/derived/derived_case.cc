@@ -7,14 +7,14 @@
 #include "compile/compile.h"
 #include "concord/expand.h"
 #include "concord/lift.h"
+#include "device/program_run.h"
 #include "firmware/assembler.h"
 #include "firmware/testing/random_chains.h"
 #include "link/link.h"
 #include "model_case.h"
+#include "network/network.h"
 #include "program/container.h"
 #include "random_models.h"
-#include "runtime/network.h"
-#include "runtime/program_run.h"
 #include "tools/firmware_file.h"
 #include "tools/tensor_file.h"
 #include "tools/verb.h"
@@ -60,7 +60,7 @@ Result<program::Program> program_of(const Recipe& recipe, const ChipConfig& chip
     TESSERA_TRY(const auto shape, tools::parse_shape(text));
     load.shapes[shape.first] = shape.second;
   }
-  TESSERA_TRY(const auto graph, runtime::load_graph(recipe.source, chip, load));
+  TESSERA_TRY(const auto graph, network::load_graph(recipe.source, chip, load));
   return program_of_graph(graph, recipe, chip);
 }
 
@@ -127,7 +127,7 @@ Result<Case> make_case(const Recipe& recipe) {
   TESSERA_TRY(program::Program program, program_of(recipe, chip));
   TESSERA_TRY(made.graph, concord::lift(program, chip));
   TESSERA_TRY(made.software, concord::expand(*made.graph));
-  TESSERA_TRY(const auto processor, runtime::ProgramRun::create(std::move(program), chip, {}));
+  TESSERA_TRY(const auto processor, device::ProgramRun::create(std::move(program), chip, {}));
   TESSERA_TRY(made.vectors, inputs_of(recipe, processor->inputs()));
   for (tools::GoldenVector& vector : made.vectors) {
     TESSERA_TRY(RunResult run, processor->run(vector.inputs));

@@ -27,7 +27,7 @@ RunResult run_program(const program::Program& program, const ChipConfig& chip,
                       const std::vector<Tensor>& inputs) {
   SessionOptions options;
   options.check_hazards = true;
-  auto run = runtime::ProgramRun::create(program, chip, options);
+  auto run = device::ProgramRun::create(program, chip, options);
   EXPECT_TRUE(run.ok()) << run.error().message;
   if (!run.ok()) return {};
   auto result = run.value()->run(inputs);

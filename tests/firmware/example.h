@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "arch/chip_config.h"
+#include "device/program_run.h"
 #include "firmware/assembler.h"
-#include "runtime/program_run.h"
 
 namespace tessera::firmware {
 

@@ -97,7 +97,7 @@ TEST(Examples, StreamingGivesTheBitsOfTheUnrolledLoop) {
         run_program(assemble_example(name, chip), chip, {f16_tensor({5, inputs}, xs)});
     SessionOptions options;
     options.check_hazards = true;
-    auto stream = runtime::ProgramRun::create(assemble_example(name, chip, true), chip, options);
+    auto stream = device::ProgramRun::create(assemble_example(name, chip, true), chip, options);
     ASSERT_TRUE(stream.ok()) << stream.error().message;
     ASSERT_TRUE(stream.value()->begin().ok());
     std::vector<std::byte> outputs;

@@ -6,9 +6,9 @@
 #include "compile/testing/random_graph.h"
 #include "firmware/assembler.h"
 #include "link/link.h"
+#include "network/network.h"
 #include "program/container.h"
 #include "random_runs.h"
-#include "runtime/network.h"
 #include "zoo/zoo.h"
 
 namespace tessera::firmware {

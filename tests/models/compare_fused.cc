@@ -33,7 +33,7 @@
 #include "host/executor.h"
 #include "model/import.h"
 #include "model_case.h"
-#include "runtime/network.h"
+#include "network/network.h"
 #include "tools/console.h"
 
 namespace {
@@ -329,7 +329,7 @@ Result<ModelResult> check_model(const Arguments& arguments, const std::string& n
   }
   TESSERA_TRY(const ChipConfig chip, load_chip_config("f32"));
   TESSERA_TRY(const auto graph,
-              runtime::load_graph(arguments.data + "/models/" + name + ".onnx", chip, load));
+              network::load_graph(arguments.data + "/models/" + name + ".onnx", chip, load));
   TESSERA_TRY(FusedRun run, run_fused(arguments, list[0], inputs));
   ModelResult result;
   result.name = name;

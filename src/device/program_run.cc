@@ -1,13 +1,13 @@
-#include "runtime/program_run.h"
+#include "device/program_run.h"
 
 #include <fmt/format.h>
 
 #include "concord/lift.h"
+#include "device/segment_use.h"
 #include "host/host_step.h"
 #include "program/verify.h"
-#include "runtime/segment_use.h"
 
-namespace tessera::runtime {
+namespace tessera::device {
 namespace {
 
 std::vector<TensorDescription> describe(const std::vector<program::TensorSlot>& slots) {
@@ -156,4 +156,4 @@ Result<RunResult> ProgramRun::step(const std::vector<Tensor>& inputs) {
   return run_segments(segments == 0 ? 0 : segments - 1, segments, true);
 }
 
-}  // namespace tessera::runtime
+}  // namespace tessera::device

@@ -1,10 +1,10 @@
-#include "runtime/label_places.h"
+#include "report/label_places.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
 
-namespace tessera::runtime {
+namespace tessera::report {
 namespace {
 
 constexpr double kGap = 2;  // between a point and the label beside it
@@ -59,4 +59,4 @@ std::vector<LabelBox> place_labels(std::span<const LabelledPoint> points, double
   return boxes;
 }
 
-}  // namespace tessera::runtime
+}  // namespace tessera::report

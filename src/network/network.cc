@@ -1,4 +1,4 @@
-#include "runtime/network.h"
+#include "network/network.h"
 
 #include <fmt/format.h>
 
@@ -65,7 +65,7 @@ Network make_network(const std::string& path, const ChipConfig& chip, program::P
 
 }  // namespace
 
-namespace runtime {
+namespace network {
 
 model::InferOptions infer_options(const LoadOptions& options) {
   model::InferOptions infer;
@@ -129,7 +129,7 @@ Result<Network> network_from_package(program::Package package, const ChipConfig&
   return make_network(name, chip, std::move(package));
 }
 
-}  // namespace runtime
+}  // namespace network
 
 Result<Network> Network::load(const std::string& path, const LoadOptions& options) {
   TESSERA_TRY(const ChipConfig chip, load_chip_config(options.arch));
@@ -143,10 +143,10 @@ Result<Network> Network::load(const std::string& path, const LoadOptions& option
   if (kind == program::FileKind::kPackage) {
     TESSERA_TRY(const std::vector<std::byte> bytes, program::read_file(path));
     TESSERA_TRY(program::Package package, program::parse_package(bytes, path));
-    return runtime::network_from_package(std::move(package), chip);
+    return network::network_from_package(std::move(package), chip);
   }
-  TESSERA_TRY(auto graph, runtime::load_graph(path, chip, options));
-  auto network = runtime::network_from_graph(std::move(graph), chip, options);
+  TESSERA_TRY(auto graph, network::load_graph(path, chip, options));
+  auto network = network::network_from_graph(std::move(graph), chip, options);
   if (!network.ok()) return network.error().with_context("compiling '" + path + "'");
   return network;
 }

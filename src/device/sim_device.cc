@@ -1,16 +1,16 @@
-#include "runtime/sim_device.h"
+#include "device/sim_device.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "card/core.h"
+#include "device/segment_use.h"
 #include "host/host_step.h"
 #include "link/link.h"
 #include "program/verify.h"
-#include "runtime/segment_use.h"
 
-namespace tessera::runtime {
+namespace tessera::device {
 namespace {
 
 // A network placed on a core. The program belongs to it, since the core refers to it.
@@ -171,4 +171,4 @@ Result<std::unique_ptr<Device>> make_sim_device(const SessionOptions& options) {
   return std::unique_ptr<Device>(std::make_unique<SimDevice>(options));
 }
 
-}  // namespace tessera::runtime
+}  // namespace tessera::device

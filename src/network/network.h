@@ -23,7 +23,7 @@ struct NetworkState {
   const graph::Graph& graph() const { return *package.graph; }
 };
 
-namespace runtime {
+namespace network {
 
 model::InferOptions infer_options(const LoadOptions& options);
 
@@ -38,5 +38,5 @@ Result<Network> network_from_graph(std::shared_ptr<const graph::Graph> graph,
                                    const ChipConfig& chip, const LoadOptions& options);
 Result<Network> network_from_package(program::Package package, const ChipConfig& chip);
 
-}  // namespace runtime
+}  // namespace network
 }  // namespace tessera

@@ -1,4 +1,4 @@
-#include "runtime/buffer_curve.h"
+#include "report/buffer_curve.h"
 
 #include <algorithm>
 #include <set>
@@ -6,9 +6,9 @@
 
 #include "base/quantity.h"
 #include "compile/compile.h"
-#include "runtime/network.h"
+#include "network/network.h"
 
-namespace tessera::runtime {
+namespace tessera::report {
 namespace {
 
 constexpr std::int64_t kGrainBytes = 64;          // sizes are multiples of this
@@ -143,4 +143,4 @@ Result<BufferCurve> buffer_curve(const std::shared_ptr<const graph::Graph>& grap
   return CurveFinder(graph, chip).run();
 }
 
-}  // namespace tessera::runtime
+}  // namespace tessera::report

@@ -17,7 +17,7 @@
 #include "program/program.h"
 #include "tessera/session.h"
 
-namespace tessera::runtime {
+namespace tessera::device {
 
 class ProgramRun {
  public:
@@ -52,4 +52,4 @@ class ProgramRun {
   std::unique_ptr<host::Executor> executor_;  // host and ref
 };
 
-}  // namespace tessera::runtime
+}  // namespace tessera::device

@@ -1,10 +1,10 @@
-#include "runtime/label_places.h"
+#include "report/label_places.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-namespace tessera::runtime {
+namespace tessera::report {
 namespace {
 
 constexpr double kHeight = 400;
@@ -63,4 +63,4 @@ TEST(PlaceLabels, CrowdsStayReadableAndComeOutTheSame) {
 }
 
 }  // namespace
-}  // namespace tessera::runtime
+}  // namespace tessera::report

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "program/program.h"
-#include "runtime/layer_time.h"
+#include "report/layer_time.h"
 
-namespace tessera::runtime {
+namespace tessera::report {
 
 struct LayerBound {
   std::int64_t macs = 0;
@@ -52,4 +52,4 @@ struct RooflineReport {
 RooflineReport roofline_report(const Network& network, const program::Program& program,
                                const RunResult& run);
 
-}  // namespace tessera::runtime
+}  // namespace tessera::report

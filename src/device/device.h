@@ -15,10 +15,10 @@
 
 #include "base/quantity.h"
 #include "base/result.h"
-#include "runtime/network.h"
+#include "network/network.h"
 #include "tessera/session.h"
 
-namespace tessera::runtime {
+namespace tessera::device {
 
 enum class BufferId : std::uint64_t {};
 enum class LoadedId : std::uint64_t {};
@@ -74,4 +74,4 @@ class Device {
 // The device of the options' kind.
 Result<std::unique_ptr<Device>> make_device(const SessionOptions& options);
 
-}  // namespace tessera::runtime
+}  // namespace tessera::device

@@ -1,4 +1,4 @@
-#include "runtime/format_study.h"
+#include "report/format_study.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include "arch/chip_config.h"
 #include "compile/testing/random_graph.h"
 
-namespace tessera::runtime {
+namespace tessera::report {
 namespace {
 
 Tensor floats(const Shape& dims, const std::vector<float>& values) {
@@ -86,4 +86,4 @@ TEST(FormatStudy, TriesEveryFormatOfItsList) {
 }
 
 }  // namespace
-}  // namespace tessera::runtime
+}  // namespace tessera::report

@@ -6,10 +6,10 @@
 #include <span>
 
 #include "program/container.h"
-#include "runtime/format_study.h"
-#include "runtime/label_places.h"
+#include "report/format_study.h"
+#include "report/label_places.h"
 
-namespace tessera::runtime {
+namespace tessera::report {
 namespace {
 
 constexpr double kPlotLeft = 70, kPlotTop = 20, kPlotWidth = 720, kPlotHeight = 380;
@@ -167,4 +167,4 @@ Status write_format_page(const std::string& path, const std::string& title,
   return program::write_file(path, std::as_bytes(std::span(page)));
 }
 
-}  // namespace tessera::runtime
+}  // namespace tessera::report

@@ -16,10 +16,10 @@
 #include <vector>
 
 #include "base/result.h"
+#include "network/network.h"
 #include "program/program.h"
-#include "runtime/network.h"
 
-namespace tessera::runtime {
+namespace tessera::report {
 
 enum class Cause : std::uint8_t {
   kArray,       // the array runs
@@ -50,4 +50,4 @@ std::vector<LayerTime> layer_times(const program::Program& program, const RunRes
 // DRAM bytes the task moves, without what bursts add.
 std::int64_t task_dram_bytes(const program::TaskDescriptor& task);
 
-}  // namespace tessera::runtime
+}  // namespace tessera::report

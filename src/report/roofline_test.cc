@@ -1,4 +1,4 @@
-#include "runtime/roofline.h"
+#include "report/roofline.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include "link/link.h"
 #include "zoo/zoo.h"
 
-namespace tessera::runtime {
+namespace tessera::report {
 namespace {
 
 using program::Dependency;
@@ -137,4 +137,4 @@ TEST(Roofline, CyclesAndBytesOfTheLayersAddUpToTheRun) {
 }
 
 }  // namespace
-}  // namespace tessera::runtime
+}  // namespace tessera::report

@@ -1,10 +1,10 @@
-#include "runtime/roofline.h"
+#include "report/roofline.h"
 
 #include <algorithm>
 #include <map>
 #include <string>
 
-namespace tessera::runtime {
+namespace tessera::report {
 namespace {
 
 std::int64_t bytes_of(const graph::TensorInfo& tensor) {
@@ -96,4 +96,4 @@ RooflineReport roofline_report(const Network& network, const program::Program& p
   return report;
 }
 
-}  // namespace tessera::runtime
+}  // namespace tessera::report

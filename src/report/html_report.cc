@@ -7,11 +7,11 @@
 #include <optional>
 
 #include "link/link.h"
+#include "network/network.h"
 #include "program/container.h"
 #include "program/weight_use.h"
-#include "runtime/network.h"
-#include "runtime/report_page.h"
-#include "runtime/roofline.h"
+#include "report/report_page.h"
+#include "report/roofline.h"
 
 namespace tessera {
 namespace {
@@ -37,11 +37,11 @@ json engines_json(const RunResult& run) {
 
 // With the layers' cycles by cause and their roofline where the run has a timeline.
 json layers_json(const Network& network, const RunResult& run, json& roofline) {
-  std::optional<runtime::RooflineReport> report;
+  std::optional<report::RooflineReport> report;
   if (!run.timeline.empty()) {
     if (const auto program = link::link(network.state().package, network.state().chip);
         program.ok()) {
-      report = runtime::roofline_report(network, *program, run);
+      report = report::roofline_report(network, *program, run);
       roofline = {{"cycles", report->roofline_cycles}, {"share", report->share}};
     }
   }
@@ -58,7 +58,7 @@ json layers_json(const Network& network, const RunResult& run, json& roofline) {
                       {"planar", layer.planar},
                       {"dma", layer.dma}});
     if (!report) continue;
-    const runtime::LayerTime& time = report->times[i];
+    const report::LayerTime& time = report->times[i];
     layers.back()["cycles"] = time.total();
     layers.back()["roofline"] = std::llround(report->bounds[i].cycles());
     layers.back()["causes"] = time.cycles;
@@ -127,8 +127,8 @@ Status write_html_report(const std::string& path, const std::string& title, cons
   json roofline;
   json layers = layers_json(network, run, roofline);
   json causes = json::array();
-  for (int cause = 0; cause < runtime::kCauseCount; ++cause) {
-    causes.push_back(runtime::cause_name(static_cast<runtime::Cause>(cause)));
+  for (int cause = 0; cause < report::kCauseCount; ++cause) {
+    causes.push_back(runtime::cause_name(static_cast<report::Cause>(cause)));
   }
   const json data = {{"title", title},
                      {"arch", network.state().chip.name},

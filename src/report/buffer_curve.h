@@ -19,7 +19,7 @@
 #include "graph/graph.h"
 #include "program/program.h"
 
-namespace tessera::runtime {
+namespace tessera::report {
 
 // Bytes of one partition of the state buffer.
 struct BufferUse {
@@ -50,4 +50,4 @@ Result<BufferCurve> buffer_curve(const std::shared_ptr<const graph::Graph>& grap
 Status write_buffer_page(const std::string& path, const std::string& title,
                          const BufferCurve& curve);
 
-}  // namespace tessera::runtime
+}  // namespace tessera::report

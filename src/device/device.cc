@@ -1,13 +1,13 @@
-#include "runtime/device.h"
+#include "device/device.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "runtime/executor_device.h"
-#include "runtime/sim_device.h"
+#include "device/executor_device.h"
+#include "device/sim_device.h"
 
-namespace tessera::runtime {
+namespace tessera::device {
 namespace {
 
 Error unknown_buffer(BufferId buffer) {
@@ -99,4 +99,4 @@ Result<std::unique_ptr<Device>> make_device(const SessionOptions& options) {
   return make_executor_device(options);
 }
 
-}  // namespace tessera::runtime
+}  // namespace tessera::device

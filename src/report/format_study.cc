@@ -1,4 +1,4 @@
-#include "runtime/format_study.h"
+#include "report/format_study.h"
 
 #include <fmt/format.h>
 
@@ -14,9 +14,9 @@
 #include "host/executor.h"
 #include "model/import.h"
 #include "model/insert_quantisation.h"
-#include "runtime/network.h"
+#include "network/network.h"
 
-namespace tessera::runtime {
+namespace tessera::report {
 namespace {
 
 using graph::Graph;
@@ -376,4 +376,4 @@ Result<FormatStudy> format_study(const std::string& path, const FormatStudyOptio
   return study;
 }
 
-}  // namespace tessera::runtime
+}  // namespace tessera::report

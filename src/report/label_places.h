@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-namespace tessera::runtime {
+namespace tessera::report {
 
 struct LabelledPoint {
   double x = 0, y = 0;
@@ -31,4 +31,4 @@ inline constexpr double kPointRadius = 4;
 // line). Where all is full there they go on to the right.
 std::vector<LabelBox> place_labels(std::span<const LabelledPoint> points, double height);
 
-}  // namespace tessera::runtime
+}  // namespace tessera::report

@@ -1,8 +1,8 @@
-#include "runtime/segment_use.h"
+#include "device/segment_use.h"
 
 #include <algorithm>
 
-namespace tessera::runtime {
+namespace tessera::device {
 namespace {
 
 using program::EngineKind;
@@ -82,4 +82,4 @@ void add_segment(const program::Program& program, std::size_t segment,
   result.status_flags |= statistics.status_flags;
 }
 
-}  // namespace tessera::runtime
+}  // namespace tessera::device

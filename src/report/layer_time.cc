@@ -1,4 +1,4 @@
-#include "runtime/layer_time.h"
+#include "report/layer_time.h"
 
 #include <algorithm>
 #include <numeric>
@@ -6,7 +6,7 @@
 
 #include "arith/format.h"
 
-namespace tessera::runtime {
+namespace tessera::report {
 namespace {
 
 using program::Dependency;
@@ -188,4 +188,4 @@ std::vector<LayerTime> layer_times(const Program& program, const RunResult& run)
   return Attribution(program, run).run();
 }
 
-}  // namespace tessera::runtime
+}  // namespace tessera::report

@@ -4,7 +4,7 @@
 #include "card/core.h"
 #include "tessera/session.h"
 
-namespace tessera::runtime {
+namespace tessera::device {
 
 // An entry of `result.layers` for each of the program's hints.
 void add_hints(const program::Program& program, RunResult& result);
@@ -12,4 +12,4 @@ void add_hints(const program::Program& program, RunResult& result);
 void add_segment(const program::Program& program, std::size_t segment,
                  const card::RunStatistics& statistics, RunResult& result);
 
-}  // namespace tessera::runtime
+}  // namespace tessera::device

@@ -1,4 +1,4 @@
-#include "runtime/executor_device.h"
+#include "device/executor_device.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 
 #include "host/executor.h"
 
-namespace tessera::runtime {
+namespace tessera::device {
 namespace {
 
 struct LoadedGraph {
@@ -72,4 +72,4 @@ Result<std::unique_ptr<Device>> make_executor_device(const SessionOptions& optio
   return std::unique_ptr<Device>(std::make_unique<ExecutorDevice>(options));
 }
 
-}  // namespace tessera::runtime
+}  // namespace tessera::device

@@ -6,9 +6,9 @@
 #include <span>
 
 #include "program/container.h"
-#include "runtime/buffer_curve.h"
+#include "report/buffer_curve.h"
 
-namespace tessera::runtime {
+namespace tessera::report {
 namespace {
 
 constexpr double kLeft = 70, kTop = 20, kWidth = 640, kHeight = 300;
@@ -116,4 +116,4 @@ Status write_buffer_page(const std::string& path, const std::string& title,
   return program::write_file(path, std::as_bytes(std::span(page)));
 }
 
-}  // namespace tessera::runtime
+}  // namespace tessera::report

@@ -20,7 +20,7 @@
 #include "graph/graph.h"
 #include "tessera/session.h"
 
-namespace tessera::runtime {
+namespace tessera::report {
 
 // How far outputs lie from those in float32, over all cases; numbers that are not finite in
 // float32 are left out.
@@ -85,4 +85,4 @@ OperandBytes operand_bytes(const graph::Graph& graph);
 Status write_format_page(const std::string& path, const std::string& title,
                          const FormatStudy& study);
 
-}  // namespace tessera::runtime
+}  // namespace tessera::report

@@ -4,10 +4,10 @@
 
 #include <memory>
 
-#include "runtime/device.h"
+#include "device/device.h"
 
-namespace tessera::runtime {
+namespace tessera::device {
 
 Result<std::unique_ptr<Device>> make_sim_device(const SessionOptions& options);
 
-}  // namespace tessera::runtime
+}  // namespace tessera::device
