@@ -38,8 +38,9 @@ ALLOWED_INCLUDES = {
     "host": WAIST | {"model", "graph"},
     "concord": WAIST | {"model", "graph"},
     "network": WAIST | {"model", "graph", "compile"},
+    "pipeline": {"base", "metrics"},
     "device": WAIST | {"graph", "network", "link", "card", "host", "concord"},
-    "runtime": WAIST | {"model", "graph", "network", "device", "host"},
+    "runtime": WAIST | {"model", "graph", "network", "device", "host", "pipeline"},
     "repro": WAIST | {"card"},
     "zoo": {"base"},  # writes ONNX; its tests read it back
 }

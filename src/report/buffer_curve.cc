@@ -100,7 +100,7 @@ class CurveFinder {
       return point;
     }
     count_spills(*package, point);
-    TESSERA_TRY(const Network network, network_from_package(std::move(*package), chip));
+    TESSERA_TRY(const Network network, network::network_from_package(std::move(*package), chip));
     SessionOptions options;
     options.timing_only = true;
     TESSERA_TRY(Session session, Session::open(network, options));

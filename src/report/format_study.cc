@@ -193,7 +193,7 @@ using GraphResult = Result<std::shared_ptr<const Graph>>;
 
 GraphResult graph_in(const model::Model& model, const LoadOptions& load) {
   TESSERA_TRY(const ChipConfig chip, load_chip_config(load.arch));
-  return graph_of_model(model, chip, load);
+  return network::graph_of_model(model, chip, load);
 }
 
 // The extremes of `tensor`, together with what is there.
@@ -260,7 +260,7 @@ Result<std::vector<std::vector<Tensor>>> outputs_of(std::shared_ptr<const Graph>
 Result<std::int64_t> cycles_of(std::shared_ptr<const Graph> graph, const LoadOptions& load,
                                const std::vector<Tensor>& inputs) {
   TESSERA_TRY(const ChipConfig chip, load_chip_config(load.arch));
-  TESSERA_TRY(const Network network, network_from_graph(std::move(graph), chip, load));
+  TESSERA_TRY(const Network network, network::network_from_graph(std::move(graph), chip, load));
   SessionOptions options;
   options.timing_only = true;
   TESSERA_TRY(Session session, Session::open(network, options));

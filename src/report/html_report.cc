@@ -128,7 +128,7 @@ Status write_html_report(const std::string& path, const std::string& title, cons
   json layers = layers_json(network, run, roofline);
   json causes = json::array();
   for (int cause = 0; cause < report::kCauseCount; ++cause) {
-    causes.push_back(runtime::cause_name(static_cast<report::Cause>(cause)));
+    causes.push_back(report::cause_name(static_cast<report::Cause>(cause)));
   }
   const json data = {{"title", title},
                      {"arch", network.state().chip.name},

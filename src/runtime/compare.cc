@@ -50,7 +50,7 @@ Result<std::shared_ptr<const graph::Graph>> with_fault(const graph::Graph& graph
 Result<std::vector<Tensor>> run_side(std::shared_ptr<const graph::Graph> graph,
                                      const ChipConfig& chip, const std::vector<Tensor>& inputs,
                                      const LoadOptions& load, const SessionOptions& session) {
-  TESSERA_TRY(const Network network, network_from_graph(std::move(graph), chip, load));
+  TESSERA_TRY(const Network network, network::network_from_graph(std::move(graph), chip, load));
   TESSERA_TRY(Session opened, Session::open(network, session));
   TESSERA_TRY(RunResult result, opened.run(inputs));
   return std::move(result.outputs);

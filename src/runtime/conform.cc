@@ -100,7 +100,7 @@ Result<LoadOptions> options_for(const model::Model& model,
 std::int64_t bind_inputs(const model::Model& model, const std::vector<std::vector<Tensor>>& inputs,
                          LoadOptions& options) {
   while (true) {
-    const auto names = model::inputs_that_decide_shapes(model, infer_options(options));
+    const auto names = model::inputs_that_decide_shapes(model, network::infer_options(options));
     bool bound = false;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const std::string& name = model.graph.inputs[i].name;
@@ -208,9 +208,9 @@ SetOutcome run_set(const fs::path& model_path, const fs::path& set, const TestRu
   auto options = options_for(*model, *inputs);
   if (!options.ok()) return outcome_of(options.error());
   run.result.inputs_bound = bind_inputs(*model, *inputs, *options);
-  const auto graph = load_graph(model_path.string(), run.chip, *options);
+  const auto graph = network::load_graph(model_path.string(), run.chip, *options);
   if (!graph.ok()) return outcome_of(graph.error());
-  const auto network = network_from_graph(*graph, run.chip, *options);
+  const auto network = network::network_from_graph(*graph, run.chip, *options);
   if (!network.ok()) return outcome_of(network.error());
   run.result.nodes_on_host = network->placement().nodes_on_host;
   run.result.nodes_on_processor = network->placement().nodes_on_processor;

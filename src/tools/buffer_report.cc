@@ -47,7 +47,7 @@ std::string curve_text(const report::BufferCurve& curve) {
 }  // namespace
 
 std::string buffer_use_text(const NetworkState& state) {
-  const runtime::BufferUse use = report::buffer_use(state.package);
+  const report::BufferUse use = report::buffer_use(state.package);
   const compile::TightPlacement& tight = use.tightest;
   return fmt::format(
       "state buffer: peak {} of {} bytes a partition\n"
@@ -58,7 +58,7 @@ std::string buffer_use_text(const NetworkState& state) {
 }
 
 nlohmann::json buffer_use_json(const NetworkState& state) {
-  const runtime::BufferUse use = report::buffer_use(state.package);
+  const report::BufferUse use = report::buffer_use(state.package);
   return {{"peak", use.peak},
           {"bytes_per_partition", state.chip.state_buffer.bytes_per_partition},
           {"lower_bound", use.tightest.bound},

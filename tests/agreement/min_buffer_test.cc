@@ -72,7 +72,7 @@ TEST(MinBuffer, AGrainLessThanTheSmallestSpills) {
 TEST(MinBuffer, OccupancyIsBetweenItsBoundAndItsPeak) {
   const auto package = compile::compile(layers_of_images(), *load_chip_config("tessera128"));
   ASSERT_TRUE(package.ok());
-  const runtime::BufferUse use = report::buffer_use(*package);
+  const report::BufferUse use = report::buffer_use(*package);
   EXPECT_GT(use.tightest.bound, 0);
   EXPECT_LE(use.tightest.bound, use.tightest.peak);
   EXPECT_LE(use.tightest.peak, round_up(use.peak, 64));

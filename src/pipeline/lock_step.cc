@@ -1,0 +1,135 @@
+// Lock step: time is cut into slots. At its begin every stage is given what it will do in the slot,
+// at most one batch a thread; at its end, when the last stage is done, all packets move on
+// together.
+//
+//   slot      1        2        3        4
+//   stage 0   A        B        C        D
+//   stage 1            A        B        C       a slot lasts as long as its longest stage
+//   stage 2                     A        B
+//
+// Whoever finishes a slot begins the next one, so there is no thread for the clock. While nothing
+// is inside no slot runs; the packet that enters then begins one.
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+
+#include "pipeline/pipeline.h"
+
+namespace tessera::pipeline {
+namespace {
+
+using Batch = std::vector<PacketPtr>;
+
+class LockStep : public Flow {
+ public:
+  explicit LockStep(Line& line) : line_(line), lanes_(line.size()) {}
+
+  void enter(std::size_t stage, std::span<PacketPtr> packets) override {
+    line_.stage(stage).queue().push(packets);
+    begin_if_still();
+  }
+  bool try_enter(std::size_t stage, PacketPtr& packet) override {
+    if (!line_.stage(stage).queue().try_push(packet)) return false;
+    begin_if_still();
+    return true;
+  }
+  void wake(std::size_t stage) override {
+    const std::lock_guard lock(mutex_);
+    lanes_[stage].work.notify_all();
+  }
+  void close() override {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    for (Lane& lane : lanes_) lane.work.notify_all();
+  }
+
+  void work(std::size_t stage, const std::atomic<bool>& leave) override {
+    Lane& lane = lanes_[stage];
+    std::unique_lock lock(mutex_);
+    while (true) {
+      lane.work.wait(lock, [&] { return leave || closed_ || !lane.given.empty(); });
+      // Who leaves passes on what woke him; the last one takes what is left in the slot.
+      if (closed_) return;
+      if (leave) return lane.work.notify_one();
+      Batch batch = std::move(lane.given.front());
+      lane.given.pop_front();
+      lock.unlock();
+      line_.run(stage, batch);
+      lock.lock();
+      for (PacketPtr& packet : batch) lane.done.push_back(std::move(packet));
+      if (--outstanding_ > 0) continue;
+      Batch finished = end_slot();
+      begin_slot();
+      lock.unlock();
+      for (PacketPtr& packet : finished) line_.finish(std::move(packet));
+      lock.lock();
+    }
+  }
+
+ private:
+  struct Lane {
+    std::deque<Batch> given;  // for this slot, not taken yet
+    Batch done;               // in this slot; or in earlier ones, while the next stage is full
+    std::condition_variable work;
+  };
+
+  void begin_if_still() {
+    const std::lock_guard lock(mutex_);
+    if (outstanding_ == 0) begin_slot();
+  }
+
+  // Moves on what is done; returns what leaves the pipeline.
+  Batch end_slot() {
+    Batch finished;
+    for (std::size_t stage = line_.size(); stage-- > 0;) {
+      Batch& done = lanes_[stage].done;
+      for (PacketPtr& packet : done) {
+        const std::size_t next = line_.next_stage(*packet, stage);
+        if (next == line_.size()) {
+          finished.push_back(std::move(packet));
+        } else {
+          line_.stage(next).queue().try_push(packet);  // or it stays, and is tried again
+        }
+      }
+      std::erase(done, nullptr);
+    }
+    return finished;
+  }
+
+  // Gives every stage its work of the slot, the last one first: what it takes is room for the one
+  // before it.
+  void begin_slot() {
+    for (std::size_t stage = line_.size(); stage-- > 0;) {
+      Stage& at = line_.stage(stage);
+      std::size_t room = SIZE_MAX;
+      if (stage + 1 < line_.size()) {
+        const StageQueue& next = line_.stage(stage + 1).queue();
+        const std::size_t taken =
+            std::min(next.capacity(), next.size() + lanes_[stage].done.size());
+        room = next.capacity() - taken;
+      }
+      for (int thread = 0; thread < at.threads() && room > 0; ++thread) {
+        Batch batch(std::min(at.config().batch, room));
+        batch.resize(at.queue().try_pop(batch));
+        if (batch.empty()) break;
+        room -= batch.size();
+        lanes_[stage].given.push_back(std::move(batch));
+        ++outstanding_;
+        lanes_[stage].work.notify_one();
+      }
+    }
+  }
+
+  Line& line_;
+  std::mutex mutex_;
+  std::vector<Lane> lanes_;
+  std::size_t outstanding_ = 0;  // batches of the slot that are not done
+  bool closed_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Flow> make_lock_step(Line& line) { return std::make_unique<LockStep>(line); }
+
+}  // namespace tessera::pipeline

@@ -1,0 +1,165 @@
+#include "pipeline/pipeline.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/check.h"
+
+namespace tessera::pipeline {
+namespace {
+
+Status check(const PipelineConfig& config) {
+  if (config.stages.empty() || config.stages.size() > kStagesMax) {
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("a pipeline of {} stages; allowed 1 to {}", config.stages.size(), kStagesMax)};
+  }
+  for (const StageConfig& stage : config.stages) {
+    const auto wrong = [&](const char* what, std::int64_t found, std::int64_t most) {
+      return Error{ErrorCode::kInvalidArgument, fmt::format("stage '{}': {} {}; allowed 1 to {}",
+                                                            stage.name, found, what, most)};
+    };
+    if (stage.threads < 1 || stage.threads > kThreadsMax)
+      return wrong("threads", stage.threads, kThreadsMax);
+    if (stage.capacity < 1 || stage.capacity > (1U << 20U))
+      return wrong("waiting packets", static_cast<std::int64_t>(stage.capacity), 1 << 20);
+    if (stage.batch < 1 || stage.batch > kBatchMax) {
+      return wrong("packets a batch", static_cast<std::int64_t>(stage.batch),
+                   static_cast<std::int64_t>(kBatchMax));
+    }
+  }
+  return {};
+}
+
+// What became of a packet since it was looked at last.
+void check_packet(Packet& packet, std::size_t stage, const std::string& name, Nanoseconds time) {
+  const PacketHeader& header = packet.header;
+  if (header.cancelled != nullptr && header.cancelled->load(std::memory_order_relaxed)) {
+    packet.fail(Failure::kCancelled,
+                {ErrorCode::kUnavailable,
+                 fmt::format("task {} was cancelled before stage '{}'", header.id, name)});
+  } else if (time > header.deadline) {
+    packet.fail(Failure::kDeadline,
+                {ErrorCode::kUnavailable,
+                 fmt::format("task {}: its deadline passed {} us before stage '{}'", header.id,
+                             (time - header.deadline) / 1000, name)});
+  } else {
+    return;
+  }
+  packet.failed_stage = static_cast<std::uint8_t>(stage);
+}
+
+}  // namespace
+
+Line::Line(PipelineConfig config) : sink_(*config.sink), observer_(config.observer) {
+  for (StageConfig& stage : config.stages) {
+    stages_.push_back(std::make_unique<Stage>(std::move(stage)));
+  }
+}
+
+std::size_t Line::next_from(const Packet& packet, std::size_t stage) const {
+  if (packet.failure != Failure::kNone) return stages_.size();
+  while (stage < stages_.size() && (packet.header.skipped_stages >> stage & 1U) != 0) ++stage;
+  return stage;
+}
+
+std::size_t Line::next_stage(const Packet& packet, std::size_t stage) const {
+  return next_from(packet, stage + 1);
+}
+
+std::size_t Line::first_stage(const Packet& packet) const { return next_from(packet, 0); }
+
+void Line::run(std::size_t stage, std::span<PacketPtr> batch) {
+  const std::string& name = stages_[stage]->config().name;
+  const Nanoseconds begin = now();
+  for (const PacketPtr& packet : batch) {
+    packet->times[stage].queued = begin - packet->queued_since;
+    check_packet(*packet, stage, name, begin);
+  }
+  // Those that go on first; the order within a stage is not promised.
+  const auto rest = std::stable_partition(batch.begin(), batch.end(), [](const PacketPtr& packet) {
+    return packet->failure == Failure::kNone;
+  });
+  const std::span<const PacketPtr> live(batch.begin(), rest);
+  if (live.empty()) return;
+  const Nanoseconds end = stages_[stage]->run(live, begin);
+  for (const PacketPtr& packet : live) {
+    packet->times[stage].busy = end - begin;
+    packet->queued_since = end;
+    if (packet->failure != Failure::kNone) packet->failed_stage = static_cast<std::uint8_t>(stage);
+  }
+  if (observer_ != nullptr) observer_->ran(stage, begin, end, live);
+}
+
+void Line::left() {
+  if (inside_.fetch_sub(1, std::memory_order_acq_rel) == 1) inside_.notify_all();
+}
+
+void Line::finish(PacketPtr packet) {
+  sink_.finished(std::move(packet));
+  left();
+}
+
+void Line::wait_until_empty() {
+  for (std::size_t count = inside(); count != 0; count = inside()) inside_.wait(count);
+}
+
+Result<std::unique_ptr<Pipeline>> Pipeline::create(PipelineConfig config) {
+  TESSERA_CHECK(config.sink != nullptr, "a pipeline without a sink");
+  TESSERA_RETURN_IF_ERROR(check(config));
+  return std::unique_ptr<Pipeline>(new Pipeline(std::move(config)));
+}
+
+Pipeline::Pipeline(PipelineConfig config) : line_(config) {
+  flow_ = config.handover == Handover::kFreeFlow ? make_free_flow(line_) : make_lock_step(line_);
+  for (std::size_t stage = 0; stage < line_.size(); ++stage) {
+    line_.stage(stage).start(
+        [this, stage](const std::atomic<bool>& leave) { flow_->work(stage, leave); },
+        [this, stage] { flow_->wake(stage); });
+  }
+}
+
+Pipeline::~Pipeline() {
+  wait_until_empty();
+  flow_->close();
+  for (std::size_t stage = 0; stage < line_.size(); ++stage) line_.stage(stage).join();
+}
+
+void Pipeline::enter(PacketPtr packet) {
+  line_.entered(1);
+  packet->queued_since = now();
+  const std::size_t stage = line_.first_stage(*packet);
+  if (stage == line_.size()) return line_.finish(std::move(packet));
+  flow_->enter(stage, {&packet, 1});
+}
+
+bool Pipeline::try_enter(PacketPtr& packet) {
+  line_.entered(1);
+  packet->queued_since = now();
+  const std::size_t stage = line_.first_stage(*packet);
+  if (stage == line_.size()) {
+    line_.finish(std::move(packet));
+    return true;
+  }
+  if (flow_->try_enter(stage, packet)) return true;
+  line_.left();
+  return false;
+}
+
+Status Pipeline::set_threads(std::size_t stage, int threads) {
+  if (stage >= line_.size()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("stage {} of a pipeline of {}", stage, line_.size())};
+  }
+  if (threads < 1 || threads > kThreadsMax) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("stage '{}': {} threads; allowed 1 to {}",
+                             line_.stage(stage).config().name, threads, kThreadsMax)};
+  }
+  line_.stage(stage).set_threads(threads);
+  return {};
+}
+
+}  // namespace tessera::pipeline

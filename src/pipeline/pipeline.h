@@ -1,0 +1,120 @@
+// Packets through stages: while one packet executes, the next is prepared and the one before is
+// finished, so that the processor never waits.
+//
+//   enter() ─► [queue | stage 0] ─► [queue | stage 1] ─► ... ─► sink
+//                 own threads          own threads
+//
+// A packet passes stages by that its header names, and all that are left once it failed, was
+// cancelled or is late. Hand-over is bounded: who hands to a full stage waits (R5), and since
+// packets only go forward nobody waits for himself.
+//
+//   free flow   a packet goes on as soon as its stage is done with it and the next has room
+//   lock step   time is cut into slots as long as the longest stage takes; all packets move on
+//               together when the last is done. The form of the source document, to compare with
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "pipeline/packet.h"
+#include "pipeline/stage.h"
+
+namespace tessera::pipeline {
+
+enum class Handover : std::uint8_t { kFreeFlow, kLockStep };
+
+// Where packets go when they are done. Called by threads of stages, several at once.
+class Sink {
+ public:
+  virtual ~Sink() = default;
+  virtual void finished(PacketPtr packet) = 0;
+};
+
+// What a pipeline tells while it runs; called by the threads of the stages. For metrics.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void ran(std::size_t stage, Nanoseconds begin, Nanoseconds end,
+                   std::span<const PacketPtr> batch) = 0;
+};
+
+struct PipelineConfig {
+  std::vector<StageConfig> stages = {};  // 1..kStagesMax
+  Handover handover = Handover::kFreeFlow;
+  Sink* sink = nullptr;          // outlives the pipeline
+  Observer* observer = nullptr;  // outlives the pipeline; may be null
+};
+
+// The stages in a row, and what lies behind the last. What both ways of handing over share.
+class Line {
+ public:
+  explicit Line(PipelineConfig config);
+
+  std::size_t size() const { return stages_.size(); }
+  Stage& stage(std::size_t index) { return *stages_[index]; }
+  // Where the packet goes from `stage`; size(): to the sink. For one that enters, `first_stage`.
+  std::size_t next_stage(const Packet& packet, std::size_t stage) const;
+  std::size_t first_stage(const Packet& packet) const;
+  // Runs the stage on the batch, less those that were cancelled or are late.
+  void run(std::size_t stage, std::span<PacketPtr> batch);
+  void finish(PacketPtr packet);
+
+  void entered(std::size_t count) { inside_.fetch_add(count, std::memory_order_relaxed); }
+  void left();  // taken back: it did not come in
+  std::size_t inside() const { return inside_.load(std::memory_order_acquire); }
+  // Waits until all that entered has reached the sink.
+  void wait_until_empty();
+
+ private:
+  std::size_t next_from(const Packet& packet, std::size_t stage) const;
+
+  std::vector<std::unique_ptr<Stage>> stages_;
+  Sink& sink_;
+  Observer* const observer_;
+  std::atomic<std::size_t> inside_{0};
+};
+
+// One of the two ways of handing over.
+class Flow {
+ public:
+  virtual ~Flow() = default;
+  virtual void enter(std::size_t stage, std::span<PacketPtr> packets) = 0;
+  virtual bool try_enter(std::size_t stage, PacketPtr& packet) = 0;
+  virtual void work(std::size_t stage, const std::atomic<bool>& leave) = 0;
+  virtual void wake(std::size_t stage) = 0;
+  virtual void close() = 0;  // all loops end; the line is empty
+};
+std::unique_ptr<Flow> make_free_flow(Line& line);
+std::unique_ptr<Flow> make_lock_step(Line& line);
+
+// Thread-safe.
+class Pipeline {
+ public:
+  static Result<std::unique_ptr<Pipeline>> create(PipelineConfig config);
+  ~Pipeline();  // waits for what is inside; nobody may enter any more
+
+  // Waits for room in the packet's first stage.
+  void enter(PacketPtr packet);
+  // False: there is no room, the packet stays with the caller.
+  bool try_enter(PacketPtr& packet);
+  void wait_until_empty() { line_.wait_until_empty(); }
+
+  std::size_t stages() const { return line_.size(); }
+  const StageConfig& config(std::size_t stage) { return line_.stage(stage).config(); }
+  StageCounters counters(std::size_t stage) { return line_.stage(stage).counters(); }
+  std::size_t inside() const { return line_.inside(); }
+  // 1..kThreadsMax, while packets flow; none is lost.
+  Status set_threads(std::size_t stage, int threads);
+
+ private:
+  explicit Pipeline(PipelineConfig config);
+
+  Line line_;
+  std::unique_ptr<Flow> flow_;
+};
+
+}  // namespace tessera::pipeline

@@ -1,0 +1,305 @@
+#include "pipeline/pipeline.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <random>
+#include <set>
+#include <thread>
+
+namespace tessera::pipeline {
+namespace {
+
+// A task that adds up: every stage that sees it adds a digit of its own.
+class Counted : public Packet {
+ public:
+  std::uint64_t value = 0;
+  void clear() override {
+    Packet::clear();
+    value = 0;
+  }
+};
+
+Counted& counted(const PacketPtr& packet) { return static_cast<Counted&>(*packet); }
+
+class Adder : public StageFunction {
+ public:
+  explicit Adder(std::uint64_t digit) : digit_(digit) {}
+  void run(std::span<const PacketPtr> batch) override {
+    for (const PacketPtr& packet : batch) {
+      counted(packet).value += digit_;
+      if (fails_ && packet->header.id % 7 == 3) {
+        packet->fail(Failure::kError, {ErrorCode::kInternal, "the seventh"});
+      }
+    }
+  }
+  void fail_every_seventh() { fails_ = true; }
+
+ private:
+  const std::uint64_t digit_;
+  bool fails_ = false;
+};
+
+// Holds whoever runs it until it is opened.
+class Gate : public StageFunction {
+ public:
+  void run(std::span<const PacketPtr> batch) override {
+    std::unique_lock lock(mutex_);
+    ++arrived_;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return open_; });
+    seen_ += batch.size();
+  }
+  void open() {
+    const std::lock_guard lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+  void wait_for(int arrivals) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return arrived_ >= arrivals; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int arrived_ = 0;
+  std::size_t seen_ = 0;
+  bool open_ = false;
+};
+
+class Collected : public Sink {
+ public:
+  struct Outcome {
+    std::uint64_t id, value;
+    Failure failure;
+    int failed_stage;
+    std::string message;
+  };
+  void finished(PacketPtr packet) override {
+    const std::lock_guard lock(mutex_);
+    outcomes_.push_back({packet->header.id, counted(packet).value, packet->failure,
+                         packet->failed_stage, packet->error.message});
+  }
+  // By id.
+  std::vector<Outcome> take() {
+    const std::lock_guard lock(mutex_);
+    std::sort(outcomes_.begin(), outcomes_.end(),
+              [](const Outcome& a, const Outcome& b) { return a.id < b.id; });
+    return std::move(outcomes_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Outcome> outcomes_;
+};
+
+class PipelineTest : public testing::TestWithParam<Handover> {
+ protected:
+  PacketPtr packet(std::uint64_t id) {
+    PacketPtr packet = pool_.take();
+    packet->header.id = id;
+    return packet;
+  }
+  std::unique_ptr<Pipeline> make(std::vector<StageConfig> stages) {
+    auto made =
+        Pipeline::create({.stages = std::move(stages), .handover = GetParam(), .sink = &sink_});
+    EXPECT_TRUE(made.ok()) << made.error().to_string();
+    return std::move(made).value();
+  }
+  // Three stages that add 1, 10 and 100.
+  std::vector<StageConfig> three(int threads, std::size_t capacity, std::size_t batch) {
+    std::vector<StageConfig> stages;
+    std::uint64_t digit = 1;
+    for (const char* name : {"pre", "execute", "post"}) {
+      stages.push_back({.name = name,
+                        .threads = threads,
+                        .capacity = capacity,
+                        .batch = batch,
+                        .function = std::make_shared<Adder>(digit)});
+      digit *= 10;
+    }
+    return stages;
+  }
+
+  PacketPool pool_{[] { return std::make_unique<Counted>(); }};
+  Collected sink_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Handovers, PipelineTest,
+                         testing::Values(Handover::kFreeFlow, Handover::kLockStep),
+                         [](const auto& info) {
+                           return info.param == Handover::kFreeFlow ? "FreeFlow" : "LockStep";
+                         });
+
+TEST_P(PipelineTest, EveryPacketPassesEveryStageOnce) {
+  for (const int threads : {1, 3}) {
+    const auto pipeline = make(three(threads, 2, 2));
+    for (std::uint64_t id = 0; id < 200; ++id) pipeline->enter(packet(id));
+    pipeline->wait_until_empty();
+    const auto outcomes = sink_.take();
+    ASSERT_EQ(outcomes.size(), 200U);
+    for (std::uint64_t id = 0; id < 200; ++id) {
+      EXPECT_EQ(outcomes[id].id, id);
+      EXPECT_EQ(outcomes[id].value, 111U);
+    }
+    EXPECT_EQ(pipeline->counters(1).packets, 200);
+    EXPECT_EQ(pipeline->inside(), 0U);
+  }
+}
+
+TEST_P(PipelineTest, SkippedStagesAreNotRun) {
+  const auto pipeline = make(three(2, 4, 1));
+  for (std::uint64_t id = 0; id < 64; ++id) {
+    PacketPtr one = packet(id);
+    one->header.skipped_stages = static_cast<std::uint32_t>(id % 8);
+    pipeline->enter(std::move(one));
+  }
+  pipeline->wait_until_empty();
+  for (const auto& outcome : sink_.take()) {
+    std::uint64_t expected = 0;
+    for (const auto& [bit, digit] : {std::pair{1U, 1U}, {2U, 10U}, {4U, 100U}}) {
+      if ((outcome.id % 8 & bit) == 0) expected += digit;
+    }
+    EXPECT_EQ(outcome.value, expected) << outcome.id;
+  }
+}
+
+TEST_P(PipelineTest, PacketThatFailedPassesLaterStages) {
+  auto stages = three(2, 4, 3);
+  auto failing = std::make_shared<Adder>(10);
+  failing->fail_every_seventh();
+  stages[1].function = failing;
+  const auto pipeline = make(std::move(stages));
+  for (std::uint64_t id = 0; id < 70; ++id) pipeline->enter(packet(id));
+  pipeline->wait_until_empty();
+  const auto outcomes = sink_.take();
+  ASSERT_EQ(outcomes.size(), 70U);
+  for (const auto& outcome : outcomes) {
+    const bool failed = outcome.id % 7 == 3;
+    EXPECT_EQ(outcome.value, failed ? 11U : 111U);
+    EXPECT_EQ(outcome.failure, failed ? Failure::kError : Failure::kNone);
+    EXPECT_EQ(outcome.failed_stage, failed ? 1 : 0);
+  }
+}
+
+TEST_P(PipelineTest, FullStageStopsTheOneBefore) {
+  auto gate = std::make_shared<Gate>();
+  auto stages = three(1, 2, 1);
+  stages[2].function = gate;
+  const auto pipeline = make(std::move(stages));
+  std::size_t taken = 0;
+  // One in each stage and two in front of each; lock step may hold fewer.
+  for (PacketPtr next = packet(0); taken < 9;) {
+    if (!pipeline->try_enter(next)) {
+      if (pipeline->counters(0).queued == 2 && pipeline->counters(2).running == 1) break;
+      std::this_thread::yield();
+      continue;
+    }
+    next = packet(++taken);
+  }
+  EXPECT_LE(taken, 9U);
+  EXPECT_EQ(pipeline->inside(), taken);
+  gate->open();
+  pipeline->wait_until_empty();
+  EXPECT_EQ(sink_.take().size(), taken);
+}
+
+TEST_P(PipelineTest, CancelledAndLatePacketsNameTheStageTheyDidNotReach) {
+  auto gate = std::make_shared<Gate>();
+  auto stages = three(1, 8, 1);
+  stages[0].function = gate;
+  const auto pipeline = make(std::move(stages));
+  std::atomic<bool> cancel{false};
+  pipeline->enter(packet(0));
+  gate->wait_for(1);
+  PacketPtr cancelled = packet(1), late = packet(2);
+  cancelled->header.cancelled = &cancel;
+  late->header.deadline = now() - 5000;
+  pipeline->enter(std::move(cancelled));
+  pipeline->enter(std::move(late));
+  cancel = true;
+  gate->open();
+  pipeline->wait_until_empty();
+  const auto outcomes = sink_.take();
+  ASSERT_EQ(outcomes.size(), 3U);
+  EXPECT_EQ(outcomes[0].failure, Failure::kNone);
+  EXPECT_EQ(outcomes[1].failure, Failure::kCancelled);
+  EXPECT_EQ(outcomes[1].message, "task 1 was cancelled before stage 'pre'");
+  EXPECT_EQ(outcomes[2].failure, Failure::kDeadline);
+  EXPECT_EQ(outcomes[2].value, 0U);
+}
+
+TEST_P(PipelineTest, ThreadsChangeWhilePacketsFlowAndNoneIsLost) {
+  const auto pipeline = make(three(2, 8, 2));
+  std::mt19937 random(5);
+  for (std::uint64_t id = 0; id < 5000; ++id) {
+    pipeline->enter(packet(id));
+    if (id % 50 == 0) {
+      const auto stage = random() % 3;
+      const int threads = 1 + static_cast<int>(random() % 6);
+      ASSERT_TRUE(pipeline->set_threads(stage, threads).ok());
+      EXPECT_EQ(pipeline->counters(stage).threads, threads);
+    }
+  }
+  pipeline->wait_until_empty();
+  std::set<std::uint64_t> ids;
+  for (const auto& outcome : sink_.take()) {
+    EXPECT_EQ(outcome.value, 111U);
+    EXPECT_TRUE(ids.insert(outcome.id).second);
+  }
+  EXPECT_EQ(ids.size(), 5000U);
+}
+
+TEST_P(PipelineTest, PoolIsNoLargerThanWhatWasInside) {
+  const auto pipeline = make(three(1, 4, 2));
+  for (std::uint64_t id = 0; id < 2000; ++id) pipeline->enter(packet(id));
+  pipeline->wait_until_empty();
+  // Twelve in queues, two in each stage's hands, one entering; lock step holds a batch on each
+  // side.
+  EXPECT_LE(pool_.made(), 26U);
+}
+
+TEST(PipelineConfigTest, WrongNumbersAreNamed) {
+  Collected sink;
+  const auto message = [&](StageConfig stage) {
+    stage.function = std::make_shared<Adder>(1);
+    return Pipeline::create({.stages = {std::move(stage)}, .sink = &sink}).error().message;
+  };
+  EXPECT_EQ(message({.name = "pre", .threads = 0}), "stage 'pre': 0 threads; allowed 1 to 256");
+  EXPECT_EQ(message({.name = "pre", .capacity = 0}),
+            "stage 'pre': 0 waiting packets; allowed 1 to 1048576");
+  EXPECT_EQ(message({.name = "pre", .batch = 65}),
+            "stage 'pre': 65 packets a batch; allowed 1 to 64");
+  EXPECT_EQ(Pipeline::create({.sink = &sink}).error().message,
+            "a pipeline of 0 stages; allowed 1 to 16");
+}
+
+// Stages that take their time in lock step: the slot lasts until the longest is done.
+TEST(LockStepTest, NobodyBeginsTheNextSlotBeforeTheLongestStageIsDone) {
+  PacketPool pool{[] { return std::make_unique<Counted>(); }};
+  Collected sink;
+  auto gate = std::make_shared<Gate>();
+  auto made = Pipeline::create({.stages = {{.name = "pre", .function = std::make_shared<Adder>(1)},
+                                           {.name = "execute", .function = gate}},
+                                .handover = Handover::kLockStep,
+                                .sink = &sink});
+  ASSERT_TRUE(made.ok());
+  Pipeline& pipeline = **made;
+  for (std::uint64_t id = 0; id < 8; ++id) {
+    PacketPtr one = pool.take();
+    one->header.id = id;
+    pipeline.enter(std::move(one));
+  }
+  gate->wait_for(1);
+  // Slot 2: packet 0 is held in "execute" and packet 1 may pass "pre", but no other.
+  EXPECT_LE(pipeline.counters(0).packets, 2);
+  EXPECT_GE(pipeline.counters(0).queued, 6U);
+  gate->open();
+  pipeline.wait_until_empty();
+  EXPECT_EQ(sink.take().size(), 8U);
+}
+
+}  // namespace
+}  // namespace tessera::pipeline

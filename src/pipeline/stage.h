@@ -1,0 +1,94 @@
+// A stage: a function, the queue in front of it, and threads of its own that can become more or
+// fewer while packets flow.
+//
+//   queue ─► worker 0 ─┐
+//         ─► worker 1 ─┼─► run(batch) ─► where the packets go next (pipeline.cc)
+//         ─► ...      ─┘
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+
+#include "pipeline/packet.h"
+#include "pipeline/stage_queue.h"
+
+namespace tessera::pipeline {
+
+inline constexpr int kThreadsMax = 256;
+inline constexpr std::size_t kBatchMax = 64;
+
+// What a stage does. Several threads call it at once. What goes wrong with a packet is noted in the
+// packet (Packet::fail), which then passes all further stages by.
+class StageFunction {
+ public:
+  virtual ~StageFunction() = default;
+  virtual void run(std::span<const PacketPtr> batch) = 0;
+};
+
+struct StageConfig {
+  std::string name;
+  int threads = 1;            // 1..kThreadsMax
+  std::size_t capacity = 64;  // packets that wait in front of it
+  std::size_t batch = 1;  // packets a thread takes at a time, if there are so many; <= kBatchMax
+  std::shared_ptr<StageFunction> function = {};  // shared with whoever made the pipeline
+};
+
+// Since the pipeline was made. Read while running: each figure by itself is right.
+struct StageCounters {
+  int threads = 0;
+  std::size_t queued = 0, capacity = 0;
+  std::int64_t packets = 0, batches = 0;
+  Nanoseconds busy = 0;  // of all threads together
+  int running = 0;       // threads that are in the function now
+};
+
+class Stage {
+ public:
+  // The loop of one worker; returns when `leave` is set or there is no more work.
+  using Loop = std::function<void(const std::atomic<bool>& leave)>;
+
+  explicit Stage(StageConfig config);
+  ~Stage();  // the loops have ended or will end
+
+  // Starts the threads of the configuration. `wake` makes waiting workers look at their flag.
+  void start(Loop loop, std::function<void()> wake);
+  // Takes effect at once for idle threads, after their batch for busy ones. Nothing is lost.
+  void set_threads(int threads);
+  // Waits until all loops have ended.
+  void join();
+
+  // Runs the function on what is in `batch` and counts it; returns when it was done.
+  Nanoseconds run(std::span<const PacketPtr> batch, Nanoseconds begin);
+
+  StageQueue& queue() { return queue_; }
+  const StageConfig& config() const { return config_; }
+  int threads() const { return threads_.load(std::memory_order_relaxed); }
+  StageCounters counters() const;
+
+ private:
+  struct Worker {
+    std::atomic<bool> leave{false}, gone{false};
+    std::thread thread;
+  };
+  void reap();  // joins those that are gone; with the lock held
+
+  const StageConfig config_;
+  StageQueue queue_;
+  Loop loop_;
+  std::function<void()> wake_;
+
+  std::mutex mutex_;  // of the lists
+  std::list<std::unique_ptr<Worker>> workers_, leaving_;
+  std::atomic<int> threads_{0}, running_{0};
+  std::atomic<std::int64_t> packets_{0}, batches_{0};
+  std::atomic<Nanoseconds> busy_{0};
+};
+
+}  // namespace tessera::pipeline

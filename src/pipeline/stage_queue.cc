@@ -1,0 +1,97 @@
+#include "pipeline/stage_queue.h"
+
+#include <algorithm>
+
+namespace tessera::pipeline {
+
+StageQueue::StageQueue(std::size_t capacity) : ring_(std::max<std::size_t>(capacity, 1)) {}
+
+bool StageQueue::push(std::span<PacketPtr> packets) {
+  std::size_t done = 0;
+  std::unique_lock lock(mutex_);
+  while (done < packets.size()) {
+    while (size() == ring_.size() && !closed_) {
+      ++waiting_for_room_;
+      room_.wait(lock);
+      --waiting_for_room_;
+    }
+    if (closed_) return false;
+    const std::size_t count = std::min(packets.size() - done, ring_.size() - size());
+    std::size_t place = (first_ + size()) % ring_.size();
+    for (std::size_t i = 0; i < count; ++i) {
+      ring_[place] = std::move(packets[done++]);
+      if (++place == ring_.size()) place = 0;
+    }
+    size_.store(size() + count, std::memory_order_relaxed);
+    if (waiting_for_packets_ == 0) continue;
+    if (count == 1 || waiting_for_packets_ == 1) {
+      packets_.notify_one();
+    } else {
+      packets_.notify_all();
+    }
+  }
+  return true;
+}
+
+bool StageQueue::try_push(PacketPtr& packet) {
+  const std::lock_guard lock(mutex_);
+  if (closed_ || size() == ring_.size()) return false;
+  ring_[(first_ + size()) % ring_.size()] = std::move(packet);
+  size_.store(size() + 1, std::memory_order_relaxed);
+  if (waiting_for_packets_ > 0) packets_.notify_one();
+  return true;
+}
+
+std::size_t StageQueue::take(std::span<PacketPtr> out) {
+  const std::size_t count = std::min(out.size(), size());
+  for (std::size_t i = 0; i < count; ++i) {
+    out[i] = std::move(ring_[first_]);
+    if (++first_ == ring_.size()) first_ = 0;
+  }
+  size_.store(size() - count, std::memory_order_relaxed);
+  if (count > 0 && waiting_for_room_ > 0) {
+    if (count == 1 || waiting_for_room_ == 1) {
+      room_.notify_one();
+    } else {
+      room_.notify_all();
+    }
+  }
+  // Others may be waiting although packets are left: a notification can go to one who leaves.
+  if (size() > 0 && waiting_for_packets_ > 0) packets_.notify_one();
+  return count;
+}
+
+std::size_t StageQueue::pop(std::span<PacketPtr> out, const std::atomic<bool>& leave) {
+  std::unique_lock lock(mutex_);
+  while (size() == 0 || leave.load(std::memory_order_relaxed)) {
+    if (closed_ && size() == 0) return 0;
+    if (leave.load(std::memory_order_relaxed)) {
+      // What woke this taker is for another one.
+      if (size() > 0 && waiting_for_packets_ > 0) packets_.notify_one();
+      return 0;
+    }
+    ++waiting_for_packets_;
+    packets_.wait(lock);
+    --waiting_for_packets_;
+  }
+  return take(out);
+}
+
+std::size_t StageQueue::try_pop(std::span<PacketPtr> out) {
+  const std::lock_guard lock(mutex_);
+  return take(out);
+}
+
+void StageQueue::wake() {
+  const std::lock_guard lock(mutex_);
+  packets_.notify_all();
+}
+
+void StageQueue::close() {
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  packets_.notify_all();
+  room_.notify_all();
+}
+
+}  // namespace tessera::pipeline
