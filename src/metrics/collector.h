@@ -1,0 +1,112 @@
+// Empties a Recorder's rings and keeps what is asked for later: totals, percentiles, the newest
+// events and the history of the whole run.
+//
+//   Recorder ─ drain() about every 20 ms ─► [ totals | histograms | bins | newest events ] ─►
+//   snapshot()
+//                                             └─► sink (for example a file of JSON lines) history()
+//
+// One thread of its own drains; all functions may be called from any thread. An event is counted
+// when it is drained, so a run shows when it has ended.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "metrics/event.h"
+#include "metrics/history.h"
+#include "metrics/recorder.h"
+#include "metrics/snapshot.h"
+
+namespace tessera::metrics {
+
+struct CollectorOptions {
+  // How long rings fill at most between two drains; shorter while they fill quickly. Zero: no
+  // thread, the owner calls drain().
+  std::chrono::milliseconds period{20};
+  std::chrono::milliseconds window{1000};  // of the shares and rates of a snapshot
+  std::size_t events_kept = 1 << 18;       // one by one; 40 bytes each
+  // Sees every event once, on the draining thread; must not call the collector.
+  std::function<void(std::span<const Event>)> sink{};
+};
+
+// A piece of the past: single events where all of them are still kept and they are not too many,
+// bins in any case.
+struct HistoryAnswer {
+  TimeSpan span;
+  bool has_events = false;
+  std::vector<Event> events;  // that touch the span, in the order of their begins
+  std::int64_t bin_ns = 0;
+  std::int64_t first_bin = 0;          // index of the first bin since time 0
+  std::vector<std::vector<Bin>> bins;  // for each source
+};
+
+struct HistoryQuestion {
+  TimeSpan span;
+  std::size_t events_max = 20'000;
+  std::int64_t bins_max = 2'000;
+};
+
+// Events by their numbers, for readers that follow what is new.
+struct NewEvents {
+  std::uint64_t next = 0;  // to be asked for next time
+  std::uint64_t missed =
+      0;  // that were asked for and are not given: too old, or more than the limit
+  std::vector<Event> events;
+};
+
+class Collector {
+ public:
+  // The recorder outlives the collector.
+  explicit Collector(Recorder& recorder, CollectorOptions options = {});
+  Collector(const Collector&) = delete;
+  Collector& operator=(const Collector&) = delete;
+  ~Collector();  // drains once more
+
+  // Takes what waits in the rings now. The thread does so by itself.
+  void drain();
+
+  Snapshot snapshot() { return snapshot_at(recorder_.now()); }
+  // For a moment that is not now; drains before.
+  Snapshot snapshot_at(std::int64_t now_ns);
+
+  HistoryAnswer history(const HistoryQuestion& question) const;
+  // Those from number `from` on, the newest `events_max` where there are more.
+  NewEvents events_since(std::uint64_t from, std::size_t events_max) const;
+  // The newest events that are kept, in the order of their begins: for the exports.
+  std::vector<Event> recent_events() const;
+
+  Recorder& recorder() const { return recorder_; }
+
+ private:
+  struct SourceTotals;
+  struct TaskTotals;
+
+  void run();
+  double drain_rings();
+  void count(const Event& event);
+  void count_task(const Event& event);
+  SourceSnapshot describe(std::size_t source, const Recorder::SourceState& state,
+                          TimeSpan window) const;
+  HistoryAnswer bins_of(const HistoryQuestion& question) const;
+
+  Recorder& recorder_;
+  const CollectorOptions options_;
+  mutable std::mutex mutex_;  // everything below but the thread
+  std::vector<Event> drained_;
+  std::int64_t events_ = 0;
+  std::vector<std::unique_ptr<SourceTotals>> totals_;  // by source
+  std::unique_ptr<TaskTotals> tasks_;
+  RecentEvents recent_;
+  bool stopping_ = false;
+  std::condition_variable stop_;
+  std::thread thread_;
+};
+
+}  // namespace tessera::metrics

@@ -1,0 +1,37 @@
+// What was measured, in the forms that other tools read.
+//
+//   events   ─► Chrome trace JSON (Perfetto, chrome://tracing), JSON lines
+//   snapshot ─► Prometheus text (format 0.0.4), JSON
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "metrics/collector.h"
+#include "metrics/event.h"
+#include "metrics/recorder.h"
+#include "metrics/snapshot.h"
+
+namespace tessera::metrics {
+
+using SourceStates = std::vector<Recorder::SourceState>;
+
+// A track for each kernel's transfers in, runs and transfers out, for each thread's worth of a
+// stage's runs, a counter for each queue, marks for faults and control changes. Events in the order
+// of their begins.
+std::string perfetto_text(std::span<const Event> events, const SourceStates& sources);
+
+// An object a line, each ended by a newline.
+std::string json_lines_text(std::span<const Event> events, const SourceStates& sources);
+
+// Each metric with HELP and TYPE; times in seconds, sizes in bytes.
+std::string prometheus_text(const Snapshot& snapshot);
+
+// One object on one line. Times are nanoseconds; utilisation is a share from 0 to 1.
+std::string snapshot_json_text(const Snapshot& snapshot);
+
+// A JSON string with its quotes; bytes that are not UTF-8 become U+FFFD.
+std::string json_quoted(const std::string& text);
+
+}  // namespace tessera::metrics

@@ -1,0 +1,123 @@
+#include "metrics/history.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <vector>
+
+namespace tessera::metrics {
+namespace {
+
+constexpr std::int64_t kMs = 1'000'000;
+constexpr std::int64_t kSecond = 1'000'000'000;
+
+Event run(std::int64_t begin, std::int64_t end) {
+  return {.kind = EventKind::kKernelRun, .begin_ns = begin, .end_ns = end};
+}
+
+TEST(BinSeries, ARunOverSeveralBinsIsBusyInEachForItsPart) {
+  BinSeries series;
+  series.add(run(5 * kMs, 27 * kMs));
+  EXPECT_EQ(series.at(0, 0).busy_ns, 5 * kMs);
+  EXPECT_EQ(series.at(0, 1).busy_ns, 10 * kMs);
+  EXPECT_EQ(series.at(0, 2).busy_ns, 7 * kMs);
+  EXPECT_EQ(series.at(0, 0).count, 1);
+  EXPECT_EQ(series.at(0, 1).count, 0);
+  EXPECT_EQ(series.at(1, 0).busy_ns, 22 * kMs);
+}
+
+TEST(BinSeries, BytesCountWhereATransferBegan) {
+  BinSeries series;
+  series.add(
+      {.kind = EventKind::kTransferIn, .begin_ns = 9 * kMs, .end_ns = 11 * kMs, .value = 64});
+  series.add(
+      {.kind = EventKind::kTransferOut, .begin_ns = 12 * kMs, .end_ns = 13 * kMs, .value = 8});
+  EXPECT_EQ(series.at(0, 0).bytes_in, 64);
+  EXPECT_EQ(series.at(0, 0).in_ns, kMs);
+  EXPECT_EQ(series.at(0, 1).bytes_in, 0);
+  EXPECT_EQ(series.at(0, 1).in_ns, kMs);
+  EXPECT_EQ(series.at(0, 1).bytes_out, 8);
+}
+
+TEST(BinSeries, TheDeepestQueueOfABinIsKept) {
+  BinSeries series;
+  for (const int depth : {3, 7, 2}) {
+    series.add({.kind = EventKind::kQueueDepth, .begin_ns = kMs, .end_ns = kMs, .value = depth});
+  }
+  EXPECT_EQ(series.at(0, 0).depth_max, 7);
+}
+
+// All levels, against a plain sum over the events.
+TEST(BinSeries, EveryLevelHoldsWhatThePlainSumHolds) {
+  std::mt19937_64 random(3);
+  BinSeries series;
+  std::vector<Event> events;
+  for (int i = 0; i < 2000; ++i) {
+    const auto begin =
+        static_cast<std::int64_t>(random() % static_cast<unsigned>(15 * kSecond / 8)) * 8;
+    events.push_back(run(begin, begin + static_cast<std::int64_t>(random() % (40 * kMs))));
+    series.add(events.back());
+  }
+  for (int level = 0; level < 4; ++level) {
+    const std::int64_t width = BinSeries::bin_ns(level);
+    for (std::int64_t bin = 0; bin * width < 16 * kSecond; ++bin) {
+      Bin plain;
+      for (const Event& event : events) {
+        const std::int64_t from = std::max(event.begin_ns, bin * width);
+        const std::int64_t to = std::min(event.end_ns, (bin + 1) * width);
+        plain.busy_ns += std::max<std::int64_t>(to - from, 0);
+        plain.count += event.begin_ns / width == bin ? 1 : 0;
+      }
+      ASSERT_EQ(series.at(level, bin), plain) << "level " << level << " bin " << bin;
+    }
+  }
+}
+
+TEST(BinSeries, AnHourAgoIsKeptInWiderBins) {
+  BinSeries series;
+  series.add(run(kSecond, 2 * kSecond));
+  series.add(run(3600 * kSecond, 3601 * kSecond));
+  EXPECT_EQ(series.at(0, 100).busy_ns, 0) << "the finest level has moved on";
+  const int level = series.level_with(kSecond);
+  EXPECT_EQ(BinSeries::bin_ns(level), 5'120 * kMs);
+  EXPECT_EQ(series.at(level, 0).busy_ns, kSecond);
+  EXPECT_EQ(series.level_with(3600 * kSecond), 0);
+}
+
+TEST(BinSeries, AnEventOlderThanALevelKeepsCountsInWiderOnes) {
+  BinSeries series;
+  series.add(run(100 * kSecond, 101 * kSecond));
+  series.add(run(kSecond, 2 * kSecond));
+  EXPECT_EQ(series.at(0, 100).busy_ns, 0);
+  EXPECT_EQ(series.at(1, kSecond / BinSeries::bin_ns(1)).count, 1);
+}
+
+TEST(BinSeries, ARunLongerThanALevelFillsItAndNoMore) {
+  BinSeries series;
+  series.add(run(0, 100 * kSecond));
+  EXPECT_EQ(series.at(0, 9'999).busy_ns, BinSeries::kFinestBinNs);
+  EXPECT_EQ(series.at(0, 10'000 - BinSeries::kBinsOfLevel + 1).busy_ns, BinSeries::kFinestBinNs);
+  EXPECT_EQ(series.at(0, 0).busy_ns, 0);
+  EXPECT_EQ(series.at(2, 0).busy_ns, BinSeries::bin_ns(2));
+}
+
+TEST(BinSeries, AWindowIsTheSumOfTheBinsInside) {
+  BinSeries series;
+  series.add(run(0, 100 * kMs));
+  EXPECT_EQ(series.sum({.from_ns = 20 * kMs, .to_ns = 50 * kMs}).busy_ns, 30 * kMs);
+}
+
+TEST(RecentEvents, KeepsTheNewestAndSaysSinceWhenNoneIsMissing) {
+  RecentEvents recent(4);
+  for (int i = 0; i < 10; ++i) recent.add(run(i, i + 1));
+  EXPECT_EQ(recent.first(), 6U);
+  EXPECT_EQ(recent.next(), 10U);
+  for (std::uint64_t i = recent.first(); i < recent.next(); ++i) {
+    EXPECT_EQ(recent[i].begin_ns, static_cast<std::int64_t>(i));
+  }
+  EXPECT_EQ(recent.complete_since_ns(), 6);
+}
+
+}  // namespace
+}  // namespace tessera::metrics

@@ -1,0 +1,147 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <string>
+#include <tuple>
+
+#include "metrics/exports.h"
+
+namespace tessera::metrics {
+namespace {
+
+// A viewer wants the slices of a track to nest. What overlaps (the threads of a stage, transfers
+// that go on at once) is spread over lanes, each a track: the first that is free takes the next
+// event.
+class Lanes {
+ public:
+  std::size_t take(const Event& event) {
+    std::size_t lane = 0;
+    while (lane < free_from_.size() && free_from_[lane] > event.begin_ns) ++lane;
+    if (lane == free_from_.size()) free_from_.push_back(0);
+    free_from_[lane] = event.end_ns;
+    return lane;
+  }
+
+ private:
+  std::vector<std::int64_t> free_from_;
+};
+
+class TraceWriter {
+ public:
+  explicit TraceWriter(const SourceStates& sources) : sources_(sources) {}
+
+  void write(const Event& event) {
+    switch (event.kind) {
+      case EventKind::kStageRun:
+      case EventKind::kKernelRun:
+      case EventKind::kTransferIn:
+      case EventKind::kTransferOut:
+        return write_slice(event);
+      case EventKind::kQueueDepth:
+        return write_depth(event);
+      case EventKind::kControlChange:
+      case EventKind::kFault:
+        return write_mark(event);
+      case EventKind::kTaskSubmitted:
+      case EventKind::kTaskCompleted:
+        return;  // the slices of its packet show a task
+    }
+  }
+
+  std::string finish() {
+    return fmt::format("{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n{}\n]}}\n", body_);
+  }
+
+ private:
+  // Microseconds, as the format wants them, with all nanoseconds.
+  static std::string micros(std::int64_t ns) {
+    return fmt::format("{}.{:03}", ns / 1000, ns % 1000);
+  }
+
+  void line(const std::string& fields) {
+    if (!body_.empty()) body_ += ",\n";
+    body_ += '{';
+    body_ += fields;
+    body_ += '}';
+  }
+
+  std::string name_of_source(const Event& event) const {
+    const SourceDescription& source = sources_[event.source.index].description;
+    return source.device.empty() ? source.name : source.device + " " + source.name;
+  }
+
+  static const char* track_suffix(EventKind kind) {
+    if (kind == EventKind::kTransferIn) return ": DDR writes";
+    if (kind == EventKind::kTransferOut) return ": DDR reads";
+    return "";
+  }
+
+  // The track of this kind of event of its source, named when it is first used.
+  int track(const Event& event, std::size_t lane) {
+    const auto [found, is_new] = tracks_.try_emplace(
+        std::tuple{event.source.index, event.kind, lane}, static_cast<int>(tracks_.size()) + 1);
+    if (is_new) {
+      std::string name = name_of_source(event) + track_suffix(event.kind);
+      if (lane > 0) name += fmt::format(" {}", lane + 1);
+      line(
+          fmt::format("\"ph\":\"M\",\"pid\":1,\"tid\":{},\"name\":\"thread_name\","
+                      "\"args\":{{\"name\":{}}}",
+                      found->second, json_quoted(name)));
+      line(
+          fmt::format("\"ph\":\"M\",\"pid\":1,\"tid\":{},\"name\":\"thread_sort_index\","
+                      "\"args\":{{\"sort_index\":{}}}",
+                      found->second, event.source.index * 100 + sort_order(event.kind) + lane));
+    }
+    return found->second;
+  }
+
+  static std::size_t sort_order(EventKind kind) {
+    if (kind == EventKind::kTransferIn) return 0;
+    return kind == EventKind::kTransferOut ? 60 : 30;
+  }
+
+  static const char* value_name(EventKind kind) {
+    if (kind == EventKind::kStageRun) return "waited_ns";
+    return kind == EventKind::kKernelRun ? "cycles" : "bytes";
+  }
+
+  void write_slice(const Event& event) {
+    const std::size_t lane = lanes_[{event.source.index, event.kind}].take(event);
+    const int tid = track(event, lane);
+    line(
+        fmt::format("\"ph\":\"X\",\"pid\":1,\"tid\":{},\"name\":\"packet {}\",\"cat\":\"{}\","
+                    "\"ts\":{},\"dur\":{},\"args\":{{\"packet\":{},\"stream\":{},\"{}\":{}}}",
+                    tid, event.packet, metrics::name_of(event.kind), micros(event.begin_ns),
+                    micros(event.end_ns - event.begin_ns), event.packet, event.stream,
+                    value_name(event.kind), event.value));
+  }
+
+  void write_depth(const Event& event) {
+    line(fmt::format("\"ph\":\"C\",\"pid\":1,\"name\":{},\"ts\":{},\"args\":{{\"packets\":{}}}",
+                     json_quoted(name_of_source(event)), micros(event.begin_ns), event.value));
+  }
+
+  void write_mark(const Event& event) {
+    const std::string name =
+        fmt::format("{}: {} {}", name_of_source(event), metrics::name_of(event.kind), event.value);
+    line(fmt::format("\"ph\":\"i\",\"s\":\"g\",\"pid\":1,\"tid\":0,\"name\":{},\"ts\":{}",
+                     json_quoted(name), micros(event.begin_ns)));
+  }
+
+  const SourceStates& sources_;
+  std::map<std::tuple<std::uint16_t, EventKind, std::size_t>, int> tracks_;
+  std::map<std::pair<std::uint16_t, EventKind>, Lanes> lanes_;
+  std::string body_;
+};
+
+}  // namespace
+
+std::string perfetto_text(std::span<const Event> events, const SourceStates& sources) {
+  TraceWriter writer(sources);
+  for (const Event& event : events) writer.write(event);
+  return writer.finish();
+}
+
+}  // namespace tessera::metrics

@@ -1,0 +1,160 @@
+#include "metrics/recorder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace tessera::metrics {
+namespace {
+
+// The rings that a thread has taken, one for each recorder it wrote to. At the thread's end they
+// become free for other threads.
+struct RingsOfThread {
+  struct Taken {
+    std::uint64_t recorder;
+    std::shared_ptr<EventRing> ring;  // null: the recorder had none left
+  };
+  std::vector<Taken> taken;
+
+  ~RingsOfThread() {
+    for (const Taken& each : taken) {
+      if (each.ring) each.ring->leave();
+    }
+  }
+};
+
+thread_local RingsOfThread rings_of_thread;
+
+// The one it used last, found without a search; plain data, so that reading it needs no guard.
+struct LastRing {
+  std::uint64_t recorder = 0;  // no recorder has the identity 0
+  EventRing* ring = nullptr;
+};
+constinit thread_local LastRing last_ring;
+
+std::uint64_t next_identity() {
+  static std::atomic<std::uint64_t> identities = 0;
+  return identities.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
+}  // namespace
+
+const char* name_of(SourceKind kind) {
+  static constexpr std::array<const char*, kSourceKinds> kNames = {"stage", "kernel", "device",
+                                                                   "queue", "tasks"};
+  return kNames.at(static_cast<std::size_t>(kind));
+}
+
+Recorder::Recorder(const RecorderOptions& options)
+    : identity_(next_identity()),
+      start_(std::chrono::steady_clock::now()),
+      options_(options),
+      recording_(options.recording) {
+  TESSERA_CHECK(options.ring_events > 0 && (options.ring_events & (options.ring_events - 1)) == 0,
+                "a ring of {} events, allowed powers of two", options.ring_events);
+}
+
+Recorder::~Recorder() = default;
+
+Result<SourceId> Recorder::add_source(const SourceDescription& description) {
+  const std::lock_guard lock(mutex_);
+  const auto same = [&](const std::unique_ptr<Source>& source) {
+    const SourceDescription& known = source->description;
+    return known.kind == description.kind && known.name == description.name &&
+           known.device == description.device;
+  };
+  auto found = std::find_if(source_list_.begin(), source_list_.end(), same);
+  if (found == source_list_.end()) {
+    if (source_list_.size() == kSourcesMax) {
+      return Error{ErrorCode::kDoesNotFit,
+                   fmt::format("metrics: '{}' is source {}, at most {} can be told apart; close "
+                               "runtimes that are not used",
+                               description.name, kSourcesMax + 1, kSourcesMax)};
+    }
+    source_list_.push_back(std::make_unique<Source>());
+    found = source_list_.end() - 1;
+    (*found)->description = description;
+    const std::size_t index = source_list_.size() - 1;
+    sources_[index].store(found->get(), std::memory_order_release);
+    source_count_.store(source_list_.size(), std::memory_order_release);
+  }
+  (*found)->threads = description.threads;
+  (*found)->capacity = description.capacity;
+  return SourceId{static_cast<std::uint16_t>(found - source_list_.begin())};
+}
+
+void Recorder::set_threads(SourceId source, int threads) {
+  sources_[source.index].load(std::memory_order_acquire)->threads = threads;
+  const std::int64_t at = now();
+  record({.kind = EventKind::kControlChange,
+          .source = source,
+          .begin_ns = at,
+          .end_ns = at,
+          .value = threads});
+}
+
+void Recorder::write(const Event& event) {
+  EventRing* ring = last_ring.recorder == identity_ ? last_ring.ring : ring_of_this_thread();
+  if (ring == nullptr) {
+    dropped_without_ring_.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  ring->push(event);
+}
+
+EventRing* Recorder::ring_of_this_thread() {
+  std::vector<RingsOfThread::Taken>& taken = rings_of_thread.taken;
+  auto mine = std::find_if(taken.begin(), taken.end(),
+                           [&](const auto& each) { return each.recorder == identity_; });
+  if (mine == taken.end()) {
+    // Rings that nobody else holds belonged to recorders that are gone.
+    std::erase_if(taken, [](const auto& each) { return !each.ring || each.ring.use_count() == 1; });
+    taken.push_back({identity_, take_ring()});
+    mine = taken.end() - 1;
+  }
+  last_ring = {identity_, mine->ring.get()};
+  return mine->ring.get();
+}
+
+std::shared_ptr<EventRing> Recorder::take_ring() {
+  const std::lock_guard lock(mutex_);
+  for (const std::shared_ptr<EventRing>& ring : rings_) {
+    if (ring->try_take()) return ring;
+  }
+  if (std::ssize(rings_) == options_.rings_max) return nullptr;
+  rings_.push_back(std::make_shared<EventRing>(options_.ring_events));
+  rings_.back()->try_take();
+  return rings_.back();
+}
+
+double Recorder::drain(std::vector<Event>& out) {
+  const std::lock_guard lock(mutex_);
+  std::uint64_t fullest = 0;
+  for (const std::shared_ptr<EventRing>& ring : rings_)
+    fullest = std::max(fullest, ring->drain(out));
+  return static_cast<double>(fullest) / static_cast<double>(options_.ring_events);
+}
+
+std::vector<Recorder::SourceState> Recorder::sources() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<SourceState> states;
+  states.reserve(source_list_.size());
+  for (const std::unique_ptr<Source>& source : source_list_) {
+    states.push_back({source->description, source->running_since});
+    states.back().description.threads = source->threads;
+    states.back().description.capacity = source->capacity;
+  }
+  return states;
+}
+
+std::int64_t Recorder::dropped() const {
+  const std::lock_guard lock(mutex_);
+  std::int64_t dropped = dropped_without_ring_;
+  for (const std::shared_ptr<EventRing>& ring : rings_) dropped += ring->dropped();
+  return dropped;
+}
+
+}  // namespace tessera::metrics
