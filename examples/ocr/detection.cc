@@ -66,36 +66,54 @@ double mean_inside(const float* map, std::int64_t width, std::int64_t height, co
 
 }  // namespace
 
-tessera::Tensor detection_input(const tessera::Picture& picture, const PipelineOptions& options) {
+DetectionView own_view(const tessera::Picture& picture, const DetectionOptions& options) {
   const double longest = static_cast<double>(std::max(picture.width, picture.height));
   const double scale = std::min(1.0, static_cast<double>(options.side_max) / longest);
   const std::int64_t width = multiple_of_32(static_cast<double>(picture.width) * scale);
   const std::int64_t height = multiple_of_32(static_cast<double>(picture.height) * scale);
-  const tessera::Picture scaled = tessera::resize(picture, width, height);
+  return {width, height, width, height};
+}
+
+DetectionView view_within(const tessera::Picture& picture, std::int64_t width,
+                          std::int64_t height) {
+  const double scale =
+      std::min({1.0, static_cast<double>(width) / static_cast<double>(picture.width),
+                static_cast<double>(height) / static_cast<double>(picture.height)});
+  const auto scaled = [scale](std::int64_t side, std::int64_t side_max) {
+    return std::clamp<std::int64_t>(std::lround(static_cast<double>(side) * scale), 1, side_max);
+  };
+  return {width, height, scaled(picture.width, width), scaled(picture.height, height)};
+}
+
+tessera::Tensor detection_input(const tessera::Picture& picture, const DetectionView& view) {
+  const tessera::Picture scaled = tessera::resize(picture, view.used_width, view.used_height);
   static constexpr float kMean[] = {0.485f, 0.456f, 0.406f};
   static constexpr float kDeviation[] = {0.229f, 0.224f, 0.225f};
-  tessera::Tensor tensor = tessera::Tensor::zeros(tessera::Format::kF32, {1, 3, height, width});
-  const auto values = tensor.as<float>();
+  tessera::Tensor tensor =
+      tessera::Tensor::zeros(tessera::Format::kF32, {1, 3, view.height, view.width});
+  float* const values = tensor.as<float>().data();
   for (std::int64_t c = 0; c < 3; ++c) {
-    for (std::int64_t i = 0; i < width * height; ++i) {
-      const float level = static_cast<float>(scaled.rgb[static_cast<std::size_t>(i * 3 + 2 - c)]);
-      values[static_cast<std::size_t>(c * width * height + i)] =
-          (level / 255.0f - kMean[c]) / kDeviation[c];
+    for (std::int64_t y = 0; y < view.used_height; ++y) {
+      float* const row = values + (c * view.height + y) * view.width;
+      for (std::int64_t x = 0; x < view.used_width; ++x) {
+        const float level = static_cast<float>(scaled.pixel(x, y)[2 - c]);
+        row[x] = (level / 255.0f - kMean[c]) / kDeviation[c];
+      }
     }
   }
   return tensor;
 }
 
-std::vector<Box> boxes_from_map(const tessera::Tensor& map, const tessera::Picture& picture,
-                                const PipelineOptions& options) {
+std::vector<Box> boxes_from_map(const tessera::Tensor& map, const DetectionView& view,
+                                PictureSize size, const DetectionOptions& options) {
   const std::int64_t height = map.dims[2], width = map.dims[3];
   const float* const probability = map.as<float>().data();
   std::vector<char> mask(static_cast<std::size_t>(width * height));
   for (std::size_t i = 0; i < mask.size(); ++i) {
     mask[i] = static_cast<double>(probability[i]) > options.pixel_threshold ? 1 : 0;
   }
-  const double scale_x = static_cast<double>(picture.width) / static_cast<double>(width);
-  const double scale_y = static_cast<double>(picture.height) / static_cast<double>(height);
+  const double scale_x = static_cast<double>(size.width) / static_cast<double>(view.used_width);
+  const double scale_y = static_cast<double>(size.height) / static_cast<double>(view.used_height);
   std::vector<Box> boxes;
   for (std::int64_t seed = 0; seed < width * height; ++seed) {
     if (mask[static_cast<std::size_t>(seed)] == 0) continue;
@@ -108,8 +126,8 @@ std::vector<Box> boxes_from_map(const tessera::Tensor& map, const tessera::Pictu
         tight.width * tight.height * options.grow_ratio / (2 * (tight.width + tight.height));
     Box box = reading_order(tight.grown(margin).corners());
     for (Point& corner : box) {
-      corner.x = std::clamp(corner.x * scale_x, 0.0, static_cast<double>(picture.width));
-      corner.y = std::clamp(corner.y * scale_y, 0.0, static_cast<double>(picture.height));
+      corner.x = std::clamp(corner.x * scale_x, 0.0, static_cast<double>(size.width));
+      corner.y = std::clamp(corner.y * scale_y, 0.0, static_cast<double>(size.height));
     }
     boxes.push_back(box);
   }

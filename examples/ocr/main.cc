@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <iostream>
 
+#include "annotate.h"
 #include "pipeline.h"
 
 namespace {
