@@ -71,6 +71,12 @@ class Core {
   // Places the program's weights and stream in DRAM and fills the base-address table. The program
   // must outlive the core's use of it. Checks fingerprint; the caller has verified the program.
   virtual Status load(const program::Program& program) = 0;
+  // The same with the weights where the device holds them for all its cores; they are only read,
+  // and outlive the core's use of them.
+  virtual Status load(const program::Program& program, std::span<const std::byte> weights) = 0;
+  // From now on bytes [offset, offset + bytes.size()) of the region lie in the device's memory. The
+  // parts of one region do not overlap, and no task's access leaves its part.
+  virtual Status bind(program::DramAddress address, std::span<std::byte> bytes) = 0;
 
   // DRAM access through the base-address table, as the host's DMA does it.
   virtual Status write(program::DramAddress address, std::span<const std::byte> bytes) = 0;

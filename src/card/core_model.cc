@@ -206,8 +206,10 @@ class CoreImplementation final : public CoreModel {
  public:
   explicit CoreImplementation(const ChipConfig& chip) : chip_(chip), boxes_(chip_) {}
 
-  Status load(const program::Program& program) override;
-  Result<std::size_t> add(const program::Program& program) override;
+  Status load(const program::Program& program) override { return load(program, {}); }
+  Status load(const program::Program& program, std::span<const std::byte> weights) override;
+  Status bind(program::DramAddress address, std::span<std::byte> bytes) override;
+  Result<std::size_t> add(const program::Program& program) override { return place(program, {}); }
   Status write(program::DramAddress address, std::span<const std::byte> bytes) override {
     return write(0, address, bytes);
   }
@@ -223,6 +225,7 @@ class CoreImplementation final : public CoreModel {
                                       const CoreOptions& options) override;
 
  private:
+  Result<std::size_t> place(const program::Program& program, std::span<const std::byte> weights);
   Status check_access(std::size_t network, program::DramAddress address, std::size_t bytes) const;
   Status begin(std::span<const NetworkRun> runs, const CoreOptions& options);
   Status run_clock(const CoreOptions& options);
@@ -243,19 +246,27 @@ class CoreImplementation final : public CoreModel {
   Cycles end_ = 0;
 };
 
-Status CoreImplementation::load(const program::Program& program) {
+Status CoreImplementation::load(const program::Program& program,
+                                std::span<const std::byte> weights) {
   programs_.clear();
   written_.clear();
   boxes_.dram.clear();
   boxes_.descriptors.clear();
   boxes_.neural_math.forget();
   boxes_.filter_math.forget();
-  auto added = add(program);
+  auto added = place(program, weights);
   if (!added.ok()) return added.error();
   return {};
 }
 
-Result<std::size_t> CoreImplementation::add(const program::Program& program) {
+Status CoreImplementation::bind(program::DramAddress address, std::span<std::byte> bytes) {
+  TESSERA_RETURN_IF_ERROR(check_access(0, address, bytes.size()));
+  boxes_.dram.bind(0, address, bytes);
+  return {};
+}
+
+Result<std::size_t> CoreImplementation::place(const program::Program& program,
+                                              std::span<const std::byte> weights) {
   if (program.chip_fingerprint != chip_.fingerprint()) {
     return Error{
         ErrorCode::kInvalidArgument,
@@ -263,7 +274,7 @@ Result<std::size_t> CoreImplementation::add(const program::Program& program) {
                     "(fingerprint {:#x}); this core is '{}' ({:#x})",
                     program.chip_name, program.chip_fingerprint, chip_.name, chip_.fingerprint())};
   }
-  TESSERA_TRY(const std::size_t network, boxes_.dram.add(program));
+  TESSERA_TRY(const std::size_t network, boxes_.dram.add(program, weights));
   programs_.push_back(&program);
   return network;
 }

@@ -1,102 +1,99 @@
 #include "device/device.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
-#include <algorithm>
+#include "device/backends.h"
+#include "device/queued_device.h"
 
-#include "device/executor_device.h"
-#include "device/sim_device.h"
+namespace tessera {
 
-namespace tessera::device {
-namespace {
-
-Error unknown_buffer(BufferId buffer) {
-  return Error{ErrorCode::kInvalidArgument, fmt::format("buffer {} is not allocated on this device",
-                                                        static_cast<std::uint64_t>(buffer))};
+const char* device_kind_name(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::kSim:
+      return "sim";
+    case DeviceKind::kHost:
+      return "host";
+    case DeviceKind::kRef:
+      break;
+  }
+  return "ref";
 }
 
-Status check_range(Bytes offset, std::size_t count, std::size_t size) {
-  const auto bytes = static_cast<std::int64_t>(count);
-  if (offset.value >= 0 && offset.value + bytes <= static_cast<std::int64_t>(size)) return {};
+Result<DeviceKind> device_kind_from_name(const std::string& name) {
+  if (name == "sim") return DeviceKind::kSim;
+  if (name == "host") return DeviceKind::kHost;
+  if (name == "ref") return DeviceKind::kRef;
   return Error{ErrorCode::kInvalidArgument,
-               fmt::format("{} bytes at {} of a buffer of {}", count, offset.value, size)};
+               fmt::format("device '{}' is not known; allowed: sim, host, ref", name)};
 }
 
-}  // namespace
+namespace device {
 
-Result<BufferId> Device::allocate(Bytes size) {
-  if (size.value < 0) {
-    return Error{ErrorCode::kInvalidArgument, fmt::format("a buffer of {} bytes", size.value)};
+const char* health_state_name(HealthState state) {
+  switch (state) {
+    case HealthState::kOk:
+      return "ok";
+    case HealthState::kFailed:
+      return "failed";
+    case HealthState::kProbing:
+      break;
   }
-  const std::uint64_t id = next_buffer_++;
-  buffers_[id].resize(static_cast<std::size_t>(size.value));
-  ++metrics_.buffers;
-  metrics_.buffer_bytes += size.value;
-  return static_cast<BufferId>(id);
+  return "probing";
 }
 
-Status Device::release(BufferId buffer) {
-  const auto found = buffers_.find(static_cast<std::uint64_t>(buffer));
-  if (found == buffers_.end()) return unknown_buffer(buffer);
-  --metrics_.buffers;
-  metrics_.buffer_bytes -= static_cast<std::int64_t>(found->second.size());
-  buffers_.erase(found);
-  return {};
+Bytes machine_memory() {
+  return Bytes{static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) *
+               static_cast<std::int64_t>(sysconf(_SC_PAGESIZE))};
 }
 
-Status Device::write(BufferId buffer, Bytes offset, std::span<const std::byte> bytes) {
-  const auto found = buffers_.find(static_cast<std::uint64_t>(buffer));
-  if (found == buffers_.end()) return unknown_buffer(buffer);
-  TESSERA_RETURN_IF_ERROR(check_range(offset, bytes.size(), found->second.size()));
-  std::copy(bytes.begin(), bytes.end(), found->second.begin() + offset.value);
-  metrics_.bytes_written += static_cast<std::int64_t>(bytes.size());
-  return {};
-}
-
-Status Device::read(BufferId buffer, Bytes offset, std::span<std::byte> bytes) {
-  const auto found = buffers_.find(static_cast<std::uint64_t>(buffer));
-  if (found == buffers_.end()) return unknown_buffer(buffer);
-  TESSERA_RETURN_IF_ERROR(check_range(offset, bytes.size(), found->second.size()));
-  std::copy_n(found->second.begin() + offset.value, bytes.size(), bytes.begin());
-  metrics_.bytes_read += static_cast<std::int64_t>(bytes.size());
-  return {};
-}
-
-Result<Device::Views> Device::views_of(const std::vector<BufferId>& buffers) {
-  Views views;
-  for (const BufferId buffer : buffers) {
-    const auto found = buffers_.find(static_cast<std::uint64_t>(buffer));
-    if (found == buffers_.end()) return unknown_buffer(buffer);
-    views.emplace_back(found->second);
+std::vector<Loaded::Tensor> loaded_tensors(const std::vector<TensorDescription>& tensors) {
+  std::vector<Loaded::Tensor> result;
+  for (const TensorDescription& tensor : tensors) {
+    result.push_back(
+        {tensor.name, Bytes{element_count(tensor.dims) * format_bytes(tensor.format)}});
   }
-  return views;
+  return result;
 }
 
-Result<SequenceNumber> Device::submit(const Submission& submission) {
-  TESSERA_TRY(const Views inputs, views_of(submission.inputs));
-  TESSERA_TRY(const Views outputs, views_of(submission.outputs));
-  const std::uint64_t sequence = next_sequence_++;
-  completions_.emplace(sequence, execute(submission.network, inputs, outputs));
-  ++metrics_.submissions;
-  return static_cast<SequenceNumber>(sequence);
-}
-
-Result<Completion> Device::wait(SequenceNumber sequence) {
-  const auto found = completions_.find(static_cast<std::uint64_t>(sequence));
-  if (found == completions_.end()) {
+Result<std::unique_ptr<Device>> make_device(const DeviceOptions& options) {
+  if (options.kernels < 1 || options.kernels > 256) {
     return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("sequence number {} was not submitted, or was waited for already",
-                             static_cast<std::uint64_t>(sequence))};
+                 fmt::format("a device with {} kernels; allowed: 1 to 256", options.kernels)};
   }
-  Result<RunResult> result = std::move(found->second);
-  completions_.erase(found);
-  if (!result.ok()) return result.error();
-  return Completion{std::move(result).value()};
+  if (options.queue_depth < 1) {
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("a queue for {} submissions; allowed: 1 or more", options.queue_depth)};
+  }
+  if (options.pace.enabled && !(options.pace.factor > 0)) {
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("a pace of {} times the clock; allowed: more than 0", options.pace.factor)};
+  }
+  std::unique_ptr<Backend> backend;
+  if (options.kind == DeviceKind::kSim) {
+    TESSERA_TRY(backend, make_sim_backend(options));
+  } else {
+    TESSERA_TRY(backend, make_executor_backend(options));
+  }
+  return std::unique_ptr<Device>(std::make_unique<QueuedDevice>(
+      std::move(backend),
+      QueueOptions{options.queue_depth, options.pace, options.run_limit, options.faults}));
 }
 
-Result<std::unique_ptr<Device>> make_device(const SessionOptions& options) {
-  if (options.device == DeviceKind::kSim) return make_sim_device(options);
-  return make_executor_device(options);
+DeviceOptions session_device(const SessionOptions& options, const ChipConfig& chip) {
+  DeviceOptions result;
+  result.kind = options.device;
+  result.chip = chip;
+  result.threads = options.threads;
+  result.values = options.timing_only ? Values::kNone : Values::kSimulated;
+  result.check_hazards = options.check_hazards;
+  result.serial = options.serial;
+  result.trace = options.trace;
+  result.progress = options.progress;
+  return result;
 }
 
-}  // namespace tessera::device
+}  // namespace device
+}  // namespace tessera

@@ -1,77 +1,255 @@
-// One interface to every kind of processor: allocate, write, read, load, submit, wait.
+// One interface to every kind of processor: its memory, what is loaded, runs side by side.
 //
-//   load(network) ─► id     allocate/write inputs ─► submit(id, buffers) ─► sequence number
-//                                                  ─► wait(sequence) ─► completion, read outputs
+//   load(network) ─► id     allocate, write ─► submit(id, kernel, addresses) ─► sequence number
+//                                              wait(sequence, deadline) ─► completion; read
 //
-// An application sees the same calls whatever is behind them. A device belongs to one thread at a
-// time; the runtime's pipeline gives each its own.
+//   host threads        queue of each kernel (bounded)        kernels (cores), a thread each
+//   submit() ──────────► [ 12 | 9 | 7 ] ────────────────────► kernel 0: run 5   ─┐
+//   submit() ──────────► [ 13 | 10 ] ───────────────────────► kernel 1: run 6   ─┤ completions by
+//   wait() ◄─────────────────────────────────────────────────────────────────────┘ sequence number
+//
+// Every call may come from any thread at any time. Submissions of one kernel run in their order;
+// kernels run side by side. While the blocks of the next run are written a kernel works on the one
+// before, and it goes on without a gap where its queue holds another.
+//
+// Memory: a device has an address space of its own. allocate() hands out blocks of it, and an
+// address inside a block is base + offset. A block that is released goes to a set of unused ones
+// and is taken from there first. A block that a run still uses when it is released is kept apart
+// until that run is over, or the device was reset; so whoever gives up waiting may release at once.
+//
+// What goes wrong is an error of the one it belongs to: a bad submission is refused, a failing run
+// ends in its completion, a run that does not end in time ends at the deadline of wait(), and a
+// device that answers nonsense is failed: it refuses everything until reset().
 #pragma once
 
+#include <chrono>
 #include <cstdint>
-#include <map>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "arch/chip_config.h"
 #include "base/quantity.h"
 #include "base/result.h"
+#include "memory/block_pool.h"
 #include "network/network.h"
 #include "tessera/session.h"
 
 namespace tessera::device {
 
-enum class BufferId : std::uint64_t {};
+using TimePoint = std::chrono::steady_clock::time_point;
+inline constexpr TimePoint kNoDeadline = TimePoint::max();
+
+// A byte of the device's address space.
+struct Address {
+  std::uint64_t value = 0;
+  friend auto operator<=>(const Address&, const Address&) = default;
+  friend Address operator+(Address a, Bytes offset) {
+    return {a.value + static_cast<std::uint64_t>(offset.value)};
+  }
+};
+struct Block {
+  Address base;
+  Bytes bytes;
+};
+
 enum class LoadedId : std::uint64_t {};
-enum class SequenceNumber : std::uint64_t {};
+enum class SequenceNumber : std::uint64_t {};  // ascending in the order of submission
+
+struct Properties {
+  std::string name;  // "sim0", as the options say
+  std::string kind;  // "sim", "host", "ref", "scripted"
+  int kernels = 1;
+  std::int64_t clock_hertz = 0;  // 0: no modelled clock
+  Bytes memory;
+  bool shared_memory = false;  // the host sees it: host_view() works, and nothing need be moved
+};
+
+// One layer of a network, loaded by itself: a node of the typed graph. Its weights are bytes
+// [weight_offset, weight_offset + weight_bytes) of the one region that all layers share.
+struct LoadedLayer {
+  LoadedId id{};
+  std::string name;
+  // Tensors of the network's graph, in the order of the submission's addresses. Constants are no
+  // inputs: they are in the weight region.
+  std::vector<graph::TensorId> inputs, outputs;
+  Bytes weight_offset, weight_bytes;
+};
+
+inline constexpr int kAnyKernel = -1;  // the one with the shortest queue
 
 struct Submission {
-  LoadedId network{};
-  std::vector<BufferId> inputs, outputs;  // in the order of the network's inputs and outputs
+  LoadedId loaded{};
+  int kernel = kAnyKernel;
+  // A block, or a part of one, for each input and output, in the order of the network's or layer's.
+  std::span<const Address> inputs, outputs;
+  std::uint64_t tag = 0;  // the caller's; comes back in completion, metrics and messages
 };
 
-// What a run cost; `result.outputs` stays empty, the output buffers hold them.
 struct Completion {
-  RunResult result;
+  Status status;  // of the run
+  SequenceNumber sequence{};
+  std::uint64_t tag = 0;
+  int kernel = 0;
+  Cycles cycles = 0;  // 0 without a modelled clock
+  std::uint32_t status_flags = 0;
+  // When the run began and ended; of a paced device, by its own clock.
+  TimePoint begin, end;
+  bool late = false;  // paced: the model was slower than the modelled processor
+  // Engines, layers, timeline; null without a modelled clock. Shared by runs whose timing is
+  // reused.
+  std::shared_ptr<const RunResult> details;
 };
 
-struct DeviceMetrics {
-  std::int64_t submissions = 0;
-  std::int64_t bytes_written = 0, bytes_read = 0;  // by the host, into and out of buffers
-  std::int64_t buffers = 0, buffer_bytes = 0;      // allocated now
+enum class HealthState {
+  kOk,
+  kFailed,   // refuses everything; reset() it
+  kProbing,  // was reset; the first good run makes it kOk, a device error fails it again
+};
+const char* health_state_name(HealthState state);  // "ok", "failed", "probing"
+struct Health {
+  HealthState state = HealthState::kOk;
+  std::string reason;  // of the last failure
+};
+
+struct DeviceCounters {
+  memory::PoolCounters memory;
+  std::int64_t bytes_to_device = 0, bytes_to_host = 0;  // moved over the link
+  std::int64_t transfers_to_device = 0, transfers_to_host = 0;
+  std::int64_t programs_loaded = 0;  // a layer is one
+  std::int64_t submissions = 0, completions = 0;
+  std::int64_t run_errors = 0;         // completions with an error
+  std::int64_t given_up = 0;           // waits that ended at their deadline
+  std::int64_t wrong_completions = 0;  // of a run that was never submitted, or twice
+  std::int64_t late_completions = 0;   // of runs that nobody waits for any more
+  std::int64_t resets = 0;
+  std::int64_t late_runs = 0;       // paced, but slower than the modelled clock
+  std::int64_t timings_reused = 0;  // runs whose cycles were not simulated again
+};
+
+// Told of everything the device does, on the thread that does it; called without locks held.
+// It must not block, and must not call the device.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  struct Run {
+    int kernel = 0;
+    SequenceNumber sequence{};
+    std::uint64_t tag = 0;
+    LoadedId loaded{};
+  };
+  virtual void run_began(const Run& run, TimePoint begin) = 0;
+  virtual void run_ended(const Run& run, const Completion& completion) = 0;
+  struct Transfer {
+    bool to_device = true;
+    Bytes bytes;
+    TimePoint begin, end;
+  };
+  virtual void transferred(const Transfer& transfer) = 0;
 };
 
 class Device {
  public:
   virtual ~Device() = default;
 
-  Result<BufferId> allocate(Bytes size);
-  Status release(BufferId buffer);
-  Status write(BufferId buffer, Bytes offset, std::span<const std::byte> bytes);
-  Status read(BufferId buffer, Bytes offset, std::span<std::byte> bytes);
+  virtual const Properties& properties() const = 0;
 
-  virtual DeviceKind kind() const = 0;
+  virtual Result<Block> allocate(Bytes bytes) = 0;
+  virtual Status release(const Block& block) = 0;
+  // Inside one block. A kernel must not be using the bytes.
+  virtual Status write(Address address, std::span<const std::byte> bytes) = 0;
+  virtual Status read(Address address, std::span<std::byte> bytes) = 0;
+  // The bytes themselves, where host and device share memory; nothing is moved, nothing counted.
+  virtual Result<std::span<std::byte>> host_view(Address address, Bytes bytes) = 0;
+
+  // Weights go over once, as one region that all kernels read. What is loaded already moves
+  // nothing and has the same id.
   virtual Result<LoadedId> load(std::shared_ptr<const NetworkState> network) = 0;
-  // Submissions run in order; an error of the run is what wait() returns.
-  Result<SequenceNumber> submit(const Submission& submission);
-  Result<Completion> wait(SequenceNumber sequence);
-  const DeviceMetrics& metrics() const { return metrics_; }
+  // Each node of the network's typed graph as a program of its own; one weight region for all.
+  virtual Result<std::vector<LoadedLayer>> load_layers(
+      std::shared_ptr<const NetworkState> network) = 0;
 
- protected:
-  using Views = std::vector<std::span<std::byte>>;
-  // Runs the network on the bytes of the buffers.
-  virtual Result<RunResult> execute(LoadedId network, const Views& inputs,
-                                    const Views& outputs) = 0;
+  // Waits for room in the kernel's queue until `deadline`; then, or from a failed device, the
+  // error is kUnavailable. A deadline in the past does not wait.
+  virtual Result<SequenceNumber> submit(const Submission& submission,
+                                        TimePoint deadline = kNoDeadline) = 0;
+  // Each sequence number can be waited for once. The error is kUnavailable if the run is not over
+  // by `deadline`, or the device fails or is reset; names device, kernel and task. A run that has
+  // not begun by then never will; one that has keeps its blocks until it is over.
+  virtual Result<Completion> wait(SequenceNumber sequence, TimePoint deadline = kNoDeadline) = 0;
+  // Submissions that wait for the kernel, and the one it runs.
+  virtual int queued(int kernel) const = 0;
 
- private:
-  Result<Views> views_of(const std::vector<BufferId>& buffers);
+  virtual Health health() const = 0;
+  // The caller has seen enough errors: runs that wait end with an error, later ones are refused.
+  virtual void fail(const std::string& reason) = 0;
+  // Stops what can be stopped and forgets all submissions; memory and what is loaded stay. The
+  // error is kUnavailable if a kernel does not come to rest by `deadline`.
+  virtual Status reset(TimePoint deadline = kNoDeadline) = 0;
 
-  std::map<std::uint64_t, std::vector<std::byte>> buffers_;
-  std::map<std::uint64_t, Result<RunResult>> completions_;
-  std::uint64_t next_buffer_ = 1, next_sequence_ = 1;
-  DeviceMetrics metrics_;
+  virtual DeviceCounters counters() const = 0;
+  // Null: nobody. It outlives its use; runs and transfers that are under way may still tell the
+  // one before.
+  virtual void set_observer(Observer* observer) = 0;
 };
 
-// The device of the options' kind.
-Result<std::unique_ptr<Device>> make_device(const SessionOptions& options);
+// How fast a device with a modelled clock is in wall time.
+struct Pace {
+  bool enabled = false;
+  double factor = 1;  // a run takes factor x cycles / clock
+};
+
+// Where the values of a device `sim` come from. The bits are the same (docs/numbers.md).
+enum class Values {
+  kSimulated,  // the virtual processor computes them
+  kHost,       // the host executor does, as fast as it can, and the timing is simulated once
+  kNone,       // nobody: outputs are left as they are (timing only)
+};
+
+// What goes wrong with a run, for tests of whoever must live with it.
+enum class Fault {
+  kNone,
+  kError,             // the run ends with an error
+  kHang,              // it does not end before reset()
+  kLostCompletion,    // it ends, and nobody is told
+  kWrongCompletion,   // another sequence number is told
+  kSecondCompletion,  // its own is told twice
+};
+struct FaultPlace {
+  SequenceNumber sequence{};
+  std::uint64_t tag = 0;
+  int kernel = 0;
+};
+// Called by kernels' threads, one call at a time.
+struct FaultPlan {
+  std::function<Fault(const FaultPlace&)> fault = {};  // empty: none
+  std::function<bool()> reset_answers = {};  // empty: it always does; false: reset() fails
+};
+
+struct DeviceOptions {
+  DeviceKind kind = DeviceKind::kSim;
+  std::string name = {};                // "": that of the kind
+  std::optional<ChipConfig> chip = {};  // sim: the networks must be compiled for it
+  int kernels = 1;
+  int threads = 0;                     // host: for all kernels together; 0 = all cores
+  int queue_depth = 4;                 // submissions that may wait for each kernel
+  Bytes memory = {};                   // 0: the DRAM of `chip`; host and ref: that of this machine
+  Values values = Values::kSimulated;  // sim
+  bool reuse_timing =
+      false;  // sim, when values are not simulated: simulate a program's cycles once
+  bool check_hazards = false, serial = false, trace = false;  // sim, as in SessionOptions
+  Pace pace = {};
+  // A run that takes longer is a failure of the device; 0: no limit but the deadlines of wait().
+  std::chrono::nanoseconds run_limit{0};
+  FaultPlan faults = {};
+  ProgressCallback progress = {};  // on the kernel's thread
+};
+
+Result<std::unique_ptr<Device>> make_device(const DeviceOptions& options);
+// One kernel for the network's chip, as sessions use it.
+DeviceOptions session_device(const SessionOptions& options, const ChipConfig& chip);
 
 }  // namespace tessera::device

@@ -19,9 +19,14 @@ using NodeObserver =
 // Called after each node with the time it took, in milliseconds; may be empty.
 using NodeTimer = std::function<void(const graph::Node& node, double milliseconds)>;
 
+class Executor;
+
 struct HostOptions {
   int threads = 0;  // 0 = all cores; the bits do not depend on it
   NodeTimer timer = {};
+  // A host executor of the same graph and as many threads, whose packed weights are used again.
+  // Both may run at the same time.
+  const Executor* twin = nullptr;
 };
 
 // An executor belongs to one thread at a time; it may use more inside.
@@ -32,6 +37,10 @@ class Executor {
   // order of graph.outputs.
   virtual Result<std::vector<Tensor>> run(std::span<const Tensor> inputs,
                                           const NodeObserver& observer = {}) = 0;
+  // The same on bytes that lie elsewhere, dense and row-major, of exactly the tensors' sizes.
+  virtual Status run_on(std::span<const std::span<std::byte>> inputs,
+                        std::span<const std::span<std::byte>> outputs,
+                        const NodeObserver& observer = {}) = 0;
 };
 
 Result<std::unique_ptr<Executor>> make_host_executor(std::shared_ptr<const graph::Graph> graph,

@@ -78,15 +78,17 @@ class HostExecutor : public Executor {
     for (int i = 0; i < pool_.threads(); ++i) workspaces_.push_back(make_product_workspace());
   }
 
-  Status prepare() {
-    for (const Node& node : graph_->nodes) {
+  Status prepare(const HostExecutor* twin) {
+    for (std::size_t i = 0; i < graph_->nodes.size(); ++i) {
+      const Node& node = graph_->nodes[i];
       Prepared prepared;
       if (node.kind() == NodeKind::kElementwise) {
         prepared.elementwise = dense_elementwise(node);
       } else if (node.kind() != NodeKind::kMove && node.kind() != NodeKind::kHostStep) {
         TESSERA_TRY(prepared.views, graph::node_views(*graph_, node));
       }
-      prepared.parts = prepare_product(*graph_, node, pool_.threads());
+      prepared.parts = twin != nullptr ? twin->prepared_[i].parts
+                                       : prepare_product(*graph_, node, pool_.threads());
       prepared.dynamic = prepare_dynamic_products(*graph_, node, prepared.views.output.extents[0]);
       prepared.pointwise = is_pointwise(*graph_, node);
       prepared.strips = runs_in_strips(*graph_, node);
@@ -97,11 +99,37 @@ class HostExecutor : public Executor {
     return {};
   }
 
+  // Whether its packed weights are those that an executor of `graph` with `threads` would make.
+  bool can_be_twin(const Graph& graph, int threads) const {
+    return graph_.get() == &graph && (threads == 0 || threads == pool_.threads());
+  }
+
   Result<std::vector<Tensor>> run(std::span<const Tensor> inputs,
                                   const NodeObserver& observer) override {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       std::copy(inputs[i].bytes.begin(), inputs[i].bytes.end(), data(graph_->inputs[i]));
     }
+    TESSERA_RETURN_IF_ERROR(run_nodes(observer));
+    std::vector<Tensor> outputs;
+    for (const TensorId id : graph_->outputs) outputs.push_back(tensor(id));
+    return outputs;
+  }
+
+  Status run_on(std::span<const std::span<std::byte>> inputs,
+                std::span<const std::span<std::byte>> outputs,
+                const NodeObserver& observer) override {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      std::copy(inputs[i].begin(), inputs[i].end(), data(graph_->inputs[i]));
+    }
+    TESSERA_RETURN_IF_ERROR(run_nodes(observer));
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      std::copy_n(data(graph_->outputs[i]), outputs[i].size(), outputs[i].data());
+    }
+    return {};
+  }
+
+ private:
+  Status run_nodes(const NodeObserver& observer) {
     for (std::size_t i = 0; i < graph_->nodes.size(); ++i) {
       const auto begin = std::chrono::steady_clock::now();
       // Who looks at every tensor sees those inside a chain too.
@@ -121,12 +149,9 @@ class HostExecutor : public Executor {
       if (!observer) continue;
       for (const TensorId id : node.outputs) observer(node, id, tensor(id));
     }
-    std::vector<Tensor> outputs;
-    for (const TensorId id : graph_->outputs) outputs.push_back(tensor(id));
-    return outputs;
+    return {};
   }
 
- private:
   std::byte* data(TensorId id) {
     const graph::TensorInfo& info = graph_->tensor(id);
     // Constants are only read; Surface has one pointer type for both.
@@ -395,8 +420,12 @@ class HostExecutor : public Executor {
 
 Result<std::unique_ptr<Executor>> make_host_executor(std::shared_ptr<const graph::Graph> graph,
                                                      const HostOptions& options) {
+  const auto* const twin = dynamic_cast<const HostExecutor*>(options.twin);
+  TESSERA_CHECK(
+      options.twin == nullptr || (twin != nullptr && twin->can_be_twin(*graph, options.threads)),
+      "the twin runs another graph, or on another number of threads");
   auto executor = std::make_unique<HostExecutor>(std::move(graph), options);
-  TESSERA_RETURN_IF_ERROR(executor->prepare());
+  TESSERA_RETURN_IF_ERROR(executor->prepare(twin));
   return std::unique_ptr<Executor>(std::move(executor));
 }
 

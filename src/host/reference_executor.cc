@@ -1,6 +1,8 @@
 // The device `ref`: nodes in order, each by its definition.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/check.h"
 #include "host/executor.h"
 #include "host/host_step.h"
@@ -67,6 +69,21 @@ class ReferenceExecutor : public Executor {
     for (const TensorId id : graph_->outputs)
       outputs.push_back(*at[static_cast<std::size_t>(id.value)]);
     return outputs;
+  }
+
+  Status run_on(std::span<const std::span<std::byte>> inputs,
+                std::span<const std::span<std::byte>> outputs,
+                const NodeObserver& observer) override {
+    std::vector<Tensor> tensors;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const graph::TensorInfo& info = graph_->tensor(graph_->inputs[i]);
+      tensors.push_back({info.format, info.dims, {inputs[i].begin(), inputs[i].end()}});
+    }
+    TESSERA_TRY(const std::vector<Tensor> results, run(tensors, observer));
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      std::copy(results[i].bytes.begin(), results[i].bytes.end(), outputs[i].begin());
+    }
+    return {};
   }
 
  private:

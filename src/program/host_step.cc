@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "graph/build.h"
+#include "graph/node_graph.h"
 
 namespace tessera::program {
 namespace {
@@ -37,27 +38,7 @@ Status check_slots(const graph::Graph& graph, const std::string& node,
 
 graph::Graph host_step_graph(const graph::Graph& graph, const graph::Node& node) {
   TESSERA_CHECK(node.kind() == graph::NodeKind::kHostStep, "node '{}' is no host step", node.name);
-  graph::Graph result;
-  result.name = node.name;
-  result.vector_format = graph.vector_format;
-  result.nodes.push_back(node);
-  std::map<TensorId, TensorId> ids;
-  const auto id_of = [&](TensorId id) {
-    const auto [place, added] =
-        ids.try_emplace(id, TensorId{static_cast<std::int32_t>(result.tensors.size())});
-    if (added) result.tensors.push_back(graph.tensor(id));
-    return place->second;
-  };
-  for (TensorId& id : result.nodes[0].inputs) {
-    const bool computed = graph.tensor(id).constant == nullptr && !ids.contains(id);
-    id = id_of(id);
-    if (computed) result.inputs.push_back(id);
-  }
-  for (TensorId& id : result.nodes[0].outputs) {
-    id = id_of(id);
-    result.outputs.push_back(id);
-  }
-  return result;
+  return graph::node_graph(graph, node).graph;
 }
 
 std::string step_graph_text(const graph::Graph& graph) { return graph::dump(graph); }

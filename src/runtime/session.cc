@@ -7,7 +7,6 @@
 
 namespace tessera {
 
-using device::BufferId;
 using device::Device;
 
 // A device with the network loaded and one buffer for each input and output.
@@ -17,7 +16,7 @@ class SessionState {
   SessionOptions options;
   std::unique_ptr<Device> device;
   device::LoadedId loaded{};
-  std::vector<BufferId> inputs, outputs;
+  std::vector<device::Address> inputs, outputs;  // a block each, as long as the device
 };
 
 namespace {
@@ -28,14 +27,14 @@ Bytes tensor_bytes(const TensorDescription& description) {
   return Bytes{element_count(description.dims) * format_bytes(description.format)};
 }
 
-Result<std::vector<BufferId>> allocate_all(Device& device,
-                                           const std::vector<TensorDescription>& tensors) {
-  std::vector<BufferId> buffers;
+Result<std::vector<device::Address>> allocate_all(Device& device,
+                                                  const std::vector<TensorDescription>& tensors) {
+  std::vector<device::Address> addresses;
   for (const TensorDescription& tensor : tensors) {
-    TESSERA_TRY(const BufferId buffer, device.allocate(tensor_bytes(tensor)));
-    buffers.push_back(buffer);
+    TESSERA_TRY(const device::Block block, device.allocate(tensor_bytes(tensor)));
+    addresses.push_back(block.base);
   }
-  return buffers;
+  return addresses;
 }
 
 Status check_inputs(const NetworkState& network, const std::vector<Tensor>& inputs) {
@@ -56,26 +55,6 @@ Status check_inputs(const NetworkState& network, const std::vector<Tensor>& inpu
 
 }  // namespace
 
-const char* device_kind_name(DeviceKind kind) {
-  switch (kind) {
-    case DeviceKind::kSim:
-      return "sim";
-    case DeviceKind::kHost:
-      return "host";
-    case DeviceKind::kRef:
-      break;
-  }
-  return "ref";
-}
-
-Result<DeviceKind> device_kind_from_name(const std::string& name) {
-  if (name == "sim") return DeviceKind::kSim;
-  if (name == "host") return DeviceKind::kHost;
-  if (name == "ref") return DeviceKind::kRef;
-  return Error{ErrorCode::kInvalidArgument,
-               fmt::format("device '{}' is not known; allowed: sim, host, ref", name)};
-}
-
 Session::Session(std::unique_ptr<SessionState> state) : state_(std::move(state)) {}
 Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
@@ -85,7 +64,8 @@ Result<Session> Session::open(const Network& network, const SessionOptions& opti
   auto state = std::make_unique<SessionState>();
   state->network = network.share();
   state->options = options;
-  TESSERA_TRY(state->device, device::make_device(options));
+  TESSERA_TRY(state->device,
+              device::make_device(device::session_device(options, state->network->chip)));
   TESSERA_TRY(state->loaded, state->device->load(state->network));
   TESSERA_TRY(state->inputs, allocate_all(*state->device, network.inputs()));
   TESSERA_TRY(state->outputs, allocate_all(*state->device, network.outputs()));
@@ -97,16 +77,19 @@ Result<RunResult> Session::run(const std::vector<Tensor>& inputs) {
   Device& device = *state_->device;
   TESSERA_RETURN_IF_ERROR(check_inputs(network, inputs));
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    TESSERA_RETURN_IF_ERROR(device.write(state_->inputs[i], Bytes{0}, inputs[i].bytes));
+    TESSERA_RETURN_IF_ERROR(device.write(state_->inputs[i], inputs[i].bytes));
   }
-  TESSERA_TRY(const device::SequenceNumber sequence,
-              device.submit({state_->loaded, state_->inputs, state_->outputs}));
-  TESSERA_TRY(device::Completion completion, device.wait(sequence));
-  RunResult result = std::move(completion.result);
+  TESSERA_TRY(const device::SequenceNumber sequence, device.submit({.loaded = state_->loaded,
+                                                                    .kernel = 0,
+                                                                    .inputs = state_->inputs,
+                                                                    .outputs = state_->outputs}));
+  TESSERA_TRY(const device::Completion completion, device.wait(sequence));
+  TESSERA_RETURN_IF_ERROR(completion.status);
+  RunResult result = completion.details != nullptr ? *completion.details : RunResult{};
   if (state_->options.timing_only && state_->options.device == DeviceKind::kSim) return result;
   for (std::size_t i = 0; i < network.outputs.size(); ++i) {
     Tensor tensor = Tensor::zeros(network.outputs[i].format, network.outputs[i].dims);
-    TESSERA_RETURN_IF_ERROR(device.read(state_->outputs[i], Bytes{0}, tensor.bytes));
+    TESSERA_RETURN_IF_ERROR(device.read(state_->outputs[i], tensor.bytes));
     result.outputs.push_back(std::move(tensor));
   }
   return result;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/quantity.h"
@@ -13,38 +14,52 @@ constexpr std::int64_t kRegionAlignment = 4096;
 
 }  // namespace
 
-Status DramMemory::allocate(std::int64_t bytes, Region& region) {
+Status DramMemory::reserve(std::int64_t bytes, Region& region) {
   if (bytes < 0 || bytes > bytes_ - next_address_) {
     return Error{ErrorCode::kDoesNotFit,
                  fmt::format("a region of {} bytes, {} of the DRAM's {} bytes are free; use a chip "
                              "configuration with more dram.bytes",
                              bytes, bytes_ - next_address_, bytes_)};
   }
-  const std::int64_t rounded = round_up(bytes + 1, kRegionAlignment);
-  region.data.reset(static_cast<std::byte*>(std::calloc(static_cast<std::size_t>(rounded), 1)));
+  region.bytes = bytes;
+  region.address = next_address_;
+  next_address_ += round_up(bytes + 1, kRegionAlignment);
+  return {};
+}
+
+Status DramMemory::allocate(std::int64_t bytes, Region& region) {
+  TESSERA_RETURN_IF_ERROR(reserve(bytes, region));
+  const auto rounded = static_cast<std::size_t>(round_up(bytes + 1, kRegionAlignment));
+  region.owned.reset(static_cast<std::byte*>(std::calloc(rounded, 1)));
+  region.data = region.owned.get();
   if (region.data == nullptr) {
     return Error{ErrorCode::kUnavailable,
                  fmt::format("the host has no memory for a DRAM region of {} bytes", bytes)};
   }
-  region.bytes = bytes;
-  region.address = next_address_;
-  next_address_ += rounded;
   return {};
 }
 
-Result<std::size_t> DramMemory::add(const program::Program& program) {
+Result<std::size_t> DramMemory::add(const program::Program& program,
+                                    std::span<const std::byte> weights) {
   std::array<Region, kRegions> regions;
-  const std::array<std::int64_t, kRegions> sizes = {
-      static_cast<std::int64_t>(program.weights.size()), program.workspace_bytes,
-      program.input_bytes, program.output_bytes, static_cast<std::int64_t>(program.stream.size())};
-  for (std::size_t i = 0; i < kRegions; ++i) {
+  if (weights.empty()) {
+    TESSERA_RETURN_IF_ERROR(allocate(std::ssize(program.weights), regions[0]));
+    if (!program.weights.empty()) {
+      std::memcpy(regions[0].data, program.weights.data(), program.weights.size());
+    }
+  } else {
+    TESSERA_RETURN_IF_ERROR(reserve(std::ssize(weights), regions[0]));
+    // Only read: no task of a verified program writes there.
+    regions[0].data = const_cast<std::byte*>(weights.data());
+  }
+  const std::array<std::int64_t, kRegions> sizes = {0, program.workspace_bytes, program.input_bytes,
+                                                    program.output_bytes,
+                                                    std::ssize(program.stream)};
+  for (std::size_t i = 1; i < kRegions; ++i) {
     TESSERA_RETURN_IF_ERROR(allocate(sizes[i], regions[i]));
   }
-  if (!program.weights.empty()) {
-    std::memcpy(regions[0].data.get(), program.weights.data(), program.weights.size());
-  }
   if (!program.stream.empty()) {
-    std::memcpy(regions[kRegions - 1].data.get(), program.stream.data(), program.stream.size());
+    std::memcpy(regions[kRegions - 1].data, program.stream.data(), program.stream.size());
   }
   networks_.push_back(std::move(regions));
   return networks_.size() - 1;
@@ -53,6 +68,26 @@ Result<std::size_t> DramMemory::add(const program::Program& program) {
 void DramMemory::clear() {
   networks_.clear();
   next_address_ = 0;
+}
+
+void DramMemory::bind(std::size_t network, program::DramAddress address,
+                      std::span<std::byte> bytes) {
+  std::vector<Part>& parts = networks_[network][static_cast<std::size_t>(address.base)].parts;
+  auto place =
+      std::lower_bound(parts.begin(), parts.end(), address.offset,
+                       [](const Part& part, std::uint64_t offset) { return part.offset < offset; });
+  if (place == parts.end() || place->offset != address.offset) place = parts.insert(place, Part{});
+  *place = {address.offset, bytes};
+}
+
+std::byte* DramMemory::find_part(const Region& region, std::uint64_t offset) {
+  const auto after =
+      std::upper_bound(region.parts.begin(), region.parts.end(), offset,
+                       [](std::uint64_t wanted, const Part& part) { return wanted < part.offset; });
+  if (after == region.parts.begin()) return region.data + offset;
+  const Part& part = *std::prev(after);
+  const std::uint64_t inside = offset - part.offset;
+  return inside <= part.bytes.size() ? part.bytes.data() + inside : region.data + offset;
 }
 
 bool DramMemory::holds(std::size_t network, program::DramAddress address,
@@ -64,7 +99,7 @@ bool DramMemory::holds(std::size_t network, program::DramAddress address,
 
 std::span<std::byte> DramMemory::stream(std::size_t network) {
   Region& stream = networks_[network].back();
-  return {stream.data.get(), static_cast<std::size_t>(stream.bytes)};
+  return {stream.data, static_cast<std::size_t>(stream.bytes)};
 }
 
 }  // namespace tessera::engines

@@ -4,6 +4,10 @@
 //   network n:  weights | workspace | input | output | descriptor stream
 //
 // Every region begins at a multiple of 4096 of the modelled address, which decides banks and rows.
+//
+// A region's bytes are its own, or lie in blocks of the device's memory: weights that several cores
+// share, inputs and outputs where the host has put them. Where they lie changes no modelled
+// address, so a run takes the same cycles wherever its tensors are.
 #pragma once
 
 #include <array>
@@ -23,18 +27,23 @@ class DramMemory {
  public:
   explicit DramMemory(std::int64_t bytes) : bytes_(bytes) {}
 
-  // Places a program behind what is there; returns its base-address index.
-  Result<std::size_t> add(const program::Program& program);
+  // Places a program behind what is there; returns its base-address index. With `weights` its
+  // weights lie there, are only read, and outlive the memory's use of them.
+  Result<std::size_t> add(const program::Program& program, std::span<const std::byte> weights = {});
   void clear();
+
+  // From now on bytes [offset, offset + bytes.size()) of the region are those of `bytes`. Parts of
+  // one region do not overlap; binding an offset again replaces its part.
+  void bind(std::size_t network, program::DramAddress address, std::span<std::byte> bytes);
 
   std::int64_t size(std::size_t network, program::BaseIndex base) const {
     return region(network, base).bytes;
   }
   std::byte* at(std::size_t network, program::DramAddress address) {
-    return region(network, address.base).data.get() + address.offset;
+    return find(region(network, address.base), address.offset);
   }
   const std::byte* at(std::size_t network, program::DramAddress address) const {
-    return region(network, address.base).data.get() + address.offset;
+    return find(region(network, address.base), address.offset);
   }
   // The modelled address of a byte.
   std::int64_t address(std::size_t network, program::DramAddress address) const {
@@ -46,7 +55,7 @@ class DramMemory {
   std::span<std::byte> stream(std::size_t network);
   std::span<const std::byte> weights(std::size_t network) const {
     const Region& weights = region(network, program::BaseIndex::kWeights);
-    return {weights.data.get(), static_cast<std::size_t>(weights.bytes)};
+    return {weights.data, static_cast<std::size_t>(weights.bytes)};
   }
   std::int64_t stream_address(std::size_t network) const {
     return networks_[network].back().address;
@@ -56,15 +65,27 @@ class DramMemory {
   struct Free {
     void operator()(std::byte* p) const { std::free(p); }
   };
+  struct Part {
+    std::uint64_t offset = 0;
+    std::span<std::byte> bytes;
+  };
   struct Region {
-    std::unique_ptr<std::byte, Free> data;
+    std::byte* data = nullptr;
     std::int64_t bytes = 0;
     std::int64_t address = 0;
+    std::unique_ptr<std::byte, Free> owned;  // none where `data` belongs to the device
+    std::vector<Part> parts;                 // by offset; few
   };
+  static std::byte* find(const Region& region, std::uint64_t offset) {
+    if (region.parts.empty()) return region.data + offset;
+    return find_part(region, offset);
+  }
+  static std::byte* find_part(const Region& region, std::uint64_t offset);
   static constexpr std::size_t kRegions = program::kBaseIndexCount + 1;
   const Region& region(std::size_t network, program::BaseIndex base) const {
     return networks_[network][static_cast<std::size_t>(base)];
   }
+  Status reserve(std::int64_t bytes, Region& region);
   Status allocate(std::int64_t bytes, Region& region);
 
   std::int64_t bytes_;

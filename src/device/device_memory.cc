@@ -1,0 +1,83 @@
+#include "device/device_memory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace tessera::device {
+namespace {
+
+constexpr std::size_t kAlignment = 64;  // a cache line, and what vector loads like
+
+}  // namespace
+
+Status DeviceMemory::add_storage(const memory::BlockPool::Allocation& allocation) {
+  for (const std::uint64_t place : pool_.take_dropped()) {
+    std::erase_if(storages_, [place](const Storage& storage) { return storage.place == place; });
+  }
+  if (!allocation.made) return {};
+  const auto bytes = static_cast<std::size_t>(allocation.rounded.value);
+  Storage storage{allocation.place, std::unique_ptr<std::byte, Free>(static_cast<std::byte*>(
+                                        std::aligned_alloc(kAlignment, bytes)))};
+  if (storage.bytes == nullptr) {
+    return Error{ErrorCode::kUnavailable,
+                 fmt::format("this machine has no memory for a block of {} bytes", bytes)};
+  }
+  std::fill_n(storage.bytes.get(), bytes, std::byte{0});
+  storages_.push_back(std::move(storage));
+  return {};
+}
+
+Result<memory::Block> DeviceMemory::allocate(Bytes bytes) {
+  const std::lock_guard lock(mutex_);
+  TESSERA_TRY(const auto allocation, pool_.allocate(bytes));
+  const Status added = add_storage(allocation);
+  if (!added.ok()) {
+    // The pool never hands out what has no bytes.
+    TESSERA_CHECK(pool_.discard(allocation.block.base).ok(), "a block that was just made");
+    return added.error();
+  }
+  return allocation.block;
+}
+
+Status DeviceMemory::release(std::uint64_t base) {
+  const std::lock_guard lock(mutex_);
+  return pool_.release(base);
+}
+
+Result<std::span<std::byte>> DeviceMemory::view_locked(std::uint64_t address, Bytes bytes) const {
+  TESSERA_TRY(const auto found, pool_.find(address, bytes));
+  const auto storage = std::lower_bound(
+      storages_.begin(), storages_.end(), found.place,
+      [](const Storage& candidate, std::uint64_t place) { return candidate.place < place; });
+  TESSERA_CHECK(storage != storages_.end() && storage->place == found.place,
+                "no memory behind the block at {:#x}", address);
+  return std::span<std::byte>{storage->bytes.get() + found.offset,
+                              static_cast<std::size_t>(bytes.value)};
+}
+
+Result<std::span<std::byte>> DeviceMemory::view(std::uint64_t address, Bytes bytes) const {
+  const std::lock_guard lock(mutex_);
+  return view_locked(address, bytes);
+}
+
+Result<std::span<std::byte>> DeviceMemory::hold(std::uint64_t address, Bytes bytes) {
+  const std::lock_guard lock(mutex_);
+  TESSERA_TRY(const std::span<std::byte> view, view_locked(address, bytes));
+  pool_.hold(address);
+  return view;
+}
+
+void DeviceMemory::drop_hold(std::uint64_t address) {
+  const std::lock_guard lock(mutex_);
+  pool_.drop_hold(address);
+}
+
+memory::PoolCounters DeviceMemory::counters() const {
+  const std::lock_guard lock(mutex_);
+  return pool_.counters();
+}
+
+}  // namespace tessera::device

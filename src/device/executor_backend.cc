@@ -1,0 +1,120 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "device/backends.h"
+#include "graph/node_graph.h"
+#include "host/executor.h"
+
+namespace tessera::device {
+namespace {
+
+class LoadedGraph : public Loaded {
+ public:
+  std::shared_ptr<const graph::Graph> graph;
+  std::vector<std::unique_ptr<host::Executor>> executors;  // one a kernel
+};
+
+std::vector<Loaded::Tensor> tensors_of(const graph::Graph& graph,
+                                       const std::vector<graph::TensorId>& ids) {
+  std::vector<Loaded::Tensor> tensors;
+  for (const graph::TensorId id : ids) {
+    const graph::TensorInfo& info = graph.tensor(id);
+    tensors.push_back({info.name, Bytes{element_count(info.dims) * format_bytes(info.format)}});
+  }
+  return tensors;
+}
+
+class ExecutorBackend : public Backend {
+ public:
+  explicit ExecutorBackend(const DeviceOptions& options) : options_(options) {
+    const std::string kind = device_kind_name(options.kind);
+    properties_ = {.name = options.name.empty() ? kind : options.name,
+                   .kind = kind,
+                   .kernels = options.kernels,
+                   .clock_hertz = 0,
+                   .memory = options.memory.value > 0 ? options.memory : machine_memory(),
+                   .shared_memory = true};
+    const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    threads_ = std::max(1, (options.threads > 0 ? options.threads : cores) / options.kernels);
+  }
+
+  const Properties& properties() const override { return properties_; }
+
+  Result<LoadedSet> load(const std::shared_ptr<const NetworkState>& network) override {
+    LoadedSet set;
+    TESSERA_TRY(auto loaded, prepare(network->package.graph));
+    set.entries.push_back({std::move(loaded), {}});
+    return set;
+  }
+
+  Result<LoadedSet> load_layers(const std::shared_ptr<const NetworkState>& network) override {
+    LoadedSet set;
+    for (const graph::Node& node : network->graph().nodes) {
+      graph::NodeGraph layer = graph::node_graph(network->graph(), node);
+      TESSERA_TRY(auto loaded,
+                  prepare(std::make_shared<const graph::Graph>(std::move(layer.graph))));
+      set.entries.push_back({std::move(loaded),
+                             {.id = {},
+                              .name = node.name,
+                              .inputs = std::move(layer.inputs),
+                              .outputs = std::move(layer.outputs),
+                              .weight_offset = {},
+                              .weight_bytes = {}}});
+    }
+    return set;
+  }
+
+  Status place(LoadedSet&, std::span<const std::byte>) override { return {}; }
+
+  RunOutcome run(const Observer::Run& run, Loaded& loaded, const RunViews& views) override {
+    auto& program = static_cast<LoadedGraph&>(loaded);
+    host::NodeObserver observer;
+    std::size_t done = 0;
+    if (options_.progress) {
+      observer = [&](const graph::Node&, graph::TensorId, const tessera::Tensor&) {
+        options_.progress(
+            properties_.kind.c_str(),
+            static_cast<double>(++done) / static_cast<double>(program.graph->nodes.size()));
+      };
+    }
+    RunOutcome outcome;
+    outcome.status = program.executors[static_cast<std::size_t>(run.kernel)]->run_on(
+        views.inputs, views.outputs, observer);
+    return outcome;
+  }
+
+ private:
+  Result<std::unique_ptr<Loaded>> prepare(std::shared_ptr<const graph::Graph> graph) {
+    auto loaded = std::make_unique<LoadedGraph>();
+    loaded->name = graph->name;
+    loaded->graph = graph;
+    loaded->inputs = tensors_of(*graph, graph->inputs);
+    loaded->outputs = tensors_of(*graph, graph->outputs);
+    for (int kernel = 0; kernel < options_.kernels; ++kernel) {
+      std::unique_ptr<host::Executor> executor;
+      if (options_.kind == DeviceKind::kHost) {
+        // Packed weights are there once, whatever the number of kernels.
+        const host::Executor* const twin = kernel == 0 ? nullptr : loaded->executors[0].get();
+        TESSERA_TRY(executor, host::make_host_executor(graph, {.threads = threads_, .twin = twin}));
+      } else {
+        TESSERA_TRY(executor, host::make_reference_executor(graph));
+      }
+      loaded->executors.push_back(std::move(executor));
+    }
+    return std::unique_ptr<Loaded>(std::move(loaded));
+  }
+
+  const DeviceOptions options_;
+  Properties properties_;
+  int threads_ = 1;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> make_executor_backend(const DeviceOptions& options) {
+  return std::unique_ptr<Backend>(std::make_unique<ExecutorBackend>(options));
+}
+
+}  // namespace tessera::device

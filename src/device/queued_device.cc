@@ -1,0 +1,605 @@
+#include "device/queued_device.h"
+
+#include <fmt/format.h>
+#include <sys/prctl.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace tessera::device {
+namespace {
+
+using std::chrono::nanoseconds;
+using std::chrono::steady_clock;
+
+// Completions nobody has fetched; who submits without ever waiting is told so.
+constexpr std::size_t kUnfetchedMax = 1 << 16;
+// The last part of a paced run is waited for awake.
+constexpr nanoseconds kSpin{15'000};
+
+double seconds(nanoseconds duration) { return std::chrono::duration<double>(duration).count(); }
+
+nanoseconds wall_time(const Pace& pace, Cycles cycles, std::int64_t clock_hertz) {
+  return nanoseconds(static_cast<std::int64_t>(
+      pace.factor * static_cast<double>(cycles) * 1e9 / static_cast<double>(clock_hertz) + 0.5));
+}
+
+}  // namespace
+
+QueuedDevice::QueuedDevice(std::unique_ptr<Backend> backend, QueueOptions options)
+    : backend_(std::move(backend)),
+      properties_(backend_->properties()),
+      options_(std::move(options)),
+      memory_(properties_.memory) {
+  for (int i = 0; i < properties_.kernels; ++i) {
+    kernels_.push_back(std::make_unique<Kernel>());
+    kernels_.back()->queue.reserve(static_cast<std::size_t>(options_.queue_depth));
+  }
+  for (int i = 0; i < properties_.kernels; ++i) {
+    kernels_[static_cast<std::size_t>(i)]->thread = std::thread([this, i] { kernel_loop(i); });
+  }
+}
+
+QueuedDevice::~QueuedDevice() {
+  {
+    const Lock lock(mutex_);
+    stop_ = true;
+    for (const auto& kernel : kernels_) {
+      kernel->work.notify_all();
+      kernel->interrupted.notify_all();
+    }
+  }
+  for (const auto& kernel : kernels_) kernel->thread.join();
+}
+
+// ---- memory ----
+
+Result<Block> QueuedDevice::allocate(Bytes bytes) {
+  TESSERA_TRY(const memory::Block block, memory_.allocate(bytes));
+  return Block{{block.base}, block.bytes};
+}
+
+Status QueuedDevice::release(const Block& block) { return memory_.release(block.base.value); }
+
+Status QueuedDevice::write(Address address, std::span<const std::byte> bytes) {
+  const TimePoint begin = steady_clock::now();
+  TESSERA_TRY(const std::span<std::byte> view,
+              memory_.hold(address.value, Bytes{std::ssize(bytes)}));
+  std::copy(bytes.begin(), bytes.end(), view.begin());
+  memory_.drop_hold(address.value);
+  {
+    const Lock lock(mutex_);
+    ++counters_.transfers_to_device;
+    counters_.bytes_to_device += std::ssize(bytes);
+  }
+  if (Observer* const observer = observer_) {
+    observer->transferred({true, Bytes{std::ssize(bytes)}, begin, steady_clock::now()});
+  }
+  return {};
+}
+
+Status QueuedDevice::read(Address address, std::span<std::byte> bytes) {
+  const TimePoint begin = steady_clock::now();
+  TESSERA_TRY(const std::span<std::byte> view,
+              memory_.hold(address.value, Bytes{std::ssize(bytes)}));
+  std::copy(view.begin(), view.end(), bytes.begin());
+  memory_.drop_hold(address.value);
+  {
+    const Lock lock(mutex_);
+    ++counters_.transfers_to_host;
+    counters_.bytes_to_host += std::ssize(bytes);
+  }
+  if (Observer* const observer = observer_) {
+    observer->transferred({false, Bytes{std::ssize(bytes)}, begin, steady_clock::now()});
+  }
+  return {};
+}
+
+Result<std::span<std::byte>> QueuedDevice::host_view(Address address, Bytes bytes) {
+  if (!properties_.shared_memory) {
+    return Error{
+        ErrorCode::kUnsupported,
+        fmt::format("device '{}' has memory of its own; use read() and write()", properties_.name)};
+  }
+  return memory_.view(address.value, bytes);
+}
+
+// ---- loading ----
+
+Result<LoadedSet> QueuedDevice::place(Result<LoadedSet> set) {
+  if (!set.ok()) return set;
+  if (set->region.empty()) {
+    TESSERA_RETURN_IF_ERROR(backend_->place(*set, {}));
+    return set;
+  }
+  TESSERA_TRY(const Block block, allocate(Bytes{std::ssize(set->region)}));
+  Status placed = write(block.base, set->region);
+  if (placed.ok()) {
+    TESSERA_TRY(const auto view, memory_.view(block.base.value, block.bytes));
+    placed = backend_->place(*set, view);
+  }
+  if (placed.ok()) return set;
+  TESSERA_RETURN_IF_ERROR(release(block));
+  return placed.error();
+}
+
+std::vector<LoadedLayer> QueuedDevice::keep(LoadedSet& set) {
+  std::vector<LoadedLayer> layers;
+  const Lock lock(mutex_);
+  for (LoadedSet::Entry& entry : set.entries) {
+    entry.layer.id = static_cast<LoadedId>(loaded_.size());
+    layers.push_back(entry.layer);
+    loaded_.push_back(std::move(entry.loaded));
+    ++counters_.programs_loaded;
+  }
+  return layers;
+}
+
+Result<LoadedId> QueuedDevice::load(std::shared_ptr<const NetworkState> network) {
+  const std::lock_guard loading(load_mutex_);
+  for (const Known& known : known_) {
+    if (known.network == network && !known.layers) return known.loaded[0].id;
+  }
+  TESSERA_TRY(LoadedSet set, place(backend_->load(network)));
+  known_.push_back({std::move(network), false, keep(set)});
+  return known_.back().loaded[0].id;
+}
+
+Result<std::vector<LoadedLayer>> QueuedDevice::load_layers(
+    std::shared_ptr<const NetworkState> network) {
+  const std::lock_guard loading(load_mutex_);
+  for (const Known& known : known_) {
+    if (known.network == network && known.layers) return known.loaded;
+  }
+  TESSERA_TRY(LoadedSet set, place(backend_->load_layers(network)));
+  known_.push_back({std::move(network), true, keep(set)});
+  return known_.back().loaded;
+}
+
+// ---- submissions ----
+
+Status QueuedDevice::check(const Submission& submission) const {
+  const auto index = static_cast<std::size_t>(submission.loaded);
+  if (index >= loaded_.size()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("device '{}': nothing is loaded as {}", properties_.name, index)};
+  }
+  if (submission.kernel < kAnyKernel || submission.kernel >= properties_.kernels) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("device '{}': kernel {}, it has {}", properties_.name,
+                             submission.kernel, properties_.kernels)};
+  }
+  const Loaded& loaded = *loaded_[index];
+  if (submission.inputs.size() != loaded.inputs.size() ||
+      submission.outputs.size() != loaded.outputs.size()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("device '{}': {} inputs and {} outputs given, '{}' has {} and {}",
+                             properties_.name, submission.inputs.size(), submission.outputs.size(),
+                             loaded.name, loaded.inputs.size(), loaded.outputs.size())};
+  }
+  return {};
+}
+
+Status QueuedDevice::hold_blocks(const Submission& submission, Task& task) {
+  task.held.clear();
+  task.inputs.clear();
+  task.outputs.clear();
+  const auto hold = [&](std::span<const Address> addresses,
+                        const std::vector<Loaded::Tensor>& tensors,
+                        std::vector<std::span<std::byte>>& views) -> Status {
+    for (std::size_t i = 0; i < addresses.size(); ++i) {
+      const auto view = memory_.hold(addresses[i].value, tensors[i].bytes);
+      if (!view.ok()) {
+        return view.error().with_context(
+            fmt::format("device '{}', tensor '{}'", properties_.name, tensors[i].name));
+      }
+      task.held.push_back(addresses[i]);
+      views.push_back(*view);
+    }
+    return {};
+  };
+  Status held = hold(submission.inputs, task.loaded->inputs, task.inputs);
+  if (held.ok()) held = hold(submission.outputs, task.loaded->outputs, task.outputs);
+  if (!held.ok()) drop_holds(task);
+  return held;
+}
+
+void QueuedDevice::drop_holds(Task& task) {
+  for (const Address address : task.held) memory_.drop_hold(address.value);
+  task.held.clear();
+}
+
+int QueuedDevice::choose_kernel(const Submission& submission) const {
+  if (submission.kernel != kAnyKernel) return submission.kernel;
+  const auto load = [](const std::unique_ptr<Kernel>& kernel) {
+    return kernel->queue.size() + (kernel->running != nullptr ? 1 : 0);
+  };
+  const auto shortest =
+      std::min_element(kernels_.begin(), kernels_.end(),
+                       [&](const auto& a, const auto& b) { return load(a) < load(b); });
+  return static_cast<int>(shortest - kernels_.begin());
+}
+
+Result<SequenceNumber> QueuedDevice::submit(const Submission& submission, TimePoint deadline) {
+  Lock lock(mutex_);
+  TESSERA_RETURN_IF_ERROR(check(submission));
+  if (tasks_.size() >= kUnfetchedMax) {
+    return Error{ErrorCode::kUnavailable,
+                 fmt::format("device '{}': {} completions were not fetched; call wait()",
+                             properties_.name, tasks_.size())};
+  }
+  int index = 0;
+  const auto can_go_on = [&] {
+    index = choose_kernel(submission);
+    return health_.state == HealthState::kFailed ||
+           kernels_[static_cast<std::size_t>(index)]->queue.size() <
+               static_cast<std::size_t>(options_.queue_depth);
+  };
+  bool room = true;
+  if (deadline == kNoDeadline) {
+    room_.wait(lock, can_go_on);
+  } else {
+    room = room_.wait_until(lock, deadline, can_go_on);
+  }
+  if (health_.state == HealthState::kFailed) {
+    return Error{ErrorCode::kUnavailable,
+                 fmt::format("device '{}' has failed: {}", properties_.name, health_.reason)};
+  }
+  if (!room) {
+    return Error{ErrorCode::kUnavailable,
+                 fmt::format("device '{}', kernel {}: its queue of {} is full", properties_.name,
+                             index, options_.queue_depth)};
+  }
+  Task& task = tasks_.add(static_cast<SequenceNumber>(next_sequence_));
+  task.run.kernel = index;
+  task.run.tag = submission.tag;
+  task.run.loaded = submission.loaded;
+  task.loaded = loaded_[static_cast<std::size_t>(submission.loaded)].get();
+  const Status held = hold_blocks(submission, task);
+  if (!held.ok()) {
+    tasks_.remove(task);
+    return held.error();
+  }
+  ++next_sequence_;
+  ++counters_.submissions;
+  Kernel& kernel = *kernels_[static_cast<std::size_t>(index)];
+  task.enqueued = steady_clock::now();
+  kernel.queue.push_back(&task);
+  kernel.work.notify_one();
+  return task.run.sequence;
+}
+
+int QueuedDevice::queued(int kernel) const {
+  TESSERA_CHECK(kernel >= 0 && kernel < properties_.kernels, "kernel {}", kernel);
+  const Lock lock(mutex_);
+  const Kernel& queue = *kernels_[static_cast<std::size_t>(kernel)];
+  return static_cast<int>(queue.queue.size()) + (queue.running != nullptr ? 1 : 0);
+}
+
+// ---- waiting ----
+
+std::string QueuedDevice::place_name(const Task& task) const {
+  return fmt::format("device '{}', kernel {}, task {} ('{}', tag {})", properties_.name,
+                     task.run.kernel, task.number(), task.loaded->name, task.run.tag);
+}
+
+TimePoint QueuedDevice::watch_time(const Task& task) const {
+  if (options_.run_limit.count() == 0) return kNoDeadline;
+  if (task.state == Task::State::kRunning) return task.started + options_.run_limit;
+  const Task* const running = kernels_[static_cast<std::size_t>(task.run.kernel)]->running;
+  return running != nullptr ? running->started + options_.run_limit : kNoDeadline;
+}
+
+void QueuedDevice::watch(const Task& task) {
+  const Task* late = &task;
+  if (task.state != Task::State::kRunning) {
+    late = kernels_[static_cast<std::size_t>(task.run.kernel)]->running;
+  }
+  fail_locked(fmt::format("kernel {} has not ended task {} within the limit of {:.3g} s",
+                          late->run.kernel, late->number(), seconds(options_.run_limit)));
+}
+
+Error QueuedDevice::given_up(Task& task) {
+  ++counters_.given_up;
+  const std::string place = place_name(task);
+  if (task.state == Task::State::kQueued) {
+    std::vector<Task*>& queue = kernels_[static_cast<std::size_t>(task.run.kernel)]->queue;
+    const auto before = std::find(queue.begin(), queue.end(), &task);
+    const std::string message = fmt::format(
+        "{}: not begun by its deadline, {} before it and one running; it was taken back", place,
+        before - queue.begin());
+    queue.erase(before);
+    room_.notify_all();
+    task.abandoned = true;
+    end(task);
+    return {ErrorCode::kUnavailable, message};
+  }
+  task.abandoned = true;
+  return {ErrorCode::kUnavailable,
+          fmt::format("{}: no completion by its deadline, {:.3g} s after it began", place,
+                      seconds(steady_clock::now() - task.started))};
+}
+
+Result<Completion> QueuedDevice::wait(SequenceNumber sequence, TimePoint deadline) {
+  Lock lock(mutex_);
+  Task* const task = tasks_.find(sequence);
+  if (task == nullptr || task->waited_for) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("device '{}': sequence number {} was not submitted, or was waited for "
+                             "already",
+                             properties_.name, static_cast<std::uint64_t>(sequence))};
+  }
+  task->waited_for = true;
+  while (task->state != Task::State::kDone && task->refused.ok()) {
+    const TimePoint watched = watch_time(*task);
+    const TimePoint until = std::min(deadline, watched);
+    if (until == kNoDeadline && options_.run_limit.count() == 0) {
+      task->over.wait(lock);
+      continue;
+    }
+    // A task that waits for its kernel does not know yet when to look at it.
+    const TimePoint look = std::min(until, steady_clock::now() + options_.run_limit);
+    task->over.wait_until(lock, options_.run_limit.count() == 0 ? until : look);
+    if (task->state == Task::State::kDone || !task->refused.ok()) break;
+    const TimePoint now = steady_clock::now();
+    if (now >= watch_time(*task)) {
+      watch(*task);
+    } else if (now >= deadline) {
+      return given_up(*task);
+    }
+  }
+  if (!task->refused.ok()) {
+    const Error error = task->refused.error();
+    task->abandoned = true;
+    if (task->state == Task::State::kDone) end(*task);
+    return error;
+  }
+  Completion completion = std::move(task->completion);
+  tasks_.remove(*task);
+  return completion;
+}
+
+// ---- completions, failure, recovery; with the lock held ----
+
+// The device has nothing more to do with the task.
+void QueuedDevice::end(Task& task) {
+  drop_holds(task);
+  task.state = Task::State::kDone;
+  if (task.abandoned) {
+    tasks_.remove(task);
+  } else {
+    task.over.notify_all();
+  }
+}
+
+void QueuedDevice::complete(SequenceNumber sequence, const Completion& completion) {
+  Task* const task = tasks_.find(sequence);
+  if (task == nullptr || task->state != Task::State::kRunning) {
+    ++counters_.wrong_completions;
+    fail_locked(fmt::format(
+        "it told the completion of task {}, which {}", static_cast<std::uint64_t>(sequence),
+        static_cast<std::uint64_t>(sequence) >= next_sequence_ ? "was never submitted"
+                                                               : "was complete already"));
+    return;
+  }
+  ++counters_.completions;
+  if (!completion.status.ok()) ++counters_.run_errors;
+  if (task->abandoned || !task->refused.ok()) ++counters_.late_completions;
+  if (completion.late) ++counters_.late_runs;
+  task->completion = completion;
+  end(*task);
+  if (health_.state == HealthState::kProbing) {
+    if (completion.status.ok()) {
+      health_.state = HealthState::kOk;
+    } else if (completion.status.error().code == ErrorCode::kUnavailable) {
+      fail_locked(completion.status.error().message);
+    }
+  }
+}
+
+void QueuedDevice::refuse(Task& task, const Error& error) {
+  if (!task.refused.ok() || task.abandoned) return;
+  task.refused = error;
+  task.over.notify_all();
+}
+
+void QueuedDevice::fail_locked(const std::string& reason) {
+  health_ = {HealthState::kFailed, reason};
+  const auto refuse_task = [&](Task& task) {
+    refuse(task, {ErrorCode::kUnavailable,
+                  fmt::format("{}: the device has failed: {}", place_name(task), reason)});
+  };
+  for (const auto& kernel : kernels_) {
+    for (Task* const task : kernel->queue) {
+      refuse_task(*task);
+      end(*task);
+    }
+    kernel->queue.clear();
+  }
+  for (Task* const task : tasks_.all()) {
+    if (task->state == Task::State::kRunning) refuse_task(*task);
+  }
+  room_.notify_all();
+}
+
+void QueuedDevice::fail(const std::string& reason) {
+  const Lock lock(mutex_);
+  fail_locked(reason);
+}
+
+Health QueuedDevice::health() const {
+  const Lock lock(mutex_);
+  return health_;
+}
+
+Status QueuedDevice::reset(TimePoint deadline) {
+  const std::lock_guard resetting(reset_mutex_);
+  if (options_.faults.reset_answers) {
+    const std::lock_guard planning(fault_mutex_);
+    if (!options_.faults.reset_answers()) {
+      return Error{ErrorCode::kUnavailable,
+                   fmt::format("device '{}' does not answer a reset", properties_.name)};
+    }
+  }
+  Lock lock(mutex_);
+  const std::string reason = health_.reason;
+  fail_locked("it is being reset");
+  ++generation_;
+  ++counters_.resets;
+  for (const auto& kernel : kernels_) kernel->interrupted.notify_all();
+  const auto at_rest = [&] {
+    return std::all_of(kernels_.begin(), kernels_.end(),
+                       [](const auto& kernel) { return kernel->running == nullptr; });
+  };
+  bool rested = true;
+  if (deadline == kNoDeadline) {
+    idle_.wait(lock, at_rest);
+  } else {
+    rested = idle_.wait_until(lock, deadline, at_rest);
+  }
+  if (!rested) {
+    health_.reason = "a kernel did not come to rest when it was reset";
+    return Error{ErrorCode::kUnavailable,
+                 fmt::format("device '{}': {}", properties_.name, health_.reason)};
+  }
+  for (Task* const task : tasks_.all()) {
+    if (task->state == Task::State::kRunning) end(*task);
+  }
+  health_ = {HealthState::kProbing, reason};
+  room_.notify_all();
+  return {};
+}
+
+DeviceCounters QueuedDevice::counters() const {
+  const Lock lock(mutex_);
+  DeviceCounters counters = counters_;
+  counters.memory = memory_.counters();
+  return counters;
+}
+
+// ---- kernels ----
+
+void QueuedDevice::kernel_loop(int index) {
+  // Wakes up within microseconds of the time asked for, not within the usual 50.
+  prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+  Kernel& kernel = *kernels_[static_cast<std::size_t>(index)];
+  Lock lock(mutex_);
+  while (true) {
+    kernel.work.wait(lock, [&] { return stop_ || !kernel.queue.empty(); });
+    if (stop_) return;
+    Task& task = *kernel.queue.front();
+    kernel.queue.erase(kernel.queue.begin());
+    kernel.running = &task;
+    task.state = Task::State::kRunning;
+    task.started = steady_clock::now();
+    room_.notify_all();
+    const std::uint64_t generation = generation_;
+    lock.unlock();
+    Executed executed = execute(kernel, task, generation);
+    lock.lock();
+    settle(kernel, task, executed);
+  }
+}
+
+void QueuedDevice::settle(Kernel& kernel, Task& task, Executed& executed) {
+  kernel.running = nullptr;
+  if (!executed.stopped) {
+    kernel.free_at = executed.completion.end;
+    const SequenceNumber sequence = task.run.sequence;
+    switch (executed.fault) {
+      case Fault::kNone:
+      case Fault::kError:
+        complete(sequence, executed.completion);
+        break;
+      case Fault::kSecondCompletion:
+        complete(sequence, executed.completion);
+        complete(sequence, executed.completion);
+        break;
+      case Fault::kWrongCompletion:
+        complete(static_cast<SequenceNumber>(next_sequence_ + 1'000'000), executed.completion);
+        break;
+      case Fault::kHang:
+      case Fault::kLostCompletion:
+        break;
+    }
+  }
+  idle_.notify_all();
+}
+
+Fault QueuedDevice::planned_fault(const Task& task) {
+  if (!options_.faults.fault) return Fault::kNone;
+  const std::lock_guard planning(fault_mutex_);
+  return options_.faults.fault({task.run.sequence, task.run.tag, task.run.kernel});
+}
+
+QueuedDevice::Executed QueuedDevice::execute(Kernel& kernel, Task& task, std::uint64_t generation) {
+  Executed executed;
+  executed.fault = planned_fault(task);
+  Completion& completion = executed.completion;
+  completion.sequence = task.run.sequence;
+  completion.tag = task.run.tag;
+  completion.kernel = task.run.kernel;
+  const bool paced = options_.pace.enabled;
+  completion.begin = paced ? std::max(kernel.free_at, task.enqueued) : task.started;
+  Observer* const observer = observer_;
+  if (observer != nullptr) observer->run_began(task.run, completion.begin);
+  if (executed.fault == Fault::kHang) {
+    executed.stopped = !sleep_until(kernel, kNoDeadline, generation);
+  } else if (executed.fault == Fault::kError) {
+    completion.end = steady_clock::now();
+    completion.status = Error{ErrorCode::kUnavailable, "the fault plan says so"};
+  } else {
+    RunOutcome outcome = backend_->run(task.run, *task.loaded, {task.inputs, task.outputs});
+    completion.end = steady_clock::now();
+    completion.status = std::move(outcome.status);
+    completion.cycles = outcome.cycles;
+    completion.status_flags = outcome.status_flags;
+    completion.details = std::move(outcome.details);
+    if (outcome.timing_reused) {
+      const Lock lock(mutex_);
+      ++counters_.timings_reused;
+    }
+    if (paced && completion.status.ok() && outcome.clock_hertz > 0) {
+      executed.stopped = !keep_pace(kernel, outcome, generation, completion);
+    }
+  }
+  if (executed.stopped) {
+    completion.end = steady_clock::now();
+    completion.status = Error{ErrorCode::kUnavailable, "the run was stopped"};
+  }
+  if (!completion.status.ok()) {
+    completion.status = completion.status.error().with_context(place_name(task));
+  }
+  if (observer != nullptr) observer->run_ended(task.run, completion);
+  return executed;
+}
+
+bool QueuedDevice::keep_pace(Kernel& kernel, const RunOutcome& outcome, std::uint64_t generation,
+                             Completion& completion) {
+  const TimePoint due =
+      completion.begin + wall_time(options_.pace, outcome.cycles, outcome.clock_hertz);
+  if (completion.end > due) {
+    completion.late = true;
+    return true;
+  }
+  completion.end = due;
+  return sleep_until(kernel, due, generation);
+}
+
+bool QueuedDevice::sleep_until(Kernel& kernel, TimePoint due, std::uint64_t generation) {
+  {
+    Lock lock(mutex_);
+    const auto interrupted = [&] { return stop_ || generation_ != generation; };
+    if (due == kNoDeadline) {
+      kernel.interrupted.wait(lock, interrupted);
+      return false;
+    }
+    if (kernel.interrupted.wait_until(lock, due - kSpin, interrupted)) return false;
+  }
+  while (steady_clock::now() < due) {
+  }
+  return true;
+}
+
+}  // namespace tessera::device

@@ -1,0 +1,128 @@
+// A device made of a backend: memory, a queue and a thread for each kernel, completions by sequence
+// number, failure and recovery, wall time.
+//
+//   submit ─► hold blocks ─► queue of the kernel ─► thread: [fault plan] backend.run [pace]
+//                                                        │
+//   wait ◄── task's condition ◄── complete(sequence) ◄───┘   the only way a completion comes in
+//
+// complete() believes nothing: a number that is not running on this device fails it. A task whose
+// completion never comes stays with the device, and so do its blocks, until reset().
+//
+// Paced, a kernel keeps a schedule of absolute times: a run begins when the one before ends, or
+// when it was submitted if that is later, and ends cycles / clock after that. How late the thread
+// wakes up therefore does not add up. If the model is slower than the modelled processor the run is
+// late: it ends when it ends, and is counted.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+
+#include "device/backend.h"
+#include "device/device_memory.h"
+#include "device/task_table.h"
+
+namespace tessera::device {
+
+struct QueueOptions {
+  int queue_depth = 4;
+  Pace pace = {};
+  std::chrono::nanoseconds run_limit{0};
+  FaultPlan faults = {};
+};
+
+class QueuedDevice : public Device {
+ public:
+  QueuedDevice(std::unique_ptr<Backend> backend, QueueOptions options);
+  ~QueuedDevice() override;
+
+  const Properties& properties() const override { return properties_; }
+  Result<Block> allocate(Bytes bytes) override;
+  Status release(const Block& block) override;
+  Status write(Address address, std::span<const std::byte> bytes) override;
+  Status read(Address address, std::span<std::byte> bytes) override;
+  Result<std::span<std::byte>> host_view(Address address, Bytes bytes) override;
+  Result<LoadedId> load(std::shared_ptr<const NetworkState> network) override;
+  Result<std::vector<LoadedLayer>> load_layers(
+      std::shared_ptr<const NetworkState> network) override;
+  Result<SequenceNumber> submit(const Submission& submission, TimePoint deadline) override;
+  Result<Completion> wait(SequenceNumber sequence, TimePoint deadline) override;
+  int queued(int kernel) const override;
+  Health health() const override;
+  void fail(const std::string& reason) override;
+  Status reset(TimePoint deadline) override;
+  DeviceCounters counters() const override;
+  void set_observer(Observer* observer) override { observer_ = observer; }
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  struct Kernel {
+    std::vector<Task*> queue;  // first in front; room for queue_depth
+    Task* running = nullptr;
+    TimePoint free_at{};  // paced: when the last run ended by the schedule
+    std::condition_variable work, interrupted;
+    std::thread thread;
+  };
+  // How a run on the kernel's thread went.
+  struct Executed {
+    Completion completion;
+    Fault fault = Fault::kNone;
+    bool stopped = false;  // by reset() or the end of the device
+  };
+
+  Result<LoadedSet> place(Result<LoadedSet> set);
+  std::vector<LoadedLayer> keep(LoadedSet& set);
+  Status check(const Submission& submission) const;
+  Status hold_blocks(const Submission& submission, Task& task);
+  void drop_holds(Task& task);
+  int choose_kernel(const Submission& submission) const;
+
+  void kernel_loop(int index);
+  Executed execute(Kernel& kernel, Task& task, std::uint64_t generation);
+  Fault planned_fault(const Task& task);
+  bool keep_pace(Kernel& kernel, const RunOutcome& outcome, std::uint64_t generation,
+                 Completion& completion);
+  // Sleeps until `due`; false if interrupted.
+  bool sleep_until(Kernel& kernel, TimePoint due, std::uint64_t generation);
+
+  // With the lock held.
+  void settle(Kernel& kernel, Task& task, Executed& executed);
+  void complete(SequenceNumber sequence, const Completion& completion);
+  void refuse(Task& task, const Error& error);
+  void end(Task& task);
+  void fail_locked(const std::string& reason);
+  void watch(const Task& task);
+  TimePoint watch_time(const Task& task) const;
+  std::string place_name(const Task& task) const;
+  Error given_up(Task& task);
+
+  const std::unique_ptr<Backend> backend_;
+  const Properties properties_;
+  const QueueOptions options_;
+  DeviceMemory memory_;
+  std::atomic<Observer*> observer_{nullptr};
+
+  std::mutex load_mutex_;  // one load at a time; before mutex_
+  struct Known {
+    std::shared_ptr<const NetworkState> network;  // shared with the caller; keeps its address taken
+    bool layers = false;
+    std::vector<LoadedLayer> loaded;
+  };
+  std::vector<Known> known_;
+
+  std::mutex fault_mutex_;  // around the fault plan's functions
+  std::mutex reset_mutex_;  // one reset at a time; before mutex_
+
+  mutable std::mutex mutex_;  // everything below
+  std::condition_variable room_, idle_;
+  std::vector<std::unique_ptr<Loaded>> loaded_;  // by LoadedId
+  TaskTable tasks_;
+  std::vector<std::unique_ptr<Kernel>> kernels_;
+  std::uint64_t next_sequence_ = 1;
+  std::uint64_t generation_ = 0;  // of resets
+  bool stop_ = false;
+  Health health_;
+  DeviceCounters counters_;
+};
+
+}  // namespace tessera::device

@@ -1,0 +1,454 @@
+// Queues, completions, failure and recovery, on a device that does what a script says.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "device/scripted_device.h"
+
+namespace tessera::device {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+using std::chrono::steady_clock;
+
+TimePoint soon() { return steady_clock::now() + milliseconds(30); }
+// Long enough for a loaded machine; what waits for it should be over much earlier.
+TimePoint far() { return steady_clock::now() + std::chrono::seconds(60); }
+
+// A scripted device with a network of one input and one output of 8 bytes.
+class Bench {
+ public:
+  explicit Bench(ScriptedOptions options = {}) {
+    device_ = make_scripted_device(options).value();
+    const std::array<std::int64_t, 1> bytes = {8};
+    loaded_ = *device_->load(scripted_network("echo", bytes, bytes));
+  }
+  Device& operator*() { return *device_; }
+  Device* operator->() { return device_.get(); }
+
+  Block block() { return *device_->allocate(Bytes{8}); }
+  Result<SequenceNumber> submit(const Block& input, const Block& output, int kernel = 0,
+                                std::uint64_t tag = 0, TimePoint deadline = far()) {
+    const std::array inputs = {input.base};
+    const std::array outputs = {output.base};
+    return device_->submit(
+        {.loaded = loaded_, .kernel = kernel, .inputs = inputs, .outputs = outputs, .tag = tag},
+        deadline);
+  }
+  void put(const Block& block, std::uint64_t value) {
+    ASSERT_TRUE(device_->write(block.base, std::as_bytes(std::span(&value, 1))).ok());
+  }
+  std::uint64_t get(const Block& block) {
+    std::uint64_t value = 0;
+    EXPECT_TRUE(device_->read(block.base, std::as_writable_bytes(std::span(&value, 1))).ok());
+    return value;
+  }
+  LoadedId loaded() const { return loaded_; }
+
+ private:
+  std::unique_ptr<Device> device_;
+  LoadedId loaded_{};
+};
+
+// Holds runs back until it is opened.
+class Gate {
+ public:
+  void open() {
+    const std::lock_guard lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+  void pass() {
+    std::unique_lock lock(mutex_);
+    ++waiting_;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return open_; });
+  }
+  void wait_for(int waiting) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return waiting_ >= waiting; });
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool open_ = false;
+  int waiting_ = 0;
+};
+
+auto gated(Gate& gate) {
+  return [&gate](const Observer::Run&, std::span<const std::span<std::byte>> inputs,
+                 std::span<const std::span<std::byte>> outputs) -> Status {
+    gate.pass();
+    std::copy(inputs[0].begin(), inputs[0].end(), outputs[0].begin());
+    return {};
+  };
+}
+
+FaultPlan on_tag(std::uint64_t tag, Fault fault) {
+  return {[=](const FaultPlace& place) { return place.tag == tag ? fault : Fault::kNone; }, {}};
+}
+
+TEST(QueuedDevice, RunTakesItsBytesFromTheInputsAddressToTheOutputs) {
+  Bench bench;
+  const Block input = bench.block(), output = bench.block();
+  bench.put(input, 42);
+  const SequenceNumber sequence = *bench.submit(input, output, 0, 77);
+  const Completion completion = *bench->wait(sequence, far());
+  EXPECT_TRUE(completion.status.ok());
+  EXPECT_EQ(completion.tag, 77u);
+  EXPECT_EQ(completion.sequence, sequence);
+  EXPECT_EQ(bench.get(output), 42u);
+  const DeviceCounters counters = bench->counters();
+  EXPECT_EQ(counters.bytes_to_device, 8);
+  EXPECT_EQ(counters.bytes_to_host, 8);
+  EXPECT_EQ(counters.completions, 1);
+}
+
+TEST(QueuedDevice, TensorsMayLieInsideOneBlock) {
+  Bench bench;
+  const Block block = *bench->allocate(Bytes{32});
+  const std::array inputs = {block.base + Bytes{8}};
+  const std::array outputs = {block.base + Bytes{24}};
+  const std::array<std::uint64_t, 4> values = {1, 2, 3, 4};
+  ASSERT_TRUE(bench->write(block.base, std::as_bytes(std::span(values))).ok());
+  const auto sequence =
+      *bench->submit({.loaded = bench.loaded(), .inputs = inputs, .outputs = outputs});
+  ASSERT_TRUE(bench->wait(sequence).ok());
+  std::array<std::uint64_t, 4> found{};
+  ASSERT_TRUE(bench->read(block.base, std::as_writable_bytes(std::span(found))).ok());
+  EXPECT_EQ(found, (std::array<std::uint64_t, 4>{1, 2, 3, 2}));
+}
+
+TEST(QueuedDevice, KernelsRunSideBySide) {
+  Gate gate;
+  Bench bench({.kernels = 2, .compute = gated(gate)});
+  const Block a = bench.block(), b = bench.block(), c = bench.block(), d = bench.block();
+  const auto first = *bench.submit(a, b, 0);
+  const auto second = *bench.submit(c, d, 1);
+  gate.wait_for(2);  // both have begun, neither has ended
+  EXPECT_EQ(bench->queued(0), 1);
+  EXPECT_EQ(bench->queued(1), 1);
+  gate.open();
+  EXPECT_TRUE(bench->wait(second, far()).ok());
+  EXPECT_TRUE(bench->wait(first, far()).ok());
+}
+
+TEST(QueuedDevice, AnyKernelIsTheOneWithTheShortestQueue) {
+  Gate gate;
+  Bench bench({.kernels = 2, .compute = gated(gate)});
+  const Block a = bench.block(), b = bench.block(), c = bench.block(), d = bench.block();
+  const auto first = *bench.submit(a, b, 1);
+  gate.wait_for(1);
+  const auto second = *bench.submit(c, d, kAnyKernel);
+  gate.open();
+  EXPECT_EQ(bench->wait(first, far())->kernel, 1);
+  EXPECT_EQ(bench->wait(second, far())->kernel, 0);
+}
+
+TEST(QueuedDevice, FullQueueRefusesAtTheDeadlineAndTakesMoreWhenThereIsRoom) {
+  Gate gate;
+  Bench bench({.queue_depth = 2, .compute = gated(gate)});
+  const Block a = bench.block(), b = bench.block();
+  std::vector<SequenceNumber> sequences = {*bench.submit(a, b)};
+  gate.wait_for(1);
+  sequences.push_back(*bench.submit(a, b));
+  sequences.push_back(*bench.submit(a, b));
+  const auto refused = bench.submit(a, b, 0, 0, steady_clock::now());
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().to_string(),
+            "device 'scripted', kernel 0: its queue of 2 is full   [unavailable]");
+  std::thread opener([&] { gate.open(); });
+  sequences.push_back(*bench.submit(a, b, 0, 0, far()));
+  opener.join();
+  for (const SequenceNumber sequence : sequences) EXPECT_TRUE(bench->wait(sequence, far()).ok());
+}
+
+TEST(QueuedDevice, BadSubmissionsAreRefusedWithWhatIsWrong) {
+  Bench bench;
+  const Block block = bench.block();
+  const std::array one = {block.base};
+  const std::array beyond = {block.base + Bytes{1}};
+  const auto message = [&](const Submission& submission) {
+    return bench->submit(submission).error().message;
+  };
+  EXPECT_EQ(message({.loaded = static_cast<LoadedId>(9), .inputs = one, .outputs = one}),
+            "device 'scripted': nothing is loaded as 9");
+  EXPECT_EQ(message({.loaded = bench.loaded(), .kernel = 1, .inputs = one, .outputs = one}),
+            "device 'scripted': kernel 1, it has 1");
+  EXPECT_EQ(message({.loaded = bench.loaded(), .inputs = one, .outputs = {}}),
+            "device 'scripted': 1 inputs and 0 outputs given, 'echo' has 1 and 1");
+  EXPECT_EQ(message({.loaded = bench.loaded(), .inputs = one, .outputs = beyond}),
+            "device 'scripted', tensor 'output0': 8 bytes at device address 0x10001 do not lie in "
+            "one block that is allocated");
+  // Nothing is held after a refusal.
+  ASSERT_TRUE(bench->release(block).ok());
+  EXPECT_EQ(bench->counters().memory.blocks_quarantined, 0);
+}
+
+TEST(QueuedDevice, SequenceNumberCanBeWaitedForOnce) {
+  Bench bench;
+  const Block a = bench.block(), b = bench.block();
+  const auto sequence = *bench.submit(a, b);
+  ASSERT_TRUE(bench->wait(sequence).ok());
+  const auto again = bench->wait(sequence);
+  ASSERT_FALSE(again.ok());
+  EXPECT_EQ(again.error().to_string(),
+            "device 'scripted': sequence number 1 was not submitted, or was waited for already   "
+            "[invalid argument]");
+}
+
+TEST(QueuedDevice, ErrorOfARunIsItsOwnAndTheDeviceGoesOn) {
+  Bench bench({.faults = on_tag(5, Fault::kError)});
+  const Block a = bench.block(), b = bench.block();
+  const auto bad = *bench.submit(a, b, 0, 5);
+  const auto good = *bench.submit(a, b, 0, 6);
+  EXPECT_EQ(bench->wait(bad, far())->status.error().to_string(),
+            "device 'scripted', kernel 0, task 1 ('echo', tag 5): the fault plan says so   "
+            "[unavailable]");
+  EXPECT_TRUE(bench->wait(good, far())->status.ok());
+  EXPECT_EQ(bench->health().state, HealthState::kOk);
+  EXPECT_EQ(bench->counters().run_errors, 1);
+}
+
+TEST(QueuedDevice, HangEndsAtTheDeadlineAndKeepsItsBlocksUntilTheReset) {
+  Bench bench({.faults = on_tag(5, Fault::kHang)});
+  const Block a = bench.block(), b = bench.block();
+  const auto sequence = *bench.submit(a, b, 0, 5);
+  const auto waited = bench->wait(sequence, soon());
+  ASSERT_FALSE(waited.ok());
+  EXPECT_EQ(waited.error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(
+      waited.error().message.substr(0, 85),
+      "device 'scripted', kernel 0, task 1 ('echo', tag 5): no completion by its deadline, 0");
+  ASSERT_TRUE(bench->release(a).ok());
+  ASSERT_TRUE(bench->release(b).ok());
+  EXPECT_EQ(bench->counters().memory.blocks_quarantined, 2);
+  const Block c = bench.block();
+  EXPECT_EQ(bench->counters().memory.blocks_reused, 0);  // the device may still write there
+  ASSERT_TRUE(bench->reset(far()).ok());
+  EXPECT_EQ(bench->health().state, HealthState::kProbing);
+  const Block d = bench.block();
+  EXPECT_EQ(bench->counters().memory.blocks_reused, 1);
+  bench.put(c, 9);
+  EXPECT_TRUE(bench->wait(*bench.submit(c, d), far()).ok());
+  EXPECT_EQ(bench.get(d), 9u);
+  EXPECT_EQ(bench->health().state, HealthState::kOk);
+}
+
+TEST(QueuedDevice, WhatWaitsBehindAHangIsTakenBackAtItsDeadline) {
+  Bench bench({.faults = on_tag(5, Fault::kHang)});
+  const Block a = bench.block(), b = bench.block();
+  ASSERT_TRUE(bench.submit(a, b, 0, 5).ok());
+  const auto behind = *bench.submit(a, b, 0, 6);
+  const auto waited = bench->wait(behind, soon());
+  ASSERT_FALSE(waited.ok());
+  EXPECT_EQ(waited.error().message,
+            "device 'scripted', kernel 0, task 2 ('echo', tag 6): not begun by its deadline, 0 "
+            "before it and one running; it was taken back");
+  EXPECT_EQ(bench->queued(0), 1);
+}
+
+TEST(QueuedDevice, LostCompletionEndsAtTheDeadlineAndTheKernelGoesOn) {
+  Bench bench({.faults = on_tag(5, Fault::kLostCompletion)});
+  const Block a = bench.block(), b = bench.block(), c = bench.block();
+  const auto lost = *bench.submit(a, b, 0, 5);
+  const auto next = *bench.submit(a, c, 0, 6);
+  EXPECT_TRUE(bench->wait(next, far()).ok());
+  EXPECT_FALSE(bench->wait(lost, soon()).ok());
+  EXPECT_EQ(bench->counters().given_up, 1);
+}
+
+TEST(QueuedDevice, WrongCompletionFailsTheDeviceAtOnceAndResetMendsIt) {
+  Bench bench({.faults = on_tag(5, Fault::kWrongCompletion)});
+  const Block a = bench.block(), b = bench.block();
+  const auto sequence = *bench.submit(a, b, 0, 5);
+  const auto waited = bench->wait(sequence, far());  // long before that
+  ASSERT_FALSE(waited.ok());
+  EXPECT_EQ(waited.error().to_string(),
+            "device 'scripted', kernel 0, task 1 ('echo', tag 5): the device has failed: it told "
+            "the completion of task 1000002, which was never submitted   [unavailable]");
+  EXPECT_EQ(bench->health().state, HealthState::kFailed);
+  const auto refused = bench.submit(a, b);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().message,
+            "device 'scripted' has failed: it told the completion of task 1000002, which was never "
+            "submitted");
+  ASSERT_TRUE(bench->reset(far()).ok());
+  EXPECT_TRUE(bench->wait(*bench.submit(a, b), far()).ok());
+  EXPECT_EQ(bench->health().state, HealthState::kOk);
+  EXPECT_EQ(bench->counters().wrong_completions, 1);
+}
+
+TEST(QueuedDevice, CompletionThatIsToldTwiceFailsTheDevice) {
+  Bench bench({.faults = on_tag(5, Fault::kSecondCompletion)});
+  const Block a = bench.block(), b = bench.block();
+  const auto sequence = *bench.submit(a, b, 0, 5);
+  EXPECT_TRUE(bench->wait(sequence, far()).ok());
+  while (bench->health().state != HealthState::kFailed) std::this_thread::yield();
+  EXPECT_EQ(bench->health().reason, "it told the completion of task 1, which was complete already");
+}
+
+TEST(QueuedDevice, RunBeyondTheLimitFailsTheDeviceForAllWhoWait) {
+  Bench bench({.run_limit = milliseconds(20), .faults = on_tag(5, Fault::kHang)});
+  const Block a = bench.block(), b = bench.block();
+  const auto hangs = *bench.submit(a, b, 0, 5);
+  const auto behind = *bench.submit(a, b, 0, 6);
+  std::thread other([&] { EXPECT_FALSE(bench->wait(behind, far()).ok()); });
+  EXPECT_FALSE(bench->wait(hangs, far()).ok());
+  other.join();
+  EXPECT_EQ(bench->health().state, HealthState::kFailed);
+  EXPECT_EQ(bench->health().reason, "kernel 0 has not ended task 1 within the limit of 0.02 s");
+}
+
+TEST(QueuedDevice, DeviceThatIsDeadForAWhileComesBack) {
+  std::atomic<bool> dead{true};
+  FaultPlan faults{[&](const FaultPlace&) { return dead ? Fault::kError : Fault::kNone; },
+                   [&] { return !dead.load(); }};
+  Bench bench({.faults = faults});
+  const Block a = bench.block(), b = bench.block();
+  EXPECT_FALSE(bench->wait(*bench.submit(a, b), far())->status.ok());
+  bench->fail("three errors in a row");
+  EXPECT_EQ(bench.submit(a, b).error().message,
+            "device 'scripted' has failed: three errors in a row");
+  EXPECT_EQ(bench->reset(far()).error().message, "device 'scripted' does not answer a reset");
+  dead = false;
+  ASSERT_TRUE(bench->reset(far()).ok());
+  dead = true;  // not yet after all: the probe fails it again
+  EXPECT_FALSE(bench->wait(*bench.submit(a, b), far())->status.ok());
+  EXPECT_EQ(bench->health().state, HealthState::kFailed);
+  dead = false;
+  ASSERT_TRUE(bench->reset(far()).ok());
+  EXPECT_TRUE(bench->wait(*bench.submit(a, b), far())->status.ok());
+  EXPECT_EQ(bench->health().state, HealthState::kOk);
+}
+
+TEST(QueuedDevice, PacedRunsFollowEachOtherWithoutAGapHoweverLateTheThreadWakes) {
+  Bench bench({.queue_depth = 8,
+               .run_time = [](const Observer::Run&) { return std::chrono::microseconds(2000); }});
+  const Block a = bench.block(), b = bench.block();
+  std::vector<SequenceNumber> sequences;
+  for (int i = 0; i < 8; ++i) sequences.push_back(*bench.submit(a, b));
+  TimePoint previous{};
+  for (std::size_t i = 0; i < sequences.size(); ++i) {
+    const Completion completion = *bench->wait(sequences[i], far());
+    EXPECT_LE(completion.end, steady_clock::now());  // never told before its time
+    if (i > 0) {
+      EXPECT_EQ(completion.begin, previous);
+    }
+    if (!completion.late) {
+      EXPECT_EQ(completion.end - completion.begin, std::chrono::microseconds(2000));
+    }
+    previous = completion.end;
+  }
+}
+
+TEST(QueuedDevice, RunThatTakesLongerThanItMayIsCountedLate) {
+  ScriptedOptions options;
+  options.run_time = [](const Observer::Run&) { return nanoseconds(1); };
+  options.compute = [](const Observer::Run&, std::span<const std::span<std::byte>>,
+                       std::span<const std::span<std::byte>>) -> Status {
+    std::this_thread::sleep_for(milliseconds(1));
+    return {};
+  };
+  Bench bench(options);
+  const Block a = bench.block(), b = bench.block();
+  EXPECT_TRUE(bench->wait(*bench.submit(a, b), far())->late);
+  EXPECT_EQ(bench->counters().late_runs, 1);
+}
+
+class Recording : public Observer {
+ public:
+  void run_began(const Run& run, TimePoint) override {
+    const std::lock_guard lock(mutex);
+    begun.insert(run.tag);
+  }
+  void run_ended(const Run& run, const Completion& completion) override {
+    const std::lock_guard lock(mutex);
+    EXPECT_TRUE(begun.contains(run.tag));
+    EXPECT_LE(completion.begin, completion.end);
+    ended.insert(run.tag);
+  }
+  void transferred(const Transfer& transfer) override {
+    const std::lock_guard lock(mutex);
+    EXPECT_LE(transfer.begin, transfer.end);
+    (transfer.to_device ? to_device : to_host) += transfer.bytes.value;
+  }
+  std::mutex mutex;
+  std::set<std::uint64_t> begun, ended;
+  std::int64_t to_device = 0, to_host = 0;
+};
+
+TEST(QueuedDevice, ObserverIsToldOfEveryRunAndTransfer) {
+  Recording recording;
+  Bench bench;
+  bench->set_observer(&recording);
+  const Block a = bench.block(), b = bench.block();
+  for (std::uint64_t tag = 1; tag <= 3; ++tag) {
+    bench.put(a, tag);
+    ASSERT_TRUE(bench->wait(*bench.submit(a, b, 0, tag), far()).ok());
+  }
+  bench.get(b);
+  bench->set_observer(nullptr);
+  const std::lock_guard lock(recording.mutex);
+  EXPECT_EQ(recording.ended, (std::set<std::uint64_t>{1, 2, 3}));
+  EXPECT_EQ(recording.to_device, 24);
+  EXPECT_EQ(recording.to_host, 8);
+}
+
+// Four threads, three kernels, faults of every kind; whoever meets a failed device resets it. Every
+// run that is said to be good must have the right bytes, and the memory must come back.
+TEST(QueuedDevice, ManyThreadsWithFaultsOfEveryKindGetRightResultsOrErrors) {
+  ScriptedOptions options;
+  options.kernels = 3;
+  options.compute = [](const Observer::Run&, std::span<const std::span<std::byte>> inputs,
+                       std::span<const std::span<std::byte>> outputs) -> Status {
+    for (std::size_t i = 0; i < 8; ++i) outputs[0][i] = inputs[0][i] ^ std::byte{0x5A};
+    return {};
+  };
+  options.faults.fault = [random = std::mt19937_64(11)](const FaultPlace&) mutable {
+    const auto dice = random() % 200;
+    return dice < 6 ? static_cast<Fault>(dice) : Fault::kNone;
+  };
+  Bench bench(options);
+  std::atomic<int> good{0}, bad{0};
+  const auto client = [&](std::uint64_t id) {
+    for (std::uint64_t i = 0; i < 250; ++i) {
+      const Block input = bench.block(), output = bench.block();
+      const std::uint64_t value = id * 1000 + i;
+      bench.put(input, value);
+      const auto sequence = bench.submit(input, output, kAnyKernel, value, soon());
+      bool right = false;
+      if (sequence.ok()) {
+        const auto completion = bench->wait(*sequence, soon());
+        right = completion.ok() && completion->status.ok();
+        if (right) {
+          EXPECT_EQ(bench.get(output), value ^ 0x5A5A5A5A5A5A5A5Aull);
+        }
+      }
+      ++(right ? good : bad);
+      ASSERT_TRUE(bench->release(input).ok());
+      ASSERT_TRUE(bench->release(output).ok());
+      if (!right) {
+        ASSERT_TRUE(bench->reset(far()).ok());
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  for (std::uint64_t id = 0; id < 4; ++id) threads.emplace_back(client, id);
+  for (std::thread& thread : threads) thread.join();
+  ASSERT_TRUE(bench->reset(far()).ok());
+  EXPECT_EQ(good + bad, 1000);
+  EXPECT_GT(good, 500);
+  EXPECT_EQ(bench->counters().memory.used.value, 0);
+}
+
+}  // namespace
+}  // namespace tessera::device

@@ -1,0 +1,353 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "card/core.h"
+#include "device/backends.h"
+#include "device/segment_use.h"
+#include "graph/node_graph.h"
+#include "host/executor.h"
+#include "host/host_step.h"
+#include "link/link.h"
+#include "program/verify.h"
+
+namespace tessera::device {
+namespace {
+
+// A network, or a layer of one, placed on the cores. Cores refer to the program.
+class LoadedProgram : public Loaded {
+ public:
+  std::shared_ptr<const graph::Graph> graph;
+  program::Program program;                        // its weights are gone once the device has them
+  std::vector<std::unique_ptr<card::Core>> cores;  // one a kernel
+  std::vector<std::unique_ptr<host::Executor>> executors;  // one a kernel, where the host computes
+  // Whether tasks find the tensors where the device's memory has them, or in copies.
+  bool inputs_in_place = false, outputs_in_place = false;
+
+  std::mutex timing_mutex;                  // around `timing`
+  std::shared_ptr<const RunResult> timing;  // null: not simulated yet
+};
+
+std::int64_t slot_bytes(const program::TensorSlot& slot) {
+  return element_count(slot.dims) * format_bytes(slot.format);
+}
+
+Error broken_step(const graph::Node& node, const std::string& what) {
+  return {ErrorCode::kInvalidModel, fmt::format("host step '{}': {}", node.name, what)};
+}
+
+// The step's operands: constants from the graph, everything else from DRAM. `values` keeps what was
+// read.
+Result<std::vector<const Tensor*>> read_operands(const graph::Graph& graph, const card::Core& core,
+                                                 const program::HostStepRef& reference,
+                                                 std::vector<Tensor>& values) {
+  const graph::Node& node = graph.nodes[static_cast<std::size_t>(reference.node)];
+  if (reference.inputs.size() != node.inputs.size() ||
+      reference.outputs.size() != node.outputs.size()) {
+    return broken_step(node, "its operands are not those of the graph");
+  }
+  values.resize(reference.inputs.size());
+  std::vector<const Tensor*> operands;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const program::TensorSlot& slot = reference.inputs[i];
+    const graph::TensorInfo& info = graph.tensor(node.inputs[i]);
+    if (slot.format != info.format || slot.dims != info.dims) {
+      return broken_step(node, fmt::format("operand '{}' is not that of the graph", slot.name));
+    }
+    if (info.constant) {
+      operands.push_back(info.constant.get());
+      continue;
+    }
+    values[i] = Tensor::zeros(slot.format, slot.dims);
+    TESSERA_RETURN_IF_ERROR(core.read(slot.address, values[i].bytes));
+    operands.push_back(&values[i]);
+  }
+  return operands;
+}
+
+// A host step reads its inputs from DRAM, evaluates the ONNX node, and writes the outputs back.
+Status run_step(const graph::Graph& graph, card::Core& core,
+                const program::HostStepRef& reference) {
+  if (reference.node < 0 || static_cast<std::size_t>(reference.node) >= graph.nodes.size() ||
+      graph.nodes[static_cast<std::size_t>(reference.node)].kind() != graph::NodeKind::kHostStep) {
+    return Error{ErrorCode::kInvalidModel,
+                 fmt::format("node {} of the graph is no host step", reference.node)};
+  }
+  const graph::Node& node = graph.nodes[static_cast<std::size_t>(reference.node)];
+  std::vector<Tensor> values;
+  TESSERA_TRY(const std::vector<const Tensor*> operands,
+              read_operands(graph, core, reference, values));
+  TESSERA_TRY(const std::vector<Tensor> outputs, host::run_host_step(node, operands));
+  for (std::size_t i = 0; i < reference.outputs.size(); ++i) {
+    const program::TensorSlot& slot = reference.outputs[i];
+    if (i >= outputs.size() || outputs[i].format != slot.format || outputs[i].dims != slot.dims) {
+      return broken_step(
+          node,
+          fmt::format("output '{}' has another format or shape than the graph says", slot.name));
+    }
+    TESSERA_RETURN_IF_ERROR(core.write(slot.address, outputs[i].bytes));
+  }
+  return {};
+}
+
+// Whether every access of the program to region `base` lies in one of the slots, which are apart:
+// then each tensor may lie anywhere.
+bool slots_can_move(const program::Program& program, const ChipConfig& chip,
+                    program::BaseIndex base, const std::vector<program::TensorSlot>& slots) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
+  for (const program::TensorSlot& slot : slots) {
+    if (slot.address.base != base) return false;
+    const auto first = static_cast<std::int64_t>(slot.address.offset);
+    if (slot_bytes(slot) > 0) ranges.emplace_back(first, first + slot_bytes(slot));
+  }
+  std::sort(ranges.begin(), ranges.end());
+  for (std::size_t i = 1; i < ranges.size(); ++i) {
+    if (ranges[i].first < ranges[i - 1].second) return false;
+  }
+  const auto inside = [&](std::int64_t first, std::int64_t last) {
+    const auto after = std::upper_bound(ranges.begin(), ranges.end(), first,
+                                        [](std::int64_t x, const auto& r) { return x < r.first; });
+    return after != ranges.begin() && last <= std::prev(after)->second;
+  };
+  std::vector<program::Access> accesses;
+  for (const program::TaskDescriptor& task : program.tasks) {
+    for (std::int64_t step = 0; step < task.steps(); ++step) {
+      accesses.clear();
+      program::step_accesses(task, chip, step, accesses);
+      for (const program::Access& access : accesses) {
+        if (access.memory != program::Memory::kDram || access.base != base) continue;
+        if (access.first < access.last && !inside(access.first, access.last)) return false;
+      }
+    }
+  }
+  return true;
+}
+
+class SimBackend : public Backend {
+ public:
+  explicit SimBackend(const DeviceOptions& options) : options_(options), chip_(*options.chip) {
+    properties_ = {.name = options.name.empty() ? "sim" : options.name,
+                   .kind = "sim",
+                   .kernels = options.kernels,
+                   .clock_hertz = chip_.clock_hertz,
+                   .memory = options.memory.value > 0 ? options.memory : Bytes{chip_.dram.bytes},
+                   .shared_memory = false};
+  }
+
+  const Properties& properties() const override { return properties_; }
+
+  Result<LoadedSet> load(const std::shared_ptr<const NetworkState>& network) override {
+    LoadedSet set;
+    TESSERA_TRY(auto loaded, prepare(network->package));
+    set.region = loaded->program.weights;
+    LoadedLayer whole;
+    whole.weight_bytes = Bytes{std::ssize(loaded->program.weights)};
+    set.entries.push_back({std::move(loaded), std::move(whole)});
+    return set;
+  }
+
+  Result<LoadedSet> load_layers(const std::shared_ptr<const NetworkState>& network) override {
+    LoadedSet set;
+    for (const graph::Node& node : network->graph().nodes) {
+      graph::NodeGraph layer = graph::node_graph(network->graph(), node);
+      const auto compiled = network::network_from_graph(
+          std::make_shared<const graph::Graph>(std::move(layer.graph)), chip_, {});
+      if (!compiled.ok()) {
+        return compiled.error().with_context(fmt::format("layer '{}' by itself", node.name));
+      }
+      Network single = *compiled;
+      TESSERA_TRY(auto loaded, prepare(single.state().package));
+      set.owned_region.resize(
+          static_cast<std::size_t>(round_up(std::ssize(set.owned_region), kWeightAlignment)));
+      LoadedLayer description{.id = {},
+                              .name = node.name,
+                              .inputs = std::move(layer.inputs),
+                              .outputs = std::move(layer.outputs),
+                              .weight_offset = Bytes{std::ssize(set.owned_region)},
+                              .weight_bytes = Bytes{std::ssize(loaded->program.weights)}};
+      set.owned_region.insert(set.owned_region.end(), loaded->program.weights.begin(),
+                              loaded->program.weights.end());
+      set.entries.push_back({std::move(loaded), std::move(description)});
+    }
+    set.region = set.owned_region;
+    return set;
+  }
+
+  Status place(LoadedSet& set, std::span<const std::byte> region) override {
+    for (LoadedSet::Entry& entry : set.entries) {
+      auto& loaded = static_cast<LoadedProgram&>(*entry.loaded);
+      const auto weights = region.subspan(static_cast<std::size_t>(entry.layer.weight_offset.value),
+                                          static_cast<std::size_t>(entry.layer.weight_bytes.value));
+      for (const auto& core : loaded.cores) {
+        TESSERA_RETURN_IF_ERROR(core->load(loaded.program, weights));
+      }
+      loaded.program.weights = {};
+    }
+    set.region = {};
+    return {};
+  }
+
+  RunOutcome run(const Observer::Run& run, Loaded& loaded, const RunViews& views) override {
+    auto& program = static_cast<LoadedProgram&>(loaded);
+    const auto kernel = static_cast<std::size_t>(run.kernel);
+    RunOutcome outcome;
+    if (options_.values == Values::kSimulated) {
+      auto result = simulate(program, *program.cores[kernel], &views);
+      if (!result.ok()) {
+        outcome.status = result.error();
+        return outcome;
+      }
+      outcome.details = std::make_shared<const RunResult>(std::move(*result));
+    } else {
+      outcome = timing(program, *program.cores[kernel]);
+      if (!outcome.status.ok()) return outcome;
+      if (options_.values == Values::kHost) {
+        outcome.status = program.executors[kernel]->run_on(views.inputs, views.outputs);
+      }
+    }
+    outcome.cycles = outcome.details->cycles;
+    outcome.clock_hertz = chip_.clock_hertz;
+    outcome.status_flags = outcome.details->status_flags;
+    return outcome;
+  }
+
+ private:
+  static constexpr std::int64_t kWeightAlignment = 64;
+
+  Result<std::unique_ptr<LoadedProgram>> prepare(const program::Package& package) {
+    auto loaded = std::make_unique<LoadedProgram>();
+    loaded->graph = package.graph;
+    loaded->name = package.graph->name;
+    TESSERA_TRY(loaded->program,
+                link::link(package, chip_, {.cores = 1, .serial = options_.serial}));
+    TESSERA_RETURN_IF_ERROR(program::verify_program(loaded->program, chip_));
+    for (const program::TensorSlot& slot : loaded->program.inputs) {
+      loaded->inputs.push_back({slot.name, Bytes{slot_bytes(slot)}});
+    }
+    for (const program::TensorSlot& slot : loaded->program.outputs) {
+      loaded->outputs.push_back({slot.name, Bytes{slot_bytes(slot)}});
+    }
+    if (options_.values == Values::kSimulated) {
+      loaded->inputs_in_place = slots_can_move(loaded->program, chip_, program::BaseIndex::kInput,
+                                               loaded->program.inputs);
+      loaded->outputs_in_place = slots_can_move(loaded->program, chip_, program::BaseIndex::kOutput,
+                                                loaded->program.outputs);
+    }
+    for (int kernel = 0; kernel < options_.kernels; ++kernel) {
+      TESSERA_TRY(auto core, card::Core::create(chip_));
+      loaded->cores.push_back(std::move(core));
+      if (options_.values != Values::kHost) continue;
+      const host::Executor* const twin = kernel == 0 ? nullptr : loaded->executors[0].get();
+      TESSERA_TRY(auto executor, host::make_host_executor(
+                                     package.graph, {.threads = options_.threads, .twin = twin}));
+      loaded->executors.push_back(std::move(executor));
+    }
+    return loaded;
+  }
+
+  // The cycles of a run whose values nobody simulates. They follow from the descriptors alone: the
+  // clock of the virtual processor looks at progress counters, queues, addresses and sizes, never
+  // at a value (card/core.h), every segment begins with quiet engines, empty queues and closed
+  // DRAM rows, and host steps take no cycles. So one simulation is exact for all runs.
+  RunOutcome timing(LoadedProgram& loaded, card::Core& core) {
+    const bool reuse = options_.reuse_timing || options_.values == Values::kHost;
+    RunOutcome outcome;
+    if (!reuse) {
+      auto result = simulate(loaded, core, nullptr);
+      if (result.ok()) {
+        outcome.details = std::make_shared<const RunResult>(std::move(*result));
+      } else {
+        outcome.status = result.error();
+      }
+      return outcome;
+    }
+    const std::lock_guard lock(loaded.timing_mutex);
+    outcome.timing_reused = loaded.timing != nullptr;
+    if (loaded.timing == nullptr) {
+      auto result = simulate(loaded, core, nullptr);
+      if (!result.ok()) {
+        outcome.status = result.error();
+        return outcome;
+      }
+      loaded.timing = std::make_shared<const RunResult>(std::move(*result));
+    }
+    outcome.details = loaded.timing;
+    return outcome;
+  }
+
+  // Puts tensor i where the tasks look for it: by telling them where it is, or by copying it.
+  static Status place_tensors(card::Core& core, const std::vector<program::TensorSlot>& slots,
+                              std::span<const std::span<std::byte>> views, bool in_place,
+                              bool inputs) {
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      if (views[i].empty()) continue;
+      if (in_place) {
+        TESSERA_RETURN_IF_ERROR(core.bind(slots[i].address, views[i]));
+      } else if (inputs) {
+        TESSERA_RETURN_IF_ERROR(core.write(slots[i].address, views[i]));
+      }
+    }
+    return {};
+  }
+
+  // Null views: cycles only.
+  Result<RunResult> simulate(const LoadedProgram& loaded, card::Core& core, const RunViews* views) {
+    const program::Program& program = loaded.program;
+    if (views != nullptr) {
+      TESSERA_RETURN_IF_ERROR(
+          place_tensors(core, program.inputs, views->inputs, loaded.inputs_in_place, true));
+      TESSERA_RETURN_IF_ERROR(
+          place_tensors(core, program.outputs, views->outputs, loaded.outputs_in_place, false));
+    }
+    TESSERA_TRY(RunResult result, run_segments(loaded, core, views == nullptr));
+    if (views != nullptr && !loaded.outputs_in_place) {
+      for (std::size_t i = 0; i < program.outputs.size(); ++i) {
+        TESSERA_RETURN_IF_ERROR(core.read(program.outputs[i].address, views->outputs[i]));
+      }
+    }
+    return result;
+  }
+
+  Result<RunResult> run_segments(const LoadedProgram& loaded, card::Core& core, bool timing_only) {
+    RunResult result;
+    result.clock_hertz = chip_.clock_hertz;
+    add_hints(loaded.program, result);
+    card::CoreOptions core_options;
+    core_options.timing_only = timing_only;
+    core_options.check_hazards = options_.check_hazards;
+    core_options.trace = options_.trace;
+    const std::size_t segments = loaded.program.segments.size();
+    for (std::size_t i = 0; i < segments; ++i) {
+      if (options_.progress) {
+        options_.progress("simulate", static_cast<double>(i) / static_cast<double>(segments));
+      }
+      const program::Segment& segment = loaded.program.segments[i];
+      TESSERA_TRY(const card::RunStatistics statistics, core.run_segment(i, core_options));
+      add_segment(loaded.program, i, statistics, result);
+      if (timing_only) continue;
+      for (const program::HostStepRef& step : segment.host_steps) {
+        TESSERA_RETURN_IF_ERROR(run_step(*loaded.graph, core, step));
+      }
+    }
+    if (options_.progress) options_.progress("simulate", 1);
+    return result;
+  }
+
+  const DeviceOptions options_;
+  const ChipConfig chip_;
+  Properties properties_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> make_sim_backend(const DeviceOptions& options) {
+  if (!options.chip) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "a device 'sim' without a chip configuration; give it the architecture that its "
+                 "networks are compiled for"};
+  }
+  return std::unique_ptr<Backend>(std::make_unique<SimBackend>(options));
+}
+
+}  // namespace tessera::device

@@ -1,0 +1,61 @@
+// Submissions of a device by sequence number: found in constant time, no memory taken once the
+// table has seen its largest number of them.
+//
+//   sequence & (size - 1) ─► slot       numbers ascend, so neighbours in time are neighbours here;
+//                                       where two meet the table doubles
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "device/backend.h"
+
+namespace tessera::device {
+
+// A submission from submit() to its completion's being fetched.
+struct Task {
+  enum class State {
+    kQueued,
+    kRunning,  // on its kernel; or its completion was lost
+    kDone,     // `completion` is there, or `refused` says why not
+  };
+  Observer::Run run;
+  Loaded* loaded = nullptr;
+  std::vector<Address> held;  // inputs, then outputs
+  std::vector<std::span<std::byte>> inputs, outputs;
+  State state = State::kQueued;
+  bool waited_for = false;  // wait() was called, once
+  bool abandoned = false;   // and gave up: whoever ends the task clears it away
+  TimePoint enqueued, started;
+  Status refused;  // not ok: the device failed or was reset, and nobody knows what became of it
+  Completion completion;
+  std::condition_variable over;
+
+  std::uint64_t number() const { return static_cast<std::uint64_t>(run.sequence); }
+};
+
+class TaskTable {
+ public:
+  TaskTable() : slots_(64, nullptr) {}
+
+  // A task nobody uses, in the table under `sequence`.
+  Task& add(SequenceNumber sequence);
+  Task* find(SequenceNumber sequence) const;
+  void remove(Task& task);
+  std::size_t size() const { return tasks_.size() - free_.size(); }
+  // All there are, in no order.
+  std::vector<Task*> all() const;
+
+ private:
+  Task*& slot(std::uint64_t number) { return slots_[number & (slots_.size() - 1)]; }
+  void grow();
+
+  std::vector<std::unique_ptr<Task>> tasks_;
+  std::vector<Task*> free_, slots_;
+};
+
+}  // namespace tessera::device
