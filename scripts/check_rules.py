@@ -41,7 +41,7 @@ ALLOWED_INCLUDES = {
     "pipeline": {"base", "metrics"},
     "memory": {"base"},
     "device": WAIST | {"graph", "network", "link", "card", "host", "concord", "metrics", "memory"},
-    "runtime": WAIST | {"model", "graph", "network", "device", "host", "pipeline"},
+    "runtime": WAIST | {"model", "graph", "network", "device", "host", "pipeline", "metrics"},
     "repro": WAIST | {"card"},
     "metrics": {"base"},
     "zoo": {"base"},  # writes ONNX; its tests read it back

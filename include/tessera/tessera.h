@@ -4,5 +4,6 @@
 #include "tessera/format.h"
 #include "tessera/picture.h"
 #include "tessera/result.h"
+#include "tessera/runtime.h"
 #include "tessera/session.h"
 #include "tessera/tensor.h"

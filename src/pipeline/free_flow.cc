@@ -23,8 +23,9 @@ class FreeFlow : public Flow {
 
   void work(std::size_t stage, const std::atomic<bool>& leave) override {
     std::array<PacketPtr, kBatchMax> room;
-    const std::span<PacketPtr> places(room.data(), line_.stage(stage).config().batch);
-    while (const std::size_t count = line_.stage(stage).queue().pop(places, leave)) {
+    const std::span<PacketPtr> places(room);
+    Stage& at = line_.stage(stage);
+    while (const std::size_t count = at.queue().pop(places.first(at.batch()), leave)) {
       const std::span<PacketPtr> batch = places.first(count);
       line_.run(stage, batch);
       hand_on(stage, batch);

@@ -110,7 +110,7 @@ class LockStep : public Flow {
         room = next.capacity() - taken;
       }
       for (int thread = 0; thread < at.threads() && room > 0; ++thread) {
-        Batch batch(std::min(at.config().batch, room));
+        Batch batch(std::min(at.batch(), room));
         batch.resize(at.queue().try_pop(batch));
         if (batch.empty()) break;
         room -= batch.size();

@@ -67,6 +67,15 @@ Nanoseconds Stage::run(std::span<const PacketPtr> batch, Nanoseconds begin) {
   return end;
 }
 
+std::size_t Stage::batch() const {
+  if (config_.grain == 0) return config_.batch;
+  const Nanoseconds busy = busy_.load(std::memory_order_relaxed);
+  const std::int64_t fitting =
+      config_.grain * packets_.load(std::memory_order_relaxed) / std::max<Nanoseconds>(busy, 1);
+  return static_cast<std::size_t>(
+      std::clamp<std::int64_t>(fitting, 1, static_cast<std::int64_t>(config_.batch)));
+}
+
 StageCounters Stage::counters() const {
   return {.threads = threads(),
           .queued = queue_.size(),

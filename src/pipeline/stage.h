@@ -37,6 +37,9 @@ struct StageConfig {
   int threads = 1;            // 1..kThreadsMax
   std::size_t capacity = 64;  // packets that wait in front of it
   std::size_t batch = 1;  // packets a thread takes at a time, if there are so many; <= kBatchMax
+  // A thread takes no more at once than takes this long, by the stage's mean so far: quick tasks
+  // share the cost of handing over, slow ones do not wait for each other. 0: as `batch` says.
+  Nanoseconds grain = 0;
   std::shared_ptr<StageFunction> function = {};  // shared with whoever made the pipeline
 };
 
@@ -66,6 +69,9 @@ class Stage {
 
   // Runs the function on what is in `batch` and counts it; returns when it was done.
   Nanoseconds run(std::span<const PacketPtr> batch, Nanoseconds begin);
+
+  // Packets that a thread may take at once now.
+  std::size_t batch() const;
 
   StageQueue& queue() { return queue_; }
   const StageConfig& config() const { return config_; }

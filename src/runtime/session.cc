@@ -4,6 +4,7 @@
 
 #include "device/device.h"
 #include "network/network.h"
+#include "runtime/check_inputs.h"
 
 namespace tessera {
 
@@ -21,8 +22,6 @@ class SessionState {
 
 namespace {
 
-std::string dims_text(const Shape& dims) { return fmt::format("[{}]", fmt::join(dims, "x")); }
-
 Bytes tensor_bytes(const TensorDescription& description) {
   return Bytes{element_count(description.dims) * format_bytes(description.format)};
 }
@@ -35,22 +34,6 @@ Result<std::vector<device::Address>> allocate_all(Device& device,
     addresses.push_back(block.base);
   }
   return addresses;
-}
-
-Status check_inputs(const NetworkState& network, const std::vector<Tensor>& inputs) {
-  if (inputs.size() != network.inputs.size()) {
-    return Error{ErrorCode::kInvalidArgument, fmt::format("{} inputs given, the model has {}",
-                                                          inputs.size(), network.inputs.size())};
-  }
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const TensorDescription& wanted = network.inputs[i];
-    if (inputs[i].format == wanted.format && inputs[i].dims == wanted.dims) continue;
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("input '{}': found {} {}, the model takes {} {}", wanted.name,
-                             format_name(inputs[i].format), dims_text(inputs[i].dims),
-                             format_name(wanted.format), dims_text(wanted.dims))};
-  }
-  return {};
 }
 
 }  // namespace
@@ -75,7 +58,7 @@ Result<Session> Session::open(const Network& network, const SessionOptions& opti
 Result<RunResult> Session::run(const std::vector<Tensor>& inputs) {
   const NetworkState& network = *state_->network;
   Device& device = *state_->device;
-  TESSERA_RETURN_IF_ERROR(check_inputs(network, inputs));
+  TESSERA_RETURN_IF_ERROR(runtime::check_inputs(network, inputs));
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     TESSERA_RETURN_IF_ERROR(device.write(state_->inputs[i], inputs[i].bytes));
   }

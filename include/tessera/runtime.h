@@ -1,0 +1,348 @@
+// Feed processors so that they never wait: many tasks, streams, models and devices at once.
+//
+//   Runtime::open({devices})
+//     └─ load(network) ─► Model              weights go over once, as one region
+//     └─ open_pipeline(model) ─► Pipeline    [pre] ─► [execute] ─► [post], each with own threads
+//          └─ open_stream() ─► Stream        results come out in the order the tasks went in
+//               └─ submit(inputs) ─► Job     wait, callback, cancel, deadline
+//
+//   auto runtime  = Runtime::open({.devices = {{.kind = DeviceKind::kHost}}});
+//   auto model    = runtime->load(*network);
+//   auto pipeline = runtime->open_pipeline(*model);
+//   auto stream   = pipeline->open_stream();
+//   auto job      = stream->submit({inputs});
+//   auto result   = job->wait();
+//
+// All classes here are handles that may be copied and used by several threads at once; what they
+// stand for lives as long as a handle to it or to something opened from it. Errors are values: a
+// task that failed says where.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tessera/result.h"
+#include "tessera/session.h"
+#include "tessera/tensor.h"
+
+namespace tessera {
+
+// ---------------------------------------------------------------------------------- devices
+
+struct DeviceOptions {
+  DeviceKind kind = DeviceKind::kHost;
+  std::string name = {};  // empty: kind and number, "host0"
+  std::string arch =
+      "tessera128";  // sim: profile or architecture file; networks must be compiled for it
+  int kernels = 1;   // that run side by side: cores of sim, groups of threads of host; 1..64
+  int threads = 0;   // host: of all kernels together; 0 = all cores
+  bool timing_only = false;  // sim: skip the values, same cycles
+  // sim: a run takes at least its simulated time divided by this, on the wall clock. 1: real time;
+  // 0: as fast as it can be simulated.
+  double pace = 0;
+  // A run that has not come back after this long is given up and its device counts as failed until
+  // it answers again. 0: a run may take any time; deadlines of tasks hold all the same.
+  std::chrono::milliseconds hang_timeout{0};
+};
+
+struct RuntimeOptions {
+  std::vector<DeviceOptions> devices = {{}};
+  bool metrics = true;  // record events for traces, live views and statistics
+};
+
+// ---------------------------------------------------------------------------------- tasks
+
+// Why a task has no result.
+enum class TaskFailure : std::uint8_t {
+  kNone,
+  kError,      // its own: a bad input, an operator that failed
+  kCancelled,  // by Job::cancel
+  kDeadline,   // passed first
+  kDevice,     // the device failed, hung, or lost it
+  kMismatch,   // debugging: two devices gave different bits
+};
+const char* task_failure_name(TaskFailure failure);  // "error", "cancelled", ...
+
+// Where the time of a task went.
+struct TaskTimes {
+  struct Stage {
+    std::chrono::nanoseconds queued{0}, busy{0};  // before the stage; in it
+  };
+  static constexpr std::size_t kStagesMax = 16;
+  std::array<Stage, kStagesMax> stages{};  // those of the pipeline, in their order
+  std::chrono::nanoseconds transfer_in{0}, kernel{0}, transfer_out{0};  // within execute stages
+  std::chrono::nanoseconds total{0};                                    // from submit to result
+};
+
+// What stages of the application see of a task, and what comes out at its end. An execute stage
+// runs the network once for each entry of `runs` and puts the outputs in its place: a stage before
+// it may make as many runs of one task as it likes (the lines of one picture, say).
+struct Task {
+  std::vector<std::vector<Tensor>> runs;
+  std::shared_ptr<void> payload;  // the application's own, from submit to result
+  std::uint32_t stream = 0;
+  std::uint64_t sequence = 0;  // within the stream, from 0
+};
+
+struct TaskResult {
+  std::vector<std::vector<Tensor>> runs;  // the outputs of each run; one where one was submitted
+  std::shared_ptr<void> payload;
+  std::uint64_t sequence = 0;
+  std::int64_t cycles = 0;  // simulated, of all runs together; 0 on host and ref
+  std::string device;       // that ran it last
+  TaskTimes times;
+
+  const std::vector<Tensor>& outputs() const { return runs.front(); }
+};
+
+// An error with its place.
+struct TaskError {
+  TaskFailure failure = TaskFailure::kError;
+  Error error;
+  std::uint64_t task = 0;            // number of the task in this process
+  std::uint64_t sequence = 0;        // within its stream
+  std::string stage, device, layer;  // as far as known
+};
+
+// A task's outcome: exactly one of the two.
+class TaskOutcome {
+ public:
+  TaskOutcome(TaskResult result) : result_(std::move(result)) {}
+  TaskOutcome(TaskError error) : error_(std::move(error)) {}
+  bool ok() const { return !error_.has_value(); }
+  TaskResult& result() { return result_; }
+  const TaskResult& result() const { return result_; }
+  const TaskError& error() const { return *error_; }
+
+ private:
+  TaskResult result_;
+  std::optional<TaskError> error_;
+};
+
+// ---------------------------------------------------------------------------------- jobs
+
+namespace runtime {  // what is behind the handles; see src/runtime/
+class JobState;
+class StreamState;
+class ModelState;
+class PipelineState;
+class RuntimeState;
+}  // namespace runtime
+
+// A task that was submitted. Letting go of the handle does not stop the task.
+class Job {
+ public:
+  Job() = default;  // no task
+  Job(const Job& other);
+  Job(Job&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
+  Job& operator=(Job other) noexcept {
+    std::swap(state_, other.state_);
+    return *this;
+  }
+  ~Job();
+
+  // Waits; takes the outcome out, so a second call is an error (kInvalidArgument).
+  TaskOutcome wait();
+  // As wait(), but gives up after `patience`: nothing, and the task goes on.
+  std::optional<TaskOutcome> wait_for(std::chrono::nanoseconds patience);
+  bool done() const;
+  // The task ends with TaskFailure::kCancelled unless it is done first. Returns at once.
+  void cancel();
+  std::uint64_t id() const;
+
+  // Internal: takes over one reference.
+  explicit Job(runtime::JobState* state) : state_(state) {}
+  runtime::JobState* state() const { return state_; }
+
+ private:
+  runtime::JobState* state_ = nullptr;  // counted: shared with the runtime until the task is done
+};
+
+// The index of a job that is done, waiting for one if none is. Nothing after `patience`.
+std::optional<std::size_t> wait_any(
+    std::span<const Job> jobs, std::chrono::nanoseconds patience = std::chrono::nanoseconds::max());
+
+struct SubmitOptions {
+  // Called with the outcome by a thread of the runtime, in the order of the stream; Job::wait then
+  // has none left to give. It must not throw, and must not wait for other jobs of its stream.
+  std::function<void(TaskOutcome)> callback = {};
+  // From now on; the task ends with TaskFailure::kDeadline when it passes.
+  std::optional<std::chrono::nanoseconds> deadline = {};
+  std::shared_ptr<void> payload = {};
+  std::vector<std::string> skipped_stages = {};  // by name
+};
+
+class Stream {
+ public:
+  // One task with one run, its inputs in the order of the model's. kUnavailable when the pipeline
+  // holds as many jobs as it may: wait_for_room(), or submit_when_room.
+  Result<Job> submit(std::vector<Tensor> inputs, SubmitOptions options = {});
+  // One task with several runs.
+  Result<Job> submit_runs(std::vector<std::vector<Tensor>> runs, SubmitOptions options = {});
+  // Waits for room, then submits.
+  Result<Job> submit_when_room(std::vector<Tensor> inputs, SubmitOptions options = {});
+  // One task for each entry, waiting for room; `options` are those of each.
+  Result<std::vector<Job>> submit_batch(std::vector<std::vector<Tensor>> tasks,
+                                        const SubmitOptions& options = {});
+  // False: there was none after `patience`.
+  bool wait_for_room(std::chrono::nanoseconds patience = std::chrono::nanoseconds::max());
+  // Waits until all tasks of this stream are done.
+  void wait_until_done();
+  std::uint32_t id() const;
+
+  Stream(std::shared_ptr<runtime::PipelineState> pipeline,
+         std::shared_ptr<runtime::StreamState> state)
+      : pipeline_(std::move(pipeline)), state_(std::move(state)) {}
+
+ private:
+  std::shared_ptr<runtime::PipelineState> pipeline_;  // shared by its handles and streams
+  std::shared_ptr<runtime::StreamState> state_;       // shared with its jobs
+};
+
+// ---------------------------------------------------------------------------------- pipelines
+
+// A network whose weights lie on the devices of a runtime.
+class Model {
+ public:
+  explicit Model(std::shared_ptr<runtime::ModelState> state) : state_(std::move(state)) {}
+  const Network& network() const;
+  const std::shared_ptr<runtime::ModelState>& state() const { return state_; }
+
+ private:
+  std::shared_ptr<runtime::ModelState> state_;  // shared with the pipelines that run it
+};
+
+enum class StageKind : std::uint8_t {
+  kHost,     // a function of the application
+  kPre,      // the model's inputs into the device's format
+  kExecute,  // the model on a device
+  kPost,     // outputs back into the application's format
+};
+
+// Application code; called by several threads at once. An error ends the task.
+using HostFunction = std::function<Status(Task&)>;
+
+struct StageOptions {
+  StageKind kind = StageKind::kHost;
+  std::string name = {};
+  HostFunction function = {};             // kHost
+  std::optional<Model> model = {};        // of the other kinds
+  std::vector<std::string> devices = {};  // kExecute: names; empty: all that hold the model
+  int threads = 0;                        // 0: one; execute: two a kernel
+  std::size_t capacity = 0;               // tasks that wait in front of it; 0: 16
+  std::size_t batch = 0;                  // tasks a thread takes at once; 0: by the hint
+};
+
+enum class Handover : std::uint8_t { kFreeFlow, kLockStep };
+const char* handover_name(Handover handover);  // "free-flow", "lock-step"
+
+enum class Hint : std::uint8_t {
+  kThroughput,  // batches of 8 to each kernel
+  kLatency,     // one task at a time, short queues
+};
+
+enum class DebugMode : std::uint8_t {
+  kDevice,  // as configured
+  kHost,    // the host computes in place of the devices
+  kBoth,    // both, and every layer is compared; the first difference is an error
+};
+struct DebugOptions {
+  DebugMode mode = DebugMode::kDevice;
+  std::int64_t every = 1;  // of every so many tasks one; the others run on the device
+};
+
+struct PipelineOptions {
+  std::vector<StageOptions> stages = {};  // 1 to 16
+  Handover handover = Handover::kFreeFlow;
+  Hint hint = Hint::kThroughput;
+  std::size_t jobs_max = 256;  // in flight, of all streams together
+  bool tune = false;           // balance the threads of the stages while running
+  // Called with what tuning did and why.
+  std::function<void(const std::string&)> tuning_log = {};
+  DebugOptions debug = {};
+};
+// pre | execute | post of one model.
+std::vector<StageOptions> default_stages(const Model& model);
+
+// One stage, now and since the pipeline was opened.
+struct StageStatus {
+  std::string name;
+  StageKind kind = StageKind::kHost;
+  int threads = 0, running = 0;  // threads; those that work now
+  int kernels = 0;               // execute: that it uses
+  std::size_t queued = 0, capacity = 0;
+  std::int64_t tasks = 0, batches = 0;
+  std::chrono::nanoseconds busy{0};  // of all threads together
+};
+
+struct PipelineStatus {
+  std::vector<StageStatus> stages;
+  std::size_t in_flight = 0, jobs_max = 0;
+  std::int64_t submitted = 0, succeeded = 0, failed = 0, cancelled = 0, late = 0;
+  std::int64_t compared = 0, mismatches = 0;  // debugging
+};
+
+class Pipeline {
+ public:
+  explicit Pipeline(std::shared_ptr<runtime::PipelineState> state) : state_(std::move(state)) {}
+
+  Stream open_stream();
+  PipelineStatus status() const;
+  // While tasks flow; none is lost. The error says what is allowed.
+  Status set_threads(const std::string& stage, int threads);
+  Status set_kernels(const std::string& stage, int kernels);
+  void set_tuning(bool on);
+  void set_debug(const DebugOptions& debug);
+  // Waits until all tasks of all streams are done.
+  void wait_until_done();
+
+ private:
+  std::shared_ptr<runtime::PipelineState> state_;  // shared with its streams
+};
+
+// ---------------------------------------------------------------------------------- runtime
+
+// A device, now and since the runtime was opened.
+struct DeviceStatus {
+  std::string name;
+  DeviceKind kind = DeviceKind::kHost;
+  int kernels = 0;
+  bool healthy = true;
+  std::string fault;  // why not
+  std::int64_t runs = 0;
+  std::int64_t bytes_in = 0, bytes_out = 0;  // moved between host and device
+  std::int64_t weight_bytes = 0;             // of those going in
+  std::chrono::nanoseconds busy{0};          // of all kernels together
+};
+
+class Runtime {
+ public:
+  // Opens the devices; the error names the option that is wrong.
+  static Result<Runtime> open(const RuntimeOptions& options = {});
+
+  // Puts the network on the devices named (all, if none is). A network that is there already is not
+  // sent again.
+  Result<Model> load(const Network& network, const std::vector<std::string>& devices = {});
+  Result<Pipeline> open_pipeline(const Model& model, PipelineOptions options = {});
+  Result<Pipeline> open_pipeline(PipelineOptions options);
+
+  std::vector<DeviceStatus> devices() const;
+  // Everything since the runtime was opened, as far as the history reaches.
+  Status write_trace(const std::string& path) const;   // Perfetto / Chrome trace JSON
+  Status write_events(const std::string& path) const;  // JSON lines
+  std::string prometheus() const;                      // Prometheus text
+
+ private:
+  explicit Runtime(std::shared_ptr<runtime::RuntimeState> state) : state_(std::move(state)) {}
+  std::shared_ptr<runtime::RuntimeState> state_;  // shared with models and pipelines
+};
+
+}  // namespace tessera

@@ -1,0 +1,66 @@
+#include "runtime/deadline_clock.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+namespace tessera::runtime {
+namespace {
+
+constexpr auto kLater = [](const auto& a, const auto& b) { return a.deadline > b.deadline; };
+
+}  // namespace
+
+DeadlineClock::~DeadlineClock() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+    changed_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void DeadlineClock::watch(JobReference job, pipeline::Nanoseconds deadline) {
+  const std::lock_guard lock(mutex_);
+  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  if (heap_.size() >= prune_at_) prune();
+  const bool earliest = heap_.empty() || deadline < heap_.front().deadline;
+  heap_.push_back({deadline, std::move(job)});
+  std::push_heap(heap_.begin(), heap_.end(), kLater);
+  if (earliest) changed_.notify_all();
+}
+
+// Most tasks are done long before: their entries go when there are too many.
+void DeadlineClock::prune() {
+  std::erase_if(heap_, [](const Entry& entry) { return entry.job->settled(); });
+  std::make_heap(heap_.begin(), heap_.end(), kLater);
+  prune_at_ = std::max<std::size_t>(64, 2 * heap_.size());
+}
+
+void DeadlineClock::run() {
+  std::unique_lock lock(mutex_);
+  while (!stop_) {
+    if (heap_.empty()) {
+      changed_.wait(lock);
+      continue;
+    }
+    const pipeline::Nanoseconds now = pipeline::now();
+    if (heap_.front().deadline > now) {
+      changed_.wait_for(lock, std::chrono::nanoseconds(heap_.front().deadline - now));
+      continue;
+    }
+    std::pop_heap(heap_.begin(), heap_.end(), kLater);
+    const Entry entry = std::move(heap_.back());
+    heap_.pop_back();
+    lock.unlock();
+    // Settling may call the application back.
+    entry.job->settle_failed(
+        TaskFailure::kDeadline,
+        {ErrorCode::kUnavailable,
+         fmt::format("task {}: its deadline passed before it was done", entry.job->id())});
+    lock.lock();
+  }
+}
+
+}  // namespace tessera::runtime

@@ -1,0 +1,447 @@
+#include "runtime/pipeline_state.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "runtime/host_stages.h"
+
+namespace tessera::runtime {
+namespace {
+
+using pipeline::Nanoseconds;
+
+constexpr std::size_t kJobsMax = 1U << 20U;
+constexpr std::size_t kCapacity = 16;  // tasks in front of a stage
+constexpr std::size_t kKernelBatch = 8;
+constexpr std::size_t kHostBatch = 32;
+constexpr Nanoseconds kHostGrain = 50'000;
+
+const char* default_name(StageKind kind) {
+  switch (kind) {
+    case StageKind::kHost:
+      return "host";
+    case StageKind::kPre:
+      return "pre";
+    case StageKind::kExecute:
+      return "execute";
+    case StageKind::kPost:
+      break;
+  }
+  return "post";
+}
+
+Error wrong_stage(const std::string& name, const std::string& what) {
+  return {ErrorCode::kInvalidArgument, fmt::format("stage '{}': {}", name, what)};
+}
+
+Status check_options(const PipelineOptions& options) {
+  if (options.stages.empty() || options.stages.size() > pipeline::kStagesMax) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("a pipeline of {} stages; allowed 1 to {}", options.stages.size(),
+                             pipeline::kStagesMax)};
+  }
+  if (options.jobs_max < 1 || options.jobs_max > kJobsMax) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("{} jobs in flight; allowed 1 to {}", options.jobs_max, kJobsMax)};
+  }
+  return {};
+}
+
+TaskFailure public_failure(pipeline::Failure failure) {
+  switch (failure) {
+    case pipeline::Failure::kNone:
+      return TaskFailure::kNone;
+    case pipeline::Failure::kError:
+      return TaskFailure::kError;
+    case pipeline::Failure::kCancelled:
+      return TaskFailure::kCancelled;
+    case pipeline::Failure::kDeadline:
+      return TaskFailure::kDeadline;
+    case pipeline::Failure::kDevice:
+      return TaskFailure::kDevice;
+    case pipeline::Failure::kMismatch:
+      break;
+  }
+  return TaskFailure::kMismatch;
+}
+
+// A pipeline waits for its threads, so one of them cannot delete it: the last handle may go in a
+// callback.
+void delete_elsewhere(PipelineState* state) {
+  if (JobState::in_callback()) {
+    std::thread([state] { delete state; }).detach();
+  } else {
+    delete state;
+  }
+}
+
+metrics::SourceId add_source(metrics::Recorder& recorder,
+                             const metrics::SourceDescription& description) {
+  const auto id = recorder.add_source(description);
+  return id.ok() ? *id : metrics::SourceId{};
+}
+
+}  // namespace
+
+PipelineState::PipelineState(std::shared_ptr<RuntimeState> runtime, const PipelineOptions& options)
+    : runtime_(std::move(runtime)),
+      jobs_max_(options.jobs_max),
+      recorder_start_(pipeline::now() - runtime_->recorder().now()),
+      tuning_log_(options.tuning_log),
+      debugging_(options.debug),
+      tasks_source_(
+          add_source(runtime_->recorder(), {.kind = metrics::SourceKind::kTasks, .name = "tasks"})),
+      packets_([] { return std::make_unique<NetworkPacket>(); }) {}
+
+Result<std::shared_ptr<PipelineState>> PipelineState::open(std::shared_ptr<RuntimeState> runtime,
+                                                           PipelineOptions options) {
+  TESSERA_RETURN_IF_ERROR(check_options(options));
+  std::unique_ptr<PipelineState> state(new PipelineState(std::move(runtime), options));
+  pipeline::PipelineConfig config;
+  config.handover = options.handover == Handover::kFreeFlow ? pipeline::Handover::kFreeFlow
+                                                            : pipeline::Handover::kLockStep;
+  config.sink = state.get();
+  config.observer = state.get();
+  for (const StageOptions& stage : options.stages) {
+    TESSERA_TRY(pipeline::StageConfig made, state->make_stage(stage, options));
+    config.stages.push_back(std::move(made));
+  }
+  TESSERA_TRY(state->pipeline_, pipeline::Pipeline::create(std::move(config)));
+  state->tuner_.set_on(options.tune);
+  return std::shared_ptr<PipelineState>(state.release(), delete_elsewhere);
+}
+
+PipelineState::~PipelineState() {
+  tuner_.set_on(false);
+  pipeline_.reset();  // waits for what is inside
+}
+
+Result<pipeline::StageConfig> PipelineState::make_stage(const StageOptions& stage,
+                                                        const PipelineOptions& options) {
+  StageEntry entry{
+      stage.name.empty() ? default_name(stage.kind) : stage.name, stage.kind, {}, {}, {}};
+  if (index_of(entry.name).ok()) {
+    return wrong_stage(entry.name, "there are two of this name; give each a name of its own");
+  }
+  if ((stage.kind == StageKind::kHost) != (stage.function != nullptr)) {
+    return wrong_stage(entry.name, "a host stage has a function, and no other stage has one");
+  }
+  if ((stage.kind == StageKind::kHost) == stage.model.has_value()) {
+    return wrong_stage(entry.name, "pre, execute and post belong to a model, a host stage to none");
+  }
+  pipeline::StageConfig config;
+  config.name = entry.name;
+  config.threads = stage.threads;
+  // The first stage holds all tasks, so that submitting does not wait.
+  config.capacity = stages_.empty()      ? options.jobs_max
+                    : stage.capacity > 0 ? stage.capacity
+                                         : kCapacity;
+  config.batch = stage.batch;
+  if (stage.batch == 0 && stage.kind != StageKind::kExecute) {
+    config.batch = kHostBatch;
+    config.grain = kHostGrain;
+  }
+  switch (stage.kind) {
+    case StageKind::kHost:
+      config.function = make_host_stage(stage.function);
+      break;
+    case StageKind::kPre:
+      config.function = make_pre_stage(stage.model->network());
+      break;
+    case StageKind::kPost:
+      config.function = make_post_stage();
+      break;
+    case StageKind::kExecute: {
+      TESSERA_TRY(entry.execute,
+                  ExecuteStage::create(stage.model->state(), stage.devices, debugging_));
+      config.function = entry.execute;
+      if (config.threads == 0) config.threads = 2 * entry.execute->kernels_max();
+      if (stage.batch == 0) config.batch = options.hint == Hint::kThroughput ? kKernelBatch : 1;
+      break;
+    }
+  }
+  if (config.threads == 0) config.threads = 1;
+  entry.source = add_source(
+      runtime_->recorder(),
+      {.kind = metrics::SourceKind::kStage, .name = entry.name, .threads = config.threads});
+  entry.queue = add_source(runtime_->recorder(), {.kind = metrics::SourceKind::kQueue,
+                                                  .name = entry.name,
+                                                  .capacity = static_cast<int>(config.capacity)});
+  stages_.push_back(std::move(entry));
+  return config;
+}
+
+Result<std::size_t> PipelineState::index_of(const std::string& stage) const {
+  std::string known;
+  for (std::size_t s = 0; s < stages_.size(); ++s) {
+    if (stages_[s].name == stage) return s;
+    known += (s == 0 ? "" : ", ") + stages_[s].name;
+  }
+  return Error{ErrorCode::kInvalidArgument,
+               fmt::format("there is no stage '{}'; there are {}", stage, known)};
+}
+
+Result<std::uint32_t> PipelineState::skipped(const std::vector<std::string>& names) const {
+  std::uint32_t bits = 0;
+  for (const std::string& name : names) {
+    TESSERA_TRY(const std::size_t stage, index_of(name));
+    bits |= 1U << stage;
+  }
+  return bits;
+}
+
+std::shared_ptr<StreamState> PipelineState::open_stream() {
+  return std::make_shared<StreamState>(runtime_->next_stream());
+}
+
+bool PipelineState::admit() {
+  std::size_t count = in_flight_.load(std::memory_order_relaxed);
+  do {
+    if (count >= jobs_max_) return false;
+  } while (!in_flight_.compare_exchange_weak(count, count + 1, std::memory_order_acq_rel));
+  return true;
+}
+
+void PipelineState::dismiss() {
+  in_flight_.fetch_sub(1, std::memory_order_acq_rel);
+  if (waiting_for_room_.load(std::memory_order_acquire) == 0) return;
+  const std::lock_guard lock(room_mutex_);
+  room_.notify_all();
+}
+
+bool PipelineState::wait_for_room(std::chrono::nanoseconds patience) {
+  const auto there_is = [this] { return in_flight_.load(std::memory_order_acquire) < jobs_max_; };
+  if (there_is()) return true;
+  std::unique_lock lock(room_mutex_);
+  waiting_for_room_.fetch_add(1, std::memory_order_acq_rel);
+  bool found = true;
+  if (patience == std::chrono::nanoseconds::max()) {
+    room_.wait(lock, there_is);
+  } else {
+    found = room_.wait_for(lock, patience, there_is);
+  }
+  waiting_for_room_.fetch_sub(1, std::memory_order_acq_rel);
+  return found;
+}
+
+Result<JobReference> PipelineState::submit(const std::shared_ptr<StreamState>& stream,
+                                           std::vector<std::vector<Tensor>> runs,
+                                           SubmitOptions options) {
+  if (admit()) return enter(stream, std::move(runs), std::move(options));
+  return Error{ErrorCode::kUnavailable,
+               fmt::format("{} jobs are in flight, which is the most this pipeline holds; wait for "
+                           "room or open it with a larger jobs_max",
+                           jobs_max_)};
+}
+
+Result<JobReference> PipelineState::submit_when_room(const std::shared_ptr<StreamState>& stream,
+                                                     std::vector<std::vector<Tensor>> runs,
+                                                     SubmitOptions options) {
+  while (!admit()) wait_for_room(std::chrono::nanoseconds::max());
+  return enter(stream, std::move(runs), std::move(options));
+}
+
+Result<JobReference> PipelineState::enter(const std::shared_ptr<StreamState>& stream,
+                                          std::vector<std::vector<Tensor>> runs,
+                                          SubmitOptions options) {
+  const auto skipped_stages = skipped(options.skipped_stages);
+  if (!skipped_stages.ok()) {
+    dismiss();
+    return skipped_stages.error();
+  }
+  submitted_.fetch_add(1, std::memory_order_relaxed);
+  pipeline::PacketPtr packet = packets_.take();
+  auto& task = static_cast<NetworkPacket&>(*packet);
+  const std::uint64_t id = runtime_->next_task();
+  JobReference job = jobs_->take();
+  stream->open(JobReference(job.get()), id, stream, std::move(options.callback));
+  task.header.id = id;
+  task.header.stream = stream->id();
+  task.header.sequence = job->sequence();
+  task.header.skipped_stages = *skipped_stages;
+  task.header.submitted = pipeline::now();
+  task.header.cancelled = &job->cancelled();
+  task.task.runs = std::move(runs);
+  task.task.payload = std::move(options.payload);
+  task.task.stream = stream->id();
+  task.task.sequence = job->sequence();
+  task.job = JobReference(job.get());
+  if (options.deadline.has_value()) {
+    task.header.deadline = task.header.submitted + options.deadline->count();
+    deadlines_.watch(JobReference(job.get()), task.header.deadline);
+  }
+  runtime_->recorder().record({.kind = metrics::EventKind::kTaskSubmitted,
+                               .source = tasks_source_,
+                               .stream = stream->id(),
+                               .begin_ns = task.header.submitted - recorder_start_,
+                               .end_ns = task.header.submitted - recorder_start_,
+                               .packet = id});
+  pipeline_->enter(std::move(packet));
+  return job;
+}
+
+void PipelineState::ran(std::size_t stage, Nanoseconds begin, Nanoseconds end,
+                        std::span<const pipeline::PacketPtr> batch) {
+  metrics::Recorder& recorder = runtime_->recorder();
+  if (!recorder.recording()) return;
+  for (const pipeline::PacketPtr& packet : batch) {
+    recorder.record({.kind = metrics::EventKind::kStageRun,
+                     .source = stages_[stage].source,
+                     .stream = packet->header.stream,
+                     .begin_ns = begin - recorder_start_,
+                     .end_ns = end - recorder_start_,
+                     .packet = packet->header.id,
+                     .value = packet->times[stage].queued});
+  }
+  recorder.record({.kind = metrics::EventKind::kQueueDepth,
+                   .source = stages_[stage].queue,
+                   .begin_ns = end - recorder_start_,
+                   .end_ns = end - recorder_start_,
+                   .value = static_cast<std::int64_t>(pipeline_->counters(stage).queued)});
+}
+
+TaskOutcome PipelineState::outcome_of(NetworkPacket& packet, Nanoseconds now) const {
+  if (packet.failure != pipeline::Failure::kNone) {
+    TaskError error;
+    error.failure = public_failure(packet.failure);
+    error.error = packet.error;
+    error.task = packet.header.id;
+    error.sequence = packet.header.sequence;
+    error.stage = stages_[packet.failed_stage].name;
+    if (packet.device != nullptr) error.device = *packet.device;
+    error.layer = packet.layer;
+    return TaskOutcome(std::move(error));
+  }
+  TaskResult result;
+  result.runs = std::move(packet.task.runs);
+  result.payload = std::move(packet.task.payload);
+  result.sequence = packet.header.sequence;
+  result.cycles = packet.cycles;
+  if (packet.device != nullptr) result.device = *packet.device;
+  for (std::size_t s = 0; s < stages_.size(); ++s) {
+    result.times.stages[s] = {std::chrono::nanoseconds(packet.times[s].queued),
+                              std::chrono::nanoseconds(packet.times[s].busy)};
+  }
+  result.times.transfer_in = std::chrono::nanoseconds(packet.transfer_in);
+  result.times.kernel = std::chrono::nanoseconds(packet.kernel);
+  result.times.transfer_out = std::chrono::nanoseconds(packet.transfer_out);
+  result.times.total = std::chrono::nanoseconds(now - packet.header.submitted);
+  return TaskOutcome(std::move(result));
+}
+
+void PipelineState::finished(pipeline::PacketPtr packet) {
+  auto& task = static_cast<NetworkPacket&>(*packet);
+  const Nanoseconds now = pipeline::now();
+  // A job that the caller's cancel or the clock ended first counts as what it ended as.
+  const bool good = task.failure == pipeline::Failure::kNone && !task.job->settled();
+  const bool cancelled = task.header.cancelled->load(std::memory_order_relaxed);
+  const bool late = !good && !cancelled && now >= task.header.deadline;
+  (good        ? succeeded_
+   : cancelled ? cancelled_
+   : late      ? late_
+               : failed_)
+      .fetch_add(1, std::memory_order_relaxed);
+  runtime_->recorder().record({.kind = metrics::EventKind::kTaskCompleted,
+                               .outcome = good        ? metrics::Outcome::kOk
+                                          : cancelled ? metrics::Outcome::kCancelled
+                                                      : metrics::Outcome::kFailed,
+                               .source = tasks_source_,
+                               .stream = task.header.stream,
+                               .begin_ns = task.header.submitted - recorder_start_,
+                               .end_ns = now - recorder_start_,
+                               .packet = task.header.id});
+  const JobReference job = std::move(task.job);
+  if (job->settled()) {
+    packet.reset();
+    return dismiss();
+  }
+  TaskOutcome outcome = outcome_of(task, now);
+  // There is room again before the caller hears of it.
+  packet.reset();
+  dismiss();
+  job->settle(std::move(outcome));
+}
+
+void PipelineState::wait_until_done() { pipeline_->wait_until_empty(); }
+
+PipelineStatus PipelineState::status() {
+  PipelineStatus status;
+  for (std::size_t s = 0; s < stages_.size(); ++s) {
+    const pipeline::StageCounters counters = pipeline_->counters(s);
+    const auto& execute = stages_[s].execute;
+    status.stages.push_back({.name = stages_[s].name,
+                             .kind = stages_[s].kind,
+                             .threads = counters.threads,
+                             .running = counters.running,
+                             .kernels = execute == nullptr ? 0 : execute->kernels(),
+                             .queued = counters.queued,
+                             .capacity = counters.capacity,
+                             .tasks = counters.packets,
+                             .batches = counters.batches,
+                             .busy = std::chrono::nanoseconds(counters.busy)});
+  }
+  status.in_flight = in_flight_.load();
+  status.jobs_max = jobs_max_;
+  status.submitted = submitted_.load();
+  status.succeeded = succeeded_.load();
+  status.failed = failed_.load();
+  status.cancelled = cancelled_.load();
+  status.late = late_.load();
+  status.compared = debugging_.compared.load();
+  status.mismatches = debugging_.mismatches.load();
+  return status;
+}
+
+Status PipelineState::set_threads(const std::string& stage, int threads) {
+  TESSERA_TRY(const std::size_t index, index_of(stage));
+  TESSERA_RETURN_IF_ERROR(pipeline_->set_threads(index, threads));
+  runtime_->recorder().set_threads(stages_[index].source, threads);
+  return {};
+}
+
+Status PipelineState::set_kernels(const std::string& stage, int kernels) {
+  TESSERA_TRY(const std::size_t index, index_of(stage));
+  const auto& execute = stages_[index].execute;
+  if (execute == nullptr) {
+    return wrong_stage(stage, "only execute stages have kernels");
+  }
+  if (kernels < 1 || kernels > execute->kernels_max()) {
+    return wrong_stage(stage, fmt::format("{} kernels; its devices have {}, allowed 1 to {}",
+                                          kernels, execute->kernels_max(), execute->kernels_max()));
+  }
+  execute->set_kernels(kernels);
+  return {};
+}
+
+void PipelineState::set_tuning(bool on) { tuner_.set_on(on); }
+
+PeriodLoad PipelineState::totals() {
+  PeriodLoad load;
+  load.seconds = 1e-9 * static_cast<double>(pipeline::now());
+  load.finished = succeeded_.load(std::memory_order_relaxed);
+  for (std::size_t s = 0; s < stages_.size(); ++s) {
+    const pipeline::StageCounters counters = pipeline_->counters(s);
+    StageLoad stage;
+    stage.name = stages_[s].name;
+    stage.threads = counters.threads;
+    stage.threads_max = pipeline::kThreadsMax;
+    stage.busy_seconds = 1e-9 * static_cast<double>(counters.busy);
+    stage.tasks = counters.packets;
+    if (const auto& execute = stages_[s].execute) {
+      stage.kernels = execute->kernels();
+      stage.threads_max = 4 * stage.kernels;
+      stage.kernel_seconds = 1e-9 * static_cast<double>(execute->kernel_time());
+    }
+    load.stages.push_back(std::move(stage));
+  }
+  return load;
+}
+
+void PipelineState::change(const ThreadChange& change) {
+  (void)set_threads(stages_[change.stage].name, change.threads);
+  if (tuning_log_) tuning_log_(change.reason);
+}
+
+}  // namespace tessera::runtime

@@ -1,0 +1,89 @@
+// What is behind a Pipeline: its stages, the jobs inside it, and what changes them while they run.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "pipeline/pipeline.h"
+#include "runtime/deadline_clock.h"
+#include "runtime/debugging.h"
+#include "runtime/execute_stage.h"
+#include "runtime/network_packet.h"
+#include "runtime/runtime_state.h"
+#include "runtime/stream.h"
+#include "runtime/tuner.h"
+
+namespace tessera::runtime {
+
+class PipelineState : private pipeline::Sink, private pipeline::Observer, private Tunable {
+ public:
+  static Result<std::shared_ptr<PipelineState>> open(std::shared_ptr<RuntimeState> runtime,
+                                                     PipelineOptions options);
+  ~PipelineState() override;  // waits for the jobs inside
+
+  std::shared_ptr<StreamState> open_stream();
+  // kUnavailable: there is no room.
+  Result<JobReference> submit(const std::shared_ptr<StreamState>& stream,
+                              std::vector<std::vector<Tensor>> runs, SubmitOptions options);
+  Result<JobReference> submit_when_room(const std::shared_ptr<StreamState>& stream,
+                                        std::vector<std::vector<Tensor>> runs,
+                                        SubmitOptions options);
+  bool wait_for_room(std::chrono::nanoseconds patience);
+  void wait_until_done();
+
+  PipelineStatus status();
+  Status set_threads(const std::string& stage, int threads);
+  Status set_kernels(const std::string& stage, int kernels);
+  void set_tuning(bool on);
+  void set_debug(const DebugOptions& debug) { debugging_.set(debug); }
+
+ private:
+  struct StageEntry {
+    std::string name;
+    StageKind kind = StageKind::kHost;
+    std::shared_ptr<ExecuteStage> execute;  // shared with the pipeline
+    metrics::SourceId source, queue;
+  };
+
+  PipelineState(std::shared_ptr<RuntimeState> runtime, const PipelineOptions& options);
+  Result<pipeline::StageConfig> make_stage(const StageOptions& stage,
+                                           const PipelineOptions& options);
+  Result<std::size_t> index_of(const std::string& stage) const;
+  Result<std::uint32_t> skipped(const std::vector<std::string>& names) const;
+  Result<JobReference> enter(const std::shared_ptr<StreamState>& stream,
+                             std::vector<std::vector<Tensor>> runs, SubmitOptions options);
+  bool admit();
+  void dismiss();
+  void finished(pipeline::PacketPtr packet) override;
+  void ran(std::size_t stage, pipeline::Nanoseconds begin, pipeline::Nanoseconds end,
+           std::span<const pipeline::PacketPtr> batch) override;
+  PeriodLoad totals() override;
+  void change(const ThreadChange& change) override;
+  TaskOutcome outcome_of(NetworkPacket& packet, pipeline::Nanoseconds now) const;
+
+  const std::shared_ptr<RuntimeState> runtime_;  // shared by pipelines and models
+  const std::size_t jobs_max_;
+  const pipeline::Nanoseconds recorder_start_;  // of the recorder's clock
+  const std::function<void(const std::string&)> tuning_log_;
+  Debugging debugging_;
+  std::vector<StageEntry> stages_;
+  metrics::SourceId tasks_source_;
+
+  std::unique_ptr<JobPool, JobPool::LetGo> jobs_ = JobPool::make();
+  pipeline::PacketPool packets_;
+  std::atomic<std::size_t> in_flight_{0};
+  std::mutex room_mutex_;
+  std::condition_variable room_;
+  std::atomic<int> waiting_for_room_{0};
+  std::atomic<std::int64_t> submitted_{0}, succeeded_{0}, failed_{0}, cancelled_{0}, late_{0};
+
+  DeadlineClock deadlines_;
+  std::unique_ptr<pipeline::Pipeline> pipeline_;
+  Tuner tuner_{*this};  // after the pipeline, which it changes
+};
+
+}  // namespace tessera::runtime

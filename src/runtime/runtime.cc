@@ -1,0 +1,194 @@
+// The handles of the public interface.
+#include "tessera/runtime.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <thread>
+
+#include "metrics/exports.h"
+#include "runtime/job.h"
+#include "runtime/pipeline_state.h"
+#include "runtime/runtime_state.h"
+#include "runtime/stream.h"
+
+namespace tessera {
+namespace {
+
+constexpr std::chrono::nanoseconds kForever = std::chrono::nanoseconds::max();
+
+Job handle(const runtime::JobReference& job) {
+  job->add_reference();
+  return Job(job.get());
+}
+
+TaskOutcome no_task() {
+  TaskError error;
+  error.error = {ErrorCode::kInvalidArgument, "this handle stands for no task"};
+  return TaskOutcome(std::move(error));
+}
+
+Status write_text(const std::string& path, const std::string& text) {
+  std::ofstream out(path, std::ios::binary | std::ios::trunc);
+  out.write(text.data(), static_cast<std::streamsize>(text.size()));
+  out.close();
+  if (out.good()) return {};
+  return Error{ErrorCode::kInvalidArgument, fmt::format("'{}' cannot be written", path)};
+}
+
+}  // namespace
+
+const char* task_failure_name(TaskFailure failure) {
+  constexpr std::array kNames = {"none", "error", "cancelled", "deadline", "device", "mismatch"};
+  return kNames[static_cast<std::size_t>(failure)];
+}
+
+const char* handover_name(Handover handover) {
+  return handover == Handover::kFreeFlow ? "free-flow" : "lock-step";
+}
+
+Job::Job(const Job& other) : state_(other.state_) {
+  if (state_ != nullptr) state_->add_reference();
+}
+Job::~Job() {
+  if (state_ != nullptr) state_->drop_reference();
+}
+
+TaskOutcome Job::wait() {
+  if (state_ == nullptr) return no_task();
+  return *state_->wait(kForever);
+}
+
+std::optional<TaskOutcome> Job::wait_for(std::chrono::nanoseconds patience) {
+  if (state_ == nullptr) return no_task();
+  return state_->wait(patience);
+}
+
+bool Job::done() const { return state_ == nullptr || state_->done(); }
+void Job::cancel() {
+  if (state_ != nullptr) state_->cancel();
+}
+std::uint64_t Job::id() const { return state_ == nullptr ? 0 : state_->id(); }
+
+std::optional<std::size_t> wait_any(std::span<const Job> jobs, std::chrono::nanoseconds patience) {
+  runtime::JobListener listener;
+  const auto first_done = [&]() -> std::optional<std::size_t> {
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      if (jobs[i].done()) return i;
+    }
+    return std::nullopt;
+  };
+  if (jobs.empty()) return std::nullopt;
+  bool listening = true;
+  std::size_t count = 0;
+  while (listening && count < jobs.size()) {
+    runtime::JobState* const state = jobs[count].state();
+    listening = state != nullptr && state->listen(&listener);
+    if (listening) ++count;
+  }
+  if (listening) listener.wait(patience);
+  for (std::size_t i = 0; i < count; ++i) jobs[i].state()->forget(&listener);
+  return first_done();
+}
+
+Result<Job> Stream::submit_runs(std::vector<std::vector<Tensor>> runs, SubmitOptions options) {
+  TESSERA_TRY(const runtime::JobReference job,
+              pipeline_->submit(state_, std::move(runs), std::move(options)));
+  return handle(job);
+}
+
+Result<Job> Stream::submit(std::vector<Tensor> inputs, SubmitOptions options) {
+  std::vector<std::vector<Tensor>> runs;
+  runs.push_back(std::move(inputs));
+  return submit_runs(std::move(runs), std::move(options));
+}
+
+Result<Job> Stream::submit_when_room(std::vector<Tensor> inputs, SubmitOptions options) {
+  std::vector<std::vector<Tensor>> runs;
+  runs.push_back(std::move(inputs));
+  TESSERA_TRY(const runtime::JobReference job,
+              pipeline_->submit_when_room(state_, std::move(runs), std::move(options)));
+  return handle(job);
+}
+
+Result<std::vector<Job>> Stream::submit_batch(std::vector<std::vector<Tensor>> tasks,
+                                              const SubmitOptions& options) {
+  std::vector<Job> jobs;
+  for (std::vector<Tensor>& inputs : tasks) {
+    TESSERA_TRY(Job job, submit_when_room(std::move(inputs), options));
+    jobs.push_back(std::move(job));
+  }
+  return jobs;
+}
+
+bool Stream::wait_for_room(std::chrono::nanoseconds patience) {
+  return pipeline_->wait_for_room(patience);
+}
+void Stream::wait_until_done() { state_->wait_until_done(); }
+std::uint32_t Stream::id() const { return state_->id(); }
+
+const Network& Model::network() const { return state_->network; }
+
+std::vector<StageOptions> default_stages(const Model& model) {
+  return {{.kind = StageKind::kPre, .model = model},
+          {.kind = StageKind::kExecute, .model = model},
+          {.kind = StageKind::kPost, .model = model}};
+}
+
+Stream Pipeline::open_stream() { return Stream(state_, state_->open_stream()); }
+PipelineStatus Pipeline::status() const { return state_->status(); }
+Status Pipeline::set_threads(const std::string& stage, int threads) {
+  return state_->set_threads(stage, threads);
+}
+Status Pipeline::set_kernels(const std::string& stage, int kernels) {
+  return state_->set_kernels(stage, kernels);
+}
+void Pipeline::set_tuning(bool on) { state_->set_tuning(on); }
+void Pipeline::set_debug(const DebugOptions& debug) { state_->set_debug(debug); }
+void Pipeline::wait_until_done() { state_->wait_until_done(); }
+
+Result<Runtime> Runtime::open(const RuntimeOptions& options) {
+  TESSERA_TRY(auto state, runtime::RuntimeState::open(options));
+  return Runtime(std::move(state));
+}
+
+Result<Model> Runtime::load(const Network& network, const std::vector<std::string>& devices) {
+  TESSERA_TRY(auto model, state_->load(network, devices));
+  return Model(std::move(model));
+}
+
+Result<Pipeline> Runtime::open_pipeline(const Model& model, PipelineOptions options) {
+  if (options.stages.empty()) options.stages = default_stages(model);
+  return open_pipeline(std::move(options));
+}
+
+Result<Pipeline> Runtime::open_pipeline(PipelineOptions options) {
+  TESSERA_TRY(auto state, runtime::PipelineState::open(state_, std::move(options)));
+  return Pipeline(std::move(state));
+}
+
+std::vector<DeviceStatus> Runtime::devices() const {
+  std::vector<DeviceStatus> list;
+  for (const auto& entry : state_->devices()) list.push_back(entry->status());
+  return list;
+}
+
+Status Runtime::write_trace(const std::string& path) const {
+  state_->collector().drain();
+  return write_text(path, metrics::perfetto_text(state_->collector().recent_events(),
+                                                 state_->recorder().sources()));
+}
+
+Status Runtime::write_events(const std::string& path) const {
+  state_->collector().drain();
+  return write_text(path, metrics::json_lines_text(state_->collector().recent_events(),
+                                                   state_->recorder().sources()));
+}
+
+std::string Runtime::prometheus() const {
+  return metrics::prometheus_text(state_->collector().snapshot());
+}
+
+}  // namespace tessera

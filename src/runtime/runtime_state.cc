@@ -1,0 +1,218 @@
+#include "runtime/runtime_state.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "arch/chip_config.h"
+
+namespace tessera::runtime {
+namespace {
+
+Error wrong_option(const std::string& device, const std::string& what) {
+  return {ErrorCode::kInvalidArgument, fmt::format("device '{}': {}", device, what)};
+}
+
+Result<device::DeviceOptions> device_options(const DeviceOptions& options,
+                                             const std::string& name) {
+  if (options.kernels < 1 || options.kernels > 64) {
+    return wrong_option(name, fmt::format("{} kernels; allowed 1 to 64", options.kernels));
+  }
+  if (!(options.pace >= 0) || options.pace > 1e9) {
+    return wrong_option(name, fmt::format("a pace of {}; allowed 0 (none) to 1e9", options.pace));
+  }
+  const bool simulated = options.kind == DeviceKind::kSim;
+  if (!simulated && (options.pace != 0 || options.timing_only)) {
+    return wrong_option(name, "pace and timing-only are of the device sim, which has a clock");
+  }
+  device::DeviceOptions made;
+  made.kind = options.kind;
+  made.name = name;
+  if (simulated) {
+    TESSERA_TRY(made.chip, load_chip_config(options.arch));
+  }
+  made.kernels = options.kernels;
+  made.threads = options.threads;
+  made.queue_depth = 16;
+  made.values = options.timing_only ? device::Values::kNone : device::Values::kSimulated;
+  made.reuse_timing = options.timing_only;
+  made.pace = {.enabled = options.pace > 0, .factor = options.pace > 0 ? 1 / options.pace : 1};
+  made.run_limit = options.hang_timeout;
+  return made;
+}
+
+metrics::SourceId source(metrics::Recorder& recorder, metrics::SourceKind kind,
+                         const std::string& name, const std::string& device) {
+  const auto id = recorder.add_source({.kind = kind, .name = name, .device = device});
+  return id.ok() ? *id : metrics::SourceId{};
+}
+
+}  // namespace
+
+DeviceObserver::DeviceObserver(metrics::Recorder& recorder, const device::Properties& properties)
+    : recorder_(recorder),
+      start_(std::chrono::steady_clock::now() - std::chrono::nanoseconds(recorder.now())),
+      whole_(source(recorder, metrics::SourceKind::kDevice, properties.name, properties.name)) {
+  for (int kernel = 0; kernel < properties.kernels; ++kernel) {
+    kernels_.push_back(source(recorder, metrics::SourceKind::kKernel,
+                              fmt::format("kernel {}", kernel), properties.name));
+  }
+}
+
+void DeviceObserver::run_began(const Run& run, device::TimePoint begin) {
+  recorder_.set_running(kernels_[static_cast<std::size_t>(run.kernel)], since_start(begin));
+}
+
+void DeviceObserver::run_ended(const Run& run, const device::Completion& completion) {
+  const metrics::SourceId kernel = kernels_[static_cast<std::size_t>(run.kernel)];
+  recorder_.set_running(kernel, metrics::Recorder::kNotRunning);
+  busy_.fetch_add((completion.end - completion.begin).count(), std::memory_order_relaxed);
+  runs_.fetch_add(1, std::memory_order_relaxed);
+  recorder_.record({.kind = metrics::EventKind::kKernelRun,
+                    .source = kernel,
+                    .begin_ns = since_start(completion.begin),
+                    .end_ns = since_start(completion.end),
+                    .packet = run.tag,
+                    .value = completion.cycles});
+}
+
+void DeviceObserver::transferred(const Transfer& transfer) {
+  recorder_.record({.kind = transfer.to_device ? metrics::EventKind::kTransferIn
+                                               : metrics::EventKind::kTransferOut,
+                    .source = whole_,
+                    .begin_ns = since_start(transfer.begin),
+                    .end_ns = since_start(transfer.end),
+                    .value = transfer.bytes.value});
+}
+
+void DeviceObserver::failed(std::int64_t what) {
+  const std::int64_t now = recorder_.now();
+  recorder_.record({.kind = metrics::EventKind::kFault,
+                    .source = whole_,
+                    .begin_ns = now,
+                    .end_ns = now,
+                    .value = what});
+}
+
+DeviceEntry::DeviceEntry(DeviceKind kind, std::unique_ptr<device::Device> device,
+                         metrics::Recorder& recorder)
+    : kind_(kind), device_(std::move(device)), observer_(recorder, device_->properties()) {
+  device_->set_observer(&observer_);
+}
+
+DeviceEntry::~DeviceEntry() { device_->set_observer(nullptr); }
+
+bool DeviceEntry::usable() {
+  if (!suspect_.load(std::memory_order_relaxed)) return true;
+  const std::unique_lock probe(probing_, std::try_to_lock);
+  if (!probe.owns_lock()) return false;
+  const device::HealthState state = device_->health().state;
+  if (state == device::HealthState::kOk) {
+    suspect_.store(false, std::memory_order_relaxed);
+    return true;
+  }
+  if (state == device::HealthState::kProbing) return true;
+  const pipeline::Nanoseconds now = pipeline::now();
+  if (now < next_probe_) return false;
+  next_probe_ = now + kProbePeriod;
+  return device_->reset(std::chrono::steady_clock::now()).ok();
+}
+
+void DeviceEntry::note(bool good, const std::string& message) {
+  if (good) {
+    failures_.store(0, std::memory_order_relaxed);
+    return;
+  }
+  suspect_.store(true, std::memory_order_relaxed);
+  const int failures = failures_.fetch_add(1, std::memory_order_relaxed) + 1;
+  observer_.failed(failures);
+  if (failures < kFailuresMax) return;
+  failures_.store(0, std::memory_order_relaxed);
+  device_->fail(fmt::format("{} runs in a row failed, the last one with: {}", failures, message));
+}
+
+DeviceStatus DeviceEntry::status() const {
+  const device::Health health = device_->health();
+  const device::DeviceCounters counters = device_->counters();
+  DeviceStatus status;
+  status.name = name();
+  status.kind = kind_;
+  status.kernels = device_->properties().kernels;
+  status.healthy = health.state == device::HealthState::kOk;
+  status.fault = status.healthy ? "" : health.reason;
+  status.runs = observer_.runs();
+  status.bytes_in = counters.bytes_to_device;
+  status.bytes_out = counters.bytes_to_host;
+  status.weight_bytes = weight_bytes_.load();
+  status.busy = std::chrono::nanoseconds(observer_.busy_ns());
+  return status;
+}
+
+RuntimeState::RuntimeState(bool metrics)
+    : recorder_({.recording = metrics}), collector_(recorder_) {}
+
+Result<std::shared_ptr<RuntimeState>> RuntimeState::open(const RuntimeOptions& options) {
+  auto state = std::make_shared<RuntimeState>(options.metrics);
+  std::map<std::string, int> numbers;
+  for (const DeviceOptions& wanted : options.devices) {
+    const std::string kind = device_kind_name(wanted.kind);
+    const std::string name =
+        wanted.name.empty() ? fmt::format("{}{}", kind, numbers[kind]++) : wanted.name;
+    for (const auto& other : state->devices_) {
+      if (other->name() == name) return wrong_option(name, "there are two of this name");
+    }
+    TESSERA_TRY(const device::DeviceOptions made, device_options(wanted, name));
+    TESSERA_TRY(std::unique_ptr<device::Device> device, device::make_device(made));
+    state->add(wanted.kind, std::move(device));
+  }
+  if (state->devices_.empty()) {
+    return Error{ErrorCode::kInvalidArgument, "a runtime without a device; give at least one"};
+  }
+  return state;
+}
+
+void RuntimeState::add(DeviceKind kind, std::unique_ptr<device::Device> device) {
+  devices_.push_back(std::make_unique<DeviceEntry>(kind, std::move(device), recorder_));
+}
+
+Result<std::shared_ptr<ModelState>> RuntimeState::load(const Network& network,
+                                                       const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    const auto same = [&](const auto& entry) { return entry->name() == name; };
+    if (std::any_of(devices_.begin(), devices_.end(), same)) continue;
+    std::string known;
+    for (const auto& entry : devices_) known += (known.empty() ? "" : ", ") + entry->name();
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("there is no device '{}'; there are {}", name, known)};
+  }
+  std::vector<std::pair<DeviceEntry*, device::LoadedId>> places;
+  for (const auto& entry : devices_) {
+    if (!names.empty() && std::find(names.begin(), names.end(), entry->name()) == names.end()) {
+      continue;
+    }
+    const std::int64_t before = entry->device().counters().bytes_to_device;
+    TESSERA_TRY(const device::LoadedId id, entry->device().load(network.share()));
+    entry->add_weights({entry->device().counters().bytes_to_device - before});
+    places.emplace_back(entry.get(), id);
+  }
+  auto model = std::make_shared<ModelState>(network, std::move(places));
+  model->runtime = shared_from_this();
+  return model;
+}
+
+Result<std::pair<DeviceEntry*, device::LoadedId>> RuntimeState::load_for_debugging(
+    const Network& network) {
+  const std::lock_guard lock(debugging_mutex_);
+  if (debugging_ == nullptr) {
+    device::DeviceOptions options;
+    options.kind = DeviceKind::kHost;
+    options.name = "debug";
+    options.queue_depth = 16;
+    TESSERA_TRY(std::unique_ptr<device::Device> device, device::make_device(options));
+    debugging_ = std::make_unique<DeviceEntry>(DeviceKind::kHost, std::move(device), recorder_);
+  }
+  TESSERA_TRY(const device::LoadedId id, debugging_->device().load(network.share()));
+  return std::pair{debugging_.get(), id};
+}
+
+}  // namespace tessera::runtime

@@ -1,0 +1,351 @@
+// The public interface over scripted and real devices.
+#include "tessera/runtime.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "compile/testing/random_graph.h"
+#include "network/network.h"
+
+namespace tessera {
+namespace {
+
+using compile::testing::GraphBuilder;
+using std::chrono::milliseconds;
+
+// conv -> relu -> max pool -> conv, on a small image.
+Network small_network() {
+  GraphBuilder builder(11);
+  const graph::TensorId x = builder.input({1, 5, 12, 12});
+  graph::TensorId y = builder.conv(x, {.output_channels = 12, .kernel = 3, .pad = 1});
+  y = builder.pool(y, PoolFunction::kMaximum, 2, 2, 0);
+  y = builder.conv(y, {.output_channels = 7, .kernel = 3, .stride = 2, .pad = 1});
+  builder.output(y);
+  return network::network_from_graph(builder.take(), *load_chip_config("tessera128"), {}).value();
+}
+
+Tensor some_input(const Network& network, unsigned seed) {
+  Tensor tensor = Tensor::zeros(network.inputs()[0].format, network.inputs()[0].dims);
+  unsigned state = seed * 2654435761U + 1;
+  for (std::uint16_t& bits : tensor.as<std::uint16_t>()) {
+    state = state * 1664525U + 1013904223U;
+    bits = static_cast<std::uint16_t>((state >> 16 & 0x83FFU) | (((state >> 8) % 5 + 12) << 10));
+  }
+  return tensor;
+}
+
+std::vector<Tensor> expected_outputs(const Network& network, const Tensor& input) {
+  auto session = Session::open(network, {.device = DeviceKind::kRef});
+  return session->run({input})->outputs;
+}
+
+Runtime open(const std::vector<DeviceOptions>& devices) {
+  auto runtime = Runtime::open({.devices = devices});
+  EXPECT_TRUE(runtime.ok()) << runtime.error().to_string();
+  return std::move(runtime).value();
+}
+
+TEST(Runtime, GivesTheBitsOfTheReferenceOnEveryDevice) {
+  const Network network = small_network();
+  for (const DeviceKind kind : {DeviceKind::kSim, DeviceKind::kHost, DeviceKind::kRef}) {
+    Runtime runtime = open({{.kind = kind, .kernels = 2, .threads = 2}});
+    const Model model = *runtime.load(network);
+    Pipeline pipeline = *runtime.open_pipeline(model);
+    Stream stream = pipeline.open_stream();
+    std::vector<Job> jobs;
+    for (unsigned i = 0; i < 12; ++i) jobs.push_back(*stream.submit({some_input(network, i)}));
+    for (unsigned i = 0; i < 12; ++i) {
+      TaskOutcome outcome = jobs[i].wait();
+      ASSERT_TRUE(outcome.ok()) << outcome.error().error.to_string();
+      EXPECT_EQ(outcome.result().outputs(), expected_outputs(network, some_input(network, i)));
+      EXPECT_EQ(outcome.result().sequence, i);
+      EXPECT_EQ(outcome.result().cycles > 0, kind == DeviceKind::kSim);
+    }
+    EXPECT_EQ(pipeline.status().succeeded, 12);
+    EXPECT_EQ(pipeline.status().in_flight, 0U);
+  }
+}
+
+TEST(Runtime, CallbacksComeInTheOrderOfTheStream) {
+  const Network network = small_network();
+  Runtime runtime = open({{.kind = DeviceKind::kHost, .kernels = 3, .threads = 3}});
+  Pipeline pipeline = *runtime.open_pipeline(*runtime.load(network));
+  pipeline.set_tuning(false);
+  Stream stream = pipeline.open_stream();
+  std::vector<std::uint64_t> order;
+  for (unsigned i = 0; i < 40; ++i) {
+    SubmitOptions options;
+    options.callback = [&order](TaskOutcome outcome) {
+      order.push_back(outcome.result().sequence);  // one callback of a stream at a time
+    };
+    ASSERT_TRUE(stream.submit({some_input(network, i)}, std::move(options)).ok());
+  }
+  stream.wait_until_done();
+  ASSERT_EQ(order.size(), 40U);
+  for (std::uint64_t i = 0; i < 40; ++i) EXPECT_EQ(order[i], i);
+}
+
+TEST(Runtime, TellsWhenThereIsNoRoomAndWaitsForIt) {
+  const Network network = small_network();
+  Runtime runtime = open({{}});
+  std::atomic<bool> open_gate{false};
+  PipelineOptions options;
+  options.jobs_max = 2;
+  options.stages = {{.name = "gate", .function = [&](Task&) -> Status {
+                       open_gate.wait(false);
+                       return {};
+                     }}};
+  Pipeline pipeline = *runtime.open_pipeline(options);
+  Stream stream = pipeline.open_stream();
+  Job first = *stream.submit({});
+  Job second = *stream.submit({});
+  const auto third = stream.submit({});
+  ASSERT_FALSE(third.ok());
+  EXPECT_EQ(third.error().to_string(),
+            "2 jobs are in flight, which is the most this pipeline holds; wait for room or open it "
+            "with a larger jobs_max   [unavailable]");
+  EXPECT_FALSE(stream.wait_for_room(milliseconds(1)));
+  EXPECT_FALSE(first.done());
+  EXPECT_FALSE(first.wait_for(milliseconds(1)).has_value());
+  open_gate = true;
+  open_gate.notify_all();
+  EXPECT_TRUE(stream.wait_for_room());
+  EXPECT_TRUE(first.wait().ok());
+  EXPECT_TRUE(second.wait().ok());
+  EXPECT_TRUE(stream.submit_when_room({})->wait().ok());
+}
+
+TEST(Runtime, WaitAnyGivesAJobThatIsDone) {
+  Runtime runtime = open({{}});
+  std::atomic<int> opened{-1};
+  PipelineOptions options;
+  options.stages = {{.name = "gate",
+                     .function = [&](Task& task) -> Status {
+                       const int mine = *static_cast<int*>(task.payload.get());
+                       for (int seen = opened; seen != mine; seen = opened) opened.wait(seen);
+                       return {};
+                     },
+                     .threads = 3}};
+  Pipeline pipeline = *runtime.open_pipeline(options);
+  std::vector<Stream> streams;
+  std::vector<Job> jobs;
+  for (int i = 0; i < 3; ++i) {
+    streams.push_back(pipeline.open_stream());
+    SubmitOptions submit;
+    submit.payload = std::make_shared<int>(i);
+    jobs.push_back(*streams.back().submit({}, std::move(submit)));
+  }
+  EXPECT_FALSE(wait_any(jobs, milliseconds(1)).has_value());
+  for (const int next : {2, 0, 1}) {
+    opened = next;
+    opened.notify_all();
+    const auto done = wait_any(jobs);
+    ASSERT_TRUE(done.has_value());
+    EXPECT_TRUE(jobs[*done].wait().ok());
+    jobs[*done] = Job();  // stands for nothing, and counts as done
+    std::erase_if(jobs, [](const Job& job) { return job.id() == 0; });
+  }
+}
+
+TEST(Runtime, CancelledJobEndsAtOnceAndThoseBehindItGoOn) {
+  Runtime runtime = open({{}});
+  std::atomic<bool> open_gate{false};
+  PipelineOptions options;
+  options.stages = {{.name = "gate", .function = [&](Task&) -> Status {
+                       open_gate.wait(false);
+                       return {};
+                     }}};
+  Pipeline pipeline = *runtime.open_pipeline(options);
+  Stream stream = pipeline.open_stream();
+  Job first = *stream.submit({}), second = *stream.submit({});
+  first.cancel();  // although its packet is in the hands of the stage
+  TaskOutcome outcome = first.wait();
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.error().failure, TaskFailure::kCancelled);
+  EXPECT_EQ(outcome.error().sequence, 0U);
+  open_gate = true;
+  open_gate.notify_all();
+  EXPECT_TRUE(second.wait().ok());
+  pipeline.wait_until_done();
+  EXPECT_EQ(pipeline.status().cancelled, 1);
+  EXPECT_EQ(pipeline.status().succeeded, 1);
+  EXPECT_EQ(second.wait().error().error.message,
+            "the outcome of task " + std::to_string(second.id()) + " was taken already");
+}
+
+TEST(Runtime, DeadlineEndsATaskThatNobodyLooksAt) {
+  Runtime runtime = open({{}});
+  std::atomic<bool> open_gate{false};
+  PipelineOptions options;
+  options.stages = {{.name = "gate", .function = [&](Task&) -> Status {
+                       open_gate.wait(false);
+                       return {};
+                     }}};
+  Pipeline pipeline = *runtime.open_pipeline(options);
+  Stream stream = pipeline.open_stream();
+  Job held = *stream.submit({});
+  SubmitOptions late;
+  late.deadline = milliseconds(1);
+  Job job = *pipeline.open_stream().submit({}, std::move(late));
+  TaskOutcome outcome = job.wait();  // the only thread is held, and still it ends
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.error().failure, TaskFailure::kDeadline);
+  open_gate = true;
+  open_gate.notify_all();
+  EXPECT_TRUE(held.wait().ok());
+  pipeline.wait_until_done();
+  EXPECT_EQ(pipeline.status().late, 1);
+}
+
+TEST(Runtime, StagesOfTheApplicationMakeSeveralRunsOfOneTask) {
+  const Network network = small_network();
+  Runtime runtime =
+      open({{.kind = DeviceKind::kHost, .name = "a"}, {.kind = DeviceKind::kRef, .name = "b"}});
+  const Model model = *runtime.load(network);
+  std::vector<StageOptions> stages = default_stages(model);
+  stages[1].devices = {"b"};
+  stages.insert(stages.begin(), {.name = "make", .function = [&](Task& task) -> Status {
+                                   task.runs.clear();
+                                   for (unsigned i = 0; i <= task.sequence; ++i) {
+                                     task.runs.push_back({some_input(network, i)});
+                                   }
+                                   return {};
+                                 }});
+  PipelineOptions options;
+  options.stages = stages;
+  Pipeline pipeline = *runtime.open_pipeline(options);
+  Stream stream = pipeline.open_stream();
+  std::vector<Job> jobs;
+  for (int i = 0; i < 4; ++i) jobs.push_back(*stream.submit_runs({}));
+  for (std::size_t i = 0; i < 4; ++i) {
+    TaskOutcome outcome = jobs[i].wait();
+    ASSERT_TRUE(outcome.ok());
+    ASSERT_EQ(outcome.result().runs.size(), i + 1);
+    EXPECT_EQ(outcome.result().device, "b");
+    for (unsigned run = 0; run <= i; ++run) {
+      EXPECT_EQ(outcome.result().runs[run], expected_outputs(network, some_input(network, run)));
+    }
+  }
+  EXPECT_EQ(runtime.devices()[0].runs, 0);
+  EXPECT_EQ(runtime.devices()[1].runs, 10);
+}
+
+TEST(Runtime, WrongInputEndsItsOwnTaskAndNamesThePlace) {
+  const Network network = small_network();
+  Runtime runtime = open({{}});
+  Pipeline pipeline = *runtime.open_pipeline(*runtime.load(network));
+  Stream stream = pipeline.open_stream();
+  Job bad = *stream.submit({Tensor::zeros(Format::kF16, {1, 5, 12, 11})});
+  Job good = *stream.submit({some_input(network, 1)});
+  TaskOutcome outcome = bad.wait();
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.error().stage, "pre");
+  EXPECT_EQ(outcome.error().error.code, ErrorCode::kInvalidArgument);
+  EXPECT_NE(outcome.error().error.message.find("found f16 [1x5x12x11], the model takes f16 "
+                                               "[1x5x12x12]"),
+            std::string::npos)
+      << outcome.error().error.message;
+  EXPECT_TRUE(good.wait().ok());
+}
+
+TEST(Runtime, FloatsAreNarrowedOnTheWayInAndWidenedOnTheWayOut) {
+  const Network network = small_network();
+  Runtime runtime = open({{}});
+  Pipeline pipeline = *runtime.open_pipeline(*runtime.load(network));
+  Tensor wide = Tensor::zeros(Format::kF32, network.inputs()[0].dims);
+  for (float& value : wide.as<float>()) value = 0.25F;
+  Tensor narrow = Tensor::zeros(Format::kF16, wide.dims);
+  for (std::uint16_t& bits : narrow.as<std::uint16_t>()) bits = 0x3400;  // 0.25
+  TaskOutcome outcome = pipeline.open_stream().submit({wide})->wait();
+  ASSERT_TRUE(outcome.ok());
+  const Tensor& output = outcome.result().outputs()[0];
+  EXPECT_EQ(output.format, Format::kF32);
+  const Tensor halves = expected_outputs(network, narrow)[0];
+  for (std::size_t i = 0; i < halves.as<std::uint16_t>().size(); ++i) {
+    const std::uint32_t bits = std::bit_cast<std::uint32_t>(output.as<float>()[i]);
+    EXPECT_EQ(bits >> 31, halves.as<std::uint16_t>()[i] >> 15);
+    EXPECT_EQ((bits >> 13 & 0x3FFU), halves.as<std::uint16_t>()[i] & 0x3FFU) << i;
+  }
+}
+
+TEST(Runtime, DebuggingComparesAShareOfTheTasksWithTheHost) {
+  const Network network = small_network();
+  Runtime runtime = open({{.kind = DeviceKind::kSim}});
+  Pipeline pipeline = *runtime.open_pipeline(*runtime.load(network));
+  pipeline.set_debug({.mode = DebugMode::kBoth, .every = 4});
+  Stream stream = pipeline.open_stream();
+  std::vector<Job> jobs;
+  for (unsigned i = 0; i < 12; ++i) jobs.push_back(*stream.submit({some_input(network, i)}));
+  for (Job& job : jobs) EXPECT_TRUE(job.wait().ok());
+  EXPECT_EQ(pipeline.status().compared, 3);
+  EXPECT_EQ(pipeline.status().mismatches, 0);
+  pipeline.set_debug({.mode = DebugMode::kHost});
+  TaskOutcome host = stream.submit({some_input(network, 1)})->wait();
+  ASSERT_TRUE(host.ok());
+  EXPECT_EQ(host.result().device, "debug");
+  EXPECT_EQ(host.result().outputs(), expected_outputs(network, some_input(network, 1)));
+}
+
+TEST(Runtime, SecondLoadOfANetworkMovesNoWeights) {
+  const Network network = small_network();
+  Runtime runtime = open({{.kind = DeviceKind::kSim}});
+  ASSERT_TRUE(runtime.load(network).ok());
+  const std::int64_t moved = runtime.devices()[0].bytes_in;
+  EXPECT_GT(moved, 0);
+  EXPECT_EQ(runtime.devices()[0].weight_bytes, moved);
+  ASSERT_TRUE(runtime.load(network).ok());
+  EXPECT_EQ(runtime.devices()[0].bytes_in, moved);
+}
+
+TEST(Runtime, LastHandleMayGoInACallback) {
+  std::atomic<bool> called{false};
+  Job job;
+  {
+    Runtime runtime = open({{}});
+    auto pipeline = std::make_shared<Pipeline>(*runtime.open_pipeline(PipelineOptions{
+        .stages = {{.name = "nothing", .function = [](Task&) -> Status { return {}; }}}}));
+    SubmitOptions options;
+    options.callback = [pipeline, &called](TaskOutcome) {
+      called = true;
+      called.notify_all();
+    };
+    job = *pipeline->open_stream().submit({}, std::move(options));
+  }
+  called.wait(false);
+  EXPECT_EQ(job.wait().error().failure, TaskFailure::kError);  // the callback had the outcome
+}
+
+TEST(RuntimeErrors, WrongOptionsAreNamed) {
+  const auto message = [](const DeviceOptions& device) {
+    return Runtime::open({.devices = {device}}).error().message;
+  };
+  EXPECT_EQ(message({.kernels = 0}), "device 'host0': 0 kernels; allowed 1 to 64");
+  EXPECT_EQ(message({.pace = 1}),
+            "device 'host0': pace and timing-only are of the device sim, which has a clock");
+  EXPECT_EQ(Runtime::open({.devices = {}}).error().message,
+            "a runtime without a device; give at least one");
+  Runtime runtime = open({{}});
+  const Network network = small_network();
+  EXPECT_EQ(runtime.load(network, {"card"}).error().message,
+            "there is no device 'card'; there are host0");
+  const Model model = *runtime.load(network);
+  Pipeline pipeline = *runtime.open_pipeline(model);
+  EXPECT_EQ(pipeline.set_threads("exec", 2).error().message,
+            "there is no stage 'exec'; there are pre, execute, post");
+  EXPECT_EQ(pipeline.set_threads("pre", 0).error().message,
+            "stage 'pre': 0 threads; allowed 1 to 256");
+  EXPECT_EQ(pipeline.set_kernels("execute", 2).error().message,
+            "stage 'execute': 2 kernels; its devices have 1, allowed 1 to 1");
+  EXPECT_EQ(pipeline.set_kernels("pre", 1).error().message,
+            "stage 'pre': only execute stages have kernels");
+  PipelineOptions twice;
+  twice.stages = default_stages(model);
+  twice.stages[2].name = "pre";
+  EXPECT_EQ(runtime.open_pipeline(twice).error().message,
+            "stage 'pre': there are two of this name; give each a name of its own");
+}
+
+}  // namespace
+}  // namespace tessera
