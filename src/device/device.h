@@ -200,6 +200,9 @@ class Device {
 struct Pace {
   bool enabled = false;
   double factor = 1;  // a run takes factor x cycles / clock
+  // The link to the host, for each direction: a transfer takes factor x bytes / rate, one after the
+  // other, and the caller waits for it. 0: as fast as memory is copied.
+  std::int64_t link_bytes_per_second = 0;
 };
 
 // Where the values of a device `sim` come from. The bits are the same (docs/numbers.md).

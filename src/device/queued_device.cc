@@ -63,35 +63,43 @@ Result<Block> QueuedDevice::allocate(Bytes bytes) {
 Status QueuedDevice::release(const Block& block) { return memory_.release(block.base.value); }
 
 Status QueuedDevice::write(Address address, std::span<const std::byte> bytes) {
-  const TimePoint begin = steady_clock::now();
-  TESSERA_TRY(const std::span<std::byte> view,
-              memory_.hold(address.value, Bytes{std::ssize(bytes)}));
-  std::copy(bytes.begin(), bytes.end(), view.begin());
-  memory_.drop_hold(address.value);
-  {
-    const Lock lock(mutex_);
-    ++counters_.transfers_to_device;
-    counters_.bytes_to_device += std::ssize(bytes);
-  }
-  if (Observer* const observer = observer_) {
-    observer->transferred({true, Bytes{std::ssize(bytes)}, begin, steady_clock::now()});
-  }
-  return {};
+  // Only read: transfer() has one pointer type for both directions.
+  return transfer(Direction::kToDevice, address,
+                  {const_cast<std::byte*>(bytes.data()), bytes.size()});
 }
 
 Status QueuedDevice::read(Address address, std::span<std::byte> bytes) {
+  return transfer(Direction::kToHost, address, bytes);
+}
+
+// When a transfer that began at `begin` is over; the link takes one after the other.
+TimePoint QueuedDevice::link_time(Direction direction, std::int64_t bytes, TimePoint begin) {
+  TimePoint& free_at = link_free_at_[static_cast<std::size_t>(direction)];
+  free_at = std::max(free_at, begin) +
+            wall_time(options_.pace, bytes, options_.pace.link_bytes_per_second);
+  return free_at;
+}
+
+Status QueuedDevice::transfer(Direction direction, Address address, std::span<std::byte> host) {
+  const bool to_device = direction == Direction::kToDevice;
   const TimePoint begin = steady_clock::now();
-  TESSERA_TRY(const std::span<std::byte> view,
-              memory_.hold(address.value, Bytes{std::ssize(bytes)}));
-  std::copy(view.begin(), view.end(), bytes.begin());
-  memory_.drop_hold(address.value);
+  TESSERA_TRY(const std::span<std::byte> device,
+              memory_.hold(address.value, Bytes{std::ssize(host)}));
+  const std::span<const std::byte> from = to_device ? host : device;
+  std::copy(from.begin(), from.end(), to_device ? device.begin() : host.begin());
+  TimePoint due{};
   {
     const Lock lock(mutex_);
-    ++counters_.transfers_to_host;
-    counters_.bytes_to_host += std::ssize(bytes);
+    ++(to_device ? counters_.transfers_to_device : counters_.transfers_to_host);
+    (to_device ? counters_.bytes_to_device : counters_.bytes_to_host) += std::ssize(host);
+    if (options_.pace.enabled && options_.pace.link_bytes_per_second > 0) {
+      due = link_time(direction, std::ssize(host), begin);
+    }
   }
+  if (due > steady_clock::now()) std::this_thread::sleep_until(due);
+  memory_.drop_hold(address.value);
   if (Observer* const observer = observer_) {
-    observer->transferred({false, Bytes{std::ssize(bytes)}, begin, steady_clock::now()});
+    observer->transferred({to_device, Bytes{std::ssize(host)}, begin, steady_clock::now()});
   }
   return {};
 }
@@ -550,6 +558,7 @@ QueuedDevice::Executed QueuedDevice::execute(Kernel& kernel, Task& task, std::ui
     completion.end = steady_clock::now();
     completion.status = Error{ErrorCode::kUnavailable, "the fault plan says so"};
   } else {
+    const TimePoint called = steady_clock::now();
     RunOutcome outcome = backend_->run(task.run, *task.loaded, {task.inputs, task.outputs});
     completion.end = steady_clock::now();
     completion.status = std::move(outcome.status);
@@ -561,7 +570,13 @@ QueuedDevice::Executed QueuedDevice::execute(Kernel& kernel, Task& task, std::ui
       ++counters_.timings_reused;
     }
     if (paced && completion.status.ok() && outcome.clock_hertz > 0) {
-      executed.stopped = !keep_pace(kernel, outcome, generation, completion);
+      const nanoseconds duration = wall_time(options_.pace, outcome.cycles, outcome.clock_hertz);
+      completion.late = completion.end - called > duration;
+      // What was not too slow keeps to the schedule, even if its thread was woken late.
+      if (!completion.late || completion.begin + duration > completion.end) {
+        completion.end = completion.begin + duration;
+        executed.stopped = !sleep_until(kernel, completion.end, generation);
+      }
     }
   }
   if (executed.stopped) {
@@ -573,18 +588,6 @@ QueuedDevice::Executed QueuedDevice::execute(Kernel& kernel, Task& task, std::ui
   }
   if (observer != nullptr) observer->run_ended(task.run, completion);
   return executed;
-}
-
-bool QueuedDevice::keep_pace(Kernel& kernel, const RunOutcome& outcome, std::uint64_t generation,
-                             Completion& completion) {
-  const TimePoint due =
-      completion.begin + wall_time(options_.pace, outcome.cycles, outcome.clock_hertz);
-  if (completion.end > due) {
-    completion.late = true;
-    return true;
-  }
-  completion.end = due;
-  return sleep_until(kernel, due, generation);
 }
 
 bool QueuedDevice::sleep_until(Kernel& kernel, TimePoint due, std::uint64_t generation) {

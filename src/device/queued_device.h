@@ -10,8 +10,8 @@
 //
 // Paced, a kernel keeps a schedule of absolute times: a run begins when the one before ends, or
 // when it was submitted if that is later, and ends cycles / clock after that. How late the thread
-// wakes up therefore does not add up. If the model is slower than the modelled processor the run is
-// late: it ends when it ends, and is counted.
+// wakes up therefore does not add up. A run that the model computes more slowly than the modelled
+// processor is late: it ends no earlier than the model does, and is counted.
 #pragma once
 
 #include <atomic>
@@ -70,6 +70,11 @@ class QueuedDevice : public Device {
     bool stopped = false;  // by reset() or the end of the device
   };
 
+  // Copies between device and host; told, counted, and paced.
+  enum class Direction { kToDevice, kToHost };
+  Status transfer(Direction direction, Address address, std::span<std::byte> host);
+  TimePoint link_time(Direction direction, std::int64_t bytes, TimePoint begin);
+
   Result<LoadedSet> place(Result<LoadedSet> set);
   std::vector<LoadedLayer> keep(LoadedSet& set);
   Status check(const Submission& submission) const;
@@ -80,8 +85,6 @@ class QueuedDevice : public Device {
   void kernel_loop(int index);
   Executed execute(Kernel& kernel, Task& task, std::uint64_t generation);
   Fault planned_fault(const Task& task);
-  bool keep_pace(Kernel& kernel, const RunOutcome& outcome, std::uint64_t generation,
-                 Completion& completion);
   // Sleeps until `due`; false if interrupted.
   bool sleep_until(Kernel& kernel, TimePoint due, std::uint64_t generation);
 
@@ -118,6 +121,7 @@ class QueuedDevice : public Device {
   std::vector<std::unique_ptr<Loaded>> loaded_;  // by LoadedId
   TaskTable tasks_;
   std::vector<std::unique_ptr<Kernel>> kernels_;
+  TimePoint link_free_at_[2]{};  // by direction; paced
   std::uint64_t next_sequence_ = 1;
   std::uint64_t generation_ = 0;  // of resets
   bool stop_ = false;

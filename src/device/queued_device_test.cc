@@ -364,6 +364,18 @@ TEST(QueuedDevice, RunThatTakesLongerThanItMayIsCountedLate) {
   EXPECT_EQ(bench->counters().late_runs, 1);
 }
 
+TEST(QueuedDevice, PacedLinkTakesItsTimeForEachTransfer) {
+  ScriptedOptions options;
+  options.link_bytes_per_second = 1000;
+  Bench bench(options);
+  const Block a = bench.block();
+  const TimePoint begin = steady_clock::now();
+  bench.put(a, 1);
+  bench.put(a, 2);
+  EXPECT_GE(steady_clock::now() - begin, milliseconds(16));
+  EXPECT_EQ(bench.get(a), 2u);
+}
+
 class Recording : public Observer {
  public:
   void run_began(const Run& run, TimePoint) override {

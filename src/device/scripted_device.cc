@@ -72,7 +72,10 @@ Result<std::unique_ptr<Device>> make_scripted_device(const ScriptedOptions& opti
   }
   return std::unique_ptr<Device>(std::make_unique<QueuedDevice>(
       std::make_unique<ScriptedBackend>(options),
-      QueueOptions{options.queue_depth, {.enabled = true}, options.run_limit, options.faults}));
+      QueueOptions{options.queue_depth,
+                   {.enabled = true, .link_bytes_per_second = options.link_bytes_per_second},
+                   options.run_limit,
+                   options.faults}));
 }
 
 std::shared_ptr<const NetworkState> scripted_network(const std::string& name,

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <mutex>
 
 #include "card/core.h"
 #include "device/backends.h"
@@ -183,6 +182,9 @@ class SimBackend : public Backend {
         TESSERA_RETURN_IF_ERROR(core->load(loaded.program, weights));
       }
       loaded.program.weights = {};
+      if (!reuses_timing()) continue;
+      TESSERA_TRY(RunResult result, simulate(loaded, *loaded.cores[0], nullptr));
+      loaded.timing = std::make_shared<const RunResult>(std::move(result));
     }
     set.region = {};
     return {};
@@ -246,33 +248,30 @@ class SimBackend : public Backend {
     return loaded;
   }
 
-  // The cycles of a run whose values nobody simulates. They follow from the descriptors alone: the
-  // clock of the virtual processor looks at progress counters, queues, addresses and sizes, never
-  // at a value (card/core.h), every segment begins with quiet engines, empty queues and closed
-  // DRAM rows, and host steps take no cycles. So one simulation is exact for all runs.
-  RunOutcome timing(LoadedProgram& loaded, card::Core& core) {
-    const bool reuse = options_.reuse_timing || options_.values == Values::kHost;
+  // Whether a program's cycles are simulated once, when it is loaded. They follow from the
+  // descriptors alone: the clock of the virtual processor looks at progress counters, queues,
+  // addresses and sizes, never at a value (card/core.h), every segment begins with quiet engines,
+  // empty queues and closed DRAM rows, and host steps take no cycles. So the one simulation is
+  // exact for all runs.
+  bool reuses_timing() const {
+    return options_.values == Values::kHost ||
+           (options_.values == Values::kNone && options_.reuse_timing);
+  }
+
+  // Of a run whose values nobody simulates.
+  RunOutcome timing(const LoadedProgram& loaded, card::Core& core) {
     RunOutcome outcome;
-    if (!reuse) {
-      auto result = simulate(loaded, core, nullptr);
-      if (result.ok()) {
-        outcome.details = std::make_shared<const RunResult>(std::move(*result));
-      } else {
-        outcome.status = result.error();
-      }
+    if (reuses_timing()) {
+      outcome.details = loaded.timing;
+      outcome.timing_reused = true;
       return outcome;
     }
-    const std::lock_guard lock(loaded.timing_mutex);
-    outcome.timing_reused = loaded.timing != nullptr;
-    if (loaded.timing == nullptr) {
-      auto result = simulate(loaded, core, nullptr);
-      if (!result.ok()) {
-        outcome.status = result.error();
-        return outcome;
-      }
-      loaded.timing = std::make_shared<const RunResult>(std::move(*result));
+    auto result = simulate(loaded, core, nullptr);
+    if (result.ok()) {
+      outcome.details = std::make_shared<const RunResult>(std::move(*result));
+    } else {
+      outcome.status = result.error();
     }
-    outcome.details = loaded.timing;
     return outcome;
   }
 

@@ -1,0 +1,65 @@
+// Host memory that has its counterpart on a device, kept the same where it is needed and only
+// there.
+//
+//   allocate ─► host bytes + a device block for each part     wrote(bytes)   host has changed them
+//   to_device(bytes) before a run reads them                  ran(bytes)     a run has written them
+//   to_host(bytes) before the host reads them
+//
+// Whoever calls to_device and to_host around every run, without a thought of what is where, still
+// moves no byte twice: weights and images that are there are not sent again, and what one layer
+// leaves for the next stays. Where host and device share memory the host bytes are the device's
+// block, and nothing is ever moved.
+//
+// Any thread may call; the bytes of one block belong to one thread at a time.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "device/device.h"
+#include "memory/memory_map.h"
+
+namespace tessera::device {
+
+// `parts` lie one behind the other on the host, and anywhere on the device.
+struct MirroredBlock {
+  std::span<std::byte> host;
+  std::vector<Block> parts;
+};
+
+class Mirror {
+ public:
+  // The device outlives the mirror.
+  explicit Mirror(Device& device) : device_(device) {}
+  ~Mirror();
+  Mirror(const Mirror&) = delete;
+  Mirror& operator=(const Mirror&) = delete;
+
+  Result<MirroredBlock> allocate(std::span<const Bytes> parts);
+  Status release(const MirroredBlock& block);
+
+  // Where the byte lies on the device.
+  Result<Address> translate(const std::byte* host) const;
+
+  Status wrote(std::span<const std::byte> host);
+  Status ran(std::span<const std::byte> host);
+  Status to_device(std::span<const std::byte> host);
+  Status to_host(std::span<const std::byte> host);
+
+ private:
+  Status release_parts(const MirroredBlock& block);
+  Status move(const std::vector<memory::Transfer>& transfers);
+
+  Device& device_;
+  mutable std::mutex mutex_;
+  memory::MemoryMap map_;
+  struct Owned {
+    MirroredBlock block;
+    std::unique_ptr<std::byte[]> bytes;  // none where memory is shared
+  };
+  std::vector<Owned> owned_;
+};
+
+}  // namespace tessera::device
