@@ -55,6 +55,12 @@ void TesseraInference::add_use(const tessera::RunResult& result, const tessera::
   }
 }
 
+tessera::Status TesseraInference::prepare(const tessera::Shape& dims) {
+  TESSERA_TRY(Compiled* const compiled, compiled_for(dims));
+  (void)compiled;
+  return {};
+}
+
 tessera::Result<tessera::Tensor> TesseraInference::run(const tessera::Tensor& input) {
   TESSERA_TRY(Compiled* const compiled, compiled_for(input.dims));
   if (options_.progress) options_.progress(name_ + ": run", 0);

@@ -43,6 +43,8 @@ class TesseraInference : public Inference {
  public:
   TesseraInference(std::string name, std::string path, TesseraOptions options);
   tessera::Result<tessera::Tensor> run(const tessera::Tensor& input) override;
+  // Compiles for this shape, so that the first run does not.
+  tessera::Status prepare(const tessera::Shape& dims);
 
   const ModelUse& use() const { return use_; }
   // The last run, for reports; null before the first.

@@ -1,4 +1,5 @@
 // ocr PICTURE: reads the text in a picture on a neural processor, and shows what it cost.
+// ocr FOLDER: reads all pictures of a folder, streaming (folder.h).
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -7,6 +8,7 @@
 #include <iostream>
 
 #include "annotate.h"
+#include "folder_program.h"
 #include "pipeline.h"
 
 namespace {
@@ -106,16 +108,39 @@ tessera::Status run(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   Arguments arguments;
-  CLI::App app{"Reads the text in a picture on a neural processor.", "ocr"};
-  app.add_option("picture", arguments.picture, ".png or .jpg")->required();
+  ocr::FolderArguments folder;
+  CLI::App app{
+      "Reads the text in a picture, or in all pictures of a folder, on a neural processor.", "ocr"};
+  app.add_option("picture", arguments.picture, ".png or .jpg, or a folder of them")->required();
   app.add_option("--models", arguments.models, "folder with the PP-OCRv4 models")->required();
-  app.add_option("--device", arguments.device, "sim, host or ref")->capture_default_str();
-  app.add_option("--arch", arguments.arch, "architecture profile or file")->capture_default_str();
-  app.add_option("--threads", arguments.threads, "threads of the host device (0: all)");
-  app.add_option("--output", arguments.output, "folder for picture, timeline and report")
+  folder.devices.kinds = {"sim"};
+  streaming::add_device_arguments(app, folder.devices, 2);
+  app.add_option("--output", arguments.output,
+                 "of one picture: folder for picture, timeline, report")
       ->capture_default_str();
+  app.add_option("--frame", folder.frame, "of a folder: what the detector sees, WIDTHxHEIGHT")
+      ->capture_default_str();
+  app.add_flag("--no-direction", folder.no_direction,
+               "of a folder: no line stands on its head, do not look");
+  app.add_flag("--tune", folder.tune, "of a folder: balance the stages' threads");
+  app.add_option("--trace", folder.trace, "of a folder: what ran when (Perfetto JSON)");
+  app.add_flag("--plain", folder.plain, "of a folder: one run after the other, no pipeline");
+  app.add_flag("--json", folder.json, "of a folder: print one JSON object");
+  app.footer(
+      "Example:\n  ocr scans/ --models \"$(scripts/fetch_ocr_models.sh)\" --device host,host");
   CLI11_PARSE(app, argc, argv);
-  const tessera::Status status = run(arguments);
+  std::error_code error;
+  tessera::Status status;
+  if (std::filesystem::is_directory(arguments.picture, error)) {
+    folder.folder = arguments.picture;
+    folder.models = arguments.models;
+    status = ocr::run_folder(folder);
+  } else {
+    arguments.arch = folder.devices.arch;
+    arguments.device = folder.devices.kinds.front();
+    arguments.threads = folder.devices.threads;
+    status = run(arguments);
+  }
   if (status.ok()) return 0;
   std::fprintf(stderr, "ocr: %s\n", status.error().to_string().c_str());
   return 1;

@@ -7,9 +7,6 @@
 namespace ocr {
 namespace {
 
-constexpr std::int64_t kDirectionWidth = 192;
-constexpr std::int64_t kLineHeight = 48;
-
 // The crop scaled to a line's height, at most `width` wide, blue-green-red in [-1, 1], zeros behind
 // it.
 tessera::Tensor line_input(const tessera::Picture& crop, std::int64_t width) {

@@ -54,6 +54,8 @@ tessera::Tensor detection_step(Reading& reading, const ReadingOptions& options);
 tessera::Status boxes_step(Reading& reading, const tessera::Tensor& map,
                            const ReadingOptions& options);
 
+inline constexpr std::int64_t kLineHeight = 48;  // of the inputs for crops
+inline constexpr std::int64_t kDirectionWidth = 192;
 tessera::Tensor direction_input(const tessera::Picture& crop);
 void turn_crop(tessera::Picture& crop, const tessera::Tensor& scores,
                const ReadingOptions& options);

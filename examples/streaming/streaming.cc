@@ -1,0 +1,105 @@
+#include "streaming.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+namespace streaming {
+namespace {
+
+double seconds_of(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+// How much of the run its kernels worked.
+double busy_share(const tessera::DeviceStatus& device, double seconds) {
+  return seconds > 0 ? seconds_of(device.busy) / (seconds * device.kernels) : 0;
+}
+
+double busy_share(const tessera::StageStatus& stage, double seconds) {
+  return seconds > 0 ? seconds_of(stage.busy) / (seconds * std::max(stage.threads, 1)) : 0;
+}
+
+}  // namespace
+
+void add_device_arguments(CLI::App& app, DeviceArguments& arguments, int models) {
+  app.add_option("--device", arguments.kinds,
+                 models > 1 ? "sim, host or ref; two: one a model" : "sim, host or ref")
+      ->delimiter(',')
+      ->expected(1, models)
+      ->capture_default_str();
+  app.add_option("--arch", arguments.arch, "architecture profile or file")->capture_default_str();
+  app.add_option("--kernels", arguments.kernels, "of each device, side by side")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  app.add_option("--threads", arguments.threads, "of all host devices together (0: all cores)")
+      ->check(CLI::Range(0, 1024));
+  app.add_option("--pace", arguments.pace,
+                 "sim: simulated time on the wall clock; 1: real time, 0: as fast as can be")
+      ->check(CLI::NonNegativeNumber);
+}
+
+tessera::Result<std::vector<tessera::DeviceOptions>> device_options(
+    const DeviceArguments& arguments) {
+  const auto host_devices =
+      static_cast<int>(std::count(arguments.kinds.begin(), arguments.kinds.end(), "host"));
+  const int threads = arguments.threads > 0
+                          ? arguments.threads
+                          : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  std::vector<tessera::DeviceOptions> devices;
+  for (const std::string& kind : arguments.kinds) {
+    tessera::DeviceOptions device;
+    TESSERA_TRY(device.kind, tessera::device_kind_from_name(kind));
+    device.name = kind + std::to_string(devices.size());
+    device.arch = arguments.arch;
+    device.kernels = arguments.kernels;
+    if (device.kind == tessera::DeviceKind::kHost) {
+      device.threads = std::max(1, threads / host_devices);
+    }
+    if (device.kind == tessera::DeviceKind::kSim) device.pace = arguments.pace;
+    devices.push_back(std::move(device));
+  }
+  return devices;
+}
+
+void print_use(const Use& use) {
+  std::printf("\n  %-10s %8s %8s %10s %12s %12s\n", "device", "kernels", "busy", "runs", "MB in",
+              "MB out");
+  for (const tessera::DeviceStatus& device : use.devices) {
+    std::printf("  %-10s %8d %6.1f %% %10lld %12.3f %12.3f\n", device.name.c_str(), device.kernels,
+                100 * busy_share(device, use.seconds), static_cast<long long>(device.runs),
+                static_cast<double>(device.bytes_in) / 1e6,
+                static_cast<double>(device.bytes_out) / 1e6);
+  }
+  std::printf("\n  %-22s %8s %8s %10s\n", "stage", "threads", "busy", "tasks");
+  for (const tessera::StageStatus& stage : use.pipeline.stages) {
+    std::printf("  %-22s %8d %6.1f %% %10lld\n", stage.name.c_str(), stage.threads,
+                100 * busy_share(stage, use.seconds), static_cast<long long>(stage.tasks));
+  }
+}
+
+nlohmann::ordered_json use_json(const Use& use) {
+  nlohmann::ordered_json devices = nlohmann::ordered_json::array();
+  for (const tessera::DeviceStatus& device : use.devices) {
+    devices.push_back({{"name", device.name},
+                       {"kind", tessera::device_kind_name(device.kind)},
+                       {"kernels", device.kernels},
+                       {"runs", device.runs},
+                       {"busy", busy_share(device, use.seconds)},
+                       {"bytes_in", device.bytes_in},
+                       {"bytes_out", device.bytes_out},
+                       {"weight_bytes", device.weight_bytes}});
+  }
+  nlohmann::ordered_json stages = nlohmann::ordered_json::array();
+  for (const tessera::StageStatus& stage : use.pipeline.stages) {
+    stages.push_back({{"name", stage.name},
+                      {"threads", stage.threads},
+                      {"busy", busy_share(stage, use.seconds)},
+                      {"tasks", stage.tasks}});
+  }
+  return {{"seconds", use.seconds}, {"devices", devices}, {"stages", stages}};
+}
+
+}  // namespace streaming
