@@ -1,0 +1,102 @@
+// Single operations on the memory of a device: im2col, matrix product, ReLU, maximum pooling.
+//
+// A simple accelerator offers functions, not networks. Here a task is one of four, told by sizes
+// and addresses:
+//
+//   image ─► im2col ─► matrix product ─► ReLU ─► maximum pooling ─► image
+//                            ▲
+//               weights: a region that went over once + an offset in it
+//
+// Everything on the device is a matrix of the vector format, dense and row-major: an image has a
+// row for each pixel and a column for each channel, so the output of a product is an image again.
+// The sum of a product runs along tap x channel, as im2col lays it out.
+//
+// The bits are those of the same operations in a network (docs/numbers.md). The chain equals a
+// fused convolution without bias where the convolution's blocks lie as the product's do: with the
+// block cut `im2col` always, with `channel` where the channels are a multiple of the block's N.
+// Elsewhere the blocks hold other values, so their exponents differ. A bias would be rounded by
+// itself here, and not together with the sum.
+//
+// Each operation of a size is compiled once, to a small program, and runs on every kind of device.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <variant>
+
+#include "device/device.h"
+
+namespace tessera::device {
+
+struct ImageSize {
+  std::int64_t rows = 1, columns = 1, channels = 1;
+  std::int64_t pixels() const { return rows * columns; }
+  friend auto operator<=>(const ImageSize&, const ImageSize&) = default;
+};
+// A square window, moved by `stride`; `pad` pixels are added on every side.
+struct Window {
+  std::int64_t size = 1, stride = 1, pad = 0;
+  friend auto operator<=>(const Window&, const Window&) = default;
+};
+// Positions of the window on the image, as an image of as many channels.
+ImageSize window_positions(const ImageSize& image, const Window& window);
+
+// [pixels, channels] to [window positions, size x size x channels]; padding is zero.
+struct Im2col {
+  ImageSize image;
+  Window window;
+  friend auto operator<=>(const Im2col&, const Im2col&) = default;
+};
+// [rows, inner] x weights [inner, columns] to [rows, columns].
+struct MatrixProduct {
+  std::int64_t rows = 1, inner = 1, columns = 1;
+  friend auto operator<=>(const MatrixProduct&, const MatrixProduct&) = default;
+};
+// Of [rows, columns].
+struct Relu {
+  std::int64_t rows = 1, columns = 1;
+  friend auto operator<=>(const Relu&, const Relu&) = default;
+};
+// [pixels, channels] to [window positions, channels]; padding does not count.
+struct MaximumPool {
+  ImageSize image;
+  Window window;
+  friend auto operator<=>(const MaximumPool&, const MaximumPool&) = default;
+};
+using Operation = std::variant<Im2col, MatrixProduct, Relu, MaximumPool>;
+
+const char* operation_name(const Operation& operation);
+// Rows and columns of its result.
+Shape output_dims(const Operation& operation);
+
+struct OperationTask {
+  Operation operation;
+  Address input, output;
+  Address weights;  // of the region, where the operation is a product
+  Bytes weight_offset;
+  int kernel = kAnyKernel;
+  std::uint64_t tag = 0;
+};
+
+// Any thread may call.
+class OperationSet {
+ public:
+  // The device outlives the set. Formats are those of `chip`, which is the device's if it is a sim.
+  OperationSet(Device& device, const ChipConfig& chip) : device_(device), chip_(chip) {}
+
+  // Compiles and loads the operation, unless that was done before. The error names what does not
+  // fit together.
+  Result<LoadedId> prepare(const Operation& operation);
+  Result<SequenceNumber> submit(const OperationTask& task, TimePoint deadline = kNoDeadline);
+
+  std::size_t compiled() const;
+
+ private:
+  Device& device_;
+  const ChipConfig chip_;
+  mutable std::mutex mutex_;
+  std::map<Operation, LoadedId> known_;
+};
+
+}  // namespace tessera::device
