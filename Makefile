@@ -34,7 +34,7 @@ build-all: configure
 	cmake --build $(BUILD) --parallel $(JOBS)
 
 test: build-all
-	scripts/install_packages.sh derive
+	scripts/install_packages.sh derive browser
 	ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS) --no-tests=error \
 	  --label-exclude long --output-junit test_results.xml
 

@@ -44,6 +44,7 @@ ALLOWED_INCLUDES = {
     "runtime": WAIST | {"model", "graph", "network", "device", "host", "pipeline", "metrics"},
     "repro": WAIST | {"card"},
     "metrics": {"base"},
+    "dashboard": {"base", "metrics"},
     "zoo": {"base"},  # writes ONNX; its tests read it back
 }
 

@@ -5,6 +5,7 @@
 #   scripts/install_packages.sh build check      and the format, tidy and rules checks
 #   scripts/install_packages.sh build fuzz       and the fuzz targets (clang)
 #   scripts/install_packages.sh derive           what runs derived Python programs
+#   scripts/install_packages.sh browser          what tests the web page
 set -euo pipefail
 
 build_packages=(
@@ -13,12 +14,13 @@ build_packages=(
   libfmt-dev nlohmann-json3-dev libcli11-dev libtomlplusplus-dev
   libprotobuf-dev protobuf-compiler libonnx-dev libonnx-testdata
   libflatbuffers-dev flatbuffers-compiler libhwy-dev libpng-dev libjpeg-dev
-  libssl-dev libgtest-dev libgmock-dev libbenchmark-dev libmpfr-dev python3
+  libssl-dev libcpp-httplib-dev libgtest-dev libgmock-dev libbenchmark-dev libmpfr-dev python3
   fonts-dejavu-core fonts-liberation fonts-wqy-zenhei python3-pil
 )
 check_packages=(clang-format-19 clang-tidy-19)
 fuzz_packages=(clang-19 libclang-rt-19-dev)
 derive_packages=(python3-numpy python3-torch)
+browser_packages=(chromium)
 
 wanted=()
 for group in "$@"; do
@@ -31,8 +33,9 @@ for group in "$@"; do
     check) wanted+=("${check_packages[@]}") ;;
     fuzz) wanted+=("${fuzz_packages[@]}") ;;
     derive) wanted+=("${derive_packages[@]}") ;;
+    browser) wanted+=("${browser_packages[@]}") ;;
     *)
-      echo "unknown group '$group': allowed build, check, fuzz, derive" >&2
+      echo "unknown group '$group': allowed build, check, fuzz, derive, browser" >&2
       exit 2
       ;;
   esac

@@ -39,7 +39,7 @@ struct TimeSpan {
 class BinSeries {
  public:
   static constexpr std::int64_t kFinestBinNs = 10'000'000;
-  static constexpr std::int64_t kWidening = 8;
+  static constexpr int kWideningBits = 3;
   static constexpr int kLevels = 8;
   static constexpr std::int64_t kBinsOfLevel = 2048;
 
@@ -59,9 +59,17 @@ class BinSeries {
     std::vector<Bin> bins;     // bin i lies at i mod kBinsOfLevel
   };
   static Bin* place(Level& level, std::int64_t index);
-  void add_duration(const Event& event, std::int64_t Bin::* busy);
+  static Bin counted(const Event& event);
+  static std::int64_t Bin::* busy_field(EventKind kind);
+  void add_duration(int level, TimeSpan span, std::int64_t Bin::* busy);
+
+  void close_bin(std::int64_t next);
+  // Index of the last bin of the level that has something, the open one included.
+  std::int64_t newest_of(int level) const;
 
   std::array<Level, kLevels> levels_;
+  std::int64_t open_index_ = -1;  // of the finest bin that is being added to
+  Bin open_;                      // what the levels do not have yet
 };
 
 // The newest events, in the order in which they were collected.

@@ -1,0 +1,109 @@
+#include "dashboard/wire.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <iterator>
+
+#include "metrics/exports.h"
+
+namespace tessera::dashboard {
+namespace {
+
+using metrics::Bin;
+using metrics::Event;
+using metrics::json_quoted;
+
+void append_events(std::string& text, std::span<const Event> events) {
+  text += "\"events\":[";
+  for (const Event& event : events) {
+    if (text.back() != '[') text += ',';
+    fmt::format_to(std::back_inserter(text), "[{},{},{},{},{},{},{},{}]",
+                   static_cast<int>(event.kind), event.source.index, event.begin_ns, event.end_ns,
+                   event.packet, event.stream, event.value, static_cast<int>(event.outcome));
+  }
+  text += ']';
+}
+
+// One column of a source's bins; left out where all of it is zero.
+template <typename Number>
+void append_column(std::string& text, const char* name, std::span<const Bin> bins,
+                   Number Bin::* field) {
+  bool any = false;
+  for (const Bin& bin : bins) any |= bin.*field != 0;
+  if (!any) return;
+  if (text.back() != '{') text += ',';
+  fmt::format_to(std::back_inserter(text), "\"{}\":[", name);
+  for (const Bin& bin : bins) {
+    if (text.back() != '[') text += ',';
+    fmt::format_to(std::back_inserter(text), "{}", bin.*field);
+  }
+  text += ']';
+}
+
+void append_bins(std::string& text, std::span<const Bin> bins) {
+  text += '{';
+  append_column(text, "busy", bins, &Bin::busy_ns);
+  append_column(text, "in_ns", bins, &Bin::in_ns);
+  append_column(text, "out_ns", bins, &Bin::out_ns);
+  append_column(text, "bytes_in", bins, &Bin::bytes_in);
+  append_column(text, "bytes_out", bins, &Bin::bytes_out);
+  append_column(text, "count", bins, &Bin::count);
+  append_column(text, "depth", bins, &Bin::depth_max);
+  text += '}';
+}
+
+std::string controls_text(Controls& controls) {
+  std::string stages, choices;
+  for (const StageControl& stage : controls.stages()) {
+    if (!stages.empty()) stages += ',';
+    stages += fmt::format("{{\"name\":{},\"threads\":{},\"threads_max\":{}}}",
+                          json_quoted(stage.name), stage.threads, stage.threads_max);
+  }
+  for (const Choice& choice : controls.choices()) {
+    if (!choices.empty()) choices += ',';
+    std::string allowed;
+    for (const std::string& position : choice.allowed) {
+      if (!allowed.empty()) allowed += ',';
+      allowed += json_quoted(position);
+    }
+    choices += fmt::format("{{\"name\":{},\"chosen\":{},\"allowed\":[{}]}}",
+                           json_quoted(choice.name), json_quoted(choice.chosen), allowed);
+  }
+  return fmt::format("\"stages\":[{}],\"choices\":[{}]", stages, choices);
+}
+
+}  // namespace
+
+std::string state_text(metrics::Collector& collector, Controls* controls,
+                       const std::string& title) {
+  return fmt::format(
+      "{{\"title\":{},\"pid\":{},\"snapshot\":{},{}}}", json_quoted(title), getpid(),
+      metrics::snapshot_json_text(collector.snapshot()),
+      controls == nullptr ? "\"stages\":[],\"choices\":[]" : controls_text(*controls));
+}
+
+std::string events_text(const metrics::NewEvents& news) {
+  std::string text = fmt::format("{{\"next\":{},\"missed\":{},", news.next, news.missed);
+  append_events(text, news.events);
+  return text + '}';
+}
+
+std::string history_text(const metrics::HistoryAnswer& answer) {
+  std::string text = fmt::format(
+      "{{\"from\":{},\"to\":{},\"has_events\":{},\"bin_ns\":{},\"first_bin\":{},",
+      answer.span.from_ns, answer.span.to_ns, answer.has_events, answer.bin_ns, answer.first_bin);
+  append_events(text, answer.events);
+  text += ",\"bins\":[";
+  for (const std::vector<Bin>& bins : answer.bins) {
+    if (text.back() != '[') text += ',';
+    append_bins(text, bins);
+  }
+  return text + "]}";
+}
+
+std::string error_text(const Error& error) {
+  return fmt::format("{{\"error\":{}}}\n", json_quoted(error.to_string()));
+}
+
+}  // namespace tessera::dashboard

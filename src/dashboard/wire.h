@@ -1,0 +1,25 @@
+// What the server sends, as JSON texts.
+//
+//   state     {"title", "pid", "snapshot": {...}, "stages": [...], "choices": [...]}
+//   events    {"next", "missed", "events": [[kind, source, begin, end, packet, stream, value,
+//   outcome]...]} history   {"from", "to", "has_events", "events": [...], "bin_ns", "first_bin",
+//              "bins": [{"busy": [...], "count": [...], ...} for each source]}
+//
+// Times are nanoseconds since the recorder was made; kinds are numbers of metrics::EventKind.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "dashboard/controls.h"
+#include "metrics/collector.h"
+
+namespace tessera::dashboard {
+
+// `controls` may be null.
+std::string state_text(metrics::Collector& collector, Controls* controls, const std::string& title);
+std::string events_text(const metrics::NewEvents& news);
+std::string history_text(const metrics::HistoryAnswer& answer);
+std::string error_text(const Error& error);
+
+}  // namespace tessera::dashboard

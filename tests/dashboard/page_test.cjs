@@ -1,0 +1,174 @@
+// What a person does with the page, done in a browser without a screen:
+//
+//   node page_test.cjs BROWSER SERVER [FOLDER]
+//
+// SERVER is scripted_server; screenshots go to FOLDER where there is one. Prints a line a check.
+const { spawn } = require('node:child_process');
+const { mkdirSync, writeFileSync } = require('node:fs');
+const { join } = require('node:path');
+const { createInterface } = require('node:readline');
+const { Browser } = require('./browser.cjs');
+
+const [program, serverProgram, folder] = process.argv.slice(2);
+const EVENTS_KEPT = 4000; // a few seconds; before that there are only bins
+
+let failed = 0;
+function check(what, ok, found) {
+  console.log(`${ok ? 'ok    ' : 'FAILED'} ${what}${found === undefined ? '' : `: ${found}`}`);
+  if (!ok) ++failed;
+}
+
+async function startServer() {
+  const server = spawn(serverProgram, [String(EVENTS_KEPT)], { stdio: ['pipe', 'pipe', 'inherit'] });
+  const lines = createInterface({ input: server.stdout });
+  const [url] = await Promise.race([
+    new Promise((resolve) => lines.once('line', (line) => resolve([line]))),
+    new Promise((_, reject) => server.once('exit', (code) => reject(new Error(`scripted_server ended, status ${code}`)))),
+  ]);
+  return { server, url };
+}
+
+// The timeline's own account of what it shows.
+const DATA = "document.getElementById('timeline').dataset";
+const view = async (browser) => {
+  const { from, to, mode, drawn, following } = await browser.value(`({...${DATA}})`);
+  return { from: Number(from), to: Number(to), span: to - from, mode, drawn: Number(drawn), following: following === 'true' };
+};
+
+async function dataArrives(browser) {
+  await browser.until('events in the page', `Number(${DATA}.received) > 200`);
+  await browser.until('events in the picture', `${DATA}.mode === 'events' && Number(${DATA}.drawn) > 100`);
+  const first = await view(browser);
+  await browser.until('the view moving on', `Number(${DATA}.to) > ${first.to + 5e8}`);
+  check('data arrives and the view moves on', true, `${first.drawn} events drawn`);
+  const inked = await browser.value(`(() => {
+    const canvas = document.querySelector('#timeline canvas');
+    const pixels = canvas.getContext('2d').getImageData(130, 24, canvas.width - 140, 60).data;
+    const colours = new Set();
+    for (let i = 0; i < pixels.length; i += 4) colours.add(pixels[i] << 16 | pixels[i + 1] << 8 | pixels[i + 2]);
+    return colours.size;
+  })()`);
+  check('the rows of the first kernel hold marks and lines', inked > 5, `${inked} colours`);
+  await browser.until('points in the charts', "[...document.querySelectorAll('.chart')].every((chart) => chart.querySelector('canvas'))");
+  const bars = await browser.value("[...document.querySelectorAll('#kernels .value')].map((value) => parseFloat(value.textContent))");
+  check('each kernel has its utilisation in percent', bars.length === 2 && bars.every((bar) => bar > 10 && bar < 90), bars.join(', '));
+}
+
+async function zoomWorks(browser) {
+  const before = await view(browser);
+  check('the page follows at first', before.following);
+  await browser.drag('#timeline', 0.5, 0.6);
+  await browser.until('a shorter view', `Number(${DATA}.to) - Number(${DATA}.from) < ${before.span / 4}`);
+  const near = await view(browser);
+  check('dragging zooms to what was dragged over', near.span < before.span * 0.2 && near.span > before.span * 0.05 && !near.following,
+    `${before.span / 1e6} ms to ${near.span / 1e6} ms`);
+  await new Promise((resolve) => setTimeout(resolve, 400));
+  const still = await view(browser);
+  check('the zoomed view stands still', still.from === near.from && still.to === near.to);
+  check('the zoomed view shows single events', still.mode === 'events' && still.drawn > 0, `${still.drawn} drawn`);
+  const [x, y] = await browser.place('#timeline', 0.6, 0.5);
+  await browser.mouse('mouseWheel', x, y, { deltaX: 0, deltaY: -100, button: 'none' });
+  await browser.until('the wheel zooming in', `Number(${DATA}.to) - Number(${DATA}.from) < ${near.span * 0.9}`);
+  check('the wheel zooms', true);
+}
+
+async function pauseWorks(browser) {
+  await browser.click('#live');
+  await browser.until('following again', `${DATA}.following === 'true'`);
+  await browser.click('#live');
+  await browser.until('standing still', `${DATA}.following === 'false'`);
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  const first = await view(browser);
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  check('pause holds the view', (await view(browser)).to === first.to);
+}
+
+async function scrollBackWorks(browser, url) {
+  // Until the beginning of the run has left the memory of single events.
+  const since = () => fetch(`${url}/history?from=0&to=1000000000`).then((answer) => answer.json());
+  const end = Date.now() + 30000;
+  while ((await since()).has_events && Date.now() < end) await new Promise((resolve) => setTimeout(resolve, 200));
+  const [x, y] = await browser.place('#overview', 0.14, 0.3);
+  await browser.mouse('mousePressed', x, y);
+  await browser.mouse('mouseMoved', x - 60, y);
+  await browser.mouse('mouseReleased', x - 60, y);
+  await browser.until('the beginning of the run', `Number(${DATA}.from) < 3e8 && Number(${DATA}.to) > 0`);
+  await browser.until('its bins', `${DATA}.mode === 'bins' && Number(${DATA}.drawn) > 10`);
+  const old = await view(browser);
+  check('the strip scrolls back to the beginning, shown as bins', true, `${old.drawn} bins from ${old.from / 1e6} ms`);
+}
+
+async function threadsTakeEffect(browser, url) {
+  await browser.click('#live');
+  const stage = '.row[data-stage="pre"]';
+  const utilisation = "parseFloat(document.querySelector('#kernels .value').textContent)";
+  const before = await browser.value(utilisation);
+  for (const threads of [2, 3, 4]) {
+    await browser.click(`${stage} .stepper button:last-child`);
+    await browser.until(`${threads} threads`, `document.querySelector('${stage}').dataset.threads === '${threads}'`);
+  }
+  const state = await fetch(`${url}/state`).then((answer) => answer.json());
+  check('the pipeline has the threads that were clicked', state.stages[0].threads === 4, state.stages[0].threads);
+  await browser.until('busier kernels', `${utilisation} > 90`);
+  check('more threads keep the kernels busy', before < 60, `${before} % before, ${await browser.value(utilisation)} % after`);
+}
+
+async function otherControlsWork(browser, url) {
+  const state = () => fetch(`${url}/state`).then((answer) => answer.json());
+  await browser.click('#record');
+  await browser.until('recording off', "document.getElementById('record').getAttribute('aria-pressed') === 'false'");
+  check('recording is switched off', (await state()).snapshot.recording === false);
+  await browser.click('#record');
+  await browser.until('recording on', "document.getElementById('record').getAttribute('aria-pressed') === 'true'");
+  await browser.value("(() => { const select = document.querySelector('#choices select'); select.value = 'auto'; select.onchange(); })()");
+  await browser.until('the choice', "document.querySelector('#choices select').value === 'auto'");
+  check('a choice reaches the pipeline', (await state()).choices[0].chosen === 'auto');
+}
+
+async function pictures(browser) {
+  mkdirSync(folder, { recursive: true });
+  const take = async (name) => {
+    await new Promise((resolve) => setTimeout(resolve, 700));
+    writeFileSync(join(folder, `${name}.png`), await browser.screenshot());
+  };
+  await new Promise((resolve) => setTimeout(resolve, 2000));
+  await take('two_seconds');
+  await browser.value("document.querySelector('#spans button').click()");
+  await take('dashboard');
+  await browser.theme(true);
+  await take('dashboard_dark');
+  await browser.drag('#timeline', 0.5, 0.6);
+  const [x, y] = await browser.place('#timeline', 0.45, 0.3);
+  await browser.mouse('mouseMoved', x, y, { buttons: 0, button: 'none' });
+  await take('zoomed');
+  await browser.theme(false);
+  await browser.drag('#overview', 0.98, 0.2, 0.3);
+  for (let i = 0; i < 4; ++i) await browser.click('#zoom-out');
+  await take('scrolled_back');
+}
+
+async function main() {
+  const { server, url } = await startServer();
+  let browser;
+  try {
+    browser = await Browser.start(program);
+    await browser.open(url, { width: 1400, height: 980 });
+    await dataArrives(browser);
+    await zoomWorks(browser);
+    await pauseWorks(browser);
+    await scrollBackWorks(browser, url);
+    await threadsTakeEffect(browser, url);
+    await otherControlsWork(browser, url);
+    if (folder) await pictures(browser);
+    check('the page had no error', browser.errors.length === 0, browser.errors.join('\n') || undefined);
+  } finally {
+    if (browser && failed > 0 && folder) writeFileSync(join(folder, 'failed.png'), await browser.screenshot());
+    await browser?.close();
+    server.stdin.end();
+  }
+}
+
+main().then(() => process.exit(failed === 0 ? 0 : 1), (error) => {
+  console.log(`FAILED ${error.message}`);
+  process.exit(1);
+});
