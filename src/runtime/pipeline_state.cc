@@ -115,7 +115,9 @@ Result<std::shared_ptr<PipelineState>> PipelineState::open(std::shared_ptr<Runti
 
 PipelineState::~PipelineState() {
   tuner_.set_on(false);
-  pipeline_.reset();  // waits for what is inside
+  // What is inside still tells this object where it is, by way of pipeline_.
+  if (pipeline_ != nullptr) pipeline_->wait_until_empty();
+  pipeline_.reset();
 }
 
 Result<pipeline::StageConfig> PipelineState::make_stage(const StageOptions& stage,

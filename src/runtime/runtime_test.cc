@@ -347,5 +347,20 @@ TEST(RuntimeErrors, WrongOptionsAreNamed) {
             "stage 'pre': there are two of this name; give each a name of its own");
 }
 
+TEST(Runtime, APipelineThatNobodyHoldsFinishesWhatIsInside) {
+  const Network network = small_network();
+  for (int round = 0; round < 20; ++round) {
+    Runtime runtime = open({{.kind = DeviceKind::kHost, .kernels = 2, .threads = 2}});
+    std::vector<Job> jobs;
+    {
+      const Model model = *runtime.load(network);
+      Pipeline pipeline = *runtime.open_pipeline(model);
+      Stream stream = pipeline.open_stream();
+      for (unsigned i = 0; i < 8; ++i) jobs.push_back(*stream.submit({some_input(network, i)}));
+    }
+    for (Job& job : jobs) EXPECT_TRUE(job.wait().ok());
+  }
+}
+
 }  // namespace
 }  // namespace tessera
