@@ -2,7 +2,7 @@
 #
 #   PREFIX/bin/tessera                 the command
 #   PREFIX/include/tessera/            the public headers
-#   PREFIX/lib/libtessera.so           all folder libraries in one; exports namespace tessera only
+#   PREFIX/lib/libtessera.so           all folder libraries in one; exports namespace tessera and tessera_*
 #   PREFIX/lib/cmake/Tessera/          find_package(Tessera) -> Tessera::tessera
 #   PREFIX/lib/pkgconfig/tessera.pc    pkg-config tessera
 #   PREFIX/share/tessera/arch/         the architecture files, to be copied and changed
@@ -10,7 +10,7 @@ include(CMakePackageConfigHelpers)
 
 if(TARGET tessera_runtime)
   # All objects of these: the public headers declare functions that the runtime does not call.
-  set(whole tessera_network tessera_device tessera_runtime tessera_report tessera_arith tessera_base)
+  set(whole tessera_c tessera_network tessera_device tessera_runtime tessera_report tessera_arith tessera_base)
   set(objects ${whole})
   list(TRANSFORM objects REPLACE "(.+)" "$<TARGET_OBJECTS:\\1>")
   add_library(tessera SHARED ${objects})

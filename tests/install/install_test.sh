@@ -29,11 +29,9 @@ for header in "$work"/prefix/include/tessera/*.h; do
   "$cxx" -std=c++20 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I"$work/prefix/include" \
     "$work/alone.cc" || fail "$name does not stand alone"
 done
-if [ -f "$work/prefix/include/tessera/c.h" ]; then
-  echo "#include <tessera/c.h>" >"$work/alone.c"
-  "$cc" -std=c11 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I"$work/prefix/include" \
-    "$work/alone.c" || fail "tessera/c.h is not C"
-fi
+echo "#include <tessera/tessera_c.h>" >"$work/alone.c"
+"$cc" -std=c11 -Wall -Wextra -Wpedantic -Werror -fsyntax-only -I"$work/prefix/include" \
+  "$work/alone.c" || fail "tessera/tessera_c.h is not C"
 
 echo "-- the library shows its own names only"
 if nm -DC --defined-only "$lib/libtessera.so" | grep -E ' [TW] (fmt|spdlog|google|nlohmann)::'; then
@@ -42,10 +40,12 @@ fi
 
 echo "-- a consumer with find_package"
 "$cmake" -S "$here/consumer" -B "$work/consumer" -DCMAKE_PREFIX_PATH="$work/prefix" \
-  -DCMAKE_CXX_COMPILER="$cxx" >"$work/consumer.log" || fail "find_package(Tessera)"
+  -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_C_COMPILER="$cc" >"$work/consumer.log" || fail "find_package(Tessera)"
 "$cmake" --build "$work/consumer" >>"$work/consumer.log" || fail "building the consumer"
 found=$("$work/consumer/consumer" "$model")
 [ "$found" = "$expected" ] || fail "the consumer printed '$found', expected '$expected'"
+found=$("$work/consumer/consumer_in_c" "$model")
+[ "$found" = "$expected" ] || fail "the consumer in C printed '$found', expected '$expected'"
 
 echo "-- a consumer with pkg-config"
 export PKG_CONFIG_PATH=$lib/pkgconfig
@@ -54,6 +54,12 @@ export PKG_CONFIG_PATH=$lib/pkgconfig
   -o "$work/with_pkg_config" $(pkg-config --libs tessera) || fail "building with pkg-config"
 found=$(LD_LIBRARY_PATH=$lib "$work/with_pkg_config" "$model")
 [ "$found" = "$expected" ] || fail "the consumer printed '$found', expected '$expected'"
+# shellcheck disable=SC2046
+"$cc" -std=c11 -Wall -Wextra -Wpedantic -Werror $(pkg-config --cflags tessera) \
+  "$here/consumer/consumer.c" -o "$work/c_with_pkg_config" $(pkg-config --libs tessera) ||
+  fail "building the consumer in C with pkg-config"
+found=$(LD_LIBRARY_PATH=$lib "$work/c_with_pkg_config" "$model")
+[ "$found" = "$expected" ] || fail "the consumer in C printed '$found', expected '$expected'"
 
 echo "-- the installed command"
 "$work/prefix/bin/tessera" --help >"$work/help.txt" || fail "tessera --help"

@@ -1,0 +1,360 @@
+// The C interface from the outside: what a C program does, and what it is told when it errs. The
+// address sanitizer sees that everything given back is gone.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "tessera/tessera_c.h"
+
+// What is not named is zero, as in C.
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+
+namespace {
+
+constexpr const char* kRelu = "/usr/share/libonnx-testdata/data/node/test_relu/model.onnx";
+constexpr int64_t kForever = -1;
+
+// The message of an error, which is given back; "" for none.
+std::string message(tessera_error* error) {
+  if (error == nullptr) return "";
+  std::string text = tessera_error_message(error);
+  tessera_error_release(error);
+  return text;
+}
+
+// A network that takes the maximum of 0 and each of 60 numbers, on devices of a runtime.
+class CInterface : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(message(tessera_network_load(kRelu, nullptr, &network_)), "");
+    const tessera_device_options devices[] = {
+        {.kind = TESSERA_HOST, .name = "fast", .kernels = 2, .threads = 2},
+        {.kind = TESSERA_SIM, .name = "slow"}};
+    const tessera_runtime_options options = {.devices = devices, .device_count = 2};
+    ASSERT_EQ(message(tessera_runtime_open(&options, &runtime_)), "");
+    ASSERT_EQ(message(tessera_model_load(runtime_, network_, nullptr, 0, &model_)), "");
+    ASSERT_EQ(message(tessera_pipeline_open(runtime_, model_, nullptr, &pipeline_)), "");
+    ASSERT_EQ(message(tessera_stream_open(pipeline_, &stream_)), "");
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      values_[i] = static_cast<float>(i) / 2 - 15;
+    }
+  }
+  // The order in which nobody would give them back.
+  void TearDown() override {
+    tessera_runtime_release(runtime_);
+    tessera_model_release(model_);
+    tessera_network_release(network_);
+    tessera_pipeline_release(pipeline_);
+    tessera_stream_release(stream_);
+  }
+
+  tessera_tensor input() const {
+    return {TESSERA_F32, 3, dims_, values_.data(), values_.size() * sizeof(float)};
+  }
+  tessera_job* submit(const tessera_submit_options* options = nullptr) {
+    const tessera_tensor tensor = input();
+    tessera_job* job = nullptr;
+    EXPECT_EQ(message(tessera_submit(stream_, &tensor, 1, options, &job)), "");
+    return job;
+  }
+  void expect_right(const tessera_result* result) const {
+    ASSERT_NE(result, nullptr);
+    ASSERT_EQ(tessera_result_output_count(result), 1U);
+    const tessera_tensor output = tessera_result_output(result, 0);
+    EXPECT_EQ(output.format, TESSERA_F32);
+    ASSERT_EQ(output.rank, 3U);
+    EXPECT_EQ(output.dims[1], 4);
+    ASSERT_EQ(output.bytes, values_.size() * sizeof(float));
+    const auto* const found = static_cast<const float*>(output.data);
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      EXPECT_EQ(found[i], std::fmax(values_[i], 0.0f));
+    }
+  }
+
+  const int64_t dims_[3] = {3, 4, 5};
+  std::vector<float> values_ = std::vector<float>(60);
+  tessera_network* network_ = nullptr;
+  tessera_runtime* runtime_ = nullptr;
+  tessera_model* model_ = nullptr;
+  tessera_pipeline* pipeline_ = nullptr;
+  tessera_stream* stream_ = nullptr;
+};
+
+TEST_F(CInterface, DescribesTheNetwork) {
+  EXPECT_EQ(std::string(tessera_version()).find("0."), 0U);
+  ASSERT_EQ(tessera_network_input_count(network_), 1U);
+  ASSERT_EQ(tessera_network_output_count(network_), 1U);
+  const tessera_tensor_description x = tessera_network_input(network_, 0);
+  EXPECT_STREQ(x.name, "x");
+  EXPECT_EQ(x.format, TESSERA_F32);
+  ASSERT_EQ(x.rank, 3U);
+  EXPECT_EQ(x.dims[2], 5);
+  EXPECT_STREQ(tessera_network_output(network_, 0).name, "y");
+  EXPECT_EQ(tessera_network_output(network_, 1).name, nullptr);
+  EXPECT_GT(tessera_network_nodes_on_processor(network_), 0);
+  EXPECT_EQ(tessera_network_nodes_on_host(network_), 0);
+  EXPECT_EQ(tessera_format_bytes(TESSERA_F64), 8U);
+  EXPECT_EQ(tessera_format_bytes(static_cast<tessera_format>(99)), 0U);
+}
+
+TEST_F(CInterface, ASavedPackageIsANetwork) {
+  const std::string path = testing::TempDir() + "c_interface_test.tpkg";
+  ASSERT_EQ(message(tessera_network_save_package(network_, path.c_str())), "");
+  tessera_network* loaded = nullptr;
+  ASSERT_EQ(message(tessera_network_load(path.c_str(), nullptr, &loaded)), "");
+  EXPECT_EQ(tessera_network_input_count(loaded), 1U);
+  tessera_network_release(loaded);
+  std::filesystem::remove(path);
+}
+
+TEST_F(CInterface, ResultsComeInOrderFromEveryDevice) {
+  std::vector<tessera_job*> jobs;
+  for (int i = 0; i < 20; ++i) jobs.push_back(submit());
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    tessera_result* result = nullptr;
+    ASSERT_EQ(message(tessera_job_wait(jobs[i], kForever, &result)), "");
+    EXPECT_TRUE(tessera_job_done(jobs[i]));
+    expect_right(result);
+    EXPECT_EQ(tessera_result_sequence(result), i);
+    const std::string device = tessera_result_device(result);
+    EXPECT_EQ(tessera_result_cycles(result) > 0, device == "slow") << device;
+    const tessera_times times = tessera_result_times(result);
+    EXPECT_GT(times.total_ns, times.kernel_ns);
+    EXPECT_GT(times.kernel_ns, 0);
+    EXPECT_EQ(tessera_result_output(result, 1).data, nullptr);
+    tessera_result_release(result);
+    EXPECT_NE(tessera_job_id(jobs[i]), i == 0 ? 0 : tessera_job_id(jobs[i - 1]));
+  }
+  // A result is handed over once.
+  tessera_result* result = nullptr;
+  EXPECT_NE(message(tessera_job_wait(jobs[0], kForever, &result)), "");
+  EXPECT_EQ(result, nullptr);
+  for (tessera_job* job : jobs) tessera_job_release(job);
+}
+
+TEST_F(CInterface, ACallbackOwnsItsResult) {
+  struct Seen {
+    std::vector<tessera_result*> results;
+  } seen;  // calls of one stream come one after the other
+  tessera_submit_options options = {};
+  options.callback = [](void* context, tessera_result* result, tessera_error* error) {
+    EXPECT_EQ(message(error), "");
+    static_cast<Seen*>(context)->results.push_back(result);
+  };
+  options.context = &seen;
+  const tessera_tensor tensor = input();
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_EQ(message(tessera_submit(stream_, &tensor, 1, &options, nullptr)), "");
+  }
+  tessera_stream_wait_until_done(stream_);
+  ASSERT_EQ(seen.results.size(), 5U);
+  for (tessera_result* result : seen.results) {
+    expect_right(result);
+    tessera_result_release(result);
+  }
+}
+
+TEST_F(CInterface, WaitAnyNamesAJobThatIsDoneAndPassesNullBy) {
+  tessera_job* jobs[] = {nullptr, submit(), nullptr, submit()};
+  std::size_t index = 99;
+  ASSERT_TRUE(tessera_wait_any(jobs, 4, kForever, &index));
+  ASSERT_TRUE(index == 1 || index == 3) << index;
+  EXPECT_TRUE(tessera_job_done(jobs[index]));
+  EXPECT_FALSE(tessera_wait_any(jobs, 1, kForever, &index));
+  for (tessera_job* job : jobs) tessera_job_release(job);
+  tessera_pipeline_wait_until_done(pipeline_);
+}
+
+TEST_F(CInterface, ACancelledTaskSaysSo) {
+  // Nothing runs on a device at a millionth of its speed before the cancel comes.
+  const tessera_device_options device = {.kind = TESSERA_SIM, .pace = 1e-6};
+  const tessera_runtime_options options = {.devices = &device, .device_count = 1};
+  tessera_runtime* runtime = nullptr;
+  tessera_model* model = nullptr;
+  tessera_pipeline* pipeline = nullptr;
+  tessera_stream* stream = nullptr;
+  ASSERT_EQ(message(tessera_runtime_open(&options, &runtime)), "");
+  ASSERT_EQ(message(tessera_model_load(runtime, network_, nullptr, 0, &model)), "");
+  const tessera_pipeline_options small = {.jobs_max = 2, .low_latency = true};
+  ASSERT_EQ(message(tessera_pipeline_open(runtime, model, &small, &pipeline)), "");
+  ASSERT_EQ(message(tessera_stream_open(pipeline, &stream)), "");
+  const tessera_tensor tensor = input();
+  const tessera_submit_options full = {.fail_if_full = true};
+  const tessera_submit_options late = {.deadline_ns = 1};
+  tessera_job *job = nullptr, *second = nullptr, *third = nullptr;
+  ASSERT_EQ(message(tessera_submit(stream, &tensor, 1, nullptr, &job)), "");
+  tessera_result* result = nullptr;
+  EXPECT_EQ(tessera_job_wait(job, 1000, &result), nullptr);
+  EXPECT_EQ(result, nullptr);
+  ASSERT_EQ(message(tessera_submit(stream, &tensor, 1, &late, &second)), "");
+  if (!tessera_stream_wait_for_room(stream, 0)) {
+    tessera_error* error = tessera_submit(stream, &tensor, 1, &full, &third);
+    ASSERT_NE(error, nullptr);
+    EXPECT_EQ(tessera_error_code(error), TESSERA_UNAVAILABLE);
+    tessera_error_release(error);
+    EXPECT_EQ(third, nullptr);
+  }
+  tessera_job_cancel(job);
+  tessera_error* error = tessera_job_wait(job, kForever, &result);
+  ASSERT_NE(error, nullptr);
+  EXPECT_EQ(tessera_error_failure(error), TESSERA_FAILURE_CANCELLED);
+  tessera_error_release(error);
+  error = tessera_job_wait(second, kForever, &result);
+  ASSERT_NE(error, nullptr);
+  EXPECT_EQ(tessera_error_failure(error), TESSERA_FAILURE_DEADLINE);
+  tessera_error_release(error);
+  tessera_job_release(job);
+  tessera_job_release(second);
+  tessera_stream_release(stream);
+  tessera_pipeline_release(pipeline);
+  tessera_model_release(model);
+  tessera_runtime_release(runtime);
+}
+
+TEST_F(CInterface, StatisticsCount) {
+  for (int i = 0; i < 3; ++i) {
+    tessera_job* job = submit();
+    tessera_result* result = nullptr;
+    ASSERT_EQ(message(tessera_job_wait(job, kForever, &result)), "");
+    tessera_result_release(result);
+    tessera_job_release(job);
+  }
+  ASSERT_EQ(message(tessera_pipeline_set_threads(pipeline_, "pre", 2)), "");
+  ASSERT_EQ(message(tessera_pipeline_set_kernels(pipeline_, "execute", 1)), "");
+  tessera_pipeline_wait_until_done(pipeline_);
+  tessera_statistics* statistics = nullptr;
+  ASSERT_EQ(message(tessera_statistics_take(runtime_, pipeline_, &statistics)), "");
+  std::size_t count = 0;
+  const tessera_device_statistics* devices = tessera_statistics_devices(statistics, &count);
+  ASSERT_EQ(count, 2U);
+  EXPECT_STREQ(devices[0].name, "fast");
+  EXPECT_EQ(devices[1].kind, TESSERA_SIM);
+  EXPECT_EQ(devices[0].runs + devices[1].runs, 3);
+  EXPECT_TRUE(devices[0].healthy);
+  const tessera_stage_statistics* stages = tessera_statistics_stages(statistics, &count);
+  ASSERT_EQ(count, 3U);
+  EXPECT_STREQ(stages[0].name, "pre");
+  EXPECT_EQ(stages[0].threads, 2);
+  EXPECT_EQ(stages[1].kernels, 1);
+  EXPECT_EQ(stages[2].tasks, 3);
+  const tessera_task_statistics tasks = tessera_statistics_tasks(statistics);
+  EXPECT_EQ(tasks.submitted, 3);
+  EXPECT_EQ(tasks.succeeded, 3);
+  tessera_statistics_release(statistics);
+}
+
+TEST_F(CInterface, ATraceIsWritten) {
+  tessera_job* job = submit();
+  tessera_stream_wait_until_done(stream_);
+  tessera_job_release(job);
+  const std::string path = testing::TempDir() + "c_interface_test.json";
+  ASSERT_EQ(message(tessera_runtime_write_trace(runtime_, path.c_str())), "");
+  EXPECT_GT(std::filesystem::file_size(path), 100U);
+  std::filesystem::remove(path);
+}
+
+TEST_F(CInterface, CallsThatAreWrongAreToldWhy) {
+  tessera_network* network = nullptr;
+  EXPECT_EQ(message(tessera_network_load(kRelu, nullptr, nullptr)), "network is NULL");
+  EXPECT_EQ(message(tessera_network_load(nullptr, nullptr, &network)), "path is NULL");
+  tessera_error* error = tessera_network_load("/nowhere/x.onnx", nullptr, &network);
+  ASSERT_NE(error, nullptr);
+  EXPECT_EQ(network, nullptr);
+  EXPECT_EQ(tessera_error_failure(error), TESSERA_FAILURE_NONE);
+  EXPECT_STREQ(tessera_error_stage(error), "");
+  EXPECT_NE(std::string(tessera_error_message(error)).find("/nowhere/x.onnx"), std::string::npos);
+  tessera_error_release(error);
+
+  tessera_job* job = nullptr;
+  const tessera_tensor right = input();
+  EXPECT_EQ(message(tessera_submit(nullptr, &right, 1, nullptr, &job)), "stream is NULL");
+  EXPECT_EQ(message(tessera_submit(stream_, nullptr, 1, nullptr, &job)), "inputs is NULL");
+  EXPECT_EQ(message(tessera_submit(stream_, &right, 1, nullptr, nullptr)),
+            "job, which only a task with a callback can do without, is NULL");
+  tessera_tensor wrong = right;
+  wrong.bytes = 4;
+  EXPECT_EQ(message(tessera_submit(stream_, &wrong, 1, nullptr, &job)),
+            "input 0 has 4 bytes; its shape needs 240");
+  wrong = right;
+  wrong.format = static_cast<tessera_format>(77);
+  EXPECT_EQ(message(tessera_submit(stream_, &wrong, 1, nullptr, &job)),
+            "input 0 has the format 77, which there is not");
+  wrong = right;
+  wrong.dims = nullptr;
+  EXPECT_EQ(message(tessera_submit(stream_, &wrong, 1, nullptr, &job)),
+            "input 0 has no extents: dims is NULL");
+  wrong = right;
+  wrong.data = nullptr;
+  EXPECT_EQ(message(tessera_submit(stream_, &wrong, 1, nullptr, &job)),
+            "input 0 has no elements: data is NULL");
+  const int64_t negative[] = {3, -4, 5};
+  wrong = right;
+  wrong.dims = negative;
+  EXPECT_EQ(message(tessera_submit(stream_, &wrong, 1, nullptr, &job)),
+            "input 0 has the extent -4");
+  EXPECT_EQ(job, nullptr);
+
+  const tessera_device_options device = {.kind = static_cast<tessera_device_kind>(9)};
+  const tessera_runtime_options options = {.devices = &device, .device_count = 1};
+  tessera_runtime* runtime = nullptr;
+  EXPECT_EQ(message(tessera_runtime_open(&options, &runtime)),
+            "device kind 9 is none of TESSERA_HOST, _SIM, _REF");
+  EXPECT_NE(message(tessera_pipeline_set_threads(pipeline_, nullptr, 1)), "");
+}
+
+TEST_F(CInterface, ATaskOfAnotherShapeFailsInTheStageThatLooks) {
+  const int64_t dims[] = {60};
+  tessera_tensor wrong = input();
+  wrong.rank = 1;
+  wrong.dims = dims;
+  tessera_job* job = nullptr;
+  ASSERT_EQ(message(tessera_submit(stream_, &wrong, 1, nullptr, &job)), "");
+  tessera_result* result = nullptr;
+  tessera_error* error = tessera_job_wait(job, kForever, &result);
+  ASSERT_NE(error, nullptr);
+  EXPECT_EQ(tessera_error_failure(error), TESSERA_FAILURE_ERROR);
+  EXPECT_EQ(tessera_error_code(error), TESSERA_INVALID_ARGUMENT);
+  EXPECT_STREQ(tessera_error_stage(error), "pre");
+  EXPECT_STREQ(tessera_error_layer(error), "");
+  tessera_error_release(error);
+  tessera_job_release(job);
+}
+
+TEST(CInterfaceOptions, ShapesAndConstantsReachTheModel) {
+  // Not its name: the error says what the model's inputs are called.
+  const int64_t dims[] = {3, 4, 5};
+  const tessera_named_shape shape = {"no_such_input", 3, dims};
+  tessera_load_options options = {};
+  options.shapes = &shape;
+  options.shape_count = 1;
+  tessera_network* network = nullptr;
+  EXPECT_NE(message(tessera_network_load(kRelu, &options, &network)).find("no_such_input"),
+            std::string::npos);
+  const float value = 1;
+  const tessera_named_tensor constant = {"x", {TESSERA_F32, 0, nullptr, &value, 3}};
+  options = {};
+  options.constants = &constant;
+  options.constant_count = 1;
+  EXPECT_EQ(message(tessera_network_load(kRelu, &options, &network)),
+            "constant 'x' has 3 bytes; its shape needs 4");
+}
+
+TEST(CInterfaceOptions, NullIsGivenBackInSilence) {
+  tessera_error_release(nullptr);
+  tessera_network_release(nullptr);
+  tessera_runtime_release(nullptr);
+  tessera_model_release(nullptr);
+  tessera_pipeline_release(nullptr);
+  tessera_stream_release(nullptr);
+  tessera_job_release(nullptr);
+  tessera_result_release(nullptr);
+  tessera_statistics_release(nullptr);
+}
+
+}  // namespace

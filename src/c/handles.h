@@ -1,0 +1,80 @@
+// What is behind the handles of the C interface, and how errors cross it.
+#pragma once
+
+#include <exception>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tessera/runtime.h"
+#include "tessera/tessera_c.h"
+
+struct tessera_error {
+  tessera::TaskError error;
+};
+struct tessera_network {
+  tessera::Network network;
+};
+struct tessera_runtime {
+  tessera::Runtime runtime;
+};
+struct tessera_model {
+  tessera::Model model;
+};
+struct tessera_pipeline {
+  tessera::Pipeline pipeline;
+};
+struct tessera_stream {
+  tessera::Stream stream;
+};
+struct tessera_job {
+  tessera::Job job;
+};
+struct tessera_result {
+  tessera::TaskResult result;
+};
+struct tessera_statistics {
+  std::vector<tessera::DeviceStatus> device_states;  // hold the texts
+  tessera::PipelineStatus pipeline;
+  std::vector<tessera_device_statistics> devices;
+  std::vector<tessera_stage_statistics> stages;
+};
+
+namespace tessera::c {
+
+inline tessera_error* make_error(Error error) {
+  TaskError task;
+  task.failure = TaskFailure::kNone;
+  task.error = std::move(error);
+  return new tessera_error{std::move(task)};
+}
+inline tessera_error* make_error(TaskError error) { return new tessera_error{std::move(error)}; }
+inline tessera_error* make_error(const Status& status) {
+  return status.ok() ? nullptr : make_error(status.error());
+}
+inline tessera_error* is_null(const char* what) {
+  return make_error(Error{ErrorCode::kInvalidArgument, std::string(what) + " is NULL"});
+}
+
+// Nothing may be thrown into C: what the standard library throws (no memory is left, say) becomes
+// an error.
+template <typename Function>
+tessera_error* guarded(const Function& function) {
+  try {
+    return function();
+  } catch (const std::exception& thrown) {
+    return make_error(Error{ErrorCode::kInternal, thrown.what()});
+  }
+}
+
+inline std::string text_of(const char* text) { return text == nullptr ? "" : text; }
+inline Shape shape_of(std::size_t rank, const std::int64_t* dims) {
+  return rank == 0 ? Shape{} : Shape(dims, dims + rank);
+}
+// A copy. The error names what does not go together.
+Result<Tensor> tensor_of(const tessera_tensor& view, const std::string& what);
+// Negative: no limit.
+std::chrono::nanoseconds patience_of(std::int64_t nanoseconds);
+
+}  // namespace tessera::c

@@ -1,0 +1,135 @@
+// Errors, tensors and networks of the C interface.
+#include <algorithm>
+#include <cstring>
+
+#include "c/handles.h"
+
+using namespace tessera::c;  // NOLINT: the C functions stand in no namespace
+
+namespace tessera::c {
+
+Result<Tensor> tensor_of(const tessera_tensor& view, const std::string& what) {
+  const auto wrong = [&what](const std::string& found) {
+    return Error{ErrorCode::kInvalidArgument, what + " " + found};
+  };
+  if (static_cast<unsigned>(view.format) >= static_cast<unsigned>(kFormatCount)) {
+    return wrong("has the format " + std::to_string(view.format) + ", which there is not");
+  }
+  if (view.rank > 0 && view.dims == nullptr) return wrong("has no extents: dims is NULL");
+  Tensor tensor;
+  tensor.format = static_cast<Format>(view.format);
+  tensor.dims = shape_of(view.rank, view.dims);
+  std::size_t bytes = tessera_format_bytes(view.format);
+  for (const std::int64_t extent : tensor.dims) {
+    if (extent < 0 || __builtin_mul_overflow(bytes, static_cast<std::size_t>(extent), &bytes)) {
+      return wrong("has the extent " + std::to_string(extent));
+    }
+  }
+  if (view.bytes != bytes) {
+    return wrong("has " + std::to_string(view.bytes) + " bytes; its shape needs " +
+                 std::to_string(bytes));
+  }
+  if (bytes > 0 && view.data == nullptr) return wrong("has no elements: data is NULL");
+  tensor.bytes.resize(bytes);
+  if (bytes > 0) std::memcpy(tensor.bytes.data(), view.data, bytes);
+  return tensor;
+}
+
+std::chrono::nanoseconds patience_of(std::int64_t nanoseconds) {
+  return nanoseconds < 0 ? std::chrono::nanoseconds::max() : std::chrono::nanoseconds(nanoseconds);
+}
+
+namespace {
+
+Result<LoadOptions> load_options(const tessera_load_options* options) {
+  LoadOptions load;
+  if (options == nullptr) return load;
+  if (options->arch != nullptr) load.arch = options->arch;
+  load.require_full_offload = options->require_full_offload;
+  for (std::size_t i = 0; i < options->shape_count; ++i) {
+    const tessera_named_shape& shape = options->shapes[i];
+    load.shapes[text_of(shape.name)] = shape_of(shape.rank, shape.dims);
+  }
+  for (std::size_t i = 0; i < options->constant_count; ++i) {
+    const std::string name = text_of(options->constants[i].name);
+    TESSERA_TRY(load.constants[name],
+                tensor_of(options->constants[i].tensor, "constant '" + name + "'"));
+  }
+  return load;
+}
+
+tessera_tensor_description description_of(const std::vector<TensorDescription>& list,
+                                          std::size_t index) {
+  if (index >= list.size()) return {};
+  const TensorDescription& found = list[index];
+  return {found.name.c_str(), static_cast<tessera_format>(found.format), found.dims.size(),
+          found.dims.data()};
+}
+
+}  // namespace
+}  // namespace tessera::c
+
+extern "C" {
+
+const char* tessera_version(void) { return tessera::version(); }
+
+tessera_code tessera_error_code(const tessera_error* error) {
+  return static_cast<tessera_code>(static_cast<int>(error->error.error.code) + 1);
+}
+const char* tessera_error_message(const tessera_error* error) {
+  return error->error.error.message.c_str();
+}
+tessera_failure tessera_error_failure(const tessera_error* error) {
+  return static_cast<tessera_failure>(error->error.failure);
+}
+const char* tessera_error_stage(const tessera_error* error) { return error->error.stage.c_str(); }
+const char* tessera_error_device(const tessera_error* error) { return error->error.device.c_str(); }
+const char* tessera_error_layer(const tessera_error* error) { return error->error.layer.c_str(); }
+void tessera_error_release(tessera_error* error) { delete error; }
+
+size_t tessera_format_bytes(tessera_format format) {
+  if (static_cast<unsigned>(format) >= static_cast<unsigned>(tessera::kFormatCount)) return 0;
+  return static_cast<size_t>(tessera::format_bytes(static_cast<tessera::Format>(format)));
+}
+
+tessera_error* tessera_network_load(const char* path, const tessera_load_options* options,
+                                    tessera_network** network) {
+  if (network == nullptr) return is_null("network");
+  *network = nullptr;
+  if (path == nullptr) return is_null("path");
+  return guarded([&]() -> tessera_error* {
+    const auto load = load_options(options);
+    if (!load.ok()) return make_error(load.error());
+    auto loaded = tessera::Network::load(path, *load);
+    if (!loaded.ok()) return make_error(loaded.error());
+    *network = new tessera_network{std::move(*loaded)};
+    return nullptr;
+  });
+}
+
+size_t tessera_network_input_count(const tessera_network* network) {
+  return network->network.inputs().size();
+}
+size_t tessera_network_output_count(const tessera_network* network) {
+  return network->network.outputs().size();
+}
+tessera_tensor_description tessera_network_input(const tessera_network* network, size_t index) {
+  return description_of(network->network.inputs(), index);
+}
+tessera_tensor_description tessera_network_output(const tessera_network* network, size_t index) {
+  return description_of(network->network.outputs(), index);
+}
+int64_t tessera_network_nodes_on_processor(const tessera_network* network) {
+  return network->network.placement().nodes_on_processor;
+}
+int64_t tessera_network_nodes_on_host(const tessera_network* network) {
+  return network->network.placement().nodes_on_host;
+}
+tessera_error* tessera_network_save_package(const tessera_network* network, const char* path) {
+  if (network == nullptr) return is_null("network");
+  if (path == nullptr) return is_null("path");
+  return guarded([&] { return make_error(network->network.save_package(path)); });
+}
+void tessera_network_release(tessera_network* network) { delete network; }
+
+}  // extern "C"
