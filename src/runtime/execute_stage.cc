@@ -229,10 +229,10 @@ void ExecuteStage::release(RunInFlight& run) {
 
 void ExecuteStage::fail(RunInFlight& run, const Status& status, bool of_device) {
   NetworkPacket& packet = *run.packet;
-  // A task that was late anyway says nothing about the device.
   const bool late = pipeline::now() >= packet.header.deadline;
   const bool device_failed = of_device && status.error().code == ErrorCode::kUnavailable;
-  if (device_failed) run.place->device->note(late, status.error().message);
+  if (device_failed && late) run.place->device->note_late();
+  if (device_failed && !late) run.place->device->note(false, status.error().message);
   if (packet.failure != pipeline::Failure::kNone) return;
   packet.device = &run.place->device->name();
   packet.fail(late            ? pipeline::Failure::kDeadline

@@ -52,21 +52,40 @@ metrics::SourceId source(metrics::Recorder& recorder, metrics::SourceKind kind,
 DeviceObserver::DeviceObserver(metrics::Recorder& recorder, const device::Properties& properties)
     : recorder_(recorder),
       start_(std::chrono::steady_clock::now() - std::chrono::nanoseconds(recorder.now())),
-      whole_(source(recorder, metrics::SourceKind::kDevice, properties.name, properties.name)) {
+      whole_(source(recorder, metrics::SourceKind::kDevice, properties.name, properties.name)),
+      running_since_(static_cast<std::size_t>(properties.kernels)) {
+  for (auto& since : running_since_) since = kIdle;
   for (int kernel = 0; kernel < properties.kernels; ++kernel) {
     kernels_.push_back(source(recorder, metrics::SourceKind::kKernel,
                               fmt::format("kernel {}", kernel), properties.name));
   }
 }
 
+std::chrono::nanoseconds DeviceObserver::running_for(device::TimePoint now) const {
+  std::int64_t longest = 0;
+  for (const auto& since : running_since_) {
+    const std::int64_t begin = since.load(std::memory_order_relaxed);
+    if (begin != kIdle) longest = std::max(longest, since_start(now) - begin);
+  }
+  return std::chrono::nanoseconds(longest);
+}
+
 void DeviceObserver::run_began(const Run& run, device::TimePoint begin) {
+  running_since_[static_cast<std::size_t>(run.kernel)].store(since_start(begin),
+                                                             std::memory_order_relaxed);
   recorder_.set_running(kernels_[static_cast<std::size_t>(run.kernel)], since_start(begin));
 }
 
 void DeviceObserver::run_ended(const Run& run, const device::Completion& completion) {
   const metrics::SourceId kernel = kernels_[static_cast<std::size_t>(run.kernel)];
   recorder_.set_running(kernel, metrics::Recorder::kNotRunning);
-  busy_.fetch_add((completion.end - completion.begin).count(), std::memory_order_relaxed);
+  running_since_[static_cast<std::size_t>(run.kernel)].store(kIdle, std::memory_order_relaxed);
+  const std::int64_t lasted = (completion.end - completion.begin).count();
+  busy_.fetch_add(lasted, std::memory_order_relaxed);
+  std::int64_t longest = longest_.load(std::memory_order_relaxed);
+  while (completion.status.ok() && lasted > longest &&
+         !longest_.compare_exchange_weak(longest, lasted, std::memory_order_relaxed)) {
+  }
   runs_.fetch_add(1, std::memory_order_relaxed);
   recorder_.record({.kind = metrics::EventKind::kKernelRun,
                     .source = kernel,
@@ -96,11 +115,9 @@ void DeviceObserver::failed(std::int64_t what) {
 
 DeviceEntry::DeviceEntry(DeviceKind kind, std::unique_ptr<device::Device> device,
                          metrics::Recorder& recorder)
-    : kind_(kind), device_(std::move(device)), observer_(recorder, device_->properties()) {
+    : kind_(kind), observer_(recorder, device->properties()), device_(std::move(device)) {
   device_->set_observer(&observer_);
 }
-
-DeviceEntry::~DeviceEntry() { device_->set_observer(nullptr); }
 
 bool DeviceEntry::usable() {
   if (!suspect_.load(std::memory_order_relaxed)) return true;
@@ -129,6 +146,19 @@ void DeviceEntry::note(bool good, const std::string& message) {
   if (failures < kFailuresMax) return;
   failures_.store(0, std::memory_order_relaxed);
   device_->fail(fmt::format("{} runs in a row failed, the last one with: {}", failures, message));
+}
+
+void DeviceEntry::note_late() {
+  const std::chrono::nanoseconds longest = observer_.longest();
+  if (longest.count() == 0) return;  // nothing to compare with
+  const std::chrono::nanoseconds running = observer_.running_for(std::chrono::steady_clock::now());
+  if (running < kHangLeast || running < kHangFactor * longest) return;
+  suspect_.store(true, std::memory_order_relaxed);
+  const auto seconds = [](std::chrono::nanoseconds time) {
+    return 1e-9 * static_cast<double>(time.count());
+  };
+  device_->fail(fmt::format("a run has lasted {:.1f} s, the longest before it {:.4f} s",
+                            seconds(running), seconds(longest)));
 }
 
 DeviceStatus DeviceEntry::status() const {

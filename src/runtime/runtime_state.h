@@ -25,6 +25,11 @@ class DeviceObserver : public device::Observer {
   void transferred(const Transfer& transfer) override;
   void failed(std::int64_t what);
 
+  // How long the longest of the present runs has lasted, and the longest that ended.
+  std::chrono::nanoseconds running_for(device::TimePoint now) const;
+  std::chrono::nanoseconds longest() const {
+    return std::chrono::nanoseconds(longest_.load(std::memory_order_relaxed));
+  }
   std::int64_t busy_ns() const { return busy_.load(std::memory_order_relaxed); }
   std::int64_t runs() const { return runs_.load(std::memory_order_relaxed); }
 
@@ -35,14 +40,15 @@ class DeviceObserver : public device::Observer {
   const device::TimePoint start_;  // of the recorder's clock
   std::vector<metrics::SourceId> kernels_;
   metrics::SourceId whole_;
-  std::atomic<std::int64_t> busy_{0}, runs_{0};
+  static constexpr std::int64_t kIdle = -1;
+  std::vector<std::atomic<std::int64_t>> running_since_;  // of each kernel
+  std::atomic<std::int64_t> busy_{0}, runs_{0}, longest_{0};
 };
 
 // A device of the runtime. When it fails it is tried again from time to time.
 class DeviceEntry {
  public:
   DeviceEntry(DeviceKind kind, std::unique_ptr<device::Device> device, metrics::Recorder& recorder);
-  ~DeviceEntry();
 
   const std::string& name() const { return device_->properties().name; }
   DeviceKind kind() const { return kind_; }
@@ -51,16 +57,21 @@ class DeviceEntry {
   bool usable();
   // How the run ended, as the device answers for it: many failures in a row make it failed.
   void note(bool good, const std::string& message);
+  // A task's deadline passed while it was there. Alone that says nothing; but a kernel that takes
+  // far longer than any run before does not come back by itself.
+  void note_late();
   DeviceStatus status() const;
   void add_weights(Bytes bytes) { weight_bytes_.fetch_add(bytes.value); }
 
  private:
   static constexpr pipeline::Nanoseconds kProbePeriod = 20'000'000;
   static constexpr int kFailuresMax = 4;
+  static constexpr std::chrono::seconds kHangLeast{1};
+  static constexpr int kHangFactor = 20;
 
   const DeviceKind kind_;
+  DeviceObserver observer_;  // the device may tell it something up to its own end
   const std::unique_ptr<device::Device> device_;
-  DeviceObserver observer_;
   std::atomic<bool> suspect_{false};  // look at its health before use
   std::atomic<int> failures_{0};      // in a row
   std::atomic<std::int64_t> weight_bytes_{0};
