@@ -30,7 +30,7 @@ models=$("$root/scripts/fetch_ocr_models.sh")
 tessera=$build/src/tools/tessera
 bench_model() {  # name, file, shape
   printf '\n%s %s\n' "$1" "$3"
-  "$tessera" bench "$models/$2" --shape "x=$3" --threads 2 --repeat 3
+  "$tessera" bench "$models/$2" --shape "x=$3" --suite devices --threads 2 --repeat 3
 }
 bench_model detection ch_PP-OCRv4_det_infer.onnx 1x3x640x640
 bench_model recognition ch_PP-OCRv4_rec_infer.onnx 1x3x48x320

@@ -20,6 +20,22 @@ Bytes bytes_of(const TensorDescription& tensor) {
   return {element_count(tensor.dims) * format_bytes(tensor.format)};
 }
 
+// Over the link, or into the memory that host and device share, where nothing is moved.
+Status bring(device::Device& device, std::span<const std::byte> bytes, device::Address address) {
+  if (!device.properties().shared_memory) return device.write(address, bytes);
+  TESSERA_TRY(const std::span<std::byte> view,
+              device.host_view(address, {static_cast<std::int64_t>(bytes.size())}));
+  std::copy(bytes.begin(), bytes.end(), view.begin());
+  return {};
+}
+Status fetch(device::Device& device, device::Address address, std::span<std::byte> bytes) {
+  if (!device.properties().shared_memory) return device.read(address, bytes);
+  TESSERA_TRY(const std::span<std::byte> view,
+              device.host_view(address, {static_cast<std::int64_t>(bytes.size())}));
+  std::copy(view.begin(), view.end(), bytes.begin());
+  return {};
+}
+
 }  // namespace
 
 // One run of one packet, from its blocks to its outputs.
@@ -146,7 +162,7 @@ Status ExecuteStage::bring_over(RunInFlight& run) {
     TESSERA_TRY(const device::Block block,
                 run.device().allocate({static_cast<std::int64_t>(tensor.bytes.size())}));
     run.inputs.push_back(block);
-    TESSERA_RETURN_IF_ERROR(run.device().write(block.base, tensor.bytes));
+    TESSERA_RETURN_IF_ERROR(bring(run.device(), tensor.bytes, block.base));
   }
   for (const TensorDescription& output : model_->network.outputs()) {
     TESSERA_TRY(const device::Block block, run.device().allocate(bytes_of(output)));
@@ -215,7 +231,7 @@ Status ExecuteStage::take_back(RunInFlight& run) {
     tensors[i].format = outputs[i].format;
     tensors[i].dims = outputs[i].dims;
     tensors[i].bytes.resize(static_cast<std::size_t>(bytes_of(outputs[i]).value));
-    TESSERA_RETURN_IF_ERROR(run.device().read(run.outputs[i].base, tensors[i].bytes));
+    TESSERA_RETURN_IF_ERROR(fetch(run.device(), run.outputs[i].base, tensors[i].bytes));
   }
   return {};
 }

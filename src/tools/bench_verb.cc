@@ -1,20 +1,15 @@
-// tessera bench: how long the devices take, side by side in one run.
-//
-// Host speed is weather: what counts are the ratios, between devices that ran alternately in this
-// process. Cycles are facts and are printed as such.
+// tessera bench: a load on a model through the pipeline, or one of the suites.
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "tools/bench_transposition.h"
-#include "tools/console.h"
-#include "tools/divided_clock.h"
+#include "tools/device_bench.h"
+#include "tools/load_bench.h"
+#include "tools/pipeline_suite.h"
 #include "tools/roofline_suite.h"
 #include "tools/tensor_file.h"
 #include "tools/verb.h"
@@ -25,96 +20,16 @@ namespace {
 struct BenchArguments {
   ModelArguments model;
   std::string suite, models, packages, networks;
-  int repeat = 0;  // 0: 5 rounds, or the suite's own number
+  int repeat = 0;  // 0: the suite's own number
   int threads = 0;
   bool arch_given = false;
+  LoadBench load;
+  std::vector<std::string> devices = {"host"};
+  int kernels = 1;
+  double pace = 0;
+  bool timing_only = false;
+  std::string handover = "free-flow", hint = "throughput", tune = "off";
 };
-
-constexpr int kClockDivider = 10;
-
-struct Contender {
-  std::string name;
-  Network network;
-  SessionOptions options;
-  std::vector<double> seconds;
-  RunResult last;
-};
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
-// The last one is left out for a package, whose architecture is settled.
-Result<std::vector<Contender>> contenders(const BenchArguments& arguments, const Network& network) {
-  SessionOptions host;
-  host.device = DeviceKind::kHost;
-  host.threads = arguments.threads;
-  SessionOptions timing_only;
-  timing_only.timing_only = true;
-  SessionOptions serial = timing_only;
-  serial.serial = true;
-  std::vector<Contender> list = {{"host", network, host, {}, {}},
-                                 {"sim", network, {}, {}, {}},
-                                 {"sim timing-only", network, timing_only, {}, {}},
-                                 {"sim serial timing-only", network, serial, {}, {}}};
-  if (kind_of_file(arguments.model.model) != program::FileKind::kPackage) {
-    TESSERA_TRY(const Network slower, load_with_divided_clock(arguments.model, kClockDivider));
-    list.push_back(
-        {fmt::format("sim timing-only, clocks / {}", kClockDivider), slower, timing_only, {}, {}});
-  }
-  return list;
-}
-
-Status measure(const std::vector<Tensor>& inputs, int repeat, std::vector<Contender>& list) {
-  std::vector<Session> sessions;
-  for (const Contender& contender : list) {
-    TESSERA_TRY(Session session, Session::open(contender.network, contender.options));
-    sessions.push_back(std::move(session));
-  }
-  const ProgressCallback progress = progress_bar();
-  for (int round = 0; round <= repeat; ++round) {  // round 0 warms up
-    if (progress) progress("bench", static_cast<double>(round) / repeat);
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      const auto begin = std::chrono::steady_clock::now();
-      auto result = sessions[i].run(inputs);
-      const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-      if (!result.ok()) return result.error().with_context(list[i].name);
-      if (round > 0) list[i].seconds.push_back(elapsed.count());
-      list[i].last = std::move(result).value();
-    }
-  }
-  return {};
-}
-
-int rounds(const BenchArguments& arguments) { return arguments.repeat > 0 ? arguments.repeat : 5; }
-
-nlohmann::json to_json(const BenchArguments& arguments, const std::vector<std::string>& notes,
-                       const std::vector<Contender>& list) {
-  nlohmann::json devices = nlohmann::json::array();
-  for (const Contender& contender : list) {
-    devices.push_back({{"name", contender.name},
-                       {"seconds_median", median(contender.seconds)},
-                       {"seconds_min", *std::ranges::min_element(contender.seconds)},
-                       {"seconds_max", *std::ranges::max_element(contender.seconds)},
-                       {"cycles", contender.last.cycles}});
-  }
-  const auto cycles = [&](std::size_t i) { return static_cast<double>(list[i].last.cycles); };
-  const auto seconds = [&](std::size_t i) { return median(list[i].seconds); };
-  nlohmann::json document = {{"model", arguments.model.model},
-                             {"repeat", rounds(arguments)},
-                             {"notes", notes},
-                             {"devices", std::move(devices)},
-                             {"sim_per_host", seconds(1) / seconds(0)},
-                             {"values_per_timing_only", seconds(1) / seconds(2)},
-                             {"serial_per_asynchronous_cycles", cycles(3) / cycles(2)}};
-  if (list.size() > 4) {
-    document["divided_clock"] = {{"divider", kClockDivider},
-                                 {"cycles_ratio", cycles(4) / cycles(2)},
-                                 {"seconds_ratio", seconds(4) / seconds(2)}};
-  }
-  return document;
-}
 
 // Starts the program `host_vs_ort`, which takes this process's place. It belongs to the source
 // tree: it runs ONNX Runtime under Node.js, which an installation does not need.
@@ -150,9 +65,39 @@ Status host_vs_ort(const BenchArguments& arguments) {
                fmt::format("cannot start '{}': {}", program, std::strerror(errno))};
 }
 
+Status bench_load(const BenchArguments& arguments) {
+  LoadBench load = arguments.load;
+  load.json = arguments.model.json;
+  for (const std::string& device : arguments.devices) {
+    DeviceOptions options;
+    TESSERA_TRY(options.kind, device_kind_from_name(device));
+    options.arch = arguments.model.architecture();
+    options.kernels = arguments.kernels;
+    options.threads = arguments.threads;
+    if (options.kind == DeviceKind::kSim) {
+      options.pace = arguments.pace;
+      options.timing_only = arguments.timing_only;
+    }
+    load.devices.push_back(std::move(options));
+  }
+  load.handover = arguments.handover == "lock-step" ? Handover::kLockStep : Handover::kFreeFlow;
+  load.hint = arguments.hint == "latency" ? Hint::kLatency : Hint::kThroughput;
+  load.tune = arguments.tune == "auto";
+  TESSERA_TRY(const Network network, arguments.model.load());
+  std::vector<Tensor> inputs;
+  for (std::size_t i = 0; i < network.inputs().size(); ++i) {
+    inputs.push_back(random_tensor(network.inputs()[i], 0, i));
+  }
+  return run_load_bench(network, inputs, load);
+}
+
 Status bench(const BenchArguments& arguments) {
-  if (arguments.suite.empty() == arguments.model.model.empty()) {
+  const bool of_model = arguments.suite.empty() || arguments.suite == "devices";
+  if (of_model == arguments.model.model.empty()) {
     return Error{ErrorCode::kInvalidArgument, "give a model, or --suite"};
+  }
+  if (arguments.suite == "devices") {
+    return run_device_bench({arguments.model, arguments.repeat, arguments.threads});
   }
   if (arguments.suite == "roofline") {
     return run_roofline_suite({.arch = arguments.model.architecture(),
@@ -163,41 +108,51 @@ Status bench(const BenchArguments& arguments) {
     return bench_transposition(arguments.arch_given ? arguments.model.architecture() : "",
                                arguments.model.json);
   }
+  if (arguments.suite == "pipeline") return run_pipeline_suite({.json = arguments.model.json});
+  if (arguments.suite == "tuning") return run_tuning_suite({.json = arguments.model.json});
   if (!arguments.suite.empty()) return host_vs_ort(arguments);
-  TESSERA_TRY(const Network network, arguments.model.load());
-  std::vector<Tensor> inputs;
-  for (std::size_t i = 0; i < network.inputs().size(); ++i) {
-    inputs.push_back(random_tensor(network.inputs()[i], 0, i));
-  }
-  TESSERA_TRY(std::vector<Contender> list, contenders(arguments, network));
-  TESSERA_RETURN_IF_ERROR(measure(inputs, rounds(arguments), list));
-  const std::vector<std::string>& notes = network.placement().notes;
-  const nlohmann::json document = to_json(arguments, notes, list);
-  if (arguments.model.json) {
-    fmt::print("{}\n", json_text(document));
-    return {};
-  }
-  fmt::print("{}", notes_text(notes));
-  Table table({"device", "median ms", "min ms", "max ms", "runs/s", "cycles"});
-  for (const Contender& contender : list) {
-    const double seconds = median(contender.seconds);
-    table.add({contender.name, fmt::format("{:.3f}", seconds * 1e3),
-               fmt::format("{:.3f}", *std::ranges::min_element(contender.seconds) * 1e3),
-               fmt::format("{:.3f}", *std::ranges::max_element(contender.seconds) * 1e3),
-               fmt::format("{:.1f}", 1 / seconds),
-               contender.last.cycles > 0 ? with_separators(contender.last.cycles) : "-"});
-  }
-  fmt::print(
-      "{}\nsim / host                        {:.2f}\nvalues / timing-only              {:.1f}\n"
-      "serial / asynchronous cycles      {:.3f}\n",
-      table.text(), document["sim_per_host"].get<double>(),
-      document["values_per_timing_only"].get<double>(),
-      document["serial_per_asynchronous_cycles"].get<double>());
-  if (const auto slower = document.find("divided_clock"); slower != document.end()) {
-    fmt::print("clocks / {}: cycles x {:.2f}, time x {:.2f}\n", kClockDivider,
-               (*slower)["cycles_ratio"].get<double>(), (*slower)["seconds_ratio"].get<double>());
-  }
-  return {};
+  return bench_load(arguments);
+}
+
+void add_load_options(CLI::App& app, BenchArguments& arguments) {
+  LoadBench& load = arguments.load;
+  app.add_option("--device", arguments.devices, "host, sim or ref; several with commas between")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--kernels", arguments.kernels, "kernels of each device that run side by side")
+      ->check(CLI::Range(1, 64));
+  app.add_option("--pace", arguments.pace,
+                 "sim: a run takes its simulated time divided by this (1: real time; 0: no pace)")
+      ->check(CLI::Range(0.0, 1e9));
+  app.add_flag("--timing-only", arguments.timing_only, "sim: no values, the same cycles");
+  app.add_option("--seconds", load.seconds, "how long tasks are offered")
+      ->check(CLI::Range(0.01, 1e6))
+      ->capture_default_str();
+  app.add_option("--tasks", load.tasks, "how many tasks, in place of --seconds")
+      ->check(CLI::Range(1, 1'000'000'000));
+  app.add_option("--streams", load.streams, "streams that submit side by side")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--rate", load.rate, "tasks a second offered (0: as fast as there is room)")
+      ->check(CLI::Range(0.0, 1e9));
+  app.add_option("--in-flight", load.in_flight, "tasks in the pipeline at most")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--handover", arguments.handover, "how packets go from stage to stage")
+      ->check(CLI::IsMember({"free-flow", "lock-step"}))
+      ->capture_default_str();
+  app.add_option("--hint", arguments.hint, "throughput: batches of 8 to each kernel; latency: of 1")
+      ->check(CLI::IsMember({"throughput", "latency"}))
+      ->capture_default_str();
+  app.add_option("--tune", arguments.tune, "auto: balance the stages' threads while running")
+      ->check(CLI::IsMember({"auto", "off"}))
+      ->capture_default_str();
+  app.add_option("--stage-threads", load.stage_threads, "threads of a stage: pre=2")
+      ->delimiter(',');
+  app.add_option("--compare-every", load.compare_every,
+                 "compare one task in so many with the host, layer by layer")
+      ->check(CLI::Range(1, 1'000'000'000));
+  app.add_option("--trace", load.trace, "write the timeline (Perfetto / Chrome trace JSON)");
+  app.add_option("--events", load.events, "write every event as JSON lines");
 }
 
 }  // namespace
@@ -206,11 +161,16 @@ Action bench_verb(CLI::App& app) {
   auto arguments = std::make_shared<BenchArguments>();  // shared with the returned action
   arguments->model.add_to(app);
   app.get_option("model")->required(false);
-  app.add_option("--suite", arguments->suite,
-                 "host-vs-ort: the host device against ONNX Runtime on the OCR models; roofline: "
-                 "the zoo's networks against what their work and traffic take at least; "
-                 "transposition: matrices turned by the array, the planar engine and DMA")
-      ->check(CLI::IsMember({"host-vs-ort", "roofline", "transposition"}));
+  app.add_option(
+         "--suite", arguments->suite,
+         "devices: the devices side by side on the model; pipeline: the pipeline in front "
+         "of a processor with real time behaviour; tuning: the same from a bad start; "
+         "host-vs-ort: the host device against ONNX Runtime on well-known models; roofline: "
+         "the zoo's networks against what their work and traffic take at least; "
+         "transposition: matrices turned by the array, the planar engine and DMA")
+      ->check(CLI::IsMember(
+          {"devices", "pipeline", "tuning", "host-vs-ort", "roofline", "transposition"}));
+  add_load_options(app, *arguments);
   app.add_option("--networks", arguments->networks,
                  "roofline: names with commas between (default: all of the zoo)");
   app.add_option("--models", arguments->models, "suite: the models' folder (default: fetched)");

@@ -195,7 +195,8 @@ TEST(Json, ReportListsEveryTransposition) {
 }
 
 TEST(Json, BenchGivesSecondsAndCycles) {
-  const nlohmann::json json = json_of({"bench", "small.onnx", "--repeat", "1"});
+  const nlohmann::json json =
+      json_of({"bench", "small.onnx", "--suite", "devices", "--repeat", "1"});
   expect_fields(json, {"model", "repeat", "devices", "sim_per_host", "values_per_timing_only"});
   EXPECT_EQ(json.at("repeat"), 1);
   EXPECT_EQ(json.at("devices")[1].at("cycles"), json.at("devices")[2].at("cycles"));

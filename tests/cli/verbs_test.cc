@@ -85,7 +85,7 @@ TEST(OpenDimensions, EveryVerbThatReadsAModelPrintsTheDefaults) {
   const std::vector<std::vector<std::string>> commands = {
       {"run", "open.onnx"},     {"compile", "open.onnx", "-o", "open.tpkg"},
       {"inspect", "open.onnx"}, {"compare", "open.onnx"},
-      {"report", "open.onnx"},  {"bench", "open.onnx", "--repeat", "1"},
+      {"report", "open.onnx"},  {"bench", "open.onnx", "--tasks", "3"},
       {"run", "open.tpkg"},     {"inspect", "open.tpkg"}};
   for (const auto& command : commands) {
     const CommandResult plain = tessera(command);
@@ -186,7 +186,8 @@ TEST(Report, ListsTheLayersWithCyclesAndBound) {
 }
 
 TEST(Bench, PrintsEveryDevice) {
-  const CommandResult bench = tessera({"bench", "small.onnx", "--repeat", "2"});
+  const CommandResult bench =
+      tessera({"bench", "small.onnx", "--suite", "devices", "--repeat", "2"});
   EXPECT_EQ(bench.status, 0) << bench.err;
   for (const char* device : {"\nhost ", "\nsim ", "\nsim timing-only "}) {
     EXPECT_THAT(bench.out, HasSubstr(device));

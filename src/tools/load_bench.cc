@@ -1,0 +1,418 @@
+#include "tools/load_bench.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <thread>
+
+#include "tools/console.h"
+
+namespace tessera::tools {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using nlohmann::json;
+
+double milliseconds(std::chrono::nanoseconds time) {
+  return 1e-6 * static_cast<double>(time.count());
+}
+
+// What came back; the callbacks of several streams meet here.
+class Outcomes {
+ public:
+  void took(const TaskOutcome& outcome) {
+    const std::lock_guard lock(mutex_);
+    if (!outcome.ok()) {
+      ++failed_;
+      if (first_error_.empty()) first_error_ = outcome.error().error.to_string();
+      return;
+    }
+    const TaskTimes& times = outcome.result().times;
+    latencies_.push_back(milliseconds(times.total));
+    for (std::size_t s = 0; s < TaskTimes::kStagesMax; ++s) {
+      queued_ += milliseconds(times.stages[s].queued);
+      busy_[s] += milliseconds(times.stages[s].busy);
+    }
+    transfer_in_ += milliseconds(times.transfer_in);
+    kernel_ += milliseconds(times.kernel);
+    transfer_out_ += milliseconds(times.transfer_out);
+    cycles_ = outcome.result().cycles;
+  }
+
+  std::vector<double> latencies_;  // ms
+  std::int64_t failed_ = 0, cycles_ = 0;
+  std::string first_error_;
+  // Added over the tasks, ms.
+  double queued_ = 0, transfer_in_ = 0, kernel_ = 0, transfer_out_ = 0;
+  std::array<double, TaskTimes::kStagesMax> busy_{};
+
+ private:
+  std::mutex mutex_;
+};
+
+// How the generator itself did.
+struct Generator {
+  double waited = 0;  // seconds for room, of the slowest thread
+  double late = 0;    // offered rate: how far behind it fell, seconds
+};
+
+struct Measured {
+  Outcomes outcomes;
+  Generator generator;
+  double seconds = 0;
+  PipelineStatus status;
+  std::vector<DeviceStatus> before, after;
+  std::vector<std::string> tuning;
+};
+
+class LoadRun {
+ public:
+  LoadRun(const Network& network, const std::vector<Tensor>& inputs, const LoadBench& bench)
+      : network_(network), inputs_(inputs), bench_(bench) {}
+
+  Status run(Measured& measured) {
+    TESSERA_TRY(Runtime runtime, Runtime::open({.devices = bench_.devices}));
+    TESSERA_TRY(const Model model, runtime.load(network_));
+    TESSERA_TRY(Pipeline pipeline, open(runtime, model, measured));
+    TESSERA_RETURN_IF_ERROR(warm_up(pipeline));
+    measured.before = runtime.devices();
+    const auto begin = Clock::now();
+    generate(pipeline, measured);
+    measured.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    measured.after = runtime.devices();
+    measured.status = pipeline.status();
+    if (!bench_.trace.empty()) TESSERA_RETURN_IF_ERROR(runtime.write_trace(bench_.trace));
+    if (!bench_.events.empty()) TESSERA_RETURN_IF_ERROR(runtime.write_events(bench_.events));
+    if (measured.outcomes.failed_ > 0 && measured.outcomes.latencies_.empty()) {
+      return Error{ErrorCode::kUnavailable,
+                   "every task failed, the first with: " + measured.outcomes.first_error_};
+    }
+    return {};
+  }
+
+ private:
+  Result<Pipeline> open(Runtime& runtime, const Model& model, Measured& measured) {
+    PipelineOptions options;
+    options.stages = default_stages(model);
+    options.handover = bench_.handover;
+    options.hint = bench_.hint;
+    options.jobs_max = bench_.in_flight;
+    options.tune = bench_.tune;
+    options.tuning_log = [&measured, this](const std::string& line) {
+      const std::lock_guard lock(log_mutex_);
+      measured.tuning.push_back(line);
+    };
+    if (bench_.compare_every > 0) {
+      options.debug = {.mode = DebugMode::kBoth, .every = bench_.compare_every};
+    }
+    TESSERA_TRY(Pipeline pipeline, runtime.open_pipeline(std::move(options)));
+    for (const std::string& text : bench_.stage_threads) {
+      const std::size_t equals = text.find('=');
+      char* end = nullptr;
+      const long threads =
+          equals == std::string::npos ? 0 : std::strtol(text.c_str() + equals + 1, &end, 10);
+      if (end == nullptr || *end != '\0' || threads < 1) {
+        return Error{
+            ErrorCode::kInvalidArgument,
+            fmt::format("--stage-threads '{}': write STAGE=THREADS, for example pre=2", text)};
+      }
+      TESSERA_RETURN_IF_ERROR(pipeline.set_threads(
+          text.substr(0, equals), static_cast<int>(std::min<long>(threads, 1 << 20))));
+    }
+    return pipeline;
+  }
+
+  // The first run of a model allocates and simulates what later ones reuse.
+  Status warm_up(Pipeline& pipeline) const {
+    TESSERA_TRY(Job job, pipeline.open_stream().submit(inputs_));
+    const TaskOutcome outcome = job.wait();
+    if (!outcome.ok()) return outcome.error().error.with_context("the first task");
+    return {};
+  }
+
+  void generate(Pipeline& pipeline, Measured& measured) {
+    std::vector<Generator> generators(static_cast<std::size_t>(bench_.streams));
+    std::vector<std::thread> threads;
+    for (Generator& generator : generators) {
+      threads.emplace_back([&, stream = pipeline.open_stream()]() mutable {
+        offer(stream, measured.outcomes, generator);
+        stream.wait_until_done();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const Generator& generator : generators) {
+      measured.generator.waited = std::max(measured.generator.waited, generator.waited);
+      measured.generator.late = std::max(measured.generator.late, generator.late);
+    }
+  }
+
+  // One stream's share of the load.
+  void offer(Stream& stream, Outcomes& outcomes, Generator& generator) const {
+    const auto begin = Clock::now();
+    const std::int64_t share = (bench_.tasks + bench_.streams - 1) / bench_.streams;
+    const auto period =
+        std::chrono::duration<double>(bench_.rate > 0 ? bench_.streams / bench_.rate : 0);
+    for (std::int64_t i = 0;; ++i) {
+      const auto now = Clock::now();
+      const double elapsed = std::chrono::duration<double>(now - begin).count();
+      if (bench_.tasks > 0 ? i >= share : elapsed >= bench_.seconds) return;
+      if (bench_.rate > 0) {
+        const auto due =
+            begin + std::chrono::duration_cast<Clock::duration>(static_cast<double>(i) * period);
+        generator.late = std::max(generator.late, std::chrono::duration<double>(now - due).count());
+        std::this_thread::sleep_until(due);
+      }
+      const auto ready = Clock::now();
+      stream.wait_for_room();
+      generator.waited += std::chrono::duration<double>(Clock::now() - ready).count();
+      SubmitOptions options;
+      options.callback = [&outcomes](TaskOutcome outcome) { outcomes.took(outcome); };
+      (void)stream.submit_when_room(inputs_, std::move(options));
+    }
+  }
+
+  const Network& network_;
+  const std::vector<Tensor>& inputs_;
+  const LoadBench& bench_;
+  std::mutex log_mutex_;
+};
+
+struct Latency {
+  double min = 0, mean = 0, median = 0, p90 = 0, p95 = 0, p99 = 0;
+};
+
+Latency latency_of(std::vector<double> values) {
+  if (values.empty()) return {};
+  std::sort(values.begin(), values.end());
+  const auto at = [&](double share) {
+    const auto rank = std::ceil(share * static_cast<double>(values.size()));
+    return values[static_cast<std::size_t>(std::max(rank, 1.0)) - 1];
+  };
+  return {values.front(),
+          std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size()),
+          at(0.5),
+          at(0.9),
+          at(0.95),
+          at(0.99)};
+}
+
+struct DeviceShare {
+  std::string name;
+  int kernels = 0;
+  double utilisation = 0;  // of all its kernels' time
+  std::int64_t runs = 0, bytes_in = 0, bytes_out = 0;
+};
+
+std::vector<DeviceShare> shares_of(const Measured& measured) {
+  std::vector<DeviceShare> shares;
+  for (std::size_t d = 0; d < measured.after.size(); ++d) {
+    const DeviceStatus& before = measured.before[d];
+    const DeviceStatus& after = measured.after[d];
+    const double busy = 1e-9 * static_cast<double>((after.busy - before.busy).count());
+    shares.push_back({after.name, after.kernels, busy / (after.kernels * measured.seconds),
+                      after.runs - before.runs, after.bytes_in - before.bytes_in,
+                      after.bytes_out - before.bytes_out});
+  }
+  return shares;
+}
+
+// A stage's threads' time.
+double stage_share(const StageStatus& stage, double seconds) {
+  return 1e-9 * static_cast<double>(stage.busy.count()) / (stage.threads * seconds);
+}
+
+// What limits the throughput, and what to do about it.
+std::string advice_of(const Measured& measured, const std::vector<DeviceShare>& shares,
+                      bool generator_limits) {
+  double kernels = 0;
+  for (const DeviceShare& share : shares) kernels = std::max(kernels, share.utilisation);
+  if (kernels > 0.95) {
+    return fmt::format(
+        "the kernels are the limit ({} busy): more kernels or devices make it faster, threads do "
+        "not",
+        percent(kernels));
+  }
+  if (generator_limits) return "the load generator is the limit: nothing in the pipeline is full";
+  const StageStatus* busiest = nullptr;
+  for (const StageStatus& stage : measured.status.stages) {
+    if (busiest == nullptr ||
+        stage_share(stage, measured.seconds) > stage_share(*busiest, measured.seconds)) {
+      busiest = &stage;
+    }
+  }
+  const double share = stage_share(*busiest, measured.seconds);
+  if (share > 0.8 && busiest->kind == StageKind::kExecute) {
+    return fmt::format(
+        "transfers are the limit: the threads of stage '{}' are {} busy while the kernels are {}; "
+        "give it more threads (--stage-threads {}={}) or larger batches (--hint throughput)",
+        busiest->name, percent(share), percent(kernels), busiest->name, 2 * busiest->threads);
+  }
+  if (share > 0.8) {
+    return fmt::format(
+        "stage '{}' is the limit ({} busy, the kernels {}): give it more threads (--stage-threads "
+        "{}={}, or --tune auto)",
+        busiest->name, percent(share), percent(kernels), busiest->name, 2 * busiest->threads);
+  }
+  return fmt::format(
+      "no stage is full (the busiest, '{}', is {} busy; kernels {}): more tasks in flight "
+      "(--in-flight) keep it busier",
+      busiest->name, percent(share), percent(kernels));
+}
+
+struct Report {
+  Latency latency;
+  std::vector<DeviceShare> shares;
+  std::vector<std::pair<std::string, double>> times;  // mean ms a task
+  double tasks_per_second = 0;
+  std::string advice, warning;
+};
+
+Report report_of(const Measured& measured, const LoadBench& bench) {
+  Report report;
+  const Outcomes& outcomes = measured.outcomes;
+  const auto tasks = static_cast<double>(std::max<std::size_t>(outcomes.latencies_.size(), 1));
+  report.latency = latency_of(outcomes.latencies_);
+  report.shares = shares_of(measured);
+  report.tasks_per_second = static_cast<double>(outcomes.latencies_.size()) / measured.seconds;
+  report.times = {{"queue", outcomes.queued_ / tasks},
+                  {"pre", outcomes.busy_[0] / tasks},
+                  {"transfer in", outcomes.transfer_in_ / tasks},
+                  {"execute", outcomes.kernel_ / tasks},
+                  {"transfer out", outcomes.transfer_out_ / tasks},
+                  {"post", outcomes.busy_[2] / tasks}};
+  // What is neither of these is waiting for the kernel, or for the other tasks of a batch.
+  const double rest = outcomes.busy_[1] / tasks - report.times[2].second - report.times[3].second -
+                      report.times[4].second;
+  report.times[0].second += std::max(rest, 0.0);
+  const bool offered = bench.rate > 0;
+  const bool limits = offered ? measured.generator.late > 0.1 * measured.seconds
+                              : measured.generator.waited < 0.02 * measured.seconds;
+  if (limits && !offered) {
+    report.warning = fmt::format(
+        "the load generator waited for room only {} of the time: it is the limit; use more "
+        "--streams",
+        percent(measured.generator.waited / measured.seconds));
+  } else if (limits) {
+    report.warning =
+        fmt::format("the load generator fell {:.2f} s behind the {:.1f} tasks/s it should offer",
+                    measured.generator.late, bench.rate);
+  }
+  report.advice = advice_of(measured, report.shares, limits || offered);
+  if (offered && !limits) {
+    report.advice = fmt::format("the offered rate of {:.1f} tasks/s is kept", bench.rate);
+  }
+  return report;
+}
+
+json to_json(const Report& report, const Measured& measured) {
+  const Latency& latency = report.latency;
+  json devices = json::array();
+  for (const DeviceShare& share : report.shares) {
+    devices.push_back({{"name", share.name},
+                       {"kernels", share.kernels},
+                       {"utilisation", share.utilisation},
+                       {"runs", share.runs},
+                       {"bytes_in", share.bytes_in},
+                       {"bytes_out", share.bytes_out}});
+  }
+  json stages = json::array();
+  for (const StageStatus& stage : measured.status.stages) {
+    stages.push_back({{"name", stage.name},
+                      {"threads", stage.threads},
+                      {"busy", stage_share(stage, measured.seconds)}});
+  }
+  json times = json::object();
+  for (const auto& [name, mean] : report.times) times[name] = mean;
+  return {{"tasks", measured.outcomes.latencies_.size()},
+          {"failed", measured.outcomes.failed_},
+          {"seconds", measured.seconds},
+          {"tasks_per_second", report.tasks_per_second},
+          {"cycles", measured.outcomes.cycles_},
+          {"latency_ms",
+           {{"min", latency.min},
+            {"mean", latency.mean},
+            {"median", latency.median},
+            {"p90", latency.p90},
+            {"p95", latency.p95},
+            {"p99", latency.p99}}},
+          {"mean_ms", std::move(times)},
+          {"stages", std::move(stages)},
+          {"devices", std::move(devices)},
+          {"compared", measured.status.compared},
+          {"mismatches", measured.status.mismatches},
+          {"tuning", measured.tuning},
+          {"advice", report.advice},
+          {"warning", report.warning}};
+}
+
+void print(const Report& report, const Measured& measured) {
+  const Latency& latency = report.latency;
+  fmt::print("throughput  {:.1f} tasks/s   ({} tasks in {:.2f} s", report.tasks_per_second,
+             measured.outcomes.latencies_.size(), measured.seconds);
+  if (measured.outcomes.failed_ > 0) {
+    fmt::print(", {} failed: {}", measured.outcomes.failed_, measured.outcomes.first_error_);
+  }
+  fmt::print(")\n\n");
+  Table latencies({"ms", "min", "mean", "median", "p90", "p95", "p99"});
+  const auto cell = [](double value) { return fmt::format("{:.3f}", value); };
+  latencies.add({"latency", cell(latency.min), cell(latency.mean), cell(latency.median),
+                 cell(latency.p90), cell(latency.p95), cell(latency.p99)});
+  fmt::print("{}\n", latencies.text());
+  Table times({"mean ms a task", "queue", "pre", "transfer in", "execute", "transfer out", "post"});
+  std::vector<std::string> row = {"where it goes"};
+  for (const auto& [name, mean] : report.times) row.push_back(cell(mean));
+  times.add(row);
+  fmt::print("{}\n", times.text());
+  Table stages({"stage", "threads", "busy"});
+  for (const StageStatus& stage : measured.status.stages) {
+    stages.add(
+        {stage.name, std::to_string(stage.threads), percent(stage_share(stage, measured.seconds))});
+  }
+  fmt::print("{}\n", stages.text());
+  Table devices({"device", "kernels", "busy", "runs", "bytes in", "bytes out"});
+  for (const DeviceShare& share : report.shares) {
+    devices.add({share.name, std::to_string(share.kernels), percent(share.utilisation),
+                 with_separators(share.runs), with_separators(share.bytes_in),
+                 with_separators(share.bytes_out)});
+  }
+  fmt::print("{}\n", devices.text());
+  for (const std::string& line : measured.tuning) fmt::print("tuning: {}\n", line);
+  if (measured.status.compared > 0) {
+    fmt::print("compared with the host: {} tasks, {} different\n", measured.status.compared,
+               measured.status.mismatches);
+  }
+  fmt::print("advice: {}\n", report.advice);
+  if (!report.warning.empty()) fmt::print("warning: {}\n", report.warning);
+}
+
+}  // namespace
+
+Status run_load_bench(const Network& network, const std::vector<Tensor>& inputs,
+                      const LoadBench& bench) {
+  Measured measured;
+  TESSERA_RETURN_IF_ERROR(LoadRun(network, inputs, bench).run(measured));
+  const Report report = report_of(measured, bench);
+  if (bench.json) {
+    json document = to_json(report, measured);
+    document["notes"] = network.placement().notes;
+    fmt::print("{}\n", json_text(document));
+  } else {
+    fmt::print("{}", notes_text(network.placement().notes));
+    print(report, measured);
+  }
+  if (measured.status.mismatches > 0) {
+    return Error{ErrorCode::kInternal,
+                 fmt::format("{} of {} compared tasks differ from the host; the first: {}",
+                             measured.status.mismatches, measured.status.compared,
+                             measured.outcomes.first_error_)};
+  }
+  return {};
+}
+
+}  // namespace tessera::tools
