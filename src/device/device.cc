@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <thread>
+
 #include "device/backends.h"
 #include "device/queued_device.h"
 
@@ -42,6 +45,11 @@ const char* health_state_name(HealthState state) {
   return "probing";
 }
 
+int threads_a_kernel(const DeviceOptions& options) {
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return std::max(1, (options.threads > 0 ? options.threads : cores) / options.kernels);
+}
+
 Bytes machine_memory() {
   return Bytes{static_cast<std::int64_t>(sysconf(_SC_PHYS_PAGES)) *
                static_cast<std::int64_t>(sysconf(_SC_PAGESIZE))};
@@ -71,6 +79,13 @@ Result<std::unique_ptr<Device>> make_device(const DeviceOptions& options) {
         ErrorCode::kInvalidArgument,
         fmt::format("a pace of {} times the clock; allowed: more than 0", options.pace.factor)};
   }
+  const bool clocked = options.kind == DeviceKind::kSim;
+  if (!clocked && (options.pace.enabled || options.values != Values::kSimulated)) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("a device '{}' that is paced or leaves values out; only 'sim' has a "
+                             "clock of its own",
+                             device_kind_name(options.kind))};
+  }
   std::unique_ptr<Backend> backend;
   if (options.kind == DeviceKind::kSim) {
     TESSERA_TRY(backend, make_sim_backend(options));
@@ -87,7 +102,8 @@ DeviceOptions session_device(const SessionOptions& options, const ChipConfig& ch
   result.kind = options.device;
   result.chip = chip;
   result.threads = options.threads;
-  result.values = options.timing_only ? Values::kNone : Values::kSimulated;
+  const bool timing_only = options.timing_only && options.device == DeviceKind::kSim;
+  result.values = timing_only ? Values::kNone : Values::kSimulated;
   result.check_hazards = options.check_hazards;
   result.serial = options.serial;
   result.trace = options.trace;

@@ -153,6 +153,7 @@ class Observer {
 
 class Device {
  public:
+  // No call is under way, and what has been submitted is forgotten.
   virtual ~Device() = default;
 
   virtual const Properties& properties() const = 0;

@@ -99,6 +99,38 @@ TEST(Device, SimHostAndRefGiveTheSameBitsOnEveryKernel) {
   for (const auto& result : results) EXPECT_EQ(result, results[0]);
 }
 
+TEST(Device, KernelsThatRunAtTheSameTimeOnSharedWeightsDoNotDisturbEachOther) {
+  const ChipConfig chip = test_chip();
+  const auto network = four_layers(chip);
+  const auto ref = open(DeviceKind::kRef, chip);
+  const LoadedId loaded_ref = *ref->load(network);
+  const Blocks plain = blocks_for(*ref, *network);
+  std::vector<std::vector<std::byte>> expected;
+  for (unsigned seed = 0; seed < 12; ++seed) {
+    ASSERT_TRUE(ref->write(plain.input.base, input_bytes(*network, seed)).ok());
+    run(*ref, loaded_ref, plain);
+    expected.push_back(read_block(*ref, plain.output));
+  }
+  for (const DeviceKind kind : {DeviceKind::kSim, DeviceKind::kHost}) {
+    const auto device = open(kind, chip, 3);
+    const LoadedId loaded = *device->load(network);
+    std::vector<Blocks> blocks;
+    std::vector<SequenceNumber> sequences;
+    for (unsigned seed = 0; seed < 12; ++seed) {
+      blocks.push_back(blocks_for(*device, *network));
+      ASSERT_TRUE(device->write(blocks[seed].input.base, input_bytes(*network, seed)).ok());
+      sequences.push_back(*device->submit({.loaded = loaded,
+                                           .kernel = static_cast<int>(seed % 3),
+                                           .inputs = std::span(&blocks[seed].input.base, 1),
+                                           .outputs = std::span(&blocks[seed].output.base, 1)}));
+    }
+    for (unsigned seed = 0; seed < 12; ++seed) {
+      ASSERT_TRUE(device->wait(sequences[seed])->status.ok());
+      EXPECT_EQ(read_block(*device, blocks[seed].output), expected[seed]);
+    }
+  }
+}
+
 TEST(Device, WeightsGoOverOnceHoweverManyKernelsLoadsAndRunsThereAre) {
   const ChipConfig chip = test_chip();
   const auto network = four_layers(chip);

@@ -1,8 +1,5 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <thread>
-
 #include "device/backends.h"
 #include "graph/node_graph.h"
 #include "host/executor.h"
@@ -36,8 +33,7 @@ class ExecutorBackend : public Backend {
                    .clock_hertz = 0,
                    .memory = options.memory.value > 0 ? options.memory : machine_memory(),
                    .shared_memory = true};
-    const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-    threads_ = std::max(1, (options.threads > 0 ? options.threads : cores) / options.kernels);
+    threads_ = threads_a_kernel(options);
   }
 
   const Properties& properties() const override { return properties_; }
@@ -86,7 +82,7 @@ class ExecutorBackend : public Backend {
   }
 
  private:
-  Result<std::unique_ptr<Loaded>> prepare(std::shared_ptr<const graph::Graph> graph) {
+  Result<std::unique_ptr<Loaded>> prepare(const std::shared_ptr<const graph::Graph>& graph) {
     auto loaded = std::make_unique<LoadedGraph>();
     loaded->name = graph->name;
     loaded->graph = graph;

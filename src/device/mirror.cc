@@ -97,13 +97,17 @@ Status Mirror::ran(std::span<const std::byte> host) {
   return map_.note_device_write(range_of(host));
 }
 
-Status Mirror::move(const std::vector<memory::Transfer>& transfers) {
+Status Mirror::move(std::span<const std::byte> host,
+                    const std::vector<memory::Transfer>& transfers) {
   for (std::size_t i = 0; i < transfers.size(); ++i) {
     const memory::Transfer& transfer = transfers[i];
-    auto* const host = reinterpret_cast<std::byte*>(transfer.host);
-    const auto bytes = static_cast<std::size_t>(transfer.bytes.value);
-    const Status moved = transfer.to_device ? device_.write({transfer.device}, {host, bytes})
-                                            : device_.read({transfer.device}, {host, bytes});
+    const auto bytes = host.subspan(transfer.host - address_of(host.data()),
+                                    static_cast<std::size_t>(transfer.bytes.value));
+    // The mirror owns the bytes; its callers name them by what they may see.
+    const Status moved =
+        transfer.to_device
+            ? device_.write({transfer.device}, bytes)
+            : device_.read({transfer.device}, {const_cast<std::byte*>(bytes.data()), bytes.size()});
     if (moved.ok()) continue;
     const std::lock_guard lock(mutex_);
     map_.put_back(std::span(transfers).subspan(i));
@@ -118,7 +122,7 @@ Status Mirror::to_device(std::span<const std::byte> host) {
     const std::lock_guard lock(mutex_);
     TESSERA_TRY(transfers, map_.make_device_current(range_of(host)));
   }
-  return move(transfers);
+  return move(host, transfers);
 }
 
 Status Mirror::to_host(std::span<const std::byte> host) {
@@ -127,7 +131,7 @@ Status Mirror::to_host(std::span<const std::byte> host) {
     const std::lock_guard lock(mutex_);
     TESSERA_TRY(transfers, map_.make_host_current(range_of(host)));
   }
-  return move(transfers);
+  return move(host, transfers);
 }
 
 }  // namespace tessera::device

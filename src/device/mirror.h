@@ -50,7 +50,8 @@ class Mirror {
 
  private:
   Status release_parts(const MirroredBlock& block);
-  Status move(const std::vector<memory::Transfer>& transfers);
+  // `host` is the range that the transfers are of.
+  Status move(std::span<const std::byte> host, const std::vector<memory::Transfer>& transfers);
 
   Device& device_;
   mutable std::mutex mutex_;

@@ -159,7 +159,7 @@ bool too_large(const Shape& dims) {
 
 // Those of one operand, or of operands and result together; nothing if all is well.
 std::optional<std::string> bad_extents(const Operation& operation) {
-  const std::string extents = fmt::format("sizes from 1 to {}", kExtentMax);
+  std::string extents = fmt::format("sizes from 1 to {}", kExtentMax);
   if (const auto* im2col = std::get_if<Im2col>(&operation)) {
     return bad_window(im2col->image, im2col->window);
   }

@@ -4,6 +4,7 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/check.h"
 
@@ -21,8 +22,8 @@ constexpr nanoseconds kSpin{15'000};
 double seconds(nanoseconds duration) { return std::chrono::duration<double>(duration).count(); }
 
 nanoseconds wall_time(const Pace& pace, Cycles cycles, std::int64_t clock_hertz) {
-  return nanoseconds(static_cast<std::int64_t>(
-      pace.factor * static_cast<double>(cycles) * 1e9 / static_cast<double>(clock_hertz) + 0.5));
+  return nanoseconds(std::llround(pace.factor * static_cast<double>(cycles) * 1e9 /
+                                  static_cast<double>(clock_hertz)));
 }
 
 }  // namespace

@@ -155,7 +155,7 @@ class SimBackend : public Backend {
       if (!compiled.ok()) {
         return compiled.error().with_context(fmt::format("layer '{}' by itself", node.name));
       }
-      Network single = *compiled;
+      const Network& single = *compiled;
       TESSERA_TRY(auto loaded, prepare(single.state().package));
       set.owned_region.resize(
           static_cast<std::size_t>(round_up(std::ssize(set.owned_region), kWeightAlignment)));
@@ -241,8 +241,9 @@ class SimBackend : public Backend {
       loaded->cores.push_back(std::move(core));
       if (options_.values != Values::kHost) continue;
       const host::Executor* const twin = kernel == 0 ? nullptr : loaded->executors[0].get();
-      TESSERA_TRY(auto executor, host::make_host_executor(
-                                     package.graph, {.threads = options_.threads, .twin = twin}));
+      TESSERA_TRY(auto executor,
+                  host::make_host_executor(package.graph,
+                                           {.threads = threads_a_kernel(options_), .twin = twin}));
       loaded->executors.push_back(std::move(executor));
     }
     return loaded;
@@ -255,7 +256,7 @@ class SimBackend : public Backend {
   // exact for all runs.
   bool reuses_timing() const {
     return options_.values == Values::kHost ||
-           (options_.values == Values::kNone && options_.reuse_timing);
+           (options_.values == Values::kNone && (options_.reuse_timing || options_.pace.enabled));
   }
 
   // Of a run whose values nobody simulates.
