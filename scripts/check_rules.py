@@ -41,7 +41,8 @@ ALLOWED_INCLUDES = {
     "pipeline": {"base", "metrics"},
     "memory": {"base"},
     "device": WAIST | {"graph", "network", "link", "card", "host", "concord", "metrics", "memory"},
-    "runtime": WAIST | {"model", "graph", "network", "device", "host", "pipeline", "metrics"},
+    "runtime": WAIST | {"model", "graph", "network", "device", "host", "pipeline", "metrics",
+                        "dashboard"},
     "c": set(),  # the public C++ interface is all it stands on
     "repro": WAIST | {"card"},
     "metrics": {"base"},

@@ -135,6 +135,7 @@ class StreamState;
 class ModelState;
 class PipelineState;
 class RuntimeState;
+class LiveViewState;
 }  // namespace runtime
 
 // A task that was submitted. Letting go of the handle does not stop the task.
@@ -288,6 +289,8 @@ struct PipelineStatus {
   std::size_t in_flight = 0, jobs_max = 0;
   std::int64_t submitted = 0, succeeded = 0, failed = 0, cancelled = 0, late = 0;
   std::int64_t compared = 0, mismatches = 0;  // debugging
+  bool tuning = false;
+  DebugMode debug = DebugMode::kDevice;
 };
 
 class Pipeline {
@@ -323,6 +326,23 @@ struct DeviceStatus {
   std::chrono::nanoseconds busy{0};          // of all kernels together
 };
 
+struct LiveViewOptions {
+  std::string listen = "127.0.0.1:0";  // PORT or ADDRESS:PORT; port 0: any that is free
+  std::string title = "Tessera";
+  std::vector<Pipeline> pipelines = {};  // whose stages can be changed there; they stay open
+};
+
+// A server of the live page, of figures for Prometheus and of what `tessera top` shows, for as long
+// as a handle to it lives.
+class LiveView {
+ public:
+  explicit LiveView(std::shared_ptr<runtime::LiveViewState> state) : state_(std::move(state)) {}
+  std::string url() const;  // "http://127.0.0.1:8080"
+
+ private:
+  std::shared_ptr<runtime::LiveViewState> state_;  // shared by its handles
+};
+
 class Runtime {
  public:
   // Opens the devices; the error names the option that is wrong.
@@ -339,6 +359,7 @@ class Runtime {
   Status write_trace(const std::string& path) const;   // Perfetto / Chrome trace JSON
   Status write_events(const std::string& path) const;  // JSON lines
   std::string prometheus() const;                      // Prometheus text
+  Result<LiveView> open_live_view(const LiveViewOptions& options = {});
 
  private:
   explicit Runtime(std::shared_ptr<runtime::RuntimeState> state) : state_(std::move(state)) {}

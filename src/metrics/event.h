@@ -7,8 +7,9 @@
 namespace tessera::metrics {
 
 enum class EventKind : std::uint8_t {
-  kStageRun,       // a stage worked on a packet; value: nanoseconds the packet waited before it
-  kTransferIn,     // host to device (a write of device memory); value: bytes
+  kStageRun,    // a stage worked on a packet (of a batch: its part of the time); value: nanoseconds
+                // the packet waited before it
+  kTransferIn,  // host to device (a write of device memory); value: bytes
   kTransferOut,    // device to host (a read of device memory); value: bytes
   kKernelRun,      // a kernel worked on a task; value: simulated cycles, 0 where there are none
   kQueueDepth,     // a queue after a push or a pop; begin = end; value: packets in it

@@ -16,6 +16,7 @@ class Debugging {
     every_.store(options.every < 1 ? 1 : options.every, std::memory_order_relaxed);
     mode_.store(options.mode, std::memory_order_relaxed);
   }
+  DebugMode mode() const { return mode_.load(std::memory_order_relaxed); }
   DebugMode mode_of(std::uint64_t sequence) const {
     const DebugMode mode = mode_.load(std::memory_order_relaxed);
     const auto every = static_cast<std::uint64_t>(every_.load(std::memory_order_relaxed));

@@ -109,7 +109,7 @@ Result<std::shared_ptr<PipelineState>> PipelineState::open(std::shared_ptr<Runti
     config.stages.push_back(std::move(made));
   }
   TESSERA_TRY(state->pipeline_, pipeline::Pipeline::create(std::move(config)));
-  state->tuner_.set_on(options.tune);
+  state->set_tuning(options.tune);
   return std::shared_ptr<PipelineState>(state.release(), delete_elsewhere);
 }
 
@@ -288,12 +288,18 @@ void PipelineState::ran(std::size_t stage, Nanoseconds begin, Nanoseconds end,
                         std::span<const pipeline::PacketPtr> batch) {
   metrics::Recorder& recorder = runtime_->recorder();
   if (!recorder.recording()) return;
-  for (const pipeline::PacketPtr& packet : batch) {
+  // A batch is one piece of a thread's time: each packet has its part of it.
+  const auto part = [&](std::size_t i) {
+    return begin - recorder_start_ +
+           (end - begin) * static_cast<Nanoseconds>(i) / static_cast<Nanoseconds>(batch.size());
+  };
+  for (std::size_t i = 0; i < batch.size(); ++i) {
+    const pipeline::PacketPtr& packet = batch[i];
     recorder.record({.kind = metrics::EventKind::kStageRun,
                      .source = stages_[stage].source,
                      .stream = packet->header.stream,
-                     .begin_ns = begin - recorder_start_,
-                     .end_ns = end - recorder_start_,
+                     .begin_ns = part(i),
+                     .end_ns = part(i + 1),
                      .packet = packet->header.id,
                      .value = packet->times[stage].queued});
   }
@@ -393,6 +399,8 @@ PipelineStatus PipelineState::status() {
   status.late = late_.load();
   status.compared = debugging_.compared.load();
   status.mismatches = debugging_.mismatches.load();
+  status.tuning = tuning_.load();
+  status.debug = debugging_.mode();
   return status;
 }
 
@@ -417,7 +425,10 @@ Status PipelineState::set_kernels(const std::string& stage, int kernels) {
   return {};
 }
 
-void PipelineState::set_tuning(bool on) { tuner_.set_on(on); }
+void PipelineState::set_tuning(bool on) {
+  tuner_.set_on(on);
+  tuning_.store(on, std::memory_order_relaxed);
+}
 
 PeriodLoad PipelineState::totals() {
   PeriodLoad load;

@@ -81,6 +81,8 @@ class PipelineState : private pipeline::Sink, private pipeline::Observer, privat
   std::atomic<int> waiting_for_room_{0};
   std::atomic<std::int64_t> submitted_{0}, succeeded_{0}, failed_{0}, cancelled_{0}, late_{0};
 
+  std::atomic<bool> tuning_{false};
+
   DeadlineClock deadlines_;
   std::unique_ptr<pipeline::Pipeline> pipeline_;
   Tuner tuner_{*this};  // after the pipeline, which it changes

@@ -12,7 +12,7 @@ using ::testing::StartsWith;
 
 constexpr const char* kVerbs[] = {"run",    "compile", "link",    "inspect", "asm",
                                   "disasm", "compare", "conform", "report",  "bench",
-                                  "zoo",    "repro",   "doctor"};
+                                  "watch",  "top",     "zoo",     "repro",   "doctor"};
 
 TEST(Help, EveryVerbShowsAnExampleOfItself) {
   for (const std::string verb : kVerbs) {

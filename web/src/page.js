@@ -91,14 +91,20 @@ function drawToolbar() {
   [...by('spans').children].forEach((button, i) => button.setAttribute('aria-pressed', following && span === SPANS[i][1]));
 }
 
+// What the marks mean, once for each of the two sets that kernels take turns with.
 function drawLegend() {
-  const kernels = store.sources('kernel');
-  if (by('legend').childElementCount === Math.min(kernels.length, 2)) return;
-  const marks = [['○ begins', '■ read'], ['× begins', '+ read']];
-  by('legend').replaceChildren(...kernels.slice(0, 2).map((source, i) => {
+  const kernels = store.sources('kernel').slice(0, 2);
+  const own = kernels.some((source) => source.bytes_in + source.bytes_out > 0);
+  const key = `${kernels.map((source) => source.name)} ${own}`;
+  if (by('legend').dataset.key === key) return;
+  by('legend').dataset.key = key;
+  const marks = own ? ['● written  ○ begins  ■ read', '● written  × begins  + read'] : ['○ begins', '× begins'];
+  const items = kernels.map((source, i) => [`${source.name}: ${marks[i]}`, `var(--k${i})`]);
+  if (!own) items.push(['device: ● written  ■ read', 'inherit']);
+  by('legend').replaceChildren(...items.map(([text, colour]) => {
     const item = document.createElement('span');
-    item.style.color = `var(--k${i})`;
-    item.textContent = `${source.name}: ● written  ${marks[i].join('  ')}`;
+    item.style.color = colour;
+    item.textContent = text;
     return item;
   }));
 }

@@ -113,7 +113,8 @@ export class Panels {
       setBar(row, source.utilisation, colorOf(index));
       row.left.textContent = `${time(source.run.median)} a run · ${count(source.runs_per_second)}/s`;
       row.right.textContent = source.faults > 0 ? `${source.faults} faults`
-        : `in ${bytes(source.bytes_in_per_second)}/s · out ${bytes(source.bytes_out_per_second)}/s`;
+        : source.bytes_in + source.bytes_out > 0
+          ? `in ${bytes(source.bytes_in_per_second)}/s · out ${bytes(source.bytes_out_per_second)}/s` : '';
     });
     this.drawStages(state);
     this.choices.update(state.choices, (c) => c.name, (part, choice) => {

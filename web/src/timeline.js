@@ -18,6 +18,12 @@ const TASK_ROW = 30;
 const STAGE_ROW = 26;
 const GAP = 8;
 const LANES_MAX = 8;
+const WHOLE = -1; // in place of the index of a kernel: the device as a whole
+
+function colorOfRow(row) {
+  if (row.index === WHOLE) return color('quiet');
+  return colorOf(row.kind === Kind.stage ? row.index + 2 : row.index);
+}
 
 // Kernels take turns with the marks of figures: circle and square, cross and plus.
 const BEGIN_MARKS = [circle, cross];
@@ -62,22 +68,34 @@ export class Timeline {
     this.selection = null; // [x0, x1] while dragging
   }
 
-  // Rows from top to bottom.
+  // Rows from top to bottom: kernels by device, between the transfers of the device as a whole;
+  // then the stages.
   layout() {
     const rows = [];
     let y = AXIS;
-    this.store.sources('kernel').forEach((source, index) => {
+    const add = (source, index, kind, height) => {
+      rows.push({ source, index, kind, y, height });
+      y += height;
+    };
+    const kernels = this.store.sources('kernel');
+    const devices = this.store.sources('device');
+    for (const device of new Set(kernels.map((kernel) => kernel.device))) {
+      const whole = devices.find((source) => source.name === device);
       y += GAP;
-      const top = y;
-      for (const [kind, height] of [[Kind.in, TRANSFER_ROW], [Kind.kernel, TASK_ROW], [Kind.out, TRANSFER_ROW]]) {
-        rows.push({ source, index, kind, y, height, top });
-        y += height;
-      }
-    });
+      if (whole) add(whole, WHOLE, Kind.in, TRANSFER_ROW);
+      kernels.forEach((kernel, index) => {
+        if (kernel.device !== device) return;
+        const own = !whole || kernel.bytes_in + kernel.bytes_out > 0;
+        if (own) add(kernel, index, Kind.in, TRANSFER_ROW);
+        add(kernel, index, Kind.kernel, TASK_ROW);
+        if (own) add(kernel, index, Kind.out, TRANSFER_ROW);
+        if (own && kernel !== kernels.at(-1)) y += GAP;
+      });
+      if (whole) add(whole, WHOLE, Kind.out, TRANSFER_ROW);
+    }
     this.store.sources('stage').forEach((source, index) => {
       y += GAP / 2;
-      rows.push({ source, index, kind: Kind.stage, y, height: STAGE_ROW, top: y });
-      y += STAGE_ROW;
+      add(source, index, Kind.stage, STAGE_ROW);
     });
     return { rows, height: Math.max(y + 6, 120) };
   }
@@ -163,7 +181,7 @@ export class Timeline {
       c.fillStyle = color(named ? 'text' : 'quiet');
       if (named) {
         c.save();
-        c.fillStyle = colorOf(row.kind === Kind.stage ? row.index + 2 : row.index);
+        c.fillStyle = colorOfRow(row);
         c.fillRect(0, middle - 6, 3, 12);
         c.restore();
       }
@@ -207,7 +225,7 @@ export class Timeline {
 
   drawTasks(c, row, list, radius) {
     const middle = row.y + row.height / 2;
-    c.fillStyle = c.strokeStyle = colorOf(row.index);
+    c.fillStyle = c.strokeStyle = colorOfRow(row);
     c.lineWidth = 1.6;
     const running = row.source.running_since_ns;
     const now = this.store.state.snapshot.at_ns;
@@ -226,24 +244,24 @@ export class Timeline {
   }
 
   markBegin(c, row, x, middle, radius) {
-    c.strokeStyle = colorOf(row.index);
+    c.strokeStyle = colorOfRow(row);
     const mark = BEGIN_MARKS[row.index % 2];
     if (mark === cross) {
       c.lineWidth = 4;
       c.strokeStyle = color('stripe');
       cross(c, x, middle, radius);
       c.lineWidth = 1.8;
-      c.strokeStyle = colorOf(row.index);
+      c.strokeStyle = colorOfRow(row);
     }
     mark(c, x, middle, radius);
-    c.fillStyle = c.strokeStyle = colorOf(row.index);
+    c.fillStyle = c.strokeStyle = colorOfRow(row);
   }
 
   drawTransfers(c, row, list, radius) {
     const middle = row.y + row.height / 2;
-    c.fillStyle = c.strokeStyle = colorOf(row.index);
+    c.fillStyle = c.strokeStyle = colorOfRow(row);
     c.lineWidth = 1.6;
-    const mark = row.kind === Kind.in ? dot : READ_MARKS[row.index % 2];
+    const mark = row.kind === Kind.in ? dot : READ_MARKS[row.index === WHOLE ? 0 : row.index % 2];
     for (const event of list) {
       const x0 = this.x(event.begin);
       const x1 = Math.max(this.x(event.end), x0 + 1);
@@ -269,7 +287,7 @@ export class Timeline {
     }
     const lanes = Math.max(free.length, Math.min(row.source.threads, LANES_MAX), 1);
     const height = (row.height - 4) / lanes;
-    c.fillStyle = colorOf(row.index + 2);
+    c.fillStyle = colorOfRow(row);
     for (const [event, lane] of placed) {
       const x0 = this.x(event.begin);
       const x1 = Math.max(this.x(event.end), x0 + 0.8);
@@ -290,7 +308,7 @@ export class Timeline {
     const values = bins[column];
     if (!values) return;
     const threads = row.kind === Kind.stage ? Math.max(row.source.threads, 1) : 1;
-    c.fillStyle = colorOf(row.kind === Kind.stage ? row.index + 2 : row.index);
+    c.fillStyle = colorOfRow(row);
     values.forEach((busy, i) => {
       if (busy === 0) return;
       const begin = (past.first_bin + i) * past.bin_ns;

@@ -1,0 +1,124 @@
+#include "tools/top_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "tools/console.h"
+
+namespace tessera::tools {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kWidth = 100;
+constexpr std::int64_t kBarWidth = 20;
+
+std::string time_text(double ns) {
+  if (ns < 1e3) return fmt::format("{:.0f} ns", ns);
+  if (ns < 1e6) return fmt::format("{:.1f} us", ns / 1e3);
+  if (ns < 1e9) return fmt::format("{:.1f} ms", ns / 1e6);
+  return fmt::format("{:.2f} s", ns / 1e9);
+}
+
+std::string rate_text(double bytes) {
+  if (bytes < 1e3) return fmt::format("{:.0f} B/s", bytes);
+  if (bytes < 1e6) return fmt::format("{:.1f} KB/s", bytes / 1e3);
+  if (bytes < 1e9) return fmt::format("{:.1f} MB/s", bytes / 1e6);
+  return fmt::format("{:.2f} GB/s", bytes / 1e9);
+}
+
+std::string bar_text(double share) {
+  const auto full =
+      std::clamp(static_cast<std::int64_t>(share * kBarWidth + 0.5), std::int64_t{0}, kBarWidth);
+  return std::string(static_cast<std::size_t>(full), '#') +
+         std::string(static_cast<std::size_t>(kBarWidth - full), '.');
+}
+
+bool is_kind(const json& source, const char* kind) { return source.at("kind") == kind; }
+
+std::string named(const json& source) {
+  const std::string device = source.at("device");
+  return device.empty() ? source.at("name").get<std::string>()
+                        : device + " " + source.at("name").get<std::string>();
+}
+
+std::string tasks_text(const json& state) {
+  const json& snapshot = state.at("snapshot");
+  const json& tasks = snapshot.at("tasks");
+  const json& latency = tasks.at("latency_late");
+  std::string text = fmt::format(
+      "{}   pid {}   {:.1f} s{}{}\n", state.at("title").get<std::string>().substr(0, 50),
+      state.at("pid").get<std::int64_t>(), snapshot.at("at_ns").get<double>() * 1e-9,
+      snapshot.at("recording").get<bool>() ? "" : "   recording is off",
+      snapshot.at("dropped") == 0
+          ? ""
+          : fmt::format("   {} events lost", snapshot.at("dropped").get<std::int64_t>()));
+  text += fmt::format("tasks    {:.1f}/s   {} done   {} failed   {} cancelled   {} in flight\n",
+                      tasks.at("per_second").get<double>(), with_separators(tasks.at("ok")),
+                      with_separators(tasks.at("failed")), with_separators(tasks.at("cancelled")),
+                      tasks.at("in_flight").get<std::int64_t>());
+  return text + fmt::format("latency  median {}   p90 {}   p99 {}   max {}   (last 10 s)\n\n",
+                            time_text(latency.at("median")), time_text(latency.at("p90")),
+                            time_text(latency.at("p99")), time_text(latency.at("max")));
+}
+
+// Kernels and, where transfers belong to a device as a whole, devices.
+std::string kernels_text(const json& sources) {
+  Table table({"kernel", "", "busy", "runs/s", "run median", "in", "out", "faults"});
+  for (const json& source : sources) {
+    const bool kernel = is_kind(source, "kernel");
+    if (!kernel && !is_kind(source, "device")) continue;
+    table.add({kernel ? named(source) : source.at("name").get<std::string>(),
+               kernel ? bar_text(source.at("utilisation")) : "",
+               kernel ? percent(source.at("utilisation")) : "",
+               kernel ? fmt::format("{:.1f}", source.at("runs_per_second").get<double>()) : "",
+               kernel ? time_text(source.at("run").at("median")) : "",
+               rate_text(source.at("bytes_in_per_second")),
+               rate_text(source.at("bytes_out_per_second")),
+               std::to_string(source.at("faults").get<std::int64_t>())});
+  }
+  return table.text(kWidth);
+}
+
+std::string stages_text(const json& sources) {
+  Table table({"stage", "", "occupied", "threads", "runs/s", "run median", "waited median"});
+  for (const json& source : sources) {
+    if (!is_kind(source, "stage")) continue;
+    table.add({named(source), bar_text(source.at("utilisation")), percent(source.at("utilisation")),
+               std::to_string(source.at("threads").get<std::int64_t>()),
+               fmt::format("{:.1f}", source.at("runs_per_second").get<double>()),
+               time_text(source.at("run").at("median")),
+               time_text(source.at("waited").at("median"))});
+  }
+  return table.text(kWidth);
+}
+
+std::string queues_text(const json& sources) {
+  Table table({"queue", "", "waiting", "of", "at most"});
+  for (const json& source : sources) {
+    if (!is_kind(source, "queue")) continue;
+    const double capacity = std::max(source.at("capacity").get<double>(), 1.0);
+    table.add({named(source), bar_text(source.at("depth").get<double>() / capacity),
+               std::to_string(source.at("depth").get<std::int64_t>()),
+               std::to_string(source.at("capacity").get<std::int64_t>()),
+               std::to_string(source.at("depth_max").get<std::int64_t>())});
+  }
+  return table.text(kWidth);
+}
+
+}  // namespace
+
+Result<std::string> top_text(const json& state) {
+  try {
+    const json& sources = state.at("snapshot").at("sources");
+    return tasks_text(state) + kernels_text(sources) + "\n" + stages_text(sources) + "\n" +
+           queues_text(sources);
+  } catch (const json::exception& error) {
+    return Error{ErrorCode::kUnsupported,
+                 fmt::format("the server there is no pipeline of this version: {}", error.what())};
+  }
+}
+
+}  // namespace tessera::tools

@@ -1,0 +1,131 @@
+// A model behind the live page, and the verb that looks at it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+#include "command.h"
+#include "dashboard/http_client.h"
+#include "dashboard/page.h"
+#include "tools/top_text.h"
+
+namespace tessera::cli {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+// `tessera watch` in the background; its address is read, its end waited for.
+class Watch {
+ public:
+  explicit Watch(const std::string& options) {
+    prepare();
+    const std::string command =
+        std::string(TESSERA_PROGRAM) + " watch small.onnx --http 0 --json " + options;
+    pipe_ = popen(command.c_str(), "r");
+    const json first = json::parse(line(), nullptr, false);
+    if (first.is_object()) url = first.value("url", "");
+  }
+  // What it says at its end; null where it did not end well.
+  json finish() {
+    const std::string last = line();
+    const int status = pclose(pipe_);
+    pipe_ = nullptr;
+    return status == 0 ? json::parse(last, nullptr, false) : json();
+  }
+  ~Watch() {
+    if (pipe_ != nullptr) pclose(pipe_);
+  }
+
+  std::string url;
+
+ private:
+  std::string line() {
+    std::string text;
+    for (int c = fgetc(pipe_); c != EOF && c != '\n'; c = fgetc(pipe_)) {
+      text += static_cast<char>(c);
+    }
+    return text;
+  }
+  FILE* pipe_ = nullptr;
+};
+
+class WatchTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (dashboard::page_files().empty()) GTEST_SKIP() << "the page was not built: there is no npm";
+  }
+};
+
+TEST_F(WatchTest, RunsTheModelAgainAndAgainUntilItsTimeIsOver) {
+  Watch watch("--device host --seconds 1.5");
+  ASSERT_NE(watch.url, "");
+  dashboard::HttpClient client = dashboard::HttpClient::at(watch.url).value();
+  const json state = json::parse(client.get("/state").value().body);
+  EXPECT_EQ(state["title"], "small.onnx on host");
+  EXPECT_EQ(state["stages"].size(), 3U);
+  const json changed =
+      json::parse(client.post_json("/control", R"({"stage":"pre","threads":3})").value().body);
+  EXPECT_EQ(changed["stages"][0]["name"], "pre");
+  EXPECT_EQ(changed["stages"][0]["threads"], 3);
+  EXPECT_EQ(client.post_json("/control", R"({"choice":"balance threads","position":"on"})")
+                .value()
+                .status,
+            200);
+  EXPECT_THAT(client.post_json("/control", R"({"stage":"fetch","threads":3})").value().body,
+              HasSubstr("there is no stage 'fetch'; there are pre, execute, post"));
+  const json summary = watch.finish();
+  EXPECT_GT(summary["tasks"], 10);
+  EXPECT_GE(summary["seconds"], 1.5);
+}
+
+TEST_F(WatchTest, TopShowsItForPeopleAndScripts) {
+  Watch watch("--device sim --seconds 2");
+  const CommandResult script = tessera({"top", watch.url, "--once", "--json"});
+  EXPECT_EQ(script.status, 0) << script.err;
+  EXPECT_EQ(script.json()["title"], "small.onnx on sim");
+  const CommandResult people = tessera({"top", watch.url, "--interval", "0.2"});
+  // It ends when the pipeline does.
+  EXPECT_EQ(people.status, 1);
+  EXPECT_THAT(people.err, HasSubstr("does not answer"));
+  EXPECT_THAT(people.out, HasSubstr("small.onnx on sim   pid "));
+  EXPECT_THAT(people.out, HasSubstr("sim0 kernel 0"));
+  EXPECT_THAT(people.out, ::testing::Not(HasSubstr("\x1b"))) << "escapes are for terminals";
+  int pictures = 0;
+  std::istringstream lines(people.out);
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_LE(line.size(), 100U) << line;
+    pictures += line.rfind("tasks ", 0) == 0 ? 1 : 0;
+  }
+  EXPECT_GE(pictures, 3);
+  EXPECT_FALSE(watch.finish().is_null());
+}
+
+TEST_F(WatchTest, OptionsOfAnotherDeviceAreRefused) {
+  prepare();
+  const CommandResult paced =
+      tessera({"watch", "small.onnx", "--http", "0", "--device", "host", "--pace", "1"});
+  EXPECT_EQ(paced.status, 1);
+  EXPECT_EQ(paced.err,
+            "tessera watch: --pace belongs to the device sim; the device is host   "
+            "[invalid argument]\n");
+}
+
+TEST(Top, NobodyThereIsAnError) {
+  const CommandResult nobody = tessera({"top", "--http", "1", "--once"});
+  EXPECT_EQ(nobody.status, 1);
+  EXPECT_THAT(nobody.err, HasSubstr("http://127.0.0.1:1 does not answer (Connection); is `tessera "
+                                    "watch` or a program with --http running there?"));
+}
+
+TEST(Top, AnAnswerOfSomethingElseIsAnError) {
+  EXPECT_THAT(tools::top_text(json::parse(R"({"snapshot": 3})")).error().to_string(),
+              HasSubstr("the server there is no pipeline of this version: "));
+  EXPECT_FALSE(tools::top_text(json()).ok());
+}
+
+}  // namespace
+}  // namespace tessera::cli
