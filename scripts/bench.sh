@@ -4,6 +4,7 @@
 #   kernels and vector operations    Google Benchmark programs, FILTER chooses among them
 #   the three OCR models             every device side by side
 #   host against ONNX Runtime        both in one run; needs node and npm
+#   text and speech                  pictures and recordings to lines and segments, likewise
 #
 # Speed depends on the machine and on what else it does: compare ratios of one run only.
 # TESSERA_BENCH_MODELS_ONLY=1 leaves the first part out.
@@ -25,7 +26,7 @@ if [ "${TESSERA_BENCH_MODELS_ONLY:-0}" != 1 ]; then
   }
 fi
 
-cmake --build "$build" --target tessera_tool host_vs_ort --parallel
+cmake --build "$build" --target tessera_tool host_vs_ort reading_vs_ort --parallel
 models=$("$root/scripts/fetch_ocr_models.sh")
 tessera=$build/src/tools/tessera
 bench_model() {  # name, file, shape
@@ -39,6 +40,10 @@ bench_model direction ch_ppocr_mobile_v2.0_cls_infer.onnx 1x3x48x192
 printf '\nhost against ONNX Runtime\n'
 if command -v node >/dev/null && command -v npm >/dev/null; then
   "$tessera" bench --suite host-vs-ort --models "$models" \
+    --onnxruntime "$("$root/scripts/fetch_onnxruntime.sh")" --threads 2
+  printf '\ntext and speech, from files to results, against ONNX Runtime\n'
+  "$build/bench/reading_vs_ort" --ocr-models "$models" \
+    --vad-model "$("$root/scripts/fetch_vad_model.sh")" \
     --onnxruntime "$("$root/scripts/fetch_onnxruntime.sh")" --threads 2
 else
   echo "not run: it needs node and npm, which are not in PATH" >&2

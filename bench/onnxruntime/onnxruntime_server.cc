@@ -29,9 +29,10 @@ Result<std::string> element_type(Format format) {
   if (format == Format::kF32) return std::string("float32");
   if (format == Format::kU8) return std::string("uint8");
   if (format == Format::kI8) return std::string("int8");
-  return Error{
-      ErrorCode::kInvalidArgument,
-      "ONNX Runtime: an input of " + std::string(format_name(format)) + ", allowed f32, u8 and i8"};
+  if (format == Format::kI64) return std::string("int64");
+  return Error{ErrorCode::kInvalidArgument, "ONNX Runtime: an input of " +
+                                                std::string(format_name(format)) +
+                                                ", allowed f32, u8, i8 and i64"};
 }
 
 // The child process, or the errno of what went wrong as a negative number.
@@ -40,8 +41,10 @@ pid_t spawn_node(const OnnxRuntimeServer::Options& options, int stdin_end, int s
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, stdin_end, STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&actions, stdout_end, STDOUT_FILENO);
-  std::string words[] = {"node", options.script, options.packages, std::to_string(options.threads)};
-  char* argv[] = {words[0].data(), words[1].data(), words[2].data(), words[3].data(), nullptr};
+  std::string words[] = {"node", options.script, options.packages, std::to_string(options.threads),
+                         options.spinning ? "spinning" : "no-spinning"};
+  char* argv[] = {words[0].data(), words[1].data(), words[2].data(),
+                  words[3].data(), words[4].data(), nullptr};
   pid_t child = -1;
   const int error = posix_spawnp(&child, "node", &actions, nullptr, argv, environ);
   posix_spawn_file_actions_destroy(&actions);
@@ -142,6 +145,36 @@ Result<OnnxRuntimeAnswer> OnnxRuntimeServer::run(const std::string& model, const
   answer.output = Tensor::zeros(Format::kF32, reply["dims"].get<Shape>());
   answer.milliseconds = reply["milliseconds"].get<double>();
   TESSERA_RETURN_IF_ERROR(read_all(answer.output.bytes.data(), answer.output.bytes.size()));
+  return answer;
+}
+
+Status OnnxRuntimeServer::send_inputs(const std::string& model, const std::vector<Tensor>& inputs) {
+  nlohmann::json header = {{"model", model}, {"inputs", nlohmann::json::array()}};
+  for (const Tensor& input : inputs) {
+    TESSERA_TRY(const std::string type, element_type(input.format));
+    header["inputs"].push_back({{"type", type}, {"dims", input.dims}});
+  }
+  const std::string line = header.dump() + "\n";
+  TESSERA_RETURN_IF_ERROR(write_all(line.data(), line.size()));
+  for (const Tensor& input : inputs) {
+    TESSERA_RETURN_IF_ERROR(write_all(input.bytes.data(), input.bytes.size()));
+  }
+  return {};
+}
+
+Result<OnnxRuntimeAnswers> OnnxRuntimeServer::run_all(const std::string& model,
+                                                      const std::vector<Tensor>& inputs) {
+  TESSERA_RETURN_IF_ERROR(send_inputs(model, inputs));
+  TESSERA_TRY(const std::string line, read_line());
+  const auto reply = nlohmann::json::parse(line, nullptr, false);
+  if (!reply.is_object() || !reply.contains("outputs")) return refused(reply, line);
+  OnnxRuntimeAnswers answer;
+  answer.milliseconds = reply["milliseconds"].get<double>();
+  for (const auto& dims : reply["outputs"]) {
+    Tensor output = Tensor::zeros(Format::kF32, dims.get<Shape>());
+    TESSERA_RETURN_IF_ERROR(read_all(output.bytes.data(), output.bytes.size()));
+    answer.outputs.push_back(std::move(output));
+  }
   return answer;
 }
 

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tessera/result.h"
 #include "tessera/tensor.h"
@@ -21,6 +22,11 @@ struct OnnxRuntimeAnswer {
   double milliseconds = 0;  // of the run alone, measured in the child
 };
 
+struct OnnxRuntimeAnswers {
+  std::vector<Tensor> outputs;  // all of the model's
+  double milliseconds = 0;      // of the run alone, measured in the child
+};
+
 // One child for all models; it ends with this object. Not for several threads at once.
 class OnnxRuntimeServer {
  public:
@@ -28,6 +34,7 @@ class OnnxRuntimeServer {
     std::string script;    // onnxruntime_server.cjs
     std::string packages;  // the folder with node_modules/onnxruntime-node
     int threads = 2;
+    bool spinning = true;  // false: better where several models take turns
   };
   // The error says whether node or the package is what is missing.
   static Result<std::unique_ptr<OnnxRuntimeServer>> start(const Options& options);
@@ -38,6 +45,8 @@ class OnnxRuntimeServer {
   // `input` is f32, u8 or i8 and goes to the model's first input; its first output is f32. The
   // first run of a model loads it.
   Result<OnnxRuntimeAnswer> run(const std::string& model, const Tensor& input);
+  // A model with several inputs (f32, u8, i8 or i64, in their order) and outputs, all f32.
+  Result<OnnxRuntimeAnswers> run_all(const std::string& model, const std::vector<Tensor>& inputs);
   // Mean microseconds of each of its own nodes, by name, over `runs` runs with its profiler on.
   Result<std::map<std::string, double>> layer_times(const std::string& model, const Tensor& input,
                                                     int runs);
@@ -46,6 +55,7 @@ class OnnxRuntimeServer {
  private:
   OnnxRuntimeServer(pid_t child, int to_child, int from_child)
       : child_(child), to_child_(to_child), from_child_(from_child) {}
+  Status send_inputs(const std::string& model, const std::vector<Tensor>& inputs);
   Status send(const std::string& model, const Tensor& input, int profiled_runs);
   Status write_all(const void* data, std::size_t size);
   Status read_all(void* data, std::size_t size);
