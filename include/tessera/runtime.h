@@ -29,6 +29,7 @@
 #include <utility>
 #include <vector>
 
+#include "tessera/memory.h"
 #include "tessera/result.h"
 #include "tessera/session.h"
 #include "tessera/tensor.h"
@@ -193,6 +194,10 @@ class Stream {
   // One task for each entry, waiting for room; `options` are those of each.
   Result<std::vector<Job>> submit_batch(std::vector<std::vector<Tensor>> tasks,
                                         const SubmitOptions& options = {});
+  // Of a pipeline that Runtime::open_operations opened (tessera/memory.h). A task that reads what
+  // another one writes is submitted when that one is done. kUnavailable: no room.
+  Result<Job> submit_layer(const Layers& layers, const LayerTask& task, SubmitOptions options = {});
+  Result<Job> submit_operation(const OperationTask& task, SubmitOptions options = {});
   // False: there was none after `patience`.
   bool wait_for_room(std::chrono::nanoseconds patience = std::chrono::nanoseconds::max());
   // Waits until all tasks of this stream are done.
@@ -353,6 +358,12 @@ class Runtime {
   Result<Model> load(const Network& network, const std::vector<std::string>& devices = {});
   Result<Pipeline> open_pipeline(const Model& model, PipelineOptions options = {});
   Result<Pipeline> open_pipeline(PipelineOptions options);
+
+  // Single layers and operations on the memory of a device: tessera/memory.h. Of the options the
+  // stages do not count.
+  Result<Memory> open_memory(const std::string& device);
+  Result<Layers> load_layers(const Network& network, const Memory& memory);
+  Result<Pipeline> open_operations(PipelineOptions options = {});
 
   std::vector<DeviceStatus> devices() const;
   // Everything since the runtime was opened, as far as the history reaches.

@@ -2,6 +2,8 @@
 #pragma once
 
 #include "tessera/format.h"
+#include "tessera/memory.h"
+#include "tessera/operation.h"
 #include "tessera/picture.h"
 #include "tessera/result.h"
 #include "tessera/runtime.h"

@@ -23,48 +23,22 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
-#include <variant>
 
 #include "device/device.h"
+#include "tessera/operation.h"
 
 namespace tessera::device {
 
-struct ImageSize {
-  std::int64_t rows = 1, columns = 1, channels = 1;
-  std::int64_t pixels() const { return rows * columns; }
-  friend auto operator<=>(const ImageSize&, const ImageSize&) = default;
-};
-// A square window, moved by `stride`; `pad` pixels are added on every side.
-struct Window {
-  std::int64_t size = 1, stride = 1, pad = 0;
-  friend auto operator<=>(const Window&, const Window&) = default;
-};
+using operations::Im2col;
+using operations::ImageSize;
+using operations::MatrixProduct;
+using operations::MaximumPool;
+using operations::Operation;
+using operations::Relu;
+using operations::Window;
+
 // Positions of the window on the image, as an image of as many channels.
 ImageSize window_positions(const ImageSize& image, const Window& window);
-
-// [pixels, channels] to [window positions, size x size x channels]; padding is zero.
-struct Im2col {
-  ImageSize image;
-  Window window;
-  friend auto operator<=>(const Im2col&, const Im2col&) = default;
-};
-// [rows, inner] x weights [inner, columns] to [rows, columns].
-struct MatrixProduct {
-  std::int64_t rows = 1, inner = 1, columns = 1;
-  friend auto operator<=>(const MatrixProduct&, const MatrixProduct&) = default;
-};
-// Of [rows, columns].
-struct Relu {
-  std::int64_t rows = 1, columns = 1;
-  friend auto operator<=>(const Relu&, const Relu&) = default;
-};
-// [pixels, channels] to [window positions, channels]; padding does not count.
-struct MaximumPool {
-  ImageSize image;
-  Window window;
-  friend auto operator<=>(const MaximumPool&, const MaximumPool&) = default;
-};
-using Operation = std::variant<Im2col, MatrixProduct, Relu, MaximumPool>;
 
 const char* operation_name(const Operation& operation);
 // Rows and columns of its result.

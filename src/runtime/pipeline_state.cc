@@ -6,6 +6,9 @@
 #include <thread>
 
 #include "runtime/host_stages.h"
+#include "runtime/network_packet.h"
+#include "runtime/operation_packet.h"
+#include "runtime/operation_stages.h"
 
 namespace tessera::runtime {
 namespace {
@@ -77,6 +80,62 @@ void delete_elsewhere(PipelineState* state) {
   }
 }
 
+// Blocks must have exactly the bytes of what they stand for.
+Status check_block(const Block& block, std::int64_t bytes, const std::string& what) {
+  const auto found = static_cast<std::int64_t>(block.bytes().size());
+  if (found == bytes) return {};
+  return Error{ErrorCode::kInvalidArgument,
+               fmt::format("{} has {} bytes, its block {}", what, bytes, found)};
+}
+
+Status check_layer_task(const LayersState& layers, const LayerTask& task) {
+  if (task.layer >= layers.list.size()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("layer {} of a network of {}", task.layer, layers.list.size())};
+  }
+  const Layer& layer = layers.list[task.layer];
+  const auto check = [&](const std::vector<Block>& blocks,
+                         const std::vector<TensorDescription>& tensors,
+                         const char* what) -> Status {
+    if (blocks.size() != tensors.size()) {
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("layer '{}' has {} {}, {} blocks were given", layer.name,
+                               tensors.size(), what, blocks.size())};
+    }
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      const std::int64_t bytes = element_count(tensors[i].dims) * format_bytes(tensors[i].format);
+      TESSERA_RETURN_IF_ERROR(check_block(
+          blocks[i], bytes, fmt::format("layer '{}': '{}'", layer.name, tensors[i].name)));
+      if (blocks[i].state()->memory != layers.memory) {
+        return Error{ErrorCode::kInvalidArgument,
+                     fmt::format("layer '{}': the block of '{}' belongs to another memory",
+                                 layer.name, tensors[i].name)};
+      }
+    }
+    return {};
+  };
+  TESSERA_RETURN_IF_ERROR(check(task.inputs, layer.inputs, "inputs"));
+  return check(task.outputs, layer.outputs, "outputs");
+}
+
+Status check_operation_task(const OperationTask& task) {
+  const std::shared_ptr<MemoryState>& memory = task.output.state()->memory;
+  const bool product = std::holds_alternative<operations::MatrixProduct>(task.operation);
+  const std::string name = device::operation_name(task.operation);
+  if (product != task.weights.has_value()) {
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("operation '{}': a matrix product has weights, the others have none", name)};
+  }
+  const bool same_memory =
+      task.input.state()->memory == memory && (!product || task.weights->state()->memory == memory);
+  if (!same_memory) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("operation '{}': its blocks belong to different memories", name)};
+  }
+  return {};
+}
+
 metrics::SourceId add_source(metrics::Recorder& recorder,
                              const metrics::SourceDescription& description) {
   const auto id = recorder.add_source(description);
@@ -85,29 +144,64 @@ metrics::SourceId add_source(metrics::Recorder& recorder,
 
 }  // namespace
 
-PipelineState::PipelineState(std::shared_ptr<RuntimeState> runtime, const PipelineOptions& options)
+PipelineState::PipelineState(std::shared_ptr<RuntimeState> runtime, const PipelineOptions& options,
+                             PacketKind kind)
     : runtime_(std::move(runtime)),
+      kind_(kind),
       jobs_max_(options.jobs_max),
       recorder_start_(pipeline::now() - runtime_->recorder().now()),
       tuning_log_(options.tuning_log),
       debugging_(options.debug),
       tasks_source_(
           add_source(runtime_->recorder(), {.kind = metrics::SourceKind::kTasks, .name = "tasks"})),
-      packets_([] { return std::make_unique<NetworkPacket>(); }) {}
+      packets_([kind]() -> std::unique_ptr<pipeline::Packet> {
+        if (kind == PacketKind::kNetwork) return std::make_unique<NetworkPacket>();
+        return std::make_unique<OperationPacket>();
+      }) {}
 
 Result<std::shared_ptr<PipelineState>> PipelineState::open(std::shared_ptr<RuntimeState> runtime,
                                                            PipelineOptions options) {
   TESSERA_RETURN_IF_ERROR(check_options(options));
-  std::unique_ptr<PipelineState> state(new PipelineState(std::move(runtime), options));
+  std::unique_ptr<PipelineState> state(
+      new PipelineState(std::move(runtime), options, PacketKind::kNetwork));
+  std::vector<pipeline::StageConfig> stages;
+  for (const StageOptions& stage : options.stages) {
+    TESSERA_TRY(pipeline::StageConfig made, state->make_stage(stage, options));
+    stages.push_back(std::move(made));
+  }
+  return start(std::move(state), options, std::move(stages));
+}
+
+Result<std::shared_ptr<PipelineState>> PipelineState::open_for_operations(
+    std::shared_ptr<RuntimeState> runtime, PipelineOptions options) {
+  options.stages.resize(3);
+  TESSERA_RETURN_IF_ERROR(check_options(options));
+  std::unique_ptr<PipelineState> state(
+      new PipelineState(std::move(runtime), options, PacketKind::kOperation));
+  std::vector<pipeline::StageConfig> stages;
+  const auto add = [&](StageKind kind, int threads,
+                       std::shared_ptr<pipeline::StageFunction> function) {
+    pipeline::StageConfig config;
+    config.threads = threads;
+    config.capacity = stages.empty() ? options.jobs_max : kCapacity;
+    config.function = std::move(function);
+    stages.push_back(state->register_stage({default_name(kind), kind, {}, {}, {}}, config));
+  };
+  add(StageKind::kPre, 1, make_operation_pre_stage());
+  add(StageKind::kExecute, 2, make_operation_stage());
+  add(StageKind::kPost, 1, make_operation_post_stage());
+  return start(std::move(state), options, std::move(stages));
+}
+
+Result<std::shared_ptr<PipelineState>> PipelineState::start(
+    std::unique_ptr<PipelineState> state, const PipelineOptions& options,
+    std::vector<pipeline::StageConfig> stages) {
   pipeline::PipelineConfig config;
+  config.stages = std::move(stages);
   config.handover = options.handover == Handover::kFreeFlow ? pipeline::Handover::kFreeFlow
                                                             : pipeline::Handover::kLockStep;
   config.sink = state.get();
   config.observer = state.get();
-  for (const StageOptions& stage : options.stages) {
-    TESSERA_TRY(pipeline::StageConfig made, state->make_stage(stage, options));
-    config.stages.push_back(std::move(made));
-  }
   TESSERA_TRY(state->pipeline_, pipeline::Pipeline::create(std::move(config)));
   state->set_tuning(options.tune);
   return std::shared_ptr<PipelineState>(state.release(), delete_elsewhere);
@@ -134,7 +228,6 @@ Result<pipeline::StageConfig> PipelineState::make_stage(const StageOptions& stag
     return wrong_stage(entry.name, "pre, execute and post belong to a model, a host stage to none");
   }
   pipeline::StageConfig config;
-  config.name = entry.name;
   config.threads = stage.threads;
   // The first stage holds all tasks, so that submitting does not wait.
   config.capacity = stages_.empty()      ? options.jobs_max
@@ -165,6 +258,13 @@ Result<pipeline::StageConfig> PipelineState::make_stage(const StageOptions& stag
     }
   }
   if (config.threads == 0) config.threads = 1;
+  return register_stage(std::move(entry), std::move(config));
+}
+
+// Notes the stage and its queue as sources of metrics.
+pipeline::StageConfig PipelineState::register_stage(StageEntry entry,
+                                                    pipeline::StageConfig config) {
+  config.name = entry.name;
   entry.source = add_source(
       runtime_->recorder(),
       {.kind = metrics::SourceKind::kStage, .name = entry.name, .threads = config.threads});
@@ -228,34 +328,102 @@ bool PipelineState::wait_for_room(std::chrono::nanoseconds patience) {
   return found;
 }
 
-Result<JobReference> PipelineState::submit(const std::shared_ptr<StreamState>& stream,
-                                           std::vector<std::vector<Tensor>> runs,
-                                           SubmitOptions options) {
-  if (admit()) return enter(stream, std::move(runs), std::move(options));
+Status PipelineState::check_kind(PacketKind kind) const {
+  if (kind == kind_) return {};
+  return Error{
+      ErrorCode::kInvalidArgument,
+      kind_ == PacketKind::kNetwork
+          ? "this pipeline runs networks; open one for operations to run single layers and "
+            "operations"
+          : "this pipeline runs single layers and operations; open one for a model to run "
+            "networks"};
+}
+
+Status PipelineState::admit_or_refuse() {
+  if (admit()) return {};
   return Error{ErrorCode::kUnavailable,
                fmt::format("{} jobs are in flight, which is the most this pipeline holds; wait for "
                            "room or open it with a larger jobs_max",
                            jobs_max_)};
 }
 
+pipeline::PacketPtr PipelineState::network_packet_of(const StreamState& stream,
+                                                     std::vector<std::vector<Tensor>> runs,
+                                                     const SubmitOptions& options) {
+  pipeline::PacketPtr packet = packets_.take();
+  Task& task = network_packet(packet).task;
+  task.runs = std::move(runs);
+  task.payload = options.payload;
+  task.stream = stream.id();
+  return packet;
+}
+
+Result<JobReference> PipelineState::submit(const std::shared_ptr<StreamState>& stream,
+                                           std::vector<std::vector<Tensor>> runs,
+                                           SubmitOptions options) {
+  TESSERA_RETURN_IF_ERROR(check_kind(PacketKind::kNetwork));
+  TESSERA_RETURN_IF_ERROR(admit_or_refuse());
+  pipeline::PacketPtr packet = network_packet_of(*stream, std::move(runs), options);
+  return enter(stream, std::move(packet), std::move(options));
+}
+
 Result<JobReference> PipelineState::submit_when_room(const std::shared_ptr<StreamState>& stream,
                                                      std::vector<std::vector<Tensor>> runs,
                                                      SubmitOptions options) {
+  TESSERA_RETURN_IF_ERROR(check_kind(PacketKind::kNetwork));
   while (!admit()) wait_for_room(std::chrono::nanoseconds::max());
-  return enter(stream, std::move(runs), std::move(options));
+  pipeline::PacketPtr packet = network_packet_of(*stream, std::move(runs), options);
+  return enter(stream, std::move(packet), std::move(options));
 }
 
+Result<JobReference> PipelineState::submit_layer(const std::shared_ptr<StreamState>& stream,
+                                                 const std::shared_ptr<LayersState>& layers,
+                                                 const LayerTask& task, SubmitOptions options) {
+  TESSERA_RETURN_IF_ERROR(check_kind(PacketKind::kOperation));
+  TESSERA_RETURN_IF_ERROR(check_layer_task(*layers, task));
+  TESSERA_RETURN_IF_ERROR(admit_or_refuse());
+  pipeline::PacketPtr packet = packets_.take();
+  OperationPacket& fields = operation_packet(packet);
+  fields.layers = layers;
+  fields.layer_index = task.layer;
+  fields.layer = layers->list[task.layer].name;
+  for (const Block& block : task.inputs) fields.inputs.push_back(block.state());
+  for (const Block& block : task.outputs) fields.outputs.push_back(block.state());
+  fields.fetch = task.fetch;
+  fields.payload = options.payload;
+  return enter(stream, std::move(packet), std::move(options));
+}
+
+Result<JobReference> PipelineState::submit_operation(const std::shared_ptr<StreamState>& stream,
+                                                     const OperationTask& task,
+                                                     SubmitOptions options) {
+  TESSERA_RETURN_IF_ERROR(check_kind(PacketKind::kOperation));
+  TESSERA_RETURN_IF_ERROR(check_operation_task(task));
+  TESSERA_RETURN_IF_ERROR(admit_or_refuse());
+  pipeline::PacketPtr packet = packets_.take();
+  OperationPacket& fields = operation_packet(packet);
+  fields.operation = task.operation;
+  fields.layer = device::operation_name(task.operation);
+  fields.inputs.push_back(task.input.state());
+  fields.outputs.push_back(task.output.state());
+  if (task.weights.has_value()) fields.weights = task.weights->state();
+  fields.weight_offset = task.weight_offset;
+  fields.fetch = task.fetch;
+  fields.payload = options.payload;
+  return enter(stream, std::move(packet), std::move(options));
+}
+
+// The task was admitted.
 Result<JobReference> PipelineState::enter(const std::shared_ptr<StreamState>& stream,
-                                          std::vector<std::vector<Tensor>> runs,
-                                          SubmitOptions options) {
+                                          pipeline::PacketPtr packet, SubmitOptions options) {
   const auto skipped_stages = skipped(options.skipped_stages);
   if (!skipped_stages.ok()) {
+    packet.reset();
     dismiss();
     return skipped_stages.error();
   }
   submitted_.fetch_add(1, std::memory_order_relaxed);
-  pipeline::PacketPtr packet = packets_.take();
-  auto& task = static_cast<NetworkPacket&>(*packet);
+  auto& task = static_cast<TaskPacket&>(*packet);
   const std::uint64_t id = runtime_->next_task();
   JobReference job = jobs_->take();
   stream->open(JobReference(job.get()), id, stream, std::move(options.callback));
@@ -265,10 +433,7 @@ Result<JobReference> PipelineState::enter(const std::shared_ptr<StreamState>& st
   task.header.skipped_stages = *skipped_stages;
   task.header.submitted = pipeline::now();
   task.header.cancelled = &job->cancelled();
-  task.task.runs = std::move(runs);
-  task.task.payload = std::move(options.payload);
-  task.task.stream = stream->id();
-  task.task.sequence = job->sequence();
+  if (kind_ == PacketKind::kNetwork) network_packet(packet).task.sequence = job->sequence();
   task.job = JobReference(job.get());
   if (options.deadline.has_value()) {
     task.header.deadline = task.header.submitted + options.deadline->count();
@@ -310,7 +475,7 @@ void PipelineState::ran(std::size_t stage, Nanoseconds begin, Nanoseconds end,
                    .value = static_cast<std::int64_t>(pipeline_->counters(stage).queued)});
 }
 
-TaskOutcome PipelineState::outcome_of(NetworkPacket& packet, Nanoseconds now) const {
+TaskOutcome PipelineState::outcome_of(TaskPacket& packet, Nanoseconds now) const {
   if (packet.failure != pipeline::Failure::kNone) {
     TaskError error;
     error.failure = public_failure(packet.failure);
@@ -323,8 +488,7 @@ TaskOutcome PipelineState::outcome_of(NetworkPacket& packet, Nanoseconds now) co
     return TaskOutcome(std::move(error));
   }
   TaskResult result;
-  result.runs = std::move(packet.task.runs);
-  result.payload = std::move(packet.task.payload);
+  packet.give(result);
   result.sequence = packet.header.sequence;
   result.cycles = packet.cycles;
   if (packet.device != nullptr) result.device = *packet.device;
@@ -340,7 +504,7 @@ TaskOutcome PipelineState::outcome_of(NetworkPacket& packet, Nanoseconds now) co
 }
 
 void PipelineState::finished(pipeline::PacketPtr packet) {
-  auto& task = static_cast<NetworkPacket&>(*packet);
+  auto& task = static_cast<TaskPacket&>(*packet);
   const Nanoseconds now = pipeline::now();
   // A job that the caller's cancel or the clock ended first counts as what it ended as.
   const bool good = task.failure == pipeline::Failure::kNone && !task.job->settled();

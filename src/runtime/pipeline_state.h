@@ -12,10 +12,12 @@
 #include "runtime/deadline_clock.h"
 #include "runtime/debugging.h"
 #include "runtime/execute_stage.h"
-#include "runtime/network_packet.h"
+#include "runtime/memory_state.h"
 #include "runtime/runtime_state.h"
 #include "runtime/stream.h"
+#include "runtime/task_packet.h"
 #include "runtime/tuner.h"
+#include "tessera/memory.h"
 
 namespace tessera::runtime {
 
@@ -23,6 +25,10 @@ class PipelineState : private pipeline::Sink, private pipeline::Observer, privat
  public:
   static Result<std::shared_ptr<PipelineState>> open(std::shared_ptr<RuntimeState> runtime,
                                                      PipelineOptions options);
+  // pre | execute | post of single layers and operations; threads and stages' names of `options`
+  // do not count.
+  static Result<std::shared_ptr<PipelineState>> open_for_operations(
+      std::shared_ptr<RuntimeState> runtime, PipelineOptions options);
   ~PipelineState() override;  // waits for the jobs inside
 
   std::shared_ptr<StreamState> open_stream();
@@ -32,6 +38,11 @@ class PipelineState : private pipeline::Sink, private pipeline::Observer, privat
   Result<JobReference> submit_when_room(const std::shared_ptr<StreamState>& stream,
                                         std::vector<std::vector<Tensor>> runs,
                                         SubmitOptions options);
+  Result<JobReference> submit_layer(const std::shared_ptr<StreamState>& stream,
+                                    const std::shared_ptr<LayersState>& layers,
+                                    const LayerTask& task, SubmitOptions options);
+  Result<JobReference> submit_operation(const std::shared_ptr<StreamState>& stream,
+                                        const OperationTask& task, SubmitOptions options);
   bool wait_for_room(std::chrono::nanoseconds patience);
   void wait_until_done();
 
@@ -49,13 +60,24 @@ class PipelineState : private pipeline::Sink, private pipeline::Observer, privat
     metrics::SourceId source, queue;
   };
 
-  PipelineState(std::shared_ptr<RuntimeState> runtime, const PipelineOptions& options);
+  enum class PacketKind : std::uint8_t { kNetwork, kOperation };
+  PipelineState(std::shared_ptr<RuntimeState> runtime, const PipelineOptions& options,
+                PacketKind kind);
+  static Result<std::shared_ptr<PipelineState>> start(std::unique_ptr<PipelineState> state,
+                                                      const PipelineOptions& options,
+                                                      std::vector<pipeline::StageConfig> stages);
+  pipeline::StageConfig register_stage(StageEntry entry, pipeline::StageConfig config);
+  Status check_kind(PacketKind kind) const;
+  Status admit_or_refuse();
   Result<pipeline::StageConfig> make_stage(const StageOptions& stage,
                                            const PipelineOptions& options);
   Result<std::size_t> index_of(const std::string& stage) const;
   Result<std::uint32_t> skipped(const std::vector<std::string>& names) const;
-  Result<JobReference> enter(const std::shared_ptr<StreamState>& stream,
-                             std::vector<std::vector<Tensor>> runs, SubmitOptions options);
+  Result<JobReference> enter(const std::shared_ptr<StreamState>& stream, pipeline::PacketPtr packet,
+                             SubmitOptions options);
+  pipeline::PacketPtr network_packet_of(const StreamState& stream,
+                                        std::vector<std::vector<Tensor>> runs,
+                                        const SubmitOptions& options);
   bool admit();
   void dismiss();
   void finished(pipeline::PacketPtr packet) override;
@@ -63,9 +85,10 @@ class PipelineState : private pipeline::Sink, private pipeline::Observer, privat
            std::span<const pipeline::PacketPtr> batch) override;
   PeriodLoad totals() override;
   void change(const ThreadChange& change) override;
-  TaskOutcome outcome_of(NetworkPacket& packet, pipeline::Nanoseconds now) const;
+  TaskOutcome outcome_of(TaskPacket& packet, pipeline::Nanoseconds now) const;
 
   const std::shared_ptr<RuntimeState> runtime_;  // shared by pipelines and models
+  const PacketKind kind_;
   const std::size_t jobs_max_;
   const pipeline::Nanoseconds recorder_start_;  // of the recorder's clock
   const std::function<void(const std::string&)> tuning_log_;

@@ -123,6 +123,19 @@ Result<std::vector<Job>> Stream::submit_batch(std::vector<std::vector<Tensor>> t
   return jobs;
 }
 
+Result<Job> Stream::submit_layer(const Layers& layers, const LayerTask& task,
+                                 SubmitOptions options) {
+  TESSERA_TRY(const runtime::JobReference job,
+              pipeline_->submit_layer(state_, layers.state(), task, std::move(options)));
+  return handle(job);
+}
+
+Result<Job> Stream::submit_operation(const OperationTask& task, SubmitOptions options) {
+  TESSERA_TRY(const runtime::JobReference job,
+              pipeline_->submit_operation(state_, task, std::move(options)));
+  return handle(job);
+}
+
 bool Stream::wait_for_room(std::chrono::nanoseconds patience) {
   return pipeline_->wait_for_room(patience);
 }
@@ -168,6 +181,32 @@ Result<Pipeline> Runtime::open_pipeline(PipelineOptions options) {
   TESSERA_TRY(auto state, runtime::PipelineState::open(state_, std::move(options)));
   return Pipeline(std::move(state));
 }
+
+Result<Pipeline> Runtime::open_operations(PipelineOptions options) {
+  TESSERA_TRY(auto state, runtime::PipelineState::open_for_operations(state_, std::move(options)));
+  return Pipeline(std::move(state));
+}
+
+Result<Memory> Runtime::open_memory(const std::string& device) {
+  TESSERA_TRY(runtime::DeviceEntry* const entry, state_->find(device));
+  return Memory(std::make_shared<runtime::MemoryState>(state_, *entry));
+}
+
+Result<Layers> Runtime::load_layers(const Network& network, const Memory& memory) {
+  TESSERA_TRY(auto layers, runtime::LayersState::load(memory.state(), network));
+  return Layers(std::move(layers));
+}
+
+std::span<std::byte> Block::bytes() const { return state_->block.host; }
+Status Block::wrote() { return state_->memory->mirror.wrote(state_->block.host); }
+Status Block::fetch() { return state_->memory->mirror.to_host(state_->block.host); }
+
+Result<Block> Memory::allocate(std::int64_t bytes) {
+  TESSERA_TRY(auto block, runtime::BlockState::allocate(state_, Bytes{bytes}));
+  return Block(std::move(block));
+}
+const std::string& Memory::device() const { return state_->entry.name(); }
+const std::vector<Layer>& Layers::list() const { return state_->list; }
 
 std::vector<DeviceStatus> Runtime::devices() const {
   std::vector<DeviceStatus> list;

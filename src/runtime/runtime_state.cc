@@ -113,9 +113,12 @@ void DeviceObserver::failed(std::int64_t what) {
                     .value = what});
 }
 
-DeviceEntry::DeviceEntry(DeviceKind kind, std::unique_ptr<device::Device> device,
+DeviceEntry::DeviceEntry(DeviceKind kind, ChipConfig chip, std::unique_ptr<device::Device> device,
                          metrics::Recorder& recorder)
-    : kind_(kind), observer_(recorder, device->properties()), device_(std::move(device)) {
+    : kind_(kind),
+      chip_(std::move(chip)),
+      observer_(recorder, device->properties()),
+      device_(std::move(device)) {
   device_->set_observer(&observer_);
 }
 
@@ -193,7 +196,8 @@ Result<std::shared_ptr<RuntimeState>> RuntimeState::open(const RuntimeOptions& o
     }
     TESSERA_TRY(const device::DeviceOptions made, device_options(wanted, name));
     TESSERA_TRY(std::unique_ptr<device::Device> device, device::make_device(made));
-    state->add(wanted.kind, std::move(device));
+    TESSERA_TRY(const ChipConfig chip, load_chip_config(wanted.arch));
+    state->add(wanted.kind, chip, std::move(device));
   }
   if (state->devices_.empty()) {
     return Error{ErrorCode::kInvalidArgument, "a runtime without a device; give at least one"};
@@ -201,19 +205,26 @@ Result<std::shared_ptr<RuntimeState>> RuntimeState::open(const RuntimeOptions& o
   return state;
 }
 
-void RuntimeState::add(DeviceKind kind, std::unique_ptr<device::Device> device) {
-  devices_.push_back(std::make_unique<DeviceEntry>(kind, std::move(device), recorder_));
+void RuntimeState::add(DeviceKind kind, const ChipConfig& chip,
+                       std::unique_ptr<device::Device> device) {
+  devices_.push_back(std::make_unique<DeviceEntry>(kind, chip, std::move(device), recorder_));
+}
+
+Result<DeviceEntry*> RuntimeState::find(const std::string& name) const {
+  std::string known;
+  for (const auto& entry : devices_) {
+    if (entry->name() == name) return entry.get();
+    known += (known.empty() ? "" : ", ") + entry->name();
+  }
+  return Error{ErrorCode::kInvalidArgument,
+               fmt::format("there is no device '{}'; there are {}", name, known)};
 }
 
 Result<std::shared_ptr<ModelState>> RuntimeState::load(const Network& network,
                                                        const std::vector<std::string>& names) {
   for (const std::string& name : names) {
-    const auto same = [&](const auto& entry) { return entry->name() == name; };
-    if (std::any_of(devices_.begin(), devices_.end(), same)) continue;
-    std::string known;
-    for (const auto& entry : devices_) known += (known.empty() ? "" : ", ") + entry->name();
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("there is no device '{}'; there are {}", name, known)};
+    const auto found = find(name);
+    if (!found.ok()) return found.error();
   }
   std::vector<std::pair<DeviceEntry*, device::LoadedId>> places;
   for (const auto& entry : devices_) {
@@ -239,7 +250,8 @@ Result<std::pair<DeviceEntry*, device::LoadedId>> RuntimeState::load_for_debuggi
     options.name = "debug";
     options.queue_depth = 16;
     TESSERA_TRY(std::unique_ptr<device::Device> device, device::make_device(options));
-    debugging_ = std::make_unique<DeviceEntry>(DeviceKind::kHost, std::move(device), recorder_);
+    debugging_ = std::make_unique<DeviceEntry>(DeviceKind::kHost, network.state().chip,
+                                               std::move(device), recorder_);
   }
   TESSERA_TRY(const device::LoadedId id, debugging_->device().load(network.share()));
   return std::pair{debugging_.get(), id};

@@ -48,10 +48,12 @@ class DeviceObserver : public device::Observer {
 // A device of the runtime. When it fails it is tried again from time to time.
 class DeviceEntry {
  public:
-  DeviceEntry(DeviceKind kind, std::unique_ptr<device::Device> device, metrics::Recorder& recorder);
+  DeviceEntry(DeviceKind kind, ChipConfig chip, std::unique_ptr<device::Device> device,
+              metrics::Recorder& recorder);
 
   const std::string& name() const { return device_->properties().name; }
   DeviceKind kind() const { return kind_; }
+  const ChipConfig& chip() const { return chip_; }  // whose formats single operations have
   device::Device& device() { return *device_; }
   // Whether it takes work. One that failed is reset first, if that was not tried lately.
   bool usable();
@@ -70,6 +72,7 @@ class DeviceEntry {
   static constexpr int kHangFactor = 20;
 
   const DeviceKind kind_;
+  const ChipConfig chip_;
   DeviceObserver observer_;  // the device may tell it something up to its own end
   const std::unique_ptr<device::Device> device_;
   std::atomic<bool> suspect_{false};  // look at its health before use
@@ -104,8 +107,9 @@ class RuntimeState : public std::enable_shared_from_this<RuntimeState> {
   std::uint64_t next_task() { return next_task_.fetch_add(1, std::memory_order_relaxed); }
   std::uint32_t next_stream() { return next_stream_.fetch_add(1, std::memory_order_relaxed); }
 
-  // For tests: a device that was made elsewhere.
-  void add(DeviceKind kind, std::unique_ptr<device::Device> device);
+  // A device that was made elsewhere.
+  void add(DeviceKind kind, const ChipConfig& chip, std::unique_ptr<device::Device> device);
+  Result<DeviceEntry*> find(const std::string& name) const;
 
  private:
   metrics::Recorder recorder_;

@@ -50,7 +50,7 @@ TimedPipeline::TimedPipeline(const StageTimes& times, bool metrics)
   };
   auto device = device::make_scripted_device(options);
   TESSERA_CHECK(device.ok(), "{}", device.error().message);
-  state_->add(DeviceKind::kSim, std::move(device).value());
+  state_->add(DeviceKind::kSim, {}, std::move(device).value());
   constexpr std::array<std::int64_t, 1> kBytes = {64};
   auto model = state_->load(Network(device::scripted_network("timed", kBytes, kBytes)), {});
   TESSERA_CHECK(model.ok(), "{}", model.error().message);

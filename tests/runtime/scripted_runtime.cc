@@ -37,7 +37,7 @@ ScriptedRuntime::ScriptedRuntime(std::vector<device::ScriptedOptions> devices, b
   for (device::ScriptedOptions& options : devices) {
     auto made = device::make_scripted_device(computing(std::move(options)));
     TESSERA_CHECK(made.ok(), "{}", made.error().message);
-    state_->add(DeviceKind::kHost, std::move(made).value());
+    state_->add(DeviceKind::kHost, {}, std::move(made).value());
   }
   constexpr std::array<std::int64_t, 1> kBytes = {8};
   auto model = state_->load(Network(device::scripted_network("numbers", kBytes, kBytes)), {});
