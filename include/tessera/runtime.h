@@ -356,6 +356,11 @@ class Runtime {
   // Puts the network on the devices named (all, if none is). A network that is there already is not
   // sent again.
   Result<Model> load(const Network& network, const std::vector<std::string>& devices = {});
+  // The same, but the conversions at the network's edges (float32 to float16, say) are those of the
+  // stages pre and post, and what moves between host and device is in the device's formats: the
+  // same bits, fewer bytes and cycles. Compiles the network once more.
+  Result<Model> load_in_device_form(const Network& network,
+                                    const std::vector<std::string>& devices = {});
   Result<Pipeline> open_pipeline(const Model& model, PipelineOptions options = {});
   Result<Pipeline> open_pipeline(PipelineOptions options);
 

@@ -67,7 +67,7 @@ Result<std::shared_ptr<ExecuteStage>> ExecuteStage::create(std::shared_ptr<Model
                                                            Debugging& debugging) {
   std::vector<Place> places;
   for (const std::string& name : devices) {
-    const auto same = [&](const auto& place) { return place.first->name() == name; };
+    const auto same = [&](const auto& place) { return place.device->name() == name; };
     if (std::none_of(model->places.begin(), model->places.end(), same)) {
       return Error{ErrorCode::kInvalidArgument,
                    fmt::format("device '{}' does not hold the model; load it there first", name)};
@@ -164,7 +164,7 @@ Status ExecuteStage::bring_over(RunInFlight& run) {
     run.inputs.push_back(block);
     TESSERA_RETURN_IF_ERROR(bring(run.device(), tensor.bytes, block.base));
   }
-  for (const TensorDescription& output : model_->network.outputs()) {
+  for (const TensorDescription& output : model_->on_devices.outputs()) {
     TESSERA_TRY(const device::Block block, run.device().allocate(bytes_of(output)));
     run.outputs.push_back(block);
   }
@@ -225,7 +225,7 @@ void ExecuteStage::finish(RunInFlight& run) {
 // The outputs take the place of the run's inputs.
 Status ExecuteStage::take_back(RunInFlight& run) {
   std::vector<Tensor>& tensors = run.packet->task.runs[run.run];
-  const std::vector<TensorDescription>& outputs = model_->network.outputs();
+  const std::vector<TensorDescription>& outputs = model_->on_devices.outputs();
   tensors.resize(outputs.size());
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     tensors[i].format = outputs[i].format;
@@ -259,7 +259,7 @@ void ExecuteStage::fail(RunInFlight& run, const Status& status, bool of_device) 
 
 void ExecuteStage::run_on_host(const pipeline::PacketPtr& pointer) {
   NetworkPacket& packet = network_packet(pointer);
-  const auto loaded = model_->runtime->load_for_debugging(model_->network);
+  const auto loaded = model_->runtime->load_for_debugging(model_->on_devices);
   if (!loaded.ok()) return packet.fail(pipeline::Failure::kError, loaded.error());
   const Place place{loaded->first, loaded->second, 0};
   Scratch scratch;
@@ -276,7 +276,7 @@ namespace {
 // Where two devices part, in words; what a look at all layers adds to the outputs' difference.
 std::pair<std::string, std::string> locate(const ModelState& model, DeviceKind kind,
                                            const std::vector<Tensor>& inputs) {
-  const NetworkState& network = model.network.state();
+  const NetworkState& network = model.on_devices.state();
   CompareOptions options;
   options.a.device = kind;
   options.b.device = DeviceKind::kHost;

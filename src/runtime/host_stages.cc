@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "arith/vector_ops.h"
+#include "device/device_form.h"
 #include "runtime/check_inputs.h"
 
 namespace tessera::runtime {
@@ -24,6 +25,22 @@ void convert(Tensor& tensor, Format format) {
   arith::simd::convert({tensor.format, tensor.bytes.data()},
                        {format, converted.bytes.data(), count});
   tensor = std::move(converted);
+}
+
+// Each tensor as its conversion says, into the format and shape of `wanted`.
+void convert_all(const std::vector<graph::EdgeConversion>& conversions,
+                 const std::vector<TensorDescription>& wanted, std::vector<Tensor>& tensors) {
+  for (std::size_t i = 0; i < conversions.size() && i < tensors.size(); ++i) {
+    const graph::EdgeConversion& conversion = conversions[i];
+    if (conversion.from == conversion.to) continue;
+    Tensor converted;
+    converted.format = wanted[i].format;
+    converted.dims = wanted[i].dims;
+    converted.bytes.resize(
+        static_cast<std::size_t>(element_count(converted.dims) * format_bytes(converted.format)));
+    device::convert(conversion, tensors[i].bytes, converted.bytes);
+    tensors[i] = std::move(converted);
+  }
 }
 
 class HostStage : public pipeline::StageFunction {
@@ -50,14 +67,18 @@ class HostStage : public pipeline::StageFunction {
 
 class PreStage : public pipeline::StageFunction {
  public:
-  explicit PreStage(const Network& network) : network_(network) {}
+  explicit PreStage(std::shared_ptr<ModelState> model) : model_(std::move(model)) {}
   void run(std::span<const pipeline::PacketPtr> batch) override {
     for (const pipeline::PacketPtr& packet : batch) {
       NetworkPacket& task = network_packet(packet);
       for (std::vector<Tensor>& inputs : task.task.runs) {
         task.narrowed = prepare(inputs) || task.narrowed;
-        const Status status = check_inputs(network_.state(), inputs);
-        if (!status.ok()) packet->fail(Failure::kError, status.error());
+        const Status status = check_inputs(model_->network.state(), inputs);
+        if (!status.ok()) {
+          packet->fail(Failure::kError, status.error());
+          break;
+        }
+        convert_all(model_->inputs, model_->on_devices.inputs(), inputs);
       }
     }
   }
@@ -66,7 +87,7 @@ class PreStage : public pipeline::StageFunction {
   // Whether anything was converted.
   bool prepare(std::vector<Tensor>& inputs) const {
     bool narrowed = false;
-    const std::vector<TensorDescription>& wanted = network_.inputs();
+    const std::vector<TensorDescription>& wanted = model_->network.inputs();
     for (std::size_t i = 0; i < inputs.size() && i < wanted.size(); ++i) {
       const bool complete = static_cast<std::int64_t>(inputs[i].bytes.size()) ==
                             element_count(inputs[i].dims) * format_bytes(inputs[i].format);
@@ -77,14 +98,18 @@ class PreStage : public pipeline::StageFunction {
     }
     return narrowed;
   }
-  const Network network_;
+  const std::shared_ptr<ModelState> model_;  // shared with the application's handles
 };
 
 class PostStage : public pipeline::StageFunction {
  public:
+  explicit PostStage(std::shared_ptr<ModelState> model) : model_(std::move(model)) {}
   void run(std::span<const pipeline::PacketPtr> batch) override {
     for (const pipeline::PacketPtr& packet : batch) {
       NetworkPacket& task = network_packet(packet);
+      for (std::vector<Tensor>& outputs : task.task.runs) {
+        convert_all(model_->outputs, model_->network.outputs(), outputs);
+      }
       if (!std::exchange(task.narrowed, false)) continue;
       for (std::vector<Tensor>& outputs : task.task.runs) {
         for (Tensor& output : outputs) {
@@ -93,6 +118,9 @@ class PostStage : public pipeline::StageFunction {
       }
     }
   }
+
+ private:
+  const std::shared_ptr<ModelState> model_;  // shared with the application's handles
 };
 
 }  // namespace
@@ -100,9 +128,11 @@ class PostStage : public pipeline::StageFunction {
 std::shared_ptr<pipeline::StageFunction> make_host_stage(HostFunction function) {
   return std::make_shared<HostStage>(std::move(function));
 }
-std::shared_ptr<pipeline::StageFunction> make_pre_stage(const Network& network) {
-  return std::make_shared<PreStage>(network);
+std::shared_ptr<pipeline::StageFunction> make_pre_stage(std::shared_ptr<ModelState> model) {
+  return std::make_shared<PreStage>(std::move(model));
 }
-std::shared_ptr<pipeline::StageFunction> make_post_stage() { return std::make_shared<PostStage>(); }
+std::shared_ptr<pipeline::StageFunction> make_post_stage(std::shared_ptr<ModelState> model) {
+  return std::make_shared<PostStage>(std::move(model));
+}
 
 }  // namespace tessera::runtime

@@ -6,16 +6,18 @@
 
 #include "pipeline/stage.h"
 #include "runtime/network_packet.h"
+#include "runtime/runtime_state.h"
 #include "tessera/runtime.h"
 
 namespace tessera::runtime {
 
 // Application code. What it throws ends the task, not the process.
 std::shared_ptr<pipeline::StageFunction> make_host_stage(HostFunction function);
-// Formats and shapes are those of the model afterwards: float32 becomes the model's float format, a
-// tensor of another shape or format is an error that names it.
-std::shared_ptr<pipeline::StageFunction> make_pre_stage(const Network& network);
-// Narrow floats become float32 where the application gave float32 for narrow inputs.
-std::shared_ptr<pipeline::StageFunction> make_post_stage();
+// The application's tensors become those of the devices: float32 becomes the model's float format,
+// then what the model in device form leaves to the host is converted. A tensor of another shape or
+// format is an error that names it.
+std::shared_ptr<pipeline::StageFunction> make_pre_stage(std::shared_ptr<ModelState> model);
+// The reverse; narrow floats become float32 where the application gave float32 for narrow inputs.
+std::shared_ptr<pipeline::StageFunction> make_post_stage(std::shared_ptr<ModelState> model);
 
 }  // namespace tessera::runtime

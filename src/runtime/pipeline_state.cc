@@ -243,10 +243,10 @@ Result<pipeline::StageConfig> PipelineState::make_stage(const StageOptions& stag
       config.function = make_host_stage(stage.function);
       break;
     case StageKind::kPre:
-      config.function = make_pre_stage(stage.model->network());
+      config.function = make_pre_stage(stage.model->state());
       break;
     case StageKind::kPost:
-      config.function = make_post_stage();
+      config.function = make_post_stage(stage.model->state());
       break;
     case StageKind::kExecute: {
       TESSERA_TRY(entry.execute,

@@ -168,7 +168,13 @@ Result<Runtime> Runtime::open(const RuntimeOptions& options) {
 }
 
 Result<Model> Runtime::load(const Network& network, const std::vector<std::string>& devices) {
-  TESSERA_TRY(auto model, state_->load(network, devices));
+  TESSERA_TRY(auto model, state_->load(network, devices, false));
+  return Model(std::move(model));
+}
+
+Result<Model> Runtime::load_in_device_form(const Network& network,
+                                           const std::vector<std::string>& devices) {
+  TESSERA_TRY(auto model, state_->load(network, devices, true));
   return Model(std::move(model));
 }
 

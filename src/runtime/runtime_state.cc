@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "arch/chip_config.h"
+#include "device/device_form.h"
 
 namespace tessera::runtime {
 namespace {
@@ -225,22 +226,28 @@ Result<DeviceEntry*> RuntimeState::find(const std::string& name) const {
 }
 
 Result<std::shared_ptr<ModelState>> RuntimeState::load(const Network& network,
-                                                       const std::vector<std::string>& names) {
+                                                       const std::vector<std::string>& names,
+                                                       bool device_form) {
   for (const std::string& name : names) {
     const auto found = find(name);
     if (!found.ok()) return found.error();
   }
-  std::vector<std::pair<DeviceEntry*, device::LoadedId>> places;
+  auto model = std::make_shared<ModelState>(ModelState{network, network, {}, {}, {}, nullptr});
+  if (device_form) {
+    TESSERA_TRY(device::NetworkInDeviceForm form, device::in_device_form(network.state()));
+    model->on_devices = std::move(form.network);
+    model->inputs = std::move(form.inputs);
+    model->outputs = std::move(form.outputs);
+  }
   for (const auto& entry : devices_) {
     if (!names.empty() && std::find(names.begin(), names.end(), entry->name()) == names.end()) {
       continue;
     }
     const std::int64_t before = entry->device().counters().bytes_to_device;
-    TESSERA_TRY(const device::LoadedId id, entry->device().load(network.share()));
+    TESSERA_TRY(const device::LoadedId id, entry->device().load(model->on_devices.share()));
     entry->add_weights({entry->device().counters().bytes_to_device - before});
-    places.emplace_back(entry.get(), id);
+    model->places.push_back({entry.get(), id});
   }
-  auto model = std::make_shared<ModelState>(network, std::move(places));
   model->runtime = shared_from_this();
   return model;
 }

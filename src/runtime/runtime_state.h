@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "device/device.h"
+#include "graph/edge_conversion.h"
 #include "metrics/collector.h"
 #include "metrics/recorder.h"
 #include "pipeline/packet.h"
@@ -84,11 +85,17 @@ class DeviceEntry {
 
 class ModelState {
  public:
-  ModelState(Network network, std::vector<std::pair<DeviceEntry*, device::LoadedId>> places)
-      : network(std::move(network)), places(std::move(places)) {}
-  const Network network;
-  const std::vector<std::pair<DeviceEntry*, device::LoadedId>> places;  // of the runtime
-  std::shared_ptr<RuntimeState> runtime;                                // keeps the devices
+  struct Place {
+    DeviceEntry* device = nullptr;  // of the runtime
+    device::LoadedId loaded{};
+  };
+
+  // As the application sees it, and as the devices hold it: the same, or in device form, with what
+  // the host converts on the way in and out (for each tensor).
+  Network network, on_devices;
+  std::vector<graph::EdgeConversion> inputs, outputs;  // empty: none
+  std::vector<Place> places;
+  std::shared_ptr<RuntimeState> runtime;  // keeps the devices
 };
 
 class RuntimeState : public std::enable_shared_from_this<RuntimeState> {
@@ -96,8 +103,9 @@ class RuntimeState : public std::enable_shared_from_this<RuntimeState> {
   static Result<std::shared_ptr<RuntimeState>> open(const RuntimeOptions& options);
   explicit RuntimeState(bool metrics);
 
+  // In device form the network is compiled once more, without the conversions at its edges.
   Result<std::shared_ptr<ModelState>> load(const Network& network,
-                                           const std::vector<std::string>& names);
+                                           const std::vector<std::string>& names, bool device_form);
   // The host device that debugging compares with, with the network on it; made at the first call.
   Result<std::pair<DeviceEntry*, device::LoadedId>> load_for_debugging(const Network& network);
 

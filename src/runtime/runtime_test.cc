@@ -270,6 +270,39 @@ TEST(Runtime, FloatsAreNarrowedOnTheWayInAndWidenedOnTheWayOut) {
   }
 }
 
+// float32 in and out, float16 within: Conv's neighbours are conversions.
+TEST(Runtime, InDeviceFormTheHostConvertsAndTheBitsAreTheSame) {
+  GraphBuilder builder(12);
+  const graph::TensorId x = builder.input({1, 5, 12, 12}, Format::kF32);
+  graph::TensorId y = builder.unary(x, UnaryFunction::kIdentity);
+  y = builder.conv(y, {.output_channels = 12, .kernel = 3, .pad = 1});
+  y = builder.unary(y, UnaryFunction::kIdentity, Format::kF32);
+  builder.output(y);
+  const Network network =
+      network::network_from_graph(builder.take(), *load_chip_config("tessera128"), {}).value();
+  Tensor input = Tensor::zeros(Format::kF32, network.inputs()[0].dims);
+  float value = 0.1F;
+  for (float& element : input.as<float>()) element = value = value * -1.013F;
+  Runtime runtime = open({{.kind = DeviceKind::kSim}});
+  std::int64_t cycles = 0, bytes = 0;
+  for (const bool device_form : {false, true}) {
+    const Model model =
+        device_form ? *runtime.load_in_device_form(network) : *runtime.load(network);
+    const std::int64_t before = runtime.devices()[0].bytes_in;
+    Pipeline pipeline = *runtime.open_pipeline(model);
+    const TaskOutcome outcome = pipeline.open_stream().submit({input})->wait();
+    ASSERT_TRUE(outcome.ok()) << outcome.error().error.message;
+    EXPECT_EQ(outcome.result().outputs(), expected_outputs(network, input));
+    const std::int64_t moved = runtime.devices()[0].bytes_in - before;
+    if (device_form) {
+      EXPECT_LT(outcome.result().cycles, cycles);
+      EXPECT_EQ(2 * moved, bytes);
+    }
+    cycles = outcome.result().cycles;
+    bytes = moved;
+  }
+}
+
 TEST(Runtime, DebuggingComparesAShareOfTheTasksWithTheHost) {
   const Network network = small_network();
   Runtime runtime = open({{.kind = DeviceKind::kSim}});

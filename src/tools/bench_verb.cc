@@ -146,6 +146,8 @@ void add_load_options(CLI::App& app, BenchArguments& arguments) {
   app.add_option("--tune", arguments.tune, "auto: balance the stages' threads while running")
       ->check(CLI::IsMember({"auto", "off"}))
       ->capture_default_str();
+  app.add_flag("--device-form", load.device_form,
+               "the host converts at the network's edges: fewer bytes over the link, and cycles");
   app.add_option("--stage-threads", load.stage_threads, "threads of a stage: pre=2")
       ->delimiter(',');
   app.add_option("--compare-every", load.compare_every,

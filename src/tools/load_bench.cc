@@ -78,7 +78,8 @@ class LoadRun {
 
   Status run(Measured& measured) {
     TESSERA_TRY(Runtime runtime, Runtime::open({.devices = bench_.devices}));
-    TESSERA_TRY(const Model model, runtime.load(network_));
+    TESSERA_TRY(const Model model, bench_.device_form ? runtime.load_in_device_form(network_)
+                                                      : runtime.load(network_));
     TESSERA_TRY(Pipeline pipeline, open(runtime, model, measured));
     TESSERA_RETURN_IF_ERROR(warm_up(pipeline));
     measured.before = runtime.devices();

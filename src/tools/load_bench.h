@@ -18,6 +18,7 @@ struct LoadBench {
   Handover handover = Handover::kFreeFlow;
   Hint hint = Hint::kThroughput;
   bool tune = false;
+  bool device_form = false;                // the host converts at the network's edges
   std::vector<std::string> stage_threads;  // "pre=2"
   std::int64_t compare_every = 0;          // compare every so many tasks with the host; 0: none
   std::string trace, events;               // files to write

@@ -52,7 +52,7 @@ TimedPipeline::TimedPipeline(const StageTimes& times, bool metrics)
   TESSERA_CHECK(device.ok(), "{}", device.error().message);
   state_->add(DeviceKind::kSim, {}, std::move(device).value());
   constexpr std::array<std::int64_t, 1> kBytes = {64};
-  auto model = state_->load(Network(device::scripted_network("timed", kBytes, kBytes)), {});
+  auto model = state_->load(Network(device::scripted_network("timed", kBytes, kBytes)), {}, false);
   TESSERA_CHECK(model.ok(), "{}", model.error().message);
   model_ = std::move(model).value();
 }

@@ -40,7 +40,8 @@ ScriptedRuntime::ScriptedRuntime(std::vector<device::ScriptedOptions> devices, b
     state_->add(DeviceKind::kHost, {}, std::move(made).value());
   }
   constexpr std::array<std::int64_t, 1> kBytes = {8};
-  auto model = state_->load(Network(device::scripted_network("numbers", kBytes, kBytes)), {});
+  auto model =
+      state_->load(Network(device::scripted_network("numbers", kBytes, kBytes)), {}, false);
   TESSERA_CHECK(model.ok(), "{}", model.error().message);
   model_ = std::move(model).value();
 }
