@@ -17,6 +17,8 @@ constexpr const char* kOff = "off";
 constexpr const char* kOn = "on";
 constexpr const char* kDebugPositions[] = {"device", "host", "both, compared"};
 
+}  // namespace
+
 // Stages by name over all pipelines; the switches are those of all of them.
 class PipelineControls : public dashboard::Controls {
  public:
@@ -73,8 +75,6 @@ class PipelineControls : public dashboard::Controls {
  private:
   std::vector<Pipeline> pipelines_;
 };
-
-}  // namespace
 
 class LiveViewState {
  public:

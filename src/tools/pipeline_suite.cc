@@ -30,13 +30,13 @@ constexpr Mix kMixes[] = {
     {"jittered +-50 %", {5, 6, 5, 0.5}},
 };
 
-struct Measured {
+struct MixRates {
   double tasks_per_second = 0;
   double busy = 0;  // of the processor, from its first run to its last
 };
 
 // Submits `tasks` through the pipeline, waiting for room.
-Result<Measured> flow(const StageTimes& times, Handover handover, int tasks) {
+Result<MixRates> flow(const StageTimes& times, Handover handover, int tasks) {
   TimedPipeline timed(times);
   TESSERA_TRY(Pipeline pipeline, timed.open({}, {.handover = handover, .jobs_max = 32}));
   Stream stream = pipeline.open_stream();
@@ -48,15 +48,15 @@ Result<Measured> flow(const StageTimes& times, Handover handover, int tasks) {
   const double seconds = seconds_since(begin);
   // Filling and emptying the pipeline is not the processor's waiting.
   const double ends = 1e-3 * (times.pre_ms + times.post_ms);
-  return Measured{tasks / seconds, timed.kernel_busy_seconds() / (seconds - ends)};
+  return MixRates{tasks / seconds, timed.kernel_busy_seconds() / (seconds - ends)};
 }
 
-Result<Measured> one_by_one(const StageTimes& times, int tasks) {
+Result<MixRates> one_by_one(const StageTimes& times, int tasks) {
   TimedPipeline timed(times);
   const auto begin = Clock::now();
   TESSERA_RETURN_IF_ERROR(timed.run_one_by_one(tasks));
   const double seconds = seconds_since(begin);
-  return Measured{tasks / seconds, timed.kernel_busy_seconds() / seconds};
+  return MixRates{tasks / seconds, timed.kernel_busy_seconds() / seconds};
 }
 
 double longest_ms(const StageTimes& times) {
@@ -75,9 +75,9 @@ double ideal_rate(const StageTimes& times, int tasks) {
   return 1e3 * tasks / std::max({pre, execute, post});
 }
 
-json row_json(const Mix& mix, double ideal, const Measured& loop, const Measured& step,
-              const Measured& free) {
-  const auto form = [ideal](const Measured& measured) {
+json row_json(const Mix& mix, double ideal, const MixRates& loop, const MixRates& step,
+              const MixRates& free) {
+  const auto form = [ideal](const MixRates& measured) {
     return json{{"tasks_per_second", measured.tasks_per_second},
                 {"of_ideal", measured.tasks_per_second / ideal},
                 {"processor_busy", measured.busy}};
@@ -104,13 +104,13 @@ Status run_pipeline_suite(const PipelineSuite& suite) {
     if (progress) progress("pipeline", done++ / std::size(kMixes));
     const int tasks = std::max(30, static_cast<int>(suite.seconds * 1e3 / longest_ms(mix.times)));
     const double ideal = ideal_rate(mix.times, tasks);
-    TESSERA_TRY(const Measured loop, one_by_one(mix.times, tasks / 3));
-    TESSERA_TRY(const Measured step, flow(mix.times, Handover::kLockStep, tasks));
-    TESSERA_TRY(const Measured free, flow(mix.times, Handover::kFreeFlow, tasks));
+    TESSERA_TRY(const MixRates loop, one_by_one(mix.times, tasks / 3));
+    TESSERA_TRY(const MixRates step, flow(mix.times, Handover::kLockStep, tasks));
+    TESSERA_TRY(const MixRates free, flow(mix.times, Handover::kFreeFlow, tasks));
     of_ideal_min = std::min(of_ideal_min, free.tasks_per_second / ideal);
     if (mix.times.execute_ms >= longest_ms(mix.times)) busy_min = std::min(busy_min, free.busy);
     rows.push_back(row_json(mix, ideal, loop, step, free));
-    const auto share = [ideal](const Measured& measured) {
+    const auto share = [ideal](const MixRates& measured) {
       return percent(measured.tasks_per_second / ideal);
     };
     table.add({fmt::format("{} {}/{}/{}", mix.name, mix.times.pre_ms, mix.times.execute_ms,
