@@ -550,6 +550,8 @@ void define_error(py::module_& module) {
       "has no result, and stage, device and layer where, as far as known.",
       nullptr, nullptr);
   module.attr("Error") = py::reinterpret_borrow<py::object>(error_type);
+  // pybind11 wants a function of exactly this type.
+  // NOLINTNEXTLINE(performance-unnecessary-value-param)
   py::register_exception_translator([](std::exception_ptr thrown) {
     try {
       if (thrown) std::rethrow_exception(thrown);

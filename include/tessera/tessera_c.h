@@ -26,6 +26,8 @@
 extern "C" {
 #endif
 
+/* NOLINTBEGIN(readability-identifier-naming,modernize-*): the names and forms of C */
+
 typedef struct tessera_error tessera_error;
 typedef struct tessera_network tessera_network;
 typedef struct tessera_runtime tessera_runtime;
@@ -295,6 +297,8 @@ const tessera_stage_statistics* tessera_statistics_stages(const tessera_statisti
                                                           size_t* count);
 tessera_task_statistics tessera_statistics_tasks(const tessera_statistics* statistics);
 void tessera_statistics_release(tessera_statistics* statistics);
+
+/* NOLINTEND(readability-identifier-naming,modernize-*) */
 
 #ifdef __cplusplus
 }

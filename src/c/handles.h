@@ -10,6 +10,7 @@
 #include "tessera/runtime.h"
 #include "tessera/tessera_c.h"
 
+// NOLINTBEGIN(readability-identifier-naming): the names of tessera_c.h
 struct tessera_error {
   tessera::TaskError error;
 };
@@ -40,6 +41,7 @@ struct tessera_statistics {
   std::vector<tessera_device_statistics> devices;
   std::vector<tessera_stage_statistics> stages;
 };
+// NOLINTEND(readability-identifier-naming)
 
 namespace tessera::c {
 
