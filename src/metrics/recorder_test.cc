@@ -216,9 +216,11 @@ TEST(Collector, CountsWhileOthersRecordAskAndSwitch) {
     for (std::thread& writer : writers) writer.join();
     operator_thread.join();
     const Snapshot snapshot = collector.snapshot();
-    EXPECT_EQ(snapshot.sources[0].runs + snapshot.dropped, 6000);
+    // Any ring may have been full: the writers', or that of the hundred control changes.
+    EXPECT_EQ(snapshot.events + snapshot.dropped, 6100);
     EXPECT_EQ(snapshot.sources[0].description.threads, 100);
-    EXPECT_EQ(snapshot.events, snapshot.sources[0].runs + 100);
+    EXPECT_LE(snapshot.sources[0].runs, 6000);
+    EXPECT_GE(snapshot.sources[0].runs, snapshot.events - 100);
   }
   EXPECT_EQ(seen + recorder.dropped(), 6100);
 }
