@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "tessera/result.h"
+#include "tessera/session.h"
+#include "tessera/tensor.h"
 
 namespace tessera {
 
@@ -28,5 +30,16 @@ Result<Picture> read_picture(const std::string& path);
 Status write_png(const std::string& path, const Picture& picture);
 // Bilinear, pixel centres aligned (half-pixel).
 Picture resize(const Picture& picture, std::int64_t width, std::int64_t height);
+
+// How the levels of a pixel become elements: (level - mean) / deviation of each channel.
+struct PictureInput {
+  float mean[3] = {0, 0, 0};
+  float deviation[3] = {255, 255, 255};
+  bool bgr = false;
+};
+// The picture as an input of a model, [1, 3, height, width] or [1, height, width, 3], resized to
+// it. The error says what the input is and what a picture can be.
+Result<Tensor> picture_tensor(const Picture& picture, const TensorDescription& input,
+                              const PictureInput& how = {});
 
 }  // namespace tessera

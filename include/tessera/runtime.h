@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "tessera/memory.h"
+#include "tessera/picture.h"
 #include "tessera/result.h"
 #include "tessera/session.h"
 #include "tessera/tensor.h"
@@ -277,6 +278,9 @@ struct PipelineOptions {
 };
 // pre | execute | post of one model.
 std::vector<StageOptions> default_stages(const Model& model);
+// A stage "decode" to stand before them: reads the .png or .jpg file whose path is the task's
+// payload (std::shared_ptr<std::string>) and makes it the model's only input.
+StageOptions picture_stage(const Model& model, const PictureInput& how = {});
 
 // One stage, now and since the pipeline was opened.
 struct StageStatus {
@@ -326,9 +330,10 @@ struct DeviceStatus {
   bool healthy = true;
   std::string fault;  // why not
   std::int64_t runs = 0;
-  std::int64_t bytes_in = 0, bytes_out = 0;  // moved between host and device
-  std::int64_t weight_bytes = 0;             // of those going in
-  std::chrono::nanoseconds busy{0};          // of all kernels together
+  std::int64_t bytes_in = 0, bytes_out = 0;           // moved between host and device
+  std::int64_t weight_bytes = 0;                      // of those going in
+  std::chrono::nanoseconds busy{0};                   // of all kernels together
+  std::vector<std::chrono::nanoseconds> kernel_busy;  // of each
 };
 
 struct LiveViewOptions {

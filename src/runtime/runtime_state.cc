@@ -58,7 +58,8 @@ DeviceObserver::DeviceObserver(metrics::Recorder& recorder, const device::Proper
     : recorder_(recorder),
       start_(std::chrono::steady_clock::now() - std::chrono::nanoseconds(recorder.now())),
       whole_(source(recorder, metrics::SourceKind::kDevice, properties.name, properties.name)),
-      running_since_(static_cast<std::size_t>(properties.kernels)) {
+      running_since_(static_cast<std::size_t>(properties.kernels)),
+      busy_(static_cast<std::size_t>(properties.kernels)) {
   for (auto& since : running_since_) since = kIdle;
   for (int kernel = 0; kernel < properties.kernels; ++kernel) {
     kernels_.push_back(source(recorder, metrics::SourceKind::kKernel,
@@ -75,6 +76,12 @@ std::chrono::nanoseconds DeviceObserver::running_for(device::TimePoint now) cons
   return std::chrono::nanoseconds(longest);
 }
 
+std::vector<std::chrono::nanoseconds> DeviceObserver::busy() const {
+  std::vector<std::chrono::nanoseconds> busy;
+  for (const auto& kernel : busy_) busy.emplace_back(kernel.load(std::memory_order_relaxed));
+  return busy;
+}
+
 void DeviceObserver::run_began(const Run& run, device::TimePoint begin) {
   running_since_[static_cast<std::size_t>(run.kernel)].store(since_start(begin),
                                                              std::memory_order_relaxed);
@@ -86,7 +93,7 @@ void DeviceObserver::run_ended(const Run& run, const device::Completion& complet
   recorder_.set_running(kernel, metrics::Recorder::kNotRunning);
   running_since_[static_cast<std::size_t>(run.kernel)].store(kIdle, std::memory_order_relaxed);
   const std::int64_t lasted = (completion.end - completion.begin).count();
-  busy_.fetch_add(lasted, std::memory_order_relaxed);
+  busy_[static_cast<std::size_t>(run.kernel)].fetch_add(lasted, std::memory_order_relaxed);
   std::int64_t longest = longest_.load(std::memory_order_relaxed);
   while (completion.status.ok() && lasted > longest &&
          !longest_.compare_exchange_weak(longest, lasted, std::memory_order_relaxed)) {
@@ -182,7 +189,8 @@ DeviceStatus DeviceEntry::status() const {
   status.bytes_in = counters.bytes_to_device;
   status.bytes_out = counters.bytes_to_host;
   status.weight_bytes = weight_bytes_.load();
-  status.busy = std::chrono::nanoseconds(observer_.busy_ns());
+  status.kernel_busy = observer_.busy();
+  for (const std::chrono::nanoseconds busy : status.kernel_busy) status.busy += busy;
   return status;
 }
 

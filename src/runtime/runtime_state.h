@@ -31,7 +31,8 @@ class DeviceObserver : public device::Observer {
   std::chrono::nanoseconds longest() const {
     return std::chrono::nanoseconds(longest_.load(std::memory_order_relaxed));
   }
-  std::int64_t busy_ns() const { return busy_.load(std::memory_order_relaxed); }
+  // Of each kernel.
+  std::vector<std::chrono::nanoseconds> busy() const;
   std::int64_t runs() const { return runs_.load(std::memory_order_relaxed); }
 
  private:
@@ -43,7 +44,8 @@ class DeviceObserver : public device::Observer {
   metrics::SourceId whole_;
   static constexpr std::int64_t kIdle = -1;
   std::vector<std::atomic<std::int64_t>> running_since_;  // of each kernel
-  std::atomic<std::int64_t> busy_{0}, runs_{0}, longest_{0};
+  std::vector<std::atomic<std::int64_t>> busy_;           // of each kernel
+  std::atomic<std::int64_t> runs_{0}, longest_{0};
 };
 
 // A device of the runtime. When it fails it is tried again from time to time.

@@ -232,6 +232,72 @@ TEST(Runtime, StagesOfTheApplicationMakeSeveralRunsOfOneTask) {
   EXPECT_EQ(runtime.devices()[1].runs, 10);
 }
 
+TEST(Runtime, BatchesAndStagesThatAreSkippedInLockStep) {
+  const Network network = small_network();
+  Runtime runtime = open({{.kernels = 2, .threads = 2}});
+  std::atomic<int> seen{0};
+  PipelineOptions options;
+  options.handover = Handover::kLockStep;
+  options.hint = Hint::kLatency;
+  options.jobs_max = 4;
+  options.stages = default_stages(*runtime.load(network));
+  options.stages.insert(options.stages.begin(), {.name = "look", .function = [&](Task&) -> Status {
+                                                   ++seen;
+                                                   return {};
+                                                 }});
+  Pipeline pipeline = *runtime.open_pipeline(options);
+  Stream stream = pipeline.open_stream();
+  std::vector<std::vector<Tensor>> tasks;
+  for (unsigned i = 0; i < 10; ++i) tasks.push_back({some_input(network, i)});
+  std::vector<Job> jobs = *stream.submit_batch(tasks);
+  SubmitOptions skipping;
+  skipping.skipped_stages = {"look"};
+  stream.wait_for_room();
+  jobs.push_back(*stream.submit({some_input(network, 10)}, skipping));
+  for (unsigned i = 0; i < 11; ++i) {
+    TaskOutcome outcome = jobs[i].wait();
+    ASSERT_TRUE(outcome.ok()) << outcome.error().error.message;
+    EXPECT_EQ(outcome.result().outputs(), expected_outputs(network, some_input(network, i)));
+  }
+  EXPECT_EQ(seen, 10);
+  skipping.skipped_stages = {"sleep"};
+  EXPECT_EQ(stream.submit({}, skipping).error().message,
+            "there is no stage 'sleep'; there are look, pre, execute, post");
+  EXPECT_EQ(pipeline.status().in_flight, 0U);
+}
+
+TEST(Runtime, PicturesAreDecodedByAStage) {
+  GraphBuilder builder(4);
+  const graph::TensorId x = builder.input({1, 3, 6, 8});
+  builder.output(builder.unary(x, UnaryFunction::kRelu));
+  const Network network =
+      network::network_from_graph(builder.take(), *load_chip_config("tessera128"), {}).value();
+  Runtime runtime = open({{}});
+  const Model model = *runtime.load(network);
+  PipelineOptions options;
+  options.stages = default_stages(model);
+  options.stages.insert(options.stages.begin(), picture_stage(model));
+  Pipeline pipeline = *runtime.open_pipeline(options);
+  Stream stream = pipeline.open_stream();
+  const std::string path = testing::TempDir() + "tessera_picture_stage.png";
+  Picture picture = Picture::blank(16, 12, 51);  // 0.2 of 255
+  ASSERT_TRUE(write_png(path, picture).ok());
+  const auto submit = [&](const std::string& file) {
+    SubmitOptions submit;
+    submit.payload = std::make_shared<std::string>(file);
+    return stream.submit_runs({}, std::move(submit))->wait();
+  };
+  TaskOutcome good = submit(path);
+  ASSERT_TRUE(good.ok()) << good.error().error.message;
+  for (const std::uint16_t bits : good.result().outputs()[0].as<std::uint16_t>()) {
+    ASSERT_EQ(bits, 0x3266);  // 0.2 in f16
+  }
+  TaskOutcome bad = submit("no such picture.png");
+  ASSERT_FALSE(bad.ok());
+  EXPECT_EQ(bad.error().stage, "decode");
+  std::remove(path.c_str());
+}
+
 TEST(Runtime, WrongInputEndsItsOwnTaskAndNamesThePlace) {
   const Network network = small_network();
   Runtime runtime = open({{}});

@@ -207,6 +207,7 @@ struct DeviceShare {
   std::string name;
   int kernels = 0;
   double utilisation = 0;  // of all its kernels' time
+  std::vector<double> kernel_utilisation;
   std::int64_t runs = 0, bytes_in = 0, bytes_out = 0;
 };
 
@@ -216,9 +217,18 @@ std::vector<DeviceShare> shares_of(const Measured& measured) {
     const DeviceStatus& before = measured.before[d];
     const DeviceStatus& after = measured.after[d];
     const double busy = 1e-9 * static_cast<double>((after.busy - before.busy).count());
-    shares.push_back({after.name, after.kernels, busy / (after.kernels * measured.seconds),
-                      after.runs - before.runs, after.bytes_in - before.bytes_in,
+    shares.push_back({after.name,
+                      after.kernels,
+                      busy / (after.kernels * measured.seconds),
+                      {},
+                      after.runs - before.runs,
+                      after.bytes_in - before.bytes_in,
                       after.bytes_out - before.bytes_out});
+    for (std::size_t k = 0; k < after.kernel_busy.size(); ++k) {
+      const auto kernel = after.kernel_busy[k] - before.kernel_busy[k];
+      shares.back().kernel_utilisation.push_back(1e-9 * static_cast<double>(kernel.count()) /
+                                                 measured.seconds);
+    }
   }
   return shares;
 }
@@ -318,6 +328,7 @@ json to_json(const Report& report, const Measured& measured) {
     devices.push_back({{"name", share.name},
                        {"kernels", share.kernels},
                        {"utilisation", share.utilisation},
+                       {"kernel_utilisation", share.kernel_utilisation},
                        {"runs", share.runs},
                        {"bytes_in", share.bytes_in},
                        {"bytes_out", share.bytes_out}});
@@ -381,6 +392,10 @@ void print(const Report& report, const Measured& measured) {
     devices.add({share.name, std::to_string(share.kernels), percent(share.utilisation),
                  with_separators(share.runs), with_separators(share.bytes_in),
                  with_separators(share.bytes_out)});
+    for (std::size_t k = 0; share.kernels > 1 && k < share.kernel_utilisation.size(); ++k) {
+      devices.add(
+          {fmt::format("  kernel {}", k), "", percent(share.kernel_utilisation[k]), "", "", ""});
+    }
   }
   fmt::print("{}\n", devices.text());
   for (const std::string& line : measured.tuning) fmt::print("tuning: {}\n", line);

@@ -87,32 +87,9 @@ double random_value(Format format, std::uint64_t bits) {
 
 Result<Tensor> read_picture_input(const std::string& path, const TensorDescription& wanted,
                                   const ImagePreprocessing& how) {
-  if (wanted.dims.size() != 4) {
-    return bad(path, fmt::format("input '{}' is {}, a picture needs 4 dimensions", wanted.name,
-                                 dims_text(wanted.dims)));
-  }
-  const bool channels_last = wanted.dims[3] == 3 && wanted.dims[1] != 3;
-  const std::int64_t height = wanted.dims[channels_last ? 1 : 2];
-  const std::int64_t width = wanted.dims[channels_last ? 2 : 3];
-  if (wanted.dims[channels_last ? 3 : 1] != 3 || wanted.dims[0] != 1) {
-    return bad(path, fmt::format("input '{}' is {}, a picture gives 1x3xHxW or 1xHxWx3",
-                                 wanted.name, dims_text(wanted.dims)));
-  }
-  TESSERA_TRY(const Picture original, read_picture(path));
-  const Picture picture = resize(original, width, height);
-  Tensor tensor = Tensor::zeros(wanted.format, wanted.dims);
-  const std::int64_t element = format_bytes(wanted.format);
-  for (std::int64_t c = 0; c < 3; ++c) {
-    const std::int64_t source = how.bgr ? 2 - c : c;
-    for (std::int64_t i = 0; i < height * width; ++i) {
-      const float value =
-          (static_cast<float>(picture.rgb[static_cast<std::size_t>(i * 3 + source)]) -
-           how.mean[c]) /
-          how.deviation[c];
-      const std::int64_t at = channels_last ? i * 3 + c : c * height * width + i;
-      arith::write_element(wanted.format, value, tensor.bytes.data() + at * element);
-    }
-  }
+  TESSERA_TRY(const Picture picture, read_picture(path));
+  auto tensor = picture_tensor(picture, wanted, how);
+  if (!tensor.ok()) return bad(path, tensor.error().message);
   return tensor;
 }
 

@@ -6,17 +6,14 @@
 #include <vector>
 
 #include "base/result.h"
+#include "tessera/picture.h"
 #include "tessera/session.h"
 
 namespace tessera::tools {
 
 // What turns 8-bit RGB pixels into an image input: y = (pixel - mean) / std, a channel order and a
 // layout. The picture is resized (bilinear, whole picture) to the input's height and width.
-struct ImagePreprocessing {
-  float mean[3] = {0, 0, 0};
-  float deviation[3] = {255, 255, 255};
-  bool bgr = false;
-};
+using ImagePreprocessing = PictureInput;
 // "mean=127.5,127.5,127.5;std=127.5,127.5,127.5;order=bgr"
 Result<ImagePreprocessing> parse_preprocessing(const std::string& text);
 

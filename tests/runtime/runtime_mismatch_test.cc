@@ -1,0 +1,94 @@
+// A device that computes other bits than it should: debugging finds it.
+#include <gtest/gtest.h>
+
+#include "compile/testing/random_graph.h"
+#include "network/network.h"
+#include "runtime/pipeline_state.h"
+#include "runtime/runtime_state.h"
+#include "tessera/runtime.h"
+
+namespace tessera {
+namespace {
+
+// The host device behind a link that turns over the lowest bit of the first byte it brings back.
+class Corrupting : public device::Device {
+ public:
+  explicit Corrupting(std::unique_ptr<device::Device> inner)
+      : inner_(std::move(inner)), properties_(inner_->properties()) {
+    properties_.shared_memory = false;
+  }
+  const device::Properties& properties() const override { return properties_; }
+  Result<device::Block> allocate(Bytes bytes) override { return inner_->allocate(bytes); }
+  Status release(const device::Block& block) override { return inner_->release(block); }
+  Status write(device::Address address, std::span<const std::byte> bytes) override {
+    return inner_->write(address, bytes);
+  }
+  Status read(device::Address address, std::span<std::byte> bytes) override {
+    TESSERA_RETURN_IF_ERROR(inner_->read(address, bytes));
+    bytes[0] ^= std::byte{1};
+    return {};
+  }
+  Result<std::span<std::byte>> host_view(device::Address address, Bytes bytes) override {
+    return inner_->host_view(address, bytes);
+  }
+  Result<device::LoadedId> load(std::shared_ptr<const NetworkState> network) override {
+    return inner_->load(std::move(network));
+  }
+  Result<std::vector<device::LoadedLayer>> load_layers(
+      std::shared_ptr<const NetworkState> network) override {
+    return inner_->load_layers(std::move(network));
+  }
+  Result<device::SequenceNumber> submit(const device::Submission& submission,
+                                        device::TimePoint deadline) override {
+    return inner_->submit(submission, deadline);
+  }
+  Result<device::Completion> wait(device::SequenceNumber sequence,
+                                  device::TimePoint deadline) override {
+    return inner_->wait(sequence, deadline);
+  }
+  int queued(int kernel) const override { return inner_->queued(kernel); }
+  device::Health health() const override { return inner_->health(); }
+  void fail(const std::string& reason) override { inner_->fail(reason); }
+  Status reset(device::TimePoint deadline) override { return inner_->reset(deadline); }
+  device::DeviceCounters counters() const override { return inner_->counters(); }
+  void set_observer(device::Observer* observer) override { inner_->set_observer(observer); }
+
+ private:
+  const std::unique_ptr<device::Device> inner_;
+  device::Properties properties_;
+};
+
+TEST(RuntimeMismatch, EndsTheTaskAndTellsThatTheArithmeticIsNotToBlame) {
+  compile::testing::GraphBuilder builder(3);
+  const graph::TensorId x = builder.input({1, 5, 8, 8});
+  builder.output(builder.conv(x, {.output_channels = 6, .kernel = 3, .pad = 1}));
+  const ChipConfig chip = *load_chip_config("tessera128");
+  const Network network = network::network_from_graph(builder.take(), chip, {}).value();
+  auto state = std::make_shared<runtime::RuntimeState>(true);
+  device::DeviceOptions inner;
+  inner.kind = DeviceKind::kHost;
+  inner.name = "card";
+  state->add(DeviceKind::kHost, chip,
+             std::make_unique<Corrupting>(device::make_device(inner).value()));
+  const Model model(state->load(network, {}, false).value());
+  PipelineOptions options;
+  options.stages = default_stages(model);
+  options.debug = {.mode = DebugMode::kBoth, .every = 2};
+  Pipeline pipeline(runtime::PipelineState::open(state, options).value());
+  Stream stream = pipeline.open_stream();
+  const Tensor input = Tensor::zeros(network.inputs()[0].format, network.inputs()[0].dims);
+  TaskOutcome compared = stream.submit({input})->wait();
+  ASSERT_FALSE(compared.ok());
+  EXPECT_EQ(compared.error().failure, TaskFailure::kMismatch);
+  EXPECT_EQ(compared.error().device, "card");
+  EXPECT_EQ(compared.error().stage, "execute");
+  EXPECT_EQ(compared.error().error.message,
+            "device 'card' and the host gave different bits; run alone, all layers are equal: the "
+            "difference is not of the arithmetic");
+  EXPECT_TRUE(stream.submit({input})->wait().ok());  // every second task is not compared
+  EXPECT_EQ(pipeline.status().compared, 1);
+  EXPECT_EQ(pipeline.status().mismatches, 1);
+}
+
+}  // namespace
+}  // namespace tessera
