@@ -330,6 +330,7 @@ struct DeviceStatus {
   bool healthy = true;
   std::string fault;  // why not
   std::int64_t runs = 0;
+  std::int64_t late_runs = 0;  // paced: the model was slower than the modelled processor
   std::int64_t bytes_in = 0, bytes_out = 0;           // moved between host and device
   std::int64_t weight_bytes = 0;                      // of those going in
   std::chrono::nanoseconds busy{0};                   // of all kernels together

@@ -186,6 +186,7 @@ DeviceStatus DeviceEntry::status() const {
   status.healthy = health.state == device::HealthState::kOk;
   status.fault = status.healthy ? "" : health.reason;
   status.runs = observer_.runs();
+  status.late_runs = counters.late_runs;
   status.bytes_in = counters.bytes_to_device;
   status.bytes_out = counters.bytes_to_host;
   status.weight_bytes = weight_bytes_.load();

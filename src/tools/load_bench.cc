@@ -209,6 +209,7 @@ struct DeviceShare {
   double utilisation = 0;  // of all its kernels' time
   std::vector<double> kernel_utilisation;
   std::int64_t runs = 0, bytes_in = 0, bytes_out = 0;
+  std::int64_t late_runs = 0;  // that took longer than the modelled processor
 };
 
 std::vector<DeviceShare> shares_of(const Measured& measured) {
@@ -223,7 +224,8 @@ std::vector<DeviceShare> shares_of(const Measured& measured) {
                       {},
                       after.runs - before.runs,
                       after.bytes_in - before.bytes_in,
-                      after.bytes_out - before.bytes_out});
+                      after.bytes_out - before.bytes_out,
+                      after.late_runs - before.late_runs});
     for (std::size_t k = 0; k < after.kernel_busy.size(); ++k) {
       const auto kernel = after.kernel_busy[k] - before.kernel_busy[k];
       shares.back().kernel_utilisation.push_back(1e-9 * static_cast<double>(kernel.count()) /
@@ -314,6 +316,13 @@ Report report_of(const Measured& measured, const LoadBench& bench) {
         fmt::format("the load generator fell {:.2f} s behind the {:.1f} tasks/s it should offer",
                     measured.generator.late, bench.rate);
   }
+  for (const DeviceShare& share : report.shares) {
+    if (share.late_runs == 0) continue;
+    report.warning += fmt::format(
+        "{}{} of {} runs of '{}' took longer than the modelled processor: this machine computes the "
+        "values more slowly; use a smaller --pace, or --timing-only",
+        report.warning.empty() ? "" : "; ", share.late_runs, share.runs, share.name);
+  }
   report.advice = advice_of(measured, report.shares, limits || offered);
   if (offered && !limits) {
     report.advice = fmt::format("the offered rate of {:.1f} tasks/s is kept", bench.rate);
@@ -330,6 +339,7 @@ json to_json(const Report& report, const Measured& measured) {
                        {"utilisation", share.utilisation},
                        {"kernel_utilisation", share.kernel_utilisation},
                        {"runs", share.runs},
+                       {"late_runs", share.late_runs},
                        {"bytes_in", share.bytes_in},
                        {"bytes_out", share.bytes_out}});
   }
