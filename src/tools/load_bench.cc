@@ -319,7 +319,8 @@ Report report_of(const Measured& measured, const LoadBench& bench) {
   for (const DeviceShare& share : report.shares) {
     if (share.late_runs == 0) continue;
     report.warning += fmt::format(
-        "{}{} of {} runs of '{}' took longer than the modelled processor: this machine computes the "
+        "{}{} of {} runs of '{}' took longer than the modelled processor: this machine computes "
+        "the "
         "values more slowly; use a smaller --pace, or --timing-only",
         report.warning.empty() ? "" : "; ", share.late_runs, share.runs, share.name);
   }

@@ -27,7 +27,8 @@ TEST(CommandErrors, AnUnknownVerbNamesTheNearestOne) {
   expect_error(
       {"comple"},
       "tessera: unknown verb 'comple'; did you mean 'compile'? allowed run, compile, link, "
-      "inspect, asm, disasm, derive, compare, conform, report, bench, zoo, repro, doctor   "
+      "inspect, asm, disasm, derive, compare, conform, report, bench, watch, top, zoo, repro, "
+      "doctor   "
       "[invalid "
       "argument]");
 }
@@ -264,8 +265,10 @@ TEST(BenchErrors, AModelOrASuite) {
   expect_error({"bench"}, "tessera bench: give a model, or --suite   [invalid argument]");
   const CommandResult unknown = tessera({"bench", "--suite", "other"});
   EXPECT_NE(unknown.status, 0);
-  EXPECT_THAT(unknown.err,
-              StartsWith("--suite: other not in {host-vs-ort,roofline,transposition}\n"));
+  EXPECT_THAT(
+      unknown.err,
+      StartsWith(
+          "--suite: other not in {devices,pipeline,tuning,host-vs-ort,roofline,transposition}\n"));
 }
 
 TEST(BenchErrors, TheSuiteNeedsItsProgramBesideTheCommand) {
