@@ -1,6 +1,8 @@
 // What is behind the handles of the C interface, and how errors cross it.
 #pragma once
 
+#include <cstdint>
+#include <cstring>
 #include <exception>
 #include <memory>
 #include <string>
@@ -44,6 +46,16 @@ struct tessera_statistics {
 // NOLINTEND(readability-identifier-naming)
 
 namespace tessera::c {
+
+// The number in a field of an enumeration that a caller filled: it may be any, so it is no value of
+// the enumeration before it is checked.
+template <typename Enumeration>
+std::uint32_t number_in(const Enumeration& field) {
+  std::uint32_t number = 0;
+  static_assert(sizeof number == sizeof field);
+  std::memcpy(&number, &field, sizeof number);
+  return number;
+}
 
 inline tessera_error* make_error(Error error) {
   TaskError task;

@@ -12,14 +12,15 @@ Result<Tensor> tensor_of(const tessera_tensor& view, const std::string& what) {
   const auto wrong = [&what](const std::string& found) {
     return Error{ErrorCode::kInvalidArgument, what + " " + found};
   };
-  if (static_cast<unsigned>(view.format) >= static_cast<unsigned>(kFormatCount)) {
-    return wrong("has the format " + std::to_string(view.format) + ", which there is not");
+  const std::uint32_t format = number_in(view.format);
+  if (format >= static_cast<std::uint32_t>(kFormatCount)) {
+    return wrong("has the format " + std::to_string(format) + ", which there is not");
   }
   if (view.rank > 0 && view.dims == nullptr) return wrong("has no extents: dims is NULL");
   Tensor tensor;
-  tensor.format = static_cast<Format>(view.format);
+  tensor.format = static_cast<Format>(format);
   tensor.dims = shape_of(view.rank, view.dims);
-  std::size_t bytes = tessera_format_bytes(view.format);
+  auto bytes = static_cast<std::size_t>(format_bytes(tensor.format));
   for (const std::int64_t extent : tensor.dims) {
     if (extent < 0 || __builtin_mul_overflow(bytes, static_cast<std::size_t>(extent), &bytes)) {
       return wrong("has the extent " + std::to_string(extent));

@@ -8,7 +8,7 @@ using namespace tessera::c;  // NOLINT: the C functions stand in no namespace
 namespace tessera::c {
 namespace {
 
-Result<DeviceKind> kind_of(tessera_device_kind kind) {
+Result<DeviceKind> kind_of(std::uint32_t kind) {
   switch (kind) {
     case TESSERA_HOST:
       return DeviceKind::kHost;
@@ -29,7 +29,7 @@ tessera_device_kind kind_in_c(DeviceKind kind) {
 
 Result<DeviceOptions> device_of(const tessera_device_options& options) {
   DeviceOptions device;
-  TESSERA_TRY(device.kind, kind_of(options.kind));
+  TESSERA_TRY(device.kind, kind_of(number_in(options.kind)));
   device.name = text_of(options.name);
   if (options.arch != nullptr) device.arch = options.arch;
   if (options.kernels != 0) device.kernels = options.kernels;
