@@ -16,9 +16,10 @@ Result<DeviceKind> kind_of(std::uint32_t kind) {
       return DeviceKind::kSim;
     case TESSERA_REF:
       return DeviceKind::kRef;
+    default:
+      return Error{ErrorCode::kInvalidArgument,
+                   "device kind " + std::to_string(kind) + " is none of TESSERA_HOST, _SIM, _REF"};
   }
-  return Error{ErrorCode::kInvalidArgument,
-               "device kind " + std::to_string(kind) + " is none of TESSERA_HOST, _SIM, _REF"};
 }
 
 tessera_device_kind kind_in_c(DeviceKind kind) {
