@@ -81,6 +81,14 @@ struct LoadedLayer {
 
 inline constexpr int kAnyKernel = -1;  // the one with the shortest queue
 
+// Whose a transfer is, for the observer: the inputs and outputs of a run are of its kernel and
+// task; what several runs share (weights) is of the device as a whole.
+inline constexpr int kWholeDevice = -1;
+struct TransferTag {
+  int kernel = kWholeDevice;
+  std::uint64_t task = 0;  // the tag of the run's submission
+};
+
 struct Submission {
   LoadedId loaded{};
   int kernel = kAnyKernel;
@@ -144,6 +152,7 @@ class Observer {
   virtual void run_began(const Run& run, TimePoint begin) = 0;
   virtual void run_ended(const Run& run, const Completion& completion) = 0;
   struct Transfer {
+    TransferTag tag;
     bool to_device = true;
     Bytes bytes;
     TimePoint begin, end;
@@ -161,8 +170,9 @@ class Device {
   virtual Result<Block> allocate(Bytes bytes) = 0;
   virtual Status release(const Block& block) = 0;
   // Inside one block. A kernel must not be using the bytes.
-  virtual Status write(Address address, std::span<const std::byte> bytes) = 0;
-  virtual Status read(Address address, std::span<std::byte> bytes) = 0;
+  virtual Status write(Address address, std::span<const std::byte> bytes,
+                       const TransferTag& tag = {}) = 0;
+  virtual Status read(Address address, std::span<std::byte> bytes, const TransferTag& tag = {}) = 0;
   // The bytes themselves, where host and device share memory; nothing is moved, nothing counted.
   virtual Result<std::span<std::byte>> host_view(Address address, Bytes bytes) = 0;
 

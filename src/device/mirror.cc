@@ -97,8 +97,8 @@ Status Mirror::ran(std::span<const std::byte> host) {
   return map_.note_device_write(range_of(host));
 }
 
-Status Mirror::move(std::span<const std::byte> host,
-                    const std::vector<memory::Transfer>& transfers) {
+Status Mirror::move(std::span<const std::byte> host, const std::vector<memory::Transfer>& transfers,
+                    const TransferTag& tag) {
   for (std::size_t i = 0; i < transfers.size(); ++i) {
     const memory::Transfer& transfer = transfers[i];
     const auto bytes = host.subspan(transfer.host - address_of(host.data()),
@@ -106,8 +106,9 @@ Status Mirror::move(std::span<const std::byte> host,
     // The mirror owns the bytes; its callers name them by what they may see.
     const Status moved =
         transfer.to_device
-            ? device_.write({transfer.device}, bytes)
-            : device_.read({transfer.device}, {const_cast<std::byte*>(bytes.data()), bytes.size()});
+            ? device_.write({transfer.device}, bytes, tag)
+            : device_.read({transfer.device}, {const_cast<std::byte*>(bytes.data()), bytes.size()},
+                           tag);
     if (moved.ok()) continue;
     const std::lock_guard lock(mutex_);
     map_.put_back(std::span(transfers).subspan(i));
@@ -116,22 +117,22 @@ Status Mirror::move(std::span<const std::byte> host,
   return {};
 }
 
-Status Mirror::to_device(std::span<const std::byte> host) {
+Status Mirror::to_device(std::span<const std::byte> host, const TransferTag& tag) {
   std::vector<memory::Transfer> transfers;
   {
     const std::lock_guard lock(mutex_);
     TESSERA_TRY(transfers, map_.make_device_current(range_of(host)));
   }
-  return move(host, transfers);
+  return move(host, transfers, tag);
 }
 
-Status Mirror::to_host(std::span<const std::byte> host) {
+Status Mirror::to_host(std::span<const std::byte> host, const TransferTag& tag) {
   std::vector<memory::Transfer> transfers;
   {
     const std::lock_guard lock(mutex_);
     TESSERA_TRY(transfers, map_.make_host_current(range_of(host)));
   }
-  return move(host, transfers);
+  return move(host, transfers, tag);
 }
 
 }  // namespace tessera::device

@@ -45,13 +45,14 @@ class Mirror {
 
   Status wrote(std::span<const std::byte> host);
   Status ran(std::span<const std::byte> host);
-  Status to_device(std::span<const std::byte> host);
-  Status to_host(std::span<const std::byte> host);
+  Status to_device(std::span<const std::byte> host, const TransferTag& tag = {});
+  Status to_host(std::span<const std::byte> host, const TransferTag& tag = {});
 
  private:
   Status release_parts(const MirroredBlock& block);
   // `host` is the range that the transfers are of.
-  Status move(std::span<const std::byte> host, const std::vector<memory::Transfer>& transfers);
+  Status move(std::span<const std::byte> host, const std::vector<memory::Transfer>& transfers,
+              const TransferTag& tag);
 
   Device& device_;
   mutable std::mutex mutex_;

@@ -63,14 +63,15 @@ Result<Block> QueuedDevice::allocate(Bytes bytes) {
 
 Status QueuedDevice::release(const Block& block) { return memory_.release(block.base.value); }
 
-Status QueuedDevice::write(Address address, std::span<const std::byte> bytes) {
+Status QueuedDevice::write(Address address, std::span<const std::byte> bytes,
+                           const TransferTag& tag) {
   // Only read: transfer() has one pointer type for both directions.
   return transfer(Direction::kToDevice, address,
-                  {const_cast<std::byte*>(bytes.data()), bytes.size()});
+                  {const_cast<std::byte*>(bytes.data()), bytes.size()}, tag);
 }
 
-Status QueuedDevice::read(Address address, std::span<std::byte> bytes) {
-  return transfer(Direction::kToHost, address, bytes);
+Status QueuedDevice::read(Address address, std::span<std::byte> bytes, const TransferTag& tag) {
+  return transfer(Direction::kToHost, address, bytes, tag);
 }
 
 // When a transfer that began at `begin` is over; the link takes one after the other.
@@ -81,7 +82,13 @@ TimePoint QueuedDevice::link_time(Direction direction, std::int64_t bytes, TimeP
   return free_at;
 }
 
-Status QueuedDevice::transfer(Direction direction, Address address, std::span<std::byte> host) {
+Status QueuedDevice::transfer(Direction direction, Address address, std::span<std::byte> host,
+                              const TransferTag& tag) {
+  if (tag.kernel < kWholeDevice || tag.kernel >= properties_.kernels) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("device '{}': a transfer of kernel {}, it has {}", properties_.name,
+                             tag.kernel, properties_.kernels)};
+  }
   const bool to_device = direction == Direction::kToDevice;
   const TimePoint begin = steady_clock::now();
   TESSERA_TRY(const std::span<std::byte> device,
@@ -100,7 +107,7 @@ Status QueuedDevice::transfer(Direction direction, Address address, std::span<st
   if (due > steady_clock::now()) std::this_thread::sleep_until(due);
   memory_.drop_hold(address.value);
   if (Observer* const observer = observer_) {
-    observer->transferred({to_device, Bytes{std::ssize(host)}, begin, steady_clock::now()});
+    observer->transferred({tag, to_device, Bytes{std::ssize(host)}, begin, steady_clock::now()});
   }
   return {};
 }
@@ -123,7 +130,7 @@ Result<LoadedSet> QueuedDevice::place(Result<LoadedSet> set) {
     return set;
   }
   TESSERA_TRY(const Block block, allocate(Bytes{std::ssize(set->region)}));
-  Status placed = write(block.base, set->region);
+  Status placed = write(block.base, set->region, {});
   if (placed.ok()) {
     TESSERA_TRY(const auto view, memory_.view(block.base.value, block.bytes));
     placed = backend_->place(*set, view);

@@ -39,8 +39,8 @@ class QueuedDevice : public Device {
   const Properties& properties() const override { return properties_; }
   Result<Block> allocate(Bytes bytes) override;
   Status release(const Block& block) override;
-  Status write(Address address, std::span<const std::byte> bytes) override;
-  Status read(Address address, std::span<std::byte> bytes) override;
+  Status write(Address address, std::span<const std::byte> bytes, const TransferTag& tag) override;
+  Status read(Address address, std::span<std::byte> bytes, const TransferTag& tag) override;
   Result<std::span<std::byte>> host_view(Address address, Bytes bytes) override;
   Result<LoadedId> load(std::shared_ptr<const NetworkState> network) override;
   Result<std::vector<LoadedLayer>> load_layers(
@@ -72,7 +72,8 @@ class QueuedDevice : public Device {
 
   // Copies between device and host; told, counted, and paced.
   enum class Direction { kToDevice, kToHost };
-  Status transfer(Direction direction, Address address, std::span<std::byte> host);
+  Status transfer(Direction direction, Address address, std::span<std::byte> host,
+                  const TransferTag& tag);
   TimePoint link_time(Direction direction, std::int64_t bytes, TimePoint begin);
 
   Result<LoadedSet> place(Result<LoadedSet> set);

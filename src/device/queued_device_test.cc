@@ -392,10 +392,12 @@ class Recording : public Observer {
     const std::lock_guard lock(mutex);
     EXPECT_LE(transfer.begin, transfer.end);
     (transfer.to_device ? to_device : to_host) += transfer.bytes.value;
+    tags.push_back(transfer.tag);
   }
   std::mutex mutex;
   std::set<std::uint64_t> begun, ended;
   std::int64_t to_device = 0, to_host = 0;
+  std::vector<TransferTag> tags;
 };
 
 TEST(QueuedDevice, ObserverIsToldOfEveryRunAndTransfer) {
@@ -413,6 +415,27 @@ TEST(QueuedDevice, ObserverIsToldOfEveryRunAndTransfer) {
   EXPECT_EQ(recording.ended, (std::set<std::uint64_t>{1, 2, 3}));
   EXPECT_EQ(recording.to_device, 24);
   EXPECT_EQ(recording.to_host, 8);
+}
+
+TEST(QueuedDevice, TransferSaysWhoseItIs) {
+  Recording recording;
+  Bench bench({.kernels = 2});
+  bench->set_observer(&recording);
+  const Block block = bench.block();
+  std::array<std::byte, 8> bytes{};
+  ASSERT_TRUE(bench->write(block.base, bytes).ok());
+  ASSERT_TRUE(bench->write(block.base, bytes, {.kernel = 1, .task = 77}).ok());
+  ASSERT_TRUE(bench->read(block.base, bytes, {.kernel = 0, .task = 78}).ok());
+  EXPECT_EQ(bench->read(block.base, bytes, {.kernel = 2}).error().message,
+            "device 'scripted': a transfer of kernel 2, it has 2");
+  bench->set_observer(nullptr);
+  const std::lock_guard lock(recording.mutex);
+  ASSERT_EQ(recording.tags.size(), 3u);
+  EXPECT_EQ(recording.tags[0].kernel, kWholeDevice);
+  EXPECT_EQ(recording.tags[1].kernel, 1);
+  EXPECT_EQ(recording.tags[1].task, 77u);
+  EXPECT_EQ(recording.tags[2].kernel, 0);
+  EXPECT_EQ(recording.tags[2].task, 78u);
 }
 
 // Four threads, three kernels, faults of every kind; whoever meets a failed device resets it. Every

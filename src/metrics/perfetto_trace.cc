@@ -107,13 +107,19 @@ class TraceWriter {
     return kind == EventKind::kKernelRun ? "cycles" : "bytes";
   }
 
+  // Tasks count from 1; what is of none (weights) has the name of what happened.
+  static std::string slice_name(const Event& event) {
+    return event.packet == 0 ? metrics::name_of(event.kind)
+                             : fmt::format("packet {}", event.packet);
+  }
+
   void write_slice(const Event& event) {
     const std::size_t lane = lanes_[{event.source.index, event.kind}].take(event);
     const int tid = track(event, lane);
     line(
-        fmt::format("\"ph\":\"X\",\"pid\":1,\"tid\":{},\"name\":\"packet {}\",\"cat\":\"{}\","
+        fmt::format("\"ph\":\"X\",\"pid\":1,\"tid\":{},\"name\":\"{}\",\"cat\":\"{}\","
                     "\"ts\":{},\"dur\":{},\"args\":{{\"packet\":{},\"stream\":{},\"{}\":{}}}",
-                    tid, event.packet, metrics::name_of(event.kind), micros(event.begin_ns),
+                    tid, slice_name(event), metrics::name_of(event.kind), micros(event.begin_ns),
                     micros(event.end_ns - event.begin_ns), event.packet, event.stream,
                     value_name(event.kind), event.value));
   }

@@ -21,15 +21,17 @@ Bytes bytes_of(const TensorDescription& tensor) {
 }
 
 // Over the link, or into the memory that host and device share, where nothing is moved.
-Status bring(device::Device& device, std::span<const std::byte> bytes, device::Address address) {
-  if (!device.properties().shared_memory) return device.write(address, bytes);
+Status bring(device::Device& device, std::span<const std::byte> bytes, device::Address address,
+             const device::TransferTag& tag) {
+  if (!device.properties().shared_memory) return device.write(address, bytes, tag);
   TESSERA_TRY(const std::span<std::byte> view,
               device.host_view(address, {static_cast<std::int64_t>(bytes.size())}));
   std::copy(bytes.begin(), bytes.end(), view.begin());
   return {};
 }
-Status fetch(device::Device& device, device::Address address, std::span<std::byte> bytes) {
-  if (!device.properties().shared_memory) return device.read(address, bytes);
+Status fetch(device::Device& device, device::Address address, std::span<std::byte> bytes,
+             const device::TransferTag& tag) {
+  if (!device.properties().shared_memory) return device.read(address, bytes, tag);
   TESSERA_TRY(const std::span<std::byte> view,
               device.host_view(address, {static_cast<std::int64_t>(bytes.size())}));
   std::copy(view.begin(), view.end(), bytes.begin());
@@ -48,6 +50,7 @@ struct ExecuteStage::RunInFlight {
   std::vector<device::Block> inputs, outputs;
 
   device::Device& device() const { return place->device->device(); }
+  device::TransferTag tag() const { return {place->kernel, packet->header.id}; }
 };
 
 // What a thread needs for a batch; kept, so that a stage in motion allocates none.
@@ -162,7 +165,7 @@ Status ExecuteStage::bring_over(RunInFlight& run) {
     TESSERA_TRY(const device::Block block,
                 run.device().allocate({static_cast<std::int64_t>(tensor.bytes.size())}));
     run.inputs.push_back(block);
-    TESSERA_RETURN_IF_ERROR(bring(run.device(), tensor.bytes, block.base));
+    TESSERA_RETURN_IF_ERROR(bring(run.device(), tensor.bytes, block.base, run.tag()));
   }
   for (const TensorDescription& output : model_->on_devices.outputs()) {
     TESSERA_TRY(const device::Block block, run.device().allocate(bytes_of(output)));
@@ -231,7 +234,7 @@ Status ExecuteStage::take_back(RunInFlight& run) {
     tensors[i].format = outputs[i].format;
     tensors[i].dims = outputs[i].dims;
     tensors[i].bytes.resize(static_cast<std::size_t>(bytes_of(outputs[i]).value));
-    TESSERA_RETURN_IF_ERROR(fetch(run.device(), run.outputs[i].base, tensors[i].bytes));
+    TESSERA_RETURN_IF_ERROR(fetch(run.device(), run.outputs[i].base, tensors[i].bytes, run.tag()));
   }
   return {};
 }

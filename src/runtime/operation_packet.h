@@ -31,6 +31,9 @@ class OperationPacket : public TaskPacket {
   // Device side: base + offset of each, found before execution.
   std::vector<device::Address> input_addresses, output_addresses;
   device::Address weight_address;
+  // Where its transfers belong. The kernel is chosen when the task is submitted; before that it is
+  // known where there is one alone.
+  device::TransferTag transfers;
 
   std::shared_ptr<void> payload;  // the application's own
 
@@ -48,6 +51,7 @@ class OperationPacket : public TaskPacket {
     input_addresses.clear();
     output_addresses.clear();
     weight_address = {};
+    transfers = {};
     payload.reset();
   }
 };

@@ -28,10 +28,13 @@ class EachPacket : public pipeline::StageFunction {
 };
 
 Status bring_over(OperationPacket& packet) {
-  device::Mirror& mirror = packet.outputs.front()->memory->mirror;
+  MemoryState& memory = *packet.outputs.front()->memory;
+  device::Mirror& mirror = memory.mirror;
+  packet.transfers.task = packet.header.id;
+  if (memory.entry.device().properties().kernels == 1) packet.transfers.kernel = 0;
   const Nanoseconds begin = pipeline::now();
   for (const auto& input : packet.inputs) {
-    TESSERA_RETURN_IF_ERROR(mirror.to_device(input->block.host));
+    TESSERA_RETURN_IF_ERROR(mirror.to_device(input->block.host, packet.transfers));
     TESSERA_TRY(const device::Address address, mirror.translate(input->block.host.data()));
     packet.input_addresses.push_back(address);
   }
@@ -91,6 +94,7 @@ Status execute(OperationPacket& packet) {
   if (!completion.ok()) return refuse(completion.error());
   if (!completion->status.ok()) return refuse(completion->status.error());
   memory.entry.note(true, "");
+  packet.transfers.kernel = completion->kernel;
   packet.cycles += completion->cycles;
   packet.kernel += (completion->end - completion->begin).count();
   for (const auto& output : packet.outputs) {
@@ -103,7 +107,7 @@ Status take_back(OperationPacket& packet) {
   if (!packet.fetch) return {};
   const Nanoseconds begin = pipeline::now();
   for (const auto& output : packet.outputs) {
-    TESSERA_RETURN_IF_ERROR(output->memory->mirror.to_host(output->block.host));
+    TESSERA_RETURN_IF_ERROR(output->memory->mirror.to_host(output->block.host, packet.transfers));
   }
   packet.transfer_out += pipeline::now() - begin;
   return {};

@@ -108,11 +108,15 @@ void DeviceObserver::run_ended(const Run& run, const device::Completion& complet
 }
 
 void DeviceObserver::transferred(const Transfer& transfer) {
+  const int kernel = transfer.tag.kernel;
   recorder_.record({.kind = transfer.to_device ? metrics::EventKind::kTransferIn
                                                : metrics::EventKind::kTransferOut,
-                    .source = whole_,
+                    .source = kernel == device::kWholeDevice
+                                  ? whole_
+                                  : kernels_[static_cast<std::size_t>(kernel)],
                     .begin_ns = since_start(transfer.begin),
                     .end_ns = since_start(transfer.end),
+                    .packet = transfer.tag.task,
                     .value = transfer.bytes.value});
 }
 

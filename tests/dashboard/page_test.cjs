@@ -51,6 +51,12 @@ async function dataArrives(browser) {
   check('the rows of the first kernel hold marks and lines', inked > 5, `${inked} colours`);
   await browser.until('points in the charts', "[...document.querySelectorAll('.chart')].every((chart) => chart.querySelector('canvas'))");
   const bars = await browser.value("[...document.querySelectorAll('#kernels .value')].map((value) => parseFloat(value.textContent))");
+  const rows = JSON.parse(await browser.value(`${DATA}.rows`));
+  const names = Object.keys(rows);
+  const wanted = ['sim0 sim0: writes', ...['A', 'B'].flatMap((kernel) => ['writes', 'tasks', 'reads'].map((row) => `sim0 kernel ${kernel}: ${row}`))];
+  check('the weights have a row of the device, each kernel its writes, tasks and reads',
+    JSON.stringify(names.slice(0, 7)) === JSON.stringify(wanted), names.join(' | '));
+  check('each of these rows holds events', wanted.slice(1).every((name) => rows[name] > 10), wanted.map((name) => rows[name]).join(', '));
   check('each kernel has its utilisation in percent', bars.length === 2 && bars.every((bar) => bar > 10 && bar < 90), bars.join(', '));
 }
 

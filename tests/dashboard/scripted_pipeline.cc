@@ -15,6 +15,7 @@ constexpr std::int64_t kMs = 1'000'000;
 constexpr std::size_t kQueueCapacity = 16;
 constexpr std::uint64_t kBatch = 8;
 constexpr std::int64_t kKernelNs = 5 * kMs, kWriteNs = 4 * kMs / 10, kReadNs = 3 * kMs / 10;
+constexpr std::int64_t kWeightsNs = 40 * kMs, kWeightBytes = 13'900'000;
 constexpr std::int64_t kInputBytes = 150'528, kOutputBytes = 4000;
 
 }  // namespace
@@ -46,6 +47,8 @@ Status ScriptedPipeline::add_sources() {
                 recorder_.add_source({.kind = SourceKind::kStage, .name = kNames[i]}));
     stages_.push_back({kNames[i], source, kWork[i], {0}});
   }
+  TESSERA_TRY(device_, recorder_.add_source(
+                           {.kind = SourceKind::kDevice, .name = "sim0", .device = "sim0"}));
   for (std::size_t i = 0; i < kernels_.size(); ++i) {
     TESSERA_TRY(kernels_[i].source, recorder_.add_source({.kind = SourceKind::kKernel,
                                                           .name = i == 0 ? "kernel A" : "kernel B",
@@ -60,6 +63,12 @@ Status ScriptedPipeline::add_sources() {
 
 void ScriptedPipeline::run() {
   std::unique_lock lock(mutex_);
+  emit({.kind = EventKind::kTransferIn,
+        .source = device_,
+        .begin_ns = reached_,
+        .end_ns = reached_ + kWeightsNs,
+        .value = kWeightBytes});
+  reached_ += kWeightsNs;
   while (!stop_.wait_for(lock, std::chrono::milliseconds(10), [this] { return stopping_; })) {
     const std::int64_t now = recorder_.now();
     while (reached_ < now) next_packet();

@@ -61,7 +61,7 @@ class ScriptedPipeline : public Controls {
   std::mutex mutex_;  // everything below
   std::vector<StageState> stages_;
   std::array<KernelState, 2> kernels_;
-  metrics::SourceId queue_, tasks_;
+  metrics::SourceId device_, queue_, tasks_;
   std::vector<std::int64_t> kernel_begins_;  // of the newest packets, for the bound of the queue
   std::vector<metrics::Event> waiting_;      // made up, not yet over
   std::mt19937 random_{5};

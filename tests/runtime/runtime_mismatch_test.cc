@@ -20,11 +20,13 @@ class Corrupting : public device::Device {
   const device::Properties& properties() const override { return properties_; }
   Result<device::Block> allocate(Bytes bytes) override { return inner_->allocate(bytes); }
   Status release(const device::Block& block) override { return inner_->release(block); }
-  Status write(device::Address address, std::span<const std::byte> bytes) override {
-    return inner_->write(address, bytes);
+  Status write(device::Address address, std::span<const std::byte> bytes,
+               const device::TransferTag& tag) override {
+    return inner_->write(address, bytes, tag);
   }
-  Status read(device::Address address, std::span<std::byte> bytes) override {
-    TESSERA_RETURN_IF_ERROR(inner_->read(address, bytes));
+  Status read(device::Address address, std::span<std::byte> bytes,
+              const device::TransferTag& tag) override {
+    TESSERA_RETURN_IF_ERROR(inner_->read(address, bytes, tag));
     bytes[0] ^= std::byte{1};
     return {};
   }

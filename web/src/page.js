@@ -94,13 +94,11 @@ function drawToolbar() {
 // What the marks mean, once for each of the two sets that kernels take turns with.
 function drawLegend() {
   const kernels = store.sources('kernel').slice(0, 2);
-  const own = kernels.some((source) => source.bytes_in + source.bytes_out > 0);
-  const key = `${kernels.map((source) => source.name)} ${own}`;
+  const key = String(kernels.map((source) => source.name));
   if (by('legend').dataset.key === key) return;
   by('legend').dataset.key = key;
-  const marks = own ? ['● written  ○ begins  ■ read', '● written  × begins  + read'] : ['○ begins', '× begins'];
+  const marks = ['● written  ○ begins  ■ read', '● written  × begins  + read'];
   const items = kernels.map((source, i) => [`${source.name}: ${marks[i]}`, `var(--k${i})`]);
-  if (!own) items.push(['device: ● written  ■ read', 'inherit']);
   by('legend').replaceChildren(...items.map(([text, colour]) => {
     const item = document.createElement('span');
     item.style.color = colour;

@@ -5,6 +5,8 @@
 //              ○━━━━ ○━━━ ○━━   tasks
 //                  ■    ■       DDR reads
 //
+// What belongs to no kernel (weights) has a row of the device in front of them.
+//
 // Where single events are no longer kept, or are too many, rows show shares of time instead.
 
 import { Canvas, color, colorOf } from './canvas.js';
@@ -18,6 +20,7 @@ const TASK_ROW = 30;
 const STAGE_ROW = 26;
 const GAP = 8;
 const LANES_MAX = 8;
+const ROW_NAMES = { [Kind.in]: 'writes', [Kind.kernel]: 'tasks', [Kind.out]: 'reads', [Kind.stage]: 'stage' };
 const WHOLE = -1; // in place of the index of a kernel: the device as a whole
 
 function colorOfRow(row) {
@@ -68,8 +71,8 @@ export class Timeline {
     this.selection = null; // [x0, x1] while dragging
   }
 
-  // Rows from top to bottom: kernels by device, between the transfers of the device as a whole;
-  // then the stages.
+  // Rows from top to bottom: by device what moved for all of its kernels, then its kernels; then the
+  // stages.
   layout() {
     const rows = [];
     let y = AXIS;
@@ -82,16 +85,15 @@ export class Timeline {
     for (const device of new Set(kernels.map((kernel) => kernel.device))) {
       const whole = devices.find((source) => source.name === device);
       y += GAP;
-      if (whole) add(whole, WHOLE, Kind.in, TRANSFER_ROW);
+      if (whole?.bytes_in > 0) add(whole, WHOLE, Kind.in, TRANSFER_ROW);
+      if (whole?.bytes_out > 0) add(whole, WHOLE, Kind.out, TRANSFER_ROW);
       kernels.forEach((kernel, index) => {
         if (kernel.device !== device) return;
-        const own = !whole || kernel.bytes_in + kernel.bytes_out > 0;
-        if (own) add(kernel, index, Kind.in, TRANSFER_ROW);
+        if (rows.length > 0) y += GAP;
+        add(kernel, index, Kind.in, TRANSFER_ROW);
         add(kernel, index, Kind.kernel, TASK_ROW);
-        if (own) add(kernel, index, Kind.out, TRANSFER_ROW);
-        if (own && kernel !== kernels.at(-1)) y += GAP;
+        add(kernel, index, Kind.out, TRANSFER_ROW);
       });
-      if (whole) add(whole, WHOLE, Kind.out, TRANSFER_ROW);
     }
     this.store.sources('stage').forEach((source, index) => {
       y += GAP / 2;
@@ -113,6 +115,7 @@ export class Timeline {
     this.range = this.store.range();
     this.hits = [];
     this.drawn = 0;
+    this.drawnRows = {};
     this.drawStripes(c, rows);
     this.drawAxis(c, height);
     c.save();
@@ -121,8 +124,10 @@ export class Timeline {
     c.clip();
     const events = this.store.rowsFor(this.range);
     for (const row of rows) {
+      const before = this.drawn;
       if (events) this.drawEvents(c, row, events);
       else this.drawBins(c, row);
+      this.drawnRows[`${row.source.device} ${row.source.name}: ${ROW_NAMES[row.kind]}`.trim()] = this.drawn - before;
     }
     if (events) this.drawMarks(c, events, height);
     this.drawEnd(c, height);
@@ -145,6 +150,7 @@ export class Timeline {
     data.to = Math.round(this.range.to);
     data.mode = single ? 'events' : 'bins';
     data.drawn = this.drawn;
+    data.rows = JSON.stringify(this.drawnRows); // from top to bottom
   }
 
   drawStripes(c, rows) {
@@ -185,7 +191,8 @@ export class Timeline {
         c.fillRect(0, middle - 6, 3, 12);
         c.restore();
       }
-      const text = named ? row.source.name : row.kind === Kind.in ? 'DDR writes' : 'DDR reads';
+      const moved = row.kind === Kind.in ? 'DDR writes' : 'DDR reads';
+      const text = named ? row.source.name : row.index === WHOLE ? `${row.source.name}: ${moved}` : moved;
       c.fillText(text, 9, middle, LABELS - 16);
       if (row.kind === Kind.kernel && row.source.device) {
         c.font = '10px system-ui, sans-serif';
@@ -370,7 +377,8 @@ export class Timeline {
       return `${row.source.name}: ${amount}\nfor ${time(this.store.past.bin_ns)} from ${moment(bin.begin, 1e8)}${runs}`;
     }
     if (event.running) return `${row.source.name}: running since ${moment(event.begin, 1e6)}`;
-    const lines = [`${row.source.name}: packet ${event.packet} of stream ${event.stream}`,
+    const packet = row.kind === Kind.stage ? `packet ${event.packet} of stream ${event.stream}` : `packet ${event.packet}`;
+    const lines = [`${row.source.name}: ${row.index === WHOLE ? 'for all of its kernels' : packet}`,
       `${moment(event.begin, this.range.to - this.range.from)} + ${time(event.end - event.begin)}`];
     if (row.kind === Kind.in || row.kind === Kind.out) lines.push(`${row.kind === Kind.in ? 'written' : 'read'}: ${bytes(event.value)}`);
     if (row.kind === Kind.kernel && event.value > 0) lines.push(`${event.value} cycles`);
