@@ -192,6 +192,8 @@ class Stream {
   Result<Job> submit_runs(std::vector<std::vector<Tensor>> runs, SubmitOptions options = {});
   // Waits for room, then submits.
   Result<Job> submit_when_room(std::vector<Tensor> inputs, SubmitOptions options = {});
+  Result<Job> submit_runs_when_room(std::vector<std::vector<Tensor>> runs,
+                                    SubmitOptions options = {});
   // One task for each entry, waiting for room; `options` are those of each.
   Result<std::vector<Job>> submit_batch(std::vector<std::vector<Tensor>> tasks,
                                         const SubmitOptions& options = {});

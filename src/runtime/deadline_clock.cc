@@ -39,6 +39,7 @@ void DeadlineClock::prune() {
 }
 
 void DeadlineClock::run() {
+  const ApplicationCall call;  // whatever a job gives back
   std::unique_lock lock(mutex_);
   while (!stop_) {
     if (heap_.empty()) {

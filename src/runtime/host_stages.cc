@@ -7,6 +7,7 @@
 #include "arith/vector_ops.h"
 #include "device/device_form.h"
 #include "runtime/check_inputs.h"
+#include "runtime/job.h"
 
 namespace tessera::runtime {
 namespace {
@@ -55,6 +56,7 @@ class HostStage : public pipeline::StageFunction {
 
  private:
   Status call(Task& task) const {
+    const ApplicationCall application;
     try {
       return function_(task);
     } catch (const std::exception& thrown) {

@@ -21,11 +21,14 @@ bool wait_on(std::condition_variable& changed, std::unique_lock<std::mutex>& loc
   return changed.wait_for(lock, patience, condition);
 }
 
-thread_local bool this_thread_calls_back = false;
+thread_local bool this_thread_is_in_the_application = false;
 
 }  // namespace
 
-bool JobState::in_callback() { return this_thread_calls_back; }
+ApplicationCall::ApplicationCall()
+    : outer_(std::exchange(this_thread_is_in_the_application, true)) {}
+ApplicationCall::~ApplicationCall() { this_thread_is_in_the_application = outer_; }
+bool ApplicationCall::on_this_thread() { return this_thread_is_in_the_application; }
 
 void JobListener::notify() {
   const std::lock_guard lock(mutex_);
@@ -93,10 +96,9 @@ void JobState::complete() {
       taken_ = true;
       return std::move(*outcome_);
     }();
-    this_thread_calls_back = true;
+    const ApplicationCall call;
     callback_(std::move(outcome));
     callback_ = nullptr;  // what it holds may go now; the last handle of a pipeline, say
-    this_thread_calls_back = false;
   }
   const std::lock_guard lock(mutex_);
   done_.store(true, std::memory_order_release);

@@ -25,6 +25,21 @@ namespace tessera::runtime {
 
 class JobPool;
 
+// While one lives, this thread is one that a pipeline may wait for, and in code of the application:
+// a callback, a stage, a log, what gives a payload back. That code may let go of the pipeline's
+// last handle.
+class ApplicationCall {
+ public:
+  ApplicationCall();
+  ~ApplicationCall();
+  ApplicationCall(const ApplicationCall&) = delete;
+  ApplicationCall& operator=(const ApplicationCall&) = delete;
+  static bool on_this_thread();
+
+ private:
+  const bool outer_;
+};
+
 // Waits for one of several jobs.
 class JobListener {
  public:
@@ -61,9 +76,6 @@ class JobState {
   // For the stream, in its order.
   bool ready() const { return ready_.load(std::memory_order_acquire); }
   void complete();
-
-  // Whether this thread is in a callback of the application.
-  static bool in_callback();
 
   // For the caller.
   std::optional<TaskOutcome> wait(std::chrono::nanoseconds patience);

@@ -71,9 +71,9 @@ TaskFailure public_failure(pipeline::Failure failure) {
 }
 
 // A pipeline waits for its threads, so one of them cannot delete it: the last handle may go in a
-// callback.
+// callback, in a stage, or with a payload.
 void delete_elsewhere(PipelineState* state) {
-  if (JobState::in_callback()) {
+  if (ApplicationCall::on_this_thread()) {
     std::thread([state] { delete state; }).detach();
   } else {
     delete state;
@@ -288,6 +288,7 @@ TaskOutcome PipelineState::outcome_of(TaskPacket& packet, Nanoseconds now) const
 }
 
 void PipelineState::finished(pipeline::PacketPtr packet) {
+  const ApplicationCall call;  // whatever the packet or the job gives back
   auto& task = static_cast<TaskPacket&>(*packet);
   const Nanoseconds now = pipeline::now();
   // A job that the caller's cancel or the clock ended first counts as what it ended as.
@@ -402,7 +403,9 @@ PeriodLoad PipelineState::totals() {
 
 void PipelineState::change(const ThreadChange& change) {
   (void)set_threads(stages_[change.stage].name, change.threads);
-  if (tuning_log_) tuning_log_(change.reason);
+  if (!tuning_log_) return;
+  const ApplicationCall call;
+  tuning_log_(change.reason);
 }
 
 }  // namespace tessera::runtime

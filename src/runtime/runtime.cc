@@ -108,6 +108,11 @@ Result<Job> Stream::submit(std::vector<Tensor> inputs, SubmitOptions options) {
 Result<Job> Stream::submit_when_room(std::vector<Tensor> inputs, SubmitOptions options) {
   std::vector<std::vector<Tensor>> runs;
   runs.push_back(std::move(inputs));
+  return submit_runs_when_room(std::move(runs), std::move(options));
+}
+
+Result<Job> Stream::submit_runs_when_room(std::vector<std::vector<Tensor>> runs,
+                                          SubmitOptions options) {
   TESSERA_TRY(const runtime::JobReference job,
               pipeline_->submit_when_room(state_, std::move(runs), std::move(options)));
   return handle(job);

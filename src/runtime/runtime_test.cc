@@ -416,6 +416,42 @@ TEST(Runtime, LastHandleMayGoInACallback) {
   EXPECT_EQ(job.wait().error().failure, TaskFailure::kError);  // the callback had the outcome
 }
 
+// What a stage or a payload holds goes on a thread that the pipeline waits for.
+TEST(Runtime, LastHandleMayGoInAStageOrWithAPayload) {
+  for (const bool in_stage : {true, false}) {
+    std::atomic<bool> gone{false};
+    Job job;
+    {
+      Runtime runtime = open({{}});
+      auto held = std::make_shared<std::shared_ptr<Pipeline>>();
+      std::atomic<bool> open_gate{false};
+      const auto stage = [held, in_stage, &open_gate](Task&) -> Status {
+        open_gate.wait(false);
+        if (in_stage) held->reset();
+        return Error{ErrorCode::kInvalidArgument, "no result, so the payload goes with the packet"};
+      };
+      *held = std::make_shared<Pipeline>(
+          *runtime.open_pipeline({.stages = {{.name = "drop", .function = stage}}}));
+      SubmitOptions options;
+      if (!in_stage) {
+        options.payload = std::shared_ptr<void>(new std::shared_ptr<Pipeline>(*held), [](void* p) {
+          delete static_cast<std::shared_ptr<Pipeline>*>(p);
+        });
+      }
+      options.callback = [&gone](TaskOutcome outcome) {
+        EXPECT_EQ(outcome.error().stage, "drop");
+        gone = true;
+        gone.notify_all();
+      };
+      job = *(*held)->open_stream().submit({}, std::move(options));
+      if (!in_stage) held->reset();
+      open_gate = true;
+      open_gate.notify_all();
+      gone.wait(false);
+    }
+  }
+}
+
 TEST(RuntimeErrors, WrongOptionsAreNamed) {
   const auto message = [](const DeviceOptions& device) {
     return Runtime::open({.devices = {device}}).error().message;
