@@ -1,4 +1,5 @@
-/* The C interface of Tessera (C11): what tessera/session.h and tessera/runtime.h offer.
+/* The C interface of Tessera (C11): what tessera/runtime.h, memory.h, operation.h and picture.h
+ * offer.
  *
  *   tessera_network_load ─► tessera_runtime_open ─► tessera_model_load ─► tessera_pipeline_open
  *     ─► tessera_stream_open ─► tessera_submit ─► tessera_job_wait ─► tessera_result_output
@@ -13,6 +14,14 @@
  * Text.     Strings are UTF-8, end with a zero, and belong to the handle that they were asked of;
  *   they live as long as it does.
  * Options.  A structure of zeros means the defaults, and so does NULL in its place.
+ * Calls     of the application by the library come on threads of the library: a stage's function on
+ *   as many at once as the stage has threads, each with a task of its own; callbacks of one stream
+ * one after the other; a tuning log on one thread. They may call everything here, and give back any
+ *   handle; they must not wait for tasks that come behind their own, nor leave by longjmp or a C++
+ *   exception. While one of them lasts, its stage, stream or tuner waits.
+ * Ends.     The last handle of a pipeline and its streams to be given back waits for the tasks
+ * inside, so nothing of the application is called after that; given back in such a call, it does
+ * not wait: another thread does, and `release_context` says when it is over.
  */
 #ifndef TESSERA_TESSERA_C_H
 #define TESSERA_TESSERA_C_H
@@ -37,6 +46,14 @@ typedef struct tessera_stream tessera_stream;
 typedef struct tessera_job tessera_job;
 typedef struct tessera_result tessera_result;
 typedef struct tessera_statistics tessera_statistics;
+typedef struct tessera_text tessera_text;
+typedef struct tessera_live_view tessera_live_view;
+typedef struct tessera_picture tessera_picture;
+typedef struct tessera_memory tessera_memory;
+typedef struct tessera_block tessera_block;
+typedef struct tessera_layers tessera_layers;
+/* What a stage of the application sees of a task; belongs to the library and ends with the call. */
+typedef struct tessera_task tessera_task;
 
 /* "0.1.0" */
 const char* tessera_version(void);
@@ -70,6 +87,12 @@ tessera_failure tessera_error_failure(const tessera_error* error);
 const char* tessera_error_stage(const tessera_error* error);
 const char* tessera_error_device(const tessera_error* error);
 const char* tessera_error_layer(const tessera_error* error);
+/* Number of the task in this process, and its place in its stream; 0 where it is no task's error.
+ */
+uint64_t tessera_error_task(const tessera_error* error);
+uint64_t tessera_error_sequence(const tessera_error* error);
+/* An error of the application's own, for a stage's function to return. */
+tessera_error* tessera_error_create(tessera_code code, const char* message);
 void tessera_error_release(tessera_error* error);
 
 /* ------------------------------------------------------------------------------- tensors */
@@ -100,6 +123,12 @@ typedef struct tessera_tensor {
   const void* data;
   size_t bytes; /* product of the extents times the bytes of an element */
 } tessera_tensor;
+
+/* The inputs or the outputs of one run of a network. */
+typedef struct tessera_run {
+  const tessera_tensor* tensors;
+  size_t count;
+} tessera_run;
 
 /* The name, format and shape of a network's input or output. */
 typedef struct tessera_tensor_description {
@@ -173,37 +202,146 @@ typedef struct tessera_runtime_options {
 
 tessera_error* tessera_runtime_open(const tessera_runtime_options* options,
                                     tessera_runtime** runtime);
-/* What ran when, as Perfetto / Chrome trace JSON. */
+/* What ran when, as far as the history reaches: Perfetto / Chrome trace JSON; JSON lines. */
 tessera_error* tessera_runtime_write_trace(const tessera_runtime* runtime, const char* path);
+tessera_error* tessera_runtime_write_events(const tessera_runtime* runtime, const char* path);
+/* Figures of now as Prometheus text. */
+tessera_error* tessera_runtime_prometheus(const tessera_runtime* runtime, tessera_text** text);
 void tessera_runtime_release(tessera_runtime* runtime);
+
+const char* tessera_text_value(const tessera_text* text);
+void tessera_text_release(tessera_text* text);
 
 /* Puts the network on the devices named, on all where `device_count` is 0. */
 tessera_error* tessera_model_load(tessera_runtime* runtime, const tessera_network* network,
                                   const char* const* devices, size_t device_count,
                                   tessera_model** model);
+/* The same, but the stages pre and post convert at the network's edges, and what moves between host
+ * and device is in the device's formats: the same bits, fewer bytes. Compiles the network again. */
+tessera_error* tessera_model_load_in_device_form(tessera_runtime* runtime,
+                                                 const tessera_network* network,
+                                                 const char* const* devices, size_t device_count,
+                                                 tessera_model** model);
 void tessera_model_release(tessera_model* model);
+
+/* ------------------------------------------------------------------------------- pictures */
+
+/* How the levels of a pixel become elements: (level - mean) / deviation of each channel. */
+typedef struct tessera_picture_input {
+  float mean[3];
+  float deviation[3]; /* 0: 255 */
+  bool bgr;           /* blue first */
+} tessera_picture_input;
+
+/* 8-bit RGB, height x width x 3. Reads .png and .jpg files, the kind told from the contents. */
+tessera_error* tessera_picture_read(const char* path, tessera_picture** picture);
+/* A copy of width x height x 3 levels; black where `rgb` is NULL. */
+tessera_error* tessera_picture_create(int64_t width, int64_t height, const uint8_t* rgb,
+                                      tessera_picture** picture);
+/* Another one of this size: bilinear, pixel centres aligned. */
+tessera_error* tessera_picture_resize(const tessera_picture* picture, int64_t width, int64_t height,
+                                      tessera_picture** resized);
+tessera_error* tessera_picture_write_png(const tessera_picture* picture, const char* path);
+int64_t tessera_picture_width(const tessera_picture* picture);
+int64_t tessera_picture_height(const tessera_picture* picture);
+/* May be changed. */
+uint8_t* tessera_picture_rgb(tessera_picture* picture);
+/* The picture, resized, as input `input` of the network ([1, 3, H, W] or [1, H, W, 3]), into
+ * `data`, which has exactly its bytes. `how` may be NULL. */
+tessera_error* tessera_picture_fill(const tessera_picture* picture, const tessera_network* network,
+                                    size_t input, const tessera_picture_input* how, void* data,
+                                    size_t bytes);
+void tessera_picture_release(tessera_picture* picture);
 
 /* ------------------------------------------------------------------------------- pipelines */
 
+typedef enum tessera_stage_kind {
+  TESSERA_STAGE_HOST = 0,    /* a function of the application */
+  TESSERA_STAGE_PRE = 1,     /* the model's inputs into the device's format */
+  TESSERA_STAGE_EXECUTE = 2, /* the model on a device */
+  TESSERA_STAGE_POST = 3,    /* outputs back into the application's format */
+  TESSERA_STAGE_PICTURE = 4  /* a host stage made here: reads the .png or .jpg file whose path
+                                (const char*) is the task's payload, as the model's only input */
+} tessera_stage_kind;
+
+/* NULL, or an error that ends the task (tessera_error_create) and then belongs to the library. */
+typedef tessera_error* (*tessera_stage_function)(void* context, tessera_task* task);
+typedef void (*tessera_release_function)(void* what);
+
+typedef struct tessera_stage_options {
+  tessera_stage_kind kind;
+  const char* name;                         /* NULL: "host", "pre", "execute", "post", "decode" */
+  tessera_stage_function function;          /* of a host stage */
+  void* context;                            /* what the function gets */
+  tessera_release_function release_context; /* called once, when the pipeline is gone or could not
+                                               be opened; may be NULL */
+  const tessera_model* model;               /* of the other kinds */
+  const char* const* devices; /* execute: of those that hold the model; NULL: all of them */
+  size_t device_count;
+  int threads;                          /* 0: one; execute: two a kernel */
+  size_t capacity;                      /* tasks that wait in front of it; 0: 16 */
+  size_t batch;                         /* tasks a thread takes at once; 0: as fits */
+  const tessera_picture_input* picture; /* of a picture stage; NULL: levels / 255, red first */
+} tessera_stage_options;
+
+typedef enum tessera_debug_mode {
+  TESSERA_DEBUG_DEVICE = 0, /* as configured */
+  TESSERA_DEBUG_HOST = 1,   /* the host computes in place of the devices */
+  TESSERA_DEBUG_BOTH = 2    /* both, and the first difference is an error that names its layer */
+} tessera_debug_mode;
+
+typedef struct tessera_debug_options {
+  tessera_debug_mode mode;
+  int64_t every; /* of so many tasks one, the others run on the device; 0: of each */
+} tessera_debug_options;
+
+/* `text` says what tuning did and why, and ends with the call. */
+typedef void (*tessera_tuning_log)(void* context, const char* text);
+
 typedef struct tessera_pipeline_options {
-  size_t jobs_max;       /* in flight, of all streams together; 0: 256 */
-  bool lock_step;        /* all tasks move on together; false: each as soon as it can */
-  bool low_latency;      /* one task at a time to a kernel; false: batches of 8 */
-  bool tune;             /* balance the threads of the stages while running */
-  int64_t compare_every; /* of so many tasks one runs on the host too and is compared; 0: none */
+  size_t jobs_max;  /* in flight, of all streams together; 0: 256 */
+  bool lock_step;   /* all tasks move on together; false: each as soon as it can */
+  bool low_latency; /* one task at a time to a kernel; false: batches of 8 */
+  bool tune;        /* balance the threads of the stages while running */
+  tessera_debug_options debug;
+  const tessera_stage_options* stages; /* 1 to 16, each name once; NULL: pre | execute | post */
+  size_t stage_count;
+  tessera_tuning_log tuning_log;
+  void* tuning_context;
+  tessera_release_function release_tuning_context; /* as that of a stage */
 } tessera_pipeline_options;
 
-/* pre | execute | post of one model. */
+/* `model` is that of the default stages; with stages of one's own it may be NULL. */
 tessera_error* tessera_pipeline_open(tessera_runtime* runtime, const tessera_model* model,
                                      const tessera_pipeline_options* options,
                                      tessera_pipeline** pipeline);
-/* Stages are "pre", "execute" and "post". While tasks flow; none is lost. */
+/* By the stage's name, while tasks flow; none is lost. */
 tessera_error* tessera_pipeline_set_threads(tessera_pipeline* pipeline, const char* stage,
                                             int threads);
 tessera_error* tessera_pipeline_set_kernels(tessera_pipeline* pipeline, const char* stage,
                                             int kernels);
+/* Not in a tuning log, for which it would wait. */
+void tessera_pipeline_set_tuning(tessera_pipeline* pipeline, bool on);
+tessera_error* tessera_pipeline_set_debug(tessera_pipeline* pipeline,
+                                          const tessera_debug_options* options);
 void tessera_pipeline_wait_until_done(tessera_pipeline* pipeline);
 void tessera_pipeline_release(tessera_pipeline* pipeline);
+
+/* ------------------------------------------------------------------------------- stages */
+
+/* The execute stage behind runs the network once for each run and puts the outputs in its place. */
+size_t tessera_task_run_count(const tessera_task* task);
+size_t tessera_task_tensor_count(const tessera_task* task, size_t run);
+/* Points into the task until its runs are set; zeros for an index beyond the last. */
+tessera_tensor tessera_task_tensor(const tessera_task* task, size_t run, size_t index);
+/* The same elements, to be changed in place; NULL for an index beyond the last. */
+void* tessera_task_data(tessera_task* task, size_t run, size_t index);
+/* Copies, in place of all runs there are; may point at tensors of these. No runs are allowed: the
+ * models behind have nothing to do. */
+tessera_error* tessera_task_set_runs(tessera_task* task, const tessera_run* runs, size_t run_count);
+void* tessera_task_payload(const tessera_task* task);
+uint32_t tessera_task_stream(const tessera_task* task);
+uint64_t tessera_task_sequence(const tessera_task* task); /* in its stream, from 0 */
 
 /* ------------------------------------------------------------------------------- tasks */
 
@@ -212,6 +350,7 @@ tessera_error* tessera_stream_open(tessera_pipeline* pipeline, tessera_stream** 
 /* False: there was no room after `patience_ns` (negative: no limit). */
 bool tessera_stream_wait_for_room(tessera_stream* stream, int64_t patience_ns);
 void tessera_stream_wait_until_done(tessera_stream* stream);
+uint32_t tessera_stream_id(const tessera_stream* stream);
 void tessera_stream_release(tessera_stream* stream);
 
 /* One of `result` and `error` is NULL; the other belongs to the callback. Called by a thread of the
@@ -223,6 +362,11 @@ typedef struct tessera_submit_options {
   void* context;             /* what the callback gets */
   int64_t deadline_ns;       /* from now on; 0: none */
   bool fail_if_full;         /* TESSERA_UNAVAILABLE where there is no room; false: wait for it */
+  void* payload;             /* the application's own, for stages and the result */
+  tessera_release_function release_payload; /* called once when the last of them is gone, and where
+                                               the task is refused; may be NULL */
+  const char* const* skipped_stages;        /* names */
+  size_t skipped_stage_count;
 } tessera_submit_options;
 
 /* Copies the inputs, which are those of the model in their order. `job` may be NULL where there is
@@ -230,6 +374,16 @@ typedef struct tessera_submit_options {
 tessera_error* tessera_submit(tessera_stream* stream, const tessera_tensor* inputs,
                               size_t input_count, const tessera_submit_options* options,
                               tessera_job** job);
+
+/* One task with several runs of the network. */
+tessera_error* tessera_submit_runs(tessera_stream* stream, const tessera_run* runs,
+                                   size_t run_count, const tessera_submit_options* options,
+                                   tessera_job** job);
+/* One task for each entry; `options` are those of each, `jobs` has room for `task_count`. Where a
+ * task is refused, those before it go on: their jobs are in `jobs`, the others are NULL. */
+tessera_error* tessera_submit_batch(tessera_stream* stream, const tessera_run* tasks,
+                                    size_t task_count, const tessera_submit_options* options,
+                                    tessera_job** jobs);
 
 /* Waits for the task and hands its result over, once. After `patience_ns` (negative: no limit) both
  * the error and `*result` are NULL, and the task goes on. */
@@ -244,9 +398,15 @@ uint64_t tessera_job_id(const tessera_job* job);
 /* The task goes on. */
 void tessera_job_release(tessera_job* job);
 
+/* Of the first run. */
 size_t tessera_result_output_count(const tessera_result* result);
 /* Points into the result; zeros for an index beyond the last. */
 tessera_tensor tessera_result_output(const tessera_result* result, size_t index);
+/* Of any run: as many as were submitted, or as the last stage made. */
+size_t tessera_result_run_count(const tessera_result* result);
+size_t tessera_result_run_output_count(const tessera_result* result, size_t run);
+tessera_tensor tessera_result_run_output(const tessera_result* result, size_t run, size_t index);
+void* tessera_result_payload(const tessera_result* result);
 /* Simulated; 0 on host and ref. */
 int64_t tessera_result_cycles(const tessera_result* result);
 const char* tessera_result_device(const tessera_result* result);
@@ -258,7 +418,101 @@ typedef struct tessera_times {
   int64_t transfer_in_ns, kernel_ns, transfer_out_ns;
 } tessera_times;
 tessera_times tessera_result_times(const tessera_result* result);
+typedef struct tessera_stage_times {
+  int64_t queued_ns, busy_ns; /* before the stage; in it */
+} tessera_stage_times;
+/* Stages count from 0; zeros beyond the last. */
+tessera_stage_times tessera_result_stage_times(const tessera_result* result, size_t stage);
 void tessera_result_release(tessera_result* result);
+
+/* ------------------------------------------------------------------------------- memory */
+
+/* Memory that the host and a device hold together, and tasks on it: single layers of a network and
+ * single operations, chained without moving what lies between them. A byte is moved only when the
+ * other side has a newer one and it is needed there. The bytes of a block belong to one thread or
+ * task at a time. */
+tessera_error* tessera_memory_open(tessera_runtime* runtime, const char* device,
+                                   tessera_memory** memory);
+const char* tessera_memory_device(const tessera_memory* memory);
+void tessera_memory_release(tessera_memory* memory);
+
+tessera_error* tessera_block_allocate(tessera_memory* memory, size_t bytes, tessera_block** block);
+void* tessera_block_data(const tessera_block* block); /* on the host */
+size_t tessera_block_bytes(const tessera_block* block);
+tessera_error* tessera_block_wrote(tessera_block* block); /* the host has changed them */
+tessera_error* tessera_block_fetch(
+    tessera_block* block); /* makes them what the device last wrote */
+void tessera_block_release(tessera_block* block);
+
+/* One layer of a network: a node of the typed graph. Its tensors are in the device's formats, its
+ * weights bytes [weight_offset, weight_offset + weight_bytes) of the region that all layers share.
+ */
+typedef struct tessera_layer {
+  const char* name;
+  size_t input_count, output_count;
+  int64_t weight_offset, weight_bytes;
+} tessera_layer;
+
+tessera_error* tessera_layers_load(tessera_runtime* runtime, const tessera_network* network,
+                                   const tessera_memory* memory, tessera_layers** layers);
+size_t tessera_layers_count(const tessera_layers* layers);
+/* Zeros, with a name of NULL, for an index beyond the last. */
+tessera_layer tessera_layers_layer(const tessera_layers* layers, size_t layer);
+tessera_tensor_description tessera_layers_input(const tessera_layers* layers, size_t layer,
+                                                size_t index);
+tessera_tensor_description tessera_layers_output(const tessera_layers* layers, size_t layer,
+                                                 size_t index);
+void tessera_layers_release(tessera_layers* layers);
+
+/* The four functions of a simple accelerator, on dense row-major matrices of f16: an image has a
+ * row for each pixel and a column for each channel. */
+typedef enum tessera_operation_kind {
+  TESSERA_IM2COL = 0,         /* [pixels, channels] to [positions, size x size x channels] */
+  TESSERA_MATRIX_PRODUCT = 1, /* [rows, inner] x weights [inner, columns] to [rows, columns] */
+  TESSERA_RELU = 2,           /* of [rows, columns] */
+  TESSERA_MAXIMUM_POOL = 3    /* [pixels, channels] to [positions, channels] */
+} tessera_operation_kind;
+
+/* A size of 0 is 1. */
+typedef struct tessera_operation {
+  tessera_operation_kind kind;
+  int64_t image_rows, image_columns, image_channels; /* im2col, pool */
+  int64_t window_size, window_stride, window_pad;    /* im2col, pool: a square window */
+  int64_t rows, inner, columns;                      /* product; ReLU: rows, columns */
+} tessera_operation;
+
+/* A pipeline pre | execute | post of layers and operations. Of the options the stages do not count.
+ */
+tessera_error* tessera_operations_open(tessera_runtime* runtime,
+                                       const tessera_pipeline_options* options,
+                                       tessera_pipeline** pipeline);
+
+/* Blocks of exactly the layer's tensors, in their order. */
+typedef struct tessera_layer_task {
+  size_t layer;
+  tessera_block* const* inputs;
+  size_t input_count;
+  tessera_block* const* outputs;
+  size_t output_count;
+  bool fetch; /* bring the outputs back as part of the task */
+} tessera_layer_task;
+
+typedef struct tessera_operation_task {
+  tessera_operation operation;
+  const tessera_block* input;
+  const tessera_block* output;
+  const tessera_block* weights; /* of a matrix product: a region of many; NULL for the others */
+  int64_t weight_offset;        /* bytes into it */
+  bool fetch;
+} tessera_operation_task;
+
+/* A task that reads what another one writes is submitted when that one is done. The result has no
+ * outputs: they are in the blocks, which the task keeps until it is done. */
+tessera_error* tessera_submit_layer(tessera_stream* stream, const tessera_layers* layers,
+                                    const tessera_layer_task* task,
+                                    const tessera_submit_options* options, tessera_job** job);
+tessera_error* tessera_submit_operation(tessera_stream* stream, const tessera_operation_task* task,
+                                        const tessera_submit_options* options, tessera_job** job);
 
 /* ------------------------------------------------------------------------------- statistics */
 
@@ -269,11 +523,14 @@ typedef struct tessera_device_statistics {
   bool healthy;
   const char* fault; /* why not */
   int64_t runs, bytes_in, bytes_out, weight_bytes;
-  int64_t busy_ns; /* of all kernels together */
+  int64_t busy_ns;               /* of all kernels together */
+  int64_t late_runs;             /* paced: the model was slower than the modelled processor */
+  const int64_t* kernel_busy_ns; /* of each of `kernels` */
 } tessera_device_statistics;
 
 typedef struct tessera_stage_statistics {
   const char* name;
+  tessera_stage_kind kind;
   int threads, running, kernels;
   size_t queued, capacity;
   int64_t tasks, batches;
@@ -283,7 +540,9 @@ typedef struct tessera_stage_statistics {
 typedef struct tessera_task_statistics {
   size_t in_flight, jobs_max;
   int64_t submitted, succeeded, failed, cancelled, late;
-  int64_t compared, mismatches;
+  int64_t compared, mismatches; /* debugging */
+  bool tuning;
+  tessera_debug_mode debug;
 } tessera_task_statistics;
 
 /* As of now; `pipeline` may be NULL, and there are no stages then. */
@@ -297,6 +556,21 @@ const tessera_stage_statistics* tessera_statistics_stages(const tessera_statisti
                                                           size_t* count);
 tessera_task_statistics tessera_statistics_tasks(const tessera_statistics* statistics);
 void tessera_statistics_release(tessera_statistics* statistics);
+
+typedef struct tessera_live_view_options {
+  const char* listen; /* PORT or ADDRESS:PORT, port 0: any that is free; NULL: "127.0.0.1:0" */
+  const char* title;  /* NULL: "Tessera" */
+  tessera_pipeline* const* pipelines; /* whose stages can be changed there; they stay open */
+  size_t pipeline_count;
+} tessera_live_view_options;
+
+/* A server of the live page, of figures for Prometheus and of what `tessera top` shows, until it is
+ * given back. */
+tessera_error* tessera_live_view_open(tessera_runtime* runtime,
+                                      const tessera_live_view_options* options,
+                                      tessera_live_view** view);
+const char* tessera_live_view_url(const tessera_live_view* view); /* "http://127.0.0.1:8080" */
+void tessera_live_view_release(tessera_live_view* view);
 
 /* NOLINTEND(readability-identifier-naming,modernize-*) */
 

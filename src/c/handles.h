@@ -5,10 +5,13 @@
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "tessera/memory.h"
+#include "tessera/picture.h"
 #include "tessera/runtime.h"
 #include "tessera/tessera_c.h"
 
@@ -40,8 +43,31 @@ struct tessera_result {
 struct tessera_statistics {
   std::vector<tessera::DeviceStatus> device_states;  // hold the texts
   tessera::PipelineStatus pipeline;
+  std::vector<std::vector<std::int64_t>> kernel_busy;  // of each device
   std::vector<tessera_device_statistics> devices;
   std::vector<tessera_stage_statistics> stages;
+};
+struct tessera_text {
+  std::string value;
+};
+struct tessera_live_view {
+  tessera::LiveView view;
+  std::string url;
+};
+struct tessera_picture {
+  tessera::Picture picture;
+};
+struct tessera_memory {
+  tessera::Memory memory;
+};
+struct tessera_block {
+  tessera::Block block;
+};
+struct tessera_layers {
+  tessera::Layers layers;
+};
+struct tessera_task {
+  tessera::Task& task;
 };
 // NOLINTEND(readability-identifier-naming)
 
@@ -71,23 +97,49 @@ inline tessera_error* is_null(const char* what) {
   return make_error(Error{ErrorCode::kInvalidArgument, std::string(what) + " is NULL"});
 }
 
-// Nothing may be thrown into C: what the standard library throws (no memory is left, say) becomes
-// an error.
+// An error that takes no memory to make.
+tessera_error* out_of_memory();
+
+// Nothing may be thrown into C: what the standard library throws becomes an error.
 template <typename Function>
 tessera_error* guarded(const Function& function) {
   try {
-    return function();
-  } catch (const std::exception& thrown) {
-    return make_error(Error{ErrorCode::kInternal, thrown.what()});
+    try {
+      return function();
+    } catch (const std::bad_alloc&) {
+      return out_of_memory();
+    } catch (const std::exception& thrown) {
+      return make_error(Error{ErrorCode::kInternal, thrown.what()});
+    }
+  } catch (...) {
+    return out_of_memory();  // telling what it was failed
   }
 }
 
+// The value goes behind a new handle, or its error comes back.
+template <typename Handle, typename T>
+tessera_error* hand_over(Result<T> made, Handle** handle) {
+  if (!made.ok()) return make_error(made.error());
+  *handle = new Handle{std::move(made).value()};
+  return nullptr;
+}
+
 inline std::string text_of(const char* text) { return text == nullptr ? "" : text; }
+inline std::vector<std::string> texts_of(const char* const* texts, std::size_t count) {
+  std::vector<std::string> list;
+  for (std::size_t i = 0; texts != nullptr && i < count; ++i) list.push_back(text_of(texts[i]));
+  return list;
+}
 inline Shape shape_of(std::size_t rank, const std::int64_t* dims) {
   return rank == 0 ? Shape{} : Shape(dims, dims + rank);
 }
 // A copy. The error names what does not go together.
 Result<Tensor> tensor_of(const tessera_tensor& view, const std::string& what);
+Result<std::vector<Tensor>> tensors_of(const tessera_run& run, const std::string& what);
+// Points into the tensor; zeros for an index beyond the last.
+tessera_tensor view_of(const std::vector<Tensor>& tensors, std::size_t index);
+tessera_tensor_description description_of(const std::vector<TensorDescription>& list,
+                                          std::size_t index);
 // Negative: no limit.
 std::chrono::nanoseconds patience_of(std::int64_t nanoseconds);
 

@@ -36,6 +36,43 @@ Result<Tensor> tensor_of(const tessera_tensor& view, const std::string& what) {
   return tensor;
 }
 
+Result<std::vector<Tensor>> tensors_of(const tessera_run& run, const std::string& what) {
+  std::vector<Tensor> tensors;
+  if (run.tensors == nullptr && run.count > 0) {
+    return Error{ErrorCode::kInvalidArgument, what + "s is NULL"};
+  }
+  for (std::size_t i = 0; i < run.count; ++i) {
+    TESSERA_TRY(Tensor tensor, tensor_of(run.tensors[i], what + " " + std::to_string(i)));
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+tessera_tensor view_of(const std::vector<Tensor>& tensors, std::size_t index) {
+  if (index >= tensors.size()) return {};
+  const Tensor& tensor = tensors[index];
+  return {static_cast<tessera_format>(tensor.format), tensor.dims.size(), tensor.dims.data(),
+          tensor.bytes.data(), tensor.bytes.size()};
+}
+
+tessera_tensor_description description_of(const std::vector<TensorDescription>& list,
+                                          std::size_t index) {
+  if (index >= list.size()) return {};
+  const TensorDescription& found = list[index];
+  return {found.name.c_str(), static_cast<tessera_format>(found.format), found.dims.size(),
+          found.dims.data()};
+}
+
+tessera_error* out_of_memory() {
+  static tessera_error error = [] {
+    tessera_error made;
+    made.error.failure = TaskFailure::kNone;
+    made.error.error = {ErrorCode::kUnavailable, "no memory is left"};
+    return made;
+  }();
+  return &error;
+}
+
 std::chrono::nanoseconds patience_of(std::int64_t nanoseconds) {
   return nanoseconds < 0 ? std::chrono::nanoseconds::max() : std::chrono::nanoseconds(nanoseconds);
 }
@@ -59,14 +96,6 @@ Result<LoadOptions> load_options(const tessera_load_options* options) {
   return load;
 }
 
-tessera_tensor_description description_of(const std::vector<TensorDescription>& list,
-                                          std::size_t index) {
-  if (index >= list.size()) return {};
-  const TensorDescription& found = list[index];
-  return {found.name.c_str(), static_cast<tessera_format>(found.format), found.dims.size(),
-          found.dims.data()};
-}
-
 }  // namespace
 }  // namespace tessera::c
 
@@ -86,7 +115,21 @@ tessera_failure tessera_error_failure(const tessera_error* error) {
 const char* tessera_error_stage(const tessera_error* error) { return error->error.stage.c_str(); }
 const char* tessera_error_device(const tessera_error* error) { return error->error.device.c_str(); }
 const char* tessera_error_layer(const tessera_error* error) { return error->error.layer.c_str(); }
-void tessera_error_release(tessera_error* error) { delete error; }
+uint64_t tessera_error_task(const tessera_error* error) { return error->error.task; }
+uint64_t tessera_error_sequence(const tessera_error* error) { return error->error.sequence; }
+void tessera_error_release(tessera_error* error) {
+  if (error != out_of_memory()) delete error;
+}
+
+tessera_error* tessera_error_create(tessera_code code, const char* message) {
+  return guarded([&] {
+    const std::uint32_t number = number_in(code);
+    const bool known = number >= TESSERA_INVALID_ARGUMENT && number <= TESSERA_INTERNAL;
+    return make_error(tessera::Error{
+        known ? static_cast<tessera::ErrorCode>(number - 1) : tessera::ErrorCode::kInternal,
+        text_of(message)});
+  });
+}
 
 size_t tessera_format_bytes(tessera_format format) {
   if (static_cast<unsigned>(format) >= static_cast<unsigned>(tessera::kFormatCount)) return 0;
@@ -101,10 +144,7 @@ tessera_error* tessera_network_load(const char* path, const tessera_load_options
   return guarded([&]() -> tessera_error* {
     const auto load = load_options(options);
     if (!load.ok()) return make_error(load.error());
-    auto loaded = tessera::Network::load(path, *load);
-    if (!loaded.ok()) return make_error(loaded.error());
-    *network = new tessera_network{std::move(*loaded)};
-    return nullptr;
+    return hand_over(tessera::Network::load(path, *load), network);
   });
 }
 

@@ -1,0 +1,213 @@
+#include "c/options.h"
+
+namespace tessera::c {
+namespace {
+
+Error wrong_number(const std::string& what, std::uint32_t number, const std::string& allowed) {
+  return {ErrorCode::kInvalidArgument,
+          what + " " + std::to_string(number) + " is none of " + allowed};
+}
+
+Result<DeviceKind> kind_of(std::uint32_t kind) {
+  switch (kind) {
+    case TESSERA_HOST:
+      return DeviceKind::kHost;
+    case TESSERA_SIM:
+      return DeviceKind::kSim;
+    case TESSERA_REF:
+      return DeviceKind::kRef;
+    default:
+      return wrong_number("device kind", kind, "TESSERA_HOST, _SIM, _REF");
+  }
+}
+
+Result<DeviceOptions> device_of(const tessera_device_options& options) {
+  DeviceOptions device;
+  TESSERA_TRY(device.kind, kind_of(number_in(options.kind)));
+  device.name = text_of(options.name);
+  if (options.arch != nullptr) device.arch = options.arch;
+  if (options.kernels != 0) device.kernels = options.kernels;
+  device.threads = options.threads;
+  device.timing_only = options.timing_only;
+  device.pace = options.pace;
+  device.hang_timeout = std::chrono::milliseconds(options.hang_timeout_ms);
+  return device;
+}
+
+// Something of the application's, given back when its last owner has gone.
+std::shared_ptr<void> owned(void* what, tessera_release_function release) {
+  return {what, [release](void* gone) {
+            if (release != nullptr) release(gone);
+          }};
+}
+
+// The application's function on the application's context.
+HostFunction function_of(tessera_stage_function function, std::shared_ptr<void> context) {
+  return [function, context = std::move(context)](Task& task) -> Status {
+    tessera_task view{task};
+    tessera_error* const failed = function(context.get(), &view);
+    if (failed == nullptr) return {};
+    Error error = failed->error.error;
+    tessera_error_release(failed);
+    return error;
+  };
+}
+
+// A picture's path is a shared pointer to std::string in C++, text in C.
+HostFunction picture_function(HostFunction decode) {
+  return [decode = std::move(decode)](Task& task) -> Status {
+    if (task.payload == nullptr) {
+      return Error{ErrorCode::kInvalidArgument,
+                   "a picture's task has its path as payload, text that ends with a zero"};
+    }
+    const auto path = std::make_shared<std::string>(static_cast<const char*>(task.payload.get()));
+    const std::shared_ptr<void> payload = std::exchange(task.payload, path);
+    Status status = decode(task);
+    task.payload = payload;
+    return status;
+  };
+}
+
+Result<StageKind> stage_kind_of(std::uint32_t kind) {
+  switch (kind) {
+    case TESSERA_STAGE_HOST:
+    case TESSERA_STAGE_PICTURE:
+      return StageKind::kHost;
+    case TESSERA_STAGE_PRE:
+      return StageKind::kPre;
+    case TESSERA_STAGE_EXECUTE:
+      return StageKind::kExecute;
+    case TESSERA_STAGE_POST:
+      return StageKind::kPost;
+    default:
+      return wrong_number("stage kind", kind,
+                          "TESSERA_STAGE_HOST, _PRE, _EXECUTE, _POST, _PICTURE");
+  }
+}
+
+Result<StageOptions> stage_of(const tessera_stage_options& options, std::shared_ptr<void> context) {
+  const std::uint32_t kind = number_in(options.kind);
+  const auto wrong = [&options](const char* what) {
+    return Error{ErrorCode::kInvalidArgument, "stage '" + text_of(options.name) + "': " + what};
+  };
+  StageOptions stage;
+  TESSERA_TRY(stage.kind, stage_kind_of(kind));
+  if (options.devices == nullptr && options.device_count > 0) return wrong("devices is NULL");
+  if (kind == TESSERA_STAGE_PICTURE) {
+    if (options.model == nullptr) return wrong("a picture stage belongs to a model; model is NULL");
+    if (options.function != nullptr) return wrong("a picture stage has no function");
+    stage = picture_stage(options.model->model, picture_of(options.picture));
+    stage.function = picture_function(std::move(stage.function));
+  } else {
+    if (options.model != nullptr) stage.model = options.model->model;
+    if (options.function != nullptr) {
+      stage.function = function_of(options.function, std::move(context));
+    }
+  }
+  if (options.name != nullptr) stage.name = options.name;
+  stage.devices = texts_of(options.devices, options.device_count);
+  stage.threads = options.threads;
+  stage.capacity = options.capacity;
+  stage.batch = options.batch;
+  return stage;
+}
+
+}  // namespace
+
+tessera_device_kind kind_in_c(DeviceKind kind) {
+  return kind == DeviceKind::kHost  ? TESSERA_HOST
+         : kind == DeviceKind::kSim ? TESSERA_SIM
+                                    : TESSERA_REF;
+}
+
+Result<RuntimeOptions> runtime_of(const tessera_runtime_options* options) {
+  RuntimeOptions runtime;
+  if (options == nullptr) return runtime;
+  runtime.metrics = !options->no_metrics;
+  if (options->devices == nullptr) return runtime;
+  runtime.devices.clear();
+  for (std::size_t i = 0; i < options->device_count; ++i) {
+    TESSERA_TRY(DeviceOptions device, device_of(options->devices[i]));
+    runtime.devices.push_back(std::move(device));
+  }
+  return runtime;
+}
+
+Result<DebugOptions> debug_of(const tessera_debug_options* options) {
+  if (options == nullptr) return DebugOptions{};
+  const std::uint32_t mode = number_in(options->mode);
+  if (mode > TESSERA_DEBUG_BOTH) {
+    return wrong_number("debug mode", mode, "TESSERA_DEBUG_DEVICE, _HOST, _BOTH");
+  }
+  if (options->every < 0) {
+    return Error{ErrorCode::kInvalidArgument, "debugging of one task in " +
+                                                  std::to_string(options->every) +
+                                                  "; allowed 1 and more, and 0 for each"};
+  }
+  return DebugOptions{.mode = static_cast<DebugMode>(mode),
+                      .every = options->every == 0 ? 1 : options->every};
+}
+
+Result<PipelineOptions> pipeline_of(const tessera_pipeline_options* options) {
+  PipelineOptions pipeline;
+  if (options == nullptr) return pipeline;
+  // First of all, so that each is given back in any case.
+  std::vector<std::shared_ptr<void>> contexts;
+  const std::size_t stages = options->stages == nullptr ? 0 : options->stage_count;
+  for (std::size_t i = 0; i < stages; ++i) {
+    contexts.push_back(owned(options->stages[i].context, options->stages[i].release_context));
+  }
+  std::shared_ptr<void> log_context =
+      owned(options->tuning_context, options->release_tuning_context);
+  if (options->stages == nullptr && options->stage_count > 0) {
+    return Error{ErrorCode::kInvalidArgument, "stages is NULL"};
+  }
+  for (std::size_t i = 0; i < stages; ++i) {
+    TESSERA_TRY(StageOptions stage, stage_of(options->stages[i], std::move(contexts[i])));
+    pipeline.stages.push_back(std::move(stage));
+  }
+  if (options->jobs_max != 0) pipeline.jobs_max = options->jobs_max;
+  if (options->lock_step) pipeline.handover = Handover::kLockStep;
+  if (options->low_latency) pipeline.hint = Hint::kLatency;
+  pipeline.tune = options->tune;
+  TESSERA_TRY(pipeline.debug, debug_of(&options->debug));
+  if (options->tuning_log != nullptr) {
+    pipeline.tuning_log = [log = options->tuning_log, context = std::move(log_context)](
+                              const std::string& text) { log(context.get(), text.c_str()); };
+  }
+  return pipeline;
+}
+
+PictureInput picture_of(const tessera_picture_input* how) {
+  PictureInput input;
+  if (how == nullptr) return input;
+  for (int c = 0; c < 3; ++c) {
+    input.mean[c] = how->mean[c];
+    if (how->deviation[c] != 0) input.deviation[c] = how->deviation[c];
+  }
+  input.bgr = how->bgr;
+  return input;
+}
+
+SubmitOptions submit_of(const tessera_submit_options* options) {
+  SubmitOptions submit;
+  if (options == nullptr) return submit;
+  if (options->payload != nullptr) {
+    submit.payload = owned(options->payload, options->release_payload);
+  }
+  if (options->deadline_ns != 0) submit.deadline = std::chrono::nanoseconds(options->deadline_ns);
+  submit.skipped_stages = texts_of(options->skipped_stages, options->skipped_stage_count);
+  if (options->callback != nullptr) {
+    submit.callback = [callback = options->callback,
+                       context = options->context](TaskOutcome outcome) {
+      if (outcome.ok()) {
+        callback(context, new tessera_result{std::move(outcome.result())}, nullptr);
+      } else {
+        callback(context, nullptr, make_error(outcome.error()));
+      }
+    };
+  }
+  return submit;
+}
+
+}  // namespace tessera::c
