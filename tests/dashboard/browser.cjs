@@ -5,6 +5,9 @@ const { mkdtempSync, rmSync } = require('node:fs');
 const { tmpdir } = require('node:os');
 const { join } = require('node:path');
 
+// Far longer than anything takes: a busy machine is no failure.
+const WAIT_MS = 60000;
+
 class Browser {
   static async start(program) {
     const browser = new Browser();
@@ -74,7 +77,7 @@ class Browser {
   }
 
   // Waits until the expression is true; says what was waited for where it never is.
-  async until(what, expression, timeoutMs = 15000) {
+  async until(what, expression, timeoutMs = WAIT_MS) {
     const end = Date.now() + timeoutMs;
     while (!(await this.value(expression))) {
       if (Date.now() > end) throw new Error(`waited ${timeoutMs / 1000} s for: ${what}\n  (${expression})`);
@@ -100,10 +103,20 @@ class Browser {
     await this.mouse('mouseReleased', x1, y0);
   }
 
-  async click(selector) {
-    const [x, y] = await this.place(selector, 0.5, 0.5);
-    await this.mouse('mousePressed', x, y);
-    await this.mouse('mouseReleased', x, y);
+  // Once, however busy the machine is: a press that met nothing, because the page moved the element or
+  // had it disabled meanwhile, is made again.
+  async click(selector, timeoutMs = WAIT_MS) {
+    const element = `document.querySelector(${JSON.stringify(selector)})`;
+    await this.value(`{ window.clicked = false; ${element}.addEventListener('click', () => { window.clicked = true; }, { once: true, capture: true }); }`);
+    const end = Date.now() + timeoutMs;
+    for (;;) {
+      const [x, y] = await this.place(selector, 0.5, 0.5);
+      await this.mouse('mousePressed', x, y);
+      await this.mouse('mouseReleased', x, y);
+      if (await this.value('window.clicked')) return;
+      if (Date.now() > end) throw new Error(`no click on ${selector} in ${timeoutMs / 1000} s`);
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
   }
 
   async screenshot() {
