@@ -1,5 +1,5 @@
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, TypedDict, overload
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 import numpy
 from numpy.typing import ArrayLike, NDArray
@@ -7,15 +7,21 @@ from numpy.typing import ArrayLike, NDArray
 __version__: str
 
 DeviceKind = Literal["host", "sim", "ref"]
+StageKind = Literal["host", "pre", "execute", "post"]
+DebugMode = Literal["device", "host", "both"]
 # An output keeps the memory that the library wrote; bf16 comes as uint16, its bits.
 Array = NDArray[Any]
 
 class Error(Exception):
+    # A stage that raised is the __cause__: the exception with its traceback.
     # What to do: "invalid argument", "invalid model", "does not fit", "unsupported", "unavailable",
     # "internal".
     code: str
     # Of a task: "error", "cancelled", "deadline", "device", "mismatch"; otherwise "none".
     failure: str
+    # Number of the task in this process, and its place in its stream; 0 where it is no task's.
+    task: int
+    sequence: int
     stage: str
     device: str
     layer: str
@@ -23,7 +29,8 @@ class Error(Exception):
 class Network:
     def __init__(self, path: str, *, arch: str = "tessera128",
                  shapes: Mapping[str, Sequence[int]] = {},
-                 constants: Mapping[str, numpy.ndarray[Any, Any]] = {}) -> None: ...
+                 constants: Mapping[str, numpy.ndarray[Any, Any]] = {},
+                 require_full_offload: bool = False) -> None: ...
     # name, dtype, shape
     @property
     def inputs(self) -> list[tuple[str, str, tuple[int, ...]]]: ...
@@ -35,9 +42,20 @@ class Network:
     def nodes_on_host(self) -> int: ...
     def save_package(self, path: str) -> None: ...
 
+class TaskTimes(TypedDict):  # seconds
+    total: float
+    transfer_in: float
+    kernel: float
+    transfer_out: float
+    stages: list[tuple[str, float, float]]  # name, time in front of it, time in it
+
 class Result:
+    # Of the first run; `runs` has those of all.
     @property
     def outputs(self) -> list[Array]: ...
+    @property
+    def runs(self) -> list[list[Array]]: ...
+    # Empty behind a pipeline whose last stage is a function.
     @property
     def names(self) -> list[str]: ...
     # Simulated; 0 on host and ref.
@@ -48,6 +66,11 @@ class Result:
     # Within the stream, from 0.
     @property
     def sequence(self) -> int: ...
+    # What was submitted, or what a stage put in its place.
+    @property
+    def payload(self) -> Any: ...
+    @property
+    def times(self) -> TaskTimes: ...
     # From submit to result, and on the kernel.
     @property
     def seconds(self) -> float: ...
@@ -73,20 +96,91 @@ class Job:
     @property
     def id(self) -> int: ...
 
+class SubmitOptions(TypedDict, total=False):
+    # Called by a thread of the library with the result or the error, and None for the other.
+    callback: Callable[[Result | None, Error | None], object] | None
+    deadline: float | None  # seconds from now on
+    payload: object  # the application's own, for stages and the result; a picture's path
+    skip: Sequence[str]  # names of stages
+    wait: bool  # for room (the default), else Error
+
+class OperationOptions(SubmitOptions, total=False):
+    weights: Block | None  # of a matrix product: a region of many
+    weight_offset: int  # bytes into it
+    fetch: bool  # bring the output back as part of the task
+
 class Stream:
-    # As Session.run. `wait`: for room, else Error. `deadline`: seconds from now on. `callback` is called
-    # by a thread of the library with the result or the error, and None for the other.
+    # As Session.run; any arrays, or none, where the pipeline begins with a function.
     def submit(self, *inputs: ArrayLike | Mapping[str, ArrayLike],
-               callback: Callable[[Result | None, Error | None], object] | None = None,
-               deadline: float | None = None, wait: bool = True) -> Job: ...
+               **options: Unpack[SubmitOptions]) -> Job: ...
+    # One task with several runs of the model.
+    def submit_runs(self, runs: Iterable[Sequence[ArrayLike]],
+                    **options: Unpack[SubmitOptions]) -> Job: ...
+    # One task for each entry; the options are those of each.
+    def submit_batch(self, tasks: Iterable[Sequence[ArrayLike]],
+                     **options: Unpack[SubmitOptions]) -> list[Job]: ...
+    # Of a pipeline that Runtime.operations opened. A task that reads what another one writes is
+    # submitted when that one is done.
+    def submit_layer(self, layers: Layers, layer: int, inputs: Sequence[Block],
+                     outputs: Sequence[Block], fetch: bool = False,
+                     **options: Unpack[SubmitOptions]) -> Job: ...
+    def submit_operation(self, operation: Operation, input: Block, output: Block,
+                         **options: Unpack[OperationOptions]) -> Job: ...
     def wait_until_done(self) -> None: ...
+    @property
+    def id(self) -> int: ...
+
+# What a stage of one's own sees of a task, while it is called.
+class Task:
+    # Inputs for the model behind, outputs of the one before: of each run a list of arrays, to be
+    # changed or set. A model runs once for each; no runs are allowed.
+    runs: list[list[Array]]
+    payload: Any
+    @property
+    def stream(self) -> int: ...
+    # Within the stream, from 0.
+    @property
+    def sequence(self) -> int: ...
+
+class Stage:
+    # Called by threads of the library, with the interpreter's lock; by several where threads > 1.
+    # What it raises ends the task with an Error.
+    def __init__(self, name: str, function: Callable[[Task], object], *, threads: int = 0,
+                 capacity: int = 0, batch: int = 0) -> None: ...
+    @staticmethod
+    def pre(model: Model, *, name: str = "pre", threads: int = 0, capacity: int = 0,
+            batch: int = 0) -> Stage: ...
+    # `devices`: of those that hold the model; none: all of them. `threads` 0: two a kernel.
+    @staticmethod
+    def execute(model: Model, *, name: str = "execute", devices: Sequence[str] = [],
+                threads: int = 0, capacity: int = 0, batch: int = 0) -> Stage: ...
+    @staticmethod
+    def post(model: Model, *, name: str = "post", threads: int = 0, capacity: int = 0,
+             batch: int = 0) -> Stage: ...
+    # Reads the .png or .jpg file whose path is the task's payload, as the model's only input:
+    # (level - mean) / deviation of each channel.
+    @staticmethod
+    def picture(model: Model, *, name: str = "decode", mean: Sequence[float] = [0, 0, 0],
+                deviation: Sequence[float] = [255, 255, 255], bgr: bool = False,
+                threads: int = 0) -> Stage: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def kind(self) -> StageKind: ...
+
+# pre, execute and post of one model, their names behind the prefix.
+def default_stages(model: Model, prefix: str = "") -> list[Stage]: ...
 
 class StageStatus(TypedDict):
     name: str
+    kind: StageKind
     threads: int
+    running: int  # threads that work now
     kernels: int
     queued: int
+    capacity: int
     tasks: int
+    batches: int
     busy_seconds: float
 
 class PipelineStatus(TypedDict):
@@ -100,18 +194,33 @@ class PipelineStatus(TypedDict):
     late: int
     compared: int
     mismatches: int
+    tuning: bool
+    debug: DebugMode
+
+class PipelineOptions(TypedDict, total=False):
+    jobs_max: int  # in flight, of all streams together; 256
+    handover: Literal["free-flow", "lock-step"]
+    hint: Literal["throughput", "latency"]
+    tune: bool  # balance the threads of the stages while running
+    tuning_log: Callable[[str], object] | None  # told what tuning did and why, by its thread
+    debug: DebugMode  # "both": every layer is compared with the host, a difference is an Error
+    debug_every: int  # of so many tasks one; the others run on the device
 
 class Pipeline:
     def stream(self) -> Stream: ...
     def status(self) -> PipelineStatus: ...
-    # While tasks flow; stages are "pre", "execute", "post".
+    # While tasks flow, by the stage's name; none is lost.
     def set_threads(self, stage: str, threads: int) -> None: ...
     def set_kernels(self, stage: str, kernels: int) -> None: ...
+    # Not in a tuning log, for which it would wait.
+    def set_tuning(self, on: bool) -> None: ...
+    def set_debug(self, mode: DebugMode, every: int = 1) -> None: ...
     def wait_until_done(self) -> None: ...
 
 class Device:
     def __init__(self, kind: DeviceKind = "host", *, name: str = "", arch: str = "tessera128",
-                 kernels: int = 1, threads: int = 0, pace: float = 0.0) -> None: ...
+                 kernels: int = 1, threads: int = 0, pace: float = 0.0,
+                 timing_only: bool = False, hang_timeout: float = 0.0) -> None: ...
 
 class Model:
     @property
@@ -124,22 +233,85 @@ class DeviceStatus(TypedDict):
     healthy: bool
     fault: str
     runs: int
+    late_runs: int  # paced: the model was slower than the modelled processor
     bytes_in: int
     bytes_out: int
     weight_bytes: int
     busy_seconds: float
+    kernel_busy_seconds: list[float]
+
+class Layer(TypedDict):
+    name: str
+    inputs: list[tuple[str, str, tuple[int, ...]]]  # as Network.inputs
+    outputs: list[tuple[str, str, tuple[int, ...]]]
+    weight_offset: int  # in the region that all layers share
+    weight_bytes: int
+
+# Bytes that host and device hold together; moved only where the other side has newer ones.
+class Block:
+    # A view; None: one dimension. It keeps the block.
+    def array(self, dtype: str = "float16", shape: Sequence[int] | None = None) -> Array: ...
+    @property
+    def nbytes(self) -> int: ...
+    def wrote(self) -> None: ...  # the host has changed them
+    def fetch(self) -> None: ...  # makes them what the device last wrote
+
+class Layers:
+    def __len__(self) -> int: ...
+    @property
+    def descriptions(self) -> list[Layer]: ...
+
+class Memory:
+    @property
+    def device(self) -> str: ...
+    def allocate(self, nbytes: int) -> Block: ...
+    def load(self, network: Network) -> Layers: ...
+
+# On matrices of float16: an image (rows, columns, channels) has a row for each pixel.
+class Operation:
+    @staticmethod
+    def im2col(image: tuple[int, int, int], size: int, stride: int = 1,
+               pad: int = 0) -> Operation: ...
+    @staticmethod
+    def matrix_product(rows: int, inner: int, columns: int) -> Operation: ...
+    @staticmethod
+    def relu(rows: int, columns: int) -> Operation: ...
+    @staticmethod
+    def maximum_pool(image: tuple[int, int, int], size: int, stride: int = 1,
+                     pad: int = 0) -> Operation: ...
+
+class LiveView:
+    @property
+    def url(self) -> str: ...
 
 class Runtime:
-    def __init__(self, devices: list[DeviceKind | Device] | None = None) -> None: ...
-    def load(self, network: Network, *, devices: Sequence[str] = []) -> Model: ...
-    # `compare_every`: of so many tasks one runs on the host too, and a difference is an Error.
-    def pipeline(self, model: Model | Network, *, jobs_max: int = 256,
-                 handover: Literal["free-flow", "lock-step"] = "free-flow",
-                 hint: Literal["throughput", "latency"] = "throughput", tune: bool = False,
-                 compare_every: int = 0) -> Pipeline: ...
+    def __init__(self, devices: list[DeviceKind | Device] | None = None, *,
+                 metrics: bool = True) -> None: ...
+    # `device_form`: pre and post convert at the network's edges; the same bits, fewer bytes moved.
+    def load(self, network: Network, *, devices: Sequence[str] = [],
+             device_form: bool = False) -> Model: ...
+    # pre, execute and post of a model, or stages of any kind.
+    def pipeline(self, what: Model | Network | Sequence[Stage],
+                 **options: Unpack[PipelineOptions]) -> Pipeline: ...
+    # Layers and operations on the memory of a device.
+    def operations(self, **options: Unpack[PipelineOptions]) -> Pipeline: ...
+    def memory(self, device: str) -> Memory: ...
     def devices(self) -> list[DeviceStatus]: ...
-    def write_trace(self, path: str) -> None: ...
+    def write_trace(self, path: str) -> None: ...  # Perfetto / Chrome trace
+    def write_events(self, path: str) -> None: ...  # JSON lines
     def prometheus(self) -> str: ...
+    # Of pipelines whose stages can be changed there. `listen`: PORT or ADDRESS:PORT.
+    def live_view(self, pipelines: Sequence[Pipeline] = [], *, listen: str = "127.0.0.1:0",
+                  title: str = "Tessera") -> LiveView: ...
+
+# 8-bit RGB, uint8 of (height, width, 3). Reads .png and .jpg; resizes bilinear.
+def read_picture(path: str) -> Array: ...
+def write_png(path: str, picture: Array) -> None: ...
+def resize_picture(picture: Array, width: int, height: int) -> Array: ...
+# The picture as that input of the network, resized: (level - mean) / deviation of each channel.
+def picture_input(picture: Array, network: Network, input: int = 0, *,
+                  mean: Sequence[float] = [0, 0, 0], deviation: Sequence[float] = [255, 255, 255],
+                  bgr: bool = False) -> Array: ...
 
 # The place of a job that is done; None after `timeout` seconds, or where there are no jobs.
 def wait_any(jobs: Sequence[Job], timeout: float | None = None) -> int | None: ...

@@ -230,7 +230,7 @@ class Tasks(unittest.TestCase):
 
     def test_lock_step_comparison_and_traces(self):
         pipeline = self.runtime.pipeline(self.runtime.load(self.network), handover="lock-step",
-                                         hint="latency", compare_every=1)
+                                         hint="latency", debug="both")
         stream = pipeline.stream()
         for job in [stream.submit(values(seed)) for seed in range(4)]:
             job.wait()
@@ -348,16 +348,18 @@ class Types(unittest.TestCase):
     def test_declarations_are_what_the_module_has(self):
         folder = pathlib.Path(tessera.__file__).parent
         self.assertTrue((folder / "py.typed").is_file())
-        declared = {}
+        declared, typed_dicts = {}, set()
         for node in ast.parse((folder / "__init__.pyi").read_text()).body:
             if isinstance(node, ast.ClassDef):
                 declared[node.name] = {
                     entry.target.id if isinstance(entry, ast.AnnAssign) else entry.name
                     for entry in node.body}
+                bases = {base.id for base in node.bases}
+                if bases & {"TypedDict", *typed_dicts}:
+                    typed_dicts.add(node.name)
             elif isinstance(node, ast.FunctionDef):
                 declared[node.name] = set()
         public = [name for name in tessera.__all__ if name != "__version__"]
-        typed_dicts = {"StageStatus", "PipelineStatus", "DeviceStatus"}
         self.assertEqual(set(public), set(declared) - typed_dicts)
         special = {"__init__", "__len__", "__iter__", "__getitem__"}
         for name in public:
@@ -369,6 +371,25 @@ class Types(unittest.TestCase):
             if "__init__" not in declared[name]:
                 found.discard("__init__")
             self.assertEqual(found, declared[name], name)
+
+
+    def test_dictionaries_have_the_keys_that_are_declared(self):
+        declared = {}
+        folder = pathlib.Path(tessera.__file__).parent
+        for node in ast.parse((folder / "__init__.pyi").read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                declared[node.name] = [entry.target.id for entry in node.body
+                                       if isinstance(entry, ast.AnnAssign)]
+        network = tessera.Network(RELU)
+        runtime = tessera.Runtime(["host"])
+        pipeline = runtime.pipeline(network)
+        result = pipeline.stream().submit(values()).wait()
+        layers = runtime.memory("host0").load(network)
+        for name, found in (("PipelineStatus", pipeline.status()), ("TaskTimes", result.times),
+                            ("StageStatus", pipeline.status()["stages"][0]),
+                            ("DeviceStatus", runtime.devices()[0]),
+                            ("Layer", layers.descriptions[0])):
+            self.assertEqual(sorted(found), sorted(declared[name]), name)
 
 
 if __name__ == "__main__":

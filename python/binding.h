@@ -1,0 +1,149 @@
+// What the units of the Python module share: errors, the interpreter's lock, handles, arrays.
+//
+//   threads of Python  ── Unlocked ──► the library        whatever waits lets go of the lock
+//   threads of the library ── Entry ──► Python            callbacks, stages, what they hold
+//
+// When the interpreter ends, Entry refuses: stages fail, callbacks are not called, and objects that
+// only the library still holds stay where they are. Those that are inside are waited for.
+#pragma once
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tessera/memory.h"
+#include "tessera/picture.h"
+#include "tessera/runtime.h"
+
+namespace tessera::python {
+
+namespace py = pybind11;
+
+// ------------------------------------------------------------------------------------ errors
+
+// On its way to Python, where it becomes a tessera.Error.
+struct Failure {
+  TaskError error;
+  py::object cause = py::none();  // the exception of a stage
+};
+
+[[noreturn]] void fail(const Error& error);
+[[noreturn]] void fail(const std::string& message);
+template <typename T>
+T take(Result<T> result) {
+  if (!result.ok()) fail(result.error());
+  return std::move(result).value();
+}
+inline void check(const Status& status) {
+  if (!status.ok()) fail(status.error());
+}
+py::object error_object(const TaskError& error, const py::object& cause);
+// An exception of the application as an error: its kind, its text, its place.
+Error error_of(const py::error_already_set& thrown);
+
+// ------------------------------------------------------------------------------------ the lock
+
+// A thread of the library in Python. False: the interpreter is ending.
+class Entry {
+ public:
+  Entry();
+  ~Entry();
+  Entry(const Entry&) = delete;
+  Entry& operator=(const Entry&) = delete;
+  explicit operator bool() const { return entered_; }
+
+ private:
+  bool entered_;
+  PyGILState_STATE state_{};
+};
+
+// A thread of Python in the library, without the lock.
+class Unlocked {
+ public:
+  Unlocked() : thread_(PyEval_SaveThread()) {}
+  ~Unlocked();
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+
+ private:
+  PyThreadState* const thread_;
+};
+
+template <typename Call>
+auto unlocked(const Call& call) {
+  const Unlocked here;
+  return call();
+}
+
+// A wait without the lock that Control-C ends: `ready(patience)` waits and says whether what is
+// awaited has come. False after `seconds`.
+bool wait_without_lock(std::optional<double> seconds,
+                       const std::function<bool(std::chrono::nanoseconds)>& ready);
+
+// An object that the library keeps; given up with the lock held, wherever the last copy goes.
+std::shared_ptr<py::object> keep(const py::object& object);
+
+// ------------------------------------------------------------------------------------ handles
+
+// Let go of without the lock: the last handle of a pipeline waits for its tasks, and those may wait
+// for Python.
+template <typename T>
+class Handle {
+ public:
+  explicit Handle(T value) : value_(std::move(value)) {}
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  ~Handle() { let_go(); }
+  void let_go() {
+    if (!value_.has_value()) return;
+    const Unlocked here;
+    value_.reset();
+  }
+  T& operator*() {
+    if (!value_.has_value()) fail("the garbage collector has let go of this object");
+    return *value_;
+  }
+  T* operator->() { return &**this; }
+
+ private:
+  std::optional<T> value_;
+};
+
+using RuntimeHandle = Handle<Runtime>;
+using ModelHandle = Handle<Model>;
+
+// ------------------------------------------------------------------------------------ arrays
+
+std::string dtype_name(Format format);  // bf16 has no NumPy type: its bits travel as uint16
+// A copy. The error names `what` and what was needed.
+Tensor to_tensor(const py::handle& value, std::optional<Format> wanted, const std::string& what);
+std::vector<Tensor> to_tensors(const py::handle& values, const Network* network,
+                               const std::string& what);
+// The array's memory is the tensor's.
+py::array to_array(Tensor tensor);
+py::list to_arrays(std::vector<Tensor> tensors);
+// Arrays in the order of the network's inputs, or one dict by name; any arrays where there is none.
+std::vector<Tensor> to_inputs(const Network* network, const py::args& arguments);
+py::list descriptions(const std::vector<TensorDescription>& tensors);  // name, dtype, shape
+
+double seconds_of(std::chrono::nanoseconds time);
+PictureInput picture_input(const std::vector<float>& mean, const std::vector<float>& deviation,
+                           bool bgr);
+
+// ------------------------------------------------------------------------------------ classes
+
+void define_errors(py::module_& module);
+void define_networks(py::module_& module);
+void define_tasks(py::module_& module);
+void define_pipelines(py::module_& module);
+void define_memory(py::module_& module);
+
+}  // namespace tessera::python

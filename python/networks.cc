@@ -1,0 +1,303 @@
+// Arrays and tensors, networks, sessions and pictures.
+//
+//   array ─► Tensor        one copy, since a task owns its inputs
+//   Tensor ─► array        none: the array keeps the tensor
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "tasks.h"
+
+namespace tessera::python {
+namespace {
+
+// NumPy's kind of number and its bytes.
+struct NumpyType {
+  Format format;
+  char kind;
+  const char* name;
+};
+constexpr NumpyType kNumpyTypes[] = {
+    {Format::kF16, 'f', "float16"}, {Format::kF32, 'f', "float32"}, {Format::kF64, 'f', "float64"},
+    {Format::kI8, 'i', "int8"},     {Format::kI16, 'i', "int16"},   {Format::kI32, 'i', "int32"},
+    {Format::kI64, 'i', "int64"},   {Format::kU8, 'u', "uint8"},    {Format::kU16, 'u', "uint16"},
+    {Format::kU32, 'u', "uint32"},  {Format::kU64, 'u', "uint64"},  {Format::kBool, 'b', "bool"},
+    {Format::kBf16, 'u', "uint16"}};
+
+Format format_of(const py::array& array, std::optional<Format> wanted, const std::string& what) {
+  const py::dtype dtype = array.dtype();
+  const bool native = dtype.attr("isnative").cast<bool>();
+  for (const NumpyType& type : kNumpyTypes) {
+    if (!native || type.kind != dtype.kind() || format_bytes(type.format) != dtype.itemsize()) {
+      continue;
+    }
+    return type.format == Format::kU16 && wanted == Format::kBf16 ? Format::kBf16 : type.format;
+  }
+  fail(what + " has the dtype " + std::string(py::str(py::object(dtype))) +
+       ", which no tensor has" + (wanted ? "; needed: " + dtype_name(*wanted) : std::string()));
+}
+
+std::vector<Tensor> inputs_by_name(const Network& network, const py::dict& by_name) {
+  const std::vector<TensorDescription>& wanted = network.inputs();
+  if (by_name.size() != wanted.size()) {
+    fail("given " + std::to_string(by_name.size()) + " inputs; the model has " +
+         std::to_string(wanted.size()));
+  }
+  std::vector<Tensor> inputs;
+  for (const TensorDescription& input : wanted) {
+    const std::string what = "input '" + input.name + "'";
+    if (!by_name.contains(input.name)) fail(what + " is missing");
+    inputs.push_back(to_tensor(by_name[input.name.c_str()], input.format, what));
+  }
+  return inputs;
+}
+
+// A session belongs to one thread at a time, and without the lock there may be several.
+struct SessionAndNetwork {
+  SessionAndNetwork(Network what, Session opened)
+      : network(std::move(what)), session(std::move(opened)) {}
+  Network network;
+  Session session;
+  std::unique_ptr<std::mutex> mutex = std::make_unique<std::mutex>();
+};
+using SessionHandle = Handle<SessionAndNetwork>;
+
+Outputs run_session(SessionHandle& session, const py::args& inputs) {
+  const std::vector<Tensor> tensors = to_inputs(&session->network, inputs);
+  const auto begin = std::chrono::steady_clock::now();
+  RunResult result = take(unlocked([&] {
+    const std::lock_guard lock(*session->mutex);
+    return session->session.run(tensors);
+  }));
+  Outputs outputs;
+  outputs.times.total = std::chrono::steady_clock::now() - begin;
+  outputs.runs.append(to_arrays(std::move(result.outputs)));
+  outputs.names = output_names(session->network);
+  outputs.cycles = result.cycles;
+  return outputs;
+}
+
+using NamedArrays = std::map<std::string, py::array>;
+
+std::map<std::string, Tensor> to_named_tensors(const NamedArrays& arrays, const std::string& what) {
+  std::map<std::string, Tensor> tensors;
+  for (const auto& [name, array] : arrays) {
+    tensors[name] = to_tensor(array, std::nullopt, what + " '" + name + "'");
+  }
+  return tensors;
+}
+
+Network load_network(const std::string& path, const std::string& arch,
+                     const std::map<std::string, Shape>& shapes, const NamedArrays& constants,
+                     bool require_full_offload) {
+  LoadOptions options;
+  options.arch = arch;
+  options.shapes = shapes;
+  options.constants = to_named_tensors(constants, "constant");
+  options.require_full_offload = require_full_offload;
+  return take(unlocked([&] { return Network::load(path, options); }));
+}
+
+// ------------------------------------------------------------------------------------ pictures
+
+Picture to_picture(const py::array& array) {
+  const Tensor tensor = to_tensor(array, Format::kU8, "the picture");
+  if (tensor.format != Format::kU8 || tensor.dims.size() != 3 || tensor.dims[2] != 3 ||
+      tensor.bytes.empty()) {
+    fail("a picture is an array of uint8 with the shape (height, width, 3)");
+  }
+  Picture picture = Picture::blank(tensor.dims[1], tensor.dims[0], 0);
+  std::memcpy(picture.rgb.data(), tensor.bytes.data(), tensor.bytes.size());
+  return picture;
+}
+
+py::array picture_array(const Picture& picture) {
+  Tensor tensor = Tensor::zeros(Format::kU8, {picture.height, picture.width, 3});
+  std::memcpy(tensor.bytes.data(), picture.rgb.data(), tensor.bytes.size());
+  return to_array(std::move(tensor));
+}
+
+py::array resize_picture(const py::array& array, std::int64_t width, std::int64_t height) {
+  if (width < 1 || height < 1 || width > 100'000'000 / height) {
+    fail("a picture of " + std::to_string(width) + "x" + std::to_string(height) +
+         "; allowed 1x1 to 100 million pixels");
+  }
+  const Picture picture = to_picture(array);
+  return picture_array(unlocked([&] { return resize(picture, width, height); }));
+}
+
+py::array make_picture_input(const py::array& array, const Network& network, std::size_t input,
+                             const PictureInput& how) {
+  if (input >= network.inputs().size()) {
+    fail("input " + std::to_string(input) + " of a network with " +
+         std::to_string(network.inputs().size()));
+  }
+  const Picture picture = to_picture(array);
+  return to_array(
+      take(unlocked([&] { return picture_tensor(picture, network.inputs()[input], how); })));
+}
+
+void define_pictures(py::module_& module) {
+  module.def(
+      "read_picture",
+      [](const std::string& path) {
+        return picture_array(take(unlocked([&] { return read_picture(path); })));
+      },
+      py::arg("path"));
+  module.def(
+      "write_png",
+      [](const std::string& path, const py::array& picture) {
+        const Picture pixels = to_picture(picture);
+        check(unlocked([&] { return write_png(path, pixels); }));
+      },
+      py::arg("path"), py::arg("picture"));
+  module.def("resize_picture", &resize_picture, py::arg("picture"), py::arg("width"),
+             py::arg("height"));
+  module.def(
+      "picture_input",
+      [](const py::array& picture, const Network& network, std::size_t input,
+         const std::vector<float>& mean, const std::vector<float>& deviation, bool bgr) {
+        return make_picture_input(picture, network, input, picture_input(mean, deviation, bgr));
+      },
+      py::arg("picture"), py::arg("network"), py::arg("input") = 0, py::kw_only(),
+      py::arg("mean") = std::vector<float>{0, 0, 0},
+      py::arg("deviation") = std::vector<float>{255, 255, 255}, py::arg("bgr") = false);
+}
+
+}  // namespace
+
+std::string dtype_name(Format format) {
+  for (const NumpyType& type : kNumpyTypes) {
+    if (type.format == format) return type.name;
+  }
+  return "none";
+}
+
+// Rows that do not lie one behind the other are put so first, by NumPy.
+Tensor to_tensor(const py::handle& value, std::optional<Format> wanted, const std::string& what) {
+  const py::array dense = py::array::ensure(value, py::array::c_style);
+  if (!dense) {
+    PyErr_Clear();
+    fail(what + " is no array of numbers");
+  }
+  Tensor tensor;
+  tensor.format = format_of(dense, wanted, what);
+  tensor.dims.assign(dense.shape(), dense.shape() + dense.ndim());
+  tensor.bytes.resize(static_cast<std::size_t>(dense.nbytes()));
+  if (!tensor.bytes.empty()) std::memcpy(tensor.bytes.data(), dense.data(), tensor.bytes.size());
+  return tensor;
+}
+
+std::vector<Tensor> to_tensors(const py::handle& values, const Network* network,
+                               const std::string& what) {
+  if (!py::isinstance<py::list>(values) && !py::isinstance<py::tuple>(values)) {
+    fail(what + " is a " + py::str(py::type::of(values).attr("__name__")).cast<std::string>() +
+         "; needed: a list of arrays");
+  }
+  std::vector<Tensor> tensors;
+  for (const py::handle& value : values) {
+    const std::size_t i = tensors.size();
+    const bool known = network != nullptr && i < network->inputs().size();
+    tensors.push_back(to_tensor(value,
+                                known ? std::optional(network->inputs()[i].format) : std::nullopt,
+                                what + ", array " + std::to_string(i)));
+  }
+  return tensors;
+}
+
+py::array to_array(Tensor tensor) {
+  auto owned = std::make_unique<Tensor>(std::move(tensor));
+  Tensor& kept = *owned;
+  const py::capsule owner(owned.release(), [](void* gone) { delete static_cast<Tensor*>(gone); });
+  return py::array(py::dtype(dtype_name(kept.format)),
+                   std::vector<py::ssize_t>(kept.dims.begin(), kept.dims.end()), kept.bytes.data(),
+                   owner);
+}
+
+py::list to_arrays(std::vector<Tensor> tensors) {
+  py::list arrays;
+  for (Tensor& tensor : tensors) arrays.append(to_array(std::move(tensor)));
+  return arrays;
+}
+
+std::vector<Tensor> to_inputs(const Network* network, const py::args& arguments) {
+  const bool named = arguments.size() == 1 && py::isinstance<py::dict>(arguments[0]);
+  if (named && network == nullptr) {
+    fail(
+        "inputs by name are for pipelines that begin with a model; this one begins with a "
+        "function");
+  }
+  if (named) return inputs_by_name(*network, py::dict(arguments[0]));
+  if (network != nullptr && arguments.size() != network->inputs().size()) {
+    fail("given " + std::to_string(arguments.size()) + " inputs; the model has " +
+         std::to_string(network->inputs().size()));
+  }
+  std::vector<Tensor> inputs;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (network == nullptr) {
+      inputs.push_back(to_tensor(arguments[i], std::nullopt, "input " + std::to_string(i)));
+    } else {
+      const TensorDescription& wanted = network->inputs()[i];
+      inputs.push_back(to_tensor(arguments[i], wanted.format, "input '" + wanted.name + "'"));
+    }
+  }
+  return inputs;
+}
+
+py::list descriptions(const std::vector<TensorDescription>& tensors) {
+  py::list list;
+  for (const TensorDescription& tensor : tensors) {
+    list.append(
+        py::make_tuple(tensor.name, dtype_name(tensor.format), py::tuple(py::cast(tensor.dims))));
+  }
+  return list;
+}
+
+double seconds_of(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+PictureInput picture_input(const std::vector<float>& mean, const std::vector<float>& deviation,
+                           bool bgr) {
+  if (mean.size() != 3 || deviation.size() != 3) {
+    fail("mean and deviation have a number for each of the 3 channels");
+  }
+  PictureInput how;
+  std::copy(mean.begin(), mean.end(), how.mean);
+  std::copy(deviation.begin(), deviation.end(), how.deviation);
+  how.bgr = bgr;
+  return how;
+}
+
+void define_networks(py::module_& module) {
+  py::class_<Network>(module, "Network", "An ONNX model or a package, compiled. Never changes.")
+      .def(py::init(&load_network), py::arg("path"), py::kw_only(), py::arg("arch") = "tessera128",
+           py::arg("shapes") = std::map<std::string, Shape>(), py::arg("constants") = NamedArrays(),
+           py::arg("require_full_offload") = false)
+      .def_property_readonly("inputs", [](const Network& n) { return descriptions(n.inputs()); })
+      .def_property_readonly("outputs", [](const Network& n) { return descriptions(n.outputs()); })
+      .def_property_readonly("nodes_on_processor",
+                             [](const Network& n) { return n.placement().nodes_on_processor; })
+      .def_property_readonly("nodes_on_host",
+                             [](const Network& n) { return n.placement().nodes_on_host; })
+      .def(
+          "save_package",
+          [](const Network& n, const std::string& path) {
+            check(unlocked([&] { return n.save_package(path); }));
+          },
+          py::arg("path"));
+  py::class_<SessionHandle, std::shared_ptr<SessionHandle>>(
+      module, "Session", "A network on one device, one run after the other.")
+      .def(py::init([](const Network& network, const std::string& device, int threads) {
+             const SessionOptions options{.device = take(device_kind_from_name(device)),
+                                          .threads = threads};
+             return std::make_shared<SessionHandle>(SessionAndNetwork(
+                 network, take(unlocked([&] { return Session::open(network, options); }))));
+           }),
+           py::arg("network"), py::arg("device") = "host", py::arg("threads") = 0)
+      .def("run", &run_session);
+  define_pictures(module);
+}
+
+}  // namespace tessera::python

@@ -1,0 +1,477 @@
+// Tasks: submitting them, what stages in Python do with them, waiting for them, their results.
+#include "tasks.h"
+
+#include <algorithm>
+
+namespace tessera::python {
+namespace {
+
+// ------------------------------------------------------------------------------------ stages
+
+// What a stage in Python sees of a task. Arrays are made when they are first asked for.
+class TaskView {
+ public:
+  TaskView(Task& task, const std::optional<Network>& next)
+      : stream(task.stream),
+        sequence(task.sequence),
+        task_(&task),
+        payload_(std::static_pointer_cast<Payload>(task.payload)),
+        next_(next) {}
+
+  py::list runs() {
+    if (runs_.is_none()) {
+      if (task_ == nullptr) fail("the stage has returned, and the task went on");
+      py::list arrays;
+      for (std::vector<Tensor>& run : task_->runs) arrays.append(to_arrays(std::move(run)));
+      task_->runs.clear();
+      runs_ = arrays;
+    }
+    return runs_;
+  }
+  void set_runs(const py::object& runs) {
+    if (task_ == nullptr) fail("the stage has returned, and the task went on");
+    runs_ = py::list(runs);
+  }
+  py::object payload() const { return open_payload().object; }
+  void set_payload(const py::object& object) { open_payload().object = object; }
+  // The task goes on with what the stage left.
+  void give_back() {
+    if (runs_.is_none()) return;
+    std::vector<std::vector<Tensor>> made;
+    for (const py::handle& run : py::list(runs_)) {
+      made.push_back(to_tensors(run, next_.has_value() ? &*next_ : nullptr,
+                                "run " + std::to_string(made.size()) + " of the task"));
+    }
+    task_->runs = std::move(made);
+  }
+  // Whoever keeps the view does not keep the task.
+  void close() {
+    task_ = nullptr;
+    payload_.reset();
+  }
+
+  const std::uint32_t stream;
+  const std::uint64_t sequence;
+
+ private:
+  Payload& open_payload() const {
+    if (payload_ == nullptr) fail("the stage has returned, and the task went on");
+    return *payload_;
+  }
+
+  Task* task_;                        // while the call lasts
+  std::shared_ptr<Payload> payload_;  // shared with the task, while the call lasts
+  const std::optional<Network> next_;
+  py::object runs_ = py::none();
+};
+
+// In Python.
+Status call_stage(const py::object& function, Task& task, const std::optional<Network>& next) {
+  const auto view = std::make_shared<TaskView>(task, next);
+  Status status;
+  try {
+    function(view);
+    view->give_back();
+  } catch (const py::error_already_set& thrown) {
+    status = error_of(thrown);
+    const py::object& exception = thrown.value();
+    if (thrown.trace()) PyException_SetTraceback(exception.ptr(), thrown.trace().ptr());
+    if (task.payload != nullptr) {
+      std::static_pointer_cast<Payload>(task.payload)->cause->exception = exception;
+    }
+  } catch (const Failure& failure) {
+    status = failure.error.error;
+  } catch (const std::exception& thrown) {
+    status = Error{ErrorCode::kInternal, thrown.what()};
+  }
+  view->close();
+  return status;
+}
+
+// ------------------------------------------------------------------------------------ results
+
+struct JobOfPipeline {
+  Job job;
+  std::shared_ptr<const PipelineInfo> info;
+  std::shared_ptr<Cause> cause;  // shared with the task
+};
+using JobHandle = Handle<JobOfPipeline>;
+
+Outputs outputs_of(TaskOutcome outcome, const PipelineInfo& info, Cause& cause) {
+  if (!outcome.ok()) throw Failure{outcome.error(), cause.take()};
+  TaskResult& result = outcome.result();
+  Outputs outputs;
+  for (std::vector<Tensor>& run : result.runs) outputs.runs.append(to_arrays(std::move(run)));
+  outputs.names = output_names(info.last);
+  outputs.cycles = result.cycles;
+  outputs.sequence = result.sequence;
+  outputs.device = result.device;
+  outputs.times = result.times;
+  if (result.payload != nullptr) {
+    outputs.payload = std::static_pointer_cast<Payload>(result.payload)->object;
+  }
+  outputs.stages = info.stages;
+  return outputs;
+}
+
+py::object output_named(const Outputs& outputs, const std::string& name) {
+  const py::list arrays = outputs.arrays();
+  for (std::size_t i = 0; i < outputs.names.size(); ++i) {
+    if (outputs.names[i] == name && i < arrays.size()) return arrays[i];
+  }
+  throw py::key_error(name);
+}
+
+py::object output_at(const Outputs& outputs, std::ptrdiff_t index) {
+  const py::list arrays = outputs.arrays();
+  const auto count = static_cast<std::ptrdiff_t>(arrays.size());
+  if (index < 0) index += count;
+  if (index < 0 || index >= count) throw py::index_error("no such output");
+  return arrays[static_cast<std::size_t>(index)];
+}
+
+py::dict times_of(const Outputs& outputs) {
+  py::dict all;
+  all["total"] = seconds_of(outputs.times.total);
+  all["transfer_in"] = seconds_of(outputs.times.transfer_in);
+  all["kernel"] = seconds_of(outputs.times.kernel);
+  all["transfer_out"] = seconds_of(outputs.times.transfer_out);
+  py::list stages;
+  for (std::size_t s = 0; s < outputs.stages.size(); ++s) {
+    const TaskTimes::Stage& stage = outputs.times.stages[s];
+    stages.append(
+        py::make_tuple(outputs.stages[s], seconds_of(stage.queued), seconds_of(stage.busy)));
+  }
+  all["stages"] = stages;
+  return all;
+}
+
+// ------------------------------------------------------------------------------------ jobs
+
+Outputs wait_for_job(JobHandle& job, std::optional<double> timeout) {
+  std::optional<TaskOutcome> outcome;
+  const bool came = wait_without_lock(timeout, [&](std::chrono::nanoseconds patience) {
+    outcome = job->job.wait_for(patience);
+    return outcome.has_value();
+  });
+  if (!came) {
+    PyErr_SetString(PyExc_TimeoutError, "the task is not done");
+    throw py::error_already_set();
+  }
+  return outputs_of(std::move(*outcome), *job->info, *job->cause);
+}
+
+std::optional<std::size_t> wait_for_any(const std::vector<std::shared_ptr<JobHandle>>& handles,
+                                        std::optional<double> timeout) {
+  std::vector<Job> jobs;
+  for (const auto& handle : handles) jobs.push_back((*handle)->job);
+  if (jobs.empty()) return std::nullopt;
+  std::optional<std::size_t> found;
+  wait_without_lock(timeout, [&](std::chrono::nanoseconds patience) {
+    found = wait_any(jobs, patience);
+    return found.has_value();
+  });
+  return found;
+}
+
+// Called by threads of the runtime: with the result or with the error, the other is None.
+std::function<void(TaskOutcome)> to_callback(const py::object& function,
+                                             std::shared_ptr<const PipelineInfo> info,
+                                             std::shared_ptr<Cause> cause) {
+  if (function.is_none()) return {};
+  return [kept = keep(function), info = std::move(info),
+          cause = std::move(cause)](TaskOutcome outcome) {
+    const Entry python;
+    if (!python) return;
+    try {
+      if (outcome.ok()) {
+        (*kept)(outputs_of(std::move(outcome), *info, *cause), py::none());
+      } else {
+        (*kept)(py::none(), error_object(outcome.error(), cause->take()));
+      }
+    } catch (py::error_already_set& thrown) {
+      thrown.discard_as_unraisable("a callback of tessera");
+    } catch (const std::exception& thrown) {
+      PySys_WriteStderr("a callback of tessera: %.500s\n", thrown.what());
+    }
+  };
+}
+
+// ------------------------------------------------------------------------------------ submitting
+
+struct SubmitArguments {
+  py::object callback = py::none(), payload = py::none();
+  std::optional<double> deadline;
+  bool wait = true;
+  std::vector<std::string> skip;
+};
+
+SubmitArguments submit_arguments(const py::kwargs& given) {
+  SubmitArguments arguments;
+  for (const auto& [key, value] : given) {
+    const auto name = key.cast<std::string>();
+    if (name == "callback") {
+      arguments.callback = py::reinterpret_borrow<py::object>(value);
+    } else if (name == "payload") {
+      arguments.payload = py::reinterpret_borrow<py::object>(value);
+    } else if (name == "deadline") {
+      arguments.deadline = value.cast<std::optional<double>>();
+    } else if (name == "wait") {
+      arguments.wait = value.cast<bool>();
+    } else if (name == "skip") {
+      arguments.skip = value.cast<std::vector<std::string>>();
+    } else {
+      throw py::type_error("submit knows callback, deadline, payload, skip and wait, not '" + name +
+                           "'");
+    }
+  }
+  return arguments;
+}
+
+// Submits with `call(options, wait)`, when there is room if it may wait for it. Several may wait
+// for the same room: a call that leaves the task as it was is repeated.
+template <bool repeat, typename Call>
+std::shared_ptr<JobHandle> submit_with(StreamObject& stream, const py::kwargs& keywords,
+                                       const Call& call) {
+  const SubmitArguments arguments = submit_arguments(keywords);
+  const std::shared_ptr<Payload> payload = make_payload(arguments.payload);
+  SubmitOptions options;
+  options.payload = payload;
+  options.skipped_stages = arguments.skip;
+  options.callback = to_callback(arguments.callback, stream.info, payload->cause);
+  if (arguments.deadline.has_value()) {
+    options.deadline = std::chrono::nanoseconds(
+        static_cast<std::int64_t>(std::clamp(*arguments.deadline, 0.0, 1e9) * 1e9));
+  }
+  const auto there_is_room = [&](std::chrono::nanoseconds patience) {
+    return stream->wait_for_room(patience);
+  };
+  for (;;) {
+    if (arguments.wait) wait_without_lock(std::nullopt, there_is_room);
+    auto job = unlocked([&] { return call(options, arguments.wait); });
+    const bool full = !job.ok() && job.error().code == ErrorCode::kUnavailable;
+    if (repeat && full && arguments.wait) continue;
+    return std::make_shared<JobHandle>(
+        JobOfPipeline{take(std::move(job)), stream.info, payload->cause});
+  }
+}
+
+const Network* first_network(const StreamObject& stream) {
+  return stream.info->first.has_value() ? &*stream.info->first : nullptr;
+}
+
+std::shared_ptr<JobHandle> submit_tensors(StreamObject& stream,
+                                          std::vector<std::vector<Tensor>> runs,
+                                          const py::kwargs& keywords) {
+  return submit_with<false>(stream, keywords, [&](const SubmitOptions& options, bool wait) {
+    return wait ? stream->submit_runs_when_room(std::move(runs), options)
+                : stream->submit_runs(std::move(runs), options);
+  });
+}
+
+std::shared_ptr<JobHandle> submit(StreamObject& stream, const py::args& inputs,
+                                  const py::kwargs& keywords) {
+  std::vector<std::vector<Tensor>> runs;
+  if (!stream.info->first.has_value() && inputs.empty()) {
+    // A task that its first function makes something of: a picture's path, say.
+    return submit_tensors(stream, std::move(runs), keywords);
+  }
+  runs.push_back(to_inputs(first_network(stream), inputs));
+  return submit_tensors(stream, std::move(runs), keywords);
+}
+
+std::vector<std::vector<Tensor>> to_runs(const StreamObject& stream, const py::iterable& given) {
+  std::vector<std::vector<Tensor>> runs;
+  for (const py::handle& run : given) {
+    runs.push_back(to_tensors(run, first_network(stream), "run " + std::to_string(runs.size())));
+  }
+  return runs;
+}
+
+std::shared_ptr<JobHandle> submit_runs(StreamObject& stream, const py::iterable& runs,
+                                       const py::kwargs& keywords) {
+  return submit_tensors(stream, to_runs(stream, runs), keywords);
+}
+
+std::vector<std::shared_ptr<JobHandle>> submit_batch(StreamObject& stream,
+                                                     const py::iterable& tasks,
+                                                     const py::kwargs& keywords) {
+  // First of all, so that a wrong one is told before any is submitted.
+  std::vector<std::vector<Tensor>> list = to_runs(stream, tasks);
+  std::vector<std::shared_ptr<JobHandle>> jobs;
+  for (std::vector<Tensor>& inputs : list) {
+    std::vector<std::vector<Tensor>> runs;
+    runs.push_back(std::move(inputs));
+    jobs.push_back(submit_tensors(stream, std::move(runs), keywords));
+  }
+  return jobs;
+}
+
+std::shared_ptr<JobHandle> submit_layer(StreamObject& stream, const Layers& layers,
+                                        std::size_t layer, std::vector<Block> inputs,
+                                        std::vector<Block> outputs, bool fetch,
+                                        const py::kwargs& keywords) {
+  const LayerTask task{layer, std::move(inputs), std::move(outputs), fetch};
+  return submit_with<true>(stream, keywords, [&](const SubmitOptions& options, bool) {
+    return stream->submit_layer(layers, task, options);
+  });
+}
+
+std::shared_ptr<JobHandle> submit_operation(StreamObject& stream, const OperationBox& operation,
+                                            const Block& input, const Block& output,
+                                            const py::kwargs& keywords) {
+  OperationTask task{operation.operation, input, output};
+  py::dict others(keywords);
+  const auto option = [&](const char* name, auto fallback) {
+    return others.contains(name) ? others.attr("pop")(name).cast<decltype(fallback)>() : fallback;
+  };
+  task.weights = option("weights", std::optional<Block>());
+  task.weight_offset = option("weight_offset", std::int64_t{0});
+  task.fetch = option("fetch", false);
+  return submit_with<true>(stream, py::kwargs(others), [&](const SubmitOptions& options, bool) {
+    return stream->submit_operation(task, options);
+  });
+}
+
+void define_jobs(py::module_& module) {
+  py::class_<JobHandle, std::shared_ptr<JobHandle>>(module, "Job", "A task that was submitted.")
+      .def("wait", &wait_for_job, py::arg("timeout") = std::nullopt)
+      .def("done", [](JobHandle& job) { return job->job.done(); })
+      .def("cancel", [](JobHandle& job) { unlocked([&] { job->job.cancel(); }); })
+      .def_property_readonly("id", [](JobHandle& job) { return job->job.id(); });
+  module.def("wait_any", &wait_for_any, py::arg("jobs"), py::arg("timeout") = std::nullopt);
+}
+
+void define_results(py::module_& module) {
+  py::class_<Outputs>(module, "Result", "Outputs, by place and by name, and what they cost.")
+      .def_property_readonly("outputs", &Outputs::arrays)
+      .def_readonly("runs", &Outputs::runs)
+      .def_readonly("names", &Outputs::names)
+      .def_readonly("cycles", &Outputs::cycles)
+      .def_readonly("device", &Outputs::device)
+      .def_readonly("sequence", &Outputs::sequence)
+      .def_readonly("payload", &Outputs::payload)
+      .def_property_readonly("times", &times_of)
+      .def_property_readonly("seconds", [](const Outputs& o) { return seconds_of(o.times.total); })
+      .def_property_readonly("kernel_seconds",
+                             [](const Outputs& o) { return seconds_of(o.times.kernel); })
+      .def("__len__", [](const Outputs& o) { return o.arrays().size(); })
+      .def("__iter__", [](const Outputs& o) { return py::iter(o.arrays()); })
+      .def("__getitem__", &output_at, py::arg("key"))
+      .def("__getitem__", &output_named, py::arg("key"));
+}
+
+}  // namespace
+
+// ------------------------------------------------------------------------------------ functions
+
+FunctionSet::~FunctionSet() {
+  if (!owned_) return;
+  const Entry python;
+  if (!python) return;
+  for (PyObject* const function : functions_) Py_DECREF(function);
+}
+
+std::size_t FunctionSet::add(const py::object& function) {
+  functions_.push_back(function.ptr());
+  return functions_.size() - 1;
+}
+py::object FunctionSet::at(std::size_t index) const {
+  return py::reinterpret_borrow<py::object>(functions_[index]);
+}
+py::tuple FunctionSet::all() const {
+  py::tuple list(functions_.size());
+  for (std::size_t i = 0; i < functions_.size(); ++i) list[i] = at(i);
+  return list;
+}
+void FunctionSet::let_go() {
+  if (--holders_ > 0 || owned_) return;
+  owned_ = true;
+  for (PyObject* const function : functions_) Py_INCREF(function);
+}
+
+Hold::Hold(std::shared_ptr<FunctionSet> set) : set_(std::move(set)), functions_(set_->all()) {
+  set_->hold();
+}
+void Hold::let_go() {
+  if (set_ != nullptr) set_->let_go();
+  // The set may end now, without the lock or with it.
+  set_.reset();
+}
+int Hold::visit(visitproc visit, void* arg) const {
+  Py_VISIT(functions_.ptr());
+  return 0;
+}
+
+std::shared_ptr<Payload> make_payload(const py::object& object) {
+  std::shared_ptr<Payload> payload(new Payload(), [](Payload* gone) {
+    const Entry python;
+    if (python) delete gone;
+  });
+  payload->cause = std::shared_ptr<Cause>(new Cause(), [](Cause* gone) {
+    const Entry python;
+    if (python) delete gone;
+  });
+  payload->object = object;
+  const py::object path = py::reinterpret_steal<py::object>(PyOS_FSPath(object.ptr()));
+  PyErr_Clear();  // it is none
+  if (path) payload->path = path.cast<std::string>();
+  return payload;
+}
+
+std::vector<std::string> output_names(const std::optional<Network>& network) {
+  std::vector<std::string> names;
+  if (!network.has_value()) return names;
+  for (const TensorDescription& output : network->outputs()) names.push_back(output.name);
+  return names;
+}
+
+HostFunction host_function(std::shared_ptr<FunctionSet> set, std::size_t index,
+                           std::optional<Network> next) {
+  return [set = std::move(set), index, next = std::move(next)](Task& task) -> Status {
+    const Entry python;
+    if (!python) {
+      return Error{ErrorCode::kUnavailable, "the Python interpreter is ending; wait for the tasks"};
+    }
+    return call_stage(set->at(index), task, next);
+  };
+}
+
+HostFunction picture_function(HostFunction decode) {
+  return [decode = std::move(decode)](Task& task) -> Status {
+    const auto payload = std::static_pointer_cast<Payload>(task.payload);
+    if (payload == nullptr || payload->path.empty()) {
+      return Error{ErrorCode::kInvalidArgument, "a picture's task has its path as payload"};
+    }
+    task.payload = std::shared_ptr<std::string>(payload, &payload->path);
+    Status status = decode(task);
+    task.payload = payload;
+    return status;
+  };
+}
+
+void define_tasks(py::module_& module) {
+  define_results(module);
+  define_jobs(module);
+  py::class_<TaskView, std::shared_ptr<TaskView>>(module, "Task",
+                                                  "What a stage in Python sees of a task.")
+      .def_property("runs", &TaskView::runs, &TaskView::set_runs)
+      .def_property("payload", &TaskView::payload, &TaskView::set_payload)
+      .def_readonly("stream", &TaskView::stream)
+      .def_readonly("sequence", &TaskView::sequence);
+  py::class_<StreamObject, std::shared_ptr<StreamObject>>(
+      module, "Stream", "Tasks whose results come out in the order they went in.",
+      collected<StreamObject>())
+      .def("submit", &submit)
+      .def("submit_runs", &submit_runs, py::arg("runs"))
+      .def("submit_batch", &submit_batch, py::arg("tasks"))
+      .def("submit_layer", &submit_layer, py::arg("layers"), py::arg("layer"), py::arg("inputs"),
+           py::arg("outputs"), py::arg("fetch") = false)
+      .def("submit_operation", &submit_operation, py::arg("operation"), py::arg("input"),
+           py::arg("output"))
+      .def("wait_until_done",
+           [](StreamObject& stream) { unlocked([&] { stream->wait_until_done(); }); })
+      .def_property_readonly("id", [](StreamObject& stream) { return stream->id(); });
+}
+
+}  // namespace tessera::python
