@@ -42,7 +42,11 @@ if command -v node >/dev/null && command -v npm >/dev/null; then
   "$tessera" bench --suite host-vs-ort --models "$models" \
     --onnxruntime "$("$root/scripts/fetch_onnxruntime.sh")" --threads 2
   printf '\ntext and speech, from files to results, against ONNX Runtime\n'
-  "$build/bench/reading_vs_ort" --ocr-models "$models" \
+  # 48 pictures that differ, with what the tests draw them by.
+  pictures=$(mktemp -d)
+  trap 'rm -rf "$pictures"' EXIT
+  /usr/bin/python3 "$root/tests/ocr/make_pictures.py" "$pictures"
+  "$build/bench/reading_vs_ort" --pictures "$pictures" --ocr-models "$models" \
     --vad-model "$("$root/scripts/fetch_vad_model.sh")" \
     --onnxruntime "$("$root/scripts/fetch_onnxruntime.sh")" --threads 2
 else

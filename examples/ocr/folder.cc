@@ -237,7 +237,8 @@ Result<FolderReader> FolderReader::open(const FolderOptions& options) {
   pipeline.jobs_max = options.ahead;
   pipeline.tune = options.tune;
   TESSERA_TRY(tessera::Pipeline opened, runtime.open_pipeline(std::move(pipeline)));
-  return FolderReader(options, std::move(runtime), std::move(opened));
+  TESSERA_TRY(auto live_view, streaming::show(runtime, opened, options.http, "text"));
+  return FolderReader(options, std::move(runtime), std::move(opened), std::move(live_view));
 }
 
 Result<streaming::Use> FolderReader::read(const std::vector<std::string>& paths,

@@ -30,6 +30,7 @@ struct FolderOptions {
   std::size_t ahead = 32;  // pictures in flight
   bool tune = false;
   std::string trace;  // written at the end, if not empty
+  std::string http;   // where to serve a live page, if not empty
 };
 
 // What became of one picture: lines, or why there are none.
@@ -54,14 +55,17 @@ class FolderReader {
                                        const PictureCallback& callback);
 
  private:
-  FolderReader(FolderOptions options, tessera::Runtime runtime, tessera::Pipeline pipeline)
+  FolderReader(FolderOptions options, tessera::Runtime runtime, tessera::Pipeline pipeline,
+               std::optional<tessera::LiveView> live_view)
       : options_(std::move(options)),
         runtime_(std::move(runtime)),
-        pipeline_(std::move(pipeline)) {}
+        pipeline_(std::move(pipeline)),
+        live_view_(std::move(live_view)) {}
 
   FolderOptions options_;
   tessera::Runtime runtime_;
   tessera::Pipeline pipeline_;
+  std::optional<tessera::LiveView> live_view_;
 };
 
 // The same work with the same steps, one run after the other through sessions.

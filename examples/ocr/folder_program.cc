@@ -136,7 +136,8 @@ Status run_folder(const FolderArguments& arguments) {
   options.models = arguments.models;
   options.arch = arguments.devices.arch;
   options.tune = arguments.tune;
-  options.trace = arguments.trace;
+  options.trace = arguments.devices.trace;
+  options.http = arguments.devices.http;
   TESSERA_RETURN_IF_ERROR(parse_frame(arguments.frame, options.reading));
   options.reading.direction = !arguments.no_direction;
   TESSERA_TRY(options.devices, streaming::device_options(arguments.devices));

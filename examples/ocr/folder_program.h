@@ -9,10 +9,9 @@ namespace ocr {
 
 struct FolderArguments {
   std::string folder, models;
-  streaming::DeviceArguments devices;
+  streaming::Arguments devices;
   std::string frame = "640x640";  // WIDTHxHEIGHT
   bool no_direction = false, plain = false, tune = false, json = false;
-  std::string trace;
 };
 
 // Prints the lines of each picture as soon as they are known, and what it took. An error if a

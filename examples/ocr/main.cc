@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
@@ -114,7 +115,7 @@ int main(int argc, char** argv) {
   app.add_option("picture", arguments.picture, ".png or .jpg, or a folder of them")->required();
   app.add_option("--models", arguments.models, "folder with the PP-OCRv4 models")->required();
   folder.devices.kinds = {"sim"};
-  streaming::add_device_arguments(app, folder.devices, 2);
+  streaming::add_arguments(app, folder.devices, 2);
   app.add_option("--output", arguments.output,
                  "of one picture: folder for picture, timeline, report")
       ->capture_default_str();
@@ -123,7 +124,6 @@ int main(int argc, char** argv) {
   app.add_flag("--no-direction", folder.no_direction,
                "of a folder: no line stands on its head, do not look");
   app.add_flag("--tune", folder.tune, "of a folder: balance the stages' threads");
-  app.add_option("--trace", folder.trace, "of a folder: what ran when (Perfetto JSON)");
   app.add_flag("--plain", folder.plain, "of a folder: one run after the other, no pipeline");
   app.add_flag("--json", folder.json, "of a folder: print one JSON object");
   app.footer(
@@ -131,10 +131,26 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   std::error_code error;
   tessera::Status status;
+  // Of one picture they would have no effect.
+  const auto folder_options = {"--kernels", "--pace",  "--http", "--trace",       "--frame",
+                               "--tune",    "--plain", "--json", "--no-direction"};
   if (std::filesystem::is_directory(arguments.picture, error)) {
     folder.folder = arguments.picture;
     folder.models = arguments.models;
     status = ocr::run_folder(folder);
+  } else if (const auto* const given =
+                 std::find_if(folder_options.begin(), folder_options.end(),
+                              [&app](const char* name) { return app.count(name) > 0; });
+             given != folder_options.end()) {
+    status =
+        tessera::Error{tessera::ErrorCode::kInvalidArgument,
+                       std::string(*given) + " is for a folder of pictures, and '" +
+                           arguments.picture + "' is one file: leave it out, or name a folder"};
+  } else if (folder.devices.kinds.size() > 1) {
+    status =
+        tessera::Error{tessera::ErrorCode::kInvalidArgument,
+                       "--device with two kinds is for a folder of pictures; one picture takes "
+                       "one"};
   } else {
     arguments.arch = folder.devices.arch;
     arguments.device = folder.devices.kinds.front();

@@ -14,7 +14,7 @@ using tessera::Status;
 struct Arguments {
   std::vector<std::string> paths;
   std::string model;
-  streaming::DeviceArguments devices;
+  streaming::Arguments devices;
   speech::SegmentOptions segments;
   bool plain = false, json = false;
 };
@@ -107,7 +107,11 @@ Status run(const Arguments& arguments) {
                                network, {.device = devices[0].kind, .threads = devices[0].threads},
                                std::move(recordings)));
   } else {
-    TESSERA_TRY(detection, speech::detect_streams(network, devices, std::move(recordings)));
+    TESSERA_TRY(detection, speech::detect_streams(network,
+                                                  {.devices = devices,
+                                                   .trace = arguments.devices.trace,
+                                                   .http = arguments.devices.http},
+                                                  std::move(recordings)));
   }
   arguments.json ? print_json(arguments, detection) : print_text(arguments, detection);
   for (const auto& result : detection.recordings) {
@@ -129,7 +133,7 @@ int main(int argc, char** argv) {
       ->required();
   app.add_option("--model", arguments.model, "silero_vad, from scripts/fetch_vad_model.sh")
       ->required();
-  streaming::add_device_arguments(app, arguments.devices, 1);
+  streaming::add_arguments(app, arguments.devices, 1);
   app.add_option("--threshold", arguments.segments.threshold, "probability speech begins with")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();

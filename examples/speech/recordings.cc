@@ -52,12 +52,12 @@ struct InFlight {
 
 }  // namespace
 
-Result<Detection> detect_streams(const tessera::Network& network,
-                                 const std::vector<tessera::DeviceOptions>& devices,
+Result<Detection> detect_streams(const tessera::Network& network, const StreamsOptions& options,
                                  std::vector<Recording> recordings) {
-  TESSERA_TRY(tessera::Runtime runtime, tessera::Runtime::open({.devices = devices}));
+  TESSERA_TRY(tessera::Runtime runtime, tessera::Runtime::open({.devices = options.devices}));
   TESSERA_TRY(const tessera::Model model, runtime.load(network));
   TESSERA_TRY(tessera::Pipeline pipeline, open_pipeline(runtime, model, recordings.size()));
+  TESSERA_TRY(const auto live_view, streaming::show(runtime, pipeline, options.http, "speech"));
   const auto begin = Clock::now();
   Detection detection;
   std::vector<tessera::Stream> streams;
@@ -87,6 +87,7 @@ Result<Detection> detect_streams(const tessera::Network& network,
     }
   }
   detection.use = {seconds_since(begin), runtime.devices(), pipeline.status()};
+  if (!options.trace.empty()) TESSERA_RETURN_IF_ERROR(runtime.write_trace(options.trace));
   return detection;
 }
 

@@ -26,9 +26,15 @@ struct Detection {
   streaming::Use use;
 };
 
+struct StreamsOptions {
+  std::vector<tessera::DeviceOptions> devices;
+  std::string trace = {};  // file for what ran when, written at the end, if not empty
+  std::string http = {};   // where to serve a live page, if not empty
+};
+
 // A recording that fails is told by its error; the others go on.
 tessera::Result<Detection> detect_streams(const tessera::Network& network,
-                                          const std::vector<tessera::DeviceOptions>& devices,
+                                          const StreamsOptions& options,
                                           std::vector<Recording> recordings);
 
 // The same, one chunk after the other through one session.

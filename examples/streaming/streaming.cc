@@ -24,7 +24,7 @@ double busy_share(const tessera::StageStatus& stage, double seconds) {
 
 }  // namespace
 
-void add_device_arguments(CLI::App& app, DeviceArguments& arguments, int models) {
+void add_arguments(CLI::App& app, Arguments& arguments, int models) {
   app.add_option("--device", arguments.kinds,
                  models > 1 ? "sim, host or ref; two: one a model" : "sim, host or ref")
       ->delimiter(',')
@@ -39,10 +39,12 @@ void add_device_arguments(CLI::App& app, DeviceArguments& arguments, int models)
   app.add_option("--pace", arguments.pace,
                  "sim: simulated time on the wall clock; 1: real time, 0: as fast as can be")
       ->check(CLI::NonNegativeNumber);
+  app.add_option("--http", arguments.http,
+                 "[ADDRESS:]PORT of a live page of stages and devices (0: any free port)");
+  app.add_option("--trace", arguments.trace, "what ran when (Perfetto JSON)");
 }
 
-tessera::Result<std::vector<tessera::DeviceOptions>> device_options(
-    const DeviceArguments& arguments) {
+tessera::Result<std::vector<tessera::DeviceOptions>> device_options(const Arguments& arguments) {
   const auto host_devices =
       static_cast<int>(std::count(arguments.kinds.begin(), arguments.kinds.end(), "host"));
   const int threads = arguments.threads > 0
@@ -64,6 +66,18 @@ tessera::Result<std::vector<tessera::DeviceOptions>> device_options(
   return devices;
 }
 
+tessera::Result<std::optional<tessera::LiveView>> show(tessera::Runtime& runtime,
+                                                       const tessera::Pipeline& pipeline,
+                                                       const std::string& http,
+                                                       const std::string& title) {
+  std::optional<tessera::LiveView> view;
+  if (http.empty()) return view;
+  TESSERA_TRY(view,
+              runtime.open_live_view({.listen = http, .title = title, .pipelines = {pipeline}}));
+  std::fprintf(stderr, "live page: %s\n", view->url().c_str());
+  return view;
+}
+
 void print_use(const Use& use) {
   std::printf("\n  %-10s %8s %8s %10s %12s %12s\n", "device", "kernels", "busy", "runs", "MB in",
               "MB out");
@@ -72,6 +86,14 @@ void print_use(const Use& use) {
                 100 * busy_share(device, use.seconds), static_cast<long long>(device.runs),
                 static_cast<double>(device.bytes_in) / 1e6,
                 static_cast<double>(device.bytes_out) / 1e6);
+  }
+  for (const tessera::DeviceStatus& device : use.devices) {
+    if (device.late_runs == 0) continue;
+    std::printf(
+        "  %s: %lld of %lld runs took this machine longer than the modelled processor; a smaller "
+        "--pace avoids it\n",
+        device.name.c_str(), static_cast<long long>(device.late_runs),
+        static_cast<long long>(device.runs));
   }
   std::printf("\n  %-22s %8s %8s %10s\n", "stage", "threads", "busy", "tasks");
   for (const tessera::StageStatus& stage : use.pipeline.stages) {
@@ -87,6 +109,7 @@ nlohmann::ordered_json use_json(const Use& use) {
                        {"kind", tessera::device_kind_name(device.kind)},
                        {"kernels", device.kernels},
                        {"runs", device.runs},
+                       {"late_runs", device.late_runs},
                        {"busy", busy_share(device, use.seconds)},
                        {"bytes_in", device.bytes_in},
                        {"bytes_out", device.bytes_out},

@@ -1,8 +1,9 @@
 // What programs share that stream tasks through a runtime: the devices asked for on the command
-// line, and what they did.
+// line, where one can watch them, and what they did.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,17 +15,26 @@ class App;
 
 namespace streaming {
 
-struct DeviceArguments {
+struct Arguments {
   std::vector<std::string> kinds = {"host"};  // one for everything, or one a model
   std::string arch = "tessera128";
   int kernels = 1, threads = 0;
   double pace = 0;
+  std::string http;   // PORT or ADDRESS:PORT of a live page; empty: none
+  std::string trace;  // file for what ran when, at the end; empty: none
 };
-// --device, --arch, --kernels, --threads, --pace. `models`: how many kinds --device may name.
-void add_device_arguments(CLI::App& app, DeviceArguments& arguments, int models);
+// --device, --arch, --kernels, --threads, --pace, --http, --trace. `models`: how many kinds
+// --device may name.
+void add_arguments(CLI::App& app, Arguments& arguments, int models);
 // Devices called "KIND0", "KIND1", ... in the order of the kinds; threads are shared out.
-tessera::Result<std::vector<tessera::DeviceOptions>> device_options(
-    const DeviceArguments& arguments);
+tessera::Result<std::vector<tessera::DeviceOptions>> device_options(const Arguments& arguments);
+
+// The live page, if one is asked for, with its address on stderr; it lasts as long as what is
+// returned.
+tessera::Result<std::optional<tessera::LiveView>> show(tessera::Runtime& runtime,
+                                                       const tessera::Pipeline& pipeline,
+                                                       const std::string& http,
+                                                       const std::string& title);
 
 // What a run of a program came to.
 struct Use {
@@ -32,6 +42,7 @@ struct Use {
   std::vector<tessera::DeviceStatus> devices;
   tessera::PipelineStatus pipeline;
 };
+// Tells too how many runs took longer than the modelled processor does (paced devices).
 void print_use(const Use& use);
 nlohmann::ordered_json use_json(const Use& use);
 

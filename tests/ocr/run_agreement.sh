@@ -36,6 +36,12 @@ case $what in
       --arch f32 --rtol 1e-3 --atol 1e-5 "$@"
     ;;
   demo)
+    # What is for folders is refused, not ignored.
+    refused=$("$build/examples/ocr/ocr" "$station" --models "$models" --pace 1 2>&1) && status=0 || status=$?
+    if [ "$status" -ne 1 ] || ! grep -q -- "--pace is for a folder of pictures" <<<"$refused"; then
+      echo "FAILED: status $status, $refused"
+      exit 1
+    fi
     "$build/examples/ocr/ocr" "$station" --models "$models" --output "$build/tests/ocr/demo" "$@" \
       | tee "$build/tests/ocr/demo.txt"
     sed -nE 's/^ *[0-9]+ +[0-9.]+ %  (.*)/\1/p' "$build/tests/ocr/demo.txt" \
