@@ -18,8 +18,8 @@ double busy_share(const tessera::DeviceStatus& device, double seconds) {
   return seconds > 0 ? seconds_of(device.busy) / (seconds * device.kernels) : 0;
 }
 
-double busy_share(const tessera::StageStatus& stage, double seconds) {
-  return seconds > 0 ? seconds_of(stage.busy) / (seconds * std::max(stage.threads, 1)) : 0;
+double busy_share(const tessera::StageStatus& stage) {
+  return seconds_of(stage.busy) / std::max(seconds_of(stage.thread_time), 1e-9);
 }
 
 }  // namespace
@@ -98,7 +98,7 @@ void print_use(const Use& use) {
   std::printf("\n  %-22s %8s %8s %10s\n", "stage", "threads", "busy", "tasks");
   for (const tessera::StageStatus& stage : use.pipeline.stages) {
     std::printf("  %-22s %8d %6.1f %% %10lld\n", stage.name.c_str(), stage.threads,
-                100 * busy_share(stage, use.seconds), static_cast<long long>(stage.tasks));
+                100 * busy_share(stage), static_cast<long long>(stage.tasks));
   }
 }
 
@@ -119,7 +119,7 @@ nlohmann::ordered_json use_json(const Use& use) {
   for (const tessera::StageStatus& stage : use.pipeline.stages) {
     stages.push_back({{"name", stage.name},
                       {"threads", stage.threads},
-                      {"busy", busy_share(stage, use.seconds)},
+                      {"busy", busy_share(stage)},
                       {"tasks", stage.tasks}});
   }
   return {{"seconds", use.seconds}, {"devices", devices}, {"stages", stages}};

@@ -292,7 +292,8 @@ struct StageStatus {
   int kernels = 0;               // execute: that it uses
   std::size_t queued = 0, capacity = 0;
   std::int64_t tasks = 0, batches = 0;
-  std::chrono::nanoseconds busy{0};  // of all threads together
+  std::chrono::nanoseconds busy{0};         // of all threads together
+  std::chrono::nanoseconds thread_time{0};  // threads times time: what `busy` is a share of
 };
 
 struct PipelineStatus {

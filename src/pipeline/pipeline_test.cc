@@ -252,6 +252,23 @@ TEST_P(PipelineTest, ThreadsChangeWhilePacketsFlowAndNoneIsLost) {
   EXPECT_EQ(ids.size(), 5000U);
 }
 
+// However often they change: what a stage is busy is a share of it.
+TEST_P(PipelineTest, ThreadTimeIsThreadsTimesTime) {
+  const auto pipeline = make(three(2, 8, 2));
+  for (const int threads : {2, 5, 1, 3}) {
+    ASSERT_TRUE(pipeline->set_threads(0, threads).ok());
+    const Nanoseconds first_begin = now();
+    const Nanoseconds first = pipeline->counters(0).thread_time;
+    const Nanoseconds first_end = now();
+    for (std::uint64_t id = 0; id < 100; ++id) pipeline->enter(packet(id));
+    pipeline->wait_until_empty();
+    const Nanoseconds second_begin = now();
+    const Nanoseconds passed = pipeline->counters(0).thread_time - first;
+    EXPECT_GE(passed, threads * (second_begin - first_end));
+    EXPECT_LE(passed, threads * (now() - first_begin));
+  }
+}
+
 TEST_P(PipelineTest, PoolIsNoLargerThanWhatWasInside) {
   const auto pipeline = make(three(1, 4, 2));
   for (std::uint64_t id = 0; id < 2000; ++id) pipeline->enter(packet(id));

@@ -36,6 +36,7 @@ void Stage::set_threads(int threads) {
       workers_.back()->leave.store(true, std::memory_order_relaxed);
       leaving_.splice(leaving_.end(), workers_, std::prev(workers_.end()));
     }
+    thread_time_ += (threads_.load(std::memory_order_relaxed) - threads) * now();
     threads_.store(threads, std::memory_order_relaxed);
   }
   wake_();
@@ -77,12 +78,14 @@ std::size_t Stage::batch() const {
 }
 
 StageCounters Stage::counters() const {
+  const std::lock_guard lock(mutex_);
   return {.threads = threads(),
           .queued = queue_.size(),
           .capacity = queue_.capacity(),
           .packets = packets_.load(std::memory_order_relaxed),
           .batches = batches_.load(std::memory_order_relaxed),
           .busy = busy_.load(std::memory_order_relaxed),
+          .thread_time = thread_time_ + threads() * now(),
           .running = running_.load(std::memory_order_relaxed)};
 }
 

@@ -48,8 +48,9 @@ struct StageCounters {
   int threads = 0;
   std::size_t queued = 0, capacity = 0;
   std::int64_t packets = 0, batches = 0;
-  Nanoseconds busy = 0;  // of all threads together
-  int running = 0;       // threads that are in the function now
+  Nanoseconds busy = 0;         // of all threads together
+  Nanoseconds thread_time = 0;  // threads times the time that they were there
+  int running = 0;              // threads that are in the function now
 };
 
 class Stage {
@@ -90,11 +91,13 @@ class Stage {
   Loop loop_;
   std::function<void()> wake_;
 
-  std::mutex mutex_;  // of the lists
+  mutable std::mutex mutex_;  // of the lists and of thread_time
   std::list<std::unique_ptr<Worker>> workers_, leaving_;
   std::atomic<int> threads_{0}, running_{0};
   std::atomic<std::int64_t> packets_{0}, batches_{0};
   std::atomic<Nanoseconds> busy_{0};
+  // The integral of threads over time, but for threads_ x now().
+  Nanoseconds thread_time_ = 0;
 };
 
 }  // namespace tessera::pipeline

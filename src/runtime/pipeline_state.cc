@@ -337,7 +337,8 @@ PipelineStatus PipelineState::status() {
                              .capacity = counters.capacity,
                              .tasks = counters.packets,
                              .batches = counters.batches,
-                             .busy = std::chrono::nanoseconds(counters.busy)});
+                             .busy = std::chrono::nanoseconds(counters.busy),
+                             .thread_time = std::chrono::nanoseconds(counters.thread_time)});
   }
   status.in_flight = in_flight_.load();
   status.jobs_max = jobs_max_;

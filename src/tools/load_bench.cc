@@ -235,9 +235,10 @@ std::vector<DeviceShare> shares_of(const Measured& measured) {
   return shares;
 }
 
-// A stage's threads' time.
-double stage_share(const StageStatus& stage, double seconds) {
-  return 1e-9 * static_cast<double>(stage.busy.count()) / (stage.threads * seconds);
+// Of the time of its threads, however many they were.
+double stage_share(const StageStatus& stage) {
+  return static_cast<double>(stage.busy.count()) /
+         std::max(static_cast<double>(stage.thread_time.count()), 1.0);
 }
 
 // What limits the throughput, and what to do about it.
@@ -254,12 +255,11 @@ std::string advice_of(const Measured& measured, const std::vector<DeviceShare>& 
   if (generator_limits) return "the load generator is the limit: nothing in the pipeline is full";
   const StageStatus* busiest = nullptr;
   for (const StageStatus& stage : measured.status.stages) {
-    if (busiest == nullptr ||
-        stage_share(stage, measured.seconds) > stage_share(*busiest, measured.seconds)) {
+    if (busiest == nullptr || stage_share(stage) > stage_share(*busiest)) {
       busiest = &stage;
     }
   }
-  const double share = stage_share(*busiest, measured.seconds);
+  const double share = stage_share(*busiest);
   if (share > 0.8 && busiest->kind == StageKind::kExecute) {
     return fmt::format(
         "transfers are the limit: the threads of stage '{}' are {} busy while the kernels are {}; "
@@ -346,9 +346,8 @@ json to_json(const Report& report, const Measured& measured) {
   }
   json stages = json::array();
   for (const StageStatus& stage : measured.status.stages) {
-    stages.push_back({{"name", stage.name},
-                      {"threads", stage.threads},
-                      {"busy", stage_share(stage, measured.seconds)}});
+    stages.push_back(
+        {{"name", stage.name}, {"threads", stage.threads}, {"busy", stage_share(stage)}});
   }
   json times = json::object();
   for (const auto& [name, mean] : report.times) times[name] = mean;
@@ -394,8 +393,7 @@ void print(const Report& report, const Measured& measured) {
   fmt::print("{}\n", times.text());
   Table stages({"stage", "threads", "busy"});
   for (const StageStatus& stage : measured.status.stages) {
-    stages.add(
-        {stage.name, std::to_string(stage.threads), percent(stage_share(stage, measured.seconds))});
+    stages.add({stage.name, std::to_string(stage.threads), percent(stage_share(stage))});
   }
   fmt::print("{}\n", stages.text());
   Table devices({"device", "kernels", "busy", "runs", "bytes in", "bytes out"});
