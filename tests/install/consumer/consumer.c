@@ -1,5 +1,5 @@
-/* The same first program in C, through the runtime: eight tasks, one callback, and what it is told
- * about a mistake. */
+/* The same first program in C, through the runtime: a stage of its own in front of the model, eight
+ * tasks, one callback, and what it is told about a mistake. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +16,26 @@ static void count_call(void* context, tessera_result* result, tessera_error* err
   check(error);
   *(int*)context += 1;
   tessera_result_release(result);
+}
+
+/* Lets tasks of one input pass. */
+static tessera_error* look(void* context, tessera_task* task) {
+  *(int*)context += 1; /* the stage has one thread */
+  if (tessera_task_tensor_count(task, 0) == 1) return NULL;
+  return tessera_error_create(TESSERA_INVALID_ARGUMENT, "a task has one input");
+}
+
+static tessera_pipeline* open_pipeline(tessera_runtime* runtime, const tessera_model* model,
+                                       int* seen) {
+  const tessera_stage_options stages[] = {
+      {.kind = TESSERA_STAGE_HOST, .name = "look", .function = look, .context = seen},
+      {.kind = TESSERA_STAGE_PRE, .model = model},
+      {.kind = TESSERA_STAGE_EXECUTE, .model = model},
+      {.kind = TESSERA_STAGE_POST, .model = model}};
+  const tessera_pipeline_options options = {.stages = stages, .stage_count = 4};
+  tessera_pipeline* pipeline = NULL;
+  check(tessera_pipeline_open(runtime, NULL, &options, &pipeline));
+  return pipeline;
 }
 
 static void print_output(const tessera_result* result) {
@@ -65,11 +85,11 @@ int main(int argc, char** argv) {
 
   tessera_runtime* runtime = NULL;
   tessera_model* model = NULL;
-  tessera_pipeline* pipeline = NULL;
   tessera_stream* stream = NULL;
+  int seen = 0;
   check(tessera_runtime_open(NULL, &runtime));
   check(tessera_model_load(runtime, network, NULL, 0, &model));
-  check(tessera_pipeline_open(runtime, model, NULL, &pipeline));
+  tessera_pipeline* const pipeline = open_pipeline(runtime, model, &seen);
   check(tessera_stream_open(pipeline, &stream));
   const tessera_tensor input = make_input(network);
   run(stream, &input);
@@ -80,5 +100,5 @@ int main(int argc, char** argv) {
   tessera_model_release(model);
   tessera_runtime_release(runtime);
   tessera_network_release(network);
-  return 0;
+  return seen == 9 ? 0 : 1;
 }
