@@ -83,7 +83,9 @@ using NamedArrays = std::map<std::string, py::array>;
 std::map<std::string, Tensor> to_named_tensors(const NamedArrays& arrays, const std::string& what) {
   std::map<std::string, Tensor> tensors;
   for (const auto& [name, array] : arrays) {
-    tensors[name] = to_tensor(array, std::nullopt, what + " '" + name + "'");
+    std::string place = what;
+    place.append(" '").append(name).append("'");
+    tensors[name] = to_tensor(array, std::nullopt, place);
   }
   return tensors;
 }

@@ -322,8 +322,9 @@ std::shared_ptr<JobHandle> submit_operation(StreamObject& stream, const Operatio
                                             const py::kwargs& keywords) {
   OperationTask task{operation.operation, input, output};
   py::dict others(keywords);
-  const auto option = [&](const char* name, auto fallback) {
-    return others.contains(name) ? others.attr("pop")(name).cast<decltype(fallback)>() : fallback;
+  const auto option = [&](const char* name, const auto& fallback) {
+    return others.contains(name) ? others.attr("pop")(name).cast<std::decay_t<decltype(fallback)>>()
+                                 : fallback;
   };
   task.weights = option("weights", std::optional<Block>());
   task.weight_offset = option("weight_offset", std::int64_t{0});
