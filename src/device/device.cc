@@ -64,6 +64,32 @@ std::vector<Loaded::Tensor> loaded_tensors(const std::vector<TensorDescription>&
   return result;
 }
 
+namespace {
+
+Status check_times(const DeviceOptions& options) {
+  const Pace& pace = options.pace;
+  // Not a number is none of these.
+  if (pace.enabled && !(pace.factor > 0 && pace.factor <= 1e9)) {
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("a pace of {} times the clock; allowed: more than 0, up to 1e9", pace.factor)};
+  }
+  if (pace.link_bytes_per_second < 0) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("a link of {} bytes a second; allowed: 0 (no limit) or more",
+                             pace.link_bytes_per_second)};
+  }
+  if (options.run_limit < std::chrono::nanoseconds(0) ||
+      options.run_limit > std::chrono::hours(24 * 365)) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("a limit of {} s for a run; allowed: 0 (none) to a year",
+                             1e-9 * static_cast<double>(options.run_limit.count()))};
+  }
+  return {};
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Device>> make_device(const DeviceOptions& options) {
   if (options.kernels < 1 || options.kernels > 256) {
     return Error{ErrorCode::kInvalidArgument,
@@ -74,11 +100,12 @@ Result<std::unique_ptr<Device>> make_device(const DeviceOptions& options) {
         ErrorCode::kInvalidArgument,
         fmt::format("a queue for {} submissions; allowed: 1 or more", options.queue_depth)};
   }
-  if (options.pace.enabled && !(options.pace.factor > 0)) {
+  if (options.threads < 0 || options.threads > 1024) {
     return Error{
         ErrorCode::kInvalidArgument,
-        fmt::format("a pace of {} times the clock; allowed: more than 0", options.pace.factor)};
+        fmt::format("a device with {} threads; allowed: 0 (one a core) to 1024", options.threads)};
   }
+  TESSERA_RETURN_IF_ERROR(check_times(options));
   const bool clocked = options.kind == DeviceKind::kSim;
   if (!clocked && (options.pace.enabled || options.values != Values::kSimulated)) {
     return Error{ErrorCode::kInvalidArgument,
@@ -92,9 +119,8 @@ Result<std::unique_ptr<Device>> make_device(const DeviceOptions& options) {
   } else {
     TESSERA_TRY(backend, make_executor_backend(options));
   }
-  return std::unique_ptr<Device>(std::make_unique<QueuedDevice>(
-      std::move(backend),
-      QueueOptions{options.queue_depth, options.pace, options.run_limit, options.faults}));
+  return QueuedDevice::create(std::move(backend), QueueOptions{options.queue_depth, options.pace,
+                                                               options.run_limit, options.faults});
 }
 
 DeviceOptions session_device(const SessionOptions& options, const ChipConfig& chip) {

@@ -66,6 +66,7 @@ struct Properties {
   std::int64_t clock_hertz = 0;  // 0: no modelled clock
   Bytes memory;
   bool shared_memory = false;  // the host sees it: host_view() works, and nothing need be moved
+  bool values = true;          // false: runs leave outputs as they are (timing only)
 };
 
 // One layer of a network, loaded by itself: a node of the typed graph. Its weights are bytes
@@ -127,11 +128,13 @@ struct DeviceCounters {
   memory::PoolCounters memory;
   std::int64_t bytes_to_device = 0, bytes_to_host = 0;  // moved over the link
   std::int64_t transfers_to_device = 0, transfers_to_host = 0;
-  std::int64_t programs_loaded = 0;  // a layer is one
+  std::int64_t weight_bytes = 0;                            // of bytes_to_device
+  std::int64_t programs_loaded = 0, programs_unloaded = 0;  // a layer is one
   std::int64_t submissions = 0, completions = 0;
   std::int64_t run_errors = 0;         // completions with an error
   std::int64_t given_up = 0;           // waits that ended at their deadline
   std::int64_t wrong_completions = 0;  // of a run that was never submitted, or twice
+  std::int64_t lost_completions = 0;   // noticed by a later one of the same kernel
   std::int64_t late_completions = 0;   // of runs that nobody waits for any more
   std::int64_t resets = 0;
   std::int64_t late_runs = 0;       // paced, but slower than the modelled clock
@@ -182,6 +185,10 @@ class Device {
   // Each node of the network's typed graph as a program of its own; one weight region for all.
   virtual Result<std::vector<LoadedLayer>> load_layers(
       std::shared_ptr<const NetworkState> network) = 0;
+  // To be called once for each load(), and for each load_layers() with the id of any one layer.
+  // After the last of them the id stands for nothing, and the weights' block goes to the unused set
+  // when the runs that use it are over.
+  virtual Status unload(LoadedId loaded) = 0;
 
   // Waits for room in the kernel's queue until `deadline`; then, or from a failed device, the
   // error is kUnavailable. A deadline in the past does not wait.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 #include <map>
 
 #include "compile/testing/random_graph.h"
@@ -145,6 +146,61 @@ TEST(Device, WeightsGoOverOnceHoweverManyKernelsLoadsAndRunsThereAre) {
   for (int i = 0; i < 6; ++i) run(*device, loaded, blocks, i % 3);
   EXPECT_EQ(device->counters().bytes_to_device, weights);
   EXPECT_EQ(device->counters().bytes_to_host, 0);
+}
+
+// Networks whose weights differ in size.
+std::shared_ptr<const NetworkState> small_network(unsigned seed) {
+  GraphBuilder builder(seed);
+  const TensorId x = builder.input({1, 5, 6, 6});
+  builder.output(builder.conv(x, {.output_channels = 4 + seed % 7, .kernel = 3, .pad = 1}));
+  return network::network_from_graph(builder.take(), test_chip(), {})->share();
+}
+
+TEST(Device, AHundredNetworksInTurnFitWhereFewDoAtOnce) {
+  DeviceOptions options;
+  options.chip = test_chip();
+  options.memory = Bytes{std::ssize(small_network(6)->package.weights) * 3};
+  const auto device = make_device(options).value();
+  const auto ref = open(DeviceKind::kRef, test_chip());
+  std::int64_t sent = 0;
+  for (unsigned seed = 0; seed < 100; ++seed) {
+    const auto network = small_network(seed);
+    const auto loaded = device->load(network);
+    ASSERT_TRUE(loaded.ok()) << seed << ": " << loaded.error().message;
+    sent += std::ssize(network->package.weights);
+    EXPECT_EQ(device->counters().weight_bytes, sent);
+    if (seed % 25 == 7) {  // what is loaded there works
+      std::vector<std::vector<std::byte>> results;
+      for (Device* const one : {device.get(), ref.get()}) {
+        const LoadedId id = *one->load(network);
+        const Blocks blocks = blocks_for(*one, *network);
+        ASSERT_TRUE(one->write(blocks.input.base, input_bytes(*network, seed)).ok());
+        run(*one, id, blocks);
+        results.push_back(read_block(*one, blocks.output));
+        ASSERT_TRUE(one->release(blocks.input).ok());
+        ASSERT_TRUE(one->release(blocks.output).ok());
+        ASSERT_TRUE(one->unload(id).ok());
+      }
+      EXPECT_EQ(results[0], results[1]);
+    }
+    ASSERT_TRUE(device->unload(*loaded).ok());
+    EXPECT_EQ(device->counters().memory.used.value, 0);
+  }
+  EXPECT_EQ(device->counters().programs_loaded, 100);
+  EXPECT_EQ(device->counters().programs_unloaded, 100);
+  EXPECT_GT(device->counters().memory.blocks_reused, 50);
+}
+
+TEST(Device, LayersAreUnloadedTogether) {
+  const auto network = four_layers(test_chip());
+  const auto device = open(DeviceKind::kSim, test_chip());
+  const auto layers = *device->load_layers(network);
+  EXPECT_EQ(device->load_layers(network)->front().id, layers.front().id);
+  ASSERT_TRUE(device->unload(layers[2].id).ok());
+  EXPECT_GT(device->counters().memory.used.value, 0);  // loaded twice
+  ASSERT_TRUE(device->unload(layers[0].id).ok());
+  EXPECT_EQ(device->counters().memory.used.value, 0);
+  EXPECT_FALSE(device->unload(layers[1].id).ok());
 }
 
 TEST(Device, AThousandRunsMakeNoBlocksAfterTheFirst) {
@@ -338,6 +394,19 @@ TEST(Device, OptionsThatMakeNoSenseAreRefused) {
   DeviceOptions options;
   options.kernels = 0;
   EXPECT_EQ(make_device(options).error().message, "a device with 0 kernels; allowed: 1 to 256");
+  options = {.kind = DeviceKind::kHost, .threads = 1'000'000};
+  EXPECT_EQ(make_device(options).error().message,
+            "a device with 1000000 threads; allowed: 0 (one a core) to 1024");
+  options = {.chip = test_chip(), .run_limit = std::chrono::nanoseconds(-1)};
+  EXPECT_EQ(make_device(options).error().message,
+            "a limit of -1e-09 s for a run; allowed: 0 (none) to a year");
+  for (const double factor : {0.0, -1.0, 2e9, double{INFINITY}, double{NAN}}) {
+    options = {.chip = test_chip(), .pace = {.enabled = true, .factor = factor}};
+    EXPECT_FALSE(make_device(options).ok()) << factor;
+  }
+  options = {.chip = test_chip(), .pace = {.link_bytes_per_second = -5}};
+  EXPECT_EQ(make_device(options).error().message,
+            "a link of -5 bytes a second; allowed: 0 (no limit) or more");
 }
 
 }  // namespace

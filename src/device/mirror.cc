@@ -118,6 +118,7 @@ Status Mirror::move(std::span<const std::byte> host, const std::vector<memory::T
 }
 
 Status Mirror::to_device(std::span<const std::byte> host, const TransferTag& tag) {
+  const std::lock_guard moving(moving_to_device_);
   std::vector<memory::Transfer> transfers;
   {
     const std::lock_guard lock(mutex_);
@@ -127,6 +128,7 @@ Status Mirror::to_device(std::span<const std::byte> host, const TransferTag& tag
 }
 
 Status Mirror::to_host(std::span<const std::byte> host, const TransferTag& tag) {
+  const std::lock_guard moving(moving_to_host_);
   std::vector<memory::Transfer> transfers;
   {
     const std::lock_guard lock(mutex_);

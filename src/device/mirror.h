@@ -55,6 +55,9 @@ class Mirror {
               const TransferTag& tag);
 
   Device& device_;
+  // Held while bytes move, one for each direction, before mutex_: who is told that a side is
+  // current finds the bytes there, though another thread brings them.
+  std::mutex moving_to_device_, moving_to_host_;
   mutable std::mutex mutex_;
   memory::MemoryMap map_;
   struct Owned {

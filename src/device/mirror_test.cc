@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
+#include <thread>
 
 #include "device/scripted_device.h"
+#include "device/testing/forwarding_device.h"
 
 namespace tessera::device {
 namespace {
@@ -84,6 +87,45 @@ TEST(Mirror, ChangedBytesOfAnImageGoOverAloneWhereverItsBlockLies) {
   ASSERT_TRUE(mirror.release(block).ok());
   EXPECT_EQ(device->counters().memory.used.value, 0);
   EXPECT_FALSE(mirror.to_device(block.host).ok());
+}
+
+// A device whose writes wait to be let through.
+class SlowLink : public testing::ForwardingDevice {
+ public:
+  using ForwardingDevice::ForwardingDevice;
+  Status write(Address address, std::span<const std::byte> bytes, const TransferTag& tag) override {
+    began = true;
+    began.notify_all();
+    let_through.wait(false);
+    const Status written = inner_->write(address, bytes, tag);
+    arrived = true;
+    return written;
+  }
+  std::atomic<bool> began{false}, let_through{false}, arrived{false};
+};
+
+// Weights, say, that two tasks need at once.
+TEST(Mirror, WhoIsToldThatBytesAreThereFindsThemThoughAnotherThreadBringsThem) {
+  SlowLink device(adding_device(false));
+  Mirror mirror(device);
+  const std::array parts = {Bytes{kBytes}};
+  const MirroredBlock block = *mirror.allocate(parts);
+  ASSERT_TRUE(mirror.wrote(block.host).ok());
+  std::thread first([&] { EXPECT_TRUE(mirror.to_device(block.host).ok()); });
+  device.began.wait(false);
+  std::thread second([&] {
+    EXPECT_TRUE(mirror.to_device(block.host).ok());
+    EXPECT_TRUE(device.arrived);
+  });
+  std::thread link([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    device.let_through = true;
+    device.let_through.notify_all();
+  });
+  first.join();
+  second.join();
+  link.join();
+  EXPECT_EQ(device.counters().transfers_to_device, 1);
 }
 
 TEST(Mirror, SharedMemoryMovesNothing) {

@@ -184,6 +184,8 @@ std::optional<std::string> bad_sizes(const Operation& operation) {
             too_large({product->inner, product->columns});
   } else if (const auto* pool = std::get_if<MaximumPool>(&operation)) {
     large = large || too_large({pool->image.pixels(), pool->image.channels});
+  } else if (const auto* im2col = std::get_if<Im2col>(&operation)) {
+    large = large || too_large({im2col->image.pixels(), im2col->image.channels});
   }
   if (!large) return std::nullopt;
   return fmt::format("tensors of at most {:.0f} elements", kElementsMax);
@@ -215,6 +217,10 @@ Shape output_dims(const Operation& operation) {
   if (const auto* relu = std::get_if<Relu>(&operation)) return {relu->rows, relu->columns};
   const auto& pool = std::get<MaximumPool>(operation);
   return {window_positions(pool.image, pool.window).pixels(), pool.image.channels};
+}
+
+OperationSet::~OperationSet() {
+  for (const auto& [operation, loaded] : known_) (void)device_.unload(loaded);
 }
 
 Result<LoadedId> OperationSet::prepare(const Operation& operation) {

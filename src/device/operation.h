@@ -58,6 +58,9 @@ class OperationSet {
  public:
   // The device outlives the set. Formats are those of `chip`, which is the device's if it is a sim.
   OperationSet(Device& device, const ChipConfig& chip) : device_(device), chip_(chip) {}
+  ~OperationSet();
+  OperationSet(const OperationSet&) = delete;
+  OperationSet& operator=(const OperationSet&) = delete;
 
   // Compiles and loads the operation, unless that was done before. The error names what does not
   // fit together.

@@ -218,6 +218,10 @@ TEST(Operation, SizesThatDoNotFitTogetherAreRefused) {
   EXPECT_EQ(operations.prepare(Im2col{{1 << 20, 1 << 20, 1 << 20}, {255, 1, 0}}).error().message,
             "operation 'im2col': sizes that do not fit; allowed: tensors of at most 2147483648 "
             "elements");
+  // A result of one pixel, of an image that nobody has.
+  EXPECT_EQ(operations.prepare(Im2col{{1 << 20, 1 << 20, 8}, {1, 1 << 20, 0}}).error().message,
+            "operation 'im2col': sizes that do not fit; allowed: tensors of at most 2147483648 "
+            "elements");
   EXPECT_EQ(operations.prepare(MatrixProduct{0, 1, 1}).error().message,
             "operation 'matrix product': sizes that do not fit; allowed: sizes from 1 to 1048576");
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <system_error>
 
 #include "base/check.h"
 
@@ -19,11 +20,15 @@ constexpr std::size_t kUnfetchedMax = 1 << 16;
 // The last part of a paced run is waited for awake.
 constexpr nanoseconds kSpin{15'000};
 
+// A pace may make times out of all proportion; nobody lives to see their end.
+constexpr double kLongest = 1e17;  // nanoseconds, three years
+
 double seconds(nanoseconds duration) { return std::chrono::duration<double>(duration).count(); }
 
 nanoseconds wall_time(const Pace& pace, Cycles cycles, std::int64_t clock_hertz) {
-  return nanoseconds(std::llround(pace.factor * static_cast<double>(cycles) * 1e9 /
-                                  static_cast<double>(clock_hertz)));
+  const double time =
+      pace.factor * static_cast<double>(cycles) * 1e9 / static_cast<double>(clock_hertz);
+  return nanoseconds(std::llround(std::min(time, kLongest)));
 }
 
 }  // namespace
@@ -37,9 +42,27 @@ QueuedDevice::QueuedDevice(std::unique_ptr<Backend> backend, QueueOptions option
     kernels_.push_back(std::make_unique<Kernel>());
     kernels_.back()->queue.reserve(static_cast<std::size_t>(options_.queue_depth));
   }
+}
+
+Result<std::unique_ptr<Device>> QueuedDevice::create(std::unique_ptr<Backend> backend,
+                                                     QueueOptions options) {
+  std::unique_ptr<QueuedDevice> device(new QueuedDevice(std::move(backend), std::move(options)));
+  TESSERA_RETURN_IF_ERROR(device->start());
+  return std::unique_ptr<Device>(std::move(device));
+}
+
+Status QueuedDevice::start() {
   for (int i = 0; i < properties_.kernels; ++i) {
-    kernels_[static_cast<std::size_t>(i)]->thread = std::thread([this, i] { kernel_loop(i); });
+    try {
+      kernels_[static_cast<std::size_t>(i)]->thread = std::thread([this, i] { kernel_loop(i); });
+    } catch (const std::system_error& error) {
+      return Error{
+          ErrorCode::kUnavailable,
+          fmt::format("device '{}': the system has no thread for kernel {} ({}); use fewer",
+                      properties_.name, i, error.what())};
+    }
   }
+  return {};
 }
 
 QueuedDevice::~QueuedDevice() {
@@ -51,7 +74,9 @@ QueuedDevice::~QueuedDevice() {
       kernel->interrupted.notify_all();
     }
   }
-  for (const auto& kernel : kernels_) kernel->thread.join();
+  for (const auto& kernel : kernels_) {
+    if (kernel->thread.joinable()) kernel->thread.join();
+  }
 }
 
 // ---- memory ----
@@ -77,8 +102,9 @@ Status QueuedDevice::read(Address address, std::span<std::byte> bytes, const Tra
 // When a transfer that began at `begin` is over; the link takes one after the other.
 TimePoint QueuedDevice::link_time(Direction direction, std::int64_t bytes, TimePoint begin) {
   TimePoint& free_at = link_free_at_[static_cast<std::size_t>(direction)];
-  free_at = std::max(free_at, begin) +
-            wall_time(options_.pace, bytes, options_.pace.link_bytes_per_second);
+  const TimePoint from = std::max(free_at, begin);
+  const nanoseconds time = wall_time(options_.pace, bytes, options_.pace.link_bytes_per_second);
+  free_at = time < TimePoint::max() - from ? from + time : TimePoint::max();
   return free_at;
 }
 
@@ -123,70 +149,132 @@ Result<std::span<std::byte>> QueuedDevice::host_view(Address address, Bytes byte
 
 // ---- loading ----
 
-Result<LoadedSet> QueuedDevice::place(Result<LoadedSet> set) {
-  if (!set.ok()) return set;
-  if (set->region.empty()) {
-    TESSERA_RETURN_IF_ERROR(backend_->place(*set, {}));
-    return set;
+// The block of a set's weights.
+class QueuedDevice::WeightRegion {
+ public:
+  WeightRegion(DeviceMemory& memory, std::uint64_t base) : memory_(memory), base_(base) {}
+  ~WeightRegion() {
+    const Status released = memory_.release(base_);
+    TESSERA_CHECK(released.ok(), "{}", released.error().message);
   }
-  TESSERA_TRY(const Block block, allocate(Bytes{std::ssize(set->region)}));
-  Status placed = write(block.base, set->region, {});
-  if (placed.ok()) {
-    TESSERA_TRY(const auto view, memory_.view(block.base.value, block.bytes));
-    placed = backend_->place(*set, view);
+  WeightRegion(const WeightRegion&) = delete;
+  WeightRegion& operator=(const WeightRegion&) = delete;
+
+ private:
+  DeviceMemory& memory_;  // of the device
+  const std::uint64_t base_;
+};
+
+Result<QueuedDevice::Placed> QueuedDevice::place(Result<LoadedSet> set) {
+  if (!set.ok()) return set.error();
+  Placed placed{std::move(*set), nullptr};
+  if (placed.set.region.empty()) {
+    TESSERA_RETURN_IF_ERROR(backend_->place(placed.set, {}));
+    return placed;
   }
-  if (placed.ok()) return set;
-  TESSERA_RETURN_IF_ERROR(release(block));
-  return placed.error();
+  const Bytes bytes{std::ssize(placed.set.region)};
+  const auto block = allocate(bytes);
+  if (!block.ok()) {
+    return block.error().with_context(fmt::format("device '{}', weights", properties_.name));
+  }
+  placed.region = std::make_shared<const WeightRegion>(memory_, block->base.value);
+  TESSERA_RETURN_IF_ERROR(write(block->base, placed.set.region, {}));
+  TESSERA_TRY(const auto view, memory_.view(block->base.value, bytes));
+  TESSERA_RETURN_IF_ERROR(backend_->place(placed.set, view));
+  const Lock lock(mutex_);
+  counters_.weight_bytes += bytes.value;
+  return placed;
 }
 
-std::vector<LoadedLayer> QueuedDevice::keep(LoadedSet& set) {
+std::vector<LoadedLayer> QueuedDevice::keep(Placed& placed) {
+  // A program together with its share of the region, which goes after it.
+  struct Kept {
+    std::shared_ptr<const WeightRegion> region;
+    std::unique_ptr<Loaded> loaded;
+  };
   std::vector<LoadedLayer> layers;
   const Lock lock(mutex_);
-  for (LoadedSet::Entry& entry : set.entries) {
-    entry.layer.id = static_cast<LoadedId>(loaded_.size());
+  for (LoadedSet::Entry& entry : placed.set.entries) {
+    entry.layer.id = static_cast<LoadedId>(next_loaded_++);
     layers.push_back(entry.layer);
-    loaded_.push_back(std::move(entry.loaded));
+    const auto kept = std::make_shared<Kept>(Kept{placed.region, std::move(entry.loaded)});
+    loaded_.emplace(entry.layer.id, std::shared_ptr<Loaded>(kept, kept->loaded.get()));
     ++counters_.programs_loaded;
   }
   return layers;
 }
 
+QueuedDevice::Known* QueuedDevice::find_known(const NetworkState& network, bool layers) {
+  const auto found = std::find_if(known_.begin(), known_.end(), [&](const Known& known) {
+    return known.network.get() == &network && known.layers == layers;
+  });
+  return found == known_.end() ? nullptr : &*found;
+}
+
 Result<LoadedId> QueuedDevice::load(std::shared_ptr<const NetworkState> network) {
   const std::lock_guard loading(load_mutex_);
-  for (const Known& known : known_) {
-    if (known.network == network && !known.layers) return known.loaded[0].id;
+  if (Known* const known = find_known(*network, false)) {
+    ++known->uses;
+    return known->loaded[0].id;
   }
-  TESSERA_TRY(LoadedSet set, place(backend_->load(network)));
-  known_.push_back({std::move(network), false, keep(set)});
+  TESSERA_TRY(Placed placed, place(backend_->load(network)));
+  known_.push_back({std::move(network), false, keep(placed)});
   return known_.back().loaded[0].id;
 }
 
 Result<std::vector<LoadedLayer>> QueuedDevice::load_layers(
     std::shared_ptr<const NetworkState> network) {
   const std::lock_guard loading(load_mutex_);
-  for (const Known& known : known_) {
-    if (known.network == network && known.layers) return known.loaded;
+  if (Known* const known = find_known(*network, true)) {
+    ++known->uses;
+    return known->loaded;
   }
-  TESSERA_TRY(LoadedSet set, place(backend_->load_layers(network)));
-  known_.push_back({std::move(network), true, keep(set)});
-  return known_.back().loaded;
+  TESSERA_TRY(Placed placed, place(backend_->load_layers(network)));
+  std::vector<LoadedLayer> layers = keep(placed);
+  // What has no layer has no id to unload it by.
+  if (!layers.empty()) known_.push_back({std::move(network), true, layers});
+  return layers;
+}
+
+Status QueuedDevice::unload(LoadedId loaded) {
+  const std::lock_guard loading(load_mutex_);
+  const auto known = std::find_if(known_.begin(), known_.end(), [&](const Known& candidate) {
+    return std::any_of(candidate.loaded.begin(), candidate.loaded.end(),
+                       [&](const LoadedLayer& layer) { return layer.id == loaded; });
+  });
+  if (known == known_.end()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("device '{}': nothing is loaded as {}", properties_.name,
+                             static_cast<std::uint64_t>(loaded))};
+  }
+  if (--known->uses > 0) return {};
+  std::vector<std::shared_ptr<Loaded>> programs;  // go without the lock held
+  {
+    const Lock lock(mutex_);
+    for (const LoadedLayer& layer : known->loaded) {
+      programs.push_back(std::move(loaded_.extract(layer.id).mapped()));
+      ++counters_.programs_unloaded;
+    }
+  }
+  known_.erase(known);
+  return {};
 }
 
 // ---- submissions ----
 
-Status QueuedDevice::check(const Submission& submission) const {
-  const auto index = static_cast<std::size_t>(submission.loaded);
-  if (index >= loaded_.size()) {
+Result<std::shared_ptr<Loaded>> QueuedDevice::check(const Submission& submission) const {
+  const auto found = loaded_.find(submission.loaded);
+  if (found == loaded_.end()) {
     return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("device '{}': nothing is loaded as {}", properties_.name, index)};
+                 fmt::format("device '{}': nothing is loaded as {}", properties_.name,
+                             static_cast<std::uint64_t>(submission.loaded))};
   }
   if (submission.kernel < kAnyKernel || submission.kernel >= properties_.kernels) {
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("device '{}': kernel {}, it has {}", properties_.name,
                              submission.kernel, properties_.kernels)};
   }
-  const Loaded& loaded = *loaded_[index];
+  const Loaded& loaded = *found->second;
   if (submission.inputs.size() != loaded.inputs.size() ||
       submission.outputs.size() != loaded.outputs.size()) {
     return Error{ErrorCode::kInvalidArgument,
@@ -194,7 +282,7 @@ Status QueuedDevice::check(const Submission& submission) const {
                              properties_.name, submission.inputs.size(), submission.outputs.size(),
                              loaded.name, loaded.inputs.size(), loaded.outputs.size())};
   }
-  return {};
+  return found->second;
 }
 
 Status QueuedDevice::hold_blocks(const Submission& submission, Task& task) {
@@ -239,7 +327,7 @@ int QueuedDevice::choose_kernel(const Submission& submission) const {
 
 Result<SequenceNumber> QueuedDevice::submit(const Submission& submission, TimePoint deadline) {
   Lock lock(mutex_);
-  TESSERA_RETURN_IF_ERROR(check(submission));
+  TESSERA_TRY(std::shared_ptr<Loaded> loaded, check(submission));
   if (tasks_.size() >= kUnfetchedMax) {
     return Error{ErrorCode::kUnavailable,
                  fmt::format("device '{}': {} completions were not fetched; call wait()",
@@ -271,7 +359,7 @@ Result<SequenceNumber> QueuedDevice::submit(const Submission& submission, TimePo
   task.run.kernel = index;
   task.run.tag = submission.tag;
   task.run.loaded = submission.loaded;
-  task.loaded = loaded_[static_cast<std::size_t>(submission.loaded)].get();
+  task.loaded = std::move(loaded);
   const Status held = hold_blocks(submission, task);
   if (!held.ok()) {
     tasks_.remove(task);
@@ -389,6 +477,21 @@ void QueuedDevice::end(Task& task) {
   }
 }
 
+// `told` was told: what its kernel began before it and has not told is lost.
+void QueuedDevice::find_lost(Kernel& kernel, const Task& told) {
+  while (!kernel.begun.empty()) {
+    Task& first = *kernel.begun.front();
+    kernel.begun.erase(kernel.begun.begin());
+    if (&first == &told) return;
+    ++counters_.lost_completions;
+    refuse(first, {ErrorCode::kUnavailable,
+                   fmt::format("{}: its completion was lost; that of task {}, which the kernel "
+                               "began later, has come",
+                               place_name(first), told.number())});
+    end(first);
+  }
+}
+
 void QueuedDevice::complete(SequenceNumber sequence, const Completion& completion) {
   Task* const task = tasks_.find(sequence);
   if (task == nullptr || task->state != Task::State::kRunning) {
@@ -399,6 +502,7 @@ void QueuedDevice::complete(SequenceNumber sequence, const Completion& completio
                                                                : "was complete already"));
     return;
   }
+  find_lost(*kernels_[static_cast<std::size_t>(task->run.kernel)], *task);
   ++counters_.completions;
   if (!completion.status.ok()) ++counters_.run_errors;
   if (task->abandoned || !task->refused.ok()) ++counters_.late_completions;
@@ -475,10 +579,12 @@ Status QueuedDevice::reset(TimePoint deadline) {
     rested = idle_.wait_until(lock, deadline, at_rest);
   }
   if (!rested) {
-    health_.reason = "a kernel did not come to rest when it was reset";
+    health_.reason = reason;
     return Error{ErrorCode::kUnavailable,
-                 fmt::format("device '{}': {}", properties_.name, health_.reason)};
+                 fmt::format("device '{}': a kernel did not come to rest when it was reset",
+                             properties_.name)};
   }
+  for (const auto& kernel : kernels_) kernel->begun.clear();
   for (Task* const task : tasks_.all()) {
     if (task->state == Task::State::kRunning) end(*task);
   }
@@ -507,6 +613,7 @@ void QueuedDevice::kernel_loop(int index) {
     Task& task = *kernel.queue.front();
     kernel.queue.erase(kernel.queue.begin());
     kernel.running = &task;
+    kernel.begun.push_back(&task);
     task.state = Task::State::kRunning;
     task.started = steady_clock::now();
     room_.notify_all();

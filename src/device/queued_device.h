@@ -5,8 +5,13 @@
 //                                                        │
 //   wait ◄── task's condition ◄── complete(sequence) ◄───┘   the only way a completion comes in
 //
-// complete() believes nothing: a number that is not running on this device fails it. A task whose
-// completion never comes stays with the device, and so do its blocks, until reset().
+// complete() believes nothing: a number that is not running on this device fails it. A kernel runs
+// its tasks one after the other, so the completion of one tells that those before it which have not
+// come are lost. A task that hangs, or whose completion is lost and followed by none, stays with
+// the device, and so do its blocks, until reset().
+//
+// What is loaded is counted, and shared with the tasks that run it: the last to go gives back the
+// block of its weights.
 //
 // Paced, a kernel keeps a schedule of absolute times: a run begins when the one before ends, or
 // when it was submitted if that is later, and ends cycles / clock after that. How late the thread
@@ -15,6 +20,7 @@
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <thread>
 
@@ -33,7 +39,9 @@ struct QueueOptions {
 
 class QueuedDevice : public Device {
  public:
-  QueuedDevice(std::unique_ptr<Backend> backend, QueueOptions options);
+  // Starts the kernels' threads. The error is kUnavailable: the system has none left.
+  static Result<std::unique_ptr<Device>> create(std::unique_ptr<Backend> backend,
+                                                QueueOptions options);
   ~QueuedDevice() override;
 
   const Properties& properties() const override { return properties_; }
@@ -45,6 +53,7 @@ class QueuedDevice : public Device {
   Result<LoadedId> load(std::shared_ptr<const NetworkState> network) override;
   Result<std::vector<LoadedLayer>> load_layers(
       std::shared_ptr<const NetworkState> network) override;
+  Status unload(LoadedId loaded) override;
   Result<SequenceNumber> submit(const Submission& submission, TimePoint deadline) override;
   Result<Completion> wait(SequenceNumber sequence, TimePoint deadline) override;
   int queued(int kernel) const override;
@@ -59,7 +68,8 @@ class QueuedDevice : public Device {
   struct Kernel {
     std::vector<Task*> queue;  // first in front; room for queue_depth
     Task* running = nullptr;
-    TimePoint free_at{};  // paced: when the last run ended by the schedule
+    std::vector<Task*> begun;  // whose completion has not come, in the order they began
+    TimePoint free_at{};       // paced: when the last run ended by the schedule
     std::condition_variable work, interrupted;
     std::thread thread;
   };
@@ -76,9 +86,17 @@ class QueuedDevice : public Device {
                   const TransferTag& tag);
   TimePoint link_time(Direction direction, std::int64_t bytes, TimePoint begin);
 
-  Result<LoadedSet> place(Result<LoadedSet> set);
-  std::vector<LoadedLayer> keep(LoadedSet& set);
-  Status check(const Submission& submission) const;
+  class WeightRegion;
+  struct Placed {
+    LoadedSet set;
+    std::shared_ptr<const WeightRegion> region;  // shared by the set's programs; null: none
+  };
+  QueuedDevice(std::unique_ptr<Backend> backend, QueueOptions options);
+  Status start();
+
+  Result<Placed> place(Result<LoadedSet> set);
+  std::vector<LoadedLayer> keep(Placed& placed);
+  Result<std::shared_ptr<Loaded>> check(const Submission& submission) const;
   Status hold_blocks(const Submission& submission, Task& task);
   void drop_holds(Task& task);
   int choose_kernel(const Submission& submission) const;
@@ -94,6 +112,7 @@ class QueuedDevice : public Device {
   void complete(SequenceNumber sequence, const Completion& completion);
   void refuse(Task& task, const Error& error);
   void end(Task& task);
+  void find_lost(Kernel& kernel, const Task& told);
   void fail_locked(const std::string& reason);
   void watch(const Task& task);
   TimePoint watch_time(const Task& task) const;
@@ -111,7 +130,9 @@ class QueuedDevice : public Device {
     std::shared_ptr<const NetworkState> network;  // shared with the caller; keeps its address taken
     bool layers = false;
     std::vector<LoadedLayer> loaded;
+    std::int64_t uses = 1;
   };
+  Known* find_known(const NetworkState& network, bool layers);
   std::vector<Known> known_;
 
   std::mutex fault_mutex_;  // around the fault plan's functions
@@ -119,7 +140,8 @@ class QueuedDevice : public Device {
 
   mutable std::mutex mutex_;  // everything below
   std::condition_variable room_, idle_;
-  std::vector<std::unique_ptr<Loaded>> loaded_;  // by LoadedId
+  std::map<LoadedId, std::shared_ptr<Loaded>> loaded_;  // shared with the tasks that run it
+  std::uint64_t next_loaded_ = 0;
   TaskTable tasks_;
   std::vector<std::unique_ptr<Kernel>> kernels_;
   TimePoint link_free_at_[2]{};  // by direction; paced

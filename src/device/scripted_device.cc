@@ -70,12 +70,12 @@ Result<std::unique_ptr<Device>> make_scripted_device(const ScriptedOptions& opti
                  fmt::format("a device with {} kernels and queues of {}; allowed: 1 or more",
                              options.kernels, options.queue_depth)};
   }
-  return std::unique_ptr<Device>(std::make_unique<QueuedDevice>(
+  return QueuedDevice::create(
       std::make_unique<ScriptedBackend>(options),
       QueueOptions{options.queue_depth,
                    {.enabled = true, .link_bytes_per_second = options.link_bytes_per_second},
                    options.run_limit,
-                   options.faults}));
+                   options.faults});
 }
 
 std::shared_ptr<const NetworkState> scripted_network(const std::string& name,

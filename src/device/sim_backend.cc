@@ -131,7 +131,8 @@ class SimBackend : public Backend {
                    .kernels = options.kernels,
                    .clock_hertz = chip_.clock_hertz,
                    .memory = options.memory.value > 0 ? options.memory : Bytes{chip_.dram.bytes},
-                   .shared_memory = false};
+                   .shared_memory = false,
+                   .values = options.values != Values::kNone};
   }
 
   const Properties& properties() const override { return properties_; }

@@ -40,6 +40,7 @@ Task* TaskTable::find(SequenceNumber sequence) const {
 void TaskTable::remove(Task& task) {
   slot(task.number()) = nullptr;
   task.completion = {};
+  task.loaded.reset();
   free_.push_back(&task);
 }
 

@@ -24,8 +24,8 @@ struct Task {
     kDone,     // `completion` is there, or `refused` says why not
   };
   Observer::Run run;
-  Loaded* loaded = nullptr;
-  std::vector<Address> held;  // inputs, then outputs
+  std::shared_ptr<Loaded> loaded;  // shared with the device, which may unload it meanwhile
+  std::vector<Address> held;       // inputs, then outputs
   std::vector<std::span<std::byte>> inputs, outputs;
   State state = State::kQueued;
   bool waited_for = false;  // wait() was called, once

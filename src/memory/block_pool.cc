@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "base/check.h"
@@ -31,6 +30,21 @@ bool BlockPool::take_unused(std::int64_t rounded, std::int64_t largest, Unused& 
   return true;
 }
 
+void BlockPool::drop_unused(std::int64_t most) {
+  while (counters_.unused.value > most) {
+    // The smallest that is enough, or the largest there is.
+    const std::int64_t wanted = counters_.unused.value - most;
+    auto found = std::lower_bound(
+        unused_.begin(), unused_.end(), wanted,
+        [](const Unused& unused, std::int64_t size) { return unused.rounded < size; });
+    if (found == unused_.end()) --found;
+    counters_.unused.value -= found->rounded;
+    ++counters_.blocks_dropped;
+    dropped_.push_back(found->place);
+    unused_.erase(found);
+  }
+}
+
 Result<BlockPool::Allocation> BlockPool::allocate(Bytes bytes) {
   const std::int64_t most = capacity_.value / granule_.value * granule_.value;
   if (bytes.value < 0 || bytes.value > most) {
@@ -41,26 +55,19 @@ Result<BlockPool::Allocation> BlockPool::allocate(Bytes bytes) {
   const std::int64_t rounded = std::max(granule_.value, round_up(bytes.value, granule_.value));
   Unused reused;
   bool made = false;
-  // A block up to twice as large is not worth fresh memory; a larger one is, while there is any.
+  // A block up to twice as large is not worth fresh memory. A larger one would be in use whole, for
+  // as long as this block is: it is rather given up.
   if (!take_unused(rounded, 2 * rounded, reused)) {
-    const auto room = [&] {
-      return capacity_.value - counters_.used.value - counters_.unused.value;
-    };
-    made = room() >= rounded ||
-           !take_unused(rounded, std::numeric_limits<std::int64_t>::max(), reused);
-    while (made && room() < rounded && !unused_.empty()) {
-      counters_.unused.value -= unused_.back().rounded;
-      ++counters_.blocks_dropped;
-      dropped_.push_back(unused_.back().place);
-      unused_.pop_back();
-    }
-    if (made && room() < rounded) {
+    made = true;
+    const std::int64_t free = capacity_.value - counters_.used.value;
+    if (free < rounded) {
       return Error{
           ErrorCode::kDoesNotFit,
           fmt::format("a block of {} bytes; {} of the device's {} bytes are free, {} are in "
                       "use; release blocks or use a device with more memory",
-                      bytes.value, room(), capacity_.value, counters_.used.value)};
+                      bytes.value, free, capacity_.value, counters_.used.value)};
     }
+    drop_unused(free - rounded);
   }
   const Block block{next_base_, bytes};
   if (made) reused = {rounded, block.base};

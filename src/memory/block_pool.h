@@ -1,6 +1,6 @@
 // The memory of a device cut into blocks: used, unused, and held.
 //
-//            allocate ── an unused block that fits, else a new one
+//            allocate ── an unused block that fits, else a new one, for which unused ones may go
 //   unused ◄──────────────────────────────────┐
 //     │  reused first                         │ released
 //     └────────────────────────────────────► used ── released while held ─► quarantine ─┐
@@ -90,6 +90,8 @@ class BlockPool {
   void make_unused(const Used& used);
   // Takes the smallest unused block of at least `rounded` and at most `largest` bytes.
   bool take_unused(std::int64_t rounded, std::int64_t largest, Unused& taken);
+  // Gives up unused blocks until they have at most so many bytes.
+  void drop_unused(std::int64_t most);
 
   const Bytes capacity_, granule_;
   std::vector<Used> used_;      // by base

@@ -65,6 +65,31 @@ TEST(BlockPool, UnusedBlocksAreGivenUpWhenNothingElseFits) {
             "blocks or use a device with more memory   [does not fit]");
 }
 
+// Else the megabyte of a network that was unloaded is in use as long as the small block is.
+TEST(BlockPool, SmallBlockDoesNotTakeALargeUnusedOneWhole) {
+  BlockPool pool(Bytes{1 << 20});
+  const Block other = pool.allocate(Bytes{4096})->block;
+  const Block large = pool.allocate(Bytes{(1 << 20) - 4096})->block;
+  ASSERT_TRUE(pool.release(large.base).ok());
+  const auto small = pool.allocate(Bytes{256});
+  ASSERT_TRUE(small.ok());
+  EXPECT_EQ(pool.counters().used.value, 4096 + 256);
+  ASSERT_TRUE(pool.release(other.base).ok());
+  EXPECT_TRUE(pool.allocate(Bytes{(1 << 20) - 4096}).ok());
+}
+
+// What cannot be served leaves the unused set as it is.
+TEST(BlockPool, RefusedBlockDropsNothing) {
+  BlockPool pool(Bytes{4096});
+  const Block kept = pool.allocate(Bytes{1024})->block;
+  ASSERT_TRUE(pool.release(pool.allocate(Bytes{2048})->block.base).ok());
+  EXPECT_EQ(pool.allocate(Bytes{4096}).error().message,
+            "a block of 4096 bytes; 3072 of the device's 4096 bytes are free, 1024 are in use; "
+            "release blocks or use a device with more memory");
+  EXPECT_EQ(pool.counters().blocks_dropped, 0);
+  EXPECT_TRUE(pool.release(kept.base).ok());
+}
+
 TEST(BlockPool, AccessThatLeavesItsBlockIsRefused) {
   BlockPool pool(Bytes{1 << 20});
   const Block block = pool.allocate(Bytes{100})->block;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "compile/testing/random_graph.h"
+#include "device/testing/forwarding_device.h"
 #include "network/network.h"
 #include "runtime/pipeline_state.h"
 #include "runtime/runtime_state.h"
@@ -11,18 +12,10 @@ namespace tessera {
 namespace {
 
 // The host device behind a link that turns over the lowest bit of the first byte it brings back.
-class Corrupting : public device::Device {
+class Corrupting : public device::testing::ForwardingDevice {
  public:
-  explicit Corrupting(std::unique_ptr<device::Device> inner)
-      : inner_(std::move(inner)), properties_(inner_->properties()) {
+  explicit Corrupting(std::unique_ptr<device::Device> inner) : ForwardingDevice(std::move(inner)) {
     properties_.shared_memory = false;
-  }
-  const device::Properties& properties() const override { return properties_; }
-  Result<device::Block> allocate(Bytes bytes) override { return inner_->allocate(bytes); }
-  Status release(const device::Block& block) override { return inner_->release(block); }
-  Status write(device::Address address, std::span<const std::byte> bytes,
-               const device::TransferTag& tag) override {
-    return inner_->write(address, bytes, tag);
   }
   Status read(device::Address address, std::span<std::byte> bytes,
               const device::TransferTag& tag) override {
@@ -30,34 +23,6 @@ class Corrupting : public device::Device {
     bytes[0] ^= std::byte{1};
     return {};
   }
-  Result<std::span<std::byte>> host_view(device::Address address, Bytes bytes) override {
-    return inner_->host_view(address, bytes);
-  }
-  Result<device::LoadedId> load(std::shared_ptr<const NetworkState> network) override {
-    return inner_->load(std::move(network));
-  }
-  Result<std::vector<device::LoadedLayer>> load_layers(
-      std::shared_ptr<const NetworkState> network) override {
-    return inner_->load_layers(std::move(network));
-  }
-  Result<device::SequenceNumber> submit(const device::Submission& submission,
-                                        device::TimePoint deadline) override {
-    return inner_->submit(submission, deadline);
-  }
-  Result<device::Completion> wait(device::SequenceNumber sequence,
-                                  device::TimePoint deadline) override {
-    return inner_->wait(sequence, deadline);
-  }
-  int queued(int kernel) const override { return inner_->queued(kernel); }
-  device::Health health() const override { return inner_->health(); }
-  void fail(const std::string& reason) override { inner_->fail(reason); }
-  Status reset(device::TimePoint deadline) override { return inner_->reset(deadline); }
-  device::DeviceCounters counters() const override { return inner_->counters(); }
-  void set_observer(device::Observer* observer) override { inner_->set_observer(observer); }
-
- private:
-  const std::unique_ptr<device::Device> inner_;
-  device::Properties properties_;
 };
 
 TEST(RuntimeMismatch, EndsTheTaskAndTellsThatTheArithmeticIsNotToBlame) {
