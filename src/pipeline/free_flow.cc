@@ -16,6 +16,9 @@ class FreeFlow : public Flow {
   bool try_enter(std::size_t stage, PacketPtr& packet) override {
     return line_.stage(stage).queue().try_push(packet);
   }
+  void enter_now(std::size_t stage, PacketPtr packet) override {
+    line_.stage(stage).queue().enter(std::move(packet));
+  }
   void wake(std::size_t stage) override { line_.stage(stage).queue().wake(); }
   void close() override {
     for (std::size_t stage = 0; stage < line_.size(); ++stage) line_.stage(stage).queue().close();

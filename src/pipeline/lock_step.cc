@@ -34,6 +34,10 @@ class LockStep : public Flow {
     begin_if_still();
     return true;
   }
+  void enter_now(std::size_t stage, PacketPtr packet) override {
+    line_.stage(stage).queue().enter(std::move(packet));
+    begin_if_still();
+  }
   void wake(std::size_t stage) override {
     const std::lock_guard lock(mutex_);
     lanes_[stage].work.notify_all();
@@ -104,10 +108,8 @@ class LockStep : public Flow {
       Stage& at = line_.stage(stage);
       std::size_t room = SIZE_MAX;
       if (stage + 1 < line_.size()) {
-        const StageQueue& next = line_.stage(stage + 1).queue();
-        const std::size_t taken =
-            std::min(next.capacity(), next.size() + lanes_[stage].done.size());
-        room = next.capacity() - taken;
+        room = line_.stage(stage + 1).queue().room();
+        room -= std::min(room, lanes_[stage].done.size());
       }
       for (int thread = 0; thread < at.threads() && room > 0; ++thread) {
         Batch batch(std::min(at.batch(), room));

@@ -17,6 +17,7 @@ void Packet::clear() {
   error.message.clear();
   times.fill({});
   queued_since = 0;
+  from_outside = false;
 }
 
 PacketPool::Pointer PacketPool::take() {

@@ -62,6 +62,7 @@ class Packet {
   Error error;                    // if it failed; its text is made where it failed
   std::array<StageTime, kStagesMax> times{};
   Nanoseconds queued_since = 0;  // in the queue it is in now
+  bool from_outside = false;     // into that queue; else from the stage before
 
   void fail(Failure why, Error what) {
     failure = why;

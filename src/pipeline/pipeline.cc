@@ -6,6 +6,7 @@
 #include <array>
 
 #include "base/check.h"
+#include "pipeline/own_thread.h"
 
 namespace tessera::pipeline {
 namespace {
@@ -17,18 +18,16 @@ Status check(const PipelineConfig& config) {
         fmt::format("a pipeline of {} stages; allowed 1 to {}", config.stages.size(), kStagesMax)};
   }
   for (const StageConfig& stage : config.stages) {
-    const auto wrong = [&](const char* what, std::int64_t found, std::int64_t most) {
+    const auto wrong = [&](const char* what, auto found, std::size_t most) {
       return Error{ErrorCode::kInvalidArgument, fmt::format("stage '{}': {} {}; allowed 1 to {}",
                                                             stage.name, found, what, most)};
     };
     if (stage.threads < 1 || stage.threads > kThreadsMax)
       return wrong("threads", stage.threads, kThreadsMax);
     if (stage.capacity < 1 || stage.capacity > (1U << 20U))
-      return wrong("waiting packets", static_cast<std::int64_t>(stage.capacity), 1 << 20);
-    if (stage.batch < 1 || stage.batch > kBatchMax) {
-      return wrong("packets a batch", static_cast<std::int64_t>(stage.batch),
-                   static_cast<std::int64_t>(kBatchMax));
-    }
+      return wrong("waiting packets", stage.capacity, 1 << 20);
+    if (stage.batch < 1 || stage.batch > kBatchMax)
+      return wrong("packets a batch", stage.batch, kBatchMax);
   }
   return {};
 }
@@ -109,16 +108,25 @@ void Line::wait_until_empty() {
 Result<std::unique_ptr<Pipeline>> Pipeline::create(PipelineConfig config) {
   TESSERA_CHECK(config.sink != nullptr, "a pipeline without a sink");
   TESSERA_RETURN_IF_ERROR(check(config));
-  return std::unique_ptr<Pipeline>(new Pipeline(std::move(config)));
+  std::unique_ptr<Pipeline> pipeline(new Pipeline(std::move(config)));
+  TESSERA_RETURN_IF_ERROR(pipeline->start());
+  return pipeline;
 }
 
 Pipeline::Pipeline(PipelineConfig config) : line_(config) {
   flow_ = config.handover == Handover::kFreeFlow ? make_free_flow(line_) : make_lock_step(line_);
+}
+
+Status Pipeline::start() {
   for (std::size_t stage = 0; stage < line_.size(); ++stage) {
-    line_.stage(stage).start(
-        [this, stage](const std::atomic<bool>& leave) { flow_->work(stage, leave); },
-        [this, stage] { flow_->wake(stage); });
+    TESSERA_RETURN_IF_ERROR(line_.stage(stage).start(
+        [this, stage](const std::atomic<bool>& leave) {
+          const OwnThread mark(this);
+          flow_->work(stage, leave);
+        },
+        [this, stage] { flow_->wake(stage); }));
   }
+  return {};
 }
 
 Pipeline::~Pipeline() {
@@ -148,6 +156,14 @@ bool Pipeline::try_enter(PacketPtr& packet) {
   return false;
 }
 
+void Pipeline::enter_now(PacketPtr packet) {
+  line_.entered(1);
+  packet->queued_since = now();
+  const std::size_t stage = line_.first_stage(*packet);
+  if (stage == line_.size()) return line_.finish(std::move(packet));
+  flow_->enter_now(stage, std::move(packet));
+}
+
 Status Pipeline::set_threads(std::size_t stage, int threads) {
   if (stage >= line_.size()) {
     return Error{ErrorCode::kInvalidArgument,
@@ -158,8 +174,7 @@ Status Pipeline::set_threads(std::size_t stage, int threads) {
                  fmt::format("stage '{}': {} threads; allowed 1 to {}",
                              line_.stage(stage).config().name, threads, kThreadsMax)};
   }
-  line_.stage(stage).set_threads(threads);
-  return {};
+  return line_.stage(stage).set_threads(threads);
 }
 
 }  // namespace tessera::pipeline

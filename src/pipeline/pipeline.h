@@ -84,6 +84,7 @@ class Flow {
   virtual ~Flow() = default;
   virtual void enter(std::size_t stage, std::span<PacketPtr> packets) = 0;
   virtual bool try_enter(std::size_t stage, PacketPtr& packet) = 0;
+  virtual void enter_now(std::size_t stage, PacketPtr packet) = 0;
   virtual void work(std::size_t stage, const std::atomic<bool>& leave) = 0;
   virtual void wake(std::size_t stage) = 0;
   virtual void close() = 0;  // all loops end; the line is empty
@@ -101,17 +102,20 @@ class Pipeline {
   void enter(PacketPtr packet);
   // False: there is no room, the packet stays with the caller.
   bool try_enter(PacketPtr& packet);
+  // Never waits; whoever calls bounds how many packets are inside.
+  void enter_now(PacketPtr packet);
   void wait_until_empty() { line_.wait_until_empty(); }
 
   std::size_t stages() const { return line_.size(); }
   const StageConfig& config(std::size_t stage) { return line_.stage(stage).config(); }
   StageCounters counters(std::size_t stage) { return line_.stage(stage).counters(); }
   std::size_t inside() const { return line_.inside(); }
-  // 1..kThreadsMax, while packets flow; none is lost.
+  // 1..kThreadsMax, while packets flow; none is lost. The threads are OwnThread(this).
   Status set_threads(std::size_t stage, int threads);
 
  private:
   explicit Pipeline(PipelineConfig config);
+  Status start();
 
   Line line_;
   std::unique_ptr<Flow> flow_;

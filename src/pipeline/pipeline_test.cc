@@ -1,9 +1,12 @@
 #include "pipeline/pipeline.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <condition_variable>
+#include <fstream>
 #include <random>
 #include <set>
 #include <thread>
@@ -277,6 +280,61 @@ TEST_P(PipelineTest, PoolIsNoLargerThanWhatWasInside) {
   // side.
   EXPECT_LE(pool_.made(), 26U);
 }
+
+// As many as take the grain, by the latest batches: an hour of quick tasks does not make one thread
+// take all the slow ones that come then.
+TEST(StageTest, ThreadTakesFewerAtOnceWhenTasksBecomeSlow) {
+  PacketPool pool{[] { return std::make_unique<Counted>(); }};
+  Stage stage(
+      {.name = "pre", .batch = 32, .grain = 50'000, .function = std::make_shared<Adder>(1)});
+  EXPECT_EQ(stage.batch(), 1U);  // nothing is known yet
+  std::vector<PacketPtr> batch;
+  for (int i = 0; i < 32; ++i) batch.push_back(pool.take());
+  for (int i = 0; i < 10'000; ++i) stage.run(batch, now());
+  EXPECT_GT(stage.batch(), 8U);
+  for (int i = 0; i < 40; ++i) stage.run(batch, now() - 32 * 1'000'000);
+  EXPECT_EQ(stage.batch(), 1U);
+}
+
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+// Address space for a few more threads' stacks, as long as it lives.
+class NoRoomForThreads {
+ public:
+  NoRoomForThreads() {
+    getrlimit(RLIMIT_AS, &before_);
+    std::int64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    rlimit little = before_;
+    little.rlim_cur = static_cast<rlim_t>(pages * sysconf(_SC_PAGESIZE) + (64 << 20));
+    setrlimit(RLIMIT_AS, &little);
+  }
+  ~NoRoomForThreads() { setrlimit(RLIMIT_AS, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST_P(PipelineTest, ThreadsThatTheSystemDoesNotHaveAreAnErrorAndTheOthersGoOn) {
+  const auto pipeline = make(three(1, 8, 1));
+  {
+    const NoRoomForThreads little;
+    const Status status = pipeline->set_threads(1, 256);
+    ASSERT_FALSE(status.ok());
+    EXPECT_EQ(status.error().code, ErrorCode::kUnavailable);
+    EXPECT_NE(status.error().message.find("stage 'execute': the system has no thread beyond"),
+              std::string::npos)
+        << status.error().message;
+    EXPECT_EQ(pipeline->counters(1).threads, 1);
+    EXPECT_FALSE(
+        Pipeline::create({.stages = three(256, 8, 1), .handover = GetParam(), .sink = &sink_})
+            .ok());
+  }
+  for (std::uint64_t id = 0; id < 20; ++id) pipeline->enter(packet(id));
+  pipeline->wait_until_empty();
+  EXPECT_EQ(sink_.take().size(), 20U);
+  EXPECT_TRUE(pipeline->set_threads(1, 4).ok());
+}
+#endif
 
 TEST(PipelineConfigTest, WrongNumbersAreNamed) {
   Collected sink;

@@ -1,10 +1,18 @@
 #include "pipeline/stage.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <system_error>
 
 #include "base/check.h"
 
 namespace tessera::pipeline {
+namespace {
+
+constexpr Nanoseconds kMemory = 8;  // batches that `lately` looks back, about
+
+}  // namespace
 
 Stage::Stage(StageConfig config) : config_(std::move(config)), queue_(config_.capacity) {
   TESSERA_CHECK(config_.function != nullptr, "a stage without a function");
@@ -13,25 +21,36 @@ Stage::Stage(StageConfig config) : config_(std::move(config)), queue_(config_.ca
 
 Stage::~Stage() { join(); }
 
-void Stage::start(Loop loop, std::function<void()> wake) {
+Status Stage::start(Loop loop, std::function<void()> wake) {
   loop_ = std::move(loop);
   wake_ = std::move(wake);
-  set_threads(config_.threads);
+  return set_threads(config_.threads);
 }
 
-void Stage::set_threads(int threads) {
+Status Stage::add_worker() {
+  auto worker = std::make_unique<Worker>();
+  try {
+    worker->thread = std::thread([this, own = worker.get()] {
+      loop_(own->leave);
+      own->gone.store(true, std::memory_order_release);
+    });
+  } catch (const std::system_error& error) {
+    return Error{ErrorCode::kUnavailable,
+                 fmt::format("stage '{}': the system has no thread beyond {} of it ({}); use fewer",
+                             config_.name, workers_.size(), error.what())};
+  }
+  workers_.push_back(std::move(worker));
+  return {};
+}
+
+Status Stage::set_threads(int threads) {
   TESSERA_CHECK(threads >= 1 && threads <= kThreadsMax, "threads", threads);
+  Status added;
   {
     const std::lock_guard lock(mutex_);
     reap();
-    while (static_cast<int>(workers_.size()) < threads) {
-      workers_.push_back(std::make_unique<Worker>());
-      Worker* const worker = workers_.back().get();
-      worker->thread = std::thread([this, worker] {
-        loop_(worker->leave);
-        worker->gone.store(true, std::memory_order_release);
-      });
-    }
+    while (added.ok() && static_cast<int>(workers_.size()) < threads) added = add_worker();
+    if (!added.ok()) threads = this->threads();
     while (static_cast<int>(workers_.size()) > threads) {
       workers_.back()->leave.store(true, std::memory_order_relaxed);
       leaving_.splice(leaving_.end(), workers_, std::prev(workers_.end()));
@@ -40,6 +59,7 @@ void Stage::set_threads(int threads) {
     threads_.store(threads, std::memory_order_relaxed);
   }
   wake_();
+  return added;
 }
 
 void Stage::reap() {
@@ -63,18 +83,23 @@ Nanoseconds Stage::run(std::span<const PacketPtr> batch, Nanoseconds begin) {
   running_.fetch_sub(1, std::memory_order_relaxed);
   const Nanoseconds end = now();
   busy_.fetch_add(end - begin, std::memory_order_relaxed);
-  packets_.fetch_add(static_cast<std::int64_t>(batch.size()), std::memory_order_relaxed);
+  const auto count = static_cast<std::int64_t>(batch.size());
+  const Nanoseconds each = std::max<Nanoseconds>(1, (end - begin) / count);
+  const Nanoseconds lately = lately_.load(std::memory_order_relaxed);
+  // Another thread's batch may be lost to it, which matters to nobody.
+  lately_.store(lately == 0 ? each : std::max<Nanoseconds>(1, lately + (each - lately) / kMemory),
+                std::memory_order_relaxed);
+  packets_.fetch_add(count, std::memory_order_relaxed);
   batches_.fetch_add(1, std::memory_order_relaxed);
   return end;
 }
 
 std::size_t Stage::batch() const {
   if (config_.grain == 0) return config_.batch;
-  const Nanoseconds busy = busy_.load(std::memory_order_relaxed);
-  const std::int64_t fitting =
-      config_.grain * packets_.load(std::memory_order_relaxed) / std::max<Nanoseconds>(busy, 1);
-  return static_cast<std::size_t>(
-      std::clamp<std::int64_t>(fitting, 1, static_cast<std::int64_t>(config_.batch)));
+  const Nanoseconds lately = lately_.load(std::memory_order_relaxed);
+  if (lately == 0) return 1;
+  return static_cast<std::size_t>(std::clamp<std::int64_t>(
+      config_.grain / lately, 1, static_cast<std::int64_t>(config_.batch)));
 }
 
 StageCounters Stage::counters() const {

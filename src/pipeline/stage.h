@@ -37,7 +37,7 @@ struct StageConfig {
   int threads = 1;            // 1..kThreadsMax
   std::size_t capacity = 64;  // packets that wait in front of it
   std::size_t batch = 1;  // packets a thread takes at a time, if there are so many; <= kBatchMax
-  // A thread takes no more at once than takes this long, by the stage's mean so far: quick tasks
+  // A thread takes no more at once than takes this long, by the stage's latest batches: quick tasks
   // share the cost of handing over, slow ones do not wait for each other. 0: as `batch` says.
   Nanoseconds grain = 0;
   std::shared_ptr<StageFunction> function = {};  // shared with whoever made the pipeline
@@ -62,9 +62,10 @@ class Stage {
   ~Stage();  // the loops have ended or will end
 
   // Starts the threads of the configuration. `wake` makes waiting workers look at their flag.
-  void start(Loop loop, std::function<void()> wake);
-  // Takes effect at once for idle threads, after their batch for busy ones. Nothing is lost.
-  void set_threads(int threads);
+  Status start(Loop loop, std::function<void()> wake);
+  // Takes effect at once for idle threads, after their batch for busy ones. Nothing is lost. The
+  // error is kUnavailable if the system has no more threads; then they are as many as before.
+  Status set_threads(int threads);
   // Waits until all loops have ended.
   void join();
 
@@ -84,7 +85,9 @@ class Stage {
     std::atomic<bool> leave{false}, gone{false};
     std::thread thread;
   };
-  void reap();  // joins those that are gone; with the lock held
+  // With the lock held.
+  void reap();  // joins those that are gone
+  Status add_worker();
 
   const StageConfig config_;
   StageQueue queue_;
@@ -96,6 +99,7 @@ class Stage {
   std::atomic<int> threads_{0}, running_{0};
   std::atomic<std::int64_t> packets_{0}, batches_{0};
   std::atomic<Nanoseconds> busy_{0};
+  std::atomic<Nanoseconds> lately_{0};  // that one packet takes; 0: not known yet
   // The integral of threads over time, but for threads_ x now().
   Nanoseconds thread_time_ = 0;
 };

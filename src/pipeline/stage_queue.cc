@@ -1,28 +1,44 @@
 #include "pipeline/stage_queue.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace tessera::pipeline {
 
-StageQueue::StageQueue(std::size_t capacity) : ring_(std::max<std::size_t>(capacity, 1)) {}
+StageQueue::StageQueue(std::size_t capacity)
+    : capacity_(std::max<std::size_t>(capacity, 1)), ring_(capacity_) {}
+
+void StageQueue::grow() {
+  std::vector<PacketPtr> larger(2 * ring_.size());
+  for (std::size_t i = 0; i < size(); ++i) {
+    larger[i] = std::move(ring_[first_]);
+    if (++first_ == ring_.size()) first_ = 0;
+  }
+  ring_ = std::move(larger);
+  first_ = 0;
+}
+
+void StageQueue::put(PacketPtr packet) {
+  if (size() == ring_.size()) grow();
+  std::size_t place = first_ + size();
+  if (place >= ring_.size()) place -= ring_.size();
+  ring_[place] = std::move(packet);
+  size_.store(size() + 1, std::memory_order_relaxed);
+}
 
 bool StageQueue::push(std::span<PacketPtr> packets) {
   std::size_t done = 0;
   std::unique_lock lock(mutex_);
   while (done < packets.size()) {
-    while (size() == ring_.size() && !closed_) {
+    while (room() == 0 && !closed_) {
       ++waiting_for_room_;
       room_.wait(lock);
       --waiting_for_room_;
     }
     if (closed_) return false;
-    const std::size_t count = std::min(packets.size() - done, ring_.size() - size());
-    std::size_t place = (first_ + size()) % ring_.size();
-    for (std::size_t i = 0; i < count; ++i) {
-      ring_[place] = std::move(packets[done++]);
-      if (++place == ring_.size()) place = 0;
-    }
-    size_.store(size() + count, std::memory_order_relaxed);
+    const std::size_t count = std::min(packets.size() - done, room());
+    for (std::size_t i = 0; i < count; ++i) put(std::move(packets[done++]));
+    handed_.store(handed_.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
     if (waiting_for_packets_ == 0) continue;
     if (count == 1 || waiting_for_packets_ == 1) {
       packets_.notify_one();
@@ -35,22 +51,32 @@ bool StageQueue::push(std::span<PacketPtr> packets) {
 
 bool StageQueue::try_push(PacketPtr& packet) {
   const std::lock_guard lock(mutex_);
-  if (closed_ || size() == ring_.size()) return false;
-  ring_[(first_ + size()) % ring_.size()] = std::move(packet);
-  size_.store(size() + 1, std::memory_order_relaxed);
+  if (closed_ || room() == 0) return false;
+  put(std::move(packet));
+  handed_.store(handed_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   if (waiting_for_packets_ > 0) packets_.notify_one();
   return true;
 }
 
+void StageQueue::enter(PacketPtr packet) {
+  const std::lock_guard lock(mutex_);
+  packet->from_outside = true;
+  put(std::move(packet));
+  if (waiting_for_packets_ > 0) packets_.notify_one();
+}
+
 std::size_t StageQueue::take(std::span<PacketPtr> out) {
   const std::size_t count = std::min(out.size(), size());
+  std::size_t handed = 0;  // of them
   for (std::size_t i = 0; i < count; ++i) {
     out[i] = std::move(ring_[first_]);
+    if (!std::exchange(out[i]->from_outside, false)) ++handed;
     if (++first_ == ring_.size()) first_ = 0;
   }
   size_.store(size() - count, std::memory_order_relaxed);
-  if (count > 0 && waiting_for_room_ > 0) {
-    if (count == 1 || waiting_for_room_ == 1) {
+  handed_.store(handed_.load(std::memory_order_relaxed) - handed, std::memory_order_relaxed);
+  if (handed > 0 && waiting_for_room_ > 0) {
+    if (handed == 1 || waiting_for_room_ == 1) {
       room_.notify_one();
     } else {
       room_.notify_all();

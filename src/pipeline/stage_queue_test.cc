@@ -61,6 +61,22 @@ TEST_F(StageQueueTest, PushOfMoreThanFitsWaitsForRoom) {
   EXPECT_EQ(queue.size(), 0U);
 }
 
+TEST_F(StageQueueTest, WhatEntersFromOutsideNeitherWaitsNorTakesTheRoomOfTheStageBefore) {
+  StageQueue queue(2);
+  for (std::uint64_t i = 0; i < 100; ++i) queue.enter(packet(i));
+  EXPECT_EQ(queue.size(), 100U);
+  EXPECT_EQ(queue.room(), 2U);
+  PacketPtr first = packet(100), second = packet(101), third = packet(102);
+  EXPECT_TRUE(queue.try_push(first));
+  EXPECT_TRUE(queue.try_push(second));
+  EXPECT_FALSE(queue.try_push(third));
+  std::vector<PacketPtr> out(101);
+  ASSERT_EQ(queue.pop(out, stay_), 101U);
+  for (std::uint64_t i = 0; i < 101; ++i) EXPECT_EQ(out[i]->header.id, i);
+  EXPECT_EQ(queue.room(), 1U);
+  EXPECT_TRUE(queue.try_push(third));
+}
+
 TEST_F(StageQueueTest, ClosedQueueGivesWhatIsInsideAndThenNothing) {
   StageQueue queue(4);
   PacketPtr one = packet(1), late = packet(2);
