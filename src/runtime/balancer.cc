@@ -31,6 +31,13 @@ double capacity(const StageLoad& stage) {
   return busy <= 0 ? INFINITY : workers * static_cast<double>(stage.tasks) / busy;
 }
 
+// No stage has much to do: tasks come more slowly than they could be done, or not at all.
+bool source_is_the_limit(const PeriodLoad& load) {
+  return std::all_of(load.stages.begin(), load.stages.end(), [&](const StageLoad& stage) {
+    return share(stage, load.seconds) < kBusy && kernel_share(stage, load.seconds) < kBusy;
+  });
+}
+
 std::string milliseconds_a_task(const StageLoad& stage) {
   return fmt::format(
       "{:.2f} ms a task",
@@ -59,6 +66,7 @@ Balancer::Changes Balancer::decide(const PeriodLoad& load) {
 Balancer::Changes Balancer::judge(const PeriodLoad& load, double rate) {
   const Trial trial = std::move(*trial_);
   trial_.reset();
+  if (source_is_the_limit(load)) return {};  // which says nothing about the change
   if (rate >= trial.rate * (trial.more ? kGain : kLoss)) return {};
   Changes back;
   for (const auto& [index, threads] : trial.before) {

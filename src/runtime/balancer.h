@@ -4,6 +4,7 @@
 //
 //   measure ─► the busy stages that more threads could help ─► more threads ─► measure
 //                 faster by 2 %: kept        not faster: taken back, and left alone for a while
+//                 no stage is busy: kept; fewer tasks came, which says nothing about the change
 //   nothing is in the way but the kernels (or the source): stages with threads to spare give some
 //   back, one step, and get them again if that was slower
 #pragma once

@@ -117,6 +117,30 @@ TEST(Balancer, LeavesAPipelineAloneThatIsWellAsItIs) {
   EXPECT_EQ(pipeline.settle(balancer), 0);
 }
 
+// Else what was found out is thrown away, and left alone for a minute, whenever the source rests.
+TEST(Balancer, PauseOfTheSourceIsNoVerdictOnTheLastChange) {
+  ModelPipeline busy({{.seconds = 0.010}, {.seconds = 0.001, .kernels = 1}});
+  Balancer balancer;
+  const PeriodLoad before = busy.period();
+  const Balancer::Changes more = balancer.decide(before);
+  ASSERT_EQ(more.size(), 1U);
+  ASSERT_GT(more[0].threads, 1);
+  PeriodLoad pause = before;
+  pause.finished = 0;
+  for (StageLoad& stage : pause.stages) {
+    stage.tasks = 0;
+    stage.busy_seconds = stage.kernel_seconds = 0;
+  }
+  pause.stages[0].threads = more[0].threads;
+  for (int period = 0; period < 5; ++period) EXPECT_TRUE(balancer.decide(pause).empty());
+  // Trickling in is no better.
+  pause.finished = pause.stages[0].tasks = pause.stages[1].tasks = 5;
+  pause.stages[0].busy_seconds = 0.05;
+  for (const ThreadChange& change : balancer.decide(pause)) {
+    EXPECT_EQ(change.reason.find("back:"), std::string::npos) << change.reason;
+  }
+}
+
 TEST(Balancer, SlowPipelinesAreMeasuredForLonger) {
   EXPECT_FALSE(Balancer::enough(0.3, 39));
   EXPECT_TRUE(Balancer::enough(0.3, 40));

@@ -1,9 +1,9 @@
 #include "runtime/deadline_clock.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <chrono>
+
+#include "pipeline/own_thread.h"
 
 namespace tessera::runtime {
 namespace {
@@ -39,7 +39,7 @@ void DeadlineClock::prune() {
 }
 
 void DeadlineClock::run() {
-  const ApplicationCall call;  // whatever a job gives back
+  const pipeline::OwnThread mark(this);
   std::unique_lock lock(mutex_);
   while (!stop_) {
     if (heap_.empty()) {
@@ -48,7 +48,8 @@ void DeadlineClock::run() {
     }
     const pipeline::Nanoseconds now = pipeline::now();
     if (heap_.front().deadline > now) {
-      changed_.wait_for(lock, std::chrono::nanoseconds(heap_.front().deadline - now));
+      changed_.wait_until(lock, std::chrono::steady_clock::time_point(
+                                    std::chrono::nanoseconds(heap_.front().deadline)));
       continue;
     }
     std::pop_heap(heap_.begin(), heap_.end(), kLater);
@@ -56,10 +57,7 @@ void DeadlineClock::run() {
     heap_.pop_back();
     lock.unlock();
     // Settling may call the application back.
-    entry.job->settle_failed(
-        TaskFailure::kDeadline,
-        {ErrorCode::kUnavailable,
-         fmt::format("task {}: its deadline passed before it was done", entry.job->id())});
+    entry.job->pass_deadline();
     lock.lock();
   }
 }

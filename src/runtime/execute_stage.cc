@@ -4,12 +4,15 @@
 
 #include <algorithm>
 
+#include "runtime/check_inputs.h"
 #include "runtime/compare.h"
 
 namespace tessera::runtime {
 namespace {
 
 using pipeline::Nanoseconds;
+
+constexpr std::size_t kRunsInFlight = 64;  // of one thread
 
 device::TimePoint deadline_of(const NetworkPacket& packet) {
   if (packet.header.deadline == pipeline::kNoDeadline) return device::kNoDeadline;
@@ -45,7 +48,7 @@ struct ExecuteStage::RunInFlight {
   NetworkPacket* packet = nullptr;
   std::size_t run = 0;
   const Place* place = nullptr;
-  bool submitted = false;
+  bool submitted = false, holds_memory = false;
   device::SequenceNumber sequence{};
   std::vector<device::Block> inputs, outputs;
 
@@ -55,14 +58,17 @@ struct ExecuteStage::RunInFlight {
 
 // What a thread needs for a batch; kept, so that a stage in motion allocates none.
 struct ExecuteStage::Scratch {
-  std::vector<RunInFlight> runs;  // those beyond `count` keep the room of their lists
-  std::size_t count = 0;
+  std::vector<RunInFlight> runs;          // a ring; all keep the room of their lists
+  std::size_t started = 0, finished = 0;  // [finished, started) are in flight
   std::vector<device::Address> inputs, outputs;
 
+  std::size_t in_flight() const { return started - finished; }
   RunInFlight& next() {
-    if (count == runs.size()) runs.emplace_back();
-    return runs[count++];
+    const std::size_t place = started++ % kRunsInFlight;
+    if (place == runs.size()) runs.emplace_back();
+    return runs[place];
   }
+  RunInFlight& oldest() { return runs[finished++ % kRunsInFlight]; }
 };
 
 Result<std::shared_ptr<ExecuteStage>> ExecuteStage::create(std::shared_ptr<ModelState> model,
@@ -105,7 +111,7 @@ std::unique_ptr<ExecuteStage::Scratch> ExecuteStage::take_scratch() {
 }
 
 void ExecuteStage::give_back(std::unique_ptr<Scratch> scratch) {
-  scratch->count = 0;
+  scratch->started = scratch->finished = 0;
   const std::lock_guard lock(mutex_);
   scratches_.push_back(std::move(scratch));
 }
@@ -115,15 +121,37 @@ const ExecuteStage::Place* ExecuteStage::choose() {
   const std::size_t first = turn_.fetch_add(1, std::memory_order_relaxed);
   const Place* best = nullptr;
   int best_queued = 0;
+  bool best_on_trial = false;
   for (std::size_t i = 0; i < used; ++i) {
     const Place& place = places_[(first + i) % used];
-    if (!place.device->usable()) continue;
+    const DeviceEntry::Usable usable = place.device->usable();
+    if (usable == DeviceEntry::Usable::kNo) continue;
+    const bool on_trial = usable == DeviceEntry::Usable::kOnTrial;
     const int queued = place.device->device().queued(place.kernel);
-    if (best != nullptr && queued >= best_queued) continue;
+    const bool better =
+        best == nullptr || (on_trial == best_on_trial ? queued < best_queued : best_on_trial);
+    if (!better) continue;
     best = &place;
     best_queued = queued;
+    best_on_trial = on_trial;
   }
   return best;
+}
+
+const ExecuteStage::Place* ExecuteStage::choose_or_fail(NetworkPacket& packet) {
+  const Place* const place = choose();
+  if (place != nullptr) return place;
+  const DeviceEntry& first = *places_.front().device;
+  packet.device = &first.name();
+  packet.fail(pipeline::Failure::kDevice,
+              {ErrorCode::kUnavailable,
+               fmt::format("no device of this stage is in order; '{}': {}", first.name(),
+                           places_.front().device->device().health().reason)});
+  return nullptr;
+}
+
+void ExecuteStage::finish_until(Scratch& scratch, std::size_t left) {
+  while (scratch.in_flight() > left) finish(scratch.oldest());
 }
 
 void ExecuteStage::run(std::span<const pipeline::PacketPtr> batch) {
@@ -138,21 +166,14 @@ void ExecuteStage::run(std::span<const pipeline::PacketPtr> batch) {
     }
     if (mode == DebugMode::kBoth) compared.emplace_back(&pointer, packet.task.runs);
     for (std::size_t run = 0; run < packet.task.runs.size(); ++run) {
+      finish_until(*scratch, kRunsInFlight - 1);
       if (packet.failure != pipeline::Failure::kNone) break;
-      const Place* const place = choose();
-      if (place == nullptr) {
-        const device::Health health = places_.front().device->device().health();
-        packet.fail(
-            pipeline::Failure::kDevice,
-            {ErrorCode::kUnavailable, fmt::format("no device of this stage is in order; '{}': {}",
-                                                  places_.front().device->name(), health.reason)});
-        packet.device = &places_.front().device->name();
-        break;
-      }
+      const Place* const place = choose_or_fail(packet);
+      if (place == nullptr) break;
       start(packet, run, *place, *scratch);
     }
   }
-  for (std::size_t i = 0; i < scratch->count; ++i) finish(scratch->runs[i]);
+  finish_until(*scratch, 0);
   give_back(std::move(scratch));
   for (const auto& [packet, inputs] : compared) {
     if ((*packet)->failure == pipeline::Failure::kNone) compare_with_host(*packet, inputs);
@@ -161,6 +182,10 @@ void ExecuteStage::run(std::span<const pipeline::PacketPtr> batch) {
 
 Status ExecuteStage::bring_over(RunInFlight& run) {
   const std::vector<Tensor>& tensors = run.packet->task.runs[run.run];
+  // The stage `pre` may not be there, or was skipped, or another one came after it.
+  TESSERA_RETURN_IF_ERROR(check_inputs(model_->on_devices.state(), tensors));
+  run.holds_memory = true;
+  run.place->device->took_memory();
   for (const Tensor& tensor : tensors) {
     TESSERA_TRY(const device::Block block,
                 run.device().allocate({static_cast<std::int64_t>(tensor.bytes.size())}));
@@ -174,6 +199,22 @@ Status ExecuteStage::bring_over(RunInFlight& run) {
   return {};
 }
 
+// The device has no room now. Its runs give theirs back when they are over: first this thread's
+// own, then those of others, for which one thread at a time waits and holds nothing meanwhile.
+Status ExecuteStage::bring_over_in_turn(RunInFlight& run, Scratch& scratch) {
+  DeviceEntry& device = *run.place->device;
+  release(run);
+  finish_until(scratch, 1);  // all but this one
+  const std::lock_guard turn(device.memory_turn());
+  for (bool others = true;;) {
+    const Status over = bring_over(run);
+    if (over.ok() || over.error().code != ErrorCode::kDoesNotFit) return over;
+    release(run);
+    if (!others && !device.memory_is_taken()) return over;
+    others = device.wait_for_memory();
+  }
+}
+
 void ExecuteStage::start(NetworkPacket& packet, std::size_t index, const Place& place,
                          Scratch& scratch) {
   RunInFlight& run = scratch.next();
@@ -183,9 +224,14 @@ void ExecuteStage::start(NetworkPacket& packet, std::size_t index, const Place& 
   run.submitted = false;
   packet.device = &place.device->name();
   const Nanoseconds begin = pipeline::now();
-  const Status over = bring_over(run);
+  // Who waits for memory is not overtaken.
+  const bool wanted = place.device->memory_is_wanted();
+  Status over = wanted ? bring_over_in_turn(run, scratch) : bring_over(run);
+  if (!wanted && !over.ok() && over.error().code == ErrorCode::kDoesNotFit) {
+    over = bring_over_in_turn(run, scratch);
+  }
   packet.transfer_in += pipeline::now() - begin;
-  if (!over.ok()) return fail(run, over, false);
+  if (!over.ok()) return fail(run, pipeline::Failure::kError, over.error());
   const auto addresses = [](const std::vector<device::Block>& blocks,
                             std::vector<device::Address>& list) {
     list.clear();
@@ -199,7 +245,10 @@ void ExecuteStage::start(NetworkPacket& packet, std::size_t index, const Place& 
                                              .outputs = scratch.outputs,
                                              .tag = packet.header.id},
                                             deadline_of(packet));
-  if (!sequence.ok()) return fail(run, sequence.error(), true);
+  if (!sequence.ok()) {
+    return fail(run, place.device->judge(sequence.error(), packet.header.deadline),
+                sequence.error());
+  }
   run.sequence = *sequence;
   run.submitted = true;
 }
@@ -207,21 +256,21 @@ void ExecuteStage::start(NetworkPacket& packet, std::size_t index, const Place& 
 void ExecuteStage::finish(RunInFlight& run) {
   if (!run.submitted) return release(run);
   const auto completion = run.device().wait(run.sequence, deadline_of(*run.packet));
-  if (!completion.ok()) {
-    fail(run, completion.error(), true);
-  } else if (!completion->status.ok()) {
-    fail(run, completion->status, true);
-  } else {
-    run.place->device->note(true, "");
-    const Nanoseconds kernel = (completion->end - completion->begin).count();
-    run.packet->kernel += kernel;
-    kernel_time_.fetch_add(kernel, std::memory_order_relaxed);
-    run.packet->cycles += completion->cycles;
-    const Nanoseconds begin = pipeline::now();
-    const Status back = take_back(run);
-    run.packet->transfer_out += pipeline::now() - begin;
-    if (!back.ok()) fail(run, back, false);
+  const Status status = completion.ok() ? completion->status : Status(completion.error());
+  if (!status.ok()) {
+    fail(run, run.place->device->judge(status.error(), run.packet->header.deadline),
+         status.error());
+    return release(run);
   }
+  run.place->device->note_good();
+  const Nanoseconds kernel = (completion->end - completion->begin).count();
+  run.packet->kernel += kernel;
+  kernel_time_.fetch_add(kernel, std::memory_order_relaxed);
+  run.packet->cycles += completion->cycles;
+  const Nanoseconds begin = pipeline::now();
+  const Status back = take_back(run);
+  run.packet->transfer_out += pipeline::now() - begin;
+  if (!back.ok()) fail(run, pipeline::Failure::kError, back.error());
   release(run);
 }
 
@@ -244,32 +293,26 @@ void ExecuteStage::release(RunInFlight& run) {
     for (const device::Block& block : *blocks) (void)run.device().release(block);
     blocks->clear();
   }
+  if (std::exchange(run.holds_memory, false)) run.place->device->gave_memory();
 }
 
-void ExecuteStage::fail(RunInFlight& run, const Status& status, bool of_device) {
+// The first error of a packet's runs counts.
+void ExecuteStage::fail(RunInFlight& run, pipeline::Failure why, const Error& error) {
   NetworkPacket& packet = *run.packet;
-  const bool late = pipeline::now() >= packet.header.deadline;
-  const bool device_failed = of_device && status.error().code == ErrorCode::kUnavailable;
-  if (device_failed && late) run.place->device->note_late();
-  if (device_failed && !late) run.place->device->note(false, status.error().message);
   if (packet.failure != pipeline::Failure::kNone) return;
   packet.device = &run.place->device->name();
-  packet.fail(late            ? pipeline::Failure::kDeadline
-              : device_failed ? pipeline::Failure::kDevice
-                              : pipeline::Failure::kError,
-              status.error());
+  packet.fail(why, error);
 }
 
 void ExecuteStage::run_on_host(const pipeline::PacketPtr& pointer) {
   NetworkPacket& packet = network_packet(pointer);
-  const auto loaded = model_->runtime->load_for_debugging(model_->on_devices);
-  if (!loaded.ok()) return packet.fail(pipeline::Failure::kError, loaded.error());
-  const Place place{loaded->first, loaded->second, 0};
+  const auto host = model_->place_for_debugging();
+  if (!host.ok()) return packet.fail(pipeline::Failure::kError, host.error());
+  const Place place{host->device, host->loaded, 0};
   Scratch scratch;
   for (std::size_t run = 0; run < packet.task.runs.size(); ++run) {
-    scratch.count = 0;
     start(packet, run, place, scratch);
-    finish(scratch.runs.front());
+    finish_until(scratch, 0);
     if (packet.failure != pipeline::Failure::kNone) return;
   }
 }
@@ -300,9 +343,22 @@ std::pair<std::string, std::string> locate(const ModelState& model, DeviceKind k
 
 }  // namespace
 
+Status ExecuteStage::check_values(const std::string& device) const {
+  for (const Place& place : places_) {
+    if (place.device->name() != device || place.device->device().properties().values) continue;
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("device '{}' computes no values (timing only), so there is nothing to "
+                             "compare; open it without, or do not compare",
+                             device)};
+  }
+  return {};
+}
+
 void ExecuteStage::compare_with_host(const pipeline::PacketPtr& pointer,
                                      const std::vector<std::vector<Tensor>>& inputs) {
   NetworkPacket& packet = network_packet(pointer);
+  const Status comparable = check_values(*packet.device);
+  if (!comparable.ok()) return packet.fail(pipeline::Failure::kError, comparable.error());
   debugging_.compared.fetch_add(1, std::memory_order_relaxed);
   const std::string* const device = packet.device;
   std::vector<std::vector<Tensor>> results = std::move(packet.task.runs);

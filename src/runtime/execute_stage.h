@@ -3,6 +3,10 @@
 //   for each run of each packet of the batch:   blocks ─► inputs over ─► submit      (all of them)
 //   then, in the same order:                    wait ─► outputs back ─► blocks free
 //
+// At most kRunsInFlight at once: the oldest is waited for before the next begins. A run whose
+// tensors find no room on the device waits for those of others; it is an error where there are
+// none.
+//
 // A kernel has a queue of its own, so while one thread of the stage waits for its batch another one
 // brings the next over: with two threads a kernel it goes from run to run without a gap.
 #pragma once
@@ -50,13 +54,17 @@ class ExecuteStage : public pipeline::StageFunction {
 
   // The usable kernel with the shortest queue; null if no device is usable.
   const Place* choose();
+  const Place* choose_or_fail(NetworkPacket& packet);
   void start(NetworkPacket& packet, std::size_t run, const Place& place, Scratch& scratch);
+  void finish_until(Scratch& scratch, std::size_t left);
   void finish(RunInFlight& run);
   Status bring_over(RunInFlight& run);
+  Status bring_over_in_turn(RunInFlight& run, Scratch& scratch);
   Status take_back(RunInFlight& run);
   void release(RunInFlight& run);
-  void fail(RunInFlight& run, const Status& status, bool of_device);
+  void fail(RunInFlight& run, pipeline::Failure why, const Error& error);
   void run_on_host(const pipeline::PacketPtr& packet);
+  Status check_values(const std::string& device) const;
   void compare_with_host(const pipeline::PacketPtr& packet,
                          const std::vector<std::vector<Tensor>>& inputs);
 

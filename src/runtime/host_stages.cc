@@ -7,12 +7,20 @@
 #include "arith/vector_ops.h"
 #include "device/device_form.h"
 #include "runtime/check_inputs.h"
-#include "runtime/job.h"
 
 namespace tessera::runtime {
 namespace {
 
 using pipeline::Failure;
+
+// Whether its bytes are those of its shape; the application's stages make what they like.
+bool complete(const Tensor& tensor) {
+  std::int64_t bytes = format_bytes(tensor.format);
+  for (const std::int64_t extent : tensor.dims) {
+    if (extent < 0 || __builtin_mul_overflow(bytes, extent, &bytes)) return false;
+  }
+  return std::ssize(tensor.bytes) == bytes;
+}
 
 bool is_narrow_float(Format format) { return format == Format::kF16 || format == Format::kBf16; }
 
@@ -29,11 +37,25 @@ void convert(Tensor& tensor, Format format) {
 }
 
 // Each tensor as its conversion says, into the format and shape of `wanted`.
-void convert_all(const std::vector<graph::EdgeConversion>& conversions,
-                 const std::vector<TensorDescription>& wanted, std::vector<Tensor>& tensors) {
-  for (std::size_t i = 0; i < conversions.size() && i < tensors.size(); ++i) {
+Status convert_all(const std::vector<graph::EdgeConversion>& conversions,
+                   const std::vector<TensorDescription>& wanted, std::vector<Tensor>& tensors) {
+  if (conversions.empty()) return {};
+  if (tensors.size() != conversions.size()) {
+    return Error{ErrorCode::kInvalidArgument, fmt::format("{} tensors to convert, the model has {}",
+                                                          tensors.size(), conversions.size())};
+  }
+  for (std::size_t i = 0; i < conversions.size(); ++i) {
     const graph::EdgeConversion& conversion = conversions[i];
     if (conversion.from == conversion.to) continue;
+    const std::int64_t bytes = element_count(wanted[i].dims) * format_bytes(conversion.from);
+    if (tensors[i].format != conversion.from || std::ssize(tensors[i].bytes) != bytes) {
+      return Error{
+          ErrorCode::kInvalidArgument,
+          fmt::format("'{}': found {} bytes of {}, what is converted has {} bytes of {}; was a "
+                      "stage skipped, or did one in between change it?",
+                      wanted[i].name, tensors[i].bytes.size(), format_name(tensors[i].format),
+                      bytes, format_name(conversion.from))};
+    }
     Tensor converted;
     converted.format = wanted[i].format;
     converted.dims = wanted[i].dims;
@@ -42,6 +64,7 @@ void convert_all(const std::vector<graph::EdgeConversion>& conversions,
     device::convert(conversion, tensors[i].bytes, converted.bytes);
     tensors[i] = std::move(converted);
   }
+  return {};
 }
 
 class HostStage : public pipeline::StageFunction {
@@ -56,12 +79,14 @@ class HostStage : public pipeline::StageFunction {
 
  private:
   Status call(Task& task) const {
-    const ApplicationCall application;
     try {
       return function_(task);
     } catch (const std::exception& thrown) {
       return Error{ErrorCode::kInvalidArgument,
                    fmt::format("the stage's function threw: {}", thrown.what())};
+    } catch (...) {
+      return Error{ErrorCode::kInvalidArgument,
+                   "the stage's function threw something that is no std::exception"};
     }
   }
   const HostFunction function_;
@@ -75,12 +100,14 @@ class PreStage : public pipeline::StageFunction {
       NetworkPacket& task = network_packet(packet);
       for (std::vector<Tensor>& inputs : task.task.runs) {
         task.narrowed = prepare(inputs) || task.narrowed;
-        const Status status = check_inputs(model_->network.state(), inputs);
+        Status status = check_inputs(model_->network.state(), inputs);
+        if (status.ok()) {
+          status = convert_all(model_->inputs, model_->on_devices.inputs(), inputs);
+        }
         if (!status.ok()) {
           packet->fail(Failure::kError, status.error());
           break;
         }
-        convert_all(model_->inputs, model_->on_devices.inputs(), inputs);
       }
     }
   }
@@ -91,9 +118,8 @@ class PreStage : public pipeline::StageFunction {
     bool narrowed = false;
     const std::vector<TensorDescription>& wanted = model_->network.inputs();
     for (std::size_t i = 0; i < inputs.size() && i < wanted.size(); ++i) {
-      const bool complete = static_cast<std::int64_t>(inputs[i].bytes.size()) ==
-                            element_count(inputs[i].dims) * format_bytes(inputs[i].format);
-      if (complete && inputs[i].format == Format::kF32 && is_narrow_float(wanted[i].format)) {
+      if (complete(inputs[i]) && inputs[i].format == Format::kF32 &&
+          is_narrow_float(wanted[i].format)) {
         convert(inputs[i], wanted[i].format);
         narrowed = true;
       }
@@ -109,19 +135,35 @@ class PostStage : public pipeline::StageFunction {
   void run(std::span<const pipeline::PacketPtr> batch) override {
     for (const pipeline::PacketPtr& packet : batch) {
       NetworkPacket& task = network_packet(packet);
+      const bool narrowed = std::exchange(task.narrowed, false);
       for (std::vector<Tensor>& outputs : task.task.runs) {
-        convert_all(model_->outputs, model_->network.outputs(), outputs);
-      }
-      if (!std::exchange(task.narrowed, false)) continue;
-      for (std::vector<Tensor>& outputs : task.task.runs) {
-        for (Tensor& output : outputs) {
-          if (is_narrow_float(output.format)) convert(output, Format::kF32);
-        }
+        const Status status = finish(outputs, narrowed);
+        if (status.ok()) continue;
+        packet->fail(Failure::kError, status.error());
+        break;
       }
     }
   }
 
  private:
+  // In the application's form; as float32 where float32 came in.
+  Status finish(std::vector<Tensor>& outputs, bool narrowed) const {
+    TESSERA_RETURN_IF_ERROR(convert_all(model_->outputs, model_->network.outputs(), outputs));
+    if (!narrowed) return {};
+    for (Tensor& output : outputs) {
+      if (!is_narrow_float(output.format)) continue;
+      if (!complete(output)) {
+        return Error{ErrorCode::kInvalidArgument,
+                     fmt::format("an output of {} bytes of {} that are not those of its shape "
+                                 "{}; a stage of the application made it",
+                                 output.bytes.size(), format_name(output.format),
+                                 fmt::join(output.dims, "x"))};
+      }
+      convert(output, Format::kF32);
+    }
+    return {};
+  }
+
   const std::shared_ptr<ModelState> model_;  // shared with the application's handles
 };
 

@@ -5,30 +5,17 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "runtime/patience.h"
 #include "runtime/stream.h"
 
 namespace tessera::runtime {
 namespace {
 
-// `changed` with the lock held, until `condition` or for `patience`.
-template <typename Condition>
-bool wait_on(std::condition_variable& changed, std::unique_lock<std::mutex>& lock,
-             std::chrono::nanoseconds patience, Condition condition) {
-  if (patience == std::chrono::nanoseconds::max()) {
-    changed.wait(lock, condition);
-    return true;
-  }
-  return changed.wait_for(lock, patience, condition);
-}
-
-thread_local bool this_thread_is_in_the_application = false;
+thread_local const JobPool* calling_back_for = nullptr;
 
 }  // namespace
 
-ApplicationCall::ApplicationCall()
-    : outer_(std::exchange(this_thread_is_in_the_application, true)) {}
-ApplicationCall::~ApplicationCall() { this_thread_is_in_the_application = outer_; }
-bool ApplicationCall::on_this_thread() { return this_thread_is_in_the_application; }
+const JobPool* JobState::in_callback_of() { return calling_back_for; }
 
 void JobListener::notify() {
   const std::lock_guard lock(mutex_);
@@ -47,12 +34,14 @@ void JobState::open(std::uint64_t id, std::uint64_t sequence, std::shared_ptr<St
   sequence_ = sequence;
   stream_ = std::move(stream);
   callback_ = std::move(callback);
+  keeps_room_.store(2, std::memory_order_relaxed);
 }
 
 void JobState::clear() {
   stream_.reset();
   callback_ = nullptr;
-  cancelled_ = settled_ = ready_ = done_ = false;
+  end_ = JobEnd::kOpen;
+  cancelled_ = ready_ = done_ = false;
   taken_ = false;
   outcome_.reset();
 }
@@ -61,14 +50,26 @@ void JobState::drop_reference() {
   if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) pool_.give_back(this);
 }
 
+bool JobState::claim(JobEnd end) {
+  JobEnd open = JobEnd::kOpen;
+  return end_.compare_exchange_strong(open, end, std::memory_order_acq_rel);
+}
+
 void JobState::cancel() {
   cancelled_.store(true, std::memory_order_relaxed);
+  if (!claim(JobEnd::kCancel)) return;
   settle_failed(TaskFailure::kCancelled,
                 {ErrorCode::kUnavailable, fmt::format("task {} was cancelled", id_)});
 }
 
+void JobState::pass_deadline() {
+  if (!claim(JobEnd::kClock)) return;
+  settle_failed(TaskFailure::kDeadline,
+                {ErrorCode::kUnavailable,
+                 fmt::format("task {}: its deadline passed before it was done", id_)});
+}
+
 void JobState::settle_failed(TaskFailure failure, Error error) {
-  if (settled()) return;
   TaskError failed;
   failed.failure = failure;
   failed.error = std::move(error);
@@ -78,7 +79,6 @@ void JobState::settle_failed(TaskFailure failure, Error error) {
 }
 
 void JobState::settle(TaskOutcome&& outcome) {
-  if (settled_.exchange(true, std::memory_order_acq_rel)) return;
   {
     const std::lock_guard lock(mutex_);
     outcome_ = std::move(outcome);
@@ -89,22 +89,32 @@ void JobState::settle(TaskOutcome&& outcome) {
   stream->deliver();
 }
 
+void JobState::leave_room() {
+  if (keeps_room_.fetch_sub(1, std::memory_order_acq_rel) == 1) pool_.room().give_back();
+}
+
 void JobState::complete() {
+  leave_room();  // before the caller hears of it
   if (callback_) {
     TaskOutcome outcome = [&] {
       const std::lock_guard lock(mutex_);
       taken_ = true;
       return std::move(*outcome_);
     }();
-    const ApplicationCall call;
+    // A callback that cancels a job of another stream may be calling that one's callback here.
+    const JobPool* const before = std::exchange(calling_back_for, &pool_);
     callback_(std::move(outcome));
     callback_ = nullptr;  // what it holds may go now; the last handle of a pipeline, say
+    calling_back_for = before;
   }
-  const std::lock_guard lock(mutex_);
-  done_.store(true, std::memory_order_release);
-  if (waiting_ > 0) changed_.notify_all();
-  for (JobListener* listener : listeners_) listener->notify();
-  listeners_.clear();
+  {
+    const std::lock_guard lock(mutex_);
+    done_.store(true, std::memory_order_release);
+    if (waiting_ > 0) changed_.notify_all();
+    for (JobListener* listener : listeners_) listener->notify();
+    listeners_.clear();
+  }
+  pool_.completed();
 }
 
 std::optional<TaskOutcome> JobState::wait(std::chrono::nanoseconds patience) {
@@ -137,29 +147,42 @@ void JobState::forget(JobListener* listener) {
   std::erase(listeners_, listener);
 }
 
-std::unique_ptr<JobPool, JobPool::LetGo> JobPool::make() {
-  return std::unique_ptr<JobPool, LetGo>(new JobPool());
+std::unique_ptr<JobPool, JobPool::LetGo> JobPool::make(std::size_t jobs_max) {
+  return std::unique_ptr<JobPool, LetGo>(new JobPool(jobs_max));
+}
+
+void JobPool::completed() {
+  if (incomplete_.fetch_sub(1, std::memory_order_acq_rel) == 1) incomplete_.notify_all();
+}
+
+void JobPool::wait_until_complete() {
+  for (std::size_t count = incomplete_; count != 0; count = incomplete_) incomplete_.wait(count);
 }
 
 JobReference JobPool::take() {
+  incomplete_.fetch_add(1, std::memory_order_relaxed);
   const std::lock_guard lock(mutex_);
   if (free_.empty()) {
-    all_.push_back(std::make_unique<JobState>(*this));
-    free_.reserve(all_.size());
-    return JobReference(all_.back().get());
+    ++made_;
+    return JobReference(new JobState(*this));  // give_back() takes it into its own again
   }
-  JobState* const state = free_.back();
+  JobState* const state = free_.back().release();
   free_.pop_back();
   return JobReference(state);
 }
 
 void JobPool::give_back(JobState* state) {
   state->clear();
+  std::unique_ptr<JobState> own(state);  // one too many goes without the lock held
   bool last = false;
   {
     const std::lock_guard lock(mutex_);
-    free_.push_back(state);
-    last = !owned_ && free_.size() == all_.size();
+    if (free_.size() < room_.places()) {
+      free_.push_back(std::move(own));
+    } else {
+      --made_;
+    }
+    last = !owned_ && free_.size() == made_;
   }
   if (last) delete this;
 }
@@ -169,14 +192,14 @@ void JobPool::let_go() {
   {
     const std::lock_guard lock(mutex_);
     owned_ = false;
-    last = free_.size() == all_.size();
+    last = free_.size() == made_;
   }
   if (last) delete this;
 }
 
 std::size_t JobPool::made() const {
   const std::lock_guard lock(mutex_);
-  return all_.size();
+  return made_;
 }
 
 }  // namespace tessera::runtime

@@ -4,9 +4,9 @@
 //                    ── cancel ─────────────┼─► settle(): the first wins ─► the stream's turn ─►
 //                    complete() ── deadline ───────────┘
 //
-// A task is settled once, by whoever comes first: its packet, the caller's cancel, or the clock. It
-// is complete (the caller sees it) when all earlier tasks of its stream are. States are counted and
-// come from a pool, so that a runtime in motion allocates none.
+// A task is settled once, by whoever claims it first: its packet, the caller's cancel, or the
+// clock. It is complete (the caller sees it) when all earlier tasks of its stream are. States are
+// counted and come from a pool, so that a runtime in motion allocates none.
 #pragma once
 
 #include <atomic>
@@ -19,26 +19,12 @@
 #include <vector>
 
 #include "pipeline/packet.h"
+#include "runtime/room.h"
 #include "tessera/runtime.h"
 
 namespace tessera::runtime {
 
 class JobPool;
-
-// While one lives, this thread is one that a pipeline may wait for, and in code of the application:
-// a callback, a stage, a log, what gives a payload back. That code may let go of the pipeline's
-// last handle.
-class ApplicationCall {
- public:
-  ApplicationCall();
-  ~ApplicationCall();
-  ApplicationCall(const ApplicationCall&) = delete;
-  ApplicationCall& operator=(const ApplicationCall&) = delete;
-  static bool on_this_thread();
-
- private:
-  const bool outer_;
-};
 
 // Waits for one of several jobs.
 class JobListener {
@@ -50,6 +36,14 @@ class JobListener {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool notified_ = false;
+};
+
+// Who decided how a task ended.
+enum class JobEnd : std::uint8_t {
+  kOpen,  // nobody yet
+  kPacket,
+  kCancel,
+  kClock,  // its deadline passed
 };
 
 class JobState {
@@ -66,16 +60,23 @@ class JobState {
   std::uint64_t id() const { return id_; }
   std::uint64_t sequence() const { return sequence_; }
   const std::atomic<bool>& cancelled() const { return cancelled_; }
-  bool settled() const { return settled_.load(std::memory_order_acquire); }
+  JobEnd end() const { return end_.load(std::memory_order_acquire); }
+  bool settled() const { return end() != JobEnd::kOpen; }
 
-  void cancel();
-  // The first call decides; the others do nothing.
+  // The first claim wins; whoever has it must settle.
+  bool claim(JobEnd end);
   void settle(TaskOutcome&& outcome);
-  void settle_failed(TaskFailure failure, Error error);
+  void cancel();
+  void pass_deadline();
+  // It needs no place in the pipeline any more.
+  void packet_left() { leave_room(); }
 
   // For the stream, in its order.
   bool ready() const { return ready_.load(std::memory_order_acquire); }
   void complete();
+
+  // Whose jobs' callback of the application this thread is in; null: in none.
+  static const JobPool* in_callback_of();
 
   // For the caller.
   std::optional<TaskOutcome> wait(std::chrono::nanoseconds patience);
@@ -87,6 +88,8 @@ class JobState {
  private:
   friend class JobPool;
   void clear();
+  void settle_failed(TaskFailure failure, Error error);
+  void leave_room();
 
   JobPool& pool_;
   std::atomic<int> references_{0};
@@ -94,7 +97,9 @@ class JobState {
   std::uint64_t id_ = 0, sequence_ = 0;
   std::shared_ptr<StreamState> stream_;  // shared with the stream's handles
   std::function<void(TaskOutcome)> callback_;
-  std::atomic<bool> cancelled_{false}, settled_{false}, ready_{false}, done_{false};
+  std::atomic<JobEnd> end_{JobEnd::kOpen};
+  std::atomic<bool> cancelled_{false}, ready_{false}, done_{false};
+  std::atomic<int> keeps_room_{0};  // its packet, and itself
 
   std::mutex mutex_;  // of what follows
   std::condition_variable changed_;
@@ -125,26 +130,34 @@ class JobReference {
   JobState* state_ = nullptr;
 };
 
-// Lives until its owner has let go of it and all its jobs are back.
+// Lives until its owner has let go of it and all its jobs are back. It keeps as many as can be in
+// flight; more there are only while the application holds those that are done.
 class JobPool {
  public:
   struct LetGo {
     void operator()(JobPool* pool) const { pool->let_go(); }
   };
-  static std::unique_ptr<JobPool, LetGo> make();
+  static std::unique_ptr<JobPool, LetGo> make(std::size_t jobs_max);
 
+  // For a job that has a place in the room.
   JobReference take();
   std::size_t made() const;
+  Room& room() { return room_; }
+  // Waits until all jobs that were taken are complete.
+  void wait_until_complete();
 
  private:
   friend class JobState;
-  JobPool() = default;
+  explicit JobPool(std::size_t jobs_max) : room_(jobs_max) {}
+  void completed();
   void give_back(JobState* state);
   void let_go();
 
+  Room room_;
+  std::atomic<std::size_t> incomplete_{0};
   mutable std::mutex mutex_;
-  std::vector<std::unique_ptr<JobState>> all_;
-  std::vector<JobState*> free_;
+  std::vector<std::unique_ptr<JobState>> free_;  // the others belong to their references
+  std::size_t made_ = 0;                         // and not deleted
   bool owned_ = true;
 };
 

@@ -19,11 +19,17 @@ Result<std::shared_ptr<BlockState>> BlockState::allocate(std::shared_ptr<MemoryS
 
 BlockState::~BlockState() { (void)memory->mirror.release(block); }
 
+LayersState::~LayersState() {
+  if (!ids.empty()) (void)memory->entry.device().unload(ids.front());
+}
+
 Result<std::shared_ptr<LayersState>> LayersState::load(std::shared_ptr<MemoryState> memory,
                                                        const Network& network) {
   auto state = std::make_shared<LayersState>();
   TESSERA_TRY(const std::vector<device::LoadedLayer> loaded,
               memory->entry.device().load_layers(network.share()));
+  state->memory = std::move(memory);
+  for (const device::LoadedLayer& layer : loaded) state->ids.push_back(layer.id);
   const graph::Graph& graph = network.state().graph();
   const auto describe = [&](const std::vector<graph::TensorId>& ids) {
     std::vector<TensorDescription> tensors;
@@ -39,9 +45,7 @@ Result<std::shared_ptr<LayersState>> LayersState::load(std::shared_ptr<MemorySta
                            .outputs = describe(layer.outputs),
                            .weight_offset = layer.weight_offset.value,
                            .weight_bytes = layer.weight_bytes.value});
-    state->ids.push_back(layer.id);
   }
-  state->memory = std::move(memory);
   return state;
 }
 

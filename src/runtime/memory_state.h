@@ -14,17 +14,18 @@ namespace tessera::runtime {
 class MemoryState {
  public:
   MemoryState(std::shared_ptr<RuntimeState> runtime, DeviceEntry& entry)
-      : entry(entry),
+      : runtime_(std::move(runtime)),
+        entry(entry),
         mirror(entry.device()),
-        operations(entry.device(), entry.chip()),
-        runtime_(std::move(runtime)) {}
+        operations(entry.device(), entry.chip()) {}
 
+ private:
+  const std::shared_ptr<RuntimeState> runtime_;  // keeps the device; goes last
+
+ public:
   DeviceEntry& entry;
   device::Mirror mirror;
   device::OperationSet operations;
-
- private:
-  const std::shared_ptr<RuntimeState> runtime_;  // keeps the device
 };
 
 class BlockState {
@@ -44,6 +45,10 @@ class LayersState {
   // Loads the network's layers to the memory's device.
   static Result<std::shared_ptr<LayersState>> load(std::shared_ptr<MemoryState> memory,
                                                    const Network& network);
+  LayersState() = default;
+  ~LayersState();  // the device gives them back
+  LayersState(const LayersState&) = delete;
+  LayersState& operator=(const LayersState&) = delete;
 
   std::shared_ptr<MemoryState> memory;  // shared with its blocks
   std::vector<Layer> list;

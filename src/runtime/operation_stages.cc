@@ -1,5 +1,7 @@
 #include "runtime/operation_stages.h"
 
+#include <fmt/format.h>
+
 #include "runtime/operation_packet.h"
 
 namespace tessera::runtime {
@@ -76,24 +78,22 @@ Status execute(OperationPacket& packet) {
       forever ? device::kNoDeadline
               : device::TimePoint(std::chrono::nanoseconds(packet.header.deadline));
   const auto refuse = [&](const Error& error) -> Status {
-    const bool of_device = error.code == ErrorCode::kUnavailable;
-    const bool late = pipeline::now() >= packet.header.deadline;
-    if (of_device && !late) memory.entry.note(false, error.message);
-    packet.fail(late && of_device ? Failure::kDeadline
-                : of_device       ? Failure::kDevice
-                                  : Failure::kError,
-                error);
+    packet.fail(memory.entry.judge(error, packet.header.deadline), error);
     return {};
   };
-  if (!memory.entry.usable()) {
-    return refuse({ErrorCode::kUnavailable, memory.entry.device().health().reason});
+  if (memory.entry.usable() == DeviceEntry::Usable::kNo) {
+    packet.fail(Failure::kDevice,
+                {ErrorCode::kUnavailable,
+                 fmt::format("device '{}' is not in order: {}", memory.entry.name(),
+                             memory.entry.device().health().reason)});
+    return {};
   }
   const auto sequence = submit(packet, memory, deadline);
   if (!sequence.ok()) return refuse(sequence.error());
   const auto completion = memory.entry.device().wait(*sequence, deadline);
   if (!completion.ok()) return refuse(completion.error());
   if (!completion->status.ok()) return refuse(completion->status.error());
-  memory.entry.note(true, "");
+  memory.entry.note_good();
   packet.transfers.kernel = completion->kernel;
   packet.cycles += completion->cycles;
   packet.kernel += (completion->end - completion->begin).count();

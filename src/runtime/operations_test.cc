@@ -83,6 +83,36 @@ TEST(Operations, ChainOfFourLayersMovesItsFirstInputAndLastOutputAndNoWeightTwic
   }
 }
 
+// Flags remember that it is there: for other layers, other pipelines and later rounds.
+TEST(Operations, ImageThatSeveralLayersOfSeveralPipelinesReadGoesOverOnce) {
+  const Network first = chain(), second = chain();
+  Runtime runtime = *Runtime::open({.devices = {{.kind = DeviceKind::kSim, .kernels = 2}}});
+  Memory memory = *runtime.open_memory("sim0");
+  const Layers some = *runtime.load_layers(first, memory),
+               others = *runtime.load_layers(second, memory);
+  Block image = *memory.allocate(bytes_of(some.list()[0].inputs[0]));
+  std::vector<Block> results;
+  for (int i = 0; i < 2; ++i) {
+    results.push_back(*memory.allocate(bytes_of(some.list()[0].outputs[0])));
+  }
+  fill(image.bytes(), 9);
+  ASSERT_TRUE(image.wrote().ok());
+  const std::int64_t before = runtime.devices()[0].bytes_in;
+  for (int round = 0; round < 3; ++round) {
+    Pipeline one = *runtime.open_operations(), two = *runtime.open_operations();
+    ASSERT_TRUE(one.set_threads("pre", 3).ok());
+    Stream a = one.open_stream(), b = two.open_stream();
+    std::vector<Job> jobs;
+    jobs.push_back(*a.submit_layer(some, {.layer = 0, .inputs = {image}, .outputs = {results[0]}}));
+    jobs.push_back(
+        *b.submit_layer(others, {.layer = 0, .inputs = {image}, .outputs = {results[1]}}));
+    for (Job& job : jobs) EXPECT_TRUE(job.wait().ok());
+  }
+  EXPECT_EQ(runtime.devices()[0].bytes_in - before, std::ssize(image.bytes()));
+  for (Block& result : results) ASSERT_TRUE(result.fetch().ok());
+  EXPECT_TRUE(std::ranges::equal(results[0].bytes(), results[1].bytes()));
+}
+
 TEST(Operations, WhereMemoryIsSharedNothingIsMoved) {
   const Network network = chain();
   Runtime runtime = *Runtime::open();
@@ -181,6 +211,16 @@ TEST(OperationsErrors, WrongTasksAreRefused) {
       .operation = operations::MatrixProduct{2, 2, 2}, .input = small, .output = small};
   EXPECT_EQ(message(stream.submit_operation(no_weights)),
             "operation 'matrix product': a matrix product has weights, the others have none");
+  for (const std::int64_t offset : {-1, 8}) {
+    const OperationTask outside{.operation = operations::MatrixProduct{1, 2, 2},
+                                .input = small,
+                                .output = small,
+                                .weights = small,
+                                .weight_offset = offset};
+    EXPECT_EQ(message(stream.submit_operation(outside)),
+              "operation 'matrix product': a weight offset of " + std::to_string(offset) +
+                  "; its weights have 8 bytes");
+  }
   EXPECT_EQ(memory.allocate(0).error().message, "a block of 0 bytes; allowed 1 and more");
   EXPECT_EQ(runtime.open_memory("card").error().message,
             "there is no device 'card'; there are host0");

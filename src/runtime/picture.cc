@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 #include <jpeglib.h>
+// Needs the one before.
+#include <jerror.h>
 #include <png.h>
 
 #include <algorithm>
@@ -45,6 +47,7 @@ struct JpegErrors {
   jpeg_error_mgr manager;
   std::jmp_buf jump;
   char message[JMSG_LENGTH_MAX];
+  bool broken = false;  // data are missing, and the decoder made them up
 };
 
 void jpeg_failed(j_common_ptr common) {
@@ -53,12 +56,23 @@ void jpeg_failed(j_common_ptr common) {
   std::longjmp(errors->jump, 1);
 }
 
+// A library prints nothing. Most warnings tell of oddities; these of lost data.
+void jpeg_warned(j_common_ptr common, int level) {
+  auto* errors = reinterpret_cast<JpegErrors*>(common->err);
+  const int code = errors->manager.msg_code;
+  const bool lost = code == JWRN_JPEG_EOF || code == JWRN_HIT_MARKER || code == JWRN_HUFF_BAD_CODE;
+  if (level >= 0 || !lost || errors->broken) return;
+  errors->manager.format_message(common, errors->message);
+  errors->broken = true;
+}
+
 // No object with a destructor may be made between setjmp and a longjmp, so the picture comes from
 // outside.
 bool decode_jpeg(const std::vector<std::byte>& bytes, Picture& picture, JpegErrors& errors) {
   jpeg_decompress_struct decoder;
   decoder.err = jpeg_std_error(&errors.manager);
   errors.manager.error_exit = jpeg_failed;
+  errors.manager.emit_message = jpeg_warned;
   if (setjmp(errors.jump) != 0) {
     jpeg_destroy_decompress(&decoder);
     return false;
@@ -83,7 +97,7 @@ bool decode_jpeg(const std::vector<std::byte>& bytes, Picture& picture, JpegErro
   }
   jpeg_finish_decompress(&decoder);
   jpeg_destroy_decompress(&decoder);
-  return true;
+  return !errors.broken;
 }
 
 }  // namespace

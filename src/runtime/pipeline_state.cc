@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "pipeline/own_thread.h"
 #include "runtime/host_stages.h"
 #include "runtime/network_packet.h"
 #include "runtime/operation_packet.h"
@@ -45,6 +46,11 @@ Status check_options(const PipelineOptions& options) {
                  fmt::format("a pipeline of {} stages; allowed 1 to {}", options.stages.size(),
                              pipeline::kStagesMax)};
   }
+  if (options.debug.every < 1) {
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("debugging one of every {} tasks; allowed 1 and more", options.debug.every)};
+  }
   if (options.jobs_max < 1 || options.jobs_max > kJobsMax) {
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("{} jobs in flight; allowed 1 to {}", options.jobs_max, kJobsMax)};
@@ -71,9 +77,9 @@ TaskFailure public_failure(pipeline::Failure failure) {
 }
 
 // A pipeline waits for its threads, so one of them cannot delete it: the last handle may go in a
-// callback, in a stage, or with a payload.
+// callback, in a stage, or with what a task carries.
 void delete_elsewhere(PipelineState* state) {
-  if (ApplicationCall::on_this_thread()) {
+  if (JobState::in_callback_of() != nullptr || pipeline::OwnThread::owner() != nullptr) {
     std::thread([state] { delete state; }).detach();
   } else {
     delete state;
@@ -92,12 +98,12 @@ PipelineState::PipelineState(std::shared_ptr<RuntimeState> runtime, const Pipeli
                              PacketKind kind)
     : runtime_(std::move(runtime)),
       kind_(kind),
-      jobs_max_(options.jobs_max),
       recorder_start_(pipeline::now() - runtime_->recorder().now()),
       tuning_log_(options.tuning_log),
       debugging_(options.debug),
       tasks_source_(
           add_source(runtime_->recorder(), {.kind = metrics::SourceKind::kTasks, .name = "tasks"})),
+      jobs_(JobPool::make(options.jobs_max)),
       packets_([kind]() -> std::unique_ptr<pipeline::Packet> {
         if (kind == PacketKind::kNetwork) return std::make_unique<NetworkPacket>();
         return std::make_unique<OperationPacket>();
@@ -147,12 +153,12 @@ Result<std::shared_ptr<PipelineState>> PipelineState::start(
   config.sink = state.get();
   config.observer = state.get();
   TESSERA_TRY(state->pipeline_, pipeline::Pipeline::create(std::move(config)));
-  state->set_tuning(options.tune);
+  TESSERA_RETURN_IF_ERROR(state->set_tuning(options.tune));
   return std::shared_ptr<PipelineState>(state.release(), delete_elsewhere);
 }
 
 PipelineState::~PipelineState() {
-  tuner_.set_on(false);
+  (void)tuner_.set_on(false);  // which cannot fail
   // What is inside still tells this object where it is, by way of pipeline_.
   if (pipeline_ != nullptr) pipeline_->wait_until_empty();
   pipeline_.reset();
@@ -196,7 +202,9 @@ Result<pipeline::StageConfig> PipelineState::make_stage(const StageOptions& stag
       TESSERA_TRY(entry.execute,
                   ExecuteStage::create(stage.model->state(), stage.devices, debugging_));
       config.function = entry.execute;
-      if (config.threads == 0) config.threads = 2 * entry.execute->kernels_max();
+      if (config.threads == 0) {
+        config.threads = std::min(2 * entry.execute->kernels_max(), pipeline::kThreadsMax);
+      }
       if (stage.batch == 0) config.batch = options.hint == Hint::kThroughput ? kKernelBatch : 1;
       break;
     }
@@ -287,41 +295,51 @@ TaskOutcome PipelineState::outcome_of(TaskPacket& packet, Nanoseconds now) const
   return TaskOutcome(std::move(result));
 }
 
-void PipelineState::finished(pipeline::PacketPtr packet) {
-  const ApplicationCall call;  // whatever the packet or the job gives back
-  auto& task = static_cast<TaskPacket&>(*packet);
-  const Nanoseconds now = pipeline::now();
-  // A job that the caller's cancel or the clock ended first counts as what it ended as.
-  const bool good = task.failure == pipeline::Failure::kNone && !task.job->settled();
-  const bool cancelled = task.header.cancelled->load(std::memory_order_relaxed);
-  const bool late = !good && !cancelled && now >= task.header.deadline;
+metrics::Outcome PipelineState::count_end(JobEnd end, pipeline::Failure failure) {
+  const bool by_packet = end == JobEnd::kPacket;
+  const bool cancelled =
+      by_packet ? failure == pipeline::Failure::kCancelled : end == JobEnd::kCancel;
+  const bool late = by_packet ? failure == pipeline::Failure::kDeadline : end == JobEnd::kClock;
+  const bool good = by_packet && failure == pipeline::Failure::kNone;
   (good        ? succeeded_
    : cancelled ? cancelled_
    : late      ? late_
                : failed_)
       .fetch_add(1, std::memory_order_relaxed);
+  return good        ? metrics::Outcome::kOk
+         : cancelled ? metrics::Outcome::kCancelled
+                     : metrics::Outcome::kFailed;
+}
+
+void PipelineState::finished(pipeline::PacketPtr packet) {
+  auto& task = static_cast<TaskPacket&>(*packet);
+  const Nanoseconds now = pipeline::now();
+  const JobReference job = std::move(task.job);
+  // A job that the caller's cancel or the clock ended first counts as what it ended as.
+  const bool mine = job->claim(JobEnd::kPacket);
+  const metrics::Outcome ended = count_end(job->end(), task.failure);
   runtime_->recorder().record({.kind = metrics::EventKind::kTaskCompleted,
-                               .outcome = good        ? metrics::Outcome::kOk
-                                          : cancelled ? metrics::Outcome::kCancelled
-                                                      : metrics::Outcome::kFailed,
+                               .outcome = ended,
                                .source = tasks_source_,
                                .stream = task.header.stream,
                                .begin_ns = task.header.submitted - recorder_start_,
                                .end_ns = now - recorder_start_,
                                .packet = task.header.id});
-  const JobReference job = std::move(task.job);
-  if (job->settled()) {
+  if (!mine) {
     packet.reset();
-    return dismiss();
+    return job->packet_left();
   }
   TaskOutcome outcome = outcome_of(task, now);
-  // There is room again before the caller hears of it.
   packet.reset();
-  dismiss();
+  job->packet_left();
   job->settle(std::move(outcome));
 }
 
-void PipelineState::wait_until_done() { pipeline_->wait_until_empty(); }
+void PipelineState::wait_until_done() {
+  pipeline_->wait_until_empty();
+  // Those whose callbacks somebody else is at: who cancelled a job, say.
+  jobs_->wait_until_complete();
+}
 
 PipelineStatus PipelineState::status() {
   PipelineStatus status;
@@ -340,8 +358,8 @@ PipelineStatus PipelineState::status() {
                              .busy = std::chrono::nanoseconds(counters.busy),
                              .thread_time = std::chrono::nanoseconds(counters.thread_time)});
   }
-  status.in_flight = in_flight_.load();
-  status.jobs_max = jobs_max_;
+  status.in_flight = jobs_->room().taken();
+  status.jobs_max = jobs_->room().places();
   status.submitted = submitted_.load();
   status.succeeded = succeeded_.load();
   status.failed = failed_.load();
@@ -375,9 +393,10 @@ Status PipelineState::set_kernels(const std::string& stage, int kernels) {
   return {};
 }
 
-void PipelineState::set_tuning(bool on) {
-  tuner_.set_on(on);
+Status PipelineState::set_tuning(bool on) {
+  TESSERA_RETURN_IF_ERROR(tuner_.set_on(on));
   tuning_.store(on, std::memory_order_relaxed);
+  return {};
 }
 
 PeriodLoad PipelineState::totals() {
@@ -404,9 +423,7 @@ PeriodLoad PipelineState::totals() {
 
 void PipelineState::change(const ThreadChange& change) {
   (void)set_threads(stages_[change.stage].name, change.threads);
-  if (!tuning_log_) return;
-  const ApplicationCall call;
-  tuning_log_(change.reason);
+  if (tuning_log_) tuning_log_(change.reason);
 }
 
 }  // namespace tessera::runtime

@@ -2,9 +2,7 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -49,7 +47,7 @@ class PipelineState : private pipeline::Sink, private pipeline::Observer, privat
   PipelineStatus status();
   Status set_threads(const std::string& stage, int threads);
   Status set_kernels(const std::string& stage, int kernels);
-  void set_tuning(bool on);
+  Status set_tuning(bool on);
   void set_debug(const DebugOptions& debug) { debugging_.set(debug); }
 
  private:
@@ -69,6 +67,9 @@ class PipelineState : private pipeline::Sink, private pipeline::Observer, privat
   pipeline::StageConfig register_stage(StageEntry entry, pipeline::StageConfig config);
   Status check_kind(PacketKind kind) const;
   Status admit_or_refuse();
+  Status admit_when_room();
+  // Whether the calling thread is one of this pipeline, so that it cannot wait for it.
+  bool called_from_inside() const;
   Result<pipeline::StageConfig> make_stage(const StageOptions& stage,
                                            const PipelineOptions& options);
   Result<std::size_t> index_of(const std::string& stage) const;
@@ -78,30 +79,24 @@ class PipelineState : private pipeline::Sink, private pipeline::Observer, privat
   pipeline::PacketPtr network_packet_of(const StreamState& stream,
                                         std::vector<std::vector<Tensor>> runs,
                                         const SubmitOptions& options);
-  bool admit();
-  void dismiss();
   void finished(pipeline::PacketPtr packet) override;
   void ran(std::size_t stage, pipeline::Nanoseconds begin, pipeline::Nanoseconds end,
            std::span<const pipeline::PacketPtr> batch) override;
   PeriodLoad totals() override;
   void change(const ThreadChange& change) override;
+  metrics::Outcome count_end(JobEnd end, pipeline::Failure failure);
   TaskOutcome outcome_of(TaskPacket& packet, pipeline::Nanoseconds now) const;
 
   const std::shared_ptr<RuntimeState> runtime_;  // shared by pipelines and models
   const PacketKind kind_;
-  const std::size_t jobs_max_;
   const pipeline::Nanoseconds recorder_start_;  // of the recorder's clock
   const std::function<void(const std::string&)> tuning_log_;
   Debugging debugging_;
   std::vector<StageEntry> stages_;
   metrics::SourceId tasks_source_;
 
-  std::unique_ptr<JobPool, JobPool::LetGo> jobs_ = JobPool::make();
+  const std::unique_ptr<JobPool, JobPool::LetGo> jobs_;
   pipeline::PacketPool packets_;
-  std::atomic<std::size_t> in_flight_{0};
-  std::mutex room_mutex_;
-  std::condition_variable room_;
-  std::atomic<int> waiting_for_room_{0};
   std::atomic<std::int64_t> submitted_{0}, succeeded_{0}, failed_{0}, cancelled_{0}, late_{0};
 
   std::atomic<bool> tuning_{false};

@@ -1,8 +1,10 @@
 // How tasks enter a pipeline: room, the packet of their kind, their place in the stream.
 #include <fmt/format.h>
 
+#include "pipeline/own_thread.h"
 #include "runtime/network_packet.h"
 #include "runtime/operation_packet.h"
+#include "runtime/patience.h"
 #include "runtime/pipeline_state.h"
 
 namespace tessera::runtime {
@@ -61,6 +63,13 @@ Status check_operation_task(const OperationTask& task) {
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("operation '{}': its blocks belong to different memories", name)};
   }
+  // Else it might lie in another block, of somebody else.
+  const std::int64_t weight_bytes = product ? std::ssize(task.weights->bytes()) : 1;
+  if (task.weight_offset < 0 || task.weight_offset >= weight_bytes) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("operation '{}': a weight offset of {}; its weights have {} bytes",
+                             name, task.weight_offset, product ? weight_bytes : 0)};
+  }
   return {};
 }
 
@@ -75,34 +84,14 @@ Result<std::uint32_t> PipelineState::skipped(const std::vector<std::string>& nam
   return bits;
 }
 
-bool PipelineState::admit() {
-  std::size_t count = in_flight_.load(std::memory_order_relaxed);
-  do {
-    if (count >= jobs_max_) return false;
-  } while (!in_flight_.compare_exchange_weak(count, count + 1, std::memory_order_acq_rel));
-  return true;
-}
-
-void PipelineState::dismiss() {
-  in_flight_.fetch_sub(1, std::memory_order_acq_rel);
-  if (waiting_for_room_.load(std::memory_order_acquire) == 0) return;
-  const std::lock_guard lock(room_mutex_);
-  room_.notify_all();
+bool PipelineState::called_from_inside() const {
+  return JobState::in_callback_of() == jobs_.get() ||
+         pipeline::OwnThread::owner() == pipeline_.get();
 }
 
 bool PipelineState::wait_for_room(std::chrono::nanoseconds patience) {
-  const auto there_is = [this] { return in_flight_.load(std::memory_order_acquire) < jobs_max_; };
-  if (there_is()) return true;
-  std::unique_lock lock(room_mutex_);
-  waiting_for_room_.fetch_add(1, std::memory_order_acq_rel);
-  bool found = true;
-  if (patience == std::chrono::nanoseconds::max()) {
-    room_.wait(lock, there_is);
-  } else {
-    found = room_.wait_for(lock, patience, there_is);
-  }
-  waiting_for_room_.fetch_sub(1, std::memory_order_acq_rel);
-  return found;
+  if (called_from_inside()) patience = std::chrono::nanoseconds(0);
+  return jobs_->room().wait(patience);
 }
 
 Status PipelineState::check_kind(PacketKind kind) const {
@@ -117,11 +106,24 @@ Status PipelineState::check_kind(PacketKind kind) const {
 }
 
 Status PipelineState::admit_or_refuse() {
-  if (admit()) return {};
+  if (jobs_->room().try_take()) return {};
   return Error{ErrorCode::kUnavailable,
                fmt::format("{} jobs are in flight, which is the most this pipeline holds; wait for "
                            "room or open it with a larger jobs_max",
-                           jobs_max_)};
+                           jobs_->room().places())};
+}
+
+Status PipelineState::admit_when_room() {
+  if (jobs_->room().try_take()) return {};
+  if (called_from_inside()) {
+    return Error{ErrorCode::kUnavailable,
+                 fmt::format("{} jobs are in flight, which is the most this pipeline holds, and a "
+                             "thread of the pipeline cannot wait for room: it would wait for "
+                             "itself; use submit()",
+                             jobs_->room().places())};
+  }
+  jobs_->room().take();
+  return {};
 }
 
 pipeline::PacketPtr PipelineState::network_packet_of(const StreamState& stream,
@@ -148,7 +150,7 @@ Result<JobReference> PipelineState::submit_when_room(const std::shared_ptr<Strea
                                                      std::vector<std::vector<Tensor>> runs,
                                                      SubmitOptions options) {
   TESSERA_RETURN_IF_ERROR(check_kind(PacketKind::kNetwork));
-  while (!admit()) wait_for_room(std::chrono::nanoseconds::max());
+  TESSERA_RETURN_IF_ERROR(admit_when_room());
   pipeline::PacketPtr packet = network_packet_of(*stream, std::move(runs), options);
   return enter(stream, std::move(packet), std::move(options));
 }
@@ -196,7 +198,7 @@ Result<JobReference> PipelineState::enter(const std::shared_ptr<StreamState>& st
   const auto skipped_stages = skipped(options.skipped_stages);
   if (!skipped_stages.ok()) {
     packet.reset();
-    dismiss();
+    jobs_->room().give_back();
     return skipped_stages.error();
   }
   submitted_.fetch_add(1, std::memory_order_relaxed);
@@ -212,7 +214,7 @@ Result<JobReference> PipelineState::enter(const std::shared_ptr<StreamState>& st
   task.header.cancelled = &job->cancelled();
   if (kind_ == PacketKind::kNetwork) network_packet(packet).task.sequence = job->sequence();
   task.job = JobReference(job.get());
-  if (options.deadline.has_value()) {
+  if (options.deadline.has_value() && *options.deadline < kForever) {
     task.header.deadline = task.header.submitted + options.deadline->count();
     deadlines_.watch(JobReference(job.get()), task.header.deadline);
   }
@@ -222,7 +224,7 @@ Result<JobReference> PipelineState::enter(const std::shared_ptr<StreamState>& st
                                .begin_ns = task.header.submitted - recorder_start_,
                                .end_ns = task.header.submitted - recorder_start_,
                                .packet = id});
-  pipeline_->enter(std::move(packet));
+  pipeline_->enter_now(std::move(packet));  // the room bounds what is inside
   return job;
 }
 

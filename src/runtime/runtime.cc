@@ -10,14 +10,13 @@
 
 #include "metrics/exports.h"
 #include "runtime/job.h"
+#include "runtime/patience.h"
 #include "runtime/pipeline_state.h"
 #include "runtime/runtime_state.h"
 #include "runtime/stream.h"
 
 namespace tessera {
 namespace {
-
-constexpr std::chrono::nanoseconds kForever = std::chrono::nanoseconds::max();
 
 Job handle(const runtime::JobReference& job) {
   job->add_reference();
@@ -58,7 +57,7 @@ Job::~Job() {
 
 TaskOutcome Job::wait() {
   if (state_ == nullptr) return no_task();
-  return *state_->wait(kForever);
+  return *state_->wait(runtime::kForever);
 }
 
 std::optional<TaskOutcome> Job::wait_for(std::chrono::nanoseconds patience) {
@@ -163,7 +162,8 @@ Status Pipeline::set_threads(const std::string& stage, int threads) {
 Status Pipeline::set_kernels(const std::string& stage, int kernels) {
   return state_->set_kernels(stage, kernels);
 }
-void Pipeline::set_tuning(bool on) { state_->set_tuning(on); }
+// Where the system has no thread for it, the status goes on saying that it is off.
+void Pipeline::set_tuning(bool on) { (void)state_->set_tuning(on); }
 void Pipeline::set_debug(const DebugOptions& debug) { state_->set_debug(debug); }
 void Pipeline::wait_until_done() { state_->wait_until_done(); }
 

@@ -10,6 +10,11 @@
 namespace tessera::runtime {
 namespace {
 
+constexpr std::size_t kDevicesMax = 64;
+// A run that lasts so long, and so many times as long as any before of the same program, hangs.
+constexpr std::chrono::seconds kHangLeast{1};
+constexpr int kHangFactor = 20;
+
 Error wrong_option(const std::string& device, const std::string& what) {
   return {ErrorCode::kInvalidArgument, fmt::format("device '{}': {}", device, what)};
 }
@@ -19,8 +24,19 @@ Result<device::DeviceOptions> device_options(const DeviceOptions& options,
   if (options.kernels < 1 || options.kernels > 64) {
     return wrong_option(name, fmt::format("{} kernels; allowed 1 to 64", options.kernels));
   }
-  if (!(options.pace >= 0) || options.pace > 1e9) {
-    return wrong_option(name, fmt::format("a pace of {}; allowed 0 (none) to 1e9", options.pace));
+  // Not a number is none of these.
+  if (options.pace != 0 && !(options.pace >= 1e-9 && options.pace <= 1e9)) {
+    return wrong_option(
+        name, fmt::format("a pace of {}; allowed 0 (none) and 1e-9 to 1e9", options.pace));
+  }
+  if (options.threads < 0 || options.threads > 1024) {
+    return wrong_option(name,
+                        fmt::format("{} threads; allowed 0 (one a core) to 1024", options.threads));
+  }
+  constexpr std::chrono::milliseconds kYear = std::chrono::hours(24 * 365);
+  if (options.hang_timeout.count() < 0 || options.hang_timeout > kYear) {
+    return wrong_option(name, fmt::format("a hang timeout of {} ms; allowed 0 (none) to a year",
+                                          options.hang_timeout.count()));
   }
   const bool simulated = options.kind == DeviceKind::kSim;
   if (!simulated && (options.pace != 0 || options.timing_only)) {
@@ -59,6 +75,7 @@ DeviceObserver::DeviceObserver(metrics::Recorder& recorder, const device::Proper
       start_(std::chrono::steady_clock::now() - std::chrono::nanoseconds(recorder.now())),
       whole_(source(recorder, metrics::SourceKind::kDevice, properties.name, properties.name)),
       running_since_(static_cast<std::size_t>(properties.kernels)),
+      running_what_(static_cast<std::size_t>(properties.kernels)),
       busy_(static_cast<std::size_t>(properties.kernels)) {
   for (auto& since : running_since_) since = kIdle;
   for (int kernel = 0; kernel < properties.kernels; ++kernel) {
@@ -67,13 +84,18 @@ DeviceObserver::DeviceObserver(metrics::Recorder& recorder, const device::Proper
   }
 }
 
-std::chrono::nanoseconds DeviceObserver::running_for(device::TimePoint now) const {
-  std::int64_t longest = 0;
-  for (const auto& since : running_since_) {
-    const std::int64_t begin = since.load(std::memory_order_relaxed);
-    if (begin != kIdle) longest = std::max(longest, since_start(now) - begin);
+std::optional<DeviceObserver::Stuck> DeviceObserver::stuck(device::TimePoint now) const {
+  for (std::size_t kernel = 0; kernel < running_since_.size(); ++kernel) {
+    const std::int64_t begin = running_since_[kernel].load(std::memory_order_relaxed);
+    if (begin == kIdle) continue;
+    const std::uint64_t what = running_what_[kernel].load(std::memory_order_relaxed);
+    const Stuck run{
+        std::chrono::nanoseconds(since_start(now) - begin),
+        std::chrono::nanoseconds(longest_[what % longest_.size()].load(std::memory_order_relaxed))};
+    if (run.longest_before.count() == 0) continue;  // nothing to compare with
+    if (run.lasted >= kHangLeast && run.lasted >= kHangFactor * run.longest_before) return run;
   }
-  return std::chrono::nanoseconds(longest);
+  return std::nullopt;
 }
 
 std::vector<std::chrono::nanoseconds> DeviceObserver::busy() const {
@@ -83,6 +105,8 @@ std::vector<std::chrono::nanoseconds> DeviceObserver::busy() const {
 }
 
 void DeviceObserver::run_began(const Run& run, device::TimePoint begin) {
+  running_what_[static_cast<std::size_t>(run.kernel)].store(static_cast<std::uint64_t>(run.loaded),
+                                                            std::memory_order_relaxed);
   running_since_[static_cast<std::size_t>(run.kernel)].store(since_start(begin),
                                                              std::memory_order_relaxed);
   recorder_.set_running(kernels_[static_cast<std::size_t>(run.kernel)], since_start(begin));
@@ -94,9 +118,10 @@ void DeviceObserver::run_ended(const Run& run, const device::Completion& complet
   running_since_[static_cast<std::size_t>(run.kernel)].store(kIdle, std::memory_order_relaxed);
   const std::int64_t lasted = (completion.end - completion.begin).count();
   busy_[static_cast<std::size_t>(run.kernel)].fetch_add(lasted, std::memory_order_relaxed);
-  std::int64_t longest = longest_.load(std::memory_order_relaxed);
+  auto& longest_of = longest_[static_cast<std::uint64_t>(run.loaded) % longest_.size()];
+  std::int64_t longest = longest_of.load(std::memory_order_relaxed);
   while (completion.status.ok() && lasted > longest &&
-         !longest_.compare_exchange_weak(longest, lasted, std::memory_order_relaxed)) {
+         !longest_of.compare_exchange_weak(longest, lasted, std::memory_order_relaxed)) {
   }
   runs_.fetch_add(1, std::memory_order_relaxed);
   recorder_.record({.kind = metrics::EventKind::kKernelRun,
@@ -138,46 +163,82 @@ DeviceEntry::DeviceEntry(DeviceKind kind, ChipConfig chip, std::unique_ptr<devic
   device_->set_observer(&observer_);
 }
 
-bool DeviceEntry::usable() {
-  if (!suspect_.load(std::memory_order_relaxed)) return true;
-  const std::unique_lock probe(probing_, std::try_to_lock);
-  if (!probe.owns_lock()) return false;
+bool DeviceEntry::idle() const {
+  for (int kernel = 0; kernel < device_->properties().kernels; ++kernel) {
+    if (device_->queued(kernel) > 0) return false;
+  }
+  return true;
+}
+
+DeviceEntry::Usable DeviceEntry::usable() {
+  if (!suspect_.load(std::memory_order_relaxed)) return Usable::kYes;
+  const std::lock_guard probe(probing_);
   const device::HealthState state = device_->health().state;
   if (state == device::HealthState::kOk) {
     suspect_.store(false, std::memory_order_relaxed);
-    return true;
+    probe_period_ = kProbeFirst;
+    return Usable::kYes;
   }
-  if (state == device::HealthState::kProbing) return true;
-  const pipeline::Nanoseconds now = pipeline::now();
-  if (now < next_probe_) return false;
-  next_probe_ = now + kProbePeriod;
-  return device_->reset(std::chrono::steady_clock::now()).ok();
+  if (state == device::HealthState::kFailed) {
+    const pipeline::Nanoseconds now = pipeline::now();
+    if (now < next_probe_) return Usable::kNo;
+    next_probe_ = now + probe_period_;
+    probe_period_ = std::min(2 * probe_period_, kProbeLast);
+    if (!device_->reset(std::chrono::steady_clock::now()).ok()) return Usable::kNo;
+  }
+  return idle() ? Usable::kYes : Usable::kOnTrial;
 }
 
-void DeviceEntry::note(bool good, const std::string& message) {
-  if (good) {
-    failures_.store(0, std::memory_order_relaxed);
-    return;
+void DeviceEntry::note_good() { failures_.store(0, std::memory_order_relaxed); }
+
+pipeline::Failure DeviceEntry::judge(const Error& error, pipeline::Nanoseconds deadline) {
+  if (error.code != ErrorCode::kUnavailable) return pipeline::Failure::kError;
+  if (pipeline::now() >= deadline) {
+    note_late();
+    return pipeline::Failure::kDeadline;
   }
+  note_failure(error.message);
+  return pipeline::Failure::kDevice;
+}
+
+void DeviceEntry::note_failure(const std::string& message) {
   suspect_.store(true, std::memory_order_relaxed);
   const int failures = failures_.fetch_add(1, std::memory_order_relaxed) + 1;
   observer_.failed(failures);
-  if (failures < kFailuresMax) return;
+  // Those who meet a device that has failed add nothing to it.
+  if (failures < kFailuresMax || device_->health().state == device::HealthState::kFailed) return;
   failures_.store(0, std::memory_order_relaxed);
   device_->fail(fmt::format("{} runs in a row failed, the last one with: {}", failures, message));
 }
 
 void DeviceEntry::note_late() {
-  const std::chrono::nanoseconds longest = observer_.longest();
-  if (longest.count() == 0) return;  // nothing to compare with
-  const std::chrono::nanoseconds running = observer_.running_for(std::chrono::steady_clock::now());
-  if (running < kHangLeast || running < kHangFactor * longest) return;
+  const auto run = observer_.stuck(std::chrono::steady_clock::now());
+  if (!run.has_value()) return;
   suspect_.store(true, std::memory_order_relaxed);
   const auto seconds = [](std::chrono::nanoseconds time) {
     return 1e-9 * static_cast<double>(time.count());
   };
   device_->fail(fmt::format("a run has lasted {:.1f} s, the longest before it {:.4f} s",
-                            seconds(running), seconds(longest)));
+                            seconds(run->lasted), seconds(run->longest_before)));
+}
+
+// Either this sees who waits, or he sees what was given, as in room.cc.
+void DeviceEntry::gave_memory() {
+  memory_taken_.fetch_sub(1);
+  memory_gives_.fetch_add(1);
+  if (memory_waiting_.load() == 0) return;
+  const std::lock_guard lock(memory_mutex_);
+  memory_given_.notify_all();
+}
+
+bool DeviceEntry::wait_for_memory() {
+  std::unique_lock lock(memory_mutex_);
+  memory_waiting_.fetch_add(1);
+  const std::uint64_t before = memory_gives_.load();
+  memory_given_.wait(lock,
+                     [&] { return memory_taken_.load() == 0 || memory_gives_.load() != before; });
+  memory_waiting_.fetch_sub(1);
+  return memory_taken_.load() > 0;
 }
 
 DeviceStatus DeviceEntry::status() const {
@@ -193,7 +254,7 @@ DeviceStatus DeviceEntry::status() const {
   status.late_runs = counters.late_runs;
   status.bytes_in = counters.bytes_to_device;
   status.bytes_out = counters.bytes_to_host;
-  status.weight_bytes = weight_bytes_.load();
+  status.weight_bytes = counters.weight_bytes;
   status.kernel_busy = observer_.busy();
   for (const std::chrono::nanoseconds busy : status.kernel_busy) status.busy += busy;
   return status;
@@ -204,6 +265,11 @@ RuntimeState::RuntimeState(bool metrics)
 
 Result<std::shared_ptr<RuntimeState>> RuntimeState::open(const RuntimeOptions& options) {
   auto state = std::make_shared<RuntimeState>(options.metrics);
+  if (options.devices.size() > kDevicesMax) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("a runtime with {} devices; allowed 1 to {}", options.devices.size(),
+                             kDevicesMax)};
+  }
   std::map<std::string, int> numbers;
   for (const DeviceOptions& wanted : options.devices) {
     const std::string kind = device_kind_name(wanted.kind);
@@ -245,7 +311,7 @@ Result<std::shared_ptr<ModelState>> RuntimeState::load(const Network& network,
     const auto found = find(name);
     if (!found.ok()) return found.error();
   }
-  auto model = std::make_shared<ModelState>(ModelState{network, network, {}, {}, {}, nullptr});
+  auto model = std::make_shared<ModelState>(shared_from_this(), network);
   if (device_form) {
     TESSERA_TRY(device::NetworkInDeviceForm form, device::in_device_form(network.state()));
     model->on_devices = std::move(form.network);
@@ -256,17 +322,31 @@ Result<std::shared_ptr<ModelState>> RuntimeState::load(const Network& network,
     if (!names.empty() && std::find(names.begin(), names.end(), entry->name()) == names.end()) {
       continue;
     }
-    const std::int64_t before = entry->device().counters().bytes_to_device;
-    TESSERA_TRY(const device::LoadedId id, entry->device().load(model->on_devices.share()));
-    entry->add_weights({entry->device().counters().bytes_to_device - before});
-    model->places.push_back({entry.get(), id});
+    const auto loaded = entry->device().load(model->on_devices.share());
+    if (!loaded.ok()) {
+      return loaded.error().with_context(fmt::format("loading to device '{}'", entry->name()));
+    }
+    model->places.push_back({entry.get(), *loaded});
   }
-  model->runtime = shared_from_this();
   return model;
 }
 
-Result<std::pair<DeviceEntry*, device::LoadedId>> RuntimeState::load_for_debugging(
-    const Network& network) {
+ModelState::~ModelState() {
+  for (const Place& place : places) (void)place.device->device().unload(place.loaded);
+  if (debugging_.device != nullptr) (void)debugging_.device->device().unload(debugging_.loaded);
+}
+
+Result<ModelState::Place> ModelState::place_for_debugging() {
+  const std::lock_guard lock(debugging_mutex_);
+  if (debugging_.device == nullptr) {
+    TESSERA_TRY(DeviceEntry* const entry, runtime->device_for_debugging());
+    TESSERA_TRY(debugging_.loaded, entry->device().load(on_devices.share()));
+    debugging_.device = entry;
+  }
+  return debugging_;
+}
+
+Result<DeviceEntry*> RuntimeState::device_for_debugging() {
   const std::lock_guard lock(debugging_mutex_);
   if (debugging_ == nullptr) {
     device::DeviceOptions options;
@@ -274,11 +354,10 @@ Result<std::pair<DeviceEntry*, device::LoadedId>> RuntimeState::load_for_debuggi
     options.name = "debug";
     options.queue_depth = 16;
     TESSERA_TRY(std::unique_ptr<device::Device> device, device::make_device(options));
-    debugging_ = std::make_unique<DeviceEntry>(DeviceKind::kHost, network.state().chip,
-                                               std::move(device), recorder_);
+    debugging_ = std::make_unique<DeviceEntry>(DeviceKind::kHost, ChipConfig{}, std::move(device),
+                                               recorder_);
   }
-  TESSERA_TRY(const device::LoadedId id, debugging_->device().load(network.share()));
-  return std::pair{debugging_.get(), id};
+  return debugging_.get();
 }
 
 }  // namespace tessera::runtime

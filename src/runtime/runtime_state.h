@@ -1,10 +1,13 @@
 // What is behind a Runtime: devices with their health, the networks on them, and the metrics.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,11 +29,11 @@ class DeviceObserver : public device::Observer {
   void transferred(const Transfer& transfer) override;
   void failed(std::int64_t what);
 
-  // How long the longest of the present runs has lasted, and the longest that ended.
-  std::chrono::nanoseconds running_for(device::TimePoint now) const;
-  std::chrono::nanoseconds longest() const {
-    return std::chrono::nanoseconds(longest_.load(std::memory_order_relaxed));
-  }
+  // A run of those under way that takes far longer than any before of what it runs.
+  struct Stuck {
+    std::chrono::nanoseconds lasted{0}, longest_before{0};
+  };
+  std::optional<Stuck> stuck(device::TimePoint now) const;
   // Of each kernel.
   std::vector<std::chrono::nanoseconds> busy() const;
   std::int64_t runs() const { return runs_.load(std::memory_order_relaxed); }
@@ -44,8 +47,11 @@ class DeviceObserver : public device::Observer {
   metrics::SourceId whole_;
   static constexpr std::int64_t kIdle = -1;
   std::vector<std::atomic<std::int64_t>> running_since_;  // of each kernel
+  std::vector<std::atomic<std::uint64_t>> running_what_;  // of each kernel
   std::vector<std::atomic<std::int64_t>> busy_;           // of each kernel
-  std::atomic<std::int64_t> runs_{0}, longest_{0};
+  std::atomic<std::int64_t> runs_{0};
+  // Of what is loaded, by its number modulo the size: where two meet the longer one counts.
+  std::array<std::atomic<std::int64_t>, 64> longest_{};
 };
 
 // A device of the runtime. When it fails it is tried again from time to time.
@@ -58,21 +64,34 @@ class DeviceEntry {
   DeviceKind kind() const { return kind_; }
   const ChipConfig& chip() const { return chip_; }  // whose formats single operations have
   device::Device& device() { return *device_; }
-  // Whether it takes work. One that failed is reset first, if that was not tried lately.
-  bool usable();
-  // How the run ended, as the device answers for it: many failures in a row make it failed.
-  void note(bool good, const std::string& message);
-  // A task's deadline passed while it was there. Alone that says nothing; but a kernel that takes
-  // far longer than any run before does not come back by itself.
-  void note_late();
+  // Whether it takes work. One that failed is reset first, if that was not tried lately. After a
+  // reset one run shows whether it is in order; others go there only if no device is.
+  enum class Usable : std::uint8_t { kNo, kOnTrial, kYes };
+  Usable usable();
+  void note_good();
+  // What the error that the device gave to a task means: whose fault it is, and for the device. The
+  // one place where that is decided. Many failures in a row make the device failed; a deadline that
+  // passed says nothing, unless a kernel takes far longer than ever before: it does not come back
+  // by itself.
+  pipeline::Failure judge(const Error& error, pipeline::Nanoseconds deadline);
   DeviceStatus status() const;
-  void add_weights(Bytes bytes) { weight_bytes_.fetch_add(bytes.value); }
+
+  // Runs that hold memory for their tensors: one that finds none waits for theirs.
+  void took_memory() { memory_taken_.fetch_add(1); }
+  void gave_memory();
+  bool memory_is_taken() const { return memory_taken_.load() > 0; }
+  bool memory_is_wanted() const { return memory_waiting_.load() > 0; }
+  std::mutex& memory_turn() { return memory_turn_; }  // of the one run that waits
+  // Until another run gives its memory back; false: no run has any.
+  bool wait_for_memory();
 
  private:
-  static constexpr pipeline::Nanoseconds kProbePeriod = 20'000'000;
+  void note_failure(const std::string& message);
+  void note_late();
+  bool idle() const;
+
+  static constexpr pipeline::Nanoseconds kProbeFirst = 20'000'000, kProbeLast = 320'000'000;
   static constexpr int kFailuresMax = 4;
-  static constexpr std::chrono::seconds kHangLeast{1};
-  static constexpr int kHangFactor = 20;
 
   const DeviceKind kind_;
   const ChipConfig chip_;
@@ -80,11 +99,16 @@ class DeviceEntry {
   const std::unique_ptr<device::Device> device_;
   std::atomic<bool> suspect_{false};  // look at its health before use
   std::atomic<int> failures_{0};      // in a row
-  std::atomic<std::int64_t> weight_bytes_{0};
-  std::mutex probing_;
+  std::atomic<int> memory_taken_{0}, memory_waiting_{0};
+  std::atomic<std::uint64_t> memory_gives_{0};
+  std::mutex memory_turn_, memory_mutex_;
+  std::condition_variable memory_given_;
+  std::mutex probing_;  // of what follows
   pipeline::Nanoseconds next_probe_ = 0;
+  pipeline::Nanoseconds probe_period_ = kProbeFirst;  // doubles while it does not help
 };
 
+// A network on the devices of a runtime, which give it back when this goes.
 class ModelState {
  public:
   struct Place {
@@ -92,12 +116,25 @@ class ModelState {
     device::LoadedId loaded{};
   };
 
+  ModelState(std::shared_ptr<RuntimeState> runtime, const Network& network)
+      : runtime(std::move(runtime)), network(network), on_devices(network) {}
+  ~ModelState();
+  ModelState(const ModelState&) = delete;
+  ModelState& operator=(const ModelState&) = delete;
+
+  // The host device that debugging compares with; loads the network there at the first call.
+  Result<Place> place_for_debugging();
+
+  const std::shared_ptr<RuntimeState> runtime;  // keeps the devices
   // As the application sees it, and as the devices hold it: the same, or in device form, with what
   // the host converts on the way in and out (for each tensor).
   Network network, on_devices;
   std::vector<graph::EdgeConversion> inputs, outputs;  // empty: none
   std::vector<Place> places;
-  std::shared_ptr<RuntimeState> runtime;  // keeps the devices
+
+ private:
+  std::mutex debugging_mutex_;
+  Place debugging_;  // no device: nothing is loaded there yet
 };
 
 class RuntimeState : public std::enable_shared_from_this<RuntimeState> {
@@ -108,8 +145,8 @@ class RuntimeState : public std::enable_shared_from_this<RuntimeState> {
   // In device form the network is compiled once more, without the conversions at its edges.
   Result<std::shared_ptr<ModelState>> load(const Network& network,
                                            const std::vector<std::string>& names, bool device_form);
-  // The host device that debugging compares with, with the network on it; made at the first call.
-  Result<std::pair<DeviceEntry*, device::LoadedId>> load_for_debugging(const Network& network);
+  // The host device that debugging compares with; made at the first call.
+  Result<DeviceEntry*> device_for_debugging();
 
   const std::vector<std::unique_ptr<DeviceEntry>>& devices() const { return devices_; }
   metrics::Recorder& recorder() { return recorder_; }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cmath>
 #include <thread>
 
 #include "compile/testing/random_graph.h"
@@ -369,6 +370,53 @@ TEST(Runtime, InDeviceFormTheHostConvertsAndTheBitsAreTheSame) {
   }
 }
 
+// float32 in and out, float16 within.
+TEST(Runtime, WhatIsNotTheModelsIsNotConvertedBack) {
+  GraphBuilder builder(12);
+  const graph::TensorId x = builder.input({1, 5, 12, 12}, Format::kF32);
+  graph::TensorId y = builder.unary(x, UnaryFunction::kIdentity);
+  y = builder.conv(y, {.output_channels = 12, .kernel = 3, .pad = 1});
+  builder.output(builder.unary(y, UnaryFunction::kIdentity, Format::kF32));
+  const Network network =
+      network::network_from_graph(builder.take(), *load_chip_config("tessera128"), {}).value();
+  Runtime runtime = open({{}});
+  Pipeline pipeline = *runtime.open_pipeline(*runtime.load_in_device_form(network));
+  SubmitOptions options;
+  options.skipped_stages = {"execute"};
+  Stream stream = pipeline.open_stream();
+  const TaskOutcome outcome =
+      stream.submit({Tensor::zeros(Format::kF32, {1, 5, 12, 12})}, options)->wait();
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.error().stage, "post");
+  EXPECT_NE(outcome.error().error.message.find(
+                "found 1440 bytes of f16, what is converted has 3456 bytes of f16; was a stage "
+                "skipped, or did one in between change it?"),
+            std::string::npos)
+      << outcome.error().error.message;
+  options.skipped_stages = {"pre"};
+  EXPECT_EQ(
+      stream.submit({Tensor::zeros(Format::kF32, {1, 5, 12, 12})}, options)->wait().error().stage,
+      "execute");
+}
+
+TEST(Runtime, OutputsThatAStageLeftIncompleteAreNotRead) {
+  const Network network = small_network();
+  Runtime runtime = open({{}});
+  const Model model = *runtime.load(network);
+  PipelineOptions options;
+  options.stages = default_stages(model);
+  options.stages.insert(options.stages.begin() + 2, {.name = "spoil", .function = [](Task& task) {
+                                                       task.runs[0][0].bytes.resize(2);
+                                                       return Status();
+                                                     }});
+  Pipeline pipeline = *runtime.open_pipeline(options);
+  const TaskOutcome outcome = pipeline.open_stream()
+                                  .submit({Tensor::zeros(Format::kF32, network.inputs()[0].dims)})
+                                  ->wait();
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.error().stage, "post");
+}
+
 TEST(Runtime, DebuggingComparesAShareOfTheTasksWithTheHost) {
   const Network network = small_network();
   Runtime runtime = open({{.kind = DeviceKind::kSim}});
@@ -387,15 +435,37 @@ TEST(Runtime, DebuggingComparesAShareOfTheTasksWithTheHost) {
   EXPECT_EQ(host.result().outputs(), expected_outputs(network, some_input(network, 1)));
 }
 
-TEST(Runtime, SecondLoadOfANetworkMovesNoWeights) {
+TEST(Runtime, DeviceWithoutValuesIsNotCompared) {
+  const Network network = small_network();
+  Runtime runtime = open({{.kind = DeviceKind::kSim, .timing_only = true}});
+  Pipeline pipeline = *runtime.open_pipeline(*runtime.load(network));
+  Stream stream = pipeline.open_stream();
+  EXPECT_TRUE(stream.submit({some_input(network, 1)})->wait().ok());
+  pipeline.set_debug({.mode = DebugMode::kBoth});
+  const TaskOutcome outcome = stream.submit({some_input(network, 1)})->wait();
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.error().failure, TaskFailure::kError);
+  EXPECT_EQ(outcome.error().error.message,
+            "device 'sim0' computes no values (timing only), so there is nothing to compare; open "
+            "it without, or do not compare");
+  EXPECT_EQ(pipeline.status().mismatches, 0);
+}
+
+TEST(Runtime, WeightsGoOverOnceWhileTheModelIsThere) {
   const Network network = small_network();
   Runtime runtime = open({{.kind = DeviceKind::kSim}});
-  ASSERT_TRUE(runtime.load(network).ok());
+  std::optional<Model> model = *runtime.load(network);
   const std::int64_t moved = runtime.devices()[0].bytes_in;
   EXPECT_GT(moved, 0);
   EXPECT_EQ(runtime.devices()[0].weight_bytes, moved);
-  ASSERT_TRUE(runtime.load(network).ok());
-  EXPECT_EQ(runtime.devices()[0].bytes_in, moved);
+  std::optional<Pipeline> pipeline = *runtime.open_pipeline(*runtime.load(network));
+  EXPECT_EQ(runtime.devices()[0].weight_bytes, moved);
+  model.reset();
+  EXPECT_TRUE(runtime.load(network).ok());  // the pipeline has it
+  EXPECT_EQ(runtime.devices()[0].weight_bytes, moved);
+  pipeline.reset();
+  EXPECT_TRUE(runtime.load(network).ok());
+  EXPECT_EQ(runtime.devices()[0].weight_bytes, 2 * moved);
 }
 
 TEST(Runtime, LastHandleMayGoInACallback) {
@@ -461,6 +531,17 @@ TEST(RuntimeErrors, WrongOptionsAreNamed) {
             "device 'host0': pace and timing-only are of the device sim, which has a clock");
   EXPECT_EQ(Runtime::open({.devices = {}}).error().message,
             "a runtime without a device; give at least one");
+  EXPECT_EQ(message({.threads = 1'000'000}),
+            "device 'host0': 1000000 threads; allowed 0 (one a core) to 1024");
+  EXPECT_EQ(message({.threads = -1}), "device 'host0': -1 threads; allowed 0 (one a core) to 1024");
+  EXPECT_EQ(message({.kind = DeviceKind::kSim, .pace = 1e-300}),
+            "device 'sim0': a pace of 1e-300; allowed 0 (none) and 1e-9 to 1e9");
+  EXPECT_EQ(message({.kind = DeviceKind::kSim, .pace = std::nan("")}),
+            "device 'sim0': a pace of nan; allowed 0 (none) and 1e-9 to 1e9");
+  EXPECT_EQ(message({.hang_timeout = milliseconds(-5)}),
+            "device 'host0': a hang timeout of -5 ms; allowed 0 (none) to a year");
+  EXPECT_EQ(Runtime::open({.devices = std::vector<DeviceOptions>(65)}).error().message,
+            "a runtime with 65 devices; allowed 1 to 64");
   Runtime runtime = open({{}});
   const Network network = small_network();
   EXPECT_EQ(runtime.load(network, {"card"}).error().message,
@@ -480,6 +561,39 @@ TEST(RuntimeErrors, WrongOptionsAreNamed) {
   twice.stages[2].name = "pre";
   EXPECT_EQ(runtime.open_pipeline(twice).error().message,
             "stage 'pre': there are two of this name; give each a name of its own");
+}
+
+TEST(RuntimeErrors, LoadingNamesTheDeviceThatRefuses) {
+  Runtime runtime = open({{.kind = DeviceKind::kHost}, {.kind = DeviceKind::kSim, .arch = "edge"}});
+  const auto refused = runtime.load(small_network());
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().message.substr(0, 60),
+            "loading to device 'sim0': the package was compiled for chip ");
+}
+
+TEST(RuntimeErrors, PipelinesWithAbsurdNumbersAreRefused) {
+  Runtime runtime = open({{}});
+  const auto message = [&](const PipelineOptions& options) {
+    return runtime.open_pipeline(options).error().message;
+  };
+  const StageOptions nothing{.name = "nothing", .function = [](Task&) { return Status(); }};
+  PipelineOptions options{.stages = {nothing}, .jobs_max = 0};
+  EXPECT_EQ(message(options), "0 jobs in flight; allowed 1 to 1048576");
+  options = {.stages = {nothing}};
+  options.stages[0].threads = 1'000'000;
+  EXPECT_EQ(message(options), "stage 'nothing': 1000000 threads; allowed 1 to 256");
+  options.stages[0] = nothing;
+  options.stages[0].batch = 1'000'000'000;
+  EXPECT_EQ(message(options), "stage 'nothing': 1000000000 packets a batch; allowed 1 to 64");
+  options.stages = {nothing, nothing};
+  options.stages[1].name = "second";
+  options.stages[1].capacity = SIZE_MAX;
+  EXPECT_EQ(message(options),
+            "stage 'second': 18446744073709551615 waiting packets; allowed 1 to 1048576");
+  options.stages = std::vector<StageOptions>(17, nothing);
+  EXPECT_EQ(message(options), "a pipeline of 17 stages; allowed 1 to 16");
+  options = {.stages = {nothing}, .debug = {.mode = DebugMode::kBoth, .every = 0}};
+  EXPECT_EQ(message(options), "debugging one of every 0 tasks; allowed 1 and more");
 }
 
 TEST(Runtime, APipelineThatNobodyHoldsFinishesWhatIsInside) {

@@ -1,6 +1,8 @@
 #include "runtime/tuner.h"
 
-#include <chrono>
+#include <system_error>
+
+#include "pipeline/own_thread.h"
 
 namespace tessera::runtime {
 
@@ -16,27 +18,48 @@ PeriodLoad period_between(const PeriodLoad& before, const PeriodLoad& now) {
   return load;
 }
 
-void Tuner::set_on(bool on) {
-  const std::lock_guard switching(switching_);
-  if (on == thread_.joinable()) return;
-  if (on) {
-    stop_ = false;
-    thread_ = std::thread([this] { run(); });
-    return;
-  }
+Tuner::~Tuner() { (void)set_on(false); }
+
+Status Tuner::set_on(bool on) {
+  // The tuner's own thread can only tell itself to stop: it would wait for its own end, or for one
+  // who waits for it.
+  const bool own = pipeline::OwnThread::owner() == this;
+  std::unique_lock switching(switching_, std::defer_lock);
+  if (!own) switching.lock();
   {
     const std::lock_guard lock(mutex_);
+    if (on && !stop_) return {};
+    if (on && own) {
+      return Error{ErrorCode::kUnavailable,
+                   "tuning that was switched off is not switched on again by its own log"};
+    }
     stop_ = true;
     stopped_.notify_all();
   }
-  thread_.join();
+  if (own) return {};
+  if (thread_.joinable()) thread_.join();
+  if (!on) return {};
+  stop_ = false;  // nobody else is there
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error& error) {
+    stop_ = true;
+    return Error{ErrorCode::kUnavailable,
+                 std::string("the system has no thread for tuning: ") + error.what()};
+  }
+  return {};
+}
+
+bool Tuner::told_to_stop(std::chrono::milliseconds patience) {
+  std::unique_lock lock(mutex_);
+  return stopped_.wait_for(lock, patience, [this] { return stop_; });
 }
 
 void Tuner::run() {
+  const pipeline::OwnThread mark(this);
   Balancer balancer;
   PeriodLoad before = tunable_.totals();
-  std::unique_lock lock(mutex_);
-  while (!stopped_.wait_for(lock, std::chrono::milliseconds(50), [this] { return stop_; })) {
+  while (!told_to_stop(std::chrono::milliseconds(50))) {
     const PeriodLoad now = tunable_.totals();
     const PeriodLoad load = period_between(before, now);
     if (!Balancer::enough(load.seconds, load.finished)) continue;
@@ -45,7 +68,7 @@ void Tuner::run() {
     if (changes.empty()) continue;
     for (const ThreadChange& change : changes) tunable_.change(change);
     // What was under way under the old setting is not counted.
-    if (stopped_.wait_for(lock, std::chrono::milliseconds(100), [this] { return stop_; })) return;
+    if (told_to_stop(std::chrono::milliseconds(100))) return;
     before = tunable_.totals();
   }
 }

@@ -136,7 +136,8 @@ TEST(RuntimeFaultsAll, WhereNoDeviceIsInOrderTheErrorSaysWhy) {
   Stream stream = pipeline.open_stream();
   runtime.state().devices()[0]->device().fail("the fan stopped");
   how.resets = false;
-  runtime.state().devices()[0]->note(false, "the fan stopped");
+  runtime.state().devices()[0]->judge({ErrorCode::kUnavailable, "the fan stopped"},
+                                      pipeline::kNoDeadline);
   TaskOutcome outcome = stream.submit({tensor_of(1)})->wait();
   ASSERT_FALSE(outcome.ok());
   EXPECT_EQ(outcome.error().failure, TaskFailure::kDevice);

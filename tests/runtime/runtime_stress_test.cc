@@ -95,6 +95,7 @@ class Stress {
     });
     for (std::thread& submitter : submitters) submitter.join();
     for (Stream& stream : streams_) stream.wait_until_done();
+    pipeline_->wait_until_done();  // packets of cancelled jobs may come later than their jobs
     over = true;
     operator_.join();
   }
