@@ -267,6 +267,7 @@ py::list stage_list(const PipelineStatus& status) {
     entry["tasks"] = stage.tasks;
     entry["batches"] = stage.batches;
     entry["busy_seconds"] = seconds_of(stage.busy);
+    entry["thread_seconds"] = seconds_of(stage.thread_time);
     stages.append(entry);
   }
   return stages;

@@ -534,7 +534,8 @@ typedef struct tessera_stage_statistics {
   int threads, running, kernels;
   size_t queued, capacity;
   int64_t tasks, batches;
-  int64_t busy_ns; /* of all threads together */
+  int64_t busy_ns;   /* of all threads together */
+  int64_t thread_ns; /* threads times time: what `busy_ns` is a share of */
 } tessera_stage_statistics;
 
 typedef struct tessera_task_statistics {

@@ -182,6 +182,7 @@ class StageStatus(TypedDict):
     tasks: int
     batches: int
     busy_seconds: float
+    thread_seconds: float  # threads times time: what busy_seconds is a share of
 
 class PipelineStatus(TypedDict):
     stages: list[StageStatus]

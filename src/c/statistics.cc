@@ -21,7 +21,8 @@ void add_stages(tessera_statistics& statistics) {
   for (const StageStatus& stage : statistics.pipeline.stages) {
     statistics.stages.push_back({stage.name.c_str(), static_cast<tessera_stage_kind>(stage.kind),
                                  stage.threads, stage.running, stage.kernels, stage.queued,
-                                 stage.capacity, stage.tasks, stage.batches, stage.busy.count()});
+                                 stage.capacity, stage.tasks, stage.batches, stage.busy.count(),
+                                 stage.thread_time.count()});
   }
 }
 

@@ -154,6 +154,7 @@ TEST_F(Stages, AFunctionBetweenTwoModelsOnTwoDevicesGivesTheBitsOfSessions) {
   EXPECT_EQ(stages[2].kind, TESSERA_STAGE_HOST);
   EXPECT_EQ(stages[3].kind, TESSERA_STAGE_EXECUTE);
   EXPECT_EQ(stages[2].threads, 2);
+  EXPECT_GE(stages[1].thread_ns, stages[1].busy_ns);
   const tessera_device_statistics* devices = tessera_statistics_devices(statistics, &count);
   EXPECT_EQ(devices[0].runs, 12);
   EXPECT_EQ(devices[1].runs, static_cast<int64_t>(runs_of_all));
