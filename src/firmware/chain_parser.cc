@@ -103,12 +103,12 @@ class StatementParser {
     if (word == "chain") return parse_chain(context_, place);
     if (word == "task") return task(place);
     if (word == "repeat" || word == "steps") return loop(word, place, loops);
-    const std::vector<std::string> declarations = {"set",    "file",  "vector",
-                                                   "matrix", "queue", "dram"};
-    if (std::ranges::find(declarations, word) != declarations.end()) {
+    static constexpr std::string_view kDeclarations[] = {"set",    "file",  "vector",
+                                                         "matrix", "queue", "dram"};
+    if (std::ranges::find(kDeclarations, word) != std::end(kDeclarations)) {
       return parse_declaration(context_, word, place);
     }
-    std::vector<std::string> names = declarations;
+    std::vector<std::string> names(std::begin(kDeclarations), std::end(kDeclarations));
     names.insert(names.end(), {"chain", "task", "repeat", "steps"});
     const std::string near = nearest_name(word, names);
     return lexer_.error(place,

@@ -7,25 +7,12 @@
 
 #include "program/container.h"
 #include "report/buffer_curve.h"
+#include "report/html_text.h"
 
 namespace tessera::report {
 namespace {
 
 constexpr double kLeft = 70, kTop = 20, kWidth = 640, kHeight = 300;
-
-std::string escaped(const std::string& text) {
-  std::string result;
-  for (const char c : text) {
-    if (c == '<') {
-      result += "&lt;";
-    } else if (c == '&') {
-      result += "&amp;";
-    } else {
-      result += c;
-    }
-  }
-  return result;
-}
 
 // Places of the points in the picture.
 class Plot {
@@ -103,13 +90,14 @@ Status write_buffer_page(const std::string& path, const std::string& title,
       "text-align:right}}</style>\n<h1>{0}: state buffer</h1>\n"
       "<p>Smallest buffer without spilling: {1} bytes a partition.</p>\n{2}<table>\n"
       "<tr><th>bytes a partition<th>cycles<th>DRAM bytes<th>tensors spilled<th>their bytes</tr>\n",
-      escaped(title), curve.smallest, Plot(curve).svg(curve.smallest));
+      html_text(title), curve.smallest, Plot(curve).svg(curve.smallest));
   for (const BufferPoint& point : curve.points) {
     if (point.error.empty()) {
       page += fmt::format("<tr><td>{}<td>{}<td>{}<td>{}<td>{}</tr>\n", point.bytes, point.cycles,
                           point.dram_bytes, point.spilled, point.spilled_bytes);
     } else {
-      page += fmt::format("<tr><td>{}<td colspan='4'>{}</tr>\n", point.bytes, escaped(point.error));
+      page +=
+          fmt::format("<tr><td>{}<td colspan='4'>{}</tr>\n", point.bytes, html_text(point.error));
     }
   }
   page += "</table>\n";

@@ -7,6 +7,7 @@
 
 #include "program/container.h"
 #include "report/format_study.h"
+#include "report/html_text.h"
 #include "report/label_places.h"
 
 namespace tessera::report {
@@ -16,20 +17,6 @@ constexpr double kPlotLeft = 70, kPlotTop = 20, kPlotWidth = 720, kPlotHeight = 
 constexpr double kLabelMargin = 90;       // right of the plot
 constexpr double kLetterWidth = 6.2;      // of the labels, at most on average
 constexpr double kSmallestError = 1e-12;  // 1 - cosine below this is drawn here
-
-std::string html_text(const std::string& text) {
-  std::string result;
-  for (const char c : text) {
-    if (c == '<') {
-      result += "&lt;";
-    } else if (c == '&') {
-      result += "&amp;";
-    } else {
-      result += c;
-    }
-  }
-  return result;
-}
 
 std::int64_t bytes_of(const FormatRow& row) { return row.weight_bytes + row.activation_bytes; }
 

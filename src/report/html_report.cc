@@ -10,6 +10,7 @@
 #include "network/network.h"
 #include "program/container.h"
 #include "program/weight_use.h"
+#include "report/layer_json.h"
 #include "report/report_page.h"
 #include "report/roofline.h"
 
@@ -48,15 +49,7 @@ json layers_json(const Network& network, const RunResult& run, json& roofline) {
   json layers = json::array();
   for (std::size_t i = 0; i < run.layers.size(); ++i) {
     const LayerUse& layer = run.layers[i];
-    layers.push_back({{"name", layer.name},
-                      {"kind", layer.kind},
-                      {"dims", layer.output_dims},
-                      {"macs", layer.macs},
-                      {"begin", layer.begin},
-                      {"end", layer.end},
-                      {"neural", layer.neural},
-                      {"planar", layer.planar},
-                      {"dma", layer.dma}});
+    layers.push_back(report::layer_json(layer));
     if (!report) continue;
     const report::LayerTime& time = report->times[i];
     layers.back()["cycles"] = time.total();

@@ -8,6 +8,7 @@
 #include "link/link.h"
 #include "network/network.h"
 #include "program/weight_use.h"
+#include "report/layer_json.h"
 #include "report/roofline.h"
 #include "tools/buffer_report.h"
 #include "tools/console.h"
@@ -60,26 +61,18 @@ nlohmann::json layers_json(const RunResult& run, const RooflineReport& roofline,
     const LayerTime& time = roofline.times[i];
     const LayerBound& bound = roofline.bounds[i];
     const auto cycles = static_cast<double>(time.total());
-    layers.push_back({{"name", layer.name},
-                      {"kind", layer.kind},
-                      {"dims", layer.output_dims},
-                      {"macs", layer.macs},
-                      {"begin", layer.begin},
-                      {"end", layer.end},
-                      {"neural", layer.neural},
-                      {"planar", layer.planar},
-                      {"dma", layer.dma},
-                      {"cycles", time.total()},
-                      {"cycles_by_cause", causes_json(time)},
-                      {"bound", bound_name(time)},
-                      {"array_use", array_use(layer.macs, cycles, network.chip)},
-                      {"idle_share", idle_share(time)},
-                      {"idle_cause", idle_cause_name(time)},
-                      {"dram_bytes", time.dram_bytes},
-                      {"weight_bytes_moved", weights[i].moved_bytes},
-                      {"weight_bytes_saved", weights[i].saved_bytes()},
-                      {"compulsory_bytes", bound.bytes},
-                      {"roofline_cycles", bound.cycles()}});
+    layers.push_back(report::layer_json(layer));
+    layers.back().update({{"cycles", time.total()},
+                          {"cycles_by_cause", causes_json(time)},
+                          {"bound", bound_name(time)},
+                          {"array_use", array_use(layer.macs, cycles, network.chip)},
+                          {"idle_share", idle_share(time)},
+                          {"idle_cause", idle_cause_name(time)},
+                          {"dram_bytes", time.dram_bytes},
+                          {"weight_bytes_moved", weights[i].moved_bytes},
+                          {"weight_bytes_saved", weights[i].saved_bytes()},
+                          {"compulsory_bytes", bound.bytes},
+                          {"roofline_cycles", bound.cycles()}});
   }
   return layers;
 }

@@ -20,8 +20,6 @@
 namespace tessera::kernels {
 namespace {
 
-constexpr int kExactBits = 53;
-constexpr int kFlagPower = 33;  // |ACC| >= 2^33 raises a flag (f16 sources)
 // Two rows of tiles share the moving tiles that they load.
 constexpr std::int64_t kTileRowsAtOnce = 2;
 constexpr std::int64_t kLineBytes = 64;  // of the cache
@@ -245,19 +243,18 @@ int BlockProduct::Run::top_of(const ChannelBounds& bounds, int highest) const {
 // Whether binary64 holds every partial sum: all terms are multiples of one power of two, and no
 // partial sum needs more than 53 bits above it.
 bool BlockProduct::Run::is_exact(const ChannelBounds& bounds, int lowest, int highest) const {
-  int unit = bounds.bias_unit;
-  if (highest != 0 && bounds.unit != INT_MAX) {
-    unit = std::min(unit, bounds.unit + moving_unit(lowest));
-  }
-  int top = top_of(bounds, highest);
-  if (unit == INT_MAX || top == INT_MIN) return true;
-  if (config().matrix.long_format == LongFormat::kQ34_40 && unit < arith::kLongUnit) {
+  std::optional<MovingUnits> moving;
+  if (highest != 0) moving = {moving_unit(lowest), moving_unit(highest)};
+  SumRange range = sum_range(bounds, moving);
+  if (range.is_empty()) return true;
+  if (config().matrix.long_format == LongFormat::kQ34_40 && range.unit < arith::kLongUnit) {
     // Flooring adds less than a unit of 2^-40 to the magnitude of each block.
     const auto blocks = static_cast<std::uint64_t>(product.weights_.blocks().size());
-    top = std::max(top, arith::kLongUnit + static_cast<int>(std::bit_width(blocks))) + 1;
-    unit = arith::kLongUnit;
+    range.top =
+        std::max(range.top, arith::kLongUnit + static_cast<int>(std::bit_width(blocks))) + 1;
+    range.unit = arith::kLongUnit;
   }
-  return top + 1 - unit <= kExactBits;
+  return range.fits_binary64();
 }
 
 // Adds the biases, repairs what is not proved exact, rounds and applies the activation.

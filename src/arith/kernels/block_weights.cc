@@ -27,16 +27,18 @@ int lowest_bit_exponent(double value) {
   return exponent - 53 + __builtin_ctzll(static_cast<unsigned long long>(std::llabs(bits)));
 }
 
-bool is_exact_sum(const ChannelBounds& bounds, const std::optional<MovingUnits>& moving) {
-  constexpr int kExactBits = 53;
-  constexpr int kFlagPower = 33;  // |ACC| >= 2^33 raises a flag
-  int unit = bounds.bias_unit;
-  int top = bounds.bias_magnitude;
+SumRange sum_range(const ChannelBounds& bounds, const std::optional<MovingUnits>& moving) {
+  SumRange range{bounds.bias_unit, bounds.bias_magnitude};
   if (moving && bounds.unit != INT_MAX) {
-    unit = std::min(unit, bounds.unit + moving->lowest);
-    top = std::max(top, bounds.magnitude + moving->highest);
+    range.unit = std::min(range.unit, bounds.unit + moving->lowest);
+    range.top = std::max(range.top, bounds.magnitude + moving->highest);
   }
-  return unit == INT_MAX || top == INT_MIN || (top <= kFlagPower && top + 1 - unit <= kExactBits);
+  return range;
+}
+
+bool is_exact_sum(const ChannelBounds& bounds, const std::optional<MovingUnits>& moving) {
+  const SumRange range = sum_range(bounds, moving);
+  return range.is_empty() || (range.top <= kFlagPower && range.fits_binary64());
 }
 
 std::vector<NativeBlock> cut_into_blocks(const ProductConfig& config) {

@@ -42,8 +42,22 @@ struct ChannelBounds {
 struct MovingUnits {
   int lowest = 0, highest = 0;
 };
+
+inline constexpr int kExactBits = 53;  // of binary64
+inline constexpr int kFlagPower = 33;  // |ACC| >= 2^33 raises a flag (f16 sources)
+
+// Every term of a sum, bias included, is a multiple of 2^unit, and the sum of their magnitudes is
+// below 2^top. INT_MAX and INT_MIN: there are none. No units: all moving blocks are zero.
+struct SumRange {
+  int unit = INT_MAX, top = INT_MIN;
+
+  bool is_empty() const { return unit == INT_MAX || top == INT_MIN; }
+  bool fits_binary64() const { return is_empty() || top + 1 - unit <= kExactBits; }
+};
+SumRange sum_range(const ChannelBounds& bounds, const std::optional<MovingUnits>& moving);
+
 // Whether binary64 holds every partial sum, bias included, and no sum reaches what raises a flag
-// (f16 sources, exact sums). No units: all moving blocks are zero.
+// (f16 sources, exact sums).
 bool is_exact_sum(const ChannelBounds& bounds, const std::optional<MovingUnits>& moving);
 
 class BlockWeights {
