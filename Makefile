@@ -2,7 +2,8 @@
 #
 #   make build    install what is missing, build library, command and examples
 #   make test     the same and the tests, and run them
-#   make test-long    those with a smaller form in `make test`: networks trained on stored pictures
+#   make test-long    those with a smaller form in `make test`, whole: networks trained on stored
+#                     pictures, every value of every format, every drawn picture
 #   make demo     read text from pictures with the example application
 #   make format   format the sources        make tidy    run clang-tidy over all of them
 #   make check-models   every stored model on its cases: one row a model

@@ -36,6 +36,7 @@ endif()
 if(TESSERA_SANITIZE)
   # Quick to compile; the sanitizers themselves cost more than the optimiser saves.
   set(CMAKE_CXX_FLAGS_RELEASE "-O1")
+  add_compile_definitions(TESSERA_SANITIZED)
   add_compile_options(-fsanitize=${TESSERA_SANITIZE} -fno-sanitize-recover=all
                       -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=${TESSERA_SANITIZE})
@@ -94,9 +95,6 @@ endfunction()
 # tests that compute, which are those that take the product's templates apart.
 function(tessera_test_options name level)
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O${level}>)
-  if(TESSERA_SANITIZE)
-    target_compile_definitions(${name} PRIVATE TESSERA_SANITIZED)
-  endif()
   if(TESSERA_SANITIZE MATCHES undefined AND level EQUAL 0)
     target_compile_options(${name} PRIVATE -fno-sanitize=undefined)
   endif()
@@ -138,15 +136,17 @@ function(tessera_test_headers name level)
   target_precompile_headers(${name} REUSE_FROM ${headers})
 endfunction()
 
-# tessera_test(NAME [COMPUTES] SOURCES ... DEPENDS ... LABELS ...): one GoogleTest program, one ctest
-# entry. COMPUTES: it spends long in references of its own.
+# tessera_test(NAME [COMPUTES] [WHOLE] SOURCES ... DEPENDS ... LABELS ...): one GoogleTest program, one
+# ctest entry. COMPUTES: it spends long in references of its own.
 # Labels: unit golden agreement timing cli errors driver install house, and slow or threads besides;
-# long: left to `make test-long`, because a smaller form is among the others.
+# long: left to `make test-long`, because a smaller form is among the others. WHOLE: the program is that
+# smaller form by itself (base/test_volume.h); NAME_whole is the long one. The longer a test takes, the
+# higher its property COST: ctest starts those first, so that none runs alone at the end.
 function(tessera_test name)
   if(NOT TESSERA_BUILD_TESTS)
     return()
   endif()
-  cmake_parse_arguments(ARG "COMPUTES" "" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "COMPUTES;WHOLE" "" "SOURCES;DEPENDS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   tessera_target(${name})
   if(ARG_COMPUTES)
@@ -159,6 +159,13 @@ function(tessera_test name)
   tessera_test_headers(${name} ${level})
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES LABELS "${ARG_LABELS}")
+  if(ARG_WHOLE)
+    set_tests_properties(${name} PROPERTIES COST 20)
+  endif()
+  if(ARG_WHOLE AND NOT TESSERA_SANITIZE)
+    add_test(NAME ${name}_whole COMMAND ${name})
+    set_tests_properties(${name}_whole PROPERTIES LABELS long ENVIRONMENT TESSERA_TEST_WHOLE=1)
+  endif()
   if("unit" IN_LIST ARG_LABELS)
     add_dependencies(tessera_unit_tests ${name})
   endif()

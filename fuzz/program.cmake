@@ -18,7 +18,7 @@ if(TESSERA_BUILD_TESTS)
   tessera_test_options(make_program_corpus 0)
   target_link_libraries(make_program_corpus PRIVATE tessera_program_target)
 
-  tessera_test(program_corpus_test
+  tessera_test(program_corpus_test WHOLE
     SOURCES program_corpus_test.cc
     DEPENDS tessera_program_target
     LABELS unit)

@@ -238,7 +238,7 @@ TEST(VectorBlockFloat, ColumnsEqualReferenceOnTenMillionValuesAFormat) {
   Random random(kTestSeed);
   for (const Format format : kSources) {
     std::int64_t values = 0;
-    for (int trial = 0; values < 10'000'000 / kVisitOneIn; ++trial) {
+    for (int trial = 0; values < 10'000'000 / visit_one_in(); ++trial) {
       const std::int64_t rows =
           trial % 4 == 0 ? 128 : 1 + static_cast<std::int64_t>(random() % 130);
       const std::int64_t pixels = 1 + static_cast<std::int64_t>(random() % 300);

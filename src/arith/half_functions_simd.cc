@@ -10,7 +10,7 @@
 // clang-format off
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "arith/half_functions_simd.cc"
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
+#include "arith/vector_targets.h"
 #include <hwy/foreach_target.h>
 #include "arith/vector_lanes-inl.h"
 // clang-format on

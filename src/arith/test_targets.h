@@ -1,6 +1,8 @@
 // For tests only: every instruction set that the vector code was compiled for.
 #pragma once
 
+#include "arith/vector_targets.h"
+// The sets left out are named in front of Highway.
 #include <hwy/targets.h>
 
 #include <cstdint>
@@ -13,7 +15,8 @@ namespace tessera::arith {
 template <typename Body>
 void for_each_target(const Body& body) {
   for (const std::int64_t target : {HWY_SCALAR, HWY_SSE4, HWY_AVX2, HWY_AVX3, HWY_NEON}) {
-    const bool available = target == HWY_SCALAR || (hwy::SupportedTargets() & target) != 0;
+    const bool available =
+        target == HWY_SCALAR || (hwy::SupportedTargets() & HWY_TARGETS & target) != 0;
     if (!available) continue;
     hwy::GetChosenTarget().Update(target);
     body(std::string(hwy::TargetName(target)));

@@ -7,18 +7,17 @@
 #include <vector>
 
 #include "arith/format.h"
+#include "base/test_volume.h"
 
 namespace tessera::arith {
 
 inline constexpr std::uint64_t kTestSeed = 20240817;
 
-// The exhaustive comparisons visit one value in kVisitOneIn: every one, except under the
-// sanitizers, which make them ten times slower and look at the code, not at its values.
-#ifdef TESSERA_SANITIZED
-inline constexpr int kVisitOneIn = 17;
-#else
-inline constexpr int kVisitOneIn = 1;
-#endif
+// The long comparisons visit one value in so many. Odd numbers, so that steps through all patterns
+// meet every low bit.
+inline std::uint32_t visit_one_in() {
+  return static_cast<std::uint32_t>(tessera::visit_one_in(5, 61));
+}
 
 using Random = std::mt19937_64;
 

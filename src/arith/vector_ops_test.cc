@@ -41,7 +41,7 @@ std::string difference(Format format, const ByteVector& expected, const ByteVect
   return "sizes differ";
 }
 
-// All 65,536 elements of a 16-bit format, or random ones of another.
+// The 65,536 elements of a 16-bit format, or random ones of another.
 ByteVector all_or_random(Format format, std::int64_t random_count, Random& random) {
   if (format_bytes(format) != 2) return random_elements(format, random_count, random);
   ByteVector elements(65536 * 2);
@@ -76,14 +76,14 @@ void compare_binary(Format a, Format b, Format out, std::int64_t count, Random& 
 TEST(VectorBinary, EqualsReferenceOnTenMillionValuesAFormat) {
   Random random(kTestSeed);
   for (const Format format : kFloats)
-    compare_binary(format, format, format, 1'500'000 / kVisitOneIn, random);
+    compare_binary(format, format, format, 1'500'000 / visit_one_in(), random);
 }
 
 TEST(VectorBinary, EqualsReferenceForMixedFormats) {
   Random random(kTestSeed);
   for (const Format a : kFloats) {
     for (const Format b : kFloats) {
-      for (const Format out : kFloats) compare_binary(a, b, out, 60'007 / kVisitOneIn, random);
+      for (const Format out : kFloats) compare_binary(a, b, out, 60'007 / visit_one_in(), random);
     }
   }
 }
@@ -156,7 +156,7 @@ TEST(VectorUnary, RowsEqualReferenceAndNothingBetweenThemIsWritten) {
 
 TEST(VectorUnary, EqualsReferenceForF32AndMixedFormats) {
   Random random(kTestSeed);
-  const ByteVector wide = random_elements(Format::kF32, 300'001, random);
+  const ByteVector wide = random_elements(Format::kF32, 300'001 / visit_one_in(), random);
   for (const Activation& activation : checked_activations()) {
     if (activation.function >= UnaryFunction::kExp &&
         activation.function <= UnaryFunction::kSigmoid) {
@@ -164,7 +164,7 @@ TEST(VectorUnary, EqualsReferenceForF32AndMixedFormats) {
     }
     compare_unary(activation, Format::kF32, Format::kF32, wide);
     for (const Format in : kFloats) {
-      const ByteVector x = random_elements(in, 3001, random);
+      const ByteVector x = random_elements(in, 3001 / visit_one_in(), random);
       for (const Format out : kFloats) compare_unary(activation, in, out, x);
     }
   }
@@ -174,7 +174,7 @@ TEST(VectorConvert, EqualsReferenceForEveryPairOfFormats) {
   Random random(kTestSeed);
   for (int i = 0; i < kFormatCount; ++i) {
     const auto in = static_cast<Format>(i);
-    const ByteVector x = all_or_random(in, 70'001, random);
+    const ByteVector x = all_or_random(in, 70'001 / visit_one_in(), random);
     const std::int64_t count = static_cast<std::int64_t>(x.size()) / format_bytes(in);
     for (int j = 0; j < kFormatCount; ++j) {
       const auto out = static_cast<Format>(j);
@@ -191,14 +191,14 @@ TEST(VectorConvert, EqualsReferenceForEveryPairOfFormats) {
 
 TEST(VectorConvert, F32ToNarrowEqualsReferenceOnTenMillionValues) {
   Random random(kTestSeed);
-  constexpr std::int64_t kCount = 10'000'000 / kVisitOneIn;
-  const ByteVector x = random_elements(Format::kF32, kCount, random);
+  const std::int64_t count = 10'000'000 / visit_one_in();
+  const ByteVector x = random_elements(Format::kF32, count, random);
   for (const Format out : {Format::kF16, Format::kBf16}) {
-    ByteVector expected = zeros(out, kCount);
-    ref::convert({Format::kF32, x.data()}, {out, expected.data(), kCount});
+    ByteVector expected = zeros(out, count);
+    ref::convert({Format::kF32, x.data()}, {out, expected.data(), count});
     for_each_target([&](const std::string& target) {
-      ByteVector actual = zeros(out, kCount);
-      simd::convert({Format::kF32, x.data()}, {out, actual.data(), kCount});
+      ByteVector actual = zeros(out, count);
+      simd::convert({Format::kF32, x.data()}, {out, actual.data(), count});
       EXPECT_EQ(difference(out, expected, actual), "") << target;
     });
   }
@@ -213,15 +213,16 @@ constexpr Quantiser kQuantisers[] = {{1.0f, 0},    {0.0235f, 0}, {0.5f, 128},   
 
 TEST(VectorQuantise, EqualsReference) {
   Random random(kTestSeed);
+  const std::int64_t count = 400'003 / visit_one_in();
   for (const Format in : kFloats) {
-    const ByteVector x = random_elements(in, 400'003, random);
+    const ByteVector x = random_elements(in, count, random);
     for (const Format out : kIntegers) {
       for (const Quantiser& q : kQuantisers) {
-        ByteVector expected = zeros(out, 400'003);
-        ref::quantize({in, x.data()}, q.scale, q.zero_point, {out, expected.data(), 400'003});
+        ByteVector expected = zeros(out, count);
+        ref::quantize({in, x.data()}, q.scale, q.zero_point, {out, expected.data(), count});
         for_each_target([&](const std::string& target) {
-          ByteVector actual = zeros(out, 400'003);
-          simd::quantize({in, x.data()}, q.scale, q.zero_point, {out, actual.data(), 400'003});
+          ByteVector actual = zeros(out, count);
+          simd::quantize({in, x.data()}, q.scale, q.zero_point, {out, actual.data(), count});
           EXPECT_EQ(difference(out, expected, actual), "")
               << formats_text(in, in, out) << " " << q.scale << target;
         });
@@ -232,15 +233,16 @@ TEST(VectorQuantise, EqualsReference) {
 
 TEST(VectorQuantise, DequantisingEqualsReference) {
   Random random(kTestSeed);
+  const std::int64_t count = 70'001 / visit_one_in();
   for (const Format in : kIntegers) {
-    const ByteVector x = random_elements(in, 70'001, random);
+    const ByteVector x = random_elements(in, count, random);
     for (const Format out : kFloats) {
       for (const Quantiser& q : kQuantisers) {
-        ByteVector expected = zeros(out, 70'001);
-        ref::dequantize({in, x.data()}, q.scale, q.zero_point, {out, expected.data(), 70'001});
+        ByteVector expected = zeros(out, count);
+        ref::dequantize({in, x.data()}, q.scale, q.zero_point, {out, expected.data(), count});
         for_each_target([&](const std::string& target) {
-          ByteVector actual = zeros(out, 70'001);
-          simd::dequantize({in, x.data()}, q.scale, q.zero_point, {out, actual.data(), 70'001});
+          ByteVector actual = zeros(out, count);
+          simd::dequantize({in, x.data()}, q.scale, q.zero_point, {out, actual.data(), count});
           EXPECT_EQ(difference(out, expected, actual), "")
               << formats_text(in, in, out) << " " << q.scale << target;
         });
@@ -251,18 +253,18 @@ TEST(VectorQuantise, DequantisingEqualsReference) {
 
 TEST(VectorQuantise, RequantisingEqualsReference) {
   Random random(kTestSeed);
-  constexpr std::int64_t kCount = 1'400'001;
-  std::vector<std::int32_t> accumulators(kCount);
+  const std::int64_t count = 1'400'001 / visit_one_in();
+  std::vector<std::int32_t> accumulators(static_cast<std::size_t>(count));
   for (std::int32_t& value : accumulators) {
     value = static_cast<std::int32_t>(random()) >> (random() % 31);
   }
   for (const Format out : kIntegers) {
     for (const Quantiser& q : kQuantisers) {
-      ByteVector expected = zeros(out, kCount);
-      ref::requantise(accumulators.data(), q.scale, q.zero_point, {out, expected.data(), kCount});
+      ByteVector expected = zeros(out, count);
+      ref::requantise(accumulators.data(), q.scale, q.zero_point, {out, expected.data(), count});
       for_each_target([&](const std::string& target) {
-        ByteVector actual = zeros(out, kCount);
-        simd::requantise(accumulators.data(), q.scale, q.zero_point, {out, actual.data(), kCount});
+        ByteVector actual = zeros(out, count);
+        simd::requantise(accumulators.data(), q.scale, q.zero_point, {out, actual.data(), count});
         EXPECT_EQ(difference(out, expected, actual), "")
             << format_name(out) << " " << q.scale << target;
       });

@@ -3,6 +3,7 @@
 
 #include <random>
 
+#include "base/test_volume.h"
 #include "firmware/assembler.h"
 #include "firmware/program_text.h"
 #include "program/container.h"
@@ -116,15 +117,17 @@ TEST(DamagedText, ChainsAreRefusedOrAssemble) {
   options.chip = &chip;
   const auto whole = assemble(kChains, "t", options);
   ASSERT_TRUE(whole.ok()) << whole.error().message;
-  const int good = programs_among(kChains, 17, 4000);
-  EXPECT_GT(good, 100);
-  EXPECT_LT(good, 3900);
+  const int rounds = 4000 / visit_one_in(2, 20);
+  const int good = programs_among(kChains, 17, rounds);
+  EXPECT_GT(good, rounds / 40);
+  EXPECT_LT(good, rounds - rounds / 40);
 }
 
 TEST(DamagedText, DescriptorsAreRefusedOrAssemble) {
-  const int good = programs_among(descriptors(), 18, 4000);
-  EXPECT_GT(good, 100);
-  EXPECT_LT(good, 3900);
+  const int rounds = 4000 / visit_one_in(2, 20);
+  const int good = programs_among(descriptors(), 18, rounds);
+  EXPECT_GT(good, rounds / 40);
+  EXPECT_LT(good, rounds - rounds / 40);
 }
 
 }  // namespace

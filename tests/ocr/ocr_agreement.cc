@@ -1,6 +1,7 @@
 // The lines that the processor reads equal those of float32 (ONNX Runtime) on generated pictures.
 //
 //   ocr_agreement PICTURES MODELS ONNXRUNTIME SCRIPT EXPLAINED [--device sim|host] [--limit N]
+//                 [--one-in N]
 //
 // The same pipeline runs twice, once on the device and once on ONNX Runtime. A picture whose lines
 // differ must be named in EXPLAINED ("name: reason"), and a name there must differ, so that the
@@ -25,6 +26,7 @@ struct Arguments {
   std::string pictures, models, packages, script, explained;
   std::string device = "host";
   std::size_t limit = SIZE_MAX;
+  std::size_t one_in = 1;
 };
 
 struct Tally {
@@ -116,6 +118,8 @@ tessera::Status compare(const Arguments& arguments, Tally& tally) {
     if (entry.path().extension() == ".png") pictures.push_back(entry.path());
   }
   std::sort(pictures.begin(), pictures.end());
+  std::size_t place = 0;
+  std::erase_if(pictures, [&](const auto&) { return place++ % arguments.one_in != 0; });
   pictures.resize(std::min(pictures.size(), arguments.limit));
   for (const auto& path : pictures) {
     TESSERA_TRY(const tessera::Picture picture, tessera::read_picture(path.string()));
@@ -151,7 +155,7 @@ int main(int argc, char** argv) {
   if (argc < 6) {
     std::fprintf(stderr,
                  "usage: %s PICTURES MODELS ONNXRUNTIME SCRIPT EXPLAINED "
-                 "[--device D] [--limit N]\n",
+                 "[--device D] [--limit N] [--one-in N]\n",
                  argv[0]);
     return 2;
   }
@@ -159,6 +163,9 @@ int main(int argc, char** argv) {
   for (int i = 6; i + 1 < argc; i += 2) {
     if (std::strcmp(argv[i], "--device") == 0) arguments.device = argv[i + 1];
     if (std::strcmp(argv[i], "--limit") == 0) arguments.limit = std::stoul(argv[i + 1]);
+    if (std::strcmp(argv[i], "--one-in") == 0) {
+      arguments.one_in = std::max(1UL, std::stoul(argv[i + 1]));
+    }
   }
   Tally tally;
   const tessera::Status status = compare(arguments, tally);

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 
 #include "concord/cpp_writer.h"
 #include "concord/join.h"
@@ -73,18 +74,29 @@ std::vector<Tensor> run_files(const Software& software, const std::string& comma
   return results;
 }
 
-std::string build_cpp(const Software& software, const Folder& folder) {
+namespace {
+
+std::string build_cpp_at(const char* level, const Software& software, const Folder& folder) {
   const auto text = write_cpp(software);
   EXPECT_TRUE(text.ok()) << text.error().to_string();
   if (!text.ok()) return "false";
   const std::string source = folder.path("derived.cpp"), program = folder.path("derived");
   write_text(source, *text);
-  const int status =
-      run_command(std::string(TESSERA_CXX) + " -std=c++17 -O1 -Wall -Wextra -Werror " + source +
-                      " -o " + program,
-                  folder.path("compiler"));
+  const int status = run_command(std::string(TESSERA_CXX) + " -std=c++17 " + level +
+                                     " -Wall -Wextra -Werror " + source + " -o " + program,
+                                 folder.path("compiler"));
   EXPECT_EQ(status, 0) << read_text(folder.path("compiler"));
   return program;
+}
+
+}  // namespace
+
+std::string build_cpp(const Software& software, const Folder& folder) {
+  return build_cpp_at("-O1", software, folder);
+}
+
+std::string build_cpp_plainly(const Software& software, const Folder& folder) {
+  return build_cpp_at("-O0", software, folder);
 }
 
 std::string build_pytorch(const Software& software, const Folder& folder) {
@@ -112,10 +124,16 @@ std::string build_tensorflow(const Software& software, const Folder& folder) {
 }
 
 std::optional<std::string> find_python(const std::string& module) {
+  // An import may take seconds: asked once a module.
+  static std::map<std::string, std::optional<std::string>> found;
+  if (const auto known = found.find(module); known != found.end()) return known->second;
+  std::optional<std::string>& result = found[module];
   for (const std::string python : {"python3", "/usr/bin/python3"}) {
-    if (run_command(python + " -c 'import numpy, " + module + "'", "/dev/null") == 0) return python;
+    if (run_command(python + " -c 'import numpy, " + module + "'", "/dev/null") == 0) {
+      return result = python;
+    }
   }
-  return std::nullopt;
+  return result;
 }
 
 Software all_of(const std::vector<Software>& programs) {

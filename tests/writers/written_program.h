@@ -36,6 +36,8 @@ std::vector<Tensor> run_files(const Software& software, const std::string& comma
 
 // The command that runs it; fails the test where it cannot be built.
 std::string build_cpp(const Software& software, const Folder& folder);
+// The same without optimisation, which compiles in less time.
+std::string build_cpp_plainly(const Software& software, const Folder& folder);
 std::string build_pytorch(const Software& software, const Folder& folder);
 // Checked, and run by TensorFlow or, where that is not installed, by the stand-in.
 std::string build_tensorflow(const Software& software, const Folder& folder);

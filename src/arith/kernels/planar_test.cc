@@ -11,6 +11,7 @@
 #include "arith/kernels/testing_surface.h"
 #include "arith/rounding.h"
 #include "arith/test_targets.h"
+#include "base/test_volume.h"
 
 namespace tessera {
 namespace {
@@ -82,7 +83,8 @@ class Maker {
   std::mt19937 random_{kSeed};
 };
 
-void check_pools(int count) {
+void check_pools(int whole) {
+  const int count = whole / visit_one_in(2, 8);
   Maker maker;
   for (int i = 0; i < count && !::testing::Test::HasFailure(); ++i) {
     PoolConfig config;
@@ -168,7 +170,8 @@ TEST(Pool, EveryInstructionSetGivesTheSameBits) {
 
 TEST(Elementwise, EqualsTheObviousForm) {
   Maker maker;
-  for (int i = 0; i < 800 && !HasFailure(); ++i) {
+  const int count = 800 / visit_one_in(2, 8);
+  for (int i = 0; i < count && !HasFailure(); ++i) {
     ElementwiseConfig config;
     config.binary = maker.one_in(2);
     config.function = static_cast<BinaryFunction>(maker.pick(0, kBinaryFunctionCount - 1));
@@ -225,7 +228,8 @@ void check_affine_pairs(const ElementwiseConfig& config, Format format) {
   constexpr std::int64_t kNumbers = 256;
   std::vector<std::byte> numbers(kNumbers), results(kNumbers);
   for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<std::byte>(i);
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
+  const auto step = static_cast<std::size_t>(visit_one_in(1, 17));
+  for (std::size_t i = 0; i < numbers.size(); i += step) {
     const arith::Operand a = {.format = format, .data = numbers.data(), .stride = 1};
     const arith::Operand b = {.format = format, .data = &numbers[i], .stride = 0};
     elementwise_run(config, a, &b, {.format = format, .data = results.data(), .count = kNumbers});
@@ -269,7 +273,8 @@ TEST(Elementwise, AffinePairsEqualTheObviousFormOnEveryInstructionSet) {
   });
 }
 
-void check_reductions(int count) {
+void check_reductions(int whole) {
+  const int count = whole / visit_one_in(2, 8);
   Maker maker;
   for (int i = 0; i < count && !::testing::Test::HasFailure(); ++i) {
     ReduceConfig config;

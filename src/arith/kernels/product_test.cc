@@ -11,6 +11,7 @@
 #include "arith/kernels/testing_surface.h"
 #include "arith/rounding.h"
 #include "arith/test_targets.h"
+#include "base/test_volume.h"
 
 namespace tessera {
 namespace {
@@ -260,7 +261,8 @@ std::int64_t check(const Work& work, WorkMaker& maker) {
   return take_wide_elements(*workspace);
 }
 
-void check_many(MatrixKind kind, bool channel_wise, int count) {
+void check_many(MatrixKind kind, bool channel_wise, int whole) {
+  const int count = whole / visit_one_in(2, 12);
   WorkMaker maker(kSeed + static_cast<unsigned>(kind) * 2 + (channel_wise ? 1 : 0));
   for (int i = 0; i < count && !::testing::Test::HasFailure(); ++i) {
     SCOPED_TRACE("seed " + std::to_string(kSeed) + ", work " + std::to_string(i));
@@ -505,7 +507,8 @@ std::int64_t check_rows(const Product& product, const Work& work, const Surface&
 }
 
 // Constant and dynamic products; the memory of a dynamic one is used twice.
-std::int64_t check_matrix_products(int count) {
+std::int64_t check_matrix_products(int whole) {
+  const int count = whole / visit_one_in(2, 10);
   WorkMaker maker(kSeed + 77);
   std::int64_t wide = 0;
   for (int i = 0; i < count && !::testing::Test::HasFailure(); ++i) {
