@@ -137,6 +137,7 @@ class StreamState;
 class ModelState;
 class PipelineState;
 class RuntimeState;
+struct EventRecordingState;
 class LiveViewState;
 }  // namespace runtime
 
@@ -357,6 +358,25 @@ class LiveView {
   std::shared_ptr<runtime::LiveViewState> state_;  // shared by its handles
 };
 
+// A file of all events, one JSON object a line, for as long as a handle to it lives or until
+// finish(). `tessera trace` makes a trace of it.
+class EventRecording {
+ public:
+  struct Progress {
+    std::int64_t events = 0, bytes = 0;  // written
+    std::int64_t lost = 0;               // more than the disk could take, or after its error
+    Status status;                       // the first error of the disk
+  };
+  explicit EventRecording(std::shared_ptr<runtime::EventRecordingState> state)
+      : state_(std::move(state)) {}
+  Progress progress() const;
+  // All events up to now are in the file; the error is the first of the disk.
+  Status finish();
+
+ private:
+  std::shared_ptr<runtime::EventRecordingState> state_;  // shared by its handles
+};
+
 class Runtime {
  public:
   // Opens the devices; the error names the option that is wrong.
@@ -380,10 +400,12 @@ class Runtime {
   Result<Pipeline> open_operations(PipelineOptions options = {});
 
   std::vector<DeviceStatus> devices() const;
-  // Everything since the runtime was opened, as far as the history reaches.
+  // The newest 262,144 events.
   Status write_trace(const std::string& path) const;   // Perfetto / Chrome trace JSON
   Status write_events(const std::string& path) const;  // JSON lines
   std::string prometheus() const;                      // Prometheus text
+  // Every event from now on, however long the run. What is at `path` is replaced.
+  Result<EventRecording> record_events(const std::string& path);
   Result<LiveView> open_live_view(const LiveViewOptions& options = {});
 
  private:

@@ -121,7 +121,7 @@ Status QueuedDevice::transfer(Direction direction, Address address, std::span<st
               memory_.hold(address.value, Bytes{std::ssize(host)}));
   const std::span<const std::byte> from = to_device ? host : device;
   std::copy(from.begin(), from.end(), to_device ? device.begin() : host.begin());
-  TimePoint due{};
+  TimePoint due = begin;
   {
     const Lock lock(mutex_);
     ++(to_device ? counters_.transfers_to_device : counters_.transfers_to_host);
@@ -130,7 +130,7 @@ Status QueuedDevice::transfer(Direction direction, Address address, std::span<st
       due = link_time(direction, std::ssize(host), begin);
     }
   }
-  if (due > steady_clock::now()) std::this_thread::sleep_until(due);
+  if (due > begin) std::this_thread::sleep_until(due);
   memory_.drop_hold(address.value);
   if (Observer* const observer = observer_) {
     observer->transferred({tag, to_device, Bytes{std::ssize(host)}, begin, steady_clock::now()});
@@ -673,7 +673,6 @@ QueuedDevice::Executed QueuedDevice::execute(Kernel& kernel, Task& task, std::ui
     completion.end = steady_clock::now();
     completion.status = Error{ErrorCode::kUnavailable, "the fault plan says so"};
   } else {
-    const TimePoint called = steady_clock::now();
     RunOutcome outcome = backend_->run(task.run, *task.loaded, {task.inputs, task.outputs});
     completion.end = steady_clock::now();
     completion.status = std::move(outcome.status);
@@ -686,7 +685,7 @@ QueuedDevice::Executed QueuedDevice::execute(Kernel& kernel, Task& task, std::ui
     }
     if (paced && completion.status.ok() && outcome.clock_hertz > 0) {
       const nanoseconds duration = wall_time(options_.pace, outcome.cycles, outcome.clock_hertz);
-      completion.late = completion.end - called > duration;
+      completion.late = completion.end - task.started > duration;
       // What was not too slow keeps to the schedule, even if its thread was woken late.
       if (!completion.late || completion.begin + duration > completion.end) {
         completion.end = completion.begin + duration;

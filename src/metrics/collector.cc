@@ -74,21 +74,33 @@ void Collector::drain() {
 }
 
 double Collector::drain_rings() {
-  drained_.clear();
-  const double fullest = recorder_.drain(drained_);
-  if (drained_.empty()) return fullest;
+  return recorder_.drain([this](std::span<const Event> events) { take(events); });
+}
+
+void Collector::take(std::span<const Event> events) {
   for (std::size_t i = totals_.size(); i < recorder_.source_count(); ++i) {
     totals_.push_back(std::make_unique<SourceTotals>());
   }
-  for (const Event& event : drained_) {
+  for (const Event& event : events) {
     TESSERA_CHECK(event.source.index < totals_.size(), "an event of source {}, there are {}",
                   event.source.index, totals_.size());
     count(event);
-    recent_.add(event);
   }
-  events_ += std::ssize(drained_);
-  if (options_.sink) options_.sink(drained_);
-  return fullest;
+  recent_.add(events);
+  events_ += std::ssize(events);
+  for (const auto& [id, follower] : followers_) follower(events);
+}
+
+std::uint64_t Collector::follow(Follower follower) {
+  const std::lock_guard lock(mutex_);
+  followers_.emplace_back(next_follower_, std::move(follower));
+  return next_follower_++;
+}
+
+void Collector::unfollow(std::uint64_t id) {
+  const std::lock_guard lock(mutex_);
+  drain_rings();
+  std::erase_if(followers_, [id](const auto& each) { return each.first == id; });
 }
 
 void Collector::count(const Event& event) {

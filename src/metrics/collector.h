@@ -3,7 +3,7 @@
 //
 //   Recorder ─ drain() about every 20 ms ─► [ totals | histograms | bins | newest events ] ─►
 //   snapshot()
-//                                             └─► sink (for example a file of JSON lines) history()
+//                                             └─► followers (event_file.h)      history()
 //
 // One thread of its own drains; all functions may be called from any thread. An event is counted
 // when it is drained, so a run shows when it has ended.
@@ -17,6 +17,7 @@
 #include <mutex>
 #include <span>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "metrics/event.h"
@@ -32,8 +33,6 @@ struct CollectorOptions {
   std::chrono::milliseconds period{20};
   std::chrono::milliseconds window{1000};  // of the shares and rates of a snapshot
   std::size_t events_kept = 1 << 18;       // one by one; 40 bytes each
-  // Sees every event once, on the draining thread; must not call the collector.
-  std::function<void(std::span<const Event>)> sink{};
 };
 
 // A piece of the past: single events where all of them are still kept and they are not too many,
@@ -73,6 +72,12 @@ class Collector {
   void drain();
 
   Snapshot snapshot() { return snapshot_at(recorder_.now()); }
+  // The follower sees every event from now on once, on the draining thread; it must neither wait
+  // nor call the collector. unfollow() drains once more before it lets go.
+  using Follower = std::function<void(std::span<const Event>)>;
+  std::uint64_t follow(Follower follower);
+  void unfollow(std::uint64_t id);
+
   // For a moment that is not now; drains before.
   Snapshot snapshot_at(std::int64_t now_ns);
 
@@ -90,6 +95,7 @@ class Collector {
 
   void run();
   double drain_rings();
+  void take(std::span<const Event> events);
   void count(const Event& event);
   void count_task(const Event& event);
   SourceSnapshot describe(std::size_t source, const Recorder::SourceState& state,
@@ -99,11 +105,12 @@ class Collector {
   Recorder& recorder_;
   const CollectorOptions options_;
   mutable std::mutex mutex_;  // everything below but the thread
-  std::vector<Event> drained_;
   std::int64_t events_ = 0;
   std::vector<std::unique_ptr<SourceTotals>> totals_;  // by source
   std::unique_ptr<TaskTotals> tasks_;
   RecentEvents recent_;
+  std::vector<std::pair<std::uint64_t, Follower>> followers_;
+  std::uint64_t next_follower_ = 1;
   bool stopping_ = false;
   std::condition_variable stop_;
   std::thread thread_;

@@ -12,7 +12,7 @@ const char* name_of(EventKind kind) {
 }
 
 const char* name_of(Outcome outcome) {
-  static constexpr std::array<const char*, 3> kNames = {"ok", "failed", "cancelled"};
+  static constexpr std::array<const char*, kOutcomes> kNames = {"ok", "failed", "cancelled"};
   return kNames.at(static_cast<std::size_t>(outcome));
 }
 

@@ -25,6 +25,7 @@ const char* name_of(EventKind kind);
 
 // How a task ended.
 enum class Outcome : std::uint8_t { kOk, kFailed, kCancelled };
+inline constexpr int kOutcomes = 3;
 const char* name_of(Outcome outcome);
 
 // What a Recorder gives for each source it is told of.

@@ -8,10 +8,11 @@
 // ends, the ring is free to be taken by another thread, with what it still holds.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <vector>
+#include <span>
 
 #include "metrics/event.h"
 
@@ -40,13 +41,21 @@ class EventRing {
     head_.store(head + 1, std::memory_order_release);
   }
 
-  // The reader's side: appends all that is there and returns how many events that were.
-  std::uint64_t drain(std::vector<Event>& out) {
-    const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
+  // The reader's side: gives all that is there to take(std::span<const Event>), where it lies and
+  // piece by piece; what was taken is free again. Returns how many events that were.
+  template <typename Take>
+  std::uint64_t drain(const Take& take) {
+    constexpr std::uint64_t kPiece = 512;
     const std::uint64_t head = head_.load(std::memory_order_acquire);
-    for (std::uint64_t i = tail; i != head; ++i) out.push_back(slots_[i & (capacity_ - 1)]);
-    tail_.store(head, std::memory_order_release);
-    return head - tail;
+    const std::uint64_t first = tail_.load(std::memory_order_relaxed);
+    for (std::uint64_t tail = first; tail != head;) {
+      const std::uint64_t place = tail & (capacity_ - 1);
+      const std::uint64_t count = std::min({head - tail, capacity_ - place, kPiece});
+      take(std::span<const Event>(&slots_[place], count));
+      tail += count;
+      tail_.store(tail, std::memory_order_release);
+    }
+    return head - first;
   }
 
   // Events lost so far, by all its writers.

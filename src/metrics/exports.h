@@ -4,6 +4,8 @@
 //   snapshot ─► Prometheus text (format 0.0.4), JSON
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,9 +23,19 @@ using SourceStates = std::vector<Recorder::SourceState>;
 // stage's runs, a counter for each queue, marks for faults and control changes. Events in the order
 // of their begins.
 std::string perfetto_text(std::span<const Event> events, const SourceStates& sources);
+// The same, piece by piece; ends at the first error of `write`.
+Status write_perfetto(std::span<const Event> events, const SourceStates& sources,
+                      const std::function<Status(const std::string&)>& write);
 
 // An object a line, each ended by a newline.
 std::string json_lines_text(std::span<const Event> events, const SourceStates& sources);
+// The line behind the last event of a file (event_file.h).
+inline constexpr const char* kEndOfEvents = "end of events";
+struct EndOfEvents {
+  std::int64_t events = 0;
+  std::int64_t lost = 0;  // that found no room in a ring or before the disk
+};
+std::string end_line_text(const EndOfEvents& end);
 
 // Each metric with HELP and TYPE; times in seconds, sizes in bytes.
 std::string prometheus_text(const Snapshot& snapshot);

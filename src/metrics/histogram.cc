@@ -1,17 +1,9 @@
 #include "metrics/histogram.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 namespace tessera::metrics {
-
-// Values below 2^(kBits+1) have a bucket each; above, the leading kBits + 1 bits choose it.
-std::size_t Histogram::bucket_of(std::int64_t value) {
-  const auto bits = static_cast<std::uint64_t>(std::max<std::int64_t>(value, 0));
-  const int shift = std::max(static_cast<int>(std::bit_width(bits)) - (kBits + 1), 0);
-  return (static_cast<std::size_t>(shift) << kBits) + (bits >> shift);
-}
 
 std::int64_t Histogram::middle_of(std::size_t bucket) {
   constexpr std::size_t kExact = std::size_t{2} << kBits;
@@ -19,17 +11,6 @@ std::int64_t Histogram::middle_of(std::size_t bucket) {
   const std::size_t shift = (bucket >> kBits) - 1;
   const std::size_t leading = bucket - (shift << kBits);
   return static_cast<std::int64_t>((leading << shift) + ((std::size_t{1} << shift) >> 1));
-}
-
-void Histogram::add(std::int64_t value) {
-  value = std::max<std::int64_t>(value, 0);
-  const std::size_t bucket = bucket_of(value);
-  if (bucket >= buckets_.size()) buckets_.resize(bucket + 1);
-  ++buckets_[bucket];
-  min_ = count_ == 0 ? value : std::min(min_, value);
-  max_ = std::max(max_, value);
-  sum_ += static_cast<double>(value);
-  ++count_;
 }
 
 void Histogram::add(const Histogram& other) {

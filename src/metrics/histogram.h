@@ -3,6 +3,8 @@
 // 128 it is exact. Count, least, largest and mean are exact.
 #pragma once
 
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -20,7 +22,16 @@ struct Distribution {
 
 class Histogram {
  public:
-  void add(std::int64_t value);
+  void add(std::int64_t value) {
+    value = value < 0 ? 0 : value;
+    const std::size_t bucket = bucket_of(value);
+    if (bucket >= buckets_.size()) buckets_.resize(bucket + 1);
+    ++buckets_[bucket];
+    min_ = count_ == 0 || value < min_ ? value : min_;
+    max_ = value > max_ ? value : max_;
+    sum_ += static_cast<double>(value);
+    ++count_;
+  }
   void add(const Histogram& other);
   void clear();
 
@@ -33,7 +44,13 @@ class Histogram {
 
  private:
   static constexpr int kBits = 6;  // 2^6 buckets for each doubling
-  static std::size_t bucket_of(std::int64_t value);
+  // Values below 2^(kBits+1) have a bucket each; above, the leading kBits + 1 bits choose it.
+  static std::size_t bucket_of(std::int64_t value) {
+    const auto bits = static_cast<std::uint64_t>(value);
+    const int width = std::bit_width(bits);
+    const int shift = width > kBits + 1 ? width - (kBits + 1) : 0;
+    return (static_cast<std::size_t>(shift) << kBits) + (bits >> shift);
+  }
   static std::int64_t middle_of(std::size_t bucket);
 
   std::vector<std::int64_t> buckets_;  // as long as the largest value needs

@@ -30,52 +30,39 @@ Bin* BinSeries::place(Level& level, std::int64_t index) {
   return &level.bins[static_cast<std::size_t>(index % kBinsOfLevel)];
 }
 
-// What an event adds to the bin in which it begins, its duration apart.
-Bin BinSeries::counted(const Event& event) {
-  Bin bin;
+void BinSeries::add(const Event& event) {
+  const bool at_end = event.kind == EventKind::kTaskCompleted;
+  const std::int64_t begin = std::max<std::int64_t>(at_end ? event.end_ns : event.begin_ns, 0);
+  const std::int64_t first = begin / kFinestBinNs;
+  std::int64_t Bin::* busy = nullptr;  // the field that the duration adds to
   switch (event.kind) {
-    case EventKind::kStageRun:
-    case EventKind::kKernelRun:
-    case EventKind::kTaskCompleted:
-      bin.count = 1;
-      break;
-    case EventKind::kTransferIn:
-      bin.bytes_in = event.value;
-      break;
-    case EventKind::kTransferOut:
-      bin.bytes_out = event.value;
-      break;
-    case EventKind::kQueueDepth:
-      bin.depth_max = static_cast<std::int32_t>(event.value);
-      break;
     case EventKind::kTaskSubmitted:
     case EventKind::kControlChange:
     case EventKind::kFault:
+      return;
+    case EventKind::kTaskCompleted:
+      ++open(first).count;
+      return;
+    case EventKind::kQueueDepth: {
+      Bin& bin = open(first);
+      bin.depth_max = std::max(bin.depth_max, static_cast<std::int32_t>(event.value));
+      return;
+    }
+    case EventKind::kStageRun:
+    case EventKind::kKernelRun:
+      ++open(first).count;
+      busy = &Bin::busy_ns;
+      break;
+    case EventKind::kTransferIn:
+      open(first).bytes_in += event.value;
+      busy = &Bin::in_ns;
+      break;
+    case EventKind::kTransferOut:
+      open(first).bytes_out += event.value;
+      busy = &Bin::out_ns;
       break;
   }
-  return bin;
-}
-
-// The field that a duration of this kind adds to, or null.
-std::int64_t Bin::* BinSeries::busy_field(EventKind kind) {
-  if (kind == EventKind::kStageRun || kind == EventKind::kKernelRun) return &Bin::busy_ns;
-  if (kind == EventKind::kTransferIn) return &Bin::in_ns;
-  return kind == EventKind::kTransferOut ? &Bin::out_ns : nullptr;
-}
-
-void BinSeries::add(const Event& event) {
-  if (event.kind == EventKind::kTaskSubmitted || event.kind == EventKind::kControlChange ||
-      event.kind == EventKind::kFault) {
-    return;
-  }
-  const bool at_end = event.kind == EventKind::kTaskCompleted;
-  const std::int64_t begin = std::max<std::int64_t>(at_end ? event.end_ns : event.begin_ns, 0);
   const std::int64_t end = std::max(event.end_ns, begin);
-  std::int64_t Bin::* const busy = busy_field(event.kind);
-  const std::int64_t first = begin / kFinestBinNs;
-  if (first != open_index_) close_bin(first);
-  open_.add(counted(event));
-  if (busy == nullptr) return;
   if (end < (first + 1) * kFinestBinNs) {
     open_.*busy += end - begin;
     return;
@@ -136,15 +123,24 @@ Bin BinSeries::sum(TimeSpan span) const {
   return total;
 }
 
-void RecentEvents::add(const Event& event) {
-  if (events_.size() < kept_max_) {
-    events_.push_back(event);
-  } else {
-    Event& oldest = events_[next_ % kept_max_];
-    complete_since_ns_ = std::max(complete_since_ns_, oldest.end_ns);
-    oldest = event;
+void RecentEvents::add(std::span<const Event> events) {
+  next_ += events.size();
+  while (!events.empty()) {
+    const bool growing = events_.size() < kept_max_;
+    const std::size_t room = growing ? kept_max_ - events_.size() : kept_max_ - place_;
+    const std::span<const Event> now = events.first(std::min(events.size(), room));
+    events = events.subspan(now.size());
+    if (growing) {
+      events_.insert(events_.end(), now.begin(), now.end());
+      continue;
+    }
+    Event* const oldest = &events_[place_];
+    for (std::size_t i = 0; i < now.size(); ++i) {
+      complete_since_ns_ = std::max(complete_since_ns_, oldest[i].end_ns);
+    }
+    std::copy(now.begin(), now.end(), oldest);
+    place_ = (place_ + now.size()) % kept_max_;
   }
-  ++next_;
 }
 
 }  // namespace tessera::metrics

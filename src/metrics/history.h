@@ -12,6 +12,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "metrics/event.h"
@@ -59,10 +60,13 @@ class BinSeries {
     std::vector<Bin> bins;     // bin i lies at i mod kBinsOfLevel
   };
   static Bin* place(Level& level, std::int64_t index);
-  static Bin counted(const Event& event);
-  static std::int64_t Bin::* busy_field(EventKind kind);
   void add_duration(int level, TimeSpan span, std::int64_t Bin::* busy);
 
+  // The finest bin of this index, to be added to.
+  Bin& open(std::int64_t index) {
+    if (index != open_index_) close_bin(index);
+    return open_;
+  }
   void close_bin(std::int64_t next);
   // Index of the last bin of the level that has something, the open one included.
   std::int64_t newest_of(int level) const;
@@ -77,7 +81,7 @@ class RecentEvents {
  public:
   explicit RecentEvents(std::size_t kept_max) : kept_max_(kept_max) {}
 
-  void add(const Event& event);
+  void add(std::span<const Event> events);
   // Events are numbered from 0; `first()` is the number of the oldest that is kept.
   std::uint64_t first() const { return next_ - events_.size(); }
   std::uint64_t next() const { return next_; }
@@ -86,8 +90,9 @@ class RecentEvents {
   std::int64_t complete_since_ns() const { return complete_since_ns_; }
 
  private:
-  std::size_t kept_max_;
+  const std::size_t kept_max_;
   std::uint64_t next_ = 0;
+  std::size_t place_ = 0;  // where the next one goes, once all places are taken
   std::int64_t complete_since_ns_ = 0;
   std::vector<Event> events_;
 };

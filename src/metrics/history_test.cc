@@ -110,7 +110,13 @@ TEST(BinSeries, AWindowIsTheSumOfTheBinsInside) {
 
 TEST(RecentEvents, KeepsTheNewestAndSaysSinceWhenNoneIsMissing) {
   RecentEvents recent(4);
-  for (int i = 0; i < 10; ++i) recent.add(run(i, i + 1));
+  // One, then several at once over the end of the places, then more than there are places.
+  std::vector<Event> events;
+  for (int i = 0; i < 10; ++i) events.push_back(run(i, i + 1));
+  const std::span<const Event> all(events);
+  for (const std::size_t first : {0U, 1U, 4U}) {
+    recent.add(all.subspan(first, first == 0 ? 1 : first == 1 ? 3 : 6));
+  }
   EXPECT_EQ(recent.first(), 6U);
   EXPECT_EQ(recent.next(), 10U);
   for (std::uint64_t i = recent.first(); i < recent.next(); ++i) {

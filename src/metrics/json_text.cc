@@ -72,6 +72,11 @@ std::string snapshot_json_text(const Snapshot& snapshot) {
                {"sources", std::move(sources)}});
 }
 
+std::string end_line_text(const EndOfEvents& end) {
+  return fmt::format("{{\"kind\":\"{}\",\"events\":{},\"lost\":{}}}\n", kEndOfEvents, end.events,
+                     end.lost);
+}
+
 std::string json_lines_text(std::span<const Event> events, const SourceStates& sources) {
   std::vector<std::string> names;
   for (const Recorder::SourceState& source : sources) {

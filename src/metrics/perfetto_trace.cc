@@ -6,6 +6,7 @@
 #include <string>
 #include <tuple>
 
+#include "base/check.h"
 #include "metrics/exports.h"
 
 namespace tessera::metrics {
@@ -30,7 +31,26 @@ class Lanes {
 
 class TraceWriter {
  public:
-  explicit TraceWriter(const SourceStates& sources) : sources_(sources) {}
+  using Write = std::function<Status(const std::string&)>;
+  TraceWriter(const SourceStates& sources, const Write& write)
+      : sources_(sources),
+        write_(write),
+        body_("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n") {}
+
+  Status add(const Event& event) {
+    write(event);
+    if (body_.size() < kPiece) return {};
+    TESSERA_RETURN_IF_ERROR(write_(body_));
+    body_.clear();
+    return {};
+  }
+  Status finish() {
+    body_ += "\n]}\n";
+    return write_(body_);
+  }
+
+ private:
+  static constexpr std::size_t kPiece = 1 << 20;
 
   void write(const Event& event) {
     switch (event.kind) {
@@ -50,18 +70,14 @@ class TraceWriter {
     }
   }
 
-  std::string finish() {
-    return fmt::format("{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n{}\n]}}\n", body_);
-  }
-
- private:
   // Microseconds, as the format wants them, with all nanoseconds.
   static std::string micros(std::int64_t ns) {
     return fmt::format("{}.{:03}", ns / 1000, ns % 1000);
   }
 
   void line(const std::string& fields) {
-    if (!body_.empty()) body_ += ",\n";
+    if (!first_) body_ += ",\n";
+    first_ = false;
     body_ += '{';
     body_ += fields;
     body_ += '}';
@@ -137,16 +153,29 @@ class TraceWriter {
   }
 
   const SourceStates& sources_;
+  const Write& write_;
   std::map<std::tuple<std::uint16_t, EventKind, std::size_t>, int> tracks_;
   std::map<std::pair<std::uint16_t, EventKind>, Lanes> lanes_;
-  std::string body_;
+  std::string body_;  // not written yet
+  bool first_ = true;
 };
 
 }  // namespace
 
 std::string perfetto_text(std::span<const Event> events, const SourceStates& sources) {
-  TraceWriter writer(sources);
-  for (const Event& event : events) writer.write(event);
+  std::string text;
+  const Status written = write_perfetto(events, sources, [&text](const std::string& piece) {
+    text += piece;
+    return Status();
+  });
+  TESSERA_CHECK(written.ok(), "writing to memory");
+  return text;
+}
+
+Status write_perfetto(std::span<const Event> events, const SourceStates& sources,
+                      const std::function<Status(const std::string&)>& write) {
+  TraceWriter writer(sources, write);
+  for (const Event& event : events) TESSERA_RETURN_IF_ERROR(writer.add(event));
   return writer.finish();
 }
 

@@ -130,11 +130,17 @@ std::shared_ptr<EventRing> Recorder::take_ring() {
   return rings_.back();
 }
 
-double Recorder::drain(std::vector<Event>& out) {
-  const std::lock_guard lock(mutex_);
+double Recorder::drain(const std::function<void(std::span<const Event>)>& take) {
+  const std::lock_guard draining(drain_mutex_);
+  {
+    // Rings only become more. A thread's first event does not wait for `take`.
+    const std::lock_guard lock(mutex_);
+    for (std::size_t i = drained_rings_.size(); i < rings_.size(); ++i) {
+      drained_rings_.push_back(rings_[i].get());
+    }
+  }
   std::uint64_t fullest = 0;
-  for (const std::shared_ptr<EventRing>& ring : rings_)
-    fullest = std::max(fullest, ring->drain(out));
+  for (EventRing* const ring : drained_rings_) fullest = std::max(fullest, ring->drain(take));
   return static_cast<double>(fullest) / static_cast<double>(options_.ring_events);
 }
 

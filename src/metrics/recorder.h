@@ -13,8 +13,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -88,9 +90,14 @@ class Recorder {
     sources_[source.index].load(std::memory_order_acquire)->running_since = begin_ns;
   }
 
-  // For the collector: appends all events that are waiting, of one thread after the other, and
-  // returns how full the fullest ring was (0 to 1).
-  double drain(std::vector<Event>& out);
+  // For the collector: gives all events that are waiting to `take`, of one thread after the other,
+  // and returns how full the fullest ring was (0 to 1). `take` must not drain.
+  double drain(const std::function<void(std::span<const Event>)>& take);
+  double drain(std::vector<Event>& out) {  // appends them
+    return drain([&out](std::span<const Event> events) {
+      out.insert(out.end(), events.begin(), events.end());
+    });
+  }
 
   struct SourceState {
     SourceDescription description;
@@ -126,6 +133,9 @@ class Recorder {
   std::vector<std::unique_ptr<Source>> source_list_;
   // Shared with the threads that write: a thread may outlive the recorder, and the other way round.
   std::vector<std::shared_ptr<EventRing>> rings_;
+
+  std::mutex drain_mutex_;  // one reader at a time; before mutex_
+  std::vector<EventRing*> drained_rings_;
 };
 
 }  // namespace tessera::metrics

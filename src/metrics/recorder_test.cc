@@ -188,10 +188,8 @@ TEST(Collector, CountsWhileOthersRecordAskAndSwitch) {
   const SourceId source = stage(recorder);
   std::int64_t seen = 0;
   {
-    Collector collector(recorder,
-                        {.period = std::chrono::milliseconds(1),
-                         .events_kept = 1000,
-                         .sink = [&](std::span<const Event> e) { seen += std::ssize(e); }});
+    Collector collector(recorder, {.period = std::chrono::milliseconds(1), .events_kept = 1000});
+    collector.follow([&](std::span<const Event> e) { seen += std::ssize(e); });
     std::vector<std::thread> writers;
     for (int writer = 0; writer < 3; ++writer) {
       writers.emplace_back([&] {

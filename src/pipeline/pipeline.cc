@@ -156,9 +156,9 @@ bool Pipeline::try_enter(PacketPtr& packet) {
   return false;
 }
 
-void Pipeline::enter_now(PacketPtr packet) {
+void Pipeline::enter_now(PacketPtr packet, Nanoseconds time) {
   line_.entered(1);
-  packet->queued_since = now();
+  packet->queued_since = time;
   const std::size_t stage = line_.first_stage(*packet);
   if (stage == line_.size()) return line_.finish(std::move(packet));
   flow_->enter_now(stage, std::move(packet));

@@ -102,13 +102,14 @@ class Pipeline {
   void enter(PacketPtr packet);
   // False: there is no room, the packet stays with the caller.
   bool try_enter(PacketPtr& packet);
-  // Never waits; whoever calls bounds how many packets are inside.
-  void enter_now(PacketPtr packet);
+  // Never waits; whoever calls bounds how many packets are inside. `time` is now.
+  void enter_now(PacketPtr packet, Nanoseconds time = now());
   void wait_until_empty() { line_.wait_until_empty(); }
 
   std::size_t stages() const { return line_.size(); }
   const StageConfig& config(std::size_t stage) { return line_.stage(stage).config(); }
   StageCounters counters(std::size_t stage) { return line_.stage(stage).counters(); }
+  std::size_t queued(std::size_t stage) { return line_.stage(stage).queue().size(); }
   std::size_t inside() const { return line_.inside(); }
   // 1..kThreadsMax, while packets flow; none is lost. The threads are OwnThread(this).
   Status set_threads(std::size_t stage, int threads);

@@ -246,25 +246,26 @@ void PipelineState::ran(std::size_t stage, Nanoseconds begin, Nanoseconds end,
   metrics::Recorder& recorder = runtime_->recorder();
   if (!recorder.recording()) return;
   // A batch is one piece of a thread's time: each packet has its part of it.
-  const auto part = [&](std::size_t i) {
-    return begin - recorder_start_ +
-           (end - begin) * static_cast<Nanoseconds>(i) / static_cast<Nanoseconds>(batch.size());
-  };
+  const auto size = static_cast<Nanoseconds>(batch.size());
+  Nanoseconds part_begin = begin - recorder_start_;
   for (std::size_t i = 0; i < batch.size(); ++i) {
+    const Nanoseconds part_end =
+        begin - recorder_start_ + (end - begin) * static_cast<Nanoseconds>(i + 1) / size;
     const pipeline::PacketPtr& packet = batch[i];
     recorder.record({.kind = metrics::EventKind::kStageRun,
                      .source = stages_[stage].source,
                      .stream = packet->header.stream,
-                     .begin_ns = part(i),
-                     .end_ns = part(i + 1),
+                     .begin_ns = part_begin,
+                     .end_ns = part_end,
                      .packet = packet->header.id,
                      .value = packet->times[stage].queued});
+    part_begin = part_end;
   }
   recorder.record({.kind = metrics::EventKind::kQueueDepth,
                    .source = stages_[stage].queue,
                    .begin_ns = end - recorder_start_,
                    .end_ns = end - recorder_start_,
-                   .value = static_cast<std::int64_t>(pipeline_->counters(stage).queued)});
+                   .value = static_cast<std::int64_t>(pipeline_->queued(stage))});
 }
 
 TaskOutcome PipelineState::outcome_of(TaskPacket& packet, Nanoseconds now) const {

@@ -224,7 +224,8 @@ Result<JobReference> PipelineState::enter(const std::shared_ptr<StreamState>& st
                                .begin_ns = task.header.submitted - recorder_start_,
                                .end_ns = task.header.submitted - recorder_start_,
                                .packet = id});
-  pipeline_->enter_now(std::move(packet));  // the room bounds what is inside
+  // The room bounds what is inside.
+  pipeline_->enter_now(std::move(packet), task.header.submitted);
   return job;
 }
 

@@ -1,0 +1,118 @@
+#include "metrics/event_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "metrics/exports.h"
+
+namespace tessera::metrics {
+namespace {
+
+constexpr std::size_t kEventsOfAWrite = 4096;
+
+}  // namespace
+
+Result<std::unique_ptr<EventFile>> EventFile::open(Collector& collector, const std::string& path,
+                                                   std::size_t waiting_max) {
+  std::FILE* const file = std::fopen(path.c_str(), "wb");
+  if (file == nullptr) {
+    return Error{ErrorCode::kInvalidArgument, fmt::format("'{}': cannot write the events there: {}",
+                                                          path, std::strerror(errno))};
+  }
+  return std::unique_ptr<EventFile>(new EventFile(collector, path, file, waiting_max));
+}
+
+EventFile::EventFile(Collector& collector, std::string path, std::FILE* file,
+                     std::size_t waiting_max)
+    : collector_(collector),
+      path_(std::move(path)),
+      waiting_max_(waiting_max),
+      file_(file),
+      dropped_before_(collector.recorder().dropped()) {
+  thread_ = std::thread([this] { run(); });
+  follower_ = collector_.follow([this](std::span<const Event> events) { take(events); });
+}
+
+EventFile::~EventFile() { (void)close(); }
+
+void EventFile::take(std::span<const Event> events) {
+  const std::lock_guard lock(mutex_);
+  if (!progress_.status.ok() || waiting_.size() + events.size() > waiting_max_) {
+    progress_.lost += std::ssize(events);
+    return;
+  }
+  waiting_.insert(waiting_.end(), events.begin(), events.end());
+  work_.notify_one();
+}
+
+void EventFile::run() {
+  std::vector<Event> writing;
+  std::unique_lock lock(mutex_);
+  while (true) {
+    work_.wait(lock, [this] { return closing_ || !waiting_.empty(); });
+    if (waiting_.empty()) return;
+    std::swap(waiting_, writing);
+    lock.unlock();
+    const SourceStates sources = collector_.recorder().sources();
+    for (std::span<const Event> rest(writing); !rest.empty();) {
+      const std::span<const Event> piece = rest.first(std::min(rest.size(), kEventsOfAWrite));
+      write(json_lines_text(piece, sources), std::ssize(piece));
+      rest = rest.subspan(piece.size());
+    }
+    writing.clear();
+    lock.lock();
+  }
+}
+
+void EventFile::write(const std::string& text, std::int64_t events) {
+  const bool whole = progress().status.ok() &&
+                     std::fwrite(text.data(), 1, text.size(), file_) == text.size() &&
+                     std::fflush(file_) == 0;
+  const int error = errno;
+  const std::lock_guard lock(mutex_);
+  if (whole) {
+    progress_.events += events;
+    progress_.bytes += std::ssize(text);
+    return;
+  }
+  progress_.lost += events;
+  if (!progress_.status.ok()) return;
+  progress_.status =
+      Error{ErrorCode::kUnavailable,
+            fmt::format(
+                "'{}': {} events were written, then the disk said: {}; make room and record again",
+                path_, progress_.events, std::strerror(error))};
+}
+
+Status EventFile::close() {
+  const std::lock_guard one(closing_mutex_);
+  if (file_ == nullptr) return progress().status;
+  collector_.unfollow(follower_);
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  work_.notify_all();
+  thread_.join();
+  const Progress now = progress();
+  const std::int64_t dropped = collector_.recorder().dropped() - dropped_before_;
+  write(end_line_text({.events = now.events, .lost = now.lost + dropped}), 0);
+  const bool closed = std::fclose(file_) == 0;
+  file_ = nullptr;
+  const std::lock_guard lock(mutex_);
+  if (!closed && progress_.status.ok()) {
+    progress_.status = Error{ErrorCode::kUnavailable,
+                             fmt::format("'{}': closing it: {}", path_, std::strerror(errno))};
+  }
+  return progress_.status;
+}
+
+EventFile::Progress EventFile::progress() const {
+  const std::lock_guard lock(mutex_);
+  return progress_;
+}
+
+}  // namespace tessera::metrics
