@@ -5,7 +5,7 @@
 #   scripts/install_packages.sh build check      and the format, tidy and rules checks
 #   scripts/install_packages.sh build fuzz       and the fuzz targets (clang)
 #   scripts/install_packages.sh derive           what runs derived Python programs
-#   scripts/install_packages.sh browser          what tests the web page
+#   scripts/install_packages.sh browser          what tests the web page and the figures for Prometheus
 set -euo pipefail
 
 build_packages=(
@@ -21,7 +21,7 @@ build_packages=(
 check_packages=(clang-format-19 clang-tidy-19)
 fuzz_packages=(clang-19 libclang-rt-19-dev)
 derive_packages=(python3-numpy python3-torch)
-browser_packages=(chromium)
+browser_packages=(chromium python3-prometheus-client)
 
 wanted=()
 for group in "$@"; do

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "tools/console.h"
+#include "tools/repeated_inputs.h"
 
 namespace tessera::tools {
 namespace {
@@ -26,7 +27,10 @@ double milliseconds(std::chrono::nanoseconds time) {
 // What came back; the callbacks of several streams meet here.
 class Outcomes {
  public:
-  void took(const TaskOutcome& outcome) {
+  explicit Outcomes(const std::vector<Tensor>& given) : inputs_(given) {}
+
+  void took(TaskOutcome outcome) {
+    if (outcome.ok()) inputs_.give_back(std::move(outcome.result().runs));
     const std::lock_guard lock(mutex_);
     if (!outcome.ok()) {
       ++failed_;
@@ -45,6 +49,7 @@ class Outcomes {
     cycles_ = outcome.result().cycles;
   }
 
+  RepeatedInputs inputs_;
   std::vector<double> latencies_;  // ms
   std::int64_t failed_ = 0, cycles_ = 0;
   std::string first_error_;
@@ -59,10 +64,12 @@ class Outcomes {
 // How the generator itself did.
 struct Generator {
   double waited = 0;  // seconds for room, of the slowest thread
+  double filled = 0;  // seconds for filling inputs, likewise
   double late = 0;    // offered rate: how far behind it fell, seconds
 };
 
 struct Measured {
+  explicit Measured(const std::vector<Tensor>& inputs) : outcomes(inputs) {}
   Outcomes outcomes;
   Generator generator;
   double seconds = 0;
@@ -149,6 +156,7 @@ class LoadRun {
     for (std::thread& thread : threads) thread.join();
     for (const Generator& generator : generators) {
       measured.generator.waited = std::max(measured.generator.waited, generator.waited);
+      measured.generator.filled = std::max(measured.generator.filled, generator.filled);
       measured.generator.late = std::max(measured.generator.late, generator.late);
     }
   }
@@ -171,10 +179,13 @@ class LoadRun {
       }
       const auto ready = Clock::now();
       stream.wait_for_room();
-      generator.waited += std::chrono::duration<double>(Clock::now() - ready).count();
+      const auto room = Clock::now();
+      generator.waited += std::chrono::duration<double>(room - ready).count();
+      std::vector<Tensor> inputs = outcomes.inputs_.take();
+      generator.filled += std::chrono::duration<double>(Clock::now() - room).count();
       SubmitOptions options;
-      options.callback = [&outcomes](TaskOutcome outcome) { outcomes.took(outcome); };
-      (void)stream.submit_when_room(inputs_, std::move(options));
+      options.callback = [&outcomes](TaskOutcome outcome) { outcomes.took(std::move(outcome)); };
+      (void)stream.submit_when_room(std::move(inputs), std::move(options));
     }
   }
 
@@ -252,7 +263,14 @@ std::string advice_of(const Measured& measured, const std::vector<DeviceShare>& 
         "not",
         percent(kernels));
   }
-  if (generator_limits) return "the load generator is the limit: nothing in the pipeline is full";
+  if (generator_limits) {
+    std::size_t bytes = 0;
+    for (const Tensor& input : measured.outcomes.inputs_.given()) bytes += input.bytes.size();
+    return fmt::format(
+        "the load generator is the limit: nothing in the pipeline is full; {} of its time goes "
+        "into filling the {:.0f} KB of a task's inputs",
+        percent(measured.generator.filled / measured.seconds), 1e-3 * static_cast<double>(bytes));
+  }
   const StageStatus* busiest = nullptr;
   for (const StageStatus& stage : measured.status.stages) {
     if (busiest == nullptr || stage_share(stage) > stage_share(*busiest)) {
@@ -420,7 +438,7 @@ void print(const Report& report, const Measured& measured) {
 
 Status run_load_bench(const Network& network, const std::vector<Tensor>& inputs,
                       const LoadBench& bench) {
-  Measured measured;
+  Measured measured(inputs);
   TESSERA_RETURN_IF_ERROR(LoadRun(network, inputs, bench).run(measured));
   const Report report = report_of(measured, bench);
   if (bench.json) {

@@ -42,6 +42,8 @@ constexpr Verb kVerbs[] = {
     {"watch", "run a model again and again behind a live page",
      "tessera watch model.onnx --http 8080 --device sim --pace 1", watch_verb},
     {"top", "live figures of a running pipeline", "tessera top http://127.0.0.1:8080", top_verb},
+    {"trace", "the events of a long run as a trace", "tessera trace run.jsonl -o run.json",
+     trace_verb},
     {"zoo", "write a well-known network with made-up weights",
      "tessera zoo resnet50 --seed 1 -o resnet50.onnx", zoo_verb},
     {"repro", "published experiments again, beside the published figures",

@@ -12,8 +12,14 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kWidth = 100;
-constexpr std::int64_t kBarWidth = 20;
+// How wide lines and bars may be: bars give way first.
+struct Width {
+  explicit Width(int columns)
+      : line(static_cast<std::size_t>(std::clamp(columns, 80, 100))),
+        bar(static_cast<std::int64_t>(line) - 80) {}
+  std::size_t line;
+  std::int64_t bar;
+};
 
 std::string time_text(double ns) {
   if (ns < 1e3) return fmt::format("{:.0f} ns", ns);
@@ -29,11 +35,12 @@ std::string rate_text(double bytes) {
   return fmt::format("{:.2f} GB/s", bytes / 1e9);
 }
 
-std::string bar_text(double share) {
+std::string bar_text(double share, const Width& width) {
   const auto full =
-      std::clamp(static_cast<std::int64_t>(share * kBarWidth + 0.5), std::int64_t{0}, kBarWidth);
+      std::clamp(static_cast<std::int64_t>(share * static_cast<double>(width.bar) + 0.5),
+                 std::int64_t{0}, width.bar);
   return std::string(static_cast<std::size_t>(full), '#') +
-         std::string(static_cast<std::size_t>(kBarWidth - full), '.');
+         std::string(static_cast<std::size_t>(width.bar - full), '.');
 }
 
 bool is_kind(const json& source, const char* kind) { return source.at("kind") == kind; }
@@ -65,13 +72,13 @@ std::string tasks_text(const json& state) {
 }
 
 // Kernels and, where transfers belong to a device as a whole, devices.
-std::string kernels_text(const json& sources) {
+std::string kernels_text(const json& sources, const Width& width) {
   Table table({"kernel", "", "busy", "runs/s", "run median", "in", "out", "faults"});
   for (const json& source : sources) {
     const bool kernel = is_kind(source, "kernel");
     if (!kernel && !is_kind(source, "device")) continue;
     table.add({kernel ? named(source) : source.at("name").get<std::string>(),
-               kernel ? bar_text(source.at("utilisation")) : "",
+               kernel ? bar_text(source.at("utilisation"), width) : "",
                kernel ? percent(source.at("utilisation")) : "",
                kernel ? fmt::format("{:.1f}", source.at("runs_per_second").get<double>()) : "",
                kernel ? time_text(source.at("run").at("median")) : "",
@@ -79,42 +86,44 @@ std::string kernels_text(const json& sources) {
                rate_text(source.at("bytes_out_per_second")),
                std::to_string(source.at("faults").get<std::int64_t>())});
   }
-  return table.text(kWidth);
+  return table.text(width.line);
 }
 
-std::string stages_text(const json& sources) {
+std::string stages_text(const json& sources, const Width& width) {
   Table table({"stage", "", "occupied", "threads", "runs/s", "run median", "waited median"});
   for (const json& source : sources) {
     if (!is_kind(source, "stage")) continue;
-    table.add({named(source), bar_text(source.at("utilisation")), percent(source.at("utilisation")),
+    table.add({named(source), bar_text(source.at("utilisation"), width),
+               percent(source.at("utilisation")),
                std::to_string(source.at("threads").get<std::int64_t>()),
                fmt::format("{:.1f}", source.at("runs_per_second").get<double>()),
                time_text(source.at("run").at("median")),
                time_text(source.at("waited").at("median"))});
   }
-  return table.text(kWidth);
+  return table.text(width.line);
 }
 
-std::string queues_text(const json& sources) {
+std::string queues_text(const json& sources, const Width& width) {
   Table table({"queue", "", "waiting", "of", "at most"});
   for (const json& source : sources) {
     if (!is_kind(source, "queue")) continue;
     const double capacity = std::max(source.at("capacity").get<double>(), 1.0);
-    table.add({named(source), bar_text(source.at("depth").get<double>() / capacity),
+    table.add({named(source), bar_text(source.at("depth").get<double>() / capacity, width),
                std::to_string(source.at("depth").get<std::int64_t>()),
                std::to_string(source.at("capacity").get<std::int64_t>()),
                std::to_string(source.at("depth_max").get<std::int64_t>())});
   }
-  return table.text(kWidth);
+  return table.text(width.line);
 }
 
 }  // namespace
 
-Result<std::string> top_text(const json& state) {
+Result<std::string> top_text(const json& state, int columns) {
+  const Width width(columns);
   try {
     const json& sources = state.at("snapshot").at("sources");
-    return tasks_text(state) + kernels_text(sources) + "\n" + stages_text(sources) + "\n" +
-           queues_text(sources);
+    return tasks_text(state) + kernels_text(sources, width) + "\n" + stages_text(sources, width) +
+           "\n" + queues_text(sources, width);
   } catch (const json::exception& error) {
     return Error{ErrorCode::kUnsupported,
                  fmt::format("the server there is no pipeline of this version: {}", error.what())};

@@ -8,7 +8,8 @@
 
 namespace tessera::tools {
 
-// Lines of at most 100 columns. An error where `state` is not what such a server sends.
-Result<std::string> top_text(const nlohmann::json& state);
+// Lines of at most `columns` (80 or more; 100 at most are used). An error where `state` is not what
+// such a server sends.
+Result<std::string> top_text(const nlohmann::json& state, int columns = 100);
 
 }  // namespace tessera::tools

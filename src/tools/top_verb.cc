@@ -2,14 +2,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "dashboard/http_client.h"
+#include "tools/terminal.h"
 #include "tools/top_text.h"
 #include "tools/verb.h"
 
@@ -23,37 +22,6 @@ struct TopArguments {
   bool once = false, json = false;
 };
 
-std::atomic<bool> top_interrupted = false;
-
-// The terminal's other screen, without its cursor; all is as before when this ends.
-class Screen {
- public:
-  explicit Screen(bool on) : on_(on) {
-    if (!on_) return;
-    fmt::print("\x1b[?1049h\x1b[?25l");
-    std::signal(SIGINT, [](int) { top_interrupted = true; });
-    std::signal(SIGTERM, [](int) { top_interrupted = true; });
-  }
-  ~Screen() {
-    if (on_) fmt::print("\x1b[?25h\x1b[?1049l");
-    std::fflush(stdout);
-  }
-  void show(const std::string& text) const {
-    if (!on_) {
-      fmt::print("{}", text);
-    } else {
-      // Each line is cleared to its end, then the rest: no flicker.
-      std::string lines = "\x1b[H";
-      for (const char c : text) lines += c == '\n' ? std::string("\x1b[K\n") : std::string(1, c);
-      fmt::print("{}\x1b[J", lines);
-    }
-    std::fflush(stdout);
-  }
-
- private:
-  const bool on_;
-};
-
 Result<std::string> ask(dashboard::HttpClient& client) {
   TESSERA_TRY(dashboard::Answer answer, client.get("/state"));
   if (answer.status != 200) {
@@ -63,9 +31,46 @@ Result<std::string> ask(dashboard::HttpClient& client) {
   return std::move(answer.body);
 }
 
-Result<std::string> text_of(const TopArguments& arguments, const std::string& body) {
-  if (arguments.json) return body + "\n";
-  return top_text(nlohmann::json::parse(body, nullptr, false));
+Result<std::string> picture(const std::string& body, int columns) {
+  return top_text(nlohmann::json::parse(body, nullptr, false), columns);
+}
+
+// On a terminal, until somebody ends it or the server goes.
+Status live(const TopArguments& arguments, dashboard::HttpClient& client, std::string body) {
+  const auto interval = std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+      std::chrono::duration<double>(arguments.interval));
+  Terminal terminal;
+  auto next = std::chrono::steady_clock::now() + interval;
+  while (true) {
+    TESSERA_TRY(const std::string text, picture(body, Terminal::size().columns));
+    Terminal::show(text, client.url() + "   ends with q or Ctrl-C");
+    switch (terminal.wait(next)) {
+      case Terminal::Event::kEnd:
+        return {};
+      case Terminal::Event::kResized:
+        break;
+      case Terminal::Event::kNothing:
+        TESSERA_TRY(body, ask(client));
+        next = std::chrono::steady_clock::now() + interval;
+        break;
+    }
+  }
+}
+
+// Into a file or a pipe, until the server goes.
+Status in_lines(const TopArguments& arguments, dashboard::HttpClient& client, std::string body) {
+  while (true) {
+    std::string text = body + "\n";
+    if (!arguments.json) {
+      TESSERA_TRY(text, picture(body, 100));
+    }
+    fmt::print("{}", text);
+    std::fflush(stdout);
+    if (arguments.once) return {};
+    std::this_thread::sleep_for(std::chrono::duration<double>(arguments.interval));
+    TESSERA_TRY(body, ask(client));
+    if (!arguments.json) fmt::print("\n");
+  }
 }
 
 Status top(const TopArguments& arguments) {
@@ -73,22 +78,12 @@ Status top(const TopArguments& arguments) {
   TESSERA_TRY(dashboard::HttpClient client, dashboard::HttpClient::at(place));
   // An error before the first picture leaves the terminal alone.
   TESSERA_TRY(std::string body, ask(client));
-  TESSERA_TRY(std::string text, text_of(arguments, body));
-  const bool live = !arguments.once && !arguments.json && isatty(STDOUT_FILENO) != 0;
-  const Screen screen(live);
-  while (true) {
-    screen.show(live ? text + fmt::format("\n{}   ends with Ctrl-C\n", client.url()) : text);
-    if (arguments.once) return {};
-    const auto next =
-        std::chrono::steady_clock::now() + std::chrono::duration<double>(arguments.interval);
-    while (std::chrono::steady_clock::now() < next) {
-      if (top_interrupted) return {};
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-    TESSERA_TRY(body, ask(client));
-    TESSERA_TRY(text, text_of(arguments, body));
-    if (!live && !arguments.json) text.insert(0, "\n");
+  if (!arguments.json) {
+    TESSERA_TRY(const std::string checked, picture(body, 100));
   }
+  const bool lines = arguments.once || arguments.json || isatty(STDOUT_FILENO) == 0;
+  return lines ? in_lines(arguments, client, std::move(body))
+               : live(arguments, client, std::move(body));
 }
 
 }  // namespace

@@ -34,6 +34,7 @@ Action doctor_verb(CLI::App& app);
 Action repro_verb(CLI::App& app);
 Action watch_verb(CLI::App& app);
 Action top_verb(CLI::App& app);
+Action trace_verb(CLI::App& app);
 Action zoo_verb(CLI::App& app);
 
 // Options that every verb with a model takes.

@@ -13,6 +13,7 @@
 #include "dashboard/page.h"
 #include "tessera/runtime.h"
 #include "tools/console.h"
+#include "tools/repeated_inputs.h"
 #include "tools/tensor_file.h"
 #include "tools/verb.h"
 
@@ -22,7 +23,7 @@ namespace {
 struct WatchArguments {
   ModelArguments model;
   std::vector<std::string> inputs;  // NAME=SOURCE or SOURCE
-  std::string http = "8080";
+  std::string http = "8080", record;
   std::string device = "sim";
   int kernels = 1, threads = 0, jobs = 64;
   double pace = 0, seconds = 0;
@@ -35,9 +36,13 @@ std::atomic<bool> watch_interrupted = false;
 struct WatchOutcomes {
   std::mutex mutex;
   std::int64_t ok = 0;
+  RepeatedInputs inputs;
   std::optional<Error> error;  // the first
 
-  void note(const TaskOutcome& outcome) {
+  explicit WatchOutcomes(const std::vector<Tensor>& given) : inputs(given) {}
+
+  void note(TaskOutcome outcome) {
+    if (outcome.ok()) inputs.give_back(std::move(outcome.result().runs));
     const std::lock_guard lock(mutex);
     if (outcome.ok()) {
       ++ok;
@@ -68,8 +73,7 @@ Result<Runtime> open_runtime(const WatchArguments& arguments) {
 }
 
 // Keeps the pipeline full until it is time, somebody interrupts, or a task fails.
-Status keep_busy(const WatchArguments& arguments, Stream& stream, WatchOutcomes& outcomes,
-                 const std::vector<Tensor>& inputs) {
+Status keep_busy(const WatchArguments& arguments, Stream& stream, WatchOutcomes& outcomes) {
   const auto begin = std::chrono::steady_clock::now();
   const auto over = [&] {
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
@@ -78,8 +82,8 @@ Status keep_busy(const WatchArguments& arguments, Stream& stream, WatchOutcomes&
   while (!watch_interrupted && !over() && !outcomes.failed()) {
     if (!stream.wait_for_room(std::chrono::milliseconds(50))) continue;
     SubmitOptions options;
-    options.callback = [&outcomes](const TaskOutcome& outcome) { outcomes.note(outcome); };
-    TESSERA_TRY(const Job job, stream.submit_when_room(inputs, std::move(options)));
+    options.callback = [&outcomes](TaskOutcome outcome) { outcomes.note(std::move(outcome)); };
+    TESSERA_TRY(const Job job, stream.submit_when_room(outcomes.inputs.take(), std::move(options)));
   }
   return {};
 }
@@ -113,28 +117,37 @@ Status watch(const WatchArguments& arguments) {
               runtime.open_live_view({.listen = arguments.http,
                                       .title = fmt::format("{} on {}", file, arguments.device),
                                       .pipelines = {pipeline}}));
+  std::optional<EventRecording> recording;
+  if (!arguments.record.empty()) {
+    TESSERA_TRY(recording, runtime.record_events(arguments.record));
+  }
   print_start(arguments, view.url());
   std::signal(SIGINT, [](int) { watch_interrupted = true; });
   std::signal(SIGTERM, [](int) { watch_interrupted = true; });
-  WatchOutcomes outcomes;
+  WatchOutcomes outcomes(inputs);
   const auto begin = std::chrono::steady_clock::now();
   Stream stream = pipeline.open_stream();
-  const Status busy = keep_busy(arguments, stream, outcomes, inputs);
+  const Status busy = keep_busy(arguments, stream, outcomes);
   pipeline.wait_until_done();
   TESSERA_RETURN_IF_ERROR(busy);
   if (outcomes.error) return *outcomes.error;
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
   const double rate = static_cast<double>(outcomes.ok) / elapsed.count();
-  if (arguments.model.json) {
-    fmt::print("{}\n", nlohmann::json({{"tasks", outcomes.ok},
-                                       {"seconds", elapsed.count()},
-                                       {"tasks_per_second", rate}})
-                           .dump());
-  } else {
-    fmt::print("{} tasks in {:.1f} s: {:.1f} a second\n", with_separators(outcomes.ok),
-               elapsed.count(), rate);
+  nlohmann::json document = {
+      {"tasks", outcomes.ok}, {"seconds", elapsed.count()}, {"tasks_per_second", rate}};
+  std::string text = fmt::format("{} tasks in {:.1f} s: {:.1f} a second\n",
+                                 with_separators(outcomes.ok), elapsed.count(), rate);
+  Status recorded;
+  if (recording) {
+    recorded = recording->finish();
+    const EventRecording::Progress all = recording->progress();
+    document["recorded"] = {{"file", arguments.record}, {"events", all.events}, {"lost", all.lost}};
+    text += fmt::format("{} events in {}, {:.1f} MB; {} lost\n", with_separators(all.events),
+                        arguments.record, 1e-6 * static_cast<double>(all.bytes),
+                        with_separators(all.lost));
   }
-  return {};
+  fmt::print("{}", arguments.model.json ? document.dump() + "\n" : text);
+  return recorded;
 }
 
 }  // namespace
@@ -162,6 +175,8 @@ Action watch_verb(CLI::App& app) {
   app.add_option("--jobs", arguments->jobs, "tasks in flight at most")
       ->check(CLI::Range(1, 65536))
       ->capture_default_str();
+  app.add_option("--record", arguments->record,
+                 "write all events to this file, for `tessera trace`");
   app.add_flag("--tune", arguments->tune, "balance the threads of the stages while running");
   app.add_option("--seconds", arguments->seconds, "end after so long (0: at Ctrl-C)")
       ->check(CLI::NonNegativeNumber);

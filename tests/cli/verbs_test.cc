@@ -10,9 +10,9 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr const char* kVerbs[] = {"run",    "compile", "link",    "inspect", "asm",
-                                  "disasm", "compare", "conform", "report",  "bench",
-                                  "watch",  "top",     "zoo",     "repro",   "doctor"};
+constexpr const char* kVerbs[] = {"run",     "compile", "link",   "inspect", "asm",   "disasm",
+                                  "compare", "conform", "report", "bench",   "watch", "top",
+                                  "trace",   "zoo",     "repro",  "doctor"};
 
 TEST(Help, EveryVerbShowsAnExampleOfItself) {
   for (const std::string verb : kVerbs) {

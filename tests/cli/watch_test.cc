@@ -104,6 +104,40 @@ TEST_F(WatchTest, TopShowsItForPeopleAndScripts) {
   EXPECT_FALSE(watch.finish().is_null());
 }
 
+TEST_F(WatchTest, RecordsAllEventsInAFileThatBecomesATrace) {
+  Watch watch("--device host --seconds 1.5 --record events.jsonl");
+  ASSERT_NE(watch.url, "");
+  const json summary = watch.finish();
+  const json recorded = summary["recorded"];
+  EXPECT_EQ(recorded["lost"], 0);
+  // Of each task: submitted, three stages, a kernel's run, completed.
+  EXPECT_GE(recorded["events"], 6 * summary["tasks"].get<std::int64_t>());
+  const CommandResult made = tessera({"trace", "events.jsonl", "-o", "trace.json", "--json"});
+  ASSERT_EQ(made.status, 0) << made.err;
+  EXPECT_EQ(made.json()["events"], recorded["events"]);
+  EXPECT_EQ(made.json()["complete"], true);
+  const json trace = json::parse(read_text("trace.json"));
+  std::int64_t runs = 0;
+  for (const json& event : trace["traceEvents"]) runs += event.value("cat", "") == "kernel run";
+  EXPECT_EQ(runs, summary["tasks"]);
+  const CommandResult piece =
+      tessera({"trace", "events.jsonl", "--from", "0.5", "--to", "0.6", "--json"});
+  ASSERT_EQ(piece.status, 0) << piece.err;
+  EXPECT_EQ(piece.json()["file"], "events.jsonl.trace.json");
+  EXPECT_LT(piece.json()["events"], recorded["events"].get<std::int64_t>() / 4);
+}
+
+TEST_F(WatchTest, AFullDiskIsToldAndDoesNotStopTheRun) {
+  prepare();
+  const CommandResult full = tessera({"watch", "small.onnx", "--http", "0", "--device", "host",
+                                      "--seconds", "0.5", "--record", "/dev/full"});
+  EXPECT_EQ(full.status, 1);
+  EXPECT_THAT(full.out, HasSubstr("0 events in /dev/full, 0.0 MB; "));
+  EXPECT_EQ(full.err,
+            "tessera watch: '/dev/full': 0 events were written, then the disk said: No space left "
+            "on device; make room and record again   [unavailable]\n");
+}
+
 TEST_F(WatchTest, OptionsOfAnotherDeviceAreRefused) {
   prepare();
   const CommandResult paced =
@@ -112,6 +146,18 @@ TEST_F(WatchTest, OptionsOfAnotherDeviceAreRefused) {
   EXPECT_EQ(paced.err,
             "tessera watch: --pace belongs to the device sim; the device is host   "
             "[invalid argument]\n");
+}
+
+TEST(Trace, ALineThatIsNoEventIsNamed) {
+  prepare();
+  write_text("odd.jsonl", "{\"kind\":\"end of events\",\"events\":0,\"lost\":0}\n{}\n");
+  const CommandResult odd = tessera({"trace", "odd.jsonl"});
+  EXPECT_EQ(odd.status, 1);
+  EXPECT_EQ(odd.err,
+            "tessera trace: 'odd.jsonl', line 2: it stands behind the last line   [invalid "
+            "argument]\n");
+  EXPECT_EQ(tessera({"trace", "absent.jsonl"}).err,
+            "tessera trace: 'absent.jsonl': No such file or directory   [invalid argument]\n");
 }
 
 TEST(Top, NobodyThereIsAnError) {
