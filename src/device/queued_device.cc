@@ -673,6 +673,8 @@ QueuedDevice::Executed QueuedDevice::execute(Kernel& kernel, Task& task, std::ui
     completion.end = steady_clock::now();
     completion.status = Error{ErrorCode::kUnavailable, "the fault plan says so"};
   } else {
+    // Not task.started: what lies between may be another thread's turn.
+    const TimePoint called = steady_clock::now();
     RunOutcome outcome = backend_->run(task.run, *task.loaded, {task.inputs, task.outputs});
     completion.end = steady_clock::now();
     completion.status = std::move(outcome.status);
@@ -685,7 +687,7 @@ QueuedDevice::Executed QueuedDevice::execute(Kernel& kernel, Task& task, std::ui
     }
     if (paced && completion.status.ok() && outcome.clock_hertz > 0) {
       const nanoseconds duration = wall_time(options_.pace, outcome.cycles, outcome.clock_hertz);
-      completion.late = completion.end - task.started > duration;
+      completion.late = completion.end - called > duration;
       // What was not too slow keeps to the schedule, even if its thread was woken late.
       if (!completion.late || completion.begin + duration > completion.end) {
         completion.end = completion.begin + duration;
