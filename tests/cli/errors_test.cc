@@ -27,7 +27,8 @@ TEST(CommandErrors, AnUnknownVerbNamesTheNearestOne) {
   expect_error(
       {"comple"},
       "tessera: unknown verb 'comple'; did you mean 'compile'? allowed run, compile, link, "
-      "inspect, asm, disasm, derive, compare, conform, report, bench, watch, top, zoo, repro, "
+      "inspect, asm, disasm, derive, compare, conform, report, bench, watch, top, trace, zoo, "
+      "repro, "
       "doctor   "
       "[invalid "
       "argument]");
