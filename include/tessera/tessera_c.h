@@ -13,7 +13,17 @@
  *   are set on success only, but for handles, which are NULL on failure.
  * Text.     Strings are UTF-8, end with a zero, and belong to the handle that they were asked of;
  *   they live as long as it does.
- * Options.  A structure of zeros means the defaults, and so does NULL in its place.
+ * Options.  A structure that the caller fills, and one that the library fills, begins with its size
+ *   as the caller was compiled, so that later versions can add members at its end:
+ *     tessera_device_options options = {.size = sizeof options, .kind = TESSERA_SIM};
+ *   Members that are zero mean the defaults, as do members that an older caller does not have, and
+ *   NULL in place of the structure. A member that this library does not know has to be zero. With a
+ *   wrong size (0, say) the call is an error, nothing of the structure is read, and what it holds
+ *   is not given back. All entries of an array have one size. tessera_tensor, tessera_run and their
+ *   like have no size: they stay as they are.
+ * NULL.     A function that can fail says what must not be NULL. Of a handle that is NULL every
+ *   other function gives 0, false, an empty text or, for other pointers, NULL, and does nothing.
+ *   An array may be NULL where its count is 0.
  * Calls     of the application by the library come on threads of the library: a stage's function on
  *   as many at once as the stage has threads, each with a task of its own; callbacks of one stream
  * one after the other; a tuning log on one thread. They may call everything here, and give back any
@@ -62,6 +72,7 @@ const char* tessera_version(void);
 
 /* Tells the caller what to do about it. */
 typedef enum tessera_code {
+  TESSERA_OK = 0,               /* of NULL: no error */
   TESSERA_INVALID_ARGUMENT = 1, /* mend the call */
   TESSERA_INVALID_MODEL = 2,    /* mend the model, or any other foreign file */
   TESSERA_DOES_NOT_FIT = 3,     /* choose another configuration */
@@ -154,6 +165,7 @@ typedef struct tessera_named_tensor {
 } tessera_named_tensor;
 
 typedef struct tessera_load_options {
+  size_t size;
   const char* arch; /* profile, or path of an architecture file; NULL: "tessera128" */
   const tessera_named_shape* shapes;
   size_t shape_count;
@@ -184,6 +196,7 @@ typedef enum tessera_device_kind {
 } tessera_device_kind;
 
 typedef struct tessera_device_options {
+  size_t size;
   tessera_device_kind kind;
   const char* name;        /* NULL: kind and number, "host0" */
   const char* arch;        /* sim: what networks were compiled for; NULL: "tessera128" */
@@ -195,6 +208,7 @@ typedef struct tessera_device_options {
 } tessera_device_options;
 
 typedef struct tessera_runtime_options {
+  size_t size;
   const tessera_device_options* devices; /* NULL: one host device */
   size_t device_count;
   bool no_metrics; /* record nothing for traces */
@@ -228,6 +242,7 @@ void tessera_model_release(tessera_model* model);
 
 /* How the levels of a pixel become elements: (level - mean) / deviation of each channel. */
 typedef struct tessera_picture_input {
+  size_t size;
   float mean[3];
   float deviation[3]; /* 0: 255 */
   bool bgr;           /* blue first */
@@ -269,6 +284,7 @@ typedef tessera_error* (*tessera_stage_function)(void* context, tessera_task* ta
 typedef void (*tessera_release_function)(void* what);
 
 typedef struct tessera_stage_options {
+  size_t size;
   tessera_stage_kind kind;
   const char* name;                         /* NULL: "host", "pre", "execute", "post", "decode" */
   tessera_stage_function function;          /* of a host stage */
@@ -291,6 +307,7 @@ typedef enum tessera_debug_mode {
 } tessera_debug_mode;
 
 typedef struct tessera_debug_options {
+  size_t size;
   tessera_debug_mode mode;
   int64_t every; /* of so many tasks one, the others run on the device; 0: of each */
 } tessera_debug_options;
@@ -299,11 +316,12 @@ typedef struct tessera_debug_options {
 typedef void (*tessera_tuning_log)(void* context, const char* text);
 
 typedef struct tessera_pipeline_options {
+  size_t size;
   size_t jobs_max;  /* in flight, of all streams together; 0: 256 */
   bool lock_step;   /* all tasks move on together; false: each as soon as it can */
   bool low_latency; /* one task at a time to a kernel; false: batches of 8 */
   bool tune;        /* balance the threads of the stages while running */
-  tessera_debug_options debug;
+  const tessera_debug_options* debug;  /* NULL: as configured */
   const tessera_stage_options* stages; /* 1 to 16, each name once; NULL: pre | execute | post */
   size_t stage_count;
   tessera_tuning_log tuning_log;
@@ -358,6 +376,7 @@ void tessera_stream_release(tessera_stream* stream);
 typedef void (*tessera_callback)(void* context, tessera_result* result, tessera_error* error);
 
 typedef struct tessera_submit_options {
+  size_t size;
   tessera_callback callback; /* NULL: the result is for tessera_job_wait */
   void* context;             /* what the callback gets */
   int64_t deadline_ns;       /* from now on; 0: none */
@@ -388,10 +407,11 @@ tessera_error* tessera_submit_batch(tessera_stream* stream, const tessera_run* t
 /* Waits for the task and hands its result over, once. After `patience_ns` (negative: no limit) both
  * the error and `*result` are NULL, and the task goes on. */
 tessera_error* tessera_job_wait(tessera_job* job, int64_t patience_ns, tessera_result** result);
-/* Waits for one of several. False: none was done after `patience_ns`, or there are no jobs. */
+/* Waits for one of several; entries may be NULL, and so may `index`. False: none was done after
+ * `patience_ns`, or there are no jobs. */
 bool tessera_wait_any(tessera_job* const* jobs, size_t job_count, int64_t patience_ns,
                       size_t* index);
-bool tessera_job_done(const tessera_job* job);
+bool tessera_job_done(const tessera_job* job); /* true of NULL: there is nothing to wait for */
 /* The task ends with TESSERA_FAILURE_CANCELLED unless it is done first. Returns at once. */
 void tessera_job_cancel(tessera_job* job);
 uint64_t tessera_job_id(const tessera_job* job);
@@ -413,16 +433,20 @@ const char* tessera_result_device(const tessera_result* result);
 uint64_t tessera_result_sequence(const tessera_result* result); /* in its stream, from 0 */
 
 typedef struct tessera_times {
+  size_t size;
   int64_t total_ns; /* from submit to result */
   int64_t queued_ns;
   int64_t transfer_in_ns, kernel_ns, transfer_out_ns;
 } tessera_times;
-tessera_times tessera_result_times(const tessera_result* result);
+/* Into `*times`, whose size is set. */
+tessera_error* tessera_result_times(const tessera_result* result, tessera_times* times);
 typedef struct tessera_stage_times {
+  size_t size;
   int64_t queued_ns, busy_ns; /* before the stage; in it */
 } tessera_stage_times;
 /* Stages count from 0; zeros beyond the last. */
-tessera_stage_times tessera_result_stage_times(const tessera_result* result, size_t stage);
+tessera_error* tessera_result_stage_times(const tessera_result* result, size_t stage,
+                                          tessera_stage_times* times);
 void tessera_result_release(tessera_result* result);
 
 /* ------------------------------------------------------------------------------- memory */
@@ -448,6 +472,7 @@ void tessera_block_release(tessera_block* block);
  * weights bytes [weight_offset, weight_offset + weight_bytes) of the region that all layers share.
  */
 typedef struct tessera_layer {
+  size_t size;
   const char* name;
   size_t input_count, output_count;
   int64_t weight_offset, weight_bytes;
@@ -456,8 +481,9 @@ typedef struct tessera_layer {
 tessera_error* tessera_layers_load(tessera_runtime* runtime, const tessera_network* network,
                                    const tessera_memory* memory, tessera_layers** layers);
 size_t tessera_layers_count(const tessera_layers* layers);
+tessera_error* tessera_layers_layer(const tessera_layers* layers, size_t layer,
+                                    tessera_layer* described);
 /* Zeros, with a name of NULL, for an index beyond the last. */
-tessera_layer tessera_layers_layer(const tessera_layers* layers, size_t layer);
 tessera_tensor_description tessera_layers_input(const tessera_layers* layers, size_t layer,
                                                 size_t index);
 tessera_tensor_description tessera_layers_output(const tessera_layers* layers, size_t layer,
@@ -475,6 +501,7 @@ typedef enum tessera_operation_kind {
 
 /* A size of 0 is 1. */
 typedef struct tessera_operation {
+  size_t size;
   tessera_operation_kind kind;
   int64_t image_rows, image_columns, image_channels; /* im2col, pool */
   int64_t window_size, window_stride, window_pad;    /* im2col, pool: a square window */
@@ -489,6 +516,7 @@ tessera_error* tessera_operations_open(tessera_runtime* runtime,
 
 /* Blocks of exactly the layer's tensors, in their order. */
 typedef struct tessera_layer_task {
+  size_t size;
   size_t layer;
   tessera_block* const* inputs;
   size_t input_count;
@@ -498,7 +526,8 @@ typedef struct tessera_layer_task {
 } tessera_layer_task;
 
 typedef struct tessera_operation_task {
-  tessera_operation operation;
+  size_t size;
+  const tessera_operation* operation;
   const tessera_block* input;
   const tessera_block* output;
   const tessera_block* weights; /* of a matrix product: a region of many; NULL for the others */
@@ -517,6 +546,7 @@ tessera_error* tessera_submit_operation(tessera_stream* stream, const tessera_op
 /* ------------------------------------------------------------------------------- statistics */
 
 typedef struct tessera_device_statistics {
+  size_t size;
   const char* name;
   tessera_device_kind kind;
   int kernels;
@@ -529,6 +559,7 @@ typedef struct tessera_device_statistics {
 } tessera_device_statistics;
 
 typedef struct tessera_stage_statistics {
+  size_t size;
   const char* name;
   tessera_stage_kind kind;
   int threads, running, kernels;
@@ -539,6 +570,7 @@ typedef struct tessera_stage_statistics {
 } tessera_stage_statistics;
 
 typedef struct tessera_task_statistics {
+  size_t size;
   size_t in_flight, jobs_max;
   int64_t submitted, succeeded, failed, cancelled, late;
   int64_t compared, mismatches; /* debugging */
@@ -550,15 +582,19 @@ typedef struct tessera_task_statistics {
 tessera_error* tessera_statistics_take(const tessera_runtime* runtime,
                                        const tessera_pipeline* pipeline,
                                        tessera_statistics** statistics);
-/* Arrays that belong to `statistics`. */
-const tessera_device_statistics* tessera_statistics_devices(const tessera_statistics* statistics,
-                                                            size_t* count);
-const tessera_stage_statistics* tessera_statistics_stages(const tessera_statistics* statistics,
-                                                          size_t* count);
-tessera_task_statistics tessera_statistics_tasks(const tessera_statistics* statistics);
+size_t tessera_statistics_device_count(const tessera_statistics* statistics);
+size_t tessera_statistics_stage_count(const tessera_statistics* statistics);
+/* Into a structure whose size is set; texts and arrays in it belong to `statistics`. */
+tessera_error* tessera_statistics_device(const tessera_statistics* statistics, size_t index,
+                                         tessera_device_statistics* device);
+tessera_error* tessera_statistics_stage(const tessera_statistics* statistics, size_t index,
+                                        tessera_stage_statistics* stage);
+tessera_error* tessera_statistics_tasks(const tessera_statistics* statistics,
+                                        tessera_task_statistics* tasks);
 void tessera_statistics_release(tessera_statistics* statistics);
 
 typedef struct tessera_live_view_options {
+  size_t size;
   const char* listen; /* PORT or ADDRESS:PORT, port 0: any that is free; NULL: "127.0.0.1:0" */
   const char* title;  /* NULL: "Tessera" */
   tessera_pipeline* const* pipelines; /* whose stages can be changed there; they stay open */

@@ -34,9 +34,14 @@ class CInterface : public testing::Test {
   void SetUp() override {
     ASSERT_EQ(message(tessera_network_load(kRelu, nullptr, &network_)), "");
     const tessera_device_options devices[] = {
-        {.kind = TESSERA_HOST, .name = "fast", .kernels = 2, .threads = 2},
-        {.kind = TESSERA_SIM, .name = "slow"}};
-    const tessera_runtime_options options = {.devices = devices, .device_count = 2};
+        {.size = sizeof devices[0],
+         .kind = TESSERA_HOST,
+         .name = "fast",
+         .kernels = 2,
+         .threads = 2},
+        {.size = sizeof devices[0], .kind = TESSERA_SIM, .name = "slow"}};
+    const tessera_runtime_options options = {
+        .size = sizeof options, .devices = devices, .device_count = 2};
     ASSERT_EQ(message(tessera_runtime_open(&options, &runtime_)), "");
     ASSERT_EQ(message(tessera_model_load(runtime_, network_, nullptr, 0, &model_)), "");
     ASSERT_EQ(message(tessera_pipeline_open(runtime_, model_, nullptr, &pipeline_)), "");
@@ -124,7 +129,8 @@ TEST_F(CInterface, ResultsComeInOrderFromEveryDevice) {
     EXPECT_EQ(tessera_result_sequence(result), i);
     const std::string device = tessera_result_device(result);
     EXPECT_EQ(tessera_result_cycles(result) > 0, device == "slow") << device;
-    const tessera_times times = tessera_result_times(result);
+    tessera_times times = {.size = sizeof times};
+    ASSERT_EQ(message(tessera_result_times(result, &times)), "");
     EXPECT_GT(times.total_ns, times.kernel_ns);
     EXPECT_GT(times.kernel_ns, 0);
     EXPECT_EQ(tessera_result_output(result, 1).data, nullptr);
@@ -142,7 +148,7 @@ TEST_F(CInterface, ACallbackOwnsItsResult) {
   struct Seen {
     std::vector<tessera_result*> results;
   } seen;  // calls of one stream come one after the other
-  tessera_submit_options options = {};
+  tessera_submit_options options = {.size = sizeof options};
   options.callback = [](void* context, tessera_result* result, tessera_error* error) {
     EXPECT_EQ(message(error), "");
     static_cast<Seen*>(context)->results.push_back(result);
@@ -173,20 +179,21 @@ TEST_F(CInterface, WaitAnyNamesAJobThatIsDoneAndPassesNullBy) {
 
 TEST_F(CInterface, ACancelledTaskSaysSo) {
   // Nothing runs on a device at a millionth of its speed before the cancel comes.
-  const tessera_device_options device = {.kind = TESSERA_SIM, .pace = 1e-6};
-  const tessera_runtime_options options = {.devices = &device, .device_count = 1};
+  const tessera_device_options device = {.size = sizeof device, .kind = TESSERA_SIM, .pace = 1e-6};
+  const tessera_runtime_options options = {
+      .size = sizeof options, .devices = &device, .device_count = 1};
   tessera_runtime* runtime = nullptr;
   tessera_model* model = nullptr;
   tessera_pipeline* pipeline = nullptr;
   tessera_stream* stream = nullptr;
   ASSERT_EQ(message(tessera_runtime_open(&options, &runtime)), "");
   ASSERT_EQ(message(tessera_model_load(runtime, network_, nullptr, 0, &model)), "");
-  const tessera_pipeline_options small = {.jobs_max = 2, .low_latency = true};
+  const tessera_pipeline_options small = {.size = sizeof small, .jobs_max = 2, .low_latency = true};
   ASSERT_EQ(message(tessera_pipeline_open(runtime, model, &small, &pipeline)), "");
   ASSERT_EQ(message(tessera_stream_open(pipeline, &stream)), "");
   const tessera_tensor tensor = input();
-  const tessera_submit_options full = {.fail_if_full = true};
-  const tessera_submit_options late = {.deadline_ns = 1};
+  const tessera_submit_options full = {.size = sizeof full, .fail_if_full = true};
+  const tessera_submit_options late = {.size = sizeof late, .deadline_ns = 1};
   tessera_job *job = nullptr, *second = nullptr, *third = nullptr;
   ASSERT_EQ(message(tessera_submit(stream, &tensor, 1, nullptr, &job)), "");
   tessera_result* result = nullptr;
@@ -230,20 +237,29 @@ TEST_F(CInterface, StatisticsCount) {
   tessera_pipeline_wait_until_done(pipeline_);
   tessera_statistics* statistics = nullptr;
   ASSERT_EQ(message(tessera_statistics_take(runtime_, pipeline_, &statistics)), "");
-  std::size_t count = 0;
-  const tessera_device_statistics* devices = tessera_statistics_devices(statistics, &count);
-  ASSERT_EQ(count, 2U);
+  ASSERT_EQ(tessera_statistics_device_count(statistics), 2U);
+  tessera_device_statistics devices[2] = {{.size = sizeof devices[0]}, {.size = sizeof devices[0]}};
+  for (std::size_t i = 0; i < 2; ++i) {
+    ASSERT_EQ(message(tessera_statistics_device(statistics, i, &devices[i])), "");
+  }
+  EXPECT_EQ(message(tessera_statistics_device(statistics, 2, devices)), "device 2 of 2");
   EXPECT_STREQ(devices[0].name, "fast");
   EXPECT_EQ(devices[1].kind, TESSERA_SIM);
   EXPECT_EQ(devices[0].runs + devices[1].runs, 3);
   EXPECT_TRUE(devices[0].healthy);
-  const tessera_stage_statistics* stages = tessera_statistics_stages(statistics, &count);
-  ASSERT_EQ(count, 3U);
+  ASSERT_EQ(tessera_statistics_stage_count(statistics), 3U);
+  tessera_stage_statistics stages[3];
+  for (std::size_t i = 0; i < 3; ++i) {
+    stages[i].size = sizeof stages[i];
+    ASSERT_EQ(message(tessera_statistics_stage(statistics, i, &stages[i])), "");
+  }
+  EXPECT_EQ(message(tessera_statistics_stage(statistics, 3, stages)), "stage 3 of 3");
   EXPECT_STREQ(stages[0].name, "pre");
   EXPECT_EQ(stages[0].threads, 2);
   EXPECT_EQ(stages[1].kernels, 1);
   EXPECT_EQ(stages[2].tasks, 3);
-  const tessera_task_statistics tasks = tessera_statistics_tasks(statistics);
+  tessera_task_statistics tasks = {.size = sizeof tasks};
+  ASSERT_EQ(message(tessera_statistics_tasks(statistics, &tasks)), "");
   EXPECT_EQ(tasks.submitted, 3);
   EXPECT_EQ(tasks.succeeded, 3);
   tessera_statistics_release(statistics);
@@ -300,12 +316,14 @@ TEST_F(CInterface, CallsThatAreWrongAreToldWhy) {
             "input 0 has the extent -4");
   EXPECT_EQ(job, nullptr);
 
-  const tessera_device_options device = {.kind = static_cast<tessera_device_kind>(9)};
-  const tessera_runtime_options options = {.devices = &device, .device_count = 1};
+  const tessera_device_options device = {.size = sizeof device,
+                                         .kind = static_cast<tessera_device_kind>(9)};
+  const tessera_runtime_options options = {
+      .size = sizeof options, .devices = &device, .device_count = 1};
   tessera_runtime* runtime = nullptr;
   EXPECT_EQ(message(tessera_runtime_open(&options, &runtime)),
             "device kind 9 is none of TESSERA_HOST, _SIM, _REF");
-  EXPECT_NE(message(tessera_pipeline_set_threads(pipeline_, nullptr, 1)), "");
+  EXPECT_EQ(message(tessera_pipeline_set_threads(pipeline_, nullptr, 1)), "stage is NULL");
 }
 
 TEST_F(CInterface, ATaskOfAnotherShapeFailsInTheStageThatLooks) {
@@ -330,7 +348,7 @@ TEST(CInterfaceOptions, ShapesAndConstantsReachTheModel) {
   // Not its name: the error says what the model's inputs are called.
   const int64_t dims[] = {3, 4, 5};
   const tessera_named_shape shape = {"no_such_input", 3, dims};
-  tessera_load_options options = {};
+  tessera_load_options options = {.size = sizeof options};
   options.shapes = &shape;
   options.shape_count = 1;
   tessera_network* network = nullptr;
@@ -338,7 +356,7 @@ TEST(CInterfaceOptions, ShapesAndConstantsReachTheModel) {
             std::string::npos);
   const float value = 1;
   const tessera_named_tensor constant = {"x", {TESSERA_F32, 0, nullptr, &value, 3}};
-  options = {};
+  options = {.size = sizeof options};
   options.constants = &constant;
   options.constant_count = 1;
   EXPECT_EQ(message(tessera_network_load(kRelu, &options, &network)),

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "c/sized.h"
 #include "tessera/memory.h"
 #include "tessera/picture.h"
 #include "tessera/runtime.h"
@@ -125,14 +126,12 @@ tessera_error* hand_over(Result<T> made, Handle** handle) {
 }
 
 inline std::string text_of(const char* text) { return text == nullptr ? "" : text; }
-inline std::vector<std::string> texts_of(const char* const* texts, std::size_t count) {
-  std::vector<std::string> list;
-  for (std::size_t i = 0; texts != nullptr && i < count; ++i) list.push_back(text_of(texts[i]));
-  return list;
-}
-inline Shape shape_of(std::size_t rank, const std::int64_t* dims) {
-  return rank == 0 ? Shape{} : Shape(dims, dims + rank);
-}
+// The entries of any array of the application's; `what` names it in errors.
+inline constexpr std::size_t kEntriesMax = std::size_t{1} << 20;
+Status check_array(const void* array, std::size_t count, const std::string& what);
+Result<std::vector<std::string>> texts_of(const char* const* texts, std::size_t count,
+                                          const std::string& what);
+Result<Shape> shape_of(std::size_t rank, const std::int64_t* dims, const std::string& what);
 // A copy. The error names what does not go together.
 Result<Tensor> tensor_of(const tessera_tensor& view, const std::string& what);
 Result<std::vector<Tensor>> tensors_of(const tessera_run& run, const std::string& what);

@@ -26,10 +26,11 @@ tessera_error* tessera_memory_open(tessera_runtime* runtime, const char* device,
   if (memory == nullptr) return is_null("memory");
   *memory = nullptr;
   if (runtime == nullptr) return is_null("runtime");
-  return guarded([&] { return hand_over(runtime->runtime.open_memory(text_of(device)), memory); });
+  if (device == nullptr) return is_null("device");
+  return guarded([&] { return hand_over(runtime->runtime.open_memory(device), memory); });
 }
 const char* tessera_memory_device(const tessera_memory* memory) {
-  return memory->memory.device().c_str();
+  return memory == nullptr ? "" : memory->memory.device().c_str();
 }
 void tessera_memory_release(tessera_memory* memory) { delete memory; }
 
@@ -45,8 +46,12 @@ tessera_error* tessera_block_allocate(tessera_memory* memory, size_t bytes, tess
     return hand_over(memory->memory.allocate(static_cast<std::int64_t>(bytes)), block);
   });
 }
-void* tessera_block_data(const tessera_block* block) { return block->block.bytes().data(); }
-size_t tessera_block_bytes(const tessera_block* block) { return block->block.bytes().size(); }
+void* tessera_block_data(const tessera_block* block) {
+  return block == nullptr ? nullptr : block->block.bytes().data();
+}
+size_t tessera_block_bytes(const tessera_block* block) {
+  return block == nullptr ? 0 : block->block.bytes().size();
+}
 tessera_error* tessera_block_wrote(tessera_block* block) {
   if (block == nullptr) return is_null("block");
   return guarded([&] { return make_error(block->block.wrote()); });
@@ -68,12 +73,25 @@ tessera_error* tessera_layers_load(tessera_runtime* runtime, const tessera_netwo
     return hand_over(runtime->runtime.load_layers(network->network, memory->memory), layers);
   });
 }
-size_t tessera_layers_count(const tessera_layers* layers) { return layers->layers.list().size(); }
-tessera_layer tessera_layers_layer(const tessera_layers* layers, size_t layer) {
-  if (layer >= tessera_layers_count(layers)) return {};
-  const tessera::Layer& found = layers->layers.list()[layer];
-  return {found.name.c_str(), found.inputs.size(), found.outputs.size(), found.weight_offset,
-          found.weight_bytes};
+size_t tessera_layers_count(const tessera_layers* layers) {
+  return layers == nullptr ? 0 : layers->layers.list().size();
+}
+tessera_error* tessera_layers_layer(const tessera_layers* layers, size_t layer,
+                                    tessera_layer* described) {
+  if (layers == nullptr) return is_null("layers");
+  if (described == nullptr) return is_null("described");
+  return guarded([&] {
+    const std::vector<tessera::Layer>& list = layers->layers.list();
+    if (layer >= list.size()) {
+      return make_error(tessera::Error{
+          tessera::ErrorCode::kInvalidArgument,
+          "layer " + std::to_string(layer) + " of a network of " + std::to_string(list.size())});
+    }
+    const tessera::Layer& found = list[layer];
+    const tessera_layer full = {sizeof full,          found.name.c_str(),  found.inputs.size(),
+                                found.outputs.size(), found.weight_offset, found.weight_bytes};
+    return make_error(fill(full, described));
+  });
 }
 tessera_tensor_description tessera_layers_input(const tessera_layers* layers, size_t layer,
                                                 size_t index) {
@@ -127,9 +145,15 @@ tessera_error* tessera_picture_write_png(const tessera_picture* picture, const c
   if (path == nullptr) return is_null("path");
   return guarded([&] { return make_error(tessera::write_png(path, picture->picture)); });
 }
-int64_t tessera_picture_width(const tessera_picture* picture) { return picture->picture.width; }
-int64_t tessera_picture_height(const tessera_picture* picture) { return picture->picture.height; }
-uint8_t* tessera_picture_rgb(tessera_picture* picture) { return picture->picture.rgb.data(); }
+int64_t tessera_picture_width(const tessera_picture* picture) {
+  return picture == nullptr ? 0 : picture->picture.width;
+}
+int64_t tessera_picture_height(const tessera_picture* picture) {
+  return picture == nullptr ? 0 : picture->picture.height;
+}
+uint8_t* tessera_picture_rgb(tessera_picture* picture) {
+  return picture == nullptr ? nullptr : picture->picture.rgb.data();
+}
 
 tessera_error* tessera_picture_fill(const tessera_picture* picture, const tessera_network* network,
                                     size_t input, const tessera_picture_input* how, void* data,
@@ -146,7 +170,9 @@ tessera_error* tessera_picture_fill(const tessera_picture* picture, const tesser
       return wrong("input " + std::to_string(input) + " of a network with " +
                    std::to_string(inputs.size()));
     }
-    const auto tensor = tessera::picture_tensor(picture->picture, inputs[input], picture_of(how));
+    const auto wanted = picture_of(how);
+    if (!wanted.ok()) return make_error(wanted.error());
+    const auto tensor = tessera::picture_tensor(picture->picture, inputs[input], *wanted);
     if (!tensor.ok()) return make_error(tensor.error());
     if (tensor.value().bytes.size() != bytes) {
       return wrong("room for " + std::to_string(bytes) + " bytes; input '" + inputs[input].name +

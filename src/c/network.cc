@@ -1,12 +1,52 @@
 // Errors, tensors and networks of the C interface.
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 #include "c/handles.h"
 
 using namespace tessera::c;  // NOLINT: the C functions stand in no namespace
 
 namespace tessera::c {
+namespace {
+
+// As many dimensions as a model may have (src/model/ops/call.h).
+constexpr std::size_t kRankMax = 64;
+
+}  // namespace
+
+Status check_array(const void* array, std::size_t count, const std::string& what) {
+  if (array == nullptr && count > 0) {
+    return Error{ErrorCode::kInvalidArgument, what + " is NULL"};
+  }
+  return check_count(count, kEntriesMax, what);
+}
+
+Result<std::vector<std::string>> texts_of(const char* const* texts, std::size_t count,
+                                          const std::string& what) {
+  TESSERA_RETURN_IF_ERROR(check_array(texts, count, what));
+  std::vector<std::string> list;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (texts[i] == nullptr) {
+      return Error{ErrorCode::kInvalidArgument, what + "[" + std::to_string(i) + "] is NULL"};
+    }
+    list.emplace_back(texts[i]);
+  }
+  return list;
+}
+
+Result<Shape> shape_of(std::size_t rank, const std::int64_t* dims, const std::string& what) {
+  if (rank > kRankMax) {
+    return Error{ErrorCode::kInvalidArgument, what + " has rank " + std::to_string(rank) +
+                                                  "; allowed are at most " +
+                                                  std::to_string(kRankMax)};
+  }
+  if (rank == 0) return Shape{};
+  if (dims == nullptr) {
+    return Error{ErrorCode::kInvalidArgument, what + " has no extents: dims is NULL"};
+  }
+  return Shape(dims, dims + rank);
+}
 
 Result<Tensor> tensor_of(const tessera_tensor& view, const std::string& what) {
   const auto wrong = [&what](const std::string& found) {
@@ -16,10 +56,9 @@ Result<Tensor> tensor_of(const tessera_tensor& view, const std::string& what) {
   if (format >= static_cast<std::uint32_t>(kFormatCount)) {
     return wrong("has the format " + std::to_string(format) + ", which there is not");
   }
-  if (view.rank > 0 && view.dims == nullptr) return wrong("has no extents: dims is NULL");
   Tensor tensor;
   tensor.format = static_cast<Format>(format);
-  tensor.dims = shape_of(view.rank, view.dims);
+  TESSERA_TRY(tensor.dims, shape_of(view.rank, view.dims, what));
   auto bytes = static_cast<std::size_t>(format_bytes(tensor.format));
   for (const std::int64_t extent : tensor.dims) {
     if (extent < 0 || __builtin_mul_overflow(bytes, static_cast<std::size_t>(extent), &bytes)) {
@@ -38,9 +77,7 @@ Result<Tensor> tensor_of(const tessera_tensor& view, const std::string& what) {
 
 Result<std::vector<Tensor>> tensors_of(const tessera_run& run, const std::string& what) {
   std::vector<Tensor> tensors;
-  if (run.tensors == nullptr && run.count > 0) {
-    return Error{ErrorCode::kInvalidArgument, what + "s is NULL"};
-  }
+  TESSERA_RETURN_IF_ERROR(check_array(run.tensors, run.count, what + "s"));
   for (std::size_t i = 0; i < run.count; ++i) {
     TESSERA_TRY(Tensor tensor, tensor_of(run.tensors[i], what + " " + std::to_string(i)));
     tensors.push_back(std::move(tensor));
@@ -79,20 +116,42 @@ std::chrono::nanoseconds patience_of(std::int64_t nanoseconds) {
 
 namespace {
 
+Result<std::map<std::string, Shape>> shapes_of(const tessera_named_shape* shapes,
+                                               std::size_t count) {
+  TESSERA_RETURN_IF_ERROR(check_array(shapes, count, "shapes"));
+  std::map<std::string, Shape> map;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (shapes[i].name == nullptr) {
+      return Error{ErrorCode::kInvalidArgument, "shapes[" + std::to_string(i) + "].name is NULL"};
+    }
+    const std::string name = shapes[i].name;
+    TESSERA_TRY(map[name], shape_of(shapes[i].rank, shapes[i].dims, "shape '" + name + "'"));
+  }
+  return map;
+}
+
+Result<std::map<std::string, Tensor>> constants_of(const tessera_named_tensor* constants,
+                                                   std::size_t count) {
+  TESSERA_RETURN_IF_ERROR(check_array(constants, count, "constants"));
+  std::map<std::string, Tensor> map;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (constants[i].name == nullptr) {
+      return Error{ErrorCode::kInvalidArgument,
+                   "constants[" + std::to_string(i) + "].name is NULL"};
+    }
+    const std::string name = constants[i].name;
+    TESSERA_TRY(map[name], tensor_of(constants[i].tensor, "constant '" + name + "'"));
+  }
+  return map;
+}
+
 Result<LoadOptions> load_options(const tessera_load_options* options) {
   LoadOptions load;
-  if (options == nullptr) return load;
-  if (options->arch != nullptr) load.arch = options->arch;
-  load.require_full_offload = options->require_full_offload;
-  for (std::size_t i = 0; i < options->shape_count; ++i) {
-    const tessera_named_shape& shape = options->shapes[i];
-    load.shapes[text_of(shape.name)] = shape_of(shape.rank, shape.dims);
-  }
-  for (std::size_t i = 0; i < options->constant_count; ++i) {
-    const std::string name = text_of(options->constants[i].name);
-    TESSERA_TRY(load.constants[name],
-                tensor_of(options->constants[i].tensor, "constant '" + name + "'"));
-  }
+  TESSERA_TRY(const tessera_load_options given, sized(options));
+  if (given.arch != nullptr) load.arch = given.arch;
+  load.require_full_offload = given.require_full_offload;
+  TESSERA_TRY(load.shapes, shapes_of(given.shapes, given.shape_count));
+  TESSERA_TRY(load.constants, constants_of(given.constants, given.constant_count));
   return load;
 }
 
@@ -104,19 +163,31 @@ extern "C" {
 const char* tessera_version(void) { return tessera::version(); }
 
 tessera_code tessera_error_code(const tessera_error* error) {
+  if (error == nullptr) return TESSERA_OK;
   return static_cast<tessera_code>(static_cast<int>(error->error.error.code) + 1);
 }
 const char* tessera_error_message(const tessera_error* error) {
-  return error->error.error.message.c_str();
+  return error == nullptr ? "" : error->error.error.message.c_str();
 }
 tessera_failure tessera_error_failure(const tessera_error* error) {
+  if (error == nullptr) return TESSERA_FAILURE_NONE;
   return static_cast<tessera_failure>(error->error.failure);
 }
-const char* tessera_error_stage(const tessera_error* error) { return error->error.stage.c_str(); }
-const char* tessera_error_device(const tessera_error* error) { return error->error.device.c_str(); }
-const char* tessera_error_layer(const tessera_error* error) { return error->error.layer.c_str(); }
-uint64_t tessera_error_task(const tessera_error* error) { return error->error.task; }
-uint64_t tessera_error_sequence(const tessera_error* error) { return error->error.sequence; }
+const char* tessera_error_stage(const tessera_error* error) {
+  return error == nullptr ? "" : error->error.stage.c_str();
+}
+const char* tessera_error_device(const tessera_error* error) {
+  return error == nullptr ? "" : error->error.device.c_str();
+}
+const char* tessera_error_layer(const tessera_error* error) {
+  return error == nullptr ? "" : error->error.layer.c_str();
+}
+uint64_t tessera_error_task(const tessera_error* error) {
+  return error == nullptr ? 0 : error->error.task;
+}
+uint64_t tessera_error_sequence(const tessera_error* error) {
+  return error == nullptr ? 0 : error->error.sequence;
+}
 void tessera_error_release(tessera_error* error) {
   if (error != out_of_memory()) delete error;
 }
@@ -149,22 +220,24 @@ tessera_error* tessera_network_load(const char* path, const tessera_load_options
 }
 
 size_t tessera_network_input_count(const tessera_network* network) {
-  return network->network.inputs().size();
+  return network == nullptr ? 0 : network->network.inputs().size();
 }
 size_t tessera_network_output_count(const tessera_network* network) {
-  return network->network.outputs().size();
+  return network == nullptr ? 0 : network->network.outputs().size();
 }
 tessera_tensor_description tessera_network_input(const tessera_network* network, size_t index) {
+  if (network == nullptr) return {};
   return description_of(network->network.inputs(), index);
 }
 tessera_tensor_description tessera_network_output(const tessera_network* network, size_t index) {
+  if (network == nullptr) return {};
   return description_of(network->network.outputs(), index);
 }
 int64_t tessera_network_nodes_on_processor(const tessera_network* network) {
-  return network->network.placement().nodes_on_processor;
+  return network == nullptr ? 0 : network->network.placement().nodes_on_processor;
 }
 int64_t tessera_network_nodes_on_host(const tessera_network* network) {
-  return network->network.placement().nodes_on_host;
+  return network == nullptr ? 0 : network->network.placement().nodes_on_host;
 }
 tessera_error* tessera_network_save_package(const tessera_network* network, const char* path) {
   if (network == nullptr) return is_null("network");

@@ -3,6 +3,10 @@
 namespace tessera::c {
 namespace {
 
+// As many as the C++ interface takes.
+constexpr std::size_t kDevicesMax = 64;
+constexpr std::size_t kStagesMax = 16;
+
 Error wrong_number(const std::string& what, std::uint32_t number, const std::string& allowed) {
   return {ErrorCode::kInvalidArgument,
           what + " " + std::to_string(number) + " is none of " + allowed};
@@ -96,7 +100,8 @@ Result<StageOptions> stage_of(const tessera_stage_options& options, std::shared_
   if (kind == TESSERA_STAGE_PICTURE) {
     if (options.model == nullptr) return wrong("a picture stage belongs to a model; model is NULL");
     if (options.function != nullptr) return wrong("a picture stage has no function");
-    stage = picture_stage(options.model->model, picture_of(options.picture));
+    TESSERA_TRY(const PictureInput how, picture_of(options.picture));
+    stage = picture_stage(options.model->model, how);
     stage.function = picture_function(std::move(stage.function));
   } else {
     if (options.model != nullptr) stage.model = options.model->model;
@@ -105,7 +110,7 @@ Result<StageOptions> stage_of(const tessera_stage_options& options, std::shared_
     }
   }
   if (options.name != nullptr) stage.name = options.name;
-  stage.devices = texts_of(options.devices, options.device_count);
+  TESSERA_TRY(stage.devices, texts_of(options.devices, options.device_count, "devices"));
   stage.threads = options.threads;
   stage.capacity = options.capacity;
   stage.batch = options.batch;
@@ -122,84 +127,82 @@ tessera_device_kind kind_in_c(DeviceKind kind) {
 
 Result<RuntimeOptions> runtime_of(const tessera_runtime_options* options) {
   RuntimeOptions runtime;
-  if (options == nullptr) return runtime;
-  runtime.metrics = !options->no_metrics;
-  if (options->devices == nullptr) return runtime;
+  TESSERA_TRY(const tessera_runtime_options given, sized(options));
+  runtime.metrics = !given.no_metrics;
+  TESSERA_TRY(const auto devices,
+              sized_list(given.devices, given.device_count, kDevicesMax, "devices"));
+  if (given.devices == nullptr) return runtime;
   runtime.devices.clear();
-  for (std::size_t i = 0; i < options->device_count; ++i) {
-    TESSERA_TRY(DeviceOptions device, device_of(options->devices[i]));
+  for (const tessera_device_options& wanted : devices) {
+    TESSERA_TRY(DeviceOptions device, device_of(wanted));
     runtime.devices.push_back(std::move(device));
   }
   return runtime;
 }
 
 Result<DebugOptions> debug_of(const tessera_debug_options* options) {
-  if (options == nullptr) return DebugOptions{};
-  const std::uint32_t mode = number_in(options->mode);
+  TESSERA_TRY(const tessera_debug_options given, sized(options));
+  const std::uint32_t mode = number_in(given.mode);
   if (mode > TESSERA_DEBUG_BOTH) {
     return wrong_number("debug mode", mode, "TESSERA_DEBUG_DEVICE, _HOST, _BOTH");
   }
-  if (options->every < 0) {
+  if (given.every < 0) {
     return Error{ErrorCode::kInvalidArgument, "debugging of one task in " +
-                                                  std::to_string(options->every) +
+                                                  std::to_string(given.every) +
                                                   "; allowed 1 and more, and 0 for each"};
   }
   return DebugOptions{.mode = static_cast<DebugMode>(mode),
-                      .every = options->every == 0 ? 1 : options->every};
+                      .every = given.every == 0 ? 1 : given.every};
 }
 
 Result<PipelineOptions> pipeline_of(const tessera_pipeline_options* options) {
   PipelineOptions pipeline;
-  if (options == nullptr) return pipeline;
+  TESSERA_TRY(const tessera_pipeline_options given, sized(options));
   // First of all, so that each is given back in any case.
+  std::shared_ptr<void> log_context = owned(given.tuning_context, given.release_tuning_context);
+  TESSERA_TRY(const auto stages, sized_list(given.stages, given.stage_count, kStagesMax, "stages"));
   std::vector<std::shared_ptr<void>> contexts;
-  const std::size_t stages = options->stages == nullptr ? 0 : options->stage_count;
-  for (std::size_t i = 0; i < stages; ++i) {
-    contexts.push_back(owned(options->stages[i].context, options->stages[i].release_context));
+  for (const tessera_stage_options& stage : stages) {
+    contexts.push_back(owned(stage.context, stage.release_context));
   }
-  std::shared_ptr<void> log_context =
-      owned(options->tuning_context, options->release_tuning_context);
-  if (options->stages == nullptr && options->stage_count > 0) {
-    return Error{ErrorCode::kInvalidArgument, "stages is NULL"};
-  }
-  for (std::size_t i = 0; i < stages; ++i) {
-    TESSERA_TRY(StageOptions stage, stage_of(options->stages[i], std::move(contexts[i])));
+  for (std::size_t i = 0; i < stages.size(); ++i) {
+    TESSERA_TRY(StageOptions stage, stage_of(stages[i], std::move(contexts[i])));
     pipeline.stages.push_back(std::move(stage));
   }
-  if (options->jobs_max != 0) pipeline.jobs_max = options->jobs_max;
-  if (options->lock_step) pipeline.handover = Handover::kLockStep;
-  if (options->low_latency) pipeline.hint = Hint::kLatency;
-  pipeline.tune = options->tune;
-  TESSERA_TRY(pipeline.debug, debug_of(&options->debug));
-  if (options->tuning_log != nullptr) {
-    pipeline.tuning_log = [log = options->tuning_log, context = std::move(log_context)](
+  if (given.jobs_max != 0) pipeline.jobs_max = given.jobs_max;
+  if (given.lock_step) pipeline.handover = Handover::kLockStep;
+  if (given.low_latency) pipeline.hint = Hint::kLatency;
+  pipeline.tune = given.tune;
+  TESSERA_TRY(pipeline.debug, debug_of(given.debug));
+  if (given.tuning_log != nullptr) {
+    pipeline.tuning_log = [log = given.tuning_log, context = std::move(log_context)](
                               const std::string& text) { log(context.get(), text.c_str()); };
   }
   return pipeline;
 }
 
-PictureInput picture_of(const tessera_picture_input* how) {
+Result<PictureInput> picture_of(const tessera_picture_input* how) {
   PictureInput input;
-  if (how == nullptr) return input;
+  TESSERA_TRY(const tessera_picture_input given, sized(how));
   for (int c = 0; c < 3; ++c) {
-    input.mean[c] = how->mean[c];
-    if (how->deviation[c] != 0) input.deviation[c] = how->deviation[c];
+    input.mean[c] = given.mean[c];
+    if (given.deviation[c] != 0) input.deviation[c] = given.deviation[c];
   }
-  input.bgr = how->bgr;
+  input.bgr = given.bgr;
   return input;
 }
 
-SubmitOptions submit_of(const tessera_submit_options* options) {
-  SubmitOptions submit;
-  if (options == nullptr) return submit;
-  if (options->payload != nullptr) {
-    submit.payload = owned(options->payload, options->release_payload);
-  }
-  if (options->deadline_ns != 0) submit.deadline = std::chrono::nanoseconds(options->deadline_ns);
-  submit.skipped_stages = texts_of(options->skipped_stages, options->skipped_stage_count);
-  if (options->callback != nullptr) {
-    submit.callback = [callback = options->callback,
-                       context = options->context](TaskOutcome outcome) {
+Result<Submission> submission_of(const tessera_submit_options* options) {
+  TESSERA_TRY(const tessera_submit_options given, sized(options));
+  Submission submission;
+  submission.fail_if_full = given.fail_if_full;
+  SubmitOptions& submit = submission.options;
+  if (given.payload != nullptr) submit.payload = owned(given.payload, given.release_payload);
+  if (given.deadline_ns != 0) submit.deadline = std::chrono::nanoseconds(given.deadline_ns);
+  TESSERA_TRY(submit.skipped_stages,
+              texts_of(given.skipped_stages, given.skipped_stage_count, "skipped_stages"));
+  if (given.callback != nullptr) {
+    submit.callback = [callback = given.callback, context = given.context](TaskOutcome outcome) {
       if (outcome.ok()) {
         callback(context, new tessera_result{std::move(outcome.result())}, nullptr);
       } else {
@@ -207,7 +210,7 @@ SubmitOptions submit_of(const tessera_submit_options* options) {
       }
     };
   }
-  return submit;
+  return submission;
 }
 
 }  // namespace tessera::c

@@ -2,16 +2,23 @@
 #pragma once
 
 #include "c/handles.h"
+#include "c/sized.h"
 
 namespace tessera::c {
 
 tessera_device_kind kind_in_c(DeviceKind kind);
 Result<RuntimeOptions> runtime_of(const tessera_runtime_options* options);
 Result<DebugOptions> debug_of(const tessera_debug_options* options);
-// Whatever comes of it, the release functions in `options` are called once.
+// Whatever comes of it, the release functions in `options` are called once, but for those of a
+// structure whose size is wrong.
 Result<PipelineOptions> pipeline_of(const tessera_pipeline_options* options);
-PictureInput picture_of(const tessera_picture_input* how);
-// Whatever comes of it, `release_payload` is called once.
-SubmitOptions submit_of(const tessera_submit_options* options);
+Result<PictureInput> picture_of(const tessera_picture_input* how);
+// How a task is offered.
+struct Submission {
+  SubmitOptions options;
+  bool fail_if_full = false;
+};
+// Whatever comes of it, `release_payload` is called once, but where the size is wrong.
+Result<Submission> submission_of(const tessera_submit_options* options);
 
 }  // namespace tessera::c

@@ -10,8 +10,11 @@ namespace {
 template <typename Load>
 tessera_error* load_model(const char* const* devices, std::size_t count, tessera_model** model,
                           const Load& load) {
-  if (devices == nullptr && count > 0) return is_null("devices");
-  return guarded([&] { return hand_over(load(texts_of(devices, count)), model); });
+  return guarded([&]() -> tessera_error* {
+    const auto names = texts_of(devices, count, "devices");
+    if (!names.ok()) return make_error(names.error());
+    return hand_over(load(*names), model);
+  });
 }
 
 template <typename Open>
@@ -68,7 +71,9 @@ tessera_error* tessera_runtime_prometheus(const tessera_runtime* runtime, tesser
 
 void tessera_runtime_release(tessera_runtime* runtime) { delete runtime; }
 
-const char* tessera_text_value(const tessera_text* text) { return text->value.c_str(); }
+const char* tessera_text_value(const tessera_text* text) {
+  return text == nullptr ? "" : text->value.c_str();
+}
 void tessera_text_release(tessera_text* text) { delete text; }
 
 tessera_error* tessera_model_load(tessera_runtime* runtime, const tessera_network* network,
@@ -122,19 +127,19 @@ tessera_error* tessera_operations_open(tessera_runtime* runtime,
 tessera_error* tessera_pipeline_set_threads(tessera_pipeline* pipeline, const char* stage,
                                             int threads) {
   if (pipeline == nullptr) return is_null("pipeline");
-  return guarded(
-      [&] { return make_error(pipeline->pipeline.set_threads(text_of(stage), threads)); });
+  if (stage == nullptr) return is_null("stage");
+  return guarded([&] { return make_error(pipeline->pipeline.set_threads(stage, threads)); });
 }
 
 tessera_error* tessera_pipeline_set_kernels(tessera_pipeline* pipeline, const char* stage,
                                             int kernels) {
   if (pipeline == nullptr) return is_null("pipeline");
-  return guarded(
-      [&] { return make_error(pipeline->pipeline.set_kernels(text_of(stage), kernels)); });
+  if (stage == nullptr) return is_null("stage");
+  return guarded([&] { return make_error(pipeline->pipeline.set_kernels(stage, kernels)); });
 }
 
 void tessera_pipeline_set_tuning(tessera_pipeline* pipeline, bool on) {
-  pipeline->pipeline.set_tuning(on);
+  if (pipeline != nullptr) pipeline->pipeline.set_tuning(on);
 }
 
 tessera_error* tessera_pipeline_set_debug(tessera_pipeline* pipeline,
@@ -149,7 +154,7 @@ tessera_error* tessera_pipeline_set_debug(tessera_pipeline* pipeline,
 }
 
 void tessera_pipeline_wait_until_done(tessera_pipeline* pipeline) {
-  pipeline->pipeline.wait_until_done();
+  if (pipeline != nullptr) pipeline->pipeline.wait_until_done();
 }
 void tessera_pipeline_release(tessera_pipeline* pipeline) { delete pipeline; }
 

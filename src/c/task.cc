@@ -7,6 +7,7 @@ namespace tessera::c {
 namespace {
 
 Result<std::vector<std::vector<Tensor>>> runs_of(const tessera_run* runs, std::size_t count) {
+  TESSERA_RETURN_IF_ERROR(check_array(runs, count, "runs"));
   std::vector<std::vector<Tensor>> list;
   for (std::size_t i = 0; i < count; ++i) {
     // With one run it goes without saying which.
@@ -17,20 +18,18 @@ Result<std::vector<std::vector<Tensor>>> runs_of(const tessera_run* runs, std::s
   return list;
 }
 
-bool may_fail(const tessera_submit_options* options) {
-  return options != nullptr && options->fail_if_full;
-}
-
-// Nobody would hear of the task.
-bool unheard(const tessera_submit_options* options, tessera_job* const* job) {
-  return job == nullptr && (options == nullptr || options->callback == nullptr);
+// Nobody would hear of a task without a job and a callback.
+tessera_error* check_heard(const SubmitOptions& options, tessera_job* const* job) {
+  if (job != nullptr || options.callback) return nullptr;
+  return is_null("job, which only a task with a callback can do without,");
 }
 
 tessera_error* submit_runs(tessera_stream* stream, std::vector<std::vector<Tensor>> runs,
-                           SubmitOptions submit, bool fail_if_full, tessera_job** job) {
-  auto submitted = fail_if_full
-                       ? stream->stream.submit_runs(std::move(runs), std::move(submit))
-                       : stream->stream.submit_runs_when_room(std::move(runs), std::move(submit));
+                           Submission submission, tessera_job** job) {
+  auto submitted =
+      submission.fail_if_full
+          ? stream->stream.submit_runs(std::move(runs), std::move(submission.options))
+          : stream->stream.submit_runs_when_room(std::move(runs), std::move(submission.options));
   if (!submitted.ok()) return make_error(submitted.error());
   if (job != nullptr) *job = new tessera_job{std::move(*submitted)};
   return nullptr;
@@ -38,16 +37,15 @@ tessera_error* submit_runs(tessera_stream* stream, std::vector<std::vector<Tenso
 
 // Of tasks that bring no tensors with them, so that they can be offered again.
 template <typename Submit>
-tessera_error* submit_small(tessera_stream* stream, const tessera_submit_options* options,
-                            tessera_job** job, const Submit& submit) {
-  const SubmitOptions wanted = submit_of(options);
+tessera_error* submit_small(tessera_stream* stream, const Submission& submission, tessera_job** job,
+                            const Submit& submit) {
   for (;;) {
-    auto submitted = submit(wanted);
+    auto submitted = submit(submission.options);
     if (submitted.ok()) {
       if (job != nullptr) *job = new tessera_job{std::move(*submitted)};
       return nullptr;
     }
-    if (submitted.error().code != ErrorCode::kUnavailable || may_fail(options)) {
+    if (submitted.error().code != ErrorCode::kUnavailable || submission.fail_if_full) {
       return make_error(submitted.error());
     }
     stream->stream.wait_for_room();
@@ -57,19 +55,20 @@ tessera_error* submit_small(tessera_stream* stream, const tessera_submit_options
 // Jobs that are named by pointers, as wait_any takes them.
 std::vector<Job> jobs_of(tessera_job* const* jobs, std::size_t count) {
   std::vector<Job> list;
-  for (std::size_t i = 0; i < count; ++i) {
+  for (std::size_t i = 0; jobs != nullptr && i < count; ++i) {
     if (jobs[i] != nullptr) list.push_back(jobs[i]->job);
   }
   return list;
 }
 
 Result<std::vector<Block>> blocks_of(tessera_block* const* blocks, std::size_t count,
-                                     const char* what) {
+                                     const std::string& what) {
+  TESSERA_RETURN_IF_ERROR(check_array(blocks, count, what + "s of the layer"));
   std::vector<Block> list;
   for (std::size_t i = 0; i < count; ++i) {
-    if (blocks == nullptr || blocks[i] == nullptr) {
+    if (blocks[i] == nullptr) {
       return Error{ErrorCode::kInvalidArgument,
-                   std::string(what) + " " + std::to_string(i) + " of the layer is NULL"};
+                   what + " " + std::to_string(i) + " of the layer is NULL"};
     }
     list.push_back(blocks[i]->block);
   }
@@ -78,7 +77,8 @@ Result<std::vector<Block>> blocks_of(tessera_block* const* blocks, std::size_t c
 
 std::int64_t at_least_one(std::int64_t size) { return size == 0 ? 1 : size; }
 
-Result<operations::Operation> operation_of(const tessera_operation& given) {
+Result<operations::Operation> operation_of(const tessera_operation* operation) {
+  TESSERA_TRY(const tessera_operation given, sized(operation));
   const operations::ImageSize image{at_least_one(given.image_rows),
                                     at_least_one(given.image_columns),
                                     at_least_one(given.image_channels)};
@@ -102,6 +102,31 @@ Result<operations::Operation> operation_of(const tessera_operation& given) {
   }
 }
 
+Result<LayerTask> layer_task_of(const tessera_layer_task* task) {
+  TESSERA_TRY(const tessera_layer_task given, sized(task));
+  LayerTask wanted;
+  wanted.layer = given.layer;
+  TESSERA_TRY(wanted.inputs, blocks_of(given.inputs, given.input_count, "input"));
+  TESSERA_TRY(wanted.outputs, blocks_of(given.outputs, given.output_count, "output"));
+  wanted.fetch = given.fetch;
+  return wanted;
+}
+
+Result<OperationTask> operation_task_of(const tessera_operation_task* task) {
+  TESSERA_TRY(const tessera_operation_task given, sized(task));
+  const auto null = [](const char* what) {
+    return Error{ErrorCode::kInvalidArgument, std::string(what) + " is NULL"};
+  };
+  if (given.operation == nullptr) return null("operation");
+  if (given.input == nullptr) return null("input");
+  if (given.output == nullptr) return null("output");
+  TESSERA_TRY(const operations::Operation operation, operation_of(given.operation));
+  OperationTask wanted{operation, given.input->block,  given.output->block,
+                       {},        given.weight_offset, given.fetch};
+  if (given.weights != nullptr) wanted.weights = given.weights->block;
+  return wanted;
+}
+
 }  // namespace
 }  // namespace tessera::c
 
@@ -118,10 +143,14 @@ tessera_error* tessera_stream_open(tessera_pipeline* pipeline, tessera_stream** 
 }
 
 bool tessera_stream_wait_for_room(tessera_stream* stream, int64_t patience_ns) {
-  return stream->stream.wait_for_room(patience_of(patience_ns));
+  return stream != nullptr && stream->stream.wait_for_room(patience_of(patience_ns));
 }
-void tessera_stream_wait_until_done(tessera_stream* stream) { stream->stream.wait_until_done(); }
-uint32_t tessera_stream_id(const tessera_stream* stream) { return stream->stream.id(); }
+void tessera_stream_wait_until_done(tessera_stream* stream) {
+  if (stream != nullptr) stream->stream.wait_until_done();
+}
+uint32_t tessera_stream_id(const tessera_stream* stream) {
+  return stream == nullptr ? 0 : stream->stream.id();
+}
 void tessera_stream_release(tessera_stream* stream) { delete stream; }
 
 tessera_error* tessera_submit(tessera_stream* stream, const tessera_tensor* inputs,
@@ -135,16 +164,15 @@ tessera_error* tessera_submit_runs(tessera_stream* stream, const tessera_run* ru
                                    size_t run_count, const tessera_submit_options* options,
                                    tessera_job** job) {
   return guarded([&]() -> tessera_error* {
-    tessera::SubmitOptions submit = submit_of(options);
+    // First of all, so that what the options hold is given back in any case.
+    auto submission = submission_of(options);
     if (job != nullptr) *job = nullptr;
+    if (!submission.ok()) return make_error(submission.error());
     if (stream == nullptr) return is_null("stream");
-    if (runs == nullptr && run_count > 0) return is_null("runs");
-    if (unheard(options, job)) {
-      return is_null("job, which only a task with a callback can do without,");
-    }
+    if (tessera_error* const unheard = check_heard(submission->options, job)) return unheard;
     auto list = runs_of(runs, run_count);
     if (!list.ok()) return make_error(list.error());
-    return submit_runs(stream, std::move(*list), std::move(submit), may_fail(options), job);
+    return submit_runs(stream, std::move(*list), std::move(*submission), job);
   });
 }
 
@@ -152,18 +180,20 @@ tessera_error* tessera_submit_batch(tessera_stream* stream, const tessera_run* t
                                     size_t task_count, const tessera_submit_options* options,
                                     tessera_job** jobs) {
   return guarded([&]() -> tessera_error* {
-    const tessera::SubmitOptions submit = submit_of(options);
+    const auto submission = submission_of(options);
+    if (!submission.ok()) return make_error(submission.error());
+    const tessera::Status array = check_array(tasks, task_count, "tasks");
+    if (!array.ok()) return make_error(array);
     for (size_t i = 0; jobs != nullptr && i < task_count; ++i) jobs[i] = nullptr;
     if (stream == nullptr) return is_null("stream");
-    if (tasks == nullptr && task_count > 0) return is_null("tasks");
-    if (unheard(options, jobs)) return is_null("jobs, which only a callback can do without,");
+    if (tessera_error* const unheard = check_heard(submission->options, jobs)) return unheard;
     for (size_t i = 0; i < task_count; ++i) {
       auto inputs = tensors_of(tasks[i], "task " + std::to_string(i) + ": input");
       if (!inputs.ok()) return make_error(inputs.error());
       std::vector<std::vector<tessera::Tensor>> runs;
       runs.push_back(std::move(*inputs));
-      tessera_error* const refused = submit_runs(stream, std::move(runs), submit, may_fail(options),
-                                                 jobs == nullptr ? nullptr : &jobs[i]);
+      tessera_error* const refused =
+          submit_runs(stream, std::move(runs), *submission, jobs == nullptr ? nullptr : &jobs[i]);
       if (refused != nullptr) return refused;
     }
     return nullptr;
@@ -174,26 +204,17 @@ tessera_error* tessera_submit_layer(tessera_stream* stream, const tessera_layers
                                     const tessera_layer_task* task,
                                     const tessera_submit_options* options, tessera_job** job) {
   return guarded([&]() -> tessera_error* {
+    const auto submission = submission_of(options);
     if (job != nullptr) *job = nullptr;
-    // In any case what the options hold is given back.
-    const auto refuse = [options](tessera_error* error) {
-      (void)submit_of(options);
-      return error;
-    };
-    if (stream == nullptr) return refuse(is_null("stream"));
-    if (layers == nullptr) return refuse(is_null("layers"));
-    if (task == nullptr) return refuse(is_null("task"));
-    if (unheard(options, job)) {
-      return refuse(is_null("job, which only a task with a callback can do without,"));
-    }
-    auto inputs = blocks_of(task->inputs, task->input_count, "input");
-    if (!inputs.ok()) return refuse(make_error(inputs.error()));
-    auto outputs = blocks_of(task->outputs, task->output_count, "output");
-    if (!outputs.ok()) return refuse(make_error(outputs.error()));
-    const tessera::LayerTask wanted{task->layer, std::move(*inputs), std::move(*outputs),
-                                    task->fetch};
-    return submit_small(stream, options, job, [&](const tessera::SubmitOptions& submit) {
-      return stream->stream.submit_layer(layers->layers, wanted, submit);
+    if (!submission.ok()) return make_error(submission.error());
+    if (stream == nullptr) return is_null("stream");
+    if (layers == nullptr) return is_null("layers");
+    if (task == nullptr) return is_null("task");
+    if (tessera_error* const unheard = check_heard(submission->options, job)) return unheard;
+    const auto wanted = layer_task_of(task);
+    if (!wanted.ok()) return make_error(wanted.error());
+    return submit_small(stream, *submission, job, [&](const tessera::SubmitOptions& submit) {
+      return stream->stream.submit_layer(layers->layers, *wanted, submit);
     });
   });
 }
@@ -201,35 +222,29 @@ tessera_error* tessera_submit_layer(tessera_stream* stream, const tessera_layers
 tessera_error* tessera_submit_operation(tessera_stream* stream, const tessera_operation_task* task,
                                         const tessera_submit_options* options, tessera_job** job) {
   return guarded([&]() -> tessera_error* {
+    const auto submission = submission_of(options);
     if (job != nullptr) *job = nullptr;
-    const auto refuse = [options](tessera_error* error) {
-      (void)submit_of(options);
-      return error;
-    };
-    if (stream == nullptr) return refuse(is_null("stream"));
-    if (task == nullptr) return refuse(is_null("task"));
-    if (task->input == nullptr) return refuse(is_null("input"));
-    if (task->output == nullptr) return refuse(is_null("output"));
-    if (unheard(options, job)) {
-      return refuse(is_null("job, which only a task with a callback can do without,"));
-    }
-    const auto operation = operation_of(task->operation);
-    if (!operation.ok()) return refuse(make_error(operation.error()));
-    tessera::OperationTask wanted{*operation, task->input->block,  task->output->block,
-                                  {},         task->weight_offset, task->fetch};
-    if (task->weights != nullptr) wanted.weights = task->weights->block;
-    return submit_small(stream, options, job, [&](const tessera::SubmitOptions& submit) {
-      return stream->stream.submit_operation(wanted, submit);
+    if (!submission.ok()) return make_error(submission.error());
+    if (stream == nullptr) return is_null("stream");
+    if (task == nullptr) return is_null("task");
+    if (tessera_error* const unheard = check_heard(submission->options, job)) return unheard;
+    const auto wanted = operation_task_of(task);
+    if (!wanted.ok()) return make_error(wanted.error());
+    return submit_small(stream, *submission, job, [&](const tessera::SubmitOptions& submit) {
+      return stream->stream.submit_operation(*wanted, submit);
     });
   });
 }
 
-size_t tessera_task_run_count(const tessera_task* task) { return task->task.runs.size(); }
+size_t tessera_task_run_count(const tessera_task* task) {
+  return task == nullptr ? 0 : task->task.runs.size();
+}
 size_t tessera_task_tensor_count(const tessera_task* task, size_t run) {
-  return run < task->task.runs.size() ? task->task.runs[run].size() : 0;
+  return run < tessera_task_run_count(task) ? task->task.runs[run].size() : 0;
 }
 tessera_tensor tessera_task_tensor(const tessera_task* task, size_t run, size_t index) {
-  return run < task->task.runs.size() ? view_of(task->task.runs[run], index) : tessera_tensor{};
+  if (run >= tessera_task_run_count(task)) return {};
+  return view_of(task->task.runs[run], index);
 }
 void* tessera_task_data(tessera_task* task, size_t run, size_t index) {
   if (index >= tessera_task_tensor_count(task, run)) return nullptr;
@@ -238,7 +253,6 @@ void* tessera_task_data(tessera_task* task, size_t run, size_t index) {
 tessera_error* tessera_task_set_runs(tessera_task* task, const tessera_run* runs,
                                      size_t run_count) {
   if (task == nullptr) return is_null("task");
-  if (runs == nullptr && run_count > 0) return is_null("runs");
   return guarded([&]() -> tessera_error* {
     auto list = runs_of(runs, run_count);
     if (!list.ok()) return make_error(list.error());
@@ -246,9 +260,15 @@ tessera_error* tessera_task_set_runs(tessera_task* task, const tessera_run* runs
     return nullptr;
   });
 }
-void* tessera_task_payload(const tessera_task* task) { return task->task.payload.get(); }
-uint32_t tessera_task_stream(const tessera_task* task) { return task->task.stream; }
-uint64_t tessera_task_sequence(const tessera_task* task) { return task->task.sequence; }
+void* tessera_task_payload(const tessera_task* task) {
+  return task == nullptr ? nullptr : task->task.payload.get();
+}
+uint32_t tessera_task_stream(const tessera_task* task) {
+  return task == nullptr ? 0 : task->task.stream;
+}
+uint64_t tessera_task_sequence(const tessera_task* task) {
+  return task == nullptr ? 0 : task->task.sequence;
+}
 
 tessera_error* tessera_job_wait(tessera_job* job, int64_t patience_ns, tessera_result** result) {
   if (result == nullptr) return is_null("result");
@@ -266,21 +286,29 @@ tessera_error* tessera_job_wait(tessera_job* job, int64_t patience_ns, tessera_r
 
 bool tessera_wait_any(tessera_job* const* jobs, size_t job_count, int64_t patience_ns,
                       size_t* index) {
-  const std::vector<tessera::Job> list = jobs_of(jobs, job_count);
-  const auto found = tessera::wait_any(list, patience_of(patience_ns));
-  if (!found.has_value()) return false;
-  // Entries that are NULL are passed by.
-  size_t left = *found;
-  for (size_t i = 0; i < job_count; ++i) {
-    if (jobs[i] == nullptr) continue;
-    if (left-- == 0) *index = i;
-  }
-  return true;
+  bool found = false;
+  tessera_error_release(guarded([&]() -> tessera_error* {
+    const tessera::Status array = check_array(jobs, job_count, "jobs");
+    if (!array.ok()) return make_error(array);
+    const std::vector<tessera::Job> list = jobs_of(jobs, job_count);
+    const auto done = tessera::wait_any(list, patience_of(patience_ns));
+    found = done.has_value();
+    // Entries that are NULL are passed by.
+    size_t left = done.value_or(0);
+    for (size_t i = 0; found && index != nullptr && i < job_count; ++i) {
+      if (jobs[i] == nullptr) continue;
+      if (left-- == 0) *index = i;
+    }
+    return nullptr;
+  }));
+  return found;
 }
 
-bool tessera_job_done(const tessera_job* job) { return job->job.done(); }
-void tessera_job_cancel(tessera_job* job) { job->job.cancel(); }
-uint64_t tessera_job_id(const tessera_job* job) { return job->job.id(); }
+bool tessera_job_done(const tessera_job* job) { return job == nullptr || job->job.done(); }
+void tessera_job_cancel(tessera_job* job) {
+  if (job != nullptr) job->job.cancel();
+}
+uint64_t tessera_job_id(const tessera_job* job) { return job == nullptr ? 0 : job->job.id(); }
 void tessera_job_release(tessera_job* job) { delete job; }
 
 size_t tessera_result_output_count(const tessera_result* result) {
@@ -289,38 +317,59 @@ size_t tessera_result_output_count(const tessera_result* result) {
 tessera_tensor tessera_result_output(const tessera_result* result, size_t index) {
   return tessera_result_run_output(result, 0, index);
 }
-size_t tessera_result_run_count(const tessera_result* result) { return result->result.runs.size(); }
+size_t tessera_result_run_count(const tessera_result* result) {
+  return result == nullptr ? 0 : result->result.runs.size();
+}
 size_t tessera_result_run_output_count(const tessera_result* result, size_t run) {
-  return run < result->result.runs.size() ? result->result.runs[run].size() : 0;
+  return run < tessera_result_run_count(result) ? result->result.runs[run].size() : 0;
 }
 tessera_tensor tessera_result_run_output(const tessera_result* result, size_t run, size_t index) {
-  const auto& runs = result->result.runs;
-  return run < runs.size() ? view_of(runs[run], index) : tessera_tensor{};
+  if (run >= tessera_result_run_count(result)) return {};
+  return view_of(result->result.runs[run], index);
 }
-void* tessera_result_payload(const tessera_result* result) { return result->result.payload.get(); }
-int64_t tessera_result_cycles(const tessera_result* result) { return result->result.cycles; }
+void* tessera_result_payload(const tessera_result* result) {
+  return result == nullptr ? nullptr : result->result.payload.get();
+}
+int64_t tessera_result_cycles(const tessera_result* result) {
+  return result == nullptr ? 0 : result->result.cycles;
+}
 const char* tessera_result_device(const tessera_result* result) {
-  return result->result.device.c_str();
+  return result == nullptr ? "" : result->result.device.c_str();
 }
-uint64_t tessera_result_sequence(const tessera_result* result) { return result->result.sequence; }
-
-tessera_times tessera_result_times(const tessera_result* result) {
-  const tessera::TaskTimes& times = result->result.times;
-  tessera_times found = {};
-  found.total_ns = times.total.count();
-  for (const tessera::TaskTimes::Stage& stage : times.stages) {
-    found.queued_ns += stage.queued.count();
-  }
-  found.transfer_in_ns = times.transfer_in.count();
-  found.kernel_ns = times.kernel.count();
-  found.transfer_out_ns = times.transfer_out.count();
-  return found;
+uint64_t tessera_result_sequence(const tessera_result* result) {
+  return result == nullptr ? 0 : result->result.sequence;
 }
 
-tessera_stage_times tessera_result_stage_times(const tessera_result* result, size_t stage) {
-  if (stage >= result->result.times.stages.size()) return {};
-  const tessera::TaskTimes::Stage& times = result->result.times.stages[stage];
-  return {times.queued.count(), times.busy.count()};
+tessera_error* tessera_result_times(const tessera_result* result, tessera_times* times) {
+  if (result == nullptr) return is_null("result");
+  if (times == nullptr) return is_null("times");
+  return guarded([&] {
+    const tessera::TaskTimes& from = result->result.times;
+    tessera_times full = {};
+    full.total_ns = from.total.count();
+    for (const tessera::TaskTimes::Stage& stage : from.stages) {
+      full.queued_ns += stage.queued.count();
+    }
+    full.transfer_in_ns = from.transfer_in.count();
+    full.kernel_ns = from.kernel.count();
+    full.transfer_out_ns = from.transfer_out.count();
+    return make_error(fill(full, times));
+  });
+}
+
+tessera_error* tessera_result_stage_times(const tessera_result* result, size_t stage,
+                                          tessera_stage_times* times) {
+  if (result == nullptr) return is_null("result");
+  if (times == nullptr) return is_null("times");
+  return guarded([&] {
+    const auto& stages = result->result.times.stages;
+    tessera_stage_times full = {};
+    if (stage < stages.size()) {
+      full.queued_ns = stages[stage].queued.count();
+      full.busy_ns = stages[stage].busy.count();
+    }
+    return make_error(fill(full, times));
+  });
 }
 
 void tessera_result_release(tessera_result* result) { delete result; }

@@ -15,6 +15,7 @@ namespace tessera::c_test {
 namespace {
 
 constexpr int64_t kForever = -1;
+constexpr size_t kTask = sizeof(tessera_operation_task);
 
 size_t bytes_of(const tessera_tensor_description& tensor) {
   size_t bytes = tessera_format_bytes(tensor.format);
@@ -25,23 +26,29 @@ size_t bytes_of(const tessera_tensor_description& tensor) {
 tessera_device_statistics device_of(tessera_runtime* runtime) {
   tessera_statistics* statistics = nullptr;
   EXPECT_EQ(message(tessera_statistics_take(runtime, nullptr, &statistics)), "");
-  size_t count = 0;
-  tessera_device_statistics device = tessera_statistics_devices(statistics, &count)[0];
-  EXPECT_EQ(count, 1U);
-  tessera_statistics_stages(statistics, &count);
-  EXPECT_EQ(count, 0U);                  // no pipeline was asked about
+  EXPECT_EQ(tessera_statistics_device_count(statistics), 1U);
+  EXPECT_EQ(tessera_statistics_stage_count(statistics), 0U);  // no pipeline was asked about
+  tessera_device_statistics device = {.size = sizeof device};
+  EXPECT_EQ(message(tessera_statistics_device(statistics, 0, &device)), "");
   device.name = device.fault = nullptr;  // they go with what they were asked of
   device.kernel_busy_ns = nullptr;
   tessera_statistics_release(statistics);
   return device;
 }
 
+tessera_layer layer_of(const tessera_layers* layers, size_t index) {
+  tessera_layer layer = {.size = sizeof layer};
+  EXPECT_EQ(message(tessera_layers_layer(layers, index, &layer)), "");
+  return layer;
+}
+
 // A runtime with one device "card", its memory, and a pipeline for operations.
 class OnMemory : public ::testing::Test {
  protected:
   void open(tessera_device_kind kind) {
-    const tessera_device_options device = {.kind = kind, .name = "card"};
-    const tessera_runtime_options options = {.devices = &device, .device_count = 1};
+    const tessera_device_options device = {.size = sizeof device, .kind = kind, .name = "card"};
+    const tessera_runtime_options options = {
+        .size = sizeof options, .devices = &device, .device_count = 1};
     ASSERT_EQ(message(tessera_runtime_open(&options, &runtime_)), "");
     ASSERT_EQ(message(tessera_memory_open(runtime_, "card", &memory_)), "");
     ASSERT_EQ(message(tessera_operations_open(runtime_, nullptr, &pipeline_)), "");
@@ -91,15 +98,16 @@ TEST_F(OnMemory, AChainOfLayersMovesItsFirstInputAndLastOutput) {
   ASSERT_EQ(message(tessera_layers_load(runtime_, &network, memory_, &layers)), "");
   const size_t count = tessera_layers_count(layers);
   ASSERT_EQ(count, 3U);
-  EXPECT_EQ(tessera_layers_layer(layers, 99).name, nullptr);
+  tessera_layer none = {.size = sizeof none};
+  EXPECT_EQ(message(tessera_layers_layer(layers, 99, &none)), "layer 99 of a network of 3");
   EXPECT_EQ(tessera_layers_input(layers, 0, 9).name, nullptr);
-  EXPECT_EQ(tessera_layers_layer(layers, 0).weight_offset, 0);
-  EXPECT_GT(tessera_layers_layer(layers, 1).weight_bytes, 0);
+  EXPECT_EQ(layer_of(layers, 0).weight_offset, 0);
+  EXPECT_GT(layer_of(layers, 1).weight_bytes, 0);
   const size_t in = bytes_of(tessera_layers_input(layers, 0, 0));
   const size_t out = bytes_of(tessera_layers_output(layers, count - 1, 0));
   std::vector<tessera_block*> chain = {allocate(in)};
   for (size_t i = 0; i < count; ++i) {
-    EXPECT_EQ(tessera_layers_layer(layers, i).input_count, 1U);
+    EXPECT_EQ(layer_of(layers, i).input_count, 1U);
     chain.push_back(allocate(bytes_of(tessera_layers_output(layers, i, 0))));
   }
   const tessera_device_statistics before = device_of(runtime_);
@@ -108,7 +116,7 @@ TEST_F(OnMemory, AChainOfLayersMovesItsFirstInputAndLastOutput) {
   std::memcpy(tessera_block_data(chain[0]), input.bytes.data(), in);
   ASSERT_EQ(message(tessera_block_wrote(chain[0])), "");
   for (size_t i = 0; i < count; ++i) {
-    const tessera_layer_task task = {i, &chain[i], 1, &chain[i + 1], 1};
+    const tessera_layer_task task = {sizeof task, i, &chain[i], 1, &chain[i + 1], 1};
     tessera_job* job = nullptr;
     ASSERT_EQ(message(tessera_submit_layer(stream_, layers, &task, nullptr, &job)), "");
     finish(job);
@@ -125,17 +133,23 @@ TEST_F(OnMemory, AChainOfLayersMovesItsFirstInputAndLastOutput) {
 }
 
 TEST_F(OnMemory, TheFourOperationsGiveTheSameBitsAsInCpp) {
-  const tessera_operation im2col = {.kind = TESSERA_IM2COL,
+  const tessera_operation im2col = {.size = sizeof im2col,
+                                    .kind = TESSERA_IM2COL,
                                     .image_rows = 9,
                                     .image_columns = 8,
                                     .image_channels = 20,
                                     .window_size = 3,
                                     .window_stride = 2,
                                     .window_pad = 1};
-  const tessera_operation product = {
-      .kind = TESSERA_MATRIX_PRODUCT, .rows = 20, .inner = 180, .columns = 24};
-  const tessera_operation relu = {.kind = TESSERA_RELU, .rows = 20, .columns = 24};
-  const tessera_operation pool = {.kind = TESSERA_MAXIMUM_POOL,
+  const tessera_operation product = {.size = sizeof product,
+                                     .kind = TESSERA_MATRIX_PRODUCT,
+                                     .rows = 20,
+                                     .inner = 180,
+                                     .columns = 24};
+  const tessera_operation relu = {
+      .size = sizeof relu, .kind = TESSERA_RELU, .rows = 20, .columns = 24};
+  const tessera_operation pool = {.size = sizeof pool,
+                                  .kind = TESSERA_MAXIMUM_POOL,
                                   .image_rows = 5,
                                   .image_columns = 4,
                                   .image_channels = 24,
@@ -157,14 +171,15 @@ TEST_F(OnMemory, TheFourOperationsGiveTheSameBitsAsInCpp) {
       }
       ASSERT_EQ(message(tessera_block_wrote(block)), "");
     }
-    run({.operation = im2col, .input = image, .output = columns});
-    run({.operation = product,
+    run({.size = kTask, .operation = &im2col, .input = image, .output = columns});
+    run({.size = kTask,
+         .operation = &product,
          .input = columns,
          .output = sums,
          .weights = weights,
          .weight_offset = 128});
-    run({.operation = relu, .input = sums, .output = positive});
-    run({.operation = pool, .input = positive, .output = pooled, .fetch = true});
+    run({.size = kTask, .operation = &relu, .input = sums, .output = positive});
+    run({.size = kTask, .operation = &pool, .input = positive, .output = pooled, .fetch = true});
     const auto* const found = static_cast<const std::byte*>(tessera_block_data(pooled));
     const std::vector<std::byte> bytes(found, found + tessera_block_bytes(pooled));
     if (first.empty()) first = bytes;
@@ -182,15 +197,16 @@ TEST_F(OnMemory, TasksThatAreWrongAreToldWhy) {
   EXPECT_NE(message(tessera_block_allocate(memory_, SIZE_MAX, &block)), "");
   EXPECT_EQ(block, nullptr);
   tessera_memory* memory = nullptr;
-  EXPECT_EQ(message(tessera_memory_open(runtime_, nullptr, &memory)),
-            "there is no device ''; there are card");
+  EXPECT_EQ(message(tessera_memory_open(runtime_, nullptr, &memory)), "device is NULL");
   tessera_block* const small = allocate(8);
   tessera_job* job = nullptr;
-  tessera_operation_task task = {.input = small, .output = small};
-  task.operation.kind = static_cast<tessera_operation_kind>(4);
+  tessera_operation operation = {.size = sizeof operation,
+                                 .kind = static_cast<tessera_operation_kind>(4)};
+  tessera_operation_task task = {
+      .size = sizeof task, .operation = &operation, .input = small, .output = small};
   EXPECT_EQ(message(tessera_submit_operation(stream_, &task, nullptr, &job)),
             "operation 4 is none of TESSERA_IM2COL, _MATRIX_PRODUCT, _RELU, _MAXIMUM_POOL");
-  task.operation.kind = TESSERA_MATRIX_PRODUCT;
+  operation.kind = TESSERA_MATRIX_PRODUCT;
   EXPECT_EQ(message(tessera_submit_operation(stream_, &task, nullptr, &job)),
             "operation 'matrix product': a matrix product has weights, the others have none");
   task.output = nullptr;
@@ -198,7 +214,11 @@ TEST_F(OnMemory, TasksThatAreWrongAreToldWhy) {
   tessera_network network{recogniser()};
   tessera_layers* layers = nullptr;
   ASSERT_EQ(message(tessera_layers_load(runtime_, &network, memory_, &layers)), "");
-  tessera_layer_task layer = {.layer = 0, .input_count = 1};
+  tessera_layer_task layer = {.size = sizeof layer, .layer = 0, .input_count = 1};
+  EXPECT_EQ(message(tessera_submit_layer(stream_, layers, &layer, nullptr, &job)),
+            "inputs of the layer is NULL");
+  tessera_block* const none = nullptr;
+  layer.inputs = &none;
   EXPECT_EQ(message(tessera_submit_layer(stream_, layers, &layer, nullptr, &job)),
             "input 0 of the layer is NULL");
   layer.layer = 77;
@@ -216,13 +236,14 @@ TEST_F(OnMemory, MoreTasksThanRoomWaitForIt) {
   open(TESSERA_HOST);
   tessera_pipeline* narrow = nullptr;
   tessera_stream* stream = nullptr;
-  const tessera_pipeline_options options = {.jobs_max = 1};
+  const tessera_pipeline_options options = {.size = sizeof options, .jobs_max = 1};
   ASSERT_EQ(message(tessera_operations_open(runtime_, &options, &narrow)), "");
   ASSERT_EQ(message(tessera_stream_open(narrow, &stream)), "");
   int calls = 0;
+  const tessera_operation relu = {.size = sizeof relu, .kind = TESSERA_RELU, .rows = 4};
   const tessera_operation_task task = {
-      .operation = {.kind = TESSERA_RELU, .rows = 4}, .input = allocate(8), .output = allocate(8)};
-  tessera_submit_options submit = {};
+      .size = sizeof task, .operation = &relu, .input = allocate(8), .output = allocate(8)};
+  tessera_submit_options submit = {.size = sizeof submit};
   submit.callback = [](void* context, tessera_result* result, tessera_error* error) {
     EXPECT_EQ(message(error), "");
     ++*static_cast<int*>(context);
@@ -265,7 +286,8 @@ TEST_F(Pictures, AreReadResizedAndPutIntoATensorAsInCpp) {
   EXPECT_EQ(read->picture.rgb, picture_->picture.rgb);
   ASSERT_EQ(message(tessera_picture_resize(read, 10, 20, &smaller)), "");
   EXPECT_EQ(smaller->picture.rgb, resize(picture_->picture, 10, 20).rgb);
-  const tessera_picture_input how = {.mean = {10, 20, 30}, .deviation = {0, 50, 0}, .bgr = true};
+  const tessera_picture_input how = {
+      .size = sizeof how, .mean = {10, 20, 30}, .deviation = {0, 50, 0}, .bgr = true};
   const PictureInput same = {{10, 20, 30}, {255, 50, 255}, true};
   const Tensor expected =
       picture_tensor(picture_->picture, network_.network.inputs()[0], same).value();
@@ -292,16 +314,17 @@ TEST_F(Pictures, AreDecodedByAStageInFront) {
   tessera_stream* stream = nullptr;
   ASSERT_EQ(message(tessera_runtime_open(nullptr, &runtime)), "");
   ASSERT_EQ(message(tessera_model_load(runtime, &network_, nullptr, 0, &model)), "");
-  const tessera_picture_input how = {.mean = {100, 100, 100}};
+  const tessera_picture_input how = {.size = sizeof how, .mean = {100, 100, 100}};
   const tessera_stage_options stages[] = {
-      {.kind = TESSERA_STAGE_PICTURE, .model = model, .picture = &how},
-      {.kind = TESSERA_STAGE_PRE, .model = model},
-      {.kind = TESSERA_STAGE_EXECUTE, .model = model},
-      {.kind = TESSERA_STAGE_POST, .model = model}};
-  const tessera_pipeline_options options = {.stages = stages, .stage_count = 4};
+      {.size = sizeof stages[0], .kind = TESSERA_STAGE_PICTURE, .model = model, .picture = &how},
+      {.size = sizeof stages[0], .kind = TESSERA_STAGE_PRE, .model = model},
+      {.size = sizeof stages[0], .kind = TESSERA_STAGE_EXECUTE, .model = model},
+      {.size = sizeof stages[0], .kind = TESSERA_STAGE_POST, .model = model}};
+  const tessera_pipeline_options options = {
+      .size = sizeof options, .stages = stages, .stage_count = 4};
   ASSERT_EQ(message(tessera_pipeline_open(runtime, nullptr, &options, &pipeline)), "");
   ASSERT_EQ(message(tessera_stream_open(pipeline, &stream)), "");
-  tessera_submit_options submit = {};
+  tessera_submit_options submit = {.size = sizeof submit};
   submit.payload = const_cast<char*>(path_.c_str());
   tessera_job *job = nullptr, *bare = nullptr;
   tessera_result* result = nullptr;
@@ -332,8 +355,9 @@ TEST_F(Pictures, AreDecodedByAStageInFront) {
 
 TEST(Seeing, FiguresEventsAndTheLivePage) {
   tessera_network network{recogniser()};
-  const tessera_device_options device = {.kind = TESSERA_SIM, .name = "card"};
-  const tessera_runtime_options one = {.devices = &device, .device_count = 1};
+  const tessera_device_options device = {
+      .size = sizeof device, .kind = TESSERA_SIM, .name = "card"};
+  const tessera_runtime_options one = {.size = sizeof one, .devices = &device, .device_count = 1};
   tessera_runtime* runtime = nullptr;
   tessera_model* model = nullptr;
   tessera_pipeline* pipeline = nullptr;
@@ -341,11 +365,11 @@ TEST(Seeing, FiguresEventsAndTheLivePage) {
   ASSERT_EQ(message(tessera_model_load(runtime, &network, nullptr, 0, &model)), "");
   ASSERT_EQ(message(tessera_pipeline_open(runtime, model, nullptr, &pipeline)), "");
   const tessera_live_view_options options = {
-      .title = "C", .pipelines = &pipeline, .pipeline_count = 1};
+      .size = sizeof options, .title = "C", .pipelines = &pipeline, .pipeline_count = 1};
   tessera_live_view* page = nullptr;
   ASSERT_EQ(message(tessera_live_view_open(runtime, &options, &page)), "");
   EXPECT_EQ(std::string(tessera_live_view_url(page)).find("http://127.0.0.1:"), 0U);
-  const tessera_live_view_options wrong = {.listen = "nowhere:x"};
+  const tessera_live_view_options wrong = {.size = sizeof wrong, .listen = "nowhere:x"};
   tessera_live_view* none = nullptr;
   EXPECT_NE(message(tessera_live_view_open(runtime, &wrong, &none)), "");
   EXPECT_EQ(none, nullptr);
@@ -387,8 +411,8 @@ TEST(DeviceForm, GivesTheSameBitsWithFewerBytesOverTheLink) {
   std::vector<float> outputs[2];
   int64_t moved[2];
   for (const bool device_form : {false, true}) {
-    const tessera_device_options device = {.kind = TESSERA_SIM};
-    const tessera_runtime_options one = {.devices = &device, .device_count = 1};
+    const tessera_device_options device = {.size = sizeof device, .kind = TESSERA_SIM};
+    const tessera_runtime_options one = {.size = sizeof one, .devices = &device, .device_count = 1};
     tessera_runtime* runtime = nullptr;
     tessera_model* model = nullptr;
     tessera_pipeline* pipeline = nullptr;

@@ -119,17 +119,22 @@ static tessera_pipeline* open_pipeline(tessera_runtime* runtime, const tessera_n
   check(tessera_model_load(runtime, self->detector, &finder, 1, &find));
   check(tessera_model_load(runtime, recogniser, &in_words, 1, &read));
   const tessera_stage_options stages[] = {
-      {.name = "decode", .function = decode, .context = self, .release_context = release_reader},
-      {.kind = TESSERA_STAGE_EXECUTE, .name = "find", .model = find},
-      {.name = "crop",
+      {.size = sizeof stages[0],
+       .name = "decode",
+       .function = decode,
+       .context = self,
+       .release_context = release_reader},
+      {.size = sizeof stages[0], .kind = TESSERA_STAGE_EXECUTE, .name = "find", .model = find},
+      {.size = sizeof stages[0],
+       .name = "crop",
        .function = crop,
        .context = self,
        .release_context = release_reader,
        .threads = 2},
-      {.kind = TESSERA_STAGE_EXECUTE, .name = "read", .model = read},
-      {.name = "text", .function = read_text}};
-  const tessera_pipeline_options options = {.stages = stages,
-                                            .stage_count = sizeof stages / sizeof *stages};
+      {.size = sizeof stages[0], .kind = TESSERA_STAGE_EXECUTE, .name = "read", .model = read},
+      {.size = sizeof stages[0], .name = "text", .function = read_text}};
+  const tessera_pipeline_options options = {
+      .size = sizeof options, .stages = stages, .stage_count = sizeof stages / sizeof *stages};
   check(tessera_pipeline_open(runtime, NULL, &options, &pipeline));
   tessera_model_release(find);
   tessera_model_release(read);
@@ -138,9 +143,14 @@ static tessera_pipeline* open_pipeline(tessera_runtime* runtime, const tessera_n
 
 static tessera_runtime* open_runtime(void) {
   const tessera_device_options devices[] = {
-      {.kind = TESSERA_HOST, .name = "finder", .kernels = 2, .threads = 2},
-      {.kind = TESSERA_SIM, .name = "reader"}};
-  const tessera_runtime_options options = {.devices = devices, .device_count = 2};
+      {.size = sizeof devices[0],
+       .kind = TESSERA_HOST,
+       .name = "finder",
+       .kernels = 2,
+       .threads = 2},
+      {.size = sizeof devices[0], .kind = TESSERA_SIM, .name = "reader"}};
+  const tessera_runtime_options options = {
+      .size = sizeof options, .devices = devices, .device_count = 2};
   tessera_runtime* runtime = NULL;
   check(tessera_runtime_open(&options, &runtime));
   return runtime;
@@ -181,7 +191,7 @@ int main(int argc, char** argv) {
   if (pages == NULL || jobs == NULL) return 2;
   for (size_t i = 0; i < count; ++i) {
     pages[i].path = argv[3 + i];
-    const tessera_submit_options options = {.payload = &pages[i]};
+    const tessera_submit_options options = {.size = sizeof options, .payload = &pages[i]};
     check(tessera_submit(stream, NULL, 0, &options, &jobs[i]));
   }
   size_t failed = 0;

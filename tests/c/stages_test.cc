@@ -15,6 +15,7 @@ namespace tessera::c_test {
 namespace {
 
 constexpr int64_t kForever = -1;
+constexpr size_t kStage = sizeof(tessera_stage_options);
 
 // Counts what is given back.
 void count_release(void* counter) { ++*static_cast<std::atomic<int>*>(counter); }
@@ -58,9 +59,14 @@ class Stages : public ::testing::Test {
  protected:
   void SetUp() override {
     const tessera_device_options devices[] = {
-        {.kind = TESSERA_HOST, .name = "fast", .kernels = 2, .threads = 2},
-        {.kind = TESSERA_SIM, .name = "exact"}};
-    const tessera_runtime_options options = {.devices = devices, .device_count = 2};
+        {.size = sizeof devices[0],
+         .kind = TESSERA_HOST,
+         .name = "fast",
+         .kernels = 2,
+         .threads = 2},
+        {.size = sizeof devices[0], .kind = TESSERA_SIM, .name = "exact"}};
+    const tessera_runtime_options options = {
+        .size = sizeof options, .devices = devices, .device_count = 2};
     ASSERT_EQ(message(tessera_runtime_open(&options, &runtime_)), "");
     const char* const fast = "fast";
     const char* const exact = "exact";
@@ -74,19 +80,20 @@ class Stages : public ::testing::Test {
   }
 
   std::vector<tessera_stage_options> two_models(tessera_stage_function between, void* context) {
-    return {{.kind = TESSERA_STAGE_PRE, .model = first_},
-            {.kind = TESSERA_STAGE_EXECUTE, .name = "detect", .model = first_},
-            {.kind = TESSERA_STAGE_HOST,
+    return {{.size = kStage, .kind = TESSERA_STAGE_PRE, .model = first_},
+            {.size = kStage, .kind = TESSERA_STAGE_EXECUTE, .name = "detect", .model = first_},
+            {.size = kStage,
+             .kind = TESSERA_STAGE_HOST,
              .name = "crop",
              .function = between,
              .context = context,
              .threads = 2},
-            {.kind = TESSERA_STAGE_EXECUTE, .name = "recognise", .model = second_},
-            {.kind = TESSERA_STAGE_POST, .model = second_}};
+            {.size = kStage, .kind = TESSERA_STAGE_EXECUTE, .name = "recognise", .model = second_},
+            {.size = kStage, .kind = TESSERA_STAGE_POST, .model = second_}};
   }
   void open(const std::vector<tessera_stage_options>& stages) {
-    const tessera_pipeline_options options = {.stages = stages.data(),
-                                              .stage_count = stages.size()};
+    const tessera_pipeline_options options = {
+        .size = sizeof options, .stages = stages.data(), .stage_count = stages.size()};
     ASSERT_EQ(message(tessera_pipeline_open(runtime_, nullptr, &options, &pipeline_)), "");
     ASSERT_EQ(message(tessera_stream_open(pipeline_, &stream_)), "");
   }
@@ -137,8 +144,11 @@ TEST_F(Stages, AFunctionBetweenTwoModelsOnTwoDevicesGivesTheBitsOfSessions) {
     EXPECT_EQ(tessera_result_run_output(result, wanted.size(), 0).data, nullptr);
     EXPECT_EQ(tessera_result_sequence(result), i);
     EXPECT_STREQ(tessera_result_device(result), wanted.empty() ? "fast" : "exact");
-    EXPECT_GT(tessera_result_stage_times(result, 1).busy_ns, 0);
-    EXPECT_EQ(tessera_result_stage_times(result, 99).busy_ns, 0);
+    tessera_stage_times times = {.size = sizeof times};
+    EXPECT_EQ(message(tessera_result_stage_times(result, 1, &times)), "");
+    EXPECT_GT(times.busy_ns, 0);
+    EXPECT_EQ(message(tessera_result_stage_times(result, 99, &times)), "");
+    EXPECT_EQ(times.busy_ns, 0);
     tessera_result_release(result);
     tessera_job_release(jobs[i]);
   }
@@ -147,15 +157,22 @@ TEST_F(Stages, AFunctionBetweenTwoModelsOnTwoDevicesGivesTheBitsOfSessions) {
   EXPECT_TRUE(runs_of_all > 0 && runs_of_all < most) << runs_of_all;
   tessera_statistics* statistics = nullptr;
   ASSERT_EQ(message(tessera_statistics_take(runtime_, pipeline_, &statistics)), "");
-  std::size_t count = 0;
-  const tessera_stage_statistics* stages = tessera_statistics_stages(statistics, &count);
-  ASSERT_EQ(count, 5U);
+  ASSERT_EQ(tessera_statistics_stage_count(statistics), 5U);
+  tessera_stage_statistics stages[5];
+  for (std::size_t i = 0; i < 5; ++i) {
+    stages[i].size = sizeof stages[i];
+    ASSERT_EQ(message(tessera_statistics_stage(statistics, i, &stages[i])), "");
+  }
   EXPECT_STREQ(stages[2].name, "crop");
   EXPECT_EQ(stages[2].kind, TESSERA_STAGE_HOST);
   EXPECT_EQ(stages[3].kind, TESSERA_STAGE_EXECUTE);
   EXPECT_EQ(stages[2].threads, 2);
   EXPECT_GE(stages[1].thread_ns, stages[1].busy_ns);
-  const tessera_device_statistics* devices = tessera_statistics_devices(statistics, &count);
+  tessera_device_statistics devices[2];
+  for (std::size_t i = 0; i < 2; ++i) {
+    devices[i].size = sizeof devices[i];
+    ASSERT_EQ(message(tessera_statistics_device(statistics, i, &devices[i])), "");
+  }
   EXPECT_EQ(devices[0].runs, 12);
   EXPECT_EQ(devices[1].runs, static_cast<int64_t>(runs_of_all));
   EXPECT_EQ(devices[1].late_runs, 0);
@@ -206,7 +223,8 @@ TEST_F(Stages, ATaskShowsItsRunsItsPayloadAndItsPlace) {
     uint32_t stream = 99;
   } seen;
   const std::vector<tessera_stage_options> stages = {
-      {.name = "look",
+      {.size = kStage,
+       .name = "look",
        .function = [](void* context, tessera_task* task) -> tessera_error* {
          auto* const seen = static_cast<Seen*>(context);
          seen->runs.push_back(tessera_task_run_count(task));
@@ -226,7 +244,7 @@ TEST_F(Stages, ATaskShowsItsRunsItsPayloadAndItsPlace) {
          return tessera_task_set_runs(task, twice, 2);
        },
        .context = &seen},
-      {.name = "never", .function = [](void*, tessera_task*) -> tessera_error* {
+      {.size = kStage, .name = "never", .function = [](void*, tessera_task*) -> tessera_error* {
          return tessera_error_create(TESSERA_INTERNAL, "not passed by");
        }}};
   open(stages);
@@ -236,7 +254,8 @@ TEST_F(Stages, ATaskShowsItsRunsItsPayloadAndItsPlace) {
                                    {TESSERA_F32, 1, &one, b, sizeof b}};
   std::atomic<int> released{0};
   const char* const skipped = "never";
-  const tessera_submit_options options = {.payload = &released,
+  const tessera_submit_options options = {.size = sizeof options,
+                                          .payload = &released,
                                           .release_payload = count_release,
                                           .skipped_stages = &skipped,
                                           .skipped_stage_count = 1};
@@ -308,7 +327,8 @@ TEST_F(Stages, WhatNobodyHoldsAnyMoreIsFinishedAndGivenBack) {
   for (int round = 0; round < 10; ++round) {
     auto stages = two_models(crop, &recogniser_);
     stages.push_back(
-        {.name = "count",
+        {.size = kStage,
+         .name = "count",
          .function = [](void* context, tessera_task*) -> tessera_error* {
            ++*static_cast<std::atomic<int>*>(context);
            return nullptr;
@@ -319,7 +339,7 @@ TEST_F(Stages, WhatNobodyHoldsAnyMoreIsFinishedAndGivenBack) {
     open(stages);
     const Tensor input = some_input(detector_.network, 3);
     const tessera_tensor tensor = view(input);
-    tessera_submit_options options = {};
+    tessera_submit_options options = {.size = sizeof options};
     options.callback = [](void* context, tessera_result* result, tessera_error* error) {
       EXPECT_EQ(message(error), "");
       tessera_result_release(result);
@@ -346,7 +366,8 @@ TEST_F(Stages, TheLastHandleMayBeGivenBackByAStage) {
     std::atomic<bool> go{false}, gone{false};
   } held;
   const std::vector<tessera_stage_options> stages = {
-      {.name = "drop",
+      {.size = kStage,
+       .name = "drop",
        .function = [](void* context, tessera_task*) -> tessera_error* {
          auto* const held = static_cast<Held*>(context);
          held->go.wait(false);
@@ -380,11 +401,12 @@ TEST_F(Stages, WhatIsRefusedIsGivenBackOnce) {
   std::atomic<int> released{0};
   int expected = 0;
   tessera_stage_options stage = {
+      .size = sizeof stage,
       .name = "s",
       .function = [](void*, tessera_task*) -> tessera_error* { return nullptr; },
       .context = &released,
       .release_context = count_release};
-  tessera_pipeline_options options = {.stages = &stage, .stage_count = 1};
+  tessera_pipeline_options options = {.size = sizeof options, .stages = &stage, .stage_count = 1};
   options.tuning_context = &released;
   options.release_tuning_context = count_release;
   const auto refused = [&](tessera_runtime* runtime, const std::string& why) {
@@ -401,11 +423,12 @@ TEST_F(Stages, WhatIsRefusedIsGivenBackOnce) {
   stage.kind = TESSERA_STAGE_PICTURE;
   refused(runtime_, "stage 's': a picture stage belongs to a model; model is NULL");
   stage.kind = TESSERA_STAGE_HOST;
-  options.debug.mode = static_cast<tessera_debug_mode>(7);
+  tessera_debug_options debug = {.size = sizeof debug, .mode = static_cast<tessera_debug_mode>(7)};
+  options.debug = &debug;
   refused(runtime_, "debug mode 7 is none of TESSERA_DEBUG_DEVICE, _HOST, _BOTH");
-  options.debug = {TESSERA_DEBUG_BOTH, -1};
+  debug = {sizeof debug, TESSERA_DEBUG_BOTH, -1};
   refused(runtime_, "debugging of one task in -1; allowed 1 and more, and 0 for each");
-  options.debug = {};
+  options.debug = nullptr;
   stage.device_count = 1;
   refused(runtime_, "stage 's': devices is NULL");
   stage.device_count = 0;
@@ -421,7 +444,8 @@ TEST_F(Stages, WhatIsRefusedIsGivenBackOnce) {
   ASSERT_EQ(message(tessera_pipeline_open(runtime_, second_, nullptr, &pipeline_)), "");
   ASSERT_EQ(message(tessera_stream_open(pipeline_, &stream_)), "");
   const char* const skipped = "nowhere";
-  const tessera_submit_options submit = {.payload = &released,
+  const tessera_submit_options submit = {.size = sizeof submit,
+                                         .payload = &released,
                                          .release_payload = count_release,
                                          .skipped_stages = &skipped,
                                          .skipped_stage_count = 1};
@@ -440,12 +464,13 @@ TEST_F(Stages, WhatIsRefusedIsGivenBackOnce) {
 TEST_F(Stages, DebuggingAndTuningChangeWhileTasksFlow) {
   std::atomic<int> said{0};
   std::vector<tessera_stage_options> stages = {
-      {.name = "slow", .function = [](void*, tessera_task*) -> tessera_error* {
+      {.size = kStage, .name = "slow", .function = [](void*, tessera_task*) -> tessera_error* {
          std::this_thread::sleep_for(std::chrono::milliseconds(2));
          return nullptr;
        }}};
-  stages.push_back({.kind = TESSERA_STAGE_EXECUTE, .model = second_});
-  tessera_pipeline_options options = {.stages = stages.data(), .stage_count = 2};
+  stages.push_back({.size = kStage, .kind = TESSERA_STAGE_EXECUTE, .model = second_});
+  tessera_pipeline_options options = {
+      .size = sizeof options, .stages = stages.data(), .stage_count = 2};
   options.tune = true;
   options.tuning_log = [](void* context, const char* text) {
     EXPECT_NE(std::string(text).find("slow"), std::string::npos);
@@ -454,11 +479,11 @@ TEST_F(Stages, DebuggingAndTuningChangeWhileTasksFlow) {
   options.tuning_context = &said;
   ASSERT_EQ(message(tessera_pipeline_open(runtime_, nullptr, &options, &pipeline_)), "");
   ASSERT_EQ(message(tessera_stream_open(pipeline_, &stream_)), "");
-  const tessera_debug_options both = {TESSERA_DEBUG_BOTH, 2};
+  const tessera_debug_options both = {sizeof both, TESSERA_DEBUG_BOTH, 2};
   ASSERT_EQ(message(tessera_pipeline_set_debug(pipeline_, &both)), "");
   const Tensor input = some_input(recogniser_.network, 1);
   const tessera_tensor tensor = view(input);
-  tessera_submit_options submit = {};
+  tessera_submit_options submit = {.size = sizeof submit};
   submit.callback = [](void*, tessera_result* result, tessera_error* error) {
     EXPECT_EQ(message(error), "");
     tessera_result_release(result);
@@ -472,13 +497,14 @@ TEST_F(Stages, DebuggingAndTuningChangeWhileTasksFlow) {
   tessera_pipeline_set_tuning(pipeline_, false);
   tessera_statistics* statistics = nullptr;
   ASSERT_EQ(message(tessera_statistics_take(runtime_, pipeline_, &statistics)), "");
-  const tessera_task_statistics figures = tessera_statistics_tasks(statistics);
+  tessera_task_statistics figures = {.size = sizeof figures};
+  ASSERT_EQ(message(tessera_statistics_tasks(statistics, &figures)), "");
   EXPECT_EQ(figures.compared, (tasks + 1) / 2);
   EXPECT_EQ(figures.mismatches, 0);
   EXPECT_FALSE(figures.tuning);
   EXPECT_EQ(figures.debug, TESSERA_DEBUG_BOTH);
   tessera_statistics_release(statistics);
-  const tessera_debug_options host = {TESSERA_DEBUG_HOST, 0};
+  const tessera_debug_options host = {sizeof host, TESSERA_DEBUG_HOST, 0};
   ASSERT_EQ(message(tessera_pipeline_set_debug(pipeline_, &host)), "");
   tessera_job* job = nullptr;
   tessera_result* result = nullptr;

@@ -28,11 +28,16 @@ static tessera_error* look(void* context, tessera_task* task) {
 static tessera_pipeline* open_pipeline(tessera_runtime* runtime, const tessera_model* model,
                                        int* seen) {
   const tessera_stage_options stages[] = {
-      {.kind = TESSERA_STAGE_HOST, .name = "look", .function = look, .context = seen},
-      {.kind = TESSERA_STAGE_PRE, .model = model},
-      {.kind = TESSERA_STAGE_EXECUTE, .model = model},
-      {.kind = TESSERA_STAGE_POST, .model = model}};
-  const tessera_pipeline_options options = {.stages = stages, .stage_count = 4};
+      {.size = sizeof stages[0],
+       .kind = TESSERA_STAGE_HOST,
+       .name = "look",
+       .function = look,
+       .context = seen},
+      {.size = sizeof stages[0], .kind = TESSERA_STAGE_PRE, .model = model},
+      {.size = sizeof stages[0], .kind = TESSERA_STAGE_EXECUTE, .model = model},
+      {.size = sizeof stages[0], .kind = TESSERA_STAGE_POST, .model = model}};
+  const tessera_pipeline_options options = {
+      .size = sizeof options, .stages = stages, .stage_count = 4};
   tessera_pipeline* pipeline = NULL;
   check(tessera_pipeline_open(runtime, NULL, &options, &pipeline));
   return pipeline;
@@ -69,7 +74,8 @@ static void run(tessera_stream* stream, const tessera_tensor* input) {
     tessera_job_release(jobs[i]);
   }
   int calls = 0;
-  const tessera_submit_options options = {.callback = count_call, .context = &calls};
+  const tessera_submit_options options = {
+      .size = sizeof options, .callback = count_call, .context = &calls};
   check(tessera_submit(stream, input, 1, &options, NULL));
   tessera_stream_wait_until_done(stream);
   if (calls != 1) exit(1);
