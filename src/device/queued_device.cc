@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <system_error>
 
 #include "base/check.h"
+#include "base/guarded.h"
 
 namespace tessera::device {
 namespace {
@@ -289,6 +291,7 @@ Status QueuedDevice::hold_blocks(const Submission& submission, Task& task) {
   task.held.clear();
   task.inputs.clear();
   task.outputs.clear();
+  task.held.reserve(submission.inputs.size() + submission.outputs.size());
   const auto hold = [&](std::span<const Address> addresses,
                         const std::vector<Loaded::Tensor>& tensors,
                         std::vector<std::span<std::byte>>& views) -> Status {
@@ -305,7 +308,6 @@ Status QueuedDevice::hold_blocks(const Submission& submission, Task& task) {
   };
   Status held = hold(submission.inputs, task.loaded->inputs, task.inputs);
   if (held.ok()) held = hold(submission.outputs, task.loaded->outputs, task.outputs);
-  if (!held.ok()) drop_holds(task);
   return held;
 }
 
@@ -355,19 +357,22 @@ Result<SequenceNumber> QueuedDevice::submit(const Submission& submission, TimePo
                  fmt::format("device '{}', kernel {}: its queue of {} is full", properties_.name,
                              index, options_.queue_depth)};
   }
+  Kernel& kernel = *kernels_[static_cast<std::size_t>(index)];
+  // The kernel's thread then takes no memory for it.
+  kernel.begun.reserve(kernel.begun.size() + kernel.queue.size() + 1);
   Task& task = tasks_.add(static_cast<SequenceNumber>(next_sequence_));
   task.run.kernel = index;
   task.run.tag = submission.tag;
   task.run.loaded = submission.loaded;
   task.loaded = std::move(loaded);
-  const Status held = hold_blocks(submission, task);
+  const Status held = guarded("", [&] { return hold_blocks(submission, task); });
   if (!held.ok()) {
+    drop_holds(task);
     tasks_.remove(task);
     return held.error();
   }
   ++next_sequence_;
   ++counters_.submissions;
-  Kernel& kernel = *kernels_[static_cast<std::size_t>(index)];
   task.enqueued = steady_clock::now();
   kernel.queue.push_back(&task);
   kernel.work.notify_one();
@@ -484,15 +489,17 @@ void QueuedDevice::find_lost(Kernel& kernel, const Task& told) {
     kernel.begun.erase(kernel.begun.begin());
     if (&first == &told) return;
     ++counters_.lost_completions;
-    refuse(first, {ErrorCode::kUnavailable,
-                   fmt::format("{}: its completion was lost; that of task {}, which the kernel "
-                               "began later, has come",
-                               place_name(first), told.number())});
+    refuse(first, error_or_no_memory([&] {
+             return Error{ErrorCode::kUnavailable,
+                          fmt::format("{}: its completion was lost; that of task {}, which the "
+                                      "kernel began later, has come",
+                                      place_name(first), told.number())};
+           }));
     end(first);
   }
 }
 
-void QueuedDevice::complete(SequenceNumber sequence, const Completion& completion) {
+void QueuedDevice::complete(SequenceNumber sequence, Completion completion) {
   Task* const task = tasks_.find(sequence);
   if (task == nullptr || task->state != Task::State::kRunning) {
     ++counters_.wrong_completions;
@@ -507,28 +514,32 @@ void QueuedDevice::complete(SequenceNumber sequence, const Completion& completio
   if (!completion.status.ok()) ++counters_.run_errors;
   if (task->abandoned || !task->refused.ok()) ++counters_.late_completions;
   if (completion.late) ++counters_.late_runs;
-  task->completion = completion;
-  end(*task);
+  std::optional<Error> at_fault;
   if (health_.state == HealthState::kProbing) {
     if (completion.status.ok()) {
       health_.state = HealthState::kOk;
     } else if (completion.status.error().code == ErrorCode::kUnavailable) {
-      fail_locked(completion.status.error().message);
+      at_fault = error_or_no_memory([&] { return completion.status.error(); });
     }
   }
+  task->completion = std::move(completion);
+  end(*task);
+  if (at_fault) fail_locked(std::move(at_fault->message));
 }
 
-void QueuedDevice::refuse(Task& task, const Error& error) {
+void QueuedDevice::refuse(Task& task, Error error) {
   if (!task.refused.ok() || task.abandoned) return;
-  task.refused = error;
+  task.refused = std::move(error);
   task.over.notify_all();
 }
 
-void QueuedDevice::fail_locked(const std::string& reason) {
-  health_ = {HealthState::kFailed, reason};
+void QueuedDevice::fail_locked(std::string reason) {
+  health_ = {HealthState::kFailed, std::move(reason)};
   const auto refuse_task = [&](Task& task) {
-    refuse(task, {ErrorCode::kUnavailable,
-                  fmt::format("{}: the device has failed: {}", place_name(task), reason)});
+    refuse(task, error_or_no_memory([&] {
+             return Error{ErrorCode::kUnavailable, fmt::format("{}: the device has failed: {}",
+                                                               place_name(task), health_.reason)};
+           }));
   };
   for (const auto& kernel : kernels_) {
     for (Task* const task : kernel->queue) {
@@ -537,9 +548,9 @@ void QueuedDevice::fail_locked(const std::string& reason) {
     }
     kernel->queue.clear();
   }
-  for (Task* const task : tasks_.all()) {
-    if (task->state == Task::State::kRunning) refuse_task(*task);
-  }
+  tasks_.for_each([&](Task& task) {
+    if (task.state == Task::State::kRunning) refuse_task(task);
+  });
   room_.notify_all();
 }
 
@@ -585,9 +596,9 @@ Status QueuedDevice::reset(TimePoint deadline) {
                              properties_.name)};
   }
   for (const auto& kernel : kernels_) kernel->begun.clear();
-  for (Task* const task : tasks_.all()) {
-    if (task->state == Task::State::kRunning) end(*task);
-  }
+  tasks_.for_each([&](Task& task) {
+    if (task.state == Task::State::kRunning) end(task);
+  });
   health_ = {HealthState::kProbing, reason};
   room_.notify_all();
   return {};
@@ -633,7 +644,7 @@ void QueuedDevice::settle(Kernel& kernel, Task& task, Executed& executed) {
     switch (executed.fault) {
       case Fault::kNone:
       case Fault::kError:
-        complete(sequence, executed.completion);
+        complete(sequence, std::move(executed.completion));
         break;
       case Fault::kSecondCompletion:
         complete(sequence, executed.completion);
@@ -656,6 +667,16 @@ Fault QueuedDevice::planned_fault(const Task& task) {
   return options_.faults.fault({task.run.sequence, task.run.tag, task.run.kernel});
 }
 
+RunOutcome QueuedDevice::run_backend(const Task& task) {
+  try {
+    return backend_->run(task.run, *task.loaded, {task.inputs, task.outputs});
+  } catch (...) {
+    RunOutcome outcome;
+    outcome.status = thrown_error("");
+    return outcome;
+  }
+}
+
 QueuedDevice::Executed QueuedDevice::execute(Kernel& kernel, Task& task, std::uint64_t generation) {
   Executed executed;
   executed.fault = planned_fault(task);
@@ -675,7 +696,7 @@ QueuedDevice::Executed QueuedDevice::execute(Kernel& kernel, Task& task, std::ui
   } else {
     // Not task.started: what lies between may be another thread's turn.
     const TimePoint called = steady_clock::now();
-    RunOutcome outcome = backend_->run(task.run, *task.loaded, {task.inputs, task.outputs});
+    RunOutcome outcome = run_backend(task);
     completion.end = steady_clock::now();
     completion.status = std::move(outcome.status);
     completion.cycles = outcome.cycles;
@@ -700,7 +721,8 @@ QueuedDevice::Executed QueuedDevice::execute(Kernel& kernel, Task& task, std::ui
     completion.status = Error{ErrorCode::kUnavailable, "the run was stopped"};
   }
   if (!completion.status.ok()) {
-    completion.status = completion.status.error().with_context(place_name(task));
+    completion.status = error_or_no_memory(
+        [&] { return completion.status.error().with_context(place_name(task)); });
   }
   if (observer != nullptr) observer->run_ended(task.run, completion);
   return executed;

@@ -102,6 +102,7 @@ class QueuedDevice : public Device {
   int choose_kernel(const Submission& submission) const;
 
   void kernel_loop(int index);
+  RunOutcome run_backend(const Task& task);
   Executed execute(Kernel& kernel, Task& task, std::uint64_t generation);
   Fault planned_fault(const Task& task);
   // Sleeps until `due`; false if interrupted.
@@ -109,11 +110,11 @@ class QueuedDevice : public Device {
 
   // With the lock held.
   void settle(Kernel& kernel, Task& task, Executed& executed);
-  void complete(SequenceNumber sequence, const Completion& completion);
-  void refuse(Task& task, const Error& error);
+  void complete(SequenceNumber sequence, Completion completion);
+  void refuse(Task& task, Error error);
   void end(Task& task);
   void find_lost(Kernel& kernel, const Task& told);
-  void fail_locked(const std::string& reason);
+  void fail_locked(std::string reason);
   void watch(const Task& task);
   TimePoint watch_time(const Task& task) const;
   std::string place_name(const Task& task) const;

@@ -5,9 +5,11 @@
 namespace tessera::device {
 
 Task& TaskTable::add(SequenceNumber sequence) {
+  const auto number = static_cast<std::uint64_t>(sequence);
+  while (slot(number) != nullptr) grow();
   if (free_.empty()) {
+    free_.reserve(tasks_.size() + 1);
     tasks_.push_back(std::make_unique<Task>());
-    free_.reserve(tasks_.size());
     free_.push_back(tasks_.back().get());
   }
   Task& task = *free_.back();
@@ -17,8 +19,6 @@ Task& TaskTable::add(SequenceNumber sequence) {
   task.waited_for = task.abandoned = false;
   task.refused = {};
   task.completion = {};
-  const auto number = static_cast<std::uint64_t>(sequence);
-  while (slot(number) != nullptr) grow();
   slot(number) = &task;
   return task;
 }
@@ -42,13 +42,6 @@ void TaskTable::remove(Task& task) {
   task.completion = {};
   task.loaded.reset();
   free_.push_back(&task);
-}
-
-std::vector<Task*> TaskTable::all() const {
-  std::vector<Task*> found;
-  std::copy_if(slots_.begin(), slots_.end(), std::back_inserter(found),
-               [](const Task* task) { return task != nullptr; });
-  return found;
 }
 
 }  // namespace tessera::device

@@ -47,8 +47,13 @@ class TaskTable {
   Task* find(SequenceNumber sequence) const;
   void remove(Task& task);
   std::size_t size() const { return tasks_.size() - free_.size(); }
-  // All there are, in no order.
-  std::vector<Task*> all() const;
+  // Calls visit(task) for all there are, in no order; it may remove the one it is given.
+  template <typename Visit>
+  void for_each(const Visit& visit) {
+    for (Task*& slot : slots_) {
+      if (slot != nullptr) visit(*slot);
+    }
+  }
 
  private:
   Task*& slot(std::uint64_t number) { return slots_[number & (slots_.size() - 1)]; }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <system_error>
+#include <utility>
 
 #include "base/check.h"
 
@@ -43,12 +45,26 @@ void await_change(const std::atomic<T>& value, T old) {
 
 ThreadPool::ThreadPool(int threads) {
   if (threads <= 0) threads = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  try {
+    begin_workers(threads);
+  } catch (const std::system_error&) {
+    // The threads that there are do the work of all.
+  } catch (...) {
+    end_workers();
+    throw;
+  }
+}
+
+void ThreadPool::begin_workers(int threads) {
+  workers_.reserve(static_cast<std::size_t>(threads - 1));
   for (int i = 1; i < threads; ++i) {
     workers_.emplace_back([this, i] { worker_loop(i); });
   }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { end_workers(); }
+
+void ThreadPool::end_workers() {
   stop_.store(true, std::memory_order_relaxed);
   ticket_.fetch_add(std::uint64_t{1} << 32, std::memory_order_release);
   ticket_.notify_all();
@@ -72,9 +88,10 @@ void ThreadPool::run(std::int64_t pieces, const Work& work) {
   // A worker that has not woken up yet is not waited for: it will find nothing to take.
   for (;;) {
     const std::uint32_t left = unfinished_.load(std::memory_order_acquire);
-    if (left == 0) return;
+    if (left == 0) break;
     await_change(unfinished_, left);
   }
+  if (thrown_ != nullptr) std::rethrow_exception(std::exchange(thrown_, nullptr));
 }
 
 void ThreadPool::for_ranges(
@@ -97,7 +114,12 @@ void ThreadPool::take_pieces(std::uint32_t generation, int thread) {
                                        std::memory_order_acquire)) {
       continue;
     }
-    (*work)(piece, thread);
+    try {
+      (*work)(piece, thread);
+    } catch (...) {
+      const std::lock_guard lock(thrown_mutex_);
+      if (thrown_ == nullptr) thrown_ = std::current_exception();
+    }
     if (unfinished_.fetch_sub(1, std::memory_order_acq_rel) == 1) unfinished_.notify_one();
     ticket = ticket_.load(std::memory_order_acquire);
   }

@@ -9,7 +9,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <functional>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -17,7 +19,7 @@ namespace tessera::host {
 
 class ThreadPool {
  public:
-  // `threads` in all, the caller included; 0 = one a core.
+  // `threads` in all, the caller included; 0 = one a core. Fewer where the system has no more.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
@@ -25,7 +27,8 @@ class ThreadPool {
 
   int threads() const { return static_cast<int>(workers_.size()) + 1; }
   // Calls work(piece, thread) for every piece of [0, pieces), thread in [0, threads()); returns
-  // when all are done. Not reentrant.
+  // when all are done. What one of them throws is thrown then, the first where there are several.
+  // Not reentrant.
   using Work = std::function<void(std::int64_t piece, int thread)>;
   void run(std::int64_t pieces, const Work& work);
   // Cuts [0, count) into contiguous ranges, a few a thread, and calls work(thread, first, last).
@@ -35,6 +38,8 @@ class ThreadPool {
 
  private:
   void worker_loop(int thread);
+  void begin_workers(int threads);
+  void end_workers();
   // Works on run `generation` until no piece of it is left to take.
   void take_pieces(std::uint32_t generation, int thread);
 
@@ -42,6 +47,8 @@ class ThreadPool {
   std::atomic<const Work*> work_{nullptr};  // of the run that the ticket names, as is pieces_
   std::atomic<std::uint32_t> pieces_{0};
   std::atomic<std::uint32_t> unfinished_{0};
+  std::mutex thrown_mutex_;
+  std::exception_ptr thrown_;  // by a piece of the run
   std::atomic<bool> stop_{false};
   std::vector<std::thread> workers_;
 };

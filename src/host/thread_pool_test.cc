@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <new>
 #include <vector>
 
 namespace tessera::host {
@@ -33,6 +34,23 @@ TEST(ThreadPool, RangesCoverTheCountWithoutOverlap) {
       for (std::int64_t i = first; i < last; ++i) ++covered[static_cast<std::size_t>(i)];
     });
     for (const std::atomic<int>& times : covered) EXPECT_EQ(times, 1);
+  }
+}
+
+TEST(ThreadPool, WhatAPieceThrowsIsThrownWhenAllAreDone) {
+  ThreadPool pool(3);
+  for (int round = 0; round < 50; ++round) {
+    std::atomic<int> done = 0;
+    const auto run = [&] {
+      pool.run(20, [&](std::int64_t piece, int) {
+        ++done;
+        if (piece % 7 == round % 7) throw std::bad_alloc();
+      });
+    };
+    EXPECT_THROW(run(), std::bad_alloc);
+    EXPECT_EQ(done, 20);
+    pool.run(20, [&](std::int64_t, int) { ++done; });
+    EXPECT_EQ(done, 40);
   }
 }
 

@@ -1,6 +1,7 @@
 #include "metrics/collector.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/check.h"
@@ -62,7 +63,11 @@ void Collector::run() {
   auto pause = options_.period;
   while (!stop_.wait_for(lock, pause, [this] { return stopping_; })) {
     // Half of what a ring holds in one period would be too close to losing events.
-    const bool in_a_hurry = drain_rings() > 0.25;
+    bool in_a_hurry = false;
+    try {
+      in_a_hurry = drain_rings() > 0.25;
+    } catch (const std::bad_alloc&) {  // they stay in the rings until the next time
+    }
     pause = in_a_hurry ? std::max(pause / 4, std::chrono::milliseconds(1))
                        : std::min(pause * 2, options_.period);
   }
@@ -74,7 +79,13 @@ void Collector::drain() {
 }
 
 double Collector::drain_rings() {
-  return recorder_.drain([this](std::span<const Event> events) { take(events); });
+  return recorder_.drain([this](std::span<const Event> events) {
+    try {
+      take(events);
+    } catch (const std::bad_alloc&) {
+      lost_ += std::ssize(events);
+    }
+  });
 }
 
 void Collector::take(std::span<const Event> events) {
@@ -182,7 +193,7 @@ Snapshot Collector::snapshot_at(std::int64_t now_ns) {
   snapshot.window_ns = window.to_ns - window.from_ns;
   snapshot.recording = recorder_.recording();
   snapshot.events = events_;
-  snapshot.dropped = recorder_.dropped();
+  snapshot.dropped = recorder_.dropped() + lost_;
   snapshot.tasks = tasks_->counts;
   snapshot.tasks.latency = tasks_->latency.distribution();
   Histogram late;

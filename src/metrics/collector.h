@@ -106,6 +106,7 @@ class Collector {
   const CollectorOptions options_;
   mutable std::mutex mutex_;  // everything below but the thread
   std::int64_t events_ = 0;
+  std::int64_t lost_ = 0;                              // events for which there was no memory
   std::vector<std::unique_ptr<SourceTotals>> totals_;  // by source
   std::unique_ptr<TaskTotals> tasks_;
   RecentEvents recent_;

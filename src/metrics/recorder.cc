@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "base/check.h"
@@ -97,12 +98,21 @@ void Recorder::set_threads(SourceId source, int threads) {
 }
 
 void Recorder::write(const Event& event) {
-  EventRing* ring = last_ring.recorder == identity_ ? last_ring.ring : ring_of_this_thread();
+  EventRing* ring = last_ring.recorder == identity_ ? last_ring.ring : ring_or_none();
   if (ring == nullptr) {
     dropped_without_ring_.fetch_add(1, std::memory_order_relaxed);
     return;
   }
   ring->push(event);
+}
+
+// Those who record have more to do than that: where memory ends, events are lost.
+EventRing* Recorder::ring_or_none() noexcept {
+  try {
+    return ring_of_this_thread();
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
 }
 
 EventRing* Recorder::ring_of_this_thread() {
@@ -112,6 +122,7 @@ EventRing* Recorder::ring_of_this_thread() {
   if (mine == taken.end()) {
     // Rings that nobody else holds belonged to recorders that are gone.
     std::erase_if(taken, [](const auto& each) { return !each.ring || each.ring.use_count() == 1; });
+    taken.reserve(taken.size() + 1);
     taken.push_back({identity_, take_ring()});
     mine = taken.end() - 1;
   }

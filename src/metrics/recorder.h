@@ -118,6 +118,7 @@ class Recorder {
   };
 
   void write(const Event& event);
+  EventRing* ring_or_none() noexcept;
   EventRing* ring_of_this_thread();
   std::shared_ptr<EventRing> take_ring();
 

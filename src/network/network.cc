@@ -5,6 +5,7 @@
 #include <array>
 #include <fstream>
 
+#include "base/guarded.h"
 #include "compile/compile.h"
 #include "graph/build.h"
 #include "graph/replace_weights.h"
@@ -132,23 +133,26 @@ Result<Network> network_from_package(program::Package package, const ChipConfig&
 }  // namespace network
 
 Result<Network> Network::load(const std::string& path, const LoadOptions& options) {
-  TESSERA_TRY(const ChipConfig chip, load_chip_config(options.arch));
-  const program::FileKind kind = kind_of_file(path);
-  if (kind == program::FileKind::kProgram) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("'{}' is a linked program; give the package or the model it was made "
-                             "from",
-                             path)};
-  }
-  if (kind == program::FileKind::kPackage) {
-    TESSERA_TRY(const std::vector<std::byte> bytes, program::read_file(path));
-    TESSERA_TRY(program::Package package, program::parse_package(bytes, path));
-    return network::network_from_package(std::move(package), chip);
-  }
-  TESSERA_TRY(auto graph, network::load_graph(path, chip, options));
-  auto network = network::network_from_graph(std::move(graph), chip, options);
-  if (!network.ok()) return network.error().with_context("compiling '" + path + "'");
-  return network;
+  return guarded("loading a network", [&]() -> Result<Network> {
+    TESSERA_TRY(const ChipConfig chip, load_chip_config(options.arch));
+    const program::FileKind kind = kind_of_file(path);
+    if (kind == program::FileKind::kProgram) {
+      return Error{
+          ErrorCode::kInvalidArgument,
+          fmt::format("'{}' is a linked program; give the package or the model it was made "
+                      "from",
+                      path)};
+    }
+    if (kind == program::FileKind::kPackage) {
+      TESSERA_TRY(const std::vector<std::byte> bytes, program::read_file(path));
+      TESSERA_TRY(program::Package package, program::parse_package(bytes, path));
+      return network::network_from_package(std::move(package), chip);
+    }
+    TESSERA_TRY(auto graph, network::load_graph(path, chip, options));
+    auto network = network::network_from_graph(std::move(graph), chip, options);
+    if (!network.ok()) return network.error().with_context("compiling '" + path + "'");
+    return network;
+  });
 }
 
 const std::vector<TensorDescription>& Network::inputs() const { return state_->inputs; }
@@ -156,7 +160,9 @@ const std::vector<TensorDescription>& Network::outputs() const { return state_->
 const Placement& Network::placement() const { return state_->placement; }
 
 Status Network::save_package(const std::string& path) const {
-  return program::write_file(path, program::serialise(state_->package));
+  return guarded("saving a package", [&]() -> Status {
+    return program::write_file(path, program::serialise(state_->package));
+  });
 }
 
 }  // namespace tessera

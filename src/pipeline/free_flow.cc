@@ -16,7 +16,7 @@ class FreeFlow : public Flow {
   bool try_enter(std::size_t stage, PacketPtr& packet) override {
     return line_.stage(stage).queue().try_push(packet);
   }
-  void enter_now(std::size_t stage, PacketPtr packet) override {
+  void enter_now(std::size_t stage, PacketPtr& packet) override {
     line_.stage(stage).queue().enter(std::move(packet));
   }
   void wake(std::size_t stage) override { line_.stage(stage).queue().wake(); }
@@ -31,7 +31,11 @@ class FreeFlow : public Flow {
     while (const std::size_t count = at.queue().pop(places.first(at.batch()), leave)) {
       const std::span<PacketPtr> batch = places.first(count);
       line_.run(stage, batch);
-      hand_on(stage, batch);
+      try {
+        hand_on(stage, batch);
+      } catch (...) {
+        line_.finish_failed(batch);
+      }
     }
   }
 

@@ -8,11 +8,15 @@
 //   stage 2                     A        B
 //
 // Whoever finishes a slot begins the next one, so there is no thread for the clock. While nothing
-// is inside no slot runs; the packet that enters then begins one.
+// is inside no slot runs; the packet that enters then begins one. Where memory ends, a slot waits
+// until there is some again.
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <new>
+#include <thread>
 
 #include "pipeline/pipeline.h"
 
@@ -20,6 +24,18 @@ namespace tessera::pipeline {
 namespace {
 
 using Batch = std::vector<PacketPtr>;
+
+// step(), again and again until there is the memory that it takes.
+template <typename Step>
+void when_there_is_memory(const Step& step) {
+  for (;;) {
+    try {
+      return step();
+    } catch (const std::bad_alloc&) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+}
 
 class LockStep : public Flow {
  public:
@@ -34,7 +50,7 @@ class LockStep : public Flow {
     begin_if_still();
     return true;
   }
-  void enter_now(std::size_t stage, PacketPtr packet) override {
+  void enter_now(std::size_t stage, PacketPtr& packet) override {
     line_.stage(stage).queue().enter(std::move(packet));
     begin_if_still();
   }
@@ -61,9 +77,12 @@ class LockStep : public Flow {
       lock.unlock();
       line_.run(stage, batch);
       lock.lock();
+      when_there_is_memory([&] { lane.done.reserve(lane.done.size() + batch.size()); });
       for (PacketPtr& packet : batch) lane.done.push_back(std::move(packet));
       if (--outstanding_ > 0) continue;
-      Batch finished = end_slot();
+      Batch finished;
+      when_there_is_memory([&] { finished.reserve(done_in_all()); });
+      end_slot(finished);
       begin_slot();
       lock.unlock();
       for (PacketPtr& packet : finished) line_.finish(std::move(packet));
@@ -83,9 +102,14 @@ class LockStep : public Flow {
     if (outstanding_ == 0) begin_slot();
   }
 
-  // Moves on what is done; returns what leaves the pipeline.
-  Batch end_slot() {
-    Batch finished;
+  std::size_t done_in_all() const {
+    std::size_t count = 0;
+    for (const Lane& lane : lanes_) count += lane.done.size();
+    return count;
+  }
+
+  // Moves on what is done; what leaves the pipeline goes to `finished`, which has room for all.
+  void end_slot(Batch& finished) {
     for (std::size_t stage = line_.size(); stage-- > 0;) {
       Batch& done = lanes_[stage].done;
       for (PacketPtr& packet : done) {
@@ -93,17 +117,29 @@ class LockStep : public Flow {
         if (next == line_.size()) {
           finished.push_back(std::move(packet));
         } else {
-          line_.stage(next).queue().try_push(packet);  // or it stays, and is tried again
+          try {
+            line_.stage(next).queue().try_push(packet);  // or it stays, and is tried again
+          } catch (const std::bad_alloc&) {              // likewise
+          }
         }
       }
       std::erase(done, nullptr);
     }
-    return finished;
+  }
+
+  void begin_slot() {
+    when_there_is_memory([this] {
+      try {
+        give_work();
+      } catch (const std::bad_alloc&) {
+        if (outstanding_ == 0) throw;  // else those that have work do it first
+      }
+    });
   }
 
   // Gives every stage its work of the slot, the last one first: what it takes is room for the one
   // before it.
-  void begin_slot() {
+  void give_work() {
     for (std::size_t stage = line_.size(); stage-- > 0;) {
       Stage& at = line_.stage(stage);
       std::size_t room = SIZE_MAX;
@@ -112,11 +148,15 @@ class LockStep : public Flow {
         room -= std::min(room, lanes_[stage].done.size());
       }
       for (int thread = 0; thread < at.threads() && room > 0; ++thread) {
-        Batch batch(std::min(at.batch(), room));
+        std::deque<Batch>& given = lanes_[stage].given;
+        given.emplace_back(std::min(at.batch(), room));
+        Batch& batch = given.back();
         batch.resize(at.queue().try_pop(batch));
-        if (batch.empty()) break;
+        if (batch.empty()) {
+          given.pop_back();
+          break;
+        }
         room -= batch.size();
-        lanes_[stage].given.push_back(std::move(batch));
         ++outstanding_;
         lanes_[stage].work.notify_one();
       }

@@ -2,12 +2,18 @@
 
 #include <chrono>
 
+#include "base/guarded.h"
+
 namespace tessera::pipeline {
 
 Nanoseconds now() {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
              std::chrono::steady_clock::now().time_since_epoch())
       .count();
+}
+
+void Packet::fail_with_exception() noexcept {
+  if (failure == Failure::kNone) fail(Failure::kError, thrown_error(""));
 }
 
 void Packet::clear() {

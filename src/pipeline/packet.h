@@ -68,6 +68,8 @@ class Packet {
     failure = why;
     error = std::move(what);
   }
+  // With the exception that is being handled: memory that ended, mostly.
+  void fail_with_exception() noexcept;
   // Ready for another task. A packet type gives up what the task held; room it made may stay.
   virtual void clear();
 

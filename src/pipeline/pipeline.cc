@@ -75,7 +75,11 @@ void Line::run(std::size_t stage, std::span<PacketPtr> batch) {
   const Nanoseconds begin = now();
   for (const PacketPtr& packet : batch) {
     packet->times[stage].queued = begin - packet->queued_since;
-    check_packet(*packet, stage, name, begin);
+    try {
+      check_packet(*packet, stage, name, begin);
+    } catch (...) {
+      packet->fail_with_exception();
+    }
   }
   // Those that go on first; the order within a stage is not promised.
   const auto rest = std::stable_partition(batch.begin(), batch.end(), [](const PacketPtr& packet) {
@@ -90,6 +94,14 @@ void Line::run(std::size_t stage, std::span<PacketPtr> batch) {
     if (packet->failure != Failure::kNone) packet->failed_stage = static_cast<std::uint8_t>(stage);
   }
   if (observer_ != nullptr) observer_->ran(stage, begin, end, live);
+}
+
+void Line::finish_failed(std::span<PacketPtr> packets) {
+  for (PacketPtr& packet : packets) {
+    if (packet == nullptr) continue;
+    packet->fail_with_exception();
+    finish(std::move(packet));
+  }
 }
 
 void Line::left() {
@@ -140,7 +152,11 @@ void Pipeline::enter(PacketPtr packet) {
   packet->queued_since = now();
   const std::size_t stage = line_.first_stage(*packet);
   if (stage == line_.size()) return line_.finish(std::move(packet));
-  flow_->enter(stage, {&packet, 1});
+  try {
+    flow_->enter(stage, {&packet, 1});
+  } catch (...) {
+    line_.finish_failed({&packet, 1});
+  }
 }
 
 bool Pipeline::try_enter(PacketPtr& packet) {
@@ -161,7 +177,11 @@ void Pipeline::enter_now(PacketPtr packet, Nanoseconds time) {
   packet->queued_since = time;
   const std::size_t stage = line_.first_stage(*packet);
   if (stage == line_.size()) return line_.finish(std::move(packet));
-  flow_->enter_now(stage, std::move(packet));
+  try {
+    flow_->enter_now(stage, packet);
+  } catch (...) {
+    line_.finish_failed({&packet, 1});
+  }
 }
 
 Status Pipeline::set_threads(std::size_t stage, int threads) {

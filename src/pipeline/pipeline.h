@@ -27,14 +27,16 @@ namespace tessera::pipeline {
 
 enum class Handover : std::uint8_t { kFreeFlow, kLockStep };
 
-// Where packets go when they are done. Called by threads of stages, several at once.
+// Where packets go when they are done. Called by threads of stages, several at once; throws
+// nothing.
 class Sink {
  public:
   virtual ~Sink() = default;
   virtual void finished(PacketPtr packet) = 0;
 };
 
-// What a pipeline tells while it runs; called by the threads of the stages. For metrics.
+// What a pipeline tells while it runs; called by the threads of the stages, throws nothing. For
+// metrics.
 class Observer {
  public:
   virtual ~Observer() = default;
@@ -62,6 +64,8 @@ class Line {
   // Runs the stage on the batch, less those that were cancelled or are late.
   void run(std::size_t stage, std::span<PacketPtr> batch);
   void finish(PacketPtr packet);
+  // Those that are not null fail with the exception that is being handled.
+  void finish_failed(std::span<PacketPtr> packets);
 
   void entered(std::size_t count) { inside_.fetch_add(count, std::memory_order_relaxed); }
   void left();  // taken back: it did not come in
@@ -78,13 +82,14 @@ class Line {
   std::atomic<std::size_t> inside_{0};
 };
 
-// One of the two ways of handing over.
+// One of the two ways of handing over. Where memory ends, enter() and enter_now() throw and the
+// packet stays with the caller.
 class Flow {
  public:
   virtual ~Flow() = default;
   virtual void enter(std::size_t stage, std::span<PacketPtr> packets) = 0;
   virtual bool try_enter(std::size_t stage, PacketPtr& packet) = 0;
-  virtual void enter_now(std::size_t stage, PacketPtr packet) = 0;
+  virtual void enter_now(std::size_t stage, PacketPtr& packet) = 0;
   virtual void work(std::size_t stage, const std::atomic<bool>& leave) = 0;
   virtual void wake(std::size_t stage) = 0;
   virtual void close() = 0;  // all loops end; the line is empty

@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "base/check.h"
+#include "base/guarded.h"
 
 namespace tessera::pipeline {
 namespace {
@@ -28,19 +29,22 @@ Status Stage::start(Loop loop, std::function<void()> wake) {
 }
 
 Status Stage::add_worker() {
-  auto worker = std::make_unique<Worker>();
+  workers_.push_back(std::make_unique<Worker>());
   try {
-    worker->thread = std::thread([this, own = worker.get()] {
+    workers_.back()->thread = std::thread([this, own = workers_.back().get()] {
       loop_(own->leave);
       own->gone.store(true, std::memory_order_release);
     });
+    return {};
   } catch (const std::system_error& error) {
+    workers_.pop_back();
     return Error{ErrorCode::kUnavailable,
                  fmt::format("stage '{}': the system has no thread beyond {} of it ({}); use fewer",
                              config_.name, workers_.size(), error.what())};
+  } catch (...) {
+    workers_.pop_back();
+    throw;
   }
-  workers_.push_back(std::move(worker));
-  return {};
 }
 
 Status Stage::set_threads(int threads) {
@@ -49,7 +53,9 @@ Status Stage::set_threads(int threads) {
   {
     const std::lock_guard lock(mutex_);
     reap();
-    while (added.ok() && static_cast<int>(workers_.size()) < threads) added = add_worker();
+    while (added.ok() && static_cast<int>(workers_.size()) < threads) {
+      added = guarded("a thread of stage '" + config_.name + "'", [this] { return add_worker(); });
+    }
     if (!added.ok()) threads = this->threads();
     while (static_cast<int>(workers_.size()) > threads) {
       workers_.back()->leave.store(true, std::memory_order_relaxed);
@@ -79,7 +85,12 @@ void Stage::join() {
 
 Nanoseconds Stage::run(std::span<const PacketPtr> batch, Nanoseconds begin) {
   running_.fetch_add(1, std::memory_order_relaxed);
-  config_.function->run(batch);
+  try {
+    config_.function->run(batch);
+  } catch (...) {
+    // How far it came is not known.
+    for (const PacketPtr& packet : batch) packet->fail_with_exception();
+  }
   running_.fetch_sub(1, std::memory_order_relaxed);
   const Nanoseconds end = now();
   busy_.fetch_add(end - begin, std::memory_order_relaxed);

@@ -25,7 +25,8 @@ inline constexpr int kThreadsMax = 256;
 inline constexpr std::size_t kBatchMax = 64;
 
 // What a stage does. Several threads call it at once. What goes wrong with a packet is noted in the
-// packet (Packet::fail), which then passes all further stages by.
+// packet (Packet::fail), which then passes all further stages by. What it throws is the error of
+// all packets of the batch.
 class StageFunction {
  public:
   virtual ~StageFunction() = default;

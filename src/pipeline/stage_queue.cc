@@ -8,8 +8,9 @@ namespace tessera::pipeline {
 StageQueue::StageQueue(std::size_t capacity)
     : capacity_(std::max<std::size_t>(capacity, 1)), ring_(capacity_) {}
 
-void StageQueue::grow() {
-  std::vector<PacketPtr> larger(2 * ring_.size());
+void StageQueue::make_room(std::size_t count) {
+  if (size() + count <= ring_.size()) return;
+  std::vector<PacketPtr> larger(std::max(2 * ring_.size(), size() + count));
   for (std::size_t i = 0; i < size(); ++i) {
     larger[i] = std::move(ring_[first_]);
     if (++first_ == ring_.size()) first_ = 0;
@@ -19,7 +20,6 @@ void StageQueue::grow() {
 }
 
 void StageQueue::put(PacketPtr packet) {
-  if (size() == ring_.size()) grow();
   std::size_t place = first_ + size();
   if (place >= ring_.size()) place -= ring_.size();
   ring_[place] = std::move(packet);
@@ -37,6 +37,7 @@ bool StageQueue::push(std::span<PacketPtr> packets) {
     }
     if (closed_) return false;
     const std::size_t count = std::min(packets.size() - done, room());
+    make_room(count);
     for (std::size_t i = 0; i < count; ++i) put(std::move(packets[done++]));
     handed_.store(handed_.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
     if (waiting_for_packets_ == 0) continue;
@@ -52,14 +53,16 @@ bool StageQueue::push(std::span<PacketPtr> packets) {
 bool StageQueue::try_push(PacketPtr& packet) {
   const std::lock_guard lock(mutex_);
   if (closed_ || room() == 0) return false;
+  make_room(1);
   put(std::move(packet));
   handed_.store(handed_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   if (waiting_for_packets_ > 0) packets_.notify_one();
   return true;
 }
 
-void StageQueue::enter(PacketPtr packet) {
+void StageQueue::enter(PacketPtr&& packet) {
   const std::lock_guard lock(mutex_);
+  make_room(1);
   packet->from_outside = true;
   put(std::move(packet));
   if (waiting_for_packets_ > 0) packets_.notify_one();

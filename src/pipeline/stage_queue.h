@@ -33,7 +33,9 @@ class StageQueue {
   // False: no room (or closed); the packet stays with the caller.
   bool try_push(PacketPtr& packet);
   // Whoever calls bounds how many are inside. The queue is open.
-  void enter(PacketPtr packet);
+  void enter(PacketPtr&& packet);
+  // Where there is no memory for the ring, push(), try_push() and enter() throw, and what is not
+  // inside stays with the caller.
 
   // Waits for a packet, then takes as many as there are and `out` holds. 0: the queue is closed and
   // empty, or `leave` was set (see wake()).
@@ -53,8 +55,8 @@ class StageQueue {
  private:
   // With the lock held.
   std::size_t take(std::span<PacketPtr> out);
-  void put(PacketPtr packet);
-  void grow();
+  void make_room(std::size_t count);
+  void put(PacketPtr packet);  // into room that was made
 
   const std::size_t capacity_;
   mutable std::mutex mutex_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "base/guarded.h"
 #include "pipeline/own_thread.h"
 
 namespace tessera::runtime {
@@ -21,9 +22,20 @@ DeadlineClock::~DeadlineClock() {
   if (thread_.joinable()) thread_.join();
 }
 
+Status DeadlineClock::prepare() {
+  return guarded("watching a deadline", [this]() -> Status {
+    const std::lock_guard lock(mutex_);
+    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+    const std::size_t wanted = heap_.size() + expected_ + 1;
+    if (wanted > heap_.capacity()) heap_.reserve(std::max(wanted, 2 * heap_.capacity()));
+    ++expected_;
+    return {};
+  });
+}
+
 void DeadlineClock::watch(JobReference job, pipeline::Nanoseconds deadline) {
   const std::lock_guard lock(mutex_);
-  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  --expected_;
   if (heap_.size() >= prune_at_) prune();
   const bool earliest = heap_.empty() || deadline < heap_.front().deadline;
   heap_.push_back({deadline, std::move(job)});

@@ -16,6 +16,8 @@ class DeadlineClock {
   DeadlineClock() = default;
   ~DeadlineClock();
 
+  // Before each watch(), which then cannot fail. The error: the system has no thread for the clock.
+  Status prepare();
   void watch(JobReference job, pipeline::Nanoseconds deadline);
 
  private:
@@ -30,6 +32,7 @@ class DeadlineClock {
   std::condition_variable changed_;
   std::vector<Entry> heap_;  // the earliest first
   std::size_t prune_at_ = 64;
+  std::size_t expected_ = 0;  // calls of watch() that were prepared
   bool stop_ = false;
   std::thread thread_;  // begins with the first deadline
 };

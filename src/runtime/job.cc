@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/guarded.h"
 #include "runtime/patience.h"
 #include "runtime/stream.h"
 
@@ -35,6 +36,7 @@ void JobState::open(std::uint64_t id, std::uint64_t sequence, std::shared_ptr<St
   stream_ = std::move(stream);
   callback_ = std::move(callback);
   keeps_room_.store(2, std::memory_order_relaxed);
+  pool_.opened();
 }
 
 void JobState::clear() {
@@ -58,15 +60,17 @@ bool JobState::claim(JobEnd end) {
 void JobState::cancel() {
   cancelled_.store(true, std::memory_order_relaxed);
   if (!claim(JobEnd::kCancel)) return;
-  settle_failed(TaskFailure::kCancelled,
-                {ErrorCode::kUnavailable, fmt::format("task {} was cancelled", id_)});
+  settle_failed(TaskFailure::kCancelled, error_or_no_memory([this] {
+                  return Error{ErrorCode::kUnavailable, fmt::format("task {} was cancelled", id_)};
+                }));
 }
 
 void JobState::pass_deadline() {
   if (!claim(JobEnd::kClock)) return;
-  settle_failed(TaskFailure::kDeadline,
-                {ErrorCode::kUnavailable,
-                 fmt::format("task {}: its deadline passed before it was done", id_)});
+  settle_failed(TaskFailure::kDeadline, error_or_no_memory([this] {
+                  return Error{ErrorCode::kUnavailable,
+                               fmt::format("task {}: its deadline passed before it was done", id_)};
+                }));
 }
 
 void JobState::settle_failed(TaskFailure failure, Error error) {
@@ -160,11 +164,12 @@ void JobPool::wait_until_complete() {
 }
 
 JobReference JobPool::take() {
-  incomplete_.fetch_add(1, std::memory_order_relaxed);
   const std::lock_guard lock(mutex_);
   if (free_.empty()) {
+    free_.reserve(std::min(made_ + 1, room_.places()));  // so that give_back() takes no memory
+    auto* const state = new JobState(*this);             // give_back() takes it into its own again
     ++made_;
-    return JobReference(new JobState(*this));  // give_back() takes it into its own again
+    return JobReference(state);
   }
   JobState* const state = free_.back().release();
   free_.pop_back();

@@ -149,6 +149,7 @@ class JobPool {
  private:
   friend class JobState;
   explicit JobPool(std::size_t jobs_max) : room_(jobs_max) {}
+  void opened() { incomplete_.fetch_add(1, std::memory_order_relaxed); }
   void completed();
   void give_back(JobState* state);
   void let_go();

@@ -98,11 +98,13 @@ class LiveViewState {
 std::string LiveView::url() const { return state_->url(); }
 
 Result<LiveView> Runtime::open_live_view(const LiveViewOptions& options) {
-  dashboard::ServerOptions server = {.title = options.title};
-  TESSERA_TRY(server.listen, dashboard::parse_listen_address(options.listen));
-  auto view = std::make_shared<runtime::LiveViewState>(state_, options.pipelines);
-  TESSERA_RETURN_IF_ERROR(view->start(server));
-  return LiveView(std::move(view));
+  return guarded("opening a live view", [&]() -> Result<LiveView> {
+    dashboard::ServerOptions server = {.title = options.title};
+    TESSERA_TRY(server.listen, dashboard::parse_listen_address(options.listen));
+    auto view = std::make_shared<runtime::LiveViewState>(state_, options.pipelines);
+    TESSERA_RETURN_IF_ERROR(view->start(server));
+    return LiveView(std::move(view));
+  });
 }
 
 }  // namespace tessera

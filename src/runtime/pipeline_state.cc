@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "base/guarded.h"
 #include "pipeline/own_thread.h"
 #include "runtime/host_stages.h"
 #include "runtime/network_packet.h"
@@ -79,8 +80,16 @@ TaskFailure public_failure(pipeline::Failure failure) {
 // A pipeline waits for its threads, so one of them cannot delete it: the last handle may go in a
 // callback, in a stage, or with what a task carries.
 void delete_elsewhere(PipelineState* state) {
+  constexpr int kAttempts = 100;
   if (JobState::in_callback_of() != nullptr || pipeline::OwnThread::owner() != nullptr) {
-    std::thread([state] { delete state; }).detach();
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      try {
+        return std::thread([state] { delete state; }).detach();
+      } catch (...) {  // no thread now, or no memory for one
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      }
+    }
+    // It stays as it is, idle and for ever.
   } else {
     delete state;
   }
@@ -330,7 +339,17 @@ void PipelineState::finished(pipeline::PacketPtr packet) {
     packet.reset();
     return job->packet_left();
   }
-  TaskOutcome outcome = outcome_of(task, now);
+  TaskOutcome outcome = [&] {
+    try {
+      return outcome_of(task, now);
+    } catch (...) {
+      TaskError error;
+      error.error = thrown_error("");
+      error.task = task.header.id;
+      error.sequence = task.header.sequence;
+      return TaskOutcome(std::move(error));
+    }
+  }();
   packet.reset();
   job->packet_left();
   job->settle(std::move(outcome));

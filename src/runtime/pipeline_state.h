@@ -76,6 +76,9 @@ class PipelineState : private pipeline::Sink, private pipeline::Observer, privat
   Result<std::uint32_t> skipped(const std::vector<std::string>& names) const;
   Result<JobReference> enter(const std::shared_ptr<StreamState>& stream, pipeline::PacketPtr packet,
                              SubmitOptions options);
+  // enter(), which brings an admitted task in; where it fails the task's room is given back.
+  template <typename Enter>
+  Result<JobReference> with_room(const Enter& enter);
   pipeline::PacketPtr network_packet_of(const StreamState& stream,
                                         std::vector<std::vector<Tensor>> runs,
                                         const SubmitOptions& options);

@@ -1,6 +1,7 @@
 // How tasks enter a pipeline: room, the packet of their kind, their place in the stream.
 #include <fmt/format.h>
 
+#include "base/guarded.h"
 #include "pipeline/own_thread.h"
 #include "runtime/network_packet.h"
 #include "runtime/operation_packet.h"
@@ -126,6 +127,13 @@ Status PipelineState::admit_when_room() {
   return {};
 }
 
+template <typename Enter>
+Result<JobReference> PipelineState::with_room(const Enter& enter) {
+  auto entered = guarded("submitting a task", enter);
+  if (!entered.ok()) jobs_->room().give_back();
+  return entered;
+}
+
 pipeline::PacketPtr PipelineState::network_packet_of(const StreamState& stream,
                                                      std::vector<std::vector<Tensor>> runs,
                                                      const SubmitOptions& options) {
@@ -142,8 +150,10 @@ Result<JobReference> PipelineState::submit(const std::shared_ptr<StreamState>& s
                                            SubmitOptions options) {
   TESSERA_RETURN_IF_ERROR(check_kind(PacketKind::kNetwork));
   TESSERA_RETURN_IF_ERROR(admit_or_refuse());
-  pipeline::PacketPtr packet = network_packet_of(*stream, std::move(runs), options);
-  return enter(stream, std::move(packet), std::move(options));
+  return with_room([&] {
+    pipeline::PacketPtr packet = network_packet_of(*stream, std::move(runs), options);
+    return enter(stream, std::move(packet), std::move(options));
+  });
 }
 
 Result<JobReference> PipelineState::submit_when_room(const std::shared_ptr<StreamState>& stream,
@@ -151,8 +161,10 @@ Result<JobReference> PipelineState::submit_when_room(const std::shared_ptr<Strea
                                                      SubmitOptions options) {
   TESSERA_RETURN_IF_ERROR(check_kind(PacketKind::kNetwork));
   TESSERA_RETURN_IF_ERROR(admit_when_room());
-  pipeline::PacketPtr packet = network_packet_of(*stream, std::move(runs), options);
-  return enter(stream, std::move(packet), std::move(options));
+  return with_room([&] {
+    pipeline::PacketPtr packet = network_packet_of(*stream, std::move(runs), options);
+    return enter(stream, std::move(packet), std::move(options));
+  });
 }
 
 Result<JobReference> PipelineState::submit_layer(const std::shared_ptr<StreamState>& stream,
@@ -161,16 +173,18 @@ Result<JobReference> PipelineState::submit_layer(const std::shared_ptr<StreamSta
   TESSERA_RETURN_IF_ERROR(check_kind(PacketKind::kOperation));
   TESSERA_RETURN_IF_ERROR(check_layer_task(*layers, task));
   TESSERA_RETURN_IF_ERROR(admit_or_refuse());
-  pipeline::PacketPtr packet = packets_.take();
-  OperationPacket& fields = operation_packet(packet);
-  fields.layers = layers;
-  fields.layer_index = task.layer;
-  fields.layer = layers->list[task.layer].name;
-  for (const Block& block : task.inputs) fields.inputs.push_back(block.state());
-  for (const Block& block : task.outputs) fields.outputs.push_back(block.state());
-  fields.fetch = task.fetch;
-  fields.payload = options.payload;
-  return enter(stream, std::move(packet), std::move(options));
+  return with_room([&] {
+    pipeline::PacketPtr packet = packets_.take();
+    OperationPacket& fields = operation_packet(packet);
+    fields.layers = layers;
+    fields.layer_index = task.layer;
+    fields.layer = layers->list[task.layer].name;
+    for (const Block& block : task.inputs) fields.inputs.push_back(block.state());
+    for (const Block& block : task.outputs) fields.outputs.push_back(block.state());
+    fields.fetch = task.fetch;
+    fields.payload = options.payload;
+    return enter(stream, std::move(packet), std::move(options));
+  });
 }
 
 Result<JobReference> PipelineState::submit_operation(const std::shared_ptr<StreamState>& stream,
@@ -179,42 +193,42 @@ Result<JobReference> PipelineState::submit_operation(const std::shared_ptr<Strea
   TESSERA_RETURN_IF_ERROR(check_kind(PacketKind::kOperation));
   TESSERA_RETURN_IF_ERROR(check_operation_task(task));
   TESSERA_RETURN_IF_ERROR(admit_or_refuse());
-  pipeline::PacketPtr packet = packets_.take();
-  OperationPacket& fields = operation_packet(packet);
-  fields.operation = task.operation;
-  fields.layer = device::operation_name(task.operation);
-  fields.inputs.push_back(task.input.state());
-  fields.outputs.push_back(task.output.state());
-  if (task.weights.has_value()) fields.weights = task.weights->state();
-  fields.weight_offset = task.weight_offset;
-  fields.fetch = task.fetch;
-  fields.payload = options.payload;
-  return enter(stream, std::move(packet), std::move(options));
+  return with_room([&] {
+    pipeline::PacketPtr packet = packets_.take();
+    OperationPacket& fields = operation_packet(packet);
+    fields.operation = task.operation;
+    fields.layer = device::operation_name(task.operation);
+    fields.inputs.push_back(task.input.state());
+    fields.outputs.push_back(task.output.state());
+    if (task.weights.has_value()) fields.weights = task.weights->state();
+    fields.weight_offset = task.weight_offset;
+    fields.fetch = task.fetch;
+    fields.payload = options.payload;
+    return enter(stream, std::move(packet), std::move(options));
+  });
 }
 
-// The task was admitted.
+// The task was admitted. Up to StreamState::open() it can be refused, or memory can end; from there
+// on it has a job, which gets an outcome.
 Result<JobReference> PipelineState::enter(const std::shared_ptr<StreamState>& stream,
                                           pipeline::PacketPtr packet, SubmitOptions options) {
-  const auto skipped_stages = skipped(options.skipped_stages);
-  if (!skipped_stages.ok()) {
-    packet.reset();
-    jobs_->room().give_back();
-    return skipped_stages.error();
-  }
-  submitted_.fetch_add(1, std::memory_order_relaxed);
+  TESSERA_TRY(const std::uint32_t skipped_stages, skipped(options.skipped_stages));
+  const bool watched = options.deadline.has_value() && *options.deadline < kForever;
+  if (watched) TESSERA_RETURN_IF_ERROR(deadlines_.prepare());
   auto& task = static_cast<TaskPacket&>(*packet);
   const std::uint64_t id = runtime_->next_task();
   JobReference job = jobs_->take();
   stream->open(JobReference(job.get()), id, stream, std::move(options.callback));
+  submitted_.fetch_add(1, std::memory_order_relaxed);
   task.header.id = id;
   task.header.stream = stream->id();
   task.header.sequence = job->sequence();
-  task.header.skipped_stages = *skipped_stages;
+  task.header.skipped_stages = skipped_stages;
   task.header.submitted = pipeline::now();
   task.header.cancelled = &job->cancelled();
   if (kind_ == PacketKind::kNetwork) network_packet(packet).task.sequence = job->sequence();
   task.job = JobReference(job.get());
-  if (options.deadline.has_value() && *options.deadline < kForever) {
+  if (watched) {
     task.header.deadline = task.header.submitted + options.deadline->count();
     deadlines_.watch(JobReference(job.get()), task.header.deadline);
   }

@@ -8,6 +8,7 @@
 #include <limits>
 #include <thread>
 
+#include "base/guarded.h"
 #include "metrics/exports.h"
 #include "runtime/job.h"
 #include "runtime/patience.h"
@@ -21,6 +22,15 @@ namespace {
 Job handle(const runtime::JobReference& job) {
   job->add_reference();
   return Job(job.get());
+}
+
+// Looks now and then, until the condition holds or `patience` is over.
+template <typename Condition>
+void look_until(std::chrono::nanoseconds patience, const Condition& condition) {
+  const auto begin = std::chrono::steady_clock::now();
+  while (!condition() && std::chrono::steady_clock::now() - begin < patience) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 TaskOutcome no_task() {
@@ -82,62 +92,80 @@ std::optional<std::size_t> wait_any(std::span<const Job> jobs, std::chrono::nano
   if (jobs.empty()) return std::nullopt;
   bool listening = true;
   std::size_t count = 0;
-  while (listening && count < jobs.size()) {
-    runtime::JobState* const state = jobs[count].state();
-    listening = state != nullptr && state->listen(&listener);
-    if (listening) ++count;
+  try {
+    while (listening && count < jobs.size()) {
+      runtime::JobState* const state = jobs[count].state();
+      listening = state != nullptr && state->listen(&listener);
+      if (listening) ++count;
+    }
+    if (listening) listener.wait(patience);
+  } catch (const std::bad_alloc&) {  // no memory to be notified with
+    look_until(patience, [&] { return first_done().has_value(); });
   }
-  if (listening) listener.wait(patience);
   for (std::size_t i = 0; i < count; ++i) jobs[i].state()->forget(&listener);
   return first_done();
 }
 
 Result<Job> Stream::submit_runs(std::vector<std::vector<Tensor>> runs, SubmitOptions options) {
-  TESSERA_TRY(const runtime::JobReference job,
-              pipeline_->submit(state_, std::move(runs), std::move(options)));
-  return handle(job);
+  return guarded("submitting a task", [&]() -> Result<Job> {
+    TESSERA_TRY(const runtime::JobReference job,
+                pipeline_->submit(state_, std::move(runs), std::move(options)));
+    return handle(job);
+  });
 }
 
 Result<Job> Stream::submit(std::vector<Tensor> inputs, SubmitOptions options) {
-  std::vector<std::vector<Tensor>> runs;
-  runs.push_back(std::move(inputs));
-  return submit_runs(std::move(runs), std::move(options));
+  return guarded("submitting a task", [&]() -> Result<Job> {
+    std::vector<std::vector<Tensor>> runs;
+    runs.push_back(std::move(inputs));
+    return submit_runs(std::move(runs), std::move(options));
+  });
 }
 
 Result<Job> Stream::submit_when_room(std::vector<Tensor> inputs, SubmitOptions options) {
-  std::vector<std::vector<Tensor>> runs;
-  runs.push_back(std::move(inputs));
-  return submit_runs_when_room(std::move(runs), std::move(options));
+  return guarded("submitting a task", [&]() -> Result<Job> {
+    std::vector<std::vector<Tensor>> runs;
+    runs.push_back(std::move(inputs));
+    return submit_runs_when_room(std::move(runs), std::move(options));
+  });
 }
 
 Result<Job> Stream::submit_runs_when_room(std::vector<std::vector<Tensor>> runs,
                                           SubmitOptions options) {
-  TESSERA_TRY(const runtime::JobReference job,
-              pipeline_->submit_when_room(state_, std::move(runs), std::move(options)));
-  return handle(job);
+  return guarded("submitting a task", [&]() -> Result<Job> {
+    TESSERA_TRY(const runtime::JobReference job,
+                pipeline_->submit_when_room(state_, std::move(runs), std::move(options)));
+    return handle(job);
+  });
 }
 
 Result<std::vector<Job>> Stream::submit_batch(std::vector<std::vector<Tensor>> tasks,
                                               const SubmitOptions& options) {
-  std::vector<Job> jobs;
-  for (std::vector<Tensor>& inputs : tasks) {
-    TESSERA_TRY(Job job, submit_when_room(std::move(inputs), options));
-    jobs.push_back(std::move(job));
-  }
-  return jobs;
+  return guarded("submitting tasks", [&]() -> Result<std::vector<Job>> {
+    std::vector<Job> jobs;
+    for (std::vector<Tensor>& inputs : tasks) {
+      TESSERA_TRY(Job job, submit_when_room(std::move(inputs), options));
+      jobs.push_back(std::move(job));
+    }
+    return jobs;
+  });
 }
 
 Result<Job> Stream::submit_layer(const Layers& layers, const LayerTask& task,
                                  SubmitOptions options) {
-  TESSERA_TRY(const runtime::JobReference job,
-              pipeline_->submit_layer(state_, layers.state(), task, std::move(options)));
-  return handle(job);
+  return guarded("submitting a layer", [&]() -> Result<Job> {
+    TESSERA_TRY(const runtime::JobReference job,
+                pipeline_->submit_layer(state_, layers.state(), task, std::move(options)));
+    return handle(job);
+  });
 }
 
 Result<Job> Stream::submit_operation(const OperationTask& task, SubmitOptions options) {
-  TESSERA_TRY(const runtime::JobReference job,
-              pipeline_->submit_operation(state_, task, std::move(options)));
-  return handle(job);
+  return guarded("submitting an operation", [&]() -> Result<Job> {
+    TESSERA_TRY(const runtime::JobReference job,
+                pipeline_->submit_operation(state_, task, std::move(options)));
+    return handle(job);
+  });
 }
 
 bool Stream::wait_for_room(std::chrono::nanoseconds patience) {
@@ -157,64 +185,93 @@ std::vector<StageOptions> default_stages(const Model& model) {
 Stream Pipeline::open_stream() { return Stream(state_, state_->open_stream()); }
 PipelineStatus Pipeline::status() const { return state_->status(); }
 Status Pipeline::set_threads(const std::string& stage, int threads) {
-  return state_->set_threads(stage, threads);
+  return guarded("setting threads",
+                 [&]() -> Status { return state_->set_threads(stage, threads); });
 }
 Status Pipeline::set_kernels(const std::string& stage, int kernels) {
-  return state_->set_kernels(stage, kernels);
+  return guarded("setting kernels",
+                 [&]() -> Status { return state_->set_kernels(stage, kernels); });
 }
 // Where the system has no thread for it, the status goes on saying that it is off.
-void Pipeline::set_tuning(bool on) { (void)state_->set_tuning(on); }
+void Pipeline::set_tuning(bool on) {
+  (void)guarded("", [&] { return state_->set_tuning(on); });
+}
 void Pipeline::set_debug(const DebugOptions& debug) { state_->set_debug(debug); }
 void Pipeline::wait_until_done() { state_->wait_until_done(); }
 
 Result<Runtime> Runtime::open(const RuntimeOptions& options) {
-  TESSERA_TRY(auto state, runtime::RuntimeState::open(options));
-  return Runtime(std::move(state));
+  return guarded("opening a runtime", [&]() -> Result<Runtime> {
+    TESSERA_TRY(auto state, runtime::RuntimeState::open(options));
+    return Runtime(std::move(state));
+  });
 }
 
 Result<Model> Runtime::load(const Network& network, const std::vector<std::string>& devices) {
-  TESSERA_TRY(auto model, state_->load(network, devices, false));
-  return Model(std::move(model));
+  return guarded("loading a network", [&]() -> Result<Model> {
+    TESSERA_TRY(auto model, state_->load(network, devices, false));
+    return Model(std::move(model));
+  });
 }
 
 Result<Model> Runtime::load_in_device_form(const Network& network,
                                            const std::vector<std::string>& devices) {
-  TESSERA_TRY(auto model, state_->load(network, devices, true));
-  return Model(std::move(model));
+  return guarded("loading a network", [&]() -> Result<Model> {
+    TESSERA_TRY(auto model, state_->load(network, devices, true));
+    return Model(std::move(model));
+  });
 }
 
 Result<Pipeline> Runtime::open_pipeline(const Model& model, PipelineOptions options) {
-  if (options.stages.empty()) options.stages = default_stages(model);
-  return open_pipeline(std::move(options));
+  return guarded("opening a pipeline", [&]() -> Result<Pipeline> {
+    if (options.stages.empty()) options.stages = default_stages(model);
+    return open_pipeline(std::move(options));
+  });
 }
 
 Result<Pipeline> Runtime::open_pipeline(PipelineOptions options) {
-  TESSERA_TRY(auto state, runtime::PipelineState::open(state_, std::move(options)));
-  return Pipeline(std::move(state));
+  return guarded("opening a pipeline", [&]() -> Result<Pipeline> {
+    TESSERA_TRY(auto state, runtime::PipelineState::open(state_, std::move(options)));
+    return Pipeline(std::move(state));
+  });
 }
 
 Result<Pipeline> Runtime::open_operations(PipelineOptions options) {
-  TESSERA_TRY(auto state, runtime::PipelineState::open_for_operations(state_, std::move(options)));
-  return Pipeline(std::move(state));
+  return guarded("opening a pipeline", [&]() -> Result<Pipeline> {
+    TESSERA_TRY(auto state,
+                runtime::PipelineState::open_for_operations(state_, std::move(options)));
+    return Pipeline(std::move(state));
+  });
 }
 
 Result<Memory> Runtime::open_memory(const std::string& device) {
-  TESSERA_TRY(runtime::DeviceEntry* const entry, state_->find(device));
-  return Memory(std::make_shared<runtime::MemoryState>(state_, *entry));
+  return guarded("opening a device's memory", [&]() -> Result<Memory> {
+    TESSERA_TRY(runtime::DeviceEntry* const entry, state_->find(device));
+    return Memory(std::make_shared<runtime::MemoryState>(state_, *entry));
+  });
 }
 
 Result<Layers> Runtime::load_layers(const Network& network, const Memory& memory) {
-  TESSERA_TRY(auto layers, runtime::LayersState::load(memory.state(), network));
-  return Layers(std::move(layers));
+  return guarded("loading layers", [&]() -> Result<Layers> {
+    TESSERA_TRY(auto layers, runtime::LayersState::load(memory.state(), network));
+    return Layers(std::move(layers));
+  });
 }
 
 std::span<std::byte> Block::bytes() const { return state_->block.host; }
-Status Block::wrote() { return state_->memory->mirror.wrote(state_->block.host); }
-Status Block::fetch() { return state_->memory->mirror.to_host(state_->block.host); }
+Status Block::wrote() {
+  return guarded("bytes to the device",
+                 [this] { return state_->memory->mirror.wrote(state_->block.host); });
+}
+Status Block::fetch() {
+  return guarded("bytes from the device",
+                 [this] { return state_->memory->mirror.to_host(state_->block.host); });
+}
 
 Result<Block> Memory::allocate(std::int64_t bytes) {
-  TESSERA_TRY(auto block, runtime::BlockState::allocate(state_, Bytes{bytes}));
-  return Block(std::move(block));
+  return guarded("allocating a block", [&]() -> Result<Block> {
+    TESSERA_TRY(auto block, runtime::BlockState::allocate(state_, Bytes{bytes}));
+    return Block(std::move(block));
+  });
 }
 const std::string& Memory::device() const { return state_->entry.name(); }
 const std::vector<Layer>& Layers::list() const { return state_->list; }
@@ -226,15 +283,19 @@ std::vector<DeviceStatus> Runtime::devices() const {
 }
 
 Status Runtime::write_trace(const std::string& path) const {
-  state_->collector().drain();
-  return write_text(path, metrics::perfetto_text(state_->collector().recent_events(),
-                                                 state_->recorder().sources()));
+  return guarded("writing a trace", [&]() -> Status {
+    state_->collector().drain();
+    return write_text(path, metrics::perfetto_text(state_->collector().recent_events(),
+                                                   state_->recorder().sources()));
+  });
 }
 
 Status Runtime::write_events(const std::string& path) const {
-  state_->collector().drain();
-  return write_text(path, metrics::json_lines_text(state_->collector().recent_events(),
-                                                   state_->recorder().sources()));
+  return guarded("writing events", [&]() -> Status {
+    state_->collector().drain();
+    return write_text(path, metrics::json_lines_text(state_->collector().recent_events(),
+                                                     state_->recorder().sources()));
+  });
 }
 
 std::string Runtime::prometheus() const {

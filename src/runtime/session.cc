@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/guarded.h"
 #include "device/device.h"
 #include "network/network.h"
 #include "runtime/check_inputs.h"
@@ -44,38 +45,42 @@ Session& Session::operator=(Session&&) noexcept = default;
 Session::~Session() = default;
 
 Result<Session> Session::open(const Network& network, const SessionOptions& options) {
-  auto state = std::make_unique<SessionState>();
-  state->network = network.share();
-  state->options = options;
-  TESSERA_TRY(state->device,
-              device::make_device(device::session_device(options, state->network->chip)));
-  TESSERA_TRY(state->loaded, state->device->load(state->network));
-  TESSERA_TRY(state->inputs, allocate_all(*state->device, network.inputs()));
-  TESSERA_TRY(state->outputs, allocate_all(*state->device, network.outputs()));
-  return Session(std::move(state));
+  return guarded("opening a session", [&]() -> Result<Session> {
+    auto state = std::make_unique<SessionState>();
+    state->network = network.share();
+    state->options = options;
+    TESSERA_TRY(state->device,
+                device::make_device(device::session_device(options, state->network->chip)));
+    TESSERA_TRY(state->loaded, state->device->load(state->network));
+    TESSERA_TRY(state->inputs, allocate_all(*state->device, network.inputs()));
+    TESSERA_TRY(state->outputs, allocate_all(*state->device, network.outputs()));
+    return Session(std::move(state));
+  });
 }
 
 Result<RunResult> Session::run(const std::vector<Tensor>& inputs) {
-  const NetworkState& network = *state_->network;
-  Device& device = *state_->device;
-  TESSERA_RETURN_IF_ERROR(runtime::check_inputs(network, inputs));
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    TESSERA_RETURN_IF_ERROR(device.write(state_->inputs[i], inputs[i].bytes));
-  }
-  TESSERA_TRY(const device::SequenceNumber sequence, device.submit({.loaded = state_->loaded,
-                                                                    .kernel = 0,
-                                                                    .inputs = state_->inputs,
-                                                                    .outputs = state_->outputs}));
-  TESSERA_TRY(const device::Completion completion, device.wait(sequence));
-  TESSERA_RETURN_IF_ERROR(completion.status);
-  RunResult result = completion.details != nullptr ? *completion.details : RunResult{};
-  if (state_->options.timing_only && state_->options.device == DeviceKind::kSim) return result;
-  for (std::size_t i = 0; i < network.outputs.size(); ++i) {
-    Tensor tensor = Tensor::zeros(network.outputs[i].format, network.outputs[i].dims);
-    TESSERA_RETURN_IF_ERROR(device.read(state_->outputs[i], tensor.bytes));
-    result.outputs.push_back(std::move(tensor));
-  }
-  return result;
+  return guarded("running a network", [&]() -> Result<RunResult> {
+    const NetworkState& network = *state_->network;
+    Device& device = *state_->device;
+    TESSERA_RETURN_IF_ERROR(runtime::check_inputs(network, inputs));
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      TESSERA_RETURN_IF_ERROR(device.write(state_->inputs[i], inputs[i].bytes));
+    }
+    TESSERA_TRY(const device::SequenceNumber sequence, device.submit({.loaded = state_->loaded,
+                                                                      .kernel = 0,
+                                                                      .inputs = state_->inputs,
+                                                                      .outputs = state_->outputs}));
+    TESSERA_TRY(const device::Completion completion, device.wait(sequence));
+    TESSERA_RETURN_IF_ERROR(completion.status);
+    RunResult result = completion.details != nullptr ? *completion.details : RunResult{};
+    if (state_->options.timing_only && state_->options.device == DeviceKind::kSim) return result;
+    for (std::size_t i = 0; i < network.outputs.size(); ++i) {
+      Tensor tensor = Tensor::zeros(network.outputs[i].format, network.outputs[i].dims);
+      TESSERA_RETURN_IF_ERROR(device.read(state_->outputs[i], tensor.bytes));
+      result.outputs.push_back(std::move(tensor));
+    }
+    return result;
+  });
 }
 
 const char* version() { return TESSERA_VERSION; }

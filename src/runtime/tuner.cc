@@ -1,5 +1,6 @@
 #include "runtime/tuner.h"
 
+#include <new>
 #include <system_error>
 
 #include "pipeline/own_thread.h"
@@ -57,6 +58,17 @@ bool Tuner::told_to_stop(std::chrono::milliseconds patience) {
 
 void Tuner::run() {
   const pipeline::OwnThread mark(this);
+  for (bool told = false; !told;) {
+    try {
+      balance();
+      told = true;
+    } catch (const std::bad_alloc&) {
+      told = told_to_stop(std::chrono::milliseconds(50));  // and begins anew
+    }
+  }
+}
+
+void Tuner::balance() {
   Balancer balancer;
   PeriodLoad before = tunable_.totals();
   while (!told_to_stop(std::chrono::milliseconds(50))) {

@@ -11,6 +11,7 @@
 #include <numeric>
 #include <thread>
 
+#include "base/guarded.h"
 #include "tools/console.h"
 #include "tools/repeated_inputs.h"
 
@@ -91,7 +92,7 @@ class LoadRun {
     TESSERA_RETURN_IF_ERROR(warm_up(pipeline));
     measured.before = runtime.devices();
     const auto begin = Clock::now();
-    generate(pipeline, measured);
+    TESSERA_RETURN_IF_ERROR(generate(pipeline, measured));
     measured.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     measured.after = runtime.devices();
     measured.status = pipeline.status();
@@ -144,21 +145,38 @@ class LoadRun {
     return {};
   }
 
-  void generate(Pipeline& pipeline, Measured& measured) {
+  Status generate(Pipeline& pipeline, Measured& measured) {
     std::vector<Generator> generators(static_cast<std::size_t>(bench_.streams));
-    std::vector<std::thread> threads;
-    for (Generator& generator : generators) {
-      threads.emplace_back([&, stream = pipeline.open_stream()]() mutable {
-        offer(stream, measured.outcomes, generator);
-        stream.wait_until_done();
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    std::vector<std::jthread> threads;
+    const Status begun = guarded("generating load", [&]() -> Status {
+      for (Generator& generator : generators) {
+        threads.emplace_back([&, stream = pipeline.open_stream()]() mutable {
+          take_note(guarded("generating load", [&] {
+            offer(stream, measured.outcomes, generator);
+            return Status();
+          }));
+          stream.wait_until_done();
+        });
+      }
+      return {};
+    });
+    take_note(begun);
+    for (std::jthread& thread : threads) thread.join();
+    TESSERA_RETURN_IF_ERROR(failed_);
     for (const Generator& generator : generators) {
       measured.generator.waited = std::max(measured.generator.waited, generator.waited);
       measured.generator.filled = std::max(measured.generator.filled, generator.filled);
       measured.generator.late = std::max(measured.generator.late, generator.late);
     }
+    return {};
+  }
+
+  // The first error ends the load.
+  void take_note(const Status& status) {
+    if (status.ok()) return;
+    const std::lock_guard lock(log_mutex_);
+    if (failed_.ok()) failed_ = status;
+    stop_ = true;
   }
 
   // One stream's share of the load.
@@ -170,7 +188,7 @@ class LoadRun {
     for (std::int64_t i = 0;; ++i) {
       const auto now = Clock::now();
       const double elapsed = std::chrono::duration<double>(now - begin).count();
-      if (bench_.tasks > 0 ? i >= share : elapsed >= bench_.seconds) return;
+      if (stop_ || (bench_.tasks > 0 ? i >= share : elapsed >= bench_.seconds)) return;
       if (bench_.rate > 0) {
         const auto due =
             begin + std::chrono::duration_cast<Clock::duration>(static_cast<double>(i) * period);
@@ -193,6 +211,8 @@ class LoadRun {
   const std::vector<Tensor>& inputs_;
   const LoadBench& bench_;
   std::mutex log_mutex_;
+  Status failed_;
+  std::atomic<bool> stop_{false};
 };
 
 struct Latency {

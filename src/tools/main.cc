@@ -2,13 +2,17 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <new>
+#include <cstdlib>
+#include <exception>
 
 #include "arch/nearest.h"
+#include "base/guarded.h"
 #include "tools/verb.h"
 
 namespace tessera::tools {
 namespace {
+
+constexpr int kInternalErrorStatus = 70;  // EX_SOFTWARE of sysexits.h
 
 struct Verb {
   const char* name;
@@ -66,14 +70,18 @@ Status check_verb(int argc, char** argv) {
                            fmt::join(names, ", "))};
 }
 
-// Runs the verb; memory that cannot be had is an error like any other.
-Status run_action(const Action& action) {
-  try {
-    return action();
-  } catch (const std::bad_alloc&) {
-    return Error{ErrorCode::kDoesNotFit,
-                 "not enough memory; choose a smaller shape, or a machine with more"};
+// What no part of the program caught, in whichever thread: told, and an exit rather than a signal.
+[[noreturn]] void end_after_exception() {
+  Error error{ErrorCode::kInternal, "ended for no reason it knows"};
+  if (const std::exception_ptr thrown = std::current_exception()) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (...) {
+      error = thrown_error("");
+    }
   }
+  std::fprintf(stderr, "tessera: internal error: %s\n", error.message.c_str());
+  std::_Exit(kInternalErrorStatus);
 }
 
 int main_with(int argc, char** argv) {
@@ -98,7 +106,7 @@ int main_with(int argc, char** argv) {
   }
   for (const auto& [sub, action] : actions) {
     if (!sub->parsed()) continue;
-    const Status status = run_action(action);
+    const Status status = guarded("", action);
     if (status.ok()) return 0;
     fmt::print(stderr, "tessera {}: {}\n", sub->get_name(), status.error().to_string());
     return 1;
@@ -109,4 +117,13 @@ int main_with(int argc, char** argv) {
 }  // namespace
 }  // namespace tessera::tools
 
-int main(int argc, char** argv) { return tessera::tools::main_with(argc, argv); }
+int main(int argc, char** argv) {
+  std::set_terminate(tessera::tools::end_after_exception);
+  try {
+    return tessera::tools::main_with(argc, argv);
+  } catch (...) {  // before a verb began: its options took more memory than there is
+    const tessera::Error error = tessera::thrown_error("");
+    std::fprintf(stderr, "tessera: %s\n", error.message.c_str());
+    return 1;
+  }
+}

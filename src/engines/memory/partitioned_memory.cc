@@ -1,6 +1,7 @@
 #include "engines/memory/partitioned_memory.h"
 
-#include "base/check.h"
+#include <new>
+
 #include "base/quantity.h"
 
 namespace tessera::engines {
@@ -18,7 +19,7 @@ PartitionedMemory::PartitionedMemory(std::int64_t partitions, std::int64_t bytes
     : partitions_(partitions), bytes_(bytes_per_partition), pitch_(odd_lines(bytes_per_partition)) {
   data_.reset(static_cast<std::byte*>(
       std::calloc(static_cast<std::size_t>(partitions_), static_cast<std::size_t>(pitch_))));
-  TESSERA_CHECK(data_ != nullptr, "no memory for {} partitions of {} bytes", partitions_, pitch_);
+  if (data_ == nullptr) throw std::bad_alloc();
 }
 
 Surface PartitionedMemory::surface(const program::BufferSurface& surface, std::int64_t image,
