@@ -205,6 +205,28 @@ TEST(ChipConfigErrors, TextThatIsNotToml) {
   EXPECT_EQ(error_of("[neural]\nrows = 1\nrows = 2").substr(0, 24), "arch/my.toml:3: not TOML");
 }
 
+// Each part of a key is a table inside the one before it.
+TEST(ChipConfigErrors, KeyOfHundredThousandParts) {
+  std::string key = "a";
+  for (int i = 1; i < 100'000; ++i) key += ".a";
+  const std::string message =
+      "arch/my.toml: 99999 dots, in keys, numbers and comments together; an architecture file has "
+      "at most 4096   [invalid argument]";
+  EXPECT_EQ(error_of(key + " = 1"), message);
+  EXPECT_EQ(error_of("[" + key + "]"), message);
+  EXPECT_EQ(error_of("[[" + key + "]]"), message);
+  EXPECT_EQ(error_of(std::string(2'000'000, '#')),
+            "arch/my.toml: 2000000 bytes; an architecture file has at most 1048576   "
+            "[invalid argument]");
+}
+
+TEST(ChipConfigErrors, KeyThatIsAsDeepAsItMayBe) {
+  std::string key = "a";
+  for (int i = 0; i < 4096; ++i) key += ".a";
+  EXPECT_EQ(error_of(key + " = 1"),
+            "arch/my.toml:1: [a]: unknown section; did you mean [dma]?   [invalid argument]");
+}
+
 TEST(ChipConfigErrors, ASectionWithoutAName) {
   const std::string message =
       "arch/my.toml: not TOML: a key or section name is malformed   [invalid argument]";

@@ -346,6 +346,12 @@ Result<Software> expand(const graph::Graph& graph, const ExpandOptions& options)
         fmt::format("there is no layer '{}' to plant a fault in; there are {}{}",
                     options.fault_node, names, graph.nodes.size() > kNamesMax ? ", ..." : "")};
   }
+  if (graph.outputs.empty()) {
+    return Error{
+        ErrorCode::kInvalidArgument,
+        "the program has no outputs, so there is nothing to derive; let it write an output "
+        "queue or DRAM output"};
+  }
   Software software;
   software.name = graph.name;
   Steps steps(software, free_stem(graph));

@@ -252,6 +252,14 @@ TEST(Expand, EveryMicroscalingFormatGivesTheBitsOfTheReference) {
   EXPECT_GT(values, 50000);
 }
 
+TEST(Expand, GraphWithoutOutputsIsRefused) {
+  const auto software = expand(Graph{});
+  ASSERT_FALSE(software.ok());
+  EXPECT_EQ(software.error().to_string(),
+            "the program has no outputs, so there is nothing to derive; let it write an output "
+            "queue or DRAM output   [invalid argument]");
+}
+
 // One block a sum: more of them would spread over too many exponents.
 TEST(Expand, MicroscalingOfF32ElementsIsDerivedOrRefused) {
   for (int element = 0; element < 6; ++element) {

@@ -1,16 +1,39 @@
 #include "concord/lift.h"
 
+#include <fmt/format.h>
+
 #include "concord/lift_graph.h"
 #include "concord/lift_groups.h"
+#include "concord/lift_tags.h"
 #include "concord/lift_walk.h"
 #include "program/verify.h"
 
 namespace tessera::concord {
+namespace {
+
+// A tag counts granules in 32 bits.
+Status check_sizes(const program::Program& program) {
+  const std::int64_t bytes_max = granule_bytes(program) << 32;
+  const auto check = [&](const char* region, std::int64_t bytes) -> Status {
+    if (bytes < bytes_max) return {};
+    return Error{ErrorCode::kDoesNotFit,
+                 fmt::format("the program's {} has {} bytes; layers can be read back out of a "
+                             "program with less than {}",
+                             region, bytes, bytes_max)};
+  };
+  TESSERA_RETURN_IF_ERROR(check("workspace", program.workspace_bytes));
+  TESSERA_RETURN_IF_ERROR(check("input region", program.input_bytes));
+  TESSERA_RETURN_IF_ERROR(check("output region", program.output_bytes));
+  return check("weight region", std::ssize(program.weights));
+}
+
+}  // namespace
 
 Result<std::shared_ptr<const graph::Graph>> lift(const program::Program& program,
                                                  const ChipConfig& chip,
                                                  const LiftOptions& options) {
   TESSERA_RETURN_IF_ERROR(program::verify_program(program, chip));
+  TESSERA_RETURN_IF_ERROR(check_sizes(program));
   // Layers whose tasks turn out not to be of one layer are taken apart, until the rest holds; there
   // are fewer layers to take apart each time.
   std::set<std::uint32_t> apart;

@@ -11,10 +11,10 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <new>
 #include <vector>
 
 #include "arch/chip_config.h"
-#include "base/check.h"
 #include "program/program.h"
 
 namespace tessera::concord {
@@ -43,7 +43,7 @@ class TagMemory {
   TagMemory() = default;
   explicit TagMemory(std::int64_t granules)
       : tags_(static_cast<Tag*>(std::calloc(static_cast<std::size_t>(granules) + 1, sizeof(Tag)))) {
-    TESSERA_CHECK(tags_ != nullptr, "no memory for {} tags", granules);
+    if (tags_ == nullptr) throw std::bad_alloc();
   }
   Tag* at(std::int64_t granule) { return tags_.get() + granule; }
 

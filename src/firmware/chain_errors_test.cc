@@ -144,7 +144,9 @@ TEST(ChainErrors, LoopsAndStreaming) {
   EXPECT_EQ(error_of("repeat i 2\nvector w [2] in initial\nend\n"),
             "t:12:1: 'vector' in a loop; declare names in front of it");
   EXPECT_EQ(error_of("repeat i 1000\nrepeat j 1000\nset a = i\nset b = j\nend\nend\n"),
-            "t:14:1: the loops unroll into more than 131072 chains or 1048576 statements");
+            "t:13:1: the loops unroll into more than 131072 chains or 1048576 statements");
+  EXPECT_EQ(error_of("repeat i 1048576\nrepeat j 1048576\nend\nend\n"),
+            "t:12:1: the loops unroll into more than 131072 chains or 1048576 statements");
   const std::string chain = "chain \"c\"\nread x\nproduct W\nwrite y\nend\n";
   EXPECT_EQ(error_of(chain, true),
             "t:1:1: streaming runs the time loop's body for every vector that arrives; this text "

@@ -72,6 +72,7 @@ namespace {
 
 constexpr std::size_t kChainsMax = 1 << 17;       // unrolled
 constexpr std::int64_t kStatementsMax = 1 << 20;  // executed
+constexpr std::size_t kBytesOfTurn = 64;          // that count as a statement
 constexpr int kLoopsMax = 8;                      // inside each other
 
 class StatementParser {
@@ -95,11 +96,8 @@ class StatementParser {
 
  private:
   Status statement(const std::string& word, const Place& place, int loops) {
-    if (++statements_ > kStatementsMax || context_.program.chains.size() > kChainsMax) {
-      return lexer_.error(place,
-                          fmt::format("the loops unroll into more than {} chains or {} statements",
-                                      kChainsMax, kStatementsMax));
-    }
+    ++statements_;
+    TESSERA_RETURN_IF_ERROR(check_length(place));
     if (word == "chain") return parse_chain(context_, place);
     if (word == "task") return task(place);
     if (word == "repeat" || word == "steps") return loop(word, place, loops);
@@ -115,6 +113,13 @@ class StatementParser {
                         fmt::format("'{}' is no statement;{} allowed: {}", word,
                                     near.empty() ? "" : fmt::format(" did you mean '{}'?", near),
                                     fmt::join(names, ", ")));
+  }
+
+  Status check_length(const Place& place) const {
+    if (statements_ <= kStatementsMax && context_.program.chains.size() <= kChainsMax) return {};
+    return lexer_.error(
+        place, fmt::format("the loops unroll into more than {} chains or {} statements", kChainsMax,
+                           kStatementsMax));
   }
 
   // A descriptor written out, in the chains' order.
@@ -159,6 +164,9 @@ class StatementParser {
       context_.scalars[name] = i;
       context_.loop_counters = outer + fmt::format("[{}]", i);
       TESSERA_RETURN_IF_ERROR(block(loops + 1));
+      // A turn takes its time also where nothing but comments stands in it.
+      statements_ += 1 + static_cast<std::int64_t>((lexer_.position().at - body.at) / kBytesOfTurn);
+      TESSERA_RETURN_IF_ERROR(check_length(place));
     }
     context_.loop_counters = outer;
     if (time) context_.in_time_loop = false;
