@@ -293,8 +293,8 @@ struct StageStatus {
   int kernels = 0;               // execute: that it uses
   std::size_t queued = 0, capacity = 0;
   std::int64_t tasks = 0, batches = 0;
-  std::chrono::nanoseconds busy{0};         // of all threads together
-  std::chrono::nanoseconds thread_time{0};  // threads times time: what `busy` is a share of
+  std::chrono::nanoseconds busy{0};         // of all threads together, up to now
+  std::chrono::nanoseconds thread_time{0};  // that they were there: what `busy` is a share of
 };
 
 struct PipelineStatus {
@@ -337,7 +337,7 @@ struct DeviceStatus {
   std::int64_t late_runs = 0;  // paced: the model was slower than the modelled processor
   std::int64_t bytes_in = 0, bytes_out = 0;           // moved between host and device
   std::int64_t weight_bytes = 0;                      // of those going in
-  std::chrono::nanoseconds busy{0};                   // of all kernels together
+  std::chrono::nanoseconds busy{0};                   // of all kernels together, up to now
   std::vector<std::chrono::nanoseconds> kernel_busy;  // of each
 };
 

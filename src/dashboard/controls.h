@@ -1,11 +1,12 @@
-// What an operator can change while a pipeline runs, as the dashboard sees it. The runtime
-// implements it; the dashboard knows nothing else of the runtime.
+// What an operator can change while a pipeline runs, and how the runtime is, as the dashboard sees
+// it. The runtime implements it; the dashboard knows nothing else of the runtime.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "metrics/limit.h"
 
 namespace tessera::dashboard {
 
@@ -29,6 +30,8 @@ class Controls {
   virtual std::vector<StageControl> stages() = 0;
   virtual Status set_threads(const std::string& stage, int threads) = 0;
   virtual std::vector<Choice> choices() { return {}; }
+  // For what limits the run.
+  virtual metrics::Conditions conditions() { return {}; }
   virtual Status choose(const std::string& name, const std::string& position);
 };
 

@@ -41,7 +41,19 @@ void append_column(std::string& text, const char* name, std::span<const Bin> bin
   text += ']';
 }
 
-void append_bins(std::string& text, std::span<const Bin> bins) {
+// As many as there are of a past that is over; three digits are more than a chart shows.
+void append_rates(std::string& text, std::span<const double> rates) {
+  if (rates.empty()) return;
+  if (text.back() != '{') text += ',';
+  text += "\"rate\":[";
+  for (const double rate : rates) {
+    if (text.back() != '[') text += ',';
+    fmt::format_to(std::back_inserter(text), "{:.4g}", rate);
+  }
+  text += ']';
+}
+
+void append_bins(std::string& text, std::span<const Bin> bins, std::span<const double> rates) {
   text += '{';
   append_column(text, "busy", bins, &Bin::busy_ns);
   append_column(text, "in_ns", bins, &Bin::in_ns);
@@ -50,6 +62,7 @@ void append_bins(std::string& text, std::span<const Bin> bins) {
   append_column(text, "bytes_out", bins, &Bin::bytes_out);
   append_column(text, "count", bins, &Bin::count);
   append_column(text, "depth", bins, &Bin::depth_max);
+  append_rates(text, rates);
   text += '}';
 }
 
@@ -77,9 +90,14 @@ std::string controls_text(Controls& controls) {
 
 std::string state_text(metrics::Collector& collector, Controls* controls,
                        const std::string& title) {
+  const metrics::Snapshot snapshot = collector.snapshot();
+  const metrics::Limit limit = metrics::limit_of(metrics::use_of(
+      snapshot, controls == nullptr ? metrics::Conditions() : controls->conditions()));
   return fmt::format(
-      "{{\"title\":{},\"pid\":{},\"snapshot\":{},{}}}", json_quoted(title), getpid(),
-      metrics::snapshot_json_text(collector.snapshot()),
+      "{{\"title\":{},\"pid\":{},\"snapshot\":{},"
+      "\"limit\":{{\"cause\":\"{}\",\"place\":{},\"text\":{}}},{}}}",
+      json_quoted(title), getpid(), metrics::snapshot_json_text(snapshot), name_of(limit.cause),
+      json_quoted(limit.place), json_quoted(limit.text),
       controls == nullptr ? "\"stages\":[],\"choices\":[]" : controls_text(*controls));
 }
 
@@ -91,13 +109,14 @@ std::string events_text(const metrics::NewEvents& news) {
 
 std::string history_text(const metrics::HistoryAnswer& answer) {
   std::string text = fmt::format(
-      "{{\"from\":{},\"to\":{},\"has_events\":{},\"bin_ns\":{},\"first_bin\":{},",
-      answer.span.from_ns, answer.span.to_ns, answer.has_events, answer.bin_ns, answer.first_bin);
+      "{{\"from\":{},\"to\":{},\"until\":{},\"has_events\":{},\"bin_ns\":{},\"first_bin\":{},",
+      answer.span.from_ns, answer.span.to_ns, answer.until_ns, answer.has_events, answer.bin_ns,
+      answer.first_bin);
   append_events(text, answer.events);
   text += ",\"bins\":[";
-  for (const std::vector<Bin>& bins : answer.bins) {
-    if (text.back() != '[') text += ',';
-    append_bins(text, bins);
+  for (std::size_t source = 0; source < answer.bins.size(); ++source) {
+    if (source > 0) text += ',';
+    append_bins(text, answer.bins[source], answer.rates[source]);
   }
   return text + "]}";
 }

@@ -1,9 +1,11 @@
 // What the server sends, as JSON texts.
 //
-//   state     {"title", "pid", "snapshot": {...}, "stages": [...], "choices": [...]}
-//   events    {"next", "missed", "events": [[kind, source, begin, end, packet, stream, value,
-//   outcome]...]} history   {"from", "to", "has_events", "events": [...], "bin_ns", "first_bin",
-//              "bins": [{"busy": [...], "count": [...], ...} for each source]}
+//   state     {"title", "pid", "snapshot": {...}, "limit": {"cause", "place", "text"},
+//              "stages": [...], "choices": [...]}
+//   events    {"next", "missed",
+//              "events": [[kind, source, begin, end, packet, stream, value, outcome]...]}
+//   history   {"from", "to", "until", "has_events", "events": [...], "bin_ns", "first_bin",
+//              "bins": [{"busy": [...], "count": [...], "rate": [...], ...} for each source]}
 //
 // Times are nanoseconds since the recorder was made; kinds are numbers of metrics::EventKind.
 #pragma once

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "metrics/steady_rate.h"
 
 namespace tessera::metrics {
 namespace {
@@ -13,6 +14,55 @@ constexpr std::int64_t kLatencyHalfNs = 5'000'000'000;
 
 double rate(double amount, std::int64_t window_ns) {
   return window_ns > 0 ? amount * 1e9 / static_cast<double>(window_ns) : 0;
+}
+
+std::int64_t overlap(TimeSpan a, TimeSpan b) {
+  return std::max<std::int64_t>(std::min(a.to_ns, b.to_ns) - std::max(a.from_ns, b.from_ns), 0);
+}
+
+// What is counted a second at `now_ns`, from the finest bins or, where they do not reach back far
+// enough, from the next.
+double rate_at(const BinSeries& bins, std::int64_t now_ns) {
+  SteadyRate rate;
+  for (int level = 0; level < 2; ++level) {
+    const std::int64_t end = now_ns / BinSeries::bin_ns(level);  // the bin that is not over
+    std::vector<std::int32_t> counts;
+    for (std::int64_t i = std::max<std::int64_t>(end - BinSeries::kBinsOfLevel, 0); i < end; ++i) {
+      counts.push_back(bins.at(level, i).count);
+    }
+    const SteadyRate found = steady_rate(counts, BinSeries::bin_ns(level));
+    if (level == 0 || found.settled || rate.periods == 0) rate = found;
+    if (rate.settled) break;
+  }
+  return rate.per_second;
+}
+
+// The same at the end of each bin of a piece of the past, up to `end`.
+std::vector<double> rates_of(const BinSeries& bins, int level, std::int64_t first,
+                             std::int64_t end) {
+  const std::int64_t begin = std::max<std::int64_t>(first - BinSeries::kBinsOfLevel, 0);
+  std::vector<std::int32_t> counts;
+  for (std::int64_t i = begin; i < end; ++i) counts.push_back(bins.at(level, i).count);
+  const std::span<const std::int32_t> all(counts);
+  std::vector<double> rates;
+  for (std::int64_t i = first; i < end; ++i) {
+    const auto length = static_cast<std::size_t>(i + 1 - begin);
+    // Where nothing was going on, only something new changes that.
+    if (!rates.empty() && rates.back() == 0 && counts[length - 1] == 0) {
+      rates.push_back(0);
+      continue;
+    }
+    rates.push_back(steady_rate(all.first(length), BinSeries::bin_ns(level)).per_second);
+  }
+  return rates;
+}
+
+void carry_depth(std::vector<Bin>& row, std::int32_t depth) {
+  for (Bin& bin : row) {
+    bin.depth_max = std::max(bin.depth_max, depth);
+    if (bin.count > 0) depth = bin.depth_last;
+    bin.depth_last = depth;
+  }
 }
 
 void sort_by_begin(std::vector<Event>& events) {
@@ -25,7 +75,9 @@ void sort_by_begin(std::vector<Event>& events) {
 struct Collector::SourceTotals {
   std::int64_t runs = 0, busy_ns = 0, cycles = 0;
   std::int64_t bytes_in = 0, bytes_out = 0, in_ns = 0, out_ns = 0;
-  std::int64_t depth = 0, faults = 0;
+  std::int64_t depth = 0, depth_at_ns = 0, faults = 0;
+  std::int64_t run_end_ns = INT64_MIN;  // of the last kernel run
+  std::int64_t busy_told_ns = 0;        // the most that a snapshot has said
   Histogram run, waited, transfer_in, transfer_out;
   BinSeries bins;
 };
@@ -79,23 +131,51 @@ void Collector::drain() {
 }
 
 double Collector::drain_rings() {
-  return recorder_.drain([this](std::span<const Event> events) {
+  return recorder_.drain([this](std::size_t ring, std::span<const Event> events) {
     try {
-      take(events);
+      take(ring, events);
     } catch (const std::bad_alloc&) {
       lost_ += std::ssize(events);
     }
   });
 }
 
-void Collector::take(std::span<const Event> events) {
+// `states` and works are looked at before the rings: what ends meanwhile is seen twice, and its
+// event says that it is over.
+Collector::Running Collector::drain_and_look(const std::vector<Recorder::SourceState>& states) {
+  const std::vector<Recorder::Work> works = recorder_.works();
+  drain_rings();
+  add_new_sources();
+  Running running(totals_.size());
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    const std::int64_t since = states[i].running_since;
+    if (since == Recorder::kNotRunning) continue;
+    if (since >= totals_[i]->run_end_ns) running[i].push_back(since);
+  }
+  for (const Recorder::Work& work : works) {
+    if (work.ring < ring_end_ns_.size() && work.begin_ns < ring_end_ns_[work.ring]) continue;
+    if (work.source.index < running.size()) running[work.source.index].push_back(work.begin_ns);
+  }
+  for (std::vector<std::int64_t>& begins : running) std::sort(begins.begin(), begins.end());
+  return running;
+}
+
+void Collector::add_new_sources() {
   for (std::size_t i = totals_.size(); i < recorder_.source_count(); ++i) {
     totals_.push_back(std::make_unique<SourceTotals>());
   }
+}
+
+void Collector::take(std::size_t ring, std::span<const Event> events) {
+  if (ring >= ring_end_ns_.size()) ring_end_ns_.resize(ring + 1, INT64_MIN);
+  add_new_sources();
   for (const Event& event : events) {
     TESSERA_CHECK(event.source.index < totals_.size(), "an event of source {}, there are {}",
                   event.source.index, totals_.size());
     count(event);
+    if (event.kind == EventKind::kStageRun) {
+      ring_end_ns_[ring] = std::max(ring_end_ns_[ring], event.end_ns);
+    }
   }
   recent_.add(events);
   events_ += std::ssize(events);
@@ -126,7 +206,10 @@ void Collector::count(const Event& event) {
       ++totals.runs;
       totals.busy_ns += duration;
       totals.run.add(duration);
-      if (event.kind == EventKind::kKernelRun) totals.cycles += event.value;
+      if (event.kind == EventKind::kKernelRun) {
+        totals.cycles += event.value;
+        totals.run_end_ns = std::max(totals.run_end_ns, event.end_ns);
+      }
       break;
     case EventKind::kTransferIn:
       totals.bytes_in += event.value;
@@ -139,7 +222,9 @@ void Collector::count(const Event& event) {
       totals.transfer_out.add(duration);
       break;
     case EventKind::kQueueDepth:
+      if (event.end_ns < totals.depth_at_ns) break;  // another thread's, later than this
       totals.depth = event.value;
+      totals.depth_at_ns = event.end_ns;
       break;
     case EventKind::kTaskSubmitted:
     case EventKind::kTaskCompleted:
@@ -183,14 +268,12 @@ void Collector::count_task(const Event& event) {
 
 Snapshot Collector::snapshot_at(std::int64_t now_ns) {
   const std::lock_guard lock(mutex_);
-  drain_rings();
-  // Whole bins: the window ends with the last that is over.
-  const std::int64_t end = now_ns / BinSeries::kFinestBinNs * BinSeries::kFinestBinNs;
-  const std::int64_t longest = std::chrono::nanoseconds(options_.window).count();
-  const TimeSpan window = {.from_ns = std::max<std::int64_t>(end - longest, 0), .to_ns = end};
+  const std::vector<Recorder::SourceState> states = recorder_.sources();
+  const Running running = drain_and_look(states);
   Snapshot snapshot;
   snapshot.at_ns = now_ns;
-  snapshot.window_ns = window.to_ns - window.from_ns;
+  const std::int64_t longest = std::chrono::nanoseconds(options_.window).count();
+  snapshot.window_ns = std::min(std::max<std::int64_t>(now_ns, 0), longest);
   snapshot.recording = recorder_.recording();
   snapshot.events = events_;
   snapshot.dropped = recorder_.dropped() + lost_;
@@ -201,63 +284,77 @@ Snapshot Collector::snapshot_at(std::int64_t now_ns) {
   if (half <= tasks_->half + 1) late.add(tasks_->latency_half[tasks_->half & 1]);
   if (half <= tasks_->half) late.add(tasks_->latency_half[(tasks_->half + 1) & 1]);
   snapshot.tasks.latency_late = late.distribution();
-  const std::vector<Recorder::SourceState> states = recorder_.sources();
-  double completed = 0;
   for (std::size_t i = 0; i < states.size(); ++i) {
-    snapshot.sources.push_back(describe(i, states[i], window));
+    snapshot.sources.push_back(describe(i, states[i], running[i], snapshot));
     if (states[i].description.kind == SourceKind::kTasks) {
-      completed += snapshot.sources.back().runs_per_second;
+      snapshot.tasks.per_second += snapshot.sources.back().runs_per_second;
     }
   }
-  snapshot.tasks.per_second = completed;
   return snapshot;
 }
 
 SourceSnapshot Collector::describe(std::size_t source, const Recorder::SourceState& state,
-                                   TimeSpan window) const {
+                                   const std::vector<std::int64_t>& running, const Snapshot& at) {
+  // Events are in whole bins: the window of what is over ends with the last that is.
+  const std::int64_t end = at.at_ns / BinSeries::kFinestBinNs * BinSeries::kFinestBinNs;
+  const TimeSpan window = {.from_ns = std::max<std::int64_t>(end - at.window_ns, 0), .to_ns = end};
   SourceSnapshot snapshot;
   snapshot.id.index = static_cast<std::uint16_t>(source);
   snapshot.description = state.description;
-  snapshot.running_since_ns = state.running_since;
+  snapshot.running = running;
+  if (!running.empty()) snapshot.running_since_ns = running.front();
   std::int64_t busy_ns = 0;
-  if (state.running_since != Recorder::kNotRunning) {
-    busy_ns =
-        std::max<std::int64_t>(window.to_ns - std::max(state.running_since, window.from_ns), 0);
+  for (const std::int64_t begin : running) {
+    busy_ns += overlap({.from_ns = begin, .to_ns = at.at_ns}, window);
+    snapshot.busy_ns += std::max<std::int64_t>(at.at_ns - begin, 0);
   }
+  SourceTotals& totals = *totals_[source];
+  add_totals(totals, window, snapshot);
+  busy_ns += totals.bins.sum(window).busy_ns;
+  snapshot.runs_per_second = rate_at(totals.bins, at.at_ns);
+  // A paced run ends by its schedule, which may be a little before its event comes.
+  snapshot.busy_ns = totals.busy_told_ns = std::max(snapshot.busy_ns, totals.busy_told_ns);
+  const std::int64_t threads = std::max(state.description.threads, 1);
   const std::int64_t window_ns = window.to_ns - window.from_ns;
-  if (source < totals_.size()) {
-    const SourceTotals& totals = *totals_[source];
-    const Bin recent = totals.bins.sum(window);
-    busy_ns += recent.busy_ns;
-    snapshot.runs = totals.runs;
-    snapshot.busy_ns = totals.busy_ns;
-    snapshot.runs_per_second = rate(recent.count, window_ns);
-    snapshot.cycles = totals.cycles;
-    snapshot.bytes_in = totals.bytes_in;
-    snapshot.bytes_out = totals.bytes_out;
-    snapshot.in_ns = totals.in_ns;
-    snapshot.out_ns = totals.out_ns;
-    snapshot.bytes_in_per_second = rate(static_cast<double>(recent.bytes_in), window_ns);
-    snapshot.bytes_out_per_second = rate(static_cast<double>(recent.bytes_out), window_ns);
-    snapshot.depth = totals.depth;
-    snapshot.depth_max = std::max<std::int64_t>(recent.depth_max, totals.depth);
-    snapshot.faults = totals.faults;
-    snapshot.run = totals.run.distribution();
-    snapshot.waited = totals.waited.distribution();
-    snapshot.transfer_in = totals.transfer_in.distribution();
-    snapshot.transfer_out = totals.transfer_out.distribution();
-  }
-  const int threads = std::max(state.description.threads, 1);
   if (window_ns > 0) {
-    const double share = static_cast<double>(busy_ns) / static_cast<double>(window_ns) / threads;
-    snapshot.utilisation = std::min(share, 1.0);
+    const auto whole = static_cast<double>(window_ns * threads);
+    snapshot.utilisation = std::min(static_cast<double>(busy_ns) / whole, 1.0);
   }
   return snapshot;
 }
 
-HistoryAnswer Collector::bins_of(const HistoryQuestion& question) const {
+void Collector::add_totals(const SourceTotals& totals, TimeSpan window,
+                           SourceSnapshot& snapshot) const {
+  const std::int64_t window_ns = window.to_ns - window.from_ns;
+  const Bin recent = totals.bins.sum(window);
+  const auto share = [window_ns](std::int64_t busy_ns) {
+    return std::min(rate(static_cast<double>(busy_ns) * 1e-9, window_ns), 1.0);
+  };
+  snapshot.runs = totals.runs;
+  snapshot.busy_ns += totals.busy_ns;
+  snapshot.cycles = totals.cycles;
+  snapshot.bytes_in = totals.bytes_in;
+  snapshot.bytes_out = totals.bytes_out;
+  snapshot.in_ns = totals.in_ns;
+  snapshot.out_ns = totals.out_ns;
+  snapshot.in_share = share(recent.in_ns);
+  snapshot.out_share = share(recent.out_ns);
+  snapshot.bytes_in_per_second = rate(static_cast<double>(recent.bytes_in), window_ns);
+  snapshot.bytes_out_per_second = rate(static_cast<double>(recent.bytes_out), window_ns);
+  snapshot.depth = totals.depth;
+  snapshot.depth_max = std::max<std::int64_t>(recent.depth_max, totals.depth);
+  snapshot.faults = totals.faults;
+  snapshot.run = totals.run.distribution();
+  snapshot.waited = totals.waited.distribution();
+  snapshot.transfer_in = totals.transfer_in.distribution();
+  snapshot.transfer_out = totals.transfer_out.distribution();
+}
+
+HistoryAnswer Collector::bins_of(const HistoryQuestion& question, const Running& running,
+                                 std::int64_t now_ns) const {
   HistoryAnswer answer;
   answer.span = question.span;
+  answer.until_ns = now_ns;
   // The finest level that reaches back far enough for every source, and is not too many bins.
   int level = 0;
   for (const auto& totals : totals_) {
@@ -267,21 +364,35 @@ HistoryAnswer Collector::bins_of(const HistoryQuestion& question) const {
   while (level < BinSeries::kLevels - 1 && length / BinSeries::bin_ns(level) >= question.bins_max) {
     ++level;
   }
-  answer.bin_ns = BinSeries::bin_ns(level);
-  answer.first_bin = question.span.from_ns / answer.bin_ns;
+  const std::int64_t width = answer.bin_ns = BinSeries::bin_ns(level);
+  const std::int64_t first = answer.first_bin = question.span.from_ns / width;
   const std::int64_t last =
-      std::min((question.span.to_ns - 1) / answer.bin_ns, answer.first_bin + question.bins_max - 1);
-  for (const auto& totals : totals_) {
+      std::min((question.span.to_ns - 1) / width, first + question.bins_max - 1);
+  const std::vector<Recorder::SourceState> states = recorder_.sources();
+  for (std::size_t source = 0; source < totals_.size(); ++source) {
+    const BinSeries& bins = totals_[source]->bins;
     std::vector<Bin>& row = answer.bins.emplace_back();
-    for (std::int64_t i = answer.first_bin; i <= last; ++i)
-      row.push_back(totals->bins.at(level, i));
+    for (std::int64_t i = first; i <= last; ++i) {
+      row.push_back(bins.at(level, i));
+      const TimeSpan bin = {.from_ns = i * width, .to_ns = (i + 1) * width};
+      for (const std::int64_t begin : running[source]) {
+        row.back().busy_ns += overlap({.from_ns = begin, .to_ns = now_ns}, bin);
+      }
+    }
+    const SourceKind kind = states[source].description.kind;
+    answer.rates.emplace_back();
+    if (kind == SourceKind::kQueue) carry_depth(row, bins.depth_before(level, first));
+    if (kind == SourceKind::kTasks) {
+      answer.rates.back() = rates_of(bins, level, first, std::min(last + 1, now_ns / width));
+    }
   }
   return answer;
 }
 
-HistoryAnswer Collector::history(const HistoryQuestion& question) const {
+HistoryAnswer Collector::history_at(const HistoryQuestion& question, std::int64_t now_ns) {
   const std::lock_guard lock(mutex_);
-  HistoryAnswer answer = bins_of(question);
+  const Running running = drain_and_look(recorder_.sources());
+  HistoryAnswer answer = bins_of(question, running, now_ns);
   if (question.span.from_ns < recent_.complete_since_ns()) return answer;
   for (std::uint64_t i = recent_.first(); i != recent_.next(); ++i) {
     const Event& event = recent_[i];

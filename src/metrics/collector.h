@@ -6,7 +6,8 @@
 //                                             └─► followers (event_file.h)      history()
 //
 // One thread of its own drains; all functions may be called from any thread. An event is counted
-// when it is drained, so a run shows when it has ended.
+// when it is drained, so a run counts when it has ended; its time counts while it goes on: the
+// recorder knows what is running, and whoever asks is told up to that moment.
 #pragma once
 
 #include <chrono>
@@ -41,9 +42,14 @@ struct HistoryAnswer {
   TimeSpan span;
   bool has_events = false;
   std::vector<Event> events;  // that touch the span, in the order of their begins
+  // What is known: bins are whole up to here, and empty behind. What goes on is in them.
+  std::int64_t until_ns = 0;
   std::int64_t bin_ns = 0;
-  std::int64_t first_bin = 0;          // index of the first bin since time 0
-  std::vector<std::vector<Bin>> bins;  // for each source
+  std::int64_t first_bin = 0;  // index of the first bin since time 0
+  // For each source. A queue keeps its depth in bins in which none was noted.
+  std::vector<std::vector<Bin>> bins;
+  // Of tasks: completed a second at the end of each bin up to until_ns. Of other sources empty.
+  std::vector<std::vector<double>> rates;
 };
 
 struct HistoryQuestion {
@@ -81,7 +87,10 @@ class Collector {
   // For a moment that is not now; drains before.
   Snapshot snapshot_at(std::int64_t now_ns);
 
-  HistoryAnswer history(const HistoryQuestion& question) const;
+  HistoryAnswer history(const HistoryQuestion& question) {
+    return history_at(question, recorder_.now());
+  }
+  HistoryAnswer history_at(const HistoryQuestion& question, std::int64_t now_ns);
   // Those from number `from` on, the newest `events_max` where there are more.
   NewEvents events_since(std::uint64_t from, std::size_t events_max) const;
   // The newest events that are kept, in the order of their begins: for the exports.
@@ -93,14 +102,21 @@ class Collector {
   struct SourceTotals;
   struct TaskTotals;
 
+  // When what goes on began, for each source; in order.
+  using Running = std::vector<std::vector<std::int64_t>>;
+
   void run();
   double drain_rings();
-  void take(std::span<const Event> events);
+  Running drain_and_look(const std::vector<Recorder::SourceState>& states);
+  void add_new_sources();
+  void take(std::size_t ring, std::span<const Event> events);
   void count(const Event& event);
   void count_task(const Event& event);
   SourceSnapshot describe(std::size_t source, const Recorder::SourceState& state,
-                          TimeSpan window) const;
-  HistoryAnswer bins_of(const HistoryQuestion& question) const;
+                          const std::vector<std::int64_t>& running, const Snapshot& at);
+  void add_totals(const SourceTotals& totals, TimeSpan window, SourceSnapshot& snapshot) const;
+  HistoryAnswer bins_of(const HistoryQuestion& question, const Running& running,
+                        std::int64_t now_ns) const;
 
   Recorder& recorder_;
   const CollectorOptions options_;
@@ -109,6 +125,7 @@ class Collector {
   std::int64_t lost_ = 0;                              // events for which there was no memory
   std::vector<std::unique_ptr<SourceTotals>> totals_;  // by source
   std::unique_ptr<TaskTotals> tasks_;
+  std::vector<std::int64_t> ring_end_ns_;  // of each ring's last stage run
   RecentEvents recent_;
   std::vector<std::pair<std::uint64_t, Follower>> followers_;
   std::uint64_t next_follower_ = 1;

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <barrier>
 #include <memory>
+#include <thread>
 #include <vector>
 
 namespace tessera::metrics {
@@ -61,6 +63,85 @@ TEST_F(CollectorTest, ARunThatGoesOnCountsUpToNow) {
   EXPECT_DOUBLE_EQ(collector_->snapshot_at(3200 * kMs).sources[0].utilisation, 0.6);
 }
 
+TEST_F(CollectorTest, ARunThatEndedBeforeItWasToldIsNotCountedTwice) {
+  const SourceId kernel = add(SourceKind::kKernel, "kernel A");
+  // Between its event and set_running(kNotRunning), and after the next has begun.
+  recorder_.set_running(kernel, 2000 * kMs);
+  record(EventKind::kKernelRun, kernel, 2000 * kMs, 2500 * kMs);
+  SourceSnapshot source = collector_->snapshot_at(3000 * kMs).sources[0];
+  EXPECT_DOUBLE_EQ(source.utilisation, 0.5);
+  EXPECT_EQ(source.busy_ns, 500 * kMs);
+  EXPECT_TRUE(source.running.empty());
+  recorder_.set_running(kernel, 2500 * kMs);
+  source = collector_->snapshot_at(3000 * kMs).sources[0];
+  EXPECT_DOUBLE_EQ(source.utilisation, 1);
+  EXPECT_EQ(source.busy_ns, 1000 * kMs);
+}
+
+// Three threads of a stage on scripted clocks: what they are at counts up to now, however long.
+TEST_F(CollectorTest, LongWorkOfAStageCountsUpToNowAndOnceWhenItEnds) {
+  const SourceId execute = add(SourceKind::kStage, "execute", 4);
+  std::vector<std::thread> threads;
+  std::barrier step(4);
+  for (std::int64_t i = 0; i < 3; ++i) {
+    threads.emplace_back([&, i] {
+      recorder_.begin_work(execute, i * 1000 * kMs);
+      step.arrive_and_wait();
+      step.arrive_and_wait();
+      // A batch of two.
+      record(EventKind::kStageRun, execute, i * 1000 * kMs, 5000 * kMs);
+      record(EventKind::kStageRun, execute, 5000 * kMs, 6000 * kMs);
+      if (i > 0) recorder_.end_work();  // the first has not come so far yet
+      step.arrive_and_wait();
+      step.arrive_and_wait();
+    });
+  }
+  step.arrive_and_wait();
+  SourceSnapshot source = collector_->snapshot_at(2500 * kMs).sources[0];
+  EXPECT_DOUBLE_EQ(source.utilisation, (1 + 1 + 0.5) / 4);
+  EXPECT_EQ(source.busy_ns, (2500 + 1500 + 500) * kMs);
+  EXPECT_EQ(source.running_since_ns, 0);
+  EXPECT_EQ(source.running, (std::vector<std::int64_t>{0, 1000 * kMs, 2000 * kMs}));
+  source = collector_->snapshot_at(5500 * kMs).sources[0];
+  EXPECT_DOUBLE_EQ(source.utilisation, 0.75);
+  step.arrive_and_wait();
+  step.arrive_and_wait();
+  source = collector_->snapshot_at(6000 * kMs).sources[0];
+  EXPECT_DOUBLE_EQ(source.utilisation, 0.75);
+  EXPECT_EQ(source.busy_ns, (6000 + 5000 + 4000) * kMs);
+  EXPECT_TRUE(source.running.empty());
+  step.arrive_and_wait();
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_DOUBLE_EQ(collector_->snapshot_at(6500 * kMs).sources[0].utilisation, 0.375);
+}
+
+TEST_F(CollectorTest, BusyTimeNeverShrinksWhenARunEndsByItsSchedule) {
+  const SourceId kernel = add(SourceKind::kKernel, "kernel A");
+  recorder_.set_running(kernel, 0);
+  EXPECT_EQ(collector_->snapshot_at(1001 * kMs).sources[0].busy_ns, 1001 * kMs);
+  recorder_.set_running(kernel, Recorder::kNotRunning);
+  record(EventKind::kKernelRun, kernel, 0, 1000 * kMs);
+  EXPECT_EQ(collector_->snapshot_at(1002 * kMs).sources[0].busy_ns, 1001 * kMs);
+}
+
+// Runs of seconds, of which a window of one second sees the end of few.
+TEST_F(CollectorTest, RatesOfLongRunsAreNotZeroBetweenTheirEnds) {
+  const SourceId kernel = add(SourceKind::kKernel, "kernel A");
+  const SourceId tasks = add(SourceKind::kTasks, "tasks");
+  std::int64_t done = 0;
+  for (std::int64_t now = 100; now <= 60'000; now += 100) {
+    for (; (done + 1) * 4000 <= now; ++done) {
+      const std::int64_t begin = done * 4000 * kMs, end = begin + 4000 * kMs;
+      record(EventKind::kKernelRun, kernel, begin, end);
+      record(EventKind::kTaskCompleted, tasks, begin, end);
+    }
+    if (done < 4) continue;
+    const Snapshot snapshot = collector_->snapshot_at(now * kMs);
+    ASSERT_NEAR(snapshot.tasks.per_second, 0.25, 0.01) << now;
+    ASSERT_NEAR(snapshot.sources[0].runs_per_second, 0.25, 0.01) << now;
+  }
+}
+
 TEST_F(CollectorTest, OccupancyOfAStageIsOverItsThreads) {
   const SourceId pre = add(SourceKind::kStage, "pre", 4);
   record(EventKind::kStageRun, pre, 0, 1000 * kMs, 7 * kMs);
@@ -98,7 +179,7 @@ TEST_F(CollectorTest, TasksAreCountedByOutcomeAndTimed) {
   EXPECT_EQ(snapshot.failed, 1);
   EXPECT_EQ(snapshot.cancelled, 1);
   EXPECT_EQ(snapshot.in_flight(), 1);
-  EXPECT_DOUBLE_EQ(snapshot.per_second, 4);
+  EXPECT_DOUBLE_EQ(snapshot.per_second, 3 / 0.92) << "three since the first, 0.92 s ago";
   EXPECT_EQ(snapshot.latency.count, 2);
   EXPECT_EQ(snapshot.latency.min, 40 * kMs);
   EXPECT_EQ(snapshot.latency.max, 60 * kMs);
@@ -125,6 +206,50 @@ TEST_F(CollectorTest, QueueShowsItsDepthNowAndTheDeepestOfTheWindow) {
   const SourceSnapshot source = collector_->snapshot_at(2000 * kMs).sources[0];
   EXPECT_EQ(source.depth, 2);
   EXPECT_EQ(source.depth_max, 6);
+}
+
+TEST_F(CollectorTest, AQueueKeepsItsDepthInBinsInWhichNothingWasNoted) {
+  const SourceId queue = add(SourceKind::kQueue, "execute");
+  record(EventKind::kQueueDepth, queue, 100 * kMs, 100 * kMs, 9);
+  record(EventKind::kQueueDepth, queue, 150 * kMs, 150 * kMs, 16);
+  record(EventKind::kQueueDepth, queue, 155 * kMs, 155 * kMs, 6);
+  record(EventKind::kQueueDepth, queue, 180 * kMs, 180 * kMs, 0);
+  const HistoryAnswer answer =
+      collector_->history_at({.span = {.from_ns = 120 * kMs, .to_ns = 220 * kMs}}, 200 * kMs);
+  std::vector<std::int32_t> depths;
+  for (const Bin& bin : answer.bins[0]) depths.push_back(bin.depth_max);
+  EXPECT_EQ(depths, (std::vector<std::int32_t>{9, 9, 9, 16, 6, 6, 6, 0, 0, 0}));
+}
+
+TEST_F(CollectorTest, HistoryHoldsWhatGoesOnUpToNow) {
+  const SourceId kernel = add(SourceKind::kKernel, "kernel A");
+  record(EventKind::kKernelRun, kernel, 0, 30 * kMs);
+  recorder_.set_running(kernel, 45 * kMs);
+  const HistoryAnswer answer =
+      collector_->history_at({.span = {.from_ns = 0, .to_ns = 100 * kMs}}, 78 * kMs);
+  std::vector<std::int64_t> busy;
+  for (const Bin& bin : answer.bins[0]) busy.push_back(bin.busy_ns / kMs);
+  EXPECT_EQ(busy, (std::vector<std::int64_t>{10, 10, 10, 0, 5, 10, 10, 8, 0, 0}));
+  EXPECT_EQ(answer.until_ns, 78 * kMs);
+}
+
+// Eight at a time, 31 a second: a window of fixed length counts 24 or 32 of them, a bin 8 or none.
+TEST_F(CollectorTest, ASteadyThroughputOfBatchesIsSteadyInSnapshotAndHistory) {
+  const SourceId tasks = add(SourceKind::kTasks, "tasks");
+  constexpr double kPeriodMs = 8000.0 / 31;
+  std::int64_t batch = 0;
+  for (std::int64_t now = 10; now <= 8000; now += 10) {
+    for (; static_cast<double>(batch + 1) * kPeriodMs <= static_cast<double>(now); ++batch) {
+      const auto end = static_cast<std::int64_t>(static_cast<double>(batch + 1) * kPeriodMs * kMs);
+      for (int i = 0; i < 8; ++i) record(EventKind::kTaskCompleted, tasks, 0, end + i * 20'000);
+    }
+    if (now < 1300) continue;
+    ASSERT_NEAR(collector_->snapshot_at(now * kMs).tasks.per_second, 31, 1) << now;
+  }
+  const HistoryAnswer answer =
+      collector_->history_at({.span = {.from_ns = 1300 * kMs, .to_ns = 8200 * kMs}}, 8000 * kMs);
+  ASSERT_EQ(answer.rates[0].size(), 670U) << "up to now";
+  for (const double rate : answer.rates[0]) ASSERT_NEAR(rate, 31, 1);
 }
 
 TEST_F(CollectorTest, HistoryGivesSingleEventsWhereAllAreKept) {

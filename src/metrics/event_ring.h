@@ -6,12 +6,15 @@
 //
 // A full ring counts what it drops and never waits. A ring outlives its writer: when the thread
 // ends, the ring is free to be taken by another thread, with what it still holds.
+//
+// Beside the events, which come when something is over, a ring says what its writer works on now.
 #pragma once
 
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "metrics/event.h"
@@ -26,7 +29,10 @@ class EventRing {
 
   // The writer's side: one thread at a time, between try_take() and leave().
   bool try_take() { return !taken_.exchange(true, std::memory_order_acquire); }
-  void leave() { taken_.store(false, std::memory_order_release); }
+  void leave() {
+    end_work();
+    taken_.store(false, std::memory_order_release);
+  }
 
   void push(const Event& event) {
     const std::uint64_t head = head_.load(std::memory_order_relaxed);
@@ -39,6 +45,28 @@ class EventRing {
     }
     slots_[head & (capacity_ - 1)] = event;
     head_.store(head + 1, std::memory_order_release);
+  }
+
+  // Between the two the writer works for `source`; the events of that work are pushed before
+  // end_work().
+  void begin_work(SourceId source, std::int64_t begin_ns) {
+    end_work();
+    work_source_.store(source.index, std::memory_order_relaxed);
+    work_begin_.store(begin_ns, std::memory_order_release);
+  }
+  void end_work() { work_begin_.store(kNoWork, std::memory_order_release); }
+
+  struct Work {
+    SourceId source;
+    std::int64_t begin_ns = 0;
+  };
+  // What the writer works on; any thread may ask.
+  std::optional<Work> work() const {
+    const std::int64_t begin = work_begin_.load(std::memory_order_acquire);
+    const Work work = {{work_source_.load(std::memory_order_acquire)}, begin};
+    // Another work may have begun between the two.
+    if (begin == kNoWork || work_begin_.load(std::memory_order_relaxed) != begin) return {};
+    return work;
   }
 
   // The reader's side: gives all that is there to take(std::span<const Event>), where it lies and
@@ -63,12 +91,16 @@ class EventRing {
   std::uint64_t capacity() const { return capacity_; }
 
  private:
+  static constexpr std::int64_t kNoWork = INT64_MIN;
+
   const std::uint64_t capacity_;
   const std::unique_ptr<Event[]> slots_;
   // What the writer writes, what the reader writes, and what changes hands: a cache line each.
   alignas(64) std::atomic<std::uint64_t> head_ = 0;
   std::uint64_t tail_seen_ = 0;
   std::atomic<std::int64_t> dropped_ = 0;
+  std::atomic<std::int64_t> work_begin_ = kNoWork;
+  std::atomic<std::uint16_t> work_source_ = 0;
   alignas(64) std::atomic<std::uint64_t> tail_ = 0;
   alignas(64) std::atomic<bool> taken_ = false;
 };

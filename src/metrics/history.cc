@@ -12,6 +12,7 @@ void Bin::add(const Bin& other) {
   bytes_out += other.bytes_out;
   count += other.count;
   depth_max = std::max(depth_max, other.depth_max);
+  if (other.count > 0) depth_last = other.depth_last;
 }
 
 std::int64_t BinSeries::bin_ns(int level) { return kFinestBinNs << (kWideningBits * level); }
@@ -31,9 +32,9 @@ Bin* BinSeries::place(Level& level, std::int64_t index) {
 }
 
 void BinSeries::add(const Event& event) {
-  const bool at_end = event.kind == EventKind::kTaskCompleted;
-  const std::int64_t begin = std::max<std::int64_t>(at_end ? event.end_ns : event.begin_ns, 0);
-  const std::int64_t first = begin / kFinestBinNs;
+  const std::int64_t begin = std::max<std::int64_t>(event.begin_ns, 0);
+  const std::int64_t end = std::max(event.end_ns, begin);
+  const std::int64_t last = end / kFinestBinNs;
   std::int64_t Bin::* busy = nullptr;  // the field that the duration adds to
   switch (event.kind) {
     case EventKind::kTaskSubmitted:
@@ -41,33 +42,41 @@ void BinSeries::add(const Event& event) {
     case EventKind::kFault:
       return;
     case EventKind::kTaskCompleted:
-      ++open(first).count;
+      ++open(last).count;
       return;
-    case EventKind::kQueueDepth: {
-      Bin& bin = open(first);
-      bin.depth_max = std::max(bin.depth_max, static_cast<std::int32_t>(event.value));
-      return;
-    }
+    case EventKind::kQueueDepth:
+      return add_depth(event);
     case EventKind::kStageRun:
     case EventKind::kKernelRun:
-      ++open(first).count;
+      ++open(last).count;
       busy = &Bin::busy_ns;
       break;
     case EventKind::kTransferIn:
-      open(first).bytes_in += event.value;
+      open(last).bytes_in += event.value;
       busy = &Bin::in_ns;
       break;
     case EventKind::kTransferOut:
-      open(first).bytes_out += event.value;
+      open(last).bytes_out += event.value;
       busy = &Bin::out_ns;
       break;
   }
-  const std::int64_t end = std::max(event.end_ns, begin);
-  if (end < (first + 1) * kFinestBinNs) {
+  if (begin >= last * kFinestBinNs) {
     open_.*busy += end - begin;
     return;
   }
   for (int i = 0; i < kLevels; ++i) add_duration(i, {.from_ns = begin, .to_ns = end}, busy);
+}
+
+// Depths of several threads do not come in the order of their times: an older one is no news.
+void BinSeries::add_depth(const Event& event) {
+  const std::int64_t at = std::max<std::int64_t>(event.end_ns, 0);
+  const auto depth = static_cast<std::int32_t>(event.value);
+  Bin& bin = open(std::max(at, depth_at_ns_) / kFinestBinNs);
+  ++bin.count;
+  bin.depth_max = std::max(bin.depth_max, depth);
+  if (at < depth_at_ns_) return;
+  depth_at_ns_ = at;
+  bin.depth_last = depth;
 }
 
 // Most events fall into the same finest bin as the one before: they are added up in `open_`, and go
@@ -105,6 +114,19 @@ Bin BinSeries::at(int level, std::int64_t index) const {
 std::int64_t BinSeries::newest_of(int level) const {
   const std::int64_t open = open_index_ < 0 ? -1 : open_index_ >> (kWideningBits * level);
   return std::max(levels_[static_cast<std::size_t>(level)].newest, open);
+}
+
+std::int32_t BinSeries::depth_before(int level, std::int64_t index) const {
+  // Wider bins reach further back; one that holds `index` too says nothing about before.
+  for (int wider = level; wider < kLevels; ++wider) {
+    const int shift = kWideningBits * (wider - level);
+    const std::int64_t oldest = newest_of(wider) - kBinsOfLevel;
+    for (std::int64_t i = (index >> shift) - 1; i >= 0 && i > oldest; --i) {
+      const Bin bin = at(wider, i);
+      if (bin.count > 0) return bin.depth_last;
+    }
+  }
+  return 0;
 }
 
 int BinSeries::level_with(std::int64_t ns) const {

@@ -20,14 +20,15 @@
 namespace tessera::metrics {
 
 // What a source did in a piece of time. A run or transfer that takes several bins is busy in each
-// of them for its part; it is counted, with its bytes, where it began.
+// of them for its part; it is counted, with its bytes, where it ended.
 struct Bin {
   std::int64_t busy_ns = 0;  // running, added over the threads of a stage
   std::int64_t in_ns = 0, out_ns = 0;
   std::int64_t bytes_in = 0, bytes_out = 0;
-  std::int32_t count = 0;  // runs begun; of tasks: those completed
-  std::int32_t depth_max = 0;
+  std::int32_t count = 0;  // runs ended; of tasks: those completed; of a queue: depths noted
+  std::int32_t depth_max = 0, depth_last = 0;  // of a queue; the last one noted
 
+  // `other` is the later one.
   void add(const Bin& other);
   friend bool operator==(const Bin&, const Bin&) = default;
 };
@@ -51,6 +52,8 @@ class BinSeries {
   Bin at(int level, std::int64_t index) const;
   // The finest level that still has the bin in which `ns` lies.
   int level_with(std::int64_t ns) const;
+  // The last depth that was noted before bin `index` of the level; 0 where none is kept.
+  std::int32_t depth_before(int level, std::int64_t index) const;
   // Sum of the finest bins that lie wholly within `span`, which is not far in the past.
   Bin sum(TimeSpan span) const;
 
@@ -61,6 +64,7 @@ class BinSeries {
   };
   static Bin* place(Level& level, std::int64_t index);
   void add_duration(int level, TimeSpan span, std::int64_t Bin::* busy);
+  void add_depth(const Event& event);
 
   // The finest bin of this index, to be added to.
   Bin& open(std::int64_t index) {
@@ -74,6 +78,7 @@ class BinSeries {
   std::array<Level, kLevels> levels_;
   std::int64_t open_index_ = -1;  // of the finest bin that is being added to
   Bin open_;                      // what the levels do not have yet
+  std::int64_t depth_at_ns_ = 0;  // of the newest depth of a queue
 };
 
 // The newest events, in the order in which they were collected.

@@ -22,20 +22,20 @@ TEST(BinSeries, ARunOverSeveralBinsIsBusyInEachForItsPart) {
   EXPECT_EQ(series.at(0, 0).busy_ns, 5 * kMs);
   EXPECT_EQ(series.at(0, 1).busy_ns, 10 * kMs);
   EXPECT_EQ(series.at(0, 2).busy_ns, 7 * kMs);
-  EXPECT_EQ(series.at(0, 0).count, 1);
-  EXPECT_EQ(series.at(0, 1).count, 0);
+  EXPECT_EQ(series.at(0, 0).count, 0);
+  EXPECT_EQ(series.at(0, 2).count, 1) << "it is counted where it ended";
   EXPECT_EQ(series.at(1, 0).busy_ns, 22 * kMs);
 }
 
-TEST(BinSeries, BytesCountWhereATransferBegan) {
+TEST(BinSeries, BytesCountWhereATransferEnded) {
   BinSeries series;
   series.add(
       {.kind = EventKind::kTransferIn, .begin_ns = 9 * kMs, .end_ns = 11 * kMs, .value = 64});
   series.add(
       {.kind = EventKind::kTransferOut, .begin_ns = 12 * kMs, .end_ns = 13 * kMs, .value = 8});
-  EXPECT_EQ(series.at(0, 0).bytes_in, 64);
+  EXPECT_EQ(series.at(0, 0).bytes_in, 0);
   EXPECT_EQ(series.at(0, 0).in_ns, kMs);
-  EXPECT_EQ(series.at(0, 1).bytes_in, 0);
+  EXPECT_EQ(series.at(0, 1).bytes_in, 64);
   EXPECT_EQ(series.at(0, 1).in_ns, kMs);
   EXPECT_EQ(series.at(0, 1).bytes_out, 8);
 }
@@ -46,6 +46,32 @@ TEST(BinSeries, TheDeepestQueueOfABinIsKept) {
     series.add({.kind = EventKind::kQueueDepth, .begin_ns = kMs, .end_ns = kMs, .value = depth});
   }
   EXPECT_EQ(series.at(0, 0).depth_max, 7);
+  EXPECT_EQ(series.at(0, 0).depth_last, 2);
+}
+
+TEST(BinSeries, TheDepthBeforeABinIsTheLastThatWasNotedHoweverLongAgo) {
+  BinSeries series;
+  const auto note = [&](std::int64_t at, std::int64_t depth) {
+    series.add({.kind = EventKind::kQueueDepth, .begin_ns = at, .end_ns = at, .value = depth});
+  };
+  EXPECT_EQ(series.depth_before(0, 100), 0);
+  note(kSecond, 9);
+  note(kSecond + 1, 4);
+  EXPECT_EQ(series.depth_before(0, 100), 0) << "the bin itself is not before";
+  EXPECT_EQ(series.depth_before(0, 101), 4);
+  EXPECT_EQ(series.depth_before(0, 1'000'000), 4);
+  note(1000 * kSecond, 7);
+  EXPECT_EQ(series.depth_before(0, 100'000), 4) << "kept in wider bins only";
+  EXPECT_EQ(series.depth_before(0, 100'001), 7);
+}
+
+TEST(BinSeries, ADepthThatComesLateIsNotTheLastOne) {
+  BinSeries series;
+  for (const std::int64_t at : {8 * kMs, 25 * kMs, 12 * kMs, 24 * kMs}) {
+    series.add({.kind = EventKind::kQueueDepth, .begin_ns = at, .end_ns = at, .value = at / kMs});
+  }
+  EXPECT_EQ(series.depth_before(0, 3), 25);
+  EXPECT_EQ(series.depth_before(0, 1), 8);
 }
 
 // All levels, against a plain sum over the events.
@@ -67,7 +93,7 @@ TEST(BinSeries, EveryLevelHoldsWhatThePlainSumHolds) {
         const std::int64_t from = std::max(event.begin_ns, bin * width);
         const std::int64_t to = std::min(event.end_ns, (bin + 1) * width);
         plain.busy_ns += std::max<std::int64_t>(to - from, 0);
-        plain.count += event.begin_ns / width == bin ? 1 : 0;
+        plain.count += event.end_ns / width == bin ? 1 : 0;
       }
       ASSERT_EQ(series.at(level, bin), plain) << "level " << level << " bin " << bin;
     }
@@ -90,7 +116,7 @@ TEST(BinSeries, AnEventOlderThanALevelKeepsCountsInWiderOnes) {
   series.add(run(100 * kSecond, 101 * kSecond));
   series.add(run(kSecond, 2 * kSecond));
   EXPECT_EQ(series.at(0, 100).busy_ns, 0);
-  EXPECT_EQ(series.at(1, kSecond / BinSeries::bin_ns(1)).count, 1);
+  EXPECT_EQ(series.at(1, 2 * kSecond / BinSeries::bin_ns(1)).count, 1);
 }
 
 TEST(BinSeries, ARunLongerThanALevelFillsItAndNoMore) {

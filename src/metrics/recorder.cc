@@ -97,8 +97,23 @@ void Recorder::set_threads(SourceId source, int threads) {
           .value = threads});
 }
 
+EventRing* Recorder::ring_of_caller() noexcept {
+  return last_ring.recorder == identity_ ? last_ring.ring : ring_or_none();
+}
+
+// Also while recording is off: the work may have begun before.
+void Recorder::end_work() {
+  if (last_ring.recorder == identity_) {
+    if (last_ring.ring != nullptr) last_ring.ring->end_work();
+    return;
+  }
+  for (const auto& each : rings_of_thread.taken) {
+    if (each.recorder == identity_ && each.ring) each.ring->end_work();
+  }
+}
+
 void Recorder::write(const Event& event) {
-  EventRing* ring = last_ring.recorder == identity_ ? last_ring.ring : ring_or_none();
+  EventRing* const ring = ring_of_caller();
   if (ring == nullptr) {
     dropped_without_ring_.fetch_add(1, std::memory_order_relaxed);
     return;
@@ -141,7 +156,7 @@ std::shared_ptr<EventRing> Recorder::take_ring() {
   return rings_.back();
 }
 
-double Recorder::drain(const std::function<void(std::span<const Event>)>& take) {
+double Recorder::drain(const Take& take) {
   const std::lock_guard draining(drain_mutex_);
   {
     // Rings only become more. A thread's first event does not wait for `take`.
@@ -151,8 +166,21 @@ double Recorder::drain(const std::function<void(std::span<const Event>)>& take) 
     }
   }
   std::uint64_t fullest = 0;
-  for (EventRing* const ring : drained_rings_) fullest = std::max(fullest, ring->drain(take));
+  for (std::size_t i = 0; i < drained_rings_.size(); ++i) {
+    const auto take_of_ring = [&](std::span<const Event> events) { take(i, events); };
+    fullest = std::max(fullest, drained_rings_[i]->drain(take_of_ring));
+  }
   return static_cast<double>(fullest) / static_cast<double>(options_.ring_events);
+}
+
+std::vector<Recorder::Work> Recorder::works() const {
+  std::vector<Work> works;
+  const std::lock_guard lock(mutex_);
+  for (std::size_t i = 0; i < rings_.size(); ++i) {
+    const std::optional<EventRing::Work> work = rings_[i]->work();
+    if (work) works.push_back({i, work->source, work->begin_ns});
+  }
+  return works;
 }
 
 std::vector<Recorder::SourceState> Recorder::sources() const {

@@ -84,20 +84,37 @@ class Recorder {
   // A stage's threads from now on: for the snapshot, and as a control change on the timeline.
   void set_threads(SourceId source, int threads);
   // A kernel's run that has begun and not ended, so that long runs show before their event comes.
-  // The event of the run ends it: call with kNotRunning just before recording that.
+  // Call with kNotRunning just after recording that; who sees both counts the event alone.
   static constexpr std::int64_t kNotRunning = -1;
   void set_running(SourceId source, std::int64_t begin_ns) {
     sources_[source.index].load(std::memory_order_acquire)->running_since = begin_ns;
   }
 
-  // For the collector: gives all events that are waiting to `take`, of one thread after the other,
-  // and returns how full the fullest ring was (0 to 1). `take` must not drain.
-  double drain(const std::function<void(std::span<const Event>)>& take);
+  // The calling thread works for a stage from `begin_ns` on, so that long work shows before its
+  // events come. end_work() just after recording those; who sees both counts the events alone.
+  void begin_work(SourceId source, std::int64_t begin_ns) {
+    if (!recording()) return;
+    if (EventRing* const ring = ring_of_caller()) ring->begin_work(source, begin_ns);
+  }
+  void end_work();
+
+  // For the collector: gives all events that are waiting to `take`, of one thread's ring after the
+  // other, and returns how full the fullest ring was (0 to 1). `take` must not drain.
+  using Take = std::function<void(std::size_t ring, std::span<const Event>)>;
+  double drain(const Take& take);
   double drain(std::vector<Event>& out) {  // appends them
-    return drain([&out](std::span<const Event> events) {
+    return drain([&out](std::size_t, std::span<const Event> events) {
       out.insert(out.end(), events.begin(), events.end());
     });
   }
+
+  // What the writer of a ring works on.
+  struct Work {
+    std::size_t ring = 0;  // as drain() counts them
+    SourceId source;
+    std::int64_t begin_ns = 0;
+  };
+  std::vector<Work> works() const;
 
   struct SourceState {
     SourceDescription description;
@@ -118,6 +135,8 @@ class Recorder {
   };
 
   void write(const Event& event);
+  // Of the calling thread; null: there is none left.
+  EventRing* ring_of_caller() noexcept;
   EventRing* ring_or_none() noexcept;
   EventRing* ring_of_this_thread();
   std::shared_ptr<EventRing> take_ring();

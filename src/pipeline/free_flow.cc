@@ -18,6 +18,7 @@ class FreeFlow : public Flow {
   }
   void enter_now(std::size_t stage, PacketPtr& packet) override {
     line_.stage(stage).queue().enter(std::move(packet));
+    line_.queue_changed(stage);
   }
   void wake(std::size_t stage) override { line_.stage(stage).queue().wake(); }
   void close() override {
@@ -48,6 +49,7 @@ class FreeFlow : public Flow {
       while (last < batch.size() && line_.next_stage(*batch[last], stage) == next) ++last;
       if (next < line_.size()) {
         line_.stage(next).queue().push(batch.subspan(first, last - first));
+        line_.queue_changed(next);
       } else {
         for (std::size_t i = first; i < last; ++i) line_.finish(std::move(batch[i]));
       }

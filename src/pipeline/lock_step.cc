@@ -52,6 +52,7 @@ class LockStep : public Flow {
   }
   void enter_now(std::size_t stage, PacketPtr& packet) override {
     line_.stage(stage).queue().enter(std::move(packet));
+    line_.queue_changed(stage);
     begin_if_still();
   }
   void wake(std::size_t stage) override {
@@ -121,6 +122,7 @@ class LockStep : public Flow {
             line_.stage(next).queue().try_push(packet);  // or it stays, and is tried again
           } catch (const std::bad_alloc&) {              // likewise
           }
+          if (packet == nullptr) line_.queue_changed(next);
         }
       }
       std::erase(done, nullptr);

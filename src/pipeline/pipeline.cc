@@ -86,7 +86,9 @@ void Line::run(std::size_t stage, std::span<PacketPtr> batch) {
     return packet->failure == Failure::kNone;
   });
   const std::span<const PacketPtr> live(batch.begin(), rest);
+  queue_changed(stage);
   if (live.empty()) return;
+  if (observer_ != nullptr) observer_->begins(stage, begin);
   const Nanoseconds end = stages_[stage]->run(live, begin);
   for (const PacketPtr& packet : live) {
     packet->times[stage].busy = end - begin;
@@ -102,6 +104,12 @@ void Line::finish_failed(std::span<PacketPtr> packets) {
     packet->fail_with_exception();
     finish(std::move(packet));
   }
+}
+
+void Line::queue_changed(std::size_t stage) {
+  if (observer_ == nullptr) return;
+  const Nanoseconds at = now();
+  observer_->queue_changed(stage, at, stages_[stage]->queue().size());
 }
 
 void Line::left() {

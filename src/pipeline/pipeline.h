@@ -40,6 +40,11 @@ class Sink {
 class Observer {
  public:
   virtual ~Observer() = default;
+  // Before the function works on a batch; ran() follows on the same thread.
+  virtual void begins(std::size_t /*stage*/, Nanoseconds /*begin*/) {}
+  // Packets came into the queue of a stage or went out of it; `depth` was read after `at`, so the
+  // latest that anyone tells is how the queue is.
+  virtual void queue_changed(std::size_t /*stage*/, Nanoseconds /*at*/, std::size_t /*depth*/) {}
   virtual void ran(std::size_t stage, Nanoseconds begin, Nanoseconds end,
                    std::span<const PacketPtr> batch) = 0;
 };
@@ -66,6 +71,8 @@ class Line {
   void finish(PacketPtr packet);
   // Those that are not null fail with the exception that is being handled.
   void finish_failed(std::span<PacketPtr> packets);
+  // To be called when packets have come into the stage's queue.
+  void queue_changed(std::size_t stage);
 
   void entered(std::size_t count) { inside_.fetch_add(count, std::memory_order_relaxed); }
   void left();  // taken back: it did not come in

@@ -15,6 +15,8 @@ constexpr Nanoseconds kMemory = 8;  // batches that `lately` looks back, about
 
 }  // namespace
 
+thread_local Stage::Worker* Stage::worker_of_this_thread = nullptr;
+
 Stage::Stage(StageConfig config) : config_(std::move(config)), queue_(config_.capacity) {
   TESSERA_CHECK(config_.function != nullptr, "a stage without a function");
   TESSERA_CHECK(config_.batch >= 1 && config_.batch <= kBatchMax, "batch", config_.batch);
@@ -32,7 +34,9 @@ Status Stage::add_worker() {
   workers_.push_back(std::make_unique<Worker>());
   try {
     workers_.back()->thread = std::thread([this, own = workers_.back().get()] {
+      worker_of_this_thread = own;
       loop_(own->leave);
+      own->gone_at.store(now(), std::memory_order_relaxed);
       own->gone.store(true, std::memory_order_release);
     });
     return {};
@@ -61,7 +65,6 @@ Status Stage::set_threads(int threads) {
       workers_.back()->leave.store(true, std::memory_order_relaxed);
       leaving_.splice(leaving_.end(), workers_, std::prev(workers_.end()));
     }
-    thread_time_ += (threads_.load(std::memory_order_relaxed) - threads) * now();
     threads_.store(threads, std::memory_order_relaxed);
   }
   wake_();
@@ -69,9 +72,11 @@ Status Stage::set_threads(int threads) {
 }
 
 void Stage::reap() {
-  leaving_.remove_if([](const std::unique_ptr<Worker>& worker) {
+  leaving_.remove_if([this](const std::unique_ptr<Worker>& worker) {
     if (!worker->gone.load(std::memory_order_acquire)) return false;
     worker->thread.join();
+    busy_before_ += worker->time.value();
+    thread_time_before_ += worker->gone_at.load(std::memory_order_relaxed) - worker->born;
     return true;
   });
 }
@@ -84,16 +89,18 @@ void Stage::join() {
 }
 
 Nanoseconds Stage::run(std::span<const PacketPtr> batch, Nanoseconds begin) {
+  Worker* const worker = worker_of_this_thread;  // null: a test calls
   running_.fetch_add(1, std::memory_order_relaxed);
+  if (worker != nullptr) worker->time.begin(begin);
   try {
     config_.function->run(batch);
   } catch (...) {
     // How far it came is not known.
     for (const PacketPtr& packet : batch) packet->fail_with_exception();
   }
-  running_.fetch_sub(1, std::memory_order_relaxed);
   const Nanoseconds end = now();
-  busy_.fetch_add(end - begin, std::memory_order_relaxed);
+  if (worker != nullptr) worker->time.end(end);
+  running_.fetch_sub(1, std::memory_order_relaxed);
   const auto count = static_cast<std::int64_t>(batch.size());
   const Nanoseconds each = std::max<Nanoseconds>(1, (end - begin) / count);
   const Nanoseconds lately = lately_.load(std::memory_order_relaxed);
@@ -115,13 +122,26 @@ std::size_t Stage::batch() const {
 
 StageCounters Stage::counters() const {
   const std::lock_guard lock(mutex_);
+  Nanoseconds busy = busy_before_, thread_time = thread_time_before_;
+  int working = 0, there = 0;
+  for (const auto* const list : {&workers_, &leaving_}) {
+    for (const std::unique_ptr<Worker>& worker : *list) {
+      const Nanoseconds value = worker->time.value();
+      busy += value;
+      if (value < 0) ++working;
+      const bool gone = worker->gone.load(std::memory_order_acquire);
+      thread_time += (gone ? worker->gone_at.load(std::memory_order_relaxed) : 0) - worker->born;
+      if (!gone) ++there;
+    }
+  }
+  const Nanoseconds time = now();  // after all beginnings
   return {.threads = threads(),
           .queued = queue_.size(),
           .capacity = queue_.capacity(),
           .packets = packets_.load(std::memory_order_relaxed),
           .batches = batches_.load(std::memory_order_relaxed),
-          .busy = busy_.load(std::memory_order_relaxed),
-          .thread_time = thread_time_ + threads() * now(),
+          .busy = busy + working * time,
+          .thread_time = thread_time + there * time,
           .running = running_.load(std::memory_order_relaxed)};
 }
 

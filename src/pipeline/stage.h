@@ -49,9 +49,23 @@ struct StageCounters {
   int threads = 0;
   std::size_t queued = 0, capacity = 0;
   std::int64_t packets = 0, batches = 0;
-  Nanoseconds busy = 0;         // of all threads together
-  Nanoseconds thread_time = 0;  // threads times the time that they were there
+  Nanoseconds busy = 0;         // of all threads together, up to now
+  Nanoseconds thread_time = 0;  // that they were there; never less than `busy`
   int running = 0;              // threads that are in the function now
+};
+
+// A thread's time in the function, which others may ask for while it works there. Written by one
+// thread.
+class WorkTime {
+ public:
+  void begin(Nanoseconds at) { add(-at); }
+  void end(Nanoseconds at) { add(at); }
+  // Below zero while it works: then what is over plus the time of asking is what it worked.
+  Nanoseconds value() const { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  void add(Nanoseconds time) { value_.store(value() + time, std::memory_order_relaxed); }
+  std::atomic<Nanoseconds> value_{0};  // less the beginning, while it works
 };
 
 class Stage {
@@ -84,8 +98,12 @@ class Stage {
  private:
   struct Worker {
     std::atomic<bool> leave{false}, gone{false};
+    const Nanoseconds born = now();
+    std::atomic<Nanoseconds> gone_at{0};
+    WorkTime time;
     std::thread thread;
   };
+  static thread_local Worker* worker_of_this_thread;
   // With the lock held.
   void reap();  // joins those that are gone
   Status add_worker();
@@ -95,14 +113,12 @@ class Stage {
   Loop loop_;
   std::function<void()> wake_;
 
-  mutable std::mutex mutex_;  // of the lists and of thread_time
+  mutable std::mutex mutex_;  // of the lists and of what those did who are no more in them
   std::list<std::unique_ptr<Worker>> workers_, leaving_;
   std::atomic<int> threads_{0}, running_{0};
   std::atomic<std::int64_t> packets_{0}, batches_{0};
-  std::atomic<Nanoseconds> busy_{0};
   std::atomic<Nanoseconds> lately_{0};  // that one packet takes; 0: not known yet
-  // The integral of threads over time, but for threads_ x now().
-  Nanoseconds thread_time_ = 0;
+  Nanoseconds busy_before_ = 0, thread_time_before_ = 0;
 };
 
 }  // namespace tessera::pipeline

@@ -16,7 +16,8 @@ constexpr double kStep = 4;     // threads grow by at most this factor at once
 
 // Of its threads' time.
 double share(const StageLoad& stage, double seconds) {
-  return stage.busy_seconds / (stage.threads * seconds);
+  const double there = stage.thread_seconds > 0 ? stage.thread_seconds : stage.threads * seconds;
+  return stage.busy_seconds / there;
 }
 
 double kernel_share(const StageLoad& stage, double seconds) {

@@ -20,7 +20,8 @@ namespace tessera::runtime {
 struct StageLoad {
   std::string name;
   int threads = 1, threads_max = 1;
-  double busy_seconds = 0;  // of all its threads together
+  double busy_seconds = 0;    // of all its threads together
+  double thread_seconds = 0;  // that they were there; 0: threads times the period
   std::int64_t tasks = 0;
   // Execute stages: their kernels, which no thread makes faster.
   int kernels = 0;

@@ -22,7 +22,25 @@ constexpr const char* kDebugPositions[] = {"device", "host", "both, compared"};
 // Stages by name over all pipelines; the switches are those of all of them.
 class PipelineControls : public dashboard::Controls {
  public:
-  explicit PipelineControls(std::vector<Pipeline> pipelines) : pipelines_(std::move(pipelines)) {}
+  PipelineControls(const RuntimeState& runtime, std::vector<Pipeline> pipelines)
+      : runtime_(runtime), pipelines_(std::move(pipelines)) {}
+
+  metrics::Conditions conditions() override {
+    metrics::Conditions conditions;
+    for (const auto& device : runtime_.devices()) {
+      const DeviceStatus status = device->status();
+      conditions.devices.push_back(
+          {status.name, status.healthy, status.fault, device->memory_is_wanted()});
+    }
+    for (const Pipeline& pipeline : pipelines_) {
+      const PipelineStatus status = pipeline.status();
+      conditions.in_flight_max += static_cast<std::int64_t>(status.jobs_max);
+      for (const StageStatus& stage : status.stages) {
+        if (stage.kind == StageKind::kExecute) conditions.execute_stages.push_back(stage.name);
+      }
+    }
+    return conditions;
+  }
 
   std::vector<dashboard::StageControl> stages() override {
     std::vector<dashboard::StageControl> stages;
@@ -73,13 +91,14 @@ class PipelineControls : public dashboard::Controls {
   }
 
  private:
+  const RuntimeState& runtime_;  // outlives the controls
   std::vector<Pipeline> pipelines_;
 };
 
 class LiveViewState {
  public:
   LiveViewState(std::shared_ptr<RuntimeState> runtime, std::vector<Pipeline> pipelines)
-      : runtime_(std::move(runtime)), controls_(std::move(pipelines)) {}
+      : runtime_(std::move(runtime)), controls_(*runtime_, std::move(pipelines)) {}
 
   Status start(const dashboard::ServerOptions& options) {
     TESSERA_TRY(server_, dashboard::Server::start(runtime_->collector(), &controls_, options));

@@ -250,10 +250,22 @@ std::shared_ptr<StreamState> PipelineState::open_stream() {
   return std::make_shared<StreamState>(runtime_->next_stream());
 }
 
+void PipelineState::begins(std::size_t stage, Nanoseconds begin) {
+  runtime_->recorder().begin_work(stages_[stage].source, begin - recorder_start_);
+}
+
+void PipelineState::queue_changed(std::size_t stage, Nanoseconds at, std::size_t depth) {
+  runtime_->recorder().record({.kind = metrics::EventKind::kQueueDepth,
+                               .source = stages_[stage].queue,
+                               .begin_ns = at - recorder_start_,
+                               .end_ns = at - recorder_start_,
+                               .value = static_cast<std::int64_t>(depth)});
+}
+
 void PipelineState::ran(std::size_t stage, Nanoseconds begin, Nanoseconds end,
                         std::span<const pipeline::PacketPtr> batch) {
   metrics::Recorder& recorder = runtime_->recorder();
-  if (!recorder.recording()) return;
+  if (!recorder.recording()) return recorder.end_work();
   // A batch is one piece of a thread's time: each packet has its part of it.
   const auto size = static_cast<Nanoseconds>(batch.size());
   Nanoseconds part_begin = begin - recorder_start_;
@@ -270,11 +282,7 @@ void PipelineState::ran(std::size_t stage, Nanoseconds begin, Nanoseconds end,
                      .value = packet->times[stage].queued});
     part_begin = part_end;
   }
-  recorder.record({.kind = metrics::EventKind::kQueueDepth,
-                   .source = stages_[stage].queue,
-                   .begin_ns = end - recorder_start_,
-                   .end_ns = end - recorder_start_,
-                   .value = static_cast<std::int64_t>(pipeline_->queued(stage))});
+  recorder.end_work();
 }
 
 TaskOutcome PipelineState::outcome_of(TaskPacket& packet, Nanoseconds now) const {
@@ -430,6 +438,7 @@ PeriodLoad PipelineState::totals() {
     stage.threads = counters.threads;
     stage.threads_max = pipeline::kThreadsMax;
     stage.busy_seconds = 1e-9 * static_cast<double>(counters.busy);
+    stage.thread_seconds = 1e-9 * static_cast<double>(counters.thread_time);
     stage.tasks = counters.packets;
     if (const auto& execute = stages_[s].execute) {
       stage.kernels = execute->kernels();

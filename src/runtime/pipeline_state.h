@@ -83,6 +83,8 @@ class PipelineState : private pipeline::Sink, private pipeline::Observer, privat
                                         std::vector<std::vector<Tensor>> runs,
                                         const SubmitOptions& options);
   void finished(pipeline::PacketPtr packet) override;
+  void begins(std::size_t stage, pipeline::Nanoseconds begin) override;
+  void queue_changed(std::size_t stage, pipeline::Nanoseconds at, std::size_t depth) override;
   void ran(std::size_t stage, pipeline::Nanoseconds begin, pipeline::Nanoseconds end,
            std::span<const pipeline::PacketPtr> batch) override;
   PeriodLoad totals() override;

@@ -76,7 +76,8 @@ DeviceObserver::DeviceObserver(metrics::Recorder& recorder, const device::Proper
       whole_(source(recorder, metrics::SourceKind::kDevice, properties.name, properties.name)),
       running_since_(static_cast<std::size_t>(properties.kernels)),
       running_what_(static_cast<std::size_t>(properties.kernels)),
-      busy_(static_cast<std::size_t>(properties.kernels)) {
+      busy_(static_cast<std::size_t>(properties.kernels)),
+      busy_told_(static_cast<std::size_t>(properties.kernels)) {
   for (auto& since : running_since_) since = kIdle;
   for (int kernel = 0; kernel < properties.kernels; ++kernel) {
     kernels_.push_back(source(recorder, metrics::SourceKind::kKernel,
@@ -100,24 +101,37 @@ std::optional<DeviceObserver::Stuck> DeviceObserver::stuck(device::TimePoint now
 
 std::vector<std::chrono::nanoseconds> DeviceObserver::busy() const {
   std::vector<std::chrono::nanoseconds> busy;
-  for (const auto& kernel : busy_) busy.emplace_back(kernel.load(std::memory_order_relaxed));
+  const std::lock_guard lock(busy_mutex_);
+  const std::int64_t now = since_start(std::chrono::steady_clock::now());
+  for (std::size_t kernel = 0; kernel < busy_.size(); ++kernel) {
+    const std::int64_t begin = running_since_[kernel].load(std::memory_order_relaxed);
+    const std::int64_t running = begin == kIdle ? 0 : std::max<std::int64_t>(now - begin, 0);
+    std::int64_t& told = busy_told_[kernel];
+    told = std::max(told, busy_[kernel] + running);
+    busy.emplace_back(told);
+  }
   return busy;
 }
 
 void DeviceObserver::run_began(const Run& run, device::TimePoint begin) {
   running_what_[static_cast<std::size_t>(run.kernel)].store(static_cast<std::uint64_t>(run.loaded),
                                                             std::memory_order_relaxed);
-  running_since_[static_cast<std::size_t>(run.kernel)].store(since_start(begin),
-                                                             std::memory_order_relaxed);
+  {
+    const std::lock_guard lock(busy_mutex_);
+    running_since_[static_cast<std::size_t>(run.kernel)].store(since_start(begin),
+                                                               std::memory_order_relaxed);
+  }
   recorder_.set_running(kernels_[static_cast<std::size_t>(run.kernel)], since_start(begin));
 }
 
 void DeviceObserver::run_ended(const Run& run, const device::Completion& completion) {
   const metrics::SourceId kernel = kernels_[static_cast<std::size_t>(run.kernel)];
-  recorder_.set_running(kernel, metrics::Recorder::kNotRunning);
-  running_since_[static_cast<std::size_t>(run.kernel)].store(kIdle, std::memory_order_relaxed);
   const std::int64_t lasted = (completion.end - completion.begin).count();
-  busy_[static_cast<std::size_t>(run.kernel)].fetch_add(lasted, std::memory_order_relaxed);
+  {
+    const std::lock_guard lock(busy_mutex_);
+    running_since_[static_cast<std::size_t>(run.kernel)].store(kIdle, std::memory_order_relaxed);
+    busy_[static_cast<std::size_t>(run.kernel)] += lasted;
+  }
   auto& longest_of = longest_[static_cast<std::uint64_t>(run.loaded) % longest_.size()];
   std::int64_t longest = longest_of.load(std::memory_order_relaxed);
   while (completion.status.ok() && lasted > longest &&
@@ -130,6 +144,7 @@ void DeviceObserver::run_ended(const Run& run, const device::Completion& complet
                     .end_ns = since_start(completion.end),
                     .packet = run.tag,
                     .value = completion.cycles});
+  recorder_.set_running(kernel, metrics::Recorder::kNotRunning);
 }
 
 void DeviceObserver::transferred(const Transfer& transfer) {

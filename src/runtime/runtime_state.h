@@ -34,7 +34,7 @@ class DeviceObserver : public device::Observer {
     std::chrono::nanoseconds lasted{0}, longest_before{0};
   };
   std::optional<Stuck> stuck(device::TimePoint now) const;
-  // Of each kernel.
+  // Of each kernel; a run that goes on counts up to now.
   std::vector<std::chrono::nanoseconds> busy() const;
   std::int64_t runs() const { return runs_.load(std::memory_order_relaxed); }
 
@@ -46,9 +46,13 @@ class DeviceObserver : public device::Observer {
   std::vector<metrics::SourceId> kernels_;
   metrics::SourceId whole_;
   static constexpr std::int64_t kIdle = -1;
-  std::vector<std::atomic<std::int64_t>> running_since_;  // of each kernel
+  std::vector<std::atomic<std::int64_t>> running_since_;  // of each kernel; changed with the lock
   std::vector<std::atomic<std::uint64_t>> running_what_;  // of each kernel
-  std::vector<std::atomic<std::int64_t>> busy_;           // of each kernel
+  mutable std::mutex busy_mutex_;
+  std::vector<std::int64_t> busy_;  // of each kernel, of runs that are over
+  // The most that busy() has said of each kernel: a paced run ends by its schedule, which may be a
+  // little before it is told.
+  mutable std::vector<std::int64_t> busy_told_;
   std::atomic<std::int64_t> runs_{0};
   // Of what is loaded, by its number modulo the size: where two meet the longer one counts.
   std::array<std::atomic<std::int64_t>, 64> longest_{};

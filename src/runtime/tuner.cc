@@ -13,6 +13,7 @@ PeriodLoad period_between(const PeriodLoad& before, const PeriodLoad& now) {
   load.finished -= before.finished;
   for (std::size_t s = 0; s < load.stages.size(); ++s) {
     load.stages[s].busy_seconds -= before.stages[s].busy_seconds;
+    load.stages[s].thread_seconds -= before.stages[s].thread_seconds;
     load.stages[s].kernel_seconds -= before.stages[s].kernel_seconds;
     load.stages[s].tasks -= before.stages[s].tasks;
   }

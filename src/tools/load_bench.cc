@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "base/guarded.h"
+#include "metrics/limit.h"
 #include "tools/console.h"
 #include "tools/repeated_inputs.h"
 
@@ -74,7 +75,7 @@ struct Measured {
   Outcomes outcomes;
   Generator generator;
   double seconds = 0;
-  PipelineStatus status;
+  PipelineStatus status_before, status;
   std::vector<DeviceStatus> before, after;
   std::vector<std::string> tuning;
 };
@@ -91,6 +92,7 @@ class LoadRun {
     TESSERA_TRY(Pipeline pipeline, open(runtime, model, measured));
     TESSERA_RETURN_IF_ERROR(warm_up(pipeline));
     measured.before = runtime.devices();
+    measured.status_before = pipeline.status();
     const auto begin = Clock::now();
     TESSERA_RETURN_IF_ERROR(generate(pipeline, measured));
     measured.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
@@ -266,24 +268,48 @@ std::vector<DeviceShare> shares_of(const Measured& measured) {
   return shares;
 }
 
-// Of the time of its threads, however many they were.
-double stage_share(const StageStatus& stage) {
-  return static_cast<double>(stage.busy.count()) /
-         std::max(static_cast<double>(stage.thread_time.count()), 1.0);
+// Of the time of its threads, however many they were, while the load was on.
+double stage_share(const Measured& measured, std::size_t stage) {
+  const StageStatus& before = measured.status_before.stages[stage];
+  const StageStatus& after = measured.status.stages[stage];
+  return static_cast<double>((after.busy - before.busy).count()) /
+         std::max(static_cast<double>((after.thread_time - before.thread_time).count()), 1.0);
+}
+
+metrics::Use use_of(const Measured& measured, const std::vector<DeviceShare>& shares) {
+  metrics::Use use;
+  for (const DeviceShare& share : shares) {
+    use.devices.push_back({.name = share.name, .kernels_busy = share.utilisation});
+  }
+  for (std::size_t s = 0; s < measured.status.stages.size(); ++s) {
+    const StageStatus& stage = measured.status.stages[s];
+    use.stages.push_back({.name = stage.name,
+                          .executes = stage.kind == StageKind::kExecute,
+                          .threads = stage.threads,
+                          .busy = stage_share(measured, s)});
+  }
+  // It was kept full, or the generator is the limit.
+  use.in_flight = use.in_flight_max = static_cast<std::int64_t>(measured.status.jobs_max);
+  return use;
+}
+
+// The option that does what the sentence says; empty: there is none.
+std::string option_for(const metrics::Limit& limit, const metrics::Use& use) {
+  if (limit.cause == metrics::LimitCause::kRoom) return " (--in-flight)";
+  for (const metrics::StageUse& stage : use.stages) {
+    if (stage.name != limit.place) continue;
+    return fmt::format(" (--stage-threads {}={}, {})", stage.name, 2 * stage.threads,
+                       stage.executes ? "or --hint throughput" : "or --tune auto");
+  }
+  return "";
 }
 
 // What limits the throughput, and what to do about it.
 std::string advice_of(const Measured& measured, const std::vector<DeviceShare>& shares,
                       bool generator_limits) {
-  double kernels = 0;
-  for (const DeviceShare& share : shares) kernels = std::max(kernels, share.utilisation);
-  if (kernels > 0.95) {
-    return fmt::format(
-        "the kernels are the limit ({} busy): more kernels or devices make it faster, threads do "
-        "not",
-        percent(kernels));
-  }
-  if (generator_limits) {
+  const metrics::Use use = use_of(measured, shares);
+  const metrics::Limit limit = metrics::limit_of(use);
+  if (generator_limits && limit.cause != metrics::LimitCause::kKernels) {
     std::size_t bytes = 0;
     for (const Tensor& input : measured.outcomes.inputs_.given()) bytes += input.bytes.size();
     return fmt::format(
@@ -291,29 +317,7 @@ std::string advice_of(const Measured& measured, const std::vector<DeviceShare>& 
         "into filling the {:.0f} KB of a task's inputs",
         percent(measured.generator.filled / measured.seconds), 1e-3 * static_cast<double>(bytes));
   }
-  const StageStatus* busiest = nullptr;
-  for (const StageStatus& stage : measured.status.stages) {
-    if (busiest == nullptr || stage_share(stage) > stage_share(*busiest)) {
-      busiest = &stage;
-    }
-  }
-  const double share = stage_share(*busiest);
-  if (share > 0.8 && busiest->kind == StageKind::kExecute) {
-    return fmt::format(
-        "transfers are the limit: the threads of stage '{}' are {} busy while the kernels are {}; "
-        "give it more threads (--stage-threads {}={}) or larger batches (--hint throughput)",
-        busiest->name, percent(share), percent(kernels), busiest->name, 2 * busiest->threads);
-  }
-  if (share > 0.8) {
-    return fmt::format(
-        "stage '{}' is the limit ({} busy, the kernels {}): give it more threads (--stage-threads "
-        "{}={}, or --tune auto)",
-        busiest->name, percent(share), percent(kernels), busiest->name, 2 * busiest->threads);
-  }
-  return fmt::format(
-      "no stage is full (the busiest, '{}', is {} busy; kernels {}): more tasks in flight "
-      "(--in-flight) keep it busier",
-      busiest->name, percent(share), percent(kernels));
+  return limit.text + option_for(limit, use);
 }
 
 struct Report {
@@ -383,9 +387,10 @@ json to_json(const Report& report, const Measured& measured) {
                        {"bytes_out", share.bytes_out}});
   }
   json stages = json::array();
-  for (const StageStatus& stage : measured.status.stages) {
+  for (std::size_t s = 0; s < measured.status.stages.size(); ++s) {
+    const StageStatus& stage = measured.status.stages[s];
     stages.push_back(
-        {{"name", stage.name}, {"threads", stage.threads}, {"busy", stage_share(stage)}});
+        {{"name", stage.name}, {"threads", stage.threads}, {"busy", stage_share(measured, s)}});
   }
   json times = json::object();
   for (const auto& [name, mean] : report.times) times[name] = mean;
@@ -430,8 +435,9 @@ void print(const Report& report, const Measured& measured) {
   times.add(row);
   fmt::print("{}\n", times.text());
   Table stages({"stage", "threads", "busy"});
-  for (const StageStatus& stage : measured.status.stages) {
-    stages.add({stage.name, std::to_string(stage.threads), percent(stage_share(stage))});
+  for (std::size_t s = 0; s < measured.status.stages.size(); ++s) {
+    const StageStatus& stage = measured.status.stages[s];
+    stages.add({stage.name, std::to_string(stage.threads), percent(stage_share(measured, s))});
   }
   fmt::print("{}\n", stages.text());
   Table devices({"device", "kernels", "busy", "runs", "bytes in", "bytes out"});

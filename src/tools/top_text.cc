@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "tools/console.h"
 
@@ -66,9 +67,28 @@ std::string tasks_text(const json& state) {
                       tasks.at("per_second").get<double>(), with_separators(tasks.at("ok")),
                       with_separators(tasks.at("failed")), with_separators(tasks.at("cancelled")),
                       tasks.at("in_flight").get<std::int64_t>());
-  return text + fmt::format("latency  median {}   p90 {}   p99 {}   max {}   (last 10 s)\n\n",
+  return text + fmt::format("latency  median {}   p90 {}   p99 {}   max {}   (last 10 s)\n",
                             time_text(latency.at("median")), time_text(latency.at("p90")),
                             time_text(latency.at("p99")), time_text(latency.at("max")));
+}
+
+// What keeps it from being faster: one sentence, on as many lines as it needs.
+std::string limit_text(const json& state, const Width& width) {
+  constexpr std::size_t kIndent = 9;
+  std::string text = "limit    ";
+  std::size_t column = kIndent;
+  std::istringstream words(state.at("limit").at("text").get<std::string>());
+  for (std::string word; words >> word;) {
+    if (column > kIndent && column + 1 + word.size() > width.line) {
+      text += "\n" + std::string(kIndent, ' ');
+      column = kIndent;
+    }
+    if (column > kIndent) text += ' ';
+    word.resize(std::min(word.size(), width.line - kIndent));
+    text += word;
+    column += word.size() + 1;
+  }
+  return text + "\n\n";
 }
 
 // Kernels and, where transfers belong to a device as a whole, devices.
@@ -122,8 +142,8 @@ Result<std::string> top_text(const json& state, int columns) {
   const Width width(columns);
   try {
     const json& sources = state.at("snapshot").at("sources");
-    return tasks_text(state) + kernels_text(sources, width) + "\n" + stages_text(sources, width) +
-           "\n" + queues_text(sources, width);
+    return tasks_text(state) + limit_text(state, width) + kernels_text(sources, width) + "\n" +
+           stages_text(sources, width) + "\n" + queues_text(sources, width);
   } catch (const json::exception& error) {
     return Error{ErrorCode::kUnsupported,
                  fmt::format("the server there is no pipeline of this version: {}", error.what())};

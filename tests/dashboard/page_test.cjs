@@ -18,8 +18,8 @@ function check(what, ok, found) {
   if (!ok) ++failed;
 }
 
-async function startServer() {
-  const server = spawn(serverProgram, [String(EVENTS_KEPT)], { stdio: ['pipe', 'pipe', 'inherit'] });
+async function startServer(...more) {
+  const server = spawn(serverProgram, [String(EVENTS_KEPT), ...more], { stdio: ['pipe', 'pipe', 'inherit'] });
   const lines = createInterface({ input: server.stdout });
   const [url] = await Promise.race([
     new Promise((resolve) => lines.once('line', (line) => resolve([line]))),
@@ -104,6 +104,60 @@ async function scrollBackWorks(browser, url) {
   check('the strip scrolls back to the beginning, shown as bins', true, `${old.drawn} bins from ${old.from / 1e6} ms`);
 }
 
+// A line's values in a chart, from left to right.
+const lines = (browser, chart) => browser.value(`JSON.parse(document.getElementById('${chart}').dataset.lines ?? '[]')`);
+const LIMIT = "document.getElementById('limit')";
+
+// Looked at again and again: what is steady is steady up to the right edge.
+async function chartsHoldTheirLevel(browser) {
+  const ends = { 'chart-kernels': [], 'chart-tasks': [] };
+  await browser.until('lines in the charts', "JSON.parse(document.getElementById('chart-tasks').dataset.lines ?? '[[]]')[0].length > 20");
+  for (let look = 0; look < 25; ++look) {
+    for (const [chart, seen] of Object.entries(ends)) {
+      const line = (await lines(browser, chart))[0];
+      seen.push(Math.min(...line.slice(-8)));
+    }
+    await new Promise((resolve) => setTimeout(resolve, 60));
+  }
+  const throughput = ends['chart-tasks'];
+  check('the throughput of a steady load does not fall at the right edge', Math.min(...throughput) > 130 && Math.max(...throughput) < 200,
+    `${Math.min(...throughput)} to ${Math.max(...throughput)} tasks/s of 167`);
+}
+
+async function limitIsTold(browser) {
+  await browser.until('the limit', `${LIMIT}.dataset.cause === 'stage'`);
+  const text = await browser.value(`${LIMIT}.querySelector('.text').textContent`);
+  check('the page says what limits the run', /^stage 'pre' is the limit \(\d+\.\d % busy, the kernels \d+\.\d %\): give it more threads$/.test(text), text);
+}
+
+// A device that hangs: its run and the thread that waits for it have no event, and yet they show.
+async function longRunsShow(browser) {
+  const { server, url } = await startServer('held', 'hang');
+  try {
+    await browser.open(url, { width: 1400, height: 1000 });
+    await browser.until('the limit', `${LIMIT}.dataset.cause === 'device'`);
+    const text = await browser.value(`${LIMIT}.querySelector('.text').textContent`);
+    check('a device that may hang is told', /^device 'slow0' may hang: a run has lasted \d+\.\d s, the longest before it 0\.0400 s$/.test(text), text);
+    const kernel = "document.querySelector('#kernels .value').textContent";
+    const stage = "document.querySelector('.row[data-stage=\"execute\"] .value').textContent";
+    check('a run that goes on counts', (await browser.value(kernel)) === '100 %', await browser.value(kernel));
+    check('a thread that works counts', (await browser.value(stage)) === '100 %', await browser.value(stage));
+    await browser.until('lines of two seconds', "(JSON.parse(document.getElementById('chart-stages').dataset.lines ?? '[]')[0] ?? []).slice(-30).filter((value) => value === 1).length === 30");
+    const [kernels, stages, queues] = [await lines(browser, 'chart-kernels'), await lines(browser, 'chart-stages'), await lines(browser, 'chart-queues')];
+    check('its line is at 100 % up to the right edge', Math.min(...kernels[0].slice(-30)) === 100);
+    check('so is the line of the stage', Math.min(...stages[0].slice(-30)) === 1, stages[0].slice(-3).join(', '));
+    check('a queue keeps its level where nothing happens', Math.min(...queues[0].slice(-30)) === 1, queues[0].slice(-3).join(', '));
+    const rows = JSON.parse(await browser.value(`${DATA}.rows`));
+    check('the timeline draws what goes on', rows['slow0 kernel 0: tasks'] > 0, rows['slow0 kernel 0: tasks']);
+    if (folder) {
+      mkdirSync(folder, { recursive: true });
+      writeFileSync(join(folder, 'hanging.png'), await browser.screenshot());
+    }
+  } finally {
+    server.stdin.end();
+  }
+}
+
 async function threadsTakeEffect(browser, url) {
   await browser.click('#live');
   const stage = '.row[data-stage="pre"]';
@@ -115,6 +169,7 @@ async function threadsTakeEffect(browser, url) {
   }
   const state = await fetch(`${url}/state`).then((answer) => answer.json());
   check('the pipeline has the threads that were clicked', state.stages[0].threads === 4, state.stages[0].threads);
+  await browser.until('the kernels as the limit', `${LIMIT}.dataset.cause === 'kernels'`);
   await browser.until('busier kernels', `${utilisation} > 90`);
   check('more threads keep the kernels busy', before < 60, `${before} % before, ${await browser.value(utilisation)} % after`);
 }
@@ -160,12 +215,15 @@ async function main() {
     browser = await Browser.start(program);
     await browser.open(url, { width: 1400, height: 980 });
     await dataArrives(browser);
+    await limitIsTold(browser);
+    await chartsHoldTheirLevel(browser);
     await zoomWorks(browser);
     await pauseWorks(browser);
     await scrollBackWorks(browser, url);
     await threadsTakeEffect(browser, url);
     await otherControlsWork(browser, url);
     if (folder) await pictures(browser);
+    await longRunsShow(browser);
     check('the page had no error', browser.errors.length === 0, browser.errors.join('\n') || undefined);
   } finally {
     if (browser && failed > 0 && folder) writeFileSync(join(folder, 'failed.png'), await browser.screenshot());

@@ -1,6 +1,9 @@
 // Serves the scripted pipeline until its standard input ends; prints its address on one line.
 //
-//   scripted_server [EVENTS_KEPT [QUEUE]]      QUEUE: the name of one more queue, of one packet
+//   scripted_server [EVENTS_KEPT [QUEUE [hang]]]
+//
+// QUEUE: the name of one more queue, of one packet. hang: and of a device whose runs took 40 ms,
+// until one began that does not end, with a stage whose thread waits for it.
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -10,8 +13,31 @@
 #include "metrics/collector.h"
 #include "scripted_pipeline.h"
 
+namespace {
+
+using namespace tessera;
+
+Status add_hanging_device(metrics::Recorder& recorder) {
+  constexpr std::int64_t kRunNs = 40'000'000;
+  TESSERA_TRY(const metrics::SourceId kernel,
+              recorder.add_source(
+                  {.kind = metrics::SourceKind::kKernel, .name = "kernel 0", .device = "slow0"}));
+  TESSERA_TRY(const metrics::SourceId stage,
+              recorder.add_source({.kind = metrics::SourceKind::kStage, .name = "execute"}));
+  for (std::int64_t run = 0; run < 3; ++run) {
+    recorder.record({.kind = metrics::EventKind::kKernelRun,
+                     .source = kernel,
+                     .begin_ns = run * kRunNs,
+                     .end_ns = (run + 1) * kRunNs});
+  }
+  recorder.set_running(kernel, 3 * kRunNs);
+  recorder.begin_work(stage, 3 * kRunNs);
+  return {};
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
-  using namespace tessera;
   metrics::Recorder recorder;
   metrics::CollectorOptions options;
   if (argc > 1) options.events_kept = std::strtoul(argv[1], nullptr, 10);
@@ -22,6 +48,7 @@ int main(int argc, char** argv) {
     if (!queue.ok()) return 1;
     recorder.record({.kind = metrics::EventKind::kQueueDepth, .source = *queue, .value = 1});
   }
+  if (argc > 3 && !add_hanging_device(recorder).ok()) return 1;
   auto pipeline = dashboard::ScriptedPipeline::start(recorder);
   if (!pipeline.ok()) return 1;
   auto server =

@@ -192,7 +192,7 @@ def whole_picture(top, columns, rows):
     text = screen.text()
     check(f"{name}: no line is too long, and none too many", not screen.overflows, "".join(screen.overflows[:2]))
     check(f"{name}: the other screen, without a cursor", screen.other and not screen.cursor)
-    for wanted in ["scripted pipeline", "tasks ", "latency ", "sim0 kernel A", "sim0 kernel B", "faults", "pre",
+    for wanted in ["scripted pipeline", "tasks ", "latency ", "limit ", "sim0 kernel A", "sim0 kernel B", "faults", "pre",
                    "post", "waited median", "execute queue", "at most"]:
         if wanted not in text:
             check(f"{name}: '{wanted}' is there", False, "\n" + text)

@@ -9,26 +9,30 @@ const POINTS_MAX = 100;
 // Shorter points would only make the lines jump, but in a short view.
 const pointNs = (span) => Math.max(span / POINTS_MAX, Math.min(50e6, span / 20));
 
-// Each chart: the kind of its sources, what a bin's columns give in it, where its values end.
+// Each chart: the kind of its sources, the column of their bins, what several bins give together
+// (`ns`: how much of their time is over), where the values end.
+const sum = (values) => values.reduce((all, value) => all + value, 0);
 const CHARTS = [
-  { element: 'chart-kernels', kind: 'kernel', offset: 0, top: 100, value: (bin, ns) => (100 * bin.busy) / ns },
-  { element: 'chart-stages', kind: 'stage', offset: 2, top: 1, value: (bin, ns) => bin.busy / ns },
-  { element: 'chart-queues', kind: 'queue', offset: 2, top: 1, value: (bin) => bin.depth },
-  { element: 'chart-tasks', kind: 'tasks', offset: 0, top: 1, value: (bin, ns) => (bin.count * 1e9) / ns },
+  { element: 'chart-kernels', kind: 'kernel', column: 'busy', offset: 0, top: 100, value: (busy, ns) => Math.min((100 * sum(busy)) / ns, 100) },
+  { element: 'chart-stages', kind: 'stage', column: 'busy', offset: 2, top: 1, value: (busy, ns) => sum(busy) / ns },
+  { element: 'chart-queues', kind: 'queue', column: 'depth', offset: 2, top: 1, value: (depths) => Math.max(0, ...depths) },
+  { element: 'chart-tasks', kind: 'tasks', column: 'rate', offset: 0, top: 1, value: (rates) => sum(rates) / Math.max(rates.length, 1) },
 ];
 
-// The bins of a source, several joined to one, as columns of plain numbers.
-function joined(bins, first, last, many) {
-  const columns = { busy: [], count: [], depth: [] };
-  for (const [name, column] of Object.entries(columns)) {
-    const values = bins?.[name];
-    for (let i = first; i + many <= last; i += many) {
-      let joint = 0;
-      for (let j = i; values && j < i + many; ++j) joint = name === 'depth' ? Math.max(joint, values[j]) : joint + values[j];
-      column.push(joint);
-    }
+// The bins of /history in groups of `many`, each one a point of a line. Groups begin at multiples, so
+// that they stay what they are while the view moves on. What the server did not know yet when it
+// answered is no idle time: bins that are not over are left out, and the newest group stands for the
+// part of it that is over, if that is enough to say something.
+export function points(past, many) {
+  const over = Math.floor(past.until / past.bin_ns) - past.first_bin;
+  const last = Math.min(over, Math.floor(past.to / past.bin_ns) - past.first_bin);
+  const groups = [];
+  for (let begin = (many - (past.first_bin % many)) % many; begin < last; begin += many) {
+    const end = Math.min(begin + many, last);
+    if (end - begin < many / 4) break;
+    groups.push({ begin, end, at: (past.first_bin + (begin + end) / 2) * past.bin_ns, ns: (end - begin) * past.bin_ns });
   }
-  return columns;
+  return groups;
 }
 
 class Chart {
@@ -79,22 +83,22 @@ class Chart {
     const past = this.store.past;
     if (!past) return;
     const range = this.store.range();
-    const length = Math.max(...past.bins.map((bins) => Math.max(0, ...Object.values(bins).map((v) => v.length))), 0);
-    // Bins that time has not filled yet would look like idle time.
-    const last = Math.min(length, Math.floor(Math.min(past.to, this.store.now()) / past.bin_ns) - past.first_bin);
     const many = Math.max(1, Math.ceil(pointNs(range.to - range.from) / past.bin_ns));
-    // Groups begin at multiples, so that they stay what they are while the view moves on.
-    const first = (many - (past.first_bin % many)) % many;
-    const x = [];
-    for (let i = first; i + many <= last; i += many) x.push(((past.first_bin + i + many / 2) * past.bin_ns) / 1e9);
+    const groups = points(past, many);
     const series = sources.map((source) => {
-      const columns = joined(past.bins[source.id], first, last, many);
-      return x.map((_, i) => this.shape.value({ busy: columns.busy[i], count: columns.count[i], depth: columns.depth[i] }, past.bin_ns * many));
+      const column = past.bins[source.id]?.[this.shape.column] ?? [];
+      return groups.map(({ begin, end, ns }) => this.shape.value(column.slice(begin, end), ns));
     });
-    this.plot.setData([x, ...series], false);
+    this.plot.setData([groups.map(({ at }) => at / 1e9), ...series], false);
+    this.note(series);
     this.plot.batch(() => {
       this.plot.setScale('x', { min: range.from / 1e9, max: range.to / 1e9 });
     });
+  }
+
+  // What a test wants to know of the picture: the lines' values.
+  note(series) {
+    this.element.dataset.lines = JSON.stringify(series.map((line) => line.map((value) => Number(value.toPrecision(4)))));
   }
 
   // What the legend leaves.

@@ -40,6 +40,11 @@ export function percent(share) {
   return `${value >= 99.95 || value < 0.05 ? Math.round(value) : value.toFixed(1)} %`;
 }
 
+// A rate: whole where it is large, three digits where it is not.
+export function figure(value) {
+  return value >= 100 ? count(value) : digits(value);
+}
+
 export function count(number) {
   return Math.round(number).toString().replace(/\B(?=(\d{3})+$)/g, '\u202f');
 }

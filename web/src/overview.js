@@ -59,7 +59,7 @@ export class Overview {
       c.beginPath();
       busy.forEach((ns, i) => {
         const begin = (answer.first_bin + i) * answer.bin_ns;
-        const length = Math.min(answer.bin_ns, answer.to - begin);
+        const length = Math.min(answer.bin_ns, answer.until - begin);
         if (length < answer.bin_ns / 4) return;
         const y = 2 + (HEIGHT - 18) * (1 - Math.min(ns / length, 1));
         c.lineTo(this.x(begin + length / 2), y);

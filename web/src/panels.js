@@ -1,7 +1,7 @@
 // Figures beside the charts: tiles, bars of kernels, stages with their threads, queues, latency.
 
 import { colorOf } from './canvas.js';
-import { bytes, count, percent, time } from './format.js';
+import { bytes, count, figure, percent, time } from './format.js';
 
 function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
@@ -62,6 +62,13 @@ function setBar(row, share, colour) {
   row.fill.style.background = colour;
 }
 
+// How long a run takes; of one that has lasted far longer than that, how long it has.
+function runText(source, now) {
+  const lasted = source.running_since_ns >= 0 ? now - source.running_since_ns : 0;
+  if (lasted > Math.max(1e9, 2 * source.run.max)) return `running for ${time(lasted)}`;
+  return `${time(source.run.median)} a run`;
+}
+
 export class Panels {
   constructor(store, control) {
     this.store = store;
@@ -107,11 +114,12 @@ export class Panels {
     const state = this.store.state;
     if (!state) return;
     this.drawTiles(state.snapshot);
+    this.drawLimit(state.limit);
     this.kernels.update(this.store.sources('kernel'), (s) => s.id, (row, source, index) => {
       row.name.textContent = source.device ? `${source.name} · ${source.device}` : source.name;
       row.value.textContent = percent(source.utilisation);
       setBar(row, source.utilisation, colorOf(index));
-      row.left.textContent = `${time(source.run.median)} a run · ${count(source.runs_per_second)}/s`;
+      row.left.textContent = `${runText(source, state.snapshot.at_ns)} · ${figure(source.runs_per_second)}/s`;
       row.right.textContent = source.faults > 0 ? `${source.faults} faults`
         : source.bytes_in + source.bytes_out > 0
           ? `in ${bytes(source.bytes_in_per_second)}/s · out ${bytes(source.bytes_out_per_second)}/s` : '';
@@ -129,13 +137,20 @@ export class Panels {
     this.drawLatency(state.snapshot.tasks);
   }
 
+  drawLimit({ cause, text }) {
+    const line = document.getElementById('limit');
+    line.dataset.cause = cause;
+    line.querySelector('.text').textContent = text;
+    line.hidden = false;
+  }
+
   drawTiles(snapshot) {
     const tasks = snapshot.tasks;
     const kernels = this.store.sources('kernel');
     const busy = kernels.reduce((sum, k) => sum + k.utilisation, 0) / Math.max(kernels.length, 1);
     const rate = (key) => snapshot.sources.reduce((sum, s) => sum + s[key], 0);
     const tiles = [
-      ['Throughput', count(tasks.per_second), 'tasks/s'],
+      ['Throughput', figure(tasks.per_second), 'tasks/s'],
       ['Kernels busy', percent(busy), kernels.length > 1 ? `of ${kernels.length}` : ''],
       ['Latency, median', time(tasks.latency_late.median), `p99 ${time(tasks.latency_late.p99)}`],
       ['In flight', count(tasks.in_flight), 'tasks'],
@@ -159,7 +174,7 @@ export class Panels {
       part.name.textContent = source.name;
       part.value.textContent = percent(source.utilisation);
       setBar(part, source.utilisation, colorOf(index + 2));
-      part.left.textContent = `${time(source.run.median)} a run, waited ${time(source.waited.median)}`;
+      part.left.textContent = `${runText(source, state.snapshot.at_ns)}, waited ${time(source.waited.median)}`;
       part.number.textContent = part.threads;
       part.root.dataset.threads = part.threads;
       part.fewer.disabled = !stage || part.threads <= 1;

@@ -230,15 +230,20 @@ export class Timeline {
     else this.drawTransfers(c, row, list, Math.min(radius * 1.4, 4));
   }
 
+  // What goes on has no event yet: the state says since when.
+  withRunning(row, list) {
+    if (!this.store.view.following) return list;
+    const now = Math.max(this.store.now(), this.store.state.snapshot.at_ns);
+    const ended = list.length > 0 ? Math.max(...list.map((event) => event.end)) : -1;
+    const running = row.source.running.filter((begin) => begin < this.range.to && (row.kind === Kind.stage || begin >= ended));
+    return [...list, ...running.map((begin) => ({ begin, end: now, running: true }))];
+  }
+
   drawTasks(c, row, list, radius) {
     const middle = row.y + row.height / 2;
     c.fillStyle = c.strokeStyle = colorOfRow(row);
     c.lineWidth = 1.6;
-    const running = row.source.running_since_ns;
-    const now = this.store.state.snapshot.at_ns;
-    const all = running >= 0 && running < this.range.to && this.store.view.following
-      ? [...list, { begin: running, end: now, running: true }] : list;
-    for (const event of all) {
+    for (const event of this.withRunning(row, list)) {
       const x0 = this.x(event.begin);
       const x1 = Math.max(this.x(event.end), x0 + 1);
       c.globalAlpha = event.running ? 0.45 : 0.85;
@@ -286,7 +291,7 @@ export class Timeline {
   drawStage(c, row, list) {
     const free = [];
     const placed = [];
-    for (const event of list.sort((a, b) => a.begin - b.begin)) {
+    for (const event of this.withRunning(row, list).sort((a, b) => a.begin - b.begin)) {
       let lane = free.findIndex((end) => end <= event.begin);
       if (lane < 0) lane = free.length < LANES_MAX ? free.push(0) - 1 : LANES_MAX - 1;
       free[lane] = event.end;
@@ -299,7 +304,7 @@ export class Timeline {
       const x0 = this.x(event.begin);
       const x1 = Math.max(this.x(event.end), x0 + 0.8);
       const y = row.y + 2 + lane * height;
-      c.globalAlpha = 0.75;
+      c.globalAlpha = event.running ? 0.4 : 0.75;
       c.fillRect(x0, y + 0.5, Math.max(x1 - x0 - 0.6, 0.6), Math.max(height - 1, 1));
       this.hits.push({ x0, x1, y, height, event, row });
     }
@@ -319,17 +324,18 @@ export class Timeline {
     values.forEach((busy, i) => {
       if (busy === 0) return;
       const begin = (past.first_bin + i) * past.bin_ns;
+      const length = Math.min(past.bin_ns, past.until - begin); // the newest may not be over
       const x0 = this.x(begin);
-      const x1 = this.x(begin + past.bin_ns);
+      const x1 = this.x(begin + length);
       if (x1 < LABELS || x0 > this.canvas.width) return;
-      const share = Math.min(busy / past.bin_ns / threads, 1);
+      const share = Math.min(busy / length / threads, 1);
       // Transfers are short: their root shows more of them.
       const shown = row.kind === Kind.in || row.kind === Kind.out ? Math.sqrt(share) : share;
       c.globalAlpha = 0.25 + 0.65 * shown;
       const height = Math.max((row.height - 6) * shown, 1.5);
       c.fillRect(x0, row.y + row.height - 3 - height, Math.max(x1 - x0 - 0.5, 0.8), height);
       ++this.drawn;
-      this.hits.push({ x0, x1, y: row.y, height: row.height, row, bin: { begin, share, busy: busy / past.bin_ns, count: bins.count?.[i] } });
+      this.hits.push({ x0, x1, y: row.y, height: row.height, row, bin: { begin, share, busy: busy / length, count: bins.count?.[i] } });
     });
     c.globalAlpha = 1;
   }
@@ -372,7 +378,7 @@ export class Timeline {
     if (!hit) return null;
     const { row, event, bin } = hit;
     if (bin) {
-      const runs = bin.count ? `\n${bin.count} runs begun` : '';
+      const runs = bin.count ? `\n${bin.count} runs ended` : '';
       const amount = row.kind === Kind.stage ? `${bin.busy.toFixed(2)} threads at work` : percent(bin.share);
       return `${row.source.name}: ${amount}\nfor ${time(this.store.past.bin_ns)} from ${moment(bin.begin, 1e8)}${runs}`;
     }
