@@ -8,6 +8,7 @@
 #include "program/container.h"
 #include "program/encoding.h"
 #include "program_target.h"
+#include "tessera/file.h"
 
 namespace tessera::fuzz {
 namespace {
@@ -16,7 +17,7 @@ namespace fs = std::filesystem;
 
 bool write(const fs::path& path, std::span<const std::byte> bytes) {
   fs::create_directories(path.parent_path());
-  const Status status = program::write_file(path.string(), bytes);
+  const Status status = write_file(path.string(), bytes);
   if (!status.ok()) std::fprintf(stderr, "%s\n", status.error().message.c_str());
   return status.ok();
 }
@@ -38,7 +39,7 @@ bool write_parts(const fs::path& folder, const std::string& name, const program:
 }
 
 bool write_seeds(const fs::path& folder, const fs::path& file) {
-  const auto bytes = program::read_file(file.string());
+  const auto bytes = read_file(file.string());
   if (!bytes.ok()) return false;
   const std::string name = file.stem().string();
   if (!write(folder / "container" / name, container_input(*bytes))) return false;

@@ -14,6 +14,7 @@
 #include "base/test_volume.h"
 #include "program/container.h"
 #include "program_target.h"
+#include "tessera/file.h"
 
 namespace tessera::fuzz {
 namespace {
@@ -24,7 +25,7 @@ namespace fs = std::filesystem;
 std::map<std::string, std::vector<std::byte>> corpus() {
   std::map<std::string, std::vector<std::byte>> files;
   for (const auto& entry : fs::directory_iterator(TESSERA_CONTAINER_CORPUS)) {
-    auto bytes = program::read_file(entry.path().string());
+    auto bytes = read_file(entry.path().string());
     if (bytes.ok()) files[entry.path().filename().string()] = std::move(bytes).value();
   }
   return files;

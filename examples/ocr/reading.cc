@@ -2,10 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
+#include <sstream>
+
+#include "tessera/file.h"
 
 namespace ocr {
 namespace {
+
+constexpr std::int64_t kCharactersBytesMax = std::int64_t{16} << 20;
 
 // The crop scaled to a line's height, at most `width` wide, blue-green-red in [-1, 1], zeros behind
 // it.
@@ -47,7 +51,9 @@ void sort_lines(std::vector<Line>& lines) {
 }  // namespace
 
 tessera::Result<std::vector<std::string>> read_characters(const std::string& path) {
-  std::ifstream in(path);
+  TESSERA_TRY(const std::string text,
+              tessera::read_text_file(path, {.bytes_max = kCharactersBytesMax}));
+  std::istringstream in(text);
   std::vector<std::string> characters{""};  // class 0, the blank
   for (std::string line; std::getline(in, line);) {
     if (!line.empty() && line.back() == '\r') line.pop_back();

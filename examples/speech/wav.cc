@@ -3,16 +3,17 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <string_view>
+
+#include "tessera/file.h"
 
 namespace speech {
 namespace {
 
 using Bytes = std::span<const std::byte>;
 
+constexpr std::int64_t kFileBytesMax = std::int64_t{4} << 30;
 constexpr std::uint16_t kPcm = 1, kExtensible = 0xFFFE;
 constexpr std::size_t kFormatBytes = 16;      // of "fmt " as far as it is looked at
 constexpr std::size_t kSubformatOffset = 24;  // of "fmt " in its extensible form
@@ -114,13 +115,9 @@ tessera::Result<Recording> parse_wav(std::span<const std::byte> bytes, const std
 }
 
 tessera::Result<Recording> read_wav(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) {
-    return tessera::Error{tessera::ErrorCode::kInvalidArgument,
-                          "recording '" + path + "' cannot be read"};
-  }
-  const std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  return parse_wav(std::as_bytes(std::span(bytes)), path);
+  const auto bytes = tessera::read_file(path, {.bytes_max = kFileBytesMax});
+  if (!bytes.ok()) return bytes.error().with_context("recording");
+  return parse_wav(*bytes, path);
 }
 
 }  // namespace speech

@@ -1,6 +1,7 @@
 // The public C++ interface of Tessera.
 #pragma once
 
+#include "tessera/file.h"
 #include "tessera/format.h"
 #include "tessera/memory.h"
 #include "tessera/operation.h"

@@ -3,10 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <sstream>
 #include <vector>
 
 #include "arch/builtin_profiles.h"
@@ -14,24 +10,15 @@
 #include "arch/config_table.h"
 #include "arch/format_choice.h"
 #include "arch/nearest.h"
+#include "base/input_file.h"
 
 namespace tessera {
 namespace {
 
+constexpr std::int64_t kFileBytesMax = std::int64_t{1} << 20;
+
 bool is_path(const std::string& name_or_path) {
   return name_or_path.find('/') != std::string::npos || name_or_path.ends_with(".toml");
-}
-
-Result<std::string> read_file(const std::string& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();
-  if (!file || errno != 0) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("cannot read architecture file '{}': {}", path, std::strerror(errno))};
-  }
-  return text.str();
 }
 
 Error unknown_profile(const std::string& name) {
@@ -65,8 +52,13 @@ namespace {
 
 Result<ChipConfig> load_profile(const std::string& name_or_path) {
   if (is_path(name_or_path)) {
-    TESSERA_TRY(const std::string text, read_file(name_or_path));
-    return parse_chip_config(text, name_or_path);
+    const auto bytes = read_input(name_or_path, {.bytes_max = kFileBytesMax, .descriptors = true});
+    if (!bytes.ok()) {
+      return bytes.error().with_context(
+          fmt::format("cannot read architecture file '{}'", name_or_path));
+    }
+    return parse_chip_config({reinterpret_cast<const char*>(bytes->data()), bytes->size()},
+                             name_or_path);
   }
   for (const BuiltinProfile& profile : builtin_profiles()) {
     if (profile.name == name_or_path) {

@@ -324,7 +324,8 @@ TEST(ChipConfigErrors, AFileThatIsNotThere) {
             "cannot read architecture file 'no/such.toml': No such file or directory   "
             "[invalid argument]");
   EXPECT_EQ(load_chip_config("/").error().to_string(),
-            "cannot read architecture file '/': Is a directory   [invalid argument]");
+            "cannot read architecture file '/': it is a folder, allowed is a regular file   "
+            "[invalid argument]");
 }
 
 TEST(ChipConfigDocument, IsWhatTheTableSays) {

@@ -37,6 +37,7 @@ Result<Graph> build(const model::Model& model, const BuildOptions& options) {
   TESSERA_RETURN_IF_ERROR(check_options(options));
   TESSERA_TRY(const model::InferredModel inferred, model::infer(model, options.infer));
   TESSERA_TRY(Graph graph, lower(model, inferred, options));
+  graph.external_files = model.external_files;
   Stage stage = Stage::kDraft;
   const auto checked = [&](const std::string& pass) -> Status {
     if (options.on_pass) options.on_pass(pass, graph);

@@ -192,6 +192,7 @@ struct Graph {
   std::vector<TensorId> inputs;     // in the format the caller supplies (usually f32, u8, ...)
   std::vector<TensorId> outputs;    // in the format the caller gets
   std::vector<std::string> notes;   // stated defaults, to be printed
+  std::vector<std::string> external_files;  // that the model's tensors were read from; not dumped
 
   const TensorInfo& tensor(TensorId id) const {
     return tensors[static_cast<std::size_t>(id.value)];

@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 
 #include "metrics/exports.h"
 
@@ -17,20 +15,15 @@ constexpr std::size_t kEventsOfAWrite = 4096;
 
 Result<std::unique_ptr<EventFile>> EventFile::open(Collector& collector, const std::string& path,
                                                    std::size_t waiting_max) {
-  std::FILE* const file = std::fopen(path.c_str(), "wb");
-  if (file == nullptr) {
-    return Error{ErrorCode::kInvalidArgument, fmt::format("'{}': cannot write the events there: {}",
-                                                          path, std::strerror(errno))};
-  }
-  return std::unique_ptr<EventFile>(new EventFile(collector, path, file, waiting_max));
+  TESSERA_TRY(OutputFile file, OutputFile::create(path));
+  TESSERA_RETURN_IF_ERROR(file.publish());
+  return std::unique_ptr<EventFile>(new EventFile(collector, std::move(file), waiting_max));
 }
 
-EventFile::EventFile(Collector& collector, std::string path, std::FILE* file,
-                     std::size_t waiting_max)
+EventFile::EventFile(Collector& collector, OutputFile file, std::size_t waiting_max)
     : collector_(collector),
-      path_(std::move(path)),
       waiting_max_(waiting_max),
-      file_(file),
+      file_(std::move(file)),
       dropped_before_(collector.recorder().dropped()) {
   thread_ = std::thread([this] { run(); });
   follower_ = collector_.follow([this](std::span<const Event> events) { take(events); });
@@ -68,28 +61,24 @@ void EventFile::run() {
 }
 
 void EventFile::write(const std::string& text, std::int64_t events) {
-  const bool whole = progress().status.ok() &&
-                     std::fwrite(text.data(), 1, text.size(), file_) == text.size() &&
-                     std::fflush(file_) == 0;
-  const int error = errno;
+  const bool failed_before = !progress().status.ok();
+  const Status written = failed_before ? Status() : file_.write(text);
   const std::lock_guard lock(mutex_);
-  if (whole) {
+  if (!failed_before && written.ok()) {
     progress_.events += events;
     progress_.bytes += std::ssize(text);
     return;
   }
   progress_.lost += events;
-  if (!progress_.status.ok()) return;
-  progress_.status =
-      Error{ErrorCode::kUnavailable,
-            fmt::format(
-                "'{}': {} events were written, then the disk said: {}; make room and record again",
-                path_, progress_.events, std::strerror(error))};
+  if (failed_before) return;
+  progress_.status = Error{written.error().code,
+                           fmt::format("{}; {} events were written; make room and record again",
+                                       written.error().message, progress_.events)};
 }
 
 Status EventFile::close() {
   const std::lock_guard one(closing_mutex_);
-  if (file_ == nullptr) return progress().status;
+  if (closed_) return progress().status;
   collector_.unfollow(follower_);
   {
     const std::lock_guard lock(mutex_);
@@ -100,13 +89,10 @@ Status EventFile::close() {
   const Progress now = progress();
   const std::int64_t dropped = collector_.recorder().dropped() - dropped_before_;
   write(end_line_text({.events = now.events, .lost = now.lost + dropped}), 0);
-  const bool closed = std::fclose(file_) == 0;
-  file_ = nullptr;
+  const Status committed = file_.commit();
+  closed_ = true;
   const std::lock_guard lock(mutex_);
-  if (!closed && progress_.status.ok()) {
-    progress_.status = Error{ErrorCode::kUnavailable,
-                             fmt::format("'{}': closing it: {}", path_, std::strerror(errno))};
-  }
+  if (!committed.ok() && progress_.status.ok()) progress_.status = committed;
   return progress_.status;
 }
 

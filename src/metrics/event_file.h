@@ -10,14 +10,13 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <cstdio>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "base/result.h"
+#include "base/output_file.h"
 #include "metrics/collector.h"
 
 namespace tessera::metrics {
@@ -31,7 +30,8 @@ class EventFile {
   };
   static constexpr std::size_t kWaitingMax = 1 << 18;
 
-  // The collector outlives the file. What is at `path` is replaced.
+  // The collector outlives the file. What is at `path` is replaced at once by a new file, which can
+  // be read while it grows; a file that somebody else still records there goes on without its name.
   static Result<std::unique_ptr<EventFile>> open(Collector& collector, const std::string& path,
                                                  std::size_t waiting_max = kWaitingMax);
   ~EventFile();  // closes
@@ -43,17 +43,17 @@ class EventFile {
   Progress progress() const;
 
  private:
-  EventFile(Collector& collector, std::string path, std::FILE* file, std::size_t waiting_max);
+  EventFile(Collector& collector, OutputFile file, std::size_t waiting_max);
   void take(std::span<const Event> events);
   void run();
   void write(const std::string& text, std::int64_t events);
 
   Collector& collector_;
-  const std::string path_;
   const std::size_t waiting_max_;
-  std::FILE* file_;  // of the thread, while it runs
+  OutputFile file_;  // of the thread, while it runs
   const std::int64_t dropped_before_;
   std::mutex closing_mutex_;  // one close() at a time; before mutex_
+  bool closed_ = false;
   std::uint64_t follower_ = 0;
   mutable std::mutex mutex_;  // all below
   std::condition_variable work_;

@@ -96,13 +96,13 @@ TEST_F(EventFileTest, WhatFindsNoRoomBeforeTheDiskIsCounted) {
 
 TEST_F(EventFileTest, ErrorsOfTheDiskAreTold) {
   EXPECT_EQ(EventFile::open(collector_, "/absent/file").error().message,
-            "'/absent/file': cannot write the events there: No such file or directory");
+            "writing '/absent/file': No such file or directory");
   const auto file = EventFile::open(collector_, "/dev/full").value();
   record(2000);
   const Status closed = file->close();
   EXPECT_EQ(closed.error().message,
-            "'/dev/full': 0 events were written, then the disk said: No space left on device; make "
-            "room and record again");
+            "writing '/dev/full': No space left on device; 0 events were written; make room and "
+            "record again");
   EXPECT_EQ(file->progress().lost, 2000);
   EXPECT_EQ(file->close().error().message, closed.error().message);
 }

@@ -75,11 +75,17 @@ Status check_version(const onnx::ModelProto& proto) {
 Result<Model> import_model(onnx::ModelProto& proto, const std::string& name,
                            const std::string& folder, const ImportLimits& limits) {
   TESSERA_RETURN_IF_ERROR(check_version(proto));
-  Model model{.path = name, .ir_version = proto.ir_version(), .opsets = {}, .graph = {}};
+  Model model{.path = name,
+              .ir_version = proto.ir_version(),
+              .opsets = {},
+              .graph = {},
+              .external_files = {}};
   TESSERA_TRY(model.opsets, import_opsets(proto));
   TESSERA_RETURN_IF_ERROR(inline_functions(proto, model.opsets, limits));
   GraphImport context(proto.graph(), limits, folder, model.opsets);
   TESSERA_TRY(model.graph, import_graph(*proto.mutable_graph(), context));
+  model.external_files.assign(context.tensors.external_files.begin(),
+                              context.tensors.external_files.end());
   return model;
 }
 

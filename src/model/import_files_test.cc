@@ -102,30 +102,32 @@ TEST_F(ImportFiles, ExternalDataMayLieInAFolderBelowAndBehindALinkThatStaysInsid
 
 TEST_F(ImportFiles, ExternalDataMayNotLeaveTheModelsFolder) {
   EXPECT_EQ(words({{"location", "../secret.bin"}}),
-            "'../secret.bin' contains '..', allowed is a path inside the model's folder   "
+            "'../secret.bin': it contains '..', allowed is a path inside the model's folder   "
             "[invalid model]");
   const std::string absolute = (root() / "secret.bin").string();
   EXPECT_EQ(words({{"location", absolute}}),
             "'" + absolute +
-                "' is an absolute path, allowed is one inside the model's folder   "
+                "': it is an absolute path, allowed is one inside the model's folder   "
                 "[invalid model]");
   fs::create_symlink(root() / "secret.bin", folder() / "file.bin");
   EXPECT_EQ(words({{"location", "file.bin"}}),
-            "'file.bin' is a link that leaves the model's folder   [invalid model]");
+            "'file.bin': it is a link that leaves the model's folder   [invalid model]");
   fs::create_directory_symlink(root(), folder() / "up");
   EXPECT_EQ(words({{"location", "up/secret.bin"}}),
-            "'up/secret.bin' is a link that leaves the model's folder   [invalid model]");
+            "'up/secret.bin': it is a link that leaves the model's folder   [invalid model]");
 }
 
 TEST_F(ImportFiles, ExternalDataNames) {
   EXPECT_EQ(words({}), "no file is named ('location')   [invalid model]");
   EXPECT_EQ(words({{"location", std::string("a\0b", 3)}}),
-            "the file name 'a\\x00b' holds a zero byte   [invalid model]");
+            "'a\\x00b': the name holds a zero byte   [invalid model]");
   EXPECT_EQ(words({{"location", "none.bin"}}),
-            "cannot read 'none.bin': No such file or directory   [invalid model]");
-  EXPECT_EQ(words({{"location", "."}}), "'.' is not a regular file   [invalid model]");
+            "'none.bin': No such file or directory   [invalid model]");
+  EXPECT_EQ(words({{"location", "."}}),
+            "'.': it is a folder, allowed is a regular file   [invalid model]");
   ASSERT_EQ(::mkfifo((folder() / "pipe").c_str(), 0600), 0);
-  EXPECT_EQ(words({{"location", "pipe"}}), "'pipe' is not a regular file   [invalid model]");
+  EXPECT_EQ(words({{"location", "pipe"}}),
+            "'pipe': it is a pipe, allowed is a regular file   [invalid model]");
   EXPECT_EQ(words({{"location", "w.bin"}, {"color", "red"}}),
             "the key 'color' is not known   [invalid model]");
 }
@@ -165,13 +167,15 @@ TEST_F(ImportFiles, FileThatCannotBeRead) {
   EXPECT_EQ(message(path), "importing '" + path +
                                "': cannot read the file: No such file or directory   "
                                "[invalid argument]");
-  EXPECT_EQ(message(folder()), "importing '" + folder().string() +
-                                   "': cannot read the file: it is a folder   [invalid argument]");
+  EXPECT_EQ(message(folder()),
+            "importing '" + folder().string() +
+                "': cannot read the file: it is a folder, allowed is a regular file   "
+                "[invalid argument]");
   const fs::path pipe = folder() / "pipe.onnx";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
-  EXPECT_EQ(message(pipe),
-            "importing '" + pipe.string() +
-                "': cannot read the file: it is not a regular file   [invalid argument]");
+  EXPECT_EQ(message(pipe), "importing '" + pipe.string() +
+                               "': cannot read the file: it is a pipe, allowed is a regular file   "
+                               "[invalid argument]");
 }
 
 TEST_F(ImportFiles, TruncatedFileIsExplainedFromTheFileToo) {

@@ -23,7 +23,7 @@ namespace tessera::model {
 struct GraphImport {
   GraphImport(const onnx::GraphProto& graph, const ImportLimits& limits, const std::string& folder,
               const std::map<std::string, std::int64_t>& model_opsets)
-      : tensors{limits, folder, 0}, opsets(model_opsets), names(graph) {}
+      : tensors{limits, folder, 0, {}}, opsets(model_opsets), names(graph) {}
 
   TensorImport tensors;
   std::map<std::string, std::int64_t> opsets;

@@ -5,6 +5,7 @@
 #include <onnx/onnx_pb.h>
 
 #include <cstdint>
+#include <set>
 #include <string>
 
 #include "arith/tensor.h"
@@ -16,8 +17,9 @@ namespace tessera::model {
 // What the tensors of one model share.
 struct TensorImport {
   ImportLimits limits;
-  std::string folder;               // where external data may lie; "" = none allowed
-  std::int64_t external_bytes = 0;  // read so far, checked against limits.external_bytes_max
+  std::string folder;                    // where external data may lie; "" = none allowed
+  std::int64_t external_bytes = 0;       // read so far, checked against limits.external_bytes_max
+  std::set<std::string> external_files;  // that they were read from
 };
 
 // The format of an element type number, or an error that names the type we do not have.

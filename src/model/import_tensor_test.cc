@@ -27,7 +27,7 @@ Proto proto_of(Proto::DataType type, const Ints& dims) {
 }
 
 Result<Tensor> import_one(Proto proto, const ImportLimits& limits = {}) {
-  TensorImport context{.limits = limits, .folder = "", .external_bytes = 0};
+  TensorImport context{.limits = limits, .folder = "", .external_bytes = 0, .external_files = {}};
   return import_tensor(proto, context);
 }
 

@@ -66,6 +66,7 @@ struct Model {
   std::int64_t ir_version = 0;
   std::map<std::string, std::int64_t> opsets;  // domain -> version; "" is ai.onnx
   Subgraph graph;
+  std::vector<std::string> external_files;  // that its tensors were read from
 };
 
 // Format and constant shape of a value. `constant` is there when the value is known at compile

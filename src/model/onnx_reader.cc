@@ -1,17 +1,14 @@
 #include "model/onnx_reader.h"
 
-#include <fcntl.h>
 #include <google/protobuf/io/zero_copy_stream_impl.h>
 #include <google/protobuf/unknown_field_set.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <limits>
 
+#include "base/input_file.h"
 #include "model/import_message.h"
 #include "model/onnx_wire.h"
 
@@ -21,24 +18,7 @@ namespace {
 constexpr int kStreamBlockBytes = 1 << 20;
 constexpr std::int64_t kProtobufBytesMax = std::numeric_limits<std::int32_t>::max();
 
-class FileHandle {
- public:
-  explicit FileHandle(int descriptor) : descriptor_(descriptor) {}
-  ~FileHandle() {
-    if (descriptor_ >= 0) ::close(descriptor_);
-  }
-  FileHandle(const FileHandle&) = delete;
-  FileHandle& operator=(const FileHandle&) = delete;
-  int get() const { return descriptor_; }
-
- private:
-  int descriptor_;
-};
-
-Error cannot_read(int error_number) {
-  return Error{ErrorCode::kInvalidArgument,
-               fmt::format("cannot read the file: {}", std::strerror(error_number))};
-}
+Error cannot_read(const Error& reason) { return reason.with_context("cannot read the file"); }
 
 Status check_size(std::int64_t bytes, const ReadOptions& options) {
   if (bytes == 0) return invalid_model("the file is empty");
@@ -71,30 +51,23 @@ Status check_unknown_fields(const ReadOptions& options, const google::protobuf::
 
 Status read_onnx_file(const std::string& path, const ReadOptions& options,
                       google::protobuf::Message& message) {
-  const FileHandle file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (file.get() < 0) return cannot_read(errno);
-  struct stat status = {};
-  if (::fstat(file.get(), &status) != 0) return cannot_read(errno);
-  if (S_ISDIR(status.st_mode)) {
-    return Error{ErrorCode::kInvalidArgument, "cannot read the file: it is a folder"};
-  }
-  if (!S_ISREG(status.st_mode)) {
-    return Error{ErrorCode::kInvalidArgument, "cannot read the file: it is not a regular file"};
-  }
-  TESSERA_RETURN_IF_ERROR(check_size(status.st_size, options));
+  // check_size() knows the limits, and the words for them.
+  const auto file = InputFile::open(path, {.bytes_max = std::numeric_limits<std::int64_t>::max()});
+  if (!file.ok()) return cannot_read(file.error());
+  TESSERA_RETURN_IF_ERROR(check_size(file->size(), options));
 
-  google::protobuf::io::FileInputStream stream(file.get(), kStreamBlockBytes);
+  google::protobuf::io::FileInputStream stream(file->descriptor(), kStreamBlockBytes);
   const bool parsed = message.ParseFromZeroCopyStream(&stream);
-  if (stream.GetErrno() != 0) return cannot_read(stream.GetErrno());
+  if (stream.GetErrno() != 0) {
+    return cannot_read({ErrorCode::kInvalidArgument, std::strerror(stream.GetErrno())});
+  }
+  if (const Status same = file->check_unchanged(); !same.ok()) return cannot_read(same.error());
   if (parsed) return check_unknown_fields(options, message);
 
   message.Clear();
-  const int descriptor = file.get();
-  const ByteSource source(status.st_size,
-                          [descriptor](std::int64_t offset, std::span<std::byte> to) {
-                            const auto got = ::pread(descriptor, to.data(), to.size(), offset);
-                            return got < 0 ? std::size_t{0} : static_cast<std::size_t>(got);
-                          });
+  const ByteSource source(file->size(), [&file](std::int64_t offset, std::span<std::byte> to) {
+    return file->read_at(offset, to).ok() ? to.size() : std::size_t{0};
+  });
   return invalid_model("{}", explain_parse_failure(source, *message.GetDescriptor()));
 }
 

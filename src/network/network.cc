@@ -2,15 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <array>
-#include <fstream>
-
 #include "base/guarded.h"
 #include "compile/compile.h"
 #include "graph/build.h"
 #include "graph/replace_weights.h"
 #include "model/import.h"
 #include "program/container.h"
+#include "tessera/file.h"
 
 namespace tessera {
 namespace {
@@ -39,14 +37,6 @@ Placement placement_of(const graph::Graph& graph) {
     }
   }
   return placement;
-}
-
-// Told from the first bytes, whatever the file is called; an unreadable file is no package.
-program::FileKind kind_of_file(const std::string& path) {
-  std::array<std::byte, 8> head{};
-  std::ifstream in(path, std::ios::binary);
-  in.read(reinterpret_cast<char*>(head.data()), head.size());
-  return in.gcount() == head.size() ? program::file_kind(head) : program::FileKind::kOther;
 }
 
 void report(const LoadOptions& options, const char* stage, double fraction) {
@@ -135,7 +125,7 @@ Result<Network> network_from_package(program::Package package, const ChipConfig&
 Result<Network> Network::load(const std::string& path, const LoadOptions& options) {
   return guarded("loading a network", [&]() -> Result<Network> {
     TESSERA_TRY(const ChipConfig chip, load_chip_config(options.arch));
-    const program::FileKind kind = kind_of_file(path);
+    const program::FileKind kind = program::kind_of_file(path);
     if (kind == program::FileKind::kProgram) {
       return Error{
           ErrorCode::kInvalidArgument,
@@ -144,8 +134,7 @@ Result<Network> Network::load(const std::string& path, const LoadOptions& option
                       path)};
     }
     if (kind == program::FileKind::kPackage) {
-      TESSERA_TRY(const std::vector<std::byte> bytes, program::read_file(path));
-      TESSERA_TRY(program::Package package, program::parse_package(bytes, path));
+      TESSERA_TRY(program::Package package, program::load_package(path));
       return network::network_from_package(std::move(package), chip);
     }
     TESSERA_TRY(auto graph, network::load_graph(path, chip, options));
@@ -160,9 +149,8 @@ const std::vector<TensorDescription>& Network::outputs() const { return state_->
 const Placement& Network::placement() const { return state_->placement; }
 
 Status Network::save_package(const std::string& path) const {
-  return guarded("saving a package", [&]() -> Status {
-    return program::write_file(path, program::serialise(state_->package));
-  });
+  return guarded("saving a package",
+                 [&]() -> Status { return write_file(path, program::serialise(state_->package)); });
 }
 
 }  // namespace tessera

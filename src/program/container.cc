@@ -9,6 +9,7 @@
 #include <new>
 
 #include "base/check.h"
+#include "base/input_file.h"
 #include "container_generated.h"
 #include "graph/build.h"
 #include "program/container_file.h"
@@ -527,11 +528,27 @@ Result<Program> parse_program(std::span<const std::byte> bytes, const std::strin
   return within_memory<Program>(name, [&] { return read_program(bytes, name); });
 }
 
+Result<Package> load_package(const std::string& path) {
+  TESSERA_TRY(const std::vector<std::byte> bytes, read_container(kPackageMagic, path));
+  return parse_package(bytes, path);
+}
+
+Result<Program> load_program(const std::string& path) {
+  TESSERA_TRY(const std::vector<std::byte> bytes, read_container(kProgramMagic, path));
+  return parse_program(bytes, path);
+}
+
 FileKind file_kind(std::span<const std::byte> head) {
   if (head.size() < 8) return FileKind::kOther;
   if (std::memcmp(head.data(), kPackageMagic, 8) == 0) return FileKind::kPackage;
   if (std::memcmp(head.data(), kProgramMagic, 8) == 0) return FileKind::kProgram;
   return FileKind::kOther;
+}
+
+FileKind kind_of_file(const std::string& path) {
+  std::byte head[8];
+  const auto file = InputFile::open(path);
+  return file.ok() && file->read_at(0, head).ok() ? file_kind(head) : FileKind::kOther;
 }
 
 }  // namespace tessera::program

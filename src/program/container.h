@@ -16,13 +16,14 @@ std::vector<std::byte> serialise(const Package& package);
 std::vector<std::byte> serialise(const Program& program);
 Result<Package> parse_package(std::span<const std::byte> bytes, const std::string& name);
 Result<Program> parse_program(std::span<const std::byte> bytes, const std::string& name);
+// Of a file, which is read as a whole.
+Result<Package> load_package(const std::string& path);
+Result<Program> load_program(const std::string& path);
 
-// A regular file is replaced as a whole; a link stays and its target is replaced; a device or pipe
-// is written to as it is.
-Status write_file(const std::string& path, std::span<const std::byte> bytes);
-Result<std::vector<std::byte>> read_file(const std::string& path);
 enum class FileKind { kPackage, kProgram, kOther };
 FileKind file_kind(std::span<const std::byte> head);
+// By the first bytes, whatever the file is called; an unreadable file is of another kind.
+FileKind kind_of_file(const std::string& path);
 
 // Readable listings.
 std::string inspect(const Package& package);

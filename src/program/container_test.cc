@@ -1,6 +1,7 @@
 // Packages and programs survive the way through a file, and a damaged file is refused.
 #include "program/container.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -129,30 +130,61 @@ TEST(ContainerErrors, AnotherMagicIsNamed) {
             "'p.tprog': does not begin with the magic 'TESSPRG'");
 }
 
-TEST(ContainerErrors, AnotherVersionSaysWhatIsAllowed) {
-  auto bytes = serialise(sample_program());
-  bytes[8] = std::byte{9};
-  EXPECT_EQ(parse_error(bytes),
-            "'p.tprog': container version 9, allowed 2; compile the model again");
+// The same contents as another version of Tessera would write them.
+std::vector<std::byte> of_version(std::uint32_t version) {
+  const auto bytes = serialise(sample_program());
+  const auto file = open_container(kProgramMagic, bytes, "p.tprog");
+  return write_container(kProgramMagic, *file, version);
 }
 
-TEST(ContainerErrors, EveryFlippedBitOfThePayloadIsNoticed) {
+TEST(ContainerErrors, AnotherVersionSaysWhatIsAllowed) {
+  EXPECT_EQ(parse_error(of_version(9)),
+            "'p.tprog': container version 9 is of a newer Tessera, allowed 2 to 3; compile the "
+            "model with this one");
+  EXPECT_EQ(parse_error(of_version(1)),
+            "'p.tprog': container version 1, allowed 2 to 3; compile the model again");
+}
+
+TEST(Container, TheVersionBeforeIsRead) {
+  const auto old = parse_program(of_version(2), "p.tprog");
+  ASSERT_TRUE(old.ok()) << old.error().message;
+  EXPECT_EQ(serialise(*old), serialise(sample_program()));
+}
+
+// Head, padding, payload and section; in the magic it is no longer a program.
+TEST(ContainerErrors, EveryFlippedBitIsDamage) {
   const auto bytes = serialise(sample_program());
-  for (std::size_t at = 72; at < bytes.size(); at += 7) {
+  for (std::size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
     auto damaged = bytes;
-    damaged[at] ^= std::byte{0x10};
+    damaged[bit / 8] ^= std::byte{1} << (bit % 8);
+    const std::string error = parse_error(damaged);
+    if (bit / 8 < 8) {
+      ASSERT_EQ(error, "'p.tprog': does not begin with the magic 'TESSPRG'") << bit;
+    } else {
+      ASSERT_THAT(error, ::testing::EndsWith("; the file is damaged")) << bit;
+    }
+  }
+}
+
+// The version before did not look at its head; a flipped version is seen all the same.
+TEST(ContainerErrors, AFlippedVersionOfAnOlderFileIsDamage) {
+  for (int bit = 0; bit < 32; ++bit) {
+    auto damaged = of_version(2);
+    damaged[static_cast<std::size_t>(8 + bit / 8)] ^= std::byte{1} << (bit % 8);
     EXPECT_EQ(parse_error(damaged),
               "'p.tprog': the digest does not match the contents; the file is damaged")
-        << at;
+        << bit;
   }
 }
 
-TEST(ContainerErrors, EveryTruncationIsRefused) {
+TEST(ContainerErrors, EveryTruncationIsDamage) {
   const auto bytes = serialise(sample_program());
-  for (std::size_t size = 0; size < bytes.size(); size += 3) {
-    EXPECT_NE(parse_error({bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size)}), "")
+  for (std::size_t size = 8; size < bytes.size(); ++size) {
+    ASSERT_THAT(parse_error({bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size)}),
+                ::testing::EndsWith("; the file is damaged"))
         << size;
   }
+  EXPECT_EQ(parse_error({}), "'p.tprog': does not begin with the magic 'TESSPRG'");
 }
 
 // A file with a right digest may still lie: random payloads under a fresh digest never crash.

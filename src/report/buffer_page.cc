@@ -8,6 +8,7 @@
 #include "program/container.h"
 #include "report/buffer_curve.h"
 #include "report/html_text.h"
+#include "tessera/file.h"
 
 namespace tessera::report {
 namespace {
@@ -101,7 +102,7 @@ Status write_buffer_page(const std::string& path, const std::string& title,
     }
   }
   page += "</table>\n";
-  return program::write_file(path, std::as_bytes(std::span(page)));
+  return write_text_file(path, page);
 }
 
 }  // namespace tessera::report

@@ -9,6 +9,7 @@
 #include "report/format_study.h"
 #include "report/html_text.h"
 #include "report/label_places.h"
+#include "tessera/file.h"
 
 namespace tessera::report {
 namespace {
@@ -151,7 +152,7 @@ Status write_format_page(const std::string& path, const std::string& title,
       html_text(title), study.cases, FormatPlot(study).svg());
   for (const FormatRow& row : study.rows) page += table_row(row);
   page += "</table>\n";
-  return program::write_file(path, std::as_bytes(std::span(page)));
+  return write_text_file(path, page);
 }
 
 }  // namespace tessera::report

@@ -13,6 +13,7 @@
 #include "report/layer_json.h"
 #include "report/report_page.h"
 #include "report/roofline.h"
+#include "tessera/file.h"
 
 namespace tessera {
 namespace {
@@ -146,7 +147,7 @@ Status write_html_report(const std::string& path, const std::string& title, cons
   std::string page(kReportPage);
   const std::string mark = "/*DATA*/null";
   page.replace(page.find(mark), mark.size(), text);
-  return program::write_file(path, std::as_bytes(std::span(page)));
+  return write_text_file(path, page);
 }
 
 }  // namespace tessera

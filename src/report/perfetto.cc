@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "program/container.h"
+#include "tessera/file.h"
 #include "tessera/session.h"
 
 namespace tessera {
@@ -43,7 +44,7 @@ Status write_perfetto(const std::string& path, const RunResult& run) {
                          {"otherData", {{"cycles", run.cycles}, {"clock_hertz", run.clock_hertz}}},
                          {"traceEvents", std::move(events)}};
   const std::string text = document.dump();
-  return program::write_file(path, std::as_bytes(std::span(text)));
+  return write_text_file(path, text);
 }
 
 }  // namespace tessera

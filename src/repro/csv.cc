@@ -3,14 +3,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cerrno>
 #include <charconv>
-#include <cstring>
-#include <fstream>
-#include <sstream>
+
+#include "base/input_file.h"
 
 namespace tessera::repro {
 namespace {
+
+constexpr std::int64_t kFileBytesMax = std::int64_t{64} << 20;
 
 Error at_line(const std::string& file_name, std::int64_t line, const std::string& message) {
   return {ErrorCode::kInvalidArgument, fmt::format("{}:{}: {}", file_name, line, message)};
@@ -75,15 +75,9 @@ Result<CsvTable> CsvTable::parse(std::string_view text, const std::string& file_
 }
 
 Result<CsvTable> CsvTable::read(const std::string& path) {
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();
-  if (!file || errno != 0) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("cannot read '{}': {}", path, std::strerror(errno))};
-  }
-  return parse(text.str(), path);
+  const auto bytes = read_input(path, {.bytes_max = kFileBytesMax, .descriptors = true});
+  if (!bytes.ok()) return bytes.error().with_context(fmt::format("cannot read '{}'", path));
+  return parse({reinterpret_cast<const char*>(bytes->data()), bytes->size()}, path);
 }
 
 Result<std::size_t> CsvTable::column(std::string_view name) const {

@@ -13,10 +13,12 @@
 #include <cstring>
 
 #include "program/container.h"
+#include "tessera/file.h"
 
 namespace tessera {
 namespace {
 
+constexpr std::int64_t kFileBytesMax = std::int64_t{1} << 30;
 constexpr std::int64_t kPixelsMax = 100'000'000;
 
 Error bad(const std::string& path, const std::string& what) {
@@ -103,7 +105,7 @@ bool decode_jpeg(const std::vector<std::byte>& bytes, Picture& picture, JpegErro
 }  // namespace
 
 Result<Picture> read_picture(const std::string& path) {
-  TESSERA_TRY(const std::vector<std::byte> bytes, program::read_file(path));
+  TESSERA_TRY(const std::vector<std::byte> bytes, read_file(path, {.bytes_max = kFileBytesMax}));
   if (bytes.size() > 8 && std::memcmp(bytes.data(), "\x89PNG", 4) == 0)
     return read_png(path, bytes);
   Picture picture;
@@ -132,7 +134,7 @@ Status write_png(const std::string& path, const Picture& picture) {
       0) {
     return Error{ErrorCode::kInvalidArgument, fmt::format("writing '{}': {}", path, image.message)};
   }
-  return program::write_file(path, std::span(bytes).first(size));
+  return write_file(path, std::span(bytes).first(size));
 }
 
 Picture resize(const Picture& picture, std::int64_t width, std::int64_t height) {

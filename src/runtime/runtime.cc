@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <limits>
 #include <thread>
 
@@ -15,6 +14,7 @@
 #include "runtime/pipeline_state.h"
 #include "runtime/runtime_state.h"
 #include "runtime/stream.h"
+#include "tessera/file.h"
 
 namespace tessera {
 namespace {
@@ -37,14 +37,6 @@ TaskOutcome no_task() {
   TaskError error;
   error.error = {ErrorCode::kInvalidArgument, "this handle stands for no task"};
   return TaskOutcome(std::move(error));
-}
-
-Status write_text(const std::string& path, const std::string& text) {
-  std::ofstream out(path, std::ios::binary | std::ios::trunc);
-  out.write(text.data(), static_cast<std::streamsize>(text.size()));
-  out.close();
-  if (out.good()) return {};
-  return Error{ErrorCode::kInvalidArgument, fmt::format("'{}' cannot be written", path)};
 }
 
 }  // namespace
@@ -285,16 +277,16 @@ std::vector<DeviceStatus> Runtime::devices() const {
 Status Runtime::write_trace(const std::string& path) const {
   return guarded("writing a trace", [&]() -> Status {
     state_->collector().drain();
-    return write_text(path, metrics::perfetto_text(state_->collector().recent_events(),
-                                                   state_->recorder().sources()));
+    return write_text_file(path, metrics::perfetto_text(state_->collector().recent_events(),
+                                                        state_->recorder().sources()));
   });
 }
 
 Status Runtime::write_events(const std::string& path) const {
   return guarded("writing events", [&]() -> Status {
     state_->collector().drain();
-    return write_text(path, metrics::json_lines_text(state_->collector().recent_events(),
-                                                     state_->recorder().sources()));
+    return write_text_file(path, metrics::json_lines_text(state_->collector().recent_events(),
+                                                          state_->recorder().sources()));
   });
 }
 

@@ -21,7 +21,7 @@ struct CompareArguments {
 // The graph of a model, or the one that a package carries.
 Result<std::shared_ptr<const graph::Graph>> graph_of(const ModelArguments& arguments,
                                                      const ChipConfig& chip) {
-  if (kind_of_file(arguments.model) != program::FileKind::kOther) {
+  if (program::kind_of_file(arguments.model) != program::FileKind::kOther) {
     TESSERA_TRY(const Network network, arguments.load());
     return network.state().package.graph;
   }

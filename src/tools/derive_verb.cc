@@ -42,16 +42,14 @@ struct DeriveArguments {
 Result<program::Program> program_of(const DeriveArguments& arguments) {
   const std::string& path = arguments.model.model;
   if (path.ends_with(".tasm")) return assemble_file(path, arguments.arch);
-  if (kind_of_file(path) == program::FileKind::kProgram) {
-    TESSERA_TRY(const std::vector<std::byte> bytes, program::read_file(path));
-    return program::parse_program(bytes, path);
+  if (program::kind_of_file(path) == program::FileKind::kProgram) {
+    return program::load_program(path);
   }
   ModelArguments model = arguments.model;
   if (!arguments.arch.empty()) {
     model.arch = arguments.arch;
-  } else if (kind_of_file(path) == program::FileKind::kPackage && model.format.empty()) {
-    TESSERA_TRY(const std::vector<std::byte> bytes, program::read_file(path));
-    TESSERA_TRY(const program::Package package, program::parse_package(bytes, path));
+  } else if (program::kind_of_file(path) == program::FileKind::kPackage && model.format.empty()) {
+    TESSERA_TRY(const program::Package package, program::load_package(path));
     model.arch = package.chip_name;
   }
   TESSERA_TRY(const Network network, model.load());

@@ -23,6 +23,7 @@
 #include "concord/pytorch_writer.h"
 #include "concord/tensorflow_writer.h"
 #include "program/container.h"
+#include "tessera/file.h"
 #include "tools/child_process.h"
 #include "tools/driver_text.h"
 
@@ -37,7 +38,7 @@ constexpr int kNoPackage = 3;  // the Python driver's status without PyTorch
 constexpr std::size_t kFilesMax = 8000;
 
 Status write_text(const std::string& path, std::string_view text) {
-  return program::write_file(path, std::as_bytes(std::span(text)));
+  return write_file(path, std::as_bytes(std::span(text)));
 }
 
 struct Configuration {
@@ -58,7 +59,7 @@ class Job {
       for (std::size_t v = 0; v < programs_[p].vectors.size(); ++v) {
         const std::vector<Tensor>& inputs = programs_[p].vectors[v].inputs;
         for (std::size_t i = 0; i < inputs.size(); ++i) {
-          TESSERA_RETURN_IF_ERROR(program::write_file(input(p, v, i), inputs[i].bytes));
+          TESSERA_RETURN_IF_ERROR(write_file(input(p, v, i), inputs[i].bytes));
         }
       }
     }
@@ -279,7 +280,7 @@ class Job {
     for (std::size_t i = 0; i < software.outputs.size(); ++i) {
       const concord::Value& value = software.value(software.outputs[i].value);
       Tensor tensor = Tensor::zeros(value.format, value.dims);
-      TESSERA_TRY(std::vector<std::byte> bytes, program::read_file(output(p, c, v, i)));
+      TESSERA_TRY(std::vector<std::byte> bytes, read_file(output(p, c, v, i)));
       if (bytes.size() != tensor.bytes.size()) {
         return Error{ErrorCode::kInternal,
                      fmt::format("{}: output '{}' has {} bytes, expected {}", programs_[p].name,
@@ -358,7 +359,7 @@ Result<std::size_t> write_derived(const std::string& target, const concord::Soft
   const concord::Software software = concord::folded(unrolled);
   if (target == "onnx") {
     TESSERA_TRY(const std::vector<std::byte> bytes, concord::write_onnx(software));
-    TESSERA_RETURN_IF_ERROR(program::write_file(file, bytes));
+    TESSERA_RETURN_IF_ERROR(write_file(file, bytes));
     return bytes.size();
   }
   if (target == "cpp") {
@@ -369,7 +370,7 @@ Result<std::size_t> write_derived(const std::string& target, const concord::Soft
   const std::filesystem::path weights = std::filesystem::path(file).replace_extension(".weights");
   const auto write = target == "pytorch" ? concord::write_pytorch : concord::write_tensorflow;
   TESSERA_TRY(const concord::PythonModule module, write(software, weights.filename().string()));
-  TESSERA_RETURN_IF_ERROR(program::write_file(weights.string(), module.weights));
+  TESSERA_RETURN_IF_ERROR(write_file(weights.string(), module.weights));
   TESSERA_RETURN_IF_ERROR(write_text(file, module.text));
   return module.text.size();
 }

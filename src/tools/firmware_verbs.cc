@@ -7,7 +7,9 @@
 #include "arch/chip_config.h"
 #include "firmware/assembler.h"
 #include "program/container.h"
+#include "program/container_file.h"
 #include "program/verify.h"
+#include "tessera/file.h"
 #include "tools/console.h"
 #include "tools/firmware_file.h"
 #include "tools/verb.h"
@@ -30,7 +32,7 @@ Status assemble(const FirmwareArguments& arguments) {
     const Status proved = program::verify_program(program, chip);
     if (!proved.ok()) return proved.error().with_context("'" + arguments.file + "'");
   }
-  TESSERA_RETURN_IF_ERROR(program::write_file(arguments.output, program::serialise(program)));
+  TESSERA_RETURN_IF_ERROR(write_file(arguments.output, program::serialise(program)));
   if (arguments.json) {
     const nlohmann::json document = {{"program", arguments.output},
                                      {"chip", program.chip_name},
@@ -57,7 +59,8 @@ std::string beside(const std::string& file, const std::string& text) {
 }
 
 Status disassemble(const FirmwareArguments& arguments) {
-  TESSERA_TRY(const std::vector<std::byte> bytes, program::read_file(arguments.file));
+  TESSERA_TRY(const std::vector<std::byte> bytes,
+              program::read_container(program::kProgramMagic, arguments.file));
   TESSERA_TRY(const program::Program program, program::parse_program(bytes, arguments.file));
   firmware::DisassembleOptions options;
   const bool big = program.weights.size() > firmware::kInlineWeightsMax;
@@ -68,7 +71,7 @@ Status disassemble(const FirmwareArguments& arguments) {
     } else {
       sidecar = fs::path(arguments.output).replace_extension(".weights").string();
       options = {WeightsPlace::kFile, beside(sidecar, arguments.output)};
-      TESSERA_RETURN_IF_ERROR(program::write_file(sidecar, program.weights));
+      TESSERA_RETURN_IF_ERROR(write_file(sidecar, program.weights));
     }
   }
   const std::string text = firmware::disassemble(program, options);
@@ -81,7 +84,7 @@ Status disassemble(const FirmwareArguments& arguments) {
                arguments.file);
   }
   if (!arguments.output.empty()) {
-    TESSERA_RETURN_IF_ERROR(program::write_file(arguments.output, std::as_bytes(std::span(text))));
+    TESSERA_RETURN_IF_ERROR(write_text_file(arguments.output, text));
   }
   if (arguments.json) {
     nlohmann::json document = {

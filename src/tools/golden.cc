@@ -8,6 +8,7 @@
 
 #include "arith/rounding.h"
 #include "program/container.h"
+#include "tessera/file.h"
 #include "tools/console.h"
 #include "tools/tensor_file.h"
 
@@ -30,7 +31,7 @@ Result<nlohmann::json> write_tensors(const std::string& folder, const std::strin
   nlohmann::json entries = nlohmann::json::array();
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const std::string file = fmt::format("{}{}.bin", stem, i);
-    TESSERA_RETURN_IF_ERROR(program::write_file(folder + "/" + file, tensors[i].bytes));
+    TESSERA_RETURN_IF_ERROR(write_file(folder + "/" + file, tensors[i].bytes));
     entries.push_back({{"name", names[i]},
                        {"format", format_name(tensors[i].format)},
                        {"dims", tensors[i].dims},
@@ -70,7 +71,7 @@ Status write_golden(const std::string& folder, const GoldenSet& set) {
   const nlohmann::json document = {{"digest", fmt::format("{:016x}", golden_digest(set))},
                                    {"vectors", std::move(vectors)}};
   const std::string text = json_text(document) + "\n";
-  return program::write_file(folder + "/golden.json", std::as_bytes(std::span(text)));
+  return write_text_file(folder + "/golden.json", text);
 }
 
 Tensor edge_tensor(const TensorDescription& wanted, std::uint64_t seed, std::size_t input_index) {

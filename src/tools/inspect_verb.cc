@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "arch/chip_config.h"
+#include "base/input_file.h"
 #include "graph/build.h"
 #include "model/import.h"
 #include "model/infer.h"
@@ -132,10 +133,9 @@ Result<Description> inspect_model(const InspectArguments& arguments) {
 
 Result<Description> inspect_file(const InspectArguments& arguments) {
   const std::string& path = arguments.model.model;
-  TESSERA_TRY(const std::vector<std::byte> bytes, program::read_file(path));
-  switch (program::file_kind(bytes)) {
+  switch (program::kind_of_file(path)) {
     case program::FileKind::kPackage: {
-      TESSERA_TRY(const program::Package package, program::parse_package(bytes, path));
+      TESSERA_TRY(const program::Package package, program::load_package(path));
       return Description{arguments.graph
                              ? graph::dump(*package.graph)
                              : notes_text(package.graph->notes) + program::inspect(package),
@@ -147,7 +147,7 @@ Result<Description> inspect_file(const InspectArguments& arguments) {
                           {"notes", package.graph->notes}}};
     }
     case program::FileKind::kProgram: {
-      TESSERA_TRY(const program::Program program, program::parse_program(bytes, path));
+      TESSERA_TRY(const program::Program program, program::load_program(path));
       return Description{program::inspect(program),
                          {{"kind", "program"},
                           {"arch", program.chip_name},
@@ -158,6 +158,9 @@ Result<Description> inspect_file(const InspectArguments& arguments) {
     }
     case program::FileKind::kOther:
       break;
+  }
+  if (const auto file = InputFile::open(path); !file.ok()) {
+    return file.error().with_context(fmt::format("reading '{}'", path));
   }
   auto described = inspect_model(arguments);
   if (described.ok() || path.ends_with(".onnx")) return described;

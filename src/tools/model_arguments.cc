@@ -1,8 +1,6 @@
 #include <fmt/format.h>
 
-#include <array>
 #include <charconv>
-#include <fstream>
 
 #include "arch/format_choice.h"
 #include "network/network.h"
@@ -11,13 +9,6 @@
 #include "tools/verb.h"
 
 namespace tessera::tools {
-
-program::FileKind kind_of_file(const std::string& path) {
-  std::array<std::byte, 8> head{};
-  std::ifstream in(path, std::ios::binary);
-  in.read(reinterpret_cast<char*>(head.data()), head.size());
-  return in.gcount() == head.size() ? program::file_kind(head) : program::FileKind::kOther;
-}
 
 Result<std::pair<std::string, Shape>> parse_shape(const std::string& text) {
   const std::size_t equals = text.rfind('=');
@@ -103,7 +94,7 @@ Result<LoadOptions> ModelArguments::load_options() const {
 
 Result<Network> ModelArguments::load() const {
   TESSERA_TRY(const LoadOptions options, load_options());
-  if (kind_of_file(model) == program::FileKind::kPackage) {
+  if (program::kind_of_file(model) == program::FileKind::kPackage) {
     const char* const fixed = !shapes.empty()           ? "--shape"
                               : !weights.empty()        ? "--weights"
                               : tile_budget_bytes != 0  ? "--tile-budget"

@@ -48,11 +48,10 @@ Status check_options(const RunArguments& arguments) {
 
 Result<program::Program> load_program(const RunArguments& arguments, const std::string& arch) {
   const std::string& path = arguments.model.model;
-  if (kind_of_file(path) != program::FileKind::kProgram) {
+  if (program::kind_of_file(path) != program::FileKind::kProgram) {
     return assemble_file(path, arch, !arguments.stream.empty());
   }
-  TESSERA_TRY(const std::vector<std::byte> bytes, program::read_file(path));
-  return program::parse_program(bytes, path);
+  return program::load_program(path);
 }
 
 Status run_once(const RunArguments& arguments, device::ProgramRun& run) {
@@ -142,7 +141,7 @@ Status run_stream(const RunArguments& arguments, device::ProgramRun& run,
 }  // namespace
 
 bool is_program(const std::string& path) {
-  return path.ends_with(".tasm") || kind_of_file(path) == program::FileKind::kProgram;
+  return path.ends_with(".tasm") || program::kind_of_file(path) == program::FileKind::kProgram;
 }
 
 Status run_program(const RunArguments& asked) {

@@ -7,10 +7,12 @@
 #include <nlohmann/json.hpp>
 
 #include "program/container.h"
+#include "tessera/file.h"
 
 namespace tessera::tools {
 namespace {
 
+constexpr std::int64_t kFileBytesMax = std::int64_t{16} << 30;
 constexpr std::size_t kLengthBytes = 8;
 constexpr std::size_t kRankMax = 8;
 
@@ -108,7 +110,7 @@ Result<std::map<std::string, Tensor>> parse_safetensors(std::span<const std::byt
 }
 
 Result<std::map<std::string, Tensor>> read_safetensors(const std::string& path) {
-  TESSERA_TRY(const std::vector<std::byte> bytes, program::read_file(path));
+  TESSERA_TRY(const std::vector<std::byte> bytes, read_file(path, {.bytes_max = kFileBytesMax}));
   return parse_safetensors(bytes, path);
 }
 

@@ -12,6 +12,7 @@
 #include "program/container.h"
 #include "program/verify.h"
 #include "program/weight_use.h"
+#include "tessera/file.h"
 #include "tools/console.h"
 #include "tools/verb.h"
 
@@ -43,7 +44,7 @@ Status dump_passes(const StageArguments& arguments) {
   options.on_pass = [&](const std::string& pass, const graph::Graph& graph) {
     const std::string path = fmt::format("{}/{:02}_{}.txt", arguments.dump_passes, index++, pass);
     const std::string text = graph::dump(graph);
-    const Status written = program::write_file(path, std::as_bytes(std::span(text)));
+    const Status written = write_text_file(path, text);
     if (!written.ok() && status.ok()) status = written;
   };
   TESSERA_TRY(const graph::Graph graph, graph::build(model, options));
@@ -77,19 +78,14 @@ Status compile(const StageArguments& arguments) {
   return {};
 }
 
-Result<program::Package> read_package(const std::string& path) {
-  TESSERA_TRY(const std::vector<std::byte> bytes, program::read_file(path));
-  return program::parse_package(bytes, path);
-}
-
 Status link(const StageArguments& arguments) {
-  TESSERA_TRY(const program::Package package, read_package(arguments.file));
+  TESSERA_TRY(const program::Package package, program::load_package(arguments.file));
   TESSERA_TRY(const ChipConfig chip,
               load_chip_config(arguments.arch.empty() ? package.chip_name : arguments.arch));
   TESSERA_TRY(const program::Program program,
               link::link(package, chip, {.cores = arguments.cores}));
   TESSERA_RETURN_IF_ERROR(program::verify_program(program, chip));
-  TESSERA_RETURN_IF_ERROR(program::write_file(arguments.output, program::serialise(program)));
+  TESSERA_RETURN_IF_ERROR(write_file(arguments.output, program::serialise(program)));
   const std::int64_t at_link = program.dependencies_dropped - package.dependencies_dropped;
   if (arguments.json) {
     const nlohmann::json document = {{"program", arguments.output},

@@ -10,11 +10,14 @@
 #include "arith/rounding.h"
 #include "model/import.h"
 #include "program/container.h"
+#include "tessera/file.h"
 #include "tessera/picture.h"
 #include "tools/console.h"
 
 namespace tessera::tools {
 namespace {
+
+constexpr std::int64_t kTensorBytesMax = std::int64_t{4} << 30;
 
 Error bad(const std::string& path, const std::string& what) {
   return Error{ErrorCode::kInvalidArgument, fmt::format("reading '{}': {}", path, what)};
@@ -124,7 +127,7 @@ Result<ImagePreprocessing> parse_preprocessing(const std::string& text) {
 }
 
 Result<Tensor> read_npy(const std::string& path) {
-  TESSERA_TRY(const std::vector<std::byte> bytes, program::read_file(path));
+  TESSERA_TRY(const std::vector<std::byte> bytes, read_file(path, {.bytes_max = kTensorBytesMax}));
   if (bytes.size() < 12 || std::memcmp(bytes.data(), "\x93NUMPY", 6) != 0) {
     return bad(path, "not a NumPy file");
   }
@@ -176,7 +179,7 @@ Status write_npy(const std::string& path, const Tensor& tensor) {
   std::memcpy(bytes.data() + 8, &length, 2);
   std::memcpy(bytes.data() + 10, header.data(), header.size());
   bytes.insert(bytes.end(), tensor.bytes.begin(), tensor.bytes.end());
-  return program::write_file(path, bytes);
+  return write_file(path, bytes);
 }
 
 Tensor random_tensor(const TensorDescription& wanted, std::uint64_t seed, std::size_t input_index) {

@@ -2,17 +2,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <string_view>
 
+#include "base/input_file.h"
+#include "base/output_file.h"
 #include "metrics/event_lines.h"
 #include "tools/console.h"
 #include "tools/verb.h"
 
 namespace tessera::tools {
 namespace {
+
+constexpr std::int64_t kEventsBytesMax = std::int64_t{1} << 40;
+constexpr std::size_t kLineBytesMax = 1 << 16;
+constexpr std::size_t kPieceBytes = 1 << 20;
 
 struct TraceArguments {
   std::string events, output;
@@ -25,50 +30,64 @@ struct ReadEvents {
   bool cut = false;  // the last line is not whole
 };
 
-Result<ReadEvents> read_events(const TraceArguments& arguments) {
-  std::ifstream file(arguments.events, std::ios::binary);
-  if (!file) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("'{}': {}", arguments.events, std::strerror(errno))};
+// Calls `take` for every line, and says of each whether a newline ends it. The file may still grow.
+Status read_lines(const std::string& path,
+                  const std::function<Status(std::string_view, bool)>& take) {
+  const auto failed = [&](const Error& error) { return error.with_context("'" + path + "'"); };
+  auto file = InputFile::open(path, {.bytes_max = kEventsBytesMax, .descriptors = true});
+  if (!file.ok()) return failed(file.error());
+  std::vector<std::byte> piece(kPieceBytes);
+  std::string rest;
+  while (true) {
+    const auto got = file->read_some(piece);
+    if (!got.ok()) return failed(got.error());
+    if (*got == 0) return rest.empty() ? Status() : take(rest, false);
+    rest.append(reinterpret_cast<const char*>(piece.data()), *got);
+    std::size_t begin = 0;
+    for (std::size_t end = 0; (end = rest.find('\n', begin)) != std::string::npos;) {
+      TESSERA_RETURN_IF_ERROR(take(std::string_view(rest).substr(begin, end - begin), true));
+      begin = end + 1;
+    }
+    rest.erase(0, begin);
+    if (rest.size() <= kLineBytesMax) continue;
+    return failed(
+        {ErrorCode::kInvalidArgument,
+         fmt::format("a line has more than {} bytes; it is no file of events", kLineBytesMax)});
   }
+}
+
+Result<ReadEvents> read_events(const TraceArguments& arguments) {
   ReadEvents read;
   std::vector<metrics::Event>& events = read.lines.events();
-  std::string line;
-  for (std::int64_t number = 1; std::getline(file, line); ++number) {
-    const bool whole = !file.eof();  // ended by a newline
+  std::int64_t number = 0;
+  const Status status = read_lines(arguments.events, [&](std::string_view line, bool whole) {
+    ++number;
     const Status added = read.lines.add(line);
     // A program that was killed leaves the piece of a line.
     if (!added.ok() && !whole) read.cut = true;
     if (!added.ok() && whole) {
-      return added.error().with_context(fmt::format("'{}', line {}", arguments.events, number));
+      return Status(
+          added.error().with_context(fmt::format("'{}', line {}", arguments.events, number)));
     }
     const auto outside = [&](const metrics::Event& event) {
       return 1e-9 * static_cast<double>(event.end_ns) < arguments.from ||
              (arguments.to > 0 && 1e-9 * static_cast<double>(event.begin_ns) > arguments.to);
     };
     if (!events.empty() && outside(events.back())) events.pop_back();
-  }
-  if (file.bad()) {
-    return Error{ErrorCode::kUnavailable, fmt::format("'{}': it cannot be read", arguments.events)};
-  }
+    return Status();
+  });
+  TESSERA_RETURN_IF_ERROR(status);
   std::stable_sort(events.begin(), events.end(),
                    [](const auto& a, const auto& b) { return a.begin_ns < b.begin_ns; });
   return read;
 }
 
 Status write_trace(const std::string& path, ReadEvents& read) {
-  std::ofstream file(path, std::ios::binary);
-  const auto failed = [&] {
-    return Error{ErrorCode::kUnavailable, fmt::format("'{}': {}", path, std::strerror(errno))};
-  };
-  if (!file) return failed();
-  TESSERA_RETURN_IF_ERROR(metrics::write_perfetto(
-      read.lines.events(), read.lines.sources(), [&](const std::string& piece) -> Status {
-        if (!file.write(piece.data(), std::ssize(piece))) return failed();
-        return {};
-      }));
-  if (!file.flush()) return failed();
-  return {};
+  TESSERA_TRY(OutputFile file, OutputFile::create(path));
+  TESSERA_RETURN_IF_ERROR(
+      metrics::write_perfetto(read.lines.events(), read.lines.sources(),
+                              [&](const std::string& piece) { return file.write(piece); }));
+  return file.commit();
 }
 
 Status trace(const TraceArguments& arguments) {

@@ -60,9 +60,6 @@ struct ModelArguments {
   Status check_format(const graph::Graph& graph) const;
 };
 
-// Told from the first bytes, as Network::load does; an unreadable file is of another kind.
-program::FileKind kind_of_file(const std::string& path);
-
 // "NAME=1x3x48x320" to name and dims.
 Result<std::pair<std::string, Shape>> parse_shape(const std::string& text);
 

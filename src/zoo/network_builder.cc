@@ -1,14 +1,13 @@
 #include "zoo/network_builder.h"
 
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <onnx/onnx_pb.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <fstream>
 
 #include "base/check.h"
+#include "base/output_file.h"
 #include "base/quantity.h"
 #include "zoo/weights.h"
 
@@ -18,6 +17,25 @@ namespace {
 constexpr std::int64_t kOpset = 17;
 constexpr std::int64_t kIrVersion = 8;
 constexpr float kLeakySlope = 0.1F;
+constexpr int kStreamBlockBytes = 1 << 20;
+
+// Protobuf's way into a file.
+class FileStream : public google::protobuf::io::CopyingOutputStream {
+ public:
+  explicit FileStream(OutputFile& file) : file_(file) {}
+  bool Write(const void* buffer, int size) override {
+    if (status_.ok()) {
+      status_ =
+          file_.write({static_cast<const std::byte*>(buffer), static_cast<std::size_t>(size)});
+    }
+    return status_.ok();
+  }
+  const Status& status() const { return status_; }
+
+ private:
+  OutputFile& file_;
+  Status status_;
+};
 
 std::int64_t count_of(const Dims& dims) {
   std::int64_t count = 1;
@@ -376,9 +394,16 @@ Value NetworkBuilder::first_token(const Value& x) {
 
 Status NetworkBuilder::write(const std::string& path) const {
   TESSERA_CHECK(with_weights_, "'{}' was built without weights", model_->graph().name());
-  std::ofstream out(path, std::ios::binary);
-  if (out && model_->SerializeToOstream(&out) && out.flush()) return {};
-  return Error{ErrorCode::kInvalidArgument, "cannot write '" + path + "': " + std::strerror(errno)};
+  TESSERA_TRY(OutputFile file, OutputFile::create(path));
+  FileStream stream(file);
+  // The adaptor hands its last bytes on when it goes.
+  const bool serialised = [&] {
+    google::protobuf::io::CopyingOutputStreamAdaptor out(&stream, kStreamBlockBytes);
+    return model_->SerializeToZeroCopyStream(&out) && out.Flush();
+  }();
+  TESSERA_RETURN_IF_ERROR(stream.status());
+  TESSERA_CHECK(serialised, "'{}' cannot be serialised", model_->graph().name());
+  return file.commit();
 }
 
 }  // namespace tessera::zoo

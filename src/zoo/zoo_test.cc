@@ -175,7 +175,7 @@ TEST(Zoo, TheSeedDecidesEveryByte) {
 TEST(Zoo, AFileThatCannotBeWrittenIsAnError) {
   const auto written = write_network(find_network("mobilenet_v1").value(), 0, "/nowhere/x.onnx");
   ASSERT_FALSE(written.ok());
-  EXPECT_EQ(written.error().message, "cannot write '/nowhere/x.onnx': No such file or directory");
+  EXPECT_EQ(written.error().message, "writing '/nowhere/x.onnx': No such file or directory");
 }
 
 }  // namespace

@@ -196,9 +196,10 @@ TEST(PackageErrors, ADamagedFileIsNeverRun) {
   ASSERT_EQ(tessera({"compile", "small.onnx", "-o", "sound.tpkg"}).status, 0);
   const std::string sound = read_text("sound.tpkg");
   write_text("cut.tpkg", sound.substr(0, 100));
-  expect_error({"run", "cut.tpkg"},
-               "tessera run: 'cut.tpkg': 100 bytes, a container has at least 128   "
-               "[invalid model]");
+  expect_error(
+      {"run", "cut.tpkg"},
+      "tessera run: 'cut.tpkg': 100 bytes, a container has at least 128; the file is damaged   "
+      "[invalid model]");
   std::string flipped = sound;
   flipped[flipped.size() / 2] = static_cast<char>(flipped[flipped.size() / 2] ^ 1);
   write_text("flipped.tpkg", flipped);

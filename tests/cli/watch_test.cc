@@ -134,8 +134,8 @@ TEST_F(WatchTest, AFullDiskIsToldAndDoesNotStopTheRun) {
   EXPECT_EQ(full.status, 1);
   EXPECT_THAT(full.out, HasSubstr("0 events in /dev/full, 0.0 MB; "));
   EXPECT_EQ(full.err,
-            "tessera watch: '/dev/full': 0 events were written, then the disk said: No space left "
-            "on device; make room and record again   [unavailable]\n");
+            "tessera watch: writing '/dev/full': No space left on device; 0 events were written; "
+            "make room and record again   [unavailable]\n");
 }
 
 TEST_F(WatchTest, OptionsOfAnotherDeviceAreRefused) {

@@ -16,6 +16,7 @@
 #include "host/executor.h"
 #include "network/network.h"
 #include "program/container.h"
+#include "tessera/file.h"
 #include "tools/golden.h"
 #include "tools/tensor_file.h"
 
@@ -68,7 +69,7 @@ Status derive(const std::string& source, const std::string& folder, int vectors)
     golden.vectors.push_back(std::move(vector));
   }
   TESSERA_RETURN_IF_ERROR(tools::write_golden(folder, golden));
-  TESSERA_RETURN_IF_ERROR(program::write_file(folder + "/derived.onnx", model));
+  TESSERA_RETURN_IF_ERROR(write_file(folder + "/derived.onnx", model));
   const concord::LayerNodes nodes = concord::count_layer_nodes(software);
   std::error_code error;
   const auto original = std::filesystem::file_size(source, error);

@@ -6,12 +6,13 @@
 
 #include "arith/rounding.h"
 #include "program/container.h"
+#include "tessera/file.h"
 
 namespace tessera::firmware {
 
 program::Program assemble_example(const std::string& name, const ChipConfig& chip, bool streaming) {
   const std::string path = std::string(TESSERA_FIRMWARE_EXAMPLES) + "/" + name + ".tasm";
-  const auto text = program::read_file(path);
+  const auto text = read_file(path);
   EXPECT_TRUE(text.ok()) << text.error().message;
   if (!text.ok()) return {};
   AssembleOptions options;

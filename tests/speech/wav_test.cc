@@ -100,7 +100,7 @@ TEST(WavErrors, ACutOffFileSaysHowMuchIsMissing) {
 
 TEST(WavErrors, AFileThatIsNotThereIsNamed) {
   EXPECT_EQ(read_wav("/nowhere/a.wav").error().message,
-            "recording '/nowhere/a.wav' cannot be read");
+            "recording: reading '/nowhere/a.wav': No such file or directory");
 }
 
 // The sanitizers watch.
