@@ -1,0 +1,74 @@
+// Bytes of a connection to messages: Boost.Beast's parser with bounds of our own around it. No
+// socket and no clock; tests and the fuzz target feed it as the server does.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "http/limits.h"
+#include "http/message.h"
+
+namespace tessera::http {
+
+enum class ParseState {
+  kMore,      // the message goes on
+  kComplete,  // take() it
+  kRefused,   // nothing that follows can be read; refusal() is the answer
+};
+
+// Not thread-safe. Keeps at most the bytes of one request within the limits, and of what was fed
+// behind it; may throw std::bad_alloc.
+class RequestParser {
+ public:
+  // The limits outlive the parser.
+  explicit RequestParser(const Limits& limits);
+  RequestParser(RequestParser&&) noexcept;
+  ~RequestParser();
+
+  // What came in. Once a request is complete, further bytes wait until it is taken.
+  ParseState feed(std::string_view bytes);
+  Request take();  // after kComplete; then feed({}) reads on in what waits
+  Response refusal() const;
+
+  bool has_begun() const;  // a byte of a request is there
+  // The client waits for "100 Continue" before it sends the body.
+  bool wants_continue() const;
+
+ private:
+  class Beast;
+  void step();
+  void refuse_what_never_ends();
+
+  const Limits& limits_;
+  std::string waiting_;  // fed and not yet parsed
+  std::unique_ptr<Beast> beast_;
+};
+
+struct Answer {
+  int status = 0;
+  bool keep_alive = false;
+  std::string body;
+};
+
+// The answer to one request, for a client. An answer that is longer than `bytes_max` is refused.
+class AnswerParser {
+ public:
+  explicit AnswerParser(std::size_t bytes_max);
+  ~AnswerParser();
+
+  ParseState feed(std::string_view bytes);
+  ParseState end();  // the connection was closed
+  bool has_begun() const;
+  std::string_view mistake() const;  // after kRefused
+  Answer take();                     // after kComplete
+
+ private:
+  class Beast;
+  const std::size_t bytes_max_;
+  std::string waiting_;
+  std::unique_ptr<Beast> beast_;
+};
+
+}  // namespace tessera::http
