@@ -14,7 +14,7 @@ build_packages=(
   libfmt-dev nlohmann-json3-dev libcli11-dev libtomlplusplus-dev
   libprotobuf-dev protobuf-compiler libonnx-dev libonnx-testdata
   libflatbuffers-dev flatbuffers-compiler libhwy-dev libpng-dev libjpeg-dev
-  libssl-dev libboost-dev libcpp-httplib-dev libgtest-dev libgmock-dev libbenchmark-dev libmpfr-dev python3
+  libssl-dev libboost-dev libgtest-dev libgmock-dev libbenchmark-dev libmpfr-dev python3
   pybind11-dev python3-dev python3-numpy python3-pip python3-setuptools python3-wheel
   fonts-dejavu-core fonts-liberation fonts-wqy-zenhei python3-pil
 )

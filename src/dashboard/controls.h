@@ -23,7 +23,7 @@ struct Choice {
   std::vector<std::string> allowed;
 };
 
-// Thread-safe: each connection of the dashboard asks from a thread of its own.
+// Thread-safe: the dashboard asks from a thread of its own, on which everybody waits meanwhile.
 class Controls {
  public:
   virtual ~Controls() = default;

@@ -1,37 +1,12 @@
 #include "dashboard/http_client.h"
 
 #include <fmt/format.h>
-#include <httplib.h>
 
 #include <utility>
 
 #include "dashboard/requests.h"
 
 namespace tessera::dashboard {
-
-class HttpClient::Connection {
- public:
-  explicit Connection(const std::string& url) : client(url) {
-    client.set_connection_timeout(2);
-    client.set_read_timeout(5);
-    client.set_keep_alive(true);
-  }
-  httplib::Client client;
-};
-
-namespace {
-
-Result<Answer> answer_of(const httplib::Result& result, const std::string& url) {
-  if (!result) {
-    return Error{ErrorCode::kUnavailable,
-                 fmt::format("{} does not answer ({}); is `tessera watch` or a program with --http "
-                             "running there?",
-                             url, httplib::to_string(result.error()))};
-  }
-  return Answer{result->status, result->body};
-}
-
-}  // namespace
 
 Result<HttpClient> HttpClient::at(const std::string& url) {
   std::string place = url;
@@ -44,22 +19,28 @@ Result<HttpClient> HttpClient::at(const std::string& url) {
                              "http://ADDRESS:PORT, ADDRESS:PORT or PORT",
                              url)};
   }
-  const std::string full = fmt::format("http://{}:{}", listen->address, listen->port);
-  return HttpClient(full, std::make_unique<Connection>(full));
+  const bool is_v6 = listen->address.find(':') != std::string::npos;
+  return HttpClient(is_v6 ? fmt::format("http://[{}]:{}", listen->address, listen->port)
+                          : fmt::format("http://{}:{}", listen->address, listen->port),
+                    http::Client({.address = listen->address, .port = listen->port}));
 }
 
-HttpClient::HttpClient(std::string url, std::unique_ptr<Connection> connection)
-    : url_(std::move(url)), connection_(std::move(connection)) {}
-HttpClient::HttpClient(HttpClient&&) noexcept = default;
-HttpClient& HttpClient::operator=(HttpClient&&) noexcept = default;
-HttpClient::~HttpClient() = default;
+HttpClient::HttpClient(std::string url, http::Client client)
+    : url_(std::move(url)), client_(std::move(client)) {}
 
-Result<Answer> HttpClient::get(const std::string& path) {
-  return answer_of(connection_->client.Get(path), url_);
+Result<http::Answer> HttpClient::ask(const http::Question& question) {
+  Result<http::Answer> answer = client_.ask(question);
+  if (answer.ok()) return answer;
+  return Error{ErrorCode::kUnavailable,
+               fmt::format("{} does not answer ({}); is `tessera watch` or a program with --http "
+                           "running there?",
+                           url_, answer.error().message)};
 }
 
-Result<Answer> HttpClient::post_json(const std::string& path, const std::string& body) {
-  return answer_of(connection_->client.Post(path, body, "application/json"), url_);
+Result<http::Answer> HttpClient::get(const std::string& path) { return ask({.target = path}); }
+
+Result<http::Answer> HttpClient::post_json(const std::string& path, const std::string& body) {
+  return ask({.method = "POST", .target = path, .type = "application/json", .body = body});
 }
 
 }  // namespace tessera::dashboard

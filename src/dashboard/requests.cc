@@ -1,8 +1,12 @@
 #include "dashboard/requests.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -118,23 +122,42 @@ Result<FollowRequest> parse_follow(const Parameters& parameters) {
 
 bool is_host_allowed(std::string_view host, std::string_view address) {
   // Without the port: "[::1]:8080", "127.0.0.1:8080", "localhost".
-  if (!host.empty() && host.front() == '[') {
-    const std::size_t end = host.find(']');
-    if (end == std::string_view::npos) return false;
-    host = host.substr(1, end - 1);
-    return host.find_first_not_of("0123456789abcdefABCDEF:.") == std::string_view::npos;
-  }
-  host = host.substr(0, host.find(':'));
-  if (host == "localhost" || host == address) return true;
-  const bool numeric = host.find_first_not_of("0123456789.") == std::string_view::npos;
-  return numeric && std::count(host.begin(), host.end(), '.') == 3;
+  const bool is_v6 = !host.empty() && host.front() == '[';
+  const std::size_t end = is_v6 ? host.find(']') : host.find(':');
+  if (is_v6 && end == std::string_view::npos) return false;
+  const std::string_view port = host.substr(std::min(end, host.size()) + (is_v6 ? 1 : 0));
+  if (!port.empty() && !whole_number(port.substr(1))) return false;
+  const std::string name(is_v6 ? host.substr(1, end - 1) : host.substr(0, end));
+  if (http::equal_ignoring_case(name, "localhost")) return true;
+  if (!name.empty() && http::equal_ignoring_case(name, address)) return true;
+  // "Any address" is nobody's name; a browser that takes it for this machine's asks for others.
+  if (name == "0.0.0.0" || name == "::") return false;
+  std::array<unsigned char, sizeof(in6_addr)> ignored{};
+  return inet_pton(is_v6 ? AF_INET6 : AF_INET, name.c_str(), ignored.data()) == 1;
+}
+
+bool is_own_page_or_program(const http::Request& request, std::string_view address) {
+  if (!is_host_allowed(request.host, address)) return false;
+  const std::string own = "http://" + request.host;
+  const std::string_view site = request.field("Sec-Fetch-Site").value_or("none");
+  if (site != "same-origin" && site != "none") return false;
+  const std::optional<std::string_view> origin = request.field("Origin");
+  if (origin && !http::equal_ignoring_case(*origin, own)) return false;
+  // A whole address: this server's is followed by a path, and not by more of another name.
+  const std::string_view referer = request.field("Referer").value_or(own);
+  return http::equal_ignoring_case(referer.substr(0, own.size()), own) &&
+         (referer.size() == own.size() || referer[own.size()] == '/');
 }
 
 Result<ListenAddress> parse_listen_address(std::string_view text) {
   ListenAddress listen;
   std::string_view port = text;
   if (const std::size_t colon = text.rfind(':'); colon != std::string_view::npos) {
-    if (colon > 0) listen.address = std::string(text.substr(0, colon));
+    std::string_view address = text.substr(0, colon);
+    if (address.size() > 2 && address.front() == '[' && address.back() == ']') {
+      address = address.substr(1, address.size() - 2);
+    }
+    if (!address.empty()) listen.address = std::string(address);
     port = text.substr(colon + 1);
   }
   const std::optional<std::int64_t> number = whole_number(port);

@@ -3,12 +3,12 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <string_view>
 #include <variant>
 
 #include "base/result.h"
+#include "http/message.h"
 #include "metrics/collector.h"
 
 namespace tessera::dashboard {
@@ -29,8 +29,7 @@ using ControlRequest = std::variant<SetThreads, SetRecording, SetChoice>;
 // {"choice": "tune", "position": "auto"}.
 Result<ControlRequest> parse_control(std::string_view body);
 
-// The part of an address behind the question mark, taken apart.
-using Parameters = std::multimap<std::string, std::string>;
+using http::Parameters;
 
 // /history?from=NS&to=NS[&events=N][&bins=N]
 Result<metrics::HistoryQuestion> parse_history(const Parameters& parameters);
@@ -45,6 +44,11 @@ Result<FollowRequest> parse_follow(const Parameters& parameters);
 // Whether a request's Host names this machine by its address, by "localhost" or as `address`. A
 // page from elsewhere whose name was made to point here is refused.
 bool is_host_allowed(std::string_view host, std::string_view address);
+
+// Whether a page of the server at `address`, or something that is no page, sent the request: by
+// Host, and by Origin, Sec-Fetch-Site and Referer where they are there. Another site's page sends
+// at least one of them unless it is told to hide, which the limits of the server have to bear.
+bool is_own_page_or_program(const http::Request& request, std::string_view address);
 
 // "8080", ":8080" or "0.0.0.0:8080"; without an address 127.0.0.1.
 struct ListenAddress {

@@ -89,13 +89,15 @@ TEST(FollowRequests, BeginNowUnlessToldOtherwise) {
 
 TEST(Hosts, AddressesAndLocalhostAreAllowedOtherNamesAreNot) {
   for (const char* good :
-       {"127.0.0.1:8080", "localhost", "localhost:1", "[::1]:8080", "10.0.0.7", "box.example:80"}) {
+       {"127.0.0.1:8080", "localhost", "LocalHost:1", "[::1]:8080", "10.0.0.7", "Box.example:80"}) {
     EXPECT_TRUE(is_host_allowed(good, "box.example")) << good;
   }
   for (const char* bad : {"", "evil.example", "127.0.0.1.evil.example", "[::1", "[evil]", "1.2.3",
-                          "localhost.evil.example:8080"}) {
+                          "localhost.evil.example:8080", "0.0.0.0:80", "[::]", "127.0.0.1:80@evil",
+                          "...", "1.2.3.4.", "localhost:8080:evil", "[::1]evil"}) {
     EXPECT_FALSE(is_host_allowed(bad, "127.0.0.1")) << bad;
   }
+  EXPECT_TRUE(is_host_allowed("0.0.0.0:80", "0.0.0.0"));
 }
 
 TEST(ListenAddresses, APortAloneIsOnThisMachineOnly) {
@@ -103,6 +105,7 @@ TEST(ListenAddresses, APortAloneIsOnThisMachineOnly) {
   EXPECT_EQ(parse_listen_address(":8080")->address, "127.0.0.1");
   EXPECT_EQ(parse_listen_address("0.0.0.0:81")->address, "0.0.0.0");
   EXPECT_EQ(parse_listen_address("0.0.0.0:81")->port, 81);
+  EXPECT_EQ(parse_listen_address("[::1]:81")->address, "::1");
   EXPECT_EQ(parse_listen_address("65536").error().to_string(),
             "'65536' is no place to listen at; allowed PORT or ADDRESS:PORT, a port from 0 (any "
             "that is free) to 65535   [invalid argument]");

@@ -8,7 +8,9 @@
 //   GET  /trace              the newest events as a Chrome trace
 //   POST /control            {"stage": "pre", "threads": 4} and the like (requests.h)
 //
-// It listens on 127.0.0.1 unless told otherwise, and answers no page of another origin.
+// It listens on 127.0.0.1 unless told otherwise, and answers no page of another origin. One thread
+// serves all; what a client can make it hold has a bound (http/limits.h), and a bound on top of
+// that for traces: one at a time.
 #pragma once
 
 #include <memory>
@@ -17,6 +19,7 @@
 #include "base/result.h"
 #include "dashboard/controls.h"
 #include "dashboard/requests.h"
+#include "http/limits.h"
 #include "metrics/collector.h"
 
 namespace tessera::dashboard {
@@ -24,12 +27,13 @@ namespace tessera::dashboard {
 struct ServerOptions {
   ListenAddress listen = {};
   std::string title = "Tessera";  // of the page
+  http::Limits limits = {};
 };
 
 class Server {
  public:
   // The collector and the controls (may be null) outlive the server. An error where the address is
-  // taken or not of this machine.
+  // taken or not of this machine, or where the system has no thread or file descriptor left.
   static Result<std::unique_ptr<Server>> start(metrics::Collector& collector, Controls* controls,
                                                const ServerOptions& options);
   ~Server();  // ends all connections

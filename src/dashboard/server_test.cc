@@ -1,20 +1,19 @@
 #include "dashboard/server.h"
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
+#include <latch>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "dashboard/http_client.h"
 #include "dashboard/page.h"
+#include "http/testing/no_threads.h"
+#include "http/testing/raw_socket.h"
 #include "metrics/collector.h"
 
 namespace tessera::dashboard {
@@ -22,7 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-// Two stages that take any number of threads up to eight, and a switch.
+// A stage that takes any number of threads up to eight, and one whose change takes its time.
 class NotedControls : public Controls {
  public:
   std::vector<StageControl> stages() override {
@@ -30,6 +29,11 @@ class NotedControls : public Controls {
     return {{"pre", threads_, 8}};
   }
   Status set_threads(const std::string& stage, int threads) override {
+    if (stage == "slow") {
+      slow_begins_.count_down();
+      slow_ends_.wait();
+      return {};
+    }
     if (stage != "pre" || threads > 8) {
       return Error{ErrorCode::kInvalidArgument,
                    "stage '" + stage + "' cannot; allowed pre, 1 to 8"};
@@ -38,10 +42,13 @@ class NotedControls : public Controls {
     threads_ = threads;
     return {};
   }
+  void wait_for_slow() { slow_begins_.wait(); }
+  void end_slow() { slow_ends_.count_down(); }
 
  private:
   std::mutex mutex_;
   int threads_ = 1;
+  std::latch slow_begins_{1}, slow_ends_{1};
 };
 
 class ServerTest : public testing::Test {
@@ -69,25 +76,9 @@ class ServerTest : public testing::Test {
   }
   // Sends a request as it stands and reads until the answer has `until`, or ends.
   std::string raw(const std::string& request, const std::string& until) {
-    return raw_at(server_->port(), request, until);
-  }
-  static std::string raw_at(int port, const std::string& request, const std::string& until) {
-    const int connection = socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<std::uint16_t>(port));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(connect(connection, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
-    EXPECT_EQ(write(connection, request.data(), request.size()), std::ssize(request));
-    std::string answer;
-    char buffer[4096];
-    while (answer.find(until) == std::string::npos) {
-      const ssize_t got = read(connection, buffer, sizeof(buffer));
-      if (got <= 0) break;
-      answer.append(buffer, static_cast<std::size_t>(got));
-    }
-    close(connection);
-    return answer;
+    const http::RawSocket socket(server_->port());
+    EXPECT_TRUE(socket.send(request));
+    return socket.read_until(until);
   }
 
   metrics::Recorder recorder_;
@@ -199,6 +190,29 @@ TEST_F(ServerTest, PagesOfOtherOriginsAreRefused) {
   EXPECT_FALSE(recorder_.recording());
 }
 
+// A change of the program's may take its time, or never come back.
+TEST_F(ServerTest, WhoLooksDoesNotWaitForChanges) {
+  const http::RawSocket changing(server_->port());
+  const std::string body = R"({"stage": "slow", "threads": 1})";
+  changing.send(
+      "POST /control HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+      "Content-Length: " +
+      std::to_string(body.size()) + "\r\n\r\n" + body);
+  controls_.wait_for_slow();
+  EXPECT_EQ(get("/state").status, 200);
+  controls_.end_slow();
+  EXPECT_EQ(changing.read_until("\r\n\r\n").substr(0, 12), "HTTP/1.1 200");
+}
+
+TEST_F(ServerTest, EveryAnswerTellsBrowsersWhatOtherPagesMayNotDo) {
+  for (const char* path : {"/state", "/nowhere", "/trace"}) {
+    const std::string head =
+        raw(std::string("GET ") + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n", "\r\n\r\n");
+    EXPECT_NE(head.find("frame-ancestors 'none'"), std::string::npos) << path;
+    EXPECT_NE(head.find("X-Frame-Options: DENY\r\n"), std::string::npos) << path;
+  }
+}
+
 TEST_F(ServerTest, ALongBodyIsRefused) { EXPECT_EQ(post(std::string(70'000, ' ')).status, 413); }
 
 TEST_F(ServerTest, APortThatIsTakenIsAnError) {
@@ -206,23 +220,38 @@ TEST_F(ServerTest, APortThatIsTakenIsAnError) {
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.error().to_string(),
             "cannot listen at 127.0.0.1:" + std::to_string(server_->port()) +
-                ": the port is taken, or the address is not of this machine; port 0 takes any that "
-                "is free   [unavailable]");
+                ": the port is taken; port 0 takes any that is free   [unavailable]");
 }
 
+#ifndef TESSERA_SANITIZED
+TEST_F(ServerTest, AThreadThatIsNotThereIsAnError) {
+  http::threads_left = 0;
+  const auto none = Server::start(collector_, nullptr, {});
+  http::threads_left = 1;
+  const auto one = Server::start(collector_, nullptr, {});
+  http::threads_left = -1;
+  ASSERT_FALSE(none.ok());
+  EXPECT_EQ(
+      none.error().to_string(),
+      "the system has no thread for a server (Resource temporarily unavailable); end some, or "
+      "allow more (ulimit -u)   [unavailable]");
+  EXPECT_FALSE(one.ok());
+}
+#endif
+
 TEST_F(ServerTest, StopsWhileSomeoneFollows) {
-  std::thread follower([port = server_->port()] {
-    raw_at(port, "GET /events?interval=60000 HTTP/1.1\r\nHost: localhost\r\n\r\n", "never");
-  });
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  const http::RawSocket follower(server_->port());
+  follower.send("GET /events?interval=60000 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_NE(follower.read_until("event: timeline"), "");
   server_.reset();
-  follower.join();
+  EXPECT_TRUE(follower.read_all().size() < 1000) << "it ends";
 }
 
 TEST(HttpClients, NobodyThereIsAnErrorWithTheWayOut) {
   HttpClient client = HttpClient::at("127.0.0.1:1").value();
   EXPECT_EQ(client.get("/state").error().to_string(),
-            "http://127.0.0.1:1 does not answer (Connection); is `tessera watch` or a program with "
+            "http://127.0.0.1:1 does not answer (Connection refused); is `tessera watch` or a "
+            "program with "
             "--http running there?   [unavailable]");
   EXPECT_EQ(HttpClient::at("nonsense").error().to_string(),
             "'nonsense' is no address of a running pipeline; allowed http://ADDRESS:PORT, "

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <iterator>
 
 #include "metrics/exports.h"
@@ -15,14 +16,12 @@ using metrics::Event;
 using metrics::json_quoted;
 
 void append_events(std::string& text, std::span<const Event> events) {
-  text += "\"events\":[";
   for (const Event& event : events) {
-    if (text.back() != '[') text += ',';
+    if (!text.empty() && text.back() != '[') text += ',';
     fmt::format_to(std::back_inserter(text), "[{},{},{},{},{},{},{},{}]",
                    static_cast<int>(event.kind), event.source.index, event.begin_ns, event.end_ns,
                    event.packet, event.stream, event.value, static_cast<int>(event.outcome));
   }
-  text += ']';
 }
 
 // One column of a source's bins; left out where all of it is zero.
@@ -102,23 +101,48 @@ std::string state_text(metrics::Collector& collector, Controls* controls,
 }
 
 std::string events_text(const metrics::NewEvents& news) {
-  std::string text = fmt::format("{{\"next\":{},\"missed\":{},", news.next, news.missed);
+  std::string text =
+      fmt::format("{{\"next\":{},\"missed\":{},\"events\":[", news.next, news.missed);
   append_events(text, news.events);
-  return text + '}';
+  return text + "]}";
 }
 
-std::string history_text(const metrics::HistoryAnswer& answer) {
-  std::string text = fmt::format(
-      "{{\"from\":{},\"to\":{},\"until\":{},\"has_events\":{},\"bin_ns\":{},\"first_bin\":{},",
-      answer.span.from_ns, answer.span.to_ns, answer.until_ns, answer.has_events, answer.bin_ns,
-      answer.first_bin);
-  append_events(text, answer.events);
-  text += ",\"bins\":[";
-  for (std::size_t source = 0; source < answer.bins.size(); ++source) {
-    if (source > 0) text += ',';
-    append_bins(text, answer.bins[source], answer.rates[source]);
+std::string HistoryPieces::next() {
+  constexpr std::size_t kEventsOfPiece = 4000;
+  std::string text;
+  if (!has_begun_) {
+    has_begun_ = true;
+    text = fmt::format(
+        "{{\"from\":{},\"to\":{},\"until\":{},\"has_events\":{},\"bin_ns\":{},\"first_bin\":{},"
+        "\"events\":[",
+        answer_.span.from_ns, answer_.span.to_ns, answer_.until_ns, answer_.has_events,
+        answer_.bin_ns, answer_.first_bin);
   }
-  return text + "]}";
+  if (events_ < answer_.events.size()) {
+    if (events_ > 0) text += ',';
+    const std::size_t count = std::min(kEventsOfPiece, answer_.events.size() - events_);
+    append_events(text, std::span(answer_.events).subspan(events_, count));
+    events_ += count;
+    if (events_ < answer_.events.size()) return text;
+  }
+  text += sources_ == 0 ? "],\"bins\":[" : ",";
+  if (sources_ < answer_.bins.size()) {
+    append_bins(text, answer_.bins[sources_], answer_.rates[sources_]);
+    ++sources_;
+  }
+  if (sources_ == answer_.bins.size()) {
+    text += "]}";
+    at_end_ = true;
+  }
+  return text;
+}
+
+std::size_t HistoryPieces::held_bytes() const {
+  constexpr std::size_t kOnePiece = 1 << 19;
+  std::size_t bytes = kOnePiece + answer_.events.capacity() * sizeof(Event);
+  for (const auto& row : answer_.bins) bytes += row.capacity() * sizeof(row[0]);
+  for (const auto& row : answer_.rates) bytes += row.capacity() * sizeof(row[0]);
+  return bytes;
 }
 
 std::string error_text(const Error& error) {

@@ -10,8 +10,10 @@
 // Times are nanoseconds since the recorder was made; kinds are numbers of metrics::EventKind.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "dashboard/controls.h"
 #include "metrics/collector.h"
@@ -21,7 +23,20 @@ namespace tessera::dashboard {
 // `controls` may be null.
 std::string state_text(metrics::Collector& collector, Controls* controls, const std::string& title);
 std::string events_text(const metrics::NewEvents& news);
-std::string history_text(const metrics::HistoryAnswer& answer);
 std::string error_text(const Error& error);
+
+// A history's text in pieces: a few hundred kilobytes of events, then the bins of a source each.
+class HistoryPieces {
+ public:
+  explicit HistoryPieces(metrics::HistoryAnswer answer) : answer_(std::move(answer)) {}
+  std::string next();
+  bool at_end() const { return at_end_; }  // next() has given the last piece
+  std::size_t held_bytes() const;          // by the answer and one piece
+
+ private:
+  const metrics::HistoryAnswer answer_;
+  std::size_t events_ = 0, sources_ = 0;  // written so far
+  bool has_begun_ = false, at_end_ = false;
+};
 
 }  // namespace tessera::dashboard

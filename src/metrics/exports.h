@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,6 +27,19 @@ std::string perfetto_text(std::span<const Event> events, const SourceStates& sou
 // The same, piece by piece; ends at the first error of `write`.
 Status write_perfetto(std::span<const Event> events, const SourceStates& sources,
                       const std::function<Status(const std::string&)>& write);
+
+// The same for a reader who takes his time: the next piece, of about 256 KiB, when he asks for it.
+class PerfettoPieces {
+ public:
+  PerfettoPieces(std::vector<Event> events, SourceStates sources);
+  ~PerfettoPieces();
+  std::string next();
+  bool at_end() const;  // next() has given the last piece
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 // An object a line, each ended by a newline.
 std::string json_lines_text(std::span<const Event> events, const SourceStates& sources);

@@ -5,12 +5,13 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "base/check.h"
 #include "metrics/exports.h"
 
 namespace tessera::metrics {
-namespace {
+namespace perfetto {
 
 // A viewer wants the slices of a track to nest. What overlaps (the threads of a stage, transfers
 // that go on at once) is spread over lanes, each a track: the first that is free takes the next
@@ -31,28 +32,11 @@ class Lanes {
 
 class TraceWriter {
  public:
-  using Write = std::function<Status(const std::string&)>;
-  TraceWriter(const SourceStates& sources, const Write& write)
-      : sources_(sources),
-        write_(write),
-        body_("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n") {}
+  // The sources outlive the writer.
+  explicit TraceWriter(const SourceStates& sources)
+      : sources_(sources), body_("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n") {}
 
-  Status add(const Event& event) {
-    write(event);
-    if (body_.size() < kPiece) return {};
-    TESSERA_RETURN_IF_ERROR(write_(body_));
-    body_.clear();
-    return {};
-  }
-  Status finish() {
-    body_ += "\n]}\n";
-    return write_(body_);
-  }
-
- private:
-  static constexpr std::size_t kPiece = 1 << 20;
-
-  void write(const Event& event) {
+  void add(const Event& event) {
     switch (event.kind) {
       case EventKind::kStageRun:
       case EventKind::kKernelRun:
@@ -69,7 +53,10 @@ class TraceWriter {
         return;  // the slices of its packet show a task
     }
   }
+  void finish() { body_ += "\n]}\n"; }
+  std::string& body() { return body_; }  // what nobody has taken yet
 
+ private:
   // Microseconds, as the format wants them, with all nanoseconds.
   static std::string micros(std::int64_t ns) {
     return fmt::format("{}.{:03}", ns / 1000, ns % 1000);
@@ -153,14 +140,13 @@ class TraceWriter {
   }
 
   const SourceStates& sources_;
-  const Write& write_;
   std::map<std::tuple<std::uint16_t, EventKind, std::size_t>, int> tracks_;
   std::map<std::pair<std::uint16_t, EventKind>, Lanes> lanes_;
-  std::string body_;  // not written yet
+  std::string body_;
   bool first_ = true;
 };
 
-}  // namespace
+}  // namespace perfetto
 
 std::string perfetto_text(std::span<const Event> events, const SourceStates& sources) {
   std::string text;
@@ -174,9 +160,45 @@ std::string perfetto_text(std::span<const Event> events, const SourceStates& sou
 
 Status write_perfetto(std::span<const Event> events, const SourceStates& sources,
                       const std::function<Status(const std::string&)>& write) {
-  TraceWriter writer(sources, write);
-  for (const Event& event : events) TESSERA_RETURN_IF_ERROR(writer.add(event));
-  return writer.finish();
+  constexpr std::size_t kPiece = 1 << 20;
+  perfetto::TraceWriter writer(sources);
+  for (const Event& event : events) {
+    writer.add(event);
+    if (writer.body().size() < kPiece) continue;
+    TESSERA_RETURN_IF_ERROR(write(writer.body()));
+    writer.body().clear();
+  }
+  writer.finish();
+  return write(writer.body());
+}
+
+struct PerfettoPieces::State {
+  State(std::vector<Event> events_kept, SourceStates sources_kept)
+      : events(std::move(events_kept)), sources(std::move(sources_kept)), writer(sources) {}
+  const std::vector<Event> events;
+  const SourceStates sources;
+  perfetto::TraceWriter writer;
+  std::size_t written = 0;  // events
+  bool at_end = false;
+};
+
+PerfettoPieces::PerfettoPieces(std::vector<Event> events, SourceStates sources)
+    : state_(std::make_unique<State>(std::move(events), std::move(sources))) {}
+PerfettoPieces::~PerfettoPieces() = default;
+
+bool PerfettoPieces::at_end() const { return state_->at_end; }
+
+std::string PerfettoPieces::next() {
+  constexpr std::size_t kPiece = 1 << 18;
+  State& state = *state_;
+  while (state.written < state.events.size() && state.writer.body().size() < kPiece) {
+    state.writer.add(state.events[state.written++]);
+  }
+  if (state.written == state.events.size()) {
+    state.writer.finish();
+    state.at_end = true;
+  }
+  return std::exchange(state.writer.body(), {});
 }
 
 }  // namespace tessera::metrics

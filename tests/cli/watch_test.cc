@@ -163,8 +163,9 @@ TEST(Trace, ALineThatIsNoEventIsNamed) {
 TEST(Top, NobodyThereIsAnError) {
   const CommandResult nobody = tessera({"top", "--http", "1", "--once"});
   EXPECT_EQ(nobody.status, 1);
-  EXPECT_THAT(nobody.err, HasSubstr("http://127.0.0.1:1 does not answer (Connection); is `tessera "
-                                    "watch` or a program with --http running there?"));
+  EXPECT_THAT(nobody.err,
+              HasSubstr("http://127.0.0.1:1 does not answer (Connection refused); is `tessera "
+                        "watch` or a program with --http running there?"));
 }
 
 TEST(Top, AnAnswerOfSomethingElseIsAnError) {

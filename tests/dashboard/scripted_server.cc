@@ -1,13 +1,15 @@
 // Serves the scripted pipeline until its standard input ends; prints its address on one line.
 //
-//   scripted_server [EVENTS_KEPT [QUEUE [hang]]]
+//   scripted_server [EVENTS_KEPT [QUEUE [hang | full]]]
 //
 // QUEUE: the name of one more queue, of one packet. hang: and of a device whose runs took 40 ms,
-// until one began that does not end, with a stage whose thread waits for it.
+// until one began that does not end, with a stage whose thread waits for it. full: as many events
+// as are kept are there.
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <string>
+#include <string_view>
 
 #include "dashboard/server.h"
 #include "metrics/collector.h"
@@ -46,9 +48,14 @@ int main(int argc, char** argv) {
     const auto queue =
         recorder.add_source({.kind = metrics::SourceKind::kQueue, .name = argv[2], .capacity = 1});
     if (!queue.ok()) return 1;
-    recorder.record({.kind = metrics::EventKind::kQueueDepth, .source = *queue, .value = 1});
+    const bool is_full = argc > 3 && std::string_view(argv[3]) == "full";
+    for (std::size_t i = 0; i < (is_full ? options.events_kept : 1); ++i) {
+      recorder.record({.kind = metrics::EventKind::kQueueDepth, .source = *queue, .value = 1});
+      if (i % 1000 == 0) collector.drain();
+    }
   }
-  if (argc > 3 && !add_hanging_device(recorder).ok()) return 1;
+  const bool hangs = argc > 3 && std::string_view(argv[3]) == "hang";
+  if (hangs && !add_hanging_device(recorder).ok()) return 1;
   auto pipeline = dashboard::ScriptedPipeline::start(recorder);
   if (!pipeline.ok()) return 1;
   auto server =

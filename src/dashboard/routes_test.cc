@@ -1,0 +1,127 @@
+#include "dashboard/routes.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <variant>
+
+namespace tessera::dashboard {
+namespace {
+
+using http::Request;
+using http::Response;
+
+class RoutesTest : public testing::Test {
+ protected:
+  RoutesTest() : collector_(recorder_, {.period = std::chrono::milliseconds(0)}) {}
+
+  Response ask(std::string_view method, std::string_view path,
+               std::vector<http::Field> fields = {}) {
+    return routes_.answer({.method = std::string(method),
+                           .path = std::string(path),
+                           .host = "localhost:80",
+                           .fields = std::move(fields)});
+  }
+  static std::string field(const Response& response, std::string_view name) {
+    for (const http::Field& each : response.fields) {
+      if (each.name == name) return each.value;
+    }
+    return {};
+  }
+
+  metrics::Recorder recorder_;
+  metrics::Collector collector_;
+  Routes routes_{collector_, nullptr, "127.0.0.1", "a run"};
+};
+
+TEST_F(RoutesTest, MethodsThatAPathDoesNotHaveAreTold) {
+  const Response post = ask("POST", "/trace");
+  EXPECT_EQ(post.status, 405);
+  EXPECT_EQ(field(post, "Allow"), "GET, HEAD");
+  EXPECT_EQ(
+      std::get<std::string>(post.body),
+      "{\"error\":\"POST /trace: status 405; there are /, /state, /events, /history, /metrics, "
+      "/trace and POST /control   [invalid argument]\"}\n");
+  const Response get = ask("GET", "/control");
+  EXPECT_EQ(get.status, 405);
+  EXPECT_EQ(field(get, "Allow"), "POST");
+  EXPECT_EQ(ask("BREW", "/state").status, 405);
+  EXPECT_EQ(ask("BREW", "/pot").status, 404);
+  EXPECT_EQ(ask("HEAD", "/state").status, 200);
+  EXPECT_EQ(ask("HEAD", "/trace").status, 200);
+}
+
+TEST_F(RoutesTest, OneTraceAtATime) {
+  const Response first = ask("GET", "/trace", {{"Range", "bytes=0-,0-,0-"}});
+  EXPECT_EQ(first.status, 200) << "ranges are not served";
+  {
+    const Response second = ask("GET", "/trace");
+    EXPECT_EQ(second.status, 503);
+    EXPECT_EQ(field(second, "Retry-After"), "1");
+    EXPECT_EQ(
+        std::get<std::string>(second.body),
+        "{\"error\":\"somebody else takes a trace, and one is served at a time; ask again\"}\n");
+  }
+  const auto take_all = [](const Response& response) {
+    std::string text;
+    const auto& pieces = std::get<http::Pieces>(response.body);
+    for (bool more = true; more;) {
+      const http::Piece piece = pieces.next();
+      text += piece.bytes;
+      more = !piece.is_last;
+    }
+    return text;
+  };
+  EXPECT_TRUE(nlohmann::json::parse(take_all(first)).contains("traceEvents"));
+  {
+    const Response still = ask("GET", "/trace");
+    EXPECT_EQ(still.status, 503) << "it is still being sent";
+  }
+}
+
+TEST_F(RoutesTest, ATraceMayBeTakenAfterTheOneBefore) {
+  {
+    const Response first = ask("GET", "/trace");
+  }
+  EXPECT_EQ(ask("GET", "/trace").status, 200);
+}
+
+TEST_F(RoutesTest, AHistoryOfManySourcesHasWiderBins) {
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(recorder_.add_source({.name = "stage " + std::to_string(i)}).ok());
+  }
+  const Response response = routes_.answer({.method = "GET",
+                                            .path = "/history",
+                                            .query = "from=0&to=20000000000&bins=4000",
+                                            .host = "localhost"});
+  EXPECT_EQ(response.status, 200);
+  EXPECT_LT(std::get<http::Pieces>(response.body).held_bytes, 10'000'000U);
+}
+
+TEST_F(RoutesTest, OtherSitesAreRefusedAlsoWithoutOrigin) {
+  EXPECT_EQ(ask("GET", "/trace", {{"Sec-Fetch-Site", "cross-site"}}).status, 403);
+  EXPECT_EQ(ask("GET", "/", {{"Sec-Fetch-Site", "same-site"}}).status, 403) << "another port";
+  EXPECT_EQ(ask("GET", "/state", {{"Referer", "http://evil.example/"}}).status, 403);
+  EXPECT_EQ(ask("GET", "/state", {{"Referer", "http://localhost:80.evil.example/"}}).status, 403);
+  EXPECT_EQ(ask("GET", "/state", {{"Origin", "null"}}).status, 403);
+  EXPECT_EQ(ask("GET", "/state",
+                {{"Sec-Fetch-Site", "same-origin"},
+                 {"Referer", "http://localhost:80/"},
+                 {"Origin", "http://localhost:80"}})
+                .status,
+            200);
+  EXPECT_EQ(ask("GET", "/state", {{"Sec-Fetch-Site", "none"}}).status, 200) << "typed in";
+}
+
+TEST_F(RoutesTest, BrowsersAreToldToFrameNothing) {
+  std::string all;
+  for (const http::Field& each : Routes::fields()) all += each.name + ": " + each.value + "\n";
+  EXPECT_NE(all.find("frame-ancestors 'none'"), std::string::npos);
+  EXPECT_NE(all.find("X-Frame-Options: DENY\n"), std::string::npos);
+  EXPECT_NE(all.find("X-Content-Type-Options: nosniff\n"), std::string::npos);
+  EXPECT_NE(all.find("Referrer-Policy: no-referrer\n"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tessera::dashboard
