@@ -85,7 +85,8 @@ void Chain::widen(std::size_t i) {
 }  // namespace
 
 void widen_normalisation(Graph& graph) {
-  for (std::size_t i = 0; i < graph.nodes.size(); ++i) Chain(graph).widen(i);
+  Chain chain(graph);  // formats change, who is linked with whom does not
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) chain.widen(i);
 }
 
 }  // namespace tessera::graph
