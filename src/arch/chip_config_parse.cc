@@ -21,6 +21,7 @@ struct TomlGaveUp {};
   } while (false)
 #define TOML_ENABLE_FORMATTERS 0
 #define TOML_HEADER_ONLY 1
+#define TOML_MAX_NESTED_VALUES 16  // an architecture file has none inside another
 #define TOML_EXCEPTIONS 1  // without them its functions are noexcept, and memory can end in any
 #include <toml++/toml.h>
 
@@ -163,7 +164,7 @@ class Parser {
 // toml++ bounds the nesting of values. But each dot of a key takes it one table deeper, wherever in
 // the file it stands, and it goes through tables by recursion.
 constexpr std::size_t kBytesMax = 1 << 20;
-constexpr std::ptrdiff_t kDotsMax = 4096;
+constexpr std::ptrdiff_t kDotsMax = 1000;
 
 Status check_size(std::string_view text, const std::string& file_name) {
   if (text.size() > kBytesMax) {

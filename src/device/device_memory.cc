@@ -32,6 +32,7 @@ Status DeviceMemory::add_storage(const memory::BlockPool::Allocation& allocation
 
 Result<memory::Block> DeviceMemory::allocate(Bytes bytes) {
   const std::lock_guard lock(mutex_);
+  if (storages_.size() == storages_.capacity()) storages_.reserve(2 * storages_.size() + 16);
   TESSERA_TRY(const auto allocation, pool_.allocate(bytes));
   const Status added = add_storage(allocation);
   if (!added.ok()) {

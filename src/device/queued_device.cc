@@ -219,6 +219,7 @@ Result<LoadedId> QueuedDevice::load(std::shared_ptr<const NetworkState> network)
     ++known->uses;
     return known->loaded[0].id;
   }
+  known_.reserve(known_.size() + 1);
   TESSERA_TRY(Placed placed, place(backend_->load(network)));
   known_.push_back({std::move(network), false, keep(placed)});
   return known_.back().loaded[0].id;
@@ -231,6 +232,7 @@ Result<std::vector<LoadedLayer>> QueuedDevice::load_layers(
     ++known->uses;
     return known->loaded;
   }
+  known_.reserve(known_.size() + 1);
   TESSERA_TRY(Placed placed, place(backend_->load_layers(network)));
   std::vector<LoadedLayer> layers = keep(placed);
   // What has no layer has no id to unload it by.
@@ -250,11 +252,11 @@ Status QueuedDevice::unload(LoadedId loaded) {
                              static_cast<std::uint64_t>(loaded))};
   }
   if (--known->uses > 0) return {};
-  std::vector<std::shared_ptr<Loaded>> programs;  // go without the lock held
+  std::map<LoadedId, std::shared_ptr<Loaded>> programs;  // go without the lock held
   {
     const Lock lock(mutex_);
     for (const LoadedLayer& layer : known->loaded) {
-      programs.push_back(std::move(loaded_.extract(layer.id).mapped()));
+      programs.insert(loaded_.extract(layer.id));  // which takes no memory
       ++counters_.programs_unloaded;
     }
   }

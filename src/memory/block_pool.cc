@@ -45,6 +45,17 @@ void BlockPool::drop_unused(std::int64_t most) {
   }
 }
 
+// For one block more, wherever it goes: giving blocks back then takes no memory, and cannot fail.
+void BlockPool::reserve_lists() {
+  const auto reserve = [](auto& list, std::size_t wanted) {
+    if (wanted > list.capacity()) list.reserve(std::max(wanted, 2 * list.capacity()));
+  };
+  const std::size_t all = used_.size() + unused_.size() + 1;
+  reserve(used_, used_.size() + 1);
+  reserve(unused_, all);
+  reserve(dropped_, dropped_.size() + all);
+}
+
 Result<BlockPool::Allocation> BlockPool::allocate(Bytes bytes) {
   const std::int64_t most = capacity_.value / granule_.value * granule_.value;
   if (bytes.value < 0 || bytes.value > most) {
@@ -52,6 +63,7 @@ Result<BlockPool::Allocation> BlockPool::allocate(Bytes bytes) {
                  fmt::format("a block of {} bytes; the device's memory has {}", bytes.value,
                              capacity_.value)};
   }
+  reserve_lists();
   const std::int64_t rounded = std::max(granule_.value, round_up(bytes.value, granule_.value));
   Unused reused;
   bool made = false;

@@ -88,6 +88,7 @@ class BlockPool {
   const Used* find_used(std::uint64_t address) const;
   Used& held(std::uint64_t address);
   void make_unused(const Used& used);
+  void reserve_lists();
   // Takes the smallest unused block of at least `rounded` and at most `largest` bytes.
   bool take_unused(std::int64_t rounded, std::int64_t largest, Unused& taken);
   // Gives up unused blocks until they have at most so many bytes.

@@ -115,11 +115,7 @@ void Collector::run() {
   auto pause = options_.period;
   while (!stop_.wait_for(lock, pause, [this] { return stopping_; })) {
     // Half of what a ring holds in one period would be too close to losing events.
-    bool in_a_hurry = false;
-    try {
-      in_a_hurry = drain_rings() > 0.25;
-    } catch (const std::bad_alloc&) {  // they stay in the rings until the next time
-    }
+    const bool in_a_hurry = drain_rings() > 0.25;
     pause = in_a_hurry ? std::max(pause / 4, std::chrono::milliseconds(1))
                        : std::min(pause * 2, options_.period);
   }
@@ -131,13 +127,18 @@ void Collector::drain() {
 }
 
 double Collector::drain_rings() {
-  return recorder_.drain([this](std::size_t ring, std::span<const Event> events) {
+  const auto take_or_lose = [this](std::size_t ring, std::span<const Event> events) {
     try {
       take(ring, events);
     } catch (const std::bad_alloc&) {
       lost_ += std::ssize(events);
     }
-  });
+  };
+  try {
+    return recorder_.drain(take_or_lose);
+  } catch (const std::bad_alloc&) {
+    return 1;  // what is in the rings stays there until the next time, which comes soon
+  }
 }
 
 // `states` and works are looked at before the rings: what ends meanwhile is seen twice, and its

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 
+#include "base/guarded.h"
 #include "metrics/exports.h"
 
 namespace tessera::metrics {
@@ -17,19 +19,26 @@ Result<std::unique_ptr<EventFile>> EventFile::open(Collector& collector, const s
                                                    std::size_t waiting_max) {
   TESSERA_TRY(OutputFile file, OutputFile::create(path));
   TESSERA_RETURN_IF_ERROR(file.publish());
-  return std::unique_ptr<EventFile>(new EventFile(collector, std::move(file), waiting_max));
+  std::unique_ptr<EventFile> events(new EventFile(collector, std::move(file), waiting_max));
+  TESSERA_RETURN_IF_ERROR(guarded("recording events", [&] { return events->start(); }));
+  return events;
 }
 
 EventFile::EventFile(Collector& collector, OutputFile file, std::size_t waiting_max)
     : collector_(collector),
       waiting_max_(waiting_max),
       file_(std::move(file)),
-      dropped_before_(collector.recorder().dropped()) {
+      dropped_before_(collector.recorder().dropped()) {}
+
+Status EventFile::start() {
   thread_ = std::thread([this] { run(); });
   follower_ = collector_.follow([this](std::span<const Event> events) { take(events); });
+  return {};
 }
 
-EventFile::~EventFile() { (void)close(); }
+EventFile::~EventFile() {
+  (void)guarded("", [this] { return close(); });
+}
 
 void EventFile::take(std::span<const Event> events) {
   const std::lock_guard lock(mutex_);
@@ -37,7 +46,11 @@ void EventFile::take(std::span<const Event> events) {
     progress_.lost += std::ssize(events);
     return;
   }
-  waiting_.insert(waiting_.end(), events.begin(), events.end());
+  try {
+    waiting_.insert(waiting_.end(), events.begin(), events.end());
+  } catch (const std::bad_alloc&) {
+    progress_.lost += std::ssize(events);
+  }
   work_.notify_one();
 }
 
@@ -49,10 +62,14 @@ void EventFile::run() {
     if (waiting_.empty()) return;
     std::swap(waiting_, writing);
     lock.unlock();
-    const SourceStates sources = collector_.recorder().sources();
     for (std::span<const Event> rest(writing); !rest.empty();) {
       const std::span<const Event> piece = rest.first(std::min(rest.size(), kEventsOfAWrite));
-      write(json_lines_text(piece, sources), std::ssize(piece));
+      try {
+        write(json_lines_text(piece, collector_.recorder().sources()), std::ssize(piece));
+      } catch (const std::bad_alloc&) {
+        const std::lock_guard losing(mutex_);
+        progress_.lost += std::ssize(piece);
+      }
       rest = rest.subspan(piece.size());
     }
     writing.clear();
@@ -79,13 +96,14 @@ void EventFile::write(const std::string& text, std::int64_t events) {
 Status EventFile::close() {
   const std::lock_guard one(closing_mutex_);
   if (closed_) return progress().status;
-  collector_.unfollow(follower_);
+  if (follower_) collector_.unfollow(*follower_);
+  follower_.reset();
   {
     const std::lock_guard lock(mutex_);
     closing_ = true;
   }
   work_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
   const Progress now = progress();
   const std::int64_t dropped = collector_.recorder().dropped() - dropped_before_;
   write(end_line_text({.events = now.events, .lost = now.lost + dropped}), 0);

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -44,6 +45,7 @@ class EventFile {
 
  private:
   EventFile(Collector& collector, OutputFile file, std::size_t waiting_max);
+  Status start();
   void take(std::span<const Event> events);
   void run();
   void write(const std::string& text, std::int64_t events);
@@ -54,8 +56,8 @@ class EventFile {
   const std::int64_t dropped_before_;
   std::mutex closing_mutex_;  // one close() at a time; before mutex_
   bool closed_ = false;
-  std::uint64_t follower_ = 0;
-  mutable std::mutex mutex_;  // all below
+  std::optional<std::uint64_t> follower_;  // none: it was never one
+  mutable std::mutex mutex_;               // all below
   std::condition_variable work_;
   std::vector<Event> waiting_;
   Progress progress_;

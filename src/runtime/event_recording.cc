@@ -1,4 +1,5 @@
 // Runtime::record_events: a file of all events, for as long as a handle to it lives.
+#include "base/guarded.h"
 #include "metrics/event_file.h"
 #include "runtime/runtime_state.h"
 #include "tessera/runtime.h"
@@ -18,17 +19,21 @@ EventRecording::Progress EventRecording::progress() const {
   return {.events = now.events, .bytes = now.bytes, .lost = now.lost, .status = now.status};
 }
 
-Status EventRecording::finish() { return state_->file->close(); }
+Status EventRecording::finish() {
+  return guarded("recording events", [this] { return state_->file->close(); });
+}
 
 Result<EventRecording> Runtime::record_events(const std::string& path) {
   if (!state_->recorder().recording()) {
     return Error{ErrorCode::kInvalidArgument,
                  "no events are recorded; open the runtime with metrics, or switch recording on"};
   }
-  auto state = std::make_shared<runtime::EventRecordingState>();
-  state->runtime = state_;
-  TESSERA_TRY(state->file, metrics::EventFile::open(state_->collector(), path));
-  return EventRecording(std::move(state));
+  return guarded("recording events", [&]() -> Result<EventRecording> {
+    auto state = std::make_shared<runtime::EventRecordingState>();
+    state->runtime = state_;
+    TESSERA_TRY(state->file, metrics::EventFile::open(state_->collector(), path));
+    return EventRecording(std::move(state));
+  });
 }
 
 }  // namespace tessera

@@ -166,8 +166,9 @@ void JobPool::wait_until_complete() {
 JobReference JobPool::take() {
   const std::lock_guard lock(mutex_);
   if (free_.empty()) {
-    free_.reserve(std::min(made_ + 1, room_.places()));  // so that give_back() takes no memory
-    auto* const state = new JobState(*this);             // give_back() takes it into its own again
+    // So that give_back() takes no memory.
+    if (made_ >= free_.capacity()) free_.reserve(std::min(2 * made_ + 16, room_.places()));
+    auto* const state = new JobState(*this);  // give_back() takes it into its own again
     ++made_;
     return JobReference(state);
   }

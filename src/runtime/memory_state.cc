@@ -4,6 +4,8 @@
 
 #include <array>
 
+#include "base/guarded.h"
+
 namespace tessera::runtime {
 
 Result<std::shared_ptr<BlockState>> BlockState::allocate(std::shared_ptr<MemoryState> memory,
@@ -17,10 +19,13 @@ Result<std::shared_ptr<BlockState>> BlockState::allocate(std::shared_ptr<MemoryS
   return std::make_shared<BlockState>(std::move(memory), std::move(block));
 }
 
-BlockState::~BlockState() { (void)memory->mirror.release(block); }
+BlockState::~BlockState() {
+  (void)guarded("", [this] { return memory->mirror.release(block); });
+}
 
 LayersState::~LayersState() {
-  if (!ids.empty()) (void)memory->entry.device().unload(ids.front());
+  if (ids.empty()) return;
+  (void)guarded("", [this] { return memory->entry.device().unload(ids.front()); });
 }
 
 Result<std::shared_ptr<LayersState>> LayersState::load(std::shared_ptr<MemoryState> memory,

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "arch/chip_config.h"
+#include "base/guarded.h"
 #include "device/device_form.h"
 
 namespace tessera::runtime {
@@ -347,8 +348,11 @@ Result<std::shared_ptr<ModelState>> RuntimeState::load(const Network& network,
 }
 
 ModelState::~ModelState() {
-  for (const Place& place : places) (void)place.device->device().unload(place.loaded);
-  if (debugging_.device != nullptr) (void)debugging_.device->device().unload(debugging_.loaded);
+  const auto unload = [](const Place& place) {
+    (void)guarded("", [&] { return place.device->device().unload(place.loaded); });
+  };
+  for (const Place& place : places) unload(place);
+  if (debugging_.device != nullptr) unload(debugging_);
 }
 
 Result<ModelState::Place> ModelState::place_for_debugging() {
