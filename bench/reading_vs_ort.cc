@@ -21,7 +21,6 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -29,6 +28,7 @@
 #include "model/testing/model_builder.h"
 #include "onnxruntime_server.h"
 #include "recordings.h"
+#include "tessera/file.h"
 
 namespace tessera::bench {
 namespace {
@@ -307,16 +307,16 @@ class SpeechBench {
   Result<double> run_empty_model() {
     const std::string path =
         (std::filesystem::temp_directory_path() / fmt::format("empty_{}.onnx", getpid())).string();
-    std::ofstream(path, std::ios::binary)
-        << model::testing::ModelBuilder(17)
-               .input("input", Format::kF32, {1, speech::kContext + speech::kChunk})
-               .input("state", Format::kF32, {2, 1, 128})
-               .input("sr", Format::kI64, {})
-               .node("Identity", {"input"}, {"output"})
-               .node("Identity", {"state"}, {"stateN"})
-               .output("output", Format::kF32, {1, speech::kContext + speech::kChunk})
-               .output("stateN", Format::kF32, {2, 1, 128})
-               .bytes();
+    TESSERA_RETURN_IF_ERROR(write_text_file(
+        path, model::testing::ModelBuilder(17)
+                  .input("input", Format::kF32, {1, speech::kContext + speech::kChunk})
+                  .input("state", Format::kF32, {2, 1, 128})
+                  .input("sr", Format::kI64, {})
+                  .node("Identity", {"input"}, {"output"})
+                  .node("Identity", {"state"}, {"stateN"})
+                  .output("output", Format::kF32, {1, speech::kContext + speech::kChunk})
+                  .output("stateN", Format::kF32, {2, 1, 128})
+                  .bytes()));
     const std::vector<Tensor> inputs = {
         Tensor::zeros(Format::kF32, {1, speech::kContext + speech::kChunk}),
         Tensor::zeros(Format::kF32, {2, 1, 128}), Tensor::zeros(Format::kI64, {})};

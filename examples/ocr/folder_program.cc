@@ -142,6 +142,7 @@ Status run_folder(const FolderArguments& arguments) {
   options.reading.direction = !arguments.no_direction;
   TESSERA_TRY(options.devices, streaming::device_options(arguments.devices));
   TESSERA_TRY(const std::vector<std::string> paths, pictures_in(arguments.folder));
+  TESSERA_RETURN_IF_ERROR(streaming::check_trace(options.trace, paths));
   Tally tally;
   const PictureCallback note = [&tally, &arguments](const PictureText& text) {
     ++tally.pictures;

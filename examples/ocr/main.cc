@@ -98,6 +98,11 @@ tessera::Status run(const Arguments& arguments) {
   std::error_code error;
   std::filesystem::create_directories(arguments.output, error);
   const std::string annotated = arguments.output + "/annotated.png";
+  if (std::filesystem::equivalent(annotated, arguments.picture, error)) {
+    return tessera::Error{tessera::ErrorCode::kInvalidArgument,
+                          "the annotated picture would be written over '" + arguments.picture +
+                              "'; name another folder with --output"};
+  }
   TESSERA_RETURN_IF_ERROR(tessera::write_png(annotated, ocr::annotate(picture, lines)));
   std::printf("\nwrote\n  picture    %s\n", annotated.c_str());
   TESSERA_RETURN_IF_ERROR(write_run(detection, "detection", arguments.output));
@@ -129,6 +134,7 @@ int main(int argc, char** argv) {
   app.footer(
       "Example:\n  ocr scans/ --models \"$(scripts/fetch_ocr_models.sh)\" --device host,host");
   CLI11_PARSE(app, argc, argv);
+  streaming::begin_standard_output();
   std::error_code error;
   tessera::Status status;
   // Of one picture they would have no effect.
@@ -157,6 +163,7 @@ int main(int argc, char** argv) {
     arguments.threads = folder.devices.threads;
     status = run(arguments);
   }
+  if (status.ok()) status = streaming::finish_standard_output();
   if (status.ok()) return 0;
   std::fprintf(stderr, "ocr: %s\n", status.error().to_string().c_str());
   return 1;

@@ -92,6 +92,9 @@ void print_json(const Arguments& arguments, const speech::Detection& detection) 
 
 Status run(const Arguments& arguments) {
   TESSERA_TRY(const std::vector<std::string> files, files_of(arguments.paths));
+  std::vector<std::string> read = files;
+  read.push_back(arguments.model);
+  TESSERA_RETURN_IF_ERROR(streaming::check_trace(arguments.devices.trace, read));
   std::vector<speech::Recording> recordings;
   for (const std::string& file : files) {
     TESSERA_TRY(speech::Recording recording, speech::read_wav(file));
@@ -152,7 +155,9 @@ int main(int argc, char** argv) {
   app.footer(
       "Example:\n  speech recordings/ --model \"$(scripts/fetch_vad_model.sh)\" --kernels 2");
   CLI11_PARSE(app, argc, argv);
-  const Status status = run(arguments);
+  streaming::begin_standard_output();
+  Status status = run(arguments);
+  if (status.ok()) status = streaming::finish_standard_output();
   if (status.ok()) return 0;
   std::fprintf(stderr, "speech: %s\n", status.error().to_string().c_str());
   return 1;

@@ -2,7 +2,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
+#include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
 
@@ -123,6 +127,27 @@ nlohmann::ordered_json use_json(const Use& use) {
                       {"tasks", stage.tasks}});
   }
   return {{"seconds", use.seconds}, {"devices", devices}, {"stages", stages}};
+}
+
+tessera::Status check_trace(const std::string& trace, const std::vector<std::string>& read) {
+  for (const std::string& file : read) {
+    std::error_code error;
+    if (trace.empty() || !std::filesystem::equivalent(trace, file, error)) continue;
+    return tessera::Error{tessera::ErrorCode::kInvalidArgument,
+                          "--trace '" + trace + "' is the same file as '" + file +
+                              "', which is read; nothing was done, choose another name"};
+  }
+  return {};
+}
+
+void begin_standard_output() { std::signal(SIGPIPE, SIG_IGN); }
+
+tessera::Status finish_standard_output() {
+  errno = 0;
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return {};
+  return tessera::Error{tessera::ErrorCode::kUnavailable,
+                        std::string("writing standard output: ") +
+                            (errno == 0 ? "not all of it could be written" : std::strerror(errno))};
 }
 
 }  // namespace streaming

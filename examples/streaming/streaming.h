@@ -46,4 +46,11 @@ struct Use {
 void print_use(const Use& use);
 nlohmann::ordered_json use_json(const Use& use);
 
+// An error where the file to be written is one of those that are read, whatever it is called.
+tessera::Status check_trace(const std::string& trace, const std::vector<std::string>& read);
+// The first and the last thing of a program that prints: whether all of it has arrived. A pipe that
+// nobody reads any more is an error of it and no signal.
+void begin_standard_output();
+tessera::Status finish_standard_output();
+
 }  // namespace streaming

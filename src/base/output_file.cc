@@ -114,20 +114,21 @@ Status OutputFile::open_target(const FilePlace& place) {
   const char* const folder_name = folder.empty() ? "." : folder.c_str();
   name_ = place.path.filename().string();
   if (path_.empty()) return failed(ENOENT);
-  folder_ = Descriptor(::open(folder_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder_.valid() && errno == EACCES) {  // one that may be written to and not be listed
-    folder_ = Descriptor(::open(folder_name, O_PATH | O_DIRECTORY | O_CLOEXEC));
+  Descriptor opened(::open(folder_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!opened.valid() && errno == EACCES) {  // one that may be written to and not be listed
+    opened = Descriptor(::open(folder_name, O_PATH | O_DIRECTORY | O_CLOEXEC));
   }
-  if (!folder_.valid()) return failed(errno);
+  if (!opened.valid()) return failed(errno);
+  folder_ = std::make_shared<const Descriptor>(std::move(opened));
   if (name_.empty()) return failed(EISDIR);
   struct stat status = {};
-  const bool there = ::fstatat(folder_.get(), name_.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
+  const bool there = ::fstatat(folder_->get(), name_.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
   if (!there && errno != ENOENT) return failed(errno);
   if (!there) return make_temporary(nullptr);
   if (S_ISDIR(status.st_mode)) return failed(EISDIR);
   if (S_ISREG(status.st_mode)) return make_temporary(&status);
   direct_ = true;
-  file_ = Descriptor(::openat(folder_.get(), name_.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
+  file_ = Descriptor(::openat(folder_->get(), name_.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
   return file_.valid() ? Status() : failed(errno);
 }
 
@@ -137,7 +138,7 @@ Status OutputFile::make_temporary(const struct stat* replaced) {
   const mode_t mode = replaced == nullptr ? 0666 : replaced->st_mode & 0777;
   for (int attempt = 0; attempt < kAttempts && !file_.valid(); ++attempt) {
     temporary_ = fmt::format(".tessera-{:016x}.partial", random_number());
-    file_ = Descriptor(::openat(folder_.get(), temporary_.c_str(), kFlags, mode));
+    file_ = Descriptor(::openat(folder_->get(), temporary_.c_str(), kFlags, mode));
     if (!file_.valid() && errno != EEXIST) break;
   }
   if (!file_.valid()) {
@@ -159,8 +160,8 @@ OutputFile::~OutputFile() { remove_temporary(); }
 
 void OutputFile::remove_temporary() {
   // An object that was moved from has no folder.
-  if (!temporary_.empty() && folder_.valid())
-    (void)::unlinkat(folder_.get(), temporary_.c_str(), 0);
+  if (!temporary_.empty() && folder_ != nullptr)
+    (void)::unlinkat(folder_->get(), temporary_.c_str(), 0);
   temporary_.clear();
 }
 
@@ -172,6 +173,7 @@ Status OutputFile::write(std::span<const std::byte> bytes) {
 Status OutputFile::write(std::string_view text) { return write(std::as_bytes(std::span(text))); }
 
 Status OutputFile::finish() {
+  if (!file_.valid()) return {};
   int error = direct_ || !options_.synchronised ? 0 : synchronise(file_.get());
   const int closing = file_.close();
   if (error == 0) error = closing;
@@ -181,7 +183,7 @@ Status OutputFile::finish() {
 // By an exchange, so that take_back() can undo it.
 Status OutputFile::put_in_place() {
   if (temporary_.empty()) return {};
-  const int folder = folder_.get();
+  const int folder = folder_->get();
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     if (::renameat2(folder, temporary_.c_str(), folder, name_.c_str(), RENAME_EXCHANGE) == 0) {
       exchanged_ = true;
@@ -210,7 +212,7 @@ Status OutputFile::put_in_place() {
 
 void OutputFile::take_back() {
   struct stat status = {};
-  const int folder = folder_.get();
+  const int folder = folder_->get();
   if (!exchanged_ && !made_) return;
   // What another writer has put there since then is that one's.
   const bool ours = ::fstatat(folder, name_.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
@@ -224,7 +226,7 @@ void OutputFile::take_back() {
 
 Status OutputFile::synchronise_folder() const {
   if (direct_ || !options_.synchronised) return {};
-  const int error = synchronise(folder_.get());
+  const int error = synchronise(folder_->get());
   return error == 0 || error == EBADF ? Status() : failed(error);  // EBADF: it cannot be listed
 }
 
@@ -238,8 +240,11 @@ Status OutputFile::commit_all(std::span<OutputFile> files) {
   for (OutputFile& file : files) {
     if (status.ok()) status = file.put_in_place();
   }
+  const Descriptor* synchronised = nullptr;
   for (OutputFile& file : files) {
-    if (status.ok()) status = file.synchronise_folder();
+    if (!status.ok() || file.folder_.get() == synchronised) continue;
+    status = file.synchronise_folder();
+    synchronised = file.folder_.get();
   }
   for (std::size_t i = files.size(); !status.ok() && i > 0; --i) files[i - 1].take_back();
   for (OutputFile& file : files) file.remove_temporary();
@@ -248,11 +253,27 @@ Status OutputFile::commit_all(std::span<OutputFile> files) {
 
 Status OutputFile::publish() {
   if (temporary_.empty()) return {};
-  if (::renameat(folder_.get(), temporary_.c_str(), folder_.get(), name_.c_str()) != 0) {
+  if (::renameat(folder_->get(), temporary_.c_str(), folder_->get(), name_.c_str()) != 0) {
     return failed(errno);
   }
   temporary_.clear();
   return {};
+}
+
+Status OutputFiles::add(const std::string& path, std::span<const std::byte> bytes) {
+  TESSERA_TRY(OutputFile file, OutputFile::create(path));
+  TESSERA_RETURN_IF_ERROR(file.write(bytes));
+  TESSERA_RETURN_IF_ERROR(file.finish());
+  const bool shared =
+      !files_.empty() && file.folder_ != nullptr && files_.back().folder_ != nullptr &&
+      file_identity(file.folder_->get()) == file_identity(files_.back().folder_->get());
+  if (shared) file.folder_ = files_.back().folder_;
+  files_.push_back(std::move(file));
+  return {};
+}
+
+Status OutputFiles::add(const std::string& path, std::string_view text) {
+  return add(path, std::as_bytes(std::span(text)));
 }
 
 Status write_file(const std::string& path, std::span<const std::byte> bytes) {

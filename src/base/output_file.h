@@ -22,10 +22,12 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/file_place.h"
 #include "base/result.h"
@@ -48,19 +50,19 @@ class OutputFile {
   Status write(std::string_view text);
   // Under its name and on the disk when this returns, or not at all.
   Status commit();
-  // Files that belong together: an error leaves all targets as they were.
-  static Status commit_all(std::span<OutputFile> files);
   // For a file that is read while it grows: it takes its name now, in place of what was there, and
   // takes further writes. commit() puts the rest onto the disk.
   Status publish();
   const std::string& path() const { return path_; }
 
  private:
+  friend class OutputFiles;
   OutputFile(std::string path, const OutputOptions& options)
       : path_(std::move(path)), options_(options) {}
   Status open_target(const FilePlace& place);
   Status make_temporary(const struct stat* replaced);
   Error failed(int error) const;
+  static Status commit_all(std::span<OutputFile> files);
   Status finish();        // fsync and close
   Status put_in_place();  // rename
   Status synchronise_folder() const;
@@ -69,12 +71,25 @@ class OutputFile {
 
   std::string path_;  // as the caller calls it
   OutputOptions options_;
-  Descriptor folder_, file_;
+  std::shared_ptr<const Descriptor> folder_;  // shared by files that belong together
+  Descriptor file_;
   std::string name_, temporary_;  // in the folder; no temporary: not made yet, or renamed
   ino_t inode_ = 0;
   bool direct_ = false;     // a device, a pipe or a descriptor: no temporary
   bool exchanged_ = false;  // the temporary is what was at the target
   bool made_ = false;       // there was nothing at the target
+};
+
+// Files that belong together: an error leaves all targets as they were.
+class OutputFiles {
+ public:
+  Status add(const std::string& path, std::span<const std::byte> bytes);
+  Status add(const std::string& path, std::string_view text);
+  // Under their names when this returns, or none of them.
+  Status commit() { return OutputFile::commit_all(files_); }
+
+ private:
+  std::vector<OutputFile> files_;  // written and closed; their folder is open once
 };
 
 }  // namespace tessera

@@ -201,22 +201,33 @@ TEST_F(OutputFileTest, LimitOfAFilesSizeIsAnErrorAndLeavesTheTarget) {
 
 TEST_F(OutputFileTest, FilesThatBelongTogetherAreReplacedTogetherOrNotAtAll) {
   ASSERT_TRUE(write_text_file(in_folder("a"), "old a").ok());
-  std::vector<OutputFile> files;
-  for (const char* name : {"a", "new", "b"}) {
-    auto file = OutputFile::create(in_folder(name));
-    ASSERT_TRUE(file.ok());
-    ASSERT_TRUE(file->write("contents").ok());
-    files.push_back(std::move(file).value());
+  std::string error;
+  {
+    OutputFiles files;
+    for (const char* name : {"a", "new", "b"}) {
+      ASSERT_EQ(error_of(files.add(in_folder(name), "contents")), "");
+    }
+    // Comes in between: a file cannot take its place.
+    fs::create_directories(in_folder("b/c"));
+    error = error_of(files.commit());
   }
-  fs::create_directory(in_folder("b"));  // comes in between: a file cannot take its place
-  fs::create_directory(in_folder("b/c"));
-  EXPECT_EQ(error_of(OutputFile::commit_all(files)),
-            "writing '" + in_folder("b") + "': Is a directory");
-  files.clear();
+  EXPECT_EQ(error, "writing '" + in_folder("b") + "': Is a directory");
   EXPECT_EQ(text_of("a"), "old a");
   EXPECT_FALSE(fs::exists(in_folder("new")));
   EXPECT_TRUE(fs::is_directory(in_folder("b/c")));
-  EXPECT_EQ(this->files(), 2);
+  EXPECT_EQ(files(), 2);
+}
+
+TEST_F(OutputFileTest, ManyFilesTogetherTakeFewDescriptors) {
+  OutputFiles files;
+  for (int i = 0; i < 300; ++i) {
+    ASSERT_EQ(error_of(files.add(in_folder(std::to_string(i)), "contents")), "") << i;
+  }
+  const auto open_files =
+      std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator());
+  EXPECT_LT(open_files, 50);
+  EXPECT_EQ(error_of(files.commit()), "");
+  EXPECT_EQ(this->files(), 300);
 }
 
 TEST_F(OutputFileTest, PublishedFileGrowsUnderItsName) {

@@ -114,7 +114,16 @@ def write_safetensors(path, tensors):
         blob += array.tobytes()
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    with open(path, "wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text + blob)
+    temporary = f"{path}.{os.urandom(8).hex()}.partial"
+    try:
+        with open(temporary, "xb") as file:
+            file.write(len(text).to_bytes(8, "little") + text + blob)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError:
+        if os.path.exists(temporary):
+            os.remove(temporary)
+        raise
 
 

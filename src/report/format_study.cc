@@ -368,6 +368,7 @@ Result<FormatStudy> format_study(const std::string& path, const FormatStudyOptio
   FormatStudy study;
   study.cases = options.cases.size();
   study.notes = baseline->notes;
+  study.external_files = baseline->external_files;
   TESSERA_TRY(const auto expected, outputs_of(baseline, options));
   for (const std::string& format : options.formats) {
     study.rows.push_back(row_of(model, format, options, expected));

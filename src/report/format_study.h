@@ -58,6 +58,7 @@ struct FormatStudy {
   std::size_t cases = 0;
   std::vector<FormatRow> rows;  // float32 first
   std::vector<std::string> notes;
+  std::vector<std::string> external_files;  // that the model's tensors were read from
 };
 
 // f32, f16, bfp with m = 15..3, int8 and the formats of Microscaling.

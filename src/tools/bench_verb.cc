@@ -11,6 +11,7 @@
 #include "tools/load_bench.h"
 #include "tools/pipeline_suite.h"
 #include "tools/roofline_suite.h"
+#include "tools/standard_streams.h"
 #include "tools/tensor_file.h"
 #include "tools/verb.h"
 
@@ -60,6 +61,7 @@ Status host_vs_ort(const BenchArguments& arguments) {
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
+  restore_signals();
   execv(program.c_str(), argv.data());
   return Error{ErrorCode::kUnavailable,
                fmt::format("cannot start '{}': {}", program, std::strerror(errno))};
@@ -83,7 +85,10 @@ Status bench_load(const BenchArguments& arguments) {
   load.handover = arguments.handover == "lock-step" ? Handover::kLockStep : Handover::kFreeFlow;
   load.hint = arguments.hint == "latency" ? Hint::kLatency : Hint::kThroughput;
   load.tune = arguments.tune == "auto";
-  TESSERA_TRY(const Network network, arguments.model.load());
+  FileRoles roles = arguments.model.file_roles();
+  roles.write("--trace", load.trace);
+  roles.write("--events", load.events);
+  TESSERA_TRY(const Network network, arguments.model.load(roles));
   std::vector<Tensor> inputs;
   for (std::size_t i = 0; i < network.inputs().size(); ++i) {
     inputs.push_back(random_tensor(network.inputs()[i], 0, i));

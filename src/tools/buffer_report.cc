@@ -69,7 +69,8 @@ nlohmann::json buffer_use_json(const NetworkState& state) {
           {"proved", use.tightest.proved}};
 }
 
-Status min_buffer_report(const ModelArguments& arguments, const std::string& html) {
+Status min_buffer_report(const ModelArguments& arguments, const std::string& html,
+                         FileRoles roles) {
   TESSERA_TRY(const LoadOptions options, arguments.load_options());
   if (options.tile_budget_bytes != 0 || !options.resident) {
     return Error{ErrorCode::kInvalidArgument,
@@ -84,6 +85,7 @@ Status min_buffer_report(const ModelArguments& arguments, const std::string& htm
   }
   TESSERA_TRY(const ChipConfig chip, load_chip_config(options.arch));
   TESSERA_TRY(const auto graph, network::load_graph(arguments.model, chip, options));
+  TESSERA_RETURN_IF_ERROR(check_external(*graph, roles));
   TESSERA_TRY(const report::BufferCurve curve, report::buffer_curve(graph, chip));
   if (!html.empty()) {
     TESSERA_RETURN_IF_ERROR(report::write_buffer_page(html, arguments.model, curve));

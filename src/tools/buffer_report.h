@@ -9,7 +9,8 @@
 
 namespace tessera::tools {
 
-Status min_buffer_report(const ModelArguments& arguments, const std::string& html);
+// `roles`: what is read and written (file_roles.h).
+Status min_buffer_report(const ModelArguments& arguments, const std::string& html, FileRoles roles);
 
 // "state buffer: peak ... of ... bytes a partition; ...", one line.
 std::string buffer_use_text(const NetworkState& state);

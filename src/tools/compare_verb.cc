@@ -71,6 +71,9 @@ void print_json(const runtime::Comparison& comparison, const std::vector<std::st
 }
 
 Status compare(const CompareArguments& arguments) {
+  FileRoles roles = arguments.model.file_roles();
+  roles.read_inputs(arguments.inputs);
+  TESSERA_RETURN_IF_ERROR(roles.check());
   runtime::CompareOptions options;
   TESSERA_TRY(options.load, arguments.model.load_options());
   TESSERA_TRY(const ChipConfig chip, load_chip_config(arguments.model.architecture()));

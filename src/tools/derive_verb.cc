@@ -39,9 +39,23 @@ struct DeriveArguments {
   bool trainable = false;
 };
 
-Result<program::Program> program_of(const DeriveArguments& arguments) {
+FileRoles file_roles(const DeriveArguments& arguments) {
+  FileRoles roles = arguments.model.file_roles();
+  roles.read_architecture(arguments.arch);
+  roles.read_inputs(arguments.inputs);
+  roles.write("-o", arguments.output);
+  roles.write("the weights' file", derived_weights_file(arguments.target, arguments.output));
+  return roles;
+}
+
+Result<program::Program> program_of(const DeriveArguments& arguments, FileRoles& roles) {
   const std::string& path = arguments.model.model;
-  if (path.ends_with(".tasm")) return assemble_file(path, arguments.arch);
+  if (path.ends_with(".tasm")) {
+    std::vector<std::string> files;
+    auto assembled = assemble_file(path, arguments.arch, false, &files);
+    for (const std::string& file : files) roles.read("a file of the text", file);
+    return assembled;
+  }
   if (program::kind_of_file(path) == program::FileKind::kProgram) {
     return program::load_program(path);
   }
@@ -52,7 +66,7 @@ Result<program::Program> program_of(const DeriveArguments& arguments) {
     TESSERA_TRY(const program::Package package, program::load_package(path));
     model.arch = package.chip_name;
   }
-  TESSERA_TRY(const Network network, model.load());
+  TESSERA_TRY(const Network network, model.load(roles));
   TESSERA_TRY(
       const program::Program linked,
       link::link(network.state().package, network.state().chip, {.cores = arguments.cores}));
@@ -210,7 +224,10 @@ Status check_trained(const std::string& source, const Summary& summary) {
 
 Status derive(const DeriveArguments& arguments) {
   TESSERA_RETURN_IF_ERROR(check_arguments(arguments));
-  TESSERA_TRY(program::Program program, program_of(arguments));
+  FileRoles roles = file_roles(arguments);
+  TESSERA_RETURN_IF_ERROR(roles.check());
+  TESSERA_TRY(program::Program program, program_of(arguments, roles));
+  TESSERA_RETURN_IF_ERROR(roles.check());
   TESSERA_TRY(const ChipConfig chip, chip_of(program, arguments.arch));
   Derived derived;
   TESSERA_TRY(derived.graph, concord::lift(program, chip));
@@ -228,7 +245,7 @@ Status derive(const DeriveArguments& arguments) {
     TESSERA_TRY(derived.processor, device::ProgramRun::create(std::move(program), chip, {}));
     TESSERA_TRY(const GoldenSet set, make_vectors(arguments, derived));
     if (!arguments.golden.empty()) {
-      TESSERA_RETURN_IF_ERROR(write_golden(arguments.golden, set));
+      TESSERA_RETURN_IF_ERROR(write_golden(arguments.golden, set, roles));
       summary.digest = fmt::format("{:016x}", golden_digest(set));
     }
     if (arguments.verify > 0) {

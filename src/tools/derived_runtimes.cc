@@ -16,6 +16,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/output_file.h"
 #include "concord/cpp_writer.h"
 #include "concord/fold.h"
 #include "concord/join.h"
@@ -41,6 +42,13 @@ Status write_text(const std::string& path, std::string_view text) {
   return write_file(path, std::as_bytes(std::span(text)));
 }
 
+// Into the folder of this process alone, which goes when it ends.
+Status write_scratch(const std::string& path, std::span<const std::byte> bytes) {
+  TESSERA_TRY(OutputFile file, OutputFile::create(path, {.synchronised = false}));
+  TESSERA_RETURN_IF_ERROR(file.write(bytes));
+  return file.commit();
+}
+
 struct Configuration {
   std::string level;  // of ONNX Runtime's optimiser
   int threads = 1;
@@ -59,7 +67,7 @@ class Job {
       for (std::size_t v = 0; v < programs_[p].vectors.size(); ++v) {
         const std::vector<Tensor>& inputs = programs_[p].vectors[v].inputs;
         for (std::size_t i = 0; i < inputs.size(); ++i) {
-          TESSERA_RETURN_IF_ERROR(write_file(input(p, v, i), inputs[i].bytes));
+          TESSERA_RETURN_IF_ERROR(write_scratch(input(p, v, i), inputs[i].bytes));
         }
       }
     }
@@ -354,6 +362,11 @@ Result<std::vector<std::vector<DerivedRun>>> run_derived(DerivedRuntime runtime,
   return job.read_outputs();
 }
 
+std::string derived_weights_file(const std::string& target, const std::string& file) {
+  if (target != "pytorch" && target != "tensorflow") return "";
+  return std::filesystem::path(file).replace_extension(".weights").string();
+}
+
 Result<std::size_t> write_derived(const std::string& target, const concord::Software& unrolled,
                                   const std::string& file) {
   const concord::Software software = concord::folded(unrolled);
@@ -367,11 +380,13 @@ Result<std::size_t> write_derived(const std::string& target, const concord::Soft
     TESSERA_RETURN_IF_ERROR(write_text(file, text));
     return text.size();
   }
-  const std::filesystem::path weights = std::filesystem::path(file).replace_extension(".weights");
+  const std::filesystem::path weights = derived_weights_file(target, file);
   const auto write = target == "pytorch" ? concord::write_pytorch : concord::write_tensorflow;
   TESSERA_TRY(const concord::PythonModule module, write(software, weights.filename().string()));
-  TESSERA_RETURN_IF_ERROR(write_file(weights.string(), module.weights));
-  TESSERA_RETURN_IF_ERROR(write_text(file, module.text));
+  OutputFiles files;
+  TESSERA_RETURN_IF_ERROR(files.add(weights.string(), module.weights));
+  TESSERA_RETURN_IF_ERROR(files.add(file, module.text));
+  TESSERA_RETURN_IF_ERROR(files.commit());
   return module.text.size();
 }
 

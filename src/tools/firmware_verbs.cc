@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "arch/chip_config.h"
+#include "base/output_file.h"
 #include "firmware/assembler.h"
 #include "program/container.h"
 #include "program/container_file.h"
@@ -26,7 +27,16 @@ struct FirmwareArguments {
 };
 
 Status assemble(const FirmwareArguments& arguments) {
-  TESSERA_TRY(const program::Program program, assemble_file(arguments.file, arguments.arch));
+  FileRoles roles;
+  roles.read("the text", arguments.file);
+  roles.read_architecture(arguments.arch);
+  roles.write("-o", arguments.output);
+  TESSERA_RETURN_IF_ERROR(roles.check());
+  std::vector<std::string> files;
+  TESSERA_TRY(const program::Program program,
+              assemble_file(arguments.file, arguments.arch, false, &files));
+  for (const std::string& file : files) roles.read("a file of the text", file);
+  TESSERA_RETURN_IF_ERROR(roles.check());
   if (!arguments.unverified) {
     TESSERA_TRY(const ChipConfig chip, chip_of(program, arguments.arch));
     const Status proved = program::verify_program(program, chip);
@@ -59,6 +69,11 @@ std::string beside(const std::string& file, const std::string& text) {
 }
 
 Status disassemble(const FirmwareArguments& arguments) {
+  FileRoles roles;
+  roles.read("the program", arguments.file);
+  roles.write("-o", arguments.output);
+  TESSERA_RETURN_IF_ERROR(roles.check());
+  OutputFiles files;
   TESSERA_TRY(const std::vector<std::byte> bytes,
               program::read_container(program::kProgramMagic, arguments.file));
   TESSERA_TRY(const program::Program program, program::parse_program(bytes, arguments.file));
@@ -71,20 +86,24 @@ Status disassemble(const FirmwareArguments& arguments) {
     } else {
       sidecar = fs::path(arguments.output).replace_extension(".weights").string();
       options = {WeightsPlace::kFile, beside(sidecar, arguments.output)};
-      TESSERA_RETURN_IF_ERROR(write_file(sidecar, program.weights));
+      roles.write("the weights' file", sidecar);
+      TESSERA_RETURN_IF_ERROR(roles.check());
+      TESSERA_RETURN_IF_ERROR(files.add(sidecar, program.weights));
     }
   }
   const std::string text = firmware::disassemble(program, options);
   // Somebody else's writer may have laid out the same contents in another way.
   const bool same_bytes = program::serialise(program) == bytes;
   if (!same_bytes) {
-    fmt::print(stderr,
-               "note: '{}' was not written by this version; the text gives the same program in "
-               "another file\n",
-               arguments.file);
+    const std::string note = fmt::format(
+        "note: '{}' was not written by this version; the text gives the same program in another "
+        "file\n",
+        arguments.file);
+    std::fputs(note.c_str(), stderr);
   }
   if (!arguments.output.empty()) {
-    TESSERA_RETURN_IF_ERROR(write_text_file(arguments.output, text));
+    TESSERA_RETURN_IF_ERROR(files.add(arguments.output, text));
+    TESSERA_RETURN_IF_ERROR(files.commit());
   }
   if (arguments.json) {
     nlohmann::json document = {

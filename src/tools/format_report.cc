@@ -60,12 +60,14 @@ Result<std::vector<std::vector<std::string>>> case_texts(
 }
 
 Result<std::vector<std::vector<Tensor>>> read_cases(const FormatReportArguments& arguments,
-                                                    const std::vector<TensorDescription>& inputs) {
+                                                    const std::vector<TensorDescription>& inputs,
+                                                    FileRoles& roles) {
   TESSERA_TRY(const ImagePreprocessing preprocessing, parse_preprocessing(arguments.preprocess));
   std::vector<std::vector<std::string>> texts = {arguments.inputs};
   if (!arguments.cases.empty()) {
     TESSERA_TRY(texts, case_texts(arguments.cases, inputs));
   }
+  for (const std::vector<std::string>& text : texts) roles.read_inputs(text);
   std::vector<std::vector<Tensor>> cases;
   for (const std::vector<std::string>& text : texts) {
     TESSERA_TRY(std::vector<Tensor> tensors, read_inputs(text, inputs, preprocessing));
@@ -120,7 +122,7 @@ std::string study_text(const FormatStudy& study) {
 }  // namespace
 
 Status format_report(const ModelArguments& model, const FormatReportArguments& arguments,
-                     const std::string& html) {
+                     const std::string& html, FileRoles roles) {
   if (!model.format.empty()) {
     return Error{ErrorCode::kInvalidArgument,
                  "--formats tries one format after the other; leave out --format"};
@@ -137,8 +139,11 @@ Status format_report(const ModelArguments& model, const FormatReportArguments& a
   options.texts = arguments.texts;
   options.threads = arguments.threads;
   TESSERA_TRY(const auto inputs, report::study_inputs(model.model, options.load));
-  TESSERA_TRY(options.cases, read_cases(arguments, inputs));
+  TESSERA_TRY(options.cases, read_cases(arguments, inputs, roles));
+  TESSERA_RETURN_IF_ERROR(roles.check());
   TESSERA_TRY(const FormatStudy study, report::format_study(model.model, options));
+  for (const std::string& file : study.external_files) roles.read("the model's data", file);
+  TESSERA_RETURN_IF_ERROR(roles.check());
   if (!html.empty()) {
     TESSERA_RETURN_IF_ERROR(report::write_format_page(html, model.model, study));
   }

@@ -19,6 +19,6 @@ struct FormatReportArguments {
 };
 
 Status format_report(const ModelArguments& model, const FormatReportArguments& arguments,
-                     const std::string& html);
+                     const std::string& html, FileRoles roles);
 
 }  // namespace tessera::tools

@@ -7,13 +7,26 @@
 #include <nlohmann/json.hpp>
 
 #include "arith/rounding.h"
+#include "base/output_file.h"
 #include "program/container.h"
-#include "tessera/file.h"
 #include "tools/console.h"
 #include "tools/tensor_file.h"
 
 namespace tessera::tools {
 namespace {
+
+// A folder and what is written into it.
+struct GoldenFiles {
+  const std::string& folder;
+  FileRoles& roles;
+  OutputFiles files;
+
+  Status add(const std::string& name, std::span<const std::byte> bytes) {
+    const std::string path = folder + "/" + name;
+    roles.write("golden file", path);
+    return files.add(path, bytes);
+  }
+};
 
 // Every so many elements of an edge tensor is an edge.
 constexpr std::int64_t kEdgeStride = 3;
@@ -25,13 +38,12 @@ std::uint64_t mix(std::uint64_t hash, const Tensor& tensor) {
   return hash;
 }
 
-Result<nlohmann::json> write_tensors(const std::string& folder, const std::string& stem,
-                                     const std::vector<std::string>& names,
-                                     const std::vector<Tensor>& tensors) {
+Result<nlohmann::json> write_tensors(const std::string& stem, const std::vector<std::string>& names,
+                                     const std::vector<Tensor>& tensors, GoldenFiles& golden) {
   nlohmann::json entries = nlohmann::json::array();
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const std::string file = fmt::format("{}{}.bin", stem, i);
-    TESSERA_RETURN_IF_ERROR(write_file(folder + "/" + file, tensors[i].bytes));
+    TESSERA_RETURN_IF_ERROR(golden.add(file, tensors[i].bytes));
     entries.push_back({{"name", names[i]},
                        {"format", format_name(tensors[i].format)},
                        {"dims", tensors[i].dims},
@@ -51,27 +63,30 @@ std::uint64_t golden_digest(const GoldenSet& set) {
   return hash;
 }
 
-Status write_golden(const std::string& folder, const GoldenSet& set) {
+Status write_golden(const std::string& folder, const GoldenSet& set, FileRoles roles) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   if (error) {
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("cannot make folder '{}': {}", folder, error.message())};
   }
+  GoldenFiles golden{folder, roles, {}};
   nlohmann::json vectors = nlohmann::json::array();
   for (std::size_t i = 0; i < set.vectors.size(); ++i) {
     const GoldenVector& vector = set.vectors[i];
     const std::string stem = fmt::format("vector{}_", i);
     TESSERA_TRY(nlohmann::json inputs,
-                write_tensors(folder, stem + "input", set.input_names, vector.inputs));
+                write_tensors(stem + "input", set.input_names, vector.inputs, golden));
     TESSERA_TRY(nlohmann::json outputs,
-                write_tensors(folder, stem + "output", set.output_names, vector.outputs));
+                write_tensors(stem + "output", set.output_names, vector.outputs, golden));
     vectors.push_back({{"source", vector.source}, {"inputs", inputs}, {"outputs", outputs}});
   }
   const nlohmann::json document = {{"digest", fmt::format("{:016x}", golden_digest(set))},
                                    {"vectors", std::move(vectors)}};
   const std::string text = json_text(document) + "\n";
-  return write_text_file(folder + "/golden.json", text);
+  TESSERA_RETURN_IF_ERROR(golden.add("golden.json", std::as_bytes(std::span(text))));
+  TESSERA_RETURN_IF_ERROR(roles.check());
+  return golden.files.commit();
 }
 
 Tensor edge_tensor(const TensorDescription& wanted, std::uint64_t seed, std::size_t input_index) {

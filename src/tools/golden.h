@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "tessera/session.h"
+#include "tools/file_roles.h"
 
 namespace tessera::tools {
 
@@ -27,8 +28,8 @@ struct GoldenSet {
 };
 
 std::uint64_t golden_digest(const GoldenSet& set);
-// Makes the folder where it does not exist.
-Status write_golden(const std::string& folder, const GoldenSet& set);
+// Makes the folder where it does not exist. All files or none; none of `roles` is written over.
+Status write_golden(const std::string& folder, const GoldenSet& set, FileRoles roles = {});
 
 // Numbers that find what ordinary ones do not: zeros of both signs, subnormals, the largest,
 // infinities and NaN, between random ones.

@@ -169,6 +169,7 @@ Result<Description> inspect_file(const InspectArguments& arguments) {
 }
 
 Status inspect(const InspectArguments& arguments) {
+  TESSERA_RETURN_IF_ERROR(arguments.model.file_roles().check());
   TESSERA_TRY(Description description, inspect_file(arguments));
   description.document["file"] = arguments.model.model;
   fmt::print("{}{}", arguments.model.json ? json_text(description.document) : description.text,

@@ -4,9 +4,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <sstream>
+#include <system_error>
 
 #include "arch/nearest.h"
 #include "base/guarded.h"
+#include "tools/standard_streams.h"
 #include "tools/verb.h"
 
 namespace tessera::tools {
@@ -84,10 +87,30 @@ Status check_verb(int argc, char** argv) {
   std::_Exit(kInternalErrorStatus);
 }
 
+int failed(const std::string& name, const Error& error) {
+  // Nobody is left to be told where this fails.
+  std::fputs(fmt::format("{}: {}\n", name, error.to_string()).c_str(), stderr);
+  return 1;
+}
+
+// The verb, and whether all that it printed has arrived.
+Status run(const Action& action) {
+  Status status = guarded("", [&]() -> Status {
+    try {
+      return action();
+    } catch (const std::system_error& thrown) {  // fmt::print throws it
+      if (std::ferror(stdout) == 0) throw;
+      return standard_output_failed(thrown.code().value());
+    }
+  });
+  const Status printed = finish_standard_output();
+  return status.ok() ? printed : status;
+}
+
 int main_with(int argc, char** argv) {
+  prepare_standard_streams();
   if (const Status status = check_verb(argc, argv); !status.ok()) {
-    fmt::print(stderr, "tessera: {}\n", status.error().to_string());
-    return 1;
+    return failed("tessera", status.error());
   }
   CLI::App app{"Tessera: an open neural processor in software", "tessera"};
   app.set_version_flag("--version", version());
@@ -102,14 +125,19 @@ int main_with(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error);  // prints help to standard output, errors to standard error
+    std::ostringstream out, err;
+    const int status = app.exit(error, out, err);  // help and version are for standard output
+    std::fputs(err.str().c_str(), stderr);
+    const Status printed = run([&]() -> Status {
+      fmt::print("{}", out.str());
+      return {};
+    });
+    return printed.ok() ? status : failed("tessera", printed.error());
   }
   for (const auto& [sub, action] : actions) {
     if (!sub->parsed()) continue;
-    const Status status = guarded("", action);
-    if (status.ok()) return 0;
-    fmt::print(stderr, "tessera {}: {}\n", sub->get_name(), status.error().to_string());
-    return 1;
+    const Status status = run(action);
+    return status.ok() ? 0 : failed("tessera " + sub->get_name(), status.error());
   }
   return 1;
 }

@@ -92,6 +92,26 @@ Result<LoadOptions> ModelArguments::load_options() const {
   return options;
 }
 
+FileRoles ModelArguments::file_roles() const {
+  FileRoles roles;
+  roles.read("the model", model);
+  roles.read("--weights", weights);
+  roles.read_architecture(arch);
+  return roles;
+}
+
+Status check_external(const graph::Graph& graph, FileRoles& roles) {
+  for (const std::string& file : graph.external_files) roles.read("the model's data", file);
+  return roles.check();
+}
+
+Result<Network> ModelArguments::load(FileRoles& roles) const {
+  TESSERA_RETURN_IF_ERROR(roles.check());
+  TESSERA_TRY(Network network, load());
+  TESSERA_RETURN_IF_ERROR(check_external(network.state().graph(), roles));
+  return network;
+}
+
 Result<Network> ModelArguments::load() const {
   TESSERA_TRY(const LoadOptions options, load_options());
   if (program::kind_of_file(model) == program::FileKind::kPackage) {

@@ -125,11 +125,16 @@ std::int64_t dropped_at_link(const Network& network, const program::Program& pro
 }
 
 Status report(const ReportArguments& arguments) {
+  FileRoles roles = arguments.model.file_roles();
+  roles.read_inputs(arguments.format_study.inputs);
+  roles.write("--html", arguments.html);
+  roles.write("--trace", arguments.trace);
+  TESSERA_RETURN_IF_ERROR(roles.check());
   if (arguments.formats) {
-    return format_report(arguments.model, arguments.format_study, arguments.html);
+    return format_report(arguments.model, arguments.format_study, arguments.html, roles);
   }
-  if (arguments.min_buffer) return min_buffer_report(arguments.model, arguments.html);
-  TESSERA_TRY(const Network network, arguments.model.load());
+  if (arguments.min_buffer) return min_buffer_report(arguments.model, arguments.html, roles);
+  TESSERA_TRY(const Network network, arguments.model.load(roles));
   SessionOptions options;
   options.timing_only = true;  // cycles do not depend on values
   options.serial = arguments.serial;

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tools/file_roles.h"
 #include "tools/verb.h"
 
 namespace tessera::tools {
@@ -23,9 +24,12 @@ struct RunArguments {
   bool arch_given = false;
 };
 
+// What the arguments name.
+FileRoles file_roles(const RunArguments& arguments);
+// None of `roles` is written over.
 Result<std::vector<std::string>> write_outputs(const std::string& folder,
                                                const std::vector<TensorDescription>& outputs,
-                                               const RunResult& run);
+                                               const RunResult& run, FileRoles roles);
 // What every run has: architecture, device, cycles, engines, outputs.
 nlohmann::json run_json(const RunArguments& arguments,
                         const std::vector<TensorDescription>& outputs, const RunResult& run,

@@ -46,22 +46,26 @@ Status check_options(const RunArguments& arguments) {
   return Error{ErrorCode::kInvalidArgument, fmt::format("{} does not go with --stream", whole)};
 }
 
-Result<program::Program> load_program(const RunArguments& arguments, const std::string& arch) {
+Result<program::Program> load_program(const RunArguments& arguments, const std::string& arch,
+                                      FileRoles& roles) {
   const std::string& path = arguments.model.model;
   if (program::kind_of_file(path) != program::FileKind::kProgram) {
-    return assemble_file(path, arch, !arguments.stream.empty());
+    std::vector<std::string> files;
+    auto assembled = assemble_file(path, arch, !arguments.stream.empty(), &files);
+    for (const std::string& file : files) roles.read("a file of the text", file);
+    return assembled;
   }
   return program::load_program(path);
 }
 
-Status run_once(const RunArguments& arguments, device::ProgramRun& run) {
+Status run_once(const RunArguments& arguments, const FileRoles& roles, device::ProgramRun& run) {
   TESSERA_TRY(const ImagePreprocessing preprocessing, parse_preprocessing(arguments.preprocess));
   TESSERA_TRY(const std::vector<Tensor> inputs,
               read_inputs(arguments.inputs, run.inputs(), preprocessing));
   TESSERA_TRY(const RunResult result, run.run(inputs));
   const std::vector<TensorDescription> outputs = run.outputs();
   TESSERA_TRY(std::vector<std::string> paths,
-              write_outputs(arguments.output_folder, outputs, result));
+              write_outputs(arguments.output_folder, outputs, result, roles));
   if (!arguments.trace.empty()) {
     TESSERA_RETURN_IF_ERROR(write_perfetto(arguments.trace, result));
     paths.push_back(arguments.trace);
@@ -100,7 +104,10 @@ Result<Streamed> pass_vectors(const RunArguments& arguments, device::ProgramRun&
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       TESSERA_TRY(const bool there, ends.in->read(inputs[i].bytes));
       if (there) continue;
-      if (i == 0) return streamed;
+      if (i == 0) {
+        TESSERA_RETURN_IF_ERROR(ends.out->finish());
+        return streamed;
+      }
       return Error{ErrorCode::kInvalidArgument,
                    fmt::format("'{}' ends between the inputs of a step", arguments.stream)};
     }
@@ -148,7 +155,10 @@ Status run_program(const RunArguments& asked) {
   TESSERA_RETURN_IF_ERROR(check_options(asked));
   RunArguments arguments = asked;
   const std::string arch = asked.arch_given ? asked.model.arch : "";
-  TESSERA_TRY(program::Program program, load_program(arguments, arch));
+  FileRoles roles = file_roles(arguments);
+  TESSERA_RETURN_IF_ERROR(roles.check());
+  TESSERA_TRY(program::Program program, load_program(arguments, arch, roles));
+  TESSERA_RETURN_IF_ERROR(roles.check());
   TESSERA_TRY(const ChipConfig chip, chip_of(program, arch));
   arguments.model.arch = chip.name;
   SessionOptions options;
@@ -159,7 +169,7 @@ Status run_program(const RunArguments& asked) {
   options.trace = !arguments.trace.empty();
   TESSERA_TRY(const auto run, device::ProgramRun::create(std::move(program), chip, options));
   if (!arguments.stream.empty()) return run_stream(arguments, *run, chip.clock_hertz);
-  return run_once(arguments, *run);
+  return run_once(arguments, roles, *run);
 }
 
 }  // namespace tessera::tools

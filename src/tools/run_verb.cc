@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "arith/rounding.h"
+#include "base/output_file.h"
 #include "tools/console.h"
 #include "tools/run_arguments.h"
 #include "tools/tensor_file.h"
@@ -100,7 +101,8 @@ Status run(const RunArguments& arguments) {
                              "neither",
                              arguments.model.model)};
   }
-  TESSERA_TRY(const Network network, arguments.model.load());
+  FileRoles roles = file_roles(arguments);
+  TESSERA_TRY(const Network network, arguments.model.load(roles));
   TESSERA_TRY(const ImagePreprocessing preprocessing, parse_preprocessing(arguments.preprocess));
   TESSERA_TRY(const std::vector<Tensor> inputs,
               read_inputs(arguments.inputs, network.inputs(), preprocessing));
@@ -115,7 +117,7 @@ Status run(const RunArguments& arguments) {
   TESSERA_TRY(Session session, Session::open(network, options));
   TESSERA_TRY(const RunResult result, session.run(inputs));
   TESSERA_TRY(std::vector<std::string> paths,
-              write_outputs(arguments.output_folder, network.outputs(), result));
+              write_outputs(arguments.output_folder, network.outputs(), result, roles));
   if (!arguments.trace.empty()) {
     TESSERA_RETURN_IF_ERROR(write_perfetto(arguments.trace, result));
     paths.push_back(arguments.trace);
@@ -138,9 +140,22 @@ Status run(const RunArguments& arguments) {
 
 }  // namespace
 
+FileRoles file_roles(const RunArguments& arguments) {
+  FileRoles roles = arguments.model.file_roles();
+  roles.read_inputs(arguments.inputs);
+  const auto network = [](const std::string& name) {
+    return name.starts_with("unix:") || name.starts_with("tcp:");
+  };
+  if (!network(arguments.stream)) roles.read("--stream", arguments.stream);
+  if (!network(arguments.stream_out)) roles.write("--out", arguments.stream_out);
+  roles.write("--trace", arguments.trace);
+  roles.write("--html", arguments.html);
+  return roles;
+}
+
 Result<std::vector<std::string>> write_outputs(const std::string& folder,
                                                const std::vector<TensorDescription>& outputs,
-                                               const RunResult& run) {
+                                               const RunResult& run, FileRoles roles) {
   std::vector<std::string> paths;
   if (folder.empty() || run.outputs.empty()) return paths;
   std::error_code error;
@@ -151,8 +166,15 @@ Result<std::vector<std::string>> write_outputs(const std::string& folder,
   }
   for (std::size_t i = 0; i < run.outputs.size(); ++i) {
     paths.push_back(folder + "/" + safe_name(outputs[i].name) + ".npy");
-    TESSERA_RETURN_IF_ERROR(write_npy(paths.back(), run.outputs[i]));
+    roles.write(fmt::format("output '{}' in", outputs[i].name), paths.back());
   }
+  TESSERA_RETURN_IF_ERROR(roles.check());
+  OutputFiles files;
+  for (std::size_t i = 0; i < run.outputs.size(); ++i) {
+    TESSERA_TRY(const std::vector<std::byte> bytes, npy_bytes(run.outputs[i], paths[i]));
+    TESSERA_RETURN_IF_ERROR(files.add(paths[i], bytes));
+  }
+  TESSERA_RETURN_IF_ERROR(files.commit());
   return paths;
 }
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "arch/chip_config.h"
+#include "base/output_file.h"
 #include "graph/build.h"
 #include "link/link.h"
 #include "model/import.h"
@@ -28,10 +29,11 @@ struct StageArguments {
 };
 
 // Writes the graph after each pass to FOLDER/NN_pass.txt.
-Status dump_passes(const StageArguments& arguments) {
+Status dump_passes(const StageArguments& arguments, FileRoles& roles) {
   TESSERA_TRY(const ChipConfig chip, load_chip_config(arguments.model.architecture()));
   TESSERA_TRY(const LoadOptions load, arguments.model.load_options());
   TESSERA_TRY(const model::Model model, model::import_file(arguments.model.model));
+  for (const std::string& file : model.external_files) roles.read("the model's data", file);
   std::error_code error;
   std::filesystem::create_directories(arguments.dump_passes, error);
   graph::BuildOptions options;
@@ -40,21 +42,27 @@ Status dump_passes(const StageArguments& arguments) {
   options.quantise_vector_inputs = chip.formats.vector_inputs == VectorInputs::kQuantised;
   options.infer.shapes = load.shapes;
   int index = 0;
+  OutputFiles files;
   Status status;
   options.on_pass = [&](const std::string& pass, const graph::Graph& graph) {
     const std::string path = fmt::format("{}/{:02}_{}.txt", arguments.dump_passes, index++, pass);
     const std::string text = graph::dump(graph);
-    const Status written = write_text_file(path, text);
-    if (!written.ok() && status.ok()) status = written;
+    roles.write("a pass in", path);
+    if (status.ok()) status = files.add(path, text);
   };
   TESSERA_TRY(const graph::Graph graph, graph::build(model, options));
   (void)graph;
-  return status;
+  TESSERA_RETURN_IF_ERROR(status);
+  TESSERA_RETURN_IF_ERROR(roles.check());
+  return files.commit();
 }
 
 Status compile(const StageArguments& arguments) {
-  if (!arguments.dump_passes.empty()) TESSERA_RETURN_IF_ERROR(dump_passes(arguments));
-  TESSERA_TRY(const Network network, arguments.model.load());
+  FileRoles roles = arguments.model.file_roles();
+  roles.write("-o", arguments.output);
+  TESSERA_RETURN_IF_ERROR(roles.check());
+  if (!arguments.dump_passes.empty()) TESSERA_RETURN_IF_ERROR(dump_passes(arguments, roles));
+  TESSERA_TRY(const Network network, arguments.model.load(roles));
   TESSERA_RETURN_IF_ERROR(network.save_package(arguments.output));
   const program::Package& package = network.state().package;
   const program::WeightUse weights = program::weight_use(package);
@@ -79,6 +87,11 @@ Status compile(const StageArguments& arguments) {
 }
 
 Status link(const StageArguments& arguments) {
+  FileRoles roles;
+  roles.read("the package", arguments.file);
+  roles.read_architecture(arguments.arch);
+  roles.write("-o", arguments.output);
+  TESSERA_RETURN_IF_ERROR(roles.check());
   TESSERA_TRY(const program::Package package, program::load_package(arguments.file));
   TESSERA_TRY(const ChipConfig chip,
               load_chip_config(arguments.arch.empty() ? package.chip_name : arguments.arch));

@@ -159,6 +159,11 @@ Result<Tensor> read_npy(const std::string& path) {
 }
 
 Status write_npy(const std::string& path, const Tensor& tensor) {
+  TESSERA_TRY(const std::vector<std::byte> bytes, npy_bytes(tensor, path));
+  return write_file(path, bytes);
+}
+
+Result<std::vector<std::byte>> npy_bytes(const Tensor& tensor, const std::string& path) {
   const char* descr = nullptr;
   for (const NpyType& type : kNpyTypes) {
     if (type.format == tensor.format) descr = type.descr;
@@ -179,7 +184,7 @@ Status write_npy(const std::string& path, const Tensor& tensor) {
   std::memcpy(bytes.data() + 8, &length, 2);
   std::memcpy(bytes.data() + 10, header.data(), header.size());
   bytes.insert(bytes.end(), tensor.bytes.begin(), tensor.bytes.end());
-  return write_file(path, bytes);
+  return bytes;
 }
 
 Tensor random_tensor(const TensorDescription& wanted, std::uint64_t seed, std::size_t input_index) {

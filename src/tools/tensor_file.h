@@ -18,6 +18,7 @@ using ImagePreprocessing = PictureInput;
 Result<ImagePreprocessing> parse_preprocessing(const std::string& text);
 
 Result<Tensor> read_npy(const std::string& path);
+Result<std::vector<std::byte>> npy_bytes(const Tensor& tensor, const std::string& path);
 Status write_npy(const std::string& path, const Tensor& tensor);
 
 // Any of the sources above, checked against the wanted description. `random:7` gives the same

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "dashboard/http_client.h"
+#include "tools/standard_streams.h"
 #include "tools/terminal.h"
 #include "tools/top_text.h"
 #include "tools/verb.h"
@@ -65,7 +66,7 @@ Status in_lines(const TopArguments& arguments, dashboard::HttpClient& client, st
       TESSERA_TRY(text, picture(body, 100));
     }
     fmt::print("{}", text);
-    std::fflush(stdout);
+    TESSERA_RETURN_IF_ERROR(check_standard_output());
     if (arguments.once) return {};
     std::this_thread::sleep_for(std::chrono::duration<double>(arguments.interval));
     TESSERA_TRY(body, ask(client));

@@ -93,6 +93,10 @@ Status write_trace(const std::string& path, ReadEvents& read) {
 Status trace(const TraceArguments& arguments) {
   std::string output = arguments.output;
   if (output.empty()) output = arguments.events + ".trace.json";
+  FileRoles roles;
+  roles.read("the recording", arguments.events);
+  roles.write("-o", output);
+  TESSERA_RETURN_IF_ERROR(roles.check());
   TESSERA_TRY(ReadEvents read, read_events(arguments));
   TESSERA_RETURN_IF_ERROR(write_trace(output, read));
   const auto events = static_cast<std::int64_t>(read.lines.events().size());

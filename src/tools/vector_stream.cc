@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 #include <netdb.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 
 namespace tessera::tools {
@@ -16,6 +16,22 @@ namespace {
 
 Error failed(const std::string& what, const std::string& reason) {
   return {ErrorCode::kInvalidArgument, fmt::format("{}: {}", what, reason)};
+}
+
+// A file, or a pipe, which waits for its writer; or a descriptor that this process has.
+Result<int> open_to_read(const std::string& path) {
+  struct stat status = {};
+  if (::stat(path.c_str(), &status) != 0) return failed("'" + path + "'", std::strerror(errno));
+  const bool own = follow_links(path).descriptor >= 0;
+  if (!S_ISREG(status.st_mode) && !S_ISFIFO(status.st_mode) && !own) {
+    const char* const kind = S_ISDIR(status.st_mode)    ? "a folder"
+                             : S_ISSOCK(status.st_mode) ? "a socket, which is unix:PATH"
+                                                        : "a device";
+    return failed("'" + path + "'", fmt::format("it is {}; allowed are a file and a pipe", kind));
+  }
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY);
+  if (descriptor < 0) return failed("'" + path + "'", std::strerror(errno));
+  return descriptor;
 }
 
 }  // namespace
@@ -27,7 +43,7 @@ Result<int> VectorStream::connect_local(const std::string& path) {
     return failed("unix:" + path, "a socket's path has 1 to 107 characters");
   }
   std::memcpy(address.sun_path, path.data(), path.size());
-  const int descriptor = ::socket(AF_UNIX, SOCK_STREAM, 0);
+  const int descriptor = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (descriptor < 0) return failed("unix:" + path, std::strerror(errno));
   if (::connect(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
     const int reason = errno;
@@ -51,7 +67,7 @@ Result<int> VectorStream::connect_network(const std::string& address) {
   int descriptor = -1;
   int reason = 0;
   for (const addrinfo* one = found; one != nullptr && descriptor < 0; one = one->ai_next) {
-    descriptor = ::socket(one->ai_family, one->ai_socktype, one->ai_protocol);
+    descriptor = ::socket(one->ai_family, one->ai_socktype | SOCK_CLOEXEC, one->ai_protocol);
     if (descriptor >= 0 && ::connect(descriptor, one->ai_addr, one->ai_addrlen) == 0) break;
     reason = errno;
     if (descriptor >= 0) ::close(descriptor);
@@ -72,16 +88,16 @@ Result<std::shared_ptr<VectorStream>> VectorStream::open_one(const std::string& 
     TESSERA_TRY(descriptor, connect_local(name.substr(5)));
   } else if (name.starts_with("tcp:")) {
     TESSERA_TRY(descriptor, connect_network(name.substr(4)));
+  } else if (write) {
+    TESSERA_TRY(OutputFile file, OutputFile::create(name));
+    return std::shared_ptr<VectorStream>(new VectorStream(name, std::move(file)));
   } else {
-    descriptor = ::open(name.c_str(), write ? O_WRONLY | O_CREAT | O_TRUNC : O_RDONLY, 0666);
-    if (descriptor < 0) return failed("'" + name + "'", std::strerror(errno));
+    TESSERA_TRY(descriptor, open_to_read(name));
   }
   return std::shared_ptr<VectorStream>(new VectorStream(name, descriptor, owned));
 }
 
 Result<VectorStream::Ends> VectorStream::open(const std::string& in, const std::string& out) {
-  // A reader that has gone is an error of the write, not the end of this process.
-  std::signal(SIGPIPE, SIG_IGN);
   Ends ends;
   TESSERA_TRY(ends.in, open_one(in, false));
   const bool socket = in.starts_with("unix:") || in.starts_with("tcp:");
@@ -114,7 +130,10 @@ Result<bool> VectorStream::read(std::span<std::byte> bytes) {
   return true;
 }
 
+Status VectorStream::finish() { return file_ ? file_->commit() : Status(); }
+
 Status VectorStream::write(std::span<const std::byte> bytes) {
+  if (file_) return file_->write(bytes);
   while (!bytes.empty()) {
     const ssize_t put = ::write(descriptor_, bytes.data(), bytes.size());
     if (put < 0 && errno == EINTR) continue;

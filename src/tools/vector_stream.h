@@ -4,13 +4,16 @@
 //   unix:PATH                a local socket that somebody listens at
 //   tcp:HOST:PORT            the same over the network
 //
-// Vectors follow each other as bytes, nothing between them.
+// Vectors follow each other as bytes, nothing between them, and each is handed on at once. A file
+// that is written is under its name when the stream has ended well (base/output_file.h).
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
+#include "base/output_file.h"
 #include "base/result.h"
 
 namespace tessera::tools {
@@ -28,10 +31,14 @@ class VectorStream {
   Result<bool> read(std::span<std::byte> bytes);
   // All of them, at once: nothing is held back.
   Status write(std::span<const std::byte> bytes);
+  // Behind the last vector that is written.
+  Status finish();
 
  private:
   VectorStream(std::string name, int descriptor, bool owned)
       : name_(std::move(name)), descriptor_(descriptor), owned_(owned) {}
+  VectorStream(std::string name, OutputFile file)
+      : name_(std::move(name)), descriptor_(-1), owned_(false), file_(std::move(file)) {}
   static Result<std::shared_ptr<VectorStream>> open_one(const std::string& name, bool write);
   static Result<int> connect_local(const std::string& path);
   static Result<int> connect_network(const std::string& address);
@@ -39,6 +46,7 @@ class VectorStream {
   const std::string name_;
   const int descriptor_;
   const bool owned_;
+  std::optional<OutputFile> file_;  // in place of the descriptor
 };
 
 struct VectorStream::Ends {

@@ -12,6 +12,7 @@
 #include "graph/graph.h"
 #include "program/container.h"
 #include "tessera/session.h"
+#include "tools/file_roles.h"
 
 namespace tessera::tools {
 
@@ -51,14 +52,22 @@ struct ModelArguments {
   bool json = false;
 
   void add_to(CLI::App& app, const char* what = "ONNX model (.onnx) or package (.tpkg)");
+  // What is read: model, weights, architecture file.
+  FileRoles file_roles() const;
   // Loads with a progress bar on a terminal. An option that a package cannot follow is an error.
   Result<Network> load() const;
+  // The same for a verb that writes files: `roles`, with the model's external data besides, are
+  // checked.
+  Result<Network> load(FileRoles& roles) const;
   Result<LoadOptions> load_options() const;
   // The architecture with the format: "tessera128+mxfp8e4m3".
   std::string architecture() const;
   // With --format int8, the graph of a model whose products are not of integers is an error.
   Status check_format(const graph::Graph& graph) const;
 };
+
+// The files beside a model that its tensors come from are read, too.
+Status check_external(const graph::Graph& graph, FileRoles& roles);
 
 // "NAME=1x3x48x320" to name and dims.
 Result<std::pair<std::string, Shape>> parse_shape(const std::string& text);

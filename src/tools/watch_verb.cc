@@ -14,6 +14,7 @@
 #include "tessera/runtime.h"
 #include "tools/console.h"
 #include "tools/repeated_inputs.h"
+#include "tools/standard_streams.h"
 #include "tools/tensor_file.h"
 #include "tools/verb.h"
 
@@ -88,13 +89,13 @@ Status keep_busy(const WatchArguments& arguments, Stream& stream, WatchOutcomes&
   return {};
 }
 
-void print_start(const WatchArguments& arguments, const std::string& url) {
+Status print_start(const WatchArguments& arguments, const std::string& url) {
   if (arguments.model.json) {
     fmt::print("{}\n", nlohmann::json({{"url", url}}).dump());
   } else {
     fmt::print("{}   in a browser, or: tessera top {}   (ends with Ctrl-C)\n", url, url);
   }
-  std::fflush(stdout);
+  return check_standard_output();
 }
 
 Status watch(const WatchArguments& arguments) {
@@ -103,7 +104,10 @@ Status watch(const WatchArguments& arguments) {
                  "this program was built without npm and has no page; install npm, configure and "
                  "build again"};
   }
-  TESSERA_TRY(Network network, arguments.model.load());
+  FileRoles roles = arguments.model.file_roles();
+  roles.read_inputs(arguments.inputs);
+  roles.write("--record", arguments.record);
+  TESSERA_TRY(Network network, arguments.model.load(roles));
   TESSERA_TRY(const std::vector<Tensor> inputs,
               read_inputs(arguments.inputs, network.inputs(), {}));
   TESSERA_TRY(Runtime runtime, open_runtime(arguments));
@@ -121,7 +125,7 @@ Status watch(const WatchArguments& arguments) {
   if (!arguments.record.empty()) {
     TESSERA_TRY(recording, runtime.record_events(arguments.record));
   }
-  print_start(arguments, view.url());
+  TESSERA_RETURN_IF_ERROR(print_start(arguments, view.url()));
   std::signal(SIGINT, [](int) { watch_interrupted = true; });
   std::signal(SIGTERM, [](int) { watch_interrupted = true; });
   WatchOutcomes outcomes(inputs);

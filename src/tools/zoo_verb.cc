@@ -43,6 +43,9 @@ void list(bool json) {
 Status write(const ZooArguments& arguments) {
   TESSERA_TRY(const zoo::Network network, zoo::find_network(arguments.name));
   const std::string path = arguments.output.empty() ? arguments.name + ".onnx" : arguments.output;
+  FileRoles roles;
+  roles.write("-o", path);
+  TESSERA_RETURN_IF_ERROR(roles.check());
   TESSERA_TRY(const zoo::Summary summary, zoo::write_network(network, arguments.seed, path));
   if (arguments.json) {
     nlohmann::json document = to_json(network, summary);

@@ -147,6 +147,11 @@ CommandResult tessera(const std::vector<std::string>& arguments,
   return run_program(std::move(words), environment);
 }
 
+CommandResult shell(const std::string& line) {
+  prepare();
+  return run_program({"sh", "-c", line}, {"TESSERA=" TESSERA_PROGRAM});
+}
+
 CommandResult tessera_alone(const std::vector<std::string>& arguments) {
   prepare();
   const std::string copy = work_folder() + "/alone/tessera";

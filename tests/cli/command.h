@@ -23,6 +23,9 @@ struct CommandResult {
 CommandResult tessera(const std::vector<std::string>& arguments,
                       const std::vector<std::string>& environment = {});
 
+// A line of the shell in the test's folder, in which $TESSERA is the program.
+CommandResult shell(const std::string& line);
+
 // The program copied into the test's folder, away from its build, and run there.
 CommandResult tessera_alone(const std::vector<std::string>& arguments);
 
