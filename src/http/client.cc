@@ -8,6 +8,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/write.hpp>
 #include <exception>
+#include <thread>
 #include <utility>
 
 namespace tessera::http {
@@ -95,13 +96,17 @@ Result<Answer> Client::ask(const Question& question) {
   text += "\r\n";
   text += question.body;
   try {
-    // A server may close a connection that was idle just when the next question comes.
-    const bool may_ask_again = connection_ != nullptr && question.method == "GET";
-    if (question.method != "GET") connection_.reset();
-    bool is_unanswered = false;
-    Result<Answer> answer = ask_once(text, is_unanswered);
-    if (!answer.ok() && is_unanswered && may_ask_again) answer = ask_once(text, is_unanswered);
-    return answer;
+    const bool may_ask_again = question.method == "GET";
+    if (!may_ask_again) connection_.reset();
+    for (int attempt = 1;; ++attempt) {
+      // A server may close a connection that was idle just when the next question comes.
+      const bool was_kept = connection_ != nullptr;
+      bool is_unanswered = false;
+      Result<Answer> answer = ask_once(text, is_unanswered);
+      const bool is_final = answer.ok() ? !answer->is_busy : !is_unanswered;
+      if (is_final || !may_ask_again || attempt >= options_.attempts) return answer;
+      if (!was_kept || answer.ok()) std::this_thread::sleep_for(options_.between_attempts);
+    }
   } catch (const std::exception& error) {
     connection_.reset();
     return Error{ErrorCode::kUnavailable, error.what()};

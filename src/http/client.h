@@ -19,6 +19,10 @@ struct ClientOptions {
   std::chrono::milliseconds connect_time{2000};
   std::chrono::milliseconds answer_time{5000};  // from the question to the last byte
   std::size_t answer_bytes = std::size_t{64} << 20;
+  // How often a GET is asked in all where the server is busy or closes without an answer, and what
+  // lies between.
+  int attempts = 5;
+  std::chrono::milliseconds between_attempts{200};
 };
 
 struct Question {

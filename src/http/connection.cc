@@ -14,8 +14,8 @@ using std::chrono::milliseconds;
 
 // A stream waits so long for others where all memory for responses is taken.
 constexpr milliseconds kNoRoomPause{100};
-// Who has taken nothing for so long makes room for others.
-constexpr milliseconds kStalled{1000};
+// Who takes longer for a response, or a piece of a stream, makes room for others.
+constexpr milliseconds kSlow{1000};
 
 std::string_view text_of(const Body& body) {
   if (const auto* text = std::get_if<std::string>(&body)) return *text;
@@ -81,7 +81,7 @@ int Connection::rank(Clock::time_point now) const {
     case State::kReading:
       return 2;
     case State::kWriting:
-      return now - last_progress_ > kStalled ? 3 : kNever;
+      return now - writing_since_ > kSlow ? 3 : kNever;
     case State::kHandling:
     case State::kPausing:
       break;
@@ -210,6 +210,7 @@ void Connection::respond(Response response) {
   written_ = 0;
   is_last_piece_ = true;
   enter(State::kWriting, shared_.limits.progress_time);
+  writing_since_ = last_progress_;
   response_deadline_ = last_progress_ + shared_.limits.response_time;
   if (is_head_) return write();
   if (pieces == nullptr) {
@@ -234,7 +235,8 @@ void Connection::next_piece() {
   if (piece.bytes.size() > shared_.limits.piece_bytes) return close();
   is_last_piece_ = piece.is_last;
   if (is_stream_) {
-    response_deadline_ = Clock::now() + shared_.limits.response_time;
+    writing_since_ = Clock::now();
+    response_deadline_ = writing_since_ + shared_.limits.response_time;
     shared_.response_bytes -= held_ - pieces.held_bytes;
     held_ = pieces.held_bytes;
     hold(piece.bytes.size());

@@ -52,7 +52,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Nothing below kNever is doing anything for its client just now.
   static constexpr int kNever = 4;
   int rank(Clock::time_point now) const;
-  Clock::time_point last_progress() const { return last_progress_; }
+  Clock::time_point waiting_since() const {
+    return state_ == State::kWriting ? writing_since_ : last_progress_;
+  }
 
  private:
   enum class State { kIdle, kReading, kHandling, kWriting, kPausing, kClosing, kClosed };
@@ -88,6 +90,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Clock::time_point deadline_ = Clock::time_point::max();
   Clock::time_point response_deadline_ = Clock::time_point::max();
   Clock::time_point last_progress_ = Clock::now();
+  Clock::time_point writing_since_{};
 
   RequestParser parser_;
   std::array<char, 8192> input_;

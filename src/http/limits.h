@@ -25,8 +25,9 @@ struct Limits {
   std::size_t linger_bytes = std::size_t{256} << 10;  // that are thrown away meanwhile: closed
 
   // At once.
-  std::size_t connections = 64;  // one more takes the place of one that sends or takes nothing; 503
-  std::size_t streams = 16;      // responses without an end: 503
+  std::size_t connections =
+      64;                    // one more takes the place of one that sends nothing or is slow; 503
+  std::size_t streams = 16;  // responses without an end: 503
   std::size_t response_bytes = std::size_t{24} << 20;  // of all responses not yet taken: 503
   std::size_t piece_bytes = std::size_t{8} << 20;      // of a streamed response: the stream ends
   std::size_t socket_buffer_bytes = std::size_t{64} << 10;  // the system's, each way, a connection

@@ -227,7 +227,10 @@ class AnswerParser::Beast : public http::basic_parser<false> {
   void on_response_impl(int status, beast::string_view, int, ErrorCode&) override {
     answer.status = status;
   }
-  void on_field_impl(http::field, beast::string_view, beast::string_view, ErrorCode&) override {}
+  void on_field_impl(http::field name, beast::string_view, beast::string_view,
+                     ErrorCode&) override {
+    answer.is_busy |= name == http::field::retry_after;
+  }
   void on_header_impl(ErrorCode&) override {}
   void on_body_init_impl(const boost::optional<std::uint64_t>&, ErrorCode&) override {}
   std::size_t on_body_impl(beast::string_view body, ErrorCode&) override { return keep(body); }

@@ -49,6 +49,7 @@ class RequestParser {
 struct Answer {
   int status = 0;
   bool keep_alive = false;
+  bool is_busy = false;  // it says when to ask again: Retry-After
   std::string body;
 };
 

@@ -223,7 +223,7 @@ bool ServerCore::make_room() {
   for (const auto& [id, each] : connections_) {
     if (each->rank(now) >= Connection::kNever) continue;
     const auto order = [now](const Connection& c) {
-      return std::pair(c.rank(now), c.last_progress());
+      return std::pair(c.rank(now), c.waiting_since());
     };
     if (last == nullptr || order(*each) < order(*last)) last = each;
   }

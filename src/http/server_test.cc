@@ -366,6 +366,29 @@ TEST_F(HttpServer, WhoSendsNothingOrHalfMakesRoom) {
   EXPECT_TRUE(sockets.front().is_closed());
 }
 
+TEST_F(HttpServer, WhoTakesHisAnswerBitByBitMakesRoom) {
+  Limits limits = patient();
+  limits.connections = 4;
+  start(limits);
+  std::vector<RawSocket> sockets;
+  for (int i = 0; i < 4; ++i) {
+    sockets.push_back(open(4096));
+    sockets.back().send("GET /long HTTP/1.1\r\nHost: x\r\n\r\n");
+  }
+  std::atomic<bool> stopping = false;
+  std::thread drip([&] {
+    char some[512];
+    while (!stopping) {
+      for (const RawSocket& socket : sockets) socket.take(some, sizeof(some));
+      std::this_thread::sleep_for(milliseconds(20));
+    }
+  });
+  std::this_thread::sleep_for(milliseconds(1500));
+  EXPECT_TRUE(serves_others());
+  stopping = true;
+  drip.join();
+}
+
 TEST_F(HttpServer, StopsWhateverGoesOn) {
   start(patient());
   const RawSocket streaming = open(), half = open(), waiting = open(), idle = open();

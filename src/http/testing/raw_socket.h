@@ -58,6 +58,10 @@ class RawSocket {
     }
     return text;
   }
+  // What is there already, up to `bytes`.
+  void take(char* into, std::size_t bytes) const {
+    if (recv(socket_, into, bytes, MSG_DONTWAIT) < 0) return;
+  }
   // Everything up to the end of the connection.
   std::string read_all() const {
     std::string text, more;
