@@ -111,13 +111,29 @@ Response Routes::page(const Request& request) {
                             "and `tessera top` work"});
 }
 
-std::string Routes::state_text_now() { return state_text(collector_, controls_, title_); }
+template <typename Make>
+const std::string& Routes::show(Shown& shown, Make make) {
+  using std::chrono::steady_clock;
+  constexpr int kTimesAsLongAsItTook = 4;
+  const auto begin = steady_clock::now();
+  if (begin < shown.until) return shown.text;
+  shown.text = make();
+  const auto end = steady_clock::now();
+  shown.until = end + kTimesAsLongAsItTook * (end - begin);
+  return shown.text;
+}
 
-Response Routes::state(const Request&) { return json_answer(state_text_now()); }
+const std::string& Routes::state_shown() {
+  if (was_changed_.exchange(false)) state_.until = {};
+  return show(state_, [this] { return state_text(collector_, controls_, title_); });
+}
+
+Response Routes::state(const Request&) { return json_answer(state_shown()); }
 
 Response Routes::figures(const Request&) {
-  return {.type = "text/plain; version=0.0.4; charset=utf-8",
-          .body = metrics::prometheus_text(collector_.snapshot())};
+  return {
+      .type = "text/plain; version=0.0.4; charset=utf-8",
+      .body = show(figures_, [this] { return metrics::prometheus_text(collector_.snapshot()); })};
 }
 
 // The newest events take 10 MB, their text several times as much: one at a time, text as it goes.
@@ -180,7 +196,7 @@ Response Routes::events(const Request& request) {
 
 // The state, then the events since the tick before, then a pause.
 http::Piece Routes::tick(std::uint64_t& next, int interval_ms) {
-  const std::string state = state_text_now();
+  const std::string& state = state_shown();
   const metrics::NewEvents news =
       collector_.events_since(next, next == UINT64_MAX ? 0 : kEventsOfTick);
   next = news.next;
@@ -196,7 +212,9 @@ Response Routes::control(const Request& request) {
         415, {ErrorCode::kInvalidArgument, "control: the body's type is not application/json"});
   }
   const Status done = apply(request.body);
-  return done.ok() ? json_answer(state_text_now()) : error_answer(400, done.error());
+  was_changed_ = true;
+  return done.ok() ? json_answer(state_text(collector_, controls_, title_))
+                   : error_answer(400, done.error());
 }
 
 Status Routes::apply(const std::string& body) {

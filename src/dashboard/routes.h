@@ -1,6 +1,8 @@
 // What the server of a running pipeline answers to each request; knows no socket.
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -43,12 +45,23 @@ class Routes {
   http::Response control(const http::Request& request);
   Status apply(const std::string& body);
   http::Piece tick(std::uint64_t& next, int interval_ms);
-  std::string state_text_now();
+
+  // A text that everybody gets for a while, so that no number of clients keeps the server's thread
+  // and the collector's lock busy with making it.
+  struct Shown {
+    std::string text;
+    std::chrono::steady_clock::time_point until{};
+  };
+  template <typename Make>
+  const std::string& show(Shown& shown, Make make);
+  const std::string& state_shown();
 
   metrics::Collector& collector_;
   Controls* const controls_;
   const std::string address_, title_;
   std::weak_ptr<void> trace_;  // alive while a trace is on its way
+  Shown state_, figures_;
+  std::atomic<bool> was_changed_ = false;  // by a request since the state was made
 };
 
 }  // namespace tessera::dashboard

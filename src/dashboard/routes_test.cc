@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 #include <variant>
 
 namespace tessera::dashboard {
@@ -85,6 +87,38 @@ TEST_F(RoutesTest, ATraceMayBeTakenAfterTheOneBefore) {
     const Response first = ask("GET", "/trace");
   }
   EXPECT_EQ(ask("GET", "/trace").status, 200);
+}
+
+// Controls that take their time to tell.
+class SlowControls : public Controls {
+ public:
+  std::vector<StageControl> stages() override {
+    ++asked;
+    std::this_thread::sleep_for(std::chrono::milliseconds(60));
+    return {};
+  }
+  Status set_threads(const std::string&, int) override { return {}; }
+  int asked = 0;
+};
+
+TEST_F(RoutesTest, AStateThatTakesLongIsMadeOnceForManyUntilAChange) {
+  SlowControls controls;
+  Routes routes(collector_, &controls, "127.0.0.1", "a run");
+  const Request look = {.method = "GET", .path = "/state", .host = "localhost"};
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(routes.answer(look).status, 200);
+  EXPECT_LT(controls.asked, 20);
+  EXPECT_EQ(routes
+                .answer({.method = "POST",
+                         .path = "/control",
+                         .host = "localhost",
+                         .fields = {{"Content-Type", "application/json"}},
+                         .body = R"({"recording": false})"})
+                .status,
+            200);
+  const int before = controls.asked;
+  const Response after = routes.answer(look);
+  EXPECT_EQ(controls.asked, before + 1);
+  EXPECT_NE(std::get<std::string>(after.body).find("\"recording\":false"), std::string::npos);
 }
 
 TEST_F(RoutesTest, AHistoryOfManySourcesHasWiderBins) {
