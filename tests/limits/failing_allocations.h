@@ -10,6 +10,9 @@ namespace tessera::limits {
 // The allocations of run() from now on.
 std::int64_t count_allocations(const std::function<void()>& run);
 
+// Allocations that were not given back yet.
+std::int64_t live_allocations();
+
 // Runs it with allocation number `first` and the `count - 1` behind it failing (1 is its first).
 void run_with_failing_allocations(std::int64_t first, std::int64_t count,
                                   const std::function<void()>& run);

@@ -1,6 +1,5 @@
 // Each allocation on the way from a file to a result fails once: what comes of it is an error or
-// the result, and never an end of the program, a wait without end, or (with the address sanitizer)
-// a leak.
+// the result, and never an end of the program, a wait without end, or a leak.
 #include "failing_allocations.h"
 
 #include <fmt/format.h>
@@ -53,8 +52,9 @@ std::int64_t failing = 0;
 // How many of a scenario's allocations fail in turn, at most.
 struct Points {
   std::int64_t everyday, whole;
+  bool protobuf = false;  // which loses what it has just made where its list of it cannot grow
 };
-constexpr Points kMany = {60, 4000}, kFew = {10, 300};
+constexpr Points kMany = {60, 4000}, kFew = {5, 300}, kProtobuf = {60, 4000, true};
 
 // Runs the scenario with one allocation failing, and with that and the next 19 behind it. It must
 // succeed where nothing fails.
@@ -77,11 +77,20 @@ void fail_everywhere(const char* name, const Points& points,
   for (const std::int64_t burst : {1, 20}) {
     for (std::int64_t first = 1 + burst / 2; first <= total; first += step) {
       failing = first;
-      Status status;
-      run_with_failing_allocations(
-          first, burst, [&] { status = guarded("the test's own", [&] { return scenario(); }); });
-      ++runs;
-      errors += status.ok() ? 0 : 1;
+      const auto live_after_run = [&] {
+        bool ok = false;
+        run_with_failing_allocations(
+            first, burst, [&] { ok = guarded("the test's own", [&] { return scenario(); }).ok(); });
+        errors += ok ? 0 : 1;
+        ++runs;
+        return live_allocations();
+      };
+      const std::int64_t live = live_allocations();
+      if (live_after_run() <= live || points.protobuf) continue;
+      // What is made once stays; what is lost is lost each time.
+      const std::int64_t again = live_allocations();
+      EXPECT_LE(live_after_run(), again)
+          << name << ": a leak where allocation " << first << " fails";
     }
   }
   ::testing::Test::RecordProperty("allocations", std::to_string(total));
@@ -162,7 +171,7 @@ TEST(FailingAllocations, Architecture) {
 
 TEST(FailingAllocations, ImportAndCompile) {
   const ChipConfig chip = *load_chip_config("tessera128");
-  fail_everywhere("import and compile", kMany, [&]() -> Status {
+  fail_everywhere("import and compile", kProtobuf, [&]() -> Status {
     TESSERA_TRY(const model::Model model,
                 model::import_bytes(std::as_bytes(std::span(model_bytes())), "model"));
     TESSERA_TRY(auto graph, network::graph_of_model(model, chip, {}));
@@ -198,7 +207,6 @@ TEST(FailingAllocations, FirmwareAndDerive) {
   fail_everywhere("derive", kFew, [&]() -> Status {
     TESSERA_TRY(const auto graph, concord::lift(program, chip));
     TESSERA_TRY(const concord::Software software, concord::expand(*graph));
-    TESSERA_TRY(const auto onnx, concord::write_onnx(software));
     TESSERA_TRY(const auto cpp, concord::write_cpp(software));
     std::vector<Tensor> inputs;
     for (const concord::Port& port : software.inputs) {
@@ -206,6 +214,11 @@ TEST(FailingAllocations, FirmwareAndDerive) {
       inputs.push_back(Tensor::zeros(value.format, value.dims));
     }
     TESSERA_TRY(const auto outputs, concord::interpret(software, inputs, {}));
+    return {};
+  });
+  const concord::Software software = concord::expand(*concord::lift(program, chip).value()).value();
+  fail_everywhere("ONNX file", kProtobuf, [&]() -> Status {
+    TESSERA_TRY(const auto onnx, concord::write_onnx(software));
     return {};
   });
 }
@@ -280,7 +293,7 @@ TEST(FailingAllocations, Pipelines) {
 TEST(FailingAllocations, CInterface) {
   const std::string path = path_of("model.onnx");
   ASSERT_TRUE(write_file(path, std::as_bytes(std::span(model_bytes()))).ok());
-  fail_everywhere("C", kMany, [&]() -> Status {
+  fail_everywhere("C", kProtobuf, [&]() -> Status {
     const auto status_of = [](tessera_error* error) -> Status {
       if (error == nullptr) return {};
       tessera_error_release(error);
