@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,49 @@
 namespace tessera::python {
 
 namespace py = pybind11;
+
+// ------------------------------------------------------------------------------------ half-made
+
+// The classes of the module: those of the library that are bound as they are, and those made for
+// it, which say so with a member type.
+template <typename T, typename = void>
+inline constexpr bool kBound = false;
+template <typename T>
+inline constexpr bool kBound<T, std::void_t<typename T::BoundInPython>> = true;
+template <>
+inline constexpr bool kBound<Network> = true;
+template <>
+inline constexpr bool kBound<DeviceOptions> = true;
+template <>
+inline constexpr bool kBound<Block> = true;
+template <>
+inline constexpr bool kBound<Layers> = true;
+
+}  // namespace tessera::python
+
+namespace pybind11::detail {
+
+// Python makes objects without calling __init__: by __new__, or in a subclass that uses itself
+// before it calls super().__init__(). pybind11 takes such an object's value from memory that nobody
+// has written.
+template <typename T>
+class type_caster<T, std::enable_if_t<tessera::python::kBound<T>>> : public type_caster_base<T> {
+ public:
+  bool load(handle source, bool convert) {
+    return type_caster_base<T>::template load_impl<type_caster>(source, convert);
+  }
+  void load_value(value_and_holder&& made) {
+    if (!made.holder_constructed()) {
+      throw type_error(std::string(this->typeinfo->type->tp_name) +
+                       ".__init__() has not been called for this object");
+    }
+    type_caster_base<T>::load_value(std::move(made));
+  }
+};
+
+}  // namespace pybind11::detail
+
+namespace tessera::python {
 
 // ------------------------------------------------------------------------------------ errors
 
@@ -98,6 +142,7 @@ std::shared_ptr<py::object> keep(const py::object& object);
 template <typename T>
 class Handle {
  public:
+  using BoundInPython = void;
   explicit Handle(T value) : value_(std::move(value)) {}
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;

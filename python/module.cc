@@ -24,11 +24,15 @@ struct Door {
   bool closed = false;
   std::thread::id closer{};  // the thread that ends the interpreter
 };
-Door& door() {
-  static Door& made = *new Door();
-  return made;
-}
+Door* current_door = new Door();
+Door& door() { return *current_door; }
 thread_local int entries_of_this_thread = 0;
+
+// The threads that were inside, or held the lock, are not in the child: it gets a door of its own.
+void after_fork_in_child() {
+  current_door = new Door();
+  current_door->inside = entries_of_this_thread;
+}
 
 // tessera.Error; made once, for as long as the process lives.
 PyObject* error_type = nullptr;
@@ -194,6 +198,23 @@ void define_errors(py::module_& module) {
     }
   });
   py::module_::import("atexit").attr("register")(py::cpp_function(&close_door));
+  py::module_::import("os").attr("register_at_fork")(py::arg("after_in_child") =
+                                                         py::cpp_function(&after_fork_in_child));
+}
+
+// Handles have no copies: what Python would make of one ends the process where its protocol is 0,
+// and is an object without a value otherwise.
+void refuse_copies(py::module_& module) {
+  for (const auto& [name, value] : py::dict(module.attr("__dict__"))) {
+    if (!py::isinstance<py::type>(value) || PyExceptionClass_Check(value.ptr())) continue;
+    const auto refuse = [what = name.cast<std::string>()](const py::object&, const py::args&) {
+      throw py::type_error("a tessera." + what +
+                           " cannot be copied or pickled; load or open another one");
+    };
+    for (const char* const method : {"__reduce__", "__reduce_ex__"}) {
+      py::setattr(value, method, py::cpp_function(refuse, py::name(method), py::is_method(value)));
+    }
+  }
 }
 
 }  // namespace tessera::python
@@ -205,4 +226,5 @@ PYBIND11_MODULE(_native, module) {
   tessera::python::define_tasks(module);
   tessera::python::define_memory(module);
   tessera::python::define_pipelines(module);
+  tessera::python::refuse_copies(module);
 }

@@ -64,6 +64,8 @@ struct SessionAndNetwork {
 using SessionHandle = Handle<SessionAndNetwork>;
 
 Outputs run_session(SessionHandle& session, const py::args& inputs) {
+  // Before the lock, which another thread may have held when this process was forked off.
+  check(session->session.usable());
   const std::vector<Tensor> tensors = to_inputs(&session->network, inputs);
   const auto begin = std::chrono::steady_clock::now();
   RunResult result = take(unlocked([&] {

@@ -1,4 +1,6 @@
 // Devices, models, stages, pipelines, and what a runtime shows of itself.
+#include <stdexcept>
+
 #include "tasks.h"
 
 namespace tessera::python {
@@ -40,6 +42,7 @@ constexpr const char* kStageKinds[] = {"host", "pre", "execute", "post"};
 // A stage before its pipeline is opened.
 class StageObject {
  public:
+  using BoundInPython = void;
   StageOptions options;                // without function and model
   std::shared_ptr<ModelHandle> model;  // shared with the application
   std::optional<PictureInput> picture;
@@ -142,7 +145,9 @@ void set_log(Wishes& wishes, const py::object& log) {
     try {
       set->at(index)(text);
     } catch (py::error_already_set& thrown) {
+      const Error error = error_of(thrown);
       thrown.discard_as_unraisable("a tuning log of tessera");
+      throw std::runtime_error(error.message);
     }
   };
 }
@@ -231,6 +236,7 @@ std::shared_ptr<PipelineObject> open_operations(RuntimeHandle& runtime,
 // ------------------------------------------------------------------------------------ seeing
 
 py::list device_list(RuntimeHandle& runtime) {
+  check(runtime->usable());
   py::list list;
   for (const DeviceStatus& device : unlocked([&] { return runtime->devices(); })) {
     py::dict entry;
@@ -274,6 +280,7 @@ py::list stage_list(const PipelineStatus& status) {
 }
 
 py::dict pipeline_status(PipelineObject& pipeline) {
+  check(pipeline->usable());
   const PipelineStatus status = unlocked([&] { return pipeline->status(); });
   constexpr const char* kModes[] = {"device", "host", "both"};
   py::dict all;
@@ -289,12 +296,15 @@ py::dict pipeline_status(PipelineObject& pipeline) {
   all["mismatches"] = status.mismatches;
   all["tuning"] = status.tuning;
   all["debug"] = kModes[static_cast<int>(status.debug)];
+  all["callbacks_threw"] = status.callbacks_threw;
+  all["callback_error"] = status.callback_error;
   return all;
 }
 
 // A live page, and the functions of the pipelines that it keeps open.
 class LiveViewObject {
  public:
+  using BoundInPython = void;
   LiveViewObject(LiveView view, std::vector<Hold> holds)
       : holds_(std::move(holds)), view_(std::move(view)) {}
   ~LiveViewObject() {
@@ -473,7 +483,10 @@ void define_runtime(py::module_& module) {
           },
           py::arg("path"))
       .def("prometheus",
-           [](RuntimeHandle& runtime) { return unlocked([&] { return runtime->prometheus(); }); })
+           [](RuntimeHandle& runtime) {
+             check(runtime->usable());
+             return unlocked([&] { return runtime->prometheus(); });
+           })
       .def("live_view", &open_live_view,
            py::arg("pipelines") = std::vector<std::shared_ptr<PipelineObject>>(), py::kw_only(),
            py::arg("listen") = "127.0.0.1:0", py::arg("title") = "Tessera");

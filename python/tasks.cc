@@ -2,6 +2,7 @@
 #include "tasks.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace tessera::python {
 namespace {
@@ -11,6 +12,7 @@ namespace {
 // What a stage in Python sees of a task. Arrays are made when they are first asked for.
 class TaskView {
  public:
+  using BoundInPython = void;
   TaskView(Task& task, const std::optional<Network>& next)
       : stream(task.stream),
         sequence(task.sequence),
@@ -190,9 +192,11 @@ std::function<void(TaskOutcome)> to_callback(const py::object& function,
         (*kept)(py::none(), error_object(outcome.error(), cause->take()));
       }
     } catch (py::error_already_set& thrown) {
+      // What it raised is left for Job.wait(), and shown, since nobody may wait.
+      const Error error = error_of(thrown);
+      cause->exception = thrown.value();
       thrown.discard_as_unraisable("a callback of tessera");
-    } catch (const std::exception& thrown) {
-      PySys_WriteStderr("a callback of tessera: %.500s\n", thrown.what());
+      throw std::runtime_error(error.message);
     }
   };
 }
@@ -233,6 +237,7 @@ SubmitArguments submit_arguments(const py::kwargs& given) {
 template <bool repeat, typename Call>
 std::shared_ptr<JobHandle> submit_with(StreamObject& stream, const py::kwargs& keywords,
                                        const Call& call) {
+  check(stream->usable());  // else there would never be room
   const SubmitArguments arguments = submit_arguments(keywords);
   const std::shared_ptr<Payload> payload = make_payload(arguments.payload);
   SubmitOptions options;
@@ -471,7 +476,10 @@ void define_tasks(py::module_& module) {
       .def("submit_operation", &submit_operation, py::arg("operation"), py::arg("input"),
            py::arg("output"))
       .def("wait_until_done",
-           [](StreamObject& stream) { unlocked([&] { stream->wait_until_done(); }); })
+           [](StreamObject& stream) {
+             check(stream->usable());
+             unlocked([&] { stream->wait_until_done(); });
+           })
       .def_property_readonly("id", [](StreamObject& stream) { return stream->id(); });
 }
 

@@ -61,6 +61,7 @@ struct PipelineInfo {
 template <typename T>
 class OfPipeline {
  public:
+  using BoundInPython = void;
   OfPipeline(T value, std::shared_ptr<const PipelineInfo> info, std::shared_ptr<FunctionSet> set)
       : info(std::move(info)), hold_(std::move(set)), value_(std::move(value)) {}
   ~OfPipeline() { let_go(); }
@@ -135,11 +136,13 @@ struct MemoryOfRuntime {
 };
 using MemoryHandle = Handle<MemoryOfRuntime>;
 struct OperationBox {
+  using BoundInPython = void;
   operations::Operation operation;
 };
 
 // What a run gave: outputs by place or by name.
 struct Outputs {
+  using BoundInPython = void;
   py::list runs;  // of each a list of arrays
   std::vector<std::string> names;
   std::int64_t cycles = 0;

@@ -15,7 +15,8 @@
 //
 // All classes here are handles that may be copied and used by several threads at once; what they
 // stand for lives as long as a handle to it or to something opened from it. Errors are values: a
-// task that failed says where.
+// task that failed says where. What functions of the application throw is an error as well. A
+// process that is forked off opens a runtime of its own; Networks can be used there.
 #pragma once
 
 #include <array>
@@ -176,7 +177,8 @@ std::optional<std::size_t> wait_any(
 
 struct SubmitOptions {
   // Called with the outcome by a thread of the runtime, in the order of the stream; Job::wait then
-  // has none left to give. It must not throw, and must not wait for other jobs of its stream.
+  // has none left to give, but for what the callback throws: that is the task's error there, and is
+  // counted in PipelineStatus. It must not wait for other jobs of its stream.
   std::function<void(TaskOutcome)> callback = {};
   // From now on; the task ends with TaskFailure::kDeadline when it passes.
   std::optional<std::chrono::nanoseconds> deadline = {};
@@ -186,7 +188,8 @@ struct SubmitOptions {
 
 class Stream {
  public:
-  // One task with one run, its inputs in the order of the model's. kUnavailable when the pipeline
+  // One task with one run, its inputs in the order of the model's. Where the pipeline begins with a
+  // model, inputs that are none of the model's are refused here. kUnavailable when the pipeline
   // holds as many jobs as it may: wait_for_room(), or submit_when_room.
   Result<Job> submit(std::vector<Tensor> inputs, SubmitOptions options = {});
   // One task with several runs.
@@ -195,7 +198,8 @@ class Stream {
   Result<Job> submit_when_room(std::vector<Tensor> inputs, SubmitOptions options = {});
   Result<Job> submit_runs_when_room(std::vector<std::vector<Tensor>> runs,
                                     SubmitOptions options = {});
-  // One task for each entry, waiting for room; `options` are those of each.
+  // One task for each entry, waiting for room; `options` are those of each. Where one is wrong none
+  // is submitted.
   Result<std::vector<Job>> submit_batch(std::vector<std::vector<Tensor>> tasks,
                                         const SubmitOptions& options = {});
   // Of a pipeline that Runtime::open_operations opened (tessera/memory.h). A task that reads what
@@ -207,6 +211,7 @@ class Stream {
   // Waits until all tasks of this stream are done.
   void wait_until_done();
   std::uint32_t id() const;
+  Status usable() const;  // as Runtime::usable
 
   Stream(std::shared_ptr<runtime::PipelineState> pipeline,
          std::shared_ptr<runtime::StreamState> state)
@@ -237,7 +242,8 @@ enum class StageKind : std::uint8_t {
   kPost,     // outputs back into the application's format
 };
 
-// Application code; called by several threads at once. An error ends the task.
+// Application code; called by several threads at once. An error ends the task, and so does what it
+// throws.
 using HostFunction = std::function<Status(Task&)>;
 
 struct StageOptions {
@@ -275,7 +281,7 @@ struct PipelineOptions {
   Hint hint = Hint::kThroughput;
   std::size_t jobs_max = 256;  // in flight, of all streams together
   bool tune = false;           // balance the threads of the stages while running
-  // Called with what tuning did and why.
+  // Called with what tuning did and why. What it throws is counted in PipelineStatus.
   std::function<void(const std::string&)> tuning_log = {};
   DebugOptions debug = {};
 };
@@ -304,6 +310,8 @@ struct PipelineStatus {
   std::int64_t compared = 0, mismatches = 0;  // debugging
   bool tuning = false;
   DebugMode debug = DebugMode::kDevice;
+  std::int64_t callbacks_threw = 0;  // callbacks of tasks, and the tuning log
+  std::string callback_error;        // what the last of them threw
 };
 
 class Pipeline {
@@ -319,6 +327,7 @@ class Pipeline {
   void set_debug(const DebugOptions& debug);
   // Waits until all tasks of all streams are done.
   void wait_until_done();
+  Status usable() const;  // as Runtime::usable
 
  private:
   std::shared_ptr<runtime::PipelineState> state_;  // shared with its streams
@@ -407,6 +416,10 @@ class Runtime {
   // Every event from now on, however long the run. What is at `path` is replaced.
   Result<EventRecording> record_events(const std::string& path);
   Result<LiveView> open_live_view(const LiveViewOptions& options = {});
+  // kUnavailable in a process that was forked off after the opening: the threads are not there. All
+  // calls on what was opened from this runtime fail there at once, those without a result of their
+  // own do nothing, and handles can be given up.
+  Status usable() const;
 
  private:
   explicit Runtime(std::shared_ptr<runtime::RuntimeState> state) : state_(std::move(state)) {}

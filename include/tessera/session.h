@@ -4,7 +4,8 @@
 //                                 ─►  session.run({input})  ─►  outputs, cycles, timeline
 //
 // A Network is immutable and may be shared between threads. A Session belongs to one thread at a
-// time. Every device gives the same bits.
+// time, and to the process that opened it: in a child of fork() run() is an error, and the child
+// opens one of its own. Every device gives the same bits.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +42,8 @@ struct Placement {
   std::vector<std::string> notes;  // stated defaults, for example of open dimensions
 };
 
-// Called with the stage's name and how much of it is done, 0..1. May be empty.
+// Called with the stage's name and how much of it is done, 0..1. May be empty. What it throws is
+// the error of the load or run, and it is called no more.
 using ProgressCallback = std::function<void(const std::string& stage, double fraction)>;
 
 struct LoadOptions {
@@ -149,6 +151,7 @@ class Session {
 
   // Inputs in the order of Network::inputs(); formats and shapes must agree.
   Result<RunResult> run(const std::vector<Tensor>& inputs);
+  Status usable() const;  // kUnavailable in a process that was forked off after the opening
 
  private:
   explicit Session(std::unique_ptr<SessionState> state);

@@ -27,8 +27,12 @@
  * Calls     of the application by the library come on threads of the library: a stage's function on
  *   as many at once as the stage has threads, each with a task of its own; callbacks of one stream
  * one after the other; a tuning log on one thread. They may call everything here, and give back any
- *   handle; they must not wait for tasks that come behind their own, nor leave by longjmp or a C++
- *   exception. While one of them lasts, its stage, stream or tuner waits.
+ *   handle; they must not wait for tasks that come behind their own, nor leave by longjmp. A C++
+ *   exception ends the task of the stage, or becomes the error of the job whose callback it left,
+ *   and is counted. While one of them lasts, its stage, stream or tuner waits.
+ * fork()    copies none of the library's threads. In the child every call on a handle that was
+ *   opened before is TESSERA_UNAVAILABLE at once, or does nothing where it has no error to give;
+ *   handles may be given back, and networks used. The child opens a runtime of its own.
  * Ends.     The last handle of a pipeline and its streams to be given back waits for the tasks
  * inside, so nothing of the application is called after that; given back in such a call, it does
  * not wait: another thread does, and `release_context` says when it is over.
@@ -388,7 +392,8 @@ typedef struct tessera_submit_options {
   size_t skipped_stage_count;
 } tessera_submit_options;
 
-/* Copies the inputs, which are those of the model in their order. `job` may be NULL where there is
+/* Copies the inputs, which are those of the model in their order; where the pipeline begins with a
+ * model, others are refused here. `job` may be NULL where there is
  * a callback. */
 tessera_error* tessera_submit(tessera_stream* stream, const tessera_tensor* inputs,
                               size_t input_count, const tessera_submit_options* options,
@@ -576,6 +581,8 @@ typedef struct tessera_task_statistics {
   int64_t compared, mismatches; /* debugging */
   bool tuning;
   tessera_debug_mode debug;
+  int64_t callbacks_threw;    /* callbacks of tasks and tuning logs written in C++ */
+  const char* callback_error; /* what the last of them threw */
 } tessera_task_statistics;
 
 /* As of now; `pipeline` may be NULL, and there are no stages then. */

@@ -97,7 +97,8 @@ class Job:
     def id(self) -> int: ...
 
 class SubmitOptions(TypedDict, total=False):
-    # Called by a thread of the library with the result or the error, and None for the other.
+    # Called by a thread of the library with the result or the error, and None for the other. What it
+    # raises goes to sys.unraisablehook, and is the Error of Job.wait().
     callback: Callable[[Result | None, Error | None], object] | None
     deadline: float | None  # seconds from now on
     payload: object  # the application's own, for stages and the result; a picture's path
@@ -197,6 +198,8 @@ class PipelineStatus(TypedDict):
     mismatches: int
     tuning: bool
     debug: DebugMode
+    callbacks_threw: int  # callbacks of tasks, and the tuning log
+    callback_error: str  # what the last of them raised
 
 class PipelineOptions(TypedDict, total=False):
     jobs_max: int  # in flight, of all streams together; 256

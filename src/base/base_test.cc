@@ -1,8 +1,13 @@
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <memory>
+#include <stdexcept>
 
+#include "base/application_call.h"
 #include "base/check.h"
+#include "base/process_mark.h"
 #include "base/quantity.h"
 #include "base/result.h"
 
@@ -62,6 +67,48 @@ TEST(Error, EachCodeHasAName) {
   EXPECT_STREQ(error_code_name(ErrorCode::kUnsupported), "unsupported");
   EXPECT_STREQ(error_code_name(ErrorCode::kUnavailable), "unavailable");
   EXPECT_STREQ(error_code_name(ErrorCode::kInternal), "internal");
+}
+
+TEST(ApplicationCall, WhatIsThrownIsAnErrorThatNamesTheFunction) {
+  EXPECT_TRUE(call_application("the log", [] {}).ok());
+  EXPECT_EQ(call_application("the log", [] { throw std::runtime_error("full"); }).error().message,
+            "the log threw: full");
+  EXPECT_EQ(call_application("the log", [] { throw 1; }).error().message,
+            "the log threw something that is no std::exception");
+  EXPECT_EQ(call_application("it", []() -> Status { return Error{}; }).error().code,
+            ErrorCode::kInternal);
+}
+
+TEST(ProgressReport, IsNotCalledAgainAfterItHasThrown) {
+  int calls = 0;
+  ProgressReport report([&](const std::string& stage, double) {
+    ++calls;
+    throw std::runtime_error(stage);
+  });
+  report.report("one", 0);
+  report.report("two", 0);
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(report.take_status().error().message, "the progress callback threw: one");
+  EXPECT_TRUE(report.take_status().ok());
+  report.report("three", 0);
+  EXPECT_EQ(report.take_status().error().message, "the progress callback threw: three");
+}
+
+TEST(ProcessMark, TellsAChildFromItsParent) {
+  const ProcessMark mark;
+  EXPECT_TRUE(mark.here());
+  EXPECT_TRUE(mark.check("session").ok());
+  const pid_t child = fork();
+  if (child == 0) {
+    const bool told =
+        mark.check("session").error().message ==
+        "this process was forked after the session was opened; open it again in the child";
+    _exit(told && ProcessMark().here() ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(mark.here());
 }
 
 TEST(CheckDeathTest, AbortsWithTheConditionAndTheValues) {

@@ -1,12 +1,15 @@
 // The C interface from the outside: what a C program does, and what it is told when it errs. The
 // address sanitizer sees that everything given back is gone.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -326,21 +329,83 @@ TEST_F(CInterface, CallsThatAreWrongAreToldWhy) {
   EXPECT_EQ(message(tessera_pipeline_set_threads(pipeline_, nullptr, 1)), "stage is NULL");
 }
 
-TEST_F(CInterface, ATaskOfAnotherShapeFailsInTheStageThatLooks) {
+TEST_F(CInterface, ATaskOfAnotherShapeIsRefused) {
   const int64_t dims[] = {60};
   tessera_tensor wrong = input();
   wrong.rank = 1;
   wrong.dims = dims;
   tessera_job* job = nullptr;
-  ASSERT_EQ(message(tessera_submit(stream_, &wrong, 1, nullptr, &job)), "");
+  EXPECT_EQ(message(tessera_submit(stream_, &wrong, 1, nullptr, &job)),
+            "input 'x': found f32 [60], the model takes f32 [3x4x5]");
+  EXPECT_EQ(job, nullptr);
+}
+
+TEST_F(CInterface, ATaskWithoutInputsOrRunsIsRefused) {
+  tessera_job* job = nullptr;
+  EXPECT_EQ(message(tessera_submit(stream_, nullptr, 0, nullptr, &job)),
+            "0 inputs given, the model has 1");
+  EXPECT_EQ(message(tessera_submit_runs(stream_, nullptr, 0, nullptr, &job)),
+            "a task without runs; give the model's inputs at least once");
+  const tessera_tensor tensor = input();
+  const tessera_run runs[] = {{&tensor, 1}, {nullptr, 0}};
+  EXPECT_EQ(message(tessera_submit_runs(stream_, runs, 2, nullptr, &job)),
+            "run 1: 0 inputs given, the model has 1");
+  tessera_job* jobs[2] = {};
+  EXPECT_EQ(message(tessera_submit_batch(stream_, &runs[1], 1, nullptr, jobs)),
+            "0 inputs given, the model has 1");
+  const tessera_submit_options full = {.size = sizeof full, .fail_if_full = true};
+  EXPECT_EQ(message(tessera_submit(stream_, nullptr, 0, &full, &job)),
+            "0 inputs given, the model has 1");
+  EXPECT_EQ(job, nullptr);
+}
+
+// This test is C++, where a function of C may throw.
+TEST_F(CInterface, WhatACallbackThrowsIsTheErrorOfItsJob) {
+  tessera_submit_options options = {.size = sizeof options};
+  options.callback = [](void*, tessera_result* result, tessera_error*) {
+    tessera_result_release(result);
+    throw std::runtime_error("boom");
+  };
+  tessera_job* job = submit(&options);
   tessera_result* result = nullptr;
-  tessera_error* error = tessera_job_wait(job, kForever, &result);
-  ASSERT_NE(error, nullptr);
-  EXPECT_EQ(tessera_error_failure(error), TESSERA_FAILURE_ERROR);
-  EXPECT_EQ(tessera_error_code(error), TESSERA_INVALID_ARGUMENT);
-  EXPECT_STREQ(tessera_error_stage(error), "pre");
-  EXPECT_STREQ(tessera_error_layer(error), "");
-  tessera_error_release(error);
+  EXPECT_EQ(message(tessera_job_wait(job, kForever, &result)), "the task's callback threw: boom");
+  EXPECT_EQ(result, nullptr);
+  tessera_job_release(job);
+  tessera_statistics* statistics = nullptr;
+  ASSERT_EQ(message(tessera_statistics_take(runtime_, pipeline_, &statistics)), "");
+  tessera_task_statistics tasks = {.size = sizeof tasks};
+  ASSERT_EQ(message(tessera_statistics_tasks(statistics, &tasks)), "");
+  EXPECT_EQ(tasks.callbacks_threw, 1);
+  EXPECT_STREQ(tasks.callback_error, "the task's callback threw: boom");
+  tessera_statistics_release(statistics);
+}
+
+TEST_F(CInterface, AChildOfForkGetsErrorsAndDoesNotHang) {
+  tessera_job* job = submit();
+  tessera_stream_wait_until_done(stream_);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    const char* const gone =
+        "this process was forked after the pipeline was opened; open it again in the child";
+    tessera_job* none = nullptr;
+    tessera_result* result = nullptr;
+    tessera_statistics* statistics = nullptr;
+    const tessera_tensor tensor = input();
+    EXPECT_EQ(message(tessera_submit(stream_, &tensor, 1, nullptr, &none)), gone);
+    EXPECT_NE(message(tessera_job_wait(job, kForever, &result)), "");
+    EXPECT_NE(message(tessera_statistics_take(runtime_, pipeline_, &statistics)), "");
+    EXPECT_EQ(message(tessera_pipeline_set_threads(pipeline_, "pre", 2)), gone);
+    EXPECT_FALSE(tessera_stream_wait_for_room(stream_, kForever));
+    tessera_stream_wait_until_done(stream_);
+    tessera_pipeline_wait_until_done(pipeline_);
+    tessera_job_release(job);
+    TearDown();
+    _exit(HasFailure() ? 1 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
   tessera_job_release(job);
 }
 

@@ -38,10 +38,16 @@ Result<DeviceOptions> device_of(const tessera_device_options& options) {
   return device;
 }
 
-// Something of the application's, given back when its last owner has gone.
+// Something of the application's, given back when its last owner has gone. Nobody is there to hear
+// what the function throws.
 std::shared_ptr<void> owned(void* what, tessera_release_function release) {
   return {what, [release](void* gone) {
-            if (release != nullptr) release(gone);
+            if (release == nullptr) return;
+            try {
+              release(gone);
+            } catch (...) {
+              return;
+            }
           }};
 }
 

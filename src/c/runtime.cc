@@ -64,6 +64,8 @@ tessera_error* tessera_runtime_prometheus(const tessera_runtime* runtime, tesser
   *text = nullptr;
   if (runtime == nullptr) return is_null("runtime");
   return guarded([&]() -> tessera_error* {
+    const tessera::Status usable = runtime->runtime.usable();
+    if (!usable.ok()) return make_error(usable);
     *text = new tessera_text{runtime->runtime.prometheus()};
     return nullptr;
   });

@@ -67,6 +67,8 @@ tessera_error* tessera_statistics_take(const tessera_runtime* runtime,
   *statistics = nullptr;
   if (runtime == nullptr) return is_null("runtime");
   return guarded([&]() -> tessera_error* {
+    const tessera::Status usable = runtime->runtime.usable();
+    if (!usable.ok()) return make_error(usable);
     auto taken = std::make_unique<tessera_statistics>();
     taken->device_states = runtime->runtime.devices();
     add_devices(*taken);
@@ -117,6 +119,8 @@ tessera_error* tessera_statistics_tasks(const tessera_statistics* statistics,
     full.mismatches = from.mismatches;
     full.tuning = from.tuning;
     full.debug = static_cast<tessera_debug_mode>(from.debug);
+    full.callbacks_threw = from.callbacks_threw;
+    full.callback_error = from.callback_error.c_str();
     return make_error(fill(full, tasks));
   });
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/application_call.h"
 #include "base/guarded.h"
 #include "compile/compile.h"
 #include "graph/build.h"
@@ -122,24 +123,38 @@ Result<Network> network_from_package(program::Package package, const ChipConfig&
 
 }  // namespace network
 
+namespace {
+
+Result<Network> load_file(const std::string& path, const LoadOptions& options) {
+  TESSERA_TRY(const ChipConfig chip, load_chip_config(options.arch));
+  const program::FileKind kind = program::kind_of_file(path);
+  if (kind == program::FileKind::kProgram) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("'{}' is a linked program; give the package or the model it was made "
+                             "from",
+                             path)};
+  }
+  if (kind == program::FileKind::kPackage) {
+    TESSERA_TRY(program::Package package, program::load_package(path));
+    return network::network_from_package(std::move(package), chip);
+  }
+  TESSERA_TRY(auto graph, network::load_graph(path, chip, options));
+  auto network = network::network_from_graph(std::move(graph), chip, options);
+  if (!network.ok()) return network.error().with_context("compiling '" + path + "'");
+  return network;
+}
+
+}  // namespace
+
 Result<Network> Network::load(const std::string& path, const LoadOptions& options) {
   return guarded("loading a network", [&]() -> Result<Network> {
-    TESSERA_TRY(const ChipConfig chip, load_chip_config(options.arch));
-    const program::FileKind kind = program::kind_of_file(path);
-    if (kind == program::FileKind::kProgram) {
-      return Error{
-          ErrorCode::kInvalidArgument,
-          fmt::format("'{}' is a linked program; give the package or the model it was made "
-                      "from",
-                      path)};
-    }
-    if (kind == program::FileKind::kPackage) {
-      TESSERA_TRY(program::Package package, program::load_package(path));
-      return network::network_from_package(std::move(package), chip);
-    }
-    TESSERA_TRY(auto graph, network::load_graph(path, chip, options));
-    auto network = network::network_from_graph(std::move(graph), chip, options);
-    if (!network.ok()) return network.error().with_context("compiling '" + path + "'");
+    ProgressReport progress(options.progress);
+    LoadOptions contained = options;
+    contained.progress = [&progress](const std::string& stage, double fraction) {
+      progress.report(stage, fraction);
+    };
+    auto network = load_file(path, contained);
+    TESSERA_RETURN_IF_ERROR(progress.take_status());
     return network;
   });
 }

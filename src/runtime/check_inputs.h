@@ -1,13 +1,28 @@
 // What an application gives for a network's inputs.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "network/network.h"
 
 namespace tessera::runtime {
 
+inline bool is_narrow_float(Format format) {
+  return format == Format::kF16 || format == Format::kBf16;
+}
+// Whether the stage pre rounds it to the model's format.
+inline bool is_narrowed(Format found, Format wanted) {
+  return found == Format::kF32 && is_narrow_float(wanted);
+}
+
+enum class Accepted : std::uint8_t {
+  kModelsFormats,
+  kFloat32Too,  // in place of a narrow float, as the stage pre takes it
+};
+
 // The error names the first input that is not the network's, what it is and what it should be.
-Status check_inputs(const NetworkState& network, const std::vector<Tensor>& inputs);
+Status check_inputs(const NetworkState& network, const std::vector<Tensor>& inputs,
+                    Accepted accepted = Accepted::kModelsFormats);
 
 }  // namespace tessera::runtime

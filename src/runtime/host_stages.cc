@@ -2,9 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <exception>
-
 #include "arith/vector_ops.h"
+#include "base/application_call.h"
 #include "device/device_form.h"
 #include "runtime/check_inputs.h"
 
@@ -21,8 +20,6 @@ bool complete(const Tensor& tensor) {
   }
   return std::ssize(tensor.bytes) == bytes;
 }
-
-bool is_narrow_float(Format format) { return format == Format::kF16 || format == Format::kBf16; }
 
 // The tensor in another float format, each element rounded once.
 void convert(Tensor& tensor, Format format) {
@@ -72,23 +69,14 @@ class HostStage : public pipeline::StageFunction {
   explicit HostStage(HostFunction function) : function_(std::move(function)) {}
   void run(std::span<const pipeline::PacketPtr> batch) override {
     for (const pipeline::PacketPtr& packet : batch) {
-      const Status status = call(network_packet(packet).task);
+      Task& task = network_packet(packet).task;
+      const Status status =
+          call_application("the stage's function", [&] { return function_(task); });
       if (!status.ok()) packet->fail(Failure::kError, status.error());
     }
   }
 
  private:
-  Status call(Task& task) const {
-    try {
-      return function_(task);
-    } catch (const std::exception& thrown) {
-      return Error{ErrorCode::kInvalidArgument,
-                   fmt::format("the stage's function threw: {}", thrown.what())};
-    } catch (...) {
-      return Error{ErrorCode::kInvalidArgument,
-                   "the stage's function threw something that is no std::exception"};
-    }
-  }
   const HostFunction function_;
 };
 
@@ -118,8 +106,7 @@ class PreStage : public pipeline::StageFunction {
     bool narrowed = false;
     const std::vector<TensorDescription>& wanted = model_->network.inputs();
     for (std::size_t i = 0; i < inputs.size() && i < wanted.size(); ++i) {
-      if (complete(inputs[i]) && inputs[i].format == Format::kF32 &&
-          is_narrow_float(wanted[i].format)) {
+      if (complete(inputs[i]) && is_narrowed(inputs[i].format, wanted[i].format)) {
         convert(inputs[i], wanted[i].format);
         narrowed = true;
       }

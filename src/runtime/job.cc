@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/application_call.h"
 #include "base/check.h"
 #include "base/guarded.h"
 #include "runtime/patience.h"
@@ -48,7 +49,9 @@ void JobState::clear() {
   outcome_.reset();
 }
 
+// Elsewhere the pool's lock may be held by a thread that is not there.
 void JobState::drop_reference() {
+  if (!pool_.mark().here()) return;
   if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) pool_.give_back(this);
 }
 
@@ -58,6 +61,7 @@ bool JobState::claim(JobEnd end) {
 }
 
 void JobState::cancel() {
+  if (!pool_.mark().here()) return;
   cancelled_.store(true, std::memory_order_relaxed);
   if (!claim(JobEnd::kCancel)) return;
   settle_failed(TaskFailure::kCancelled, error_or_no_memory([this] {
@@ -73,13 +77,17 @@ void JobState::pass_deadline() {
                 }));
 }
 
-void JobState::settle_failed(TaskFailure failure, Error error) {
+TaskError JobState::error_of(TaskFailure failure, Error error) const {
   TaskError failed;
   failed.failure = failure;
   failed.error = std::move(error);
   failed.task = id_;
   failed.sequence = sequence_;
-  settle(TaskOutcome(std::move(failed)));
+  return failed;
+}
+
+void JobState::settle_failed(TaskFailure failure, Error error) {
+  settle(TaskOutcome(error_of(failure, std::move(error))));
 }
 
 void JobState::settle(TaskOutcome&& outcome) {
@@ -97,20 +105,30 @@ void JobState::leave_room() {
   if (keeps_room_.fetch_sub(1, std::memory_order_acq_rel) == 1) pool_.room().give_back();
 }
 
+// The callback has the outcome. What it throws is the outcome that is left for wait().
+void JobState::call_back() {
+  TaskOutcome outcome = [&] {
+    const std::lock_guard lock(mutex_);
+    taken_ = true;
+    return std::move(*outcome_);
+  }();
+  // A callback that cancels a job of another stream may be calling that one's callback here.
+  const JobPool* const before = std::exchange(calling_back_for, &pool_);
+  const Status called =
+      call_application("the task's callback", [&] { callback_(std::move(outcome)); });
+  callback_ = nullptr;  // what it holds may go now; the last handle of a pipeline, say
+  calling_back_for = before;
+  if (called.ok()) return;
+  pool_.note_thrown(called.error());
+  Error error = error_or_no_memory([&] { return called.error(); });
+  const std::lock_guard lock(mutex_);
+  outcome_ = TaskOutcome(error_of(TaskFailure::kError, std::move(error)));
+  taken_ = false;
+}
+
 void JobState::complete() {
   leave_room();  // before the caller hears of it
-  if (callback_) {
-    TaskOutcome outcome = [&] {
-      const std::lock_guard lock(mutex_);
-      taken_ = true;
-      return std::move(*outcome_);
-    }();
-    // A callback that cancels a job of another stream may be calling that one's callback here.
-    const JobPool* const before = std::exchange(calling_back_for, &pool_);
-    callback_(std::move(outcome));
-    callback_ = nullptr;  // what it holds may go now; the last handle of a pipeline, say
-    calling_back_for = before;
-  }
+  if (callback_) call_back();
   {
     const std::lock_guard lock(mutex_);
     done_.store(true, std::memory_order_release);
@@ -121,25 +139,28 @@ void JobState::complete() {
   pool_.completed();
 }
 
+bool JobState::is_over() const { return done() || !pool_.mark().here(); }
+
 std::optional<TaskOutcome> JobState::wait(std::chrono::nanoseconds patience) {
+  if (const Status process = pool_.mark().check("task's pipeline"); !process.ok()) {
+    return TaskOutcome(error_of(TaskFailure::kError, process.error()));
+  }
   std::unique_lock lock(mutex_);
   ++waiting_;
   const bool finished = wait_on(changed_, lock, patience, [this] { return done(); });
   --waiting_;
   if (!finished) return std::nullopt;
   if (taken_) {
-    TaskError error;
-    error.error = {ErrorCode::kInvalidArgument,
-                   fmt::format("the outcome of task {} was taken already", id_)};
-    error.task = id_;
-    error.sequence = sequence_;
-    return TaskOutcome(std::move(error));
+    return TaskOutcome(error_of(TaskFailure::kError,
+                                {ErrorCode::kInvalidArgument,
+                                 fmt::format("the outcome of task {} was taken already", id_)}));
   }
   taken_ = true;
   return std::move(outcome_);
 }
 
 bool JobState::listen(JobListener* listener) {
+  if (is_over()) return false;
   const std::lock_guard lock(mutex_);
   if (done()) return false;
   listeners_.push_back(listener);
@@ -201,6 +222,18 @@ void JobPool::let_go() {
     last = free_.size() == made_;
   }
   if (last) delete this;
+}
+
+void JobPool::note_thrown(const Error& error) {
+  thrown_.fetch_add(1, std::memory_order_relaxed);
+  Error last = error_or_no_memory([&] { return error; });
+  const std::lock_guard lock(mutex_);
+  last_thrown_ = std::move(last.message);
+}
+
+std::string JobPool::last_thrown() const {
+  const std::lock_guard lock(mutex_);
+  return last_thrown_;
 }
 
 std::size_t JobPool::made() const {

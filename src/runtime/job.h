@@ -18,6 +18,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/process_mark.h"
 #include "pipeline/packet.h"
 #include "runtime/room.h"
 #include "tessera/runtime.h"
@@ -80,6 +81,8 @@ class JobState {
 
   // For the caller.
   std::optional<TaskOutcome> wait(std::chrono::nanoseconds patience);
+  // Done, or never to be: in a process that was forked off since.
+  bool is_over() const;
   bool done() const { return done_.load(std::memory_order_acquire); }
   // False: it is done already, and nobody will notify.
   bool listen(JobListener* listener);
@@ -89,6 +92,8 @@ class JobState {
   friend class JobPool;
   void clear();
   void settle_failed(TaskFailure failure, Error error);
+  TaskError error_of(TaskFailure failure, Error error) const;
+  void call_back();
   void leave_room();
 
   JobPool& pool_;
@@ -143,8 +148,13 @@ class JobPool {
   JobReference take();
   std::size_t made() const;
   Room& room() { return room_; }
+  const ProcessMark& mark() const { return mark_; }
   // Waits until all jobs that were taken are complete.
   void wait_until_complete();
+  // What the application's callbacks and its tuning log threw.
+  void note_thrown(const Error& error);
+  std::int64_t thrown() const { return thrown_.load(std::memory_order_relaxed); }
+  std::string last_thrown() const;
 
  private:
   friend class JobState;
@@ -154,12 +164,15 @@ class JobPool {
   void give_back(JobState* state);
   void let_go();
 
+  const ProcessMark mark_;
   Room room_;
   std::atomic<std::size_t> incomplete_{0};
+  std::atomic<std::int64_t> thrown_{0};
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<JobState>> free_;  // the others belong to their references
   std::size_t made_ = 0;                         // and not deleted
   bool owned_ = true;
+  std::string last_thrown_;
 };
 
 }  // namespace tessera::runtime

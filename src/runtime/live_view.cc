@@ -118,9 +118,10 @@ std::string LiveView::url() const { return state_->url(); }
 
 Result<LiveView> Runtime::open_live_view(const LiveViewOptions& options) {
   return guarded("opening a live view", [&]() -> Result<LiveView> {
+    TESSERA_RETURN_IF_ERROR(usable());
     dashboard::ServerOptions server = {.title = options.title};
     TESSERA_TRY(server.listen, dashboard::parse_listen_address(options.listen));
-    auto view = std::make_shared<runtime::LiveViewState>(state_, options.pipelines);
+    auto view = make_shared_here<runtime::LiveViewState>(state_, options.pipelines);
     TESSERA_RETURN_IF_ERROR(view->start(server));
     return LiveView(std::move(view));
   });

@@ -10,13 +10,14 @@ namespace tessera::runtime {
 
 Result<std::shared_ptr<BlockState>> BlockState::allocate(std::shared_ptr<MemoryState> memory,
                                                          Bytes bytes) {
+  TESSERA_RETURN_IF_ERROR(memory->check_process());
   if (bytes.value < 1) {
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("a block of {} bytes; allowed 1 and more", bytes.value)};
   }
   const std::array parts = {bytes};
   TESSERA_TRY(device::MirroredBlock block, memory->mirror.allocate(parts));
-  return std::make_shared<BlockState>(std::move(memory), std::move(block));
+  return make_shared_here<BlockState>(std::move(memory), std::move(block));
 }
 
 BlockState::~BlockState() {
@@ -30,7 +31,8 @@ LayersState::~LayersState() {
 
 Result<std::shared_ptr<LayersState>> LayersState::load(std::shared_ptr<MemoryState> memory,
                                                        const Network& network) {
-  auto state = std::make_shared<LayersState>();
+  TESSERA_RETURN_IF_ERROR(memory->check_process());
+  auto state = make_shared_here<LayersState>();
   TESSERA_TRY(const std::vector<device::LoadedLayer> loaded,
               memory->entry.device().load_layers(network.share()));
   state->memory = std::move(memory);

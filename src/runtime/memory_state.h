@@ -19,6 +19,8 @@ class MemoryState {
         mirror(entry.device()),
         operations(entry.device(), entry.chip()) {}
 
+  Status check_process() const { return runtime_->check_process("memory"); }
+
  private:
   const std::shared_ptr<RuntimeState> runtime_;  // keeps the device; goes last
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "base/application_call.h"
 #include "base/guarded.h"
 #include "pipeline/own_thread.h"
 #include "runtime/host_stages.h"
@@ -78,8 +79,9 @@ TaskFailure public_failure(pipeline::Failure failure) {
 }
 
 // A pipeline waits for its threads, so one of them cannot delete it: the last handle may go in a
-// callback, in a stage, or with what a task carries.
+// callback, in a stage, or with what a task carries. In a process that was forked off it has none.
 void delete_elsewhere(PipelineState* state) {
+  if (!state->check_process().ok()) return;
   constexpr int kAttempts = 100;
   if (JobState::in_callback_of() != nullptr || pipeline::OwnThread::owner() != nullptr) {
     for (int attempt = 0; attempt < kAttempts; ++attempt) {
@@ -120,6 +122,7 @@ PipelineState::PipelineState(std::shared_ptr<RuntimeState> runtime, const Pipeli
 
 Result<std::shared_ptr<PipelineState>> PipelineState::open(std::shared_ptr<RuntimeState> runtime,
                                                            PipelineOptions options) {
+  TESSERA_RETURN_IF_ERROR(runtime->check_process("runtime"));
   TESSERA_RETURN_IF_ERROR(check_options(options));
   std::unique_ptr<PipelineState> state(
       new PipelineState(std::move(runtime), options, PacketKind::kNetwork));
@@ -133,6 +136,7 @@ Result<std::shared_ptr<PipelineState>> PipelineState::open(std::shared_ptr<Runti
 
 Result<std::shared_ptr<PipelineState>> PipelineState::open_for_operations(
     std::shared_ptr<RuntimeState> runtime, PipelineOptions options) {
+  TESSERA_RETURN_IF_ERROR(runtime->check_process("runtime"));
   options.stages.resize(3);
   TESSERA_RETURN_IF_ERROR(check_options(options));
   std::unique_ptr<PipelineState> state(
@@ -144,7 +148,7 @@ Result<std::shared_ptr<PipelineState>> PipelineState::open_for_operations(
     config.threads = threads;
     config.capacity = stages.empty() ? options.jobs_max : kCapacity;
     config.function = std::move(function);
-    stages.push_back(state->register_stage({default_name(kind), kind, {}, {}, {}}, config));
+    stages.push_back(state->register_stage({default_name(kind), kind, {}, {}, {}, {}}, config));
   };
   add(StageKind::kPre, 1, make_operation_pre_stage());
   add(StageKind::kExecute, 2, make_operation_stage());
@@ -176,7 +180,7 @@ PipelineState::~PipelineState() {
 Result<pipeline::StageConfig> PipelineState::make_stage(const StageOptions& stage,
                                                         const PipelineOptions& options) {
   StageEntry entry{
-      stage.name.empty() ? default_name(stage.kind) : stage.name, stage.kind, {}, {}, {}};
+      stage.name.empty() ? default_name(stage.kind) : stage.name, stage.kind, {}, {}, {}, {}};
   if (index_of(entry.name).ok()) {
     return wrong_stage(entry.name, "there are two of this name; give each a name of its own");
   }
@@ -186,6 +190,8 @@ Result<pipeline::StageConfig> PipelineState::make_stage(const StageOptions& stag
   if ((stage.kind == StageKind::kHost) == stage.model.has_value()) {
     return wrong_stage(entry.name, "pre, execute and post belong to a model, a host stage to none");
   }
+  const bool takes_inputs = stage.kind == StageKind::kPre || stage.kind == StageKind::kExecute;
+  if (takes_inputs) entry.model = stage.model->state();
   pipeline::StageConfig config;
   config.threads = stage.threads;
   // The first stage holds all tasks, so that submitting does not wait.
@@ -247,7 +253,7 @@ Result<std::size_t> PipelineState::index_of(const std::string& stage) const {
 }
 
 std::shared_ptr<StreamState> PipelineState::open_stream() {
-  return std::make_shared<StreamState>(runtime_->next_stream());
+  return make_shared_here<StreamState>(runtime_->next_stream());
 }
 
 void PipelineState::begins(std::size_t stage, Nanoseconds begin) {
@@ -364,6 +370,7 @@ void PipelineState::finished(pipeline::PacketPtr packet) {
 }
 
 void PipelineState::wait_until_done() {
+  if (!runtime_->here()) return;
   pipeline_->wait_until_empty();
   // Those whose callbacks somebody else is at: who cancelled a job, say.
   jobs_->wait_until_complete();
@@ -371,6 +378,7 @@ void PipelineState::wait_until_done() {
 
 PipelineStatus PipelineState::status() {
   PipelineStatus status;
+  if (!runtime_->here()) return status;
   for (std::size_t s = 0; s < stages_.size(); ++s) {
     const pipeline::StageCounters counters = pipeline_->counters(s);
     const auto& execute = stages_[s].execute;
@@ -397,10 +405,13 @@ PipelineStatus PipelineState::status() {
   status.mismatches = debugging_.mismatches.load();
   status.tuning = tuning_.load();
   status.debug = debugging_.mode();
+  status.callbacks_threw = jobs_->thrown();
+  status.callback_error = jobs_->last_thrown();
   return status;
 }
 
 Status PipelineState::set_threads(const std::string& stage, int threads) {
+  TESSERA_RETURN_IF_ERROR(check_process());
   TESSERA_TRY(const std::size_t index, index_of(stage));
   TESSERA_RETURN_IF_ERROR(pipeline_->set_threads(index, threads));
   runtime_->recorder().set_threads(stages_[index].source, threads);
@@ -408,6 +419,7 @@ Status PipelineState::set_threads(const std::string& stage, int threads) {
 }
 
 Status PipelineState::set_kernels(const std::string& stage, int kernels) {
+  TESSERA_RETURN_IF_ERROR(check_process());
   TESSERA_TRY(const std::size_t index, index_of(stage));
   const auto& execute = stages_[index].execute;
   if (execute == nullptr) {
@@ -421,7 +433,12 @@ Status PipelineState::set_kernels(const std::string& stage, int kernels) {
   return {};
 }
 
+void PipelineState::set_debug(const DebugOptions& debug) {
+  if (runtime_->here()) debugging_.set(debug);
+}
+
 Status PipelineState::set_tuning(bool on) {
+  TESSERA_RETURN_IF_ERROR(check_process());
   TESSERA_RETURN_IF_ERROR(tuner_.set_on(on));
   tuning_.store(on, std::memory_order_relaxed);
   return {};
@@ -452,7 +469,9 @@ PeriodLoad PipelineState::totals() {
 
 void PipelineState::change(const ThreadChange& change) {
   (void)set_threads(stages_[change.stage].name, change.threads);
-  if (tuning_log_) tuning_log_(change.reason);
+  if (!tuning_log_) return;
+  const Status told = call_application("the tuning log", [&] { tuning_log_(change.reason); });
+  if (!told.ok()) jobs_->note_thrown(told.error());
 }
 
 }  // namespace tessera::runtime

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,11 @@ class PipelineState : private pipeline::Sink, private pipeline::Observer, privat
                                     const LayerTask& task, SubmitOptions options);
   Result<JobReference> submit_operation(const std::shared_ptr<StreamState>& stream,
                                         const OperationTask& task, SubmitOptions options);
+  // Whether the first stage, if it is one of a model, can take these runs: told before the task
+  // enters. What a function of the application makes of them nobody knows.
+  Status check_runs(std::span<const std::vector<Tensor>> runs,
+                    const std::vector<std::string>& skipped_stages) const;
+  Status check_process() const { return runtime_->check_process("pipeline"); }
   bool wait_for_room(std::chrono::nanoseconds patience);
   void wait_until_done();
 
@@ -48,12 +54,13 @@ class PipelineState : private pipeline::Sink, private pipeline::Observer, privat
   Status set_threads(const std::string& stage, int threads);
   Status set_kernels(const std::string& stage, int kernels);
   Status set_tuning(bool on);
-  void set_debug(const DebugOptions& debug) { debugging_.set(debug); }
+  void set_debug(const DebugOptions& debug);
 
  private:
   struct StageEntry {
     std::string name;
     StageKind kind = StageKind::kHost;
+    std::shared_ptr<ModelState> model;      // of pre and execute; shared with the application
     std::shared_ptr<ExecuteStage> execute;  // shared with the pipeline
     metrics::SourceId source, queue;
   };
@@ -65,7 +72,8 @@ class PipelineState : private pipeline::Sink, private pipeline::Observer, privat
                                                       const PipelineOptions& options,
                                                       std::vector<pipeline::StageConfig> stages);
   pipeline::StageConfig register_stage(StageEntry entry, pipeline::StageConfig config);
-  Status check_kind(PacketKind kind) const;
+  // Whether tasks of this kind are taken, in this process.
+  Status check_call(PacketKind kind) const;
   Status admit_or_refuse();
   Status admit_when_room();
   // Whether the calling thread is one of this pipeline, so that it cannot wait for it.

@@ -1,8 +1,11 @@
 // How tasks enter a pipeline: room, the packet of their kind, their place in the stream.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/guarded.h"
 #include "pipeline/own_thread.h"
+#include "runtime/check_inputs.h"
 #include "runtime/network_packet.h"
 #include "runtime/operation_packet.h"
 #include "runtime/patience.h"
@@ -85,17 +88,42 @@ Result<std::uint32_t> PipelineState::skipped(const std::vector<std::string>& nam
   return bits;
 }
 
+Status PipelineState::check_runs(std::span<const std::vector<Tensor>> runs,
+                                 const std::vector<std::string>& skipped_stages) const {
+  TESSERA_TRY(const std::uint32_t skipped_bits, skipped(skipped_stages));
+  const auto first = std::find_if(stages_.begin(), stages_.end(), [&](const StageEntry& stage) {
+    return (skipped_bits >> (&stage - stages_.data()) & 1) == 0;
+  });
+  if (first == stages_.end() || first->model == nullptr) return {};
+  if (runs.empty()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "a task without runs; give the model's inputs at least once"};
+  }
+  const bool pre = first->kind == StageKind::kPre;
+  const NetworkState& network = (pre ? first->model->network : first->model->on_devices).state();
+  for (std::size_t run = 0; run < runs.size(); ++run) {
+    const Status status =
+        check_inputs(network, runs[run], pre ? Accepted::kFloat32Too : Accepted::kModelsFormats);
+    if (status.ok()) continue;
+    return runs.size() == 1 ? status.error()
+                            : status.error().with_context(fmt::format("run {}", run));
+  }
+  return {};
+}
+
 bool PipelineState::called_from_inside() const {
   return JobState::in_callback_of() == jobs_.get() ||
          pipeline::OwnThread::owner() == pipeline_.get();
 }
 
 bool PipelineState::wait_for_room(std::chrono::nanoseconds patience) {
+  if (!runtime_->here()) return false;
   if (called_from_inside()) patience = std::chrono::nanoseconds(0);
   return jobs_->room().wait(patience);
 }
 
-Status PipelineState::check_kind(PacketKind kind) const {
+Status PipelineState::check_call(PacketKind kind) const {
+  TESSERA_RETURN_IF_ERROR(check_process());
   if (kind == kind_) return {};
   return Error{
       ErrorCode::kInvalidArgument,
@@ -148,7 +176,8 @@ pipeline::PacketPtr PipelineState::network_packet_of(const StreamState& stream,
 Result<JobReference> PipelineState::submit(const std::shared_ptr<StreamState>& stream,
                                            std::vector<std::vector<Tensor>> runs,
                                            SubmitOptions options) {
-  TESSERA_RETURN_IF_ERROR(check_kind(PacketKind::kNetwork));
+  TESSERA_RETURN_IF_ERROR(check_call(PacketKind::kNetwork));
+  TESSERA_RETURN_IF_ERROR(check_runs(runs, options.skipped_stages));
   TESSERA_RETURN_IF_ERROR(admit_or_refuse());
   return with_room([&] {
     pipeline::PacketPtr packet = network_packet_of(*stream, std::move(runs), options);
@@ -159,7 +188,8 @@ Result<JobReference> PipelineState::submit(const std::shared_ptr<StreamState>& s
 Result<JobReference> PipelineState::submit_when_room(const std::shared_ptr<StreamState>& stream,
                                                      std::vector<std::vector<Tensor>> runs,
                                                      SubmitOptions options) {
-  TESSERA_RETURN_IF_ERROR(check_kind(PacketKind::kNetwork));
+  TESSERA_RETURN_IF_ERROR(check_call(PacketKind::kNetwork));
+  TESSERA_RETURN_IF_ERROR(check_runs(runs, options.skipped_stages));
   TESSERA_RETURN_IF_ERROR(admit_when_room());
   return with_room([&] {
     pipeline::PacketPtr packet = network_packet_of(*stream, std::move(runs), options);
@@ -170,7 +200,7 @@ Result<JobReference> PipelineState::submit_when_room(const std::shared_ptr<Strea
 Result<JobReference> PipelineState::submit_layer(const std::shared_ptr<StreamState>& stream,
                                                  const std::shared_ptr<LayersState>& layers,
                                                  const LayerTask& task, SubmitOptions options) {
-  TESSERA_RETURN_IF_ERROR(check_kind(PacketKind::kOperation));
+  TESSERA_RETURN_IF_ERROR(check_call(PacketKind::kOperation));
   TESSERA_RETURN_IF_ERROR(check_layer_task(*layers, task));
   TESSERA_RETURN_IF_ERROR(admit_or_refuse());
   return with_room([&] {
@@ -190,7 +220,7 @@ Result<JobReference> PipelineState::submit_layer(const std::shared_ptr<StreamSta
 Result<JobReference> PipelineState::submit_operation(const std::shared_ptr<StreamState>& stream,
                                                      const OperationTask& task,
                                                      SubmitOptions options) {
-  TESSERA_RETURN_IF_ERROR(check_kind(PacketKind::kOperation));
+  TESSERA_RETURN_IF_ERROR(check_call(PacketKind::kOperation));
   TESSERA_RETURN_IF_ERROR(check_operation_task(task));
   TESSERA_RETURN_IF_ERROR(admit_or_refuse());
   return with_room([&] {

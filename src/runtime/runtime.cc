@@ -67,11 +67,15 @@ std::optional<TaskOutcome> Job::wait_for(std::chrono::nanoseconds patience) {
   return state_->wait(patience);
 }
 
-bool Job::done() const { return state_ == nullptr || state_->done(); }
+bool Job::done() const { return state_ == nullptr || state_->is_over(); }
 void Job::cancel() {
   if (state_ != nullptr) state_->cancel();
 }
 std::uint64_t Job::id() const { return state_ == nullptr ? 0 : state_->id(); }
+
+Status Stream::usable() const { return pipeline_->check_process(); }
+Status Pipeline::usable() const { return state_->check_process(); }
+Status Runtime::usable() const { return state_->check_process("runtime"); }
 
 std::optional<std::size_t> wait_any(std::span<const Job> jobs, std::chrono::nanoseconds patience) {
   runtime::JobListener listener;
@@ -134,6 +138,11 @@ Result<Job> Stream::submit_runs_when_room(std::vector<std::vector<Tensor>> runs,
 Result<std::vector<Job>> Stream::submit_batch(std::vector<std::vector<Tensor>> tasks,
                                               const SubmitOptions& options) {
   return guarded("submitting tasks", [&]() -> Result<std::vector<Job>> {
+    // First of all, so that a wrong one is told before any is submitted.
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+      const Status status = pipeline_->check_runs({&tasks[i], 1}, options.skipped_stages);
+      if (!status.ok()) return status.error().with_context(fmt::format("task {}", i));
+    }
     std::vector<Job> jobs;
     for (std::vector<Tensor>& inputs : tasks) {
       TESSERA_TRY(Job job, submit_when_room(std::move(inputs), options));
@@ -163,7 +172,9 @@ Result<Job> Stream::submit_operation(const OperationTask& task, SubmitOptions op
 bool Stream::wait_for_room(std::chrono::nanoseconds patience) {
   return pipeline_->wait_for_room(patience);
 }
-void Stream::wait_until_done() { state_->wait_until_done(); }
+void Stream::wait_until_done() {
+  if (pipeline_->check_process().ok()) state_->wait_until_done();
+}
 std::uint32_t Stream::id() const { return state_->id(); }
 
 const Network& Model::network() const { return state_->network; }
@@ -238,7 +249,7 @@ Result<Pipeline> Runtime::open_operations(PipelineOptions options) {
 Result<Memory> Runtime::open_memory(const std::string& device) {
   return guarded("opening a device's memory", [&]() -> Result<Memory> {
     TESSERA_TRY(runtime::DeviceEntry* const entry, state_->find(device));
-    return Memory(std::make_shared<runtime::MemoryState>(state_, *entry));
+    return Memory(make_shared_here<runtime::MemoryState>(state_, *entry));
   });
 }
 
@@ -251,12 +262,16 @@ Result<Layers> Runtime::load_layers(const Network& network, const Memory& memory
 
 std::span<std::byte> Block::bytes() const { return state_->block.host; }
 Status Block::wrote() {
-  return guarded("bytes to the device",
-                 [this] { return state_->memory->mirror.wrote(state_->block.host); });
+  return guarded("bytes to the device", [this]() -> Status {
+    TESSERA_RETURN_IF_ERROR(state_->memory->check_process());
+    return state_->memory->mirror.wrote(state_->block.host);
+  });
 }
 Status Block::fetch() {
-  return guarded("bytes from the device",
-                 [this] { return state_->memory->mirror.to_host(state_->block.host); });
+  return guarded("bytes from the device", [this]() -> Status {
+    TESSERA_RETURN_IF_ERROR(state_->memory->check_process());
+    return state_->memory->mirror.to_host(state_->block.host);
+  });
 }
 
 Result<Block> Memory::allocate(std::int64_t bytes) {
@@ -270,12 +285,25 @@ const std::vector<Layer>& Layers::list() const { return state_->list; }
 
 std::vector<DeviceStatus> Runtime::devices() const {
   std::vector<DeviceStatus> list;
-  for (const auto& entry : state_->devices()) list.push_back(entry->status());
+  const Status process = usable();
+  for (const auto& entry : state_->devices()) {
+    if (process.ok()) {
+      list.push_back(entry->status());
+      continue;
+    }
+    DeviceStatus gone;
+    gone.name = entry->name();
+    gone.kind = entry->kind();
+    gone.healthy = false;
+    gone.fault = process.error().message;
+    list.push_back(std::move(gone));
+  }
   return list;
 }
 
 Status Runtime::write_trace(const std::string& path) const {
   return guarded("writing a trace", [&]() -> Status {
+    TESSERA_RETURN_IF_ERROR(usable());
     state_->collector().drain();
     return write_text_file(path, metrics::perfetto_text(state_->collector().recent_events(),
                                                         state_->recorder().sources()));
@@ -284,6 +312,7 @@ Status Runtime::write_trace(const std::string& path) const {
 
 Status Runtime::write_events(const std::string& path) const {
   return guarded("writing events", [&]() -> Status {
+    TESSERA_RETURN_IF_ERROR(usable());
     state_->collector().drain();
     return write_text_file(path, metrics::json_lines_text(state_->collector().recent_events(),
                                                           state_->recorder().sources()));
@@ -291,6 +320,7 @@ Status Runtime::write_events(const std::string& path) const {
 }
 
 std::string Runtime::prometheus() const {
+  if (!usable().ok()) return "";
   return metrics::prometheus_text(state_->collector().snapshot());
 }
 

@@ -280,7 +280,7 @@ RuntimeState::RuntimeState(bool metrics)
     : recorder_({.recording = metrics}), collector_(recorder_) {}
 
 Result<std::shared_ptr<RuntimeState>> RuntimeState::open(const RuntimeOptions& options) {
-  auto state = std::make_shared<RuntimeState>(options.metrics);
+  auto state = make_shared_here<RuntimeState>(options.metrics);
   if (options.devices.size() > kDevicesMax) {
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("a runtime with {} devices; allowed 1 to {}", options.devices.size(),
@@ -311,6 +311,7 @@ void RuntimeState::add(DeviceKind kind, const ChipConfig& chip,
 }
 
 Result<DeviceEntry*> RuntimeState::find(const std::string& name) const {
+  TESSERA_RETURN_IF_ERROR(check_process("runtime"));
   std::string known;
   for (const auto& entry : devices_) {
     if (entry->name() == name) return entry.get();
@@ -323,11 +324,12 @@ Result<DeviceEntry*> RuntimeState::find(const std::string& name) const {
 Result<std::shared_ptr<ModelState>> RuntimeState::load(const Network& network,
                                                        const std::vector<std::string>& names,
                                                        bool device_form) {
+  TESSERA_RETURN_IF_ERROR(check_process("runtime"));
   for (const std::string& name : names) {
     const auto found = find(name);
     if (!found.ok()) return found.error();
   }
-  auto model = std::make_shared<ModelState>(shared_from_this(), network);
+  auto model = make_shared_here<ModelState>(shared_from_this(), network);
   if (device_form) {
     TESSERA_TRY(device::NetworkInDeviceForm form, device::in_device_form(network.state()));
     model->on_devices = std::move(form.network);

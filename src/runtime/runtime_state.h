@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/process_mark.h"
 #include "device/device.h"
 #include "graph/edge_conversion.h"
 #include "metrics/collector.h"
@@ -146,6 +147,11 @@ class RuntimeState : public std::enable_shared_from_this<RuntimeState> {
   static Result<std::shared_ptr<RuntimeState>> open(const RuntimeOptions& options);
   explicit RuntimeState(bool metrics);
 
+  // Of everything that was opened from this runtime: kUnavailable in a process that was forked off
+  // since. All of it is made with make_shared_here.
+  Status check_process(const char* what) const { return mark_.check(what); }
+  bool here() const { return mark_.here(); }
+
   // In device form the network is compiled once more, without the conversions at its edges.
   Result<std::shared_ptr<ModelState>> load(const Network& network,
                                            const std::vector<std::string>& names, bool device_form);
@@ -163,6 +169,7 @@ class RuntimeState : public std::enable_shared_from_this<RuntimeState> {
   Result<DeviceEntry*> find(const std::string& name) const;
 
  private:
+  const ProcessMark mark_;
   metrics::Recorder recorder_;
   metrics::Collector collector_;
   std::vector<std::unique_ptr<DeviceEntry>> devices_;

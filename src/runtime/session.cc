@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "base/application_call.h"
 #include "base/guarded.h"
+#include "base/process_mark.h"
 #include "device/device.h"
 #include "network/network.h"
 #include "runtime/check_inputs.h"
@@ -14,8 +16,23 @@ using device::Device;
 // A device with the network loaded and one buffer for each input and output.
 class SessionState {
  public:
+  explicit SessionState(const SessionOptions& wanted) : options(wanted), progress(wanted.progress) {
+    if (!wanted.progress) return;
+    options.progress = [this](const std::string& stage, double fraction) {
+      progress.report(stage, fraction);
+    };
+  }
+  SessionState(const SessionState&) = delete;
+  SessionState& operator=(const SessionState&) = delete;
+  // Elsewhere the device has no threads, for which its end would wait.
+  ~SessionState() {
+    if (!mark.here()) (void)device.release();
+  }
+
+  const ProcessMark mark;
   std::shared_ptr<const NetworkState> network;  // shared with the Network handles
   SessionOptions options;
+  ProgressReport progress;  // goes after the device, which tells it
   std::unique_ptr<Device> device;
   device::LoadedId loaded{};
   std::vector<device::Address> inputs, outputs;  // a block each, as long as the device
@@ -46,11 +63,10 @@ Session::~Session() = default;
 
 Result<Session> Session::open(const Network& network, const SessionOptions& options) {
   return guarded("opening a session", [&]() -> Result<Session> {
-    auto state = std::make_unique<SessionState>();
+    auto state = std::make_unique<SessionState>(options);
     state->network = network.share();
-    state->options = options;
     TESSERA_TRY(state->device,
-                device::make_device(device::session_device(options, state->network->chip)));
+                device::make_device(device::session_device(state->options, state->network->chip)));
     TESSERA_TRY(state->loaded, state->device->load(state->network));
     TESSERA_TRY(state->inputs, allocate_all(*state->device, network.inputs()));
     TESSERA_TRY(state->outputs, allocate_all(*state->device, network.outputs()));
@@ -58,8 +74,16 @@ Result<Session> Session::open(const Network& network, const SessionOptions& opti
   });
 }
 
+Status Session::usable() const {
+  if (state_ == nullptr) {
+    return Error{ErrorCode::kInvalidArgument, "this session was moved from; open another one"};
+  }
+  return state_->mark.check("session");
+}
+
 Result<RunResult> Session::run(const std::vector<Tensor>& inputs) {
   return guarded("running a network", [&]() -> Result<RunResult> {
+    TESSERA_RETURN_IF_ERROR(usable());
     const NetworkState& network = *state_->network;
     Device& device = *state_->device;
     TESSERA_RETURN_IF_ERROR(runtime::check_inputs(network, inputs));
@@ -71,6 +95,7 @@ Result<RunResult> Session::run(const std::vector<Tensor>& inputs) {
                                                                       .inputs = state_->inputs,
                                                                       .outputs = state_->outputs}));
     TESSERA_TRY(const device::Completion completion, device.wait(sequence));
+    TESSERA_RETURN_IF_ERROR(state_->progress.take_status());
     TESSERA_RETURN_IF_ERROR(completion.status);
     RunResult result = completion.details != nullptr ? *completion.details : RunResult{};
     if (state_->options.timing_only && state_->options.device == DeviceKind::kSim) return result;
