@@ -438,16 +438,22 @@ void define_pipeline(py::module_& module) {
           py::arg("stage"), py::arg("kernels"))
       .def(
           "set_tuning",
-          [](PipelineObject& pipeline, bool on) { unlocked([&] { pipeline->set_tuning(on); }); },
+          [](PipelineObject& pipeline, bool on) {
+            check(pipeline->usable());
+            unlocked([&] { pipeline->set_tuning(on); });
+          },
           py::arg("on"))
       .def(
           "set_debug",
           [](PipelineObject& pipeline, const std::string& mode, std::int64_t every) {
+            check(pipeline->usable());
             pipeline->set_debug(debug_options(mode, every));
           },
           py::arg("mode"), py::arg("every") = 1)
-      .def("wait_until_done",
-           [](PipelineObject& pipeline) { unlocked([&] { pipeline->wait_until_done(); }); });
+      .def("wait_until_done", [](PipelineObject& pipeline) {
+        check(pipeline->usable());
+        unlocked([&] { pipeline->wait_until_done(); });
+      });
 }
 
 void define_runtime(py::module_& module) {

@@ -209,7 +209,7 @@ class Forks(unittest.TestCase):
                          lambda: stream.submit(values(), wait=False), stream.wait_until_done,
                          pipeline.status, pipeline.wait_until_done,
                          lambda: pipeline.set_threads("pre", 2), lambda: pipeline.set_tuning(True),
-                         lambda: pipeline.set_debug("host"), lambda: pipeline.stream().submit()],
+                         lambda: pipeline.set_debug("host"), lambda: pipeline.stream().submit(values())],
             "task's pipeline": [job.wait],
             "memory": [lambda: memory.allocate(8), block.wrote, block.fetch,
                        lambda: memory.load(self.network)]}
