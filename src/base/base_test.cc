@@ -10,6 +10,7 @@
 #include "base/process_mark.h"
 #include "base/quantity.h"
 #include "base/result.h"
+#include "base/utf8.h"
 
 namespace tessera {
 namespace {
@@ -51,6 +52,20 @@ TEST(Result, ValuesThatOnlyMoveMoveOut) {
 TEST(Status, ReturnIfErrorPassesTheErrorOn) {
   EXPECT_TRUE(is_even(2).ok());
   EXPECT_EQ(is_even(1).error().message, "found an odd number");
+}
+
+TEST(Utf8, TextThatIsUtf8StaysAsItIs) {
+  const std::string text = "plain \xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80";
+  EXPECT_EQ(as_utf8(text), text);
+}
+
+TEST(Utf8, EachByteThatIsNoneBecomesTheReplacementCharacter) {
+  const std::string none = "\xEF\xBF\xBD";
+  EXPECT_EQ(as_utf8("a\xFF"), "a" + none);
+  EXPECT_EQ(as_utf8("\xE2\x82"), none + none) << "cut off";
+  EXPECT_EQ(as_utf8("\xC0\x80"), none + none) << "an overlong form";
+  EXPECT_EQ(as_utf8("\xED\xA0\x80"), none + none + none) << "a surrogate";
+  EXPECT_EQ(as_utf8("\xF4\x90\x80\x80"), none + none + none + none) << "beyond U+10FFFF";
 }
 
 TEST(Error, TextEndsWithTheKind) {

@@ -10,6 +10,7 @@
 
 #include "arith/rounding.h"
 #include "base/check.h"
+#include "base/utf8.h"
 #include "concord/expansion.h"
 
 namespace tessera::concord {
@@ -270,6 +271,26 @@ void prune(Software& software) {
   software.operations = std::move(kept);
 }
 
+bool names_are_utf8(const graph::Graph& graph) {
+  const auto is_utf8 = [](const std::string& name) { return as_utf8(name) == name; };
+  return is_utf8(graph.name) &&
+         std::ranges::all_of(graph.tensors, is_utf8, &graph::TensorInfo::name) &&
+         std::ranges::all_of(graph.nodes, is_utf8, &Node::name);
+}
+
+// What software is written as is UTF-8; firmware and containers may have any names. Two names may
+// become one: all that change have their place behind them.
+graph::Graph with_utf8_names(graph::Graph graph) {
+  const auto change = [](std::string& name, std::size_t place) {
+    const std::string changed = as_utf8(name);
+    if (changed != name) name = fmt::format("{}_{}", changed, place);
+  };
+  graph.name = as_utf8(graph.name);
+  for (std::size_t i = 0; i < graph.tensors.size(); ++i) change(graph.tensors[i].name, i);
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) change(graph.nodes[i].name, i);
+  return graph;
+}
+
 }  // namespace
 
 Format carrier(Format format) {
@@ -332,6 +353,7 @@ void Expansion::begin_activation(const Node& node) {
 ValueId Expansion::wide(TensorId id) { return steps_.cast(operand(id).value, Format::kF64); }
 
 Result<Software> expand(const graph::Graph& graph, const ExpandOptions& options) {
+  if (!names_are_utf8(graph)) return expand(with_utf8_names(graph), options);
   const bool fault_found =
       options.fault_node.empty() ||
       std::any_of(graph.nodes.begin(), graph.nodes.end(),

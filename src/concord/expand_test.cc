@@ -252,6 +252,19 @@ TEST(Expand, EveryMicroscalingFormatGivesTheBitsOfTheReference) {
   EXPECT_GT(values, 50000);
 }
 
+TEST(Expand, NamesBecomeUtf8AndStayApart) {
+  Graph graph = random_graph(kSeed, 4);
+  graph.name = "g\xff";
+  graph.tensor(graph.inputs[0]).name = "x\xff";
+  graph.tensor(graph.outputs[0]).name = "x\xfe";
+  const auto software = expand(graph);
+  ASSERT_TRUE(software.ok()) << software.error().to_string();
+  const std::string none = "\xEF\xBF\xBD";
+  EXPECT_EQ(software->name, "g" + none);
+  EXPECT_EQ(software->inputs[0].name, fmt::format("x{}_{}", none, graph.inputs[0].value));
+  EXPECT_EQ(software->outputs[0].name, fmt::format("x{}_{}", none, graph.outputs[0].value));
+}
+
 TEST(Expand, GraphWithoutOutputsIsRefused) {
   const auto software = expand(Graph{});
   ASSERT_FALSE(software.ok());

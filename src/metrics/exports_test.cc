@@ -95,6 +95,26 @@ TEST_F(ExportsTest, TraceTimesAreMicrosecondsWithAllNanoseconds) {
   EXPECT_NE(text.find("\"cycles\":1234"), std::string::npos);
 }
 
+TEST_F(ExportsTest, TraceTimesBeforeTheStartAreNumbersToo) {
+  const SourceId early = add({.kind = SourceKind::kStage, .name = "early"});
+  record(EventKind::kStageRun, early, -2, 1, 0);
+  const std::string text = trace();
+  EXPECT_NE(text.find("\"ts\":-0.002,\"dur\":0.003,"), std::string::npos) << text;
+  EXPECT_TRUE(json::accept(text));
+}
+
+TEST_F(ExportsTest, EventsThatAllOverlapHaveALaneEach) {
+  std::vector<Event> events(2000, {.kind = EventKind::kKernelRun, .source = {0}});
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    events[i].begin_ns = static_cast<std::int64_t>(i);
+    events[i].end_ns = 1'000'000;
+  }
+  events.push_back({.kind = EventKind::kKernelRun, .begin_ns = 1'000'000, .end_ns = 1'000'001});
+  const json found = json::parse(perfetto_text(events, recorder_.sources()));
+  EXPECT_EQ(found["traceEvents"].back()["tid"], 1) << "the first lane is free again";
+  EXPECT_EQ(found["traceEvents"][found["traceEvents"].size() - 2]["tid"], 2000);
+}
+
 TEST_F(ExportsTest, AnEmptyTraceIsAValidDocument) {
   EXPECT_TRUE(json::parse(perfetto_text({}, {}))["traceEvents"].empty());
 }
@@ -168,6 +188,13 @@ TEST_F(ExportsTest, PrometheusTextHasTheFigures) {
         "tessera_metrics_dropped_events_total 0\n"}) {
     EXPECT_NE(text.find(expected), std::string::npos) << expected << "\n" << text;
   }
+}
+
+TEST_F(ExportsTest, PrometheusTextIsUtf8WhateverTheNames) {
+  add({.kind = SourceKind::kQueue, .name = "q\xff"});
+  const std::string text = prometheus_text(collector_.snapshot_at(1000 * kMs));
+  EXPECT_NE(text.find("tessera_queue_depth{queue=\"q\xEF\xBF\xBD\"} 0\n"), std::string::npos)
+      << text;
 }
 
 TEST(JsonQuoted, BytesThatAreNotTextDoNotBreakTheDocument) {

@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <map>
+#include <queue>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -15,19 +17,33 @@ namespace perfetto {
 
 // A viewer wants the slices of a track to nest. What overlaps (the threads of a stage, transfers
 // that go on at once) is spread over lanes, each a track: the first that is free takes the next
-// event.
+// event. Events come in the order of their begins.
 class Lanes {
  public:
   std::size_t take(const Event& event) {
-    std::size_t lane = 0;
-    while (lane < free_from_.size() && free_from_[lane] > event.begin_ns) ++lane;
-    if (lane == free_from_.size()) free_from_.push_back(0);
-    free_from_[lane] = event.end_ns;
+    while (!busy_.empty() && busy_.top().free_from <= event.begin_ns) {
+      free_.push(busy_.top().lane);
+      busy_.pop();
+    }
+    std::size_t lane = busy_.size();
+    if (!free_.empty()) {
+      lane = free_.top();
+      free_.pop();
+    }
+    busy_.push({event.end_ns, lane});
     return lane;
   }
 
  private:
-  std::vector<std::int64_t> free_from_;
+  struct Busy {
+    std::int64_t free_from;
+    std::size_t lane;
+    friend auto operator<=>(const Busy&, const Busy&) = default;
+  };
+  template <typename Entry>
+  using Least = std::priority_queue<Entry, std::vector<Entry>, std::greater<>>;
+  Least<Busy> busy_;
+  Least<std::size_t> free_;
 };
 
 class TraceWriter {
@@ -59,7 +75,8 @@ class TraceWriter {
  private:
   // Microseconds, as the format wants them, with all nanoseconds.
   static std::string micros(std::int64_t ns) {
-    return fmt::format("{}.{:03}", ns / 1000, ns % 1000);
+    const auto size = ns < 0 ? -static_cast<std::uint64_t>(ns) : static_cast<std::uint64_t>(ns);
+    return fmt::format("{}{}.{:03}", ns < 0 ? "-" : "", size / 1000, size % 1000);
   }
 
   void line(const std::string& fields) {

@@ -3,15 +3,16 @@
 #include <functional>
 #include <string>
 
+#include "base/utf8.h"
 #include "metrics/exports.h"
 
 namespace tessera::metrics {
 namespace {
 
-// The rules of the text format: backslash, quote and newline are escaped in a label's value.
+// The rules of the text format: UTF-8; backslash, quote and newline are escaped in a label's value.
 std::string label_value(const std::string& text) {
   std::string out;
-  for (const char c : text) {
+  for (const char c : as_utf8(text)) {
     if (c == '\n') {
       out += "\\n";
       continue;

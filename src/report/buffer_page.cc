@@ -8,6 +8,7 @@
 #include "program/container.h"
 #include "report/buffer_curve.h"
 #include "report/html_text.h"
+#include "report/page_texts.h"
 #include "tessera/file.h"
 
 namespace tessera::report {
@@ -83,8 +84,7 @@ class Plot {
 
 }  // namespace
 
-Status write_buffer_page(const std::string& path, const std::string& title,
-                         const BufferCurve& curve) {
+std::string buffer_page_text(const std::string& title, const BufferCurve& curve) {
   std::string page = fmt::format(
       "<!doctype html><meta charset='utf-8'><title>{0}: state buffer</title>\n"
       "<style>body{{font-family:sans-serif;margin:2em}}td,th{{padding:.2em .8em;"
@@ -101,7 +101,12 @@ Status write_buffer_page(const std::string& path, const std::string& title,
           fmt::format("<tr><td>{}<td colspan='4'>{}</tr>\n", point.bytes, html_text(point.error));
     }
   }
-  page += "</table>\n";
+  return page + "</table>\n";
+}
+
+Status write_buffer_page(const std::string& path, const std::string& title,
+                         const BufferCurve& curve) {
+  const std::string page = buffer_page_text(title, curve);
   return write_text_file(path, page);
 }
 

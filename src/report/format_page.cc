@@ -9,6 +9,7 @@
 #include "report/format_study.h"
 #include "report/html_text.h"
 #include "report/label_places.h"
+#include "report/page_texts.h"
 #include "tessera/file.h"
 
 namespace tessera::report {
@@ -34,8 +35,10 @@ class FormatPlot {
  public:
   explicit FormatPlot(const FormatStudy& study) {
     for (const FormatRow& row : study.rows) {
-      // What equals float32 in everything has no place on a scale of powers of ten.
-      if (!row.error.empty() || row.accuracy.cosine == 1) continue;
+      // What equals float32 in everything has no place on a scale of powers of ten, nor have
+      // results that are no numbers.
+      const bool has_place = row.accuracy.cosine >= -1 && row.accuracy.cosine < 1;
+      if (!row.error.empty() || !has_place) continue;
       rows_.push_back(&row);
       most_bytes_ = std::max(most_bytes_, bytes_of(row));
       const int power = static_cast<int>(std::floor(std::log10(error_of(row))));
@@ -135,8 +138,7 @@ std::string table_row(const FormatRow& row) {
 
 }  // namespace
 
-Status write_format_page(const std::string& path, const std::string& title,
-                         const FormatStudy& study) {
+std::string format_page_text(const std::string& title, const FormatStudy& study) {
   std::string page = fmt::format(
       "<!doctype html><meta charset='utf-8'><title>{0}: number formats</title>\n"
       "<style>body{{font-family:sans-serif;margin:2em}}td,th{{padding:.2em .8em;"
@@ -151,7 +153,12 @@ Status write_format_page(const std::string& path, const std::string& title,
       "<th>weights, bytes<th>activations, bytes<th>cycles</tr>\n",
       html_text(title), study.cases, FormatPlot(study).svg());
   for (const FormatRow& row : study.rows) page += table_row(row);
-  page += "</table>\n";
+  return page + "</table>\n";
+}
+
+Status write_format_page(const std::string& path, const std::string& title,
+                         const FormatStudy& study) {
+  const std::string page = format_page_text(title, study);
   return write_text_file(path, page);
 }
 

@@ -11,6 +11,7 @@
 #include "program/container.h"
 #include "program/weight_use.h"
 #include "report/layer_json.h"
+#include "report/page_texts.h"
 #include "report/report_page.h"
 #include "report/roofline.h"
 #include "tessera/file.h"
@@ -107,10 +108,24 @@ json timeline_json(const RunResult& run, json& names) {
   return rows;
 }
 
+// A piece of a script element. There "</" would end it and "<!--" begin a comment; a "<" stands in
+// strings alone.
+std::string script_text(const json& data) {
+  std::string text;
+  for (const char c : data.dump(-1, ' ', false, json::error_handler_t::replace)) {
+    if (c == '<') {
+      text += "\\u003c";
+    } else {
+      text += c;
+    }
+  }
+  return text;
+}
+
 }  // namespace
 
-Status write_html_report(const std::string& path, const std::string& title, const Network& network,
-                         const RunResult& run) {
+std::string report::html_report_text(const std::string& title, const Network& network,
+                                     const RunResult& run) {
   json host_steps = json::array();
   for (const HostStepNote& step : network.placement().host_steps) {
     host_steps.push_back(
@@ -139,14 +154,15 @@ Status write_html_report(const std::string& path, const std::string& title, cons
                      {"transpositions", transpositions_json(network.state().package)},
                      {"names", std::move(names)},
                      {"timeline", std::move(timeline)}};
-  // "</" inside the script element would end it.
-  std::string text = data.dump(-1, ' ', false, json::error_handler_t::replace);
-  for (std::size_t at = text.find("</"); at != std::string::npos; at = text.find("</", at + 3)) {
-    text.replace(at, 2, "<\\/");
-  }
   std::string page(kReportPage);
   const std::string mark = "/*DATA*/null";
-  page.replace(page.find(mark), mark.size(), text);
+  page.replace(page.find(mark), mark.size(), script_text(data));
+  return page;
+}
+
+Status write_html_report(const std::string& path, const std::string& title, const Network& network,
+                         const RunResult& run) {
+  const std::string page = report::html_report_text(title, network, run);
   return write_text_file(path, page);
 }
 

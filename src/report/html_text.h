@@ -6,18 +6,7 @@
 
 namespace tessera::report {
 
-inline std::string html_text(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    if (c == '<') {
-      result += "&lt;";
-    } else if (c == '&') {
-      result += "&amp;";
-    } else {
-      result += c;
-    }
-  }
-  return result;
-}
+// Bytes that are not UTF-8 become U+FFFD.
+std::string html_text(std::string_view text);
 
 }  // namespace tessera::report

@@ -4,12 +4,13 @@
 #include <nlohmann/json.hpp>
 
 #include "program/container.h"
+#include "report/page_texts.h"
 #include "tessera/file.h"
 #include "tessera/session.h"
 
 namespace tessera {
 
-Status write_perfetto(const std::string& path, const RunResult& run) {
+std::string report::timeline_text(const RunResult& run) {
   using nlohmann::json;
   const double microseconds_per_cycle =
       run.clock_hertz > 0 ? 1e6 / static_cast<double>(run.clock_hertz) : 1.0;
@@ -43,7 +44,11 @@ Status write_perfetto(const std::string& path, const RunResult& run) {
   const json document = {{"displayTimeUnit", "ns"},
                          {"otherData", {{"cycles", run.cycles}, {"clock_hertz", run.clock_hertz}}},
                          {"traceEvents", std::move(events)}};
-  const std::string text = document.dump();
+  return document.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+Status write_perfetto(const std::string& path, const RunResult& run) {
+  const std::string text = report::timeline_text(run);
   return write_text_file(path, text);
 }
 
