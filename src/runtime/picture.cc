@@ -13,29 +13,52 @@
 #include <cstring>
 
 #include "program/container.h"
+#include "runtime/picture_bytes.h"
 #include "tessera/file.h"
 
 namespace tessera {
 namespace {
 
 constexpr std::int64_t kFileBytesMax = std::int64_t{1} << 30;
-constexpr std::int64_t kPixelsMax = 100'000'000;
 
 Error bad(const std::string& path, const std::string& what) {
   return Error{ErrorCode::kInvalidArgument, fmt::format("reading '{}': {}", path, what)};
 }
 
-Result<Picture> read_png(const std::string& path, const std::vector<std::byte>& bytes) {
+Error too_short(const std::string& path, std::size_t bytes, std::int64_t width,
+                std::int64_t height) {
+  return bad(path, fmt::format("{} bytes are too few for {} x {} pixels", bytes, width, height));
+}
+
+// Deflate expands a byte to 1,032 at most, and a pixel has at least one bit.
+bool png_can_hold(std::size_t bytes, std::int64_t width, std::int64_t height) {
+  return static_cast<std::int64_t>(bytes) >= width / 8 * height / 1032;
+}
+
+// A Huffman code has at least one bit, and the component with most samples has a code for each
+// block of 8 x 8 of them. An arithmetic code has no such bound.
+bool jpeg_can_hold(std::size_t bytes, const jpeg_decompress_struct& decoder) {
+  return decoder.arith_code != 0 ||
+         static_cast<std::int64_t>(bytes) >=
+             std::int64_t{decoder.image_width / 8} * (decoder.image_height / 8) / 8;
+}
+
+Result<Picture> parse_png(std::span<const std::byte> bytes, const std::string& path,
+                          std::int64_t pixels_max) {
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
   if (png_image_begin_read_from_memory(&image, bytes.data(), bytes.size()) == 0) {
     return bad(path, image.message);
   }
   image.format = PNG_FORMAT_RGB;
-  if (std::int64_t{image.width} * image.height > kPixelsMax) {
+  if (std::int64_t{image.width} * image.height > pixels_max) {
     png_image_free(&image);
     return bad(path, fmt::format("{} x {} pixels, allowed {} in all", image.width, image.height,
-                                 kPixelsMax));
+                                 pixels_max));
+  }
+  if (!png_can_hold(bytes.size(), image.width, image.height)) {
+    png_image_free(&image);
+    return too_short(path, bytes.size(), image.width, image.height);
   }
   Picture picture{image.width, image.height, std::vector<std::uint8_t>(PNG_IMAGE_SIZE(image))};
   const png_color white{255, 255, 255};
@@ -49,7 +72,6 @@ struct JpegErrors {
   jpeg_error_mgr manager;
   std::jmp_buf jump;
   char message[JMSG_LENGTH_MAX];
-  bool broken = false;  // data are missing, and the decoder made them up
 };
 
 void jpeg_failed(j_common_ptr common) {
@@ -63,15 +85,27 @@ void jpeg_warned(j_common_ptr common, int level) {
   auto* errors = reinterpret_cast<JpegErrors*>(common->err);
   const int code = errors->manager.msg_code;
   const bool lost = code == JWRN_JPEG_EOF || code == JWRN_HIT_MARKER || code == JWRN_HUFF_BAD_CODE;
-  if (level >= 0 || !lost || errors->broken) return;
-  errors->manager.format_message(common, errors->message);
-  errors->broken = true;
+  if (level < 0 && lost) jpeg_failed(common);
+}
+
+// A progressive picture goes over all its blocks once for each scan. Encoders make about ten.
+constexpr int kJpegScansMax = 100;
+
+void jpeg_progressed(j_common_ptr common) {
+  const auto* decoder = reinterpret_cast<const jpeg_decompress_struct*>(common);
+  if (decoder->input_scan_number <= kJpegScansMax) return;
+  auto* errors = reinterpret_cast<JpegErrors*>(common->err);
+  std::snprintf(errors->message, sizeof(errors->message), "more than %d scans", kJpegScansMax);
+  std::longjmp(errors->jump, 1);
 }
 
 // No object with a destructor may be made between setjmp and a longjmp, so the picture comes from
 // outside.
-bool decode_jpeg(const std::vector<std::byte>& bytes, Picture& picture, JpegErrors& errors) {
+bool decode_jpeg(std::span<const std::byte> bytes, std::int64_t pixels_max, Picture& picture,
+                 JpegErrors& errors) {
   jpeg_decompress_struct decoder;
+  jpeg_progress_mgr progress{};
+  progress.progress_monitor = jpeg_progressed;
   decoder.err = jpeg_std_error(&errors.manager);
   errors.manager.error_exit = jpeg_failed;
   errors.manager.emit_message = jpeg_warned;
@@ -80,11 +114,15 @@ bool decode_jpeg(const std::vector<std::byte>& bytes, Picture& picture, JpegErro
     return false;
   }
   jpeg_create_decompress(&decoder);
+  decoder.progress = &progress;
   jpeg_mem_src(&decoder, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
   jpeg_read_header(&decoder, TRUE);
   decoder.out_color_space = JCS_RGB;
-  if (std::int64_t{decoder.image_width} * decoder.image_height > kPixelsMax) {
-    std::strcpy(errors.message, "too many pixels");
+  const bool is_small = std::int64_t{decoder.image_width} * decoder.image_height <= pixels_max;
+  if (!is_small || !jpeg_can_hold(bytes.size(), decoder)) {
+    std::snprintf(errors.message, sizeof(errors.message),
+                  is_small ? "too few bytes for %u x %u pixels" : "%u x %u are too many pixels",
+                  decoder.image_width, decoder.image_height);
     jpeg_destroy_decompress(&decoder);
     return false;
   }
@@ -99,19 +137,25 @@ bool decode_jpeg(const std::vector<std::byte>& bytes, Picture& picture, JpegErro
   }
   jpeg_finish_decompress(&decoder);
   jpeg_destroy_decompress(&decoder);
-  return !errors.broken;
+  return true;
 }
 
 }  // namespace
 
-Result<Picture> read_picture(const std::string& path) {
-  TESSERA_TRY(const std::vector<std::byte> bytes, read_file(path, {.bytes_max = kFileBytesMax}));
-  if (bytes.size() > 8 && std::memcmp(bytes.data(), "\x89PNG", 4) == 0)
-    return read_png(path, bytes);
+Result<Picture> parse_picture(std::span<const std::byte> bytes, const std::string& path,
+                              std::int64_t pixels_max) {
+  if (bytes.size() > 8 && std::memcmp(bytes.data(), "\x89PNG", 4) == 0) {
+    return parse_png(bytes, path, pixels_max);
+  }
   Picture picture;
   JpegErrors errors{};
-  if (!decode_jpeg(bytes, picture, errors)) return bad(path, errors.message);
+  if (!decode_jpeg(bytes, pixels_max, picture, errors)) return bad(path, errors.message);
   return picture;
+}
+
+Result<Picture> read_picture(const std::string& path) {
+  TESSERA_TRY(const std::vector<std::byte> bytes, read_file(path, {.bytes_max = kFileBytesMax}));
+  return parse_picture(bytes, path);
 }
 
 Picture Picture::blank(std::int64_t width, std::int64_t height, std::uint8_t level) {
