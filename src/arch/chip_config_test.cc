@@ -203,6 +203,8 @@ TEST(ChipConfigErrors, TextThatIsNotToml) {
             "arch/my.toml:2: not TOML: Error while parsing value: could not determine value type   "
             "[invalid argument]");
   EXPECT_EQ(error_of("[neural]\nrows = 1\nrows = 2").substr(0, 24), "arch/my.toml:3: not TOML");
+  EXPECT_EQ(error_of("[neural]\n\u00b1 rows = 1").substr(0, 24), "arch/my.toml:2: not TOML");
+  EXPECT_EQ(error_of("[neural]\n\u3001rows = 1").substr(0, 24), "arch/my.toml:2: not TOML");
 }
 
 // Each part of a key is a table inside the one before it.

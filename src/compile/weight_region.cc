@@ -1,5 +1,6 @@
 #include "compile/weight_region.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string_view>
 
@@ -14,9 +15,8 @@ std::int64_t WeightRegion::add(std::span<const std::byte> bytes) {
   const auto [first, last] = known_.equal_range(hash);
   for (auto it = first; it != last; ++it) {
     const auto [offset, size] = it->second;
-    if (size == bytes.size() && std::memcmp(bytes_.data() + offset, bytes.data(), size) == 0) {
-      return offset;
-    }
+    const auto there = std::span(bytes_).subspan(static_cast<std::size_t>(offset), size);
+    if (std::ranges::equal(there, bytes)) return offset;
   }
   const std::int64_t offset = round_up(static_cast<std::int64_t>(bytes_.size()), kAlignmentBytes);
   bytes_.resize(static_cast<std::size_t>(offset) + bytes.size());

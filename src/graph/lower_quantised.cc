@@ -36,8 +36,11 @@ bool has_one_zero_point(const QuantisedValue& value) {
 }
 
 Lowered unknown_scales(const Op& op) {
-  return Lowered::host(fmt::format(
-      "operator '{}': scale or zero point is computed at run time, or by blocks", op.node.op_type));
+  return Lowered::host(
+      fmt::format("operator '{}': scale or zero point is computed at run time or given by blocks, "
+                  "or a scale is "
+                  "no finite number above 0",
+                  op.node.op_type));
 }
 
 // The per-channel scales shaped so that they broadcast along `axis`.

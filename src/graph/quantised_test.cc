@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "graph/graph_test_models.h"
 
 namespace tessera::graph {
@@ -51,6 +53,24 @@ TEST(Quantised, ConvolutionBetweenScalesIsOneIntegerNode) {
   EXPECT_EQ(conv.post.clamp_low, 10);
   EXPECT_THAT(integers(*graph.tensor(graph.nodes[0].inputs[2]).constant), ElementsAre(7, -9));
   EXPECT_THAT(graph.nodes[0].origins, ElementsAre("Conv_c", "Relu_r", "QuantizeLinear_y"));
+}
+
+// The processor's scales are finite and above 0.
+TEST(Quantised, ScalesThatAreNoPositiveNumbersAreNotTheProcessors) {
+  for (const double scale : {0.0, -0.5, std::numeric_limits<double>::infinity(),
+                             std::numeric_limits<double>::quiet_NaN()}) {
+    TestModel model;
+    model.input("x", {2, 4}).constant("s", {}, {scale}).constant("z", {}, {3}, Format::kU8);
+    model.node("QuantizeLinear", {"x", "s", "z"}, {"q"});
+    model.node("DequantizeLinear", {"q", "s", "z"}, {"y"}).output("y", {2, 4});
+    for (const Node& node : built(model).nodes) {
+      if (node.kind() != NodeKind::kElementwise) continue;
+      const auto& attributes = node.as<ElementwiseAttributes>();
+      for (const Affine& affine : {attributes.inputs[0], attributes.inputs[1], attributes.output}) {
+        EXPECT_TRUE(!affine.enabled || affine.scale == 1.0f) << node.name << ", scale " << scale;
+      }
+    }
+  }
 }
 
 TEST(Quantised, ConvolutionWithoutQuantiseGivesItsSumTimesTheScales) {

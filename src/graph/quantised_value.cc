@@ -1,11 +1,17 @@
 #include "graph/quantised_value.h"
 
+#include <algorithm>
+#include <cmath>
+
 namespace tessera::graph {
 
 bool read_scales(const Constant& scales, const Constant& zero_points, QuantisedValue& value) {
   if (scales == nullptr) return false;
   value.scales.clear();
   for (const double scale : reals(*scales)) value.scales.push_back(static_cast<float>(scale));
+  const bool positive = std::ranges::all_of(
+      value.scales, [](float scale) { return scale > 0.0f && std::isfinite(scale); });
+  if (!positive) return false;
   value.zero_points.assign(value.scales.size(), 0);
   if (zero_points == nullptr) return !value.scales.empty();
   if (format_is_float(zero_points->format)) return false;

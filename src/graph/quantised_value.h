@@ -22,7 +22,7 @@ struct QuantisedValue {
 };
 
 // The DequantizeLinear that produces `name`; nothing if it is not one, or if its scale or zero
-// point are computed at run time or given by blocks.
+// point are computed at run time, given by blocks, or the scale is no finite number above 0.
 std::optional<QuantisedValue> dequantised(const Lowering& at, const std::string& name);
 
 // Reads such a node; `quantising` tells which side is the integer one.
@@ -30,7 +30,7 @@ std::optional<QuantisedValue> read_quantised(const Lowering& at, const model::No
                                              bool quantising);
 
 // Scale and zero-point lists from constants; one element each or equally many. `zero_points` may be
-// null (all zero).
+// null (all zero). False also where a scale is no finite number above 0.
 bool read_scales(const Constant& scales, const Constant& zero_points, QuantisedValue& value);
 
 }  // namespace tessera::graph
