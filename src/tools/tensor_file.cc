@@ -23,6 +23,8 @@ Error bad(const std::string& path, const std::string& what) {
   return Error{ErrorCode::kInvalidArgument, fmt::format("reading '{}': {}", path, what)};
 }
 
+constexpr std::size_t kNpyRankMax = 64;  // NumPy's own
+
 struct NpyType {
   const char* descr;
   Format format;
@@ -126,8 +128,7 @@ Result<ImagePreprocessing> parse_preprocessing(const std::string& text) {
   return result;
 }
 
-Result<Tensor> read_npy(const std::string& path) {
-  TESSERA_TRY(const std::vector<std::byte> bytes, read_file(path, {.bytes_max = kTensorBytesMax}));
+Result<Tensor> parse_npy(std::span<const std::byte> bytes, const std::string& path) {
   if (bytes.size() < 12 || std::memcmp(bytes.data(), "\x93NUMPY", 6) != 0) {
     return bad(path, "not a NumPy file");
   }
@@ -144,6 +145,9 @@ Result<Tensor> read_npy(const std::string& path) {
   for (const NpyType& type : kNpyTypes) {
     if (descr != type.descr) continue;
     TESSERA_TRY(const Shape dims, parse_dims(header_value(header, "shape", '(', ')'), path));
+    if (dims.size() > kNpyRankMax) {
+      return bad(path, fmt::format("{} dimensions, allowed {}", dims.size(), kNpyRankMax));
+    }
     std::int64_t size = format_bytes(type.format);
     for (const std::int64_t extent : dims) {
       if (__builtin_mul_overflow(size, extent, &size)) return bad(path, "the shape overflows");
@@ -158,9 +162,9 @@ Result<Tensor> read_npy(const std::string& path) {
   return bad(path, fmt::format("element type '{}' is not known", descr));
 }
 
-Status write_npy(const std::string& path, const Tensor& tensor) {
-  TESSERA_TRY(const std::vector<std::byte> bytes, npy_bytes(tensor, path));
-  return write_file(path, bytes);
+Result<Tensor> read_npy(const std::string& path) {
+  TESSERA_TRY(const std::vector<std::byte> bytes, read_file(path, {.bytes_max = kTensorBytesMax}));
+  return parse_npy(bytes, path);
 }
 
 Result<std::vector<std::byte>> npy_bytes(const Tensor& tensor, const std::string& path) {
@@ -185,6 +189,11 @@ Result<std::vector<std::byte>> npy_bytes(const Tensor& tensor, const std::string
   std::memcpy(bytes.data() + 10, header.data(), header.size());
   bytes.insert(bytes.end(), tensor.bytes.begin(), tensor.bytes.end());
   return bytes;
+}
+
+Status write_npy(const std::string& path, const Tensor& tensor) {
+  TESSERA_TRY(const std::vector<std::byte> bytes, npy_bytes(tensor, path));
+  return write_file(path, bytes);
 }
 
 Tensor random_tensor(const TensorDescription& wanted, std::uint64_t seed, std::size_t input_index) {

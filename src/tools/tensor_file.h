@@ -2,6 +2,7 @@
 // the reproducible "random[:seed]".
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,8 @@ using ImagePreprocessing = PictureInput;
 Result<ImagePreprocessing> parse_preprocessing(const std::string& text);
 
 Result<Tensor> read_npy(const std::string& path);
+// From and to memory; messages name `path`.
+Result<Tensor> parse_npy(std::span<const std::byte> bytes, const std::string& path);
 Result<std::vector<std::byte>> npy_bytes(const Tensor& tensor, const std::string& path);
 Status write_npy(const std::string& path, const Tensor& tensor);
 

@@ -36,10 +36,17 @@ std::string rate_text(double bytes) {
   return fmt::format("{:.2f} GB/s", bytes / 1e9);
 }
 
+// A number with a fraction or an exponent may be larger than any integer.
+std::int64_t whole(const json& number) {
+  constexpr double kMost = 9e18;
+  return number.is_number_float()
+             ? static_cast<std::int64_t>(std::clamp(number.get<double>(), -kMost, kMost))
+             : number.get<std::int64_t>();
+}
+
 std::string bar_text(double share, const Width& width) {
-  const auto full =
-      std::clamp(static_cast<std::int64_t>(share * static_cast<double>(width.bar) + 0.5),
-                 std::int64_t{0}, width.bar);
+  const double shown = share > 0 ? std::min(share, 1.0) : 0.0;
+  const auto full = static_cast<std::int64_t>(shown * static_cast<double>(width.bar) + 0.5);
   return std::string(static_cast<std::size_t>(full), '#') +
          std::string(static_cast<std::size_t>(width.bar - full), '.');
 }
@@ -58,15 +65,15 @@ std::string tasks_text(const json& state) {
   const json& latency = tasks.at("latency_late");
   std::string text = fmt::format(
       "{}   pid {}   {:.1f} s{}{}\n", state.at("title").get<std::string>().substr(0, 50),
-      state.at("pid").get<std::int64_t>(), snapshot.at("at_ns").get<double>() * 1e-9,
+      whole(state.at("pid")), snapshot.at("at_ns").get<double>() * 1e-9,
       snapshot.at("recording").get<bool>() ? "" : "   recording is off",
       snapshot.at("dropped") == 0
           ? ""
-          : fmt::format("   {} events lost", snapshot.at("dropped").get<std::int64_t>()));
+          : fmt::format("   {} events lost", whole(snapshot.at("dropped"))));
   text += fmt::format("tasks    {:.1f}/s   {} done   {} failed   {} cancelled   {} in flight\n",
-                      tasks.at("per_second").get<double>(), with_separators(tasks.at("ok")),
-                      with_separators(tasks.at("failed")), with_separators(tasks.at("cancelled")),
-                      tasks.at("in_flight").get<std::int64_t>());
+                      tasks.at("per_second").get<double>(), with_separators(whole(tasks.at("ok"))),
+                      with_separators(whole(tasks.at("failed"))),
+                      with_separators(whole(tasks.at("cancelled"))), whole(tasks.at("in_flight")));
   return text + fmt::format("latency  median {}   p90 {}   p99 {}   max {}   (last 10 s)\n",
                             time_text(latency.at("median")), time_text(latency.at("p90")),
                             time_text(latency.at("p99")), time_text(latency.at("max")));
@@ -104,7 +111,7 @@ std::string kernels_text(const json& sources, const Width& width) {
                kernel ? time_text(source.at("run").at("median")) : "",
                rate_text(source.at("bytes_in_per_second")),
                rate_text(source.at("bytes_out_per_second")),
-               std::to_string(source.at("faults").get<std::int64_t>())});
+               std::to_string(whole(source.at("faults")))});
   }
   return table.text(width.line);
 }
@@ -114,8 +121,7 @@ std::string stages_text(const json& sources, const Width& width) {
   for (const json& source : sources) {
     if (!is_kind(source, "stage")) continue;
     table.add({named(source), bar_text(source.at("utilisation"), width),
-               percent(source.at("utilisation")),
-               std::to_string(source.at("threads").get<std::int64_t>()),
+               percent(source.at("utilisation")), std::to_string(whole(source.at("threads"))),
                fmt::format("{:.1f}", source.at("runs_per_second").get<double>()),
                time_text(source.at("run").at("median")),
                time_text(source.at("waited").at("median"))});
@@ -129,9 +135,9 @@ std::string queues_text(const json& sources, const Width& width) {
     if (!is_kind(source, "queue")) continue;
     const double capacity = std::max(source.at("capacity").get<double>(), 1.0);
     table.add({named(source), bar_text(source.at("depth").get<double>() / capacity, width),
-               std::to_string(source.at("depth").get<std::int64_t>()),
-               std::to_string(source.at("capacity").get<std::int64_t>()),
-               std::to_string(source.at("depth_max").get<std::int64_t>())});
+               std::to_string(whole(source.at("depth"))),
+               std::to_string(whole(source.at("capacity"))),
+               std::to_string(whole(source.at("depth_max")))});
   }
   return table.text(width.line);
 }

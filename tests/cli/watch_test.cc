@@ -172,6 +172,12 @@ TEST(Top, AnAnswerOfSomethingElseIsAnError) {
   EXPECT_THAT(tools::top_text(json::parse(R"({"snapshot": 3})")).error().to_string(),
               HasSubstr("the server there is no pipeline of this version: "));
   EXPECT_FALSE(tools::top_text(json()).ok());
+  const json far =
+      json::parse(R"({"title": "t", "pid": 1e300, "snapshot": {"sources": [], "at_ns": 0,
+      "recording": true, "dropped": 1e300, "tasks": {"per_second": 0, "ok": -1e300, "failed": 0,
+      "cancelled": 0, "in_flight": 0,
+      "latency_late": {"median": 0, "p90": 0, "p99": 0, "max": 1e300}}}})");
+  EXPECT_THAT(tools::top_text(far).value(), HasSubstr("9000000000000000000 events lost"));
 }
 
 }  // namespace
