@@ -12,7 +12,8 @@
 #   make check-sensitivity   how far ONNX Runtime's own result moves with its inputs' last bits
 #   make bench    run the benchmarks        make docs    write the generated pages again
 #   make roofline the zoo's networks against their roofline
-#   make fuzz     build the fuzz targets    make clean   remove build/
+#   make fuzz     build and run the fuzz targets, FUZZ_SECONDS=10 each (docs/fuzzing.md)
+#   make clean    remove build/
 
 BUILD := build/release
 JOBS ?= $(shell nproc)
@@ -82,10 +83,12 @@ docs: build
 	cmake --build $(BUILD) --target tessera_architecture_file_doc
 	$(BUILD)/src/arch/tessera_architecture_file_doc > docs/formats/architecture_file.md
 
+FUZZ_SECONDS ?= 10
 fuzz:
 	scripts/install_packages.sh build fuzz
 	cmake --preset fuzz
-	cmake --build --preset fuzz --parallel $(JOBS)
+	cmake --build --preset fuzz --parallel $(JOBS) --target tessera_fuzz_programs
+	scripts/fuzz.py $(FUZZ_SECONDS)
 
 clean:
 	rm -rf build

@@ -51,8 +51,7 @@ if(TESSERA_BUILD_FUZZERS)
     message(FATAL_ERROR "TESSERA_BUILD_FUZZERS needs clang; use: cmake --preset fuzz")
   endif()
   # Coverage for every library; the fuzz targets themselves add the driver (-fsanitize=fuzzer).
-  add_compile_options(-fsanitize=fuzzer-no-link,address -g1)
-  add_link_options(-fsanitize=address)
+  add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
 
 # tessera_library(NAME SOURCES a.cc ... DEPENDS lib ...): one library a folder.
@@ -97,6 +96,9 @@ function(tessera_test_options name level)
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O${level}>)
   if(TESSERA_SANITIZE MATCHES undefined AND level EQUAL 0)
     target_compile_options(${name} PRIVATE -fno-sanitize=undefined)
+  endif()
+  if(TESSERA_BUILD_FUZZERS)
+    target_compile_options(${name} PRIVATE -fno-sanitize=fuzzer-no-link)
   endif()
 endfunction()
 

@@ -1,14 +1,21 @@
-# The importer (src/model): fuzz target, the program that writes its corpus, and the corpus as a
-# plain test that also knows what each file should give.
+# Models: the importer (src/model), and models that are compiled and run; the program that writes
+# the importer's corpus, and that corpus as a plain test that also knows what each file should give.
 tessera_library(tessera_import_target
   SOURCES import_target.cc
   DEPENDS tessera_model)
 tessera_light_optimisation(tessera_import_target)
 target_include_directories(tessera_import_target PUBLIC ${CMAKE_CURRENT_SOURCE_DIR})
 
-tessera_fuzz_target(import_fuzz
-  DEPENDS tessera_import_target
-  CORPUS ${CMAKE_CURRENT_SOURCE_DIR}/corpus/import)
+tessera_library(tessera_model_target
+  SOURCES grown_model.cc model_target.cc
+  DEPENDS tessera_fuzz_support tessera_concord tessera_device tessera_host tessera_link tessera_model_testing
+          tessera_network
+  PRIVATE fmt::fmt)
+tessera_light_optimisation(tessera_model_target)
+tessera_use_onnx(tessera_model_target)
+
+tessera_fuzz_target(import BYTES 8192 DEPENDS tessera_import_target)
+tessera_fuzz_target(model_run DEPENDS tessera_model_target)
 
 if(TESSERA_BUILD_TESTS)
   add_executable(make_import_corpus make_import_corpus.cc)

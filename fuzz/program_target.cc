@@ -18,34 +18,51 @@ namespace {
 
 constexpr std::size_t kHeadBytes = 5;
 
-ContainerOutcome verified(const program::Program& program, const ChipConfig& chip,
-                          ContainerOutcome otherwise) {
-  return program::verify_program(program, chip).ok() ? ContainerOutcome::kVerified : otherwise;
+// A file with these contents, a right digest and the fingerprint of the default chip.
+std::vector<std::byte> container_with(std::span<const std::byte> bytes, bool package) {
+  std::uint32_t size = 0;
+  std::memcpy(&size, bytes.data() + 1, sizeof(size));
+  const auto contents = bytes.subspan(kHeadBytes);
+  const std::size_t payload = std::min<std::size_t>(size, contents.size());
+  return program::write_container(
+      package ? program::kPackageMagic : program::kProgramMagic,
+      {ChipConfig().fingerprint(), contents.first(payload), contents.subspan(payload)});
+}
+
+bool is_package(std::span<const std::byte> bytes) {
+  return (bytes[0] & std::byte{1}) == std::byte{0};
+}
+
+ContainerOutcome verified(const program::Program& program, ContainerOutcome otherwise) {
+  return program::verify_program(program, ChipConfig()).ok() ? ContainerOutcome::kVerified
+                                                             : otherwise;
 }
 
 }  // namespace
 
 ContainerOutcome container_target(std::span<const std::byte> bytes) {
   if (bytes.size() < kHeadBytes) return ContainerOutcome::kRefused;
-  const bool package = (bytes[0] & std::byte{1}) == std::byte{0};
-  std::uint32_t size = 0;
-  std::memcpy(&size, bytes.data() + 1, sizeof(size));
-  const auto contents = bytes.subspan(kHeadBytes);
-  const std::size_t payload = std::min<std::size_t>(size, contents.size());
-  const ChipConfig chip;
-  const std::vector<std::byte> file = program::write_container(
-      package ? program::kPackageMagic : program::kProgramMagic,
-      {chip.fingerprint(), contents.first(payload), contents.subspan(payload)});
-  if (!package) {
+  const std::vector<std::byte> file = container_with(bytes, is_package(bytes));
+  if (!is_package(bytes)) {
     const auto read = program::parse_program(file, "fuzz.tprog");
     if (!read.ok()) return ContainerOutcome::kRefused;
-    return verified(*read, chip, ContainerOutcome::kParsed);
+    return verified(*read, ContainerOutcome::kParsed);
   }
   const auto read = program::parse_package(file, "fuzz.tpkg");
   if (!read.ok()) return ContainerOutcome::kRefused;
-  const auto linked = link::link(*read, chip, {});
+  const auto linked = link::link(*read, ChipConfig(), {});
   if (!linked.ok()) return ContainerOutcome::kParsed;
-  return verified(*linked, chip, ContainerOutcome::kLinked);
+  return verified(*linked, ContainerOutcome::kLinked);
+}
+
+Result<program::Program> program_of(std::span<const std::byte> bytes) {
+  if (bytes.size() < kHeadBytes) {
+    return Error{ErrorCode::kInvalidArgument, "too short"};
+  }
+  const std::vector<std::byte> file = container_with(bytes, is_package(bytes));
+  if (!is_package(bytes)) return program::parse_program(file, "fuzz.tprog");
+  TESSERA_TRY(const program::Package package, program::parse_package(file, "fuzz.tpkg"));
+  return link::link(package, ChipConfig(), {});
 }
 
 std::vector<std::byte> container_input(std::span<const std::byte> file) {

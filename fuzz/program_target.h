@@ -8,6 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
+#include "program/program.h"
+
 namespace tessera::fuzz {
 
 enum class ContainerOutcome { kRefused, kParsed, kLinked, kVerified };
@@ -16,6 +19,9 @@ enum class ContainerOutcome { kRefused, kParsed, kLinked, kVerified };
 // program), bytes 1 to 4 are the little-endian size of the payload, which follows; the rest is the
 // section. The target puts them into a container with a right digest and the default chip.
 ContainerOutcome container_target(std::span<const std::byte> bytes);
+
+// The program that these contents are, or that the linker makes of the package; not yet verified.
+Result<program::Program> program_of(std::span<const std::byte> bytes);
 
 // The same way back, for the corpus: a .tpkg or .tprog file; empty for anything else.
 std::vector<std::byte> container_input(std::span<const std::byte> file);
