@@ -154,6 +154,10 @@ def slow_readers(target):
             pass
     time.sleep(1.5)
     check("90 slow readers of traces, histories and streams leave an answer for top", target.top() is not None)
+    # Whoever holds the trace by now, this one holds it or is asked to wait too.
+    holder = target.connect(4096)
+    holder.sendall(f"GET /trace HTTP/1.1\r\n{HOST}\r\n".encode())
+    holder.recv(12)
     busy = target.ask(f"GET /trace HTTP/1.1\r\n{HOST}Connection: close\r\n\r\n", 12)[:12]
     check("a second trace is asked to wait", busy == "HTTP/1.1 503", busy)
 
