@@ -8,6 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -51,10 +53,13 @@ class RawSocket {
   std::string read_until(std::string_view until) const {
     std::string text;
     char buffer[4096];
-    while (text.find(until) == std::string::npos && is_readable(20'000)) {
+    while (is_readable(20'000)) {
       const ssize_t got = recv(socket_, buffer, sizeof(buffer), 0);
       if (got <= 0) break;
+      // It may have begun in what was there before.
+      const std::size_t from = text.size() - std::min(text.size(), until.size());
       text.append(buffer, static_cast<std::size_t>(got));
+      if (text.find(until, from) != std::string::npos) break;
     }
     return text;
   }
