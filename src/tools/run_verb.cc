@@ -213,8 +213,10 @@ Action run_verb(CLI::App& app) {
   arguments->model.add_to(app,
                           "ONNX model (.onnx), package (.tpkg), program (.tprog) or firmware "
                           "text (.tasm)");
-  app.add_option("--input", arguments->inputs,
-                 "NAME=FILE (.npy, .pb, .png, .jpg) or NAME=random[:seed]; default random:0");
+  app.add_option(
+      "--input", arguments->inputs,
+      "NAME=FILE (.npy, .pb, .png, .jpg) or NAME=random[:seed]; random[:seed] for all inputs "
+      "that are not named; default random:0");
   app.add_option("--preprocess", arguments->preprocess,
                  "for pictures: \"mean=R,G,B;std=R,G,B;order=rgb|bgr\" (default mean 0, std 255)");
   app.add_option("--device", arguments->device, "sim, host or ref")->capture_default_str();

@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cstring>
 #include <optional>
+#include <system_error>
 
 #include "arith/rounding.h"
 #include "model/import.h"
@@ -207,14 +208,31 @@ Tensor random_tensor(const TensorDescription& wanted, std::uint64_t seed, std::s
   return tensor;
 }
 
+namespace {
+
+bool is_random(const std::string& source) {
+  return source == "random" || source.starts_with("random:");
+}
+
+// Of "random" or "random:SEED".
+Result<std::uint64_t> seed_of(const std::string& source) {
+  std::uint64_t seed = 0;
+  if (source == "random") return seed;
+  const char* const begin = source.data() + std::string_view("random:").size();
+  const char* const end = source.data() + source.size();
+  const auto [rest, problem] = std::from_chars(begin, end, seed);
+  if (begin != end && problem == std::errc() && rest == end) return seed;
+  return bad(source,
+             "the seed must be a whole number from 0 to 18446744073709551615, as in "
+             "random:7");
+}
+
+}  // namespace
+
 Result<Tensor> read_input(const std::string& source, const TensorDescription& wanted,
                           std::size_t input_index, const ImagePreprocessing& preprocessing) {
-  if (source == "random" || source.starts_with("random:")) {
-    std::uint64_t seed = 0;
-    const char* const end = source.data() + source.size();
-    if (source.size() > 7 && std::from_chars(source.data() + 7, end, seed).ptr != end) {
-      return bad(source, "the seed must be a whole number, as in random:7");
-    }
+  if (is_random(source)) {
+    TESSERA_TRY(const std::uint64_t seed, seed_of(source));
     return random_tensor(wanted, seed, input_index);
   }
   const auto has_suffix = [&source](const char* suffix) { return source.ends_with(suffix); };
@@ -235,6 +253,7 @@ Result<std::vector<Tensor>> read_inputs(const std::vector<std::string>& texts,
                                         const std::vector<TensorDescription>& wanted,
                                         const ImagePreprocessing& preprocessing) {
   std::vector<std::optional<std::string>> sources(wanted.size());
+  std::optional<std::string> others;  // of the inputs that are not named
   std::string names;
   for (const TensorDescription& input : wanted) names += (names.empty() ? "" : ", ") + input.name;
   for (const std::string& text : texts) {
@@ -248,6 +267,7 @@ Result<std::vector<Tensor>> read_inputs(const std::vector<std::string>& texts,
     if (place == nullptr && sources.size() == 1 && text.find('=') == std::string::npos) {
       place = &sources[0];
     }
+    if (place == nullptr && is_random(text)) place = &others;
     if (place == nullptr) {
       return Error{
           ErrorCode::kInvalidArgument,
@@ -261,8 +281,8 @@ Result<std::vector<Tensor>> read_inputs(const std::vector<std::string>& texts,
   }
   std::vector<Tensor> inputs;
   for (std::size_t i = 0; i < sources.size(); ++i) {
-    TESSERA_TRY(Tensor tensor,
-                read_input(sources[i].value_or("random:0"), wanted[i], i, preprocessing));
+    TESSERA_TRY(Tensor tensor, read_input(sources[i].value_or(others.value_or("random:0")),
+                                          wanted[i], i, preprocessing));
     inputs.push_back(std::move(tensor));
   }
   return inputs;

@@ -152,9 +152,12 @@ TEST(InputErrors, NameShapeFileAndSeed) {
                    "[invalid argument]");
   expect_run_error({"--input", "x=none.npy"},
                    "reading 'none.npy': No such file or directory   [invalid argument]");
-  expect_run_error({"--input", "x=random:q"},
-                   "reading 'random:q': the seed must be a whole number, as in random:7   "
-                   "[invalid argument]");
+  for (const std::string seed : {"q", "", "-1", "7x", " 7", "18446744073709551616"}) {
+    expect_run_error({"--input", "x=random:" + seed},
+                     "reading 'random:" + seed +
+                         "': the seed must be a whole number from 0 to 18446744073709551615, as "
+                         "in random:7   [invalid argument]");
+  }
   expect_run_error({"--input", "x=random:1", "--input", "x=random:2"},
                    "--input 'x=random:2': this input is given twice   [invalid argument]");
   write_text("text.npy", "no numbers here\n");
