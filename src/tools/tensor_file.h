@@ -29,9 +29,9 @@ Status write_npy(const std::string& path, const Tensor& tensor);
 // [-1, 1), 8-bit integers over their range, wider integers in [0, 10), booleans 0 or 1.
 Result<Tensor> read_input(const std::string& source, const TensorDescription& wanted,
                           std::size_t input_index, const ImagePreprocessing& preprocessing);
-// One tensor for each input, from "NAME=SOURCE" or, where there is one input, "SOURCE". A "random:7"
-// without a name is of all inputs that are not named, each with numbers of its own; without one they
-// are random:0. An error lists the names.
+// One tensor for each input, from "NAME=SOURCE" or, where there is one input, "SOURCE". A
+// "random:7" without a name is of all inputs that are not named, each with numbers of its own;
+// without one they are random:0. An error lists the names.
 Result<std::vector<Tensor>> read_inputs(const std::vector<std::string>& texts,
                                         const std::vector<TensorDescription>& wanted,
                                         const ImagePreprocessing& preprocessing);
