@@ -87,7 +87,7 @@ void print_json(const Arguments& arguments, const speech::Detection& detection) 
                                       {"sound_seconds", sound},
                                       {"times_real_time", sound / detection.use.seconds},
                                       {"use", streaming::use_json(detection.use)}};
-  std::printf("%s\n", all.dump(2).c_str());
+  std::printf("%s\n", all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
 }
 
 Status run(const Arguments& arguments) {

@@ -50,6 +50,10 @@ std::string json_text(const nlohmann::json& document) {
   return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+std::string json_line(const nlohmann::json& document) {
+  return document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 std::string with_separators(std::int64_t number) {
   std::string digits = std::to_string(number);
   const std::size_t begin = number < 0 ? 1 : 0;

@@ -28,10 +28,11 @@ class Table {
 
 // Indented. Bytes of a name that are not UTF-8 become U+FFFD.
 std::string json_text(const nlohmann::json& document);
-std::string with_separators(std::int64_t number);  // 1,234,567
-std::string percent(double share);                 // "42.1 %"
-std::string dims_text(const Shape& dims);          // "1x3x48x320"
-std::string engine_table(const RunResult& run);    // utilisation of every engine
+std::string json_line(const nlohmann::json& document);  // likewise, without a line end
+std::string with_separators(std::int64_t number);       // 1,234,567
+std::string percent(double share);                      // "42.1 %"
+std::string dims_text(const Shape& dims);               // "1x3x48x320"
+std::string engine_table(const RunResult& run);         // utilisation of every engine
 // "note: ..." for each stated default.
 std::string notes_text(const std::vector<std::string>& notes);
 std::string placement_text(const Placement& placement);

@@ -26,6 +26,7 @@
 #include "program/container.h"
 #include "tessera/file.h"
 #include "tools/child_process.h"
+#include "tools/console.h"
 #include "tools/driver_text.h"
 
 namespace tessera::tools {
@@ -240,7 +241,7 @@ class Job {
       }
       job["programs"].push_back(std::move(entry));
     }
-    return write_text(folder_.path("job.json"), job.dump());
+    return write_text(folder_.path("job.json"), json_line(job));
   }
 
   static nlohmann::json ports(const concord::Software& software,

@@ -91,7 +91,7 @@ Status keep_busy(const WatchArguments& arguments, Stream& stream, WatchOutcomes&
 
 Status print_start(const WatchArguments& arguments, const std::string& url) {
   if (arguments.model.json) {
-    fmt::print("{}\n", nlohmann::json({{"url", url}}).dump());
+    fmt::print("{}\n", json_line({{"url", url}}));
   } else {
     fmt::print("{}   in a browser, or: tessera top {}   (ends with Ctrl-C)\n", url, url);
   }
@@ -150,7 +150,7 @@ Status watch(const WatchArguments& arguments) {
                         arguments.record, 1e-6 * static_cast<double>(all.bytes),
                         with_separators(all.lost));
   }
-  fmt::print("{}", arguments.model.json ? document.dump() + "\n" : text);
+  fmt::print("{}", arguments.model.json ? json_line(document) + "\n" : text);
   return recorded;
 }
 

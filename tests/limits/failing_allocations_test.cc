@@ -54,7 +54,7 @@ struct Points {
   std::int64_t everyday, whole;
   bool protobuf = false;  // which loses what it has just made where its list of it cannot grow
 };
-constexpr Points kMany = {60, 4000}, kFew = {5, 300}, kProtobuf = {60, 4000, true};
+constexpr Points kMany = {60, 4000}, kFew = {5, 100}, kProtobuf = {60, 4000, true};
 
 // Runs the scenario with one allocation failing, and with that and the next 19 behind it. It must
 // succeed where nothing fails.

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <optional>
 
@@ -95,6 +96,7 @@ void expect_orderly(const Limits& limits, const Arguments& arguments) {
 }
 
 void write_firmware() {
+  prepare();  // whose folder it is
   write_text("small.tasm",
              "firmware 1\narch \"brainwave\"\nqueue x [256] in\nqueue y [256] out\n"
              "matrix W [256, 256] in matrix = random 1 0.1\nchain \"c\"\n  read x\n  product W\n"
@@ -138,7 +140,8 @@ std::vector<Arguments> commands() {
 // One in so many of what follows, a different one each time that it is asked.
 class Sample {
  public:
-  explicit Sample(int everyday) : one_in_(visit_one_in(everyday, 8 * everyday)) {}
+  explicit Sample(int everyday, int whole = 1)
+      : one_in_(std::max(visit_one_in(everyday, 8 * everyday), whole)) {}
   bool next() { return number_++ % one_in_ == 0; }
 
  private:
@@ -219,7 +222,7 @@ void sweep_options(Sample& sample, const Arguments& command, const Arguments& op
 
 TEST(Limits, OddOptions) {
   (void)commands();
-  Sample sample(31);
+  Sample sample(31, 4);
   const Arguments model = {"--arch", "--format", "--shape", "--weights", "--tile-budget"};
   const auto with_model = [&](Arguments options) {
     options.insert(options.begin(), model.begin(), model.end());
@@ -256,6 +259,32 @@ TEST(Limits, ProgramWithoutOutputs) {
     EXPECT_EQ(result.err,
               "tessera derive: the program has no outputs, so there is nothing to derive; let it "
               "write an output queue or DRAM output   [invalid argument]\n");
+  }
+}
+
+// Bytes that are no UTF-8, in names of files and in a text's own names.
+TEST(Limits, NamesThatAreNotUtf8) {
+  prepare();
+  write_firmware();
+  const CommandResult watched = tessera({"watch", "small.onnx", "--http", "0", "--seconds", "0.05",
+                                         "--json", "--record", "r\xff.jsonl"});
+  EXPECT_EQ(watched.status, 0) << watched.err;
+  EXPECT_NE(watched.out.find("\"r\xEF\xBF\xBD.jsonl\""), std::string::npos) << watched.out;
+  std::string text = read_text("small.tasm");
+  text.replace(text.find("chain \"c\""), 9, "chain \"c\\xff\\x1b[31m\"");
+  write_text("n\xff.tasm", text);
+  for (const Arguments& arguments :
+       {Arguments{"asm", "n\xff.tasm", "-o", "n\xff.tprog"},
+        {"inspect", "n\xff.tprog"},
+        {"disasm", "n\xff.tprog"},
+        {"run", "n\xff.tprog"},
+        {"run", "n\xff.tasm"},
+        {"derive", "n\xff.tprog", "--to", "onnx", "-o", "n\xff.onnx", "--verify", "1"}}) {
+    Arguments with_json = arguments;
+    with_json.emplace_back("--json");
+    const CommandResult result = tessera(with_json);
+    EXPECT_EQ(result.status, 0) << arguments[0] << ": " << result.err;
+    EXPECT_FALSE(result.json().is_discarded()) << arguments[0] << ": " << result.out;
   }
 }
 
