@@ -24,10 +24,12 @@
 #include <thread>
 #include <utility>
 
+#include "arith/kernels/tile_dot.h"
 #include "base/result.h"
 #include "emulation.h"
 #include "layer_times.h"
 #include "onnxruntime_server.h"
+#include "stored_models.h"
 #include "tessera/session.h"
 #include "tools/console.h"
 #include "tools/tensor_file.h"
@@ -41,7 +43,8 @@ constexpr std::chrono::milliseconds kPause{120};  // before each run
 struct Arguments {
   std::string models, packages;  // empty: what the fetch scripts print
   std::string data = TESSERA_TEST_DATA;
-  std::string only;  // one case
+  std::vector<std::string> all;  // folders of which every model is measured, in place of the cases
+  std::string only;              // one case or model
   std::string arch = "tessera128";
   int rounds = 15;
   int threads = 2;
@@ -338,13 +341,29 @@ void print_table(const Arguments& arguments, const std::string& version,
 // older processor. ONNX Runtime keeps all.
 void bind_instructions(const std::string& instructions) {
   constexpr std::int64_t kTilesAndPairs = HWY_AVX3_DL;  // AMX, VNNI
+  if (instructions == "avx512vnni") kernels::tiles::leave_out();
   if (instructions == "avx512") hwy::DisableTargets(kTilesAndPairs);
   if (instructions == "avx2") hwy::DisableTargets(kTilesAndPairs | HWY_AVX3);
 }
 
+// What the host device can use here with `instructions`, by name.
+std::string instructions_there(const std::string& instructions) {
+  const std::int64_t there = hwy::SupportedTargets();
+  if (instructions == "all" && kernels::has_matrix_tiles()) return "amx";
+  if ((there & HWY_AVX3_DL) != 0) return "avx512vnni";
+  if ((there & HWY_AVX3) != 0) return "avx512";
+  return (there & HWY_AVX2) != 0 ? "avx2" : "less than avx2";
+}
+
 Status run(Arguments arguments) {
   bind_instructions(arguments.instructions);
-  if (arguments.models.empty()) {
+  const std::string there = instructions_there(arguments.instructions);
+  if (arguments.instructions != "all" && arguments.instructions != there) {
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("--instructions {}: this processor has {}", arguments.instructions, there)};
+  }
+  if (arguments.models.empty() && arguments.all.empty()) {
     TESSERA_TRY(arguments.models, fetched("fetch_ocr_models.sh"));
   }
   if (arguments.packages.empty()) {
@@ -354,6 +373,16 @@ Status run(Arguments arguments) {
                                                         "/bench/onnxruntime/onnxruntime_server.cjs",
                                                         .packages = arguments.packages,
                                                         .threads = arguments.threads}));
+  if (!arguments.all.empty()) {
+    return measure_stored({.folders = arguments.all,
+                           .only = arguments.only,
+                           .arch = arguments.arch,
+                           .instructions = there,
+                           .rounds = arguments.rounds,
+                           .threads = arguments.threads,
+                           .json = arguments.json},
+                          *ort);
+  }
   TESSERA_TRY(const ScratchFolder scratch, ScratchFolder::make());
   std::vector<Times> all;
   for (const Case& what : kCases) {
@@ -393,10 +422,14 @@ int main_with(int argc, char** argv) {
   app.add_flag("--brief", arguments.brief,
                "leave out the layers of slower models and emulation in PyTorch");
   app.add_option("--instructions", arguments.instructions,
-                 "of the host device: all; avx512 (no VNNI, no AMX); avx2")
+                 "of the host device: all; avx512vnni (no AMX); avx512 (no VNNI either); avx2")
       ->capture_default_str()
-      ->check(CLI::IsMember({"all", "avx512", "avx2"}));
-  app.add_flag("--json", arguments.json, "print one JSON object");
+      ->check(CLI::IsMember({"all", "avx512vnni", "avx512", "avx2"}));
+  app.add_option(
+      "--all", arguments.all,
+      "measure every model of this folder (models/*.onnx with cases/, or *.onnx); may be "
+      "given several times");
+  app.add_flag("--json", arguments.json, "print one JSON object; with --all a line a model");
   app.footer("Example:\n  host_vs_ort --repeat 15 --json");
   CLI11_PARSE(app, argc, argv);
   const Status status = run(arguments);

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/result.h"
 
@@ -24,15 +25,26 @@ Error refused(const nlohmann::json& reply, const std::string& line) {
   return lost(stated ? reply["error"].get<std::string>() : line);
 }
 
-// ONNX Runtime's name of an input's elements.
+// ONNX Runtime's names of elements.
+constexpr std::pair<Format, const char*> kElementTypes[] = {
+    {Format::kF32, "float32"}, {Format::kF16, "float16"}, {Format::kU8, "uint8"},
+    {Format::kI8, "int8"},     {Format::kI32, "int32"},   {Format::kI64, "int64"},
+    {Format::kBool, "bool"}};
+
 Result<std::string> element_type(Format format) {
-  if (format == Format::kF32) return std::string("float32");
-  if (format == Format::kU8) return std::string("uint8");
-  if (format == Format::kI8) return std::string("int8");
-  if (format == Format::kI64) return std::string("int64");
+  for (const auto& [known, name] : kElementTypes) {
+    if (known == format) return std::string(name);
+  }
   return Error{ErrorCode::kInvalidArgument, "ONNX Runtime: an input of " +
                                                 std::string(format_name(format)) +
-                                                ", allowed f32, u8, i8 and i64"};
+                                                ", allowed f32, f16, u8, i8, i32, i64 and bool"};
+}
+
+Result<Format> format_of(const std::string& type) {
+  for (const auto& [format, name] : kElementTypes) {
+    if (type == name) return format;
+  }
+  return lost("an output of " + type + ", which is not read here");
 }
 
 // The child process, or the errno of what went wrong as a negative number.
@@ -170,8 +182,9 @@ Result<OnnxRuntimeAnswers> OnnxRuntimeServer::run_all(const std::string& model,
   if (!reply.is_object() || !reply.contains("outputs")) return refused(reply, line);
   OnnxRuntimeAnswers answer;
   answer.milliseconds = reply["milliseconds"].get<double>();
-  for (const auto& dims : reply["outputs"]) {
-    Tensor output = Tensor::zeros(Format::kF32, dims.get<Shape>());
+  for (std::size_t i = 0; i < reply["outputs"].size(); ++i) {
+    TESSERA_TRY(const Format format, format_of(reply["types"][i].get<std::string>()));
+    Tensor output = Tensor::zeros(format, reply["outputs"][i].get<Shape>());
     TESSERA_RETURN_IF_ERROR(read_all(output.bytes.data(), output.bytes.size()));
     answer.outputs.push_back(std::move(output));
   }

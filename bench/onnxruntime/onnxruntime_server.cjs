@@ -5,7 +5,8 @@
 //   in   {"model": "x.onnx", "type": "float32", "dims": [1,3,48,320]}\n     + the elements' bytes
 //   out  {"dims": [1,40,6625], "milliseconds": 9.5}\n       + 4 * count bytes, or {"error": "..."}\n
 //   in   {"model": "x.onnx", "inputs": [{"type": "float32", "dims": [1,576]}, ...]}\n   + all elements' bytes
-//   out  {"outputs": [[1,1], [2,1,128]], "milliseconds": 0.2}\n   + all outputs' f32 bytes
+//   out  {"outputs": [[1,1], [2,1,128]], "types": ["float32", "float32"], "milliseconds": 0.2}\n
+//        + all outputs' bytes
 //
 // "milliseconds" is the time of session.run alone: neither loading nor the pipe counts.
 //
@@ -31,7 +32,8 @@ try {
 
 // Element types of an input.
 const kArrays = {
-  float32: Float32Array, uint8: Uint8Array, int8: Int8Array, int64: BigInt64Array};
+  float32: Float32Array, float16: Uint16Array, uint8: Uint8Array, int8: Int8Array,
+  int32: Int32Array, int64: BigInt64Array, bool: Uint8Array};
 
 const sessions = new Map();
 let pending = Buffer.alloc(0);
@@ -102,7 +104,8 @@ async function answerAll(header, bytes) {
   const result = await s.run(feeds);
   const milliseconds = Number(process.hrtime.bigint() - begin) / 1e6;
   const outputs = s.outputNames.map(name => result[name]);
-  answerLine({outputs: outputs.map(output => output.dims.map(Number)), milliseconds});
+  answerLine({outputs: outputs.map(output => output.dims.map(Number)),
+    types: outputs.map(output => output.type), milliseconds});
   for (const output of outputs) {
     process.stdout.write(
         Buffer.from(output.data.buffer, output.data.byteOffset, output.data.byteLength));

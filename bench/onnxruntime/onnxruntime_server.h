@@ -45,7 +45,8 @@ class OnnxRuntimeServer {
   // `input` is f32, u8 or i8 and goes to the model's first input; its first output is f32. The
   // first run of a model loads it.
   Result<OnnxRuntimeAnswer> run(const std::string& model, const Tensor& input);
-  // A model with several inputs (f32, u8, i8 or i64, in their order) and outputs, all f32.
+  // A model with several inputs, in their order, and outputs; of f32, f16, u8, i8, i32, i64 and
+  // bool.
   Result<OnnxRuntimeAnswers> run_all(const std::string& model, const std::vector<Tensor>& inputs);
   // Mean microseconds of each of its own nodes, by name, over `runs` runs with its profiler on.
   Result<std::map<std::string, double>> layer_times(const std::string& model, const Tensor& input,

@@ -10,7 +10,7 @@
 //   auto model    = runtime->load(*network);
 //   auto pipeline = runtime->open_pipeline(*model);
 //   auto stream   = pipeline->open_stream();
-//   auto job      = stream->submit({inputs});
+//   auto job      = stream.submit({inputs});
 //   auto result   = job->wait();
 //
 // All classes here are handles that may be copied and used by several threads at once; what they

@@ -179,7 +179,9 @@ Result<Program> link(const Package& package, const ChipConfig& chip, const LinkO
                     package.chip_name, package.chip_fingerprint, chip.name, chip.fingerprint())};
   }
   if (options.cores != 1) {
-    return Error{ErrorCode::kUnsupported, fmt::format("found {} cores, allowed 1", options.cores)};
+    return Error{
+        ErrorCode::kUnsupported,
+        fmt::format("programs for {} cores are not supported yet; allowed 1", options.cores)};
   }
   return Linker(package, options).run();
 }

@@ -21,7 +21,9 @@ namespace {
 struct BenchArguments {
   ModelArguments model;
   std::string suite, models, packages, networks;
-  int repeat = 0;  // 0: the suite's own number
+  std::vector<std::string> all;  // host-vs-ort: folders
+  std::string instructions;      // host-vs-ort
+  int repeat = 0;                // 0: the suite's own number
   int threads = 0;
   bool arch_given = false;
   LoadBench load;
@@ -53,6 +55,8 @@ Status host_vs_ort(const BenchArguments& arguments) {
     if (!value.empty()) words.insert(words.end(), {option, value});
   };
   add("--models", arguments.models);
+  for (const std::string& folder : arguments.all) add("--all", folder);
+  add("--instructions", arguments.instructions);
   add("--onnxruntime", arguments.packages);
   add("--arch", arguments.model.architecture());
   if (arguments.repeat > 0) add("--repeat", std::to_string(arguments.repeat));
@@ -181,6 +185,12 @@ Action bench_verb(CLI::App& app) {
   app.add_option("--networks", arguments->networks,
                  "roofline: names with commas between (default: all of the zoo)");
   app.add_option("--models", arguments->models, "suite: the models' folder (default: fetched)");
+  app.add_option("--all", arguments->all,
+                 "host-vs-ort: measure every model of this folder, a line each with --json; may be "
+                 "given several times");
+  app.add_option("--instructions", arguments->instructions,
+                 "host-vs-ort: of the host device: all, avx512vnni (no AMX), avx512 (no VNNI "
+                 "either), avx2");
   app.add_option("--onnxruntime", arguments->packages,
                  "suite: the folder with node_modules (default: fetched)");
   app.add_option("--repeat", arguments->repeat, "measured rounds (default 5, suite 15)")

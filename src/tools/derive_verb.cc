@@ -279,7 +279,8 @@ Action derive_verb(CLI::App& app) {
                  "safetensors file: weights and biases by layer in place of the model's");
   app.add_option("--shape", arguments->model.shapes,
                  "shape of a model's input with open dimensions: NAME=1x3x48x320");
-  app.add_option("--cores", arguments->cores, "cores to link a model or package for")
+  app.add_option("--cores", arguments->cores,
+                 "cores to link a model or package for; more than 1 is not supported yet")
       ->capture_default_str();
   app.add_option("--verify", arguments->verify,
                  "run this many inputs through program and derived software and compare all bits")

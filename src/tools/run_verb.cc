@@ -89,8 +89,10 @@ Status check_options(const RunArguments& arguments, DeviceKind device) {
 
 Status run(const RunArguments& arguments) {
   if (arguments.cores != 1) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("--cores {}: this processor has 1 core", arguments.cores)};
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("--cores {}: programs for several cores are not supported yet; allowed 1",
+                    arguments.cores)};
   }
   TESSERA_TRY(const DeviceKind device, device_kind_from_name(arguments.device));
   TESSERA_RETURN_IF_ERROR(check_options(arguments, device));
@@ -220,7 +222,8 @@ Action run_verb(CLI::App& app) {
   app.add_option("--preprocess", arguments->preprocess,
                  "for pictures: \"mean=R,G,B;std=R,G,B;order=rgb|bgr\" (default mean 0, std 255)");
   app.add_option("--device", arguments->device, "sim, host or ref")->capture_default_str();
-  app.add_option("--cores", arguments->cores, "cores to link for")->capture_default_str();
+  app.add_option("--cores", arguments->cores, "cores to link for; more than 1 is not supported yet")
+      ->capture_default_str();
   app.add_option("--threads", arguments->threads, "threads of the host device (0: all)")
       ->check(CLI::Range(0, 1024));
   app.add_option("--output", arguments->output_folder, "write outputs to this folder as .npy");

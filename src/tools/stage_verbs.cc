@@ -134,7 +134,8 @@ Action link_verb(CLI::App& app) {
   auto arguments = std::make_shared<StageArguments>();  // shared with the returned action
   app.add_option("package", arguments->file, "package (.tpkg)")->required();
   app.add_option("-o,--output", arguments->output, "program to write (.tprog)")->required();
-  app.add_option("--cores", arguments->cores, "cores to link for")->capture_default_str();
+  app.add_option("--cores", arguments->cores, "cores to link for; more than 1 is not supported yet")
+      ->capture_default_str();
   app.add_option("--arch", arguments->arch, "architecture (default: the package's)");
   app.add_flag("--json", arguments->json, "print one JSON object");
   return [arguments] { return link(*arguments); };

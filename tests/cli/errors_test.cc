@@ -104,10 +104,13 @@ TEST(DeviceErrors, AnUnknownDeviceListsTheKnownOnes) {
 }
 
 TEST(DeviceErrors, MoreCoresThanThereAre) {
-  expect_run_error({"--cores", "2"}, "--cores 2: this processor has 1 core   [invalid argument]");
+  expect_run_error({"--cores", "2"},
+                   "--cores 2: programs for several cores are not supported yet; allowed 1   "
+                   "[invalid argument]");
   ASSERT_EQ(tessera({"compile", "small.onnx", "-o", "cores.tpkg"}).status, 0);
-  expect_error({"link", "cores.tpkg", "--cores", "2", "-o", "cores.tprog"},
-               "tessera link: found 2 cores, allowed 1   [unsupported]");
+  expect_error(
+      {"link", "cores.tpkg", "--cores", "2", "-o", "cores.tprog"},
+      "tessera link: programs for 2 cores are not supported yet; allowed 1   [unsupported]");
 }
 
 TEST(ArchitectureErrors, AnUnknownProfileNamesTheNearestOne) {

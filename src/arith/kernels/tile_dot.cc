@@ -1,6 +1,7 @@
 #include "arith/kernels/tile_dot.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "base/check.h"
 
@@ -303,10 +304,15 @@ TESSERA_TILES void split_pairs(const std::int16_t* mantissas, std::int64_t pair_
 }  // namespace
 
 namespace tiles {
+namespace {
+std::atomic<bool> left_out = false;
+}  // namespace
+
 bool are_there() {
   static const bool there = enable_tiles();
-  return there;
+  return there && !left_out.load(std::memory_order_relaxed);
 }
+void leave_out() { left_out.store(true); }
 }  // namespace tiles
 
 TileScope::TileScope() { set_up(); }
@@ -326,6 +332,7 @@ void tile_dot(const TileDot& dot, double* sums) { dot_tiles(dot, sums); }
 namespace tessera::kernels {
 namespace tiles {
 bool are_there() { return false; }
+void leave_out() {}
 }  // namespace tiles
 
 namespace {

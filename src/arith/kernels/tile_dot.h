@@ -35,6 +35,8 @@ namespace tiles {
 // (AVX512-FP16) too, which tile_quantise.h and tile_finish.h use: one without it counts as without
 // tiles.
 bool are_there();
+// For benchmarks, before anything asks: as on a processor without them.
+void leave_out();
 }  // namespace tiles
 // The same, but no while the run-time choice of vector instructions is bound to a lesser set.
 bool has_matrix_tiles();

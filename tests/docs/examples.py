@@ -1,0 +1,206 @@
+"""What is done with each fenced block of the pages: a table by page and first line of the block.
+
+A block that is not here fails the test: add it, to be run or, with the reason, not to be run.
+"""
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Shell:
+    """Commands, run in the scratch folder one after the other; what the page states must be printed."""
+    needs: tuple = ()      # what a newcomer may not have: see NEEDS in run_examples.py
+    setup: str = ""        # a command before the first
+    command: str = ""      # in place of commands in the block: all of it is what this prints
+    # By the beginning of a command: another text for a part of it, or a reason not to run it.
+    replace: dict = field(default_factory=dict)
+    leave_out: dict = field(default_factory=dict)
+    weather: tuple = ()    # patterns of what differs from run to run
+    status: int = 0        # of the last command
+
+
+@dataclass
+class Code:
+    """A piece of a program, compiled with what it leaves out, and run."""
+    before: str = ""       # in front of the function that holds the block
+    begin: str = ""        # first in that function
+    end: str = ""          # last in it: what must hold
+    replace: dict = field(default_factory=dict)  # lines "..." of the block
+    needs: tuple = ()
+    setup: str = ""
+
+
+@dataclass
+class Excerpt:
+    """Its lines are in this file, in this order."""
+    file: str
+    ignoring: str = ""     # a pattern that is taken off both
+    quoted: bool = False   # they are a text in a program
+
+
+@dataclass
+class Firmware:
+    """A program that must assemble; the files that it names."""
+    files: dict = field(default_factory=dict)  # name: bytes
+
+
+@dataclass
+class NotRun:
+    reason: str
+
+
+PICTURE = NotRun("a drawing")
+BENCHMARK = NotRun("times of a quiet machine: `make bench` measures them, a test would measure the others on it")
+FLOAT_INPUT = """
+tessera::Tensor input = tessera::Tensor::zeros(tessera::Format::kF32, {1, 3, 48, 320});
+"""
+C_BEFORE = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <tessera/tessera_c.h>
+static void fail_on(tessera_error* error) {
+  if (error == NULL) return;
+  fprintf(stderr, "%s\\n", tessera_error_message(error));
+  exit(1);
+}
+"""
+
+BLOCKS = {
+    "README.md": {
+        "┌──────────────── compiler ────────────────┐": PICTURE,
+        "make demo   # installs what is missing, builds, fetches the models, reads the text in a picture":
+            NotRun("installs and builds; the demo itself is the next block"),
+        "16 lines of text": Shell(command="scripts/demo.sh build/release", needs=("ocr", "ocr_models")),
+        "scripts/demo.sh build/release photo.jpg --device host":
+            Shell(replace={"scripts/demo.sh": ("photo.jpg", "examples/ocr/picture/station.png")}, needs=("ocr", "ocr_models")),
+        "tessera=build/release/src/tools/tessera": Shell(
+            setup="mkdir nodes && cp -r /usr/share/libonnx-testdata/data/node/test_relu nodes",
+            replace={"$tessera conform DIR": ("DIR", "nodes"),
+                     "$tessera bench model.onnx": ("model.onnx", "model.onnx --seconds 0.2"),
+                     "$tessera watch": ("--http 8080", "--http 0 --seconds 0.5")},
+            leave_out={"$tessera bench --suite pipeline": "two minutes of times of a quiet machine",
+                       "$tessera top": "needs a running pipeline; top_terminal_test drives it",
+                       "$tessera bench --suite roofline": "docs/performance.md runs it",
+                       "$tessera repro timing": "the figures that others published are not in this repository"}),
+        'chain "hidden"': Excerpt("examples/firmware/perceptron.tasm", ignoring=";.*"),
+        "$ tessera derive ch_PP-OCRv4_rec_infer.onnx --shape x=1x3x48x320 --to onnx -o rec.onnx --verify 2":
+            Shell(needs=("ocr_models",)),
+        "$tessera report model.onnx --arch my.toml":
+            Shell(setup="cp arch/tessera128.toml my.toml; tessera=build/release/src/tools/tessera"),
+        "#include <tessera/tessera.h>": Code(
+            begin=FLOAT_INPUT,
+            end="if (!result.ok() || result->outputs.empty() || result->cycles == 0 || result->timeline.empty()) return 1;"),
+        "import numpy, tessera": Code(
+            needs=("python",), setup="cp relu.onnx model.onnx",
+            end="assert [output.tobytes() for output in outputs] == [numpy.maximum(a, 0).tobytes() for a in arrays]"),
+        "python3 -m venv --system-site-packages env": Shell(needs=("python", "pip")),
+    },
+    "docs/architecture.md": {
+        "model.onnx": PICTURE,
+        "DRAM ◄─► memory channel ─► kernel DMA ────────────► neural engine 0..n-1": PICTURE,
+    },
+    "docs/concordance.md": {
+        "program ──► group_tasks()   which tasks might be one layer, and what the descriptors alone prove   lift_groups, lift_axis": PICTURE,
+        "Graph ──expand──► Software ──folded──► ONNX (opset 17, operators of the standard alone), PyTorch,": PICTURE,
+        "share     equal constants become one; so do moves, and operations on constants, of the same operands   share": PICTURE,
+        "model                          matrix   nodes   mean  most        bytes      derived  times":
+            NotRun("of models that are not in this repository; the test derived_size holds them where they are"),
+        "$ tessera derive examples/firmware/perceptron.tasm --to cpp -o p.cpp --verify 2 --with c++ --plant-fault hidden":
+            Shell(status=1),
+        "program                              programs inputs     runs       values     compared":
+            NotRun("`make check-derived` takes an hour"),
+    },
+    "docs/formats/firmware.md": {
+        "firmware 1": Firmware(files={"w2.bin": bytes(4 * 10 * 256)}),
+        "program 1": NotRun("shows the form; its parts are of different programs"),
+    },
+    "docs/fuzzing.md": {
+        "make fuzz                       # builds the targets with clang 19, then runs each for 10 seconds":
+            NotRun("builds all fuzz targets with clang; CI does it"),
+        "build/fuzz/fuzz/npy_fuzz build/fuzz/fuzz/findings/npy-crash-0a1b...        # runs that input alone":
+            NotRun("of a finding that there may be"),
+    },
+    "docs/numbers.md": {
+        "once       P[t] = x[t] W + (Wb + Rb)                  one product for all steps and gates; biases inside the sum":
+            NotRun("formulas"),
+    },
+    "docs/passes.md": {
+        'graph "test" f16': Excerpt("src/graph/dump_test.cc", quoted=True),
+    },
+    "docs/performance.md": {
+        "$ tessera bench --suite roofline": Shell(weather=(r"\d+$",)),
+        "$ tessera bench resnet50.onnx --suite devices --repeat 12": Shell(
+            setup="tessera zoo resnet50 -o resnet50.onnx",
+            weather=(r"\b\d+\.\d{3} ", r"\b\d+\.\d (?=[\d-])", r"(?<=^sim / host )[\d.]+",
+                     r"(?<=^values / timing-only )[\d.]+", r"(?<=time x )[\d.]+")),
+        "for set in all avx512vnni avx512 avx2; do": BENCHMARK,
+        "$ tessera bench --suite host-vs-ort --repeat 20          two cores with AMX and AVX512-FP16": BENCHMARK,
+    },
+    "docs/runtime.md": {
+        "stream 0 ─ submit ─┐                                                                  ┌─► job done, in the": PICTURE,
+        "auto runtime  = Runtime::open({.devices = {{.kind = DeviceKind::kHost}}});": Code(
+            before="using namespace tessera;\n",
+            begin="auto network = Network::load(\"model.onnx\");\n" + FLOAT_INPUT + "std::vector<Tensor> inputs = {input};\n",
+            end="if (!result.ok() || result.result().outputs().empty()) return 1;"),
+        "$ tessera bench --suite tuning": BENCHMARK,
+        "$ tessera bench --suite pipeline": BENCHMARK,
+        "$ tessera bench ch_PP-OCRv4_rec_infer.onnx --shape x=1x3x48x320 --streams 2": BENCHMARK,
+        'build/release/examples/ocr/ocr scans/ --models "$(scripts/fetch_ocr_models.sh)" --device host,host': Shell(
+            needs=("ocr", "ocr_models", "speech", "vad_model"),
+            setup="mkdir -p scans recordings && cp examples/ocr/picture/station.png scans && cp tone.wav recordings"),
+        "2 threads each, 2 kernels, medians of 7 rounds; ONNX Runtime 1.30.0 in float32": BENCHMARK,
+        "$ ocr pictures/ --device sim,sim --pace 0.003": BENCHMARK,
+        "tessera_network* network = NULL;": Code(
+            before=C_BEFORE, end="if (error != NULL || network == NULL) return 1;\ntessera_network_release(network);"),
+        "static tessera_error* crop(void* context, tessera_task* task) {": Code(
+            before=C_BEFORE,
+            begin="""tessera_network* network = NULL;
+fail_on(tessera_network_load("model.onnx", NULL, &network));
+tessera_runtime* runtime = NULL;
+fail_on(tessera_runtime_open(NULL, &runtime));
+tessera_model* detector = NULL;
+tessera_model* recogniser = NULL;
+fail_on(tessera_model_load(runtime, network, NULL, 0, &detector));
+fail_on(tessera_model_load(runtime, network, NULL, 0, &recogniser));
+tessera_pipeline* pipeline = NULL;
+tessera_error* error = NULL;
+""",
+            replace={"  ...": """  const tessera_run lines[] = {{.tensors = &map, .count = 1}};
+  const size_t line_count = 1;
+  (void)context;"""},
+            end="fail_on(error);"),
+        "python3 -m venv --system-site-packages env": Shell(needs=("python", "pip")),
+        "def crop(task):": Code(
+            needs=("python",),
+            before="""import numpy, tessera, models
+models.write("detector.onnx", [1, 3, 8, 8], [(2, 1)])
+models.write("recogniser.onnx", [1, 2, 8, 8], [(2, 1)])
+tessera.write_png("page.png", numpy.zeros((8, 8, 3), numpy.uint8))
+runtime = tessera.Runtime([tessera.Device("host", name="host0"), tessera.Device("sim", name="sim0")])
+def lines_of(page, scores):
+    return [scores, scores]
+""",
+            end="assert len(result.runs) == 2"),
+        "stage threads ──┐ record()    a ring for each thread": PICTURE,
+        "tessera watch mobile.onnx --http 8080 --device sim --kernels 2 --timing-only --pace 0.02": Shell(
+            setup="tessera zoo mobilenet_v1 -o mobile.onnx",
+            replace={"tessera watch": ("--http 8080", "--http 0 --seconds 1")}),
+        "$ tessera watch model.onnx --device host --seconds 600 --record run.jsonl": Shell(
+            replace={"tessera watch": ("--seconds 600", "--seconds 2 --http 0"),
+                     "tessera trace": ("--from 120 --to 125", "--from 0.5 --to 1")},
+            weather=(r".*",)),
+    },
+    "docs/timing.md": {
+        "tessera repro timing --data FOLDER          # one table for each file that FOLDER has":
+            NotRun("the figures that others published are not in this repository"),
+    },
+    "docs/training.md": {
+        "model.onnx ──compile──► program ──derive --to pytorch --trainable──► derived.py, derived.weights": PICTURE,
+        "$ python3 examples/training/train.py --tessera build/release/src/tools/tessera":
+            NotRun("needs PyTorch and a minute; training_test runs a smaller form of it"),
+        "accuracy, float32:                  0.8400": NotRun("as the block before"),
+    },
+    "examples/firmware/README.md": {
+        "tessera run lstm.tasm --input x=random:7 --check-hazards    # outputs, cycles, engines":
+            Shell(setup="cp examples/firmware/* ."),
+    },
+}

@@ -1,0 +1,101 @@
+"""Takes the fenced blocks out of pages, and compares what a command printed with what a page states.
+
+In a block with commands a line `$ COMMAND` is followed by what it prints. There
+
+    ...            alone on a line stands for any lines, none too
+    12.3 ...       within a line for anything: times and rates, which are weather
+
+and white space counts as one blank, since columns are as wide as their weather.
+"""
+import re
+from dataclasses import dataclass
+
+
+@dataclass
+class Block:
+    page: str
+    line: int  # of the fence
+    info: str
+    text: str
+
+    @property
+    def first(self):
+        return self.text.split("\n", 1)[0].strip()
+
+    @property
+    def place(self):
+        return f"{self.page}:{self.line}"
+
+
+def blocks_of(page, text):
+    """All fenced blocks of a page; an error where the last one is not closed."""
+    blocks, fence, lines = [], None, []
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.lstrip().startswith("```"):
+            if fence is None:
+                fence, lines = (number, line.strip()[3:].strip()), []
+            else:
+                blocks.append(Block(page, fence[0], fence[1], "\n".join(lines)))
+                fence = None
+        elif fence is not None:
+            lines.append(line)
+    if fence is not None:
+        raise ValueError(f"{page}:{fence[0]}: a block without an end")
+    return blocks
+
+
+def commands_of(text):
+    """[(command, [lines that the page states])]; a command goes on behind a backslash. Without any `$ `
+    each line is a command, and nothing is stated of what it prints."""
+    lines = text.split("\n")
+    prompted = any(line.startswith("$ ") for line in lines)
+    commands, going_on = [], False
+    for line in lines:
+        if going_on:
+            commands[-1][0] += " " + line.strip()
+        elif prompted and not line.startswith("$ "):
+            if not commands:
+                raise ValueError(f"'{line}' stands before the first command")
+            commands[-1][1].append(line)
+            continue
+        elif line.strip() and not line.lstrip().startswith("#"):
+            commands.append([line[2:] if prompted else line, None if not prompted else []])
+        else:
+            continue
+        going_on = commands[-1][0].endswith("\\")
+        if going_on:
+            commands[-1][0] = commands[-1][0][:-1].rstrip()
+    return [(command, stated) for command, stated in commands]
+
+
+def normal(line):
+    return re.sub(r"\s+", " ", line).strip()
+
+
+def line_pattern(line):
+    """A pattern of one stated line."""
+    return re.compile(".*".join(re.escape(part.strip()) for part in normal(line).split("...")))
+
+
+def difference(stated, printed):
+    """None where the lines that were printed are the stated ones; else what differs first."""
+    stated = [line for line in stated if normal(line)]
+    printed = [line for line in printed if normal(line)]
+    at, skipping = 0, False
+    for line in stated:
+        if normal(line) == "...":
+            skipping = True
+            continue
+        pattern = line_pattern(line)
+        if skipping:
+            while at < len(printed) and not pattern.fullmatch(normal(printed[at])):
+                at += 1
+            skipping = False
+        if at == len(printed):
+            return f"the page states '{normal(line)}', which is not printed"
+        if not pattern.fullmatch(normal(printed[at])):
+            return f"the page states '{normal(line)}', printed is '{normal(printed[at])}'"
+        at += 1
+    if at < len(printed) and not skipping:
+        return f"the page does not state '{normal(printed[at])}'"
+    return None
