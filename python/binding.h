@@ -18,6 +18,7 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "tessera/memory.h"
@@ -167,11 +168,29 @@ using ModelHandle = Handle<Model>;
 
 // ------------------------------------------------------------------------------------ arrays
 
-std::string dtype_name(Format format);  // bf16 has no NumPy type: its bits travel as uint16
+Format format_named(const std::string& dtype);  // the error says what there is
+std::string dtype_name(Format format);          // bf16 has no NumPy type: its bits travel as uint16
 // A copy. The error names `what` and what was needed.
 Tensor to_tensor(const py::handle& value, std::optional<Format> wanted, const std::string& what);
 std::vector<Tensor> to_tensors(const py::handle& values, const Network* network,
                                const std::string& what);
+// The memory of an object with the buffer protocol or DLPack, kept by the view; nothing where its
+// rows do not lie one behind the other, or no format is its.
+std::optional<TensorView> to_view(const py::handle& value, std::optional<Format> wanted,
+                                  bool writable);
+py::buffer_info block_buffer(const Block& block);
+py::capsule block_capsule(Block& block);  // of DLPack; fetches the block
+// A block, a view without a copy where one is wanted and can be, or else a tensor.
+std::variant<Tensor, TensorView, Block> to_input(const py::handle& value,
+                                                 std::optional<Format> wanted,
+                                                 const std::string& what, bool copy);
+// Arrays in the order of the network's inputs, or one dict by name; inputs that are states of the
+// stream are left out.
+NetworkTask to_network_task(const Network* network, const py::args& arguments, bool copy);
+// None, a block, "keep", or an array to be filled, for each.
+std::vector<NetworkOutput> to_outputs(const py::object& outputs, bool fetch);
+// (output, input) or (output, input, initial value), by place.
+std::vector<StateBinding> to_bindings(const py::iterable& bindings);
 // The array's memory is the tensor's.
 py::array to_array(Tensor tensor);
 py::list to_arrays(std::vector<Tensor> tensors);

@@ -22,6 +22,36 @@ py::array block_array(const py::object& self, const std::string& dtype,
   return py::array(type, dims, bytes.data(), self);
 }
 
+// Of a number of bytes, or of a tensor.
+Block allocate(MemoryHandle& memory, const py::object& size,
+               const std::optional<std::string>& dtype) {
+  if (!dtype.has_value()) {
+    const auto bytes = size.cast<std::int64_t>();
+    return take(unlocked([&] { return memory->memory.allocate(bytes); }));
+  }
+  TensorDescription tensor;
+  tensor.format = format_named(*dtype);
+  tensor.dims = size.cast<Shape>();
+  return take(unlocked([&] { return memory->memory.allocate(tensor); }));
+}
+
+Block upload(MemoryHandle& memory, const py::object& array) {
+  Tensor tensor = to_tensor(array, std::nullopt, "the array");
+  return take(unlocked([&] { return memory->memory.upload(std::move(tensor)); }));
+}
+
+Block wrap(MemoryHandle& memory, const py::object& array) {
+  auto view = to_view(array, std::nullopt, true);
+  if (!view) {
+    fail(
+        "memory to wrap is an array that may be written, of numbers, with its rows one behind the "
+        "other, by the buffer protocol or DLPack");
+  }
+  return take(unlocked([&] {
+    return memory->memory.wrap(view->bytes, {"", view->format, view->dims}, std::move(view->owner));
+  }));
+}
+
 py::list layer_list(const Layers& layers) {
   py::list list;
   for (const Layer& layer : layers.list()) {
@@ -72,8 +102,96 @@ void define_operations(py::module_& module) {
 
 }  // namespace
 
+std::variant<Tensor, TensorView, Block> to_input(const py::handle& value,
+                                                 std::optional<Format> wanted,
+                                                 const std::string& what, bool copy) {
+  if (py::isinstance<Block>(value)) return value.cast<Block>();
+  if (!copy) {
+    auto view = to_view(value, wanted, false);
+    if (view && (!wanted || view->format == *wanted)) return std::move(*view);
+  }
+  return to_tensor(value, wanted, what);
+}
+
+NetworkTask to_network_task(const Network* network, const py::args& arguments, bool copy) {
+  NetworkTask task;
+  if (arguments.size() == 1 && py::isinstance<py::dict>(arguments[0])) {
+    if (network == nullptr) {
+      fail(
+          "inputs by name are for pipelines that begin with a model; this one begins with a "
+          "function");
+    }
+    const py::dict by_name(arguments[0]);
+    std::size_t known = 0;
+    for (const TensorDescription& input : network->inputs()) {
+      if (!by_name.contains(input.name)) continue;  // a state, or missed when it runs
+      ++known;
+      task.inputs.push_back(
+          to_input(by_name[input.name.c_str()], input.format, "input '" + input.name + "'", copy));
+    }
+    if (known != by_name.size()) fail("an input by a name that the model has not");
+    return task;
+  }
+  // Where states are left out nobody knows here which format belongs to which.
+  const bool known = network != nullptr && arguments.size() == network->inputs().size();
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    task.inputs.push_back(to_input(
+        arguments[i], known ? std::optional(network->inputs()[i].format) : std::nullopt,
+        known ? "input '" + network->inputs()[i].name + "'" : "input " + std::to_string(i), copy));
+  }
+  return task;
+}
+
+std::vector<NetworkOutput> to_outputs(const py::object& outputs, bool fetch) {
+  std::vector<NetworkOutput> list;
+  if (outputs.is_none()) return list;
+  for (const py::handle& wanted : outputs) {
+    NetworkOutput& output = list.emplace_back();
+    if (wanted.is_none()) continue;
+    if (py::isinstance<Block>(wanted)) {
+      output.block = wanted.cast<Block>();
+      output.fetch = fetch;
+    } else if (py::isinstance<py::str>(wanted) && wanted.cast<std::string>() == "keep") {
+      output.keep = true;
+      output.fetch = fetch;
+    } else {
+      output.view = to_view(wanted, std::nullopt, true);
+      if (!output.view) {
+        fail("output " + std::to_string(list.size() - 1) +
+             " goes to None, a block, \"keep\", or an array that may be written, with its rows "
+             "one behind the other");
+      }
+    }
+  }
+  return list;
+}
+
+std::vector<StateBinding> to_bindings(const py::iterable& bindings) {
+  std::vector<StateBinding> list;
+  for (const py::handle& entry : bindings) {
+    const py::tuple binding(py::reinterpret_borrow<py::object>(entry));
+    if (binding.size() < 2 || binding.size() > 3) {
+      fail("a state is (output, input) or (output, input, initial value)");
+    }
+    StateBinding& state = list.emplace_back();
+    state.output = binding[0].cast<std::size_t>();
+    state.input = binding[1].cast<std::size_t>();
+    if (binding.size() == 3) state.initial = to_tensor(binding[2], std::nullopt, "the state");
+  }
+  return list;
+}
+
 void define_memory(py::module_& module) {
-  py::class_<Block>(module, "Block", "Bytes that host and device hold together.")
+  py::class_<Block>(module, "Block", "Bytes that host and device hold together.",
+                    py::buffer_protocol())
+      .def_buffer(&block_buffer)
+      .def("__dlpack__",
+           [](Block& block, const py::args&, const py::kwargs&) { return block_capsule(block); })
+      .def("__dlpack_device__", [](const Block&) { return py::make_tuple(1, 0); })
+      .def_property_readonly("dtype", [](const Block& block) { return dtype_name(block.format()); })
+      .def_property_readonly("shape",
+                             [](const Block& block) { return py::tuple(py::cast(block.dims())); })
+      .def_property_readonly("device", [](const Block& block) { return block.device(); })
       .def("array", &block_array, py::arg("dtype") = "float16", py::arg("shape") = std::nullopt)
       .def_property_readonly("nbytes", [](const Block& block) { return block.bytes().size(); })
       .def("wrote", [](Block& block) { check(unlocked([&] { return block.wrote(); })); })
@@ -84,12 +202,9 @@ void define_memory(py::module_& module) {
   py::class_<MemoryHandle, std::shared_ptr<MemoryHandle>>(module, "Memory",
                                                           "The memory of one device.")
       .def_property_readonly("device", [](MemoryHandle& memory) { return memory->memory.device(); })
-      .def(
-          "allocate",
-          [](MemoryHandle& memory, std::int64_t nbytes) {
-            return take(unlocked([&] { return memory->memory.allocate(nbytes); }));
-          },
-          py::arg("nbytes"))
+      .def("allocate", &allocate, py::arg("size"), py::arg("dtype") = std::nullopt)
+      .def("upload", &upload, py::arg("array"))
+      .def("wrap", &wrap, py::arg("array"))
       .def(
           "load",
           [](MemoryHandle& memory, const Network& network) {

@@ -53,31 +53,155 @@ std::vector<Tensor> inputs_by_name(const Network& network, const py::dict& by_na
   return inputs;
 }
 
+Error other_input(const TensorDescription& wanted, Format format, const Shape& dims) {
+  const auto text = [](Format f, const Shape& shape) {
+    std::string extents;
+    for (const std::int64_t extent : shape) {
+      extents += (extents.empty() ? "" : "x") + std::to_string(extent);
+    }
+    return std::string(format_name(f)) + " [" + extents + "]";
+  };
+  return {ErrorCode::kInvalidArgument, "input '" + wanted.name + "': found " + text(format, dims) +
+                                           ", the model takes " + text(wanted.format, wanted.dims)};
+}
+
+// Arrays in this order, or one dict by name, as tensors that the network takes.
+std::vector<Tensor> session_inputs(const std::vector<TensorDescription>& wanted,
+                                   const py::args& arguments) {
+  const bool named = arguments.size() == 1 && py::isinstance<py::dict>(arguments[0]);
+  const std::size_t given = named ? py::dict(arguments[0]).size() : arguments.size();
+  if (given != wanted.size()) {
+    fail("given " + std::to_string(given) + " inputs; the model has " +
+         std::to_string(wanted.size()));
+  }
+  std::vector<Tensor> inputs;
+  for (const TensorDescription& input : wanted) {
+    const std::string what = "input '" + input.name + "'";
+    if (named && !py::dict(arguments[0]).contains(input.name)) fail(what + " is missing");
+    const py::object array = named ? py::object(py::dict(arguments[0])[input.name.c_str()])
+                                   : py::object(arguments[inputs.size()]);
+    Tensor tensor = to_tensor(array, input.format, what);
+    if (tensor.format != input.format || tensor.dims != input.dims) {
+      fail(other_input(input, tensor.format, tensor.dims));
+    }
+    inputs.push_back(std::move(tensor));
+  }
+  return inputs;
+}
+
 // A session belongs to one thread at a time, and without the lock there may be several.
 struct SessionAndNetwork {
   SessionAndNetwork(Network what, Session opened)
       : network(std::move(what)), session(std::move(opened)) {}
   Network network;
   Session session;
+  std::vector<std::size_t> state_inputs, state_outputs;
   std::unique_ptr<std::mutex> mutex = std::make_unique<std::mutex>();
 };
 using SessionHandle = Handle<SessionAndNetwork>;
 
-Outputs run_session(SessionHandle& session, const py::args& inputs) {
+// Those that are no states of the session.
+std::vector<TensorDescription> others(const std::vector<TensorDescription>& tensors,
+                                      const std::vector<std::size_t>& states) {
+  std::vector<TensorDescription> list;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (std::find(states.begin(), states.end(), i) == states.end()) list.push_back(tensors[i]);
+  }
+  return list;
+}
+
+struct SessionOutputs {
+  std::vector<Tensor> tensors;  // those that are filled by the library
+  std::vector<TensorView> views;
+  std::vector<std::span<std::byte>> bytes;
+};
+
+// New tensors, or arrays of the caller's to be filled.
+SessionOutputs session_outputs(const std::vector<TensorDescription>& wanted,
+                               const py::object& given) {
+  SessionOutputs outputs;
+  if (given.is_none()) {
+    for (const TensorDescription& output : wanted) {
+      outputs.tensors.push_back(Tensor::zeros(output.format, output.dims));
+    }
+    for (Tensor& tensor : outputs.tensors) outputs.bytes.emplace_back(tensor.bytes);
+    return outputs;
+  }
+  for (const py::handle& array : given) {
+    const std::size_t i = outputs.views.size();
+    auto view = i < wanted.size() ? to_view(array, wanted[i].format, true) : std::nullopt;
+    if (!view || view->format != wanted[i].format || view->dims != wanted[i].dims) {
+      fail("out: array " + std::to_string(i) +
+           " may not be written, or has another dtype or shape than the network's output");
+    }
+    outputs.bytes.push_back(view->bytes);
+    outputs.views.push_back(std::move(*view));
+  }
+  return outputs;
+}
+
+// Arrays are read where they lie; what is not what the network takes becomes it by a copy.
+Outputs run_session(SessionHandle& session, const py::args& arguments, const py::kwargs& keywords) {
   // Before the lock, which another thread may have held when this process was forked off.
   check(session->session.usable());
-  const std::vector<Tensor> tensors = to_inputs(&session->network, inputs);
+  const Network& network = session->network;
+  const auto inputs = others(network.inputs(), session->state_inputs);
+  const auto wanted = others(network.outputs(), session->state_outputs);
+  std::vector<TensorView> views;
+  if (!(arguments.size() == 1 && py::isinstance<py::dict>(arguments[0]))) {
+    for (std::size_t i = 0; i < arguments.size() && i < inputs.size(); ++i) {
+      auto view = to_view(arguments[i], inputs[i].format, false);
+      if (!view || view->format != inputs[i].format || view->dims != inputs[i].dims) break;
+      views.push_back(std::move(*view));
+    }
+  }
+  std::vector<Tensor> copies;
+  std::vector<std::span<const std::byte>> from;
+  if (views.size() == inputs.size() && arguments.size() == inputs.size()) {
+    for (const TensorView& view : views) from.emplace_back(view.bytes);
+  } else {
+    copies = session_inputs(inputs, arguments);
+    for (const Tensor& copy : copies) from.emplace_back(copy.bytes);
+  }
+  SessionOutputs outputs =
+      session_outputs(wanted, keywords.contains("out") ? py::object(keywords["out"]) : py::none());
   const auto begin = std::chrono::steady_clock::now();
   RunResult result = take(unlocked([&] {
     const std::lock_guard lock(*session->mutex);
-    return session->session.run(tensors);
+    return session->session.run_into(from, outputs.bytes);
   }));
-  Outputs outputs;
-  outputs.times.total = std::chrono::steady_clock::now() - begin;
-  outputs.runs.append(to_arrays(std::move(result.outputs)));
-  outputs.names = output_names(session->network);
-  outputs.cycles = result.cycles;
-  return outputs;
+  Outputs made;
+  made.times.total = std::chrono::steady_clock::now() - begin;
+  if (outputs.views.empty()) {
+    made.runs.append(to_arrays(std::move(outputs.tensors)));
+  } else {
+    made.runs.append(py::list(keywords["out"]));
+  }
+  for (const TensorDescription& output : wanted) made.names.push_back(output.name);
+  made.cycles = result.cycles;
+  return made;
+}
+
+void bind_session(SessionHandle& session, const py::iterable& bindings) {
+  const std::vector<StateBinding> list = to_bindings(bindings);
+  check(session->session.usable());
+  const std::lock_guard lock(*session->mutex);
+  check(session->session.bind_states(list));
+  session->state_inputs.clear();
+  session->state_outputs.clear();
+  for (const StateBinding& binding : list) {
+    session->state_inputs.push_back(binding.input);
+    session->state_outputs.push_back(binding.output);
+  }
+}
+
+py::dict session_traffic(SessionHandle& session) {
+  const SessionTraffic traffic = session->session.traffic();
+  py::dict entry;
+  entry["bytes_in"] = traffic.bytes_in;
+  entry["bytes_out"] = traffic.bytes_out;
+  entry["bytes_copied"] = traffic.bytes_copied;
+  return entry;
 }
 
 using NamedArrays = std::map<std::string, py::array>;
@@ -178,12 +302,25 @@ std::string dtype_name(Format format) {
   return "none";
 }
 
+Format format_named(const std::string& dtype) {
+  if (dtype == "bfloat16") return Format::kBf16;
+  std::string known;
+  for (const NumpyType& type : kNumpyTypes) {
+    if (type.format == Format::kBf16) continue;
+    if (dtype == type.name) return type.format;
+    known += std::string(type.name) + ", ";
+  }
+  fail("the dtype '" + dtype + "' is none of " + known + "bfloat16");
+}
+
 // Rows that do not lie one behind the other are put so first, by NumPy.
 Tensor to_tensor(const py::handle& value, std::optional<Format> wanted, const std::string& what) {
   const py::array dense = py::array::ensure(value, py::array::c_style);
   if (!dense) {
     PyErr_Clear();
-    fail(what + " is no array of numbers");
+    const auto view = to_view(value, wanted, false);
+    if (!view) fail(what + " is no array of numbers");
+    return {view->format, view->dims, {view->bytes.begin(), view->bytes.end()}};
   }
   Tensor tensor;
   tensor.format = format_of(dense, wanted, what);
@@ -300,7 +437,9 @@ void define_networks(py::module_& module) {
                  network, take(unlocked([&] { return Session::open(network, options); }))));
            }),
            py::arg("network"), py::arg("device") = "host", py::arg("threads") = 0)
-      .def("run", &run_session);
+      .def("run", &run_session)
+      .def("bind_states", &bind_session, py::arg("bindings"))
+      .def_property_readonly("traffic", &session_traffic);
   define_pictures(module);
 }
 

@@ -250,6 +250,7 @@ py::list device_list(RuntimeHandle& runtime) {
     entry["bytes_in"] = device.bytes_in;
     entry["bytes_out"] = device.bytes_out;
     entry["weight_bytes"] = device.weight_bytes;
+    entry["bytes_copied"] = device.bytes_copied;
     entry["busy_seconds"] = seconds_of(device.busy);
     py::list kernels;
     for (const std::chrono::nanoseconds busy : device.kernel_busy) kernels.append(seconds_of(busy));

@@ -104,6 +104,9 @@ Outputs outputs_of(TaskOutcome outcome, const PipelineInfo& info, Cause& cause) 
   TaskResult& result = outcome.result();
   Outputs outputs;
   for (std::vector<Tensor>& run : result.runs) outputs.runs.append(to_arrays(std::move(run)));
+  for (std::size_t i = 0; i < result.blocks.size(); ++i) {
+    if (result.blocks[i]) py::list(outputs.runs[0])[i] = py::cast(*result.blocks[i]);
+  }
   outputs.names = output_names(info.last);
   outputs.cycles = result.cycles;
   outputs.sequence = result.sequence;
@@ -274,8 +277,40 @@ std::shared_ptr<JobHandle> submit_tensors(StreamObject& stream,
   });
 }
 
+// With blocks among its inputs or places for its outputs, or without copies.
+std::shared_ptr<JobHandle> submit_on_blocks(StreamObject& stream, NetworkTask task,
+                                            const py::kwargs& keywords) {
+  return submit_with<false>(stream, keywords, [&](const SubmitOptions& options, bool wait) {
+    return wait ? stream->submit_network_when_room(std::move(task), options)
+                : stream->submit_network(std::move(task), options);
+  });
+}
+
+bool names_blocks(const py::args& inputs) {
+  const auto is_block = [](const py::handle& value) { return py::isinstance<Block>(value); };
+  if (inputs.size() == 1 && py::isinstance<py::dict>(inputs[0])) {
+    for (const auto& [name, value] : py::dict(inputs[0])) {
+      if (is_block(value)) return true;
+    }
+    return false;
+  }
+  return std::any_of(inputs.begin(), inputs.end(), is_block);
+}
+
 std::shared_ptr<JobHandle> submit(StreamObject& stream, const py::args& inputs,
-                                  const py::kwargs& keywords) {
+                                  const py::kwargs& given) {
+  const py::kwargs keywords(given);
+  const auto option = [&](const char* name, py::object fallback) {
+    return keywords.contains(name) ? py::object(keywords.attr("pop")(name)) : std::move(fallback);
+  };
+  const py::object outputs = option("outputs", py::none());
+  const bool fetch = option("fetch", py::bool_(false)).cast<bool>();
+  const bool copy = option("copy", py::bool_(true)).cast<bool>();
+  if (!outputs.is_none() || !copy || stream.with_states || names_blocks(inputs)) {
+    NetworkTask task = to_network_task(first_network(stream), inputs, copy);
+    task.outputs = to_outputs(outputs, fetch);
+    return submit_on_blocks(stream, std::move(task), keywords);
+  }
   std::vector<std::vector<Tensor>> runs;
   if (!stream.info->first.has_value() && inputs.empty()) {
     // A task that its first function makes something of: a picture's path, say.
@@ -337,6 +372,12 @@ std::shared_ptr<JobHandle> submit_operation(StreamObject& stream, const Operatio
   return submit_with<true>(stream, py::kwargs(others), [&](const SubmitOptions& options, bool) {
     return stream->submit_operation(task, options);
   });
+}
+
+void bind_states(StreamObject& stream, MemoryHandle& memory, const py::iterable& bindings) {
+  const std::vector<StateBinding> list = to_bindings(bindings);
+  check(unlocked([&] { return stream->bind_states(memory->memory, list); }));
+  stream.with_states = !list.empty();
 }
 
 void define_jobs(py::module_& module) {
@@ -471,6 +512,7 @@ void define_tasks(py::module_& module) {
       .def("submit", &submit)
       .def("submit_runs", &submit_runs, py::arg("runs"))
       .def("submit_batch", &submit_batch, py::arg("tasks"))
+      .def("bind_states", &bind_states, py::arg("memory"), py::arg("bindings"))
       .def("submit_layer", &submit_layer, py::arg("layers"), py::arg("layer"), py::arg("inputs"),
            py::arg("outputs"), py::arg("fetch") = false)
       .def("submit_operation", &submit_operation, py::arg("operation"), py::arg("input"),

@@ -75,6 +75,7 @@ class OfPipeline {
   const Hold& hold() const { return hold_; }
 
   const std::shared_ptr<const PipelineInfo> info;  // shared by the pipeline's streams and jobs
+  bool with_states = false;                        // of a stream
 
  private:
   Hold hold_;

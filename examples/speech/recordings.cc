@@ -1,5 +1,6 @@
 #include "recordings.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -9,46 +10,28 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using tessera::Result;
 using tessera::Status;
-using tessera::Task;
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-Voice& voice_of(const Task& task) { return *static_cast<Voice*>(task.payload.get()); }
+constexpr std::size_t kChunksAhead = 4;  // of each recording
 
-Result<tessera::Pipeline> open_pipeline(tessera::Runtime& runtime, const tessera::Model& model,
-                                        std::size_t recordings) {
-  tessera::PipelineOptions options;
-  std::vector<tessera::StageOptions> stages = tessera::default_stages(model);
-  stages.insert(
-      stages.begin(),
-      {.kind = tessera::StageKind::kHost, .name = "cut", .function = [](Task& task) -> Status {
-         task.runs.assign(1, next_inputs(voice_of(task)));
-         return {};
-       }});
-  stages.push_back(
-      {.kind = tessera::StageKind::kHost, .name = "note", .function = [](Task& task) -> Status {
-         return take_outputs(voice_of(task), std::move(task.runs.at(0)));
-       }});
-  options.stages = std::move(stages);
-  options.jobs_max = recordings;  // a recording has one task at a time
-  options.hint = tessera::Hint::kLatency;
-  return runtime.open_pipeline(std::move(options));
+// The recording's next chunk; its result goes to the recording. Callbacks of a stream come in its
+// order, one at a time.
+Status submit_chunk(tessera::Stream& stream, RecordingResult& result, std::size_t chunk) {
+  tessera::SubmitOptions options;
+  options.callback = [&result](const tessera::TaskOutcome& outcome) {
+    if (outcome.ok()) {
+      result.voice->probabilities.push_back(outcome.result().outputs()[0].as<float>()[0]);
+    } else if (result.error.empty()) {
+      result.error = outcome.error().error.to_string();  // those behind it fail because of it
+    }
+  };
+  const auto job = stream.submit_network_when_room({.inputs = {window_of(*result.voice, chunk)}},
+                                                   std::move(options));
+  return job.ok() ? Status() : job.error();
 }
-
-// The recordings that have a task in flight; `jobs` and `which` go together.
-struct InFlight {
-  std::vector<tessera::Job> jobs;
-  std::vector<std::size_t> which;
-
-  void remove(std::size_t i) {
-    std::swap(jobs[i], jobs.back());
-    std::swap(which[i], which.back());
-    jobs.pop_back();
-    which.pop_back();
-  }
-};
 
 }  // namespace
 
@@ -56,36 +39,35 @@ Result<Detection> detect_streams(const tessera::Network& network, const StreamsO
                                  std::vector<Recording> recordings) {
   TESSERA_TRY(tessera::Runtime runtime, tessera::Runtime::open({.devices = options.devices}));
   TESSERA_TRY(const tessera::Model model, runtime.load(network));
-  TESSERA_TRY(tessera::Pipeline pipeline, open_pipeline(runtime, model, recordings.size()));
+  const std::vector<tessera::DeviceStatus> devices = runtime.devices();
+  Detection detection;
+  for (Recording& recording : recordings) {
+    detection.recordings.push_back({std::make_shared<Voice>(std::move(recording)), {}});
+  }
+  TESSERA_TRY(tessera::Pipeline pipeline,
+              runtime.open_pipeline(model, {.hint = tessera::Hint::kLatency,
+                                            .jobs_max = kChunksAhead * recordings.size() + 1}));
   TESSERA_TRY(const auto live_view, streaming::show(runtime, pipeline, options.http, "speech"));
   const auto begin = Clock::now();
-  Detection detection;
+  // The state of each recording stays on a device: output 1 of a chunk is input 1 of the next.
   std::vector<tessera::Stream> streams;
-  InFlight flying;
-  const auto submit_next = [&](std::size_t i) -> Status {
-    const std::shared_ptr<Voice>& voice = detection.recordings[i].voice;
-    if (voice->done()) return {};
-    TESSERA_TRY(tessera::Job job, streams[i].submit_when_room({}, {.payload = voice}));
-    flying.jobs.push_back(std::move(job));
-    flying.which.push_back(i);
-    return {};
-  };
-  for (Recording& recording : recordings) {
+  std::size_t chunks = 0;
+  for (const RecordingResult& result : detection.recordings) {
+    TESSERA_TRY(const tessera::Memory memory,
+                runtime.open_memory(devices[streams.size() % devices.size()].name));
     streams.push_back(pipeline.open_stream());
-    detection.recordings.push_back({std::make_shared<Voice>(std::move(recording)), {}});
-    TESSERA_RETURN_IF_ERROR(submit_next(streams.size() - 1));
+    TESSERA_RETURN_IF_ERROR(streams.back().bind_states(memory, {{.output = 1, .input = 1}}));
+    chunks = std::max(chunks, result.voice->chunks());
   }
-  while (!flying.jobs.empty()) {
-    const std::size_t first = *tessera::wait_any(flying.jobs);
-    const std::size_t i = flying.which[first];
-    const tessera::TaskOutcome outcome = flying.jobs[first].wait();
-    flying.remove(first);
-    if (outcome.ok()) {
-      TESSERA_RETURN_IF_ERROR(submit_next(i));
-    } else {
-      detection.recordings[i].error = outcome.error().error.to_string();
+  Status submitted;
+  for (std::size_t chunk = 0; chunk < chunks && submitted.ok(); ++chunk) {
+    for (std::size_t i = 0; i < streams.size() && submitted.ok(); ++i) {
+      RecordingResult& result = detection.recordings[i];
+      if (chunk < result.voice->chunks()) submitted = submit_chunk(streams[i], result, chunk);
     }
   }
+  pipeline.wait_until_done();  // callbacks write to `detection`
+  TESSERA_RETURN_IF_ERROR(submitted);
   detection.use = {seconds_since(begin), runtime.devices(), pipeline.status()};
   if (!options.trace.empty()) TESSERA_RETURN_IF_ERROR(runtime.write_trace(options.trace));
   return detection;

@@ -1,8 +1,10 @@
 // Several recordings at once: each is a stream whose next task needs the state that the last one
-// returned; what one waits for, the others fill.
+// returned; what one waits for, the others fill. The states stay on the device.
 //
-//   stream of each recording:   [cut] ─► [pre | detect | post] ─► [note]  ─► next chunk, until its
-//   end
+//   stream of each recording:   chunk 0, 1, 2 ... ─► [pre | detect | post] ─► probabilities in
+//   order
+//                                                      ▲ state │
+//                                                      └───────┘
 #pragma once
 
 #include <functional>

@@ -47,20 +47,21 @@ std::size_t Voice::chunks() const {
   return (recording.samples.size() + kChunk - 1) / static_cast<std::size_t>(kChunk);
 }
 
-std::vector<tessera::Tensor> next_inputs(const Voice& voice) {
+tessera::Tensor window_of(const Voice& voice, std::size_t chunk) {
   tessera::Tensor window = tessera::Tensor::zeros(tessera::Format::kF32, {1, kContext + kChunk});
   const std::vector<float>& samples = voice.recording.samples;
   // Zeros before the recording and behind it.
-  const auto begin = static_cast<std::int64_t>(voice.probabilities.size()) * kChunk - kContext;
+  const auto begin = static_cast<std::int64_t>(chunk) * kChunk - kContext;
   const std::int64_t first = std::max<std::int64_t>(begin, 0);
   const std::int64_t last =
       std::min(begin + kContext + kChunk, static_cast<std::int64_t>(samples.size()));
   std::copy(samples.begin() + first, samples.begin() + last,
             window.as<float>().begin() + (first - begin));
-  std::vector<tessera::Tensor> inputs;
-  inputs.push_back(std::move(window));
-  inputs.push_back(voice.state);
-  return inputs;
+  return window;
+}
+
+std::vector<tessera::Tensor> next_inputs(const Voice& voice) {
+  return {window_of(voice, voice.probabilities.size()), voice.state};
 }
 
 tessera::Status take_outputs(Voice& voice, std::vector<tessera::Tensor> outputs) {

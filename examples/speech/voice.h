@@ -33,6 +33,8 @@ struct Voice {
   bool done() const { return probabilities.size() == chunks(); }
 };
 
+// Chunk `chunk` of the recording with the samples before it.
+tessera::Tensor window_of(const Voice& voice, std::size_t chunk);
 // The next run's inputs, and what to do with its outputs.
 std::vector<tessera::Tensor> next_inputs(const Voice& voice);
 tessera::Status take_outputs(Voice& voice, std::vector<tessera::Tensor> outputs);

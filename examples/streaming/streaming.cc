@@ -117,7 +117,8 @@ nlohmann::ordered_json use_json(const Use& use) {
                        {"busy", busy_share(device, use.seconds)},
                        {"bytes_in", device.bytes_in},
                        {"bytes_out", device.bytes_out},
-                       {"weight_bytes", device.weight_bytes}});
+                       {"weight_bytes", device.weight_bytes},
+                       {"bytes_copied", device.bytes_copied}});
   }
   nlohmann::ordered_json stages = nlohmann::ordered_json::array();
   for (const tessera::StageStatus& stage : use.pipeline.stages) {

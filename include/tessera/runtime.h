@@ -97,6 +97,8 @@ struct Task {
 
 struct TaskResult {
   std::vector<std::vector<Tensor>> runs;  // the outputs of each run; one where one was submitted
+  // Of submit_network: those of its outputs that are in blocks; their tensors have no bytes.
+  std::vector<std::optional<Block>> blocks;
   std::shared_ptr<void> payload;
   std::uint64_t sequence = 0;
   std::int64_t cycles = 0;  // simulated, of all runs together; 0 on host and ref
@@ -202,8 +204,18 @@ class Stream {
   // is submitted.
   Result<std::vector<Job>> submit_batch(std::vector<std::vector<Tensor>> tasks,
                                         const SubmitOptions& options = {});
-  // Of a pipeline that Runtime::open_operations opened (tessera/memory.h). A task that reads what
-  // another one writes is submitted when that one is done. kUnavailable: no room.
+  // One task with one run whose inputs and outputs may be blocks of device memory or memory of the
+  // application's (tessera/memory.h). kUnavailable: no room.
+  Result<Job> submit_network(NetworkTask task, SubmitOptions options = {});
+  Result<Job> submit_network_when_room(NetworkTask task, SubmitOptions options = {});
+  // From now on each task of this stream reads what the one before it wrote: submit_network leaves
+  // out the inputs named here, and these outputs, which stay in `memory`. The tasks may be
+  // submitted one behind the other, without waiting. When one fails, so do those behind it, until
+  // the states are bound again, which begins anew; with no bindings, they are ordinary inputs and
+  // outputs again. Of a pipeline with an execute stage: the inputs are those of the first, the
+  // outputs of the last.
+  Status bind_states(const Memory& memory, const std::vector<StateBinding>& bindings);
+  // Of a pipeline that Runtime::open_operations opened (tessera/memory.h). kUnavailable: no room.
   Result<Job> submit_layer(const Layers& layers, const LayerTask& task, SubmitOptions options = {});
   Result<Job> submit_operation(const OperationTask& task, SubmitOptions options = {});
   // False: there was none after `patience`.
@@ -344,8 +356,10 @@ struct DeviceStatus {
   std::string fault;  // why not
   std::int64_t runs = 0;
   std::int64_t late_runs = 0;  // paced: the model was slower than the modelled processor
-  std::int64_t bytes_in = 0, bytes_out = 0;           // moved between host and device
-  std::int64_t weight_bytes = 0;                      // of those going in
+  std::int64_t bytes_in = 0, bytes_out = 0;  // moved between host and device
+  std::int64_t weight_bytes = 0;             // of those going in
+  // Within the host's memory, where the bytes of a tensor could not be used in place.
+  std::int64_t bytes_copied = 0;
   std::chrono::nanoseconds busy{0};                   // of all kernels together, up to now
   std::vector<std::chrono::nanoseconds> kernel_busy;  // of each
 };

@@ -12,6 +12,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -139,6 +141,19 @@ struct RunResult {
   std::uint32_t status_flags = 0;       // sticky: 1 NaN, 2 infinity, 4 accumulator range
 };
 
+// An output that is an input of the next run: the state of a recurrent network.
+struct StateBinding {
+  std::size_t output = 0, input = 0;
+  std::optional<Tensor> initial = {};  // none: zeros
+};
+
+// What a session has moved and copied since it was opened.
+struct SessionTraffic {
+  std::int64_t bytes_in = 0, bytes_out = 0;  // between host and device; without weights
+  std::int64_t bytes_copied =
+      0;  // within the host's memory, where a tensor could not be used in place
+};
+
 // Internal; see src/runtime/session.cc.
 class SessionState;
 
@@ -151,6 +166,16 @@ class Session {
 
   // Inputs in the order of Network::inputs(); formats and shapes must agree.
   Result<RunResult> run(const std::vector<Tensor>& inputs);
+  // The same on the caller's memory, dense and row-major, of exactly the tensors' bytes. Where host
+  // and device share memory it is used in place if it begins at a multiple of 16 bytes. The result
+  // has no outputs.
+  Result<RunResult> run_into(std::span<const std::span<const std::byte>> inputs,
+                             std::span<const std::span<std::byte>> outputs);
+  // From now on each run reads what the one before it wrote, which stays on the device: run and
+  // run_into leave out these inputs and outputs, and the others keep their order. Binding again
+  // begins anew; no bindings: they are ordinary inputs and outputs again.
+  Status bind_states(const std::vector<StateBinding>& bindings);
+  SessionTraffic traffic() const;
   Status usable() const;  // kUnavailable in a process that was forked off after the opening
 
  private:

@@ -458,8 +458,10 @@ void tessera_result_release(tessera_result* result);
 
 /* Memory that the host and a device hold together, and tasks on it: single layers of a network and
  * single operations, chained without moving what lies between them. A byte is moved only when the
- * other side has a newer one and it is needed there. The bytes of a block belong to one thread or
- * task at a time. */
+ * other side has a newer one and it is needed there. Tasks use a block in the order in which they
+ * were submitted, whatever their streams and pipelines; its bytes on the host are the application's
+ * while no task that was submitted uses it. If a task that was to write a block ends without a
+ * result, whoever reads the block fails, until it is written again. */
 tessera_error* tessera_memory_open(tessera_runtime* runtime, const char* device,
                                    tessera_memory** memory);
 const char* tessera_memory_device(const tessera_memory* memory);
@@ -472,6 +474,23 @@ tessera_error* tessera_block_wrote(tessera_block* block); /* the host has change
 tessera_error* tessera_block_fetch(
     tessera_block* block); /* makes them what the device last wrote */
 void tessera_block_release(tessera_block* block);
+/* Of a tensor's format and shape. Networks take blocks that have those of their inputs and outputs,
+ * or that were allocated by a number of bytes. */
+tessera_error* tessera_block_allocate_tensor(tessera_memory* memory, tessera_format format,
+                                             size_t rank, const int64_t* dims,
+                                             tessera_block** block);
+/* A copy of the tensor as a block; it goes over with the first task that reads it, and once. */
+tessera_error* tessera_block_upload(tessera_memory* memory, const tessera_tensor* tensor,
+                                    tessera_block** block);
+/* The tensor's memory as a block, which tasks may write: in place where host and device share
+ * memory and it begins at a multiple of 16 bytes, else copied, or mirrored on the device. It must
+ * stay until `release_owner(owner)` is called, by any thread and in any case once: when the block
+ * has been given back and no run uses it, or when wrapping failed. `release_owner` may be NULL:
+ * then it must outlive the runtime. A byte may be in one block of a device's. */
+tessera_error* tessera_block_wrap(tessera_memory* memory, const tessera_tensor* tensor, void* owner,
+                                  tessera_release_function release_owner, tessera_block** block);
+/* What lies in the block; u8 in one dimension where it was allocated by a number of bytes. */
+tessera_tensor_description tessera_block_description(const tessera_block* block);
 
 /* One layer of a network: a node of the typed graph. Its tensors are in the device's formats, its
  * weights bytes [weight_offset, weight_offset + weight_bytes) of the region that all layers share.
@@ -540,13 +559,68 @@ typedef struct tessera_operation_task {
   bool fetch;
 } tessera_operation_task;
 
-/* A task that reads what another one writes is submitted when that one is done. The result has no
- * outputs: they are in the blocks, which the task keeps until it is done. */
+/* The result has no outputs: they are in the blocks, which the task keeps until it is done. */
 tessera_error* tessera_submit_layer(tessera_stream* stream, const tessera_layers* layers,
                                     const tessera_layer_task* task,
                                     const tessera_submit_options* options, tessera_job** job);
 tessera_error* tessera_submit_operation(tessera_stream* stream, const tessera_operation_task* task,
                                         const tessera_submit_options* options, tessera_job** job);
+
+/* An input of a network's task: the block, or else the tensor, which is copied; with `in_place` its
+ * memory is read where it lies, and must stay as tessera_block_wrap says. */
+typedef struct tessera_task_input {
+  size_t size;
+  const tessera_block* block;
+  tessera_tensor tensor;
+  bool in_place;
+  void* owner;
+  tessera_release_function release_owner;
+} tessera_task_input;
+
+/* Where an output goes; zeros: into the result. */
+typedef struct tessera_task_output {
+  size_t size;
+  const tessera_block* block; /* written on its device, and left there */
+  bool keep;                  /* the same, in a new block: tessera_result_block */
+  bool fetch;                 /* of a block: brought to the host as part of the task */
+  tessera_tensor into;        /* where `into.data` is not NULL: that memory is filled, which must
+                                 stay as tessera_block_wrap says */
+  void* owner;
+  tessera_release_function release_owner;
+} tessera_task_output;
+
+/* One run of a network. It goes to the device that has its blocks if the stage uses that device; if
+ * not, they are moved. */
+typedef struct tessera_network_task {
+  size_t size;
+  const tessera_task_input* inputs;
+  size_t input_count;
+  const tessera_task_output* outputs; /* NULL, or one for each */
+  size_t output_count;
+} tessera_network_task;
+
+/* Whatever comes of it, each owner is released once, but for those of a structure whose size is
+ * wrong. */
+tessera_error* tessera_submit_network(tessera_stream* stream, const tessera_network_task* task,
+                                      const tessera_submit_options* options, tessera_job** job);
+/* The block of an output of tessera_submit_network; NULL where it is in none. */
+tessera_error* tessera_result_block(const tessera_result* result, size_t index,
+                                    tessera_block** block);
+
+/* An output that is an input of the next task: the state of a recurrent network. */
+typedef struct tessera_state_binding {
+  size_t size;
+  size_t output, input;
+  tessera_tensor initial; /* copied; zeros where `initial.data` is NULL */
+} tessera_state_binding;
+
+/* From now on each task of the stream reads what the one before it wrote: tessera_submit_network
+ * leaves out these inputs, and these outputs, which stay in `memory`. The tasks may be submitted
+ * one behind the other, without waiting. When one fails, so do those behind it, until the states
+ * are bound again, which begins anew. No bindings: ordinary inputs and outputs again. */
+tessera_error* tessera_stream_bind_states(tessera_stream* stream, const tessera_memory* memory,
+                                          const tessera_state_binding* bindings,
+                                          size_t binding_count);
 
 /* ------------------------------------------------------------------------------- statistics */
 
@@ -561,6 +635,8 @@ typedef struct tessera_device_statistics {
   int64_t busy_ns;               /* of all kernels together */
   int64_t late_runs;             /* paced: the model was slower than the modelled processor */
   const int64_t* kernel_busy_ns; /* of each of `kernels` */
+  /* Within the host's memory, where the bytes of a tensor could not be used in place. */
+  int64_t bytes_copied;
 } tessera_device_statistics;
 
 typedef struct tessera_stage_statistics {

@@ -86,7 +86,14 @@ class Result:
 class Session:
     def __init__(self, network: Network, device: DeviceKind = "host", threads: int = 0) -> None: ...
     # Arrays in the order of Network.inputs, or one dict by name.
-    def run(self, *inputs: ArrayLike | Mapping[str, ArrayLike]) -> Result: ...
+    # They are read where they lie if they are what the network takes. out: arrays to be filled.
+    def run(self, *inputs: ArrayLike | Mapping[str, ArrayLike],
+            out: Sequence[Array] | None = None) -> Result: ...
+    # As Stream.bind_states; run leaves out these inputs and outputs.
+    def bind_states(self,
+                    bindings: Iterable[tuple[int, int] | tuple[int, int, ArrayLike]]) -> None: ...
+    @property
+    def traffic(self) -> dict[str, int]: ...  # bytes_in, bytes_out, bytes_copied
 
 class Job:
     # TimeoutError after `timeout` seconds; the task goes on.
@@ -105,6 +112,11 @@ class SubmitOptions(TypedDict, total=False):
     skip: Sequence[str]  # names of stages
     wait: bool  # for room (the default), else Error
 
+class NetworkOptions(SubmitOptions, total=False):
+    outputs: Sequence[Block | Array | str | None] | None
+    fetch: bool
+    copy: bool
+
 class OperationOptions(SubmitOptions, total=False):
     weights: Block | None  # of a matrix product: a region of many
     weight_offset: int  # bytes into it
@@ -112,8 +124,15 @@ class OperationOptions(SubmitOptions, total=False):
 
 class Stream:
     # As Session.run; any arrays, or none, where the pipeline begins with a function.
-    def submit(self, *inputs: ArrayLike | Mapping[str, ArrayLike],
-               **options: Unpack[SubmitOptions]) -> Job: ...
+    # Blocks stand for arrays. outputs: of each None (an array of the result), a block, "keep" (a new
+    # block in the result) or an array to be filled. fetch: bring blocks back as part of the task.
+    # copy=False: arrays are read where they lie and must not change before the task is done.
+    def submit(self, *inputs: ArrayLike | Block | Mapping[str, ArrayLike | Block],
+               **options: Unpack[NetworkOptions]) -> Job: ...
+    # From now on output `output` of a task is input `input` of the next, and stays in the memory:
+    # (output, input) or (output, input, initial value). An empty list ends it.
+    def bind_states(self, memory: Memory,
+                    bindings: Iterable[tuple[int, int] | tuple[int, int, ArrayLike]]) -> None: ...
     # One task with several runs of the model.
     def submit_runs(self, runs: Iterable[Sequence[ArrayLike]],
                     **options: Unpack[SubmitOptions]) -> Job: ...
@@ -241,6 +260,7 @@ class DeviceStatus(TypedDict):
     bytes_in: int
     bytes_out: int
     weight_bytes: int
+    bytes_copied: int
     busy_seconds: float
     kernel_busy_seconds: list[float]
 
@@ -252,7 +272,16 @@ class Layer(TypedDict):
     weight_bytes: int
 
 # Bytes that host and device hold together; moved only where the other side has newer ones.
+# memoryview(block) and numpy.asarray(block) are its bytes on the host; __dlpack__ fetches them.
 class Block:
+    @property
+    def dtype(self) -> str: ...  # bfloat16 as uint16
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+    @property
+    def device(self) -> str: ...
+    def __dlpack__(self, *args: Any, **kwargs: Any) -> Any: ...
+    def __dlpack_device__(self) -> tuple[int, int]: ...
     # A view; None: one dimension. It keeps the block.
     def array(self, dtype: str = "float16", shape: Sequence[int] | None = None) -> Array: ...
     @property
@@ -268,7 +297,11 @@ class Layers:
 class Memory:
     @property
     def device(self) -> str: ...
-    def allocate(self, nbytes: int) -> Block: ...
+    # So many bytes; or of this shape, where there is a dtype.
+    def allocate(self, size: int | Sequence[int], dtype: str | None = None) -> Block: ...
+    def upload(self, array: ArrayLike) -> Block: ...  # a copy, which goes over once
+    # The array's own memory, by the buffer protocol or DLPack: in place where memory is shared.
+    def wrap(self, array: Any) -> Block: ...
     def load(self, network: Network) -> Layers: ...
 
 # On matrices of float16: an image (rows, columns, channels) has a row for each pixel.

@@ -132,7 +132,9 @@ Status check_array(const void* array, std::size_t count, const std::string& what
 Result<std::vector<std::string>> texts_of(const char* const* texts, std::size_t count,
                                           const std::string& what);
 Result<Shape> shape_of(std::size_t rank, const std::int64_t* dims, const std::string& what);
-// A copy. The error names what does not go together.
+// Its format and shape. The error names what does not go together.
+Result<TensorDescription> header_of(const tessera_tensor& view, const std::string& what);
+// A copy.
 Result<Tensor> tensor_of(const tessera_tensor& view, const std::string& what);
 Result<std::vector<Tensor>> tensors_of(const tessera_run& run, const std::string& what);
 // Points into the tensor; zeros for an index beyond the last.

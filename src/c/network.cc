@@ -48,7 +48,7 @@ Result<Shape> shape_of(std::size_t rank, const std::int64_t* dims, const std::st
   return Shape(dims, dims + rank);
 }
 
-Result<Tensor> tensor_of(const tessera_tensor& view, const std::string& what) {
+Result<TensorDescription> header_of(const tessera_tensor& view, const std::string& what) {
   const auto wrong = [&what](const std::string& found) {
     return Error{ErrorCode::kInvalidArgument, what + " " + found};
   };
@@ -56,11 +56,11 @@ Result<Tensor> tensor_of(const tessera_tensor& view, const std::string& what) {
   if (format >= static_cast<std::uint32_t>(kFormatCount)) {
     return wrong("has the format " + std::to_string(format) + ", which there is not");
   }
-  Tensor tensor;
-  tensor.format = static_cast<Format>(format);
-  TESSERA_TRY(tensor.dims, shape_of(view.rank, view.dims, what));
-  auto bytes = static_cast<std::size_t>(format_bytes(tensor.format));
-  for (const std::int64_t extent : tensor.dims) {
+  TensorDescription header;
+  header.format = static_cast<Format>(format);
+  TESSERA_TRY(header.dims, shape_of(view.rank, view.dims, what));
+  auto bytes = static_cast<std::size_t>(format_bytes(header.format));
+  for (const std::int64_t extent : header.dims) {
     if (extent < 0 || __builtin_mul_overflow(bytes, static_cast<std::size_t>(extent), &bytes)) {
       return wrong("has the extent " + std::to_string(extent));
     }
@@ -70,8 +70,16 @@ Result<Tensor> tensor_of(const tessera_tensor& view, const std::string& what) {
                  std::to_string(bytes));
   }
   if (bytes > 0 && view.data == nullptr) return wrong("has no elements: data is NULL");
-  tensor.bytes.resize(bytes);
-  if (bytes > 0) std::memcpy(tensor.bytes.data(), view.data, bytes);
+  return header;
+}
+
+Result<Tensor> tensor_of(const tessera_tensor& view, const std::string& what) {
+  TESSERA_TRY(TensorDescription header, header_of(view, what));
+  Tensor tensor;
+  tensor.format = header.format;
+  tensor.dims = std::move(header.dims);
+  tensor.bytes.resize(view.bytes);
+  if (view.bytes > 0) std::memcpy(tensor.bytes.data(), view.data, view.bytes);
   return tensor;
 }
 

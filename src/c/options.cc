@@ -38,19 +38,6 @@ Result<DeviceOptions> device_of(const tessera_device_options& options) {
   return device;
 }
 
-// Something of the application's, given back when its last owner has gone. Nobody is there to hear
-// what the function throws.
-std::shared_ptr<void> owned(void* what, tessera_release_function release) {
-  return {what, [release](void* gone) {
-            if (release == nullptr) return;
-            try {
-              release(gone);
-            } catch (...) {
-              return;
-            }
-          }};
-}
-
 // The application's function on the application's context.
 HostFunction function_of(tessera_stage_function function, std::shared_ptr<void> context) {
   return [function, context = std::move(context)](Task& task) -> Status {
@@ -124,6 +111,17 @@ Result<StageOptions> stage_of(const tessera_stage_options& options, std::shared_
 }
 
 }  // namespace
+
+std::shared_ptr<void> owned(void* what, tessera_release_function release) {
+  return {what, [release](void* gone) {
+            if (release == nullptr) return;
+            try {
+              release(gone);
+            } catch (...) {
+              return;
+            }
+          }};
+}
 
 tessera_device_kind kind_in_c(DeviceKind kind) {
   return kind == DeviceKind::kHost  ? TESSERA_HOST

@@ -6,6 +6,9 @@
 
 namespace tessera::c {
 
+// Something of the application's, given back when its last owner has gone. Nobody is there to hear
+// what the function throws.
+std::shared_ptr<void> owned(void* what, tessera_release_function release);
 tessera_device_kind kind_in_c(DeviceKind kind);
 Result<RuntimeOptions> runtime_of(const tessera_runtime_options* options);
 Result<DebugOptions> debug_of(const tessera_debug_options* options);
@@ -20,5 +23,10 @@ struct Submission {
 };
 // Whatever comes of it, `release_payload` is called once, but where the size is wrong.
 Result<Submission> submission_of(const tessera_submit_options* options);
+// Nobody would hear of a task without a job and a callback.
+inline tessera_error* check_heard(const SubmitOptions& options, tessera_job* const* job) {
+  if (job != nullptr || options.callback) return nullptr;
+  return is_null("job, which only a task with a callback can do without,");
+}
 
 }  // namespace tessera::c

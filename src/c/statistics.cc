@@ -14,7 +14,7 @@ void add_devices(tessera_statistics& statistics) {
                                   kind_in_c(device.kind), device.kernels, device.healthy,
                                   device.fault.c_str(), device.runs, device.bytes_in,
                                   device.bytes_out, device.weight_bytes, device.busy.count(),
-                                  device.late_runs, kernels.data()});
+                                  device.late_runs, kernels.data(), device.bytes_copied});
   }
 }
 

@@ -18,12 +18,6 @@ Result<std::vector<std::vector<Tensor>>> runs_of(const tessera_run* runs, std::s
   return list;
 }
 
-// Nobody would hear of a task without a job and a callback.
-tessera_error* check_heard(const SubmitOptions& options, tessera_job* const* job) {
-  if (job != nullptr || options.callback) return nullptr;
-  return is_null("job, which only a task with a callback can do without,");
-}
-
 tessera_error* submit_runs(tessera_stream* stream, std::vector<std::vector<Tensor>> runs,
                            Submission submission, tessera_job** job) {
   auto submitted =

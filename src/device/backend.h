@@ -46,6 +46,7 @@ struct RunOutcome {
   std::int64_t clock_hertz = 0;  // 0: the run takes as long as it takes
   std::uint32_t status_flags = 0;
   bool timing_reused = false;
+  std::int64_t bytes_copied = 0;  // of tensors that were not used in place
   std::shared_ptr<const RunResult> details;
 };
 

@@ -128,7 +128,9 @@ struct DeviceCounters {
   memory::PoolCounters memory;
   std::int64_t bytes_to_device = 0, bytes_to_host = 0;  // moved over the link
   std::int64_t transfers_to_device = 0, transfers_to_host = 0;
-  std::int64_t weight_bytes = 0;                            // of bytes_to_device
+  std::int64_t weight_bytes = 0;  // of bytes_to_device
+  // Within the memory of the host, where a run could not use a tensor's bytes in place.
+  std::int64_t bytes_copied = 0;
   std::int64_t programs_loaded = 0, programs_unloaded = 0;  // a layer is one
   std::int64_t submissions = 0, completions = 0;
   std::int64_t run_errors = 0;         // completions with an error
@@ -172,6 +174,10 @@ class Device {
 
   virtual Result<Block> allocate(Bytes bytes) = 0;
   virtual Status release(const Block& block) = 0;
+  // Where host and device share memory: a block whose bytes are the caller's, so that runs read and
+  // write them in place. It takes none of the device's memory. `owner` keeps the bytes; it is let
+  // go when the block is released and no run uses it any more, on any thread, without locks held.
+  virtual Result<Block> adopt(std::span<std::byte> bytes, std::shared_ptr<void> owner) = 0;
   // Inside one block. A kernel must not be using the bytes.
   virtual Status write(Address address, std::span<const std::byte> bytes,
                        const TransferTag& tag = {}) = 0;

@@ -13,21 +13,56 @@ constexpr std::size_t kAlignment = 64;  // a cache line, and what vector loads l
 
 }  // namespace
 
-Status DeviceMemory::add_storage(const memory::BlockPool::Allocation& allocation) {
-  for (const std::uint64_t place : pool_.take_dropped()) {
-    std::erase_if(storages_, [place](const Storage& storage) { return storage.place == place; });
+void DeviceMemory::drop_storages() {
+  pool_.take_dropped(dropped_);
+  for (const std::uint64_t place : dropped_) {
+    const auto storage = std::lower_bound(
+        storages_.begin(), storages_.end(), place,
+        [](const Storage& candidate, std::uint64_t wanted) { return candidate.place < wanted; });
+    TESSERA_CHECK(storage != storages_.end() && storage->place == place, "no memory at {:#x}",
+                  place);
+    if (storage->owner != nullptr) {
+      ended_.push_back(std::move(storage->owner));
+      any_ended_.store(true, std::memory_order_relaxed);
+    }
+    storages_.erase(storage);
   }
+}
+
+Status DeviceMemory::add_storage(const memory::BlockPool::Allocation& allocation) {
+  drop_storages();
   if (!allocation.made) return {};
   const auto bytes = static_cast<std::size_t>(allocation.rounded.value);
-  Storage storage{allocation.place, std::unique_ptr<std::byte, Free>(static_cast<std::byte*>(
-                                        std::aligned_alloc(kAlignment, bytes)))};
+  Storage storage{allocation.place,
+                  std::unique_ptr<std::byte, Free>(
+                      static_cast<std::byte*>(std::aligned_alloc(kAlignment, bytes))),
+                  nullptr,
+                  {}};
+  storage.bytes = storage.own.get();
   if (storage.bytes == nullptr) {
     return Error{ErrorCode::kUnavailable,
                  fmt::format("this machine has no memory for a block of {} bytes", bytes)};
   }
-  std::fill_n(storage.bytes.get(), bytes, std::byte{0});
+  std::fill_n(storage.bytes, bytes, std::byte{0});
   storages_.push_back(std::move(storage));
   return {};
+}
+
+memory::Block DeviceMemory::adopt(std::span<std::byte> bytes, std::shared_ptr<void> owner) {
+  const std::lock_guard lock(mutex_);
+  const auto allocation = pool_.adopt(Bytes{std::ssize(bytes)});
+  storages_.push_back({allocation.place, nullptr, bytes.data(), std::move(owner)});
+  return allocation.block;
+}
+
+void DeviceMemory::bury() {
+  if (!anything_to_bury()) return;
+  std::vector<std::shared_ptr<void>> ended;
+  {
+    const std::lock_guard lock(mutex_);
+    ended.swap(ended_);
+    any_ended_.store(false, std::memory_order_relaxed);
+  }
 }
 
 Result<memory::Block> DeviceMemory::allocate(Bytes bytes) {
@@ -45,7 +80,9 @@ Result<memory::Block> DeviceMemory::allocate(Bytes bytes) {
 
 Status DeviceMemory::release(std::uint64_t base) {
   const std::lock_guard lock(mutex_);
-  return pool_.release(base);
+  const Status released = pool_.release(base);
+  drop_storages();
+  return released;
 }
 
 Result<std::span<std::byte>> DeviceMemory::view_locked(std::uint64_t address, Bytes bytes) const {
@@ -55,8 +92,7 @@ Result<std::span<std::byte>> DeviceMemory::view_locked(std::uint64_t address, By
       [](const Storage& candidate, std::uint64_t place) { return candidate.place < place; });
   TESSERA_CHECK(storage != storages_.end() && storage->place == found.place,
                 "no memory behind the block at {:#x}", address);
-  return std::span<std::byte>{storage->bytes.get() + found.offset,
-                              static_cast<std::size_t>(bytes.value)};
+  return std::span<std::byte>{storage->bytes + found.offset, static_cast<std::size_t>(bytes.value)};
 }
 
 Result<std::span<std::byte>> DeviceMemory::view(std::uint64_t address, Bytes bytes) const {
@@ -74,6 +110,7 @@ Result<std::span<std::byte>> DeviceMemory::hold(std::uint64_t address, Bytes byt
 void DeviceMemory::drop_hold(std::uint64_t address) {
   const std::lock_guard lock(mutex_);
   pool_.drop_hold(address);
+  drop_storages();
 }
 
 memory::PoolCounters DeviceMemory::counters() const {

@@ -3,11 +3,13 @@
 // Any thread may call at any time; two that touch the same bytes at once are the callers' mistake.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "memory/block_pool.h"
@@ -19,7 +21,14 @@ class DeviceMemory {
   explicit DeviceMemory(Bytes capacity) : pool_(capacity) {}
 
   Result<memory::Block> allocate(Bytes bytes);
+  // An address for bytes of somebody else's. `owner` is let go when the block is released and no
+  // run holds it any more; not before bury().
+  memory::Block adopt(std::span<std::byte> bytes, std::shared_ptr<void> owner);
   Status release(std::uint64_t base);
+  // Lets go of the owners whose blocks have ended. What that calls is not the device's: without
+  // any lock of the device's.
+  void bury();
+  bool anything_to_bury() const { return any_ended_.load(std::memory_order_relaxed); }
   // The bytes at an address, which lie in one block.
   Result<std::span<std::byte>> view(std::uint64_t address, Bytes bytes) const;
   // The same for a run, which holds the block from now on. Nothing is held after an error.
@@ -35,14 +44,20 @@ class DeviceMemory {
   };
   struct Storage {
     std::uint64_t place = 0;
-    std::unique_ptr<std::byte, Free> bytes;
+    std::unique_ptr<std::byte, Free> own;  // null: adopted
+    std::byte* bytes = nullptr;
+    std::shared_ptr<void> owner;  // of what is adopted; shared with whoever else uses the bytes
   };
+  void drop_storages();
   Status add_storage(const memory::BlockPool::Allocation& allocation);
   Result<std::span<std::byte>> view_locked(std::uint64_t address, Bytes bytes) const;
 
   mutable std::mutex mutex_;
   memory::BlockPool pool_;
   std::vector<Storage> storages_;  // by place: places ascend as they are made
+  std::vector<std::uint64_t> dropped_;
+  std::vector<std::shared_ptr<void>> ended_;  // owners that are to be let go
+  std::atomic<bool> any_ended_{false};
 };
 
 }  // namespace tessera::device

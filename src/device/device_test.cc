@@ -313,6 +313,47 @@ TEST(Device, HostViewIsTheDevicesMemoryWhereItIsShared) {
             "device 'sim' has memory of its own; use read() and write()   [unsupported]");
 }
 
+// Memory of the caller's, at its exact size: a run reads and writes it in place.
+TEST(Device, AdoptedMemoryIsReadAndWrittenInPlaceWhereMemoryIsShared) {
+  const ChipConfig chip = test_chip();
+  const auto network = four_layers(chip);
+  const auto host = open(DeviceKind::kHost, chip);
+  const LoadedId loaded = *host->load(network);
+  const Blocks ordinary = blocks_for(*host, *network);
+  const std::vector<std::byte> bytes = input_bytes(*network, 5);
+  ASSERT_TRUE(host->write(ordinary.input.base, bytes).ok());
+  run(*host, loaded, ordinary);
+  const std::vector<std::byte> expected = read_block(*host, ordinary.output);
+  EXPECT_EQ(host->counters().bytes_copied, 0);
+
+  const auto input = std::make_shared<std::vector<std::byte>>(bytes);
+  const auto output = std::make_shared<std::vector<std::byte>>(expected.size());
+  const Bytes used = host->counters().memory.used;
+  const Blocks adopted = {*host->adopt(*input, input), *host->adopt(*output, output)};
+  EXPECT_EQ(host->counters().memory.used, used);
+  run(*host, loaded, adopted);
+  EXPECT_EQ(*output, expected);
+  EXPECT_EQ(host->counters().bytes_copied, 0);
+  EXPECT_GT(input.use_count(), 1);
+  ASSERT_TRUE(host->release(adopted.input).ok());
+  ASSERT_TRUE(host->release(adopted.output).ok());
+  EXPECT_EQ(input.use_count(), 1);
+  EXPECT_EQ(output.use_count(), 1);
+  EXPECT_EQ(host->read(adopted.input.base, *input).error().code, ErrorCode::kInvalidArgument);
+
+  // Where it begins between two elements of a vector register it is copied, and counted.
+  std::vector<std::byte> shifted(bytes.size() + 2);
+  std::copy(bytes.begin(), bytes.end(), shifted.begin() + 2);
+  run(*host, loaded, {*host->adopt({shifted.data() + 2, bytes.size()}, nullptr), ordinary.output});
+  EXPECT_EQ(read_block(*host, ordinary.output), expected);
+  EXPECT_EQ(host->counters().bytes_copied, std::ssize(bytes));
+
+  const auto sim = open(DeviceKind::kSim, chip);
+  EXPECT_EQ(sim->adopt(*input, input).error().to_string(),
+            "device 'sim' has memory of its own and cannot use the host's in place   "
+            "[unsupported]");
+}
+
 TEST(Device, TimingIsTheSameHoweverTheValuesAreComputed) {
   const ChipConfig chip = test_chip();
   const auto network = four_layers(chip);

@@ -76,8 +76,9 @@ class ExecutorBackend : public Backend {
       };
     }
     RunOutcome outcome;
-    outcome.status = program.executors[static_cast<std::size_t>(run.kernel)]->run_on(
-        views.inputs, views.outputs, observer);
+    host::Executor& executor = *program.executors[static_cast<std::size_t>(run.kernel)];
+    outcome.status = executor.run_on(views.inputs, views.outputs, observer);
+    outcome.bytes_copied = executor.bytes_copied();
     return outcome;
   }
 

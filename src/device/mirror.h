@@ -38,6 +38,13 @@ class Mirror {
   Mirror& operator=(const Mirror&) = delete;
 
   Result<MirroredBlock> allocate(std::span<const Bytes> parts);
+  // Host memory of the caller's that becomes a block of one part, of which the host has the newer
+  // bytes. Where memory is shared it is the device's block, and `owner` is let go when the block is
+  // released and no run uses it any more; else when it is released. The error is kInvalidArgument
+  // if some of the bytes are in a block already.
+  Result<MirroredBlock> map(std::span<std::byte> host, std::shared_ptr<void> owner);
+  // A block that was allocated elsewhere and that a run has written.
+  Result<MirroredBlock> take_over(const Block& block);
   Status release(const MirroredBlock& block);
 
   // Where the byte lies on the device.
@@ -47,8 +54,13 @@ class Mirror {
   Status ran(std::span<const std::byte> host);
   Status to_device(std::span<const std::byte> host, const TransferTag& tag = {});
   Status to_host(std::span<const std::byte> host, const TransferTag& tag = {});
+  // The latest bytes of the range in `to`, which is as long: what the device has newer comes from
+  // there, and the host's stay as they are.
+  Status read(std::span<const std::byte> host, std::span<std::byte> to,
+              const TransferTag& tag = {});
 
  private:
+  Result<MirroredBlock> keep(MirroredBlock block, std::shared_ptr<void> owner);
   Status release_parts(const MirroredBlock& block);
   // `host` is the range that the transfers are of.
   Status move(std::span<const std::byte> host, const std::vector<memory::Transfer>& transfers,
@@ -62,7 +74,8 @@ class Mirror {
   memory::MemoryMap map_;
   struct Owned {
     MirroredBlock block;
-    std::unique_ptr<std::byte[]> bytes;  // none where memory is shared
+    // Of the host's bytes: none where they are the device's.
+    std::shared_ptr<void> owner;
   };
   std::vector<Owned> owned_;
 };

@@ -88,7 +88,21 @@ Result<Block> QueuedDevice::allocate(Bytes bytes) {
   return Block{{block.base}, block.bytes};
 }
 
-Status QueuedDevice::release(const Block& block) { return memory_.release(block.base.value); }
+Status QueuedDevice::release(const Block& block) {
+  Status released = memory_.release(block.base.value);
+  memory_.bury();
+  return released;
+}
+
+Result<Block> QueuedDevice::adopt(std::span<std::byte> bytes, std::shared_ptr<void> owner) {
+  if (!properties_.shared_memory) {
+    return Error{ErrorCode::kUnsupported,
+                 fmt::format("device '{}' has memory of its own and cannot use the host's in place",
+                             properties_.name)};
+  }
+  const memory::Block block = memory_.adopt(bytes, std::move(owner));
+  return Block{{block.base}, block.bytes};
+}
 
 Status QueuedDevice::write(Address address, std::span<const std::byte> bytes,
                            const TransferTag& tag) {
@@ -635,6 +649,10 @@ void QueuedDevice::kernel_loop(int index) {
     Executed executed = execute(kernel, task, generation);
     lock.lock();
     settle(kernel, task, executed);
+    if (!memory_.anything_to_bury()) continue;
+    lock.unlock();
+    memory_.bury();
+    lock.lock();
   }
 }
 
@@ -704,9 +722,10 @@ QueuedDevice::Executed QueuedDevice::execute(Kernel& kernel, Task& task, std::ui
     completion.cycles = outcome.cycles;
     completion.status_flags = outcome.status_flags;
     completion.details = std::move(outcome.details);
-    if (outcome.timing_reused) {
+    if (outcome.timing_reused || outcome.bytes_copied > 0) {
       const Lock lock(mutex_);
-      ++counters_.timings_reused;
+      if (outcome.timing_reused) ++counters_.timings_reused;
+      counters_.bytes_copied += outcome.bytes_copied;
     }
     if (paced && completion.status.ok() && outcome.clock_hertz > 0) {
       const nanoseconds duration = wall_time(options_.pace, outcome.cycles, outcome.clock_hertz);

@@ -11,6 +11,12 @@ using graph::TensorId;
 
 std::size_t index_of(TensorId id) { return static_cast<std::size_t>(id.value); }
 
+// What a node that shares its block is a reshape of.
+TensorId source_of(const graph::Node& node) {
+  const graph::CopyBox& box = node.as<graph::MoveAttributes>().copies[0];
+  return node.inputs[static_cast<std::size_t>(box.input)];
+}
+
 // The box walks memory from its first element on, on both sides.
 bool is_dense(const graph::CopyBox& box, std::int64_t count) {
   if (box.input_offset != 0 || box.output_offset != 0) return false;
@@ -39,16 +45,17 @@ class Blocks {
  public:
   explicit Blocks(BufferPlan& plan) : plan_(plan) {}
 
+  std::int32_t make(std::int64_t bytes) {
+    plan_.block_bytes.push_back(bytes);
+    return static_cast<std::int32_t>(plan_.block_bytes.size()) - 1;
+  }
   std::int32_t take(std::int64_t bytes) {
     std::size_t best = free_.size();
     for (std::size_t i = 0; i < free_.size(); ++i) {
       const std::int64_t size = size_of(free_[i]);
       if (size >= bytes && (best == free_.size() || size < size_of(free_[best]))) best = i;
     }
-    if (best == free_.size()) {
-      plan_.block_bytes.push_back(bytes);
-      return static_cast<std::int32_t>(plan_.block_bytes.size()) - 1;
-    }
+    if (best == free_.size()) return make(bytes);
     const std::int32_t block = free_[best];
     free_.erase(free_.begin() + static_cast<std::ptrdiff_t>(best));
     return block;
@@ -62,6 +69,18 @@ class Blocks {
   BufferPlan& plan_;
   std::vector<std::int32_t> free_;
 };
+
+// Tensors in whose bytes the caller's may lie: inputs, outputs, and what outputs are reshapes of.
+std::vector<bool> of_the_caller(const Graph& graph) {
+  std::vector<bool> callers(graph.tensors.size(), false);
+  for (const TensorId id : graph.inputs) callers[index_of(id)] = true;
+  for (const TensorId id : graph.outputs) callers[index_of(id)] = true;
+  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
+    if (!shares_block(graph, *node) || !callers[index_of(node->outputs[0])]) continue;
+    callers[index_of(source_of(*node))] = true;
+  }
+  return callers;
+}
 
 }  // namespace
 
@@ -81,11 +100,13 @@ BufferPlan plan_buffers(const Graph& graph) {
   BufferPlan plan;
   plan.block_of_tensor.assign(graph.tensors.size(), -1);
   const std::vector<std::size_t> last = last_uses(graph);
+  const std::vector<bool> callers = of_the_caller(graph);
   Blocks blocks(plan);
   const auto take = [&](TensorId id) {
     const graph::TensorInfo& tensor = graph.tensor(id);
+    const std::int64_t bytes = element_count(tensor.dims) * format_bytes(tensor.format);
     plan.block_of_tensor[index_of(id)] =
-        blocks.take(element_count(tensor.dims) * format_bytes(tensor.format));
+        callers[index_of(id)] ? blocks.make(bytes) : blocks.take(bytes);
   };
   // A block is free when all tensors in it have been read for the last time.
   std::vector<int> tenants;
@@ -94,21 +115,22 @@ BufferPlan plan_buffers(const Graph& graph) {
     tenants.resize(std::max(tenants.size(), block + 1), 0);
     ++tenants[block];
   };
+  // The caller's are never released: they have one tenant more than read them.
   for (const TensorId id : graph.inputs) {
     take(id);
+    move_in(id);
     move_in(id);
   }
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const graph::Node& node = graph.nodes[i];
     for (const TensorId id : node.outputs) {
       if (shares_block(graph, node)) {
-        const auto& box = node.as<graph::MoveAttributes>().copies[0];
-        const TensorId source = node.inputs[static_cast<std::size_t>(box.input)];
-        plan.block_of_tensor[index_of(id)] = plan.block_of_tensor[index_of(source)];
+        plan.block_of_tensor[index_of(id)] = plan.block_of_tensor[index_of(source_of(node))];
       } else {
         take(id);
       }
       move_in(id);
+      if (callers[index_of(id)]) move_in(id);
     }
     std::vector<TensorId> done = node.inputs;
     done.insert(done.end(), node.outputs.begin(), node.outputs.end());

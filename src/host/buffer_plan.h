@@ -19,7 +19,8 @@ struct BufferPlan {
 // output lies in its input's block, and nothing is copied.
 bool shares_block(const graph::Graph& graph, const graph::Node& node);
 
-// Inputs and node results get blocks; graph outputs keep theirs to the end. Constants have none.
+// Inputs and node results get blocks; constants have none. Graph inputs and outputs, and reshapes
+// of them, have blocks that no other tensor uses: their bytes may lie in memory of the caller's.
 BufferPlan plan_buffers(const graph::Graph& graph);
 
 // For each node how many element-wise nodes from it on can run together, piece by piece: each reads

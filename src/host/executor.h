@@ -21,6 +21,8 @@ using NodeTimer = std::function<void(const graph::Node& node, double millisecond
 
 class Executor;
 
+inline constexpr std::size_t kInPlaceAlignment = 16;
+
 struct HostOptions {
   int threads = 0;  // 0 = all cores; the bits do not depend on it
   NodeTimer timer = {};
@@ -38,9 +40,14 @@ class Executor {
   virtual Result<std::vector<Tensor>> run(std::span<const Tensor> inputs,
                                           const NodeObserver& observer = {}) = 0;
   // The same on bytes that lie elsewhere, dense and row-major, of exactly the tensors' sizes.
+  // Inputs are only read. The host executor uses them in place where they begin at a multiple of
+  // kInPlaceAlignment and no output overlaps an input or another output.
   virtual Status run_on(std::span<const std::span<std::byte>> inputs,
                         std::span<const std::span<std::byte>> outputs,
                         const NodeObserver& observer = {}) = 0;
+  // Of the last run_on(): bytes of inputs and outputs that were copied, because they could not be
+  // used in place.
+  virtual std::int64_t bytes_copied() const = 0;
 };
 
 Result<std::unique_ptr<Executor>> make_host_executor(std::shared_ptr<const graph::Graph> graph,

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <functional>
 #include <optional>
 
 #include "arith/kernels/planar.h"
@@ -72,9 +73,18 @@ class HostExecutor : public Executor {
         pool_(options.threads),
         timer_(options.timer),
         plan_(plan_buffers(*graph_)) {
-    for (const std::int64_t bytes : plan_.block_bytes) {
-      blocks_.emplace_back(static_cast<std::size_t>(std::max<std::int64_t>(64, bytes) + 64));
+    blocks_.resize(plan_.block_bytes.size());
+    bases_.resize(blocks_.size(), nullptr);
+    std::vector<bool> callers(blocks_.size(), false);
+    for (const auto* const ids : {&graph_->inputs, &graph_->outputs}) {
+      for (const TensorId id : *ids) {
+        if (graph_->tensor(id).constant == nullptr) callers[block_of(id)] = true;
+      }
     }
+    for (std::size_t block = 0; block < blocks_.size(); ++block) {
+      if (!callers[block]) own(block);
+    }
+    output_in_place_ = outputs_in_place();
     for (int i = 0; i < pool_.threads(); ++i) workspaces_.push_back(make_product_workspace());
   }
 
@@ -106,27 +116,34 @@ class HostExecutor : public Executor {
 
   Result<std::vector<Tensor>> run(std::span<const Tensor> inputs,
                                   const NodeObserver& observer) override {
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      std::copy(inputs[i].bytes.begin(), inputs[i].bytes.end(), data(graph_->inputs[i]));
-    }
-    TESSERA_RETURN_IF_ERROR(run_nodes(observer));
+    std::vector<std::span<std::byte>> from, to;
+    for (const Tensor& input : inputs) from.push_back(only_read(input.bytes));
     std::vector<Tensor> outputs;
-    for (const TensorId id : graph_->outputs) outputs.push_back(tensor(id));
+    for (const TensorId id : graph_->outputs) {
+      outputs.push_back(Tensor::zeros(graph_->tensor(id).format, graph_->tensor(id).dims));
+    }
+    for (Tensor& output : outputs) to.emplace_back(output.bytes);
+    TESSERA_RETURN_IF_ERROR(run_on(from, to, observer));
     return outputs;
   }
 
   Status run_on(std::span<const std::span<std::byte>> inputs,
                 std::span<const std::span<std::byte>> outputs,
                 const NodeObserver& observer) override {
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      std::copy(inputs[i].begin(), inputs[i].end(), data(graph_->inputs[i]));
-    }
+    bytes_copied_ = 0;
+    place_inputs(inputs);
+    place_outputs(inputs, outputs);
     TESSERA_RETURN_IF_ERROR(run_nodes(observer));
     for (std::size_t i = 0; i < outputs.size(); ++i) {
-      std::copy_n(data(graph_->outputs[i]), outputs[i].size(), outputs[i].data());
+      const std::byte* const made = data(graph_->outputs[i]);
+      if (made == outputs[i].data()) continue;
+      std::copy_n(made, outputs[i].size(), outputs[i].data());
+      bytes_copied_ += std::ssize(outputs[i]);
     }
     return {};
   }
+
+  std::int64_t bytes_copied() const override { return bytes_copied_; }
 
  private:
   Status run_nodes(const NodeObserver& observer) {
@@ -152,13 +169,75 @@ class HostExecutor : public Executor {
     return {};
   }
 
+  // Surface has one pointer type for both.
+  static std::span<std::byte> only_read(const std::vector<std::byte>& bytes) {
+    return {const_cast<std::byte*>(bytes.data()), bytes.size()};
+  }
+  static bool is_aligned(std::span<const std::byte> bytes) {
+    return reinterpret_cast<std::uintptr_t>(bytes.data()) % kInPlaceAlignment == 0;
+  }
+  static bool meet(std::span<const std::byte> a, std::span<const std::byte> b) {
+    const std::less<> before;
+    return before(a.data(), b.data() + b.size()) && before(b.data(), a.data() + a.size());
+  }
+
+  // Each in place where it can be, else in a buffer of the executor's.
+  void place_inputs(std::span<const std::span<std::byte>> inputs) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const std::size_t block = block_of(graph_->inputs[i]);
+      if (is_aligned(inputs[i])) {
+        bases_[block] = inputs[i].data();
+        continue;
+      }
+      std::copy(inputs[i].begin(), inputs[i].end(), own(block));
+      bytes_copied_ += std::ssize(inputs[i]);
+    }
+  }
+  void place_outputs(std::span<const std::span<std::byte>> inputs,
+                     std::span<const std::span<std::byte>> outputs) {
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (!output_in_place_[i]) continue;  // the block is another's, or there is none
+      const auto meets = [&](std::span<std::byte> other) { return meet(other, outputs[i]); };
+      const auto before = outputs.first(i);
+      const bool apart = std::none_of(inputs.begin(), inputs.end(), meets) &&
+                         std::none_of(before.begin(), before.end(), meets);
+      const std::size_t block = block_of(graph_->outputs[i]);
+      if (apart && is_aligned(outputs[i])) {
+        bases_[block] = outputs[i].data();
+      } else {
+        own(block);
+      }
+    }
+  }
+  // Which outputs have a block of their own, so that it may lie in the caller's memory.
+  std::vector<bool> outputs_in_place() const {
+    std::vector<bool> taken(bases_.size(), false), result;
+    for (const TensorId id : graph_->inputs) taken[block_of(id)] = true;
+    for (const TensorId id : graph_->outputs) {
+      const bool constant = graph_->tensor(id).constant != nullptr;
+      result.push_back(!constant && !taken[block_of(id)]);
+      if (!constant) taken[block_of(id)] = true;
+    }
+    return result;
+  }
+
+  std::size_t block_of(TensorId id) const {
+    return static_cast<std::size_t>(plan_.block_of_tensor[static_cast<std::size_t>(id.value)]);
+  }
+  // The executor's own memory for a block; made when it is first needed.
+  std::byte* own(std::size_t block) {
+    std::vector<std::byte>& bytes = blocks_[block];
+    if (bytes.empty()) {
+      bytes.resize(
+          static_cast<std::size_t>(std::max<std::int64_t>(64, plan_.block_bytes[block]) + 64));
+    }
+    return bases_[block] = bytes.data();
+  }
+
   std::byte* data(TensorId id) {
     const graph::TensorInfo& info = graph_->tensor(id);
-    // Constants are only read; Surface has one pointer type for both.
-    if (info.constant) return const_cast<std::byte*>(info.constant->bytes.data());
-    return blocks_[static_cast<std::size_t>(
-                       plan_.block_of_tensor[static_cast<std::size_t>(id.value)])]
-        .data();
+    if (info.constant) return only_read(info.constant->bytes).data();
+    return bases_[block_of(id)];
   }
   std::int64_t bytes_of(TensorId id) const {
     const graph::TensorInfo& info = graph_->tensor(id);
@@ -411,7 +490,10 @@ class HostExecutor : public Executor {
   ThreadPool pool_;
   const NodeTimer timer_;
   const BufferPlan plan_;
-  std::vector<std::vector<std::byte>> blocks_;
+  std::vector<std::vector<std::byte>> blocks_;  // memory of the executor's own, where it is used
+  std::vector<std::byte*> bases_;               // of each block, for this run
+  std::vector<bool> output_in_place_;           // whether it has a block that no other one has
+  std::int64_t bytes_copied_ = 0;
   std::vector<std::shared_ptr<ProductWorkspace>> workspaces_;  // one a thread
   std::vector<Prepared> prepared_;
 };

@@ -245,5 +245,62 @@ TEST(HostExecutor, EveryNodeEqualsTheReferenceForEveryNumberOfThreads) {
   }
 }
 
+// Memory at its exact size, so that the sanitizer sees every byte too much.
+TEST(HostExecutor, InputsAndOutputsAreUsedInPlaceWhereTheyCanBe) {
+  for (unsigned round = 0; round < 60 && !HasFailure(); ++round) {
+    SCOPED_TRACE("seed " + std::to_string(kSeed + round));
+    Grower grower(kSeed + round);
+    const auto graph = std::make_shared<const Graph>(grower.grow(5));
+    const graph::TensorInfo& info = graph->tensor(graph->inputs[0]);
+    Tensor input = grower.random_tensor(info.format, info.dims);
+    const Tensor before = input;
+    const auto host = make_host_executor(graph, {.threads = 2}).value();
+    const std::vector<Tensor> expected = *host->run({&input, 1});
+    std::vector<std::vector<std::byte>> memory;
+    for (const Tensor& output : expected) memory.emplace_back(output.bytes.size());
+    std::vector<std::span<std::byte>> outputs(memory.begin(), memory.end());
+    const std::vector<std::span<std::byte>> inputs = {input.bytes};
+    ASSERT_TRUE(host->run_on(inputs, outputs).ok());
+    for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(memory[i], expected[i].bytes);
+    EXPECT_TRUE(input == before);
+    // A first node that moves may be a reshape: then the second output lies in the input.
+    if (graph->nodes[0].kind() != graph::NodeKind::kMove) {
+      EXPECT_EQ(host->bytes_copied(), 0);
+    }
+  }
+}
+
+// An output that lies on the input is written when everything has been read.
+TEST(HostExecutor, OutputThatOverlapsAnInputIsCopiedAtTheEnd) {
+  Grower grower(kSeed);
+  Graph graph;
+  graph.vector_format = Format::kF32;
+  for (int i = 0; i < 3; ++i) {
+    graph.tensors.emplace_back();
+    graph.tensors.back().format = Format::kF32;
+    graph.tensors.back().dims = {1, 8, 4, 5};
+  }
+  const auto copy = [](std::int32_t from, std::int32_t to) {
+    graph::Node node;
+    node.name = "copy to " + std::to_string(to);
+    node.inputs = {TensorId{from}};
+    node.outputs = {TensorId{to}};
+    node.attributes = graph::ElementwiseAttributes{};
+    return node;
+  };
+  graph.nodes = {copy(0, 1), copy(0, 2)};
+  graph.inputs = {TensorId{0}};
+  graph.outputs = {TensorId{1}, TensorId{2}};
+  const auto shared = std::make_shared<const Graph>(std::move(graph));
+  const Tensor input = grower.random_tensor(Format::kF32, {1, 8, 4, 5});
+  const auto host = make_host_executor(shared, {.threads = 1}).value();
+  std::vector<std::byte> memory = input.bytes, other(input.bytes.size());
+  const std::vector<std::span<std::byte>> inputs = {memory}, outputs = {memory, other};
+  ASSERT_TRUE(host->run_on(inputs, outputs).ok());
+  EXPECT_EQ(memory, input.bytes);
+  EXPECT_EQ(other, input.bytes);
+  EXPECT_EQ(host->bytes_copied(), std::ssize(memory));
+}
+
 }  // namespace
 }  // namespace tessera::host

@@ -79,12 +79,16 @@ class ReferenceExecutor : public Executor {
       const graph::TensorInfo& info = graph_->tensor(graph_->inputs[i]);
       tensors.push_back({info.format, info.dims, {inputs[i].begin(), inputs[i].end()}});
     }
+    bytes_copied_ = 0;
+    for (const auto bytes : inputs) bytes_copied_ += std::ssize(bytes);
+    for (const auto bytes : outputs) bytes_copied_ += std::ssize(bytes);
     TESSERA_TRY(const std::vector<Tensor> results, run(tensors, observer));
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       std::copy(results[i].bytes.begin(), results[i].bytes.end(), outputs[i].begin());
     }
     return {};
   }
+  std::int64_t bytes_copied() const override { return bytes_copied_; }
 
  private:
   static Tensor& value(std::vector<Tensor>& values, TensorId id) {
@@ -92,6 +96,7 @@ class ReferenceExecutor : public Executor {
   }
 
   const std::shared_ptr<const Graph> graph_;  // shared with the network
+  std::int64_t bytes_copied_ = 0;
 };
 
 }  // namespace

@@ -85,10 +85,18 @@ Result<BlockPool::Allocation> BlockPool::allocate(Bytes bytes) {
   if (made) reused = {rounded, block.base};
   // Blocks never touch: what runs over the end of one is noticed.
   next_base_ += static_cast<std::uint64_t>(rounded + granule_.value);
-  used_.push_back({block, reused.rounded, reused.place, 0, false});
+  used_.push_back({block, reused.rounded, reused.place, 0, false, false});
   counters_.used.value += reused.rounded;
   ++(made ? counters_.blocks_made : counters_.blocks_reused);
   return Allocation{block, Bytes{reused.rounded}, made, reused.place};
+}
+
+BlockPool::Allocation BlockPool::adopt(Bytes bytes) {
+  const Block block{next_base_, bytes};
+  const std::int64_t rounded = std::max(granule_.value, round_up(bytes.value, granule_.value));
+  next_base_ += static_cast<std::uint64_t>(rounded + granule_.value);
+  used_.push_back({block, 0, block.base, 0, false, true});
+  return {block, bytes, true, block.base};
 }
 
 const BlockPool::Used* BlockPool::find_used(std::uint64_t address) const {
@@ -126,6 +134,11 @@ Status BlockPool::discard(std::uint64_t base) {
 }
 
 void BlockPool::make_unused(const Used& used) {
+  if (used.adopted) {
+    dropped_.push_back(used.place);
+    used_.erase(used_.begin() + (&used - used_.data()));
+    return;
+  }
   const Unused unused{used.rounded, used.place};
   const auto before = [](const Unused& a, const Unused& b) {
     return a.rounded != b.rounded ? a.rounded < b.rounded : a.place < b.place;
@@ -165,6 +178,9 @@ Result<BlockPool::Place> BlockPool::find(std::uint64_t address, Bytes bytes) con
                   bytes.value, address)};
 }
 
-std::vector<std::uint64_t> BlockPool::take_dropped() { return std::exchange(dropped_, {}); }
+void BlockPool::take_dropped(std::vector<std::uint64_t>& places) {
+  places.clear();
+  places.swap(dropped_);
+}
 
 }  // namespace tessera::memory

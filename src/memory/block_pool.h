@@ -49,6 +49,9 @@ class BlockPool {
   };
   // The error says how much is free and how much is unused or held.
   Result<Allocation> allocate(Bytes bytes);
+  // Addresses for bytes that lie elsewhere and take nothing of the capacity. When the block is
+  // released and nobody holds it, its place is among the dropped ones.
+  Allocation adopt(Bytes bytes);
   // A used block by its base. While it is held it only goes to quarantine.
   Status release(std::uint64_t base);
   // A block that was just made has no memory behind it after all: as if it had never been.
@@ -66,8 +69,9 @@ class BlockPool {
   };
   Result<Place> find(std::uint64_t address, Bytes bytes) const;
 
-  // Places whose blocks were dropped since the last call: their memory may be freed.
-  std::vector<std::uint64_t> take_dropped();
+  // Places whose blocks were dropped since the last call: their memory may be freed. The list's
+  // room is used again.
+  void take_dropped(std::vector<std::uint64_t>& places);
 
   const PoolCounters& counters() const { return counters_; }
   Bytes capacity() const { return capacity_; }
@@ -79,6 +83,7 @@ class BlockPool {
     std::uint64_t place = 0;
     std::int32_t holds = 0;
     bool released = false;
+    bool adopted = false;
   };
   struct Unused {
     std::int64_t rounded = 0;

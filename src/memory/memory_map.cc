@@ -124,6 +124,12 @@ Result<std::vector<Transfer>> MemoryMap::make_host_current(const HostRange& rang
   return transfers;
 }
 
+Result<std::vector<Transfer>> MemoryMap::newer_on_device(const HostRange& range) const {
+  TESSERA_TRY(const Found found, find(range));
+  const Mapped& mapped = mapped_[found.index];
+  return cut(mapped, mapped.newer_on_device.inside(found.offsets), false);
+}
+
 void MemoryMap::put_back(std::span<const Transfer> transfers) {
   for (const Transfer& transfer : transfers) {
     const HostRange range{transfer.host, transfer.bytes};

@@ -62,6 +62,8 @@ class MemoryMap {
   // What has to be moved so that the side has the latest bytes of the range; taken as moved.
   Result<std::vector<Transfer>> make_device_current(const HostRange& range);
   Result<std::vector<Transfer>> make_host_current(const HostRange& range);
+  // The transfers that make_host_current would ask for.
+  Result<std::vector<Transfer>> newer_on_device(const HostRange& range) const;
   // The transfers could not be made: as if they had not been asked for.
   void put_back(std::span<const Transfer> transfers);
 

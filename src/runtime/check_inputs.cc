@@ -5,33 +5,64 @@
 namespace tessera::runtime {
 namespace {
 
-std::string dims_text(const Shape& dims) { return fmt::format("[{}]", fmt::join(dims, "x")); }
+Status check_count(std::size_t found, std::size_t wanted) {
+  if (found == wanted) return {};
+  return Error{ErrorCode::kInvalidArgument,
+               fmt::format("{} inputs given, the model has {}", found, wanted)};
+}
+
+Error other_input(const TensorDescription& wanted, const std::string& found) {
+  return {ErrorCode::kInvalidArgument,
+          fmt::format("input '{}': found {}, the model takes {}", wanted.name, found,
+                      description_text(wanted.format, wanted.dims))};
+}
+
+Status check_tensor(const TensorDescription& wanted, const Tensor& input,
+                    Accepted accepted = Accepted::kModelsFormats) {
+  const bool narrowed =
+      accepted == Accepted::kFloat32Too && is_narrowed(input.format, wanted.format);
+  if ((input.format != wanted.format && !narrowed) || input.dims != wanted.dims) {
+    return other_input(wanted, description_text(input.format, input.dims));
+  }
+  const std::int64_t bytes = element_count(wanted.dims) * format_bytes(input.format);
+  if (static_cast<std::int64_t>(input.bytes.size()) != bytes) {
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("input '{}': {} bytes for {}, which has {}", wanted.name, input.bytes.size(),
+                    description_text(wanted.format, wanted.dims), bytes)};
+  }
+  return {};
+}
 
 }  // namespace
 
 Status check_inputs(const NetworkState& network, const std::vector<Tensor>& inputs,
                     Accepted accepted) {
-  if (inputs.size() != network.inputs.size()) {
-    return Error{ErrorCode::kInvalidArgument, fmt::format("{} inputs given, the model has {}",
-                                                          inputs.size(), network.inputs.size())};
-  }
+  return check_inputs(network.inputs, inputs, accepted);
+}
+
+Status check_inputs(const std::vector<TensorDescription>& wanted, const std::vector<Tensor>& inputs,
+                    Accepted accepted) {
+  TESSERA_RETURN_IF_ERROR(check_count(inputs.size(), wanted.size()));
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const TensorDescription& wanted = network.inputs[i];
-    const bool narrowed =
-        accepted == Accepted::kFloat32Too && is_narrowed(inputs[i].format, wanted.format);
-    if ((inputs[i].format != wanted.format && !narrowed) || inputs[i].dims != wanted.dims) {
-      return Error{ErrorCode::kInvalidArgument,
-                   fmt::format("input '{}': found {} {}, the model takes {} {}", wanted.name,
-                               format_name(inputs[i].format), dims_text(inputs[i].dims),
-                               format_name(wanted.format), dims_text(wanted.dims))};
+    TESSERA_RETURN_IF_ERROR(check_tensor(wanted[i], inputs[i], accepted));
+  }
+  return {};
+}
+
+Status check_inputs(const WantedInputs& wanted, std::vector<Tensor>& inputs,
+                    const RunValues& values) {
+  TESSERA_RETURN_IF_ERROR(check_count(inputs.size(), wanted.tensors.size()));
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (i >= values.size() || !values[i].present()) {
+      TESSERA_RETURN_IF_ERROR(check_tensor(wanted.tensors[i], inputs[i]));
+      continue;
     }
-    const std::int64_t bytes = element_count(wanted.dims) * format_bytes(inputs[i].format);
-    if (static_cast<std::int64_t>(inputs[i].bytes.size()) != bytes) {
-      return Error{ErrorCode::kInvalidArgument,
-                   fmt::format("input '{}': {} bytes for {} {}, which has {}", wanted.name,
-                               inputs[i].bytes.size(), format_name(inputs[i].format),
-                               dims_text(wanted.dims), bytes)};
-    }
+    const TensorDescription& value = wanted.values[i];
+    TESSERA_RETURN_IF_ERROR(values[i].valid(value.name));
+    if (!values[i].fits(value)) return other_input(value, values[i].description());
+    inputs[i].format = value.format;
+    inputs[i].dims = value.dims;
   }
   return {};
 }

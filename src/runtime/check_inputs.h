@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "network/network.h"
+#include "runtime/run_values.h"
 
 namespace tessera::runtime {
 
@@ -24,5 +25,15 @@ enum class Accepted : std::uint8_t {
 // The error names the first input that is not the network's, what it is and what it should be.
 Status check_inputs(const NetworkState& network, const std::vector<Tensor>& inputs,
                     Accepted accepted = Accepted::kModelsFormats);
+Status check_inputs(const std::vector<TensorDescription>& wanted, const std::vector<Tensor>& inputs,
+                    Accepted accepted = Accepted::kModelsFormats);
+// What the inputs should be: those that are tensors, and those that are values.
+struct WantedInputs {
+  const std::vector<TensorDescription>& tensors;
+  const std::vector<TensorDescription>& values;
+};
+// Where there is a value, that is what the input is, and the tensor gets its header.
+Status check_inputs(const WantedInputs& wanted, std::vector<Tensor>& inputs,
+                    const RunValues& values);
 
 }  // namespace tessera::runtime

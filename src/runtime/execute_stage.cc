@@ -19,28 +19,6 @@ device::TimePoint deadline_of(const NetworkPacket& packet) {
   return device::TimePoint(std::chrono::nanoseconds(packet.header.deadline));
 }
 
-Bytes bytes_of(const TensorDescription& tensor) {
-  return {element_count(tensor.dims) * format_bytes(tensor.format)};
-}
-
-// Over the link, or into the memory that host and device share, where nothing is moved.
-Status bring(device::Device& device, std::span<const std::byte> bytes, device::Address address,
-             const device::TransferTag& tag) {
-  if (!device.properties().shared_memory) return device.write(address, bytes, tag);
-  TESSERA_TRY(const std::span<std::byte> view,
-              device.host_view(address, {static_cast<std::int64_t>(bytes.size())}));
-  std::copy(bytes.begin(), bytes.end(), view.begin());
-  return {};
-}
-Status fetch(device::Device& device, device::Address address, std::span<std::byte> bytes,
-             const device::TransferTag& tag) {
-  if (!device.properties().shared_memory) return device.read(address, bytes, tag);
-  TESSERA_TRY(const std::span<std::byte> view,
-              device.host_view(address, {static_cast<std::int64_t>(bytes.size())}));
-  std::copy(view.begin(), view.end(), bytes.begin());
-  return {};
-}
-
 }  // namespace
 
 // One run of one packet, from its blocks to its outputs.
@@ -50,7 +28,7 @@ struct ExecuteStage::RunInFlight {
   const Place* place = nullptr;
   bool submitted = false, holds_memory = false;
   device::SequenceNumber sequence{};
-  std::vector<device::Block> inputs, outputs;
+  RunTensors tensors;
 
   device::Device& device() const { return place->device->device(); }
   device::TransferTag tag() const { return {place->kernel, packet->header.id}; }
@@ -60,7 +38,6 @@ struct ExecuteStage::RunInFlight {
 struct ExecuteStage::Scratch {
   std::vector<RunInFlight> runs;          // a ring; all keep the room of their lists
   std::size_t started = 0, finished = 0;  // [finished, started) are in flight
-  std::vector<device::Address> inputs, outputs;
 
   std::size_t in_flight() const { return started - finished; }
   RunInFlight& next() {
@@ -73,6 +50,7 @@ struct ExecuteStage::Scratch {
 
 Result<std::shared_ptr<ExecuteStage>> ExecuteStage::create(std::shared_ptr<ModelState> model,
                                                            const std::vector<std::string>& devices,
+                                                           const OutputRules& rules,
                                                            Debugging& debugging) {
   std::vector<Place> places;
   for (const std::string& name : devices) {
@@ -92,13 +70,14 @@ Result<std::shared_ptr<ExecuteStage>> ExecuteStage::create(std::shared_ptr<Model
     }
   }
   return std::shared_ptr<ExecuteStage>(
-      new ExecuteStage(std::move(model), std::move(places), debugging));
+      new ExecuteStage(std::move(model), std::move(places), rules, debugging));
 }
 
 ExecuteStage::ExecuteStage(std::shared_ptr<ModelState> model, std::vector<Place> places,
-                           Debugging& debugging)
+                           const OutputRules& rules, Debugging& debugging)
     : model_(std::move(model)),
       places_(std::move(places)),
+      rules_(rules),
       debugging_(debugging),
       kernels_(kernels_max()) {}
 
@@ -116,7 +95,7 @@ void ExecuteStage::give_back(std::unique_ptr<Scratch> scratch) {
   scratches_.push_back(std::move(scratch));
 }
 
-const ExecuteStage::Place* ExecuteStage::choose() {
+const ExecuteStage::Place* ExecuteStage::choose(const DeviceEntry* home) {
   const auto used = static_cast<std::size_t>(kernels());
   const std::size_t first = turn_.fetch_add(1, std::memory_order_relaxed);
   const Place* best = nullptr;
@@ -124,6 +103,7 @@ const ExecuteStage::Place* ExecuteStage::choose() {
   bool best_on_trial = false;
   for (std::size_t i = 0; i < used; ++i) {
     const Place& place = places_[(first + i) % used];
+    if (home != nullptr && place.device != home) continue;
     const DeviceEntry::Usable usable = place.device->usable();
     if (usable == DeviceEntry::Usable::kNo) continue;
     const bool on_trial = usable == DeviceEntry::Usable::kOnTrial;
@@ -138,8 +118,11 @@ const ExecuteStage::Place* ExecuteStage::choose() {
   return best;
 }
 
-const ExecuteStage::Place* ExecuteStage::choose_or_fail(NetworkPacket& packet) {
-  const Place* const place = choose();
+// The device that holds its blocks, where it is of this stage and in order; else any.
+const ExecuteStage::Place* ExecuteStage::choose_or_fail(NetworkPacket& packet, std::size_t run) {
+  const DeviceEntry* const home = home_of(packet, run, rules_);
+  const Place* place = home == nullptr ? nullptr : choose(home);
+  if (place == nullptr) place = choose(nullptr);
   if (place != nullptr) return place;
   const DeviceEntry& first = *places_.front().device;
   packet.device = &first.name();
@@ -160,6 +143,13 @@ void ExecuteStage::run(std::span<const pipeline::PacketPtr> batch) {
   for (const pipeline::PacketPtr& pointer : batch) {
     NetworkPacket& packet = network_packet(pointer);
     const DebugMode mode = debugging_.mode_of(packet.header.sequence);
+    // The host computes on tensors.
+    packet.tensors_only = mode != DebugMode::kDevice;
+    const Status gathered = packet.tensors_only ? packet.gather_runs() : Status();
+    if (!gathered.ok()) {
+      packet.fail(pipeline::Failure::kError, gathered.error());
+      continue;
+    }
     if (mode == DebugMode::kHost) {
       run_on_host(pointer);
       continue;
@@ -168,7 +158,7 @@ void ExecuteStage::run(std::span<const pipeline::PacketPtr> batch) {
     for (std::size_t run = 0; run < packet.task.runs.size(); ++run) {
       finish_until(*scratch, kRunsInFlight - 1);
       if (packet.failure != pipeline::Failure::kNone) break;
-      const Place* const place = choose_or_fail(packet);
+      const Place* const place = choose_or_fail(packet, run);
       if (place == nullptr) break;
       start(packet, run, *place, *scratch);
     }
@@ -180,36 +170,35 @@ void ExecuteStage::run(std::span<const pipeline::PacketPtr> batch) {
   }
 }
 
+RunOf ExecuteStage::run_of(const RunInFlight& run) const {
+  return {*model_, *run.place->device, rules_, *run.packet, run.run};
+}
+
 Status ExecuteStage::bring_over(RunInFlight& run) {
-  const std::vector<Tensor>& tensors = run.packet->task.runs[run.run];
+  static const RunValues kNone;
+  const RunOf of = run_of(run);
+  const std::vector<TensorDescription>& wanted = model_->on_devices.inputs();
   // The stage `pre` may not be there, or was skipped, or another one came after it.
-  TESSERA_RETURN_IF_ERROR(check_inputs(model_->on_devices.state(), tensors));
+  TESSERA_RETURN_IF_ERROR(
+      check_inputs({wanted, wanted}, of.tensors(),
+                   run.run < run.packet->values.size() ? run.packet->values[run.run] : kNone));
   run.holds_memory = true;
   run.place->device->took_memory();
-  for (const Tensor& tensor : tensors) {
-    TESSERA_TRY(const device::Block block,
-                run.device().allocate({static_cast<std::int64_t>(tensor.bytes.size())}));
-    run.inputs.push_back(block);
-    TESSERA_RETURN_IF_ERROR(bring(run.device(), tensor.bytes, block.base, run.tag()));
-  }
-  for (const TensorDescription& output : model_->on_devices.outputs()) {
-    TESSERA_TRY(const device::Block block, run.device().allocate(bytes_of(output)));
-    run.outputs.push_back(block);
-  }
-  return {};
+  TESSERA_RETURN_IF_ERROR(take_blocks(of, run.tensors));
+  return runtime::bring_over(of, run.tensors, run.tag());
 }
 
 // The device has no room now. Its runs give theirs back when they are over: first this thread's
 // own, then those of others, for which one thread at a time waits and holds nothing meanwhile.
 Status ExecuteStage::bring_over_in_turn(RunInFlight& run, Scratch& scratch) {
   DeviceEntry& device = *run.place->device;
-  release(run);
+  release(run, true);
   finish_until(scratch, 1);  // all but this one
   const std::lock_guard turn(device.memory_turn());
   for (bool others = true;;) {
     const Status over = bring_over(run);
     if (over.ok() || over.error().code != ErrorCode::kDoesNotFit) return over;
-    release(run);
+    release(run, true);
     if (!others && !device.memory_is_taken()) return over;
     others = device.wait_for_memory();
   }
@@ -232,17 +221,10 @@ void ExecuteStage::start(NetworkPacket& packet, std::size_t index, const Place& 
   }
   packet.transfer_in += pipeline::now() - begin;
   if (!over.ok()) return fail(run, pipeline::Failure::kError, over.error());
-  const auto addresses = [](const std::vector<device::Block>& blocks,
-                            std::vector<device::Address>& list) {
-    list.clear();
-    for (const device::Block& block : blocks) list.push_back(block.base);
-  };
-  addresses(run.inputs, scratch.inputs);
-  addresses(run.outputs, scratch.outputs);
   const auto sequence = run.device().submit({.loaded = place.loaded,
                                              .kernel = place.kernel,
-                                             .inputs = scratch.inputs,
-                                             .outputs = scratch.outputs,
+                                             .inputs = run.tensors.inputs,
+                                             .outputs = run.tensors.outputs,
                                              .tag = packet.header.id},
                                             deadline_of(packet));
   if (!sequence.ok()) {
@@ -254,13 +236,13 @@ void ExecuteStage::start(NetworkPacket& packet, std::size_t index, const Place& 
 }
 
 void ExecuteStage::finish(RunInFlight& run) {
-  if (!run.submitted) return release(run);
+  if (!run.submitted) return release(run, true);
   const auto completion = run.device().wait(run.sequence, deadline_of(*run.packet));
   const Status status = completion.ok() ? completion->status : Status(completion.error());
   if (!status.ok()) {
     fail(run, run.place->device->judge(status.error(), run.packet->header.deadline),
          status.error());
-    return release(run);
+    return release(run, completion.ok());
   }
   run.place->device->note_good();
   const Nanoseconds kernel = (completion->end - completion->begin).count();
@@ -268,31 +250,14 @@ void ExecuteStage::finish(RunInFlight& run) {
   kernel_time_.fetch_add(kernel, std::memory_order_relaxed);
   run.packet->cycles += completion->cycles;
   const Nanoseconds begin = pipeline::now();
-  const Status back = take_back(run);
+  const Status back = take_back(run_of(run), run.tensors, run.tag());
   run.packet->transfer_out += pipeline::now() - begin;
   if (!back.ok()) fail(run, pipeline::Failure::kError, back.error());
-  release(run);
+  release(run, true);
 }
 
-// The outputs take the place of the run's inputs.
-Status ExecuteStage::take_back(RunInFlight& run) {
-  std::vector<Tensor>& tensors = run.packet->task.runs[run.run];
-  const std::vector<TensorDescription>& outputs = model_->on_devices.outputs();
-  tensors.resize(outputs.size());
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    tensors[i].format = outputs[i].format;
-    tensors[i].dims = outputs[i].dims;
-    tensors[i].bytes.resize(static_cast<std::size_t>(bytes_of(outputs[i]).value));
-    TESSERA_RETURN_IF_ERROR(fetch(run.device(), run.outputs[i].base, tensors[i].bytes, run.tag()));
-  }
-  return {};
-}
-
-void ExecuteStage::release(RunInFlight& run) {
-  for (std::vector<device::Block>* blocks : {&run.inputs, &run.outputs}) {
-    for (const device::Block& block : *blocks) (void)run.device().release(block);
-    blocks->clear();
-  }
+void ExecuteStage::release(RunInFlight& run, bool over) {
+  give_blocks(run_of(run), run.tensors, over);
   if (std::exchange(run.holds_memory, false)) run.place->device->gave_memory();
 }
 

@@ -20,6 +20,7 @@
 #include "pipeline/stage.h"
 #include "runtime/debugging.h"
 #include "runtime/network_packet.h"
+#include "runtime/run_tensors.h"
 #include "runtime/runtime_state.h"
 
 namespace tessera::runtime {
@@ -30,6 +31,7 @@ class ExecuteStage : public pipeline::StageFunction {
   // stage.
   static Result<std::shared_ptr<ExecuteStage>> create(std::shared_ptr<ModelState> model,
                                                       const std::vector<std::string>& devices,
+                                                      const OutputRules& rules,
                                                       Debugging& debugging);
 
   void run(std::span<const pipeline::PacketPtr> batch) override;
@@ -50,18 +52,19 @@ class ExecuteStage : public pipeline::StageFunction {
   struct RunInFlight;
   struct Scratch;
 
-  ExecuteStage(std::shared_ptr<ModelState> model, std::vector<Place> places, Debugging& debugging);
+  ExecuteStage(std::shared_ptr<ModelState> model, std::vector<Place> places,
+               const OutputRules& rules, Debugging& debugging);
 
   // The usable kernel with the shortest queue; null if no device is usable.
-  const Place* choose();
-  const Place* choose_or_fail(NetworkPacket& packet);
+  const Place* choose(const DeviceEntry* home);
+  const Place* choose_or_fail(NetworkPacket& packet, std::size_t run);
+  RunOf run_of(const RunInFlight& run) const;
   void start(NetworkPacket& packet, std::size_t run, const Place& place, Scratch& scratch);
   void finish_until(Scratch& scratch, std::size_t left);
   void finish(RunInFlight& run);
   Status bring_over(RunInFlight& run);
   Status bring_over_in_turn(RunInFlight& run, Scratch& scratch);
-  Status take_back(RunInFlight& run);
-  void release(RunInFlight& run);
+  void release(RunInFlight& run, bool over);
   void fail(RunInFlight& run, pipeline::Failure why, const Error& error);
   void run_on_host(const pipeline::PacketPtr& packet);
   Status check_values(const std::string& device) const;
@@ -73,6 +76,7 @@ class ExecuteStage : public pipeline::StageFunction {
 
   const std::shared_ptr<ModelState> model_;  // shared with the application's handles
   const std::vector<Place> places_;
+  const OutputRules rules_;
   Debugging& debugging_;
   std::atomic<int> kernels_;
   std::atomic<std::size_t> turn_{0};

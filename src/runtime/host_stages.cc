@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "arith/vector_ops.h"
 #include "base/application_call.h"
 #include "device/device_form.h"
@@ -21,6 +23,10 @@ bool complete(const Tensor& tensor) {
   return std::ssize(tensor.bytes) == bytes;
 }
 
+bool is_value(const RunValues& values, std::size_t index) {
+  return index < values.size() && values[index].present();
+}
+
 // The tensor in another float format, each element rounded once.
 void convert(Tensor& tensor, Format format) {
   Tensor converted;
@@ -33,9 +39,10 @@ void convert(Tensor& tensor, Format format) {
   tensor = std::move(converted);
 }
 
-// Each tensor as its conversion says, into the format and shape of `wanted`.
+// Each tensor as its conversion says, into the format and shape of `wanted`. Values are in place.
 Status convert_all(const std::vector<graph::EdgeConversion>& conversions,
-                   const std::vector<TensorDescription>& wanted, std::vector<Tensor>& tensors) {
+                   const std::vector<TensorDescription>& wanted, std::vector<Tensor>& tensors,
+                   const RunValues& values) {
   if (conversions.empty()) return {};
   if (tensors.size() != conversions.size()) {
     return Error{ErrorCode::kInvalidArgument, fmt::format("{} tensors to convert, the model has {}",
@@ -43,7 +50,7 @@ Status convert_all(const std::vector<graph::EdgeConversion>& conversions,
   }
   for (std::size_t i = 0; i < conversions.size(); ++i) {
     const graph::EdgeConversion& conversion = conversions[i];
-    if (conversion.from == conversion.to) continue;
+    if (conversion.from == conversion.to || is_value(values, i)) continue;
     const std::int64_t bytes = element_count(wanted[i].dims) * format_bytes(conversion.from);
     if (tensors[i].format != conversion.from || std::ssize(tensors[i].bytes) != bytes) {
       return Error{
@@ -69,9 +76,11 @@ class HostStage : public pipeline::StageFunction {
   explicit HostStage(HostFunction function) : function_(std::move(function)) {}
   void run(std::span<const pipeline::PacketPtr> batch) override {
     for (const pipeline::PacketPtr& packet : batch) {
-      Task& task = network_packet(packet).task;
-      const Status status =
-          call_application("the stage's function", [&] { return function_(task); });
+      NetworkPacket& task = network_packet(packet);
+      Status status = task.gather_runs();
+      if (status.ok()) {
+        status = call_application("the stage's function", [&] { return function_(task.task); });
+      }
       if (!status.ok()) packet->fail(Failure::kError, status.error());
     }
   }
@@ -86,23 +95,45 @@ class PreStage : public pipeline::StageFunction {
   void run(std::span<const pipeline::PacketPtr> batch) override {
     for (const pipeline::PacketPtr& packet : batch) {
       NetworkPacket& task = network_packet(packet);
-      for (std::vector<Tensor>& inputs : task.task.runs) {
-        task.narrowed = prepare(inputs) || task.narrowed;
-        Status status = check_inputs(model_->network.state(), inputs);
-        if (status.ok()) {
-          status = convert_all(model_->inputs, model_->on_devices.inputs(), inputs);
-        }
-        if (!status.ok()) {
-          packet->fail(Failure::kError, status.error());
-          break;
-        }
+      for (std::size_t run = 0; run < task.task.runs.size(); ++run) {
+        const Status status = prepare(task, run);
+        if (status.ok()) continue;
+        packet->fail(Failure::kError, status.error());
+        break;
       }
     }
   }
 
  private:
+  Status prepare(NetworkPacket& task, std::size_t run) const {
+    static const RunValues kNone;
+    std::vector<Tensor>& inputs = task.task.runs[run];
+    if (run < task.values.size()) TESSERA_RETURN_IF_ERROR(place(inputs, task.values[run]));
+    const RunValues& values = run < task.values.size() ? task.values[run] : kNone;
+    task.narrowed = narrow(inputs) || task.narrowed;
+    // What is in place is the devices'; all else is the application's still.
+    TESSERA_RETURN_IF_ERROR(
+        check_inputs({model_->network.inputs(), model_->on_devices.inputs()}, inputs, values));
+    return convert_all(model_->inputs, model_->on_devices.inputs(), inputs, values);
+  }
+  // Values that the devices take as they are stay; others become tensors of the application's form.
+  Status place(std::vector<Tensor>& inputs, RunValues& values) const {
+    const std::vector<TensorDescription>& devices = model_->on_devices.inputs();
+    for (std::size_t i = 0; i < std::min(inputs.size(), values.size()); ++i) {
+      if (!values[i].present() || i >= devices.size() || values[i].fits(devices[i])) continue;
+      TensorDescription wide = model_->network.inputs()[i];
+      const bool as_it_is = values[i].fits(wide);
+      wide.format = Format::kF32;
+      if (!as_it_is && !values[i].fits(wide)) continue;  // nothing becomes of it
+      inputs[i].format = values[i].format();
+      inputs[i].dims = values[i].dims();
+      TESSERA_RETURN_IF_ERROR(values[i].valid(devices[i].name));
+      TESSERA_RETURN_IF_ERROR(gather(inputs[i], values[i]));
+    }
+    return {};
+  }
   // Whether anything was converted.
-  bool prepare(std::vector<Tensor>& inputs) const {
+  bool narrow(std::vector<Tensor>& inputs) const {
     bool narrowed = false;
     const std::vector<TensorDescription>& wanted = model_->network.inputs();
     for (std::size_t i = 0; i < inputs.size() && i < wanted.size(); ++i) {
@@ -116,15 +147,28 @@ class PreStage : public pipeline::StageFunction {
   const std::shared_ptr<ModelState> model_;  // shared with the application's handles
 };
 
+// Whether the outputs of one model, as its devices give them, are the inputs of the next.
+bool hands_on(const ModelState& model, const ModelState* next) {
+  if (next == nullptr || !model.outputs.empty() || !next->inputs.empty()) return false;
+  const auto same = [](const TensorDescription& a, const TensorDescription& b) {
+    return a.format == b.format && a.dims == b.dims;
+  };
+  const auto& given = model.on_devices.outputs();
+  const auto& taken = next->on_devices.inputs();
+  return std::equal(given.begin(), given.end(), taken.begin(), taken.end(), same);
+}
+
 class PostStage : public pipeline::StageFunction {
  public:
-  explicit PostStage(std::shared_ptr<ModelState> model) : model_(std::move(model)) {}
+  PostStage(std::shared_ptr<ModelState> model, const ModelState* next)
+      : model_(std::move(model)), hands_on_(hands_on(*model_, next)) {}
   void run(std::span<const pipeline::PacketPtr> batch) override {
+    if (hands_on_) return;
     for (const pipeline::PacketPtr& packet : batch) {
       NetworkPacket& task = network_packet(packet);
       const bool narrowed = std::exchange(task.narrowed, false);
-      for (std::vector<Tensor>& outputs : task.task.runs) {
-        const Status status = finish(outputs, narrowed);
+      for (std::size_t run = 0; run < task.task.runs.size(); ++run) {
+        const Status status = finish(task, run, narrowed);
         if (status.ok()) continue;
         packet->fail(Failure::kError, status.error());
         break;
@@ -133,25 +177,53 @@ class PostStage : public pipeline::StageFunction {
   }
 
  private:
-  // In the application's form; as float32 where float32 came in.
-  Status finish(std::vector<Tensor>& outputs, bool narrowed) const {
-    TESSERA_RETURN_IF_ERROR(convert_all(model_->outputs, model_->network.outputs(), outputs));
-    if (!narrowed) return {};
-    for (Tensor& output : outputs) {
-      if (!is_narrow_float(output.format)) continue;
-      if (!complete(output)) {
-        return Error{ErrorCode::kInvalidArgument,
-                     fmt::format("an output of {} bytes of {} that are not those of its shape "
-                                 "{}; a stage of the application made it",
-                                 output.bytes.size(), format_name(output.format),
-                                 fmt::join(output.dims, "x"))};
+  // In the application's form; as float32 where float32 came in. What the task wants where it is,
+  // or what lies on a device and need not be converted, stays as it is.
+  Status finish(NetworkPacket& task, std::size_t run, bool narrowed) const {
+    static const RunValues kNone;
+    std::vector<Tensor>& outputs = task.task.runs[run];
+    const bool wanted = run == 0 && !task.outputs.empty();
+    if (run < task.values.size() && !wanted) {
+      for (std::size_t i = 0; i < std::min(outputs.size(), task.values[run].size()); ++i) {
+        if (!stays(i, narrowed, outputs[i].format)) {
+          TESSERA_RETURN_IF_ERROR(gather(outputs[i], task.values[run][i]));
+        }
       }
-      convert(output, Format::kF32);
     }
+    const RunValues& values = run < task.values.size() ? task.values[run] : kNone;
+    TESSERA_RETURN_IF_ERROR(
+        convert_all(model_->outputs, model_->network.outputs(), outputs, values));
+    if (!narrowed) return {};
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (is_value(values, i) || !is_narrow_float(outputs[i].format)) continue;
+      // Where the task wants it, it has the network's format.
+      if (wanted && i < task.outputs.size() && !is_tensor(task.outputs[i])) continue;
+      TESSERA_RETURN_IF_ERROR(widen(outputs[i]));
+    }
+    return {};
+  }
+  bool stays(std::size_t index, bool narrowed, Format format) const {
+    const bool converted = index < model_->outputs.size() &&
+                           !(model_->outputs[index].from == model_->outputs[index].to);
+    return !converted && !(narrowed && is_narrow_float(format));
+  }
+  static bool is_tensor(const NetworkOutput& output) {
+    return !output.block && !output.keep && !output.view;
+  }
+  static Status widen(Tensor& output) {
+    if (!complete(output)) {
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("an output of {} bytes of {} that are not those of its shape "
+                               "{}; a stage of the application made it",
+                               output.bytes.size(), format_name(output.format),
+                               fmt::join(output.dims, "x"))};
+    }
+    convert(output, Format::kF32);
     return {};
   }
 
   const std::shared_ptr<ModelState> model_;  // shared with the application's handles
+  const bool hands_on_;
 };
 
 }  // namespace
@@ -162,8 +234,9 @@ std::shared_ptr<pipeline::StageFunction> make_host_stage(HostFunction function) 
 std::shared_ptr<pipeline::StageFunction> make_pre_stage(std::shared_ptr<ModelState> model) {
   return std::make_shared<PreStage>(std::move(model));
 }
-std::shared_ptr<pipeline::StageFunction> make_post_stage(std::shared_ptr<ModelState> model) {
-  return std::make_shared<PostStage>(std::move(model));
+std::shared_ptr<pipeline::StageFunction> make_post_stage(std::shared_ptr<ModelState> model,
+                                                         const ModelState* next) {
+  return std::make_shared<PostStage>(std::move(model), next);
 }
 
 }  // namespace tessera::runtime

@@ -3,25 +3,175 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <condition_variable>
 
 #include "base/guarded.h"
+#include "base/process_mark.h"
+#include "pipeline/own_thread.h"
+#include "runtime/job.h"
 
 namespace tessera::runtime {
 
+namespace {
+
+Result<Bytes> checked_bytes(const TensorDescription& tensor) {
+  std::int64_t bytes = format_bytes(tensor.format);
+  for (const std::int64_t extent : tensor.dims) {
+    if (extent < 0 || __builtin_mul_overflow(bytes, extent, &bytes)) {
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("a block of {}: no such tensor fits into memory",
+                               description_text(tensor.format, tensor.dims))};
+    }
+  }
+  return Bytes{bytes};
+}
+
+// Waits for its turn to read a block.
+class FetchClaim : public BlockClaim {
+ public:
+  void wait() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return ready_; });
+  }
+
+ private:
+  void proceed() override {
+    const std::lock_guard lock(mutex_);
+    ready_ = true;
+    changed_.notify_all();
+  }
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool ready_ = false;
+};
+
+}  // namespace
+
+std::string description_text(Format format, const Shape& dims) {
+  return fmt::format("{} [{}]", format_name(format), fmt::join(dims, "x"));
+}
+
 Result<std::shared_ptr<BlockState>> BlockState::allocate(std::shared_ptr<MemoryState> memory,
                                                          Bytes bytes) {
+  TESSERA_TRY(auto block,
+              allocate(std::move(memory), TensorDescription{"", Format::kU8, {bytes.value}}));
+  block->plain = true;
+  return block;
+}
+
+Result<std::shared_ptr<BlockState>> BlockState::allocate(std::shared_ptr<MemoryState> memory,
+                                                         const TensorDescription& tensor) {
   TESSERA_RETURN_IF_ERROR(memory->check_process());
+  TESSERA_TRY(const Bytes bytes, checked_bytes(tensor));
   if (bytes.value < 1) {
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("a block of {} bytes; allowed 1 and more", bytes.value)};
   }
   const std::array parts = {bytes};
-  TESSERA_TRY(device::MirroredBlock block, memory->mirror.allocate(parts));
-  return make_shared_here<BlockState>(std::move(memory), std::move(block));
+  TESSERA_TRY(device::MirroredBlock block, memory->mirror().allocate(parts));
+  auto state = make_shared_here<BlockState>(std::move(memory), std::move(block));
+  state->format = tensor.format;
+  state->dims = tensor.dims;
+  return state;
+}
+
+Result<std::shared_ptr<BlockState>> BlockState::wrap(std::shared_ptr<MemoryState> memory,
+                                                     std::span<std::byte> bytes,
+                                                     const TensorDescription& tensor,
+                                                     std::shared_ptr<void> owner) {
+  TESSERA_RETURN_IF_ERROR(memory->check_process());
+  TESSERA_TRY(const Bytes needed, checked_bytes(tensor));
+  if (bytes.data() == nullptr || bytes.empty() || std::ssize(bytes) != needed.value) {
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("{} bytes to wrap as {}, which has {}; allowed 1 and more", bytes.size(),
+                    description_text(tensor.format, tensor.dims), needed.value)};
+  }
+  TESSERA_TRY(device::MirroredBlock block, memory->mirror().map(bytes, std::move(owner)));
+  auto state = make_shared_here<BlockState>(std::move(memory), std::move(block));
+  state->format = tensor.format;
+  state->dims = tensor.dims;
+  return state;
+}
+
+Result<std::shared_ptr<BlockState>> BlockState::take_over(std::shared_ptr<MemoryState> memory,
+                                                          const device::Block& block,
+                                                          const TensorDescription& tensor) {
+  TESSERA_TRY(device::MirroredBlock mirrored, memory->mirror().take_over(block));
+  auto state = make_shared_here<BlockState>(std::move(memory), std::move(mirrored));
+  state->format = tensor.format;
+  state->dims = tensor.dims;
+  return state;
 }
 
 BlockState::~BlockState() {
-  (void)guarded("", [this] { return memory->mirror.release(block); });
+  (void)guarded("", [this] { return memory->mirror().release(block); });
+}
+
+bool BlockState::fits(const TensorDescription& tensor) const {
+  if (!plain) return format == tensor.format && dims == tensor.dims;
+  return bytes().value == element_count(tensor.dims) * format_bytes(tensor.format);
+}
+
+std::string BlockState::description() const {
+  return plain ? fmt::format("{} bytes", bytes().value) : description_text(format, dims);
+}
+
+Status BlockState::to_device(const device::TransferTag& tag) {
+  return memory->mirror().to_device(block.host, tag);
+}
+Status BlockState::to_host(const device::TransferTag& tag) {
+  return memory->mirror().to_host(block.host, tag);
+}
+Status BlockState::ran() {
+  TESSERA_RETURN_IF_ERROR(memory->mirror().ran(block.host));
+  invalidate({});
+  return {};
+}
+Status BlockState::wrote() {
+  TESSERA_RETURN_IF_ERROR(memory->mirror().wrote(block.host));
+  invalidate({});
+  return {};
+}
+Status BlockState::read(std::span<std::byte> to, const device::TransferTag& tag) {
+  return memory->mirror().read(block.host, to, tag);
+}
+
+Status BlockState::host_wrote() {
+  TESSERA_RETURN_IF_ERROR(memory->check_process());
+  if (memory->runtime().block_order().is_used(*this)) {
+    return Error{ErrorCode::kUnavailable,
+                 "a task that was submitted uses the block; wait for it before the host writes"};
+  }
+  return wrote();
+}
+
+Status BlockState::fetch() {
+  TESSERA_RETURN_IF_ERROR(memory->check_process());
+  FetchClaim claim;
+  BlockOrder& order = memory->runtime().block_order();
+  claim.uses.push_back({shared_from_this(), false});
+  const bool inside =
+      pipeline::OwnThread::owner() != nullptr || JobState::in_callback_of() != nullptr;
+  if (inside && order.is_used(*this)) {
+    return Error{ErrorCode::kUnavailable,
+                 "a task that was submitted uses the block, and a stage or a callback cannot wait "
+                 "for it; fetch the block when the task is done"};
+  }
+  if (!order.enter(claim)) claim.wait();
+  Status status = valid();
+  if (status.ok()) status = to_host();
+  order.leave(claim);
+  return status;
+}
+
+Status BlockState::valid() const {
+  const std::lock_guard lock(mutex_);
+  return valid_;
+}
+void BlockState::invalidate(Status why) {
+  const std::lock_guard lock(mutex_);
+  valid_ = std::move(why);
 }
 
 LayersState::~LayersState() {

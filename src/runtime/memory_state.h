@@ -2,10 +2,12 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
+#include <string>
 #include <vector>
 
-#include "device/mirror.h"
 #include "device/operation.h"
+#include "runtime/block_order.h"
 #include "runtime/runtime_state.h"
 #include "tessera/memory.h"
 
@@ -14,10 +16,7 @@ namespace tessera::runtime {
 class MemoryState {
  public:
   MemoryState(std::shared_ptr<RuntimeState> runtime, DeviceEntry& entry)
-      : runtime_(std::move(runtime)),
-        entry(entry),
-        mirror(entry.device()),
-        operations(entry.device(), entry.chip()) {}
+      : runtime_(std::move(runtime)), entry(entry), operations(entry.device(), entry.chip()) {}
 
   Status check_process() const { return runtime_->check_process("memory"); }
 
@@ -26,21 +25,75 @@ class MemoryState {
 
  public:
   DeviceEntry& entry;
-  device::Mirror mirror;
   device::OperationSet operations;
+  device::Mirror& mirror() { return entry.mirror(); }
+  RuntimeState& runtime() { return *runtime_; }
 };
 
-class BlockState {
+class BlockState : public std::enable_shared_from_this<BlockState> {
  public:
   static Result<std::shared_ptr<BlockState>> allocate(std::shared_ptr<MemoryState> memory,
                                                       Bytes bytes);
+  static Result<std::shared_ptr<BlockState>> allocate(std::shared_ptr<MemoryState> memory,
+                                                      const TensorDescription& tensor);
+  // Memory of somebody else's.
+  static Result<std::shared_ptr<BlockState>> wrap(std::shared_ptr<MemoryState> memory,
+                                                  std::span<std::byte> bytes,
+                                                  const TensorDescription& tensor,
+                                                  std::shared_ptr<void> owner);
+  // A block of its device's memory that a run has written; it is released in any case.
+  static Result<std::shared_ptr<BlockState>> take_over(std::shared_ptr<MemoryState> memory,
+                                                       const device::Block& block,
+                                                       const TensorDescription& tensor);
   BlockState(std::shared_ptr<MemoryState> memory, device::MirroredBlock block)
       : memory(std::move(memory)), block(std::move(block)) {}
   ~BlockState();
+  BlockState(const BlockState&) = delete;
+  BlockState& operator=(const BlockState&) = delete;
+
+  Bytes bytes() const { return Bytes{std::ssize(block.host)}; }
+  device::Address address() const { return block.parts.front().base; }
+  DeviceEntry& entry() const { return memory->entry; }
+  // Whether it stands for the tensor: by its format and shape, or by its bytes if it has neither.
+  bool fits(const TensorDescription& tensor) const;
+  std::string description() const;  // "f16 [1x8]", "12 bytes"
+
+  // By whoever has its turn on the block (block_order.h), or by the host while nobody has.
+  Status to_device(const device::TransferTag& tag = {});
+  Status to_host(const device::TransferTag& tag = {});
+  Status ran();    // the device has written it
+  Status wrote();  // the host has
+  // The latest bytes, wherever they are, without making the host's current.
+  Status read(std::span<std::byte> to, const device::TransferTag& tag = {});
+
+  // Block::wrote and Block::fetch, which mind the order.
+  Status host_wrote();
+  Status fetch();
+
+  // Not ok: the task that was to write it ended without a result, and it holds nothing.
+  Status valid() const;
+  void invalidate(Status why);
 
   const std::shared_ptr<MemoryState> memory;  // shared by its blocks
   const device::MirroredBlock block;
+  Format format = Format::kU8;  // set when it is made
+  Shape dims;
+  bool plain = false;  // made by a number of bytes
+
+  // Of the order of the runtime, under its lock: who uses the block, in turn.
+  struct Place {
+    BlockClaim* claim = nullptr;
+    bool writes = false, granted = false;
+  };
+  std::vector<Place> places;
+
+ private:
+  mutable std::mutex mutex_;
+  Status valid_;
 };
+
+// How a tensor's format and shape read in messages: "f16 [1x8]".
+std::string description_text(Format format, const Shape& dims);
 
 class LayersState {
  public:

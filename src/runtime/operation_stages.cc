@@ -29,24 +29,27 @@ class EachPacket : public pipeline::StageFunction {
   const Work work_;
 };
 
+Status check_valid(const BlockState& block) {
+  const Status status = block.valid();
+  if (status.ok()) return {};
+  return status.error().with_context("a block that the task reads holds nothing");
+}
+
 Status bring_over(OperationPacket& packet) {
-  MemoryState& memory = *packet.outputs.front()->memory;
-  device::Mirror& mirror = memory.mirror;
+  DeviceEntry& entry = packet.outputs.front()->entry();
   packet.transfers.task = packet.header.id;
-  if (memory.entry.device().properties().kernels == 1) packet.transfers.kernel = 0;
+  if (entry.device().properties().kernels == 1) packet.transfers.kernel = 0;
   const Nanoseconds begin = pipeline::now();
   for (const auto& input : packet.inputs) {
-    TESSERA_RETURN_IF_ERROR(mirror.to_device(input->block.host, packet.transfers));
-    TESSERA_TRY(const device::Address address, mirror.translate(input->block.host.data()));
-    packet.input_addresses.push_back(address);
+    TESSERA_RETURN_IF_ERROR(check_valid(*input));
+    TESSERA_RETURN_IF_ERROR(input->to_device(packet.transfers));
+    packet.input_addresses.push_back(input->address());
   }
-  for (const auto& output : packet.outputs) {
-    TESSERA_TRY(const device::Address address, mirror.translate(output->block.host.data()));
-    packet.output_addresses.push_back(address);
-  }
+  for (const auto& output : packet.outputs) packet.output_addresses.push_back(output->address());
   if (packet.weights != nullptr) {
-    TESSERA_RETURN_IF_ERROR(mirror.to_device(packet.weights->block.host));
-    TESSERA_TRY(packet.weight_address, mirror.translate(packet.weights->block.host.data()));
+    TESSERA_RETURN_IF_ERROR(check_valid(*packet.weights));
+    TESSERA_RETURN_IF_ERROR(packet.weights->to_device());
+    packet.weight_address = packet.weights->address();
   }
   packet.transfer_in += pipeline::now() - begin;
   return {};
@@ -98,7 +101,7 @@ Status execute(OperationPacket& packet) {
   packet.cycles += completion->cycles;
   packet.kernel += (completion->end - completion->begin).count();
   for (const auto& output : packet.outputs) {
-    TESSERA_RETURN_IF_ERROR(memory.mirror.ran(output->block.host));
+    TESSERA_RETURN_IF_ERROR(output->ran());
   }
   return {};
 }
@@ -107,7 +110,7 @@ Status take_back(OperationPacket& packet) {
   if (!packet.fetch) return {};
   const Nanoseconds begin = pipeline::now();
   for (const auto& output : packet.outputs) {
-    TESSERA_RETURN_IF_ERROR(output->memory->mirror.to_host(output->block.host, packet.transfers));
+    TESSERA_RETURN_IF_ERROR(output->to_host(packet.transfers));
   }
   packet.transfer_out += pipeline::now() - begin;
   return {};

@@ -42,6 +42,27 @@ Error wrong_stage(const std::string& name, const std::string& what) {
   return {ErrorCode::kInvalidArgument, fmt::format("stage '{}': {}", name, what)};
 }
 
+// Of a stage pre; null for another one.
+const ModelState* model_of_pre(const StageOptions* stage) {
+  const bool pre = stage != nullptr && stage->kind == StageKind::kPre && stage->model.has_value();
+  return pre ? stage->model->state().get() : nullptr;
+}
+
+// The last execute stage makes the task's outputs; those of another one stay on the device where
+// only stages of networks lie between it and the next.
+OutputRules rules_of(const PipelineOptions& options, std::size_t index) {
+  OutputRules rules;
+  bool between = true;
+  for (std::size_t next = index + 1; next < options.stages.size(); ++next) {
+    const StageKind kind = options.stages[next].kind;
+    if (kind == StageKind::kHost) between = false;
+    if (kind != StageKind::kExecute) continue;
+    rules.chained = rules.chained || (between && rules.last);
+    rules.last = false;
+  }
+  return rules;
+}
+
 Status check_options(const PipelineOptions& options) {
   if (options.stages.empty() || options.stages.size() > pipeline::kStagesMax) {
     return Error{ErrorCode::kInvalidArgument,
@@ -127,8 +148,8 @@ Result<std::shared_ptr<PipelineState>> PipelineState::open(std::shared_ptr<Runti
   std::unique_ptr<PipelineState> state(
       new PipelineState(std::move(runtime), options, PacketKind::kNetwork));
   std::vector<pipeline::StageConfig> stages;
-  for (const StageOptions& stage : options.stages) {
-    TESSERA_TRY(pipeline::StageConfig made, state->make_stage(stage, options));
+  for (std::size_t s = 0; s < options.stages.size(); ++s) {
+    TESSERA_TRY(pipeline::StageConfig made, state->make_stage(options, s));
     stages.push_back(std::move(made));
   }
   return start(std::move(state), options, std::move(stages));
@@ -172,13 +193,17 @@ Result<std::shared_ptr<PipelineState>> PipelineState::start(
 
 PipelineState::~PipelineState() {
   (void)tuner_.set_on(false);  // which cannot fail
+  wait_until_none_waits();
   // What is inside still tells this object where it is, by way of pipeline_.
   if (pipeline_ != nullptr) pipeline_->wait_until_empty();
   pipeline_.reset();
 }
 
-Result<pipeline::StageConfig> PipelineState::make_stage(const StageOptions& stage,
-                                                        const PipelineOptions& options) {
+Result<pipeline::StageConfig> PipelineState::make_stage(const PipelineOptions& options,
+                                                        std::size_t index) {
+  const StageOptions& stage = options.stages[index];
+  const StageOptions* const next =
+      index + 1 < options.stages.size() ? &options.stages[index + 1] : nullptr;
   StageEntry entry{
       stage.name.empty() ? default_name(stage.kind) : stage.name, stage.kind, {}, {}, {}, {}};
   if (index_of(entry.name).ok()) {
@@ -211,11 +236,13 @@ Result<pipeline::StageConfig> PipelineState::make_stage(const StageOptions& stag
       config.function = make_pre_stage(stage.model->state());
       break;
     case StageKind::kPost:
-      config.function = make_post_stage(stage.model->state());
+      config.function = make_post_stage(stage.model->state(), model_of_pre(next));
       break;
     case StageKind::kExecute: {
-      TESSERA_TRY(entry.execute,
-                  ExecuteStage::create(stage.model->state(), stage.devices, debugging_));
+      if (first_model_ == nullptr) first_model_ = stage.model->state();
+      last_model_ = stage.model->state();
+      TESSERA_TRY(entry.execute, ExecuteStage::create(stage.model->state(), stage.devices,
+                                                      rules_of(options, index), debugging_));
       config.function = entry.execute;
       if (config.threads == 0) {
         config.threads = std::min(2 * entry.execute->kernels_max(), pipeline::kThreadsMax);
@@ -335,8 +362,30 @@ metrics::Outcome PipelineState::count_end(JobEnd end, pipeline::Failure failure)
                      : metrics::Outcome::kFailed;
 }
 
+void PipelineState::end_turn(TaskPacket& packet) {
+  if (packet.failure == pipeline::Failure::kNone) {
+    const Status delivered = guarded("handing over the outputs", [&] { return packet.deliver(); });
+    if (!delivered.ok()) {
+      packet.fail(pipeline::Failure::kError, delivered.error());
+      packet.failed_stage = static_cast<std::uint8_t>(stages_.size() - 1);
+    }
+  }
+  if (packet.turn.uses.empty()) return;
+  if (packet.failure != pipeline::Failure::kNone) {
+    for (const BlockClaim::Use& use : packet.turn.uses) {
+      if (!use.writes) continue;
+      use.block->invalidate(guarded("a task that failed", [&]() -> Status {
+        return packet.error.with_context(
+            fmt::format("task {}, which was to write it, failed", packet.header.id));
+      }));
+    }
+  }
+  runtime_->block_order().leave(packet.turn);
+}
+
 void PipelineState::finished(pipeline::PacketPtr packet) {
   auto& task = static_cast<TaskPacket&>(*packet);
+  end_turn(task);
   const Nanoseconds now = pipeline::now();
   const JobReference job = std::move(task.job);
   // A job that the caller's cancel or the clock ended first counts as what it ended as.
@@ -371,6 +420,7 @@ void PipelineState::finished(pipeline::PacketPtr packet) {
 
 void PipelineState::wait_until_done() {
   if (!runtime_->here()) return;
+  wait_until_none_waits();
   pipeline_->wait_until_empty();
   // Those whose callbacks somebody else is at: who cancelled a job, say.
   jobs_->wait_until_complete();

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "base/guarded.h"
 #include "pipeline/pipeline.h"
 #include "runtime/deadline_clock.h"
 #include "runtime/debugging.h"
@@ -20,7 +23,10 @@
 
 namespace tessera::runtime {
 
-class PipelineState : private pipeline::Sink, private pipeline::Observer, private Tunable {
+class PipelineState : private pipeline::Sink,
+                      private pipeline::Observer,
+                      private Tunable,
+                      private Entrance {
  public:
   static Result<std::shared_ptr<PipelineState>> open(std::shared_ptr<RuntimeState> runtime,
                                                      PipelineOptions options);
@@ -47,6 +53,10 @@ class PipelineState : private pipeline::Sink, private pipeline::Observer, privat
   Status check_runs(std::span<const std::vector<Tensor>> runs,
                     const std::vector<std::string>& skipped_stages) const;
   Status check_process() const { return runtime_->check_process("pipeline"); }
+  Result<JobReference> submit_network(const std::shared_ptr<StreamState>& stream, NetworkTask task,
+                                      SubmitOptions options, bool when_room);
+  Status bind_states(StreamState& stream, const Memory& memory,
+                     const std::vector<StateBinding>& bindings);
   bool wait_for_room(std::chrono::nanoseconds patience);
   void wait_until_done();
 
@@ -78,18 +88,30 @@ class PipelineState : private pipeline::Sink, private pipeline::Observer, privat
   Status admit_when_room();
   // Whether the calling thread is one of this pipeline, so that it cannot wait for it.
   bool called_from_inside() const;
-  Result<pipeline::StageConfig> make_stage(const StageOptions& stage,
-                                           const PipelineOptions& options);
+  // Stage `index` of the options.
+  Result<pipeline::StageConfig> make_stage(const PipelineOptions& options, std::size_t index);
   Result<std::size_t> index_of(const std::string& stage) const;
   Result<std::uint32_t> skipped(const std::vector<std::string>& names) const;
   Result<JobReference> enter(const std::shared_ptr<StreamState>& stream, pipeline::PacketPtr packet,
                              SubmitOptions options);
   // enter(), which brings an admitted task in; where it fails the task's room is given back.
   template <typename Enter>
-  Result<JobReference> with_room(const Enter& enter);
+  Result<JobReference> with_room(const Enter& enter) {
+    auto entered = guarded("submitting a task", enter);
+    if (!entered.ok()) jobs_->room().give_back();
+    return entered;
+  }
   pipeline::PacketPtr network_packet_of(const StreamState& stream,
                                         std::vector<std::vector<Tensor>> runs,
                                         const SubmitOptions& options);
+  void await_turn(pipeline::PacketPtr packet);
+  void let_in(pipeline::PacketPtr packet) override;
+  void wait_until_none_waits();
+  Status check_network_task(const NetworkTask& task) const;
+  pipeline::PacketPtr packet_of(const StreamState& stream, NetworkTask task,
+                                const SubmitOptions& options);
+  // Its blocks are others' turn now. Before the job is settled.
+  void end_turn(TaskPacket& packet);
   void finished(pipeline::PacketPtr packet) override;
   void begins(std::size_t stage, pipeline::Nanoseconds begin) override;
   void queue_changed(std::size_t stage, pipeline::Nanoseconds at, std::size_t depth) override;
@@ -106,6 +128,7 @@ class PipelineState : private pipeline::Sink, private pipeline::Observer, privat
   const std::function<void(const std::string&)> tuning_log_;
   Debugging debugging_;
   std::vector<StageEntry> stages_;
+  std::shared_ptr<ModelState> first_model_, last_model_;  // of execute stages; shared with them
   metrics::SourceId tasks_source_;
 
   const std::unique_ptr<JobPool, JobPool::LetGo> jobs_;
@@ -113,6 +136,10 @@ class PipelineState : private pipeline::Sink, private pipeline::Observer, privat
   std::atomic<std::int64_t> submitted_{0}, succeeded_{0}, failed_{0}, cancelled_{0}, late_{0};
 
   std::atomic<bool> tuning_{false};
+
+  std::mutex waiting_mutex_;
+  std::condition_variable none_waits_;
+  std::size_t waiting_ = 0;  // packets whose turn on their blocks has not come
 
   DeadlineClock deadlines_;
   std::unique_ptr<pipeline::Pipeline> pipeline_;

@@ -40,7 +40,7 @@ Status check_layer_task(const LayersState& layers, const LayerTask& task) {
       const std::int64_t bytes = element_count(tensors[i].dims) * format_bytes(tensors[i].format);
       TESSERA_RETURN_IF_ERROR(check_block(
           blocks[i], bytes, fmt::format("layer '{}': '{}'", layer.name, tensors[i].name)));
-      if (blocks[i].state()->memory != layers.memory) {
+      if (&blocks[i].state()->entry() != &layers.memory->entry) {
         return Error{ErrorCode::kInvalidArgument,
                      fmt::format("layer '{}': the block of '{}' belongs to another memory",
                                  layer.name, tensors[i].name)};
@@ -53,7 +53,7 @@ Status check_layer_task(const LayersState& layers, const LayerTask& task) {
 }
 
 Status check_operation_task(const OperationTask& task) {
-  const std::shared_ptr<MemoryState>& memory = task.output.state()->memory;
+  const DeviceEntry* const entry = &task.output.state()->entry();
   const bool product = std::holds_alternative<operations::MatrixProduct>(task.operation);
   const std::string name = device::operation_name(task.operation);
   if (product != task.weights.has_value()) {
@@ -61,8 +61,8 @@ Status check_operation_task(const OperationTask& task) {
         ErrorCode::kInvalidArgument,
         fmt::format("operation '{}': a matrix product has weights, the others have none", name)};
   }
-  const bool same_memory =
-      task.input.state()->memory == memory && (!product || task.weights->state()->memory == memory);
+  const bool same_memory = &task.input.state()->entry() == entry &&
+                           (!product || &task.weights->state()->entry() == entry);
   if (!same_memory) {
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("operation '{}': its blocks belong to different memories", name)};
@@ -155,13 +155,6 @@ Status PipelineState::admit_when_room() {
   return {};
 }
 
-template <typename Enter>
-Result<JobReference> PipelineState::with_room(const Enter& enter) {
-  auto entered = guarded("submitting a task", enter);
-  if (!entered.ok()) jobs_->room().give_back();
-  return entered;
-}
-
 pipeline::PacketPtr PipelineState::network_packet_of(const StreamState& stream,
                                                      std::vector<std::vector<Tensor>> runs,
                                                      const SubmitOptions& options) {
@@ -209,8 +202,14 @@ Result<JobReference> PipelineState::submit_layer(const std::shared_ptr<StreamSta
     fields.layers = layers;
     fields.layer_index = task.layer;
     fields.layer = layers->list[task.layer].name;
-    for (const Block& block : task.inputs) fields.inputs.push_back(block.state());
-    for (const Block& block : task.outputs) fields.outputs.push_back(block.state());
+    for (const Block& block : task.inputs) {
+      fields.inputs.push_back(block.state());
+      fields.add_use(block.state(), false);
+    }
+    for (const Block& block : task.outputs) {
+      fields.outputs.push_back(block.state());
+      fields.add_use(block.state(), true);
+    }
     fields.fetch = task.fetch;
     fields.payload = options.payload;
     return enter(stream, std::move(packet), std::move(options));
@@ -230,7 +229,12 @@ Result<JobReference> PipelineState::submit_operation(const std::shared_ptr<Strea
     fields.layer = device::operation_name(task.operation);
     fields.inputs.push_back(task.input.state());
     fields.outputs.push_back(task.output.state());
-    if (task.weights.has_value()) fields.weights = task.weights->state();
+    fields.add_use(task.input.state(), false);
+    fields.add_use(task.output.state(), true);
+    if (task.weights.has_value()) {
+      fields.weights = task.weights->state();
+      fields.add_use(task.weights->state(), false);
+    }
     fields.weight_offset = task.weight_offset;
     fields.fetch = task.fetch;
     fields.payload = options.payload;
@@ -268,9 +272,42 @@ Result<JobReference> PipelineState::enter(const std::shared_ptr<StreamState>& st
                                .begin_ns = task.header.submitted - recorder_start_,
                                .end_ns = task.header.submitted - recorder_start_,
                                .packet = id});
-  // The room bounds what is inside.
-  pipeline_->enter_now(std::move(packet), task.header.submitted);
+  await_turn(std::move(packet));
   return job;
+}
+
+// Behind those that were submitted before it and use its blocks.
+void PipelineState::await_turn(pipeline::PacketPtr packet) {
+  PacketTurn& turn = static_cast<TaskPacket&>(*packet).turn;
+  if (turn.uses.empty()) {
+    // The room bounds what is inside.
+    const pipeline::Nanoseconds submitted = packet->header.submitted;
+    return pipeline_->enter_now(std::move(packet), submitted);
+  }
+  {
+    const std::lock_guard lock(waiting_mutex_);
+    ++waiting_;
+  }
+  turn.entrance = this;
+  turn.packet = std::move(packet);
+  try {
+    if (!runtime_->block_order().enter(turn)) return;
+  } catch (...) {
+    // It has a job already, and ends with an error.
+    turn.packet->fail(pipeline::Failure::kError, thrown_error("submitting a task"));
+  }
+  turn.proceed();
+}
+
+void PipelineState::let_in(pipeline::PacketPtr packet) {
+  pipeline_->enter_now(std::move(packet));
+  const std::lock_guard lock(waiting_mutex_);
+  if (--waiting_ == 0) none_waits_.notify_all();
+}
+
+void PipelineState::wait_until_none_waits() {
+  std::unique_lock lock(waiting_mutex_);
+  none_waits_.wait(lock, [this] { return waiting_ == 0; });
 }
 
 }  // namespace tessera::runtime

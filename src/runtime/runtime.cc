@@ -152,6 +152,27 @@ Result<std::vector<Job>> Stream::submit_batch(std::vector<std::vector<Tensor>> t
   });
 }
 
+Result<Job> Stream::submit_network(NetworkTask task, SubmitOptions options) {
+  return guarded("submitting a task", [&]() -> Result<Job> {
+    TESSERA_TRY(const runtime::JobReference job,
+                pipeline_->submit_network(state_, std::move(task), std::move(options),
+                                          /*when_room=*/false));
+    return handle(job);
+  });
+}
+Result<Job> Stream::submit_network_when_room(NetworkTask task, SubmitOptions options) {
+  return guarded("submitting a task", [&]() -> Result<Job> {
+    TESSERA_TRY(const runtime::JobReference job,
+                pipeline_->submit_network(state_, std::move(task), std::move(options),
+                                          /*when_room=*/true));
+    return handle(job);
+  });
+}
+Status Stream::bind_states(const Memory& memory, const std::vector<StateBinding>& bindings) {
+  return guarded("binding states",
+                 [&] { return pipeline_->bind_states(*state_, memory, bindings); });
+}
+
 Result<Job> Stream::submit_layer(const Layers& layers, const LayerTask& task,
                                  SubmitOptions options) {
   return guarded("submitting a layer", [&]() -> Result<Job> {
@@ -261,22 +282,38 @@ Result<Layers> Runtime::load_layers(const Network& network, const Memory& memory
 }
 
 std::span<std::byte> Block::bytes() const { return state_->block.host; }
+Format Block::format() const { return state_->format; }
+const Shape& Block::dims() const { return state_->dims; }
+const std::string& Block::device() const { return state_->entry().name(); }
 Status Block::wrote() {
-  return guarded("bytes to the device", [this]() -> Status {
-    TESSERA_RETURN_IF_ERROR(state_->memory->check_process());
-    return state_->memory->mirror.wrote(state_->block.host);
-  });
+  return guarded("bytes to the device", [this] { return state_->host_wrote(); });
 }
 Status Block::fetch() {
-  return guarded("bytes from the device", [this]() -> Status {
-    TESSERA_RETURN_IF_ERROR(state_->memory->check_process());
-    return state_->memory->mirror.to_host(state_->block.host);
-  });
+  return guarded("bytes from the device", [this] { return state_->fetch(); });
 }
 
 Result<Block> Memory::allocate(std::int64_t bytes) {
   return guarded("allocating a block", [&]() -> Result<Block> {
     TESSERA_TRY(auto block, runtime::BlockState::allocate(state_, Bytes{bytes}));
+    return Block(std::move(block));
+  });
+}
+Result<Block> Memory::allocate(const TensorDescription& tensor) {
+  return guarded("allocating a block", [&]() -> Result<Block> {
+    TESSERA_TRY(auto block, runtime::BlockState::allocate(state_, tensor));
+    return Block(std::move(block));
+  });
+}
+Result<Block> Memory::upload(Tensor tensor) {
+  return guarded("allocating a block", [&]() -> Result<Block> {
+    const auto kept = std::make_shared<Tensor>(std::move(tensor));
+    return wrap(kept->bytes, {"", kept->format, kept->dims}, kept);
+  });
+}
+Result<Block> Memory::wrap(std::span<std::byte> bytes, const TensorDescription& tensor,
+                           std::shared_ptr<void> owner) {
+  return guarded("wrapping memory", [&]() -> Result<Block> {
+    TESSERA_TRY(auto block, runtime::BlockState::wrap(state_, bytes, tensor, std::move(owner)));
     return Block(std::move(block));
   });
 }

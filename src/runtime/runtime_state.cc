@@ -175,7 +175,8 @@ DeviceEntry::DeviceEntry(DeviceKind kind, ChipConfig chip, std::unique_ptr<devic
     : kind_(kind),
       chip_(std::move(chip)),
       observer_(recorder, device->properties()),
-      device_(std::move(device)) {
+      device_(std::move(device)),
+      mirror_(*device_) {
   device_->set_observer(&observer_);
 }
 
@@ -271,6 +272,7 @@ DeviceStatus DeviceEntry::status() const {
   status.bytes_in = counters.bytes_to_device;
   status.bytes_out = counters.bytes_to_host;
   status.weight_bytes = counters.weight_bytes;
+  status.bytes_copied = counters.bytes_copied + copied_.load(std::memory_order_relaxed);
   status.kernel_busy = observer_.busy();
   for (const std::chrono::nanoseconds busy : status.kernel_busy) status.busy += busy;
   return status;

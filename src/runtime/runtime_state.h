@@ -13,10 +13,12 @@
 
 #include "base/process_mark.h"
 #include "device/device.h"
+#include "device/mirror.h"
 #include "graph/edge_conversion.h"
 #include "metrics/collector.h"
 #include "metrics/recorder.h"
 #include "pipeline/packet.h"
+#include "runtime/block_order.h"
 #include "tessera/runtime.h"
 
 namespace tessera::runtime {
@@ -69,6 +71,9 @@ class DeviceEntry {
   DeviceKind kind() const { return kind_; }
   const ChipConfig& chip() const { return chip_; }  // whose formats single operations have
   device::Device& device() { return *device_; }
+  device::Mirror& mirror() { return mirror_; }  // of the blocks in the device's memory
+  // What the runtime copied within the host's memory.
+  void copied(std::int64_t bytes) { copied_.fetch_add(bytes, std::memory_order_relaxed); }
   // Whether it takes work. One that failed is reset first, if that was not tried lately. After a
   // reset one run shows whether it is in order; others go there only if no device is.
   enum class Usable : std::uint8_t { kNo, kOnTrial, kYes };
@@ -102,6 +107,8 @@ class DeviceEntry {
   const ChipConfig chip_;
   DeviceObserver observer_;  // the device may tell it something up to its own end
   const std::unique_ptr<device::Device> device_;
+  device::Mirror mirror_;
+  std::atomic<std::int64_t> copied_{0};
   std::atomic<bool> suspect_{false};  // look at its health before use
   std::atomic<int> failures_{0};      // in a row
   std::atomic<int> memory_taken_{0}, memory_waiting_{0};
@@ -159,6 +166,7 @@ class RuntimeState : public std::enable_shared_from_this<RuntimeState> {
   Result<DeviceEntry*> device_for_debugging();
 
   const std::vector<std::unique_ptr<DeviceEntry>>& devices() const { return devices_; }
+  BlockOrder& block_order() { return block_order_; }
   metrics::Recorder& recorder() { return recorder_; }
   metrics::Collector& collector() { return collector_; }
   std::uint64_t next_task() { return next_task_.fetch_add(1, std::memory_order_relaxed); }
@@ -172,6 +180,7 @@ class RuntimeState : public std::enable_shared_from_this<RuntimeState> {
   const ProcessMark mark_;
   metrics::Recorder recorder_;
   metrics::Collector collector_;
+  BlockOrder block_order_;
   std::vector<std::unique_ptr<DeviceEntry>> devices_;
   std::mutex debugging_mutex_;
   std::unique_ptr<DeviceEntry> debugging_;

@@ -6,26 +6,55 @@
 #include <string>
 
 #include "pipeline/packet.h"
+#include "runtime/block_order.h"
 #include "runtime/job.h"
 #include "tessera/runtime.h"
 
 namespace tessera::runtime {
 
+// Where a task enters whose turn on its blocks has come.
+class Entrance {
+ public:
+  virtual ~Entrance() = default;
+  virtual void let_in(pipeline::PacketPtr packet) = 0;
+};
+
+// The turn of a packet on the blocks of its task. It holds the packet until then.
+class PacketTurn : public BlockClaim {
+ public:
+  Entrance* entrance = nullptr;
+  pipeline::PacketPtr packet;
+  void proceed() override { entrance->let_in(std::move(packet)); }
+};
+
 class TaskPacket : public pipeline::Packet {
  public:
   JobReference job;
+  PacketTurn turn;
 
   std::int64_t cycles = 0;
   const std::string* device = nullptr;  // that ran it last; the name lives as long as the runtime
   std::string layer;                    // that it ran, or where it failed, if that is known
   pipeline::Nanoseconds transfer_in = 0, kernel = 0, transfer_out = 0;
 
+  // A block that is named twice has one place, as a writer if it is written at all.
+  void add_use(const std::shared_ptr<BlockState>& block, bool writes) {
+    for (BlockClaim::Use& use : turn.uses) {
+      if (use.block != block) continue;
+      use.writes = use.writes || writes;
+      return;
+    }
+    turn.uses.push_back({block, writes});
+  }
+  // Puts what the task made where it is wanted; before give(), while it has its turn.
+  virtual Status deliver() { return {}; }
   // Moves what the task made into the result.
   virtual void give(TaskResult& result) = 0;
 
   void clear() override {
     Packet::clear();
     job.reset();
+    turn.uses.clear();
     cycles = 0;
     device = nullptr;
     layer.clear();

@@ -241,7 +241,7 @@ struct DeviceShare {
   int kernels = 0;
   double utilisation = 0;  // of all its kernels' time
   std::vector<double> kernel_utilisation;
-  std::int64_t runs = 0, bytes_in = 0, bytes_out = 0;
+  std::int64_t runs = 0, bytes_in = 0, bytes_out = 0, bytes_copied = 0;
   std::int64_t late_runs = 0;  // that took longer than the modelled processor
 };
 
@@ -258,6 +258,7 @@ std::vector<DeviceShare> shares_of(const Measured& measured) {
                       after.runs - before.runs,
                       after.bytes_in - before.bytes_in,
                       after.bytes_out - before.bytes_out,
+                      after.bytes_copied - before.bytes_copied,
                       after.late_runs - before.late_runs});
     for (std::size_t k = 0; k < after.kernel_busy.size(); ++k) {
       const auto kernel = after.kernel_busy[k] - before.kernel_busy[k];
@@ -384,7 +385,8 @@ json to_json(const Report& report, const Measured& measured) {
                        {"runs", share.runs},
                        {"late_runs", share.late_runs},
                        {"bytes_in", share.bytes_in},
-                       {"bytes_out", share.bytes_out}});
+                       {"bytes_out", share.bytes_out},
+                       {"bytes_copied", share.bytes_copied}});
   }
   json stages = json::array();
   for (std::size_t s = 0; s < measured.status.stages.size(); ++s) {
@@ -440,14 +442,14 @@ void print(const Report& report, const Measured& measured) {
     stages.add({stage.name, std::to_string(stage.threads), percent(stage_share(measured, s))});
   }
   fmt::print("{}\n", stages.text());
-  Table devices({"device", "kernels", "busy", "runs", "bytes in", "bytes out"});
+  Table devices({"device", "kernels", "busy", "runs", "bytes in", "bytes out", "bytes copied"});
   for (const DeviceShare& share : report.shares) {
     devices.add({share.name, std::to_string(share.kernels), percent(share.utilisation),
                  with_separators(share.runs), with_separators(share.bytes_in),
-                 with_separators(share.bytes_out)});
+                 with_separators(share.bytes_out), with_separators(share.bytes_copied)});
     for (std::size_t k = 0; share.kernels > 1 && k < share.kernel_utilisation.size(); ++k) {
-      devices.add(
-          {fmt::format("  kernel {}", k), "", percent(share.kernel_utilisation[k]), "", "", ""});
+      devices.add({fmt::format("  kernel {}", k), "", percent(share.kernel_utilisation[k]), "", "",
+                   "", ""});
     }
   }
   fmt::print("{}\n", devices.text());

@@ -363,7 +363,7 @@ class Types(unittest.TestCase):
                 declared[node.name] = set()
         public = [name for name in tessera.__all__ if name != "__version__"]
         self.assertEqual(set(public), set(declared) - typed_dicts)
-        special = {"__init__", "__len__", "__iter__", "__getitem__"}
+        special = {"__init__", "__len__", "__iter__", "__getitem__", "__dlpack__", "__dlpack_device__"}
         for name in public:
             thing = getattr(tessera, name)
             if not isinstance(thing, type) or issubclass(thing, Exception):

@@ -17,6 +17,9 @@ class ForwardingDevice : public Device {
   const Properties& properties() const override { return properties_; }
   Result<Block> allocate(Bytes bytes) override { return inner_->allocate(bytes); }
   Status release(const Block& block) override { return inner_->release(block); }
+  Result<Block> adopt(std::span<std::byte> bytes, std::shared_ptr<void> owner) override {
+    return inner_->adopt(bytes, std::move(owner));
+  }
   Status write(Address address, std::span<const std::byte> bytes, const TransferTag& tag) override {
     return inner_->write(address, bytes, tag);
   }

@@ -1,0 +1,57 @@
+// The order of tasks on blocks. A task takes its place behind all that were submitted before it,
+// with all of its blocks at once, so that no two tasks wait for each other:
+//
+//   block x   [ write 7 | read 9 | read 10 | write 12 ]     9 and 10 may go when 7 has left,
+//   block y   [ read 10 | write 12 ]                        12 when all have
+//
+// Whoever may not go at once waits outside of any pipeline and is told when its turn has come.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace tessera::runtime {
+
+class BlockState;
+
+// A task's places. It lives where its task does, and has left before it goes.
+class BlockClaim {
+ public:
+  BlockClaim() = default;
+  virtual ~BlockClaim() = default;
+  BlockClaim(const BlockClaim&) = delete;
+  BlockClaim& operator=(const BlockClaim&) = delete;
+
+  struct Use {
+    std::shared_ptr<BlockState> block;  // shared with the application
+    bool writes = false;
+  };
+  std::vector<Use> uses;
+
+ protected:
+  // Its turn has come. By the thread that left before it, without locks held.
+  virtual void proceed() = 0;
+
+ private:
+  friend class BlockOrder;
+  std::size_t missing_ = 0;
+  BlockClaim* next_ready_ = nullptr;
+  bool inside_ = false;
+};
+
+// One for all blocks of a runtime. Thread-safe.
+class BlockOrder {
+ public:
+  // Each block once in `claim.uses`. Throws std::bad_alloc, and nothing has changed then. True: it
+  // may go; false: it will be told to proceed.
+  bool enter(BlockClaim& claim);
+  // What waited for it may go; takes no memory. Nothing where it is not inside.
+  void leave(BlockClaim& claim);
+  bool is_used(const BlockState& block) const;
+
+ private:
+  mutable std::mutex mutex_;
+};
+
+}  // namespace tessera::runtime

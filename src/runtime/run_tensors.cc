@@ -1,0 +1,250 @@
+#include "runtime/run_tensors.h"
+
+#include <algorithm>
+
+#include "base/process_mark.h"
+
+namespace tessera::runtime {
+namespace {
+
+Bytes bytes_of(const TensorDescription& tensor) {
+  return {element_count(tensor.dims) * format_bytes(tensor.format)};
+}
+
+bool is_shared(const RunOf& run) { return run.device.device().properties().shared_memory; }
+
+RunValue* value_of(const RunOf& run, std::size_t input) {
+  if (run.index >= run.packet.values.size()) return nullptr;
+  RunValues& values = run.packet.values[run.index];
+  return input < values.size() && values[input].present() ? &values[input] : nullptr;
+}
+
+// Memory of the host's, in place.
+Status adopt(const RunOf& run, std::span<std::byte> bytes, std::shared_ptr<void> owner,
+             RunTensors& tensors, RunTensors::Slot& slot) {
+  TESSERA_TRY(const device::Block block, run.device.device().adopt(bytes, std::move(owner)));
+  tensors.adopted.push_back(block);
+  slot.address = block.base;
+  slot.bytes = bytes;
+  return {};
+}
+
+Status lay_out_input(const RunOf& run, std::size_t index, RunTensors& tensors) {
+  RunTensors::Slot& slot = tensors.input_slots.emplace_back();
+  RunValue* const value = value_of(run, index);
+  std::shared_ptr<void> owner = tensors.kept;
+  if (value == nullptr) {
+    slot.bytes = run.tensors()[index].bytes;
+  } else if (value->block == nullptr) {
+    slot.bytes = value->view->bytes;
+    owner = value->view->owner;
+  } else {
+    slot.block = value->block;
+    if (&slot.block->entry() == &run.device) {
+      slot.address = slot.block->address();
+      return {};
+    }
+    TESSERA_RETURN_IF_ERROR(slot.block->to_host());
+    slot.bytes = slot.block->block.host;
+    owner = slot.block;
+  }
+  if (is_shared(run)) return adopt(run, slot.bytes, std::move(owner), tensors, slot);
+  slot.own = true;
+  return {};
+}
+
+Status lay_out_output(const RunOf& run, std::size_t index, RunTensors& tensors) {
+  RunTensors::Slot& slot = tensors.output_slots.emplace_back();
+  const TensorDescription& output = run.outputs()[index];
+  const NetworkOutput* const wanted = run.wanted(index);
+  std::shared_ptr<void> owner = tensors.kept;
+  if (wanted != nullptr && wanted->block) {
+    slot.block = wanted->block->state();
+    if (&slot.block->entry() == &run.device) {
+      slot.address = slot.block->address();
+      return {};
+    }
+    slot.bytes = slot.block->block.host;
+    owner = slot.block;
+  } else if (wanted != nullptr && wanted->view) {
+    slot.bytes = wanted->view->bytes;
+    owner = wanted->view->owner;
+  } else if (is_shared(run) && wanted == nullptr) {
+    Tensor& result = tensors.results[index];
+    result.bytes.resize(static_cast<std::size_t>(bytes_of(output).value));
+    slot.bytes = result.bytes;
+  }
+  if (is_shared(run) && !slot.bytes.empty()) {
+    return adopt(run, slot.bytes, std::move(owner), tensors, slot);
+  }
+  slot.own = true;
+  return {};
+}
+
+// Own blocks, inputs before outputs.
+Status take_memory(const RunOf& run, RunTensors& tensors) {
+  const auto take = [&](RunTensors::Slot& slot, Bytes bytes) -> Status {
+    if (!slot.own) return {};
+    TESSERA_TRY(const device::Block block, run.device.device().allocate(bytes));
+    tensors.blocks.push_back(block);
+    slot.address = block.base;
+    return {};
+  };
+  for (RunTensors::Slot& slot : tensors.input_slots) {
+    TESSERA_RETURN_IF_ERROR(take(slot, Bytes{std::ssize(slot.bytes)}));
+  }
+  for (std::size_t i = 0; i < tensors.output_slots.size(); ++i) {
+    TESSERA_RETURN_IF_ERROR(take(tensors.output_slots[i], bytes_of(run.outputs()[i])));
+  }
+  return {};
+}
+
+// The output stays where it is, in a block.
+Status keep_output(const RunOf& run, std::size_t index, RunTensors& tensors, RunValue& value) {
+  RunTensors::Slot& slot = tensors.output_slots[index];
+  const auto mine = std::find_if(tensors.blocks.begin(), tensors.blocks.end(),
+                                 [&](const device::Block& b) { return b.base == slot.address; });
+  const device::Block block = *mine;
+  tensors.blocks.erase(mine);
+  TESSERA_TRY(value.block,
+              BlockState::take_over(make_shared_here<MemoryState>(run.model.runtime, run.device),
+                                    block, run.outputs()[index]));
+  return {};
+}
+
+Status take_back_output(const RunOf& run, std::size_t index, RunTensors& tensors, RunValue& value,
+                        const device::TransferTag& tag) {
+  RunTensors::Slot& slot = tensors.output_slots[index];
+  Tensor& tensor = run.tensors()[index];
+  const NetworkOutput* const wanted = run.wanted(index);
+  const bool chained =
+      run.rules.chained && !run.packet.tensors_only && !is_shared(run) && wanted == nullptr;
+  if ((wanted != nullptr && wanted->keep) || chained) {
+    return keep_output(run, index, tensors, value);
+  }
+  if (slot.own && slot.bytes.empty()) {
+    tensor.bytes.resize(static_cast<std::size_t>(bytes_of(run.outputs()[index]).value));
+    slot.bytes = tensor.bytes;
+  } else if (wanted == nullptr) {
+    tensor.bytes = std::move(tensors.results[index].bytes);
+  }
+  if (slot.own) {
+    TESSERA_RETURN_IF_ERROR(run.device.device().read(slot.address, slot.bytes, tag));
+  }
+  if (slot.block != nullptr) {
+    const bool here = &slot.block->entry() == &run.device;
+    TESSERA_RETURN_IF_ERROR(here ? slot.block->ran() : slot.block->wrote());
+    value.block = slot.block;
+  } else if (wanted != nullptr && wanted->view) {
+    value.view = wanted->view;
+  }
+  return {};
+}
+
+}  // namespace
+
+const NetworkOutput* RunOf::wanted(std::size_t output) const {
+  if (!rules.last || packet.tensors_only || index != 0 || output >= packet.outputs.size())
+    return nullptr;
+  const NetworkOutput& wanted = packet.outputs[output];
+  if (wanted.keep) return &wanted;
+  // In the application's form the output goes there when it has it.
+  RunValue place;
+  if (wanted.block) place.block = wanted.block->state();
+  if (wanted.view) place.view = wanted.view;
+  return place.fits(outputs()[output]) ? &wanted : nullptr;
+}
+
+DeviceEntry* home_of(const NetworkPacket& packet, std::size_t run, const OutputRules& rules) {
+  std::vector<std::pair<DeviceEntry*, std::int64_t>> homes;
+  const auto add = [&](const BlockState& block) {
+    const auto found = std::find_if(homes.begin(), homes.end(),
+                                    [&](const auto& home) { return home.first == &block.entry(); });
+    if (found == homes.end()) {
+      homes.emplace_back(&block.entry(), block.bytes().value);
+    } else {
+      found->second += block.bytes().value;
+    }
+  };
+  if (run < packet.values.size()) {
+    for (const RunValue& value : packet.values[run]) {
+      if (value.block != nullptr) add(*value.block);
+    }
+  }
+  if (rules.last && run == 0) {
+    for (const NetworkOutput& output : packet.outputs) {
+      if (output.block) add(*output.block->state());
+    }
+  }
+  const auto most = std::max_element(
+      homes.begin(), homes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == homes.end() ? nullptr : most->first;
+}
+
+Status take_blocks(const RunOf& run, RunTensors& tensors) {
+  if (is_shared(run) && (tensors.kept == nullptr || tensors.kept.use_count() > 1)) {
+    tensors.kept = std::make_shared<RunTensors::Kept>();
+  }
+  tensors.input_slots.clear();
+  tensors.output_slots.clear();
+  tensors.results.resize(run.outputs().size());
+  for (std::size_t i = 0; i < run.tensors().size(); ++i) {
+    TESSERA_RETURN_IF_ERROR(lay_out_input(run, i, tensors));
+  }
+  for (std::size_t i = 0; i < run.outputs().size(); ++i) {
+    TESSERA_RETURN_IF_ERROR(lay_out_output(run, i, tensors));
+  }
+  TESSERA_RETURN_IF_ERROR(take_memory(run, tensors));
+  tensors.inputs.clear();
+  tensors.outputs.clear();
+  for (const RunTensors::Slot& slot : tensors.input_slots) tensors.inputs.push_back(slot.address);
+  for (const RunTensors::Slot& slot : tensors.output_slots) tensors.outputs.push_back(slot.address);
+  return {};
+}
+
+Status bring_over(const RunOf& run, RunTensors& tensors, const device::TransferTag& tag) {
+  for (const RunTensors::Slot& slot : tensors.input_slots) {
+    if (slot.own) {
+      TESSERA_RETURN_IF_ERROR(run.device.device().write(slot.address, slot.bytes, tag));
+    } else if (slot.block != nullptr && &slot.block->entry() == &run.device) {
+      TESSERA_RETURN_IF_ERROR(slot.block->to_device(tag));
+    }
+  }
+  return {};
+}
+
+Status take_back(const RunOf& run, RunTensors& tensors, const device::TransferTag& tag) {
+  std::vector<Tensor>& results = run.tensors();
+  results.resize(run.outputs().size());
+  RunValues values(results.size());
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    results[i].format = run.outputs()[i].format;
+    results[i].dims = run.outputs()[i].dims;
+    results[i].bytes.clear();
+    TESSERA_RETURN_IF_ERROR(take_back_output(run, i, tensors, values[i], tag));
+  }
+  const bool any = std::any_of(values.begin(), values.end(),
+                               [](const RunValue& value) { return value.present(); });
+  if (any || run.index < run.packet.values.size()) {
+    run.packet.values_of(run.index) = any ? std::move(values) : RunValues();
+  }
+  return {};
+}
+
+void give_blocks(const RunOf& run, RunTensors& tensors, bool over) {
+  // What the device still uses goes with it.
+  if (!over && tensors.kept != nullptr) {
+    tensors.kept->inputs = std::move(run.tensors());
+    tensors.kept->results = std::move(tensors.results);
+    tensors.kept.reset();
+    tensors.results.clear();
+  }
+  for (std::vector<device::Block>* const list : {&tensors.blocks, &tensors.adopted}) {
+    for (const device::Block& block : *list) (void)run.device.device().release(block);
+    list->clear();
+  }
+  tensors.input_slots.clear();
+  tensors.output_slots.clear();
+}
+
+}  // namespace tessera::runtime
