@@ -356,6 +356,26 @@ void walk_results_and_memory(Walk& walk, World& w) {
       w.operation_stream, w.layers, nullptr, &job);
 }
 
+void walk_blocks(Walk& walk, World& w) {
+  alignas(16) float data[4] = {};
+  const int64_t dims = 4;
+  const tessera_tensor tensor = {TESSERA_F32, 1, &dims, data, sizeof data};
+  tessera_block* block = nullptr;
+  tessera_job* job = nullptr;
+  TESSERA_WALK(tessera_block_allocate_tensor, w.memory, TESSERA_F32, 1, &dims, &block);
+  TESSERA_WALK(tessera_block_upload, w.memory, &tensor, &block);
+  TESSERA_WALK(tessera_block_wrap, w.memory, &tensor, nullptr, nullptr, &block);
+  TESSERA_WALK(tessera_block_description, w.block);
+  TESSERA_WALK(tessera_result_block, w.result, 0, &block);
+  TESSERA_WALK(tessera_stream_bind_states, w.stream, w.memory, nullptr, 0);
+  walk.call(
+      "tessera_submit_network",
+      +[](tessera_stream* stream, const tessera_network_task* task, tessera_job** made) {
+        return tessera_submit_network(stream, task, nullptr, made);
+      },
+      w.stream, nullptr, &job);
+}
+
 void walk_statistics(Walk& walk, World& w) {
   tessera_statistics* statistics = nullptr;
   tessera_device_statistics device = {.size = sizeof device};
@@ -392,6 +412,7 @@ TEST(NullInC, EveryFunctionTakesIt) {
   walk_runtimes_and_pictures(walk, world);
   walk_pipelines_and_tasks(walk, world);
   walk_results_and_memory(walk, world);
+  walk_blocks(walk, world);
   walk_statistics(walk, world);
   EXPECT_EQ(walk.walked(), declared());
 }
