@@ -21,8 +21,8 @@ constexpr std::size_t kNameBytesMax = 40;
 
 std::int64_t number(Choices& choices) { return choices.integer(); }
 
-// Times of one run, so that their differences are numbers.
-std::int64_t time(Choices& choices) { return choices.integer() / 4; }
+// Times and values of one run, whose sums and differences are numbers.
+std::int64_t time(Choices& choices) { return choices.integer() / 4096; }
 
 metrics::SourceDescription description(Choices& choices) {
   return {static_cast<metrics::SourceKind>(choices.below(metrics::kSourceKinds)),
@@ -67,9 +67,9 @@ std::vector<metrics::Event> events(Choices& choices, std::size_t sources) {
         static_cast<std::uint16_t>(choices.below(static_cast<std::int64_t>(sources)));
     event.stream = choices.byte();
     event.begin_ns = time(choices);
-    event.end_ns = event.begin_ns + (number(choices) & (INT64_MAX / 4));
+    event.end_ns = event.begin_ns + (time(choices) & (INT64_MAX / 4096));
     event.packet = choices.byte();
-    event.value = number(choices);
+    event.value = time(choices);
   }
   std::ranges::sort(made, {}, &metrics::Event::begin_ns);
   return made;
