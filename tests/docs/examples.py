@@ -142,6 +142,8 @@ BLOCKS = {
             begin="auto network = Network::load(\"model.onnx\");\n" + FLOAT_INPUT + "std::vector<Tensor> inputs = {input};\n",
             end="if (!result.ok() || result.result().outputs().empty()) return 1;"),
         "$ tessera bench --suite tuning": BENCHMARK,
+        'Memory memory = *runtime.open_memory("sim0");':
+            NotRun("src/runtime/blocks_test.cc holds this chain, with the bytes that it moves"),
         "$ tessera bench --suite pipeline": BENCHMARK,
         "$ tessera bench ch_PP-OCRv4_rec_infer.onnx --shape x=1x3x48x320 --streams 2": BENCHMARK,
         'build/release/examples/ocr/ocr scans/ --models "$(scripts/fetch_ocr_models.sh)" --device host,host': Shell(
