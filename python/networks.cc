@@ -216,15 +216,29 @@ std::map<std::string, Tensor> to_named_tensors(const NamedArrays& arrays, const 
   return tensors;
 }
 
-Network load_network(const std::string& path, const std::string& arch,
+// A path, or what lies in memory: bytes, a memoryview, an array of bytes.
+Network load_network(const py::object& source, const std::string& arch,
                      const std::map<std::string, Shape>& shapes, const NamedArrays& constants,
-                     bool require_full_offload) {
+                     bool require_full_offload, const std::string& folder) {
   LoadOptions options;
   options.arch = arch;
   options.shapes = shapes;
   options.constants = to_named_tensors(constants, "constant");
   options.require_full_offload = require_full_offload;
-  return take(unlocked([&] { return Network::load(path, options); }));
+  options.folder = folder;
+  if (PyObject_CheckBuffer(source.ptr()) == 0) {
+    const auto path = py::reinterpret_steal<py::object>(PyOS_FSPath(source.ptr()));
+    if (!path) throw py::error_already_set();
+    const auto text = path.cast<std::string>();
+    return take(unlocked([&] { return Network::load(text, options); }));
+  }
+  const py::buffer_info view = py::reinterpret_borrow<py::buffer>(source).request();
+  if (PyBuffer_IsContiguous(view.view(), 'C') == 0) {
+    fail("the bytes of the network do not lie one behind the other");
+  }
+  const auto* const first = static_cast<const std::byte*>(view.ptr);
+  const auto bytes = static_cast<std::size_t>(view.size * view.itemsize);
+  return take(unlocked([&] { return Network::load_bytes({first, bytes}, options); }));
 }
 
 // ------------------------------------------------------------------------------------ pictures
@@ -412,10 +426,11 @@ PictureInput picture_input(const std::vector<float>& mean, const std::vector<flo
 }
 
 void define_networks(py::module_& module) {
-  py::class_<Network>(module, "Network", "An ONNX model or a package, compiled. Never changes.")
+  py::class_<Network>(module, "Network",
+                      "A model, a package or a program, ready to run. Never changes.")
       .def(py::init(&load_network), py::arg("path"), py::kw_only(), py::arg("arch") = "tessera128",
            py::arg("shapes") = std::map<std::string, Shape>(), py::arg("constants") = NamedArrays(),
-           py::arg("require_full_offload") = false)
+           py::arg("require_full_offload") = false, py::arg("folder") = "")
       .def_property_readonly("inputs", [](const Network& n) { return descriptions(n.inputs()); })
       .def_property_readonly("outputs", [](const Network& n) { return descriptions(n.outputs()); })
       .def_property_readonly("nodes_on_processor",
@@ -440,6 +455,10 @@ void define_networks(py::module_& module) {
       .def("run", &run_session)
       .def("bind_states", &bind_session, py::arg("bindings"))
       .def_property_readonly("traffic", &session_traffic);
+  module.def("load", &load_network, py::arg("source"), py::kw_only(),
+             py::arg("arch") = "tessera128", py::arg("shapes") = std::map<std::string, Shape>(),
+             py::arg("constants") = NamedArrays(), py::arg("require_full_offload") = false,
+             py::arg("folder") = "", "The Network of a path, or of bytes.");
   define_pictures(module);
 }
 

@@ -37,7 +37,7 @@ ALLOWED_INCLUDES = {
     "card": WAIST | {"engines"},
     "host": WAIST | {"model", "graph"},
     "concord": WAIST | {"model", "graph"},
-    "network": WAIST | {"model", "graph", "compile"},
+    "network": WAIST | {"model", "graph", "compile", "concord", "firmware"},
     "pipeline": {"base", "metrics"},
     "memory": {"base"},
     "device": WAIST | {"graph", "network", "link", "card", "host", "concord", "metrics", "memory"},

@@ -65,6 +65,9 @@ struct LoadOptions {
   bool compress_weights = true;        // store kernels compressed where that saves DRAM bytes
   bool require_full_offload = false;   // a host step is an error
   ProgressCallback progress = {};
+  // Of load_bytes: where the files lie that a model or a firmware text names, and may not lead out
+  // of. Empty: it may name none.
+  std::string folder = {};
 };
 
 // Internal; see src/network/network.h.
@@ -72,13 +75,20 @@ struct NetworkState;
 
 class Network {
  public:
-  // An ONNX model or a package (.tpkg). The error says what is wrong with the file or the options.
+  // An ONNX model, a package (.tpkg), a linked program (.tprog) or a firmware text (.tasm), told by
+  // the first bytes. A program runs as it is on sim, and on host and ref as the layers that are
+  // read out of it; options that belong to a model are errors, and the default of `arch` means what
+  // the program names. The error says what is wrong with the file or the options.
   static Result<Network> load(const std::string& path, const LoadOptions& options = {});
+  // The same from memory, which is not needed any more afterwards; `name` is for errors.
+  static Result<Network> load_bytes(std::span<const std::byte> bytes,
+                                    const LoadOptions& options = {},
+                                    const std::string& name = "memory");
 
   const std::vector<TensorDescription>& inputs() const;
   const std::vector<TensorDescription>& outputs() const;
   const Placement& placement() const;
-  Status save_package(const std::string& path) const;
+  Status save_package(const std::string& path) const;  // kUnsupported of a program
 
   explicit Network(std::shared_ptr<const NetworkState> state) : state_(std::move(state)) {}
   const NetworkState& state() const { return *state_; }

@@ -176,11 +176,19 @@ typedef struct tessera_load_options {
   const tessera_named_tensor* constants;
   size_t constant_count;
   bool require_full_offload; /* a step on the host is an error */
+  const char* folder;        /* of tessera_network_load_memory: where the files lie that a model or a
+                                firmware text names; NULL: it may name none */
 } tessera_load_options;
 
-/* An ONNX model or a package (.tpkg). */
+/* An ONNX model, a package (.tpkg), a linked program (.tprog) or a firmware text (.tasm). A program
+ * runs as it is on sim, and on host and ref as the layers that are read out of it; shapes and
+ * constants are not for programs, and `arch` NULL then means the architecture that it names. */
 tessera_error* tessera_network_load(const char* path, const tessera_load_options* options,
                                     tessera_network** network);
+/* The same from memory, which is not needed any more afterwards. */
+tessera_error* tessera_network_load_memory(const void* data, size_t bytes,
+                                           const tessera_load_options* options,
+                                           tessera_network** network);
 size_t tessera_network_input_count(const tessera_network* network);
 size_t tessera_network_output_count(const tessera_network* network);
 /* Zeros, with a name of NULL, for an index beyond the last. */

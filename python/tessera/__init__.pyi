@@ -1,3 +1,4 @@
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypedDict, Unpack, overload
 
@@ -9,6 +10,7 @@ __version__: str
 DeviceKind = Literal["host", "sim", "ref"]
 StageKind = Literal["host", "pre", "execute", "post"]
 DebugMode = Literal["device", "host", "both"]
+Buffer = bytes | bytearray | memoryview | NDArray[Any]
 # An output keeps the memory that the library wrote; bf16 comes as uint16, its bits.
 Array = NDArray[Any]
 
@@ -27,10 +29,14 @@ class Error(Exception):
     layer: str
 
 class Network:
-    def __init__(self, path: str, *, arch: str = "tessera128",
+    # A model (.onnx), a package (.tpkg), a linked program (.tprog) or a firmware text (.tasm): its
+    # path, or its bytes. A program runs as it is on sim, and on host and ref as the layers that are
+    # read out of it; with the default of arch on the architecture that it names. folder: of bytes,
+    # where the files lie that a model or a text names.
+    def __init__(self, path: str | os.PathLike[str] | Buffer, *, arch: str = "tessera128",
                  shapes: Mapping[str, Sequence[int]] = {},
                  constants: Mapping[str, numpy.ndarray[Any, Any]] = {},
-                 require_full_offload: bool = False) -> None: ...
+                 require_full_offload: bool = False, folder: str = "") -> None: ...
     # name, dtype, shape
     @property
     def inputs(self) -> list[tuple[str, str, tuple[int, ...]]]: ...
@@ -41,6 +47,12 @@ class Network:
     @property
     def nodes_on_host(self) -> int: ...
     def save_package(self, path: str) -> None: ...
+
+# The same.
+def load(source: str | os.PathLike[str] | Buffer, *, arch: str = "tessera128",
+         shapes: Mapping[str, Sequence[int]] = {},
+         constants: Mapping[str, numpy.ndarray[Any, Any]] = {},
+         require_full_offload: bool = False, folder: str = "") -> Network: ...
 
 class TaskTimes(TypedDict):  # seconds
     total: float

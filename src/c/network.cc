@@ -158,6 +158,7 @@ Result<LoadOptions> load_options(const tessera_load_options* options) {
   TESSERA_TRY(const tessera_load_options given, sized(options));
   if (given.arch != nullptr) load.arch = given.arch;
   load.require_full_offload = given.require_full_offload;
+  load.folder = text_of(given.folder);
   TESSERA_TRY(load.shapes, shapes_of(given.shapes, given.shape_count));
   TESSERA_TRY(load.constants, constants_of(given.constants, given.constant_count));
   return load;
@@ -224,6 +225,24 @@ tessera_error* tessera_network_load(const char* path, const tessera_load_options
     const auto load = load_options(options);
     if (!load.ok()) return make_error(load.error());
     return hand_over(tessera::Network::load(path, *load), network);
+  });
+}
+
+tessera_error* tessera_network_load_memory(const void* data, size_t bytes,
+                                           const tessera_load_options* options,
+                                           tessera_network** network) {
+  if (network == nullptr) return is_null("network");
+  *network = nullptr;
+  if (data == nullptr) return is_null("data");
+  return guarded([&]() -> tessera_error* {
+    if (bytes > static_cast<size_t>(PTRDIFF_MAX)) {
+      return make_error(tessera::Error{tessera::ErrorCode::kInvalidArgument,
+                                       "a network of " + std::to_string(bytes) + " bytes"});
+    }
+    const auto load = load_options(options);
+    if (!load.ok()) return make_error(load.error());
+    const auto* const first = static_cast<const std::byte*>(data);
+    return hand_over(tessera::Network::load_bytes({first, bytes}, *load), network);
   });
 }
 

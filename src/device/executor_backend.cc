@@ -3,6 +3,7 @@
 #include "device/backends.h"
 #include "graph/node_graph.h"
 #include "host/executor.h"
+#include "network/network.h"
 
 namespace tessera::device {
 namespace {
@@ -40,7 +41,8 @@ class ExecutorBackend : public Backend {
 
   Result<LoadedSet> load(const std::shared_ptr<const NetworkState>& network) override {
     LoadedSet set;
-    TESSERA_TRY(auto loaded, prepare(network->package.graph));
+    TESSERA_TRY(const auto graph, network::graph_of(*network));
+    TESSERA_TRY(auto loaded, prepare(graph));
     set.entries.push_back({std::move(loaded), {}});
     return set;
   }

@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/guarded.h"
+#include "network/network.h"
 
 namespace tessera::device {
 namespace {
@@ -241,6 +242,7 @@ Result<LoadedId> QueuedDevice::load(std::shared_ptr<const NetworkState> network)
 
 Result<std::vector<LoadedLayer>> QueuedDevice::load_layers(
     std::shared_ptr<const NetworkState> network) {
+  TESSERA_RETURN_IF_ERROR(network::check_package(*network, "a single layer"));
   const std::lock_guard loading(load_mutex_);
   if (Known* const known = find_known(*network, true)) {
     ++known->uses;

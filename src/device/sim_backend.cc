@@ -17,7 +17,7 @@ namespace {
 // A network, or a layer of one, placed on the cores. Cores refer to the program.
 class LoadedProgram : public Loaded {
  public:
-  std::shared_ptr<const graph::Graph> graph;
+  std::shared_ptr<const graph::Graph> graph;       // of a program null, unless the host computes
   program::Program program;                        // its weights are gone once the device has them
   std::vector<std::unique_ptr<card::Core>> cores;  // one a kernel
   std::vector<std::unique_ptr<host::Executor>> executors;  // one a kernel, where the host computes
@@ -36,12 +36,13 @@ Error broken_step(const graph::Node& node, const std::string& what) {
   return {ErrorCode::kInvalidModel, fmt::format("host step '{}': {}", node.name, what)};
 }
 
-// The step's operands: constants from the graph, everything else from DRAM. `values` keeps what was
+// The step's operands: constants from its graph, everything else from DRAM. `values` keeps what was
 // read.
-Result<std::vector<const Tensor*>> read_operands(const graph::Graph& graph, const card::Core& core,
+Result<std::vector<const Tensor*>> read_operands(const card::Core& core,
                                                  const program::HostStepRef& reference,
                                                  std::vector<Tensor>& values) {
-  const graph::Node& node = graph.nodes[static_cast<std::size_t>(reference.node)];
+  const graph::Graph& graph = *reference.graph;
+  const graph::Node& node = graph.nodes[0];
   if (reference.inputs.size() != node.inputs.size() ||
       reference.outputs.size() != node.outputs.size()) {
     return broken_step(node, "its operands are not those of the graph");
@@ -65,18 +66,17 @@ Result<std::vector<const Tensor*>> read_operands(const graph::Graph& graph, cons
   return operands;
 }
 
-// A host step reads its inputs from DRAM, evaluates the ONNX node, and writes the outputs back.
-Status run_step(const graph::Graph& graph, card::Core& core,
-                const program::HostStepRef& reference) {
-  if (reference.node < 0 || static_cast<std::size_t>(reference.node) >= graph.nodes.size() ||
-      graph.nodes[static_cast<std::size_t>(reference.node)].kind() != graph::NodeKind::kHostStep) {
+// A host step reads its inputs from DRAM, evaluates the ONNX node, and writes the outputs back. A
+// linked program carries each by itself (program/host_step.h).
+Status run_step(card::Core& core, const program::HostStepRef& reference) {
+  if (reference.graph == nullptr || reference.graph->nodes.size() != 1 ||
+      reference.graph->nodes[0].kind() != graph::NodeKind::kHostStep) {
     return Error{ErrorCode::kInvalidModel,
                  fmt::format("node {} of the graph is no host step", reference.node)};
   }
-  const graph::Node& node = graph.nodes[static_cast<std::size_t>(reference.node)];
+  const graph::Node& node = reference.graph->nodes[0];
   std::vector<Tensor> values;
-  TESSERA_TRY(const std::vector<const Tensor*> operands,
-              read_operands(graph, core, reference, values));
+  TESSERA_TRY(const std::vector<const Tensor*> operands, read_operands(core, reference, values));
   TESSERA_TRY(const std::vector<Tensor> outputs, host::run_host_step(node, operands));
   for (std::size_t i = 0; i < reference.outputs.size(); ++i) {
     const program::TensorSlot& slot = reference.outputs[i];
@@ -139,7 +139,8 @@ class SimBackend : public Backend {
 
   Result<LoadedSet> load(const std::shared_ptr<const NetworkState>& network) override {
     LoadedSet set;
-    TESSERA_TRY(auto loaded, prepare(network->package));
+    TESSERA_TRY(auto loaded, network->program != nullptr ? prepare_program(*network)
+                                                         : prepare(network->package));
     set.region = loaded->program.weights;
     LoadedLayer whole;
     whole.weight_bytes = Bytes{std::ssize(loaded->program.weights)};
@@ -225,6 +226,32 @@ class SimBackend : public Backend {
     TESSERA_TRY(loaded->program,
                 link::link(package, chip_, {.cores = 1, .serial = options_.serial}));
     TESSERA_RETURN_IF_ERROR(program::verify_program(loaded->program, chip_));
+    return place_on_cores(std::move(loaded));
+  }
+
+  // A program that others linked or wrote, which has been proved for its architecture.
+  Result<std::unique_ptr<LoadedProgram>> prepare_program(const NetworkState& network) {
+    if (network.program->chip_fingerprint != chip_.fingerprint()) {
+      return Error{
+          ErrorCode::kInvalidArgument,
+          fmt::format("'{}' is a program for '{}' (fingerprint {:016x}), this device is '{}' "
+                      "({:016x}); choose that architecture",
+                      network.path, network.program->chip_name, network.program->chip_fingerprint,
+                      chip_.name, chip_.fingerprint())};
+    }
+    if (options_.serial) {
+      TESSERA_RETURN_IF_ERROR(network::check_package(network, "running one task at a time"));
+    }
+    auto loaded = std::make_unique<LoadedProgram>();
+    loaded->name = network.path;
+    loaded->program = *network.program;
+    if (options_.values == Values::kHost) {
+      TESSERA_TRY(loaded->graph, network::graph_of(network));
+    }
+    return place_on_cores(std::move(loaded));
+  }
+
+  Result<std::unique_ptr<LoadedProgram>> place_on_cores(std::unique_ptr<LoadedProgram> loaded) {
     for (const program::TensorSlot& slot : loaded->program.inputs) {
       loaded->inputs.push_back({slot.name, Bytes{slot_bytes(slot)}});
     }
@@ -243,7 +270,7 @@ class SimBackend : public Backend {
       if (options_.values != Values::kHost) continue;
       const host::Executor* const twin = kernel == 0 ? nullptr : loaded->executors[0].get();
       TESSERA_TRY(auto executor,
-                  host::make_host_executor(package.graph,
+                  host::make_host_executor(loaded->graph,
                                            {.threads = threads_a_kernel(options_), .twin = twin}));
       loaded->executors.push_back(std::move(executor));
     }
@@ -328,7 +355,7 @@ class SimBackend : public Backend {
       add_segment(loaded.program, i, statistics, result);
       if (timing_only) continue;
       for (const program::HostStepRef& step : segment.host_steps) {
-        TESSERA_RETURN_IF_ERROR(run_step(*loaded.graph, core, step));
+        TESSERA_RETURN_IF_ERROR(run_step(core, step));
       }
     }
     if (options_.progress) options_.progress("simulate", 1);

@@ -76,8 +76,8 @@ Result<std::vector<std::byte>> read_external_data(const onnx::TensorProto& proto
   TESSERA_TRY(const Location location, parse_location(proto));
   if (context.folder.empty()) {
     return invalid_model(
-        "external data: {} cannot be read, because the model did not come from a "
-        "folder",
+        "external data: {} cannot be read, because the model did not come from a folder; give one "
+        "(LoadOptions::folder)",
         in_quotes(location.file));
   }
   TESSERA_TRY(const InputFile file, open_data(location.file, context.folder));

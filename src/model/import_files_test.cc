@@ -154,9 +154,10 @@ TEST_F(ImportFiles, ModelFromMemoryHasNoExternalData) {
   const std::string bytes((std::istreambuf_iterator<char>(file)), {});
   const Result<Model> model = import_bytes(std::as_bytes(std::span(bytes)), "memory");
   ASSERT_FALSE(model.ok());
-  EXPECT_EQ(model.error().to_string(),
-            "importing 'memory': initializer 'w': external data: 'w.bin' cannot be read, because "
-            "the model did not come from a folder   [invalid model]");
+  EXPECT_EQ(
+      model.error().to_string(),
+      "importing 'memory': initializer 'w': external data: 'w.bin' cannot be read, because "
+      "the model did not come from a folder; give one (LoadOptions::folder)   [invalid model]");
 }
 
 TEST_F(ImportFiles, FileThatCannotBeRead) {

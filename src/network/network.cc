@@ -8,6 +8,7 @@
 #include "graph/build.h"
 #include "graph/replace_weights.h"
 #include "model/import.h"
+#include "network/firmware_file.h"
 #include "program/container.h"
 #include "tessera/file.h"
 
@@ -125,37 +126,116 @@ Result<Network> network_from_package(program::Package package, const ChipConfig&
 
 namespace {
 
+// The default is not asked for: a program or a firmware text brings its own.
+std::string arch_of_program(const LoadOptions& options) {
+  return options.arch == LoadOptions{}.arch ? "" : options.arch;
+}
+
+// What belongs to the model, and is settled in a program.
+Status check_program_options(const LoadOptions& options, const std::string& name) {
+  const char* const fixed = !options.shapes.empty()          ? "shapes"
+                            : !options.constants.empty()     ? "constants"
+                            : !options.lengths.empty()       ? "lengths"
+                            : !options.weights.empty()       ? "weights"
+                            : options.tile_budget_bytes != 0 ? "tile_budget_bytes"
+                            : !options.resident              ? "resident"
+                            : !options.compress_weights      ? "compress_weights"
+                                                             : nullptr;
+  if (fixed == nullptr) return {};
+  return Error{ErrorCode::kInvalidArgument,
+               fmt::format("'{}' is a program, which is compiled already; LoadOptions::{} is for "
+                           "models",
+                           name, fixed)};
+}
+
+Result<Network> network_of_program(program::Program program, const std::string& name,
+                                   const LoadOptions& options) {
+  TESSERA_TRY(Network network,
+              network::network_from_program(std::move(program), name, arch_of_program(options)));
+  const Placement& placement = network.placement();
+  if (!options.require_full_offload || placement.host_steps.empty()) return network;
+  const HostStepNote& step = placement.host_steps.front();
+  return Error{ErrorCode::kUnsupported,
+               fmt::format("'{}': node '{}' ({}) runs on the host ({}), and full offload is "
+                           "required",
+                           name, step.node, step.operator_name, step.reason)};
+}
+
+Result<Network> compile_graph(std::shared_ptr<const graph::Graph> graph, const std::string& name,
+                              const ChipConfig& chip, const LoadOptions& options) {
+  auto network = network::network_from_graph(std::move(graph), chip, options);
+  if (!network.ok()) return network.error().with_context("compiling '" + name + "'");
+  return network;
+}
+
 Result<Network> load_file(const std::string& path, const LoadOptions& options) {
-  TESSERA_TRY(const ChipConfig chip, load_chip_config(options.arch));
   const program::FileKind kind = program::kind_of_file(path);
-  if (kind == program::FileKind::kProgram) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("'{}' is a linked program; give the package or the model it was made "
-                             "from",
-                             path)};
+  if (network::is_program_file(path)) {
+    TESSERA_RETURN_IF_ERROR(check_program_options(options, path));
+    TESSERA_TRY(program::Program program,
+                kind == program::FileKind::kProgram
+                    ? program::load_program(path)
+                    : network::assemble_file(path, arch_of_program(options)));
+    return network_of_program(std::move(program), path, options);
   }
+  TESSERA_TRY(const ChipConfig chip, load_chip_config(options.arch));
   if (kind == program::FileKind::kPackage) {
     TESSERA_TRY(program::Package package, program::load_package(path));
     return network::network_from_package(std::move(package), chip);
   }
   TESSERA_TRY(auto graph, network::load_graph(path, chip, options));
-  auto network = network::network_from_graph(std::move(graph), chip, options);
-  if (!network.ok()) return network.error().with_context("compiling '" + path + "'");
-  return network;
+  return compile_graph(std::move(graph), path, chip, options);
 }
 
-}  // namespace
+Result<Network> load_from_memory(std::span<const std::byte> bytes, const std::string& name,
+                                 const LoadOptions& options) {
+  const program::FileKind kind = program::file_kind(bytes);
+  const bool text = kind == program::FileKind::kOther && network::is_firmware_text(bytes);
+  if (kind == program::FileKind::kProgram || text) {
+    TESSERA_RETURN_IF_ERROR(check_program_options(options, name));
+    TESSERA_TRY(program::Program program,
+                text
+                    ? network::assemble_bytes(bytes, name, arch_of_program(options), options.folder)
+                    : program::parse_program(bytes, name));
+    return network_of_program(std::move(program), name, options);
+  }
+  TESSERA_TRY(const ChipConfig chip, load_chip_config(options.arch));
+  if (kind == program::FileKind::kPackage) {
+    TESSERA_TRY(program::Package package, program::parse_package(bytes, name));
+    return network::network_from_package(std::move(package), chip);
+  }
+  report(options, "import", 0);
+  TESSERA_TRY(const model::Model model, model::import_bytes(bytes, name, options.folder));
+  TESSERA_TRY(auto graph, network::graph_of_model(model, chip, options));
+  return compile_graph(std::move(graph), name, chip, options);
+}
 
-Result<Network> Network::load(const std::string& path, const LoadOptions& options) {
+// load(options), where what the application's progress callback throws is the error.
+template <typename Load>
+Result<Network> with_progress(const LoadOptions& options, const Load& load) {
   return guarded("loading a network", [&]() -> Result<Network> {
     ProgressReport progress(options.progress);
     LoadOptions contained = options;
     contained.progress = [&progress](const std::string& stage, double fraction) {
       progress.report(stage, fraction);
     };
-    auto network = load_file(path, contained);
+    auto network = load(contained);
     TESSERA_RETURN_IF_ERROR(progress.take_status());
     return network;
+  });
+}
+
+}  // namespace
+
+Result<Network> Network::load(const std::string& path, const LoadOptions& options) {
+  return with_progress(options,
+                       [&](const LoadOptions& contained) { return load_file(path, contained); });
+}
+
+Result<Network> Network::load_bytes(std::span<const std::byte> bytes, const LoadOptions& options,
+                                    const std::string& name) {
+  return with_progress(options, [&](const LoadOptions& contained) {
+    return load_from_memory(bytes, name, contained);
   });
 }
 
@@ -164,8 +244,10 @@ const std::vector<TensorDescription>& Network::outputs() const { return state_->
 const Placement& Network::placement() const { return state_->placement; }
 
 Status Network::save_package(const std::string& path) const {
-  return guarded("saving a package",
-                 [&]() -> Status { return write_file(path, program::serialise(state_->package)); });
+  return guarded("saving a package", [&]() -> Status {
+    TESSERA_RETURN_IF_ERROR(network::check_package(*state_, "saving a package"));
+    return write_file(path, program::serialise(state_->package));
+  });
 }
 
 }  // namespace tessera

@@ -162,6 +162,7 @@ std::string report::html_report_text(const std::string& title, const Network& ne
 
 Status write_html_report(const std::string& path, const std::string& title, const Network& network,
                          const RunResult& run) {
+  TESSERA_RETURN_IF_ERROR(network::check_package(network.state(), "a report"));
   const std::string page = report::html_report_text(title, network, run);
   return write_text_file(path, page);
 }

@@ -291,7 +291,9 @@ std::pair<std::string, std::string> locate(const ModelState& model, DeviceKind k
   CompareOptions options;
   options.a.device = kind;
   options.b.device = DeviceKind::kHost;
-  const auto comparison = compare(network.package.graph, network.chip, inputs, options);
+  const auto graph = network::graph_of(network);
+  if (!graph.ok()) return {"", "comparing the layers failed: " + graph.error().message};
+  const auto comparison = compare(*graph, network.chip, inputs, options);
   if (!comparison.ok()) {
     return {"", "comparing the layers failed: " + comparison.error().message};
   }

@@ -333,6 +333,7 @@ Result<std::shared_ptr<ModelState>> RuntimeState::load(const Network& network,
   }
   auto model = make_shared_here<ModelState>(shared_from_this(), network);
   if (device_form) {
+    TESSERA_RETURN_IF_ERROR(network::check_package(network.state(), "device form"));
     TESSERA_TRY(device::NetworkInDeviceForm form, device::in_device_form(network.state()));
     model->on_devices = std::move(form.network);
     model->inputs = std::move(form.inputs);

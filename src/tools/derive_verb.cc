@@ -18,10 +18,10 @@
 #include "concord/lift.h"
 #include "device/program_run.h"
 #include "link/link.h"
+#include "network/firmware_file.h"
 #include "network/network.h"
 #include "tools/console.h"
 #include "tools/derived_check.h"
-#include "tools/firmware_file.h"
 #include "tools/golden.h"
 #include "tools/tensor_file.h"
 #include "tools/verb.h"
@@ -52,7 +52,7 @@ Result<program::Program> program_of(const DeriveArguments& arguments, FileRoles&
   const std::string& path = arguments.model.model;
   if (path.ends_with(".tasm")) {
     std::vector<std::string> files;
-    auto assembled = assemble_file(path, arguments.arch, false, &files);
+    auto assembled = network::assemble_file(path, arguments.arch, false, &files);
     for (const std::string& file : files) roles.read("a file of the text", file);
     return assembled;
   }
@@ -228,7 +228,7 @@ Status derive(const DeriveArguments& arguments) {
   TESSERA_RETURN_IF_ERROR(roles.check());
   TESSERA_TRY(program::Program program, program_of(arguments, roles));
   TESSERA_RETURN_IF_ERROR(roles.check());
-  TESSERA_TRY(const ChipConfig chip, chip_of(program, arguments.arch));
+  TESSERA_TRY(const ChipConfig chip, network::chip_of(program, arguments.arch));
   Derived derived;
   TESSERA_TRY(derived.graph, concord::lift(program, chip));
   TESSERA_TRY(derived.software,

@@ -7,12 +7,12 @@
 #include "arch/chip_config.h"
 #include "base/output_file.h"
 #include "firmware/assembler.h"
+#include "network/firmware_file.h"
 #include "program/container.h"
 #include "program/container_file.h"
 #include "program/verify.h"
 #include "tessera/file.h"
 #include "tools/console.h"
-#include "tools/firmware_file.h"
 #include "tools/verb.h"
 
 namespace tessera::tools {
@@ -34,11 +34,11 @@ Status assemble(const FirmwareArguments& arguments) {
   TESSERA_RETURN_IF_ERROR(roles.check());
   std::vector<std::string> files;
   TESSERA_TRY(const program::Program program,
-              assemble_file(arguments.file, arguments.arch, false, &files));
+              network::assemble_file(arguments.file, arguments.arch, false, &files));
   for (const std::string& file : files) roles.read("a file of the text", file);
   TESSERA_RETURN_IF_ERROR(roles.check());
   if (!arguments.unverified) {
-    TESSERA_TRY(const ChipConfig chip, chip_of(program, arguments.arch));
+    TESSERA_TRY(const ChipConfig chip, network::chip_of(program, arguments.arch));
     const Status proved = program::verify_program(program, chip);
     if (!proved.ok()) return proved.error().with_context("'" + arguments.file + "'");
   }

@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "arch/format_choice.h"
+#include "network/firmware_file.h"
 #include "network/network.h"
 #include "tools/console.h"
 #include "tools/safetensors.h"
@@ -114,6 +115,13 @@ Result<Network> ModelArguments::load(FileRoles& roles) const {
 
 Result<Network> ModelArguments::load() const {
   TESSERA_TRY(const LoadOptions options, load_options());
+  if (network::is_program_file(model)) {
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("'{}' is a {}; give the package or the model it was made from", model,
+                    program::kind_of_file(model) == program::FileKind::kProgram ? "linked program"
+                                                                                : "firmware text")};
+  }
   if (program::kind_of_file(model) == program::FileKind::kPackage) {
     const char* const fixed = !shapes.empty()           ? "--shape"
                               : !weights.empty()        ? "--weights"

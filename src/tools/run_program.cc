@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "device/program_run.h"
+#include "network/firmware_file.h"
 #include "program/container.h"
 #include "tools/console.h"
-#include "tools/firmware_file.h"
 #include "tools/run_arguments.h"
 #include "tools/tensor_file.h"
 #include "tools/vector_stream.h"
@@ -51,7 +51,7 @@ Result<program::Program> load_program(const RunArguments& arguments, const std::
   const std::string& path = arguments.model.model;
   if (program::kind_of_file(path) != program::FileKind::kProgram) {
     std::vector<std::string> files;
-    auto assembled = assemble_file(path, arch, !arguments.stream.empty(), &files);
+    auto assembled = network::assemble_file(path, arch, !arguments.stream.empty(), &files);
     for (const std::string& file : files) roles.read("a file of the text", file);
     return assembled;
   }
@@ -147,9 +147,7 @@ Status run_stream(const RunArguments& arguments, device::ProgramRun& run,
 
 }  // namespace
 
-bool is_program(const std::string& path) {
-  return path.ends_with(".tasm") || program::kind_of_file(path) == program::FileKind::kProgram;
-}
+bool is_program(const std::string& path) { return network::is_program_file(path); }
 
 Status run_program(const RunArguments& asked) {
   TESSERA_RETURN_IF_ERROR(check_options(asked));
@@ -159,7 +157,7 @@ Status run_program(const RunArguments& asked) {
   TESSERA_RETURN_IF_ERROR(roles.check());
   TESSERA_TRY(program::Program program, load_program(arguments, arch, roles));
   TESSERA_RETURN_IF_ERROR(roles.check());
-  TESSERA_TRY(const ChipConfig chip, chip_of(program, arch));
+  TESSERA_TRY(const ChipConfig chip, network::chip_of(program, arch));
   arguments.model.arch = chip.name;
   SessionOptions options;
   TESSERA_TRY(options.device, device_kind_from_name(arguments.device));

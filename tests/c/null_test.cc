@@ -13,7 +13,9 @@
 #include <type_traits>
 
 #include "c/handles.h"
+#include "network/network.h"
 #include "networks.h"
+#include "program/container.h"
 
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
@@ -172,6 +174,7 @@ struct World {
 
 void walk_errors_and_networks(Walk& walk, World& w) {
   const std::string path = ::testing::TempDir() + "null_test.tpkg";
+  const std::vector<std::byte> package = program::serialise(w.network.network.state().package);
   tessera_network* network = nullptr;
   const tessera_load_options load = {.size = sizeof load};
   TESSERA_WALK(tessera_version);
@@ -188,6 +191,7 @@ void walk_errors_and_networks(Walk& walk, World& w) {
   TESSERA_WALK(tessera_format_bytes, TESSERA_F16);
   TESSERA_WALK(tessera_network_save_package, &w.network, path.c_str());
   TESSERA_WALK(tessera_network_load, path.c_str(), &load, &network);
+  TESSERA_WALK(tessera_network_load_memory, package.data(), package.size(), &load, &network);
   TESSERA_WALK(tessera_network_input_count, &w.network);
   TESSERA_WALK(tessera_network_output_count, &w.network);
   TESSERA_WALK(tessera_network_input, &w.network, 0);

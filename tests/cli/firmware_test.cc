@@ -248,7 +248,7 @@ TEST(FirmwareErrors, EachSaysWhatGoesTogether) {
             "[invalid argument]\n");
   ASSERT_EQ(tessera(with_arch({"asm", kLstm, "-o", "lstm.tprog"})).status, 0);
   EXPECT_THAT(error_of({"run", "lstm.tprog", "--arch", "edge"}),
-              HasSubstr("give the right one with --arch"));
+              HasSubstr("choose that one (--arch, LoadOptions::arch)"));
 }
 
 }  // namespace

@@ -12,10 +12,10 @@
 #include "firmware/testing/random_chains.h"
 #include "link/link.h"
 #include "model_case.h"
+#include "network/firmware_file.h"
 #include "network/network.h"
 #include "program/container.h"
 #include "random_models.h"
-#include "tools/firmware_file.h"
 #include "tools/tensor_file.h"
 #include "tools/verb.h"
 
@@ -54,7 +54,7 @@ Result<program::Program> program_of(const Recipe& recipe, const ChipConfig& chip
     return program_of_graph(random_model(std::stoull(recipe.source.substr(models.size()))), recipe,
                             chip);
   }
-  if (recipe.source.ends_with(".tasm")) return tools::assemble_file(recipe.source, recipe.arch);
+  if (recipe.source.ends_with(".tasm")) return network::assemble_file(recipe.source, recipe.arch);
   LoadOptions load;
   for (const std::string& text : recipe.shapes) {
     TESSERA_TRY(const auto shape, tools::parse_shape(text));

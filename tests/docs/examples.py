@@ -141,6 +141,10 @@ BLOCKS = {
             before="using namespace tessera;\n",
             begin="auto network = Network::load(\"model.onnx\");\n" + FLOAT_INPUT + "std::vector<Tensor> inputs = {input};\n",
             end="if (!result.ok() || result.result().outputs().empty()) return 1;"),
+        'auto program = Network::load("lstm.tasm");                           // for the architecture that it names': Code(
+            setup="cp examples/firmware/lstm.tasm .", before="using namespace tessera;\n",
+            begin="std::vector<Tensor> vectors = {Tensor::zeros(Format::kF16, {5, 64})};\n",
+            end="if (!result.ok() || result->outputs.empty() || result->cycles == 0) return 1;"),
         "$ tessera bench --suite tuning": BENCHMARK,
         'Memory memory = *runtime.open_memory("sim0");':
             NotRun("src/runtime/blocks_test.cc holds this chain, with the bytes that it moves"),

@@ -1,6 +1,7 @@
 """The package `tessera` as a program sees it. PYTHONPATH names it, TESSERA_TOOL the command line."""
 import ast
 import gc
+import json
 import os
 import pathlib
 import subprocess
@@ -66,6 +67,62 @@ class Bits(unittest.TestCase):
             for device in ("host", "sim", "ref"):
                 with self.subTest(case=case, device=device):
                     self.compare(case, device)
+
+
+class Loading(unittest.TestCase):
+    """Bytes in place of a path, and programs in place of models."""
+
+    def run_on(self, network, device="sim"):
+        inputs = {name: numpy.full(shape, 0.25, dtype) for name, dtype, shape in network.inputs}
+        result = tessera.Session(network, device, threads=1).run(inputs)
+        return [array.tobytes() for array in result.outputs], result.cycles
+
+    def test_models_packages_and_programs_load_from_memory(self):
+        network = tessera.Network(RELU)
+        expected = self.run_on(network)
+        data = pathlib.Path(RELU).read_bytes()
+        with tempfile.TemporaryDirectory() as folder:
+            network.save_package(f"{folder}/relu.tpkg")
+            package = pathlib.Path(f"{folder}/relu.tpkg").read_bytes()
+            subprocess.run([os.environ["TESSERA_TOOL"], "link", f"{folder}/relu.tpkg", "-o",
+                            f"{folder}/relu.tprog"], check=True, capture_output=True)
+            program = pathlib.Path(f"{folder}/relu.tprog").read_bytes()
+            self.assertEqual(self.run_on(tessera.load(f"{folder}/relu.tprog")), expected)
+        for source in (RELU, pathlib.Path(RELU), data, bytearray(data), memoryview(data),
+                       numpy.frombuffer(data, numpy.uint8), package, program):
+            self.assertEqual(self.run_on(tessera.load(source)), expected)
+            self.assertEqual(self.run_on(tessera.Network(source)), expected)
+        for wrong in (b"", b"no model", data[:50], program[:-1], memoryview(data)[::2]):
+            with self.assertRaises(tessera.Error):
+                tessera.load(wrong)
+        with self.assertRaises(TypeError):
+            tessera.load(7)
+        with self.assertRaises(tessera.Error) as raised:
+            tessera.load(program).save_package("never.tpkg")
+        self.assertEqual(str(raised.exception),
+                         "'memory' is a program; saving a package needs a package or the model")
+
+    def test_firmware_runs_as_on_the_command_line(self):
+        examples = pathlib.Path(__file__).parents[2] / "examples" / "firmware"
+        tool = os.environ["TESSERA_TOOL"]
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("perceptron", "lstm"):
+                text = str(examples / f"{name}.tasm")
+                network = tessera.Network(text)
+                words = [tool, "run", text, "--json", "--output", folder]
+                for i, (input_name, dtype, shape) in enumerate(network.inputs):
+                    numpy.save(f"{folder}/{i}.npy", numpy.full(shape, 0.25, dtype))
+                    words += ["--input", f"{input_name}={folder}/{i}.npy"]
+                document = json.loads(subprocess.run(words, check=True, capture_output=True).stdout)
+                outputs = [numpy.load(f"{folder}/{output}.npy").tobytes()
+                           for output, *_ in network.outputs]
+                program = f"{folder}/{name}.tprog"
+                subprocess.run([tool, "asm", text, "-o", program], check=True, capture_output=True)
+                for source in (text, program, pathlib.Path(program).read_bytes()):
+                    loaded = tessera.load(source)
+                    self.assertEqual(self.run_on(loaded), (outputs, document["cycles"]), name)
+                    for device in ("host", "ref"):
+                        self.assertEqual(self.run_on(loaded, device)[0], outputs, (name, device))
 
 
 class Arrays(unittest.TestCase):

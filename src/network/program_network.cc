@@ -1,0 +1,80 @@
+// Networks of a program, linked or assembled, in place of a package.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "concord/lift.h"
+#include "network/firmware_file.h"
+#include "network/network.h"
+#include "program/verify.h"
+
+namespace tessera::network {
+namespace {
+
+std::vector<TensorDescription> describe(const std::vector<program::TensorSlot>& slots) {
+  std::vector<TensorDescription> result;
+  for (const program::TensorSlot& slot : slots) {
+    result.push_back({slot.name, slot.format, slot.dims});
+  }
+  return result;
+}
+
+// Its layers as far as it names them, else its tasks; and its host steps, which carry their nodes.
+Result<Placement> placement_of(const program::Program& program, const std::string& name) {
+  Placement placement;
+  for (const program::Segment& segment : program.segments) {
+    for (const program::HostStepRef& step : segment.host_steps) {
+      if (step.graph == nullptr || step.graph->nodes.size() != 1 ||
+          step.graph->nodes[0].kind() != graph::NodeKind::kHostStep) {
+        return Error{ErrorCode::kInvalidModel,
+                     fmt::format("'{}': the program has a host step behind task {} without its "
+                                 "node; link the package again",
+                                 name, segment.task_last)};
+      }
+      const graph::Node& node = step.graph->nodes[0];
+      const auto& attributes = node.as<graph::HostStepAttributes>();
+      ++placement.nodes_on_host;
+      placement.host_steps.push_back({node.name, attributes.node.op_type, attributes.reason});
+    }
+  }
+  const auto named = std::ssize(program.hints);
+  placement.nodes_on_processor = named > 0
+                                     ? std::max<std::int64_t>(0, named - placement.nodes_on_host)
+                                     : std::ssize(program.tasks);
+  return placement;
+}
+
+}  // namespace
+
+Result<Network> network_from_program(program::Program program, const std::string& name,
+                                     const std::string& arch) {
+  auto state = std::make_shared<NetworkState>();
+  state->path = name;
+  auto chip = chip_of(program, arch);
+  if (!chip.ok()) return chip.error().with_context("'" + name + "'");
+  state->chip = std::move(*chip);
+  const Status proved = program::verify_program(program, state->chip);
+  if (!proved.ok()) return proved.error().with_context("'" + name + "'");
+  state->inputs = describe(program.inputs);
+  state->outputs = describe(program.outputs);
+  TESSERA_TRY(state->placement, placement_of(program, name));
+  state->program = std::make_shared<const program::Program>(std::move(program));
+  return Network(std::move(state));
+}
+
+Result<std::shared_ptr<const graph::Graph>> graph_of(const NetworkState& network) {
+  if (network.program == nullptr) return network.package.graph;
+  auto graph = concord::lift(*network.program, network.chip);
+  if (graph.ok()) return graph;
+  return graph.error().with_context(
+      fmt::format("'{}' is a program, whose layers are to be read out of it", network.path));
+}
+
+Status check_package(const NetworkState& network, const std::string& what) {
+  if (network.program == nullptr) return {};
+  return Error{
+      ErrorCode::kUnsupported,
+      fmt::format("'{}' is a program; {} needs a package or the model", network.path, what)};
+}
+
+}  // namespace tessera::network
