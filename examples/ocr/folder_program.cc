@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "tessera/visible_text.h"
+
 namespace ocr {
 namespace {
 
@@ -42,10 +44,12 @@ double median(std::vector<double> values) {
 }
 
 void print_picture(const PictureText& text) {
-  std::printf("%s\n", text.path.c_str());
-  if (!text.error.empty()) std::printf("  not read: %s\n", text.error.c_str());
+  std::printf("%s\n", tessera::visible_text(text.path).c_str());
+  if (!text.error.empty())
+    std::printf("  not read: %s\n", tessera::visible_text(text.error).c_str());
   for (const Line& line : text.lines) {
-    std::printf("  %5.1f %%  %s\n", line.confidence * 100, line.text.c_str());
+    std::printf("  %5.1f %%  %s\n", line.confidence * 100,
+                tessera::visible_text(line.text).c_str());
   }
 }
 
@@ -118,7 +122,7 @@ void print_total(const FolderArguments& arguments, const Tally& tally, const str
                               {"pictures_per_second", rate},
                               {"median_seconds", median(tally.seconds)},
                               {"use", streaming::use_json(use)}};
-    std::printf("%s\n", all.dump(2, ' ', false, ordered_json::error_handler_t::replace).c_str());
+    std::printf("%s\n", streaming::json_text(all).c_str());
     return;
   }
   std::printf(

@@ -11,6 +11,7 @@
 #include "annotate.h"
 #include "folder_program.h"
 #include "pipeline.h"
+#include "tessera/visible_text.h"
 
 namespace {
 
@@ -23,8 +24,8 @@ tessera::ProgressCallback progress_bar() {
   if (isatty(STDERR_FILENO) == 0) return {};
   return [](const std::string& stage, double fraction) {
     const int filled = static_cast<int>(fraction * 30);
-    std::fprintf(stderr, "\r\033[K%-24s [%.*s%*s] %3.0f %%%s", stage.c_str(), filled,
-                 "##############################", 30 - filled, "", fraction * 100,
+    std::fprintf(stderr, "\r\033[K%-24s [%.*s%*s] %3.0f %%%s", tessera::visible_text(stage).c_str(),
+                 filled, "##############################", 30 - filled, "", fraction * 100,
                  fraction >= 1 ? "\r\033[K" : "");
     std::fflush(stderr);
   };
@@ -33,18 +34,20 @@ tessera::ProgressCallback progress_bar() {
 void print_lines(const std::vector<ocr::Line>& lines) {
   std::printf("%zu lines of text\n", lines.size());
   for (std::size_t i = 0; i < lines.size(); ++i) {
-    std::printf("%4zu  %5.1f %%  %s\n", i + 1, lines[i].confidence * 100, lines[i].text.c_str());
+    std::printf("%4zu  %5.1f %%  %s\n", i + 1, lines[i].confidence * 100,
+                tessera::visible_text(lines[i].text).c_str());
   }
 }
 
 void print_use(const ocr::ModelUse& use) {
-  std::printf("\n%s: %lld runs, %lld nodes on the processor, %lld on the host\n", use.name.c_str(),
-              static_cast<long long>(use.runs),
+  std::printf("\n%s: %lld runs, %lld nodes on the processor, %lld on the host\n",
+              tessera::visible_text(use.name).c_str(), static_cast<long long>(use.runs),
               static_cast<long long>(use.placement.nodes_on_processor),
               static_cast<long long>(use.placement.nodes_on_host));
   for (const tessera::HostStepNote& step : use.placement.host_steps) {
-    std::printf("  host: '%s' (%s): %s\n", step.node.c_str(), step.operator_name.c_str(),
-                step.reason.c_str());
+    std::printf("  host: '%s' (%s): %s\n", tessera::visible_text(step.node).c_str(),
+                tessera::visible_text(step.operator_name).c_str(),
+                tessera::visible_text(step.reason).c_str());
   }
   if (use.cycles == 0) return;
   std::printf("  %lld cycles = %.3f ms at %lld MHz\n", static_cast<long long>(use.cycles),
@@ -70,7 +73,8 @@ tessera::Status write_run(const ocr::TesseraInference& model, const std::string&
   TESSERA_RETURN_IF_ERROR(tessera::write_perfetto(trace, *model.last_run()));
   TESSERA_RETURN_IF_ERROR(tessera::write_html_report(report, "PP-OCRv4 " + name,
                                                      *model.last_network(), *model.last_run()));
-  std::printf("  timeline   %s\n  report     %s\n", trace.c_str(), report.c_str());
+  std::printf("  timeline   %s\n  report     %s\n", tessera::visible_text(trace).c_str(),
+              tessera::visible_text(report).c_str());
   return {};
 }
 
@@ -104,7 +108,7 @@ tessera::Status run(const Arguments& arguments) {
                               "'; name another folder with --output"};
   }
   TESSERA_RETURN_IF_ERROR(tessera::write_png(annotated, ocr::annotate(picture, lines)));
-  std::printf("\nwrote\n  picture    %s\n", annotated.c_str());
+  std::printf("\nwrote\n  picture    %s\n", tessera::visible_text(annotated).c_str());
   TESSERA_RETURN_IF_ERROR(write_run(detection, "detection", arguments.output));
   TESSERA_RETURN_IF_ERROR(write_run(direction, "direction", arguments.output));
   return write_run(recognition, "recognition", arguments.output);
@@ -133,7 +137,7 @@ int main(int argc, char** argv) {
   app.add_flag("--json", folder.json, "of a folder: print one JSON object");
   app.footer(
       "Example:\n  ocr scans/ --models \"$(scripts/fetch_ocr_models.sh)\" --device host,host");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto ended = streaming::parse(app, argc, argv)) return *ended;
   streaming::begin_standard_output();
   std::error_code error;
   tessera::Status status;
@@ -165,6 +169,6 @@ int main(int argc, char** argv) {
   }
   if (status.ok()) status = streaming::finish_standard_output();
   if (status.ok()) return 0;
-  std::fprintf(stderr, "ocr: %s\n", status.error().to_string().c_str());
+  streaming::print_error("ocr", status.error());
   return 1;
 }

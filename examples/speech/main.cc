@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "recordings.h"
+#include "tessera/visible_text.h"
 
 namespace {
 
@@ -50,9 +51,10 @@ double total_seconds(const speech::Detection& detection) {
 void print_text(const Arguments& arguments, const speech::Detection& detection) {
   for (const auto& result : detection.recordings) {
     const speech::Voice& voice = *result.voice;
-    std::printf("%s  %.3f s\n", voice.recording.path.c_str(), voice.recording.seconds());
+    std::printf("%s  %.3f s\n", tessera::visible_text(voice.recording.path).c_str(),
+                voice.recording.seconds());
     if (!result.error.empty()) {
-      std::printf("  %s\n", result.error.c_str());
+      std::printf("  %s\n", tessera::visible_text(result.error).c_str());
       continue;
     }
     for (const speech::Segment& segment : segments_of(voice, arguments.segments)) {
@@ -87,7 +89,7 @@ void print_json(const Arguments& arguments, const speech::Detection& detection) 
                                       {"sound_seconds", sound},
                                       {"times_real_time", sound / detection.use.seconds},
                                       {"use", streaming::use_json(detection.use)}};
-  std::printf("%s\n", all.dump(2, ' ', false, nlohmann::json::error_handler_t::replace).c_str());
+  std::printf("%s\n", streaming::json_text(all).c_str());
 }
 
 Status run(const Arguments& arguments) {
@@ -154,11 +156,11 @@ int main(int argc, char** argv) {
   app.add_flag("--json", arguments.json, "print one JSON object");
   app.footer(
       "Example:\n  speech recordings/ --model \"$(scripts/fetch_vad_model.sh)\" --kernels 2");
-  CLI11_PARSE(app, argc, argv);
+  if (const auto ended = streaming::parse(app, argc, argv)) return *ended;
   streaming::begin_standard_output();
   Status status = run(arguments);
   if (status.ok()) status = streaming::finish_standard_output();
   if (status.ok()) return 0;
-  std::fprintf(stderr, "speech: %s\n", status.error().to_string().c_str());
+  streaming::print_error("speech", status.error());
   return 1;
 }

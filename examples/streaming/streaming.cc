@@ -8,7 +8,10 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <thread>
+
+#include "tessera/visible_text.h"
 
 namespace streaming {
 namespace {
@@ -78,7 +81,7 @@ tessera::Result<std::optional<tessera::LiveView>> show(tessera::Runtime& runtime
   if (http.empty()) return view;
   TESSERA_TRY(view,
               runtime.open_live_view({.listen = http, .title = title, .pipelines = {pipeline}}));
-  std::fprintf(stderr, "live page: %s\n", view->url().c_str());
+  std::fprintf(stderr, "live page: %s\n", tessera::visible_text(view->url()).c_str());
   return view;
 }
 
@@ -86,23 +89,46 @@ void print_use(const Use& use) {
   std::printf("\n  %-10s %8s %8s %10s %12s %12s\n", "device", "kernels", "busy", "runs", "MB in",
               "MB out");
   for (const tessera::DeviceStatus& device : use.devices) {
-    std::printf("  %-10s %8d %6.1f %% %10lld %12.3f %12.3f\n", device.name.c_str(), device.kernels,
-                100 * busy_share(device, use.seconds), static_cast<long long>(device.runs),
-                static_cast<double>(device.bytes_in) / 1e6,
-                static_cast<double>(device.bytes_out) / 1e6);
+    std::printf(
+        "  %-10s %8d %6.1f %% %10lld %12.3f %12.3f\n", tessera::visible_text(device.name).c_str(),
+        device.kernels, 100 * busy_share(device, use.seconds), static_cast<long long>(device.runs),
+        static_cast<double>(device.bytes_in) / 1e6, static_cast<double>(device.bytes_out) / 1e6);
   }
   for (const tessera::DeviceStatus& device : use.devices) {
     if (device.late_runs == 0) continue;
     std::printf(
         "  %s: %lld of %lld runs took this machine longer than the modelled processor; a smaller "
         "--pace avoids it\n",
-        device.name.c_str(), static_cast<long long>(device.late_runs),
+        tessera::visible_text(device.name).c_str(), static_cast<long long>(device.late_runs),
         static_cast<long long>(device.runs));
   }
   std::printf("\n  %-22s %8s %8s %10s\n", "stage", "threads", "busy", "tasks");
   for (const tessera::StageStatus& stage : use.pipeline.stages) {
-    std::printf("  %-22s %8d %6.1f %% %10lld\n", stage.name.c_str(), stage.threads,
-                100 * busy_share(stage), static_cast<long long>(stage.tasks));
+    std::printf("  %-22s %8d %6.1f %% %10lld\n", tessera::visible_text(stage.name).c_str(),
+                stage.threads, 100 * busy_share(stage), static_cast<long long>(stage.tasks));
+  }
+}
+
+std::string json_text(const nlohmann::ordered_json& document) {
+  return tessera::visible_json(
+      document.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+}
+
+void print_error(const char* program, const tessera::Error& error) {
+  std::fprintf(stderr, "%s: %s\n", program,
+               tessera::visible_text(error.to_string(), tessera::LineBreaks::kIndented).c_str());
+}
+
+std::optional<int> parse(CLI::App& app, int argc, char** argv) {
+  try {
+    app.parse(argc, argv);
+    return {};
+  } catch (const CLI::ParseError& error) {
+    std::ostringstream out, err;
+    const int status = app.exit(error, out, err);
+    std::fputs(out.str().c_str(), stdout);
+    std::fputs(tessera::visible_text(err.str(), tessera::LineBreaks::kKept).c_str(), stderr);
+    return status;
   }
 }
 

@@ -29,6 +29,9 @@ void add_arguments(CLI::App& app, Arguments& arguments, int models);
 // Devices called "KIND0", "KIND1", ... in the order of the kinds; threads are shared out.
 tessera::Result<std::vector<tessera::DeviceOptions>> device_options(const Arguments& arguments);
 
+// The command line; the exit status where it asks for help or is wrong.
+std::optional<int> parse(CLI::App& app, int argc, char** argv);
+
 // The live page, if one is asked for, with its address on stderr; it lasts as long as what is
 // returned.
 tessera::Result<std::optional<tessera::LiveView>> show(tessera::Runtime& runtime,
@@ -45,6 +48,9 @@ struct Use {
 // Tells too how many runs took longer than the modelled processor does (paced devices).
 void print_use(const Use& use);
 nlohmann::ordered_json use_json(const Use& use);
+// Indented; what a terminal would obey in names is written as \uNNNN.
+std::string json_text(const nlohmann::ordered_json& document);
+void print_error(const char* program, const tessera::Error& error);
 
 // An error where the file to be written is one of those that are read, whatever it is called.
 tessera::Status check_trace(const std::string& trace, const std::vector<std::string>& read);

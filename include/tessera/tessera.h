@@ -10,3 +10,4 @@
 #include "tessera/runtime.h"
 #include "tessera/session.h"
 #include "tessera/tensor.h"
+#include "tessera/visible_text.h"

@@ -39,7 +39,37 @@ std::size_t character_bytes(std::string_view text, std::size_t at) {
   return form->bytes;
 }
 
+// Unicode's control characters, marks and separators that a terminal or an editor obeys.
+struct Range {
+  std::uint32_t first, last;
+};
+constexpr Range kObeyed[] = {
+    {0x00, 0x1F},      // C0
+    {0x7F, 0x9F},      // delete, C1
+    {0x61C, 0x61C},    // Arabic letter mark
+    {0x200E, 0x200F},  // left-to-right and right-to-left marks
+    {0x2028, 0x202E},  // separators of lines and paragraphs, directions
+    {0x2066, 0x2069},  // directions of isolated text
+    {0xFEFF, 0xFEFF},  // byte order mark
+    {0xFFF9, 0xFFFB},  // annotations
+};
+
 }  // namespace
+
+bool Character::visible() const {
+  return valid && std::ranges::none_of(kObeyed, [this](const Range& range) {
+           return range.first <= code && code <= range.last;
+         });
+}
+
+Character character_at(std::string_view text, std::size_t at) {
+  const std::size_t bytes = character_bytes(text, at);
+  const std::uint32_t first = byte_at(text, at);
+  if (bytes <= 1) return {first, 1, bytes == 1};
+  std::uint32_t code = first & (0x7FU >> bytes);
+  for (std::size_t i = 1; i < bytes; ++i) code = code << 6 | (byte_at(text, at + i) & 0x3FU);
+  return {code, bytes, true};
+}
 
 std::string as_utf8(std::string_view text) {
   std::string result;
@@ -49,6 +79,17 @@ std::string as_utf8(std::string_view text) {
     at += std::max<std::size_t>(1, bytes);
   }
   return result;
+}
+
+std::string_view first_bytes(std::string_view text, std::size_t bytes) {
+  if (bytes >= text.size()) return text;
+  std::size_t end = 0;
+  while (end < bytes) {
+    const std::size_t next = end + character_at(text, end).bytes;
+    if (next > bytes) break;
+    end = next;
+  }
+  return text.substr(0, end);
 }
 
 }  // namespace tessera

@@ -5,6 +5,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/utf8.h"
+
 namespace tessera::firmware {
 namespace {
 
@@ -29,18 +31,22 @@ std::string shown(const Token& token) {
 
 std::string quoted(std::string_view text) {
   std::string out = "\"";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
+  for (std::size_t at = 0; at < text.size();) {
+    const Character c = character_at(text, at);
+    const std::string_view bytes = text.substr(at, c.bytes);
+    if (bytes == "\"" || bytes == "\\") {
       out += '\\';
-      out += c;
-    } else if (c == '\n') {
+      out += bytes;
+    } else if (bytes == "\n") {
       out += "\\n";
-    } else if (byte < 0x20 || byte == 0x7F) {
-      out += fmt::format("\\x{:02x}", byte);
+    } else if (c.visible()) {
+      out += bytes;
     } else {
-      out += c;
+      for (const char byte : bytes) {
+        out += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+      }
     }
+    at += c.bytes;
   }
   return out + "\"";
 }

@@ -90,7 +90,8 @@ class Lexer {
   Status first_;  // of the first token
 };
 
-// A string as it is written between quotes.
+// A string as it is written between quotes; characters that a terminal would obey as \xNN, a byte
+// each.
 std::string quoted(std::string_view text);
 
 }  // namespace tessera::firmware

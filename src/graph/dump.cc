@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 
 #include "arith/microscaling.h"
+#include "base/utf8.h"
 #include "graph/attribute_fields.h"
 #include "graph/build.h"
 
@@ -19,18 +20,22 @@ namespace tessera::graph {
 
 namespace {
 
+// Characters that a terminal would obey as \xNN, a byte each.
 std::string quoted(const std::string& text) {
   std::string result = "\"";
-  for (const char c : text) {
-    const auto code = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      result += '\\';
-      result += c;
-    } else if (code < 0x20) {
-      result += fmt::format("\\x{:02x}", code);
+  for (std::size_t at = 0; at < text.size();) {
+    const Character c = character_at(text, at);
+    const std::string bytes = text.substr(at, c.bytes);
+    if (bytes == "\"" || bytes == "\\") {
+      result += '\\' + bytes;
+    } else if (c.visible()) {
+      result += bytes;
     } else {
-      result += c;
+      for (const char byte : bytes) {
+        result += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
+      }
     }
+    at += c.bytes;
   }
   return result + "\"";
 }

@@ -14,8 +14,8 @@
 
 namespace tessera::model {
 
-// "'name'". Control characters and bytes that are no UTF-8 become \xNN; what follows the first
-// `bytes_max` bytes is left out and marked by "...".
+// "'name'", its characters as visible_text() shows them; what follows the first `bytes_max` bytes
+// is left out and marked by "...".
 std::string in_quotes(std::string_view name, std::size_t bytes_max = 120);
 
 // "node 'conv1' (Conv)".

@@ -5,6 +5,7 @@
 
 #include "program/container.h"
 #include "program/weight_use.h"
+#include "tessera/visible_text.h"
 
 namespace tessera::program {
 namespace {
@@ -26,8 +27,8 @@ std::string bytes_text(std::int64_t bytes) {
 std::string slots_text(const char* title, const std::vector<TensorSlot>& slots) {
   std::string out;
   for (const TensorSlot& slot : slots) {
-    out += fmt::format("  {:<8} {:<40} {:<5} {}\n", title, slot.name, format_name(slot.format),
-                       dims_text(slot.dims));
+    out += fmt::format("  {:<8} {:<40} {:<5} {}\n", title, visible_text(slot.name),
+                       format_name(slot.format), dims_text(slot.dims));
   }
   return out;
 }
@@ -46,9 +47,9 @@ std::string compressed_layers_text(const Package& package) {
                          "palette", "mask", "both", "expanded", "moved", "saved");
     }
     out += fmt::format(
-        "{:<40.40} {:>8} {:>5} {:>5} {:>12} {:>12} {:>6.1f}%\n", package.hints[i].name,
-        use.palette_loads, use.mask_loads, use.both_loads, bytes_text(use.expanded_bytes),
-        bytes_text(use.moved_bytes),
+        "{:<40.40} {:>8} {:>5} {:>5} {:>12} {:>12} {:>6.1f}%\n",
+        visible_text(package.hints[i].name), use.palette_loads, use.mask_loads, use.both_loads,
+        bytes_text(use.expanded_bytes), bytes_text(use.moved_bytes),
         100.0 * static_cast<double>(use.saved_bytes()) / static_cast<double>(use.expanded_bytes));
   }
   return out;
@@ -64,8 +65,8 @@ std::string dependencies_text(const Package& package) {
 }
 
 std::string inspect(const Package& package) {
-  std::string out = fmt::format("package for {} (fingerprint {:016x})\n", package.chip_name,
-                                package.chip_fingerprint);
+  std::string out = fmt::format("package for {} (fingerprint {:016x})\n",
+                                visible_text(package.chip_name), package.chip_fingerprint);
   std::size_t tasks = 0;
   for (const Frame& frame : package.frames) tasks += frame.tasks.size();
   out += slots_text("input", package.inputs) + slots_text("output", package.outputs);
@@ -81,16 +82,17 @@ std::string inspect(const Package& package) {
   for (std::size_t i = 0; i < package.frames.size(); ++i) {
     const Frame& frame = package.frames[i];
     const LayerHint& hint = package.hints[frame.layer];
-    out += fmt::format("{:>5}  {:<40.40} {:<12} {:>18} {:>6} {:>12} {:>12}\n", i, hint.name,
-                       hint.kind, dims_text(hint.output_dims), frame.tasks.size(), hint.macs,
-                       frame.estimated_cycles);
+    out +=
+        fmt::format("{:>5}  {:<40.40} {:<12} {:>18} {:>6} {:>12} {:>12}\n", i,
+                    visible_text(hint.name), visible_text(hint.kind), dims_text(hint.output_dims),
+                    frame.tasks.size(), hint.macs, frame.estimated_cycles);
   }
   return out + compressed_layers_text(package);
 }
 
 std::string inspect(const Program& program) {
-  std::string out = fmt::format("program for {} (fingerprint {:016x})\n", program.chip_name,
-                                program.chip_fingerprint);
+  std::string out = fmt::format("program for {} (fingerprint {:016x})\n",
+                                visible_text(program.chip_name), program.chip_fingerprint);
   out += slots_text("input", program.inputs) + slots_text("output", program.outputs);
   out += fmt::format("  {} tasks in {} segments, descriptors {}, weights {}, workspace {}\n\n",
                      program.tasks.size(), program.segments.size(),

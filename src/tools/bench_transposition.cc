@@ -126,9 +126,10 @@ void print_rows(const ChipConfig& chip, const nlohmann::json& rows) {
                cycles_text(row, "planar"), cycles_text(row, "dma"), kibibytes(row, "array"),
                kibibytes(row, "dma"), row["bits_checked"].get<bool>() ? "equal" : "-"});
   }
-  fmt::print("{}: array {} x {}, {} partitions of {} KiB; cycles, and KiB of DRAM\n{}\n", chip.name,
-             chip.neural.rows, chip.neural.columns, chip.state_buffer.partitions,
-             chip.state_buffer.bytes_per_partition / 1024, table.text(100));
+  show_lines(fmt::format(
+      "{}: array {} x {}, {} partitions of {} KiB; cycles, and KiB of DRAM\n{}\n",
+      visible_text(chip.name), chip.neural.rows, chip.neural.columns, chip.state_buffer.partitions,
+      chip.state_buffer.bytes_per_partition / 1024, table.text(100)));
 }
 
 }  // namespace
@@ -150,10 +151,10 @@ Status bench_transposition(const std::string& arch, bool json) {
     document.push_back({{"arch", chip.name}, {"rows", std::move(rows)}});
   }
   if (json) {
-    fmt::print("{}\n", json_text({{"suite", "transposition"}, {"profiles", std::move(document)}}));
+    show_lines(json_text({{"suite", "transposition"}, {"profiles", std::move(document)}}) + "\n");
     return {};
   }
-  fmt::print(
+  show(
       "buffer: operand and result stay in the state buffer; streamed: loaded, turned and stored "
       "in\n"
       "chunks, which the DMA way does by loading in the other layout. bits: compared, or timing "

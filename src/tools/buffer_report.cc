@@ -34,7 +34,8 @@ std::string curve_text(const report::BufferCurve& curve) {
   std::string refused;
   for (const report::BufferPoint& point : curve.points) {
     if (!point.error.empty()) {
-      refused = fmt::format("{} bytes: {}\n", with_separators(point.bytes), point.error);
+      refused = fmt::format("{} bytes: {}\n", with_separators(point.bytes),
+                            visible_text(point.error, LineBreaks::kIndented));
       continue;
     }
     table.add({with_separators(point.bytes), with_separators(point.cycles),
@@ -96,13 +97,14 @@ Status min_buffer_report(const ModelArguments& arguments, const std::string& htm
                                      {"min_buffer_bytes_per_partition", curve.smallest},
                                      {"partitions", chip.state_buffer.partitions},
                                      {"points", curve_json(curve)}};
-    fmt::print("{}\n", json_text(document));
+    show_lines(json_text(document) + "\n");
     return {};
   }
-  fmt::print("{}\nsmallest state buffer without spilling: {} bytes a partition, {} KiB\n",
-             curve_text(curve), with_separators(curve.smallest),
-             with_separators(curve.smallest * chip.state_buffer.partitions / 1024));
-  if (!html.empty()) fmt::print("wrote {}\n", html);
+  show_lines(
+      fmt::format("{}\nsmallest state buffer without spilling: {} bytes a partition, {} KiB\n",
+                  curve_text(curve), with_separators(curve.smallest),
+                  with_separators(curve.smallest * chip.state_buffer.partitions / 1024)));
+  if (!html.empty()) show("wrote {}\n", html);
   return {};
 }
 

@@ -67,7 +67,7 @@ void print_json(const runtime::Comparison& comparison, const std::vector<std::st
   if (comparison.first_layer) {
     document["first_layer"] = comparison.layers[*comparison.first_layer].layer;
   }
-  fmt::print("{}\n", json_text(document));
+  show_lines(json_text(document) + "\n");
 }
 
 Status compare(const CompareArguments& arguments) {
@@ -88,18 +88,18 @@ Status compare(const CompareArguments& arguments) {
   if (arguments.model.json) {
     print_json(comparison, graph->notes);
   } else {
-    fmt::print("{}", notes_text(graph->notes));
+    show_lines(notes_text(graph->notes));
     if (arguments.all) {
       Table table({"layer", "tensor", "elements", "different"});
       for (const auto& layer : comparison.layers) {
         table.add({layer.layer, layer.tensor, with_separators(layer.elements),
                    with_separators(layer.different)});
       }
-      fmt::print("{}", table.text());
+      show_lines(table.text());
     }
-    fmt::print("{} and {}: {} values in {} tensors compared, {} mismatches\n", arguments.a,
-               arguments.b, with_separators(comparison.values_compared), comparison.layers.size(),
-               with_separators(comparison.mismatches));
+    show("{} and {}: {} values in {} tensors compared, {} mismatches\n", arguments.a, arguments.b,
+         with_separators(comparison.values_compared), comparison.layers.size(),
+         with_separators(comparison.mismatches));
   }
   if (!comparison.first_layer) return {};
   return Error{ErrorCode::kInternal, first_difference(comparison.layers[*comparison.first_layer])};

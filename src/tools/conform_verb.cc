@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "base/utf8.h"
 #include "runtime/conform.h"
 #include "tools/console.h"
 #include "tools/verb.h"
@@ -78,8 +79,8 @@ void print_refusals(const std::vector<runtime::ConformResult>& results) {
   for (const auto& [reason, number] : refusal_classes(results)) rows.push_back({-number, reason});
   std::sort(rows.begin(), rows.end());
   for (const auto& [number, reason] : rows) {
-    fmt::print("{:>6} refused: {}\n", -number,
-               reason.size() > 84 ? reason.substr(0, 81) + "..." : reason);
+    show("{:>6} refused: {}\n", -number,
+         reason.size() > 84 ? std::string(first_bytes(reason, 81)) + "..." : reason);
   }
 }
 
@@ -98,7 +99,7 @@ void print_json(const std::vector<runtime::ConformResult>& results) {
                                    {"wrong", count(results, runtime::Verdict::kWrong)},
                                    {"refusals", refusal_classes(results)},
                                    {"tests", std::move(tests)}};
-  fmt::print("{}\n", json_text(document));
+  show_lines(json_text(document) + "\n");
 }
 
 Status conform(const ConformArguments& arguments) {
@@ -123,8 +124,8 @@ Status conform(const ConformArguments& arguments) {
     for (const auto& result : results) {
       const bool shown = arguments.verbose || result.verdict == runtime::Verdict::kWrong;
       if (!shown) continue;
-      fmt::print("{:<8} {}{}{}\n", verdict_name(result.verdict), result.test,
-                 result.reason.empty() ? "" : ": ", result.reason);
+      show("{:<8} {}{}{}\n", verdict_name(result.verdict), result.test,
+           result.reason.empty() ? "" : ": ", result.reason);
     }
     print_refusals(results);
     const auto passed_with = [&](auto&& property) {
@@ -132,7 +133,7 @@ Status conform(const ConformArguments& arguments) {
         return result.verdict == runtime::Verdict::kPassed && property(result);
       });
     };
-    fmt::print(
+    show(
         "{} tests: {} passed, {} refused, {} wrong\n"
         "of those that passed, {} have host steps, and {} have inputs bound at compile time\n"
         "because a shape depends on them\n",

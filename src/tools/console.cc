@@ -8,6 +8,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/utf8.h"
+
 namespace tessera::tools {
 
 ProgressCallback progress_bar() {
@@ -15,11 +17,20 @@ ProgressCallback progress_bar() {
   return [](const std::string& stage, double fraction) {
     constexpr int kWidth = 32;
     const int filled = std::clamp(static_cast<int>(fraction * kWidth), 0, kWidth);
-    fmt::print(stderr, "\r{:<12} [{:#<{}}{:{}}] {:3.0f} %", stage, "", filled, "", kWidth - filled,
-               fraction * 100);
+    fmt::print(stderr, "\r{:<12} [{:#<{}}{:{}}] {:3.0f} %", visible_text(stage), "", filled, "",
+               kWidth - filled, fraction * 100);
     if (fraction >= 1) fmt::print(stderr, "\r\033[K");
     std::fflush(stderr);
   };
+}
+
+void show_lines(std::FILE* to, std::string_view lines) {
+  fmt::print(to, "{}", visible_text(lines, LineBreaks::kKept));
+}
+
+void Table::add(std::vector<std::string> row) {
+  for (std::string& cell : row) cell = visible_text(cell);
+  rows_.push_back(std::move(row));
 }
 
 std::string Table::text(std::size_t width_max) const {
@@ -36,7 +47,9 @@ std::string Table::text(std::size_t width_max) const {
     std::string line;
     for (std::size_t i = 0; i < row.size(); ++i) {
       std::string cell = row[i];
-      if (i == 0 && cell.size() > widths[0]) cell = cell.substr(0, widths[0] - 3) + "...";
+      if (i == 0 && cell.size() > widths[0]) {
+        cell = std::string(first_bytes(cell, widths[0] - 3)) + "...";
+      }
       line += i == 0 ? fmt::format("{:<{}}", cell, widths[i])
                      : fmt::format("  {:>{}}", cell, widths[i]);
     }
@@ -47,11 +60,11 @@ std::string Table::text(std::size_t width_max) const {
 }
 
 std::string json_text(const nlohmann::json& document) {
-  return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
+  return visible_json(document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 std::string json_line(const nlohmann::json& document) {
-  return document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return visible_json(document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 std::string with_separators(std::int64_t number) {
@@ -83,7 +96,7 @@ std::string engine_table(const RunResult& run) {
 
 std::string notes_text(const std::vector<std::string>& notes) {
   std::string out;
-  for (const std::string& note : notes) out += "note: " + note + "\n";
+  for (const std::string& note : notes) out += "note: " + visible_text(note) + "\n";
   return out;
 }
 
@@ -98,7 +111,8 @@ std::string placement_text(const Placement& placement) {
     entry.second = step.node;
   }
   for (const auto& [what, entry] : grouped) {
-    out += fmt::format("  host  {} x {} (for example '{}')\n", entry.first, what, entry.second);
+    out += fmt::format("  host  {} x {} (for example '{}')\n", entry.first, visible_text(what),
+                       visible_text(entry.second));
   }
   return out;
 }

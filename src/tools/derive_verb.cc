@@ -176,30 +176,29 @@ void print(const DeriveArguments& arguments, const Summary& summary) {
       }
     }
     if (!summary.digest.empty()) document["golden_digest"] = summary.digest;
-    fmt::print("{}\n", json_text(document));
+    show_lines(json_text(document) + "\n");
     return;
   }
-  fmt::print("wrote {}: {} layers, {} nodes, {} bytes\n", arguments.output, summary.nodes.layers,
-             with_separators(summary.nodes.nodes),
-             with_separators(static_cast<std::int64_t>(summary.bytes)));
+  show("wrote {}: {} layers, {} nodes, {} bytes\n", arguments.output, summary.nodes.layers,
+       with_separators(summary.nodes.nodes),
+       with_separators(static_cast<std::int64_t>(summary.bytes)));
   if (summary.nodes.matrix_layers > 0) {
-    fmt::print("{} matrix layers, {:.1f} nodes each on average, {} at most\n",
-               summary.nodes.matrix_layers, summary.nodes.matrix_nodes_mean(),
-               summary.nodes.matrix_nodes_max);
+    show("{} matrix layers, {:.1f} nodes each on average, {} at most\n",
+         summary.nodes.matrix_layers, summary.nodes.matrix_nodes_mean(),
+         summary.nodes.matrix_nodes_max);
   }
   if (arguments.trainable) {
-    fmt::print("{} weights and biases can be trained: module.trained()\n", summary.trained.size());
+    show("{} weights and biases can be trained: module.trained()\n", summary.trained.size());
   }
   if (!summary.digest.empty()) {
-    fmt::print("golden vectors in {}, digest {}\n", arguments.golden, summary.digest);
+    show("golden vectors in {}, digest {}\n", arguments.golden, summary.digest);
   }
   if (!summary.verification) return;
   for (const RuntimeTally& tally : summary.verification->tallies) {
-    fmt::print(
-        "program and derived software ({}): {} values compared, {} mismatches{}\n",
-        tally.runs == 1 ? tally.runtime : fmt::format("{}, {} runs", tally.runtime, tally.runs),
-        with_separators(tally.values_compared), with_separators(tally.mismatches),
-        tally.mismatches == 0 ? ": equal" : "");
+    show("program and derived software ({}): {} values compared, {} mismatches{}\n",
+         tally.runs == 1 ? tally.runtime : fmt::format("{}, {} runs", tally.runtime, tally.runs),
+         with_separators(tally.values_compared), with_separators(tally.mismatches),
+         tally.mismatches == 0 ? ": equal" : "");
   }
 }
 

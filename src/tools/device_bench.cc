@@ -116,10 +116,10 @@ Status run_device_bench(const DeviceBench& bench) {
   const std::vector<std::string>& notes = network.placement().notes;
   const nlohmann::json document = to_json(bench, notes, list);
   if (bench.model.json) {
-    fmt::print("{}\n", json_text(document));
+    show_lines(json_text(document) + "\n");
     return {};
   }
-  fmt::print("{}", notes_text(notes));
+  show_lines(notes_text(notes));
   Table table({"device", "median ms", "min ms", "max ms", "runs/s", "cycles"});
   for (const Contender& contender : list) {
     const double seconds = median(contender.seconds);
@@ -129,15 +129,15 @@ Status run_device_bench(const DeviceBench& bench) {
                fmt::format("{:.1f}", 1 / seconds),
                contender.last.cycles > 0 ? with_separators(contender.last.cycles) : "-"});
   }
-  fmt::print(
+  show_lines(fmt::format(
       "{}\nsim / host                        {:.2f}\nvalues / timing-only              {:.1f}\n"
       "serial / asynchronous cycles      {:.3f}\n",
       table.text(), document["sim_per_host"].get<double>(),
       document["values_per_timing_only"].get<double>(),
-      document["serial_per_asynchronous_cycles"].get<double>());
+      document["serial_per_asynchronous_cycles"].get<double>()));
   if (const auto slower = document.find("divided_clock"); slower != document.end()) {
-    fmt::print("clocks / {}: cycles x {:.2f}, time x {:.2f}\n", kClockDivider,
-               (*slower)["cycles_ratio"].get<double>(), (*slower)["seconds_ratio"].get<double>());
+    show("clocks / {}: cycles x {:.2f}, time x {:.2f}\n", kClockDivider,
+         (*slower)["cycles_ratio"].get<double>(), (*slower)["seconds_ratio"].get<double>());
   }
   return {};
 }

@@ -89,9 +89,9 @@ Status doctor(bool json) {
   for (const Check& check : checks) {
     ok = ok && check.ok;
     list.push_back({{"check", check.name}, {"ok", check.ok}, {"detail", check.detail}});
-    if (!json) fmt::print("{:<4} {:<26} {}\n", check.ok ? "ok" : "BAD", check.name, check.detail);
+    if (!json) show("{:<4} {:<26} {}\n", check.ok ? "ok" : "BAD", check.name, check.detail);
   }
-  if (json) fmt::print("{}\n", json_text({{"ok", ok}, {"checks", list}}));
+  if (json) show_lines(json_text({{"ok", ok}, {"checks", list}}) + "\n");
   if (ok) return {};
   return Error{ErrorCode::kInternal, "a check failed"};
 }

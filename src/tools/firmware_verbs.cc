@@ -12,6 +12,7 @@
 #include "program/container_file.h"
 #include "program/verify.h"
 #include "tessera/file.h"
+#include "tessera/visible_text.h"
 #include "tools/console.h"
 #include "tools/verb.h"
 
@@ -51,11 +52,11 @@ Status assemble(const FirmwareArguments& arguments) {
                                      {"dependencies", program.dependency_count()},
                                      {"weights_bytes", program.weights.size()},
                                      {"verified", !arguments.unverified}};
-    fmt::print("{}\n", json_text(document));
+    show_lines(json_text(document) + "\n");
   } else {
-    fmt::print("wrote {}: {} tasks in {} segments for {}, {} dependencies{}\n", arguments.output,
-               program.tasks.size(), program.segments.size(), program.chip_name,
-               program.dependency_count(), arguments.unverified ? "; not verified" : "");
+    show("wrote {}: {} tasks in {} segments for {}, {} dependencies{}\n", arguments.output,
+         program.tasks.size(), program.segments.size(), program.chip_name,
+         program.dependency_count(), arguments.unverified ? "; not verified" : "");
   }
   return {};
 }
@@ -98,7 +99,7 @@ Status disassemble(const FirmwareArguments& arguments) {
     const std::string note = fmt::format(
         "note: '{}' was not written by this version; the text gives the same program in another "
         "file\n",
-        arguments.file);
+        visible_text(arguments.file));
     std::fputs(note.c_str(), stderr);
   }
   if (!arguments.output.empty()) {
@@ -111,12 +112,12 @@ Status disassemble(const FirmwareArguments& arguments) {
     if (arguments.output.empty()) document["listing"] = text;
     if (!arguments.output.empty()) document["text"] = arguments.output;
     if (!sidecar.empty()) document["weights"] = sidecar;
-    fmt::print("{}\n", json_text(document));
+    show_lines(json_text(document) + "\n");
   } else if (arguments.output.empty()) {
-    fmt::print("{}", text);
+    show_lines(text);
   } else {
-    fmt::print("wrote {}: {} tasks\n", arguments.output, program.tasks.size());
-    if (!sidecar.empty()) fmt::print("wrote {}\n", sidecar);
+    show("wrote {}: {} tasks\n", arguments.output, program.tasks.size());
+    if (!sidecar.empty()) show("wrote {}\n", sidecar);
   }
   return {};
 }

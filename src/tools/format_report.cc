@@ -155,16 +155,16 @@ Status format_report(const ModelArguments& model, const FormatReportArguments& a
                                      {"cases", study.cases},
                                      {"notes", study.notes},
                                      {"formats", std::move(rows)}};
-    fmt::print("{}\n", json_text(document));
+    show_lines(json_text(document) + "\n");
     return {};
   }
-  fmt::print(
+  show_lines(fmt::format(
       "{}{}\n{} case(s) against float32. cosine: of the output that has the smallest; error: the\n"
       "largest, of a number of at most that magnitude; top-1: rows of the first output with the\n"
       "same best class; texts: the same after repetitions and class 0 are left out (--texts);\n"
       "weights, activations: bytes that the operands of products take in the format.\n",
-      notes_text(study.notes), study_text(study), study.cases);
-  if (!html.empty()) fmt::print("wrote {}\n", html);
+      notes_text(study.notes), study_text(study), study.cases));
+  if (!html.empty()) show("wrote {}\n", html);
   return {};
 }
 

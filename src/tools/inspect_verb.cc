@@ -33,7 +33,9 @@ std::string declared_text(const model::ValueInfo& value) {
   if (!value.has_shape) return "shape not stated";
   std::vector<std::string> dims;
   for (const model::Dimension& dim : value.dims) {
-    dims.push_back(dim.value >= 0 ? std::to_string(dim.value) : dim.name.empty() ? "?" : dim.name);
+    dims.push_back(dim.value >= 0     ? std::to_string(dim.value)
+                   : dim.name.empty() ? "?"
+                                      : visible_text(dim.name));
   }
   return dims.empty() ? "scalar" : fmt::format("{}", fmt::join(dims, " x "));
 }
@@ -65,7 +67,7 @@ Description describe_values(const char* what, const std::vector<model::ValueInfo
         {"name", value.name}, {"format", format}, {"declared", declared_text(value)}};
     if (found != nullptr) entry["dims"] = found->dims;
     result.text +=
-        fmt::format("{:<10} {} {} {} (declared {})\n", what, value.name, format,
+        fmt::format("{:<10} {} {} {} (declared {})\n", what, visible_text(value.name), format,
                     found != nullptr ? dims_text(found->dims) : "?", declared_text(value));
     result.document.push_back(std::move(entry));
   }
@@ -109,12 +111,13 @@ Result<Description> inspect_model(const InspectArguments& arguments) {
       shapes == nullptr ? std::vector<std::string>{} : shapes->defaulted;
   Description result;
   result.text =
-      fmt::format("{:<10} {}\n{:<10} {}\n{:<10} {}\n{:<10} {} tensors, {} bytes\n", "model", path,
-                  "IR version", model.ir_version, "opset", opsets, "constants",
-                  model.graph.initializers.size(), with_separators(constant_bytes));
+      fmt::format("{:<10} {}\n{:<10} {}\n{:<10} {}\n{:<10} {} tensors, {} bytes\n", "model",
+                  visible_text(path), "IR version", model.ir_version, "opset", visible_text(opsets),
+                  "constants", model.graph.initializers.size(), with_separators(constant_bytes));
   result.text += inputs.text + outputs.text + notes_text(notes);
   if (shapes == nullptr) {
-    result.text += fmt::format("note: shapes are not known: {}\n", inferred.error().to_string());
+    result.text += fmt::format("note: shapes are not known: {}\n",
+                               visible_text(inferred.error().to_string(), LineBreaks::kIndented));
   }
   result.text += fmt::format("{} nodes\n{}", with_separators(nodes), table.text());
   result.document = {{"kind", "model"},
@@ -172,8 +175,7 @@ Status inspect(const InspectArguments& arguments) {
   TESSERA_RETURN_IF_ERROR(arguments.model.file_roles().check());
   TESSERA_TRY(Description description, inspect_file(arguments));
   description.document["file"] = arguments.model.model;
-  fmt::print("{}{}", arguments.model.json ? json_text(description.document) : description.text,
-             arguments.model.json ? "\n" : "");
+  show_lines(arguments.model.json ? json_text(description.document) + "\n" : description.text);
   return {};
 }
 

@@ -420,28 +420,28 @@ json to_json(const Report& report, const Measured& measured) {
 
 void print(const Report& report, const Measured& measured) {
   const Latency& latency = report.latency;
-  fmt::print("throughput  {:.1f} tasks/s   ({} tasks in {:.2f} s", report.tasks_per_second,
-             measured.outcomes.latencies_.size(), measured.seconds);
+  show("throughput  {:.1f} tasks/s   ({} tasks in {:.2f} s", report.tasks_per_second,
+       measured.outcomes.latencies_.size(), measured.seconds);
   if (measured.outcomes.failed_ > 0) {
-    fmt::print(", {} failed: {}", measured.outcomes.failed_, measured.outcomes.first_error_);
+    show(", {} failed: {}", measured.outcomes.failed_, measured.outcomes.first_error_);
   }
-  fmt::print(")\n\n");
+  show(")\n\n");
   Table latencies({"ms", "min", "mean", "median", "p90", "p95", "p99"});
   const auto cell = [](double value) { return fmt::format("{:.3f}", value); };
   latencies.add({"latency", cell(latency.min), cell(latency.mean), cell(latency.median),
                  cell(latency.p90), cell(latency.p95), cell(latency.p99)});
-  fmt::print("{}\n", latencies.text());
+  show_lines(latencies.text() + "\n");
   Table times({"mean ms a task", "queue", "pre", "transfer in", "execute", "transfer out", "post"});
   std::vector<std::string> row = {"where it goes"};
   for (const auto& [name, mean] : report.times) row.push_back(cell(mean));
   times.add(row);
-  fmt::print("{}\n", times.text());
+  show_lines(times.text() + "\n");
   Table stages({"stage", "threads", "busy"});
   for (std::size_t s = 0; s < measured.status.stages.size(); ++s) {
     const StageStatus& stage = measured.status.stages[s];
     stages.add({stage.name, std::to_string(stage.threads), percent(stage_share(measured, s))});
   }
-  fmt::print("{}\n", stages.text());
+  show_lines(stages.text() + "\n");
   Table devices({"device", "kernels", "busy", "runs", "bytes in", "bytes out", "bytes copied"});
   for (const DeviceShare& share : report.shares) {
     devices.add({share.name, std::to_string(share.kernels), percent(share.utilisation),
@@ -452,14 +452,14 @@ void print(const Report& report, const Measured& measured) {
                    "", ""});
     }
   }
-  fmt::print("{}\n", devices.text());
-  for (const std::string& line : measured.tuning) fmt::print("tuning: {}\n", line);
+  show_lines(devices.text() + "\n");
+  for (const std::string& line : measured.tuning) show("tuning: {}\n", line);
   if (measured.status.compared > 0) {
-    fmt::print("compared with the host: {} tasks, {} different\n", measured.status.compared,
-               measured.status.mismatches);
+    show("compared with the host: {} tasks, {} different\n", measured.status.compared,
+         measured.status.mismatches);
   }
-  fmt::print("advice: {}\n", report.advice);
-  if (!report.warning.empty()) fmt::print("warning: {}\n", report.warning);
+  show("advice: {}\n", report.advice);
+  if (!report.warning.empty()) show("warning: {}\n", report.warning);
 }
 
 }  // namespace
@@ -472,9 +472,9 @@ Status run_load_bench(const Network& network, const std::vector<Tensor>& inputs,
   if (bench.json) {
     json document = to_json(report, measured);
     document["notes"] = network.placement().notes;
-    fmt::print("{}\n", json_text(document));
+    show_lines(json_text(document) + "\n");
   } else {
-    fmt::print("{}", notes_text(network.placement().notes));
+    show_lines(notes_text(network.placement().notes));
     print(report, measured);
   }
   if (measured.status.mismatches > 0) {

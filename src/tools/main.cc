@@ -9,6 +9,8 @@
 
 #include "arch/nearest.h"
 #include "base/guarded.h"
+#include "tessera/visible_text.h"
+#include "tools/console.h"
 #include "tools/standard_streams.h"
 #include "tools/verb.h"
 
@@ -82,13 +84,15 @@ Status check_verb(int argc, char** argv) {
       error = thrown_error("");
     }
   }
-  std::fprintf(stderr, "tessera: internal error: %s\n", error.message.c_str());
+  std::fprintf(stderr, "tessera: internal error: %s\n",
+               visible_text(error.message, LineBreaks::kIndented).c_str());
   std::_Exit(kInternalErrorStatus);
 }
 
 int failed(const std::string& name, const Error& error) {
   // Nobody is left to be told where this fails.
-  std::fputs(fmt::format("{}: {}\n", name, error.to_string()).c_str(), stderr);
+  const std::string text = visible_text(error.to_string(), LineBreaks::kIndented);
+  std::fputs(fmt::format("{}: {}\n", name, text).c_str(), stderr);
   return 1;
 }
 
@@ -97,7 +101,7 @@ Status run(const Action& action) {
   Status status = guarded("", [&]() -> Status {
     try {
       return action();
-    } catch (const std::system_error& thrown) {  // fmt::print throws it
+    } catch (const std::system_error& thrown) {  // printing throws it
       if (std::ferror(stdout) == 0) throw;
       return standard_output_failed(thrown.code().value());
     }
@@ -126,9 +130,9 @@ int main_with(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     std::ostringstream out, err;
     const int status = app.exit(error, out, err);  // help and version are for standard output
-    std::fputs(err.str().c_str(), stderr);
+    std::fputs(visible_text(err.str(), LineBreaks::kKept).c_str(), stderr);
     const Status printed = run([&]() -> Status {
-      fmt::print("{}", out.str());
+      show_lines(out.str());
       return {};
     });
     return printed.ok() ? status : failed("tessera", printed.error());
@@ -150,7 +154,8 @@ int main(int argc, char** argv) {
     return tessera::tools::main_with(argc, argv);
   } catch (...) {  // before a verb began: its options took more memory than there is
     const tessera::Error error = tessera::thrown_error("");
-    std::fprintf(stderr, "tessera: %s\n", error.message.c_str());
+    std::fprintf(stderr, "tessera: %s\n",
+                 tessera::visible_text(error.message, tessera::LineBreaks::kIndented).c_str());
     return 1;
   }
 }

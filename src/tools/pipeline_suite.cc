@@ -120,18 +120,19 @@ Status run_pipeline_suite(const PipelineSuite& suite) {
   }
   if (progress) progress("pipeline", 1);
   if (suite.json) {
-    fmt::print("{}\n", json_text({{"suite", "pipeline"},
-                                  {"mixes", std::move(rows)},
-                                  {"of_ideal_min", of_ideal_min},
-                                  {"busy_min", busy_min}}));
+    show_lines(json_text({{"suite", "pipeline"},
+                          {"mixes", std::move(rows)},
+                          {"of_ideal_min", of_ideal_min},
+                          {"busy_min", busy_min}}) +
+               "\n");
     return {};
   }
-  fmt::print(
+  show_lines(fmt::format(
       "{}\nShares of the ideal 1 / longest stage, and of the time from the processor's first run "
       "to "
       "its last.\nfree flow: at least {} of the ideal; the processor, where it is the slowest, at "
       "least {} busy\n",
-      table.text(), percent(of_ideal_min), percent(busy_min));
+      table.text(), percent(of_ideal_min), percent(busy_min)));
   return {};
 }
 

@@ -104,20 +104,21 @@ void print_layers(const Network& network, const RunResult& run, const RooflineRe
                time.total() > 0 ? percent(idle_share(time)) : "-", idle_cause_name(time),
                with_separators(time.dram_bytes)});
   }
-  fmt::print("{}", table.text(kReportWidth));
+  show_lines(table.text(kReportWidth));
 }
 
 void print_text(const Network& network, const RunResult& run, const RooflineReport& roofline) {
   print_layers(network, run, roofline);
-  fmt::print(
+  show(
       "\ncycles: every cycle of the run belongs to one layer; bound: what most of them went to\n"
       "use: of the array's cells in those cycles; idle: cycles in which the array does not run\n"
       "roofline: max(MACs / peak, compulsory bytes / bandwidth); compulsory: constants once,\n"
       "          the network's inputs and outputs\n");
-  fmt::print("\n{}{} cycles, {:.1f} us at {} MHz\n{}\n{}", placement_text(network.placement()),
-             with_separators(run.cycles),
-             static_cast<double>(run.cycles) * 1e6 / static_cast<double>(run.clock_hertz),
-             run.clock_hertz / 1'000'000, roofline_text(roofline, run.cycles), engine_table(run));
+  show_lines(fmt::format(
+      "\n{}{} cycles, {:.1f} us at {} MHz\n{}\n{}", placement_text(network.placement()),
+      with_separators(run.cycles),
+      static_cast<double>(run.cycles) * 1e6 / static_cast<double>(run.clock_hertz),
+      run.clock_hertz / 1'000'000, roofline_text(roofline, run.cycles), engine_table(run)));
 }
 
 std::int64_t dropped_at_link(const Network& network, const program::Program& program) {
@@ -171,19 +172,19 @@ Status report(const ReportArguments& arguments) {
         {"dependencies_dropped_at_link", dropped_at_link(network, program)},
         {"layers", layers_json(run, roofline, network.state())},
         {"transpositions", transposition_json(network.state().package, run)}};
-    fmt::print("{}\n", json_text(document));
+    show_lines(json_text(document) + "\n");
     return {};
   }
   print_text(network, run, roofline);
-  fmt::print("{}", transposition_text(network.state().package, run));
-  fmt::print("{}", buffer_use_text(network.state()));
-  fmt::print("{}\n", program::weight_use_text(weights));
+  show_lines(transposition_text(network.state().package, run));
+  show_lines(buffer_use_text(network.state()));
+  show("{}\n", program::weight_use_text(weights));
   const std::int64_t at_link = dropped_at_link(network, program);
-  fmt::print("dependencies: {}; redundant ones dropped: {} when compiling, {} when linking\n",
-             with_separators(program.dependency_count()),
-             with_separators(program.dependencies_dropped - at_link), with_separators(at_link));
+  show("dependencies: {}; redundant ones dropped: {} when compiling, {} when linking\n",
+       with_separators(program.dependency_count()),
+       with_separators(program.dependencies_dropped - at_link), with_separators(at_link));
   for (const std::string& path : {arguments.html, arguments.trace}) {
-    if (!path.empty()) fmt::print("wrote {}\n", path);
+    if (!path.empty()) show("wrote {}\n", path);
   }
   return {};
 }

@@ -53,10 +53,11 @@ void print(const repro::TimingTable& table) {
     cells.resize(header.size());
     text.add(std::move(cells));
   }
-  fmt::print("{}in {}: mean absolute error {:.2f} %, largest {:.2f} %\n", text.text(100),
-             table.unit, table.mean_absolute_error_percent(), table.largest_error_percent());
-  for (const std::string& note : table.notes) fmt::print("{}\n", note);
-  fmt::print("\n");
+  show_lines(fmt::format("{}in {}: mean absolute error {:.2f} %, largest {:.2f} %\n",
+                         text.text(100), visible_text(table.unit),
+                         table.mean_absolute_error_percent(), table.largest_error_percent()));
+  for (const std::string& note : table.notes) show("{}\n", note);
+  show("\n");
 }
 
 Status reproduce(const ReproArguments& arguments) {
@@ -71,11 +72,11 @@ Status reproduce(const ReproArguments& arguments) {
     for (const repro::TimingTable& table : result.tables) tables.push_back(to_json(table));
     const nlohmann::json document = {
         {"experiment", experiment->name}, {"tables", std::move(tables)}, {"notes", result.notes}};
-    fmt::print("{}\n", json_text(document));
+    show_lines(json_text(document) + "\n");
     return {};
   }
   for (const repro::TimingTable& table : result.tables) print(table);
-  fmt::print("{}", notes_text(result.notes));
+  show_lines(notes_text(result.notes));
   return {};
 }
 

@@ -119,7 +119,7 @@ void print(const std::vector<Row>& rows, double mean, const std::string& arch) {
                part(lost[Cause::kDependency]), part(lost[Cause::kStartUp]), part(lost.overlap),
                fmt::format("{:.0f}", row.cpu_seconds * 1e3)});
   }
-  fmt::print(
+  show_lines(fmt::format(
       "{}\ngeometric mean of the shares on {}: {}\n\n"
       "roofline: sum over layers of max(MACs / peak, compulsory bytes / bandwidth); compulsory:\n"
       "          constants once, the network's inputs and outputs\n"
@@ -127,7 +127,7 @@ void print(const std::vector<Row>& rows, double mean, const std::string& arch) {
       "array,\n"
       "          waiting for the planar engine, weights, transfers, results in the pipeline,\n"
       "          start-up; overlap: what layers saved in the shadow of others\n",
-      table.text(100), arch, percent(mean));
+      table.text(100), visible_text(arch), percent(mean)));
 }
 
 Result<std::vector<zoo::Network>> chosen(const std::string& names) {
@@ -163,8 +163,7 @@ Status run_roofline_suite(const RooflineSuite& suite) {
   }
   nlohmann::json list = nlohmann::json::array();
   for (const Row& row : rows) list.push_back(to_json(row));
-  fmt::print("{}\n",
-             json_text({{"arch", suite.arch}, {"geomean_share", mean}, {"networks", list}}));
+  show_lines(json_text({{"arch", suite.arch}, {"geomean_share", mean}, {"networks", list}}) + "\n");
   return {};
 }
 

@@ -73,9 +73,9 @@ Status run_once(const RunArguments& arguments, const FileRoles& roles, device::P
   if (arguments.model.json) {
     nlohmann::json document = run_json(arguments, outputs, result, paths);
     document["tasks"] = run.program().tasks.size();
-    fmt::print("{}\n", json_text(document));
+    show_lines(json_text(document) + "\n");
   } else {
-    fmt::print("{} tasks for {}\n", run.program().tasks.size(), run.program().chip_name);
+    show("{} tasks for {}\n", run.program().tasks.size(), run.program().chip_name);
     print_run(outputs, result, paths);
   }
   return {};
@@ -130,18 +130,17 @@ Status run_stream(const RunArguments& arguments, device::ProgramRun& run,
         {"program", arguments.model.model},     {"arch", arguments.model.arch},
         {"vectors", streamed.vectors},          {"cycles_begin", streamed.begin_cycles},
         {"cycles_steps", streamed.step_cycles}, {"clock_hertz", clock_hertz}};
-    fmt::print(console, "{}\n", json_text(document));
+    show_lines(console, json_text(document) + "\n");
     return {};
   }
-  fmt::print(console, "{} vectors in {} cycles", streamed.vectors,
-             with_separators(streamed.step_cycles));
+  show(console, "{} vectors in {} cycles", streamed.vectors, with_separators(streamed.step_cycles));
   if (streamed.vectors > 0) {
     const double each =
         static_cast<double>(streamed.step_cycles) / static_cast<double>(streamed.vectors);
-    fmt::print(console, ", {:.1f} us a step at {} MHz",
-               each * 1e6 / static_cast<double>(clock_hertz), clock_hertz / 1'000'000);
+    show(console, ", {:.1f} us a step at {} MHz", each * 1e6 / static_cast<double>(clock_hertz),
+         clock_hertz / 1'000'000);
   }
-  fmt::print(console, "; {} cycles in front\n", with_separators(streamed.begin_cycles));
+  show(console, "; {} cycles in front\n", with_separators(streamed.begin_cycles));
   return {};
 }
 

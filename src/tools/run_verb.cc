@@ -132,9 +132,9 @@ Status run(const RunArguments& arguments) {
   if (arguments.model.json) {
     nlohmann::json document = run_json(arguments, network.outputs(), result, paths);
     document.update(placement_json(network));
-    fmt::print("{}\n", json_text(document));
+    show_lines(json_text(document) + "\n");
   } else {
-    fmt::print("{}", placement_text(network.placement()));
+    show_lines(placement_text(network.placement()));
     print_run(network.outputs(), result, paths);
   }
   return {};
@@ -200,14 +200,15 @@ nlohmann::json run_json(const RunArguments& arguments,
 void print_run(const std::vector<TensorDescription>& outputs, const RunResult& run,
                const std::vector<std::string>& paths) {
   for (std::size_t i = 0; i < run.outputs.size(); ++i) {
-    fmt::print("output {} {} {}:{}\n", outputs[i].name, format_name(outputs[i].format),
-               dims_text(outputs[i].dims), values_text(run.outputs[i]));
+    show("output {} {} {}:{}\n", outputs[i].name, format_name(outputs[i].format),
+         dims_text(outputs[i].dims), values_text(run.outputs[i]));
   }
-  for (const std::string& path : paths) fmt::print("wrote {}\n", path);
+  for (const std::string& path : paths) show("wrote {}\n", path);
   if (run.engines.empty()) return;
-  fmt::print("{} cycles, {:.1f} us at {} MHz\n{}", with_separators(run.cycles),
-             static_cast<double>(run.cycles) * 1e6 / static_cast<double>(run.clock_hertz),
-             run.clock_hertz / 1'000'000, engine_table(run));
+  show_lines(
+      fmt::format("{} cycles, {:.1f} us at {} MHz\n{}", with_separators(run.cycles),
+                  static_cast<double>(run.cycles) * 1e6 / static_cast<double>(run.clock_hertz),
+                  run.clock_hertz / 1'000'000, engine_table(run)));
 }
 
 Action run_verb(CLI::App& app) {

@@ -78,10 +78,11 @@ Status compile(const StageArguments& arguments) {
                                      {"nodes_on_processor", network.placement().nodes_on_processor},
                                      {"nodes_on_host", network.placement().nodes_on_host},
                                      {"notes", network.placement().notes}};
-    fmt::print("{}\n", json_text(document));
+    show_lines(json_text(document) + "\n");
   } else {
-    fmt::print("{}{}\nwrote {}: {} frames\n", placement_text(network.placement()),
-               program::weight_use_text(weights), arguments.output, package.frames.size());
+    show_lines(fmt::format("{}{}\nwrote {}: {} frames\n", placement_text(network.placement()),
+                           program::weight_use_text(weights), visible_text(arguments.output),
+                           package.frames.size()));
   }
   return {};
 }
@@ -108,9 +109,9 @@ Status link(const StageArguments& arguments) {
                                      {"dependencies_dropped", program.dependencies_dropped},
                                      {"dependencies_dropped_at_link", at_link},
                                      {"stream_bytes", program.stream.size()}};
-    fmt::print("{}\n", json_text(document));
+    show_lines(json_text(document) + "\n");
   } else {
-    fmt::print(
+    show(
         "wrote {}: {} tasks in {} segments, {} dependencies\n"
         "redundant dependencies dropped: {} when compiling, {} when linking\n",
         arguments.output, program.tasks.size(), program.segments.size(), program.dependency_count(),

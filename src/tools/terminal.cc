@@ -10,18 +10,18 @@
 #include <cstdio>
 #include <vector>
 
+#include "tessera/visible_text.h"
+
 namespace tessera::tools {
 namespace {
 
 std::atomic<bool> terminal_ended = false;
 
 // At most so many characters; UTF-8 is not cut in the middle of one.
-std::string cut(std::string line, std::size_t characters) {
+std::string cut(const std::string& line, std::size_t characters) {
   std::size_t count = 0;
   for (std::size_t i = 0; i < line.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(line[i]);
-    if (byte < 0x20 || byte == 0x7F) line[i] = '?';
-    const bool begins = (byte & 0xC0U) != 0x80U;
+    const bool begins = (static_cast<unsigned char>(line[i]) & 0xC0U) != 0x80U;
     if (begins && count++ == characters) return line.substr(0, i);
   }
   return line;
@@ -48,7 +48,7 @@ std::string fitted(const std::string& text, const std::string& footer, Terminal:
   std::string screen;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     if (i > 0) screen += '\n';
-    screen += cut(std::move(lines[i]), columns);
+    screen += cut(visible_text(lines[i]), columns);
   }
   return screen;
 }

@@ -42,8 +42,8 @@ class Terminal {
   Size size_;
 };
 
-// The picture as lines of a screen of this size, the last one being `footer`. Bytes that would
-// steer a terminal become '?'.
+// The picture as lines of a screen of this size, the last one being `footer`. What
+// would steer a terminal is written out (tessera/visible_text.h).
 std::string fitted(const std::string& text, const std::string& footer, Terminal::Size size);
 
 }  // namespace tessera::tools

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/utf8.h"
 #include "tools/console.h"
 
 namespace tessera::tools {
@@ -63,13 +64,14 @@ std::string tasks_text(const json& state) {
   const json& snapshot = state.at("snapshot");
   const json& tasks = snapshot.at("tasks");
   const json& latency = tasks.at("latency_late");
-  std::string text = fmt::format(
-      "{}   pid {}   {:.1f} s{}{}\n", state.at("title").get<std::string>().substr(0, 50),
-      whole(state.at("pid")), snapshot.at("at_ns").get<double>() * 1e-9,
-      snapshot.at("recording").get<bool>() ? "" : "   recording is off",
-      snapshot.at("dropped") == 0
-          ? ""
-          : fmt::format("   {} events lost", whole(snapshot.at("dropped"))));
+  std::string text =
+      fmt::format("{}   pid {}   {:.1f} s{}{}\n",
+                  first_bytes(visible_text(state.at("title").get<std::string>()), 50),
+                  whole(state.at("pid")), snapshot.at("at_ns").get<double>() * 1e-9,
+                  snapshot.at("recording").get<bool>() ? "" : "   recording is off",
+                  snapshot.at("dropped") == 0
+                      ? ""
+                      : fmt::format("   {} events lost", whole(snapshot.at("dropped"))));
   text += fmt::format("tasks    {:.1f}/s   {} done   {} failed   {} cancelled   {} in flight\n",
                       tasks.at("per_second").get<double>(), with_separators(whole(tasks.at("ok"))),
                       with_separators(whole(tasks.at("failed"))),
@@ -86,12 +88,13 @@ std::string limit_text(const json& state, const Width& width) {
   std::size_t column = kIndent;
   std::istringstream words(state.at("limit").at("text").get<std::string>());
   for (std::string word; words >> word;) {
+    word = visible_text(word);
     if (column > kIndent && column + 1 + word.size() > width.line) {
       text += "\n" + std::string(kIndent, ' ');
       column = kIndent;
     }
     if (column > kIndent) text += ' ';
-    word.resize(std::min(word.size(), width.line - kIndent));
+    word = first_bytes(word, width.line - kIndent);
     text += word;
     column += word.size() + 1;
   }

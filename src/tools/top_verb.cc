@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "dashboard/http_client.h"
+#include "tools/console.h"
 #include "tools/standard_streams.h"
 #include "tools/terminal.h"
 #include "tools/top_text.h"
@@ -61,16 +62,16 @@ Status live(const TopArguments& arguments, dashboard::HttpClient& client, std::s
 // Into a file or a pipe, until the server goes.
 Status in_lines(const TopArguments& arguments, dashboard::HttpClient& client, std::string body) {
   while (true) {
-    std::string text = body + "\n";
+    std::string text = visible_json(body, LineBreaks::kShown) + "\n";  // an object a line
     if (!arguments.json) {
       TESSERA_TRY(text, picture(body, 100));
     }
-    fmt::print("{}", text);
+    show_lines(text);
     TESSERA_RETURN_IF_ERROR(check_standard_output());
     if (arguments.once) return {};
     std::this_thread::sleep_for(std::chrono::duration<double>(arguments.interval));
     TESSERA_TRY(body, ask(client));
-    if (!arguments.json) fmt::print("\n");
+    if (!arguments.json) show("\n");
   }
 }
 

@@ -104,14 +104,14 @@ Status trace(const TraceArguments& arguments) {
   if (arguments.json) {
     nlohmann::json document = {{"file", output}, {"events", events}, {"complete", end.has_value()}};
     if (end) document["lost"] = end->lost;
-    fmt::print("{}\n", json_text(document));
+    show_lines(json_text(document) + "\n");
     return {};
   }
-  fmt::print("wrote {}: {} events; open it at ui.perfetto.dev\n", output, with_separators(events));
-  if (end && end->lost > 0) fmt::print("{} events were lost\n", with_separators(end->lost));
+  show("wrote {}: {} events; open it at ui.perfetto.dev\n", output, with_separators(events));
+  if (end && end->lost > 0) show("{} events were lost\n", with_separators(end->lost));
   if (!end) {
-    fmt::print("the end of '{}' is not there{}: its program was killed, or still writes\n",
-               arguments.events, read.cut ? ", and its last line is not whole" : "");
+    show("the end of '{}' is not there{}: its program was killed, or still writes\n",
+         arguments.events, read.cut ? ", and its last line is not whole" : "");
   }
   return {};
 }

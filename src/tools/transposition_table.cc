@@ -56,7 +56,7 @@ std::string transposition_text(const program::Package& package, const RunResult&
   }
   std::string counts;
   for (const auto& [way, count] : ways) {
-    counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", count, way);
+    counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", count, visible_text(way));
   }
   return fmt::format("{}\ntranspositions: {}; {} cycles, {} bytes of DRAM\n", table.text(100),
                      counts, with_separators(cycles), with_separators(bytes));

@@ -126,8 +126,7 @@ Status run_tuning_suite(const PipelineSuite& suite) {
   TESSERA_TRY(const Tuned tuned, tune(best.rate));
   const bool reached = tuned.reached_after >= 0;
   if (suite.json) {
-    fmt::print(
-        "{}\n",
+    show_lines(
         json_text({{"suite", "tuning"},
                    {"stage_ms", {kTimes.pre_ms, kTimes.execute_ms, kTimes.post_ms}},
                    {"best_by_hand", best.rate},
@@ -136,23 +135,23 @@ Status run_tuning_suite(const PipelineSuite& suite) {
                    {"of_best", tuned.last_rate / best.rate},
                    {"seconds_to_95_percent", reached ? json(tuned.reached_after) : json(nullptr)},
                    {"threads", {tuned.threads.pre, tuned.threads.execute, tuned.threads.post}},
-                   {"log", tuned.log}}));
+                   {"log", tuned.log}}) +
+        "\n");
     return {};
   }
-  fmt::print("stages pre {} ms, execute {} ms, post {} ms, +-{:.0f} %\n", kTimes.pre_ms,
-             kTimes.execute_ms, kTimes.post_ms, 100 * kTimes.jitter);
-  fmt::print("best by hand     {:6.1f} tasks/s with {}, {}, {} threads\n", best.rate,
-             best.threads.pre, best.threads.execute, best.threads.post);
-  fmt::print("one thread each  {:6.1f} tasks/s\n", tuned.start_rate);
-  for (const std::string& line : tuned.log) fmt::print("  {}\n", line);
-  fmt::print("tuned            {:6.1f} tasks/s ({} of the best) with {}, {}, {} threads\n",
-             tuned.last_rate, percent(tuned.last_rate / best.rate), tuned.threads.pre,
-             tuned.threads.execute, tuned.threads.post);
-  fmt::print("{}\n",
-             reached ? fmt::format("95 % of the best after {:.1f} s, and from then on to "
-                                   "the end of {:.0f} s",
-                                   tuned.reached_after, kTuningTime)
-                     : fmt::format("95 % of the best was not held within {:.0f} s", kTuningTime));
+  show("stages pre {} ms, execute {} ms, post {} ms, +-{:.0f} %\n", kTimes.pre_ms,
+       kTimes.execute_ms, kTimes.post_ms, 100 * kTimes.jitter);
+  show("best by hand     {:6.1f} tasks/s with {}, {}, {} threads\n", best.rate, best.threads.pre,
+       best.threads.execute, best.threads.post);
+  show("one thread each  {:6.1f} tasks/s\n", tuned.start_rate);
+  for (const std::string& line : tuned.log) show("  {}\n", line);
+  show("tuned            {:6.1f} tasks/s ({} of the best) with {}, {}, {} threads\n",
+       tuned.last_rate, percent(tuned.last_rate / best.rate), tuned.threads.pre,
+       tuned.threads.execute, tuned.threads.post);
+  show("{}\n", reached ? fmt::format("95 % of the best after {:.1f} s, and from then on to "
+                                     "the end of {:.0f} s",
+                                     tuned.reached_after, kTuningTime)
+                       : fmt::format("95 % of the best was not held within {:.0f} s", kTuningTime));
   return {};
 }
 

@@ -91,9 +91,9 @@ Status keep_busy(const WatchArguments& arguments, Stream& stream, WatchOutcomes&
 
 Status print_start(const WatchArguments& arguments, const std::string& url) {
   if (arguments.model.json) {
-    fmt::print("{}\n", json_line({{"url", url}}));
+    show_lines(json_line({{"url", url}}) + "\n");
   } else {
-    fmt::print("{}   in a browser, or: tessera top {}   (ends with Ctrl-C)\n", url, url);
+    show("{}   in a browser, or: tessera top {}   (ends with Ctrl-C)\n", url, url);
   }
   return check_standard_output();
 }
@@ -150,7 +150,7 @@ Status watch(const WatchArguments& arguments) {
                         arguments.record, 1e-6 * static_cast<double>(all.bytes),
                         with_separators(all.lost));
   }
-  fmt::print("{}", arguments.model.json ? json_line(document) + "\n" : text);
+  show_lines(arguments.model.json ? json_line(document) + "\n" : text);
   return recorded;
 }
 

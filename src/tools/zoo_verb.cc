@@ -34,9 +34,9 @@ void list(bool json) {
                network.description});
   }
   if (json) {
-    fmt::print("{}\n", json_text({{"networks", document}}));
+    show_lines(json_text({{"networks", document}}) + "\n");
   } else {
-    fmt::print("{}", table.text());
+    show_lines(table.text());
   }
 }
 
@@ -51,12 +51,12 @@ Status write(const ZooArguments& arguments) {
     nlohmann::json document = to_json(network, summary);
     document["seed"] = arguments.seed;
     document["file"] = path;
-    fmt::print("{}\n", json_text(document));
+    show_lines(json_text(document) + "\n");
     return {};
   }
-  fmt::print("wrote {}: {} ({} nodes, {} MACs, {} parameters, seed {})\n", path,
-             network.description, summary.nodes, with_separators(summary.macs),
-             with_separators(summary.parameters), arguments.seed);
+  show("wrote {}: {} ({} nodes, {} MACs, {} parameters, seed {})\n", path, network.description,
+       summary.nodes, with_separators(summary.macs), with_separators(summary.parameters),
+       arguments.seed);
   return {};
 }
 

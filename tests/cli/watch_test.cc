@@ -10,6 +10,7 @@
 #include "command.h"
 #include "dashboard/http_client.h"
 #include "dashboard/page.h"
+#include "tools/terminal.h"
 #include "tools/top_text.h"
 
 namespace tessera::cli {
@@ -172,12 +173,49 @@ TEST(Top, AnAnswerOfSomethingElseIsAnError) {
   EXPECT_THAT(tools::top_text(json::parse(R"({"snapshot": 3})")).error().to_string(),
               HasSubstr("the server there is no pipeline of this version: "));
   EXPECT_FALSE(tools::top_text(json()).ok());
-  const json far =
-      json::parse(R"({"title": "t", "pid": 1e300, "snapshot": {"sources": [], "at_ns": 0,
+  const json far = json::parse(
+      R"({"title": "t", "pid": 1e300, "limit": {"text": "none"}, "snapshot": {"sources": [], "at_ns": 0,
       "recording": true, "dropped": 1e300, "tasks": {"per_second": 0, "ok": -1e300, "failed": 0,
       "cancelled": 0, "in_flight": 0,
       "latency_late": {"median": 0, "p90": 0, "p99": 0, "max": 1e300}}}})");
   EXPECT_THAT(tools::top_text(far).value(), HasSubstr("9000000000000000000 events lost"));
+}
+
+TEST(Top, NamesOfAForeignServerAreShownAndNotObeyed) {
+  json state = json::parse(R"({"pid": 1, "limit": {}, "snapshot": {"at_ns": 0,
+      "recording": true, "dropped": 0, "sources": [], "tasks": {"per_second": 0, "ok": 0,
+      "failed": 0, "cancelled": 0, "in_flight": 0,
+      "latency_late": {"median": 0, "p90": 0, "p99": 0, "max": 0}}}})");
+  const std::string evil = "\x1b]0;evil\x07\x1b[2J\u202e\u009b\x7f\nforged line\t\r\xff";
+  state["title"] = state["limit"]["text"] = evil;
+  const json run = {{"median", 0}};
+  for (const char* kind : {"kernel", "device", "stage", "queue"}) {
+    state["snapshot"]["sources"].push_back({{"kind", kind},
+                                            {"name", "name" + evil},
+                                            {"device", "device" + evil},
+                                            {"utilisation", 0},
+                                            {"runs_per_second", 0},
+                                            {"run", run},
+                                            {"waited", run},
+                                            {"bytes_in_per_second", 0},
+                                            {"faults", 0},
+                                            {"threads", 0},
+                                            {"bytes_out_per_second", 0},
+                                            {"depth", 0},
+                                            {"depth_max", 0},
+                                            {"capacity", 0}});
+  }
+  const auto text = tools::top_text(state);
+  ASSERT_TRUE(text.ok()) << text.error().to_string();
+  EXPECT_THAT(*text, HasSubstr("\\x1b]0;evil\\x07\\x1b[2J\\u{202e}\\u{9b}\\x7f"));
+  EXPECT_THAT(*text, ::testing::Not(HasSubstr("\nforged line")));
+  for (const char c : *text) {
+    EXPECT_TRUE(c == '\n' || (c >= 0x20 && c < 0x7F)) << int{static_cast<unsigned char>(c)};
+  }
+  const std::string screen = tools::fitted("a" + evil + "\nb", evil, {.columns = 200, .rows = 10});
+  EXPECT_EQ(screen,
+            "a\\x1b]0;evil\\x07\\x1b[2J\\u{202e}\\u{9b}\\x7f\nforged line\\t\\x0d\\xff\nb\n"
+            "\\x1b]0;evil\\x07\\x1b[2J\\u{202e}\\u{9b}\\x7f\\nforged line\\t\\x0d\\xff");
 }
 
 }  // namespace
