@@ -176,8 +176,8 @@ typedef struct tessera_load_options {
   const tessera_named_tensor* constants;
   size_t constant_count;
   bool require_full_offload; /* a step on the host is an error */
-  const char* folder;        /* of tessera_network_load_memory: where the files lie that a model or a
-                                firmware text names; NULL: it may name none */
+  const char* folder; /* of tessera_network_load_memory: where the files lie that a model or a
+                         firmware text names; NULL: it may name none */
 } tessera_load_options;
 
 /* An ONNX model, a package (.tpkg), a linked program (.tprog) or a firmware text (.tasm). A program
