@@ -74,10 +74,17 @@ Status host_vs_ort(const BenchArguments& arguments) {
 Status bench_load(const BenchArguments& arguments) {
   LoadBench load = arguments.load;
   load.json = arguments.model.json;
+  load.handover = arguments.handover == "lock-step" ? Handover::kLockStep : Handover::kFreeFlow;
+  load.hint = arguments.hint == "latency" ? Hint::kLatency : Hint::kThroughput;
+  load.tune = arguments.tune == "auto";
+  FileRoles roles = arguments.model.file_roles();
+  roles.write("--trace", load.trace);
+  roles.write("--events", load.events);
+  TESSERA_TRY(const Network network, arguments.model.load_with_programs(roles));
   for (const std::string& device : arguments.devices) {
     DeviceOptions options;
     TESSERA_TRY(options.kind, device_kind_from_name(device));
-    options.arch = arguments.model.architecture();
+    options.arch = arguments.model.architecture_for(network);
     options.kernels = arguments.kernels;
     options.threads = arguments.threads;
     if (options.kind == DeviceKind::kSim) {
@@ -86,13 +93,6 @@ Status bench_load(const BenchArguments& arguments) {
     }
     load.devices.push_back(std::move(options));
   }
-  load.handover = arguments.handover == "lock-step" ? Handover::kLockStep : Handover::kFreeFlow;
-  load.hint = arguments.hint == "latency" ? Hint::kLatency : Hint::kThroughput;
-  load.tune = arguments.tune == "auto";
-  FileRoles roles = arguments.model.file_roles();
-  roles.write("--trace", load.trace);
-  roles.write("--events", load.events);
-  TESSERA_TRY(const Network network, arguments.model.load(roles));
   std::vector<Tensor> inputs;
   for (std::size_t i = 0; i < network.inputs().size(); ++i) {
     inputs.push_back(random_tensor(network.inputs()[i], 0, i));
@@ -170,7 +170,7 @@ void add_load_options(CLI::App& app, BenchArguments& arguments) {
 
 Action bench_verb(CLI::App& app) {
   auto arguments = std::make_shared<BenchArguments>();  // shared with the returned action
-  arguments->model.add_to(app);
+  arguments->model.add_to(app, kModelOrProgram);
   app.get_option("model")->required(false);
   app.add_option(
          "--suite", arguments->suite,

@@ -50,15 +50,7 @@ FileRoles file_roles(const DeriveArguments& arguments) {
 
 Result<program::Program> program_of(const DeriveArguments& arguments, FileRoles& roles) {
   const std::string& path = arguments.model.model;
-  if (path.ends_with(".tasm")) {
-    std::vector<std::string> files;
-    auto assembled = network::assemble_file(path, arguments.arch, false, &files);
-    for (const std::string& file : files) roles.read("a file of the text", file);
-    return assembled;
-  }
-  if (program::kind_of_file(path) == program::FileKind::kProgram) {
-    return program::load_program(path);
-  }
+  if (network::is_program_file(path)) return read_program(path, arguments.arch, false, roles);
   ModelArguments model = arguments.model;
   if (!arguments.arch.empty()) {
     model.arch = arguments.arch;

@@ -149,4 +149,49 @@ Result<Network> ModelArguments::load() const {
   return network;
 }
 
+Error belongs_to_models(const std::string& path, const char* option) {
+  return {
+      ErrorCode::kInvalidArgument,
+      fmt::format("'{}' is a program, which is compiled already; {} is for models", path, option)};
+}
+
+Status ModelArguments::check_program_options() const {
+  const char* const option = !shapes.empty()           ? "--shape"
+                             : !weights.empty()        ? "--weights"
+                             : !format.empty()         ? "--format"
+                             : tile_budget_bytes != 0  ? "--tile-budget"
+                             : everything_through_dram ? "--through-dram"
+                             : no_weight_compression   ? "--no-weight-compression"
+                             : require_full_offload    ? "--require-full-offload"
+                                                       : nullptr;
+  if (option != nullptr) return belongs_to_models(model, option);
+  return {};
+}
+
+Result<program::Program> read_program(const std::string& path, const std::string& arch,
+                                      bool streaming, FileRoles& roles) {
+  if (program::kind_of_file(path) == program::FileKind::kProgram) {
+    return program::load_program(path);
+  }
+  std::vector<std::string> files;
+  auto assembled = network::assemble_file(path, arch, streaming, &files);
+  for (const std::string& file : files) roles.read("a file of the text", file);
+  return assembled;
+}
+
+Result<Network> ModelArguments::load_with_programs(FileRoles& roles) const {
+  if (!network::is_program_file(model)) return load(roles);
+  TESSERA_RETURN_IF_ERROR(check_program_options());
+  TESSERA_RETURN_IF_ERROR(roles.check());
+  const std::string asked = arch == ModelArguments{}.arch ? "" : arch;
+  TESSERA_TRY(program::Program program, read_program(model, asked, false, roles));
+  TESSERA_RETURN_IF_ERROR(roles.check());
+  return network::network_from_program(std::move(program), model, asked);
+}
+
+std::string ModelArguments::architecture_for(const Network& network) const {
+  const bool own = network.state().program != nullptr && arch == ModelArguments{}.arch;
+  return own ? network.state().chip.name : architecture();
+}
+
 }  // namespace tessera::tools

@@ -17,21 +17,11 @@ namespace {
 
 // Options that belong to a model.
 Status check_options(const RunArguments& arguments) {
-  const ModelArguments& model = arguments.model;
-  const char* const option = !model.shapes.empty()           ? "--shape"
-                             : !model.format.empty()         ? "--format"
-                             : model.tile_budget_bytes != 0  ? "--tile-budget"
-                             : model.everything_through_dram ? "--through-dram"
-                             : model.no_weight_compression   ? "--no-weight-compression"
-                             : model.require_full_offload    ? "--require-full-offload"
-                             : arguments.serial              ? "--serial"
-                             : !arguments.html.empty()       ? "--html"
-                                                             : nullptr;
-  if (option != nullptr) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("'{}' is a program, which is compiled already; {} is for models",
-                             model.model, option)};
-  }
+  TESSERA_RETURN_IF_ERROR(arguments.model.check_program_options());
+  const char* const option = arguments.serial          ? "--serial"
+                             : !arguments.html.empty() ? "--html"
+                                                       : nullptr;
+  if (option != nullptr) return belongs_to_models(arguments.model.model, option);
   if (arguments.stream.empty() != arguments.stream_out.empty()) {
     return Error{ErrorCode::kInvalidArgument,
                  "--stream and --out belong together: where vectors come from, where they go"};
@@ -44,18 +34,6 @@ Status check_options(const RunArguments& arguments) {
                                                                : nullptr;
   if (whole == nullptr) return {};
   return Error{ErrorCode::kInvalidArgument, fmt::format("{} does not go with --stream", whole)};
-}
-
-Result<program::Program> load_program(const RunArguments& arguments, const std::string& arch,
-                                      FileRoles& roles) {
-  const std::string& path = arguments.model.model;
-  if (program::kind_of_file(path) != program::FileKind::kProgram) {
-    std::vector<std::string> files;
-    auto assembled = network::assemble_file(path, arch, !arguments.stream.empty(), &files);
-    for (const std::string& file : files) roles.read("a file of the text", file);
-    return assembled;
-  }
-  return program::load_program(path);
 }
 
 Status run_once(const RunArguments& arguments, const FileRoles& roles, device::ProgramRun& run) {
@@ -154,7 +132,8 @@ Status run_program(const RunArguments& asked) {
   const std::string arch = asked.arch_given ? asked.model.arch : "";
   FileRoles roles = file_roles(arguments);
   TESSERA_RETURN_IF_ERROR(roles.check());
-  TESSERA_TRY(program::Program program, load_program(arguments, arch, roles));
+  TESSERA_TRY(program::Program program,
+              read_program(asked.model.model, arch, !asked.stream.empty(), roles));
   TESSERA_RETURN_IF_ERROR(roles.check());
   TESSERA_TRY(const ChipConfig chip, network::chip_of(program, arch));
   arguments.model.arch = chip.name;

@@ -213,9 +213,7 @@ void print_run(const std::vector<TensorDescription>& outputs, const RunResult& r
 
 Action run_verb(CLI::App& app) {
   auto arguments = std::make_shared<RunArguments>();  // shared with the returned action
-  arguments->model.add_to(app,
-                          "ONNX model (.onnx), package (.tpkg), program (.tprog) or firmware "
-                          "text (.tasm)");
+  arguments->model.add_to(app, kModelOrProgram);
   app.add_option(
       "--input", arguments->inputs,
       "NAME=FILE (.npy, .pb, .png, .jpg) or NAME=random[:seed]; random[:seed] for all inputs "

@@ -38,6 +38,9 @@ Action top_verb(CLI::App& app);
 Action trace_verb(CLI::App& app);
 Action zoo_verb(CLI::App& app);
 
+inline constexpr const char* kModelOrProgram =
+    "ONNX model (.onnx), package (.tpkg), program (.tprog) or firmware text (.tasm)";
+
 // Options that every verb with a model takes.
 struct ModelArguments {
   std::string model;
@@ -59,12 +62,24 @@ struct ModelArguments {
   // The same for a verb that writes files: `roles`, with the model's external data besides, are
   // checked.
   Result<Network> load(FileRoles& roles) const;
+  // The same for a verb that takes a program (.tprog) or firmware text (.tasm), too.
+  Result<Network> load_with_programs(FileRoles& roles) const;
+  // An option that belongs to a model is an error beside a program.
+  Status check_program_options() const;
+  // Of devices for the network: a program's own, unless --arch gives it.
+  std::string architecture_for(const Network& network) const;
   Result<LoadOptions> load_options() const;
   // The architecture with the format: "tessera128+mxfp8e4m3".
   std::string architecture() const;
   // With --format int8, the graph of a model whose products are not of integers is an error.
   Status check_format(const graph::Graph& graph) const;
 };
+
+// What is said of `option` beside a program.
+Error belongs_to_models(const std::string& path, const char* option);
+// A program file, or a firmware text, assembled; the files that it names are read, too.
+Result<program::Program> read_program(const std::string& path, const std::string& arch,
+                                      bool streaming, FileRoles& roles);
 
 // The files beside a model that its tensors come from are read, too.
 Status check_external(const graph::Graph& graph, FileRoles& roles);

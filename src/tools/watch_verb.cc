@@ -57,7 +57,7 @@ struct WatchOutcomes {
   }
 };
 
-Result<Runtime> open_runtime(const WatchArguments& arguments) {
+Result<Runtime> open_runtime(const WatchArguments& arguments, const Network& network) {
   DeviceOptions device;
   TESSERA_TRY(device.kind, device_kind_from_name(arguments.device));
   if (device.kind != DeviceKind::kSim && (arguments.pace > 0 || arguments.timing_only)) {
@@ -65,7 +65,7 @@ Result<Runtime> open_runtime(const WatchArguments& arguments) {
                  fmt::format("{} belongs to the device sim; the device is {}",
                              arguments.pace > 0 ? "--pace" : "--timing-only", arguments.device)};
   }
-  device.arch = arguments.model.architecture();
+  device.arch = arguments.model.architecture_for(network);
   device.kernels = arguments.kernels;
   device.threads = arguments.threads;
   device.pace = arguments.pace;
@@ -107,10 +107,10 @@ Status watch(const WatchArguments& arguments) {
   FileRoles roles = arguments.model.file_roles();
   roles.read_inputs(arguments.inputs);
   roles.write("--record", arguments.record);
-  TESSERA_TRY(Network network, arguments.model.load(roles));
+  TESSERA_TRY(Network network, arguments.model.load_with_programs(roles));
   TESSERA_TRY(const std::vector<Tensor> inputs,
               read_inputs(arguments.inputs, network.inputs(), {}));
-  TESSERA_TRY(Runtime runtime, open_runtime(arguments));
+  TESSERA_TRY(Runtime runtime, open_runtime(arguments, network));
   TESSERA_TRY(const Model model, runtime.load(network));
   PipelineOptions options;
   options.jobs_max = static_cast<std::size_t>(arguments.jobs);
@@ -158,7 +158,7 @@ Status watch(const WatchArguments& arguments) {
 
 Action watch_verb(CLI::App& app) {
   auto arguments = std::make_shared<WatchArguments>();
-  arguments->model.add_to(app);
+  arguments->model.add_to(app, kModelOrProgram);
   app.add_option("--http", arguments->http,
                  "where the page is served: PORT (of this machine only) or ADDRESS:PORT; port 0 "
                  "takes any that is free")

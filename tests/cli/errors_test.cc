@@ -226,7 +226,7 @@ TEST(PackageErrors, ADamagedFileIsNeverRun) {
 TEST(PackageErrors, ALinkedProgramIsNotAModel) {
   ASSERT_EQ(tessera({"compile", "small.onnx", "-o", "linked.tpkg"}).status, 0);
   ASSERT_EQ(tessera({"link", "linked.tpkg", "-o", "linked.tprog"}).status, 0);
-  for (const std::string verb : {"compare", "report", "bench"}) {  // run takes both
+  for (const std::string verb : {"compare", "report"}) {  // run, bench and watch take both
     expect_error({verb, "linked.tprog"},
                  "tessera " + verb +
                      ": 'linked.tprog' is a linked program; give the package or the model it was "

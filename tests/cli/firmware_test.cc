@@ -87,6 +87,17 @@ TEST(Firmware, ACompiledProgramRunsAsItsModelDoes) {
   EXPECT_TRUE(read_text("p/y.npy") == read_text("m/y.npy"));
 }
 
+TEST(Firmware, APipelineRunsIt) {
+  ASSERT_EQ(tessera({"asm", kLstm, "-o", "lstm.tprog"}).status, 0);
+  for (const std::string& program : {kLstm, std::string("lstm.tprog")}) {
+    for (const char* device : {"sim", "host"}) {
+      const CommandResult ran = tessera({"bench", program, "--device", device, "--seconds", "0.1"});
+      EXPECT_EQ(ran.status, 0) << ran.err;
+      EXPECT_THAT(ran.out, HasSubstr("tasks/s"));
+    }
+  }
+}
+
 TEST(Firmware, VectorsOfAFileStreamThrough) {
   prepare();
   write_text("x.f16", lstm_vectors());
@@ -237,6 +248,10 @@ TEST(FirmwareErrors, EachSaysWhatGoesTogether) {
   EXPECT_EQ(error_of({"run", "small.onnx", "--stream", "x", "--out", "y"}),
             "tessera run: --stream runs a program (.tprog) or firmware text (.tasm), 'small.onnx' "
             "is neither   [invalid argument]\n");
+  EXPECT_EQ(error_of({"bench", kLstm, "--shape", "x=1x1"}),
+            "tessera bench: '" + kLstm +
+                "' is a program, which is compiled already; --shape is for models   [invalid "
+                "argument]\n");
   EXPECT_EQ(error_of({"run", kLstm, "--tile-budget", "5"}),
             "tessera run: '" + kLstm +
                 "' is a program, which is compiled already; --tile-budget is for models   [invalid "
