@@ -15,6 +15,7 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "base/output_file.h"
 #include "concord/cpp_writer.h"
@@ -178,8 +179,11 @@ class Job {
 
   static Status check(const ChildResult& child, const char* what) {
     if (child.status == 0) return {};
+    std::string printed;  // indented, as lines of a message are
+    std::istringstream lines(child.printed);
+    for (std::string line; std::getline(lines, line);) printed += "\n  " + line;
     return Error{ErrorCode::kInternal,
-                 fmt::format("{} ended with status {}:\n{}", what, child.status, child.printed)};
+                 fmt::format("{} ended with status {}:{}", what, child.status, printed)};
   }
 
   Result<std::string> packages_folder() const {

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <string>
 #include <thread>
 
@@ -144,6 +145,20 @@ TEST(Names, InErrorsAreShownAndNotObeyed) {
       EXPECT_EQ(result.err.find(obeyed), std::string::npos) << result.err;
     }
   }
+}
+
+TEST(Names, PrintedByAProgramThatFailsKeepItsLinesAndAreNotObeyed) {
+  prepare();
+  write_text("fake/python3", "#!/bin/sh\nprintf 'first\\n  \\033[2Jsecond\\nthird\\n'\nexit 7\n");
+  std::filesystem::permissions("fake/python3", std::filesystem::perms::owner_all);
+  EXPECT_EQ(tessera({"compile", "relu.onnx", "-o", "plain.tpkg"}).status, 0);
+  EXPECT_EQ(tessera({"link", "plain.tpkg", "-o", "plain.tprog"}).status, 0);
+  const CommandResult result = tessera({"derive", "plain.tprog", "--to", "pytorch", "-o",
+                                        "plain.py", "--verify", "1", "--with", "python"},
+                                       {"PATH=" + work_folder() + "/fake"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, HasSubstr("PyTorch ended with status 7:\n  first\n    \\x1b[2Jsecond\n"
+                                    "  third   [internal]\n"));
 }
 
 TEST(Names, OfEventsAreShownAndNotObeyed) {
