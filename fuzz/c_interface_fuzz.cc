@@ -144,6 +144,19 @@ void load_network(State& state) {
        network, state.networks);
 }
 
+// Bytes of the fuzzer's, as a firmware text or as they are.
+void load_from_memory(State& state) {
+  tessera_load_options options = {};
+  options.size = size_of_structure(state, sizeof options);
+  options.folder = state.choices.one_in(2) ? "/nowhere" : nullptr;
+  std::string bytes = state.choices.one_in(2) ? "firmware 1\narch \"brainwave\"\n" : "";
+  bytes += state.choices.text(200);
+  const char* const data = state.choices.one_in(16) ? nullptr : bytes.data();
+  tessera_network* network = nullptr;
+  made(tessera_network_load_memory(data, bytes.size(), &options, &network), network,
+       state.networks);
+}
+
 void describe_network(State& state) {
   const tessera_network* network = some(state, state.networks);
   const std::size_t index = state.choices.byte();
@@ -449,10 +462,10 @@ void release_one(State& state) {
 }
 
 constexpr void (*kCalls[])(State&) = {
-    load_network, describe_network, open_runtime, load_model,  open_pipeline,
-    open_stream,  submit,           submit,       wait,        look,
-    ask_runtime,  change_pipeline,  open_memory,  allocate,    run_operation,
-    load_layers,  run_layer,        make_picture, release_one, release_one};
+    load_network,    load_from_memory, describe_network, open_runtime,  load_model,  open_pipeline,
+    open_stream,     submit,           submit,           wait,          look,        ask_runtime,
+    change_pipeline, open_memory,      allocate,         run_operation, load_layers, run_layer,
+    make_picture,    release_one,      release_one};
 
 template <typename Handle>
 void release_all(Handles<Handle>& handles, void (*release)(Handle*)) {
