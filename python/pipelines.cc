@@ -419,11 +419,23 @@ void define_pipeline(py::module_& module) {
   py::class_<PipelineObject, std::shared_ptr<PipelineObject>>(
       module, "Pipeline", "Stages in a row, each with threads of its own.",
       collected<PipelineObject>())
-      .def("stream",
-           [](PipelineObject& pipeline) {
-             return std::make_shared<StreamObject>(pipeline->open_stream(), pipeline.info,
-                                                   pipeline.hold().set());
-           })
+      .def(
+          "stream",
+          [](PipelineObject& pipeline, const std::string& order, int priority) {
+            if (order != "submission" && order != "completion") {
+              throw py::value_error("order is 'submission' or 'completion', not '" + order + "'");
+            }
+            if (priority < kPriorityLowest || priority > kPriorityHighest) {
+              throw py::value_error("a priority of " + std::to_string(priority) +
+                                    "; allowed -7 to 7");
+            }
+            const StreamOptions options{.order = order == "submission" ? StreamOrder::kSubmission
+                                                                       : StreamOrder::kCompletion,
+                                        .priority = priority};
+            return std::make_shared<StreamObject>(pipeline->open_stream(options), pipeline.info,
+                                                  pipeline.hold().set());
+          },
+          py::kw_only(), py::arg("order") = "submission", py::arg("priority") = 0)
       .def("status", &pipeline_status)
       .def(
           "set_threads",

@@ -209,6 +209,7 @@ std::function<void(TaskOutcome)> to_callback(const py::object& function,
 struct SubmitArguments {
   py::object callback = py::none(), payload = py::none();
   std::optional<double> deadline;
+  std::optional<int> priority;
   bool wait = true;
   std::vector<std::string> skip;
 };
@@ -223,13 +224,15 @@ SubmitArguments submit_arguments(const py::kwargs& given) {
       arguments.payload = py::reinterpret_borrow<py::object>(value);
     } else if (name == "deadline") {
       arguments.deadline = value.cast<std::optional<double>>();
+    } else if (name == "priority") {
+      arguments.priority = value.cast<std::optional<int>>();
     } else if (name == "wait") {
       arguments.wait = value.cast<bool>();
     } else if (name == "skip") {
       arguments.skip = value.cast<std::vector<std::string>>();
     } else {
-      throw py::type_error("submit knows callback, deadline, payload, skip and wait, not '" + name +
-                           "'");
+      throw py::type_error(
+          "submit knows callback, deadline, payload, priority, skip and wait, not '" + name + "'");
     }
   }
   return arguments;
@@ -246,6 +249,7 @@ std::shared_ptr<JobHandle> submit_with(StreamObject& stream, const py::kwargs& k
   SubmitOptions options;
   options.payload = payload;
   options.skipped_stages = arguments.skip;
+  options.priority = arguments.priority;
   options.callback = to_callback(arguments.callback, stream.info, payload->cause);
   if (arguments.deadline.has_value()) {
     options.deadline = std::chrono::nanoseconds(

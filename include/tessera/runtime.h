@@ -3,7 +3,8 @@
 //   Runtime::open({devices})
 //     └─ load(network) ─► Model              weights go over once, as one region
 //     └─ open_pipeline(model) ─► Pipeline    [pre] ─► [execute] ─► [post], each with own threads
-//          └─ open_stream() ─► Stream        results come out in the order the tasks went in
+//          └─ open_stream() ─► Stream        results come out in the order the tasks went in,
+//                                            or as they are done
 //               └─ submit(inputs) ─► Job     wait, callback, cancel, deadline
 //
 //   auto runtime  = Runtime::open({.devices = {{.kind = DeviceKind::kHost}}});
@@ -161,7 +162,8 @@ class Job {
   // As wait(), but gives up after `patience`: nothing, and the task goes on.
   std::optional<TaskOutcome> wait_for(std::chrono::nanoseconds patience);
   bool done() const;
-  // The task ends with TaskFailure::kCancelled unless it is done first. Returns at once.
+  // The task ends with TaskFailure::kCancelled unless it is done first, at once, and its runs that
+  // have not begun never will.
   void cancel();
   std::uint64_t id() const;
 
@@ -177,15 +179,34 @@ class Job {
 std::optional<std::size_t> wait_any(
     std::span<const Job> jobs, std::chrono::nanoseconds patience = std::chrono::nanoseconds::max());
 
+// Of two tasks that wait before a stage, or for a kernel, the one of the higher priority goes
+// first, always: tasks of a low one wait for as long as there are enough of a high one.
+inline constexpr int kPriorityLowest = -7, kPriorityHighest = 7;
+
+enum class StreamOrder : std::uint8_t {
+  kSubmission,  // results in the order in which the tasks were submitted
+  kCompletion,  // each as soon as it is there
+};
+
+// A task that is cancelled, or whose deadline passes, is done at once in any stream, whatever is
+// open before it; results and tasks' own errors of an ordered stream keep their order among
+// themselves.
+struct StreamOptions {
+  StreamOrder order = StreamOrder::kSubmission;
+  int priority = 0;  // of its tasks: kPriorityLowest to kPriorityHighest
+};
+
 struct SubmitOptions {
-  // Called with the outcome by a thread of the runtime, in the order of the stream; Job::wait then
-  // has none left to give, but for what the callback throws: that is the task's error there, and is
-  // counted in PipelineStatus. It must not wait for other jobs of its stream.
+  // Called with the outcome by a thread of the runtime (or the one that cancels), one of a stream
+  // at a time, in the order in which its tasks are done; Job::wait then has none left to give, but
+  // for what the callback throws: that is the task's error there, and is counted in PipelineStatus.
+  // It must not wait for other jobs of its stream.
   std::function<void(TaskOutcome)> callback = {};
   // From now on; the task ends with TaskFailure::kDeadline when it passes.
   std::optional<std::chrono::nanoseconds> deadline = {};
   std::shared_ptr<void> payload = {};
   std::vector<std::string> skipped_stages = {};  // by name
+  std::optional<int> priority = {};              // empty: that of the stream
 };
 
 class Stream {
@@ -330,7 +351,7 @@ class Pipeline {
  public:
   explicit Pipeline(std::shared_ptr<runtime::PipelineState> state) : state_(std::move(state)) {}
 
-  Stream open_stream();
+  Stream open_stream(const StreamOptions& options = {});
   PipelineStatus status() const;
   // While tasks flow; none is lost. The error says what is allowed.
   Status set_threads(const std::string& stage, int threads);

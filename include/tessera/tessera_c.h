@@ -375,8 +375,23 @@ uint64_t tessera_task_sequence(const tessera_task* task); /* in its stream, from
 
 /* ------------------------------------------------------------------------------- tasks */
 
+typedef enum tessera_stream_order {
+  TESSERA_ORDER_SUBMISSION, /* results in the order in which the tasks went in */
+  TESSERA_ORDER_COMPLETION  /* each as soon as it is there */
+} tessera_stream_order;
+
+/* A task that is cancelled, or whose deadline passes, is done at once in any stream. */
+typedef struct tessera_stream_options {
+  size_t size;
+  tessera_stream_order order;
+  int priority; /* of its tasks, -7 to 7: of two that wait the higher one goes first, always */
+} tessera_stream_options;
+
 /* Results come out in the order the tasks of one stream went in. */
 tessera_error* tessera_stream_open(tessera_pipeline* pipeline, tessera_stream** stream);
+tessera_error* tessera_stream_open_with(tessera_pipeline* pipeline,
+                                        const tessera_stream_options* options,
+                                        tessera_stream** stream);
 /* False: there was no room after `patience_ns` (negative: no limit). */
 bool tessera_stream_wait_for_room(tessera_stream* stream, int64_t patience_ns);
 void tessera_stream_wait_until_done(tessera_stream* stream);
@@ -398,6 +413,7 @@ typedef struct tessera_submit_options {
                                                the task is refused; may be NULL */
   const char* const* skipped_stages;        /* names */
   size_t skipped_stage_count;
+  const int* priority; /* -7 to 7; NULL: that of the stream */
 } tessera_submit_options;
 
 /* Copies the inputs, which are those of the model in their order; where the pipeline begins with a

@@ -121,6 +121,7 @@ class SubmitOptions(TypedDict, total=False):
     callback: Callable[[Result | None, Error | None], object] | None
     deadline: float | None  # seconds from now on
     payload: object  # the application's own, for stages and the result; a picture's path
+    priority: int | None  # -7 to 7; None: that of the stream
     skip: Sequence[str]  # names of stages
     wait: bool  # for room (the default), else Error
 
@@ -242,7 +243,9 @@ class PipelineOptions(TypedDict, total=False):
     debug_every: int  # of so many tasks one; the others run on the device
 
 class Pipeline:
-    def stream(self) -> Stream: ...
+    # Results in the order of "submission", or of "completion": each as soon as it is there. Of two
+    # tasks that wait the one of the higher priority (-7 to 7) goes first.
+    def stream(self, *, order: str = "submission", priority: int = 0) -> Stream: ...
     def status(self) -> PipelineStatus: ...
     # While tasks flow, by the stage's name; none is lost.
     def set_threads(self, stage: str, threads: int) -> None: ...

@@ -144,6 +144,20 @@ Result<RuntimeOptions> runtime_of(const tessera_runtime_options* options) {
   return runtime;
 }
 
+Result<StreamOptions> stream_of(const tessera_stream_options* options) {
+  TESSERA_TRY(const tessera_stream_options given, sized(options));
+  const std::uint32_t order = number_in(given.order);
+  if (order > TESSERA_ORDER_COMPLETION) {
+    return wrong_number("stream order", order,
+                        "TESSERA_ORDER_SUBMISSION, TESSERA_ORDER_COMPLETION");
+  }
+  if (given.priority < kPriorityLowest || given.priority > kPriorityHighest) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "a priority of " + std::to_string(given.priority) + "; allowed -7 to 7"};
+  }
+  return StreamOptions{.order = static_cast<StreamOrder>(order), .priority = given.priority};
+}
+
 Result<DebugOptions> debug_of(const tessera_debug_options* options) {
   TESSERA_TRY(const tessera_debug_options given, sized(options));
   const std::uint32_t mode = number_in(given.mode);
@@ -202,6 +216,7 @@ Result<Submission> submission_of(const tessera_submit_options* options) {
   submission.fail_if_full = given.fail_if_full;
   SubmitOptions& submit = submission.options;
   if (given.payload != nullptr) submit.payload = owned(given.payload, given.release_payload);
+  if (given.priority != nullptr) submit.priority = *given.priority;
   if (given.deadline_ns != 0) submit.deadline = std::chrono::nanoseconds(given.deadline_ns);
   TESSERA_TRY(submit.skipped_stages,
               texts_of(given.skipped_stages, given.skipped_stage_count, "skipped_stages"));

@@ -11,6 +11,7 @@ namespace tessera::c {
 std::shared_ptr<void> owned(void* what, tessera_release_function release);
 tessera_device_kind kind_in_c(DeviceKind kind);
 Result<RuntimeOptions> runtime_of(const tessera_runtime_options* options);
+Result<StreamOptions> stream_of(const tessera_stream_options* options);
 Result<DebugOptions> debug_of(const tessera_debug_options* options);
 // Whatever comes of it, the release functions in `options` are called once, but for those of a
 // structure whose size is wrong.

@@ -30,6 +30,7 @@ TESSERA_C_STRUCTURE(tessera_stage_options);
 TESSERA_C_STRUCTURE(tessera_debug_options);
 TESSERA_C_STRUCTURE(tessera_pipeline_options);
 TESSERA_C_STRUCTURE(tessera_submit_options);
+TESSERA_C_STRUCTURE(tessera_stream_options);
 TESSERA_C_STRUCTURE(tessera_operation);
 TESSERA_C_STRUCTURE(tessera_layer_task);
 TESSERA_C_STRUCTURE(tessera_operation_task);

@@ -127,11 +127,18 @@ Result<OperationTask> operation_task_of(const tessera_operation_task* task) {
 extern "C" {
 
 tessera_error* tessera_stream_open(tessera_pipeline* pipeline, tessera_stream** stream) {
+  return tessera_stream_open_with(pipeline, nullptr, stream);
+}
+tessera_error* tessera_stream_open_with(tessera_pipeline* pipeline,
+                                        const tessera_stream_options* options,
+                                        tessera_stream** stream) {
   if (stream == nullptr) return is_null("stream");
   *stream = nullptr;
   if (pipeline == nullptr) return is_null("pipeline");
   return guarded([&]() -> tessera_error* {
-    *stream = new tessera_stream{pipeline->pipeline.open_stream()};
+    const auto wanted = tessera::c::stream_of(options);
+    if (!wanted.ok()) return make_error(wanted.error());
+    *stream = new tessera_stream{pipeline->pipeline.open_stream(*wanted)};
     return nullptr;
   });
 }

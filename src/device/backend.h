@@ -21,6 +21,7 @@ class Loaded {
   };
   std::string name;
   std::vector<Tensor> inputs, outputs;
+  Cycles expected_cycles = 0;  // of a run, by the model; 0: not known
 };
 
 // Programs that share a weight region.

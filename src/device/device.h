@@ -6,11 +6,12 @@
 //   host threads        queue of each kernel (bounded)        kernels (cores), a thread each
 //   submit() ──────────► [ 12 | 9 | 7 ] ────────────────────► kernel 0: run 5   ─┐
 //   submit() ──────────► [ 13 | 10 ] ───────────────────────► kernel 1: run 6   ─┤ completions by
-//   wait() ◄─────────────────────────────────────────────────────────────────────┘ sequence number
+//   wait(), or a listener ◄──────────────────────────────────────────────────────┘ sequence number
 //
-// Every call may come from any thread at any time. Submissions of one kernel run in their order;
-// kernels run side by side. While the blocks of the next run are written a kernel works on the one
-// before, and it goes on without a gap where its queue holds another.
+// Every call may come from any thread at any time. Submissions of one kernel run in their order,
+// those of a higher priority first; kernels run side by side. While the blocks of the next run are
+// written a kernel works on the one before, and it goes on without a gap where its queue holds
+// another.
 //
 // Memory: a device has an address space of its own. allocate() hands out blocks of it, and an
 // address inside a block is base + offset. A block that is released goes to a set of unused ones
@@ -65,6 +66,7 @@ struct Properties {
   int kernels = 1;
   std::int64_t clock_hertz = 0;  // 0: no modelled clock
   Bytes memory;
+  int queue_depth = 1;         // submissions that wait for each kernel
   bool shared_memory = false;  // the host sees it: host_view() works, and nothing need be moved
   bool values = true;          // false: runs leave outputs as they are (timing only)
 };
@@ -90,14 +92,6 @@ struct TransferTag {
   std::uint64_t task = 0;  // the tag of the run's submission
 };
 
-struct Submission {
-  LoadedId loaded{};
-  int kernel = kAnyKernel;
-  // A block, or a part of one, for each input and output, in the order of the network's or layer's.
-  std::span<const Address> inputs, outputs;
-  std::uint64_t tag = 0;  // the caller's; comes back in completion, metrics and messages
-};
-
 struct Completion {
   Status status;  // of the run
   SequenceNumber sequence{};
@@ -111,6 +105,52 @@ struct Completion {
   // Engines, layers, timeline; null without a modelled clock. Shared by runs whose timing is
   // reused.
   std::shared_ptr<const RunResult> details;
+};
+
+// Told how a run ended, in place of wait().
+class RunListener {
+ public:
+  virtual ~RunListener() = default;
+  struct End {
+    Status status;  // not ok: the device failed or was reset, and nobody knows what became of it
+    bool begun = true;      // false: it did not begin, and never will
+    Completion completion;  // if `status` is ok
+  };
+  // Called once, by any thread, with the device's lock held: it must not call the device, and must
+  // not wait for a thread that does.
+  virtual void run_over(void* context, End&& end) = 0;
+};
+
+struct Submission {
+  LoadedId loaded{};
+  int kernel = kAnyKernel;
+  // A block, or a part of one, for each input and output, in the order of the network's or layer's.
+  std::span<const Address> inputs, outputs;
+  std::uint64_t tag = 0;  // the caller's; comes back in completion, metrics and messages
+  int priority = 0;       // of those that wait for a kernel the highest begins first
+  // Not null: it is told with `context`, and nobody calls wait(). It lives until it is told, or
+  // until the run was withdrawn.
+  RunListener* listener = nullptr;
+  void* context = nullptr;
+};
+
+// What became of a run that somebody wants no more.
+enum class Withdrawn {
+  kNotBegun,  // it never will begin; its blocks are free
+  kBegun,     // it goes on
+  kOver,      // it was over already, and its listener has been told
+};
+
+// What a kernel has to do: what it runs, since when, and what waits for it, the next in front.
+struct KernelWork {
+  struct Waiting {
+    LoadedId loaded{};
+    int priority = 0;
+  };
+  bool running = false;
+  LoadedId loaded{};
+  TimePoint since{};
+  std::vector<Waiting> waiting;  // keeps its room
 };
 
 enum class HealthState {
@@ -134,7 +174,8 @@ struct DeviceCounters {
   std::int64_t programs_loaded = 0, programs_unloaded = 0;  // a layer is one
   std::int64_t submissions = 0, completions = 0;
   std::int64_t run_errors = 0;         // completions with an error
-  std::int64_t given_up = 0;           // waits that ended at their deadline
+  std::int64_t given_up = 0;           // runs that nobody waits for any more
+  std::int64_t withdrawn = 0;          // of them those that had not begun
   std::int64_t wrong_completions = 0;  // of a run that was never submitted, or twice
   std::int64_t lost_completions = 0;   // noticed by a later one of the same kernel
   std::int64_t late_completions = 0;   // of runs that nobody waits for any more
@@ -204,8 +245,15 @@ class Device {
   // by `deadline`, or the device fails or is reset; names device, kernel and task. A run that has
   // not begun by then never will; one that has keeps its blocks until it is over.
   virtual Result<Completion> wait(SequenceNumber sequence, TimePoint deadline = kNoDeadline) = 0;
+  // Takes back a submission with a listener, which is told no more: one that has not begun never
+  // will. One that has goes on, and its listener is told; with `give_up` nobody is, and its blocks
+  // are kept until it is over.
+  virtual Withdrawn withdraw(SequenceNumber sequence, bool give_up) = 0;
   // Submissions that wait for the kernel, and the one it runs.
   virtual int queued(int kernel) const = 0;
+  virtual void look_at(int kernel, KernelWork& work) const = 0;
+  // How long a run takes on the wall clock by the model of the processor; 0: that is not known.
+  virtual std::chrono::nanoseconds modelled_time(LoadedId loaded) const = 0;
 
   virtual Health health() const = 0;
   // The caller has seen enough errors: runs that wait end with an error, later ones are refused.

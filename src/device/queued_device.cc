@@ -28,6 +28,11 @@ constexpr double kLongest = 1e17;  // nanoseconds, three years
 
 double seconds(nanoseconds duration) { return std::chrono::duration<double>(duration).count(); }
 
+Properties with_queue(Properties properties, int depth) {
+  properties.queue_depth = depth;
+  return properties;
+}
+
 nanoseconds wall_time(const Pace& pace, Cycles cycles, std::int64_t clock_hertz) {
   const double time =
       pace.factor * static_cast<double>(cycles) * 1e9 / static_cast<double>(clock_hertz);
@@ -38,7 +43,7 @@ nanoseconds wall_time(const Pace& pace, Cycles cycles, std::int64_t clock_hertz)
 
 QueuedDevice::QueuedDevice(std::unique_ptr<Backend> backend, QueueOptions options)
     : backend_(std::move(backend)),
-      properties_(backend_->properties()),
+      properties_(with_queue(backend_->properties(), options.queue_depth)),
       options_(std::move(options)),
       memory_(properties_.memory) {
   for (int i = 0; i < properties_.kernels; ++i) {
@@ -65,6 +70,15 @@ Status QueuedDevice::start() {
                       properties_.name, i, error.what())};
     }
   }
+  if (options_.run_limit.count() == 0) return {};
+  try {
+    watch_ = std::thread([this] { watch_loop(); });
+  } catch (const std::system_error& error) {
+    return Error{ErrorCode::kUnavailable,
+                 fmt::format("device '{}': the system has no thread to watch the limit of its runs "
+                             "({}); use fewer, or no limit",
+                             properties_.name, error.what())};
+  }
   return {};
 }
 
@@ -76,10 +90,12 @@ QueuedDevice::~QueuedDevice() {
       kernel->work.notify_all();
       kernel->interrupted.notify_all();
     }
+    watched_.notify_all();
   }
   for (const auto& kernel : kernels_) {
     if (kernel->thread.joinable()) kernel->thread.join();
   }
+  if (watch_.joinable()) watch_.join();
 }
 
 // ---- memory ----
@@ -382,6 +398,7 @@ Result<SequenceNumber> QueuedDevice::submit(const Submission& submission, TimePo
   task.run.kernel = index;
   task.run.tag = submission.tag;
   task.run.loaded = submission.loaded;
+  task.priority = submission.priority;
   task.loaded = std::move(loaded);
   const Status held = guarded("", [&] { return hold_blocks(submission, task); });
   if (!held.ok()) {
@@ -391,10 +408,19 @@ Result<SequenceNumber> QueuedDevice::submit(const Submission& submission, TimePo
   }
   ++next_sequence_;
   ++counters_.submissions;
-  task.enqueued = steady_clock::now();
-  kernel.queue.push_back(&task);
-  kernel.work.notify_one();
+  task.listener = submission.listener;
+  task.context = submission.context;
+  enqueue(kernel, task);
   return task.run.sequence;
+}
+
+// Behind those of its own priority and of higher ones.
+void QueuedDevice::enqueue(Kernel& kernel, Task& task) {
+  task.enqueued = steady_clock::now();
+  auto place = kernel.queue.end();
+  while (place != kernel.queue.begin() && (*std::prev(place))->priority < task.priority) --place;
+  kernel.queue.insert(place, &task);
+  kernel.work.notify_one();
 }
 
 int QueuedDevice::queued(int kernel) const {
@@ -404,6 +430,28 @@ int QueuedDevice::queued(int kernel) const {
   return static_cast<int>(queue.queue.size()) + (queue.running != nullptr ? 1 : 0);
 }
 
+void QueuedDevice::look_at(int kernel, KernelWork& work) const {
+  TESSERA_CHECK(kernel >= 0 && kernel < properties_.kernels, "kernel {}", kernel);
+  work.waiting.clear();
+  const Lock lock(mutex_);
+  const Kernel& of = *kernels_[static_cast<std::size_t>(kernel)];
+  work.running = of.running != nullptr;
+  if (of.running != nullptr) {
+    work.loaded = of.running->run.loaded;
+    work.since = of.running->started;
+  }
+  for (const Task* const task : of.queue) {
+    work.waiting.push_back({task->run.loaded, task->priority});
+  }
+}
+
+nanoseconds QueuedDevice::modelled_time(LoadedId loaded) const {
+  const Lock lock(mutex_);
+  const auto found = loaded_.find(loaded);
+  if (!options_.pace.enabled || properties_.clock_hertz == 0 || found == loaded_.end()) return {};
+  return wall_time(options_.pace, found->second->expected_cycles, properties_.clock_hertz);
+}
+
 // ---- waiting ----
 
 std::string QueuedDevice::place_name(const Task& task) const {
@@ -411,33 +459,23 @@ std::string QueuedDevice::place_name(const Task& task) const {
                      task.run.kernel, task.number(), task.loaded->name, task.run.tag);
 }
 
-TimePoint QueuedDevice::watch_time(const Task& task) const {
-  if (options_.run_limit.count() == 0) return kNoDeadline;
-  if (task.state == Task::State::kRunning) return task.started + options_.run_limit;
-  const Task* const running = kernels_[static_cast<std::size_t>(task.run.kernel)]->running;
-  return running != nullptr ? running->started + options_.run_limit : kNoDeadline;
-}
-
-void QueuedDevice::watch(const Task& task) {
-  const Task* late = &task;
-  if (task.state != Task::State::kRunning) {
-    late = kernels_[static_cast<std::size_t>(task.run.kernel)]->running;
-  }
-  fail_locked(fmt::format("kernel {} has not ended task {} within the limit of {:.3g} s",
-                          late->run.kernel, late->number(), seconds(options_.run_limit)));
+void QueuedDevice::take_from_queue(Task& task) {
+  std::vector<Task*>& queue = kernels_[static_cast<std::size_t>(task.run.kernel)]->queue;
+  queue.erase(std::find(queue.begin(), queue.end(), &task));
+  room_.notify_all();
 }
 
 Error QueuedDevice::given_up(Task& task) {
   ++counters_.given_up;
   const std::string place = place_name(task);
   if (task.state == Task::State::kQueued) {
-    std::vector<Task*>& queue = kernels_[static_cast<std::size_t>(task.run.kernel)]->queue;
+    const std::vector<Task*>& queue = kernels_[static_cast<std::size_t>(task.run.kernel)]->queue;
     const auto before = std::find(queue.begin(), queue.end(), &task);
     const std::string message = fmt::format(
         "{}: not begun by its deadline, {} before it and one running; it was taken back", place,
         before - queue.begin());
-    queue.erase(before);
-    room_.notify_all();
+    take_from_queue(task);
+    ++counters_.withdrawn;
     task.abandoned = true;
     end(task);
     return {ErrorCode::kUnavailable, message};
@@ -451,30 +489,18 @@ Error QueuedDevice::given_up(Task& task) {
 Result<Completion> QueuedDevice::wait(SequenceNumber sequence, TimePoint deadline) {
   Lock lock(mutex_);
   Task* const task = tasks_.find(sequence);
-  if (task == nullptr || task->waited_for) {
+  if (task == nullptr || task->waited_for || task->listener != nullptr) {
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("device '{}': sequence number {} was not submitted, or was waited for "
                              "already",
                              properties_.name, static_cast<std::uint64_t>(sequence))};
   }
   task->waited_for = true;
-  while (task->state != Task::State::kDone && task->refused.ok()) {
-    const TimePoint watched = watch_time(*task);
-    const TimePoint until = std::min(deadline, watched);
-    if (until == kNoDeadline && options_.run_limit.count() == 0) {
-      task->over.wait(lock);
-      continue;
-    }
-    // A task that waits for its kernel does not know yet when to look at it.
-    const TimePoint look = std::min(until, steady_clock::now() + options_.run_limit);
-    task->over.wait_until(lock, options_.run_limit.count() == 0 ? until : look);
-    if (task->state == Task::State::kDone || !task->refused.ok()) break;
-    const TimePoint now = steady_clock::now();
-    if (now >= watch_time(*task)) {
-      watch(*task);
-    } else if (now >= deadline) {
-      return given_up(*task);
-    }
+  const auto over = [task] { return task->state == Task::State::kDone || !task->refused.ok(); };
+  if (deadline == kNoDeadline) {
+    task->over.wait(lock, over);
+  } else if (!task->over.wait_until(lock, deadline, over)) {
+    return given_up(*task);
   }
   if (!task->refused.ok()) {
     const Error error = task->refused.error();
@@ -487,12 +513,37 @@ Result<Completion> QueuedDevice::wait(SequenceNumber sequence, TimePoint deadlin
   return completion;
 }
 
+Withdrawn QueuedDevice::withdraw(SequenceNumber sequence, bool give_up) {
+  const Lock lock(mutex_);
+  Task* const task = tasks_.find(sequence);
+  if (task == nullptr || task->listener == nullptr) return Withdrawn::kOver;
+  const bool queued = task->state == Task::State::kQueued;
+  if (!queued && !give_up) return Withdrawn::kBegun;
+  ++counters_.given_up;
+  task->listener = nullptr;
+  task->abandoned = true;
+  if (!queued) return Withdrawn::kBegun;
+  ++counters_.withdrawn;
+  take_from_queue(*task);
+  end(*task);
+  return Withdrawn::kNotBegun;
+}
+
 // ---- completions, failure, recovery; with the lock held ----
+
+// What the listener is told is all there is: nobody asks for the task any more.
+void QueuedDevice::tell(Task& task, Status status) {
+  RunListener* const listener = std::exchange(task.listener, nullptr);
+  task.abandoned = true;
+  listener->run_over(task.context, {std::move(status), task.state != Task::State::kQueued,
+                                    std::move(task.completion)});
+}
 
 // The device has nothing more to do with the task.
 void QueuedDevice::end(Task& task) {
   drop_holds(task);
   task.state = Task::State::kDone;
+  if (task.listener != nullptr) tell(task, {});
   if (task.abandoned) {
     tasks_.remove(task);
   } else {
@@ -546,8 +597,9 @@ void QueuedDevice::complete(SequenceNumber sequence, Completion completion) {
 }
 
 void QueuedDevice::refuse(Task& task, Error error) {
-  if (!task.refused.ok() || task.abandoned) return;
-  task.refused = std::move(error);
+  if (!task.refused.ok()) return;
+  task.refused = error_or_no_memory([&] { return error; });
+  if (task.listener != nullptr) return tell(task, std::move(error));
   task.over.notify_all();
 }
 
@@ -570,6 +622,39 @@ void QueuedDevice::fail_locked(std::string reason) {
     if (task.state == Task::State::kRunning) refuse_task(task);
   });
   room_.notify_all();
+}
+
+const Task* QueuedDevice::longest_running() const {
+  const Task* longest = nullptr;
+  for (const auto& kernel : kernels_) {
+    for (const Task* const task : kernel->begun) {
+      if (task->refused.ok() && (longest == nullptr || task->started < longest->started)) {
+        longest = task;
+      }
+    }
+  }
+  return longest;
+}
+
+// Fails the device when a run takes longer than the limit.
+void QueuedDevice::watch_loop() {
+  Lock lock(mutex_);
+  while (!stop_) {
+    const Task* const longest = longest_running();
+    if (longest == nullptr) {
+      watch_sleeps_ = true;
+      watched_.wait(lock);
+      watch_sleeps_ = false;
+      continue;
+    }
+    const TimePoint due = longest->started + options_.run_limit;
+    if (steady_clock::now() < due) {
+      watched_.wait_until(lock, due);
+      continue;
+    }
+    fail_locked(fmt::format("kernel {} has not ended task {} within the limit of {:.3g} s",
+                            longest->run.kernel, longest->number(), seconds(options_.run_limit)));
+  }
 }
 
 void QueuedDevice::fail(const std::string& reason) {
@@ -646,6 +731,7 @@ void QueuedDevice::kernel_loop(int index) {
     task.state = Task::State::kRunning;
     task.started = steady_clock::now();
     room_.notify_all();
+    if (watch_sleeps_) watched_.notify_one();
     const std::uint64_t generation = generation_;
     lock.unlock();
     Executed executed = execute(kernel, task, generation);

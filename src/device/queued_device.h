@@ -4,6 +4,7 @@
 //   submit ─► hold blocks ─► queue of the kernel ─► thread: [fault plan] backend.run [pace]
 //                                                        │
 //   wait ◄── task's condition ◄── complete(sequence) ◄───┘   the only way a completion comes in
+//   or its listener
 //
 // complete() believes nothing: a number that is not running on this device fails it. A kernel runs
 // its tasks one after the other, so the completion of one tells that those before it which have not
@@ -57,7 +58,10 @@ class QueuedDevice : public Device {
   Status unload(LoadedId loaded) override;
   Result<SequenceNumber> submit(const Submission& submission, TimePoint deadline) override;
   Result<Completion> wait(SequenceNumber sequence, TimePoint deadline) override;
+  Withdrawn withdraw(SequenceNumber sequence, bool give_up) override;
   int queued(int kernel) const override;
+  void look_at(int kernel, KernelWork& work) const override;
+  std::chrono::nanoseconds modelled_time(LoadedId loaded) const override;
   Health health() const override;
   void fail(const std::string& reason) override;
   Status reset(TimePoint deadline) override;
@@ -104,6 +108,7 @@ class QueuedDevice : public Device {
 
   void kernel_loop(int index);
   RunOutcome run_backend(const Task& task);
+  void watch_loop();
   Executed execute(Kernel& kernel, Task& task, std::uint64_t generation);
   Fault planned_fault(const Task& task);
   // Sleeps until `due`; false if interrupted.
@@ -116,8 +121,11 @@ class QueuedDevice : public Device {
   void end(Task& task);
   void find_lost(Kernel& kernel, const Task& told);
   void fail_locked(std::string reason);
-  void watch(const Task& task);
-  TimePoint watch_time(const Task& task) const;
+  void enqueue(Kernel& kernel, Task& task);
+  void tell(Task& task, Status status);
+  void take_from_queue(Task& task);
+  // The run that began first of those whose completion has not come; null: there is none.
+  const Task* longest_running() const;
   std::string place_name(const Task& task) const;
   Error given_up(Task& task);
 
@@ -141,7 +149,8 @@ class QueuedDevice : public Device {
   std::mutex reset_mutex_;  // one reset at a time; before mutex_
 
   mutable std::mutex mutex_;  // everything below
-  std::condition_variable room_, idle_;
+  std::condition_variable room_, idle_, watched_;
+  bool watch_sleeps_ = false;                           // until a run begins
   std::map<LoadedId, std::shared_ptr<Loaded>> loaded_;  // shared with the tasks that run it
   std::uint64_t next_loaded_ = 0;
   TaskTable tasks_;
@@ -152,6 +161,7 @@ class QueuedDevice : public Device {
   bool stop_ = false;
   Health health_;
   DeviceCounters counters_;
+  std::thread watch_;  // where runs have a limit
 };
 
 }  // namespace tessera::device

@@ -457,6 +457,113 @@ class Recording : public Observer {
   std::vector<TransferTag> tags;
 };
 
+// Keeps what it is told.
+class Told : public RunListener {
+ public:
+  void run_over(void* context, End&& end) override {
+    const std::lock_guard lock(mutex_);
+    ends_.push_back({context, std::move(end)});
+    changed_.notify_all();
+  }
+  std::vector<std::pair<void*, End>> wait_for(std::size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return ends_.size() >= count; });
+    return std::move(ends_);
+  }
+  std::size_t count() {
+    const std::lock_guard lock(mutex_);
+    return ends_.size();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::pair<void*, End>> ends_;
+};
+
+class TellingBench {
+ public:
+  explicit TellingBench(const ScriptedOptions& options) : bench(options) {}
+  SequenceNumber submit(std::uint64_t tag, int priority = 0) {
+    const std::array inputs = {bench.block().base}, outputs = {bench.block().base};
+    return *bench->submit({.loaded = bench.loaded(),
+                           .kernel = 0,
+                           .inputs = inputs,
+                           .outputs = outputs,
+                           .tag = tag,
+                           .priority = priority,
+                           .listener = &told,
+                           .context = &bench},
+                          far());
+  }
+  Bench bench;
+  Told told;
+};
+
+TEST(QueuedDevice, ListenerIsToldInPlaceOfWaiting) {
+  TellingBench telling({});
+  const SequenceNumber sequence = telling.submit(5);
+  const auto ends = telling.told.wait_for(1);
+  EXPECT_EQ(ends[0].first, &telling.bench);
+  EXPECT_TRUE(ends[0].second.status.ok());
+  EXPECT_TRUE(ends[0].second.begun);
+  EXPECT_EQ(ends[0].second.completion.tag, 5U);
+  EXPECT_FALSE(telling.bench->wait(sequence).ok());
+  EXPECT_EQ(telling.bench->withdraw(sequence, true), Withdrawn::kOver);
+}
+
+TEST(QueuedDevice, WhatIsWithdrawnBeforeItBeganNeverDoesAndOneThatBeganGoesOn) {
+  Gate gate;
+  TellingBench telling({.compute = gated(gate)});
+  const SequenceNumber first = telling.submit(1), second = telling.submit(2);
+  const SequenceNumber third = telling.submit(3);
+  gate.wait_for(1);
+  EXPECT_EQ(telling.bench->withdraw(second, false), Withdrawn::kNotBegun);
+  EXPECT_EQ(telling.bench->withdraw(first, false), Withdrawn::kBegun);
+  EXPECT_EQ(telling.bench->withdraw(first, true), Withdrawn::kBegun);
+  EXPECT_EQ(telling.bench->queued(0), 2);
+  gate.open();
+  const auto ends = telling.told.wait_for(1);  // of the third alone
+  EXPECT_EQ(ends[0].second.completion.sequence, third);
+  EXPECT_EQ(telling.told.count(), 0U);
+  EXPECT_EQ(telling.bench->counters().withdrawn, 1);
+  EXPECT_EQ(telling.bench->counters().late_completions, 1);
+}
+
+TEST(QueuedDevice, OfThoseThatWaitTheHighestPriorityBeginsFirst) {
+  Gate gate;
+  TellingBench telling({.queue_depth = 8, .compute = gated(gate)});
+  telling.submit(1);
+  gate.wait_for(1);
+  for (const auto& [tag, priority] : {std::pair{2, 0}, {3, -1}, {4, 5}, {5, 0}, {6, 5}}) {
+    telling.submit(static_cast<std::uint64_t>(tag), priority);
+  }
+  KernelWork work;
+  telling.bench->look_at(0, work);
+  EXPECT_TRUE(work.running);
+  EXPECT_EQ(work.waiting.size(), 5U);
+  gate.open();
+  std::vector<std::uint64_t> order;
+  while (order.size() < 6) {
+    for (const auto& end : telling.told.wait_for(1)) order.push_back(end.second.completion.tag);
+  }
+  EXPECT_EQ(order, (std::vector<std::uint64_t>{1, 4, 6, 2, 5, 3}));
+}
+
+TEST(QueuedDevice, DeviceThatFailsTellsWhichRunsHadNotBegun) {
+  Gate gate;
+  TellingBench telling({.compute = gated(gate)});
+  telling.submit(1);
+  gate.wait_for(1);
+  telling.submit(2);
+  telling.bench->fail("the fan stopped");
+  for (const auto& [context, end] : telling.told.wait_for(2)) {
+    EXPECT_FALSE(end.status.ok());
+    EXPECT_EQ(end.begun, end.status.error().message.find("tag 1") != std::string::npos);
+  }
+  gate.open();
+}
+
 TEST(QueuedDevice, ObserverIsToldOfEveryRunAndTransfer) {
   Recording recording;
   Bench bench;

@@ -29,6 +29,7 @@ class ScriptedBackend : public Backend {
     loaded->name = network->path;
     loaded->inputs = loaded_tensors(network->inputs);
     loaded->outputs = loaded_tensors(network->outputs);
+    loaded->expected_cycles = options_.modelled_time.count();
     set.entries.push_back({std::move(loaded), {}});
     return set;
   }

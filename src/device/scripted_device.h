@@ -26,6 +26,7 @@ struct ScriptedOptions {
       compute = {};
   std::chrono::nanoseconds run_limit{0};
   FaultPlan faults = {};
+  std::chrono::nanoseconds modelled_time{0};  // what the device says that a run takes; 0: nothing
 };
 
 // The functions are called on the kernels' threads, side by side.

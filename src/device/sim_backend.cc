@@ -187,6 +187,7 @@ class SimBackend : public Backend {
       if (!reuses_timing()) continue;
       TESSERA_TRY(RunResult result, simulate(loaded, *loaded.cores[0], nullptr));
       loaded.timing = std::make_shared<const RunResult>(std::move(result));
+      loaded.expected_cycles = loaded.timing->cycles;
     }
     set.region = {};
     return {};
@@ -223,6 +224,9 @@ class SimBackend : public Backend {
     auto loaded = std::make_unique<LoadedProgram>();
     loaded->graph = package.graph;
     loaded->name = package.graph->name;
+    for (const program::Frame& frame : package.frames) {
+      loaded->expected_cycles += frame.estimated_cycles;
+    }
     TESSERA_TRY(loaded->program,
                 link::link(package, chip_, {.cores = 1, .serial = options_.serial}));
     TESSERA_RETURN_IF_ERROR(program::verify_program(loaded->program, chip_));

@@ -17,6 +17,7 @@ Task& TaskTable::add(SequenceNumber sequence) {
   task.run.sequence = sequence;
   task.state = Task::State::kQueued;
   task.waited_for = task.abandoned = false;
+  task.listener = nullptr;
   task.refused = {};
   task.completion = {};
   slot(number) = &task;

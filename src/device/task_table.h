@@ -24,6 +24,9 @@ struct Task {
     kDone,     // `completion` is there, or `refused` says why not
   };
   Observer::Run run;
+  int priority = 0;
+  RunListener* listener = nullptr;  // not yet told
+  void* context = nullptr;
   std::shared_ptr<Loaded> loaded;  // shared with the device, which may unload it meanwhile
   std::vector<Address> held;       // inputs, then outputs
   std::vector<std::span<std::byte>> inputs, outputs;

@@ -180,7 +180,35 @@ std::vector<Recorder::Work> Recorder::works() const {
     const std::optional<EventRing::Work> work = rings_[i]->work();
     if (work) works.push_back({i, work->source, work->begin_ns});
   }
+  for (std::size_t i = 0; i < source_list_.size(); ++i) {
+    for (const auto& open : source_list_[i]->open) {
+      const std::int64_t since = open.load(std::memory_order_relaxed);
+      if (since == kNotRunning) continue;
+      works.push_back({kNoRing, {static_cast<std::uint16_t>(i)}, since});
+    }
+  }
   return works;
+}
+
+int Recorder::open_work(SourceId source, std::int64_t begin_ns) {
+  if (!recording()) return kNoWork;
+  auto& open = sources_[source.index].load(std::memory_order_acquire)->open;
+  for (std::size_t work = 0; work < open.size(); ++work) {
+    std::int64_t free = kNotRunning;
+    if (open[work].load(std::memory_order_relaxed) == kNotRunning &&
+        open[work].compare_exchange_strong(free, begin_ns)) {
+      return static_cast<int>(work);
+    }
+  }
+  return kNoWork;
+}
+
+void Recorder::close_work(SourceId source, int work) {
+  if (work == kNoWork) return;
+  sources_[source.index]
+      .load(std::memory_order_acquire)
+      ->open[static_cast<std::size_t>(work)]
+      .store(kNotRunning, std::memory_order_relaxed);
 }
 
 std::vector<Recorder::SourceState> Recorder::sources() const {

@@ -98,6 +98,13 @@ class Recorder {
   }
   void end_work();
 
+  // The same for work that no thread stands for: a packet on its way through a device. close_work()
+  // just before recording its event. None (kNoWork) where there are too many; then only the event
+  // counts.
+  static constexpr int kNoWork = -1;
+  int open_work(SourceId source, std::int64_t begin_ns);
+  void close_work(SourceId source, int work);
+
   // For the collector: gives all events that are waiting to `take`, of one thread's ring after the
   // other, and returns how full the fullest ring was (0 to 1). `take` must not drain.
   using Take = std::function<void(std::size_t ring, std::span<const Event>)>;
@@ -108,9 +115,10 @@ class Recorder {
     });
   }
 
-  // What the writer of a ring works on.
+  // What the writer of a ring works on, or what is open without one.
+  static constexpr std::size_t kNoRing = SIZE_MAX;
   struct Work {
-    std::size_t ring = 0;  // as drain() counts them
+    std::size_t ring = 0;  // as drain() counts them; kNoRing: none
     SourceId source;
     std::int64_t begin_ns = 0;
   };
@@ -132,6 +140,10 @@ class Recorder {
     std::atomic<int> threads = 1;
     std::atomic<int> capacity = 0;
     std::atomic<std::int64_t> running_since = kNotRunning;
+    std::array<std::atomic<std::int64_t>, 32> open;  // when each began; or kNotRunning
+    Source() {
+      for (auto& since : open) since = kNotRunning;
+    }
   };
 
   void write(const Event& event);

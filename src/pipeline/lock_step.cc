@@ -8,8 +8,9 @@
 //   stage 2                     A        B
 //
 // Whoever finishes a slot begins the next one, so there is no thread for the clock. While nothing
-// is inside no slot runs; the packet that enters then begins one. Where memory ends, a slot waits
-// until there is some again.
+// is inside no slot runs; the packet that enters then begins one. A keeper is given as many packets
+// in a slot as its threads would be, and the slot ends when it has given them all back. Where
+// memory ends, a slot waits until there is some again.
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -39,7 +40,10 @@ void when_there_is_memory(const Step& step) {
 
 class LockStep : public Flow {
  public:
-  explicit LockStep(Line& line) : line_(line), lanes_(line.size()) {}
+  explicit LockStep(Line& line) : line_(line), lanes_(line.size()) {
+    ports_.reserve(line.size());
+    for (std::size_t stage = 0; stage < line.size(); ++stage) ports_.emplace_back(*this, stage);
+  }
 
   void enter(std::size_t stage, std::span<PacketPtr> packets) override {
     line_.stage(stage).queue().push(packets);
@@ -64,9 +68,14 @@ class LockStep : public Flow {
     closed_ = true;
     for (Lane& lane : lanes_) lane.work.notify_all();
   }
+  StagePort& port(std::size_t stage) override { return ports_[stage]; }
 
   void work(std::size_t stage, const std::atomic<bool>& leave) override {
     Lane& lane = lanes_[stage];
+    if (const auto& keeper = line_.stage(stage).config().keeper) {
+      while (wait_for_poke(lane, leave)) keeper->work();
+      return;
+    }
     std::unique_lock lock(mutex_);
     while (true) {
       lane.work.wait(lock, [&] { return leave || closed_ || !lane.given.empty(); });
@@ -78,25 +87,95 @@ class LockStep : public Flow {
       lock.unlock();
       line_.run(stage, batch);
       lock.lock();
-      when_there_is_memory([&] { lane.done.reserve(lane.done.size() + batch.size()); });
-      for (PacketPtr& packet : batch) lane.done.push_back(std::move(packet));
-      if (--outstanding_ > 0) continue;
-      Batch finished;
-      when_there_is_memory([&] { finished.reserve(done_in_all()); });
-      end_slot(finished);
-      begin_slot();
-      lock.unlock();
-      for (PacketPtr& packet : finished) line_.finish(std::move(packet));
-      lock.lock();
+      done(lane, batch, 1, lock);
     }
   }
 
  private:
   struct Lane {
     std::deque<Batch> given;  // for this slot, not taken yet
+    Batch kept;               // the same, for a keeper; the first in front
     Batch done;               // in this slot; or in earlier ones, while the next stage is full
+    bool poked = false;
     std::condition_variable work;
   };
+
+  class Port : public StagePort {
+   public:
+    Port(LockStep& flow, std::size_t stage) : flow_(flow), stage_(stage) {}
+    PacketPtr take(End end) override { return flow_.take(stage_, end); }
+    void drop(PacketPtr packet) override { flow_.give_back(stage_, std::move(packet)); }
+    std::size_t waiting() const override {
+      const std::lock_guard lock(flow_.mutex_);
+      return flow_.lanes_[stage_].kept.size();
+    }
+    int highest_priority() const override {
+      const std::lock_guard lock(flow_.mutex_);
+      const Batch& kept = flow_.lanes_[stage_].kept;
+      return kept.empty() ? 0 : kept.front()->header.priority;
+    }
+    std::size_t held_up() const override { return 0; }
+    void done(PacketPtr packet) override {
+      flow_.line_.end(stage_, packet);
+      flow_.give_back(stage_, std::move(packet));
+    }
+    void poke() override {
+      const std::lock_guard lock(flow_.mutex_);
+      LockStep::poke(flow_.lanes_[stage_]);
+    }
+
+   private:
+    LockStep& flow_;
+    std::size_t stage_;
+  };
+
+  bool wait_for_poke(Lane& lane, const std::atomic<bool>& leave) {
+    std::unique_lock lock(mutex_);
+    lane.work.wait(lock, [&] { return leave || closed_ || lane.poked; });
+    if (leave) lane.work.notify_one();
+    if (closed_ || leave) return false;
+    lane.poked = false;
+    return true;
+  }
+  static void poke(Lane& lane) {
+    lane.poked = true;
+    lane.work.notify_one();
+  }
+
+  PacketPtr take(std::size_t stage, StagePort::End end) {
+    PacketPtr packet;
+    {
+      const std::lock_guard lock(mutex_);
+      Batch& kept = lanes_[stage].kept;
+      if (kept.empty()) return nullptr;
+      const auto place = end == StagePort::End::kFirst ? kept.begin() : std::prev(kept.end());
+      packet = std::move(*place);
+      kept.erase(place);
+    }
+    line_.begin(stage, *packet);
+    return packet;
+  }
+  void give_back(std::size_t stage, PacketPtr packet) {
+    std::unique_lock lock(mutex_);
+    done(lanes_[stage], {&packet, 1}, 1, lock);
+  }
+
+  // `parts` of what is outstanding are done with these packets; ends the slot with the last. With
+  // the lock held, but not while packets leave.
+  void done(Lane& lane, std::span<PacketPtr> packets, std::size_t parts,
+            std::unique_lock<std::mutex>& lock) {
+    when_there_is_memory([&] { lane.done.reserve(lane.done.size() + packets.size()); });
+    for (PacketPtr& packet : packets) lane.done.push_back(std::move(packet));
+    outstanding_ -= parts;
+    if (outstanding_ > 0) return;
+    Batch finished;
+    when_there_is_memory([&] { finished.reserve(done_in_all()); });
+    end_slot(finished);
+    begin_slot();
+    lock.unlock();
+    for (PacketPtr& packet : finished) line_.finish(std::move(packet));
+    lock.lock();
+  }
 
   void begin_if_still() {
     const std::lock_guard lock(mutex_);
@@ -143,33 +222,54 @@ class LockStep : public Flow {
   // before it.
   void give_work() {
     for (std::size_t stage = line_.size(); stage-- > 0;) {
-      Stage& at = line_.stage(stage);
       std::size_t room = SIZE_MAX;
       if (stage + 1 < line_.size()) {
         room = line_.stage(stage + 1).queue().room();
         room -= std::min(room, lanes_[stage].done.size());
       }
-      for (int thread = 0; thread < at.threads() && room > 0; ++thread) {
-        std::deque<Batch>& given = lanes_[stage].given;
-        given.emplace_back(std::min(at.batch(), room));
-        Batch& batch = given.back();
-        batch.resize(at.queue().try_pop(batch));
-        if (batch.empty()) {
-          given.pop_back();
-          break;
-        }
-        room -= batch.size();
-        ++outstanding_;
-        lanes_[stage].work.notify_one();
+      if (line_.stage(stage).config().keeper != nullptr) {
+        give_kept(stage, room);
+      } else {
+        give_batches(stage, room);
       }
     }
   }
 
+  void give_batches(std::size_t stage, std::size_t room) {
+    Stage& at = line_.stage(stage);
+    std::deque<Batch>& given = lanes_[stage].given;
+    for (int thread = 0; thread < at.threads() && room > 0; ++thread) {
+      given.emplace_back(std::min(at.batch(), room));
+      Batch& batch = given.back();
+      batch.resize(at.queue().try_pop(batch));
+      if (batch.empty()) return given.pop_back();
+      room -= batch.size();
+      ++outstanding_;
+      lanes_[stage].work.notify_one();
+    }
+  }
+
+  void give_kept(std::size_t stage, std::size_t room) {
+    Stage& at = line_.stage(stage);
+    Lane& lane = lanes_[stage];
+    const std::size_t before = lane.kept.size();  // 0, but where memory ended
+    const std::size_t most = static_cast<std::size_t>(at.threads()) * at.batch();
+    lane.kept.resize(before + std::min({most, room, at.queue().size()}));
+    const std::size_t taken = at.queue().try_pop(std::span(lane.kept).subspan(before));
+    lane.kept.resize(before + taken);
+    outstanding_ += taken;
+    if (taken == 0) return;
+    line_.queue_changed(stage);
+    poke(lane);
+  }
+
   Line& line_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::vector<Lane> lanes_;
-  std::size_t outstanding_ = 0;  // batches of the slot that are not done
+  // Batches of the slot, and packets of keepers, that are not done.
+  std::size_t outstanding_ = 0;
   bool closed_ = false;
+  std::vector<Port> ports_;
 };
 
 }  // namespace

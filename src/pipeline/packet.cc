@@ -24,6 +24,7 @@ void Packet::clear() {
   times.fill({});
   queued_since = 0;
   from_outside = false;
+  open_work = -1;
 }
 
 PacketPool::Pointer PacketPool::take() {

@@ -26,12 +26,15 @@ inline constexpr Nanoseconds kNoDeadline = INT64_MAX;
 Nanoseconds now();
 
 inline constexpr std::size_t kStagesMax = 16;
+// Of two packets that wait before a stage the one of the higher priority goes first.
+inline constexpr int kPriorityMin = -7, kPriorityMax = 7;
 
 struct PacketHeader {
   std::uint64_t id = 0;              // of the task, unique in a process
   std::uint32_t stream = 0;          // whose tasks come out in the order they went in
   std::uint64_t sequence = 0;        // within its stream, from 0
   std::uint32_t skipped_stages = 0;  // bit s: stage s is passed by
+  int priority = 0;                  // kPriorityMin..kPriorityMax
   Nanoseconds submitted = 0;
   Nanoseconds deadline = kNoDeadline;
   const std::atomic<bool>* cancelled = nullptr;  // outlives the packet's way; may be null
@@ -63,7 +66,13 @@ class Packet {
   std::array<StageTime, kStagesMax> times{};
   Nanoseconds queued_since = 0;  // in the queue it is in now
   bool from_outside = false;     // into that queue; else from the stage before
+  int open_work = -1;            // the observer's own, while a keeper has it
 
+  // Whether its task was cancelled, or is late at `time`: it needs no more work.
+  bool unwanted(Nanoseconds time) const {
+    return time >= header.deadline ||
+           (header.cancelled != nullptr && header.cancelled->load(std::memory_order_relaxed));
+  }
   void fail(Failure why, Error what) {
     failure = why;
     error = std::move(what);

@@ -39,7 +39,7 @@ void check_packet(Packet& packet, std::size_t stage, const std::string& name, Na
     packet.fail(Failure::kCancelled,
                 {ErrorCode::kUnavailable,
                  fmt::format("task {} was cancelled before stage '{}'", header.id, name)});
-  } else if (time > header.deadline) {
+  } else if (time >= header.deadline) {
     packet.fail(Failure::kDeadline,
                 {ErrorCode::kUnavailable,
                  fmt::format("task {}: its deadline passed {} us before stage '{}'", header.id,
@@ -112,6 +112,54 @@ void Line::queue_changed(std::size_t stage) {
   observer_->queue_changed(stage, at, stages_[stage]->queue().size());
 }
 
+void Line::begin(std::size_t stage, Packet& packet) {
+  const Nanoseconds time = now();
+  packet.times[stage].queued = time - packet.queued_since;
+  try {
+    check_packet(packet, stage, stages_[stage]->config().name, time);
+  } catch (...) {
+    packet.fail_with_exception();
+  }
+  if (packet.failure != Failure::kNone) return;
+  packet.queued_since = time;
+  stages_[stage]->keep();
+  if (observer_ != nullptr) observer_->keeps(stage, packet);
+}
+
+void Line::end(std::size_t stage, const PacketPtr& packet) {
+  const Nanoseconds begin = packet->queued_since, end = now();
+  packet->times[stage].busy = end - begin;
+  packet->queued_since = end;
+  if (packet->failure != Failure::kNone) packet->failed_stage = static_cast<std::uint8_t>(stage);
+  stages_[stage]->let_go();
+  if (observer_ != nullptr) observer_->kept(stage, begin, end, *packet);
+}
+
+void Line::sweep(std::size_t stage) {
+  StageQueue& queue = stages_[stage]->queue();
+  if (!stages_[stage]->worth_sweeping()) return;
+  const Nanoseconds time = now();
+  std::vector<PacketPtr> out;
+  queue.take_if([time](const Packet& packet) { return packet.unwanted(time); }, out);
+  if (!out.empty()) queue_changed(stage);
+  for (PacketPtr& packet : out) {
+    packet->times[stage].queued = time - packet->queued_since;
+    try {
+      check_packet(*packet, stage, stages_[stage]->config().name, time);
+    } catch (...) {
+      packet->fail_with_exception();
+    }
+    finish(std::move(packet));
+  }
+}
+
+std::size_t Line::held_up(std::size_t stage) {
+  if (stages_[stage]->queue().room() > 0) return 0;
+  std::size_t count = 0;
+  for (std::size_t before = 0; before < stage; ++before) count += stages_[before]->queue().size();
+  return count;
+}
+
 void Line::left() {
   if (inside_.fetch_sub(1, std::memory_order_acq_rel) == 1) inside_.notify_all();
 }
@@ -139,6 +187,10 @@ Pipeline::Pipeline(PipelineConfig config) : line_(config) {
 
 Status Pipeline::start() {
   for (std::size_t stage = 0; stage < line_.size(); ++stage) {
+    const auto& keeper = line_.stage(stage).config().keeper;
+    if (keeper != nullptr) keeper->attach(flow_->port(stage));
+  }
+  for (std::size_t stage = 0; stage < line_.size(); ++stage) {
     TESSERA_RETURN_IF_ERROR(line_.stage(stage).start(
         [this, stage](const std::atomic<bool>& leave) {
           const OwnThread mark(this);
@@ -153,6 +205,14 @@ Pipeline::~Pipeline() {
   wait_until_empty();
   flow_->close();
   for (std::size_t stage = 0; stage < line_.size(); ++stage) line_.stage(stage).join();
+}
+
+void Pipeline::sweep() {
+  const OwnThread mark(this);  // what a packet carries may go here
+  for (std::size_t stage = 0; stage < line_.size(); ++stage) {
+    line_.sweep(stage);
+    if (const auto& keeper = line_.stage(stage).config().keeper) keeper->sweep();
+  }
 }
 
 void Pipeline::enter(PacketPtr packet) {

@@ -5,8 +5,9 @@
 //                 own threads          own threads
 //
 // A packet passes stages by that its header names, and all that are left once it failed, was
-// cancelled or is late. Hand-over is bounded: who hands to a full stage waits (R5), and since
-// packets only go forward nobody waits for himself.
+// cancelled or is late; those of a higher priority go first wherever they wait. Hand-over is
+// bounded: who hands to a full stage waits (R5), and since packets only go forward nobody waits for
+// himself.
 //
 //   free flow   a packet goes on as soon as its stage is done with it and the next has room
 //   lock step   time is cut into slots as long as the longest stage takes; all packets move on
@@ -47,6 +48,10 @@ class Observer {
   virtual void queue_changed(std::size_t /*stage*/, Nanoseconds /*at*/, std::size_t /*depth*/) {}
   virtual void ran(std::size_t stage, Nanoseconds begin, Nanoseconds end,
                    std::span<const PacketPtr> batch) = 0;
+  // The same for one packet of a keeper; by any threads.
+  virtual void keeps(std::size_t /*stage*/, Packet& /*packet*/) {}
+  virtual void kept(std::size_t /*stage*/, Nanoseconds /*begin*/, Nanoseconds /*end*/,
+                    Packet& /*packet*/) {}
 };
 
 struct PipelineConfig {
@@ -73,6 +78,15 @@ class Line {
   void finish_failed(std::span<PacketPtr> packets);
   // To be called when packets have come into the stage's queue.
   void queue_changed(std::size_t stage);
+  // The same for a keeper's packets, one by one: begin() notes the failure of one that was
+  // cancelled or is late, which the caller finishes without end().
+  void begin(std::size_t stage, Packet& packet);
+  void end(std::size_t stage, const PacketPtr& packet);
+  // Takes out of the stage's queue those that were cancelled or are late, and finishes them. In a
+  // long queue some may be left, which nobody works on.
+  void sweep(std::size_t stage);
+  // Packets before the stages in front of this one, if its own queue has no room for them.
+  std::size_t held_up(std::size_t stage);
 
   void entered(std::size_t count) { inside_.fetch_add(count, std::memory_order_relaxed); }
   void left();  // taken back: it did not come in
@@ -98,6 +112,7 @@ class Flow {
   virtual bool try_enter(std::size_t stage, PacketPtr& packet) = 0;
   virtual void enter_now(std::size_t stage, PacketPtr& packet) = 0;
   virtual void work(std::size_t stage, const std::atomic<bool>& leave) = 0;
+  virtual StagePort& port(std::size_t stage) = 0;  // of a keeper
   virtual void wake(std::size_t stage) = 0;
   virtual void close() = 0;  // all loops end; the line is empty
 };
@@ -117,6 +132,9 @@ class Pipeline {
   // Never waits; whoever calls bounds how many packets are inside. `time` is now.
   void enter_now(PacketPtr packet, Nanoseconds time = now());
   void wait_until_empty() { line_.wait_until_empty(); }
+  // Tasks were cancelled, or their deadlines passed: their packets leave at once, but for those
+  // that a stage's function has in its hands.
+  void sweep();
 
   std::size_t stages() const { return line_.size(); }
   const StageConfig& config(std::size_t stage) { return line_.stage(stage).config(); }

@@ -17,8 +17,10 @@ constexpr Nanoseconds kMemory = 8;  // batches that `lately` looks back, about
 
 thread_local Stage::Worker* Stage::worker_of_this_thread = nullptr;
 
-Stage::Stage(StageConfig config) : config_(std::move(config)), queue_(config_.capacity) {
-  TESSERA_CHECK(config_.function != nullptr, "a stage without a function");
+Stage::Stage(StageConfig config)
+    : config_(std::move(config)), queue_(config_.capacity, config_.keeper != nullptr) {
+  TESSERA_CHECK((config_.function == nullptr) != (config_.keeper == nullptr),
+                "a stage has a function or a keeper");
   TESSERA_CHECK(config_.batch >= 1 && config_.batch <= kBatchMax, "batch", config_.batch);
 }
 
@@ -65,6 +67,8 @@ Status Stage::set_threads(int threads) {
       workers_.back()->leave.store(true, std::memory_order_relaxed);
       leaving_.splice(leaving_.end(), workers_, std::prev(workers_.end()));
     }
+    const std::lock_guard kept(kept_mutex_);
+    count_kept(now());
     threads_.store(threads, std::memory_order_relaxed);
   }
   wake_();
@@ -112,6 +116,36 @@ Nanoseconds Stage::run(std::span<const PacketPtr> batch, Nanoseconds begin) {
   return end;
 }
 
+bool Stage::worth_sweeping() {
+  if (queue_.size() == 0) return false;
+  if (16 * (sweeps_asked_.fetch_add(1, std::memory_order_relaxed) + 1) < queue_.size()) {
+    return false;
+  }
+  sweeps_asked_.store(0, std::memory_order_relaxed);
+  return true;
+}
+
+void Stage::count_kept(Nanoseconds now) const {
+  kept_busy_ += std::min(kept_, threads()) * (now - kept_counted_);
+  kept_counted_ = now;
+}
+
+void Stage::keep() {
+  const std::lock_guard lock(kept_mutex_);
+  count_kept(now());
+  ++kept_;
+}
+
+void Stage::let_go() {
+  {
+    const std::lock_guard lock(kept_mutex_);
+    count_kept(now());
+    --kept_;
+  }
+  packets_.fetch_add(1, std::memory_order_relaxed);
+  batches_.fetch_add(1, std::memory_order_relaxed);
+}
+
 std::size_t Stage::batch() const {
   if (config_.grain == 0) return config_.batch;
   const Nanoseconds lately = lately_.load(std::memory_order_relaxed);
@@ -121,6 +155,14 @@ std::size_t Stage::batch() const {
 }
 
 StageCounters Stage::counters() const {
+  int kept = 0;
+  Nanoseconds kept_busy = 0;
+  {
+    const std::lock_guard lock(kept_mutex_);
+    count_kept(now());
+    kept = kept_;
+    kept_busy = kept_busy_;
+  }
   const std::lock_guard lock(mutex_);
   Nanoseconds busy = busy_before_, thread_time = thread_time_before_;
   int working = 0, there = 0;
@@ -140,9 +182,9 @@ StageCounters Stage::counters() const {
           .capacity = queue_.capacity(),
           .packets = packets_.load(std::memory_order_relaxed),
           .batches = batches_.load(std::memory_order_relaxed),
-          .busy = busy + working * time,
+          .busy = busy + working * time + kept_busy,
           .thread_time = thread_time + there * time,
-          .running = running_.load(std::memory_order_relaxed)};
+          .running = running_.load(std::memory_order_relaxed) + std::min(kept, threads())};
 }
 
 }  // namespace tessera::pipeline

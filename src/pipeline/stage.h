@@ -16,6 +16,7 @@
 #include <string>
 #include <thread>
 
+#include "pipeline/keeper.h"
 #include "pipeline/packet.h"
 #include "pipeline/stage_queue.h"
 
@@ -41,7 +42,9 @@ struct StageConfig {
   // A thread takes no more at once than takes this long, by the stage's latest batches: quick tasks
   // share the cost of handing over, slow ones do not wait for each other. 0: as `batch` says.
   Nanoseconds grain = 0;
-  std::shared_ptr<StageFunction> function = {};  // shared with whoever made the pipeline
+  // One of the two, shared with whoever made the pipeline.
+  std::shared_ptr<StageFunction> function = {};
+  std::shared_ptr<Keeper> keeper = {};
 };
 
 // Since the pipeline was made. Read while running: each figure by itself is right.
@@ -49,7 +52,8 @@ struct StageCounters {
   int threads = 0;
   std::size_t queued = 0, capacity = 0;
   std::int64_t packets = 0, batches = 0;
-  Nanoseconds busy = 0;         // of all threads together, up to now
+  // Of all threads together, up to now; of a keeper as many count as it has packets.
+  Nanoseconds busy = 0;
   Nanoseconds thread_time = 0;  // that they were there; never less than `busy`
   int running = 0;              // threads that are in the function now
 };
@@ -86,9 +90,15 @@ class Stage {
 
   // Runs the function on what is in `batch` and counts it; returns when it was done.
   Nanoseconds run(std::span<const PacketPtr> batch, Nanoseconds begin);
+  // The keeper has one packet more, or is done with one.
+  void keep();
+  void let_go();
 
   // Packets that a thread may take at once now.
   std::size_t batch() const;
+  // A look at the whole queue for each of many tasks that are cancelled would take long: true once
+  // for every sixteenth part of it.
+  bool worth_sweeping();
 
   StageQueue& queue() { return queue_; }
   const StageConfig& config() const { return config_; }
@@ -107,6 +117,7 @@ class Stage {
   // With the lock held.
   void reap();  // joins those that are gone
   Status add_worker();
+  void count_kept(Nanoseconds now) const;  // what a keeper's threads were busy up to now
 
   const StageConfig config_;
   StageQueue queue_;
@@ -117,8 +128,13 @@ class Stage {
   std::list<std::unique_ptr<Worker>> workers_, leaving_;
   std::atomic<int> threads_{0}, running_{0};
   std::atomic<std::int64_t> packets_{0}, batches_{0};
+  std::atomic<std::size_t> sweeps_asked_{0};
   std::atomic<Nanoseconds> lately_{0};  // that one packet takes; 0: not known yet
   Nanoseconds busy_before_ = 0, thread_time_before_ = 0;
+
+  mutable std::mutex kept_mutex_;  // of what follows
+  int kept_ = 0;                   // packets
+  mutable Nanoseconds kept_busy_ = 0, kept_counted_ = 0;
 };
 
 }  // namespace tessera::pipeline

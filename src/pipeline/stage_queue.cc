@@ -3,27 +3,82 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
+
 namespace tessera::pipeline {
 
-StageQueue::StageQueue(std::size_t capacity)
-    : capacity_(std::max<std::size_t>(capacity, 1)), ring_(capacity_) {}
-
-void StageQueue::make_room(std::size_t count) {
-  if (size() + count <= ring_.size()) return;
-  std::vector<PacketPtr> larger(std::max(2 * ring_.size(), size() + count));
-  for (std::size_t i = 0; i < size(); ++i) {
-    larger[i] = std::move(ring_[first_]);
-    if (++first_ == ring_.size()) first_ = 0;
-  }
-  ring_ = std::move(larger);
+void StageQueue::Ring::make_room(std::size_t count) {
+  if (count_ + count <= places_.size()) return;
+  std::vector<PacketPtr> larger(std::max({std::size_t{8}, 2 * places_.size(), count_ + count}));
+  for (std::size_t i = 0; i < count_; ++i) larger[i] = std::move(place(i));
+  places_ = std::move(larger);
   first_ = 0;
 }
 
+void StageQueue::Ring::put(PacketPtr packet) { place(count_++) = std::move(packet); }
+
+PacketPtr StageQueue::Ring::take_first() {
+  PacketPtr packet = std::move(place(0));
+  if (++first_ == places_.size()) first_ = 0;
+  --count_;
+  return packet;
+}
+
+PacketPtr StageQueue::Ring::take_last() { return std::move(place(--count_)); }
+
+void StageQueue::Ring::take_if(const std::function<bool(const Packet&)>& wanted,
+                               std::vector<PacketPtr>& out) {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < count_; ++i) {
+    if (wanted(*place(i))) {
+      out.push_back(std::move(place(i)));
+    } else {
+      if (kept != i) place(kept) = std::move(place(i));
+      ++kept;
+    }
+  }
+  count_ = kept;
+}
+
+StageQueue::StageQueue(std::size_t capacity, bool of_keeper)
+    : capacity_(std::max<std::size_t>(capacity, 1)), of_keeper_(of_keeper) {
+  rings_[-kPriorityMin].reserve(capacity_);
+}
+
+StageQueue::Ring& StageQueue::ring_of(const PacketPtr& packet) {
+  const int priority = packet->header.priority;
+  TESSERA_CHECK(priority >= kPriorityMin && priority <= kPriorityMax, "priority {}", priority);
+  return rings_[static_cast<std::size_t>(priority - kPriorityMin)];
+}
+
 void StageQueue::put(PacketPtr packet) {
-  std::size_t place = first_ + size();
-  if (place >= ring_.size()) place -= ring_.size();
-  ring_[place] = std::move(packet);
+  const int priority = packet->header.priority;
+  if (size() == 0 || priority > highest_priority()) {
+    highest_.store(priority, std::memory_order_relaxed);
+  }
+  ring_of(packet).put(std::move(packet));
   size_.store(size() + 1, std::memory_order_relaxed);
+}
+
+void StageQueue::note_highest() {
+  int priority = highest_priority();
+  while (priority > kPriorityMin &&
+         rings_[static_cast<std::size_t>(priority - kPriorityMin)].empty()) {
+    --priority;
+  }
+  highest_.store(priority, std::memory_order_relaxed);
+}
+
+void StageQueue::tell_of_packets(std::size_t count) {
+  if (of_keeper_) {
+    for (std::size_t i = 0; i < count; ++i) poke_locked();
+  } else if (waiting_for_packets_ > 0) {
+    if (count == 1 || waiting_for_packets_ == 1) {
+      packets_.notify_one();
+    } else {
+      packets_.notify_all();
+    }
+  }
 }
 
 bool StageQueue::push(std::span<PacketPtr> packets) {
@@ -37,15 +92,10 @@ bool StageQueue::push(std::span<PacketPtr> packets) {
     }
     if (closed_) return false;
     const std::size_t count = std::min(packets.size() - done, room());
-    make_room(count);
+    for (std::size_t i = 0; i < count; ++i) ring_of(packets[done + i]).make_room(count);
     for (std::size_t i = 0; i < count; ++i) put(std::move(packets[done++]));
     handed_.store(handed_.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
-    if (waiting_for_packets_ == 0) continue;
-    if (count == 1 || waiting_for_packets_ == 1) {
-      packets_.notify_one();
-    } else {
-      packets_.notify_all();
-    }
+    tell_of_packets(count);
   }
   return true;
 }
@@ -53,41 +103,71 @@ bool StageQueue::push(std::span<PacketPtr> packets) {
 bool StageQueue::try_push(PacketPtr& packet) {
   const std::lock_guard lock(mutex_);
   if (closed_ || room() == 0) return false;
-  make_room(1);
+  ring_of(packet).make_room(1);
   put(std::move(packet));
   handed_.store(handed_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  if (waiting_for_packets_ > 0) packets_.notify_one();
+  tell_of_packets(1);
   return true;
 }
 
 void StageQueue::enter(PacketPtr&& packet) {
   const std::lock_guard lock(mutex_);
-  make_room(1);
+  ring_of(packet).make_room(1);
   packet->from_outside = true;
   put(std::move(packet));
-  if (waiting_for_packets_ > 0) packets_.notify_one();
+  tell_of_packets(1);
+}
+
+// `handed` of the `count` came from the stage before.
+void StageQueue::took(std::size_t count, std::size_t handed) {
+  size_.store(size() - count, std::memory_order_relaxed);
+  handed_.store(handed_.load(std::memory_order_relaxed) - handed, std::memory_order_relaxed);
+  note_highest();
+  if (handed == 0 || waiting_for_room_ == 0) return;
+  if (handed == 1 || waiting_for_room_ == 1) {
+    room_.notify_one();
+  } else {
+    room_.notify_all();
+  }
 }
 
 std::size_t StageQueue::take(std::span<PacketPtr> out) {
   const std::size_t count = std::min(out.size(), size());
   std::size_t handed = 0;  // of them
+  auto ring = rings_.rbegin() + (kPriorityMax - highest_priority());
   for (std::size_t i = 0; i < count; ++i) {
-    out[i] = std::move(ring_[first_]);
+    while (ring->empty()) ++ring;
+    out[i] = ring->take_first();
     if (!std::exchange(out[i]->from_outside, false)) ++handed;
-    if (++first_ == ring_.size()) first_ = 0;
   }
-  size_.store(size() - count, std::memory_order_relaxed);
-  handed_.store(handed_.load(std::memory_order_relaxed) - handed, std::memory_order_relaxed);
-  if (handed > 0 && waiting_for_room_ > 0) {
-    if (handed == 1 || waiting_for_room_ == 1) {
-      room_.notify_one();
-    } else {
-      room_.notify_all();
-    }
-  }
+  took(count, handed);
   // Others may be waiting although packets are left: a notification can go to one who leaves.
   if (size() > 0 && waiting_for_packets_ > 0) packets_.notify_one();
   return count;
+}
+
+PacketPtr StageQueue::take(StagePort::End end) {
+  const std::lock_guard lock(mutex_);
+  if (size() == 0) return nullptr;
+  const auto filled = [](const Ring& ring) { return !ring.empty(); };
+  PacketPtr packet = end == StagePort::End::kFirst
+                         ? std::find_if(rings_.rbegin(), rings_.rend(), filled)->take_first()
+                         : std::find_if(rings_.begin(), rings_.end(), filled)->take_last();
+  took(1, std::exchange(packet->from_outside, false) ? 0 : 1);
+  return packet;
+}
+
+void StageQueue::take_if(const std::function<bool(const Packet&)>& wanted,
+                         std::vector<PacketPtr>& out) {
+  const std::lock_guard lock(mutex_);
+  const std::size_t before = out.size();
+  out.reserve(before + size());
+  for (Ring& ring : rings_) ring.take_if(wanted, out);
+  std::size_t handed = 0;
+  for (std::size_t i = before; i < out.size(); ++i) {
+    if (!std::exchange(out[i]->from_outside, false)) ++handed;
+  }
+  took(out.size() - before, handed);
 }
 
 std::size_t StageQueue::pop(std::span<PacketPtr> out, const std::atomic<bool>& leave) {
@@ -109,6 +189,33 @@ std::size_t StageQueue::pop(std::span<PacketPtr> out, const std::atomic<bool>& l
 std::size_t StageQueue::try_pop(std::span<PacketPtr> out) {
   const std::lock_guard lock(mutex_);
   return take(out);
+}
+
+// More than one for each that waits, and one for the next that comes, would wake nobody.
+void StageQueue::poke_locked() {
+  if (pokes_ <= waiting_for_packets_) ++pokes_;
+  if (waiting_for_packets_ > 0) packets_.notify_one();
+}
+
+void StageQueue::poke() {
+  const std::lock_guard lock(mutex_);
+  poke_locked();
+}
+
+bool StageQueue::wait_for_poke(const std::atomic<bool>& leave) {
+  std::unique_lock lock(mutex_);
+  while (pokes_ == 0 || leave.load(std::memory_order_relaxed)) {
+    if (leave.load(std::memory_order_relaxed)) {
+      if (pokes_ > 0 && waiting_for_packets_ > 0) packets_.notify_one();
+      return false;
+    }
+    if (closed_) return false;
+    ++waiting_for_packets_;
+    packets_.wait(lock);
+    --waiting_for_packets_;
+  }
+  --pokes_;
+  return true;
 }
 
 void StageQueue::wake() {

@@ -1,5 +1,5 @@
-// Ends tasks whose deadline passes while nobody looks at them: behind a device that hangs, say. The
-// packet is dropped where it is met next.
+// Ends tasks when their deadline passes, wherever they are: behind a device that hangs, say; and
+// wakes those who want to look again at what they expected.
 #pragma once
 
 #include <condition_variable>
@@ -20,17 +20,36 @@ class DeadlineClock {
   Status prepare();
   void watch(JobReference job, pipeline::Nanoseconds deadline);
 
+  class Alarm {
+   public:
+    virtual ~Alarm() = default;
+    virtual void ring() = 0;  // by the clock's thread; it may set the next one
+  };
+  // Rings once at `time`, or earlier if it is set already. False: it will not, since the system has
+  // no thread for it now, or after stop().
+  bool set_alarm(Alarm& alarm, pipeline::Nanoseconds time);
+  // Rings no more, and ends no more tasks.
+  void stop();
+
  private:
   struct Entry {
     pipeline::Nanoseconds deadline;
     JobReference job;
   };
+  struct SetAlarm {
+    pipeline::Nanoseconds time;
+    Alarm* alarm;
+  };
   void run();
-  void prune();  // with the lock held
+  // With the lock held.
+  void prune();
+  void start();
+  pipeline::Nanoseconds next() const;
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Entry> heap_;  // the earliest first
+  std::vector<Entry> heap_;       // the earliest first
+  std::vector<SetAlarm> alarms_;  // few: one of each execute stage
   std::size_t prune_at_ = 64;
   std::size_t expected_ = 0;  // calls of watch() that were prepared
   bool stop_ = false;

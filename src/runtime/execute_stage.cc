@@ -3,55 +3,35 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <thread>
 
+#include "base/guarded.h"
 #include "runtime/check_inputs.h"
-#include "runtime/compare.h"
 
 namespace tessera::runtime {
 namespace {
 
+using pipeline::Failure;
 using pipeline::Nanoseconds;
 
-constexpr std::size_t kRunsInFlight = 64;  // of one thread
+constexpr std::size_t kTogether = 8;  // runs that a thread takes at once
+// A transfer that is longer is made before the next run is chosen.
+constexpr Nanoseconds kShortTransfer = 20'000;
+// A run is taken back for no less than this: a kernel's thread may just wait for a processor.
+constexpr Nanoseconds kGainLeast = 2'000'000;
+constexpr Nanoseconds kAlarmFirst = 2'000'000, kAlarmLast = 100'000'000;
 
-device::TimePoint deadline_of(const NetworkPacket& packet) {
-  if (packet.header.deadline == pipeline::kNoDeadline) return device::kNoDeadline;
-  return device::TimePoint(std::chrono::nanoseconds(packet.header.deadline));
+device::TransferTag tag_of(int kernel, const pipeline::Packet& packet) {
+  return {kernel, packet.header.id};
 }
 
 }  // namespace
 
-// One run of one packet, from its blocks to its outputs.
-struct ExecuteStage::RunInFlight {
-  NetworkPacket* packet = nullptr;
-  std::size_t run = 0;
-  const Place* place = nullptr;
-  bool submitted = false, holds_memory = false;
-  device::SequenceNumber sequence{};
-  RunTensors tensors;
-
-  device::Device& device() const { return place->device->device(); }
-  device::TransferTag tag() const { return {place->kernel, packet->header.id}; }
-};
-
-// What a thread needs for a batch; kept, so that a stage in motion allocates none.
-struct ExecuteStage::Scratch {
-  std::vector<RunInFlight> runs;          // a ring; all keep the room of their lists
-  std::size_t started = 0, finished = 0;  // [finished, started) are in flight
-
-  std::size_t in_flight() const { return started - finished; }
-  RunInFlight& next() {
-    const std::size_t place = started++ % kRunsInFlight;
-    if (place == runs.size()) runs.emplace_back();
-    return runs[place];
-  }
-  RunInFlight& oldest() { return runs[finished++ % kRunsInFlight]; }
-};
-
 Result<std::shared_ptr<ExecuteStage>> ExecuteStage::create(std::shared_ptr<ModelState> model,
-                                                           const std::vector<std::string>& devices,
-                                                           const OutputRules& rules,
-                                                           Debugging& debugging) {
+                                                           const Options& options,
+                                                           Debugging& debugging,
+                                                           DeadlineClock& clock) {
+  const std::vector<std::string>& devices = options.devices;
   std::vector<Place> places;
   for (const std::string& name : devices) {
     const auto same = [&](const auto& place) { return place.device->name() == name; };
@@ -66,286 +46,447 @@ Result<std::shared_ptr<ExecuteStage>> ExecuteStage::create(std::shared_ptr<Model
       continue;
     }
     for (int kernel = 0; kernel < entry->device().properties().kernels; ++kernel) {
-      places.push_back({entry, loaded, kernel});
+      places.push_back({.device = entry, .loaded = loaded, .kernel = kernel});
     }
   }
   return std::shared_ptr<ExecuteStage>(
-      new ExecuteStage(std::move(model), std::move(places), rules, debugging));
+      new ExecuteStage(std::move(model), std::move(places), options, debugging, clock));
 }
 
 ExecuteStage::ExecuteStage(std::shared_ptr<ModelState> model, std::vector<Place> places,
-                           const OutputRules& rules, Debugging& debugging)
+                           const Options& options, Debugging& debugging, DeadlineClock& clock)
     : model_(std::move(model)),
       places_(std::move(places)),
-      rules_(rules),
+      rules_(options.rules),
+      waiting_max_(options.waiting_max),
       debugging_(debugging),
-      kernels_(kernels_max()) {}
+      clock_(clock),
+      kernels_(kernels_max()),
+      loads_(places_.size()) {}
 
-std::unique_ptr<ExecuteStage::Scratch> ExecuteStage::take_scratch() {
+ExecuteStage::~ExecuteStage() = default;
+
+void ExecuteStage::set_kernels(int kernels) {
+  kernels_.store(kernels, std::memory_order_relaxed);
+  port_->poke();
+}
+
+std::span<ExecuteStage::Place> ExecuteStage::used_places() {
+  return {places_.data(), static_cast<std::size_t>(kernels())};
+}
+
+// ---- what others tell: with their locks held ----
+
+void ExecuteStage::run_over(void* context, End&& end) {
+  Run* const run = static_cast<Run*>(context);
+  run->end = std::move(end);
+  {
+    const std::lock_guard lock(events_mutex_);
+    run->behind = nullptr;
+    (over_first_ == nullptr ? over_first_ : over_last_->behind) = run;
+    over_last_ = run;
+  }
+  port_->poke();
+}
+
+void ExecuteStage::memory_given() {
+  memory_gives_.fetch_add(1);
+  port_->poke();
+}
+
+void ExecuteStage::ring() {
+  rang_.store(true);
+  port_->poke();
+}
+
+// ---- a thread's work ----
+
+void ExecuteStage::work() {
+  for (;;) {
+    try {
+      while (work_once()) {
+      }
+      return;
+    } catch (...) {  // no memory: nothing was begun for which there was none
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+}
+
+// False: there was nothing to do.
+bool ExecuteStage::work_once() {
+  const bool finished = finish_some();
+  const bool placed = place_some();
+  if (finished || placed) return true;
   const std::lock_guard lock(mutex_);
-  if (scratches_.empty()) return std::make_unique<Scratch>();
-  std::unique_ptr<Scratch> scratch = std::move(scratches_.back());
-  scratches_.pop_back();
-  return scratch;
+  give_up_memory_turns();
+  if (take_back_early()) return true;
+  set_alarm(pipeline::now());
+  return false;
 }
 
-void ExecuteStage::give_back(std::unique_ptr<Scratch> scratch) {
-  scratch->started = scratch->finished = 0;
+ExecuteStage::Run* ExecuteStage::take_over() {
+  const std::lock_guard lock(events_mutex_);
+  Run* const first = over_first_;
+  if (first != nullptr) over_first_ = first->behind;
+  return first;
+}
+
+bool ExecuteStage::finish_some() {
+  Leaving leaving;
+  std::size_t count = 0;
+  for (; count < kTogether; ++count) {
+    Run* const run = take_over();
+    if (run == nullptr) break;
+    finish(*run, leaving);
+  }
+  hand_over(leaving);
+  return count > 0;
+}
+
+void ExecuteStage::finish(Run& run, Leaving& leaving) {
+  DeviceEntry& device = *run.place->device;
+  NetworkPacket& packet = run.held->task();
+  device::Completion& completion = run.end.completion;
+  // A run that ended without a completion may still be in its kernel.
+  const bool over = run.end.status.ok() || !run.end.begun;
+  Status status = std::move(run.end.status.ok() ? completion.status : run.end.status);
+  Failure failure = Failure::kNone;
+  Nanoseconds out = 0;
+  if (status.ok()) {
+    device.note_good();
+    const Nanoseconds begin = pipeline::now();
+    status = guarded(
+        "", [&] { return take_back(run_of(run), run.tensors, tag_of(run.place->kernel, packet)); });
+    out = pipeline::now() - begin;
+    device.times().moved(run.place->loaded, false, out);
+    if (!status.ok()) failure = Failure::kError;
+  } else if (run.end.begun) {
+    failure = device.judge(status.error(), packet.header.deadline);
+  } else {
+    device.note_refusal(status.error());
+  }
   const std::lock_guard lock(mutex_);
-  scratches_.push_back(std::move(scratch));
-}
-
-const ExecuteStage::Place* ExecuteStage::choose(const DeviceEntry* home) {
-  const auto used = static_cast<std::size_t>(kernels());
-  const std::size_t first = turn_.fetch_add(1, std::memory_order_relaxed);
-  const Place* best = nullptr;
-  int best_queued = 0;
-  bool best_on_trial = false;
-  for (std::size_t i = 0; i < used; ++i) {
-    const Place& place = places_[(first + i) % used];
-    if (home != nullptr && place.device != home) continue;
-    const DeviceEntry::Usable usable = place.device->usable();
-    if (usable == DeviceEntry::Usable::kNo) continue;
-    const bool on_trial = usable == DeviceEntry::Usable::kOnTrial;
-    const int queued = place.device->device().queued(place.kernel);
-    const bool better =
-        best == nullptr || (on_trial == best_on_trial ? queued < best_queued : best_on_trial);
-    if (!better) continue;
-    best = &place;
-    best_queued = queued;
-    best_on_trial = on_trial;
+  Held& held = *run.held;
+  std::erase(run.place->given, &run);
+  if (!run.end.begun && !held.ending) return wait_again(run);
+  if (status.ok()) {
+    const Nanoseconds kernel = (completion.end - completion.begin).count();
+    packet.kernel += kernel;
+    packet.transfer_out += out;
+    packet.cycles += completion.cycles;
+    kernel_time_.fetch_add(kernel, std::memory_order_relaxed);
+  } else if (failure != Failure::kNone) {
+    fail(held, *run.place, failure, error_or_no_memory([&] { return status.error(); }));
+    end_runs(held, false);
   }
-  return best;
+  put_aside(run, over);
+  leave_if_over(held, leaving);
 }
 
-// The device that holds its blocks, where it is of this stage and in order; else any.
-const ExecuteStage::Place* ExecuteStage::choose_or_fail(NetworkPacket& packet, std::size_t run) {
-  const DeviceEntry* const home = home_of(packet, run, rules_);
-  const Place* place = home == nullptr ? nullptr : choose(home);
-  if (place == nullptr) place = choose(nullptr);
-  if (place != nullptr) return place;
-  const DeviceEntry& first = *places_.front().device;
-  packet.device = &first.name();
-  packet.fail(pipeline::Failure::kDevice,
-              {ErrorCode::kUnavailable,
-               fmt::format("no device of this stage is in order; '{}': {}", first.name(),
-                           places_.front().device->device().health().reason)});
-  return nullptr;
+RunOf ExecuteStage::run_of(const Run& run) const {
+  return {*model_, *run.place->device, rules_, run.held->task(), run.index};
 }
 
-void ExecuteStage::finish_until(Scratch& scratch, std::size_t left) {
-  while (scratch.in_flight() > left) finish(scratch.oldest());
-}
-
-void ExecuteStage::run(std::span<const pipeline::PacketPtr> batch) {
-  std::unique_ptr<Scratch> scratch = take_scratch();
-  std::vector<std::pair<const pipeline::PacketPtr*, std::vector<std::vector<Tensor>>>> compared;
-  for (const pipeline::PacketPtr& pointer : batch) {
-    NetworkPacket& packet = network_packet(pointer);
-    const DebugMode mode = debugging_.mode_of(packet.header.sequence);
-    // The host computes on tensors.
-    packet.tensors_only = mode != DebugMode::kDevice;
-    const Status gathered = packet.tensors_only ? packet.gather_runs() : Status();
-    if (!gathered.ok()) {
-      packet.fail(pipeline::Failure::kError, gathered.error());
-      continue;
+bool ExecuteStage::place_some() {
+  std::array<Run*, kTogether> runs;
+  std::size_t count = 0;
+  Leaving leaving;
+  bool host_wanted = false;
+  {
+    const std::lock_guard lock(mutex_);
+    while (count < runs.size()) {
+      Run* run = nullptr;
+      try {
+        run = next_run(leaving);
+      } catch (...) {  // no memory for one more; those before it were begun
+        if (count == 0 && leaving.first == nullptr) throw;
+      }
+      if (run == nullptr) break;
+      runs[count++] = run;
+      const auto expected =
+          run->place->device->times().of(run->place->loaded, run->place->kernel, 0);
+      if (!expected.known || expected.in > kShortTransfer) break;
     }
-    if (mode == DebugMode::kHost) {
-      run_on_host(pointer);
-      continue;
-    }
-    if (mode == DebugMode::kBoth) compared.emplace_back(&pointer, packet.task.runs);
-    for (std::size_t run = 0; run < packet.task.runs.size(); ++run) {
-      finish_until(*scratch, kRunsInFlight - 1);
-      if (packet.failure != pipeline::Failure::kNone) break;
-      const Place* const place = choose_or_fail(packet, run);
-      if (place == nullptr) break;
-      start(packet, run, *place, *scratch);
-    }
+    host_wanted = host_wanted_;
   }
-  finish_until(*scratch, 0);
-  give_back(std::move(scratch));
-  for (const auto& [packet, inputs] : compared) {
-    if ((*packet)->failure == pipeline::Failure::kNone) compare_with_host(*packet, inputs);
-  }
+  for (std::size_t i = 0; i < count; ++i) bring(*runs[i], leaving);
+  const bool left = leaving.first != nullptr;
+  hand_over(leaving);
+  if (host_wanted) prepare_host();
+  return count > 0 || left || host_wanted;
 }
 
-RunOf ExecuteStage::run_of(const RunInFlight& run) const {
-  return {*model_, *run.place->device, rules_, *run.packet, run.run};
-}
-
-Status ExecuteStage::bring_over(RunInFlight& run) {
-  static const RunValues kNone;
+// The inputs of a run that was chosen for its place.
+void ExecuteStage::bring(Run& run, Leaving& leaving) {
+  DeviceEntry& device = *run.place->device;
+  NetworkPacket& packet = run.held->task();
   const RunOf of = run_of(run);
   const std::vector<TensorDescription>& wanted = model_->on_devices.inputs();
-  // The stage `pre` may not be there, or was skipped, or another one came after it.
-  TESSERA_RETURN_IF_ERROR(
-      check_inputs({wanted, wanted}, of.tensors(),
-                   run.run < run.packet->values.size() ? run.packet->values[run.run] : kNone));
-  run.holds_memory = true;
-  run.place->device->took_memory();
-  TESSERA_RETURN_IF_ERROR(take_blocks(of, run.tensors));
-  return runtime::bring_over(of, run.tensors, run.tag());
-}
-
-// The device has no room now. Its runs give theirs back when they are over: first this thread's
-// own, then those of others, for which one thread at a time waits and holds nothing meanwhile.
-Status ExecuteStage::bring_over_in_turn(RunInFlight& run, Scratch& scratch) {
-  DeviceEntry& device = *run.place->device;
-  release(run, true);
-  finish_until(scratch, 1);  // all but this one
-  const std::lock_guard turn(device.memory_turn());
-  for (bool others = true;;) {
-    const Status over = bring_over(run);
-    if (over.ok() || over.error().code != ErrorCode::kDoesNotFit) return over;
-    release(run, true);
-    if (!others && !device.memory_is_taken()) return over;
-    others = device.wait_for_memory();
-  }
-}
-
-void ExecuteStage::start(NetworkPacket& packet, std::size_t index, const Place& place,
-                         Scratch& scratch) {
-  RunInFlight& run = scratch.next();
-  run.packet = &packet;
-  run.run = index;
-  run.place = &place;
-  run.submitted = false;
-  packet.device = &place.device->name();
-  const Nanoseconds begin = pipeline::now();
-  // Who waits for memory is not overtaken.
-  const bool wanted = place.device->memory_is_wanted();
-  Status over = wanted ? bring_over_in_turn(run, scratch) : bring_over(run);
-  if (!wanted && !over.ok() && over.error().code == ErrorCode::kDoesNotFit) {
-    over = bring_over_in_turn(run, scratch);
-  }
-  packet.transfer_in += pipeline::now() - begin;
-  if (!over.ok()) return fail(run, pipeline::Failure::kError, over.error());
-  const auto sequence = run.device().submit({.loaded = place.loaded,
-                                             .kernel = place.kernel,
-                                             .inputs = run.tensors.inputs,
-                                             .outputs = run.tensors.outputs,
-                                             .tag = packet.header.id},
-                                            deadline_of(packet));
-  if (!sequence.ok()) {
-    return fail(run, place.device->judge(sequence.error(), packet.header.deadline),
-                sequence.error());
-  }
-  run.sequence = *sequence;
-  run.submitted = true;
-}
-
-void ExecuteStage::finish(RunInFlight& run) {
-  if (!run.submitted) return release(run, true);
-  const auto completion = run.device().wait(run.sequence, deadline_of(*run.packet));
-  const Status status = completion.ok() ? completion->status : Status(completion.error());
+  const std::uint64_t gives = memory_gives_.load();
+  bool taken = false;
+  const Status status = guarded("", [&]() -> Status {
+    // The stage `pre` may not be there, or was skipped, or another one came after it.
+    static const RunValues kNone;
+    TESSERA_RETURN_IF_ERROR(
+        check_inputs({wanted, wanted}, of.tensors(),
+                     run.index < packet.values.size() ? packet.values[run.index] : kNone));
+    TESSERA_TRY(taken, take_blocks(of, *this, run.tensors));
+    if (!taken) return {};
+    const Nanoseconds begin = pipeline::now();
+    TESSERA_RETURN_IF_ERROR(bring_over(of, run.tensors, tag_of(run.place->kernel, packet)));
+    run.in = pipeline::now() - begin;
+    device.times().moved(run.place->loaded, true, run.in);
+    return {};
+  });
+  const std::lock_guard lock(mutex_);
+  --run.place->coming;
+  Held& held = *run.held;
+  packet.transfer_in += run.in;
   if (!status.ok()) {
-    fail(run, run.place->device->judge(status.error(), run.packet->header.deadline),
-         status.error());
-    return release(run, completion.ok());
+    fail(held, *run.place, Failure::kError, error_or_no_memory([&] { return status.error(); }));
+    end_runs(held, false);
   }
-  run.place->device->note_good();
-  const Nanoseconds kernel = (completion->end - completion->begin).count();
-  run.packet->kernel += kernel;
-  kernel_time_.fetch_add(kernel, std::memory_order_relaxed);
-  run.packet->cycles += completion->cycles;
-  const Nanoseconds begin = pipeline::now();
-  const Status back = take_back(run_of(run), run.tensors, run.tag());
-  run.packet->transfer_out += pipeline::now() - begin;
-  if (!back.ok()) fail(run, pipeline::Failure::kError, back.error());
-  release(run, true);
+  if (held.ending) {
+    put_aside(run, true);
+    return leave_if_over(held, leaving);
+  }
+  if (taken) return submit(run, leaving);
+  if (memory_gives_.load() == gives) run.place->short_of_memory = true;
+  wait_again(run);
 }
 
-void ExecuteStage::release(RunInFlight& run, bool over) {
+// With the lock held from here on: what ends the run waits for it before it looks at the run.
+void ExecuteStage::submit(Run& run, Leaving& leaving) {
+  Held& held = *run.held;
+  DeviceEntry& device = *run.place->device;
+  const auto sequence = guarded("", [&] {
+    return device.device().submit({.loaded = run.place->loaded,
+                                   .kernel = run.place->kernel,
+                                   .inputs = run.tensors.inputs,
+                                   .outputs = run.tensors.outputs,
+                                   .tag = held.packet->header.id,
+                                   .priority = held.packet->header.priority,
+                                   .listener = this,
+                                   .context = &run},
+                                  std::chrono::steady_clock::now());
+  });
+  if (sequence.ok()) {
+    run.sequence = *sequence;
+    run.submitted = pipeline::now();
+    run.place->given.push_back(&run);
+    return;
+  }
+  if (sequence.error().code == ErrorCode::kUnavailable) {
+    // It failed meanwhile, or others filled its queue.
+    if (device.device().health().state == device::HealthState::kFailed) {
+      device.note_refusal(sequence.error());
+    }
+    return wait_again(run);
+  }
+  fail(held, *run.place, Failure::kError, error_or_no_memory([&] { return sequence.error(); }));
+  end_runs(held, false);
+  put_aside(run, true);
+  leave_if_over(held, leaving);
+}
+
+void ExecuteStage::Leaving::add(Held& held) {
+  held.behind = nullptr;
+  (first == nullptr ? first : last->behind) = &held;
+  last = &held;
+}
+
+void ExecuteStage::hand_over(Leaving& leaving) {
+  while (leaving.first != nullptr) {
+    Held& held = *leaving.first;
+    leaving.first = held.behind;
+    const bool compares = held.compare && held.phase == Phase::kHost && !held.dropped;
+    if (compares && held.packet->failure == Failure::kNone) compare(held);
+    held.inputs.clear();
+    held.results.clear();
+    const bool dropped = held.dropped;
+    pipeline::PacketPtr packet = std::move(held.packet);
+    {
+      const std::lock_guard lock(mutex_);
+      free_held_.push_back(&held);
+    }
+    if (dropped) {
+      port_->drop(std::move(packet));
+    } else {
+      port_->done(std::move(packet));
+    }
+  }
+}
+
+// ---- runs that are not wanted where they are; with the lock held ----
+
+bool ExecuteStage::take_back_early() {
+  const bool rang = rang_.exchange(false);
+  const std::span<Place> places = used_places();
+  if (places.size() < 2) return false;
+  const auto waits = [](const Place& place) { return place.given.size() > 1; };
+  const auto idle = [](const Place& place) { return place.given.empty() && place.coming == 0; };
+  if (std::none_of(places.begin(), places.end(), waits)) return false;
+  if (!rang && std::none_of(places.begin(), places.end(), idle)) return false;
+  const Nanoseconds now = pipeline::now();
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    loads_[i] = load_of(places[i], pipeline::kPriorityMin, now);
+  }
+  bool taken = false;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (waits(places[i])) taken = take_back_from(i) || taken;
+  }
+  return taken;
+}
+
+// The last run that waits there, if another place would have it over well before.
+bool ExecuteStage::take_back_from(std::size_t from) {
+  Place& place = places_[from];
+  PlaceLoad* better = nullptr;
+  for (std::size_t i = 0; i < used_places().size(); ++i) {
+    PlaceLoad& other = loads_[i];
+    if (i == from || !other.usable || other.on_trial || !other.known || !other.room) continue;
+    if (better == nullptr || other.finish() < better->finish()) better = &other;
+  }
+  if (better == nullptr) return false;
+  const Nanoseconds gain = loads_[from].ready - better->finish();
+  if (gain < kGainLeast || 4 * gain < loads_[from].ready) return false;
+  Run& run = *place.given.back();
+  // Where its blocks are it would go again.
+  if (home_of(run.held->task(), run.index, rules_) == run.place->device) return false;
+  if (run.place->device->device().withdraw(run.sequence, false) != device::Withdrawn::kNotBegun) {
+    return false;
+  }
+  place.given.pop_back();
+  wait_again(run);
+  better->room = false;
+  return true;
+}
+
+// What the run held is given back; it waits before the stage again.
+void ExecuteStage::wait_again(Run& run) {
+  Held& held = *run.held;
+  held.again.push_back(run.index);
+  put_aside(run, true);
+  note_to_start(held);
+}
+
+void ExecuteStage::put_aside(Run& run, bool over) {
   give_blocks(run_of(run), run.tensors, over);
-  if (std::exchange(run.holds_memory, false)) run.place->device->gave_memory();
+  --run.held->open;
+  run.held = nullptr;
+  free_runs_.push_back(&run);
+}
+
+// False: it goes on, or it is over and its end is still to be looked at.
+bool ExecuteStage::withdraw(Run& run, bool give_up) {
+  DeviceEntry& device = *run.place->device;
+  const device::Withdrawn withdrawn = device.device().withdraw(run.sequence, give_up);
+  if (withdrawn == device::Withdrawn::kOver) return false;
+  if (withdrawn == device::Withdrawn::kBegun) {
+    if (!give_up) return false;
+    device.note_given_up();
+  }
+  put_aside(run, withdrawn != device::Withdrawn::kBegun);
+  return true;
+}
+
+void ExecuteStage::end_runs(Held& held, bool give_up) {
+  held.ending = true;
+  held.again.clear();
+  std::erase(to_start_, &held);
+  const auto end_on = [&](Place& place) {
+    std::erase_if(place.given,
+                  [&](Run* run) { return run->held == &held && withdraw(*run, give_up); });
+  };
+  for (Place& place : places_) end_on(place);
+  end_on(host_);
 }
 
 // The first error of a packet's runs counts.
-void ExecuteStage::fail(RunInFlight& run, pipeline::Failure why, const Error& error) {
-  NetworkPacket& packet = *run.packet;
-  if (packet.failure != pipeline::Failure::kNone) return;
-  packet.device = &run.place->device->name();
-  packet.fail(why, error);
+void ExecuteStage::fail(Held& held, const Place& place, Failure why, Error error) {
+  NetworkPacket& packet = held.task();
+  if (packet.failure != Failure::kNone) return;
+  packet.device = &place.device->name();
+  packet.fail(why, std::move(error));
 }
 
-void ExecuteStage::run_on_host(const pipeline::PacketPtr& pointer) {
-  NetworkPacket& packet = network_packet(pointer);
-  const auto host = model_->place_for_debugging();
-  if (!host.ok()) return packet.fail(pipeline::Failure::kError, host.error());
-  const Place place{host->device, host->loaded, 0};
-  Scratch scratch;
-  for (std::size_t run = 0; run < packet.task.runs.size(); ++run) {
-    start(packet, run, place, scratch);
-    finish_until(scratch, 0);
-    if (packet.failure != pipeline::Failure::kNone) return;
+void ExecuteStage::leave_if_over(Held& held, Leaving& leaving) {
+  if (held.open > 0 || (!held.ending && held.waiting() > 0)) return;
+  const bool failed = held.packet->failure != Failure::kNone;
+  if (!failed && held.compare && held.phase == Phase::kDevices) {
+    begin_comparison(held);
+    if (!held.ending) return;
   }
+  std::erase(held_, &held);
+  std::erase(to_start_, &held);
+  leaving.add(held);
 }
 
-namespace {
-
-// Where two devices part, in words; what a look at all layers adds to the outputs' difference.
-std::pair<std::string, std::string> locate(const ModelState& model, DeviceKind kind,
-                                           const std::vector<Tensor>& inputs) {
-  const NetworkState& network = model.on_devices.state();
-  CompareOptions options;
-  options.a.device = kind;
-  options.b.device = DeviceKind::kHost;
-  const auto graph = network::graph_of(network);
-  if (!graph.ok()) return {"", "comparing the layers failed: " + graph.error().message};
-  const auto comparison = compare(*graph, network.chip, inputs, options);
-  if (!comparison.ok()) {
-    return {"", "comparing the layers failed: " + comparison.error().message};
+void ExecuteStage::sweep() {
+  const Nanoseconds now = pipeline::now();
+  Leaving leaving;
+  {
+    const std::lock_guard lock(mutex_);
+    for (std::size_t i = held_.size(); i-- > 0;) {
+      Held& held = *held_[i];
+      pipeline::Packet& packet = *held.packet;
+      if (!packet.unwanted(now)) continue;
+      const bool late = now >= packet.header.deadline;
+      if (packet.failure == Failure::kNone) {
+        packet.fail(late ? Failure::kDeadline : Failure::kCancelled, error_or_no_memory([&] {
+                      return Error{ErrorCode::kUnavailable,
+                                   fmt::format("task {} {} while it was run", packet.header.id,
+                                               late ? "passed its deadline" : "was cancelled")};
+                    }));
+      }
+      end_runs(held, true);
+      leave_if_over(held, leaving);
+    }
   }
-  if (!comparison->first_layer.has_value()) {
-    return {"", "run alone, all layers are equal: the difference is not of the arithmetic"};
-  }
-  const LayerComparison& layer = comparison->layers[*comparison->first_layer];
-  return {layer.layer,
-          fmt::format("the first layer that differs is '{}' (tensor '{}'), {} of {} elements; "
-                      "element {}: {} and {}",
-                      layer.layer, layer.tensor, layer.different, layer.elements, layer.first_index,
-                      layer.first_a, layer.first_b)};
+  hand_over(leaving);
+  port_->poke();  // there may be room now
 }
 
-}  // namespace
+// ---- memory and time; with the lock held ----
 
-Status ExecuteStage::check_values(const std::string& device) const {
-  for (const Place& place : places_) {
-    if (place.device->name() != device || place.device->device().properties().values) continue;
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("device '{}' computes no values (timing only), so there is nothing to "
-                             "compare; open it without, or do not compare",
-                             device)};
+void ExecuteStage::look_for_memory() {
+  const std::uint64_t gives = memory_gives_.load();
+  if (gives == memory_gives_seen_) return;
+  memory_gives_seen_ = gives;
+  for (Place& place : places_) {
+    if (std::exchange(place.short_of_memory, false)) place.in_turn = true;
   }
-  return {};
+  if (std::exchange(host_.short_of_memory, false)) host_.in_turn = true;
 }
 
-void ExecuteStage::compare_with_host(const pipeline::PacketPtr& pointer,
-                                     const std::vector<std::vector<Tensor>>& inputs) {
-  NetworkPacket& packet = network_packet(pointer);
-  const Status comparable = check_values(*packet.device);
-  if (!comparable.ok()) return packet.fail(pipeline::Failure::kError, comparable.error());
-  debugging_.compared.fetch_add(1, std::memory_order_relaxed);
-  const std::string* const device = packet.device;
-  std::vector<std::vector<Tensor>> results = std::move(packet.task.runs);
-  packet.task.runs = inputs;
-  run_on_host(pointer);
-  packet.device = device;
-  if (packet.failure != pipeline::Failure::kNone) return;
-  const auto different = std::mismatch(results.begin(), results.end(), packet.task.runs.begin());
-  if (different.first == results.end()) return;
-  debugging_.mismatches.fetch_add(1, std::memory_order_relaxed);
-  const auto run = static_cast<std::size_t>(different.first - results.begin());
-  DeviceKind kind = DeviceKind::kSim;
-  for (const Place& place : places_) {
-    if (&place.device->name() == device) kind = place.device->kind();
+// Who was told of memory and needs none now lets the next one have it.
+void ExecuteStage::give_up_memory_turns() {
+  const bool nothing_waits = to_start_.empty() && port_->waiting() == 0;
+  const auto give_up = [&](Place& place) {
+    if (nothing_waits && std::exchange(place.short_of_memory, false)) place.in_turn = true;
+    if (place.short_of_memory || !std::exchange(place.in_turn, false)) return;
+    place.device->run_memory().leave(*this);
+  };
+  for (Place& place : places_) give_up(place);
+  give_up(host_);
+}
+
+// What is expected of runs that last changes without anything happening.
+void ExecuteStage::set_alarm(Nanoseconds now) {
+  if (now < alarm_at_) return;
+  const std::span<Place> places = used_places();
+  const auto waits = [](const Place& place) { return place.given.size() > 1; };
+  const bool pending = !to_start_.empty() || port_->waiting() > 0;
+  if (!pending && (places.size() < 2 || std::none_of(places.begin(), places.end(), waits))) return;
+  Nanoseconds period = kAlarmLast;
+  for (const Place& place : places) {
+    if (places.size() < 2) break;
+    const auto own = place.device->times().of(place.loaded, place.kernel, now);
+    if (own.known) period = std::min(period, own.run);
   }
-  const auto [layer, where] = locate(*model_, kind, inputs[run]);
-  packet.layer = layer;
-  packet.fail(pipeline::Failure::kMismatch,
-              {ErrorCode::kInternal,
-               fmt::format("device '{}' and the host gave different bits; {}", *device, where)});
+  const Nanoseconds time = now + std::max(period, kAlarmFirst);
+  if (clock_.set_alarm(*this, time)) alarm_at_ = time;
 }
 
 }  // namespace tessera::runtime

@@ -87,18 +87,19 @@ TaskError JobState::error_of(TaskFailure failure, Error error) const {
 }
 
 void JobState::settle_failed(TaskFailure failure, Error error) {
-  settle(TaskOutcome(error_of(failure, std::move(error))));
+  if (pool_.owner_ != nullptr) pool_.owner_->job_ended();
+  settle(TaskOutcome(error_of(failure, std::move(error))), false);
 }
 
-void JobState::settle(TaskOutcome&& outcome) {
+void JobState::settle(TaskOutcome&& outcome, bool in_turn) {
   {
     const std::lock_guard lock(mutex_);
     outcome_ = std::move(outcome);
   }
   // The stream may complete this job, and its last reference go, before the call returns.
   const std::shared_ptr<StreamState> stream = stream_;
-  ready_.store(true, std::memory_order_release);
-  stream->deliver();
+  if (in_turn) ready_.store(true, std::memory_order_release);
+  stream->settled(*this, in_turn);
 }
 
 void JobState::leave_room() {
@@ -172,8 +173,8 @@ void JobState::forget(JobListener* listener) {
   std::erase(listeners_, listener);
 }
 
-std::unique_ptr<JobPool, JobPool::LetGo> JobPool::make(std::size_t jobs_max) {
-  return std::unique_ptr<JobPool, LetGo>(new JobPool(jobs_max));
+std::unique_ptr<JobPool, JobPool::LetGo> JobPool::make(std::size_t jobs_max, JobOwner* owner) {
+  return std::unique_ptr<JobPool, LetGo>(new JobPool(jobs_max, owner));
 }
 
 void JobPool::completed() {

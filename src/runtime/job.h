@@ -5,8 +5,9 @@
 //                    complete() ── deadline ───────────┘
 //
 // A task is settled once, by whoever claims it first: its packet, the caller's cancel, or the
-// clock. It is complete (the caller sees it) when all earlier tasks of its stream are. States are
-// counted and come from a pool, so that a runtime in motion allocates none.
+// clock. It is complete (the caller sees it) when its stream says so: with what its packet brings,
+// in the stream's order; when it was cancelled or is late, at once. States are counted and come
+// from a pool, so that a runtime in motion allocates none.
 #pragma once
 
 #include <atomic>
@@ -26,6 +27,35 @@
 namespace tessera::runtime {
 
 class JobPool;
+class JobState;
+
+// A counted reference.
+class JobReference {
+ public:
+  JobReference() = default;
+  explicit JobReference(JobState* state);
+  JobReference(JobReference&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
+  JobReference& operator=(JobReference&& other) noexcept {
+    std::swap(state_, other.state_);
+    return *this;
+  }
+  ~JobReference() { reset(); }
+  void reset();
+  JobState* operator->() const { return state_; }
+  JobState* get() const { return state_; }
+
+ private:
+  JobState* state_ = nullptr;
+};
+
+// Whose jobs they are.
+class JobOwner {
+ public:
+  virtual ~JobOwner() = default;
+  // The caller or the clock ended a job, and what its packet is in for need not be done. Called
+  // before the job is settled, so that the owner is still there.
+  virtual void job_ended() = 0;
+};
 
 // Waits for one of several jobs.
 class JobListener {
@@ -66,14 +96,17 @@ class JobState {
 
   // The first claim wins; whoever has it must settle.
   bool claim(JobEnd end);
-  void settle(TaskOutcome&& outcome);
+  // `in_turn`: not before the earlier ones of an ordered stream.
+  void settle(TaskOutcome&& outcome, bool in_turn);
   void cancel();
   void pass_deadline();
   // It needs no place in the pipeline any more.
   void packet_left() { leave_room(); }
 
-  // For the stream, in its order.
+  // For the stream.
   bool ready() const { return ready_.load(std::memory_order_acquire); }
+  bool calls_back() const { return callback_ != nullptr; }
+  JobReference& behind() { return behind_; }  // the next in the stream's list, if it is in it
   void complete();
 
   // Whose jobs' callback of the application this thread is in; null: in none.
@@ -105,6 +138,7 @@ class JobState {
   std::atomic<JobEnd> end_{JobEnd::kOpen};
   std::atomic<bool> cancelled_{false}, ready_{false}, done_{false};
   std::atomic<int> keeps_room_{0};  // its packet, and itself
+  JobReference behind_;
 
   std::mutex mutex_;  // of what follows
   std::condition_variable changed_;
@@ -114,26 +148,10 @@ class JobState {
   std::vector<JobListener*> listeners_;
 };
 
-// A counted reference.
-class JobReference {
- public:
-  JobReference() = default;
-  explicit JobReference(JobState* state) : state_(state) { state_->add_reference(); }
-  JobReference(JobReference&& other) noexcept : state_(std::exchange(other.state_, nullptr)) {}
-  JobReference& operator=(JobReference&& other) noexcept {
-    std::swap(state_, other.state_);
-    return *this;
-  }
-  ~JobReference() { reset(); }
-  void reset() {
-    if (JobState* const state = std::exchange(state_, nullptr)) state->drop_reference();
-  }
-  JobState* operator->() const { return state_; }
-  JobState* get() const { return state_; }
-
- private:
-  JobState* state_ = nullptr;
-};
+inline JobReference::JobReference(JobState* state) : state_(state) { state_->add_reference(); }
+inline void JobReference::reset() {
+  if (JobState* const state = std::exchange(state_, nullptr)) state->drop_reference();
+}
 
 // Lives until its owner has let go of it and all its jobs are back. It keeps as many as can be in
 // flight; more there are only while the application holds those that are done.
@@ -142,7 +160,8 @@ class JobPool {
   struct LetGo {
     void operator()(JobPool* pool) const { pool->let_go(); }
   };
-  static std::unique_ptr<JobPool, LetGo> make(std::size_t jobs_max);
+  // The owner lives until all jobs that were taken are complete; null: nobody.
+  static std::unique_ptr<JobPool, LetGo> make(std::size_t jobs_max, JobOwner* owner = nullptr);
 
   // For a job that has a place in the room.
   JobReference take();
@@ -158,13 +177,14 @@ class JobPool {
 
  private:
   friend class JobState;
-  explicit JobPool(std::size_t jobs_max) : room_(jobs_max) {}
+  JobPool(std::size_t jobs_max, JobOwner* owner) : owner_(owner), room_(jobs_max) {}
   void opened() { incomplete_.fetch_add(1, std::memory_order_relaxed); }
   void completed();
   void give_back(JobState* state);
   void let_go();
 
   const ProcessMark mark_;
+  JobOwner* const owner_;
   Room room_;
   std::atomic<std::size_t> incomplete_{0};
   std::atomic<std::int64_t> thrown_{0};

@@ -2,6 +2,7 @@
 // knows behind it.
 #include <fmt/format.h>
 
+#include "base/guarded.h"
 #include "dashboard/server.h"
 #include "pipeline/stage.h"
 #include "runtime/runtime_state.h"
@@ -30,7 +31,7 @@ class PipelineControls : public dashboard::Controls {
     for (const auto& device : runtime_.devices()) {
       const DeviceStatus status = device->status();
       conditions.devices.push_back(
-          {status.name, status.healthy, status.fault, device->memory_is_wanted()});
+          {status.name, status.healthy, status.fault, device->run_memory().is_wanted()});
     }
     for (const Pipeline& pipeline : pipelines_) {
       const PipelineStatus status = pipeline.status();

@@ -35,7 +35,7 @@ Status check_valid(const BlockState& block) {
   return status.error().with_context("a block that the task reads holds nothing");
 }
 
-Status bring_over(OperationPacket& packet) {
+Status bring_inputs_over(OperationPacket& packet) {
   DeviceEntry& entry = packet.outputs.front()->entry();
   packet.transfers.task = packet.header.id;
   if (entry.device().properties().kernels == 1) packet.transfers.kernel = 0;
@@ -106,7 +106,7 @@ Status execute(OperationPacket& packet) {
   return {};
 }
 
-Status take_back(OperationPacket& packet) {
+Status bring_outputs_back(OperationPacket& packet) {
   if (!packet.fetch) return {};
   const Nanoseconds begin = pipeline::now();
   for (const auto& output : packet.outputs) {
@@ -119,13 +119,13 @@ Status take_back(OperationPacket& packet) {
 }  // namespace
 
 std::shared_ptr<pipeline::StageFunction> make_operation_pre_stage() {
-  return std::make_shared<EachPacket<decltype(&bring_over)>>(&bring_over);
+  return std::make_shared<EachPacket<decltype(&bring_inputs_over)>>(&bring_inputs_over);
 }
 std::shared_ptr<pipeline::StageFunction> make_operation_stage() {
   return std::make_shared<EachPacket<decltype(&execute)>>(&execute);
 }
 std::shared_ptr<pipeline::StageFunction> make_operation_post_stage() {
-  return std::make_shared<EachPacket<decltype(&take_back)>>(&take_back);
+  return std::make_shared<EachPacket<decltype(&bring_outputs_back)>>(&bring_outputs_back);
 }
 
 }  // namespace tessera::runtime

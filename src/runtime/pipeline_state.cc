@@ -19,8 +19,9 @@ namespace {
 using pipeline::Nanoseconds;
 
 constexpr std::size_t kJobsMax = 1U << 20U;
-constexpr std::size_t kCapacity = 16;  // tasks in front of a stage
-constexpr std::size_t kKernelBatch = 8;
+constexpr std::size_t kCapacity = 16;    // tasks in front of a stage
+constexpr std::size_t kKernelBatch = 8;  // in lock step
+constexpr int kWaitingMax = 16;          // short runs that wait on a kernel
 constexpr std::size_t kHostBatch = 32;
 constexpr Nanoseconds kHostGrain = 50'000;
 
@@ -135,7 +136,7 @@ PipelineState::PipelineState(std::shared_ptr<RuntimeState> runtime, const Pipeli
       debugging_(options.debug),
       tasks_source_(
           add_source(runtime_->recorder(), {.kind = metrics::SourceKind::kTasks, .name = "tasks"})),
-      jobs_(JobPool::make(options.jobs_max)),
+      jobs_(JobPool::make(options.jobs_max, this)),
       packets_([kind]() -> std::unique_ptr<pipeline::Packet> {
         if (kind == PacketKind::kNetwork) return std::make_unique<NetworkPacket>();
         return std::make_unique<OperationPacket>();
@@ -196,6 +197,8 @@ PipelineState::~PipelineState() {
   wait_until_none_waits();
   // What is inside still tells this object where it is, by way of pipeline_.
   if (pipeline_ != nullptr) pipeline_->wait_until_empty();
+  jobs_->wait_until_complete();  // one who ends a job sweeps the pipeline for its packet
+  deadlines_.stop();
   pipeline_.reset();
 }
 
@@ -241,9 +244,13 @@ Result<pipeline::StageConfig> PipelineState::make_stage(const PipelineOptions& o
     case StageKind::kExecute: {
       if (first_model_ == nullptr) first_model_ = stage.model->state();
       last_model_ = stage.model->state();
-      TESSERA_TRY(entry.execute, ExecuteStage::create(stage.model->state(), stage.devices,
-                                                      rules_of(options, index), debugging_));
-      config.function = entry.execute;
+      const int waiting_max = options.hint == Hint::kThroughput ? kWaitingMax : 1;
+      TESSERA_TRY(entry.execute, ExecuteStage::create(stage.model->state(),
+                                                      {.devices = stage.devices,
+                                                       .rules = rules_of(options, index),
+                                                       .waiting_max = waiting_max},
+                                                      debugging_, deadlines_));
+      config.keeper = entry.execute;
       if (config.threads == 0) {
         config.threads = std::min(2 * entry.execute->kernels_max(), pipeline::kThreadsMax);
       }
@@ -279,12 +286,30 @@ Result<std::size_t> PipelineState::index_of(const std::string& stage) const {
                fmt::format("there is no stage '{}'; there are {}", stage, known)};
 }
 
-std::shared_ptr<StreamState> PipelineState::open_stream() {
-  return make_shared_here<StreamState>(runtime_->next_stream());
+std::shared_ptr<StreamState> PipelineState::open_stream(const StreamOptions& options) {
+  return make_shared_here<StreamState>(runtime_->next_stream(), options);
 }
 
 void PipelineState::begins(std::size_t stage, Nanoseconds begin) {
   runtime_->recorder().begin_work(stages_[stage].source, begin - recorder_start_);
+}
+
+void PipelineState::keeps(std::size_t stage, pipeline::Packet& packet) {
+  packet.open_work =
+      runtime_->recorder().open_work(stages_[stage].source, packet.queued_since - recorder_start_);
+}
+
+void PipelineState::kept(std::size_t stage, Nanoseconds begin, Nanoseconds end,
+                         pipeline::Packet& packet) {
+  metrics::Recorder& recorder = runtime_->recorder();
+  recorder.close_work(stages_[stage].source, std::exchange(packet.open_work, -1));
+  recorder.record({.kind = metrics::EventKind::kStageRun,
+                   .source = stages_[stage].source,
+                   .stream = packet.header.stream,
+                   .begin_ns = begin - recorder_start_,
+                   .end_ns = end - recorder_start_,
+                   .packet = packet.header.id,
+                   .value = packet.times[stage].queued});
 }
 
 void PipelineState::queue_changed(std::size_t stage, Nanoseconds at, std::size_t depth) {
@@ -402,6 +427,8 @@ void PipelineState::finished(pipeline::PacketPtr packet) {
     packet.reset();
     return job->packet_left();
   }
+  const bool in_turn =
+      task.failure != pipeline::Failure::kCancelled && task.failure != pipeline::Failure::kDeadline;
   TaskOutcome outcome = [&] {
     try {
       return outcome_of(task, now);
@@ -415,7 +442,14 @@ void PipelineState::finished(pipeline::PacketPtr packet) {
   }();
   packet.reset();
   job->packet_left();
-  job->settle(std::move(outcome));
+  job->settle(std::move(outcome), in_turn);
+}
+
+void PipelineState::job_ended() {
+  try {
+    pipeline_->sweep();
+  } catch (...) {  // no memory: the packet leaves where it is met next
+  }
 }
 
 void PipelineState::wait_until_done() {

@@ -25,6 +25,7 @@ namespace tessera::runtime {
 
 class PipelineState : private pipeline::Sink,
                       private pipeline::Observer,
+                      private JobOwner,
                       private Tunable,
                       private Entrance {
  public:
@@ -36,7 +37,7 @@ class PipelineState : private pipeline::Sink,
       std::shared_ptr<RuntimeState> runtime, PipelineOptions options);
   ~PipelineState() override;  // waits for the jobs inside
 
-  std::shared_ptr<StreamState> open_stream();
+  std::shared_ptr<StreamState> open_stream(const StreamOptions& options);
   // kUnavailable: there is no room.
   Result<JobReference> submit(const std::shared_ptr<StreamState>& stream,
                               std::vector<std::vector<Tensor>> runs, SubmitOptions options);
@@ -115,6 +116,10 @@ class PipelineState : private pipeline::Sink,
   void finished(pipeline::PacketPtr packet) override;
   void begins(std::size_t stage, pipeline::Nanoseconds begin) override;
   void queue_changed(std::size_t stage, pipeline::Nanoseconds at, std::size_t depth) override;
+  void keeps(std::size_t stage, pipeline::Packet& packet) override;
+  void kept(std::size_t stage, pipeline::Nanoseconds begin, pipeline::Nanoseconds end,
+            pipeline::Packet& packet) override;
+  void job_ended() override;
   void ran(std::size_t stage, pipeline::Nanoseconds begin, pipeline::Nanoseconds end,
            std::span<const pipeline::PacketPtr> batch) override;
   PeriodLoad totals() override;

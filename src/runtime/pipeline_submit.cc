@@ -77,6 +77,15 @@ Status check_operation_task(const OperationTask& task) {
   return {};
 }
 
+Status check_priority(int priority) {
+  if (priority >= kPriorityLowest && priority <= kPriorityHighest) return {};
+  return Error{ErrorCode::kInvalidArgument,
+               fmt::format("a priority of {}; allowed {} to {}", priority, kPriorityLowest,
+                           kPriorityHighest)};
+}
+static_assert(kPriorityLowest == pipeline::kPriorityMin);
+static_assert(kPriorityHighest == pipeline::kPriorityMax);
+
 }  // namespace
 
 Result<std::uint32_t> PipelineState::skipped(const std::vector<std::string>& names) const {
@@ -247,6 +256,8 @@ Result<JobReference> PipelineState::submit_operation(const std::shared_ptr<Strea
 Result<JobReference> PipelineState::enter(const std::shared_ptr<StreamState>& stream,
                                           pipeline::PacketPtr packet, SubmitOptions options) {
   TESSERA_TRY(const std::uint32_t skipped_stages, skipped(options.skipped_stages));
+  const int priority = options.priority.value_or(stream->priority());
+  TESSERA_RETURN_IF_ERROR(check_priority(priority));
   const bool watched = options.deadline.has_value() && *options.deadline < kForever;
   if (watched) TESSERA_RETURN_IF_ERROR(deadlines_.prepare());
   auto& task = static_cast<TaskPacket&>(*packet);
@@ -258,6 +269,7 @@ Result<JobReference> PipelineState::enter(const std::shared_ptr<StreamState>& st
   task.header.stream = stream->id();
   task.header.sequence = job->sequence();
   task.header.skipped_stages = skipped_stages;
+  task.header.priority = priority;
   task.header.submitted = pipeline::now();
   task.header.cancelled = &job->cancelled();
   if (kind_ == PacketKind::kNetwork) network_packet(packet).task.sequence = job->sequence();

@@ -1,6 +1,7 @@
 #include "runtime/run_tensors.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/process_mark.h"
 
@@ -81,22 +82,27 @@ Status lay_out_output(const RunOf& run, std::size_t index, RunTensors& tensors) 
   return {};
 }
 
-// Own blocks, inputs before outputs.
-Status take_memory(const RunOf& run, RunTensors& tensors) {
-  const auto take = [&](RunTensors::Slot& slot, Bytes bytes) -> Status {
-    if (!slot.own) return {};
-    TESSERA_TRY(const device::Block block, run.device.device().allocate(bytes));
-    tensors.blocks.push_back(block);
-    slot.address = block.base;
-    return {};
+// Own blocks, inputs before outputs; all or none.
+Result<bool> take_memory(const RunOf& run, RunMemory::Waiter& who, RunTensors& tensors) {
+  thread_local std::vector<Bytes> sizes;  // these keep their room
+  thread_local std::vector<RunTensors::Slot*> slots;
+  sizes.clear();
+  slots.clear();
+  const auto want = [](RunTensors::Slot& slot, Bytes bytes) {
+    if (!slot.own) return;
+    sizes.push_back(bytes);
+    slots.push_back(&slot);
   };
-  for (RunTensors::Slot& slot : tensors.input_slots) {
-    TESSERA_RETURN_IF_ERROR(take(slot, Bytes{std::ssize(slot.bytes)}));
-  }
+  for (RunTensors::Slot& slot : tensors.input_slots) want(slot, Bytes{std::ssize(slot.bytes)});
   for (std::size_t i = 0; i < tensors.output_slots.size(); ++i) {
-    TESSERA_RETURN_IF_ERROR(take(tensors.output_slots[i], bytes_of(run.outputs()[i])));
+    want(tensors.output_slots[i], bytes_of(run.outputs()[i]));
   }
-  return {};
+  if (sizes.empty()) return true;
+  TESSERA_TRY(const bool taken, run.device.run_memory().take(who, sizes, tensors.blocks));
+  if (!taken) return false;
+  tensors.counted = true;
+  for (std::size_t i = 0; i < slots.size(); ++i) slots[i]->address = tensors.blocks[i].base;
+  return true;
 }
 
 // The output stays where it is, in a block.
@@ -181,7 +187,7 @@ DeviceEntry* home_of(const NetworkPacket& packet, std::size_t run, const OutputR
   return most == homes.end() ? nullptr : most->first;
 }
 
-Status take_blocks(const RunOf& run, RunTensors& tensors) {
+Result<bool> take_blocks(const RunOf& run, RunMemory::Waiter& who, RunTensors& tensors) {
   if (is_shared(run) && (tensors.kept == nullptr || tensors.kept.use_count() > 1)) {
     tensors.kept = std::make_shared<RunTensors::Kept>();
   }
@@ -194,12 +200,13 @@ Status take_blocks(const RunOf& run, RunTensors& tensors) {
   for (std::size_t i = 0; i < run.outputs().size(); ++i) {
     TESSERA_RETURN_IF_ERROR(lay_out_output(run, i, tensors));
   }
-  TESSERA_RETURN_IF_ERROR(take_memory(run, tensors));
+  TESSERA_TRY(const bool taken, take_memory(run, who, tensors));
+  if (!taken) return false;
   tensors.inputs.clear();
   tensors.outputs.clear();
   for (const RunTensors::Slot& slot : tensors.input_slots) tensors.inputs.push_back(slot.address);
   for (const RunTensors::Slot& slot : tensors.output_slots) tensors.outputs.push_back(slot.address);
-  return {};
+  return true;
 }
 
 Status bring_over(const RunOf& run, RunTensors& tensors, const device::TransferTag& tag) {
@@ -216,17 +223,19 @@ Status bring_over(const RunOf& run, RunTensors& tensors, const device::TransferT
 Status take_back(const RunOf& run, RunTensors& tensors, const device::TransferTag& tag) {
   std::vector<Tensor>& results = run.tensors();
   results.resize(run.outputs().size());
-  RunValues values(results.size());
+  RunValues values;  // stays empty, and takes no memory, where all are tensors
   for (std::size_t i = 0; i < results.size(); ++i) {
     results[i].format = run.outputs()[i].format;
     results[i].dims = run.outputs()[i].dims;
     results[i].bytes.clear();
-    TESSERA_RETURN_IF_ERROR(take_back_output(run, i, tensors, values[i], tag));
+    RunValue value;
+    TESSERA_RETURN_IF_ERROR(take_back_output(run, i, tensors, value, tag));
+    if (!value.present()) continue;
+    values.resize(results.size());
+    values[i] = std::move(value);
   }
-  const bool any = std::any_of(values.begin(), values.end(),
-                               [](const RunValue& value) { return value.present(); });
-  if (any || run.index < run.packet.values.size()) {
-    run.packet.values_of(run.index) = any ? std::move(values) : RunValues();
+  if (!values.empty() || run.index < run.packet.values.size()) {
+    run.packet.values_of(run.index) = std::move(values);
   }
   return {};
 }
@@ -239,10 +248,10 @@ void give_blocks(const RunOf& run, RunTensors& tensors, bool over) {
     tensors.kept.reset();
     tensors.results.clear();
   }
-  for (std::vector<device::Block>* const list : {&tensors.blocks, &tensors.adopted}) {
-    for (const device::Block& block : *list) (void)run.device.device().release(block);
-    list->clear();
-  }
+  for (const device::Block& block : tensors.adopted) (void)run.device.device().release(block);
+  tensors.adopted.clear();
+  // Of its blocks all may have been kept.
+  if (std::exchange(tensors.counted, false)) run.device.run_memory().give(tensors.blocks);
   tensors.input_slots.clear();
   tensors.output_slots.clear();
 }

@@ -56,16 +56,16 @@ struct RunTensors {
     std::vector<Tensor> inputs, results;
   };
   std::shared_ptr<Kept> kept;  // shared with the device
-
-  bool held() const { return !blocks.empty() || !adopted.empty(); }
+  bool counted = false;        // it is one of those that RunMemory counts
 };
 
 // The devices that hold the blocks of the run's inputs and of its outputs, as bytes: the one with
 // most, null if there is none.
 DeviceEntry* home_of(const NetworkPacket& packet, std::size_t run, const OutputRules& rules);
 
-// Blocks for all that needs one. The inputs have been checked.
-Status take_blocks(const RunOf& run, RunTensors& tensors);
+// Blocks for all that needs one. The inputs have been checked. False: there is no memory now, and
+// `who` is told when there may be (run_memory.h).
+Result<bool> take_blocks(const RunOf& run, RunMemory::Waiter& who, RunTensors& tensors);
 // The device gets the latest bytes; the tag says whose transfers they are.
 Status bring_over(const RunOf& run, RunTensors& tensors, const device::TransferTag& tag);
 // The run was good: its outputs take the place of its inputs.

@@ -206,7 +206,9 @@ std::vector<StageOptions> default_stages(const Model& model) {
           {.kind = StageKind::kPost, .model = model}};
 }
 
-Stream Pipeline::open_stream() { return Stream(state_, state_->open_stream()); }
+Stream Pipeline::open_stream(const StreamOptions& options) {
+  return Stream(state_, state_->open_stream(options));
+}
 PipelineStatus Pipeline::status() const { return state_->status(); }
 Status Pipeline::set_threads(const std::string& stage, int threads) {
   return guarded("setting threads",

@@ -74,6 +74,7 @@ metrics::SourceId source(metrics::Recorder& recorder, metrics::SourceKind kind,
 DeviceObserver::DeviceObserver(metrics::Recorder& recorder, const device::Properties& properties)
     : recorder_(recorder),
       start_(std::chrono::steady_clock::now() - std::chrono::nanoseconds(recorder.now())),
+      times_(properties.kernels),
       whole_(source(recorder, metrics::SourceKind::kDevice, properties.name, properties.name)),
       running_since_(static_cast<std::size_t>(properties.kernels)),
       running_what_(static_cast<std::size_t>(properties.kernels)),
@@ -98,6 +99,13 @@ std::optional<DeviceObserver::Stuck> DeviceObserver::stuck(device::TimePoint now
     if (run.lasted >= kHangLeast && run.lasted >= kHangFactor * run.longest_before) return run;
   }
   return std::nullopt;
+}
+
+bool DeviceObserver::runs_since_before(device::TimePoint time) const {
+  return std::any_of(running_since_.begin(), running_since_.end(), [&](const auto& since) {
+    const std::int64_t begin = since.load(std::memory_order_relaxed);
+    return begin != kIdle && begin <= since_start(time);
+  });
 }
 
 std::vector<std::chrono::nanoseconds> DeviceObserver::busy() const {
@@ -138,6 +146,7 @@ void DeviceObserver::run_ended(const Run& run, const device::Completion& complet
   while (completion.status.ok() && lasted > longest &&
          !longest_of.compare_exchange_weak(longest, lasted, std::memory_order_relaxed)) {
   }
+  if (completion.status.ok()) times_.ran(run.loaded, run.kernel, lasted, pipeline::now());
   runs_.fetch_add(1, std::memory_order_relaxed);
   recorder_.record({.kind = metrics::EventKind::kKernelRun,
                     .source = kernel,
@@ -176,7 +185,8 @@ DeviceEntry::DeviceEntry(DeviceKind kind, ChipConfig chip, std::unique_ptr<devic
       chip_(std::move(chip)),
       observer_(recorder, device->properties()),
       device_(std::move(device)),
-      mirror_(*device_) {
+      mirror_(*device_),
+      run_memory_(*device_) {
   device_->set_observer(&observer_);
 }
 
@@ -188,6 +198,7 @@ bool DeviceEntry::idle() const {
 }
 
 DeviceEntry::Usable DeviceEntry::usable() {
+  if (given_up_at_.load(std::memory_order_relaxed) != kNothing) look_for_a_hang();
   if (!suspect_.load(std::memory_order_relaxed)) return Usable::kYes;
   const std::lock_guard probe(probing_);
   const device::HealthState state = device_->health().state;
@@ -211,7 +222,8 @@ void DeviceEntry::note_good() { failures_.store(0, std::memory_order_relaxed); }
 pipeline::Failure DeviceEntry::judge(const Error& error, pipeline::Nanoseconds deadline) {
   if (error.code != ErrorCode::kUnavailable) return pipeline::Failure::kError;
   if (pipeline::now() >= deadline) {
-    note_late();
+    note_given_up();
+    look_for_a_hang();
     return pipeline::Failure::kDeadline;
   }
   note_failure(error.message);
@@ -228,34 +240,25 @@ void DeviceEntry::note_failure(const std::string& message) {
   device_->fail(fmt::format("{} runs in a row failed, the last one with: {}", failures, message));
 }
 
-void DeviceEntry::note_late() {
-  const auto run = observer_.stuck(std::chrono::steady_clock::now());
-  if (!run.has_value()) return;
+void DeviceEntry::note_refusal(const Error& error) {
+  if (error.code == ErrorCode::kUnavailable) suspect_.store(true, std::memory_order_relaxed);
+}
+
+void DeviceEntry::look_for_a_hang() {
+  const device::TimePoint given_up(
+      std::chrono::nanoseconds(given_up_at_.load(std::memory_order_relaxed)));
+  const device::TimePoint now = std::chrono::steady_clock::now();
+  const bool may_hang = observer_.runs_since_before(given_up);
+  const auto run = observer_.stuck(now);
+  if (may_hang && (!run.has_value() || now - run->lasted > given_up)) return;
+  given_up_at_.store(kNothing, std::memory_order_relaxed);
+  if (!may_hang) return;
   suspect_.store(true, std::memory_order_relaxed);
   const auto seconds = [](std::chrono::nanoseconds time) {
     return 1e-9 * static_cast<double>(time.count());
   };
   device_->fail(fmt::format("a run has lasted {:.1f} s, the longest before it {:.4f} s",
                             seconds(run->lasted), seconds(run->longest_before)));
-}
-
-// Either this sees who waits, or he sees what was given, as in room.cc.
-void DeviceEntry::gave_memory() {
-  memory_taken_.fetch_sub(1);
-  memory_gives_.fetch_add(1);
-  if (memory_waiting_.load() == 0) return;
-  const std::lock_guard lock(memory_mutex_);
-  memory_given_.notify_all();
-}
-
-bool DeviceEntry::wait_for_memory() {
-  std::unique_lock lock(memory_mutex_);
-  memory_waiting_.fetch_add(1);
-  const std::uint64_t before = memory_gives_.load();
-  memory_given_.wait(lock,
-                     [&] { return memory_taken_.load() == 0 || memory_gives_.load() != before; });
-  memory_waiting_.fetch_sub(1);
-  return memory_taken_.load() > 0;
 }
 
 DeviceStatus DeviceEntry::status() const {
@@ -347,6 +350,7 @@ Result<std::shared_ptr<ModelState>> RuntimeState::load(const Network& network,
     if (!loaded.ok()) {
       return loaded.error().with_context(fmt::format("loading to device '{}'", entry->name()));
     }
+    entry->times().set_modelled(*loaded, entry->device().modelled_time(*loaded).count());
     model->places.push_back({entry.get(), *loaded});
   }
   return model;
@@ -355,6 +359,7 @@ Result<std::shared_ptr<ModelState>> RuntimeState::load(const Network& network,
 ModelState::~ModelState() {
   const auto unload = [](const Place& place) {
     (void)guarded("", [&] { return place.device->device().unload(place.loaded); });
+    place.device->times().forget(place.loaded);
   };
   for (const Place& place : places) unload(place);
   if (debugging_.device != nullptr) unload(debugging_);

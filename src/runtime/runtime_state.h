@@ -3,7 +3,6 @@
 
 #include <array>
 #include <atomic>
-#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -19,6 +18,8 @@
 #include "metrics/recorder.h"
 #include "pipeline/packet.h"
 #include "runtime/block_order.h"
+#include "runtime/run_memory.h"
+#include "runtime/run_times.h"
 #include "tessera/runtime.h"
 
 namespace tessera::runtime {
@@ -37,15 +38,18 @@ class DeviceObserver : public device::Observer {
     std::chrono::nanoseconds lasted{0}, longest_before{0};
   };
   std::optional<Stuck> stuck(device::TimePoint now) const;
+  bool runs_since_before(device::TimePoint time) const;
   // Of each kernel; a run that goes on counts up to now.
   std::vector<std::chrono::nanoseconds> busy() const;
   std::int64_t runs() const { return runs_.load(std::memory_order_relaxed); }
+  RunTimes& times() { return times_; }
 
  private:
   std::int64_t since_start(device::TimePoint time) const { return (time - start_).count(); }
 
   metrics::Recorder& recorder_;
   const device::TimePoint start_;  // of the recorder's clock
+  RunTimes times_;
   std::vector<metrics::SourceId> kernels_;
   metrics::SourceId whole_;
   static constexpr std::int64_t kIdle = -1;
@@ -86,18 +90,18 @@ class DeviceEntry {
   pipeline::Failure judge(const Error& error, pipeline::Nanoseconds deadline);
   DeviceStatus status() const;
 
-  // Runs that hold memory for their tensors: one that finds none waits for theirs.
-  void took_memory() { memory_taken_.fetch_add(1); }
-  void gave_memory();
-  bool memory_is_taken() const { return memory_taken_.load() > 0; }
-  bool memory_is_wanted() const { return memory_waiting_.load() > 0; }
-  std::mutex& memory_turn() { return memory_turn_; }  // of the one run that waits
-  // Until another run gives its memory back; false: no run has any.
-  bool wait_for_memory();
+  // A run did not begin there, because of the error; it is nobody's fault but the device's.
+  void note_refusal(const Error& error);
+  // A run that had begun is not waited for any more. A kernel that does not come back from it by
+  // itself is reset some time later.
+  void note_given_up() { given_up_at_.store(pipeline::now(), std::memory_order_relaxed); }
+
+  RunTimes& times() { return observer_.times(); }
+  RunMemory& run_memory() { return run_memory_; }
 
  private:
   void note_failure(const std::string& message);
-  void note_late();
+  void look_for_a_hang();
   bool idle() const;
 
   static constexpr pipeline::Nanoseconds kProbeFirst = 20'000'000, kProbeLast = 320'000'000;
@@ -111,10 +115,10 @@ class DeviceEntry {
   std::atomic<std::int64_t> copied_{0};
   std::atomic<bool> suspect_{false};  // look at its health before use
   std::atomic<int> failures_{0};      // in a row
-  std::atomic<int> memory_taken_{0}, memory_waiting_{0};
-  std::atomic<std::uint64_t> memory_gives_{0};
-  std::mutex memory_turn_, memory_mutex_;
-  std::condition_variable memory_given_;
+  static constexpr pipeline::Nanoseconds kNothing = 0;
+  // When a run was given up last whose kernel may hang in it.
+  std::atomic<pipeline::Nanoseconds> given_up_at_{kNothing};
+  RunMemory run_memory_;
   std::mutex probing_;  // of what follows
   pipeline::Nanoseconds next_probe_ = 0;
   pipeline::Nanoseconds probe_period_ = kProbeFirst;  // doubles while it does not help

@@ -2,16 +2,64 @@
 
 namespace tessera::runtime {
 
+StreamState::StreamState(std::uint32_t id, const StreamOptions& options)
+    : id_(id),
+      ordered_(options.order == StreamOrder::kSubmission),
+      priority_(options.priority),
+      ring_(ordered_ ? kFirstRing : 0) {}
+
 void StreamState::open(JobReference job, std::uint64_t id, std::shared_ptr<StreamState> self,
                        std::function<void(TaskOutcome)> callback) {
   const std::lock_guard lock(mutex_);
-  if (next_ - first_ == ring_.size()) {
+  if (ordered_ && next_ - first_ == ring_.size()) {
     std::vector<JobReference> larger(ring_.size() * 2);
     for (std::uint64_t i = first_; i < next_; ++i) larger[i % larger.size()] = std::move(place(i));
     ring_ = std::move(larger);
   }
   job->open(id, next_, std::move(self), std::move(callback));
-  place(next_++) = std::move(job);
+  ++open_;
+  if (ordered_) place(next_) = std::move(job);
+  ++next_;
+}
+
+void StreamState::settled(JobState& job, bool in_turn) {
+  if (!in_turn || !ordered_) complete_at_once(job);
+  deliver();
+}
+
+void StreamState::complete_at_once(JobState& job) {
+  JobReference mine(&job);
+  {
+    const std::lock_guard lock(mutex_);
+    if (ordered_) place(job.sequence()).reset();  // the others pass it over
+    if (job.calls_back()) {
+      (at_once_.get() == nullptr ? at_once_ : last_at_once_->behind()) = std::move(mine);
+      last_at_once_ = &job;
+      return;
+    }
+  }
+  job.complete();
+  const std::lock_guard lock(mutex_);
+  completed();
+}
+
+void StreamState::completed() {
+  if (--open_ == 0) done_.notify_all();
+}
+
+JobReference StreamState::next() {
+  if (at_once_.get() != nullptr) {
+    JobReference first = std::move(at_once_);
+    at_once_ = std::move(first->behind());
+    return first;
+  }
+  while (first_ < next_ && ordered_) {
+    JobReference& job = place(first_);
+    if (job.get() != nullptr && !job->ready()) return {};
+    ++first_;
+    if (job.get() != nullptr) return std::move(job);
+  }
+  return {};
 }
 
 void StreamState::deliver() {
@@ -19,21 +67,19 @@ void StreamState::deliver() {
   // Somebody is at it, and looks again after each job.
   if (delivering_) return;
   delivering_ = true;
-  while (first_ < next_ && place(first_)->ready()) {
-    JobReference job = std::move(place(first_));
+  for (JobReference job = next(); job.get() != nullptr; job = next()) {
     lock.unlock();
     job->complete();
     job.reset();
     lock.lock();
-    ++first_;
+    completed();
   }
   delivering_ = false;
-  if (first_ == next_) done_.notify_all();
 }
 
 void StreamState::wait_until_done() {
   std::unique_lock lock(mutex_);
-  done_.wait(lock, [this] { return first_ == next_; });
+  done_.wait(lock, [this] { return open_ == 0; });
 }
 
 }  // namespace tessera::runtime

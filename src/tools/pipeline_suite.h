@@ -1,5 +1,5 @@
-// tessera bench --suite pipeline and --suite tuning: what the pipeline is worth in front of a
-// processor with real time behaviour.
+// tessera bench --suite pipeline, --suite tuning and --suite unequal: what the pipeline is worth in
+// front of a processor with real time behaviour.
 #pragma once
 
 #include "base/result.h"
@@ -18,5 +18,9 @@ Status run_pipeline_suite(const PipelineSuite& suite);
 // From one thread in each stage: how long tuning takes to 95 % of the best setting by hand, and
 // whether it stays there.
 Status run_tuning_suite(const PipelineSuite& suite);
+
+// Devices of unequal speed, one of them hanging: throughput as a share of the sum of the speeds of
+// those that work.
+Status run_unequal_suite(const PipelineSuite& suite);
 
 }  // namespace tessera::tools

@@ -43,7 +43,14 @@ class ForwardingDevice : public Device {
   Result<Completion> wait(SequenceNumber sequence, TimePoint deadline) override {
     return inner_->wait(sequence, deadline);
   }
+  Withdrawn withdraw(SequenceNumber sequence, bool give_up) override {
+    return inner_->withdraw(sequence, give_up);
+  }
   int queued(int kernel) const override { return inner_->queued(kernel); }
+  void look_at(int kernel, KernelWork& work) const override { inner_->look_at(kernel, work); }
+  std::chrono::nanoseconds modelled_time(LoadedId loaded) const override {
+    return inner_->modelled_time(loaded);
+  }
   Health health() const override { return inner_->health(); }
   void fail(const std::string& reason) override { inner_->fail(reason); }
   Status reset(TimePoint deadline) override { return inner_->reset(deadline); }

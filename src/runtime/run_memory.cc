@@ -1,0 +1,62 @@
+#include "runtime/run_memory.h"
+
+#include <algorithm>
+
+namespace tessera::runtime {
+
+void RunMemory::tell_first() {
+  wanted_.store(!waiting_.empty(), std::memory_order_relaxed);
+  if (!waiting_.empty()) waiting_.front()->memory_given();
+}
+
+Result<bool> RunMemory::take(Waiter& who, std::span<const Bytes> sizes,
+                             std::vector<device::Block>& blocks) {
+  const std::lock_guard lock(mutex_);
+  const auto mine = std::find(waiting_.begin(), waiting_.end(), &who);
+  if (!waiting_.empty() && mine != waiting_.begin()) {
+    if (mine == waiting_.end()) waiting_.push_back(&who);
+    wanted_.store(true, std::memory_order_relaxed);
+    return false;
+  }
+  blocks.reserve(sizes.size());
+  for (const Bytes size : sizes) {
+    const auto block = device_.allocate(size);
+    if (block.ok()) {
+      blocks.push_back(*block);
+      continue;
+    }
+    for (const device::Block& taken : blocks) (void)device_.release(taken);
+    blocks.clear();
+    if (block.error().code == ErrorCode::kDoesNotFit && taken_ > 0) {
+      if (waiting_.empty()) waiting_.push_back(&who);
+      wanted_.store(true, std::memory_order_relaxed);
+      return false;
+    }
+    if (!waiting_.empty()) waiting_.erase(waiting_.begin());
+    tell_first();
+    return block.error();
+  }
+  ++taken_;
+  if (!waiting_.empty()) waiting_.erase(waiting_.begin());
+  tell_first();  // there may be room for more
+  return true;
+}
+
+void RunMemory::give(std::vector<device::Block>& blocks) {
+  const std::lock_guard lock(mutex_);
+  for (const device::Block& block : blocks) (void)device_.release(block);
+  blocks.clear();
+  --taken_;
+  tell_first();
+}
+
+void RunMemory::leave(Waiter& who) {
+  const std::lock_guard lock(mutex_);
+  const auto mine = std::find(waiting_.begin(), waiting_.end(), &who);
+  if (mine == waiting_.end()) return;
+  const bool first = mine == waiting_.begin();
+  waiting_.erase(mine);
+  if (first) tell_first();
+}
+
+}  // namespace tessera::runtime

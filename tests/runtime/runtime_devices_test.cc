@@ -1,0 +1,301 @@
+// Devices that are slow or hang beside others, tasks that end before their turn, priorities: on
+// scripted devices and gates, so that nothing depends on how fast this machine is.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "gate.h"
+#include "scripted_runtime.h"
+
+namespace tessera::scripted {
+namespace {
+
+using device::Fault;
+using std::chrono::milliseconds;
+
+// The tasks whose runs a device began, in that order.
+class Begun {
+ public:
+  void add(std::uint64_t task) {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(task);
+  }
+  std::vector<std::uint64_t> tasks() const {
+    const std::lock_guard lock(mutex_);
+    return tasks_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::uint64_t> tasks_;
+};
+
+// A device whose runs note that they began; those of which `held` says so wait at the gate.
+device::ScriptedOptions noting(const std::string& name, Begun& begun, Gate* gate = nullptr,
+                               std::function<bool(std::uint64_t)> held = {}) {
+  device::ScriptedOptions options{.name = name, .queue_depth = 16};
+  options.run_time = [&begun, gate, held](const device::Observer::Run& run) {
+    begun.add(run.tag);
+    if (gate != nullptr && (!held || held(run.tag))) gate->pass();
+    return std::chrono::nanoseconds(0);
+  };
+  return options;
+}
+
+StreamOptions unordered() { return {.order = StreamOrder::kCompletion}; }
+
+std::int64_t withdrawn(ScriptedRuntime& runtime, std::size_t device) {
+  return runtime.state().devices()[device]->device().counters().withdrawn;
+}
+
+TEST(RuntimeDevices, TaskGoesOnWhenItsOwnRunEndsWhateverOthersDo) {
+  Gate gate;
+  Begun begun;
+  std::atomic<std::uint64_t> held{0};
+  auto options = noting("card", begun, &gate, [&held](std::uint64_t task) {
+    std::uint64_t none = 0;
+    return held.compare_exchange_strong(none, task) || held == task;  // the first of all
+  });
+  options.kernels = 2;
+  ScriptedRuntime runtime({options});
+  Pipeline pipeline = runtime.open({});
+  Stream stream = pipeline.open_stream(unordered());
+  std::vector<Job> jobs;
+  for (std::uint64_t i = 0; i < 16; ++i) jobs.push_back(*stream.submit({tensor_of(i)}));
+  for (std::uint64_t i = 0; i < 15; ++i) {
+    const auto done = wait_any(jobs);
+    ASSERT_TRUE(done.has_value());
+    EXPECT_TRUE(jobs[*done].wait().ok());
+    jobs.erase(jobs.begin() + static_cast<std::ptrdiff_t>(*done));
+  }
+  EXPECT_FALSE(jobs[0].done());
+  gate.open();
+  EXPECT_TRUE(jobs[0].wait().ok());
+}
+
+// Known to be quick, it gets runs in advance; then one hangs, and those behind it go elsewhere.
+TEST(RuntimeDevices, RunsBehindOneThatHangsGoToAnotherDevice) {
+  Gate gate;
+  Begun quick, other;
+  std::atomic<bool> hangs{false};
+  ScriptedRuntime runtime(
+      {noting("quick", quick, &gate, [&](std::uint64_t) { return hangs.load(); }),
+       noting("other", other)});
+  Pipeline pipeline = runtime.open({});
+  Stream stream = pipeline.open_stream(unordered());
+  for (std::uint64_t i = 0; i < 50; ++i) ASSERT_TRUE(stream.submit({tensor_of(i)})->wait().ok());
+  hangs = true;
+  std::vector<Job> jobs;
+  for (std::uint64_t i = 0; i < 60; ++i) jobs.push_back(*stream.submit({tensor_of(i)}));
+  while (jobs.size() > 1) {
+    const auto done = wait_any(jobs);
+    ASSERT_TRUE(done.has_value());
+    EXPECT_TRUE(jobs[*done].wait().ok());
+    jobs.erase(jobs.begin() + static_cast<std::ptrdiff_t>(*done));
+  }
+  EXPECT_FALSE(jobs[0].done());
+  gate.open();
+  EXPECT_TRUE(jobs[0].wait().ok());
+}
+
+TEST(RuntimeDevices, CancelledTasksThatHaveNotBegunAreNeverSeenByTheDevice) {
+  Gate gate;
+  Begun begun;
+  ScriptedRuntime runtime({noting("card", begun, &gate)});
+  PipelineOptions options;
+  options.jobs_max = 64;
+  Pipeline pipeline = runtime.open(options);
+  Stream stream = pipeline.open_stream();
+  Job first = *stream.submit({tensor_of(1)});
+  gate.wait_for(1);
+  std::vector<Job> jobs;
+  for (std::uint64_t i = 0; i < 63; ++i) jobs.push_back(*stream.submit({tensor_of(i)}));
+  for (Job& job : jobs) job.cancel();
+  for (Job& job : jobs) {
+    ASSERT_TRUE(job.done());  // though the one before it is not
+    EXPECT_EQ(job.wait().error().failure, TaskFailure::kCancelled);
+  }
+  EXPECT_TRUE(stream.wait_for_room());
+  EXPECT_FALSE(first.done());
+  Job last = *stream.submit({tensor_of(5)});
+  gate.open();
+  EXPECT_TRUE(first.wait().ok());
+  EXPECT_TRUE(last.wait().ok());
+  pipeline.wait_until_done();
+  EXPECT_EQ(begun.tasks(), (std::vector{first.id(), last.id()}));
+}
+
+// Known to be quick, the kernel has runs in advance when one is held.
+TEST(RuntimeDevices, CancelledRunThatWaitsOnTheKernelIsWithdrawn) {
+  Gate gate;
+  Begun begun;
+  std::atomic<bool> held{false};
+  ScriptedRuntime runtime(
+      {noting("card", begun, &gate, [&](std::uint64_t) { return held.load(); })});
+  Pipeline pipeline = runtime.open({});
+  Stream stream = pipeline.open_stream();
+  for (std::uint64_t i = 0; i < 20; ++i) ASSERT_TRUE(stream.submit({tensor_of(i)})->wait().ok());
+  held = true;
+  Job first = *stream.submit({tensor_of(1)}), second = *stream.submit({tensor_of(2)});
+  gate.wait_for(1);
+  while (runtime.state().devices()[0]->device().queued(0) < 2) std::this_thread::yield();
+  second.cancel();
+  EXPECT_EQ(withdrawn(runtime, 0), 1);
+  gate.open();
+  EXPECT_TRUE(first.wait().ok());
+  pipeline.wait_until_done();
+  EXPECT_EQ(begun.tasks().back(), first.id());
+}
+
+TEST(RuntimeDevices, DeadlineBehindARunThatHangsEndsItsTaskAtOnce) {
+  Gate gate;
+  Begun begun;
+  ScriptedRuntime runtime({noting("card", begun, &gate)});
+  Pipeline pipeline = runtime.open({});
+  Stream stream = pipeline.open_stream();
+  Job hung = *stream.submit({tensor_of(1)});
+  gate.wait_for(1);
+  SubmitOptions options;
+  options.deadline = milliseconds(50);
+  std::atomic<int> called{0};
+  options.callback = [&called](const TaskOutcome& outcome) {
+    EXPECT_EQ(outcome.error().failure, TaskFailure::kDeadline);
+    ++called;
+  };
+  Job late = *stream.submit({tensor_of(2)}, options);
+  late.wait();  // for ever, before
+  EXPECT_EQ(called, 1);
+  EXPECT_FALSE(hung.done());
+  EXPECT_EQ(pipeline.status().in_flight, 1U);
+  gate.open();
+  EXPECT_TRUE(hung.wait().ok());
+  EXPECT_EQ(begun.tasks(), std::vector{hung.id()});
+}
+
+TEST(RuntimeDevices, TaskThatIsLateWhileItsRunHangsIsLetGoToo) {
+  Begun begun;
+  auto options = noting("card", begun);
+  options.faults.fault = [](const device::FaultPlace&) { return Fault::kHang; };
+  ScriptedRuntime runtime({options});
+  Pipeline pipeline = runtime.open({});
+  Stream stream = pipeline.open_stream();
+  SubmitOptions late;
+  late.deadline = milliseconds(20);
+  EXPECT_EQ(stream.submit({tensor_of(1)}, late)->wait().error().failure, TaskFailure::kDeadline);
+  pipeline.wait_until_done();
+  EXPECT_EQ(pipeline.status().in_flight, 0U);
+  Job cancelled = *stream.submit({tensor_of(2)});
+  cancelled.cancel();
+  pipeline.wait_until_done();
+  EXPECT_EQ(pipeline.status().cancelled, 1);
+  EXPECT_EQ(pipeline.status().late, 1);
+}
+
+TEST(RuntimeDevices, ResultsKeepTheirOrderAmongThemselvesWhateverEndsBefore) {
+  Gate gate;
+  Begun begun;
+  ScriptedRuntime runtime({noting("card", begun, &gate)});
+  Pipeline pipeline = runtime.open({});
+  Stream stream = pipeline.open_stream();
+  std::vector<std::uint64_t> results, others;
+  std::vector<Job> jobs;
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    SubmitOptions options;
+    options.callback = [&](const TaskOutcome& outcome) {  // one at a time
+      (outcome.ok() ? results : others)
+          .push_back(outcome.ok() ? outcome.result().sequence : outcome.error().sequence);
+    };
+    jobs.push_back(*stream.submit({tensor_of(i)}, options));
+  }
+  gate.wait_for(1);
+  for (const std::size_t index : {7U, 3U, 12U}) jobs[index].cancel();
+  EXPECT_EQ(others, (std::vector<std::uint64_t>{7, 3, 12}));
+  gate.open();
+  stream.wait_until_done();
+  EXPECT_EQ(results.size(), 17U);
+  EXPECT_TRUE(std::is_sorted(results.begin(), results.end()));
+}
+
+TEST(RuntimeDevices, UnorderedStreamGivesEachResultWhenItIsThere) {
+  Gate gate;
+  Runtime runtime = Runtime::open().value();
+  PipelineOptions options;
+  options.stages = {{.name = "work",
+                     .function = [&gate](Task& task) -> Status {
+                       if (task.sequence == 0) gate.pass();
+                       return {};
+                     },
+                     .threads = 2}};
+  Pipeline pipeline = runtime.open_pipeline(options).value();
+  Stream stream = pipeline.open_stream(unordered());
+  std::vector<std::uint64_t> order;
+  std::vector<Job> jobs;
+  for (int i = 0; i < 5; ++i) {
+    SubmitOptions submit;
+    submit.callback = [&order](const TaskOutcome& outcome) {
+      order.push_back(outcome.result().sequence);
+    };
+    jobs.push_back(*stream.submit({}, submit));
+    if (i == 0) gate.wait_for(1);
+  }
+  for (int i = 1; i < 5; ++i) (void)jobs[static_cast<std::size_t>(i)].wait();
+  EXPECT_FALSE(jobs[0].done());
+  gate.open();
+  stream.wait_until_done();
+  EXPECT_EQ(order, (std::vector<std::uint64_t>{1, 2, 3, 4, 0}));
+}
+
+TEST(RuntimeDevices, TasksOfAHigherPriorityOvertakeBeforeStagesAndOnTheKernel) {
+  Gate gate;
+  Begun begun;
+  ScriptedRuntime runtime({noting("card", begun, &gate)});
+  PipelineOptions options;
+  options.stages = {{.kind = StageKind::kExecute, .model = runtime.model()}};
+  Pipeline pipeline = runtime.open(options);
+  Stream low = pipeline.open_stream({.priority = -3}), high = pipeline.open_stream({.priority = 2});
+  std::vector<Job> jobs;
+  const auto submit = [&](Stream& stream, std::optional<int> priority = {}) {
+    SubmitOptions with;
+    with.priority = priority;
+    jobs.push_back(*stream.submit({tensor_of(1)}, with));
+    return jobs.back().id();
+  };
+  const std::uint64_t first = submit(low);
+  gate.wait_for(1);
+  std::vector<std::uint64_t> lows, highs, highest;
+  for (int i = 0; i < 10; ++i) lows.push_back(submit(low));
+  for (int i = 0; i < 4; ++i) highs.push_back(submit(high));
+  highest.push_back(submit(low, 7));
+  gate.open();
+  for (Job& job : jobs) EXPECT_TRUE(job.wait().ok());
+  // Within one priority two threads of the stage may be at it.
+  std::vector<std::uint64_t> order = begun.tasks();
+  ASSERT_EQ(order.size(), 16U);
+  EXPECT_EQ(order[0], first);
+  EXPECT_EQ(order[1], highest[0]);
+  std::sort(order.begin() + 2, order.begin() + 6);
+  std::sort(order.begin() + 6, order.end());
+  EXPECT_TRUE(std::equal(highs.begin(), highs.end(), order.begin() + 2));
+  EXPECT_TRUE(std::equal(lows.begin(), lows.end(), order.begin() + 6));
+}
+
+TEST(RuntimeDevices, PrioritiesBeyondTheLimitsAreRefused) {
+  Runtime runtime = Runtime::open().value();
+  PipelineOptions options;
+  options.stages = {{.name = "nothing", .function = [](Task&) { return Status(); }}};
+  Pipeline pipeline = runtime.open_pipeline(options).value();
+  EXPECT_EQ(pipeline.open_stream({.priority = 8}).submit({}).error().message,
+            "a priority of 8; allowed -7 to 7");
+  SubmitOptions submit;
+  submit.priority = -100;
+  EXPECT_EQ(pipeline.open_stream().submit({}, submit).error().message,
+            "a priority of -100; allowed -7 to 7");
+  EXPECT_EQ(pipeline.status().in_flight, 0U);
+}
+
+}  // namespace
+}  // namespace tessera::scripted
