@@ -1,5 +1,6 @@
 // Firmware in place of a model: every example through Session and Runtime gives the bits and the
 // cycles that the program gives by itself, from a text, from an assembled file and from memory.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -111,9 +112,16 @@ TEST(FirmwareNetwork, SaysWhatAProgramCannot) {
   EXPECT_EQ(runtime.load_layers(network, runtime.open_memory("card").value()).error().message,
             "'" + path + "' is a program; a single layer needs a package or the model");
   Runtime other = Runtime::open({.devices = {{.kind = DeviceKind::kSim}}}).value();
-  EXPECT_NE(other.load(network).error().message.find("is a program for 'brainwave'"),
-            std::string::npos);
+  const std::uint64_t brainwave = network.state().chip.fingerprint();
+  const std::uint64_t tessera128 = load_chip_config("tessera128")->fingerprint();
+  EXPECT_EQ(other.load(network).error().message,
+            fmt::format("loading to device 'sim0': '{}' is a program for 'brainwave' (fingerprint "
+                        "{:016x}), this device is 'tessera128' ({:016x}); choose that architecture",
+                        path, brainwave, tessera128));
   EXPECT_FALSE(Network::load(path, {.arch = "edge"}).ok());
+  const auto serial = Session::open(network, {.device = DeviceKind::kSim, .serial = true});
+  EXPECT_EQ(serial.error().message,
+            "'" + path + "' is a program; running one task at a time needs a package or the model");
 }
 
 }  // namespace
