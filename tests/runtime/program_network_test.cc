@@ -204,6 +204,32 @@ TEST(NetworkFromMemory, DamageAndRubbishAreErrors) {
   }
 }
 
+TEST(ProgramNetwork, SaysOnTheHostWhatNoGraphCan) {
+  GraphBuilder builder(5);
+  const graph::TensorId x = builder.input({1, 64, 32, 32}, Format::kF32);
+  builder.output(builder.conv(builder.unary(x, UnaryFunction::kIdentity), {8, 1}));
+  const ChipConfig chip = load_chip_config("edge").value();
+  const Network package =
+      network::network_from_graph(builder.take(), chip, {.compress_weights = false}).value();
+  program::Program program = link::link(package.state().package, chip, {.cores = 1}).value();
+  for (program::TaskDescriptor& task : program.tasks) {
+    auto* const kernel = std::get_if<program::KernelTask>(&task.config);
+    if (kernel != nullptr) kernel->source = {program::BaseIndex::kInput, 0};
+  }
+  const Network network = network::network_from_program(std::move(program), "odd", "").value();
+  for (const DeviceKind device : {DeviceKind::kHost, DeviceKind::kRef}) {
+    const auto session = Session::open(network, {.device = device});
+    ASSERT_FALSE(session.ok());
+    const std::string& message = session.error().message;
+    EXPECT_NE(message.find("'odd' is a program, whose layers are to be read out of it: "),
+              std::string::npos)
+        << message;
+    EXPECT_NE(message.find("loads a kernel from another region than the weights"),
+              std::string::npos)
+        << message;
+  }
+}
+
 TEST(ProgramNetwork, RefusesOptionsOfAModel) {
   const std::vector<std::byte> bytes = linked(small_network());
   const auto refused = Network::load_bytes(bytes, {.shapes = {{"x", {1}}}}, "small");
