@@ -13,6 +13,24 @@ constexpr std::size_t kAlignment = 64;  // a cache line, and what vector loads l
 
 }  // namespace
 
+DeviceMemory::~DeviceMemory() {
+  end_list(ended_);
+  end_list(spare_);
+}
+
+void DeviceMemory::move_first(Owners& from, Owners& to) {
+  Owners first = std::move(from);
+  from = std::move(first->next);
+  first->next = std::move(to);
+  to = std::move(first);
+}
+
+// One after the other, however many there are.
+void DeviceMemory::end_list(Owners& owners) {
+  while (owners != nullptr) owners = std::move(owners->next);
+}
+
+// Takes no memory: what is given back must not need any.
 void DeviceMemory::drop_storages() {
   pool_.take_dropped(dropped_);
   for (const std::uint64_t place : dropped_) {
@@ -22,7 +40,7 @@ void DeviceMemory::drop_storages() {
     TESSERA_CHECK(storage != storages_.end() && storage->place == place, "no memory at {:#x}",
                   place);
     if (storage->owner != nullptr) {
-      ended_.push_back(std::move(storage->owner));
+      move_first(storage->owner, ended_);
       any_ended_.store(true, std::memory_order_relaxed);
     }
     storages_.erase(storage);
@@ -50,24 +68,33 @@ Status DeviceMemory::add_storage(const memory::BlockPool::Allocation& allocation
 
 memory::Block DeviceMemory::adopt(std::span<std::byte> bytes, std::shared_ptr<void> owner) {
   const std::lock_guard lock(mutex_);
+  if (storages_.size() == storages_.capacity()) storages_.reserve(2 * storages_.size() + 16);
+  if (spare_ == nullptr) spare_ = std::make_unique<Owner>();
+  dropped_.reserve(storages_.capacity());
   const auto allocation = pool_.adopt(Bytes{std::ssize(bytes)});
-  storages_.push_back({allocation.place, nullptr, bytes.data(), std::move(owner)});
+  storages_.push_back({allocation.place, nullptr, bytes.data(), nullptr});
+  move_first(spare_, storages_.back().owner);
+  storages_.back().owner->owner = std::move(owner);
   return allocation.block;
 }
 
 void DeviceMemory::bury() {
   if (!anything_to_bury()) return;
-  std::vector<std::shared_ptr<void>> ended;
+  Owners ended;
   {
     const std::lock_guard lock(mutex_);
     ended.swap(ended_);
     any_ended_.store(false, std::memory_order_relaxed);
   }
+  for (Owner* one = ended.get(); one != nullptr; one = one->next.get()) one->owner.reset();
+  const std::lock_guard lock(mutex_);
+  while (ended != nullptr) move_first(ended, spare_);
 }
 
 Result<memory::Block> DeviceMemory::allocate(Bytes bytes) {
   const std::lock_guard lock(mutex_);
   if (storages_.size() == storages_.capacity()) storages_.reserve(2 * storages_.size() + 16);
+  dropped_.reserve(storages_.capacity());
   TESSERA_TRY(const auto allocation, pool_.allocate(bytes));
   const Status added = add_storage(allocation);
   if (!added.ok()) {

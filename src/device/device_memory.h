@@ -19,6 +19,7 @@ namespace tessera::device {
 class DeviceMemory {
  public:
   explicit DeviceMemory(Bytes capacity) : pool_(capacity) {}
+  ~DeviceMemory();
 
   Result<memory::Block> allocate(Bytes bytes);
   // An address for bytes of somebody else's. `owner` is let go when the block is released and no
@@ -42,11 +43,19 @@ class DeviceMemory {
   struct Free {
     void operator()(std::byte* p) const { std::free(p); }
   };
+  // One who owns adopted memory, in the list of those to be let go or of places for more.
+  struct Owner {
+    std::shared_ptr<void> owner;  // shared with whoever else uses the bytes
+    std::unique_ptr<Owner> next;
+  };
+  using Owners = std::unique_ptr<Owner>;
+  static void move_first(Owners& from, Owners& to);
+  static void end_list(Owners& owners);
   struct Storage {
     std::uint64_t place = 0;
     std::unique_ptr<std::byte, Free> own;  // null: adopted
     std::byte* bytes = nullptr;
-    std::shared_ptr<void> owner;  // of what is adopted; shared with whoever else uses the bytes
+    Owners owner;  // of what is adopted
   };
   void drop_storages();
   Status add_storage(const memory::BlockPool::Allocation& allocation);
@@ -56,7 +65,7 @@ class DeviceMemory {
   memory::BlockPool pool_;
   std::vector<Storage> storages_;  // by place: places ascend as they are made
   std::vector<std::uint64_t> dropped_;
-  std::vector<std::shared_ptr<void>> ended_;  // owners that are to be let go
+  Owners ended_, spare_;
   std::atomic<bool> any_ended_{false};
 };
 

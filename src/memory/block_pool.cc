@@ -92,6 +92,7 @@ Result<BlockPool::Allocation> BlockPool::allocate(Bytes bytes) {
 }
 
 BlockPool::Allocation BlockPool::adopt(Bytes bytes) {
+  reserve_lists();
   const Block block{next_base_, bytes};
   const std::int64_t rounded = std::max(granule_.value, round_up(bytes.value, granule_.value));
   next_base_ += static_cast<std::uint64_t>(rounded + granule_.value);
@@ -179,8 +180,8 @@ Result<BlockPool::Place> BlockPool::find(std::uint64_t address, Bytes bytes) con
 }
 
 void BlockPool::take_dropped(std::vector<std::uint64_t>& places) {
-  places.clear();
-  places.swap(dropped_);
+  places.assign(dropped_.begin(), dropped_.end());
+  dropped_.clear();  // which keeps its room
 }
 
 }  // namespace tessera::memory

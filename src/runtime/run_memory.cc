@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/guarded.h"
+
 namespace tessera::runtime {
 
 void RunMemory::tell_first() {
@@ -20,7 +22,7 @@ Result<bool> RunMemory::take(Waiter& who, std::span<const Bytes> sizes,
   }
   blocks.reserve(sizes.size());
   for (const Bytes size : sizes) {
-    const auto block = device_.allocate(size);
+    const auto block = guarded("", [&] { return device_.allocate(size); });
     if (block.ok()) {
       blocks.push_back(*block);
       continue;

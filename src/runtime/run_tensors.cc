@@ -23,8 +23,10 @@ RunValue* value_of(const RunOf& run, std::size_t input) {
 // Memory of the host's, in place.
 Status adopt(const RunOf& run, std::span<std::byte> bytes, std::shared_ptr<void> owner,
              RunTensors& tensors, RunTensors::Slot& slot) {
+  std::vector<device::Block>& adopted = tensors.adopted;
+  if (adopted.size() == adopted.capacity()) adopted.reserve(2 * adopted.size() + 4);
   TESSERA_TRY(const device::Block block, run.device.device().adopt(bytes, std::move(owner)));
-  tensors.adopted.push_back(block);
+  adopted.push_back(block);
   slot.address = block.base;
   slot.bytes = bytes;
   return {};
