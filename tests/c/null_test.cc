@@ -266,6 +266,10 @@ void walk_pipelines_and_tasks(Walk& walk, World& w) {
   TESSERA_WALK(tessera_task_stream, &w.task);
   TESSERA_WALK(tessera_task_sequence, &w.task);
   TESSERA_WALK(tessera_stream_open, w.pipeline, &stream);
+  const tessera_stream_options stream_options = {
+      .size = sizeof stream_options, .order = TESSERA_ORDER_SUBMISSION, .priority = 0};
+  tessera_stream* stream_with = nullptr;
+  TESSERA_WALK(tessera_stream_open_with, w.pipeline, &stream_options, &stream_with);
   TESSERA_WALK(tessera_stream_wait_for_room, w.stream, 0);
   TESSERA_WALK(tessera_stream_wait_until_done, w.stream);
   TESSERA_WALK(tessera_stream_id, w.stream);

@@ -76,7 +76,7 @@ BLOCKS = {
             setup="mkdir nodes && cp -r /usr/share/libonnx-testdata/data/node/test_relu nodes",
             replace={"$tessera conform DIR": ("DIR", "nodes"),
                      "$tessera bench model.onnx": ("model.onnx", "model.onnx --seconds 0.2"),
-                     "$tessera watch": ("--http 8080", "--http 0 --seconds 0.5")},
+                     "$tessera watch": ("--http 8080", "--http 0 --seconds 0.5 --record run.jsonl")},
             leave_out={"$tessera bench --suite pipeline": "two minutes of times of a quiet machine",
                        "$tessera top": "needs a running pipeline; top_terminal_test drives it",
                        "$tessera bench --suite roofline": "docs/performance.md runs it",
