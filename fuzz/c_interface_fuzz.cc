@@ -92,9 +92,10 @@ Handle* some(State& state, const Handles<Handle>& handles) {
   return handles[static_cast<std::size_t>(state.choices.byte()) % handles.size()];
 }
 
-// What a call that makes a handle has done.
+// What a call that makes a handle has done. The handle is looked at after the call, which is an
+// argument, too: compilers differ in which of them they take first.
 template <typename Handle>
-void made(tessera_error* error, Handle* handle, Handles<Handle>& handles) {
+void made(tessera_error* error, Handle* const& handle, Handles<Handle>& handles) {
   TESSERA_CHECK(error == nullptr || handle == nullptr, "both an error and a handle");
   if (handle != nullptr) handles.push_back(handle);
   take(error);

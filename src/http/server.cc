@@ -70,6 +70,7 @@ class ServerCore : public std::enable_shared_from_this<ServerCore> {
   void accept();
   void on_accept(SystemError error, Tcp::socket socket);
   void accept_again_later();
+  void give_up_accepting() noexcept;
   void admit(Tcp::socket socket);
   bool make_room();
   void refuse(Tcp::socket& socket);
@@ -83,6 +84,7 @@ class ServerCore : public std::enable_shared_from_this<ServerCore> {
   std::map<std::uint64_t, std::shared_ptr<Connection>> connections_;  // shared with their callbacks
   std::uint64_t next_connection_ = 1;
   bool is_accepting_ = false, is_watching_ = false;  // a callback will come
+  std::uint64_t accept_turn_ = 0;                    // callbacks of earlier ones count no more
   std::atomic<bool> stopping_ = false;
   std::atomic<std::thread::id> thread_{};
 };
@@ -126,6 +128,7 @@ void ServerCore::run() noexcept {
       io_.run();
     } catch (...) {
       // Memory ended where no connection was to blame. What was given up is begun again above.
+      give_up_accepting();
     }
     if (stopping_) break;
     std::this_thread::sleep_for(kAfterFailure);
@@ -171,9 +174,18 @@ void ServerCore::deliver(std::uint64_t connection, std::uint64_t request,
   }
 }
 
+// An accept that threw between the system's call and ours calls nobody back any more.
+void ServerCore::give_up_accepting() noexcept {
+  SystemError ignored;
+  acceptor_.cancel(ignored);
+  ++accept_turn_;
+  is_accepting_ = false;
+}
+
 void ServerCore::accept() {
   if (is_accepting_) return;
-  acceptor_.async_accept([this](SystemError error, Tcp::socket socket) {
+  acceptor_.async_accept([this, turn = accept_turn_](SystemError error, Tcp::socket socket) {
+    if (turn != accept_turn_) return;
     is_accepting_ = false;
     on_accept(error, std::move(socket));
   });
@@ -194,7 +206,8 @@ void ServerCore::on_accept(SystemError error, Tcp::socket socket) {
 
 void ServerCore::accept_again_later() {
   later_.expires_after(kAfterFailure);
-  later_.async_wait([this](SystemError) {
+  later_.async_wait([this, turn = accept_turn_](SystemError) {
+    if (turn != accept_turn_) return;
     is_accepting_ = false;
     accept();
   });
