@@ -252,7 +252,8 @@ void ExecuteStage::bring(Run& run, Leaving& leaving) {
     return leave_if_over(held, leaving);
   }
   if (taken) return submit(run, leaving);
-  if (memory_gives_.load() == gives) run.place->short_of_memory = true;
+  const bool told = memory_gives_.load() != gives;
+  (told ? run.place->in_turn : run.place->short_of_memory) = true;
   wait_again(run);
 }
 
@@ -460,12 +461,19 @@ void ExecuteStage::look_for_memory() {
   if (std::exchange(host_.short_of_memory, false)) host_.in_turn = true;
 }
 
-// Who was told of memory and needs none now lets the next one have it.
+// Who was told of memory and needs none now lets the next one have it. The places of a device wait
+// in one turn, the stage's: it is kept while one of them waits, or may be about to.
 void ExecuteStage::give_up_memory_turns() {
   const bool nothing_waits = to_start_.empty() && port_->waiting() == 0;
+  const auto needs = [](const Place& place) { return place.short_of_memory || place.coming > 0; };
   const auto give_up = [&](Place& place) {
     if (nothing_waits && std::exchange(place.short_of_memory, false)) place.in_turn = true;
-    if (place.short_of_memory || !std::exchange(place.in_turn, false)) return;
+    if (!place.in_turn) return;
+    const auto keeps = [&](const Place& other) {
+      return other.device == place.device && needs(other);
+    };
+    if (keeps(host_) || std::any_of(places_.begin(), places_.end(), keeps)) return;
+    place.in_turn = false;
     place.device->run_memory().leave(*this);
   };
   for (Place& place : places_) give_up(place);
