@@ -337,13 +337,15 @@ void print_table(const Arguments& arguments, const std::string& version,
   }
 }
 
-// Before the first use of any: the host device falls back to lesser instructions, as it would on an
-// older processor. ONNX Runtime keeps all.
+// The host device falls back to lesser instructions, as it would on an older processor. ONNX Runtime
+// keeps all. What was chosen before this is chosen again.
 void bind_instructions(const std::string& instructions) {
-  constexpr std::int64_t kTilesAndPairs = HWY_AVX3_DL;  // AMX, VNNI
-  if (instructions == "avx512vnni") kernels::tiles::leave_out();
-  if (instructions == "avx512") hwy::DisableTargets(kTilesAndPairs);
-  if (instructions == "avx2") hwy::DisableTargets(kTilesAndPairs | HWY_AVX3);
+  if (instructions == "all") return;
+  kernels::tiles::leave_out();
+  constexpr std::int64_t kPairs = HWY_AVX3_DL;  // VNNI
+  if (instructions == "avx512") hwy::DisableTargets(kPairs);
+  if (instructions == "avx2") hwy::DisableTargets(kPairs | HWY_AVX3);
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
 // What the host device can use here with `instructions`, by name.
