@@ -38,7 +38,7 @@ build-all: configure
 test: build-all
 	scripts/install_packages.sh derive browser
 	ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS) --no-tests=error \
-	  --label-exclude long --output-junit test_results.xml
+	  --timeout 900 --label-exclude long --output-junit test_results.xml
 
 test-long: build-all
 	scripts/install_packages.sh derive

@@ -214,8 +214,10 @@ void load_model(State& state) {
        model, state.models);
 }
 
+char kContexts[256];  // what a stage does is which of them it is given
+
 tessera_error* some_stage(void* context, tessera_task* task) {
-  const auto what = reinterpret_cast<std::uintptr_t>(context);
+  const auto what = static_cast<std::size_t>(static_cast<char*>(context) - kContexts);
   const tessera_tensor tensor = tessera_task_tensor(task, 0, what);
   const tessera_run run = {&tensor, what % 3};
   if (what % 5 == 1) return tessera_error_create(TESSERA_UNAVAILABLE, what % 2 ? "no" : nullptr);
@@ -233,7 +235,7 @@ void open_pipeline(State& state) {
     if (state.choices.one_in(8)) kind = state.choices.byte();
     std::memcpy(&stages[i].kind, &kind, sizeof(stages[i].kind));
     stages[i].function = state.choices.one_in(16) ? nullptr : some_stage;
-    stages[i].context = reinterpret_cast<void*>(std::uintptr_t{state.choices.byte()});
+    stages[i].context = &kContexts[state.choices.byte()];
     stages[i].model = state.choices.one_in(8) ? some(state, state.models) : model;
     stages[i].threads = static_cast<int>(state.choices.below(4)) - (i == 0 ? 1 : 0);
     stages[i].capacity = state.choices.byte();

@@ -147,10 +147,10 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   app.add_option("--silence", arguments.segments.silence_seconds, "that ends it, in seconds")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0.0, 3600.0))
       ->capture_default_str();
   app.add_option("--shortest", arguments.segments.speech_seconds, "segment kept, in seconds")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(0.0, 3600.0))
       ->capture_default_str();
   app.add_flag("--plain", arguments.plain, "one chunk after the other, without the pipeline");
   app.add_flag("--json", arguments.json, "print one JSON object");

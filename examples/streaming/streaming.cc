@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -120,6 +122,15 @@ void print_error(const char* program, const tessera::Error& error) {
 }
 
 std::optional<int> parse(CLI::App& app, int argc, char** argv) {
+  // No range leaves out what is neither below nor above it.
+  const CLI::Validator number(
+      [](const std::string& text) {
+        return std::isnan(std::strtod(text.c_str(), nullptr)) ? text + " is no number" : "";
+      },
+      "");
+  for (CLI::Option* const option : app.get_options()) {
+    if (option->get_type_name().starts_with("FLOAT")) option->check(number);
+  }
   try {
     app.parse(argc, argv);
     return {};

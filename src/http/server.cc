@@ -67,6 +67,7 @@ class ServerCore : public std::enable_shared_from_this<ServerCore> {
 
  private:
   void handle(Request request, std::uint64_t connection, std::uint64_t number);
+  void listen_at(const Tcp::endpoint& endpoint, int buffer_bytes);
   void accept();
   void on_accept(SystemError error, Tcp::socket socket);
   void accept_again_later();
@@ -89,27 +90,32 @@ class ServerCore : public std::enable_shared_from_this<ServerCore> {
   std::atomic<std::thread::id> thread_{};
 };
 
+// Without SO_REUSEPORT: a second server at the same port is an error, not a lottery. What connections
+// take for buffers they have from here.
+void ServerCore::listen_at(const Tcp::endpoint& endpoint, int buffer_bytes) {
+  acceptor_.close();
+  acceptor_.open(endpoint.protocol());
+  close_on_exec(acceptor_.native_handle());
+  acceptor_.set_option(Tcp::acceptor::reuse_address(true));
+  acceptor_.set_option(asio::socket_base::receive_buffer_size(buffer_bytes));
+  acceptor_.set_option(asio::socket_base::send_buffer_size(buffer_bytes));
+  acceptor_.bind(endpoint);
+  acceptor_.listen(asio::socket_base::max_listen_connections);
+  acceptor_.non_blocking(true);
+}
+
 Status ServerCore::listen(const ServerOptions& options) {
   SystemError error;
   Tcp::resolver resolver(io_);
   const auto places = resolver.resolve(options.address, std::to_string(options.port),
                                        Tcp::resolver::passive, error);
   for (const auto& place : places) {
-    const Tcp::endpoint endpoint = place.endpoint();
-    acceptor_.close(error);
-    acceptor_.open(endpoint.protocol(), error);
-    if (error) continue;
-    close_on_exec(acceptor_.native_handle());
-    // Without SO_REUSEPORT: a second server at the same port is an error, not a lottery. What
-    // connections take for buffers they have from here.
-    const auto bytes = static_cast<int>(options.limits.socket_buffer_bytes);
-    acceptor_.set_option(Tcp::acceptor::reuse_address(true), error);
-    acceptor_.set_option(asio::socket_base::receive_buffer_size(bytes), error);
-    acceptor_.set_option(asio::socket_base::send_buffer_size(bytes), error);
-    acceptor_.bind(endpoint, error);
-    if (!error) acceptor_.listen(asio::socket_base::max_listen_connections, error);
-    if (!error) acceptor_.non_blocking(true, error);
-    if (!error) return {};
+    try {
+      listen_at(place.endpoint(), static_cast<int>(options.limits.socket_buffer_bytes));
+      return {};
+    } catch (const boost::system::system_error& failed) {
+      error = failed.code();
+    }
   }
   if (error == asio::error::no_descriptors) return no_server(error.message().c_str());
   return cannot_listen(options, error == asio::error::address_in_use

@@ -154,8 +154,10 @@ Action conform_verb(CLI::App& app) {
   app.add_option("--arch", arguments->arch, "architecture")->capture_default_str();
   app.add_option("--device", arguments->device, "sim, host or ref")->capture_default_str();
   app.add_option("--rtol", arguments->tolerance.relative, "relative tolerance of float outputs")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_option("--atol", arguments->tolerance.absolute, "absolute tolerance of float outputs")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   app.add_flag("--verbose", arguments->verbose, "print every test with its reason");
   app.add_flag("--require-full-offload", arguments->require_full_offload,

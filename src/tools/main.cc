@@ -1,6 +1,7 @@
 // The `tessera` command: one subcommand a verb, from the table below.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -110,6 +111,20 @@ Status run(const Action& action) {
   return status.ok() ? printed : status;
 }
 
+// No range leaves out what is neither below nor above it.
+void refuse_what_is_no_number(CLI::App& app) {
+  const CLI::Validator number(
+      [](const std::string& text) {
+        double value = 0;
+        const bool holds = CLI::detail::lexical_cast(text, value) && std::isfinite(value);
+        return holds ? std::string() : fmt::format("{} is no finite number", text);
+      },
+      "");
+  for (CLI::Option* const option : app.get_options()) {
+    if (option->get_type_name().starts_with("FLOAT")) option->check(number);
+  }
+}
+
 int main_with(int argc, char** argv) {
   prepare_standard_streams();
   if (const Status status = check_verb(argc, argv); !status.ok()) {
@@ -124,6 +139,7 @@ int main_with(int argc, char** argv) {
     CLI::App* sub = app.add_subcommand(verb.name, verb.help);
     sub->footer(fmt::format("Example:\n  {}", verb.example));
     actions.emplace_back(sub, verb.make(*sub));
+    refuse_what_is_no_number(*sub);
   }
   try {
     app.parse(argc, argv);

@@ -263,6 +263,18 @@ TEST(CompareErrors, AFaultNeedsANodeWithConstants) {
                "[invalid argument]");
 }
 
+TEST(NumberErrors, OptionsTakeFiniteNumbersOnly) {
+  for (const char* text : {"nan", "inf", "-nan", "1e999"}) {
+    const CommandResult tolerance = tessera({"conform", ".", "--atol", text});
+    EXPECT_NE(tolerance.status, 0);
+    EXPECT_NE(tolerance.err.find("--atol"), std::string::npos) << tolerance.err;
+    const CommandResult seconds = tessera({"bench", "relu.onnx", "--seconds", text});
+    EXPECT_NE(seconds.status, 0);
+    EXPECT_NE(seconds.err.find("--seconds"), std::string::npos) << seconds.err;
+  }
+  EXPECT_NE(tessera({"conform", ".", "--rtol", "-1"}).status, 0);
+}
+
 TEST(ConformErrors, AFolderThatIsNotThere) {
   expect_error({"conform", "nowhere"},
                "tessera conform: reading 'nowhere': No such file or directory   "
