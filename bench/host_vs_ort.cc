@@ -337,8 +337,8 @@ void print_table(const Arguments& arguments, const std::string& version,
   }
 }
 
-// The host device falls back to lesser instructions, as it would on an older processor. ONNX Runtime
-// keeps all. What was chosen before this is chosen again.
+// The host device falls back to lesser instructions, as it would on an older processor. ONNX
+// Runtime keeps all. What was chosen before this is chosen again.
 void bind_instructions(const std::string& instructions) {
   if (instructions == "all") return;
   kernels::tiles::leave_out();

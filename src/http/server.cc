@@ -90,8 +90,8 @@ class ServerCore : public std::enable_shared_from_this<ServerCore> {
   std::atomic<std::thread::id> thread_{};
 };
 
-// Without SO_REUSEPORT: a second server at the same port is an error, not a lottery. What connections
-// take for buffers they have from here.
+// Without SO_REUSEPORT: a second server at the same port is an error, not a lottery. What
+// connections take for buffers they have from here.
 void ServerCore::listen_at(const Tcp::endpoint& endpoint, int buffer_bytes) {
   acceptor_.close();
   acceptor_.open(endpoint.protocol());
