@@ -208,8 +208,11 @@ HWY_INLINE void narrow_lanes(Format format, const double* wide, std::size_t coun
       const auto tiny = hn::CopySign(snapped, v);
       v = hn::IfThenElse(hn::IsNaN(v), v, hn::IfThenElse(is_tiny, tiny, odd));
     }
-#if HWY_TARGET == HWY_SCALAR
-    lanes[i] = static_cast<float>(v.raw);  // Highway's scalar DemoteTo turns infinity into a number
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+    // Highway's own DemoteTo turns infinity into a number here.
+    double rounded[hn::MaxLanes(dd)];
+    hn::StoreU(v, dd, rounded);
+    for (std::size_t k = 0; k < hn::Lanes(dd); ++k) lanes[i + k] = static_cast<float>(rounded[k]);
     (void)df;
 #else
     hn::Store(hn::DemoteTo(df, v), df, lanes + i);

@@ -212,8 +212,9 @@ tessera_error* tessera_error_create(tessera_code code, const char* message) {
 }
 
 size_t tessera_format_bytes(tessera_format format) {
-  if (static_cast<unsigned>(format) >= static_cast<unsigned>(tessera::kFormatCount)) return 0;
-  return static_cast<size_t>(tessera::format_bytes(static_cast<tessera::Format>(format)));
+  const std::uint32_t number = number_in(format);
+  if (number >= static_cast<std::uint32_t>(tessera::kFormatCount)) return 0;
+  return static_cast<size_t>(tessera::format_bytes(static_cast<tessera::Format>(number)));
 }
 
 tessera_error* tessera_network_load(const char* path, const tessera_load_options* options,

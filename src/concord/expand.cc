@@ -102,12 +102,17 @@ std::optional<Carried> gathered(Expansion& at, const Node& node) {
   const Format places = at.info(node.inputs[1]).format;
   const Carried& data = at.operand(node.inputs[0]);
   if (places != Format::kI64 && places != Format::kI32) return std::nullopt;
+  const Shape dims = steps.dims(data.value);
+  const auto rank = static_cast<std::int64_t>(dims.size());
   std::int64_t axis = 0;
   if (const auto found = host.attributes.find("axis"); found != host.attributes.end()) {
-    axis = std::get<std::int64_t>(found->second);
+    const auto* const given = std::get_if<std::int64_t>(&found->second);
+    if (given == nullptr) return std::nullopt;
+    axis = *given;
   }
-  const Shape dims = steps.dims(data.value);
-  if (axis < 0) axis += static_cast<std::int64_t>(dims.size());
+  if (axis < 0) axis += rank;
+  // Of a foreign program; what cannot be is an error where the host step is looked at as a whole.
+  if (axis < 0 || axis >= rank) return std::nullopt;
   const auto extent = static_cast<double>(dims[static_cast<std::size_t>(axis)]);
   const ValueId place = at.wide(node.inputs[1]);
   const ValueId from_front = steps.where(steps.less(place, 0.0), steps.add(place, extent), place);

@@ -240,6 +240,7 @@ TEST(FailingAllocations, Sessions) {
 
 // Tasks with and without callbacks and deadlines; each has an outcome.
 Status run_tasks(const Network& network, Handover handover) {
+  std::atomic<int> called{0};  // as long as the pipeline, which may call after memory ended here
   TESSERA_TRY(Runtime runtime,
               Runtime::open({.devices = {{.kind = DeviceKind::kHost, .name = "a", .threads = 2},
                                          {.kind = DeviceKind::kHost, .name = "b", .threads = 1}}}));
@@ -249,7 +250,6 @@ Status run_tasks(const Network& network, Handover handover) {
   options.jobs_max = 8;
   TESSERA_TRY(Pipeline pipeline, runtime.open_pipeline(model, options));
   Stream stream = pipeline.open_stream();
-  std::atomic<int> called{0};
   std::vector<Job> jobs;
   jobs.reserve(8);
   Status first;

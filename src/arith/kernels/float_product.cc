@@ -23,10 +23,11 @@ class FloatProduct final : public Product {
     const std::int64_t count = config.image.groups * config.image.output_channels * weights_.terms;
     floats_.resize(static_cast<std::size_t>(count));
     for (std::int64_t oc = 0; oc < config.image.groups * config.image.output_channels; ++oc) {
-      const std::byte* bias = vectors_.bias.data() + oc * format_bytes(config.bias_format);
+      const std::int64_t at = oc * format_bytes(config.bias_format);
       // A bias of -0 is read as +0.
-      biases_.push_back(config.has_bias ? arith::read_element(config.bias_format, bias) + 0.0
-                                        : 0.0);
+      biases_.push_back(
+          config.has_bias ? arith::read_element(config.bias_format, vectors_.bias.data() + at) + 0.0
+                          : 0.0);
     }
     widen_to_floats(weights_.format, weights_.bytes.data(), count, floats_.data());
   }
