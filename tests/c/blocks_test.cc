@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <utility>
 
 #include "c/handles.h"
 #include "networks.h"
@@ -19,24 +20,13 @@ class OnBlocks : public ::testing::Test {
   void open(tessera_device_kind kind) {
     const tessera_device_options device = {
         .size = sizeof device, .kind = kind, .name = "card", .threads = 1};
-    const tessera_runtime_options options = {
-        .size = sizeof options, .devices = &device, .device_count = 1};
-    ASSERT_EQ(message(tessera_runtime_open(&options, &runtime_)), "");
-    ASSERT_EQ(message(tessera_memory_open(runtime_, "card", &memory_)), "");
-    ASSERT_EQ(message(tessera_model_load(runtime_, &network_, nullptr, 0, &model_)), "");
-    ASSERT_EQ(message(tessera_pipeline_open(runtime_, model_, nullptr, &pipeline_)), "");
-    ASSERT_EQ(message(tessera_stream_open(pipeline_, &stream_)), "");
+    on_.open(&network_, device);
+    ASSERT_EQ(message(tessera_memory_open(on_.runtime, "card", &memory_)), "");
   }
-  void TearDown() override {
-    tessera_stream_release(stream_);
-    tessera_pipeline_release(pipeline_);
-    tessera_model_release(model_);
-    tessera_memory_release(memory_);
-    tessera_runtime_release(runtime_);
-  }
+  void TearDown() override { tessera_memory_release(memory_); }
   tessera_device_statistics moved() {
     tessera_statistics* statistics = nullptr;
-    EXPECT_EQ(message(tessera_statistics_take(runtime_, nullptr, &statistics)), "");
+    EXPECT_EQ(message(tessera_statistics_take(on_.runtime, nullptr, &statistics)), "");
     tessera_device_statistics device = {.size = sizeof device};
     EXPECT_EQ(message(tessera_statistics_device(statistics, 0, &device)), "");
     tessera_statistics_release(statistics);
@@ -46,7 +36,7 @@ class OnBlocks : public ::testing::Test {
   tessera_result* run(const tessera_task_input& input, const tessera_task_output& output) {
     const tessera_network_task task = {sizeof task, &input, 1, &output, 1};
     tessera_job* job = nullptr;
-    EXPECT_EQ(message(tessera_submit_network(stream_, &task, nullptr, &job)), "");
+    EXPECT_EQ(message(tessera_submit_network(on_.stream, &task, nullptr, &job)), "");
     tessera_result* result = nullptr;
     EXPECT_EQ(message(tessera_job_wait(job, kForever, &result)), "");
     tessera_job_release(job);
@@ -57,11 +47,8 @@ class OnBlocks : public ::testing::Test {
   const Tensor input_ = some_input(network_.network, 3);
   const Tensor expected_ =
       Session::open(network_.network, {.device = DeviceKind::kRef})->run({input_})->outputs[0];
-  tessera_runtime* runtime_ = nullptr;
+  OnePipeline on_;
   tessera_memory* memory_ = nullptr;
-  tessera_model* model_ = nullptr;
-  tessera_pipeline* pipeline_ = nullptr;
-  tessera_stream* stream_ = nullptr;
 };
 
 TEST_F(OnBlocks, AnUploadedTensorGoesOverOnceAndAnOutputIsKept) {
@@ -110,7 +97,7 @@ TEST_F(OnBlocks, MemoryOfTheApplicationIsUsedInPlaceAndReleasedOnce) {
     ASSERT_EQ(message(tessera_result_block(result, 0, &none)), "");
     EXPECT_EQ(none, nullptr);
     tessera_result_release(result);
-    tessera_pipeline_wait_until_done(pipeline_);
+    tessera_pipeline_wait_until_done(on_.pipeline);
     EXPECT_EQ(released, 2);
     EXPECT_EQ(moved().bytes_copied, 0);
     EXPECT_EQ(moved().bytes_in, kind == TESSERA_SIM ? std::ssize(input_.bytes) : 0);
@@ -122,11 +109,11 @@ TEST_F(OnBlocks, MemoryOfTheApplicationIsUsedInPlaceAndReleasedOnce) {
     std::fill(made.begin(), made.end(), std::byte{0});
     tessera_result_release(run(again, there));
     EXPECT_EQ(made, expected_.bytes);
-    tessera_pipeline_wait_until_done(pipeline_);
+    tessera_pipeline_wait_until_done(on_.pipeline);
     tessera_block_release(block);
     EXPECT_EQ(released, 3);
-    TearDown();
-    runtime_ = nullptr, memory_ = nullptr, model_ = nullptr, pipeline_ = nullptr, stream_ = nullptr;
+    tessera_memory_release(std::exchange(memory_, nullptr));
+    on_.release();
   }
 }
 
@@ -142,10 +129,10 @@ TEST_F(OnBlocks, WrongTasksAreErrorsAndOwnersAreReleasedAllTheSame) {
                               .release_owner = release};
   input.tensor.bytes = 1;
   const tessera_network_task task = {sizeof task, &input, 1, nullptr, 0};
-  EXPECT_EQ(message(tessera_submit_network(stream_, &task, nullptr, &job)),
+  EXPECT_EQ(message(tessera_submit_network(on_.stream, &task, nullptr, &job)),
             "input 0 has 1 bytes; its shape needs " + std::to_string(input_.bytes.size()));
   EXPECT_EQ(released, 1);
-  EXPECT_EQ(message(tessera_submit_network(stream_, nullptr, nullptr, &job)), "task is NULL");
+  EXPECT_EQ(message(tessera_submit_network(on_.stream, nullptr, nullptr, &job)), "task is NULL");
   tessera_block* block = nullptr;
   EXPECT_EQ(message(tessera_block_wrap(memory_, nullptr, &released, release, &block)),
             "tensor is NULL");
@@ -158,9 +145,9 @@ TEST_F(OnBlocks, WrongTasksAreErrorsAndOwnersAreReleasedAllTheSame) {
   EXPECT_EQ(tessera_block_bytes(block), 8U);
   tessera_block_release(block);
   const tessera_state_binding binding = {.size = sizeof binding, .output = 0, .input = 4};
-  EXPECT_EQ(message(tessera_stream_bind_states(stream_, memory_, &binding, 1)),
+  EXPECT_EQ(message(tessera_stream_bind_states(on_.stream, memory_, &binding, 1)),
             "a state from output 0 to input 4; the pipeline's models have 1 outputs and 1 inputs");
-  EXPECT_EQ(message(tessera_stream_bind_states(stream_, memory_, nullptr, 0)), "");
+  EXPECT_EQ(message(tessera_stream_bind_states(on_.stream, memory_, nullptr, 0)), "");
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "link/link.h"
 #include "network/network.h"
+#include "networks.h"
 #include "program/container.h"
 #include "tessera/file.h"
 #include "tessera/tessera_c.h"
@@ -15,16 +16,10 @@
 // What is not named is zero, as in C.
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
-namespace tessera {
+namespace tessera::c_test {
 namespace {
 
 constexpr const char* kRelu = "/usr/share/libonnx-testdata/data/node/test_relu/model.onnx";
-
-std::string message(tessera_error* error) {
-  const std::string text = tessera_error_message(error);
-  tessera_error_release(error);
-  return text;
-}
 
 struct Outcome {
   std::vector<float> values;
@@ -34,23 +29,14 @@ struct Outcome {
 
 // Takes the network, which has one input of 60 numbers.
 Outcome run(tessera_network* network) {
-  const tessera_device_options device = {.size = sizeof device, .kind = TESSERA_SIM};
-  const tessera_runtime_options options = {
-      .size = sizeof options, .devices = &device, .device_count = 1};
-  tessera_runtime* runtime = nullptr;
-  tessera_model* model = nullptr;
-  tessera_pipeline* pipeline = nullptr;
-  tessera_stream* stream = nullptr;
-  EXPECT_EQ(message(tessera_runtime_open(&options, &runtime)), "");
-  EXPECT_EQ(message(tessera_model_load(runtime, network, nullptr, 0, &model)), "");
-  EXPECT_EQ(message(tessera_pipeline_open(runtime, model, nullptr, &pipeline)), "");
-  EXPECT_EQ(message(tessera_stream_open(pipeline, &stream)), "");
+  OnePipeline on;
+  on.open(network, {.size = sizeof(tessera_device_options), .kind = TESSERA_SIM});
   std::vector<float> values(60);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) / 2 - 15;
   const std::int64_t dims[] = {3, 4, 5};
   const tessera_tensor input = {TESSERA_F32, 3, dims, values.data(), 240};
   tessera_job* job = nullptr;
-  EXPECT_EQ(message(tessera_submit(stream, &input, 1, nullptr, &job)), "");
+  EXPECT_EQ(message(tessera_submit(on.stream, &input, 1, nullptr, &job)), "");
   tessera_result* result = nullptr;
   EXPECT_EQ(message(tessera_job_wait(job, -1, &result)), "");
   Outcome outcome;
@@ -60,10 +46,6 @@ Outcome run(tessera_network* network) {
   outcome.cycles = tessera_result_cycles(result);
   tessera_result_release(result);
   tessera_job_release(job);
-  tessera_stream_release(stream);
-  tessera_pipeline_release(pipeline);
-  tessera_model_release(model);
-  tessera_runtime_release(runtime);
   tessera_network_release(network);
   return outcome;
 }
@@ -132,4 +114,4 @@ TEST(LoadMemory, AProgramSavesNoPackage) {
 }
 
 }  // namespace
-}  // namespace tessera
+}  // namespace tessera::c_test

@@ -355,37 +355,28 @@ TEST_F(Pictures, AreDecodedByAStageInFront) {
 
 TEST(Seeing, FiguresEventsAndTheLivePage) {
   tessera_network network{recogniser()};
-  const tessera_device_options device = {
-      .size = sizeof device, .kind = TESSERA_SIM, .name = "card"};
-  const tessera_runtime_options one = {.size = sizeof one, .devices = &device, .device_count = 1};
-  tessera_runtime* runtime = nullptr;
-  tessera_model* model = nullptr;
-  tessera_pipeline* pipeline = nullptr;
-  ASSERT_EQ(message(tessera_runtime_open(&one, &runtime)), "");
-  ASSERT_EQ(message(tessera_model_load(runtime, &network, nullptr, 0, &model)), "");
-  ASSERT_EQ(message(tessera_pipeline_open(runtime, model, nullptr, &pipeline)), "");
+  OnePipeline on;
+  on.open(&network, {.size = sizeof(tessera_device_options), .kind = TESSERA_SIM, .name = "card"});
   const tessera_live_view_options options = {
-      .size = sizeof options, .title = "C", .pipelines = &pipeline, .pipeline_count = 1};
+      .size = sizeof options, .title = "C", .pipelines = &on.pipeline, .pipeline_count = 1};
   tessera_live_view* page = nullptr;
-  ASSERT_EQ(message(tessera_live_view_open(runtime, &options, &page)), "");
+  ASSERT_EQ(message(tessera_live_view_open(on.runtime, &options, &page)), "");
   EXPECT_EQ(std::string(tessera_live_view_url(page)).find("http://127.0.0.1:"), 0U);
   const tessera_live_view_options wrong = {.size = sizeof wrong, .listen = "nowhere:x"};
   tessera_live_view* none = nullptr;
-  EXPECT_NE(message(tessera_live_view_open(runtime, &wrong, &none)), "");
+  EXPECT_NE(message(tessera_live_view_open(on.runtime, &wrong, &none)), "");
   EXPECT_EQ(none, nullptr);
-  tessera_stream* stream = nullptr;
-  ASSERT_EQ(message(tessera_stream_open(pipeline, &stream)), "");
   const Tensor input = some_input(network.network, 1);
   const tessera_tensor tensor = view(input);
   tessera_job* job = nullptr;
-  ASSERT_EQ(message(tessera_submit(stream, &tensor, 1, nullptr, &job)), "");
-  tessera_stream_wait_until_done(stream);
+  ASSERT_EQ(message(tessera_submit(on.stream, &tensor, 1, nullptr, &job)), "");
+  tessera_stream_wait_until_done(on.stream);
   tessera_text* text = nullptr;
-  ASSERT_EQ(message(tessera_runtime_prometheus(runtime, &text)), "");
+  ASSERT_EQ(message(tessera_runtime_prometheus(on.runtime, &text)), "");
   EXPECT_NE(std::string(tessera_text_value(text)).find("card"), std::string::npos);
   tessera_text_release(text);
   const std::string path = ::testing::TempDir() + "c_memory_test.jsonl";
-  ASSERT_EQ(message(tessera_runtime_write_events(runtime, path.c_str())), "");
+  ASSERT_EQ(message(tessera_runtime_write_events(on.runtime, path.c_str())), "");
   std::ifstream in(path);
   std::string line;
   ASSERT_TRUE(std::getline(in, line));
@@ -393,10 +384,7 @@ TEST(Seeing, FiguresEventsAndTheLivePage) {
   std::filesystem::remove(path);
   // The page keeps its pipeline.
   tessera_job_release(job);
-  tessera_stream_release(stream);
-  tessera_pipeline_release(pipeline);
-  tessera_model_release(model);
-  tessera_runtime_release(runtime);
+  on.release();
   tessera_live_view_release(page);
 }
 
@@ -411,31 +399,18 @@ TEST(DeviceForm, GivesTheSameBitsWithFewerBytesOverTheLink) {
   std::vector<float> outputs[2];
   int64_t moved[2];
   for (const bool device_form : {false, true}) {
-    const tessera_device_options device = {.size = sizeof device, .kind = TESSERA_SIM};
-    const tessera_runtime_options one = {.size = sizeof one, .devices = &device, .device_count = 1};
-    tessera_runtime* runtime = nullptr;
-    tessera_model* model = nullptr;
-    tessera_pipeline* pipeline = nullptr;
-    tessera_stream* stream = nullptr;
+    OnePipeline on;
+    on.open(network, {.size = sizeof(tessera_device_options), .kind = TESSERA_SIM}, device_form);
+    const int64_t before = device_of(on.runtime).bytes_in;
     tessera_job* job = nullptr;
     tessera_result* result = nullptr;
-    ASSERT_EQ(message(tessera_runtime_open(&one, &runtime)), "");
-    const auto load = device_form ? tessera_model_load_in_device_form : tessera_model_load;
-    ASSERT_EQ(message(load(runtime, network, nullptr, 0, &model)), "");
-    const int64_t before = device_of(runtime).bytes_in;
-    ASSERT_EQ(message(tessera_pipeline_open(runtime, model, nullptr, &pipeline)), "");
-    ASSERT_EQ(message(tessera_stream_open(pipeline, &stream)), "");
-    ASSERT_EQ(message(tessera_submit(stream, &tensor, 1, nullptr, &job)), "");
+    ASSERT_EQ(message(tessera_submit(on.stream, &tensor, 1, nullptr, &job)), "");
     ASSERT_EQ(message(tessera_job_wait(job, kForever, &result)), "");
     const auto* const found = static_cast<const float*>(tessera_result_output(result, 0).data);
     outputs[device_form].assign(found, found + 60);
-    moved[device_form] = device_of(runtime).bytes_in - before;
+    moved[device_form] = device_of(on.runtime).bytes_in - before;
     tessera_result_release(result);
     tessera_job_release(job);
-    tessera_stream_release(stream);
-    tessera_pipeline_release(pipeline);
-    tessera_model_release(model);
-    tessera_runtime_release(runtime);
   }
   EXPECT_EQ(outputs[0], outputs[1]);
   EXPECT_EQ(moved[0], 240);

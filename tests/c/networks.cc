@@ -1,5 +1,9 @@
 #include "networks.h"
 
+#include <gtest/gtest.h>
+
+#include <utility>
+
 #include "arch/chip_config.h"
 #include "compile/testing/random_graph.h"
 #include "network/network.h"
@@ -46,6 +50,26 @@ std::string message(tessera_error* error) {
   std::string text = tessera_error_message(error);
   tessera_error_release(error);
   return text;
+}
+
+void OnePipeline::open(const tessera_network* network, const tessera_device_options& device,
+                       bool device_form) {
+  tessera_runtime_options options = {};
+  options.size = sizeof options;
+  options.devices = &device;
+  options.device_count = 1;
+  const auto load = device_form ? tessera_model_load_in_device_form : tessera_model_load;
+  ASSERT_EQ(message(tessera_runtime_open(&options, &runtime)), "");
+  ASSERT_EQ(message(load(runtime, network, nullptr, 0, &model)), "");
+  ASSERT_EQ(message(tessera_pipeline_open(runtime, model, nullptr, &pipeline)), "");
+  ASSERT_EQ(message(tessera_stream_open(pipeline, &stream)), "");
+}
+
+void OnePipeline::release() {
+  tessera_stream_release(std::exchange(stream, nullptr));
+  tessera_pipeline_release(std::exchange(pipeline, nullptr));
+  tessera_model_release(std::exchange(model, nullptr));
+  tessera_runtime_release(std::exchange(runtime, nullptr));
 }
 
 }  // namespace tessera::c_test

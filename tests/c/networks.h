@@ -16,4 +16,23 @@ tessera_tensor view(const Tensor& tensor);
 // The message of an error, which is given back; "" for none.
 std::string message(tessera_error* error);
 
+// A runtime with one device, which has the network, and a pipeline with a stream.
+struct OnePipeline {
+  OnePipeline() = default;
+  OnePipeline(const OnePipeline&) = delete;
+  OnePipeline& operator=(const OnePipeline&) = delete;
+  ~OnePipeline() { release(); }
+
+  // What goes wrong is a failure of the test.
+  void open(const tessera_network* network, const tessera_device_options& device,
+            bool device_form = false);
+  // Gives all back.
+  void release();
+
+  tessera_runtime* runtime = nullptr;
+  tessera_model* model = nullptr;
+  tessera_pipeline* pipeline = nullptr;
+  tessera_stream* stream = nullptr;
+};
+
 }  // namespace tessera::c_test
