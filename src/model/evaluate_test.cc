@@ -320,6 +320,25 @@ TEST(EvaluateErrors, GatherIndexOutsideTheAxis) {
             "node 'n' (GatherND): index 5 is outside [-2, 1]   [invalid model]");
 }
 
+TEST(EvaluateErrors, PlacesThatAreNoIntegers) {
+  for (const char* name : {"Gather", "GatherElements", "GatherND"}) {
+    EXPECT_EQ(Case(name).in(floats({2}, {1, 2})).in(floats({1}, {0})).error(),
+              std::string("node 'n' (") + name +
+                  "): input 1 has format f32, an integer format is needed   [invalid model]");
+  }
+  for (const char* name : {"ScatterElements", "ScatterND"}) {
+    EXPECT_NE(Case(name)
+                  .in(floats({2}, {1, 2}))
+                  .in(floats({1}, {0}))
+                  .in(floats({1}, {0}))
+                  .error()
+                  .find("an integer format is needed"),
+              std::string::npos);
+  }
+  EXPECT_NE(Case("Trilu").in(floats({1, 1}, {1})).in(floats({}, {0})).error().find("integer"),
+            std::string::npos);
+}
+
 TEST(EvaluateErrors, ScatterIndexOutsideTheAxis) {
   EXPECT_EQ(Case("ScatterElements")
                 .in(floats({2}, {1, 2}))

@@ -14,6 +14,37 @@ namespace tessera::model::ops {
 
 namespace {
 
+// Inputs that hold places or counts, where an operator reads them without Call::integers().
+struct IntegerInput {
+  std::string_view operator_name;
+  std::size_t input;
+};
+constexpr auto kIntegerInputs = std::to_array<IntegerInput>({{"GRU", 4},
+                                                             {"Gather", 1},
+                                                             {"GatherElements", 1},
+                                                             {"GatherND", 1},
+                                                             {"LSTM", 4},
+                                                             {"MaxUnpool", 1},
+                                                             {"RNN", 4},
+                                                             {"ReverseSequence", 1},
+                                                             {"RoiAlign", 2},
+                                                             {"RotaryEmbedding", 3},
+                                                             {"Scatter", 1},
+                                                             {"ScatterElements", 1},
+                                                             {"ScatterND", 1},
+                                                             {"TensorScatter", 2},
+                                                             {"Trilu", 1}});
+
+Status check_integer_inputs(const Node& node, const std::vector<Argument>& arguments) {
+  for (const auto& [name, input] : kIntegerInputs) {
+    if (name != node.op_type || input >= arguments.size() || !arguments[input].present) continue;
+    if (format_is_integer(arguments[input].format)) continue;
+    return invalid(fmt::format("input {} has format {}, an integer format is needed", input,
+                               format_name(arguments[input].format)));
+  }
+  return {};
+}
+
 // The row, once opset, attributes and the number of arguments are known to be right.
 Result<const Operator*> accept(const Node& node, std::int64_t opset,
                                const std::vector<Argument>& arguments) {
@@ -30,6 +61,7 @@ Result<const Operator*> accept(const Node& node, std::int64_t opset,
       return invalid(fmt::format("input {} is missing", i));
     }
   }
+  TESSERA_RETURN_IF_ERROR(check_integer_inputs(node, arguments));
   for (const Argument& argument : arguments) {
     if (!argument.present) continue;
     TESSERA_RETURN_IF_ERROR(check_size(argument.format, *argument.dims));
