@@ -10,6 +10,9 @@ using pipeline::Nanoseconds;
 
 constexpr Nanoseconds kShortest = 1'000;  // of a run, with what lies around it
 
+// What is over earlier by less than such a part of a run is not over earlier.
+constexpr Nanoseconds kAlike = 4;
+
 // Runs that the place would have over before `time`, by what is known of it.
 double over_before(const PlaceLoad& place, Nanoseconds time) {
   const Nanoseconds first = place.ready + place.around;
@@ -43,7 +46,12 @@ std::optional<PlaceChoice> choose_place(std::span<const PlaceLoad> places, doubl
     if (i != chosen->place && counts(places[i])) others += over_before(places[i], finish);
   }
   if (others >= backlog) return std::nullopt;
-  chosen->best = others < 1;
+  // A little earlier is no earlier: of equal kernels each is the best.
+  const Nanoseconds well_before = finish - places[chosen->place].run / kAlike;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const bool earlier = i != chosen->place && counts(places[i]);
+    if (earlier && over_before(places[i], well_before) >= 1) chosen->best = false;
+  }
   return chosen;
 }
 

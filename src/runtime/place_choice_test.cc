@@ -34,6 +34,16 @@ TEST(PlaceChoice, SlowKernelHelpsWhereTheFastOneWouldNotBeDoneByThen) {
   EXPECT_FALSE(choice->best);
 }
 
+// Their runs end together but for the time that it takes to say so: the results come in order.
+TEST(PlaceChoice, OfEqualKernelsEachIsTheBest) {
+  const std::vector<PlaceLoad> places = {place(37 * kMs, 37 * kMs),
+                                         place(36 * kMs, 37 * kMs, false)};
+  const auto choice = choose_place(places, 10, 0);
+  ASSERT_TRUE(choice.has_value());
+  EXPECT_EQ(choice->place, 0U);
+  EXPECT_TRUE(choice->best);
+}
+
 TEST(PlaceChoice, KernelThatIsLateIsExpectedEverLater) {
   EXPECT_EQ(expected_rest(0, kMs), kMs);
   EXPECT_EQ(expected_rest(kMs, kMs), 0);
