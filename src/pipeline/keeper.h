@@ -44,7 +44,7 @@ class Keeper {
   virtual void attach(StagePort& port) = 0;
   // Does what there is to do now, without waiting. Several threads call it at once. Throws nothing.
   virtual void work() = 0;
-  // Packets whose tasks were cancelled or are late are given back at once, as failed.
+  // Packets whose jobs were cancelled or are late are given back at once, as failed.
   virtual void sweep() = 0;
 };
 

@@ -5,7 +5,7 @@
 // A packet is moved from owner to owner and never shared, and none depends on another. What a task
 // needs beyond the header is declared by the packet type of its kind of accelerator, in one place
 // (runtime/network_packet.h, runtime/operation_packet.h). The one thing a packet looks at outside
-// itself is the flag by which its job is cancelled.
+// itself is the flag by which its job is ended.
 #pragma once
 
 #include <array>
@@ -37,7 +37,8 @@ struct PacketHeader {
   int priority = 0;                  // kPriorityMin..kPriorityMax
   Nanoseconds submitted = 0;
   Nanoseconds deadline = kNoDeadline;
-  const std::atomic<bool>* cancelled = nullptr;  // outlives the packet's way; may be null
+  // Its job was cancelled, or is late, and has its outcome. Outlives the packet's way; may be null.
+  const std::atomic<bool>* ended = nullptr;
 };
 
 // Why a task has no result.
@@ -68,10 +69,10 @@ class Packet {
   bool from_outside = false;     // into that queue; else from the stage before
   int open_work = -1;            // the observer's own, while a keeper has it
 
-  // Whether its task was cancelled, or is late at `time`: it needs no more work.
-  bool unwanted(Nanoseconds time) const {
-    return time >= header.deadline ||
-           (header.cancelled != nullptr && header.cancelled->load(std::memory_order_relaxed));
+  // It needs no more work, and nobody need be told: it is late or cancelled, and who found that
+  // ended its job.
+  bool unwanted() const {
+    return header.ended != nullptr && header.ended->load(std::memory_order_acquire);
   }
   void fail(Failure why, Error what) {
     failure = why;

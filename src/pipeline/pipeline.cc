@@ -35,15 +35,15 @@ Status check(const PipelineConfig& config) {
 // What became of a packet since it was looked at last.
 void check_packet(Packet& packet, std::size_t stage, const std::string& name, Nanoseconds time) {
   const PacketHeader& header = packet.header;
-  if (header.cancelled != nullptr && header.cancelled->load(std::memory_order_relaxed)) {
-    packet.fail(Failure::kCancelled,
-                {ErrorCode::kUnavailable,
-                 fmt::format("task {} was cancelled before stage '{}'", header.id, name)});
-  } else if (time >= header.deadline) {
+  if (time >= header.deadline) {
     packet.fail(Failure::kDeadline,
                 {ErrorCode::kUnavailable,
                  fmt::format("task {}: its deadline passed {} us before stage '{}'", header.id,
                              (time - header.deadline) / 1000, name)});
+  } else if (packet.unwanted()) {
+    packet.fail(Failure::kCancelled,
+                {ErrorCode::kUnavailable,
+                 fmt::format("task {} was cancelled before stage '{}'", header.id, name)});
   } else {
     return;
   }
@@ -140,7 +140,7 @@ void Line::sweep(std::size_t stage) {
   if (!stages_[stage]->worth_sweeping()) return;
   const Nanoseconds time = now();
   std::vector<PacketPtr> out;
-  queue.take_if([time](const Packet& packet) { return packet.unwanted(time); }, out);
+  queue.take_if([](const Packet& packet) { return packet.unwanted(); }, out);
   if (!out.empty()) queue_changed(stage);
   for (PacketPtr& packet : out) {
     packet->times[stage].queued = time - packet->queued_since;

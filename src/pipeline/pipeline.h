@@ -132,8 +132,8 @@ class Pipeline {
   // Never waits; whoever calls bounds how many packets are inside. `time` is now.
   void enter_now(PacketPtr packet, Nanoseconds time = now());
   void wait_until_empty() { line_.wait_until_empty(); }
-  // Tasks were cancelled, or their deadlines passed: their packets leave at once, but for those
-  // that a stage's function has in its hands.
+  // Jobs were cancelled, or their deadlines passed: their packets leave at once, but for those that
+  // a stage's function has in its hands.
   void sweep();
 
   std::size_t stages() const { return line_.size(); }

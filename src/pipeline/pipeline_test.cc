@@ -218,7 +218,7 @@ TEST_P(PipelineTest, CancelledAndLatePacketsNameTheStageTheyDidNotReach) {
   pipeline->enter(packet(0));
   gate->wait_for(1);
   PacketPtr cancelled = packet(1), late = packet(2);
-  cancelled->header.cancelled = &cancel;
+  cancelled->header.ended = &cancel;
   late->header.deadline = now() - 5000;
   pipeline->enter(std::move(cancelled));
   pipeline->enter(std::move(late));

@@ -1,5 +1,11 @@
 // Ends tasks when their deadline passes, wherever they are: behind a device that hangs, say; and
 // wakes those who want to look again at what they expected.
+//
+//   thread 0   watches ──────► ends a task, whose callback takes long ──────► waits for its turn
+//   thread 1   waits ────────► watches ─────────────────────────────────────►
+//
+// One thread watches the time at a time. Before it ends a task, which may call the application, the
+// next one takes over; where all others are at callbacks there is one more.
 #pragma once
 
 #include <condition_variable>
@@ -42,18 +48,25 @@ class DeadlineClock {
   };
   void run();
   // With the lock held.
-  void prune();
+  void prune(std::vector<Entry>& over);
   void start();
+  void add_thread();
+  void hand_over_the_watch();
+  void end_first_task(std::unique_lock<std::mutex>& lock);
+  void ring_alarm(pipeline::Nanoseconds due, std::unique_lock<std::mutex>& lock);
   pipeline::Nanoseconds next() const;
 
   std::mutex mutex_;
-  std::condition_variable changed_;
+  std::condition_variable changed_;  // for the one who watches
+  std::condition_variable turn_;     // for those who wait for it
+  bool watched_ = false;
+  int waiting_ = 0;               // threads, for their turn to watch
   std::vector<Entry> heap_;       // the earliest first
   std::vector<SetAlarm> alarms_;  // few: one of each execute stage
   std::size_t prune_at_ = 64;
   std::size_t expected_ = 0;  // calls of watch() that were prepared
   bool stop_ = false;
-  std::thread thread_;  // begins with the first deadline
+  std::vector<std::thread> threads_;  // the first begins with the first deadline
 };
 
 }  // namespace tessera::runtime

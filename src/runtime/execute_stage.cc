@@ -432,7 +432,7 @@ void ExecuteStage::sweep() {
     for (std::size_t i = held_.size(); i-- > 0;) {
       Held& held = *held_[i];
       pipeline::Packet& packet = *held.packet;
-      if (!packet.unwanted(now)) continue;
+      if (!packet.unwanted()) continue;
       const bool late = now >= packet.header.deadline;
       if (packet.failure == Failure::kNone) {
         packet.fail(late ? Failure::kDeadline : Failure::kCancelled, error_or_no_memory([&] {

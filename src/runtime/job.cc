@@ -43,8 +43,8 @@ void JobState::open(std::uint64_t id, std::uint64_t sequence, std::shared_ptr<St
 void JobState::clear() {
   stream_.reset();
   callback_ = nullptr;
-  end_ = JobEnd::kOpen;
-  cancelled_ = ready_ = done_ = false;
+  end_ = came_later_ = JobEnd::kOpen;
+  ended_early_ = ready_ = done_ = false;
   taken_ = false;
   outcome_.reset();
 }
@@ -61,21 +61,10 @@ bool JobState::claim(JobEnd end) {
 }
 
 void JobState::cancel() {
-  if (!pool_.mark().here()) return;
-  cancelled_.store(true, std::memory_order_relaxed);
-  if (!claim(JobEnd::kCancel)) return;
-  settle_failed(TaskFailure::kCancelled, error_or_no_memory([this] {
-                  return Error{ErrorCode::kUnavailable, fmt::format("task {} was cancelled", id_)};
-                }));
+  if (pool_.mark().here()) end_early(JobEnd::kCancel);
 }
 
-void JobState::pass_deadline() {
-  if (!claim(JobEnd::kClock)) return;
-  settle_failed(TaskFailure::kDeadline, error_or_no_memory([this] {
-                  return Error{ErrorCode::kUnavailable,
-                               fmt::format("task {}: its deadline passed before it was done", id_)};
-                }));
-}
+void JobState::pass_deadline() { end_early(JobEnd::kClock); }
 
 TaskError JobState::error_of(TaskFailure failure, Error error) const {
   TaskError failed;
@@ -86,19 +75,57 @@ TaskError JobState::error_of(TaskFailure failure, Error error) const {
   return failed;
 }
 
-void JobState::settle_failed(TaskFailure failure, Error error) {
-  if (pool_.owner_ != nullptr) pool_.owner_->job_ended();
-  settle(TaskOutcome(error_of(failure, std::move(error))), false);
+TaskOutcome JobState::early_outcome(JobEnd by) const {
+  const bool cancelled = by == JobEnd::kCancel;
+  return TaskOutcome(error_of(
+      cancelled ? TaskFailure::kCancelled : TaskFailure::kDeadline, error_or_no_memory([&] {
+        return Error{ErrorCode::kUnavailable,
+                     cancelled ? fmt::format("task {} was cancelled", id_)
+                               : fmt::format("task {}: its deadline passed before it was "
+                                             "done",
+                                             id_)};
+      })));
+}
+
+void JobState::end_early(JobEnd by) {
+  if (claim(by)) {
+    // From here on whoever meets the packet lets it go, and calls nobody back.
+    ended_early_.store(true, std::memory_order_release);
+    if (pool_.owner_ != nullptr) pool_.owner_->job_ended();
+    return settle(early_outcome(by), false);
+  }
+  if (done()) return;
+  came_later_.store(by);
+  if (ready_.load()) overrule(by);
+}
+
+// Its packet has ended it. Where an earlier task holds it back nobody has been told.
+bool JobState::overrule(JobEnd by) {
+  const std::shared_ptr<StreamState> stream = stream_;
+  if (!stream->take_held_back(*this)) return false;
+  end_.store(by, std::memory_order_release);
+  const bool good = [this] {
+    const std::lock_guard lock(mutex_);
+    return outcome_->ok();
+  }();
+  if (pool_.owner_ != nullptr) pool_.owner_->job_overruled(by, good);
+  settle(early_outcome(by), false);
+  return true;
 }
 
 void JobState::settle(TaskOutcome&& outcome, bool in_turn) {
+  std::optional<TaskOutcome> other(std::move(outcome));
   {
     const std::lock_guard lock(mutex_);
-    outcome_ = std::move(outcome);
+    outcome_.swap(other);
   }
   // The stream may complete this job, and its last reference go, before the call returns.
   const std::shared_ptr<StreamState> stream = stream_;
-  if (in_turn) ready_.store(true, std::memory_order_release);
+  if (in_turn) {
+    ready_.store(true);
+    const JobEnd by = came_later_.load();
+    if (by != JobEnd::kOpen && overrule(by)) return;
+  }
   stream->settled(*this, in_turn);
 }
 

@@ -6,8 +6,9 @@
 //
 // A task is settled once, by whoever claims it first: its packet, the caller's cancel, or the
 // clock. It is complete (the caller sees it) when its stream says so: with what its packet brings,
-// in the stream's order; when it was cancelled or is late, at once. States are counted and come
-// from a pool, so that a runtime in motion allocates none.
+// in the stream's order; when it was cancelled or is late, at once. One whose result is held back
+// by an earlier task of an ordered stream can still be cancelled, or be late: then the result goes.
+// States are counted and come from a pool, so that a runtime in motion allocates none.
 #pragma once
 
 #include <atomic>
@@ -48,6 +49,14 @@ class JobReference {
   JobState* state_ = nullptr;
 };
 
+// Who decided how a task ended.
+enum class JobEnd : std::uint8_t {
+  kOpen,  // nobody yet
+  kPacket,
+  kCancel,
+  kClock,  // its deadline passed
+};
+
 // Whose jobs they are.
 class JobOwner {
  public:
@@ -55,6 +64,8 @@ class JobOwner {
   // The caller or the clock ended a job, and what its packet is in for need not be done. Called
   // before the job is settled, so that the owner is still there.
   virtual void job_ended() = 0;
+  // The same of a job that its packet had ended before, with a result if `good`.
+  virtual void job_overruled(JobEnd end, bool good) = 0;
 };
 
 // Waits for one of several jobs.
@@ -67,14 +78,6 @@ class JobListener {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool notified_ = false;
-};
-
-// Who decided how a task ended.
-enum class JobEnd : std::uint8_t {
-  kOpen,  // nobody yet
-  kPacket,
-  kCancel,
-  kClock,  // its deadline passed
 };
 
 class JobState {
@@ -90,7 +93,7 @@ class JobState {
 
   std::uint64_t id() const { return id_; }
   std::uint64_t sequence() const { return sequence_; }
-  const std::atomic<bool>& cancelled() const { return cancelled_; }
+  const std::atomic<bool>& ended_early() const { return ended_early_; }
   JobEnd end() const { return end_.load(std::memory_order_acquire); }
   bool settled() const { return end() != JobEnd::kOpen; }
 
@@ -124,7 +127,10 @@ class JobState {
  private:
   friend class JobPool;
   void clear();
-  void settle_failed(TaskFailure failure, Error error);
+  // By the caller's cancel or the clock: the job, or the result that is held back.
+  void end_early(JobEnd by);
+  bool overrule(JobEnd by);
+  TaskOutcome early_outcome(JobEnd by) const;
   TaskError error_of(TaskFailure failure, Error error) const;
   void call_back();
   void leave_room();
@@ -136,7 +142,9 @@ class JobState {
   std::shared_ptr<StreamState> stream_;  // shared with the stream's handles
   std::function<void(TaskOutcome)> callback_;
   std::atomic<JobEnd> end_{JobEnd::kOpen};
-  std::atomic<bool> cancelled_{false}, ready_{false}, done_{false};
+  // Who came when its packet had claimed it already; one of the two sees the other.
+  std::atomic<JobEnd> came_later_{JobEnd::kOpen};
+  std::atomic<bool> ended_early_{false}, ready_{false}, done_{false};
   std::atomic<int> keeps_room_{0};  // its packet, and itself
   JobReference behind_;
 

@@ -452,6 +452,11 @@ void PipelineState::job_ended() {
   }
 }
 
+void PipelineState::job_overruled(JobEnd end, bool good) {
+  (good ? succeeded_ : failed_).fetch_sub(1, std::memory_order_relaxed);
+  (end == JobEnd::kCancel ? cancelled_ : late_).fetch_add(1, std::memory_order_relaxed);
+}
+
 void PipelineState::wait_until_done() {
   if (!runtime_->here()) return;
   wait_until_none_waits();

@@ -120,6 +120,7 @@ class PipelineState : private pipeline::Sink,
   void kept(std::size_t stage, pipeline::Nanoseconds begin, pipeline::Nanoseconds end,
             pipeline::Packet& packet) override;
   void job_ended() override;
+  void job_overruled(JobEnd end, bool good) override;
   void ran(std::size_t stage, pipeline::Nanoseconds begin, pipeline::Nanoseconds end,
            std::span<const pipeline::PacketPtr> batch) override;
   PeriodLoad totals() override;

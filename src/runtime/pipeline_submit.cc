@@ -271,7 +271,7 @@ Result<JobReference> PipelineState::enter(const std::shared_ptr<StreamState>& st
   task.header.skipped_stages = skipped_stages;
   task.header.priority = priority;
   task.header.submitted = pipeline::now();
-  task.header.cancelled = &job->cancelled();
+  task.header.ended = &job->ended_early();
   if (kind_ == PacketKind::kNetwork) network_packet(packet).task.sequence = job->sequence();
   task.job = JobReference(job.get());
   if (watched) {

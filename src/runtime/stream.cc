@@ -27,11 +27,30 @@ void StreamState::settled(JobState& job, bool in_turn) {
   deliver();
 }
 
+JobReference* StreamState::place_of(const JobState& job) {
+  if (!ordered_ || job.sequence() < first_) return nullptr;
+  JobReference& found = place(job.sequence());
+  return found.get() == &job ? &found : nullptr;
+}
+
+bool StreamState::take_held_back(JobState& job) {
+  const std::lock_guard lock(mutex_);
+  JobReference* const own = place_of(job);
+  if (own == nullptr || !job.ready()) return false;
+  bool held_back = false;
+  for (std::uint64_t i = first_; i < job.sequence() && !held_back; ++i) {
+    const JobReference& before = place(i);
+    held_back = before.get() != nullptr && !before->ready();
+  }
+  if (held_back) own->reset();
+  return held_back;
+}
+
 void StreamState::complete_at_once(JobState& job) {
   JobReference mine(&job);
   {
     const std::lock_guard lock(mutex_);
-    if (ordered_) place(job.sequence()).reset();  // the others pass it over
+    if (JobReference* const place = place_of(job)) place->reset();  // the others pass it over
     if (job.calls_back()) {
       (at_once_.get() == nullptr ? at_once_ : last_at_once_->behind()) = std::move(mine);
       last_at_once_ = &job;

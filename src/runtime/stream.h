@@ -52,6 +52,9 @@ class StreamState {
             std::function<void(TaskOutcome)> callback);
   // The job has its outcome.
   void settled(JobState& job, bool in_turn);
+  // True: its packet has ended the job, an earlier one that is open holds it back, and now it waits
+  // for its turn no more. Whoever calls has a reference to it, and settles it anew.
+  bool take_held_back(JobState& job);
   void wait_until_done();
 
   // Held while a task takes its states and its place on their blocks.
@@ -61,6 +64,8 @@ class StreamState {
  private:
   static constexpr std::size_t kFirstRing = 64;
   JobReference& place(std::uint64_t sequence) { return ring_[sequence % ring_.size()]; }
+  // With the lock held: the place where the job waits for its turn; null: nowhere.
+  JobReference* place_of(const JobState& job);
   void deliver();
   void complete_at_once(JobState& job);
   // With the lock held: the next that can be completed; null: none.
