@@ -252,6 +252,86 @@ class Stages(unittest.TestCase):
                 self.open(tessera.Stage.pre(self.model), **words)
 
 
+class Orders(unittest.TestCase):
+    """The order of results and priorities, behind a stage that holds the first task of all back."""
+
+    def setUp(self):
+        self.changed, self.open, self.begun = threading.Condition(), False, []
+
+    def work(self, task):
+        with self.changed:
+            self.begun.append(task.payload)
+            self.changed.notify_all()
+            if len(self.begun) == 1:
+                self.changed.wait_for(lambda: self.open, timeout=60)
+
+    def wait_for(self, tasks):
+        with self.changed:
+            self.assertTrue(self.changed.wait_for(lambda: len(self.begun) >= tasks, timeout=60))
+
+    def let_go(self):
+        with self.changed:
+            self.open = True
+            self.changed.notify_all()
+
+    def pipeline(self, threads):
+        runtime = tessera.Runtime(["host"])
+        return runtime.pipeline([tessera.Stage("work", self.work, threads=threads, batch=1)])
+
+    def five(self, order):
+        """A stream with five jobs, the first of which is held back until the others have been there."""
+        stream, told = self.pipeline(2).stream(order=order), []
+        jobs = []
+        for number in range(5):
+            jobs.append(stream.submit(payload=number,
+                                      callback=lambda result, error: told.append(result.payload)))
+            if number == 0:
+                self.wait_for(1)
+        self.wait_for(5)
+        return stream, jobs, told
+
+    def test_results_of_an_ordered_stream_wait_for_those_before(self):
+        stream, jobs, told = self.five("submission")
+        self.assertFalse(any(job.done() for job in jobs))
+        self.let_go()
+        stream.wait_until_done()
+        self.assertEqual(told, [0, 1, 2, 3, 4])
+
+    def test_results_of_an_unordered_stream_come_as_they_are_done(self):
+        stream, jobs, told = self.five("completion")
+        for job in jobs[1:]:
+            tessera.wait_any([job], timeout=60)
+        self.assertFalse(jobs[0].done())
+        self.let_go()
+        stream.wait_until_done()
+        self.assertEqual(told, [1, 2, 3, 4, 0])
+
+    def test_tasks_go_by_their_priority_and_else_by_that_of_their_stream(self):
+        pipeline = self.pipeline(1)
+        low, high = pipeline.stream(priority=-2), pipeline.stream(order="completion", priority=3)
+        low.submit(payload="first")
+        self.wait_for(1)
+        low.submit(payload="low")
+        high.submit(payload="lowest", priority=-7)
+        high.submit(payload="high")
+        low.submit(payload="highest", priority=7)
+        high.submit(payload="high, too")
+        self.let_go()
+        for stream in (low, high):
+            stream.wait_until_done()
+        self.assertEqual(self.begun, ["first", "highest", "high", "high, too", "low", "lowest"])
+
+    def test_orders_and_priorities_that_there_are_not_are_refused(self):
+        pipeline = self.pipeline(1)
+        with self.assertRaises(ValueError):
+            pipeline.stream(order="alphabet")
+        for submit in (lambda: pipeline.stream(priority=8).submit(),
+                       lambda: pipeline.stream().submit(priority=-8)):
+            with self.assertRaises((ValueError, tessera.Error)) as caught:
+                submit()
+            self.assertIn("allowed -7 to 7", str(caught.exception))
+
+
 class Lifetimes(unittest.TestCase):
     class Reader:
         """As programs are: an object with a pipeline, of which its methods are the stages."""
