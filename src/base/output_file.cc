@@ -129,7 +129,12 @@ Status OutputFile::open_target(const FilePlace& place) {
   if (S_ISREG(status.st_mode)) return make_temporary(&status);
   direct_ = true;
   file_ = Descriptor(::openat(folder_->get(), name_.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
-  return file_.valid() ? Status() : failed(errno);
+  if (!file_.valid() || ::fstat(file_.get(), &status) != 0) return failed(errno);
+  if (!S_ISREG(status.st_mode)) return {};
+  return Error{
+      ErrorCode::kInvalidArgument,
+      fmt::format("writing '{}': it is a file that another process has open; give its name",
+                  path_)};
 }
 
 // With the mode and owner of the file that it replaces, where there is one.

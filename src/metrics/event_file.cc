@@ -104,9 +104,12 @@ Status EventFile::close() {
   }
   work_.notify_all();
   if (thread_.joinable()) thread_.join();
+  {
+    const std::lock_guard lock(mutex_);
+    dropped_at_end_ = collector_.recorder().dropped();
+  }
   const Progress now = progress();
-  const std::int64_t dropped = collector_.recorder().dropped() - dropped_before_;
-  write(end_line_text({.events = now.events, .lost = now.lost + dropped}), 0);
+  write(end_line_text({.events = now.events, .lost = now.lost}), 0);
   const Status committed = file_.commit();
   closed_ = true;
   const std::lock_guard lock(mutex_);
@@ -115,8 +118,11 @@ Status EventFile::close() {
 }
 
 EventFile::Progress EventFile::progress() const {
+  const std::int64_t dropped = collector_.recorder().dropped();
   const std::lock_guard lock(mutex_);
-  return progress_;
+  Progress now = progress_;
+  now.lost += dropped_at_end_.value_or(dropped) - dropped_before_;
+  return now;
 }
 
 }  // namespace tessera::metrics

@@ -26,8 +26,8 @@ class EventFile {
  public:
   struct Progress {
     std::int64_t events = 0, bytes = 0;  // written
-    std::int64_t lost = 0;
-    Status status;  // the first error of the disk
+    std::int64_t lost = 0;               // there was no room for them, here or in the recorder
+    Status status;                       // the first error of the disk
   };
   static constexpr std::size_t kWaitingMax = 1 << 18;
 
@@ -56,8 +56,9 @@ class EventFile {
   const std::int64_t dropped_before_;
   std::mutex closing_mutex_;  // one close() at a time; before mutex_
   bool closed_ = false;
-  std::optional<std::uint64_t> follower_;  // none: it was never one
-  mutable std::mutex mutex_;               // all below
+  std::optional<std::uint64_t> follower_;       // none: it was never one
+  mutable std::mutex mutex_;                    // all below
+  std::optional<std::int64_t> dropped_at_end_;  // of the recorder's; since close()
   std::condition_variable work_;
   std::vector<Event> waiting_;
   Progress progress_;

@@ -120,8 +120,9 @@ std::int32_t BinSeries::depth_before(int level, std::int64_t index) const {
   // Wider bins reach further back; one that holds `index` too says nothing about before.
   for (int wider = level; wider < kLevels; ++wider) {
     const int shift = kWideningBits * (wider - level);
-    const std::int64_t oldest = newest_of(wider) - kBinsOfLevel;
-    for (std::int64_t i = (index >> shift) - 1; i >= 0 && i > oldest; --i) {
+    const std::int64_t newest = newest_of(wider);
+    const std::int64_t oldest = newest - kBinsOfLevel;
+    for (std::int64_t i = std::min((index >> shift) - 1, newest); i >= 0 && i > oldest; --i) {
       const Bin bin = at(wider, i);
       if (bin.count > 0) return bin.depth_last;
     }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <random>
 #include <vector>
 
@@ -63,6 +64,16 @@ TEST(BinSeries, TheDepthBeforeABinIsTheLastThatWasNotedHoweverLongAgo) {
   note(1000 * kSecond, 7);
   EXPECT_EQ(series.depth_before(0, 100'000), 4) << "kept in wider bins only";
   EXPECT_EQ(series.depth_before(0, 100'001), 7);
+}
+
+TEST(BinSeries, TheDepthBeforeTheEndOfTimeIsTheLastOne) {
+  BinSeries series;
+  constexpr std::int64_t kEnd = std::numeric_limits<std::int64_t>::max() / 2;
+  EXPECT_EQ(series.depth_before(0, kEnd), 0);
+  series.add({.kind = EventKind::kQueueDepth, .begin_ns = kMs, .end_ns = kMs, .value = 3});
+  for (int level = 0; level < BinSeries::kLevels; ++level) {
+    EXPECT_EQ(series.depth_before(level, kEnd), 3) << level;
+  }
 }
 
 TEST(BinSeries, ADepthThatComesLateIsNotTheLastOne) {

@@ -64,7 +64,11 @@ ExecuteStage::ExecuteStage(std::shared_ptr<ModelState> model, std::vector<Place>
       kernels_(kernels_max()),
       loads_(places_.size()) {}
 
-ExecuteStage::~ExecuteStage() = default;
+// A device must not tell it of memory any more.
+ExecuteStage::~ExecuteStage() {
+  for (const Place& place : places_) place.device->run_memory().leave(*this);
+  if (host_.device != nullptr) host_.device->run_memory().leave(*this);
+}
 
 void ExecuteStage::set_kernels(int kernels) {
   kernels_.store(kernels, std::memory_order_relaxed);
@@ -80,12 +84,11 @@ std::span<ExecuteStage::Place> ExecuteStage::used_places() {
 void ExecuteStage::run_over(void* context, End&& end) {
   Run* const run = static_cast<Run*>(context);
   run->end = std::move(end);
-  {
-    const std::lock_guard lock(events_mutex_);
-    run->behind = nullptr;
-    (over_first_ == nullptr ? over_first_ : over_last_->behind) = run;
-    over_last_ = run;
-  }
+  // Within the lock: who takes the run over may end the last packet, and then the port goes.
+  const std::lock_guard lock(events_mutex_);
+  run->behind = nullptr;
+  (over_first_ == nullptr ? over_first_ : over_last_->behind) = run;
+  over_last_ = run;
   port_->poke();
 }
 
@@ -247,13 +250,16 @@ void ExecuteStage::bring(Run& run, Leaving& leaving) {
     fail(held, *run.place, Failure::kError, error_or_no_memory([&] { return status.error(); }));
     end_runs(held, false);
   }
+  const bool short_of_memory = status.ok() && !taken;
+  if (short_of_memory) {  // the stage waits for some now, whether or not this packet goes on
+    const bool told = memory_gives_.load() != gives;
+    (told ? run.place->in_turn : run.place->short_of_memory) = true;
+  }
   if (held.ending) {
     put_aside(run, true);
     return leave_if_over(held, leaving);
   }
-  if (taken) return submit(run, leaving);
-  const bool told = memory_gives_.load() != gives;
-  (told ? run.place->in_turn : run.place->short_of_memory) = true;
+  if (!short_of_memory) return submit(run, leaving);
   wait_again(run);
 }
 

@@ -198,7 +198,7 @@ class ExecuteStage : public pipeline::Keeper,
   pipeline::Nanoseconds alarm_at_ = 0;
   std::uint64_t memory_gives_seen_ = 0;
 
-  std::mutex events_mutex_;  // of what devices tell; the last to be taken
+  std::mutex events_mutex_;  // of what devices tell; only a queue's is taken within
   Run* over_first_ = nullptr;
   Run* over_last_ = nullptr;
 };

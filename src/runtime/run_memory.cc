@@ -34,14 +34,21 @@ Result<bool> RunMemory::take(Waiter& who, std::span<const Bytes> sizes,
       wanted_.store(true, std::memory_order_relaxed);
       return false;
     }
-    if (!waiting_.empty()) waiting_.erase(waiting_.begin());
-    tell_first();
+    end_turn();
     return block.error();
   }
   ++taken_;
-  if (!waiting_.empty()) waiting_.erase(waiting_.begin());
-  tell_first();  // there may be room for more
+  end_turn();  // there may be room for more
   return true;
+}
+
+// He is told, too: others of his runs may have waited in this turn.
+void RunMemory::end_turn() {
+  if (waiting_.empty()) return tell_first();
+  Waiter* const who = waiting_.front();
+  waiting_.erase(waiting_.begin());
+  who->memory_given();
+  tell_first();
 }
 
 void RunMemory::give(std::vector<device::Block>& blocks) {

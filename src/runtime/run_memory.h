@@ -39,6 +39,8 @@ class RunMemory {
  private:
   // With the lock held, after every change.
   void tell_first();
+  // Of the first that waits, if there is one; with the lock held.
+  void end_turn();
 
   device::Device& device_;
   std::mutex mutex_;

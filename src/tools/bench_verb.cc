@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -183,7 +184,12 @@ Action bench_verb(CLI::App& app) {
          "transposition: matrices turned by the array, the planar engine and DMA")
       ->check(CLI::IsMember({"devices", "pipeline", "tuning", "unequal", "host-vs-ort", "roofline",
                              "transposition"}));
+  const std::vector<CLI::Option*> others = app.get_options();
   add_load_options(app, *arguments);
+  std::vector<const CLI::Option*> of_load;
+  for (const CLI::Option* option : app.get_options()) {
+    if (std::ranges::find(others, option) == others.end()) of_load.push_back(option);
+  }
   app.add_option("--networks", arguments->networks,
                  "roofline: names with commas between (default: all of the zoo)");
   app.add_option("--models", arguments->models, "suite: the models' folder (default: fetched)");
@@ -200,8 +206,14 @@ Action bench_verb(CLI::App& app) {
   app.add_option("--threads", arguments->threads, "threads of the host device (0: all)")
       ->check(CLI::Range(0, 1024));
   const CLI::Option* arch = app.get_option("--arch");
-  return [arguments, arch] {
+  return [arguments, arch, of_load]() -> Status {
     arguments->arch_given = arch->count() > 0;
+    for (const CLI::Option* option : of_load) {
+      if (arguments->suite.empty() || option->count() == 0) continue;
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("{} is for the load on a model; --suite {} does not take it",
+                               option->get_name(), arguments->suite)};
+    }
     return bench(*arguments);
   };
 }

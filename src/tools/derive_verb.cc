@@ -230,18 +230,19 @@ Status derive(const DeriveArguments& arguments) {
   if (arguments.trainable) {
     TESSERA_RETURN_IF_ERROR(check_trained(arguments.model.model, summary));
   }
-  TESSERA_TRY(summary.bytes, write_derived(arguments.target, derived.software, arguments.output));
   summary.nodes = concord::count_layer_nodes(concord::folded(derived.software));
+  GoldenSet set;
   if (arguments.verify > 0 || !arguments.golden.empty()) {
     TESSERA_TRY(derived.processor, device::ProgramRun::create(std::move(program), chip, {}));
-    TESSERA_TRY(const GoldenSet set, make_vectors(arguments, derived));
-    if (!arguments.golden.empty()) {
-      TESSERA_RETURN_IF_ERROR(write_golden(arguments.golden, set, roles));
-      summary.digest = fmt::format("{:016x}", golden_digest(set));
-    }
-    if (arguments.verify > 0) {
-      TESSERA_TRY(summary.verification, verify(arguments, derived, set));
-    }
+    TESSERA_TRY(set, make_vectors(arguments, derived));
+  }
+  if (!arguments.golden.empty()) {  // first: it may find that -o is one of its files
+    TESSERA_RETURN_IF_ERROR(write_golden(arguments.golden, set, roles));
+    summary.digest = fmt::format("{:016x}", golden_digest(set));
+  }
+  TESSERA_TRY(summary.bytes, write_derived(arguments.target, derived.software, arguments.output));
+  if (arguments.verify > 0) {
+    TESSERA_TRY(summary.verification, verify(arguments, derived, set));
   }
   print(arguments, summary);
   if (!summary.verification || !summary.verification->first) return {};

@@ -29,6 +29,7 @@
 #include "tools/child_process.h"
 #include "tools/console.h"
 #include "tools/driver_text.h"
+#include "tools/file_roles.h"
 
 namespace tessera::tools {
 namespace {
@@ -385,6 +386,7 @@ Result<std::size_t> write_derived(const std::string& target, const concord::Soft
     TESSERA_RETURN_IF_ERROR(write_text(file, text));
     return text.size();
   }
+  TESSERA_RETURN_IF_ERROR(check_has_place_beside(file));
   const std::filesystem::path weights = derived_weights_file(target, file);
   const auto write = target == "pytorch" ? concord::write_pytorch : concord::write_tensorflow;
   TESSERA_TRY(const concord::PythonModule module, write(software, weights.filename().string()));

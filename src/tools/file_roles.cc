@@ -4,7 +4,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <optional>
+#include <system_error>
 
 #include "base/file_place.h"
 
@@ -88,6 +90,19 @@ Status FileRoles::check() const {
     }
   }
   return {};
+}
+
+Status check_has_place_beside(const std::string& path) {
+  const FilePlace place = follow_links(path);
+  std::error_code error;
+  const auto status = std::filesystem::status(place.path, error);
+  const bool other = place.descriptor >= 0 ||
+                     (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status));
+  if (!other || std::filesystem::is_directory(status)) return {};
+  return Error{ErrorCode::kInvalidArgument,
+               fmt::format("writing '{}': the weights are a file of their own beside it; give a "
+                           "file's name",
+                           path)};
 }
 
 }  // namespace tessera::tools

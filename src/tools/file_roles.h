@@ -31,4 +31,8 @@ class FileRoles {
   std::vector<Role> read_, written_;
 };
 
+// An output of several files needs a name in a folder, where the others lie beside it: a
+// descriptor, a device or a pipe is an error.
+Status check_has_place_beside(const std::string& path);
+
 }  // namespace tessera::tools

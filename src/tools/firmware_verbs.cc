@@ -85,6 +85,7 @@ Status disassemble(const FirmwareArguments& arguments) {
     if (arguments.output.empty()) {
       options = {WeightsPlace::kProgram, arguments.file};
     } else {
+      TESSERA_RETURN_IF_ERROR(check_has_place_beside(arguments.output));
       sidecar = fs::path(arguments.output).replace_extension(".weights").string();
       options = {WeightsPlace::kFile, beside(sidecar, arguments.output)};
       roles.write("the weights' file", sidecar);

@@ -191,7 +191,13 @@ Action inspect_verb(CLI::App& app) {
   app.add_option("--arch", model.arch, "model with --graph: architecture")->capture_default_str();
   app.add_flag("--graph", arguments->graph, "print the typed graph instead (model or package)");
   app.add_flag("--json", model.json, "print one JSON object");
-  return [arguments] { return inspect(*arguments); };
+  const CLI::Option* arch = app.get_option("--arch");
+  return [arguments, arch]() -> Status {
+    if (arch->count() > 0 && !arguments->graph) {
+      return Error{ErrorCode::kInvalidArgument, "--arch: it belongs to --graph"};
+    }
+    return inspect(*arguments);
+  };
 }
 
 }  // namespace tessera::tools

@@ -1,10 +1,12 @@
 // The `tessera` command: one subcommand a verb, from the table below.
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <limits>
 #include <sstream>
 #include <system_error>
 
@@ -12,6 +14,7 @@
 #include "base/guarded.h"
 #include "tessera/visible_text.h"
 #include "tools/console.h"
+#include "tools/stack.h"
 #include "tools/standard_streams.h"
 #include "tools/verb.h"
 
@@ -111,8 +114,19 @@ Status run(const Action& action) {
   return status.ok() ? printed : status;
 }
 
-// No range leaves out what is neither below nor above it.
-void refuse_what_is_no_number(CLI::App& app) {
+// Its whole text is a number of the type: nothing saturates, wraps or is left over.
+template <typename Number>
+std::string refuse_integer(const std::string& text) {
+  Number value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stopped, failed] = std::from_chars(text.data(), end, value);
+  if (failed == std::errc() && stopped == end) return "";
+  return fmt::format("'{}' is no integer from {} to {}", text, std::numeric_limits<Number>::min(),
+                     std::numeric_limits<Number>::max());
+}
+
+// What CLI11 takes and no option means. No range leaves out what is neither below nor above it.
+void refuse_odd_values(CLI::App& app) {
   const CLI::Validator number(
       [](const std::string& text) {
         double value = 0;
@@ -120,13 +134,24 @@ void refuse_what_is_no_number(CLI::App& app) {
         return holds ? std::string() : fmt::format("{} is no finite number", text);
       },
       "");
+  const CLI::Validator integer(refuse_integer<std::int64_t>, "");
+  const CLI::Validator natural(refuse_integer<std::uint64_t>, "");
+  const CLI::Validator filled(
+      [](const std::string& text) { return text.empty() ? "it is empty" : ""; }, "");
   for (CLI::Option* const option : app.get_options()) {
-    if (option->get_type_name().starts_with("FLOAT")) option->check(number);
+    const std::string type = option->get_type_name();
+    if (type.starts_with("FLOAT")) option->check(number);
+    if (type.starts_with("INT")) option->check(integer);
+    if (type.starts_with("UINT")) option->check(natural);
+    if (type.starts_with("TEXT") && !option->get_positional()) option->check(filled);
   }
 }
 
 int main_with(int argc, char** argv) {
   prepare_standard_streams();
+  if (const Status status = make_room_on_the_stack(); !status.ok()) {
+    return failed("tessera", status.error());
+  }
   if (const Status status = check_verb(argc, argv); !status.ok()) {
     return failed("tessera", status.error());
   }
@@ -139,7 +164,7 @@ int main_with(int argc, char** argv) {
     CLI::App* sub = app.add_subcommand(verb.name, verb.help);
     sub->footer(fmt::format("Example:\n  {}", verb.example));
     actions.emplace_back(sub, verb.make(*sub));
-    refuse_what_is_no_number(*sub);
+    refuse_odd_values(*sub);
   }
   try {
     app.parse(argc, argv);

@@ -97,11 +97,11 @@ Status run(const RunArguments& arguments) {
   TESSERA_TRY(const DeviceKind device, device_kind_from_name(arguments.device));
   TESSERA_RETURN_IF_ERROR(check_options(arguments, device));
   if (is_program(arguments.model.model)) return run_program(arguments);
-  if (!arguments.stream.empty()) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("--stream runs a program (.tprog) or firmware text (.tasm), '{}' is "
-                             "neither",
-                             arguments.model.model)};
+  if (!arguments.stream.empty() || !arguments.stream_out.empty()) {
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("{} runs a program (.tprog) or firmware text (.tasm), '{}' is neither",
+                    arguments.stream.empty() ? "--out" : "--stream", arguments.model.model)};
   }
   FileRoles roles = file_roles(arguments);
   TESSERA_TRY(const Network network, arguments.model.load(roles));

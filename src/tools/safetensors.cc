@@ -97,10 +97,13 @@ Result<std::map<std::string, Tensor>> parse_safetensors(std::span<const std::byt
   if (!header.is_object()) return wrong("its header is no JSON object");
   const std::span<const std::byte> data = bytes.subspan(kLengthBytes + length);
   std::map<std::string, Tensor> tensors;
+  std::size_t bytes_of_all = 0;
   for (const auto& [name, json] : header.items()) {
     if (name == "__metadata__") continue;
     TESSERA_TRY(Entry entry,
                 read_entry(json, fmt::format("'{}': tensor '{}'", path, name), data.size()));
+    bytes_of_all += entry.end - entry.begin;
+    if (bytes_of_all > data.size()) return wrong("its tensors lie over each other");
     Tensor tensor = Tensor::zeros(entry.format, std::move(entry.dims));
     std::copy_n(data.begin() + static_cast<std::ptrdiff_t>(entry.begin), entry.end - entry.begin,
                 tensor.bytes.begin());

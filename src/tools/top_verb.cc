@@ -62,9 +62,16 @@ Status live(const TopArguments& arguments, dashboard::HttpClient& client, std::s
 // Into a file or a pipe, until the server goes.
 Status in_lines(const TopArguments& arguments, dashboard::HttpClient& client, std::string body) {
   while (true) {
-    std::string text = visible_json(body, LineBreaks::kShown) + "\n";  // an object a line
+    std::string text;
     if (!arguments.json) {
       TESSERA_TRY(text, picture(body, 100));
+    } else if (nlohmann::json::parse(body, nullptr, false).is_object()) {
+      text = visible_json(body, LineBreaks::kShown) + "\n";  // an object a line
+    } else {
+      return Error{ErrorCode::kUnsupported,
+                   fmt::format("the server there is no pipeline of this version: {} bytes that are "
+                               "no JSON object",
+                               body.size())};
     }
     show_lines(text);
     TESSERA_RETURN_IF_ERROR(check_standard_output());

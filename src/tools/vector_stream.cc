@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <netdb.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -22,16 +23,28 @@ Error failed(const std::string& what, const std::string& reason) {
 Result<int> open_to_read(const std::string& path) {
   struct stat status = {};
   if (::stat(path.c_str(), &status) != 0) return failed("'" + path + "'", std::strerror(errno));
-  const bool own = follow_links(path).descriptor >= 0;
-  if (!S_ISREG(status.st_mode) && !S_ISFIFO(status.st_mode) && !own) {
+  const int own = follow_links(path).descriptor;
+  if (!S_ISREG(status.st_mode) && !S_ISFIFO(status.st_mode) && own < 0) {
     const char* const kind = S_ISDIR(status.st_mode)    ? "a folder"
                              : S_ISSOCK(status.st_mode) ? "a socket, which is unix:PATH"
                                                         : "a device";
     return failed("'" + path + "'", fmt::format("it is {}; allowed are a file and a pipe", kind));
   }
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY);
+  // A socket cannot be opened by a name.
+  const int descriptor = own >= 0 ? ::fcntl(own, F_DUPFD_CLOEXEC, 0)
+                                  : ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY);
   if (descriptor < 0) return failed("'" + path + "'", std::strerror(errno));
   return descriptor;
+}
+
+// True: it was no error, and what was tried may be tried again. A descriptor that somebody else
+// made non-blocking is waited for.
+bool may_go_on(int descriptor, short events) {
+  if (errno == EINTR) return true;
+  if (errno != EAGAIN) return false;
+  pollfd ready = {.fd = descriptor, .events = events, .revents = 0};
+  (void)::poll(&ready, 1, -1);
+  return true;
 }
 
 }  // namespace
@@ -117,7 +130,7 @@ Result<bool> VectorStream::read(std::span<std::byte> bytes) {
   std::size_t have = 0;
   while (have < bytes.size()) {
     const ssize_t got = ::read(descriptor_, bytes.data() + have, bytes.size() - have);
-    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && may_go_on(descriptor_, POLLIN)) continue;
     if (got < 0) return failed("reading '" + name_ + "'", std::strerror(errno));
     if (got == 0 && have == 0) return false;
     if (got == 0) {
@@ -136,7 +149,7 @@ Status VectorStream::write(std::span<const std::byte> bytes) {
   if (file_) return file_->write(bytes);
   while (!bytes.empty()) {
     const ssize_t put = ::write(descriptor_, bytes.data(), bytes.size());
-    if (put < 0 && errno == EINTR) continue;
+    if (put < 0 && may_go_on(descriptor_, POLLOUT)) continue;
     if (put < 0) return failed("writing '" + name_ + "'", std::strerror(errno));
     bytes = bytes.subspan(static_cast<std::size_t>(put));
   }

@@ -180,6 +180,26 @@ TEST_F(Apart, FilesOfAFolderCount) {
               kRead);
 }
 
+TEST_F(Apart, AGoldenFileThatIsTheOutputIsFoundBeforeAnythingIsWritten) {
+  ASSERT_EQ(shell("mkdir -p apart/both && echo precious >apart/both/golden.json").status, 0);
+  const CommandResult result =
+      tessera({"derive", "small.onnx", "-o", "apart/both/golden.json", "--golden", "apart/both"});
+  EXPECT_EQ(result.status, 1);
+  EXPECT_THAT(result.err, ::testing::HasSubstr("is the same file as -o 'apart/both/golden.json'"));
+  EXPECT_EQ(read_text("apart/both/golden.json"), "precious\n");
+  EXPECT_FALSE(fs::exists("apart/both/vector0_input0.bin"));
+}
+
+// It would be written over in place.
+TEST_F(Apart, AFileThatAnotherProcessHasOpenIsNoOutput) {
+  ASSERT_EQ(shell("echo precious >apart/open").status, 0);
+  const CommandResult result = shell(
+      "exec 7<>apart/open; $TESSERA compile small.onnx -o /proc/$$/fd/7; echo $? >apart/status");
+  EXPECT_THAT(result.err, ::testing::HasSubstr("it is a file that another process has open"));
+  EXPECT_EQ(read_text("apart/status"), "1\n");
+  EXPECT_EQ(read_text("apart/open"), "precious\n");
+}
+
 TEST_F(Apart, StandardOutputIsNotTheInput) {
   const std::string before = read_text("apart/small.tprog");
   const CommandResult result = shell("exec $TESSERA disasm apart/small.tprog >>apart/small.tprog");

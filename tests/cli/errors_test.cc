@@ -275,6 +275,33 @@ TEST(NumberErrors, OptionsTakeFiniteNumbersOnly) {
   EXPECT_NE(tessera({"conform", ".", "--rtol", "-1"}).status, 0);
 }
 
+TEST(NumberErrors, IntegersNeitherWrapNorSaturate) {
+  for (const char* text : {"-1", "18446744073709551616", "0x10", " 5", "1e3", ""}) {
+    const CommandResult seed = tessera({"zoo", "mobilenet_v1", "--seed", text, "-o", "/dev/null"});
+    EXPECT_NE(seed.status, 0) << text;
+    EXPECT_NE(seed.err.find("--seed"), std::string::npos) << seed.err;
+  }
+  EXPECT_NE(tessera({"run", "relu.onnx", "--tile-budget", "9223372036854775808"}).status, 0);
+}
+
+TEST(OutputErrors, WhatWouldNotBeWrittenIsRefused) {
+  expect_error({"run", "small.onnx", "--out", "o.bin"},
+               "tessera run: --out runs a program (.tprog) or firmware text (.tasm), 'small.onnx' "
+               "is neither   [invalid argument]");
+  expect_error({"bench", "--suite", "transposition", "--trace", "t.json"},
+               "tessera bench: --trace is for the load on a model; --suite transposition does not "
+               "take it   [invalid argument]");
+  expect_error({"inspect", "small.onnx", "--arch", "nosuch"},
+               "tessera inspect: --arch: it belongs to --graph   [invalid argument]");
+  EXPECT_NE(tessera({"run", "small.onnx", "--trace", ""}).err.find("--trace: it is empty"),
+            std::string::npos);
+  for (const char* target : {"/dev/stdout", "/dev/null"}) {
+    EXPECT_NE(tessera({"derive", "small.onnx", "--to", "pytorch", "-o", target})
+                  .err.find("give a file's name"),
+              std::string::npos);
+  }
+}
+
 TEST(ConformErrors, AFolderThatIsNotThere) {
   expect_error({"conform", "nowhere"},
                "tessera conform: reading 'nowhere': No such file or directory   "

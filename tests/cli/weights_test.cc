@@ -101,6 +101,10 @@ TEST(WeightsErrors, OfFilesNameTheFileAndTheTensor) {
     return error(header + blob, header.size());
   };
   EXPECT_EQ(error("{}", 2), "read");
+  EXPECT_EQ(of_header(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+                      R"("b":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
+                      "12345678"),
+            "'f' is no safetensors file: its tensors lie over each other");
   EXPECT_EQ(error("{}", 3), "'f' is no safetensors file: its header is longer than the file");
   EXPECT_EQ(of_header("[]"), "'f' is no safetensors file: its header is no JSON object");
   EXPECT_EQ(of_header(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "1234"), "read");

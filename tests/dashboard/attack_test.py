@@ -146,6 +146,8 @@ def many_connections(target):
 def slow_readers(target):
     clients = []
     for path in ["/trace"] * 30 + ["/history?from=0&to=4000000000000000&events=100000&bins=4000"] * 30 + \
+            ["/history?from=4611686018427387902&to=4611686018427387903"] * 3 + \
+            ["/history?from=1000000000000000&to=1000000000000001"] * 3 + \
             ["/events?from=0&interval=20"] * 30:
         try:
             clients.append(target.connect(4096))

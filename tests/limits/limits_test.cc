@@ -170,7 +170,7 @@ TEST(Limits, Threads) {
 TEST(Limits, StackAndOpenFiles) {
   Sample sample(7);
   for (const Arguments& command : commands()) {
-    for (const rlim_t kilobytes : {256, 512}) {
+    for (const rlim_t kilobytes : {32, 96, 256, 512}) {
       if (sample.next()) expect_orderly({.stack = kilobytes << 10}, command);
     }
     for (const rlim_t files : {3, 4, 6, 8, 12}) {
