@@ -120,6 +120,7 @@ Status bench(const BenchArguments& arguments) {
   }
   if (arguments.suite == "pipeline") return run_pipeline_suite({.json = arguments.model.json});
   if (arguments.suite == "unequal") return run_unequal_suite({.json = arguments.model.json});
+  if (arguments.suite == "outcomes") return run_outcome_suite({.json = arguments.model.json});
   if (arguments.suite == "tuning") return run_tuning_suite({.json = arguments.model.json});
   if (!arguments.suite.empty()) return host_vs_ort(arguments);
   return bench_load(arguments);
@@ -178,12 +179,13 @@ Action bench_verb(CLI::App& app) {
          "--suite", arguments->suite,
          "devices: the devices side by side on the model; pipeline: the pipeline in front "
          "of a processor with real time behaviour; tuning: the same from a bad start; "
-         "unequal: devices of unequal speed, one of them hanging; "
+         "unequal: devices of unequal speed, one of them hanging; outcomes: how soon deadlines "
+         "and cancel() end jobs, and when results come; "
          "host-vs-ort: the host device against ONNX Runtime on well-known models; roofline: "
          "the zoo's networks against what their work and traffic take at least; "
          "transposition: matrices turned by the array, the planar engine and DMA")
-      ->check(CLI::IsMember({"devices", "pipeline", "tuning", "unequal", "host-vs-ort", "roofline",
-                             "transposition"}));
+      ->check(CLI::IsMember({"devices", "pipeline", "tuning", "unequal", "outcomes", "host-vs-ort",
+                             "roofline", "transposition"}));
   const std::vector<CLI::Option*> others = app.get_options();
   add_load_options(app, *arguments);
   std::vector<const CLI::Option*> of_load;

@@ -1,5 +1,5 @@
-// tessera bench --suite pipeline, --suite tuning and --suite unequal: what the pipeline is worth in
-// front of a processor with real time behaviour.
+// tessera bench --suite pipeline, tuning, unequal and outcomes: what the pipeline is worth in front
+// of a processor with real time behaviour.
 #pragma once
 
 #include "base/result.h"
@@ -22,5 +22,9 @@ Status run_tuning_suite(const PipelineSuite& suite);
 // Devices of unequal speed, one of them hanging: throughput as a share of the sum of the speeds of
 // those that work.
 Status run_unequal_suite(const PipelineSuite& suite);
+
+// How long after its deadline, or after cancel(), the caller is told of a job, also behind one that
+// is stuck; and when each of sixteen equal jobs comes out.
+Status run_outcome_suite(const PipelineSuite& suite);
 
 }  // namespace tessera::tools

@@ -314,7 +314,8 @@ TEST(BenchErrors, AModelOrASuite) {
   EXPECT_NE(unknown.status, 0);
   EXPECT_THAT(unknown.err,
               StartsWith("--suite: other not in "
-                         "{devices,pipeline,tuning,unequal,host-vs-ort,roofline,transposition}\n"));
+                         "{devices,pipeline,tuning,unequal,outcomes,host-vs-ort,roofline,"
+                         "transposition}\n"));
 }
 
 TEST(BenchErrors, TheSuiteNeedsItsProgramBesideTheCommand) {

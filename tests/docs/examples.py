@@ -150,6 +150,7 @@ BLOCKS = {
             NotRun("src/runtime/blocks_test.cc holds this chain, with the bytes that it moves"),
         "$ tessera bench --suite pipeline": BENCHMARK,
         "$ tessera bench --suite unequal": BENCHMARK,
+        "$ tessera bench --suite outcomes": BENCHMARK,
         "$ tessera bench ch_PP-OCRv4_rec_infer.onnx --shape x=1x3x48x320 --streams 2": BENCHMARK,
         'build/release/examples/ocr/ocr scans/ --models "$(scripts/fetch_ocr_models.sh)" --device host,host': Shell(
             needs=("ocr", "ocr_models", "speech", "vad_model"),
