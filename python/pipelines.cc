@@ -247,6 +247,7 @@ py::list device_list(RuntimeHandle& runtime) {
     entry["fault"] = device.fault;
     entry["runs"] = device.runs;
     entry["late_runs"] = device.late_runs;
+    entry["runs_made_again"] = device.runs_made_again;
     entry["bytes_in"] = device.bytes_in;
     entry["bytes_out"] = device.bytes_out;
     entry["weight_bytes"] = device.weight_bytes;

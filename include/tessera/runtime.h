@@ -377,6 +377,8 @@ struct DeviceStatus {
   std::string fault;  // why not
   std::int64_t runs = 0;
   std::int64_t late_runs = 0;  // paced: the model was slower than the modelled processor
+  // That lasted far too long here, were given up and made again elsewhere.
+  std::int64_t runs_made_again = 0;
   std::int64_t bytes_in = 0, bytes_out = 0;  // moved between host and device
   std::int64_t weight_bytes = 0;             // of those going in
   // Within the host's memory, where the bytes of a tensor could not be used in place.

@@ -661,6 +661,7 @@ typedef struct tessera_device_statistics {
   const int64_t* kernel_busy_ns; /* of each of `kernels` */
   /* Within the host's memory, where the bytes of a tensor could not be used in place. */
   int64_t bytes_copied;
+  int64_t runs_made_again; /* given up here, since they lasted far too long, and made elsewhere */
 } tessera_device_statistics;
 
 typedef struct tessera_stage_statistics {

@@ -272,6 +272,7 @@ class DeviceStatus(TypedDict):
     fault: str
     runs: int
     late_runs: int  # paced: the model was slower than the modelled processor
+    runs_made_again: int  # given up here, since they lasted far too long, and made elsewhere
     bytes_in: int
     bytes_out: int
     weight_bytes: int

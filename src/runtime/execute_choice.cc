@@ -141,6 +141,8 @@ ExecuteStage::Held* ExecuteStage::adopt(TakeFrom end, Leaving& leaving) {
   if (!held.dropped) {
     try {
       held.again.reserve(runs);
+      held.made_again.clear();
+      held.made_again.reserve(runs);
       prepare_values(packet, mode, runs);
       if (held.compare) held.inputs = packet.task.runs;
     } catch (...) {

@@ -20,6 +20,7 @@ constexpr Nanoseconds kShortTransfer = 20'000;
 // A run is taken back for no less than this: a kernel's thread may just wait for a processor.
 constexpr Nanoseconds kGainLeast = 2'000'000;
 constexpr Nanoseconds kAlarmFirst = 2'000'000, kAlarmLast = 100'000'000;
+constexpr Nanoseconds kAlarmWatching = 10'000'000;  // where nothing waits
 
 device::TransferTag tag_of(int kernel, const pipeline::Packet& packet) {
   return {kernel, packet.header.id};
@@ -123,7 +124,9 @@ bool ExecuteStage::work_once() {
   if (finished || placed) return true;
   const std::lock_guard lock(mutex_);
   give_up_memory_turns();
-  if (take_back_early()) return true;
+  const bool rang = rang_.exchange(false);
+  if (rang && make_again_late()) return true;
+  if (take_back_early(rang)) return true;
   set_alarm(pipeline::now());
   return false;
 }
@@ -327,8 +330,7 @@ void ExecuteStage::hand_over(Leaving& leaving) {
 
 // ---- runs that are not wanted where they are; with the lock held ----
 
-bool ExecuteStage::take_back_early() {
-  const bool rang = rang_.exchange(false);
+bool ExecuteStage::take_back_early(bool rang) {
   const std::span<Place> places = used_places();
   if (places.size() < 2) return false;
   const auto waits = [](const Place& place) { return place.given.size() > 1; };
@@ -488,19 +490,22 @@ void ExecuteStage::give_up_memory_turns() {
 
 // What is expected of runs that last changes without anything happening.
 void ExecuteStage::set_alarm(Nanoseconds now) {
-  if (now < alarm_at_) return;
   const std::span<Place> places = used_places();
   const auto waits = [](const Place& place) { return place.given.size() > 1; };
-  const bool pending = !to_start_.empty() || port_->waiting() > 0;
-  if (!pending && (places.size() < 2 || std::none_of(places.begin(), places.end(), waits))) return;
+  const bool waiting = !to_start_.empty() || port_->waiting() > 0 ||
+                       (places.size() > 1 && std::any_of(places.begin(), places.end(), waits));
+  if (now < alarm_at_ && (alarm_for_waiting_ || !waiting)) return;
+  if (!waiting && !watches_runs()) return;
   Nanoseconds period = kAlarmLast;
   for (const Place& place : places) {
     if (places.size() < 2) break;
     const auto own = place.device->times().of(place.loaded, place.kernel, now);
     if (own.known) period = std::min(period, own.run);
   }
-  const Nanoseconds time = now + std::max(period, kAlarmFirst);
-  if (clock_.set_alarm(*this, time)) alarm_at_ = time;
+  const Nanoseconds time = now + std::max(period, waiting ? kAlarmFirst : kAlarmWatching);
+  if (!clock_.set_alarm(*this, time)) return;
+  alarm_at_ = time;
+  alarm_for_waiting_ = waiting && period < kAlarmLast;  // else it may be wanted earlier
 }
 
 }  // namespace tessera::runtime

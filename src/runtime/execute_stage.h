@@ -12,8 +12,8 @@
 // room on the device waits for those of others; it is an error where there are none.
 //
 // What each kernel is expected to take is in run_times.h, the choice in place_choice.h and
-// execute_choice.cc, the way of the tensors in run_tensors.h. Packets that debugging sends to the
-// host: execute_debugging.cc.
+// execute_choice.cc, the way of the tensors in run_tensors.h, runs that last far too long in
+// execute_again.cc. Packets that debugging sends to the host: execute_debugging.cc.
 #pragma once
 
 #include <array>
@@ -84,6 +84,7 @@ class ExecuteStage : public pipeline::Keeper,
     bool dropped = false;                              // it failed before any run was begun
     Held* behind = nullptr;                            // in a list of those that leave
     std::vector<std::size_t> again;                    // runs that were taken back
+    std::vector<std::size_t> made_again;               // runs that were given up, once
     std::vector<std::vector<Tensor>> inputs, results;  // kept for the comparison
 
     NetworkPacket& task() const { return network_packet(packet); }
@@ -148,9 +149,16 @@ class ExecuteStage : public pipeline::Keeper,
   bool has_room(const Place& place, const PlaceLoad& load, int priority) const;
   void submit(Run& run, Leaving& leaving);
   // Runs that wait on a kernel and would be over well before elsewhere wait before the stage again.
-  bool take_back_early();
+  bool take_back_early(bool rang);
   bool take_back_from(std::size_t place);
   bool withdraw(Run& run, bool give_up);
+  // execute_again.cc: runs that last far too long are given up and made elsewhere.
+  bool may_be_made_again(const Run& run) const;
+  pipeline::Nanoseconds far_too_late(Place& place, pipeline::Nanoseconds now);
+  bool make_again_late();
+  bool make_again(Run& run);
+  void take_back_behind(Place& place);
+  bool watches_runs();
   void wait_again(Run& run);
   // `over`: the device has done with what the run holds.
   void put_aside(Run& run, bool over);
@@ -196,6 +204,7 @@ class ExecuteStage : public pipeline::Keeper,
   Place host_;                // for debugging
   bool host_wanted_ = false;  // by a packet, and not loaded yet
   pipeline::Nanoseconds alarm_at_ = 0;
+  bool alarm_for_waiting_ = false;  // else for runs that nobody waits behind
   std::uint64_t memory_gives_seen_ = 0;
 
   std::mutex events_mutex_;  // of what devices tell; only a queue's is taken within

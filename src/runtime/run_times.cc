@@ -70,6 +70,7 @@ RunTimes::Expected RunTimes::of(device::LoadedId loaded, int kernel, Nanoseconds
   Expected expected{.in = of.in.value, .out = of.out.value};
   const Mean& own = of.kernels[static_cast<std::size_t>(kernel)];
   const Mean& mean = own.count > 0 ? own : of.all;
+  expected.measured = own.count > 0;
   expected.known = mean.count > 0 || of.modelled > 0;
   expected.run = mean.count > 0 ? believed(mean.value, now - mean.at) : of.modelled;
   return expected;

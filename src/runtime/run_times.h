@@ -25,6 +25,7 @@ class RunTimes {
     pipeline::Nanoseconds run = 0;          // on the kernel
     pipeline::Nanoseconds in = 0, out = 0;  // its transfers
     bool known = false;                     // else nothing ran yet, and no model says anything
+    bool measured = false;                  // on this kernel
   };
 
   void set_modelled(device::LoadedId loaded, pipeline::Nanoseconds run);

@@ -244,6 +244,11 @@ void DeviceEntry::note_refusal(const Error& error) {
   if (error.code == ErrorCode::kUnavailable) suspect_.store(true, std::memory_order_relaxed);
 }
 
+void DeviceEntry::note_made_again() {
+  note_given_up();
+  observer_.failed(made_again_.fetch_add(1, std::memory_order_relaxed) + 1);
+}
+
 void DeviceEntry::look_for_a_hang() {
   const device::TimePoint given_up(
       std::chrono::nanoseconds(given_up_at_.load(std::memory_order_relaxed)));
@@ -272,6 +277,7 @@ DeviceStatus DeviceEntry::status() const {
   status.fault = status.healthy ? "" : health.reason;
   status.runs = observer_.runs();
   status.late_runs = counters.late_runs;
+  status.runs_made_again = made_again_.load(std::memory_order_relaxed);
   status.bytes_in = counters.bytes_to_device;
   status.bytes_out = counters.bytes_to_host;
   status.weight_bytes = counters.weight_bytes;

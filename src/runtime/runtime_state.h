@@ -96,6 +96,9 @@ class DeviceEntry {
   // itself is reset some time later.
   void note_given_up() { given_up_at_.store(pipeline::now(), std::memory_order_relaxed); }
 
+  // The same of a run that is made again elsewhere.
+  void note_made_again();
+
   RunTimes& times() { return observer_.times(); }
   RunMemory& run_memory() { return run_memory_; }
 
@@ -115,6 +118,7 @@ class DeviceEntry {
   std::atomic<std::int64_t> copied_{0};
   std::atomic<bool> suspect_{false};  // look at its health before use
   std::atomic<int> failures_{0};      // in a row
+  std::atomic<std::int64_t> made_again_{0};
   static constexpr pipeline::Nanoseconds kNothing = 0;
   // When a run was given up last whose kernel may hang in it.
   std::atomic<pipeline::Nanoseconds> given_up_at_{kNothing};

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -77,28 +79,94 @@ TEST(RuntimeDevices, TaskGoesOnWhenItsOwnRunEndsWhateverOthersDo) {
   EXPECT_TRUE(jobs[0].wait().ok());
 }
 
-// Known to be quick, devices get runs in advance; then one hangs, and those behind it go elsewhere.
-TEST(RuntimeDevices, RunsBehindOneThatHangsGoToAnotherDevice) {
+// Two devices whose runs are known to be quick; then one hangs, wherever it is.
+struct OneHangs {
   Gate gate;
   Begun one, other;
-  std::atomic<bool> hangs{false};  // the next run, wherever it is
-  const auto held = [&hangs](std::uint64_t) { return hangs.exchange(false); };
-  ScriptedRuntime runtime({noting("one", one, &gate, held), noting("other", other, &gate, held)});
+  std::atomic<bool> hangs{false};  // the next run
+  ScriptedRuntime runtime;
   Pipeline pipeline = runtime.open({});
-  Stream stream = pipeline.open_stream(unordered());
-  for (std::uint64_t i = 0; i < 50; ++i) ASSERT_TRUE(stream.submit({tensor_of(i)})->wait().ok());
-  hangs = true;
+
+  explicit OneHangs(bool shared_memory = false)
+      : runtime({device("one", one, shared_memory), device("other", other, shared_memory)}) {
+    Stream stream = pipeline.open_stream(unordered());
+    while (!both_measured()) (void)stream.submit({tensor_of(1)})->wait();
+    hangs = true;
+  }
+  ~OneHangs() {
+    gate.open();
+    pipeline.wait_until_done();
+  }
+  device::ScriptedOptions device(const std::string& name, Begun& begun, bool shared_memory) {
+    auto options =
+        noting(name, begun, &gate, [this](std::uint64_t) { return hangs.exchange(false); });
+    options.shared_memory = shared_memory;
+    return options;
+  }
+  bool both_measured() const { return !one.tasks().empty() && !other.tasks().empty(); }
+  std::int64_t made_again() {
+    std::int64_t count = 0;
+    for (const auto& entry : runtime.state().devices()) count += entry->status().runs_made_again;
+    return count;
+  }
+  // A task that writes into `bytes` of the application's.
+  static NetworkTask into(std::span<std::byte> bytes) {
+    NetworkTask task;
+    task.inputs.push_back(tensor_of(3));
+    NetworkOutput output;
+    output.view = TensorView{.format = Format::kU8, .dims = {8}, .bytes = bytes};
+    task.outputs.push_back(output);
+    return task;
+  }
+};
+
+// Also of an ordered stream: what comes behind does not wait for the one that hangs.
+void go_on_while_one_hangs(bool shared_memory) {
+  OneHangs of(shared_memory);
+  Stream stream = of.pipeline.open_stream();
   std::vector<Job> jobs;
   for (std::uint64_t i = 0; i < 60; ++i) jobs.push_back(*stream.submit({tensor_of(i)}));
-  while (jobs.size() > 1) {
-    const auto done = wait_any(jobs);
-    ASSERT_TRUE(done.has_value());
-    EXPECT_TRUE(jobs[*done].wait().ok());
-    jobs.erase(jobs.begin() + static_cast<std::ptrdiff_t>(*done));
+  for (std::uint64_t i = 0; i < 60; ++i) {
+    TaskOutcome outcome = jobs[i].wait();  // for ever, before
+    ASSERT_TRUE(outcome.ok());
+    EXPECT_EQ(value_of(outcome.result().outputs()[0]), result_of(i));
   }
-  EXPECT_FALSE(jobs[0].done());
-  gate.open();
-  EXPECT_TRUE(jobs[0].wait().ok());
+  EXPECT_FALSE(of.gate.is_open());
+  EXPECT_GE(of.made_again(), 1);
+  of.gate.open();
+  // The one that was given up ends, and what it says is nobody's.
+  const auto late = [&of] {
+    std::int64_t count = 0;
+    for (const auto& entry : of.runtime.state().devices()) {
+      count += entry->device().counters().late_completions;
+    }
+    return count;
+  };
+  while (late() < of.made_again()) std::this_thread::yield();
+  EXPECT_EQ(of.pipeline.status().succeeded, of.pipeline.status().submitted);
+}
+
+TEST(RuntimeDevices, RunThatLastsFarTooLongIsMadeAgainElsewhere) { go_on_while_one_hangs(false); }
+
+TEST(RuntimeDevices, RunOnMemoryOfTheHostIsMadeAgainElsewhereToo) { go_on_while_one_hangs(true); }
+
+// It may go on writing there for ever: who waits for it is told when it ends, or at a deadline.
+TEST(RuntimeDevices, RunThatWritesTheApplicationsMemoryIsNotMadeAgain) {
+  OneHangs of;
+  std::array<std::byte, 8> bytes{};
+  Stream stream = of.pipeline.open_stream(unordered());
+  Job hung = *stream.submit_network(OneHangs::into(bytes));
+  of.gate.wait_for(1);
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    EXPECT_TRUE(stream.submit({tensor_of(i)})->wait().ok());
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+  EXPECT_FALSE(hung.done());
+  of.gate.open();
+  EXPECT_TRUE(hung.wait().ok());
+  std::uint64_t value = 0;
+  std::memcpy(&value, bytes.data(), sizeof value);
+  EXPECT_EQ(value, result_of(3));
 }
 
 TEST(RuntimeDevices, CancelledTasksThatHaveNotBegunAreNeverSeenByTheDevice) {
