@@ -164,6 +164,7 @@ std::string dump(const Graph& graph) {
     const TensorInfo& tensor = graph.tensors[i];
     result += "tensor %" + std::to_string(i) + " " + quoted(tensor.name) + " " +
               std::string(format_name(tensor.format)) + " " + text(tensor.dims) +
+              (tensor.dense_dims.empty() ? "" : " blocks_of " + text(tensor.dense_dims)) +
               (tensor.constant != nullptr ? " constant\n" : "\n");
   }
   for (const TensorId id : graph.inputs) result += "input %" + std::to_string(id.value) + "\n";

@@ -24,13 +24,14 @@ std::optional<EdgeConversion> conversion_of(const Graph& graph, const Node& node
   const Affine& in = work.inputs[0];
   const Affine& out = work.output;
   if (is_float(from) && is_float(to) && !in.enabled && !out.enabled) {
-    return EdgeConversion{from, to, {}};
+    return EdgeConversion{.from = from, .to = to, .quantised = {}};
   }
   // Quantisation takes binary32, as the planar engine does.
   if (from == Format::kF32 && is_small_integer(to) && !in.enabled && out.enabled) {
-    return EdgeConversion{from, to, out};
+    return EdgeConversion{.from = from, .to = to, .quantised = out};
   }
-  if (is_small_integer(from) && is_float(to) && !out.enabled) return EdgeConversion{from, to, in};
+  if (is_small_integer(from) && is_float(to) && !out.enabled)
+    return EdgeConversion{.from = from, .to = to, .quantised = in};
   return std::nullopt;
 }
 
@@ -62,7 +63,7 @@ class EdgeTaker {
     Graph& graph = result_.graph;
     const TensorId outside = graph.inputs[i];
     const Format format = graph.tensor(outside).format;
-    result_.inputs.push_back({format, format, {}});
+    result_.inputs.push_back({.from = format, .to = format, .quantised = {}});
     if (!links_.has_single_use(outside)) return;
     const auto index = static_cast<std::size_t>(links_.consumers(outside)[0]);
     const Node& node = graph.nodes[index];
@@ -78,7 +79,7 @@ class EdgeTaker {
     Graph& graph = result_.graph;
     const TensorId outside = graph.outputs[i];
     const Format format = graph.tensor(outside).format;
-    result_.outputs.push_back({format, format, {}});
+    result_.outputs.push_back({.from = format, .to = format, .quantised = {}});
     const std::int32_t producer = links_.producer(outside);
     const bool once = std::count(graph.outputs.begin(), graph.outputs.end(), outside) == 1;
     if (producer < 0 || !once || !links_.consumers(outside).empty()) return;
@@ -104,5 +105,13 @@ class EdgeTaker {
 }  // namespace
 
 ConvertedGraph take_edge_conversions(Graph graph) { return EdgeTaker(std::move(graph)).take(); }
+
+EdgeConversion layout_conversion(Format format, const Shape& dims, const Shape& dense_dims) {
+  EdgeConversion conversion{.from = format, .to = format, .quantised = {}};
+  if (dense_dims.empty()) return conversion;
+  conversion.layout = {dims[2], dims[3]};
+  conversion.matrix = matrix_of(dense_dims);
+  return conversion;
+}
 
 }  // namespace tessera::graph

@@ -11,6 +11,7 @@
 
 #include <vector>
 
+#include "graph/edge_blocks.h"
 #include "graph/graph.h"
 
 namespace tessera::graph {
@@ -19,6 +20,11 @@ namespace tessera::graph {
 struct EdgeConversion {
   Format from = Format::kF32, to = Format::kF32;  // equal: nothing was taken out
   Affine quantised;                               // enabled: of the side that is an integer
+  BlockLayout layout = {};                        // blocked: of the graph's side,
+  MatrixSize matrix = {};                         // for a matrix of this size
+
+  bool changes_format() const { return from != to; }
+  bool changes() const { return changes_format() || layout.blocked(); }
 };
 
 struct ConvertedGraph {
@@ -26,6 +32,11 @@ struct ConvertedGraph {
   std::vector<EdgeConversion> inputs, outputs;
 };
 
+// Of a graph whose edges are dense.
 ConvertedGraph take_edge_conversions(Graph graph);
+
+// What the layout alone asks of whoever brings a tensor or fetches it: `dense_dims` as in
+// TensorInfo.
+EdgeConversion layout_conversion(Format format, const Shape& dims, const Shape& dense_dims);
 
 }  // namespace tessera::graph

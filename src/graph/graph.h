@@ -5,7 +5,8 @@
 // rounding (docs/numbers.md and the comments here). Nodes are in topological order; a tensor has
 // one producer: a node, the graph's input, or a constant.
 //
-// Tensors are dense and row-major in the order of the ONNX model (NCHW for images).
+// Tensors are dense and row-major in the order of the ONNX model (NCHW for images); a matrix in
+// blocks at an edge is a dense tensor of blocks.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +33,8 @@ struct TensorInfo {
   Format format = Format::kF16;
   Shape dims;
   std::shared_ptr<const Tensor> constant;  // null unless the value is known at compile time
+  // Of an input or output that is a matrix in blocks: the shape it has outside (edge_blocks.h).
+  Shape dense_dims = {};
 };
 
 // What follows a product before its one store (the neural engine's post-processor).

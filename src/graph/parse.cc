@@ -353,6 +353,7 @@ class Parser {
     info.name = in.string();
     read(in, info.format);
     read(in, info.dims);
+    if (in.accept("blocks_of")) read(in, info.dense_dims);
     if (in.accept("constant")) {
       info.constant = constants_ ? constants_(info.name) : nullptr;
       if (info.constant == nullptr) in.fail(fmt::format("a constant for '{}'", info.name));

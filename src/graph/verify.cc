@@ -8,6 +8,7 @@
 #include <set>
 
 #include "graph/build.h"
+#include "graph/edge_blocks.h"
 
 namespace tessera::graph {
 
@@ -33,6 +34,10 @@ Status verify_tensors(const Graph& graph) {
             fmt::format("tensor '{}' has more than {} bytes", tensor.name, kTensorBytesMax));
       }
       extent *= std::max<std::int64_t>(dim, 1);
+    }
+    if (!tensor.dense_dims.empty()) {
+      const std::string wrong = broken_blocks(tensor.dims, tensor.dense_dims);
+      if (!wrong.empty()) return broken(fmt::format("tensor '{}': {}", tensor.name, wrong));
     }
     if (tensor.constant == nullptr) continue;
     const Tensor& constant = *tensor.constant;
