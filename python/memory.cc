@@ -191,6 +191,11 @@ void define_memory(py::module_& module) {
       .def_property_readonly("dtype", [](const Block& block) { return dtype_name(block.format()); })
       .def_property_readonly("shape",
                              [](const Block& block) { return py::tuple(py::cast(block.dims())); })
+      .def_property_readonly("dense_shape",
+                             [](const Block& block) -> py::object {
+                               if (block.dense_dims().empty()) return py::none();
+                               return py::tuple(py::cast(block.dense_dims()));
+                             })
       .def_property_readonly("device", [](const Block& block) { return block.device(); })
       .def("array", &block_array, py::arg("dtype") = "float16", py::arg("shape") = std::nullopt)
       .def_property_readonly("nbytes", [](const Block& block) { return block.bytes().size(); })

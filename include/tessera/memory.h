@@ -58,6 +58,9 @@ class Block {
   // block stands for any tensor of as many bytes.
   Format format() const;
   const Shape& dims() const;
+  // Of a matrix in blocks, as an architecture may have them at the edges of networks: its shape
+  // outside; dims() and the bytes are the blocks'. Empty: dense.
+  const Shape& dense_dims() const;
   const std::string& device() const;
   // The host has changed the bytes. kUnavailable: a task that was submitted uses the block.
   Status wrote();

@@ -262,6 +262,12 @@ class Model {
  public:
   explicit Model(std::shared_ptr<runtime::ModelState> state) : state_(std::move(state)) {}
   const Network& network() const;
+  // Inputs and outputs as they lie in a device's memory: in other formats where the model was
+  // loaded in device form, in blocks where the architecture says so, else like the network's.
+  // Blocks of memory that are made by these descriptions are used in place; others are converted on
+  // the host.
+  const std::vector<TensorDescription>& device_inputs() const;
+  const std::vector<TensorDescription>& device_outputs() const;
   const std::shared_ptr<runtime::ModelState>& state() const { return state_; }
 
  private:

@@ -27,6 +27,9 @@ struct TensorDescription {
   std::string name;
   Format format = Format::kF32;
   Shape dims;
+  // Of a matrix in blocks, as a device may hold it: the shape that it has outside. `dims` are then
+  // [blocks down, blocks across, rows of a block, columns of a block]. Empty: dense.
+  Shape dense_dims = {};
 };
 
 // A step that runs on the host instead of the processor, and why.

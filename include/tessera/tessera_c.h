@@ -513,7 +513,9 @@ tessera_error* tessera_block_upload(tessera_memory* memory, const tessera_tensor
  * then it must outlive the runtime. A byte may be in one block of a device's. */
 tessera_error* tessera_block_wrap(tessera_memory* memory, const tessera_tensor* tensor, void* owner,
                                   tessera_release_function release_owner, tessera_block** block);
-/* What lies in the block; u8 in one dimension where it was allocated by a number of bytes. */
+/* What lies in the block; u8 in one dimension where it was allocated by a number of bytes. An
+ * output that was kept where the architecture has matrices in blocks has their shape: blocks down,
+ * blocks across, rows and columns of a block. */
 tessera_tensor_description tessera_block_description(const tessera_block* block);
 
 /* One layer of a network: a node of the typed graph. Its tensors are in the device's formats, its

@@ -38,10 +38,12 @@ Error unknown_profile(const std::string& name) {
 }  // namespace
 
 std::uint64_t ChipConfig::fingerprint() const {
-  // FNV-1a over "path=value\n" of every key.
+  // FNV-1a over "path=value\n" of every key, but for what the processor does without.
   std::uint64_t digest = 0xcbf29ce484222325u;
   for (const ConfigKey& key : config_keys()) {
-    for (const char c : fmt::format("{}={}\n", key.path(), config_value_text(key, *this))) {
+    const std::string value = config_value_text(key, *this);
+    if (key.optional && value == "0") continue;
+    for (const char c : fmt::format("{}={}\n", key.path(), value)) {
       digest = (digest ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
     }
   }

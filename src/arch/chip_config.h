@@ -71,6 +71,8 @@ struct DramConfig {
   std::int32_t row_bytes = 2048;      // a bank's row buffer
   std::int32_t row_miss_cycles = 22;  // precharge + activate
   Arbitration arbitration = Arbitration::kKernelsLast;
+  // Blocks in which the matrices at the edge of a network lie (graph/edge_blocks.h); 0: dense.
+  std::int32_t edge_block_rows = 0, edge_block_columns = 0;
 };
 
 struct DmaConfigLimits {

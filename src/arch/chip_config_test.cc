@@ -69,7 +69,7 @@ TEST(ChipConfig, TheTableHasAKeyForEachMember) {
   }
   const std::size_t matrix_numbers =
       sizeof(MatrixFormat) - sizeof(std::int32_t) - 4 * sizeof(std::uint8_t);  // all but words
-  const std::size_t dram_numbers = 7 * sizeof(std::int32_t);  // all but the 64-bit size
+  const std::size_t dram_numbers = 9 * sizeof(std::int32_t);  // all but the 64-bit size
   const std::size_t dram_padding = alignof(DramConfig) - sizeof(std::int32_t);
   EXPECT_EQ(sizeof(DramConfig), dram_numbers + sizeof(std::int64_t) + dram_padding);
   EXPECT_EQ(bytes, sizeof(NeuralEngineConfig) + sizeof(PlanarEngineConfig) +
@@ -91,6 +91,22 @@ TEST(ChipConfig, DescribeAndParseAgree) {
 
 TEST(ChipConfig, TheFingerprintOfTheDefaultProcessorIsFixed) {
   EXPECT_EQ(ChipConfig{}.fingerprint(), 279650900068773582u);
+}
+
+// Packages of processors without it stay theirs.
+TEST(ChipConfig, WhatAProcessorDoesWithoutIsNotInItsFingerprint) {
+  const auto dense = parse_chip_config("[dram]\nedge_block_rows = 0\nedge_block_columns = 0", "a");
+  EXPECT_EQ(dense->fingerprint(), ChipConfig{}.fingerprint());
+  const auto blocks =
+      parse_chip_config("[dram]\nedge_block_rows = 32\nedge_block_columns = 64", "a");
+  const auto others =
+      parse_chip_config("[dram]\nedge_block_rows = 64\nedge_block_columns = 32", "a");
+  EXPECT_NE(blocks->fingerprint(), dense->fingerprint());
+  EXPECT_NE(blocks->fingerprint(), others->fingerprint());
+  const auto again = parse_chip_config(describe(*blocks), "described");
+  EXPECT_EQ(again->dram.edge_block_rows, 32);
+  EXPECT_EQ(again->dram.edge_block_columns, 64);
+  EXPECT_EQ(again->fingerprint(), blocks->fingerprint());
 }
 
 TEST(ChipProfiles, AreTheFilesInArchAndAllLoad) {
@@ -273,6 +289,17 @@ TEST(ChipConfigErrors, ARowOrRequestThatCutsABurst) {
   EXPECT_EQ(error_of("[dma]\nrequest_bytes = 100"),
             "arch/my.toml:2: dma.request_bytes: found 100, allowed multiples of dram.burst_bytes "
             "(64)   [invalid argument]");
+}
+
+TEST(ChipConfigErrors, BlocksAtTheEdgesWithOneSideOnly) {
+  EXPECT_EQ(error_of("[dram]\nedge_block_rows = 32"),
+            "arch/my.toml: dram.edge_block_columns: found 0 with dram.edge_block_rows = 32, "
+            "allowed both 0 (dense) or neither   [invalid argument]");
+  EXPECT_EQ(error_of("[dram]\nedge_block_rows = 0\nedge_block_columns = 64"),
+            "arch/my.toml:2: dram.edge_block_rows: found 0 with dram.edge_block_columns = 64, "
+            "allowed both 0 (dense) or neither   [invalid argument]");
+  EXPECT_EQ(error_of("[dram]\nedge_block_rows = -1\nedge_block_columns = 64"),
+            "arch/my.toml:2: dram.edge_block_rows: found -1, allowed 0..4096   [invalid argument]");
 }
 
 TEST(ChipConfigErrors, ANativeDimensionThatIsNoMultipleOfRows) {

@@ -48,6 +48,14 @@ Violation request_holds_bursts(const ChipConfig& c) {
   return multiple_of("dma", "request_bytes", c.dma.request_bytes, "dram.burst_bytes",
                      c.dram.burst_bytes);
 }
+Violation edge_blocks_have_both_sides(const ChipConfig& c) {
+  const std::int32_t rows = c.dram.edge_block_rows, columns = c.dram.edge_block_columns;
+  if ((rows == 0) == (columns == 0)) return std::nullopt;
+  return ConfigViolation{
+      "dram", rows == 0 ? "edge_block_rows" : "edge_block_columns",
+      fmt::format("found 0 with dram.{} = {}, allowed both 0 (dense) or neither",
+                  rows == 0 ? "edge_block_columns" : "edge_block_rows", rows + columns)};
+}
 Violation native_dimension_holds_rows(const ChipConfig& c) {
   return multiple_of("formats", "native_dimension", c.formats.matrix.native_dimension,
                      "neural.rows", c.neural.rows);
@@ -87,6 +95,8 @@ constexpr std::array kRules = {
     Rule{burst_is_a_power_of_two, "`dram.burst_bytes` is a power of two."},
     Rule{row_holds_bursts, "`dram.row_bytes` is a multiple of `dram.burst_bytes`."},
     Rule{request_holds_bursts, "`dma.request_bytes` is a multiple of `dram.burst_bytes`."},
+    Rule{edge_blocks_have_both_sides,
+         "`dram.edge_block_rows` and `dram.edge_block_columns` are both 0, or neither is."},
     Rule{native_dimension_holds_rows,
          "`formats.native_dimension` is a multiple of `neural.rows`: a small array takes several "
          "passes for one native vector and gives the bits of a large one."},

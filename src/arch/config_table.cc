@@ -124,6 +124,11 @@ constexpr std::array kKeys = {
     ConfigKey{"dram", "arbitration",
               MemberAccess<Arbitration>(nested<&ChipConfig::dram, &DramConfig::arbitration>), 0, 0,
               "whose request is next: every port's in turn, or the kernel DMA's after the others'"},
+    ConfigKey{"dram", "edge_block_rows", dram<&DramConfig::edge_block_rows>, 0, 4096,
+              "rows of the blocks in which inputs and outputs with two axes or more lie; 0: dense",
+              true},
+    ConfigKey{"dram", "edge_block_columns", dram<&DramConfig::edge_block_columns>, 0, 4096,
+              "and columns", true},
 
     ConfigKey{"dma", "request_bytes", dma<&DmaConfigLimits::request_bytes>, 64, kMebi,
               "the unit of arbitration for the memory channel, in bytes"},

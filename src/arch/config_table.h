@@ -33,6 +33,9 @@ struct ConfigKey {
   std::int64_t minimum;  // of integers; both 0 for the other types
   std::int64_t maximum;
   std::string_view document;  // what the key means, with its unit
+  // Of what a processor may do without: at 0 it is not in the fingerprint, so that the packages of
+  // processors without it stay theirs.
+  bool optional = false;
 
   // "neural.rows", or "name" at the top of the file.
   std::string path() const;

@@ -111,7 +111,7 @@ class Compiler {
     const graph::TensorInfo& info = graph_->tensor(id);
     DramAddress address = addresses_[static_cast<std::size_t>(storage)];
     address.offset += static_cast<std::uint64_t>(element_offset * format_bytes(info.format));
-    return {info.name, id.value, info.format, info.dims, address};
+    return {info.name, id.value, info.format, info.dims, address, info.dense_dims};
   }
 
   TensorSlot slot(TensorId id) const {

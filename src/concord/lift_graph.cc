@@ -37,6 +37,7 @@ class GraphMaker {
     for (std::size_t i = 0; i < program_.inputs.size(); ++i) {
       const program::TensorSlot& slot = program_.inputs[i];
       graph_.inputs.push_back(tensors_.add(slot.name, slot.format, slot.dims));
+      graph_.tensor(graph_.inputs.back()).dense_dims = slot.dense_dims;
       tensors_.set_value(walk_.inputs[i], graph_.inputs.back());
     }
     std::vector<std::string> output_names;
@@ -198,6 +199,7 @@ class GraphMaker {
       tensor = tensors_.copy(tensor, slot.dims, name);
     }
     graph_.tensor(tensor).name = name;
+    graph_.tensor(tensor).dense_dims = slot.dense_dims;
     graph_.outputs.push_back(tensor);
   }
 

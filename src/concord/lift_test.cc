@@ -11,6 +11,7 @@
 #include "compile/compile.h"
 #include "compile/testing/random_graph.h"
 #include "graph/build.h"
+#include "graph/edge_blocks.h"
 #include "host/executor.h"
 #include "link/link.h"
 
@@ -312,6 +313,30 @@ TEST(LiftErrors, ARaceIsRefused) {
   const auto lifted = lift(program, chip);
   ASSERT_FALSE(lifted.ok());
   EXPECT_EQ(lifted.error().code, ErrorCode::kInvalidModel) << lifted.error().message;
+}
+
+// The program's edges are the processor's; in the application's form they are dense again.
+TEST(Lift, MatricesInBlocksAtTheEdges) {
+  GraphBuilder builder(8);
+  const TensorId x = builder.input({1, 3, 10, 20});
+  const TensorId y = builder.conv(x, {.output_channels = 5, .kernel = 3, .pad = 1});
+  builder.output(builder.unary(y, UnaryFunction::kTanh));
+  const GraphPointer dense = builder.take();
+  const auto blocked = std::make_shared<const Graph>(graph::block_edges(*dense, {8, 16}));
+  const ChipConfig chip = load_chip_config("tessera128").value();
+  const auto package = compile::compile(blocked, chip);
+  ASSERT_TRUE(package.ok()) << package.error().to_string();
+  const auto lifted = lift(link_package(*package, chip), chip);
+  ASSERT_TRUE(lifted.ok()) << lifted.error().to_string();
+  for (const auto& [found, wanted] : {std::pair((*lifted)->inputs[0], blocked->inputs[0]),
+                                      std::pair((*lifted)->outputs[0], blocked->outputs[0])}) {
+    EXPECT_EQ((*lifted)->tensor(found).dims, blocked->tensor(wanted).dims);
+    EXPECT_EQ((*lifted)->tensor(found).dense_dims, blocked->tensor(wanted).dense_dims);
+  }
+  const auto outside = std::make_shared<const Graph>(graph::dense_edges(**lifted));
+  const std::vector<Tensor> inputs = random_inputs(*dense, 1);
+  EXPECT_EQ(run(outside, inputs), run(dense, inputs));
+  EXPECT_EQ(outside->tensor(outside->outputs[0]).name, dense->tensor(dense->outputs[0]).name);
 }
 
 }  // namespace

@@ -9,7 +9,9 @@
 namespace tessera::device {
 namespace {
 
+using graph::BlockLayout;
 using graph::EdgeConversion;
+using graph::MatrixSize;
 
 // The operations of arith, fast or one element at a time.
 struct Simd {
@@ -97,8 +99,10 @@ void convert(const EdgeConversion& conversion, std::span<const std::byte> from,
   convert_run<Simd>(conversion, from.data(), to.data(), count);
 }
 
-void to_blocks(const EdgeConversion& conversion, const MatrixSize& size, const BlockLayout& layout,
-               std::span<const std::byte> from, std::span<std::byte> to) {
+void to_blocks(const EdgeConversion& conversion, std::span<const std::byte> from,
+               std::span<std::byte> to) {
+  const MatrixSize& size = conversion.matrix;
+  const BlockLayout& layout = conversion.layout;
   check_sizes(conversion, size.rows * size.columns, from, blocked_elements(size, layout), to);
   const std::int64_t in = format_bytes(conversion.from), out = format_bytes(conversion.to);
   const bool whole = size.rows % layout.rows == 0 && size.columns % layout.columns == 0;
@@ -109,15 +113,26 @@ void to_blocks(const EdgeConversion& conversion, const MatrixSize& size, const B
   });
 }
 
-void from_blocks(const EdgeConversion& conversion, const MatrixSize& size,
-                 const BlockLayout& layout, std::span<const std::byte> from,
+void from_blocks(const EdgeConversion& conversion, std::span<const std::byte> from,
                  std::span<std::byte> to) {
+  const MatrixSize& size = conversion.matrix;
+  const BlockLayout& layout = conversion.layout;
   check_sizes(conversion, blocked_elements(size, layout), from, size.rows * size.columns, to);
   const std::int64_t in = format_bytes(conversion.from), out = format_bytes(conversion.to);
   for_stretches(size, layout, [&](std::int64_t row, std::int64_t column, std::int64_t count) {
     convert_run<Simd>(conversion, from.data() + blocked_place(row, column, size, layout) * in,
                       to.data() + (row * size.columns + column) * out, count);
   });
+}
+
+void to_device(const EdgeConversion& conversion, std::span<const std::byte> from,
+               std::span<std::byte> to) {
+  conversion.layout.blocked() ? to_blocks(conversion, from, to) : convert(conversion, from, to);
+}
+
+void from_device(const EdgeConversion& conversion, std::span<const std::byte> from,
+                 std::span<std::byte> to) {
+  conversion.layout.blocked() ? from_blocks(conversion, from, to) : convert(conversion, from, to);
 }
 
 namespace plain {
@@ -130,8 +145,10 @@ void convert(const EdgeConversion& conversion, std::span<const std::byte> from,
   }
 }
 
-void to_blocks(const EdgeConversion& conversion, const MatrixSize& size, const BlockLayout& layout,
-               std::span<const std::byte> from, std::span<std::byte> to) {
+void to_blocks(const EdgeConversion& conversion, std::span<const std::byte> from,
+               std::span<std::byte> to) {
+  const MatrixSize& size = conversion.matrix;
+  const BlockLayout& layout = conversion.layout;
   const std::int64_t in = format_bytes(conversion.from), out = format_bytes(conversion.to);
   std::fill(to.begin(), to.end(), std::byte{0});
   for (std::int64_t row = 0; row < size.rows; ++row) {
@@ -142,9 +159,10 @@ void to_blocks(const EdgeConversion& conversion, const MatrixSize& size, const B
   }
 }
 
-void from_blocks(const EdgeConversion& conversion, const MatrixSize& size,
-                 const BlockLayout& layout, std::span<const std::byte> from,
+void from_blocks(const EdgeConversion& conversion, std::span<const std::byte> from,
                  std::span<std::byte> to) {
+  const MatrixSize& size = conversion.matrix;
+  const BlockLayout& layout = conversion.layout;
   const std::int64_t in = format_bytes(conversion.from), out = format_bytes(conversion.to);
   for (std::int64_t row = 0; row < size.rows; ++row) {
     for (std::int64_t column = 0; column < size.columns; ++column) {
@@ -156,13 +174,28 @@ void from_blocks(const EdgeConversion& conversion, const MatrixSize& size,
 
 }  // namespace plain
 
+namespace {
+
+void add_layouts(const std::vector<EdgeConversion>& layouts,
+                 std::vector<EdgeConversion>& conversions) {
+  for (std::size_t i = 0; i < layouts.size(); ++i) {
+    conversions[i].layout = layouts[i].layout;
+    conversions[i].matrix = layouts[i].matrix;
+  }
+}
+
+}  // namespace
+
 Result<NetworkInDeviceForm> in_device_form(const NetworkState& network,
                                            const LoadOptions& options) {
-  graph::ConvertedGraph converted = graph::take_edge_conversions(network.graph());
+  graph::ConvertedGraph converted =
+      graph::take_edge_conversions(graph::dense_edges(network.graph()));
   TESSERA_TRY(
       Network compiled,
       network::network_from_graph(std::make_shared<const graph::Graph>(std::move(converted.graph)),
                                   network.chip, options));
+  add_layouts(compiled.state().input_layouts, converted.inputs);
+  add_layouts(compiled.state().output_layouts, converted.outputs);
   return NetworkInDeviceForm{std::move(compiled), std::move(converted.inputs),
                              std::move(converted.outputs)};
 }

@@ -1,12 +1,7 @@
 // The application's form of a tensor made into the device's, and back.
 //
 //   number format:  f32 ─► f16, bf16, or affine integers        (graph/edge_conversion.h)
-//   layout:         dense rows ─► native blocks, padded with zeros
-//
-//        columns ──►   64      64     36                    block (0,0), (0,1), (0,2), (1,0), ...
-//   rows  32      [ (0,0) | (0,1) | (0,2)0 ]      ─►        one behind the other, each 32 x 64
-//    │    18      [ (1,0) | (1,1) | (1,2)0 ]                dense elements, zeros where the matrix
-//    ▼            [ 0 0 0 | 0 0 0 | 0 0 00 ]                has none
+//   layout:         dense rows ─► blocks, padded with zeros           (graph/edge_blocks.h)
 //
 // The bits are those of the element-wise step on the processor (arith/vector_ops.h), which the
 // network then does without. Pure functions; `plain` has the same, an element at a time.
@@ -22,41 +17,40 @@
 
 namespace tessera::device {
 
-struct BlockLayout {
-  std::int64_t rows = 32, columns = 64;
-};
-struct MatrixSize {
-  std::int64_t rows = 0, columns = 0;
-};
-
 // Of `size` in whole blocks, with `element` bytes an element.
-Bytes blocked_bytes(const MatrixSize& size, const BlockLayout& layout, std::int64_t element);
+Bytes blocked_bytes(const graph::MatrixSize& size, const graph::BlockLayout& layout,
+                    std::int64_t element);
 
 // Spans are exactly as long as the tensors, and do not overlap.
 
-// Element by element, in the same order.
+// Element by element, in the same order; layouts do not count.
 void convert(const graph::EdgeConversion& conversion, std::span<const std::byte> from,
              std::span<std::byte> to);
 // Dense `from` to blocks of converted elements.
-void to_blocks(const graph::EdgeConversion& conversion, const MatrixSize& size,
-               const BlockLayout& layout, std::span<const std::byte> from, std::span<std::byte> to);
+void to_blocks(const graph::EdgeConversion& conversion, std::span<const std::byte> from,
+               std::span<std::byte> to);
 // Blocks to dense converted elements; the padding is dropped.
-void from_blocks(const graph::EdgeConversion& conversion, const MatrixSize& size,
-                 const BlockLayout& layout, std::span<const std::byte> from,
+void from_blocks(const graph::EdgeConversion& conversion, std::span<const std::byte> from,
+                 std::span<std::byte> to);
+
+// All that the conversion says, format and layout, of an input or of an output.
+void to_device(const graph::EdgeConversion& conversion, std::span<const std::byte> from,
+               std::span<std::byte> to);
+void from_device(const graph::EdgeConversion& conversion, std::span<const std::byte> from,
                  std::span<std::byte> to);
 
 namespace plain {
 void convert(const graph::EdgeConversion& conversion, std::span<const std::byte> from,
              std::span<std::byte> to);
-void to_blocks(const graph::EdgeConversion& conversion, const MatrixSize& size,
-               const BlockLayout& layout, std::span<const std::byte> from, std::span<std::byte> to);
-void from_blocks(const graph::EdgeConversion& conversion, const MatrixSize& size,
-                 const BlockLayout& layout, std::span<const std::byte> from,
+void to_blocks(const graph::EdgeConversion& conversion, std::span<const std::byte> from,
+               std::span<std::byte> to);
+void from_blocks(const graph::EdgeConversion& conversion, std::span<const std::byte> from,
                  std::span<std::byte> to);
 }  // namespace plain
 
 // The network compiled again without the conversions at its edges: its inputs and outputs are in
-// device form, and whoever supplies them converts as `inputs` and `outputs` say.
+// device form, and whoever supplies them converts as `inputs` and `outputs` say: formats, and where
+// the architecture says so layouts.
 struct NetworkInDeviceForm {
   Network network;
   std::vector<graph::EdgeConversion> inputs, outputs;  // in the network's order

@@ -13,7 +13,9 @@ namespace tessera::device {
 namespace {
 
 using compile::testing::GraphBuilder;
+using graph::BlockLayout;
 using graph::EdgeConversion;
+using graph::MatrixSize;
 using graph::TensorId;
 
 using ByteList = std::vector<std::byte>;
@@ -55,10 +57,12 @@ TEST(DeviceForm, FastConversionsGiveTheBitsOfThePlainLoop) {
 }
 
 TEST(DeviceForm, BlocksHoldTheMatrixAndZerosAndGiveItBack) {
-  const BlockLayout layout;
+  const BlockLayout layout{32, 64};
   const std::vector<MatrixSize> sizes = {{1, 1}, {32, 64}, {50, 164}, {33, 65}, {96, 128}, {7, 3}};
-  for (const EdgeConversion& conversion : conversions()) {
+  for (EdgeConversion conversion : conversions()) {
     for (const MatrixSize& size : sizes) {
+      conversion.layout = layout;
+      conversion.matrix = size;
       SCOPED_TRACE(fmt::format("{} x {}, {} to {}", size.rows, size.columns,
                                format_name(conversion.from), format_name(conversion.to)));
       const std::int64_t elements = size.rows * size.columns;
@@ -67,17 +71,17 @@ TEST(DeviceForm, BlocksHoldTheMatrixAndZerosAndGiveItBack) {
       ByteList fast =
           random_bytes(blocked_bytes(size, layout, format_bytes(conversion.to)).value, 3);
       ByteList slow = random_bytes(std::ssize(fast), 4);
-      to_blocks(conversion, size, layout, dense, fast);
-      plain::to_blocks(conversion, size, layout, dense, slow);
+      to_blocks(conversion, dense, fast);
+      plain::to_blocks(conversion, dense, slow);
       ASSERT_EQ(fast, slow);
 
-      const EdgeConversion same{conversion.to, conversion.to, {}};
+      const EdgeConversion same{conversion.to, conversion.to, {}, layout, size};
       ByteList back(static_cast<std::size_t>(elements * format_bytes(conversion.to)));
       ByteList converted = back;
-      from_blocks(same, size, layout, fast, back);
+      from_blocks(same, fast, back);
       convert(conversion, dense, converted);
       EXPECT_EQ(back, converted);
-      plain::from_blocks(same, size, layout, fast, back);
+      plain::from_blocks(same, fast, back);
       EXPECT_EQ(back, converted);
     }
   }
@@ -88,7 +92,7 @@ TEST(DeviceForm, ElementLiesInItsBlockRowByRow) {
   ByteList dense(static_cast<std::size_t>(size.rows * size.columns), std::byte{0});
   dense[static_cast<std::size_t>(32 * 65 + 64)] = std::byte{9};  // the last one
   ByteList blocks(4 * 32 * 64);
-  to_blocks({Format::kU8, Format::kU8, {}}, size, {}, dense, blocks);
+  to_blocks({Format::kU8, Format::kU8, {}, {32, 64}, size}, dense, blocks);
   EXPECT_EQ(blocks[3 * 32 * 64], std::byte{9});  // first of the fourth block
   EXPECT_EQ(std::count(blocks.begin(), blocks.end(), std::byte{0}), std::ssize(blocks) - 1);
 }

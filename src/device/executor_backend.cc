@@ -49,8 +49,9 @@ class ExecutorBackend : public Backend {
 
   Result<LoadedSet> load_layers(const std::shared_ptr<const NetworkState>& network) override {
     LoadedSet set;
-    for (const graph::Node& node : network->graph().nodes) {
-      graph::NodeGraph layer = graph::node_graph(network->graph(), node);
+    TESSERA_TRY(const auto dense, network::dense_graph_of(*network));
+    for (const graph::Node& node : dense->nodes) {
+      graph::NodeGraph layer = graph::node_graph(*dense, node);
       TESSERA_TRY(auto loaded,
                   prepare(std::make_shared<const graph::Graph>(std::move(layer.graph))));
       set.entries.push_back({std::move(loaded),

@@ -236,7 +236,8 @@ Result<LoadedId> OperationSet::prepare(const Operation& operation) {
   const TensorId output =
       std::visit([&](const auto& sizes) { return build(sizes, builder); }, operation);
   TESSERA_TRY(auto graph, builder.finish(output));
-  const auto network = network::network_from_graph(std::move(graph), chip_, {});
+  const auto network =
+      network::network_from_graph(std::move(graph), chip_, {}, network::Edges::kDense);
   if (!network.ok()) return network.error().with_context(fmt::format("operation '{}'", name));
   TESSERA_TRY(const LoadedId loaded, device_.load(Network(*network).share()));
   known_.emplace(operation, loaded);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "concord/lift.h"
+#include "device/device_form.h"
 #include "device/segment_use.h"
 #include "host/host_step.h"
 #include "program/verify.h"
@@ -10,11 +11,30 @@
 namespace tessera::device {
 namespace {
 
+const Shape& shape_outside(const program::TensorSlot& slot) {
+  return slot.dense_dims.empty() ? slot.dims : slot.dense_dims;
+}
+
 std::vector<TensorDescription> describe(const std::vector<program::TensorSlot>& slots) {
   std::vector<TensorDescription> result;
   for (const program::TensorSlot& slot : slots)
-    result.push_back({slot.name, slot.format, slot.dims});
+    result.push_back({slot.name, slot.format, shape_outside(slot)});
   return result;
+}
+
+Tensor in_device_form(const program::TensorSlot& slot, const Tensor& outside) {
+  Tensor tensor = Tensor::zeros(slot.format, slot.dims);
+  to_device(graph::layout_conversion(slot.format, slot.dims, slot.dense_dims), outside.bytes,
+            tensor.bytes);
+  return tensor;
+}
+
+Tensor outside(const program::TensorSlot& slot, Tensor in_device_form) {
+  if (slot.dense_dims.empty()) return in_device_form;
+  Tensor tensor = Tensor::zeros(slot.format, slot.dense_dims);
+  from_device(graph::layout_conversion(slot.format, slot.dims, slot.dense_dims),
+              in_device_form.bytes, tensor.bytes);
+  return tensor;
 }
 
 }  // namespace
@@ -61,7 +81,7 @@ Status ProgramRun::check_inputs(const std::vector<Tensor>& inputs) const {
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const program::TensorSlot& slot = program_.inputs[i];
-    if (inputs[i].format != slot.format || inputs[i].dims != slot.dims) {
+    if (inputs[i].format != slot.format || inputs[i].dims != shape_outside(slot)) {
       return Error{
           ErrorCode::kInvalidArgument,
           fmt::format("input '{}' has another format or shape than the program says", slot.name)};
@@ -73,7 +93,8 @@ Status ProgramRun::check_inputs(const std::vector<Tensor>& inputs) const {
 Status ProgramRun::write_inputs(const std::vector<Tensor>& inputs) {
   TESSERA_RETURN_IF_ERROR(check_inputs(inputs));
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    TESSERA_RETURN_IF_ERROR(core_->write(program_.inputs[i].address, inputs[i].bytes));
+    const program::TensorSlot& slot = program_.inputs[i];
+    TESSERA_RETURN_IF_ERROR(core_->write(slot.address, in_device_form(slot, inputs[i]).bytes));
   }
   return {};
 }
@@ -123,8 +144,9 @@ Result<RunResult> ProgramRun::run_segments(std::size_t first, std::size_t last, 
   }
   if (!with_outputs || options_.timing_only) return result;
   for (const program::TensorSlot& slot : program_.outputs) {
-    result.outputs.push_back(Tensor::zeros(slot.format, slot.dims));
-    TESSERA_RETURN_IF_ERROR(core_->read(slot.address, result.outputs.back().bytes));
+    Tensor output = Tensor::zeros(slot.format, slot.dims);
+    TESSERA_RETURN_IF_ERROR(core_->read(slot.address, output.bytes));
+    result.outputs.push_back(outside(slot, std::move(output)));
   }
   return result;
 }
@@ -132,9 +154,15 @@ Result<RunResult> ProgramRun::run_segments(std::size_t first, std::size_t last, 
 Result<RunResult> ProgramRun::run(const std::vector<Tensor>& inputs) {
   if (executor_ != nullptr) {
     TESSERA_RETURN_IF_ERROR(check_inputs(inputs));
-    TESSERA_TRY(std::vector<Tensor> outputs, executor_->run(inputs));
+    std::vector<Tensor> taken;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      taken.push_back(in_device_form(program_.inputs[i], inputs[i]));
+    }
+    TESSERA_TRY(std::vector<Tensor> outputs, executor_->run(taken));
     RunResult result;
-    result.outputs = std::move(outputs);
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      result.outputs.push_back(outside(program_.outputs[i], std::move(outputs[i])));
+    }
     return result;
   }
   TESSERA_RETURN_IF_ERROR(write_inputs(inputs));

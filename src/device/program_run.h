@@ -27,6 +27,7 @@ class ProgramRun {
                                                     const SessionOptions& options);
 
   const program::Program& program() const { return program_; }
+  // In the application's form, also where the program has them in blocks.
   std::vector<TensorDescription> inputs() const;
   std::vector<TensorDescription> outputs() const;
 

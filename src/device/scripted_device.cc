@@ -27,8 +27,8 @@ class ScriptedBackend : public Backend {
     LoadedSet set;
     auto loaded = std::make_unique<Loaded>();
     loaded->name = network->path;
-    loaded->inputs = loaded_tensors(network->inputs);
-    loaded->outputs = loaded_tensors(network->outputs);
+    loaded->inputs = loaded_tensors(network->device_inputs);
+    loaded->outputs = loaded_tensors(network->device_outputs);
     loaded->expected_cycles = options_.modelled_time.count();
     set.entries.push_back({std::move(loaded), {}});
     return set;
@@ -90,6 +90,8 @@ std::shared_ptr<const NetworkState> scripted_network(const std::string& name,
   for (std::size_t i = 0; i < output_bytes.size(); ++i) {
     network->outputs.push_back({fmt::format("output{}", i), Format::kU8, {output_bytes[i]}});
   }
+  network->device_inputs = network->inputs;
+  network->device_outputs = network->outputs;
   return network;
 }
 

@@ -150,10 +150,12 @@ class SimBackend : public Backend {
 
   Result<LoadedSet> load_layers(const std::shared_ptr<const NetworkState>& network) override {
     LoadedSet set;
-    for (const graph::Node& node : network->graph().nodes) {
-      graph::NodeGraph layer = graph::node_graph(network->graph(), node);
-      const auto compiled = network::network_from_graph(
-          std::make_shared<const graph::Graph>(std::move(layer.graph)), chip_, {});
+    TESSERA_TRY(const auto dense, network::dense_graph_of(*network));
+    for (const graph::Node& node : dense->nodes) {
+      graph::NodeGraph layer = graph::node_graph(*dense, node);
+      const auto compiled =
+          network::network_from_graph(std::make_shared<const graph::Graph>(std::move(layer.graph)),
+                                      chip_, {}, network::Edges::kDense);
       if (!compiled.ok()) {
         return compiled.error().with_context(fmt::format("layer '{}' by itself", node.name));
       }

@@ -37,8 +37,10 @@ std::string sha256_text(std::span<const std::byte> bytes) {
 // ---- writing ----
 
 std::string slot_text(const TensorSlot& slot) {
-  return fmt::format("{} tensor {} {} {} at {} + {}\n", quoted(slot.name), slot.tensor,
-                     format_name(slot.format), integers_text(slot.dims),
+  const std::string outside =
+      slot.dense_dims.empty() ? "" : " blocks_of " + integers_text(slot.dense_dims);
+  return fmt::format("{} tensor {} {} {}{} at {} + {}\n", quoted(slot.name), slot.tensor,
+                     format_name(slot.format), integers_text(slot.dims), outside,
                      kRegions[static_cast<std::size_t>(slot.address.base)], slot.address.offset);
 }
 
@@ -228,6 +230,10 @@ class ProgramParser {
     if (!known) return lexer_.error(place, fmt::format("'{}' is no format", format));
     slot.format = *known;
     TESSERA_TRY(slot.dims, parse_integers(lexer_, "of a tensor's dimensions", kAxesMax));
+    TESSERA_TRY(const bool blocks, lexer_.accept_name("blocks_of"));
+    if (blocks) {
+      TESSERA_TRY(slot.dense_dims, parse_integers(lexer_, "of the matrix in blocks", kAxesMax));
+    }
     TESSERA_RETURN_IF_ERROR(expect_word(lexer_, "at"));
     place = lexer_.peek().place;
     TESSERA_TRY(const std::string region, lexer_.expect_name("a region"));

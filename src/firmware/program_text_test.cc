@@ -78,7 +78,9 @@ Program small_program() {
   program.workspace_bytes = 77;
   program.input_bytes = 12;
   program.dependencies_dropped = 5;
-  program.inputs = {{"x\x01;", 3, Format::kF32, {1, 3}, {program::BaseIndex::kInput, 0}}};
+  program.inputs = {
+      {"x\x01;", 3, Format::kF32, {1, 3}, {program::BaseIndex::kInput, 0}},
+      {"m", 4, Format::kF16, {2, 3, 8, 16}, {program::BaseIndex::kInput, 64}, {1, 9, 40}}};
   program.outputs = {{"", -1, Format::kI64, {}, {program::BaseIndex::kOutput, 1ull << 60}}};
   program.hints = {{"relu", "Elementwise", {"node_1", "n \xFF"}, {1, 3}, -4}, {}};
   for (int i = 0; i < 100; ++i) program.weights.push_back(std::byte(i * 37));
@@ -182,7 +184,7 @@ TEST(ProgramText, WeightsInAFileAreCheckedByTheirDigest) {
   const auto damaged = assemble(text, "t.tasm", options);
   ASSERT_FALSE(damaged.ok());
   EXPECT_EQ(damaged.error().message,
-            "t.tasm:8:9: 'w.bin' has another digest than the text says; it is not the file that "
+            "t.tasm:9:9: 'w.bin' has another digest than the text says; it is not the file that "
             "was written with it");
 }
 

@@ -8,6 +8,7 @@
 #include "graph/build.h"
 #include "graph/replace_weights.h"
 #include "model/import.h"
+#include "network/edges.h"
 #include "network/firmware_file.h"
 #include "program/container.h"
 #include "tessera/file.h"
@@ -15,14 +16,11 @@
 namespace tessera {
 namespace {
 
-std::vector<TensorDescription> describe(const graph::Graph& graph,
-                                        const std::vector<graph::TensorId>& ids) {
-  std::vector<TensorDescription> result;
-  for (const graph::TensorId id : ids) {
-    const graph::TensorInfo& tensor = graph.tensor(id);
-    result.push_back({tensor.name, tensor.format, tensor.dims});
-  }
-  return result;
+std::vector<network::Edge> edges_of(const graph::Graph& graph,
+                                    const std::vector<graph::TensorId>& ids) {
+  std::vector<network::Edge> edges;
+  for (const graph::TensorId id : ids) edges.push_back(network::edge_of(graph.tensor(id)));
+  return edges;
 }
 
 // Nodes are counted as the typed graph has them, after fusion.
@@ -50,8 +48,11 @@ Network make_network(const std::string& path, const ChipConfig& chip, program::P
   state->path = path;
   state->chip = chip;
   state->package = std::move(package);
-  state->inputs = describe(state->graph(), state->graph().inputs);
-  state->outputs = describe(state->graph(), state->graph().outputs);
+  const graph::Graph& graph = state->graph();
+  network::set_edges(edges_of(graph, graph.inputs), state->inputs, state->device_inputs,
+                     state->input_layouts);
+  network::set_edges(edges_of(graph, graph.outputs), state->outputs, state->device_outputs,
+                     state->output_layouts);
   state->placement = placement_of(state->graph());
   return Network(std::move(state));
 }
@@ -98,8 +99,13 @@ Result<std::shared_ptr<const graph::Graph>> graph_of_model(const model::Model& m
 }
 
 Result<Network> network_from_graph(std::shared_ptr<const graph::Graph> graph,
-                                   const ChipConfig& chip, const LoadOptions& options) {
+                                   const ChipConfig& chip, const LoadOptions& options,
+                                   Edges edges) {
   report(options, "compile", 0);
+  const graph::BlockLayout layout{chip.dram.edge_block_rows, chip.dram.edge_block_columns};
+  if (edges == Edges::kOfArchitecture && layout.blocked()) {
+    graph = std::make_shared<const graph::Graph>(graph::block_edges(*graph, layout));
+  }
   const compile::CompileOptions compile_options{.tile_budget_bytes = options.tile_budget_bytes,
                                                 .resident = options.resident,
                                                 .compress_weights = options.compress_weights};

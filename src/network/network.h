@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "arch/chip_config.h"
+#include "graph/edge_conversion.h"
 #include "graph/graph.h"
 #include "model/infer.h"
 #include "program/program.h"
@@ -20,7 +21,11 @@ struct NetworkState {
   // One of the two.
   program::Package package;                         // holds the graph
   std::shared_ptr<const program::Program> program;  // proved; devices share it; null: a package
-  std::vector<TensorDescription> inputs, outputs;
+  std::vector<TensorDescription> inputs, outputs;   // in the application's form
+  // As they lie in a device's memory: the same, or matrices in blocks. With it what is to be done
+  // on the way in and out; empty: nothing, for any of them.
+  std::vector<TensorDescription> device_inputs, device_outputs;
+  std::vector<graph::EdgeConversion> input_layouts, output_layouts;
   Placement placement;
 
   const graph::Graph& graph() const { return *package.graph; }  // of a package
@@ -37,16 +42,21 @@ Result<std::shared_ptr<const graph::Graph>> load_graph(const std::string& path,
 Result<std::shared_ptr<const graph::Graph>> graph_of_model(const model::Model& model,
                                                            const ChipConfig& chip,
                                                            const LoadOptions& options);
+// Inputs and outputs lie as the architecture says, in blocks or dense; or dense in any case.
+enum class Edges { kOfArchitecture, kDense };
 Result<Network> network_from_graph(std::shared_ptr<const graph::Graph> graph,
-                                   const ChipConfig& chip, const LoadOptions& options);
+                                   const ChipConfig& chip, const LoadOptions& options,
+                                   Edges edges = Edges::kOfArchitecture);
 Result<Network> network_from_package(program::Package package, const ChipConfig& chip);
 // Proves the program. `arch` empty: the one that is built in and has the program's chip's name.
 Result<Network> network_from_program(program::Program program, const std::string& name,
                                      const std::string& arch);
 
 // Of a package its graph; of a program the one that is read out of it (concord/lift.h), each time
-// anew. The error says what in a program no graph can say.
+// anew. The error says what in a program no graph can say. Its edges are those of the devices.
 Result<std::shared_ptr<const graph::Graph>> graph_of(const NetworkState& network);
+// The same in the application's form: every edge is dense.
+Result<std::shared_ptr<const graph::Graph>> dense_graph_of(const NetworkState& network);
 // kUnsupported for a program: `what` needs a package or the model.
 Status check_package(const NetworkState& network, const std::string& what);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "concord/lift.h"
+#include "network/edges.h"
 #include "network/firmware_file.h"
 #include "network/network.h"
 #include "program/verify.h"
@@ -11,12 +12,10 @@
 namespace tessera::network {
 namespace {
 
-std::vector<TensorDescription> describe(const std::vector<program::TensorSlot>& slots) {
-  std::vector<TensorDescription> result;
-  for (const program::TensorSlot& slot : slots) {
-    result.push_back({slot.name, slot.format, slot.dims});
-  }
-  return result;
+std::vector<Edge> edges_of(const std::vector<program::TensorSlot>& slots) {
+  std::vector<Edge> edges;
+  for (const program::TensorSlot& slot : slots) edges.push_back(edge_of(slot));
+  return edges;
 }
 
 // Its layers as far as it names them, else its tasks; and its host steps, which carry their nodes.
@@ -55,8 +54,9 @@ Result<Network> network_from_program(program::Program program, const std::string
   state->chip = std::move(*chip);
   const Status proved = program::verify_program(program, state->chip);
   if (!proved.ok()) return proved.error().with_context("'" + name + "'");
-  state->inputs = describe(program.inputs);
-  state->outputs = describe(program.outputs);
+  set_edges(edges_of(program.inputs), state->inputs, state->device_inputs, state->input_layouts);
+  set_edges(edges_of(program.outputs), state->outputs, state->device_outputs,
+            state->output_layouts);
   TESSERA_TRY(state->placement, placement_of(program, name));
   state->program = std::make_shared<const program::Program>(std::move(program));
   return Network(std::move(state));
@@ -68,6 +68,13 @@ Result<std::shared_ptr<const graph::Graph>> graph_of(const NetworkState& network
   if (graph.ok()) return graph;
   return graph.error().with_context(
       fmt::format("'{}' is a program, whose layers are to be read out of it", network.path));
+}
+
+Result<std::shared_ptr<const graph::Graph>> dense_graph_of(const NetworkState& network) {
+  TESSERA_TRY(auto graph, graph_of(network));
+  if (network.input_layouts.empty() && network.output_layouts.empty()) return graph;
+  return std::shared_ptr<const graph::Graph>(
+      std::make_shared<const graph::Graph>(graph::dense_edges(*graph)));
 }
 
 Status check_package(const NetworkState& network, const std::string& what) {

@@ -32,6 +32,7 @@ std::unique_ptr<fb::TensorSlotT> to_fb(const TensorSlot& slot) {
   result->dims = slot.dims;
   result->base = static_cast<std::uint8_t>(slot.address.base);
   result->offset = slot.address.offset;
+  result->dense_dims = slot.dense_dims;
   return result;
 }
 
@@ -187,6 +188,7 @@ Result<std::vector<TensorSlot>> slots_of(const std::vector<std::unique_ptr<fb::T
                                    kBaseIndexCount - 1));
     }
     slot.address = {static_cast<BaseIndex>(entry->base), entry->offset};
+    slot.dense_dims = entry->dense_dims;
     slots.push_back(std::move(slot));
   }
   return slots;

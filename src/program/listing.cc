@@ -27,8 +27,12 @@ std::string bytes_text(std::int64_t bytes) {
 std::string slots_text(const char* title, const std::vector<TensorSlot>& slots) {
   std::string out;
   for (const TensorSlot& slot : slots) {
-    out += fmt::format("  {:<8} {:<40} {:<5} {}\n", title, visible_text(slot.name),
+    out += fmt::format("  {:<8} {:<40} {:<5} {}", title, visible_text(slot.name),
                        format_name(slot.format), dims_text(slot.dims));
+    if (!slot.dense_dims.empty()) {
+      out += fmt::format(", the blocks of {}", dims_text(slot.dense_dims));
+    }
+    out += "\n";
   }
   return out;
 }

@@ -37,7 +37,8 @@ class PackageChecker {
  private:
   Status check_slot(const TensorSlot& slot, graph::TensorId id) const {
     const graph::TensorInfo& info = graph_.tensor(id);
-    if (slot.tensor != id.value || slot.format != info.format || slot.dims != info.dims) {
+    if (slot.tensor != id.value || slot.format != info.format || slot.dims != info.dims ||
+        slot.dense_dims != info.dense_dims) {
       return bad(fmt::format("tensor '{}' of the package is not tensor '{}' of its graph",
                              slot.name, info.name));
     }

@@ -64,6 +64,8 @@ struct TensorSlot {
   Format format = Format::kF32;
   Shape dims;
   DramAddress address;  // dense, row-major
+  Shape dense_dims =
+      {};  // of an input or output in blocks: the shape outside (graph/edge_blocks.h)
 };
 
 // A program runs segment after segment; between two segments the host takes steps.

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "graph/edge_blocks.h"
 #include "program/access_map.h"
 #include "program/accesses.h"
 #include "program/descriptor_check.h"
@@ -101,6 +102,10 @@ class Verifier {
 
   Status check_slots(const std::vector<TensorSlot>& slots) const {
     for (const TensorSlot& slot : slots) {
+      if (!slot.dense_dims.empty()) {
+        const std::string wrong = graph::broken_blocks(slot.dims, slot.dense_dims);
+        if (!wrong.empty()) return invalid(fmt::format("tensor '{}': {}", slot.name, wrong));
+      }
       std::int64_t bytes = format_bytes(slot.format);
       for (const std::int64_t dim : slot.dims) {
         if (dim < 0 || __builtin_mul_overflow(bytes, dim, &bytes)) {

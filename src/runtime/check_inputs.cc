@@ -11,10 +11,12 @@ Status check_count(std::size_t found, std::size_t wanted) {
                fmt::format("{} inputs given, the model has {}", found, wanted)};
 }
 
-Error other_input(const TensorDescription& wanted, const std::string& found) {
+Error other_input(const TensorDescription& wanted, const std::string& found, const Shape& dims) {
+  const bool dense = !wanted.dense_dims.empty() && wanted.dense_dims == dims;
   return {ErrorCode::kInvalidArgument,
-          fmt::format("input '{}': found {}, the model takes {}", wanted.name, found,
-                      description_text(wanted.format, wanted.dims))};
+          fmt::format("input '{}': found {}, the model takes {}{}", wanted.name, found,
+                      description_text(wanted),
+                      dense ? "; the stage pre makes the blocks of a matrix" : "")};
 }
 
 Status check_tensor(const TensorDescription& wanted, const Tensor& input,
@@ -22,7 +24,7 @@ Status check_tensor(const TensorDescription& wanted, const Tensor& input,
   const bool narrowed =
       accepted == Accepted::kFloat32Too && is_narrowed(input.format, wanted.format);
   if ((input.format != wanted.format && !narrowed) || input.dims != wanted.dims) {
-    return other_input(wanted, description_text(input.format, input.dims));
+    return other_input(wanted, description_text(input.format, input.dims), input.dims);
   }
   const std::int64_t bytes = element_count(wanted.dims) * format_bytes(input.format);
   if (static_cast<std::int64_t>(input.bytes.size()) != bytes) {
@@ -60,7 +62,8 @@ Status check_inputs(const WantedInputs& wanted, std::vector<Tensor>& inputs,
     }
     const TensorDescription& value = wanted.values[i];
     TESSERA_RETURN_IF_ERROR(values[i].valid(value.name));
-    if (!values[i].fits(value)) return other_input(value, values[i].description());
+    if (!values[i].fits(value))
+      return other_input(value, values[i].description(), values[i].dims());
     inputs[i].format = value.format;
     inputs[i].dims = value.dims;
   }

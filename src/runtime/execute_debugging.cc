@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/guarded.h"
+#include "device/device_form.h"
 #include "runtime/compare.h"
 #include "runtime/execute_stage.h"
 
@@ -18,9 +19,15 @@ std::pair<std::string, std::string> locate(const ModelState& model, DeviceKind k
   CompareOptions options;
   options.a.device = kind;
   options.b.device = DeviceKind::kHost;
-  const auto graph = network::graph_of(network);
+  const auto graph = network::dense_graph_of(network);
   if (!graph.ok()) return {"", "comparing the layers failed: " + graph.error().message};
-  const auto comparison = compare(*graph, network.chip, inputs, options);
+  std::vector<Tensor> dense = inputs;
+  for (std::size_t i = 0; i < network.input_layouts.size(); ++i) {
+    if (!network.input_layouts[i].changes()) continue;
+    dense[i] = Tensor::zeros(inputs[i].format, network.inputs[i].dims);
+    device::from_device(network.input_layouts[i], inputs[i].bytes, dense[i].bytes);
+  }
+  const auto comparison = compare(*graph, network.chip, dense, options);
   if (!comparison.ok()) {
     return {"", "comparing the layers failed: " + comparison.error().message};
   }

@@ -228,7 +228,7 @@ void ExecuteStage::bring(Run& run, Leaving& leaving) {
   DeviceEntry& device = *run.place->device;
   NetworkPacket& packet = run.held->task();
   const RunOf of = run_of(run);
-  const std::vector<TensorDescription>& wanted = model_->on_devices.inputs();
+  const std::vector<TensorDescription>& wanted = model_->device_inputs();
   const std::uint64_t gives = memory_gives_.load();
   bool taken = false;
   const Status status = guarded("", [&]() -> Status {

@@ -39,8 +39,18 @@ void convert(Tensor& tensor, Format format) {
   tensor = std::move(converted);
 }
 
-// Each tensor as its conversion says, into the format and shape of `wanted`. Values are in place.
-Status convert_all(const std::vector<graph::EdgeConversion>& conversions,
+enum class Way : std::uint8_t { kToDevice, kFromDevice };
+
+// Elements that a tensor has before it is converted to `wanted`.
+std::int64_t elements_before(Way way, const graph::EdgeConversion& conversion,
+                             const TensorDescription& wanted) {
+  if (!conversion.layout.blocked()) return element_count(wanted.dims);
+  if (way == Way::kToDevice) return conversion.matrix.rows * conversion.matrix.columns;
+  return device::blocked_bytes(conversion.matrix, conversion.layout, 1).value;
+}
+
+// Each tensor as its conversion says, into the form of `wanted`. Values are in place.
+Status convert_all(Way way, const std::vector<graph::EdgeConversion>& conversions,
                    const std::vector<TensorDescription>& wanted, std::vector<Tensor>& tensors,
                    const RunValues& values) {
   if (conversions.empty()) return {};
@@ -50,8 +60,9 @@ Status convert_all(const std::vector<graph::EdgeConversion>& conversions,
   }
   for (std::size_t i = 0; i < conversions.size(); ++i) {
     const graph::EdgeConversion& conversion = conversions[i];
-    if (conversion.from == conversion.to || is_value(values, i)) continue;
-    const std::int64_t bytes = element_count(wanted[i].dims) * format_bytes(conversion.from);
+    if (!conversion.changes() || is_value(values, i)) continue;
+    const std::int64_t bytes =
+        elements_before(way, conversion, wanted[i]) * format_bytes(conversion.from);
     if (tensors[i].format != conversion.from || std::ssize(tensors[i].bytes) != bytes) {
       return Error{
           ErrorCode::kInvalidArgument,
@@ -65,7 +76,8 @@ Status convert_all(const std::vector<graph::EdgeConversion>& conversions,
     converted.dims = wanted[i].dims;
     converted.bytes.resize(
         static_cast<std::size_t>(element_count(converted.dims) * format_bytes(converted.format)));
-    device::convert(conversion, tensors[i].bytes, converted.bytes);
+    const auto turn = way == Way::kToDevice ? device::to_device : device::from_device;
+    turn(conversion, tensors[i].bytes, converted.bytes);
     tensors[i] = std::move(converted);
   }
   return {};
@@ -113,22 +125,19 @@ class PreStage : public pipeline::StageFunction {
     task.narrowed = narrow(inputs) || task.narrowed;
     // What is in place is the devices'; all else is the application's still.
     TESSERA_RETURN_IF_ERROR(
-        check_inputs({model_->network.inputs(), model_->on_devices.inputs()}, inputs, values));
-    return convert_all(model_->inputs, model_->on_devices.inputs(), inputs, values);
+        check_inputs({model_->network.inputs(), model_->device_inputs()}, inputs, values));
+    return convert_all(Way::kToDevice, model_->inputs, model_->device_inputs(), inputs, values);
   }
   // Values that the devices take as they are stay; others become tensors of the application's form.
   Status place(std::vector<Tensor>& inputs, RunValues& values) const {
-    const std::vector<TensorDescription>& devices = model_->on_devices.inputs();
+    const std::vector<TensorDescription>& devices = model_->device_inputs();
     for (std::size_t i = 0; i < std::min(inputs.size(), values.size()); ++i) {
       if (!values[i].present() || i >= devices.size() || values[i].fits(devices[i])) continue;
       TensorDescription wide = model_->network.inputs()[i];
-      const bool as_it_is = values[i].fits(wide);
-      wide.format = Format::kF32;
-      if (!as_it_is && !values[i].fits(wide)) continue;  // nothing becomes of it
-      inputs[i].format = values[i].format();
-      inputs[i].dims = values[i].dims();
+      if (!values[i].stands_for(wide)) wide.format = Format::kF32;
+      if (!values[i].stands_for(wide)) continue;  // nothing becomes of it
       TESSERA_RETURN_IF_ERROR(values[i].valid(devices[i].name));
-      TESSERA_RETURN_IF_ERROR(gather(inputs[i], values[i]));
+      TESSERA_RETURN_IF_ERROR(gather_dense(wide, inputs[i], values[i]));
     }
     return {};
   }
@@ -148,25 +157,31 @@ class PreStage : public pipeline::StageFunction {
 };
 
 // Whether the outputs of one model, as its devices give them, are the inputs of the next.
-bool hands_on(const ModelState& model, const ModelState* next) {
-  if (next == nullptr || !model.outputs.empty() || !next->inputs.empty()) return false;
+bool are_inputs_of(const ModelState& model, const ModelState* next) {
+  if (next == nullptr) return false;
   const auto same = [](const TensorDescription& a, const TensorDescription& b) {
-    return a.format == b.format && a.dims == b.dims;
+    return a.format == b.format && a.dims == b.dims && a.dense_dims == b.dense_dims;
   };
-  const auto& given = model.on_devices.outputs();
-  const auto& taken = next->on_devices.inputs();
-  return std::equal(given.begin(), given.end(), taken.begin(), taken.end(), same);
+  const auto changes_format = [](const graph::EdgeConversion& conversion) {
+    return conversion.changes_format();
+  };
+  const auto& given = model.device_outputs();
+  const auto& taken = next->device_inputs();
+  return std::none_of(model.outputs.begin(), model.outputs.end(), changes_format) &&
+         std::none_of(next->inputs.begin(), next->inputs.end(), changes_format) &&
+         std::equal(given.begin(), given.end(), taken.begin(), taken.end(), same);
 }
 
 class PostStage : public pipeline::StageFunction {
  public:
   PostStage(std::shared_ptr<ModelState> model, const ModelState* next)
-      : model_(std::move(model)), hands_on_(hands_on(*model_, next)) {}
+      : model_(std::move(model)), hands_on_(are_inputs_of(*model_, next)) {}
   void run(std::span<const pipeline::PacketPtr> batch) override {
-    if (hands_on_) return;
+    if (hands_on_ && model_->outputs.empty()) return;
     for (const pipeline::PacketPtr& packet : batch) {
       NetworkPacket& task = network_packet(packet);
-      const bool narrowed = std::exchange(task.narrowed, false);
+      // Between two networks nothing is widened to be narrowed again.
+      const bool narrowed = !hands_on_ && std::exchange(task.narrowed, false);
       for (std::size_t run = 0; run < task.task.runs.size(); ++run) {
         const Status status = finish(task, run, narrowed);
         if (status.ok()) continue;
@@ -192,7 +207,7 @@ class PostStage : public pipeline::StageFunction {
     }
     const RunValues& values = run < task.values.size() ? task.values[run] : kNone;
     TESSERA_RETURN_IF_ERROR(
-        convert_all(model_->outputs, model_->network.outputs(), outputs, values));
+        convert_all(Way::kFromDevice, model_->outputs, model_->network.outputs(), outputs, values));
     if (!narrowed) return {};
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       if (is_value(values, i) || !is_narrow_float(outputs[i].format)) continue;
@@ -203,8 +218,8 @@ class PostStage : public pipeline::StageFunction {
     return {};
   }
   bool stays(std::size_t index, bool narrowed, Format format) const {
-    const bool converted = index < model_->outputs.size() &&
-                           !(model_->outputs[index].from == model_->outputs[index].to);
+    const bool converted =
+        !hands_on_ && index < model_->outputs.size() && model_->outputs[index].changes();
     return !converted && !(narrowed && is_narrow_float(format));
   }
   static bool is_tensor(const NetworkOutput& output) {
@@ -223,7 +238,7 @@ class PostStage : public pipeline::StageFunction {
   }
 
   const std::shared_ptr<ModelState> model_;  // shared with the application's handles
-  const bool hands_on_;
+  const bool hands_on_;                      // what lies on a device stays there for the next model
 };
 
 }  // namespace

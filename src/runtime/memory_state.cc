@@ -7,6 +7,7 @@
 
 #include "base/guarded.h"
 #include "base/process_mark.h"
+#include "graph/edge_blocks.h"
 #include "pipeline/own_thread.h"
 #include "runtime/job.h"
 
@@ -15,6 +16,10 @@ namespace tessera::runtime {
 namespace {
 
 Result<Bytes> checked_bytes(const TensorDescription& tensor) {
+  if (!tensor.dense_dims.empty()) {
+    const std::string wrong = graph::broken_blocks(tensor.dims, tensor.dense_dims);
+    if (!wrong.empty()) return Error{ErrorCode::kInvalidArgument, "a block: " + wrong};
+  }
   std::int64_t bytes = format_bytes(tensor.format);
   for (const std::int64_t extent : tensor.dims) {
     if (extent < 0 || __builtin_mul_overflow(bytes, extent, &bytes)) {
@@ -51,6 +56,12 @@ std::string description_text(Format format, const Shape& dims) {
   return fmt::format("{} [{}]", format_name(format), fmt::join(dims, "x"));
 }
 
+std::string description_text(const TensorDescription& tensor) {
+  if (tensor.dense_dims.empty()) return description_text(tensor.format, tensor.dims);
+  return fmt::format("{} in blocks of {}x{}", description_text(tensor.format, tensor.dense_dims),
+                     tensor.dims[2], tensor.dims[3]);
+}
+
 Result<std::shared_ptr<BlockState>> BlockState::allocate(std::shared_ptr<MemoryState> memory,
                                                          Bytes bytes) {
   TESSERA_TRY(auto block,
@@ -72,6 +83,7 @@ Result<std::shared_ptr<BlockState>> BlockState::allocate(std::shared_ptr<MemoryS
   auto state = make_shared_here<BlockState>(std::move(memory), std::move(block));
   state->format = tensor.format;
   state->dims = tensor.dims;
+  state->dense_dims = tensor.dense_dims;
   return state;
 }
 
@@ -91,6 +103,7 @@ Result<std::shared_ptr<BlockState>> BlockState::wrap(std::shared_ptr<MemoryState
   auto state = make_shared_here<BlockState>(std::move(memory), std::move(block));
   state->format = tensor.format;
   state->dims = tensor.dims;
+  state->dense_dims = tensor.dense_dims;
   return state;
 }
 
@@ -101,6 +114,7 @@ Result<std::shared_ptr<BlockState>> BlockState::take_over(std::shared_ptr<Memory
   auto state = make_shared_here<BlockState>(std::move(memory), std::move(mirrored));
   state->format = tensor.format;
   state->dims = tensor.dims;
+  state->dense_dims = tensor.dense_dims;
   return state;
 }
 
@@ -109,12 +123,16 @@ BlockState::~BlockState() {
 }
 
 bool BlockState::fits(const TensorDescription& tensor) const {
-  if (!plain) return format == tensor.format && dims == tensor.dims;
-  return bytes().value == element_count(tensor.dims) * format_bytes(tensor.format);
+  if (!plain) {
+    return format == tensor.format && dims == tensor.dims && dense_dims == tensor.dense_dims;
+  }
+  return tensor.dense_dims.empty() &&
+         bytes().value == element_count(tensor.dims) * format_bytes(tensor.format);
 }
 
 std::string BlockState::description() const {
-  return plain ? fmt::format("{} bytes", bytes().value) : description_text(format, dims);
+  return plain ? fmt::format("{} bytes", bytes().value)
+               : description_text({"", format, dims, dense_dims});
 }
 
 Status BlockState::to_device(const device::TransferTag& tag) {
@@ -187,7 +205,8 @@ Result<std::shared_ptr<LayersState>> LayersState::load(std::shared_ptr<MemorySta
               memory->entry.device().load_layers(network.share()));
   state->memory = std::move(memory);
   for (const device::LoadedLayer& layer : loaded) state->ids.push_back(layer.id);
-  const graph::Graph& graph = network.state().graph();
+  TESSERA_TRY(const auto dense, network::dense_graph_of(network.state()));
+  const graph::Graph& graph = *dense;
   const auto describe = [&](const std::vector<graph::TensorId>& ids) {
     std::vector<TensorDescription> tensors;
     for (const graph::TensorId id : ids) {

@@ -54,7 +54,8 @@ class BlockState : public std::enable_shared_from_this<BlockState> {
   Bytes bytes() const { return Bytes{std::ssize(block.host)}; }
   device::Address address() const { return block.parts.front().base; }
   DeviceEntry& entry() const { return memory->entry; }
-  // Whether it stands for the tensor: by its format and shape, or by its bytes if it has neither.
+  // Whether it stands for the tensor: by its format, shape and layout, or if it has none by its
+  // bytes, for a dense one.
   bool fits(const TensorDescription& tensor) const;
   std::string description() const;  // "f16 [1x8]", "12 bytes"
 
@@ -77,8 +78,8 @@ class BlockState : public std::enable_shared_from_this<BlockState> {
   const std::shared_ptr<MemoryState> memory;  // shared by its blocks
   const device::MirroredBlock block;
   Format format = Format::kU8;  // set when it is made
-  Shape dims;
-  bool plain = false;  // made by a number of bytes
+  Shape dims, dense_dims;       // as in TensorDescription
+  bool plain = false;           // made by a number of bytes
 
   // Of the order of the runtime, under its lock: who uses the block, in turn.
   struct Place {
@@ -94,6 +95,8 @@ class BlockState : public std::enable_shared_from_this<BlockState> {
 
 // How a tensor's format and shape read in messages: "f16 [1x8]".
 std::string description_text(Format format, const Shape& dims);
+// The same, with its layout: "f16 [40x200] in blocks of 32x64".
+std::string description_text(const TensorDescription& tensor);
 
 class LayersState {
  public:

@@ -109,10 +109,12 @@ Status PipelineState::check_runs(std::span<const std::vector<Tensor>> runs,
                  "a task without runs; give the model's inputs at least once"};
   }
   const bool pre = first->kind == StageKind::kPre;
-  const NetworkState& network = (pre ? first->model->network : first->model->on_devices).state();
+  const ModelState& model = *first->model;
+  const std::vector<TensorDescription>& wanted =
+      pre ? model.network.inputs() : model.device_inputs();
   for (std::size_t run = 0; run < runs.size(); ++run) {
     const Status status =
-        check_inputs(network, runs[run], pre ? Accepted::kFloat32Too : Accepted::kModelsFormats);
+        check_inputs(wanted, runs[run], pre ? Accepted::kFloat32Too : Accepted::kModelsFormats);
     if (status.ok()) continue;
     return runs.size() == 1 ? status.error()
                             : status.error().with_context(fmt::format("run {}", run));

@@ -33,7 +33,7 @@ struct RunOf {
   std::size_t index = 0;
 
   std::vector<Tensor>& tensors() const { return packet.task.runs[index]; }
-  const std::vector<TensorDescription>& outputs() const { return model.on_devices.outputs(); }
+  const std::vector<TensorDescription>& outputs() const { return model.device_outputs(); }
   const NetworkOutput* wanted(std::size_t output) const;  // null: a tensor
 };
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "device/device_form.h"
+
 namespace tessera::runtime {
 namespace {
 
@@ -43,6 +45,11 @@ bool RunValue::fits(const TensorDescription& tensor) const {
   return view.has_value() && view->format == tensor.format && view->dims == tensor.dims;
 }
 
+bool RunValue::stands_for(const TensorDescription& dense) const {
+  if (block == nullptr || block->dense_dims.empty()) return fits(dense);
+  return block->format == dense.format && block->dense_dims == dense.dims;
+}
+
 std::string RunValue::description() const {
   if (block != nullptr) return "a block of " + block->description();
   return view.has_value() ? description_text(view->format, view->dims) : std::string();
@@ -68,6 +75,23 @@ Status gather(Tensor& tensor, RunValue& value) {
     tensor.bytes.assign(value.view->bytes.begin(), value.view->bytes.end());
   }
   value.clear();
+  return {};
+}
+
+Status gather_dense(const TensorDescription& dense, Tensor& tensor, RunValue& value) {
+  graph::EdgeConversion layout;
+  if (value.block != nullptr) {
+    layout =
+        graph::layout_conversion(value.block->format, value.block->dims, value.block->dense_dims);
+  }
+  TESSERA_RETURN_IF_ERROR(gather(tensor, value));
+  tensor.format = dense.format;
+  tensor.dims = dense.dims;
+  if (!layout.changes()) return {};
+  const std::vector<std::byte> blocks = std::move(tensor.bytes);
+  tensor.bytes.resize(
+      static_cast<std::size_t>(element_count(dense.dims) * format_bytes(dense.format)));
+  device::from_device(layout, blocks, tensor.bytes);
   return {};
 }
 

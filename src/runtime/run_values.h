@@ -24,6 +24,8 @@ struct RunValue {
   Format format() const { return block != nullptr ? block->format : view->format; }
   const Shape& dims() const { return block != nullptr ? block->dims : view->dims; }
   bool fits(const TensorDescription& tensor) const;
+  // Whether its elements are those of the dense tensor, also where it lies in blocks.
+  bool stands_for(const TensorDescription& dense) const;
   std::string description() const;
   // In words, where the task that was to write it failed.
   Status valid(const std::string& name) const;
@@ -33,6 +35,8 @@ using RunValues = std::vector<RunValue>;
 
 // The value's elements become the tensor's bytes, and the value goes. Nothing where there is none.
 Status gather(Tensor& tensor, RunValue& value);
+// The same of a value that stands for the dense tensor, which it becomes.
+Status gather_dense(const TensorDescription& dense, Tensor& tensor, RunValue& value);
 Status gather_all(std::vector<Tensor>& tensors, RunValues& values);
 
 // Puts the outputs of the run where the task wants them, as far as they are not there yet: tensors

@@ -199,6 +199,12 @@ void Stream::wait_until_done() {
 std::uint32_t Stream::id() const { return state_->id(); }
 
 const Network& Model::network() const { return state_->network; }
+const std::vector<TensorDescription>& Model::device_inputs() const {
+  return state_->device_inputs();
+}
+const std::vector<TensorDescription>& Model::device_outputs() const {
+  return state_->device_outputs();
+}
 
 std::vector<StageOptions> default_stages(const Model& model) {
   return {{.kind = StageKind::kPre, .model = model},
@@ -286,6 +292,7 @@ Result<Layers> Runtime::load_layers(const Network& network, const Memory& memory
 std::span<std::byte> Block::bytes() const { return state_->block.host; }
 Format Block::format() const { return state_->format; }
 const Shape& Block::dims() const { return state_->dims; }
+const Shape& Block::dense_dims() const { return state_->dense_dims; }
 const std::string& Block::device() const { return state_->entry().name(); }
 Status Block::wrote() {
   return guarded("bytes to the device", [this] { return state_->host_wrote(); });

@@ -347,6 +347,9 @@ Result<std::shared_ptr<ModelState>> RuntimeState::load(const Network& network,
     model->on_devices = std::move(form.network);
     model->inputs = std::move(form.inputs);
     model->outputs = std::move(form.outputs);
+  } else {
+    model->inputs = network.state().input_layouts;
+    model->outputs = network.state().output_layouts;
   }
   for (const auto& entry : devices_) {
     if (!names.empty() && std::find(names.begin(), names.end(), entry->name()) == names.end()) {

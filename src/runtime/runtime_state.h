@@ -150,6 +150,13 @@ class ModelState {
   // the host converts on the way in and out (for each tensor).
   Network network, on_devices;
   std::vector<graph::EdgeConversion> inputs, outputs;  // empty: none
+  // What runs take and leave in a device's memory.
+  const std::vector<TensorDescription>& device_inputs() const {
+    return on_devices.state().device_inputs;
+  }
+  const std::vector<TensorDescription>& device_outputs() const {
+    return on_devices.state().device_outputs;
+  }
   std::vector<Place> places;
 
  private:

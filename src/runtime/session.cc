@@ -8,6 +8,7 @@
 #include "base/guarded.h"
 #include "base/process_mark.h"
 #include "device/device.h"
+#include "device/device_form.h"
 #include "network/network.h"
 #include "runtime/check_inputs.h"
 
@@ -46,6 +47,8 @@ class SessionState {
   std::vector<device::Address> own_inputs, own_outputs;  // buffers; not where memory is shared
   std::vector<device::Address> inputs, outputs;          // of this run
   std::vector<device::Block> adopted;                    // by this run
+  // In the device's form, of those that have another one outside; each keeps its room.
+  std::vector<std::vector<std::byte>> turned_inputs, turned_outputs;
   std::vector<State> states;
 
   bool is_shared() const { return device->properties().shared_memory; }
@@ -79,6 +82,17 @@ Result<std::vector<device::Address>> allocate_all(Device& device,
   return addresses;
 }
 
+// Of the tensors that the host turns.
+std::vector<std::vector<std::byte>> room_for(const std::vector<TensorDescription>& tensors,
+                                             const std::vector<graph::EdgeConversion>& layouts) {
+  std::vector<std::vector<std::byte>> room(tensors.size());
+  for (std::size_t i = 0; i < layouts.size(); ++i) {
+    if (!layouts[i].changes()) continue;
+    room[i].resize(static_cast<std::size_t>(tensor_bytes(tensors[i]).value));
+  }
+  return room;
+}
+
 // Where host and device share memory: in place for this run.
 Result<device::Address> adopt(SessionState& session, std::span<const std::byte> bytes) {
   // Only read, if it is an input.
@@ -88,16 +102,40 @@ Result<device::Address> adopt(SessionState& session, std::span<const std::byte> 
   return block.base;
 }
 
+// What is to be done between application and device; null: nothing.
+const graph::EdgeConversion* layout_at(const std::vector<graph::EdgeConversion>& layouts,
+                                       std::size_t index) {
+  return index < layouts.size() && layouts[index].changes() ? &layouts[index] : nullptr;
+}
+
+// The input as the device takes it.
+std::span<const std::byte> turned(SessionState& session, std::size_t input,
+                                  std::span<const std::byte> bytes) {
+  const auto* const layout = layout_at(session.network->input_layouts, input);
+  if (layout == nullptr) return bytes;
+  std::vector<std::byte>& to = session.turned_inputs[input];
+  device::to_device(*layout, bytes, to);
+  return to;
+}
+
+// Where the device's output goes: to where it is wanted, or on the way there.
+std::span<std::byte> output_place(SessionState& session, std::size_t output,
+                                  std::span<std::byte> wanted) {
+  const auto* const layout = layout_at(session.network->output_layouts, output);
+  return layout == nullptr ? wanted : std::span(session.turned_outputs[output]);
+}
+
 Status place_inputs(SessionState& session, std::span<const std::span<const std::byte>> inputs) {
   std::size_t given = 0;
   for (std::size_t i = 0; i < session.inputs.size(); ++i) {
     if (const auto* const state = session.state_of_input(i)) {
       session.inputs[i] = state->read.base;
     } else if (session.is_shared()) {
-      TESSERA_TRY(session.inputs[i], adopt(session, inputs[given++]));
+      TESSERA_TRY(session.inputs[i], adopt(session, turned(session, i, inputs[given++])));
     } else {
       session.inputs[i] = session.own_inputs[i];
-      TESSERA_RETURN_IF_ERROR(session.device->write(session.inputs[i], inputs[given++]));
+      TESSERA_RETURN_IF_ERROR(
+          session.device->write(session.inputs[i], turned(session, i, inputs[given++])));
     }
   }
   return {};
@@ -109,7 +147,7 @@ Status place_outputs(SessionState& session, std::span<const std::span<std::byte>
     if (const auto* const state = session.state_of_output(i)) {
       session.outputs[i] = state->written.base;
     } else if (session.is_shared()) {
-      TESSERA_TRY(session.outputs[i], adopt(session, outputs[given++]));
+      TESSERA_TRY(session.outputs[i], adopt(session, output_place(session, i, outputs[given++])));
     } else {
       session.outputs[i] = session.own_outputs[i];
     }
@@ -118,11 +156,18 @@ Status place_outputs(SessionState& session, std::span<const std::span<std::byte>
 }
 
 Status read_outputs(SessionState& session, std::span<const std::span<std::byte>> outputs) {
-  if (session.is_shared() || !session.computes()) return {};
+  if (!session.computes()) return {};
   std::size_t given = 0;
   for (std::size_t i = 0; i < session.outputs.size(); ++i) {
     if (session.state_of_output(i) != nullptr) continue;
-    TESSERA_RETURN_IF_ERROR(session.device->read(session.outputs[i], outputs[given++]));
+    const std::span<std::byte> wanted = outputs[given++];
+    const std::span<std::byte> place = output_place(session, i, wanted);
+    if (!session.is_shared()) {
+      TESSERA_RETURN_IF_ERROR(session.device->read(session.outputs[i], place));
+    }
+    if (const auto* const layout = layout_at(session.network->output_layouts, i)) {
+      device::from_device(*layout, place, wanted);
+    }
   }
   return {};
 }
@@ -175,16 +220,17 @@ Status check_sizes(const std::vector<TensorDescription>& tensors, std::span<cons
 
 // The first contents of a state.
 Status fill_state(Device& device, const device::Block& block, const TensorDescription& tensor,
-                  const std::optional<Tensor>& initial) {
+                  const graph::EdgeConversion* layout, const std::optional<Tensor>& initial) {
   if (initial && (initial->format != tensor.format || initial->dims != tensor.dims ||
-                  std::ssize(initial->bytes) != block.bytes.value)) {
+                  std::ssize(initial->bytes) != tensor_bytes(tensor).value)) {
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("state '{}': initially {}, it is {}", tensor.name,
                              runtime::description_text(initial->format, initial->dims),
                              runtime::description_text(tensor.format, tensor.dims))};
   }
-  const std::vector<std::byte> zeros(static_cast<std::size_t>(block.bytes.value));
-  const std::vector<std::byte>& bytes = initial ? initial->bytes : zeros;
+  std::vector<std::byte> own(static_cast<std::size_t>(block.bytes.value));
+  if (initial && layout != nullptr) device::to_device(*layout, initial->bytes, own);
+  const std::vector<std::byte>& bytes = initial && layout == nullptr ? initial->bytes : own;
   if (!device.properties().shared_memory) return device.write(block.base, bytes);
   TESSERA_TRY(const std::span<std::byte> view, device.host_view(block.base, block.bytes));
   std::copy(bytes.begin(), bytes.end(), view.begin());
@@ -215,10 +261,23 @@ Result<SessionState::State> make_state(SessionState& session, const StateBinding
         ErrorCode::kInvalidArgument,
         fmt::format("two states from output {} or to input {}", binding.output, binding.input)};
   }
+  const TensorDescription& taken = session.network->device_inputs[binding.input];
+  const TensorDescription& made = session.network->device_outputs[binding.output];
+  if (taken.dims != made.dims) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("a state from output '{}', {}, to input '{}', {}; on the device both "
+                             "must lie alike",
+                             made.name, runtime::description_text(made), taken.name,
+                             runtime::description_text(taken))};
+  }
   SessionState::State state{binding.input, binding.output, {}, {}};
-  TESSERA_TRY(state.read, session.device->allocate(tensor_bytes(input)));
-  TESSERA_TRY(state.written, session.device->allocate(tensor_bytes(input)));
-  TESSERA_RETURN_IF_ERROR(fill_state(*session.device, state.read, input, binding.initial));
+  // Both lie alike: the architecture says how.
+  const Bytes bytes = tensor_bytes(session.network->device_inputs[binding.input]);
+  TESSERA_TRY(state.read, session.device->allocate(bytes));
+  TESSERA_TRY(state.written, session.device->allocate(bytes));
+  TESSERA_RETURN_IF_ERROR(fill_state(*session.device, state.read, input,
+                                     layout_at(session.network->input_layouts, binding.input),
+                                     binding.initial));
   return state;
 }
 
@@ -275,8 +334,11 @@ Result<Session> Session::open(const Network& network, const SessionOptions& opti
     TESSERA_TRY(state->device,
                 device::make_device(device::session_device(state->options, state->network->chip)));
     TESSERA_TRY(state->loaded, state->device->load(state->network));
-    TESSERA_TRY(state->own_inputs, allocate_all(*state->device, network.inputs()));
-    TESSERA_TRY(state->own_outputs, allocate_all(*state->device, network.outputs()));
+    const NetworkState& of = *state->network;
+    TESSERA_TRY(state->own_inputs, allocate_all(*state->device, of.device_inputs));
+    TESSERA_TRY(state->own_outputs, allocate_all(*state->device, of.device_outputs));
+    state->turned_inputs = room_for(of.device_inputs, of.input_layouts);
+    state->turned_outputs = room_for(of.device_outputs, of.output_layouts);
     state->inputs = state->own_inputs;
     state->outputs = state->own_outputs;
     return Session(std::move(state));

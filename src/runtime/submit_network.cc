@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "device/device_form.h"
 #include "runtime/network_packet.h"
 #include "runtime/pipeline_state.h"
 
@@ -12,8 +13,8 @@ namespace {
 
 Error wrong(std::string message) { return {ErrorCode::kInvalidArgument, std::move(message)}; }
 
-bool fits(const TensorDescription& wanted, Format format, const Shape& dims) {
-  return wanted.format == format && wanted.dims == dims;
+bool same_form(const TensorDescription& a, const TensorDescription& b) {
+  return a.format == b.format && a.dims == b.dims && a.dense_dims == b.dense_dims;
 }
 
 Status check_view(const TensorView& view, const std::string& what) {
@@ -75,7 +76,7 @@ Status PipelineState::check_network_task(const NetworkTask& task) const {
   std::vector<const BlockState*> written;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const NetworkOutput& output = task.outputs[i];
-    TESSERA_RETURN_IF_ERROR(check_output(output, outputs[i], last_model_->on_devices.outputs()[i]));
+    TESSERA_RETURN_IF_ERROR(check_output(output, outputs[i], last_model_->device_outputs()[i]));
     if (!output.block) continue;
     TESSERA_RETURN_IF_ERROR(check_block(*output.block));
     const BlockState* const state = output.block->state().get();
@@ -172,11 +173,11 @@ Result<TensorDescription> state_form(const ModelState& first, const ModelState& 
                     "outputs and {} inputs",
                     binding.output, binding.input, outputs, inputs));
   }
-  for (const auto& [taken, made] : {std::pair(&first.on_devices.inputs()[binding.input],
-                                              &last.on_devices.outputs()[binding.output]),
-                                    std::pair(&first.network.inputs()[binding.input],
-                                              &last.network.outputs()[binding.output])}) {
-    if (fits(*taken, made->format, made->dims)) return *taken;
+  for (const auto& [taken, made] :
+       {std::pair(&first.device_inputs()[binding.input], &last.device_outputs()[binding.output]),
+        std::pair(&first.network.inputs()[binding.input],
+                  &last.network.outputs()[binding.output])}) {
+    if (same_form(*taken, *made)) return *taken;
   }
   const TensorDescription& input = first.network.inputs()[binding.input];
   const TensorDescription& output = last.network.outputs()[binding.output];
@@ -185,19 +186,20 @@ Result<TensorDescription> state_form(const ModelState& first, const ModelState& 
                            description_text(input.format, input.dims)));
 }
 
-// With its first contents.
+// With its first contents, which are dense.
 Result<Block> state_block(Memory memory, const TensorDescription& form,
                           const std::optional<Tensor>& initial) {
-  if (initial &&
-      (!fits(form, initial->format, initial->dims) ||
-       std::ssize(initial->bytes) != element_count(form.dims) * format_bytes(form.format))) {
+  const Shape& dims = form.dense_dims.empty() ? form.dims : form.dense_dims;
+  if (initial && (initial->format != form.format || initial->dims != dims ||
+                  std::ssize(initial->bytes) != element_count(dims) * format_bytes(form.format))) {
     return wrong(fmt::format("state '{}': initially {}, it is {}", form.name,
                              description_text(initial->format, initial->dims),
-                             description_text(form.format, form.dims)));
+                             description_text(form.format, dims)));
   }
   TESSERA_TRY(Block block, memory.allocate(form));
   if (initial) {
-    std::copy(initial->bytes.begin(), initial->bytes.end(), block.bytes().begin());
+    device::to_device(graph::layout_conversion(form.format, form.dims, form.dense_dims),
+                      initial->bytes, block.bytes());
   } else {
     std::fill(block.bytes().begin(), block.bytes().end(), std::byte{0});
   }

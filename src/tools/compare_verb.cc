@@ -18,12 +18,12 @@ struct CompareArguments {
   bool all = false;
 };
 
-// The graph of a model, or the one that a package carries.
+// The graph of a model, or the one that a package carries, with dense edges.
 Result<std::shared_ptr<const graph::Graph>> graph_of(const ModelArguments& arguments,
                                                      const ChipConfig& chip) {
   if (program::kind_of_file(arguments.model) != program::FileKind::kOther) {
     TESSERA_TRY(const Network network, arguments.load());
-    return network.state().package.graph;
+    return network::dense_graph_of(network.state());
   }
   TESSERA_TRY(const LoadOptions options, arguments.load_options());
   return network::load_graph(arguments.model, chip, options);

@@ -17,6 +17,7 @@
 #include "concord/layer_nodes.h"
 #include "concord/lift.h"
 #include "device/program_run.h"
+#include "graph/edge_blocks.h"
 #include "link/link.h"
 #include "network/firmware_file.h"
 #include "network/network.h"
@@ -221,7 +222,9 @@ Status derive(const DeriveArguments& arguments) {
   TESSERA_RETURN_IF_ERROR(roles.check());
   TESSERA_TRY(const ChipConfig chip, network::chip_of(program, arguments.arch));
   Derived derived;
-  TESSERA_TRY(derived.graph, concord::lift(program, chip));
+  TESSERA_TRY(const auto lifted, concord::lift(program, chip));
+  // In the application's form, whatever the processor's is.
+  derived.graph = std::make_shared<const graph::Graph>(graph::dense_edges(*lifted));
   TESSERA_TRY(derived.software,
               concord::expand(*derived.graph, {.fault_node = arguments.fault_node,
                                                .trainable = arguments.trainable}));

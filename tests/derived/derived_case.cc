@@ -10,6 +10,7 @@
 #include "device/program_run.h"
 #include "firmware/assembler.h"
 #include "firmware/testing/random_chains.h"
+#include "graph/edge_blocks.h"
 #include "link/link.h"
 #include "model_case.h"
 #include "network/firmware_file.h"
@@ -117,7 +118,7 @@ Result<concord::Software> derive_recipe(const Recipe& recipe) {
   TESSERA_TRY(const ChipConfig chip, chip_of(recipe));
   TESSERA_TRY(const program::Program program, program_of(recipe, chip));
   TESSERA_TRY(const auto graph, concord::lift(program, chip));
-  return concord::expand(*graph);
+  return concord::expand(graph::dense_edges(*graph));
 }
 
 Result<Case> make_case(const Recipe& recipe) {
@@ -125,7 +126,8 @@ Result<Case> make_case(const Recipe& recipe) {
   made.recipe = recipe;
   TESSERA_TRY(const ChipConfig chip, chip_of(recipe));
   TESSERA_TRY(program::Program program, program_of(recipe, chip));
-  TESSERA_TRY(made.graph, concord::lift(program, chip));
+  TESSERA_TRY(const auto lifted, concord::lift(program, chip));
+  made.graph = std::make_shared<const graph::Graph>(graph::dense_edges(*lifted));
   TESSERA_TRY(made.software, concord::expand(*made.graph));
   TESSERA_TRY(const auto processor, device::ProgramRun::create(std::move(program), chip, {}));
   TESSERA_TRY(made.vectors, inputs_of(recipe, processor->inputs()));

@@ -196,6 +196,30 @@ class Seeing(unittest.TestCase):
         self.assertEqual(results[0][0], results[1][0])
         self.assertEqual([moved for _, moved in results], [240, 120])
 
+    def test_block_layout_of_the_architecture(self):
+        dense = tessera.Session(tessera.Network(RELU), "host").run(values())[0]
+        with tempfile.TemporaryDirectory() as folder:
+            arch = os.path.join(folder, "blocks.toml")
+            with open(arch, "w", encoding="ascii") as file:
+                file.write("[dram]\nedge_block_rows = 32\nedge_block_columns = 64\n")
+            network = tessera.Network(RELU, arch=arch)
+            self.assertEqual(network.inputs[0][2], (3, 4, 5))
+            for kind in ("sim", "host", "ref"):
+                output = tessera.Session(network, kind).run(values())[0]
+                self.assertEqual(output.tobytes(), dense.tobytes())
+            runtime = tessera.Runtime([tessera.Device("sim", arch=arch)])
+        stream = runtime.pipeline(runtime.load(network)).stream()
+        before = runtime.devices()[0]["bytes_in"]
+        result = stream.submit(values(), outputs=["keep"]).wait()
+        self.assertEqual(runtime.devices()[0]["bytes_in"] - before, 32 * 64 * 4)
+        block = result[0]
+        self.assertEqual((block.shape, block.dense_shape), ((1, 1, 32, 64), (3, 4, 5)))
+        self.assertIsNone(runtime.memory("sim0").allocate((3, 4, 5), "float32").dense_shape)
+        # Negative values are gone already: another time changes nothing.
+        again = stream.submit(block).wait()[0]
+        self.assertEqual(again.tobytes(), dense.tobytes())
+        self.assertEqual(runtime.devices()[0]["bytes_in"] - before, 32 * 64 * 4)
+
     def test_options_of_devices(self):
         with self.assertRaises(tessera.Error) as caught:
             tessera.Device(hang_timeout=-1.0)

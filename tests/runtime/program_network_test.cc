@@ -230,6 +230,42 @@ TEST(ProgramNetwork, SaysOnTheHostWhatNoGraphCan) {
   }
 }
 
+// Of a processor that has matrices in blocks at its edges: the application sees none of it.
+TEST(ProgramNetwork, LiesInTheBlocksOfItsArchitecture) {
+  const std::string arch = testing::TempDir() + "program_network_blocks.toml";
+  const std::string text = "[dram]\nedge_block_rows = 32\nedge_block_columns = 64\n";
+  ASSERT_TRUE(write_file(arch, std::as_bytes(std::span(text))).ok());
+  const auto network_for = [](const std::string& architecture) {
+    GraphBuilder builder(11);
+    const graph::TensorId x = builder.input({1, 5, 12, 70});
+    builder.output(builder.conv(x, {.output_channels = 12, .kernel = 3, .pad = 1}));
+    return network::network_from_graph(builder.take(), *load_chip_config(architecture), {}).value();
+  };
+  const Network package = network_for(arch), dense = network_for("tessera128");
+  const std::vector<std::byte> bytes = linked(package);
+  const Network program = Network::load_bytes(bytes, {.arch = arch}).value();
+  EXPECT_EQ(program.inputs()[0].dims, dense.inputs()[0].dims);
+  EXPECT_EQ(program.outputs()[0].dims, dense.outputs()[0].dims);
+  for (const DeviceKind device : {DeviceKind::kSim, DeviceKind::kHost, DeviceKind::kRef}) {
+    EXPECT_EQ(run(program, device).outputs, run(dense, DeviceKind::kRef).outputs);
+    EXPECT_EQ(run(program, device).cycles, run(package, device).cycles);
+  }
+  Runtime runtime = Runtime::open({.devices = {{.kind = DeviceKind::kSim, .arch = arch}}}).value();
+  Pipeline pipeline = runtime.open_pipeline(runtime.load(program).value()).value();
+  const TaskOutcome outcome = pipeline.open_stream().submit(some_inputs(program))->wait();
+  ASSERT_TRUE(outcome.ok()) << outcome.error().error.message;
+  EXPECT_EQ(outcome.result().outputs(), run(dense, DeviceKind::kRef).outputs);
+  // Packages keep it, too.
+  const std::string path = testing::TempDir() + "program_network_blocks.tpkg";
+  ASSERT_TRUE(package.save_package(path).ok());
+  const Network loaded = Network::load(path, {.arch = arch}).value();
+  EXPECT_EQ(loaded.inputs()[0].dims, dense.inputs()[0].dims);
+  EXPECT_EQ(run(loaded, DeviceKind::kSim).outputs, run(dense, DeviceKind::kRef).outputs);
+  EXPECT_FALSE(Network::load(path).ok());
+  std::filesystem::remove(path);
+  std::filesystem::remove(arch);
+}
+
 TEST(ProgramNetwork, RefusesOptionsOfAModel) {
   const std::vector<std::byte> bytes = linked(small_network());
   const auto refused = Network::load_bytes(bytes, {.shapes = {{"x", {1}}}}, "small");
