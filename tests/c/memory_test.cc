@@ -388,6 +388,56 @@ TEST(Seeing, FiguresEventsAndTheLivePage) {
   tessera_live_view_release(page);
 }
 
+// Matrices in blocks of 32 x 64 at the processor's edge: the stages pre and post see to it.
+TEST(BlockLayout, IsTheArchitecturesAndNotTheApplications) {
+  const std::string arch = ::testing::TempDir() + "c_memory_blocks.toml";
+  std::ofstream(arch) << "[dram]\nedge_block_rows = 32\nedge_block_columns = 64\n";
+  const std::string path = "/usr/share/libonnx-testdata/data/node/test_relu/model.onnx";
+  const tessera_load_options load = {.size = sizeof load, .arch = arch.c_str()};
+  tessera_network* network = nullptr;
+  ASSERT_EQ(message(tessera_network_load(path.c_str(), &load, &network)), "");
+  EXPECT_EQ(tessera_network_input(network, 0).rank, 3U);
+  std::vector<float> values(60);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) / 4 - 7;
+  const int64_t dims[] = {3, 4, 5};
+  const tessera_tensor tensor = {TESSERA_F32, 3, dims, values.data(), 240};
+  OnePipeline on;
+  on.open(network,
+          {.size = sizeof(tessera_device_options), .kind = TESSERA_SIM, .arch = arch.c_str()});
+  const int64_t before = device_of(on.runtime).bytes_in;
+  tessera_job* job = nullptr;
+  tessera_result* result = nullptr;
+  ASSERT_EQ(message(tessera_submit(on.stream, &tensor, 1, nullptr, &job)), "");
+  ASSERT_EQ(message(tessera_job_wait(job, kForever, &result)), "");
+  const tessera_tensor output = tessera_result_output(result, 0);
+  ASSERT_EQ(output.bytes, 240U);
+  for (size_t i = 0; i < values.size(); ++i) {
+    EXPECT_EQ(static_cast<const float*>(output.data)[i], std::max(values[i], 0.0F));
+  }
+  EXPECT_EQ(device_of(on.runtime).bytes_in - before, 32 * 64 * 4);
+  tessera_result_release(result);
+  tessera_job_release(job);
+  // What is kept lies in blocks.
+  const tessera_task_input input = {.size = sizeof input, .tensor = tensor};
+  const tessera_task_output kept = {.size = sizeof kept, .keep = true};
+  const tessera_network_task task = {
+      .size = sizeof task, .inputs = &input, .input_count = 1, .outputs = &kept, .output_count = 1};
+  tessera_block* block = nullptr;
+  ASSERT_EQ(message(tessera_submit_network(on.stream, &task, nullptr, &job)), "");
+  ASSERT_EQ(message(tessera_job_wait(job, kForever, &result)), "");
+  ASSERT_EQ(message(tessera_result_block(result, 0, &block)), "");
+  const tessera_tensor_description blocks = tessera_block_description(block);
+  ASSERT_EQ(blocks.rank, 4U);
+  EXPECT_EQ(blocks.dims[2], 32);
+  EXPECT_EQ(blocks.dims[3], 64);
+  tessera_block_release(block);
+  tessera_result_release(result);
+  tessera_job_release(job);
+  on.release();
+  tessera_network_release(network);
+  std::filesystem::remove(arch);
+}
+
 TEST(DeviceForm, GivesTheSameBitsWithFewerBytesOverTheLink) {
   const std::string path = "/usr/share/libonnx-testdata/data/node/test_relu/model.onnx";
   tessera_network* network = nullptr;

@@ -77,6 +77,35 @@ TEST(Run, EveryDevicePrintsTheSameOutputs) {
   EXPECT_EQ(output_line("host"), output_line("ref"));
 }
 
+TEST(Run, MatricesInBlocksAtTheEdgesAreTheProcessorsAffair) {
+  write_text("blocks.toml",
+             "name = \"blocks\"\n[dram]\nedge_block_rows = 32\nedge_block_columns = 64\n");
+  const auto output_line = [](const std::vector<std::string>& words) {
+    std::vector<std::string> all = words;
+    all.insert(all.begin(), "run");
+    all.insert(all.end(), {"--input", "random:7"});
+    const std::string out = tessera(all).out;
+    const std::size_t begin = out.find("output y ");
+    return begin == std::string::npos ? out : out.substr(begin, out.find('\n', begin) - begin);
+  };
+  const std::string dense = output_line({"small.onnx"});
+  EXPECT_EQ(output_line({"small.onnx", "--arch", "blocks.toml"}), dense);
+  EXPECT_EQ(output_line({"small.onnx", "--arch", "blocks.toml", "--device", "host"}), dense);
+  ASSERT_EQ(tessera({"compile", "small.onnx", "--arch", "blocks.toml", "-o", "b.tpkg"}).status, 0);
+  ASSERT_EQ(tessera({"link", "b.tpkg", "--arch", "blocks.toml", "-o", "b.tprog"}).status, 0);
+  EXPECT_EQ(output_line({"b.tpkg", "--arch", "blocks.toml"}), dense);
+  EXPECT_EQ(output_line({"b.tprog", "--arch", "blocks.toml"}), dense);
+  EXPECT_EQ(output_line({"b.tprog", "--arch", "blocks.toml", "--device", "ref"}), dense);
+  EXPECT_THAT(tessera({"inspect", "b.tpkg"}).out, HasSubstr("x64, the blocks of 1x4x4x4\n"));
+  EXPECT_THAT(tessera({"disasm", "b.tprog"}).out, HasSubstr("] blocks_of [1, 4, 4, 4] at output"));
+  const CommandResult compared =
+      tessera({"compare", "b.tpkg", "--arch", "blocks.toml", "--a", "sim", "--b", "host"});
+  EXPECT_EQ(compared.status, 0) << compared.out << compared.err;
+  const CommandResult derived = tessera({"derive", "b.tprog", "--arch", "blocks.toml", "--to",
+                                         "onnx", "-o", "b.onnx", "--verify", "2"});
+  EXPECT_EQ(derived.status, 0) << derived.err;
+}
+
 TEST(OpenDimensions, EveryVerbThatReadsAModelPrintsTheDefaults) {
   const std::string notes =
       "note: x: dimension 0 ('batch') taken as 1\n"
