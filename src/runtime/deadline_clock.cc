@@ -72,14 +72,15 @@ void DeadlineClock::watch(JobReference job, pipeline::Nanoseconds deadline) {
   if (earliest) changed_.notify_all();
 }
 
-bool DeadlineClock::set_alarm(Alarm& alarm, pipeline::Nanoseconds time) {
+std::optional<pipeline::Nanoseconds> DeadlineClock::set_alarm(Alarm& alarm,
+                                                              pipeline::Nanoseconds time) {
   const std::lock_guard lock(mutex_);
-  if (stop_) return false;
+  if (stop_) return std::nullopt;
   try {
     start();
     alarms_.reserve(alarms_.size() + 1);
   } catch (...) {  // no thread, or no memory
-    return false;
+    return std::nullopt;
   }
   const bool earliest = time < next();
   const auto set = std::find_if(alarms_.begin(), alarms_.end(),
@@ -87,10 +88,10 @@ bool DeadlineClock::set_alarm(Alarm& alarm, pipeline::Nanoseconds time) {
   if (set == alarms_.end()) {
     alarms_.push_back({time, &alarm});
   } else {
-    set->time = std::min(set->time, time);
+    time = set->time = std::min(set->time, time);
   }
   if (earliest) changed_.notify_all();
-  return true;
+  return time;
 }
 
 // Most tasks are done long before: their entries go when there are too many.

@@ -10,6 +10,7 @@
 
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -31,9 +32,9 @@ class DeadlineClock {
     virtual ~Alarm() = default;
     virtual void ring() = 0;  // by the clock's thread; it may set the next one
   };
-  // Rings once at `time`, or earlier if it is set already. False: it will not, since the system has
-  // no thread for it now, or after stop().
-  bool set_alarm(Alarm& alarm, pipeline::Nanoseconds time);
+  // Rings once: at `time`, or when it was set to already if that is earlier. Says when; nothing: it
+  // will not, since the system has no thread for it now, or after stop().
+  std::optional<pipeline::Nanoseconds> set_alarm(Alarm& alarm, pipeline::Nanoseconds time);
   // Rings no more, and ends no more tasks.
   void stop();
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 #include <thread>
 
 #include "base/guarded.h"
@@ -111,7 +112,7 @@ void ExecuteStage::work() {
       while (work_once()) {
       }
       return;
-    } catch (...) {  // no memory: nothing was begun for which there was none
+    } catch (...) {  // no memory, or no thread: nothing was begun for which there was none
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
@@ -503,8 +504,10 @@ void ExecuteStage::set_alarm(Nanoseconds now) {
     if (own.known) period = std::min(period, own.run);
   }
   const Nanoseconds time = now + std::max(period, waiting ? kAlarmFirst : kAlarmWatching);
-  if (!clock_.set_alarm(*this, time)) return;
-  alarm_at_ = time;
+  const auto set = clock_.set_alarm(*this, time);
+  if (!set) throw std::bad_alloc();  // who calls looks again by itself
+  // One that is late to ring rings for this time, too: the next is set when it has.
+  alarm_at_ = *set;
   alarm_for_waiting_ = waiting && period < kAlarmLast;  // else it may be wanted earlier
 }
 
