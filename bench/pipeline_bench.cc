@@ -89,7 +89,7 @@ namespace {
 
 // Argument: whether events are recorded.
 void task_through_a_runtime(benchmark::State& state) {
-  auto runtime = std::make_shared<RuntimeState>(state.range(0) == 1);
+  auto runtime = RuntimeState::make(state.range(0) == 1);
   runtime->add(DeviceKind::kSim, {}, device::make_scripted_device({.queue_depth = 16}).value());
   constexpr std::array<std::int64_t, 1> kBytes = {64};
   const Network network(device::scripted_network("empty", kBytes, kBytes));

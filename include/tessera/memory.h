@@ -24,7 +24,8 @@
 // that writes it when all before it are done. The bytes on the host are the application's while no
 // task that was submitted uses the block. If a task that was to write a block ends without a
 // result, the block holds nothing: who reads it fails with an error that says so, until it is
-// written again.
+// written again. A task that was cancelled or is late, or whose device failed, uses its blocks
+// until its run on the device is over: who writes them waits for that.
 //
 // Handles may be copied and used by several threads.
 #pragma once

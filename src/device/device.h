@@ -132,6 +132,10 @@ struct Submission {
   // until the run was withdrawn.
   RunListener* listener = nullptr;
   void* context = nullptr;
+  // Let go when the device has done with the run and its blocks for sure, which may be after it was
+  // given up or refused: it ended or never began, or the device was reset. On any thread, without
+  // locks held.
+  std::shared_ptr<void> keeps = {};
 };
 
 // What became of a run that somebody wants no more.
@@ -324,6 +328,9 @@ struct DeviceOptions {
 };
 
 Result<std::unique_ptr<Device>> make_device(const DeviceOptions& options);
+// Whether the calling thread is one of a device's kernels. It cannot wait for the end of its
+// device.
+bool in_thread_of_kernel();
 // One kernel for the network's chip, as sessions use it.
 DeviceOptions session_device(const SessionOptions& options, const ChipConfig& chip);
 

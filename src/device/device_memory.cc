@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/guarded.h"
 
 namespace tessera::device {
 namespace {
@@ -78,6 +79,22 @@ memory::Block DeviceMemory::adopt(std::span<std::byte> bytes, std::shared_ptr<vo
   return allocation.block;
 }
 
+DeviceMemory::Owners DeviceMemory::keep(std::shared_ptr<void> owner) {
+  const std::lock_guard lock(mutex_);
+  if (spare_ == nullptr) spare_ = std::make_unique<Owner>();
+  Owners kept;
+  move_first(spare_, kept);
+  kept->owner = std::move(owner);
+  return kept;
+}
+
+void DeviceMemory::end(Owners& kept) {
+  if (kept == nullptr) return;
+  const std::lock_guard lock(mutex_);
+  move_first(kept, ended_);
+  any_ended_.store(true, std::memory_order_relaxed);
+}
+
 void DeviceMemory::bury() {
   if (!anything_to_bury()) return;
   Owners ended;
@@ -96,7 +113,7 @@ Result<memory::Block> DeviceMemory::allocate(Bytes bytes) {
   if (storages_.size() == storages_.capacity()) storages_.reserve(2 * storages_.size() + 16);
   dropped_.reserve(storages_.capacity());
   TESSERA_TRY(const auto allocation, pool_.allocate(bytes));
-  const Status added = add_storage(allocation);
+  const Status added = guarded("", [&] { return add_storage(allocation); });
   if (!added.ok()) {
     // The pool never hands out what has no bytes.
     TESSERA_CHECK(pool_.discard(allocation.block.base).ok(), "a block that was just made");

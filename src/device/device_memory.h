@@ -18,6 +18,14 @@ namespace tessera::device {
 
 class DeviceMemory {
  public:
+  // One who owns adopted memory, or is kept by a run, in the list of those to be let go or of
+  // places for more.
+  struct Owner {
+    std::shared_ptr<void> owner;  // shared with whoever else uses the bytes
+    std::unique_ptr<Owner> next;
+  };
+  using Owners = std::unique_ptr<Owner>;
+
   explicit DeviceMemory(Bytes capacity) : pool_(capacity) {}
   ~DeviceMemory();
 
@@ -26,6 +34,9 @@ class DeviceMemory {
   // run holds it any more; not before bury().
   memory::Block adopt(std::span<std::byte> bytes, std::shared_ptr<void> owner);
   Status release(std::uint64_t base);
+  // Somebody who is let go with the owners, after end(), which takes no memory.
+  Owners keep(std::shared_ptr<void> owner);
+  void end(Owners& kept);
   // Lets go of the owners whose blocks have ended. What that calls is not the device's: without
   // any lock of the device's.
   void bury();
@@ -43,12 +54,6 @@ class DeviceMemory {
   struct Free {
     void operator()(std::byte* p) const { std::free(p); }
   };
-  // One who owns adopted memory, in the list of those to be let go or of places for more.
-  struct Owner {
-    std::shared_ptr<void> owner;  // shared with whoever else uses the bytes
-    std::unique_ptr<Owner> next;
-  };
-  using Owners = std::unique_ptr<Owner>;
   static void move_first(Owners& from, Owners& to);
   static void end_list(Owners& owners);
   struct Storage {

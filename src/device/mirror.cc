@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "base/check.h"
+#include "base/guarded.h"
 
 namespace tessera::device {
 namespace {
@@ -17,14 +18,15 @@ memory::HostRange range_of(std::span<const std::byte> host) {
 }
 
 // They take no memory before somebody looks at them: what stays on the device needs none.
-std::shared_ptr<void> zeros(Bytes bytes) {
+Result<std::shared_ptr<void>> zeros(Bytes bytes) {
   void* const memory = std::calloc(static_cast<std::size_t>(bytes.value), 1);
-  return memory == nullptr ? nullptr : std::shared_ptr<void>(memory, std::free);
+  if (memory != nullptr) return std::shared_ptr<void>(memory, std::free);
+  return Error{ErrorCode::kUnavailable,
+               fmt::format("this machine has no memory for a block of {} bytes", bytes.value)};
 }
 
-Error no_memory(Bytes bytes) {
-  return {ErrorCode::kUnavailable,
-          fmt::format("this machine has no memory for a block of {} bytes", bytes.value)};
+std::span<std::byte> bytes_of(const std::shared_ptr<void>& memory, Bytes bytes) {
+  return {static_cast<std::byte*>(memory.get()), static_cast<std::size_t>(bytes.value)};
 }
 
 }  // namespace
@@ -36,81 +38,94 @@ Mirror::~Mirror() {
   }
 }
 
-Result<MirroredBlock> Mirror::allocate(std::span<const Bytes> parts) {
-  std::int64_t bytes = 0;
-  for (const Bytes part : parts) bytes += part.value;
+// make() gives `made` its parts and has it kept; where that fails they go back to the device.
+template <typename Make>
+Result<MirroredBlock> Mirror::make_block(const Make& make) {
   MirroredBlock made;
-  if (device_.properties().shared_memory) {
-    // One block, of which the parts are pieces.
-    TESSERA_TRY(const Block block, device_.allocate(Bytes{bytes}));
-    TESSERA_TRY(made.host, device_.host_view(block.base, block.bytes));
-    Address next = block.base;
+  const Status status = guarded("", [&] { return make(made); });
+  if (status.ok()) return made;
+  TESSERA_RETURN_IF_ERROR(release_parts(made));
+  return status.error();
+}
+
+Result<MirroredBlock> Mirror::allocate(std::span<const Bytes> parts) {
+  Bytes bytes;
+  for (const Bytes part : parts) bytes.value += part.value;
+  return make_block([&](MirroredBlock& made) -> Status {
+    made.parts.reserve(parts.size());
+    if (device_.properties().shared_memory) {
+      // One block, of which the parts are pieces.
+      TESSERA_TRY(const Block block, device_.allocate(bytes));
+      Address next = block.base;
+      for (const Bytes part : parts) {
+        made.parts.push_back({next, part});
+        next = next + part;
+      }
+      TESSERA_TRY(made.host, device_.host_view(block.base, block.bytes));
+      return keep(made, nullptr);
+    }
     for (const Bytes part : parts) {
-      made.parts.push_back({next, part});
-      next = next + part;
+      TESSERA_TRY(const Block block, device_.allocate(part));
+      made.parts.push_back(block);
     }
-    return keep(std::move(made), nullptr);
-  }
-  for (const Bytes part : parts) {
-    const auto block = device_.allocate(part);
-    if (!block.ok()) {
-      TESSERA_RETURN_IF_ERROR(release_parts(made));
-      return block.error();
-    }
-    made.parts.push_back(*block);
-  }
-  std::shared_ptr<void> host = zeros(Bytes{bytes});
-  if (host == nullptr) {
-    TESSERA_RETURN_IF_ERROR(release_parts(made));
-    return no_memory(Bytes{bytes});
-  }
-  made.host = {static_cast<std::byte*>(host.get()), static_cast<std::size_t>(bytes)};
-  return keep(std::move(made), std::move(host));
+    TESSERA_TRY(std::shared_ptr<void> host, zeros(bytes));
+    made.host = bytes_of(host, bytes);
+    return keep(made, std::move(host));
+  });
 }
 
 Result<MirroredBlock> Mirror::take_over(const Block& block) {
-  MirroredBlock made{{}, {block}};
-  if (device_.properties().shared_memory) {
-    TESSERA_TRY(made.host, device_.host_view(block.base, block.bytes));
-    return keep(std::move(made), nullptr);
-  }
-  std::shared_ptr<void> host = zeros(block.bytes);
-  if (host == nullptr) {
-    TESSERA_RETURN_IF_ERROR(release_parts(made));
-    return no_memory(block.bytes);
-  }
-  made.host = {static_cast<std::byte*>(host.get()), static_cast<std::size_t>(block.bytes.value)};
-  TESSERA_TRY(MirroredBlock kept, keep(std::move(made), std::move(host)));
-  TESSERA_RETURN_IF_ERROR(ran(kept.host));
-  return kept;
+  bool taken = false;
+  auto made = make_block([&](MirroredBlock& made) -> Status {
+    made.parts.push_back(block);
+    taken = true;
+    if (device_.properties().shared_memory) {
+      TESSERA_TRY(made.host, device_.host_view(block.base, block.bytes));
+      return keep(made, nullptr);
+    }
+    TESSERA_TRY(std::shared_ptr<void> host, zeros(block.bytes));
+    made.host = bytes_of(host, block.bytes);
+    return keep(made, std::move(host), Newer::kDevice);
+  });
+  if (!taken) TESSERA_RETURN_IF_ERROR(device_.release(block));
+  return made;
 }
 
 Result<MirroredBlock> Mirror::map(std::span<std::byte> host, std::shared_ptr<void> owner) {
-  MirroredBlock made{host, {}};
-  if (device_.properties().shared_memory) {
-    TESSERA_TRY(const Block block, device_.adopt(host, std::move(owner)));
+  return make_block([&](MirroredBlock& made) -> Status {
+    made.host = host;
+    made.parts.reserve(1);
+    if (device_.properties().shared_memory) {
+      TESSERA_TRY(const Block block, device_.adopt(host, std::move(owner)));
+      made.parts.push_back(block);
+      return keep(made, nullptr);
+    }
+    TESSERA_TRY(const Block block, device_.allocate(Bytes{std::ssize(host)}));
     made.parts.push_back(block);
-    return keep(std::move(made), nullptr);
-  }
-  TESSERA_TRY(const Block block, device_.allocate(Bytes{std::ssize(host)}));
-  made.parts.push_back(block);
-  TESSERA_TRY(MirroredBlock kept, keep(std::move(made), std::move(owner)));
-  TESSERA_RETURN_IF_ERROR(wrote(host));
-  return kept;
+    return keep(made, std::move(owner), Newer::kHost);
+  });
 }
 
-Result<MirroredBlock> Mirror::keep(MirroredBlock block, std::shared_ptr<void> owner) {
+// It is either kept whole or not at all.
+Status Mirror::keep(const MirroredBlock& block, std::shared_ptr<void> owner, Newer newer) {
   std::vector<memory::Block> blocks;
   for (const Block& part : block.parts) blocks.push_back({part.base.value, part.bytes});
-  Status mapped;
-  {
-    const std::lock_guard lock(mutex_);
-    mapped = map_.map(range_of(block.host), blocks);
-    if (mapped.ok()) owned_.push_back({block, std::move(owner)});
+  Owned owned{block, std::move(owner)};
+  const memory::HostRange range = range_of(block.host);
+  const std::lock_guard lock(mutex_);
+  if (owned_.size() == owned_.capacity()) owned_.reserve(2 * owned_.size() + 4);
+  TESSERA_RETURN_IF_ERROR(map_.map(range, blocks));
+  const Status noted = guarded("", [&]() -> Status {
+    if (newer == Newer::kHost) return map_.note_host_write(range);
+    if (newer == Newer::kDevice) return map_.note_device_write(range);
+    return {};
+  });
+  if (!noted.ok()) {
+    TESSERA_CHECK(map_.unmap(range.address).ok(), "a block that was just mapped");
+    return noted;
   }
-  if (mapped.ok()) return block;
-  TESSERA_RETURN_IF_ERROR(release_parts(block));
-  return mapped.error();
+  owned_.push_back(std::move(owned));
+  return {};
 }
 
 Status Mirror::release_parts(const MirroredBlock& block) {
@@ -161,11 +176,12 @@ Status Mirror::move(std::span<const std::byte> host, const std::vector<memory::T
     const auto bytes = host.subspan(transfer.host - address_of(host.data()),
                                     static_cast<std::size_t>(transfer.bytes.value));
     // The mirror owns the bytes; its callers name them by what they may see.
-    const Status moved =
-        transfer.to_device
-            ? device_.write({transfer.device}, bytes, tag)
-            : device_.read({transfer.device}, {const_cast<std::byte*>(bytes.data()), bytes.size()},
-                           tag);
+    const Status moved = guarded("", [&] {
+      return transfer.to_device
+                 ? device_.write({transfer.device}, bytes, tag)
+                 : device_.read({transfer.device},
+                                {const_cast<std::byte*>(bytes.data()), bytes.size()}, tag);
+    });
     if (moved.ok()) continue;
     const std::lock_guard lock(mutex_);
     map_.put_back(std::span(transfers).subspan(i));

@@ -43,7 +43,7 @@ class Mirror {
   // released and no run uses it any more; else when it is released. The error is kInvalidArgument
   // if some of the bytes are in a block already.
   Result<MirroredBlock> map(std::span<std::byte> host, std::shared_ptr<void> owner);
-  // A block that was allocated elsewhere and that a run has written.
+  // A block that was allocated elsewhere and that a run has written. It is released in any case.
   Result<MirroredBlock> take_over(const Block& block);
   Status release(const MirroredBlock& block);
 
@@ -60,7 +60,11 @@ class Mirror {
               const TransferTag& tag = {});
 
  private:
-  Result<MirroredBlock> keep(MirroredBlock block, std::shared_ptr<void> owner);
+  template <typename Make>
+  Result<MirroredBlock> make_block(const Make& make);
+  enum class Newer { kNeither, kHost, kDevice };
+  Status keep(const MirroredBlock& block, std::shared_ptr<void> owner,
+              Newer newer = Newer::kNeither);
   Status release_parts(const MirroredBlock& block);
   // `host` is the range that the transfers are of.
   Status move(std::span<const std::byte> host, const std::vector<memory::Transfer>& transfers,

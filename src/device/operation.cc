@@ -252,7 +252,8 @@ Result<SequenceNumber> OperationSet::submit(const OperationTask& task, TimePoint
                          .kernel = task.kernel,
                          .inputs = std::span(inputs).first(product ? 2 : 1),
                          .outputs = std::span(&task.output, 1),
-                         .tag = task.tag},
+                         .tag = task.tag,
+                         .keeps = task.keeps},
                         deadline);
 }
 

@@ -22,6 +22,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 
 #include "device/device.h"
@@ -51,6 +52,7 @@ struct OperationTask {
   Bytes weight_offset;
   int kernel = kAnyKernel;
   std::uint64_t tag = 0;
+  std::shared_ptr<void> keeps = {};  // as in Submission
 };
 
 // Any thread may call.

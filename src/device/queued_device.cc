@@ -28,6 +28,14 @@ constexpr double kLongest = 1e17;  // nanoseconds, three years
 
 double seconds(nanoseconds duration) { return std::chrono::duration<double>(duration).count(); }
 
+thread_local bool thread_of_kernel = false;
+
+// For the kernels' threads, which must go on.
+template <typename Make>
+Error unavailable_or_no_memory(const Make& make) {
+  return error_or_no_memory([&] { return Error{ErrorCode::kUnavailable, make()}; });
+}
+
 Properties with_queue(Properties properties, int depth) {
   properties.queue_depth = depth;
   return properties;
@@ -40,6 +48,8 @@ nanoseconds wall_time(const Pace& pace, Cycles cycles, std::int64_t clock_hertz)
 }
 
 }  // namespace
+
+bool in_thread_of_kernel() { return thread_of_kernel; }
 
 QueuedDevice::QueuedDevice(std::unique_ptr<Backend> backend, QueueOptions options)
     : backend_(std::move(backend)),
@@ -340,6 +350,7 @@ Status QueuedDevice::hold_blocks(const Submission& submission, Task& task) {
     }
     return {};
   };
+  if (submission.keeps != nullptr) task.keeps = memory_.keep(submission.keeps);
   Status held = hold(submission.inputs, task.loaded->inputs, task.inputs);
   if (held.ok()) held = hold(submission.outputs, task.loaded->outputs, task.outputs);
   return held;
@@ -348,6 +359,13 @@ Status QueuedDevice::hold_blocks(const Submission& submission, Task& task) {
 void QueuedDevice::drop_holds(Task& task) {
   for (const Address address : task.held) memory_.drop_hold(address.value);
   task.held.clear();
+  memory_.end(task.keeps);
+}
+
+// What was kept for runs is let go by the kernels' threads, which hold no locks then.
+void QueuedDevice::wake_to_bury() {
+  if (!memory_.anything_to_bury()) return;
+  for (const auto& kernel : kernels_) kernel->work.notify_one();
 }
 
 int QueuedDevice::choose_kernel(const Submission& submission) const {
@@ -478,6 +496,7 @@ Error QueuedDevice::given_up(Task& task) {
     ++counters_.withdrawn;
     task.abandoned = true;
     end(task);
+    wake_to_bury();
     return {ErrorCode::kUnavailable, message};
   }
   task.abandoned = true;
@@ -526,6 +545,7 @@ Withdrawn QueuedDevice::withdraw(SequenceNumber sequence, bool give_up) {
   ++counters_.withdrawn;
   take_from_queue(*task);
   end(*task);
+  wake_to_bury();
   return Withdrawn::kNotBegun;
 }
 
@@ -572,10 +592,13 @@ void QueuedDevice::complete(SequenceNumber sequence, Completion completion) {
   Task* const task = tasks_.find(sequence);
   if (task == nullptr || task->state != Task::State::kRunning) {
     ++counters_.wrong_completions;
-    fail_locked(fmt::format(
-        "it told the completion of task {}, which {}", static_cast<std::uint64_t>(sequence),
-        static_cast<std::uint64_t>(sequence) >= next_sequence_ ? "was never submitted"
-                                                               : "was complete already"));
+    fail_locked(unavailable_or_no_memory([&] {
+                  return fmt::format("it told the completion of task {}, which {}",
+                                     static_cast<std::uint64_t>(sequence),
+                                     static_cast<std::uint64_t>(sequence) >= next_sequence_
+                                         ? "was never submitted"
+                                         : "was complete already");
+                }).message);
     return;
   }
   find_lost(*kernels_[static_cast<std::size_t>(task->run.kernel)], *task);
@@ -622,6 +645,7 @@ void QueuedDevice::fail_locked(std::string reason) {
     if (task.state == Task::State::kRunning) refuse_task(task);
   });
   room_.notify_all();
+  wake_to_bury();
 }
 
 const Task* QueuedDevice::longest_running() const {
@@ -652,8 +676,11 @@ void QueuedDevice::watch_loop() {
       watched_.wait_until(lock, due);
       continue;
     }
-    fail_locked(fmt::format("kernel {} has not ended task {} within the limit of {:.3g} s",
-                            longest->run.kernel, longest->number(), seconds(options_.run_limit)));
+    fail_locked(unavailable_or_no_memory([&] {
+                  return fmt::format("kernel {} has not ended task {} within the limit of {:.3g} s",
+                                     longest->run.kernel, longest->number(),
+                                     seconds(options_.run_limit));
+                }).message);
   }
 }
 
@@ -677,7 +704,7 @@ Status QueuedDevice::reset(TimePoint deadline) {
     }
   }
   Lock lock(mutex_);
-  const std::string reason = health_.reason;
+  std::string reason = health_.reason;
   fail_locked("it is being reset");
   ++generation_;
   ++counters_.resets;
@@ -693,7 +720,7 @@ Status QueuedDevice::reset(TimePoint deadline) {
     rested = idle_.wait_until(lock, deadline, at_rest);
   }
   if (!rested) {
-    health_.reason = reason;
+    health_.reason = std::move(reason);
     return Error{ErrorCode::kUnavailable,
                  fmt::format("device '{}': a kernel did not come to rest when it was reset",
                              properties_.name)};
@@ -702,8 +729,9 @@ Status QueuedDevice::reset(TimePoint deadline) {
   tasks_.for_each([&](Task& task) {
     if (task.state == Task::State::kRunning) end(task);
   });
-  health_ = {HealthState::kProbing, reason};
+  health_ = {HealthState::kProbing, std::move(reason)};
   room_.notify_all();
+  wake_to_bury();
   return {};
 }
 
@@ -719,11 +747,19 @@ DeviceCounters QueuedDevice::counters() const {
 void QueuedDevice::kernel_loop(int index) {
   // Wakes up within microseconds of the time asked for, not within the usual 50.
   prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+  thread_of_kernel = true;
   Kernel& kernel = *kernels_[static_cast<std::size_t>(index)];
   Lock lock(mutex_);
   while (true) {
-    kernel.work.wait(lock, [&] { return stop_ || !kernel.queue.empty(); });
+    const auto has_work = [&] {
+      return stop_ || !kernel.queue.empty() || memory_.anything_to_bury();
+    };
+    kernel.work.wait(lock, has_work);
     if (stop_) return;
+    if (kernel.queue.empty()) {
+      bury(lock);
+      continue;
+    }
     Task& task = *kernel.queue.front();
     kernel.queue.erase(kernel.queue.begin());
     kernel.running = &task;
@@ -737,11 +773,14 @@ void QueuedDevice::kernel_loop(int index) {
     Executed executed = execute(kernel, task, generation);
     lock.lock();
     settle(kernel, task, executed);
-    if (!memory_.anything_to_bury()) continue;
-    lock.unlock();
-    memory_.bury();
-    lock.lock();
+    if (memory_.anything_to_bury()) bury(lock);
   }
+}
+
+void QueuedDevice::bury(Lock& lock) {
+  lock.unlock();
+  memory_.bury();
+  lock.lock();
 }
 
 void QueuedDevice::settle(Kernel& kernel, Task& task, Executed& executed) {
@@ -755,11 +794,11 @@ void QueuedDevice::settle(Kernel& kernel, Task& task, Executed& executed) {
         complete(sequence, std::move(executed.completion));
         break;
       case Fault::kSecondCompletion:
-        complete(sequence, executed.completion);
-        complete(sequence, executed.completion);
+        complete(sequence, std::move(executed.completion));
+        complete(sequence, {});
         break;
       case Fault::kWrongCompletion:
-        complete(static_cast<SequenceNumber>(next_sequence_ + 1'000'000), executed.completion);
+        complete(static_cast<SequenceNumber>(next_sequence_ + 1'000'000), {});
         break;
       case Fault::kHang:
       case Fault::kLostCompletion:
@@ -800,7 +839,7 @@ QueuedDevice::Executed QueuedDevice::execute(Kernel& kernel, Task& task, std::ui
     executed.stopped = !sleep_until(kernel, kNoDeadline, generation);
   } else if (executed.fault == Fault::kError) {
     completion.end = steady_clock::now();
-    completion.status = Error{ErrorCode::kUnavailable, "the fault plan says so"};
+    completion.status = unavailable_or_no_memory([] { return "the fault plan says so"; });
   } else {
     // Not task.started: what lies between may be another thread's turn.
     const TimePoint called = steady_clock::now();
@@ -827,7 +866,7 @@ QueuedDevice::Executed QueuedDevice::execute(Kernel& kernel, Task& task, std::ui
   }
   if (executed.stopped) {
     completion.end = steady_clock::now();
-    completion.status = Error{ErrorCode::kUnavailable, "the run was stopped"};
+    completion.status = unavailable_or_no_memory([] { return "the run was stopped"; });
   }
   if (!completion.status.ok()) {
     completion.status = error_or_no_memory(

@@ -104,10 +104,12 @@ class QueuedDevice : public Device {
   Result<std::shared_ptr<Loaded>> check(const Submission& submission) const;
   Status hold_blocks(const Submission& submission, Task& task);
   void drop_holds(Task& task);
+  void wake_to_bury();
   int choose_kernel(const Submission& submission) const;
 
   void kernel_loop(int index);
   RunOutcome run_backend(const Task& task);
+  void bury(Lock& lock);  // which is not held meanwhile
   void watch_loop();
   Executed execute(Kernel& kernel, Task& task, std::uint64_t generation);
   Fault planned_fault(const Task& task);

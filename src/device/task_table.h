@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "device/backend.h"
+#include "device/device_memory.h"
 
 namespace tessera::device {
 
@@ -30,6 +31,7 @@ struct Task {
   std::shared_ptr<Loaded> loaded;  // shared with the device, which may unload it meanwhile
   std::vector<Address> held;       // inputs, then outputs
   std::vector<std::span<std::byte>> inputs, outputs;
+  DeviceMemory::Owners keeps;  // until it does not use its blocks any more
   State state = State::kQueued;
   bool waited_for = false;  // wait() was called, once
   bool abandoned = false;   // and gave up: whoever ends the task clears it away

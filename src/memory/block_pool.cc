@@ -116,6 +116,7 @@ Status BlockPool::release(std::uint64_t base) {
   Used& used = used_[static_cast<std::size_t>(found - used_.data())];
   if (used.holds > 0) {
     used.released = true;
+    counters_.in_quarantine.value += used.rounded;
     ++counters_.blocks_quarantined;
     return {};
   }
@@ -161,7 +162,9 @@ void BlockPool::hold(std::uint64_t address) { ++held(address).holds; }
 void BlockPool::drop_hold(std::uint64_t address) {
   Used& used = held(address);
   TESSERA_CHECK(used.holds > 0, "the block at {:#x} is not held", used.block.base);
-  if (--used.holds == 0 && used.released) make_unused(used);
+  if (--used.holds > 0 || !used.released) return;
+  counters_.in_quarantine.value -= used.rounded;
+  make_unused(used);
 }
 
 Result<BlockPool::Place> BlockPool::find(std::uint64_t address, Bytes bytes) const {

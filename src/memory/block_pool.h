@@ -34,6 +34,7 @@ struct PoolCounters {
   std::int64_t blocks_dropped = 0;      // unused ones given up to make room
   std::int64_t blocks_quarantined = 0;  // released while a run held them, so far
   Bytes used, unused;                   // now; used includes what is in quarantine
+  Bytes in_quarantine;                  // now: released, and held by runs
 };
 
 class BlockPool {

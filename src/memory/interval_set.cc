@@ -19,19 +19,27 @@ void IntervalSet::add(Interval interval) {
   intervals_.insert(intervals_.erase(begin, end), interval);
 }
 
+// Where there is no memory, nothing has changed.
 void IntervalSet::remove(Interval interval) {
   if (interval.first >= interval.last) return;
   const auto begin =
       std::lower_bound(intervals_.begin(), intervals_.end(), interval.first,
                        [](const Interval& i, std::int64_t first) { return i.last <= first; });
   auto end = begin;
-  std::vector<Interval> rest;
-  for (; end != intervals_.end() && end->first < interval.last; ++end) {
-    if (end->first < interval.first) rest.push_back({end->first, interval.first});
-    if (end->last > interval.last) rest.push_back({interval.last, end->last});
+  while (end != intervals_.end() && end->first < interval.last) ++end;
+  if (begin == end) return;
+  const Interval before{begin->first, interval.first};
+  const Interval after{interval.last, std::prev(end)->last};
+  if (before.first < before.last && after.first < after.last && end - begin == 1) {
+    // One is cut in two.
+    const auto second = intervals_.insert(end, after);
+    *std::prev(second) = before;
+    return;
   }
-  const auto at = intervals_.erase(begin, end);
-  intervals_.insert(at, rest.begin(), rest.end());
+  auto rest = begin;
+  if (before.first < before.last) *rest++ = before;
+  if (after.first < after.last) *rest++ = after;
+  intervals_.erase(rest, end);
 }
 
 std::vector<Interval> IntervalSet::inside(Interval range) const {

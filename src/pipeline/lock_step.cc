@@ -170,8 +170,13 @@ class LockStep : public Flow {
     if (outstanding_ > 0) return;
     Batch finished;
     when_there_is_memory([&] { finished.reserve(done_in_all()); });
-    end_slot(finished);
-    begin_slot();
+    // Where memory ended and no other slot begins, nobody would try again.
+    while (true) {
+      const bool moved = end_slot(finished);
+      begin_slot();
+      if (moved || outstanding_ > 0) break;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
     lock.unlock();
     for (PacketPtr& packet : finished) line_.finish(std::move(packet));
     lock.lock();
@@ -189,7 +194,9 @@ class LockStep : public Flow {
   }
 
   // Moves on what is done; what leaves the pipeline goes to `finished`, which has room for all.
-  void end_slot(Batch& finished) {
+  // False: for some there was no memory.
+  bool end_slot(Batch& finished) {
+    bool moved = true;
     for (std::size_t stage = line_.size(); stage-- > 0;) {
       Batch& done = lanes_[stage].done;
       for (PacketPtr& packet : done) {
@@ -200,12 +207,14 @@ class LockStep : public Flow {
           try {
             line_.stage(next).queue().try_push(packet);  // or it stays, and is tried again
           } catch (const std::bad_alloc&) {              // likewise
+            moved = false;
           }
           if (packet == nullptr) line_.queue_changed(next);
         }
       }
       std::erase(done, nullptr);
     }
+    return moved;
   }
 
   void begin_slot() {

@@ -210,7 +210,10 @@ Pipeline::~Pipeline() {
 void Pipeline::sweep() {
   const OwnThread mark(this);  // what a packet carries may go here
   for (std::size_t stage = 0; stage < line_.size(); ++stage) {
-    line_.sweep(stage);
+    try {
+      line_.sweep(stage);
+    } catch (...) {  // no memory: its packets leave where they are met next
+    }
     if (const auto& keeper = line_.stage(stage).config().keeper) keeper->sweep();
   }
 }

@@ -7,52 +7,99 @@
 
 namespace tessera::runtime {
 
+void BlockOrder::prepare_locked(BlockClaim& claim) {
+  for (const BlockClaim::Use& use : claim.uses) {
+    std::vector<BlockState::Place>& places = use.block->places;
+    const std::size_t wanted = places.size() + use.block->places_expected + 1;
+    if (wanted > places.capacity()) places.reserve(2 * wanted + 2);
+  }
+  for (const BlockClaim::Use& use : claim.uses) ++use.block->places_expected;
+  claim.prepared_ = true;
+}
+
+void BlockOrder::prepare(BlockClaim& claim) {
+  const std::lock_guard lock(mutex_);
+  prepare_locked(claim);
+}
+
+void BlockOrder::forget(BlockClaim& claim) {
+  const std::lock_guard lock(mutex_);
+  if (!claim.prepared_) return;
+  claim.prepared_ = false;
+  for (const BlockClaim::Use& use : claim.uses) --use.block->places_expected;
+}
+
 bool BlockOrder::enter(BlockClaim& claim) {
   if (claim.uses.empty()) return true;
   const std::lock_guard lock(mutex_);
-  // Whatever fails fails here, before anything has changed.
-  for (const BlockClaim::Use& use : claim.uses) {
-    std::vector<BlockState::Place>& places = use.block->places;
-    if (places.size() == places.capacity()) places.reserve(2 * places.size() + 4);
-  }
+  if (!claim.prepared_) prepare_locked(claim);
+  claim.prepared_ = false;
   claim.missing_ = 0;
   claim.inside_ = true;
   for (const BlockClaim::Use& use : claim.uses) {
+    --use.block->places_expected;
     std::vector<BlockState::Place>& places = use.block->places;
-    const bool granted = use.writes ? places.empty()
-                                    : std::none_of(places.begin(), places.end(),
-                                                   [](const auto& p) { return p.writes; });
-    places.push_back({&claim, use.writes, granted});
+    const bool granted =
+        use.writes ? places.empty() : std::none_of(places.begin(), places.end(), [](const auto& p) {
+          return p.writes && !p.retained;
+        });
+    places.push_back({&claim, use.writes, granted, false});
     if (!granted) ++claim.missing_;
   }
   return claim.missing_ == 0;
 }
 
-void BlockOrder::leave(BlockClaim& claim) {
-  BlockClaim* ready = nullptr;  // a list
-  {
-    const std::lock_guard lock(mutex_);
-    if (!claim.inside_) return;
-    claim.inside_ = false;
-    for (const BlockClaim::Use& use : claim.uses) {
-      std::vector<BlockState::Place>& places = use.block->places;
-      std::erase_if(places, [&](const BlockState::Place& place) { return place.claim == &claim; });
-      for (std::size_t i = 0; i < places.size(); ++i) {
-        if (places[i].writes && i > 0) break;
-        if (!places[i].granted) {
-          places[i].granted = true;
-          BlockClaim& next = *places[i].claim;
-          if (--next.missing_ == 0) next.next_ready_ = std::exchange(ready, &next);
-        }
-        if (places[i].writes) break;
-      }
+// Those who may go to the block now; who may go altogether is put before `ready`, a list.
+BlockClaim* BlockOrder::grant(BlockState& block, BlockClaim* ready) {
+  std::vector<BlockState::Place>& places = block.places;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    BlockState::Place& place = places[i];
+    if (place.writes && i > 0) break;
+    if (!place.granted) {
+      place.granted = true;
+      BlockClaim& next = *place.claim;
+      if (--next.missing_ == 0) next.next_ready_ = std::exchange(ready, &next);
     }
+    if (place.writes && !place.retained) break;
   }
+  return ready;
+}
+
+void BlockOrder::proceed(BlockClaim* ready) {
   while (ready != nullptr) {
     // It may be gone when it has proceeded.
     BlockClaim* const next = std::exchange(ready, ready->next_ready_);
     next->proceed();
   }
+}
+
+void BlockOrder::leave(BlockClaim& claim) {
+  BlockClaim* ready = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!claim.inside_) return;
+    claim.inside_ = false;
+    for (const BlockClaim::Use& use : claim.uses) {
+      std::erase_if(use.block->places,
+                    [&](const BlockState::Place& place) { return place.claim == &claim; });
+      ready = grant(*use.block, ready);
+    }
+  }
+  proceed(ready);
+}
+
+void BlockOrder::retain(BlockClaim& claim) {
+  BlockClaim* ready = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const BlockClaim::Use& use : claim.uses) {
+      for (BlockState::Place& place : use.block->places) {
+        if (place.claim == &claim) place.retained = true;
+      }
+      ready = grant(*use.block, ready);
+    }
+  }
+  proceed(ready);
 }
 
 bool BlockOrder::is_used(const BlockState& block) const {

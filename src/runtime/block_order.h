@@ -5,6 +5,10 @@
 //   block y   [ read 10 | write 12 ]                        12 when all have
 //
 // Whoever may not go at once waits outside of any pipeline and is told when its turn has come.
+//
+// A task that is over may have a run that is not: one that was given up and goes on in its kernel.
+// Its places stay (RetainedTurns). What it was to write holds nothing, so who reads that need not
+// wait for it: it may go, and finds the error.
 #pragma once
 
 #include <memory>
@@ -37,20 +41,30 @@ class BlockClaim {
   friend class BlockOrder;
   std::size_t missing_ = 0;
   BlockClaim* next_ready_ = nullptr;
-  bool inside_ = false;
+  bool prepared_ = false, inside_ = false;
 };
 
 // One for all blocks of a runtime. Thread-safe.
 class BlockOrder {
  public:
-  // Each block once in `claim.uses`. Throws std::bad_alloc, and nothing has changed then. True: it
-  // may go; false: it will be told to proceed.
+  // Each block once in `claim.uses`. True: it may go; false: it will be told to proceed. Throws
+  // std::bad_alloc, and nothing has changed then; but not after prepare().
   bool enter(BlockClaim& claim);
+  // Makes room for its places. Throws std::bad_alloc. It enters, or is forgotten.
+  void prepare(BlockClaim& claim);
+  void forget(BlockClaim& claim);
   // What waited for it may go; takes no memory. Nothing where it is not inside.
   void leave(BlockClaim& claim);
+  // Its task is over without a result, and devices still use the blocks: only those wait for it who
+  // write them.
+  void retain(BlockClaim& claim);
   bool is_used(const BlockState& block) const;
 
  private:
+  void prepare_locked(BlockClaim& claim);
+  static BlockClaim* grant(BlockState& block, BlockClaim* ready);
+  static void proceed(BlockClaim* ready);
+
   mutable std::mutex mutex_;
 };
 

@@ -101,6 +101,7 @@ void ExecuteStage::memory_given() {
 
 void ExecuteStage::ring() {
   rang_.store(true);
+  memory_gives_.fetch_add(1);  // nobody tells when a run that was given up is over
   port_->poke();
 }
 
@@ -279,7 +280,8 @@ void ExecuteStage::submit(Run& run, Leaving& leaving) {
                                    .tag = held.packet->header.id,
                                    .priority = held.packet->header.priority,
                                    .listener = this,
-                                   .context = &run},
+                                   .context = &run,
+                                   .keeps = held.task().turn},
                                   std::chrono::steady_clock::now());
   });
   if (sequence.ok()) {
@@ -290,9 +292,7 @@ void ExecuteStage::submit(Run& run, Leaving& leaving) {
   }
   if (sequence.error().code == ErrorCode::kUnavailable) {
     // It failed meanwhile, or others filled its queue.
-    if (device.device().health().state == device::HealthState::kFailed) {
-      device.note_refusal(sequence.error());
-    }
+    if (device.may_have_failed()) device.note_refusal(sequence.error());
     return wait_again(run);
   }
   fail(held, *run.place, Failure::kError, error_or_no_memory([&] { return sequence.error(); }));
@@ -382,6 +382,8 @@ void ExecuteStage::wait_again(Run& run) {
 }
 
 void ExecuteStage::put_aside(Run& run, bool over) {
+  PacketTurn* const turn = run.held->task().turn.get();
+  if (!over && turn != nullptr) turn->retained = true;
   give_blocks(run_of(run), run.tensors, over);
   --run.held->open;
   run.held = nullptr;

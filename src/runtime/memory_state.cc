@@ -31,6 +31,25 @@ Result<Bytes> checked_bytes(const TensorDescription& tensor) {
   return Bytes{bytes};
 }
 
+// The state of a block that the mirror has made; where there is no memory for it the block goes.
+Result<std::shared_ptr<BlockState>> state_of(std::shared_ptr<MemoryState> memory,
+                                             const device::MirroredBlock& block,
+                                             const TensorDescription& tensor) {
+  device::Mirror& mirror = memory->mirror();
+  bool made = false;  // it lets go of the block itself
+  auto state = guarded("", [&]() -> Result<std::shared_ptr<BlockState>> {
+    auto owned = std::make_unique<BlockState>(std::move(memory), block);
+    made = true;
+    std::shared_ptr<BlockState> state(owned.release(), DeleteHere{});
+    state->format = tensor.format;
+    state->dims = tensor.dims;
+    state->dense_dims = tensor.dense_dims;
+    return state;
+  });
+  if (!made) (void)mirror.release(block);
+  return state;
+}
+
 // Waits for its turn to read a block.
 class FetchClaim : public BlockClaim {
  public:
@@ -79,12 +98,8 @@ Result<std::shared_ptr<BlockState>> BlockState::allocate(std::shared_ptr<MemoryS
                  fmt::format("a block of {} bytes; allowed 1 and more", bytes.value)};
   }
   const std::array parts = {bytes};
-  TESSERA_TRY(device::MirroredBlock block, memory->mirror().allocate(parts));
-  auto state = make_shared_here<BlockState>(std::move(memory), std::move(block));
-  state->format = tensor.format;
-  state->dims = tensor.dims;
-  state->dense_dims = tensor.dense_dims;
-  return state;
+  TESSERA_TRY(const device::MirroredBlock block, memory->mirror().allocate(parts));
+  return state_of(std::move(memory), block, tensor);
 }
 
 Result<std::shared_ptr<BlockState>> BlockState::wrap(std::shared_ptr<MemoryState> memory,
@@ -99,23 +114,15 @@ Result<std::shared_ptr<BlockState>> BlockState::wrap(std::shared_ptr<MemoryState
         fmt::format("{} bytes to wrap as {}, which has {}; allowed 1 and more", bytes.size(),
                     description_text(tensor.format, tensor.dims), needed.value)};
   }
-  TESSERA_TRY(device::MirroredBlock block, memory->mirror().map(bytes, std::move(owner)));
-  auto state = make_shared_here<BlockState>(std::move(memory), std::move(block));
-  state->format = tensor.format;
-  state->dims = tensor.dims;
-  state->dense_dims = tensor.dense_dims;
-  return state;
+  TESSERA_TRY(const device::MirroredBlock block, memory->mirror().map(bytes, std::move(owner)));
+  return state_of(std::move(memory), block, tensor);
 }
 
 Result<std::shared_ptr<BlockState>> BlockState::take_over(std::shared_ptr<MemoryState> memory,
                                                           const device::Block& block,
                                                           const TensorDescription& tensor) {
-  TESSERA_TRY(device::MirroredBlock mirrored, memory->mirror().take_over(block));
-  auto state = make_shared_here<BlockState>(std::move(memory), std::move(mirrored));
-  state->format = tensor.format;
-  state->dims = tensor.dims;
-  state->dense_dims = tensor.dense_dims;
-  return state;
+  TESSERA_TRY(const device::MirroredBlock mirrored, memory->mirror().take_over(block));
+  return state_of(std::move(memory), mirrored, tensor);
 }
 
 BlockState::~BlockState() {
@@ -177,8 +184,10 @@ Status BlockState::fetch() {
                  "for it; fetch the block when the task is done"};
   }
   if (!order.enter(claim)) claim.wait();
-  Status status = valid();
-  if (status.ok()) status = to_host();
+  Status status = guarded("fetching a block", [this]() -> Status {
+    TESSERA_RETURN_IF_ERROR(valid());
+    return to_host();
+  });
   order.leave(claim);
   return status;
 }

@@ -84,9 +84,10 @@ class BlockState : public std::enable_shared_from_this<BlockState> {
   // Of the order of the runtime, under its lock: who uses the block, in turn.
   struct Place {
     BlockClaim* claim = nullptr;
-    bool writes = false, granted = false;
+    bool writes = false, granted = false, retained = false;
   };
   std::vector<Place> places;
+  std::size_t places_expected = 0;  // more, of those that were prepared
 
  private:
   mutable std::mutex mutex_;

@@ -63,13 +63,15 @@ Result<device::SequenceNumber> submit(OperationPacket& packet, MemoryState& memo
                                      .output = packet.output_addresses.front(),
                                      .weights = packet.weight_address,
                                      .weight_offset = {packet.weight_offset},
-                                     .tag = packet.header.id},
+                                     .tag = packet.header.id,
+                                     .keeps = packet.turn},
                                     deadline);
   }
   return memory.entry.device().submit({.loaded = packet.layers->ids[packet.layer_index],
                                        .inputs = packet.input_addresses,
                                        .outputs = packet.output_addresses,
-                                       .tag = packet.header.id},
+                                       .tag = packet.header.id,
+                                       .keeps = packet.turn},
                                       deadline);
 }
 
@@ -94,7 +96,10 @@ Status execute(OperationPacket& packet) {
   const auto sequence = submit(packet, memory, deadline);
   if (!sequence.ok()) return refuse(sequence.error());
   const auto completion = memory.entry.device().wait(*sequence, deadline);
-  if (!completion.ok()) return refuse(completion.error());
+  if (!completion.ok()) {
+    packet.turn->retained = true;  // it may still be in its kernel
+    return refuse(completion.error());
+  }
   if (!completion->status.ok()) return refuse(completion->status.error());
   memory.entry.note_good();
   packet.transfers.kernel = completion->kernel;

@@ -8,6 +8,7 @@
 #include "base/application_call.h"
 #include "base/guarded.h"
 #include "pipeline/own_thread.h"
+#include "runtime/delete_elsewhere.h"
 #include "runtime/host_stages.h"
 #include "runtime/network_packet.h"
 #include "runtime/operation_packet.h"
@@ -100,23 +101,9 @@ TaskFailure public_failure(pipeline::Failure failure) {
   return TaskFailure::kMismatch;
 }
 
-// A pipeline waits for its threads, so one of them cannot delete it: the last handle may go in a
-// callback, in a stage, or with what a task carries. In a process that was forked off it has none.
-void delete_elsewhere(PipelineState* state) {
-  if (!state->check_process().ok()) return;
-  constexpr int kAttempts = 100;
-  if (JobState::in_callback_of() != nullptr || pipeline::OwnThread::owner() != nullptr) {
-    for (int attempt = 0; attempt < kAttempts; ++attempt) {
-      try {
-        return std::thread([state] { delete state; }).detach();
-      } catch (...) {  // no thread now, or no memory for one
-        std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      }
-    }
-    // It stays as it is, idle and for ever.
-  } else {
-    delete state;
-  }
+// A pipeline waits for its threads. In a process that was forked off it has none.
+void delete_pipeline(PipelineState* state) {
+  if (state->check_process().ok()) delete_elsewhere(state);
 }
 
 metrics::SourceId add_source(metrics::Recorder& recorder,
@@ -189,7 +176,7 @@ Result<std::shared_ptr<PipelineState>> PipelineState::start(
   config.observer = state.get();
   TESSERA_TRY(state->pipeline_, pipeline::Pipeline::create(std::move(config)));
   TESSERA_RETURN_IF_ERROR(state->set_tuning(options.tune));
-  return std::shared_ptr<PipelineState>(state.release(), delete_elsewhere);
+  return std::shared_ptr<PipelineState>(state.release(), delete_pipeline);
 }
 
 PipelineState::~PipelineState() {
@@ -371,6 +358,19 @@ TaskOutcome PipelineState::outcome_of(TaskPacket& packet, Nanoseconds now) const
   return TaskOutcome(std::move(result));
 }
 
+TaskOutcome PipelineState::outcome_or_no_memory(TaskPacket& packet, Nanoseconds now) const {
+  try {
+    return outcome_of(packet, now);
+  } catch (...) {
+    TaskError error;
+    if (packet.failure != pipeline::Failure::kNone) error.failure = public_failure(packet.failure);
+    error.error = thrown_error("");
+    error.task = packet.header.id;
+    error.sequence = packet.header.sequence;
+    return TaskOutcome(std::move(error));
+  }
+}
+
 metrics::Outcome PipelineState::count_end(JobEnd end, pipeline::Failure failure) {
   const bool by_packet = end == JobEnd::kPacket;
   const bool cancelled =
@@ -391,13 +391,13 @@ void PipelineState::end_turn(TaskPacket& packet) {
   if (packet.failure == pipeline::Failure::kNone) {
     const Status delivered = guarded("handing over the outputs", [&] { return packet.deliver(); });
     if (!delivered.ok()) {
-      packet.fail(pipeline::Failure::kError, delivered.error());
+      packet.fail(pipeline::Failure::kError, error_or_no_memory([&] { return delivered.error(); }));
       packet.failed_stage = static_cast<std::uint8_t>(stages_.size() - 1);
     }
   }
-  if (packet.turn.uses.empty()) return;
+  if (packet.turn == nullptr) return;
   if (packet.failure != pipeline::Failure::kNone) {
-    for (const BlockClaim::Use& use : packet.turn.uses) {
+    for (const BlockClaim::Use& use : packet.turn->uses) {
       if (!use.writes) continue;
       use.block->invalidate(guarded("a task that failed", [&]() -> Status {
         return packet.error.with_context(
@@ -405,7 +405,10 @@ void PipelineState::end_turn(TaskPacket& packet) {
       }));
     }
   }
-  runtime_->block_order().leave(packet.turn);
+  if (packet.turn->retained) return runtime_->retained_turns().retain(std::move(packet.turn));
+  runtime_->block_order().leave(*packet.turn);
+  // A device may let go of it later, and is not to keep them.
+  packet.turn->uses.clear();
 }
 
 void PipelineState::finished(pipeline::PacketPtr packet) {
@@ -415,6 +418,13 @@ void PipelineState::finished(pipeline::PacketPtr packet) {
   const JobReference job = std::move(task.job);
   // A job that the caller's cancel or the clock ended first counts as what it ended as.
   const bool mine = job->claim(JobEnd::kPacket);
+  std::optional<TaskOutcome> outcome;
+  if (mine) {
+    outcome = outcome_or_no_memory(task, now);
+    if (!outcome->ok() && task.failure == pipeline::Failure::kNone) {
+      task.failure = pipeline::Failure::kError;
+    }
+  }
   const metrics::Outcome ended = count_end(job->end(), task.failure);
   runtime_->recorder().record({.kind = metrics::EventKind::kTaskCompleted,
                                .outcome = ended,
@@ -429,28 +439,12 @@ void PipelineState::finished(pipeline::PacketPtr packet) {
   }
   const bool in_turn =
       task.failure != pipeline::Failure::kCancelled && task.failure != pipeline::Failure::kDeadline;
-  TaskOutcome outcome = [&] {
-    try {
-      return outcome_of(task, now);
-    } catch (...) {
-      TaskError error;
-      error.error = thrown_error("");
-      error.task = task.header.id;
-      error.sequence = task.header.sequence;
-      return TaskOutcome(std::move(error));
-    }
-  }();
   packet.reset();
   job->packet_left();
-  job->settle(std::move(outcome), in_turn);
+  job->settle(std::move(*outcome), in_turn);
 }
 
-void PipelineState::job_ended() {
-  try {
-    pipeline_->sweep();
-  } catch (...) {  // no memory: the packet leaves where it is met next
-  }
-}
+void PipelineState::job_ended() { pipeline_->sweep(); }
 
 void PipelineState::job_overruled(JobEnd end, bool good) {
   (good ? succeeded_ : failed_).fetch_sub(1, std::memory_order_relaxed);

@@ -105,6 +105,7 @@ class PipelineState : private pipeline::Sink,
   pipeline::PacketPtr network_packet_of(const StreamState& stream,
                                         std::vector<std::vector<Tensor>> runs,
                                         const SubmitOptions& options);
+  Status prepare_turn(PacketTurn& turn);
   void await_turn(pipeline::PacketPtr packet);
   void let_in(pipeline::PacketPtr packet) override;
   void wait_until_none_waits();
@@ -125,6 +126,7 @@ class PipelineState : private pipeline::Sink,
            std::span<const pipeline::PacketPtr> batch) override;
   PeriodLoad totals() override;
   void change(const ThreadChange& change) override;
+  TaskOutcome outcome_or_no_memory(TaskPacket& packet, pipeline::Nanoseconds now) const;
   metrics::Outcome count_end(JobEnd end, pipeline::Failure failure);
   TaskOutcome outcome_of(TaskPacket& packet, pipeline::Nanoseconds now) const;
 

@@ -265,7 +265,13 @@ Result<JobReference> PipelineState::enter(const std::shared_ptr<StreamState>& st
   auto& task = static_cast<TaskPacket&>(*packet);
   const std::uint64_t id = runtime_->next_task();
   JobReference job = jobs_->take();
-  stream->open(JobReference(job.get()), id, stream, std::move(options.callback));
+  if (task.turn != nullptr) TESSERA_RETURN_IF_ERROR(prepare_turn(*task.turn));
+  try {
+    stream->open(JobReference(job.get()), id, stream, std::move(options.callback));
+  } catch (...) {
+    if (task.turn != nullptr) runtime_->block_order().forget(*task.turn);
+    throw;
+  }
   submitted_.fetch_add(1, std::memory_order_relaxed);
   task.header.id = id;
   task.header.stream = stream->id();
@@ -290,10 +296,17 @@ Result<JobReference> PipelineState::enter(const std::shared_ptr<StreamState>& st
   return job;
 }
 
+// A task that was to write a block and could not take its turn would leave it with what is older.
+Status PipelineState::prepare_turn(PacketTurn& turn) {
+  TESSERA_RETURN_IF_ERROR(runtime_->retained_turns().prepare());
+  runtime_->block_order().prepare(turn);
+  return {};
+}
+
 // Behind those that were submitted before it and use its blocks.
 void PipelineState::await_turn(pipeline::PacketPtr packet) {
-  PacketTurn& turn = static_cast<TaskPacket&>(*packet).turn;
-  if (turn.uses.empty()) {
+  const std::shared_ptr<PacketTurn> turn = static_cast<TaskPacket&>(*packet).turn;
+  if (turn == nullptr) {
     // The room bounds what is inside.
     const pipeline::Nanoseconds submitted = packet->header.submitted;
     return pipeline_->enter_now(std::move(packet), submitted);
@@ -302,15 +315,9 @@ void PipelineState::await_turn(pipeline::PacketPtr packet) {
     const std::lock_guard lock(waiting_mutex_);
     ++waiting_;
   }
-  turn.entrance = this;
-  turn.packet = std::move(packet);
-  try {
-    if (!runtime_->block_order().enter(turn)) return;
-  } catch (...) {
-    // It has a job already, and ends with an error.
-    turn.packet->fail(pipeline::Failure::kError, thrown_error("submitting a task"));
-  }
-  turn.proceed();
+  turn->entrance = this;
+  turn->packet = std::move(packet);
+  if (runtime_->block_order().enter(*turn)) turn->proceed();
 }
 
 void PipelineState::let_in(pipeline::PacketPtr packet) {

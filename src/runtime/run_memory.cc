@@ -29,7 +29,8 @@ Result<bool> RunMemory::take(Waiter& who, std::span<const Bytes> sizes,
     }
     for (const device::Block& taken : blocks) (void)device_.release(taken);
     blocks.clear();
-    if (block.error().code == ErrorCode::kDoesNotFit && taken_ > 0) {
+    const bool some_may_come = taken_ > 0 || device_.counters().memory.in_quarantine.value > 0;
+    if (block.error().code == ErrorCode::kDoesNotFit && some_may_come) {
       if (waiting_.empty()) waiting_.push_back(&who);
       wanted_.store(true, std::memory_order_relaxed);
       return false;

@@ -3,6 +3,9 @@
 //   take() ─► all blocks of a run, or none: then its stage waits in turn, and nobody overtakes it
 //   give() ─► the first that waits is told, and tries again
 //
+// What a run that was given up still uses comes back when it is over or its device was reset, and
+// nobody tells: who waits tries again from time to time.
+//
 // Thread-safe.
 #pragma once
 
@@ -27,7 +30,7 @@ class RunMemory {
   explicit RunMemory(device::Device& device) : device_(device) {}
 
   // Appends blocks of these sizes. False: there is no memory now, and `who` is told when there may
-  // be. The error is kDoesNotFit where no run holds any that could come back.
+  // be, or tries again. The error is kDoesNotFit where no run holds any that could come back.
   Result<bool> take(Waiter& who, std::span<const Bytes> sizes, std::vector<device::Block>& blocks);
   // Of one take(); clears the list.
   void give(std::vector<device::Block>& blocks);

@@ -110,13 +110,12 @@ Result<bool> take_memory(const RunOf& run, RunMemory::Waiter& who, RunTensors& t
 // The output stays where it is, in a block.
 Status keep_output(const RunOf& run, std::size_t index, RunTensors& tensors, RunValue& value) {
   RunTensors::Slot& slot = tensors.output_slots[index];
+  auto memory = make_shared_here<MemoryState>(run.model.runtime, run.device);
   const auto mine = std::find_if(tensors.blocks.begin(), tensors.blocks.end(),
                                  [&](const device::Block& b) { return b.base == slot.address; });
   const device::Block block = *mine;
   tensors.blocks.erase(mine);
-  TESSERA_TRY(value.block,
-              BlockState::take_over(make_shared_here<MemoryState>(run.model.runtime, run.device),
-                                    block, run.outputs()[index]));
+  TESSERA_TRY(value.block, BlockState::take_over(std::move(memory), block, run.outputs()[index]));
   return {};
 }
 

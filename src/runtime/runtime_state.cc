@@ -7,6 +7,7 @@
 #include "arch/chip_config.h"
 #include "base/guarded.h"
 #include "device/device_form.h"
+#include "runtime/delete_elsewhere.h"
 
 namespace tessera::runtime {
 namespace {
@@ -221,13 +222,26 @@ void DeviceEntry::note_good() { failures_.store(0, std::memory_order_relaxed); }
 
 pipeline::Failure DeviceEntry::judge(const Error& error, pipeline::Nanoseconds deadline) {
   if (error.code != ErrorCode::kUnavailable) return pipeline::Failure::kError;
-  if (pipeline::now() >= deadline) {
-    note_given_up();
-    look_for_a_hang();
-    return pipeline::Failure::kDeadline;
+  const bool late = pipeline::now() >= deadline;
+  // Whoever tells of a failure goes on, also where there is no memory for what is said of it.
+  (void)guarded("", [&]() -> Status {
+    if (late) {
+      note_given_up();
+      look_for_a_hang();
+    } else {
+      note_failure(error.message);
+    }
+    return {};
+  });
+  return late ? pipeline::Failure::kDeadline : pipeline::Failure::kDevice;
+}
+
+bool DeviceEntry::may_have_failed() const {
+  try {
+    return device_->health().state == device::HealthState::kFailed;
+  } catch (...) {  // no memory for the reason
+    return true;
   }
-  note_failure(error.message);
-  return pipeline::Failure::kDevice;
 }
 
 void DeviceEntry::note_failure(const std::string& message) {
@@ -250,20 +264,22 @@ void DeviceEntry::note_made_again() {
 }
 
 void DeviceEntry::look_for_a_hang() {
-  const device::TimePoint given_up(
-      std::chrono::nanoseconds(given_up_at_.load(std::memory_order_relaxed)));
+  pipeline::Nanoseconds given_up_at = given_up_at_.load(std::memory_order_relaxed);
+  const device::TimePoint given_up{std::chrono::nanoseconds(given_up_at)};
   const device::TimePoint now = std::chrono::steady_clock::now();
   const bool may_hang = observer_.runs_since_before(given_up);
   const auto run = observer_.stuck(now);
   if (may_hang && (!run.has_value() || now - run->lasted > given_up)) return;
-  given_up_at_.store(kNothing, std::memory_order_relaxed);
-  if (!may_hang) return;
-  suspect_.store(true, std::memory_order_relaxed);
-  const auto seconds = [](std::chrono::nanoseconds time) {
-    return 1e-9 * static_cast<double>(time.count());
-  };
-  device_->fail(fmt::format("a run has lasted {:.1f} s, the longest before it {:.4f} s",
-                            seconds(run->lasted), seconds(run->longest_before)));
+  if (may_hang) {
+    suspect_.store(true, std::memory_order_relaxed);
+    const auto seconds = [](std::chrono::nanoseconds time) {
+      return 1e-9 * static_cast<double>(time.count());
+    };
+    device_->fail(fmt::format("a run has lasted {:.1f} s, the longest before it {:.4f} s",
+                              seconds(run->lasted), seconds(run->longest_before)));
+  }
+  // Where there was no memory for that, or another was given up, it is looked at again.
+  given_up_at_.compare_exchange_strong(given_up_at, kNothing, std::memory_order_relaxed);
 }
 
 DeviceStatus DeviceEntry::status() const {
@@ -287,11 +303,17 @@ DeviceStatus DeviceEntry::status() const {
   return status;
 }
 
+std::shared_ptr<RuntimeState> RuntimeState::make(bool metrics) {
+  return {new RuntimeState(metrics), [](RuntimeState* state) {
+            if (state->here()) delete_elsewhere(state);
+          }};
+}
+
 RuntimeState::RuntimeState(bool metrics)
     : recorder_({.recording = metrics}), collector_(recorder_) {}
 
 Result<std::shared_ptr<RuntimeState>> RuntimeState::open(const RuntimeOptions& options) {
-  auto state = make_shared_here<RuntimeState>(options.metrics);
+  auto state = make(options.metrics);
   if (options.devices.size() > kDevicesMax) {
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("a runtime with {} devices; allowed 1 to {}", options.devices.size(),

@@ -18,6 +18,7 @@
 #include "metrics/recorder.h"
 #include "pipeline/packet.h"
 #include "runtime/block_order.h"
+#include "runtime/retained_turns.h"
 #include "runtime/run_memory.h"
 #include "runtime/run_times.h"
 #include "tessera/runtime.h"
@@ -84,11 +85,13 @@ class DeviceEntry {
   Usable usable();
   void note_good();
   // What the error that the device gave to a task means: whose fault it is, and for the device. The
-  // one place where that is decided. Many failures in a row make the device failed; a deadline that
-  // passed says nothing, unless a kernel takes far longer than ever before: it does not come back
-  // by itself.
+  // one place where that is decided; throws nothing. Many failures in a row make the device failed;
+  // a deadline that passed says nothing, unless a kernel takes far longer than ever before: it does
+  // not come back by itself.
   pipeline::Failure judge(const Error& error, pipeline::Nanoseconds deadline);
   DeviceStatus status() const;
+
+  bool may_have_failed() const;  // throws nothing
 
   // A run did not begin there, because of the error; it is nobody's fault but the device's.
   void note_refusal(const Error& error);
@@ -167,10 +170,11 @@ class ModelState {
 class RuntimeState : public std::enable_shared_from_this<RuntimeState> {
  public:
   static Result<std::shared_ptr<RuntimeState>> open(const RuntimeOptions& options);
-  explicit RuntimeState(bool metrics);
+  static std::shared_ptr<RuntimeState> make(bool metrics);  // without devices
+  ~RuntimeState() = default;
 
   // Of everything that was opened from this runtime: kUnavailable in a process that was forked off
-  // since. All of it is made with make_shared_here.
+  // since. All of it is let go there as it is.
   Status check_process(const char* what) const { return mark_.check(what); }
   bool here() const { return mark_.here(); }
 
@@ -182,6 +186,7 @@ class RuntimeState : public std::enable_shared_from_this<RuntimeState> {
 
   const std::vector<std::unique_ptr<DeviceEntry>>& devices() const { return devices_; }
   BlockOrder& block_order() { return block_order_; }
+  RetainedTurns& retained_turns() { return retained_turns_; }
   metrics::Recorder& recorder() { return recorder_; }
   metrics::Collector& collector() { return collector_; }
   std::uint64_t next_task() { return next_task_.fetch_add(1, std::memory_order_relaxed); }
@@ -192,6 +197,8 @@ class RuntimeState : public std::enable_shared_from_this<RuntimeState> {
   Result<DeviceEntry*> find(const std::string& name) const;
 
  private:
+  explicit RuntimeState(bool metrics);
+
   const ProcessMark mark_;
   metrics::Recorder recorder_;
   metrics::Collector collector_;
@@ -199,6 +206,7 @@ class RuntimeState : public std::enable_shared_from_this<RuntimeState> {
   std::vector<std::unique_ptr<DeviceEntry>> devices_;
   std::mutex debugging_mutex_;
   std::unique_ptr<DeviceEntry> debugging_;
+  RetainedTurns retained_turns_{block_order_, devices_};
   std::atomic<std::uint64_t> next_task_{1};
   std::atomic<std::uint32_t> next_stream_{0};
 };

@@ -24,13 +24,17 @@ class PacketTurn : public BlockClaim {
  public:
   Entrance* entrance = nullptr;
   pipeline::PacketPtr packet;
+  // A device may use the blocks after the task (retained_turns.h).
+  bool retained = false;
+  std::vector<std::weak_ptr<BlockState>> blocks;  // those of `uses`
+  std::shared_ptr<PacketTurn> next;               // of those that are retained
   void proceed() override { entrance->let_in(std::move(packet)); }
 };
 
 class TaskPacket : public pipeline::Packet {
  public:
   JobReference job;
-  PacketTurn turn;
+  std::shared_ptr<PacketTurn> turn;  // shared with devices that run it; null: it uses no blocks
 
   std::int64_t cycles = 0;
   const std::string* device = nullptr;  // that ran it last; the name lives as long as the runtime
@@ -39,12 +43,14 @@ class TaskPacket : public pipeline::Packet {
 
   // A block that is named twice has one place, as a writer if it is written at all.
   void add_use(const std::shared_ptr<BlockState>& block, bool writes) {
-    for (BlockClaim::Use& use : turn.uses) {
+    if (turn == nullptr) turn = std::make_shared<PacketTurn>();
+    for (BlockClaim::Use& use : turn->uses) {
       if (use.block != block) continue;
       use.writes = use.writes || writes;
       return;
     }
-    turn.uses.push_back({block, writes});
+    turn->blocks.emplace_back(block);
+    turn->uses.push_back({block, writes});
   }
   // Puts what the task made where it is wanted; before give(), while it has its turn.
   virtual Status deliver() { return {}; }
@@ -54,7 +60,7 @@ class TaskPacket : public pipeline::Packet {
   void clear() override {
     Packet::clear();
     job.reset();
-    turn.uses.clear();
+    turn.reset();
     cycles = 0;
     device = nullptr;
     layer.clear();

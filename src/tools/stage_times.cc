@@ -40,7 +40,7 @@ void take(double milliseconds) {
 }
 
 TimedPipeline::TimedPipeline(const StageTimes& times, bool metrics)
-    : times_(times), state_(std::make_shared<runtime::RuntimeState>(metrics)) {
+    : times_(times), state_(runtime::RuntimeState::make(metrics)) {
   device::ScriptedOptions options;
   options.name = "processor";
   options.queue_depth = 16;

@@ -75,7 +75,7 @@ std::unique_ptr<device::Device> make_device(std::size_t index, double factor) {
 }
 
 Result<Measured> measure(const Devices& devices, double seconds) {
-  auto runtime = std::make_shared<runtime::RuntimeState>(true);
+  auto runtime = runtime::RuntimeState::make(true);
   Measured measured;
   for (std::size_t i = 0; i < devices.factors.size(); ++i) {
     const double factor = devices.factors[i];

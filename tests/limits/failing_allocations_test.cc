@@ -1,21 +1,15 @@
 // Each allocation on the way from a file to a result fails once: what comes of it is an error or
 // the result, and never an end of the program, a wait without end, or a leak.
-#include "failing_allocations.h"
-
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <filesystem>
 
 #include "arch/chip_config.h"
-#include "base/guarded.h"
-#include "base/test_volume.h"
 #include "compile/compile.h"
 #include "compile/testing/random_graph.h"
 #include "concord/cpp_writer.h"
@@ -23,6 +17,7 @@
 #include "concord/interpret.h"
 #include "concord/lift.h"
 #include "concord/onnx_writer.h"
+#include "failing_everywhere.h"
 #include "firmware/assembler.h"
 #include "graph/build.h"
 #include "link/link.h"
@@ -39,66 +34,6 @@ namespace {
 
 using model::testing::Ints;
 using model::testing::ModelBuilder;
-
-const char* scenario_name = "";
-std::int64_t failing = 0;
-
-[[noreturn]] void tell_and_abort() {
-  std::fprintf(stderr, "'%s' ended the program where allocation %lld failed\n", scenario_name,
-               static_cast<long long>(failing));
-  std::abort();
-}
-
-// How many of a scenario's allocations fail in turn, at most.
-struct Points {
-  std::int64_t everyday, whole;
-  bool protobuf = false;  // which loses what it has just made where its list of it cannot grow
-};
-constexpr Points kMany = {60, 4000}, kFew = {5, 100}, kProtobuf = {60, 4000, true};
-
-// Runs the scenario with one allocation failing, and with that and the next 19 behind it. It must
-// succeed where nothing fails.
-void fail_everywhere(const char* name, const Points& points,
-                     const std::function<Status()>& scenario) {
-  scenario_name = name;
-  std::set_terminate(tell_and_abort);
-  for (int i = 0; i < 2; ++i) {  // the first run makes what is made once
-    const Status untouched = scenario();
-    ASSERT_TRUE(untouched.ok()) << name << ": " << untouched.error().to_string();
-  }
-  const std::int64_t total = count_allocations([&] { (void)scenario(); });
-  const auto step_of = [total](std::int64_t points) {
-    return static_cast<int>(total / points + 1);
-  };
-  const int step =
-      std::max(visit_one_in(step_of(points.everyday), step_of(points.everyday / 4 + 1)),
-               step_of(points.whole));
-  std::int64_t errors = 0, runs = 0;
-  for (const std::int64_t burst : {1, 20}) {
-    for (std::int64_t first = 1 + burst / 2; first <= total; first += step) {
-      failing = first;
-      const auto live_after_run = [&] {
-        bool ok = false;
-        run_with_failing_allocations(
-            first, burst, [&] { ok = guarded("the test's own", [&] { return scenario(); }).ok(); });
-        errors += ok ? 0 : 1;
-        ++runs;
-        return live_allocations();
-      };
-      const std::int64_t live = live_allocations();
-      if (live_after_run() <= live || points.protobuf) continue;
-      // What is made once stays; what is lost is lost each time.
-      const std::int64_t again = live_allocations();
-      EXPECT_LE(live_after_run(), again)
-          << name << ": a leak where allocation " << first << " fails";
-    }
-  }
-  ::testing::Test::RecordProperty("allocations", std::to_string(total));
-  const Status after = scenario();
-  EXPECT_TRUE(after.ok()) << name << ", afterwards: " << after.error().to_string();
-  fmt::print("{}: {} allocations, {} runs with failing ones, {} of them errors\n", name, total,
-             runs, errors);
-}
 
 Tensor pattern(Shape dims) {
   Tensor tensor = Tensor::zeros(Format::kF32, std::move(dims));

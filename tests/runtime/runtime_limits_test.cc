@@ -52,6 +52,29 @@ TEST(RuntimeLimits, RunsThatFindNoMemoryWaitForThoseOfOthers) {
   }
 }
 
+TEST(RuntimeLimits, RunsWaitForTheMemoryOfThoseThatWereGivenUp) {
+  std::atomic<bool> hangs{true};
+  device::ScriptedOptions small{.kernels = 2, .memory = Bytes{2 * kPair}};
+  small.faults.fault = [&hangs](const device::FaultPlace&) {
+    return hangs ? Fault::kHang : Fault::kNone;
+  };
+  ScriptedRuntime runtime({small});
+  Pipeline pipeline = runtime.open({});
+  Stream stream = pipeline.open_stream({.order = StreamOrder::kCompletion});
+  SubmitOptions soon;
+  soon.deadline = milliseconds(20);
+  Job first = *stream.submit({tensor_of(1)}, soon), second = *stream.submit({tensor_of(2)}, soon);
+  EXPECT_EQ(first.wait().error().failure, TaskFailure::kDeadline);
+  EXPECT_EQ(second.wait().error().failure, TaskFailure::kDeadline);
+  hangs = false;
+  Job waits = *stream.submit({tensor_of(3)});
+  EXPECT_FALSE(waits.wait_for(milliseconds(20)).has_value());
+  ASSERT_TRUE(card(runtime).reset().ok());
+  TaskOutcome outcome = waits.wait();
+  ASSERT_TRUE(outcome.ok()) << outcome.error().error.message;
+  EXPECT_EQ(value_of(outcome.result().outputs()[0]), result_of(3));
+}
+
 TEST(RuntimeLimits, RunThatNeverFitsIsAnError) {
   ScriptedRuntime runtime({{.memory = Bytes{256}}});
   Pipeline pipeline = runtime.open({});

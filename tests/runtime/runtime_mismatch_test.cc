@@ -31,7 +31,7 @@ TEST(RuntimeMismatch, EndsTheTaskAndTellsThatTheArithmeticIsNotToBlame) {
   builder.output(builder.conv(x, {.output_channels = 6, .kernel = 3, .pad = 1}));
   const ChipConfig chip = *load_chip_config("tessera128");
   const Network network = network::network_from_graph(builder.take(), chip, {}).value();
-  auto state = std::make_shared<runtime::RuntimeState>(true);
+  auto state = runtime::RuntimeState::make(true);
   device::DeviceOptions inner;
   inner.kind = DeviceKind::kHost;
   inner.name = "card";

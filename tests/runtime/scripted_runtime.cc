@@ -4,10 +4,13 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/process_mark.h"
+#include "runtime/memory_state.h"
 
 namespace tessera::scripted {
 
 device::ScriptedOptions computing(device::ScriptedOptions options) {
+  if (options.compute) return options;
   options.compute = [](const device::Observer::Run&, std::span<const std::span<std::byte>> inputs,
                        std::span<const std::span<std::byte>> outputs) -> Status {
     std::uint64_t value = 0;
@@ -33,7 +36,7 @@ std::uint64_t value_of(const Tensor& tensor) {
 }
 
 ScriptedRuntime::ScriptedRuntime(std::vector<device::ScriptedOptions> devices, bool metrics)
-    : state_(std::make_shared<runtime::RuntimeState>(metrics)) {
+    : state_(runtime::RuntimeState::make(metrics)) {
   for (device::ScriptedOptions& options : devices) {
     auto made = device::make_scripted_device(computing(std::move(options)));
     TESSERA_CHECK(made.ok(), "{}", made.error().message);
@@ -44,6 +47,12 @@ ScriptedRuntime::ScriptedRuntime(std::vector<device::ScriptedOptions> devices, b
       state_->load(Network(device::scripted_network("numbers", kBytes, kBytes)), {}, false);
   TESSERA_CHECK(model.ok(), "{}", model.error().message);
   model_ = std::move(model).value();
+}
+
+Memory ScriptedRuntime::memory(const std::string& device) {
+  const auto entry = state_->find(device);
+  TESSERA_CHECK(entry.ok(), "{}", entry.error().message);
+  return Memory(make_shared_here<runtime::MemoryState>(state_, **entry));
 }
 
 Pipeline ScriptedRuntime::open(PipelineOptions options) {

@@ -19,7 +19,7 @@ constexpr std::uint64_t result_of(std::uint64_t value) {
   return value * 0x9E3779B97F4A7C15U ^ value >> 7;
 }
 
-// Sets the compute function of `options` to result_of().
+// Sets the compute function of `options` to result_of(), where they have none.
 device::ScriptedOptions computing(device::ScriptedOptions options);
 
 Tensor tensor_of(std::uint64_t value);
@@ -34,6 +34,7 @@ class ScriptedRuntime {
   // pre | execute | post.
   std::vector<StageOptions> stages() const { return default_stages(model()); }
   Model model() const { return Model(model_); }
+  Memory memory(const std::string& device);
   runtime::RuntimeState& state() { return *state_; }
 
  private:
