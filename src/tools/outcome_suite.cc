@@ -97,7 +97,7 @@ struct DeviceSet {
 
 std::shared_ptr<runtime::RuntimeState> make_runtime(DeviceSet set, nanoseconds run_time,
                                                     Gate* gate) {
-  auto runtime = std::make_shared<runtime::RuntimeState>(true);
+  auto runtime = runtime::RuntimeState::make(true);
   for (int i = 0; i < set.devices; ++i) {
     device::ScriptedOptions options;
     options.name = fmt::format("device{}", i);
