@@ -161,14 +161,24 @@ TEST(FailingAllocations, FirmwareAndDerive) {
 TEST(FailingAllocations, Sessions) {
   const Network made = network();
   const std::vector<Tensor> inputs = {input_of(made)};
+  const auto oracle = Session::open(made, {.device = DeviceKind::kRef})->run(inputs);
   for (const DeviceKind kind : {DeviceKind::kSim, DeviceKind::kHost, DeviceKind::kRef}) {
     fail_everywhere(device_kind_name(kind), kMany, [&]() -> Status {
       SessionOptions options;
       options.device = kind;
       options.threads = 2;
       TESSERA_TRY(Session session, Session::open(made, options));
-      TESSERA_TRY(const RunResult result, session.run(inputs));
-      return {};
+      // A run that failed leaves nothing behind that the next one would stumble over.
+      Status first;
+      for (int i = 0; i < 2; ++i) {
+        const auto result = session.run(inputs);
+        if (result.ok()) {
+          EXPECT_EQ(result->outputs, oracle->outputs);
+        } else if (first.ok()) {
+          first = result.error();
+        }
+      }
+      return first;
     });
   }
 }

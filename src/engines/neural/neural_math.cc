@@ -97,11 +97,10 @@ void NeuralMath::prepare(const NeuralStep& step, const NeuralTask& task) {
   const ProductVectors vectors = read_vectors(task);
   if (entry.descriptor != &step.descriptor || !same_bytes(entry.vectors, vectors) ||
       !holds_kernel(task, entry.kernel)) {
-    entry.descriptor = &step.descriptor;
-    entry.kernel = kernel_bytes(task);
-    entry.vectors = vectors;
-    entry.product =
-        Product::prepare(task.product, kernel_memory_.image(task.kernel_offset), vectors);
+    // Where memory ends, what was kept stays with what it was made of.
+    Kept made{&step.descriptor, kernel_bytes(task), vectors,
+              Product::prepare(task.product, kernel_memory_.image(task.kernel_offset), vectors)};
+    entry = std::move(made);
   }
   product_ = entry.product;
 }

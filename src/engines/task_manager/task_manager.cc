@@ -161,8 +161,8 @@ Result<const program::TaskDescriptor*> TaskManager::decode(const TaskQueue& queu
         wiring_.memory->size(queue.base_addresses, static_cast<program::BaseIndex>(base));
   }
   TESSERA_RETURN_IF_ERROR(program::check_descriptor(task, context));
-  entry.bytes.assign(bytes.begin(), bytes.end());
-  entry.descriptor = std::make_unique<program::TaskDescriptor>(std::move(task));
+  entry = {{bytes.begin(), bytes.end()},
+           std::make_unique<program::TaskDescriptor>(std::move(task))};
   return checked_kernel(*entry.descriptor, queue);
 }
 
