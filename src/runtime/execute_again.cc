@@ -27,15 +27,9 @@ Nanoseconds late_after(Nanoseconds expected) {
 
 }  // namespace
 
-bool ExecuteStage::may_be_made_again(const Run& run) const {
-  const NetworkPacket& packet = run.held->task();
+bool ExecuteStage::may_be_made_again(const Run& run) {
   const std::vector<std::size_t>& before = run.held->made_again;
-  if (std::find(before.begin(), before.end(), run.index) != before.end()) return false;
-  if (!packet.outputs.empty()) return false;
-  if (run.index >= packet.values.size()) return true;
-  const RunValues& values = packet.values[run.index];
-  return std::none_of(values.begin(), values.end(),
-                      [](const RunValue& value) { return value.present(); });
+  return run.plain && std::find(before.begin(), before.end(), run.index) == before.end();
 }
 
 // How much later than expected the first run of the place is; 0: not far, or nobody can say.
@@ -75,14 +69,24 @@ bool ExecuteStage::make_again_late() {
   return any;
 }
 
+// A copy; nothing where the run is over: its outputs may be taking the place of its inputs.
+std::optional<std::vector<Tensor>> ExecuteStage::inputs_of(Run& run) {
+  const std::lock_guard lock(events_mutex_);
+  if (run.over) return std::nullopt;
+  return run.held->task().task.runs[run.index];
+}
+
 // False: it is over, and its end is still to be looked at; or there is no memory.
 bool ExecuteStage::make_again(Run& run) {
   Held& held = *run.held;
   Place& place = *run.place;
-  std::vector<Tensor> inputs;
+  std::optional<std::vector<Tensor>> inputs;
   // What it reads and writes in place stays with it.
   const bool in_place = run.tensors.kept != nullptr;
-  if (in_place) inputs = held.task().task.runs[run.index];
+  if (in_place) {
+    inputs = inputs_of(run);
+    if (!inputs) return false;
+  }
   const device::Withdrawn withdrawn = place.device->device().withdraw(run.sequence, true);
   if (withdrawn == device::Withdrawn::kOver) return false;
   std::erase(place.given, &run);
@@ -93,7 +97,7 @@ bool ExecuteStage::make_again(Run& run) {
   place.device->note_made_again();
   const std::size_t index = run.index;
   put_aside(run, false);
-  if (in_place) held.task().task.runs[index] = std::move(inputs);
+  if (in_place) held.task().task.runs[index] = std::move(*inputs);
   held.made_again.push_back(index);
   held.again.push_back(index);
   note_to_start(held);
@@ -105,7 +109,7 @@ bool ExecuteStage::make_again(Run& run) {
 void ExecuteStage::take_back_behind(Place& place) {
   for (std::size_t i = place.given.size(); i-- > 0;) {
     Run& run = *place.given[i];
-    if (home_of(run.held->task(), run.index, rules_) == place.device) continue;
+    if (run.home == place.device) continue;
     if (place.device->device().withdraw(run.sequence, false) != device::Withdrawn::kNotBegun) {
       continue;
     }

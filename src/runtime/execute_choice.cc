@@ -20,6 +20,14 @@ constexpr Nanoseconds kInAdvance = 300'000;
 constexpr Nanoseconds kShortRun = 2'000'000;
 constexpr Nanoseconds kLostAfter = 1'000'000;
 
+// Whether nothing of the run is a block, or memory of the application's.
+bool is_plain(const NetworkPacket& packet, std::size_t run) {
+  if (!packet.outputs.empty()) return false;
+  if (run >= packet.values.size()) return true;
+  return std::none_of(packet.values[run].begin(), packet.values[run].end(),
+                      [](const RunValue& value) { return value.present(); });
+}
+
 }  // namespace
 
 // Those held whose runs wait, the highest priority and the longest here first.
@@ -84,7 +92,7 @@ ExecuteStage::Run* ExecuteStage::next_run(Leaving& leaving) {
         continue;
       }
     }
-    if (chosen.place != nullptr) return begin_run(*held, *chosen.place);
+    if (chosen.place != nullptr) return begin_run(*held, *chosen.place, home);
     fail_for_want_of_devices(*held, leaving);
   }
 }
@@ -160,7 +168,7 @@ ExecuteStage::Held* ExecuteStage::adopt(TakeFrom end, Leaving& leaving) {
   return &held;
 }
 
-ExecuteStage::Run* ExecuteStage::begin_run(Held& held, Place& place) {
+ExecuteStage::Run* ExecuteStage::begin_run(Held& held, Place& place, const DeviceEntry* home) {
   const std::size_t given = place.given.size() + static_cast<std::size_t>(place.coming) + 1;
   if (place.given.capacity() < given) place.given.reserve(2 * given);
   Run& run = take_run();
@@ -168,12 +176,15 @@ ExecuteStage::Run* ExecuteStage::begin_run(Held& held, Place& place) {
   run.held = &held;
   run.place = &place;
   run.in = 0;
+  run.over = false;
   if (held.again.empty()) {
     run.index = held.next++;
   } else {
     run.index = held.again.back();
     held.again.pop_back();
   }
+  run.plain = is_plain(held.task(), run.index);
+  run.home = home;
   if (held.waiting() == 0) std::erase(to_start_, &held);
   if (held.phase == Phase::kDevices || !held.compare) held.task().device = &place.device->name();
   ++held.open;

@@ -89,6 +89,7 @@ void ExecuteStage::run_over(void* context, End&& end) {
   // Within the lock: who takes the run over may end the last packet, and then the port goes.
   const std::lock_guard lock(events_mutex_);
   run->behind = nullptr;
+  run->over = true;
   (over_first_ == nullptr ? over_first_ : over_last_->behind) = run;
   over_last_ = run;
   port_->poke();
@@ -363,7 +364,7 @@ bool ExecuteStage::take_back_from(std::size_t from) {
   if (gain < kGainLeast || 4 * gain < loads_[from].ready) return false;
   Run& run = *place.given.back();
   // Where its blocks are it would go again.
-  if (home_of(run.held->task(), run.index, rules_) == run.place->device) return false;
+  if (run.home == run.place->device) return false;
   if (run.place->device->device().withdraw(run.sequence, false) != device::Withdrawn::kNotBegun) {
     return false;
   }

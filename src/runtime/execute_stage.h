@@ -20,6 +20,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -101,7 +102,11 @@ class ExecuteStage : public pipeline::Keeper,
     device::RunListener::End end;
     pipeline::Nanoseconds in = 0;  // what its inputs took
     pipeline::Nanoseconds submitted = 0;
-    Run* behind = nullptr;  // in the list of those that are over
+    // What its values say when it begins: whoever finishes it changes them, without the lock.
+    bool plain = false;                 // tensors in, tensors out: it may be made again
+    const DeviceEntry* home = nullptr;  // that holds blocks of it
+    bool over = false;                  // the device has told; with the events' lock
+    Run* behind = nullptr;              // in the list of those that are over
   };
   // Those to be let go when the lock is not held any more; a list through the packets held.
   struct Leaving {
@@ -132,7 +137,7 @@ class ExecuteStage : public pipeline::Keeper,
   void prepare_values(NetworkPacket& packet, DebugMode mode, std::size_t runs);
   Held& take_held();
   Run& take_run();
-  Run* begin_run(Held& held, Place& place);
+  Run* begin_run(Held& held, Place& place, const DeviceEntry* home);
   struct Chosen {
     Place* place = nullptr;
     bool best = true;
@@ -153,7 +158,8 @@ class ExecuteStage : public pipeline::Keeper,
   bool take_back_from(std::size_t place);
   bool withdraw(Run& run, bool give_up);
   // execute_again.cc: runs that last far too long are given up and made elsewhere.
-  bool may_be_made_again(const Run& run) const;
+  static bool may_be_made_again(const Run& run);
+  std::optional<std::vector<Tensor>> inputs_of(Run& run);
   pipeline::Nanoseconds far_too_late(Place& place, pipeline::Nanoseconds now);
   bool make_again_late();
   bool make_again(Run& run);
