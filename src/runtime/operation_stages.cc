@@ -95,11 +95,10 @@ Status execute(OperationPacket& packet) {
   }
   const auto sequence = submit(packet, memory, deadline);
   if (!sequence.ok()) return refuse(sequence.error());
+  packet.turn->retained = true;  // if nobody waits for it any more it may still be in its kernel
   const auto completion = memory.entry.device().wait(*sequence, deadline);
-  if (!completion.ok()) {
-    packet.turn->retained = true;  // it may still be in its kernel
-    return refuse(completion.error());
-  }
+  if (!completion.ok()) return refuse(completion.error());
+  packet.turn->retained = false;
   if (!completion->status.ok()) return refuse(completion->status.error());
   memory.entry.note_good();
   packet.transfers.kernel = completion->kernel;

@@ -63,12 +63,12 @@ void RetainedTurns::end(PacketTurn& turn) {
   turn.uses.clear();
 }
 
-// It is noticed that a run hangs when somebody wants to use its device; those who wait for the
-// turn do not come so far.
+// That a device failed, or that a run hangs, is noticed when somebody wants to use the device;
+// those who wait for the turn do not come so far.
 void RetainedTurns::look_after_devices() {
   for (const std::unique_ptr<DeviceEntry>& device : devices_) {
     (void)guarded("", [&]() -> Status {
-      (void)device->usable();
+      device->look_after();
       return {};
     });
   }

@@ -218,6 +218,11 @@ DeviceEntry::Usable DeviceEntry::usable() {
   return idle() ? Usable::kYes : Usable::kOnTrial;
 }
 
+void DeviceEntry::look_after() {
+  if (may_have_failed()) suspect_.store(true, std::memory_order_relaxed);
+  (void)usable();
+}
+
 void DeviceEntry::note_good() { failures_.store(0, std::memory_order_relaxed); }
 
 pipeline::Failure DeviceEntry::judge(const Error& error, pipeline::Nanoseconds deadline) {

@@ -83,6 +83,9 @@ class DeviceEntry {
   // reset one run shows whether it is in order; others go there only if no device is.
   enum class Usable : std::uint8_t { kNo, kOnTrial, kYes };
   Usable usable();
+  // For those who wait for the end of its runs, and do not use it: the same, also of a device that
+  // failed and has told nobody.
+  void look_after();
   void note_good();
   // What the error that the device gave to a task means: whose fault it is, and for the device. The
   // one place where that is decided; throws nothing. Many failures in a row make the device failed;

@@ -258,6 +258,20 @@ TEST_P(InPlace, AResetEndsTheRunToo) {
   EXPECT_EQ(number_in(block.bytes()), result_of(2));
 }
 
+// The device fails, and there is nobody left whom it could tell.
+TEST_P(InPlace, ADeviceThatFailedMeanwhileIsReset) {
+  Card card(GetParam());
+  Block block = *card.memory().allocate(kForm);
+  card.watch->fault = Fault::kHang;
+  SubmitOptions soon;
+  soon.deadline = milliseconds(10);
+  Job late = card.submit({.inputs = {tensor_of(1)}, .outputs = {{.block = block}}}, soon);
+  EXPECT_EQ(late.wait().error().failure, TaskFailure::kDeadline);
+  Job next = card.submit({.inputs = {tensor_of(2)}, .outputs = {{.block = block}}});
+  card.device().fail("the fan stopped");
+  EXPECT_TRUE(next.wait().ok());
+}
+
 TEST_P(InPlace, ARunThatHasNotBegunHoldsNothing) {
   Card card(GetParam(), 1);
   Block block = *card.memory().allocate(kForm);
