@@ -30,9 +30,12 @@ class StagePort {
   virtual int highest_priority() const = 0;
   // Packets before earlier stages, where this one holds them up; else 0.
   virtual std::size_t held_up() const = 0;
-  // The packet goes on; one that failed leaves the pipeline. Waits where the next stage has no room
-  // for one that goes on. Without locks held.
+  // The packet goes on; one that failed leaves the pipeline. Never waits: where the next stage has
+  // no room the packet is held back until it has. Without locks held.
   virtual void done(PacketPtr packet) = 0;
+  // Packets that are held back. While there are some the keeper begins nothing, and is poked when
+  // there are none any more.
+  virtual std::size_t held_back() const = 0;
   // A thread of the stage calls work() soon. May be called with locks held that work() takes.
   virtual void poke() = 0;
 };
@@ -42,9 +45,12 @@ class Keeper {
   virtual ~Keeper() = default;
   // Before anything else; the port outlives the packets.
   virtual void attach(StagePort& port) = 0;
+  // All packets are gone, and no thread works; the port goes.
+  virtual void detach() {}
   // Does what there is to do now, without waiting. Several threads call it at once. Throws nothing.
   virtual void work() = 0;
-  // Packets whose jobs were cancelled or are late are given back at once, as failed.
+  // Packets whose jobs were cancelled or are late are given back at once, as failed. The
+  // port is poked then.
   virtual void sweep() = 0;
 };
 

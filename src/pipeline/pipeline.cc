@@ -138,19 +138,21 @@ void Line::end(std::size_t stage, const PacketPtr& packet) {
 void Line::sweep(std::size_t stage) {
   StageQueue& queue = stages_[stage]->queue();
   if (!stages_[stage]->worth_sweeping()) return;
-  const Nanoseconds time = now();
   std::vector<PacketPtr> out;
   queue.take_if([](const Packet& packet) { return packet.unwanted(); }, out);
   if (!out.empty()) queue_changed(stage);
-  for (PacketPtr& packet : out) {
-    packet->times[stage].queued = time - packet->queued_since;
-    try {
-      check_packet(*packet, stage, stages_[stage]->config().name, time);
-    } catch (...) {
-      packet->fail_with_exception();
-    }
-    finish(std::move(packet));
+  for (PacketPtr& packet : out) leave(stage, std::move(packet));
+}
+
+void Line::leave(std::size_t stage, PacketPtr packet) {
+  const Nanoseconds time = now();
+  packet->times[stage].queued = time - packet->queued_since;
+  try {
+    check_packet(*packet, stage, stages_[stage]->config().name, time);
+  } catch (...) {
+    packet->fail_with_exception();
   }
+  finish(std::move(packet));
 }
 
 std::size_t Line::held_up(std::size_t stage) {
@@ -204,7 +206,10 @@ Status Pipeline::start() {
 Pipeline::~Pipeline() {
   wait_until_empty();
   flow_->close();
-  for (std::size_t stage = 0; stage < line_.size(); ++stage) line_.stage(stage).join();
+  for (std::size_t stage = 0; stage < line_.size(); ++stage) {
+    line_.stage(stage).join();
+    if (const auto& keeper = line_.stage(stage).config().keeper) keeper->detach();
+  }
 }
 
 void Pipeline::sweep() {

@@ -82,6 +82,8 @@ class Line {
   // cancelled or is late, which the caller finishes without end().
   void begin(std::size_t stage, Packet& packet);
   void end(std::size_t stage, const PacketPtr& packet);
+  // The packet was cancelled or is late before the stage.
+  void leave(std::size_t stage, PacketPtr packet);
   // Takes out of the stage's queue those that were cancelled or are late, and finishes them. In a
   // long queue some may be left, which nobody works on.
   void sweep(std::size_t stage);

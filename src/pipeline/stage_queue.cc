@@ -102,6 +102,17 @@ bool StageQueue::push(std::span<PacketPtr> packets) {
 
 bool StageQueue::try_push(PacketPtr& packet) {
   const std::lock_guard lock(mutex_);
+  return push_if_room(packet);
+}
+
+bool StageQueue::try_push(PacketPtr& packet, std::size_t stage) {
+  const std::lock_guard lock(mutex_);
+  if (push_if_room(packet)) return true;
+  asked_for_room_ |= 1U << stage;
+  return false;
+}
+
+bool StageQueue::push_if_room(PacketPtr& packet) {
   if (closed_ || room() == 0) return false;
   ring_of(packet).make_room(1);
   put(std::move(packet));
@@ -123,6 +134,7 @@ void StageQueue::took(std::size_t count, std::size_t handed) {
   size_.store(size() - count, std::memory_order_relaxed);
   handed_.store(handed_.load(std::memory_order_relaxed) - handed, std::memory_order_relaxed);
   note_highest();
+  if (handed > 0 && asked_for_room_ != 0) listener_->room(std::exchange(asked_for_room_, 0));
   if (handed == 0 || waiting_for_room_ == 0) return;
   if (handed == 1 || waiting_for_room_ == 1) {
     room_.notify_one();

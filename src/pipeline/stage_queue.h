@@ -21,6 +21,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <span>
@@ -33,13 +34,25 @@ namespace tessera::pipeline {
 
 class StageQueue {
  public:
+  // Who is told that there is room again. Bit s of the stages: stage s asked, and asks again; with
+  // the lock held.
+  class RoomListener {
+   public:
+    virtual ~RoomListener() = default;
+    virtual void room(std::uint32_t stages) = 0;
+  };
+
   explicit StageQueue(std::size_t capacity, bool of_keeper = false);
+  // Before anything else; outlives the packets.
+  void set_listener(RoomListener& listener) { listener_ = &listener; }
 
   // Moves all packets in, in order, waiting for room; those that came in are null afterwards.
   // False: the queue was closed before all were in.
   bool push(std::span<PacketPtr> packets);
   // False: no room (or closed); the packet stays with the caller.
   bool try_push(PacketPtr& packet);
+  // The same for a packet of that stage, and the listener is told when there is room.
+  bool try_push(PacketPtr& packet, std::size_t stage);
   // Whoever calls bounds how many are inside. The queue is open.
   void enter(PacketPtr&& packet);
   // Where there is no memory for a ring, push(), try_push() and enter() throw, and what is not
@@ -90,6 +103,7 @@ class StageQueue {
   static constexpr std::size_t kRings = kPriorityMax - kPriorityMin + 1;
 
   // With the lock held.
+  bool push_if_room(PacketPtr& packet);
   std::size_t take(std::span<PacketPtr> out);
   Ring& ring_of(const PacketPtr& packet);
   void put(PacketPtr packet);  // into room that was made
@@ -108,6 +122,8 @@ class StageQueue {
   std::atomic<int> highest_{0};
   std::size_t waiting_for_room_ = 0, waiting_for_packets_ = 0, pokes_ = 0;
   bool closed_ = false;
+  RoomListener* listener_ = nullptr;
+  std::uint32_t asked_for_room_ = 0;  // bit s: by stage s
 };
 
 }  // namespace tessera::pipeline

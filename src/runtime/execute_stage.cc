@@ -66,12 +66,6 @@ ExecuteStage::ExecuteStage(std::shared_ptr<ModelState> model, std::vector<Place>
       kernels_(kernels_max()),
       loads_(places_.size()) {}
 
-// A device must not tell it of memory any more.
-ExecuteStage::~ExecuteStage() {
-  for (const Place& place : places_) place.device->run_memory().leave(*this);
-  if (host_.device != nullptr) host_.device->run_memory().leave(*this);
-}
-
 void ExecuteStage::set_kernels(int kernels) {
   kernels_.store(kernels, std::memory_order_relaxed);
   port_->poke();
@@ -92,11 +86,6 @@ void ExecuteStage::run_over(void* context, End&& end) {
   run->over = true;
   (over_first_ == nullptr ? over_first_ : over_last_->behind) = run;
   over_last_ = run;
-  port_->poke();
-}
-
-void ExecuteStage::memory_given() {
-  memory_gives_.fetch_add(1);
   port_->poke();
 }
 
@@ -123,8 +112,9 @@ void ExecuteStage::work() {
 // False: there was nothing to do.
 bool ExecuteStage::work_once() {
   const bool finished = finish_some();
+  const bool brought = bring_to_host_some();
   const bool placed = place_some();
-  if (finished || placed) return true;
+  if (finished || brought || placed) return true;
   const std::lock_guard lock(mutex_);
   give_up_memory_turns();
   const bool rang = rang_.exchange(false);
@@ -198,6 +188,7 @@ RunOf ExecuteStage::run_of(const Run& run) const {
 }
 
 bool ExecuteStage::place_some() {
+  if (port_->held_back() > 0) return false;
   std::array<Run*, kTogether> runs;
   std::size_t count = 0;
   Leaving leaving;
@@ -461,36 +452,7 @@ void ExecuteStage::sweep() {
   port_->poke();  // there may be room now
 }
 
-// ---- memory and time; with the lock held ----
-
-void ExecuteStage::look_for_memory() {
-  const std::uint64_t gives = memory_gives_.load();
-  if (gives == memory_gives_seen_) return;
-  memory_gives_seen_ = gives;
-  for (Place& place : places_) {
-    if (std::exchange(place.short_of_memory, false)) place.in_turn = true;
-  }
-  if (std::exchange(host_.short_of_memory, false)) host_.in_turn = true;
-}
-
-// Who was told of memory and needs none now lets the next one have it. The places of a device wait
-// in one turn, the stage's: it is kept while one of them waits, or may be about to.
-void ExecuteStage::give_up_memory_turns() {
-  const bool nothing_waits = to_start_.empty() && port_->waiting() == 0;
-  const auto needs = [](const Place& place) { return place.short_of_memory || place.coming > 0; };
-  const auto give_up = [&](Place& place) {
-    if (nothing_waits && std::exchange(place.short_of_memory, false)) place.in_turn = true;
-    if (!place.in_turn) return;
-    const auto keeps = [&](const Place& other) {
-      return other.device == place.device && needs(other);
-    };
-    if (keeps(host_) || std::any_of(places_.begin(), places_.end(), keeps)) return;
-    place.in_turn = false;
-    place.device->run_memory().leave(*this);
-  };
-  for (Place& place : places_) give_up(place);
-  give_up(host_);
-}
+// ---- time; with the lock held ----
 
 // What is expected of runs that last changes without anything happening.
 void ExecuteStage::set_alarm(Nanoseconds now) {

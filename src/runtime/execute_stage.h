@@ -12,8 +12,9 @@
 // room on the device waits for those of others; it is an error where there are none.
 //
 // What each kernel is expected to take is in run_times.h, the choice in place_choice.h and
-// execute_choice.cc, the way of the tensors in run_tensors.h, runs that last far too long in
-// execute_again.cc. Packets that debugging sends to the host: execute_debugging.cc.
+// execute_choice.cc, the way of the tensors in run_tensors.h, what is done where a device's memory
+// is short in execute_memory.cc, runs that last far too long in execute_again.cc. Packets that
+// debugging sends to the host: execute_debugging.cc.
 #pragma once
 
 #include <array>
@@ -37,6 +38,7 @@ namespace tessera::runtime {
 class ExecuteStage : public pipeline::Keeper,
                      private device::RunListener,
                      private RunMemory::Waiter,
+                     private RunMemory::Holder,
                      private DeadlineClock::Alarm {
  public:
   struct Options {
@@ -48,9 +50,9 @@ class ExecuteStage : public pipeline::Keeper,
   static Result<std::shared_ptr<ExecuteStage>> create(std::shared_ptr<ModelState> model,
                                                       const Options& options, Debugging& debugging,
                                                       DeadlineClock& clock);
-  ~ExecuteStage() override;
 
-  void attach(pipeline::StagePort& port) override { port_ = &port; }
+  void attach(pipeline::StagePort& port) override;
+  void detach() override;
   void work() override;
   void sweep() override;
 
@@ -120,10 +122,12 @@ class ExecuteStage : public pipeline::Keeper,
 
   void run_over(void* context, End&& end) override;
   void memory_given() override;
+  void memory_short() override;
   void ring() override;
 
   // Each is false if there was nothing to do.
   bool work_once();
+  bool bring_to_host_some();
   bool finish_some();
   bool place_some();
   Run* take_over();
@@ -173,8 +177,11 @@ class ExecuteStage : public pipeline::Keeper,
   void fail_for_want_of_devices(Held& held, Leaving& leaving);
   void leave_if_over(Held& held, Leaving& leaving);
   void note_to_start(Held& held);
+  // execute_memory.cc
   void look_for_memory();
   void give_up_memory_turns();
+  bool is_memory_short() const;
+  bool bring_to_host(Held& held);
   void set_alarm(pipeline::Nanoseconds now);
 
   void hand_over(Leaving& leaving);
@@ -195,7 +202,7 @@ class ExecuteStage : public pipeline::Keeper,
   std::atomic<int> kernels_;
   std::atomic<pipeline::Nanoseconds> kernel_time_{0};
   std::atomic<std::uint64_t> memory_gives_{0};  // times that it was told of memory
-  std::atomic<bool> rang_{false};
+  std::atomic<bool> rang_{false}, memory_short_{false};
 
   std::mutex mutex_;  // of what follows; before a device's lock
   std::vector<std::unique_ptr<Held>> all_held_;

@@ -127,6 +127,7 @@ Result<std::shared_ptr<BlockState>> BlockState::take_over(std::shared_ptr<Memory
 
 BlockState::~BlockState() {
   (void)guarded("", [this] { return memory->mirror().release(block); });
+  if (stays) entry().run_memory().stays_no_more();
 }
 
 bool BlockState::fits(const TensorDescription& tensor) const {

@@ -80,6 +80,7 @@ class BlockState : public std::enable_shared_from_this<BlockState> {
   Format format = Format::kU8;  // set when it is made
   Shape dims, dense_dims;       // as in TensorDescription
   bool plain = false;           // made by a number of bytes
+  bool stays = false;           // between two stages: run_memory.h counts it
 
   // Of the order of the runtime, under its lock: who uses the block, in turn.
   struct Place {

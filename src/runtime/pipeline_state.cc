@@ -51,10 +51,11 @@ const ModelState* model_of_pre(const StageOptions* stage) {
 }
 
 // The last execute stage makes the task's outputs; those of another one stay on the device where
-// only stages of networks lie between it and the next.
+// only stages of networks lie between it and the next, and the next may take all there are: in lock
+// step it is given some.
 OutputRules rules_of(const PipelineOptions& options, std::size_t index) {
   OutputRules rules;
-  bool between = true;
+  bool between = options.handover == Handover::kFreeFlow;
   for (std::size_t next = index + 1; next < options.stages.size(); ++next) {
     const StageKind kind = options.stages[next].kind;
     if (kind == StageKind::kHost) between = false;

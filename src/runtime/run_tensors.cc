@@ -124,10 +124,14 @@ Status take_back_output(const RunOf& run, std::size_t index, RunTensors& tensors
   RunTensors::Slot& slot = tensors.output_slots[index];
   Tensor& tensor = run.tensors()[index];
   const NetworkOutput* const wanted = run.wanted(index);
+  if (wanted != nullptr && wanted->keep) return keep_output(run, index, tensors, value);
   const bool chained =
       run.rules.chained && !run.packet.tensors_only && !is_shared(run) && wanted == nullptr;
-  if ((wanted != nullptr && wanted->keep) || chained) {
-    return keep_output(run, index, tensors, value);
+  if (chained && !run.device.run_memory().is_short()) {
+    TESSERA_RETURN_IF_ERROR(keep_output(run, index, tensors, value));
+    value.block->stays = true;
+    run.device.run_memory().stays();
+    return {};
   }
   if (slot.own && slot.bytes.empty()) {
     tensor.bytes.resize(static_cast<std::size_t>(bytes_of(run.outputs()[index]).value));

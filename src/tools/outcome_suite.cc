@@ -341,7 +341,8 @@ Result<json> measure_rhythms(Table& table, std::string& lines) {
     double most = 0, gap = 0;
     std::string text;
     for (int i = 0; i < kJobs; ++i) {
-      const double ideal = static_cast<double>(kJobTime.count()) * (i / side_by_side + 1);
+      const int rounds = i / side_by_side + 1;
+      const double ideal = static_cast<double>(kJobTime.count()) * rounds;
       const auto at = static_cast<std::size_t>(i);
       most = std::max(most, times[at] - ideal);
       gap = std::max(gap, times[at] - (at == 0 ? 0 : times[at - 1]));

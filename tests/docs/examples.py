@@ -44,6 +44,11 @@ class Firmware:
 
 
 @dataclass
+class Architecture:
+    """A processor that a model runs on."""
+
+
+@dataclass
 class NotRun:
     reason: str
 
@@ -141,6 +146,7 @@ BLOCKS = {
             before="using namespace tessera;\n",
             begin="auto network = Network::load(\"model.onnx\");\n" + FLOAT_INPUT + "std::vector<Tensor> inputs = {input};\n",
             end="if (!result.ok() || result.result().outputs().empty()) return 1;"),
+        "[dram]                        # an architecture file of your own, for --arch": Architecture(),
         'auto program = Network::load("lstm.tasm");                           // for the architecture that it names': Code(
             setup="cp examples/firmware/lstm.tasm .", before="using namespace tessera;\n",
             begin="std::vector<Tensor> vectors = {Tensor::zeros(Format::kF16, {5, 64})};\n",

@@ -18,7 +18,7 @@ import sys
 import wave
 from pathlib import Path
 
-from examples import BLOCKS, Code, Excerpt, Firmware, NotRun, Shell
+from examples import BLOCKS, Architecture, Code, Excerpt, Firmware, NotRun, Shell
 from pages import blocks_of, commands_of, difference, normal
 
 SOURCE, BUILD, WORK = (Path(argument).resolve() for argument in sys.argv[1:4])
@@ -218,7 +218,15 @@ def run_firmware(block, example, folder):
         raise Failed(text)
 
 
-RUNNERS = {Shell: run_shell, Code: run_code, Excerpt: check_excerpt, Firmware: run_firmware}
+def run_architecture(block, _, folder):
+    (folder / "example.toml").write_text(block.text + "\n")
+    status, text = run("tessera run model.onnx --arch example.toml --input random:1", folder, environment_of(folder))
+    if status != 0:
+        raise Failed(text)
+
+
+RUNNERS = {Shell: run_shell, Code: run_code, Excerpt: check_excerpt, Firmware: run_firmware,
+           Architecture: run_architecture}
 
 
 def check(block, example):
