@@ -208,6 +208,8 @@ class Observer {
     TimePoint begin, end;
   };
   virtual void transferred(const Transfer& transfer) = 0;
+  // It was unloaded, and its last run is over. Locks of the device may be held.
+  virtual void unloaded(LoadedId /*loaded*/) {}
 };
 
 class Device {

@@ -232,6 +232,11 @@ Result<QueuedDevice::Placed> QueuedDevice::place(Result<LoadedSet> set) {
 std::vector<LoadedLayer> QueuedDevice::keep(Placed& placed) {
   // A program together with its share of the region, which goes after it.
   struct Kept {
+    ~Kept() {
+      if (Observer* const observer = device.observer_) observer->unloaded(id);
+    }
+    QueuedDevice& device;  // whose programs and submissions share it
+    LoadedId id;
     std::shared_ptr<const WeightRegion> region;
     std::unique_ptr<Loaded> loaded;
   };
@@ -240,7 +245,8 @@ std::vector<LoadedLayer> QueuedDevice::keep(Placed& placed) {
   for (LoadedSet::Entry& entry : placed.set.entries) {
     entry.layer.id = static_cast<LoadedId>(next_loaded_++);
     layers.push_back(entry.layer);
-    const auto kept = std::make_shared<Kept>(Kept{placed.region, std::move(entry.loaded)});
+    const std::shared_ptr<Kept> kept(
+        new Kept{*this, entry.layer.id, placed.region, std::move(entry.loaded)});
     loaded_.emplace(entry.layer.id, std::shared_ptr<Loaded>(kept, kept->loaded.get()));
     ++counters_.programs_loaded;
   }

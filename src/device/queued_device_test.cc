@@ -57,6 +57,35 @@ class Bench {
   LoadedId loaded_{};
 };
 
+class Recording : public Observer {
+ public:
+  void run_began(const Run& run, TimePoint) override {
+    const std::lock_guard lock(mutex);
+    begun.insert(run.tag);
+  }
+  void run_ended(const Run& run, const Completion& completion) override {
+    const std::lock_guard lock(mutex);
+    EXPECT_TRUE(begun.contains(run.tag));
+    EXPECT_LE(completion.begin, completion.end);
+    ended.insert(run.tag);
+  }
+  void transferred(const Transfer& transfer) override {
+    const std::lock_guard lock(mutex);
+    EXPECT_LE(transfer.begin, transfer.end);
+    (transfer.to_device ? to_device : to_host) += transfer.bytes.value;
+    tags.push_back(transfer.tag);
+  }
+  void unloaded(LoadedId loaded) override {
+    const std::lock_guard lock(mutex);
+    gone.push_back(loaded);
+  }
+  std::mutex mutex;
+  std::set<std::uint64_t> begun, ended;
+  std::int64_t to_device = 0, to_host = 0;
+  std::vector<TransferTag> tags;
+  std::vector<LoadedId> gone;
+};
+
 // Holds runs back until it is opened.
 class Gate {
  public:
@@ -299,7 +328,9 @@ TEST(QueuedDevice, BlocksOfLostRunsComeBack) {
 
 TEST(QueuedDevice, WhatIsUnloadedGoesWhenItsRunsAreOver) {
   Gate gate;
+  Recording recording;
   Bench bench({.compute = gated(gate)});
+  bench->set_observer(&recording);
   const std::array<std::int64_t, 1> bytes = {8};
   const auto network = scripted_network("other", bytes, bytes);
   const LoadedId first = *bench->load(network);
@@ -312,7 +343,7 @@ TEST(QueuedDevice, WhatIsUnloadedGoesWhenItsRunsAreOver) {
   const auto running = submit(first), waiting = submit(first);
   gate.wait_for(1);
   ASSERT_TRUE(bench->unload(first).ok());
-  EXPECT_TRUE(submit(first).ok());  // it was loaded twice
+  const auto last = submit(first);  // it was loaded twice
   ASSERT_TRUE(bench->unload(first).ok());
   EXPECT_EQ(bench->counters().programs_unloaded, 1);
   EXPECT_EQ(submit(first).error().message, "device 'scripted': nothing is loaded as 1");
@@ -320,6 +351,9 @@ TEST(QueuedDevice, WhatIsUnloadedGoesWhenItsRunsAreOver) {
   gate.open();
   EXPECT_TRUE(bench->wait(*running, far()).ok());
   EXPECT_TRUE(bench->wait(*waiting, far()).ok());
+  EXPECT_TRUE(recording.gone.empty());
+  EXPECT_TRUE(bench->wait(*last, far()).ok());
+  EXPECT_EQ(recording.gone, std::vector{first});
   EXPECT_NE(*bench->load(network), first);  // a stale id stays stale
 }
 
@@ -432,30 +466,6 @@ TEST(QueuedDevice, PacedLinkTakesItsTimeForEachTransfer) {
   EXPECT_GE(steady_clock::now() - begin, milliseconds(16));
   EXPECT_EQ(bench.get(a), 2u);
 }
-
-class Recording : public Observer {
- public:
-  void run_began(const Run& run, TimePoint) override {
-    const std::lock_guard lock(mutex);
-    begun.insert(run.tag);
-  }
-  void run_ended(const Run& run, const Completion& completion) override {
-    const std::lock_guard lock(mutex);
-    EXPECT_TRUE(begun.contains(run.tag));
-    EXPECT_LE(completion.begin, completion.end);
-    ended.insert(run.tag);
-  }
-  void transferred(const Transfer& transfer) override {
-    const std::lock_guard lock(mutex);
-    EXPECT_LE(transfer.begin, transfer.end);
-    (transfer.to_device ? to_device : to_host) += transfer.bytes.value;
-    tags.push_back(transfer.tag);
-  }
-  std::mutex mutex;
-  std::set<std::uint64_t> begun, ended;
-  std::int64_t to_device = 0, to_host = 0;
-  std::vector<TransferTag> tags;
-};
 
 // Keeps what it is told.
 class Told : public RunListener {

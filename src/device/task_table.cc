@@ -5,8 +5,7 @@
 namespace tessera::device {
 
 Task& TaskTable::add(SequenceNumber sequence) {
-  const auto number = static_cast<std::uint64_t>(sequence);
-  while (slot(number) != nullptr) grow();
+  if (size() == slots_.size()) grow();
   if (free_.empty()) {
     free_.reserve(tasks_.size() + 1);
     tasks_.push_back(std::make_unique<Task>());
@@ -20,26 +19,39 @@ Task& TaskTable::add(SequenceNumber sequence) {
   task.listener = nullptr;
   task.refused = {};
   task.completion = {};
-  slot(number) = &task;
+  put(task);
   return task;
+}
+
+void TaskTable::put(Task& task) {
+  Task*& first = slot(task.number());
+  task.behind = first;
+  first = &task;
 }
 
 void TaskTable::grow() {
   std::vector<Task*> old(slots_.size() * 2, nullptr);
   old.swap(slots_);
-  for (Task* const task : old) {
-    if (task != nullptr) slot(task->number()) = task;
+  for (Task* task : old) {
+    while (task != nullptr) {
+      Task* const behind = task->behind;
+      put(*task);
+      task = behind;
+    }
   }
 }
 
 Task* TaskTable::find(SequenceNumber sequence) const {
   const auto number = static_cast<std::uint64_t>(sequence);
-  Task* const task = slots_[number & (slots_.size() - 1)];
-  return task != nullptr && task->number() == number ? task : nullptr;
+  Task* task = slots_[number & (slots_.size() - 1)];
+  while (task != nullptr && task->number() != number) task = task->behind;
+  return task;
 }
 
 void TaskTable::remove(Task& task) {
-  slot(task.number()) = nullptr;
+  Task** place = &slot(task.number());
+  while (*place != &task) place = &(*place)->behind;
+  *place = task.behind;
   task.completion = {};
   task.loaded.reset();
   free_.push_back(&task);

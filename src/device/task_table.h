@@ -1,8 +1,8 @@
 // Submissions of a device by sequence number: found in constant time, no memory taken once the
 // table has seen its largest number of them.
 //
-//   sequence & (size - 1) ─► slot       numbers ascend, so neighbours in time are neighbours here;
-//                                       where two meet the table doubles
+//   sequence & (size - 1) ─► slot ─► task ─► task     numbers ascend, so that two meet only where
+//                                                     one stays far longer than the others
 #pragma once
 
 #include <chrono>
@@ -39,6 +39,7 @@ struct Task {
   Status refused;  // not ok: the device failed or was reset, and nobody knows what became of it
   Completion completion;
   std::condition_variable over;
+  Task* behind = nullptr;  // in its slot
 
   std::uint64_t number() const { return static_cast<std::uint64_t>(run.sequence); }
 };
@@ -52,16 +53,22 @@ class TaskTable {
   Task* find(SequenceNumber sequence) const;
   void remove(Task& task);
   std::size_t size() const { return tasks_.size() - free_.size(); }
+  std::size_t slots() const { return slots_.size(); }
   // Calls visit(task) for all there are, in no order; it may remove the one it is given.
   template <typename Visit>
   void for_each(const Visit& visit) {
-    for (Task*& slot : slots_) {
-      if (slot != nullptr) visit(*slot);
+    for (Task* task : slots_) {
+      while (task != nullptr) {
+        Task* const behind = task->behind;
+        visit(*task);
+        task = behind;
+      }
     }
   }
 
  private:
   Task*& slot(std::uint64_t number) { return slots_[number & (slots_.size() - 1)]; }
+  void put(Task& task);
   void grow();
 
   std::vector<std::unique_ptr<Task>> tasks_;

@@ -29,21 +29,34 @@ void BlockOrder::forget(BlockClaim& claim) {
   for (const BlockClaim::Use& use : claim.uses) --use.block->places_expected;
 }
 
+// Behind those who are there.
+bool BlockOrder::may_go(const BlockClaim::Use& use) {
+  const std::vector<BlockState::Place>& places = use.block->places;
+  if (use.writes) return places.empty();
+  return std::none_of(places.begin(), places.end(),
+                      [](const auto& place) { return place.writes && !place.retained; });
+}
+
 bool BlockOrder::enter(BlockClaim& claim) {
   if (claim.uses.empty()) return true;
   const std::lock_guard lock(mutex_);
+  return enter_locked(claim);
+}
+
+bool BlockOrder::try_enter(BlockClaim& claim) {
+  const std::lock_guard lock(mutex_);
+  return std::all_of(claim.uses.begin(), claim.uses.end(), may_go) && enter_locked(claim);
+}
+
+bool BlockOrder::enter_locked(BlockClaim& claim) {
   if (!claim.prepared_) prepare_locked(claim);
   claim.prepared_ = false;
   claim.missing_ = 0;
   claim.inside_ = true;
   for (const BlockClaim::Use& use : claim.uses) {
     --use.block->places_expected;
-    std::vector<BlockState::Place>& places = use.block->places;
-    const bool granted =
-        use.writes ? places.empty() : std::none_of(places.begin(), places.end(), [](const auto& p) {
-          return p.writes && !p.retained;
-        });
-    places.push_back({&claim, use.writes, granted, false});
+    const bool granted = may_go(use);
+    use.block->places.push_back({&claim, use.writes, granted, false});
     if (!granted) ++claim.missing_;
   }
   return claim.missing_ == 0;

@@ -50,6 +50,8 @@ class BlockOrder {
   // Each block once in `claim.uses`. True: it may go; false: it will be told to proceed. Throws
   // std::bad_alloc, and nothing has changed then; but not after prepare().
   bool enter(BlockClaim& claim);
+  // The same where it may go at once; false: nothing has changed.
+  bool try_enter(BlockClaim& claim);
   // Makes room for its places. Throws std::bad_alloc. It enters, or is forgotten.
   void prepare(BlockClaim& claim);
   void forget(BlockClaim& claim);
@@ -62,6 +64,8 @@ class BlockOrder {
 
  private:
   void prepare_locked(BlockClaim& claim);
+  static bool may_go(const BlockClaim::Use& use);
+  bool enter_locked(BlockClaim& claim);
   static BlockClaim* grant(BlockState& block, BlockClaim* ready);
   static void proceed(BlockClaim* ready);
 

@@ -19,6 +19,8 @@ using TakeFrom = pipeline::StagePort::End;
 constexpr Nanoseconds kInAdvance = 300'000;
 constexpr Nanoseconds kShortRun = 2'000'000;
 constexpr Nanoseconds kLostAfter = 1'000'000;
+// Packets that wait for the devices that hold their blocks, and that others overtake.
+constexpr std::size_t kPassedOverMax = 64;
 
 // Whether nothing of the run is a block, or memory of the application's.
 bool is_plain(const NetworkPacket& packet, std::size_t run) {
@@ -76,7 +78,7 @@ ExecuteStage::Run* ExecuteStage::next_run(Leaving& leaving) {
     } else {
       chosen = choose(priority, home);
       if (chosen.place == nullptr && !chosen.none_usable) {
-        if (home == nullptr) return nullptr;
+        if (home == nullptr || passed_over == kPassedOverMax) return nullptr;
         ++passed_over;  // others need not wait with it
         continue;
       }
@@ -88,7 +90,8 @@ ExecuteStage::Run* ExecuteStage::next_run(Leaving& leaving) {
       const bool anywhere = held != nullptr && !held->ending && held->phase == Phase::kDevices &&
                             home_of(held->task(), held->next_index(), rules_) == nullptr;
       if (!anywhere) {
-        passed_over = 0;
+        const auto mine = std::find(to_start_.begin(), to_start_.end(), held);
+        passed_over = std::min<std::size_t>(passed_over, mine - to_start_.begin());
         continue;
       }
     }

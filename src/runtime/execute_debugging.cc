@@ -51,6 +51,7 @@ void ExecuteStage::prepare_host() {
   {
     const std::lock_guard lock(mutex_);
     host_wanted_ = false;
+    if (host_.device != nullptr) return;  // another thread was first, and runs go there
     if (host.ok()) {
       host_.device = host->device;
       host_.loaded = host->loaded;

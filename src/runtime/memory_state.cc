@@ -179,12 +179,12 @@ Status BlockState::fetch() {
   claim.uses.push_back({shared_from_this(), false});
   const bool inside =
       pipeline::OwnThread::owner() != nullptr || JobState::in_callback_of() != nullptr;
-  if (inside && order.is_used(*this)) {
+  if (inside && !order.try_enter(claim)) {
     return Error{ErrorCode::kUnavailable,
                  "a task that was submitted uses the block, and a stage or a callback cannot wait "
                  "for it; fetch the block when the task is done"};
   }
-  if (!order.enter(claim)) claim.wait();
+  if (!inside && !order.enter(claim)) claim.wait();
   Status status = guarded("fetching a block", [this]() -> Status {
     TESSERA_RETURN_IF_ERROR(valid());
     return to_host();

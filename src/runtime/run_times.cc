@@ -81,6 +81,11 @@ void RunTimes::forget(device::LoadedId loaded) {
   programs_.erase(loaded);
 }
 
+std::size_t RunTimes::programs() const {
+  const std::lock_guard lock(mutex_);
+  return programs_.size();
+}
+
 Nanoseconds expected_rest(Nanoseconds elapsed, Nanoseconds expected) {
   return elapsed < expected ? expected - elapsed : elapsed - expected;
 }

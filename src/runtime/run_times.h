@@ -34,6 +34,7 @@ class RunTimes {
   void moved(device::LoadedId loaded, bool to_device, pipeline::Nanoseconds lasted);
   Expected of(device::LoadedId loaded, int kernel, pipeline::Nanoseconds now) const;
   void forget(device::LoadedId loaded);
+  std::size_t programs() const;
 
  private:
   struct Mean {

@@ -395,7 +395,6 @@ Result<std::shared_ptr<ModelState>> RuntimeState::load(const Network& network,
 ModelState::~ModelState() {
   const auto unload = [](const Place& place) {
     (void)guarded("", [&] { return place.device->device().unload(place.loaded); });
-    place.device->times().forget(place.loaded);
   };
   for (const Place& place : places) unload(place);
   if (debugging_.device != nullptr) unload(debugging_);

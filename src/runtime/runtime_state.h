@@ -32,6 +32,7 @@ class DeviceObserver : public device::Observer {
   void run_began(const Run& run, device::TimePoint begin) override;
   void run_ended(const Run& run, const device::Completion& completion) override;
   void transferred(const Transfer& transfer) override;
+  void unloaded(device::LoadedId loaded) override { times_.forget(loaded); }
   void failed(std::int64_t what);
 
   // A run of those under way that takes far longer than any before of what it runs.
