@@ -5,6 +5,7 @@
 #include <array>
 #include <optional>
 
+#include "base/guarded.h"
 #include "graph/build.h"
 #include "graph/editor.h"
 
@@ -239,8 +240,14 @@ Result<LoadedId> OperationSet::prepare(const Operation& operation) {
   const auto network =
       network::network_from_graph(std::move(graph), chip_, {}, network::Edges::kDense);
   if (!network.ok()) return network.error().with_context(fmt::format("operation '{}'", name));
-  TESSERA_TRY(const LoadedId loaded, device_.load(Network(*network).share()));
-  known_.emplace(operation, loaded);
+  std::shared_ptr<const NetworkState> state = Network(*network).share();
+  const auto place = known_.emplace(operation, LoadedId{}).first;  // no memory is taken behind it
+  const auto loaded = guarded("", [&] { return device_.load(std::move(state)); });
+  if (loaded.ok()) {
+    place->second = *loaded;
+  } else {
+    known_.erase(place);
+  }
   return loaded;
 }
 

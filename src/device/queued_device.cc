@@ -195,17 +195,22 @@ Result<std::span<std::byte>> QueuedDevice::host_view(Address address, Bytes byte
 // The block of a set's weights.
 class QueuedDevice::WeightRegion {
  public:
-  WeightRegion(DeviceMemory& memory, std::uint64_t base) : memory_(memory), base_(base) {}
+  explicit WeightRegion(DeviceMemory& memory) : memory_(memory) {}
   ~WeightRegion() {
-    const Status released = memory_.release(base_);
+    if (!block_) return;
+    const Status released = memory_.release(block_->base);
     TESSERA_CHECK(released.ok(), "{}", released.error().message);
+  }
+  Result<memory::Block> allocate(Bytes bytes) {
+    TESSERA_TRY(block_, memory_.allocate(bytes));
+    return *block_;
   }
   WeightRegion(const WeightRegion&) = delete;
   WeightRegion& operator=(const WeightRegion&) = delete;
 
  private:
   DeviceMemory& memory_;  // of the device
-  const std::uint64_t base_;
+  std::optional<memory::Block> block_;
 };
 
 Result<QueuedDevice::Placed> QueuedDevice::place(Result<LoadedSet> set) {
@@ -216,20 +221,23 @@ Result<QueuedDevice::Placed> QueuedDevice::place(Result<LoadedSet> set) {
     return placed;
   }
   const Bytes bytes{std::ssize(placed.set.region)};
-  const auto block = allocate(bytes);
+  const auto region = std::make_shared<WeightRegion>(memory_);
+  const auto block = region->allocate(bytes);
   if (!block.ok()) {
     return block.error().with_context(fmt::format("device '{}', weights", properties_.name));
   }
-  placed.region = std::make_shared<const WeightRegion>(memory_, block->base.value);
-  TESSERA_RETURN_IF_ERROR(write(block->base, placed.set.region, {}));
-  TESSERA_TRY(const auto view, memory_.view(block->base.value, bytes));
+  placed.region = region;
+  TESSERA_RETURN_IF_ERROR(write({block->base}, placed.set.region, {}));
+  TESSERA_TRY(const auto view, memory_.view(block->base, bytes));
   TESSERA_RETURN_IF_ERROR(backend_->place(placed.set, view));
   const Lock lock(mutex_);
   counters_.weight_bytes += bytes.value;
   return placed;
 }
 
-std::vector<LoadedLayer> QueuedDevice::keep(Placed& placed) {
+// All of them or, where there is no memory for some, none.
+std::vector<LoadedLayer> QueuedDevice::keep(std::shared_ptr<const NetworkState> network,
+                                            bool layers, Placed& placed) {
   // A program together with its share of the region, which goes after it.
   struct Kept {
     ~Kept() {
@@ -240,17 +248,22 @@ std::vector<LoadedLayer> QueuedDevice::keep(Placed& placed) {
     std::shared_ptr<const WeightRegion> region;
     std::unique_ptr<Loaded> loaded;
   };
-  std::vector<LoadedLayer> layers;
-  const Lock lock(mutex_);
+  Known known{.network = std::move(network), .layers = layers, .loaded = {}};
+  std::map<LoadedId, std::shared_ptr<Loaded>> programs;
   for (LoadedSet::Entry& entry : placed.set.entries) {
     entry.layer.id = static_cast<LoadedId>(next_loaded_++);
-    layers.push_back(entry.layer);
+    known.loaded.push_back(entry.layer);
     const std::shared_ptr<Kept> kept(
         new Kept{*this, entry.layer.id, placed.region, std::move(entry.loaded)});
-    loaded_.emplace(entry.layer.id, std::shared_ptr<Loaded>(kept, kept->loaded.get()));
-    ++counters_.programs_loaded;
+    programs.emplace(entry.layer.id, std::shared_ptr<Loaded>(kept, kept->loaded.get()));
   }
-  return layers;
+  std::vector<LoadedLayer> loaded = known.loaded;
+  known_.push_back(std::move(known));
+  // From here on nothing takes memory.
+  const Lock lock(mutex_);
+  counters_.programs_loaded += std::ssize(programs);
+  loaded_.merge(programs);
+  return loaded;
 }
 
 QueuedDevice::Known* QueuedDevice::find_known(const NetworkState& network, bool layers) {
@@ -266,10 +279,8 @@ Result<LoadedId> QueuedDevice::load(std::shared_ptr<const NetworkState> network)
     ++known->uses;
     return known->loaded[0].id;
   }
-  known_.reserve(known_.size() + 1);
   TESSERA_TRY(Placed placed, place(backend_->load(network)));
-  known_.push_back({std::move(network), false, keep(placed)});
-  return known_.back().loaded[0].id;
+  return keep(std::move(network), false, placed)[0].id;
 }
 
 Result<std::vector<LoadedLayer>> QueuedDevice::load_layers(
@@ -277,15 +288,14 @@ Result<std::vector<LoadedLayer>> QueuedDevice::load_layers(
   TESSERA_RETURN_IF_ERROR(network::check_package(*network, "a single layer"));
   const std::lock_guard loading(load_mutex_);
   if (Known* const known = find_known(*network, true)) {
+    std::vector<LoadedLayer> loaded = known->loaded;
     ++known->uses;
-    return known->loaded;
+    return loaded;
   }
-  known_.reserve(known_.size() + 1);
   TESSERA_TRY(Placed placed, place(backend_->load_layers(network)));
-  std::vector<LoadedLayer> layers = keep(placed);
   // What has no layer has no id to unload it by.
-  if (!layers.empty()) known_.push_back({std::move(network), true, layers});
-  return layers;
+  if (placed.set.entries.empty()) return std::vector<LoadedLayer>();
+  return keep(std::move(network), true, placed);
 }
 
 Status QueuedDevice::unload(LoadedId loaded) {

@@ -100,7 +100,8 @@ class QueuedDevice : public Device {
   Status start();
 
   Result<Placed> place(Result<LoadedSet> set);
-  std::vector<LoadedLayer> keep(Placed& placed);
+  std::vector<LoadedLayer> keep(std::shared_ptr<const NetworkState> network, bool layers,
+                                Placed& placed);
   Result<std::shared_ptr<Loaded>> check(const Submission& submission) const;
   Status hold_blocks(const Submission& submission, Task& task);
   void drop_holds(Task& task);
@@ -146,6 +147,7 @@ class QueuedDevice : public Device {
   };
   Known* find_known(const NetworkState& network, bool layers);
   std::vector<Known> known_;
+  std::uint64_t next_loaded_ = 0;
 
   std::mutex fault_mutex_;  // around the fault plan's functions
   std::mutex reset_mutex_;  // one reset at a time; before mutex_
@@ -154,7 +156,6 @@ class QueuedDevice : public Device {
   std::condition_variable room_, idle_, watched_;
   bool watch_sleeps_ = false;                           // until a run begins
   std::map<LoadedId, std::shared_ptr<Loaded>> loaded_;  // shared with the tasks that run it
-  std::uint64_t next_loaded_ = 0;
   TaskTable tasks_;
   std::vector<std::unique_ptr<Kernel>> kernels_;
   TimePoint link_free_at_[2]{};  // by direction; paced

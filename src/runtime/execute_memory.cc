@@ -21,6 +21,7 @@ void ExecuteStage::detach() {
     device->run_memory().part(*this);
     device->run_memory().leave(*this);
   }
+  if (host_.device != nullptr) host_.device->run_memory().leave(*this);
 }
 
 // ---- what others tell: with their locks held ----

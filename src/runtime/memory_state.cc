@@ -211,6 +211,7 @@ Result<std::shared_ptr<LayersState>> LayersState::load(std::shared_ptr<MemorySta
                                                        const Network& network) {
   TESSERA_RETURN_IF_ERROR(memory->check_process());
   auto state = make_shared_here<LayersState>();
+  state->ids.reserve(1);  // with one of them it gives all back
   TESSERA_TRY(const std::vector<device::LoadedLayer> loaded,
               memory->entry.device().load_layers(network.share()));
   state->memory = std::move(memory);

@@ -378,6 +378,7 @@ Result<std::shared_ptr<ModelState>> RuntimeState::load(const Network& network,
     model->inputs = network.state().input_layouts;
     model->outputs = network.state().output_layouts;
   }
+  model->places.reserve(devices_.size());  // what was loaded is always noted
   for (const auto& entry : devices_) {
     if (!names.empty() && std::find(names.begin(), names.end(), entry->name()) == names.end()) {
       continue;
@@ -386,8 +387,8 @@ Result<std::shared_ptr<ModelState>> RuntimeState::load(const Network& network,
     if (!loaded.ok()) {
       return loaded.error().with_context(fmt::format("loading to device '{}'", entry->name()));
     }
-    entry->times().set_modelled(*loaded, entry->device().modelled_time(*loaded).count());
     model->places.push_back({entry.get(), *loaded});
+    entry->times().set_modelled(*loaded, entry->device().modelled_time(*loaded).count());
   }
   return model;
 }

@@ -8,7 +8,11 @@
 #include <thread>
 
 #include "base/guarded.h"
+#include "base/process_mark.h"
+#include "compile/testing/random_graph.h"
 #include "failing_everywhere.h"
+#include "network/network.h"
+#include "runtime/memory_state.h"
 #include "scripted_runtime.h"
 
 namespace tessera::limits {
@@ -104,6 +108,56 @@ TEST(FailingAllocations, Blocks) {
       return status;
     });
   }
+}
+
+// A network, its layers and an operation, each of which gives back what it loaded.
+Status load_everything(const std::shared_ptr<runtime::RuntimeState>& state, const Network& network,
+                       Pipeline& pipeline) {
+  TESSERA_TRY(const auto model, state->load(network, {}, false));
+  TESSERA_TRY(const auto again, state->load(network, {}, true));
+  for (const auto& entry : state->devices()) {
+    Memory memory(make_shared_here<runtime::MemoryState>(state, *entry));
+    TESSERA_TRY(const auto layers, runtime::LayersState::load(memory.state(), network));
+    TESSERA_TRY(const auto same, runtime::LayersState::load(memory.state(), network));
+    TESSERA_TRY(Block block, memory.allocate(64));
+    TESSERA_RETURN_IF_ERROR(block.wrote());
+    Stream stream = pipeline.open_stream();
+    TESSERA_TRY(Job job,
+                stream.submit_operation(
+                    {.operation = operations::Relu{4, 8}, .input = block, .output = block}));
+    const TaskOutcome outcome = job.wait();
+    if (!outcome.ok()) return outcome.error().error;
+  }
+  return {};
+}
+
+TEST(FailingAllocations, WhatIsLoaded) {
+  compile::testing::GraphBuilder builder(3);
+  const graph::TensorId x = builder.input({1, 5, 6, 6});
+  graph::TensorId y = builder.conv(x, {.output_channels = 12, .kernel = 3, .pad = 1});
+  builder.output(builder.conv(y, {.output_channels = 7, .kernel = 3, .pad = 1}));
+  const ChipConfig chip = *load_chip_config("tessera128");
+  const Network network = network::network_from_graph(builder.take(), chip, {}).value();
+  const auto state = runtime::RuntimeState::make(false);
+  for (const DeviceKind kind : {DeviceKind::kHost, DeviceKind::kSim}) {
+    state->add(
+        kind, chip,
+        device::make_device({.kind = kind, .name = device_kind_name(kind), .chip = chip}).value());
+  }
+  Pipeline pipeline(runtime::PipelineState::open_for_operations(state, {}).value());
+  fail_everywhere("loading", kMany, [&]() -> Status {
+    const Status status = load_everything(state, network, pipeline);
+    for (const auto& entry : state->devices()) {
+      const auto used = [&] { return entry->device().counters().memory.used.value; };
+      for (int i = 0; i < 5000 && used() > 0; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      EXPECT_EQ(used(), 0) << entry->name();
+      const device::DeviceCounters counters = entry->device().counters();
+      EXPECT_EQ(counters.programs_loaded, counters.programs_unloaded) << entry->name();
+    }
+    return status;
+  });
 }
 
 // Tasks of several priorities, one after the other: each ends, and is counted as what it was told.
