@@ -140,7 +140,7 @@ endfunction()
 
 # tessera_test(NAME [COMPUTES] [WHOLE] SOURCES ... DEPENDS ... LABELS ...): one GoogleTest program, one
 # ctest entry. COMPUTES: it spends long in references of its own.
-# Labels: unit golden agreement timing cli errors driver install house, and slow or threads besides;
+# Labels: unit agreement timing cli errors driver install house, and slow or threads besides;
 # long: left to `make test-long`, because a smaller form is among the others. WHOLE: the program is that
 # smaller form by itself (base/test_volume.h); NAME_whole is the long one. The longer a test takes, the
 # higher its property COST: ctest starts those first, so that none runs alone at the end.

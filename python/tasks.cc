@@ -238,9 +238,8 @@ SubmitArguments submit_arguments(const py::kwargs& given) {
   return arguments;
 }
 
-// Submits with `call(options, wait)`, when there is room if it may wait for it. Several may wait
-// for the same room: a call that leaves the task as it was is repeated.
-template <bool repeat, typename Call>
+// Submits with `call(options, wait)`, when there is room if it may wait for it.
+template <typename Call>
 std::shared_ptr<JobHandle> submit_with(StreamObject& stream, const py::kwargs& keywords,
                                        const Call& call) {
   check(stream->usable());  // else there would never be room
@@ -255,17 +254,16 @@ std::shared_ptr<JobHandle> submit_with(StreamObject& stream, const py::kwargs& k
     options.deadline = std::chrono::nanoseconds(
         static_cast<std::int64_t>(std::clamp(*arguments.deadline, 0.0, 1e9) * 1e9));
   }
-  const auto there_is_room = [&](std::chrono::nanoseconds patience) {
-    return stream->wait_for_room(patience);
-  };
-  for (;;) {
-    if (arguments.wait) wait_without_lock(std::nullopt, there_is_room);
-    auto job = unlocked([&] { return call(options, arguments.wait); });
-    const bool full = !job.ok() && job.error().code == ErrorCode::kUnavailable;
-    if (repeat && full && arguments.wait) continue;
-    return std::make_shared<JobHandle>(
-        JobOfPipeline{take(std::move(job)), stream.info, payload->cause});
+  // So that a signal is heard meanwhile. Threads of the pipeline cannot wait, and are told so
+  // below.
+  if (arguments.wait && !stream->would_wait_for_itself()) {
+    wait_without_lock(std::nullopt, [&](std::chrono::nanoseconds patience) {
+      return stream->wait_for_room(patience);
+    });
   }
+  auto job = unlocked([&] { return call(options, arguments.wait); });
+  return std::make_shared<JobHandle>(
+      JobOfPipeline{take(std::move(job)), stream.info, payload->cause});
 }
 
 const Network* first_network(const StreamObject& stream) {
@@ -275,7 +273,7 @@ const Network* first_network(const StreamObject& stream) {
 std::shared_ptr<JobHandle> submit_tensors(StreamObject& stream,
                                           std::vector<std::vector<Tensor>> runs,
                                           const py::kwargs& keywords) {
-  return submit_with<false>(stream, keywords, [&](const SubmitOptions& options, bool wait) {
+  return submit_with(stream, keywords, [&](const SubmitOptions& options, bool wait) {
     return wait ? stream->submit_runs_when_room(std::move(runs), options)
                 : stream->submit_runs(std::move(runs), options);
   });
@@ -284,7 +282,7 @@ std::shared_ptr<JobHandle> submit_tensors(StreamObject& stream,
 // With blocks among its inputs or places for its outputs, or without copies.
 std::shared_ptr<JobHandle> submit_on_blocks(StreamObject& stream, NetworkTask task,
                                             const py::kwargs& keywords) {
-  return submit_with<false>(stream, keywords, [&](const SubmitOptions& options, bool wait) {
+  return submit_with(stream, keywords, [&](const SubmitOptions& options, bool wait) {
     return wait ? stream->submit_network_when_room(std::move(task), options)
                 : stream->submit_network(std::move(task), options);
   });
@@ -356,8 +354,9 @@ std::shared_ptr<JobHandle> submit_layer(StreamObject& stream, const Layers& laye
                                         std::vector<Block> outputs, bool fetch,
                                         const py::kwargs& keywords) {
   const LayerTask task{layer, std::move(inputs), std::move(outputs), fetch};
-  return submit_with<true>(stream, keywords, [&](const SubmitOptions& options, bool) {
-    return stream->submit_layer(layers, task, options);
+  return submit_with(stream, keywords, [&](const SubmitOptions& options, bool wait) {
+    return wait ? stream->submit_layer_when_room(layers, task, options)
+                : stream->submit_layer(layers, task, options);
   });
 }
 
@@ -373,8 +372,9 @@ std::shared_ptr<JobHandle> submit_operation(StreamObject& stream, const Operatio
   task.weights = option("weights", std::optional<Block>());
   task.weight_offset = option("weight_offset", std::int64_t{0});
   task.fetch = option("fetch", false);
-  return submit_with<true>(stream, py::kwargs(others), [&](const SubmitOptions& options, bool) {
-    return stream->submit_operation(task, options);
+  return submit_with(stream, py::kwargs(others), [&](const SubmitOptions& options, bool wait) {
+    return wait ? stream->submit_operation_when_room(task, options)
+                : stream->submit_operation(task, options);
   });
 }
 

@@ -7,8 +7,8 @@
 
 namespace tessera {
 
-// Vectors on the processor are f16, bf16, f32, i8, u8, i16, i32; the others exist only in models
-// and host steps.
+// The processor computes in f16, bf16, f32 and in integers of up to 32 bits; the others it moves
+// and converts.
 enum class Format : std::uint8_t {
   kF16,
   kBf16,
@@ -17,7 +17,6 @@ enum class Format : std::uint8_t {
   kU8,
   kI16,
   kI32,
-  // Host only.
   kF64,
   kU16,
   kU32,

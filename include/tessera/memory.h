@@ -10,11 +10,17 @@
 //
 // Networks read and write blocks as layers do, in place of tensors of the task's own:
 //
-//   Block picture = *memory.upload(tensor), features = *memory.allocate(first.outputs()[0]);
-//   one.submit_network({.inputs = {picture}, .outputs = {{.block = features}}})     picture goes
-//   over two.submit_network({.inputs = {features}})                                 the result
-//   comes back one.submit_network({.inputs = {picture}, .outputs = {{.keep = true}}}) nothing is
-//   moved
+//   Block picture = *memory.upload(tensor);
+//   Block features = *memory.allocate(first.outputs()[0]);
+//
+//   one.submit_network({.inputs = {picture}, .outputs = {{.block = features}}})
+//       the picture goes over
+//
+//   two.submit_network({.inputs = {features}})
+//       the result comes back
+//
+//   one.submit_network({.inputs = {picture}, .outputs = {{.keep = true}}})
+//       nothing is moved
 //
 // A byte is moved only when the other side has a newer one and it is needed there; weights go over
 // once. Where host and device share memory nothing is moved at all, and nothing is copied.

@@ -238,9 +238,15 @@ class Stream {
   Status bind_states(const Memory& memory, const std::vector<StateBinding>& bindings);
   // Of a pipeline that Runtime::open_operations opened (tessera/memory.h). kUnavailable: no room.
   Result<Job> submit_layer(const Layers& layers, const LayerTask& task, SubmitOptions options = {});
+  Result<Job> submit_layer_when_room(const Layers& layers, const LayerTask& task,
+                                     SubmitOptions options = {});
   Result<Job> submit_operation(const OperationTask& task, SubmitOptions options = {});
-  // False: there was none after `patience`.
+  Result<Job> submit_operation_when_room(const OperationTask& task, SubmitOptions options = {});
+  // False: there was none after `patience`, or at once where the thread would wait for itself.
   bool wait_for_room(std::chrono::nanoseconds patience = std::chrono::nanoseconds::max());
+  // Whether the calling thread is in a stage or callback of the pipeline: it does not wait for
+  // room, and what would have to is refused.
+  bool would_wait_for_itself() const;
   // Waits until all tasks of this stream are done.
   void wait_until_done();
   std::uint32_t id() const;
@@ -292,16 +298,18 @@ struct StageOptions {
   std::optional<Model> model = {};        // of the other kinds
   std::vector<std::string> devices = {};  // kExecute: names; empty: all that hold the model
   int threads = 0;                        // 0: one; execute: two a kernel
-  std::size_t capacity = 0;               // tasks that wait in front of it; 0: 16
-  std::size_t batch = 0;                  // tasks a thread takes at once; 0: by the hint
+  std::size_t capacity = 0;               // tasks that wait in front of it; 0: 16. Not of the
+                                          // first stage: jobs_max
+  std::size_t batch = 0;                  // tasks a thread takes at once, 64 at most; 0: as many
+                                          // as take 50 us; execute, in lock step: by the hint
 };
 
 enum class Handover : std::uint8_t { kFreeFlow, kLockStep };
 const char* handover_name(Handover handover);  // "free-flow", "lock-step"
 
 enum class Hint : std::uint8_t {
-  kThroughput,  // batches of 8 to each kernel
-  kLatency,     // one task at a time, short queues
+  kThroughput,  // short runs are given to a kernel in advance; in lock step batches of 8
+  kLatency,     // one run in advance at most; in lock step batches of 1
 };
 
 enum class DebugMode : std::uint8_t {

@@ -24,18 +24,18 @@
  * NULL.     A function that can fail says what must not be NULL. Of a handle that is NULL every
  *   other function gives 0, false, an empty text or, for other pointers, NULL, and does nothing.
  *   An array may be NULL where its count is 0.
- * Calls     of the application by the library come on threads of the library: a stage's function on
- *   as many at once as the stage has threads, each with a task of its own; callbacks of one stream
- * one after the other; a tuning log on one thread. They may call everything here, and give back any
- *   handle; they must not wait for tasks that come behind their own, nor leave by longjmp. A C++
- *   exception ends the task of the stage, or becomes the error of the job whose callback it left,
- *   and is counted. While one of them lasts, its stage, stream or tuner waits.
- * fork()    copies none of the library's threads. In the child every call on a handle that was
- *   opened before is TESSERA_UNAVAILABLE at once, or does nothing where it has no error to give;
- *   handles may be given back, and networks used. The child opens a runtime of its own.
- * Ends.     The last handle of a pipeline and its streams to be given back waits for the tasks
- * inside, so nothing of the application is called after that; given back in such a call, it does
- * not wait: another thread does, and `release_context` says when it is over.
+ * Calls     of the application by the library come on threads of the library, callbacks also on one
+ *   that calls tessera_job_cancel: a stage's function on as many at once as the stage has threads,
+ *   each with a task of its own; callbacks of one stream one after the other; a tuning log on one
+ *   thread. They may call everything here, and give back any handle; they must not wait for tasks
+ * that come behind their own, nor leave by longjmp. A C++ exception ends the task of the stage, or
+ * becomes the error of the job whose callback it left, and is counted. While one of them lasts, its
+ * stage, stream or tuner waits. fork()    copies none of the library's threads. In the child every
+ * call on a handle that was opened before is TESSERA_UNAVAILABLE at once, or does nothing where it
+ * has no error to give; handles may be given back, and networks used. The child opens a runtime of
+ * its own. Ends.     The last handle of a pipeline and its streams to be given back waits for the
+ * tasks inside, so nothing of the application is called after that; given back in such a call, it
+ * does not wait: another thread does, and `release_context` says when it is over.
  */
 #ifndef TESSERA_TESSERA_C_H
 #define TESSERA_TESSERA_C_H
@@ -307,7 +307,8 @@ typedef struct tessera_stage_options {
   const char* const* devices; /* execute: of those that hold the model; NULL: all of them */
   size_t device_count;
   int threads;                          /* 0: one; execute: two a kernel */
-  size_t capacity;                      /* tasks that wait in front of it; 0: 16 */
+  size_t capacity;                      /* tasks that wait in front of it; 0: 16; of the first
+                                           stage always jobs_max */
   size_t batch;                         /* tasks a thread takes at once; 0: as fits */
   const tessera_picture_input* picture; /* of a picture stage; NULL: levels / 255, red first */
 } tessera_stage_options;
@@ -331,7 +332,7 @@ typedef struct tessera_pipeline_options {
   size_t size;
   size_t jobs_max;  /* in flight, of all streams together; 0: 256 */
   bool lock_step;   /* all tasks move on together; false: each as soon as it can */
-  bool low_latency; /* one task at a time to a kernel; false: batches of 8 */
+  bool low_latency; /* a kernel gets one run in advance at most; false: several short ones */
   bool tune;        /* balance the threads of the stages while running */
   const tessera_debug_options* debug;  /* NULL: as configured */
   const tessera_stage_options* stages; /* 1 to 16, each name once; NULL: pre | execute | post */
@@ -350,7 +351,7 @@ tessera_error* tessera_pipeline_set_threads(tessera_pipeline* pipeline, const ch
                                             int threads);
 tessera_error* tessera_pipeline_set_kernels(tessera_pipeline* pipeline, const char* stage,
                                             int kernels);
-/* Not in a tuning log, for which it would wait. */
+/* A tuning log may switch it off, not on again. */
 void tessera_pipeline_set_tuning(tessera_pipeline* pipeline, bool on);
 tessera_error* tessera_pipeline_set_debug(tessera_pipeline* pipeline,
                                           const tessera_debug_options* options);
@@ -399,7 +400,9 @@ uint32_t tessera_stream_id(const tessera_stream* stream);
 void tessera_stream_release(tessera_stream* stream);
 
 /* One of `result` and `error` is NULL; the other belongs to the callback. Called by a thread of the
- * library, in the order of the stream; it must not wait for other jobs of its stream. */
+ * library or one that cancels, one of a stream at a time, as its tasks are done: results in the
+ * stream's order, cancelled and late tasks at once. It must not wait for other jobs of its stream.
+ */
 typedef void (*tessera_callback)(void* context, tessera_result* result, tessera_error* error);
 
 typedef struct tessera_submit_options {
@@ -417,8 +420,7 @@ typedef struct tessera_submit_options {
 } tessera_submit_options;
 
 /* Copies the inputs, which are those of the model in their order; where the pipeline begins with a
- * model, others are refused here. `job` may be NULL where there is
- * a callback. */
+ * model, others are refused here. `job` may be NULL where there is a callback. */
 tessera_error* tessera_submit(tessera_stream* stream, const tessera_tensor* inputs,
                               size_t input_count, const tessera_submit_options* options,
                               tessera_job** job);
@@ -441,7 +443,8 @@ tessera_error* tessera_job_wait(tessera_job* job, int64_t patience_ns, tessera_r
 bool tessera_wait_any(tessera_job* const* jobs, size_t job_count, int64_t patience_ns,
                       size_t* index);
 bool tessera_job_done(const tessera_job* job); /* true of NULL: there is nothing to wait for */
-/* The task ends with TESSERA_FAILURE_CANCELLED unless it is done first. Returns at once. */
+/* The task ends with TESSERA_FAILURE_CANCELLED unless it is done first. Callbacks of its stream
+ * may be called here, by this thread. */
 void tessera_job_cancel(tessera_job* job);
 uint64_t tessera_job_id(const tessera_job* job);
 /* The task goes on. */

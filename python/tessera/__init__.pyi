@@ -116,7 +116,7 @@ class Job:
     def id(self) -> int: ...
 
 class SubmitOptions(TypedDict, total=False):
-    # Called by a thread of the library with the result or the error, and None for the other. What it
+    # Called by a thread of the library, or the one that cancels, with the result or the error, and None for the other. What it
     # raises goes to sys.unraisablehook, and is the Error of Job.wait().
     callback: Callable[[Result | None, Error | None], object] | None
     deadline: float | None  # seconds from now on
@@ -152,8 +152,8 @@ class Stream:
     # One task for each entry; the options are those of each.
     def submit_batch(self, tasks: Iterable[Sequence[ArrayLike]],
                      **options: Unpack[SubmitOptions]) -> list[Job]: ...
-    # Of a pipeline that Runtime.operations opened. A task that reads what another one writes is
-    # submitted when that one is done.
+    # Of a pipeline that Runtime.operations opened. Tasks use a block in the order in which they were
+    # submitted.
     def submit_layer(self, layers: Layers, layer: int, inputs: Sequence[Block],
                      outputs: Sequence[Block], fetch: bool = False,
                      **options: Unpack[SubmitOptions]) -> Job: ...
@@ -250,7 +250,7 @@ class Pipeline:
     # While tasks flow, by the stage's name; none is lost.
     def set_threads(self, stage: str, threads: int) -> None: ...
     def set_kernels(self, stage: str, kernels: int) -> None: ...
-    # Not in a tuning log, for which it would wait.
+    # A tuning log may switch it off, not on again.
     def set_tuning(self, on: bool) -> None: ...
     def set_debug(self, mode: DebugMode, every: int = 1) -> None: ...
     def wait_until_done(self) -> None: ...

@@ -397,6 +397,9 @@ TEST_F(CInterface, AChildOfForkGetsErrorsAndDoesNotHang) {
     EXPECT_NE(message(tessera_statistics_take(runtime_, pipeline_, &statistics)), "");
     EXPECT_EQ(message(tessera_pipeline_set_threads(pipeline_, "pre", 2)), gone);
     EXPECT_FALSE(tessera_stream_wait_for_room(stream_, kForever));
+    tessera_stream* other = nullptr;
+    EXPECT_EQ(message(tessera_stream_open(pipeline_, &other)), gone);
+    EXPECT_EQ(other, nullptr);
     tessera_stream_wait_until_done(stream_);
     tessera_pipeline_wait_until_done(pipeline_);
     tessera_job_release(job);

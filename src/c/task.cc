@@ -18,32 +18,19 @@ Result<std::vector<std::vector<Tensor>>> runs_of(const tessera_run* runs, std::s
   return list;
 }
 
+tessera_error* take_job(Result<Job> submitted, tessera_job** job) {
+  if (!submitted.ok()) return make_error(submitted.error());
+  if (job != nullptr) *job = new tessera_job{std::move(*submitted)};
+  return nullptr;
+}
+
 tessera_error* submit_runs(tessera_stream* stream, std::vector<std::vector<Tensor>> runs,
                            Submission submission, tessera_job** job) {
   auto submitted =
       submission.fail_if_full
           ? stream->stream.submit_runs(std::move(runs), std::move(submission.options))
           : stream->stream.submit_runs_when_room(std::move(runs), std::move(submission.options));
-  if (!submitted.ok()) return make_error(submitted.error());
-  if (job != nullptr) *job = new tessera_job{std::move(*submitted)};
-  return nullptr;
-}
-
-// Of tasks that bring no tensors with them, so that they can be offered again.
-template <typename Submit>
-tessera_error* submit_small(tessera_stream* stream, const Submission& submission, tessera_job** job,
-                            const Submit& submit) {
-  for (;;) {
-    auto submitted = submit(submission.options);
-    if (submitted.ok()) {
-      if (job != nullptr) *job = new tessera_job{std::move(*submitted)};
-      return nullptr;
-    }
-    if (submitted.error().code != ErrorCode::kUnavailable || submission.fail_if_full) {
-      return make_error(submitted.error());
-    }
-    stream->stream.wait_for_room();
-  }
+  return take_job(std::move(submitted), job);
 }
 
 // Jobs that are named by pointers, as wait_any takes them.
@@ -138,6 +125,8 @@ tessera_error* tessera_stream_open_with(tessera_pipeline* pipeline,
   return guarded([&]() -> tessera_error* {
     const auto wanted = tessera::c::stream_of(options);
     if (!wanted.ok()) return make_error(wanted.error());
+    const tessera::Status usable = pipeline->pipeline.usable();
+    if (!usable.ok()) return make_error(usable.error());
     *stream = new tessera_stream{pipeline->pipeline.open_stream(*wanted)};
     return nullptr;
   });
@@ -214,9 +203,9 @@ tessera_error* tessera_submit_layer(tessera_stream* stream, const tessera_layers
     if (tessera_error* const unheard = check_heard(submission->options, job)) return unheard;
     const auto wanted = layer_task_of(task);
     if (!wanted.ok()) return make_error(wanted.error());
-    return submit_small(stream, *submission, job, [&](const tessera::SubmitOptions& submit) {
-      return stream->stream.submit_layer(layers->layers, *wanted, submit);
-    });
+    const auto submit = submission->fail_if_full ? &tessera::Stream::submit_layer
+                                                 : &tessera::Stream::submit_layer_when_room;
+    return take_job((stream->stream.*submit)(layers->layers, *wanted, submission->options), job);
   });
 }
 
@@ -231,9 +220,9 @@ tessera_error* tessera_submit_operation(tessera_stream* stream, const tessera_op
     if (tessera_error* const unheard = check_heard(submission->options, job)) return unheard;
     const auto wanted = operation_task_of(task);
     if (!wanted.ok()) return make_error(wanted.error());
-    return submit_small(stream, *submission, job, [&](const tessera::SubmitOptions& submit) {
-      return stream->stream.submit_operation(*wanted, submit);
-    });
+    const auto submit = submission->fail_if_full ? &tessera::Stream::submit_operation
+                                                 : &tessera::Stream::submit_operation_when_room;
+    return take_job((stream->stream.*submit)(*wanted, submission->options), job);
   });
 }
 

@@ -221,6 +221,9 @@ class Device {
 
   virtual Result<Block> allocate(Bytes bytes) = 0;
   virtual Status release(const Block& block) = 0;
+  // Gives up the blocks that are kept for use again: one may be up to twice as large as what it
+  // holds next.
+  virtual void trim() = 0;
   // Where host and device share memory: a block whose bytes are the caller's, so that runs read and
   // write them in place. It takes none of the device's memory. `owner` keeps the bytes; it is let
   // go when the block is released and no run uses it any more, on any thread, without locks held.

@@ -42,6 +42,7 @@ bool is_integer(Format format) { return format == Format::kI8 || format == Forma
 template <typename Way>
 void convert_run(const EdgeConversion& conversion, const std::byte* from, std::byte* to,
                  std::int64_t count) {
+  if (count == 0) return;  // there may be no bytes to point at
   const arith::Operand in{conversion.from, from};
   const arith::Output out{conversion.to, to, count};
   if (conversion.from == conversion.to) {

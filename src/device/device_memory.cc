@@ -129,6 +129,12 @@ Status DeviceMemory::release(std::uint64_t base) {
   return released;
 }
 
+void DeviceMemory::trim() {
+  const std::lock_guard lock(mutex_);
+  pool_.trim();
+  drop_storages();
+}
+
 Result<std::span<std::byte>> DeviceMemory::view_locked(std::uint64_t address, Bytes bytes) const {
   TESSERA_TRY(const auto found, pool_.find(address, bytes));
   const auto storage = std::lower_bound(

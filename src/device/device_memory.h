@@ -34,6 +34,7 @@ class DeviceMemory {
   // run holds it any more; not before bury().
   memory::Block adopt(std::span<std::byte> bytes, std::shared_ptr<void> owner);
   Status release(std::uint64_t base);
+  void trim();  // as the pool's
   // Somebody who is let go with the owners, after end(), which takes no memory.
   Owners keep(std::shared_ptr<void> owner);
   void end(Owners& kept);

@@ -48,6 +48,7 @@ class QueuedDevice : public Device {
   const Properties& properties() const override { return properties_; }
   Result<Block> allocate(Bytes bytes) override;
   Status release(const Block& block) override;
+  void trim() override { memory_.trim(); }
   Result<Block> adopt(std::span<std::byte> bytes, std::shared_ptr<void> owner) override;
   Status write(Address address, std::span<const std::byte> bytes, const TransferTag& tag) override;
   Status read(Address address, std::span<std::byte> bytes, const TransferTag& tag) override;

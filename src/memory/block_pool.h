@@ -58,6 +58,9 @@ class BlockPool {
   // A block that was just made has no memory behind it after all: as if it had never been.
   Status discard(std::uint64_t base);
 
+  // Gives up the unused blocks: those that are made next take no more than they need.
+  void trim() { drop_unused(0); }
+
   // A run begins or ends to use the block that holds `address`; it must be a used one.
   void hold(std::uint64_t address);
   void drop_hold(std::uint64_t address);

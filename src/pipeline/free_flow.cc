@@ -32,13 +32,8 @@ class Port : public StagePort {
   Port(Line& line, std::size_t stage)
       : line_(line), stage_(stage), queue_(line.stage(stage).queue()) {}
 
-  PacketPtr take(End end) override {
-    PacketPtr packet = queue_.take(end);
-    if (packet == nullptr) return nullptr;
-    line_.queue_changed(stage_);
-    line_.begin(stage_, *packet);
-    return packet;
-  }
+  PacketPtr take(End end) override { return begin(queue_.take(end)); }
+  PacketPtr take_handed() override { return begin(queue_.take_handed()); }
   void drop(PacketPtr packet) override { line_.finish(std::move(packet)); }
   std::size_t waiting() const override { return queue_.size(); }
   int highest_priority() const override { return queue_.highest_priority(); }
@@ -78,6 +73,12 @@ class Port : public StagePort {
   }
 
  private:
+  PacketPtr begin(PacketPtr packet) {
+    if (packet == nullptr) return nullptr;
+    line_.queue_changed(stage_);
+    line_.begin(stage_, *packet);
+    return packet;
+  }
   // False: it is held back.
   bool push(PacketPtr& packet, std::size_t next) {
     const std::lock_guard lock(mutex_);

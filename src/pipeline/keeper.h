@@ -23,6 +23,8 @@ class StagePort {
   // Null: none waits. One whose task was cancelled or is late comes with its failure noted, and is
   // given to drop(). May be called with locks held.
   virtual PacketPtr take(End end) = 0;
+  // The same of those that came through a stage before the first.
+  virtual PacketPtr take_handed() = 0;
   // Ends the way of such a packet. What it carries may call anything: without locks held.
   virtual void drop(PacketPtr packet) = 0;
   virtual std::size_t waiting() const = 0;

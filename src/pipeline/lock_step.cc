@@ -104,6 +104,7 @@ class LockStep : public Flow {
    public:
     Port(LockStep& flow, std::size_t stage) : flow_(flow), stage_(stage) {}
     PacketPtr take(End end) override { return flow_.take(stage_, end); }
+    PacketPtr take_handed() override { return nullptr; }  // what a slot has is given at once
     void drop(PacketPtr packet) override { flow_.give_back(stage_, std::move(packet)); }
     std::size_t waiting() const override {
       const std::lock_guard lock(flow_.mutex_);

@@ -332,7 +332,7 @@ TEST(StageTest, ThreadTakesFewerAtOnceWhenTasksBecomeSlow) {
   EXPECT_EQ(stage.batch(), 1U);
 }
 
-#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+#if !defined(__SANITIZE_THREAD__) && !defined(TESSERA_SANITIZED)
 // Address space for a few more threads' stacks, as long as it lives.
 class NoRoomForThreads {
  public:

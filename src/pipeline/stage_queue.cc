@@ -26,6 +26,16 @@ PacketPtr StageQueue::Ring::take_first() {
 
 PacketPtr StageQueue::Ring::take_last() { return std::move(place(--count_)); }
 
+PacketPtr StageQueue::Ring::take_first_handed() {
+  std::size_t i = 0;
+  while (i < count_ && place(i)->from_outside) ++i;
+  if (i == count_) return nullptr;
+  PacketPtr packet = std::move(place(i));
+  for (; i + 1 < count_; ++i) place(i) = std::move(place(i + 1));
+  --count_;
+  return packet;
+}
+
 void StageQueue::Ring::take_if(const std::function<bool(const Packet&)>& wanted,
                                std::vector<PacketPtr>& out) {
   std::size_t kept = 0;
@@ -166,6 +176,15 @@ PacketPtr StageQueue::take(StagePort::End end) {
                          ? std::find_if(rings_.rbegin(), rings_.rend(), filled)->take_first()
                          : std::find_if(rings_.begin(), rings_.end(), filled)->take_last();
   took(1, std::exchange(packet->from_outside, false) ? 0 : 1);
+  return packet;
+}
+
+PacketPtr StageQueue::take_handed() {
+  const std::lock_guard lock(mutex_);
+  if (handed_.load(std::memory_order_relaxed) == 0) return nullptr;
+  PacketPtr packet;
+  for (auto ring = rings_.rbegin(); packet == nullptr; ++ring) packet = ring->take_first_handed();
+  took(1, 1);
   return packet;
 }
 

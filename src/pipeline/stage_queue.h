@@ -63,6 +63,7 @@ class StageQueue {
   std::size_t pop(std::span<PacketPtr> out, const std::atomic<bool>& leave);
   std::size_t try_pop(std::span<PacketPtr> out);
   PacketPtr take(StagePort::End end);  // null: empty
+  PacketPtr take_handed();             // the first of the stage before; null: there is none
   // Moves those out of which `wanted` says so; throws before it moves any.
   void take_if(const std::function<bool(const Packet&)>& wanted, std::vector<PacketPtr>& out);
 
@@ -93,6 +94,7 @@ class StageQueue {
     void put(PacketPtr packet);  // into room that was made
     PacketPtr take_first();
     PacketPtr take_last();
+    PacketPtr take_first_handed();  // null: there is none
     void take_if(const std::function<bool(const Packet&)>& wanted, std::vector<PacketPtr>& out);
 
    private:

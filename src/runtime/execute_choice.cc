@@ -139,7 +139,18 @@ void ExecuteStage::prepare_values(NetworkPacket& packet, DebugMode mode, std::si
 ExecuteStage::Held* ExecuteStage::adopt(TakeFrom end, Leaving& leaving) {
   Held& held = take_held();
   held.packet = port_->take(end);
-  if (held.packet == nullptr) return nullptr;
+  return held.packet == nullptr ? nullptr : take_in(held, leaving);
+}
+
+bool ExecuteStage::adopt_handed(Leaving& leaving) {
+  Held& held = take_held();
+  held.packet = port_->take_handed();
+  if (held.packet == nullptr) return false;
+  (void)take_in(held, leaving);
+  return true;
+}
+
+ExecuteStage::Held* ExecuteStage::take_in(Held& held, Leaving& leaving) {
   free_held_.pop_back();
   NetworkPacket& packet = held.task();
   const std::size_t runs = packet.task.runs.size();

@@ -1,8 +1,9 @@
 // Where a device's memory is short: of the stage of execute_stage.h.
 //
 //   a run finds none ─► its place waits ─► told (run_memory.h) ─► tries again, in its turn
-//   only outputs that stayed on the device could make room ─► those of all packets here, and of all
-//   that come, are brought to the host
+//   only outputs that stayed on the device could make room ─► those of all packets that hold some
+//   are brought to the host
+#include <algorithm>
 #include <utility>
 
 #include "base/guarded.h"
@@ -13,6 +14,7 @@ namespace tessera::runtime {
 // A device may tell it of memory from now on.
 void ExecuteStage::attach(pipeline::StagePort& port) {
   port_ = &port;
+  if (!rules_.chained && !rules_.reads_chained) return;
   for (const auto& device : model_->runtime->devices()) device->run_memory().join(*this);
 }
 
@@ -75,44 +77,63 @@ bool ExecuteStage::is_memory_short() const {
                      [](const auto& device) { return device->run_memory().is_short(); });
 }
 
-// Also of packets that no kernel has room for: behind them others may be stopped.
+// Of all packets here and of all that come, also those that no kernel has room for: behind them
+// others may be stopped.
 bool ExecuteStage::bring_to_host_some() {
-  if (!memory_short_.exchange(false)) return false;
-  if (!is_memory_short()) return false;
-  memory_short_.store(true);
-  bool any = false;
+  if ((!rules_.chained && !rules_.reads_chained) || !is_memory_short()) return false;
+  bool changed = memory_short_.exchange(false);
+  std::vector<Stayed> stayed;
   Leaving leaving;
   {
     const std::lock_guard lock(mutex_);
     try {
-      while (port_->waiting() > 0) {
-        any = true;
-        (void)adopt(pipeline::StagePort::End::kFirst, leaving);
-      }
-    } catch (...) {  // no memory of the host's; what was taken goes on
+      while (rules_.reads_chained && adopt_handed(leaving)) changed = true;
+      for (std::size_t i = 0; changed && i < held_.size(); ++i) note_stayed(*held_[i], stayed);
+    } catch (...) {  // no memory of the host's for the others; they are looked at again
     }
-    for (Held* const held : to_start_) any = bring_to_host(*held) || any;
   }
   hand_over(leaving);
-  return any;
+  for (Stayed& one : stayed) bring_to_host(one);
+  return !stayed.empty();
 }
 
-// Inputs of runs that were not begun.
-bool ExecuteStage::bring_to_host(Held& held) {
+// Those of runs that are open belong to whoever has them at hand.
+void ExecuteStage::note_stayed(Held& held, std::vector<Stayed>& stayed) const {
   NetworkPacket& packet = held.task();
-  bool any = false;
-  const auto bring = [&](std::size_t run) {
-    if (run >= packet.values.size()) return;
-    RunValues& values = packet.values[run];
+  for (std::size_t run = 0; run < packet.values.size(); ++run) {
+    if (is_open(held, run)) continue;
+    const RunValues& values = packet.values[run];
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (values[i].block == nullptr || !values[i].block->stays) continue;
-      // Where it fails the block stays, and the run has the error if it lasts.
-      any = guarded("", [&] { return gather(packet.task.runs[run][i], values[i]); }).ok() || any;
+      stayed.push_back({&held, packet.header.id, run, i, values[i].block});
     }
-  };
-  for (const std::size_t run : held.again) bring(run);
-  for (std::size_t run = held.next; run < packet.task.runs.size(); ++run) bring(run);
-  return any;
+  }
+}
+
+bool ExecuteStage::is_open(const Held& held, std::size_t index) const {
+  return std::any_of(all_runs_.begin(), all_runs_.end(),
+                     [&](const auto& run) { return run->held == &held && run->index == index; });
+}
+
+// The bytes come without the lock: a link may be slow. Where that fails the block stays, and the
+// run has the error if it lasts.
+void ExecuteStage::bring_to_host(Stayed& stayed) {
+  Tensor tensor;
+  RunValue value;
+  value.block = std::move(stayed.block);
+  const std::shared_ptr<BlockState> block = value.block;
+  if (!guarded("", [&] { return gather(tensor, value); }).ok()) return;
+  const std::lock_guard lock(mutex_);
+  if (std::find(held_.begin(), held_.end(), stayed.held) == held_.end()) return;
+  Held& held = *stayed.held;
+  NetworkPacket& packet = held.task();
+  // It may have gone on meanwhile.
+  if (packet.header.id != stayed.packet || is_open(held, stayed.run)) return;
+  if (stayed.run >= packet.values.size() || stayed.run >= packet.task.runs.size()) return;
+  RunValues& values = packet.values[stayed.run];
+  if (stayed.input >= values.size() || values[stayed.input].block != block) return;
+  packet.task.runs[stayed.run][stayed.input].bytes = std::move(tensor.bytes);
+  values[stayed.input].clear();
 }
 
 }  // namespace tessera::runtime

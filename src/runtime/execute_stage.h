@@ -138,6 +138,8 @@ class ExecuteStage : public pipeline::Keeper,
   Run* next_run(Leaving& leaving);
   Held* next_held(std::size_t passed_over) const;
   Held* adopt(pipeline::StagePort::End end, Leaving& leaving);
+  bool adopt_handed(Leaving& leaving);  // false: there is none
+  Held* take_in(Held& held, Leaving& leaving);
   void prepare_values(NetworkPacket& packet, DebugMode mode, std::size_t runs);
   Held& take_held();
   Run& take_run();
@@ -181,7 +183,16 @@ class ExecuteStage : public pipeline::Keeper,
   void look_for_memory();
   void give_up_memory_turns();
   bool is_memory_short() const;
-  bool bring_to_host(Held& held);
+  // An input or output that stayed on a device, of a run that is not open.
+  struct Stayed {
+    Held* held = nullptr;
+    std::uint64_t packet = 0;
+    std::size_t run = 0, input = 0;
+    std::shared_ptr<BlockState> block;  // shared with the packet
+  };
+  void note_stayed(Held& held, std::vector<Stayed>& stayed) const;
+  bool is_open(const Held& held, std::size_t index) const;
+  void bring_to_host(Stayed& stayed);  // takes the lock
   void set_alarm(pipeline::Nanoseconds now);
 
   void hand_over(Leaving& leaving);

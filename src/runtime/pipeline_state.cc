@@ -60,8 +60,16 @@ OutputRules rules_of(const PipelineOptions& options, std::size_t index) {
     const StageKind kind = options.stages[next].kind;
     if (kind == StageKind::kHost) between = false;
     if (kind != StageKind::kExecute) continue;
-    rules.chained = rules.chained || (between && rules.last);
-    rules.last = false;
+    if (rules.later == 0 && between) {
+      rules.chained = true;
+      rules.next = next;
+    }
+    rules.later |= 1U << next;
+  }
+  for (std::size_t before = 0; before < index && !rules.reads_chained; ++before) {
+    if (options.stages[before].kind != StageKind::kExecute) continue;
+    const OutputRules rules_before = rules_of(options, before);
+    rules.reads_chained = rules_before.chained && rules_before.next == index;
   }
   return rules;
 }

@@ -38,7 +38,7 @@ class PipelineState : private pipeline::Sink,
   ~PipelineState() override;  // waits for the jobs inside
 
   std::shared_ptr<StreamState> open_stream(const StreamOptions& options);
-  // kUnavailable: there is no room.
+  // kUnavailable: there is no room; `when_room`: they wait for some.
   Result<JobReference> submit(const std::shared_ptr<StreamState>& stream,
                               std::vector<std::vector<Tensor>> runs, SubmitOptions options);
   Result<JobReference> submit_when_room(const std::shared_ptr<StreamState>& stream,
@@ -46,9 +46,10 @@ class PipelineState : private pipeline::Sink,
                                         SubmitOptions options);
   Result<JobReference> submit_layer(const std::shared_ptr<StreamState>& stream,
                                     const std::shared_ptr<LayersState>& layers,
-                                    const LayerTask& task, SubmitOptions options);
+                                    const LayerTask& task, SubmitOptions options, bool when_room);
   Result<JobReference> submit_operation(const std::shared_ptr<StreamState>& stream,
-                                        const OperationTask& task, SubmitOptions options);
+                                        const OperationTask& task, SubmitOptions options,
+                                        bool when_room);
   // Whether the first stage, if it is one of a model, can take these runs: told before the task
   // enters. What a function of the application makes of them nobody knows.
   Status check_runs(std::span<const std::vector<Tensor>> runs,
@@ -58,6 +59,8 @@ class PipelineState : private pipeline::Sink,
                                       SubmitOptions options, bool when_room);
   Status bind_states(StreamState& stream, const Memory& memory,
                      const std::vector<StateBinding>& bindings);
+  // Whether the calling thread is one of this pipeline, so that it cannot wait for it.
+  bool called_from_inside() const;
   bool wait_for_room(std::chrono::nanoseconds patience);
   void wait_until_done();
 
@@ -85,10 +88,9 @@ class PipelineState : private pipeline::Sink,
   pipeline::StageConfig register_stage(StageEntry entry, pipeline::StageConfig config);
   // Whether tasks of this kind are taken, in this process.
   Status check_call(PacketKind kind) const;
+  Status admit(bool when_room);
   Status admit_or_refuse();
   Status admit_when_room();
-  // Whether the calling thread is one of this pipeline, so that it cannot wait for it.
-  bool called_from_inside() const;
   // Stage `index` of the options.
   Result<pipeline::StageConfig> make_stage(const PipelineOptions& options, std::size_t index);
   Result<std::size_t> index_of(const std::string& stage) const;

@@ -145,6 +145,10 @@ Status PipelineState::check_call(PacketKind kind) const {
             "networks"};
 }
 
+Status PipelineState::admit(bool when_room) {
+  return when_room ? admit_when_room() : admit_or_refuse();
+}
+
 Status PipelineState::admit_or_refuse() {
   if (jobs_->room().try_take()) return {};
   return Error{ErrorCode::kUnavailable,
@@ -203,10 +207,11 @@ Result<JobReference> PipelineState::submit_when_room(const std::shared_ptr<Strea
 
 Result<JobReference> PipelineState::submit_layer(const std::shared_ptr<StreamState>& stream,
                                                  const std::shared_ptr<LayersState>& layers,
-                                                 const LayerTask& task, SubmitOptions options) {
+                                                 const LayerTask& task, SubmitOptions options,
+                                                 bool when_room) {
   TESSERA_RETURN_IF_ERROR(check_call(PacketKind::kOperation));
   TESSERA_RETURN_IF_ERROR(check_layer_task(*layers, task));
-  TESSERA_RETURN_IF_ERROR(admit_or_refuse());
+  TESSERA_RETURN_IF_ERROR(admit(when_room));
   return with_room([&] {
     pipeline::PacketPtr packet = packets_.take();
     OperationPacket& fields = operation_packet(packet);
@@ -229,10 +234,10 @@ Result<JobReference> PipelineState::submit_layer(const std::shared_ptr<StreamSta
 
 Result<JobReference> PipelineState::submit_operation(const std::shared_ptr<StreamState>& stream,
                                                      const OperationTask& task,
-                                                     SubmitOptions options) {
+                                                     SubmitOptions options, bool when_room) {
   TESSERA_RETURN_IF_ERROR(check_call(PacketKind::kOperation));
   TESSERA_RETURN_IF_ERROR(check_operation_task(task));
-  TESSERA_RETURN_IF_ERROR(admit_or_refuse());
+  TESSERA_RETURN_IF_ERROR(admit(when_room));
   return with_room([&] {
     pipeline::PacketPtr packet = packets_.take();
     OperationPacket& fields = operation_packet(packet);

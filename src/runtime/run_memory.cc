@@ -66,7 +66,9 @@ Result<bool> RunMemory::take(Waiter& who, std::span<const Bytes> sizes,
       wait(who);
       return false;
     }
-    // What was in quarantine may have come back between the two.
+    // What was in quarantine may have come back between the two, and what is unused may be too
+    // large for what it was given to.
+    device_.trim();
     status = allocate(sizes, blocks);
   }
   if (status.ok()) {
@@ -114,7 +116,7 @@ void RunMemory::stays() {
 
 void RunMemory::stays_no_more() {
   const std::lock_guard lock(mutex_);
-  --stay_;
+  if (--stay_ == 0) short_.store(false, std::memory_order_relaxed);
   tell_of_more();
 }
 

@@ -34,8 +34,14 @@ Status adopt(const RunOf& run, std::span<std::byte> bytes, std::shared_ptr<void>
 
 Status lay_out_input(const RunOf& run, std::size_t index, RunTensors& tensors) {
   RunTensors::Slot& slot = tensors.input_slots.emplace_back();
-  RunValue* const value = value_of(run, index);
+  RunValue* value = value_of(run, index);
   std::shared_ptr<void> owner = tensors.kept;
+  if (value != nullptr && value->block != nullptr && value->block->stays &&
+      &value->block->entry() != &run.device) {
+    // It takes no memory there for as long as the run lasts.
+    TESSERA_RETURN_IF_ERROR(gather(run.tensors()[index], *value));
+    value = nullptr;
+  }
   if (value == nullptr) {
     slot.bytes = run.tensors()[index].bytes;
   } else if (value->block == nullptr) {
@@ -125,9 +131,9 @@ Status take_back_output(const RunOf& run, std::size_t index, RunTensors& tensors
   Tensor& tensor = run.tensors()[index];
   const NetworkOutput* const wanted = run.wanted(index);
   if (wanted != nullptr && wanted->keep) return keep_output(run, index, tensors, value);
-  const bool chained =
-      run.rules.chained && !run.packet.tensors_only && !is_shared(run) && wanted == nullptr;
-  if (chained && !run.device.run_memory().is_short()) {
+  const bool stays = run.rules.stay(run.packet.header.skipped_stages) && wanted == nullptr &&
+                     !run.packet.tensors_only && !is_shared(run);
+  if (stays && !run.device.run_memory().is_short()) {
     TESSERA_RETURN_IF_ERROR(keep_output(run, index, tensors, value));
     value.block->stays = true;
     run.device.run_memory().stays();
@@ -155,7 +161,8 @@ Status take_back_output(const RunOf& run, std::size_t index, RunTensors& tensors
 }  // namespace
 
 const NetworkOutput* RunOf::wanted(std::size_t output) const {
-  if (!rules.last || packet.tensors_only || index != 0 || output >= packet.outputs.size())
+  if (!rules.last(packet.header.skipped_stages) || packet.tensors_only || index != 0 ||
+      output >= packet.outputs.size())
     return nullptr;
   const NetworkOutput& wanted = packet.outputs[output];
   if (wanted.keep) return &wanted;
@@ -182,7 +189,7 @@ DeviceEntry* home_of(const NetworkPacket& packet, std::size_t run, const OutputR
       if (value.block != nullptr) add(*value.block);
     }
   }
-  if (rules.last && run == 0) {
+  if (rules.last(packet.header.skipped_stages) && run == 0) {
     for (const NetworkOutput& output : packet.outputs) {
       if (output.block) add(*output.block->state());
     }

@@ -20,8 +20,18 @@ namespace tessera::runtime {
 
 // What an execute stage does with outputs.
 struct OutputRules {
-  bool last = true;      // they are the task's: they go where it wants them
-  bool chained = false;  // the next execute stage may read them on the device
+  std::uint32_t later = 0;  // bit s: stage s of the pipeline is an execute stage behind it
+  bool chained = false;     // the next execute stage may read them on the device
+  std::size_t next = 0;     // which that is, among the pipeline's stages, where they are
+  // The stage may find inputs that stayed on a device.
+  bool reads_chained = false;
+
+  // Whether those of a task that skips these stages are the task's, and go where it wants them.
+  bool last(std::uint32_t skipped_stages) const { return (later & ~skipped_stages) == 0; }
+  // Whether they stay on the device.
+  bool stay(std::uint32_t skipped_stages) const {
+    return chained && (skipped_stages >> next & 1U) == 0;
+  }
 };
 
 // A run of a packet on a device.

@@ -177,7 +177,17 @@ Result<Job> Stream::submit_layer(const Layers& layers, const LayerTask& task,
                                  SubmitOptions options) {
   return guarded("submitting a layer", [&]() -> Result<Job> {
     TESSERA_TRY(const runtime::JobReference job,
-                pipeline_->submit_layer(state_, layers.state(), task, std::move(options)));
+                pipeline_->submit_layer(state_, layers.state(), task, std::move(options),
+                                        /*when_room=*/false));
+    return handle(job);
+  });
+}
+Result<Job> Stream::submit_layer_when_room(const Layers& layers, const LayerTask& task,
+                                           SubmitOptions options) {
+  return guarded("submitting a layer", [&]() -> Result<Job> {
+    TESSERA_TRY(const runtime::JobReference job,
+                pipeline_->submit_layer(state_, layers.state(), task, std::move(options),
+                                        /*when_room=*/true));
     return handle(job);
   });
 }
@@ -185,7 +195,16 @@ Result<Job> Stream::submit_layer(const Layers& layers, const LayerTask& task,
 Result<Job> Stream::submit_operation(const OperationTask& task, SubmitOptions options) {
   return guarded("submitting an operation", [&]() -> Result<Job> {
     TESSERA_TRY(const runtime::JobReference job,
-                pipeline_->submit_operation(state_, task, std::move(options)));
+                pipeline_->submit_operation(state_, task, std::move(options),
+                                            /*when_room=*/false));
+    return handle(job);
+  });
+}
+Result<Job> Stream::submit_operation_when_room(const OperationTask& task, SubmitOptions options) {
+  return guarded("submitting an operation", [&]() -> Result<Job> {
+    TESSERA_TRY(const runtime::JobReference job,
+                pipeline_->submit_operation(state_, task, std::move(options),
+                                            /*when_room=*/true));
     return handle(job);
   });
 }
@@ -193,6 +212,7 @@ Result<Job> Stream::submit_operation(const OperationTask& task, SubmitOptions op
 bool Stream::wait_for_room(std::chrono::nanoseconds patience) {
   return pipeline_->wait_for_room(patience);
 }
+bool Stream::would_wait_for_itself() const { return pipeline_->called_from_inside(); }
 void Stream::wait_until_done() {
   if (pipeline_->check_process().ok()) state_->wait_until_done();
 }

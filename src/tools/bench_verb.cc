@@ -152,7 +152,9 @@ void add_load_options(CLI::App& app, BenchArguments& arguments) {
   app.add_option("--handover", arguments.handover, "how packets go from stage to stage")
       ->check(CLI::IsMember({"free-flow", "lock-step"}))
       ->capture_default_str();
-  app.add_option("--hint", arguments.hint, "throughput: batches of 8 to each kernel; latency: of 1")
+  app.add_option(
+         "--hint", arguments.hint,
+         "throughput: short runs are given to a kernel in advance; latency: one run at most")
       ->check(CLI::IsMember({"throughput", "latency"}))
       ->capture_default_str();
   app.add_option("--tune", arguments.tune, "auto: balance the stages' threads while running")

@@ -259,6 +259,61 @@ TEST_F(OnMemory, MoreTasksThanRoomWaitForIt) {
   tessera_pipeline_release(narrow);
 }
 
+// What the callback of a full pipeline was told when it submitted there.
+struct Told {
+  tessera_stream* stream;
+  const tessera_operation_task* task;
+  std::string message;
+};
+
+TEST_F(OnMemory, ACallbackCannotWaitForRoomInItsOwnPipeline) {
+  open(TESSERA_HOST);
+  tessera_pipeline* narrow = nullptr;
+  const tessera_pipeline_options options = {.size = sizeof options, .jobs_max = 1};
+  ASSERT_EQ(message(tessera_operations_open(runtime_, &options, &narrow)), "");
+  const tessera_operation relu = {.size = sizeof relu, .kind = TESSERA_RELU, .rows = 4};
+  const tessera_operation_task task = {
+      .size = sizeof task, .operation = &relu, .input = allocate(8), .output = allocate(8)};
+  Told told = {nullptr, &task, ""};
+  ASSERT_EQ(message(tessera_stream_open(narrow, &told.stream)), "");
+  tessera_submit_options submit = {.size = sizeof submit, .context = &told};
+  submit.callback = [](void* context, tessera_result* result, tessera_error*) {
+    Told& told = *static_cast<Told*>(context);
+    // In flight until this callback is over: its turn comes then.
+    tessera_job* job = nullptr;
+    EXPECT_EQ(message(tessera_submit_operation(told.stream, told.task, nullptr, &job)), "");
+    tessera_job_release(std::exchange(job, nullptr));
+    told.message = message(tessera_submit_operation(told.stream, told.task, nullptr, &job));
+    EXPECT_EQ(job, nullptr);
+    tessera_result_release(result);
+  };
+  ASSERT_EQ(message(tessera_submit_operation(told.stream, &task, &submit, nullptr)), "");
+  tessera_stream_wait_until_done(told.stream);
+  EXPECT_NE(told.message.find("a thread of the pipeline cannot wait for room"), std::string::npos)
+      << told.message;
+  tessera_stream_release(told.stream);
+  tessera_pipeline_release(narrow);
+}
+
+TEST_F(OnMemory, AChildOfForkGetsErrorsForOperationsToo) {
+  open(TESSERA_HOST);
+  const tessera_operation relu = {.size = sizeof relu, .kind = TESSERA_RELU, .rows = 4};
+  const tessera_operation_task task = {
+      .size = sizeof task, .operation = &relu, .input = allocate(8), .output = allocate(8)};
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    tessera_job* job = nullptr;
+    EXPECT_EQ(message(tessera_submit_operation(stream_, &task, nullptr, &job)),
+              "this process was forked after the pipeline was opened; open it again in the child");
+    close();
+    _exit(HasFailure() ? 1 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
 // Pictures of one pixel value each.
 class Pictures : public ::testing::Test {
  protected:

@@ -275,6 +275,18 @@ class Tasks(unittest.TestCase):
             job.wait()
         self.assertEqual(caught.exception.failure, "cancelled")
 
+    def test_a_callback_cannot_wait_for_room_in_its_own_pipeline(self):
+        stream = self.runtime.pipeline(self.network, jobs_max=1).stream()
+        told = []
+
+        def callback(result, error):
+            stream.submit(values())  # in flight until this is over: its turn comes then
+            with self.assertRaises(tessera.Error) as caught:
+                stream.submit(values())
+            told.append(str(caught.exception))
+        stream.submit(values(), callback=callback).wait()
+        self.assertIn("a thread of the pipeline cannot wait for room", told[0])
+
     def test_stages_change_while_tasks_flow(self):
         stream = self.pipeline.stream()
         jobs = [stream.submit(values(seed)) for seed in range(4)]

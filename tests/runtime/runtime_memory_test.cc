@@ -23,6 +23,22 @@ device::ScriptedOptions card_of(int blocks) {
   return options;
 }
 
+// Runs of the value `which` wait at the gate.
+device::ScriptedOptions held_at(Gate& gate, std::uint64_t which, int blocks) {
+  device::ScriptedOptions options{.memory = Bytes{blocks * kBlock}};
+  options.compute = [&gate, which](const device::Observer::Run&,
+                                   std::span<const std::span<std::byte>> in,
+                                   std::span<const std::span<std::byte>> out) -> Status {
+    std::uint64_t value = 0;
+    std::memcpy(&value, in[0].data(), sizeof value);
+    if (value == which) gate.pass();
+    value = result_of(value);
+    std::memcpy(out[0].data(), &value, sizeof value);
+    return {};
+  };
+  return options;
+}
+
 // Which of the stages between two of networks there are.
 enum class Between : std::uint8_t { kNothing, kPostAndPre, kOwnStage };
 
@@ -88,20 +104,82 @@ INSTANTIATE_TEST_SUITE_P(Runtime, Tight,
                                           testing::Values(Handover::kFreeFlow, Handover::kLockStep),
                                           testing::Values(2, 3, 4, 5, 7, 10, 16, 40)));
 
-// Runs of the value `which` wait at the gate.
-device::ScriptedOptions held_at(Gate& gate, std::uint64_t which, int blocks) {
-  device::ScriptedOptions options{.memory = Bytes{blocks * kBlock}};
-  options.compute = [&gate, which](const device::Observer::Run&,
-                                   std::span<const std::span<std::byte>> in,
-                                   std::span<const std::span<std::byte>> out) -> Status {
-    std::uint64_t value = 0;
-    std::memcpy(&value, in[0].data(), sizeof value);
-    if (value == which) gate.pass();
-    value = result_of(value);
-    std::memcpy(out[0].data(), &value, sizeof value);
-    return {};
+// What its first runs leave takes the room that its last ones need.
+TEST(RuntimeMemory, TaskOfManyRunsWaitsForNothingOfItsOwn) {
+  for (const int blocks : {2, 3, 4, 7, 12}) {
+    ScriptedRuntime runtime({card_of(blocks)});
+    Pipeline pipeline = two_networks(runtime, Between::kNothing, Handover::kFreeFlow);
+    std::vector<std::vector<Tensor>> runs;
+    for (std::uint64_t i = 0; i < 12; ++i) runs.push_back({tensor_of(i)});
+    const TaskOutcome outcome = pipeline.open_stream().submit_runs(std::move(runs))->wait();
+    ASSERT_TRUE(outcome.ok()) << outcome.error().error.message;
+    for (std::uint64_t i = 0; i < 12; ++i) {
+      EXPECT_EQ(value_of(outcome.result().runs[i][0]), result_of(result_of(i)));
+    }
+  }
+}
+
+TEST(RuntimeMemory, WhatTheApplicationKeepsIsNoRoomToWaitFor) {
+  ScriptedRuntime runtime({card_of(4)});
+  Pipeline pipeline = two_networks(runtime, Between::kNothing, Handover::kFreeFlow);
+  Stream stream = pipeline.open_stream();
+  SubmitOptions first_alone;
+  first_alone.skipped_stages = {"two"};
+  std::vector<Block> kept;
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    NetworkTask task{.inputs = {tensor_of(i)}, .outputs = {{.keep = true}}};
+    const TaskOutcome outcome = stream.submit_network(std::move(task), first_alone)->wait();
+    ASSERT_TRUE(outcome.ok()) << outcome.error().error.message;
+    if (outcome.result().blocks[0]) kept.push_back(*outcome.result().blocks[0]);
+  }
+  ASSERT_EQ(kept.size(), 3U);
+  const TaskOutcome refused = stream.submit({tensor_of(9)})->wait();
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().error.code, ErrorCode::kDoesNotFit);
+  kept.clear();
+  EXPECT_TRUE(stream.submit({tensor_of(9)})->wait().ok());
+}
+
+// What the first network left on its device goes to the second one's, and takes no memory of the
+// first meanwhile.
+TEST(RuntimeMemory, RunsOnAnotherDeviceHoldNoneOfTheFirst) {
+  Gate gate;
+  device::ScriptedOptions near = card_of(2), far = held_at(gate, result_of(0), 100);
+  near.name = "near";
+  far.name = "far";
+  ScriptedRuntime runtime({near, far});
+  const Model model = runtime.model();
+  const auto on = [&](const char* name, const char* device) {
+    return StageOptions{
+        .kind = StageKind::kExecute, .name = name, .model = model, .devices = {device}};
   };
-  return options;
+  Pipeline both = runtime.open({.stages = {on("one", "near"), on("two", "far")}});
+  Pipeline other = runtime.open({.stages = {on("one", "near")}});
+  Job waits = *both.open_stream().submit({tensor_of(0)});
+  gate.wait_for(1);
+  EXPECT_TRUE(other.open_stream().submit({tensor_of(1)})->wait().ok());
+  gate.open();
+  EXPECT_EQ(value_of(waits.wait().result().outputs()[0]), result_of(result_of(0)));
+}
+
+// Blocks of another network's tasks are up to twice as large as they need be.
+TEST(RuntimeMemory, BlocksThatAreUsedAgainDoNotTakeTheRoomOfOthers) {
+  ScriptedRuntime runtime({card_of(4)});
+  const auto open = [&](const char* name, const std::vector<std::int64_t>& inputs) {
+    const std::array<std::int64_t, 1> output = {2 * kBlock};
+    const auto model =
+        runtime.state().load(Network(device::scripted_network(name, inputs, output)), {}, false);
+    return runtime.open(
+        {.stages = {{.kind = StageKind::kExecute, .name = name, .model = Model(model.value())}}});
+  };
+  Pipeline large = open("large", {2 * kBlock}), small = open("small", {kBlock, kBlock});
+  Stream of_large = large.open_stream(), of_small = small.open_stream();
+  const auto zeros = [](std::int64_t bytes) { return Tensor::zeros(Format::kU8, {bytes}); };
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_TRUE(of_large.submit({zeros(2 * kBlock)})->wait().ok());
+    const TaskOutcome outcome = of_small.submit({zeros(kBlock), zeros(kBlock)})->wait();
+    EXPECT_TRUE(outcome.ok()) << outcome.error().error.message;
+  }
 }
 
 TEST(RuntimeMemory, RunsThatWereGivenUpGiveTheirsBackInTheEnd) {

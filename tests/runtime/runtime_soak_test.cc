@@ -401,7 +401,7 @@ TEST(RuntimeSoak, EveryTaskEndsOnceWithTheRightBitsOrAnErrorThatIsExplained) {
     print("at the end", end);
     EXPECT_EQ(soak.ledger().problems(), 0);
     EXPECT_GT(soak.ledger().count(End::kRight), 0);
-#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+#if !defined(__SANITIZE_THREAD__) && !defined(TESSERA_SANITIZED)
     if (duration >= seconds(600)) {
       EXPECT_LT(end.resident_kib, warm.resident_kib + 32 * 1024);
       EXPECT_LT(end.heap_kib, warm.heap_kib + 8 * 1024);

@@ -17,6 +17,7 @@ class ForwardingDevice : public Device {
   const Properties& properties() const override { return properties_; }
   Result<Block> allocate(Bytes bytes) override { return inner_->allocate(bytes); }
   Status release(const Block& block) override { return inner_->release(block); }
+  void trim() override { inner_->trim(); }
   Result<Block> adopt(std::span<std::byte> bytes, std::shared_ptr<void> owner) override {
     return inner_->adopt(bytes, std::move(owner));
   }
