@@ -284,7 +284,8 @@ class Tasks(unittest.TestCase):
             with self.assertRaises(tessera.Error) as caught:
                 stream.submit(values())
             told.append(str(caught.exception))
-        stream.submit(values(), callback=callback).wait()
+        stream.submit(values(), callback=callback)
+        stream.wait_until_done()
         self.assertIn("a thread of the pipeline cannot wait for room", told[0])
 
     def test_stages_change_while_tasks_flow(self):
