@@ -3,8 +3,6 @@
 
 #include <array>
 #include <atomic>
-#include <cstdlib>
-#include <new>
 
 #include "device/scripted_device.h"
 
@@ -12,20 +10,15 @@ namespace {
 
 std::atomic<std::int64_t> g_allocations{0};
 
-void* counted(std::size_t bytes) {
-  ++g_allocations;
-  if (void* const p = std::malloc(bytes)) return p;
-  std::abort();
-}
+struct OwnAllocations {
+  static bool fails() { return false; }
+  static void made(void* /*block*/) { ++g_allocations; }
+  static void gone(void* /*block*/) {}
+};
 
 }  // namespace
 
-void* operator new(std::size_t bytes) { return counted(bytes); }
-void* operator new[](std::size_t bytes) { return counted(bytes); }
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete[](void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
+#include "base/testing/own_allocations.h"
 
 namespace tessera::device {
 namespace {

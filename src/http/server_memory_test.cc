@@ -3,9 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <memory>
-#include <new>
 #include <string>
 #include <thread>
 
@@ -19,19 +17,18 @@ namespace {
 std::atomic<int> allocations_left = -1;
 std::thread::id test_thread;
 
+struct OwnAllocations {
+  static bool fails() {
+    return allocations_left.load() > 0 && std::this_thread::get_id() != test_thread &&
+           allocations_left.fetch_sub(1) == 1;
+  }
+  static void made(void* /*block*/) {}
+  static void gone(void* /*block*/) {}
+};
+
 }  // namespace
 
-void* operator new(std::size_t bytes) {
-  if (allocations_left.load() > 0 && std::this_thread::get_id() != test_thread &&
-      allocations_left.fetch_sub(1) == 1) {
-    throw std::bad_alloc();
-  }
-  void* const block = std::malloc(bytes > 0 ? bytes : 1);
-  if (block == nullptr) throw std::bad_alloc();
-  return block;
-}
-void operator delete(void* block) noexcept { std::free(block); }
-void operator delete(void* block, std::size_t) noexcept { std::free(block); }
+#include "base/testing/own_allocations.h"
 
 namespace tessera::http {
 namespace {

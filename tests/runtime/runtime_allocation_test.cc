@@ -3,8 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstdlib>
-#include <new>
 
 #include "scripted_runtime.h"
 
@@ -12,20 +10,15 @@ namespace {
 
 std::atomic<std::int64_t> allocations{0};
 
-void* counted(std::size_t bytes) {
-  allocations.fetch_add(1, std::memory_order_relaxed);
-  if (void* const p = std::malloc(bytes)) return p;
-  throw std::bad_alloc();
-}
+struct OwnAllocations {
+  static bool fails() { return false; }
+  static void made(void* /*block*/) { allocations.fetch_add(1, std::memory_order_relaxed); }
+  static void gone(void* /*block*/) {}
+};
 
 }  // namespace
 
-void* operator new(std::size_t bytes) { return counted(bytes); }
-void* operator new[](std::size_t bytes) { return counted(bytes); }
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete[](void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
+#include "base/testing/own_allocations.h"
 
 namespace tessera::scripted {
 namespace {

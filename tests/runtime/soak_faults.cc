@@ -1,8 +1,6 @@
 #include "soak_faults.h"
 
 #include <chrono>
-#include <cstdlib>
-#include <new>
 #include <stdexcept>
 #include <thread>
 
@@ -14,50 +12,22 @@ std::atomic<std::uint64_t> failing_one_of{0}, allocations{0};
 std::atomic<std::int64_t> failed{0};
 thread_local bool spared = false;
 
-bool fails() {
-  const std::uint64_t one_of = failing_one_of.load(std::memory_order_relaxed);
-  if (one_of == 0 || spared) return false;
-  const std::uint64_t number = allocations.fetch_add(1, std::memory_order_relaxed);
-  if ((tessera::scripted::result_of(number) >> 20U) % one_of != 0) return false;
-  failed.fetch_add(1, std::memory_order_relaxed);
-  return true;
-}
-
-void* allocate(std::size_t bytes) {
-  return fails() ? nullptr : std::malloc(bytes == 0 ? 1 : bytes);
-}
-
-void* allocate_aligned(std::size_t bytes, std::align_val_t alignment) {
-  const auto multiple = static_cast<std::size_t>(alignment);
-  const std::size_t rounded = (bytes + multiple - 1) / multiple * multiple;
-  return fails() ? nullptr : std::aligned_alloc(multiple, rounded == 0 ? multiple : rounded);
-}
-
-void* or_throw(void* memory) {
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
+struct OwnAllocations {
+  static bool fails() {
+    const std::uint64_t one_of = failing_one_of.load(std::memory_order_relaxed);
+    if (one_of == 0 || spared) return false;
+    const std::uint64_t number = allocations.fetch_add(1, std::memory_order_relaxed);
+    if ((tessera::scripted::result_of(number) >> 20U) % one_of != 0) return false;
+    failed.fetch_add(1, std::memory_order_relaxed);
+    return true;
+  }
+  static void made(void* /*block*/) {}
+  static void gone(void* /*block*/) {}
+};
 
 }  // namespace
 
-void* operator new(std::size_t bytes) { return or_throw(allocate(bytes)); }
-void* operator new[](std::size_t bytes) { return or_throw(allocate(bytes)); }
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept { return allocate(bytes); }
-void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept { return allocate(bytes); }
-void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  return or_throw(allocate_aligned(bytes, alignment));
-}
-void* operator new[](std::size_t bytes, std::align_val_t alignment) {
-  return or_throw(allocate_aligned(bytes, alignment));
-}
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete[](void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
-void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::align_val_t) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+#include "base/testing/own_allocations.h"
 
 namespace tessera::soak {
 
