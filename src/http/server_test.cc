@@ -337,6 +337,16 @@ TEST_F(HttpServer, StreamsAreCountedAndGoWithTheirClients) {
   EXPECT_EQ(text.substr(0, 12), "HTTP/1.1 200");
 }
 
+TEST_F(HttpServer, AStreamWithAPieceThatIsTooLargeEnds) {
+  Limits limits = patient();
+  limits.piece_bytes = 4;  // a tick has five
+  start(limits);
+  const RawSocket stream = open();
+  stream.send("GET /stream HTTP/1.1\r\nHost: x\r\n\r\n");
+  EXPECT_EQ(stream.read_all().find("tick"), std::string::npos);
+  EXPECT_TRUE(serves_others());
+}
+
 TEST_F(HttpServer, ConnectionsAtWorkAreNotEndedAndOneMoreIsRefused) {
   Limits limits = patient();
   limits.connections = 2;
