@@ -32,12 +32,16 @@ bool ExecuteStage::may_be_made_again(const Run& run) {
   return run.plain && std::find(before.begin(), before.end(), run.index) == before.end();
 }
 
+bool ExecuteStage::may_be_given_up(const Run& run) {
+  return run.held->ending || may_be_made_again(run);
+}
+
 // How much later than expected the first run of the place is; 0: not far, or nobody can say.
 Nanoseconds ExecuteStage::far_too_late(Place& place, Nanoseconds now) {
   if (place.given.empty()) return 0;
   const Run& run = *place.given.front();
   const RunTimes::Expected own = place.device->times().of(place.loaded, place.kernel, now);
-  if (!own.measured || !may_be_made_again(run)) return 0;
+  if (!own.measured || !may_be_given_up(run)) return 0;
   place.device->device().look_at(place.kernel, kernel_work_);
   Nanoseconds begun = run.submitted;
   if (kernel_work_.running) {
@@ -47,7 +51,7 @@ Nanoseconds ExecuteStage::far_too_late(Place& place, Nanoseconds now) {
   return lasted < late_after(own.run) ? 0 : lasted - own.run;
 }
 
-bool ExecuteStage::make_again_late() {
+bool ExecuteStage::make_again_late(Leaving& leaving) {
   const std::span<Place> places = used_places();
   if (places.size() < 2) return false;
   const Nanoseconds now = pipeline::now();
@@ -64,7 +68,7 @@ bool ExecuteStage::make_again_late() {
       // It is expected to take as long again as it is late.
       better = other.usable && !other.on_trial && other.known && 2 * other.finish() < late;
     }
-    if (better && make_again(run)) any = true;
+    if (better && make_again(run, leaving)) any = true;
   }
   return any;
 }
@@ -77,9 +81,16 @@ std::optional<std::vector<Tensor>> ExecuteStage::inputs_of(Run& run) {
 }
 
 // False: it is over, and its end is still to be looked at; or there is no memory.
-bool ExecuteStage::make_again(Run& run) {
+bool ExecuteStage::make_again(Run& run, Leaving& leaving) {
   Held& held = *run.held;
   Place& place = *run.place;
+  if (held.ending) {  // another run of the task failed, and nobody waits for this one
+    if (!withdraw(run, true)) return false;
+    std::erase(place.given, &run);
+    leave_if_over(held, leaving);
+    take_back_behind(place);
+    return true;
+  }
   std::optional<std::vector<Tensor>> inputs;
   // What it reads and writes in place stays with it.
   const bool in_place = run.tensors.kept != nullptr;
@@ -122,7 +133,7 @@ void ExecuteStage::take_back_behind(Place& place) {
 bool ExecuteStage::watches_runs() {
   const std::span<Place> places = used_places();
   return places.size() > 1 && std::any_of(places.begin(), places.end(), [&](const Place& place) {
-           return !place.given.empty() && may_be_made_again(*place.given.front()) &&
+           return !place.given.empty() && may_be_given_up(*place.given.front()) &&
                   place.device->times().of(place.loaded, place.kernel, pipeline::now()).measured;
          });
 }

@@ -162,6 +162,7 @@ ExecuteStage::Held* ExecuteStage::take_in(Held& held, Leaving& leaving) {
   held.compare = mode == DebugMode::kBoth && runs > 0;
   if (!held.dropped) {
     try {
+      held.again.clear();
       held.again.reserve(runs);
       held.made_again.clear();
       held.made_again.reserve(runs);

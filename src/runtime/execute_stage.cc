@@ -115,10 +115,17 @@ bool ExecuteStage::work_once() {
   const bool brought = bring_to_host_some();
   const bool placed = place_some();
   if (finished || brought || placed) return true;
+  Leaving leaving;
+  const bool changed = look_around(leaving);
+  hand_over(leaving);
+  return changed;
+}
+
+bool ExecuteStage::look_around(Leaving& leaving) {
   const std::lock_guard lock(mutex_);
   give_up_memory_turns();
   const bool rang = rang_.exchange(false);
-  if (rang && make_again_late()) return true;
+  if (rang && make_again_late(leaving)) return true;
   if (take_back_early(rang)) return true;
   set_alarm(pipeline::now());
   return false;

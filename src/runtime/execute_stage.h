@@ -128,6 +128,7 @@ class ExecuteStage : public pipeline::Keeper,
   // Each is false if there was nothing to do.
   bool work_once();
   bool bring_to_host_some();
+  bool look_around(Leaving& leaving);
   bool finish_some();
   bool place_some();
   Run* take_over();
@@ -165,10 +166,11 @@ class ExecuteStage : public pipeline::Keeper,
   bool withdraw(Run& run, bool give_up);
   // execute_again.cc: runs that last far too long are given up and made elsewhere.
   static bool may_be_made_again(const Run& run);
+  static bool may_be_given_up(const Run& run);
   std::optional<std::vector<Tensor>> inputs_of(Run& run);
   pipeline::Nanoseconds far_too_late(Place& place, pipeline::Nanoseconds now);
-  bool make_again_late();
-  bool make_again(Run& run);
+  bool make_again_late(Leaving& leaving);
+  bool make_again(Run& run, Leaving& leaving);
   void take_back_behind(Place& place);
   bool watches_runs();
   void wait_again(Run& run);

@@ -169,6 +169,51 @@ TEST(RuntimeDevices, RunThatWritesTheApplicationsMemoryIsNotMadeAgain) {
   EXPECT_EQ(value, result_of(3));
 }
 
+// Nobody needs the one that hangs any more.
+TEST(RuntimeDevices, TaskWhoseOtherRunFailedDoesNotWaitForTheOneThatHangs) {
+  constexpr std::uint64_t kHangs = 1000, kFails = 1001;
+  Gate gate;
+  const auto device = [&gate](const char* name) {
+    device::ScriptedOptions options{.name = name};
+    options.compute = [&gate](const device::Observer::Run&,
+                              std::span<const std::span<std::byte>> in,
+                              std::span<const std::span<std::byte>> out) -> Status {
+      std::uint64_t value = 0;
+      std::memcpy(&value, in[0].data(), sizeof value);
+      if (value == kFails) {
+        gate.wait_for(1);
+        return Error{ErrorCode::kInvalidArgument, "no such number"};
+      }
+      if (value == kHangs) gate.pass();
+      value = result_of(value);
+      std::memcpy(out[0].data(), &value, sizeof value);
+      return {};
+    };
+    return options;
+  };
+  ScriptedRuntime runtime({device("one"), device("other")});
+  Pipeline pipeline = runtime.open({});
+  Stream stream = pipeline.open_stream();
+  const auto all_right = [&] {
+    std::vector<Job> jobs;
+    for (std::uint64_t i = 0; i < 200; ++i) jobs.push_back(*stream.submit({tensor_of(i)}));
+    for (std::uint64_t i = 0; i < 200; ++i) {
+      const TaskOutcome outcome = jobs[i].wait();
+      ASSERT_TRUE(outcome.ok()) << outcome.error().error.message;
+      EXPECT_EQ(value_of(outcome.result().outputs()[0]), result_of(i));
+    }
+  };
+  all_right();  // and both are known to be quick
+  Job job = *stream.submit_runs({{tensor_of(kHangs)}, {tensor_of(kFails)}});
+  const TaskOutcome outcome = job.wait();
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_NE(outcome.error().error.message.find("no such number"), std::string::npos);
+  EXPECT_FALSE(gate.is_open());
+  all_right();  // what it left behind is nobody's
+  gate.open();
+  pipeline.wait_until_done();
+}
+
 TEST(RuntimeDevices, CancelledTasksThatHaveNotBegunAreNeverSeenByTheDevice) {
   Gate gate;
   Begun begun;
