@@ -300,8 +300,7 @@ bool names_blocks(const py::args& inputs) {
 }
 
 std::shared_ptr<JobHandle> submit(StreamObject& stream, const py::args& inputs,
-                                  const py::kwargs& given) {
-  const py::kwargs keywords(given);
+                                  const py::kwargs& keywords) {
   const auto option = [&](const char* name, py::object fallback) {
     return keywords.contains(name) ? py::object(keywords.attr("pop")(name)) : std::move(fallback);
   };

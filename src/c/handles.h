@@ -128,7 +128,11 @@ tessera_error* hand_over(Result<T> made, Handle** handle) {
 inline std::string text_of(const char* text) { return text == nullptr ? "" : text; }
 // The entries of any array of the application's; `what` names it in errors.
 inline constexpr std::size_t kEntriesMax = std::size_t{1} << 20;
-Status check_array(const void* array, std::size_t count, const std::string& what);
+Status check_given(bool given, std::size_t count, const std::string& what);
+template <typename Entry>
+Status check_array(const Entry* array, std::size_t count, const std::string& what) {
+  return check_given(array != nullptr, count, what);
+}
 Result<std::vector<std::string>> texts_of(const char* const* texts, std::size_t count,
                                           const std::string& what);
 Result<Shape> shape_of(std::size_t rank, const std::int64_t* dims, const std::string& what);

@@ -15,8 +15,8 @@ constexpr std::size_t kRankMax = 64;
 
 }  // namespace
 
-Status check_array(const void* array, std::size_t count, const std::string& what) {
-  if (array == nullptr && count > 0) {
+Status check_given(bool given, std::size_t count, const std::string& what) {
+  if (!given && count > 0) {
     return Error{ErrorCode::kInvalidArgument, what + " is NULL"};
   }
   return check_count(count, kEntriesMax, what);
