@@ -252,8 +252,9 @@ TEST(RuntimeDevices, CancelledRunThatWaitsOnTheKernelIsWithdrawn) {
   Stream stream = pipeline.open_stream();
   for (std::uint64_t i = 0; i < 20; ++i) ASSERT_TRUE(stream.submit({tensor_of(i)})->wait().ok());
   held = true;
-  Job first = *stream.submit({tensor_of(1)}), second = *stream.submit({tensor_of(2)});
+  Job first = *stream.submit({tensor_of(1)});
   gate.wait_for(1);
+  Job second = *stream.submit({tensor_of(2)});
   while (runtime.state().devices()[0]->device().queued(0) < 2) std::this_thread::yield();
   second.cancel();
   EXPECT_EQ(withdrawn(runtime, 0), 1);
