@@ -75,10 +75,18 @@ Result<MirroredBlock> Mirror::allocate(std::span<const Bytes> parts) {
 }
 
 Result<MirroredBlock> Mirror::take_over(const Block& block) {
-  bool taken = false;
-  auto made = make_block([&](MirroredBlock& made) -> Status {
+  // Also where there is no memory for an error's text.
+  struct Released {
+    Device& device;
+    const Block& block;
+    bool taken = false;
+    ~Released() {
+      if (!taken) (void)device.release(block);
+    }
+  } otherwise{device_, block};
+  return make_block([&](MirroredBlock& made) -> Status {
     made.parts.push_back(block);
-    taken = true;
+    otherwise.taken = true;
     if (device_.properties().shared_memory) {
       TESSERA_TRY(made.host, device_.host_view(block.base, block.bytes));
       return keep(made, nullptr);
@@ -87,8 +95,6 @@ Result<MirroredBlock> Mirror::take_over(const Block& block) {
     made.host = bytes_of(host, block.bytes);
     return keep(made, std::move(host), Newer::kDevice);
   });
-  if (!taken) TESSERA_RETURN_IF_ERROR(device_.release(block));
-  return made;
 }
 
 Result<MirroredBlock> Mirror::map(std::span<std::byte> host, std::shared_ptr<void> owner) {
