@@ -5,7 +5,8 @@
 
 FILE holds the lines of `tessera bench --suite host-vs-ort --all DIR --instructions SET --json`, whole or cut
 short; of a model measured twice with one set the last line counts. Prints Markdown: a row a model, a column an
-instruction set, each ONNX Runtime's time divided by ours; then geometric means, the worst, what was left out.
+instruction set, each ONNX Runtime's time divided by ours, of medians; then geometric means, of medians and of the
+least times, the worst, what was left out.
 """
 import json
 import math
@@ -29,6 +30,11 @@ def lines_of(paths):
     return lines
 
 
+def geometric_mean(values):
+    logarithms = [math.log(value) for value in values]
+    return math.exp(sum(logarithms) / len(logarithms))
+
+
 def table(lines):
     cells = {(line["model"], line["instructions"]): line for line in lines}
     sets = [name for name in ORDER if any(key[1] == name for key in cells)]
@@ -49,17 +55,20 @@ def table(lines):
                 columns[name][model] = line["speedup"]
             row.append(f"{line['speedup']:.2f}" if "speedup" in line else "")
         out.append(f"| {model} | " + " | ".join(row) + " |")
-    means, worst = [], []
+    means, of_least, worst = [], [], []
     for name in sets:
         values = columns[name]
         if not values:
             means.append("")
+            of_least.append("")
             worst.append("")
             continue
-        means.append(f"{math.exp(sum(map(math.log, values.values())) / len(values)):.3f} of {len(values)}")
+        means.append(f"{geometric_mean(values.values()):.3f} of {len(values)}")
+        of_least.append(f"{geometric_mean(cells[model, name]['speedup_of_least'] for model in values):.3f}")
         least = min(values, key=values.get)
         worst.append(f"{values[least]:.2f}, {least}")
     out.append("| **geometric mean** | " + " | ".join(means) + " |")
+    out.append("| **of the least times** | " + " | ".join(of_least) + " |")
     out.append("| **the worst** | " + " | ".join(worst) + " |")
     left_out = sorted({(line["model"], line["skipped"]) for line in cells.values() if "skipped" in line})
     if left_out:

@@ -46,7 +46,8 @@ class [[nodiscard]] Result {
   T& value() & { return std::get<0>(state_); }
   const T& value() const& { return std::get<0>(state_); }
   T&& value() && { return std::get<0>(std::move(state_)); }
-  const Error& error() const { return std::get<1>(state_); }
+  const Error& error() const& { return std::get<1>(state_); }
+  Error error() && { return std::get<1>(std::move(state_)); }
 
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
@@ -65,7 +66,8 @@ class [[nodiscard]] Result<void> {
   Result(Error error) : failed_(true), error_(std::move(error)) {}
   bool ok() const { return !failed_; }
   explicit operator bool() const { return ok(); }
-  const Error& error() const { return error_; }
+  const Error& error() const& { return error_; }
+  Error error() && { return std::move(error_); }
 
  private:
   bool failed_ = false;
@@ -82,14 +84,14 @@ using Status = Result<void>;
   TESSERA_TRY_INNER(declaration, expression, TESSERA_CONCAT(try_result_, __COUNTER__))
 #define TESSERA_TRY_INNER(declaration, expression, temporary) \
   auto temporary = (expression);                              \
-  if (!temporary.ok()) return temporary.error();              \
+  if (!temporary.ok()) return std::move(temporary).error();   \
   declaration = std::move(temporary).value()
 
 // TESSERA_RETURN_IF_ERROR(status_expression);
-#define TESSERA_RETURN_IF_ERROR(expression)          \
-  do {                                               \
-    auto try_status = (expression);                  \
-    if (!try_status.ok()) return try_status.error(); \
+#define TESSERA_RETURN_IF_ERROR(expression)                     \
+  do {                                                          \
+    auto try_status = (expression);                             \
+    if (!try_status.ok()) return std::move(try_status).error(); \
   } while (false)
 
 }  // namespace tessera
