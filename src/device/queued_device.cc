@@ -499,26 +499,31 @@ void QueuedDevice::take_from_queue(Task& task) {
   room_.notify_all();
 }
 
+// The text first, also where there is no memory for it: the task is given up in any case.
 Error QueuedDevice::given_up(Task& task) {
   ++counters_.given_up;
-  const std::string place = place_name(task);
-  if (task.state == Task::State::kQueued) {
+  const bool queued = task.state == Task::State::kQueued;
+  Error error = error_or_no_memory([&] {
+    const std::string place = place_name(task);
+    if (!queued) {
+      return Error{ErrorCode::kUnavailable,
+                   fmt::format("{}: no completion by its deadline, {:.3g} s after it began", place,
+                               seconds(steady_clock::now() - task.started))};
+    }
     const std::vector<Task*>& queue = kernels_[static_cast<std::size_t>(task.run.kernel)]->queue;
     const auto before = std::find(queue.begin(), queue.end(), &task);
-    const std::string message = fmt::format(
-        "{}: not begun by its deadline, {} before it and one running; it was taken back", place,
-        before - queue.begin());
-    take_from_queue(task);
-    ++counters_.withdrawn;
-    task.abandoned = true;
-    end(task);
-    wake_to_bury();
-    return {ErrorCode::kUnavailable, message};
-  }
+    return Error{ErrorCode::kUnavailable,
+                 fmt::format("{}: not begun by its deadline, {} before it and one running; it was "
+                             "taken back",
+                             place, before - queue.begin())};
+  });
   task.abandoned = true;
-  return {ErrorCode::kUnavailable,
-          fmt::format("{}: no completion by its deadline, {:.3g} s after it began", place,
-                      seconds(steady_clock::now() - task.started))};
+  if (!queued) return error;
+  take_from_queue(task);
+  ++counters_.withdrawn;
+  end(task);
+  wake_to_bury();
+  return error;
 }
 
 Result<Completion> QueuedDevice::wait(SequenceNumber sequence, TimePoint deadline) {
@@ -538,7 +543,7 @@ Result<Completion> QueuedDevice::wait(SequenceNumber sequence, TimePoint deadlin
     return given_up(*task);
   }
   if (!task->refused.ok()) {
-    const Error error = task->refused.error();
+    Error error = std::move(task->refused).error();  // moved: nothing throws before it is ended
     task->abandoned = true;
     if (task->state == Task::State::kDone) end(*task);
     return error;
