@@ -102,7 +102,8 @@ Status trace(const TraceArguments& arguments) {
   const auto events = static_cast<std::int64_t>(read.lines.events().size());
   const auto& end = read.lines.end();
   if (arguments.json) {
-    nlohmann::json document = {{"file", output}, {"events", events}, {"complete", end.has_value()}};
+    const bool complete = end && end->lost == 0;
+    nlohmann::json document = {{"file", output}, {"events", events}, {"complete", complete}};
     if (end) document["lost"] = end->lost;
     show_lines(json_text(document) + "\n");
     return {};
