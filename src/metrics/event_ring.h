@@ -5,7 +5,8 @@
 //               tail_    head_       counters that only grow; a slot is counter mod capacity
 //
 // A full ring counts what it drops and never waits. A ring outlives its writer: when the thread
-// ends, the ring is free to be taken by another thread, with what it still holds.
+// ends, the ring is free to be taken by another thread, with what it still holds. A free ring that
+// holds nothing may do without its slots until it is taken again.
 //
 // Beside the events, which come when something is over, a ring says what its writer works on now.
 #pragma once
@@ -24,13 +25,34 @@ namespace tessera::metrics {
 class EventRing {
  public:
   // `capacity` is a power of two.
-  explicit EventRing(std::uint64_t capacity)
-      : capacity_(capacity), slots_(std::make_unique<Event[]>(capacity)) {}
+  explicit EventRing(std::uint64_t capacity) : capacity_(capacity) {}
 
-  // The writer's side: one thread at a time, between try_take() and leave().
-  bool try_take() { return !taken_.exchange(true, std::memory_order_acquire); }
+  // The writer's side: one thread at a time, between try_take() and leave(). Calls of try_take()
+  // and release_slots() come one after the other; leave() may come at any time. Throws bad_alloc
+  // where there is no memory for the slots; the ring is free then.
+  bool try_take() {
+    if (taken_.exchange(true, std::memory_order_acquire)) return false;
+    try {
+      if (!slots_) slots_ = std::make_unique<Event[]>(capacity_);
+    } catch (...) {
+      taken_.store(false, std::memory_order_release);
+      throw;
+    }
+    return true;
+  }
   void leave() {
     end_work();
+    taken_.store(false, std::memory_order_release);
+  }
+  bool free() const { return !taken_.load(std::memory_order_relaxed); }
+  // Of those who call try_take() and release_slots().
+  bool has_slots() const { return slots_ != nullptr; }
+  // Gives up the slots of a ring that is free and empty; the reader does not drain meanwhile.
+  void release_slots() {
+    if (taken_.exchange(true, std::memory_order_acquire)) return;
+    if (head_.load(std::memory_order_relaxed) == tail_.load(std::memory_order_relaxed)) {
+      slots_.reset();
+    }
     taken_.store(false, std::memory_order_release);
   }
 
@@ -94,7 +116,7 @@ class EventRing {
   static constexpr std::int64_t kNoWork = INT64_MIN;
 
   const std::uint64_t capacity_;
-  const std::unique_ptr<Event[]> slots_;
+  std::unique_ptr<Event[]> slots_;  // null: nobody has the ring, and it is empty
   // What the writer writes, what the reader writes, and what changes hands: a cache line each.
   alignas(64) std::atomic<std::uint64_t> head_ = 0;
   std::uint64_t tail_seen_ = 0;

@@ -36,6 +36,11 @@ struct LastRing {
 };
 constinit thread_local LastRing last_ring;
 
+// Rings of threads that have ended, kept with their slots for those that begin.
+constexpr int kSpareRings = 16;
+// Of ring_events, the size of rings beyond the whole ones: 1 / kPartOfRing.
+constexpr std::uint64_t kPartOfRing = 4;
+
 std::uint64_t next_identity() {
   static std::atomic<std::uint64_t> identities = 0;
   return identities.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -54,8 +59,9 @@ Recorder::Recorder(const RecorderOptions& options)
       start_(std::chrono::steady_clock::now()),
       options_(options),
       recording_(options.recording) {
-  TESSERA_CHECK(options.ring_events > 0 && (options.ring_events & (options.ring_events - 1)) == 0,
-                "a ring of {} events, allowed powers of two", options.ring_events);
+  TESSERA_CHECK(
+      options.ring_events >= kPartOfRing && (options.ring_events & (options.ring_events - 1)) == 0,
+      "a ring of {} events, allowed powers of two from {} on", options.ring_events, kPartOfRing);
 }
 
 Recorder::~Recorder() = default;
@@ -147,13 +153,26 @@ EventRing* Recorder::ring_of_this_thread() {
 
 std::shared_ptr<EventRing> Recorder::take_ring() {
   const std::lock_guard lock(mutex_);
-  for (const std::shared_ptr<EventRing>& ring : rings_) {
-    if (ring->try_take()) return ring;
+  for (const bool with_slots : {true, false}) {
+    for (const std::shared_ptr<EventRing>& ring : rings_) {
+      if (ring->has_slots() == with_slots && ring->try_take()) return ring;
+    }
   }
   if (std::ssize(rings_) == options_.rings_max) return nullptr;
-  rings_.push_back(std::make_shared<EventRing>(options_.ring_events));
-  rings_.back()->try_take();
-  return rings_.back();
+  const bool whole = std::ssize(rings_) < options_.whole_rings;
+  const std::uint64_t events = options_.ring_events / (whole ? 1 : kPartOfRing);
+  auto ring = std::make_shared<EventRing>(events);
+  ring->try_take();
+  rings_.push_back(ring);
+  return ring;
+}
+
+void Recorder::release_spare_rings() {
+  int spare = 0;
+  for (const std::shared_ptr<EventRing>& ring : rings_) {
+    if (!ring->has_slots() || !ring->free()) continue;
+    if (++spare > kSpareRings) ring->release_slots();
+  }
 }
 
 double Recorder::drain(const Take& take) {
@@ -161,16 +180,19 @@ double Recorder::drain(const Take& take) {
   {
     // Rings only become more. A thread's first event does not wait for `take`.
     const std::lock_guard lock(mutex_);
+    release_spare_rings();
     for (std::size_t i = drained_rings_.size(); i < rings_.size(); ++i) {
       drained_rings_.push_back(rings_[i].get());
     }
   }
-  std::uint64_t fullest = 0;
+  double fullest = 0;
   for (std::size_t i = 0; i < drained_rings_.size(); ++i) {
     const auto take_of_ring = [&](std::span<const Event> events) { take(i, events); };
-    fullest = std::max(fullest, drained_rings_[i]->drain(take_of_ring));
+    const std::uint64_t drained = drained_rings_[i]->drain(take_of_ring);
+    fullest = std::max(
+        fullest, static_cast<double>(drained) / static_cast<double>(drained_rings_[i]->capacity()));
   }
-  return static_cast<double>(fullest) / static_cast<double>(options_.ring_events);
+  return fullest;
 }
 
 std::vector<Recorder::Work> Recorder::works() const {
@@ -228,6 +250,15 @@ std::int64_t Recorder::dropped() const {
   std::int64_t dropped = dropped_without_ring_;
   for (const std::shared_ptr<EventRing>& ring : rings_) dropped += ring->dropped();
   return dropped;
+}
+
+std::int64_t Recorder::ring_bytes() const {
+  const std::lock_guard lock(mutex_);
+  std::uint64_t events = 0;
+  for (const std::shared_ptr<EventRing>& ring : rings_) {
+    if (ring->has_slots()) events += ring->capacity();
+  }
+  return static_cast<std::int64_t>(events * sizeof(Event));
 }
 
 }  // namespace tessera::metrics

@@ -1,5 +1,6 @@
 // Where the runtime notes its events. Each writing thread has a ring of its own, taken the first
-// time it records and given back when it ends; the Collector empties the rings.
+// time it records and given back when it ends; the Collector empties the rings. Rings that many
+// threads needed at one time go when those have ended.
 //
 //   stage threads ──┐ record()     ring ─┐
 //   device threads ─┼─────────►    ring ─┼─ drain() ─► Collector ─► Snapshot, history, exports
@@ -46,8 +47,9 @@ struct SourceDescription {
 
 struct RecorderOptions {
   bool recording = true;
-  std::uint64_t ring_events = 4096;  // of each thread; a power of two
-  int rings_max = 512;  // threads that write at one time; events of any further are dropped
+  std::uint64_t ring_events = 4096;  // of each thread; a power of two, from 4 on
+  int rings_max = 512;   // threads that write at one time; events of any further are dropped
+  int whole_rings = 64;  // rings of further threads have a quarter of ring_events
 };
 
 class Recorder {
@@ -133,6 +135,8 @@ class Recorder {
   std::size_t source_count() const { return source_count_.load(std::memory_order_acquire); }
   // Events lost because a ring was full or there was none.
   std::int64_t dropped() const;
+  // Of all rings together: at most 27.5 MiB with the default options.
+  std::int64_t ring_bytes() const;
 
  private:
   struct Source {
@@ -152,6 +156,7 @@ class Recorder {
   EventRing* ring_or_none() noexcept;
   EventRing* ring_of_this_thread();
   std::shared_ptr<EventRing> take_ring();
+  void release_spare_rings();  // mutex_ is held
 
   const std::uint64_t identity_;  // no two recorders of a process have the same
   const std::chrono::steady_clock::time_point start_;

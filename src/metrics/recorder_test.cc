@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <latch>
 #include <map>
 #include <memory>
 #include <string>
@@ -132,6 +133,35 @@ TEST(Recorder, AThreadMoreThanThereAreRingsIsCountedAsDropped) {
   EXPECT_EQ(recorder.dropped(), 1);
 }
 
+// Each of `count` threads records an event while the others are there.
+void record_at_one_time(Recorder& recorder, int count) {
+  std::latch all(count);
+  std::vector<std::thread> writers;
+  for (int writer = 0; writer < count; ++writer) {
+    writers.emplace_back([&] {
+      recorder.record(numbered(1));
+      all.arrive_and_wait();
+    });
+  }
+  for (std::thread& writer : writers) writer.join();
+}
+
+TEST(Recorder, MemoryOfManyThreadsIsBoundedAndGoesWithThem) {
+  constexpr std::int64_t kRing = 4096 * sizeof(Event);
+  Recorder recorder;
+  stage(recorder);
+  std::vector<Event> events;
+  for (int round = 0; round < 3; ++round) {
+    record_at_one_time(recorder, 200);
+    EXPECT_EQ(recorder.ring_bytes(), 64 * kRing + 136 * kRing / 4);
+    recorder.drain(events);  // what still holds events stays
+    recorder.drain(events);
+    EXPECT_EQ(recorder.ring_bytes(), 16 * kRing);
+    EXPECT_EQ(events.size(), 200U * static_cast<std::size_t>(round + 1));
+  }
+  EXPECT_EQ(recorder.dropped(), 0);
+}
+
 TEST(Recorder, AThreadMayWriteToManyRecordersAndOutliveThem) {
   std::vector<Event> events;
   for (int round = 0; round < 50; ++round) {
@@ -153,9 +183,10 @@ TEST(Recorder, AThreadMayWriteToManyRecordersAndOutliveThem) {
 // Threads come and go while one drains: what arrives and what was dropped is all that was written,
 // and the events of a thread keep their order.
 TEST(Recorder, NothingIsLostUncountedOrOutOfOrderWhileThreadsComeAndGo) {
-  constexpr std::uint32_t kWriters = 24;
-  constexpr std::uint64_t kEventsOfWriter = 4000;
-  Recorder recorder({.ring_events = 256});
+  constexpr std::uint32_t kWriters = 96;
+  constexpr std::uint32_t kAtOneTime = 32;  // rings are given up between them
+  constexpr std::uint64_t kEventsOfWriter = 1000;
+  Recorder recorder({.ring_events = 256, .whole_rings = 24});
   stage(recorder);
   std::atomic<bool> done = false;
   std::vector<Event> events;
@@ -163,9 +194,9 @@ TEST(Recorder, NothingIsLostUncountedOrOutOfOrderWhileThreadsComeAndGo) {
     while (!done) recorder.drain(events);
     recorder.drain(events);
   });
-  for (std::uint32_t first = 0; first < kWriters; first += 4) {
+  for (std::uint32_t first = 0; first < kWriters; first += kAtOneTime) {
     std::vector<std::thread> writers;
-    for (std::uint32_t writer = first; writer < first + 4; ++writer) {
+    for (std::uint32_t writer = first; writer < first + kAtOneTime; ++writer) {
       writers.emplace_back([&recorder, writer] {
         for (std::uint64_t i = 0; i < kEventsOfWriter; ++i) recorder.record(numbered(i, writer));
       });
