@@ -5,10 +5,11 @@
 //
 // A run that takes four times as long as its kernel's runs took lately, and 20 ms longer, is given
 // up and made again where it is over well before the first can be expected; so a kernel that hangs
-// does not hold back what comes behind its task in an ordered stream. Every run is made twice at
-// most. Only those are whose inputs are the task's tensors and whose outputs become tensors: who
-// is given up may go on reading and writing, so nothing of it may be the application's, or a block
-// that other tasks use.
+// does not hold back what comes behind its task in an ordered stream. Each time a run has been
+// given up it gets four times as long, so that on a busy machine, where all are late, little is
+// done more than once. Only runs are made again whose inputs are the task's tensors and whose
+// outputs become tensors: what is given up may go on reading and writing, so nothing of it may be
+// the application's, or a block that other tasks use.
 #include <algorithm>
 
 #include "runtime/execute_stage.h"
@@ -20,16 +21,18 @@ using pipeline::Nanoseconds;
 
 constexpr Nanoseconds kLateFactor = 4;
 constexpr Nanoseconds kLateLeast = 20'000'000;
+constexpr int kGivenUpMost = 6;  // the last time after 20 s, or 4,096 times what is expected
 
-Nanoseconds late_after(Nanoseconds expected) {
-  return std::max(kLateFactor * expected, expected + kLateLeast);
+// Of a run that was given up so many times.
+Nanoseconds late_after(Nanoseconds expected, int given_up) {
+  const Nanoseconds patience = Nanoseconds{1} << (2 * given_up);
+  return std::max(patience * kLateFactor * expected, expected + patience * kLateLeast);
 }
 
 }  // namespace
 
 bool ExecuteStage::may_be_made_again(const Run& run) {
-  const std::vector<std::size_t>& before = run.held->made_again;
-  return run.plain && std::find(before.begin(), before.end(), run.index) == before.end();
+  return run.plain && run.held->given_up[run.index] < kGivenUpMost;
 }
 
 bool ExecuteStage::may_be_given_up(const Run& run) {
@@ -48,7 +51,7 @@ Nanoseconds ExecuteStage::far_too_late(Place& place, Nanoseconds now) {
     begun = std::max<Nanoseconds>(begun, kernel_work_.since.time_since_epoch().count());
   }
   const Nanoseconds lasted = now - begun;
-  return lasted < late_after(own.run) ? 0 : lasted - own.run;
+  return lasted < late_after(own.run, run.held->given_up[run.index]) ? 0 : lasted - own.run;
 }
 
 bool ExecuteStage::make_again_late(Leaving& leaving) {
@@ -109,7 +112,7 @@ bool ExecuteStage::make_again(Run& run, Leaving& leaving) {
   const std::size_t index = run.index;
   put_aside(run, false);
   if (in_place) held.task().task.runs[index] = std::move(*inputs);
-  held.made_again.push_back(index);
+  ++held.given_up[index];
   held.again.push_back(index);
   note_to_start(held);
   take_back_behind(place);

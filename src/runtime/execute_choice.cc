@@ -164,8 +164,7 @@ ExecuteStage::Held* ExecuteStage::take_in(Held& held, Leaving& leaving) {
     try {
       held.again.clear();
       held.again.reserve(runs);
-      held.made_again.clear();
-      held.made_again.reserve(runs);
+      held.given_up.assign(runs, 0);
       prepare_values(packet, mode, runs);
       if (held.compare) held.inputs = packet.task.runs;
     } catch (...) {

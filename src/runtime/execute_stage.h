@@ -87,7 +87,7 @@ class ExecuteStage : public pipeline::Keeper,
     bool dropped = false;                              // it failed before any run was begun
     Held* behind = nullptr;                            // in a list of those that leave
     std::vector<std::size_t> again;                    // runs that were taken back
-    std::vector<std::size_t> made_again;               // runs that were given up, once
+    std::vector<std::uint8_t> given_up;                // of each run, how many times it was
     std::vector<std::vector<Tensor>> inputs, results;  // kept for the comparison
 
     NetworkPacket& task() const { return network_packet(packet); }

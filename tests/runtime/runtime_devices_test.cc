@@ -150,6 +150,32 @@ TEST(RuntimeDevices, RunThatLastsFarTooLongIsMadeAgainElsewhere) { go_on_while_o
 
 TEST(RuntimeDevices, RunOnMemoryOfTheHostIsMadeAgainElsewhereToo) { go_on_while_one_hangs(true); }
 
+// One device after the other hangs with it: the third has it.
+TEST(RuntimeDevices, RunThatHangsWhereItIsMadeAgainIsMadeOnceMore) {
+  Gate gate;
+  std::array<Begun, 3> begun;
+  std::atomic<int> hanging{0};  // of the runs that begin
+  const auto device = [&](std::size_t i) {
+    return noting("device" + std::to_string(i), begun[i], &gate,
+                  [&hanging](std::uint64_t) { return hanging.fetch_sub(1) > 0; });
+  };
+  ScriptedRuntime runtime({device(0), device(1), device(2)});
+  Pipeline pipeline = runtime.open({});
+  Stream stream = pipeline.open_stream();
+  const auto measured = [](const Begun& device) { return !device.tasks().empty(); };
+  while (!std::all_of(begun.begin(), begun.end(), measured)) {
+    (void)stream.submit({tensor_of(1)})->wait();
+    hanging = 0;
+  }
+  hanging = 2;
+  const TaskOutcome outcome = stream.submit({tensor_of(2)})->wait();  // for ever, before
+  EXPECT_FALSE(gate.is_open());
+  gate.open();
+  ASSERT_TRUE(outcome.ok());
+  EXPECT_EQ(value_of(outcome.result().outputs()[0]), result_of(2));
+  pipeline.wait_until_done();
+}
+
 // It may go on writing there for ever: who waits for it is told when it ends, or at a deadline.
 TEST(RuntimeDevices, RunThatWritesTheApplicationsMemoryIsNotMadeAgain) {
   OneHangs of;
