@@ -15,32 +15,21 @@
 // carries them out. No bit of an element changes, and the padding of an input is never read.
 #pragma once
 
-#include <cstdint>
-
+#include "arith/block_layout.h"
 #include "graph/graph.h"
 
 namespace tessera::graph {
 
-struct BlockLayout {
-  std::int64_t rows = 0, columns = 0;  // of a block; both 0: no blocks, dense rows
-  bool blocked() const { return rows > 0 && columns > 0; }
-  friend bool operator==(const BlockLayout&, const BlockLayout&) = default;
-};
-struct MatrixSize {
-  std::int64_t rows = 0, columns = 0;
-  friend bool operator==(const MatrixSize&, const MatrixSize&) = default;
-};
+using arith::blocked_dims;
+using arith::BlockLayout;
+using arith::broken_blocks;
+using arith::matrix_of;
+using arith::MatrixSize;
 
-// The matrix that a tensor of two axes or more is.
-MatrixSize matrix_of(const Shape& dims);
 // Whether a tensor of this shape lies in blocks where edges do: it is a matrix with elements.
 bool is_edge_matrix(const Shape& dims);
-// [blocks down, blocks across, rows of a block, columns of a block].
-Shape blocked_dims(const Shape& dims, const BlockLayout& layout);
 // The blocks in which a tensor of a graph lies; not blocked() where it is dense.
 BlockLayout layout_of(const TensorInfo& tensor);
-// Empty, or what is wrong about the shapes of a tensor that says it lies in blocks.
-std::string broken_blocks(const Shape& dims, const Shape& dense_dims);
 
 // Inputs and outputs that are dense come to lie in blocks. Others stay as they are, and so does the
 // graph where `layout` has none. Names of inputs and outputs stay.

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "graph/edge_blocks.h"
+#include "arith/block_layout.h"
 #include "program/access_map.h"
 #include "program/accesses.h"
 #include "program/descriptor_check.h"
@@ -103,7 +103,7 @@ class Verifier {
   Status check_slots(const std::vector<TensorSlot>& slots) const {
     for (const TensorSlot& slot : slots) {
       if (!slot.dense_dims.empty()) {
-        const std::string wrong = graph::broken_blocks(slot.dims, slot.dense_dims);
+        const std::string wrong = arith::broken_blocks(slot.dims, slot.dense_dims);
         if (!wrong.empty()) return invalid(fmt::format("tensor '{}': {}", slot.name, wrong));
       }
       std::int64_t bytes = format_bytes(slot.format);
