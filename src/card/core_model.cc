@@ -324,7 +324,7 @@ void CoreImplementation::note_written_before(std::span<const NetworkRun> runs) {
     }
     note_slots(run.network, program.inputs);
     for (std::size_t s = 0; s < run.segment; ++s) {
-      for (const program::HostStepRef& step : program.segments[s].host_steps) {
+      for (const program::HostStep& step : program.segments[s].host_steps) {
         note_slots(run.network, step.outputs);
       }
     }

@@ -11,6 +11,7 @@
 #include "compile/storage.h"
 #include "compile/transposition_pass.h"
 #include "compile/weight_region.h"
+#include "program/host_step.h"
 
 namespace tessera::compile {
 namespace {
@@ -161,10 +162,11 @@ class Compiler {
     for (const Layer& layer : layers_) {
       if (layer.kind != LayerKind::kHost) continue;
       const graph::Node& node = graph_->nodes[static_cast<std::size_t>(layer.node)];
-      program::HostStepRef step;
+      program::HostStep step;
       step.node = layer.node;
       for (const TensorId id : node.inputs) step.inputs.push_back(slot(id));
       for (const TensorId id : node.outputs) step.outputs.push_back(slot(id));
+      program::close_host_step(*graph_, node, step);
       package_.host_steps.push_back(std::move(step));
     }
     package_.segments = static_cast<std::uint32_t>(package_.host_steps.size()) + 1;

@@ -169,7 +169,7 @@ class GraphMaker {
   }
 
   Status add_step(const LiftedStep& step) {
-    const Graph& own = *step.step->graph;
+    const Graph& own = *step.graph;
     graph::Node node = own.nodes[0];
     node.name = tensors_.unique_node_name(node.name);
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {

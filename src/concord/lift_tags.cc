@@ -69,7 +69,7 @@ std::int64_t granule_bytes(const program::Program& program) {
   granule.add(program.inputs);
   granule.add(program.outputs);
   for (const program::Segment& segment : program.segments) {
-    for (const program::HostStepRef& step : segment.host_steps) {
+    for (const program::HostStep& step : segment.host_steps) {
       granule.add(step.inputs);
       granule.add(step.outputs);
     }

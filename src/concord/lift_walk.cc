@@ -10,6 +10,7 @@
 #include "concord/lift_input.h"
 #include "concord/lift_order.h"
 #include "concord/lift_transfer.h"
+#include "program/host_step.h"
 #include "program/step_order.h"
 
 namespace tessera::concord {
@@ -57,7 +58,7 @@ class Walker {
     for (const program::Segment& segment : program_.segments) {
       TESSERA_RETURN_IF_ERROR(program::for_each_step(
           program_, chip_, segment, [this](TaskId id, std::int64_t at) { return step(id, at); }));
-      for (const program::HostStepRef& host : segment.host_steps) {
+      for (const program::HostStep& host : segment.host_steps) {
         TESSERA_RETURN_IF_ERROR(take_host_step(host));
       }
     }
@@ -99,17 +100,17 @@ class Walker {
     return operand;
   }
 
-  Status take_host_step(const program::HostStepRef& host) {
-    if (host.graph == nullptr) {
+  Status take_host_step(const program::HostStep& host) {
+    if (host.body.empty()) {
       return Error{ErrorCode::kInvalidModel,
                    "a host step without its node; link the package again"};
     }
     LiftedStep lifted;
-    lifted.step = &host;
-    const graph::Node& node = host.graph->nodes[0];
+    TESSERA_TRY(lifted.graph, program::open_host_step(host));
+    const graph::Node& node = lifted.graph->nodes[0];
     for (std::size_t i = 0; i < host.inputs.size(); ++i) {
       Operand operand;
-      if (host.graph->tensor(node.inputs[i]).constant == nullptr) {
+      if (lifted.graph->tensor(node.inputs[i]).constant == nullptr) {
         TESSERA_TRY(operand, read_slot(host.inputs[i], "host step's input"));
       }
       lifted.inputs.push_back(std::move(operand));

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <set>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "concord/lift_groups.h"
 #include "concord/lift_kernels.h"
 #include "concord/lift_operand.h"
+#include "graph/graph.h"
 
 namespace tessera::concord {
 
@@ -30,8 +32,8 @@ struct LiftedLayer {
 };
 
 struct LiftedStep {
-  const program::HostStepRef* step = nullptr;
-  std::vector<Operand> inputs;  // default where the step has a constant
+  std::shared_ptr<const graph::Graph> graph;  // of the one node
+  std::vector<Operand> inputs;                // default where the step has a constant
   std::vector<LiftedValue> outputs;
 };
 

@@ -5,7 +5,6 @@
 #include "concord/lift.h"
 #include "device/device_form.h"
 #include "device/segment_use.h"
-#include "host/host_step.h"
 #include "program/verify.h"
 
 namespace tessera::device {
@@ -48,8 +47,8 @@ Result<std::unique_ptr<ProgramRun>> ProgramRun::create(program::Program program,
                                                        const SessionOptions& options) {
   TESSERA_RETURN_IF_ERROR(program::verify_program(program, chip));
   for (const program::Segment& segment : program.segments) {
-    for (const program::HostStepRef& step : segment.host_steps) {
-      if (step.graph != nullptr) continue;
+    for (const program::HostStep& step : segment.host_steps) {
+      if (!step.body.empty()) continue;
       return Error{ErrorCode::kInvalidModel,
                    fmt::format("the program has a host step behind task {} without its node; link "
                                "the package again",
@@ -66,6 +65,7 @@ Result<std::unique_ptr<ProgramRun>> ProgramRun::create(program::Program program,
     }
     return run;
   }
+  TESSERA_TRY(run->host_steps_, open_steps(run->program_));
   TESSERA_TRY(run->core_, card::Core::create(chip));
   TESSERA_RETURN_IF_ERROR(run->core_->load(run->program_));
   return run;
@@ -99,34 +99,6 @@ Status ProgramRun::write_inputs(const std::vector<Tensor>& inputs) {
   return {};
 }
 
-// Operands from DRAM or the step's constants; results to DRAM.
-Status ProgramRun::run_host_steps(const program::Segment& segment) {
-  for (const program::HostStepRef& step : segment.host_steps) {
-    const graph::Node& node = step.graph->nodes[0];
-    std::vector<Tensor> values(step.inputs.size());
-    std::vector<const Tensor*> operands;
-    for (std::size_t i = 0; i < step.inputs.size(); ++i) {
-      const auto& constant = step.graph->tensor(node.inputs[i]).constant;
-      operands.push_back(constant != nullptr ? constant.get() : &values[i]);
-      if (constant != nullptr) continue;
-      values[i] = Tensor::zeros(step.inputs[i].format, step.inputs[i].dims);
-      TESSERA_RETURN_IF_ERROR(core_->read(step.inputs[i].address, values[i].bytes));
-    }
-    TESSERA_TRY(const std::vector<Tensor> results, host::run_host_step(node, operands));
-    for (std::size_t i = 0; i < step.outputs.size(); ++i) {
-      const program::TensorSlot& slot = step.outputs[i];
-      if (i >= results.size() || results[i].format != slot.format || results[i].dims != slot.dims) {
-        return Error{ErrorCode::kInvalidModel,
-                     fmt::format("host step '{}': output '{}' has another format or shape than the "
-                                 "program says",
-                                 node.name, slot.name)};
-      }
-      TESSERA_RETURN_IF_ERROR(core_->write(slot.address, results[i].bytes));
-    }
-  }
-  return {};
-}
-
 Result<RunResult> ProgramRun::run_segments(std::size_t first, std::size_t last, bool with_outputs) {
   RunResult result;
   result.clock_hertz = chip_.clock_hertz;
@@ -138,8 +110,9 @@ Result<RunResult> ProgramRun::run_segments(std::size_t first, std::size_t last, 
   for (std::size_t segment = first; segment < last; ++segment) {
     TESSERA_TRY(const card::RunStatistics statistics, core_->run_segment(segment, options));
     add_segment(program_, segment, statistics, result);
-    if (!options_.timing_only) {
-      TESSERA_RETURN_IF_ERROR(run_host_steps(program_.segments[segment]));
+    if (options_.timing_only) continue;
+    for (const OpenStep& step : host_steps_[segment]) {
+      TESSERA_RETURN_IF_ERROR(run_step(*core_, step));
     }
   }
   if (!with_outputs || options_.timing_only) return result;

@@ -13,6 +13,7 @@
 
 #include "arch/chip_config.h"
 #include "card/core.h"
+#include "device/host_steps.h"
 #include "host/executor.h"
 #include "program/program.h"
 #include "tessera/session.h"
@@ -43,12 +44,12 @@ class ProgramRun {
   ProgramRun(program::Program program, const ChipConfig& chip, const SessionOptions& options);
   Status check_inputs(const std::vector<Tensor>& inputs) const;
   Status write_inputs(const std::vector<Tensor>& inputs);
-  Status run_host_steps(const program::Segment& segment);
   Result<RunResult> run_segments(std::size_t first, std::size_t last, bool with_outputs);
 
   const program::Program program_;
   const ChipConfig chip_;
   const SessionOptions options_;
+  OpenSteps host_steps_;
   std::unique_ptr<card::Core> core_;          // sim
   std::unique_ptr<host::Executor> executor_;  // host and ref
 };

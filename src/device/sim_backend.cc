@@ -4,10 +4,10 @@
 
 #include "card/core.h"
 #include "device/backends.h"
+#include "device/host_steps.h"
 #include "device/segment_use.h"
 #include "graph/node_graph.h"
 #include "host/executor.h"
-#include "host/host_step.h"
 #include "link/link.h"
 #include "program/verify.h"
 
@@ -17,9 +17,10 @@ namespace {
 // A network, or a layer of one, placed on the cores. Cores refer to the program.
 class LoadedProgram : public Loaded {
  public:
-  std::shared_ptr<const graph::Graph> graph;       // of a program null, unless the host computes
-  program::Program program;                        // its weights are gone once the device has them
-  std::vector<std::unique_ptr<card::Core>> cores;  // one a kernel
+  std::shared_ptr<const graph::Graph> graph;  // of a program null, unless the host computes
+  program::Program program;                   // its weights are gone once the device has them
+  OpenSteps host_steps;
+  std::vector<std::unique_ptr<card::Core>> cores;          // one a kernel
   std::vector<std::unique_ptr<host::Executor>> executors;  // one a kernel, where the host computes
   // Whether tasks find the tensors where the device's memory has them, or in copies.
   bool inputs_in_place = false, outputs_in_place = false;
@@ -30,64 +31,6 @@ class LoadedProgram : public Loaded {
 
 std::int64_t slot_bytes(const program::TensorSlot& slot) {
   return element_count(slot.dims) * format_bytes(slot.format);
-}
-
-Error broken_step(const graph::Node& node, const std::string& what) {
-  return {ErrorCode::kInvalidModel, fmt::format("host step '{}': {}", node.name, what)};
-}
-
-// The step's operands: constants from its graph, everything else from DRAM. `values` keeps what was
-// read.
-Result<std::vector<const Tensor*>> read_operands(const card::Core& core,
-                                                 const program::HostStepRef& reference,
-                                                 std::vector<Tensor>& values) {
-  const graph::Graph& graph = *reference.graph;
-  const graph::Node& node = graph.nodes[0];
-  if (reference.inputs.size() != node.inputs.size() ||
-      reference.outputs.size() != node.outputs.size()) {
-    return broken_step(node, "its operands are not those of the graph");
-  }
-  values.resize(reference.inputs.size());
-  std::vector<const Tensor*> operands;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const program::TensorSlot& slot = reference.inputs[i];
-    const graph::TensorInfo& info = graph.tensor(node.inputs[i]);
-    if (slot.format != info.format || slot.dims != info.dims) {
-      return broken_step(node, fmt::format("operand '{}' is not that of the graph", slot.name));
-    }
-    if (info.constant) {
-      operands.push_back(info.constant.get());
-      continue;
-    }
-    values[i] = Tensor::zeros(slot.format, slot.dims);
-    TESSERA_RETURN_IF_ERROR(core.read(slot.address, values[i].bytes));
-    operands.push_back(&values[i]);
-  }
-  return operands;
-}
-
-// A host step reads its inputs from DRAM, evaluates the ONNX node, and writes the outputs back. A
-// linked program carries each by itself (program/host_step.h).
-Status run_step(card::Core& core, const program::HostStepRef& reference) {
-  if (reference.graph == nullptr || reference.graph->nodes.size() != 1 ||
-      reference.graph->nodes[0].kind() != graph::NodeKind::kHostStep) {
-    return Error{ErrorCode::kInvalidModel,
-                 fmt::format("node {} of the graph is no host step", reference.node)};
-  }
-  const graph::Node& node = reference.graph->nodes[0];
-  std::vector<Tensor> values;
-  TESSERA_TRY(const std::vector<const Tensor*> operands, read_operands(core, reference, values));
-  TESSERA_TRY(const std::vector<Tensor> outputs, host::run_host_step(node, operands));
-  for (std::size_t i = 0; i < reference.outputs.size(); ++i) {
-    const program::TensorSlot& slot = reference.outputs[i];
-    if (i >= outputs.size() || outputs[i].format != slot.format || outputs[i].dims != slot.dims) {
-      return broken_step(
-          node,
-          fmt::format("output '{}' has another format or shape than the graph says", slot.name));
-    }
-    TESSERA_RETURN_IF_ERROR(core.write(slot.address, outputs[i].bytes));
-  }
-  return {};
 }
 
 // Whether every access of the program to region `base` lies in one of the slots, which are apart:
@@ -258,6 +201,7 @@ class SimBackend : public Backend {
   }
 
   Result<std::unique_ptr<LoadedProgram>> place_on_cores(std::unique_ptr<LoadedProgram> loaded) {
+    TESSERA_TRY(loaded->host_steps, open_steps(loaded->program));
     for (const program::TensorSlot& slot : loaded->program.inputs) {
       loaded->inputs.push_back({slot.name, Bytes{slot_bytes(slot)}});
     }
@@ -356,11 +300,10 @@ class SimBackend : public Backend {
       if (options_.progress) {
         options_.progress("simulate", static_cast<double>(i) / static_cast<double>(segments));
       }
-      const program::Segment& segment = loaded.program.segments[i];
       TESSERA_TRY(const card::RunStatistics statistics, core.run_segment(i, core_options));
       add_segment(loaded.program, i, statistics, result);
       if (timing_only) continue;
-      for (const program::HostStepRef& step : segment.host_steps) {
+      for (const OpenStep& step : loaded.host_steps[i]) {
         TESSERA_RETURN_IF_ERROR(run_step(core, step));
       }
     }

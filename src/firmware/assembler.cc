@@ -56,7 +56,7 @@ Result<program::Program> assemble(std::string_view text, const std::string& name
   if (options.streaming) {
     return lexer.error(place, "only chains ('firmware 1') have a time loop to stream through");
   }
-  return parse_program_text(lexer, options.read);
+  return parse_program_text(lexer, options);
 }
 
 }  // namespace tessera::firmware

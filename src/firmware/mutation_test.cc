@@ -51,7 +51,7 @@ std::string descriptors() {
     if (i > 0) task.dependencies.push_back({0, 2, 3, -4});
     append_task(program, task, {});
   }
-  program.segments.push_back({0, 5, {{.node = 1, .inputs = {}, .outputs = {}, .graph = nullptr}}});
+  program.segments.push_back({0, 5, {{.node = 1, .inputs = {}, .outputs = {}, .body = {}}}});
   return disassemble(program, {});
 }
 

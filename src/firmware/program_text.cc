@@ -9,12 +9,11 @@
 #include "firmware/task_text.h"
 #include "program/container_file.h"
 #include "program/encoding.h"
-#include "program/host_step.h"
 
 namespace tessera::firmware {
 namespace {
 
-using program::HostStepRef;
+using program::HostStep;
 using program::LayerHint;
 using program::Program;
 using program::Segment;
@@ -80,15 +79,14 @@ std::string weights_text(const Program& program, const DisassembleOptions& optio
   return fmt::format("weights bytes {} ", bytes) + hex_text(program.weights);
 }
 
-// The step's node, and the constants that it takes.
-std::string step_graph_text(const graph::Graph& graph) {
-  std::string out = "    graph " + quoted(program::step_graph_text(graph)) + "\n";
-  for (const graph::TensorInfo& tensor : graph.tensors) {
-    if (tensor.constant == nullptr) continue;
-    out += fmt::format("    constant {} {} {} bytes {} ", quoted(tensor.name),
-                       format_name(tensor.format), integers_text(tensor.dims),
-                       tensor.constant->bytes.size()) +
-           hex_text(tensor.constant->bytes);
+// The step's body, and the constants that it takes.
+std::string body_text(const HostStep& step) {
+  std::string out = "    graph " + quoted(step.body) + "\n";
+  for (const program::StepConstant& constant : step.constants) {
+    const Tensor& value = *constant.value;
+    out += fmt::format("    constant {} {} {} bytes {} ", quoted(constant.name),
+                       format_name(value.format), integers_text(value.dims), value.bytes.size()) +
+           hex_text(value.bytes);
   }
   return out;
 }
@@ -101,11 +99,11 @@ std::string piece_text(const program::PieceHint& piece) {
 
 std::string segment_text(const Segment& segment) {
   std::string out = fmt::format("segment tasks {} to {}\n", segment.task_first, segment.task_last);
-  for (const HostStepRef& step : segment.host_steps) {
+  for (const HostStep& step : segment.host_steps) {
     out += fmt::format("  host_step node {}\n", step.node);
     for (const TensorSlot& slot : step.inputs) out += "    reads " + slot_text(slot);
     for (const TensorSlot& slot : step.outputs) out += "    gives " + slot_text(slot);
-    if (step.graph != nullptr) out += step_graph_text(*step.graph);
+    if (!step.body.empty()) out += body_text(step);
     out += "  end\n";
   }
   return out + "end\n";
@@ -156,7 +154,7 @@ Status expect_word(Lexer& lexer, const char* word) {
 
 class ProgramParser {
  public:
-  ProgramParser(Lexer& lexer, const ReadFile& read) : lexer_(lexer), read_(read) {}
+  ProgramParser(Lexer& lexer, const AssembleOptions& options) : lexer_(lexer), options_(options) {}
 
   Result<Program> run() {
     while (true) {
@@ -193,7 +191,7 @@ class ProgramParser {
     } else if (word == "dropped") {
       TESSERA_TRY(program_.dependencies_dropped, bytes("the dependencies dropped"));
     } else if (word == "weights") {
-      TESSERA_TRY(program_.weights, parse_weights(lexer_, read_));
+      TESSERA_TRY(program_.weights, parse_weights(lexer_, options_.read));
     } else {
       return lexer_.error(place, fmt::format("'{}' is no statement of a program; allowed: chip, "
                                              "regions, dropped, input, output, weights, layer, "
@@ -327,15 +325,15 @@ class ProgramParser {
       TESSERA_TRY(const bool end, lexer_.accept_name("end"));
       if (end) break;
       TESSERA_RETURN_IF_ERROR(expect_word(lexer_, "host_step"));
-      TESSERA_TRY(HostStepRef step, host_step());
+      TESSERA_TRY(HostStep step, host_step());
       segment.host_steps.push_back(std::move(step));
     }
     program_.segments.push_back(std::move(segment));
     return lexer_.expect_end_of_line("behind 'end'");
   }
 
-  Result<HostStepRef> host_step() {
-    HostStepRef step;
+  Result<HostStep> host_step() {
+    HostStep step;
     TESSERA_RETURN_IF_ERROR(expect_word(lexer_, "node"));
     const Place place = lexer_.peek().place;
     TESSERA_TRY(const std::int64_t node, lexer_.expect_integer("the node"));
@@ -344,8 +342,6 @@ class ProgramParser {
     }
     step.node = static_cast<std::int32_t>(node);
     TESSERA_RETURN_IF_ERROR(lexer_.expect_end_of_line("of a host step"));
-    std::string text;
-    program::StepConstants constants;
     while (true) {
       TESSERA_RETURN_IF_ERROR(lexer_.skip_empty_lines());
       TESSERA_TRY(const bool end, lexer_.accept_name("end"));
@@ -353,12 +349,12 @@ class ProgramParser {
       const Place at = lexer_.peek().place;
       TESSERA_TRY(const std::string word, lexer_.expect_name("reads, gives, graph or end"));
       if (word == "graph") {
-        TESSERA_TRY(text, lexer_.expect_string("the node's text"));
+        TESSERA_TRY(step.body, lexer_.expect_string("the node's text"));
         TESSERA_RETURN_IF_ERROR(lexer_.expect_end_of_line("of a graph"));
         continue;
       }
       if (word == "constant") {
-        TESSERA_RETURN_IF_ERROR(constant(constants));
+        TESSERA_RETURN_IF_ERROR(constant(step.constants));
         continue;
       }
       if (word != "reads" && word != "gives") {
@@ -371,15 +367,15 @@ class ProgramParser {
       TESSERA_RETURN_IF_ERROR(lexer_.expect_end_of_line("of a tensor"));
     }
     TESSERA_RETURN_IF_ERROR(lexer_.expect_end_of_line("behind 'end'"));
-    if (text.empty()) return step;
-    auto graph = program::parse_step_graph(text, constants, step);
-    if (!graph.ok()) return lexer_.error(place, graph.error().message);
-    step.graph = std::move(graph).value();
+    if (step.body.empty()) step.constants.clear();
+    if (step.body.empty() || !options_.check_step) return step;
+    const Status status = options_.check_step(step);
+    if (!status.ok()) return lexer_.error(place, status.error().message);
     return step;
   }
 
   // A constant operand of a host step.
-  Status constant(program::StepConstants& constants) {
+  Status constant(std::vector<program::StepConstant>& constants) {
     const Place place = lexer_.peek().place;
     auto tensor = std::make_shared<Tensor>();
     TESSERA_TRY(const std::string name, lexer_.expect_string("the constant's name"));
@@ -403,12 +399,19 @@ class ProgramParser {
                                       "{}",
                                       quoted(name), tensor->bytes.size(), bytes, count));
     }
-    constants[name] = std::move(tensor);
+    const auto before =
+        std::find_if(constants.begin(), constants.end(),
+                     [&name](const program::StepConstant& other) { return other.name == name; });
+    if (before == constants.end()) {
+      constants.push_back({name, std::move(tensor)});
+    } else {
+      before->value = std::move(tensor);
+    }
     return lexer_.expect_end_of_line("of a constant");
   }
 
   Lexer& lexer_;
-  const ReadFile& read_;
+  const AssembleOptions& options_;
   Program program_;
 };
 
@@ -465,8 +468,8 @@ Result<std::vector<std::byte>> parse_weights(Lexer& lexer, const ReadFile& read)
   return bytes;
 }
 
-Result<Program> parse_program_text(Lexer& lexer, const ReadFile& read) {
-  return ProgramParser(lexer, read).run();
+Result<Program> parse_program_text(Lexer& lexer, const AssembleOptions& options) {
+  return ProgramParser(lexer, options).run();
 }
 
 std::string disassemble(const Program& program, const DisassembleOptions& options) {

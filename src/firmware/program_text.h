@@ -18,7 +18,7 @@
 namespace tessera::firmware {
 
 // From behind `program 1` to the end of the text.
-Result<program::Program> parse_program_text(Lexer& lexer, const ReadFile& read);
+Result<program::Program> parse_program_text(Lexer& lexer, const AssembleOptions& options);
 
 // "file "..." bytes N sha256 "..."" and its sisters, behind the word `weights`.
 Result<std::vector<std::byte>> parse_weights(Lexer& lexer, const ReadFile& read);

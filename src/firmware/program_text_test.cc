@@ -123,8 +123,7 @@ TEST(ProgramText, HostStepsOfASegmentComeBack) {
   Program program = small_program();
   const program::TensorSlot slot{"t", 9, Format::kBool, {2, 0}, {}};
   program.segments = {
-      {0, 0, {{.node = 4, .inputs = {slot, slot}, .outputs = {slot}, .graph = nullptr}, {}}},
-      {0, 0, {}}};
+      {0, 0, {{.node = 4, .inputs = {slot, slot}, .outputs = {slot}, .body = {}}, {}}}, {0, 0, {}}};
   expect_round_trip(program);
 }
 
@@ -143,11 +142,10 @@ TEST(ProgramText, TheNodeOfAHostStepComesBack) {
   step.reason = "nobody knows it";
   graph.nodes.push_back({"strange", {}, {{0}, {1}}, {{2}}, step});
   Program program = small_program();
-  program::HostStepRef reference;
+  program::HostStep reference;
   reference.inputs = {{"x", 0, Format::kF32, {3}, {}}, {"c", 1, Format::kI64, {5}, {}}};
   reference.outputs = {{"y", 2, Format::kF32, {}, {}}};
-  reference.graph =
-      std::make_shared<const graph::Graph>(program::host_step_graph(graph, graph.nodes[0]));
+  program::close_host_step(graph, graph.nodes[0], reference);
   program.segments = {{0, 0, {reference}}};
   expect_round_trip(program);
 }

@@ -6,7 +6,6 @@
 
 #include "link/redundant_dependencies.h"
 #include "program/encoding.h"
-#include "program/host_step.h"
 
 namespace tessera::link {
 namespace {
@@ -116,17 +115,8 @@ class Linker {
       segment.task_last = first_task_[f];
       if (s >= package_.host_steps.size()) continue;
       segment.host_steps.push_back(package_.host_steps[s]);
-      add_step_graph(segment.host_steps.back());
     }
     merge_empty_segments();
-  }
-
-  // Whoever gave the package has checked that its host steps name host steps.
-  void add_step_graph(program::HostStepRef& step) const {
-    if (package_.graph == nullptr || step.node < 0) return;
-    const auto node = static_cast<std::size_t>(step.node);
-    step.graph = std::make_shared<const graph::Graph>(
-        program::host_step_graph(*package_.graph, package_.graph->nodes[node]));
   }
 
   // Host steps with no task between them follow one segment.

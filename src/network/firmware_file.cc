@@ -9,6 +9,7 @@
 #include "base/input_file.h"
 #include "firmware/assembler.h"
 #include "program/container.h"
+#include "program/host_step.h"
 #include "tessera/file.h"
 
 namespace tessera::network {
@@ -39,6 +40,7 @@ Result<program::Program> assemble_file(const std::string& path, const std::strin
   firmware::AssembleOptions options;
   options.arch = arch;
   options.streaming = streaming;
+  options.check_step = program::settle_host_step;
   options.read = [folder = std::filesystem::path(path).parent_path(),
                   files](const std::string& name) { return read_beside(folder, name, files); };
   return firmware::assemble({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path,
@@ -54,6 +56,7 @@ Result<program::Program> assemble_bytes(std::span<const std::byte> text, const s
   }
   firmware::AssembleOptions options;
   options.arch = arch;
+  options.check_step = program::settle_host_step;
   options.read = [&folder](const std::string& file) -> Result<std::vector<std::byte>> {
     if (!folder.empty()) return read_beside(folder, file, nullptr);
     return Error{ErrorCode::kInvalidArgument,

@@ -7,6 +7,7 @@
 #include "network/edges.h"
 #include "network/firmware_file.h"
 #include "network/network.h"
+#include "program/host_step.h"
 #include "program/verify.h"
 
 namespace tessera::network {
@@ -22,15 +23,16 @@ std::vector<Edge> edges_of(const std::vector<program::TensorSlot>& slots) {
 Result<Placement> placement_of(const program::Program& program, const std::string& name) {
   Placement placement;
   for (const program::Segment& segment : program.segments) {
-    for (const program::HostStepRef& step : segment.host_steps) {
-      if (step.graph == nullptr || step.graph->nodes.size() != 1 ||
-          step.graph->nodes[0].kind() != graph::NodeKind::kHostStep) {
+    for (const program::HostStep& step : segment.host_steps) {
+      if (step.body.empty()) {
         return Error{ErrorCode::kInvalidModel,
                      fmt::format("'{}': the program has a host step behind task {} without its "
                                  "node; link the package again",
                                  name, segment.task_last)};
       }
-      const graph::Node& node = step.graph->nodes[0];
+      auto graph = program::open_host_step(step);
+      if (!graph.ok()) return graph.error().with_context("'" + name + "'");
+      const graph::Node& node = (*graph)->nodes[0];
       const auto& attributes = node.as<graph::HostStepAttributes>();
       ++placement.nodes_on_host;
       placement.host_steps.push_back({node.name, attributes.node.op_type, attributes.reason});

@@ -42,7 +42,7 @@ std::vector<std::unique_ptr<fb::TensorSlotT>> to_fb(const std::vector<TensorSlot
   return result;
 }
 
-std::unique_ptr<fb::HostStepT> to_fb(const HostStepRef& step) {
+std::unique_ptr<fb::HostStepT> to_fb(const HostStep& step) {
   auto result = std::make_unique<fb::HostStepT>();
   result->node = step.node;
   result->inputs = to_fb(step.inputs);
@@ -111,22 +111,19 @@ std::unique_ptr<fb::FrameT> to_fb(const Frame& frame) {
   return result;
 }
 
-// Appends the graph's constants to the section and lists them.
-void append_constants(const graph::Graph& graph, std::vector<std::byte>& section,
-                      std::vector<std::unique_ptr<fb::ConstantT>>& list) {
-  for (const graph::TensorInfo& tensor : graph.tensors) {
-    if (!tensor.constant) continue;
-    section.resize(static_cast<std::size_t>(
-        round_up(static_cast<std::int64_t>(section.size()), kConstantAlignment)));
-    auto entry = std::make_unique<fb::ConstantT>();
-    entry->name = tensor.name;
-    entry->format = static_cast<std::uint8_t>(tensor.constant->format);
-    entry->dims = tensor.constant->dims;
-    entry->offset = section.size();
-    entry->bytes = tensor.constant->bytes.size();
-    section.insert(section.end(), tensor.constant->bytes.begin(), tensor.constant->bytes.end());
-    list.push_back(std::move(entry));
-  }
+// Appends the constant to the section and lists it.
+void append_constant(const std::string& name, const Tensor& value, std::vector<std::byte>& section,
+                     std::vector<std::unique_ptr<fb::ConstantT>>& list) {
+  section.resize(static_cast<std::size_t>(
+      round_up(static_cast<std::int64_t>(section.size()), kConstantAlignment)));
+  auto entry = std::make_unique<fb::ConstantT>();
+  entry->name = name;
+  entry->format = static_cast<std::uint8_t>(value.format);
+  entry->dims = value.dims;
+  entry->offset = section.size();
+  entry->bytes = value.bytes.size();
+  section.insert(section.end(), value.bytes.begin(), value.bytes.end());
+  list.push_back(std::move(entry));
 }
 
 template <typename Table>
@@ -139,11 +136,13 @@ std::vector<std::byte> pack(const char* magic, std::uint64_t fingerprint, const 
 }
 
 // A step of a program, with its node and the constants that the node takes.
-std::unique_ptr<fb::HostStepT> to_fb(const HostStepRef& step, std::vector<std::byte>& section) {
+std::unique_ptr<fb::HostStepT> to_fb(const HostStep& step, std::vector<std::byte>& section) {
   auto result = to_fb(step);
-  if (step.graph == nullptr) return result;
-  result->graph_text = step_graph_text(*step.graph);
-  append_constants(*step.graph, section, result->constants);
+  if (step.body.empty()) return result;
+  result->graph_text = step.body;
+  for (const StepConstant& constant : step.constants) {
+    append_constant(constant.name, *constant.value, section, result->constants);
+  }
   return result;
 }
 
@@ -194,8 +193,8 @@ Result<std::vector<TensorSlot>> slots_of(const std::vector<std::unique_ptr<fb::T
   return slots;
 }
 
-Result<HostStepRef> host_step_of(const fb::HostStepT& entry, const std::string& name) {
-  HostStepRef step;
+Result<HostStep> host_step_of(const fb::HostStepT& entry, const std::string& name) {
+  HostStep step;
   step.node = entry.node;
   TESSERA_TRY(step.inputs, slots_of(entry.inputs, name));
   TESSERA_TRY(step.outputs, slots_of(entry.outputs, name));
@@ -296,14 +295,14 @@ Result<std::map<std::string, std::shared_ptr<const Tensor>>> constants_of(
 }
 
 // A program's step: its operands and its node fit each other.
-Result<HostStepRef> whole_host_step_of(const fb::HostStepT& entry,
-                                       std::span<const std::byte> section,
-                                       const std::string& name) {
-  TESSERA_TRY(HostStepRef step, host_step_of(entry, name));
+Result<HostStep> whole_host_step_of(const fb::HostStepT& entry, std::span<const std::byte> section,
+                                    const std::string& name) {
+  TESSERA_TRY(HostStep step, host_step_of(entry, name));
   TESSERA_TRY(const auto constants, constants_of(entry.constants, section, name));
-  auto graph = parse_step_graph(entry.graph_text, constants, step);
-  if (!graph.ok()) return bad(name, graph.error().message);
-  step.graph = std::move(graph).value();
+  step.body = entry.graph_text;
+  for (const auto& [tensor, value] : constants) step.constants.push_back({tensor, value});
+  const Status status = settle_host_step(step);
+  if (!status.ok()) return bad(name, status.error().message);
   return step;
 }
 
@@ -344,7 +343,7 @@ Status fill_package(const fb::PackageT& table, std::span<const std::byte> sectio
   }
   for (const auto& entry : table.host_steps) {
     if (!entry) return bad(name, "an empty host step");
-    TESSERA_TRY(HostStepRef step, host_step_of(*entry, name));
+    TESSERA_TRY(HostStep step, host_step_of(*entry, name));
     package.host_steps.push_back(std::move(step));
   }
   package.segments = table.segments;
@@ -364,6 +363,10 @@ Status fill_package(const fb::PackageT& table, std::span<const std::byte> sectio
   TESSERA_TRY(package.dependencies_dropped, count_of(table.dependencies_dropped, name));
   const Status status = check_package(package);
   if (!status.ok()) return bad(name, status.error().message);
+  for (HostStep& step : package.host_steps) {  // the file has them in its graph
+    close_host_step(*package.graph, package.graph->nodes[static_cast<std::size_t>(step.node)],
+                    step);
+  }
   return {};
 }
 
@@ -423,7 +426,7 @@ Result<Program> read_program(std::span<const std::byte> bytes, const std::string
     Segment segment{entry->task_first, entry->task_last, {}};
     for (const auto& step : entry->host_steps) {
       if (!step) return bad(name, "an empty host step");
-      TESSERA_TRY(HostStepRef reference, whole_host_step_of(*step, file.section, name));
+      TESSERA_TRY(HostStep reference, whole_host_step_of(*step, file.section, name));
       segment.host_steps.push_back(std::move(reference));
     }
     program.segments.push_back(std::move(segment));
@@ -458,7 +461,10 @@ std::vector<std::byte> serialise(const Package& package) {
   TESSERA_CHECK(package.graph != nullptr, "a package without its graph");
   fb::PackageT table;
   std::vector<std::byte> section = package.weights;
-  append_constants(*package.graph, section, table.constants);
+  for (const graph::TensorInfo& tensor : package.graph->tensors) {
+    if (tensor.constant == nullptr) continue;
+    append_constant(tensor.name, *tensor.constant, section, table.constants);
+  }
   // The weight region comes first, so its size is where the first constant may begin.
   auto weights = std::make_unique<fb::ConstantT>();
   weights->format = static_cast<std::uint8_t>(Format::kU8);
@@ -468,7 +474,7 @@ std::vector<std::byte> serialise(const Package& package) {
   table.chip_name = package.chip_name;
   table.graph_text = graph::dump(*package.graph);
   for (const Frame& frame : package.frames) table.frames.push_back(to_fb(frame));
-  for (const HostStepRef& step : package.host_steps) table.host_steps.push_back(to_fb(step));
+  for (const HostStep& step : package.host_steps) table.host_steps.push_back(to_fb(step));
   table.segments = package.segments;
   table.workspace_bytes = package.workspace_bytes;
   table.input_bytes = package.input_bytes;
@@ -503,7 +509,7 @@ std::vector<std::byte> serialise(const Program& program) {
     auto entry = std::make_unique<fb::SegmentT>();
     entry->task_first = segment.task_first;
     entry->task_last = segment.task_last;
-    for (const HostStepRef& step : segment.host_steps) {
+    for (const HostStep& step : segment.host_steps) {
       entry->host_steps.push_back(to_fb(step, section));
     }
     table.segments.push_back(std::move(entry));

@@ -77,12 +77,12 @@ Program program_with_step() {
   step.opset = 13;
   step.reason = "nobody knows it";
   graph.nodes.push_back({"strange", {}, {{0}, {3}}, {{2}}, step});
-  HostStepRef reference;
+  HostStep reference;
   reference.node = 0;
   reference.inputs = {{"x", 0, Format::kF32, {1, 3}, {BaseIndex::kInput, 0}},
                       {"c", 3, Format::kF32, {2}, {BaseIndex::kWeights, 0}}};
   reference.outputs = {{"y", 2, Format::kF32, {1, 3}, {BaseIndex::kWorkspace, 0}}};
-  reference.graph = std::make_shared<const graph::Graph>(host_step_graph(graph, graph.nodes[0]));
+  close_host_step(graph, graph.nodes[0], reference);
   program.segments[0].host_steps = {reference};
   program.pieces = {{}, {.known = true, .row = 5, .window_column = 2}, {.known = true, .image = 1}};
   return program;
@@ -94,13 +94,14 @@ TEST(Container, HostStepsAndPiecesComeBackThroughAFile) {
   ASSERT_TRUE(back.ok()) << back.error().message;
   EXPECT_EQ(back->pieces, program.pieces);
   EXPECT_EQ(back->weights, program.weights);
-  const HostStepRef& step = back->segments[0].host_steps[0];
-  ASSERT_NE(step.graph, nullptr);
-  const graph::Node& node = step.graph->nodes[0];
+  const auto opened = open_host_step(back->segments[0].host_steps[0]);
+  ASSERT_TRUE(opened.ok()) << opened.error().message;
+  const graph::Graph& step = **opened;
+  const graph::Node& node = step.nodes[0];
   EXPECT_EQ(node.as<graph::HostStepAttributes>().node.op_type, "Strange");
-  EXPECT_EQ(step.graph->tensors.size(), 3u);
-  EXPECT_EQ(step.graph->inputs.size(), 1u);
-  const auto& constant = step.graph->tensor(node.inputs[1]).constant;
+  EXPECT_EQ(step.tensors.size(), 3u);
+  EXPECT_EQ(step.inputs.size(), 1u);
+  const auto& constant = step.tensor(node.inputs[1]).constant;
   ASSERT_NE(constant, nullptr);
   EXPECT_EQ(constant->bytes[2], std::byte{0x80});
   EXPECT_EQ(serialise(*back), serialise(program));
@@ -111,7 +112,7 @@ TEST(ContainerErrors, AHostStepMustFitItsNode) {
   program.segments[0].host_steps[0].inputs[0].dims = {1, 4};
   EXPECT_EQ(parse_error(serialise(program)),
             "'p.tprog': host step 'strange': tensor 'x' in DRAM is not 'x' of its node");
-  program.segments[0].host_steps[0].graph = nullptr;
+  program.segments[0].host_steps[0].body.clear();
   EXPECT_EQ(parse_error(serialise(program)), "'p.tprog': a host step without its node");
 }
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <map>
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -34,24 +34,31 @@ Status check_slots(const graph::Graph& graph, const std::string& node,
   return {};
 }
 
-}  // namespace
-
-graph::Graph host_step_graph(const graph::Graph& graph, const graph::Node& node) {
-  TESSERA_CHECK(node.kind() == graph::NodeKind::kHostStep, "node '{}' is no host step", node.name);
-  return graph::node_graph(graph, node).graph;
+// `graph`: of the one node.
+void write_body(const graph::Graph& graph, HostStep& step) {
+  step.body = graph::dump(graph);
+  step.constants.clear();
+  for (const graph::TensorInfo& tensor : graph.tensors) {
+    if (tensor.constant != nullptr) step.constants.push_back({tensor.name, tensor.constant});
+  }
 }
 
-std::string step_graph_text(const graph::Graph& graph) { return graph::dump(graph); }
+}  // namespace
 
-Result<std::shared_ptr<const graph::Graph>> parse_step_graph(const std::string& text,
-                                                             const StepConstants& constants,
-                                                             const HostStepRef& step) {
-  if (text.empty()) return broken_step("a host step without its node");
-  const auto lookup = [&constants](const std::string& tensor) -> std::shared_ptr<const Tensor> {
-    const auto found = constants.find(tensor);
-    return found == constants.end() ? nullptr : found->second;
+void close_host_step(const graph::Graph& graph, const graph::Node& node, HostStep& step) {
+  TESSERA_CHECK(node.kind() == graph::NodeKind::kHostStep, "node '{}' is no host step", node.name);
+  write_body(graph::node_graph(graph, node).graph, step);
+}
+
+Result<std::shared_ptr<const graph::Graph>> open_host_step(const HostStep& step) {
+  if (step.body.empty()) return broken_step("a host step without its node");
+  const auto lookup = [&step](const std::string& tensor) -> std::shared_ptr<const Tensor> {
+    const auto found =
+        std::find_if(step.constants.rbegin(), step.constants.rend(),
+                     [&tensor](const StepConstant& constant) { return constant.name == tensor; });
+    return found == step.constants.rend() ? nullptr : found->value;
   };
-  TESSERA_TRY(graph::Graph graph, graph::parse(text, lookup));
+  TESSERA_TRY(graph::Graph graph, graph::parse(step.body, lookup));
   TESSERA_RETURN_IF_ERROR(graph::verify(graph));
   if (graph.nodes.size() != 1 || graph.nodes[0].kind() != graph::NodeKind::kHostStep) {
     return broken_step("a host step whose graph is not one host step");
@@ -61,6 +68,12 @@ Result<std::shared_ptr<const graph::Graph>> parse_step_graph(const std::string& 
   TESSERA_RETURN_IF_ERROR(check_slots(graph, node.name, node.outputs, step.outputs));
   return std::shared_ptr<const graph::Graph>(
       std::make_shared<const graph::Graph>(std::move(graph)));
+}
+
+Status settle_host_step(HostStep& step) {
+  TESSERA_TRY(const std::shared_ptr<const graph::Graph> graph, open_host_step(step));
+  write_body(*graph, step);
+  return {};
 }
 
 }  // namespace tessera::program

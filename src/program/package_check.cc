@@ -28,7 +28,7 @@ class PackageChecker {
     }
     TESSERA_RETURN_IF_ERROR(check_slots(package_.inputs, graph_.inputs, "inputs"));
     TESSERA_RETURN_IF_ERROR(check_slots(package_.outputs, graph_.outputs, "outputs"));
-    for (const HostStepRef& step : package_.host_steps) {
+    for (const HostStep& step : package_.host_steps) {
       TESSERA_RETURN_IF_ERROR(check_host_step(step));
     }
     return check_frames();
@@ -65,7 +65,7 @@ class PackageChecker {
     return {};
   }
 
-  Status check_host_step(const HostStepRef& step) const {
+  Status check_host_step(const HostStep& step) const {
     if (step.node < 0 || static_cast<std::size_t>(step.node) >= graph_.nodes.size()) {
       return bad(
           fmt::format("a host step of node {}, there are {}", step.node, graph_.nodes.size()));

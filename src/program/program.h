@@ -68,13 +68,20 @@ struct TensorSlot {
       {};  // of an input or output in blocks: the shape outside (graph/edge_blocks.h)
 };
 
-// A program runs segment after segment; between two segments the host takes steps.
-struct HostStepRef {
+// An operand of a host step that is no tensor in DRAM.
+struct StepConstant {
+  std::string name;
+  std::shared_ptr<const Tensor> value;
+};
+
+// A program runs segment after segment; between two segments the host takes steps. What a step does
+// is its body: bytes that nobody looks into but who takes the step (program/host_step.h).
+struct HostStep {
   std::int32_t node = -1;  // index into Graph::nodes
   std::vector<TensorSlot> inputs;
   std::vector<TensorSlot> outputs;
-  // The step by itself, which a linked program carries (program/host_step.h).
-  std::shared_ptr<const graph::Graph> graph;
+  std::string body;  // empty: it is not there
+  std::vector<StepConstant> constants = {};
 };
 
 // The tasks of one layer under one split, relocatable: task ids are positions in Frame order, and
@@ -115,7 +122,7 @@ struct Package {
   std::string chip_name;
   std::shared_ptr<const graph::Graph> graph;  // with constants
   std::vector<Frame> frames;                  // in issue order
-  std::vector<HostStepRef> host_steps;  // host_steps[i] runs after segment i; may be empty refs
+  std::vector<HostStep> host_steps;  // host_steps[i] runs after segment i; may be empty refs
   std::uint32_t segments = 1;
   std::vector<std::byte> weights;  // kernel images and constant tensors, once
   std::int64_t workspace_bytes = 0;
@@ -131,7 +138,7 @@ struct Package {
 // A range of tasks run between host steps. A segment may have several host steps behind it.
 struct Segment {
   std::uint32_t task_first = 0, task_last = 0;  // [first, last)
-  std::vector<HostStepRef> host_steps;          // after the segment
+  std::vector<HostStep> host_steps;             // after the segment
 };
 
 struct Program {

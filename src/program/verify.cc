@@ -62,7 +62,7 @@ class Verifier {
       }
       expected = segment.task_last;
       TESSERA_RETURN_IF_ERROR(run_segment(segment));
-      for (const HostStepRef& step : segment.host_steps) {
+      for (const HostStep& step : segment.host_steps) {
         for (const TensorSlot& slot : step.outputs) host_writes(slot);
       }
     }
@@ -132,7 +132,7 @@ class Verifier {
     TESSERA_RETURN_IF_ERROR(check_slots(program_.inputs));
     TESSERA_RETURN_IF_ERROR(check_slots(program_.outputs));
     for (const Segment& segment : program_.segments) {
-      for (const HostStepRef& step : segment.host_steps) {
+      for (const HostStep& step : segment.host_steps) {
         TESSERA_RETURN_IF_ERROR(check_slots(step.outputs));
       }
     }

@@ -1,0 +1,24 @@
+// A program's host steps, opened: the program carries them as bytes (program/host_step.h).
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "card/core.h"
+#include "graph/graph.h"
+#include "program/program.h"
+
+namespace tessera::device {
+
+struct OpenStep {
+  std::shared_ptr<const graph::Graph> graph;  // of the one node
+  std::vector<program::TensorSlot> inputs, outputs;
+};
+using OpenSteps = std::vector<std::vector<OpenStep>>;  // of each segment
+
+Result<OpenSteps> open_steps(const program::Program& program);
+
+// Reads the step's inputs from DRAM, evaluates its node and writes the outputs back.
+Status run_step(card::Core& core, const OpenStep& step);
+
+}  // namespace tessera::device
