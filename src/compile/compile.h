@@ -13,7 +13,7 @@
 #include "arch/chip_config.h"
 #include "base/result.h"
 #include "graph/graph.h"
-#include "program/program.h"
+#include "program/package.h"
 
 namespace tessera::compile {
 

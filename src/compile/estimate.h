@@ -4,7 +4,7 @@
 #include "arch/chip_config.h"
 #include "arch/cost.h"
 #include "base/quantity.h"
-#include "program/program.h"
+#include "program/unlinked.h"
 
 namespace tessera::compile {
 

@@ -16,7 +16,7 @@
 #include "compile/layer.h"
 #include "compile/storage.h"
 #include "graph/graph.h"
-#include "program/program.h"
+#include "program/package.h"
 
 namespace tessera::compile {
 

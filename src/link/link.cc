@@ -13,10 +13,10 @@ namespace {
 using program::Dependency;
 using program::Frame;
 using program::FrameTask;
-using program::Package;
 using program::Program;
 using program::TaskDescriptor;
 using program::TaskId;
+using program::Unlinked;
 
 // Keeps numerator * step + offset within 64 bits.
 constexpr std::int64_t kOffsetMax = std::int64_t{1} << 61;
@@ -24,7 +24,7 @@ constexpr std::int64_t kOffsetMax = std::int64_t{1} << 61;
 // Frames become one list of tasks; dependencies get task ids.
 class Linker {
  public:
-  Linker(const Package& package, const LinkOptions& options)
+  Linker(const Unlinked& package, const LinkOptions& options)
       : package_(package), options_(options) {}
 
   Result<Program> run() {
@@ -152,7 +152,7 @@ class Linker {
     }
   }
 
-  const Package& package_;
+  const Unlinked& package_;
   const LinkOptions& options_;
   std::vector<TaskId> first_task_;  // of each frame, and the count
   Program program_;
@@ -160,7 +160,7 @@ class Linker {
 
 }  // namespace
 
-Result<Program> link(const Package& package, const ChipConfig& chip, const LinkOptions& options) {
+Result<Program> link(const Unlinked& package, const ChipConfig& chip, const LinkOptions& options) {
   if (package.chip_fingerprint != chip.fingerprint()) {
     return Error{
         ErrorCode::kInvalidArgument,

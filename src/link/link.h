@@ -1,11 +1,11 @@
-// Package + cores -> Program: joins frames, numbers tasks, inserts synchronisation, drops redundant
-// dependencies (redundant_dependencies.h), encodes the stream. It links for one core; the split
-// choice is the place where more come in.
+// Unlinked frames (of a package) + cores -> Program: joins frames, numbers tasks, inserts
+// synchronisation, drops redundant dependencies (redundant_dependencies.h), encodes the stream. It
+// links for one core; the split choice is the place where more come in.
 #pragma once
 
 #include "arch/chip_config.h"
 #include "base/result.h"
-#include "program/program.h"
+#include "program/unlinked.h"
 
 namespace tessera::link {
 
@@ -15,7 +15,7 @@ struct LinkOptions {
   bool keep_redundant = false;  // keep dependencies that follow from others (for comparison)
 };
 
-Result<program::Program> link(const program::Package& package, const ChipConfig& chip,
+Result<program::Program> link(const program::Unlinked& package, const ChipConfig& chip,
                               const LinkOptions& options = {});
 
 }  // namespace tessera::link

@@ -10,7 +10,7 @@
 #include "graph/edge_conversion.h"
 #include "graph/graph.h"
 #include "model/infer.h"
-#include "program/program.h"
+#include "program/package.h"
 #include "tessera/session.h"
 
 namespace tessera {

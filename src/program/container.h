@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "program/program.h"
+#include "program/package.h"
 
 namespace tessera::program {
 

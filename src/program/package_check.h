@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "base/result.h"
-#include "program/program.h"
+#include "program/package.h"
 
 namespace tessera::program {
 

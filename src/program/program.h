@@ -1,13 +1,5 @@
-// Program and package: the two results of compilation.
-//
-//   Package  frames a layer x split x tile, weights once, performance model, the typed graph,
-//   hints;
-//            knows no core count. Made once, in seconds.
-//   Program  one stream of task descriptors for the cores a tenant holds. Made by the linker, in
-//            about a millisecond.
-//
-// Both are stranger's files: magic, version, fingerprint and digest are checked before use
-// (program/container.h).
+// A program: one stream of task descriptors for the cores a tenant holds, with what lies around it.
+// The linker makes it out of frames (program/unlinked.h) in about a millisecond.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "base/quantity.h"
-#include "graph/graph.h"
+#include "arith/format.h"
+#include "arith/tensor.h"
 #include "program/descriptor.h"
 
 namespace tessera::program {
@@ -42,21 +34,6 @@ struct PieceHint {
   friend bool operator==(const PieceHint&, const PieceHint&) = default;
 };
 
-// A transposition, for people: what became of it and what the next best way would have cost.
-struct TranspositionHint {
-  std::string tensor;       // that is turned
-  std::string reader;       // the layer, or the model's Transpose, that wants it so
-  std::uint32_t layer = 0;  // index into hints: the turning layer, or the reader
-  std::string way;          // "array", "planar", "dma", "copy" (DRAM to DRAM), "view" and "swapped"
-                            // (nothing left to do)
-  std::int64_t elements = 0;                             // of the tensor
-  std::int64_t channels = 0, columns = 0, matrices = 0;  // exchanged axes; 0: not cut into matrices
-  Cycles cycles = 0;                                     // by the cost formulas
-  std::int64_t dram_bytes = 0;
-  std::string next_way;  // empty: there is none
-  Cycles next_cycles = 0;
-};
-
 // Where a model input, output, or a tensor a host step touches lies in DRAM.
 struct TensorSlot {
   std::string name;
@@ -77,62 +54,11 @@ struct StepConstant {
 // A program runs segment after segment; between two segments the host takes steps. What a step does
 // is its body: bytes that nobody looks into but who takes the step (program/host_step.h).
 struct HostStep {
-  std::int32_t node = -1;  // index into Graph::nodes
+  std::int32_t node = -1;  // index into the nodes of the package's graph
   std::vector<TensorSlot> inputs;
   std::vector<TensorSlot> outputs;
   std::string body;  // empty: it is not there
   std::vector<StepConstant> constants = {};
-};
-
-// The tasks of one layer under one split, relocatable: task ids are positions in Frame order, and
-// dependencies name (frame, task) pairs through `FrameTaskRef`.
-struct FrameDependency {
-  std::uint32_t frame = 0;  // index into Package::frames
-  std::uint32_t task = 0;   // index into that frame's tasks
-  std::int32_t numerator = 0;
-  std::int32_t denominator = 1;
-  std::int64_t offset = 0;
-};
-struct FrameTask {
-  TaskDescriptor descriptor;  // id and dependencies are filled by the linker
-  std::vector<FrameDependency> dependencies;
-  PieceHint piece;
-};
-enum class Split : std::uint8_t { kNone, kWidth, kOutputChannel };
-struct Frame {
-  std::uint32_t layer = 0;    // index into hints
-  std::uint32_t segment = 0;  // ascending
-  Split split = Split::kNone;
-  std::vector<FrameTask> tasks;
-  Cycles estimated_cycles = 0;  // the performance model's figure for this frame alone
-};
-
-// Occupancy of a memory, for reports and for the quadratic checker.
-struct PlacementRecord {
-  std::string name;
-  bool in_state_buffer = true;  // else DRAM workspace
-  std::int64_t offset = 0;      // bytes (a partition's bytes for the state buffer)
-  std::int64_t bytes = 0;
-  std::int64_t first_use = 0;  // position in issue order, inclusive
-  std::int64_t last_use = 0;
-};
-
-struct Package {
-  std::uint64_t chip_fingerprint = 0;
-  std::string chip_name;
-  std::shared_ptr<const graph::Graph> graph;  // with constants
-  std::vector<Frame> frames;                  // in issue order
-  std::vector<HostStep> host_steps;  // host_steps[i] runs after segment i; may be empty refs
-  std::uint32_t segments = 1;
-  std::vector<std::byte> weights;  // kernel images and constant tensors, once
-  std::int64_t workspace_bytes = 0;
-  std::int64_t input_bytes = 0, output_bytes = 0;
-  std::vector<TensorSlot> inputs, outputs;
-  std::vector<LayerHint> hints;
-  std::vector<TranspositionHint> transpositions;
-  std::vector<PlacementRecord> placements;
-  std::int64_t state_buffer_peak_bytes = 0;  // a partition
-  std::int64_t dependencies_dropped = 0;     // pairs of tasks whose order follows from others
 };
 
 // A range of tasks run between host steps. A segment may have several host steps behind it.

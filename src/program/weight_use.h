@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "program/program.h"
+#include "program/package.h"
 
 namespace tessera::program {
 

@@ -17,7 +17,7 @@
 #include "base/result.h"
 #include "compile/placement_search.h"
 #include "graph/graph.h"
-#include "program/program.h"
+#include "program/package.h"
 
 namespace tessera::report {
 

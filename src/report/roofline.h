@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "program/program.h"
+#include "program/package.h"
 #include "report/layer_time.h"
 
 namespace tessera::report {

@@ -5,7 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "program/program.h"
+#include "program/package.h"
 #include "tessera/session.h"
 
 namespace tessera::tools {
