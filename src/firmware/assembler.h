@@ -24,6 +24,7 @@ using CheckStep = std::function<Status(program::HostStep& step)>;
 
 struct AssembleOptions {
   ReadFile read;                     // none: a text that names a file is refused
+  ReadFile read_section;             // of a program file what its weights are the begin of
   CheckStep check_step;              // none: who takes the step finds out
   std::string arch;                  // in place of the architecture that a firmware text names
   const ChipConfig* chip = nullptr;  // in place of both

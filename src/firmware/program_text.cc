@@ -7,7 +7,6 @@
 
 #include "base/check.h"
 #include "firmware/task_text.h"
-#include "program/container_file.h"
 #include "program/encoding.h"
 
 namespace tessera::firmware {
@@ -191,7 +190,7 @@ class ProgramParser {
     } else if (word == "dropped") {
       TESSERA_TRY(program_.dependencies_dropped, bytes("the dependencies dropped"));
     } else if (word == "weights") {
-      TESSERA_TRY(program_.weights, parse_weights(lexer_, options_.read));
+      TESSERA_TRY(program_.weights, parse_weights(lexer_, options_));
     } else {
       return lexer_.error(place, fmt::format("'{}' is no statement of a program; allowed: chip, "
                                              "regions, dropped, input, output, weights, layer, "
@@ -424,7 +423,7 @@ void append_task(Program& program, program::TaskDescriptor task, std::vector<std
   program.tasks.push_back(std::move(task));
 }
 
-Result<std::vector<std::byte>> parse_weights(Lexer& lexer, const ReadFile& read) {
+Result<std::vector<std::byte>> parse_weights(Lexer& lexer, const AssembleOptions& options) {
   const Place place = lexer.peek().place;
   TESSERA_TRY(const bool file, lexer.accept_name("file"));
   bool section = false;
@@ -435,15 +434,11 @@ Result<std::vector<std::byte>> parse_weights(Lexer& lexer, const ReadFile& read)
   std::string path;
   if (file || section) {
     TESSERA_TRY(path, lexer.expect_string("a file"));
+    const ReadFile& read = section ? options.read_section : options.read;
     if (!read) return lexer.error(place, fmt::format("'{}': no files can be read here", path));
     auto contents = read(path);
     if (!contents.ok()) return lexer.error(place, contents.error().message);
     bytes = std::move(contents).value();
-    if (section) {
-      const auto opened = program::open_container(program::kProgramMagic, bytes, path);
-      if (!opened.ok()) return lexer.error(place, opened.error().message);
-      bytes = {opened->section.begin(), opened->section.end()};
-    }
   }
   TESSERA_RETURN_IF_ERROR(expect_word(lexer, "bytes"));
   TESSERA_TRY(const std::uint64_t count, lexer.expect_unsigned("a number of bytes"));

@@ -21,7 +21,7 @@ namespace tessera::firmware {
 Result<program::Program> parse_program_text(Lexer& lexer, const AssembleOptions& options);
 
 // "file "..." bytes N sha256 "..."" and its sisters, behind the word `weights`.
-Result<std::vector<std::byte>> parse_weights(Lexer& lexer, const ReadFile& read);
+Result<std::vector<std::byte>> parse_weights(Lexer& lexer, const AssembleOptions& options);
 
 // Appends a task and its descriptor.
 void append_task(program::Program& program, program::TaskDescriptor task,

@@ -189,8 +189,8 @@ TEST(ProgramText, WeightsInAFileAreCheckedByTheirDigest) {
 TEST(ProgramText, WeightsOfAProgramFileAreTakenFromIt) {
   const Program program = small_program();
   AssembleOptions options;
-  options.read = [&](const std::string&) -> Result<std::vector<std::byte>> {
-    return bytes_of(program);
+  options.read_section = [&](const std::string&) -> Result<std::vector<std::byte>> {
+    return program.weights;
   };
   const auto back =
       assemble(disassemble(program, {WeightsPlace::kProgram, "p.tprog"}), "t", options);

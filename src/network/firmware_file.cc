@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <filesystem>
 #include <string_view>
+#include <utility>
 
 #include "base/input_file.h"
 #include "firmware/assembler.h"
 #include "program/container.h"
+#include "program/container_file.h"
 #include "program/host_step.h"
 #include "tessera/file.h"
 
@@ -32,6 +34,15 @@ Result<std::vector<std::byte>> read_beside(const std::filesystem::path& folder,
   return bytes;
 }
 
+// What reads a program file, of which the text takes the section.
+firmware::ReadFile sections_of(firmware::ReadFile read) {
+  return [read = std::move(read)](const std::string& name) -> Result<std::vector<std::byte>> {
+    TESSERA_TRY(const std::vector<std::byte> bytes, read(name));
+    TESSERA_TRY(const auto opened, program::open_container(program::kProgramMagic, bytes, name));
+    return std::vector<std::byte>(opened.section.begin(), opened.section.end());
+  };
+}
+
 }  // namespace
 
 Result<program::Program> assemble_file(const std::string& path, const std::string& arch,
@@ -43,6 +54,7 @@ Result<program::Program> assemble_file(const std::string& path, const std::strin
   options.check_step = program::settle_host_step;
   options.read = [folder = std::filesystem::path(path).parent_path(),
                   files](const std::string& name) { return read_beside(folder, name, files); };
+  options.read_section = sections_of(options.read);
   return firmware::assemble({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path,
                             options);
 }
@@ -64,6 +76,7 @@ Result<program::Program> assemble_bytes(std::span<const std::byte> text, const s
                              "give one (LoadOptions::folder)",
                              file)};
   };
+  options.read_section = sections_of(options.read);
   return firmware::assemble({reinterpret_cast<const char*>(text.data()), text.size()}, name,
                             options);
 }
