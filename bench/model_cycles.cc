@@ -9,9 +9,9 @@
 #include "card/core.h"
 #include "compile/compile.h"
 #include "graph/build.h"
+#include "isa/verify.h"
 #include "link/link.h"
 #include "model/import.h"
-#include "program/verify.h"
 
 namespace tessera {
 namespace {
@@ -38,7 +38,7 @@ void print_engines(const card::RunStatistics& run) {
   }
 }
 
-void print_waits(const program::Program& program, const program::Segment& segment,
+void print_waits(const isa::Program& program, const isa::Segment& segment,
                  const card::RunStatistics& run) {
   struct Wait {
     Cycles cycles, at;
@@ -47,8 +47,8 @@ void print_waits(const program::Program& program, const program::Segment& segmen
   std::vector<Wait> waits;
   Cycles last = 0;
   for (std::size_t i = 0; i < run.tasks.size(); ++i) {
-    const program::TaskDescriptor& task = program.tasks[segment.task_first + i];
-    if (task.engine != program::EngineKind::kNeural) continue;
+    const isa::TaskDescriptor& task = program.tasks[segment.task_first + i];
+    if (task.engine != isa::EngineKind::kNeural) continue;
     const card::TaskTiming& timing = run.tasks[i];
     waits.push_back(
         {timing.first_step_begin - last, timing.first_step_begin, program.hints[task.layer].name});
@@ -75,10 +75,10 @@ Status run(const std::vector<std::string>& arguments) {
         parse_shape(arguments[i].substr(equals + 1));
   }
   TESSERA_TRY(graph::Graph graph, graph::build(model, options));
-  TESSERA_TRY(const program::Package package,
+  TESSERA_TRY(const package::Package package,
               compile::compile(std::make_shared<const graph::Graph>(std::move(graph)), chip));
-  TESSERA_TRY(const program::Program program, link::link(package, chip));
-  TESSERA_RETURN_IF_ERROR(program::verify_program(program, chip));
+  TESSERA_TRY(const isa::Program program, link::link(package, chip));
+  TESSERA_RETURN_IF_ERROR(isa::verify_program(program, chip));
   TESSERA_TRY(const auto core, card::Core::create(chip));
   TESSERA_RETURN_IF_ERROR(core->load(program));
   for (std::size_t s = 0; s < program.segments.size(); ++s) {

@@ -11,22 +11,22 @@
 
 #include "base/check.h"
 #include "choices.h"
-#include "program/container.h"
-#include "program/container_file.h"
+#include "package/container.h"
+#include "package/container_file.h"
 
 namespace {
 
 using namespace tessera;  // a fuzz target
 
 void check_file(std::span<const std::byte> file) {
-  const auto package = program::parse_package(file, "f");
-  const auto program = program::parse_program(file, "f");
+  const auto package = package::parse_package(file, "f");
+  const auto program = package::parse_program(file, "f");
   TESSERA_CHECK(!package.ok() || !program.ok(), "both a package and a program");
-  const program::FileKind kind = program::file_kind(file);
-  TESSERA_CHECK(!package.ok() || kind == program::FileKind::kPackage, "a package of another kind");
-  TESSERA_CHECK(!program.ok() || kind == program::FileKind::kProgram, "a program of another kind");
-  for (const char* magic : {program::kPackageMagic, program::kProgramMagic}) {
-    const auto opened = program::open_container(magic, file, "f");
+  const package::FileKind kind = package::file_kind(file);
+  TESSERA_CHECK(!package.ok() || kind == package::FileKind::kPackage, "a package of another kind");
+  TESSERA_CHECK(!program.ok() || kind == package::FileKind::kProgram, "a program of another kind");
+  for (const char* magic : {package::kPackageMagic, package::kProgramMagic}) {
+    const auto opened = package::open_container(magic, file, "f");
     if (!opened.ok()) continue;
     TESSERA_CHECK(opened->payload.size() + opened->section.size() < file.size(), "{} and {} of {}",
                   opened->payload.size(), opened->section.size(), file.size());
@@ -46,7 +46,7 @@ std::vector<std::byte> changed_container(fuzz::Choices& choices) {
   const auto contents = choices.rest();
   const std::size_t payload = std::min(payload_bytes, contents.size());
   std::vector<std::byte> file =
-      program::write_container(package ? program::kPackageMagic : program::kProgramMagic,
+      package::write_container(package ? package::kPackageMagic : package::kProgramMagic,
                                {fingerprint, contents.first(payload), contents.subspan(payload)});
   for (const auto& [place, mask] : patches) file[place % file.size()] ^= mask;
   return file;

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "firmware/assembler.h"
-#include "program/container.h"
+#include "package/container.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tessera;
@@ -18,6 +18,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   const auto again = firmware::assemble(firmware::disassemble(*program, {}), "again.tasm", {});
   TESSERA_CHECK(again.ok(), "{}", again.error().message);
-  TESSERA_CHECK(program::serialise(*again) == program::serialise(*program), "the text changed it");
+  TESSERA_CHECK(package::serialise(*again) == package::serialise(*program), "the text changed it");
   return 0;
 }

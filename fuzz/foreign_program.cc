@@ -15,8 +15,8 @@
 #include "concord/tensorflow_writer.h"
 #include "device/program_run.h"
 #include "host/executor.h"
+#include "isa/verify.h"
 #include "model/import.h"
-#include "program/verify.h"
 
 namespace tessera::fuzz {
 namespace {
@@ -33,7 +33,7 @@ bool is_there(const Result<T>& result) {
   return false;
 }
 
-bool is_small(const program::Program& program, const graph::Graph& graph) {
+bool is_small(const isa::Program& program, const graph::Graph& graph) {
   if (program.tasks.size() > kTasksMax) return false;
   std::int64_t elements = 0, macs = 0;
   for (const graph::TensorInfo& tensor : graph.tensors) {
@@ -58,17 +58,17 @@ void write_everywhere(const concord::Software& software) {
   TESSERA_CHECK(model.ok(), "{}", model.error().to_string());
 }
 
-std::vector<Tensor> inputs_of(const program::Program& program) {
+std::vector<Tensor> inputs_of(const isa::Program& program) {
   static constexpr std::byte kLook[] = {std::byte{1}, std::byte{77}};
   std::vector<Tensor> inputs;
-  for (const program::TensorSlot& slot : program.inputs) {
+  for (const isa::TensorSlot& slot : program.inputs) {
     Choices choices(kLook);
     inputs.push_back(choices.tensor(slot.format, slot.dims));
   }
   return inputs;
 }
 
-void run_everywhere(const program::Program& program, const ChipConfig& chip,
+void run_everywhere(const isa::Program& program, const ChipConfig& chip,
                     const std::shared_ptr<const graph::Graph>& graph,
                     const concord::Software* software) {
   const std::vector<Tensor> inputs = inputs_of(program);
@@ -95,8 +95,8 @@ void run_everywhere(const program::Program& program, const ChipConfig& chip,
 
 }  // namespace
 
-ForeignOutcome foreign_program(const program::Program& program, const ChipConfig& chip) {
-  if (!program::verify_program(program, chip).ok()) return ForeignOutcome::kRefused;
+ForeignOutcome foreign_program(const isa::Program& program, const ChipConfig& chip) {
+  if (!isa::verify_program(program, chip).ok()) return ForeignOutcome::kRefused;
   const auto plain = concord::lift(program, chip, {.use_hints = false});
   (void)is_there(plain);
   const auto lifted = concord::lift(program, chip);

@@ -4,12 +4,12 @@
 #pragma once
 
 #include "arch/chip_config.h"
-#include "program/program.h"
+#include "isa/program.h"
 
 namespace tessera::fuzz {
 
 enum class ForeignOutcome { kRefused, kNotLifted, kLifted, kRan };
 
-ForeignOutcome foreign_program(const program::Program& program, const ChipConfig& chip);
+ForeignOutcome foreign_program(const isa::Program& program, const ChipConfig& chip);
 
 }  // namespace tessera::fuzz

@@ -5,8 +5,8 @@
 #include <string>
 
 #include "graph/build.h"
-#include "program/container.h"
-#include "program/encoding.h"
+#include "isa/encoding.h"
+#include "package/container.h"
 #include "program_target.h"
 #include "tessera/file.h"
 
@@ -23,15 +23,15 @@ bool write(const fs::path& path, std::span<const std::byte> bytes) {
 }
 
 // The first task of each kind and the graph's text.
-bool write_parts(const fs::path& folder, const std::string& name, const program::Package& package) {
-  bool seen[std::variant_size_v<program::TaskConfig>] = {};
-  for (const program::Frame& frame : package.frames) {
-    for (const program::FrameTask& task : frame.tasks) {
+bool write_parts(const fs::path& folder, const std::string& name, const package::Package& package) {
+  bool seen[std::variant_size_v<isa::TaskConfig>] = {};
+  for (const isa::Frame& frame : package.frames) {
+    for (const isa::FrameTask& task : frame.tasks) {
       const std::size_t kind = task.descriptor.config.index();
       if (seen[kind]) continue;
       seen[kind] = true;
       const std::string file = name + "_" + std::to_string(kind);
-      if (!write(folder / "descriptor" / file, program::encode(task.descriptor))) return false;
+      if (!write(folder / "descriptor" / file, isa::encode(task.descriptor))) return false;
     }
   }
   const std::string text = graph::dump(*package.graph);
@@ -43,7 +43,7 @@ bool write_seeds(const fs::path& folder, const fs::path& file) {
   if (!bytes.ok()) return false;
   const std::string name = file.stem().string();
   if (!write(folder / "container" / name, container_input(*bytes))) return false;
-  const auto package = program::parse_package(*bytes, file.string());
+  const auto package = package::parse_package(*bytes, file.string());
   return !package.ok() || write_parts(folder, name, *package);
 }
 

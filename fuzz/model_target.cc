@@ -11,11 +11,11 @@
 #include "device/program_run.h"
 #include "graph/build.h"
 #include "host/executor.h"
+#include "isa/verify.h"
 #include "link/link.h"
 #include "model/import.h"
 #include "network/network.h"
-#include "program/container.h"
-#include "program/verify.h"
+#include "package/container.h"
 
 namespace tessera::fuzz {
 namespace {
@@ -106,7 +106,7 @@ bool is_there(const Result<T>& result) {
   return false;
 }
 
-Outputs run_on_sim(const program::Program& program, const ChipConfig& chip,
+Outputs run_on_sim(const isa::Program& program, const ChipConfig& chip,
                    const std::vector<Tensor>& inputs) {
   TESSERA_TRY(const auto run, device::ProgramRun::create(program, chip, {.check_hazards = true}));
   TESSERA_TRY(RunResult result, run->run(inputs));
@@ -119,11 +119,11 @@ bool check_program(const GraphPointer& graph, const ChipConfig& chip,
                    const std::vector<Tensor>& inputs, const Outputs& expected) {
   const auto package = compile::compile(graph, chip, {});
   if (!is_there(package)) return false;
-  const auto again = program::parse_package(program::serialise(*package), "again.tpkg");
+  const auto again = package::parse_package(package::serialise(*package), "again.tpkg");
   TESSERA_CHECK(again.ok(), "{}", again.error().to_string());
   const auto program = link::link(*again, chip, {});
   TESSERA_CHECK(program.ok(), "{}", program.error().to_string());
-  const Status proved = program::verify_program(*program, chip);
+  const Status proved = isa::verify_program(*program, chip);
   TESSERA_CHECK(proved.ok(), "{}", proved.error().to_string());
   if (macs_of(*graph) > kMacsOnSimMax || graph->nodes.size() > kNodesOnSimMax) return false;
   check_same(expected, run_on_sim(*program, chip, inputs), "sim");

@@ -94,7 +94,7 @@ Network some_network(Naming& naming) {
     note.operator_name = naming.name();
     note.reason = naming.name();
     state->placement.host_steps.push_back(std::move(note));
-    program::TranspositionHint hint;
+    package::TranspositionHint hint;
     hint.tensor = naming.name();
     hint.reader = naming.name();
     hint.way = naming.name();

@@ -2,14 +2,14 @@
 # seeds out of compiled files, and the corpus of the containers as a plain test.
 tessera_library(tessera_program_target
   SOURCES foreign_program.cc program_target.cc
-  DEPENDS tessera_fuzz_support tessera_link tessera_program tessera_graph tessera_arch tessera_concord
+  DEPENDS tessera_fuzz_support tessera_link tessera_isa tessera_package tessera_graph tessera_arch tessera_concord
           tessera_device tessera_host tessera_model)
 tessera_light_optimisation(tessera_program_target)
 
 tessera_fuzz_target(container BYTES 32768 DEPENDS tessera_program_target)
 tessera_fuzz_target(descriptor BYTES 2048 DEPENDS tessera_program_target)
 tessera_fuzz_target(graph_text DEPENDS tessera_program_target)
-tessera_fuzz_target(container_file BYTES 8192 DEPENDS tessera_fuzz_support tessera_program)
+tessera_fuzz_target(container_file BYTES 8192 DEPENDS tessera_fuzz_support tessera_isa tessera_package)
 tessera_fuzz_target(derive BYTES 32768
   DEPENDS tessera_program_target
   SEEDS ${CMAKE_CURRENT_SOURCE_DIR}/corpus/container)

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/test_volume.h"
-#include "program/container.h"
+#include "package/container.h"
 #include "program_target.h"
 #include "tessera/file.h"
 

@@ -7,11 +7,11 @@
 #include "arch/chip_config.h"
 #include "base/check.h"
 #include "graph/build.h"
+#include "isa/encoding.h"
+#include "isa/verify.h"
 #include "link/link.h"
-#include "program/container.h"
-#include "program/container_file.h"
-#include "program/encoding.h"
-#include "program/verify.h"
+#include "package/container.h"
+#include "package/container_file.h"
 
 namespace tessera::fuzz {
 namespace {
@@ -24,8 +24,8 @@ std::vector<std::byte> container_with(std::span<const std::byte> bytes, bool pac
   std::memcpy(&size, bytes.data() + 1, sizeof(size));
   const auto contents = bytes.subspan(kHeadBytes);
   const std::size_t payload = std::min<std::size_t>(size, contents.size());
-  return program::write_container(
-      package ? program::kPackageMagic : program::kProgramMagic,
+  return package::write_container(
+      package ? package::kPackageMagic : package::kProgramMagic,
       {ChipConfig().fingerprint(), contents.first(payload), contents.subspan(payload)});
 }
 
@@ -33,9 +33,8 @@ bool is_package(std::span<const std::byte> bytes) {
   return (bytes[0] & std::byte{1}) == std::byte{0};
 }
 
-ContainerOutcome verified(const program::Program& program, ContainerOutcome otherwise) {
-  return program::verify_program(program, ChipConfig()).ok() ? ContainerOutcome::kVerified
-                                                             : otherwise;
+ContainerOutcome verified(const isa::Program& program, ContainerOutcome otherwise) {
+  return isa::verify_program(program, ChipConfig()).ok() ? ContainerOutcome::kVerified : otherwise;
 }
 
 }  // namespace
@@ -44,31 +43,31 @@ ContainerOutcome container_target(std::span<const std::byte> bytes) {
   if (bytes.size() < kHeadBytes) return ContainerOutcome::kRefused;
   const std::vector<std::byte> file = container_with(bytes, is_package(bytes));
   if (!is_package(bytes)) {
-    const auto read = program::parse_program(file, "fuzz.tprog");
+    const auto read = package::parse_program(file, "fuzz.tprog");
     if (!read.ok()) return ContainerOutcome::kRefused;
     return verified(*read, ContainerOutcome::kParsed);
   }
-  const auto read = program::parse_package(file, "fuzz.tpkg");
+  const auto read = package::parse_package(file, "fuzz.tpkg");
   if (!read.ok()) return ContainerOutcome::kRefused;
   const auto linked = link::link(*read, ChipConfig(), {});
   if (!linked.ok()) return ContainerOutcome::kParsed;
   return verified(*linked, ContainerOutcome::kLinked);
 }
 
-Result<program::Program> program_of(std::span<const std::byte> bytes) {
+Result<isa::Program> program_of(std::span<const std::byte> bytes) {
   if (bytes.size() < kHeadBytes) {
     return Error{ErrorCode::kInvalidArgument, "too short"};
   }
   const std::vector<std::byte> file = container_with(bytes, is_package(bytes));
-  if (!is_package(bytes)) return program::parse_program(file, "fuzz.tprog");
-  TESSERA_TRY(const program::Package package, program::parse_package(file, "fuzz.tpkg"));
+  if (!is_package(bytes)) return package::parse_program(file, "fuzz.tprog");
+  TESSERA_TRY(const package::Package package, package::parse_package(file, "fuzz.tpkg"));
   return link::link(package, ChipConfig(), {});
 }
 
 std::vector<std::byte> container_input(std::span<const std::byte> file) {
-  const bool package = program::file_kind(file) == program::FileKind::kPackage;
-  const auto opened = program::open_container(
-      package ? program::kPackageMagic : program::kProgramMagic, file, "corpus");
+  const bool package = package::file_kind(file) == package::FileKind::kPackage;
+  const auto opened = package::open_container(
+      package ? package::kPackageMagic : package::kProgramMagic, file, "corpus");
   if (!opened.ok()) return {};
   std::vector<std::byte> bytes(kHeadBytes);
   bytes[0] = std::byte(package ? 0 : 1);
@@ -81,13 +80,13 @@ std::vector<std::byte> container_input(std::span<const std::byte> file) {
 
 bool descriptor_target(std::span<const std::byte> bytes) {
   std::size_t consumed = 0;
-  const auto task = program::decode(bytes, consumed);
+  const auto task = isa::decode(bytes, consumed);
   if (!task.ok()) return false;
   TESSERA_CHECK(consumed <= bytes.size(), "{} of {} bytes", consumed, bytes.size());
-  const std::vector<std::byte> once = program::encode(*task);
-  const auto again = program::decode(once, consumed);
+  const std::vector<std::byte> once = isa::encode(*task);
+  const auto again = isa::decode(once, consumed);
   TESSERA_CHECK(again.ok(), "{}", again.error().message);
-  TESSERA_CHECK(program::encode(*again) == once, "task {} changed on the way", task->id);
+  TESSERA_CHECK(isa::encode(*again) == once, "task {} changed on the way", task->id);
   return true;
 }
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "program/program.h"
+#include "isa/program.h"
 
 namespace tessera::fuzz {
 
@@ -21,7 +21,7 @@ enum class ContainerOutcome { kRefused, kParsed, kLinked, kVerified };
 ContainerOutcome container_target(std::span<const std::byte> bytes);
 
 // The program that these contents are, or that the linker makes of the package; not yet verified.
-Result<program::Program> program_of(std::span<const std::byte> bytes);
+Result<isa::Program> program_of(std::span<const std::byte> bytes);
 
 // The same way back, for the corpus: a .tpkg or .tprog file; empty for anything else.
 std::vector<std::byte> container_input(std::span<const std::byte> file);

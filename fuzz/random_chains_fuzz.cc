@@ -32,7 +32,7 @@ std::uint64_t seed_of(const std::uint8_t* data, std::size_t size) {
 }
 
 // Bit patterns of f16, of which a few are infinities and NaN.
-Tensor input_of(const program::TensorSlot& slot, std::uint64_t state) {
+Tensor input_of(const isa::TensorSlot& slot, std::uint64_t state) {
   Tensor tensor = Tensor::zeros(slot.format, slot.dims);
   for (std::byte& byte : tensor.bytes) {
     state = state * 6364136223846793005 + 1442695040888963407;
@@ -48,10 +48,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::uint64_t seed = seed_of(data, size);
   firmware::AssembleOptions options;
   options.chip = &chip;
-  const program::Program program =
+  const isa::Program program =
       must(firmware::assemble(firmware::testing::random_chains(seed), "fuzz.tasm", options));
   std::vector<Tensor> inputs;
-  for (const program::TensorSlot& slot : program.inputs) inputs.push_back(input_of(slot, seed));
+  for (const isa::TensorSlot& slot : program.inputs) inputs.push_back(input_of(slot, seed));
   const auto processor = must(device::ProgramRun::create(program, chip, {}));
   const std::vector<Tensor> expected = must(processor->run(inputs)).outputs;
   const auto graph = must(concord::lift(program, chip));

@@ -100,7 +100,7 @@ class RulesTest(unittest.TestCase):
     def test_the_processor_never_includes_the_compiler(self):
         self.assertEqual(
             ["src/engines/a.h:2: src/engines includes graph/graph.h, allowed arch, arith, base, "
-             "program"],
+             "isa"],
             self.messages({"src/engines/a.h": HEADER + '#include "graph/graph.h"\n'}))
 
     def test_each_folder_of_src_is_in_the_architecture_page(self):

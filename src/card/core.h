@@ -15,7 +15,7 @@
 #include "arch/chip_config.h"
 #include "base/quantity.h"
 #include "base/result.h"
-#include "program/program.h"
+#include "isa/program.h"
 
 namespace tessera::card {
 
@@ -43,8 +43,8 @@ struct EngineStatistics {
 };
 
 struct TraceEvent {
-  program::TaskId task = 0;
-  program::EngineKind engine = program::EngineKind::kNeural;
+  isa::TaskId task = 0;
+  isa::EngineKind engine = isa::EngineKind::kNeural;
   std::int64_t step = 0;
   Cycles begin = 0, end = 0;
 };
@@ -70,17 +70,17 @@ class Core {
 
   // Places the program's weights and stream in DRAM and fills the base-address table. The program
   // must outlive the core's use of it. Checks fingerprint; the caller has verified the program.
-  virtual Status load(const program::Program& program) = 0;
+  virtual Status load(const isa::Program& program) = 0;
   // The same with the weights where the device holds them for all its cores; they are only read,
   // and outlive the core's use of them.
-  virtual Status load(const program::Program& program, std::span<const std::byte> weights) = 0;
+  virtual Status load(const isa::Program& program, std::span<const std::byte> weights) = 0;
   // From now on bytes [offset, offset + bytes.size()) of the region lie in the device's memory. The
   // parts of one region do not overlap, and no task's access leaves its part.
-  virtual Status bind(program::DramAddress address, std::span<std::byte> bytes) = 0;
+  virtual Status bind(isa::DramAddress address, std::span<std::byte> bytes) = 0;
 
   // DRAM access through the base-address table, as the host's DMA does it.
-  virtual Status write(program::DramAddress address, std::span<const std::byte> bytes) = 0;
-  virtual Status read(program::DramAddress address, std::span<std::byte> bytes) const = 0;
+  virtual Status write(isa::DramAddress address, std::span<const std::byte> bytes) = 0;
+  virtual Status read(isa::DramAddress address, std::span<std::byte> bytes) const = 0;
 
   // Runs one segment from a quiet core. A deadlock is an error with each box's state; a bad
   // descriptor an error with task id and reason; a hazard an error naming the two tasks.

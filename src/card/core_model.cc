@@ -22,7 +22,7 @@ namespace {
 using engines::Box;
 using engines::RunTaskId;
 using engines::TimeAccount;
-using program::EngineKind;
+using isa::EngineKind;
 using TaskFifo = engines::Fifo<RunTaskId>;
 
 std::size_t outstanding(const ChipConfig& chip) {
@@ -42,7 +42,7 @@ struct Boxes {
   engines::DramMemory dram;
   engines::PartitionedMemory state_buffer, kernel_memory;
   engines::DataControl control;
-  std::array<std::unique_ptr<TaskFifo>, program::kEngineKindCount> queues;
+  std::array<std::unique_ptr<TaskFifo>, isa::kEngineKindCount> queues;
   engines::DramPort load_port, store_port, kernel_port, task_port;
   engines::DramChannel channel;
   engines::NeuralMath neural_math, filter_math;
@@ -55,16 +55,15 @@ struct Boxes {
   engines::DmaEngine load, store, kernel;
 
  private:
-  std::array<std::unique_ptr<TaskFifo>, program::kEngineKindCount> make_queues(
-      const ChipConfig& chip);
+  std::array<std::unique_ptr<TaskFifo>, isa::kEngineKindCount> make_queues(const ChipConfig& chip);
   engines::TaskManager::Wiring task_manager_wiring();
   engines::StepEngine::Wiring step_wiring(EngineKind kind);
   engines::DmaEngine::Wiring dma_wiring(EngineKind kind);
 };
 
-std::array<std::unique_ptr<TaskFifo>, program::kEngineKindCount> Boxes::make_queues(
+std::array<std::unique_ptr<TaskFifo>, isa::kEngineKindCount> Boxes::make_queues(
     const ChipConfig& chip) {
-  std::array<std::unique_ptr<TaskFifo>, program::kEngineKindCount> made;
+  std::array<std::unique_ptr<TaskFifo>, isa::kEngineKindCount> made;
   // A sub-queue takes the whole task buffer, so that no engine's queue holds up another's.
   for (auto& queue : made) {
     queue = std::make_unique<TaskFifo>(
@@ -206,27 +205,27 @@ class CoreImplementation final : public CoreModel {
  public:
   explicit CoreImplementation(const ChipConfig& chip) : chip_(chip), boxes_(chip_) {}
 
-  Status load(const program::Program& program) override { return load(program, {}); }
-  Status load(const program::Program& program, std::span<const std::byte> weights) override;
-  Status bind(program::DramAddress address, std::span<std::byte> bytes) override;
-  Result<std::size_t> add(const program::Program& program) override { return place(program, {}); }
-  Status write(program::DramAddress address, std::span<const std::byte> bytes) override {
+  Status load(const isa::Program& program) override { return load(program, {}); }
+  Status load(const isa::Program& program, std::span<const std::byte> weights) override;
+  Status bind(isa::DramAddress address, std::span<std::byte> bytes) override;
+  Result<std::size_t> add(const isa::Program& program) override { return place(program, {}); }
+  Status write(isa::DramAddress address, std::span<const std::byte> bytes) override {
     return write(0, address, bytes);
   }
-  Status read(program::DramAddress address, std::span<std::byte> bytes) const override {
+  Status read(isa::DramAddress address, std::span<std::byte> bytes) const override {
     return read(0, address, bytes);
   }
-  Status write(std::size_t network, program::DramAddress address,
+  Status write(std::size_t network, isa::DramAddress address,
                std::span<const std::byte> bytes) override;
-  Status read(std::size_t network, program::DramAddress address,
+  Status read(std::size_t network, isa::DramAddress address,
               std::span<std::byte> bytes) const override;
   Result<RunStatistics> run_segment(std::size_t segment, const CoreOptions& options) override;
   Result<NetworksResult> run_networks(std::span<const NetworkRun> runs,
                                       const CoreOptions& options) override;
 
  private:
-  Result<std::size_t> place(const program::Program& program, std::span<const std::byte> weights);
-  Status check_access(std::size_t network, program::DramAddress address, std::size_t bytes) const;
+  Result<std::size_t> place(const isa::Program& program, std::span<const std::byte> weights);
+  Status check_access(std::size_t network, isa::DramAddress address, std::size_t bytes) const;
   Status begin(std::span<const NetworkRun> runs, const CoreOptions& options);
   Status run_clock(const CoreOptions& options);
   NetworksResult collect(std::span<const NetworkRun> runs, const CoreOptions& options);
@@ -235,19 +234,18 @@ class CoreImplementation final : public CoreModel {
   void note_written_before(std::span<const NetworkRun> runs);
   // What the run wrote; everything, if nobody kept a record.
   void note_written(std::span<const NetworkRun> runs);
-  void note_slots(std::size_t network, const std::vector<program::TensorSlot>& slots);
+  void note_slots(std::size_t network, const std::vector<isa::TensorSlot>& slots);
 
   const ChipConfig chip_;
   Boxes boxes_;
   engines::WrittenBytes written_;
-  std::vector<const program::Program*> programs_;  // by network
-  std::vector<engines::RunNetwork> networks_;      // of the run
+  std::vector<const isa::Program*> programs_;  // by network
+  std::vector<engines::RunNetwork> networks_;  // of the run
   std::optional<engines::HazardCheck> hazards_;
   Cycles end_ = 0;
 };
 
-Status CoreImplementation::load(const program::Program& program,
-                                std::span<const std::byte> weights) {
+Status CoreImplementation::load(const isa::Program& program, std::span<const std::byte> weights) {
   programs_.clear();
   written_.clear();
   boxes_.dram.clear();
@@ -259,13 +257,13 @@ Status CoreImplementation::load(const program::Program& program,
   return {};
 }
 
-Status CoreImplementation::bind(program::DramAddress address, std::span<std::byte> bytes) {
+Status CoreImplementation::bind(isa::DramAddress address, std::span<std::byte> bytes) {
   TESSERA_RETURN_IF_ERROR(check_access(0, address, bytes.size()));
   boxes_.dram.bind(0, address, bytes);
   return {};
 }
 
-Result<std::size_t> CoreImplementation::place(const program::Program& program,
+Result<std::size_t> CoreImplementation::place(const isa::Program& program,
                                               std::span<const std::byte> weights) {
   if (program.chip_fingerprint != chip_.fingerprint()) {
     return Error{
@@ -279,7 +277,7 @@ Result<std::size_t> CoreImplementation::place(const program::Program& program,
   return network;
 }
 
-Status CoreImplementation::check_access(std::size_t network, program::DramAddress address,
+Status CoreImplementation::check_access(std::size_t network, isa::DramAddress address,
                                         std::size_t bytes) const {
   if (network >= programs_.size()) {
     return Error{ErrorCode::kInvalidArgument, "no program is loaded"};
@@ -293,7 +291,7 @@ Status CoreImplementation::check_access(std::size_t network, program::DramAddres
   return {};
 }
 
-Status CoreImplementation::write(std::size_t network, program::DramAddress address,
+Status CoreImplementation::write(std::size_t network, isa::DramAddress address,
                                  std::span<const std::byte> bytes) {
   TESSERA_RETURN_IF_ERROR(check_access(network, address, bytes.size()));
   if (!bytes.empty()) std::memcpy(boxes_.dram.at(network, address), bytes.data(), bytes.size());
@@ -304,8 +302,8 @@ Status CoreImplementation::write(std::size_t network, program::DramAddress addre
 }
 
 void CoreImplementation::note_slots(std::size_t network,
-                                    const std::vector<program::TensorSlot>& slots) {
-  for (const program::TensorSlot& slot : slots) {
+                                    const std::vector<isa::TensorSlot>& slots) {
+  for (const isa::TensorSlot& slot : slots) {
     const auto first = static_cast<std::int64_t>(slot.address.offset);
     written_.add(engines::dram_key(static_cast<std::uint32_t>(network), slot.address.base), first,
                  first + element_count(slot.dims) * format_bytes(slot.format));
@@ -314,17 +312,17 @@ void CoreImplementation::note_slots(std::size_t network,
 
 void CoreImplementation::note_written_before(std::span<const NetworkRun> runs) {
   for (const NetworkRun& run : runs) {
-    const program::Program& program = *programs_[run.network];
+    const isa::Program& program = *programs_[run.network];
     // A new inference: what the one before left in the memories does not count.
     if (run.segment == 0 && programs_.size() == 1) {
       written_.forget(engines::kStateBufferKey);
       written_.forget(engines::kKernelMemoryKey);
-      written_.forget(engines::dram_key(0, program::BaseIndex::kWorkspace));
-      written_.forget(engines::dram_key(0, program::BaseIndex::kOutput));
+      written_.forget(engines::dram_key(0, isa::BaseIndex::kWorkspace));
+      written_.forget(engines::dram_key(0, isa::BaseIndex::kOutput));
     }
     note_slots(run.network, program.inputs);
     for (std::size_t s = 0; s < run.segment; ++s) {
-      for (const program::HostStep& step : program.segments[s].host_steps) {
+      for (const isa::HostStep& step : program.segments[s].host_steps) {
         note_slots(run.network, step.outputs);
       }
     }
@@ -336,15 +334,15 @@ void CoreImplementation::note_written(std::span<const NetworkRun> runs) {
   written_.add(engines::kStateBufferKey, 0, chip_.state_buffer.bytes_per_partition);
   written_.add(engines::kKernelMemoryKey, 0, chip_.neural.kernel_bytes_per_partition);
   for (const NetworkRun& run : runs) {
-    for (int base = 0; base < program::kBaseIndexCount; ++base) {
-      const auto index = static_cast<program::BaseIndex>(base);
+    for (int base = 0; base < isa::kBaseIndexCount; ++base) {
+      const auto index = static_cast<isa::BaseIndex>(base);
       written_.add(engines::dram_key(static_cast<std::uint32_t>(run.network), index), 0,
                    boxes_.dram.size(run.network, index));
     }
   }
 }
 
-Status CoreImplementation::read(std::size_t network, program::DramAddress address,
+Status CoreImplementation::read(std::size_t network, isa::DramAddress address,
                                 std::span<std::byte> bytes) const {
   TESSERA_RETURN_IF_ERROR(check_access(network, address, bytes.size()));
   if (!bytes.empty()) std::memcpy(bytes.data(), boxes_.dram.at(network, address), bytes.size());
@@ -365,8 +363,8 @@ Status CoreImplementation::begin(std::span<const NetworkRun> runs, const CoreOpt
       return Error{ErrorCode::kInvalidArgument,
                    fmt::format("segment {} of network {} is not loaded", run.segment, run.network)};
     }
-    const program::Program& program = *programs_[run.network];
-    const program::Segment& segment = program.segments[run.segment];
+    const isa::Program& program = *programs_[run.network];
+    const isa::Segment& segment = program.segments[run.segment];
     if (segment.task_first > segment.task_last ||
         segment.task_last > program.stream_offsets.size()) {
       return Error{

@@ -45,10 +45,10 @@ class CoreModel : public Core {
   // Further networks beside each other, at most task_manager.queues. They share the state buffer
   // and the kernel memory by agreement of their compilers; DRAM regions are their own. Returns the
   // network's number. The program must outlive its use.
-  virtual Result<std::size_t> add(const program::Program& program) = 0;
-  virtual Status write(std::size_t network, program::DramAddress address,
+  virtual Result<std::size_t> add(const isa::Program& program) = 0;
+  virtual Status write(std::size_t network, isa::DramAddress address,
                        std::span<const std::byte> bytes) = 0;
-  virtual Status read(std::size_t network, program::DramAddress address,
+  virtual Status read(std::size_t network, isa::DramAddress address,
                       std::span<std::byte> bytes) const = 0;
   using Core::read;
   using Core::write;

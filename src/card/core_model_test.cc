@@ -8,20 +8,20 @@
 #include <map>
 
 #include "card/testing/program_builder.h"
-#include "program/verify.h"
+#include "isa/verify.h"
 
 namespace tessera::card {
 namespace {
 
-using program::BaseIndex;
-using program::BufferSurface;
-using program::EngineKind;
-using program::TaskId;
+using isa::BaseIndex;
+using isa::BufferSurface;
+using isa::EngineKind;
+using isa::TaskId;
 using ::testing::HasSubstr;
 using namespace testing;  // card::testing
 
-constexpr program::DramAddress kInput{BaseIndex::kInput, 0};
-constexpr program::DramAddress kOutput{BaseIndex::kOutput, 0};
+constexpr isa::DramAddress kInput{BaseIndex::kInput, 0};
+constexpr isa::DramAddress kOutput{BaseIndex::kOutput, 0};
 const Activation kRelu{UnaryFunction::kRelu, 0, 0};
 
 template <typename T>
@@ -66,7 +66,7 @@ struct Pipeline {
       }
     }
   }
-  program::Program build(const Options& options) const {
+  isa::Program build(const Options& options) const {
     ProgramBuilder builder(chip);
     BufferSurface moving = dense_surface(chip, 0, Format::kI8, 4, kRows, kColumns);
     moving.ring_rows = options.ring;
@@ -92,7 +92,7 @@ struct Pipeline {
 
 TEST(Core, PipelineOfFiveEnginesGivesTheHandComputedResult) {
   const Pipeline pipeline;
-  const program::Program program = pipeline.build({});
+  const isa::Program program = pipeline.build({});
   const auto core = make_core(pipeline.chip);
   ASSERT_TRUE(core->load(program).ok());
   ASSERT_TRUE(core->write(kInput, to_bytes(pipeline.input)).ok());
@@ -110,7 +110,7 @@ TEST(Core, DataflowAndFoldsChangeTheCyclesAndNoBit) {
       Pipeline pipeline;
       pipeline.chip.neural.dataflow = dataflow;
       pipeline.chip.neural.folds = folds;
-      const program::Program program = pipeline.build({});
+      const isa::Program program = pipeline.build({});
       const auto core = make_core(pipeline.chip);
       ASSERT_TRUE(core->load(program).ok());
       ASSERT_TRUE(core->write(kInput, to_bytes(pipeline.input)).ok());
@@ -142,7 +142,7 @@ TEST(Core, ASecondRegisterSetHidesConfigurationAndFirstWeights) {
         builder.product(moving, others, 0, 8, {after_all(kernel, 1), after_all(load, 1)});
     builder.store(sums, kOutput, 8, {after_all(product, 1)});
     builder.store(others, {kOutput.base, 512}, 8, {after_all(again, 1)});
-    const program::Program program = builder.finish(512, 1024);
+    const isa::Program program = builder.finish(512, 1024);
     const auto core = make_core(chip);
     ASSERT_TRUE(core->load(program).ok());
     std::vector<std::int8_t> input(512);
@@ -160,7 +160,7 @@ TEST(Core, ASecondRegisterSetHidesConfigurationAndFirstWeights) {
 
 TEST(Core, ASecondRunGivesTheSameResultAndCycles) {
   const Pipeline pipeline;
-  const program::Program program = pipeline.build({});
+  const isa::Program program = pipeline.build({});
   const auto core = make_core(pipeline.chip);
   ASSERT_TRUE(core->load(program).ok());
   ASSERT_TRUE(core->write(kInput, to_bytes(pipeline.input)).ok());
@@ -176,7 +176,7 @@ TEST(Core, ASecondRunGivesTheSameResultAndCycles) {
 
 TEST(Core, RingBufferWithWriteAfterReadDependenciesGivesTheSameResult) {
   const Pipeline pipeline;
-  const program::Program program = pipeline.build({.ring = 4});
+  const isa::Program program = pipeline.build({.ring = 4});
   const auto core = make_core(pipeline.chip);
   ASSERT_TRUE(core->load(program).ok());
   ASSERT_TRUE(core->write(kInput, to_bytes(pipeline.input)).ok());
@@ -187,7 +187,7 @@ TEST(Core, RingBufferWithWriteAfterReadDependenciesGivesTheSameResult) {
 
 TEST(Core, MissingDependencyIsReportedWithBothTasksAndTheBytes) {
   const Pipeline pipeline;
-  const program::Program program = pipeline.build({.product_waits = false});
+  const isa::Program program = pipeline.build({.product_waits = false});
   const auto core = make_core(pipeline.chip);
   ASSERT_TRUE(core->load(program).ok());
   ASSERT_TRUE(core->write(kInput, to_bytes(pipeline.input)).ok());
@@ -200,7 +200,7 @@ TEST(Core, MissingDependencyIsReportedWithBothTasksAndTheBytes) {
 
 TEST(Core, MissingDependencyGivesAWrongValueWithoutTheCheck) {
   const Pipeline pipeline;
-  const program::Program program = pipeline.build({.store_waits = false});
+  const isa::Program program = pipeline.build({.store_waits = false});
   const auto core = make_core(pipeline.chip);
   ASSERT_TRUE(core->load(program).ok());
   ASSERT_TRUE(core->write(kInput, to_bytes(pipeline.input)).ok());
@@ -221,7 +221,7 @@ TEST(Core, LuckyTimingDoesNotHideAHazard) {
   const TaskId unary = builder.unary(late, copy, {}, 8, {after_all(slow, 1)});
   builder.store(copy, kOutput, 8, {after_all(unary, 1)});
   builder.store(early, kOutput, 1);  // no dependency of its own: its queue's order gives it one
-  const program::Program ordered = builder.finish(1024, 1024);
+  const isa::Program ordered = builder.finish(1024, 1024);
   const auto core = make_core(chip);
   ASSERT_TRUE(core->load(ordered).ok());
   EXPECT_TRUE(core->run_segment(0, {.check_hazards = true}).ok());
@@ -231,7 +231,7 @@ TEST(Core, LuckyTimingDoesNotHideAHazard) {
   const TaskId other = unordered_builder.kernel(4, 4, std::vector<std::int8_t>(16, 1), 0);
   const BufferSurface sums = dense_surface(chip, 2048, Format::kI32, 4, 1, 8);
   unordered_builder.product(early, sums, 0, 1, {after_all(other, 1)});
-  const program::Program unordered = unordered_builder.finish(1024, 1024);
+  const isa::Program unordered = unordered_builder.finish(1024, 1024);
   ASSERT_TRUE(core->load(unordered).ok());
   const auto run = core->run_segment(0, {.check_hazards = true});
   ASSERT_FALSE(run.ok());
@@ -243,7 +243,7 @@ TEST(Core, ReadOfBytesThatNobodyWroteIsReported) {
   ProgramBuilder builder(chip);
   const TaskId load = builder.load(dense_surface(chip, 0, Format::kI8, 4, 1, 8), kInput, 1);
   builder.store(dense_surface(chip, 4, Format::kI8, 4, 1, 8), kOutput, 1, {after_all(load, 1)});
-  const program::Program program = builder.finish(1024, 1024);
+  const isa::Program program = builder.finish(1024, 1024);
   const auto core = make_core(chip);
   ASSERT_TRUE(core->load(program).ok());
   const auto run = core->run_segment(0, {.check_hazards = true});
@@ -259,7 +259,7 @@ TEST(Core, WhatEarlierSegmentsAndTheHostWroteMayBeRead) {
   const BufferSurface surface = dense_surface(chip, 0, Format::kI8, 4, 1, 8);
   builder.load(surface, kInput, 1);
   builder.store(surface, kOutput, 1);
-  program::Program program = builder.finish(1024, 1024);
+  isa::Program program = builder.finish(1024, 1024);
   program.segments = {{.task_first = 0, .task_last = 1, .host_steps = {}},
                       {.task_first = 1, .task_last = 2, .host_steps = {}}};
   const auto core = make_core(chip);
@@ -274,7 +274,7 @@ TEST(Core, WhatEarlierSegmentsAndTheHostWroteMayBeRead) {
 
 TEST(Core, DelaysChangeCyclesAndNoValue) {
   const Pipeline pipeline;
-  const program::Program program = pipeline.build({.ring = 4});
+  const isa::Program program = pipeline.build({.ring = 4});
   const auto core = make_core(pipeline.chip);
   ASSERT_TRUE(core->load(program).ok());
   ASSERT_TRUE(core->write(kInput, to_bytes(pipeline.input)).ok());
@@ -296,7 +296,7 @@ TEST(Core, DeadlockIsAnErrorInWhichEveryBoxDescribesItself) {
   const BufferSurface a = dense_surface(chip, 0, Format::kI8, 4, 1, 8);
   builder.load(a, kInput, 1, {after_all(1, 1)});
   builder.store(a, kOutput, 1, {after_all(0, 1)});
-  const program::Program program = builder.finish(32, 32);
+  const isa::Program program = builder.finish(32, 32);
   const auto core = make_core(chip);
   ASSERT_TRUE(core->load(program).ok());
   const auto run = core->run_segment(0, {});
@@ -319,7 +319,7 @@ TEST(Core, DeadlockIsAnErrorInWhichEveryBoxDescribesItself) {
 
 TEST(Core, CorruptDescriptorIsAnExceptionWithTaskAndReason) {
   const Pipeline pipeline;
-  program::Program program = pipeline.build({});
+  isa::Program program = pipeline.build({});
   program.stream[program.stream_offsets[2]] = std::byte{0};
   const auto core = make_core(pipeline.chip);
   ASSERT_TRUE(core->load(program).ok());
@@ -333,7 +333,7 @@ TEST(Core, AddressOutsideTheStateBufferIsAnException) {
   const ChipConfig chip = small_chip();
   ProgramBuilder builder(chip);
   builder.load(dense_surface(chip, 4090, Format::kI8, 4, 1, 8), kInput, 1);
-  const program::Program program = builder.finish(32, 32);
+  const isa::Program program = builder.finish(32, 32);
   const auto core = make_core(chip);
   ASSERT_TRUE(core->load(program).ok());
   const auto run = core->run_segment(0, {});
@@ -346,7 +346,7 @@ TEST(Core, AddressOutsideTheDramRegionIsAnException) {
   const ChipConfig chip = small_chip();
   ProgramBuilder builder(chip);
   builder.load(dense_surface(chip, 0, Format::kI8, 4, 1, 8), {BaseIndex::kInput, 8}, 1);
-  const program::Program program = builder.finish(32, 32);
+  const isa::Program program = builder.finish(32, 32);
   const auto core = make_core(chip);
   ASSERT_TRUE(core->load(program).ok());
   const auto run = core->run_segment(0, {});
@@ -357,7 +357,7 @@ TEST(Core, AddressOutsideTheDramRegionIsAnException) {
 
 TEST(Core, ProgramOfAnotherChipIsRefused) {
   const Pipeline pipeline;
-  const program::Program program = pipeline.build({});
+  const isa::Program program = pipeline.build({});
   ChipConfig other = pipeline.chip;
   other.name = "other";
   other.neural.psum_banks = 4;
@@ -371,7 +371,7 @@ TEST(Core, ProgramOfAnotherChipIsRefused) {
 
 TEST(Core, ShuffledOrderOfSteppingGivesTheSameStatistics) {
   const Pipeline pipeline;
-  const program::Program program = pipeline.build({.ring = 4});
+  const isa::Program program = pipeline.build({.ring = 4});
   const auto core = make_core(pipeline.chip);
   ASSERT_TRUE(core->load(program).ok());
   const auto plain = core->run_segment(0, {.trace = true});
@@ -394,7 +394,7 @@ TEST(Core, ShuffledOrderOfSteppingGivesTheSameStatistics) {
 
 TEST(Core, TimingOnlyGivesTheSameCyclesAndTouchesNoOutput) {
   const Pipeline pipeline;
-  const program::Program program = pipeline.build({});
+  const isa::Program program = pipeline.build({});
   const auto core = make_core(pipeline.chip);
   ASSERT_TRUE(core->load(program).ok());
   ASSERT_TRUE(core->write(kInput, to_bytes(pipeline.input)).ok());
@@ -418,7 +418,7 @@ TEST(Core, TransposePassKeepsEveryBitPattern) {
   const BufferSurface moving = dense_surface(chip, 0, Format::kF16, 4, 1, 8);
   const BufferSurface turned = dense_surface(chip, 256, Format::kF16, 8, 1, 4);
   const TaskId load = builder.load(moving, kInput, 1);
-  program::NeuralTask task;
+  isa::NeuralTask task;
   task.transpose = true;
   task.product.image.channels = task.product.image.output_channels = 4;
   task.product.image.rows = task.product.image.columns = 4;
@@ -426,7 +426,7 @@ TEST(Core, TransposePassKeepsEveryBitPattern) {
   task.output = turned;
   const TaskId transpose = builder.add(EngineKind::kNeural, task, {}, {after_all(load, 1)});
   builder.store(turned, kOutput, 1, {after_all(transpose, 1)});
-  const program::Program program = builder.finish(64, 64);
+  const isa::Program program = builder.finish(64, 64);
   const auto core = make_core(chip);
   ASSERT_TRUE(core->load(program).ok());
   ASSERT_TRUE(core->write(kInput, to_bytes(input)).ok());
@@ -447,7 +447,7 @@ TEST(Core, TransposePassReadsAndWritesFromAnyChannelOn) {
   const BufferSurface moving = dense_surface(chip, 0, Format::kF32, 10, 2, 5);
   const BufferSurface turned = dense_surface(chip, 1024, Format::kF32, 8, 2, 6);
   const TaskId load = builder.load(moving, kInput, 1);
-  program::NeuralTask task;
+  isa::NeuralTask task;
   task.transpose = true;
   task.product.image.channels = task.product.image.output_channels = 4;
   task.product.image.rows = task.product.image.columns = 4;
@@ -457,7 +457,7 @@ TEST(Core, TransposePassReadsAndWritesFromAnyChannelOn) {
   task.output_channel_first = 2;
   const TaskId transpose = builder.add(EngineKind::kNeural, task, {1, 2, 1}, {after_step(load)});
   builder.store(turned, kOutput, 1, {after_step(transpose)});
-  const program::Program program = builder.finish(400, 384);
+  const isa::Program program = builder.finish(400, 384);
   const auto core = make_core(chip);
   ASSERT_TRUE(core->load(program).ok());
   ASSERT_TRUE(core->write(kInput, to_bytes(input)).ok());
@@ -483,13 +483,13 @@ TEST(Core, PlanarConverterTransposesEveryBitPatternInItsClosedFormCycles) {
   const BufferSurface plain = dense_surface(chip, 0, Format::kF16, 6, 3, 9);
   const BufferSurface turned = dense_surface(chip, 512, Format::kF16, 9, 3, 6);
   const TaskId load = builder.load(plain, kInput, 3);
-  program::PlanarTask task;
-  task.mode = program::PlanarMode::kTranspose;
+  isa::PlanarTask task;
+  task.mode = isa::PlanarMode::kTranspose;
   task.inputs[0] = plain;
   task.output = turned;
   const TaskId transpose = builder.add(EngineKind::kPlanar, task, {1, 3, 3}, {after_all(load, 1)});
   builder.store(turned, kOutput, 3, {after_all(transpose, 1)});
-  const program::Program program = builder.finish(324, 324);
+  const isa::Program program = builder.finish(324, 324);
   const auto core = make_core(chip);
   ASSERT_TRUE(core->load(program).ok());
   ASSERT_TRUE(core->write(kInput, to_bytes(input)).ok());
@@ -519,11 +519,11 @@ TEST(Core, MovingChannelsThatLeaveTheirBlockAreShiftedIntoPlace) {
   four.channels = 4;
   const TaskId product =
       builder.product(four, sums, 0, 1, {after_all(kernel, 1), after_all(load, 1)});
-  auto& task = std::get<program::NeuralTask>(builder.task(product).config);
+  auto& task = std::get<isa::NeuralTask>(builder.task(product).config);
   task.moving = all;
   task.moving_channel_first = 2;  // channels 2..5 of blocks of four
   builder.store(sums, kOutput, 2, {after_all(product, 2)});
-  const program::Program program = builder.finish(48, 24);
+  const isa::Program program = builder.finish(48, 24);
   const auto core = make_core(chip);
   ASSERT_TRUE(core->load(program).ok());
   std::vector<std::int8_t> input;
@@ -551,7 +551,7 @@ TEST(Core, WeightsThatTheHostChangedAreSeenByTheNextRun) {
   const TaskId product =
       builder.product(moving, sums, 0, 1, {after_all(kernel, 1), after_all(load, 1)});
   builder.store(sums, kOutput, 1, {after_all(product, 1)});
-  const program::Program program = builder.finish(1, 4);
+  const isa::Program program = builder.finish(1, 4);
   const auto core = make_core(chip);
   ASSERT_TRUE(core->load(program).ok());
   ASSERT_TRUE(core->write(kInput, to_bytes(std::vector<std::int8_t>{7})).ok());
@@ -566,21 +566,21 @@ TEST(Core, CopyAndFillMoveBytesWithinDram) {
   const ChipConfig chip = small_chip();
   ProgramBuilder builder(chip);
   // Fill 24 halves with 0x1234, then a transposed 3 x 4 box into the middle, a step a row.
-  program::CopyTask fill;
+  isa::CopyTask fill;
   fill.fill = true;
   fill.fill_bits = 0x1234;
   fill.destination = kOutput;
   fill.extents = {24};
   fill.destination_strides = {2};
   builder.add(EngineKind::kStore, fill, {1, 24, 24});
-  program::CopyTask copy;
+  isa::CopyTask copy;
   copy.source = kInput;
   copy.destination = {BaseIndex::kOutput, 12};
   copy.extents = {4, 3};
   copy.source_strides = {2, 8};
   copy.destination_strides = {6, 2};
   builder.add(EngineKind::kStore, copy, {1, 4, 1});
-  const program::Program program = builder.finish(24, 48);
+  const isa::Program program = builder.finish(24, 48);
   const auto core = make_core(chip);
   ASSERT_TRUE(core->load(program).ok());
   std::vector<std::uint16_t> input;
@@ -599,15 +599,15 @@ TEST(Core, GapsOfADilatedWindowCountForTheLineBuffer) {
   const ChipConfig chip = small_chip();  // windows of at most 8 x 8
   const auto run = [&chip](std::int64_t dilation) {
     ProgramBuilder builder(chip);
-    program::PlanarTask task;
-    task.mode = program::PlanarMode::kPooling;
+    isa::PlanarTask task;
+    task.mode = isa::PlanarMode::kPooling;
     task.inputs[0] = dense_surface(chip, 0, Format::kI8, 4, 12, 8);
     task.output = dense_surface(chip, 1024, Format::kI8, 4, 1, 6);
     task.pool.window_h = task.pool.window_w = 3;
     task.pool.dilation_h = dilation;
     builder.add(EngineKind::kPlanar, task, {1, 1, 1});
     const auto core = make_core(chip);
-    const program::Program program = builder.finish(0, 0);
+    const isa::Program program = builder.finish(0, 0);
     if (const Status loaded = core->load(program); !loaded.ok()) return loaded.error().to_string();
     const auto result = core->run_segment(0, {.timing_only = true});
     return result.ok() ? std::string() : result.error().to_string();
@@ -618,7 +618,7 @@ TEST(Core, GapsOfADilatedWindowCountForTheLineBuffer) {
 }
 
 // load -> channel-wise 3 x 3 product, stride 1, padding 1 -> store over [4, 6, 5], on `engine`.
-program::Program channel_wise_product(const ChipConfig& chip, EngineKind engine) {
+isa::Program channel_wise_product(const ChipConfig& chip, EngineKind engine) {
   ProgramBuilder builder(chip);
   std::vector<std::int8_t> taps;  // [9 taps][4 channels]: tap t of channel c in partition c, byte t
   for (int i = 0; i < 36; ++i) taps.push_back(static_cast<std::int8_t>(i * 29 % 41 - 20));
@@ -628,9 +628,9 @@ program::Program channel_wise_product(const ChipConfig& chip, EngineKind engine)
   const TaskId load = builder.load(moving, kInput, 6);
   const TaskId product =
       builder.product(moving, output, 0, 3, {after_all(kernel, 1), after_all(load, 1)});
-  program::TaskDescriptor& task = builder.task(product);
+  isa::TaskDescriptor& task = builder.task(product);
   task.engine = engine;
-  ProductConfig& config = std::get<program::NeuralTask>(task.config).product;
+  ProductConfig& config = std::get<isa::NeuralTask>(task.config).product;
   config.image.channel_wise = true;
   config.image.groups = 4;
   config.image.channels = config.image.output_channels = config.image.columns = 1;
@@ -648,7 +648,7 @@ TEST(Core, LanesFilterAChannelWiseProductToTheSameBitsInTheirOwnTime) {
   std::map<EngineKind, std::vector<std::int32_t>> results;
   for (const EngineKind engine : {EngineKind::kNeural, EngineKind::kPlanar}) {
     const auto core = make_core(chip);
-    const program::Program program = channel_wise_product(chip, engine);
+    const isa::Program program = channel_wise_product(chip, engine);
     ASSERT_TRUE(core->load(program).ok());
     ASSERT_TRUE(core->write(kInput, to_bytes(input)).ok());
     const auto result = core->run_segment(0, {});
@@ -665,26 +665,26 @@ TEST(Core, LanesFilterAChannelWiseProductToTheSameBitsInTheirOwnTime) {
 
 TEST(Core, LanesRefuseProductsThatTheyCannotRun) {
   const ChipConfig chip = small_chip();
-  const auto message = [&chip](void (*damage)(program::NeuralTask&)) {
-    program::Program program = channel_wise_product(chip, EngineKind::kPlanar);
-    program::TaskDescriptor& task = program.tasks[2];
-    damage(std::get<program::NeuralTask>(task.config));
-    const Status status = program::verify_program(program, chip);
+  const auto message = [&chip](void (*damage)(isa::NeuralTask&)) {
+    isa::Program program = channel_wise_product(chip, EngineKind::kPlanar);
+    isa::TaskDescriptor& task = program.tasks[2];
+    damage(std::get<isa::NeuralTask>(task.config));
+    const Status status = isa::verify_program(program, chip);
     return status.ok() ? std::string() : status.error().message;
   };
-  EXPECT_EQ(message([](program::NeuralTask&) {}), "");
-  EXPECT_THAT(message([](program::NeuralTask& task) { task.product.image.channel_wise = false; }),
+  EXPECT_EQ(message([](isa::NeuralTask&) {}), "");
+  EXPECT_THAT(message([](isa::NeuralTask& task) { task.product.image.channel_wise = false; }),
               HasSubstr("the planar engine takes channel-wise products of one output a channel"));
-  EXPECT_THAT(message([](program::NeuralTask& task) { task.product.input_dilation_w = 2; }),
+  EXPECT_THAT(message([](isa::NeuralTask& task) { task.product.input_dilation_w = 2; }),
               HasSubstr("the planar engine takes channel-wise products of one output a channel"));
-  EXPECT_THAT(message([](program::NeuralTask& task) { task.product.dilation_h = 4; }),
+  EXPECT_THAT(message([](isa::NeuralTask& task) { task.product.dilation_h = 4; }),
               HasSubstr("the window is 9 x 3, the planar engine holds at most 8 x 8"));
 }
 
 // ---- several networks ----
 
 // `count` element-wise tasks one behind the other on their own bytes of the state buffer.
-program::Program chain(const ChipConfig& chip, std::uint32_t offset, int count) {
+isa::Program chain(const ChipConfig& chip, std::uint32_t offset, int count) {
   ProgramBuilder builder(chip);
   const BufferSurface a = dense_surface(chip, offset, Format::kI8, 4, 8, 16);
   const BufferSurface b = dense_surface(chip, offset + 256, Format::kI8, 4, 8, 16);
@@ -706,7 +706,7 @@ std::vector<std::int8_t> numbers(std::size_t count, int first) {
 
 // 4 channels of 8 pixels times 4 x 8 weights of which most are 0; the kernel as it is, or behind a
 // zero mask.
-program::Program sparse_product(const ChipConfig& chip, std::uint32_t offset, bool compressed) {
+isa::Program sparse_product(const ChipConfig& chip, std::uint32_t offset, bool compressed) {
   ProgramBuilder builder(chip);
   std::vector<std::int8_t> weights(4 * 8, 0);
   for (std::size_t i = 0; i < weights.size(); i += 5) weights[i] = static_cast<std::int8_t>(i + 1);
@@ -719,14 +719,14 @@ program::Program sparse_product(const ChipConfig& chip, std::uint32_t offset, bo
   builder.store(sums, kOutput, 1, {after_all(product, 1)});
   std::vector<std::byte> image = builder.finish(32, 256).weights;
   if (!compressed) return builder.finish(32, 256);
-  auto& task = std::get<program::KernelTask>(builder.task(kernel).config);
+  auto& task = std::get<isa::KernelTask>(builder.task(kernel).config);
   const KernelRows rows{image.data(), task.bytes_per_partition, task.partitions,
                         task.bytes_per_partition};
   for (const KernelStream& form : kernel_stream_forms(rows, 1, task.bytes_per_partition)) {
     if (form.palette_bits == 0) task.stream = form;
   }
   task.dram_pitch = 0;
-  program::Program program = builder.finish(32, 256);
+  isa::Program program = builder.finish(32, 256);
   program.weights = compress_kernel(task.stream, rows);
   return program;
 }
@@ -736,7 +736,7 @@ TEST(CompressedKernel, GivesTheSameValuesForFewerBytes) {
   std::vector<std::int32_t> results[2];
   std::int64_t bytes[2] = {};
   for (const bool compressed : {false, true}) {
-    const program::Program program = sparse_product(chip, 0, compressed);
+    const isa::Program program = sparse_product(chip, 0, compressed);
     const auto core = make_core(chip);
     ASSERT_TRUE(core->load(program).ok());
     ASSERT_TRUE(core->write(kInput, to_bytes(numbers(32, 3))).ok());
@@ -755,8 +755,8 @@ TEST(CompressedKernel, GivesTheSameValuesForFewerBytes) {
 
 TEST(CompressedKernel, AMalformedStreamStopsItsOwnNetwork) {
   const ChipConfig chip = small_chip();
-  const program::Program good = sparse_product(chip, 0, true);
-  program::Program bad = sparse_product(chip, 1024, true);
+  const isa::Program good = sparse_product(chip, 0, true);
+  isa::Program bad = sparse_product(chip, 1024, true);
   bad.weights[0] = std::byte{0xFF};  // eight weights where two are stored
   const auto core = make_core(chip);
   ASSERT_TRUE(core->add(bad).ok());
@@ -774,8 +774,8 @@ TEST(CompressedKernel, AMalformedStreamStopsItsOwnNetwork) {
 
 TEST(Networks, LaterArrivalOfHigherPriorityEndsFirst) {
   const ChipConfig chip = small_chip();
-  const program::Program slow = chain(chip, 0, 40);
-  const program::Program urgent = chain(chip, 1024, 2);
+  const isa::Program slow = chain(chip, 0, 40);
+  const isa::Program urgent = chain(chip, 1024, 2);
   const auto core = make_core(chip);
   ASSERT_TRUE(core->add(slow).ok());
   ASSERT_TRUE(core->add(urgent).ok());
@@ -801,8 +801,8 @@ TEST(Networks, LaterArrivalOfHigherPriorityEndsFirst) {
 TEST(Networks, WaitingEntryOfTheFetchQueueIsReplacedByHigherPriority) {
   ChipConfig chip = small_chip();
   chip.task_manager.task_buffer_entries = 1;
-  const program::Program slow = chain(chip, 0, 4);
-  const program::Program urgent = chain(chip, 1024, 1);
+  const isa::Program slow = chain(chip, 0, 4);
+  const isa::Program urgent = chain(chip, 1024, 1);
   const auto core = make_core(chip);
   ASSERT_TRUE(core->add(slow).ok());
   ASSERT_TRUE(core->add(urgent).ok());
@@ -821,15 +821,15 @@ TEST(Networks, WaitingEntryOfTheFetchQueueIsReplacedByHigherPriority) {
 
 TEST(Networks, TaskThatAllowsNoSwitchIsFollowedByItsOwnNetwork) {
   const ChipConfig chip = small_chip();
-  program::Program slow = chain(chip, 0, 40);
+  isa::Program slow = chain(chip, 0, 40);
   // Same program, but no boundary allows a switch.
   ProgramBuilder builder(chip);
-  for (const program::TaskDescriptor& task : slow.tasks) {
+  for (const isa::TaskDescriptor& task : slow.tasks) {
     const TaskId id = builder.add(task.engine, task.config, task.bands, task.dependencies);
     builder.task(id).switch_allowed = false;
   }
-  const program::Program held = builder.finish(512, 512);
-  const program::Program urgent = chain(chip, 1024, 2);
+  const isa::Program held = builder.finish(512, 512);
+  const isa::Program urgent = chain(chip, 1024, 2);
   const auto core = make_core(chip);
   ASSERT_TRUE(core->add(held).ok());
   ASSERT_TRUE(core->add(urgent).ok());
@@ -842,8 +842,8 @@ TEST(Networks, TaskThatAllowsNoSwitchIsFollowedByItsOwnNetwork) {
 
 TEST(Networks, BadDescriptorStopsItsOwnNetworkOnly) {
   const ChipConfig chip = small_chip();
-  const program::Program good = chain(chip, 0, 4);
-  program::Program bad = chain(chip, 1024, 4);
+  const isa::Program good = chain(chip, 0, 4);
+  isa::Program bad = chain(chip, 1024, 4);
   bad.stream[bad.stream_offsets[3]] = std::byte{0};
   const auto core = make_core(chip);
   ASSERT_TRUE(core->add(good).ok());
@@ -861,7 +861,7 @@ TEST(Networks, BadDescriptorStopsItsOwnNetworkOnly) {
 
 TEST(Networks, MoreNetworksThanQueuesAreRefused) {
   const ChipConfig chip = small_chip();
-  const program::Program program = chain(chip, 0, 1);
+  const isa::Program program = chain(chip, 0, 1);
   const auto core = make_core(chip);
   ASSERT_TRUE(core->add(program).ok());
   const std::vector<NetworkRun> runs(5);

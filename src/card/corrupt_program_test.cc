@@ -9,14 +9,14 @@
 namespace tessera::card {
 namespace {
 
-using program::BaseIndex;
-using program::BufferSurface;
-using program::EngineKind;
-using program::TaskId;
+using isa::BaseIndex;
+using isa::BufferSurface;
+using isa::EngineKind;
+using isa::TaskId;
 using namespace testing;  // card::testing
 
 // Every kind of task once.
-program::Program all_kinds(const ChipConfig& chip) {
+isa::Program all_kinds(const ChipConfig& chip) {
   ProgramBuilder builder(chip);
   const BufferSurface a = dense_surface(chip, 0, Format::kI8, 4, 6, 5);
   const BufferSurface sums = dense_surface(chip, 512, Format::kI32, 4, 6, 5);
@@ -27,19 +27,19 @@ program::Program all_kinds(const ChipConfig& chip) {
   const TaskId relu =
       builder.unary(sums, result, {UnaryFunction::kRelu, 0, 0}, 2, {after_step(product)});
   builder.store(result, {BaseIndex::kOutput, 0}, 2, {after_step(relu)});
-  program::PlanarTask pool;
-  pool.mode = program::PlanarMode::kPooling;
+  isa::PlanarTask pool;
+  pool.mode = isa::PlanarMode::kPooling;
   pool.pool.window_h = pool.pool.window_w = 3;
   pool.pool.pad_top = pool.pool.pad_left = 1;
   pool.inputs[0] = sums;
   pool.output = dense_surface(chip, 2200, Format::kI32, 4, 6, 5);
   builder.add(EngineKind::kPlanar, pool, {1, 6, 3}, {after_all(product, 3)});
-  program::PlanarTask reduce;
-  reduce.mode = program::PlanarMode::kReduction;
+  isa::PlanarTask reduce;
+  reduce.mode = isa::PlanarMode::kReduction;
   reduce.inputs[0] = sums;
   reduce.output = dense_surface(chip, 2800, Format::kI32, 4, 6, 1);
   builder.add(EngineKind::kPlanar, reduce, {1, 6, 2}, {after_all(product, 3)});
-  program::CopyTask copy;
+  isa::CopyTask copy;
   copy.source = {BaseIndex::kInput, 0};
   copy.destination = {BaseIndex::kWorkspace, 0};
   copy.extents = {4, 30};
@@ -55,12 +55,12 @@ TEST(CorruptProgram, IsRefusedOrRunsInsideItsMemories) {
   SCOPED_TRACE(::testing::Message() << "seed " << kSeed);
   std::mt19937 random(kSeed);
   const ChipConfig chip = small_chip();
-  const program::Program good = all_kinds(chip);
+  const isa::Program good = all_kinds(chip);
   auto core = CoreModel::make(chip);
   ASSERT_TRUE(core.ok());
   int refused = 0, ran = 0;
   for (int i = 0; i < 4000; ++i) {
-    program::Program program = good;
+    isa::Program program = good;
     for (unsigned damage = 0; damage < 1 + random() % 3; ++damage) {
       const std::size_t at = random() % (program.stream.size() / 4) * 4;
       std::uint32_t word = 0;

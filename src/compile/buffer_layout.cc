@@ -22,7 +22,7 @@ struct Pitches {
 };
 
 // Images and rows become linear rows of one pitch.
-bool set_rows(const StorageView& view, Pitches pitch, program::BufferSurface& surface) {
+bool set_rows(const StorageView& view, Pitches pitch, isa::BufferSurface& surface) {
   const bool many_images = view.images() > 1;
   const bool many_rows = view.rows() > 1;
   surface.ring_rows = static_cast<std::uint32_t>(view.images() * view.rows());
@@ -77,7 +77,7 @@ BufferLayout::BufferLayout(const StorageView& view, Format format, std::int64_t 
 // Sets offset and ring of a surface whose offset counts as if all rows were held. False where an
 // engine cannot follow the ring.
 bool BufferLayout::enter_ring(const StorageView& view, std::int64_t row_pitch,
-                              program::BufferSurface& surface) const {
+                              isa::BufferSurface& surface) const {
   const std::int64_t row = surface.offset / row_pitch_;
   const std::int64_t rest = surface.offset % row_pitch_;
   const bool one_row = view.rows() == 1 || row_pitch == 0;
@@ -107,7 +107,7 @@ std::optional<MappedSurface> BufferLayout::map(const StorageView& view) const {
   const std::int64_t byte = mapped->offset % kChannelUnit;
   std::int64_t block = 0;  // byte of the view's first channel block
   MappedSurface result;
-  program::BufferSurface& surface = result.surface;
+  isa::BufferSurface& surface = result.surface;
   surface.broadcast_channels = view.channels() > 1 && channel_step == 0;
   surface.channels = static_cast<std::uint32_t>(view.channels());
   if (channel % partitions_ == 0) {

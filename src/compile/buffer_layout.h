@@ -12,13 +12,13 @@
 
 #include "compile/axis_map.h"
 #include "compile/storage.h"
-#include "program/descriptor.h"
+#include "isa/descriptor.h"
 
 namespace tessera::compile {
 
 // A surface, and the channel of it that the view's first channel is.
 struct MappedSurface {
-  program::BufferSurface surface;  // offset counts from the block's first byte
+  isa::BufferSurface surface;      // offset counts from the block's first byte
   std::int64_t channel_first = 0;  // 0 unless the view begins within a channel block
 };
 
@@ -50,7 +50,7 @@ class BufferLayout {
 
  private:
   bool enter_ring(const StorageView& view, std::int64_t row_pitch,
-                  program::BufferSurface& surface) const;
+                  isa::BufferSurface& surface) const;
 
   StorageIndex storage_ = -1;
   Format format_ = Format::kF16;

@@ -5,7 +5,7 @@
 
 #include "base/quantity.h"
 #include "compile/surface_conventions.h"
-#include "program/accesses.h"
+#include "isa/accesses.h"
 
 namespace tessera::compile {
 namespace {
@@ -196,7 +196,7 @@ std::vector<RowRange> unwrapped_rows(const Cascade& cascade, const PlanInputs& i
     const Layer& layer = inputs.layers[static_cast<std::size_t>(member.layer)];
     add(member.output.ring);
     const bool windows =
-        layer.kind == LayerKind::kNeural || layer.planar.mode == program::PlanarMode::kPooling;
+        layer.kind == LayerKind::kNeural || layer.planar.mode == isa::PlanarMode::kPooling;
     for (const CascadeOperand& input : member.inputs) {
       if (!windows && input.passage == Passage::kRing) add(input.ring);
     }

@@ -6,15 +6,15 @@
 #include "compile/compile.h"
 #include "compile/testing/compiled_program.h"
 #include "compile/testing/random_graph.h"
+#include "isa/verify.h"
 #include "link/link.h"
-#include "program/verify.h"
 
 namespace tessera::compile {
 namespace {
 
-using program::BufferSurface;
-using program::EngineKind;
-using program::Program;
+using isa::BufferSurface;
+using isa::EngineKind;
+using isa::Program;
 using testing::build;
 using testing::GraphBuilder;
 
@@ -29,8 +29,8 @@ ChipConfig slow_memory_chip(std::int32_t bytes_per_partition) {
 // Bytes that loads and stores move.
 std::int64_t transferred_bytes(const Program& program) {
   std::int64_t bytes = 0;
-  for (const program::TaskDescriptor& task : program.tasks) {
-    if (const auto* transfer = std::get_if<program::TransferTask>(&task.config)) {
+  for (const isa::TaskDescriptor& task : program.tasks) {
+    if (const auto* transfer = std::get_if<isa::TransferTask>(&task.config)) {
       bytes += std::int64_t{task.bands.rows} * transfer->buffer.columns * transfer->channel_count *
                format_bytes(transfer->buffer.format);
     }
@@ -70,12 +70,12 @@ TEST(Cascade, LayerByLayerItGoesThroughDram) {
 TEST(Cascade, WindowsFollowTheirRingAroundItsEnd) {
   const Program program = build(early_layers(), slow_memory_chip(24576));
   int wrapped = 0;
-  for (const program::TaskDescriptor& task : program.tasks) {
-    if (const auto* neural = std::get_if<program::NeuralTask>(&task.config)) {
+  for (const isa::TaskDescriptor& task : program.tasks) {
+    if (const auto* neural = std::get_if<isa::NeuralTask>(&task.config)) {
       if (wraps(neural->moving)) ++wrapped;
       EXPECT_FALSE(wraps(neural->output));
     }
-    if (const auto* transfer = std::get_if<program::TransferTask>(&task.config)) {
+    if (const auto* transfer = std::get_if<isa::TransferTask>(&task.config)) {
       EXPECT_FALSE(wraps(transfer->buffer));
     }
   }
@@ -104,7 +104,7 @@ TEST(Cascade, WhereTheArrayIsTheBottleneckLayersRunOneByOne) {
 TEST(Cascade, WhatFitsStaysResident) {
   const Program program = build(early_layers(), ChipConfig{});
   int neural = 0;
-  for (const program::TaskDescriptor& task : program.tasks) {
+  for (const isa::TaskDescriptor& task : program.tasks) {
     if (task.engine == EngineKind::kNeural) ++neural;
   }
   EXPECT_EQ(neural, 3);

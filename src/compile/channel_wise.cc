@@ -5,7 +5,7 @@
 namespace tessera::compile {
 namespace {
 
-using program::EngineKind;
+using isa::EngineKind;
 
 // Each lane has the taps of the channels in its own partition.
 bool lanes_can_run(const ChipConfig& chip, const ProductConfig& product) {
@@ -18,15 +18,15 @@ bool lanes_can_run(const ChipConfig& chip, const ProductConfig& product) {
 }
 
 // A task over the whole output; only what an estimate reads.
-program::TaskDescriptor task_of(const Layer& layer, const KernelSlice& slice, EngineKind engine) {
+isa::TaskDescriptor task_of(const Layer& layer, const KernelSlice& slice, EngineKind engine) {
   const auto extent = [](std::int64_t value) { return static_cast<std::uint32_t>(value); };
-  program::NeuralTask product;
+  isa::NeuralTask product;
   product.product = slice.product;
   product.moving.images = extent(layer.inputs[0].images());
   product.moving.rows = extent(layer.inputs[0].rows());
   product.moving.columns = extent(layer.inputs[0].columns());
   product.output.columns = extent(layer.output.columns());
-  program::TaskDescriptor task;
+  isa::TaskDescriptor task;
   task.engine = engine;
   task.bands = {extent(layer.output.images()), extent(layer.output.rows()),
                 extent(layer.output.rows())};

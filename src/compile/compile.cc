@@ -11,17 +11,17 @@
 #include "compile/storage.h"
 #include "compile/transposition_pass.h"
 #include "compile/weight_region.h"
-#include "program/host_step.h"
+#include "package/host_step.h"
 
 namespace tessera::compile {
 namespace {
 
 using graph::Graph;
 using graph::TensorId;
-using program::BaseIndex;
-using program::DramAddress;
-using program::Package;
-using program::TensorSlot;
+using isa::BaseIndex;
+using isa::DramAddress;
+using isa::TensorSlot;
+using package::Package;
 
 constexpr std::int64_t kSlotAlignmentBytes = 64;
 
@@ -95,7 +95,7 @@ class Compiler {
 
   void add_hints() {
     for (const Layer& layer : layers_) {
-      program::LayerHint hint{.name = layer.name, .kind = "Move", .origins = {}, .output_dims = {}};
+      isa::LayerHint hint{.name = layer.name, .kind = "Move", .origins = {}, .output_dims = {}};
       if (layer.kind == LayerKind::kTranspose) hint.kind = "Transposition";
       if (layer.node >= 0) {
         const graph::Node& node = graph_->nodes[static_cast<std::size_t>(layer.node)];
@@ -133,27 +133,27 @@ class Compiler {
   void add_frames() {
     std::vector<std::pair<std::uint32_t, std::uint32_t>> place_of;  // frame and position, a task
     for (std::size_t i = 0; i < draft_.tasks.tasks.size(); ++i) {
-      const program::TaskDescriptor& task = draft_.tasks.tasks[i];
+      const isa::TaskDescriptor& task = draft_.tasks.tasks[i];
       if (package_.frames.empty() || package_.frames.back().layer != task.layer) {
-        program::Frame frame;
+        isa::Frame frame;
         frame.layer = task.layer;
         frame.segment = draft_.tasks.segments[i];
         package_.frames.push_back(std::move(frame));
       }
-      program::Frame& frame = package_.frames.back();
+      isa::Frame& frame = package_.frames.back();
       place_of.emplace_back(package_.frames.size() - 1, frame.tasks.size());
-      program::FrameTask framed{
+      isa::FrameTask framed{
           .descriptor = task, .dependencies = {}, .piece = draft_.tasks.pieces[i]};
       framed.descriptor.dependencies.clear();
       framed.descriptor.id = 0;
-      for (const program::Dependency& d : task.dependencies) {
+      for (const isa::Dependency& d : task.dependencies) {
         const auto [other_frame, other_task] = place_of[d.task];
         framed.dependencies.push_back(
             {other_frame, other_task, d.numerator, d.denominator, d.offset});
       }
       frame.tasks.push_back(std::move(framed));
     }
-    for (program::Frame& frame : package_.frames) {
+    for (isa::Frame& frame : package_.frames) {
       frame.estimated_cycles = estimate_frame(frame, chip_);
     }
   }
@@ -162,11 +162,11 @@ class Compiler {
     for (const Layer& layer : layers_) {
       if (layer.kind != LayerKind::kHost) continue;
       const graph::Node& node = graph_->nodes[static_cast<std::size_t>(layer.node)];
-      program::HostStep step;
+      isa::HostStep step;
       step.node = layer.node;
       for (const TensorId id : node.inputs) step.inputs.push_back(slot(id));
       for (const TensorId id : node.outputs) step.outputs.push_back(slot(id));
-      program::close_host_step(*graph_, node, step);
+      package::close_host_step(*graph_, node, step);
       package_.host_steps.push_back(std::move(step));
     }
     package_.segments = static_cast<std::uint32_t>(package_.host_steps.size()) + 1;

@@ -13,7 +13,7 @@
 #include "arch/chip_config.h"
 #include "base/result.h"
 #include "graph/graph.h"
-#include "program/package.h"
+#include "package/package.h"
 
 namespace tessera::compile {
 
@@ -38,7 +38,7 @@ struct CompileOptions {
 };
 
 // An error names the layer, what was found, what is allowed and the way out.
-Result<program::Package> compile(std::shared_ptr<const graph::Graph> graph, const ChipConfig& chip,
+Result<package::Package> compile(std::shared_ptr<const graph::Graph> graph, const ChipConfig& chip,
                                  const CompileOptions& options = {});
 
 }  // namespace tessera::compile

@@ -8,15 +8,15 @@
 
 #include "compile/testing/compiled_program.h"
 #include "compile/testing/random_graph.h"
+#include "isa/verify.h"
 #include "link/link.h"
-#include "program/verify.h"
 
 namespace tessera::compile {
 namespace {
 
-using program::EngineKind;
-using program::Program;
-using program::TaskDescriptor;
+using isa::EngineKind;
+using isa::Program;
+using isa::TaskDescriptor;
 using testing::build;
 using testing::GraphBuilder;
 
@@ -87,7 +87,7 @@ TEST(Compile, ConvolutionStartsBeforeItsInputIsComplete) {
   const TaskDescriptor& load = *tasks_on(program, EngineKind::kLoad)[0];
   const TaskDescriptor& conv = *tasks_on(program, EngineKind::kNeural)[0];
   ASSERT_EQ(load.bands, conv.bands);
-  for (const program::Dependency& d : conv.dependencies) {
+  for (const isa::Dependency& d : conv.dependencies) {
     if (d.task != load.id) continue;
     for (std::int64_t j = 1; j <= conv.steps(); ++j) {  // the band below holds the halo's last row
       EXPECT_EQ(steps_needed(d, j, load.steps()), std::min(j + 1, load.steps()));
@@ -104,8 +104,8 @@ TEST(Compile, KernelOfTheNextLayerGoesElsewhere) {
   const auto kernels = tasks_on(program, EngineKind::kKernel);
   ASSERT_EQ(kernels.size(), 6u);
   for (std::size_t i = 1; i < kernels.size(); ++i) {
-    EXPECT_NE(std::get<program::KernelTask>(kernels[i]->config).kernel_offset,
-              std::get<program::KernelTask>(kernels[i - 1]->config).kernel_offset);
+    EXPECT_NE(std::get<isa::KernelTask>(kernels[i]->config).kernel_offset,
+              std::get<isa::KernelTask>(kernels[i - 1]->config).kernel_offset);
   }
 }
 
@@ -116,7 +116,7 @@ TEST(Compile, ConcatenationOfResultsNeedsNoCopy) {
   builder.output(builder.conv(whole, {16, 1}));
   const Program program = build(builder.take(), ChipConfig{});
   for (const TaskDescriptor* task : tasks_on(program, EngineKind::kStore)) {
-    EXPECT_FALSE(std::holds_alternative<program::CopyTask>(task->config));
+    EXPECT_FALSE(std::holds_alternative<isa::CopyTask>(task->config));
   }
   EXPECT_EQ(tasks_on(program, EngineKind::kStore).size(), 1u);  // the output
 }
@@ -137,7 +137,7 @@ TEST(Compile, AnyPermutationOfAResidentTensorStaysInTheStateBuffer) {
     EXPECT_EQ(program.workspace_bytes, 0);
     std::size_t turning = 0;
     for (const TaskDescriptor* task : tasks_on(program, EngineKind::kNeural)) {
-      turning += std::get<program::NeuralTask>(task->config).transpose ? 1 : 0;
+      turning += std::get<isa::NeuralTask>(task->config).transpose ? 1 : 0;
     }
     EXPECT_EQ(turning, axes[0] == 1 ? 0u : 1u);  // channels where they were: a view
   } while (std::next_permutation(axes.begin(), axes.end()));
@@ -184,7 +184,7 @@ TEST(Compile, RowLargerThanTheBufferIsCutByColumns) {
   builder.output(builder.conv(builder.input({1, 4, 8, 1000}), {8, 3, 1, 1}));
   const Program program = build(builder.take(), small_chip(4096));
   for (const auto* task : tasks_on(program, EngineKind::kNeural)) {
-    EXPECT_LT(std::get<program::NeuralTask>(task->config).output.columns, 1000u);
+    EXPECT_LT(std::get<isa::NeuralTask>(task->config).output.columns, 1000u);
   }
 }
 
@@ -219,7 +219,7 @@ TEST(Compile, WindowOverTheWholeImageIsReduced) {
   const Program program = build(builder.take(), ChipConfig{});
   const auto planar = tasks_on(program, EngineKind::kPlanar);
   ASSERT_EQ(planar.size(), 1u);
-  EXPECT_EQ(std::get<program::PlanarTask>(planar[0]->config).mode, program::PlanarMode::kReduction);
+  EXPECT_EQ(std::get<isa::PlanarTask>(planar[0]->config).mode, isa::PlanarMode::kReduction);
 }
 
 TEST(Compile, WindowLargerThanTheLineBufferComesInParts) {
@@ -229,7 +229,7 @@ TEST(Compile, WindowLargerThanTheLineBufferComesInParts) {
   const auto planar = tasks_on(program, EngineKind::kPlanar);
   ASSERT_EQ(planar.size(), 4u);  // 64 + 6 rows times 64 + 6 columns
   for (std::size_t i = 0; i < planar.size(); ++i) {
-    const auto& task = std::get<program::PlanarTask>(planar[i]->config);
+    const auto& task = std::get<isa::PlanarTask>(planar[i]->config);
     EXPECT_EQ(task.continues, i > 0);
     EXPECT_EQ(task.keeps, i < 3);
   }

@@ -12,16 +12,16 @@
 namespace tessera::compile {
 namespace {
 
-using program::Bands;
-using program::BufferSurface;
-using program::CopyTask;
-using program::DramAddress;
-using program::EngineKind;
-using program::KernelTask;
-using program::NeuralTask;
-using program::PlanarTask;
-using program::TaskDescriptor;
-using program::TransferTask;
+using isa::Bands;
+using isa::BufferSurface;
+using isa::CopyTask;
+using isa::DramAddress;
+using isa::EngineKind;
+using isa::KernelTask;
+using isa::NeuralTask;
+using isa::PlanarTask;
+using isa::TaskDescriptor;
+using isa::TransferTask;
 
 // A task takes about this many steps at most; a step is a band of at least a PSUM bank's pixels.
 constexpr std::int64_t kStepsWanted = 24;
@@ -105,9 +105,9 @@ class Emitter {
     if (piece.output.transfer) emit_store(piece);
   }
 
-  program::PieceHint hint_of(const Piece& piece) const {
+  isa::PieceHint hint_of(const Piece& piece) const {
     const auto index = [](std::int64_t first) { return static_cast<std::uint32_t>(first); };
-    program::PieceHint hint;
+    isa::PieceHint hint;
     hint.known = true;
     hint.image = index(piece.output.image_first);
     hint.channel = index(piece.output.channel_first);
@@ -123,9 +123,9 @@ class Emitter {
   }
 
   TaskDescriptor& add(const Piece& piece, EngineKind engine, const Bands& bands,
-                      program::TaskConfig config) {
+                      isa::TaskConfig config) {
     TaskDescriptor task;
-    task.id = static_cast<program::TaskId>(result_.tasks.size());
+    task.id = static_cast<isa::TaskId>(result_.tasks.size());
     task.engine = engine;
     task.bands = bands;
     task.config = std::move(config);
@@ -266,7 +266,7 @@ class Emitter {
     if (const auto offset = kernel_memory_.find(kernel)) return *offset;
     const std::int64_t offset = kernel_memory_.put(kernel);
     KernelTask task;
-    task.source = {program::BaseIndex::kWeights, static_cast<std::uint64_t>(slice.weights_offset)};
+    task.source = {isa::BaseIndex::kWeights, static_cast<std::uint64_t>(slice.weights_offset)};
     task.stream = slice.stream;
     if (!task.stream.compressed()) {
       task.dram_pitch = static_cast<std::uint64_t>(slice.bytes_per_partition);
@@ -323,7 +323,7 @@ class Emitter {
     const Bands bands = bands_of(piece.output.view);
     if (layer.way == TranspositionWay::kPlanar) {
       PlanarTask task;
-      task.mode = program::PlanarMode::kTranspose;
+      task.mode = isa::PlanarMode::kTranspose;
       task.inputs[0] = from.surface;
       task.output = to.surface;
       add(piece, EngineKind::kPlanar, bands, task);
@@ -344,7 +344,7 @@ class Emitter {
 
   void emit_planar(const Piece& piece, const Layer& layer) {
     PlanarTask task = layer.planar;
-    if (task.mode == program::PlanarMode::kPooling) {
+    if (task.mode == isa::PlanarMode::kPooling) {
       const PieceOperand& input = piece.inputs[0];
       task.pool = pool_part(task.pool, piece.part);
       task.pool.pad_top += input.row_first - piece.output.row_first * task.pool.stride_h;

@@ -4,12 +4,12 @@
 #include <array>
 #include <type_traits>
 
-#include "program/accesses.h"
+#include "isa/accesses.h"
 
 namespace tessera::compile {
 namespace {
 
-using namespace program;  // descriptors
+using namespace isa;  // descriptors
 
 Cycles neural_cycles(const NeuralTask& task, const Bands& bands, const ChipConfig& chip) {
   return neural_task_cycles(chip.neural, product_work(task, chip),

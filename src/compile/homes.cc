@@ -34,7 +34,7 @@ void for_each_dram_storage(const PlanInputs& inputs, const Piece& piece, Visit&&
 void mark_stores(const PlanInputs& inputs, Plan& plan) {
   std::vector<bool> needed(inputs.storages.storages.size(), false);
   for (std::size_t i = 0; i < needed.size(); ++i) {
-    needed[i] = inputs.storages.storages[i].base == program::BaseIndex::kOutput;
+    needed[i] = inputs.storages.storages[i].base == isa::BaseIndex::kOutput;
   }
   const auto need = [&](StorageIndex index) { needed[static_cast<std::size_t>(index)] = true; };
   for (const Piece& piece : plan.pieces) {
@@ -54,7 +54,7 @@ std::optional<Misfit> place_homes(const PlanInputs& inputs, Plan& plan) {
   plan.homes.assign(storages.size(), -1);
   const auto touch = [&](StorageIndex index, std::int64_t time) {
     const Storage& storage = storages[static_cast<std::size_t>(index)];
-    if (storage.base != program::BaseIndex::kWorkspace) return;
+    if (storage.base != isa::BaseIndex::kWorkspace) return;
     std::int32_t& home = plan.homes[static_cast<std::size_t>(index)];
     if (home < 0) {
       home = static_cast<std::int32_t>(plan.home_blocks.size());

@@ -115,13 +115,13 @@ bool is_whole_reduction(const PoolConfig& pool, Format format, const Layer& laye
 }
 
 void set_pool(const PoolConfig& pool, Format format, const ChipConfig& chip, Layer& layer) {
-  program::PlanarTask& task = layer.planar;
+  isa::PlanarTask& task = layer.planar;
   const PlanarEngineConfig& planar = chip.planar;
   const std::int64_t rows = (pool.window_h - 1) * pool.dilation_h + 1;
   const std::int64_t columns = (pool.window_w - 1) * pool.dilation_w + 1;
   const bool fits = rows <= planar.window_rows_max && columns <= planar.window_columns_max;
   if (!fits && is_whole_reduction(pool, format, layer)) {
-    task.mode = program::PlanarMode::kReduction;
+    task.mode = isa::PlanarMode::kReduction;
     task.reduce = {.function = pool_reduction(pool.function),
                    .over_rows = true,
                    .over_columns = true,
@@ -130,7 +130,7 @@ void set_pool(const PoolConfig& pool, Format format, const ChipConfig& chip, Lay
                    .output = {}};
     return;
   }
-  task.mode = program::PlanarMode::kPooling;
+  task.mode = isa::PlanarMode::kPooling;
   task.pool = pool;
   layer.wide_window = !fits;
 }
@@ -138,7 +138,7 @@ void set_pool(const PoolConfig& pool, Format format, const ChipConfig& chip, Lay
 Status set_planar(const graph::Graph& graph, const Node& node, const ChipConfig& chip,
                   Layer& layer) {
   layer.kind = LayerKind::kPlanar;
-  program::PlanarTask& task = layer.planar;
+  isa::PlanarTask& task = layer.planar;
   task.input_count = static_cast<std::uint8_t>(node.inputs.size());
   switch (node.kind()) {
     case NodeKind::kPool:
@@ -146,12 +146,12 @@ Status set_planar(const graph::Graph& graph, const Node& node, const ChipConfig&
                layer);
       break;
     case NodeKind::kElementwise:
-      task.mode = program::PlanarMode::kElementwise;
+      task.mode = isa::PlanarMode::kElementwise;
       task.elementwise = elementwise_config(node.as<ElementwiseAttributes>());
       break;
     default: {
       const auto& reduce = node.as<ReduceAttributes>();
-      task.mode = program::PlanarMode::kReduction;
+      task.mode = isa::PlanarMode::kReduction;
       task.reduce = {.function = reduce.function,
                      .over_rows = layer.inputs[0].rows() > 1,
                      .over_columns = true,

@@ -13,7 +13,7 @@
 #include "compile/storage.h"
 #include "compile/transposition.h"
 #include "compile/weight_region.h"
-#include "program/descriptor.h"
+#include "isa/descriptor.h"
 
 namespace tessera::compile {
 
@@ -44,7 +44,7 @@ struct Layer {
   bool dynamic = false;             // neural: the stationary operand is a tensor
   bool on_lanes = false;            // neural, channel-wise: the planar engine's lanes filter
   std::vector<KernelSlice> slices;  // neural; one even if there is nothing in kernel memory
-  program::PlanarTask planar;       // without surfaces
+  isa::PlanarTask planar;           // without surfaces
   bool wide_window = false;         // a pooling that the line buffer holds in parts only
   std::vector<PlannedCopy> copies;
   // kTranspose: turns inputs[0] into the output, on the array or the planar engine. By way of DMA

@@ -82,7 +82,7 @@ class Chooser {
       : graph_(graph), chip_(chip), plan_(storages), storages_(storages.storages.size()) {
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) add_node(i);
     for (std::size_t i = 0; i < storages_.size(); ++i) {
-      storages_[i].output = storages.storages[i].base == program::BaseIndex::kOutput;
+      storages_[i].output = storages.storages[i].base == isa::BaseIndex::kOutput;
     }
     cost_of_.assign(storages_.size(), -1);
   }

@@ -7,7 +7,7 @@
 #include "arith/wide_sum.h"
 #include "base/quantity.h"
 #include "compile/surface_conventions.h"
-#include "program/accesses.h"
+#include "isa/accesses.h"
 
 namespace tessera::compile {
 namespace {
@@ -35,7 +35,7 @@ struct Work {
 };
 
 bool is_reduction(const Layer& layer) {
-  return layer.kind == LayerKind::kPlanar && layer.planar.mode == program::PlanarMode::kReduction;
+  return layer.kind == LayerKind::kPlanar && layer.planar.mode == isa::PlanarMode::kReduction;
 }
 
 // A window wholly in the padding reads something all the same.
@@ -234,8 +234,8 @@ class Cutter {
         columns = work.part_columns;
       } else if (layer_.wide_window) {
         const PoolConfig pool = pool_part(layer_.planar.pool, work.part);
-        rows = at_least_one(program::pool_rows_read(pool, view.rows(), work.rows), view.rows());
-        columns = at_least_one(program::pool_columns_read(pool, view.columns(), work.columns),
+        rows = at_least_one(isa::pool_rows_read(pool, view.rows(), work.rows), view.rows());
+        columns = at_least_one(isa::pool_columns_read(pool, view.columns(), work.columns),
                                view.columns());
       } else {
         rows = input_rows_read(layer_, i, work.rows);
@@ -260,11 +260,11 @@ class Cutter {
     const RowRange all{0, extent};
     if (columns.last - columns.first == layer_.output.columns()) return all;
     if (layer_.kind == LayerKind::kNeural) {
-      return at_least_one(program::product_columns_read(layer_.slices[0].product, extent, columns),
+      return at_least_one(isa::product_columns_read(layer_.slices[0].product, extent, columns),
                           extent);
     }
-    if (layer_.planar.mode == program::PlanarMode::kPooling) {
-      return at_least_one(program::pool_columns_read(layer_.planar.pool, extent, columns), extent);
+    if (layer_.planar.mode == isa::PlanarMode::kPooling) {
+      return at_least_one(isa::pool_columns_read(layer_.planar.pool, extent, columns), extent);
     }
     return columns;
   }
@@ -366,10 +366,10 @@ RowRange input_rows_read(const Layer& layer, std::size_t input, RowRange rows) {
   const std::int64_t extent = layer.inputs[input].rows();
   RowRange read = rows;
   if (layer.kind == LayerKind::kNeural) {
-    read = input == 0 ? program::product_rows_read(layer.slices[0].product, extent, rows)
+    read = input == 0 ? isa::product_rows_read(layer.slices[0].product, extent, rows)
                       : RowRange{0, extent};
-  } else if (layer.planar.mode == program::PlanarMode::kPooling) {
-    read = program::pool_rows_read(layer.planar.pool, extent, rows);
+  } else if (layer.planar.mode == isa::PlanarMode::kPooling) {
+    read = isa::pool_rows_read(layer.planar.pool, extent, rows);
   } else if (is_reduction(layer) && layer.planar.reduce.over_rows) {
     read = {0, extent};
   }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "program/dependencies.h"
+#include "isa/dependencies.h"
 
 namespace tessera::compile {
 namespace {
@@ -12,7 +12,7 @@ constexpr std::int32_t kLengthsTried[] = {32, 4, 3, 2};
 
 class Chooser {
  public:
-  Chooser(const PlanInputs& inputs, const std::vector<program::DramAddress>& addresses)
+  Chooser(const PlanInputs& inputs, const std::vector<isa::DramAddress>& addresses)
       : inputs_(inputs), addresses_(addresses), count_(std::ssize(inputs.layers)) {}
 
   Result<Draft> run() {
@@ -79,7 +79,7 @@ class Chooser {
     }
     of.tasks = emit_tasks(inputs_, of.plan, of.addresses);
     of.dependencies_dropped =
-        program::derive_dependencies(inputs_.chip, of.tasks.segments, of.tasks.tasks);
+        isa::derive_dependencies(inputs_.chip, of.tasks.segments, of.tasks.tasks);
   }
 
   void predict(Draft& of) const {
@@ -116,7 +116,7 @@ class Chooser {
   }
 
   const PlanInputs& inputs_;
-  const std::vector<program::DramAddress>& addresses_;
+  const std::vector<isa::DramAddress>& addresses_;
   const std::int64_t count_;
 };
 
@@ -152,7 +152,7 @@ std::vector<LayerRange> fastest_cascades(const std::vector<Cycles>& alone,
 }
 
 Result<Draft> choose_plan(const PlanInputs& inputs,
-                          const std::vector<program::DramAddress>& addresses) {
+                          const std::vector<isa::DramAddress>& addresses) {
   return Chooser(inputs, addresses).run();
 }
 

@@ -143,13 +143,13 @@ Resident find_resident(const PlanInputs& inputs, const std::vector<std::int32_t>
   const Uses& uses = all[index];
   Resident resident;
   const bool written =
-      storage.base == program::BaseIndex::kWorkspace || storage.base == program::BaseIndex::kOutput;
+      storage.base == isa::BaseIndex::kWorkspace || storage.base == isa::BaseIndex::kOutput;
   if (!written || uses.filled || (uses.writers.empty() && uses.copies.empty()) ||
       uses.readers.empty()) {
     return resident;
   }
   // A graph output that is copied together has to be in DRAM anyway.
-  if (!uses.copies.empty() && storage.base == program::BaseIndex::kOutput) return resident;
+  if (!uses.copies.empty() && storage.base == isa::BaseIndex::kOutput) return resident;
   // The layout that most readers can take, of those that the writers can leave.
   Resident best = resident;
   for (const StorageView& view : layout_views(inputs, storage, uses)) {
@@ -247,7 +247,7 @@ std::vector<std::int32_t> find_last_reads(const PlanInputs& inputs) {
     }
   }
   for (std::size_t i = 0; i < last.size(); ++i) {
-    if (inputs.storages.storages[i].base == program::BaseIndex::kOutput) last[i] = INT32_MAX;
+    if (inputs.storages.storages[i].base == isa::BaseIndex::kOutput) last[i] = INT32_MAX;
   }
   return last;
 }

@@ -17,7 +17,7 @@ using graph::MoveAttributes;
 using graph::Node;
 using graph::NodeKind;
 using graph::TensorId;
-using program::BaseIndex;
+using isa::BaseIndex;
 
 // One way of giving tensors their places. Where a reader cannot walk a place, the attempt ends with
 // that tensor, and the next attempt gives it a storage of its own.

@@ -19,7 +19,7 @@
 #include "compile/axis_map.h"
 #include "graph/graph.h"
 #include "graph/surface_view.h"
-#include "program/descriptor.h"
+#include "isa/descriptor.h"
 
 namespace tessera::compile {
 
@@ -30,7 +30,7 @@ struct Storage {
   std::string name;
   Format format = Format::kF16;
   std::int64_t elements = 0;
-  program::BaseIndex base = program::BaseIndex::kWorkspace;
+  isa::BaseIndex base = isa::BaseIndex::kWorkspace;
   graph::TensorId owner;  // the tensor that is this block, dense from element 0
 
   std::int64_t bytes() const { return elements * format_bytes(format); }

@@ -8,13 +8,13 @@
 
 #include "arch/cost.h"
 #include "compile/estimate.h"
-#include "program/accesses.h"
-#include "program/descriptor_check.h"
+#include "isa/accesses.h"
+#include "isa/descriptor_check.h"
 
 namespace tessera::compile {
 namespace {
 
-using namespace program;  // descriptors
+using namespace isa;  // descriptors
 
 // Words of a descriptor, about: configurations write few registers twice.
 constexpr std::int64_t kDescriptorWords = 64;

@@ -14,7 +14,7 @@
 
 #include "arch/chip_config.h"
 #include "base/quantity.h"
-#include "program/descriptor.h"
+#include "isa/descriptor.h"
 
 namespace tessera::compile {
 
@@ -25,6 +25,6 @@ struct Timeline {
 
 // `tasks[i].id` is i, every dependency points back; segments follow each other on a quiet core.
 Timeline predict_timeline(const ChipConfig& chip, const std::vector<std::uint32_t>& segments,
-                          const std::vector<program::TaskDescriptor>& tasks);
+                          const std::vector<isa::TaskDescriptor>& tasks);
 
 }  // namespace tessera::compile

@@ -12,7 +12,7 @@
 namespace tessera::compile {
 namespace {
 
-using program::TranspositionHint;
+using package::TranspositionHint;
 
 // A way with its cost.
 struct Offer {
@@ -110,7 +110,7 @@ class Pass {
     storages_.storages.push_back({.name = turn.name,
                                   .format = format,
                                   .elements = elements(target),
-                                  .base = program::BaseIndex::kWorkspace,
+                                  .base = isa::BaseIndex::kWorkspace,
                                   .owner = {}});
     layers_.insert(layers_.begin() + static_cast<std::ptrdiff_t>(place), std::move(turn));
     turned_.push_back({view, target, segment});

@@ -16,13 +16,13 @@
 #include "compile/layer.h"
 #include "compile/storage.h"
 #include "graph/graph.h"
-#include "program/package.h"
+#include "package/package.h"
 
 namespace tessera::compile {
 
 // Adds layers and storages. One entry a transposition; `layer` is the index of its layer, or of the
 // reader where it has none.
-std::vector<program::TranspositionHint> add_transpositions(const graph::Graph& graph,
+std::vector<package::TranspositionHint> add_transpositions(const graph::Graph& graph,
                                                            const ChipConfig& chip,
                                                            const CompileOptions& options,
                                                            StoragePlan& storages,

@@ -7,15 +7,15 @@
 #include "compile/buffer_layout.h"
 #include "compile/surface_conventions.h"
 #include "compile/transposition.h"
-#include "program/dependencies.h"
-#include "program/encoding.h"
+#include "isa/dependencies.h"
+#include "isa/encoding.h"
 
 namespace tessera::compile {
 namespace {
 
-using program::BaseIndex;
-using program::BufferSurface;
-using program::EngineKind;
+using isa::BaseIndex;
+using isa::BufferSurface;
+using isa::EngineKind;
 
 // A matrix in DRAM, seen with its channels on rows or on columns.
 struct MatrixInDram {
@@ -62,9 +62,9 @@ class Builder {
     return surface;
   }
 
-  void add(EngineKind engine, program::TaskConfig config) {
-    program::TaskDescriptor task;
-    task.id = static_cast<program::TaskId>(tasks_.size());
+  void add(EngineKind engine, isa::TaskConfig config) {
+    isa::TaskDescriptor task;
+    task.id = static_cast<isa::TaskId>(tasks_.size());
     task.engine = engine;
     task.config = std::move(config);
     tasks_.push_back(std::move(task));
@@ -72,7 +72,7 @@ class Builder {
   }
 
   void transfer(EngineKind engine, const BufferSurface& buffer, const MatrixInDram& matrix) {
-    program::TransferTask task;
+    isa::TransferTask task;
     task.buffer = buffer;
     task.channel_count = buffer.channels;
     task.dram.address = {matrix.base, static_cast<std::uint64_t>(matrix.offset)};
@@ -82,14 +82,14 @@ class Builder {
 
   void turn(const BufferSurface& from, const BufferSurface& to) {
     if (problem_.way == TranspositionWay::kPlanar) {
-      program::PlanarTask task;
-      task.mode = program::PlanarMode::kTranspose;
+      isa::PlanarTask task;
+      task.mode = isa::PlanarMode::kTranspose;
       task.inputs[0] = from;
       task.output = to;
       add(EngineKind::kPlanar, task);
       return;
     }
-    program::NeuralTask task;
+    isa::NeuralTask task;
     task.transpose = true;
     KernelImageShape& blocks = task.product.image;
     blocks.channels = blocks.output_channels = chip_.state_buffer.partitions;
@@ -167,18 +167,18 @@ class Builder {
   }
 
   void finish() {
-    program::derive_dependencies(chip_, segments_, tasks_);
-    program::Program& program = result_.program;
+    isa::derive_dependencies(chip_, segments_, tasks_);
+    isa::Program& program = result_.program;
     program.chip_fingerprint = chip_.fingerprint();
     program.chip_name = chip_.name;
     program.input_bytes = program.output_bytes = program.workspace_bytes =
         problem_.rows * problem_.columns * element_;
     const auto slot = [&](const char* name, Shape dims, BaseIndex base) {
-      return program::TensorSlot{.name = name,
-                                 .tensor = -1,
-                                 .format = problem_.format,
-                                 .dims = std::move(dims),
-                                 .address = {base, 0}};
+      return isa::TensorSlot{.name = name,
+                             .tensor = -1,
+                             .format = problem_.format,
+                             .dims = std::move(dims),
+                             .address = {base, 0}};
     };
     program.inputs = {slot("matrix", {problem_.rows, problem_.columns}, BaseIndex::kInput)};
     program.outputs = {slot("transpose", {problem_.columns, problem_.rows}, BaseIndex::kOutput)};
@@ -187,9 +187,9 @@ class Builder {
                       .origins = {},
                       .output_dims = program.outputs[0].dims}};
     program.segments.resize(segment_ + 1);
-    for (const program::TaskDescriptor& task : tasks_) {
+    for (const isa::TaskDescriptor& task : tasks_) {
       program.stream_offsets.push_back(static_cast<std::uint32_t>(program.stream.size()));
-      const std::vector<std::byte> encoded = program::encode(task);
+      const std::vector<std::byte> encoded = isa::encode(task);
       program.stream.insert(program.stream.end(), encoded.begin(), encoded.end());
     }
     for (std::uint32_t s = 0; s <= segment_; ++s) {
@@ -204,7 +204,7 @@ class Builder {
   const TranspositionProblem& problem_;
   const std::int64_t element_;
   std::uint32_t segment_ = 0;
-  std::vector<program::TaskDescriptor> tasks_;
+  std::vector<isa::TaskDescriptor> tasks_;
   std::vector<std::uint32_t> segments_;  // of each task
   TranspositionProgram result_;
 };

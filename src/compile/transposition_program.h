@@ -14,7 +14,7 @@
 #include "arch/chip_config.h"
 #include "arith/format.h"
 #include "compile/compile.h"
-#include "program/program.h"
+#include "isa/program.h"
 
 namespace tessera::compile {
 
@@ -25,7 +25,7 @@ struct TranspositionProblem {
 };
 
 struct TranspositionProgram {
-  program::Program program;  // input and output: dense row-major matrices
+  isa::Program program;  // input and output: dense row-major matrices
   bool resident = false;
   std::int64_t chunks = 1;
   std::uint32_t segment = 0;  // whose cycles are the transposition's

@@ -6,13 +6,13 @@
 #include "concord/lift_groups.h"
 #include "concord/lift_tags.h"
 #include "concord/lift_walk.h"
-#include "program/verify.h"
+#include "isa/verify.h"
 
 namespace tessera::concord {
 namespace {
 
 // A tag counts granules in 32 bits.
-Status check_sizes(const program::Program& program) {
+Status check_sizes(const isa::Program& program) {
   const std::int64_t bytes_max = granule_bytes(program) << 32;
   const auto check = [&](const char* region, std::int64_t bytes) -> Status {
     if (bytes < bytes_max) return {};
@@ -29,10 +29,10 @@ Status check_sizes(const program::Program& program) {
 
 }  // namespace
 
-Result<std::shared_ptr<const graph::Graph>> lift(const program::Program& program,
+Result<std::shared_ptr<const graph::Graph>> lift(const isa::Program& program,
                                                  const ChipConfig& chip,
                                                  const LiftOptions& options) {
-  TESSERA_RETURN_IF_ERROR(program::verify_program(program, chip));
+  TESSERA_RETURN_IF_ERROR(isa::verify_program(program, chip));
   TESSERA_RETURN_IF_ERROR(check_sizes(program));
   // Layers whose tasks turn out not to be of one layer are taken apart, until the rest holds; there
   // are fewer layers to take apart each time.

@@ -13,7 +13,7 @@
 #include "arch/chip_config.h"
 #include "base/result.h"
 #include "graph/graph.h"
-#include "program/program.h"
+#include "isa/program.h"
 
 namespace tessera::concord {
 
@@ -24,7 +24,7 @@ struct LiftOptions {
 
 // Inputs and outputs of the graph have the names, formats and shapes of the program's, in their
 // order. The program is verified first. An error names the task and what in it no graph can say.
-Result<std::shared_ptr<const graph::Graph>> lift(const program::Program& program,
+Result<std::shared_ptr<const graph::Graph>> lift(const isa::Program& program,
                                                  const ChipConfig& chip,
                                                  const LiftOptions& options = {});
 

@@ -10,14 +10,14 @@
 #include "concord/lift_layers.h"
 #include "concord/lift_tensors.h"
 #include "graph/build.h"
-#include "program/step_order.h"
+#include "isa/step_order.h"
 
 namespace tessera::concord {
 namespace {
 
 using graph::Graph;
 using graph::TensorId;
-using program::Program;
+using isa::Program;
 
 class GraphMaker {
  public:
@@ -35,13 +35,13 @@ class GraphMaker {
     if (!result.circular.empty()) return result;
     // Names of inputs and outputs are the program's own.
     for (std::size_t i = 0; i < program_.inputs.size(); ++i) {
-      const program::TensorSlot& slot = program_.inputs[i];
+      const isa::TensorSlot& slot = program_.inputs[i];
       graph_.inputs.push_back(tensors_.add(slot.name, slot.format, slot.dims));
       graph_.tensor(graph_.inputs.back()).dense_dims = slot.dense_dims;
       tensors_.set_value(walk_.inputs[i], graph_.inputs.back());
     }
     std::vector<std::string> output_names;
-    for (const program::TensorSlot& slot : program_.outputs) {
+    for (const isa::TensorSlot& slot : program_.outputs) {
       output_names.push_back(tensors_.unique_name(slot.name));
     }
     for (const std::size_t item : order) TESSERA_RETURN_IF_ERROR(add_item(walk_.finished[item]));
@@ -189,7 +189,7 @@ class GraphMaker {
 
   // A tensor of its own, under the output's name.
   void add_output(std::size_t i, const std::string& name) {
-    const program::TensorSlot& slot = program_.outputs[i];
+    const isa::TensorSlot& slot = program_.outputs[i];
     TensorId tensor = tensors_.read(walk_.outputs[i], slot.dims, name);
     const auto is = [&](const std::vector<TensorId>& list) {
       return std::find(list.begin(), list.end(), tensor) != list.end();

@@ -18,7 +18,7 @@ struct LiftedGraph {
   std::set<std::uint32_t> circular;
 };
 
-Result<LiftedGraph> lifted_graph(const program::Program& program, const Groups& groups,
+Result<LiftedGraph> lifted_graph(const isa::Program& program, const Groups& groups,
                                  const Walk& walk);
 
 }  // namespace tessera::concord

@@ -7,19 +7,19 @@
 #include <tuple>
 
 #include "concord/lift_axis.h"
-#include "program/registers.h"
-#include "program/step_order.h"
+#include "isa/registers.h"
+#include "isa/step_order.h"
 
 namespace tessera::concord {
 namespace {
 
-using program::NeuralTask;
-using program::PieceHint;
-using program::PlanarMode;
-using program::PlanarTask;
-using program::Program;
-using program::TaskDescriptor;
-using program::TaskId;
+using isa::NeuralTask;
+using isa::PieceHint;
+using isa::PlanarMode;
+using isa::PlanarTask;
+using isa::Program;
+using isa::TaskDescriptor;
+using isa::TaskId;
 
 // Larger than any axis: where padding is not counted.
 constexpr std::int64_t kNowhere = std::int64_t{1} << 40;
@@ -32,7 +32,7 @@ struct Unit {
 
 template <typename T>
 bool same_fields(const T& a, const T& b) {
-  return program::to_registers(a) == program::to_registers(b);
+  return isa::to_registers(a) == isa::to_registers(b);
 }
 
 Extents output_extents(const TaskDescriptor& task) {

@@ -20,7 +20,7 @@
 #include "arith/kernels/planar.h"
 #include "arith/kernels/product.h"
 #include "base/result.h"
-#include "program/program.h"
+#include "isa/program.h"
 
 namespace tessera::concord {
 
@@ -33,9 +33,9 @@ enum class GroupKind : std::uint8_t { kProduct, kPool, kElementwise, kReduce };
 
 struct Group {
   GroupKind kind = GroupKind::kElementwise;
-  std::uint32_t layer = 0;             // index into the hints
-  std::vector<program::TaskId> tasks;  // in their order
-  bool merged = false;                 // of several tasks by their hints
+  std::uint32_t layer = 0;         // index into the hints
+  std::vector<isa::TaskId> tasks;  // in their order
+  bool merged = false;             // of several tasks by their hints
   Extents output = {1, 1, 1, 1};
   std::vector<Extents> inputs;  // of each operand that lies in the state buffer
   std::vector<Format> input_formats;
@@ -66,7 +66,7 @@ struct Groups {
 };
 
 // Layers in `apart` are taken task by task.
-Result<Groups> group_tasks(const program::Program& program, bool use_hints,
+Result<Groups> group_tasks(const isa::Program& program, bool use_hints,
                            const std::set<std::uint32_t>& apart);
 
 }  // namespace tessera::concord

@@ -8,28 +8,28 @@
 
 #include "arith/kernels/kernel_stream.h"
 #include "base/quantity.h"
-#include "program/registers.h"
-#include "program/step_order.h"
+#include "isa/registers.h"
+#include "isa/step_order.h"
 
 namespace tessera::concord {
 
-using program::KernelTask;
-using program::NeuralTask;
+using isa::KernelTask;
+using isa::NeuralTask;
 
-KernelShadow::KernelShadow(const program::Program& program, const ChipConfig& chip)
+KernelShadow::KernelShadow(const isa::Program& program, const ChipConfig& chip)
     : program_(program),
       rows_(chip.neural.rows),
       pitch_(chip.neural.kernel_bytes_per_partition),
       bytes_(static_cast<std::size_t>(rows_ * pitch_)),
       writers_(static_cast<std::size_t>(pitch_), -1) {}
 
-Status KernelShadow::load(program::TaskId id) {
+Status KernelShadow::load(isa::TaskId id) {
   const auto& task = std::get<KernelTask>(program_.tasks[id].config);
-  if (task.source.base != program::BaseIndex::kWeights) {
+  if (task.source.base != isa::BaseIndex::kWeights) {
     return Error{ErrorCode::kUnsupported,
                  fmt::format("{} loads a kernel from another region than the weights; a lifted "
                              "layer has constant kernels",
-                             program::describe_task(program_, id))};
+                             isa::describe_task(program_, id))};
   }
   const auto source = std::span(program_.weights).subspan(task.source.offset);
   if (task.stream.compressed()) {
@@ -43,7 +43,7 @@ Status KernelShadow::load(program::TaskId id) {
     }
   }
   const auto number =
-      loads_.try_emplace(program::to_registers(task), static_cast<std::int64_t>(loads_.size()));
+      loads_.try_emplace(isa::to_registers(task), static_cast<std::int64_t>(loads_.size()));
   std::fill_n(writers_.begin() + task.kernel_offset, task.bytes_per_partition,
               number.first->second);
   return {};

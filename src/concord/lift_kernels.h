@@ -8,7 +8,7 @@
 #include "arch/chip_config.h"
 #include "base/result.h"
 #include "concord/lift_groups.h"
-#include "program/program.h"
+#include "isa/program.h"
 
 namespace tessera::concord {
 
@@ -25,24 +25,24 @@ struct StationaryOperand {
 // The kernel memory, and which load wrote each of its bytes.
 class KernelShadow {
  public:
-  KernelShadow(const program::Program& program, const ChipConfig& chip);
+  KernelShadow(const isa::Program& program, const ChipConfig& chip);
 
-  Status load(program::TaskId id);
+  Status load(isa::TaskId id);
   // Adds a task's slice to its group's operand. False if the slice is there with other values.
-  bool take(const Group& group, const TaskPlace& place, const program::NeuralTask& task,
+  bool take(const Group& group, const TaskPlace& place, const isa::NeuralTask& task,
             StationaryOperand& operand);
 
  private:
-  std::array<std::int64_t, 6> identity_of(const program::NeuralTask& task) const;
+  std::array<std::int64_t, 6> identity_of(const isa::NeuralTask& task) const;
   std::int64_t writer_of(std::int64_t first, std::int64_t bytes) const;
   const std::byte* at(std::int64_t partition, std::int64_t offset) const {
     return bytes_.data() + partition * pitch_ + offset;
   }
   void read_vector(std::int64_t offset, std::int64_t count, std::int64_t element,
                    std::byte* to) const;
-  StationaryOperand read(const program::NeuralTask& task) const;
+  StationaryOperand read(const isa::NeuralTask& task) const;
 
-  const program::Program& program_;
+  const isa::Program& program_;
   std::int64_t rows_, pitch_;
   std::vector<std::byte> bytes_;
   std::vector<std::int64_t> writers_;  // of each byte of a partition; -1: none

@@ -42,7 +42,7 @@ struct ValueInfo {
 
 struct OperandContext {
   const ShadowCore& core;
-  const program::Program& program;
+  const isa::Program& program;
   const std::vector<ValueInfo>& values;  // by LiftedValue
 };
 

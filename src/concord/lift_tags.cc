@@ -7,9 +7,9 @@
 namespace tessera::concord {
 namespace {
 
-using program::BufferSurface;
-using program::DramAddress;
-using program::TensorSlot;
+using isa::BufferSurface;
+using isa::DramAddress;
+using isa::TensorSlot;
 
 // Collects the greatest common divisor of all sizes and addresses.
 class Granule {
@@ -29,22 +29,22 @@ class Granule {
       add(slot.address);
     }
   }
-  void add(const program::NeuralTask& task) {
+  void add(const isa::NeuralTask& task) {
     add(task.moving);
     add(task.output);
     if (task.dynamic) add(task.stationary);
   }
-  void add(const program::PlanarTask& task) {
+  void add(const isa::PlanarTask& task) {
     for (int i = 0; i < task.input_count; ++i) add(task.inputs[i]);
     add(task.output);
     add(task.accumulator_offset);
   }
-  void add(const program::TransferTask& task) {
+  void add(const isa::TransferTask& task) {
     add(task.buffer);
     add(task.dram.address);
     for (const std::int64_t stride : task.dram.strides) add(stride);
   }
-  void add(const program::CopyTask& task) {
+  void add(const isa::CopyTask& task) {
     add(task.element_bytes);
     add(task.destination);
     for (const std::int64_t stride : task.destination_strides) add(stride);
@@ -52,7 +52,7 @@ class Granule {
     add(task.source);
     for (const std::int64_t stride : task.source_strides) add(stride);
   }
-  void add(const program::KernelTask&) {}
+  void add(const isa::KernelTask&) {}
   std::int64_t bytes() const { return bytes_; }
 
  private:
@@ -61,15 +61,15 @@ class Granule {
 
 }  // namespace
 
-std::int64_t granule_bytes(const program::Program& program) {
+std::int64_t granule_bytes(const isa::Program& program) {
   Granule granule;
-  for (const program::TaskDescriptor& task : program.tasks) {
+  for (const isa::TaskDescriptor& task : program.tasks) {
     std::visit([&](const auto& config) { granule.add(config); }, task.config);
   }
   granule.add(program.inputs);
   granule.add(program.outputs);
-  for (const program::Segment& segment : program.segments) {
-    for (const program::HostStep& step : segment.host_steps) {
+  for (const isa::Segment& segment : program.segments) {
+    for (const isa::HostStep& step : segment.host_steps) {
       granule.add(step.inputs);
       granule.add(step.outputs);
     }
@@ -77,17 +77,17 @@ std::int64_t granule_bytes(const program::Program& program) {
   return granule.bytes();
 }
 
-ShadowCore::ShadowCore(const program::Program& program, const ChipConfig& chip)
+ShadowCore::ShadowCore(const isa::Program& program, const ChipConfig& chip)
     : partitions_(chip.state_buffer.partitions),
       granule_bytes_(concord::granule_bytes(program)),
       partition_pitch_(chip.state_buffer.bytes_per_partition / granule_bytes_ + 1),
       state_buffer_(partitions_ * partition_pitch_) {
-  const auto make = [&](program::BaseIndex base, std::int64_t bytes) {
+  const auto make = [&](isa::BaseIndex base, std::int64_t bytes) {
     dram_[static_cast<std::size_t>(base)] = TagMemory(bytes / granule_bytes_ + 1);
   };
-  make(program::BaseIndex::kWorkspace, program.workspace_bytes);
-  make(program::BaseIndex::kInput, program.input_bytes);
-  make(program::BaseIndex::kOutput, program.output_bytes);
+  make(isa::BaseIndex::kWorkspace, program.workspace_bytes);
+  make(isa::BaseIndex::kInput, program.input_bytes);
+  make(isa::BaseIndex::kOutput, program.output_bytes);
 }
 
 TagSurface ShadowCore::surface(const BufferSurface& surface, std::int64_t image) {
@@ -120,7 +120,7 @@ std::vector<Tag> ShadowCore::read_slot(const TensorSlot& slot) {
   std::vector<Tag> tags(static_cast<std::size_t>(element_count(slot.dims)));
   for (std::size_t i = 0; i < tags.size(); ++i) {
     const std::int64_t first = static_cast<std::int64_t>(i) * width;
-    if (slot.address.base == program::BaseIndex::kWeights) {
+    if (slot.address.base == isa::BaseIndex::kWeights) {
       tags[i] = load(slot.address, first * granule_bytes_);
     } else {
       tags[i] = element(dram(slot.address) + first, width);

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "arch/chip_config.h"
-#include "program/program.h"
+#include "isa/program.h"
 
 namespace tessera::concord {
 
@@ -73,26 +73,26 @@ inline constexpr Tag kTorn = 1;  // its granules belong to different elements
 // All memories of a core while a program's tags go through them.
 class ShadowCore {
  public:
-  ShadowCore(const program::Program& program, const ChipConfig& chip);
+  ShadowCore(const isa::Program& program, const ChipConfig& chip);
 
   std::int64_t granule_bytes() const { return granule_bytes_; }
   std::int64_t granules(Format format) const { return format_bytes(format) / granule_bytes_; }
 
-  TagSurface surface(const program::BufferSurface& surface, std::int64_t image);
+  TagSurface surface(const isa::BufferSurface& surface, std::int64_t image);
   // Weights have no memory of their own; see load().
-  Tag* dram(const program::DramAddress& address, std::int64_t byte_offset = 0) {
+  Tag* dram(const isa::DramAddress& address, std::int64_t byte_offset = 0) {
     return dram_[static_cast<std::size_t>(address.base)].at(
         (static_cast<std::int64_t>(address.offset) + byte_offset) / granule_bytes_);
   }
   // The tag of one granule of DRAM.
-  Tag load(const program::DramAddress& address, std::int64_t byte_offset) {
-    if (address.base != program::BaseIndex::kWeights) return *dram(address, byte_offset);
+  Tag load(const isa::DramAddress& address, std::int64_t byte_offset) {
+    if (address.base != isa::BaseIndex::kWeights) return *dram(address, byte_offset);
     const std::int64_t byte = static_cast<std::int64_t>(address.offset) + byte_offset;
     return make_tag(kWeights, static_cast<std::uint64_t>(byte / granule_bytes_));
   }
   // Puts granules 0, 1, ... of `value` densely at the slot.
-  void write_slot(const program::TensorSlot& slot, LiftedValue value);
-  std::vector<Tag> read_slot(const program::TensorSlot& slot);
+  void write_slot(const isa::TensorSlot& slot, LiftedValue value);
+  std::vector<Tag> read_slot(const isa::TensorSlot& slot);
 
   Tag element(const Tag* at, std::int64_t granules) {
     return granules == 1 ? *at : wide_element(at, granules);
@@ -105,11 +105,11 @@ class ShadowCore {
 
   std::int64_t partitions_, granule_bytes_, partition_pitch_;
   TagMemory state_buffer_;
-  TagMemory dram_[program::kBaseIndexCount];
+  TagMemory dram_[isa::kBaseIndexCount];
   std::vector<std::uint64_t> long_fills_;  // of elements of 64 bits
 };
 
 // The granule of a program, in bytes: 1, 2 or 4.
-std::int64_t granule_bytes(const program::Program& program);
+std::int64_t granule_bytes(const isa::Program& program);
 
 }  // namespace tessera::concord

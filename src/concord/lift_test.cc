@@ -49,10 +49,10 @@ std::vector<Tensor> run(const GraphPointer& graph, const std::vector<Tensor>& in
   return outputs.ok() ? std::move(*outputs) : std::vector<Tensor>{};
 }
 
-program::Program link_package(const program::Package& package, const ChipConfig& chip) {
+isa::Program link_package(const package::Package& package, const ChipConfig& chip) {
   auto program = link::link(package, chip);
   EXPECT_TRUE(program.ok()) << program.error().to_string();
-  return program.ok() ? std::move(*program) : program::Program{};
+  return program.ok() ? std::move(*program) : isa::Program{};
 }
 
 // Nodes that compute something which an output needs.
@@ -70,8 +70,8 @@ std::int64_t layers(const Graph& graph) {
 }
 
 // Lifts `program` and holds it against `graph`; the lifted graph, or null.
-GraphPointer check(const GraphPointer& graph, const program::Program& program,
-                   const ChipConfig& chip, const LiftOptions& options = {}) {
+GraphPointer check(const GraphPointer& graph, const isa::Program& program, const ChipConfig& chip,
+                   const LiftOptions& options = {}) {
   const auto lifted = lift(program, chip, options);
   EXPECT_TRUE(lifted.ok()) << lifted.error().to_string();
   if (!lifted.ok()) return nullptr;
@@ -137,7 +137,7 @@ TEST(Lift, WithoutHintsEachTaskIsALayer) {
     const GraphPointer graph = compile::testing::random_graph(seed);
     const auto package = compile::compile(graph, chip, {});
     if (!package.ok()) continue;
-    program::Program program = link_package(*package, chip);
+    isa::Program program = link_package(*package, chip);
     const GraphPointer apart = check(graph, program, chip, {.use_hints = false});
     program.pieces.clear();
     program.hints.clear();
@@ -158,14 +158,14 @@ TEST(Lift, WrongHintsChangeNoBit) {
     const GraphPointer graph = compile::testing::random_graph(seed);
     const auto package = compile::compile(graph, chip, {});
     if (!package.ok()) continue;
-    program::Program program = link_package(*package, chip);
-    for (program::PieceHint& piece : program.pieces) {
+    isa::Program program = link_package(*package, chip);
+    for (isa::PieceHint& piece : program.pieces) {
       if (random() % 3 != 0) continue;
       std::uint32_t* const fields[] = {&piece.image, &piece.channel, &piece.row, &piece.column,
                                        &piece.input_channel};
       *fields[random() % 5] += 1 + random() % 40;
     }
-    for (program::TaskDescriptor& task : program.tasks) {
+    for (isa::TaskDescriptor& task : program.tasks) {
       if (random() % 4 == 0) task.layer = random() % static_cast<unsigned>(program.hints.size());
     }
     check(graph, program, chip);
@@ -195,7 +195,7 @@ TEST(Lift, LayersComeBackAsTheyWere) {
     chip.state_buffer.bytes_per_partition = bytes;
     const auto package = compile::compile(graph, chip);
     ASSERT_TRUE(package.ok()) << package.error().to_string();
-    const program::Program program = link_package(*package, chip);
+    const isa::Program program = link_package(*package, chip);
     const GraphPointer lifted = check(graph, program, chip);
     ASSERT_NE(lifted, nullptr);
     EXPECT_EQ(layers(*lifted), 7);
@@ -290,10 +290,10 @@ TEST(LiftErrors, AComputedKernelIsRefusedByName) {
   const GraphPointer graph = builder.take();
   const auto package = compile::compile(graph, chip, {.compress_weights = false});
   ASSERT_TRUE(package.ok()) << package.error().to_string();
-  program::Program program = link_package(*package, chip);
-  for (program::TaskDescriptor& task : program.tasks) {
-    auto* const kernel = std::get_if<program::KernelTask>(&task.config);
-    if (kernel != nullptr) kernel->source = {program::BaseIndex::kInput, 0};
+  isa::Program program = link_package(*package, chip);
+  for (isa::TaskDescriptor& task : program.tasks) {
+    auto* const kernel = std::get_if<isa::KernelTask>(&task.config);
+    if (kernel != nullptr) kernel->source = {isa::BaseIndex::kInput, 0};
   }
   const auto lifted = lift(program, chip);
   ASSERT_FALSE(lifted.ok());
@@ -308,8 +308,8 @@ TEST(LiftErrors, ARaceIsRefused) {
   const GraphPointer graph = small_network();
   const auto package = compile::compile(graph, chip);
   ASSERT_TRUE(package.ok()) << package.error().to_string();
-  program::Program program = link_package(*package, chip);
-  for (program::TaskDescriptor& task : program.tasks) task.dependencies.clear();
+  isa::Program program = link_package(*package, chip);
+  for (isa::TaskDescriptor& task : program.tasks) task.dependencies.clear();
   const auto lifted = lift(program, chip);
   ASSERT_FALSE(lifted.ok());
   EXPECT_EQ(lifted.error().code, ErrorCode::kInvalidModel) << lifted.error().message;

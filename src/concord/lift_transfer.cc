@@ -4,13 +4,13 @@
 
 namespace tessera::concord {
 
-using program::CopyTask;
-using program::DramAddress;
-using program::NeuralTask;
-using program::PlanarTask;
-using program::TransferTask;
+using isa::CopyTask;
+using isa::DramAddress;
+using isa::NeuralTask;
+using isa::PlanarTask;
+using isa::TransferTask;
 
-void TagTransfer::run_step(const program::TaskDescriptor& task, std::int64_t step) {
+void TagTransfer::run_step(const isa::TaskDescriptor& task, std::int64_t step) {
   const std::int64_t image = task.bands.image(step);
   const RowRange rows = task.bands.range(step);
   if (std::holds_alternative<TransferTask>(task.config)) return transfer(task, step);
@@ -25,9 +25,9 @@ void TagTransfer::run_step(const program::TaskDescriptor& task, std::int64_t ste
        image, rows);
 }
 
-void TagTransfer::transfer(const program::TaskDescriptor& descriptor, std::int64_t step) {
+void TagTransfer::transfer(const isa::TaskDescriptor& descriptor, std::int64_t step) {
   const auto& task = std::get<TransferTask>(descriptor.config);
-  const bool load = descriptor.engine == program::EngineKind::kLoad;
+  const bool load = descriptor.engine == isa::EngineKind::kLoad;
   const std::int64_t image = descriptor.bands.image(step);
   const RowRange rows = descriptor.bands.range(step);
   const auto& strides = task.dram.strides;

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "concord/lift_tags.h"
-#include "program/program.h"
+#include "isa/program.h"
 
 namespace tessera::concord {
 
@@ -12,14 +12,14 @@ class TagTransfer {
   // The core outlives the object.
   explicit TagTransfer(ShadowCore& core) : core_(core) {}
 
-  void run_step(const program::TaskDescriptor& task, std::int64_t step);
+  void run_step(const isa::TaskDescriptor& task, std::int64_t step);
 
  private:
-  void transfer(const program::TaskDescriptor& descriptor, std::int64_t step);
-  void copy(const program::CopyTask& task, RowRange rows);
+  void transfer(const isa::TaskDescriptor& descriptor, std::int64_t step);
+  void copy(const isa::CopyTask& task, RowRange rows);
   struct Turn {
-    const program::BufferSurface& from;
-    const program::BufferSurface& to;
+    const isa::BufferSurface& from;
+    const isa::BufferSurface& to;
     std::int64_t from_first = 0, to_first = 0;  // channels
     std::int64_t channels = 0, columns = 0;     // of the input that are turned
   };

@@ -10,18 +10,18 @@
 #include "concord/lift_input.h"
 #include "concord/lift_order.h"
 #include "concord/lift_transfer.h"
-#include "program/host_step.h"
-#include "program/step_order.h"
+#include "isa/step_order.h"
+#include "package/host_step.h"
 
 namespace tessera::concord {
 namespace {
 
-using program::NeuralTask;
-using program::PlanarMode;
-using program::PlanarTask;
-using program::Program;
-using program::TaskDescriptor;
-using program::TaskId;
+using isa::NeuralTask;
+using isa::PlanarMode;
+using isa::PlanarTask;
+using isa::Program;
+using isa::TaskDescriptor;
+using isa::TaskId;
 
 // The state of a group while its tasks run.
 struct OpenGroup {
@@ -50,20 +50,20 @@ class Walker {
   }
 
   Result<Walk> run() {
-    for (const program::TensorSlot& slot : program_.inputs) {
+    for (const isa::TensorSlot& slot : program_.inputs) {
       TESSERA_TRY(const LiftedValue value, add_value(slot.format, element_count(slot.dims)));
       core_.write_slot(slot, value);
       walk_.inputs.push_back(value);
     }
-    for (const program::Segment& segment : program_.segments) {
-      TESSERA_RETURN_IF_ERROR(program::for_each_step(
+    for (const isa::Segment& segment : program_.segments) {
+      TESSERA_RETURN_IF_ERROR(isa::for_each_step(
           program_, chip_, segment, [this](TaskId id, std::int64_t at) { return step(id, at); }));
-      for (const program::HostStep& host : segment.host_steps) {
+      for (const isa::HostStep& host : segment.host_steps) {
         TESSERA_RETURN_IF_ERROR(take_host_step(host));
       }
     }
     if (!walk_.broken.empty()) return std::move(walk_);
-    for (const program::TensorSlot& slot : program_.outputs) {
+    for (const isa::TensorSlot& slot : program_.outputs) {
       TESSERA_TRY(Operand output, read_slot(slot, "output"));
       walk_.outputs.push_back(std::move(output));
     }
@@ -86,7 +86,7 @@ class Walker {
 
   // ---- host steps and outputs
 
-  Result<Operand> read_slot(const program::TensorSlot& slot, const char* what) {
+  Result<Operand> read_slot(const isa::TensorSlot& slot, const char* what) {
     std::vector<Tag> tags = core_.read_slot(slot);
     const auto bad = std::find_if(tags.begin(), tags.end(),
                                   [](Tag tag) { return tag == kUnwritten || tag == kTorn; });
@@ -100,13 +100,13 @@ class Walker {
     return operand;
   }
 
-  Status take_host_step(const program::HostStep& host) {
+  Status take_host_step(const isa::HostStep& host) {
     if (host.body.empty()) {
       return Error{ErrorCode::kInvalidModel,
                    "a host step without its node; link the package again"};
     }
     LiftedStep lifted;
-    TESSERA_TRY(lifted.graph, program::open_host_step(host));
+    TESSERA_TRY(lifted.graph, package::open_host_step(host));
     const graph::Node& node = lifted.graph->nodes[0];
     for (std::size_t i = 0; i < host.inputs.size(); ++i) {
       Operand operand;
@@ -115,7 +115,7 @@ class Walker {
       }
       lifted.inputs.push_back(std::move(operand));
     }
-    for (const program::TensorSlot& slot : host.outputs) {
+    for (const isa::TensorSlot& slot : host.outputs) {
       TESSERA_TRY(const LiftedValue value, add_value(slot.format, element_count(slot.dims)));
       core_.write_slot(slot, value);
       lifted.outputs.push_back(value);
@@ -130,7 +130,7 @@ class Walker {
   Status step(TaskId id, std::int64_t at) {
     const TaskDescriptor& task = program_.tasks[id];
     if (groups_.places[id].group < 0) {
-      if (std::holds_alternative<program::KernelTask>(task.config)) return kernels_.load(id);
+      if (std::holds_alternative<isa::KernelTask>(task.config)) return kernels_.load(id);
       transfer_.run_step(task, at);
       return {};
     }
@@ -154,8 +154,7 @@ class Walker {
   bool broken() const { return walk_.broken.contains(group_->layer); }
 
   Error error(const char* what) const {
-    return {ErrorCode::kUnsupported,
-            fmt::format("{} {}", program::describe_task(program_, id_), what)};
+    return {ErrorCode::kUnsupported, fmt::format("{} {}", isa::describe_task(program_, id_), what)};
   }
 
   // A reading that is not fine is an error, or says that the group is none.
@@ -263,7 +262,7 @@ class Walker {
     return {};
   }
 
-  void write_results(const program::BufferSurface& output, std::int64_t channel_first,
+  void write_results(const isa::BufferSurface& output, std::int64_t channel_first,
                      std::int64_t channels) {
     const TagSurface surface = core_.surface(output, image_);
     const std::int64_t width = core_.granules(output.format);
@@ -388,7 +387,7 @@ class Walker {
 
   // Leaves the accumulators of this part, or looks whether those of the part before are there.
   Status accumulators(const PlanarTask& task, bool keep) {
-    const program::BufferSurface lying = program::accumulator_surface(task);
+    const isa::BufferSurface lying = isa::accumulator_surface(task);
     const TagSurface surface = core_.surface(lying, image_);
     const std::int64_t granules = std::int64_t{task.output.columns} *
                                   arith::ReduceAccumulator::kStoredBytes / core_.granule_bytes();
@@ -427,7 +426,7 @@ class Walker {
         return {};
       }
       if (!operand.ok()) {
-        return operand.error().with_context(program::describe_task(program_, id_));
+        return operand.error().with_context(isa::describe_task(program_, id_));
       }
       to.inputs.push_back(std::move(*operand));
     }

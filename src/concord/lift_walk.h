@@ -48,7 +48,6 @@ struct Walk {
   std::set<std::uint32_t> broken;  // layers whose tasks are not of one layer; if any, nothing holds
 };
 
-Result<Walk> walk_tags(const program::Program& program, const ChipConfig& chip,
-                       const Groups& groups);
+Result<Walk> walk_tags(const isa::Program& program, const ChipConfig& chip, const Groups& groups);
 
 }  // namespace tessera::concord

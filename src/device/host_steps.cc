@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "host/host_step.h"
-#include "program/host_step.h"
+#include "package/host_step.h"
 
 namespace tessera::device {
 namespace {
@@ -26,12 +26,12 @@ Result<std::vector<const Tensor*>> read_operands(const card::Core& core, const O
 
 }  // namespace
 
-Result<OpenSteps> open_steps(const program::Program& program) {
+Result<OpenSteps> open_steps(const isa::Program& program) {
   OpenSteps steps;
-  for (const program::Segment& segment : program.segments) {
+  for (const isa::Segment& segment : program.segments) {
     steps.emplace_back();
-    for (const program::HostStep& step : segment.host_steps) {
-      TESSERA_TRY(auto graph, program::open_host_step(step));
+    for (const isa::HostStep& step : segment.host_steps) {
+      TESSERA_TRY(auto graph, package::open_host_step(step));
       steps.back().push_back({std::move(graph), step.inputs, step.outputs});
     }
   }
@@ -44,7 +44,7 @@ Status run_step(card::Core& core, const OpenStep& step) {
   TESSERA_TRY(const std::vector<const Tensor*> operands, read_operands(core, step, values));
   TESSERA_TRY(const std::vector<Tensor> outputs, host::run_host_step(node, operands));
   for (std::size_t i = 0; i < step.outputs.size(); ++i) {
-    const program::TensorSlot& slot = step.outputs[i];
+    const isa::TensorSlot& slot = step.outputs[i];
     if (i >= outputs.size() || outputs[i].format != slot.format || outputs[i].dims != slot.dims) {
       return Error{ErrorCode::kInvalidModel,
                    fmt::format("host step '{}': output '{}' has another format or shape than the "

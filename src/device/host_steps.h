@@ -1,4 +1,4 @@
-// A program's host steps, opened: the program carries them as bytes (program/host_step.h).
+// A program's host steps, opened: the program carries them as bytes (package/host_step.h).
 #pragma once
 
 #include <memory>
@@ -6,17 +6,17 @@
 
 #include "card/core.h"
 #include "graph/graph.h"
-#include "program/program.h"
+#include "isa/program.h"
 
 namespace tessera::device {
 
 struct OpenStep {
   std::shared_ptr<const graph::Graph> graph;  // of the one node
-  std::vector<program::TensorSlot> inputs, outputs;
+  std::vector<isa::TensorSlot> inputs, outputs;
 };
 using OpenSteps = std::vector<std::vector<OpenStep>>;  // of each segment
 
-Result<OpenSteps> open_steps(const program::Program& program);
+Result<OpenSteps> open_steps(const isa::Program& program);
 
 // Reads the step's inputs from DRAM, evaluates its node and writes the outputs back.
 Status run_step(card::Core& core, const OpenStep& step);

@@ -5,30 +5,30 @@
 #include "concord/lift.h"
 #include "device/device_form.h"
 #include "device/segment_use.h"
-#include "program/verify.h"
+#include "isa/verify.h"
 
 namespace tessera::device {
 namespace {
 
-const Shape& shape_outside(const program::TensorSlot& slot) {
+const Shape& shape_outside(const isa::TensorSlot& slot) {
   return slot.dense_dims.empty() ? slot.dims : slot.dense_dims;
 }
 
-std::vector<TensorDescription> describe(const std::vector<program::TensorSlot>& slots) {
+std::vector<TensorDescription> describe(const std::vector<isa::TensorSlot>& slots) {
   std::vector<TensorDescription> result;
-  for (const program::TensorSlot& slot : slots)
+  for (const isa::TensorSlot& slot : slots)
     result.push_back({slot.name, slot.format, shape_outside(slot)});
   return result;
 }
 
-Tensor in_device_form(const program::TensorSlot& slot, const Tensor& outside) {
+Tensor in_device_form(const isa::TensorSlot& slot, const Tensor& outside) {
   Tensor tensor = Tensor::zeros(slot.format, slot.dims);
   to_device(graph::layout_conversion(slot.format, slot.dims, slot.dense_dims), outside.bytes,
             tensor.bytes);
   return tensor;
 }
 
-Tensor outside(const program::TensorSlot& slot, Tensor in_device_form) {
+Tensor outside(const isa::TensorSlot& slot, Tensor in_device_form) {
   if (slot.dense_dims.empty()) return in_device_form;
   Tensor tensor = Tensor::zeros(slot.format, slot.dense_dims);
   from_device(graph::layout_conversion(slot.format, slot.dims, slot.dense_dims),
@@ -38,16 +38,14 @@ Tensor outside(const program::TensorSlot& slot, Tensor in_device_form) {
 
 }  // namespace
 
-ProgramRun::ProgramRun(program::Program program, const ChipConfig& chip,
-                       const SessionOptions& options)
+ProgramRun::ProgramRun(isa::Program program, const ChipConfig& chip, const SessionOptions& options)
     : program_(std::move(program)), chip_(chip), options_(options) {}
 
-Result<std::unique_ptr<ProgramRun>> ProgramRun::create(program::Program program,
-                                                       const ChipConfig& chip,
+Result<std::unique_ptr<ProgramRun>> ProgramRun::create(isa::Program program, const ChipConfig& chip,
                                                        const SessionOptions& options) {
-  TESSERA_RETURN_IF_ERROR(program::verify_program(program, chip));
-  for (const program::Segment& segment : program.segments) {
-    for (const program::HostStep& step : segment.host_steps) {
+  TESSERA_RETURN_IF_ERROR(isa::verify_program(program, chip));
+  for (const isa::Segment& segment : program.segments) {
+    for (const isa::HostStep& step : segment.host_steps) {
       if (!step.body.empty()) continue;
       return Error{ErrorCode::kInvalidModel,
                    fmt::format("the program has a host step behind task {} without its node; link "
@@ -80,7 +78,7 @@ Status ProgramRun::check_inputs(const std::vector<Tensor>& inputs) const {
                                                           inputs.size(), program_.inputs.size())};
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const program::TensorSlot& slot = program_.inputs[i];
+    const isa::TensorSlot& slot = program_.inputs[i];
     if (inputs[i].format != slot.format || inputs[i].dims != shape_outside(slot)) {
       return Error{
           ErrorCode::kInvalidArgument,
@@ -93,7 +91,7 @@ Status ProgramRun::check_inputs(const std::vector<Tensor>& inputs) const {
 Status ProgramRun::write_inputs(const std::vector<Tensor>& inputs) {
   TESSERA_RETURN_IF_ERROR(check_inputs(inputs));
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const program::TensorSlot& slot = program_.inputs[i];
+    const isa::TensorSlot& slot = program_.inputs[i];
     TESSERA_RETURN_IF_ERROR(core_->write(slot.address, in_device_form(slot, inputs[i]).bytes));
   }
   return {};
@@ -116,7 +114,7 @@ Result<RunResult> ProgramRun::run_segments(std::size_t first, std::size_t last, 
     }
   }
   if (!with_outputs || options_.timing_only) return result;
-  for (const program::TensorSlot& slot : program_.outputs) {
+  for (const isa::TensorSlot& slot : program_.outputs) {
     Tensor output = Tensor::zeros(slot.format, slot.dims);
     TESSERA_RETURN_IF_ERROR(core_->read(slot.address, output.bytes));
     result.outputs.push_back(outside(slot, std::move(output)));

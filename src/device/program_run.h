@@ -15,7 +15,7 @@
 #include "card/core.h"
 #include "device/host_steps.h"
 #include "host/executor.h"
-#include "program/program.h"
+#include "isa/program.h"
 #include "tessera/session.h"
 
 namespace tessera::device {
@@ -23,11 +23,10 @@ namespace tessera::device {
 class ProgramRun {
  public:
   // Proves the program, and places it on a core or lifts it.
-  static Result<std::unique_ptr<ProgramRun>> create(program::Program program,
-                                                    const ChipConfig& chip,
+  static Result<std::unique_ptr<ProgramRun>> create(isa::Program program, const ChipConfig& chip,
                                                     const SessionOptions& options);
 
-  const program::Program& program() const { return program_; }
+  const isa::Program& program() const { return program_; }
   // In the application's form, also where the program has them in blocks.
   std::vector<TensorDescription> inputs() const;
   std::vector<TensorDescription> outputs() const;
@@ -41,12 +40,12 @@ class ProgramRun {
   Result<RunResult> step(const std::vector<Tensor>& inputs);
 
  private:
-  ProgramRun(program::Program program, const ChipConfig& chip, const SessionOptions& options);
+  ProgramRun(isa::Program program, const ChipConfig& chip, const SessionOptions& options);
   Status check_inputs(const std::vector<Tensor>& inputs) const;
   Status write_inputs(const std::vector<Tensor>& inputs);
   Result<RunResult> run_segments(std::size_t first, std::size_t last, bool with_outputs);
 
-  const program::Program program_;
+  const isa::Program program_;
   const ChipConfig chip_;
   const SessionOptions options_;
   OpenSteps host_steps_;

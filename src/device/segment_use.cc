@@ -5,7 +5,7 @@
 namespace tessera::device {
 namespace {
 
-using program::EngineKind;
+using isa::EngineKind;
 
 // Adds a segment's statistics to the run's, engine by engine.
 void add_engines(const card::RunStatistics& segment, RunResult& result) {
@@ -30,10 +30,10 @@ void add_engines(const card::RunStatistics& segment, RunResult& result) {
 }
 
 // Adds the timings of a segment's tasks to their layers.
-void add_layers(const program::Program& program, const program::Segment& segment,
+void add_layers(const isa::Program& program, const isa::Segment& segment,
                 const card::RunStatistics& statistics, RunResult& result) {
   for (std::size_t i = 0; i < statistics.tasks.size(); ++i) {
-    const program::TaskDescriptor& task = program.tasks[segment.task_first + i];
+    const isa::TaskDescriptor& task = program.tasks[segment.task_first + i];
     const card::TaskTiming& timing = statistics.tasks[i];
     if (task.layer >= result.layers.size()) continue;
     LayerUse& layer = result.layers[task.layer];
@@ -49,11 +49,11 @@ void add_layers(const program::Program& program, const program::Segment& segment
   }
 }
 
-void add_timeline(const program::Program& program, const card::RunStatistics& statistics,
+void add_timeline(const isa::Program& program, const card::RunStatistics& statistics,
                   RunResult& result) {
   for (const card::TraceEvent& event : statistics.trace) {
     const std::uint32_t layer = program.tasks[event.task].layer;
-    result.timeline.push_back({program::engine_kind_name(event.engine),
+    result.timeline.push_back({isa::engine_kind_name(event.engine),
                                layer < program.hints.size() ? program.hints[layer].name : "",
                                event.task, event.step, result.cycles + event.begin,
                                result.cycles + event.end});
@@ -62,8 +62,8 @@ void add_timeline(const program::Program& program, const card::RunStatistics& st
 
 }  // namespace
 
-void add_hints(const program::Program& program, RunResult& result) {
-  for (const program::LayerHint& hint : program.hints) {
+void add_hints(const isa::Program& program, RunResult& result) {
+  for (const isa::LayerHint& hint : program.hints) {
     LayerUse layer;
     layer.name = hint.name;
     layer.kind = hint.kind;
@@ -73,7 +73,7 @@ void add_hints(const program::Program& program, RunResult& result) {
   }
 }
 
-void add_segment(const program::Program& program, std::size_t segment,
+void add_segment(const isa::Program& program, std::size_t segment,
                  const card::RunStatistics& statistics, RunResult& result) {
   add_engines(statistics, result);
   add_layers(program, program.segments[segment], statistics, result);

@@ -7,9 +7,9 @@
 namespace tessera::device {
 
 // An entry of `result.layers` for each of the program's hints.
-void add_hints(const program::Program& program, RunResult& result);
+void add_hints(const isa::Program& program, RunResult& result);
 // Adds the segment's statistics and cycles. `result.layers` has an entry for each hint.
-void add_segment(const program::Program& program, std::size_t segment,
+void add_segment(const isa::Program& program, std::size_t segment,
                  const card::RunStatistics& statistics, RunResult& result);
 
 }  // namespace tessera::device

@@ -8,8 +8,8 @@
 #include "device/segment_use.h"
 #include "graph/node_graph.h"
 #include "host/executor.h"
+#include "isa/verify.h"
 #include "link/link.h"
-#include "program/verify.h"
 
 namespace tessera::device {
 namespace {
@@ -18,7 +18,7 @@ namespace {
 class LoadedProgram : public Loaded {
  public:
   std::shared_ptr<const graph::Graph> graph;  // of a program null, unless the host computes
-  program::Program program;                   // its weights are gone once the device has them
+  isa::Program program;                       // its weights are gone once the device has them
   OpenSteps host_steps;
   std::vector<std::unique_ptr<card::Core>> cores;          // one a kernel
   std::vector<std::unique_ptr<host::Executor>> executors;  // one a kernel, where the host computes
@@ -29,16 +29,16 @@ class LoadedProgram : public Loaded {
   std::shared_ptr<const RunResult> timing;  // null: not simulated yet
 };
 
-std::int64_t slot_bytes(const program::TensorSlot& slot) {
+std::int64_t slot_bytes(const isa::TensorSlot& slot) {
   return element_count(slot.dims) * format_bytes(slot.format);
 }
 
 // Whether every access of the program to region `base` lies in one of the slots, which are apart:
 // then each tensor may lie anywhere.
-bool slots_can_move(const program::Program& program, const ChipConfig& chip,
-                    program::BaseIndex base, const std::vector<program::TensorSlot>& slots) {
+bool slots_can_move(const isa::Program& program, const ChipConfig& chip, isa::BaseIndex base,
+                    const std::vector<isa::TensorSlot>& slots) {
   std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
-  for (const program::TensorSlot& slot : slots) {
+  for (const isa::TensorSlot& slot : slots) {
     if (slot.address.base != base) return false;
     const auto first = static_cast<std::int64_t>(slot.address.offset);
     if (slot_bytes(slot) > 0) ranges.emplace_back(first, first + slot_bytes(slot));
@@ -52,13 +52,13 @@ bool slots_can_move(const program::Program& program, const ChipConfig& chip,
                                         [](std::int64_t x, const auto& r) { return x < r.first; });
     return after != ranges.begin() && last <= std::prev(after)->second;
   };
-  std::vector<program::Access> accesses;
-  for (const program::TaskDescriptor& task : program.tasks) {
+  std::vector<isa::Access> accesses;
+  for (const isa::TaskDescriptor& task : program.tasks) {
     for (std::int64_t step = 0; step < task.steps(); ++step) {
       accesses.clear();
-      program::step_accesses(task, chip, step, accesses);
-      for (const program::Access& access : accesses) {
-        if (access.memory != program::Memory::kDram || access.base != base) continue;
+      isa::step_accesses(task, chip, step, accesses);
+      for (const isa::Access& access : accesses) {
+        if (access.memory != isa::Memory::kDram || access.base != base) continue;
         if (access.first < access.last && !inside(access.first, access.last)) return false;
       }
     }
@@ -165,16 +165,16 @@ class SimBackend : public Backend {
  private:
   static constexpr std::int64_t kWeightAlignment = 64;
 
-  Result<std::unique_ptr<LoadedProgram>> prepare(const program::Package& package) {
+  Result<std::unique_ptr<LoadedProgram>> prepare(const package::Package& package) {
     auto loaded = std::make_unique<LoadedProgram>();
     loaded->graph = package.graph;
     loaded->name = package.graph->name;
-    for (const program::Frame& frame : package.frames) {
+    for (const isa::Frame& frame : package.frames) {
       loaded->expected_cycles += frame.estimated_cycles;
     }
     TESSERA_TRY(loaded->program,
                 link::link(package, chip_, {.cores = 1, .serial = options_.serial}));
-    TESSERA_RETURN_IF_ERROR(program::verify_program(loaded->program, chip_));
+    TESSERA_RETURN_IF_ERROR(isa::verify_program(loaded->program, chip_));
     return place_on_cores(std::move(loaded));
   }
 
@@ -202,17 +202,17 @@ class SimBackend : public Backend {
 
   Result<std::unique_ptr<LoadedProgram>> place_on_cores(std::unique_ptr<LoadedProgram> loaded) {
     TESSERA_TRY(loaded->host_steps, open_steps(loaded->program));
-    for (const program::TensorSlot& slot : loaded->program.inputs) {
+    for (const isa::TensorSlot& slot : loaded->program.inputs) {
       loaded->inputs.push_back({slot.name, Bytes{slot_bytes(slot)}});
     }
-    for (const program::TensorSlot& slot : loaded->program.outputs) {
+    for (const isa::TensorSlot& slot : loaded->program.outputs) {
       loaded->outputs.push_back({slot.name, Bytes{slot_bytes(slot)}});
     }
     if (options_.values == Values::kSimulated) {
-      loaded->inputs_in_place = slots_can_move(loaded->program, chip_, program::BaseIndex::kInput,
-                                               loaded->program.inputs);
-      loaded->outputs_in_place = slots_can_move(loaded->program, chip_, program::BaseIndex::kOutput,
-                                                loaded->program.outputs);
+      loaded->inputs_in_place =
+          slots_can_move(loaded->program, chip_, isa::BaseIndex::kInput, loaded->program.inputs);
+      loaded->outputs_in_place =
+          slots_can_move(loaded->program, chip_, isa::BaseIndex::kOutput, loaded->program.outputs);
     }
     for (int kernel = 0; kernel < options_.kernels; ++kernel) {
       TESSERA_TRY(auto core, card::Core::create(chip_));
@@ -255,7 +255,7 @@ class SimBackend : public Backend {
   }
 
   // Puts tensor i where the tasks look for it: by telling them where it is, or by copying it.
-  static Status place_tensors(card::Core& core, const std::vector<program::TensorSlot>& slots,
+  static Status place_tensors(card::Core& core, const std::vector<isa::TensorSlot>& slots,
                               std::span<const std::span<std::byte>> views, bool in_place,
                               bool inputs) {
     for (std::size_t i = 0; i < slots.size(); ++i) {
@@ -271,7 +271,7 @@ class SimBackend : public Backend {
 
   // Null views: cycles only.
   Result<RunResult> simulate(const LoadedProgram& loaded, card::Core& core, const RunViews* views) {
-    const program::Program& program = loaded.program;
+    const isa::Program& program = loaded.program;
     if (views != nullptr) {
       TESSERA_RETURN_IF_ERROR(
           place_tensors(core, program.inputs, views->inputs, loaded.inputs_in_place, true));

@@ -6,15 +6,15 @@
 #include <cstdint>
 
 #include "base/quantity.h"
-#include "program/descriptor.h"
+#include "isa/descriptor.h"
 
 namespace tessera::engines {
 
-// The boxes of a core, in the order of program::EngineKind, then the others.
+// The boxes of a core, in the order of isa::EngineKind, then the others.
 enum class Box : std::uint8_t { kNeural, kPlanar, kLoad, kStore, kKernel, kTaskManager, kDram };
 inline constexpr int kBoxCount = 7;
 const char* box_name(Box box);
-inline Box box_of(program::EngineKind engine) { return static_cast<Box>(engine); }
+inline Box box_of(isa::EngineKind engine) { return static_cast<Box>(engine); }
 
 class WakeTable {
  public:

@@ -14,7 +14,7 @@ namespace {
 constexpr std::uint64_t kVersion = 1;  // of the language
 
 // `arch "brainwave"`, if it is there, and then chains.
-Result<program::Program> assemble_chains(Lexer& lexer, const AssembleOptions& options) {
+Result<isa::Program> assemble_chains(Lexer& lexer, const AssembleOptions& options) {
   TESSERA_RETURN_IF_ERROR(lexer.skip_empty_lines());
   const Place place = lexer.peek().place;
   TESSERA_TRY(const bool named, lexer.accept_name("arch"));
@@ -33,8 +33,8 @@ Result<program::Program> assemble_chains(Lexer& lexer, const AssembleOptions& op
 
 }  // namespace
 
-Result<program::Program> assemble(std::string_view text, const std::string& name,
-                                  const AssembleOptions& options) {
+Result<isa::Program> assemble(std::string_view text, const std::string& name,
+                              const AssembleOptions& options) {
   Lexer lexer(text, name);
   TESSERA_RETURN_IF_ERROR(lexer.skip_empty_lines());
   const Place place = lexer.peek().place;

@@ -13,14 +13,14 @@
 
 #include "arch/chip_config.h"
 #include "base/result.h"
-#include "program/program.h"
+#include "isa/program.h"
 
 namespace tessera::firmware {
 
 // Reads a file that the text names, relative to the text's own folder.
 using ReadFile = std::function<Result<std::vector<std::byte>>(const std::string& path)>;
 // Whether a host step of the text is one; it may lay out the step's body anew.
-using CheckStep = std::function<Status(program::HostStep& step)>;
+using CheckStep = std::function<Status(isa::HostStep& step)>;
 
 struct AssembleOptions {
   ReadFile read;                     // none: a text that names a file is refused
@@ -32,10 +32,10 @@ struct AssembleOptions {
 };
 
 // An error names line and column, what was found, what is allowed and the way out. A program from
-// instruction chains has been proved (program/verify.h); one with every descriptor written out is
+// instruction chains has been proved (isa/verify.h); one with every descriptor written out is
 // what the text says, and still to be verified.
-Result<program::Program> assemble(std::string_view text, const std::string& name,
-                                  const AssembleOptions& options);
+Result<isa::Program> assemble(std::string_view text, const std::string& name,
+                              const AssembleOptions& options);
 
 // Where the weights of a program go.
 enum class WeightsPlace {
@@ -47,7 +47,7 @@ struct DisassembleOptions {
   WeightsPlace weights = WeightsPlace::kInline;
   std::string file;  // the weights' file or the program's, as the text is to name it
 };
-std::string disassemble(const program::Program& program, const DisassembleOptions& options);
+std::string disassemble(const isa::Program& program, const DisassembleOptions& options);
 
 // Weights of at most so many bytes stand in the text.
 inline constexpr std::size_t kInlineWeightsMax = 4096;

@@ -40,20 +40,20 @@ class RandomValues {
 
 }  // namespace
 
-program::BaseIndex base_of(const Symbol& symbol) {
-  if (symbol.memory == Memory::kQueueIn) return program::BaseIndex::kInput;
-  if (symbol.memory == Memory::kQueueOut) return program::BaseIndex::kOutput;
+isa::BaseIndex base_of(const Symbol& symbol) {
+  if (symbol.memory == Memory::kQueueIn) return isa::BaseIndex::kInput;
+  if (symbol.memory == Memory::kQueueOut) return isa::BaseIndex::kOutput;
   if (symbol.memory == Memory::kDram) {
-    if (symbol.use == DramUse::kInput) return program::BaseIndex::kInput;
-    if (symbol.use == DramUse::kOutput) return program::BaseIndex::kOutput;
-    if (symbol.use == DramUse::kWorkspace) return program::BaseIndex::kWorkspace;
+    if (symbol.use == DramUse::kInput) return isa::BaseIndex::kInput;
+    if (symbol.use == DramUse::kOutput) return isa::BaseIndex::kOutput;
+    if (symbol.use == DramUse::kWorkspace) return isa::BaseIndex::kWorkspace;
   }
-  return program::BaseIndex::kWeights;
+  return isa::BaseIndex::kWeights;
 }
 
-program::BufferSurface plane_surface(const Volume& volume, std::int64_t plane, std::int64_t rows,
-                                     std::int64_t columns, Format format) {
-  program::BufferSurface surface;
+isa::BufferSurface plane_surface(const Volume& volume, std::int64_t plane, std::int64_t rows,
+                                 std::int64_t columns, Format format) {
+  isa::BufferSurface surface;
   surface.offset = static_cast<std::uint32_t>(volume.offset + plane * volume.pitch[0]);
   surface.format = format;
   surface.channels = static_cast<std::uint32_t>(volume.length);
@@ -98,8 +98,8 @@ Status ChainMemory::lay_out() {
   for (std::size_t i = 0; i < program_.symbols.size(); ++i) {
     const Symbol& symbol = program_.symbols[i];
     dram_offset_.push_back(0);
-    const program::BaseIndex base = base_of(symbol);
-    if (base == program::BaseIndex::kWeights) {
+    const isa::BaseIndex base = base_of(symbol);
+    if (base == isa::BaseIndex::kWeights) {
       const bool vectors_of_it = symbol.memory == Memory::kDram || is_register_file(symbol.memory);
       if (!vectors_of_it || symbol.contents.kind == Contents::Kind::kNone) continue;
       const bool fill = symbol.contents.kind == Contents::Kind::kFill &&
@@ -163,7 +163,7 @@ std::vector<std::byte> ChainMemory::contents_of(const Symbol& symbol, std::int64
   return bytes;
 }
 
-program::DramAddress ChainMemory::address_of(std::size_t symbol) const {
+isa::DramAddress ChainMemory::address_of(std::size_t symbol) const {
   return {base_of(program_.symbols[symbol]), static_cast<std::uint64_t>(dram_offset_[symbol])};
 }
 
@@ -181,8 +181,8 @@ Volume ChainMemory::volume_of(const VectorView& view) const {
   return volume;
 }
 
-program::DramView ChainMemory::dram_of(const VectorView& view, std::int64_t plane) const {
-  program::DramView dram;
+isa::DramView ChainMemory::dram_of(const VectorView& view, std::int64_t plane) const {
+  isa::DramView dram;
   dram.address = address_of(view.symbol);
   dram.address.offset +=
       static_cast<std::uint64_t>((view.origin + plane * view.pitch[0]) * element());

@@ -15,7 +15,7 @@
 #include "arch/chip_config.h"
 #include "arith/kernels/kernel_image.h"
 #include "firmware/chain.h"
-#include "program/program.h"
+#include "isa/program.h"
 
 namespace tessera::firmware {
 
@@ -28,8 +28,8 @@ struct Volume {
   std::int64_t length = 0;
 };
 // The vectors of one plane as `rows` x `columns` of a surface.
-program::BufferSurface plane_surface(const Volume& volume, std::int64_t plane, std::int64_t rows,
-                                     std::int64_t columns, Format format);
+isa::BufferSurface plane_surface(const Volume& volume, std::int64_t plane, std::int64_t rows,
+                                 std::int64_t columns, Format format);
 
 // A matrix in kernel memory, in the form that a product uses.
 struct KernelPlace {
@@ -58,7 +58,7 @@ class ChainMemory {
   // Of a register file.
   Volume volume_of(const VectorView& view) const;
   // Of a queue or DRAM, with the byte strides of the view.
-  program::DramView dram_of(const VectorView& view, std::int64_t plane) const;
+  isa::DramView dram_of(const VectorView& view, std::int64_t plane) const;
 
   // A dense volume of temporaries. Nothing where the rest of the buffer is too
   // small.
@@ -80,10 +80,10 @@ class ChainMemory {
   // weights.
   std::int64_t weights_of(std::size_t symbol) const { return dram_offset_[symbol]; }
   std::vector<std::byte> take_weights() { return std::move(weights_); }
-  const std::array<std::int64_t, program::kBaseIndexCount>& region_bytes() const {
+  const std::array<std::int64_t, isa::kBaseIndexCount>& region_bytes() const {
     return region_bytes_;
   }
-  program::DramAddress address_of(std::size_t symbol) const;
+  isa::DramAddress address_of(std::size_t symbol) const;
   std::int64_t element() const { return format_bytes(chip_.formats.vector); }
 
  private:
@@ -102,7 +102,7 @@ class ChainMemory {
   std::int64_t temporaries_first_ = 0, next_temporary_ = 0;
   std::int64_t next_kernel_ = 0;
   std::vector<std::int64_t> dram_offset_;  // by symbol
-  std::array<std::int64_t, program::kBaseIndexCount> region_bytes_{};
+  std::array<std::int64_t, isa::kBaseIndexCount> region_bytes_{};
   std::vector<std::byte> weights_;
   using PartKey = std::tuple<std::size_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
   static PartKey key_of(const MatrixPart& part);
@@ -111,6 +111,6 @@ class ChainMemory {
 };
 
 // The part of DRAM that a declared name lies in.
-program::BaseIndex base_of(const Symbol& symbol);
+isa::BaseIndex base_of(const Symbol& symbol);
 
 }  // namespace tessera::firmware

@@ -7,15 +7,15 @@
 #include "firmware/chain_memory.h"
 #include "firmware/program_text.h"
 #include "firmware/task_emitter.h"
-#include "program/dependencies.h"
-#include "program/descriptor_check.h"
-#include "program/verify.h"
+#include "isa/dependencies.h"
+#include "isa/descriptor_check.h"
+#include "isa/verify.h"
 
 namespace tessera::firmware {
 namespace {
 
-using program::Program;
-using program::TaskDescriptor;
+using isa::Program;
+using isa::TaskDescriptor;
 
 constexpr std::int64_t kStepsMax = std::int64_t{1} << 20;  // of all tasks
 
@@ -44,10 +44,10 @@ class ProgramBuilder {
     TESSERA_RETURN_IF_ERROR(collect_tasks());
     add_slots();
     const auto& regions = memory_.region_bytes();
-    program_.workspace_bytes = regions[static_cast<std::size_t>(program::BaseIndex::kWorkspace)];
-    program_.input_bytes = regions[static_cast<std::size_t>(program::BaseIndex::kInput)];
-    program_.output_bytes = regions[static_cast<std::size_t>(program::BaseIndex::kOutput)];
-    const Status proved = program::verify_program(program_, chip_);
+    program_.workspace_bytes = regions[static_cast<std::size_t>(isa::BaseIndex::kWorkspace)];
+    program_.input_bytes = regions[static_cast<std::size_t>(isa::BaseIndex::kInput)];
+    program_.output_bytes = regions[static_cast<std::size_t>(isa::BaseIndex::kOutput)];
+    const Status proved = isa::verify_program(program_, chip_);
     if (!proved.ok()) {
       return text_.error({1, 1}, "the program is not proved: " + proved.error().message);
     }
@@ -114,11 +114,11 @@ class ProgramBuilder {
     if (options_.streaming && chains_before_ != SIZE_MAX) split = contents + chains_before_;
     std::vector<std::uint32_t> segments(tasks.size(), 0);
     for (std::size_t i = 0; i < tasks.size(); ++i) {
-      tasks[i].id = static_cast<program::TaskId>(i);
+      tasks[i].id = static_cast<isa::TaskId>(i);
       if (i >= split) segments[i] = 1;
     }
     TESSERA_RETURN_IF_ERROR(check_tasks(tasks));
-    program_.dependencies_dropped = program::derive_dependencies(chip_, segments, tasks);
+    program_.dependencies_dropped = isa::derive_dependencies(chip_, segments, tasks);
     for (TaskDescriptor& task : tasks) append_task(program_, std::move(task), {});
     const auto count = static_cast<std::uint32_t>(program_.tasks.size());
     const auto first = static_cast<std::uint32_t>(split);
@@ -131,8 +131,8 @@ class ProgramBuilder {
 
   // Addresses and extents of every task, so that its accesses can be followed.
   Status check_tasks(const std::vector<TaskDescriptor>& tasks) const {
-    std::array<std::int64_t, program::kBaseIndexCount> regions = memory_.region_bytes();
-    regions[static_cast<std::size_t>(program::BaseIndex::kWeights)] =
+    std::array<std::int64_t, isa::kBaseIndexCount> regions = memory_.region_bytes();
+    regions[static_cast<std::size_t>(isa::BaseIndex::kWeights)] =
         static_cast<std::int64_t>(program_.weights.size());
     std::int64_t steps = 0;
     for (const TaskDescriptor& task : tasks) {
@@ -141,7 +141,7 @@ class ProgramBuilder {
           check_descriptor(task, {.chip = chip_,
                                   .region_bytes = regions,
                                   .expected = task.id,
-                                  .task_count = static_cast<program::TaskId>(tasks.size())});
+                                  .task_count = static_cast<isa::TaskId>(tasks.size())});
       if (!status.ok()) {
         return text_.error(place,
                            fmt::format("this comes to a {} task that cannot be: {}",
@@ -159,10 +159,10 @@ class ProgramBuilder {
   void add_slots() {
     for (std::size_t i = 0; i < chains_.symbols.size(); ++i) {
       const Symbol& symbol = chains_.symbols[i];
-      const program::BaseIndex base = base_of(symbol);
-      const bool input = base == program::BaseIndex::kInput;
-      if (!input && base != program::BaseIndex::kOutput) continue;
-      program::TensorSlot slot;
+      const isa::BaseIndex base = base_of(symbol);
+      const bool input = base == isa::BaseIndex::kInput;
+      if (!input && base != isa::BaseIndex::kOutput) continue;
+      isa::TensorSlot slot;
       slot.name = symbol.name;
       slot.format = chip_.formats.vector;
       if (symbol.memory != Memory::kDram) {

@@ -16,7 +16,7 @@
 
 namespace tessera::firmware {
 
-Result<program::Program> chain_program(const ChainProgram& chains, const ChipConfig& chip,
-                                       const Lexer& text, const AssembleOptions& options);
+Result<isa::Program> chain_program(const ChainProgram& chains, const ChipConfig& chip,
+                                   const Lexer& text, const AssembleOptions& options);
 
 }  // namespace tessera::firmware

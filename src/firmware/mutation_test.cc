@@ -6,7 +6,7 @@
 #include "base/test_volume.h"
 #include "firmware/assembler.h"
 #include "firmware/program_text.h"
-#include "program/container.h"
+#include "package/container.h"
 
 namespace tessera::firmware {
 namespace {
@@ -35,18 +35,17 @@ constexpr const char* kChains =
     "write buffer 0 f16 [1, 16, 1, 1] pitch [0, 2, 2] ring 1\nend\n";
 
 std::string descriptors() {
-  program::Program program;
+  isa::Program program;
   program.chip_name = "c";
   program.weights.resize(40);
   program.hints.push_back({"h", "k", {"o"}, {1, 2}, 3});
   program.inputs.push_back({"x", 1, Format::kF32, {2, 3}, {}});
-  const program::TaskConfig configs[] = {program::NeuralTask{}, program::PlanarTask{},
-                                         program::TransferTask{}, program::CopyTask{},
-                                         program::KernelTask{}};
+  const isa::TaskConfig configs[] = {isa::NeuralTask{}, isa::PlanarTask{}, isa::TransferTask{},
+                                     isa::CopyTask{}, isa::KernelTask{}};
   for (std::size_t i = 0; i < std::size(configs); ++i) {
-    program::TaskDescriptor task;
-    task.id = static_cast<program::TaskId>(i);
-    task.engine = static_cast<program::EngineKind>(i);
+    isa::TaskDescriptor task;
+    task.id = static_cast<isa::TaskId>(i);
+    task.engine = static_cast<isa::EngineKind>(i);
     task.config = configs[i];
     if (i > 0) task.dependencies.push_back({0, 2, 3, -4});
     append_task(program, task, {});
@@ -105,7 +104,7 @@ int programs_among(const std::string& text, std::uint32_t seed, int rounds) {
     }
     ++good;
     const auto again = assemble(disassemble(*program, {}), "again", {});
-    EXPECT_TRUE(again.ok() && program::serialise(*again) == program::serialise(*program)) << broken;
+    EXPECT_TRUE(again.ok() && package::serialise(*again) == package::serialise(*program)) << broken;
   }
   return good;
 }

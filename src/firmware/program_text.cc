@@ -7,16 +7,16 @@
 
 #include "base/check.h"
 #include "firmware/task_text.h"
-#include "program/encoding.h"
+#include "isa/encoding.h"
 
 namespace tessera::firmware {
 namespace {
 
-using program::HostStep;
-using program::LayerHint;
-using program::Program;
-using program::Segment;
-using program::TensorSlot;
+using isa::HostStep;
+using isa::LayerHint;
+using isa::Program;
+using isa::Segment;
+using isa::TensorSlot;
 
 constexpr std::size_t kAxesMax = 64;          // of a tensor
 constexpr std::size_t kOriginsMax = 1 << 16;  // of a layer
@@ -81,7 +81,7 @@ std::string weights_text(const Program& program, const DisassembleOptions& optio
 // The step's body, and the constants that it takes.
 std::string body_text(const HostStep& step) {
   std::string out = "    graph " + quoted(step.body) + "\n";
-  for (const program::StepConstant& constant : step.constants) {
+  for (const isa::StepConstant& constant : step.constants) {
     const Tensor& value = *constant.value;
     out += fmt::format("    constant {} {} {} bytes {} ", quoted(constant.name),
                        format_name(value.format), integers_text(value.dims), value.bytes.size()) +
@@ -90,7 +90,7 @@ std::string body_text(const HostStep& step) {
   return out;
 }
 
-std::string piece_text(const program::PieceHint& piece) {
+std::string piece_text(const isa::PieceHint& piece) {
   return fmt::format("piece {}\n",
                      integers_text({piece.image, piece.channel, piece.row, piece.column,
                                     piece.input_channel, piece.window_row, piece.window_column}));
@@ -239,7 +239,7 @@ class ProgramParser {
       return lexer_.error(
           place, fmt::format("'{}' is no region; allowed: {}", region, fmt::join(kRegions, ", ")));
     }
-    slot.address.base = static_cast<program::BaseIndex>(found - std::begin(kRegions));
+    slot.address.base = static_cast<isa::BaseIndex>(found - std::begin(kRegions));
     TESSERA_RETURN_IF_ERROR(lexer_.expect("+", "and an offset in bytes"));
     TESSERA_TRY(slot.address.offset, lexer_.expect_unsigned("an offset in bytes"));
     return slot;
@@ -272,7 +272,7 @@ class ProgramParser {
 
   Status task() {
     TESSERA_TRY(TaskText text, parse_task(lexer_));
-    if (!text.has_id) text.task.id = static_cast<program::TaskId>(program_.tasks.size());
+    if (!text.has_id) text.task.id = static_cast<isa::TaskId>(program_.tasks.size());
     append_task(program_, std::move(text.task), std::move(text.stream));
     if (program_.stream.size() > UINT32_MAX) {
       return lexer_.error(text.place, "the descriptors have more than 4 GiB together");
@@ -374,7 +374,7 @@ class ProgramParser {
   }
 
   // A constant operand of a host step.
-  Status constant(std::vector<program::StepConstant>& constants) {
+  Status constant(std::vector<isa::StepConstant>& constants) {
     const Place place = lexer_.peek().place;
     auto tensor = std::make_shared<Tensor>();
     TESSERA_TRY(const std::string name, lexer_.expect_string("the constant's name"));
@@ -400,7 +400,7 @@ class ProgramParser {
     }
     const auto before =
         std::find_if(constants.begin(), constants.end(),
-                     [&name](const program::StepConstant& other) { return other.name == name; });
+                     [&name](const isa::StepConstant& other) { return other.name == name; });
     if (before == constants.end()) {
       constants.push_back({name, std::move(tensor)});
     } else {
@@ -416,8 +416,8 @@ class ProgramParser {
 
 }  // namespace
 
-void append_task(Program& program, program::TaskDescriptor task, std::vector<std::byte> stream) {
-  if (stream.empty()) stream = program::encode(task);
+void append_task(Program& program, isa::TaskDescriptor task, std::vector<std::byte> stream) {
+  if (stream.empty()) stream = isa::encode(task);
   program.stream_offsets.push_back(static_cast<std::uint32_t>(program.stream.size()));
   program.stream.insert(program.stream.end(), stream.begin(), stream.end());
   program.tasks.push_back(std::move(task));
@@ -491,7 +491,7 @@ std::string disassemble(const Program& program, const DisassembleOptions& option
   };
   for (std::size_t i = 0; i < program.tasks.size(); ++i) {
     close_segments(i);
-    const program::TaskDescriptor& task = program.tasks[i];
+    const isa::TaskDescriptor& task = program.tasks[i];
     if (task.layer != layer && task.layer < program.hints.size()) {
       // A name may hold anything; in a comment it stays on its line.
       out += fmt::format("\n; layer {}: {} {} {}\n", task.layer,

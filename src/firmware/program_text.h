@@ -18,13 +18,12 @@
 namespace tessera::firmware {
 
 // From behind `program 1` to the end of the text.
-Result<program::Program> parse_program_text(Lexer& lexer, const AssembleOptions& options);
+Result<isa::Program> parse_program_text(Lexer& lexer, const AssembleOptions& options);
 
 // "file "..." bytes N sha256 "..."" and its sisters, behind the word `weights`.
 Result<std::vector<std::byte>> parse_weights(Lexer& lexer, const AssembleOptions& options);
 
 // Appends a task and its descriptor.
-void append_task(program::Program& program, program::TaskDescriptor task,
-                 std::vector<std::byte> stream);
+void append_task(isa::Program& program, isa::TaskDescriptor task, std::vector<std::byte> stream);
 
 }  // namespace tessera::firmware

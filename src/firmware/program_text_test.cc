@@ -8,16 +8,16 @@
 #include "firmware/assembler.h"
 #include "firmware/register_fields.h"
 #include "firmware/task_text.h"
-#include "program/container.h"
-#include "program/encoding.h"
-#include "program/host_step.h"
+#include "isa/encoding.h"
+#include "package/container.h"
+#include "package/host_step.h"
 
 namespace tessera::firmware {
 namespace {
 
-using program::Program;
+using isa::Program;
 
-std::vector<std::byte> bytes_of(const Program& program) { return program::serialise(program); }
+std::vector<std::byte> bytes_of(const Program& program) { return package::serialise(program); }
 
 Result<Program> assembled(const std::string& text) { return assemble(text, "t.tasm", {}); }
 
@@ -31,7 +31,7 @@ void expect_round_trip(const Program& program) {
 }
 
 // Registers with anything in them that a descriptor can hold; most keep their reset value.
-program::TaskConfig random_config(std::size_t kind, std::mt19937_64& random) {
+isa::TaskConfig random_config(std::size_t kind, std::mt19937_64& random) {
   const RegisterFields& fields = RegisterFields::of(kind);
   std::vector<std::uint32_t> registers = fields.defaults();
   for (const RegisterField& field : fields.fields()) {
@@ -49,11 +49,11 @@ program::TaskConfig random_config(std::size_t kind, std::mt19937_64& random) {
   return *config;
 }
 
-program::TaskDescriptor random_task(program::TaskId id, std::mt19937_64& random) {
-  program::TaskDescriptor task;
+isa::TaskDescriptor random_task(isa::TaskId id, std::mt19937_64& random) {
+  isa::TaskDescriptor task;
   task.id = id;
   task.network = random() % 4 == 0 ? static_cast<std::uint32_t>(random()) : 0;
-  task.engine = static_cast<program::EngineKind>(random() % program::kEngineKindCount);
+  task.engine = static_cast<isa::EngineKind>(random() % isa::kEngineKindCount);
   task.switch_allowed = random() % 3 != 0;
   task.bands = {1 + static_cast<std::uint32_t>(random() % 3),
                 1 + static_cast<std::uint32_t>(random() % 99),
@@ -62,7 +62,7 @@ program::TaskDescriptor random_task(program::TaskId id, std::mt19937_64& random)
   for (std::uint64_t i = random() % 4; i > 0; --i) {
     const bool line = random() % 2 == 0;
     task.dependencies.push_back(
-        {.task = static_cast<program::TaskId>(random() % 50),
+        {.task = static_cast<isa::TaskId>(random() % 50),
          .numerator = line ? static_cast<std::int32_t>(random()) : 0,
          .denominator = line ? 1 + static_cast<std::int32_t>(random() % 100) : 1,
          .offset = static_cast<std::int64_t>(random()) >> (random() % 64)});
@@ -79,9 +79,9 @@ Program small_program() {
   program.input_bytes = 12;
   program.dependencies_dropped = 5;
   program.inputs = {
-      {"x\x01;", 3, Format::kF32, {1, 3}, {program::BaseIndex::kInput, 0}},
-      {"m", 4, Format::kF16, {2, 3, 8, 16}, {program::BaseIndex::kInput, 64}, {1, 9, 40}}};
-  program.outputs = {{"", -1, Format::kI64, {}, {program::BaseIndex::kOutput, 1ull << 60}}};
+      {"x\x01;", 3, Format::kF32, {1, 3}, {isa::BaseIndex::kInput, 0}},
+      {"m", 4, Format::kF16, {2, 3, 8, 16}, {isa::BaseIndex::kInput, 64}, {1, 9, 40}}};
+  program.outputs = {{"", -1, Format::kI64, {}, {isa::BaseIndex::kOutput, 1ull << 60}}};
   program.hints = {{"relu", "Elementwise", {"node_1", "n \xFF"}, {1, 3}, -4}, {}};
   for (int i = 0; i < 100; ++i) program.weights.push_back(std::byte(i * 37));
   return program;
@@ -92,7 +92,7 @@ TEST(TaskText, EveryRegisterOfEveryConfigurationComesBack) {
   std::mt19937_64 random(kSeed);
   for (int round = 0; round < 40; ++round) {
     Program program = small_program();
-    for (program::TaskId id = 0; id < 50; ++id) append_task(program, random_task(id, random), {});
+    for (isa::TaskId id = 0; id < 50; ++id) append_task(program, random_task(id, random), {});
     program.segments = {{0, 20, {}}, {20, 50, {}}};
     expect_round_trip(program);
     if (HasFailure()) FAIL() << "seed " << kSeed << ", round " << round;
@@ -103,16 +103,16 @@ TEST(TaskText, ADescriptorInAnotherEncodingKeepsItsWords) {
   Program program = small_program();
   append_task(program, {}, {});
   // The same task with a register written that holds its reset value anyway.
-  program::TaskDescriptor task;
+  isa::TaskDescriptor task;
   task.id = 1;
-  std::vector<std::byte> words = program::encode(task);
+  std::vector<std::byte> words = isa::encode(task);
   const std::uint32_t run[2] = {3 | 1 << 16, 0};
   const auto more = std::as_bytes(std::span(run));
   words.insert(words.end(), more.begin(), more.end());
   words[4] = static_cast<std::byte>(words.size() / 4);
   words[40] = std::byte{1};
   std::size_t consumed = 0;
-  ASSERT_TRUE(program::decode(words, consumed).ok());
+  ASSERT_TRUE(isa::decode(words, consumed).ok());
   append_task(program, task, words);
   program.segments = {{0, 2, {}}};
   expect_round_trip(program);
@@ -121,7 +121,7 @@ TEST(TaskText, ADescriptorInAnotherEncodingKeepsItsWords) {
 
 TEST(ProgramText, HostStepsOfASegmentComeBack) {
   Program program = small_program();
-  const program::TensorSlot slot{"t", 9, Format::kBool, {2, 0}, {}};
+  const isa::TensorSlot slot{"t", 9, Format::kBool, {2, 0}, {}};
   program.segments = {
       {0, 0, {{.node = 4, .inputs = {slot, slot}, .outputs = {slot}, .body = {}}, {}}}, {0, 0, {}}};
   expect_round_trip(program);
@@ -142,18 +142,18 @@ TEST(ProgramText, TheNodeOfAHostStepComesBack) {
   step.reason = "nobody knows it";
   graph.nodes.push_back({"strange", {}, {{0}, {1}}, {{2}}, step});
   Program program = small_program();
-  program::HostStep reference;
+  isa::HostStep reference;
   reference.inputs = {{"x", 0, Format::kF32, {3}, {}}, {"c", 1, Format::kI64, {5}, {}}};
   reference.outputs = {{"y", 2, Format::kF32, {}, {}}};
-  program::close_host_step(graph, graph.nodes[0], reference);
+  package::close_host_step(graph, graph.nodes[0], reference);
   program.segments = {{0, 0, {reference}}};
   expect_round_trip(program);
 }
 
 TEST(ProgramText, PiecesStandBehindTheirTasks) {
   Program program = small_program();
-  for (program::TaskId id = 0; id < 4; ++id) {
-    program::TaskDescriptor task;
+  for (isa::TaskId id = 0; id < 4; ++id) {
+    isa::TaskDescriptor task;
     task.id = id;
     append_task(program, task, {});
   }

@@ -8,18 +8,18 @@
 
 #include "arith/microscaling.h"
 #include "base/check.h"
-#include "program/registers.h"
+#include "isa/registers.h"
 
 namespace tessera::firmware {
 namespace {
 
-using program::BaseIndex;
-using program::PlanarMode;
+using isa::BaseIndex;
+using isa::PlanarMode;
 
 template <typename E, typename Name>
 std::vector<std::string> names_of(Name&& name) {
   std::vector<std::string> names;
-  for (std::uint32_t i = 0; i <= program::enum_max<E>(); ++i) {
+  for (std::uint32_t i = 0; i <= isa::enum_max<E>(); ++i) {
     names.emplace_back(name(static_cast<E>(i)));
   }
   return names;
@@ -83,7 +83,7 @@ class FieldCollector {
   void group(const char* name, T& fields) {
     const std::string outer = prefix_;
     prefix_ += plain(name) + ".";
-    program::visit_fields(*this, fields);
+    isa::visit_fields(*this, fields);
     prefix_ = outer;
   }
   std::vector<RegisterField> take() { return std::move(fields_); }
@@ -105,23 +105,23 @@ template <typename T>
 RegisterFields collect() {
   T config;
   FieldCollector collector;
-  program::visit_fields(collector, config);
-  return {collector.take(), program::to_registers(T{})};
+  isa::visit_fields(collector, config);
+  return {collector.take(), isa::to_registers(T{})};
 }
 
 template <typename T>
-Result<program::TaskConfig> read_config(const std::vector<std::uint32_t>& registers) {
+Result<isa::TaskConfig> read_config(const std::vector<std::uint32_t>& registers) {
   T fields;
-  program::RegisterReader reader(registers);
-  program::visit_fields(reader, fields);
+  isa::RegisterReader reader(registers);
+  isa::visit_fields(reader, fields);
   if (!reader.error().empty()) return Error{ErrorCode::kInvalidModel, reader.error()};
-  if constexpr (std::is_same_v<T, program::FlatCopyTask>) {
-    if (fields.axes > program::kCopyAxesMax) {
+  if constexpr (std::is_same_v<T, isa::FlatCopyTask>) {
+    if (fields.axes > isa::kCopyAxesMax) {
       return Error{ErrorCode::kInvalidModel, fmt::format("{} axes, allowed 0..8", fields.axes)};
     }
-    return program::TaskConfig(fields.to_task());
+    return isa::TaskConfig(fields.to_task());
   } else {
-    return program::TaskConfig(fields);
+    return isa::TaskConfig(fields);
   }
 }
 
@@ -136,9 +136,8 @@ RegisterFields::RegisterFields(std::vector<RegisterField> fields,
 
 const RegisterFields& RegisterFields::of(std::size_t config_kind) {
   static const std::array<RegisterFields, 5> kTables = {
-      collect<program::NeuralTask>(), collect<program::PlanarTask>(),
-      collect<program::TransferTask>(), collect<program::FlatCopyTask>(),
-      collect<program::KernelTask>()};
+      collect<isa::NeuralTask>(), collect<isa::PlanarTask>(), collect<isa::TransferTask>(),
+      collect<isa::FlatCopyTask>(), collect<isa::KernelTask>()};
   TESSERA_CHECK(config_kind < kTables.size(), "configuration kind {}", config_kind);
   return kTables[config_kind];
 }
@@ -182,32 +181,32 @@ std::string field_text(const RegisterField& field, std::uint64_t bits) {
   return std::to_string(bits);
 }
 
-std::vector<std::uint32_t> registers_of(const program::TaskConfig& config) {
+std::vector<std::uint32_t> registers_of(const isa::TaskConfig& config) {
   return std::visit(
       [](const auto& fields) {
         using T = std::decay_t<decltype(fields)>;
-        if constexpr (std::is_same_v<T, program::CopyTask>) {
-          return program::to_registers(program::FlatCopyTask(fields));
+        if constexpr (std::is_same_v<T, isa::CopyTask>) {
+          return isa::to_registers(isa::FlatCopyTask(fields));
         } else {
-          return program::to_registers(fields);
+          return isa::to_registers(fields);
         }
       },
       config);
 }
 
-Result<program::TaskConfig> config_of(std::size_t config_kind,
-                                      const std::vector<std::uint32_t>& registers) {
+Result<isa::TaskConfig> config_of(std::size_t config_kind,
+                                  const std::vector<std::uint32_t>& registers) {
   switch (config_kind) {
     case 0:
-      return read_config<program::NeuralTask>(registers);
+      return read_config<isa::NeuralTask>(registers);
     case 1:
-      return read_config<program::PlanarTask>(registers);
+      return read_config<isa::PlanarTask>(registers);
     case 2:
-      return read_config<program::TransferTask>(registers);
+      return read_config<isa::TransferTask>(registers);
     case 3:
-      return read_config<program::FlatCopyTask>(registers);
+      return read_config<isa::FlatCopyTask>(registers);
     default:
-      return read_config<program::KernelTask>(registers);
+      return read_config<isa::KernelTask>(registers);
   }
 }
 

@@ -1,5 +1,5 @@
 // The registers of a task by name: what firmware text writes as `name = value`. The table comes out
-// of the visitor in program/registers.h, so that text and descriptors cannot disagree.
+// of the visitor in isa/registers.h, so that text and descriptors cannot disagree.
 //
 //   configuration kind ──visitor──► [ path, register, kind of value ] ...
 //
@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "program/descriptor.h"
+#include "isa/descriptor.h"
 
 namespace tessera::firmware {
 
@@ -30,7 +30,7 @@ struct RegisterField {
 
 class RegisterFields {
  public:
-  // Of configuration kind 0..4 (index of program::TaskConfig).
+  // Of configuration kind 0..4 (index of isa::TaskConfig).
   static const RegisterFields& of(std::size_t config_kind);
 
   const std::vector<RegisterField>& fields() const { return fields_; }
@@ -52,10 +52,10 @@ void set_field_bits(const RegisterField& field, std::uint64_t bits,
 // As text that reads back to the same bits.
 std::string field_text(const RegisterField& field, std::uint64_t bits);
 
-std::vector<std::uint32_t> registers_of(const program::TaskConfig& config);
+std::vector<std::uint32_t> registers_of(const isa::TaskConfig& config);
 // The error names the register that is out of range.
-Result<program::TaskConfig> config_of(std::size_t config_kind,
-                                      const std::vector<std::uint32_t>& registers);
+Result<isa::TaskConfig> config_of(std::size_t config_kind,
+                                  const std::vector<std::uint32_t>& registers);
 
 inline constexpr const char* kConfigNames[] = {"product", "planar", "transfer", "copy", "kernel"};
 

@@ -13,7 +13,7 @@
 namespace tessera::firmware {
 namespace {
 
-using program::EngineKind;
+using isa::EngineKind;
 
 enum ConfigKind : std::size_t { kProduct, kPlanar, kTransfer, kCopy, kKernel };
 
@@ -76,7 +76,7 @@ const char* write_prefix(std::size_t kind) {
 
 class ChainWriter {
  public:
-  ChainWriter(EngineKind engine, const program::TaskConfig& config)
+  ChainWriter(EngineKind engine, const isa::TaskConfig& config)
       : engine_(engine),
         kind_(config.index()),
         fields_(RegisterFields::of(kind_)),
@@ -276,7 +276,7 @@ Result<std::uint64_t> parse_value(Lexer& lexer, const RegisterField& field) {
 
 }  // namespace
 
-std::string chain_text(EngineKind engine, const program::TaskConfig& config) {
+std::string chain_text(EngineKind engine, const isa::TaskConfig& config) {
   return ChainWriter(engine, config).run();
 }
 

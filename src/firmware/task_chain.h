@@ -14,12 +14,12 @@
 #include <vector>
 
 #include "firmware/lexer.h"
-#include "program/descriptor.h"
+#include "isa/descriptor.h"
 
 namespace tessera::firmware {
 
 // All lines of the configuration, two blanks in front of each.
-std::string chain_text(program::EngineKind engine, const program::TaskConfig& config);
+std::string chain_text(isa::EngineKind engine, const isa::TaskConfig& config);
 
 // Registers of one task, from its lines.
 class TaskChainParser {

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/quantity.h"
 #include "firmware/chain_parser.h"
-#include "program/descriptor_check.h"
+#include "isa/descriptor_check.h"
 
 namespace tessera::firmware {
 namespace {
@@ -15,11 +15,11 @@ namespace {
 constexpr std::int64_t kStepsOfTaskMax = 1024;           // of a task
 constexpr std::size_t kTasksMax = std::size_t{1} << 17;  // of a program
 
-using program::BufferSurface;
-using program::EngineKind;
-using program::NeuralTask;
-using program::PlanarTask;
-using program::TransferTask;
+using isa::BufferSurface;
+using isa::EngineKind;
+using isa::NeuralTask;
+using isa::PlanarTask;
+using isa::TransferTask;
 
 // One column in place of many, for an operand that is the same along them.
 BufferSurface broadcast_columns(BufferSurface surface, std::uint32_t columns) {
@@ -30,8 +30,8 @@ BufferSurface broadcast_columns(BufferSurface surface, std::uint32_t columns) {
 
 }  // namespace
 
-void TaskEmitter::add(EngineKind engine, program::TaskConfig config, std::int64_t rows) {
-  program::TaskDescriptor task;
+void TaskEmitter::add(EngineKind engine, isa::TaskConfig config, std::int64_t rows) {
+  isa::TaskDescriptor task;
   task.engine = engine;
   task.layer = layer_;
   task.bands.rows = static_cast<std::uint32_t>(rows);
@@ -44,13 +44,13 @@ void TaskEmitter::add(EngineKind engine, program::TaskConfig config, std::int64_
 }
 
 void TaskEmitter::load_kernel(const KernelPlace& place) {
-  program::KernelTask kernel;
-  kernel.source = {program::BaseIndex::kWeights, static_cast<std::uint64_t>(place.weights_offset)};
+  isa::KernelTask kernel;
+  kernel.source = {isa::BaseIndex::kWeights, static_cast<std::uint64_t>(place.weights_offset)};
   kernel.partitions = static_cast<std::uint32_t>(place.shape.rows);
   kernel.bytes_per_partition = static_cast<std::uint32_t>(place.shape.bytes_per_partition());
   kernel.dram_pitch = kernel.bytes_per_partition;
   kernel.kernel_offset = static_cast<std::uint32_t>(place.kernel_offset);
-  program::TaskDescriptor task;
+  isa::TaskDescriptor task;
   task.engine = EngineKind::kKernel;
   task.config = kernel;
   prologue_.push_back(std::move(task));
@@ -75,13 +75,13 @@ void TaskEmitter::emit_contents() {
     for (std::int64_t p = 0; p < symbol.extents[0]; ++p) {
       TransferTask load;
       load.dram.address = {
-          program::BaseIndex::kWeights,
+          isa::BaseIndex::kWeights,
           static_cast<std::uint64_t>(memory_.weights_of(i) + p * plane * symbol.length * e)};
       load.dram.strides = {0, e, symbol.extents[2] * symbol.length * e, symbol.length * e};
       load.buffer =
           plane_surface(volume, p, symbol.extents[1], symbol.extents[2], chip_.formats.vector);
       load.channel_count = load.buffer.channels;
-      program::TaskDescriptor task;
+      isa::TaskDescriptor task;
       task.engine = EngineKind::kLoad;
       task.bands.rows = task.bands.rows_per_step = load.buffer.rows;
       task.config = load;
@@ -123,7 +123,7 @@ Status TaskEmitter::emit(const Chain& chain, std::uint32_t layer) {
 
 Status TaskEmitter::emit_once(const Chain& chain) {
   if (chain.task) {
-    program::TaskDescriptor task = chain.task->task;
+    isa::TaskDescriptor task = chain.task->task;
     task.layer = layer_;
     tasks_.push_back(std::move(task));
     return {};
@@ -153,7 +153,7 @@ Status TaskEmitter::emit_matrix(const Chain& chain) {
   KernelPlace place = *placed;
   place.weights_offset = source.weights_offset;
   load_kernel(place);
-  program::TaskDescriptor task = std::move(prologue_.back());
+  isa::TaskDescriptor task = std::move(prologue_.back());
   prologue_.pop_back();
   task.layer = layer_;
   tasks_.push_back(std::move(task));
@@ -442,14 +442,14 @@ Result<TaskEmitter::Surface> TaskEmitter::softmax(const Surface& value, std::int
   const std::int64_t length = value.channels;
   const auto turn = [this](const Surface& in, const Surface& out) {
     PlanarTask task;
-    task.mode = program::PlanarMode::kTranspose;
+    task.mode = isa::PlanarMode::kTranspose;
     task.inputs[0] = in;
     task.output = out;
     add(EngineKind::kPlanar, task, rows_);
   };
   const auto reduce = [this](ReduceFunction function, const Surface& in, const Surface& out) {
     PlanarTask task;
-    task.mode = program::PlanarMode::kReduction;
+    task.mode = isa::PlanarMode::kReduction;
     task.reduce.function = function;
     task.inputs[0] = in;
     task.output = out;

@@ -20,12 +20,12 @@ class TaskEmitter {
   void emit_contents();
 
   // What goes in front: constants and matrices.
-  std::vector<program::TaskDescriptor> take_prologue() { return std::move(prologue_); }
-  std::vector<program::TaskDescriptor>& tasks() { return tasks_; }
+  std::vector<isa::TaskDescriptor> take_prologue() { return std::move(prologue_); }
+  std::vector<isa::TaskDescriptor>& tasks() { return tasks_; }
   std::int64_t macs() const { return macs_; }  // of the last chain
 
  private:
-  using Surface = program::BufferSurface;
+  using Surface = isa::BufferSurface;
 
   Status emit_once(const Chain& chain);
   Status emit_matrix(const Chain& chain);
@@ -35,7 +35,7 @@ class TaskEmitter {
   Result<Surface> product(const Operation& operation, std::int64_t plane, bool last,
                           const Operation* activation);
   Result<Surface> product_of_matrix(const Operation& operation, std::int64_t plane,
-                                    program::NeuralTask& task);
+                                    isa::NeuralTask& task);
   Result<Surface> vector_pass(const Operation& operation, const Surface& value, std::int64_t plane,
                               bool last, const Operation* activation);
   Result<Surface> softmax(const Surface& value, std::int64_t plane, bool last);
@@ -48,7 +48,7 @@ class TaskEmitter {
   Result<Surface> target(bool last, std::int64_t length, std::int64_t plane,
                          std::initializer_list<const Surface*> inputs, bool in_place);
   Result<Surface> temporary(std::int64_t length, std::int64_t columns, Format format);
-  void add(program::EngineKind engine, program::TaskConfig config, std::int64_t rows);
+  void add(isa::EngineKind engine, isa::TaskConfig config, std::int64_t rows);
   void unary(const Surface& in, const Surface& out, UnaryFunction function);
   void binary(BinaryFunction function, const Surface& a, const Surface& b, const Surface& out,
               UnaryFunction activation);
@@ -59,7 +59,7 @@ class TaskEmitter {
   const ChipConfig& chip_;
   const Lexer& text_;
   ChainMemory& memory_;
-  std::vector<program::TaskDescriptor> prologue_, tasks_;
+  std::vector<isa::TaskDescriptor> prologue_, tasks_;
 
   // Of the chain at hand.
   const Chain* chain_ = nullptr;

@@ -9,14 +9,14 @@
 #include "arch/cost.h"
 #include "firmware/register_fields.h"
 #include "firmware/task_chain.h"
-#include "program/encoding.h"
+#include "isa/encoding.h"
 
 namespace tessera::firmware {
 namespace {
 
-using program::Dependency;
-using program::EngineKind;
-using program::TaskDescriptor;
+using isa::Dependency;
+using isa::EngineKind;
+using isa::TaskDescriptor;
 
 constexpr std::size_t kDependenciesMax = 4096;  // of a descriptor
 
@@ -34,7 +34,7 @@ std::string dependency_text(const Dependency& d) {
 }
 
 // The block loop of an identity product, the first blocks one by one, as a comment.
-std::string blocks_comment(const program::NeuralTask& task) {
+std::string blocks_comment(const isa::NeuralTask& task) {
   constexpr std::int64_t kListed = 8;
   const KernelImageShape& image = task.product.image;
   const MatrixExtents matrix{task.output.columns, task.moving.columns};
@@ -96,7 +96,7 @@ Result<std::size_t> index_of(Lexer& lexer, const char* what, std::span<const cha
 // "3: 7 steps" or "3: (1 j + 0) / 1 steps", behind `after task`.
 Result<Dependency> parse_dependency(Lexer& lexer) {
   Dependency d;
-  TESSERA_TRY(d.task, bounded<program::TaskId>(lexer, "a task's number", UINT32_MAX));
+  TESSERA_TRY(d.task, bounded<isa::TaskId>(lexer, "a task's number", UINT32_MAX));
   TESSERA_RETURN_IF_ERROR(lexer.expect(":", "behind the task"));
   TESSERA_TRY(const bool line, lexer.accept("("));
   if (line) {
@@ -125,7 +125,7 @@ Result<Dependency> parse_dependency(Lexer& lexer) {
 }
 
 // "1 x 28 by 4"
-Status parse_bands(Lexer& lexer, program::Bands& bands) {
+Status parse_bands(Lexer& lexer, isa::Bands& bands) {
   TESSERA_TRY(bands.images, bounded<std::uint32_t>(lexer, "the number of images", UINT32_MAX));
   TESSERA_TRY(const bool times, lexer.accept_name("x"));
   if (!times) return lexer.unexpected("'x' and the number of rows, as in 1 x 28 by 4");
@@ -145,7 +145,7 @@ Status parse_head(Lexer& lexer, TaskText& text, std::size_t& config_kind) {
   TaskDescriptor& task = text.task;
   if (lexer.peek().kind == TokenKind::kInteger) {
     text.has_id = true;
-    TESSERA_TRY(task.id, bounded<program::TaskId>(lexer, "a task's number", UINT32_MAX));
+    TESSERA_TRY(task.id, bounded<isa::TaskId>(lexer, "a task's number", UINT32_MAX));
   }
   TESSERA_TRY(const std::size_t engine, index_of(lexer, "engine", kEngines));
   task.engine = static_cast<EngineKind>(engine);
@@ -186,12 +186,12 @@ Status parse_words(Lexer& lexer, std::vector<std::byte>& stream) {
 // Words stand beside the chain and must mean the same.
 Status check_words(const Lexer& lexer, const TaskText& text) {
   std::size_t consumed = 0;
-  const auto decoded = program::decode(text.stream, consumed);
+  const auto decoded = isa::decode(text.stream, consumed);
   if (!decoded.ok()) return lexer.error(text.place, "the words: " + decoded.error().message);
   if (consumed != text.stream.size()) {
     return lexer.error(text.place, "the words hold more than one descriptor");
   }
-  if (program::encode(*decoded) != program::encode(text.task)) {
+  if (isa::encode(*decoded) != isa::encode(text.task)) {
     return lexer.error(text.place,
                        "the words are not those of this task; leave the line out, and they are "
                        "made from the chain");
@@ -210,10 +210,10 @@ std::string task_text(const TaskDescriptor& task, std::span<const std::byte> str
   if (!task.switch_allowed) out += " no_switch";
   out += "\n";
   for (const Dependency& dependency : task.dependencies) out += dependency_text(dependency);
-  const auto* neural = std::get_if<program::NeuralTask>(&task.config);
+  const auto* neural = std::get_if<isa::NeuralTask>(&task.config);
   if (neural != nullptr && neural->transpose) out += blocks_comment(*neural);
   out += chain_text(task.engine, task.config);
-  const std::vector<std::byte> encoded = program::encode(task);
+  const std::vector<std::byte> encoded = isa::encode(task);
   if (!std::ranges::equal(encoded, stream)) out += words_text(stream);
   return out + "end\n";
 }

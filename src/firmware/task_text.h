@@ -21,15 +21,15 @@
 #include <vector>
 
 #include "firmware/lexer.h"
-#include "program/descriptor.h"
+#include "isa/descriptor.h"
 
 namespace tessera::firmware {
 
 // `stream` are the descriptor's own bytes: where encoding would give others, they are written too.
-std::string task_text(const program::TaskDescriptor& task, std::span<const std::byte> stream);
+std::string task_text(const isa::TaskDescriptor& task, std::span<const std::byte> stream);
 
 struct TaskText {
-  program::TaskDescriptor task;
+  isa::TaskDescriptor task;
   Place place;
   bool has_id = false;            // otherwise the task has its position
   bool has_dependencies = false;  // otherwise they are derived

@@ -4,19 +4,19 @@
 
 #include <algorithm>
 
+#include "isa/encoding.h"
 #include "link/redundant_dependencies.h"
-#include "program/encoding.h"
 
 namespace tessera::link {
 namespace {
 
-using program::Dependency;
-using program::Frame;
-using program::FrameTask;
-using program::Program;
-using program::TaskDescriptor;
-using program::TaskId;
-using program::Unlinked;
+using isa::Dependency;
+using isa::Frame;
+using isa::FrameTask;
+using isa::Program;
+using isa::TaskDescriptor;
+using isa::TaskId;
+using isa::Unlinked;
 
 // Keeps numerator * step + offset within 64 bits.
 constexpr std::int64_t kOffsetMax = std::int64_t{1} << 61;
@@ -77,7 +77,7 @@ class Linker {
     task.id = static_cast<TaskId>(program_.tasks.size());
     task.layer = package_.frames[frame].layer;
     task.dependencies.clear();
-    for (const program::FrameDependency& d : framed.dependencies) {
+    for (const isa::FrameDependency& d : framed.dependencies) {
       if (d.frame >= package_.frames.size() || d.task >= package_.frames[d.frame].tasks.size() ||
           first_task_[d.frame] + d.task >= first_task_.back() || d.denominator <= 0) {
         return broken(frame, fmt::format("depends on task {} of frame {}", d.task, d.frame));
@@ -109,7 +109,7 @@ class Linker {
     program_.segments.resize(package_.segments);
     std::size_t f = 0;
     for (std::uint32_t s = 0; s < package_.segments; ++s) {
-      program::Segment& segment = program_.segments[s];
+      isa::Segment& segment = program_.segments[s];
       segment.task_first = first_task_[f];
       while (f < package_.frames.size() && package_.frames[f].segment == s) ++f;
       segment.task_last = first_task_[f];
@@ -121,8 +121,8 @@ class Linker {
 
   // Host steps with no task between them follow one segment.
   void merge_empty_segments() {
-    std::vector<program::Segment> merged;
-    for (program::Segment& segment : program_.segments) {
+    std::vector<isa::Segment> merged;
+    for (isa::Segment& segment : program_.segments) {
       if (!merged.empty() && segment.task_first == segment.task_last) {
         for (auto& step : segment.host_steps) merged.back().host_steps.push_back(std::move(step));
       } else {
@@ -134,7 +134,7 @@ class Linker {
 
   // Every task waits for the one before it in its segment.
   void make_serial() {
-    for (const program::Segment& segment : program_.segments) {
+    for (const isa::Segment& segment : program_.segments) {
       for (TaskId id = segment.task_first; id < segment.task_last; ++id) {
         TaskDescriptor& task = program_.tasks[id];
         task.dependencies.clear();
@@ -147,7 +147,7 @@ class Linker {
   void encode_stream() {
     for (const TaskDescriptor& task : program_.tasks) {
       program_.stream_offsets.push_back(static_cast<std::uint32_t>(program_.stream.size()));
-      const std::vector<std::byte> bytes = program::encode(task);
+      const std::vector<std::byte> bytes = isa::encode(task);
       program_.stream.insert(program_.stream.end(), bytes.begin(), bytes.end());
     }
   }

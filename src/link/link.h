@@ -5,7 +5,7 @@
 
 #include "arch/chip_config.h"
 #include "base/result.h"
-#include "program/unlinked.h"
+#include "isa/unlinked.h"
 
 namespace tessera::link {
 
@@ -15,7 +15,7 @@ struct LinkOptions {
   bool keep_redundant = false;  // keep dependencies that follow from others (for comparison)
 };
 
-Result<program::Program> link(const program::Unlinked& package, const ChipConfig& chip,
-                              const LinkOptions& options = {});
+Result<isa::Program> link(const isa::Unlinked& package, const ChipConfig& chip,
+                          const LinkOptions& options = {});
 
 }  // namespace tessera::link

@@ -6,16 +6,16 @@
 #include <array>
 #include <numeric>
 
-#include "program/descriptor_check.h"
+#include "isa/descriptor_check.h"
 
 namespace tessera::link {
 namespace {
 
-using program::Dependency;
-using program::kEngineKindCount;
-using program::Segment;
-using program::TaskDescriptor;
-using program::TaskId;
+using isa::Dependency;
+using isa::kEngineKindCount;
+using isa::Segment;
+using isa::TaskDescriptor;
+using isa::TaskId;
 
 // Finished steps of each engine, counted over all tasks, that are known to come before.
 using Clock = std::array<std::int64_t, kEngineKindCount>;
@@ -46,15 +46,14 @@ class Reducer {
     Clock next{};
     first_step_.reserve(tasks_.size());
     for (const TaskDescriptor& task : tasks_) {
-      const program::Bands& bands = task.bands;
+      const isa::Bands& bands = task.bands;
       if (bands.images == 0 || bands.rows == 0 || bands.rows_per_step == 0 ||
-          bands.bands() > program::kStepsMax / bands.images ||
-          total + task.steps() > program::kStepsMax) {
-        return Error{ErrorCode::kInvalidModel,
-                     fmt::format("package: task {}: {} images of {} rows, {} a step: allowed are 1 "
-                                 "to {} steps in all tasks",
-                                 task.id, bands.images, bands.rows, bands.rows_per_step,
-                                 program::kStepsMax)};
+          bands.bands() > isa::kStepsMax / bands.images || total + task.steps() > isa::kStepsMax) {
+        return Error{
+            ErrorCode::kInvalidModel,
+            fmt::format("package: task {}: {} images of {} rows, {} a step: allowed are 1 "
+                        "to {} steps in all tasks",
+                        task.id, bands.images, bands.rows, bands.rows_per_step, isa::kStepsMax)};
       }
       first_step_.push_back(next[engine_of(task)]);
       next[engine_of(task)] += task.steps();
@@ -79,7 +78,7 @@ class Reducer {
              Clock& clock) const {
     if (line.task >= task.id || line.task < segment_first_) return;
     const TaskDescriptor& other = tasks_[line.task];
-    const std::int64_t needed = program::steps_needed(line, j, other.steps());
+    const std::int64_t needed = isa::steps_needed(line, j, other.steps());
     if (needed == 0) return;
     const std::int64_t last = first_step_[line.task] + needed - 1;
     raise(clock, clocks_[engine_of(other)][static_cast<std::size_t>(last)]);
@@ -95,7 +94,7 @@ class Reducer {
     const std::int64_t first = first_step_[line.task];
     Clock clock = before(task);
     for (std::int64_t j = 1; j <= task.steps(); ++j) {
-      const std::int64_t needed = program::steps_needed(line, j, other.steps());
+      const std::int64_t needed = isa::steps_needed(line, j, other.steps());
       if (needed == 0) continue;
       // What earlier steps learned they keep, so the others are asked only where it matters.
       for (std::size_t k = 0; k < kept.size(); ++k) {

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "program/program.h"
+#include "isa/program.h"
 
 namespace tessera::link {
 
@@ -26,7 +26,7 @@ inline constexpr std::int64_t kComparisonsMax = std::int64_t{1} << 22;
 
 // Returns how many were dropped. `segments` cover `tasks` in order; an error if a task has no or
 // too many steps.
-Result<std::int64_t> drop_redundant_dependencies(const std::vector<program::Segment>& segments,
-                                                 std::vector<program::TaskDescriptor>& tasks);
+Result<std::int64_t> drop_redundant_dependencies(const std::vector<isa::Segment>& segments,
+                                                 std::vector<isa::TaskDescriptor>& tasks);
 
 }  // namespace tessera::link

@@ -9,11 +9,11 @@
 namespace tessera::link {
 namespace {
 
-using program::Dependency;
-using program::EngineKind;
-using program::Segment;
-using program::TaskDescriptor;
-using program::TaskId;
+using isa::Dependency;
+using isa::EngineKind;
+using isa::Segment;
+using isa::TaskDescriptor;
+using isa::TaskId;
 
 TaskDescriptor task(TaskId id, EngineKind engine, std::uint32_t steps,
                     std::vector<Dependency> dependencies) {
@@ -106,7 +106,7 @@ std::set<Step> steps_before(const std::vector<TaskDescriptor>& tasks, const Step
       }
     }
     for (const Dependency& line : at.dependencies) {
-      const std::int64_t needed = program::steps_needed(line, j, tasks[line.task].steps());
+      const std::int64_t needed = isa::steps_needed(line, j, tasks[line.task].steps());
       if (needed > 0) add({line.task, needed});
     }
   }

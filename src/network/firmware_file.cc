@@ -9,9 +9,9 @@
 
 #include "base/input_file.h"
 #include "firmware/assembler.h"
-#include "program/container.h"
-#include "program/container_file.h"
-#include "program/host_step.h"
+#include "package/container.h"
+#include "package/container_file.h"
+#include "package/host_step.h"
 #include "tessera/file.h"
 
 namespace tessera::network {
@@ -38,20 +38,20 @@ Result<std::vector<std::byte>> read_beside(const std::filesystem::path& folder,
 firmware::ReadFile sections_of(firmware::ReadFile read) {
   return [read = std::move(read)](const std::string& name) -> Result<std::vector<std::byte>> {
     TESSERA_TRY(const std::vector<std::byte> bytes, read(name));
-    TESSERA_TRY(const auto opened, program::open_container(program::kProgramMagic, bytes, name));
+    TESSERA_TRY(const auto opened, package::open_container(package::kProgramMagic, bytes, name));
     return std::vector<std::byte>(opened.section.begin(), opened.section.end());
   };
 }
 
 }  // namespace
 
-Result<program::Program> assemble_file(const std::string& path, const std::string& arch,
-                                       bool streaming, std::vector<std::string>* files) {
+Result<isa::Program> assemble_file(const std::string& path, const std::string& arch, bool streaming,
+                                   std::vector<std::string>* files) {
   TESSERA_TRY(const std::vector<std::byte> bytes, read_file(path, {.bytes_max = kTextBytesMax}));
   firmware::AssembleOptions options;
   options.arch = arch;
   options.streaming = streaming;
-  options.check_step = program::settle_host_step;
+  options.check_step = package::settle_host_step;
   options.read = [folder = std::filesystem::path(path).parent_path(),
                   files](const std::string& name) { return read_beside(folder, name, files); };
   options.read_section = sections_of(options.read);
@@ -59,8 +59,8 @@ Result<program::Program> assemble_file(const std::string& path, const std::strin
                             options);
 }
 
-Result<program::Program> assemble_bytes(std::span<const std::byte> text, const std::string& name,
-                                        const std::string& arch, const std::string& folder) {
+Result<isa::Program> assemble_bytes(std::span<const std::byte> text, const std::string& name,
+                                    const std::string& arch, const std::string& folder) {
   if (std::ssize(text) > kTextBytesMax) {
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("'{}' has {} bytes; a firmware text has at most {}", name, text.size(),
@@ -68,7 +68,7 @@ Result<program::Program> assemble_bytes(std::span<const std::byte> text, const s
   }
   firmware::AssembleOptions options;
   options.arch = arch;
-  options.check_step = program::settle_host_step;
+  options.check_step = package::settle_host_step;
   options.read = [&folder](const std::string& file) -> Result<std::vector<std::byte>> {
     if (!folder.empty()) return read_beside(folder, file, nullptr);
     return Error{ErrorCode::kInvalidArgument,
@@ -98,10 +98,10 @@ bool is_program_file(const std::string& path) {
   std::vector<std::byte> head(
       static_cast<std::size_t>(std::clamp(file->size(), std::int64_t{0}, kHeadBytes)));
   if (!file->read_at(0, head).ok()) return false;
-  return program::file_kind(head) == program::FileKind::kProgram || is_firmware_text(head);
+  return package::file_kind(head) == package::FileKind::kProgram || is_firmware_text(head);
 }
 
-Result<ChipConfig> chip_of(const program::Program& program, const std::string& arch) {
+Result<ChipConfig> chip_of(const isa::Program& program, const std::string& arch) {
   TESSERA_TRY(ChipConfig chip, load_chip_config(arch.empty() ? program.chip_name : arch));
   if (chip.fingerprint() != program.chip_fingerprint) {
     return Error{

@@ -7,19 +7,19 @@
 #include <vector>
 
 #include "arch/chip_config.h"
-#include "program/program.h"
+#include "isa/program.h"
 
 namespace tessera::network {
 
 // Files that the text names must lie below its own folder; they are added to `files`. `arch`: in
 // place of the text's.
-Result<program::Program> assemble_file(const std::string& path, const std::string& arch,
-                                       bool streaming = false,
-                                       std::vector<std::string>* files = nullptr);
+Result<isa::Program> assemble_file(const std::string& path, const std::string& arch,
+                                   bool streaming = false,
+                                   std::vector<std::string>* files = nullptr);
 
 // The same of a text in memory. `folder`: of the files that it names; empty: it may name none.
-Result<program::Program> assemble_bytes(std::span<const std::byte> text, const std::string& name,
-                                        const std::string& arch, const std::string& folder);
+Result<isa::Program> assemble_bytes(std::span<const std::byte> text, const std::string& name,
+                                    const std::string& arch, const std::string& folder);
 
 // Whether what is no comment begins as firmware texts do.
 bool is_firmware_text(std::span<const std::byte> bytes);
@@ -29,6 +29,6 @@ bool is_program_file(const std::string& path);
 
 // The architecture that a program was made for: `arch`, or the built-in one of its chip's name. The
 // error says so where its fingerprint is another.
-Result<ChipConfig> chip_of(const program::Program& program, const std::string& arch);
+Result<ChipConfig> chip_of(const isa::Program& program, const std::string& arch);
 
 }  // namespace tessera::network

@@ -10,7 +10,7 @@
 #include "model/import.h"
 #include "network/edges.h"
 #include "network/firmware_file.h"
-#include "program/container.h"
+#include "package/container.h"
 #include "tessera/file.h"
 
 namespace tessera {
@@ -43,7 +43,7 @@ void report(const LoadOptions& options, const char* stage, double fraction) {
   if (options.progress) options.progress(stage, fraction);
 }
 
-Network make_network(const std::string& path, const ChipConfig& chip, program::Package package) {
+Network make_network(const std::string& path, const ChipConfig& chip, package::Package package) {
   auto state = std::make_shared<NetworkState>();
   state->path = path;
   state->chip = chip;
@@ -110,12 +110,12 @@ Result<Network> network_from_graph(std::shared_ptr<const graph::Graph> graph,
                                                 .resident = options.resident,
                                                 .compress_weights = options.compress_weights};
   const std::string name = graph->name;
-  TESSERA_TRY(program::Package package, compile::compile(std::move(graph), chip, compile_options));
+  TESSERA_TRY(package::Package package, compile::compile(std::move(graph), chip, compile_options));
   report(options, "compile", 1);
   return make_network(name, chip, std::move(package));
 }
 
-Result<Network> network_from_package(program::Package package, const ChipConfig& chip) {
+Result<Network> network_from_package(package::Package package, const ChipConfig& chip) {
   if (package.chip_fingerprint != chip.fingerprint()) {
     return Error{
         ErrorCode::kInvalidArgument,
@@ -154,7 +154,7 @@ Status check_program_options(const LoadOptions& options, const std::string& name
                            name, fixed)};
 }
 
-Result<Network> network_of_program(program::Program program, const std::string& name,
+Result<Network> network_of_program(isa::Program program, const std::string& name,
                                    const LoadOptions& options) {
   TESSERA_TRY(Network network,
               network::network_from_program(std::move(program), name, arch_of_program(options)));
@@ -175,18 +175,17 @@ Result<Network> compile_graph(std::shared_ptr<const graph::Graph> graph, const s
 }
 
 Result<Network> load_file(const std::string& path, const LoadOptions& options) {
-  const program::FileKind kind = program::kind_of_file(path);
+  const package::FileKind kind = package::kind_of_file(path);
   if (network::is_program_file(path)) {
     TESSERA_RETURN_IF_ERROR(check_program_options(options, path));
-    TESSERA_TRY(program::Program program,
-                kind == program::FileKind::kProgram
-                    ? program::load_program(path)
-                    : network::assemble_file(path, arch_of_program(options)));
+    TESSERA_TRY(isa::Program program, kind == package::FileKind::kProgram
+                                          ? package::load_program(path)
+                                          : network::assemble_file(path, arch_of_program(options)));
     return network_of_program(std::move(program), path, options);
   }
   TESSERA_TRY(const ChipConfig chip, load_chip_config(options.arch));
-  if (kind == program::FileKind::kPackage) {
-    TESSERA_TRY(program::Package package, program::load_package(path));
+  if (kind == package::FileKind::kPackage) {
+    TESSERA_TRY(package::Package package, package::load_package(path));
     return network::network_from_package(std::move(package), chip);
   }
   TESSERA_TRY(auto graph, network::load_graph(path, chip, options));
@@ -195,19 +194,19 @@ Result<Network> load_file(const std::string& path, const LoadOptions& options) {
 
 Result<Network> load_from_memory(std::span<const std::byte> bytes, const std::string& name,
                                  const LoadOptions& options) {
-  const program::FileKind kind = program::file_kind(bytes);
-  const bool text = kind == program::FileKind::kOther && network::is_firmware_text(bytes);
-  if (kind == program::FileKind::kProgram || text) {
+  const package::FileKind kind = package::file_kind(bytes);
+  const bool text = kind == package::FileKind::kOther && network::is_firmware_text(bytes);
+  if (kind == package::FileKind::kProgram || text) {
     TESSERA_RETURN_IF_ERROR(check_program_options(options, name));
-    TESSERA_TRY(program::Program program,
+    TESSERA_TRY(isa::Program program,
                 text
                     ? network::assemble_bytes(bytes, name, arch_of_program(options), options.folder)
-                    : program::parse_program(bytes, name));
+                    : package::parse_program(bytes, name));
     return network_of_program(std::move(program), name, options);
   }
   TESSERA_TRY(const ChipConfig chip, load_chip_config(options.arch));
-  if (kind == program::FileKind::kPackage) {
-    TESSERA_TRY(program::Package package, program::parse_package(bytes, name));
+  if (kind == package::FileKind::kPackage) {
+    TESSERA_TRY(package::Package package, package::parse_package(bytes, name));
     return network::network_from_package(std::move(package), chip);
   }
   report(options, "import", 0);
@@ -252,7 +251,7 @@ const Placement& Network::placement() const { return state_->placement; }
 Status Network::save_package(const std::string& path) const {
   return guarded("saving a package", [&]() -> Status {
     TESSERA_RETURN_IF_ERROR(network::check_package(*state_, "saving a package"));
-    return write_file(path, program::serialise(state_->package));
+    return write_file(path, package::serialise(state_->package));
   });
 }
 

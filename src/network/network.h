@@ -10,7 +10,7 @@
 #include "graph/edge_conversion.h"
 #include "graph/graph.h"
 #include "model/infer.h"
-#include "program/package.h"
+#include "package/package.h"
 #include "tessera/session.h"
 
 namespace tessera {
@@ -19,9 +19,9 @@ struct NetworkState {
   std::string path;
   ChipConfig chip;
   // One of the two.
-  program::Package package;                         // holds the graph
-  std::shared_ptr<const program::Program> program;  // proved; devices share it; null: a package
-  std::vector<TensorDescription> inputs, outputs;   // in the application's form
+  package::Package package;                        // holds the graph
+  std::shared_ptr<const isa::Program> program;     // proved; devices share it; null: a package
+  std::vector<TensorDescription> inputs, outputs;  // in the application's form
   // As they lie in a device's memory: the same, or matrices in blocks. With it what is to be done
   // on the way in and out; empty: nothing, for any of them.
   std::vector<TensorDescription> device_inputs, device_outputs;
@@ -47,9 +47,9 @@ enum class Edges { kOfArchitecture, kDense };
 Result<Network> network_from_graph(std::shared_ptr<const graph::Graph> graph,
                                    const ChipConfig& chip, const LoadOptions& options,
                                    Edges edges = Edges::kOfArchitecture);
-Result<Network> network_from_package(program::Package package, const ChipConfig& chip);
+Result<Network> network_from_package(package::Package package, const ChipConfig& chip);
 // Proves the program. `arch` empty: the one that is built in and has the program's chip's name.
-Result<Network> network_from_program(program::Program program, const std::string& name,
+Result<Network> network_from_program(isa::Program program, const std::string& name,
                                      const std::string& arch);
 
 // Of a package its graph; of a program the one that is read out of it (concord/lift.h), each time

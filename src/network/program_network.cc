@@ -4,33 +4,33 @@
 #include <algorithm>
 
 #include "concord/lift.h"
+#include "isa/verify.h"
 #include "network/edges.h"
 #include "network/firmware_file.h"
 #include "network/network.h"
-#include "program/host_step.h"
-#include "program/verify.h"
+#include "package/host_step.h"
 
 namespace tessera::network {
 namespace {
 
-std::vector<Edge> edges_of(const std::vector<program::TensorSlot>& slots) {
+std::vector<Edge> edges_of(const std::vector<isa::TensorSlot>& slots) {
   std::vector<Edge> edges;
-  for (const program::TensorSlot& slot : slots) edges.push_back(edge_of(slot));
+  for (const isa::TensorSlot& slot : slots) edges.push_back(edge_of(slot));
   return edges;
 }
 
 // Its layers as far as it names them, else its tasks; and its host steps, which carry their nodes.
-Result<Placement> placement_of(const program::Program& program, const std::string& name) {
+Result<Placement> placement_of(const isa::Program& program, const std::string& name) {
   Placement placement;
-  for (const program::Segment& segment : program.segments) {
-    for (const program::HostStep& step : segment.host_steps) {
+  for (const isa::Segment& segment : program.segments) {
+    for (const isa::HostStep& step : segment.host_steps) {
       if (step.body.empty()) {
         return Error{ErrorCode::kInvalidModel,
                      fmt::format("'{}': the program has a host step behind task {} without its "
                                  "node; link the package again",
                                  name, segment.task_last)};
       }
-      auto graph = program::open_host_step(step);
+      auto graph = package::open_host_step(step);
       if (!graph.ok()) return graph.error().with_context("'" + name + "'");
       const graph::Node& node = (*graph)->nodes[0];
       const auto& attributes = node.as<graph::HostStepAttributes>();
@@ -47,20 +47,20 @@ Result<Placement> placement_of(const program::Program& program, const std::strin
 
 }  // namespace
 
-Result<Network> network_from_program(program::Program program, const std::string& name,
+Result<Network> network_from_program(isa::Program program, const std::string& name,
                                      const std::string& arch) {
   auto state = std::make_shared<NetworkState>();
   state->path = name;
   auto chip = chip_of(program, arch);
   if (!chip.ok()) return chip.error().with_context("'" + name + "'");
   state->chip = std::move(*chip);
-  const Status proved = program::verify_program(program, state->chip);
+  const Status proved = isa::verify_program(program, state->chip);
   if (!proved.ok()) return proved.error().with_context("'" + name + "'");
   set_edges(edges_of(program.inputs), state->inputs, state->device_inputs, state->input_layouts);
   set_edges(edges_of(program.outputs), state->outputs, state->device_outputs,
             state->output_layouts);
   TESSERA_TRY(state->placement, placement_of(program, name));
-  state->program = std::make_shared<const program::Program>(std::move(program));
+  state->program = std::make_shared<const isa::Program>(std::move(program));
   return Network(std::move(state));
 }
 

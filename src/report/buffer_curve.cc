@@ -21,8 +21,8 @@ class CurveFinder {
       : graph_(std::move(graph)), chip_(chip) {}
 
   Result<BufferCurve> run() {
-    TESSERA_TRY(const program::Package unlimited, compiled(kLargestBytes));
-    for (const program::PlacementRecord& record : unlimited.placements) {
+    TESSERA_TRY(const package::Package unlimited, compiled(kLargestBytes));
+    for (const package::PlacementRecord& record : unlimited.placements) {
       if (!record.in_state_buffer) always_in_dram_.insert(record.name);
     }
     BufferCurve curve;
@@ -42,12 +42,12 @@ class CurveFinder {
     chip.state_buffer.bytes_per_partition = static_cast<std::int32_t>(bytes);
     return chip;
   }
-  Result<program::Package> compiled(std::int64_t bytes) const {
+  Result<package::Package> compiled(std::int64_t bytes) const {
     return compile::compile(graph_, chip_with(bytes));
   }
 
-  void count_spills(const program::Package& package, BufferPoint& point) const {
-    for (const program::PlacementRecord& record : package.placements) {
+  void count_spills(const package::Package& package, BufferPoint& point) const {
+    for (const package::PlacementRecord& record : package.placements) {
       if (record.in_state_buffer || always_in_dram_.contains(record.name)) continue;
       ++point.spilled;
       point.spilled_bytes += record.bytes;
@@ -124,10 +124,10 @@ class CurveFinder {
 
 }  // namespace
 
-BufferUse buffer_use(const program::Package& package) {
+BufferUse buffer_use(const package::Package& package) {
   BufferUse use{.peak = package.state_buffer_peak_bytes, .tightest = {}};
   std::vector<compile::Block> blocks;
-  for (const program::PlacementRecord& record : package.placements) {
+  for (const package::PlacementRecord& record : package.placements) {
     if (!record.in_state_buffer) continue;
     blocks.push_back({.name = record.name,
                       .bytes = record.bytes,

@@ -17,7 +17,7 @@
 #include "base/result.h"
 #include "compile/placement_search.h"
 #include "graph/graph.h"
-#include "program/package.h"
+#include "package/package.h"
 
 namespace tessera::report {
 
@@ -26,7 +26,7 @@ struct BufferUse {
   std::int64_t peak = 0;             // of the program, which spreads what it holds
   compile::TightPlacement tightest;  // how little would do for the same tasks
 };
-BufferUse buffer_use(const program::Package& package);
+BufferUse buffer_use(const package::Package& package);
 
 struct BufferPoint {
   std::int64_t bytes = 0;    // of a partition

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <span>
 
-#include "program/container.h"
+#include "package/container.h"
 #include "report/buffer_curve.h"
 #include "report/html_text.h"
 #include "report/page_texts.h"

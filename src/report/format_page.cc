@@ -5,7 +5,7 @@
 #include <cmath>
 #include <span>
 
-#include "program/container.h"
+#include "package/container.h"
 #include "report/format_study.h"
 #include "report/html_text.h"
 #include "report/label_places.h"

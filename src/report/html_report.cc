@@ -8,8 +8,8 @@
 
 #include "link/link.h"
 #include "network/network.h"
-#include "program/container.h"
-#include "program/weight_use.h"
+#include "package/container.h"
+#include "package/weight_use.h"
 #include "report/layer_json.h"
 #include "report/page_texts.h"
 #include "report/report_page.h"
@@ -63,16 +63,16 @@ json layers_json(const Network& network, const RunResult& run, json& roofline) {
 }
 
 // What does not cross the memory channel, and what the tasks do not wait for.
-json savings_json(const program::Package& package) {
-  const program::WeightUse weights = program::weight_use(package);
+json savings_json(const package::Package& package) {
+  const package::WeightUse weights = package::weight_use(package);
   return {{"weight_bytes_moved", weights.moved_bytes},
           {"weight_bytes_saved", weights.saved_bytes()},
           {"dependencies_dropped", package.dependencies_dropped}};
 }
 
-json transpositions_json(const program::Package& package) {
+json transpositions_json(const package::Package& package) {
   json list = json::array();
-  for (const program::TranspositionHint& hint : package.transpositions) {
+  for (const package::TranspositionHint& hint : package.transpositions) {
     list.push_back({{"tensor", hint.tensor},
                     {"reader", hint.reader},
                     {"way", hint.way},

@@ -9,10 +9,10 @@
 namespace tessera::report {
 namespace {
 
-using program::Dependency;
-using program::EngineKind;
-using program::Program;
-using program::TaskDescriptor;
+using isa::Dependency;
+using isa::EngineKind;
+using isa::Program;
+using isa::TaskDescriptor;
 
 Cause cause_of(EngineKind engine) {
   switch (engine) {
@@ -103,7 +103,7 @@ class Attribution {
     for (const Dependency& dependency : task_of(at).dependencies) {
       const auto& steps = events_[dependency.task];
       const std::int64_t needed =
-          program::steps_needed(dependency, step.step + 1, static_cast<std::int64_t>(steps.size()));
+          isa::steps_needed(dependency, step.step + 1, static_cast<std::int64_t>(steps.size()));
       if (needed > 0) consider(steps[static_cast<std::size_t>(needed) - 1]);
     }
     const std::size_t position = position_[static_cast<std::size_t>(at)];
@@ -142,7 +142,7 @@ class Attribution {
   const RunResult& run_;
   std::vector<LayerTime> times_;
   std::vector<std::vector<std::int32_t>> events_;  // of each task, by step
-  std::array<std::vector<std::int32_t>, program::kEngineKindCount> queues_;
+  std::array<std::vector<std::int32_t>, isa::kEngineKindCount> queues_;
   std::vector<std::size_t> position_;  // of each event in its queue
 };
 
@@ -169,16 +169,16 @@ Cause LayerTime::idle_cause() const {
 }
 
 std::int64_t task_dram_bytes(const TaskDescriptor& task) {
-  if (const auto* transfer = std::get_if<program::TransferTask>(&task.config)) {
+  if (const auto* transfer = std::get_if<isa::TransferTask>(&task.config)) {
     return std::int64_t{task.bands.images} * task.bands.rows * transfer->buffer.columns *
            transfer->channel_count * format_bytes(transfer->buffer.format);
   }
-  if (const auto* copy = std::get_if<program::CopyTask>(&task.config)) {
+  if (const auto* copy = std::get_if<isa::CopyTask>(&task.config)) {
     std::int64_t bytes = copy->element_bytes;
     for (const std::int64_t extent : copy->extents) bytes *= extent;
     return copy->fill ? bytes : 2 * bytes;
   }
-  if (const auto* kernel = std::get_if<program::KernelTask>(&task.config)) {
+  if (const auto* kernel = std::get_if<isa::KernelTask>(&task.config)) {
     return kernel->stored_bytes();
   }
   return 0;

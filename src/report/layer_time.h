@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "isa/program.h"
 #include "network/network.h"
-#include "program/program.h"
 
 namespace tessera::report {
 
@@ -46,8 +46,8 @@ struct LayerTime {
 };
 
 // One for each layer of the run. `run` has a timeline and ran `program`.
-std::vector<LayerTime> layer_times(const program::Program& program, const RunResult& run);
+std::vector<LayerTime> layer_times(const isa::Program& program, const RunResult& run);
 // DRAM bytes the task moves, without what bursts add.
-std::int64_t task_dram_bytes(const program::TaskDescriptor& task);
+std::int64_t task_dram_bytes(const isa::TaskDescriptor& task);
 
 }  // namespace tessera::report

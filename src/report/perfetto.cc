@@ -3,7 +3,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "program/container.h"
+#include "package/container.h"
 #include "report/page_texts.h"
 #include "tessera/file.h"
 #include "tessera/session.h"

@@ -50,14 +50,14 @@ Distance distance(const LayerTime& time, const LayerBound& bound) {
   return result;
 }
 
-std::vector<LayerBound> roofline(const program::Package& package, const ChipConfig& chip) {
+std::vector<LayerBound> roofline(const package::Package& package, const ChipConfig& chip) {
   const graph::Graph& graph = *package.graph;
   const std::vector<std::int64_t> bytes = compulsory_bytes(graph);
   std::map<std::string, std::size_t> nodes;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) nodes[graph.nodes[i].name] = i;
   const auto peak = static_cast<double>(chip.neural.rows * chip.neural.columns * chip.neural.count);
   std::vector<LayerBound> bounds;
-  for (const program::LayerHint& hint : package.hints) {
+  for (const isa::LayerHint& hint : package.hints) {
     LayerBound bound;
     bound.macs = hint.macs;
     if (const auto found = nodes.find(hint.name); found != nodes.end()) {
@@ -72,7 +72,7 @@ std::vector<LayerBound> roofline(const program::Package& package, const ChipConf
   return bounds;
 }
 
-RooflineReport roofline_report(const Network& network, const program::Program& program,
+RooflineReport roofline_report(const Network& network, const isa::Program& program,
                                const RunResult& run) {
   RooflineReport report;
   report.times = layer_times(program, run);

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "program/package.h"
+#include "package/package.h"
 #include "report/layer_time.h"
 
 namespace tessera::report {
@@ -37,7 +37,7 @@ struct Distance {
 Distance distance(const LayerTime& time, const LayerBound& bound);
 
 // One for each hint of the package.
-std::vector<LayerBound> roofline(const program::Package& package, const ChipConfig& chip);
+std::vector<LayerBound> roofline(const package::Package& package, const ChipConfig& chip);
 
 // A traced run against its roofline.
 struct RooflineReport {
@@ -49,7 +49,7 @@ struct RooflineReport {
   double roofline_cycles = 0;      // the sum over layers
   double share = 0;                // roofline_cycles / the run's cycles
 };
-RooflineReport roofline_report(const Network& network, const program::Program& program,
+RooflineReport roofline_report(const Network& network, const isa::Program& program,
                                const RunResult& run);
 
 }  // namespace tessera::report

@@ -11,24 +11,24 @@
 namespace tessera::report {
 namespace {
 
-using program::Dependency;
-using program::EngineKind;
-using program::Program;
-using program::TaskDescriptor;
+using isa::Dependency;
+using isa::EngineKind;
+using isa::Program;
+using isa::TaskDescriptor;
 
 // A program of one-step tasks, and a run of it.
 class Timeline {
  public:
   Timeline& task(EngineKind engine, std::uint32_t layer, std::int64_t begin, std::int64_t end,
-                 std::vector<program::TaskId> after = {}) {
+                 std::vector<isa::TaskId> after = {}) {
     TaskDescriptor task;
-    task.id = static_cast<program::TaskId>(program_.tasks.size());
+    task.id = static_cast<isa::TaskId>(program_.tasks.size());
     task.engine = engine;
     task.layer = layer;
-    for (const program::TaskId id : after) {
+    for (const isa::TaskId id : after) {
       task.dependencies.push_back({.task = id, .numerator = 0, .denominator = 1, .offset = 1});
     }
-    run_.timeline.push_back({.engine = program::engine_kind_name(engine),
+    run_.timeline.push_back({.engine = isa::engine_kind_name(engine),
                              .layer = "",
                              .task = task.id,
                              .step = 0,

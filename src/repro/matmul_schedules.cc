@@ -9,11 +9,11 @@
 namespace tessera::repro {
 namespace {
 
-using program::BaseIndex;
-using program::BufferSurface;
-using program::Dependency;
-using program::EngineKind;
-using program::TaskId;
+using isa::BaseIndex;
+using isa::BufferSurface;
+using isa::Dependency;
+using isa::EngineKind;
+using isa::TaskId;
 
 constexpr std::int64_t kTileM = 128;  // of lhsT, stationary
 constexpr std::int64_t kTileN = 512;  // of rhs, moving: a PSUM bank
@@ -35,7 +35,7 @@ class Schedule {
 
   void in_tiles(std::int64_t tiles_in_block, bool hoisted);
   void in_blocks();
-  Result<program::Program> finish() const {
+  Result<isa::Program> finish() const {
     if (used_ > chip_.state_buffer.bytes_per_partition) {
       return Error{ErrorCode::kDoesNotFit,
                    fmt::format("the schedule needs {} bytes of a partition of the state buffer, "
@@ -43,13 +43,13 @@ class Schedule {
                                used_, chip_.state_buffer.bytes_per_partition)};
     }
     const std::int64_t lhs_bytes = kElement * shape_.k * shape_.m;
-    program::Program program =
+    isa::Program program =
         tasks_.finish(lhs_bytes + kElement * shape_.k * shape_.n, kElement * shape_.m * shape_.n);
     const auto slot = [](const char* name, const Shape& dims, BaseIndex base, std::int64_t offset) {
-      return program::TensorSlot{.name = name,
-                                 .format = kFormat,
-                                 .dims = dims,
-                                 .address = {base, static_cast<std::uint64_t>(offset)}};
+      return isa::TensorSlot{.name = name,
+                             .format = kFormat,
+                             .dims = dims,
+                             .address = {base, static_cast<std::uint64_t>(offset)}};
     };
     program.inputs = {slot("lhsT", {shape_.k, shape_.m}, BaseIndex::kInput, 0),
                       slot("rhs", {shape_.k, shape_.n}, BaseIndex::kInput, lhs_bytes)};
@@ -79,7 +79,7 @@ class Schedule {
 TaskId Schedule::load(Slot& slot, bool rhs, std::int64_t k0, std::int64_t column) {
   const std::int64_t width = rhs ? shape_.n : shape_.m;
   const std::int64_t base = rhs ? kElement * shape_.k * shape_.m : 0;
-  program::TransferTask task;
+  isa::TransferTask task;
   task.dram.address = {BaseIndex::kInput,
                        static_cast<std::uint64_t>(base + kElement * (k0 * width + column))};
   task.dram.strides = {0, kElement * width, kElement * slot.surface.columns, kElement};
@@ -103,8 +103,8 @@ TaskId Schedule::multiply(const std::array<Dependency, 2>& loaded, Slot& lhs, Sl
 }
 
 TaskId Schedule::collect(TaskId product, Slot& psum, Slot& result, bool add) {
-  program::PlanarTask task;
-  task.mode = program::PlanarMode::kElementwise;
+  isa::PlanarTask task;
+  task.mode = isa::PlanarMode::kElementwise;
   task.inputs[0] = psum.surface;
   task.output = result.surface;
   if (add) {
@@ -122,7 +122,7 @@ TaskId Schedule::collect(TaskId product, Slot& psum, Slot& result, bool add) {
 }
 
 void Schedule::store(Slot& result, TaskId collected, std::int64_t m0, std::int64_t n0) {
-  program::TransferTask task;
+  isa::TransferTask task;
   task.dram.address = {BaseIndex::kOutput,
                        static_cast<std::uint64_t>(kElement * (m0 * shape_.n + n0))};
   task.dram.strides = {0, kElement * shape_.n, kElement * result.surface.columns, kElement};
@@ -224,8 +224,8 @@ void Schedule::in_blocks() {
 
 }  // namespace
 
-Result<program::Program> matmul_program(const ChipConfig& chip, const MatmulShape& shape,
-                                        MatmulSchedule schedule) {
+Result<isa::Program> matmul_program(const ChipConfig& chip, const MatmulShape& shape,
+                                    MatmulSchedule schedule) {
   if (shape.m % 2048 != 0 || shape.n % 1024 != 0 || shape.k % 1024 != 0) {
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("[{}, {}] x [{}, {}]: allowed are multiples of 2048, 1024 and 1024",

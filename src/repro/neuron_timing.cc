@@ -33,7 +33,7 @@ Result<MatmulSchedule> schedule_of(std::string_view kernel) {
 
 Result<double> milliseconds(const ChipConfig& chip, const MatmulShape& shape,
                             MatmulSchedule schedule) {
-  TESSERA_TRY(const program::Program program, matmul_program(chip, shape, schedule));
+  TESSERA_TRY(const isa::Program program, matmul_program(chip, shape, schedule));
   TESSERA_TRY(const card::RunStatistics run, run_program(chip, program));
   return static_cast<double>(run.cycles) / static_cast<double>(chip.clock_hertz) * 1e3;
 }

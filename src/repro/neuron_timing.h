@@ -16,7 +16,7 @@
 
 #include "arch/chip_config.h"
 #include "base/result.h"
-#include "program/program.h"
+#include "isa/program.h"
 #include "repro/csv.h"
 #include "repro/timing_table.h"
 
@@ -30,8 +30,8 @@ struct MatmulShape {
 // "[4096,8192]@[8192,8192]": [m, k] and [k, n].
 Result<MatmulShape> parse_matmul_shape(std::string_view text);
 
-Result<program::Program> matmul_program(const ChipConfig& chip, const MatmulShape& shape,
-                                        MatmulSchedule schedule);
+Result<isa::Program> matmul_program(const ChipConfig& chip, const MatmulShape& shape,
+                                    MatmulSchedule schedule);
 
 // Columns kernel, shape, dtype, metric, value, unit.
 Result<TimingTable> neuron_timing(const CsvTable& measured);

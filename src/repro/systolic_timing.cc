@@ -140,7 +140,7 @@ Result<std::int64_t> systolic_cycles(const ChipConfig& chip,
                 dense_surface(chip, stationary_at, stationary),
                 dense_surface(chip, output_at, output), {});
   }
-  const program::Program program = tasks.finish(0, 0);
+  const isa::Program program = tasks.finish(0, 0);
   TESSERA_TRY(const card::RunStatistics run, run_program(chip, program));
   const Cycles after_last_mac = neural_result_cycles(chip.neural);
   std::int64_t sum = 0;

@@ -5,11 +5,10 @@
 
 namespace tessera::repro {
 
-program::TaskId add_product(TaskList& tasks, const program::BufferSurface& moving,
-                            const program::BufferSurface& stationary,
-                            const program::BufferSurface& output,
-                            std::vector<program::Dependency> dependencies) {
-  program::NeuralTask task;
+isa::TaskId add_product(TaskList& tasks, const isa::BufferSurface& moving,
+                        const isa::BufferSurface& stationary, const isa::BufferSurface& output,
+                        std::vector<isa::Dependency> dependencies) {
+  isa::NeuralTask task;
   task.moving = moving;
   task.stationary = stationary;
   task.output = output;
@@ -24,11 +23,10 @@ program::TaskId add_product(TaskList& tasks, const program::BufferSurface& movin
       format_is_integer(moving.format) ? MatrixKind::kInteger : MatrixKind::kFloat;
   product.output_format = output.format;
   product.bias_format = format_is_integer(moving.format) ? Format::kI32 : output.format;
-  return tasks.add(program::EngineKind::kNeural, task, {1, output.rows, 1},
-                   std::move(dependencies));
+  return tasks.add(isa::EngineKind::kNeural, task, {1, output.rows, 1}, std::move(dependencies));
 }
 
-Result<card::RunStatistics> run_program(const ChipConfig& chip, const program::Program& program) {
+Result<card::RunStatistics> run_program(const ChipConfig& chip, const isa::Program& program) {
   TESSERA_TRY(const std::unique_ptr<card::Core> core, card::Core::create(chip));
   TESSERA_RETURN_IF_ERROR(core->load(program));
   return core->run_segment(0, {.timing_only = true});

@@ -5,24 +5,23 @@
 
 #include "base/result.h"
 #include "card/core.h"
-#include "program/task_list.h"
+#include "isa/task_list.h"
 
 namespace tessera::repro {
 
-using program::after_all;
-using program::after_step;
-using program::dense_surface;
-using program::surface_bytes;
-using program::SurfaceShape;
-using program::TaskList;
+using isa::after_all;
+using isa::after_step;
+using isa::dense_surface;
+using isa::surface_bytes;
+using isa::SurfaceShape;
+using isa::TaskList;
 
 // moving [K, rows, columns] by stationary [K, 1, N] to output [N, rows, columns].
-program::TaskId add_product(TaskList& tasks, const program::BufferSurface& moving,
-                            const program::BufferSurface& stationary,
-                            const program::BufferSurface& output,
-                            std::vector<program::Dependency> dependencies);
+isa::TaskId add_product(TaskList& tasks, const isa::BufferSurface& moving,
+                        const isa::BufferSurface& stationary, const isa::BufferSurface& output,
+                        std::vector<isa::Dependency> dependencies);
 
 // Runs the program on the virtual core, without values.
-Result<card::RunStatistics> run_program(const ChipConfig& chip, const program::Program& program);
+Result<card::RunStatistics> run_program(const ChipConfig& chip, const isa::Program& program);
 
 }  // namespace tessera::repro

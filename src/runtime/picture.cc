@@ -12,7 +12,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "program/container.h"
+#include "package/container.h"
 #include "runtime/picture_bytes.h"
 #include "tessera/file.h"
 

@@ -12,7 +12,7 @@
 #include "card/core.h"
 #include "compile/transposition.h"
 #include "compile/transposition_program.h"
-#include "program/verify.h"
+#include "isa/verify.h"
 #include "tools/console.h"
 
 namespace tessera::tools {
@@ -56,7 +56,7 @@ Status compare_bits(const std::vector<std::byte>& input, const std::vector<std::
 
 Result<Measured> measure(const ChipConfig& chip, const compile::TranspositionProblem& problem) {
   const compile::TranspositionProgram made = compile::make_transposition_program(chip, problem);
-  TESSERA_RETURN_IF_ERROR(program::verify_program(made.program, chip));
+  TESSERA_RETURN_IF_ERROR(isa::verify_program(made.program, chip));
   TESSERA_TRY(const auto core, card::Core::create(chip));
   TESSERA_RETURN_IF_ERROR(core->load(made.program));
   Measured measured;
@@ -66,7 +66,7 @@ Result<Measured> measure(const ChipConfig& chip, const compile::TranspositionPro
   if (measured.checked) {
     std::mt19937_64 random(static_cast<std::uint64_t>(problem.rows * 65537 + problem.columns));
     for (std::byte& b : input) b = static_cast<std::byte>(random());
-    TESSERA_RETURN_IF_ERROR(core->write({program::BaseIndex::kInput, 0}, input));
+    TESSERA_RETURN_IF_ERROR(core->write({isa::BaseIndex::kInput, 0}, input));
   }
   for (std::size_t s = 0; s < made.program.segments.size(); ++s) {
     TESSERA_TRY(const card::RunStatistics run,
@@ -80,7 +80,7 @@ Result<Measured> measure(const ChipConfig& chip, const compile::TranspositionPro
   }
   if (measured.checked) {
     std::vector<std::byte> output(input.size());
-    TESSERA_RETURN_IF_ERROR(core->read({program::BaseIndex::kOutput, 0}, output));
+    TESSERA_RETURN_IF_ERROR(core->read({isa::BaseIndex::kOutput, 0}, output));
     TESSERA_RETURN_IF_ERROR(compare_bits(input, output, problem));
   }
   return measured;

@@ -78,7 +78,7 @@ Status min_buffer_report(const ModelArguments& arguments, const std::string& htm
                  "--min-buffer asks what the compiler can do by itself; leave out --tile-budget "
                  "and --through-dram"};
   }
-  if (program::kind_of_file(arguments.model) == program::FileKind::kPackage) {
+  if (package::kind_of_file(arguments.model) == package::FileKind::kPackage) {
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("'{}' is a package, compiled for one buffer; give --min-buffer the "
                              "ONNX model",

@@ -4,7 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "program/program.h"
+#include "isa/program.h"
 #include "tools/verb.h"
 
 namespace tessera::tools {

@@ -21,7 +21,7 @@ struct CompareArguments {
 // The graph of a model, or the one that a package carries, with dense edges.
 Result<std::shared_ptr<const graph::Graph>> graph_of(const ModelArguments& arguments,
                                                      const ChipConfig& chip) {
-  if (program::kind_of_file(arguments.model) != program::FileKind::kOther) {
+  if (package::kind_of_file(arguments.model) != package::FileKind::kOther) {
     TESSERA_TRY(const Network network, arguments.load());
     return network::dense_graph_of(network.state());
   }

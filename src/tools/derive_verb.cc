@@ -49,22 +49,21 @@ FileRoles file_roles(const DeriveArguments& arguments) {
   return roles;
 }
 
-Result<program::Program> program_of(const DeriveArguments& arguments, FileRoles& roles) {
+Result<isa::Program> program_of(const DeriveArguments& arguments, FileRoles& roles) {
   const std::string& path = arguments.model.model;
   if (network::is_program_file(path)) return read_program(path, arguments.arch, false, roles);
   ModelArguments model = arguments.model;
   if (!arguments.arch.empty()) {
     model.arch = arguments.arch;
-  } else if (program::kind_of_file(path) == program::FileKind::kPackage && model.format.empty()) {
-    TESSERA_TRY(const program::Package package, program::load_package(path));
+  } else if (package::kind_of_file(path) == package::FileKind::kPackage && model.format.empty()) {
+    TESSERA_TRY(const package::Package package, package::load_package(path));
     model.arch = package.chip_name;
   }
   TESSERA_TRY(const Network network, model.load(roles));
-  TESSERA_TRY(
-      const program::Program linked,
-      link::link(network.state().package, network.state().chip, {.cores = arguments.cores}));
+  TESSERA_TRY(const isa::Program linked, link::link(network.state().package, network.state().chip,
+                                                    {.cores = arguments.cores}));
   // By way of its bytes: what they do not say is not derived.
-  return program::parse_program(program::serialise(linked), path);
+  return package::parse_program(package::serialise(linked), path);
 }
 
 // Everything --verify and --golden need.
@@ -218,7 +217,7 @@ Status derive(const DeriveArguments& arguments) {
   TESSERA_RETURN_IF_ERROR(check_arguments(arguments));
   FileRoles roles = file_roles(arguments);
   TESSERA_RETURN_IF_ERROR(roles.check());
-  TESSERA_TRY(program::Program program, program_of(arguments, roles));
+  TESSERA_TRY(isa::Program program, program_of(arguments, roles));
   TESSERA_RETURN_IF_ERROR(roles.check());
   TESSERA_TRY(const ChipConfig chip, network::chip_of(program, arguments.arch));
   Derived derived;

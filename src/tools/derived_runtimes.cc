@@ -24,7 +24,7 @@
 #include "concord/onnx_writer.h"
 #include "concord/pytorch_writer.h"
 #include "concord/tensorflow_writer.h"
-#include "program/container.h"
+#include "package/container.h"
 #include "tessera/file.h"
 #include "tools/child_process.h"
 #include "tools/console.h"

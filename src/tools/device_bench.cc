@@ -45,7 +45,7 @@ Result<std::vector<Contender>> contenders(const DeviceBench& bench, const Networ
                                  {"sim", network, {}, {}, {}},
                                  {"sim timing-only", network, timing_only, {}, {}},
                                  {"sim serial timing-only", network, serial, {}, {}}};
-  if (program::kind_of_file(bench.model.model) != program::FileKind::kPackage) {
+  if (package::kind_of_file(bench.model.model) != package::FileKind::kPackage) {
     TESSERA_TRY(const Network slower, load_with_divided_clock(bench.model, kClockDivider));
     list.push_back(
         {fmt::format("sim timing-only, clocks / {}", kClockDivider), slower, timing_only, {}, {}});

@@ -7,10 +7,10 @@
 #include "arch/chip_config.h"
 #include "base/output_file.h"
 #include "firmware/assembler.h"
+#include "isa/verify.h"
 #include "network/firmware_file.h"
-#include "program/container.h"
-#include "program/container_file.h"
-#include "program/verify.h"
+#include "package/container.h"
+#include "package/container_file.h"
 #include "tessera/file.h"
 #include "tessera/visible_text.h"
 #include "tools/console.h"
@@ -34,16 +34,16 @@ Status assemble(const FirmwareArguments& arguments) {
   roles.write("-o", arguments.output);
   TESSERA_RETURN_IF_ERROR(roles.check());
   std::vector<std::string> files;
-  TESSERA_TRY(const program::Program program,
+  TESSERA_TRY(const isa::Program program,
               network::assemble_file(arguments.file, arguments.arch, false, &files));
   for (const std::string& file : files) roles.read("a file of the text", file);
   TESSERA_RETURN_IF_ERROR(roles.check());
   if (!arguments.unverified) {
     TESSERA_TRY(const ChipConfig chip, network::chip_of(program, arguments.arch));
-    const Status proved = program::verify_program(program, chip);
+    const Status proved = isa::verify_program(program, chip);
     if (!proved.ok()) return proved.error().with_context("'" + arguments.file + "'");
   }
-  TESSERA_RETURN_IF_ERROR(write_file(arguments.output, program::serialise(program)));
+  TESSERA_RETURN_IF_ERROR(write_file(arguments.output, package::serialise(program)));
   if (arguments.json) {
     const nlohmann::json document = {{"program", arguments.output},
                                      {"chip", program.chip_name},
@@ -76,8 +76,8 @@ Status disassemble(const FirmwareArguments& arguments) {
   TESSERA_RETURN_IF_ERROR(roles.check());
   OutputFiles files;
   TESSERA_TRY(const std::vector<std::byte> bytes,
-              program::read_container(program::kProgramMagic, arguments.file));
-  TESSERA_TRY(const program::Program program, program::parse_program(bytes, arguments.file));
+              package::read_container(package::kProgramMagic, arguments.file));
+  TESSERA_TRY(const isa::Program program, package::parse_program(bytes, arguments.file));
   firmware::DisassembleOptions options;
   const bool big = program.weights.size() > firmware::kInlineWeightsMax;
   std::string sidecar;
@@ -95,7 +95,7 @@ Status disassemble(const FirmwareArguments& arguments) {
   }
   const std::string text = firmware::disassemble(program, options);
   // Somebody else's writer may have laid out the same contents in another way.
-  const bool same_bytes = program::serialise(program) == bytes;
+  const bool same_bytes = package::serialise(program) == bytes;
   if (!same_bytes) {
     const std::string note = fmt::format(
         "note: '{}' was not written by this version; the text gives the same program in another "

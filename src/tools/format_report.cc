@@ -127,7 +127,7 @@ Status format_report(const ModelArguments& model, const FormatReportArguments& a
     return Error{ErrorCode::kInvalidArgument,
                  "--formats tries one format after the other; leave out --format"};
   }
-  if (program::kind_of_file(model.model) == program::FileKind::kPackage) {
+  if (package::kind_of_file(model.model) == package::FileKind::kPackage) {
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("'{}' is a package, compiled for one format; give --formats the ONNX "
                              "model",

@@ -8,7 +8,7 @@
 
 #include "arith/rounding.h"
 #include "base/output_file.h"
-#include "program/container.h"
+#include "package/container.h"
 #include "tools/console.h"
 #include "tools/tensor_file.h"
 

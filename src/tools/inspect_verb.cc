@@ -10,7 +10,7 @@
 #include "model/import.h"
 #include "model/infer.h"
 #include "network/network.h"
-#include "program/container.h"
+#include "package/container.h"
 #include "tools/console.h"
 #include "tools/verb.h"
 
@@ -136,12 +136,12 @@ Result<Description> inspect_model(const InspectArguments& arguments) {
 
 Result<Description> inspect_file(const InspectArguments& arguments) {
   const std::string& path = arguments.model.model;
-  switch (program::kind_of_file(path)) {
-    case program::FileKind::kPackage: {
-      TESSERA_TRY(const program::Package package, program::load_package(path));
+  switch (package::kind_of_file(path)) {
+    case package::FileKind::kPackage: {
+      TESSERA_TRY(const package::Package package, package::load_package(path));
       return Description{arguments.graph
                              ? graph::dump(*package.graph)
-                             : notes_text(package.graph->notes) + program::inspect(package),
+                             : notes_text(package.graph->notes) + package::inspect(package),
                          {{"kind", "package"},
                           {"arch", package.chip_name},
                           {"frames", package.frames.size()},
@@ -149,9 +149,9 @@ Result<Description> inspect_file(const InspectArguments& arguments) {
                           {"weights_bytes", package.weights.size()},
                           {"notes", package.graph->notes}}};
     }
-    case program::FileKind::kProgram: {
-      TESSERA_TRY(const program::Program program, program::load_program(path));
-      return Description{program::inspect(program),
+    case package::FileKind::kProgram: {
+      TESSERA_TRY(const isa::Program program, package::load_program(path));
+      return Description{package::inspect(program),
                          {{"kind", "program"},
                           {"arch", program.chip_name},
                           {"tasks", program.tasks.size()},
@@ -159,7 +159,7 @@ Result<Description> inspect_file(const InspectArguments& arguments) {
                           {"dependencies_dropped", program.dependencies_dropped},
                           {"segments", program.segments.size()}}};
     }
-    case program::FileKind::kOther:
+    case package::FileKind::kOther:
       break;
   }
   if (const auto file = InputFile::open(path); !file.ok()) {

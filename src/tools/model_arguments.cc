@@ -119,10 +119,10 @@ Result<Network> ModelArguments::load() const {
     return Error{
         ErrorCode::kInvalidArgument,
         fmt::format("'{}' is a {}; give the package or the model it was made from", model,
-                    program::kind_of_file(model) == program::FileKind::kProgram ? "linked program"
+                    package::kind_of_file(model) == package::FileKind::kProgram ? "linked program"
                                                                                 : "firmware text")};
   }
-  if (program::kind_of_file(model) == program::FileKind::kPackage) {
+  if (package::kind_of_file(model) == package::FileKind::kPackage) {
     const char* const fixed = !shapes.empty()           ? "--shape"
                               : !weights.empty()        ? "--weights"
                               : tile_budget_bytes != 0  ? "--tile-budget"
@@ -168,10 +168,10 @@ Status ModelArguments::check_program_options() const {
   return {};
 }
 
-Result<program::Program> read_program(const std::string& path, const std::string& arch,
-                                      bool streaming, FileRoles& roles) {
-  if (program::kind_of_file(path) == program::FileKind::kProgram) {
-    return program::load_program(path);
+Result<isa::Program> read_program(const std::string& path, const std::string& arch, bool streaming,
+                                  FileRoles& roles) {
+  if (package::kind_of_file(path) == package::FileKind::kProgram) {
+    return package::load_program(path);
   }
   std::vector<std::string> files;
   auto assembled = network::assemble_file(path, arch, streaming, &files);
@@ -184,7 +184,7 @@ Result<Network> ModelArguments::load_with_programs(FileRoles& roles) const {
   TESSERA_RETURN_IF_ERROR(check_program_options());
   TESSERA_RETURN_IF_ERROR(roles.check());
   const std::string asked = arch == ModelArguments{}.arch ? "" : arch;
-  TESSERA_TRY(program::Program program, read_program(model, asked, false, roles));
+  TESSERA_TRY(isa::Program program, read_program(model, asked, false, roles));
   TESSERA_RETURN_IF_ERROR(roles.check());
   return network::network_from_program(std::move(program), model, asked);
 }

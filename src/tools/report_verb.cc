@@ -7,7 +7,7 @@
 #include "arch/chip_config.h"
 #include "link/link.h"
 #include "network/network.h"
-#include "program/weight_use.h"
+#include "package/weight_use.h"
 #include "report/layer_json.h"
 #include "report/roofline.h"
 #include "tools/buffer_report.h"
@@ -54,7 +54,7 @@ nlohmann::json causes_json(const LayerTime& time) {
 
 nlohmann::json layers_json(const RunResult& run, const RooflineReport& roofline,
                            const NetworkState& network) {
-  const std::vector<program::WeightUse> weights = program::weight_use_by_layer(network.package);
+  const std::vector<package::WeightUse> weights = package::weight_use_by_layer(network.package);
   nlohmann::json layers = nlohmann::json::array();
   for (std::size_t i = 0; i < run.layers.size(); ++i) {
     const LayerUse& layer = run.layers[i];
@@ -121,7 +121,7 @@ void print_text(const Network& network, const RunResult& run, const RooflineRepo
       run.clock_hertz / 1'000'000, roofline_text(roofline, run.cycles), engine_table(run)));
 }
 
-std::int64_t dropped_at_link(const Network& network, const program::Program& program) {
+std::int64_t dropped_at_link(const Network& network, const isa::Program& program) {
   return program.dependencies_dropped - network.state().package.dependencies_dropped;
 }
 
@@ -146,15 +146,14 @@ Status report(const ReportArguments& arguments) {
     inputs.push_back(random_tensor(network.inputs()[i], 0, i));
   }
   TESSERA_TRY(const RunResult run, session.run(inputs));
-  TESSERA_TRY(const program::Program program,
-              link::link(network.state().package, network.state().chip,
-                         {.cores = 1, .serial = arguments.serial}));
+  TESSERA_TRY(const isa::Program program, link::link(network.state().package, network.state().chip,
+                                                     {.cores = 1, .serial = arguments.serial}));
   const RooflineReport roofline = report::roofline_report(network, program, run);
   if (!arguments.html.empty()) {
     TESSERA_RETURN_IF_ERROR(write_html_report(arguments.html, arguments.model.model, network, run));
   }
   if (!arguments.trace.empty()) TESSERA_RETURN_IF_ERROR(write_perfetto(arguments.trace, run));
-  const program::WeightUse weights = program::weight_use(network.state().package);
+  const package::WeightUse weights = package::weight_use(network.state().package);
   if (arguments.model.json) {
     const nlohmann::json document = {
         {"model", arguments.model.model},
@@ -178,7 +177,7 @@ Status report(const ReportArguments& arguments) {
   print_text(network, run, roofline);
   show_lines(transposition_text(network.state().package, run));
   show_lines(buffer_use_text(network.state()));
-  show("{}\n", program::weight_use_text(weights));
+  show("{}\n", package::weight_use_text(weights));
   const std::int64_t at_link = dropped_at_link(network, program);
   show("dependencies: {}; redundant ones dropped: {} when compiling, {} when linking\n",
        with_separators(program.dependency_count()),

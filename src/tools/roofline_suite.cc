@@ -68,7 +68,7 @@ Result<Row> measure(const zoo::Network& network, const RooflineSuite& suite,
   std::error_code ignored;
   std::filesystem::remove(path, ignored);
   if (!loaded.ok()) return loaded.error();
-  TESSERA_TRY(const program::Program program,
+  TESSERA_TRY(const isa::Program program,
               link::link(loaded->state().package, loaded->state().chip));
   SessionOptions options;
   options.timing_only = true;

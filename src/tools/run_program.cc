@@ -6,7 +6,7 @@
 
 #include "device/program_run.h"
 #include "network/firmware_file.h"
-#include "program/container.h"
+#include "package/container.h"
 #include "tools/console.h"
 #include "tools/run_arguments.h"
 #include "tools/tensor_file.h"
@@ -132,7 +132,7 @@ Status run_program(const RunArguments& asked) {
   const std::string arch = asked.arch_given ? asked.model.arch : "";
   FileRoles roles = file_roles(arguments);
   TESSERA_RETURN_IF_ERROR(roles.check());
-  TESSERA_TRY(program::Program program,
+  TESSERA_TRY(isa::Program program,
               read_program(asked.model.model, arch, !asked.stream.empty(), roles));
   TESSERA_RETURN_IF_ERROR(roles.check());
   TESSERA_TRY(const ChipConfig chip, network::chip_of(program, arch));

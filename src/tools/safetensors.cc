@@ -6,7 +6,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "program/container.h"
+#include "package/container.h"
 #include "tessera/file.h"
 
 namespace tessera::tools {

@@ -7,12 +7,12 @@
 #include "arch/chip_config.h"
 #include "base/output_file.h"
 #include "graph/build.h"
+#include "isa/verify.h"
 #include "link/link.h"
 #include "model/import.h"
 #include "network/network.h"
-#include "program/container.h"
-#include "program/verify.h"
-#include "program/weight_use.h"
+#include "package/container.h"
+#include "package/weight_use.h"
 #include "tessera/file.h"
 #include "tools/console.h"
 #include "tools/verb.h"
@@ -64,8 +64,8 @@ Status compile(const StageArguments& arguments) {
   if (!arguments.dump_passes.empty()) TESSERA_RETURN_IF_ERROR(dump_passes(arguments, roles));
   TESSERA_TRY(const Network network, arguments.model.load(roles));
   TESSERA_RETURN_IF_ERROR(network.save_package(arguments.output));
-  const program::Package& package = network.state().package;
-  const program::WeightUse weights = program::weight_use(package);
+  const package::Package& package = network.state().package;
+  const package::WeightUse weights = package::weight_use(package);
   if (arguments.model.json) {
     const nlohmann::json document = {{"package", arguments.output},
                                      {"frames", package.frames.size()},
@@ -81,7 +81,7 @@ Status compile(const StageArguments& arguments) {
     show_lines(json_text(document) + "\n");
   } else {
     show_lines(fmt::format("{}{}\nwrote {}: {} frames\n", placement_text(network.placement()),
-                           program::weight_use_text(weights), visible_text(arguments.output),
+                           package::weight_use_text(weights), visible_text(arguments.output),
                            package.frames.size()));
   }
   return {};
@@ -93,13 +93,12 @@ Status link(const StageArguments& arguments) {
   roles.read_architecture(arguments.arch);
   roles.write("-o", arguments.output);
   TESSERA_RETURN_IF_ERROR(roles.check());
-  TESSERA_TRY(const program::Package package, program::load_package(arguments.file));
+  TESSERA_TRY(const package::Package package, package::load_package(arguments.file));
   TESSERA_TRY(const ChipConfig chip,
               load_chip_config(arguments.arch.empty() ? package.chip_name : arguments.arch));
-  TESSERA_TRY(const program::Program program,
-              link::link(package, chip, {.cores = arguments.cores}));
-  TESSERA_RETURN_IF_ERROR(program::verify_program(program, chip));
-  TESSERA_RETURN_IF_ERROR(write_file(arguments.output, program::serialise(program)));
+  TESSERA_TRY(const isa::Program program, link::link(package, chip, {.cores = arguments.cores}));
+  TESSERA_RETURN_IF_ERROR(isa::verify_program(program, chip));
+  TESSERA_RETURN_IF_ERROR(write_file(arguments.output, package::serialise(program)));
   const std::int64_t at_link = program.dependencies_dropped - package.dependencies_dropped;
   if (arguments.json) {
     const nlohmann::json document = {{"program", arguments.output},

@@ -10,7 +10,7 @@
 
 #include "arith/rounding.h"
 #include "model/import.h"
-#include "program/container.h"
+#include "package/container.h"
 #include "tessera/file.h"
 #include "tessera/picture.h"
 #include "tools/console.h"

@@ -10,13 +10,13 @@
 namespace tessera::tools {
 namespace {
 
-using program::TranspositionHint;
+using package::TranspositionHint;
 
 // Cycles the run's engines were busy with the turning layer; 0 where no layer is its own.
-Cycles measured_cycles(const program::Package& package, const RunResult& run,
+Cycles measured_cycles(const package::Package& package, const RunResult& run,
                        const TranspositionHint& hint) {
   if (hint.way != "array" && hint.way != "planar") return 0;
-  const program::LayerHint& turning = package.hints[hint.layer];
+  const isa::LayerHint& turning = package.hints[hint.layer];
   for (const LayerUse& layer : run.layers) {
     if (layer.name == turning.name && layer.kind == turning.kind) {
       return layer.neural + layer.planar;
@@ -33,7 +33,7 @@ std::string matrix_text(const TranspositionHint& hint) {
 
 }  // namespace
 
-std::string transposition_text(const program::Package& package, const RunResult& run) {
+std::string transposition_text(const package::Package& package, const RunResult& run) {
   if (package.transpositions.empty()) return "";
   Table table({"transposition of", "for", "matrix", "way", "cycles", "measured", "DRAM B",
                "next best", "cycles"});
@@ -62,7 +62,7 @@ std::string transposition_text(const program::Package& package, const RunResult&
                      counts, with_separators(cycles), with_separators(bytes));
 }
 
-nlohmann::json transposition_json(const program::Package& package, const RunResult& run) {
+nlohmann::json transposition_json(const package::Package& package, const RunResult& run) {
   nlohmann::json list = nlohmann::json::array();
   for (const TranspositionHint& hint : package.transpositions) {
     list.push_back({{"tensor", hint.tensor},

@@ -5,13 +5,13 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "program/package.h"
+#include "package/package.h"
 #include "tessera/session.h"
 
 namespace tessera::tools {
 
 // Ends with a line of sums; empty where there is none.
-std::string transposition_text(const program::Package& package, const RunResult& run);
-nlohmann::json transposition_json(const program::Package& package, const RunResult& run);
+std::string transposition_text(const package::Package& package, const RunResult& run);
+nlohmann::json transposition_json(const package::Package& package, const RunResult& run);
 
 }  // namespace tessera::tools

@@ -10,7 +10,7 @@
 
 #include "base/result.h"
 #include "graph/graph.h"
-#include "program/container.h"
+#include "package/container.h"
 #include "tessera/session.h"
 #include "tools/file_roles.h"
 
@@ -78,8 +78,8 @@ struct ModelArguments {
 // What is said of `option` beside a program.
 Error belongs_to_models(const std::string& path, const char* option);
 // A program file, or a firmware text, assembled; the files that it names are read, too.
-Result<program::Program> read_program(const std::string& path, const std::string& arch,
-                                      bool streaming, FileRoles& roles);
+Result<isa::Program> read_program(const std::string& path, const std::string& arch, bool streaming,
+                                  FileRoles& roles);
 
 // The files beside a model that its tensors come from are read, too.
 Status check_external(const graph::Graph& graph, FileRoles& roles);

@@ -16,7 +16,7 @@
 #include "link/link.h"
 #include "network/network.h"
 #include "ocr_models.h"
-#include "program/container.h"
+#include "package/container.h"
 #include "tools/tensor_file.h"
 
 namespace tessera {
@@ -114,7 +114,7 @@ TEST_P(LiftModels, ComeBackWithTheSameBits) {
   const auto linked = link::link(*package, chip);
   ASSERT_TRUE(linked.ok()) << linked.error().to_string();
   // By way of a file: nothing but the program is there.
-  const auto program = program::parse_program(program::serialise(*linked), model.file);
+  const auto program = package::parse_program(package::serialise(*linked), model.file);
   ASSERT_TRUE(program.ok()) << program.error().to_string();
   const auto begin = std::chrono::steady_clock::now();
   const auto lifted = concord::lift(*program, chip);

@@ -16,15 +16,15 @@
 
 #include "base/test_volume.h"
 #include "compile/testing/random_graph.h"
+#include "isa/encoding.h"
+#include "isa/verify.h"
 #include "network/network.h"
-#include "program/encoding.h"
-#include "program/verify.h"
 #include "random_runs.h"
 
 namespace tessera::agreement {
 namespace {
 
-using program::Program;
+using isa::Program;
 
 enum class Mutation : std::uint8_t { kDelete, kEarlier, kLater, kSlope, kOtherTask };
 constexpr int kMutationCount = 5;
@@ -61,9 +61,9 @@ struct Tally {
 void encode_again(Program& program) {
   program.stream.clear();
   program.stream_offsets.clear();
-  for (const program::TaskDescriptor& task : program.tasks) {
+  for (const isa::TaskDescriptor& task : program.tasks) {
     program.stream_offsets.push_back(static_cast<std::uint32_t>(program.stream.size()));
-    const auto bytes = program::encode(task);
+    const auto bytes = isa::encode(task);
     program.stream.insert(program.stream.end(), bytes.begin(), bytes.end());
   }
 }
@@ -75,7 +75,7 @@ void mutate(Program& program, Mutation mutation, std::mt19937_64& random) {
     auto& list = program.tasks[id].dependencies;
     if (list.empty()) continue;
     const auto at = static_cast<std::ptrdiff_t>(random() % list.size());
-    program::Dependency& d = list[static_cast<std::size_t>(at)];
+    isa::Dependency& d = list[static_cast<std::size_t>(at)];
     const auto amount = static_cast<std::int64_t>(1 + random() % 3);
     switch (mutation) {
       case Mutation::kDelete:
@@ -94,7 +94,7 @@ void mutate(Program& program, Mutation mutation, std::mt19937_64& random) {
         const std::int64_t count = static_cast<std::int64_t>(program.tasks.size());
         const std::int64_t other = std::int64_t{d.task} + (random() % 2 == 0 ? amount : -amount);
         if (other < 0 || other >= count || other == static_cast<std::int64_t>(id)) continue;
-        d.task = static_cast<program::TaskId>(other);
+        d.task = static_cast<isa::TaskId>(other);
         break;
       }
     }
@@ -120,7 +120,7 @@ void check_mutant(const Subject& subject, Mutation mutation, std::mt19937_64& ra
   Program mutant = subject.program;
   mutate(mutant, mutation, random);
   Count& count = tally.counts[static_cast<std::size_t>(mutation)];
-  const Status verdict = program::verify_program(mutant, subject.chip);
+  const Status verdict = isa::verify_program(mutant, subject.chip);
   ++(verdict.ok() ? count.passed : count.rejected);
   bool harmful = false;
   for (int speed = 0; speed < 2; ++speed) {

@@ -16,10 +16,10 @@ constexpr ReduceFunction kReductions[] = {
     ReduceFunction::kSumSquare, ReduceFunction::kRootSumSquare};
 
 // How many tasks of the program are parts of something.
-int parts_of(const program::Program& program) {
+int parts_of(const isa::Program& program) {
   int parts = 0;
-  for (const program::TaskDescriptor& task : program.tasks) {
-    const auto* planar = std::get_if<program::PlanarTask>(&task.config);
+  for (const isa::TaskDescriptor& task : program.tasks) {
+    const auto* planar = std::get_if<isa::PlanarTask>(&task.config);
     if (planar != nullptr && planar->in_parts()) ++parts;
   }
   return parts;

@@ -3,8 +3,8 @@
 #include <random>
 
 #include "host/executor.h"
+#include "isa/verify.h"
 #include "link/link.h"
-#include "program/verify.h"
 
 namespace tessera::agreement {
 
@@ -32,16 +32,15 @@ Result<std::vector<Tensor>> run_reference(std::shared_ptr<const graph::Graph> gr
   return executor->run(inputs);
 }
 
-Result<program::Program> build_program(std::shared_ptr<const graph::Graph> graph,
-                                       const ChipConfig& chip,
-                                       const compile::CompileOptions& options) {
+Result<isa::Program> build_program(std::shared_ptr<const graph::Graph> graph,
+                                   const ChipConfig& chip, const compile::CompileOptions& options) {
   TESSERA_TRY(const auto package, compile::compile(std::move(graph), chip, options));
-  TESSERA_TRY(program::Program program, link::link(package, chip));
-  TESSERA_RETURN_IF_ERROR(program::verify_program(program, chip));
+  TESSERA_TRY(isa::Program program, link::link(package, chip));
+  TESSERA_RETURN_IF_ERROR(isa::verify_program(program, chip));
   return program;
 }
 
-Result<std::vector<Tensor>> run_program(const program::Program& program, const ChipConfig& chip,
+Result<std::vector<Tensor>> run_program(const isa::Program& program, const ChipConfig& chip,
                                         const std::vector<Tensor>& inputs,
                                         const card::CoreOptions& options) {
   TESSERA_TRY(const auto core, card::Core::create(chip));
@@ -54,7 +53,7 @@ Result<std::vector<Tensor>> run_program(const program::Program& program, const C
     static_cast<void>(statistics);
   }
   std::vector<Tensor> outputs;
-  for (const program::TensorSlot& slot : program.outputs) {
+  for (const isa::TensorSlot& slot : program.outputs) {
     Tensor tensor = Tensor::zeros(slot.format, slot.dims);
     TESSERA_RETURN_IF_ERROR(core->read(slot.address, tensor.bytes));
     outputs.push_back(std::move(tensor));

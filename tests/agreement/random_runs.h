@@ -10,7 +10,7 @@
 #include "card/core.h"
 #include "compile/compile.h"
 #include "graph/graph.h"
-#include "program/program.h"
+#include "isa/program.h"
 
 namespace tessera::agreement {
 
@@ -22,12 +22,11 @@ Result<std::vector<Tensor>> run_reference(std::shared_ptr<const graph::Graph> gr
                                           const std::vector<Tensor>& inputs);
 
 // Compiled, linked and proved.
-Result<program::Program> build_program(std::shared_ptr<const graph::Graph> graph,
-                                       const ChipConfig& chip,
-                                       const compile::CompileOptions& options);
+Result<isa::Program> build_program(std::shared_ptr<const graph::Graph> graph,
+                                   const ChipConfig& chip, const compile::CompileOptions& options);
 
 // The outputs of a program without host steps.
-Result<std::vector<Tensor>> run_program(const program::Program& program, const ChipConfig& chip,
+Result<std::vector<Tensor>> run_program(const isa::Program& program, const ChipConfig& chip,
                                         const std::vector<Tensor>& inputs,
                                         const card::CoreOptions& options);
 

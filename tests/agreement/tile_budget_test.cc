@@ -57,13 +57,11 @@ TEST(TileBudget, SmallArraysGiveTheReferenceBits) {
   for (std::uint64_t seed = 1000; seed < 1010; ++seed) check_graph(seed, *load_chip_config("edge"));
 }
 
-bool has_ring(const program::Program& program) {
-  const auto wraps = [](const program::BufferSurface& s) {
-    return s.ring_rows < s.images * s.rows;
-  };
-  for (const program::TaskDescriptor& task : program.tasks) {
-    const auto* neural = std::get_if<program::NeuralTask>(&task.config);
-    const auto* planar = std::get_if<program::PlanarTask>(&task.config);
+bool has_ring(const isa::Program& program) {
+  const auto wraps = [](const isa::BufferSurface& s) { return s.ring_rows < s.images * s.rows; };
+  for (const isa::TaskDescriptor& task : program.tasks) {
+    const auto* neural = std::get_if<isa::NeuralTask>(&task.config);
+    const auto* planar = std::get_if<isa::PlanarTask>(&task.config);
     if (neural != nullptr && wraps(neural->moving)) return true;
     if (planar != nullptr && wraps(planar->inputs[0])) return true;
   }

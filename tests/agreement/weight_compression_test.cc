@@ -5,7 +5,7 @@
 #include <random>
 
 #include "compile/testing/random_graph.h"
-#include "program/weight_use.h"
+#include "package/weight_use.h"
 #include "random_runs.h"
 
 namespace tessera::agreement {
@@ -31,7 +31,7 @@ std::shared_ptr<const graph::Graph> sparse(const graph::Graph& dense, std::uint6
 }
 
 void check_graph(std::shared_ptr<const graph::Graph> graph, const ChipConfig& chip,
-                 std::uint64_t seed, program::WeightUse& sum) {
+                 std::uint64_t seed, package::WeightUse& sum) {
   SCOPED_TRACE(::testing::Message() << chip.name << ", seed " << seed);
   const std::vector<Tensor> inputs = random_inputs(*graph, seed);
   const auto expected = run_reference(graph, inputs);
@@ -39,7 +39,7 @@ void check_graph(std::shared_ptr<const graph::Graph> graph, const ChipConfig& ch
   for (const bool compress : {false, true}) {
     const auto package = compile::compile(graph, chip, {.compress_weights = compress});
     ASSERT_TRUE(package.ok()) << package.error().to_string();
-    const program::WeightUse use = program::weight_use(*package);
+    const package::WeightUse use = package::weight_use(*package);
     if (compress) {
       sum.add(use);
     } else {
@@ -56,7 +56,7 @@ void check_graph(std::shared_ptr<const graph::Graph> graph, const ChipConfig& ch
 TEST(WeightCompression, ChangesNoBitOnAnyProfile) {
   for (const char* profile : {"tessera128", "f32", "pe128x64", "edge"}) {
     const ChipConfig chip = *load_chip_config(profile);
-    program::WeightUse sum;
+    package::WeightUse sum;
     for (std::uint64_t seed = 3000; seed < 3006; ++seed) {
       check_graph(compile::testing::random_graph(seed), chip, seed, sum);
       check_graph(sparse(*compile::testing::random_graph(seed), seed), chip, seed, sum);

@@ -9,7 +9,7 @@
 #include "link/link.h"
 #include "network/network.h"
 #include "networks.h"
-#include "program/container.h"
+#include "package/container.h"
 #include "tessera/file.h"
 #include "tessera/tessera_c.h"
 
@@ -75,9 +75,9 @@ TEST(LoadMemory, ModelPackageAndProgramAreTheNetworkOfTheFile) {
   EXPECT_EQ(run(load(read_file(kRelu).value())), expected);
   const Network network = Network::load(kRelu).value();
   const NetworkState& state = network.state();
-  EXPECT_EQ(run(load(program::serialise(state.package))), expected);
-  const program::Program program = link::link(state.package, state.chip, {.cores = 1}).value();
-  const std::vector<std::byte> bytes = program::serialise(program);
+  EXPECT_EQ(run(load(package::serialise(state.package))), expected);
+  const isa::Program program = link::link(state.package, state.chip, {.cores = 1}).value();
+  const std::vector<std::byte> bytes = package::serialise(program);
   EXPECT_EQ(run(load(bytes)), expected);
   const std::string path = testing::TempDir() + "load_memory_test.tprog";
   ASSERT_TRUE(write_file(path, bytes).ok());
@@ -107,7 +107,7 @@ TEST(LoadMemory, AProgramSavesNoPackage) {
   const Network network = Network::load(kRelu).value();
   const NetworkState& state = network.state();
   tessera_network* program =
-      load(program::serialise(link::link(state.package, state.chip, {.cores = 1}).value()));
+      load(package::serialise(link::link(state.package, state.chip, {.cores = 1}).value()));
   EXPECT_EQ(message(tessera_network_save_package(program, "/nowhere/at/all")),
             "'memory' is a program; saving a package needs a package or the model");
   tessera_network_release(program);

@@ -15,7 +15,7 @@
 #include "c/handles.h"
 #include "network/network.h"
 #include "networks.h"
-#include "program/container.h"
+#include "package/container.h"
 
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 
@@ -174,7 +174,7 @@ struct World {
 
 void walk_errors_and_networks(Walk& walk, World& w) {
   const std::string path = ::testing::TempDir() + "null_test.tpkg";
-  const std::vector<std::byte> package = program::serialise(w.network.network.state().package);
+  const std::vector<std::byte> package = package::serialise(w.network.network.state().package);
   tessera_network* network = nullptr;
   const tessera_load_options load = {.size = sizeof load};
   TESSERA_WALK(tessera_version);

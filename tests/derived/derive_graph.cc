@@ -15,7 +15,7 @@
 #include "concord/testing/random_graph.h"
 #include "host/executor.h"
 #include "network/network.h"
-#include "program/container.h"
+#include "package/container.h"
 #include "tessera/file.h"
 #include "tools/golden.h"
 #include "tools/tensor_file.h"

@@ -15,7 +15,7 @@
 #include "model_case.h"
 #include "network/firmware_file.h"
 #include "network/network.h"
-#include "program/container.h"
+#include "package/container.h"
 #include "random_models.h"
 #include "tools/tensor_file.h"
 #include "tools/verb.h"
@@ -33,16 +33,16 @@ Result<ChipConfig> chip_of(const Recipe& recipe) {
   return chip;
 }
 
-Result<program::Program> program_of_graph(const std::shared_ptr<const graph::Graph>& graph,
-                                          const Recipe& recipe, const ChipConfig& chip) {
-  TESSERA_TRY(const program::Package package,
+Result<isa::Program> program_of_graph(const std::shared_ptr<const graph::Graph>& graph,
+                                      const Recipe& recipe, const ChipConfig& chip) {
+  TESSERA_TRY(const package::Package package,
               compile::compile(graph, chip, {.tile_budget_bytes = recipe.tile_budget_bytes}));
-  TESSERA_TRY(const program::Program linked, link::link(package, chip));
+  TESSERA_TRY(const isa::Program linked, link::link(package, chip));
   // By way of its bytes: what they do not say is not derived.
-  return program::parse_program(program::serialise(linked), recipe.source);
+  return package::parse_program(package::serialise(linked), recipe.source);
 }
 
-Result<program::Program> program_of(const Recipe& recipe, const ChipConfig& chip) {
+Result<isa::Program> program_of(const Recipe& recipe, const ChipConfig& chip) {
   const std::string chains = "chains:";
   if (recipe.source.starts_with(chains)) {
     firmware::AssembleOptions options;
@@ -116,7 +116,7 @@ Result<std::vector<tools::GoldenVector>> inputs_of(const Recipe& recipe,
 
 Result<concord::Software> derive_recipe(const Recipe& recipe) {
   TESSERA_TRY(const ChipConfig chip, chip_of(recipe));
-  TESSERA_TRY(const program::Program program, program_of(recipe, chip));
+  TESSERA_TRY(const isa::Program program, program_of(recipe, chip));
   TESSERA_TRY(const auto graph, concord::lift(program, chip));
   return concord::expand(graph::dense_edges(*graph));
 }
@@ -125,7 +125,7 @@ Result<Case> make_case(const Recipe& recipe) {
   Case made;
   made.recipe = recipe;
   TESSERA_TRY(const ChipConfig chip, chip_of(recipe));
-  TESSERA_TRY(program::Program program, program_of(recipe, chip));
+  TESSERA_TRY(isa::Program program, program_of(recipe, chip));
   TESSERA_TRY(const auto lifted, concord::lift(program, chip));
   made.graph = std::make_shared<const graph::Graph>(graph::dense_edges(*lifted));
   TESSERA_TRY(made.software, concord::expand(*made.graph));

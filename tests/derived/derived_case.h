@@ -10,7 +10,7 @@
 #include "base/result.h"
 #include "concord/software.h"
 #include "graph/graph.h"
-#include "program/program.h"
+#include "isa/program.h"
 #include "tools/golden.h"
 
 namespace tessera::derived {

@@ -25,12 +25,12 @@ std::vector<ChipConfig> three_chips() {
   return chips;
 }
 
-program::Program assembled(const std::string& text, const ChipConfig& chip) {
+isa::Program assembled(const std::string& text, const ChipConfig& chip) {
   AssembleOptions options;
   options.chip = &chip;
   auto program = assemble("firmware 1\n" + text, "t.tasm", options);
   EXPECT_TRUE(program.ok()) << program.error().message;
-  return program.ok() ? std::move(program).value() : program::Program{};
+  return program.ok() ? std::move(program).value() : isa::Program{};
 }
 
 Values run_text(const std::string& text, const std::vector<Tensor>& inputs,
@@ -39,9 +39,9 @@ Values run_text(const std::string& text, const std::vector<Tensor>& inputs,
   return run.outputs.empty() ? Values{} : values_of(run.outputs[0]);
 }
 
-std::int64_t tasks_of(const program::Program& program, program::EngineKind engine) {
+std::int64_t tasks_of(const isa::Program& program, isa::EngineKind engine) {
   std::int64_t count = 0;
-  for (const program::TaskDescriptor& task : program.tasks) count += task.engine == engine;
+  for (const isa::TaskDescriptor& task : program.tasks) count += task.engine == engine;
   return count;
 }
 
@@ -96,12 +96,12 @@ TEST(Chains, EveryBinaryOperationTakesItsOperandInOrder) {
 
 TEST(Chains, AProductOfManyTilesIsOneTask) {
   const ChipConfig chip = chip_named("tessera128");
-  const program::Program program = assembled(
+  const isa::Program program = assembled(
       "queue x [384] in\nqueue y [512] out\nmatrix W [512, 384] in matrix = random 1 0.1\n"
       "chain \"c\"\nread x\nproduct W\nsigmoid\nwrite y\nend\n",
       chip);
-  EXPECT_EQ(tasks_of(program, program::EngineKind::kNeural), 1);
-  EXPECT_EQ(tasks_of(program, program::EngineKind::kPlanar), 0);
+  EXPECT_EQ(tasks_of(program, isa::EngineKind::kNeural), 1);
+  EXPECT_EQ(tasks_of(program, isa::EngineKind::kPlanar), 0);
 }
 
 TEST(Chains, QuantisedUnitsTakeWhatAnIdentityProductGives) {

@@ -5,12 +5,12 @@
 #include <cmath>
 
 #include "arith/rounding.h"
-#include "program/container.h"
+#include "package/container.h"
 #include "tessera/file.h"
 
 namespace tessera::firmware {
 
-program::Program assemble_example(const std::string& name, const ChipConfig& chip, bool streaming) {
+isa::Program assemble_example(const std::string& name, const ChipConfig& chip, bool streaming) {
   const std::string path = std::string(TESSERA_FIRMWARE_EXAMPLES) + "/" + name + ".tasm";
   const auto text = read_file(path);
   EXPECT_TRUE(text.ok()) << text.error().message;
@@ -21,10 +21,10 @@ program::Program assemble_example(const std::string& name, const ChipConfig& chi
   auto program = assemble({reinterpret_cast<const char*>(text->data()), text->size()},
                           name + ".tasm", options);
   EXPECT_TRUE(program.ok()) << program.error().message;
-  return program.ok() ? std::move(program).value() : program::Program{};
+  return program.ok() ? std::move(program).value() : isa::Program{};
 }
 
-RunResult run_program(const program::Program& program, const ChipConfig& chip,
+RunResult run_program(const isa::Program& program, const ChipConfig& chip,
                       const std::vector<Tensor>& inputs) {
   SessionOptions options;
   options.check_hazards = true;

@@ -13,10 +13,10 @@ namespace tessera::firmware {
 using Values = std::vector<float>;
 
 // examples/firmware/NAME.tasm, assembled; an error fails the test.
-program::Program assemble_example(const std::string& name, const ChipConfig& chip,
-                                  bool streaming = false);
+isa::Program assemble_example(const std::string& name, const ChipConfig& chip,
+                              bool streaming = false);
 // Runs it with hazards watched.
-RunResult run_program(const program::Program& program, const ChipConfig& chip,
+RunResult run_program(const isa::Program& program, const ChipConfig& chip,
                       const std::vector<Tensor>& inputs);
 
 // Vectors in f16 from the values.

@@ -26,9 +26,9 @@ TEST_P(Lifted, ExamplesGiveTheProcessorsBits) {
     if (std::string(arch) == "edge" && std::string(GetParam()) == "perceptron") continue;
     const auto chip = load_chip_config(arch);
     ASSERT_TRUE(chip.ok());
-    const program::Program program = assemble_example(GetParam(), *chip);
+    const isa::Program program = assemble_example(GetParam(), *chip);
     std::vector<Tensor> inputs;
-    for (const program::TensorSlot& slot : program.inputs) {
+    for (const isa::TensorSlot& slot : program.inputs) {
       ASSERT_EQ(slot.format, Format::kF16);
       const auto count = static_cast<std::size_t>(element_count(slot.dims));
       inputs.push_back(f16_tensor(slot.dims, random_values(40 + inputs.size(), 1, count)));

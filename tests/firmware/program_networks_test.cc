@@ -8,7 +8,7 @@
 
 #include "example.h"
 #include "network/network.h"
-#include "program/container.h"
+#include "package/container.h"
 #include "tessera/file.h"
 #include "tessera/runtime.h"
 
@@ -78,7 +78,7 @@ TEST_P(FirmwareNetworks, LoadFromAFileOrFromMemoryAlike) {
     return Session::open(*network, {.device = DeviceKind::kSim}).value().run(inputs).value();
   };
   const RunResult expected = run(text);
-  const std::vector<std::byte> assembled = program::serialise(*text.state().program);
+  const std::vector<std::byte> assembled = package::serialise(*text.state().program);
   const std::string path = testing::TempDir() + GetParam() + ".tprog";
   ASSERT_TRUE(write_file(path, assembled).ok());
   const std::string folder = TESSERA_FIRMWARE_EXAMPLES;

@@ -7,7 +7,7 @@
 #include "concord/lift.h"
 #include "example.h"
 #include "host/executor.h"
-#include "program/container.h"
+#include "package/container.h"
 
 namespace tessera::firmware {
 namespace {
@@ -21,17 +21,17 @@ ChipConfig chip_named(const char* name) {
   return *chip;
 }
 
-program::Program assembled(std::uint64_t seed, const ChipConfig& chip) {
+isa::Program assembled(std::uint64_t seed, const ChipConfig& chip) {
   AssembleOptions options;
   options.chip = &chip;
   const std::string text = testing::random_chains(seed);
   auto program = assemble(text, "seed " + std::to_string(seed), options);
   EXPECT_TRUE(program.ok()) << program.error().message << "\n" << text;
-  return program.ok() ? std::move(program).value() : program::Program{};
+  return program.ok() ? std::move(program).value() : isa::Program{};
 }
 
-Tensor input_of(const program::Program& program, std::uint64_t seed) {
-  const program::TensorSlot& slot = program.inputs.at(0);
+Tensor input_of(const isa::Program& program, std::uint64_t seed) {
+  const isa::TensorSlot& slot = program.inputs.at(0);
   return f16_tensor(slot.dims,
                     random_values(seed, 2, static_cast<std::size_t>(element_count(slot.dims))));
 }
@@ -40,7 +40,7 @@ TEST(RandomChains, LiftedGraphsGiveTheProcessorsBits) {
   const ChipConfig chip = chip_named("tessera128");
   std::int64_t values = 0;
   for (std::uint64_t seed = 1; seed <= kLiftedSeeds; ++seed) {
-    const program::Program program = assembled(seed, chip);
+    const isa::Program program = assembled(seed, chip);
     ASSERT_FALSE(HasFailure());
     const Tensor input = input_of(program, seed);
     const RunResult run = run_program(program, chip, {input});
@@ -71,7 +71,7 @@ TEST(RandomChains, TilingAndSizeChangeNoBit) {
   small.neural.kernel_bytes_per_partition = 1 << 20;  // room for matrices of any seed
   small.state_buffer.bytes_per_partition = 1 << 20;
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    const program::Program program = assembled(seed, first);
+    const isa::Program program = assembled(seed, first);
     ASSERT_FALSE(HasFailure());
     const Tensor input = input_of(program, seed);
     const RunResult here = run_program(program, first, {input});
@@ -85,10 +85,10 @@ TEST(RandomChains, TilingAndSizeChangeNoBit) {
 TEST(RandomChains, TextComesBackByteForByte) {
   const ChipConfig chip = chip_named("tessera128");
   for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    const program::Program program = assembled(seed, chip);
+    const isa::Program program = assembled(seed, chip);
     const auto back = assemble(disassemble(program, {}), "again", {});
     ASSERT_TRUE(back.ok()) << back.error().message;
-    EXPECT_TRUE(program::serialise(*back) == program::serialise(program)) << "seed " << seed;
+    EXPECT_TRUE(package::serialise(*back) == package::serialise(program)) << "seed " << seed;
   }
 }
 

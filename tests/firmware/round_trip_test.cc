@@ -7,7 +7,7 @@
 #include "firmware/assembler.h"
 #include "link/link.h"
 #include "network/network.h"
-#include "program/container.h"
+#include "package/container.h"
 #include "random_runs.h"
 #include "zoo/zoo.h"
 
@@ -15,7 +15,7 @@ namespace tessera::firmware {
 namespace {
 
 // The program with its weights beside it, through text and back.
-void expect_round_trip(const program::Program& program, const std::string& name) {
+void expect_round_trip(const isa::Program& program, const std::string& name) {
   const std::string text = disassemble(program, {WeightsPlace::kFile, "w"});
   AssembleOptions options;
   options.read = [&](const std::string&) -> Result<std::vector<std::byte>> {
@@ -23,7 +23,7 @@ void expect_round_trip(const program::Program& program, const std::string& name)
   };
   const auto back = assemble(text, name, options);
   ASSERT_TRUE(back.ok()) << back.error().message;
-  EXPECT_TRUE(program::serialise(*back) == program::serialise(program)) << name;
+  EXPECT_TRUE(package::serialise(*back) == package::serialise(program)) << name;
 }
 
 void expect_model_round_trip(const std::string& path, const std::string& arch) {

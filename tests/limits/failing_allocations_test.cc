@@ -24,7 +24,7 @@
 #include "model/import.h"
 #include "model/testing/model_builder.h"
 #include "network/network.h"
-#include "program/container.h"
+#include "package/container.h"
 #include "tessera/file.h"
 #include "tessera/runtime.h"
 #include "tessera/tessera_c.h"
@@ -110,8 +110,8 @@ TEST(FailingAllocations, ImportAndCompile) {
     TESSERA_TRY(const model::Model model,
                 model::import_bytes(std::as_bytes(std::span(model_bytes())), "model"));
     TESSERA_TRY(auto graph, network::graph_of_model(model, chip, {}));
-    TESSERA_TRY(const program::Package package, compile::compile(std::move(graph), chip, {}));
-    TESSERA_TRY(const program::Program program, link::link(package, chip, {}));
+    TESSERA_TRY(const package::Package package, compile::compile(std::move(graph), chip, {}));
+    TESSERA_TRY(const isa::Program program, link::link(package, chip, {}));
     return {};
   });
 }
@@ -120,13 +120,13 @@ TEST(FailingAllocations, PackageAndProgramFiles) {
   const Network made = network();
   const std::string path = path_of("n.tpkg");
   fail_everywhere("files", kMany, [&]() -> Status {
-    const std::vector<std::byte> bytes = program::serialise(made.state().package);
+    const std::vector<std::byte> bytes = package::serialise(made.state().package);
     TESSERA_RETURN_IF_ERROR(write_file(path, bytes));
     TESSERA_TRY(const Network loaded, Network::load(path));
-    TESSERA_TRY(const program::Program linked,
+    TESSERA_TRY(const isa::Program linked,
                 link::link(loaded.state().package, loaded.state().chip, {}));
-    TESSERA_TRY(const program::Program again,
-                program::parse_program(program::serialise(linked), "again"));
+    TESSERA_TRY(const isa::Program again,
+                package::parse_program(package::serialise(linked), "again"));
     return loaded.save_package(path + "2");
   });
 }
@@ -134,11 +134,11 @@ TEST(FailingAllocations, PackageAndProgramFiles) {
 TEST(FailingAllocations, FirmwareAndDerive) {
   const ChipConfig chip = *load_chip_config("brainwave");
   fail_everywhere("firmware", kMany, [&]() -> Status {
-    TESSERA_TRY(const program::Program program, firmware::assemble(kFirmware, "text", {}));
+    TESSERA_TRY(const isa::Program program, firmware::assemble(kFirmware, "text", {}));
     (void)firmware::disassemble(program, {});
     return {};
   });
-  const program::Program program = firmware::assemble(kFirmware, "text", {}).value();
+  const isa::Program program = firmware::assemble(kFirmware, "text", {}).value();
   fail_everywhere("derive", kFew, [&]() -> Status {
     TESSERA_TRY(const auto graph, concord::lift(program, chip));
     TESSERA_TRY(const concord::Software software, concord::expand(*graph));

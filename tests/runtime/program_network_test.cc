@@ -9,7 +9,7 @@
 #include "link/link.h"
 #include "model/testing/model_builder.h"
 #include "network/network.h"
-#include "program/container.h"
+#include "package/container.h"
 #include "tessera/file.h"
 #include "tessera/runtime.h"
 
@@ -31,7 +31,7 @@ Network small_network() {
 
 std::vector<std::byte> linked(const Network& network) {
   const NetworkState& state = network.state();
-  return program::serialise(link::link(state.package, state.chip, {.cores = 1}).value());
+  return package::serialise(link::link(state.package, state.chip, {.cores = 1}).value());
 }
 
 std::vector<Tensor> some_inputs(const Network& network) {
@@ -134,7 +134,7 @@ TEST(NetworkFromMemory, IsThatOfTheFile) {
   EXPECT_EQ(found.outputs, expected.outputs);
   EXPECT_EQ(found.cycles, expected.cycles);
   const Network package = small_network();
-  const std::vector<std::byte> bytes = program::serialise(package.state().package);
+  const std::vector<std::byte> bytes = package::serialise(package.state().package);
   EXPECT_EQ(run(Network::load_bytes(bytes).value(), DeviceKind::kSim).outputs,
             run(package, DeviceKind::kSim).outputs);
 }
@@ -193,7 +193,7 @@ TEST(NetworkFromMemory, DamageAndRubbishAreErrors) {
   EXPECT_NE(error_of("program 1\nrubbish\n"), "");
   const Network network = small_network();
   for (const std::vector<std::byte>& whole :
-       {program::serialise(network.state().package), linked(network)}) {
+       {package::serialise(network.state().package), linked(network)}) {
     for (std::size_t at = 0; at < whole.size(); at += whole.size() / 23) {
       std::vector<std::byte> damaged = whole;
       damaged[at] ^= std::byte{0x10};
@@ -211,10 +211,10 @@ TEST(ProgramNetwork, SaysOnTheHostWhatNoGraphCan) {
   const ChipConfig chip = load_chip_config("edge").value();
   const Network package =
       network::network_from_graph(builder.take(), chip, {.compress_weights = false}).value();
-  program::Program program = link::link(package.state().package, chip, {.cores = 1}).value();
-  for (program::TaskDescriptor& task : program.tasks) {
-    auto* const kernel = std::get_if<program::KernelTask>(&task.config);
-    if (kernel != nullptr) kernel->source = {program::BaseIndex::kInput, 0};
+  isa::Program program = link::link(package.state().package, chip, {.cores = 1}).value();
+  for (isa::TaskDescriptor& task : program.tasks) {
+    auto* const kernel = std::get_if<isa::KernelTask>(&task.config);
+    if (kernel != nullptr) kernel->source = {isa::BaseIndex::kInput, 0};
   }
   const Network network = network::network_from_program(std::move(program), "odd", "").value();
   for (const DeviceKind device : {DeviceKind::kHost, DeviceKind::kRef}) {

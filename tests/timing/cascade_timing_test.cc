@@ -44,7 +44,7 @@ ChipConfig chip_of(const Case& c) {
   return chip;
 }
 
-Cycles simulated(const program::Program& program, const ChipConfig& chip) {
+Cycles simulated(const isa::Program& program, const ChipConfig& chip) {
   const auto core = card::Core::create(chip);
   EXPECT_TRUE(core.ok());
   EXPECT_TRUE((*core)->load(program).ok());

@@ -10,16 +10,16 @@
 namespace tessera::card {
 namespace {
 
-using program::BaseIndex;
-using program::BufferSurface;
-using program::EngineKind;
-using program::TaskId;
+using isa::BaseIndex;
+using isa::BufferSurface;
+using isa::EngineKind;
+using isa::TaskId;
 using namespace testing;  // card::testing
 
-constexpr program::DramAddress kInput{BaseIndex::kInput, 0};
-constexpr program::DramAddress kOutput{BaseIndex::kOutput, 0};
+constexpr isa::DramAddress kInput{BaseIndex::kInput, 0};
+constexpr isa::DramAddress kOutput{BaseIndex::kOutput, 0};
 
-RunStatistics run(const ChipConfig& chip, const program::Program& program,
+RunStatistics run(const ChipConfig& chip, const isa::Program& program,
                   const CoreOptions& options = {.timing_only = true}) {
   auto core = CoreModel::make(chip);
   EXPECT_TRUE(core.ok());
@@ -38,7 +38,7 @@ const EngineStatistics& engine(const RunStatistics& statistics, const std::strin
 }
 
 // load -> product -> relu -> store over `rows` rows of 4 channels, one row a step.
-program::Program pipeline(const ChipConfig& chip, std::uint32_t rows) {
+isa::Program pipeline(const ChipConfig& chip, std::uint32_t rows) {
   ProgramBuilder builder(chip);
   const BufferSurface a = dense_surface(chip, 0, Format::kI8, 4, rows, 8);
   const BufferSurface b = dense_surface(chip, 512, Format::kI32, 4, rows, 8);
@@ -56,7 +56,7 @@ TEST(TaskManagerTiming, FirstTaskEntersAfterFetchDecodeAndDispatch) {
   chip.dma.request_bytes = 4096;  // the descriptor is one request
   ProgramBuilder builder(chip);
   builder.load(dense_surface(chip, 0, Format::kI8, 4, 1, 8), kInput, 1);
-  const program::Program program = builder.finish(32, 0);
+  const isa::Program program = builder.finish(32, 0);
   const auto bytes = static_cast<std::int64_t>(program.stream.size());
   ASSERT_LE(bytes, 2 * chip.dram.row_bytes);  // the second row opens behind the first
   const Cycles fetched =
@@ -107,7 +107,7 @@ TEST(DmaTiming, BroadcastIsHeldUpByTheBufferPort) {
   const ChipConfig chip = small_chip();
   ProgramBuilder builder(chip);
   const TaskId load = builder.load(dense_surface(chip, 0, Format::kI8, 4, 1, 64), kInput, 1);
-  auto& transfer = std::get<program::TransferTask>(builder.task(load).config);
+  auto& transfer = std::get<isa::TransferTask>(builder.task(load).config);
   transfer.dram.strides[1] = 0;  // one channel of DRAM to all four
   const RunStatistics statistics = run(chip, builder.finish(64, 0));
   const TaskTiming& task = statistics.tasks[0];
@@ -174,7 +174,7 @@ TEST(NeuralTiming, SlowActivationTakesWhatTheClosedFormulaSays) {
     ProgramBuilder builder(chip);
     const BufferSurface a = dense_surface(chip, 0, Format::kF16, 4, 4, 8);
     const BufferSurface b = dense_surface(chip, 1024, Format::kF16, 4, 4, 8);
-    program::NeuralTask task;
+    isa::NeuralTask task;
     task.moving = a;
     task.output = b;
     task.product.image.channels = task.product.image.output_channels = 4;
@@ -283,7 +283,7 @@ TEST(PipelineTiming, EngineThatNoTaskUsesIsIdleAllTheTime) {
 
 TEST(PipelineTiming, ValuesDoNotChangeTheCycles) {
   const ChipConfig chip = small_chip();
-  const program::Program program = pipeline(chip, 12);
+  const isa::Program program = pipeline(chip, 12);
   const RunStatistics timing = run(chip, program, {.timing_only = true, .trace = true});
   const RunStatistics values = run(chip, program, {.check_hazards = true, .trace = true});
   EXPECT_EQ(timing.cycles, values.cycles);
@@ -300,7 +300,7 @@ TEST(PipelineTiming, ShuffledOrderOfSteppingChangesNoCycleForAnySizes) {
       ChipConfig chip = small_chip();
       chip.task_manager.task_buffer_entries = entries;
       chip.dma.outstanding_requests = outstanding;
-      const program::Program program = pipeline(chip, 9);
+      const isa::Program program = pipeline(chip, 9);
       const RunStatistics plain = run(chip, program);
       for (std::uint64_t seed = 1; seed <= 20; ++seed) {
         const RunStatistics shuffled =

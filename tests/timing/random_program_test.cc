@@ -9,10 +9,10 @@
 namespace tessera::card {
 namespace {
 
-using program::BaseIndex;
-using program::BufferSurface;
-using program::EngineKind;
-using program::TaskId;
+using isa::BaseIndex;
+using isa::BufferSurface;
+using isa::EngineKind;
+using isa::TaskId;
 using namespace testing;  // card::testing
 
 class RandomProgram {
@@ -30,7 +30,7 @@ class RandomProgram {
 
   // Tasks of one network in the state buffer from `offset` on; every task depends on some earlier
   // ones, as barriers or step by step.
-  program::Program make(std::uint32_t offset) {
+  isa::Program make(std::uint32_t offset) {
     ProgramBuilder builder(chip_);
     const std::vector<std::int8_t> weights(16, 1);
     const BufferSurface a = dense_surface(chip_, offset, Format::kI8, 4, 8, 8);
@@ -39,7 +39,7 @@ class RandomProgram {
     const int count = pick(3, 30);
     for (int i = 0; i < count; ++i) {
       const auto rows = static_cast<std::uint32_t>(pick(1, 8));
-      std::vector<program::Dependency> dependencies;
+      std::vector<isa::Dependency> dependencies;
       for (int d = pick(0, 2); d > 0 && i > 0; --d) {
         const auto other = static_cast<TaskId>(pick(0, i - 1));
         dependencies.push_back(pick(0, 1) == 0 ? after_step(other) : after_all(other, 99));
@@ -70,8 +70,8 @@ class RandomProgram {
   int pick(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
 
  private:
-  program::CopyTask random_copy() {
-    program::CopyTask copy;
+  isa::CopyTask random_copy() {
+    isa::CopyTask copy;
     copy.fill = pick(0, 3) == 0;
     copy.source = {BaseIndex::kInput, 512};
     copy.destination = {BaseIndex::kWorkspace, 512};
@@ -108,8 +108,8 @@ TEST(RandomPrograms, OrderOfSteppingValuesAndRepetitionChangeNoCycle) {
   for (unsigned seed = 1; seed <= 300; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     RandomProgram random(seed);
-    const program::Program first = random.make(0);
-    const program::Program second = random.make(1024);
+    const isa::Program first = random.make(0);
+    const isa::Program second = random.make(1024);
     auto core = CoreModel::make(random.chip());
     ASSERT_TRUE(core.ok());
     ASSERT_TRUE((*core)->add(first).ok());

@@ -7,7 +7,7 @@
 
 #include "engines/neural/array_model.h"
 #include "engines/neural/output_stationary_model.h"
-#include "program/verify.h"
+#include "isa/verify.h"
 #include "repro/experiments.h"
 #include "repro/neuron_timing.h"
 #include "repro/systolic_timing.h"
@@ -125,7 +125,7 @@ TEST(MatmulSchedules, AreProvedFreeOfRacesAndTakeNoLessThanTheArray) {
     SCOPED_TRACE(static_cast<int>(schedule));
     const auto program = matmul_program(*chip, shape, schedule);
     ASSERT_TRUE(program.ok()) << program.error().message;
-    const Status verified = program::verify_program(*program, *chip);
+    const Status verified = isa::verify_program(*program, *chip);
     ASSERT_TRUE(verified.ok()) << verified.error().message;
     const auto run = run_program(*chip, *program);
     ASSERT_TRUE(run.ok()) << run.error().message;

@@ -7,7 +7,7 @@
 #include "arch/cost.h"
 #include "card/core.h"
 #include "compile/transposition_program.h"
-#include "program/verify.h"
+#include "isa/verify.h"
 
 namespace tessera::compile {
 namespace {
@@ -21,7 +21,7 @@ struct Figures {
 Figures measure(const char* profile, const TranspositionProblem& problem) {
   const ChipConfig chip = *load_chip_config(profile);
   const TranspositionProgram made = make_transposition_program(chip, problem);
-  const Status proved = program::verify_program(made.program, chip);
+  const Status proved = isa::verify_program(made.program, chip);
   EXPECT_TRUE(proved.ok()) << proved.error().to_string();
   const auto core = card::Core::create(chip);
   EXPECT_TRUE(core.ok());

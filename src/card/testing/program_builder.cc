@@ -1,15 +1,15 @@
 #include "card/testing/program_builder.h"
 
 #include "arith/kernels/kernel_image.h"
-#include "program/encoding.h"
+#include "isa/encoding.h"
 
 namespace tessera::card::testing {
 
-using program::BufferSurface;
-using program::Dependency;
-using program::DramAddress;
-using program::EngineKind;
-using program::TaskId;
+using isa::BufferSurface;
+using isa::Dependency;
+using isa::DramAddress;
+using isa::EngineKind;
+using isa::TaskId;
 
 ChipConfig small_chip() {
   ChipConfig chip;
@@ -45,13 +45,13 @@ ChipConfig small_chip() {
 
 BufferSurface dense_surface(const ChipConfig& chip, std::uint32_t offset, Format format,
                             std::uint32_t channels, std::uint32_t rows, std::uint32_t columns) {
-  return program::dense_surface(
+  return isa::dense_surface(
       chip, offset, {.channels = channels, .rows = rows, .columns = columns, .format = format});
 }
 
 TaskId ProgramBuilder::transfer(EngineKind engine, const BufferSurface& buffer, DramAddress dram,
                                 std::uint32_t rows_per_step, std::vector<Dependency> dependencies) {
-  program::TransferTask task;
+  isa::TransferTask task;
   const std::int64_t element = format_bytes(buffer.format);
   const std::int64_t row = element * buffer.columns;
   const std::int64_t channel = row * buffer.rows;
@@ -74,7 +74,7 @@ TaskId ProgramBuilder::store(const BufferSurface& from, DramAddress to, std::uin
 TaskId ProgramBuilder::product(const BufferSurface& moving, const BufferSurface& output,
                                std::uint32_t kernel_offset, std::uint32_t rows_per_step,
                                std::vector<Dependency> dependencies) {
-  program::NeuralTask task;
+  isa::NeuralTask task;
   task.moving = moving;
   task.output = output;
   task.kernel_offset = kernel_offset;
@@ -94,8 +94,8 @@ TaskId ProgramBuilder::product(const BufferSurface& moving, const BufferSurface&
 TaskId ProgramBuilder::unary(const BufferSurface& input, const BufferSurface& output,
                              Activation activation, std::uint32_t rows_per_step,
                              std::vector<Dependency> dependencies) {
-  program::PlanarTask task;
-  task.mode = program::PlanarMode::kElementwise;
+  isa::PlanarTask task;
+  task.mode = isa::PlanarMode::kElementwise;
   task.elementwise.activation = activation;
   task.inputs[0] = input;
   task.output = output;
@@ -114,8 +114,8 @@ TaskId ProgramBuilder::kernel(std::int64_t channels, std::int64_t output_channel
   shape.format = Format::kI8;
   const std::vector<std::byte> image =
       make_kernel_image(shape, reinterpret_cast<const std::byte*>(weights.data()));
-  program::KernelTask task;
-  task.source = {program::BaseIndex::kWeights, weights_.size()};
+  isa::KernelTask task;
+  task.source = {isa::BaseIndex::kWeights, weights_.size()};
   task.bytes_per_partition = static_cast<std::uint32_t>(shape.bytes_per_partition());
   task.dram_pitch = task.bytes_per_partition;
   task.partitions = static_cast<std::uint32_t>(shape.rows);
@@ -124,11 +124,11 @@ TaskId ProgramBuilder::kernel(std::int64_t channels, std::int64_t output_channel
   return add(EngineKind::kKernel, task);
 }
 
-program::Program ProgramBuilder::finish(std::int64_t input_bytes, std::int64_t output_bytes,
-                                        std::int64_t workspace_bytes) {
-  program::Program program = TaskList::finish(input_bytes, output_bytes);
+isa::Program ProgramBuilder::finish(std::int64_t input_bytes, std::int64_t output_bytes,
+                                    std::int64_t workspace_bytes) {
+  isa::Program program = TaskList::finish(input_bytes, output_bytes);
   program.weights = weights_;
-  program.inputs = {{"input", -1, Format::kU8, {input_bytes}, {program::BaseIndex::kInput, 0}}};
+  program.inputs = {{"input", -1, Format::kU8, {input_bytes}, {isa::BaseIndex::kInput, 0}}};
   program.workspace_bytes = workspace_bytes;
   return program;
 }

@@ -5,12 +5,12 @@
 
 #include "compile/compile.h"
 #include "graph/graph.h"
-#include "program/program.h"
+#include "isa/program.h"
 
 namespace tessera::compile::testing {
 
 // Compiles, links and verifies; an error fails the test that calls.
-program::Program build(std::shared_ptr<const graph::Graph> graph, const ChipConfig& chip,
-                       const CompileOptions& options = {});
+isa::Program build(std::shared_ptr<const graph::Graph> graph, const ChipConfig& chip,
+                   const CompileOptions& options = {});
 
 }  // namespace tessera::compile::testing

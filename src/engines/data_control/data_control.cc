@@ -8,7 +8,7 @@
 
 namespace tessera::engines {
 
-using program::EngineKind;
+using isa::EngineKind;
 
 namespace {
 
@@ -32,7 +32,7 @@ void DataControl::reset(const std::vector<RunNetwork>& networks, const RunOption
   for (const RunNetwork& network : networks) count += network.last - network.first;
   tasks_.assign(count, RunTask{});
   for (std::size_t n = 0; n < networks.size(); ++n) {
-    for (program::TaskId id = networks[n].first; id < networks[n].last; ++id) {
+    for (isa::TaskId id = networks[n].first; id < networks[n].last; ++id) {
       tasks_[networks[n].position + (id - networks[n].first)].network =
           static_cast<std::uint32_t>(n);
     }
@@ -50,7 +50,7 @@ bool DataControl::entry_free(Cycles now) const {
   return used_ + (dropped_at_ == now ? dropped_now_ : 0) < entries_;
 }
 
-void DataControl::enter(RunTaskId id, const program::TaskDescriptor& descriptor, Cycles now) {
+void DataControl::enter(RunTaskId id, const isa::TaskDescriptor& descriptor, Cycles now) {
   TESSERA_CHECK(entry_free(now), "task buffer of {} entries is full", entries_);
   ++used_;
   RunTask& task = tasks_[id];
@@ -59,7 +59,7 @@ void DataControl::enter(RunTaskId id, const program::TaskDescriptor& descriptor,
   task.entered_at = now;
   times_[id].dispatched = now;
   // Its number of steps is known now, so a wait on all of them may turn out shorter.
-  for (int engine = 0; engine < program::kEngineKindCount; ++engine) {
+  for (int engine = 0; engine < isa::kEngineKindCount; ++engine) {
     const Wait& wait = waits_[static_cast<std::size_t>(engine)];
     if (wait.waiting && !wait.never && wait.task == id) {
       wakes_.wake(static_cast<Box>(engine), now + 1);
@@ -70,7 +70,7 @@ void DataControl::enter(RunTaskId id, const program::TaskDescriptor& descriptor,
 std::optional<DataControl::Wait> DataControl::unmet(const RunTask& task, std::int64_t step,
                                                     Cycles now) const {
   const RunNetwork& network = networks_[task.network];
-  for (const program::Dependency& dependency : task.descriptor->dependencies) {
+  for (const isa::Dependency& dependency : task.descriptor->dependencies) {
     if (dependency.task < network.first) continue;  // an earlier segment: complete
     if (dependency.task >= network.last) {
       return Wait{.waiting = true, .never = true, .task = 0, .named = dependency.task, .needed = 1};
@@ -78,7 +78,7 @@ std::optional<DataControl::Wait> DataControl::unmet(const RunTask& task, std::in
     const RunTaskId id = network.position + (dependency.task - network.first);
     const RunTask& other = tasks_[id];
     const std::int64_t steps = other.descriptor != nullptr ? other.steps : INT64_MAX;
-    const std::int64_t needed = program::steps_needed(dependency, step + 1, steps);
+    const std::int64_t needed = isa::steps_needed(dependency, step + 1, steps);
     if (visible(other, now) < needed) {
       return Wait{
           .waiting = true, .never = false, .task = id, .named = dependency.task, .needed = needed};
@@ -134,12 +134,12 @@ Cycles DataControl::first_step_met_at(RunTaskId id, bool kernels_only) const {
   const RunTask& task = tasks_[id];
   const RunNetwork& network = networks_[task.network];
   Cycles met = 0;
-  for (const program::Dependency& dependency : task.descriptor->dependencies) {
+  for (const isa::Dependency& dependency : task.descriptor->dependencies) {
     if (dependency.task < network.first) continue;  // an earlier segment
     const RunTask& other = tasks_[network.position + (dependency.task - network.first)];
     if (other.descriptor == nullptr) continue;  // of which no step is needed
     if (kernels_only && other.descriptor->engine != EngineKind::kKernel) continue;
-    if (program::steps_needed(dependency, 1, other.steps) > 0) {
+    if (isa::steps_needed(dependency, 1, other.steps) > 0) {
       met = std::max(met, other.changed_at + 1);
     }
   }
@@ -149,7 +149,7 @@ Cycles DataControl::first_step_met_at(RunTaskId id, bool kernels_only) const {
 Activity DataControl::blocked_by(EngineKind engine, Cycles now) const {
   const Wait& wait = waits_[static_cast<std::size_t>(engine)];
   if (!wait.waiting || wait.never) return Activity::kBlockedDependency;
-  const program::TaskDescriptor* other = tasks_[wait.task].descriptor;
+  const isa::TaskDescriptor* other = tasks_[wait.task].descriptor;
   if (other == nullptr || tasks_[wait.task].entered_at == now) return Activity::kBlockedDependency;
   const bool memory = other->engine != EngineKind::kNeural && other->engine != EngineKind::kPlanar;
   return memory ? Activity::kBlockedMemory : Activity::kBlockedDependency;
@@ -166,7 +166,7 @@ void DataControl::finish_step(RunTaskId id, std::int64_t step, Cycles begin, Cyc
   if (options_.trace) {
     trace_.push_back({id, static_cast<std::uint8_t>(task.descriptor->engine), step, begin, now});
   }
-  for (int engine = 0; engine < program::kEngineKindCount; ++engine) {
+  for (int engine = 0; engine < isa::kEngineKindCount; ++engine) {
     const Wait& wait = waits_[static_cast<std::size_t>(engine)];
     if (wait.waiting && !wait.never && wait.task == id && task.finished >= wait.needed) {
       wakes_.wake(static_cast<Box>(engine), now + 1);
@@ -186,7 +186,7 @@ void DataControl::finish_step(RunTaskId id, std::int64_t step, Cycles begin, Cyc
 
 std::string DataControl::name(RunTaskId id) const {
   const RunNetwork& network = networks_[tasks_[id].network];
-  const program::TaskId task = network.first + (id - network.position);
+  const isa::TaskId task = network.first + (id - network.position);
   if (networks_.size() == 1) return fmt::format("task {}", task);
   return fmt::format("network {} task {}", tasks_[id].network, task);
 }

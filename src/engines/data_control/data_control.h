@@ -19,7 +19,7 @@
 #include "engines/data_control/hazard_check.h"
 #include "engines/time_account.h"
 #include "engines/wake_table.h"
-#include "program/descriptor.h"
+#include "isa/descriptor.h"
 
 namespace tessera::engines {
 
@@ -28,13 +28,13 @@ using RunTaskId = std::uint32_t;  // position among all tasks of a run
 // The tasks of one network in a run: ids [first, last) at positions [position, ...).
 struct RunNetwork {
   std::uint32_t memory = 0;  // base-address index
-  program::TaskId first = 0, last = 0;
+  isa::TaskId first = 0, last = 0;
   RunTaskId position = 0;
 };
 
 struct RunTask {
-  const program::TaskDescriptor* descriptor = nullptr;  // null until it enters
-  std::uint32_t network = 0;                            // index into the run's networks
+  const isa::TaskDescriptor* descriptor = nullptr;  // null until it enters
+  std::uint32_t network = 0;                        // index into the run's networks
   std::int64_t steps = 0;
   std::int64_t finished = 0;         // including those of cycle changed_at
   std::int64_t finished_before = 0;  // before cycle changed_at
@@ -58,7 +58,7 @@ class DataControl {
 
   // ---- task manager ----
   bool entry_free(Cycles now) const;
-  void enter(RunTaskId id, const program::TaskDescriptor& descriptor, Cycles now);
+  void enter(RunTaskId id, const isa::TaskDescriptor& descriptor, Cycles now);
 
   // ---- engines ----
   const RunTask& task(RunTaskId id) const { return tasks_[id]; }
@@ -70,7 +70,7 @@ class DataControl {
   // kernel DMA; they are. A counter that went on since then counts by its last change.
   Cycles first_step_met_at(RunTaskId id, bool kernels_only) const;
   // What a refused engine waits for: busy memory or another engine.
-  Activity blocked_by(program::EngineKind engine, Cycles now) const;
+  Activity blocked_by(isa::EngineKind engine, Cycles now) const;
   // Step `step` is done and its results are in memory; with the last one the entry is dropped.
   void finish_step(RunTaskId id, std::int64_t step, Cycles begin, Cycles now);
 
@@ -78,7 +78,7 @@ class DataControl {
   const std::vector<TraceRecord>& trace() const { return trace_; }
   std::vector<TraceRecord> take_trace() { return std::move(trace_); }
   const std::vector<TaskTimes>& all_times() const { return times_; }
-  std::string describe_wait(program::EngineKind engine) const;
+  std::string describe_wait(isa::EngineKind engine) const;
   std::string name(
       RunTaskId id) const;  // "task 7", with "network 1 " in front if there are several
 
@@ -87,7 +87,7 @@ class DataControl {
     bool waiting = false;
     bool never = false;  // depends on a task that is not of this run
     RunTaskId task = 0;
-    program::TaskId named = 0;
+    isa::TaskId named = 0;
     std::int64_t needed = 0;
   };
   std::int64_t visible(const RunTask& task, Cycles now) const {
@@ -110,8 +110,8 @@ class DataControl {
   std::vector<TaskTimes> times_;
   std::vector<TraceRecord> trace_;
   RunOptions options_;
-  std::array<Wait, program::kEngineKindCount> waits_;
-  std::array<Hold, program::kEngineKindCount> holds_;
+  std::array<Wait, isa::kEngineKindCount> waits_;
+  std::array<Hold, isa::kEngineKindCount> holds_;
   std::int32_t used_ = 0;
   std::int32_t dropped_now_ = 0;  // entries dropped in cycle dropped_at_
   Cycles dropped_at_ = -1;

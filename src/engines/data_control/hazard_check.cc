@@ -9,37 +9,37 @@
 namespace tessera::engines {
 namespace {
 
-const char* memory_text(const program::Access& access) {
+const char* memory_text(const isa::Access& access) {
   switch (access.memory) {
-    case program::Memory::kStateBuffer:
+    case isa::Memory::kStateBuffer:
       return "state buffer";
-    case program::Memory::kKernelMemory:
+    case isa::Memory::kKernelMemory:
       return "kernel memory";
-    case program::Memory::kDram:
+    case isa::Memory::kDram:
       break;
   }
   switch (access.base) {
-    case program::BaseIndex::kWeights:
+    case isa::BaseIndex::kWeights:
       return "DRAM weights";
-    case program::BaseIndex::kWorkspace:
+    case isa::BaseIndex::kWorkspace:
       return "DRAM workspace";
-    case program::BaseIndex::kInput:
+    case isa::BaseIndex::kInput:
       return "DRAM input";
-    case program::BaseIndex::kOutput:
+    case isa::BaseIndex::kOutput:
       break;
   }
   return "DRAM output";
 }
 
 // Writer of what was there before the run.
-constexpr program::TaskId kEarlierTask = program::kNoTask - 1;
+constexpr isa::TaskId kEarlierTask = isa::kNoTask - 1;
 
-std::string step_text(const program::TaskDescriptor& task, std::int64_t step) {
-  return fmt::format("task {} ({}, layer {}) step {}", task.id,
-                     program::engine_kind_name(task.engine), task.layer, step + 1);
+std::string step_text(const isa::TaskDescriptor& task, std::int64_t step) {
+  return fmt::format("task {} ({}, layer {}) step {}", task.id, isa::engine_kind_name(task.engine),
+                     task.layer, step + 1);
 }
 
-std::size_t engine_index(const program::TaskDescriptor& task) {
+std::size_t engine_index(const isa::TaskDescriptor& task) {
   return static_cast<std::size_t>(task.engine);
 }
 
@@ -48,9 +48,9 @@ std::size_t engine_index(const program::TaskDescriptor& task) {
 HazardCheck::HazardCheck(const ChipConfig& chip, std::size_t tasks, const WrittenBytes& written)
     : chip_(chip), records_(tasks) {
   for (const auto& [memory, ranges] : written.memories()) {
-    program::AccessMap& map = shadows_[memory];
+    isa::AccessMap& map = shadows_[memory];
     for (const auto& [first, last] : ranges) {
-      map.write(first, last, {kEarlierTask, 0}, [](const program::StepRef&) {});
+      map.write(first, last, {kEarlierTask, 0}, [](const isa::StepRef&) {});
     }
   }
 }
@@ -64,13 +64,13 @@ void HazardCheck::add_written(WrittenBytes& written) const {
 
 HazardCheck::Clock HazardCheck::clock_of(const HazardStep& step) const {
   Clock clock = engine_clocks_[engine_index(*step.descriptor)];
-  for (const program::Dependency& dependency : step.descriptor->dependencies) {
+  for (const isa::Dependency& dependency : step.descriptor->dependencies) {
     const RunNetwork& network = *step.network;
     if (dependency.task < network.first || dependency.task >= network.last) continue;
     const TaskRecord& other = records_[network.position + (dependency.task - network.first)];
     if (other.descriptor == nullptr) continue;  // needed nothing of it
     const std::int64_t needed =
-        program::steps_needed(dependency, step.step + 1, other.descriptor->steps());
+        isa::steps_needed(dependency, step.step + 1, other.descriptor->steps());
     if (needed == 0) continue;
     const Clock& known = other.clocks[static_cast<std::size_t>(needed - 1)];
     for (std::size_t e = 0; e < clock.size(); ++e) clock[e] = std::max(clock[e], known[e]);
@@ -78,15 +78,15 @@ HazardCheck::Clock HazardCheck::clock_of(const HazardStep& step) const {
   return clock;
 }
 
-program::AccessMap& HazardCheck::shadow(const HazardStep& step, const program::Access& access) {
+isa::AccessMap& HazardCheck::shadow(const HazardStep& step, const isa::Access& access) {
   // The state buffer and kernel memory are one for all networks.
-  if (access.memory == program::Memory::kStateBuffer) return shadows_[kStateBufferKey];
-  if (access.memory == program::Memory::kKernelMemory) return shadows_[kKernelMemoryKey];
+  if (access.memory == isa::Memory::kStateBuffer) return shadows_[kStateBufferKey];
+  if (access.memory == isa::Memory::kKernelMemory) return shadows_[kKernelMemoryKey];
   return shadows_[dram_key(step.network->memory, access.base)];
 }
 
-void HazardCheck::check(const HazardStep& step, const program::Access& access, const Clock& clock,
-                        const program::StepRef& other) {
+void HazardCheck::check(const HazardStep& step, const isa::Access& access, const Clock& clock,
+                        const isa::StepRef& other) {
   if (report_ || other.task == step.id || other.task == kEarlierTask) return;
   if (!other.valid()) {  // only a read meets bytes without a writer
     report_ = fmt::format("hazard: {} reads {} bytes [{}, {}), some of which nothing wrote",
@@ -116,11 +116,11 @@ void HazardCheck::begin_step(const HazardStep& step) {
     record.clocks.reserve(static_cast<std::size_t>(step.descriptor->steps()));
   }
   accesses_.clear();
-  program::step_accesses(*step.descriptor, chip_, step.step, accesses_);
-  const program::StepRef self{step.id, step.step};
-  for (const program::Access& access : accesses_) {
+  isa::step_accesses(*step.descriptor, chip_, step.step, accesses_);
+  const isa::StepRef self{step.id, step.step};
+  for (const isa::Access& access : accesses_) {
     // The package brings the weights, and nobody writes them.
-    if (access.memory == program::Memory::kDram && access.base == program::BaseIndex::kWeights) {
+    if (access.memory == isa::Memory::kDram && access.base == isa::BaseIndex::kWeights) {
       if (access.write && !report_) {
         report_ = fmt::format("hazard: {} writes {} bytes [{}, {})",
                               step_text(*step.descriptor, step.step), memory_text(access),
@@ -128,10 +128,8 @@ void HazardCheck::begin_step(const HazardStep& step) {
       }
       continue;
     }
-    const auto visit = [&](const program::StepRef& other) {
-      check(step, access, engine_clock, other);
-    };
-    program::AccessMap& map = shadow(step, access);
+    const auto visit = [&](const isa::StepRef& other) { check(step, access, engine_clock, other); };
+    isa::AccessMap& map = shadow(step, access);
     if (access.write) {
       map.write(access.first, access.last, self, visit);
     } else {

@@ -16,8 +16,8 @@
 
 #include "arch/chip_config.h"
 #include "engines/data_control/written_bytes.h"
-#include "program/access_map.h"
-#include "program/verify.h"
+#include "isa/access_map.h"
+#include "isa/verify.h"
 
 namespace tessera::engines {
 
@@ -25,7 +25,7 @@ struct RunNetwork;
 
 struct HazardStep {
   std::uint32_t id = 0;  // position in the run
-  const program::TaskDescriptor* descriptor = nullptr;
+  const isa::TaskDescriptor* descriptor = nullptr;
   const RunNetwork* network = nullptr;
   std::int64_t step = 0;
 };
@@ -43,23 +43,23 @@ class HazardCheck {
 
  private:
   // Steps of each engine known to be finished, counted in the engine's order.
-  using Clock = std::array<std::int64_t, program::kEngineKindCount>;
+  using Clock = std::array<std::int64_t, isa::kEngineKindCount>;
   struct TaskRecord {
-    const program::TaskDescriptor* descriptor = nullptr;
+    const isa::TaskDescriptor* descriptor = nullptr;
     const RunNetwork* network = nullptr;
     std::int64_t first_sequence = 0;  // of its step 0 in its engine
     std::vector<Clock> clocks;        // of its steps begun so far, own step included
   };
   Clock clock_of(const HazardStep& step) const;
-  void check(const HazardStep& step, const program::Access& access, const Clock& clock,
-             const program::StepRef& other);
-  program::AccessMap& shadow(const HazardStep& step, const program::Access& access);
+  void check(const HazardStep& step, const isa::Access& access, const Clock& clock,
+             const isa::StepRef& other);
+  isa::AccessMap& shadow(const HazardStep& step, const isa::Access& access);
 
   const ChipConfig& chip_;
   std::vector<TaskRecord> records_;
-  std::array<Clock, program::kEngineKindCount> engine_clocks_{};
-  std::map<MemoryKey, program::AccessMap> shadows_;
-  std::vector<program::Access> accesses_;
+  std::array<Clock, isa::kEngineKindCount> engine_clocks_{};
+  std::map<MemoryKey, isa::AccessMap> shadows_;
+  std::vector<isa::Access> accesses_;
   std::optional<std::string> report_;
 };
 

@@ -74,7 +74,7 @@ void StepEngine::begin_task(Cycles now) {
   has_next_ = false;
   active_ = true;
   next_step_ = 0;
-  const program::TaskDescriptor& descriptor = *control().task(task_).descriptor;
+  const isa::TaskDescriptor& descriptor = *control().task(task_).descriptor;
   reads_previous_ =
       previous_ != nullptr && reads_results_of(descriptor, *previous_, wiring_.partitions);
   plan_ = plan(descriptor);
@@ -109,7 +109,7 @@ Cycles StepEngine::begin_step(Cycles now) {
     enter(now, control().blocked_by(wiring_.kind, now));
     return now;
   }
-  const program::TaskDescriptor& descriptor = *control().task(task_).descriptor;
+  const isa::TaskDescriptor& descriptor = *control().task(task_).descriptor;
   const StepCost step_cost = cost(descriptor, next_step_);
   const Cycles preparation = next_step_ == 0 ? preparation_left(now) : 0;
   const Cycles end = now + preparation + step_cost.occupancy;
@@ -130,7 +130,7 @@ Cycles StepEngine::begin_step(Cycles now) {
 }
 
 std::string StepEngine::describe() const {
-  const std::string name = program::engine_kind_name(wiring_.kind);
+  const std::string name = isa::engine_kind_name(wiring_.kind);
   const std::size_t queued = wiring_.tasks->size() + (has_next_ ? 1 : 0);
   if (!active_) {
     return fmt::format("{}: {} steps in flight, {} tasks queued", name, in_flight_.size(), queued);

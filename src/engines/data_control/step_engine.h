@@ -29,7 +29,7 @@ namespace tessera::engines {
 class StepEngine {
  public:
   struct Wiring {
-    program::EngineKind kind = program::EngineKind::kNeural;
+    isa::EngineKind kind = isa::EngineKind::kNeural;
     Fifo<RunTaskId>* tasks = nullptr;  // filled by the task manager
     DataControl* control = nullptr;
     std::int64_t partitions = 128;  // of the state buffer
@@ -61,8 +61,8 @@ class StepEngine {
     Cycles shadow = 0, spacing = 0;
     std::int64_t macs = 0;
   };
-  virtual TaskPlan plan(const program::TaskDescriptor& task) = 0;
-  virtual StepCost cost(const program::TaskDescriptor& task, std::int64_t step) = 0;
+  virtual TaskPlan plan(const isa::TaskDescriptor& task) = 0;
+  virtual StepCost cost(const isa::TaskDescriptor& task, std::int64_t step) = 0;
   // Computes a step's values; called in order, when they are due.
   virtual void execute(RunTaskId id, std::int64_t step) = 0;
   DataControl& control() { return *wiring_.control; }
@@ -101,7 +101,7 @@ class StepEngine {
   Ring<InFlight> in_flight_;
   int tasks_draining_ = 0;       // tasks before `task_` with steps in flight
   bool reads_previous_ = false;  // `task_` reads what the task before it writes
-  const program::TaskDescriptor* previous_ = nullptr;
+  const isa::TaskDescriptor* previous_ = nullptr;
   TimeAccount account_;
 };
 

@@ -2,16 +2,16 @@
 
 #include <variant>
 
-#include "program/descriptor_check.h"
+#include "isa/descriptor_check.h"
 
 namespace tessera::engines {
 
-using program::BufferSpan;
-using program::BufferSurface;
-using program::NeuralTask;
-using program::PlanarTask;
+using isa::BufferSpan;
+using isa::BufferSurface;
+using isa::NeuralTask;
+using isa::PlanarTask;
 
-bool reads_results_of(const program::TaskDescriptor& later, const program::TaskDescriptor& earlier,
+bool reads_results_of(const isa::TaskDescriptor& later, const isa::TaskDescriptor& earlier,
                       std::int64_t partitions) {
   const BufferSurface* output = nullptr;
   if (const auto* neural = std::get_if<NeuralTask>(&earlier.config)) output = &neural->output;

@@ -5,12 +5,12 @@
 
 #include <cstdint>
 
-#include "program/descriptor.h"
+#include "isa/descriptor.h"
 
 namespace tessera::engines {
 
 // For tasks of the neural and planar engines.
-bool reads_results_of(const program::TaskDescriptor& later, const program::TaskDescriptor& earlier,
+bool reads_results_of(const isa::TaskDescriptor& later, const isa::TaskDescriptor& earlier,
                       std::int64_t partitions);
 
 }  // namespace tessera::engines

@@ -10,7 +10,7 @@
 #include <map>
 #include <utility>
 
-#include "program/verify.h"
+#include "isa/verify.h"
 
 namespace tessera::engines {
 
@@ -18,7 +18,7 @@ namespace tessera::engines {
 using MemoryKey = std::pair<std::uint32_t, int>;
 inline constexpr MemoryKey kStateBufferKey = {0, -1};
 inline constexpr MemoryKey kKernelMemoryKey = {0, -2};
-inline MemoryKey dram_key(std::uint32_t network, program::BaseIndex base) {
+inline MemoryKey dram_key(std::uint32_t network, isa::BaseIndex base) {
   return {network, static_cast<int>(base)};
 }
 

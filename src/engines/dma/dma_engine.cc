@@ -89,8 +89,8 @@ void DmaEngine::begin_task(Cycles now) {
   active_ = true;
   next_step_ = 0;
   started_at_ = now + chip_.dma.task_start_cycles;
-  const program::TaskDescriptor& task = *wiring_.control->task(task_).descriptor;
-  const auto* copy = std::get_if<program::CopyTask>(&task.config);
+  const isa::TaskDescriptor& task = *wiring_.control->task(task_).descriptor;
+  const auto* copy = std::get_if<isa::CopyTask>(&task.config);
   // A copy may read what came before it, and its writes trail its reads: others keep off.
   const bool copying = copy != nullptr && !copy->fill;
   drain_first_ = copying || copying_;
@@ -191,7 +191,7 @@ Cycles DmaEngine::settle(Cycles now) {
 }
 
 std::string DmaEngine::describe() const {
-  const std::string name = program::engine_kind_name(wiring_.kind);
+  const std::string name = isa::engine_kind_name(wiring_.kind);
   std::string text =
       fmt::format("{}: {} steps and {} requests in flight", name, steps_.size(), in_flight_.size());
   if (active_) {

@@ -27,7 +27,7 @@ namespace tessera::engines {
 class DmaEngine {
  public:
   struct Wiring {
-    program::EngineKind kind = program::EngineKind::kLoad;
+    isa::EngineKind kind = isa::EngineKind::kLoad;
     Fifo<RunTaskId>* tasks = nullptr;  // filled by the task manager
     DataControl* control = nullptr;
     DramPort* port = nullptr;

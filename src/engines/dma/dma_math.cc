@@ -8,9 +8,9 @@
 namespace tessera::engines {
 namespace {
 
-using program::CopyTask;
-using program::KernelTask;
-using program::TransferTask;
+using isa::CopyTask;
+using isa::KernelTask;
+using isa::TransferTask;
 
 // `count` elements from one strided line to another.
 struct Line {
@@ -49,8 +49,7 @@ void move_line(const Line& line, std::int64_t element_bytes) {
 
 }  // namespace
 
-void DmaMath::run_step(std::uint32_t network, const program::TaskDescriptor& task,
-                       std::int64_t step) {
+void DmaMath::run_step(std::uint32_t network, const isa::TaskDescriptor& task, std::int64_t step) {
   if (std::holds_alternative<TransferTask>(task.config)) {
     transfer(network, task, step);
   } else if (const auto* copy_task = std::get_if<CopyTask>(&task.config)) {
@@ -60,10 +59,10 @@ void DmaMath::run_step(std::uint32_t network, const program::TaskDescriptor& tas
   }
 }
 
-void DmaMath::transfer(std::uint32_t network, const program::TaskDescriptor& descriptor,
+void DmaMath::transfer(std::uint32_t network, const isa::TaskDescriptor& descriptor,
                        std::int64_t step) {
   const auto& task = std::get<TransferTask>(descriptor.config);
-  const bool load = descriptor.engine == program::EngineKind::kLoad;
+  const bool load = descriptor.engine == isa::EngineKind::kLoad;
   const std::int64_t image = descriptor.bands.image(step);
   const RowRange rows = descriptor.bands.range(step);
   const auto& strides = task.dram.strides;

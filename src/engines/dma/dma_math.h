@@ -6,7 +6,7 @@
 
 #include "engines/memory/dram_memory.h"
 #include "engines/memory/partitioned_memory.h"
-#include "program/descriptor.h"
+#include "isa/descriptor.h"
 
 namespace tessera::engines {
 
@@ -17,12 +17,12 @@ class DmaMath {
       : dram_(dram), state_buffer_(state_buffer), kernel_memory_(kernel_memory) {}
 
   // Moves the bytes of step `step` of `task`, addresses by base-address table `network`.
-  void run_step(std::uint32_t network, const program::TaskDescriptor& task, std::int64_t step);
+  void run_step(std::uint32_t network, const isa::TaskDescriptor& task, std::int64_t step);
 
  private:
-  void transfer(std::uint32_t network, const program::TaskDescriptor& task, std::int64_t step);
-  void copy(std::uint32_t network, const program::CopyTask& task, RowRange rows);
-  void load_kernel(std::uint32_t network, const program::KernelTask& task);
+  void transfer(std::uint32_t network, const isa::TaskDescriptor& task, std::int64_t step);
+  void copy(std::uint32_t network, const isa::CopyTask& task, RowRange rows);
+  void load_kernel(std::uint32_t network, const isa::KernelTask& task);
 
   DramMemory& dram_;
   PartitionedMemory& state_buffer_;

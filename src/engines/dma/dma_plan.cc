@@ -8,9 +8,9 @@
 namespace tessera::engines {
 namespace {
 
-using program::CopyTask;
-using program::KernelTask;
-using program::TransferTask;
+using isa::CopyTask;
+using isa::KernelTask;
+using isa::TransferTask;
 
 struct Axis {
   std::int64_t extent = 1, order = 0, other = 0;  // strides on both sides
@@ -171,11 +171,11 @@ void plan_kernel(const KernelTask& task, const DmaPlace& place, const ChipConfig
 
 }  // namespace
 
-void plan_dma_step(const program::TaskDescriptor& task, std::int64_t step, const DmaPlace& place,
+void plan_dma_step(const isa::TaskDescriptor& task, std::int64_t step, const DmaPlace& place,
                    const ChipConfig& chip, DmaStep& plan) {
   plan.extraction_cycles = 0;
   if (const auto* transfer = std::get_if<TransferTask>(&task.config)) {
-    plan_transfer(*transfer, task.engine == program::EngineKind::kLoad, task.bands.image(step),
+    plan_transfer(*transfer, task.engine == isa::EngineKind::kLoad, task.bands.image(step),
                   task.bands.range(step), place, plan);
   } else if (const auto* copy = std::get_if<CopyTask>(&task.config)) {
     plan_copy(*copy, task.bands.range(step), place, plan);

@@ -11,7 +11,7 @@
 #include "arch/chip_config.h"
 #include "engines/memory/dram_channel.h"
 #include "engines/memory/dram_memory.h"
-#include "program/descriptor.h"
+#include "isa/descriptor.h"
 
 namespace tessera::engines {
 
@@ -35,7 +35,7 @@ struct DmaPlace {
 };
 
 // Fills `plan` for step `step` (0-based) of a transfer, copy or kernel task.
-void plan_dma_step(const program::TaskDescriptor& task, std::int64_t step, const DmaPlace& place,
+void plan_dma_step(const isa::TaskDescriptor& task, std::int64_t step, const DmaPlace& place,
                    const ChipConfig& chip, DmaStep& plan);
 // The request of piece `piece`, on grid `grid` (plan.read or plan.write).
 DramRequest dma_request(const DmaStep& plan, std::int64_t piece, bool write,

@@ -10,26 +10,26 @@ struct Bench {
   ChipConfig chip;
   DramMemory memory{1 << 20};
   Bench() {
-    program::Program program;
+    isa::Program program;
     program.input_bytes = program.output_bytes = 65536;
     EXPECT_TRUE(memory.add(program).ok());
   }
-  DmaStep plan(const program::TaskDescriptor& task, std::int64_t step) {
+  DmaStep plan(const isa::TaskDescriptor& task, std::int64_t step) {
     DmaStep result;
     plan_dma_step(task, step, {&memory, 0}, chip, result);
     return result;
   }
 };
 
-program::TaskDescriptor load(const std::array<std::int64_t, 4>& strides) {
-  program::TransferTask transfer;
-  transfer.dram = {{program::BaseIndex::kInput, 0}, strides};
+isa::TaskDescriptor load(const std::array<std::int64_t, 4>& strides) {
+  isa::TransferTask transfer;
+  transfer.dram = {{isa::BaseIndex::kInput, 0}, strides};
   transfer.buffer.channels = 4;
   transfer.buffer.rows = 8;
   transfer.buffer.columns = 16;
   transfer.channel_count = 4;
-  program::TaskDescriptor task;
-  task.engine = program::EngineKind::kLoad;
+  isa::TaskDescriptor task;
+  task.engine = isa::EngineKind::kLoad;
   task.bands = {1, 8, 2};
   task.config = transfer;
   return task;
@@ -42,7 +42,7 @@ TEST(DmaPlan, RowsOfAChannelThatTouchAreOneRun) {
   EXPECT_FALSE(plan.writes);
   EXPECT_EQ(plan.run_bytes, 2 * 32);
   EXPECT_EQ(plan.runs, 4);
-  EXPECT_EQ(plan.read.address, bench.memory.address(0, {program::BaseIndex::kInput, 64}));
+  EXPECT_EQ(plan.read.address, bench.memory.address(0, {isa::BaseIndex::kInput, 64}));
 }
 
 TEST(DmaPlan, ChannelsLastInDramAreStillWalkedInAddressOrder) {
@@ -82,14 +82,14 @@ TEST(DmaPlan, ShortRunsShareARequest) {
 
 TEST(DmaPlan, CopiesWalkBothSidesInTheOrderOfTheDestination) {
   Bench bench;
-  program::CopyTask copy;
-  copy.source = {program::BaseIndex::kInput, 0};
-  copy.destination = {program::BaseIndex::kOutput, 0};
+  isa::CopyTask copy;
+  copy.source = {isa::BaseIndex::kInput, 0};
+  copy.destination = {isa::BaseIndex::kOutput, 0};
   copy.extents = {4, 3};
   copy.source_strides = {2, 8};
   copy.destination_strides = {2, 8};  // columns of a 3 x 4 box
-  program::TaskDescriptor task;
-  task.engine = program::EngineKind::kStore;
+  isa::TaskDescriptor task;
+  task.engine = isa::EngineKind::kStore;
   task.bands = {1, 4, 4};
   task.config = copy;
   const DmaStep plan = bench.plan(task, 0);

@@ -39,7 +39,7 @@ Status DramMemory::allocate(std::int64_t bytes, Region& region) {
   return {};
 }
 
-Result<std::size_t> DramMemory::add(const program::Program& program,
+Result<std::size_t> DramMemory::add(const isa::Program& program,
                                     std::span<const std::byte> weights) {
   std::array<Region, kRegions> regions;
   if (weights.empty()) {
@@ -70,8 +70,7 @@ void DramMemory::clear() {
   next_address_ = 0;
 }
 
-void DramMemory::bind(std::size_t network, program::DramAddress address,
-                      std::span<std::byte> bytes) {
+void DramMemory::bind(std::size_t network, isa::DramAddress address, std::span<std::byte> bytes) {
   std::vector<Part>& parts = networks_[network][static_cast<std::size_t>(address.base)].parts;
   auto place =
       std::lower_bound(parts.begin(), parts.end(), address.offset,
@@ -90,8 +89,7 @@ std::byte* DramMemory::find_part(const Region& region, std::uint64_t offset) {
   return inside <= part.bytes.size() ? part.bytes.data() + inside : region.data + offset;
 }
 
-bool DramMemory::holds(std::size_t network, program::DramAddress address,
-                       std::int64_t bytes) const {
+bool DramMemory::holds(std::size_t network, isa::DramAddress address, std::int64_t bytes) const {
   const auto size = static_cast<std::uint64_t>(region(network, address.base).bytes);
   return bytes >= 0 && address.offset <= size &&
          static_cast<std::uint64_t>(bytes) <= size - address.offset;

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "program/program.h"
+#include "isa/program.h"
 
 namespace tessera::engines {
 
@@ -29,32 +29,32 @@ class DramMemory {
 
   // Places a program behind what is there; returns its base-address index. With `weights` its
   // weights lie there, are only read, and outlive the memory's use of them.
-  Result<std::size_t> add(const program::Program& program, std::span<const std::byte> weights = {});
+  Result<std::size_t> add(const isa::Program& program, std::span<const std::byte> weights = {});
   void clear();
 
   // From now on bytes [offset, offset + bytes.size()) of the region are those of `bytes`. Parts of
   // one region do not overlap; binding an offset again replaces its part.
-  void bind(std::size_t network, program::DramAddress address, std::span<std::byte> bytes);
+  void bind(std::size_t network, isa::DramAddress address, std::span<std::byte> bytes);
 
-  std::int64_t size(std::size_t network, program::BaseIndex base) const {
+  std::int64_t size(std::size_t network, isa::BaseIndex base) const {
     return region(network, base).bytes;
   }
-  std::byte* at(std::size_t network, program::DramAddress address) {
+  std::byte* at(std::size_t network, isa::DramAddress address) {
     return find(region(network, address.base), address.offset);
   }
-  const std::byte* at(std::size_t network, program::DramAddress address) const {
+  const std::byte* at(std::size_t network, isa::DramAddress address) const {
     return find(region(network, address.base), address.offset);
   }
   // The modelled address of a byte.
-  std::int64_t address(std::size_t network, program::DramAddress address) const {
+  std::int64_t address(std::size_t network, isa::DramAddress address) const {
     return region(network, address.base).address + static_cast<std::int64_t>(address.offset);
   }
   // Whether [offset, offset + bytes) lies inside the region.
-  bool holds(std::size_t network, program::DramAddress address, std::int64_t bytes) const;
+  bool holds(std::size_t network, isa::DramAddress address, std::int64_t bytes) const;
 
   std::span<std::byte> stream(std::size_t network);
   std::span<const std::byte> weights(std::size_t network) const {
-    const Region& weights = region(network, program::BaseIndex::kWeights);
+    const Region& weights = region(network, isa::BaseIndex::kWeights);
     return {weights.data, static_cast<std::size_t>(weights.bytes)};
   }
   std::int64_t stream_address(std::size_t network) const {
@@ -81,8 +81,8 @@ class DramMemory {
     return find_part(region, offset);
   }
   static std::byte* find_part(const Region& region, std::uint64_t offset);
-  static constexpr std::size_t kRegions = program::kBaseIndexCount + 1;
-  const Region& region(std::size_t network, program::BaseIndex base) const {
+  static constexpr std::size_t kRegions = isa::kBaseIndexCount + 1;
+  const Region& region(std::size_t network, isa::BaseIndex base) const {
     return networks_[network][static_cast<std::size_t>(base)];
   }
   Status reserve(std::int64_t bytes, Region& region);

@@ -22,7 +22,7 @@ PartitionedMemory::PartitionedMemory(std::int64_t partitions, std::int64_t bytes
   if (data_ == nullptr) throw std::bad_alloc();
 }
 
-Surface PartitionedMemory::surface(const program::BufferSurface& surface, std::int64_t image,
+Surface PartitionedMemory::surface(const isa::BufferSurface& surface, std::int64_t image,
                                    std::int64_t channel_first) {
   Surface view;
   view.base = at(0, surface.offset);

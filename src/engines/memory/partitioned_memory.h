@@ -14,7 +14,7 @@
 
 #include "arith/kernels/kernel_image.h"
 #include "arith/kernels/surface.h"
-#include "program/descriptor.h"
+#include "isa/descriptor.h"
 
 namespace tessera::engines {
 
@@ -35,7 +35,7 @@ class PartitionedMemory {
 
   // One image of a buffer surface, channels counted from `channel_first`: a multiple of P, unless
   // only channels of the same block are used.
-  Surface surface(const program::BufferSurface& surface, std::int64_t image,
+  Surface surface(const isa::BufferSurface& surface, std::int64_t image,
                   std::int64_t channel_first = 0);
 
  private:

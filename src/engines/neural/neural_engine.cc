@@ -4,8 +4,8 @@
 
 namespace tessera::engines {
 
-using program::NeuralTask;
-using program::TaskDescriptor;
+using isa::NeuralTask;
+using isa::TaskDescriptor;
 
 ProductWork product_work(const NeuralTask& task, const ChipConfig& chip) {
   const ProductConfig& product = task.product;

@@ -18,7 +18,7 @@
 namespace tessera::engines {
 
 // The nest of a task in the plain numbers of the cost formulas.
-ProductWork product_work(const program::NeuralTask& task, const ChipConfig& chip);
+ProductWork product_work(const isa::NeuralTask& task, const ChipConfig& chip);
 
 class NeuralEngine : public StepEngine {
  public:
@@ -26,8 +26,8 @@ class NeuralEngine : public StepEngine {
   NeuralEngine(const ChipConfig& chip, Wiring wiring, NeuralMath& math);
 
  protected:
-  TaskPlan plan(const program::TaskDescriptor& task) override;
-  StepCost cost(const program::TaskDescriptor& task, std::int64_t step) override;
+  TaskPlan plan(const isa::TaskDescriptor& task) override;
+  StepCost cost(const isa::TaskDescriptor& task, std::int64_t step) override;
   void execute(RunTaskId id, std::int64_t step) override;
 
  private:

@@ -6,7 +6,7 @@
 
 namespace tessera::engines {
 
-using program::NeuralTask;
+using isa::NeuralTask;
 
 namespace {
 
@@ -35,7 +35,7 @@ void NeuralMath::forget() {
 
 void NeuralMath::run_step(const NeuralStep& step) {
   const auto& task = std::get<NeuralTask>(step.descriptor.config);
-  const program::Bands& bands = step.descriptor.bands;
+  const isa::Bands& bands = step.descriptor.bands;
   const std::int64_t image = bands.image(step.step);
   const RowRange rows = bands.range(step.step);
   if (task.transpose) {
@@ -58,7 +58,7 @@ Surface NeuralMath::moving_surface(const NeuralTask& task, std::int64_t image, R
        input_rows_needed(task.product, task.moving.rows, rows)});
 }
 
-Surface NeuralMath::shifted(const program::BufferSurface& surface, std::int64_t image,
+Surface NeuralMath::shifted(const isa::BufferSurface& surface, std::int64_t image,
                             const Window& window) {
   const std::int64_t first = window.first;
   const std::int64_t count = window.count;

@@ -8,14 +8,14 @@
 
 #include "arith/kernels/product.h"
 #include "engines/memory/partitioned_memory.h"
-#include "program/descriptor.h"
+#include "isa/descriptor.h"
 
 namespace tessera::engines {
 
 // A step whose values are due.
 struct NeuralStep {
   std::uint32_t network = 0;  // base-address index
-  const program::TaskDescriptor& descriptor;
+  const isa::TaskDescriptor& descriptor;
   std::int64_t step = 0;
 };
 
@@ -34,28 +34,28 @@ class NeuralMath {
  private:
   // Packed weights are kept from run to run, with what they were made of.
   struct Kept {
-    const program::TaskDescriptor* descriptor = nullptr;
+    const isa::TaskDescriptor* descriptor = nullptr;
     std::vector<std::byte> kernel;
     ProductVectors vectors;
     std::shared_ptr<const Product> product;
   };
-  void prepare(const NeuralStep& step, const program::NeuralTask& task);
-  void prepare_dynamic(const program::NeuralTask& task, std::int64_t image);
-  ProductVectors read_vectors(const program::NeuralTask& task) const;
+  void prepare(const NeuralStep& step, const isa::NeuralTask& task);
+  void prepare_dynamic(const isa::NeuralTask& task, std::int64_t image);
+  ProductVectors read_vectors(const isa::NeuralTask& task) const;
   std::vector<std::byte> read_vector(std::uint32_t offset, std::int64_t count, std::int64_t element,
                                      std::int64_t rows) const;
-  std::vector<std::byte> kernel_bytes(const program::NeuralTask& task) const;
+  std::vector<std::byte> kernel_bytes(const isa::NeuralTask& task) const;
   // Kernel memory holds these bytes where the task reads its kernel.
-  bool holds_kernel(const program::NeuralTask& task, const std::vector<std::byte>& kernel) const;
+  bool holds_kernel(const isa::NeuralTask& task, const std::vector<std::byte>& kernel) const;
   // The moving surface as the product reads it; channels that begin inside a block of partitions
   // and leave it are shifted into place first, as the input buffer's shifter does.
-  Surface moving_surface(const program::NeuralTask& task, std::int64_t image, RowRange rows);
+  Surface moving_surface(const isa::NeuralTask& task, std::int64_t image, RowRange rows);
   struct Window {
     std::int64_t first = 0, count = 1;  // channels
     RowRange rows;
   };
-  Surface shifted(const program::BufferSurface& surface, std::int64_t image, const Window& window);
-  void transpose(const program::NeuralTask& task, std::int64_t image, RowRange rows);
+  Surface shifted(const isa::BufferSurface& surface, std::int64_t image, const Window& window);
+  void transpose(const isa::NeuralTask& task, std::int64_t image, RowRange rows);
 
   PartitionedMemory& state_buffer_;
   PartitionedMemory& kernel_memory_;

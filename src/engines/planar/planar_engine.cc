@@ -2,14 +2,14 @@
 
 #include <algorithm>
 
-#include "program/accesses.h"
+#include "isa/accesses.h"
 
 namespace tessera::engines {
 
-using program::NeuralTask;
-using program::PlanarMode;
-using program::PlanarTask;
-using program::TaskDescriptor;
+using isa::NeuralTask;
+using isa::PlanarMode;
+using isa::PlanarTask;
+using isa::TaskDescriptor;
 
 namespace {
 
@@ -30,7 +30,7 @@ PlanarWork planar_work(const PlanarTask& task, RowRange rows) {
   work.output_elements = (rows.last - rows.first) * task.output.columns;
   work.input_elements = work.output_elements;
   const auto read_elements = [&] {
-    const RowRange read = program::planar_rows_read(task, 0, rows);
+    const RowRange read = isa::planar_rows_read(task, 0, rows);
     return std::max<std::int64_t>(0, read.last - read.first) * task.inputs[0].columns;
   };
   switch (task.mode) {
@@ -59,7 +59,7 @@ PlanarWork planar_work(const PlanarTask& task, RowRange rows) {
 
 PlanarWork lane_filter_work(const NeuralTask& task, RowRange rows) {
   const ProductConfig& product = task.product;
-  const RowRange read = program::product_rows_read(product, task.moving.rows, rows);
+  const RowRange read = isa::product_rows_read(product, task.moving.rows, rows);
   PlanarWork work;
   work.channels = product.image.groups;
   work.input_elements = std::max<std::int64_t>(0, read.last - read.first) * task.moving.columns;

@@ -21,9 +21,9 @@
 namespace tessera::engines {
 
 // A step of a task in the plain numbers of the cost formula.
-PlanarWork planar_work(const program::PlanarTask& task, RowRange rows);
+PlanarWork planar_work(const isa::PlanarTask& task, RowRange rows);
 // The same of a channel-wise product.
-PlanarWork lane_filter_work(const program::NeuralTask& task, RowRange rows);
+PlanarWork lane_filter_work(const isa::NeuralTask& task, RowRange rows);
 
 class PlanarEngine : public StepEngine {
  public:
@@ -31,8 +31,8 @@ class PlanarEngine : public StepEngine {
   PlanarEngine(const ChipConfig& chip, Wiring wiring, PlanarMath& math, NeuralMath& filters);
 
  protected:
-  TaskPlan plan(const program::TaskDescriptor& task) override;
-  StepCost cost(const program::TaskDescriptor& task, std::int64_t step) override;
+  TaskPlan plan(const isa::TaskDescriptor& task) override;
+  StepCost cost(const isa::TaskDescriptor& task, std::int64_t step) override;
   void execute(RunTaskId id, std::int64_t step) override;
 
  private:

@@ -6,17 +6,17 @@
 
 namespace tessera::engines {
 
-using program::PlanarMode;
-using program::PlanarTask;
+using isa::PlanarMode;
+using isa::PlanarTask;
 
 PlanarPart PlanarMath::part_of(const PlanarTask& task, std::int64_t image) {
-  Surface accumulators = state_buffer_.surface(program::accumulator_surface(task), image);
+  Surface accumulators = state_buffer_.surface(isa::accumulator_surface(task), image);
   accumulators.columns = task.output.columns;
   accumulators.column_pitch = arith::ReduceAccumulator::kStoredBytes;
   return {.continues = task.continues, .keeps = task.keeps, .accumulators = accumulators};
 }
 
-void PlanarMath::run_step(const program::TaskDescriptor& task, std::int64_t step) {
+void PlanarMath::run_step(const isa::TaskDescriptor& task, std::int64_t step) {
   const auto& planar = std::get<PlanarTask>(task.config);
   const std::int64_t image = task.bands.image(step);
   const RowRange rows = task.bands.range(step);

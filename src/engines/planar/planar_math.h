@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "engines/memory/partitioned_memory.h"
-#include "program/descriptor.h"
+#include "isa/descriptor.h"
 
 namespace tessera::engines {
 
@@ -13,10 +13,10 @@ class PlanarMath {
  public:
   // The state buffer outlives the object.
   explicit PlanarMath(PartitionedMemory& state_buffer) : state_buffer_(state_buffer) {}
-  void run_step(const program::TaskDescriptor& task, std::int64_t step);
+  void run_step(const isa::TaskDescriptor& task, std::int64_t step);
 
  private:
-  PlanarPart part_of(const program::PlanarTask& task, std::int64_t image);
+  PlanarPart part_of(const isa::PlanarTask& task, std::int64_t image);
 
   PartitionedMemory& state_buffer_;
 };

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "program/descriptor_check.h"
-#include "program/encoding.h"
+#include "isa/descriptor_check.h"
+#include "isa/encoding.h"
 
 namespace tessera::engines {
 namespace {
@@ -16,7 +16,7 @@ constexpr std::size_t kRequestsAhead = 2;
 
 }  // namespace
 
-DescriptorCache::Entry& DescriptorCache::entry(std::uint32_t base_addresses, program::TaskId task) {
+DescriptorCache::Entry& DescriptorCache::entry(std::uint32_t base_addresses, isa::TaskId task) {
   if (entries_.size() <= base_addresses) entries_.resize(base_addresses + 1);
   std::vector<Entry>& entries = entries_[base_addresses];
   if (entries.size() <= task) entries.resize(task + 1);
@@ -84,7 +84,7 @@ Cycles TaskManager::step(Cycles now) {
 
 void TaskManager::finish_dispatch(Cycles now) {
   if (!dispatch_ || dispatch_->done_at > now) return;
-  const program::TaskDescriptor& task = *dispatch_->descriptor;
+  const isa::TaskDescriptor& task = *dispatch_->descriptor;
   wiring_.control->enter(dispatch_->task, task, now);
   wiring_.engines[static_cast<std::size_t>(task.engine)]->push(now, dispatch_->task);
   wiring_.wakes->wake(box_of(task.engine), now + 1);
@@ -123,7 +123,7 @@ std::size_t TaskManager::arbitrate(Cycles now) const {
   return best;
 }
 
-std::int64_t TaskManager::stream_offset(const TaskQueue& queue, program::TaskId task) const {
+std::int64_t TaskManager::stream_offset(const TaskQueue& queue, isa::TaskId task) const {
   const std::vector<std::uint32_t>& offsets = queue.program->stream_offsets;
   return task < offsets.size() ? offsets[task]
                                : static_cast<std::int64_t>(queue.program->stream.size());
@@ -137,7 +137,7 @@ void TaskManager::choose_queue(std::size_t best) {
   requested_ = arrived_ = stream_offset(queues_[best], queues_[best].head);
 }
 
-Result<const program::TaskDescriptor*> TaskManager::decode(const TaskQueue& queue) {
+Result<const isa::TaskDescriptor*> TaskManager::decode(const TaskQueue& queue) {
   const std::span<const std::byte> stream = wiring_.memory->stream(queue.base_addresses);
   const auto first = static_cast<std::size_t>(stream_offset(queue, queue.head));
   const auto last = static_cast<std::size_t>(stream_offset(queue, queue.head + 1));
@@ -151,27 +151,26 @@ Result<const program::TaskDescriptor*> TaskManager::decode(const TaskQueue& queu
     return checked_kernel(*entry.descriptor, queue);
   }
   std::size_t consumed = 0;
-  TESSERA_TRY(program::TaskDescriptor task, program::decode(bytes, consumed));
-  program::CheckContext context{
+  TESSERA_TRY(isa::TaskDescriptor task, isa::decode(bytes, consumed));
+  isa::CheckContext context{
       .chip = chip_,
       .expected = queue.head,
-      .task_count = static_cast<program::TaskId>(queue.program->stream_offsets.size())};
+      .task_count = static_cast<isa::TaskId>(queue.program->stream_offsets.size())};
   for (std::size_t base = 0; base < context.region_bytes.size(); ++base) {
     context.region_bytes[base] =
-        wiring_.memory->size(queue.base_addresses, static_cast<program::BaseIndex>(base));
+        wiring_.memory->size(queue.base_addresses, static_cast<isa::BaseIndex>(base));
   }
-  TESSERA_RETURN_IF_ERROR(program::check_descriptor(task, context));
-  entry = {{bytes.begin(), bytes.end()},
-           std::make_unique<program::TaskDescriptor>(std::move(task))};
+  TESSERA_RETURN_IF_ERROR(isa::check_descriptor(task, context));
+  entry = {{bytes.begin(), bytes.end()}, std::make_unique<isa::TaskDescriptor>(std::move(task))};
   return checked_kernel(*entry.descriptor, queue);
 }
 
 // The host may have written other weights since the last run.
-Result<const program::TaskDescriptor*> TaskManager::checked_kernel(
-    const program::TaskDescriptor& task, const TaskQueue& queue) const {
+Result<const isa::TaskDescriptor*> TaskManager::checked_kernel(const isa::TaskDescriptor& task,
+                                                               const TaskQueue& queue) const {
   if (timing_only_) return &task;
   TESSERA_RETURN_IF_ERROR(
-      program::check_kernel_bytes(task, wiring_.memory->weights(queue.base_addresses)));
+      isa::check_kernel_bytes(task, wiring_.memory->weights(queue.base_addresses)));
   return &task;
 }
 
@@ -181,7 +180,7 @@ void TaskManager::decode_head(Cycles now) {
   if (queue.count() == 0 || queue.arrival > now) return;
   const std::int64_t end = stream_offset(queue, queue.head + 1);
   if (arrived_ < end) return;
-  const Result<const program::TaskDescriptor*> task = decode(queue);
+  const Result<const isa::TaskDescriptor*> task = decode(queue);
   if (!task.ok()) {
     faults_[queue.network] = NetworkFault{queue.head, task.error()};
     queue.head = queue.tail;

@@ -26,25 +26,25 @@
 #include "engines/memory/dram_channel.h"
 #include "engines/memory/dram_memory.h"
 #include "engines/time_account.h"
-#include "program/program.h"
+#include "isa/program.h"
 
 namespace tessera::engines {
 
 // One task queue. `head` is the next task to fetch, `tail` one past the last.
 struct TaskQueue {
-  program::TaskId head = 0, tail = 0;
+  isa::TaskId head = 0, tail = 0;
   std::uint32_t network = 0;         // index into the run's networks
   std::uint32_t base_addresses = 0;  // base-address index
   std::int32_t priority = 0;         // higher first
   Cycles arrival = 0;                // when the host rings its bell
-  const program::Program* program = nullptr;
+  const isa::Program* program = nullptr;
 
   std::uint32_t count() const { return tail - head; }
 };
 
 // A network that was stopped, and why.
 struct NetworkFault {
-  program::TaskId task = 0;
+  isa::TaskId task = 0;
   Error error;
 };
 
@@ -53,9 +53,9 @@ class DescriptorCache {
  public:
   struct Entry {
     std::vector<std::byte> bytes;
-    std::unique_ptr<program::TaskDescriptor> descriptor;
+    std::unique_ptr<isa::TaskDescriptor> descriptor;
   };
-  Entry& entry(std::uint32_t base_addresses, program::TaskId task);
+  Entry& entry(std::uint32_t base_addresses, isa::TaskId task);
   void clear() { entries_.clear(); }
 
  private:
@@ -71,7 +71,7 @@ class TaskManager {
     DramMemory* memory = nullptr;
     DramPort* port = nullptr;
     WakeTable* wakes = nullptr;
-    std::array<Fifo<RunTaskId>*, program::kEngineKindCount> engines{};
+    std::array<Fifo<RunTaskId>*, isa::kEngineKindCount> engines{};
   };
   TaskManager(const ChipConfig& chip, const Wiring& wiring, DescriptorCache& cache);
 
@@ -91,13 +91,13 @@ class TaskManager {
   static constexpr std::size_t kNone = SIZE_MAX;
   struct Fetched {
     std::size_t queue = kNone;
-    program::TaskId task = 0;
-    const program::TaskDescriptor* descriptor = nullptr;
+    isa::TaskId task = 0;
+    const isa::TaskDescriptor* descriptor = nullptr;
     Cycles ready_at = 0;
   };
   struct Dispatch {
     RunTaskId task = 0;
-    const program::TaskDescriptor* descriptor = nullptr;
+    const isa::TaskDescriptor* descriptor = nullptr;
     Cycles done_at = 0;
   };
   void finish_dispatch(Cycles now);
@@ -107,14 +107,14 @@ class TaskManager {
   std::size_t arbitrate(Cycles now) const;
   void choose_queue(std::size_t best);
   void decode_head(Cycles now);
-  Result<const program::TaskDescriptor*> decode(const TaskQueue& queue);
+  Result<const isa::TaskDescriptor*> decode(const TaskQueue& queue);
   // The task, if the compressed kernel that it may load can be expanded. A timing-only run expands
   // none and does not look.
-  Result<const program::TaskDescriptor*> checked_kernel(const program::TaskDescriptor& task,
-                                                        const TaskQueue& queue) const;
+  Result<const isa::TaskDescriptor*> checked_kernel(const isa::TaskDescriptor& task,
+                                                    const TaskQueue& queue) const;
   void issue(Cycles now);
   Cycles settle(Cycles now);
-  std::int64_t stream_offset(const TaskQueue& queue, program::TaskId task) const;
+  std::int64_t stream_offset(const TaskQueue& queue, isa::TaskId task) const;
 
   const ChipConfig chip_;
   const Wiring wiring_;

@@ -1,0 +1,87 @@
+// Who touched each byte of one memory last: the last writer, and the last reader of each engine.
+// Segments of bytes with the same history are kept in order of their address.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <map>
+
+#include "isa/descriptor.h"
+
+namespace tessera::isa {
+
+// A step of a task.
+struct StepRef {
+  TaskId task = kNoTask;
+  std::int64_t step = 0;  // 0-based
+  bool valid() const { return task != kNoTask; }
+  friend bool operator==(const StepRef&, const StepRef&) = default;
+};
+
+class AccessMap {
+ public:
+  // Records a read of bytes [first, last) by `reader` on `engine`. Calls visit(writer) for every
+  // earlier writer of these bytes; an invalid writer means bytes that nobody wrote.
+  template <typename Visit>
+  void read(std::int64_t first, std::int64_t last, StepRef reader, EngineKind engine,
+            Visit&& visit) {
+    split(first);
+    split(last);
+    for (auto it = segments_.lower_bound(first); first < last; ++it) {
+      if (it == segments_.end() || it->first > first) {  // a gap: never touched
+        const std::int64_t end = it == segments_.end() ? last : std::min(last, it->first);
+        it = segments_.emplace_hint(it, first, Segment{.last = end, .writer = {}, .readers = {}});
+      }
+      visit(it->second.writer);
+      it->second.readers[static_cast<std::size_t>(engine)] = reader;
+      first = it->second.last;
+    }
+  }
+
+  // Records a write. Calls visit(step) for every earlier writer and reader of these bytes.
+  template <typename Visit>
+  void write(std::int64_t first, std::int64_t last, StepRef writer, Visit&& visit) {
+    split(first);
+    split(last);
+    auto it = segments_.lower_bound(first);
+    while (it != segments_.end() && it->first < last) {
+      if (it->second.writer.valid()) visit(it->second.writer);
+      for (const StepRef& reader : it->second.readers) {
+        if (reader.valid()) visit(reader);
+      }
+      it = segments_.erase(it);
+    }
+    segments_.emplace_hint(it, first, Segment{.last = last, .writer = writer, .readers = {}});
+  }
+
+  // Calls visit(first, last) for all bytes that somebody wrote, in order of their address.
+  template <typename Visit>
+  void for_each_written(Visit&& visit) const {
+    for (const auto& [first, segment] : segments_) {
+      if (segment.writer.valid()) visit(first, segment.last);
+    }
+  }
+
+ private:
+  struct Segment {
+    std::int64_t last = 0;
+    StepRef writer;
+    std::array<StepRef, kEngineKindCount> readers;
+  };
+
+  // Makes `at` a border of segments.
+  void split(std::int64_t at) {
+    auto it = segments_.upper_bound(at);
+    if (it == segments_.begin()) return;
+    --it;
+    if (it->first == at || it->second.last <= at) return;
+    Segment tail = it->second;
+    it->second.last = at;
+    segments_.emplace(at, tail);
+  }
+
+  std::map<std::int64_t, Segment> segments_;  // by first byte
+};
+
+}  // namespace tessera::isa

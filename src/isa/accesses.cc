@@ -1,0 +1,313 @@
+#include "isa/accesses.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "base/check.h"
+
+namespace tessera::isa {
+namespace {
+
+// More runs of DRAM bytes than this in one step are taken as the one range around them.
+constexpr std::int64_t kRunsMax = 1024;
+// The same for strips of a surface.
+constexpr std::int64_t kStripsMax = std::int64_t{1} << 16;
+
+// Rows an operation with a window reads: first tap of the first row to last tap of the last row,
+// in coordinates of the dilated input.
+RowRange window_rows(std::int64_t low, std::int64_t high, std::int64_t input_dilation,
+                     std::int64_t input_rows) {
+  if (high < 0) return {0, 0};
+  const std::int64_t first = low > 0 ? ceil_div(low, input_dilation) : 0;
+  const std::int64_t last = std::min(input_rows, high / input_dilation + 1);
+  return {std::min(first, last), last};
+}
+
+void add(Memory memory, bool write, std::int64_t first, std::int64_t last,
+         std::vector<Access>& accesses) {
+  if (last <= first) return;
+  if (!accesses.empty()) {
+    Access& back = accesses.back();
+    if (back.memory == memory && back.write == write && memory != Memory::kDram &&
+        back.last == first) {
+      back.last = last;
+      return;
+    }
+  }
+  accesses.push_back({.memory = memory, .write = write, .first = first, .last = last});
+}
+
+// A strided box of DRAM bytes: extents and byte strides, `run` contiguous bytes at each place.
+struct DramBox {
+  DramAddress address;
+  std::vector<std::int64_t> extents, strides;
+  std::int64_t run = 0;
+};
+
+// Drops axes of extent 1 and broadcast axes; sorts by stride and merges what is contiguous.
+void simplify(DramBox& box) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> axes;  // stride, extent
+  for (std::size_t i = 0; i < box.extents.size(); ++i) {
+    const std::int64_t stride = box.strides[i];
+    if (box.extents[i] <= 1 || stride == 0) continue;
+    if (stride < 0) box.address.offset += static_cast<std::uint64_t>(stride * (box.extents[i] - 1));
+    axes.emplace_back(std::abs(stride), box.extents[i]);
+  }
+  std::sort(axes.begin(), axes.end());
+  std::size_t first = 0;
+  while (first < axes.size() && axes[first].first <= box.run) {
+    box.run = axes[first].first * (axes[first].second - 1) + box.run;
+    ++first;
+  }
+  box.extents.clear();
+  box.strides.clear();
+  for (std::size_t i = axes.size(); i > first; --i) {
+    box.strides.push_back(axes[i - 1].first);
+    box.extents.push_back(axes[i - 1].second);
+  }
+}
+
+void dram_accesses(DramBox box, bool write, std::vector<Access>& accesses) {
+  for (const std::int64_t extent : box.extents) {
+    if (extent <= 0) return;
+  }
+  simplify(box);
+  std::int64_t runs = 1, span = box.run;
+  for (std::size_t i = 0; i < box.extents.size(); ++i) {
+    runs *= box.extents[i];
+    span += box.strides[i] * (box.extents[i] - 1);
+  }
+  const auto origin = static_cast<std::int64_t>(box.address.offset);
+  const auto push = [&](std::int64_t first, std::int64_t bytes) {
+    accesses.push_back({.memory = Memory::kDram,
+                        .write = write,
+                        .base = box.address.base,
+                        .first = first,
+                        .last = first + bytes});
+  };
+  if (runs > kRunsMax) {
+    push(origin, span);
+    return;
+  }
+  std::vector<std::int64_t> index(box.extents.size(), 0);
+  for (std::int64_t run = 0; run < runs; ++run) {
+    std::int64_t at = origin;
+    for (std::size_t i = 0; i < index.size(); ++i) at += index[i] * box.strides[i];
+    push(at, box.run);
+    for (std::size_t i = index.size(); i > 0; --i) {
+      if (++index[i - 1] < box.extents[i - 1]) break;
+      index[i - 1] = 0;
+    }
+  }
+}
+
+void kernel_read(std::int64_t offset, std::int64_t bytes, std::vector<Access>& accesses) {
+  add(Memory::kKernelMemory, false, offset, offset + bytes, accesses);
+}
+
+void neural_accesses(const NeuralTask& task, std::int64_t partitions, std::int64_t image,
+                     RowRange rows, std::vector<Access>& accesses) {
+  const ProductConfig& product = task.product;
+  const KernelImageShape& shape = product.image;
+  if (task.transpose) {
+    surface_accesses(task.moving, {task.moving_channel_first, task.output.columns, image, rows},
+                     partitions, false, accesses);
+    surface_accesses(task.output, {task.output_channel_first, task.moving.columns, image, rows},
+                     partitions, true, accesses);
+    return;
+  }
+  const std::int64_t inputs = shape.groups * shape.channels;
+  const std::int64_t outputs = shape.groups * shape.output_channels;
+  surface_accesses(task.moving,
+                   {task.moving_channel_first, inputs, image,
+                    product_rows_read(product, task.moving.rows, rows)},
+                   partitions, false, accesses);
+  if (task.dynamic) {
+    surface_accesses(
+        task.stationary,
+        {task.stationary_channel_first, shape.channels, image, {0, task.stationary.rows}},
+        partitions, false, accesses);
+  } else {
+    kernel_read(task.kernel_offset, shape.bytes_per_partition(), accesses);
+  }
+  const auto vector_bytes = [&](std::int64_t count, std::int64_t element) {
+    return ceil_div(count, shape.rows) * element;
+  };
+  if (product.has_bias) {
+    kernel_read(task.bias_offset, vector_bytes(outputs, format_bytes(product.bias_format)),
+                accesses);
+  }
+  if (product.requantise) {
+    kernel_read(task.multiplier_offset, vector_bytes(task.multiplier_count, 4), accesses);
+  }
+  if (task.zero_point_count > 0) {
+    kernel_read(task.zero_point_offset, vector_bytes(task.zero_point_count, 4), accesses);
+  }
+  surface_accesses(task.output, {task.output_channel_first, outputs, image, rows}, partitions, true,
+                   accesses);
+}
+
+void planar_accesses(const PlanarTask& task, std::int64_t partitions, std::int64_t image,
+                     RowRange rows, std::vector<Access>& accesses) {
+  for (int i = 0; i < task.input_count; ++i) {
+    const BufferSurface& input = task.inputs[i];
+    surface_accesses(input, {0, input.channels, image, planar_rows_read(task, i, rows)}, partitions,
+                     false, accesses);
+  }
+  const SurfaceBox results{0, task.output.channels, image, rows};
+  if (task.in_parts()) {
+    const BufferSurface accumulators = accumulator_surface(task);
+    if (task.continues) surface_accesses(accumulators, results, partitions, false, accesses);
+    if (task.keeps) surface_accesses(accumulators, results, partitions, true, accesses);
+  }
+  if (!task.keeps) surface_accesses(task.output, results, partitions, true, accesses);
+}
+
+void transfer_accesses(const TransferTask& task, bool load, std::int64_t partitions,
+                       std::int64_t image, RowRange rows, std::vector<Access>& accesses) {
+  const std::int64_t element = format_bytes(task.buffer.format);
+  DramBox box{.address = task.dram.address, .extents = {}, .strides = {}, .run = element};
+  box.address.offset +=
+      static_cast<std::uint64_t>(image * task.dram.strides[0] + rows.first * task.dram.strides[2]);
+  box.extents = {task.channel_count, rows.last - rows.first, task.buffer.columns};
+  box.strides = {task.dram.strides[1], task.dram.strides[2], task.dram.strides[3]};
+  dram_accesses(box, !load, accesses);
+  surface_accesses(task.buffer, {task.channel_first, task.channel_count, image, rows}, partitions,
+                   load, accesses);
+}
+
+void copy_accesses(const CopyTask& task, RowRange rows, std::vector<Access>& accesses) {
+  std::vector<std::int64_t> extents = task.extents;
+  if (extents.empty()) return;
+  extents[0] = rows.last - rows.first;
+  const auto side = [&](const DramAddress& address, const std::vector<std::int64_t>& strides,
+                        bool write) {
+    DramBox box{
+        .address = address, .extents = extents, .strides = strides, .run = task.element_bytes};
+    box.address.offset += static_cast<std::uint64_t>(rows.first * strides[0]);
+    dram_accesses(box, write, accesses);
+  };
+  if (!task.fill) side(task.source, task.source_strides, false);
+  side(task.destination, task.destination_strides, true);
+}
+
+}  // namespace
+
+RowRange product_rows_read(const ProductConfig& config, std::int64_t input_rows, RowRange rows) {
+  if (rows.last <= rows.first) return {0, 0};
+  return window_rows(rows.first * config.stride_h - config.pad_top,
+                     (rows.last - 1) * config.stride_h - config.pad_top +
+                         (config.kernel_h - 1) * config.dilation_h,
+                     config.input_dilation_h, input_rows);
+}
+
+RowRange product_columns_read(const ProductConfig& config, std::int64_t input_columns,
+                              RowRange columns) {
+  if (columns.last <= columns.first) return {0, 0};
+  return window_rows(columns.first * config.stride_w - config.pad_left,
+                     (columns.last - 1) * config.stride_w - config.pad_left +
+                         (config.kernel_w - 1) * config.dilation_w,
+                     config.input_dilation_w, input_columns);
+}
+
+RowRange pool_columns_read(const PoolConfig& config, std::int64_t input_columns, RowRange columns) {
+  if (columns.last <= columns.first) return {0, 0};
+  return window_rows(columns.first * config.stride_w - config.pad_left,
+                     (columns.last - 1) * config.stride_w - config.pad_left +
+                         (config.window_w - 1) * config.dilation_w,
+                     1, input_columns);
+}
+
+RowRange pool_rows_read(const PoolConfig& config, std::int64_t input_rows, RowRange rows) {
+  if (rows.last <= rows.first) return {0, 0};
+  return window_rows(rows.first * config.stride_h - config.pad_top,
+                     (rows.last - 1) * config.stride_h - config.pad_top +
+                         (config.window_h - 1) * config.dilation_h,
+                     1, input_rows);
+}
+
+RowRange planar_rows_read(const PlanarTask& task, int input, RowRange rows) {
+  const BufferSurface& surface = task.inputs[input];
+  if (task.mode == PlanarMode::kPooling) return pool_rows_read(task.pool, surface.rows, rows);
+  if (task.mode == PlanarMode::kReduction && task.reduce.over_rows) return {0, surface.rows};
+  return rows;
+}
+
+void surface_accesses(const BufferSurface& surface, const SurfaceBox& box, std::int64_t partitions,
+                      bool write, std::vector<Access>& accesses) {
+  RowRange rows = box.rows;
+  if (rows.last <= rows.first || box.channel_count <= 0 || surface.columns == 0) return;
+  const std::int64_t image = surface.broadcast_images ? 0 : box.image;
+  if (surface.broadcast_rows) rows = {0, 1};
+  const std::int64_t ring = surface.ring_rows;
+  const std::int64_t origin = image * surface.rows;
+  const std::int64_t strip =
+      std::int64_t{surface.columns - 1} * surface.column_pitch + format_bytes(surface.format);
+  // A whole turn of the ring touches all its rows.
+  if (rows.last - rows.first >= ring) rows = {0, ring};
+  const std::int64_t block_first = surface.broadcast_channels ? 0 : box.channel_first / partitions;
+  const std::int64_t block_last =
+      surface.broadcast_channels ? 0 : (box.channel_first + box.channel_count - 1) / partitions;
+  const std::int64_t blocks = block_last - block_first + 1;
+  const std::int64_t strips =
+      surface.row_pitch <= strip ? 1 : std::min<std::int64_t>(rows.last - rows.first, ring);
+  if (blocks > kStripsMax / strips) {
+    const std::int64_t first = std::int64_t{surface.offset} + block_first * surface.block_pitch;
+    add(Memory::kStateBuffer, write, first,
+        first + (blocks - 1) * surface.block_pitch + (ring - 1) * surface.row_pitch + strip,
+        accesses);
+    return;
+  }
+  for (std::int64_t block = block_first; block <= block_last; ++block) {
+    const std::int64_t base = std::int64_t{surface.offset} + block * surface.block_pitch;
+    std::int64_t row = origin + rows.first;
+    const std::int64_t end = origin + rows.last;
+    while (row < end) {  // runs of rows that do not wrap around the ring
+      const std::int64_t run = std::min(end - row, ring - row % ring);
+      const std::int64_t first = base + (row % ring) * surface.row_pitch;
+      if (surface.row_pitch <= strip) {
+        add(Memory::kStateBuffer, write, first, first + (run - 1) * surface.row_pitch + strip,
+            accesses);
+      } else {
+        for (std::int64_t i = 0; i < run; ++i) {
+          add(Memory::kStateBuffer, write, first + i * surface.row_pitch,
+              first + i * surface.row_pitch + strip, accesses);
+        }
+      }
+      row += run;
+    }
+  }
+}
+
+void step_accesses(const TaskDescriptor& task, const ChipConfig& chip, std::int64_t step,
+                   std::vector<Access>& accesses) {
+  const std::int64_t partitions = chip.state_buffer.partitions;
+  const std::int64_t image = task.bands.image(step);
+  const RowRange rows = task.bands.range(step);
+  std::visit(
+      [&](const auto& config) {
+        using T = std::decay_t<decltype(config)>;
+        if constexpr (std::is_same_v<T, NeuralTask>) {
+          neural_accesses(config, partitions, image, rows, accesses);
+        } else if constexpr (std::is_same_v<T, PlanarTask>) {
+          planar_accesses(config, partitions, image, rows, accesses);
+        } else if constexpr (std::is_same_v<T, TransferTask>) {
+          transfer_accesses(config, task.engine == EngineKind::kLoad, partitions, image, rows,
+                            accesses);
+        } else if constexpr (std::is_same_v<T, CopyTask>) {
+          copy_accesses(config, rows, accesses);
+        } else {
+          const bool compressed = config.stream.compressed();
+          dram_accesses({.address = config.source,
+                         .extents = {compressed ? 1 : std::int64_t{config.partitions}},
+                         .strides = {static_cast<std::int64_t>(config.dram_pitch)},
+                         .run = compressed ? config.stored_bytes() : config.bytes_per_partition},
+                        false, accesses);
+          add(Memory::kKernelMemory, true, config.kernel_offset,
+              std::int64_t{config.kernel_offset} + config.bytes_per_partition, accesses);
+        }
+      },
+      task.config);
+}
+
+}  // namespace tessera::isa

@@ -1,0 +1,35 @@
+// Which rows and bytes a task touches, step by step: the one place that turns a descriptor into
+// memory accesses. The compiler derives dependencies from it, the verifier proves them, the hazard
+// check watches them.
+#pragma once
+
+#include <vector>
+
+#include "isa/verify.h"
+
+namespace tessera::isa {
+
+// Input rows that output rows [rows.first, rows.last) of a product, a pooling, an element-wise
+// pass or a reduction read, clipped to the input's extent of `input_rows`. Broadcast rows are
+// row 0.
+RowRange product_rows_read(const ProductConfig& config, std::int64_t input_rows, RowRange rows);
+RowRange pool_rows_read(const PoolConfig& config, std::int64_t input_rows, RowRange rows);
+// And columns.
+RowRange product_columns_read(const ProductConfig& config, std::int64_t input_columns,
+                              RowRange columns);
+RowRange pool_columns_read(const PoolConfig& config, std::int64_t input_columns, RowRange columns);
+RowRange planar_rows_read(const PlanarTask& task, int input, RowRange rows);
+
+// A box of a surface as an access to the state buffer: channels [first, first + count), rows of
+// one image, all columns. `partitions` is P of the chip.
+struct SurfaceBox {
+  std::int64_t channel_first = 0;
+  std::int64_t channel_count = 0;
+  std::int64_t image = 0;
+  RowRange rows;
+};
+// Appends the strips, one a channel block and row, merged where they touch.
+void surface_accesses(const BufferSurface& surface, const SurfaceBox& box, std::int64_t partitions,
+                      bool write, std::vector<Access>& accesses);
+
+}  // namespace tessera::isa

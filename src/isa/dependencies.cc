@@ -1,0 +1,137 @@
+#include "isa/dependencies.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+#include "isa/access_map.h"
+#include "isa/accesses.h"
+
+namespace tessera::isa {
+namespace {
+
+// Finished steps of each engine, counted over all tasks, that are known to come before.
+using Clock = std::array<std::int64_t, kEngineKindCount>;
+
+class Deriver {
+ public:
+  Deriver(const ChipConfig& chip, const std::vector<std::uint32_t>& segments,
+          std::vector<TaskDescriptor>& tasks)
+      : chip_(chip), segments_(segments), tasks_(tasks) {
+    Clock next{};
+    for (const TaskDescriptor& task : tasks) {
+      auto& count = next[static_cast<std::size_t>(task.engine)];
+      first_step_.push_back(count);
+      count += task.steps();
+    }
+    for (std::size_t i = 0; i < clocks_.size(); ++i) {
+      clocks_[i].resize(static_cast<std::size_t>(next[i]));
+    }
+  }
+
+  std::int64_t run() {
+    std::int64_t redundant = 0;
+    for (TaskDescriptor& task : tasks_) {
+      needs_.clear();
+      conflicting_.clear();
+      for (std::int64_t step = 0; step < task.steps(); ++step) take_step(task, step);
+      task.dependencies.clear();
+      for (const auto& [other, needs] : needs_) {
+        for (const Dependency& line :
+             fit_lines(other, needs, task.steps(), tasks_[other].steps())) {
+          task.dependencies.push_back(line);
+        }
+      }
+      redundant += static_cast<std::int64_t>(conflicting_.size() - needs_.size());
+    }
+    return redundant;
+  }
+
+ private:
+  // An earlier step on one engine that must be finished first: the latest of all found.
+  struct Candidate {
+    StepRef step;
+    std::int64_t number = -1;  // in its engine's count
+  };
+  using Candidates = std::array<Candidate, kEngineKindCount>;
+
+  std::int64_t number_of(const StepRef& ref) const { return first_step_[ref.task] + ref.step; }
+
+  Candidates find_conflicts(const TaskDescriptor& task, std::int64_t step) {
+    Candidates candidates;
+    const StepRef self{task.id, step};
+    const auto visit = [&](const StepRef& earlier) {
+      if (!earlier.valid() || segments_[earlier.task] != segments_[task.id]) return;
+      const EngineKind engine = tasks_[earlier.task].engine;
+      if (engine == task.engine) return;
+      conflicting_.insert(earlier.task);
+      Candidate& candidate = candidates[static_cast<std::size_t>(engine)];
+      const std::int64_t number = number_of(earlier);
+      if (number > candidate.number) candidate = {earlier, number};
+    };
+    accesses_.clear();
+    step_accesses(task, chip_, step, accesses_);
+    for (const Access& access : accesses_) {
+      if (access.memory == Memory::kDram && access.base == BaseIndex::kWeights) continue;
+      AccessMap& map = map_of(access);
+      if (access.write) {
+        map.write(access.first, access.last, self, visit);
+      } else {
+        map.read(access.first, access.last, self, task.engine, visit);
+      }
+    }
+    return candidates;
+  }
+
+  AccessMap& map_of(const Access& access) {
+    if (access.memory == Memory::kStateBuffer) return state_buffer_;
+    if (access.memory == Memory::kKernelMemory) return kernel_memory_;
+    return dram_[static_cast<std::size_t>(access.base)];
+  }
+
+  // Records the needs of a step that do not follow from its predecessor or from each other.
+  void take_step(const TaskDescriptor& task, std::int64_t step) {
+    const auto engine = static_cast<std::size_t>(task.engine);
+    const std::int64_t number = first_step_[task.id] + step;
+    Clock clock{};
+    if (number > 0) clock = clocks_[engine][static_cast<std::size_t>(number - 1)];
+    clock[engine] = number + 1;
+    Candidates candidates = find_conflicts(task, step);
+    std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+      if (a.number < 0 || b.number < 0) return a.number >= 0 && b.number < 0;
+      if (a.step.task != b.step.task) return a.step.task > b.step.task;
+      return a.step.step > b.step.step;
+    });
+    for (const Candidate& candidate : candidates) {
+      if (candidate.number < 0) break;
+      const auto other = static_cast<std::size_t>(tasks_[candidate.step.task].engine);
+      if (candidate.number < clock[other]) continue;
+      needs_[candidate.step.task].push_back({step + 1, candidate.step.step + 1});
+      const Clock& theirs = clocks_[other][static_cast<std::size_t>(candidate.number)];
+      for (std::size_t i = 0; i < clock.size(); ++i) clock[i] = std::max(clock[i], theirs[i]);
+    }
+    clocks_[engine][static_cast<std::size_t>(number)] = clock;
+  }
+
+  const ChipConfig& chip_;
+  const std::vector<std::uint32_t>& segments_;
+  std::vector<TaskDescriptor>& tasks_;
+  std::vector<std::int64_t> first_step_;  // of each task, in its engine's count
+  std::array<std::vector<Clock>, kEngineKindCount> clocks_;
+  AccessMap state_buffer_, kernel_memory_;
+  std::array<AccessMap, kBaseIndexCount> dram_;
+  std::vector<Access> accesses_;
+  // Of the current task: who touches the same bytes, and of those whom it must wait for.
+  std::set<TaskId> conflicting_;
+  std::map<TaskId, std::vector<StepNeed>> needs_;
+};
+
+}  // namespace
+
+std::int64_t derive_dependencies(const ChipConfig& chip, const std::vector<std::uint32_t>& segments,
+                                 std::vector<TaskDescriptor>& tasks) {
+  return Deriver(chip, segments, tasks).run();
+}
+
+}  // namespace tessera::isa

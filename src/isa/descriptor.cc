@@ -1,0 +1,57 @@
+#include "isa/descriptor.h"
+
+#include <algorithm>
+
+#include "arith/wide_sum.h"
+#include "base/check.h"
+
+namespace tessera::isa {
+
+const char* engine_kind_name(EngineKind kind) {
+  switch (kind) {
+    case EngineKind::kNeural:
+      return "neural";
+    case EngineKind::kPlanar:
+      return "planar";
+    case EngineKind::kLoad:
+      return "load";
+    case EngineKind::kStore:
+      return "store";
+    case EngineKind::kKernel:
+      break;
+  }
+  return "kernel";
+}
+
+std::int64_t steps_needed(const Dependency& dependency, std::int64_t j, std::int64_t task_steps) {
+  TESSERA_CHECK(dependency.denominator > 0, "denominator {}", dependency.denominator);
+  const std::int64_t sum = std::int64_t{dependency.numerator} * j + dependency.offset;
+  const std::int64_t denominator = dependency.denominator;
+  // Division rounds towards zero, which is the ceiling of a negative quotient.
+  const std::int64_t needed = sum > 0 ? ceil_div(sum, denominator) : sum / denominator;
+  return std::clamp<std::int64_t>(needed, 0, task_steps);
+}
+
+BufferSurface accumulator_surface(const PlanarTask& task) {
+  constexpr std::uint32_t kWords = arith::ReduceAccumulator::kStoredBytes / 8;
+  BufferSurface surface;
+  surface.offset = task.accumulator_offset;
+  surface.format = Format::kI64;
+  surface.images = task.output.images;
+  surface.channels = task.output.channels;
+  surface.rows = task.output.rows;
+  surface.columns = task.output.columns * kWords;
+  surface.column_pitch = 8;
+  surface.row_pitch = surface.columns * surface.column_pitch;
+  surface.ring_rows = surface.images * surface.rows;
+  surface.block_pitch = surface.ring_rows * surface.row_pitch;
+  return surface;
+}
+
+RowRange Bands::range(std::int64_t step) const {
+  const std::int64_t band = step % bands();
+  const std::int64_t first = band * rows_per_step;
+  return {first, std::min<std::int64_t>(rows, first + rows_per_step)};
+}
+
+}  // namespace tessera::isa

@@ -1,0 +1,568 @@
+#include "isa/descriptor_check.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "arith/microscaling.h"
+
+namespace tessera::isa {
+namespace {
+
+// Larger than any extent, small enough that products of an extent, a count and a pitch stay exact.
+constexpr std::int64_t kExtentMax = std::int64_t{1} << 24;
+// Elements of a surface or a copy, broadcast ones counted as often as they are used.
+constexpr std::int64_t kElementsMax = std::int64_t{1} << 32;
+constexpr std::size_t kAxesMax = 8;  // of a copy
+
+Error bad(std::string message) { return {ErrorCode::kInvalidModel, std::move(message)}; }
+
+Status require(bool condition, const char* what) {
+  if (!condition) return bad(what);
+  return {};
+}
+
+Status check_surface(const BufferSurface& s, const char* name, const CheckContext& context) {
+  const std::uint32_t extents[] = {s.images, s.channels, s.rows, s.columns, s.ring_rows};
+  for (const std::uint32_t extent : extents) {
+    if (extent == 0 || extent > kExtentMax) {
+      return bad(fmt::format("{} has an extent of {}, allowed 1..{}", name, extent, kExtentMax));
+    }
+  }
+  if (std::int64_t{s.channels} * s.rows > kElementsMax / s.columns) {
+    return bad(fmt::format("{} has {} x {} x {} elements an image, allowed are {}", name,
+                           s.channels, s.rows, s.columns, kElementsMax));
+  }
+  const std::int64_t bytes = context.chip.state_buffer.bytes_per_partition;
+  if (s.block_pitch > bytes || s.row_pitch > bytes || s.column_pitch > bytes) {
+    return bad(fmt::format("{} has pitches {}, {}, {}, a partition has {} bytes", name,
+                           s.block_pitch, s.row_pitch, s.column_pitch, bytes));
+  }
+  const BufferSpan span = surface_span(s, context.chip.state_buffer.partitions);
+  if (span.last > bytes) {
+    return bad(fmt::format("{} spans bytes [{}, {}) of a partition, which has {}", name, span.first,
+                           span.last, bytes));
+  }
+  return {};
+}
+
+Status check_window_extents(std::int64_t rows, std::int64_t columns,
+                            const PlanarEngineConfig& limits) {
+  if (rows <= limits.window_rows_max && columns <= limits.window_columns_max) return {};
+  return bad(fmt::format("the window is {} x {}, the planar engine holds at most {} x {}", rows,
+                         columns, limits.window_rows_max, limits.window_columns_max));
+}
+
+Status check_kernel_range(std::int64_t offset, std::int64_t bytes, const char* name,
+                          const CheckContext& context) {
+  const std::int64_t limit = context.chip.neural.kernel_bytes_per_partition;
+  if (bytes < 0 || offset + bytes > limit) {
+    return bad(fmt::format("{} takes bytes [{}, {}) of a kernel memory partition, which has {}",
+                           name, offset, offset + bytes, limit));
+  }
+  return {};
+}
+
+// A strided box of elements relative to an address.
+struct DramBox {
+  DramAddress address;
+  std::int64_t low = 0, high = 0;  // first byte and one past the last, from the address
+  bool valid = true;
+
+  void axis(std::int64_t extent, std::int64_t stride) {
+    constexpr std::int64_t kStrideMax = std::int64_t{1} << 40;
+    if (extent < 1 || extent > (std::int64_t{1} << 32) || stride > kStrideMax ||
+        stride < -kStrideMax ||
+        (stride != 0 && extent > (std::int64_t{1} << 60) / std::abs(stride))) {
+      valid = false;
+      return;
+    }
+    (stride < 0 ? low : high) += stride * (extent - 1);
+    constexpr std::int64_t kSpanMax = std::int64_t{1} << 61;
+    if (high > kSpanMax || low < -kSpanMax) valid = false;
+  }
+};
+
+Status check_dram(const DramBox& box, const char* name, const CheckContext& context) {
+  const std::int64_t size = context.region_bytes[static_cast<std::size_t>(box.address.base)];
+  const auto offset = static_cast<std::int64_t>(
+      std::min<std::uint64_t>(box.address.offset, std::uint64_t{1} << 61));
+  if (!box.valid || offset + box.low < 0 || offset + box.high > size) {
+    return bad(fmt::format("{} spans bytes [{}, {}) of DRAM region {}, which has {}", name,
+                           offset + box.low, offset + box.high, static_cast<int>(box.address.base),
+                           size));
+  }
+  return {};
+}
+
+// Channels [first, first + count) of a surface with `channels`.
+Status check_channels(std::int64_t first, std::int64_t count, std::int64_t channels,
+                      const char* name) {
+  if (count < 1 || first + count > channels) {
+    return bad(
+        fmt::format("channels [{}, {}) of {}, which has {}", first, first + count, name, channels));
+  }
+  return {};
+}
+
+Status check_bands(const Bands& bands, const BufferSurface& output) {
+  if (bands.images > output.images || bands.rows > output.rows) {
+    return bad(fmt::format("{} images of {} rows, the surface has {} of {}", bands.images,
+                           bands.rows, output.images, output.rows));
+  }
+  return {};
+}
+
+Status check_product_shape(const ProductConfig& product, const ChipConfig& chip) {
+  const KernelImageShape& image = product.image;
+  const std::int64_t counts[] = {
+      image.groups,       image.channels,     image.output_channels,    image.taps,
+      product.kernel_h,   product.kernel_w,   product.stride_h,         product.stride_w,
+      product.dilation_h, product.dilation_w, product.input_dilation_h, product.input_dilation_w};
+  for (const std::int64_t count : counts) {
+    if (count < 1 || count > (1 << 20)) {
+      return bad(fmt::format("a product extent is {}, allowed 1..{}", count, 1 << 20));
+    }
+  }
+  const std::int64_t pads[] = {product.pad_top, product.pad_left};
+  for (const std::int64_t pad : pads) {
+    if (pad < -kExtentMax || pad > kExtentMax) return bad("a padding is out of range");
+  }
+  if (image.rows != chip.neural.rows || image.columns < 1 || image.columns > chip.neural.columns) {
+    return bad(fmt::format("the kernel image is cut for {} x {}, the array has {} x {}", image.rows,
+                           image.columns, chip.neural.rows, chip.neural.columns));
+  }
+  TESSERA_RETURN_IF_ERROR(require(!image.channel_wise || image.channels == 1,
+                                  "a channel-wise product has one channel a group"));
+  TESSERA_RETURN_IF_ERROR(require(product.kernel_h * product.kernel_w == image.taps,
+                                  "kernel extents and taps disagree"));
+  // The size of a kernel image is a product of these two, of columns and of an element's bytes.
+  return require(image.groups * image.output_channels <= kExtentMax &&
+                     image.channels * image.taps <= kExtentMax / 4,
+                 "a product has more weights than any kernel memory");
+}
+
+bool is_byte(Format format) { return format == Format::kI8 || format == Format::kU8; }
+
+// Formats the array and its post-processor can take together.
+Status check_product_formats(const NeuralTask& task) {
+  const ProductConfig& product = task.product;
+  const Format moving = task.moving.format;
+  const Format stationary = product.image.format;
+  if (product.matrix.kind == MatrixKind::kInteger) {
+    TESSERA_RETURN_IF_ERROR(
+        require(is_byte(moving) && is_byte(stationary), "an integer product takes 8-bit operands"));
+    TESSERA_RETURN_IF_ERROR(require(!product.has_bias || product.bias_format == Format::kI32,
+                                    "the bias of an integer product is i32"));
+    return require(product.requantise ? format_is_integer(product.output_format) &&
+                                            format_bytes(product.output_format) <= 4
+                                      : product.output_format == Format::kI32,
+                   "the output format of an integer product is i32, or an integer if it is "
+                   "requantised");
+  }
+  const bool floats = format_is_vector(moving) && format_is_vector(stationary) &&
+                      format_is_vector(product.output_format) &&
+                      (!product.has_bias || format_is_vector(product.bias_format));
+  TESSERA_RETURN_IF_ERROR(
+      require(floats, "a float product takes and gives floats of at most 32 bits"));
+  TESSERA_RETURN_IF_ERROR(require(!product.requantise, "a float product is not requantised"));
+  if (product.matrix.kind == MatrixKind::kFloat || product.image.channel_wise) return {};
+  if (product.matrix.kind == MatrixKind::kMicroscaling) {
+    const std::int64_t rows = product.image.rows;
+    return require(rows % arith::kMicroBlock == 0 || arith::kMicroBlock % rows == 0,
+                   "blocks of Microscaling lie across passes of the array");
+  }
+  TESSERA_RETURN_IF_ERROR(require((moving == Format::kF16) == (stationary == Format::kF16),
+                                  "block-float operands have exponents of one size"));
+  const auto bits = [](int m) { return m >= 2 && m <= 15; };
+  return require(product.matrix.native_dimension >= 1 &&
+                     product.matrix.native_dimension <= (1 << 16) &&
+                     bits(product.matrix.mantissa_bits_moving) &&
+                     bits(product.matrix.mantissa_bits_stationary),
+                 "block float has 2 to 15 mantissa bits");
+}
+
+Status check_product_memory(const NeuralTask& task, const CheckContext& context) {
+  const ProductConfig& product = task.product;
+  const KernelImageShape& image = product.image;
+  const std::int64_t outputs = image.groups * image.output_channels;
+  const auto vector_bytes = [&](std::int64_t count, std::int64_t element) {
+    return ceil_div(count, image.rows) * element;
+  };
+  if (!task.dynamic) {
+    TESSERA_RETURN_IF_ERROR(
+        check_kernel_range(task.kernel_offset, image.bytes_per_partition(), "weights", context));
+  }
+  if (product.has_bias) {
+    TESSERA_RETURN_IF_ERROR(check_kernel_range(
+        task.bias_offset, vector_bytes(outputs, format_bytes(product.bias_format)), "bias",
+        context));
+  }
+  if (product.requantise) {
+    TESSERA_RETURN_IF_ERROR(
+        require(task.multiplier_count == 1 || task.multiplier_count == outputs,
+                "the number of multipliers is neither 1 nor that of the output channels"));
+    TESSERA_RETURN_IF_ERROR(check_kernel_range(
+        task.multiplier_offset, vector_bytes(task.multiplier_count, 4), "multipliers", context));
+  }
+  TESSERA_RETURN_IF_ERROR(
+      require(task.zero_point_count <= 1 || task.zero_point_count == outputs,
+              "the number of zero points is not 0, 1 or that of the output channels"));
+  return check_kernel_range(task.zero_point_offset, vector_bytes(task.zero_point_count, 4),
+                            "zero points", context);
+}
+
+Status check_mirror(const BufferSurface& in, const BufferSurface& out) {
+  return require(out.format == in.format && (in.broadcast_rows || in.rows >= out.rows) &&
+                     !out.broadcast_channels && !out.broadcast_rows,
+                 "a transposition's surfaces do not mirror each other");
+}
+
+Status check_transpose(const NeuralTask& task, const CheckContext& context) {
+  const BufferSurface& in = task.moving;
+  const BufferSurface& out = task.output;
+  TESSERA_RETURN_IF_ERROR(check_mirror(in, out));
+  TESSERA_RETURN_IF_ERROR(require(!in.broadcast_channels, "a transposition repeats a channel"));
+  TESSERA_RETURN_IF_ERROR(
+      check_channels(task.moving_channel_first, out.columns, in.channels, "the moving surface"));
+  TESSERA_RETURN_IF_ERROR(
+      check_channels(task.output_channel_first, in.columns, out.channels, "the output surface"));
+  const KernelImageShape& blocks = task.product.image;
+  const ChipConfig& chip = context.chip;
+  const std::int64_t partitions = chip.state_buffer.partitions;
+  return require(blocks.channels == partitions && blocks.output_channels == partitions &&
+                     blocks.rows == chip.neural.rows && blocks.columns == chip.neural.columns,
+                 "a transposition's blocks are not those of the state buffer and the array");
+}
+
+Status check_neural(const NeuralTask& task, const Bands& bands, const CheckContext& context) {
+  TESSERA_RETURN_IF_ERROR(check_surface(task.moving, "the moving surface", context));
+  TESSERA_RETURN_IF_ERROR(check_surface(task.output, "the output surface", context));
+  TESSERA_RETURN_IF_ERROR(check_bands(bands, task.output));
+  TESSERA_RETURN_IF_ERROR(
+      require(task.moving.broadcast_images || bands.images <= task.moving.images,
+              "more images than the moving surface has"));
+  if (task.transpose) return check_transpose(task, context);
+  const ProductConfig& product = task.product;
+  const KernelImageShape& image = product.image;
+  TESSERA_RETURN_IF_ERROR(check_product_shape(product, context.chip));
+  const std::int64_t inputs = image.groups * image.channels;
+  TESSERA_RETURN_IF_ERROR(check_channels(task.moving_channel_first, inputs, task.moving.channels,
+                                         "the moving surface"));
+  TESSERA_RETURN_IF_ERROR(check_channels(task.output_channel_first,
+                                         image.groups * image.output_channels, task.output.channels,
+                                         "the output surface"));
+  TESSERA_RETURN_IF_ERROR(require(product.output_format == task.output.format,
+                                  "the product's output format is not that of the output surface"));
+  TESSERA_RETURN_IF_ERROR(check_product_formats(task));
+  TESSERA_RETURN_IF_ERROR(check_product_memory(task, context));
+  if (!task.dynamic) return {};
+  TESSERA_RETURN_IF_ERROR(
+      require(image.taps == 1 && !image.channel_wise, "a dynamic product has a kernel"));
+  TESSERA_RETURN_IF_ERROR(check_surface(task.stationary, "the stationary surface", context));
+  return require(image.groups == 1 && task.stationary.format == image.format &&
+                     task.stationary.channels >= task.stationary_channel_first + image.channels &&
+                     (task.stationary_channel_first == 0 || !task.stationary.broadcast_channels) &&
+                     task.stationary.columns >= image.output_channels &&
+                     (task.stationary.broadcast_images || bands.images <= task.stationary.images),
+                 "the stationary surface is smaller than the product");
+}
+
+// A channel-wise product on the planar engine: a lane filters the channel of its own partition with
+// the taps that lie in its own partition of kernel memory.
+Status check_lane_filter(const NeuralTask& task, const CheckContext& context) {
+  const ProductConfig& product = task.product;
+  const KernelImageShape& image = product.image;
+  const std::int64_t partitions = context.chip.state_buffer.partitions;
+  TESSERA_RETURN_IF_ERROR(require(
+      image.channel_wise && !task.transpose && !task.dynamic && image.output_channels == 1 &&
+          product.input_dilation_h == 1 && product.input_dilation_w == 1,
+      "the planar engine takes channel-wise products of one output a channel only"));
+  TESSERA_RETURN_IF_ERROR(require(image.rows == partitions &&
+                                      task.moving_channel_first % partitions == 0 &&
+                                      task.output_channel_first % partitions == 0,
+                                  "channels and their taps lie in different partitions"));
+  return check_window_extents((product.kernel_h - 1) * product.dilation_h + 1,
+                              (product.kernel_w - 1) * product.dilation_w + 1, context.chip.planar);
+}
+
+Status check_affine(const Affine& affine, Format format) {
+  return require(!affine.enabled || (format_is_affine(format) && affine.scale > 0.0f),
+                 "a scale belongs to integers of at most 32 bits and is greater than 0");
+}
+
+// Pooling and reduction take elements of at most 32 bits; 64 bits are only converted.
+Status check_filter_formats(const PlanarTask& task) {
+  const auto fits = [](Format format) {
+    return format_bytes(format) <= 4 && format != Format::kBool;
+  };
+  return require(fits(task.inputs[0].format) && fits(task.output.format),
+                 "pooling and reduction take numbers of at most 32 bits");
+}
+
+// Converters in front of and behind the filters.
+Status check_converters(const PlanarTask& task) {
+  const Format first = task.inputs[0].format;
+  switch (task.mode) {
+    case PlanarMode::kPooling:
+      TESSERA_RETURN_IF_ERROR(check_filter_formats(task));
+      TESSERA_RETURN_IF_ERROR(check_affine(task.pool.input, first));
+      return check_affine(task.pool.output, task.output.format);
+    case PlanarMode::kReduction:
+      TESSERA_RETURN_IF_ERROR(check_filter_formats(task));
+      TESSERA_RETURN_IF_ERROR(check_affine(task.reduce.input, first));
+      return check_affine(task.reduce.output, task.output.format);
+    case PlanarMode::kTranspose:
+      return {};
+    case PlanarMode::kElementwise:
+      break;
+  }
+  TESSERA_RETURN_IF_ERROR(check_affine(task.elementwise.inputs[0], first));
+  if (task.elementwise.binary) {
+    TESSERA_RETURN_IF_ERROR(check_affine(task.elementwise.inputs[1], task.inputs[1].format));
+  }
+  return check_affine(task.elementwise.output, task.output.format);
+}
+
+Status check_window(const PoolConfig& pool, const PlanarEngineConfig& limits) {
+  const std::int64_t counts[] = {pool.stride_h, pool.stride_w, pool.dilation_h, pool.dilation_w};
+  for (const std::int64_t count : counts) {
+    if (count < 1 || count > kExtentMax) return bad("a pooling extent is out of range");
+  }
+  const std::int64_t pads[] = {pool.pad_top, pool.pad_left, pool.pad_bottom, pool.pad_right};
+  for (const std::int64_t pad : pads) {
+    if (pad < -kExtentMax || pad > kExtentMax) return bad("a padding is out of range");
+  }
+  const std::int64_t rows = (pool.window_h - 1) * pool.dilation_h + 1;
+  const std::int64_t columns = (pool.window_w - 1) * pool.dilation_w + 1;
+  if (pool.window_h < 1 || pool.window_w < 1) return bad("a pooling extent is out of range");
+  return check_window_extents(rows, columns, limits);
+}
+
+// Output extents of a reduction: 1 on reduced axes, the input's on the others.
+Status check_reduction(const PlanarTask& task) {
+  const BufferSurface& in = task.inputs[0];
+  const BufferSurface& out = task.output;
+  return require((task.reduce.over_rows ? out.rows == 1 : out.rows <= in.rows) &&
+                     (task.reduce.over_columns ? out.columns == 1 : out.columns <= in.columns),
+                 "the reduction's surfaces do not fit each other");
+}
+
+// Accumulators stand for results one by one, and lie inside the buffer.
+Status check_parts(const PlanarTask& task, const CheckContext& context) {
+  if (!task.in_parts()) {
+    return require(task.accumulator_offset == 0, "accumulators of a task that has none");
+  }
+  TESSERA_RETURN_IF_ERROR(
+      require(task.mode == PlanarMode::kPooling || task.mode == PlanarMode::kReduction,
+              "only poolings and reductions come in parts"));
+  const BufferSurface& out = task.output;
+  const std::int64_t most = context.chip.state_buffer.bytes_per_partition;
+  if (std::int64_t{out.images} * out.rows > most ||
+      std::int64_t{out.images} * out.rows * out.columns > most) {
+    return bad("more accumulators than a partition has bytes");
+  }
+  return check_surface(accumulator_surface(task), "the accumulators", context);
+}
+
+Status check_planar(const PlanarTask& task, const Bands& bands, const CheckContext& context) {
+  const int inputs = task.mode == PlanarMode::kElementwise && task.elementwise.binary ? 2 : 1;
+  TESSERA_RETURN_IF_ERROR(
+      require(task.input_count == inputs, "the number of inputs does not fit the mode"));
+  TESSERA_RETURN_IF_ERROR(check_surface(task.output, "the output surface", context));
+  TESSERA_RETURN_IF_ERROR(check_bands(bands, task.output));
+  for (int i = 0; i < inputs; ++i) {
+    const BufferSurface& in = task.inputs[i];
+    TESSERA_RETURN_IF_ERROR(check_surface(in, "an input surface", context));
+    TESSERA_RETURN_IF_ERROR(require(in.broadcast_images || bands.images <= in.images,
+                                    "more images than an input surface has"));
+    if (task.mode == PlanarMode::kTranspose) {
+      TESSERA_RETURN_IF_ERROR(check_mirror(in, task.output));
+      return require(in.channels >= task.output.columns && in.columns >= task.output.channels,
+                     "a transposition's surfaces do not mirror each other");
+    }
+    TESSERA_RETURN_IF_ERROR(require(in.broadcast_channels || in.channels >= task.output.channels,
+                                    "an input surface has fewer channels than the output"));
+    if (task.mode != PlanarMode::kElementwise) continue;
+    TESSERA_RETURN_IF_ERROR(require((in.broadcast_rows || in.rows >= task.output.rows) &&
+                                        (in.column_pitch == 0 || in.columns >= task.output.columns),
+                                    "an input surface is smaller than the output"));
+  }
+  TESSERA_RETURN_IF_ERROR(check_converters(task));
+  TESSERA_RETURN_IF_ERROR(check_parts(task, context));
+  if (task.mode == PlanarMode::kPooling) return check_window(task.pool, context.chip.planar);
+  if (task.mode == PlanarMode::kReduction) return check_reduction(task);
+  return {};
+}
+
+Status check_transfer(const TransferTask& task, const Bands& bands, const CheckContext& context) {
+  TESSERA_RETURN_IF_ERROR(check_surface(task.buffer, "the buffer surface", context));
+  TESSERA_RETURN_IF_ERROR(check_bands(bands, task.buffer));
+  TESSERA_RETURN_IF_ERROR(check_channels(task.channel_first, task.channel_count,
+                                         task.buffer.channels, "the buffer surface"));
+  TESSERA_RETURN_IF_ERROR(require(!task.buffer.broadcast_channels || task.channel_count == 1,
+                                  "several channels of a surface that has one for all"));
+  DramBox box{.address = task.dram.address, .high = format_bytes(task.buffer.format)};
+  box.axis(bands.images, task.dram.strides[0]);
+  box.axis(task.channel_count, task.dram.strides[1]);
+  box.axis(bands.rows, task.dram.strides[2]);
+  box.axis(task.buffer.columns, task.dram.strides[3]);
+  return check_dram(box, "the transfer", context);
+}
+
+Status check_copy(const CopyTask& task, const Bands& bands, const CheckContext& context) {
+  const std::size_t axes = task.extents.size();
+  TESSERA_RETURN_IF_ERROR(require(axes >= 1 && axes <= kAxesMax, "a copy has 1 to 8 axes"));
+  TESSERA_RETURN_IF_ERROR(require(
+      task.destination_strides.size() == axes && (task.fill || task.source_strides.size() == axes),
+      "extents and strides differ in number"));
+  TESSERA_RETURN_IF_ERROR(require(task.element_bytes == 1 || task.element_bytes == 2 ||
+                                      task.element_bytes == 4 || task.element_bytes == 8,
+                                  "an element has 1, 2, 4 or 8 bytes"));
+  TESSERA_RETURN_IF_ERROR(require(bands.images == 1 && bands.rows == task.extents[0],
+                                  "the bands of a copy run over its first extent"));
+  std::int64_t elements = 1;
+  for (const std::int64_t extent : task.extents) {
+    if (extent < 1 || extent > kElementsMax / elements)
+      return bad("a copy's extent is out of range");
+    elements *= extent;
+  }
+  DramBox to{.address = task.destination, .high = task.element_bytes};
+  DramBox from{.address = task.source, .high = task.element_bytes};
+  for (std::size_t i = 0; i < axes; ++i) {
+    to.axis(task.extents[i], task.destination_strides[i]);
+    if (!task.fill) from.axis(task.extents[i], task.source_strides[i]);
+  }
+  TESSERA_RETURN_IF_ERROR(check_dram(to, "the copy's destination", context));
+  if (task.fill) return {};
+  return check_dram(from, "the copy's source", context);
+}
+
+Status check_kernel(const KernelTask& task, const CheckContext& context) {
+  const std::int64_t rows = context.chip.neural.rows;
+  if (task.partitions < 1 || task.partitions > rows || task.bytes_per_partition == 0) {
+    return bad(fmt::format("{} kernel partitions of {} bytes, the array has {} rows",
+                           task.partitions, task.bytes_per_partition, rows));
+  }
+  TESSERA_RETURN_IF_ERROR(
+      check_kernel_range(task.kernel_offset, task.bytes_per_partition, "the kernel", context));
+  if (task.stream.compressed()) {
+    TESSERA_RETURN_IF_ERROR(
+        check_kernel_stream_fields(task.stream, task.partitions, task.bytes_per_partition));
+    // It is checked before the task runs, so nothing may change it meanwhile.
+    TESSERA_RETURN_IF_ERROR(require(task.source.base == BaseIndex::kWeights,
+                                    "a compressed kernel outside the weights"));
+    TESSERA_RETURN_IF_ERROR(
+        require(task.dram_pitch == 0, "a compressed kernel is one run, its pitch is 0"));
+    const DramBox stream{.address = task.source, .high = task.stored_bytes()};
+    return check_dram(stream, "the kernel's stream", context);
+  }
+  TESSERA_RETURN_IF_ERROR(require(task.stream == KernelStream{},
+                                  "a kernel that is not compressed has fields of a stream"));
+  DramBox box{.address = task.source, .high = task.bytes_per_partition};
+  box.axis(task.partitions, static_cast<std::int64_t>(
+                                std::min<std::uint64_t>(task.dram_pitch, std::uint64_t{1} << 62)));
+  return check_dram(box, "the kernel's source", context);
+}
+
+// The weights belong to the package.
+bool writes_weights(const TaskDescriptor& task) {
+  if (const auto* transfer = std::get_if<TransferTask>(&task.config)) {
+    return task.engine == EngineKind::kStore && transfer->dram.address.base == BaseIndex::kWeights;
+  }
+  const auto* copy = std::get_if<CopyTask>(&task.config);
+  return copy != nullptr && copy->destination.base == BaseIndex::kWeights;
+}
+
+bool engine_takes(EngineKind engine, const TaskConfig& config) {
+  switch (engine) {
+    case EngineKind::kNeural:
+      return std::holds_alternative<NeuralTask>(config);
+    case EngineKind::kPlanar:
+      return std::holds_alternative<PlanarTask>(config) ||
+             std::holds_alternative<NeuralTask>(config);
+    case EngineKind::kLoad:
+      return std::holds_alternative<TransferTask>(config);
+    case EngineKind::kStore:
+      return std::holds_alternative<TransferTask>(config) ||
+             std::holds_alternative<CopyTask>(config);
+    case EngineKind::kKernel:
+      break;
+  }
+  return std::holds_alternative<KernelTask>(config);
+}
+
+}  // namespace
+
+BufferSpan surface_span(const BufferSurface& surface, std::int64_t partitions) {
+  const std::int64_t blocks =
+      surface.broadcast_channels ? 1 : ceil_div(surface.channels, partitions);
+  const std::int64_t linear_rows = std::int64_t{surface.images} * surface.rows;
+  const std::int64_t rows = std::min<std::int64_t>(linear_rows, surface.ring_rows);
+  const std::int64_t first = surface.offset;
+  return {first, first + (blocks - 1) * surface.block_pitch + (rows - 1) * surface.row_pitch +
+                     (std::int64_t{surface.columns} - 1) * surface.column_pitch +
+                     format_bytes(surface.format)};
+}
+
+Status check_kernel_bytes(const TaskDescriptor& task, std::span<const std::byte> weights) {
+  const auto* kernel = std::get_if<KernelTask>(&task.config);
+  if (kernel == nullptr || !kernel->stream.compressed()) return {};
+  const std::uint64_t offset = kernel->source.offset;
+  const std::uint64_t bytes = kernel->stream.stored_bytes;
+  if (offset > weights.size() || bytes > weights.size() - offset) {
+    return bad(fmt::format("the kernel's stream has {} bytes at {} of the weights, which have {}",
+                           bytes, offset, weights.size()));
+  }
+  return check_kernel_stream(
+      kernel->stream, weights.subspan(offset, bytes),
+      {.partitions = kernel->partitions, .bytes = kernel->bytes_per_partition});
+}
+
+Status check_descriptor(const TaskDescriptor& task, const CheckContext& context) {
+  if (task.id != context.expected) {
+    return bad(fmt::format("the descriptor names task {}", task.id));
+  }
+  if (!engine_takes(task.engine, task.config)) {
+    return bad(fmt::format("the {} engine cannot run configuration kind {}",
+                           engine_kind_name(task.engine), task.config.index()));
+  }
+  if (writes_weights(task)) return bad("writes the weights");
+  const Bands& bands = task.bands;
+  if (bands.images == 0 || bands.rows == 0 || bands.rows_per_step == 0 ||
+      bands.bands() > kStepsMax / bands.images) {
+    return bad(fmt::format("{} images of {} rows, {} a step: allowed are 1 to {} steps",
+                           bands.images, bands.rows, bands.rows_per_step, kStepsMax));
+  }
+  for (const Dependency& dependency : task.dependencies) {
+    if (dependency.task >= context.task_count || dependency.task == task.id) {
+      return bad(fmt::format("depends on task {} of {}", dependency.task, context.task_count));
+    }
+    constexpr std::int64_t kOffsetMax = std::int64_t{1} << 61;
+    if (dependency.denominator < 1 || dependency.offset > kOffsetMax ||
+        dependency.offset < -kOffsetMax) {
+      return bad(fmt::format("dependency on task {} has denominator {} and offset {}",
+                             dependency.task, dependency.denominator, dependency.offset));
+    }
+  }
+  return std::visit(
+      [&](const auto& config) -> Status {
+        using T = std::decay_t<decltype(config)>;
+        if constexpr (std::is_same_v<T, NeuralTask>) {
+          TESSERA_RETURN_IF_ERROR(check_neural(config, task.bands, context));
+          return task.engine == EngineKind::kPlanar ? check_lane_filter(config, context) : Status{};
+        } else if constexpr (std::is_same_v<T, PlanarTask>) {
+          return check_planar(config, task.bands, context);
+        } else if constexpr (std::is_same_v<T, TransferTask>) {
+          return check_transfer(config, task.bands, context);
+        } else if constexpr (std::is_same_v<T, CopyTask>) {
+          return check_copy(config, task.bands, context);
+        } else {
+          return task.steps() == 1 ? check_kernel(config, context)
+                                   : Status(bad("a kernel task has one step"));
+        }
+      },
+      task.config);
+}
+
+}  // namespace tessera::isa

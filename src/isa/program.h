@@ -1,0 +1,91 @@
+// A program: one stream of task descriptors for the cores a tenant holds, with what lies around it.
+// The linker makes it out of frames (isa/unlinked.h) in about a millisecond.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "arith/format.h"
+#include "arith/tensor.h"
+#include "isa/descriptor.h"
+
+namespace tessera::isa {
+
+// A layer's name and shape, for people: listings, reports, timelines.
+struct LayerHint {
+  std::string name;                  // graph node name
+  std::string kind;                  // "Conv", "Elementwise", ...
+  std::vector<std::string> origins;  // ONNX nodes
+  Shape output_dims;
+  std::int64_t macs = 0;
+};
+
+// Where a task's results lie in its layer, and which part of a window it covers: for whoever reads
+// a layer out of its tasks (concord/lift.h). The processor takes no notice, and a reader believes
+// nothing of it that the tasks themselves do not prove.
+struct PieceHint {
+  bool known = false;
+  // The first of the results, of the layer's [images, channels, rows, columns].
+  std::uint32_t image = 0, channel = 0, row = 0, column = 0;
+  std::uint32_t input_channel = 0;                  // products: the first of the input's channels
+  std::uint32_t window_row = 0, window_column = 0;  // poolings in parts: the first of the window
+  friend bool operator==(const PieceHint&, const PieceHint&) = default;
+};
+
+// Where a model input, output, or a tensor a host step touches lies in DRAM.
+struct TensorSlot {
+  std::string name;
+  std::int32_t tensor = -1;  // graph TensorId
+  Format format = Format::kF32;
+  Shape dims;
+  DramAddress address;  // dense, row-major
+  Shape dense_dims =
+      {};  // of an input or output in blocks: the shape outside (graph/edge_blocks.h)
+};
+
+// An operand of a host step that is no tensor in DRAM.
+struct StepConstant {
+  std::string name;
+  std::shared_ptr<const Tensor> value;
+};
+
+// A program runs segment after segment; between two segments the host takes steps. What a step does
+// is its body: bytes that nobody looks into but who takes the step (package/host_step.h).
+struct HostStep {
+  std::int32_t node = -1;  // index into the nodes of the package's graph
+  std::vector<TensorSlot> inputs;
+  std::vector<TensorSlot> outputs;
+  std::string body;  // empty: it is not there
+  std::vector<StepConstant> constants = {};
+};
+
+// A range of tasks run between host steps. A segment may have several host steps behind it.
+struct Segment {
+  std::uint32_t task_first = 0, task_last = 0;  // [first, last)
+  std::vector<HostStep> host_steps;             // after the segment
+};
+
+struct Program {
+  std::uint64_t chip_fingerprint = 0;
+  std::string chip_name;
+  std::vector<TaskDescriptor> tasks;          // issue order; decoded form of `stream`
+  std::vector<std::byte> stream;              // what the task manager fetches
+  std::vector<std::uint32_t> stream_offsets;  // byte offset of each task in `stream`
+  std::vector<Segment> segments;
+  std::vector<std::byte> weights;
+  std::int64_t workspace_bytes = 0, input_bytes = 0, output_bytes = 0;
+  std::vector<TensorSlot> inputs, outputs;
+  std::vector<LayerHint> hints;
+  std::vector<PieceHint> pieces;          // of each task, or none
+  std::int64_t dependencies_dropped = 0;  // by compiler and linker: they follow from others
+
+  std::int64_t dependency_count() const {  // of all tasks
+    std::size_t count = 0;
+    for (const TaskDescriptor& task : tasks) count += task.dependencies.size();
+    return static_cast<std::int64_t>(count);
+  }
+};
+
+}  // namespace tessera::isa

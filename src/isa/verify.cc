@@ -1,0 +1,294 @@
+#include "isa/verify.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+
+#include "arith/block_layout.h"
+#include "isa/access_map.h"
+#include "isa/accesses.h"
+#include "isa/descriptor_check.h"
+#include "isa/step_order.h"
+
+namespace tessera::isa {
+namespace {
+
+// What the host writes between segments counts as written by this task, which everything follows.
+constexpr TaskId kHostTask = kNoTask - 1;
+// Most accesses that are followed; far more than any network has, few enough to end.
+constexpr std::int64_t kAccessesMax = std::int64_t{1} << 28;
+
+// Finished steps of each engine, counted over the whole program, that are known to come before.
+using Clock = std::array<std::int64_t, kEngineKindCount>;
+
+void raise(Clock& clock, const Clock& other) {
+  for (std::size_t i = 0; i < clock.size(); ++i) clock[i] = std::max(clock[i], other[i]);
+}
+
+const char* memory_name(const Access& access) {
+  switch (access.memory) {
+    case Memory::kStateBuffer:
+      return "state buffer";
+    case Memory::kKernelMemory:
+      return "kernel memory";
+    case Memory::kDram:
+      break;
+  }
+  constexpr std::array<const char*, kBaseIndexCount> kNames = {"weights", "workspace", "inputs",
+                                                               "outputs"};
+  return kNames[static_cast<std::size_t>(access.base)];
+}
+
+Error invalid(std::string message) { return {ErrorCode::kInvalidModel, std::move(message)}; }
+
+class Verifier {
+ public:
+  Verifier(const Program& program, const ChipConfig& chip) : program_(program), chip_(chip) {}
+
+  Status run() {
+    TESSERA_RETURN_IF_ERROR(check_tasks());
+    TESSERA_RETURN_IF_ERROR(check_all_slots());
+    number_steps();
+    for (const TensorSlot& slot : program_.inputs) host_writes(slot);
+    TaskId expected = 0;
+    for (const Segment& segment : program_.segments) {
+      if (segment.task_first != expected || segment.task_last < segment.task_first ||
+          segment.task_last > program_.tasks.size()) {
+        return invalid(fmt::format("segments do not follow each other: tasks {} to {}",
+                                   segment.task_first, segment.task_last));
+      }
+      expected = segment.task_last;
+      TESSERA_RETURN_IF_ERROR(run_segment(segment));
+      for (const HostStep& step : segment.host_steps) {
+        for (const TensorSlot& slot : step.outputs) host_writes(slot);
+      }
+    }
+    if (expected != program_.tasks.size()) {
+      return invalid(fmt::format("task {} belongs to no segment", expected));
+    }
+    return {};
+  }
+
+ private:
+  std::string describe(TaskId id) const { return describe_task(program_, id); }
+
+  Status check_tasks() const {
+    if (program_.tasks.size() > static_cast<std::size_t>(kStepsMax)) {
+      return invalid(fmt::format("{} tasks, allowed 0..{}", program_.tasks.size(), kStepsMax));
+    }
+    const std::array<std::int64_t, kBaseIndexCount> regions = {
+        static_cast<std::int64_t>(program_.weights.size()), program_.workspace_bytes,
+        program_.input_bytes, program_.output_bytes};
+    const auto count = static_cast<TaskId>(program_.tasks.size());
+    std::int64_t steps = 0;
+    for (TaskId id = 0; id < count; ++id) {
+      const Status status = check_descriptor(
+          program_.tasks[id],
+          {.chip = chip_, .region_bytes = regions, .expected = id, .task_count = count});
+      if (!status.ok()) return invalid(describe(id) + ": " + status.error().message);
+      const Status kernel = check_kernel_bytes(program_.tasks[id], program_.weights);
+      if (!kernel.ok()) return invalid(describe(id) + ": " + kernel.error().message);
+      steps += program_.tasks[id].steps();
+    }
+    // A clock is kept for each step.
+    if (steps > kStepsMax) {
+      return invalid(fmt::format("{} steps in all tasks, allowed 0..{}", steps, kStepsMax));
+    }
+    return {};
+  }
+
+  Status check_slots(const std::vector<TensorSlot>& slots) const {
+    for (const TensorSlot& slot : slots) {
+      if (!slot.dense_dims.empty()) {
+        const std::string wrong = arith::broken_blocks(slot.dims, slot.dense_dims);
+        if (!wrong.empty()) return invalid(fmt::format("tensor '{}': {}", slot.name, wrong));
+      }
+      std::int64_t bytes = format_bytes(slot.format);
+      for (const std::int64_t dim : slot.dims) {
+        if (dim < 0 || __builtin_mul_overflow(bytes, dim, &bytes)) {
+          return invalid(fmt::format("tensor '{}': dimension {}", slot.name, dim));
+        }
+      }
+      const auto size = static_cast<std::uint64_t>(region_bytes(slot.address.base));
+      if (slot.address.offset > size ||
+          static_cast<std::uint64_t>(bytes) > size - slot.address.offset) {
+        return invalid(
+            fmt::format("tensor '{}': {} bytes at {} of the {}, which holds {}", slot.name, bytes,
+                        slot.address.offset,
+                        memory_name({.memory = Memory::kDram, .base = slot.address.base}), size));
+      }
+    }
+    return {};
+  }
+
+  Status check_all_slots() const {
+    for (const std::int64_t bytes :
+         {program_.workspace_bytes, program_.input_bytes, program_.output_bytes}) {
+      if (bytes < 0) return invalid(fmt::format("a DRAM region of {} bytes", bytes));
+    }
+    TESSERA_RETURN_IF_ERROR(check_slots(program_.inputs));
+    TESSERA_RETURN_IF_ERROR(check_slots(program_.outputs));
+    for (const Segment& segment : program_.segments) {
+      for (const HostStep& step : segment.host_steps) {
+        TESSERA_RETURN_IF_ERROR(check_slots(step.outputs));
+      }
+    }
+    return {};
+  }
+
+  void number_steps() {
+    Clock next{};
+    first_step_.reserve(program_.tasks.size());
+    for (const TaskDescriptor& task : program_.tasks) {
+      auto& count = next[static_cast<std::size_t>(task.engine)];
+      first_step_.push_back(count);
+      count += task.steps();
+    }
+    for (std::size_t i = 0; i < clocks_.size(); ++i) {
+      clocks_[i].resize(static_cast<std::size_t>(next[i]));
+    }
+  }
+
+  void host_writes(const TensorSlot& slot) {
+    const auto first = static_cast<std::int64_t>(slot.address.offset);
+    const std::int64_t bytes = element_count(slot.dims) * format_bytes(slot.format);
+    if (bytes == 0) return;
+    dram_[static_cast<std::size_t>(slot.address.base)].write(first, first + bytes, {kHostTask, 0},
+                                                             [](StepRef) {});
+  }
+
+  Status run_segment(const Segment& segment) {
+    segment_first_ = segment.task_first;
+    return for_each_step(program_, chip_, segment,
+                         [this](TaskId id, std::int64_t at) { return step(id, at); });
+  }
+
+  std::int64_t needed_steps(const Dependency& dependency, std::int64_t j) const {
+    return steps_needed(dependency, j, program_.tasks[dependency.task].steps());
+  }
+
+  // Takes step `at` of `id`: its clock, its accesses.
+  Status step(TaskId id, std::int64_t at) {
+    const TaskDescriptor& task = program_.tasks[id];
+    const auto engine = static_cast<std::size_t>(task.engine);
+    const std::int64_t number = first_step_[id] + at;
+    Clock clock{};
+    if (number > 0) clock = clocks_[engine][static_cast<std::size_t>(number - 1)];
+    clock[engine] = number + 1;
+    for (const Dependency& dependency : task.dependencies) {
+      const std::int64_t needed = needed_steps(dependency, at + 1);
+      if (needed == 0) continue;
+      const auto other = static_cast<std::size_t>(program_.tasks[dependency.task].engine);
+      const std::int64_t last = first_step_[dependency.task] + needed - 1;
+      raise(clock, clocks_[other][static_cast<std::size_t>(last)]);
+    }
+    clocks_[engine][static_cast<std::size_t>(number)] = clock;
+    accesses_.clear();
+    step_accesses(task, chip_, at, accesses_);
+    access_count_ += static_cast<std::int64_t>(accesses_.size());
+    if (access_count_ > kAccessesMax) {
+      return invalid(fmt::format("{}: more than {} memory accesses", describe(id), kAccessesMax));
+    }
+    for (const Access& access : accesses_) {
+      TESSERA_RETURN_IF_ERROR(check_bounds(id, access));
+      TESSERA_RETURN_IF_ERROR(check_order({id, at}, access, clock));
+    }
+    return {};
+  }
+
+  std::int64_t limit(const Access& access) const {
+    if (access.memory == Memory::kStateBuffer) return chip_.state_buffer.bytes_per_partition;
+    if (access.memory == Memory::kKernelMemory) return chip_.neural.kernel_bytes_per_partition;
+    return region_bytes(access.base);
+  }
+
+  std::int64_t region_bytes(BaseIndex base) const {
+    switch (base) {
+      case BaseIndex::kWeights:
+        return static_cast<std::int64_t>(program_.weights.size());
+      case BaseIndex::kWorkspace:
+        return program_.workspace_bytes;
+      case BaseIndex::kInput:
+        return program_.input_bytes;
+      case BaseIndex::kOutput:
+        break;
+    }
+    return program_.output_bytes;
+  }
+
+  Status check_bounds(TaskId id, const Access& access) const {
+    if (access.first < 0 || access.last > limit(access)) {
+      return invalid(fmt::format("{}: bytes {} to {} of the {}, which holds {}", describe(id),
+                                 access.first, access.last, memory_name(access), limit(access)));
+    }
+    if (access.write && access.memory == Memory::kDram && access.base == BaseIndex::kWeights) {
+      return invalid(fmt::format("{}: writes the weights", describe(id)));
+    }
+    return {};
+  }
+
+  AccessMap& map_of(const Access& access) {
+    if (access.memory == Memory::kStateBuffer) return state_buffer_;
+    if (access.memory == Memory::kKernelMemory) return kernel_memory_;
+    return dram_[static_cast<std::size_t>(access.base)];
+  }
+
+  bool comes_before(const StepRef& earlier, const Clock& clock) const {
+    if (earlier.task == kHostTask || earlier.task < segment_first_) return true;
+    const auto engine = static_cast<std::size_t>(program_.tasks[earlier.task].engine);
+    return first_step_[earlier.task] + earlier.step < clock[engine];
+  }
+
+  Status check_order(const StepRef& self, const Access& access, const Clock& clock) {
+    if (access.memory == Memory::kDram && access.base == BaseIndex::kWeights) return {};
+    std::optional<StepRef> racing;
+    bool unwritten = false;
+    const auto visit = [&](const StepRef& earlier) {
+      if (!earlier.valid()) {
+        unwritten = true;
+      } else if (!comes_before(earlier, clock)) {
+        racing = earlier;
+      }
+    };
+    if (access.write) {
+      map_of(access).write(access.first, access.last, self, visit);
+    } else {
+      map_of(access).read(access.first, access.last, self, program_.tasks[self.task].engine, visit);
+    }
+    if (racing) {
+      return invalid(fmt::format(
+          "race: step {} of {} and step {} of {} both touch bytes {} to {} of the {}, and nothing "
+          "orders them",
+          racing->step + 1, describe(racing->task), self.step + 1, describe(self.task),
+          access.first, access.last, memory_name(access)));
+    }
+    if (unwritten) {
+      return invalid(fmt::format(
+          "step {} of {} reads bytes {} to {} of the {} before anything "
+          "wrote them",
+          self.step + 1, describe(self.task), access.first, access.last, memory_name(access)));
+    }
+    return {};
+  }
+
+  const Program& program_;
+  const ChipConfig& chip_;
+  std::vector<std::int64_t> first_step_;  // of each task, in its engine's count
+  std::array<std::vector<Clock>, kEngineKindCount> clocks_;
+  TaskId segment_first_ = 0;
+  AccessMap state_buffer_, kernel_memory_;
+  std::array<AccessMap, kBaseIndexCount> dram_;
+  std::vector<Access> accesses_;   // of the current step
+  std::int64_t access_count_ = 0;  // of all steps so far
+};
+
+}  // namespace
+
+Status verify_program(const Program& program, const ChipConfig& chip) {
+  return Verifier(program, chip).run();
+}
+
+}  // namespace tessera::isa

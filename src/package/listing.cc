@@ -1,0 +1,135 @@
+// Readable listings of packages and programs: inspect().
+#include <fmt/format.h>
+
+#include <map>
+
+#include "package/container.h"
+#include "package/weight_use.h"
+#include "tessera/visible_text.h"
+
+namespace tessera::package {
+namespace {
+
+using isa::engine_kind_name;
+using isa::EngineKind;
+using isa::Frame;
+using isa::FrameTask;
+using isa::LayerHint;
+using isa::Program;
+using isa::TaskDescriptor;
+using isa::TensorSlot;
+
+std::string dims_text(const Shape& dims) {
+  std::string text;
+  for (const std::int64_t extent : dims) {
+    text += (text.empty() ? "" : "x") + std::to_string(extent);
+  }
+  return text.empty() ? "scalar" : text;
+}
+
+std::string bytes_text(std::int64_t bytes) {
+  if (bytes < 10'000) return fmt::format("{} B", bytes);
+  if (bytes < 10'000'000) return fmt::format("{:.1f} KiB", static_cast<double>(bytes) / 1024);
+  return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / 1024 / 1024);
+}
+
+std::string slots_text(const char* title, const std::vector<TensorSlot>& slots) {
+  std::string out;
+  for (const TensorSlot& slot : slots) {
+    out += fmt::format("  {:<8} {:<40} {:<5} {}", title, visible_text(slot.name),
+                       format_name(slot.format), dims_text(slot.dims));
+    if (!slot.dense_dims.empty()) {
+      out += fmt::format(", the blocks of {}", dims_text(slot.dense_dims));
+    }
+    out += "\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+// The layers whose kernels are stored compressed.
+std::string compressed_layers_text(const Package& package) {
+  const std::vector<WeightUse> layers = weight_use_by_layer(package);
+  std::string out;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const WeightUse& use = layers[i];
+    if (use.compressed_loads() == 0) continue;
+    if (out.empty()) {
+      out += fmt::format("\n{:<40} {:>8} {:>5} {:>5} {:>12} {:>12} {:>7}\n", "compressed weights",
+                         "palette", "mask", "both", "expanded", "moved", "saved");
+    }
+    out += fmt::format(
+        "{:<40.40} {:>8} {:>5} {:>5} {:>12} {:>12} {:>6.1f}%\n",
+        visible_text(package.hints[i].name), use.palette_loads, use.mask_loads, use.both_loads,
+        bytes_text(use.expanded_bytes), bytes_text(use.moved_bytes),
+        100.0 * static_cast<double>(use.saved_bytes()) / static_cast<double>(use.expanded_bytes));
+  }
+  return out;
+}
+
+std::string dependencies_text(const Package& package) {
+  std::size_t kept = 0;
+  for (const Frame& frame : package.frames) {
+    for (const FrameTask& task : frame.tasks) kept += task.dependencies.size();
+  }
+  return fmt::format("  {} dependencies, {} redundant ones dropped", kept,
+                     package.dependencies_dropped);
+}
+
+std::string inspect(const Package& package) {
+  std::string out = fmt::format("package for {} (fingerprint {:016x})\n",
+                                visible_text(package.chip_name), package.chip_fingerprint);
+  std::size_t tasks = 0;
+  for (const Frame& frame : package.frames) tasks += frame.tasks.size();
+  out += slots_text("input", package.inputs) + slots_text("output", package.outputs);
+  out += fmt::format("  {} frames, {} tasks, {} segments, {} host steps\n", package.frames.size(),
+                     tasks, package.segments, package.host_steps.size());
+  out +=
+      fmt::format("  weights {}, workspace {}, state buffer peak {} a partition\n",
+                  bytes_text(static_cast<std::int64_t>(package.weights.size())),
+                  bytes_text(package.workspace_bytes), bytes_text(package.state_buffer_peak_bytes));
+  out += dependencies_text(package) + "\n  " + weight_use_text(weight_use(package)) + "\n\n";
+  out += fmt::format("{:>5}  {:<40} {:<12} {:>18} {:>6} {:>12} {:>12}\n", "frame", "layer", "kind",
+                     "output", "tasks", "MACs", "cycles (est)");
+  for (std::size_t i = 0; i < package.frames.size(); ++i) {
+    const Frame& frame = package.frames[i];
+    const LayerHint& hint = package.hints[frame.layer];
+    out +=
+        fmt::format("{:>5}  {:<40.40} {:<12} {:>18} {:>6} {:>12} {:>12}\n", i,
+                    visible_text(hint.name), visible_text(hint.kind), dims_text(hint.output_dims),
+                    frame.tasks.size(), hint.macs, frame.estimated_cycles);
+  }
+  return out + compressed_layers_text(package);
+}
+
+std::string inspect(const Program& program) {
+  std::string out = fmt::format("program for {} (fingerprint {:016x})\n",
+                                visible_text(program.chip_name), program.chip_fingerprint);
+  out += slots_text("input", program.inputs) + slots_text("output", program.outputs);
+  out += fmt::format("  {} tasks in {} segments, descriptors {}, weights {}, workspace {}\n\n",
+                     program.tasks.size(), program.segments.size(),
+                     bytes_text(static_cast<std::int64_t>(program.stream.size())),
+                     bytes_text(static_cast<std::int64_t>(program.weights.size())),
+                     bytes_text(program.workspace_bytes));
+  struct Count {
+    std::int64_t tasks = 0, steps = 0, dependencies = 0;
+  };
+  std::map<EngineKind, Count> counts;
+  for (const TaskDescriptor& task : program.tasks) {
+    Count& count = counts[task.engine];
+    ++count.tasks;
+    count.steps += task.steps();
+    count.dependencies += static_cast<std::int64_t>(task.dependencies.size());
+  }
+  out += fmt::format("{:<8} {:>8} {:>10} {:>13}\n", "engine", "tasks", "steps", "dependencies");
+  for (const auto& [engine, count] : counts) {
+    out += fmt::format("{:<8} {:>8} {:>10} {:>13}\n", engine_kind_name(engine), count.tasks,
+                       count.steps, count.dependencies);
+  }
+  out += fmt::format("{} redundant dependencies dropped: they follow from these\n",
+                     program.dependencies_dropped);
+  return out;
+}
+
+}  // namespace tessera::package

@@ -1,0 +1,21 @@
+// What must hold of a package's tables before anyone links or runs it: regions of sizes that exist,
+// tensors that are those of its graph and lie in their regions, host steps that name host steps.
+// Descriptors are not looked at; verify_program() does that for the linked program.
+#pragma once
+
+#include <cstdint>
+
+#include "base/result.h"
+#include "package/package.h"
+
+namespace tessera::package {
+
+// Largest DRAM region a file may ask for, bytes.
+inline constexpr std::int64_t kRegionBytesMax = std::int64_t{64} << 30;
+// Workspace, inputs and outputs, each 0..kRegionBytesMax.
+Status check_regions(std::int64_t workspace, std::int64_t inputs, std::int64_t outputs);
+
+// `package.graph` is set and has passed graph::verify().
+Status check_package(const Package& package);
+
+}  // namespace tessera::package
