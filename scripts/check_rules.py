@@ -20,7 +20,7 @@ MACHINE_PATH = re.compile(r"(?<![\w.$}])/(?:home|root|work|Users|mnt)/[\w.-]+")
 TODO = re.compile(r"\b(TODO|FIXME|XXX)\b(?!\(#\d+\))")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
-# Which folders of src/ a folder may include, besides itself. The waist (base, arch, arith,
+# Which folders of src/ a folder may include and link, besides itself. The waist (base, arch, arith,
 # isa) is open to everyone; the compiler and the virtual processor never see each other.
 WAIST = {"base", "arch", "arith", "isa"}
 ALLOWED_INCLUDES = {
@@ -52,6 +52,10 @@ ALLOWED_INCLUDES = {
     "dashboard": {"base", "metrics", "http"},
     "zoo": {"base"},  # writes ONNX; its tests read it back
 }
+# What the processor is made of. Their tests stand on nothing more either.
+ALONE = {"isa", "engines", "card"}
+# What stands behind the public interface, which is all that the C interface includes.
+LINKED_BESIDES = {"c": {"arith", "network", "runtime"}}
 
 
 def list_files(root):
@@ -155,10 +159,11 @@ def check_include(path, bracket, name):
     if parts[0] == "src" and len(parts) > 2 and bracket == '"':
         folder, other = parts[1], name.split("/")[0]
         allowed = ALLOWED_INCLUDES.get(folder)
+        # Tests may look at more: they compare one part with another.
+        test = path.name.endswith("_test.cc") or "testing" in parts
         if allowed is None or other == folder or other not in KNOWN_FOLDERS:
             return
-        # Tests may look at more: they compare one part with another.
-        if path.name.endswith("_test.cc") or "testing" in parts:
+        if test and folder not in ALONE:
             return
         if other not in allowed:
             names = ", ".join(sorted(allowed)) or "nothing"
@@ -166,6 +171,26 @@ def check_include(path, bracket, name):
 
 
 KNOWN_FOLDERS = set(ALLOWED_INCLUDES) | {"report", "tools", "cluster", "serve"}
+
+
+LIBRARY = re.compile(r"\btessera_library\(\s*(tessera_\w+)([^()]*)\)")
+
+
+def check_links(path, text):
+    """The messages about what the library of a folder is linked with."""
+    folder = path.parts[1]
+    for match in LIBRARY.finditer(re.sub(r"#[^\n]*", "", text)):
+        if match.group(1) != f"tessera_{folder}":
+            continue  # what tests share
+        for other in re.findall(r"\btessera_(\w+)", match.group(2)):
+            allowed = ALLOWED_INCLUDES.get(folder)
+            if allowed is None or other not in KNOWN_FOLDERS or other in allowed:
+                continue
+            if other in LINKED_BESIDES.get(folder, set()):
+                continue
+            names = ", ".join(sorted(allowed)) or "nothing"
+            yield line_of(text, text.index(match.group(1))), (
+                f"src/{folder} is linked with tessera_{other}, allowed {names}")
 
 
 def check_text(path, text):
@@ -180,6 +205,8 @@ def check_text(path, text):
                f"the path {match.group(0)} of one machine, allowed relative paths")
     if path.suffix in {".h", ".cc", ".cpp"}:
         yield from check_cpp(path, text)
+    if path.name == "CMakeLists.txt" and path.parts[0] == "src" and len(path.parts) == 3:
+        yield from check_links(path, text)
 
 
 def check_folders(root, files):

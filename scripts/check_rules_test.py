@@ -103,6 +103,21 @@ class RulesTest(unittest.TestCase):
              "isa"],
             self.messages({"src/engines/a.h": HEADER + '#include "graph/graph.h"\n'}))
 
+    def test_the_processor_is_never_linked_with_the_graph(self):
+        self.assertEqual(
+            ["src/engines/CMakeLists.txt:2: src/engines is linked with tessera_graph, allowed arch, "
+             "arith, base, isa"],
+            self.messages({"src/engines/CMakeLists.txt":
+                           "# engines\ntessera_library(tessera_engines\n  SOURCES\n"
+                           "  DEPENDS tessera_base tessera_graph\n  PRIVATE fmt::fmt)\n"}))
+
+    def test_tests_of_the_processor_stand_on_nothing_more(self):
+        self.assertEqual(
+            ["src/engines/a_test.cc:1: src/engines includes graph/graph.h, allowed arch, arith, "
+             "base, isa"],
+            self.messages({"src/engines/a_test.cc": '#include "graph/graph.h"\n',
+                           "src/engines/CMakeLists.txt": "tessera_test(t SOURCES a_test.cc)\n"}))
+
     def test_each_folder_of_src_is_in_the_architecture_page(self):
         self.assertEqual(
             ["docs/architecture.md:1: src/new is not in the table of folders, add `src/new/`"],
