@@ -4,10 +4,10 @@
 
 #include "arch/cost.h"
 #include "base/check.h"
-#include "compile/estimate.h"
 #include "compile/kernel_memory.h"
 #include "compile/pieces.h"
 #include "compile/residency.h"
+#include "isa/work.h"
 
 namespace tessera::compile {
 namespace {

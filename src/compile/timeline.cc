@@ -7,9 +7,8 @@
 #include <queue>
 
 #include "arch/cost.h"
-#include "compile/estimate.h"
-#include "isa/accesses.h"
 #include "isa/descriptor_check.h"
+#include "isa/work.h"
 
 namespace tessera::compile {
 namespace {
@@ -270,31 +269,25 @@ class Predictor {
     const bool behind = two_register_sets() && config.folds == Folds::kOverlapped;
     begin_task(task, engine, config.task_start_cycles, behind);
     for (std::int64_t step = 0; step < task.steps(); ++step) {
-      const RowRange range = task.bands.range(step);
-      const StepRows step_rows{range.first, range.last - range.first, step + 1 == task.steps()};
+      const StepRows rows_of_step = step_rows(task, step);
       Cycles at = std::max(engine.free_at, granted(task, step));
       if (step == 0) at = behind ? weights_loaded(task, engine, first, at) : at + first;
-      engine.free_at = at + neural_step_cycles(config, work, step_rows, sharing);
+      engine.free_at = at + neural_step_cycles(config, work, rows_of_step, sharing);
       engine.drained_at = engine.free_at + drain;
       finish_step(task, step, engine.drained_at);
-      if (!step_rows.last_of_task) continue;
-      const LastPass pass = neural_last_pass(config, work, step_rows, sharing);
+      if (!rows_of_step.last_of_task) continue;
+      const LastPass pass = neural_last_pass(config, work, rows_of_step, sharing);
       engine.shadow = engine.free_at - pass.cycles;
       engine.spaced = engine.shadow + pass.spacing;
     }
   }
 
   void run_planar(const TaskDescriptor& task, Engine& engine) {
-    const auto cycles = [&](RowRange rows) {
-      const auto* product = std::get_if<NeuralTask>(&task.config);
-      return product != nullptr
-                 ? planar_rows_cycles(*product, rows, chip_)
-                 : planar_rows_cycles(std::get<PlanarTask>(task.config), rows, chip_);
-    };
     begin_task(task, engine, chip_.planar.task_start_cycles, two_register_sets());
     for (std::int64_t step = 0; step < task.steps(); ++step) {
       const Cycles at = std::max(engine.free_at, granted(task, step));
-      engine.free_at = at + cycles(task.bands.range(step));
+      engine.free_at =
+          at + planar_cycles(chip_.planar, planar_work(task.config, task.bands.range(step)));
       engine.drained_at = engine.free_at + chip_.planar.latency_cycles;
       finish_step(task, step, engine.drained_at);
     }

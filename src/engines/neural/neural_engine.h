@@ -17,9 +17,6 @@
 
 namespace tessera::engines {
 
-// The nest of a task in the plain numbers of the cost formulas.
-ProductWork product_work(const isa::NeuralTask& task, const ChipConfig& chip);
-
 class NeuralEngine : public StepEngine {
  public:
   // `math` outlives the engine.

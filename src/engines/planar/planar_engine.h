@@ -20,11 +20,6 @@
 
 namespace tessera::engines {
 
-// A step of a task in the plain numbers of the cost formula.
-PlanarWork planar_work(const isa::PlanarTask& task, RowRange rows);
-// The same of a channel-wise product.
-PlanarWork lane_filter_work(const isa::NeuralTask& task, RowRange rows);
-
 class PlanarEngine : public StepEngine {
  public:
   // `math` and `filters`, which no other engine uses, outlive the engine.

@@ -1,0 +1,115 @@
+#include "isa/work.h"
+
+#include <algorithm>
+
+#include "isa/accesses.h"
+
+namespace tessera::isa {
+namespace {
+
+// Elements of a channel that rows [read.first, read.last) have.
+std::int64_t elements_read(const RowRange& read, const BufferSurface& input) {
+  return std::max<std::int64_t>(0, read.last - read.first) * input.columns;
+}
+
+// Accumulators of a part are read before its elements, written behind them.
+void add_accumulators(const PlanarTask& task, PlanarWork& work) {
+  work.accumulators = work.output_elements * (int{task.continues} + int{task.keeps});
+  if (task.keeps) work.output_elements = 0;
+}
+
+PlanarStep step_of(const NeuralTask& task, RowRange rows) {
+  const ProductConfig& product = task.product;
+  PlanarWork work;
+  work.channels = product.image.groups;
+  work.input_elements =
+      elements_read(product_rows_read(product, task.moving.rows, rows), task.moving);
+  work.output_elements = (rows.last - rows.first) * task.output.columns;
+  work.output_cycles =
+      std::max(product.image.taps, unary_function_cycles(product.activation.function));
+  return {work, work.channels * work.output_elements * product.image.taps};
+}
+
+PlanarStep step_of(const PlanarTask& task, RowRange rows) {
+  PlanarWork work;
+  work.channels = task.output.channels;
+  work.output_elements = (rows.last - rows.first) * task.output.columns;
+  work.input_elements = work.output_elements;
+  switch (task.mode) {
+    case PlanarMode::kPooling:
+      work.input_elements = elements_read(planar_rows_read(task, 0, rows), task.inputs[0]);
+      add_accumulators(task, work);
+      break;
+    case PlanarMode::kElementwise:
+      work.output_cycles = unary_function_cycles(task.elementwise.activation.function);
+      if (task.elementwise.binary) {
+        work.output_cycles =
+            std::max(work.output_cycles, binary_function_cycles(task.elementwise.function));
+      }
+      break;
+    case PlanarMode::kTranspose:
+      return {PlanarTranspose{.channels = task.output.columns,
+                              .columns = task.output.channels,
+                              .rows = rows.last - rows.first}};
+    case PlanarMode::kReduction:
+      work.input_elements = elements_read(planar_rows_read(task, 0, rows), task.inputs[0]);
+      work.output_cycles = std::max(reduce_function_cycles(task.reduce.function),
+                                    unary_function_cycles(task.reduce.activation.function));
+      add_accumulators(task, work);
+      break;
+  }
+  return {work};
+}
+
+}  // namespace
+
+ProductWork product_work(const NeuralTask& task, const ChipConfig& chip) {
+  const ProductConfig& product = task.product;
+  ProductWork work;
+  work.columns = task.output.columns;
+  work.port_elements = chip.state_buffer.port_elements;
+  work.partitions = chip.state_buffer.partitions;
+  if (task.transpose) {  // what a product has besides means nothing
+    work.transpose = true;
+    work.channels = task.output.columns;
+    work.output_channels = task.moving.columns;
+    return work;
+  }
+  work.channel_wise = product.image.channel_wise;
+  work.micro_blocks = product.matrix.kind == MatrixKind::kMicroscaling;
+  work.cut = product.image.cut;
+  work.groups = product.image.groups;
+  work.channels = product.image.channels;
+  work.output_channels = product.image.output_channels;
+  work.kernel_h = product.kernel_h;
+  work.kernel_w = product.kernel_w;
+  work.stride_h = product.stride_h;
+  work.stride_w = product.stride_w;
+  work.pad_top = product.pad_top;
+  work.pad_left = product.pad_left;
+  work.dilation_h = product.dilation_h;
+  work.dilation_w = product.dilation_w;
+  work.input_dilation_h = product.input_dilation_h;
+  work.input_dilation_w = product.input_dilation_w;
+  work.post_cycles = unary_function_cycles(product.activation.function);
+  return work;
+}
+
+StepRows step_rows(const TaskDescriptor& task, std::int64_t step) {
+  const RowRange rows = task.bands.range(step);
+  return {rows.first, rows.last - rows.first, step + 1 == task.steps()};
+}
+
+PlanarStep planar_work(const TaskConfig& task, RowRange rows) {
+  if (const auto* filter = std::get_if<NeuralTask>(&task)) return step_of(*filter, rows);
+  return step_of(std::get<PlanarTask>(task), rows);
+}
+
+Cycles planar_cycles(const PlanarEngineConfig& config, const PlanarStep& step) {
+  if (const auto* turned = std::get_if<PlanarTranspose>(&step.work)) {
+    return planar_transpose_cycles(config, *turned);
+  }
+  return planar_step_cycles(config, std::get<PlanarWork>(step.work));
+}
+
+}  // namespace tessera::isa

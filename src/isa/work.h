@@ -1,0 +1,33 @@
+// What work a descriptor is: the quantities that the formulas of arch/cost.h take. The engines
+// charge by them, the compiler plans with them.
+//
+//   NeuralTask on the array         product_work() ─► with step_rows(): neural_step_cycles(), ...
+//   tasks of the planar engine      planar_work()  ─► planar_cycles()
+//
+// What a transfer is to the memory channel depends on addresses and on who else is there; the
+// engines' dma_plan.h has that.
+#pragma once
+
+#include <variant>
+
+#include "arch/chip_config.h"
+#include "arch/cost.h"
+#include "isa/descriptor.h"
+
+namespace tessera::isa {
+
+// The nest of a product or of a transposition on the array: the same for all steps of a task.
+ProductWork product_work(const NeuralTask& task, const ChipConfig& chip);
+// Rows of step `step` (0-based).
+StepRows step_rows(const TaskDescriptor& task, std::int64_t step);
+
+// Some output rows of a task on the planar engine.
+struct PlanarStep {
+  std::variant<PlanarWork, PlanarTranspose> work;
+  std::int64_t macs = 0;  // multiply-accumulates
+};
+// The task is a PlanarTask, or a channel-wise product whose filters the lanes are.
+PlanarStep planar_work(const TaskConfig& task, RowRange rows);
+Cycles planar_cycles(const PlanarEngineConfig& config, const PlanarStep& step);
+
+}  // namespace tessera::isa

@@ -1,0 +1,114 @@
+#include "isa/work.h"
+
+#include <gtest/gtest.h>
+
+namespace tessera::isa {
+namespace {
+
+TEST(Work, AProductBringsItsNestAndWhatTheChipHas) {
+  ChipConfig chip;
+  chip.state_buffer.partitions = 16;
+  chip.state_buffer.port_elements = 4;
+  NeuralTask task;
+  task.output.columns = 28;
+  task.product.image.cut = BlockCut::kIm2col;
+  task.product.image.groups = 2;
+  task.product.image.channels = 18;
+  task.product.image.output_channels = 5;
+  task.product.kernel_h = 3;
+  task.product.kernel_w = 5;
+  task.product.stride_w = 2;
+  task.product.activation.function = UnaryFunction::kSigmoid;
+  const ProductWork work = product_work(task, chip);
+  EXPECT_FALSE(work.transpose);
+  EXPECT_EQ(work.cut, BlockCut::kIm2col);
+  EXPECT_EQ(work.groups, 2);
+  EXPECT_EQ(work.channels, 18);
+  EXPECT_EQ(work.output_channels, 5);
+  EXPECT_EQ(work.kernel_h, 3);
+  EXPECT_EQ(work.kernel_w, 5);
+  EXPECT_EQ(work.stride_w, 2);
+  EXPECT_EQ(work.columns, 28);
+  EXPECT_EQ(work.post_cycles, 2);
+  EXPECT_EQ(work.port_elements, 4);
+  EXPECT_EQ(work.partitions, 16);
+}
+
+// The block loop of a transposition stands where a product has its kernel; it is no nest of one.
+TEST(Work, ATranspositionIsItsMatrixAlone) {
+  NeuralTask task;
+  task.transpose = true;
+  task.moving.columns = 7;
+  task.output.columns = 9;
+  task.product.image.channels = task.product.image.output_channels = 128;
+  task.product.image.channel_wise = true;
+  task.product.image.groups = 3;
+  task.product.kernel_w = 5;
+  task.product.matrix.kind = MatrixKind::kMicroscaling;
+  task.product.activation.function = UnaryFunction::kSigmoid;
+  const ProductWork work = product_work(task, ChipConfig{});
+  EXPECT_TRUE(work.transpose);
+  EXPECT_FALSE(work.channel_wise);
+  EXPECT_FALSE(work.micro_blocks);
+  EXPECT_EQ(work.channels, 9);
+  EXPECT_EQ(work.output_channels, 7);
+  EXPECT_EQ(work.groups, 1);
+  EXPECT_EQ(work.kernel_w, 1);
+  EXPECT_EQ(work.columns, 9);
+  EXPECT_EQ(work.post_cycles, 1);
+}
+
+TEST(Work, PartsOfAReductionMoveAccumulators) {
+  PlanarTask task;
+  task.mode = PlanarMode::kReduction;
+  task.inputs[0].rows = 6;
+  task.inputs[0].columns = 10;
+  task.output.channels = 5;
+  task.output.columns = 10;
+  const PlanarWork whole = std::get<PlanarWork>(planar_work(task, {0, 2}).work);
+  EXPECT_EQ(whole.channels, 5);
+  EXPECT_EQ(whole.output_elements, 20);
+  EXPECT_EQ(whole.accumulators, 0);
+  task.continues = task.keeps = true;
+  const PlanarWork part = std::get<PlanarWork>(planar_work(task, {0, 2}).work);
+  EXPECT_EQ(part.accumulators, 40);
+  EXPECT_EQ(part.output_elements, 0);
+  task.mode = PlanarMode::kElementwise;  // which has no parts (descriptor_check.cc)
+  EXPECT_EQ(std::get<PlanarWork>(planar_work(task, {0, 2}).work).accumulators, 0);
+}
+
+TEST(Work, APlanarTranspositionIsNoPlainWork) {
+  PlanarTask task;
+  task.mode = PlanarMode::kTranspose;
+  task.output.channels = 7;
+  task.output.columns = 9;
+  const PlanarStep step = planar_work(task, {2, 5});
+  const auto& turned = std::get<PlanarTranspose>(step.work);
+  EXPECT_EQ(turned.channels, 9);
+  EXPECT_EQ(turned.columns, 7);
+  EXPECT_EQ(turned.rows, 3);
+  EXPECT_EQ(planar_cycles(PlanarEngineConfig{}, step),
+            planar_transpose_cycles(PlanarEngineConfig{}, turned));
+}
+
+TEST(Work, ALaneTakesATapForEachElement) {
+  NeuralTask task;
+  task.product.image.channel_wise = true;
+  task.product.image.groups = 12;
+  task.product.image.taps = 9;
+  task.product.kernel_h = task.product.kernel_w = 3;
+  task.product.pad_top = 1;
+  task.moving.rows = 8;
+  task.moving.columns = 10;
+  task.output.columns = 10;
+  const PlanarStep step = planar_work(task, {0, 2});
+  const auto& work = std::get<PlanarWork>(step.work);
+  EXPECT_EQ(work.channels, 12);
+  EXPECT_EQ(work.input_elements, 3 * 10);
+  EXPECT_EQ(work.output_elements, 2 * 10);
+  EXPECT_EQ(work.output_cycles, 9);
+  EXPECT_EQ(step.macs, 12 * 20 * 9);
+}
+
+}  // namespace
+}  // namespace tessera::isa
