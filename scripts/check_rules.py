@@ -56,6 +56,10 @@ ALLOWED_INCLUDES = {
 ALONE = {"isa", "engines", "card"}
 # What stands behind the public interface, which is all that the C interface includes.
 LINKED_BESIDES = {"c": {"arith", "network", "runtime"}}
+# Public headers that are for applications: nothing below the runtime knows of them.
+APPLICATION_HEADERS = {"tessera/session.h", "tessera/runtime.h", "tessera/memory.h",
+                       "tessera/picture.h", "tessera/tessera.h", "tessera/tessera_c.h"}
+ABOVE_DEVICES = {"runtime", "c", "report", "tools"}
 
 
 def list_files(root):
@@ -161,6 +165,8 @@ def check_include(path, bracket, name):
         allowed = ALLOWED_INCLUDES.get(folder)
         # Tests may look at more: they compare one part with another.
         test = path.name.endswith("_test.cc") or "testing" in parts
+        if name in APPLICATION_HEADERS and folder not in ABOVE_DEVICES and not test:
+            yield f"src/{folder} includes {name}, which is for applications"
         if allowed is None or other == folder or other not in KNOWN_FOLDERS:
             return
         if test and folder not in ALONE:

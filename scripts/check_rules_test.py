@@ -118,6 +118,11 @@ class RulesTest(unittest.TestCase):
             self.messages({"src/engines/a_test.cc": '#include "graph/graph.h"\n',
                            "src/engines/CMakeLists.txt": "tessera_test(t SOURCES a_test.cc)\n"}))
 
+    def test_nothing_below_the_runtime_includes_an_applications_header(self):
+        self.assertEqual(
+            ["src/base/a.h:2: src/base includes tessera/session.h, which is for applications"],
+            self.messages({"src/base/a.h": HEADER + '#include "tessera/session.h"\n'}))
+
     def test_each_folder_of_src_is_in_the_architecture_page(self):
         self.assertEqual(
             ["docs/architecture.md:1: src/new is not in the table of folders, add `src/new/`"],

@@ -9,105 +9,19 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "tessera/device_kind.h"
+#include "tessera/network.h"
 #include "tessera/result.h"
+#include "tessera/run_result.h"
 #include "tessera/tensor.h"
 
 namespace tessera {
-
-// The name, format and constant shape of a model input or output.
-struct TensorDescription {
-  std::string name;
-  Format format = Format::kF32;
-  Shape dims;
-  // Of a matrix in blocks, as a device may hold it: the shape that it has outside. `dims` are then
-  // [blocks down, blocks across, rows of a block, columns of a block]. Empty: dense.
-  Shape dense_dims = {};
-};
-
-// A step that runs on the host instead of the processor, and why.
-struct HostStepNote {
-  std::string node;
-  std::string operator_name;
-  std::string reason;
-};
-
-// Where the model's nodes run.
-struct Placement {
-  std::int64_t nodes_on_processor = 0;
-  std::int64_t nodes_on_host = 0;
-  std::vector<HostStepNote> host_steps;
-  std::vector<std::string> notes;  // stated defaults, for example of open dimensions
-};
-
-// Called with the stage's name and how much of it is done, 0..1. May be empty. What it throws is
-// the error of the load or run, and it is called no more.
-using ProgressCallback = std::function<void(const std::string& stage, double fraction)>;
-
-struct LoadOptions {
-  std::string arch = "tessera128";           // profile name, or path of an architecture file
-  std::map<std::string, Shape> shapes = {};  // for inputs whose dimensions the model leaves open
-  // Inputs whose value is known at compile time, because a shape depends on it. The network has no
-  // such input then.
-  std::map<std::string, Tensor> constants = {};
-  // How many tensors an input of type sequence holds (an optional: 0 or 1). They are the inputs
-  // "NAME[0]", "NAME[1]", ...
-  std::map<std::string, std::int64_t> lengths = {};
-  // Constants of float products in place of the model's: "LAYER.weight", "LAYER.bias"
-  // (src/graph/replace_weights.h). Trained weights come back this way.
-  std::map<std::string, Tensor> weights = {};
-  std::int64_t tile_budget_bytes = 0;  // bytes a partition a task may use; 0 = the compiler chooses
-  bool resident = true;                // keep tensors in the state buffer between layers
-  bool compress_weights = true;        // store kernels compressed where that saves DRAM bytes
-  bool require_full_offload = false;   // a host step is an error
-  ProgressCallback progress = {};
-  // Of load_bytes: where the files lie that a model or a firmware text names, and may not lead out
-  // of. Empty: it may name none.
-  std::string folder = {};
-};
-
-// Internal; see src/network/network.h.
-struct NetworkState;
-
-class Network {
- public:
-  // An ONNX model, a package (.tpkg), a linked program (.tprog) or a firmware text (.tasm), told by
-  // the first bytes. A program runs as it is on sim, and on host and ref as the layers that are
-  // read out of it; options that belong to a model are errors, and the default of `arch` means what
-  // the program names. The error says what is wrong with the file or the options.
-  static Result<Network> load(const std::string& path, const LoadOptions& options = {});
-  // The same from memory, which is not needed any more afterwards; `name` is for errors.
-  static Result<Network> load_bytes(std::span<const std::byte> bytes,
-                                    const LoadOptions& options = {},
-                                    const std::string& name = "memory");
-
-  const std::vector<TensorDescription>& inputs() const;
-  const std::vector<TensorDescription>& outputs() const;
-  const Placement& placement() const;
-  Status save_package(const std::string& path) const;  // kUnsupported of a program
-
-  explicit Network(std::shared_ptr<const NetworkState> state) : state_(std::move(state)) {}
-  const NetworkState& state() const { return *state_; }
-  std::shared_ptr<const NetworkState> share() const { return state_; }
-
- private:
-  std::shared_ptr<const NetworkState> state_;  // shared by sessions and copies of this handle
-};
-
-enum class DeviceKind {
-  kSim,   // the virtual processor: bits and cycles
-  kHost,  // the same bits at CPU speed
-  kRef,   // obvious loops, the oracle
-};
-const char* device_kind_name(DeviceKind kind);  // "sim", "host", "ref"
-Result<DeviceKind> device_kind_from_name(const std::string& name);
 
 struct SessionOptions {
   DeviceKind device = DeviceKind::kSim;
@@ -117,41 +31,6 @@ struct SessionOptions {
   bool serial = false;         // sim: one task at a time
   bool trace = false;          // sim: keep the timeline
   ProgressCallback progress = {};
-};
-
-// What one engine did, in cycles of the core clock. busy + blocked_* + idle = the run's cycles.
-struct EngineUse {
-  std::string name;
-  std::int64_t busy = 0, blocked_dependency = 0, blocked_memory = 0, idle = 0;
-  std::int64_t tasks = 0, steps = 0, macs = 0;
-  std::int64_t dram_bytes_read = 0, dram_bytes_written = 0;
-};
-
-// One bar of the timeline.
-struct TimelineEvent {
-  std::string engine, layer;
-  std::int64_t task = 0, step = 0;
-  std::int64_t begin = 0, end = 0;  // cycles
-};
-
-// What one layer (a node of the typed graph) cost on the processor.
-struct LayerUse {
-  std::string name, kind;
-  Shape output_dims;
-  std::int64_t macs = 0;
-  std::int64_t begin = 0, end = 0;               // first step begins, last step ends (cycles)
-  std::int64_t neural = 0, planar = 0, dma = 0;  // busy cycles
-  std::int64_t blocked_dependency = 0, blocked_memory = 0;
-};
-
-struct RunResult {
-  std::vector<Tensor> outputs;  // in the order of Network::outputs()
-  std::int64_t cycles = 0;      // 0 on host and ref
-  std::int64_t clock_hertz = 0;
-  std::vector<EngineUse> engines;       // sim only
-  std::vector<LayerUse> layers;         // sim only
-  std::vector<TimelineEvent> timeline;  // sim with trace
-  std::uint32_t status_flags = 0;       // sticky: 1 NaN, 2 infinity, 4 accumulator range
 };
 
 // An output that is an input of the next run: the state of a recurrent network.

@@ -123,19 +123,5 @@ Result<std::unique_ptr<Device>> make_device(const DeviceOptions& options) {
                                                                options.run_limit, options.faults});
 }
 
-DeviceOptions session_device(const SessionOptions& options, const ChipConfig& chip) {
-  DeviceOptions result;
-  result.kind = options.device;
-  result.chip = chip;
-  result.threads = options.threads;
-  const bool timing_only = options.timing_only && options.device == DeviceKind::kSim;
-  result.values = timing_only ? Values::kNone : Values::kSimulated;
-  result.check_hazards = options.check_hazards;
-  result.serial = options.serial;
-  result.trace = options.trace;
-  result.progress = options.progress;
-  return result;
-}
-
 }  // namespace device
 }  // namespace tessera

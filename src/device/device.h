@@ -37,7 +37,9 @@
 #include "base/result.h"
 #include "memory/block_pool.h"
 #include "network/network.h"
-#include "tessera/session.h"
+#include "tessera/device_kind.h"
+#include "tessera/network.h"
+#include "tessera/run_result.h"
 
 namespace tessera::device {
 
@@ -324,7 +326,7 @@ struct DeviceOptions {
   Values values = Values::kSimulated;  // sim
   bool reuse_timing =
       false;  // sim, when values are not simulated: simulate a program's cycles once
-  bool check_hazards = false, serial = false, trace = false;  // sim, as in SessionOptions
+  bool check_hazards = false, serial = false, trace = false;  // sim
   Pace pace = {};
   // A run that takes longer is a failure of the device; 0: no limit but the deadlines of wait().
   std::chrono::nanoseconds run_limit{0};
@@ -336,7 +338,5 @@ Result<std::unique_ptr<Device>> make_device(const DeviceOptions& options);
 // Whether the calling thread is one of a device's kernels. It cannot wait for the end of its
 // device.
 bool in_thread_of_kernel();
-// One kernel for the network's chip, as sessions use it.
-DeviceOptions session_device(const SessionOptions& options, const ChipConfig& chip);
 
 }  // namespace tessera::device

@@ -38,11 +38,12 @@ Tensor outside(const isa::TensorSlot& slot, Tensor in_device_form) {
 
 }  // namespace
 
-ProgramRun::ProgramRun(isa::Program program, const ChipConfig& chip, const SessionOptions& options)
+ProgramRun::ProgramRun(isa::Program program, const ChipConfig& chip,
+                       const ProgramRunOptions& options)
     : program_(std::move(program)), chip_(chip), options_(options) {}
 
 Result<std::unique_ptr<ProgramRun>> ProgramRun::create(isa::Program program, const ChipConfig& chip,
-                                                       const SessionOptions& options) {
+                                                       const ProgramRunOptions& options) {
   TESSERA_RETURN_IF_ERROR(isa::verify_program(program, chip));
   for (const isa::Segment& segment : program.segments) {
     for (const isa::HostStep& step : segment.host_steps) {

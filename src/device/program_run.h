@@ -16,15 +16,25 @@
 #include "device/host_steps.h"
 #include "host/executor.h"
 #include "isa/program.h"
-#include "tessera/session.h"
+#include "tessera/device_kind.h"
+#include "tessera/network.h"
+#include "tessera/run_result.h"
 
 namespace tessera::device {
+
+struct ProgramRunOptions {
+  DeviceKind device = DeviceKind::kSim;
+  int threads = 0;             // host; 0 = all cores
+  bool timing_only = false;    // sim: skip the values, same cycles; outputs are empty
+  bool check_hazards = false;  // sim: report two tasks that race
+  bool trace = false;          // sim: keep the timeline
+};
 
 class ProgramRun {
  public:
   // Proves the program, and places it on a core or lifts it.
   static Result<std::unique_ptr<ProgramRun>> create(isa::Program program, const ChipConfig& chip,
-                                                    const SessionOptions& options);
+                                                    const ProgramRunOptions& options);
 
   const isa::Program& program() const { return program_; }
   // In the application's form, also where the program has them in blocks.
@@ -40,14 +50,14 @@ class ProgramRun {
   Result<RunResult> step(const std::vector<Tensor>& inputs);
 
  private:
-  ProgramRun(isa::Program program, const ChipConfig& chip, const SessionOptions& options);
+  ProgramRun(isa::Program program, const ChipConfig& chip, const ProgramRunOptions& options);
   Status check_inputs(const std::vector<Tensor>& inputs) const;
   Status write_inputs(const std::vector<Tensor>& inputs);
   Result<RunResult> run_segments(std::size_t first, std::size_t last, bool with_outputs);
 
   const isa::Program program_;
   const ChipConfig chip_;
-  const SessionOptions options_;
+  const ProgramRunOptions options_;
   OpenSteps host_steps_;
   std::unique_ptr<card::Core> core_;          // sim
   std::unique_ptr<host::Executor> executor_;  // host and ref

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "card/core.h"
-#include "tessera/session.h"
+#include "tessera/run_result.h"
 
 namespace tessera::device {
 

@@ -11,7 +11,7 @@
 #include "graph/graph.h"
 #include "model/infer.h"
 #include "package/package.h"
-#include "tessera/session.h"
+#include "tessera/network.h"
 
 namespace tessera {
 

@@ -7,6 +7,7 @@
 #include "base/quantity.h"
 #include "compile/compile.h"
 #include "network/network.h"
+#include "tessera/session.h"
 
 namespace tessera::report {
 namespace {

@@ -18,6 +18,7 @@
 #include "base/result.h"
 #include "isa/program.h"
 #include "network/network.h"
+#include "tessera/run_result.h"
 
 namespace tessera::report {
 

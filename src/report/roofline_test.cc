@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "link/link.h"
+#include "tessera/session.h"
 #include "zoo/zoo.h"
 
 namespace tessera::report {

@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "graph/graph.h"
 #include "network/network.h"
+#include "tessera/session.h"
 
 namespace tessera::runtime {
 

@@ -6,6 +6,7 @@
 
 #include "base/result.h"
 #include "network/network.h"
+#include "tessera/session.h"
 
 namespace tessera::runtime {
 

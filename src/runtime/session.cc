@@ -320,6 +320,21 @@ void forget_states(SessionState& session) {
   session.states.clear();
 }
 
+// One kernel for the network's chip.
+device::DeviceOptions device_of(const SessionOptions& options, const ChipConfig& chip) {
+  device::DeviceOptions result;
+  result.kind = options.device;
+  result.chip = chip;
+  result.threads = options.threads;
+  const bool timing_only = options.timing_only && options.device == DeviceKind::kSim;
+  result.values = timing_only ? device::Values::kNone : device::Values::kSimulated;
+  result.check_hazards = options.check_hazards;
+  result.serial = options.serial;
+  result.trace = options.trace;
+  result.progress = options.progress;
+  return result;
+}
+
 }  // namespace
 
 Session::Session(std::unique_ptr<SessionState> state) : state_(std::move(state)) {}
@@ -332,7 +347,7 @@ Result<Session> Session::open(const Network& network, const SessionOptions& opti
     auto state = std::make_unique<SessionState>(options);
     state->network = network.share();
     TESSERA_TRY(state->device,
-                device::make_device(device::session_device(state->options, state->network->chip)));
+                device::make_device(device_of(state->options, state->network->chip)));
     TESSERA_TRY(state->loaded, state->device->load(state->network));
     const NetworkState& of = *state->network;
     TESSERA_TRY(state->own_inputs, allocate_all(*state->device, of.device_inputs));

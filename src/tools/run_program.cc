@@ -137,7 +137,7 @@ Status run_program(const RunArguments& asked) {
   TESSERA_RETURN_IF_ERROR(roles.check());
   TESSERA_TRY(const ChipConfig chip, network::chip_of(program, arch));
   arguments.model.arch = chip.name;
-  SessionOptions options;
+  device::ProgramRunOptions options;
   TESSERA_TRY(options.device, device_kind_from_name(arguments.device));
   options.threads = arguments.threads;
   options.timing_only = arguments.timing_only;

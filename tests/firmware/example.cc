@@ -26,7 +26,7 @@ isa::Program assemble_example(const std::string& name, const ChipConfig& chip, b
 
 RunResult run_program(const isa::Program& program, const ChipConfig& chip,
                       const std::vector<Tensor>& inputs) {
-  SessionOptions options;
+  device::ProgramRunOptions options;
   options.check_hazards = true;
   auto run = device::ProgramRun::create(program, chip, options);
   EXPECT_TRUE(run.ok()) << run.error().message;

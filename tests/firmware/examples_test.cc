@@ -95,7 +95,7 @@ TEST(Examples, StreamingGivesTheBitsOfTheUnrolledLoop) {
     const Values xs = random_values(9, 1, 5 * count);
     const RunResult whole =
         run_program(assemble_example(name, chip), chip, {f16_tensor({5, inputs}, xs)});
-    SessionOptions options;
+    device::ProgramRunOptions options;
     options.check_hazards = true;
     auto stream = device::ProgramRun::create(assemble_example(name, chip, true), chip, options);
     ASSERT_TRUE(stream.ok()) << stream.error().message;

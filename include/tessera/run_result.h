@@ -1,0 +1,47 @@
+// What a run gave: outputs, and on the virtual processor what each engine and layer did.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tessera/tensor.h"
+
+namespace tessera {
+
+// What one engine did, in cycles of the core clock. busy + blocked_* + idle = the run's cycles.
+struct EngineUse {
+  std::string name;
+  std::int64_t busy = 0, blocked_dependency = 0, blocked_memory = 0, idle = 0;
+  std::int64_t tasks = 0, steps = 0, macs = 0;
+  std::int64_t dram_bytes_read = 0, dram_bytes_written = 0;
+};
+
+// One bar of the timeline.
+struct TimelineEvent {
+  std::string engine, layer;
+  std::int64_t task = 0, step = 0;
+  std::int64_t begin = 0, end = 0;  // cycles
+};
+
+// What one layer (a node of the typed graph) cost on the processor.
+struct LayerUse {
+  std::string name, kind;
+  Shape output_dims;
+  std::int64_t macs = 0;
+  std::int64_t begin = 0, end = 0;               // first step begins, last step ends (cycles)
+  std::int64_t neural = 0, planar = 0, dma = 0;  // busy cycles
+  std::int64_t blocked_dependency = 0, blocked_memory = 0;
+};
+
+struct RunResult {
+  std::vector<Tensor> outputs;  // in the order of Network::outputs()
+  std::int64_t cycles = 0;      // 0 on host and ref
+  std::int64_t clock_hertz = 0;
+  std::vector<EngineUse> engines;       // sim only
+  std::vector<LayerUse> layers;         // sim only
+  std::vector<TimelineEvent> timeline;  // sim with trace
+  std::uint32_t status_flags = 0;       // sticky: 1 NaN, 2 infinity, 4 accumulator range
+};
+
+}  // namespace tessera
