@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "arch/architecture_file.h"
 #include "card/core.h"
 #include "compile/compile.h"
 #include "graph/build.h"

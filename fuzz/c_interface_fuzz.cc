@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "arch/architecture_file.h"
 #include "base/check.h"
 #include "choices.h"
 #include "compile/testing/random_graph.h"

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "arch/architecture_file.h"
 #include "arch/chip_config.h"
 #include "firmware/assembler.h"
 #include "foreign_program.h"

@@ -1,3 +1,4 @@
+#include "arch/architecture_file.h"
 #include "foreign_program.h"
 
 #include <memory>
@@ -82,7 +83,7 @@ void run_everywhere(const isa::Program& program, const ChipConfig& chip,
   TESSERA_CHECK(on_host.ok() && *on_host == *expected, "host differs from ref");
   const auto run = device::ProgramRun::create(program, chip, {});
   // Nothing says which processor it is for: it is for none.
-  const bool of_this_chip = program.chip_fingerprint == chip.fingerprint();
+  const bool of_this_chip = program.chip_fingerprint == fingerprint(chip);
   TESSERA_CHECK(run.ok() == of_this_chip, "{}", run.ok() ? "it ran" : run.error().to_string());
   if (!run.ok()) return;
   const auto on_sim = (*run)->run(inputs);

@@ -1,3 +1,4 @@
+#include "arch/architecture_file.h"
 #include "model_target.h"
 
 #include <array>

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "arch/architecture_file.h"
 #include "arch/chip_config.h"
 #include "arch/format_choice.h"
 #include "base/check.h"

@@ -1,3 +1,4 @@
+#include "arch/architecture_file.h"
 #include "program_target.h"
 
 #include <algorithm>
@@ -26,7 +27,7 @@ std::vector<std::byte> container_with(std::span<const std::byte> bytes, bool pac
   const std::size_t payload = std::min<std::size_t>(size, contents.size());
   return package::write_container(
       package ? package::kPackageMagic : package::kProgramMagic,
-      {ChipConfig().fingerprint(), contents.first(payload), contents.subspan(payload)});
+      {fingerprint(ChipConfig()), contents.first(payload), contents.subspan(payload)});
 }
 
 bool is_package(std::span<const std::byte> bytes) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "arch/architecture_file.h"
 #include "base/check.h"
 #include "repro/csv.h"
 #include "repro/gemmini_timing.h"

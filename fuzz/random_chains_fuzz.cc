@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "arch/architecture_file.h"
 #include "base/check.h"
 #include "concord/expand.h"
 #include "concord/fold.h"

@@ -1,7 +1,7 @@
 // Prints docs/formats/architecture_file.md from the table of keys (`make docs`).
 #include <cstdio>
 
-#include "arch/chip_config.h"
+#include "arch/architecture_file.h"
 
 int main() {
   std::fputs(tessera::chip_config_markdown().c_str(), stdout);

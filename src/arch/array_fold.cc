@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "arch/cost.h"
+#include "base/quantity.h"
+
 
 namespace tessera {
 namespace {

@@ -24,10 +24,9 @@
 #include <optional>
 
 #include "arch/chip_config.h"
+#include "arch/product_work.h"
 
 namespace tessera {
-
-struct ProductWork;
 
 // Passes of a chain that are alike.
 struct ChainPasses {

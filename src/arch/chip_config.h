@@ -1,14 +1,11 @@
-// What the processor is: sizes, limits and timing, read once from an architecture file
-// (arch/*.toml), checked, with an error that names file, line, key and allowed range.
+// What the processor is: sizes, limits and timing, as an architecture file gives them
+// (arch/architecture_file.h).
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
-#include <string_view>
 
 #include "arith/format.h"
-#include "base/result.h"
 
 namespace tessera {
 
@@ -115,22 +112,6 @@ struct ChipConfig {
   DmaConfigLimits dma;
   TaskManagerConfig task_manager;
   FormatsConfig formats;
-
-  // A digest of every field; packages carry it.
-  std::uint64_t fingerprint() const;
 };
-
-// Reads a profile by name ("tessera128") from the installed or built-in profiles, or a file by path
-// (anything with a '/' or ending in .toml). Behind a '+' may stand other number formats
-// (arch/format_choice.h): "tessera128+mxfp8e4m3", also as the configuration's name.
-Result<ChipConfig> load_chip_config(const std::string& name_or_path);
-Result<ChipConfig> parse_chip_config(std::string_view toml_text, const std::string& file_name);
-// The built-in profiles, compiled in from arch/*.toml.
-std::span<const std::string_view> builtin_chip_names();
-
-// Every key with its value and meaning, one a line: an architecture file that parses back.
-std::string describe(const ChipConfig& config);
-// The text of docs/formats/architecture_file.md.
-std::string chip_config_markdown();
 
 }  // namespace tessera

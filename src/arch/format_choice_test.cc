@@ -1,3 +1,4 @@
+#include "arch/architecture_file.h"
 #include "arch/format_choice.h"
 
 #include <gtest/gtest.h>
@@ -97,7 +98,7 @@ TEST(FormatChoice, StandsBehindThePlusOfAnArchitecture) {
   EXPECT_EQ(chip->name, "edge+mxfp8e4m3:even");
   EXPECT_EQ(chip->formats.matrix.kind, MatrixKind::kMicroscaling);
   EXPECT_EQ(chip->neural.rows, 16);
-  EXPECT_NE(chip->fingerprint(), load_chip_config("edge")->fingerprint());
+  EXPECT_NE(fingerprint(*chip), fingerprint(*load_chip_config("edge")));
   EXPECT_EQ(load_chip_config("edge+f8").error().to_string(),
             std::string("format 'f8': unknown; allowed ") + kChoices + "   [invalid argument]");
   EXPECT_EQ(load_chip_config("age+f16").error().message.substr(0, 26),

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 
+#include "arch/architecture_file.h"
 #include "base/check.h"
 #include "engines/data_control/data_control.h"
 #include "engines/dma/dma_engine.h"
@@ -265,12 +266,12 @@ Status CoreImplementation::bind(isa::DramAddress address, std::span<std::byte> b
 
 Result<std::size_t> CoreImplementation::place(const isa::Program& program,
                                               std::span<const std::byte> weights) {
-  if (program.chip_fingerprint != chip_.fingerprint()) {
+  if (program.chip_fingerprint != fingerprint(chip_)) {
     return Error{
         ErrorCode::kInvalidArgument,
         fmt::format("the program was compiled for another chip configuration, '{}' "
                     "(fingerprint {:#x}); this core is '{}' ({:#x})",
-                    program.chip_name, program.chip_fingerprint, chip_.name, chip_.fingerprint())};
+                    program.chip_name, program.chip_fingerprint, chip_.name, fingerprint(chip_))};
   }
   TESSERA_TRY(const std::size_t network, boxes_.dram.add(program, weights));
   programs_.push_back(&program);

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "arch/architecture_file.h"
 #include "base/check.h"
 #include "compile/estimate.h"
 #include "compile/layer.h"
@@ -48,7 +49,7 @@ class Compiler {
     TESSERA_TRY(draft_, choose_plan(inputs, addresses_));
     addresses_ = std::move(draft_.addresses);
     package_.dependencies_dropped = draft_.dependencies_dropped;
-    package_.chip_fingerprint = chip_.fingerprint();
+    package_.chip_fingerprint = fingerprint(chip_);
     package_.chip_name = chip_.name;
     package_.graph = graph_;
     package_.workspace_bytes = draft_.plan.workspace_bytes;

@@ -1,4 +1,5 @@
 // The form is the smallest one, and only where it pays.
+#include "arch/architecture_file.h"
 #include "compile/kernel_compression.h"
 
 #include <gtest/gtest.h>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "arch/architecture_file.h"
 #include "base/quantity.h"
 #include "compile/buffer_layout.h"
 #include "compile/surface_conventions.h"
@@ -169,7 +170,7 @@ class Builder {
   void finish() {
     isa::derive_dependencies(chip_, segments_, tasks_);
     isa::Program& program = result_.program;
-    program.chip_fingerprint = chip_.fingerprint();
+    program.chip_fingerprint = fingerprint(chip_);
     program.chip_name = chip_.name;
     program.input_bytes = program.output_bytes = program.workspace_bytes =
         problem_.rows * problem_.columns * element_;

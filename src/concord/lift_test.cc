@@ -1,4 +1,5 @@
 // A graph compiled, linked and lifted again computes what it computed, bit for bit.
+#include "arch/architecture_file.h"
 #include "concord/lift.h"
 
 #include <gtest/gtest.h>

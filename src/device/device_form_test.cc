@@ -1,4 +1,5 @@
 // The application's form of tensors and the device's.
+#include "arch/architecture_file.h"
 #include "device/device_form.h"
 
 #include <gtest/gtest.h>

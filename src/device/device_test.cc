@@ -1,4 +1,5 @@
 // The devices sim, host and ref: what is loaded, what is moved, which bits come out.
+#include "arch/architecture_file.h"
 #include "device/device.h"
 
 #include <gtest/gtest.h>

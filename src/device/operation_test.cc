@@ -1,4 +1,5 @@
 // The four functions of a simple accelerator, against the network they make together.
+#include "arch/architecture_file.h"
 #include "device/operation.h"
 
 #include <gtest/gtest.h>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "arch/architecture_file.h"
 #include "card/core.h"
 #include "device/backends.h"
 #include "device/host_steps.h"
@@ -180,13 +181,13 @@ class SimBackend : public Backend {
 
   // A program that others linked or wrote, which has been proved for its architecture.
   Result<std::unique_ptr<LoadedProgram>> prepare_program(const NetworkState& network) {
-    if (network.program->chip_fingerprint != chip_.fingerprint()) {
+    if (network.program->chip_fingerprint != fingerprint(chip_)) {
       return Error{
           ErrorCode::kInvalidArgument,
           fmt::format("'{}' is a program for '{}' (fingerprint {:016x}), this device is '{}' "
                       "({:016x}); choose that architecture",
                       network.path, network.program->chip_name, network.program->chip_fingerprint,
-                      chip_.name, chip_.fingerprint())};
+                      chip_.name, fingerprint(chip_))};
     }
     if (options_.serial) {
       TESSERA_RETURN_IF_ERROR(network::check_package(network, "running one task at a time"));

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/architecture_file.h"
 #include "arch/chip_config.h"
 #include "firmware/chain_parser.h"
 #include "firmware/chain_tasks.h"

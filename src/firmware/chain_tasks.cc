@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "arch/architecture_file.h"
 #include "firmware/chain_memory.h"
 #include "firmware/program_text.h"
 #include "firmware/task_emitter.h"
@@ -39,7 +40,7 @@ class ProgramBuilder {
     emitter_.emit_contents();
     TESSERA_RETURN_IF_ERROR(emit_chains());
     program_.chip_name = chip_.name;
-    program_.chip_fingerprint = chip_.fingerprint();
+    program_.chip_fingerprint = fingerprint(chip_);
     program_.weights = memory_.take_weights();
     TESSERA_RETURN_IF_ERROR(collect_tasks());
     add_slots();

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "arch/architecture_file.h"
 #include "isa/encoding.h"
 
 namespace tessera::isa {
@@ -51,7 +52,7 @@ TaskId TaskList::add(EngineKind engine, TaskConfig config, const Bands& bands,
 
 Program TaskList::finish(std::int64_t input_bytes, std::int64_t output_bytes) const {
   Program program;
-  program.chip_fingerprint = chip_.fingerprint();
+  program.chip_fingerprint = fingerprint(chip_);
   program.chip_name = chip_.name;
   program.tasks = tasks_;
   for (const TaskDescriptor& task : tasks_) {

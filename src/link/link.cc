@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "arch/architecture_file.h"
 #include "isa/encoding.h"
 #include "link/redundant_dependencies.h"
 
@@ -161,12 +162,12 @@ class Linker {
 }  // namespace
 
 Result<Program> link(const Unlinked& package, const ChipConfig& chip, const LinkOptions& options) {
-  if (package.chip_fingerprint != chip.fingerprint()) {
+  if (package.chip_fingerprint != fingerprint(chip)) {
     return Error{
         ErrorCode::kInvalidArgument,
         fmt::format("the package was compiled for chip '{}' (fingerprint {:016x}), this "
                     "chip is '{}' ({:016x}); compile the model for it",
-                    package.chip_name, package.chip_fingerprint, chip.name, chip.fingerprint())};
+                    package.chip_name, package.chip_fingerprint, chip.name, fingerprint(chip))};
   }
   if (options.cores != 1) {
     return Error{

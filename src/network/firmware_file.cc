@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "arch/architecture_file.h"
 #include "base/input_file.h"
 #include "firmware/assembler.h"
 #include "package/container.h"
@@ -103,12 +104,12 @@ bool is_program_file(const std::string& path) {
 
 Result<ChipConfig> chip_of(const isa::Program& program, const std::string& arch) {
   TESSERA_TRY(ChipConfig chip, load_chip_config(arch.empty() ? program.chip_name : arch));
-  if (chip.fingerprint() != program.chip_fingerprint) {
+  if (fingerprint(chip) != program.chip_fingerprint) {
     return Error{
         ErrorCode::kInvalidArgument,
         fmt::format("the program is for '{}' with fingerprint {:#018x}, the architecture "
                     "'{}' has {:#018x}; choose that one (--arch, LoadOptions::arch)",
-                    program.chip_name, program.chip_fingerprint, chip.name, chip.fingerprint())};
+                    program.chip_name, program.chip_fingerprint, chip.name, fingerprint(chip))};
   }
   return chip;
 }

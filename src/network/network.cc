@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/architecture_file.h"
 #include "base/application_call.h"
 #include "base/guarded.h"
 #include "compile/compile.h"
@@ -116,13 +117,13 @@ Result<Network> network_from_graph(std::shared_ptr<const graph::Graph> graph,
 }
 
 Result<Network> network_from_package(package::Package package, const ChipConfig& chip) {
-  if (package.chip_fingerprint != chip.fingerprint()) {
+  if (package.chip_fingerprint != fingerprint(chip)) {
     return Error{
         ErrorCode::kInvalidArgument,
         fmt::format("the package was compiled for '{}' (fingerprint {:016x}), the "
                     "architecture given is '{}' ({:016x}); compile the model again or "
                     "choose that architecture",
-                    package.chip_name, package.chip_fingerprint, chip.name, chip.fingerprint())};
+                    package.chip_name, package.chip_fingerprint, chip.name, fingerprint(chip))};
   }
   const std::string name = package.graph->name;
   return make_network(name, chip, std::move(package));

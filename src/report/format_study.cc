@@ -8,6 +8,7 @@
 #include <memory>
 #include <set>
 
+#include "arch/architecture_file.h"
 #include "arith/microscaling.h"
 #include "arith/rounding.h"
 #include "base/quantity.h"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "arch/architecture_file.h"
 #include "arch/cost.h"
 #include "repro/fit.h"
 

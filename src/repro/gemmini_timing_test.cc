@@ -1,3 +1,4 @@
+#include "arch/architecture_file.h"
 #include "repro/gemmini_timing.h"
 
 #include <gtest/gtest.h>

@@ -5,6 +5,7 @@
 #include <array>
 #include <charconv>
 
+#include "arch/architecture_file.h"
 #include "repro/task_list.h"
 
 namespace tessera::repro {

@@ -4,6 +4,7 @@
 
 #include <charconv>
 
+#include "arch/architecture_file.h"
 #include "arch/cost.h"
 #include "repro/task_list.h"
 

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstring>
 
+#include "arch/architecture_file.h"
 #include "compile/testing/random_graph.h"
 #include "network/network.h"
 #include "tessera/runtime.h"

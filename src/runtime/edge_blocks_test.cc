@@ -3,6 +3,7 @@
 
 #include <fstream>
 
+#include "arch/architecture_file.h"
 #include "compile/testing/random_graph.h"
 #include "network/network.h"
 #include "tessera/runtime.h"

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "arch/architecture_file.h"
 #include "arch/chip_config.h"
 #include "base/guarded.h"
 #include "device/device_form.h"

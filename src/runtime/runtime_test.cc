@@ -1,4 +1,5 @@
 // The public interface over scripted and real devices.
+#include "arch/architecture_file.h"
 #include "tessera/runtime.h"
 
 #include <gtest/gtest.h>

@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "arch/architecture_file.h"
 #include "arch/chip_config.h"
 #include "arch/cost.h"
 #include "card/core.h"

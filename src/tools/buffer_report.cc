@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "arch/architecture_file.h"
 #include "arch/chip_config.h"
 #include "network/network.h"
 #include "report/buffer_curve.h"

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "arch/architecture_file.h"
 #include "runtime/compare.h"
 #include "tools/console.h"
 #include "tools/tensor_file.h"

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "arch/architecture_file.h"
 #include "base/utf8.h"
 #include "runtime/conform.h"
 #include "tools/console.h"

@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "arch/architecture_file.h"
 #include "arch/chip_config.h"
 
 namespace tessera::tools {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "arch/architecture_file.h"
 #include "arch/chip_config.h"
 #include "graph/graph.h"
 #include "network/network.h"
@@ -43,7 +44,7 @@ Check check_profile(std::string_view name) {
   return {fmt::format("architecture {}", name), true,
           fmt::format("{} x {} array, {} neural, {} planar, fingerprint {:016x}", chip->neural.rows,
                       chip->neural.columns, chip->neural.count, chip->planar.count,
-                      chip->fingerprint())};
+                      fingerprint(*chip))};
 }
 
 Result<std::string> run_everywhere() {

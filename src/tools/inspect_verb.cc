@@ -4,6 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "arch/architecture_file.h"
 #include "arch/chip_config.h"
 #include "base/input_file.h"
 #include "graph/build.h"

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "arch/architecture_file.h"
 #include "arch/chip_config.h"
 #include "base/output_file.h"
 #include "graph/build.h"

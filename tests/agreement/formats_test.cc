@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "arch/architecture_file.h"
 #include "arith/block_float.h"
 #include "arith/rounding.h"
 #include "compile/testing/random_graph.h"

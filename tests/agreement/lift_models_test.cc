@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <set>
 
+#include "arch/architecture_file.h"
 #include "arch/chip_config.h"
 #include "compile/compile.h"
 #include "concord/lift.h"

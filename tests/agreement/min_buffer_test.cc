@@ -1,6 +1,7 @@
 // The smallest state buffer without spilling, and the curve below it: the same bits at each point.
 #include <gtest/gtest.h>
 
+#include "arch/architecture_file.h"
 #include "compile/testing/random_graph.h"
 #include "random_runs.h"
 #include "report/buffer_curve.h"

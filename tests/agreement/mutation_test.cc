@@ -14,6 +14,7 @@
 #include <filesystem>
 #include <random>
 
+#include "arch/architecture_file.h"
 #include "base/test_volume.h"
 #include "compile/testing/random_graph.h"
 #include "isa/encoding.h"

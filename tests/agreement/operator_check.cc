@@ -1,3 +1,4 @@
+#include "arch/architecture_file.h"
 #include "operator_check.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,7 @@
 // Layers whose rows, planes or windows do not fit come in columns and parts, with the same bits.
 #include <gtest/gtest.h>
 
+#include "arch/architecture_file.h"
 #include "compile/testing/random_graph.h"
 #include "random_runs.h"
 

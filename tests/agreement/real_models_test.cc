@@ -2,7 +2,7 @@
 // cycles for every run. Small input shapes; the full ones run in the OCR tests and in bench/.
 #include <gtest/gtest.h>
 
-#include "arch/chip_config.h"
+#include "arch/architecture_file.h"
 #include "network/network.h"
 #include "ocr_models.h"
 #include "runtime/compare.h"

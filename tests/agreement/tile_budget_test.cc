@@ -3,6 +3,7 @@
 
 #include <random>
 
+#include "arch/architecture_file.h"
 #include "compile/testing/random_graph.h"
 #include "random_runs.h"
 

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <random>
 
+#include "arch/architecture_file.h"
 #include "compile/testing/random_graph.h"
 #include "host/executor.h"
 #include "random_runs.h"

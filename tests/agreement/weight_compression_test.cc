@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "arch/architecture_file.h"
 #include "compile/testing/random_graph.h"
 #include "package/weight_use.h"
 #include "random_runs.h"

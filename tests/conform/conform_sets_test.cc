@@ -8,7 +8,7 @@
 #include <iostream>
 #include <string>
 
-#include "arch/chip_config.h"
+#include "arch/architecture_file.h"
 #include "runtime/conform.h"
 
 namespace tessera::runtime {

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <string>
 
+#include "arch/architecture_file.h"
 #include "concord/expand.h"
 #include "concord/fold.h"
 #include "concord/layer_nodes.h"

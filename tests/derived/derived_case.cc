@@ -1,3 +1,4 @@
+#include "arch/architecture_file.h"
 #include "derived_case.h"
 
 #include <fmt/format.h>

@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "arch/architecture_file.h"
 #include "arith/function.h"
 #include "example.h"
 

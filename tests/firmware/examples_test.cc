@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "arch/architecture_file.h"
 #include "example.h"
 
 namespace tessera::firmware {

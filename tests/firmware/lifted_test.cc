@@ -1,6 +1,7 @@
 // Programs written by hand, lifted: the graphs give the virtual processor's bits on host and ref.
 #include <gtest/gtest.h>
 
+#include "arch/architecture_file.h"
 #include "concord/lift.h"
 #include "example.h"
 #include "host/executor.h"

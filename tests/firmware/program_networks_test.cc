@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "arch/architecture_file.h"
 #include "example.h"
 #include "network/network.h"
 #include "package/container.h"
@@ -112,8 +113,8 @@ TEST(FirmwareNetwork, SaysWhatAProgramCannot) {
   EXPECT_EQ(runtime.load_layers(network, runtime.open_memory("card").value()).error().message,
             "'" + path + "' is a program; a single layer needs a package or the model");
   Runtime other = Runtime::open({.devices = {{.kind = DeviceKind::kSim}}}).value();
-  const std::uint64_t brainwave = network.state().chip.fingerprint();
-  const std::uint64_t tessera128 = load_chip_config("tessera128")->fingerprint();
+  const std::uint64_t brainwave = fingerprint(network.state().chip);
+  const std::uint64_t tessera128 = fingerprint(*load_chip_config("tessera128"));
   EXPECT_EQ(other.load(network).error().message,
             fmt::format("loading to device 'sim0': '{}' is a program for 'brainwave' (fingerprint "
                         "{:016x}), this device is 'tessera128' ({:016x}); choose that architecture",

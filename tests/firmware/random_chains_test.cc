@@ -1,5 +1,6 @@
 // Chains at random: the virtual processor, the lifted graph on host and ref, and processors of
 // other sizes give the same bits.
+#include "arch/architecture_file.h"
 #include "firmware/testing/random_chains.h"
 
 #include <gtest/gtest.h>

@@ -7,6 +7,7 @@
 #include <optional>
 #include <thread>
 
+#include "arch/architecture_file.h"
 #include "base/guarded.h"
 #include "base/process_mark.h"
 #include "compile/testing/random_graph.h"

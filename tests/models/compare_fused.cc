@@ -30,6 +30,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "arch/architecture_file.h"
 #include "host/executor.h"
 #include "model/import.h"
 #include "model_case.h"

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <span>
 
+#include "arch/architecture_file.h"
 #include "compile/testing/random_graph.h"
 #include "link/link.h"
 #include "model/testing/model_builder.h"

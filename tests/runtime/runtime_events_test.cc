@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include "arch/architecture_file.h"
 #include "compile/testing/random_graph.h"
 #include "metrics/exports.h"
 #include "network/network.h"

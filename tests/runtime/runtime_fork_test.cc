@@ -9,6 +9,7 @@
 #include <optional>
 #include <thread>
 
+#include "arch/architecture_file.h"
 #include "compile/testing/random_graph.h"
 #include "network/network.h"
 #include "tessera/runtime.h"

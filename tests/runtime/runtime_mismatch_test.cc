@@ -1,6 +1,7 @@
 // A device that computes other bits than it should: debugging finds it.
 #include <gtest/gtest.h>
 
+#include "arch/architecture_file.h"
 #include "compile/testing/random_graph.h"
 #include "device/testing/forwarding_device.h"
 #include "network/network.h"

@@ -1,3 +1,4 @@
+#include "arch/architecture_file.h"
 #include "soak_world.h"
 
 #include <fmt/format.h>

@@ -2,6 +2,7 @@
 // and that what it chooses is no slower than one layer after the other.
 #include <gtest/gtest.h>
 
+#include "arch/architecture_file.h"
 #include "compile/testing/random_graph.h"
 #include "compile/timeline.h"
 #include "random_runs.h"

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <random>
 
+#include "arch/architecture_file.h"
 #include "engines/neural/array_model.h"
 #include "engines/neural/output_stationary_model.h"
 #include "isa/verify.h"

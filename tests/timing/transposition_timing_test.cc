@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "arch/architecture_file.h"
 #include "arch/cost.h"
 #include "card/core.h"
 #include "compile/transposition_program.h"

@@ -33,7 +33,7 @@ struct TomlGaveUp {};
 #pragma pop_macro("TOML_UNREACHABLE")
 #include <toml++/toml.h>
 
-#include "arch/chip_config.h"
+#include "arch/architecture_file.h"
 #include "arch/config_checks.h"
 #include "arch/config_table.h"
 #include "arch/nearest.h"

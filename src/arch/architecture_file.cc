@@ -1,10 +1,10 @@
 // Loading by name or path, the digest, and the printed forms of a configuration.
-#include "arch/chip_config.h"
 
 #include <fmt/format.h>
 
 #include <vector>
 
+#include "arch/architecture_file.h"
 #include "arch/builtin_profiles.h"
 #include "arch/config_checks.h"
 #include "arch/config_table.h"
@@ -37,11 +37,11 @@ Error unknown_profile(const std::string& name) {
 
 }  // namespace
 
-std::uint64_t ChipConfig::fingerprint() const {
+std::uint64_t fingerprint(const ChipConfig& config) {
   // FNV-1a over "path=value\n" of every key, but for what the processor does without.
   std::uint64_t digest = 0xcbf29ce484222325u;
   for (const ConfigKey& key : config_keys()) {
-    const std::string value = config_value_text(key, *this);
+    const std::string value = config_value_text(key, config);
     if (key.optional && value == "0") continue;
     for (const char c : fmt::format("{}={}\n", key.path(), value)) {
       digest = (digest ^ static_cast<unsigned char>(c)) * 0x100000001b3u;

@@ -1,0 +1,31 @@
+// The quantities of one product that the formulas of arch/cost.h and the folds of arch/array_fold.h
+// take.
+#pragma once
+
+#include <cstdint>
+
+#include "arith/format.h"
+
+namespace tessera {
+
+// The nest of one product (a task): everything but the rows of a step.
+struct ProductWork {
+  bool channel_wise = false;
+  bool transpose = false;     // identity product: channels = m, output_channels = n, row by row
+  bool micro_blocks = false;  // Microscaling at the array's inputs
+  BlockCut cut = BlockCut::kChannel;
+  std::int64_t groups = 1;
+  std::int64_t channels = 1;         // a group
+  std::int64_t output_channels = 1;  // a group
+  std::int64_t kernel_h = 1, kernel_w = 1;
+  std::int64_t stride_h = 1, stride_w = 1;
+  std::int64_t pad_top = 0, pad_left = 0;
+  std::int64_t dilation_h = 1, dilation_w = 1;
+  std::int64_t input_dilation_h = 1, input_dilation_w = 1;
+  std::int64_t columns = 1;        // output columns of a row
+  std::int64_t post_cycles = 1;    // in the post-processor, a value: the activation's table entry
+  std::int64_t port_elements = 8;  // that a partition of the state buffer delivers in a cycle
+  std::int64_t partitions = 128;   // of the state buffer; a transposition's blocks
+};
+
+}  // namespace tessera
