@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "metrics/exports.h"
+#include "metrics/json_quoted.h"
 
 namespace tessera::dashboard {
 namespace {

@@ -57,7 +57,4 @@ std::string prometheus_text(const Snapshot& snapshot);
 // One object on one line. Times are nanoseconds; utilisation is a share from 0 to 1.
 std::string snapshot_json_text(const Snapshot& snapshot);
 
-// A JSON string with its quotes; bytes that are not UTF-8 become U+FFFD.
-std::string json_quoted(const std::string& text);
-
 }  // namespace tessera::metrics

@@ -9,6 +9,8 @@
 #include <sstream>
 #include <string>
 
+#include "metrics/json_quoted.h"
+
 namespace tessera::metrics {
 namespace {
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "metrics/exports.h"
+#include "metrics/json_quoted.h"
 
 namespace tessera::metrics {
 namespace {
@@ -51,8 +52,6 @@ json source_json(const SourceSnapshot& source) {
 }
 
 }  // namespace
-
-std::string json_quoted(const std::string& text) { return dump(json(text)); }
 
 std::string snapshot_json_text(const Snapshot& snapshot) {
   json sources = json::array();

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "metrics/exports.h"
+#include "metrics/json_quoted.h"
 
 namespace tessera::metrics {
 namespace perfetto {
