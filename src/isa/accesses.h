@@ -3,11 +3,27 @@
 // check watches them.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
-#include "isa/verify.h"
+#include "arch/chip_config.h"
+#include "isa/descriptor.h"
 
 namespace tessera::isa {
+
+// One access of a step: a strip of bytes in every partition of a range (state buffer, kernel
+// memory), or a range of DRAM bytes.
+enum class Memory : std::uint8_t { kStateBuffer, kKernelMemory, kDram };
+struct Access {
+  Memory memory = Memory::kStateBuffer;
+  bool write = false;
+  BaseIndex base = BaseIndex::kWorkspace;  // DRAM only
+  std::int64_t first = 0, last = 0;        // bytes [first, last): in a partition, or of the base
+};
+// What step `step` (0-based) of `task` touches. Strips of one row are merged where they touch.
+// Shared by the static verifier, the hazard check and nobody else's guess.
+void step_accesses(const TaskDescriptor& task, const ChipConfig& chip, std::int64_t step,
+                   std::vector<Access>& accesses);
 
 // Input rows that output rows [rows.first, rows.last) of a product, a pooling, an element-wise
 // pass or a reduction read, clipped to the input's extent of `input_rows`. Broadcast rows are

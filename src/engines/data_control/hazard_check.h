@@ -17,7 +17,7 @@
 #include "arch/chip_config.h"
 #include "engines/data_control/written_bytes.h"
 #include "isa/access_map.h"
-#include "isa/verify.h"
+#include "isa/accesses.h"
 
 namespace tessera::engines {
 

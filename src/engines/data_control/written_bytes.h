@@ -10,7 +10,7 @@
 #include <map>
 #include <utility>
 
-#include "isa/verify.h"
+#include "isa/accesses.h"
 
 namespace tessera::engines {
 
