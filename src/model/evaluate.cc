@@ -11,12 +11,7 @@
 namespace tessera::model {
 
 std::string evaluate_refusal(const Node& node, std::int64_t opset) {
-  if (!node.domain.empty() && node.domain != "ai.onnx") {
-    return fmt::format("operator '{}' of domain '{}' is not known", node.op_type, node.domain);
-  }
-  const ops::Operator* row = ops::find_operator(node.op_type);
-  if (row == nullptr) return ops::unknown_operator(node.op_type);
-  return ops::refusal(*row, node, opset);
+  return ops::node_refusal(node, opset);
 }
 
 Result<std::vector<Tensor>> evaluate(const Node& node, std::int64_t opset,

@@ -11,6 +11,7 @@ target_sources(tessera_model PRIVATE
     ops/binary.cc
     ops/call.cc
     ops/elements.cc
+    ops/errors.cc
     ops/feature.cc
     ops/generate.cc
     ops/geometry.cc

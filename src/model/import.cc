@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 
+#include "model/import_domain.h"
 #include "model/import_function.h"
 #include "model/import_graph.h"
 #include "model/import_message.h"

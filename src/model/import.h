@@ -10,20 +10,10 @@
 #include <vector>
 
 #include "base/result.h"
+#include "model/import_limits.h"
 #include "model/model.h"
 
 namespace tessera::model {
-
-struct ImportLimits {
-  std::int64_t file_bytes_max = std::int64_t{2} << 30;
-  std::int64_t nodes_max = 200'000;
-  std::int64_t tensor_bytes_max = std::int64_t{2} << 30;
-  std::int64_t external_bytes_max = std::int64_t{16} << 30;  // all external data of a model
-  int rank_max = 16;
-  int subgraph_depth_max = 16;
-  int function_depth_max = 64;                              // calls of functions in functions
-  std::int64_t function_bytes_max = std::int64_t{1} << 28;  // of their bodies, written out
-};
 
 // Opsets 1 to 28 of ai.onnx; each operator checks its own history.
 // External data is read relative to the model's folder and may not leave it.

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "model/import_tensor.h"
+#include "model/tensor_import.h"
 
 namespace tessera::model {
 

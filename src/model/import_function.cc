@@ -119,6 +119,4 @@ Status inline_functions(onnx::ModelProto& model, std::map<std::string, std::int6
   return {};
 }
 
-std::string import_domain(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
-
 }  // namespace tessera::model

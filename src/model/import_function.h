@@ -16,7 +16,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "model/import.h"
+#include "model/import_limits.h"
 
 namespace tessera::model {
 
@@ -24,8 +24,5 @@ namespace tessera::model {
 // model's mean for every operator it has; a domain that only functions import is added to `opsets`.
 Status inline_functions(onnx::ModelProto& model, std::map<std::string, std::int64_t>& opsets,
                         const ImportLimits& limits);
-
-// "" for "ai.onnx", which is the same domain.
-std::string import_domain(const std::string& domain);
 
 }  // namespace tessera::model

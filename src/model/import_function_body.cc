@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "model/import_function.h"
+#include "model/import_domain.h"
 #include "model/import_message.h"
 #include "model/ops/operators.h"
 

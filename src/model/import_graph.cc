@@ -10,7 +10,7 @@
 
 #include "model/import_attribute.h"
 #include "model/import_attribute_rules.h"
-#include "model/import_function.h"
+#include "model/import_domain.h"
 #include "model/import_message.h"
 #include "model/import_order.h"
 #include "model/import_scope.h"

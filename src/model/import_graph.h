@@ -11,7 +11,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "model/import.h"
+#include "model/import_limits.h"
 #include "model/import_names.h"
 #include "model/import_narrow.h"
 #include "model/import_tensor.h"

@@ -5,22 +5,14 @@
 #include <onnx/onnx_pb.h>
 
 #include <cstdint>
-#include <set>
 #include <string>
 
 #include "arith/tensor.h"
 #include "base/result.h"
-#include "model/import.h"
+#include "model/import_limits.h"
+#include "model/tensor_import.h"
 
 namespace tessera::model {
-
-// What the tensors of one model share.
-struct TensorImport {
-  ImportLimits limits;
-  std::string folder;                    // where external data may lie; "" = none allowed
-  std::int64_t external_bytes = 0;       // read so far, checked against limits.external_bytes_max
-  std::set<std::string> external_files;  // that they were read from
-};
 
 // The format of an element type number, or an error that names the type we do not have.
 Result<Format> import_format(std::int32_t onnx_type);

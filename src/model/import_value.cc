@@ -57,20 +57,6 @@ Result<onnx::TypeProto::Tensor> tensor_type(const onnx::TypeProto& type, ValueKi
 
 }  // namespace
 
-const char* value_kind_name(ValueKind kind) {
-  switch (kind) {
-    case ValueKind::kTensor:
-      return "a tensor";
-    case ValueKind::kSequence:
-      return "a sequence";
-    case ValueKind::kOptional:
-      return "an optional";
-    case ValueKind::kOptionalSequence:
-      return "an optional sequence";
-  }
-  return "";
-}
-
 Result<ValueInfo> import_value_info(const onnx::ValueInfoProto& proto, const ImportLimits& limits) {
   ValueInfo info;
   info.name = proto.name();

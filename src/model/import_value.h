@@ -4,7 +4,7 @@
 #include <onnx/onnx_pb.h>
 
 #include "base/result.h"
-#include "model/import.h"
+#include "model/import_limits.h"
 #include "model/model.h"
 
 namespace tessera::model {

@@ -318,4 +318,11 @@ std::vector<std::string> inputs_that_decide_shapes(const Model& model,
   return inference.inputs_behind_failure();
 }
 
+std::vector<std::string> expanded_operators() {
+  std::vector<std::string> names = sequence_operators();
+  names.insert(names.end(), {"If", "Loop", "Scan", "SequenceMap"});
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 }  // namespace tessera::model

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "model/inferred_model.h"
 #include "model/model.h"
 
 namespace tessera::model {
@@ -23,18 +24,6 @@ struct InferOptions {
   // How many tensors a graph input of type sequence holds, 0 or 1 for an optional. Its tensors are
   // inputs "NAME[0]", "NAME[1]", ..., and take their shapes from `shapes` by these names.
   std::map<std::string, std::int64_t> lengths = {};
-};
-
-// Refers to the model it was made from, which must outlive it.
-struct InferredModel {
-  std::map<std::string, TypedValue> values;  // every input, initializer and node output
-  // The nodes that run, in order, with control flow and sequences taken apart (infer_walk.h); their
-  // values have names that are unique in the whole model. Some belong to the model, which outlives
-  // this.
-  std::vector<std::shared_ptr<const Node>> nodes;
-  std::vector<std::string> inputs;     // tensors the caller supplies
-  std::vector<std::string> outputs;    // tensors the caller gets
-  std::vector<std::string> defaulted;  // "x: dimension 2 ('height') taken as 1", to be printed
 };
 
 // An open dimension that no option settles is taken as the default. Where the model has no meaning

@@ -257,11 +257,6 @@ Status walk_sequence(Walk& walk, const Node& node, Scope& scope) {
   return SequenceWalk(walk, node, scope).run();
 }
 
-std::vector<std::string> expanded_operators() {
-  std::vector<std::string> names = {"If", "Loop", "Scan", "SequenceMap"};
-  names.insert(names.end(), kOperators.begin(), kOperators.end());
-  std::sort(names.begin(), names.end());
-  return names;
-}
+std::vector<std::string> sequence_operators() { return {kOperators.begin(), kOperators.end()}; }
 
 }  // namespace tessera::model

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "model/infer.h"
+#include "model/inferred_model.h"
 #include "model/model.h"
 #include "model/ops/call.h"
 
@@ -106,6 +106,8 @@ class Walk {
   std::int64_t folded_bytes_ = 0;  // of all values computed here
 };
 
+// Operators that make, change or read sequences.
+std::vector<std::string> sequence_operators();
 // Whether SequenceWalk takes the node.
 bool is_sequence_operator(const Node& node, const std::vector<Held>& operands);
 Status walk_sequence(Walk& walk, const Node& node, Scope& scope);

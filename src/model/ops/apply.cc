@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "model/evaluate.h"
 #include "model/ops/operators.h"
 
 namespace tessera::model::ops {
@@ -48,7 +47,7 @@ Status check_integer_inputs(const Node& node, const std::vector<Argument>& argum
 // The row, once opset, attributes and the number of arguments are known to be right.
 Result<const Operator*> accept(const Node& node, std::int64_t opset,
                                const std::vector<Argument>& arguments) {
-  const std::string reason = evaluate_refusal(node, opset);
+  const std::string reason = node_refusal(node, opset);
   if (!reason.empty()) return unsupported(reason);
   const Operator* row = find_operator(node.op_type);
   const auto count = static_cast<int>(arguments.size());

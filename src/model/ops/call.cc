@@ -9,15 +9,6 @@
 
 namespace tessera::model::ops {
 
-Error invalid(std::string message) { return {ErrorCode::kInvalidModel, std::move(message)}; }
-Error unsupported(std::string message) { return {ErrorCode::kUnsupported, std::move(message)}; }
-
-std::string shape_text(const Shape& dims) {
-  std::string text;
-  for (const std::int64_t dim : dims) text += (text.empty() ? "" : "x") + std::to_string(dim);
-  return dims.empty() ? "scalar" : text;
-}
-
 Result<std::int64_t> normalise_axis(std::int64_t axis, std::int64_t rank) {
   if (axis < -rank || axis >= rank) {
     if (rank == 0) return invalid(fmt::format("axis {} of a scalar", axis));

@@ -15,6 +15,7 @@
 #include "arith/format.h"
 #include "base/result.h"
 #include "model/model.h"
+#include "model/ops/errors.h"
 
 namespace tessera::model::ops {
 
@@ -88,17 +89,10 @@ class Call {
   std::vector<Argument> arguments_;
 };
 
-// The model is wrong / asks for something that is refused.
-Error invalid(std::string message);
-Error unsupported(std::string message);
-
 // axis in [-rank, rank-1] -> [0, rank-1].
 Result<std::int64_t> normalise_axis(std::int64_t axis, std::int64_t rank);
 // All of them, sorted, without repetition.
 Result<Integers> normalise_axes(const Integers& axes, std::int64_t rank);
-
-// "2x3x4"; "scalar" for rank 0.
-std::string shape_text(const Shape& dims);
 
 // Every dimension within 0..kDimensionMax and all of it within kOutputBytesMax.
 Status check_size(Format format, const Shape& dims);

@@ -8,7 +8,7 @@
 
 #include "arith/rounding.h"
 #include "base/check.h"
-#include "model/ops/call.h"
+#include "model/ops/errors.h"
 
 namespace tessera::model::ops {
 

@@ -35,5 +35,7 @@ std::string unknown_operator(std::string_view name);
 
 // Why the row cannot do this node; empty if it can. `node.op_type` is the row's name.
 std::string refusal(const Operator& row, const Node& node, std::int64_t opset);
+// The same of any node, also one of another domain or of an operator that has no row.
+std::string node_refusal(const Node& node, std::int64_t opset);
 
 }  // namespace tessera::model::ops

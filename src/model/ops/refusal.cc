@@ -106,4 +106,13 @@ std::string refusal(const Operator& row, const Node& node, std::int64_t opset) {
   return "";
 }
 
+std::string node_refusal(const Node& node, std::int64_t opset) {
+  if (!node.domain.empty() && node.domain != "ai.onnx") {
+    return fmt::format("operator '{}' of domain '{}' is not known", node.op_type, node.domain);
+  }
+  const Operator* row = find_operator(node.op_type);
+  if (row == nullptr) return unknown_operator(node.op_type);
+  return refusal(*row, node, opset);
+}
+
 }  // namespace tessera::model::ops
