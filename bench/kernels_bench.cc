@@ -5,6 +5,7 @@
 
 #include <random>
 
+#include "arith/kernels/make_product.h"
 #include "arith/kernels/planar.h"
 #include "arith/kernels/product.h"
 #include "arith/rounding.h"
@@ -59,8 +60,7 @@ void convolution(benchmark::State& state, bool channel_wise, BlockCut cut) {
   const Block input(channels, size, size);
   const Block output(outputs, output_size, output_size);
   const std::vector<std::byte> image = make_kernel_image(config.image, weights.memory.data());
-  const auto product =
-      Product::prepare(config, {image.data(), config.image.bytes_per_partition()}, {});
+  const auto product = make_product(config, {image.data(), config.image.bytes_per_partition()}, {});
   const auto workspace = make_product_workspace();
   for (auto _ : state) {
     product->run(input.surface, output.surface, 0, {0, output_size}, *workspace);

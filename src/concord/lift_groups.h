@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "arith/kernels/planar.h"
-#include "arith/kernels/product.h"
+#include "arith/kernels/product_config.h"
 #include "base/result.h"
 #include "isa/program.h"
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "arith/kernels/make_product.h"
 #include "base/check.h"
 #include "base/quantity.h"
 
@@ -40,8 +41,8 @@ void set_bias(const Graph& graph, const Node& node, ProductConfig& config) {
 std::shared_ptr<const Product> prepare_image(const ProductConfig& config, const std::byte* weights,
                                              ProductVectors vectors) {
   const std::vector<std::byte> image = make_kernel_image(config.image, weights);
-  return Product::prepare(config, {image.data(), config.image.bytes_per_partition()},
-                          std::move(vectors));
+  return make_product(config, {image.data(), config.image.bytes_per_partition()},
+                      std::move(vectors));
 }
 
 ProductConfig conv_config(const Graph& graph, const Node& node) {
@@ -296,7 +297,7 @@ std::vector<std::shared_ptr<DynamicProduct>> prepare_dynamic_products(const Grap
   const auto& matmul = node.as<graph::MatMulAttributes>();
   std::vector<std::shared_ptr<DynamicProduct>> products;
   for (std::int64_t image = 0; image < images; ++image) {
-    products.push_back(DynamicProduct::make(matmul_config(graph, node),
+    products.push_back(make_dynamic_product(matmul_config(graph, node),
                                             vectors_of(graph, node, matmul.post, matmul.integer)));
   }
   return products;

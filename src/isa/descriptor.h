@@ -20,7 +20,7 @@
 
 #include "arith/kernels/kernel_stream.h"
 #include "arith/kernels/planar.h"
-#include "arith/kernels/product.h"
+#include "arith/kernels/product_config.h"
 #include "base/quantity.h"
 
 namespace tessera::isa {

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "arith/kernels/block_weights.h"
+#include "arith/kernels/product.h"
 #include "arith/kernels/product_parts.h"
 #include "arith/kernels/row_layout.h"
 

@@ -11,7 +11,7 @@
 
 #include "arith/kernels/byte_panel.h"
 #include "arith/kernels/byte_tiles.h"
-#include "arith/kernels/product_parts.h"
+#include "arith/kernels/product_kinds.h"
 #include "arith/rounding.h"
 #include "base/check.h"
 #include "base/quantity.h"

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "arith/kernels/product_parts.h"
+#include "arith/kernels/taps.h"
 #include "arith/rounding.h"
 
 namespace tessera::kernels {

@@ -14,12 +14,11 @@
 #include <span>
 
 #include "arith/format.h"
+#include "arith/kernels/panel.h"
+#include "arith/kernels/tile_finish.h"
 
 namespace tessera::kernels {
 
-inline constexpr std::int64_t kStripPixels = 16;
-inline constexpr std::int64_t kPanelStrips = 4;
-inline constexpr std::int64_t kPanelPixels = kStripPixels * kPanelStrips;
 inline constexpr std::int64_t kTileChannels = 6;  // output channels worked on at a time
 
 struct PanelSegment {
@@ -49,19 +48,11 @@ void dot_panel_integer(const PanelDot& dot, std::int32_t* sums);
 // 64 bytes and readable up to the next multiple of 16.
 void round_sums(const double* sums, std::int64_t count, Format format, void* out);
 
-// The same for a tile of channels, after adding a bias to each: sums[channel][kPanelPixels] to
-// out + channel * out_stride bytes. Sums and biases are finite.
-struct TileFinish {
-  const double* sums = nullptr;
-  const double* biases = nullptr;  // [channels]
-  std::int64_t channels = 0;
-  std::int64_t pixels = 0;  // a multiple of kStripPixels
-  Format format = Format::kF16;
-  std::int64_t out_stride = 0;
-  // f16 only: a result at most `lowest` becomes `lowest`, one at least `highest` becomes `highest`.
-  bool clamps = false;
-  float lowest = 0.0f, highest = 0.0f;
-};
+// The same for a tile of channels.
 void finish_tile(const TileFinish& finish, std::byte* out);
+
+// Whether the processor has matrix tiles (tiles::are_there()) and they are to be used: not while
+// the run-time choice of vector instructions is bound to a lesser set.
+bool has_matrix_tiles();
 
 }  // namespace tessera::kernels

@@ -6,7 +6,7 @@
 
 #include "arith/kernels/direct_sum.h"
 #include "arith/kernels/float_panel.h"
-#include "arith/kernels/product_parts.h"
+#include "arith/kernels/product_kinds.h"
 #include "base/check.h"
 #include "base/quantity.h"
 

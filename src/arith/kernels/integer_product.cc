@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "arith/kernels/byte_panel.h"
-#include "arith/kernels/product_parts.h"
+#include "arith/kernels/product_kinds.h"
 #include "base/check.h"
 #include "base/quantity.h"
 

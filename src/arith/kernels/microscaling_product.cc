@@ -18,7 +18,8 @@
 
 #include "arith/kernels/block_weights.h"
 #include "arith/kernels/float_panel.h"
-#include "arith/kernels/product_parts.h"
+#include "arith/kernels/product_kinds.h"
+#include "arith/kernels/taps.h"
 #include "arith/microscaling.h"
 #include "arith/rounding.h"
 #include "base/check.h"

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <string>
 
+#include "arith/kernels/make_product.h"
 #include "arith/kernels/reference_product.h"
 #include "arith/kernels/testing_surface.h"
 #include "arith/rounding.h"
@@ -212,8 +213,8 @@ class WorkMaker {
 
 std::shared_ptr<const Product> prepare(const Work& work) {
   const std::vector<std::byte> image = make_kernel_image(work.config.image, work.oihw.data());
-  return Product::prepare(work.config, {image.data(), work.config.image.bytes_per_partition()},
-                          work.vectors);
+  return make_product(work.config, {image.data(), work.config.image.bytes_per_partition()},
+                      work.vectors);
 }
 
 // Runs output rows in random pieces.
@@ -407,8 +408,7 @@ TEST(Product, MatrixProductOfADynamicOperandEqualsTheConstantOne) {
     arith::StickyFlags flags;
     reference_product(c, {work.oihw.data(), work.vectors}, a.surface, expected.surface, flags);
     const auto workspace = make_product_workspace();
-    Product::prepare_dynamic(c, b.surface, {})
-        ->run(a.surface, actual.surface, 0, {0, work.rows}, *workspace);
+    make_product(c, b.surface, {})->run(a.surface, actual.surface, 0, {0, work.rows}, *workspace);
     EXPECT_EQ(testing::first_difference(expected.surface, actual.surface), "") << work.describe();
   }
 }
@@ -526,7 +526,7 @@ std::int64_t check_matrix_products(int whole) {
                         expected.surface, flags);
       wide += check_rows(*prepare(work), work, input.surface, expected.surface, maker);
       const OwnedSurface stationary = stationary_surface(work);
-      if (!dynamic) dynamic = DynamicProduct::make(work.config, work.vectors);
+      if (!dynamic) dynamic = make_dynamic_product(work.config, work.vectors);
       const auto workspace = make_product_workspace();
       const std::int64_t pieces = dynamic->take(stationary.surface);
       for (std::int64_t piece = pieces; piece-- > 0;) dynamic->pack(piece, *workspace);

@@ -6,7 +6,7 @@
 #include <cstddef>
 
 #include "arith/block_float.h"
-#include "arith/kernels/product.h"
+#include "arith/kernels/product_config.h"
 #include "arith/kernels/surface.h"
 
 namespace tessera {

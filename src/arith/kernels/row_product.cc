@@ -329,7 +329,8 @@ class DynamicRowProduct final : public DynamicProduct {
     if (!obvious_) {
       ProductConfig config = whole_config_;
       config.channels_side_by_side = false;
-      obvious_ = Product::prepare_dynamic(config, stationary_, {});
+      obvious_ = std::make_shared<BlockProduct>(config, plain_weights(config.image, stationary_),
+                                                ProductVectors{});
     }
     return *obvious_;
   }

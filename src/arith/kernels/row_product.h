@@ -12,6 +12,7 @@
 
 #include <memory>
 
+#include "arith/kernels/product.h"
 #include "arith/kernels/product_parts.h"
 
 namespace tessera::kernels {

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "arith/kernels/product.h"
+#include "arith/kernels/product_config.h"
 
 namespace tessera::kernels {
 

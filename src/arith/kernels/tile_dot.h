@@ -19,7 +19,7 @@
 #include <cstdint>
 #include <span>
 
-#include "arith/kernels/dot_panel.h"
+#include "arith/kernels/panel.h"
 
 namespace tessera::kernels {
 
@@ -33,13 +33,11 @@ inline constexpr int kLowBits = 7;
 namespace tiles {
 // In this processor, and the system lets us use them. Processors with AMX have arithmetic of f16
 // (AVX512-FP16) too, which tile_quantise.h and tile_finish.h use: one without it counts as without
-// tiles.
+// tiles. Whether they are to be used says has_matrix_tiles() (dot_panel.h).
 bool are_there();
 // For benchmarks, before anything asks: as on a processor without them.
 void leave_out();
 }  // namespace tiles
-// The same, but no while the run-time choice of vector instructions is bound to a lesser set.
-bool has_matrix_tiles();
 
 // While one exists, the thread's tile registers are set up.
 class TileScope {

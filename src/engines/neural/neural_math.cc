@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "arith/kernels/make_product.h"
 #include "arith/kernels/transpose.h"
 
 namespace tessera::engines {
@@ -99,7 +100,7 @@ void NeuralMath::prepare(const NeuralStep& step, const NeuralTask& task) {
       !holds_kernel(task, entry.kernel)) {
     // Where memory ends, what was kept stays with what it was made of.
     Kept made{&step.descriptor, kernel_bytes(task), vectors,
-              Product::prepare(task.product, kernel_memory_.image(task.kernel_offset), vectors)};
+              make_product(task.product, kernel_memory_.image(task.kernel_offset), vectors)};
     entry = std::move(made);
   }
   product_ = entry.product;
@@ -109,7 +110,7 @@ void NeuralMath::prepare_dynamic(const NeuralTask& task, std::int64_t image) {
   const Surface stationary = shifted(
       task.stationary, image,
       {task.stationary_channel_first, task.product.image.channels, {0, task.stationary.rows}});
-  product_ = Product::prepare_dynamic(task.product, stationary, read_vectors(task));
+  product_ = make_product(task.product, stationary, read_vectors(task));
 }
 
 std::vector<std::byte> NeuralMath::read_vector(std::uint32_t offset, std::int64_t count,
