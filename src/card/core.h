@@ -1,12 +1,20 @@
 // The virtual processor: one core wired up, its memories holding real bytes, its clock.
 //
+//   DRAM ◄─ channel ◄─┬─ task manager ─► data control ─► grants
+//                     ├─ load DMA ─► state buffer ◄─┬─► planar engine
+//                     ├─ store DMA ◄─┘              └─► neural engine ◄─ kernel memory
+//                     └─ kernel DMA ────────────────────────────────────────┘
+//
+// The core owns the clock: it jumps to the earliest wake-up and steps the boxes that are due. Boxes
+// exchange nothing within a cycle, so the order of stepping is free; CoreOptions::shuffle_seed
+// shuffles it, and a test holds the cycles equal.
+//
 // Discrete events at exact cycles. Values and time are separate: with `timing_only` the same
 // cycles come out and no value is computed.
 #pragma once
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -63,28 +71,68 @@ struct RunStatistics {
   std::uint32_t status_flags = 0;  // sticky: bit 0 NaN, 1 infinity, 2 accumulator range (arith)
 };
 
+// A segment of a network that waits in a queue of its own.
+struct NetworkRun {
+  std::size_t network = 0;  // from add()
+  std::size_t segment = 0;
+  std::int32_t priority = 0;  // higher first
+  Cycles arrival = 0;         // when the host enqueues it
+};
+
+// How one network fared. A fault stops its own network only.
+struct NetworkResult {
+  Status status;
+  Cycles end = 0;  // of its last task
+  std::vector<TaskTiming> tasks;
+};
+
+struct NetworksResult {
+  RunStatistics statistics;  // tasks: of all networks, one behind the other
+  std::vector<NetworkResult> networks;
+};
+
+// The virtual processor: its memories hold real bytes, its engines compute with them, and its clock
+// says when. One thread at a time.
 class Core {
  public:
   static Result<std::unique_ptr<Core>> create(const ChipConfig& chip);
-  virtual ~Core() = default;
+  ~Core();
+  Core(const Core&) = delete;
+  Core& operator=(const Core&) = delete;
 
   // Places the program's weights and stream in DRAM and fills the base-address table. The program
   // must outlive the core's use of it. Checks fingerprint; the caller has verified the program.
-  virtual Status load(const isa::Program& program) = 0;
+  Status load(const isa::Program& program);
   // The same with the weights where the device holds them for all its cores; they are only read,
   // and outlive the core's use of them.
-  virtual Status load(const isa::Program& program, std::span<const std::byte> weights) = 0;
+  Status load(const isa::Program& program, std::span<const std::byte> weights);
+  // Further networks beside each other, at most task_manager.queues. They share the state buffer
+  // and the kernel memory by agreement of their compilers; DRAM regions are their own. Returns the
+  // network's number; that of load() is 0. The program must outlive its use.
+  Result<std::size_t> add(const isa::Program& program);
+
   // From now on bytes [offset, offset + bytes.size()) of the region lie in the device's memory. The
   // parts of one region do not overlap, and no task's access leaves its part.
-  virtual Status bind(isa::DramAddress address, std::span<std::byte> bytes) = 0;
+  Status bind(isa::DramAddress address, std::span<std::byte> bytes);
 
-  // DRAM access through the base-address table, as the host's DMA does it.
-  virtual Status write(isa::DramAddress address, std::span<const std::byte> bytes) = 0;
-  virtual Status read(isa::DramAddress address, std::span<std::byte> bytes) const = 0;
+  // DRAM access through the base-address table, as the host's DMA does it; of network 0 where none
+  // is named.
+  Status write(isa::DramAddress address, std::span<const std::byte> bytes);
+  Status read(isa::DramAddress address, std::span<std::byte> bytes) const;
+  Status write(std::size_t network, isa::DramAddress address, std::span<const std::byte> bytes);
+  Status read(std::size_t network, isa::DramAddress address, std::span<std::byte> bytes) const;
 
   // Runs one segment from a quiet core. A deadlock is an error with each box's state; a bad
   // descriptor an error with task id and reason; a hazard an error naming the two tasks.
-  virtual Result<RunStatistics> run_segment(std::size_t segment, const CoreOptions& options) = 0;
+  Result<RunStatistics> run_segment(std::size_t segment, const CoreOptions& options);
+  // Runs segments of several networks from a quiet core, one queue each. The result is an error
+  // only if all stop (deadlock, hazard, bad arguments).
+  Result<NetworksResult> run_networks(std::span<const NetworkRun> runs, const CoreOptions& options);
+
+ private:
+  struct State;  // memories, engines, clock, and what is loaded
+  explicit Core(std::unique_ptr<State> state);
+  const std::unique_ptr<State> state_;
 };
 
 }  // namespace tessera::card

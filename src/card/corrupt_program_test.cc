@@ -56,7 +56,7 @@ TEST(CorruptProgram, IsRefusedOrRunsInsideItsMemories) {
   std::mt19937 random(kSeed);
   const ChipConfig chip = small_chip();
   const isa::Program good = all_kinds(chip);
-  auto core = CoreModel::make(chip);
+  auto core = Core::create(chip);
   ASSERT_TRUE(core.ok());
   int refused = 0, ran = 0;
   for (int i = 0; i < 4000; ++i) {

@@ -21,7 +21,7 @@ constexpr isa::DramAddress kOutput{BaseIndex::kOutput, 0};
 
 RunStatistics run(const ChipConfig& chip, const isa::Program& program,
                   const CoreOptions& options = {.timing_only = true}) {
-  auto core = CoreModel::make(chip);
+  auto core = Core::create(chip);
   EXPECT_TRUE(core.ok());
   const Status loaded = (*core)->load(program);
   EXPECT_TRUE(loaded.ok()) << loaded.error().to_string();

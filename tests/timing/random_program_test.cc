@@ -110,7 +110,7 @@ TEST(RandomPrograms, OrderOfSteppingValuesAndRepetitionChangeNoCycle) {
     RandomProgram random(seed);
     const isa::Program first = random.make(0);
     const isa::Program second = random.make(1024);
-    auto core = CoreModel::make(random.chip());
+    auto core = Core::create(random.chip());
     ASSERT_TRUE(core.ok());
     ASSERT_TRUE((*core)->add(first).ok());
     ASSERT_TRUE((*core)->add(second).ok());

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "arch/chip_config.h"
-#include "card/core_model.h"
+#include "card/core.h"
 #include "isa/task_list.h"
 
 namespace tessera::card::testing {

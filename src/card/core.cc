@@ -1,4 +1,4 @@
-#include "card/core_model.h"
+#include "card/core.h"
 
 #include <fmt/format.h>
 
@@ -202,29 +202,11 @@ TaskTiming to_timing(const engines::TaskTimes& times) {
           .blocked_memory = times.blocked_memory};
 }
 
-class CoreImplementation final : public CoreModel {
- public:
-  explicit CoreImplementation(const ChipConfig& chip) : chip_(chip), boxes_(chip_) {}
+}  // namespace
 
-  Status load(const isa::Program& program) override { return load(program, {}); }
-  Status load(const isa::Program& program, std::span<const std::byte> weights) override;
-  Status bind(isa::DramAddress address, std::span<std::byte> bytes) override;
-  Result<std::size_t> add(const isa::Program& program) override { return place(program, {}); }
-  Status write(isa::DramAddress address, std::span<const std::byte> bytes) override {
-    return write(0, address, bytes);
-  }
-  Status read(isa::DramAddress address, std::span<std::byte> bytes) const override {
-    return read(0, address, bytes);
-  }
-  Status write(std::size_t network, isa::DramAddress address,
-               std::span<const std::byte> bytes) override;
-  Status read(std::size_t network, isa::DramAddress address,
-              std::span<std::byte> bytes) const override;
-  Result<RunStatistics> run_segment(std::size_t segment, const CoreOptions& options) override;
-  Result<NetworksResult> run_networks(std::span<const NetworkRun> runs,
-                                      const CoreOptions& options) override;
+struct Core::State {
+  explicit State(const ChipConfig& of) : chip(of), boxes(chip) {}
 
- private:
   Result<std::size_t> place(const isa::Program& program, std::span<const std::byte> weights);
   Status check_access(std::size_t network, isa::DramAddress address, std::size_t bytes) const;
   Status begin(std::span<const NetworkRun> runs, const CoreOptions& options);
@@ -237,89 +219,90 @@ class CoreImplementation final : public CoreModel {
   void note_written(std::span<const NetworkRun> runs);
   void note_slots(std::size_t network, const std::vector<isa::TensorSlot>& slots);
 
-  const ChipConfig chip_;
-  Boxes boxes_;
-  engines::WrittenBytes written_;
-  std::vector<const isa::Program*> programs_;  // by network
-  std::vector<engines::RunNetwork> networks_;  // of the run
-  std::optional<engines::HazardCheck> hazards_;
-  Cycles end_ = 0;
+  const ChipConfig chip;
+  Boxes boxes;
+  engines::WrittenBytes written;
+  std::vector<const isa::Program*> programs;  // by network
+  std::vector<engines::RunNetwork> networks;  // of the run
+  std::optional<engines::HazardCheck> hazards;
+  Cycles end = 0;
 };
 
-Status CoreImplementation::load(const isa::Program& program, std::span<const std::byte> weights) {
-  programs_.clear();
-  written_.clear();
-  boxes_.dram.clear();
-  boxes_.descriptors.clear();
-  boxes_.neural_math.forget();
-  boxes_.filter_math.forget();
-  auto added = place(program, weights);
+Status Core::load(const isa::Program& program, std::span<const std::byte> weights) {
+  state_->programs.clear();
+  state_->written.clear();
+  state_->boxes.dram.clear();
+  state_->boxes.descriptors.clear();
+  state_->boxes.neural_math.forget();
+  state_->boxes.filter_math.forget();
+  auto added = state_->place(program, weights);
   if (!added.ok()) return added.error();
   return {};
 }
 
-Status CoreImplementation::bind(isa::DramAddress address, std::span<std::byte> bytes) {
-  TESSERA_RETURN_IF_ERROR(check_access(0, address, bytes.size()));
-  boxes_.dram.bind(0, address, bytes);
+Status Core::bind(isa::DramAddress address, std::span<std::byte> bytes) {
+  TESSERA_RETURN_IF_ERROR(state_->check_access(0, address, bytes.size()));
+  state_->boxes.dram.bind(0, address, bytes);
   return {};
 }
 
-Result<std::size_t> CoreImplementation::place(const isa::Program& program,
-                                              std::span<const std::byte> weights) {
-  if (program.chip_fingerprint != fingerprint(chip_)) {
+Result<std::size_t> Core::State::place(const isa::Program& program,
+                                       std::span<const std::byte> weights) {
+  if (program.chip_fingerprint != fingerprint(chip)) {
     return Error{
         ErrorCode::kInvalidArgument,
         fmt::format("the program was compiled for another chip configuration, '{}' "
                     "(fingerprint {:#x}); this core is '{}' ({:#x})",
-                    program.chip_name, program.chip_fingerprint, chip_.name, fingerprint(chip_))};
+                    program.chip_name, program.chip_fingerprint, chip.name, fingerprint(chip))};
   }
-  TESSERA_TRY(const std::size_t network, boxes_.dram.add(program, weights));
-  programs_.push_back(&program);
+  TESSERA_TRY(const std::size_t network, boxes.dram.add(program, weights));
+  programs.push_back(&program);
   return network;
 }
 
-Status CoreImplementation::check_access(std::size_t network, isa::DramAddress address,
-                                        std::size_t bytes) const {
-  if (network >= programs_.size()) {
+Status Core::State::check_access(std::size_t network, isa::DramAddress address,
+                                 std::size_t bytes) const {
+  if (network >= programs.size()) {
     return Error{ErrorCode::kInvalidArgument, "no program is loaded"};
   }
-  if (!boxes_.dram.holds(network, address, static_cast<std::int64_t>(bytes))) {
+  if (!boxes.dram.holds(network, address, static_cast<std::int64_t>(bytes))) {
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("bytes [{}, {}) of DRAM region {}, which has {}", address.offset,
                              address.offset + bytes, static_cast<int>(address.base),
-                             boxes_.dram.size(network, address.base))};
+                             boxes.dram.size(network, address.base))};
   }
   return {};
 }
 
-Status CoreImplementation::write(std::size_t network, isa::DramAddress address,
-                                 std::span<const std::byte> bytes) {
-  TESSERA_RETURN_IF_ERROR(check_access(network, address, bytes.size()));
-  if (!bytes.empty()) std::memcpy(boxes_.dram.at(network, address), bytes.data(), bytes.size());
+Status Core::write(std::size_t network, isa::DramAddress address,
+                   std::span<const std::byte> bytes) {
+  TESSERA_RETURN_IF_ERROR(state_->check_access(network, address, bytes.size()));
+  if (!bytes.empty()) {
+    std::memcpy(state_->boxes.dram.at(network, address), bytes.data(), bytes.size());
+  }
   const auto first = static_cast<std::int64_t>(address.offset);
-  written_.add(engines::dram_key(static_cast<std::uint32_t>(network), address.base), first,
-               first + static_cast<std::int64_t>(bytes.size()));
+  state_->written.add(engines::dram_key(static_cast<std::uint32_t>(network), address.base), first,
+                      first + static_cast<std::int64_t>(bytes.size()));
   return {};
 }
 
-void CoreImplementation::note_slots(std::size_t network,
-                                    const std::vector<isa::TensorSlot>& slots) {
+void Core::State::note_slots(std::size_t network, const std::vector<isa::TensorSlot>& slots) {
   for (const isa::TensorSlot& slot : slots) {
     const auto first = static_cast<std::int64_t>(slot.address.offset);
-    written_.add(engines::dram_key(static_cast<std::uint32_t>(network), slot.address.base), first,
-                 first + element_count(slot.dims) * format_bytes(slot.format));
+    written.add(engines::dram_key(static_cast<std::uint32_t>(network), slot.address.base), first,
+                first + element_count(slot.dims) * format_bytes(slot.format));
   }
 }
 
-void CoreImplementation::note_written_before(std::span<const NetworkRun> runs) {
+void Core::State::note_written_before(std::span<const NetworkRun> runs) {
   for (const NetworkRun& run : runs) {
-    const isa::Program& program = *programs_[run.network];
+    const isa::Program& program = *programs[run.network];
     // A new inference: what the one before left in the memories does not count.
-    if (run.segment == 0 && programs_.size() == 1) {
-      written_.forget(engines::kStateBufferKey);
-      written_.forget(engines::kKernelMemoryKey);
-      written_.forget(engines::dram_key(0, isa::BaseIndex::kWorkspace));
-      written_.forget(engines::dram_key(0, isa::BaseIndex::kOutput));
+    if (run.segment == 0 && programs.size() == 1) {
+      written.forget(engines::kStateBufferKey);
+      written.forget(engines::kKernelMemoryKey);
+      written.forget(engines::dram_key(0, isa::BaseIndex::kWorkspace));
+      written.forget(engines::dram_key(0, isa::BaseIndex::kOutput));
     }
     note_slots(run.network, program.inputs);
     for (std::size_t s = 0; s < run.segment; ++s) {
@@ -330,41 +313,43 @@ void CoreImplementation::note_written_before(std::span<const NetworkRun> runs) {
   }
 }
 
-void CoreImplementation::note_written(std::span<const NetworkRun> runs) {
-  if (hazards_) return hazards_->add_written(written_);
-  written_.add(engines::kStateBufferKey, 0, chip_.state_buffer.bytes_per_partition);
-  written_.add(engines::kKernelMemoryKey, 0, chip_.neural.kernel_bytes_per_partition);
+void Core::State::note_written(std::span<const NetworkRun> runs) {
+  if (hazards) return hazards->add_written(written);
+  written.add(engines::kStateBufferKey, 0, chip.state_buffer.bytes_per_partition);
+  written.add(engines::kKernelMemoryKey, 0, chip.neural.kernel_bytes_per_partition);
   for (const NetworkRun& run : runs) {
     for (int base = 0; base < isa::kBaseIndexCount; ++base) {
       const auto index = static_cast<isa::BaseIndex>(base);
-      written_.add(engines::dram_key(static_cast<std::uint32_t>(run.network), index), 0,
-                   boxes_.dram.size(run.network, index));
+      written.add(engines::dram_key(static_cast<std::uint32_t>(run.network), index), 0,
+                  boxes.dram.size(run.network, index));
     }
   }
 }
 
-Status CoreImplementation::read(std::size_t network, isa::DramAddress address,
-                                std::span<std::byte> bytes) const {
-  TESSERA_RETURN_IF_ERROR(check_access(network, address, bytes.size()));
-  if (!bytes.empty()) std::memcpy(bytes.data(), boxes_.dram.at(network, address), bytes.size());
+Status Core::read(std::size_t network, isa::DramAddress address, std::span<std::byte> bytes) const {
+  const State& state = *state_;
+  TESSERA_RETURN_IF_ERROR(state.check_access(network, address, bytes.size()));
+  if (!bytes.empty()) {
+    std::memcpy(bytes.data(), state.boxes.dram.at(network, address), bytes.size());
+  }
   return {};
 }
 
-Status CoreImplementation::begin(std::span<const NetworkRun> runs, const CoreOptions& options) {
-  if (runs.empty() || runs.size() > static_cast<std::size_t>(chip_.task_manager.queues)) {
+Status Core::State::begin(std::span<const NetworkRun> runs, const CoreOptions& options) {
+  if (runs.empty() || runs.size() > static_cast<std::size_t>(chip.task_manager.queues)) {
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("{} networks, the task manager has {} queues", runs.size(),
-                             chip_.task_manager.queues)};
+                             chip.task_manager.queues)};
   }
-  networks_.clear();
+  networks.clear();
   std::vector<engines::TaskQueue> queues;
   RunTaskId position = 0;
   for (const NetworkRun& run : runs) {
-    if (run.network >= programs_.size() || run.segment >= programs_[run.network]->segments.size()) {
+    if (run.network >= programs.size() || run.segment >= programs[run.network]->segments.size()) {
       return Error{ErrorCode::kInvalidArgument,
                    fmt::format("segment {} of network {} is not loaded", run.segment, run.network)};
     }
-    const isa::Program& program = *programs_[run.network];
+    const isa::Program& program = *programs[run.network];
     const isa::Segment& segment = program.segments[run.segment];
     if (segment.task_first > segment.task_last ||
         segment.task_last > program.stream_offsets.size()) {
@@ -375,78 +360,77 @@ Status CoreImplementation::begin(std::span<const NetworkRun> runs, const CoreOpt
     }
     queues.push_back({.head = segment.task_first,
                       .tail = segment.task_last,
-                      .network = static_cast<std::uint32_t>(networks_.size()),
+                      .network = static_cast<std::uint32_t>(networks.size()),
                       .base_addresses = static_cast<std::uint32_t>(run.network),
                       .priority = run.priority,
                       .arrival = run.arrival,
                       .program = &program});
-    networks_.push_back({.memory = static_cast<std::uint32_t>(run.network),
-                         .first = segment.task_first,
-                         .last = segment.task_last,
-                         .position = position});
+    networks.push_back({.memory = static_cast<std::uint32_t>(run.network),
+                        .first = segment.task_first,
+                        .last = segment.task_last,
+                        .position = position});
     position += segment.task_last - segment.task_first;
   }
-  hazards_.reset();
+  hazards.reset();
   if (options.check_hazards) {
     note_written_before(runs);
-    hazards_.emplace(chip_, position, written_);
+    hazards.emplace(chip, position, written);
   }
-  boxes_.wakes.reset();
-  for (auto& queue : boxes_.queues) queue->clear();
-  boxes_.control.reset(networks_, {.hazards = hazards_ ? &*hazards_ : nullptr,
-                                   .trace = options.trace,
-                                   .delay_seed = options.delay_seed});
-  boxes_.channel.reset();
-  boxes_.neural.reset(options.timing_only);
-  boxes_.planar.reset(options.timing_only);
-  boxes_.load.reset(options.timing_only);
-  boxes_.store.reset(options.timing_only);
-  boxes_.kernel.reset(options.timing_only);
-  boxes_.task_manager.reset(std::move(queues), networks_, options.timing_only);
+  boxes.wakes.reset();
+  for (auto& queue : boxes.queues) queue->clear();
+  boxes.control.reset(networks, {.hazards = hazards ? &*hazards : nullptr,
+                                 .trace = options.trace,
+                                 .delay_seed = options.delay_seed});
+  boxes.channel.reset();
+  boxes.neural.reset(options.timing_only);
+  boxes.planar.reset(options.timing_only);
+  boxes.load.reset(options.timing_only);
+  boxes.store.reset(options.timing_only);
+  boxes.kernel.reset(options.timing_only);
+  boxes.task_manager.reset(std::move(queues), networks, options.timing_only);
   return {};
 }
 
-Status CoreImplementation::run_clock(const CoreOptions& options) {
+Status Core::State::run_clock(const CoreOptions& options) {
   StepOrder order(options.shuffle_seed);
-  boxes_.wakes.wake(Box::kTaskManager, 0);
-  end_ = 0;
-  while (!(boxes_.task_manager.done() &&
-           boxes_.control.retired() == boxes_.task_manager.dispatched())) {
-    const Cycles now = boxes_.wakes.earliest();
+  boxes.wakes.wake(Box::kTaskManager, 0);
+  end = 0;
+  while (
+      !(boxes.task_manager.done() && boxes.control.retired() == boxes.task_manager.dispatched())) {
+    const Cycles now = boxes.wakes.earliest();
     if (now == kNever) {
       return Error{ErrorCode::kInvalidModel,
-                   fmt::format("deadlock at cycle {}: no box has anything to do\n  {}", end_,
-                               boxes_.describe())};
+                   fmt::format("deadlock at cycle {}: no box has anything to do\n  {}", end,
+                               boxes.describe())};
     }
-    const std::uint32_t due = boxes_.wakes.take_due(now);
+    const std::uint32_t due = boxes.wakes.take_due(now);
     for (const Box box : order.next()) {
       if ((due >> static_cast<int>(box) & 1) == 0) continue;
-      const Cycles next = boxes_.step(box, now);
+      const Cycles next = boxes.step(box, now);
       TESSERA_CHECK(next > now, "{} wants to be woken at {} in cycle {}", box_name(box), next, now);
-      boxes_.wakes.wake(box, next);
+      boxes.wakes.wake(box, next);
     }
-    end_ = now;
-    if (hazards_ && hazards_->report()) {
-      return Error{ErrorCode::kInvalidModel, *hazards_->report()};
+    end = now;
+    if (hazards && hazards->report()) {
+      return Error{ErrorCode::kInvalidModel, *hazards->report()};
     }
   }
   return {};
 }
 
-NetworksResult CoreImplementation::collect(std::span<const NetworkRun> runs,
-                                           const CoreOptions& options) {
+NetworksResult Core::State::collect(std::span<const NetworkRun> runs, const CoreOptions& options) {
   NetworksResult result;
   RunStatistics& statistics = result.statistics;
-  statistics.cycles = end_;
-  arith::StickyFlags flags = boxes_.neural_math.take_flags();
-  flags |= boxes_.filter_math.take_flags();
+  statistics.cycles = end;
+  arith::StickyFlags flags = boxes.neural_math.take_flags();
+  flags |= boxes.filter_math.take_flags();
   statistics.status_flags =
       (flags.nan ? 1u : 0u) | (flags.infinity ? 2u : 0u) | (flags.accumulator_range ? 4u : 0u);
-  statistics.row_misses = boxes_.channel.row_misses();
+  statistics.row_misses = boxes.channel.row_misses();
   for (int i = 0; i < engines::kBoxCount; ++i) {
     const Box box = static_cast<Box>(i);
-    TimeAccount& account = boxes_.account(box);
-    account.settle(end_);
+    TimeAccount& account = boxes.account(box);
+    account.settle(end);
     const engines::EngineCounters& c = account.counters;
     statistics.engines.push_back({.name = box_name(box),
                                   .busy = c.busy,
@@ -461,16 +445,16 @@ NetworksResult CoreImplementation::collect(std::span<const NetworkRun> runs,
   }
   EngineStatistics& dram = statistics.engines.back();
   for (const engines::DramPort* port :
-       {&boxes_.load_port, &boxes_.store_port, &boxes_.kernel_port, &boxes_.task_port}) {
+       {&boxes.load_port, &boxes.store_port, &boxes.kernel_port, &boxes.task_port}) {
     dram.bytes_read += port->bytes_read;
     dram.bytes_written += port->bytes_written;
   }
-  const auto& times = boxes_.control.all_times();
+  const auto& times = boxes.control.all_times();
   statistics.tasks.reserve(times.size());
   for (const engines::TaskTimes& task : times) statistics.tasks.push_back(to_timing(task));
   if (options.trace) {
-    for (const engines::TraceRecord& record : boxes_.control.trace()) {
-      const engines::RunNetwork& network = boxes_.control.network_of(record.task);
+    for (const engines::TraceRecord& record : boxes.control.trace()) {
+      const engines::RunNetwork& network = boxes.control.network_of(record.task);
       statistics.trace.push_back({.task = network.first + (record.task - network.position),
                                   .engine = static_cast<EngineKind>(record.engine),
                                   .step = record.step,
@@ -480,11 +464,11 @@ NetworksResult CoreImplementation::collect(std::span<const NetworkRun> runs,
   }
   for (std::size_t n = 0; n < runs.size(); ++n) {
     NetworkResult network;
-    const engines::RunNetwork& range = networks_[n];
+    const engines::RunNetwork& range = networks[n];
     const auto first = statistics.tasks.begin() + range.position;
     network.tasks.assign(first, first + (range.last - range.first));
     for (const TaskTiming& task : network.tasks) network.end = std::max(network.end, task.end);
-    if (const auto& fault = boxes_.task_manager.faults()[n]) {
+    if (const auto& fault = boxes.task_manager.faults()[n]) {
       network.status = fault->error.with_context(fmt::format("task {}", fault->task));
     }
     result.networks.push_back(std::move(network));
@@ -492,31 +476,38 @@ NetworksResult CoreImplementation::collect(std::span<const NetworkRun> runs,
   return result;
 }
 
-Result<NetworksResult> CoreImplementation::run_networks(std::span<const NetworkRun> runs,
-                                                        const CoreOptions& options) {
-  TESSERA_RETURN_IF_ERROR(begin(runs, options));
-  TESSERA_RETURN_IF_ERROR(run_clock(options));
-  note_written(runs);
-  return collect(runs, options);
+Result<NetworksResult> Core::run_networks(std::span<const NetworkRun> runs,
+                                          const CoreOptions& options) {
+  TESSERA_RETURN_IF_ERROR(state_->begin(runs, options));
+  TESSERA_RETURN_IF_ERROR(state_->run_clock(options));
+  state_->note_written(runs);
+  return state_->collect(runs, options);
 }
 
-Result<RunStatistics> CoreImplementation::run_segment(std::size_t segment,
-                                                      const CoreOptions& options) {
+Result<RunStatistics> Core::run_segment(std::size_t segment, const CoreOptions& options) {
   const NetworkRun run{.segment = segment};
   TESSERA_TRY(NetworksResult result, run_networks({&run, 1}, options));
   TESSERA_RETURN_IF_ERROR(result.networks[0].status);
   return std::move(result.statistics);
 }
 
-}  // namespace
-
-Result<std::unique_ptr<CoreModel>> CoreModel::make(const ChipConfig& chip) {
-  return std::unique_ptr<CoreModel>(std::make_unique<CoreImplementation>(chip));
-}
+Core::Core(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Core::~Core() = default;
 
 Result<std::unique_ptr<Core>> Core::create(const ChipConfig& chip) {
-  TESSERA_TRY(std::unique_ptr<CoreModel> core, CoreModel::make(chip));
-  return std::unique_ptr<Core>(std::move(core));
+  return std::unique_ptr<Core>(new Core(std::make_unique<State>(chip)));
+}
+
+Status Core::load(const isa::Program& program) { return load(program, {}); }
+
+Result<std::size_t> Core::add(const isa::Program& program) { return state_->place(program, {}); }
+
+Status Core::write(isa::DramAddress address, std::span<const std::byte> bytes) {
+  return write(0, address, bytes);
+}
+
+Status Core::read(isa::DramAddress address, std::span<std::byte> bytes) const {
+  return read(0, address, bytes);
 }
 
 }  // namespace tessera::card

@@ -1,5 +1,5 @@
 // The core runs hand-written programs: values, hazards, deadlocks, exceptions, several networks.
-#include "card/core_model.h"
+#include "card/core.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ constexpr isa::DramAddress kOutput{BaseIndex::kOutput, 0};
 const Activation kRelu{UnaryFunction::kRelu, 0, 0};
 
 template <typename T>
-std::vector<T> read_output(const CoreModel& core, std::size_t count, std::size_t network = 0) {
+std::vector<T> read_output(const Core& core, std::size_t count, std::size_t network = 0) {
   std::vector<T> values(count);
   const Status status = core.read(
       network, kOutput, {reinterpret_cast<std::byte*>(values.data()), values.size() * sizeof(T)});
@@ -33,8 +33,8 @@ std::vector<T> read_output(const CoreModel& core, std::size_t count, std::size_t
   return values;
 }
 
-std::unique_ptr<CoreModel> make_core(const ChipConfig& chip) {
-  auto core = CoreModel::make(chip);
+std::unique_ptr<Core> make_core(const ChipConfig& chip) {
+  auto core = Core::create(chip);
   EXPECT_TRUE(core.ok());
   return std::move(core).value();
 }
