@@ -4,7 +4,8 @@
 
 #include <vector>
 
-#include "network/network.h"
+#include "graph/edge_conversion.h"
+#include "tessera/network.h"
 
 namespace tessera::network {
 
