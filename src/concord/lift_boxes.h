@@ -7,10 +7,18 @@
 #include <cstdint>
 #include <vector>
 
-#include "concord/lift_operand.h"
+#include "arith/tensor.h"
 #include "concord/lift_tags.h"
 
 namespace tessera::concord {
+
+// Elements of one value, or of one of the operand's constants (value kWeights: `constant`).
+struct SourceBox {
+  LiftedValue value = kNothing;
+  std::size_t constant = 0;
+  std::int64_t input_offset = 0, output_offset = 0;  // elements
+  std::vector<std::int64_t> extents, input_strides, output_strides;
+};
 
 // Tags name whole elements here: granule = element. Elements of kNothing belong to no box; with
 // `over_unread` a box may run over them. The boxes come in the order of their first elements.

@@ -10,17 +10,10 @@
 
 #include "arith/tensor.h"
 #include "base/result.h"
+#include "concord/lift_boxes.h"
 #include "concord/lift_tags.h"
 
 namespace tessera::concord {
-
-// Elements of one value, or of one of the operand's constants (value kWeights: `constant`).
-struct SourceBox {
-  LiftedValue value = kNothing;
-  std::size_t constant = 0;
-  std::int64_t input_offset = 0, output_offset = 0;  // elements
-  std::vector<std::int64_t> extents, input_strides, output_strides;
-};
 
 struct Operand {
   enum class Kind : std::uint8_t { kWhole, kConstant, kBoxes };
