@@ -17,20 +17,12 @@
 #include <vector>
 
 #include "engines/data_control/hazard_check.h"
+#include "engines/data_control/run_network.h"
 #include "engines/time_account.h"
 #include "engines/wake_table.h"
 #include "isa/descriptor.h"
 
 namespace tessera::engines {
-
-using RunTaskId = std::uint32_t;  // position among all tasks of a run
-
-// The tasks of one network in a run: ids [first, last) at positions [position, ...).
-struct RunNetwork {
-  std::uint32_t memory = 0;  // base-address index
-  isa::TaskId first = 0, last = 0;
-  RunTaskId position = 0;
-};
 
 struct RunTask {
   const isa::TaskDescriptor* descriptor = nullptr;  // null until it enters

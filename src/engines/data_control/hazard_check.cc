@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "engines/data_control/data_control.h"
-
 namespace tessera::engines {
 namespace {
 

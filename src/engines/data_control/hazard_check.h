@@ -15,13 +15,12 @@
 #include <vector>
 
 #include "arch/chip_config.h"
+#include "engines/data_control/run_network.h"
 #include "engines/data_control/written_bytes.h"
 #include "isa/access_map.h"
 #include "isa/accesses.h"
 
 namespace tessera::engines {
-
-struct RunNetwork;
 
 struct HazardStep {
   std::uint32_t id = 0;  // position in the run
