@@ -12,8 +12,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "dashboard/controls.h"
-
 namespace tessera::dashboard {
 namespace {
 
@@ -76,11 +74,6 @@ Result<ControlRequest> parse_threads(const json& document) {
 }
 
 }  // namespace
-
-Status Controls::choose(const std::string& name, const std::string&) {
-  return Error{ErrorCode::kInvalidArgument,
-               fmt::format("there is nothing to choose as '{}'", name)};
-}
 
 Result<ControlRequest> parse_control(std::string_view body) {
   const json document = json::parse(body, nullptr, false);
