@@ -8,6 +8,8 @@
 #include "base/check.h"
 #include "choices.h"
 #include "network/network.h"
+#include "report/buffer_page.h"
+#include "report/format_page.h"
 #include "report/page_texts.h"
 #include "text_checks.h"
 

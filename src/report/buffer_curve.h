@@ -46,8 +46,4 @@ struct BufferCurve {
 Result<BufferCurve> buffer_curve(const std::shared_ptr<const graph::Graph>& graph,
                                  const ChipConfig& chip);
 
-// A self-contained page: the table and a plot of cycles and DRAM bytes over the buffer's size.
-Status write_buffer_page(const std::string& path, const std::string& title,
-                         const BufferCurve& curve);
-
 }  // namespace tessera::report

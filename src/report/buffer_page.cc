@@ -1,4 +1,6 @@
 // The page of a buffer curve: two lines over the buffer's size on a logarithmic scale, as SVG.
+#include "report/buffer_page.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,9 +8,7 @@
 #include <span>
 
 #include "package/container.h"
-#include "report/buffer_curve.h"
 #include "report/html_text.h"
-#include "report/page_texts.h"
 #include "tessera/file.h"
 
 namespace tessera::report {

@@ -1,4 +1,6 @@
 // The page of a format study: a plot of the error over the operands' bytes, as SVG, and the table.
+#include "report/format_page.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,10 +8,8 @@
 #include <span>
 
 #include "package/container.h"
-#include "report/format_study.h"
 #include "report/html_text.h"
 #include "report/label_places.h"
-#include "report/page_texts.h"
 #include "tessera/file.h"
 
 namespace tessera::report {

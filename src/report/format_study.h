@@ -82,8 +82,4 @@ struct OperandBytes {
 };
 OperandBytes operand_bytes(const graph::Graph& graph);
 
-// A self-contained page: the table and the plot.
-Status write_format_page(const std::string& path, const std::string& title,
-                         const FormatStudy& study);
-
 }  // namespace tessera::report

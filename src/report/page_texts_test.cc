@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "network/network.h"
+#include "report/format_page.h"
 
 namespace tessera::report {
 namespace {

@@ -8,6 +8,7 @@
 #include "arch/chip_config.h"
 #include "network/network.h"
 #include "report/buffer_curve.h"
+#include "report/buffer_page.h"
 #include "tools/console.h"
 
 namespace tessera::tools {

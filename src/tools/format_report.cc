@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "report/format_page.h"
 #include "report/format_study.h"
 #include "tools/console.h"
 #include "tools/tensor_file.h"
