@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "tessera/session.h"
+
 namespace tessera::c {
 namespace {
 
@@ -40,7 +42,7 @@ Status check_unknown(const void* structure, std::size_t known, const char* name)
   return Error{ErrorCode::kInvalidArgument,
                fmt::format("{}: size is {}, this library ({}) knows {} bytes, and byte {} is set: "
                            "a newer member; leave it 0 or take a newer library",
-                           name, size, tessera_version(), known, set - bytes)};
+                           name, size, version(), known, set - bytes)};
 }
 
 Status check_count(std::size_t count, std::size_t count_max, const std::string& what) {
