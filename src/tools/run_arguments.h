@@ -1,7 +1,6 @@
-// What `tessera run` was asked for, and how it tells what came out; a model and a program share it.
+// What `tessera run` was asked for, of a model or of a program.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -26,19 +25,5 @@ struct RunArguments {
 
 // What the arguments name.
 FileRoles file_roles(const RunArguments& arguments);
-// None of `roles` is written over.
-Result<std::vector<std::string>> write_outputs(const std::string& folder,
-                                               const std::vector<TensorDescription>& outputs,
-                                               const RunResult& run, FileRoles roles);
-// What every run has: architecture, device, cycles, engines, outputs.
-nlohmann::json run_json(const RunArguments& arguments,
-                        const std::vector<TensorDescription>& outputs, const RunResult& run,
-                        const std::vector<std::string>& paths);
-void print_run(const std::vector<TensorDescription>& outputs, const RunResult& run,
-               const std::vector<std::string>& paths);
-
-// A program (.tprog) or firmware text (.tasm) in place of a model.
-bool is_program(const std::string& path);
-Status run_program(const RunArguments& arguments);
 
 }  // namespace tessera::tools

@@ -1,5 +1,7 @@
 // tessera run of a program (.tprog) or of firmware text (.tasm): once, or a time step for every
 // vector that arrives.
+#include "tools/run_program.h"
+
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -8,7 +10,7 @@
 #include "network/firmware_file.h"
 #include "package/container.h"
 #include "tools/console.h"
-#include "tools/run_arguments.h"
+#include "tools/run_output.h"
 #include "tools/tensor_file.h"
 #include "tools/vector_stream.h"
 
