@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "zoo/zoo.h"
+#include "zoo/summary.h"
 
 namespace onnx {
 class GraphProto;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "zoo/summary.h"
 
 namespace tessera::zoo {
 
@@ -28,12 +29,6 @@ std::span<const Network> networks();
 // The error names the networks there are.
 Result<Network> find_network(const std::string& name);
 
-// What a network is, without its weights.
-struct Summary {
-  std::int64_t nodes = 0;
-  std::int64_t macs = 0;        // products only: convolutions and matrix products
-  std::int64_t parameters = 0;  // weights and biases
-};
 Summary summarise(const Network& network);
 
 // Writes the network with weights from `seed`: the same bytes on every machine.
