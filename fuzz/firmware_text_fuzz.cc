@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "firmware/assembler.h"
+#include "firmware/disassembler.h"
 #include "package/container.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

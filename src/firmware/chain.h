@@ -4,7 +4,7 @@
 //   read ─► [ product ] ─► operation ─► operation ... ─► write, write ...
 //
 // Everything here is in elements, vectors and iterations; addresses of the
-// state buffer, of kernel memory and of DRAM come later (memory_layout.h).
+// state buffer, of kernel memory and of DRAM come later (chain_memory.h).
 #pragma once
 
 #include <array>
@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "arch/chip_config.h"
 #include "arith/operation.h"
 #include "firmware/lexer.h"
 #include "firmware/task_text.h"
@@ -36,6 +37,8 @@ inline bool is_register_file(Memory memory) {
   return static_cast<int>(memory) < kRegisterFileCount;
 }
 const char* memory_name(Memory memory);
+// Elements of a native vector: what an address of a register file counts.
+std::int64_t native_vector(const ChipConfig& chip);
 
 // Iterations, windows and volumes have up to three axes: planes, rows, columns.
 inline constexpr int kAxes = 3;

@@ -6,12 +6,13 @@
 //     not say it read image window 3 x 3 stride 2 x 2 pad 1 x 1 product W add
 //     bias relu write out
 //   end
+#include "firmware/chain_body.h"
+
 #include <fmt/format.h>
 
 #include "arch/nearest.h"
 #include "base/quantity.h"
-#include "firmware/chain_parser.h"
-#include "firmware/parse_context.h"
+#include "firmware/integer_list.h"
 
 namespace tessera::firmware {
 namespace {

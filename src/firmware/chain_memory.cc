@@ -7,7 +7,6 @@
 #include "arith/rounding.h"
 #include "base/check.h"
 #include "base/quantity.h"
-#include "firmware/chain_parser.h"
 
 namespace tessera::firmware {
 namespace {

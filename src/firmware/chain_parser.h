@@ -4,7 +4,7 @@
 #include <string>
 
 #include "arch/chip_config.h"
-#include "firmware/assembler.h"
+#include "firmware/assemble_options.h"
 #include "firmware/chain.h"
 
 namespace tessera::firmware {
@@ -12,8 +12,5 @@ namespace tessera::firmware {
 // From behind `firmware 1` and the architecture to the end of the text.
 Result<ChainProgram> parse_chains(Lexer& lexer, const ChipConfig& chip,
                                   const AssembleOptions& options);
-
-// Elements of a native vector: what an address of a register file counts.
-std::int64_t native_vector(const ChipConfig& chip);
 
 }  // namespace tessera::firmware

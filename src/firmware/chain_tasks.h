@@ -11,7 +11,7 @@
 #pragma once
 
 #include "arch/chip_config.h"
-#include "firmware/assembler.h"
+#include "firmware/assemble_options.h"
 #include "firmware/chain.h"
 
 namespace tessera::firmware {

@@ -6,14 +6,14 @@
 //   matrix W [64, 32] window 3 x 3 in matrix = random 1 0.1
 //   queue x [128] in
 //   dram image [16, 16, 32] input
+#include "firmware/declarations.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "arch/nearest.h"
 #include "base/quantity.h"
-#include "firmware/chain_parser.h"
-#include "firmware/parse_context.h"
 
 namespace tessera::firmware {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "base/test_volume.h"
 #include "firmware/assembler.h"
+#include "firmware/disassembler.h"
 #include "firmware/program_text.h"
 #include "package/container.h"
 

@@ -1,11 +1,11 @@
-// What the parsers of declarations and chains share.
+// What the parsers of declarations and chains share: the state of a text, and the pieces of both.
 #pragma once
 
 #include <map>
 #include <string>
 
 #include "arch/chip_config.h"
-#include "firmware/assembler.h"
+#include "firmware/assemble_options.h"
 #include "firmware/chain.h"
 #include "firmware/expression.h"
 
@@ -34,11 +34,5 @@ Result<std::int64_t> parse_bounded(ParseContext& context, const char* what, std:
 Result<Extents> parse_axes(ParseContext& context, const char* what, std::int64_t lowest);
 // The declared name at hand, by its index; the error offers the nearest.
 Result<std::size_t> parse_symbol(ParseContext& context, const char* what);
-
-// `set`, `file`, `vector`, `matrix`, `queue` and `dram`, behind the word
-// itself.
-Status parse_declaration(ParseContext& context, const std::string& word, const Place& place);
-// `chain`, behind the word.
-Status parse_chain(ParseContext& context, const Place& place);
 
 }  // namespace tessera::firmware

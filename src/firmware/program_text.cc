@@ -1,11 +1,12 @@
 #include "firmware/program_text.h"
 
 #include <fmt/format.h>
-#include <openssl/evp.h>
 
 #include <algorithm>
 
 #include "base/check.h"
+#include "firmware/digest.h"
+#include "firmware/integer_list.h"
 #include "firmware/task_text.h"
 #include "isa/encoding.h"
 
@@ -20,95 +21,6 @@ using isa::TensorSlot;
 
 constexpr std::size_t kAxesMax = 64;          // of a tensor
 constexpr std::size_t kOriginsMax = 1 << 16;  // of a layer
-constexpr const char* kRegions[] = {"weights", "workspace", "input", "output"};
-
-std::string sha256_text(std::span<const std::byte> bytes) {
-  unsigned char digest[EVP_MAX_MD_SIZE];
-  unsigned int length = 0;
-  const int ok = EVP_Digest(bytes.data(), bytes.size(), digest, &length, EVP_sha256(), nullptr);
-  TESSERA_CHECK(ok == 1, "SHA-256 of {} bytes", bytes.size());
-  std::string text;
-  for (unsigned int i = 0; i < length; ++i) text += fmt::format("{:02x}", digest[i]);
-  return text;
-}
-
-// ---- writing ----
-
-std::string slot_text(const TensorSlot& slot) {
-  const std::string outside =
-      slot.dense_dims.empty() ? "" : " blocks_of " + integers_text(slot.dense_dims);
-  return fmt::format("{} tensor {} {} {}{} at {} + {}\n", quoted(slot.name), slot.tensor,
-                     format_name(slot.format), integers_text(slot.dims), outside,
-                     kRegions[static_cast<std::size_t>(slot.address.base)], slot.address.offset);
-}
-
-std::string layer_text(const LayerHint& hint) {
-  std::string out = fmt::format("layer {} kind {} dims {} macs {}", quoted(hint.name),
-                                quoted(hint.kind), integers_text(hint.output_dims), hint.macs);
-  if (!hint.origins.empty()) {
-    out += " origins [";
-    for (std::size_t i = 0; i < hint.origins.size(); ++i) {
-      out += (i == 0 ? "" : ", ") + quoted(hint.origins[i]);
-    }
-    out += "]";
-  }
-  return out + "\n";
-}
-
-std::string hex_text(std::span<const std::byte> bytes) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string out = "[";
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    if (i % 32 == 0) out += i == 0 ? "\n  \"" : "\",\n  \"";
-    const auto byte = static_cast<unsigned>(bytes[i]);
-    out += kDigits[byte >> 4];
-    out += kDigits[byte & 15];
-  }
-  return out + (bytes.empty() ? "]\n" : "\"]\n");
-}
-
-std::string weights_text(const Program& program, const DisassembleOptions& options) {
-  const std::size_t bytes = program.weights.size();
-  if (bytes == 0) return "";
-  if (options.weights != WeightsPlace::kInline) {
-    return fmt::format("weights {} {} bytes {} sha256 \"{}\"\n",
-                       options.weights == WeightsPlace::kFile ? "file" : "of", quoted(options.file),
-                       bytes, sha256_text(program.weights));
-  }
-  return fmt::format("weights bytes {} ", bytes) + hex_text(program.weights);
-}
-
-// The step's body, and the constants that it takes.
-std::string body_text(const HostStep& step) {
-  std::string out = "    graph " + quoted(step.body) + "\n";
-  for (const isa::StepConstant& constant : step.constants) {
-    const Tensor& value = *constant.value;
-    out += fmt::format("    constant {} {} {} bytes {} ", quoted(constant.name),
-                       format_name(value.format), integers_text(value.dims), value.bytes.size()) +
-           hex_text(value.bytes);
-  }
-  return out;
-}
-
-std::string piece_text(const isa::PieceHint& piece) {
-  return fmt::format("piece {}\n",
-                     integers_text({piece.image, piece.channel, piece.row, piece.column,
-                                    piece.input_channel, piece.window_row, piece.window_column}));
-}
-
-std::string segment_text(const Segment& segment) {
-  std::string out = fmt::format("segment tasks {} to {}\n", segment.task_first, segment.task_last);
-  for (const HostStep& step : segment.host_steps) {
-    out += fmt::format("  host_step node {}\n", step.node);
-    for (const TensorSlot& slot : step.inputs) out += "    reads " + slot_text(slot);
-    for (const TensorSlot& slot : step.outputs) out += "    gives " + slot_text(slot);
-    if (!step.body.empty()) out += body_text(step);
-    out += "  end\n";
-  }
-  return out + "end\n";
-}
-
-// ---- reading ----
 
 int digit(char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -234,12 +146,12 @@ class ProgramParser {
     TESSERA_RETURN_IF_ERROR(expect_word(lexer_, "at"));
     place = lexer_.peek().place;
     TESSERA_TRY(const std::string region, lexer_.expect_name("a region"));
-    const auto* const found = std::find(std::begin(kRegions), std::end(kRegions), region);
-    if (found == std::end(kRegions)) {
-      return lexer_.error(
-          place, fmt::format("'{}' is no region; allowed: {}", region, fmt::join(kRegions, ", ")));
+    const auto* const found = std::find(std::begin(kRegionNames), std::end(kRegionNames), region);
+    if (found == std::end(kRegionNames)) {
+      return lexer_.error(place, fmt::format("'{}' is no region; allowed: {}", region,
+                                             fmt::join(kRegionNames, ", ")));
     }
-    slot.address.base = static_cast<isa::BaseIndex>(found - std::begin(kRegions));
+    slot.address.base = static_cast<isa::BaseIndex>(found - std::begin(kRegionNames));
     TESSERA_RETURN_IF_ERROR(lexer_.expect("+", "and an offset in bytes"));
     TESSERA_TRY(slot.address.offset, lexer_.expect_unsigned("an offset in bytes"));
     return slot;
@@ -465,50 +377,6 @@ Result<std::vector<std::byte>> parse_weights(Lexer& lexer, const AssembleOptions
 
 Result<Program> parse_program_text(Lexer& lexer, const AssembleOptions& options) {
   return ProgramParser(lexer, options).run();
-}
-
-std::string disassemble(const Program& program, const DisassembleOptions& options) {
-  std::string out =
-      fmt::format("; {} tasks in {} segments for {}\nprogram 1\n", program.tasks.size(),
-                  program.segments.size(), quoted(program.chip_name));
-  out += fmt::format("chip {} fingerprint {:#018x}\n", quoted(program.chip_name),
-                     program.chip_fingerprint);
-  out += fmt::format("regions workspace {} input {} output {}\n", program.workspace_bytes,
-                     program.input_bytes, program.output_bytes);
-  if (program.dependencies_dropped != 0) {
-    out += fmt::format("dropped {}\n", program.dependencies_dropped);
-  }
-  for (const TensorSlot& slot : program.inputs) out += "input " + slot_text(slot);
-  for (const TensorSlot& slot : program.outputs) out += "output " + slot_text(slot);
-  out += weights_text(program, options);
-  for (std::size_t i = 0; i < program.hints.size(); ++i) out += layer_text(program.hints[i]);
-  std::uint32_t layer = UINT32_MAX;
-  std::size_t segment = 0;
-  const auto close_segments = [&](std::size_t task) {
-    while (segment < program.segments.size() && program.segments[segment].task_last <= task) {
-      out += "\n" + segment_text(program.segments[segment++]);
-    }
-  };
-  for (std::size_t i = 0; i < program.tasks.size(); ++i) {
-    close_segments(i);
-    const isa::TaskDescriptor& task = program.tasks[i];
-    if (task.layer != layer && task.layer < program.hints.size()) {
-      // A name may hold anything; in a comment it stays on its line.
-      out += fmt::format("\n; layer {}: {} {} {}\n", task.layer,
-                         quoted(program.hints[task.layer].name),
-                         quoted(program.hints[task.layer].kind),
-                         integers_text(program.hints[task.layer].output_dims));
-      layer = task.layer;
-    }
-    const std::size_t end =
-        i + 1 < program.tasks.size() ? program.stream_offsets[i + 1] : program.stream.size();
-    out +=
-        task_text(task, std::span(program.stream)
-                            .subspan(program.stream_offsets[i], end - program.stream_offsets[i]));
-    if (i < program.pieces.size() && program.pieces[i].known) out += piece_text(program.pieces[i]);
-  }
-  while (segment < program.segments.size()) out += "\n" + segment_text(program.segments[segment++]);
-  return out;
 }
 
 }  // namespace tessera::firmware

@@ -12,10 +12,13 @@
 //   segment tasks 0 to 12 ... end
 #pragma once
 
-#include "firmware/assembler.h"
+#include "firmware/assemble_options.h"
 #include "firmware/lexer.h"
 
 namespace tessera::firmware {
+
+// The regions of DRAM, in the order of isa::BaseIndex.
+inline constexpr const char* kRegionNames[] = {"weights", "workspace", "input", "output"};
 
 // From behind `program 1` to the end of the text.
 Result<isa::Program> parse_program_text(Lexer& lexer, const AssembleOptions& options);

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "firmware/assembler.h"
+#include "firmware/disassembler.h"
 #include "firmware/register_fields.h"
 #include "firmware/task_text.h"
 #include "isa/encoding.h"

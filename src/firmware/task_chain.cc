@@ -8,7 +8,6 @@
 #include "arch/nearest.h"
 #include "base/check.h"
 #include "firmware/register_fields.h"
-#include "firmware/task_text.h"
 
 namespace tessera::firmware {
 namespace {

@@ -6,7 +6,6 @@
 
 #include "base/check.h"
 #include "base/quantity.h"
-#include "firmware/chain_parser.h"
 #include "isa/descriptor_check.h"
 
 namespace tessera::firmware {

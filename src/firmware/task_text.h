@@ -38,8 +38,4 @@ struct TaskText {
 // From behind the word `task` to behind its `end`.
 Result<TaskText> parse_task(Lexer& lexer);
 
-// "[1, 2, 3]", at most `most` numbers.
-Result<std::vector<std::int64_t>> parse_integers(Lexer& lexer, const char* what, std::size_t most);
-std::string integers_text(const std::vector<std::int64_t>& values);
-
 }  // namespace tessera::firmware

@@ -7,6 +7,7 @@
 #include "arch/chip_config.h"
 #include "base/output_file.h"
 #include "firmware/assembler.h"
+#include "firmware/disassembler.h"
 #include "isa/verify.h"
 #include "network/firmware_file.h"
 #include "package/container.h"

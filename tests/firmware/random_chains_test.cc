@@ -1,12 +1,13 @@
 // Chains at random: the virtual processor, the lifted graph on host and ref, and processors of
 // other sizes give the same bits.
-#include "arch/architecture_file.h"
 #include "firmware/testing/random_chains.h"
 
 #include <gtest/gtest.h>
 
+#include "arch/architecture_file.h"
 #include "concord/lift.h"
 #include "example.h"
+#include "firmware/disassembler.h"
 #include "host/executor.h"
 #include "package/container.h"
 

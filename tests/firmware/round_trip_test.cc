@@ -5,6 +5,7 @@
 
 #include "compile/testing/random_graph.h"
 #include "firmware/assembler.h"
+#include "firmware/disassembler.h"
 #include "link/link.h"
 #include "network/network.h"
 #include "package/container.h"

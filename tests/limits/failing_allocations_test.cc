@@ -20,6 +20,7 @@
 #include "concord/onnx_writer.h"
 #include "failing_everywhere.h"
 #include "firmware/assembler.h"
+#include "firmware/disassembler.h"
 #include "graph/build.h"
 #include "link/link.h"
 #include "model/import.h"

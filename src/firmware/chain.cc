@@ -1,0 +1,18 @@
+#include "firmware/chain.h"
+
+#include <algorithm>
+
+namespace tessera::firmware {
+
+const char* memory_name(Memory memory) {
+  static constexpr const char* kNames[] = {"initial", "addsub",           "multiply",
+                                           "matrix",  "incoming queue",   "outgoing queue",
+                                           "DRAM",    "DRAM, as a matrix"};
+  return kNames[static_cast<std::size_t>(memory)];
+}
+
+std::int64_t native_vector(const ChipConfig& chip) {
+  return std::max<std::int64_t>(chip.formats.matrix.native_dimension, chip.state_buffer.partitions);
+}
+
+}  // namespace tessera::firmware

@@ -1,0 +1,26 @@
+// A program to text that assembles back byte for byte (assembler.h).
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "isa/program.h"
+
+namespace tessera::firmware {
+
+// Where the weights of a program go.
+enum class WeightsPlace {
+  kInline,   // in the text, as hexadecimal digits
+  kFile,     // in a file of their own
+  kProgram,  // where they are: in the program file
+};
+struct DisassembleOptions {
+  WeightsPlace weights = WeightsPlace::kInline;
+  std::string file;  // the weights' file or the program's, as the text is to name it
+};
+std::string disassemble(const isa::Program& program, const DisassembleOptions& options);
+
+// Weights of at most so many bytes stand in the text.
+inline constexpr std::size_t kInlineWeightsMax = 4096;
+
+}  // namespace tessera::firmware
