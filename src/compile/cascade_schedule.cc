@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/quantity.h"
+#include "compile/pieces.h"
 #include "compile/surface_conventions.h"
 #include "isa/accesses.h"
 

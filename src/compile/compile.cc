@@ -4,6 +4,7 @@
 
 #include "arch/architecture_file.h"
 #include "base/check.h"
+#include "compile/build_layers.h"
 #include "compile/estimate.h"
 #include "compile/layer.h"
 #include "compile/layout_choice.h"

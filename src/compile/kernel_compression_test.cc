@@ -1,11 +1,11 @@
 // The form is the smallest one, and only where it pays.
-#include "arch/architecture_file.h"
 #include "compile/kernel_compression.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
+#include "arch/architecture_file.h"
 #include "compile/kernel_memory.h"
 
 namespace tessera::compile {

@@ -55,8 +55,4 @@ struct Layer {
   bool on_array() const { return kind == LayerKind::kNeural && !on_lanes; }
 };
 
-// One layer a node, in the graph's order. Kernel images go to `weights`.
-Result<std::vector<Layer>> build_layers(const graph::Graph& graph, const ChipConfig& chip,
-                                        const StoragePlan& plan, WeightRegion& weights);
-
 }  // namespace tessera::compile

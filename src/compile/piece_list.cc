@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/quantity.h"
+#include "compile/cascade_schedule.h"
 #include "compile/placement_search.h"
 #include "compile/surface_conventions.h"
 

@@ -13,7 +13,7 @@
 #include "arch/chip_config.h"
 #include "base/result.h"
 #include "compile/buffer_layout.h"
-#include "compile/compile.h"
+#include "compile/compile_options.h"
 #include "compile/layer.h"
 #include "compile/placement.h"
 #include "compile/storage.h"
@@ -81,8 +81,5 @@ struct PlanInputs {
   const StoragePlan& storages;
   const std::vector<Layer>& layers;
 };
-
-// `cascade_ends` has for each layer the last one that a cascade which begins with it may have.
-Result<Plan> make_plan(const PlanInputs& inputs, const std::vector<std::int32_t>& cascade_ends);
 
 }  // namespace tessera::compile

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compile/make_plan.h"
 #include "isa/dependencies.h"
 
 namespace tessera::compile {

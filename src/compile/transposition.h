@@ -16,7 +16,7 @@
 
 #include "arch/chip_config.h"
 #include "compile/buffer_layout.h"
-#include "compile/compile.h"
+#include "compile/compile_options.h"
 #include "compile/storage.h"
 
 namespace tessera::compile {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "arch/chip_config.h"
-#include "compile/compile.h"
+#include "compile/compile_options.h"
 #include "compile/layer.h"
 #include "compile/storage.h"
 #include "graph/graph.h"

@@ -1,4 +1,4 @@
-#include "compile/layer.h"
+#include "compile/build_layers.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "compile/cascade.h"
+#include "compile/find_cascade.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "compile/plan.h"
+#include "compile/make_plan.h"
 
 #include <algorithm>
 #include <optional>
@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/quantity.h"
 #include "compile/cascade.h"
+#include "compile/find_cascade.h"
 #include "compile/homes.h"
 #include "compile/piece_list.h"
 #include "compile/pieces.h"

@@ -1,0 +1,29 @@
+// What the compiler is asked to do, and to leave.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace tessera::compile {
+
+// How a tensor is turned to another layout (transposition.h).
+enum class TranspositionWay : std::uint8_t { kArray, kPlanar, kDma };
+
+struct CompileOptions {
+  // Upper bound on one task's working set in the state buffer, bytes a partition; 0 = the compiler
+  // chooses. Smaller budgets mean smaller bands.
+  std::int64_t tile_budget_bytes = 0;
+  // Keep tensors in the state buffer between layers where they fit (off: everything through DRAM).
+  bool resident = true;
+  // Choose which axes lie on partitions, and swap operands of dynamic products, by cost.
+  bool choose_views = true;
+  // The way of transpositions that can go it; none: the cheapest each time.
+  std::optional<TranspositionWay> transposition = std::nullopt;
+  // Work through layers together, in rings of rows, where that saves DRAM traffic. Needs
+  // `resident`.
+  bool cascades = true;
+  // Store kernels compressed where that saves DRAM bytes (off: as they are).
+  bool compress_weights = true;
+};
+
+}  // namespace tessera::compile
