@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "graph/build.h"
+#include "graph/graph_text.h"
 #include "isa/encoding.h"
 #include "package/container.h"
 #include "program_target.h"

@@ -1,16 +1,15 @@
-#include "arch/architecture_file.h"
 #include "model_target.h"
 
 #include <array>
 #include <cstring>
 #include <memory>
 
+#include "arch/architecture_file.h"
 #include "arch/chip_config.h"
 #include "base/check.h"
 #include "compile/compile.h"
 #include "concord/lift.h"
 #include "device/program_run.h"
-#include "graph/build.h"
 #include "host/executor.h"
 #include "isa/verify.h"
 #include "link/link.h"

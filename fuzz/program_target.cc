@@ -1,13 +1,14 @@
-#include "arch/architecture_file.h"
 #include "program_target.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 
+#include "arch/architecture_file.h"
 #include "arch/chip_config.h"
 #include "base/check.h"
-#include "graph/build.h"
+#include "graph/graph_text.h"
+#include "graph/verify.h"
 #include "isa/encoding.h"
 #include "isa/verify.h"
 #include "link/link.h"

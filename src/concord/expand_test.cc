@@ -15,7 +15,7 @@
 #include "arith/rounding.h"
 #include "concord/interpret.h"
 #include "concord/testing/random_graph.h"
-#include "graph/build.h"
+#include "graph/graph_text.h"
 #include "host/executor.h"
 
 namespace tessera::concord {

@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "concord/lift_layers.h"
 #include "concord/lift_tensors.h"
-#include "graph/build.h"
+#include "graph/verify.h"
 #include "isa/step_order.h"
 
 namespace tessera::concord {

@@ -1,5 +1,4 @@
 // A graph compiled, linked and lifted again computes what it computed, bit for bit.
-#include "arch/architecture_file.h"
 #include "concord/lift.h"
 
 #include <gtest/gtest.h>
@@ -9,10 +8,11 @@
 #include <random>
 #include <set>
 
+#include "arch/architecture_file.h"
 #include "compile/compile.h"
 #include "compile/testing/random_graph.h"
-#include "graph/build.h"
 #include "graph/edge_blocks.h"
+#include "graph/graph_text.h"
 #include "host/executor.h"
 #include "link/link.h"
 

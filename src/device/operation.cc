@@ -8,6 +8,7 @@
 #include "base/guarded.h"
 #include "graph/build.h"
 #include "graph/editor.h"
+#include "graph/verify.h"
 
 namespace tessera::device {
 namespace {

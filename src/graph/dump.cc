@@ -14,7 +14,7 @@
 #include "arith/microscaling.h"
 #include "base/utf8.h"
 #include "graph/attribute_fields.h"
-#include "graph/build.h"
+#include "graph/graph_text.h"
 
 namespace tessera::graph {
 

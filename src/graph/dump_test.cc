@@ -7,6 +7,8 @@
 
 #include "graph/build.h"
 #include "graph/graph_test_models.h"
+#include "graph/graph_text.h"
+#include "graph/operators.h"
 #include "graph/supported.h"
 
 namespace tessera::graph {

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include "graph/build.h"
 #include "graph/edge_conversion.h"
+#include "graph/graph_text.h"
 #include "graph/verify.h"
 
 namespace tessera::graph {

@@ -34,4 +34,8 @@ std::int64_t node_macs(const Graph& graph, const Node& node) {
   return 0;
 }
 
+bool is_vector_float(Format format) {
+  return format == Format::kF32 || format == Format::kF16 || format == Format::kBf16;
+}
+
 }  // namespace tessera::graph

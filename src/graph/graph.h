@@ -206,4 +206,7 @@ struct Graph {
 // Work of a node in multiply-accumulates (Conv, MatMul), 0 for others.
 std::int64_t node_macs(const Graph& graph, const Node& node);
 
+// f32, f16 and bf16: what becomes a vector on the processor.
+bool is_vector_float(Format format);
+
 }  // namespace tessera::graph

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/result.h"
-#include "graph/build.h"
+#include "graph/build_options.h"
 #include "graph/graph.h"
 #include "model/infer.h"
 #include "model/model.h"

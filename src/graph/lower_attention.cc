@@ -14,6 +14,7 @@
 #include "graph/composer.h"
 #include "graph/move_box.h"
 #include "graph/operators.h"
+#include "graph/refusals.h"
 
 namespace tessera::graph {
 

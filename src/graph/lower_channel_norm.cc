@@ -17,6 +17,7 @@
 
 #include "graph/composer.h"
 #include "graph/operators.h"
+#include "graph/refusals.h"
 
 namespace tessera::graph {
 

@@ -5,12 +5,14 @@
 //   MatMul weights x columns ──► [N * groups, OC / groups, OH * OW] = [N, OC, OH, OW]
 //
 // Padding is zeros. A bias is added behind the product, which is f32 then.
+#include "graph/lower_computed_conv.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "graph/composer.h"
-#include "graph/lower_conv.h"
+#include "graph/conv_nodes.h"
 #include "graph/move_box.h"
 #include "graph/operators.h"
 

@@ -12,6 +12,7 @@
 
 #include "graph/lower_reduce.h"
 #include "graph/operators.h"
+#include "graph/refusals.h"
 
 namespace tessera::graph {
 

@@ -17,6 +17,7 @@
 
 #include "graph/move_box.h"
 #include "graph/operators.h"
+#include "graph/refusals.h"
 
 namespace tessera::graph {
 

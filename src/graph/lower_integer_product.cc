@@ -8,9 +8,10 @@
 #include <fmt/format.h>
 
 #include "graph/composer.h"
-#include "graph/lower_matmul.h"
 #include "graph/lower_quantised_product.h"
+#include "graph/matmul_nodes.h"
 #include "graph/operators.h"
+#include "graph/refusals.h"
 
 namespace tessera::graph {
 

@@ -19,6 +19,7 @@
 
 #include "graph/composition.h"
 #include "graph/operators.h"
+#include "graph/refusals.h"
 
 namespace tessera::graph {
 

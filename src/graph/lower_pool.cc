@@ -17,6 +17,7 @@
 #include "graph/composer.h"
 #include "graph/move_box.h"
 #include "graph/operators.h"
+#include "graph/refusals.h"
 #include "graph/window.h"
 
 namespace tessera::graph {

@@ -19,11 +19,12 @@
 
 #include "arith/narrow.h"
 #include "graph/composer.h"
-#include "graph/lower_conv.h"
-#include "graph/lower_matmul.h"
+#include "graph/conv_nodes.h"
 #include "graph/lower_quantised_product.h"
+#include "graph/matmul_nodes.h"
 #include "graph/operators.h"
 #include "graph/quantised_value.h"
+#include "graph/refusals.h"
 #include "model/evaluate.h"
 
 namespace tessera::graph {

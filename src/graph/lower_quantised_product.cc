@@ -6,8 +6,8 @@
 
 #include "arith/integer.h"
 #include "graph/composition.h"
-#include "graph/lower_conv.h"
-#include "graph/lower_matmul.h"
+#include "graph/conv_nodes.h"
+#include "graph/matmul_nodes.h"
 #include "graph/quantised_value.h"
 
 namespace tessera::graph {

@@ -26,6 +26,7 @@
 #include "graph/move_box.h"
 #include "graph/operators.h"
 #include "graph/recurrent_activation.h"
+#include "graph/refusals.h"
 
 namespace tessera::graph {
 

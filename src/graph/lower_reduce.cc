@@ -16,6 +16,7 @@
 #include "base/check.h"
 #include "graph/composer.h"
 #include "graph/operators.h"
+#include "graph/refusals.h"
 
 namespace tessera::graph {
 

@@ -20,6 +20,7 @@
 #include "graph/composer.h"
 #include "graph/move_box.h"
 #include "graph/operators.h"
+#include "graph/refusals.h"
 #include "model/evaluate.h"
 
 namespace tessera::graph {

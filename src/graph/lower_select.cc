@@ -18,6 +18,7 @@
 
 #include "graph/composer.h"
 #include "graph/operators.h"
+#include "graph/refusals.h"
 
 namespace tessera::graph {
 

@@ -13,6 +13,7 @@
 #include "graph/composer.h"
 #include "graph/move_box.h"
 #include "graph/operators.h"
+#include "graph/refusals.h"
 
 namespace tessera::graph {
 

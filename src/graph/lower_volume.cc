@@ -11,7 +11,7 @@
 #include <algorithm>
 
 #include "graph/composer.h"
-#include "graph/lower_conv.h"
+#include "graph/conv_nodes.h"
 #include "graph/move_box.h"
 #include "graph/operators.h"
 

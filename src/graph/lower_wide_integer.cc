@@ -11,6 +11,7 @@
 #include "graph/composer.h"
 #include "graph/integer_range.h"
 #include "graph/operators.h"
+#include "graph/refusals.h"
 
 namespace tessera::graph {
 

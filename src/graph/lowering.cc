@@ -17,10 +17,6 @@ const T* attribute(const model::Node& node, const std::string& name) {
 
 }  // namespace
 
-bool is_vector_float(Format format) {
-  return format == Format::kF32 || format == Format::kF16 || format == Format::kBf16;
-}
-
 std::int64_t positive_axis(std::int64_t axis, std::size_t rank) {
   return axis < 0 ? axis + static_cast<std::int64_t>(rank) : axis;
 }

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "graph/build.h"
+#include "graph/build_options.h"
 #include "graph/constants.h"
 #include "graph/editor.h"
 #include "graph/graph.h"
@@ -140,9 +140,6 @@ class Lowering {
   std::set<std::string> output_names_;
   std::set<const model::Node*> claimed_;
 };
-
-// f32, f16 and bf16: what becomes a vector on the processor.
-bool is_vector_float(Format format);
 
 // axis counted from the end if negative, as 0 .. rank-1.
 std::int64_t positive_axis(std::int64_t axis, std::size_t rank);

@@ -8,6 +8,8 @@
 #include <map>
 
 #include "graph/build.h"
+#include "graph/graph_text.h"
+#include "graph/verify.h"
 #include "model/import.h"
 
 namespace tessera::graph {

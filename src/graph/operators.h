@@ -99,10 +99,4 @@ Lowered lower_computed_dequantize(Op& op);  // DequantizeLinear of scales comput
 bool is_wide_integer(Format format);
 Lowered lower_wide_integer(Op& op);
 
-// Why a node cannot be on the processor whatever its operator: its first input has no elements.
-// Empty if nothing stands against it.
-std::string operand_refusal(const Op& op);
-// Every input and output of the node is f32, f16 or bf16; otherwise a reason.
-std::string float_refusal(const Op& op);
-
 }  // namespace tessera::graph

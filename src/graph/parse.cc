@@ -7,7 +7,7 @@
 
 #include "arith/microscaling.h"
 #include "graph/attribute_fields.h"
-#include "graph/build.h"
+#include "graph/graph_text.h"
 
 namespace tessera::graph {
 

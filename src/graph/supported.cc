@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/operators.h"
 #include "model/evaluate.h"
 #include "model/infer.h"
 

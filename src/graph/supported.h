@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "graph/operators.h"
+#include "graph/lowering.h"
 
 namespace tessera::graph {
 

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <set>
 
-#include "graph/build.h"
 #include "graph/edge_blocks.h"
 
 namespace tessera::graph {

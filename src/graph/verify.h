@@ -1,10 +1,14 @@
-// The verifier's two strengths.
+// The verifier, in two strengths.
 #pragma once
 
 #include "base/result.h"
 #include "graph/graph.h"
 
 namespace tessera::graph {
+
+// Every rule graph.h states: topological order, one producer, shapes and formats that fit the node,
+// constants of the right size. The error names the node and the rule.
+Status verify(const Graph& graph);
 
 enum class Stage {
   kDraft,  // before the pass `number_formats`: a float constant may have any float format

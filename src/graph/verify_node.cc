@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "graph/lowering.h"
 #include "graph/move_box.h"
 #include "graph/verify.h"
 

@@ -1,4 +1,6 @@
 // Every rule of the verifier, by its exact text.
+#include "graph/verify.h"
+
 #include <gtest/gtest.h>
 
 #include "graph/build.h"

@@ -7,8 +7,9 @@
 #include <vector>
 
 #include "base/check.h"
-#include "graph/build.h"
+#include "graph/graph_text.h"
 #include "graph/node_graph.h"
+#include "graph/verify.h"
 
 namespace tessera::package {
 namespace {

@@ -7,7 +7,7 @@
 #include "arch/architecture_file.h"
 #include "arch/chip_config.h"
 #include "base/input_file.h"
-#include "graph/build.h"
+#include "graph/graph_text.h"
 #include "model/import.h"
 #include "model/infer.h"
 #include "network/network.h"

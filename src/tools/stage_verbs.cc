@@ -8,6 +8,7 @@
 #include "arch/chip_config.h"
 #include "base/output_file.h"
 #include "graph/build.h"
+#include "graph/graph_text.h"
 #include "isa/verify.h"
 #include "link/link.h"
 #include "model/import.h"

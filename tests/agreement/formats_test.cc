@@ -8,8 +8,8 @@
 #include "arith/block_float.h"
 #include "arith/rounding.h"
 #include "compile/testing/random_graph.h"
-#include "graph/build.h"
 #include "graph/passes/passes.h"
+#include "graph/verify.h"
 #include "host/executor.h"
 #include "random_runs.h"
 

@@ -21,7 +21,6 @@
 #include "failing_everywhere.h"
 #include "firmware/assembler.h"
 #include "firmware/disassembler.h"
-#include "graph/build.h"
 #include "link/link.h"
 #include "model/import.h"
 #include "model/testing/model_builder.h"

@@ -25,8 +25,4 @@ ConvAttributes conv_attributes(const Window& window, std::int64_t groups, const 
 void emit_conv(Op& op, const std::string& output, std::vector<TensorId> inputs,
                const ConvAttributes& conv);
 
-// lower_computed_conv.cc: the operator's first output as the convolution of its first input with
-// `weights` [OC, C / groups, KH, KW], which are computed at run time, and the bias in input 2.
-void emit_computed_conv(Op& op, TensorId weights, const ConvAttributes& conv);
-
 }  // namespace tessera::graph

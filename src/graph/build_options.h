@@ -1,0 +1,23 @@
+// What a graph is built with.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "arith/format.h"
+#include "graph/graph.h"
+#include "model/infer.h"
+
+namespace tessera::graph {
+
+struct BuildOptions {
+  Format vector_format = Format::kF16;  // f16, bf16 or f32
+  MatrixFormat matrix;                  // for float products
+  bool quantise_vector_inputs = false;  // operands of element-wise work take `matrix` too
+  model::InferOptions infer;
+  bool require_full_offload = false;  // a host step is an error
+  // Called after each pass with its name and the graph (for --dump-passes); may be empty.
+  std::function<void(const std::string& pass, const Graph& graph)> on_pass;
+};
+
+}  // namespace tessera::graph
