@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 #include "device/backends.h"
+#include "device/fault_plan.h"
 #include "device/queued_device.h"
 
 namespace tessera {
@@ -91,6 +93,11 @@ Status check_times(const DeviceOptions& options) {
 }  // namespace
 
 Result<std::unique_ptr<Device>> make_device(const DeviceOptions& options) {
+  return make_failing_device(options, {});
+}
+
+Result<std::unique_ptr<Device>> make_failing_device(const DeviceOptions& options,
+                                                    FaultPlan faults) {
   if (options.kernels < 1 || options.kernels > 256) {
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("a device with {} kernels; allowed: 1 to 256", options.kernels)};
@@ -119,8 +126,9 @@ Result<std::unique_ptr<Device>> make_device(const DeviceOptions& options) {
   } else {
     TESSERA_TRY(backend, make_executor_backend(options));
   }
-  return QueuedDevice::create(std::move(backend), QueueOptions{options.queue_depth, options.pace,
-                                                               options.run_limit, options.faults});
+  return QueuedDevice::create(
+      std::move(backend),
+      QueueOptions{options.queue_depth, options.pace, options.run_limit, std::move(faults)});
 }
 
 }  // namespace device

@@ -25,7 +25,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -295,26 +294,6 @@ enum class Values {
   kNone,       // nobody: outputs are left as they are (timing only)
 };
 
-// What goes wrong with a run, for tests of whoever must live with it.
-enum class Fault {
-  kNone,
-  kError,             // the run ends with an error
-  kHang,              // it does not end before reset()
-  kLostCompletion,    // it ends, and nobody is told
-  kWrongCompletion,   // another sequence number is told
-  kSecondCompletion,  // its own is told twice
-};
-struct FaultPlace {
-  SequenceNumber sequence{};
-  std::uint64_t tag = 0;
-  int kernel = 0;
-};
-// Called by kernels' threads, one call at a time.
-struct FaultPlan {
-  std::function<Fault(const FaultPlace&)> fault = {};  // empty: none
-  std::function<bool()> reset_answers = {};  // empty: it always does; false: reset() fails
-};
-
 struct DeviceOptions {
   DeviceKind kind = DeviceKind::kSim;
   std::string name = {};                // "": that of the kind
@@ -330,7 +309,6 @@ struct DeviceOptions {
   Pace pace = {};
   // A run that takes longer is a failure of the device; 0: no limit but the deadlines of wait().
   std::chrono::nanoseconds run_limit{0};
-  FaultPlan faults = {};
   ProgressCallback progress = {};  // on the kernel's thread
 };
 

@@ -2,12 +2,14 @@
 // goes wrong. Queues, completions, memory, pacing and failure are those of every other device, so
 // whoever drives it meets a processor with real time behaviour and needs no model.
 //
-//   run_time(run) ─► wall time        compute(inputs, outputs) ─► bytes        faults ─► device.h
+//   run_time(run) ─► wall time        compute(inputs, outputs) ─► bytes        faults ─►
+//   fault_plan.h
 #pragma once
 
 #include <functional>
 
 #include "device/device.h"
+#include "device/fault_plan.h"
 
 namespace tessera::device {
 

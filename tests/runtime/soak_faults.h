@@ -10,6 +10,7 @@
 #include <string>
 
 #include "device/device.h"
+#include "device/fault_plan.h"
 
 namespace tessera::soak {
 

@@ -184,8 +184,7 @@ void World::add_real(DeviceKind kind, const std::string& name, int kernels) {
   options.threads = kernels;
   const ChipConfig chip = *load_chip_config("tessera128");
   if (kind == DeviceKind::kSim) options.chip = chip;
-  options.faults = trouble.plan();
-  state_->add(kind, chip, device::make_device(options).value());
+  state_->add(kind, chip, device::make_failing_device(options, trouble.plan()).value());
 }
 
 Model World::model_of(const Workload* work) const { return Model(models_.at(work)); }
