@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "base/utf8.h"
 #include "concord/expansion.h"
+#include "concord/node_expansions.h"
 
 namespace tessera::concord {
 

@@ -17,6 +17,7 @@
 #include "arith/rounding.h"
 #include "base/check.h"
 #include "concord/expansion.h"
+#include "concord/node_expansions.h"
 
 namespace tessera::concord {
 namespace {

@@ -12,6 +12,7 @@
 #include "base/check.h"
 #include "concord/exact_sum.h"
 #include "concord/expansion.h"
+#include "concord/node_expansions.h"
 
 namespace tessera::concord {
 namespace {

@@ -19,6 +19,7 @@
 #include "base/check.h"
 #include "concord/expansion.h"
 #include "concord/exponential_steps.h"
+#include "concord/node_expansions.h"
 
 namespace tessera::concord {
 namespace {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "concord/expansion.h"
+#include "concord/node_expansions.h"
 
 namespace tessera::concord {
 
