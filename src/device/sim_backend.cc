@@ -9,6 +9,7 @@
 #include "device/segment_use.h"
 #include "graph/node_graph.h"
 #include "host/executor.h"
+#include "isa/accesses.h"
 #include "isa/verify.h"
 #include "link/link.h"
 
