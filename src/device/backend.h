@@ -24,6 +24,9 @@ class Loaded {
   Cycles expected_cycles = 0;  // of a run, by the model; 0: not known
 };
 
+// Names and sizes of a network's tensors.
+std::vector<Loaded::Tensor> loaded_tensors(const std::vector<TensorDescription>& tensors);
+
 // Programs that share a weight region.
 struct LoadedSet {
   // Bytes to be sent to the device; empty where it shares the host's memory.

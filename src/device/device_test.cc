@@ -1,5 +1,4 @@
 // The devices sim, host and ref: what is loaded, what is moved, which bits come out.
-#include "arch/architecture_file.h"
 #include "device/device.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +7,9 @@
 #include <cmath>
 #include <map>
 
+#include "arch/architecture_file.h"
 #include "compile/testing/random_graph.h"
+#include "device/make_device.h"
 
 namespace tessera::device {
 namespace {

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "device/device.h"
+#include "device/device_options.h"
 
 namespace tessera::device {
 

@@ -1,12 +1,13 @@
 // The four functions of a simple accelerator, against the network they make together.
-#include "arch/architecture_file.h"
 #include "device/operation.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
 
+#include "arch/architecture_file.h"
 #include "compile/testing/random_graph.h"
+#include "device/make_device.h"
 
 namespace tessera::device {
 namespace {

@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/guarded.h"
+#include "device/kernel_thread.h"
 #include "network/network.h"
 
 namespace tessera::device {
@@ -27,8 +28,6 @@ constexpr nanoseconds kSpin{15'000};
 constexpr double kLongest = 1e17;  // nanoseconds, three years
 
 double seconds(nanoseconds duration) { return std::chrono::duration<double>(duration).count(); }
-
-thread_local bool thread_of_kernel = false;
 
 // For the kernels' threads, which must go on.
 template <typename Make>
@@ -48,8 +47,6 @@ nanoseconds wall_time(const Pace& pace, Cycles cycles, std::int64_t clock_hertz)
 }
 
 }  // namespace
-
-bool in_thread_of_kernel() { return thread_of_kernel; }
 
 QueuedDevice::QueuedDevice(std::unique_ptr<Backend> backend, QueueOptions options)
     : backend_(std::move(backend)),
@@ -768,7 +765,7 @@ DeviceCounters QueuedDevice::counters() const {
 void QueuedDevice::kernel_loop(int index) {
   // Wakes up within microseconds of the time asked for, not within the usual 50.
   prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
-  thread_of_kernel = true;
+  become_thread_of_kernel();
   Kernel& kernel = *kernels_[static_cast<std::size_t>(index)];
   Lock lock(mutex_);
   while (true) {

@@ -27,6 +27,7 @@
 
 #include "device/backend.h"
 #include "device/device_memory.h"
+#include "device/device_options.h"
 #include "device/fault_plan.h"
 #include "device/task_table.h"
 

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "device/device.h"
+#include "device/kernel_thread.h"
 #include "pipeline/own_thread.h"
 #include "runtime/job.h"
 

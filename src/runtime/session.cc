@@ -9,6 +9,7 @@
 #include "base/process_mark.h"
 #include "device/device.h"
 #include "device/device_form.h"
+#include "device/make_device.h"
 #include "network/network.h"
 #include "runtime/check_inputs.h"
 

@@ -11,6 +11,7 @@
 #include "base/guarded.h"
 #include "base/process_mark.h"
 #include "compile/testing/random_graph.h"
+#include "device/make_device.h"
 #include "failing_everywhere.h"
 #include "network/network.h"
 #include "runtime/memory_state.h"

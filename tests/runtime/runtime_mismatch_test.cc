@@ -3,6 +3,7 @@
 
 #include "arch/architecture_file.h"
 #include "compile/testing/random_graph.h"
+#include "device/make_device.h"
 #include "device/testing/forwarding_device.h"
 #include "network/network.h"
 #include "runtime/pipeline_state.h"

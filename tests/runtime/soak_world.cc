@@ -1,4 +1,3 @@
-#include "arch/architecture_file.h"
 #include "soak_world.h"
 
 #include <fmt/format.h>
@@ -6,10 +5,12 @@
 #include <array>
 #include <cstring>
 
+#include "arch/architecture_file.h"
 #include "base/check.h"
 #include "base/guarded.h"
 #include "base/process_mark.h"
 #include "compile/testing/random_graph.h"
+#include "device/device_options.h"
 #include "network/network.h"
 #include "runtime/memory_state.h"
 
