@@ -3,17 +3,15 @@
 #include <algorithm>
 #include <utility>
 
-#include "runtime/memory_state.h"
-
 namespace tessera::runtime {
 
 void BlockOrder::prepare_locked(BlockClaim& claim) {
   for (const BlockClaim::Use& use : claim.uses) {
-    std::vector<BlockState::Place>& places = use.block->places;
-    const std::size_t wanted = places.size() + use.block->places_expected + 1;
+    std::vector<OrderedBlock::Place>& places = use.block->places_;
+    const std::size_t wanted = places.size() + use.block->places_expected_ + 1;
     if (wanted > places.capacity()) places.reserve(2 * wanted + 2);
   }
-  for (const BlockClaim::Use& use : claim.uses) ++use.block->places_expected;
+  for (const BlockClaim::Use& use : claim.uses) ++use.block->places_expected_;
   claim.prepared_ = true;
 }
 
@@ -26,12 +24,12 @@ void BlockOrder::forget(BlockClaim& claim) {
   const std::lock_guard lock(mutex_);
   if (!claim.prepared_) return;
   claim.prepared_ = false;
-  for (const BlockClaim::Use& use : claim.uses) --use.block->places_expected;
+  for (const BlockClaim::Use& use : claim.uses) --use.block->places_expected_;
 }
 
 // Behind those who are there.
 bool BlockOrder::may_go(const BlockClaim::Use& use) {
-  const std::vector<BlockState::Place>& places = use.block->places;
+  const std::vector<OrderedBlock::Place>& places = use.block->places_;
   if (use.writes) return places.empty();
   return std::none_of(places.begin(), places.end(),
                       [](const auto& place) { return place.writes && !place.retained; });
@@ -54,19 +52,19 @@ bool BlockOrder::enter_locked(BlockClaim& claim) {
   claim.missing_ = 0;
   claim.inside_ = true;
   for (const BlockClaim::Use& use : claim.uses) {
-    --use.block->places_expected;
+    --use.block->places_expected_;
     const bool granted = may_go(use);
-    use.block->places.push_back({&claim, use.writes, granted, false});
+    use.block->places_.push_back({&claim, use.writes, granted, false});
     if (!granted) ++claim.missing_;
   }
   return claim.missing_ == 0;
 }
 
 // Those who may go to the block now; who may go altogether is put before `ready`, a list.
-BlockClaim* BlockOrder::grant(BlockState& block, BlockClaim* ready) {
-  std::vector<BlockState::Place>& places = block.places;
+BlockClaim* BlockOrder::grant(OrderedBlock& block, BlockClaim* ready) {
+  std::vector<OrderedBlock::Place>& places = block.places_;
   for (std::size_t i = 0; i < places.size(); ++i) {
-    BlockState::Place& place = places[i];
+    OrderedBlock::Place& place = places[i];
     if (place.writes && i > 0) break;
     if (!place.granted) {
       place.granted = true;
@@ -93,8 +91,8 @@ void BlockOrder::leave(BlockClaim& claim) {
     if (!claim.inside_) return;
     claim.inside_ = false;
     for (const BlockClaim::Use& use : claim.uses) {
-      std::erase_if(use.block->places,
-                    [&](const BlockState::Place& place) { return place.claim == &claim; });
+      std::erase_if(use.block->places_,
+                    [&](const OrderedBlock::Place& place) { return place.claim == &claim; });
       ready = grant(*use.block, ready);
     }
   }
@@ -106,7 +104,7 @@ void BlockOrder::retain(BlockClaim& claim) {
   {
     const std::lock_guard lock(mutex_);
     for (const BlockClaim::Use& use : claim.uses) {
-      for (BlockState::Place& place : use.block->places) {
+      for (OrderedBlock::Place& place : use.block->places_) {
         if (place.claim == &claim) place.retained = true;
       }
       ready = grant(*use.block, ready);
@@ -115,9 +113,9 @@ void BlockOrder::retain(BlockClaim& claim) {
   proceed(ready);
 }
 
-bool BlockOrder::is_used(const BlockState& block) const {
+bool BlockOrder::is_used(const OrderedBlock& block) const {
   const std::lock_guard lock(mutex_);
-  return !block.places.empty();
+  return !block.places_.empty();
 }
 
 }  // namespace tessera::runtime

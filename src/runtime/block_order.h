@@ -11,13 +11,38 @@
 // wait for it: it may go, and finds the error.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <vector>
 
+#include "base/result.h"
+
 namespace tessera::runtime {
 
-class BlockState;
+class BlockClaim;
+
+// What tasks have an order on.
+class OrderedBlock {
+ public:
+  OrderedBlock() = default;
+  virtual ~OrderedBlock() = default;
+  OrderedBlock(const OrderedBlock&) = delete;
+  OrderedBlock& operator=(const OrderedBlock&) = delete;
+
+  // The task that was to write it ended without a result, and it holds nothing.
+  virtual void invalidate(Status why) = 0;
+
+ private:
+  friend class BlockOrder;
+  // Under the lock of the order: who uses the block, in turn.
+  struct Place {
+    BlockClaim* claim = nullptr;
+    bool writes = false, granted = false, retained = false;
+  };
+  std::vector<Place> places_;
+  std::size_t places_expected_ = 0;  // more, of those that were prepared
+};
 
 // A task's places. It lives where its task does, and has left before it goes.
 class BlockClaim {
@@ -28,7 +53,7 @@ class BlockClaim {
   BlockClaim& operator=(const BlockClaim&) = delete;
 
   struct Use {
-    std::shared_ptr<BlockState> block;  // shared with the application
+    std::shared_ptr<OrderedBlock> block;  // shared with the application
     bool writes = false;
   };
   std::vector<Use> uses;
@@ -60,13 +85,13 @@ class BlockOrder {
   // Its task is over without a result, and devices still use the blocks: only those wait for it who
   // write them.
   void retain(BlockClaim& claim);
-  bool is_used(const BlockState& block) const;
+  bool is_used(const OrderedBlock& block) const;
 
  private:
   void prepare_locked(BlockClaim& claim);
   static bool may_go(const BlockClaim::Use& use);
   bool enter_locked(BlockClaim& claim);
-  static BlockClaim* grant(BlockState& block, BlockClaim* ready);
+  static BlockClaim* grant(OrderedBlock& block, BlockClaim* ready);
   static void proceed(BlockClaim* ready);
 
   mutable std::mutex mutex_;

@@ -8,7 +8,6 @@
 #include "base/check.h"
 #include "base/guarded.h"
 #include "runtime/patience.h"
-#include "runtime/stream.h"
 
 namespace tessera::runtime {
 namespace {
@@ -30,18 +29,18 @@ void JobListener::wait(std::chrono::nanoseconds patience) {
   wait_on(changed_, lock, patience, [this] { return notified_; });
 }
 
-void JobState::open(std::uint64_t id, std::uint64_t sequence, std::shared_ptr<StreamState> stream,
+void JobState::open(std::uint64_t id, std::uint64_t sequence, std::shared_ptr<JobOrder> order,
                     std::function<void(TaskOutcome)> callback) {
   id_ = id;
   sequence_ = sequence;
-  stream_ = std::move(stream);
+  order_ = std::move(order);
   callback_ = std::move(callback);
   keeps_room_.store(2, std::memory_order_relaxed);
   pool_.opened();
 }
 
 void JobState::clear() {
-  stream_.reset();
+  order_.reset();
   callback_ = nullptr;
   end_ = came_later_ = JobEnd::kOpen;
   ended_early_ = ready_ = done_ = false;
@@ -101,8 +100,8 @@ void JobState::end_early(JobEnd by) {
 
 // Its packet has ended it. Where an earlier task holds it back nobody has been told.
 bool JobState::overrule(JobEnd by) {
-  const std::shared_ptr<StreamState> stream = stream_;
-  if (!stream->take_held_back(*this)) return false;
+  const std::shared_ptr<JobOrder> order = order_;
+  if (!order->take_held_back(*this)) return false;
   end_.store(by, std::memory_order_release);
   const bool good = [this] {
     const std::lock_guard lock(mutex_);
@@ -120,13 +119,13 @@ void JobState::settle(TaskOutcome&& outcome, bool in_turn) {
     outcome_.swap(other);
   }
   // The stream may complete this job, and its last reference go, before the call returns.
-  const std::shared_ptr<StreamState> stream = stream_;
+  const std::shared_ptr<JobOrder> order = order_;
   if (in_turn) {
     ready_.store(true);
     const JobEnd by = came_later_.load();
     if (by != JobEnd::kOpen && overrule(by)) return;
   }
-  stream->settled(*this, in_turn);
+  order->settled(*this, in_turn);
 }
 
 void JobState::leave_room() {

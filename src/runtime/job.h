@@ -68,6 +68,17 @@ class JobOwner {
   virtual void job_overruled(JobEnd end, bool good) = 0;
 };
 
+// Where jobs have their place among others: a stream (stream.h).
+class JobOrder {
+ public:
+  virtual ~JobOrder() = default;
+  // The job has its outcome.
+  virtual void settled(JobState& job, bool in_turn) = 0;
+  // True: its packet has ended the job, an earlier one that is open holds it back, and now it waits
+  // for its turn no more. Whoever calls has a reference to it, and settles it anew.
+  virtual bool take_held_back(JobState& job) = 0;
+};
+
 // Waits for one of several jobs.
 class JobListener {
  public:
@@ -88,7 +99,7 @@ class JobState {
   void drop_reference();
 
   // For the one who submits: before anybody else knows the job.
-  void open(std::uint64_t id, std::uint64_t sequence, std::shared_ptr<StreamState> stream,
+  void open(std::uint64_t id, std::uint64_t sequence, std::shared_ptr<JobOrder> order,
             std::function<void(TaskOutcome)> callback);
 
   std::uint64_t id() const { return id_; }
@@ -139,7 +150,7 @@ class JobState {
   std::atomic<int> references_{0};
 
   std::uint64_t id_ = 0, sequence_ = 0;
-  std::shared_ptr<StreamState> stream_;  // shared with the stream's handles
+  std::shared_ptr<JobOrder> order_;  // shared with the stream's handles
   std::function<void(TaskOutcome)> callback_;
   std::atomic<JobEnd> end_{JobEnd::kOpen};
   // Who came when its packet had claimed it already; one of the two sees the other.

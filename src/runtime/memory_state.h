@@ -30,7 +30,7 @@ class MemoryState {
   RuntimeState& runtime() { return *runtime_; }
 };
 
-class BlockState : public std::enable_shared_from_this<BlockState> {
+class BlockState : public OrderedBlock, public std::enable_shared_from_this<BlockState> {
  public:
   static Result<std::shared_ptr<BlockState>> allocate(std::shared_ptr<MemoryState> memory,
                                                       Bytes bytes);
@@ -47,7 +47,7 @@ class BlockState : public std::enable_shared_from_this<BlockState> {
                                                        const TensorDescription& tensor);
   BlockState(std::shared_ptr<MemoryState> memory, device::MirroredBlock block)
       : memory(std::move(memory)), block(std::move(block)) {}
-  ~BlockState();
+  ~BlockState() override;
   BlockState(const BlockState&) = delete;
   BlockState& operator=(const BlockState&) = delete;
 
@@ -73,7 +73,7 @@ class BlockState : public std::enable_shared_from_this<BlockState> {
 
   // Not ok: the task that was to write it ended without a result, and it holds nothing.
   Status valid() const;
-  void invalidate(Status why);
+  void invalidate(Status why) override;
 
   const std::shared_ptr<MemoryState> memory;  // shared by its blocks
   const device::MirroredBlock block;
@@ -81,14 +81,6 @@ class BlockState : public std::enable_shared_from_this<BlockState> {
   Shape dims, dense_dims;       // as in TensorDescription
   bool plain = false;           // made by a number of bytes
   bool stays = false;           // between two stages: run_memory.h counts it
-
-  // Of the order of the runtime, under its lock: who uses the block, in turn.
-  struct Place {
-    BlockClaim* claim = nullptr;
-    bool writes = false, granted = false, retained = false;
-  };
-  std::vector<Place> places;
-  std::size_t places_expected = 0;  // more, of those that were prepared
 
  private:
   mutable std::mutex mutex_;

@@ -4,9 +4,6 @@
 
 #include "base/guarded.h"
 #include "pipeline/own_thread.h"
-#include "runtime/memory_state.h"
-#include "runtime/runtime_state.h"
-#include "runtime/task_packet.h"
 
 namespace tessera::runtime {
 namespace {
@@ -55,7 +52,7 @@ void RetainedTurns::retain(std::shared_ptr<PacketTurn> turn) {
 }
 
 void RetainedTurns::end(PacketTurn& turn) {
-  for (const std::weak_ptr<BlockState>& block : turn.blocks) {
+  for (const std::weak_ptr<OrderedBlock>& block : turn.blocks) {
     // There is room for as many as it had.
     if (auto alive = block.lock()) turn.uses.push_back({std::move(alive), false});
   }

@@ -12,13 +12,12 @@
 #include <thread>
 #include <vector>
 
-#include "tessera/result.h"
+#include "base/result.h"
+#include "runtime/block_order.h"
+#include "runtime/device_entry.h"
+#include "runtime/task_packet.h"
 
 namespace tessera::runtime {
-
-class BlockOrder;
-class DeviceEntry;
-class PacketTurn;
 
 class RetainedTurns {
  public:

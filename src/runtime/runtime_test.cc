@@ -1,5 +1,4 @@
 // The public interface over scripted and real devices.
-#include "arch/architecture_file.h"
 #include "tessera/runtime.h"
 
 #include <gtest/gtest.h>
@@ -9,6 +8,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "arch/architecture_file.h"
 #include "compile/testing/random_graph.h"
 #include "network/network.h"
 

@@ -8,7 +8,6 @@
 // callback that runs has returned. Whoever settles a job completes those that it held up, too.
 #pragma once
 
-#include <array>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -16,32 +15,11 @@
 #include <vector>
 
 #include "runtime/job.h"
-#include "tessera/memory.h"
+#include "runtime/stream_states.h"
 
 namespace tessera::runtime {
 
-class ModelState;
-
-// What the tasks of a stream hand on: of each state two blocks, one is read and the other written,
-// in turn.
-class StreamStates {
- public:
-  struct Pair {
-    std::size_t input = 0, output = 0;
-    std::array<Block, 2> blocks;
-  };
-  StreamStates() = default;
-  explicit StreamStates(std::vector<Pair> pairs) : pairs_(std::move(pairs)) {}
-  // Adds the inputs that are states, and says where the outputs go that are states.
-  Status add_to(NetworkTask& task, const ModelState* last) const;
-  void turn() { ++turn_; }
-
- private:
-  std::vector<Pair> pairs_;  // by input
-  std::size_t turn_ = 0;
-};
-
-class StreamState {
+class StreamState : public JobOrder {
  public:
   StreamState(std::uint32_t id, const StreamOptions& options);
 
@@ -50,11 +28,8 @@ class StreamState {
   // Gives the job its place in the order, before its packet enters the pipeline.
   void open(JobReference job, std::uint64_t id, std::shared_ptr<StreamState> self,
             std::function<void(TaskOutcome)> callback);
-  // The job has its outcome.
-  void settled(JobState& job, bool in_turn);
-  // True: its packet has ended the job, an earlier one that is open holds it back, and now it waits
-  // for its turn no more. Whoever calls has a reference to it, and settles it anew.
-  bool take_held_back(JobState& job);
+  void settled(JobState& job, bool in_turn) override;
+  bool take_held_back(JobState& job) override;
   void wait_until_done();
 
   // Held while a task takes its states and its place on their blocks.

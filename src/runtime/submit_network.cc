@@ -126,7 +126,9 @@ Result<JobReference> PipelineState::submit_network(const std::shared_ptr<StreamS
   // Whose task is next has the states next: up to its turn on the blocks.
   const std::lock_guard states(stream->states_mutex());
   return with_room([&]() -> Result<JobReference> {
-    TESSERA_RETURN_IF_ERROR(stream->states().add_to(task, last_model_.get()));
+    TESSERA_RETURN_IF_ERROR(stream->states().add_to(task, last_model_ == nullptr
+                                                              ? std::span<const TensorDescription>()
+                                                              : last_model_->network.outputs()));
     TESSERA_RETURN_IF_ERROR(check_network_task(task));
     pipeline::PacketPtr packet = packet_of(*stream, std::move(task), options);
     TESSERA_TRY(JobReference job, enter(stream, std::move(packet), std::move(options)));
@@ -136,30 +138,6 @@ Result<JobReference> PipelineState::submit_network(const std::shared_ptr<StreamS
 }
 
 // ---------------------------------------------------------------------------------- states
-
-Status StreamStates::add_to(NetworkTask& task, const ModelState* last) const {
-  if (pairs_.empty()) return {};
-  for (const Pair& pair : pairs_) {
-    if (pair.input > task.inputs.size()) {
-      return wrong(
-          fmt::format("{} inputs beside the stream's {} states; input {} is a state, so "
-                      "there must be at least {}",
-                      task.inputs.size(), pairs_.size(), pair.input, pair.input));
-    }
-    task.inputs.insert(task.inputs.begin() + static_cast<std::ptrdiff_t>(pair.input),
-                       pair.blocks[turn_ % 2]);
-  }
-  task.outputs.resize(last->network.outputs().size());
-  for (const Pair& pair : pairs_) {
-    NetworkOutput& output = task.outputs[pair.output];
-    if (output.block || output.keep || output.view) {
-      return wrong(fmt::format("output '{}' is a state of the stream, the task says where it goes",
-                               last->network.outputs()[pair.output].name));
-    }
-    output.block = pair.blocks[(turn_ + 1) % 2];
-  }
-  return {};
-}
 
 namespace {
 

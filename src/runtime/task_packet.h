@@ -26,8 +26,8 @@ class PacketTurn : public BlockClaim {
   pipeline::PacketPtr packet;
   // A device may use the blocks after the task (retained_turns.h).
   bool retained = false;
-  std::vector<std::weak_ptr<BlockState>> blocks;  // those of `uses`
-  std::shared_ptr<PacketTurn> next;               // of those that are retained
+  std::vector<std::weak_ptr<OrderedBlock>> blocks;  // those of `uses`
+  std::shared_ptr<PacketTurn> next;                 // of those that are retained
   void proceed() override { entrance->let_in(std::move(packet)); }
 };
 
@@ -42,7 +42,7 @@ class TaskPacket : public pipeline::Packet {
   pipeline::Nanoseconds transfer_in = 0, kernel = 0, transfer_out = 0;
 
   // A block that is named twice has one place, as a writer if it is written at all.
-  void add_use(const std::shared_ptr<BlockState>& block, bool writes) {
+  void add_use(const std::shared_ptr<OrderedBlock>& block, bool writes) {
     if (turn == nullptr) turn = std::make_shared<PacketTurn>();
     for (BlockClaim::Use& use : turn->uses) {
       if (use.block != block) continue;
