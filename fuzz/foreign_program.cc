@@ -1,9 +1,9 @@
-#include "arch/architecture_file.h"
 #include "foreign_program.h"
 
 #include <memory>
 #include <vector>
 
+#include "arch/architecture_file.h"
 #include "base/check.h"
 #include "choices.h"
 #include "concord/cpp_writer.h"

@@ -1,10 +1,11 @@
 // Loading by name or path, the digest, and the printed forms of a configuration.
 
+#include "arch/architecture_file.h"
+
 #include <fmt/format.h>
 
 #include <vector>
 
-#include "arch/architecture_file.h"
 #include "arch/builtin_profiles.h"
 #include "arch/config_checks.h"
 #include "arch/config_table.h"

@@ -1,5 +1,5 @@
-// Architecture files (arch/*.toml): read once, checked, with an error that names file, line, key and
-// allowed range; and the digest and the printed forms of what they say.
+// Architecture files (arch/*.toml): read once, checked, with an error that names file, line, key
+// and allowed range; and the digest and the printed forms of what they say.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,6 @@
 
 #include "base/quantity.h"
 
-
 namespace tessera {
 namespace {
 

@@ -1,8 +1,8 @@
-#include "arch/architecture_file.h"
 #include "arch/format_choice.h"
 
 #include <gtest/gtest.h>
 
+#include "arch/architecture_file.h"
 #include "arith/microscaling.h"
 
 namespace tessera {

@@ -1,5 +1,4 @@
 // The application's form of tensors and the device's.
-#include "arch/architecture_file.h"
 #include "device/device_form.h"
 
 #include <gtest/gtest.h>
@@ -7,6 +6,7 @@
 #include <algorithm>
 #include <random>
 
+#include "arch/architecture_file.h"
 #include "compile/testing/random_graph.h"
 #include "host/executor.h"
 

@@ -1,10 +1,10 @@
-#include "arch/architecture_file.h"
 #include "report/format_study.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "arch/architecture_file.h"
 #include "compile/testing/random_graph.h"
 
 namespace tessera::report {

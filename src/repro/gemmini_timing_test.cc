@@ -1,10 +1,10 @@
-#include "arch/architecture_file.h"
 #include "repro/gemmini_timing.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "arch/architecture_file.h"
 #include "repro/fit.h"
 
 namespace tessera::repro {

@@ -1,4 +1,3 @@
-#include "arch/architecture_file.h"
 #include "operator_check.h"
 
 #include <gtest/gtest.h>
@@ -6,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "arch/architecture_file.h"
 #include "graph/build.h"
 #include "host/executor.h"
 #include "model/evaluate.h"

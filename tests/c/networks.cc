@@ -1,10 +1,10 @@
-#include "arch/architecture_file.h"
 #include "networks.h"
 
 #include <gtest/gtest.h>
 
 #include <utility>
 
+#include "arch/architecture_file.h"
 #include "compile/testing/random_graph.h"
 #include "network/network.h"
 

@@ -1,10 +1,10 @@
-#include "arch/architecture_file.h"
 #include "derived_case.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "arch/architecture_file.h"
 #include "compile/compile.h"
 #include "concord/expand.h"
 #include "concord/lift.h"

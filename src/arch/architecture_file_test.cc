@@ -1,5 +1,4 @@
 #include "arch/architecture_file.h"
-#include "arch/chip_config.h"
 
 #include <gtest/gtest.h>
 
@@ -10,6 +9,7 @@
 #include <sstream>
 #include <vector>
 
+#include "arch/chip_config.h"
 #include "arch/config_table.h"
 
 namespace tessera {
