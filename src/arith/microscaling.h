@@ -5,9 +5,9 @@
 //                 x[i] / X ──► nearest element, ties to even, saturating       a code of 4 to 8
 //                 bits
 //
-// A code under scale code s stands for element_value(code) * 2^(s - 127). A NaN or an infinity
-// anywhere in a block makes its scale NaN, and with it every product that the block takes part in.
-// Elements have subnormals; -0 keeps its sign.
+// A code under scale code s stands for micro_element_value(element, code) * 2^(s - 127). A NaN or
+// an infinity anywhere in a block makes its scale NaN, and with it every product that the block
+// takes part in. Elements have subnormals; -0 keeps its sign.
 //
 // Products sum exactly: every element is a small whole number times a power of two, so that the sum
 // of a product is a whole number of some unit, whatever the order; it is rounded once.

@@ -193,7 +193,7 @@ class Chooser {
     return planar_step_cycles(chip_.planar, work);
   }
 
-  // layer.cc spreads dense work on few channels over all lanes, by way of DRAM.
+  // build_layers.cc spreads dense work on few channels over all lanes, by way of DRAM.
   Cycles spread_cycles(const Candidate& candidate) const {
     const std::int64_t elements = candidate.output.dense_elements();
     std::int64_t moved = 2 * elements * format_bytes(format_of(candidate.output.storage));

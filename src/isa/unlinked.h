@@ -11,8 +11,8 @@
 
 namespace tessera::isa {
 
-// The tasks of one layer under one split, relocatable: task ids are positions in Frame order, and
-// dependencies name (frame, task) pairs through `FrameTaskRef`.
+// The tasks of one layer are relocatable: a task is named by its frame and its place in it, and the
+// linker numbers them.
 struct FrameDependency {
   std::uint32_t frame = 0;  // index into Package::frames
   std::uint32_t task = 0;   // index into that frame's tasks

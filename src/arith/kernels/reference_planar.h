@@ -1,5 +1,6 @@
-// The obvious form of planar work: one output element at a time from the definitions. `ref` runs
-// it, tests hold planar.cc against it. The operands of one output element are given as values.
+// The obvious form of element-wise work and of pooling: one output element at a time from the
+// definitions. Tests hold the fast kernels against it. (Device `ref` has its own:
+// host/reference_planar.cc.)
 #pragma once
 
 #include <span>
