@@ -4,12 +4,16 @@
     scripts/check_rules.py [ROOT]
 
 Prints one line a violation, "file:line: what was found, what is allowed", and ends with status 1
-where there is any. scripts/check_rules_test.py breaks each rule once.
+where there is any. scripts/check_rules_test.py breaks each rule once. include_circles.py has the
+rules about what depends on what among files, dead_references.py those about names in comments.
 """
 import pathlib
 import re
 import subprocess
 import sys
+
+from dead_references import dead_references
+from include_circles import circles
 
 FILE_LINES_MAX = 1000
 FUNCTION_LINES_MAX = 70
@@ -245,7 +249,9 @@ def named(root, cmake_list, path):
 
 def check(root):
     files = list_files(root)
-    messages = [(str(p), line, text) for p, line, text in check_folders(root, files)]
+    messages = [(str(path), line, text)
+                for found in (check_folders(root, files), circles(root, files),
+                              dead_references(root, files)) for path, line, text in found]
     for path in files:
         if not is_source(path) or path.name.startswith("check_rules"):
             continue
