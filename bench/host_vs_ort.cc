@@ -24,6 +24,7 @@
 #include <thread>
 #include <utility>
 
+#include "arith/kernels/dot_panel.h"
 #include "arith/kernels/tile_dot.h"
 #include "base/result.h"
 #include "emulation.h"
