@@ -447,53 +447,15 @@ Cycles neural_task_cycles(const NeuralEngineConfig& config, const ProductWork& w
 }
 
 std::int64_t unary_function_cycles(UnaryFunction function) {
-  switch (function) {
-    case UnaryFunction::kIdentity:
-    case UnaryFunction::kRelu:
-    case UnaryFunction::kClip:
-    case UnaryFunction::kLeakyRelu:
-    case UnaryFunction::kAbs:
-    case UnaryFunction::kNegate:
-    case UnaryFunction::kSign:
-    case UnaryFunction::kFloor:
-    case UnaryFunction::kCeil:
-    case UnaryFunction::kRound:
-    case UnaryFunction::kSquare:
-    case UnaryFunction::kHardSigmoid:
-    case UnaryFunction::kHardSwish:
-    case UnaryFunction::kThresholdedRelu:
+  switch (unary_row(function).kind) {
+    case UnaryKind::kLine:
       return 1;  // comparators and one multiply-add
-    case UnaryFunction::kExp:
-    case UnaryFunction::kLog:
-    case UnaryFunction::kSin:
-    case UnaryFunction::kCos:
-    case UnaryFunction::kTan:
-    case UnaryFunction::kAsin:
-    case UnaryFunction::kAcos:
-    case UnaryFunction::kAtan:
-    case UnaryFunction::kSinh:
-    case UnaryFunction::kCosh:
-    case UnaryFunction::kTanh:
-    case UnaryFunction::kAsinh:
-    case UnaryFunction::kAcosh:
-    case UnaryFunction::kAtanh:
-    case UnaryFunction::kErf:
-    case UnaryFunction::kSigmoid:
-    case UnaryFunction::kSilu:
-    case UnaryFunction::kGelu:
-    case UnaryFunction::kGeluTanh:
-    case UnaryFunction::kElu:
-    case UnaryFunction::kCelu:
-    case UnaryFunction::kSelu:
-    case UnaryFunction::kSoftplus:
-    case UnaryFunction::kMish:
+    case UnaryKind::kTranscendental:
       return 2;  // a table two lanes share
-    case UnaryFunction::kSquareRoot:
-    case UnaryFunction::kReciprocal:
-    case UnaryFunction::kSoftsign:
-      return 4;  // the post-processor's iterative unit
+    case UnaryKind::kQuotient:
+      break;
   }
-  return 4;
+  return 4;  // the post-processor's iterative unit
 }
 
 std::int64_t binary_function_cycles(BinaryFunction function) {

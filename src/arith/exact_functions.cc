@@ -219,6 +219,109 @@ Number exact_value(const Activation& activation, double value) {
   return builtin != nullptr ? call(builtin, x) : composed(activation, x, value);
 }
 
+// clang-format off
+constexpr CheckedTable kCheckedTables[] = {
+    {{UnaryFunction::kIdentity, 0x0p+0f, 0x0p+0f},
+     0xB0DF38604E0BB57D, 0x4712EA9902A783A5},
+    {{UnaryFunction::kRelu, 0x0p+0f, 0x0p+0f},
+     0x2A531B9EE49FC917, 0xE6AAA309DCA210AB},
+    {{UnaryFunction::kClip, 0x0p+0f, 0x1.8p+2f},
+     0xDCF74CA7CDC1BD83, 0x79453DC5006A5F25},
+    {{UnaryFunction::kClip, -0x1.19999ap+0f, 0x1.266666p+1f},
+     0x30B953B743952D31, 0xA5EACA9E4BA3CF77},
+    {{UnaryFunction::kLeakyRelu, 0x1.47ae14p-7f, 0x0p+0f},
+     0x0900185A42D5BC7C, 0x68F649D6A2165F96},
+    {{UnaryFunction::kLeakyRelu, 0x1.8p+0f, 0x0p+0f},
+     0xB35307EF46330945, 0xB80614A778C1BA75},
+    {{UnaryFunction::kAbs, 0x0p+0f, 0x0p+0f},
+     0x241F26DCADA6F2FD, 0x8F70F3C7FA3A9925},
+    {{UnaryFunction::kNegate, 0x0p+0f, 0x0p+0f},
+     0xF898379AE2DA8B7D, 0x8B4C60DE40A233A5},
+    {{UnaryFunction::kSign, 0x0p+0f, 0x0p+0f},
+     0x36CE0E1A82022325, 0x7A44362232536425},
+    {{UnaryFunction::kFloor, 0x0p+0f, 0x0p+0f},
+     0x413CA72E84E32599, 0xCCD6274109C7D0C8},
+    {{UnaryFunction::kCeil, 0x0p+0f, 0x0p+0f},
+     0x6709E110C5EC3B81, 0x47BACBCE4E85715C},
+    {{UnaryFunction::kRound, 0x0p+0f, 0x0p+0f},
+     0xB12442F16ABE2A81, 0x53E90C4CBC7EC919},
+    {{UnaryFunction::kSquare, 0x0p+0f, 0x0p+0f},
+     0x5B9D6D2E334DE235, 0x63E963FDDF0B50D9},
+    {{UnaryFunction::kSquareRoot, 0x0p+0f, 0x0p+0f},
+     0x17EEF84C44C8284F, 0x4DC38E2C207E2C2A},
+    {{UnaryFunction::kReciprocal, 0x0p+0f, 0x0p+0f},
+     0xE1A410AF7368C0E5, 0x16EA00B7CB590E45},
+    {{UnaryFunction::kExp, 0x0p+0f, 0x0p+0f},
+     0xF33117420203F5FC, 0xE1837E0C3B816012},
+    {{UnaryFunction::kLog, 0x0p+0f, 0x0p+0f},
+     0x2B77670AD8A9BB76, 0x469DFF8E30FC9485},
+    {{UnaryFunction::kSin, 0x0p+0f, 0x0p+0f},
+     0x8C1487ED15E8F001, 0xC1F3A73C15ED0089},
+    {{UnaryFunction::kCos, 0x0p+0f, 0x0p+0f},
+     0x486A0E4243AB42A5, 0x3F871463675D6F0D},
+    {{UnaryFunction::kTan, 0x0p+0f, 0x0p+0f},
+     0x8243A518D2E91395, 0x8C499867D6AFA2B1},
+    {{UnaryFunction::kAsin, 0x0p+0f, 0x0p+0f},
+     0xAC82B65CD0867E2D, 0xBDD3B02DC7B986B9},
+    {{UnaryFunction::kAcos, 0x0p+0f, 0x0p+0f},
+     0x11FE18E3FF7C71A4, 0xBFFDBD2C1BB2EAB8},
+    {{UnaryFunction::kAtan, 0x0p+0f, 0x0p+0f},
+     0x62CE73720D24E21D, 0x24DCB6701611C001},
+    {{UnaryFunction::kSinh, 0x0p+0f, 0x0p+0f},
+     0x29D59D3791CCEA45, 0x575F10F9ADB419D1},
+    {{UnaryFunction::kCosh, 0x0p+0f, 0x0p+0f},
+     0x9FE46F862E877285, 0xE8891891C5F7122D},
+    {{UnaryFunction::kTanh, 0x0p+0f, 0x0p+0f},
+     0xEC5BEE069D2D49D5, 0xD9A66B7026211B89},
+    {{UnaryFunction::kAsinh, 0x0p+0f, 0x0p+0f},
+     0x44C92AE786A64925, 0x51EC481E0468E5B5},
+    {{UnaryFunction::kAcosh, 0x0p+0f, 0x0p+0f},
+     0xB3105A0CD30D9339, 0x0B543D90F7B8937A},
+    {{UnaryFunction::kAtanh, 0x0p+0f, 0x0p+0f},
+     0xA45D451F282F1EDD, 0xEA748F454B6DFBA5},
+    {{UnaryFunction::kErf, 0x0p+0f, 0x0p+0f},
+     0x24DE5A0F90EA3485, 0xA0E474C1D27782D5},
+    {{UnaryFunction::kSigmoid, 0x0p+0f, 0x0p+0f},
+     0x5BDA09D946E60A90, 0x9F478685CF8211FE},
+    {{UnaryFunction::kHardSigmoid, 0x1.99999ap-3f, 0x1p-1f},
+     0xF21DBC3C1C57D846, 0x1BDBC67874C149DE},
+    {{UnaryFunction::kHardSigmoid, 0x1.555556p-3f, 0x1p-1f},
+     0xE2BEDEED9395CDE5, 0x4FEEFDA130397677},
+    {{UnaryFunction::kHardSigmoid, 0x1.333334p-2f, 0x1.002p-1f},
+     0x87D6F6A775FA4893, 0x7D1F6DB302206FE7},
+    {{UnaryFunction::kHardSwish, 0x1.555556p-3f, 0x1p-1f},
+     0xBABD227469D5F43C, 0xB4F324E988A2C7D6},
+    {{UnaryFunction::kHardSwish, 0x1.666666p-1f, 0x1.002p-1f},
+     0xCE20612D0301EE94, 0xDEAEB0C6A22FC6F1},
+    {{UnaryFunction::kSilu, 0x0p+0f, 0x0p+0f},
+     0x480D2A0691993C62, 0xF11902AB88CDB0F6},
+    {{UnaryFunction::kGelu, 0x0p+0f, 0x0p+0f},
+     0x973C00F9475E5993, 0x63D3D3CBE34BAD1E},
+    {{UnaryFunction::kGeluTanh, 0x0p+0f, 0x0p+0f},
+     0xCF6E5F05A80F21BF, 0xB6D6679BDD3CE0DC},
+    {{UnaryFunction::kElu, 0x1p+0f, 0x0p+0f},
+     0x61E690095233A3B3, 0x7738D6F4F26C02BA},
+    {{UnaryFunction::kElu, 0x1.8p+0f, 0x0p+0f},
+     0xED9B8301D5FDDF36, 0xF803834C903ADCB8},
+    {{UnaryFunction::kCelu, 0x1p+0f, 0x0p+0f},
+     0x61E690095233A3B3, 0x7738D6F4F26C02BA},
+    {{UnaryFunction::kCelu, 0x1.666666p-1f, 0x0p+0f},
+     0xAF60506BAABA120B, 0xCD87300D4C788139},
+    {{UnaryFunction::kSelu, 0x1.ac5afap+0f, 0x1.0cfabep+0f},
+     0x84934BA2E5ADA2EC, 0x59669E265401C670},
+    {{UnaryFunction::kSelu, 0x1.8p+0f, 0x1.8p+0f},
+     0x5E3CC2E1E40FE68F, 0x071FFC9F8B79F61C},
+    {{UnaryFunction::kSoftplus, 0x0p+0f, 0x0p+0f},
+     0xB0CB6034B19B700E, 0xF8600BFBB794ED0A},
+    {{UnaryFunction::kSoftsign, 0x0p+0f, 0x0p+0f},
+     0x57C3C33CC59855B5, 0x9C3622F552278F81},
+    {{UnaryFunction::kMish, 0x0p+0f, 0x0p+0f},
+     0xAB4BB165EC34932D, 0x01DEFD82F94B54B9},
+    {{UnaryFunction::kThresholdedRelu, 0x1p+0f, 0x0p+0f},
+     0xD6B5D89920ED3C2B, 0xCBBE05C73B8209A6},
+};
+// clang-format on
+
 }  // namespace
 
 std::uint16_t exact_entry(const Activation& activation, Format format, std::uint16_t input) {
@@ -236,50 +339,11 @@ double exact_f32(const Activation& activation, double x) {
   return round_exact(exact_value(activation, x), Format::kF32);
 }
 
+std::span<const CheckedTable> checked_tables() { return kCheckedTables; }
+
 std::vector<Activation> checked_activations() {
   std::vector<Activation> all;
-  const auto add = [&](UnaryFunction function, float alpha, float beta) {
-    all.push_back({.function = function, .alpha = alpha, .beta = beta});
-  };
-  for (int i = 0; i < kUnaryFunctionCount; ++i) {
-    const auto function = static_cast<UnaryFunction>(i);
-    switch (function) {
-      case UnaryFunction::kClip:
-        add(function, 0.0f, 6.0f);
-        add(function, -1.1f, 2.3f);
-        break;
-      case UnaryFunction::kLeakyRelu:
-        add(function, 0.01f, 0.0f);
-        add(function, 1.5f, 0.0f);
-        break;
-      case UnaryFunction::kHardSigmoid:
-        add(function, 0.2f, 0.5f);
-        add(function, 1.0f / 6, 0.5f);
-        add(function, 0.3f, 0.5f + 0x1p-12f);  // the line starts at a tie of f16
-        break;
-      case UnaryFunction::kHardSwish:
-        add(function, 1.0f / 6, 0.5f);
-        add(function, 0.7f, 0.5f + 0x1p-12f);
-        break;
-      case UnaryFunction::kElu:
-        add(function, 1.0f, 0.0f);
-        add(function, 1.5f, 0.0f);  // ties near zero
-        break;
-      case UnaryFunction::kCelu:
-        add(function, 1.0f, 0.0f);
-        add(function, 0.7f, 0.0f);
-        break;
-      case UnaryFunction::kSelu:
-        add(function, 1.67326319f, 1.05070102f);
-        add(function, 1.5f, 1.5f);
-        break;
-      case UnaryFunction::kThresholdedRelu:
-        add(function, 1.0f, 0.0f);
-        break;
-      default:
-        add(function, 0.0f, 0.0f);
-    }
-  }
+  for (const CheckedTable& table : kCheckedTables) all.push_back(table.activation);
   return all;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "arith/format.h"
@@ -17,9 +18,16 @@ std::uint16_t exact_entry(const Activation& activation, Format format, std::uint
 // The correctly rounded f32 value of f(x), x finite.
 double exact_f32(const Activation& activation, double x);
 
-// The activations whose tables are checked entry by entry: every function, those with parameters
-// with several.
-std::vector<Activation> checked_activations();
+// A table that is compared, entry by entry, with exact_entry(), and the hashes of its entries. A
+// change of a hash is a change of the number contract.
+struct CheckedTable {
+  Activation activation;
+  std::uint64_t f16 = 0, bf16 = 0;  // table_hash()
+};
+
+// Every function, those with parameters with several.
+std::span<const CheckedTable> checked_tables();
+std::vector<Activation> checked_activations();  // theirs
 
 // FNV-1a, 64 bits, over the entries as little-endian bytes.
 std::uint64_t table_hash(const std::uint16_t* entries);

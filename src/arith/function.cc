@@ -127,28 +127,7 @@ Real transcendental(const Activation& activation, Real x) {
 }
 
 bool is_transcendental(UnaryFunction function) {
-  switch (function) {
-    case UnaryFunction::kIdentity:
-    case UnaryFunction::kRelu:
-    case UnaryFunction::kClip:
-    case UnaryFunction::kLeakyRelu:
-    case UnaryFunction::kAbs:
-    case UnaryFunction::kNegate:
-    case UnaryFunction::kSign:
-    case UnaryFunction::kFloor:
-    case UnaryFunction::kCeil:
-    case UnaryFunction::kRound:
-    case UnaryFunction::kSquare:
-    case UnaryFunction::kSquareRoot:
-    case UnaryFunction::kReciprocal:
-    case UnaryFunction::kHardSigmoid:
-    case UnaryFunction::kHardSwish:
-    case UnaryFunction::kSoftsign:
-    case UnaryFunction::kThresholdedRelu:
-      return false;
-    default:
-      return true;
-  }
+  return unary_row(function).kind == UnaryKind::kTranscendental;
 }
 
 double sign(double x) { return x > 0 ? 1.0 : x < 0 ? -1.0 : 0.0; }

@@ -1,19 +1,18 @@
 // The values of the element-wise functions. Every table of f16 and bf16 is compared, entry by entry
 // (one entry in five in the tests of every day), with MPFR's; its hash is checked in
-// (table_hashes.h) and always compared.
+// (exact_functions.cc) and always compared.
 
 #include "arith/function.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <iterator>
 #include <limits>
+#include <set>
 #include <string>
 
 #include "arith/exact_functions.h"
 #include "arith/rounding.h"
-#include "arith/table_hashes.h"
 #include "arith/test_values.h"
 
 namespace tessera::arith {
@@ -45,13 +44,15 @@ TEST(UnaryTable, EveryF16EntryIsCorrectlyRounded) { expect_correctly_rounded(For
 TEST(UnaryTable, EveryBf16EntryIsCorrectlyRounded) { expect_correctly_rounded(Format::kBf16); }
 
 TEST(UnaryTable, HashesAreThoseCheckedIn) {
-  EXPECT_EQ(std::size(kTableHashes), checked_activations().size());
-  for (const TableHash& row : kTableHashes) {
+  std::set<UnaryFunction> functions;
+  for (const CheckedTable& row : checked_tables()) {
+    functions.insert(row.activation.function);
     EXPECT_EQ(table_hash(unary_table(row.activation, Format::kF16).data()), row.f16)
         << name_of(row.activation);
     EXPECT_EQ(table_hash(unary_table(row.activation, Format::kBf16).data()), row.bf16)
         << name_of(row.activation);
   }
+  EXPECT_EQ(functions.size(), kUnaryRows.size());
 }
 
 TEST(UnaryTable, IsBuiltOnceForEqualActivations) {
@@ -91,6 +92,27 @@ TEST(UnaryFunction, NanAndZeroRules) {
   EXPECT_FALSE(std::signbit(f32_of(UnaryFunction::kRelu, -0.0)));
   EXPECT_FALSE(std::signbit(f32_of(UnaryFunction::kSign, -0.0)));
   EXPECT_TRUE(std::signbit(f32_of(UnaryFunction::kRound, -0.3)));
+}
+
+TEST(UnaryFunction, EveryNameFindsItsOwnRow) {
+  for (const UnaryRow& row : kUnaryRows) {
+    EXPECT_EQ(unary_function_from_name(row.name), row.function);
+    EXPECT_EQ(unary_function_name(row.function), row.name);
+  }
+  for (const UnaryRow& row : kUnaryOperators) {
+    const UnaryRow* const found = find_unary_operator(row.onnx.name);
+    ASSERT_NE(found, nullptr);
+    EXPECT_EQ(found->function, row.function);
+  }
+  EXPECT_EQ(find_unary_operator(""), nullptr);
+  EXPECT_FALSE(unary_function_from_name("").has_value());
+}
+
+TEST(UnaryFunction, RecurrentNamesAreFoundInAnyCase) {
+  ASSERT_NE(find_recurrent_function("hardSIGMOID"), nullptr);
+  EXPECT_EQ(find_recurrent_function("hardSIGMOID")->function, UnaryFunction::kHardSigmoid);
+  EXPECT_EQ(find_recurrent_function("HardSigmoids"), nullptr);
+  EXPECT_EQ(find_recurrent_function("Exp"), nullptr);  // an operator, but no activation of theirs
 }
 
 TEST(BinaryFunction, MaximumAndMinimumOrderZerosAndPassNan) {

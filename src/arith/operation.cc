@@ -7,48 +7,6 @@
 namespace tessera {
 namespace {
 
-constexpr std::array<std::string_view, kUnaryFunctionCount> kUnaryNames = {"identity",
-                                                                           "relu",
-                                                                           "clip",
-                                                                           "leaky_relu",
-                                                                           "abs",
-                                                                           "negate",
-                                                                           "sign",
-                                                                           "floor",
-                                                                           "ceil",
-                                                                           "round",
-                                                                           "square",
-                                                                           "square_root",
-                                                                           "reciprocal",
-                                                                           "exp",
-                                                                           "log",
-                                                                           "sin",
-                                                                           "cos",
-                                                                           "tan",
-                                                                           "asin",
-                                                                           "acos",
-                                                                           "atan",
-                                                                           "sinh",
-                                                                           "cosh",
-                                                                           "tanh",
-                                                                           "asinh",
-                                                                           "acosh",
-                                                                           "atanh",
-                                                                           "erf",
-                                                                           "sigmoid",
-                                                                           "hard_sigmoid",
-                                                                           "hard_swish",
-                                                                           "silu",
-                                                                           "gelu",
-                                                                           "gelu_tanh",
-                                                                           "elu",
-                                                                           "celu",
-                                                                           "selu",
-                                                                           "softplus",
-                                                                           "softsign",
-                                                                           "mish",
-                                                                           "thresholded_relu"};
-
 constexpr std::array<std::string_view, kBinaryFunctionCount> kBinaryNames = {
     "add",   "subtract", "multiply", "divide",        "maximum", "minimum", "power",
     "prelu", "equal",    "less",     "less_or_equal", "when",    "unless"};
@@ -76,13 +34,6 @@ std::optional<Enum> find_name(const std::array<std::string_view, kCount>& names,
 }
 
 }  // namespace
-
-std::string_view unary_function_name(UnaryFunction function) {
-  return name_of(kUnaryNames, function);
-}
-std::optional<UnaryFunction> unary_function_from_name(std::string_view name) {
-  return find_name<UnaryFunction>(kUnaryNames, name);
-}
 
 std::string_view binary_function_name(BinaryFunction function) {
   return name_of(kBinaryNames, function);

@@ -7,56 +7,9 @@
 #include <string_view>
 
 #include "arith/format.h"
+#include "arith/unary_functions.h"
 
 namespace tessera {
-
-enum class UnaryFunction : std::uint8_t {
-  kIdentity,
-  kRelu,
-  kClip /* alpha=min, beta=max */,
-  kLeakyRelu /* alpha */,
-  kAbs,
-  kNegate,
-  kSign,
-  kFloor,
-  kCeil,
-  kRound /* half to even */,
-  kSquare,
-  kSquareRoot,
-  kReciprocal,
-  kExp,
-  kLog,
-  kSin,
-  kCos,
-  kTan,
-  kAsin,
-  kAcos,
-  kAtan,
-  kSinh,
-  kCosh,
-  kTanh,
-  kAsinh,
-  kAcosh,
-  kAtanh,
-  kErf,
-  kSigmoid,
-  kHardSigmoid /* alpha x + beta */,
-  kHardSwish /* x * clip(alpha x + beta, 0, 1) */,
-  kSilu,
-  kGelu /* erf form */,
-  kGeluTanh,
-  kElu /* alpha */,
-  kCelu /* alpha */,
-  kSelu /* alpha, beta=gamma */,
-  kSoftplus,
-  kSoftsign,
-  kMish,
-  kThresholdedRelu /* alpha */,
-};
-inline constexpr int kUnaryFunctionCount = static_cast<int>(UnaryFunction::kThresholdedRelu) + 1;
-
-std::string_view unary_function_name(UnaryFunction function);  // "identity", "hard_sigmoid", ...
-std::optional<UnaryFunction> unary_function_from_name(std::string_view name);
 
 // A unary function with its parameters.
 struct Activation {

@@ -16,6 +16,7 @@
 
 #include "arith/function.h"
 #include "arith/rounding.h"
+#include "arith/unary_functions.h"
 #include "base/check.h"
 #include "concord/expansion.h"
 #include "concord/exponential_steps.h"
@@ -106,46 +107,27 @@ bool keeps_grid(const Activation& activation) {
 }
 
 Traits traits_after(const Activation& activation, const Traits& x, Format format) {
-  Traits traits = {.may_be_nan = x.may_be_nan, .may_be_infinite = false, .non_negative = false};
-  const UnaryFunction function = activation.function;
-  switch (function) {
-    case UnaryFunction::kRelu:
-    case UnaryFunction::kAbs:
-    case UnaryFunction::kSquare:
-    case UnaryFunction::kExp:
-    case UnaryFunction::kSigmoid:
-    case UnaryFunction::kHardSigmoid:
-    case UnaryFunction::kSoftplus:
-      traits.non_negative = true;
+  const UnaryRange range = unary_row(activation.function).range;
+  Traits traits = {.may_be_nan = x.may_be_nan || range == UnaryRange::kAny,
+                   .may_be_infinite = format == Format::kF32,
+                   .non_negative = range == UnaryRange::kNonNegative};
+  switch (activation.function) {
+    case UnaryFunction::kIdentity:
+      traits.non_negative = x.non_negative;
       break;
     case UnaryFunction::kClip:
       traits.non_negative = activation.alpha >= 0;
       break;
     case UnaryFunction::kSquareRoot:
       traits.non_negative = x.non_negative;
-      traits.may_be_nan |= !x.non_negative;
-      break;
-    case UnaryFunction::kIdentity:
-      traits.non_negative = x.non_negative;
-      break;
-    case UnaryFunction::kFloor:
-    case UnaryFunction::kCeil:
-    case UnaryFunction::kRound:
-    case UnaryFunction::kNegate:
-    case UnaryFunction::kLeakyRelu:
-    case UnaryFunction::kTanh:
-    case UnaryFunction::kErf:
-    case UnaryFunction::kReciprocal:
-    case UnaryFunction::kGelu:
-    case UnaryFunction::kSilu:
+      traits.may_be_nan = x.may_be_nan || !x.non_negative;
       break;
     case UnaryFunction::kHardSwish:
       traits.may_be_nan |= x.may_be_infinite;
       break;
     default:
-      traits.may_be_nan = true;
+      break;
   }
-  traits.may_be_infinite = format == Format::kF32;
   return traits;
 }
 

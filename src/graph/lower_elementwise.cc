@@ -10,9 +10,10 @@
 #include <fmt/format.h>
 
 #include <limits>
-#include <optional>
+#include <string>
 
 #include "arith/narrow.h"
+#include "arith/unary_functions.h"
 #include "base/check.h"
 #include "graph/composer.h"
 #include "graph/operators.h"
@@ -22,67 +23,16 @@ namespace tessera::graph {
 
 namespace {
 
-struct UnaryRow {
-  const char* operator_name;
-  UnaryFunction function;
-  const char* alpha_name;  // nullptr: no parameter
-  float alpha;
-  const char* beta_name;
-  float beta;
-};
+float parameter_of(const Op& op, const UnaryParameter& parameter) {
+  return parameter.attribute.empty() ? parameter.value
+                                     : op.real(std::string(parameter.attribute), parameter.value);
+}
 
-constexpr UnaryRow kUnaryRows[] = {
-    {"Abs", UnaryFunction::kAbs, nullptr, 0, nullptr, 0},
-    {"Acos", UnaryFunction::kAcos, nullptr, 0, nullptr, 0},
-    {"Acosh", UnaryFunction::kAcosh, nullptr, 0, nullptr, 0},
-    {"Asin", UnaryFunction::kAsin, nullptr, 0, nullptr, 0},
-    {"Asinh", UnaryFunction::kAsinh, nullptr, 0, nullptr, 0},
-    {"Atan", UnaryFunction::kAtan, nullptr, 0, nullptr, 0},
-    {"Atanh", UnaryFunction::kAtanh, nullptr, 0, nullptr, 0},
-    {"Ceil", UnaryFunction::kCeil, nullptr, 0, nullptr, 0},
-    {"Celu", UnaryFunction::kCelu, "alpha", 1.0f, nullptr, 0},
-    {"Cos", UnaryFunction::kCos, nullptr, 0, nullptr, 0},
-    {"Cosh", UnaryFunction::kCosh, nullptr, 0, nullptr, 0},
-    {"Elu", UnaryFunction::kElu, "alpha", 1.0f, nullptr, 0},
-    {"Erf", UnaryFunction::kErf, nullptr, 0, nullptr, 0},
-    {"Exp", UnaryFunction::kExp, nullptr, 0, nullptr, 0},
-    {"Floor", UnaryFunction::kFloor, nullptr, 0, nullptr, 0},
-    {"HardSigmoid", UnaryFunction::kHardSigmoid, "alpha", 0.2f, "beta", 0.5f},
-    {"HardSwish", UnaryFunction::kHardSwish, "alpha", 1.0f / 6.0f, "beta", 0.5f},
-    {"LeakyRelu", UnaryFunction::kLeakyRelu, "alpha", 0.01f, nullptr, 0},
-    {"Log", UnaryFunction::kLog, nullptr, 0, nullptr, 0},
-    {"Mish", UnaryFunction::kMish, nullptr, 0, nullptr, 0},
-    {"Neg", UnaryFunction::kNegate, nullptr, 0, nullptr, 0},
-    {"Reciprocal", UnaryFunction::kReciprocal, nullptr, 0, nullptr, 0},
-    {"Relu", UnaryFunction::kRelu, nullptr, 0, nullptr, 0},
-    {"Round", UnaryFunction::kRound, nullptr, 0, nullptr, 0},
-    {"Selu", UnaryFunction::kSelu, "alpha", 1.67326319217681884765625f, "gamma",
-     1.05070102214813232421875f},
-    {"Sigmoid", UnaryFunction::kSigmoid, nullptr, 0, nullptr, 0},
-    {"Sign", UnaryFunction::kSign, nullptr, 0, nullptr, 0},
-    {"Sin", UnaryFunction::kSin, nullptr, 0, nullptr, 0},
-    {"Sinh", UnaryFunction::kSinh, nullptr, 0, nullptr, 0},
-    {"Softplus", UnaryFunction::kSoftplus, nullptr, 0, nullptr, 0},
-    {"Softsign", UnaryFunction::kSoftsign, nullptr, 0, nullptr, 0},
-    {"Sqrt", UnaryFunction::kSquareRoot, nullptr, 0, nullptr, 0},
-    {"Tan", UnaryFunction::kTan, nullptr, 0, nullptr, 0},
-    {"Tanh", UnaryFunction::kTanh, nullptr, 0, nullptr, 0},
-    {"ThresholdedRelu", UnaryFunction::kThresholdedRelu, "alpha", 1.0f, nullptr, 0},
-};
-
-std::optional<Activation> unary_of(const Op& op) {
-  if (op.node.op_type == "Gelu") {
-    const bool tanh = op.text("approximate", "none") == "tanh";
-    return Activation{tanh ? UnaryFunction::kGeluTanh : UnaryFunction::kGelu, 0, 0};
+Activation unary_of(const Op& op, const UnaryRow& row) {
+  if (row.function == UnaryFunction::kGelu && op.text("approximate", "none") == "tanh") {
+    return {UnaryFunction::kGeluTanh, 0, 0};
   }
-  for (const UnaryRow& row : kUnaryRows) {
-    if (op.node.op_type != row.operator_name) continue;
-    Activation activation{row.function, 0, 0};
-    if (row.alpha_name != nullptr) activation.alpha = op.real(row.alpha_name, row.alpha);
-    if (row.beta_name != nullptr) activation.beta = op.real(row.beta_name, row.beta);
-    return activation;
-  }
-  return std::nullopt;
+  return {row.function, parameter_of(op, row.onnx.alpha), parameter_of(op, row.onnx.beta)};
 }
 
 BinaryFunction binary_of(const std::string& name) {
@@ -134,19 +84,16 @@ Lowered clip_integers(Op& op) {
   return Lowered::done();
 }
 
-// Whether one of Abs, Neg, Relu, Sign on integers; Neg as 0 - x wraps around.
-Lowered unary_of_integers(Op& op) {
-  const std::string& name = op.node.op_type;
+// On integers; Neg as 0 - x wraps around.
+Lowered unary_of_integers(Op& op, const UnaryRow& row) {
   const TensorId x = op.at.value(op.input(0));
-  if (name == "Neg") {
+  if (row.function == UnaryFunction::kNegate) {
     const TensorId zero = op.at.scalar(op.node.name + ".zero", 0.0, op.at.tensor(x).format);
     op.at.emit_output(op, 0, {zero, x}, binary_node(BinaryFunction::kSubtract));
     return Lowered::done();
   }
-  if (name != "Abs" && name != "Relu" && name != "Sign") {
-    return Lowered::host(float_refusal(op));
-  }
-  op.at.emit_output(op, 0, {x}, unary_node(unary_of(op)->function));
+  if (row.onnx.integers == UnaryOperator::Integers::kNone) return Lowered::host(float_refusal(op));
+  op.at.emit_output(op, 0, {x}, unary_node(row.function));
   return Lowered::done();
 }
 
@@ -155,11 +102,11 @@ Lowered unary_of_integers(Op& op) {
 Lowered lower_unary(Op& op) {
   if (is_wide_integer(op.input_type(0).format)) return lower_wide_integer(op);
   if (std::string reason = number_refusal(op); !reason.empty()) return Lowered::host(reason);
-  if (is_narrow_integer(op.input_type(0).format)) return unary_of_integers(op);
-  const auto activation = unary_of(op);
-  TESSERA_CHECK(activation.has_value(), "operator '{}' has no unary row", op.node.op_type);
+  const UnaryRow* const row = find_unary_operator(op.node.op_type);
+  TESSERA_CHECK(row != nullptr, "operator '{}' has no unary row", op.node.op_type);
+  if (is_narrow_integer(op.input_type(0).format)) return unary_of_integers(op, *row);
   ElementwiseAttributes attributes;
-  attributes.activation = *activation;
+  attributes.activation = unary_of(op, *row);
   op.at.emit_output(op, 0, {op.at.value(op.input(0))}, attributes);
   return Lowered::done();
 }

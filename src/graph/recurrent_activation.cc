@@ -1,57 +1,59 @@
 #include "graph/recurrent_activation.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
+#include <optional>
 #include <string>
 #include <string_view>
+
+#include "arith/unary_functions.h"
 
 namespace tessera::graph {
 
 namespace {
 
-enum class Parameters { kNone, kAlpha, kAlphaBeta };
-
-struct Row {
-  std::string_view name;  // lower case: names are compared so
-  Activation activation;
-  Parameters parameters = Parameters::kNone;
-};
-
-constexpr auto kRows = std::to_array<Row>({
-    {"relu", {UnaryFunction::kRelu, 0, 0}},
-    {"tanh", {UnaryFunction::kTanh, 0, 0}},
-    {"sigmoid", {UnaryFunction::kSigmoid, 0, 0}},
-    {"softsign", {UnaryFunction::kSoftsign, 0, 0}},
-    {"softplus", {UnaryFunction::kSoftplus, 0, 0}},
-    {"leakyrelu", {UnaryFunction::kLeakyRelu, 0.01f, 0}, Parameters::kAlpha},
-    {"thresholdedrelu", {UnaryFunction::kThresholdedRelu, 1.0f, 0}, Parameters::kAlpha},
-    {"elu", {UnaryFunction::kElu, 1.0f, 0}, Parameters::kAlpha},
-    {"hardsigmoid", {UnaryFunction::kHardSigmoid, 0.2f, 0.5f}, Parameters::kAlphaBeta},
-    // alpha x + beta and alpha tanh(beta x)
-    {"affine", {UnaryFunction::kIdentity, 1.0f, 0.0f}, Parameters::kAlphaBeta},
-    {"scaledtanh", {UnaryFunction::kTanh, 1.0f, 1.0f}, Parameters::kAlphaBeta},
-});
-
-const Row* find_row(std::string name) {
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  const auto* found =
-      std::find_if(kRows.begin(), kRows.end(), [&](const Row& row) { return row.name == name; });
-  return found == kRows.end() ? nullptr : found;
+bool is_named(const std::string& name, std::string_view lower) {
+  return std::equal(name.begin(), name.end(), lower.begin(), lower.end(),
+                    [](unsigned char a, char b) { return std::tolower(a) == b; });
 }
 
-RecurrentActivation from_row(const Row& row, float alpha, float beta) {
+// The activation of this name with the parameters that it has of its own; nothing if there is none.
+struct NamedActivation {
+  Activation activation;
+  bool takes_alpha = false, takes_beta = false;
+  enum class Form { kFunction, kAffine, kScaledTanh } form = Form::kFunction;
+};
+
+std::optional<NamedActivation> find_activation(const std::string& name) {
+  using Form = NamedActivation::Form;
+  if (is_named(name, "affine")) {  // alpha x + beta
+    return NamedActivation{{UnaryFunction::kIdentity, 1.0f, 0.0f}, true, true, Form::kAffine};
+  }
+  if (is_named(name, "scaledtanh")) {  // alpha tanh(beta x)
+    return NamedActivation{{UnaryFunction::kTanh, 1.0f, 1.0f}, true, true, Form::kScaledTanh};
+  }
+  const UnaryRow* const row = find_recurrent_function(name);
+  if (row == nullptr) return std::nullopt;
+  const UnaryOperator& onnx = row->onnx;
+  return NamedActivation{{row->function, onnx.alpha.value, onnx.beta.value},
+                         !onnx.alpha.attribute.empty(),
+                         !onnx.beta.attribute.empty()};
+}
+
+RecurrentActivation with_parameters(const NamedActivation& named, float alpha, float beta) {
   RecurrentActivation result;
-  if (row.name == "affine") {
-    result.factor = alpha;
-    result.offset = beta;
-  } else if (row.name == "scaledtanh") {
-    result.activation.function = row.activation.function;
-    result.factor = alpha;
-    result.inner = beta;
-  } else {
-    result.activation = {row.activation.function, alpha, beta};
+  switch (named.form) {
+    case NamedActivation::Form::kAffine:
+      result.factor = alpha;
+      result.offset = beta;
+      break;
+    case NamedActivation::Form::kScaledTanh:
+      result.activation.function = named.activation.function;
+      result.factor = alpha;
+      result.inner = beta;
+      break;
+    case NamedActivation::Form::kFunction:
+      result.activation = {named.activation.function, alpha, beta};
   }
   return result;
 }
@@ -80,18 +82,14 @@ std::optional<std::vector<RecurrentActivation>> recurrent_activations(const Op& 
   std::size_t next_beta = 0;
   std::vector<RecurrentActivation> result;
   for (const std::string& name : activation_names(op, directions)) {
-    const Row* row = find_row(name);
-    if (row == nullptr) return std::nullopt;
-    float alpha = row->activation.alpha;
-    float beta = row->activation.beta;
+    const auto named = find_activation(name);
+    if (!named.has_value()) return std::nullopt;
+    float alpha = named->activation.alpha;
+    float beta = named->activation.beta;
     // Parameters are listed in order, for those activations that have them.
-    if (row->parameters != Parameters::kNone && next_alpha < alphas.size()) {
-      alpha = alphas[next_alpha++];
-    }
-    if (row->parameters == Parameters::kAlphaBeta && next_beta < betas.size()) {
-      beta = betas[next_beta++];
-    }
-    result.push_back(from_row(*row, alpha, beta));
+    if (named->takes_alpha && next_alpha < alphas.size()) alpha = alphas[next_alpha++];
+    if (named->takes_beta && next_beta < betas.size()) beta = betas[next_beta++];
+    result.push_back(with_parameters(*named, alpha, beta));
   }
   const std::size_t each = op.node.op_type == "LSTM" ? 3 : (op.node.op_type == "GRU" ? 2 : 1);
   if (result.size() != each * static_cast<std::size_t>(directions)) return std::nullopt;

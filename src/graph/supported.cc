@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+
+#include "arith/unary_functions.h"
 #include "graph/operators.h"
 #include "model/evaluate.h"
 #include "model/infer.h"
@@ -18,7 +22,7 @@ constexpr std::string_view kNumbers = "integers of 64 bits, f64: host";
 constexpr std::string_view kKnownNumbers = "integers of 64 bits that may not fit 32, f64: host";
 constexpr std::string_view kConstantIndices = "indices computed at run time: host";
 
-constexpr SupportedOperator kOperators[] = {
+constexpr auto kOperators = std::to_array<SupportedOperator>({
     // Products.
     {"Conv", 1, kLatest, lower_conv, "convolution (between Q/DQ: integer)",
      "computed weights: matrix product; 3 spatial axes: depth taps as channels"},
@@ -106,54 +110,24 @@ constexpr SupportedOperator kOperators[] = {
     {"Or", 7, kLatest, lower_logic, kUnary, ""},
     {"Where", 9, kLatest, lower_where, "element-wise, three passes", kNumbers},
     {"Xor", 7, kLatest, lower_logic, kUnary, ""},
-    // One input.
-    {"Abs", 6, kLatest, lower_unary, kUnary, kKnownNumbers},
-    {"Acos", 7, kLatest, lower_unary, kUnary, ""},
-    {"Acosh", 9, kLatest, lower_unary, kUnary, ""},
-    {"Asin", 7, kLatest, lower_unary, kUnary, ""},
-    {"Asinh", 9, kLatest, lower_unary, kUnary, ""},
-    {"Atan", 7, kLatest, lower_unary, kUnary, ""},
-    {"Atanh", 9, kLatest, lower_unary, kUnary, ""},
+});
+
+// Of one input, by name, besides the functions of arith/unary_functions.h.
+constexpr auto kOneInput = std::to_array<SupportedOperator>({
     {"Cast", 6, kLatest, lower_cast, "element-wise",
      "between integers of 64 bits, to int4, float8 and the like: host"},
     {"CastLike", 15, kLatest, lower_cast, "element-wise", "between integers of 64 bits: host"},
-    {"Ceil", 6, kLatest, lower_unary, kUnary, ""},
-    {"Celu", 12, kLatest, lower_unary, kUnary, ""},
     {"Clip", 6, kLatest, lower_clip, kUnary, kNumbers},
-    {"Cos", 7, kLatest, lower_unary, kUnary, ""},
-    {"Cosh", 9, kLatest, lower_unary, kUnary, ""},
     {"DequantizeLinear", 10, kLatest, lower_dequantize_linear, kUnary,
      "scales computed at run time: two passes; blocked scales, of float8 and float4: host"},
     {"DynamicQuantizeLinear", 11, kLatest, lower_dynamic_quantize_linear, "reduction, element-wise",
      ""},
-    {"Elu", 6, kLatest, lower_unary, kUnary, ""},
-    {"Erf", 9, kLatest, lower_unary, kUnary, ""},
-    {"Exp", 6, kLatest, lower_unary, kUnary, ""},
-    {"Floor", 6, kLatest, lower_unary, kUnary, ""},
-    {"Gelu", 20, kLatest, lower_unary, kUnary, ""},
-    {"HardSigmoid", 6, kLatest, lower_unary, kUnary, ""},
-    {"HardSwish", 14, kLatest, lower_unary, kUnary, ""},
-    {"LeakyRelu", 6, kLatest, lower_unary, kUnary, ""},
-    {"Log", 6, kLatest, lower_unary, kUnary, ""},
-    {"Mish", 18, kLatest, lower_unary, kUnary, ""},
-    {"Neg", 6, kLatest, lower_unary, kUnary, kKnownNumbers},
     {"QuantizeLinear", 10, kLatest, lower_quantize_linear, kUnary,
      "scales computed at run time: two passes; blocked scales, to int4, float8 and the like: host"},
-    {"Reciprocal", 6, kLatest, lower_unary, kUnary, ""},
-    {"Relu", 6, kLatest, lower_unary, kUnary, kNumbers},
-    {"Round", 11, kLatest, lower_unary, kUnary, ""},
-    {"Selu", 6, kLatest, lower_unary, kUnary, ""},
-    {"Sigmoid", 6, kLatest, lower_unary, kUnary, ""},
-    {"Sign", 9, kLatest, lower_unary, kUnary, kNumbers},
-    {"Sin", 7, kLatest, lower_unary, kUnary, ""},
-    {"Sinh", 9, kLatest, lower_unary, kUnary, ""},
-    {"Softplus", 1, kLatest, lower_unary, kUnary, ""},
-    {"Softsign", 1, kLatest, lower_unary, kUnary, ""},
-    {"Sqrt", 6, kLatest, lower_unary, kUnary, ""},
     {"Swish", 24, kLatest, lower_swish, kUnary, "alpha other than 1: three passes"},
-    {"Tan", 7, kLatest, lower_unary, kUnary, ""},
-    {"Tanh", 6, kLatest, lower_unary, kUnary, ""},
-    {"ThresholdedRelu", 10, kLatest, lower_unary, kUnary, ""},
+});
+
+constexpr auto kMovements = std::to_array<SupportedOperator>({
     // Movement, of every format.
     {"Concat", 4, kLatest, lower_concat, "move", ""},
     {"DepthToSpace", 1, kLatest, lower_depth_to_space, "move", ""},
@@ -183,16 +157,49 @@ constexpr SupportedOperator kOperators[] = {
     {"Trilu", 14, kLatest, lower_trilu, "move", "diagonal computed at run time: host"},
     {"Unsqueeze", 1, kLatest, lower_reshape, "move", ""},
     {"Upsample", 7, 9, lower_upsample, "move; linear: products with constant matrices", ""},
-};
+});
+
+constexpr std::string_view note_of(UnaryOperator::Integers integers) {
+  switch (integers) {
+    case UnaryOperator::Integers::kNone:
+      return "";
+    case UnaryOperator::Integers::kNarrow:
+      return kNumbers;
+    case UnaryOperator::Integers::kWide:
+      break;
+  }
+  return kKnownNumbers;
+}
+
+// The functions of arith/unary_functions.h that are operators.
+constexpr auto kFunctions = [] {
+  std::array<SupportedOperator, kUnaryOperators.size()> rows{};
+  std::ranges::transform(kUnaryOperators, rows.begin(), [](const UnaryRow& row) {
+    return SupportedOperator{row.onnx.name, row.onnx.opset_min,        kLatest, lower_unary,
+                             kUnary,        note_of(row.onnx.integers)};
+  });
+  return rows;
+}();
+
+constexpr auto kAllOperators = [] {
+  std::array<SupportedOperator,
+             kOperators.size() + kFunctions.size() + kOneInput.size() + kMovements.size()>
+      all{};
+  const auto one_input = std::ranges::copy(kOperators, all.begin()).out;
+  const auto rest = std::ranges::copy(kOneInput, std::ranges::copy(kFunctions, one_input).out).out;
+  std::ranges::sort(one_input, rest, {}, &SupportedOperator::name);
+  std::ranges::copy(kMovements, rest);
+  return all;
+}();
 
 }  // namespace
 
-std::span<const SupportedOperator> supported_operators() { return kOperators; }
+std::span<const SupportedOperator> supported_operators() { return kAllOperators; }
 
 const SupportedOperator* find_supported(const std::string& domain, const std::string& name,
                                         std::int64_t opset) {
   if (!domain.empty() && domain != "ai.onnx") return nullptr;
-  for (const SupportedOperator& row : kOperators) {
+  for (const SupportedOperator& row : kAllOperators) {
     if (row.name == name && row.opset_min <= opset && opset <= row.opset_max) return &row;
   }
   return nullptr;
@@ -211,7 +218,7 @@ std::string supported_operators_markdown() {
       "bits wrap around as in ONNX.\n\n"
       "## On the processor\n\n"
       "| operator | opsets | runs as | remarks |\n| --- | --- | --- | --- |\n";
-  for (const SupportedOperator& row : kOperators) {
+  for (const SupportedOperator& row : kAllOperators) {
     text += fmt::format("| {} | {} to {} | {} | {} |\n", row.name, row.opset_min, row.opset_max,
                         row.runs_as, row.note);
   }
@@ -219,7 +226,7 @@ std::string supported_operators_markdown() {
       "\n## On the host\n\nOperators of the rows above where the remark says so, and these:\n\n";
   for (const std::string& name : model::evaluable_operators()) {
     bool listed = false;
-    for (const SupportedOperator& row : kOperators) listed |= row.name == name;
+    for (const SupportedOperator& row : kAllOperators) listed |= row.name == name;
     if (!listed) text += fmt::format("- {}\n", name);
   }
   text +=

@@ -1,7 +1,9 @@
 #include "model/ops/operators.h"
 
+#include <algorithm>
 #include <array>
 
+#include "arith/unary_functions.h"
 #include "model/ops/algebra.h"
 #include "model/ops/attention.h"
 #include "model/ops/binary.h"
@@ -36,7 +38,7 @@ constexpr std::string_view kConvAttributes =
     "strides:is";
 
 // clang-format off
-constexpr auto kOperators = std::to_array<Operator>({
+constexpr auto kMovements = std::to_array<Operator>({
   // name, versions, attributes, inputs (least, most), shape, evaluate
 
   // Positions renamed or permuted.
@@ -94,44 +96,10 @@ constexpr auto kOperators = std::to_array<Operator>({
   {"CumProd", "26", "exclusive:i reverse:i", 2, 2, cum_sum_shape, cum_sum},
   {"TensorScatter", "24", "axis:i mode:s=linear|circular", 2, 3, tensor_scatter_shape, tensor_scatter},
   {"CumSum", "11 14", "exclusive:i reverse:i", 2, 2, cum_sum_shape, cum_sum},
+});
 
-  // One tensor, element by element.
-  {"Abs", "1 6 13", "consumed_inputs:is", 1, 1, same_shape, numeric_function},
-  {"Neg", "1 6 13", "consumed_inputs:is", 1, 1, same_shape, numeric_function},
-  {"Sign", "9 13", "", 1, 1, same_shape, numeric_function},
-  {"Relu", "1 6 13 14", "consumed_inputs:is", 1, 1, same_shape, numeric_function},
-  {"Acos", "7 22", "", 1, 1, float_same_shape, float_function},
-  {"Acosh", "9 22", "", 1, 1, float_same_shape, float_function},
-  {"Asin", "7 22", "", 1, 1, float_same_shape, float_function},
-  {"Asinh", "9 22", "", 1, 1, float_same_shape, float_function},
-  {"Atan", "7 22", "", 1, 1, float_same_shape, float_function},
-  {"Atanh", "9 22", "", 1, 1, float_same_shape, float_function},
-  {"Ceil", "1 6 13", "consumed_inputs:is", 1, 1, float_same_shape, float_function},
-  {"Celu", "12", "alpha:f", 1, 1, float_same_shape, float_function},
-  {"Cos", "7 22", "", 1, 1, float_same_shape, float_function},
-  {"Cosh", "9 22", "", 1, 1, float_same_shape, float_function},
-  {"Elu", "1 6 22", "alpha:f consumed_inputs:is", 1, 1, float_same_shape, float_function},
-  {"Erf", "9 13", "", 1, 1, float_same_shape, float_function},
-  {"Exp", "1 6 13", "consumed_inputs:is", 1, 1, float_same_shape, float_function},
-  {"Floor", "1 6 13", "consumed_inputs:is", 1, 1, float_same_shape, float_function},
-  {"Gelu", "20", "approximate:s=none|tanh", 1, 1, float_same_shape, float_function},
-  {"HardSigmoid", "1 6 22", "alpha:f beta:f consumed_inputs:is", 1, 1, float_same_shape, float_function},
-  {"HardSwish", "14 22", "", 1, 1, float_same_shape, float_function},
-  {"LeakyRelu", "1 6 16", "alpha:f consumed_inputs:is", 1, 1, float_same_shape, float_function},
-  {"Log", "1 6 13", "consumed_inputs:is", 1, 1, float_same_shape, float_function},
-  {"Mish", "18 22", "", 1, 1, float_same_shape, float_function},
-  {"Reciprocal", "1 6 13", "consumed_inputs:is", 1, 1, float_same_shape, float_function},
-  {"Round", "11 22", "", 1, 1, float_same_shape, float_function},
-  {"Selu", "1 6 22", "alpha:f gamma:f consumed_inputs:is", 1, 1, float_same_shape, float_function},
-  {"Sigmoid", "1 6 13", "consumed_inputs:is", 1, 1, float_same_shape, float_function},
-  {"Sin", "7 22", "", 1, 1, float_same_shape, float_function},
-  {"Sinh", "9 22", "", 1, 1, float_same_shape, float_function},
-  {"Softplus", "1 22", "", 1, 1, float_same_shape, float_function},
-  {"Softsign", "1 22", "", 1, 1, float_same_shape, float_function},
-  {"Sqrt", "1 6 13", "consumed_inputs:is", 1, 1, float_same_shape, float_function},
-  {"Tan", "7 22", "", 1, 1, float_same_shape, float_function},
-  {"Tanh", "1 6 13", "consumed_inputs:is", 1, 1, float_same_shape, float_function},
-  {"ThresholdedRelu", "10 22", "alpha:f", 1, 1, float_same_shape, float_function},
+constexpr auto kOperators = std::to_array<Operator>({
+  // One tensor, element by element, besides the functions of arith/unary_functions.h.
   {"Shrink", "9", "bias:f lambd:f", 1, 1, same_shape, shrink},
   {"Clip", "1 6 11 12 13", "min:f max:f consumed_inputs:is", 1, 3, clip_shape, clip},
   {"Cast", "6 9 13 19 21 23 24", "to:i saturate:i", 1, 1, cast_shape, cast},
@@ -248,8 +216,31 @@ constexpr auto kOperators = std::to_array<Operator>({
 });
 // clang-format on
 
+// The functions of arith/unary_functions.h that are operators.
+constexpr auto kFunctions = [] {
+  std::array<Operator, kUnaryOperators.size()> rows{};
+  std::ranges::transform(kUnaryOperators, rows.begin(), [](const UnaryRow& row) -> Operator {
+    const UnaryOperator& onnx = row.onnx;
+    if (onnx.integers == UnaryOperator::Integers::kNone) {
+      return {onnx.name, onnx.versions, onnx.attributes, 1, 1, float_same_shape, float_function};
+    }
+    return {onnx.name, onnx.versions, onnx.attributes, 1, 1, same_shape, numeric_function};
+  });
+  return rows;
+}();
+
+template <std::size_t... kCounts>
+constexpr auto join(const std::array<Operator, kCounts>&... parts) {
+  std::array<Operator, (kCounts + ...)> all{};
+  auto next = all.begin();
+  ((next = std::copy(parts.begin(), parts.end(), next)), ...);
+  return all;
+}
+
+constexpr auto kAllOperators = join(kMovements, kFunctions, kOperators);
+
 }  // namespace
 
-std::span<const Operator> operators() { return kOperators; }
+std::span<const Operator> operators() { return kAllOperators; }
 
 }  // namespace tessera::model::ops

@@ -15,43 +15,12 @@
 #include <optional>
 
 #include "arith/function.h"
+#include "arith/unary_functions.h"
 #include "model/ops/elements.h"
 
 namespace tessera::model::ops {
 
 namespace {
-
-// An activation with its default parameters.
-struct NamedActivation {
-  std::string_view name;
-  Activation activation;
-  bool has_alpha = false;
-  bool has_beta = false;
-};
-
-constexpr auto kActivations = std::to_array<NamedActivation>({
-    {"Relu", {UnaryFunction::kRelu}},
-    {"Tanh", {UnaryFunction::kTanh}},
-    {"Sigmoid", {UnaryFunction::kSigmoid}},
-    {"Softsign", {UnaryFunction::kSoftsign}},
-    {"Softplus", {UnaryFunction::kSoftplus}},
-    {"LeakyRelu", {UnaryFunction::kLeakyRelu, 0.01F}, true},
-    {"ThresholdedRelu", {UnaryFunction::kThresholdedRelu, 1.0F}, true},
-    {"HardSigmoid", {UnaryFunction::kHardSigmoid, 0.2F, 0.5F}, true, true},
-    {"Elu", {UnaryFunction::kElu, 1.0F}, true},
-});
-
-std::string lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
-  return text;
-}
-
-const NamedActivation* find_activation(const std::string& name) {
-  for (const NamedActivation& row : kActivations) {
-    if (lower(std::string(row.name)) == lower(name)) return &row;
-  }
-  return nullptr;
-}
 
 struct Sizes {
   std::int64_t time = 0;
@@ -124,13 +93,15 @@ Result<std::vector<Activations>> activations_of(const Call& call, const Sizes& s
   std::array<std::size_t, 2> next{0, 0};
   std::vector<Activations> result(static_cast<std::size_t>(sizes.directions));
   for (std::size_t i = 0; i < names.size(); ++i) {
-    const NamedActivation* row = find_activation(names[i]);
+    const UnaryRow* const row = find_recurrent_function(names[i]);
     if (row == nullptr) return unsupported(fmt::format("activation '{}' is not known", names[i]));
-    Activation activation = row->activation;
-    if (row->has_alpha && next[0] < parameters[0].size()) {
+    const UnaryParameter& alpha = row->onnx.alpha;
+    const UnaryParameter& beta = row->onnx.beta;
+    Activation activation{row->function, alpha.value, beta.value};
+    if (!alpha.attribute.empty() && next[0] < parameters[0].size()) {
       activation.alpha = parameters[0][next[0]++];
     }
-    if (row->has_beta && next[1] < parameters[1].size()) {
+    if (!beta.attribute.empty() && next[1] < parameters[1].size()) {
       activation.beta = parameters[1][next[1]++];
     }
     result[i / each][i % each] = activation;

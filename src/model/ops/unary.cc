@@ -3,12 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
+#include <string>
 
 #include "arith/function.h"
 #include "arith/narrow.h"
+#include "arith/unary_functions.h"
 #include "base/check.h"
 #include "model/ops/elements.h"
 #include "model/ops/generate.h"
@@ -17,55 +18,12 @@ namespace tessera::model::ops {
 
 namespace {
 
-// An operator, its function, and where the function's parameters come from.
-struct FunctionRow {
-  std::string_view op_type;
-  UnaryFunction function;
-  const char* alpha = nullptr;  // attribute
-  float alpha_default = 0.0F;
-  const char* beta = nullptr;
-  float beta_default = 0.0F;
-};
-
-constexpr auto kFunctions = std::to_array<FunctionRow>({
-    {"Abs", UnaryFunction::kAbs},
-    {"Acos", UnaryFunction::kAcos},
-    {"Acosh", UnaryFunction::kAcosh},
-    {"Asin", UnaryFunction::kAsin},
-    {"Asinh", UnaryFunction::kAsinh},
-    {"Atan", UnaryFunction::kAtan},
-    {"Atanh", UnaryFunction::kAtanh},
-    {"Ceil", UnaryFunction::kCeil},
-    {"Celu", UnaryFunction::kCelu, "alpha", 1.0F},
-    {"Cos", UnaryFunction::kCos},
-    {"Cosh", UnaryFunction::kCosh},
-    {"Elu", UnaryFunction::kElu, "alpha", 1.0F},
-    {"Erf", UnaryFunction::kErf},
-    {"Exp", UnaryFunction::kExp},
-    {"Floor", UnaryFunction::kFloor},
-    {"Gelu", UnaryFunction::kGelu},
-    {"HardSigmoid", UnaryFunction::kHardSigmoid, "alpha", 0.2F, "beta", 0.5F},
-    {"HardSwish", UnaryFunction::kHardSwish, nullptr, 1.0F / 6.0F, nullptr, 0.5F},
-    {"LeakyRelu", UnaryFunction::kLeakyRelu, "alpha", 0.01F},
-    {"Log", UnaryFunction::kLog},
-    {"Mish", UnaryFunction::kMish},
-    {"Neg", UnaryFunction::kNegate},
-    {"Reciprocal", UnaryFunction::kReciprocal},
-    {"Relu", UnaryFunction::kRelu},
-    {"Round", UnaryFunction::kRound},
-    {"Selu", UnaryFunction::kSelu, "alpha", 1.67326319217681884765625F, "gamma",
-     1.05070102214813232421875F},
-    {"Sigmoid", UnaryFunction::kSigmoid},
-    {"Sign", UnaryFunction::kSign},
-    {"Sin", UnaryFunction::kSin},
-    {"Sinh", UnaryFunction::kSinh},
-    {"Softplus", UnaryFunction::kSoftplus},
-    {"Softsign", UnaryFunction::kSoftsign},
-    {"Sqrt", UnaryFunction::kSquareRoot},
-    {"Tan", UnaryFunction::kTan},
-    {"Tanh", UnaryFunction::kTanh},
-    {"ThresholdedRelu", UnaryFunction::kThresholdedRelu, "alpha", 1.0F},
-});
+// A parameter's value: what the row says, unless its attribute is there.
+float parameter_of(const Call& call, const UnaryParameter& parameter) {
+  const std::string attribute(parameter.attribute);
+  const bool given = !attribute.empty() && call.has_attribute(attribute);
+  return given ? std::get<float>(call.attribute_value(attribute)) : parameter.value;
+}
 
 // Applies f to every element, both sides as working type W.
 template <typename W, typename F>
@@ -98,26 +56,20 @@ W integer_function(UnaryFunction function, W x) {
 }  // namespace
 
 Activation activation_of(const Call& call) {
-  for (const FunctionRow& row : kFunctions) {
-    if (row.op_type != call.op_type()) continue;
-    Activation activation{row.function, row.alpha_default, row.beta_default};
-    if (row.function == UnaryFunction::kSelu && call.opset() < 6) {
-      activation.alpha = 1.6732F;
-      activation.beta = 1.0507F;
-    }
-    if (row.alpha != nullptr && call.has_attribute(row.alpha)) {
-      activation.alpha = std::get<float>(call.attribute_value(row.alpha));
-    }
-    if (row.beta != nullptr && call.has_attribute(row.beta)) {
-      activation.beta = std::get<float>(call.attribute_value(row.beta));
-    }
-    if (call.op_type() == "Gelu" && call.attribute_string("approximate", "none") == "tanh") {
-      activation.function = UnaryFunction::kGeluTanh;
-    }
-    return activation;
+  const UnaryRow* const row = find_unary_operator(call.op_type());
+  TESSERA_CHECK(row != nullptr, "'{}' is no function", call.op_type());
+  UnaryOperator onnx = row->onnx;
+  if (row->function == UnaryFunction::kSelu && call.opset() < 6) {
+    onnx.alpha.value = 1.6732F;
+    onnx.beta.value = 1.0507F;
   }
-  TESSERA_CHECK(false, "'{}' is no function", call.op_type());
-  return {};
+  Activation activation{row->function, parameter_of(call, onnx.alpha),
+                        parameter_of(call, onnx.beta)};
+  if (row->function == UnaryFunction::kGelu &&
+      call.attribute_string("approximate", "none") == "tanh") {
+    activation.function = UnaryFunction::kGeluTanh;
+  }
+  return activation;
 }
 
 Result<Outputs> float_same_shape(const Call& call) {
