@@ -25,11 +25,9 @@ struct FrameTask {
   std::vector<FrameDependency> dependencies;
   PieceHint piece;
 };
-enum class Split : std::uint8_t { kNone, kWidth, kOutputChannel };
 struct Frame {
   std::uint32_t layer = 0;    // index into hints
   std::uint32_t segment = 0;  // ascending
-  Split split = Split::kNone;
   std::vector<FrameTask> tasks;
   Cycles estimated_cycles = 0;  // the performance model's figure for this frame alone
 };

@@ -33,7 +33,6 @@ using isa::LayerHint;
 using isa::PieceHint;
 using isa::Program;
 using isa::Segment;
-using isa::Split;
 using isa::StepConstant;
 using isa::TensorSlot;
 
@@ -112,7 +111,6 @@ std::unique_ptr<fb::FrameT> to_fb(const Frame& frame) {
   auto result = std::make_unique<fb::FrameT>();
   result->layer = frame.layer;
   result->segment = frame.segment;
-  result->split = static_cast<std::uint8_t>(frame.split);
   result->estimated_cycles = frame.estimated_cycles;
   for (const FrameTask& task : frame.tasks) {
     auto entry = std::make_unique<fb::FrameTaskT>();
@@ -263,8 +261,6 @@ Result<Frame> frame_of(const fb::FrameT& entry, const std::string& name) {
   Frame frame;
   frame.layer = entry.layer;
   frame.segment = entry.segment;
-  if (entry.split > 2) return bad(name, fmt::format("split {}, allowed 0..2", entry.split));
-  frame.split = static_cast<Split>(entry.split);
   frame.estimated_cycles = entry.estimated_cycles;
   for (const auto& task : entry.tasks) {
     if (!task) return bad(name, "an empty frame task");

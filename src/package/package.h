@@ -1,4 +1,4 @@
-// A package: frames a layer x split x tile, weights once, performance model, the typed graph,
+// A package: frames of tasks for each layer, weights once, performance model, the typed graph,
 // hints; knows no core count. Made once, in seconds.
 //
 // Packages and programs are strangers' files: magic, version, fingerprint and digest are checked
