@@ -55,9 +55,6 @@ Status check_kernel_stream(const KernelStream& stream, std::span<const std::byte
 // Expands into `rows`; the same errors.
 Status expand_kernel_stream(const KernelStream& stream, std::span<const std::byte> bytes,
                             const KernelRows& rows);
-// The same, bit by bit: the oracle.
-Status reference_expand_kernel_stream(const KernelStream& stream, std::span<const std::byte> bytes,
-                                      const KernelRows& rows);
 
 // The forms that the image can take (palette, zero mask, both), each with its stored_bytes.
 std::vector<KernelStream> kernel_stream_forms(const KernelRows& image, std::uint32_t element_bytes,

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <random>
 
+#include "arith/kernels/testing/reference_kernel_stream.h"
+
 namespace tessera {
 namespace {
 

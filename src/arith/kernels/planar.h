@@ -1,6 +1,6 @@
 // Planar work at speed, over surfaces: pooling, element-wise, reduction. The obvious forms are in
-// arith/kernels/reference_planar.h; tests hold them equal. The meaning of every field is that of
-// graph::PoolAttributes, graph::ElementwiseAttributes and graph::ReduceAttributes.
+// planar_element.h and testing/reference_planar.h; tests hold them equal. The meaning of every
+// field is that of graph::PoolAttributes, graph::ElementwiseAttributes and graph::ReduceAttributes.
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,8 @@
 #include <cmath>
 #include <string>
 
-#include "arith/kernels/reference_planar.h"
+#include "arith/kernels/planar_element.h"
+#include "arith/kernels/testing/reference_planar.h"
 #include "arith/kernels/testing_surface.h"
 #include "arith/rounding.h"
 #include "arith/test_targets.h"
@@ -311,7 +312,7 @@ void check_reductions(int whole) {
               elements.push_back(arith::read_element(in, x.at(c, y, z)));
             }
           }
-          arith::write_element(out, reference_reduce(config, in, elements, out),
+          arith::write_element(out, reduced_element(config, in, elements, out),
                                expected.surface.at(c, h, w));
         }
       }

@@ -18,7 +18,7 @@
 #include "arith/kernels/float_panel.h"
 #include "arith/kernels/pixel_runs.h"
 #include "arith/kernels/planar.h"
-#include "arith/kernels/reference_planar.h"
+#include "arith/kernels/planar_element.h"
 #include "arith/rounding.h"
 
 namespace tessera {
@@ -307,10 +307,9 @@ void pool(const PoolConfig& config, const Surface& input, const Surface& output,
   for (std::int64_t channel = channels.first; channel < channels.last; ++channel) {
     for (std::int64_t row = rows.first; row < rows.last; ++row) {
       for (std::int64_t column = 0; column < output.columns; ++column) {
-        arith::write_element(
-            output.format,
-            reference_pool_element(config, input, output.format, {channel, row, column}),
-            output.at(channel, row, column));
+        arith::write_element(output.format,
+                             pooled_element(config, input, output.format, {channel, row, column}),
+                             output.at(channel, row, column));
       }
     }
   }

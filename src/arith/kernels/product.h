@@ -1,6 +1,6 @@
 // Products at speed: convolution (cross-channel, grouped, channel-wise, transposed) and matrix
 // product over surfaces, with the roundings of docs/numbers.md. The obvious form is
-// arith/kernels/reference_product.h; a test holds them equal, bit for bit.
+// arith/kernels/testing/reference_product.h; a test holds them equal, bit for bit.
 //
 //   moving rows ─► quantise a native block ─► panel of pixels ─► integer dot ─► exact sum ─► post
 //

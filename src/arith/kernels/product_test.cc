@@ -8,7 +8,7 @@
 #include <string>
 
 #include "arith/kernels/make_product.h"
-#include "arith/kernels/reference_product.h"
+#include "arith/kernels/testing/reference_product.h"
 #include "arith/kernels/testing_surface.h"
 #include "arith/rounding.h"
 #include "arith/test_targets.h"

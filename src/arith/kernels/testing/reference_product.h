@@ -1,6 +1,6 @@
 // The obvious form of every product: one output element at a time, from the definitions of
 // docs/numbers.md, with nothing in common with the fast kernels but the description of the work.
-// It is what the `ref` device runs and what tests hold the fast kernels against.
+// Tests hold the fast kernels against it. (Device `ref` has its own: host/reference_product.cc.)
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-#include "arith/kernels/reference_planar.h"
+#include "arith/kernels/planar_element.h"
 
 #include <algorithm>
 #include <vector>
@@ -69,20 +69,8 @@ double reduce_affine(const ReduceConfig& config, std::span<const double> element
 
 }  // namespace
 
-double reference_elementwise(const ElementwiseConfig& config, const ReferenceElement& a,
-                             const ReferenceElement& b, Format output) {
-  const Format format = result_format(config.output, output);
-  double result = config.inputs[0].enabled ? dequantise(config.inputs[0], a.value) : a.value;
-  if (config.binary) {
-    const double other = config.inputs[1].enabled ? dequantise(config.inputs[1], b.value) : b.value;
-    result = arith::evaluate(config.function, result, other, format);
-  }
-  result = arith::evaluate(config.activation, result, format);
-  return quantise_result(config.output, result, output);
-}
-
-double reference_reduce(const ReduceConfig& config, Format input, std::span<const double> elements,
-                        Format output) {
+double reduced_element(const ReduceConfig& config, Format input, std::span<const double> elements,
+                       Format output) {
   const Format format = result_format(config.output, output);
   double result = config.input.enabled ? reduce_affine(config, elements, format)
                                        : reduce_values(config.function, input, elements, format);
@@ -125,7 +113,7 @@ double pool_window(const PoolConfig& config, Format input, const Window& window,
                                  .activation = {},
                                  .input = config.input,
                                  .output = config.output};
-    return reference_reduce(reduce, input, window.elements, output);
+    return reduced_element(reduce, input, window.elements, output);
   }
   const std::int64_t real = static_cast<std::int64_t>(window.elements.size());
   const std::int64_t count = config.include_padding ? window.padded_count : real;
@@ -142,23 +130,10 @@ double pool_window(const PoolConfig& config, Format input, const Window& window,
 
 }  // namespace
 
-double reference_pool_element(const PoolConfig& config, const Surface& input, Format output,
-                              const PoolPlace& place) {
+double pooled_element(const PoolConfig& config, const Surface& input, Format output,
+                      const PoolPlace& place) {
   return pool_window(config, input.format,
                      window_at(config, input, place.channel, place.row, place.column), output);
-}
-
-void reference_pool(const PoolConfig& config, const Surface& input, const Surface& output) {
-  for (std::int64_t channel = 0; channel < output.channels; ++channel) {
-    for (std::int64_t row = 0; row < output.rows; ++row) {
-      for (std::int64_t column = 0; column < output.columns; ++column) {
-        arith::write_element(
-            output.format,
-            reference_pool_element(config, input, output.format, {channel, row, column}),
-            output.at(channel, row, column));
-      }
-    }
-  }
 }
 
 }  // namespace tessera

@@ -3,8 +3,6 @@
 // host/reference_planar.cc.)
 #pragma once
 
-#include <span>
-
 #include "arith/kernels/planar.h"
 
 namespace tessera {
@@ -20,16 +18,6 @@ struct ReferenceElement {
 double reference_elementwise(const ElementwiseConfig& config, const ReferenceElement& a,
                              const ReferenceElement& b, Format output);
 
-// `elements` in row-major order of the reduced axes.
-double reference_reduce(const ReduceConfig& config, Format input, std::span<const double> elements,
-                        Format output);
-
-struct PoolPlace {
-  std::int64_t channel = 0, row = 0, column = 0;
-};
-// The element that pooling gives there.
-double reference_pool_element(const PoolConfig& config, const Surface& input, Format output,
-                              const PoolPlace& place);
 // All rows and channels of `output`.
 void reference_pool(const PoolConfig& config, const Surface& input, const Surface& output);
 

@@ -1,4 +1,4 @@
-#include "arith/kernels/reference_product.h"
+#include "arith/kernels/testing/reference_product.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,5 +1,4 @@
-// The kernel stream, element by element and bit by bit: the oracle of expand_kernel_stream().
-#include "arith/kernels/kernel_stream.h"
+#include "arith/kernels/testing/reference_kernel_stream.h"
 
 namespace tessera {
 namespace {
