@@ -7,7 +7,7 @@
 #include "arith/wide_sum.h"
 #include "base/quantity.h"
 #include "compile/surface_conventions.h"
-#include "isa/accesses.h"
+#include "isa/rows_read.h"
 
 namespace tessera::compile {
 namespace {

@@ -79,8 +79,10 @@ class GroupMaker {
         return make_pool(group);
       case PlanarMode::kReduction:
         return make_reduce(group);
-      default:
+      case PlanarMode::kElementwise:
         return make_elementwise(group);
+      default:  // no layer of a graph
+        return false;
     }
   }
 

@@ -224,9 +224,9 @@ TEST(ProgramTextErrors, EachNamesItsPlaceAndTheWayOut) {
             "t.tasm:2:6: 'vector' is no engine; allowed: neural, planar, load, store, kernel");
   EXPECT_EQ(error_of(task + "mod = pooling\nend\n"),
             "t.tasm:3:1: a planar task has no register 'mod'; did you mean 'mode'?");
-  EXPECT_EQ(error_of(task + "mode = poolin\nend\n"),
-            "t.tasm:3:8: 'poolin' is no value of mode; did you mean 'pooling'? allowed: pooling, "
-            "elementwise, reduction, transpose");
+  EXPECT_EQ(error_of(task + "pool.function = maximun\nend\n"),
+            "t.tasm:3:17: 'maximun' is no value of pool.function; did you mean 'maximum'? allowed: "
+            "maximum, minimum, average");
   EXPECT_EQ(error_of(task + "input_count = 300\nend\n"),
             "t.tasm:3:15: input_count is 300, allowed 0..255");
   EXPECT_EQ(error_of(task + "product\nend\n"),

@@ -40,7 +40,7 @@ std::vector<std::string> enum_names() {
   } else if constexpr (std::is_same_v<E, BaseIndex>) {
     return {"weights", "workspace", "input", "output"};
   } else if constexpr (std::is_same_v<E, PlanarMode>) {
-    return {"pooling", "elementwise", "reduction", "transpose"};
+    return {isa::kPlanarModeNames.begin(), isa::kPlanarModeNames.end()};
   } else if constexpr (std::is_same_v<E, MatrixKind>) {
     return {"block_float", "float", "integer", "microscaling"};
   } else if constexpr (std::is_same_v<E, LongFormat>) {

@@ -1,4 +1,4 @@
-// Which rows and bytes a task touches, step by step: the one place that turns a descriptor into
+// Which bytes a task touches, step by step: the one place that turns a descriptor into
 // memory accesses. The compiler derives dependencies from it, the verifier proves them, the hazard
 // check watches them.
 #pragma once
@@ -24,17 +24,6 @@ struct Access {
 // Shared by the static verifier, the hazard check and nobody else's guess.
 void step_accesses(const TaskDescriptor& task, const ChipConfig& chip, std::int64_t step,
                    std::vector<Access>& accesses);
-
-// Input rows that output rows [rows.first, rows.last) of a product, a pooling, an element-wise
-// pass or a reduction read, clipped to the input's extent of `input_rows`. Broadcast rows are
-// row 0.
-RowRange product_rows_read(const ProductConfig& config, std::int64_t input_rows, RowRange rows);
-RowRange pool_rows_read(const PoolConfig& config, std::int64_t input_rows, RowRange rows);
-// And columns.
-RowRange product_columns_read(const ProductConfig& config, std::int64_t input_columns,
-                              RowRange columns);
-RowRange pool_columns_read(const PoolConfig& config, std::int64_t input_columns, RowRange columns);
-RowRange planar_rows_read(const PlanarTask& task, int input, RowRange rows);
 
 // A box of a surface as an access to the state buffer: channels [first, first + count), rows of
 // one image, all columns. `partitions` is P of the chip.

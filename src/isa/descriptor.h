@@ -15,6 +15,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -132,7 +133,10 @@ struct NeuralTask {
 
 // kTranspose: the format converter turns the input [channels = m, columns = n] to [channels = n,
 // columns = m] row by row, bit for bit, through the line buffer.
+// What else a mode means to those who compute no values is in planar_modes.cc.
 enum class PlanarMode : std::uint8_t { kPooling, kElementwise, kReduction, kTranspose };
+inline constexpr std::array<std::string_view, 4> kPlanarModeNames = {  // by number, as in texts
+    "pooling", "elementwise", "reduction", "transpose"};
 struct PlanarTask {
   PlanarMode mode = PlanarMode::kElementwise;
   PoolConfig pool;

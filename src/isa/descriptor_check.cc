@@ -5,12 +5,11 @@
 #include <algorithm>
 
 #include "arith/microscaling.h"
+#include "isa/planar_modes.h"
 
 namespace tessera::isa {
 namespace {
 
-// Larger than any extent, small enough that products of an extent, a count and a pitch stay exact.
-constexpr std::int64_t kExtentMax = std::int64_t{1} << 24;
 // Elements of a surface or a copy, broadcast ones counted as often as they are used.
 constexpr std::int64_t kElementsMax = std::int64_t{1} << 32;
 constexpr std::size_t kAxesMax = 8;  // of a copy
@@ -44,13 +43,6 @@ Status check_surface(const BufferSurface& s, const char* name, const CheckContex
                            span.last, bytes));
   }
   return {};
-}
-
-Status check_window_extents(std::int64_t rows, std::int64_t columns,
-                            const PlanarEngineConfig& limits) {
-  if (rows <= limits.window_rows_max && columns <= limits.window_columns_max) return {};
-  return bad(fmt::format("the window is {} x {}, the planar engine holds at most {} x {}", rows,
-                         columns, limits.window_rows_max, limits.window_columns_max));
 }
 
 Status check_kernel_range(std::int64_t offset, std::int64_t bytes, const char* name,
@@ -212,12 +204,6 @@ Status check_product_memory(const NeuralTask& task, const CheckContext& context)
                             "zero points", context);
 }
 
-Status check_mirror(const BufferSurface& in, const BufferSurface& out) {
-  return require(out.format == in.format && (in.broadcast_rows || in.rows >= out.rows) &&
-                     !out.broadcast_channels && !out.broadcast_rows,
-                 "a transposition's surfaces do not mirror each other");
-}
-
 Status check_transpose(const NeuralTask& task, const CheckContext& context) {
   const BufferSurface& in = task.moving;
   const BufferSurface& out = task.output;
@@ -286,76 +272,13 @@ Status check_lane_filter(const NeuralTask& task, const CheckContext& context) {
                               (product.kernel_w - 1) * product.dilation_w + 1, context.chip.planar);
 }
 
-Status check_affine(const Affine& affine, Format format) {
-  return require(!affine.enabled || (format_is_affine(format) && affine.scale > 0.0f),
-                 "a scale belongs to integers of at most 32 bits and is greater than 0");
-}
-
-// Pooling and reduction take elements of at most 32 bits; 64 bits are only converted.
-Status check_filter_formats(const PlanarTask& task) {
-  const auto fits = [](Format format) {
-    return format_bytes(format) <= 4 && format != Format::kBool;
-  };
-  return require(fits(task.inputs[0].format) && fits(task.output.format),
-                 "pooling and reduction take numbers of at most 32 bits");
-}
-
-// Converters in front of and behind the filters.
-Status check_converters(const PlanarTask& task) {
-  const Format first = task.inputs[0].format;
-  switch (task.mode) {
-    case PlanarMode::kPooling:
-      TESSERA_RETURN_IF_ERROR(check_filter_formats(task));
-      TESSERA_RETURN_IF_ERROR(check_affine(task.pool.input, first));
-      return check_affine(task.pool.output, task.output.format);
-    case PlanarMode::kReduction:
-      TESSERA_RETURN_IF_ERROR(check_filter_formats(task));
-      TESSERA_RETURN_IF_ERROR(check_affine(task.reduce.input, first));
-      return check_affine(task.reduce.output, task.output.format);
-    case PlanarMode::kTranspose:
-      return {};
-    case PlanarMode::kElementwise:
-      break;
-  }
-  TESSERA_RETURN_IF_ERROR(check_affine(task.elementwise.inputs[0], first));
-  if (task.elementwise.binary) {
-    TESSERA_RETURN_IF_ERROR(check_affine(task.elementwise.inputs[1], task.inputs[1].format));
-  }
-  return check_affine(task.elementwise.output, task.output.format);
-}
-
-Status check_window(const PoolConfig& pool, const PlanarEngineConfig& limits) {
-  const std::int64_t counts[] = {pool.stride_h, pool.stride_w, pool.dilation_h, pool.dilation_w};
-  for (const std::int64_t count : counts) {
-    if (count < 1 || count > kExtentMax) return bad("a pooling extent is out of range");
-  }
-  const std::int64_t pads[] = {pool.pad_top, pool.pad_left, pool.pad_bottom, pool.pad_right};
-  for (const std::int64_t pad : pads) {
-    if (pad < -kExtentMax || pad > kExtentMax) return bad("a padding is out of range");
-  }
-  const std::int64_t rows = (pool.window_h - 1) * pool.dilation_h + 1;
-  const std::int64_t columns = (pool.window_w - 1) * pool.dilation_w + 1;
-  if (pool.window_h < 1 || pool.window_w < 1) return bad("a pooling extent is out of range");
-  return check_window_extents(rows, columns, limits);
-}
-
-// Output extents of a reduction: 1 on reduced axes, the input's on the others.
-Status check_reduction(const PlanarTask& task) {
-  const BufferSurface& in = task.inputs[0];
-  const BufferSurface& out = task.output;
-  return require((task.reduce.over_rows ? out.rows == 1 : out.rows <= in.rows) &&
-                     (task.reduce.over_columns ? out.columns == 1 : out.columns <= in.columns),
-                 "the reduction's surfaces do not fit each other");
-}
-
 // Accumulators stand for results one by one, and lie inside the buffer.
 Status check_parts(const PlanarTask& task, const CheckContext& context) {
   if (!task.in_parts()) {
     return require(task.accumulator_offset == 0, "accumulators of a task that has none");
   }
   TESSERA_RETURN_IF_ERROR(
-      require(task.mode == PlanarMode::kPooling || task.mode == PlanarMode::kReduction,
-              "only poolings and reductions come in parts"));
+      require(planar_comes_in_parts(task.mode), "only poolings and reductions come in parts"));
   const BufferSurface& out = task.output;
   const std::int64_t most = context.chip.state_buffer.bytes_per_partition;
   if (std::int64_t{out.images} * out.rows > most ||
@@ -366,7 +289,7 @@ Status check_parts(const PlanarTask& task, const CheckContext& context) {
 }
 
 Status check_planar(const PlanarTask& task, const Bands& bands, const CheckContext& context) {
-  const int inputs = task.mode == PlanarMode::kElementwise && task.elementwise.binary ? 2 : 1;
+  const int inputs = planar_inputs(task);
   TESSERA_RETURN_IF_ERROR(
       require(task.input_count == inputs, "the number of inputs does not fit the mode"));
   TESSERA_RETURN_IF_ERROR(check_surface(task.output, "the output surface", context));
@@ -376,23 +299,12 @@ Status check_planar(const PlanarTask& task, const Bands& bands, const CheckConte
     TESSERA_RETURN_IF_ERROR(check_surface(in, "an input surface", context));
     TESSERA_RETURN_IF_ERROR(require(in.broadcast_images || bands.images <= in.images,
                                     "more images than an input surface has"));
-    if (task.mode == PlanarMode::kTranspose) {
-      TESSERA_RETURN_IF_ERROR(check_mirror(in, task.output));
-      return require(in.channels >= task.output.columns && in.columns >= task.output.channels,
-                     "a transposition's surfaces do not mirror each other");
-    }
-    TESSERA_RETURN_IF_ERROR(require(in.broadcast_channels || in.channels >= task.output.channels,
-                                    "an input surface has fewer channels than the output"));
-    if (task.mode != PlanarMode::kElementwise) continue;
-    TESSERA_RETURN_IF_ERROR(require((in.broadcast_rows || in.rows >= task.output.rows) &&
-                                        (in.column_pitch == 0 || in.columns >= task.output.columns),
-                                    "an input surface is smaller than the output"));
+    TESSERA_RETURN_IF_ERROR(check_planar_input(task, i));
   }
-  TESSERA_RETURN_IF_ERROR(check_converters(task));
+  if (task.mode == PlanarMode::kTranspose) return {};  // what a task has besides means nothing
+  TESSERA_RETURN_IF_ERROR(check_planar_converters(task));
   TESSERA_RETURN_IF_ERROR(check_parts(task, context));
-  if (task.mode == PlanarMode::kPooling) return check_window(task.pool, context.chip.planar);
-  if (task.mode == PlanarMode::kReduction) return check_reduction(task);
-  return {};
+  return check_planar_extents(task, context.chip.planar);
 }
 
 Status check_transfer(const TransferTask& task, const Bands& bands, const CheckContext& context) {

@@ -292,7 +292,7 @@ constexpr std::uint32_t enum_max<BlockCut>() {
 }
 template <>
 constexpr std::uint32_t enum_max<PlanarMode>() {
-  return 3;
+  return kPlanarModeNames.size() - 1;
 }
 template <>
 constexpr std::uint32_t enum_max<BaseIndex>() {

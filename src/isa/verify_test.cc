@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "isa/accesses.h"
+#include "isa/rows_read.h"
 
 namespace tessera::isa {
 namespace {

@@ -2,21 +2,10 @@
 
 #include <algorithm>
 
-#include "isa/accesses.h"
+#include "isa/rows_read.h"
 
 namespace tessera::isa {
 namespace {
-
-// Elements of a channel that rows [read.first, read.last) have.
-std::int64_t elements_read(const RowRange& read, const BufferSurface& input) {
-  return std::max<std::int64_t>(0, read.last - read.first) * input.columns;
-}
-
-// Accumulators of a part are read before its elements, written behind them.
-void add_accumulators(const PlanarTask& task, PlanarWork& work) {
-  work.accumulators = work.output_elements * (int{task.continues} + int{task.keeps});
-  if (task.keeps) work.output_elements = 0;
-}
 
 PlanarStep step_of(const NeuralTask& task, RowRange rows) {
   const ProductConfig& product = task.product;
@@ -28,37 +17,6 @@ PlanarStep step_of(const NeuralTask& task, RowRange rows) {
   work.output_cycles =
       std::max(product.image.taps, unary_function_cycles(product.activation.function));
   return {work, work.channels * work.output_elements * product.image.taps};
-}
-
-PlanarStep step_of(const PlanarTask& task, RowRange rows) {
-  PlanarWork work;
-  work.channels = task.output.channels;
-  work.output_elements = (rows.last - rows.first) * task.output.columns;
-  work.input_elements = work.output_elements;
-  switch (task.mode) {
-    case PlanarMode::kPooling:
-      work.input_elements = elements_read(planar_rows_read(task, 0, rows), task.inputs[0]);
-      add_accumulators(task, work);
-      break;
-    case PlanarMode::kElementwise:
-      work.output_cycles = unary_function_cycles(task.elementwise.activation.function);
-      if (task.elementwise.binary) {
-        work.output_cycles =
-            std::max(work.output_cycles, binary_function_cycles(task.elementwise.function));
-      }
-      break;
-    case PlanarMode::kTranspose:
-      return {PlanarTranspose{.channels = task.output.columns,
-                              .columns = task.output.channels,
-                              .rows = rows.last - rows.first}};
-    case PlanarMode::kReduction:
-      work.input_elements = elements_read(planar_rows_read(task, 0, rows), task.inputs[0]);
-      work.output_cycles = std::max(reduce_function_cycles(task.reduce.function),
-                                    unary_function_cycles(task.reduce.activation.function));
-      add_accumulators(task, work);
-      break;
-  }
-  return {work};
 }
 
 }  // namespace
@@ -102,7 +60,7 @@ StepRows step_rows(const TaskDescriptor& task, std::int64_t step) {
 
 PlanarStep planar_work(const TaskConfig& task, RowRange rows) {
   if (const auto* filter = std::get_if<NeuralTask>(&task)) return step_of(*filter, rows);
-  return step_of(std::get<PlanarTask>(task), rows);
+  return planar_task_step(std::get<PlanarTask>(task), rows);
 }
 
 Cycles planar_cycles(const PlanarEngineConfig& config, const PlanarStep& step) {

@@ -8,11 +8,10 @@
 // engines' dma_plan.h has that.
 #pragma once
 
-#include <variant>
-
 #include "arch/chip_config.h"
 #include "arch/cost.h"
 #include "isa/descriptor.h"
+#include "isa/planar_modes.h"
 
 namespace tessera::isa {
 
@@ -21,11 +20,6 @@ ProductWork product_work(const NeuralTask& task, const ChipConfig& chip);
 // Rows of step `step` (0-based).
 StepRows step_rows(const TaskDescriptor& task, std::int64_t step);
 
-// Some output rows of a task on the planar engine.
-struct PlanarStep {
-  std::variant<PlanarWork, PlanarTranspose> work;
-  std::int64_t macs = 0;  // multiply-accumulates
-};
 // The task is a PlanarTask, or a channel-wise product whose filters the lanes are.
 PlanarStep planar_work(const TaskConfig& task, RowRange rows);
 Cycles planar_cycles(const PlanarEngineConfig& config, const PlanarStep& step);
