@@ -152,6 +152,17 @@ CommandResult shell(const std::string& line) {
   return run_program({"sh", "-c", line}, {"TESSERA=" TESSERA_PROGRAM});
 }
 
+std::vector<std::string> verbs() {
+  std::istringstream help(tessera({"--help"}).out);
+  std::string line;
+  while (std::getline(help, line) && line != "Subcommands:") continue;
+  std::vector<std::string> names;
+  while (std::getline(help, line) && !line.empty()) {
+    names.push_back(line.substr(2, line.find(' ', 2) - 2));
+  }
+  return names;
+}
+
 CommandResult tessera_alone(const std::vector<std::string>& arguments) {
   prepare();
   const std::string copy = work_folder() + "/alone/tessera";

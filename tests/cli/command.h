@@ -29,6 +29,9 @@ CommandResult shell(const std::string& line);
 // The program copied into the test's folder, away from its build, and run there.
 CommandResult tessera_alone(const std::vector<std::string>& arguments);
 
+// The verbs that `tessera --help` lists, in its order.
+std::vector<std::string> verbs();
+
 // A folder of this process's own, made at the first call and removed at exit.
 const std::string& work_folder();
 std::string read_text(const std::string& path);  // fails the test where the file is absent

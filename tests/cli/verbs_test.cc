@@ -8,14 +8,11 @@ namespace tessera::cli {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
 using ::testing::StartsWith;
 
-constexpr const char* kVerbs[] = {"run",     "compile", "link",   "inspect", "asm",   "disasm",
-                                  "compare", "conform", "report", "bench",   "watch", "top",
-                                  "trace",   "zoo",     "repro",  "doctor"};
-
 TEST(Help, EveryVerbShowsAnExampleOfItself) {
-  for (const std::string verb : kVerbs) {
+  for (const std::string& verb : verbs()) {
     const CommandResult help = tessera({verb, "--help"});
     EXPECT_EQ(help.status, 0) << verb;
     EXPECT_THAT(help.out, HasSubstr("\nExample:\n  tessera " + verb)) << verb;
@@ -24,10 +21,11 @@ TEST(Help, EveryVerbShowsAnExampleOfItself) {
   }
 }
 
-TEST(Help, TheCommandListsEveryVerb) {
-  const CommandResult help = tessera({"--help"});
-  EXPECT_EQ(help.status, 0);
-  for (const std::string verb : kVerbs) EXPECT_THAT(help.out, HasSubstr("\n  " + verb + " "));
+TEST(Help, TheCommandListsItsVerbs) {
+  EXPECT_EQ(tessera({"--help"}).status, 0);
+  const std::vector<std::string> listed = verbs();
+  EXPECT_GE(listed.size(), 17U);
+  EXPECT_THAT(listed, IsSupersetOf({"run", "compile", "link", "doctor"}));
 }
 
 TEST(ZooVerb, ListsEveryNetworkWithItsWork) {
