@@ -239,6 +239,24 @@ def check_folders(root, files):
             yield path, 1, "a source that no list of CMake names"
 
 
+# A path in the text of a page: `src/base/`, `CHANGELOG.md`, [numbers](docs/numbers.md). NAME stands
+# for any.
+PAGE_PATH = re.compile(r"`([\w.-]+(?:/[\w.-]*)+|[\w-]+\.(?:md|json))`|\]\(([\w./-]+)\)")
+
+
+def check_contributing(root, files):
+    """Recipes are true: every path that CONTRIBUTING.md names is in the tree."""
+    page = "CONTRIBUTING.md"
+    if not (root / page).is_file():
+        return
+    there = {str(p) for p in files} | {str(parent) for p in files for parent in p.parents}
+    text = (root / page).read_text(encoding="utf-8")
+    for match in PAGE_PATH.finditer(text):
+        path = (match.group(1) or match.group(2)).rstrip("/")
+        if "NAME" not in path and path not in there:
+            yield page, line_of(text, match.start()), f"names {path}, which is not in the tree"
+
+
 def named(root, cmake_list, path):
     """Whether a CMakeLists.txt or .cmake file in a folder above `path` names it."""
     if cmake_list.parent not in path.parents:
@@ -250,8 +268,8 @@ def named(root, cmake_list, path):
 def check(root):
     files = list_files(root)
     messages = [(str(path), line, text)
-                for found in (check_folders(root, files), circles(root, files),
-                              dead_references(root, files)) for path, line, text in found]
+                for found in (check_folders(root, files), check_contributing(root, files),
+                              circles(root, files), dead_references(root, files)) for path, line, text in found]
     for path in files:
         if not is_source(path) or path.name.startswith("check_rules"):
             continue

@@ -135,6 +135,18 @@ class RulesTest(unittest.TestCase):
                              "src/base/ab.cc": "", "src/base/b.cc": "",
                              "src/base/CMakeLists.txt": "tessera_library(x SOURCES ab.cc)\n"}))
 
+    def test_every_path_that_the_contributors_page_names_is_there(self):
+        self.assertEqual([], self.messages({
+            "CONTRIBUTING.md": "`scripts/`, `scripts/a.sh`, `scripts/NAME.sh`, [page](docs/"
+                               "architecture.md), `make test`, `a.b`, `CHANGELOG.md`\n",
+            "CHANGELOG.md": "",
+            "scripts/a.sh": ""}))
+        self.assertEqual(
+            ["CONTRIBUTING.md:2: names docs/b.md, which is not in the tree",
+             "CONTRIBUTING.md:2: names scripts/b.sh, which is not in the tree"],
+            self.messages({"CONTRIBUTING.md": "\n`scripts/b.sh` and [b](docs/b.md)\n",
+                           "scripts/a.sh": ""}))
+
     def test_comments_name_what_there_is(self):
         self.assertEqual([], self.messages({
             "include/tessera/a.h": HEADER + "// The kOne of b.h, see sum_of() and Table::rows.\n"
