@@ -10,6 +10,7 @@
 #include "base/process_mark.h"
 #include "base/quantity.h"
 #include "base/result.h"
+#include "base/table.h"
 #include "base/utf8.h"
 
 namespace tessera {
@@ -143,6 +144,38 @@ TEST(Quantity, CeilDivAndRoundUp) {
   EXPECT_EQ(ceil_div(5, 4), 2);
   EXPECT_EQ(round_up(5, 4), 8);
 }
+
+struct Name {
+  std::int32_t value = 0;
+};
+enum class Colour : std::uint8_t { kRed, kGreen };
+
+TEST(Table, IsIndexedByWhatNamesItsElements) {
+  Table<Name, int> table = {10, 11, 12};
+  table[Name{1}] += 5;
+  EXPECT_EQ(table[Name{1}], 16);
+  EXPECT_EQ(table[std::int64_t{2}], 12);  // a position
+  EXPECT_EQ(table.size(), 3U);
+  Table<Name, bool> flags(2, false);
+  flags[Name{1}] = true;
+  EXPECT_FALSE(flags[Name{0}]);
+  EXPECT_TRUE(flags[Name{1}]);
+  table = std::vector<int>{1};
+  EXPECT_EQ(table[Name{0}], 1);
+}
+
+TEST(Table, OfFixedSizeIsIndexedByAnEnumerator) {
+  constexpr FixedTable<Colour, int, 2> kTable = std::array{3, 4};
+  static_assert(kTable[Colour::kGreen] == 4);
+  const FixedTable<Colour, int, 2> zeros{};
+  EXPECT_EQ(zeros[Colour::kRed], 0);
+}
+
+template <typename Container, typename Index>
+concept CanIndex = requires(Container container, Index index) { container[index]; };
+static_assert(CanIndex<Table<Name, int>, Name>);
+static_assert(!CanIndex<Table<Name, int>, Colour>);
+static_assert(!CanIndex<FixedTable<Colour, int, 2>, Name>);
 
 }  // namespace
 }  // namespace tessera

@@ -36,14 +36,14 @@ struct Boxes {
   Cycles step(Box box, Cycles now);
   TimeAccount& account(Box box);
   std::string describe() const;
-  TaskFifo& tasks(EngineKind kind) { return *queues[static_cast<std::size_t>(kind)]; }
+  TaskFifo& tasks(EngineKind kind) { return *queues[kind]; }
   engines::DramPort& port(EngineKind kind);
 
   engines::WakeTable wakes;
   engines::DramMemory dram;
   engines::PartitionedMemory state_buffer, kernel_memory;
   engines::DataControl control;
-  std::array<std::unique_ptr<TaskFifo>, isa::kEngineKindCount> queues;
+  isa::ByEngine<std::unique_ptr<TaskFifo>> queues;
   engines::DramPort load_port, store_port, kernel_port, task_port;
   engines::DramChannel channel;
   engines::NeuralMath neural_math, filter_math;
@@ -56,15 +56,14 @@ struct Boxes {
   engines::DmaEngine load, store, kernel;
 
  private:
-  std::array<std::unique_ptr<TaskFifo>, isa::kEngineKindCount> make_queues(const ChipConfig& chip);
+  isa::ByEngine<std::unique_ptr<TaskFifo>> make_queues(const ChipConfig& chip);
   engines::TaskManager::Wiring task_manager_wiring();
   engines::StepEngine::Wiring step_wiring(EngineKind kind);
   engines::DmaEngine::Wiring dma_wiring(EngineKind kind);
 };
 
-std::array<std::unique_ptr<TaskFifo>, isa::kEngineKindCount> Boxes::make_queues(
-    const ChipConfig& chip) {
-  std::array<std::unique_ptr<TaskFifo>, isa::kEngineKindCount> made;
+isa::ByEngine<std::unique_ptr<TaskFifo>> Boxes::make_queues(const ChipConfig& chip) {
+  isa::ByEngine<std::unique_ptr<TaskFifo>> made;
   // A sub-queue takes the whole task buffer, so that no engine's queue holds up another's.
   for (auto& queue : made) {
     queue = std::make_unique<TaskFifo>(

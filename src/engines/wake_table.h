@@ -2,10 +2,10 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 
 #include "base/quantity.h"
+#include "base/table.h"
 #include "isa/descriptor.h"
 
 namespace tessera::engines {
@@ -21,7 +21,7 @@ class WakeTable {
   void reset() { at_.fill(kNever); }
   // `box` is stepped at `when`, or earlier if something else wakes it.
   void wake(Box box, Cycles when) {
-    Cycles& at = at_[static_cast<std::size_t>(box)];
+    Cycles& at = at_[box];
     at = std::min(at, when);
   }
   // The boxes due at `now`, a bit each, taken out before any is stepped: what they ask for while
@@ -38,7 +38,7 @@ class WakeTable {
   Cycles earliest() const { return *std::min_element(at_.begin(), at_.end()); }
 
  private:
-  std::array<Cycles, kBoxCount> at_{};
+  FixedTable<Box, Cycles, kBoxCount> at_{};
 };
 
 }  // namespace tessera::engines

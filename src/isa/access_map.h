@@ -34,7 +34,7 @@ class AccessMap {
         it = segments_.emplace_hint(it, first, Segment{.last = end, .writer = {}, .readers = {}});
       }
       visit(it->second.writer);
-      it->second.readers[static_cast<std::size_t>(engine)] = reader;
+      it->second.readers[engine] = reader;
       first = it->second.last;
     }
   }
@@ -67,7 +67,7 @@ class AccessMap {
   struct Segment {
     std::int64_t last = 0;
     StepRef writer;
-    std::array<StepRef, kEngineKindCount> readers;
+    ByEngine<StepRef> readers;
   };
 
   // Makes `at` a border of segments.

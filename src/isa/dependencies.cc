@@ -12,7 +12,7 @@ namespace tessera::isa {
 namespace {
 
 // Finished steps of each engine, counted over all tasks, that are known to come before.
-using Clock = std::array<std::int64_t, kEngineKindCount>;
+using Clock = ByEngine<std::int64_t>;
 
 class Deriver {
  public:
@@ -21,7 +21,7 @@ class Deriver {
       : chip_(chip), segments_(segments), tasks_(tasks) {
     Clock next{};
     for (const TaskDescriptor& task : tasks) {
-      auto& count = next[static_cast<std::size_t>(task.engine)];
+      auto& count = next[task.engine];
       first_step_.push_back(count);
       count += task.steps();
     }
@@ -54,7 +54,7 @@ class Deriver {
     StepRef step;
     std::int64_t number = -1;  // in its engine's count
   };
-  using Candidates = std::array<Candidate, kEngineKindCount>;
+  using Candidates = ByEngine<Candidate>;
 
   std::int64_t number_of(const StepRef& ref) const { return first_step_[ref.task] + ref.step; }
 
@@ -66,7 +66,7 @@ class Deriver {
       const EngineKind engine = tasks_[earlier.task].engine;
       if (engine == task.engine) return;
       conflicting_.insert(earlier.task);
-      Candidate& candidate = candidates[static_cast<std::size_t>(engine)];
+      Candidate& candidate = candidates[engine];
       const std::int64_t number = number_of(earlier);
       if (number > candidate.number) candidate = {earlier, number};
     };
@@ -87,15 +87,15 @@ class Deriver {
   AccessMap& map_of(const Access& access) {
     if (access.memory == Memory::kStateBuffer) return state_buffer_;
     if (access.memory == Memory::kKernelMemory) return kernel_memory_;
-    return dram_[static_cast<std::size_t>(access.base)];
+    return dram_[access.base];
   }
 
   // Records the needs of a step that do not follow from its predecessor or from each other.
   void take_step(const TaskDescriptor& task, std::int64_t step) {
-    const auto engine = static_cast<std::size_t>(task.engine);
+    const EngineKind engine = task.engine;
     const std::int64_t number = first_step_[task.id] + step;
     Clock clock{};
-    if (number > 0) clock = clocks_[engine][static_cast<std::size_t>(number - 1)];
+    if (number > 0) clock = clocks_[engine][number - 1];
     clock[engine] = number + 1;
     Candidates candidates = find_conflicts(task, step);
     std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
@@ -105,22 +105,22 @@ class Deriver {
     });
     for (const Candidate& candidate : candidates) {
       if (candidate.number < 0) break;
-      const auto other = static_cast<std::size_t>(tasks_[candidate.step.task].engine);
+      const EngineKind other = tasks_[candidate.step.task].engine;
       if (candidate.number < clock[other]) continue;
       needs_[candidate.step.task].push_back({step + 1, candidate.step.step + 1});
-      const Clock& theirs = clocks_[other][static_cast<std::size_t>(candidate.number)];
+      const Clock& theirs = clocks_[other][candidate.number];
       for (std::size_t i = 0; i < clock.size(); ++i) clock[i] = std::max(clock[i], theirs[i]);
     }
-    clocks_[engine][static_cast<std::size_t>(number)] = clock;
+    clocks_[engine][number] = clock;
   }
 
   const ChipConfig& chip_;
   const std::vector<std::uint32_t>& segments_;
   std::vector<TaskDescriptor>& tasks_;
-  std::vector<std::int64_t> first_step_;  // of each task, in its engine's count
-  std::array<std::vector<Clock>, kEngineKindCount> clocks_;
+  std::vector<std::int64_t> first_step_;         // of each task, in its engine's count
+  ByEngine<Table<std::int64_t, Clock>> clocks_;  // by number of the step in its engine's count
   AccessMap state_buffer_, kernel_memory_;
-  std::array<AccessMap, kBaseIndexCount> dram_;
+  ByBase<AccessMap> dram_;
   std::vector<Access> accesses_;
   // Of the current task: who touches the same bytes, and of those whom it must wait for.
   std::set<TaskId> conflicting_;

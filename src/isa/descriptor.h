@@ -23,6 +23,7 @@
 #include "arith/kernels/planar.h"
 #include "arith/kernels/product_config.h"
 #include "base/quantity.h"
+#include "base/table.h"
 
 namespace tessera::isa {
 
@@ -38,6 +39,9 @@ enum class EngineKind : std::uint8_t {
   kKernel,  // kernel DMA, DRAM to kernel memory
 };
 inline constexpr int kEngineKindCount = 5;
+// One of each.
+template <typename T>
+using ByEngine = FixedTable<EngineKind, T, kEngineKindCount>;
 const char* engine_kind_name(EngineKind kind);  // "neural", "planar", "load", "store", "kernel"
 
 // "Before my step j (1-based) may start, `task` has finished at least
@@ -81,6 +85,9 @@ enum class BaseIndex : std::uint8_t {
   kOutput,     // model outputs
 };
 inline constexpr int kBaseIndexCount = 4;
+// One of each.
+template <typename T>
+using ByBase = FixedTable<BaseIndex, T, kBaseIndexCount>;
 struct DramAddress {
   BaseIndex base = BaseIndex::kWorkspace;
   std::uint64_t offset = 0;  // bytes

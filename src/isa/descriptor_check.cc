@@ -76,7 +76,7 @@ struct DramBox {
 };
 
 Status check_dram(const DramBox& box, const char* name, const CheckContext& context) {
-  const std::int64_t size = context.region_bytes[static_cast<std::size_t>(box.address.base)];
+  const std::int64_t size = context.region_bytes[box.address.base];
   const auto offset = static_cast<std::int64_t>(
       std::min<std::uint64_t>(box.address.offset, std::uint64_t{1} << 61));
   if (!box.valid || offset + box.low < 0 || offset + box.high > size) {

@@ -27,8 +27,8 @@ BufferSpan surface_span(const BufferSurface& surface, std::int64_t partitions);
 
 struct CheckContext {
   const ChipConfig& chip;
-  std::array<std::int64_t, kBaseIndexCount> region_bytes{};  // of DRAM, by BaseIndex
-  TaskId expected = 0;                                       // id by position in the stream
+  ByBase<std::int64_t> region_bytes{};  // of DRAM
+  TaskId expected = 0;                  // id by position in the stream
   TaskId task_count = 0;
 };
 // The error says what is wrong; the caller adds which task it is.

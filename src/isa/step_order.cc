@@ -18,11 +18,11 @@ class StepOrder {
 
   // Runs as far as it goes, engine after engine.
   Status run(const StepVisitor& visit) {
-    std::array<std::vector<TaskId>, kEngineKindCount> queues;
+    ByEngine<std::vector<TaskId>> queues;
     for (TaskId id = segment_.task_first; id < segment_.task_last; ++id) {
-      queues[static_cast<std::size_t>(program_.tasks[id].engine)].push_back(id);
+      queues[program_.tasks[id].engine].push_back(id);
     }
-    std::array<std::size_t, kEngineKindCount> at{};
+    ByEngine<std::size_t> at{};
     TaskId issued = segment_.task_first;
     std::int64_t in_flight = 0;
     for (bool moved = true; moved;) {

@@ -22,7 +22,7 @@ constexpr TaskId kHostTask = kNoTask - 1;
 constexpr std::int64_t kAccessesMax = std::int64_t{1} << 28;
 
 // Finished steps of each engine, counted over the whole program, that are known to come before.
-using Clock = std::array<std::int64_t, kEngineKindCount>;
+using Clock = ByEngine<std::int64_t>;
 
 void raise(Clock& clock, const Clock& other) {
   for (std::size_t i = 0; i < clock.size(); ++i) clock[i] = std::max(clock[i], other[i]);
@@ -37,9 +37,8 @@ const char* memory_name(const Access& access) {
     case Memory::kDram:
       break;
   }
-  constexpr std::array<const char*, kBaseIndexCount> kNames = {"weights", "workspace", "inputs",
-                                                               "outputs"};
-  return kNames[static_cast<std::size_t>(access.base)];
+  constexpr ByBase<const char*> kNames = std::array{"weights", "workspace", "inputs", "outputs"};
+  return kNames[access.base];
 }
 
 Error invalid(std::string message) { return {ErrorCode::kInvalidModel, std::move(message)}; }
@@ -79,9 +78,9 @@ class Verifier {
     if (program_.tasks.size() > static_cast<std::size_t>(kStepsMax)) {
       return invalid(fmt::format("{} tasks, allowed 0..{}", program_.tasks.size(), kStepsMax));
     }
-    const std::array<std::int64_t, kBaseIndexCount> regions = {
-        static_cast<std::int64_t>(program_.weights.size()), program_.workspace_bytes,
-        program_.input_bytes, program_.output_bytes};
+    const ByBase<std::int64_t> regions =
+        std::array{static_cast<std::int64_t>(program_.weights.size()), program_.workspace_bytes,
+                   program_.input_bytes, program_.output_bytes};
     const auto count = static_cast<TaskId>(program_.tasks.size());
     std::int64_t steps = 0;
     for (TaskId id = 0; id < count; ++id) {
@@ -143,7 +142,7 @@ class Verifier {
     Clock next{};
     first_step_.reserve(program_.tasks.size());
     for (const TaskDescriptor& task : program_.tasks) {
-      auto& count = next[static_cast<std::size_t>(task.engine)];
+      auto& count = next[task.engine];
       first_step_.push_back(count);
       count += task.steps();
     }
@@ -156,8 +155,7 @@ class Verifier {
     const auto first = static_cast<std::int64_t>(slot.address.offset);
     const std::int64_t bytes = element_count(slot.dims) * format_bytes(slot.format);
     if (bytes == 0) return;
-    dram_[static_cast<std::size_t>(slot.address.base)].write(first, first + bytes, {kHostTask, 0},
-                                                             [](StepRef) {});
+    dram_[slot.address.base].write(first, first + bytes, {kHostTask, 0}, [](StepRef) {});
   }
 
   Status run_segment(const Segment& segment) {
@@ -173,19 +171,19 @@ class Verifier {
   // Takes step `at` of `id`: its clock, its accesses.
   Status step(TaskId id, std::int64_t at) {
     const TaskDescriptor& task = program_.tasks[id];
-    const auto engine = static_cast<std::size_t>(task.engine);
+    const EngineKind engine = task.engine;
     const std::int64_t number = first_step_[id] + at;
     Clock clock{};
-    if (number > 0) clock = clocks_[engine][static_cast<std::size_t>(number - 1)];
+    if (number > 0) clock = clocks_[engine][number - 1];
     clock[engine] = number + 1;
     for (const Dependency& dependency : task.dependencies) {
       const std::int64_t needed = needed_steps(dependency, at + 1);
       if (needed == 0) continue;
-      const auto other = static_cast<std::size_t>(program_.tasks[dependency.task].engine);
+      const EngineKind other = program_.tasks[dependency.task].engine;
       const std::int64_t last = first_step_[dependency.task] + needed - 1;
-      raise(clock, clocks_[other][static_cast<std::size_t>(last)]);
+      raise(clock, clocks_[other][last]);
     }
-    clocks_[engine][static_cast<std::size_t>(number)] = clock;
+    clocks_[engine][number] = clock;
     accesses_.clear();
     step_accesses(task, chip_, at, accesses_);
     access_count_ += static_cast<std::int64_t>(accesses_.size());
@@ -233,12 +231,12 @@ class Verifier {
   AccessMap& map_of(const Access& access) {
     if (access.memory == Memory::kStateBuffer) return state_buffer_;
     if (access.memory == Memory::kKernelMemory) return kernel_memory_;
-    return dram_[static_cast<std::size_t>(access.base)];
+    return dram_[access.base];
   }
 
   bool comes_before(const StepRef& earlier, const Clock& clock) const {
     if (earlier.task == kHostTask || earlier.task < segment_first_) return true;
-    const auto engine = static_cast<std::size_t>(program_.tasks[earlier.task].engine);
+    const EngineKind engine = program_.tasks[earlier.task].engine;
     return first_step_[earlier.task] + earlier.step < clock[engine];
   }
 
@@ -276,11 +274,11 @@ class Verifier {
 
   const Program& program_;
   const ChipConfig& chip_;
-  std::vector<std::int64_t> first_step_;  // of each task, in its engine's count
-  std::array<std::vector<Clock>, kEngineKindCount> clocks_;
+  std::vector<std::int64_t> first_step_;         // of each task, in its engine's count
+  ByEngine<Table<std::int64_t, Clock>> clocks_;  // by number of the step in its engine's count
   TaskId segment_first_ = 0;
   AccessMap state_buffer_, kernel_memory_;
-  std::array<AccessMap, kBaseIndexCount> dram_;
+  ByBase<AccessMap> dram_;
   std::vector<Access> accesses_;   // of the current step
   std::int64_t access_count_ = 0;  // of all steps so far
 };

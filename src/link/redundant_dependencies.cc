@@ -12,19 +12,16 @@ namespace tessera::link {
 namespace {
 
 using isa::Dependency;
-using isa::kEngineKindCount;
 using isa::Segment;
 using isa::TaskDescriptor;
 using isa::TaskId;
 
 // Finished steps of each engine, counted over all tasks, that are known to come before.
-using Clock = std::array<std::int64_t, kEngineKindCount>;
+using Clock = isa::ByEngine<std::int64_t>;
 
 void raise(Clock& clock, const Clock& other) {
   for (std::size_t i = 0; i < clock.size(); ++i) clock[i] = std::max(clock[i], other[i]);
 }
-
-std::size_t engine_of(const TaskDescriptor& task) { return static_cast<std::size_t>(task.engine); }
 
 class Reducer {
  public:
@@ -55,8 +52,8 @@ class Reducer {
                         "to {} steps in all tasks",
                         task.id, bands.images, bands.rows, bands.rows_per_step, isa::kStepsMax)};
       }
-      first_step_.push_back(next[engine_of(task)]);
-      next[engine_of(task)] += task.steps();
+      first_step_.push_back(next[task.engine]);
+      next[task.engine] += task.steps();
       total += task.steps();
     }
     for (std::size_t i = 0; i < clocks_.size(); ++i) {
@@ -69,7 +66,7 @@ class Reducer {
   Clock before(const TaskDescriptor& task) const {
     const std::int64_t first = first_step_[task.id];
     Clock clock{};
-    if (first > 0) clock = clocks_[engine_of(task)][static_cast<std::size_t>(first - 1)];
+    if (first > 0) clock = clocks_[task.engine][first - 1];
     return clock;
   }
 
@@ -81,7 +78,7 @@ class Reducer {
     const std::int64_t needed = isa::steps_needed(line, j, other.steps());
     if (needed == 0) return;
     const std::int64_t last = first_step_[line.task] + needed - 1;
-    raise(clock, clocks_[engine_of(other)][static_cast<std::size_t>(last)]);
+    raise(clock, clocks_[other.engine][last]);
   }
 
   bool is_redundant(const TaskDescriptor& task, std::size_t index,
@@ -100,7 +97,7 @@ class Reducer {
       for (std::size_t k = 0; k < kept.size(); ++k) {
         if (kept[k] && k != index) learn(task, task.dependencies[k], j, clock);
       }
-      if (clock[engine_of(other)] < first + needed) return false;
+      if (clock[other.engine] < first + needed) return false;
     }
     return true;
   }
@@ -124,19 +121,19 @@ class Reducer {
     }
     task.dependencies.resize(left);
     Clock clock = before(task);
-    auto& clocks = clocks_[engine_of(task)];
+    auto& clocks = clocks_[task.engine];
     for (std::int64_t j = 1; j <= task.steps(); ++j) {
       for (const Dependency& line : task.dependencies) learn(task, line, j, clock);
       const std::int64_t number = first_step_[id] + j - 1;
-      clock[engine_of(task)] = number + 1;
-      clocks[static_cast<std::size_t>(number)] = clock;
+      clock[task.engine] = number + 1;
+      clocks[number] = clock;
     }
     return lines - static_cast<std::int64_t>(left);
   }
 
   std::vector<TaskDescriptor>& tasks_;
-  std::vector<std::int64_t> first_step_;  // of each task, in its engine's count
-  std::array<std::vector<Clock>, kEngineKindCount> clocks_;
+  std::vector<std::int64_t> first_step_;              // of each task, in its engine's count
+  isa::ByEngine<Table<std::int64_t, Clock>> clocks_;  // by number of the step in its engine's count
   TaskId segment_first_ = 0;
 };
 

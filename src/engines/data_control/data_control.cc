@@ -60,7 +60,7 @@ void DataControl::enter(RunTaskId id, const isa::TaskDescriptor& descriptor, Cyc
   times_[id].dispatched = now;
   // Its number of steps is known now, so a wait on all of them may turn out shorter.
   for (int engine = 0; engine < isa::kEngineKindCount; ++engine) {
-    const Wait& wait = waits_[static_cast<std::size_t>(engine)];
+    const Wait& wait = waits_[engine];
     if (wait.waiting && !wait.never && wait.task == id) {
       wakes_.wake(static_cast<Box>(engine), now + 1);
     }
@@ -89,7 +89,7 @@ std::optional<DataControl::Wait> DataControl::unmet(const RunTask& task, std::in
 
 bool DataControl::held_back(RunTaskId id, std::int64_t step, Cycles now) {
   const EngineKind engine = tasks_[id].descriptor->engine;
-  Hold& hold = holds_[static_cast<std::size_t>(engine)];
+  Hold& hold = holds_[engine];
   if (hold.task != id || hold.step != step) {
     // Half of the tasks are as fast as ever, the others slower by up to some thousand cycles a
     // step.
@@ -106,7 +106,7 @@ bool DataControl::held_back(RunTaskId id, std::int64_t step, Cycles now) {
 
 bool DataControl::grant(RunTaskId id, std::int64_t step, Cycles now) {
   const RunTask& task = tasks_[id];
-  Wait& wait = waits_[static_cast<std::size_t>(task.descriptor->engine)];
+  Wait& wait = waits_[task.descriptor->engine];
   if (!task.descriptor->dependencies.empty()) {
     if (const std::optional<Wait> found = unmet(task, step, now)) {
       wait = *found;
@@ -147,7 +147,7 @@ Cycles DataControl::first_step_met_at(RunTaskId id, bool kernels_only) const {
 }
 
 Activity DataControl::blocked_by(EngineKind engine, Cycles now) const {
-  const Wait& wait = waits_[static_cast<std::size_t>(engine)];
+  const Wait& wait = waits_[engine];
   if (!wait.waiting || wait.never) return Activity::kBlockedDependency;
   const isa::TaskDescriptor* other = tasks_[wait.task].descriptor;
   if (other == nullptr || tasks_[wait.task].entered_at == now) return Activity::kBlockedDependency;
@@ -167,7 +167,7 @@ void DataControl::finish_step(RunTaskId id, std::int64_t step, Cycles begin, Cyc
     trace_.push_back({id, static_cast<std::uint8_t>(task.descriptor->engine), step, begin, now});
   }
   for (int engine = 0; engine < isa::kEngineKindCount; ++engine) {
-    const Wait& wait = waits_[static_cast<std::size_t>(engine)];
+    const Wait& wait = waits_[engine];
     if (wait.waiting && !wait.never && wait.task == id && task.finished >= wait.needed) {
       wakes_.wake(static_cast<Box>(engine), now + 1);
     }
@@ -192,7 +192,7 @@ std::string DataControl::name(RunTaskId id) const {
 }
 
 std::string DataControl::describe_wait(EngineKind engine) const {
-  const Wait& wait = waits_[static_cast<std::size_t>(engine)];
+  const Wait& wait = waits_[engine];
   if (!wait.waiting) return "waits for nothing";
   if (wait.never) return fmt::format("waits for task {}, which is not of this run", wait.named);
   const RunTask& other = tasks_[wait.task];

@@ -102,8 +102,8 @@ class DataControl {
   std::vector<TaskTimes> times_;
   std::vector<TraceRecord> trace_;
   RunOptions options_;
-  std::array<Wait, isa::kEngineKindCount> waits_;
-  std::array<Hold, isa::kEngineKindCount> holds_;
+  isa::ByEngine<Wait> waits_;
+  isa::ByEngine<Hold> holds_;
   std::int32_t used_ = 0;
   std::int32_t dropped_now_ = 0;  // entries dropped in cycle dropped_at_
   Cycles dropped_at_ = -1;

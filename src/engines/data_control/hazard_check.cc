@@ -37,10 +37,6 @@ std::string step_text(const isa::TaskDescriptor& task, std::int64_t step) {
                      task.layer, step + 1);
 }
 
-std::size_t engine_index(const isa::TaskDescriptor& task) {
-  return static_cast<std::size_t>(task.engine);
-}
-
 }  // namespace
 
 HazardCheck::HazardCheck(const ChipConfig& chip, std::size_t tasks, const WrittenBytes& written)
@@ -61,7 +57,7 @@ void HazardCheck::add_written(WrittenBytes& written) const {
 }
 
 HazardCheck::Clock HazardCheck::clock_of(const HazardStep& step) const {
-  Clock clock = engine_clocks_[engine_index(*step.descriptor)];
+  Clock clock = engine_clocks_[step.descriptor->engine];
   for (const isa::Dependency& dependency : step.descriptor->dependencies) {
     const RunNetwork& network = *step.network;
     if (dependency.task < network.first || dependency.task >= network.last) continue;
@@ -70,7 +66,7 @@ HazardCheck::Clock HazardCheck::clock_of(const HazardStep& step) const {
     const std::int64_t needed =
         isa::steps_needed(dependency, step.step + 1, other.descriptor->steps());
     if (needed == 0) continue;
-    const Clock& known = other.clocks[static_cast<std::size_t>(needed - 1)];
+    const Clock& known = other.clocks[needed - 1];
     for (std::size_t e = 0; e < clock.size(); ++e) clock[e] = std::max(clock[e], known[e]);
   }
   return clock;
@@ -94,7 +90,7 @@ void HazardCheck::check(const HazardStep& step, const isa::Access& access, const
   }
   const TaskRecord& record = records_[other.task];
   const std::int64_t sequence = record.first_sequence + other.step;
-  if (clock[engine_index(*record.descriptor)] > sequence) return;
+  if (clock[record.descriptor->engine] > sequence) return;
   report_ = fmt::format(
       "hazard: {} {} {} bytes [{}, {}), which {} touches too, and no dependency "
       "orders the two",
@@ -103,7 +99,7 @@ void HazardCheck::check(const HazardStep& step, const isa::Access& access, const
 }
 
 void HazardCheck::begin_step(const HazardStep& step) {
-  const std::size_t engine = engine_index(*step.descriptor);
+  const isa::EngineKind engine = step.descriptor->engine;
   Clock& engine_clock = engine_clocks_[engine];
   engine_clock = clock_of(step);
   TaskRecord& record = records_[step.id];

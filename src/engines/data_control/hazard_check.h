@@ -42,12 +42,12 @@ class HazardCheck {
 
  private:
   // Steps of each engine known to be finished, counted in the engine's order.
-  using Clock = std::array<std::int64_t, isa::kEngineKindCount>;
+  using Clock = isa::ByEngine<std::int64_t>;
   struct TaskRecord {
     const isa::TaskDescriptor* descriptor = nullptr;
     const RunNetwork* network = nullptr;
-    std::int64_t first_sequence = 0;  // of its step 0 in its engine
-    std::vector<Clock> clocks;        // of its steps begun so far, own step included
+    std::int64_t first_sequence = 0;    // of its step 0 in its engine
+    Table<std::int64_t, Clock> clocks;  // of its steps begun so far, own step included
   };
   Clock clock_of(const HazardStep& step) const;
   void check(const HazardStep& step, const isa::Access& access, const Clock& clock,
@@ -56,7 +56,7 @@ class HazardCheck {
 
   const ChipConfig& chip_;
   std::vector<TaskRecord> records_;
-  std::array<Clock, isa::kEngineKindCount> engine_clocks_{};
+  isa::ByEngine<Clock> engine_clocks_{};
   std::map<MemoryKey, isa::AccessMap> shadows_;
   std::vector<isa::Access> accesses_;
   std::optional<std::string> report_;

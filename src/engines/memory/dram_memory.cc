@@ -41,7 +41,7 @@ Status DramMemory::allocate(std::int64_t bytes, Region& region) {
 
 Result<std::size_t> DramMemory::add(const isa::Program& program,
                                     std::span<const std::byte> weights) {
-  std::array<Region, kRegions> regions;
+  Regions regions;
   if (weights.empty()) {
     TESSERA_RETURN_IF_ERROR(allocate(std::ssize(program.weights), regions[0]));
     if (!program.weights.empty()) {
@@ -71,7 +71,7 @@ void DramMemory::clear() {
 }
 
 void DramMemory::bind(std::size_t network, isa::DramAddress address, std::span<std::byte> bytes) {
-  std::vector<Part>& parts = networks_[network][static_cast<std::size_t>(address.base)].parts;
+  std::vector<Part>& parts = networks_[network][address.base].parts;
   auto place =
       std::lower_bound(parts.begin(), parts.end(), address.offset,
                        [](const Part& part, std::uint64_t offset) { return part.offset < offset; });

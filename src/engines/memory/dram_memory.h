@@ -81,16 +81,17 @@ class DramMemory {
     return find_part(region, offset);
   }
   static std::byte* find_part(const Region& region, std::uint64_t offset);
-  static constexpr std::size_t kRegions = isa::kBaseIndexCount + 1;
+  static constexpr std::size_t kRegions = isa::kBaseIndexCount + 1;  // the last: the stream's
+  using Regions = FixedTable<isa::BaseIndex, Region, kRegions>;
   const Region& region(std::size_t network, isa::BaseIndex base) const {
-    return networks_[network][static_cast<std::size_t>(base)];
+    return networks_[network][base];
   }
   Status reserve(std::int64_t bytes, Region& region);
   Status allocate(std::int64_t bytes, Region& region);
 
   std::int64_t bytes_;
   std::int64_t next_address_ = 0;
-  std::vector<std::array<Region, kRegions>> networks_;
+  std::vector<Regions> networks_;
 };
 
 }  // namespace tessera::engines

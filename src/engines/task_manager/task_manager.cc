@@ -86,7 +86,7 @@ void TaskManager::finish_dispatch(Cycles now) {
   if (!dispatch_ || dispatch_->done_at > now) return;
   const isa::TaskDescriptor& task = *dispatch_->descriptor;
   wiring_.control->enter(dispatch_->task, task, now);
-  wiring_.engines[static_cast<std::size_t>(task.engine)]->push(now, dispatch_->task);
+  wiring_.engines[task.engine]->push(now, dispatch_->task);
   wiring_.wakes->wake(box_of(task.engine), now + 1);
   switch_allowed_ = task.switch_allowed;
   ++dispatched_;

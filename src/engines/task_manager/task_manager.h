@@ -71,7 +71,7 @@ class TaskManager {
     DramMemory* memory = nullptr;
     DramPort* port = nullptr;
     WakeTable* wakes = nullptr;
-    std::array<Fifo<RunTaskId>*, isa::kEngineKindCount> engines{};
+    isa::ByEngine<Fifo<RunTaskId>*> engines{};
   };
   TaskManager(const ChipConfig& chip, const Wiring& wiring, DescriptorCache& cache);
 
