@@ -100,7 +100,7 @@ class Compiler {
       isa::LayerHint hint{.name = layer.name, .kind = "Move", .origins = {}, .output_dims = {}};
       if (layer.kind == LayerKind::kTranspose) hint.kind = "Transposition";
       if (layer.node >= 0) {
-        const graph::Node& node = graph_->nodes[static_cast<std::size_t>(layer.node)];
+        const graph::Node& node = graph_->nodes[layer.node];
         hint.kind = graph::node_kind_name(node.kind());
         hint.origins = node.origins;
         if (!node.outputs.empty()) hint.output_dims = graph_->tensor(node.outputs[0]).dims;
@@ -163,7 +163,7 @@ class Compiler {
   void add_host_steps() {
     for (const Layer& layer : layers_) {
       if (layer.kind != LayerKind::kHost) continue;
-      const graph::Node& node = graph_->nodes[static_cast<std::size_t>(layer.node)];
+      const graph::Node& node = graph_->nodes[layer.node];
       isa::HostStep step;
       step.node = layer.node;
       for (const TensorId id : node.inputs) step.inputs.push_back(slot(id));

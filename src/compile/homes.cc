@@ -21,7 +21,7 @@ void for_each_dram_storage(const PlanInputs& inputs, const Piece& piece, Visit&&
   }
   for (const PieceMove& move : piece.moves) visit(move.from.storage);
   if (of.kind != LayerKind::kHost) return;
-  const graph::Node& node = inputs.graph.nodes[static_cast<std::size_t>(of.node)];
+  const graph::Node& node = inputs.graph.nodes[of.node];
   for (const auto* list : {&node.inputs, &node.outputs}) {
     for (const graph::TensorId id : *list) {
       visit(inputs.storages.places[static_cast<std::size_t>(id.value)].storage);

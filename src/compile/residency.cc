@@ -29,7 +29,7 @@ std::vector<Uses> find_uses(const PlanInputs& inputs) {
     const Layer& layer = inputs.layers[i];
     const auto index = static_cast<std::int32_t>(i);
     if (layer.kind == LayerKind::kHost) {
-      const graph::Node& node = inputs.graph.nodes[static_cast<std::size_t>(layer.node)];
+      const graph::Node& node = inputs.graph.nodes[layer.node];
       for (const graph::TensorId id : node.outputs) {
         at(inputs.storages.places[static_cast<std::size_t>(id.value)].storage).filled = true;
         at(inputs.storages.places[static_cast<std::size_t>(id.value)].storage).last_writer = index;
@@ -241,8 +241,7 @@ std::vector<std::int32_t> find_last_reads(const PlanInputs& inputs) {
       if (!copy.fill) read(copy.source, index);
     }
     if (layer.kind != LayerKind::kHost) continue;
-    for (const graph::TensorId id :
-         inputs.graph.nodes[static_cast<std::size_t>(layer.node)].inputs) {
+    for (const graph::TensorId id : inputs.graph.nodes[layer.node].inputs) {
       read(inputs.storages.places[static_cast<std::size_t>(id.value)].storage, index);
     }
   }

@@ -43,7 +43,7 @@ class Pass {
       }
       pending_.clear();
       if (layer.kind == LayerKind::kNeural && layer.node >= 0 &&
-          storages_.nodes[static_cast<std::size_t>(layer.node)].swapped) {
+          storages_.nodes[layer.node].swapped) {
         add_swap(layer);
       }
       layers_.push_back(std::move(layer));

@@ -6,8 +6,6 @@
 namespace tessera::concord {
 namespace {
 
-std::size_t index(ValueId id) { return static_cast<std::size_t>(id.value); }
-
 // Every place in which a software names a value.
 template <typename Visit>
 void for_each_name(std::vector<Operation>& operations, const Visit& visit) {
@@ -26,12 +24,12 @@ void for_each_name(std::vector<Operation>& operations, const Visit& visit) {
 }
 
 void renumber_values(Software& software) {
-  std::vector<bool> named(software.values.size(), false);
-  const auto mark = [&](ValueId& id) { named[index(id)] = true; };
+  Table<ValueId, bool> named(software.values.size(), false);
+  const auto mark = [&](ValueId& id) { named[id] = true; };
   for_each_name(software.operations, mark);
   for (Port& port : software.inputs) mark(port.value);
   for (Port& port : software.outputs) mark(port.value);
-  std::vector<ValueId> now(software.values.size());
+  Table<ValueId, ValueId> now(software.values.size());
   std::vector<Value> kept;
   for (std::size_t i = 0; i < named.size(); ++i) {
     if (!named[i]) continue;
@@ -39,7 +37,7 @@ void renumber_values(Software& software) {
     kept.push_back(std::move(software.values[i]));
   }
   software.values = std::move(kept);
-  const auto rename = [&](ValueId& id) { id = now[index(id)]; };
+  const auto rename = [&](ValueId& id) { id = now[id]; };
   for_each_name(software.operations, rename);
   for (Port& port : software.inputs) rename(port.value);
   for (Port& port : software.outputs) rename(port.value);
@@ -48,17 +46,17 @@ void renumber_values(Software& software) {
   }
 }
 
-std::vector<bool> layers_with_operations(const Software& software, std::size_t layers) {
-  std::vector<bool> result(layers, false);
+Table<LayerIndex, bool> layers_with_operations(const Software& software, std::size_t layers) {
+  Table<LayerIndex, bool> result(layers, false);
   for_each_operation(software.operations, [&](const Operation& operation) {
-    if (operation.layer >= 0) result[static_cast<std::size_t>(operation.layer)] = true;
+    if (operation.layer >= 0) result[operation.layer] = true;
   });
   return result;
 }
 
-void relabel(std::vector<Operation>& operations, const std::vector<std::int32_t>& now) {
+void relabel(std::vector<Operation>& operations, const Table<LayerIndex, LayerIndex>& now) {
   for (Operation& operation : operations) {
-    if (operation.layer >= 0) operation.layer = now[static_cast<std::size_t>(operation.layer)];
+    if (operation.layer >= 0) operation.layer = now[operation.layer];
     if (operation.repeat == nullptr) continue;
     Repeat repeat = *operation.repeat;
     relabel(repeat.body, now);
@@ -69,15 +67,15 @@ void relabel(std::vector<Operation>& operations, const std::vector<std::int32_t>
 }  // namespace
 
 void drop_unread(Software& software) {
-  std::vector<bool> needed(software.values.size(), false);
-  for (const Port& port : software.outputs) needed[index(port.value)] = true;
+  Table<ValueId, bool> needed(software.values.size(), false);
+  for (const Port& port : software.outputs) needed[port.value] = true;
   std::vector<Operation> kept;
   for (auto operation = software.operations.rbegin(); operation != software.operations.rend();
        ++operation) {
     const bool read = std::any_of(operation->outputs.begin(), operation->outputs.end(),
-                                  [&](ValueId id) { return static_cast<bool>(needed[index(id)]); });
+                                  [&](ValueId id) { return static_cast<bool>(needed[id]); });
     if (!read) continue;
-    for (const ValueId id : operation->inputs) needed[index(id)] = true;
+    for (const ValueId id : operation->inputs) needed[id] = true;
     kept.push_back(std::move(*operation));
   }
   std::reverse(kept.begin(), kept.end());
@@ -85,8 +83,8 @@ void drop_unread(Software& software) {
 }
 
 void compact(Software& software, const Software& before) {
-  const std::vector<bool> had = layers_with_operations(before, software.layers.size());
-  const std::vector<bool> has = layers_with_operations(software, software.layers.size());
+  const Table<LayerIndex, bool> had = layers_with_operations(before, software.layers.size());
+  const Table<LayerIndex, bool> has = layers_with_operations(software, software.layers.size());
   // Layers that were added stand where their operations are.
   std::vector<std::int32_t> order;
   const auto count = static_cast<std::int32_t>(before.layers.size());
@@ -99,11 +97,11 @@ void compact(Software& software, const Software& before) {
     const std::int32_t first = operation.repeat->body[0].layer;
     order.insert(std::find(order.begin(), order.end(), first), operation.layer);
   }
-  std::vector<std::int32_t> now(software.layers.size(), -1);
+  Table<LayerIndex, LayerIndex> now(software.layers.size(), -1);
   std::vector<Layer> layers;
   for (const std::int32_t old : order) {
-    now[static_cast<std::size_t>(old)] = static_cast<std::int32_t>(layers.size());
-    layers.push_back(std::move(software.layers[static_cast<std::size_t>(old)]));
+    now[old] = static_cast<std::int32_t>(layers.size());
+    layers.push_back(std::move(software.layers[old]));
   }
   software.layers = std::move(layers);
   relabel(software.operations, now);

@@ -206,7 +206,7 @@ class CppText {
       const Operation& operation = *stage.operation;
       if (operation.layer != layer) {
         layer = operation.layer;
-        const Layer& named = software_.layers[static_cast<std::size_t>(layer)];
+        const Layer& named = software_.layers[layer];
         line(fmt::format("    // {} '{}'", named.kind, comment(named.name)));
       }
       if (operation.repeat != nullptr) {

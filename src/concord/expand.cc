@@ -218,7 +218,7 @@ void finish_outputs(Expansion& at, Software& software) {
                                          [&](const Port& port) { return port.name == info.name; })
                                  ? info.name + "_output"
                                  : info.name;
-    software.values[static_cast<std::size_t>(value.value)].name = name;
+    software.values[value].name = name;
     software.outputs.push_back({value, name});
   }
   software.layers.back().result = software.outputs.back().value;

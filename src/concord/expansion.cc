@@ -75,7 +75,7 @@ Error refuse(const Node& node, const std::string& reason) {
 }
 
 Carried& Expansion::operand(TensorId id) {
-  Carried& carried = tensors_[index(id)];
+  Carried& carried = tensors_[id];
   if (!carried.value.valid()) {
     const graph::TensorInfo& tensor = info(id);
     TESSERA_CHECK(tensor.constant != nullptr, "tensor '{}' is not there yet", tensor.name);

@@ -33,7 +33,7 @@ class Expansion {
 
   // The node's operand, carried; constants are written at first use.
   Carried& operand(graph::TensorId id);
-  void set(graph::TensorId id, const Carried& carried) { tensors_[index(id)] = carried; }
+  void set(graph::TensorId id, const Carried& carried) { tensors_[id] = carried; }
   // The operand as f64, NaN and infinities included (f32 is widened).
   ValueId wide(graph::TensorId id);
   // Whether the weights and biases of products are to be trained.
@@ -47,13 +47,11 @@ class Expansion {
   std::map<std::string, ValueId>& tables() { return tables_; }
 
  private:
-  static std::size_t index(graph::TensorId id) { return static_cast<std::size_t>(id.value); }
-
   const graph::Graph& graph_;
   Steps& steps_;
   bool trainable_;
   std::map<std::string, ValueId> tables_;
-  std::vector<Carried> tensors_ = std::vector<Carried>(graph_.tensors.size());
+  Table<graph::TensorId, Carried> tensors_ = Table<graph::TensorId, Carried>(graph_.tensors.size());
 };
 
 // An element of a constant as a number.

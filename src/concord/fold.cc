@@ -33,10 +33,10 @@ class Folding {
     made_.assign(software.values.size(), -1);
     last_reader_.assign(software.values.size(), -1);
     for (std::size_t i = 0; i < all.size(); ++i) {
-      for (const ValueId id : all[i].inputs) last_reader_[index(id)] = static_cast<int>(i);
-      for (const ValueId id : all[i].outputs) made_[index(id)] = static_cast<int>(i);
+      for (const ValueId id : all[i].inputs) last_reader_[id] = static_cast<int>(i);
+      for (const ValueId id : all[i].outputs) made_[id] = static_cast<int>(i);
     }
-    for (const Port& port : software.outputs) last_reader_[index(port.value)] = INT_MAX;
+    for (const Port& port : software.outputs) last_reader_[port.value] = INT_MAX;
     find_stretches();
   }
 
@@ -62,8 +62,6 @@ class Folding {
   }
 
  private:
-  static std::size_t index(ValueId id) { return static_cast<std::size_t>(id.value); }
-
   void copy(std::size_t from, std::size_t to, std::vector<Operation>& written) const {
     const auto begin = software_.operations.begin();
     written.insert(written.end(), begin + static_cast<std::ptrdiff_t>(from),
@@ -99,7 +97,7 @@ class Folding {
     for (std::size_t i = 0; i < all.size();) {
       Stretch stretch{i, 0, -1};
       const std::int32_t layer = all[i].layer;
-      std::string whole = layer < 0 ? "" : software_.layers[static_cast<std::size_t>(layer)].kind;
+      std::string whole = layer < 0 ? "" : software_.layers[layer].kind;
       bool unique = false;
       for (; i < all.size() && all[i].layer == layer; ++i) {
         unique |= all[i].op == Operator::kHostNode || all[i].op == Operator::kRepeat;
@@ -168,7 +166,7 @@ class Folding {
 
   Software& software_;
   FoldedValues values_;
-  std::vector<int> made_, last_reader_;  // operations, by value
+  Table<ValueId, int> made_, last_reader_;  // operations
   std::vector<Stretch> stretches_;
 };
 

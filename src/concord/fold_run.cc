@@ -13,7 +13,7 @@ constexpr std::size_t kLagMax = 4;
 
 class Turns {
  public:
-  Turns(const Software& software, const std::vector<int>& made, const Run& run)
+  Turns(const Software& software, const Table<ValueId, int>& made, const Run& run)
       : software_(software), operations_(software.operations), made_(made), run_(run) {}
 
   std::optional<TurnOperand> operand(std::size_t place, std::size_t number) const {
@@ -22,7 +22,7 @@ class Turns {
       const std::size_t at = run_.first + turn * run_.period + place;
       values.push_back(operations_[at].inputs[number]);
     }
-    const int maker = made_[static_cast<std::size_t>(values.back().value)];
+    const int maker = made_[values.back()];
     if (maker < static_cast<int>(run_.first)) return from_outside(std::move(values));
     const std::size_t offset = static_cast<std::size_t>(maker) - run_.first;
     const std::size_t lag = run_.turns - 1 - offset / run_.period;
@@ -30,9 +30,7 @@ class Turns {
   }
 
  private:
-  bool is_outside(ValueId id) const {
-    return made_[static_cast<std::size_t>(id.value)] < static_cast<int>(run_.first);
-  }
+  bool is_outside(ValueId id) const { return made_[id] < static_cast<int>(run_.first); }
 
   std::optional<TurnOperand> from_outside(std::vector<ValueId> values) const {
     for (const ValueId id : values) {
@@ -71,7 +69,7 @@ class Turns {
 
   const Software& software_;
   const std::vector<Operation>& operations_;
-  const std::vector<int>& made_;
+  const Table<ValueId, int>& made_;
   const Run& run_;
 };
 
@@ -87,7 +85,7 @@ std::size_t Run::carried() const {
   return all.size();
 }
 
-std::optional<Run> find_turns(const Software& software, const std::vector<int>& made,
+std::optional<Run> find_turns(const Software& software, const Table<ValueId, int>& made,
                               std::size_t first, std::size_t period, std::size_t turns) {
   const std::vector<Operation>& operations = software.operations;
   Run run{first, period, turns, {}};

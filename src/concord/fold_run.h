@@ -33,7 +33,7 @@ struct Run {
 };
 
 // made[v]: the operation that makes value v, or -1. Nothing where it is no loop.
-std::optional<Run> find_turns(const Software& software, const std::vector<int>& made,
+std::optional<Run> find_turns(const Software& software, const Table<ValueId, int>& made,
                               std::size_t first, std::size_t period, std::size_t turns);
 
 }  // namespace tessera::concord

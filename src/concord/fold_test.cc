@@ -108,7 +108,7 @@ TEST(Fold, OperandsFromElsewherePartTheLoop) {
   Software flat = unrolled(12);
   std::map<std::string, std::vector<Operation*>> layers;
   for (Operation& operation : flat.operations) {
-    layers[flat.layers[static_cast<std::size_t>(operation.layer)].name].push_back(&operation);
+    layers[flat.layers[operation.layer].name].push_back(&operation);
   }
   layers["turn6.sum"][1]->inputs[0] = layers["turn1.sum"][1]->outputs[0];
   const Software whole = folded(flat);

@@ -21,7 +21,7 @@ class TurnWriter {
     }
   }
 
-  std::vector<Operation> write(const std::vector<int>& last_reader) {
+  std::vector<Operation> write(const Table<ValueId, int>& last_reader) {
     for (std::size_t place = 0; place < run_.period; ++place) write_body(place);
     std::vector<ValueId> results = finals_;
     for (std::size_t place = 0; place < run_.period; ++place) {
@@ -179,11 +179,11 @@ class TurnWriter {
   }
 
   // Defines what is read behind the run; the new result of the loop, where that takes one.
-  std::optional<ValueId> keep(std::size_t place, const std::vector<int>& last_reader) {
+  std::optional<ValueId> keep(std::size_t place, const Table<ValueId, int>& last_reader) {
     std::vector<std::pair<std::size_t, ValueId>> read;
     for (std::size_t turn = 0; turn < run_.turns; ++turn) {
       const ValueId id = operations_[run_.first + turn * run_.period + place].outputs[0];
-      if (last_reader[static_cast<std::size_t>(id.value)] >= static_cast<int>(run_.end())) {
+      if (last_reader[id] >= static_cast<int>(run_.end())) {
         read.emplace_back(turn, id);
       }
     }
@@ -268,7 +268,7 @@ std::pair<ValueId, std::vector<std::int64_t>> FoldedValues::rows(
 }
 
 std::vector<Operation> write_turns(const std::vector<Operation>& operations, const Run& run,
-                                   const std::vector<int>& last_reader, std::int32_t layer,
+                                   const Table<ValueId, int>& last_reader, std::int32_t layer,
                                    FoldedValues& values) {
   return TurnWriter(operations, run, layer, values).write(last_reader);
 }

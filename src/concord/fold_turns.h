@@ -41,7 +41,7 @@ class FoldedValues {
 
 // last_reader[v]: the last operation that reads value v, past all of them for an output, or -1.
 std::vector<Operation> write_turns(const std::vector<Operation>& operations, const Run& run,
-                                   const std::vector<int>& last_reader, std::int32_t layer,
+                                   const Table<ValueId, int>& last_reader, std::int32_t layer,
                                    FoldedValues& values);
 
 }  // namespace tessera::concord

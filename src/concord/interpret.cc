@@ -11,12 +11,12 @@ namespace tessera::concord {
 namespace {
 
 // How many operations still read each value, so that memory is given back.
-std::vector<int> count_readers(const Software& software) {
-  std::vector<int> readers(software.values.size(), 0);
+Table<ValueId, int> count_readers(const Software& software) {
+  Table<ValueId, int> readers(software.values.size(), 0);
   for (const Operation& operation : software.operations) {
-    for (const ValueId id : operation.inputs) ++readers[static_cast<std::size_t>(id.value)];
+    for (const ValueId id : operation.inputs) ++readers[id];
   }
-  for (const Port& port : software.outputs) ++readers[static_cast<std::size_t>(port.value.value)];
+  for (const Port& port : software.outputs) ++readers[port.value];
   return readers;
 }
 
@@ -64,24 +64,24 @@ class Interpreter {
   void set(ValueId id, const Tensor& tensor) { at(id) = tensor; }
   const Tensor& get(ValueId id) const {
     const auto& constant = software_.value(id).constant;
-    return constant != nullptr ? *constant : values_[static_cast<std::size_t>(id.value)];
+    return constant != nullptr ? *constant : values_[id];
   }
 
   Status run() {
     for (const Operation& operation : software_.operations) {
       TESSERA_RETURN_IF_ERROR(operation.repeat != nullptr ? repeat(operation) : step(operation));
       for (const ValueId id : operation.inputs) {
-        if (--readers_[static_cast<std::size_t>(id.value)] == 0) at(id) = {};
+        if (--readers_[id] == 0) at(id) = {};
       }
     }
     return {};
   }
 
  private:
-  Tensor& at(ValueId id) { return values_[static_cast<std::size_t>(id.value)]; }
+  Tensor& at(ValueId id) { return values_[id]; }
 
   void observe(ValueId id) const {
-    if (observer_) observer_(id, values_[static_cast<std::size_t>(id.value)]);
+    if (observer_) observer_(id, values_[id]);
   }
 
   Status step(const Operation& operation) {
@@ -143,8 +143,8 @@ class Interpreter {
 
   const Software& software_;
   const ValueObserver& observer_;
-  std::vector<Tensor> values_;
-  std::vector<int> readers_;
+  Table<ValueId, Tensor> values_;
+  Table<ValueId, int> readers_;
 };
 
 }  // namespace

@@ -10,7 +10,7 @@ LayerNodes count_layer_nodes(const Software& software) {
   std::vector<std::int64_t> counts(software.layers.size(), 0);
   for_each_operation(software.operations, [&](const Operation& operation) {
     ++result.nodes;
-    if (operation.layer >= 0) ++counts[static_cast<std::size_t>(operation.layer)];
+    if (operation.layer >= 0) ++counts[operation.layer];
   });
   for (std::size_t i = 0; i < counts.size(); ++i) {
     ++result.layers;

@@ -66,8 +66,7 @@ class GraphMaker {
   }
 
   const std::vector<Operand>& operands(std::int32_t item) const {
-    return item >= 0 ? walk_.layers[static_cast<std::size_t>(item)].inputs
-                     : walk_.steps[static_cast<std::size_t>(-1 - item)].inputs;
+    return item >= 0 ? walk_.layers[item].inputs : walk_.steps[-1 - item].inputs;
   }
 
   void find_makers() {
@@ -75,9 +74,9 @@ class GraphMaker {
     for (std::size_t i = 0; i < walk_.finished.size(); ++i) {
       const std::int32_t item = walk_.finished[i];
       if (item >= 0) {
-        makers_[walk_.layers[static_cast<std::size_t>(item)].value] = static_cast<std::int64_t>(i);
+        makers_[walk_.layers[item].value] = static_cast<std::int64_t>(i);
       } else {
-        for (const LiftedValue value : walk_.steps[static_cast<std::size_t>(-1 - item)].outputs) {
+        for (const LiftedValue value : walk_.steps[-1 - item].outputs) {
           makers_[value] = static_cast<std::int64_t>(i);
         }
       }
@@ -149,15 +148,15 @@ class GraphMaker {
     std::set<std::uint32_t> layers;
     for (std::size_t i = 0; i < placed.size(); ++i) {
       if (placed[i] || !needed_[i] || walk_.finished[i] < 0) continue;
-      const Group& group = groups_.groups[static_cast<std::size_t>(walk_.finished[i])];
+      const Group& group = groups_.groups[walk_.finished[i]];
       if (group.merged) layers.insert(group.layer);
     }
     return layers;
   }
 
   Status add_item(std::int32_t item) {
-    if (item < 0) return add_step(walk_.steps[static_cast<std::size_t>(-1 - item)]);
-    const Group& group = groups_.groups[static_cast<std::size_t>(item)];
+    if (item < 0) return add_step(walk_.steps[-1 - item]);
+    const Group& group = groups_.groups[item];
     LayerNames names;
     if (group.layer < program_.hints.size()) {
       names.name = program_.hints[group.layer].name;
@@ -165,7 +164,7 @@ class GraphMaker {
     }
     if (names.name.empty()) names.name = fmt::format("task {}", group.tasks[0]);
     names.name = tensors_.unique_node_name(names.name);
-    return add_layer(group, walk_.layers[static_cast<std::size_t>(item)], names, tensors_, graph_);
+    return add_layer(group, walk_.layers[item], names, tensors_, graph_);
   }
 
   Status add_step(const LiftedStep& step) {

@@ -50,9 +50,11 @@ struct Group {
   bool flat = false;
 };
 
+using GroupIndex = std::int32_t;  // place in Groups::groups; -1: none
+
 // What one task does within its group.
 struct TaskPlace {
-  std::int32_t group = -1;         // -1: it only moves
+  GroupIndex group = -1;           // -1: it only moves
   Extents output = {0, 0, 0, 0};   // the first of its results
   Extents input = {0, 0, 0, 0};    // the first element of its first input surface
   std::int64_t element_first = 0;  // kReduce: elements of a result in the parts before
@@ -61,7 +63,7 @@ struct TaskPlace {
 };
 
 struct Groups {
-  std::vector<Group> groups;
+  Table<GroupIndex, Group> groups;
   std::vector<TaskPlace> places;  // of each task
 };
 

@@ -136,8 +136,8 @@ class Walker {
     }
     id_ = id;
     place_ = &groups_.places[id];
-    group_ = &groups_.groups[static_cast<std::size_t>(place_->group)];
-    state_ = &open_[static_cast<std::size_t>(place_->group)];
+    group_ = &groups_.groups[place_->group];
+    state_ = &open_[place_->group];
     image_ = task.bands.image(at);
     rows_ = task.bands.range(at);
     const auto* neural = std::get_if<NeuralTask>(&task.config);
@@ -150,7 +150,7 @@ class Walker {
     return {};
   }
 
-  LiftedLayer& layer() { return walk_.layers[static_cast<std::size_t>(place_->group)]; }
+  LiftedLayer& layer() { return walk_.layers[place_->group]; }
   bool broken() const { return walk_.broken.contains(group_->layer); }
 
   Error error(const char* what) const {

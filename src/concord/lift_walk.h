@@ -40,7 +40,7 @@ struct LiftedStep {
 struct Walk {
   std::vector<ValueInfo> values;    // by LiftedValue
   std::vector<LiftedValue> inputs;  // of each program input
-  std::vector<LiftedLayer> layers;  // of each group
+  Table<GroupIndex, LiftedLayer> layers;
   std::vector<LiftedStep> steps;
   std::vector<Operand> outputs;  // of each program output
   // Groups (>= 0) and host steps (-1 - index) in the order in which they were finished.

@@ -124,9 +124,7 @@ OnnxNode onnx_node(const Software& software, const Operation& operation) {
     }
     add_attributes(software, operation, result);
   }
-  const std::string layer =
-      operation.layer < 0 ? ""
-                          : software.layers[static_cast<std::size_t>(operation.layer)].name + "/";
+  const std::string layer = operation.layer < 0 ? "" : software.layers[operation.layer].name + "/";
   result.node.name = layer + software.value(operation.outputs[0]).name;
   return result;
 }

@@ -119,7 +119,7 @@ class GraphWriter {
 
   Status write_operations(const std::vector<Operation>& operations, onnx::GraphProto* graph) {
     for (const Operation& operation : operations) {
-      for (const ValueId id : operation.inputs) used_[static_cast<std::size_t>(id.value)] = true;
+      for (const ValueId id : operation.inputs) used_[id] = true;
       if (operation.repeat != nullptr) {
         TESSERA_RETURN_IF_ERROR(write_repeat(operation, graph->add_node()));
         continue;
@@ -141,7 +141,7 @@ class GraphWriter {
   Status write_repeat(const Operation& operation, onnx::NodeProto* node) {
     const Repeat& repeat = *operation.repeat;
     node->set_op_type("Scan");
-    node->set_name(software_.layers[static_cast<std::size_t>(operation.layer)].name);
+    node->set_name(software_.layers[operation.layer].name);
     for (std::size_t i = 0; i < repeat.carried.size() + repeat.given.size(); ++i) {
       node->add_input(name(operation.inputs[i]));
     }
@@ -196,7 +196,7 @@ class GraphWriter {
 
   const Software& software_;
   onnx::GraphProto* graph_;
-  std::vector<bool> used_;
+  Table<ValueId, bool> used_;
   std::set<std::string> vectors_;
 };
 

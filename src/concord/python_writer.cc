@@ -130,7 +130,7 @@ class PythonText {
       const Operation& operation = *stage.operation;
       if (operation.layer != layer) {
         layer = operation.layer;
-        const Layer& named = software_.layers[static_cast<std::size_t>(layer)];
+        const Layer& named = software_.layers[layer];
         line(fmt::format("        # {} '{}'", named.kind, comment(named.name)));
       }
       if (operation.repeat != nullptr) {
@@ -245,16 +245,16 @@ std::string python_tuple(const std::vector<std::int64_t>& numbers) {
 }
 
 PythonNames::PythonNames(const Schedule& schedule, std::size_t values) : kept_(values, false) {
-  for (const ValueId id : schedule.constants) kept_[static_cast<std::size_t>(id.value)] = true;
+  for (const ValueId id : schedule.constants) kept_[id] = true;
   for (const Stage& stage : schedule.once) {
     for (const ValueId id : stage.operation->outputs) {
-      kept_[static_cast<std::size_t>(id.value)] = true;
+      kept_[id] = true;
     }
   }
 }
 
 std::string PythonNames::of(ValueId id) const {
-  return fmt::format("{}v{}", kept_[static_cast<std::size_t>(id.value)] ? "self." : "", id.value);
+  return fmt::format("{}v{}", kept_[id] ? "self." : "", id.value);
 }
 
 std::vector<std::string> PythonNames::of(const std::vector<ValueId>& ids) const {

@@ -43,7 +43,7 @@ class PythonNames {
   std::vector<std::string> of(const std::vector<ValueId>& ids) const;
 
  private:
-  std::vector<bool> kept_;  // as attributes
+  Table<ValueId, bool> kept_;  // as attributes
 };
 
 // An error names a host node or a format that the target has not.

@@ -41,13 +41,13 @@ class TorchExpressions {
  public:
   explicit TorchExpressions(const Software& software)
       : software_(software), maker_(software.values.size(), nullptr) {
-    std::vector<int> readers(software.values.size(), 0);
+    Table<ValueId, int> readers(software.values.size(), 0);
     for_each_operation(software.operations, [&](const Operation& operation) {
-      for (const ValueId id : operation.outputs) maker_[index(id)] = &operation;
-      for (const ValueId id : operation.inputs) ++readers[index(id)];
+      for (const ValueId id : operation.outputs) maker_[id] = &operation;
+      for (const ValueId id : operation.inputs) ++readers[id];
       if (operation.repeat == nullptr) return;
       for (const auto* ids : {&operation.repeat->next, &operation.repeat->kept}) {
-        for (const ValueId id : *ids) ++readers[index(id)];
+        for (const ValueId id : *ids) ++readers[id];
       }
     });
     for_each_operation(software.operations, [&](const Operation& operation) {
@@ -72,11 +72,9 @@ class TorchExpressions {
   std::function<std::string(ValueId)> name;
 
  private:
-  static std::size_t index(ValueId id) { return static_cast<std::size_t>(id.value); }
-
   // Roundings that find a place in a table: their own gradient, nought, is the right one.
   void find_places(ValueId id) {
-    const Operation* operation = maker_[index(id)];
+    const Operation* operation = maker_[id];
     if (operation == nullptr) return;
     switch (operation->op) {
       case Operator::kRound:
@@ -97,12 +95,12 @@ class TorchExpressions {
   }
 
   // Follows the first operands back to the key: Cast, Floor, [Add, Mul, [Add]], Mul, 4 Sqrt, [Abs].
-  void find_look_up(const Operation& gather, const std::vector<int>& readers) {
+  void find_look_up(const Operation& gather, const Table<ValueId, int>& readers) {
     LookUp look_up;
     ValueId at = gather.inputs[1];
     int roots = 0;
     look_up.one_sided = true;
-    while (const Operation* operation = maker_[index(at)]) {
+    while (const Operation* operation = maker_[at]) {
       const bool root = operation->op == Operator::kSquareRoot;
       roots += root;
       if (roots == 4 && !root) {
@@ -126,13 +124,13 @@ class TorchExpressions {
   }
 
   // All operations between the key and `id`; false where somebody else reads one of them.
-  bool collect(ValueId id, ValueId key, const std::vector<int>& readers,
+  bool collect(ValueId id, ValueId key, const Table<ValueId, int>& readers,
                std::set<const Operation*>& chain) const {
-    const Operation* operation = maker_[index(id)];
+    const Operation* operation = maker_[id];
     if (id == key || operation == nullptr) {
       return id == key || software_.value(id).constant != nullptr;
     }
-    if (readers[index(id)] != 1) return false;
+    if (readers[id] != 1) return false;
     chain.insert(operation);
     for (const ValueId input : operation->inputs) {
       if (!collect(input, key, readers, chain)) return false;
@@ -142,7 +140,7 @@ class TorchExpressions {
 
   std::string nested(ValueId id, ValueId key) const {
     if (id == key) return "k";
-    const Operation* operation = maker_[index(id)];
+    const Operation* operation = maker_[id];
     if (operation == nullptr) return name(id);
     std::vector<std::string> names;
     for (const ValueId input : operation->inputs) names.push_back(nested(input, key));
@@ -156,7 +154,7 @@ class TorchExpressions {
   }
 
   std::string maximum(const Operation& operation, const std::string& operand) const {
-    const std::string& kind = software_.layers[static_cast<std::size_t>(operation.layer)].kind;
+    const std::string& kind = software_.layers[operation.layer].kind;
     const bool of_block = kind == "conv" || kind == "matmul";
     return fmt::format("torch.amax({}{}, {}, keepdim=True)", operand, of_block ? ".detach()" : "",
                        python_tuple(operation.axes));
@@ -269,7 +267,7 @@ class TorchExpressions {
   }
 
   const Software& software_;
-  std::vector<const Operation*> maker_;  // of each value, or null
+  Table<ValueId, const Operation*> maker_;  // or null
   std::set<const Operation*> placing_, included_;
   std::map<const Operation*, LookUp> look_ups_;
 };

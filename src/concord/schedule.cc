@@ -5,17 +5,15 @@
 namespace tessera::concord {
 namespace {
 
-std::size_t index(ValueId id) { return static_cast<std::size_t>(id.value); }
-
 // Values given back after the last operation that touches them.
-void find_dead(const Software& software, const std::vector<bool>& fixed,
+void find_dead(const Software& software, const Table<ValueId, bool>& fixed,
                std::vector<Stage>& stages) {
-  std::vector<bool> needed(software.values.size(), false);
-  for (const Port& port : software.outputs) needed[index(port.value)] = true;
+  Table<ValueId, bool> needed(software.values.size(), false);
+  for (const Port& port : software.outputs) needed[port.value] = true;
   for (auto stage = stages.rbegin(); stage != stages.rend(); ++stage) {
     const auto visit = [&](ValueId id) {
-      if (needed[index(id)] || fixed[index(id)] || software.value(id).trained) return;
-      needed[index(id)] = true;
+      if (needed[id] || fixed[id] || software.value(id).trained) return;
+      needed[id] = true;
       stage->dead.push_back(id);
     };
     std::for_each(stage->operation->inputs.begin(), stage->operation->inputs.end(), visit);
@@ -27,25 +25,25 @@ void find_dead(const Software& software, const std::vector<bool>& fixed,
 
 Schedule make_schedule(const Software& software) {
   Schedule schedule;
-  std::vector<bool> fixed(software.values.size(), false), read(fixed), run_reads(fixed);
+  Table<ValueId, bool> fixed(software.values.size(), false), read(fixed), run_reads(fixed);
   for (std::size_t i = 0; i < fixed.size(); ++i) {
     fixed[i] = software.values[i].constant != nullptr && !software.values[i].trained;
   }
   for (const Operation& operation : software.operations) {
     const bool once = operation.op != Operator::kHostNode &&
                       std::all_of(operation.inputs.begin(), operation.inputs.end(),
-                                  [&](ValueId id) { return static_cast<bool>(fixed[index(id)]); });
+                                  [&](ValueId id) { return static_cast<bool>(fixed[id]); });
     for (const ValueId id : operation.inputs) {
-      read[index(id)] = true;
-      if (!once) run_reads[index(id)] = true;
+      read[id] = true;
+      if (!once) run_reads[id] = true;
     }
     if (once) {
-      for (const ValueId id : operation.outputs) fixed[index(id)] = true;
+      for (const ValueId id : operation.outputs) fixed[id] = true;
     }
     (once ? schedule.once : schedule.always).push_back({&operation, {}});
   }
   for (const Port& port : software.outputs) {
-    read[index(port.value)] = run_reads[index(port.value)] = true;
+    read[port.value] = run_reads[port.value] = true;
   }
   find_dead(software, fixed, schedule.always);
   for (std::size_t i = 0; i < fixed.size(); ++i) {

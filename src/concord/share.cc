@@ -15,8 +15,6 @@ namespace {
 
 constexpr int kCommonUses = 3;  // what so many had is written early
 
-std::size_t place_of(ValueId id) { return static_cast<std::size_t>(id.value); }
-
 bool is_move(Operator op) {
   switch (op) {
     case Operator::kCast:
@@ -46,7 +44,7 @@ class Sharing {
     share_constants();
     share_operations();
     for (Layer& layer : software_.layers) {
-      if (layer.result.valid()) layer.result = now_[place_of(layer.result)];
+      if (layer.result.valid()) layer.result = now_[layer.result];
     }
     move_common();
   }
@@ -98,7 +96,7 @@ class Sharing {
     std::map<std::string, ValueId> seen;
     std::vector<Operation> kept;
     for (Operation& operation : software_.operations) {
-      for (ValueId& id : operation.inputs) id = now_[place_of(id)];
+      for (ValueId& id : operation.inputs) id = now_[id];
       if (may_be_shared(operation)) {
         const ValueId result = operation.outputs[0];
         const bool of_constants =
@@ -107,7 +105,7 @@ class Sharing {
             });
         const auto [found, fresh] = seen.try_emplace(key(operation), result);
         if (!fresh && ports_.count(result) == 0) {
-          now_[place_of(result)] = found->second;
+          now_[result] = found->second;
           ++uses_[found->second];
           continue;
         }
@@ -120,7 +118,7 @@ class Sharing {
 
   // Behind the last operation that makes an operand, where that is not shared itself.
   void move_common() {
-    std::vector<int> made(software_.values.size(), 0);  // 1 + the operation it stands behind
+    Table<ValueId, int> made(software_.values.size(), 0);  // 1 + the operation it stands behind
     std::vector<std::vector<Operation>> behind(software_.operations.size() + 1);
     std::vector<Operation> others;
     for (Operation& operation : software_.operations) {
@@ -128,14 +126,14 @@ class Sharing {
       const bool common = uses != uses_.end() && uses->second + 1 >= kCommonUses;
       if (common) {
         int place = 0;
-        for (const ValueId id : operation.inputs) place = std::max(place, made[place_of(id)]);
-        made[place_of(operation.outputs[0])] = place;
+        for (const ValueId id : operation.inputs) place = std::max(place, made[id]);
+        made[operation.outputs[0]] = place;
         behind[static_cast<std::size_t>(place)].push_back(std::move(operation));
         continue;
       }
       others.push_back(std::move(operation));
       for (const ValueId id : others.back().outputs) {
-        made[place_of(id)] = static_cast<int>(others.size());
+        made[id] = static_cast<int>(others.size());
       }
     }
     std::vector<Operation> all = std::move(behind[0]);
@@ -147,7 +145,7 @@ class Sharing {
   }
 
   Software& software_;
-  std::vector<ValueId> now_;         // what stands for each value
+  Table<ValueId, ValueId> now_;      // what stands for each value
   std::set<ValueId> ports_, fixed_;  // outputs; results of operations on constants
   std::map<ValueId, int> uses_;      // operations that a result stands for, besides its own
 };

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "arith/tensor.h"
+#include "base/table.h"
 #include "model/model.h"
 
 namespace tessera::concord {
@@ -99,6 +100,8 @@ const char* operator_name(Operator op);  // "Add", ... as in ONNX where it has o
 
 struct Repeat;
 
+using LayerIndex = std::int32_t;  // place in Software::layers; -1: none
+
 struct Operation {
   Operator op = Operator::kAdd;
   std::vector<ValueId> inputs = {};
@@ -109,7 +112,7 @@ struct Operation {
   std::shared_ptr<const model::Node> host = {};  // shared with the graph's node
   std::int64_t host_opset = 0;
   std::shared_ptr<const Repeat> repeat = {};
-  std::int32_t layer = -1;  // index into Software::layers
+  LayerIndex layer = -1;
 };
 
 // Operations that are done several times. Its operation's inputs are what is carried into the first
@@ -143,12 +146,12 @@ struct Port {
 
 struct Software {
   std::string name;
-  std::vector<Value> values;          // index = ValueId
+  Table<ValueId, Value> values;
   std::vector<Operation> operations;  // topological
   std::vector<Port> inputs, outputs;
-  std::vector<Layer> layers;  // in the order of their operations
+  Table<LayerIndex, Layer> layers;  // in the order of their operations
 
-  const Value& value(ValueId id) const { return values[static_cast<std::size_t>(id.value)]; }
+  const Value& value(ValueId id) const { return values[id]; }
 };
 
 // Each operation, and those of the bodies behind theirs.

@@ -109,7 +109,7 @@ void make_input_dense(Editor& editor, Graph& graph, std::size_t i) {
   const Links links(graph);
   graph.tensor(id).dense_dims.clear();
   if (links.has_single_use(id)) {
-    const Node& reader = graph.nodes[static_cast<std::size_t>(links.consumers(id)[0])];
+    const Node& reader = graph.nodes[links.consumers(id)[0]];
     const TensorId inside = reader.outputs[0];
     if (same_move(reader, move) && graph.tensor(inside).dims == info.dense_dims) {
       const auto at = graph.nodes.begin() + links.consumers(id)[0];
@@ -133,7 +133,7 @@ TensorId make_output_dense(Editor& editor, Graph& graph, TensorId id) {
   const Links links(graph);
   graph.tensor(id).dense_dims.clear();
   if (links.producer(id) >= 0 && links.consumers(id).empty()) {
-    const Node& producer = graph.nodes[static_cast<std::size_t>(links.producer(id))];
+    const Node& producer = graph.nodes[links.producer(id)];
     const TensorId inside = producer.inputs.empty() ? TensorId{} : producer.inputs[0];
     if (same_move(producer, move) && graph.tensor(inside).dims == info.dense_dims &&
         links.producer(inside) >= 0 && !links.is_output(inside)) {

@@ -18,15 +18,15 @@ std::string unique_name(const std::set<std::string>& taken, const std::string& n
 }
 
 // Which nodes some output needs.
-std::vector<bool> needed_nodes(const Graph& graph, const Links& links) {
-  std::vector<bool> needed(graph.nodes.size(), false);
+Table<NodeIndex, bool> needed_nodes(const Graph& graph, const Links& links) {
+  Table<NodeIndex, bool> needed(graph.nodes.size(), false);
   std::vector<TensorId> open = graph.outputs;
   while (!open.empty()) {
-    const std::int32_t producer = links.producer(open.back());
+    const NodeIndex producer = links.producer(open.back());
     open.pop_back();
-    if (producer < 0 || needed[static_cast<std::size_t>(producer)]) continue;
-    needed[static_cast<std::size_t>(producer)] = true;
-    const Node& node = graph.nodes[static_cast<std::size_t>(producer)];
+    if (producer < 0 || needed[producer]) continue;
+    needed[producer] = true;
+    const Node& node = graph.nodes[producer];
     open.insert(open.end(), node.inputs.begin(), node.inputs.end());
   }
   return needed;
@@ -35,7 +35,7 @@ std::vector<bool> needed_nodes(const Graph& graph, const Links& links) {
 // Kahn's algorithm; among the nodes that are ready the one that stood first goes first.
 std::vector<std::size_t> topological_order(const Graph& graph) {
   const Links links(graph);
-  std::vector<std::int32_t> waiting(graph.nodes.size(), 0);
+  Table<NodeIndex, std::int32_t> waiting(graph.nodes.size(), 0);
   std::priority_queue<std::size_t, std::vector<std::size_t>, std::greater<>> ready;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     for (const TensorId input : graph.nodes[i].inputs) waiting[i] += links.producer(input) >= 0;
@@ -47,8 +47,8 @@ std::vector<std::size_t> topological_order(const Graph& graph) {
     ready.pop();
     order.push_back(i);
     for (const TensorId output : graph.nodes[i].outputs) {
-      for (const std::int32_t user : links.consumers(output)) {
-        if (--waiting[static_cast<std::size_t>(user)] == 0) {
+      for (const NodeIndex user : links.consumers(output)) {
+        if (--waiting[user] == 0) {
           ready.push(static_cast<std::size_t>(user));
         }
       }
@@ -68,13 +68,13 @@ Links::Links(const Graph& graph)
       is_output_(graph.tensors.size(), false) {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     for (const TensorId id : graph.nodes[i].outputs) {
-      producer_[index(id)] = static_cast<std::int32_t>(i);
+      producer_[id] = static_cast<NodeIndex>(i);
     }
     for (const TensorId id : graph.nodes[i].inputs) {
-      consumers_[index(id)].push_back(static_cast<std::int32_t>(i));
+      consumers_[id].push_back(static_cast<NodeIndex>(i));
     }
   }
-  for (const TensorId id : graph.outputs) is_output_[index(id)] = true;
+  for (const TensorId id : graph.outputs) is_output_[id] = true;
 }
 
 Editor::Editor(Graph& graph) : graph_(graph) {
@@ -130,7 +130,7 @@ void add_origins(std::vector<std::string>& origins, const std::vector<std::strin
 }
 
 void tidy(Graph& graph) {
-  const std::vector<bool> needed = needed_nodes(graph, Links(graph));
+  const Table<NodeIndex, bool> needed = needed_nodes(graph, Links(graph));
   std::vector<Node> kept;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     if (needed[i]) kept.push_back(std::move(graph.nodes[i]));
@@ -142,9 +142,9 @@ void tidy(Graph& graph) {
 }
 
 void drop_unused_tensors(Graph& graph) {
-  std::vector<bool> used(graph.tensors.size(), false);
+  Table<TensorId, bool> used(graph.tensors.size(), false);
   const auto mark = [&](const std::vector<TensorId>& ids) {
-    for (const TensorId id : ids) used[static_cast<std::size_t>(id.value)] = true;
+    for (const TensorId id : ids) used[id] = true;
   };
   mark(graph.inputs);
   mark(graph.outputs);
@@ -152,7 +152,7 @@ void drop_unused_tensors(Graph& graph) {
     mark(node.inputs);
     mark(node.outputs);
   }
-  std::vector<TensorId> renumbered(graph.tensors.size());
+  Table<TensorId, TensorId> renumbered(graph.tensors.size());
   std::vector<TensorInfo> kept;
   for (std::size_t i = 0; i < graph.tensors.size(); ++i) {
     if (!used[i]) continue;
@@ -161,7 +161,7 @@ void drop_unused_tensors(Graph& graph) {
   }
   graph.tensors = std::move(kept);
   const auto renumber = [&](std::vector<TensorId>& ids) {
-    for (TensorId& id : ids) id = renumbered[static_cast<std::size_t>(id.value)];
+    for (TensorId& id : ids) id = renumbered[id];
   };
   renumber(graph.inputs);
   renumber(graph.outputs);

@@ -19,18 +19,17 @@ class Links {
   explicit Links(const Graph& graph);
 
   // Index of the producing node in graph.nodes, or -1 for inputs and constants.
-  std::int32_t producer(TensorId id) const { return producer_[index(id)]; }
+  NodeIndex producer(TensorId id) const { return producer_[id]; }
   // Node indices, one entry a use (a node that reads a tensor twice appears twice).
-  const std::vector<std::int32_t>& consumers(TensorId id) const { return consumers_[index(id)]; }
-  bool is_output(TensorId id) const { return is_output_[index(id)]; }
+  const std::vector<NodeIndex>& consumers(TensorId id) const { return consumers_[id]; }
+  bool is_output(TensorId id) const { return is_output_[id]; }
   // Exactly one use, and not a graph output.
   bool has_single_use(TensorId id) const { return consumers(id).size() == 1 && !is_output(id); }
 
  private:
-  static std::size_t index(TensorId id) { return static_cast<std::size_t>(id.value); }
-  std::vector<std::int32_t> producer_;
-  std::vector<std::vector<std::int32_t>> consumers_;
-  std::vector<bool> is_output_;
+  Table<TensorId, NodeIndex> producer_;
+  Table<TensorId, std::vector<NodeIndex>> consumers_;
+  Table<TensorId, bool> is_output_;
 };
 
 // Adds to a graph under unique names. The graph outlives the editor.

@@ -18,6 +18,7 @@
 #include "arith/format.h"
 #include "arith/operation.h"
 #include "arith/tensor.h"
+#include "base/table.h"
 #include "model/model.h"
 
 namespace tessera::graph {
@@ -27,6 +28,8 @@ struct TensorId {
   bool valid() const { return value >= 0; }
   friend auto operator<=>(const TensorId&, const TensorId&) = default;
 };
+
+using NodeIndex = std::int32_t;  // place in Graph::nodes; -1: none
 
 struct TensorInfo {
   std::string name;  // unique; the ONNX value's name where there is one
@@ -190,17 +193,15 @@ struct Node {
 struct Graph {
   std::string name;
   Format vector_format = Format::kF16;
-  std::vector<TensorInfo> tensors;  // index = TensorId
-  std::vector<Node> nodes;          // topological
-  std::vector<TensorId> inputs;     // in the format the caller supplies (usually f32, u8, ...)
-  std::vector<TensorId> outputs;    // in the format the caller gets
-  std::vector<std::string> notes;   // stated defaults, to be printed
+  Table<TensorId, TensorInfo> tensors;
+  Table<NodeIndex, Node> nodes;    // topological
+  std::vector<TensorId> inputs;    // in the format the caller supplies (usually f32, u8, ...)
+  std::vector<TensorId> outputs;   // in the format the caller gets
+  std::vector<std::string> notes;  // stated defaults, to be printed
   std::vector<std::string> external_files;  // that the model's tensors were read from; not dumped
 
-  const TensorInfo& tensor(TensorId id) const {
-    return tensors[static_cast<std::size_t>(id.value)];
-  }
-  TensorInfo& tensor(TensorId id) { return tensors[static_cast<std::size_t>(id.value)]; }
+  const TensorInfo& tensor(TensorId id) const { return tensors[id]; }
+  TensorInfo& tensor(TensorId id) { return tensors[id]; }
 };
 
 // Work of a node in multiply-accumulates (Conv, MatMul), 0 for others.

@@ -57,13 +57,12 @@ bool in_range(const Graph& graph, TensorId id) {
   return id.value >= 0 && id.value < static_cast<std::int32_t>(graph.tensors.size());
 }
 
-Status verify_links(const Graph& graph, const Node& node, std::vector<bool>& available) {
-  const auto at = [](TensorId id) { return static_cast<std::size_t>(id.value); };
+Status verify_links(const Graph& graph, const Node& node, Table<TensorId, bool>& available) {
   for (const TensorId id : node.inputs) {
     if (!in_range(graph, id)) {
       return broken(fmt::format("node '{}': an input is no tensor of the graph", node.name));
     }
-    if (!available[at(id)]) {
+    if (!available[id]) {
       return broken(fmt::format("node '{}': input '{}' is used before it is produced", node.name,
                                 graph.tensor(id).name));
     }
@@ -72,11 +71,11 @@ Status verify_links(const Graph& graph, const Node& node, std::vector<bool>& ava
     if (!in_range(graph, id)) {
       return broken(fmt::format("node '{}': an output is no tensor of the graph", node.name));
     }
-    if (available[at(id)]) {
+    if (available[id]) {
       return broken(fmt::format("node '{}': output '{}' has another producer", node.name,
                                 graph.tensor(id).name));
     }
-    available[at(id)] = true;
+    available[id] = true;
   }
   return {};
 }
@@ -85,15 +84,15 @@ Status verify_links(const Graph& graph, const Node& node, std::vector<bool>& ava
 
 Status verify_at(const Graph& graph, Stage stage) {
   TESSERA_RETURN_IF_ERROR(verify_tensors(graph));
-  std::vector<bool> available;
+  Table<TensorId, bool> available;
   for (const TensorInfo& tensor : graph.tensors) available.push_back(tensor.constant != nullptr);
   for (const TensorId id : graph.inputs) {
     if (!in_range(graph, id)) return broken("a graph input is no tensor of the graph");
-    if (available[static_cast<std::size_t>(id.value)]) {
+    if (available[id]) {
       return broken(
           fmt::format("graph input '{}' is a constant, or an input twice", graph.tensor(id).name));
     }
-    available[static_cast<std::size_t>(id.value)] = true;
+    available[id] = true;
   }
   std::set<std::string> names;
   for (const Node& node : graph.nodes) {
@@ -109,7 +108,7 @@ Status verify_at(const Graph& graph, Stage stage) {
   }
   for (const TensorId id : graph.outputs) {
     if (!in_range(graph, id)) return broken("a graph output is no tensor of the graph");
-    if (!available[static_cast<std::size_t>(id.value)]) {
+    if (!available[id]) {
       return broken(fmt::format("graph output '{}' is never produced", graph.tensor(id).name));
     }
   }

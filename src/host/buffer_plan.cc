@@ -9,8 +9,6 @@ namespace {
 using graph::Graph;
 using graph::TensorId;
 
-std::size_t index_of(TensorId id) { return static_cast<std::size_t>(id.value); }
-
 // What a node that shares its block is a reshape of.
 TensorId source_of(const graph::Node& node) {
   const graph::CopyBox& box = node.as<graph::MoveAttributes>().copies[0];
@@ -30,13 +28,13 @@ bool is_dense(const graph::CopyBox& box, std::int64_t count) {
 }
 
 // The node that uses each tensor last; behind the last node for graph outputs.
-std::vector<std::size_t> last_uses(const Graph& graph) {
-  std::vector<std::size_t> last(graph.tensors.size(), 0);
+Table<TensorId, std::size_t> last_uses(const Graph& graph) {
+  Table<TensorId, std::size_t> last(graph.tensors.size(), 0);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    for (const TensorId id : graph.nodes[i].inputs) last[index_of(id)] = i;
-    for (const TensorId id : graph.nodes[i].outputs) last[index_of(id)] = i;
+    for (const TensorId id : graph.nodes[i].inputs) last[id] = i;
+    for (const TensorId id : graph.nodes[i].outputs) last[id] = i;
   }
-  for (const TensorId id : graph.outputs) last[index_of(id)] = graph.nodes.size();
+  for (const TensorId id : graph.outputs) last[id] = graph.nodes.size();
   return last;
 }
 
@@ -71,13 +69,13 @@ class Blocks {
 };
 
 // Tensors in whose bytes the caller's may lie: inputs, outputs, and what outputs are reshapes of.
-std::vector<bool> of_the_caller(const Graph& graph) {
-  std::vector<bool> callers(graph.tensors.size(), false);
-  for (const TensorId id : graph.inputs) callers[index_of(id)] = true;
-  for (const TensorId id : graph.outputs) callers[index_of(id)] = true;
+Table<TensorId, bool> of_the_caller(const Graph& graph) {
+  Table<TensorId, bool> callers(graph.tensors.size(), false);
+  for (const TensorId id : graph.inputs) callers[id] = true;
+  for (const TensorId id : graph.outputs) callers[id] = true;
   for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
-    if (!shares_block(graph, *node) || !callers[index_of(node->outputs[0])]) continue;
-    callers[index_of(source_of(*node))] = true;
+    if (!shares_block(graph, *node) || !callers[node->outputs[0]]) continue;
+    callers[source_of(*node)] = true;
   }
   return callers;
 }
@@ -99,19 +97,18 @@ bool shares_block(const Graph& graph, const graph::Node& node) {
 BufferPlan plan_buffers(const Graph& graph) {
   BufferPlan plan;
   plan.block_of_tensor.assign(graph.tensors.size(), -1);
-  const std::vector<std::size_t> last = last_uses(graph);
-  const std::vector<bool> callers = of_the_caller(graph);
+  const Table<TensorId, std::size_t> last = last_uses(graph);
+  const Table<TensorId, bool> callers = of_the_caller(graph);
   Blocks blocks(plan);
   const auto take = [&](TensorId id) {
     const graph::TensorInfo& tensor = graph.tensor(id);
     const std::int64_t bytes = element_count(tensor.dims) * format_bytes(tensor.format);
-    plan.block_of_tensor[index_of(id)] =
-        callers[index_of(id)] ? blocks.make(bytes) : blocks.take(bytes);
+    plan.block_of_tensor[id] = callers[id] ? blocks.make(bytes) : blocks.take(bytes);
   };
   // A block is free when all tensors in it have been read for the last time.
   std::vector<int> tenants;
   const auto move_in = [&](TensorId id) {
-    const auto block = static_cast<std::size_t>(plan.block_of_tensor[index_of(id)]);
+    const auto block = static_cast<std::size_t>(plan.block_of_tensor[id]);
     tenants.resize(std::max(tenants.size(), block + 1), 0);
     ++tenants[block];
   };
@@ -125,20 +122,20 @@ BufferPlan plan_buffers(const Graph& graph) {
     const graph::Node& node = graph.nodes[i];
     for (const TensorId id : node.outputs) {
       if (shares_block(graph, node)) {
-        plan.block_of_tensor[index_of(id)] = plan.block_of_tensor[index_of(source_of(node))];
+        plan.block_of_tensor[id] = plan.block_of_tensor[source_of(node)];
       } else {
         take(id);
       }
       move_in(id);
-      if (callers[index_of(id)]) move_in(id);
+      if (callers[id]) move_in(id);
     }
     std::vector<TensorId> done = node.inputs;
     done.insert(done.end(), node.outputs.begin(), node.outputs.end());
     std::sort(done.begin(), done.end());
     done.erase(std::unique(done.begin(), done.end()), done.end());
     for (const TensorId id : done) {
-      const std::int32_t block = plan.block_of_tensor[index_of(id)];
-      if (block < 0 || last[index_of(id)] != i) continue;
+      const std::int32_t block = plan.block_of_tensor[id];
+      if (block < 0 || last[id] != i) continue;
       if (--tenants[static_cast<std::size_t>(block)] == 0) blocks.release(block);
     }
   }
@@ -162,7 +159,7 @@ bool leaves_operands(const Graph& graph, const BufferPlan& plan, const graph::No
   const graph::TensorInfo& output = graph.tensor(last);
   return std::all_of(node.inputs.begin(), node.inputs.end(), [&](TensorId id) {
     const graph::TensorInfo& input = graph.tensor(id);
-    const bool apart = plan.block_of_tensor[index_of(id)] != plan.block_of_tensor[index_of(last)];
+    const bool apart = plan.block_of_tensor[id] != plan.block_of_tensor[last];
     return input.constant != nullptr || apart ||
            (input.dims == output.dims && format_bytes(input.format) == format_bytes(output.format));
   });
@@ -171,14 +168,14 @@ bool leaves_operands(const Graph& graph, const BufferPlan& plan, const graph::No
 }  // namespace
 
 std::vector<std::size_t> elementwise_chains(const Graph& graph, const BufferPlan& plan) {
-  std::vector<int> readers(graph.tensors.size(), 0);
+  Table<TensorId, int> readers(graph.tensors.size(), 0);
   for (const graph::Node& node : graph.nodes) {
     std::vector<TensorId> inputs = node.inputs;
     std::sort(inputs.begin(), inputs.end());
     inputs.erase(std::unique(inputs.begin(), inputs.end()), inputs.end());
-    for (const TensorId id : inputs) ++readers[index_of(id)];
+    for (const TensorId id : inputs) ++readers[id];
   }
-  for (const TensorId id : graph.outputs) ++readers[index_of(id)];
+  for (const TensorId id : graph.outputs) ++readers[id];
   std::vector<std::size_t> chains(graph.nodes.size(), 1);
   for (std::size_t first = 0; first < graph.nodes.size(); first += chains[first]) {
     if (graph.nodes[first].kind() != graph::NodeKind::kElementwise) continue;
@@ -186,7 +183,7 @@ std::vector<std::size_t> elementwise_chains(const Graph& graph, const BufferPlan
     for (; first + count < graph.nodes.size(); ++count) {
       const TensorId passed = graph.nodes[first + count - 1].outputs[0];
       const graph::Node& next = graph.nodes[first + count];
-      if (readers[index_of(passed)] != 1 || !can_follow(graph, next, passed)) break;
+      if (readers[passed] != 1 || !can_follow(graph, next, passed)) break;
       const bool free =
           std::all_of(graph.nodes.begin() + static_cast<std::ptrdiff_t>(first),
                       graph.nodes.begin() + static_cast<std::ptrdiff_t>(first + count),

@@ -222,7 +222,7 @@ class HostExecutor : public Executor {
   }
 
   std::size_t block_of(TensorId id) const {
-    return static_cast<std::size_t>(plan_.block_of_tensor[static_cast<std::size_t>(id.value)]);
+    return static_cast<std::size_t>(plan_.block_of_tensor[id]);
   }
   // The executor's own memory for a block; made when it is first needed.
   std::byte* own(std::size_t block) {

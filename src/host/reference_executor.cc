@@ -43,31 +43,28 @@ class ReferenceExecutor : public Executor {
 
   Result<std::vector<Tensor>> run(std::span<const Tensor> inputs,
                                   const NodeObserver& observer) override {
-    std::vector<Tensor> values(graph_->tensors.size());
-    std::vector<const Tensor*> at(graph_->tensors.size(), nullptr);
+    Table<TensorId, Tensor> values(graph_->tensors.size());
+    Table<TensorId, const Tensor*> at(graph_->tensors.size(), nullptr);
     for (std::size_t i = 0; i < graph_->tensors.size(); ++i) {
       at[i] = graph_->tensors[i].constant ? graph_->tensors[i].constant.get() : &values[i];
     }
-    for (std::size_t i = 0; i < graph_->inputs.size(); ++i)
-      value(values, graph_->inputs[i]) = inputs[i];
+    for (std::size_t i = 0; i < graph_->inputs.size(); ++i) values[graph_->inputs[i]] = inputs[i];
     for (const Node& node : graph_->nodes) {
       std::vector<const Tensor*> operands;
-      for (const TensorId id : node.inputs)
-        operands.push_back(at[static_cast<std::size_t>(id.value)]);
+      for (const TensorId id : node.inputs) operands.push_back(at[id]);
       if (node.kind() == NodeKind::kHostStep) {
         TESSERA_TRY(std::vector<Tensor> results, run_host_step(node, operands));
         for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-          value(values, node.outputs[i]) = std::move(results[i]);
+          values[node.outputs[i]] = std::move(results[i]);
         }
       } else {
-        value(values, node.outputs[0]) = run_processor_node(*graph_, node, operands);
+        values[node.outputs[0]] = run_processor_node(*graph_, node, operands);
       }
       if (!observer) continue;
-      for (const TensorId id : node.outputs) observer(node, id, value(values, id));
+      for (const TensorId id : node.outputs) observer(node, id, values[id]);
     }
     std::vector<Tensor> outputs;
-    for (const TensorId id : graph_->outputs)
-      outputs.push_back(*at[static_cast<std::size_t>(id.value)]);
+    for (const TensorId id : graph_->outputs) outputs.push_back(*at[id]);
     return outputs;
   }
 
@@ -91,10 +88,6 @@ class ReferenceExecutor : public Executor {
   std::int64_t bytes_copied() const override { return bytes_copied_; }
 
  private:
-  static Tensor& value(std::vector<Tensor>& values, TensorId id) {
-    return values[static_cast<std::size_t>(id.value)];
-  }
-
   const std::shared_ptr<const Graph> graph_;  // shared with the network
   std::int64_t bytes_copied_ = 0;
 };

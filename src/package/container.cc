@@ -377,8 +377,7 @@ Status fill_package(const fb::PackageT& table, std::span<const std::byte> sectio
   const Status status = check_package(package);
   if (!status.ok()) return bad(name, status.error().message);
   for (HostStep& step : package.host_steps) {  // the file has them in its graph
-    close_host_step(*package.graph, package.graph->nodes[static_cast<std::size_t>(step.node)],
-                    step);
+    close_host_step(*package.graph, package.graph->nodes[step.node], step);
   }
   return {};
 }

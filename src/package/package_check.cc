@@ -77,7 +77,7 @@ class PackageChecker {
       return bad(
           fmt::format("a host step of node {}, there are {}", step.node, graph_.nodes.size()));
     }
-    const graph::Node& node = graph_.nodes[static_cast<std::size_t>(step.node)];
+    const graph::Node& node = graph_.nodes[step.node];
     if (node.kind() != graph::NodeKind::kHostStep) {
       return bad(fmt::format("a host step of node '{}', which is not for the host", node.name));
     }

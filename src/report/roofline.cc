@@ -14,19 +14,18 @@ std::int64_t bytes_of(const graph::TensorInfo& tensor) {
 // Constants, network inputs and outputs that each node is charged with.
 std::vector<std::int64_t> compulsory_bytes(const graph::Graph& graph) {
   std::vector<std::int64_t> bytes(graph.nodes.size(), 0);
-  std::vector<bool> open(graph.tensors.size(), false);  // not charged to anybody yet
+  Table<graph::TensorId, bool> open(graph.tensors.size(), false);  // not charged to anybody yet
   const auto charge = [&](graph::TensorId id, std::int64_t& to) {
-    const auto at = static_cast<std::size_t>(id.value);
-    if (open[at]) to += bytes_of(graph.tensor(id));
-    open[at] = false;
+    if (open[id]) to += bytes_of(graph.tensor(id));
+    open[id] = false;
   };
   for (std::size_t i = 0; i < open.size(); ++i) open[i] = graph.tensors[i].constant != nullptr;
-  for (const graph::TensorId id : graph.inputs) open[static_cast<std::size_t>(id.value)] = true;
+  for (const graph::TensorId id : graph.inputs) open[id] = true;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     if (graph.nodes[i].kind() == graph::NodeKind::kHostStep) continue;
     for (const graph::TensorId id : graph.nodes[i].inputs) charge(id, bytes[i]);
   }
-  for (const graph::TensorId id : graph.outputs) open[static_cast<std::size_t>(id.value)] = true;
+  for (const graph::TensorId id : graph.outputs) open[id] = true;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     for (const graph::TensorId id : graph.nodes[i].outputs) charge(id, bytes[i]);
   }

@@ -58,15 +58,15 @@ Probe make_probe(const concord::Software& software) {
   for (std::size_t i = 0; i < software.outputs.size(); ++i) {
     places[software.outputs[i].value.value] = i;
   }
-  std::vector<bool> computed(software.values.size(), false);
+  Table<concord::ValueId, bool> computed(software.values.size(), false);
   for (const concord::Operation& operation : software.operations) {
     for (const concord::ValueId id : operation.outputs) {
-      computed[static_cast<std::size_t>(id.value)] = true;
+      computed[id] = true;
     }
   }
   for (const concord::Layer& layer : software.layers) {
     const std::int32_t value = layer.result.value;
-    if (layer.tensor.empty() || !computed[static_cast<std::size_t>(value)]) continue;
+    if (layer.tensor.empty() || !computed[layer.result]) continue;
     if (!places.contains(value)) {
       places[value] = probe.software.outputs.size();
       probe.software.outputs.push_back({layer.result, software.value(layer.result).name});

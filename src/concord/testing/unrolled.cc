@@ -49,7 +49,7 @@ class Loop {
   void show(const std::string& name, ValueId id) {
     const Shape dims = steps_.dims(id);
     id = steps_.reshape(steps_.reshape(id, {element_count(dims), 1}), dims);
-    software_.values[static_cast<std::size_t>(id.value)].name = name;
+    software_.values[id].name = name;
     software_.outputs.push_back({id, name});
   }
 

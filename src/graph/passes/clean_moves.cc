@@ -39,7 +39,7 @@ bool does_nothing(const Graph& graph, const Node& node) {
 bool skip_producer(Graph& graph, const Links& links, Node& node, std::size_t i) {
   const std::int32_t index = links.producer(node.inputs[i]);
   if (index < 0) return false;
-  const Node& first = graph.nodes[static_cast<std::size_t>(index)];
+  const Node& first = graph.nodes[index];
   if (first.kind() != NodeKind::kMove) return false;
   const auto& first_move = first.as<MoveAttributes>();
   if (first_move.has_fill || first_move.copies.size() != 1 || first.inputs.size() != 1) {
@@ -89,7 +89,7 @@ void take_over_boxes(Graph& graph, const Links& links, Node& node) {
   const TensorId between = node.inputs[0];
   const std::int32_t index = links.producer(between);
   if (index < 0 || !links.has_single_use(between)) return;
-  const Node& first = graph.nodes[static_cast<std::size_t>(index)];
+  const Node& first = graph.nodes[index];
   if (first.kind() != NodeKind::kMove) return;
   const auto& first_move = first.as<MoveAttributes>();
   const std::int64_t count = element_count(graph.tensor(between).dims);

@@ -229,8 +229,7 @@ std::int32_t maker_of(const Graph& graph, const Links& links, const Node& node) 
   const TensorId between = node.inputs[0];
   const std::int32_t producer = links.producer(between);
   if (producer < 0 || !links.has_single_use(between)) return -1;
-  const std::optional<ScaledProduct> from =
-      product_of(graph, graph.nodes[static_cast<std::size_t>(producer)]);
+  const std::optional<ScaledProduct> from = product_of(graph, graph.nodes[producer]);
   const bool fits = from && from->is_conv == to->is_conv && commutes_with_scales(from->activation);
   return fits ? producer : -1;
 }
@@ -243,7 +242,7 @@ void equalise_channels(Graph& graph) {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const std::int32_t producer = maker_of(graph, links, graph.nodes[i]);
     if (producer < 0) continue;
-    Node& from = graph.nodes[static_cast<std::size_t>(producer)];
+    Node& from = graph.nodes[producer];
     Node& to = graph.nodes[i];
     Pair pair(graph, from, to);
     const std::vector<int> steps = pair.steps();

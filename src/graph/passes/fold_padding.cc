@@ -76,7 +76,7 @@ void fold_padding(Graph& graph) {
   for (Node& node : graph.nodes) {
     const std::int32_t producer = node.inputs.empty() ? -1 : links.producer(node.inputs[0]);
     if (producer < 0) continue;
-    const Node& pad = graph.nodes[static_cast<std::size_t>(producer)];
+    const Node& pad = graph.nodes[producer];
     const auto pads = pads_of(graph, pad);
     if (!pads || !fold_into(node, *pads)) continue;
     node.inputs[0] = pad.inputs[0];

@@ -48,7 +48,7 @@ void fuse_activations(Graph& graph) {
     if (!is_plain_unary(node)) continue;
     const TensorId x = node.inputs[0];
     if (links.producer(x) < 0 || !links.has_single_use(x)) continue;
-    Node& producer = graph.nodes[static_cast<std::size_t>(links.producer(x))];
+    Node& producer = graph.nodes[links.producer(x)];
     Activation* activation = activation_of(producer);
     const bool same_format = graph.tensor(x).format == graph.tensor(node.outputs[0]).format;
     if (activation == nullptr || *activation != Activation{} || !same_format) continue;

@@ -60,7 +60,7 @@ bool close(double a, double b) { return std::fabs(a - b) <= 1e-3 * std::fabs(b);
 
 const ElementwiseAttributes* Matcher::elementwise(std::int32_t node) const {
   if (node < 0) return nullptr;
-  const Node& found = graph_.nodes[static_cast<std::size_t>(node)];
+  const Node& found = graph_.nodes[node];
   if (found.kind() != NodeKind::kElementwise) return nullptr;
   const auto& attributes = found.as<ElementwiseAttributes>();
   const bool affine =
@@ -90,7 +90,7 @@ std::optional<TensorId> Matcher::sum_with(TensorId id, double number) const {
       attributes->function != BinaryFunction::kAdd) {
     return std::nullopt;
   }
-  const Node& sum = graph_.nodes[static_cast<std::size_t>(node)];
+  const Node& sum = graph_.nodes[node];
   for (std::size_t i = 0; i < 2; ++i) {
     const auto value = scalar(sum.inputs[i]);
     if (value && close(*value, number)) return sum.inputs[1 - i];
@@ -144,9 +144,7 @@ bool Matcher::is_scaled(TensorId id, TensorId x, double factor) const {
 
 std::optional<Activation> Matcher::function_of(TensorId x, TensorId factor, double number) const {
   if (!links_.has_single_use(factor)) return std::nullopt;
-  const auto node_at = [&](std::int32_t i) -> const Node& {
-    return graph_.nodes[static_cast<std::size_t>(i)];
-  };
+  const auto node_at = [&](std::int32_t i) -> const Node& { return graph_.nodes[i]; };
   if (const auto i = unary(factor, UnaryFunction::kHardSigmoid); i >= 0 && close(number, 1.0)) {
     if (node_at(i).inputs[0] != x) return std::nullopt;
     const Activation& inner = node_at(i).as<ElementwiseAttributes>().activation;
@@ -188,8 +186,7 @@ std::optional<Matcher::Match> Matcher::match(std::size_t root) const {
     const auto activation = function_of(x, factor, product.number);
     if (!activation || graph_.tensor(x).dims != graph_.tensor(node.outputs[0]).dims) continue;
     Match match{*activation, x, {}};
-    add_origins(match.origins,
-                graph_.nodes[static_cast<std::size_t>(links_.producer(factor))].origins);
+    add_origins(match.origins, graph_.nodes[links_.producer(factor)].origins);
     for (auto it = product.nodes.rbegin(); it != product.nodes.rend(); ++it) {
       add_origins(match.origins, graph_.nodes[*it].origins);
     }

@@ -56,7 +56,7 @@ bool is_convert(const Node& node) {
 Node* producer_if(Graph& graph, const Links& links, TensorId id, bool (*test)(const Node&)) {
   const std::int32_t index = links.producer(id);
   if (index < 0) return nullptr;
-  Node& node = graph.nodes[static_cast<std::size_t>(index)];
+  Node& node = graph.nodes[index];
   return test(node) ? &node : nullptr;
 }
 
@@ -190,7 +190,7 @@ bool hoist_quantise(Graph& graph, const Links& links, std::size_t i) {
 bool redirect_producer(Graph& graph, const Links& links, TensorId integers, TensorId output) {
   const std::int32_t producer = links.producer(integers);
   if (producer < 0 || links.is_output(integers)) return false;
-  std::vector<TensorId>& outputs = graph.nodes[static_cast<std::size_t>(producer)].outputs;
+  std::vector<TensorId>& outputs = graph.nodes[producer].outputs;
   std::replace(outputs.begin(), outputs.end(), TensorId{integers}, TensorId{output});
   replace_uses(graph, integers, output);
   return true;

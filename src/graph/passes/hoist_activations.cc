@@ -27,7 +27,7 @@ bool is_reshape(const Graph& graph, const Node& node) {
 Node* only_maker(Graph& graph, const Links& links, TensorId id) {
   const std::int32_t producer = links.producer(id);
   if (producer < 0 || !links.has_single_use(id)) return nullptr;
-  return &graph.nodes[static_cast<std::size_t>(producer)];
+  return &graph.nodes[producer];
 }
 
 }  // namespace

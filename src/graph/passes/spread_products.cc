@@ -67,7 +67,7 @@ class Order {
       for (const TensorId input : graph_.nodes[open[seen]].inputs) {
         const std::int32_t producer = links_.producer(input);
         if (producer == last_) return true;
-        if (producer < 0 || is_product(graph_.nodes[static_cast<std::size_t>(producer)])) continue;
+        if (producer < 0 || is_product(graph_.nodes[producer])) continue;
         open.push_back(static_cast<std::size_t>(producer));
       }
     }

@@ -36,7 +36,7 @@ class LogitPath {
  private:
   const Node* producer(TensorId id) const {
     const std::int32_t i = links_.producer(id);
-    return i < 0 ? nullptr : &graph_.nodes[static_cast<std::size_t>(i)];
+    return i < 0 ? nullptr : &graph_.nodes[i];
   }
 
   // The tensors from `id` back to the product or mean; false if the path cannot be widened.

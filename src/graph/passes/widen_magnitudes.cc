@@ -73,7 +73,7 @@ class MagnitudePath {
   bool add(TensorId id) {
     if (!add_readers(id)) return false;
     const std::int32_t index = links_.producer(id);
-    const Node& node = graph_.nodes[static_cast<std::size_t>(index)];
+    const Node& node = graph_.nodes[index];
     if (node.kind() == NodeKind::kMove) {
       return std::all_of(node.inputs.begin(), node.inputs.end(),
                          [&](TensorId input) { return collect(input); });
@@ -91,7 +91,7 @@ class MagnitudePath {
   bool collect_operand(TensorId id) {
     const std::size_t before = path_.size();
     if (add_readers(id)) {
-      const Node& node = graph_.nodes[static_cast<std::size_t>(links_.producer(id))];
+      const Node& node = graph_.nodes[links_.producer(id)];
       if (node.kind() != NodeKind::kMove) return true;
       if (std::all_of(node.inputs.begin(), node.inputs.end(),
                       [&](TensorId input) { return collect_operand(input); })) {
@@ -110,10 +110,10 @@ class MagnitudePath {
     if (producer < 0 || links_.is_output(id)) return false;
     if (graph_.tensor(id).format == Format::kF32) return true;  // already
     if (graph_.tensor(id).format != graph_.vector_format) return false;
-    if (!can_give_f32(graph_.nodes[static_cast<std::size_t>(producer)])) return false;
+    if (!can_give_f32(graph_.nodes[producer])) return false;
     path_.push_back(id);
     for (const std::int32_t reader : links_.consumers(id)) {
-      const Node& node = graph_.nodes[static_cast<std::size_t>(reader)];
+      const Node& node = graph_.nodes[reader];
       if (node.kind() == NodeKind::kElementwise || node.kind() == NodeKind::kReduce) continue;
       // A move of several inputs needs all of them: not followed downwards.
       if (node.kind() != NodeKind::kMove || node.inputs.size() != 1) {

@@ -22,9 +22,7 @@ class Chain {
   void widen(std::size_t i);
 
  private:
-  const Node* node(std::int32_t i) const {
-    return i < 0 ? nullptr : &graph_.nodes[static_cast<std::size_t>(i)];
-  }
+  const Node* node(std::int32_t i) const { return i < 0 ? nullptr : &graph_.nodes[i]; }
   const Node* producer(TensorId id) const { return node(links_.producer(id)); }
   const Node* only_user(TensorId id) const {
     return links_.has_single_use(id) ? node(links_.consumers(id)[0]) : nullptr;

@@ -91,7 +91,7 @@ class ScalePath {
   std::int64_t elements(TensorId id) const { return element_count(graph_.tensor(id).dims); }
   const Node* producer(TensorId id) const {
     const std::int32_t i = links_.producer(id);
-    return i < 0 ? nullptr : &graph_.nodes[static_cast<std::size_t>(i)];
+    return i < 0 ? nullptr : &graph_.nodes[i];
   }
   void make_f32(TensorId id) { graph_.tensor(id).format = Format::kF32; }
 
@@ -99,7 +99,7 @@ class ScalePath {
     if (graph_.tensor(id).format != graph_.vector_format || links_.is_output(id)) return false;
     const auto& readers = links_.consumers(id);
     return !readers.empty() && std::all_of(readers.begin(), readers.end(), [&](std::int32_t i) {
-      const Node& reader = graph_.nodes[static_cast<std::size_t>(i)];
+      const Node& reader = graph_.nodes[i];
       return is_binary(reader, BinaryFunction::kAdd) &&
              (graph_.tensor(reader.inputs[0]).constant != nullptr ||
               graph_.tensor(reader.inputs[1]).constant != nullptr);
@@ -114,7 +114,7 @@ class ScalePath {
     if (graph_.tensor(id).format != graph_.vector_format) return false;
     path.push_back(id);
     for (const std::int32_t i : links_.consumers(id)) {
-      const Node& reader = graph_.nodes[static_cast<std::size_t>(i)];
+      const Node& reader = graph_.nodes[i];
       if (reader.kind() == NodeKind::kElementwise) continue;
       const bool moved = reader.kind() == NodeKind::kMove &&
                          std::find(path.begin(), path.end(), reader.outputs[0]) != path.end();
@@ -148,7 +148,7 @@ class ScalePath {
     if (graph_.tensor(result).format != Format::kF32) path.push_back(result);
     const auto& readers = links_.consumers(result);
     return std::all_of(readers.begin(), readers.end(), [&](std::int32_t i) {
-      const Node& reader = graph_.nodes[static_cast<std::size_t>(i)];
+      const Node& reader = graph_.nodes[i];
       return reader.kind() == NodeKind::kElementwise || collect_extreme(reader, path);
     });
   }
@@ -157,7 +157,7 @@ class ScalePath {
   TensorId widened(TensorId id) {
     const std::int32_t index = links_.producer(id);
     if (index < 0 || links_.is_output(id)) return id;
-    Node& node = graph_.nodes[static_cast<std::size_t>(index)];
+    Node& node = graph_.nodes[index];
     if (!makes_scales(node)) return id;
     if (is_convert(node) && graph_.tensor(node.inputs[0]).format == Format::kF32) {
       return node.inputs[0];
@@ -166,7 +166,7 @@ class ScalePath {
     if (format != graph_.vector_format && format != Format::kF32) return id;
     const auto& readers = links_.consumers(id);
     const bool plain = std::all_of(readers.begin(), readers.end(), [&](std::int32_t i) {
-      return graph_.nodes[static_cast<std::size_t>(i)].kind() == NodeKind::kElementwise;
+      return graph_.nodes[i].kind() == NodeKind::kElementwise;
     });
     if (!plain) return id;
     make_f32(id);
