@@ -86,7 +86,7 @@ void spread_channels(const ChipConfig& chip, const StoragePlan& plan, Layer& lay
   const std::int64_t elements = layer.output.dense_elements();
   if (elements == 0) return;
   const auto bytes = [&](const StorageView& view) {
-    return elements * format_bytes(plan.storages[static_cast<std::size_t>(view.storage)].format);
+    return elements * format_bytes(plan.storages[view.storage].format);
   };
   std::int64_t moved = 2 * bytes(layer.output);
   for (const StorageView& input : layer.inputs) {
@@ -229,9 +229,9 @@ Result<Layer> build_layer(const graph::Graph& graph, std::size_t index, const Ch
 
 }  // namespace
 
-Result<std::vector<Layer>> build_layers(const graph::Graph& graph, const ChipConfig& chip,
-                                        const StoragePlan& plan, WeightRegion& weights) {
-  std::vector<Layer> layers;
+Result<Layers> build_layers(const graph::Graph& graph, const ChipConfig& chip,
+                            const StoragePlan& plan, WeightRegion& weights) {
+  Layers layers;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     TESSERA_TRY(Layer layer, build_layer(graph, i, chip, plan, weights));
     layers.push_back(std::move(layer));

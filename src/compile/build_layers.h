@@ -14,7 +14,7 @@
 namespace tessera::compile {
 
 // One layer a node, in the graph's order. Kernel images go to `weights`.
-Result<std::vector<Layer>> build_layers(const graph::Graph& graph, const ChipConfig& chip,
-                                        const StoragePlan& plan, WeightRegion& weights);
+Result<Layers> build_layers(const graph::Graph& graph, const ChipConfig& chip,
+                            const StoragePlan& plan, WeightRegion& weights);
 
 }  // namespace tessera::compile

@@ -28,18 +28,21 @@ enum class Passage : std::uint8_t {
   kWhole,     // loaded once, as a whole: constants and what is broadcast over rows
 };
 
+using MemberIndex = std::int32_t;  // place in Cascade::members; -1: none
+using RingIndex = std::int32_t;    // place in Cascade::rings; -1: none
+
 struct CascadeOperand {
   Passage passage = Passage::kResident;
-  std::int32_t ring = -1;    // index into Cascade::rings (kRing, kWhole)
-  std::int32_t writer = -1;  // of an input: the member that computes it, if one does
+  RingIndex ring = -1;      // kRing, kWhole
+  MemberIndex writer = -1;  // of an input: the member that computes it, if one does
 };
 
 // Rows of a view on their way through the buffer.
 struct Ring {
-  StorageView view;          // all rows of it
-  std::int32_t writer = -1;  // member of the cascade that writes it; -1: loaded from DRAM
-  bool leaves = false;       // somebody outside the cascade reads it
-  std::int64_t rows = 0;     // that it holds; all of them where they are fewer
+  StorageView view;         // all rows of it
+  MemberIndex writer = -1;  // that writes it; -1: loaded from DRAM
+  bool leaves = false;      // somebody outside the cascade reads it
+  std::int64_t rows = 0;    // that it holds; all of them where they are fewer
 };
 
 struct CascadeMember {
@@ -51,14 +54,14 @@ struct CascadeMember {
 
 // In the order of execution.
 struct CascadeStep {
-  std::int32_t member = -1;  // computes these rows, or -1:
-  std::int32_t ring = -1;    // loads these rows
+  MemberIndex member = -1;  // computes these rows, or -1:
+  RingIndex ring = -1;      // loads these rows
   RowRange rows;
 };
 
 struct Cascade {
-  std::vector<CascadeMember> members;
-  std::vector<Ring> rings;
+  Table<MemberIndex, CascadeMember> members;
+  Table<RingIndex, Ring> rings;
   std::vector<CascadeStep> steps;
   std::int64_t slots = 0;
   bool overlap = true;     // two slots run beside each other; costs rows in every ring

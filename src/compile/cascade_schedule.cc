@@ -38,7 +38,7 @@ class Scheduler {
 
  private:
   const Layer& layer_of(std::size_t member) const {
-    return inputs_.layers[static_cast<std::size_t>(cascade_.members[member].layer)];
+    return inputs_.layers[cascade_.members[member].layer];
   }
   std::int64_t delay_of(std::size_t member) const {
     return cascade_.overlap ? cascade_.members[member].delay : 0;
@@ -141,8 +141,7 @@ class Scheduler {
         ring.rows = std::max(ring.rows, use(number, turn).written_to - kept);
       }
       ring.rows = std::min(ring.rows, ring.view.rows());
-      const Format format =
-          inputs_.storages.storages[static_cast<std::size_t>(ring.view.storage)].format;
+      const Format format = inputs_.storages.storages[ring.view.storage].format;
       const BufferLayout layout(ring.view, format, inputs_.chip.state_buffer.partitions, ring.rows);
       cascade_.bytes += round_up(layout.bytes(), kAlignmentBytes);
     }
@@ -188,13 +187,13 @@ std::vector<RowRange> unwrapped_rows(const Cascade& cascade, const PlanInputs& i
   std::vector<std::int64_t> rings;  // rows of those that the step must not wrap around
   const auto add = [&](std::int32_t index) {
     if (index < 0) return;
-    const Ring& ring = cascade.rings[static_cast<std::size_t>(index)];
+    const Ring& ring = cascade.rings[index];
     if (ring.rows > 0 && ring.rows < ring.view.rows()) rings.push_back(ring.rows);
   };
   add(step.ring);
   if (step.member >= 0) {
-    const CascadeMember& member = cascade.members[static_cast<std::size_t>(step.member)];
-    const Layer& layer = inputs.layers[static_cast<std::size_t>(member.layer)];
+    const CascadeMember& member = cascade.members[step.member];
+    const Layer& layer = inputs.layers[member.layer];
     add(member.output.ring);
     const bool windows =
         layer.kind == LayerKind::kNeural || layer.planar.mode == isa::PlanarMode::kPooling;

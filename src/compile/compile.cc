@@ -112,13 +112,13 @@ class Compiler {
 
   TensorSlot slot(TensorId id, StorageIndex storage, std::int64_t element_offset) const {
     const graph::TensorInfo& info = graph_->tensor(id);
-    DramAddress address = addresses_[static_cast<std::size_t>(storage)];
+    DramAddress address = addresses_[storage];
     address.offset += static_cast<std::uint64_t>(element_offset * format_bytes(info.format));
     return {info.name, id.value, info.format, info.dims, address, info.dense_dims};
   }
 
   TensorSlot slot(TensorId id) const {
-    const Place& place = storages_.places[static_cast<std::size_t>(id.value)];
+    const Place& place = storages_.places[id];
     TESSERA_CHECK(place.valid() && place.map.is_dense(), "tensor '{}' is not dense",
                   graph_->tensor(id).name);
     return slot(id, place.storage, place.map.offset());
@@ -199,9 +199,9 @@ class Compiler {
   const CompileOptions& options_;
   WeightRegion weights_;
   StoragePlan storages_;
-  std::vector<Layer> layers_;
+  Layers layers_;
   Draft draft_;
-  std::vector<DramAddress> addresses_;  // of each storage
+  Addresses addresses_;
   Package package_;
 };
 

@@ -35,7 +35,7 @@ StorageView without_broadcast(StorageView view) {
 
 class Emitter {
  public:
-  Emitter(const PlanInputs& inputs, const Plan& plan, const std::vector<DramAddress>& addresses)
+  Emitter(const PlanInputs& inputs, const Plan& plan, const Addresses& addresses)
       : inputs_(inputs),
         plan_(plan),
         addresses_(addresses),
@@ -49,9 +49,9 @@ class Emitter {
   }
 
   EmittedTasks run() {
-    const std::vector<std::int32_t> segments = layer_segments(inputs_.layers);
+    const Table<LayerIndex, std::int32_t> segments = layer_segments(inputs_.layers);
     for (const Piece& piece : plan_.pieces) {
-      const auto segment = segments[static_cast<std::size_t>(piece.layer)];
+      const auto segment = segments[piece.layer];
       if (!result_.segments.empty() &&
           result_.segments.back() != static_cast<std::uint32_t>(segment)) {
         kernel_memory_ = KernelMemory(inputs_.chip.neural.kernel_bytes_per_partition);
@@ -63,31 +63,27 @@ class Emitter {
   }
 
  private:
-  const Layer& layer_of(const Piece& piece) const {
-    return inputs_.layers[static_cast<std::size_t>(piece.layer)];
-  }
-  const Storage& storage(StorageIndex index) const {
-    return inputs_.storages.storages[static_cast<std::size_t>(index)];
-  }
+  const Layer& layer_of(const Piece& piece) const { return inputs_.layers[piece.layer]; }
+  const Storage& storage(StorageIndex index) const { return inputs_.storages.storages[index]; }
   std::int64_t now() const { return static_cast<std::int64_t>(result_.tasks.size()); }
 
   void touch_block(std::int32_t block) {
-    auto& first = result_.block_first[static_cast<std::size_t>(block)];
+    auto& first = result_.block_first[block];
     if (first < 0) first = now();
-    result_.block_last[static_cast<std::size_t>(block)] = now();
+    result_.block_last[block] = now();
   }
   void touch_home(StorageIndex index) {
-    const std::int32_t home = plan_.homes[static_cast<std::size_t>(index)];
+    const std::int32_t home = plan_.homes[index];
     if (home < 0) return;
-    auto& first = result_.home_first[static_cast<std::size_t>(home)];
+    auto& first = result_.home_first[home];
     if (first < 0) first = now();
-    result_.home_last[static_cast<std::size_t>(home)] = now();
+    result_.home_last[home] = now();
   }
 
   void emit_piece(const Piece& piece) {
     const Layer& layer = layer_of(piece);
     for (const std::int32_t i : piece.copies) {
-      emit_copy(piece, layer.copies[static_cast<std::size_t>(i)]);
+      emit_copy(piece, layer.copies[i]);
     }
     for (const PieceMove& move : piece.moves) emit_move(piece, move);
     if (layer.kind == LayerKind::kCopy || layer.kind == LayerKind::kHost) return;
@@ -114,7 +110,7 @@ class Emitter {
     hint.row = index(piece.output.row_first);
     hint.column = index(piece.output.column_first);
     if (piece.slice >= 0) {
-      const KernelSlice& slice = layer_of(piece).slices[static_cast<std::size_t>(piece.slice)];
+      const KernelSlice& slice = layer_of(piece).slices[piece.slice];
       hint.input_channel = index(slice.moving_channel_first);
     }
     hint.window_row = index(piece.part.window_row);
@@ -195,7 +191,7 @@ class Emitter {
     task.channel_first = static_cast<std::uint32_t>(mapped.channel_first);
     task.channel_count = static_cast<std::uint32_t>(view.channels());
     for (std::size_t i = 0; i < 4; ++i) task.dram.strides[i] = view.strides[i] * element;
-    task.dram.address = addresses_[static_cast<std::size_t>(view.storage)];
+    task.dram.address = addresses_[view.storage];
     task.dram.address.offset += static_cast<std::uint64_t>(view.offset * element);
     touch_home(view.storage);
     return task;
@@ -244,11 +240,11 @@ class Emitter {
       task.extents = {1};
       task.source_strides = task.destination_strides = {0};
     }
-    task.destination = addresses_[static_cast<std::size_t>(copy.destination)];
+    task.destination = addresses_[copy.destination];
     task.destination.offset += static_cast<std::uint64_t>(copy.to.offset * element);
     touch_home(copy.destination);
     if (!copy.fill) {
-      task.source = addresses_[static_cast<std::size_t>(copy.source)];
+      task.source = addresses_[copy.source];
       task.source.offset += static_cast<std::uint64_t>(copy.from.offset * element);
       touch_home(copy.source);
     }
@@ -279,7 +275,7 @@ class Emitter {
   }
 
   void emit_neural(const Piece& piece, const Layer& layer) {
-    const KernelSlice& slice = layer.slices[static_cast<std::size_t>(piece.slice)];
+    const KernelSlice& slice = layer.slices[piece.slice];
     const std::int64_t kernel = emit_kernel(piece, slice);
     NeuralTask task;
     task.product = slice.product;
@@ -370,15 +366,14 @@ class Emitter {
 
   const PlanInputs& inputs_;
   const Plan& plan_;
-  const std::vector<DramAddress>& addresses_;
+  const Addresses& addresses_;
   KernelMemory kernel_memory_;
   EmittedTasks result_;
 };
 
 }  // namespace
 
-EmittedTasks emit_tasks(const PlanInputs& inputs, const Plan& plan,
-                        const std::vector<DramAddress>& addresses) {
+EmittedTasks emit_tasks(const PlanInputs& inputs, const Plan& plan, const Addresses& addresses) {
   return Emitter(inputs, plan, addresses).run();
 }
 

@@ -11,15 +11,14 @@
 namespace tessera::compile {
 
 struct EmittedTasks {
-  std::vector<isa::TaskDescriptor> tasks;             // ids are positions; no dependencies yet
-  std::vector<std::uint32_t> segments;                // of each task
-  std::vector<isa::PieceHint> pieces;                 // of each task
-  std::vector<std::int64_t> block_first, block_last;  // tasks that use each buffer block
-  std::vector<std::int64_t> home_first, home_last;    // and each home
+  std::vector<isa::TaskDescriptor> tasks;  // ids are positions; no dependencies yet
+  std::vector<std::uint32_t> segments;     // of each task
+  std::vector<isa::PieceHint> pieces;      // of each task
+  Table<BlockIndex, std::int64_t> block_first, block_last;  // tasks that use each buffer block
+  Table<BlockIndex, std::int64_t> home_first, home_last;    // and each home
 };
 
 // `addresses` says where each storage begins in DRAM.
-EmittedTasks emit_tasks(const PlanInputs& inputs, const Plan& plan,
-                        const std::vector<isa::DramAddress>& addresses);
+EmittedTasks emit_tasks(const PlanInputs& inputs, const Plan& plan, const Addresses& addresses);
 
 }  // namespace tessera::compile

@@ -57,9 +57,9 @@ Cycles estimate_task(const TaskDescriptor& task, const ChipConfig& chip) {
 }
 
 Cycles estimate_frame(const Frame& frame, const ChipConfig& chip) {
-  std::array<Cycles, kEngineKindCount> sums{};
+  isa::ByEngine<Cycles> sums{};
   for (const FrameTask& task : frame.tasks) {
-    sums[static_cast<std::size_t>(task.descriptor.engine)] += estimate_task(task.descriptor, chip);
+    sums[task.descriptor.engine] += estimate_task(task.descriptor, chip);
   }
   return *std::max_element(sums.begin(), sums.end());
 }

@@ -51,11 +51,9 @@ class Growth {
   }
 
  private:
-  const Layer& layer_at(std::int32_t index) const {
-    return inputs_.layers[static_cast<std::size_t>(index)];
-  }
+  const Layer& layer_at(std::int32_t index) const { return inputs_.layers[index]; }
   BufferLayout layout_of(const StorageView& view, std::int64_t rows) const {
-    const Format format = inputs_.storages.storages[static_cast<std::size_t>(view.storage)].format;
+    const Format format = inputs_.storages.storages[view.storage].format;
     return {view, format, inputs_.chip.state_buffer.partitions, rows};
   }
 
@@ -137,22 +135,20 @@ class Balance {
 
  private:
   const Layer& layer_of(std::int32_t member) const {
-    return inputs_
-        .layers[static_cast<std::size_t>(cascade_.members[static_cast<std::size_t>(member)].layer)];
+    return inputs_.layers[cascade_.members[static_cast<std::size_t>(member)].layer];
   }
 
   std::int64_t dram_bytes(const StorageView& view) const {
     std::int64_t elements = 1;
     for (std::size_t i = 0; i < 4; ++i) elements *= view.strides[i] == 0 ? 1 : view.extents[i];
-    return elements *
-           format_bytes(inputs_.storages.storages[static_cast<std::size_t>(view.storage)].format);
+    return elements * format_bytes(inputs_.storages.storages[view.storage].format);
   }
 
   std::int64_t saved_bytes() const {
     std::int64_t saved = 0;
-    std::vector<bool> loaded(cascade_.rings.size(), false);
+    Table<RingIndex, bool> loaded(cascade_.rings.size(), false);
     for (const CascadeMember& member : cascade_.members) {
-      const Layer& layer = inputs_.layers[static_cast<std::size_t>(member.layer)];
+      const Layer& layer = inputs_.layers[member.layer];
       for (std::size_t i = 0; i < member.inputs.size(); ++i) {
         const std::int32_t ring = member.inputs[i].ring;
         if (ring < 0) continue;
@@ -172,7 +168,7 @@ class Balance {
     std::int64_t total = 0;
     std::int64_t largest = 0;
     for (const CascadeMember& member : cascade_.members) {
-      const Layer& layer = inputs_.layers[static_cast<std::size_t>(member.layer)];
+      const Layer& layer = inputs_.layers[member.layer];
       if (layer.kind != LayerKind::kNeural) continue;
       const std::int64_t bytes = round_up(layer.slices[0].bytes_per_partition, 64);
       total += bytes;
@@ -206,7 +202,7 @@ class Balance {
 bool choose_slots(const PlanInputs& inputs, std::int64_t bytes, Cascade& cascade) {
   std::int64_t rows = 0;
   for (const CascadeMember& member : cascade.members) {
-    rows = std::max(rows, inputs.layers[static_cast<std::size_t>(member.layer)].output.rows());
+    rows = std::max(rows, inputs.layers[member.layer].output.rows());
   }
   const std::int64_t at_least = cascade.slots;  // more layers never make do with fewer
   const auto fits = [&](std::int64_t slots) {
@@ -236,7 +232,7 @@ bool fit_rings(const PlanInputs& inputs, const PieceRoom& room, std::int64_t at_
 
 std::optional<Cascade> find_cascade(const PlanInputs& inputs, const CascadeContext& context,
                                     std::int32_t first) {
-  const Layer& begin = inputs.layers[static_cast<std::size_t>(first)];
+  const Layer& begin = inputs.layers[first];
   if (begin.kind != LayerKind::kNeural && begin.kind != LayerKind::kPlanar) return std::nullopt;
   if (context.output_resident(first)) return std::nullopt;
   Growth growth(inputs, context);
@@ -251,7 +247,7 @@ std::optional<Cascade> find_cascade(const PlanInputs& inputs, const CascadeConte
     Cascade candidate = growth.cascade();
     for (Ring& ring : candidate.rings) {
       if (ring.writer < 0) continue;
-      const CascadeMember& writer = candidate.members[static_cast<std::size_t>(ring.writer)];
+      const CascadeMember& writer = candidate.members[ring.writer];
       ring.leaves = context.read_after(writer.layer, index);
     }
     if (!fit_rings(inputs, context.room(first, index), slots, candidate)) break;

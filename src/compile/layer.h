@@ -35,9 +35,11 @@ struct KernelSlice {
 // planar engine is given (`on_lanes`).
 enum class LayerKind : std::uint8_t { kNeural, kPlanar, kCopy, kHost, kTranspose };
 
+using LayerIndex = std::int32_t;  // place in Layers; -1: none
+
 struct Layer {
   LayerKind kind = LayerKind::kCopy;
-  std::int32_t node = -1;  // index in the graph; -1: copies to outputs, or a transposition
+  graph::NodeIndex node = -1;  // -1: copies to outputs, or a transposition
   std::string name;
   std::vector<StorageView> inputs;  // neural: moving, then a dynamic stationary operand
   StorageView output;
@@ -54,5 +56,7 @@ struct Layer {
 
   bool on_array() const { return kind == LayerKind::kNeural && !on_lanes; }
 };
+
+using Layers = Table<LayerIndex, Layer>;
 
 }  // namespace tessera::compile

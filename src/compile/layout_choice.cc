@@ -103,16 +103,14 @@ class Chooser {
   }
 
  private:
-  Format format_of(StorageIndex index) const {
-    return plan_.storages[static_cast<std::size_t>(index)].format;
-  }
+  Format format_of(StorageIndex index) const { return plan_.storages[index].format; }
 
   void add_node(std::size_t index) {
     const Node& node = graph_.nodes[index];
     NodeState& state = nodes_.emplace_back();
     if (node.kind() == NodeKind::kMove || node.kind() == NodeKind::kHostStep) {
       for (const TensorId id : node.outputs) {
-        const Place& place = plan_.places[static_cast<std::size_t>(id.value)];
+        const Place& place = plan_.places[id];
         const bool writes =
             node.kind() == NodeKind::kHostStep || !plan_.nodes[index].copies.empty();
         if (place.valid() && writes) storage(place.storage).copied = true;
@@ -137,13 +135,13 @@ class Chooser {
                          state.storages.end());
   }
 
-  StorageState& storage(StorageIndex index) { return storages_[static_cast<std::size_t>(index)]; }
+  StorageState& storage(StorageIndex index) { return storages_[index]; }
 
   void add_candidate(const Node& node, const ViewChoice& choice, NodeState& state) const {
     const auto views = graph::node_views(graph_, node, choice);
     if (!views.ok()) return;
     const auto in_place = [&](TensorId id, const graph::TensorView& view) {
-      const Place& place = plan_.places[static_cast<std::size_t>(id.value)];
+      const Place& place = plan_.places[id];
       return place.valid() ? view_in_storage(place, view) : std::nullopt;
     };
     Candidate candidate;
@@ -215,12 +213,12 @@ class Chooser {
   bool is_whole(const StorageView& view) const {
     std::int64_t count = 1;
     for (std::size_t i = 0; i < 4; ++i) count *= view.strides[i] == 0 ? 1 : view.extents[i];
-    return count == plan_.storages[static_cast<std::size_t>(view.storage)].elements;
+    return count == plan_.storages[view.storage].elements;
   }
 
   // Cycles for turning what the readers of a storage want in another layout.
   Cycles storage_cost(StorageIndex index) {
-    Cycles& cost = cost_of_[static_cast<std::size_t>(index)];
+    Cycles& cost = cost_of_[index];
     if (cost < 0) cost = find_storage_cost(storage(index));
     return cost;
   }
@@ -323,7 +321,7 @@ class Chooser {
   }
 
   void forget(const std::vector<StorageIndex>& storages) {
-    for (const StorageIndex index : storages) cost_of_[static_cast<std::size_t>(index)] = -1;
+    for (const StorageIndex index : storages) cost_of_[index] = -1;
   }
 
   bool try_node(std::size_t index) {
@@ -400,18 +398,18 @@ class Chooser {
       return !nodes_[i].candidates.empty() &&
              (kind == NodeKind::kElementwise || kind == NodeKind::kReduce);
     };
-    std::vector<std::ptrdiff_t> producer(graph_.tensors.size(), -1);
+    Table<TensorId, std::ptrdiff_t> producer(graph_.tensors.size(), -1);
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       const Node& node = graph_.nodes[i];
       if (!flexible(i)) continue;
       const std::size_t rank = graph_.tensor(node.outputs[0]).dims.size();
       for (const TensorId id : node.inputs) {
-        const std::ptrdiff_t from = producer[static_cast<std::size_t>(id.value)];
+        const std::ptrdiff_t from = producer[id];
         if (from >= 0 && graph_.tensor(id).dims.size() == rank) {
           root[find(i)] = find(static_cast<std::size_t>(from));
         }
       }
-      producer[static_cast<std::size_t>(node.outputs[0].value)] = static_cast<std::ptrdiff_t>(i);
+      producer[node.outputs[0]] = static_cast<std::ptrdiff_t>(i);
     }
     std::vector<std::vector<std::size_t>> members(nodes_.size());
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
@@ -426,8 +424,8 @@ class Chooser {
   const ChipConfig& chip_;
   const StoragePlan& plan_;
   std::vector<NodeState> nodes_;
-  std::vector<StorageState> storages_;
-  std::vector<Cycles> cost_of_;  // of each storage under the present choices; -1: not known
+  Table<StorageIndex, StorageState> storages_;
+  Table<StorageIndex, Cycles> cost_of_;  // under the present choices; -1: not known
   std::vector<std::vector<std::size_t>> groups_;
 };
 

@@ -19,7 +19,7 @@ namespace {
 // Attempts with fewer and fewer residents, until everything has a place.
 class Planner : private CascadeContext {
  public:
-  Planner(const PlanInputs& inputs, const std::vector<std::int32_t>& cascade_ends)
+  Planner(const PlanInputs& inputs, const Table<LayerIndex, LayerIndex>& cascade_ends)
       : inputs_(inputs),
         residents_(find_residents(inputs)),
         last_reads_(find_last_reads(inputs)),
@@ -42,15 +42,9 @@ class Planner : private CascadeContext {
   }
 
  private:
-  const Storage& storage(StorageIndex index) const {
-    return inputs_.storages.storages[static_cast<std::size_t>(index)];
-  }
-  const Resident& resident(StorageIndex index) const {
-    return residents_[static_cast<std::size_t>(index)];
-  }
-  const Layer& layer(std::int32_t index) const {
-    return inputs_.layers[static_cast<std::size_t>(index)];
-  }
+  const Storage& storage(StorageIndex index) const { return inputs_.storages.storages[index]; }
+  const Resident& resident(StorageIndex index) const { return residents_[index]; }
+  const Layer& layer(std::int32_t index) const { return inputs_.layers[index]; }
 
   bool lives_at(const Resident& resident, std::int32_t index) const {
     return resident.active && resident.first_layer <= index && index <= resident.last_layer;
@@ -65,12 +59,10 @@ class Planner : private CascadeContext {
     return resident(layer(index).output.storage).active;
   }
   bool read_after(std::int32_t writer, std::int32_t index) const override {
-    return last_reads_[static_cast<std::size_t>(layer(writer).output.storage)] > index;
+    return last_reads_[layer(writer).output.storage] > index;
   }
-  bool alone(std::int32_t index) const override { return alone_[static_cast<std::size_t>(index)]; }
-  std::int32_t cascade_end(std::int32_t first) const override {
-    return cascade_ends_[static_cast<std::size_t>(first)];
-  }
+  bool alone(std::int32_t index) const override { return alone_[index]; }
+  std::int32_t cascade_end(std::int32_t first) const override { return cascade_ends_[first]; }
   // Some room is left for loads of the layers behind, unless somebody set a budget.
   PieceRoom room(std::int32_t first, std::int32_t last) const override {
     PieceRoom room = room_at(first, last);
@@ -157,7 +149,7 @@ class Planner : private CascadeContext {
     for (std::int32_t index = misfit.first_layer;
          index <= std::min<std::int32_t>(misfit.last_layer, std::ssize(alone_) - 1); ++index) {
       changed = changed || !alone(index);
-      alone_[static_cast<std::size_t>(index)] = true;
+      alone_[index] = true;
     }
     return changed;
   }
@@ -185,16 +177,17 @@ class Planner : private CascadeContext {
   }
 
   const PlanInputs& inputs_;
-  std::vector<Resident> residents_;
-  const std::vector<std::int32_t> last_reads_;
+  Residents residents_;
+  const Table<StorageIndex, LayerIndex> last_reads_;
   const std::int64_t capacity_;
-  const std::vector<std::int32_t>& cascade_ends_;
-  std::vector<bool> alone_;  // of each layer: no cascade takes it
+  const Table<LayerIndex, LayerIndex>& cascade_ends_;
+  Table<LayerIndex, bool> alone_;  // no cascade takes it
 };
 
 }  // namespace
 
-Result<Plan> make_plan(const PlanInputs& inputs, const std::vector<std::int32_t>& cascade_ends) {
+Result<Plan> make_plan(const PlanInputs& inputs,
+                       const Table<LayerIndex, LayerIndex>& cascade_ends) {
   return Planner(inputs, cascade_ends).run();
 }
 

@@ -10,6 +10,6 @@
 namespace tessera::compile {
 
 // `cascade_ends` has for each layer the last one that a cascade which begins with it may have.
-Result<Plan> make_plan(const PlanInputs& inputs, const std::vector<std::int32_t>& cascade_ends);
+Result<Plan> make_plan(const PlanInputs& inputs, const Table<LayerIndex, LayerIndex>& cascade_ends);
 
 }  // namespace tessera::compile

@@ -28,7 +28,7 @@ StorageView held_part(StorageView view) {
 
 }  // namespace
 
-PieceList::PieceList(const PlanInputs& inputs, const std::vector<Resident>& residents)
+PieceList::PieceList(const PlanInputs& inputs, const Residents& residents)
     : inputs_(inputs), residents_(residents), resident_blocks_(residents.size(), -1) {}
 
 BufferLayout PieceList::layout_of(const StorageView& view, std::int64_t ring_rows) const {
@@ -57,9 +57,9 @@ void PieceList::use_block(std::int32_t index) {
 }
 
 std::int32_t PieceList::resident_block(StorageIndex index) {
-  std::int32_t& block = resident_blocks_[static_cast<std::size_t>(index)];
+  std::int32_t& block = resident_blocks_[index];
   if (block < 0) {
-    block = add_block(storage(index).name, residents_[static_cast<std::size_t>(index)].layout);
+    block = add_block(storage(index).name, residents_[index].layout);
     block_at(block).early = true;
   }
   use_block(block);
@@ -135,13 +135,13 @@ void PieceList::add_layer(std::vector<Piece> pieces, const LayerOperands& operan
 }
 
 Piece PieceList::cascade_piece(const Cascade& cascade, const CascadeStep& step, RowRange rows,
-                               const std::vector<std::int32_t>& ring_blocks) {
-  const CascadeMember& member = cascade.members[static_cast<std::size_t>(step.member)];
+                               const Table<RingIndex, BlockIndex>& ring_blocks) {
+  const CascadeMember& member = cascade.members[step.member];
   const Layer& of = layer(member.layer);
   Piece piece = piece_of_rows(inputs_, member.layer, rows);
   const auto block_of = [&](const CascadeOperand& operand, StorageIndex index) {
     if (operand.passage == Passage::kResident) return resident_block(index);
-    const std::int32_t block = ring_blocks[static_cast<std::size_t>(operand.ring)];
+    const std::int32_t block = ring_blocks[operand.ring];
     use_block(block);
     return block;
   };
@@ -150,7 +150,7 @@ Piece PieceList::cascade_piece(const Cascade& cascade, const CascadeStep& step, 
     const CascadeOperand& operand = member.inputs[i];
     input.block = block_of(operand, input.view.storage);
     if (operand.passage != Passage::kRing) continue;
-    const std::int64_t ring = cascade.rings[static_cast<std::size_t>(operand.ring)].rows;
+    const std::int64_t ring = cascade.rings[operand.ring].rows;
     const std::int64_t end = input.row_first + input.view.rows();
     if (input.row_first % ring + input.view.rows() <= ring) continue;
     // The engine follows the ring from its first place on.
@@ -162,11 +162,11 @@ Piece PieceList::cascade_piece(const Cascade& cascade, const CascadeStep& step, 
 }
 
 void PieceList::add_cascade(const Cascade& cascade) {
-  std::vector<std::int32_t> blocks(cascade.rings.size(), -1);
+  Table<RingIndex, BlockIndex> blocks(cascade.rings.size(), -1);
   const auto ring_block = [&](std::int32_t ring) {
-    std::int32_t& block = blocks[static_cast<std::size_t>(ring)];
+    std::int32_t& block = blocks[ring];
     if (block >= 0) return block;
-    const Ring& of = cascade.rings[static_cast<std::size_t>(ring)];
+    const Ring& of = cascade.rings[ring];
     block = add_block(storage(of.view.storage).name, layout_of(of.view, of.rows));
     return block;
   };
@@ -174,14 +174,14 @@ void PieceList::add_cascade(const Cascade& cascade) {
   for (const CascadeStep& step : cascade.steps) {
     for (const RowRange rows : unwrapped_rows(cascade, inputs_, step)) {
       if (step.member < 0) {
-        StorageView view = cascade.rings[static_cast<std::size_t>(step.ring)].view;
+        StorageView view = cascade.rings[step.ring].view;
         if (view.strides[kRows] != 0) view = view.part(kRows, rows.first, rows.last - rows.first);
         view = held_part(view);
         loads.push_back({view, view, ring_block(step.ring)});
         use_block(loads.back().block);
         continue;
       }
-      const CascadeOperand& output = cascade.members[static_cast<std::size_t>(step.member)].output;
+      const CascadeOperand& output = cascade.members[step.member].output;
       if (output.ring >= 0) ring_block(output.ring);
       Piece piece = cascade_piece(cascade, step, rows, blocks);
       piece.moves = std::move(loads);
@@ -197,7 +197,7 @@ void PieceList::add_copies(std::int32_t index) {
   piece.layer = index;
   const Layer& of = layer(index);
   for (std::size_t i = 0; i < of.copies.size(); ++i) {
-    if (!residents_[static_cast<std::size_t>(of.copies[i].destination)].active) {
+    if (!residents_[of.copies[i].destination].active) {
       piece.copies.push_back(static_cast<std::int32_t>(i));
     }
   }

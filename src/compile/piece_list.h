@@ -19,7 +19,7 @@ namespace tessera::compile {
 class PieceList {
  public:
   // Both outlive the list; `residents` says which storages stay in the buffer.
-  PieceList(const PlanInputs& inputs, const std::vector<Resident>& residents);
+  PieceList(const PlanInputs& inputs, const Residents& residents);
 
   // The pieces of a layer, in order.
   void add_layer(std::vector<Piece> pieces, const LayerOperands& operands);
@@ -37,17 +37,11 @@ class PieceList {
   Plan& plan() { return plan_; }
 
  private:
-  const Layer& layer(std::int32_t index) const {
-    return inputs_.layers[static_cast<std::size_t>(index)];
-  }
-  const Storage& storage(StorageIndex index) const {
-    return inputs_.storages.storages[static_cast<std::size_t>(index)];
-  }
+  const Layer& layer(std::int32_t index) const { return inputs_.layers[index]; }
+  const Storage& storage(StorageIndex index) const { return inputs_.storages.storages[index]; }
   std::int64_t capacity() const { return inputs_.chip.state_buffer.bytes_per_partition; }
   std::int64_t now() const { return static_cast<std::int64_t>(plan_.pieces.size()); }
-  Block& block_at(std::int32_t index) {
-    return plan_.buffer_blocks[static_cast<std::size_t>(index)];
-  }
+  Block& block_at(std::int32_t index) { return plan_.buffer_blocks[index]; }
 
   BufferLayout layout_of(const StorageView& view, std::int64_t ring_rows = 0) const;
   std::int32_t add_block(const std::string& name, std::int64_t bytes, const BufferLayout& layout);
@@ -60,18 +54,16 @@ class PieceList {
   void add_accumulators(Piece& piece);
   void add_piece(Piece piece, const LayerOperands& operands);
   Piece cascade_piece(const Cascade& cascade, const CascadeStep& step, RowRange rows,
-                      const std::vector<std::int32_t>& ring_blocks);
+                      const Table<RingIndex, BlockIndex>& ring_blocks);
   bool drop_wishes(const Block& tight);
   bool place_without_wishes();
   std::pair<std::int32_t, std::int32_t> layers_during(const Block& block) const;
-  std::int32_t layer_of(std::int64_t piece) const {
-    return plan_.pieces[static_cast<std::size_t>(piece)].layer;
-  }
+  std::int32_t layer_of(std::int64_t piece) const { return plan_.pieces[piece].layer; }
 
   const PlanInputs& inputs_;
-  const std::vector<Resident>& residents_;
+  const Residents& residents_;
   Plan plan_;
-  std::vector<std::int32_t> resident_blocks_;  // of each storage
+  Table<StorageIndex, BlockIndex> resident_blocks_;
 };
 
 }  // namespace tessera::compile

@@ -53,10 +53,7 @@ std::int64_t next_count(std::int64_t pieces) {
 class Cutter {
  public:
   Cutter(const PlanInputs& inputs, std::int32_t index, const LayerOperands& operands)
-      : inputs_(inputs),
-        index_(index),
-        layer_(inputs.layers[static_cast<std::size_t>(index)]),
-        operands_(operands) {}
+      : inputs_(inputs), index_(index), layer_(inputs.layers[index]), operands_(operands) {}
 
   // The coarsest grain whose pieces take at most `room` bytes a partition; rows of 0 if none does.
   Grain choose(std::int64_t room) const {
@@ -330,7 +327,7 @@ class Cutter {
   }
 
   const Storage& storage_of(const StorageView& view) const {
-    return inputs_.storages.storages[static_cast<std::size_t>(view.storage)];
+    return inputs_.storages.storages[view.storage];
   }
 
   std::int64_t operand_bytes(const StorageView& view) const {
@@ -394,14 +391,13 @@ namespace {
 // The parts of a transposition, each cut until it fits.
 Result<std::vector<Piece>> cut_parts(const PlanInputs& inputs, std::int32_t index,
                                      const LayerOperands& operands, PieceRoom room) {
-  const Layer& layer = inputs.layers[static_cast<std::size_t>(index)];
-  PartRoom limits{
-      .format = inputs.storages.storages[static_cast<std::size_t>(layer.output.storage)].format,
-      .partitions = inputs.chip.state_buffer.partitions,
-      .room = room.wanted,
-      .from_resident = operands.input_resident[0],
-      .to_resident = operands.output_resident,
-      .exchanged = layer.way != TranspositionWay::kDma};
+  const Layer& layer = inputs.layers[index];
+  PartRoom limits{.format = inputs.storages.storages[layer.output.storage].format,
+                  .partitions = inputs.chip.state_buffer.partitions,
+                  .room = room.wanted,
+                  .from_resident = operands.input_resident[0],
+                  .to_resident = operands.output_resident,
+                  .exchanged = layer.way != TranspositionWay::kDma};
   std::vector<Piece> pieces;
   for (const TransposePart& part : layer.parts) {
     std::vector<TransposePart> cut;
@@ -444,7 +440,7 @@ Result<std::vector<Piece>> cut_parts(const PlanInputs& inputs, std::int32_t inde
 
 Result<std::vector<Piece>> cut_layer(const PlanInputs& inputs, std::int32_t layer,
                                      const LayerOperands& operands, PieceRoom room) {
-  if (inputs.layers[static_cast<std::size_t>(layer)].kind == LayerKind::kTranspose) {
+  if (inputs.layers[layer].kind == LayerKind::kTranspose) {
     return cut_parts(inputs, layer, operands, room);
   }
   const Cutter cutter(inputs, layer, operands);
@@ -456,8 +452,8 @@ Result<std::vector<Piece>> cut_layer(const PlanInputs& inputs, std::int32_t laye
         fmt::format("layer '{}': one result with what it is made of takes {} bytes of each "
                     "state buffer partition, the tile budget is {}; give a tile budget "
                     ">= {}, or 0 to let the compiler choose",
-                    inputs.layers[static_cast<std::size_t>(layer)].name, cutter.bytes_of_smallest(),
-                    budget, cutter.bytes_of_smallest())};
+                    inputs.layers[layer].name, cutter.bytes_of_smallest(), budget,
+                    cutter.bytes_of_smallest())};
   }
   if (grain.rows == 0) grain = cutter.choose(room.allowed);
   if (grain.rows == 0) {
@@ -467,8 +463,7 @@ Result<std::vector<Piece>> cut_layer(const PlanInputs& inputs, std::int32_t laye
         fmt::format("layer '{}': one result with what it is made of takes {} bytes of each "
                     "state buffer partition, {} are available; use a chip configuration "
                     "with state_buffer.bytes_per_partition >= {}",
-                    inputs.layers[static_cast<std::size_t>(layer)].name, needed, room.allowed,
-                    needed)};
+                    inputs.layers[layer].name, needed, room.allowed, needed)};
   }
   return cutter.cut(grain);
 }

@@ -20,26 +20,29 @@
 
 namespace tessera::compile {
 
+using BlockIndex = std::int32_t;  // place in Plan::buffer_blocks or home_blocks; -1: none
+using PieceIndex = std::int32_t;  // place in Plan::pieces
+
 // What a piece does with one operand.
 struct PieceOperand {
   StorageView view;
   std::int64_t row_first = 0;  // of the layer's rows
   std::int64_t column_first = 0;
   std::int64_t image_first = 0, channel_first = 0;
-  std::int32_t block = -1;  // index into Plan::buffer_blocks
-  bool transfer = false;    // an input is loaded, an output stored, by this piece
+  BlockIndex block = -1;
+  bool transfer = false;  // an input is loaded, an output stored, by this piece
 };
 
 // A load of a Move into the resident block of its output.
 struct PieceMove {
   StorageView from, to;
-  std::int32_t block = -1;
+  BlockIndex block = -1;
 };
 
 // One of several pieces that make the same results: a part of what is reduced, or of the window.
 struct PiecePart {
   bool continues = false, keeps = false;  // PlanarTask's
-  std::int32_t block = -1;                // of the accumulators
+  BlockIndex block = -1;                  // of the accumulators
   // Pooling: the part of the window.
   std::int64_t window_row = 0, window_rows = 0;
   std::int64_t window_column = 0, window_columns = 0;
@@ -48,7 +51,7 @@ struct PiecePart {
 };
 
 struct Piece {
-  std::int32_t layer = 0;
+  LayerIndex layer = 0;
   std::vector<std::int32_t> copies;  // of the layer, done in DRAM
   std::vector<PieceMove> moves;
   std::int32_t slice = -1;  // of a neural layer
@@ -59,27 +62,30 @@ struct Piece {
 
 // The layers of a cascade.
 struct LayerRange {
-  std::int32_t first = 0, last = 0;
+  LayerIndex first = 0, last = 0;
   friend bool operator==(const LayerRange&, const LayerRange&) = default;
 };
 
 struct Plan {
-  std::vector<Piece> pieces;
-  std::vector<Block> buffer_blocks;          // state buffer, bytes a partition
+  Table<PieceIndex, Piece> pieces;
+  Table<BlockIndex, Block> buffer_blocks;    // state buffer, bytes a partition
   std::vector<BufferLayout> buffer_layouts;  // of each block
-  std::vector<Block> home_blocks;            // DRAM workspace
-  std::vector<std::int32_t> homes;           // of each storage: index into home_blocks, or -1
+  Table<BlockIndex, Block> home_blocks;      // DRAM workspace
+  Table<StorageIndex, BlockIndex> homes;     // index into home_blocks, or -1
   std::vector<LayerRange> cascades;
   std::int64_t buffer_peak_bytes = 0;
   std::int64_t workspace_bytes = 0;
 };
+
+// Of each storage in DRAM.
+using Addresses = Table<StorageIndex, isa::DramAddress>;
 
 struct PlanInputs {
   const graph::Graph& graph;
   const ChipConfig& chip;
   const CompileOptions& options;
   const StoragePlan& storages;
-  const std::vector<Layer>& layers;
+  const Layers& layers;
 };
 
 }  // namespace tessera::compile

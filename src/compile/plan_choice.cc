@@ -13,7 +13,7 @@ constexpr std::int32_t kLengthsTried[] = {32, 4, 3, 2};
 
 class Chooser {
  public:
-  Chooser(const PlanInputs& inputs, const std::vector<isa::DramAddress>& addresses)
+  Chooser(const PlanInputs& inputs, const Addresses& addresses)
       : inputs_(inputs), addresses_(addresses), count_(std::ssize(inputs.layers)) {}
 
   Result<Draft> run() {
@@ -32,7 +32,7 @@ class Chooser {
     std::vector<TimedRange> cascades;
     take_cascades(best, ends, cascades);
     std::vector<std::vector<LayerRange>> tried = {best.plan.cascades, none.plan.cascades};
-    const auto try_ends = [&](const std::vector<std::int32_t>& cascade_ends) {
+    const auto try_ends = [&](const Table<LayerIndex, LayerIndex>& cascade_ends) {
       Draft other;
       auto plan = make_plan(inputs_, cascade_ends);
       if (!plan.ok() || std::find(tried.begin(), tried.end(), plan->cascades) != tried.end())
@@ -54,17 +54,17 @@ class Chooser {
 
  private:
   // Of each layer, the last one of a cascade that begins with it.
-  std::vector<std::int32_t> at_most(std::int32_t length) const {
-    std::vector<std::int32_t> last;
+  Table<LayerIndex, LayerIndex> at_most(std::int32_t length) const {
+    Table<LayerIndex, LayerIndex> last;
     for (std::int64_t i = 0; i < count_; ++i) {
       last.push_back(static_cast<std::int32_t>(std::min<std::int64_t>(i + length, count_)) - 1);
     }
     return last;
   }
-  std::vector<std::int32_t> only(const std::vector<LayerRange>& cascades) const {
-    std::vector<std::int32_t> last = at_most(1);
+  Table<LayerIndex, LayerIndex> only(const std::vector<LayerRange>& cascades) const {
+    Table<LayerIndex, LayerIndex> last = at_most(1);
     for (const LayerRange& range : cascades) {
-      last[static_cast<std::size_t>(range.first)] = range.last;
+      last[range.first] = range.last;
     }
     return last;
   }
@@ -75,8 +75,7 @@ class Chooser {
     for (std::size_t i = 0; i < of.plan.homes.size(); ++i) {
       const std::int32_t home = of.plan.homes[i];
       if (home < 0) continue;
-      of.addresses[i].offset =
-          static_cast<std::uint64_t>(of.plan.home_blocks[static_cast<std::size_t>(home)].offset);
+      of.addresses[i].offset = static_cast<std::uint64_t>(of.plan.home_blocks[home].offset);
     }
     of.tasks = emit_tasks(inputs_, of.plan, of.addresses);
     of.dependencies_dropped =
@@ -108,7 +107,7 @@ class Chooser {
     const std::vector<Cycles> ends = layer_ends(of);
     const auto span = [](const std::vector<Cycles>& all, const LayerRange& range) {
       const auto first = static_cast<std::size_t>(range.first);
-      return all[static_cast<std::size_t>(range.last)] - (first == 0 ? 0 : all[first - 1]);
+      return all[range.last] - (first == 0 ? 0 : all[first - 1]);
     };
     for (const LayerRange& range : of.plan.cascades) {
       const Cycles together = span(ends, range);
@@ -117,7 +116,7 @@ class Chooser {
   }
 
   const PlanInputs& inputs_;
-  const std::vector<isa::DramAddress>& addresses_;
+  const Addresses& addresses_;
   const std::int64_t count_;
 };
 
@@ -132,8 +131,7 @@ std::vector<LayerRange> fastest_cascades(const std::vector<Cycles>& alone,
     best[i] = best[i - 1] + alone[i - 1];
     for (std::size_t c = 0; c < cascades.size(); ++c) {
       if (cascades[c].layers.last + 1 != static_cast<std::int32_t>(i)) continue;
-      const Cycles sum =
-          best[static_cast<std::size_t>(cascades[c].layers.first)] + cascades[c].cycles;
+      const Cycles sum = best[cascades[c].layers.first] + cascades[c].cycles;
       if (sum >= best[i]) continue;
       best[i] = sum;
       chosen[i] = static_cast<std::int32_t>(c);
@@ -145,15 +143,14 @@ std::vector<LayerRange> fastest_cascades(const std::vector<Cycles>& alone,
       --i;
       continue;
     }
-    result.push_back(cascades[static_cast<std::size_t>(chosen[i])].layers);
+    result.push_back(cascades[chosen[i]].layers);
     i = static_cast<std::size_t>(result.back().first);
   }
   std::reverse(result.begin(), result.end());
   return result;
 }
 
-Result<Draft> choose_plan(const PlanInputs& inputs,
-                          const std::vector<isa::DramAddress>& addresses) {
+Result<Draft> choose_plan(const PlanInputs& inputs, const Addresses& addresses) {
   return Chooser(inputs, addresses).run();
 }
 

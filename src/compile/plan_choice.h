@@ -18,14 +18,14 @@ namespace tessera::compile {
 // A plan and what becomes of it.
 struct Draft {
   Plan plan;
-  std::vector<isa::DramAddress> addresses;  // of each storage
-  EmittedTasks tasks;                       // with dependencies
+  Addresses addresses;
+  EmittedTasks tasks;  // with dependencies
   std::int64_t dependencies_dropped = 0;
   Timeline timeline;  // empty where there was nothing to choose
 };
 
 // `addresses` are those of the storages, without workspace offsets.
-Result<Draft> choose_plan(const PlanInputs& inputs, const std::vector<isa::DramAddress>& addresses);
+Result<Draft> choose_plan(const PlanInputs& inputs, const Addresses& addresses);
 
 // Ranges of layers (first <= last) that were timed, some of them as cascades. Those cascades that
 // cover [0, layers) together with single layers in the least time; `alone[i]` is layer i's.

@@ -20,22 +20,20 @@ struct Uses {
   std::int32_t last_writer = -1;  // of all layers
 };
 
-std::vector<Uses> find_uses(const PlanInputs& inputs) {
-  std::vector<Uses> uses(inputs.storages.storages.size());
-  const auto at = [&](StorageIndex index) -> Uses& {
-    return uses[static_cast<std::size_t>(index)];
-  };
+Table<StorageIndex, Uses> find_uses(const PlanInputs& inputs) {
+  Table<StorageIndex, Uses> uses(inputs.storages.storages.size());
+  const auto at = [&](StorageIndex index) -> Uses& { return uses[index]; };
   for (std::size_t i = 0; i < inputs.layers.size(); ++i) {
     const Layer& layer = inputs.layers[i];
     const auto index = static_cast<std::int32_t>(i);
     if (layer.kind == LayerKind::kHost) {
       const graph::Node& node = inputs.graph.nodes[layer.node];
       for (const graph::TensorId id : node.outputs) {
-        at(inputs.storages.places[static_cast<std::size_t>(id.value)].storage).filled = true;
-        at(inputs.storages.places[static_cast<std::size_t>(id.value)].storage).last_writer = index;
+        at(inputs.storages.places[id].storage).filled = true;
+        at(inputs.storages.places[id].storage).last_writer = index;
       }
       for (const graph::TensorId id : node.inputs) {
-        at(inputs.storages.places[static_cast<std::size_t>(id.value)].storage).read_in_dram = true;
+        at(inputs.storages.places[id].storage).read_in_dram = true;
       }
     }
     for (const PlannedCopy& copy : layer.copies) {
@@ -75,20 +73,19 @@ std::vector<StorageView> layout_views(const PlanInputs& inputs, const Storage& s
     }
   };
   if (uses.writers.size() == 1 && uses.copies.empty()) {
-    add(inputs.layers[static_cast<std::size_t>(uses.writers[0])].output);
+    add(inputs.layers[uses.writers[0]].output);
   }
   for (const auto& [reader, input] : uses.readers) {
-    add(inputs.layers[static_cast<std::size_t>(reader)].inputs[input]);
+    add(inputs.layers[reader].inputs[input]);
   }
   return views;
 }
 
 // Writers reach the block: layers in their views, Moves by loads.
-bool writers_fit(const PlanInputs& inputs, const std::vector<Uses>& all, const Uses& uses,
+bool writers_fit(const PlanInputs& inputs, const Table<StorageIndex, Uses>& all, const Uses& uses,
                  const StorageView& whole, Resident& resident) {
   for (const std::int32_t writer : uses.writers) {
-    if (fit_output(resident.layout, inputs.layers[static_cast<std::size_t>(writer)]) ==
-        Fit::kNone) {
+    if (fit_output(resident.layout, inputs.layers[writer]) == Fit::kNone) {
       return false;
     }
   }
@@ -96,7 +93,7 @@ bool writers_fit(const PlanInputs& inputs, const std::vector<Uses>& all, const U
     const auto loads = plan_load_moves(*copy, whole, resident.layout);
     if (!loads) return false;
     // A source of an earlier segment is loaded when the Move comes.
-    const std::int32_t written = all[static_cast<std::size_t>(copy->source)].last_writer;
+    const std::int32_t written = all[copy->source].last_writer;
     const std::int32_t after = std::max(written, resident.segment_first);
     resident.first_layer = std::min(resident.first_layer, std::min(after, layer));
     for (const LoadMove& load : *loads) {
@@ -107,27 +104,26 @@ bool writers_fit(const PlanInputs& inputs, const std::vector<Uses>& all, const U
 }
 
 // Sets the layers between which the storage lives. False where host steps lie between writers.
-bool set_life(const std::vector<std::int32_t>& segments, const Uses& uses, Resident& resident) {
+bool set_life(const Table<LayerIndex, std::int32_t>& segments, const Uses& uses,
+              Resident& resident) {
   std::vector<std::int32_t> layers = uses.writers;
   for (const auto& [layer, copy] : uses.copies) layers.push_back(layer);
   const auto [first, last] = std::minmax_element(layers.begin(), layers.end());
   resident.first_layer = *first;
   resident.last_layer = *last;
   resident.segment_first = static_cast<std::int32_t>(
-      std::find(segments.begin(), segments.end(), segments[static_cast<std::size_t>(*first)]) -
-      segments.begin());
-  return segments[static_cast<std::size_t>(*first)] == segments[static_cast<std::size_t>(*last)];
+      std::find(segments.begin(), segments.end(), segments[*first]) - segments.begin());
+  return segments[*first] == segments[*last];
 }
 
 // Extends the life to the readers that take it from the buffer. False if some cannot.
-bool count_uses(const PlanInputs& inputs, const std::vector<std::int32_t>& segments,
+bool count_uses(const PlanInputs& inputs, const Table<LayerIndex, std::int32_t>& segments,
                 const Uses& uses, Resident& resident) {
-  const std::int32_t segment = segments[static_cast<std::size_t>(resident.first_layer)];
+  const std::int32_t segment = segments[resident.first_layer];
   bool all_fit = true;
   for (const auto& [reader, input] : uses.readers) {
-    const Layer& layer = inputs.layers[static_cast<std::size_t>(reader)];
-    if (segments[static_cast<std::size_t>(reader)] != segment ||
-        fit_input(resident.layout, layer, input) == Fit::kNone) {
+    const Layer& layer = inputs.layers[reader];
+    if (segments[reader] != segment || fit_input(resident.layout, layer, input) == Fit::kNone) {
       all_fit = false;
       continue;
     }
@@ -137,8 +133,8 @@ bool count_uses(const PlanInputs& inputs, const std::vector<std::int32_t>& segme
   return all_fit;
 }
 
-Resident find_resident(const PlanInputs& inputs, const std::vector<std::int32_t>& segments,
-                       const std::vector<Uses>& all, std::size_t index) {
+Resident find_resident(const PlanInputs& inputs, const Table<LayerIndex, std::int32_t>& segments,
+                       const Table<StorageIndex, Uses>& all, std::size_t index) {
   const Storage& storage = inputs.storages.storages[index];
   const Uses& uses = all[index];
   Resident resident;
@@ -189,8 +185,8 @@ Fit fit_parts(const BufferLayout& layout, const Layer& layer, Side side) {
 
 }  // namespace
 
-std::vector<std::int32_t> layer_segments(const std::vector<Layer>& layers) {
-  std::vector<std::int32_t> segments;
+Table<LayerIndex, std::int32_t> layer_segments(const Layers& layers) {
+  Table<LayerIndex, std::int32_t> segments;
   std::int32_t segment = 0;
   for (const Layer& layer : layers) {
     segments.push_back(segment);
@@ -225,10 +221,10 @@ Fit fit_output(const BufferLayout& layout, const Layer& layer) {
                   layer.on_array() ? Start::kAnywhere : Start::kFirstPartition);
 }
 
-std::vector<std::int32_t> find_last_reads(const PlanInputs& inputs) {
-  std::vector<std::int32_t> last(inputs.storages.storages.size(), -1);
+Table<StorageIndex, LayerIndex> find_last_reads(const PlanInputs& inputs) {
+  Table<StorageIndex, LayerIndex> last(inputs.storages.storages.size(), -1);
   const auto read = [&](StorageIndex storage, std::int32_t layer) {
-    auto& at = last[static_cast<std::size_t>(storage)];
+    auto& at = last[storage];
     at = std::max(at, layer);
   };
   for (std::size_t i = 0; i < inputs.layers.size(); ++i) {
@@ -242,7 +238,7 @@ std::vector<std::int32_t> find_last_reads(const PlanInputs& inputs) {
     }
     if (layer.kind != LayerKind::kHost) continue;
     for (const graph::TensorId id : inputs.graph.nodes[layer.node].inputs) {
-      read(inputs.storages.places[static_cast<std::size_t>(id.value)].storage, index);
+      read(inputs.storages.places[id].storage, index);
     }
   }
   for (std::size_t i = 0; i < last.size(); ++i) {
@@ -251,10 +247,10 @@ std::vector<std::int32_t> find_last_reads(const PlanInputs& inputs) {
   return last;
 }
 
-std::vector<Resident> find_residents(const PlanInputs& inputs) {
-  const std::vector<Uses> uses = find_uses(inputs);
-  const std::vector<std::int32_t> segments = layer_segments(inputs.layers);
-  std::vector<Resident> residents;
+Residents find_residents(const PlanInputs& inputs) {
+  const Table<StorageIndex, Uses> uses = find_uses(inputs);
+  const Table<LayerIndex, std::int32_t> segments = layer_segments(inputs.layers);
+  Residents residents;
   for (std::size_t i = 0; i < uses.size(); ++i) {
     residents.push_back(find_resident(inputs, segments, uses, i));
   }

@@ -28,8 +28,10 @@ struct Resident {
   std::vector<ResidentMove> moves;               // how Moves write it
 };
 
+using Residents = Table<StorageIndex, Resident>;
+
 // The segment of each layer: host steps cut the program.
-std::vector<std::int32_t> layer_segments(const std::vector<Layer>& layers);
+Table<LayerIndex, std::int32_t> layer_segments(const Layers& layers);
 
 // A view of a layer's operand in a block: whole, or image by image.
 enum class Fit : std::uint8_t { kNone, kWhole, kByImage };
@@ -43,9 +45,9 @@ Fit fit_input(const BufferLayout& layout, const Layer& layer, std::size_t input)
 Fit fit_output(const BufferLayout& layout, const Layer& layer);
 
 // The last layer that reads each storage, -1 if none does; graph outputs are read after all.
-std::vector<std::int32_t> find_last_reads(const PlanInputs& inputs);
+Table<StorageIndex, LayerIndex> find_last_reads(const PlanInputs& inputs);
 
 // One entry a storage, none active.
-std::vector<Resident> find_residents(const PlanInputs& inputs);
+Residents find_residents(const PlanInputs& inputs);
 
 }  // namespace tessera::compile

@@ -31,7 +31,7 @@ class Attempt {
         alone_(alone),
         producers_(graph.tensors.size(), nullptr) {
     for (const Node& node : graph.nodes) {
-      for (const TensorId id : node.outputs) producers_[static_cast<std::size_t>(id.value)] = &node;
+      for (const TensorId id : node.outputs) producers_[id] = &node;
     }
   }
 
@@ -64,7 +64,7 @@ class Attempt {
     return std::find(graph_.outputs.begin(), graph_.outputs.end(), id) != graph_.outputs.end();
   }
   std::int64_t elements(TensorId id) const { return element_count(graph_.tensor(id).dims); }
-  Place& local(TensorId id) { return plan_.places[static_cast<std::size_t>(id.value)]; }
+  Place& local(TensorId id) { return plan_.places[id]; }
 
   StorageIndex own_storage(TensorId id, BaseIndex base) {
     const graph::TensorInfo& info = graph_.tensor(id);
@@ -91,8 +91,8 @@ class Attempt {
 
   std::optional<Place> resolve(TensorId id) {
     Place place = local(id);
-    while (parents_[static_cast<std::size_t>(place.storage)]) {
-      const Place& parent = *parents_[static_cast<std::size_t>(place.storage)];
+    while (parents_[place.storage]) {
+      const Place& parent = *parents_[place.storage];
       const auto map = place.map.then(parent.map);
       if (!map) return std::nullopt;
       place = {parent.storage, *map};
@@ -111,7 +111,7 @@ class Attempt {
     for (const TensorId id : node.outputs) {
       const StorageIndex index =
           own_storage(id, is_output(id) ? BaseIndex::kOutput : BaseIndex::kWorkspace);
-      if (node.kind() == NodeKind::kHostStep) pinned_[static_cast<std::size_t>(index)] = true;
+      if (node.kind() == NodeKind::kHostStep) pinned_[index] = true;
     }
   }
 
@@ -225,7 +225,7 @@ class Attempt {
   // one is rather loaded into the whole than keeping all of it out of the state buffer.
   bool keeps_whole_from_buffer(const graph::CopyBox& box, TensorId part,
                                const Storage& whole) const {
-    const Node* producer = producers_[static_cast<std::size_t>(part.value)];
+    const Node* producer = producers_[part];
     const Shape& dims = graph_.tensor(whole.owner).dims;
     if (producer == nullptr || dims.size() != 4) return false;
     if (producer->kind() != NodeKind::kPool && producer->kind() != NodeKind::kElementwise &&
@@ -248,8 +248,7 @@ class Attempt {
     if (pinned_[index] || parents_[index] || place.storage == whole || !place.map.is_dense() ||
         plan_.storages[index].elements != elements(in) ||
         alone_.contains(plan_.storages[index].owner) || box.input_offset != 0 ||
-        keeps_whole_from_buffer(box, plan_.storages[index].owner,
-                                plan_.storages[static_cast<std::size_t>(whole)])) {
+        keeps_whole_from_buffer(box, plan_.storages[index].owner, plan_.storages[whole])) {
       return false;
     }
     std::vector<MapAxis> axes;
@@ -292,7 +291,7 @@ class Attempt {
   void plan_move(const Node& node, NodePlan& plan) {
     const auto& move = node.as<MoveAttributes>();
     const TensorId out = node.outputs[0];
-    const Storage& own = plan_.storages[static_cast<std::size_t>(local(out).storage)];
+    const Storage& own = plan_.storages[local(out).storage];
     if (own.owner != out) return;  // folded
     const std::int64_t total = elements(out);
     if (move.has_fill && total > 0 && !local(out).map.is_dense()) {
@@ -353,8 +352,7 @@ class Attempt {
       if (conflict_) return;
       touch(id);
       const auto place = resolve(id);
-      if (place &&
-          plan_.storages[static_cast<std::size_t>(place->storage)].base == BaseIndex::kOutput &&
+      if (place && plan_.storages[place->storage].base == BaseIndex::kOutput &&
           place->map.is_dense()) {
         plan_.output_storages.push_back(place->storage);
         continue;
@@ -392,11 +390,11 @@ class Attempt {
   const ChipConfig& chip_;
   const ViewChoices& choices_;
   const std::set<TensorId>& alone_;
-  std::vector<const Node*> producers_;  // of each tensor, or null
+  Table<TensorId, const Node*> producers_;  // or null
   StoragePlan plan_;
-  std::vector<std::optional<Place>> parents_;  // of each storage
-  std::vector<bool> pinned_;                   // storages that keep their own home
-  std::vector<std::vector<bool>> homes_;       // of each Move and box: the producer stores there
+  Table<StorageIndex, std::optional<Place>> parents_;
+  Table<StorageIndex, bool> pinned_;      // those that keep their own home
+  std::vector<std::vector<bool>> homes_;  // of each Move and box: the producer stores there
   std::optional<TensorId> conflict_;
 };
 

@@ -16,6 +16,7 @@
 
 #include "arch/chip_config.h"
 #include "base/result.h"
+#include "base/table.h"
 #include "compile/axis_map.h"
 #include "graph/graph.h"
 #include "graph/surface_view.h"
@@ -81,9 +82,9 @@ struct NodePlan {
 };
 
 struct StoragePlan {
-  std::vector<Storage> storages;
-  std::vector<Place> places;    // of each tensor; invalid where no task or host step touches it
-  std::vector<NodePlan> nodes;  // of each node
+  Table<StorageIndex, Storage> storages;
+  Table<graph::TensorId, Place> places;  // invalid where no task or host step touches it
+  Table<graph::NodeIndex, NodePlan> nodes;
   std::vector<PlannedCopy> output_copies;     // outputs that are inputs or constants of the graph
   std::vector<StorageIndex> output_storages;  // of each graph output
 };

@@ -172,7 +172,7 @@ class Predictor {
   }
 
   void run(const TaskDescriptor& task) {
-    Engine& engine = engines_[static_cast<std::size_t>(task.engine)];
+    Engine& engine = engines_[task.engine];
     const Cycles entered = enter();
     engine.free_at = std::max(engine.free_at, entered);
     engine.entered = entered;
@@ -320,7 +320,7 @@ class Predictor {
   const std::vector<TaskDescriptor>& tasks_;
   std::vector<std::size_t> first_step_;  // of each task
   std::vector<Cycles> step_ends_;
-  std::array<Engine, kEngineKindCount> engines_{};
+  isa::ByEngine<Engine> engines_{};
   Cycles dispatched_at_ = 0;
   std::priority_queue<Cycles, std::vector<Cycles>, std::greater<>> in_flight_;  // ends
   Channel channel_;

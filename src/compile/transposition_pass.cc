@@ -23,13 +23,13 @@ struct Offer {
 class Pass {
  public:
   Pass(const graph::Graph& graph, const ChipConfig& chip, const CompileOptions& options,
-       StoragePlan& storages, std::vector<Layer>& layers)
+       StoragePlan& storages, Layers& layers)
       : graph_(graph), chip_(chip), options_(options), storages_(storages), layers_(layers) {}
 
   std::vector<TranspositionHint> run() {
     residents_ = find_residents({graph_, chip_, options_, storages_, layers_});
     segments_ = layer_segments(layers_);
-    std::vector<Layer> before = std::move(layers_);
+    Layers before = std::move(layers_);
     layers_.clear();
     for (std::size_t i = 0; i < before.size(); ++i) {
       Layer layer = std::move(before[i]);
@@ -61,16 +61,13 @@ class Pass {
     std::int32_t segment = 0;
   };
 
-  const Storage& storage(StorageIndex index) const {
-    return storages_.storages[static_cast<std::size_t>(index)];
-  }
+  const Storage& storage(StorageIndex index) const { return storages_.storages[index]; }
 
   void turn_input(Layer& layer, std::size_t input, std::int32_t segment) {
     const StorageView view = layer.inputs[input];
     if (static_cast<std::size_t>(view.storage) >= residents_.size()) return;
-    const Resident& resident = residents_[static_cast<std::size_t>(view.storage)];
-    if (!resident.written || !options_.resident ||
-        segments_[static_cast<std::size_t>(resident.first_layer)] != segment ||
+    const Resident& resident = residents_[view.storage];
+    if (!resident.written || !options_.resident || segments_[resident.first_layer] != segment ||
         fit_input(resident.layout, layer, input) != Fit::kNone) {
       return;
     }
@@ -233,7 +230,7 @@ class Pass {
   void pass_copies(Layer& layer, std::int32_t segment) {
     std::vector<PlannedCopy> left;
     for (PlannedCopy& copy : layer.copies) {
-      const bool stays = residents_[static_cast<std::size_t>(copy.destination)].possible;
+      const bool stays = residents_[copy.destination].possible;
       if (copy.fill || stays || !pass_copy(layer, copy, segment)) left.push_back(std::move(copy));
     }
     layer.copies = std::move(left);
@@ -298,9 +295,9 @@ class Pass {
     const auto axes = copy_axes(copy);
     if (!axes || axes->empty()) return false;
     const Format format = storage(copy.source).format;
-    const Resident& source = residents_[static_cast<std::size_t>(copy.source)];
+    const Resident& source = residents_[copy.source];
     const bool there = source.written && options_.resident &&
-                       segments_[static_cast<std::size_t>(source.first_layer)] == segment &&
+                       segments_[source.first_layer] == segment &&
                        source.layout.bytes() <= chip_.state_buffer.bytes_per_partition / 2;
     std::optional<TransposePart> part;
     for (std::size_t channel = 0; there && channel < axes->size() && !part; ++channel) {
@@ -382,7 +379,7 @@ class Pass {
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       const graph::Node& node = graph_.nodes[i];
       if (!permutes(node)) continue;
-      const Place& place = storages_.places[static_cast<std::size_t>(node.outputs[0].value)];
+      const Place& place = storages_.places[node.outputs[0]];
       if (!place.valid()) continue;
       TranspositionHint hint;
       hint.tensor = storage(place.storage).name;
@@ -418,11 +415,11 @@ class Pass {
   const ChipConfig& chip_;
   const CompileOptions& options_;
   StoragePlan& storages_;
-  std::vector<Layer>& layers_;
-  std::vector<Resident> residents_;
-  std::vector<std::int32_t> segments_;
+  Layers& layers_;
+  Residents residents_;
+  Table<LayerIndex, std::int32_t> segments_;
   std::vector<Turned> turned_;
-  std::vector<Layer> copies_;  // that pass through the buffer, behind the layer in hand
+  Layers copies_;  // that pass through the buffer, behind the layer in hand
   std::vector<TranspositionHint> hints_, pending_;
 };
 
@@ -430,8 +427,7 @@ class Pass {
 
 std::vector<TranspositionHint> add_transpositions(const graph::Graph& graph, const ChipConfig& chip,
                                                   const CompileOptions& options,
-                                                  StoragePlan& storages,
-                                                  std::vector<Layer>& layers) {
+                                                  StoragePlan& storages, Layers& layers) {
   return Pass(graph, chip, options, storages, layers).run();
 }
 

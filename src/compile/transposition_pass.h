@@ -25,7 +25,6 @@ namespace tessera::compile {
 std::vector<package::TranspositionHint> add_transpositions(const graph::Graph& graph,
                                                            const ChipConfig& chip,
                                                            const CompileOptions& options,
-                                                           StoragePlan& storages,
-                                                           std::vector<Layer>& layers);
+                                                           StoragePlan& storages, Layers& layers);
 
 }  // namespace tessera::compile
