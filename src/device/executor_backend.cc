@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "base/table.h"
 #include "device/backends.h"
 #include "graph/node_graph.h"
 #include "host/executor.h"
@@ -11,7 +12,7 @@ namespace {
 class LoadedGraph : public Loaded {
  public:
   std::shared_ptr<const graph::Graph> graph;
-  std::vector<std::unique_ptr<host::Executor>> executors;  // one a kernel
+  Table<int, std::unique_ptr<host::Executor>> executors;  // one a kernel
 };
 
 std::vector<Loaded::Tensor> tensors_of(const graph::Graph& graph,
@@ -79,7 +80,7 @@ class ExecutorBackend : public Backend {
       };
     }
     RunOutcome outcome;
-    host::Executor& executor = *program.executors[static_cast<std::size_t>(run.kernel)];
+    host::Executor& executor = *program.executors[run.kernel];
     outcome.status = executor.run_on(views.inputs, views.outputs, observer);
     outcome.bytes_copied = executor.bytes_copied();
     return outcome;

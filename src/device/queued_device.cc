@@ -69,7 +69,7 @@ Result<std::unique_ptr<Device>> QueuedDevice::create(std::unique_ptr<Backend> ba
 Status QueuedDevice::start() {
   for (int i = 0; i < properties_.kernels; ++i) {
     try {
-      kernels_[static_cast<std::size_t>(i)]->thread = std::thread([this, i] { kernel_loop(i); });
+      kernels_[i]->thread = std::thread([this, i] { kernel_loop(i); });
     } catch (const std::system_error& error) {
       return Error{
           ErrorCode::kUnavailable,
@@ -141,7 +141,7 @@ Status QueuedDevice::read(Address address, std::span<std::byte> bytes, const Tra
 
 // When a transfer that began at `begin` is over; the link takes one after the other.
 TimePoint QueuedDevice::link_time(Direction direction, std::int64_t bytes, TimePoint begin) {
-  TimePoint& free_at = link_free_at_[static_cast<std::size_t>(direction)];
+  TimePoint& free_at = link_free_at_[direction];
   const TimePoint from = std::max(free_at, begin);
   const nanoseconds time = wall_time(options_.pace, bytes, options_.pace.link_bytes_per_second);
   free_at = time < TimePoint::max() - from ? from + time : TimePoint::max();
@@ -404,8 +404,7 @@ Result<SequenceNumber> QueuedDevice::submit(const Submission& submission, TimePo
   const auto can_go_on = [&] {
     index = choose_kernel(submission);
     return health_.state == HealthState::kFailed ||
-           kernels_[static_cast<std::size_t>(index)]->queue.size() <
-               static_cast<std::size_t>(options_.queue_depth);
+           kernels_[index]->queue.size() < static_cast<std::size_t>(options_.queue_depth);
   };
   bool room = true;
   if (deadline == kNoDeadline) {
@@ -422,7 +421,7 @@ Result<SequenceNumber> QueuedDevice::submit(const Submission& submission, TimePo
                  fmt::format("device '{}', kernel {}: its queue of {} is full", properties_.name,
                              index, options_.queue_depth)};
   }
-  Kernel& kernel = *kernels_[static_cast<std::size_t>(index)];
+  Kernel& kernel = *kernels_[index];
   // The kernel's thread then takes no memory for it.
   kernel.begun.reserve(kernel.begun.size() + kernel.queue.size() + 1);
   Task& task = tasks_.add(static_cast<SequenceNumber>(next_sequence_));
@@ -457,7 +456,7 @@ void QueuedDevice::enqueue(Kernel& kernel, Task& task) {
 int QueuedDevice::queued(int kernel) const {
   TESSERA_CHECK(kernel >= 0 && kernel < properties_.kernels, "kernel {}", kernel);
   const Lock lock(mutex_);
-  const Kernel& queue = *kernels_[static_cast<std::size_t>(kernel)];
+  const Kernel& queue = *kernels_[kernel];
   return static_cast<int>(queue.queue.size()) + (queue.running != nullptr ? 1 : 0);
 }
 
@@ -465,7 +464,7 @@ void QueuedDevice::look_at(int kernel, KernelWork& work) const {
   TESSERA_CHECK(kernel >= 0 && kernel < properties_.kernels, "kernel {}", kernel);
   work.waiting.clear();
   const Lock lock(mutex_);
-  const Kernel& of = *kernels_[static_cast<std::size_t>(kernel)];
+  const Kernel& of = *kernels_[kernel];
   work.running = of.running != nullptr;
   if (of.running != nullptr) {
     work.loaded = of.running->run.loaded;
@@ -491,7 +490,7 @@ std::string QueuedDevice::place_name(const Task& task) const {
 }
 
 void QueuedDevice::take_from_queue(Task& task) {
-  std::vector<Task*>& queue = kernels_[static_cast<std::size_t>(task.run.kernel)]->queue;
+  std::vector<Task*>& queue = kernels_[task.run.kernel]->queue;
   queue.erase(std::find(queue.begin(), queue.end(), &task));
   room_.notify_all();
 }
@@ -507,7 +506,7 @@ Error QueuedDevice::given_up(Task& task) {
                    fmt::format("{}: no completion by its deadline, {:.3g} s after it began", place,
                                seconds(steady_clock::now() - task.started))};
     }
-    const std::vector<Task*>& queue = kernels_[static_cast<std::size_t>(task.run.kernel)]->queue;
+    const std::vector<Task*>& queue = kernels_[task.run.kernel]->queue;
     const auto before = std::find(queue.begin(), queue.end(), &task);
     return Error{ErrorCode::kUnavailable,
                  fmt::format("{}: not begun by its deadline, {} before it and one running; it was "
@@ -619,7 +618,7 @@ void QueuedDevice::complete(SequenceNumber sequence, Completion completion) {
                 }).message);
     return;
   }
-  find_lost(*kernels_[static_cast<std::size_t>(task->run.kernel)], *task);
+  find_lost(*kernels_[task->run.kernel], *task);
   ++counters_.completions;
   if (!completion.status.ok()) ++counters_.run_errors;
   if (task->abandoned || !task->refused.ok()) ++counters_.late_completions;
@@ -766,7 +765,7 @@ void QueuedDevice::kernel_loop(int index) {
   // Wakes up within microseconds of the time asked for, not within the usual 50.
   prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
   become_thread_of_kernel();
-  Kernel& kernel = *kernels_[static_cast<std::size_t>(index)];
+  Kernel& kernel = *kernels_[index];
   Lock lock(mutex_);
   while (true) {
     const auto has_work = [&] {

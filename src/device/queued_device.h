@@ -25,6 +25,7 @@
 #include <mutex>
 #include <thread>
 
+#include "base/table.h"
 #include "device/backend.h"
 #include "device/device_memory.h"
 #include "device/device_options.h"
@@ -160,8 +161,8 @@ class QueuedDevice : public Device {
   bool watch_sleeps_ = false;                           // until a run begins
   std::map<LoadedId, std::shared_ptr<Loaded>> loaded_;  // shared with the tasks that run it
   TaskTable tasks_;
-  std::vector<std::unique_ptr<Kernel>> kernels_;
-  TimePoint link_free_at_[2]{};  // by direction; paced
+  Table<int, std::unique_ptr<Kernel>> kernels_;
+  FixedTable<Direction, TimePoint, 2> link_free_at_{};  // paced
   std::uint64_t next_sequence_ = 1;
   std::uint64_t generation_ = 0;  // of resets
   bool stop_ = false;

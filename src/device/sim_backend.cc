@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "arch/architecture_file.h"
+#include "base/table.h"
 #include "card/core.h"
 #include "device/backends.h"
 #include "device/host_steps.h"
@@ -22,8 +23,8 @@ class LoadedProgram : public Loaded {
   std::shared_ptr<const graph::Graph> graph;  // of a program null, unless the host computes
   isa::Program program;                       // its weights are gone once the device has them
   OpenSteps host_steps;
-  std::vector<std::unique_ptr<card::Core>> cores;          // one a kernel
-  std::vector<std::unique_ptr<host::Executor>> executors;  // one a kernel, where the host computes
+  std::vector<std::unique_ptr<card::Core>> cores;         // one a kernel
+  Table<int, std::unique_ptr<host::Executor>> executors;  // one a kernel, where the host computes
   // Whether tasks find the tensors where the device's memory has them, or in copies.
   bool inputs_in_place = false, outputs_in_place = false;
 

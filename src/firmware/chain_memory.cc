@@ -107,7 +107,7 @@ Status ChainMemory::lay_out() {
           append_weights(contents_of(symbol, 0, fill ? 1 : symbol.volume() * symbol.length));
       continue;
     }
-    std::int64_t& bytes = region_bytes_[static_cast<std::size_t>(base)];
+    std::int64_t& bytes = region_bytes_[base];
     dram_offset_[i] = bytes;
     const bool queue = symbol.memory == Memory::kQueueIn || symbol.memory == Memory::kQueueOut;
     const std::int64_t count = queue ? symbol.transfers : 1;

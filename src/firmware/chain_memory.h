@@ -80,9 +80,7 @@ class ChainMemory {
   // weights.
   std::int64_t weights_of(std::size_t symbol) const { return dram_offset_[symbol]; }
   std::vector<std::byte> take_weights() { return std::move(weights_); }
-  const std::array<std::int64_t, isa::kBaseIndexCount>& region_bytes() const {
-    return region_bytes_;
-  }
+  const isa::ByBase<std::int64_t>& region_bytes() const { return region_bytes_; }
   isa::DramAddress address_of(std::size_t symbol) const;
   std::int64_t element() const { return format_bytes(chip_.formats.vector); }
 
@@ -102,7 +100,7 @@ class ChainMemory {
   std::int64_t temporaries_first_ = 0, next_temporary_ = 0;
   std::int64_t next_kernel_ = 0;
   std::vector<std::int64_t> dram_offset_;  // by symbol
-  std::array<std::int64_t, isa::kBaseIndexCount> region_bytes_{};
+  isa::ByBase<std::int64_t> region_bytes_{};
   std::vector<std::byte> weights_;
   using PartKey = std::tuple<std::size_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t>;
   static PartKey key_of(const MatrixPart& part);

@@ -45,9 +45,9 @@ class ProgramBuilder {
     TESSERA_RETURN_IF_ERROR(collect_tasks());
     add_slots();
     const auto& regions = memory_.region_bytes();
-    program_.workspace_bytes = regions[static_cast<std::size_t>(isa::BaseIndex::kWorkspace)];
-    program_.input_bytes = regions[static_cast<std::size_t>(isa::BaseIndex::kInput)];
-    program_.output_bytes = regions[static_cast<std::size_t>(isa::BaseIndex::kOutput)];
+    program_.workspace_bytes = regions[isa::BaseIndex::kWorkspace];
+    program_.input_bytes = regions[isa::BaseIndex::kInput];
+    program_.output_bytes = regions[isa::BaseIndex::kOutput];
     const Status proved = isa::verify_program(program_, chip_);
     if (!proved.ok()) {
       return text_.error({1, 1}, "the program is not proved: " + proved.error().message);
@@ -132,9 +132,8 @@ class ProgramBuilder {
 
   // Addresses and extents of every task, so that its accesses can be followed.
   Status check_tasks(const std::vector<TaskDescriptor>& tasks) const {
-    std::array<std::int64_t, isa::kBaseIndexCount> regions = memory_.region_bytes();
-    regions[static_cast<std::size_t>(isa::BaseIndex::kWeights)] =
-        static_cast<std::int64_t>(program_.weights.size());
+    isa::ByBase<std::int64_t> regions = memory_.region_bytes();
+    regions[isa::BaseIndex::kWeights] = static_cast<std::int64_t>(program_.weights.size());
     std::int64_t steps = 0;
     for (const TaskDescriptor& task : tasks) {
       const Place place = task.layer == 0 ? Place{} : chains_.chains[task.layer - 1].place;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/table.h"
 #include "graph/editor.h"
 
 namespace tessera::graph {
@@ -89,7 +90,7 @@ class EdgeTaker {
     // Something must be left between an input and an output.
     if (!conversion || removed_[index] || links_.producer(node.inputs[0]) < 0) return;
     const TensorId inside = node.inputs[0];
-    if (removed_[static_cast<std::size_t>(links_.producer(inside))]) return;
+    if (removed_[links_.producer(inside)]) return;
     if (std::count(graph.outputs.begin(), graph.outputs.end(), inside) != 0) return;
     graph.outputs[i] = inside;
     take_name(outside, inside);
@@ -99,7 +100,7 @@ class EdgeTaker {
 
   const Links links_;  // of the graph as it was
   ConvertedGraph result_;
-  std::vector<bool> removed_;
+  Table<NodeIndex, bool> removed_;
 };
 
 }  // namespace

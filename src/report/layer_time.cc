@@ -89,7 +89,7 @@ class Attribution {
   void charge(std::int32_t at, Cause cause, std::int64_t begin, std::int64_t end) {
     const std::uint32_t layer = at < 0 ? 0 : task_of(at).layer;
     if (end <= begin || layer >= times_.size()) return;
-    times_[layer].cycles[static_cast<std::size_t>(cause)] += end - begin;
+    times_[layer].cycles[cause] += end - begin;
   }
 
   // What let this step begin: of all it had to wait for, what ended last. -1: nothing.

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/table.h"
 #include "isa/program.h"
 #include "network/network.h"
 #include "tessera/run_result.h"
@@ -31,13 +32,15 @@ enum class Cause : std::uint8_t {
   kStartUp,     // for dispatch, configuration, latencies
 };
 inline constexpr int kCauseCount = 6;
+template <typename T>
+using ByCause = FixedTable<Cause, T, kCauseCount>;
 const char* cause_name(Cause cause);  // "array", "planar", "weights", "transfers", ...
 
 struct LayerTime {
-  std::array<std::int64_t, kCauseCount> cycles{};  // by cause
-  std::int64_t dram_bytes = 0;                     // that its tasks move
+  ByCause<std::int64_t> cycles{};
+  std::int64_t dram_bytes = 0;  // that its tasks move
 
-  std::int64_t operator[](Cause cause) const { return cycles[static_cast<std::size_t>(cause)]; }
+  std::int64_t operator[](Cause cause) const { return cycles[cause]; }
   std::int64_t total() const;
   // The cause of most cycles.
   Cause bound() const;

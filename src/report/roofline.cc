@@ -42,7 +42,7 @@ Distance distance(const LayerTime& time, const LayerBound& bound) {
   double left = bound.cycles();
   for (const Cause cause : kPaid) {
     const auto spent = static_cast<double>(time[cause]);
-    result.losses[static_cast<std::size_t>(cause)] = std::max(0.0, spent - left);
+    result.losses[cause] = std::max(0.0, spent - left);
     left = std::max(0.0, left - spent);
   }
   result.overlap = left;

@@ -28,11 +28,10 @@ struct LayerBound {
 // cause
 // - overlap. A layer's roofline pays for its array cycles first, then for its waits.
 struct Distance {
-  std::array<double, kCauseCount>
-      losses{};        // kArray: cells or columns of the array that stay empty
-  double overlap = 0;  // roofline cycles in the shadow of other layers
+  ByCause<double> losses{};  // kArray: cells or columns of the array that stay empty
+  double overlap = 0;        // roofline cycles in the shadow of other layers
 
-  double operator[](Cause cause) const { return losses[static_cast<std::size_t>(cause)]; }
+  double operator[](Cause cause) const { return losses[cause]; }
 };
 Distance distance(const LayerTime& time, const LayerBound& bound);
 

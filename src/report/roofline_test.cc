@@ -95,7 +95,7 @@ TEST(LayerTimes, TheEndOfTheRunIsChargedToWhatEndsIt) {
 
 TEST(DistanceFromTheRoofline, PaysForTheArrayBeforeTheWaits) {
   LayerTime time;
-  time.cycles = {60, 10, 50, 0, 0, 5};
+  time.cycles = std::array<std::int64_t, kCauseCount>{60, 10, 50, 0, 0, 5};
   const Distance lost = distance(time, {.array_cycles = 20, .dram_cycles = 80});
   EXPECT_EQ(lost[Cause::kArray], 0);
   EXPECT_EQ(lost[Cause::kWeights], 30);  // 20 of 50 are paid for

@@ -74,23 +74,22 @@ std::vector<std::chrono::nanoseconds> DeviceObserver::busy() const {
 }
 
 void DeviceObserver::run_began(const Run& run, device::TimePoint begin) {
-  running_what_[static_cast<std::size_t>(run.kernel)].store(static_cast<std::uint64_t>(run.loaded),
-                                                            std::memory_order_relaxed);
+  running_what_[run.kernel].store(static_cast<std::uint64_t>(run.loaded),
+                                  std::memory_order_relaxed);
   {
     const std::lock_guard lock(busy_mutex_);
-    running_since_[static_cast<std::size_t>(run.kernel)].store(since_start(begin),
-                                                               std::memory_order_relaxed);
+    running_since_[run.kernel].store(since_start(begin), std::memory_order_relaxed);
   }
-  recorder_.set_running(kernels_[static_cast<std::size_t>(run.kernel)], since_start(begin));
+  recorder_.set_running(kernels_[run.kernel], since_start(begin));
 }
 
 void DeviceObserver::run_ended(const Run& run, const device::Completion& completion) {
-  const metrics::SourceId kernel = kernels_[static_cast<std::size_t>(run.kernel)];
+  const metrics::SourceId kernel = kernels_[run.kernel];
   const std::int64_t lasted = (completion.end - completion.begin).count();
   {
     const std::lock_guard lock(busy_mutex_);
-    running_since_[static_cast<std::size_t>(run.kernel)].store(kIdle, std::memory_order_relaxed);
-    busy_[static_cast<std::size_t>(run.kernel)] += lasted;
+    running_since_[run.kernel].store(kIdle, std::memory_order_relaxed);
+    busy_[run.kernel] += lasted;
   }
   auto& longest_of = longest_[static_cast<std::uint64_t>(run.loaded) % longest_.size()];
   std::int64_t longest = longest_of.load(std::memory_order_relaxed);
@@ -112,9 +111,7 @@ void DeviceObserver::transferred(const Transfer& transfer) {
   const int kernel = transfer.tag.kernel;
   recorder_.record({.kind = transfer.to_device ? metrics::EventKind::kTransferIn
                                                : metrics::EventKind::kTransferOut,
-                    .source = kernel == device::kWholeDevice
-                                  ? whole_
-                                  : kernels_[static_cast<std::size_t>(kernel)],
+                    .source = kernel == device::kWholeDevice ? whole_ : kernels_[kernel],
                     .begin_ns = since_start(transfer.begin),
                     .end_ns = since_start(transfer.end),
                     .packet = transfer.tag.task,

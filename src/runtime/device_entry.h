@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/table.h"
 #include "device/device.h"
 #include "device/mirror.h"
 #include "metrics/recorder.h"
@@ -48,13 +49,13 @@ class DeviceObserver : public device::Observer {
   metrics::Recorder& recorder_;
   const device::TimePoint start_;  // of the recorder's clock
   RunTimes times_;
-  std::vector<metrics::SourceId> kernels_;
+  Table<int, metrics::SourceId> kernels_;
   metrics::SourceId whole_;
   static constexpr std::int64_t kIdle = -1;
-  std::vector<std::atomic<std::int64_t>> running_since_;  // of each kernel; changed with the lock
-  std::vector<std::atomic<std::uint64_t>> running_what_;  // of each kernel
+  Table<int, std::atomic<std::int64_t>> running_since_;  // changed with the lock
+  Table<int, std::atomic<std::uint64_t>> running_what_;
   mutable std::mutex busy_mutex_;
-  std::vector<std::int64_t> busy_;  // of each kernel, of runs that are over
+  Table<int, std::int64_t> busy_;  // of runs that are over
   // The most that busy() has said of each kernel: a paced run ends by its schedule, which may be a
   // little before it is told.
   mutable std::vector<std::int64_t> busy_told_;

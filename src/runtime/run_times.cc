@@ -51,7 +51,7 @@ void RunTimes::ran(device::LoadedId loaded, int kernel, Nanoseconds lasted, Nano
   const std::lock_guard lock(mutex_);
   Program* const of = program(loaded);
   if (of == nullptr) return;
-  for (Mean* const mean : {&of->kernels[static_cast<std::size_t>(kernel)], &of->all}) {
+  for (Mean* const mean : {&of->kernels[kernel], &of->all}) {
     mean->add(lasted);
     mean->at = now;
   }
@@ -68,7 +68,7 @@ RunTimes::Expected RunTimes::of(device::LoadedId loaded, int kernel, Nanoseconds
   if (found == programs_.end()) return {};
   const Program& of = found->second;
   Expected expected{.in = of.in.value, .out = of.out.value};
-  const Mean& own = of.kernels[static_cast<std::size_t>(kernel)];
+  const Mean& own = of.kernels[kernel];
   const Mean& mean = own.count > 0 ? own : of.all;
   expected.measured = own.count > 0;
   expected.known = mean.count > 0 || of.modelled > 0;

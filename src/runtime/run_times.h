@@ -12,6 +12,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/table.h"
 #include "device/device.h"
 #include "pipeline/packet.h"
 
@@ -44,7 +45,7 @@ class RunTimes {
     void add(pipeline::Nanoseconds lasted);
   };
   struct Program {
-    std::vector<Mean> kernels;
+    Table<int, Mean> kernels;
     Mean all, in, out;
     pipeline::Nanoseconds modelled = 0;
   };

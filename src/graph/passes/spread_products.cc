@@ -7,6 +7,7 @@
 // Before: any order. After: another topological order. No value changes.
 #include <algorithm>
 
+#include "base/table.h"
 #include "graph/editor.h"
 #include "graph/passes/passes.h"
 
@@ -55,7 +56,7 @@ class Order {
     const std::vector<TensorId>& inputs = graph_.nodes[node].inputs;
     return std::all_of(inputs.begin(), inputs.end(), [&](TensorId input) {
       const std::int32_t producer = links_.producer(input);
-      return producer < 0 || done_[static_cast<std::size_t>(producer)];
+      return producer < 0 || done_[producer];
     });
   }
 
@@ -76,7 +77,7 @@ class Order {
 
   const Graph& graph_;
   const Links links_;
-  std::vector<bool> done_;
+  Table<NodeIndex, bool> done_;
   std::int32_t last_ = -1;
 };
 
