@@ -58,7 +58,7 @@ Probe make_probe(const concord::Software& software) {
   for (std::size_t i = 0; i < software.outputs.size(); ++i) {
     places[software.outputs[i].value.value] = i;
   }
-  Table<concord::ValueId, bool> computed(software.values.size(), false);
+  tessera::Table<concord::ValueId, bool> computed(software.values.size(), false);
   for (const concord::Operation& operation : software.operations) {
     for (const concord::ValueId id : operation.outputs) {
       computed[id] = true;
