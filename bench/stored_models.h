@@ -2,8 +2,7 @@
 // model, as soon as it is measured: a run that is ended early has told what it has.
 //
 //   FOLDER/models/*.onnx, or FOLDER/*.onnx      the models
-//   FOLDER/cases/CASES.tsv                      their inputs (tests/models); without one random
-//   ones
+//   FOLDER/cases/CASES.tsv                      their inputs (tests/models); without it random ones
 #pragma once
 
 #include <string>

@@ -1,10 +1,9 @@
 // Several recordings at once: each is a stream whose next task needs the state that the last one
 // returned; what one waits for, the others fill. The states stay on the device.
 //
-//   stream of each recording:   chunk 0, 1, 2 ... ─► [pre | detect | post] ─► probabilities in
-//   order
-//                                                      ▲ state │
-//                                                      └───────┘
+//   stream of each recording:   chunk 0, 1, 2 ... ─► [pre | detect | post] ─► probabilities,
+//                                                         ▲ state │           in order
+//                                                         └───────┘
 #pragma once
 
 #include <functional>

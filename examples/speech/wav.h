@@ -1,7 +1,6 @@
 // Recordings: .wav files of 16-bit PCM, one channel, 16,000 samples a second.
 //
-//   "RIFF" size "WAVE"  { name size bytes }...      chunks: "fmt " says the format, "data" is the
-//   sound
+//   "RIFF" size "WAVE"  { name size bytes }...   chunks: "fmt " is the format, "data" is the sound
 #pragma once
 
 #include <cstddef>

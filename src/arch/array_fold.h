@@ -3,7 +3,7 @@
 //   32 channels, 64 output channels, a 128 x 128 array:
 //
 //     pixel 0 ─► [ W  . ]    the tile holds the weights as often as they fit along the diagonal,
-//     and pixel 1 ─► [ .  W ]    a moving column is as many pixels as the array has places for
+//     pixel 1 ─► [ .  W ]    and a moving column is as many pixels as the array has places for
 //                  ▼  ▼
 //              sums of pixels 0, 1
 //

@@ -59,6 +59,7 @@
 //     x2         c  b  a
 //     x3            c  b
 //     x4               c
+//
 // A product that leaves rows and columns of the array free takes several groups or pixels side by
 // side: a moving column is then several pixels (arch/array_fold.h).
 //

@@ -1,8 +1,7 @@
 // Block floating point bfp(N, m) and its exact accumulator: the matrix inputs of float models.
 //
-//   x[0..N) f16 ──► Es = max(1, largest exponent field) ──► q = RNE(|x| * 2^(m-1-(Es-bias))),
-//   clamped
-//                        one exponent                           N mantissas of sign and m bits
+//   x[0..N) f16 ──► Es = max(1, largest exponent field) ──► q = RNE(|x| * 2^(m-1-(Es-bias)))
+//                        one exponent                           N mantissas, clamped: sign + m bits
 //
 //   ACC = bias + sum over blocks of  D * 2^(Es_x + Es_w - 2*bias + 2 - mx - mw),  D = sum qx * qw
 //   result = one rounding of ACC

@@ -1,7 +1,7 @@
 // Quantisation, de-quantisation and re-quantisation of arrays.
 //
-//   x ──divide──► (or acc ──to float, multiply──►) clamp ──round half even──► + zero point ──►
-//   saturate
+//   x ──divide──► (or acc ──to float, multiply──►) clamp ──round half even──► + zero point
+//     ──► saturate
 //
 // The first clamp, at +-2^18, keeps the conversion to int32 in range; any such value saturates i8,
 // u8 and i16 whatever their zero point. i32 results and odd zero points go one by one.

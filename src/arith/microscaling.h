@@ -1,9 +1,7 @@
 // OCP Microscaling v1.0: blocks of 32 elements of 4 to 8 bits that share one power of two.
 //
-//   x[0..32) ──► amax ──► X = 2^clamp(floor(log2 amax) - emax, -127, 127)      E8M0: a byte, 255
-//   NaN
-//                 x[i] / X ──► nearest element, ties to even, saturating       a code of 4 to 8
-//                 bits
+//   x[0..32) ──► amax ──► X = 2^clamp(floor(log2 amax) - emax, -127, 127)    E8M0: a byte, 255 NaN
+//                 x[i] / X ──► nearest element, ties to even, saturating     a code of 4 to 8 bits
 //
 // A code under scale code s stands for micro_element_value(element, code) * 2^(s - 127). A NaN or
 // an infinity anywhere in a block makes its scale NaN, and with it every product that the block

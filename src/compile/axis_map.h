@@ -1,7 +1,7 @@
 // Where the elements of one dense block go in another: a mixed-radix strided map.
 //
-//   flat offset in the source = sum of digit_i * from_stride_i   ─►   offset + sum of digit_i *
-//   to_stride_i
+//   flat offset in the source = sum of digit_i * from_stride_i
+//     ─► offset + sum of digit_i * to_stride_i
 //
 // Reshapes, transpositions, slices and the parts of a concatenation are all of this form. A strided
 // view of the source maps to a strided view of the target where each of its axes stays within one

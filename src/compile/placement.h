@@ -21,10 +21,10 @@ struct Block {
   std::string name;
   std::int64_t bytes = 0;
   std::int64_t first = 0, last = 0;  // lives at times [first, last]
-  std::int64_t wish_first = 0,
-               wish_last = 0;  // better not shared at these either (contains the life)
-  bool early = false;          // placed before those that are not
-  std::int64_t offset = -1;    // result
+  // Better not shared at these either (contains the life).
+  std::int64_t wish_first = 0, wish_last = 0;
+  bool early = false;        // placed before those that are not
+  std::int64_t offset = -1;  // result
 };
 
 struct MemoryBounds {

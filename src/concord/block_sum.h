@@ -3,8 +3,7 @@
 //
 //   a [..., A, K] ─► [..., blocks, A, N] ──┐
 //                                          ├─► one product a block ─► two limbs on a grid, added up
-//   b [..., K, B] ─► [..., blocks, N, B] ──┘                          over the blocks ─► sum and
-//   rest
+//   b [..., K, B] ─► [..., blocks, N, B] ──┘                over the blocks ─► sum and rest
 //
 // Internal to src/concord.
 #pragma once

@@ -2,8 +2,7 @@
 //
 //   algebraic (relu, clip, hard_swish, square root, ...)   their own float64 steps, one rounding
 //   all others, of an f16                                  a table of all 65,536 results
-//   exp and what is made of it, of an f32                  two float64 numbers
-//   (exponential_steps.h)
+//   exp and what is made of it, of an f32                  two float64 (exponential_steps.h)
 //
 // The place of an f16 in its table is found by arithmetic: |x|^(1/16), four square roots, grows by
 // at least one 2^-16 from one f16 to the next, so that times 2^16 it tells all of them apart.

@@ -1,5 +1,4 @@
-// Instruction chains after parsing: loops unrolled, scalars evaluated, names
-// resolved.
+// Instruction chains after parsing: loops unrolled, scalars evaluated, names resolved.
 //
 //   read ─► [ product ] ─► operation ─► operation ... ─► write, write ...
 //

@@ -1,10 +1,12 @@
-// One chain: its lines, and the rules of the vector pipeline that each has to
-// keep.
+// One chain: its lines, and the rules of the vector pipeline that each has to keep.
 //
 //   chain "gate" [shape [1, 128]]
-//     iterate 14 x 14                        how often, where the source does
-//     not say it read image window 3 x 3 stride 2 x 2 pad 1 x 1 product W add
-//     bias relu write out
+//     iterate 14 x 14                        how often, where the source does not say it
+//     read image window 3 x 3 stride 2 x 2 pad 1 x 1
+//     product W
+//     add bias
+//     relu
+//     write out
 //   end
 #include "firmware/chain_body.h"
 

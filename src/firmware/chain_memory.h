@@ -1,9 +1,8 @@
 // Where the memories of a chain program lie.
 //
-//   state buffer, a partition:  initial | addsub | multiply | temporaries of
-//   the chains kernel memory:              matrices, one behind the other, as
-//   they are first used DRAM:                       constants (weights),
-//   inputs, outputs, workspace
+//   state buffer, a partition:  initial | addsub | multiply | temporaries of the chains
+//   kernel memory:              matrices, one behind the other, as they are first used
+//   DRAM:                       constants (weights), inputs, outputs, workspace
 #pragma once
 
 #include <map>

@@ -9,8 +9,8 @@
 //   RMSNormalization     q = x*x;  v = mean(q);  w = sqrt(v + epsilon) (two roundings);  r = 1/w;
 //                        n = x * r;  y = n * scale V
 //   GroupNormalization   u = mean(x) of a group;  d = x - u;  q = d*d;  v = mean(q);
-//                        w = sqrt(v + epsilon);  r = 1/w;  n = d * r;  g = n * scale;  y = g + bias
-//                        V
+//                        w = sqrt(v + epsilon);  r = 1/w;  n = d * r;  g = n * scale;
+//                        y = g + bias V
 #include <fmt/format.h>
 
 #include <numeric>

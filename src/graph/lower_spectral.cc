@@ -1,7 +1,7 @@
 // The short-time Fourier transform of a real signal as a product.
 //
-//   x [B, L] ── Move: overlapping rows ──► [B * frames, N] ── x [N, 2 bins] ──► [B, frames, bins,
-//   2]
+//   x [B, L] ── Move: overlapping rows ──► [B * frames, N] ── x [N, 2 bins]
+//     ──► [B, frames, bins, 2]
 //
 // The weights are window[n] cos(2 pi k n / N) and -window[n] sin(2 pi k n / N), side by side for
 // each bin k, computed in binary64. One sum, one rounding to the vector format.

@@ -1,9 +1,8 @@
 // An HTTP/1.1 server with one thread, whatever its clients do: connections are states of its event
 // loop (Boost.Asio), and everything that they can make it hold has a bound (limits.h).
 //
-//   clients ══► [accept | read | parse] ─► handler(request, reply) ─► any thread:
-//   reply.send(response)
-//           ◄══ [write, piece by piece] ◄────────────────────────────────────────────┘
+//   clients ══► [accept | read | parse] ─► handler(request, reply) ─► any thread: reply.send(...)
+//           ◄══ [write, piece by piece] ◄──────────────────────────────────────────────┘
 //
 // What a client does ends its own connection at most. Nothing is thrown out of the server's thread;
 // where memory, threads or file descriptors end, requests are refused until there are some again.

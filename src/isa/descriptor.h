@@ -5,8 +5,7 @@
 // finished the task's progress counter goes up by one. Order within an engine is the order of its
 // queue; between engines only dependencies order anything.
 //
-//   header: task id, network, engine, dependencies, hint     address data: (register, count,
-//   values)
+//   header: task id, network, engine, dependencies, hint   address data: (register, count, values)
 //
 // In memory a descriptor is a header followed by register writes (docs/formats/program.md);
 // encode()/decode() in isa/encoding.h are the only code that knows the bytes.

@@ -1,9 +1,9 @@
 // Empties a Recorder's rings and keeps what is asked for later: totals, percentiles, the newest
 // events and the history of the whole run.
 //
-//   Recorder ─ drain() about every 20 ms ─► [ totals | histograms | bins | newest events ] ─►
-//   snapshot()
-//                                             └─► followers (event_file.h)      history()
+//   Recorder ─ drain() about every 20 ms ─► [ totals | histograms | bins | newest events ]
+//                                             ├─► followers (event_file.h)
+//                                             └─► snapshot(), history()
 //
 // One thread of its own drains; all functions may be called from any thread. An event is counted
 // when it is drained, so a run counts when it has ended; its time counts while it goes on: the

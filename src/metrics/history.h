@@ -2,8 +2,7 @@
 // one by one for the newest part, and sums over bins of time for everything.
 //
 //   bins of    10 ms   the last 20 s            each level keeps 2048 bins for each source, and its
-//              80 ms   the last 2.7 minutes     bins are 8 times as wide as those of the level
-//              before
+//              80 ms   the last 2.7 minutes     bins are 8 times as wide as those of the one before
 //              ...
 //              5.8 h   the last 497 days
 //

@@ -165,8 +165,8 @@ class Recorder {
   std::atomic<std::int64_t> dropped_without_ring_ = 0;
   std::atomic<std::size_t> source_count_ = 0;
   std::array<std::atomic<Source*>, kSourcesMax> sources_{};
-  mutable std::mutex
-      mutex_;  // the lists below; never taken by record() but for a thread's first event
+  // The lists below; never taken by record() but for a thread's first event.
+  mutable std::mutex mutex_;
   std::vector<std::unique_ptr<Source>> source_list_;
   // Shared with the threads that write: a thread may outlive the recorder, and the other way round.
   std::vector<std::shared_ptr<EventRing>> rings_;

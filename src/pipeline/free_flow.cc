@@ -10,8 +10,7 @@
 namespace tessera::pipeline {
 namespace {
 
-// Brings packets of `stage` to where they go next. Neighbours with the
-// same way go together.
+// Brings packets of `stage` to where they go next. Neighbours with the same way go together.
 void hand_on(Line& line, std::size_t stage, std::span<PacketPtr> batch) {
   for (std::size_t first = 0; first < batch.size();) {
     const std::size_t next = line.next_stage(*batch[first], stage);

@@ -3,8 +3,7 @@
 //
 //   stage before ─ push(): waits while `capacity` of its packets are inside ─┐  high  [ 9 7 ]
 //                                                                            ├─► ... [ 8 6 5 ] ─►
-//                                                                            pop()
-//   outside ────── enter(): never waits, the rings grow ────────────────────┘  low   [ 4 ]
+//   outside ────── enter(): never waits, the rings grow ─────────────────────┘  low   [ 4 ]   pop()
 //
 // The two do not count against each other: packets that enter here, because they pass the stages
 // before by, cannot hold up those that come through them, nor the other way round.
@@ -119,8 +118,8 @@ class StageQueue {
   mutable std::mutex mutex_;
   std::condition_variable room_, packets_;
   std::array<Ring, kRings> rings_;  // by priority, the lowest first
-  std::atomic<std::size_t> size_{0},
-      handed_{0};  // those of the stage before; written with the lock
+  // handed_: those of the stage before. Written with the lock.
+  std::atomic<std::size_t> size_{0}, handed_{0};
   std::atomic<int> highest_{0};
   std::size_t waiting_for_room_ = 0, waiting_for_packets_ = 0, pokes_ = 0;
   bool closed_ = false;

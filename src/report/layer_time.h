@@ -1,10 +1,9 @@
 // Where a run's cycles go: every cycle belongs to one layer and has one cause.
 //
-//   array     [ conv1 ][ conv2 ].............[ conv3 ]        a cycle in which a neural step runs
-//   is planar              [ add ]                               the array's; a gap before a step
-//   is kernel DMA    [ weights of conv3     ]                    walked back along what the step
-//   waited
-//                               |----| |-|                    for: here weights, then start-up
+//   array     [ conv1 ][ conv2 ].............[ conv3 ]   a cycle in which a neural step runs is
+//   planar              [ add ]                          the array's; a gap before a step is
+//   kernel DMA    [ weights of conv3     ]               walked back along what the step waited
+//                               |----| |-|               for: here weights, then start-up
 //
 // Going back from the step that ends the gap, the dependency (or the task before it in its queue)
 // that came last is what the step waited for; its time is charged to its engine and its layer, and

@@ -24,9 +24,9 @@ struct LayerBound {
   double cycles() const { return array_cycles > dram_cycles ? array_cycles : dram_cycles; }
 };
 
-// Why a layer, or a network, takes longer than its roofline: cycles - roofline = the losses by
-// cause
-// - overlap. A layer's roofline pays for its array cycles first, then for its waits.
+// Why a layer, or a network, takes longer than its roofline:
+//   cycles - roofline = the losses by cause - overlap
+// A layer's roofline pays for its array cycles first, then for its waits.
 struct Distance {
   ByCause<double> losses{};  // kArray: cells or columns of the array that stay empty
   double overlap = 0;        // roofline cycles in the shadow of other layers

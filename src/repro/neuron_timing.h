@@ -7,8 +7,7 @@
 //   tiled        a tile of 128 x 512 results loads all it needs
 //   hoisted      the loads of lhsT are outside the loop over N
 //   block free   two tiles of lhsT meet each tile of rhs
-//   block all    M, N and K in blocks; results stay in the state buffer until their sums are
-//   complete
+//   block all    M, N and K in blocks; results stay in the state buffer until their sums are whole
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // Where a device's memory is short: of the stage of execute_stage.h.
 //
 //   a run finds none ─► its place waits ─► told (run_memory.h) ─► tries again, in its turn
-//   only outputs that stayed on the device could make room ─► those of all packets that hold some
-//   are brought to the host
+//   only outputs that stayed on the device could make room
+//     ─► those of all packets that hold some are brought to the host
 #include <algorithm>
 #include <utility>
 

@@ -1,8 +1,8 @@
 // What is behind a Job: the state of one task, from submit to its outcome.
 //
-//   submit ─► [open] ── packet at its end ──┐
-//                    ── cancel ─────────────┼─► settle(): the first wins ─► the stream's turn ─►
-//                    complete() ── deadline ───────────┘
+//   submit ─► [open] ── packet at its end ─┐
+//                    ── cancel ────────────┼─► settle(): first wins ─► stream's turn ─► complete()
+//                    ── deadline ──────────┘
 //
 // A task is settled once, by whoever claims it first: its packet, the caller's cancel, or the
 // clock. It is complete (the caller sees it) when its stream says so: with what its packet brings,

@@ -2,8 +2,7 @@
 // what the model of the processor says before one has been measured.
 //
 //   modelled ─► first of this kernel ─► mean of the latest ─► (no run for long) ─► believed less
-//   and
-//               or of one beside it      eight or so                               less
+//               or of one beside it      eight or so                               and less
 //
 // Thread-safe.
 #pragma once

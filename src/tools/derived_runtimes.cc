@@ -1,9 +1,8 @@
 // A job, as the two drivers read it:
 //
 //   {"packages": FOLDER, "levels": [...], "threads": [...],
-//    "programs": [{"name", "file", "stem", "inputs": [{"name", "format", "dims"}], "outputs":
-//    [...],
-//                  "vectors": [[FILE, ...], ...]}]}
+//    "programs": [{"name", "file", "stem", "inputs": [{"name", "format", "dims"}],
+//                  "outputs": [...], "vectors": [[FILE, ...], ...]}]}
 //
 // Output i of vector v under configuration c goes to STEM_cC_vV_I.
 #include "tools/derived_runtimes.h"

@@ -1,7 +1,8 @@
 // Tensors by name in one file, in the layout of safetensors:
 //
-//   8 bytes: length of the header ─ header: JSON, {"NAME": {"dtype": "F32", "shape": [2, 3],
-//   "data_offsets": [0, 24]}, ...} ─ the tensors' bytes
+//   8 bytes: length of the header
+//   header: JSON, {"NAME": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ...}
+//   the tensors' bytes
 //
 // What derived PyTorch modules save after training, and `--weights` reads.
 #pragma once

@@ -1,7 +1,7 @@
 // Models on their stored cases: same top-1 and detections as float32, cosine printed.
 //
-//   model_cases DATA MODEL... [--arch A] [--device D] [--cosine-min C] [--rtol R --atol A] [--limit
-//   N]
+//   model_cases DATA MODEL... [--arch A] [--device D] [--cosine-min C] [--rtol R --atol A]
+//               [--limit N]
 //
 // A tie is printed as such: float32's probabilities of the two classes differ by less than 0.005.
 // With --rtol/--atol every value must lie within atol + rtol * |expected|. Ends with

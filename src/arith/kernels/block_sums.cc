@@ -1,8 +1,7 @@
 // Products of block-float operands: the sums of a panel that is quantised, and the proof that they
 // are exact.
 //
-//   segments ─► integer dots, scaled and added in binary64 ─► exact? ─► + bias, rounded, into the
-//   batch
+//   segments ─► integer dots, scaled and added in binary64 ─► exact? ─► + bias, rounded ─► batch
 //                                                              no └──► wide accumulator
 #include <algorithm>
 #include <array>

@@ -1,8 +1,8 @@
 // The inner loop of every quantised product: 16-bit mantissas multiplied in pairs, 32-bit sums.
 //
 //             strip 0      strip 1      strip 2      strip 3          16 pixels each
-//   pair 0   [a b|a b|..] [a b|a b|..] [a b|a b|..] [a b|a b|..]      two channels beside each
-//   other pair 1   [a b|a b|..]  ...                                    ──► sums[channel][pixel]
+//   pair 0   [a b|a b|..] [a b|a b|..] [a b|a b|..] [a b|a b|..]      two channels side by side
+//   pair 1   [a b|a b|..]  ...                                    ──► sums[channel][pixel]
 //              x 6 output channels, whose weights lie as pairs, one output channel after the other
 //
 // A segment is a run of pairs whose block exponents are constant for each pixel: the integer dot D

@@ -1,8 +1,8 @@
 // Maximum and minimum of windows: elements become integers of the same order ("keys"), a window is
 // the largest key along its rows, then of its rows.
 //
-//   rows of a channel ──► keys, padded ──► largest of each window's columns ──► of its rows ──►
-//   rows
+//   rows of a channel ──► keys, padded ──► largest of each window's columns ──► of its rows
+//     ──► rows
 #pragma once
 
 #include <cstddef>

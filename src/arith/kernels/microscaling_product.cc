@@ -1,7 +1,7 @@
 // Products of Microscaling operands: every element is a small whole number of its block's units.
 //
-//   64 pixels of every term ─► blocks of 32 quantised in place, read back as numbers ─► sums in
-//   binary64 ─► one rounding
+//   64 pixels of every term ─► blocks of 32 quantised in place, read back as numbers
+//     ─► sums in binary64 ─► one rounding
 //
 // A product of two elements is exact in binary64, and so is a sum of them where all terms are
 // multiples of one power of two and stay below 2^53 of it. That is proved for each pixel and output

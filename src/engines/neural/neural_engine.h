@@ -1,8 +1,7 @@
 // The neural engine: when products and transpositions happen. Values come from neural_math.h, cycle
 // counts from arch/cost.h, and array_model.h is the oracle of those.
 //
-//   input buffer ─► shifter ─► [ PE array R x C, weights double-buffered ] ─► PSUM ─►
-//   post-processor
+//   input buffer ─► shifter ─► [PE array R x C, weights double-buffered] ─► PSUM ─► post-processor
 //                                     ▲ kernel extraction ◄─ kernel memory
 //
 // Rasterizer nest of a step: convolution group, work unit (the pixels a PSUM bank holds),

@@ -3,8 +3,7 @@
 //
 //   queue 0 ─┐          ┌────────┐ stream  ┌─────────────┐ fetch  ┌──────────┐ neural, planar,
 //   queue 1 ─┼ arbiter ►│ DMA    ├────────►│ decode+check├───────►│ dispatch │► load, store,
-//   queue n ─┘          └────────┘ buffer  └─────────────┘ queue  └──────────┘  kernel, data
-//   control
+//   queue n ─┘          └────────┘ buffer  └─────────────┘ queue  └──────────┘ kernel, data control
 //
 // Descriptors of a queue lie behind each other in DRAM; they are fetched in requests of
 // dma.request_bytes, two ahead. Decoding takes a cycle per configuration_words_per_cycle words,

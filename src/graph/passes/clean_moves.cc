@@ -9,7 +9,8 @@
 //
 // So transpositions that cancel disappear, reshapes of reshapes become one, and a slice of a
 // transposition reads the original. A composition that needs more than one box is left alone.
-// Graph outputs keep the node that produces them. Before and after: any draft or final graph.
+// Graph outputs keep the node that produces them.
+// Before and after: any draft or final graph.
 #include <algorithm>
 
 #include "graph/editor.h"

@@ -4,7 +4,8 @@
 //   Conv, MatMul (float), Elementwise, Reduce ─► unary ─► t     becomes   one node
 //
 // The intermediate is used once and has the format of the result. Both roundings stay, so values do
-// not change. Before and after: any draft or final graph.
+// not change.
+// Before and after: any draft or final graph.
 #include "graph/editor.h"
 #include "graph/float_nodes.h"
 #include "graph/passes/passes.h"

@@ -1,11 +1,12 @@
 // A unary function behind a reshape goes before it, where a product can take it.
 //
-//   Conv, MatMul (float) ─► Move (dense) ─► unary ─► t   becomes   Conv, MatMul ─► unary ─► Move ─►
-//   t
+//   Conv, MatMul (float) ─► Move (dense) ─► unary ─► t
+//     becomes  Conv, MatMul ─► unary ─► Move ─► t
 //
 // One-dimensional convolutions are lowered with reshapes on both sides: with the function out of
 // the way `clean_moves` takes the reshapes out and `fuse_activations` puts the function into the
-// product. Before and after: any draft.
+// product.
+// Before and after: any draft.
 #include "graph/editor.h"
 #include "graph/float_nodes.h"
 #include "graph/move_box.h"

@@ -8,8 +8,8 @@
 //
 // Between square and root may stand additions, sums, means and moves, and further roots and
 // squares; above a square only moves, up to the product or conversion that makes its operand. The
-// root's own result stays in the vector format. Before: activations are not yet fused. After: any
-// draft.
+// root's own result stays in the vector format.
+// Before: activations are not yet fused. After: any draft.
 #include <algorithm>
 
 #include "graph/editor.h"

@@ -10,11 +10,10 @@
 // operand, products and quotients that make it, become f32 where they are smaller than the result.
 // The result is f32 too if nothing but sums with constants (biases) reads it.
 //
-//   x (V) ─► [moves] ─► min, max, x / s ─► round ...        x, the moved x and the extremes become
-//   f32
+//   x (V) ─► [moves] ─► min, max, x / s ─► round ...   x, the moved x and the extremes become f32
 //
-// What is quantised with a scale computed from it is rounded once, to the integer. Before:
-// activations are not yet fused. After: any draft.
+// What is quantised with a scale computed from it is rounded once, to the integer.
+// Before: activations are not yet fused. After: any draft.
 #include <algorithm>
 #include <memory>
 

@@ -1,7 +1,6 @@
 // Everything is computed in binary64 and rounded once, at the outputs.
 //
-//   Q x K^T * scale ─[0]─► softcap ─[1]─► + mask ─[2]─► softmax ─[3]─► x V        ([n] = output
-//   mode)
+//   Q x K^T * scale ─[0]─► softcap ─[1]─► + mask ─[2]─► softmax ─[3]─► x V     ([n]: output mode)
 #include "model/ops/attention.h"
 
 #include <fmt/format.h>
