@@ -208,13 +208,12 @@ const SupportedOperator* find_supported(const std::string& domain, const std::st
 std::string supported_operators_markdown() {
   std::string text =
       "# Supported operators\n\n"
-      "This page is printed from the table that lowering itself uses (`src/graph/supported.cc`).\n"
+      "This page is generated from the table that lowering uses (`src/graph/supported.cc`).\n"
       "An operator that the processor does not run is a host step: it is counted and printed. One\n"
-      "that nobody runs is an error that names node and operator.\n\n"
+      "that the host does not run either is an error that names node and operator.\n\n"
       "Values that are known at compile time are folded, whatever the operator. A float is f32,\n"
       "f16 or bf16; f64 and 64-bit integers are moved and converted, their arithmetic is the\n"
-      "host's, but for positions and the like that are known to fit 32 bits. Integers of at most "
-      "32\n"
+      "host's, except for values known to fit 32 bits, such as positions. Integers of at most 32\n"
       "bits wrap around as in ONNX.\n\n"
       "## On the processor\n\n"
       "| operator | opsets | runs as | remarks |\n| --- | --- | --- | --- |\n";
@@ -222,8 +221,7 @@ std::string supported_operators_markdown() {
     text += fmt::format("| {} | {} to {} | {} | {} |\n", row.name, row.opset_min, row.opset_max,
                         row.runs_as, row.note);
   }
-  text +=
-      "\n## On the host\n\nOperators of the rows above where the remark says so, and these:\n\n";
+  text += "\n## On the host\n\nOperators above where the remark names the host, and these:\n\n";
   for (const std::string& name : model::evaluable_operators()) {
     bool listed = false;
     for (const SupportedOperator& row : kAllOperators) listed |= row.name == name;
@@ -231,8 +229,9 @@ std::string supported_operators_markdown() {
   }
   text +=
       "\n## Taken apart\n\nControl flow and sequences are replaced by the nodes that run while\n"
-      "shapes are inferred: a body once an iteration, a sequence as its tensors. How often a body\n"
-      "runs and how long a sequence is must be known at compile time. A condition that is data\n"
+      "shapes are inferred: a body once per iteration, a sequence as its tensors. How often a\n"
+      "body runs and how long a sequence is must be known at compile time. A condition that is "
+      "data\n"
       "runs both branches and picks.\n\n";
   for (const std::string& name : model::expanded_operators()) text += fmt::format("- {}\n", name);
   return text;

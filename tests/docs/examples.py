@@ -7,14 +7,16 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Shell:
-    """Commands, run in the scratch folder one after the other; what the page states must be printed."""
-    needs: tuple = ()      # what a newcomer may not have: see NEEDS in run_examples.py
+    """Commands, run in the scratch folder in order; the output that the page states must be the printed one."""
+    needs: tuple = ()      # what may not be installed: see NEEDS in run_examples.py
     setup: str = ""        # a command before the first
-    command: str = ""      # in place of commands in the block: all of it is what this prints
+    command: str = ""      # for a block without commands: the block is the output of this
     # By the beginning of a command: another text for a part of it, or a reason not to run it.
     replace: dict = field(default_factory=dict)
     leave_out: dict = field(default_factory=dict)
-    weather: tuple = ()    # patterns of what differs from run to run
+    varying: tuple = ()    # patterns that differ from run to run: masked in the page and in the output
+    optional: tuple = ()   # patterns of whole lines that not every run prints
+    long: str = ""         # how long it takes, where only `--long` (make test-long) runs it
     status: int = 0        # of the last command
 
 
@@ -54,7 +56,8 @@ class NotRun:
 
 
 PICTURE = NotRun("a drawing")
-BENCHMARK = NotRun("times of a quiet machine: `make bench` measures them, a test would measure the others on it")
+BENCHMARK = NotRun("needs ONNX Runtime and a quiet machine; part of `make bench`")
+NUMBER = r"(?<![\w-])\d[\d,]*(?:\.\d+)?"  # of a benchmark: rows, columns and words are compared
 FLOAT_INPUT = """
 tessera::Tensor input = tessera::Tensor::zeros(tessera::Format::kF32, {1, 3, 48, 320});
 """
@@ -72,6 +75,7 @@ static void fail_on(tessera_error* error) {
 BLOCKS = {
     "README.md": {
         "┌──────────────── compiler ────────────────┐": PICTURE,
+        "$ tessera doctor": Shell(),
         "make demo   # installs what is missing, builds, fetches the models, reads the text in a picture":
             NotRun("installs and builds; the demo itself is the next block"),
         "16 lines of text": Shell(command="scripts/demo.sh build/release", needs=("ocr", "ocr_models")),
@@ -82,10 +86,10 @@ BLOCKS = {
             replace={"$tessera conform DIR": ("DIR", "nodes"),
                      "$tessera bench model.onnx": ("model.onnx", "model.onnx --seconds 0.2"),
                      "$tessera watch": ("--http 8080", "--http 0 --seconds 0.5 --record run.jsonl")},
-            leave_out={"$tessera bench --suite pipeline": "two minutes of times of a quiet machine",
+            leave_out={"$tessera bench --suite pipeline": "docs/runtime.md runs it",
                        "$tessera top": "needs a running pipeline; top_terminal_test drives it",
                        "$tessera bench --suite roofline": "docs/performance.md runs it",
-                       "$tessera repro timing": "the figures that others published are not in this repository"}),
+                       "$tessera repro timing": "the published figures are not in this repository"}),
         'chain "hidden"': Excerpt("examples/firmware/perceptron.tasm", ignoring=";.*"),
         "$ tessera derive ch_PP-OCRv4_rec_infer.onnx --shape x=1x3x48x320 --to onnx -o rec.onnx --verify 2":
             Shell(needs=("ocr_models",)),
@@ -107,8 +111,10 @@ BLOCKS = {
         "program ──► group_tasks()   which tasks might be one layer, and what the descriptors alone prove   lift_groups, lift_axis": PICTURE,
         "Graph ──expand──► Software ──folded──► ONNX (opset 17, operators of the standard alone), PyTorch,": PICTURE,
         "share     equal constants become one; so do moves, and operations on constants, of the same operands   share": PICTURE,
-        "model                          matrix   nodes   mean  most        bytes      derived  times":
-            NotRun("of models that are not in this repository; the test derived_size holds them where they are"),
+        "model                          matrix   nodes   mean  most        bytes      derived  times": Shell(
+            command="build/release/tests/derived/derived_size; "
+                    "tests/derived/run_derived_size.sh build/release/tests/derived/derived_size stored | tail -n +2",
+            needs=("derived_size", "stored_models", "ocr_models")),
         "$ tessera derive examples/firmware/perceptron.tasm --to cpp -o p.cpp --verify 2 --with c++ --plant-fault hidden":
             Shell(status=1),
         "program                              programs inputs     runs       values     compared":
@@ -132,10 +138,10 @@ BLOCKS = {
         'graph "test" f16': Excerpt("src/graph/dump_test.cc", quoted=True),
     },
     "docs/performance.md": {
-        "$ tessera bench --suite roofline": Shell(weather=(r"\d+$",)),
+        "$ tessera bench --suite roofline": Shell(varying=(r"\d+$",)),
         "$ tessera bench resnet50.onnx --suite devices --repeat 12": Shell(
             setup="tessera zoo resnet50 -o resnet50.onnx",
-            weather=(r"\b\d+\.\d{3} ", r"\b\d+\.\d (?=[\d-])", r"(?<=^sim / host )[\d.]+",
+            varying=(r"\b\d+\.\d{3} ", r"\b\d+\.\d (?=[\d-])", r"(?<=^sim / host )[\d.]+",
                      r"(?<=^values / timing-only )[\d.]+", r"(?<=time x )[\d.]+")),
         "for set in all avx512vnni avx512 avx2; do": BENCHMARK,
         "$ tessera bench --suite host-vs-ort --repeat 20          two cores with AMX and AVX512-FP16": BENCHMARK,
@@ -151,18 +157,27 @@ BLOCKS = {
             setup="cp examples/firmware/lstm.tasm .", before="using namespace tessera;\n",
             begin="std::vector<Tensor> vectors = {Tensor::zeros(Format::kF16, {5, 64})};\n",
             end="if (!result.ok() || result->outputs.empty() || result->cycles == 0) return 1;"),
-        "$ tessera bench --suite tuning": BENCHMARK,
+        "$ tessera bench --suite tuning": Shell(
+            long="a minute", optional=(r"\d+\.\d s \w+: \d+ -> \d+ threads?.*",),
+            varying=(NUMBER, r"after \* s, and from then on to the end of \* s|was not held within \* s")),
         'Memory memory = *runtime.open_memory("sim0");':
             NotRun("src/runtime/blocks_test.cc holds this chain, with the bytes that it moves"),
-        "$ tessera bench --suite pipeline": BENCHMARK,
-        "$ tessera bench --suite unequal": BENCHMARK,
-        "$ tessera bench --suite outcomes": BENCHMARK,
-        "$ tessera bench ch_PP-OCRv4_rec_infer.onnx --shape x=1x3x48x320 --streams 2": BENCHMARK,
+        "$ tessera bench --suite pipeline": Shell(long="a minute", varying=(NUMBER,)),
+        "$ tessera bench --suite unequal": Shell(long="a minute", varying=(NUMBER,)),
+        "$ tessera bench --suite outcomes": Shell(long="a minute", varying=(NUMBER,)),
+        "$ tessera bench ch_PP-OCRv4_rec_infer.onnx --shape x=1x3x48x320 --streams 2": Shell(
+            needs=("ocr_models",), replace={"tessera bench": ("--streams 2", "--streams 2 --seconds 0.5")},
+            varying=(r"^advice: .*", NUMBER)),
         'build/release/examples/ocr/ocr scans/ --models "$(scripts/fetch_ocr_models.sh)" --device host,host': Shell(
             needs=("ocr", "ocr_models", "speech", "vad_model"),
             setup="mkdir -p scans recordings && cp examples/ocr/picture/station.png scans && cp tone.wav recordings"),
         "2 threads each, 2 kernels, medians of 7 rounds; ONNX Runtime 1.30.0 in float32": BENCHMARK,
-        "$ ocr pictures/ --device sim,sim --pace 0.003": BENCHMARK,
+        "$ ocr pictures/ --device sim,sim --pace 0.003": Shell(
+            needs=("ocr", "ocr_models"),
+            setup="mkdir pictures && cp examples/ocr/picture/station.png pictures/1.png && "
+                  "cp pictures/1.png pictures/2.png && ln -s $PWD/build/release/examples/ocr/ocr bin/ocr",
+            replace={"ocr": ("pictures/", 'pictures/ --models "$(scripts/fetch_ocr_models.sh)"')},
+            optional=(r"sim\d: .* runs took this machine longer .*",), varying=(NUMBER,)),
         "tessera_network* network = NULL;": Code(
             before=C_BEFORE, end="if (error != NULL || network == NULL) return 1;\ntessera_network_release(network);"),
         "static tessera_error* crop(void* context, tessera_task* task) {": Code(
@@ -201,17 +216,17 @@ def lines_of(page, scores):
         "$ tessera watch model.onnx --device host --seconds 600 --record run.jsonl": Shell(
             replace={"tessera watch": ("--seconds 600", "--seconds 2 --http 0"),
                      "tessera trace": ("--from 120 --to 125", "--from 0.5 --to 1")},
-            weather=(r".*",)),
+            varying=(r".*",)),
     },
     "docs/timing.md": {
         "tessera repro timing --data FOLDER          # one table for each file that FOLDER has":
-            NotRun("the figures that others published are not in this repository"),
+            NotRun("the published figures are not in this repository"),
     },
     "docs/training.md": {
         "model.onnx ──compile──► program ──derive --to pytorch --trainable──► derived.py, derived.weights": PICTURE,
         "$ python3 examples/training/train.py --tessera build/release/src/tools/tessera":
-            NotRun("needs PyTorch and a minute; training_test runs a smaller form of it"),
-        "accuracy, float32:                  0.8400": NotRun("as the block before"),
+            Shell(needs=("torch",), long="a minute", varying=(r"(?<=loss )[\d.]+", r"0\.\d{4}")),
+        "accuracy, float32:                  0.8400": NotRun("needs MNIST; training_test runs a smaller form of it"),
     },
     "examples/firmware/README.md": {
         "tessera run lstm.tasm --input x=random:7 --check-hazards    # outputs, cycles, engines":

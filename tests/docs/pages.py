@@ -2,10 +2,10 @@
 
 In a block with commands a line `$ COMMAND` is followed by what it prints. There
 
-    ...            alone on a line stands for any lines, none too
-    12.3 ...       within a line for anything: times and rates, which are weather
+    ...            alone on a line stands for any lines, also none
+    12.3 ...       within a line for any text: times and rates, which differ from run to run
 
-and white space counts as one blank, since columns are as wide as their weather.
+and white space counts as one blank, since the width of a column depends on such values.
 """
 import re
 from dataclasses import dataclass
@@ -70,6 +70,15 @@ def commands_of(text):
 
 def normal(line):
     return re.sub(r"\s+", " ", line).strip()
+
+
+def comparable(lines, varying=(), optional=()):
+    """The lines without those that `optional` matches as a whole, and with `*` for what `varying` matches."""
+    lines = [normal(line) for line in lines]
+    lines = [line for line in lines if not any(re.fullmatch(pattern, line) for pattern in optional)]
+    for pattern in varying:
+        lines = [re.sub(pattern, "*", line) for line in lines]
+    return lines
 
 
 def line_pattern(line):

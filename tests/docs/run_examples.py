@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Runs the examples of the README and the pages of docs/, and compares what is printed with what they state.
 
-    run_examples.py SOURCE_FOLDER BUILD_FOLDER WORK_FOLDER [PART OF A PLACE]
+    run_examples.py SOURCE_FOLDER BUILD_FOLDER WORK_FOLDER [--long] [PART OF A PLACE]
 
-examples.py says what is done with each block; a block that it does not know fails. What needs something that
-is not here (a model that cannot be fetched, a program that was not built) is skipped, with the reason. Prints
-a line a block; status 1 where one fails.
+examples.py defines what is done with each block; a block that it does not list fails. A block whose needs are
+not met (a model that cannot be fetched, a program that was not built) is skipped, with the reason. --long runs
+the examples that take minutes, and no others. Prints one line per block; status 1 where one fails.
 """
 import math
 import os
@@ -19,9 +19,11 @@ import wave
 from pathlib import Path
 
 from examples import BLOCKS, Architecture, Code, Excerpt, Firmware, NotRun, Shell
-from pages import blocks_of, commands_of, difference, normal
+from pages import blocks_of, commands_of, comparable, difference, normal
 
-SOURCE, BUILD, WORK = (Path(argument).resolve() for argument in sys.argv[1:4])
+LONG = "--long" in sys.argv
+ARGUMENTS = [argument for argument in sys.argv[1:] if argument != "--long"]
+SOURCE, BUILD, WORK = (Path(argument).resolve() for argument in ARGUMENTS[:3])
 PATIENCE = 900  # seconds a command; each takes a small part of them
 RELU = Path("/usr/share/libonnx-testdata/data/node/test_relu/model.onnx")
 
@@ -65,6 +67,14 @@ def link_models(folder):
         (folder / model.name).symlink_to(model)
 
 
+def stored_models(folder):
+    """Links the stored models as `stored`: the folder that the build was configured with."""
+    found = re.search(r"^TESSERA_TEST_DATA:\w+=(.+)$", (BUILD / "CMakeCache.txt").read_text(), re.M)
+    if not found or not (Path(found[1]) / "models").is_dir():
+        raise Skipped("the stored models are not here")
+    (folder / "stored").symlink_to(Path(found[1]).resolve())
+
+
 def python_package(_):
     module("numpy")
     module("tessera", BUILD / "python")
@@ -73,9 +83,12 @@ def python_package(_):
 NEEDS = {
     "ocr": lambda _: built("examples/ocr/ocr"),
     "speech": lambda _: built("examples/speech/speech"),
+    "derived_size": lambda _: built("tests/derived/derived_size"),
+    "stored_models": stored_models,
     "ocr_models": link_models,
     "vad_model": lambda _: fetched("fetch_vad_model.sh"),
     "python": python_package,
+    "torch": lambda _: module("torch"),
     "pip": lambda _: [module(name) for name in ("pip", "setuptools", "wheel", "venv", "ensurepip")],
 }
 
@@ -94,7 +107,7 @@ def scratch(name):
     (folder / "build").mkdir(parents=True)
     (folder / "bin").mkdir()
     (folder / "build/release").symlink_to(BUILD)
-    for part in ("examples", "scripts", "arch"):
+    for part in ("examples", "scripts", "arch", "tests"):
         (folder / part).symlink_to(SOURCE / part)
     (folder / "bin/tessera").symlink_to(BUILD / "src/tools/tessera")
     (folder / "bin/python3").symlink_to(sys.executable)
@@ -110,12 +123,6 @@ def scratch(name):
 def environment_of(folder):
     return {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}",
             "PYTHONPATH": f"{BUILD / 'python'}:{SOURCE / 'tests/python'}"}
-
-
-def without_weather(lines, patterns):
-    for pattern in patterns:
-        lines = [re.sub(pattern, "*", normal(line)) for line in lines]
-    return lines
 
 
 def changed(command, example):
@@ -154,7 +161,7 @@ def run_shell(block, example, folder):
             raise Failed(f"'{command}' ended with status {ended}, not {wanted}:\n{parts[2 * index]}")
         if stated is None or not any(normal(line) for line in stated):
             continue
-        found = difference(without_weather(stated, example.weather), without_weather(printed, example.weather))
+        found = difference(*(comparable(lines, example.varying, example.optional) for lines in (stated, printed)))
         if found:
             raise Failed(f"'{command}': {found}; all that is printed:\n{parts[2 * index]}")
 
@@ -231,9 +238,12 @@ RUNNERS = {Shell: run_shell, Code: run_code, Excerpt: check_excerpt, Firmware: r
 
 def check(block, example):
     if example is None:
-        raise Failed(f"tests/docs/examples.py does not know this block; its first line is '{block.first}'")
+        raise Failed(f"tests/docs/examples.py does not list this block; its first line is '{block.first}'")
     if isinstance(example, NotRun):
         return f"not run: {example.reason}"
+    long = getattr(example, "long", "")
+    if bool(long) != LONG:
+        return f"not run: {f'takes {long}; `make test-long` runs it' if long else 'not a long example'}"
     folder = scratch(block.place)
     for need in getattr(example, "needs", ()):
         NEEDS[need](folder)
@@ -259,7 +269,7 @@ def pages():
 
 
 def main():
-    wanted = sys.argv[4] if len(sys.argv) > 4 else ""
+    wanted = ARGUMENTS[3] if len(ARGUMENTS) > 3 else ""
     counts = {"ok": 0, "not run": 0, "skipped": 0, "FAILED": 0}
     for page in pages():
         known = dict(BLOCKS.get(page, {}))
