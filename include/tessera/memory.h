@@ -4,7 +4,7 @@
 //   Memory memory = *runtime.open_memory("sim0");
 //   Block x = *memory.allocate(bytes), y = *memory.allocate(bytes), z = ...;
 //   ... write x.bytes(); x.wrote();
-//   stream.submit_layer(layers, {.layer = 0, .inputs = {x}, .outputs = {y}})   x goes over
+//   stream.submit_layer(layers, {.layer = 0, .inputs = {x}, .outputs = {y}})   x is sent
 //   stream.submit_layer(layers, {.layer = 1, .inputs = {y}, .outputs = {z}})   nothing is moved
 //   ... z.fetch(); read z.bytes()                                              z comes back
 //
@@ -14,7 +14,7 @@
 //   Block features = *memory.allocate(first.outputs()[0]);
 //
 //   one.submit_network({.inputs = {picture}, .outputs = {{.block = features}}})
-//       the picture goes over
+//       the picture is sent
 //
 //   two.submit_network({.inputs = {features}})
 //       the result comes back
@@ -29,9 +29,9 @@
 // pipelines: one that reads it enters its pipeline when those before it that write it are done, one
 // that writes it when all before it are done. The bytes on the host are the application's while no
 // task that was submitted uses the block. If a task that was to write a block ends without a
-// result, the block holds nothing: who reads it fails with an error that says so, until it is
-// written again. A task that was cancelled or is late, or whose device failed, uses its blocks
-// until its run on the device is over: who writes them waits for that.
+// result, the block holds nothing: tasks that read it fail with that error, until it is written
+// again. A task that was cancelled or is late, or whose device failed, uses its blocks until its
+// run on the device is over: writers wait for that.
 //
 // Handles may be copied and used by several threads.
 #pragma once
@@ -94,9 +94,9 @@ class Memory {
   // The application's memory as a block, of which the host has the newer bytes. Where host and
   // device share memory, tasks read and write it in place if it begins at a multiple of 16 bytes
   // (else what they read and write is copied, and counted); otherwise it has its counterpart on the
-  // device. It must stay until `owner` is let go, by any thread: after the last handle of the block
-  // has gone and no run uses it any more. Without an owner it must outlive the runtime. A byte may
-  // be in one block of a device's; use that one again.
+  // device. It must stay until `owner` is released, by any thread: after the last handle of the
+  // block is gone and no run uses it any more. Without an owner it must outlive the runtime. A byte
+  // may be in one block of a device's; use that one again.
   Result<Block> wrap(std::span<std::byte> bytes, const TensorDescription& tensor,
                      std::shared_ptr<void> owner);
   const std::string& device() const;
@@ -132,10 +132,10 @@ struct LayerTask {
   bool fetch = false;  // bring the outputs back as part of the task
 };
 
-// Elements of somebody else's that a task reads or fills without a copy where it can: in place
+// Elements of the application that a task reads or fills without a copy where it can: in place
 // where host and device share memory, else straight from there to the device or back. The bytes
-// must stay until `owner` is let go, which may be after the task has ended: one that was cancelled
-// or is late lets go of them when no run uses them any more. Without an owner they must outlive the
+// must stay until `owner` is released, which may be after the task has ended: of one that was
+// cancelled or is late, when no run uses them any more. Without an owner they must outlive the
 // runtime. In place: if they begin at a multiple of 16 bytes.
 struct TensorView {
   Format format = Format::kF32;

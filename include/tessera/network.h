@@ -58,7 +58,7 @@ struct LoadOptions {
   // Constants of float products in place of the model's: "LAYER.weight", "LAYER.bias"
   // (src/graph/replace_weights.h). Trained weights come back this way.
   std::map<std::string, Tensor> weights = {};
-  std::int64_t tile_budget_bytes = 0;  // bytes a partition a task may use; 0 = the compiler chooses
+  std::int64_t tile_budget_bytes = 0;  // bytes per partition for a task; 0 = the compiler chooses
   bool resident = true;                // keep tensors in the state buffer between layers
   bool compress_weights = true;        // store kernels compressed where that saves DRAM bytes
   bool require_full_offload = false;   // a host step is an error
@@ -73,8 +73,8 @@ struct NetworkState;
 
 class Network {
  public:
-  // An ONNX model, a package (.tpkg), a linked program (.tprog) or a firmware text (.tasm), told by
-  // the first bytes. A program runs as it is on sim, and on host and ref as the layers that are
+  // An ONNX model, a package (.tpkg), a linked program (.tprog) or a firmware text (.tasm), known
+  // by the first bytes. A program runs as it is on sim, and on host and ref as the layers that are
   // read out of it; options that belong to a model are errors, and the default of `arch` means what
   // the program names. The error says what is wrong with the file or the options.
   static Result<Network> load(const std::string& path, const LoadOptions& options = {});

@@ -3,7 +3,7 @@
 //
 //   image ─► im2col ─► matrix product ─► ReLU ─► maximum pooling ─► image
 //                            ▲
-//               weights: a region that went over once + an offset in it
+//               weights: a region that was sent once + an offset in it
 //
 // Tensors are dense, row-major matrices of the device's vector format (f16 by default): an image
 // has a row for each pixel and a column for each channel, so the result of a product is an image

@@ -24,7 +24,7 @@ struct Picture {
   static Picture blank(std::int64_t width, std::int64_t height, std::uint8_t level);
 };
 
-// The kind is told from the contents. Transparent pixels are put on white. The error names the
+// The kind is detected from the contents. Transparent pixels are put on white. The error names the
 // file and the reason; pictures of more than 100 million pixels are refused.
 Result<Picture> read_picture(const std::string& path);
 Status write_png(const std::string& path, const Picture& picture);

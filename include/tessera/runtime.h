@@ -145,7 +145,7 @@ struct EventRecordingState;
 class LiveViewState;
 }  // namespace runtime
 
-// A task that was submitted. Letting go of the handle does not stop the task.
+// A task that was submitted. Releasing the handle does not stop the task.
 class Job {
  public:
   Job() = default;  // no task
@@ -231,7 +231,7 @@ class Stream {
   Result<Job> submit_network_when_room(NetworkTask task, SubmitOptions options = {});
   // From now on each task of this stream reads what the one before it wrote: submit_network leaves
   // out the inputs named here, and these outputs, which stay in `memory`. The tasks may be
-  // submitted one behind the other, without waiting. When one fails, so do those behind it, until
+  // submitted in sequence, without waiting. When one fails, so do those behind it, until
   // the states are bound again, which begins anew; with no bindings, they are ordinary inputs and
   // outputs again. Of a pipeline with an execute stage: the inputs are those of the first, the
   // outputs of the last.
@@ -297,10 +297,10 @@ struct StageOptions {
   HostFunction function = {};             // kHost
   std::optional<Model> model = {};        // of the other kinds
   std::vector<std::string> devices = {};  // kExecute: names; empty: all that hold the model
-  int threads = 0;                        // 0: one; execute: two a kernel
+  int threads = 0;                        // 0: one; execute: two per kernel
   std::size_t capacity = 0;               // tasks that wait in front of it; 0: 16. Not of the
                                           // first stage: jobs_max
-  std::size_t batch = 0;                  // tasks a thread takes at once, 64 at most; 0: as many
+  std::size_t batch = 0;                  // tasks that a thread takes, 64 at most; 0: as many
                                           // as take 50 us; execute, in lock step: by the hint
 };
 
@@ -319,7 +319,7 @@ enum class DebugMode : std::uint8_t {
 };
 struct DebugOptions {
   DebugMode mode = DebugMode::kDevice;
-  std::int64_t every = 1;  // of every so many tasks one; the others run on the device
+  std::int64_t every = 1;  // one of `every` tasks; the others run on the device
 };
 
 struct PipelineOptions {
@@ -418,7 +418,7 @@ class LiveView {
   std::shared_ptr<runtime::LiveViewState> state_;  // shared by its handles
 };
 
-// A file of all events, one JSON object a line, for as long as a handle to it lives or until
+// A file of all events, one JSON object per line, for as long as a handle to it lives or until
 // finish(). `tessera trace` makes a trace of it.
 class EventRecording {
  public:

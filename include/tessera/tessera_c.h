@@ -4,13 +4,13 @@
  *   tessera_network_load ─► tessera_runtime_open ─► tessera_model_load ─► tessera_pipeline_open
  *     ─► tessera_stream_open ─► tessera_submit ─► tessera_job_wait ─► tessera_result_output
  *
- * Handles.  Everything behind a pointer to an incomplete type is made by this library and given
- *   back with the function of its name, tessera_X_release, which takes NULL too. Handles may be
- *   given back in any order: what one of them needs lives until the last has gone. A handle may be
- *   used by several threads at once, but for its release.
+ * Handles.  Everything behind a pointer to an incomplete type is made by this library and released
+ *   with the function of its name, tessera_X_release, which takes NULL too. Handles may be released
+ *   in any order: what one of them needs lives until the last is released. A handle may be used by
+ *   several threads at once, but for its release.
  * Errors.   A function that can fail returns tessera_error*: NULL is success; anything else belongs
- *   to the caller, says why in words, and is given back with tessera_error_release. Out parameters
- *   are set on success only, but for handles, which are NULL on failure.
+ *   to the caller, has a message, and is released with tessera_error_release. Out parameters are
+ *   set on success only, but for handles, which are NULL on failure.
  * Text.     Strings are UTF-8, end with a zero, and belong to the handle that they were asked of;
  *   they live as long as it does.
  * Options.  A structure that the caller fills, and one that the library fills, begins with its size
@@ -19,23 +19,24 @@
  *   Members that are zero mean the defaults, as do members that an older caller does not have, and
  *   NULL in place of the structure. A member that this library does not know has to be zero. With a
  *   wrong size (0, say) the call is an error, nothing of the structure is read, and what it holds
- *   is not given back. All entries of an array have one size. tessera_tensor, tessera_run and their
- *   like have no size: they stay as they are.
- * NULL.     A function that can fail says what must not be NULL. Of a handle that is NULL every
- *   other function gives 0, false, an empty text or, for other pointers, NULL, and does nothing.
- *   An array may be NULL where its count is 0.
+ *   is not released. All entries of an array have one size. tessera_tensor, tessera_run and similar
+ *   structures have no size: they do not change.
+ * NULL.     A function that can fail names the argument that must not be NULL. Of a NULL handle
+ *   every other function gives 0, false, an empty text or, for other pointers, NULL, and does
+ *   nothing. An array may be NULL where its count is 0.
  * Calls     of the application by the library come on threads of the library, callbacks also on one
  *   that calls tessera_job_cancel: a stage's function on as many at once as the stage has threads,
  *   each with a task of its own; callbacks of one stream one after the other; a tuning log on one
- *   thread. They may call everything here, and give back any handle; they must not wait for tasks
- * that come behind their own, nor leave by longjmp. A C++ exception ends the task of the stage, or
- * becomes the error of the job whose callback it left, and is counted. While one of them lasts, its
- * stage, stream or tuner waits. fork()    copies none of the library's threads. In the child every
- * call on a handle that was opened before is TESSERA_UNAVAILABLE at once, or does nothing where it
- * has no error to give; handles may be given back, and networks used. The child opens a runtime of
- * its own. Ends.     The last handle of a pipeline and its streams to be given back waits for the
- * tasks inside, so nothing of the application is called after that; given back in such a call, it
- * does not wait: another thread does, and `release_context` says when it is over.
+ *   thread. They may call everything here, and release any handle; they must not wait for tasks
+ *   that come behind their own, nor leave by longjmp. A C++ exception ends the task of the stage,
+ *   or becomes the error of the job whose callback it left, and is counted. While one of them
+ *   lasts, its stage, stream or tuner waits.
+ * fork()    copies none of the library's threads. In the child every call on a handle that was
+ *   opened before is TESSERA_UNAVAILABLE at once, or does nothing where it has no error to return;
+ *   handles may be released, and networks used. The child opens its own runtime.
+ * Ends.     Releasing the last handle of a pipeline and its streams waits for the tasks inside, so
+ *   nothing of the application is called after that; within such a call it does not wait: another
+ *   thread does, and `release_context` is called when it is over.
  */
 #ifndef TESSERA_TESSERA_C_H
 #define TESSERA_TESSERA_C_H
@@ -130,7 +131,7 @@ typedef enum tessera_format {
 /* Bytes of an element; 0 for a number that is no format. */
 size_t tessera_format_bytes(tessera_format format);
 
-/* Elements in row-major order that belong to somebody else. */
+/* Elements in row-major order; a view, which does not own them. */
 typedef struct tessera_tensor {
   tessera_format format;
   size_t rank;         /* 0: a scalar */
@@ -260,7 +261,7 @@ typedef struct tessera_picture_input {
   bool bgr;           /* blue first */
 } tessera_picture_input;
 
-/* 8-bit RGB, height x width x 3. Reads .png and .jpg files, the kind told from the contents. */
+/* 8-bit RGB, height x width x 3. Reads .png and .jpg files, the kind detected from the contents. */
 tessera_error* tessera_picture_read(const char* path, tessera_picture** picture);
 /* A copy of width x height x 3 levels; black where `rgb` is NULL. */
 tessera_error* tessera_picture_create(int64_t width, int64_t height, const uint8_t* rgb,
@@ -306,10 +307,10 @@ typedef struct tessera_stage_options {
   const tessera_model* model;               /* of the other kinds */
   const char* const* devices; /* execute: of those that hold the model; NULL: all of them */
   size_t device_count;
-  int threads;                          /* 0: one; execute: two a kernel */
+  int threads;                          /* 0: one; execute: two per kernel */
   size_t capacity;                      /* tasks that wait in front of it; 0: 16; of the first
                                            stage always jobs_max */
-  size_t batch;                         /* tasks a thread takes at once; 0: as fits */
+  size_t batch;                         /* tasks that a thread takes at once; 0: as fits */
   const tessera_picture_input* picture; /* of a picture stage; NULL: levels / 255, red first */
 } tessera_stage_options;
 
@@ -322,7 +323,7 @@ typedef enum tessera_debug_mode {
 typedef struct tessera_debug_options {
   size_t size;
   tessera_debug_mode mode;
-  int64_t every; /* of so many tasks one, the others run on the device; 0: of each */
+  int64_t every; /* one of `every` tasks, the others run on the device; 0: each */
 } tessera_debug_options;
 
 /* `text` says what tuning did and why, and ends with the call. */
@@ -488,7 +489,7 @@ void tessera_result_release(tessera_result* result);
  * other side has a newer one and it is needed there. Tasks use a block in the order in which they
  * were submitted, whatever their streams and pipelines; its bytes on the host are the application's
  * while no task that was submitted uses it. If a task that was to write a block ends without a
- * result, whoever reads the block fails, until it is written again. */
+ * result, tasks that read the block fail, until it is written again. */
 tessera_error* tessera_memory_open(tessera_runtime* runtime, const char* device,
                                    tessera_memory** memory);
 const char* tessera_memory_device(const tessera_memory* memory);
@@ -506,13 +507,13 @@ void tessera_block_release(tessera_block* block);
 tessera_error* tessera_block_allocate_tensor(tessera_memory* memory, tessera_format format,
                                              size_t rank, const int64_t* dims,
                                              tessera_block** block);
-/* A copy of the tensor as a block; it goes over with the first task that reads it, and once. */
+/* A copy of the tensor as a block; it is sent with the first task that reads it, and once. */
 tessera_error* tessera_block_upload(tessera_memory* memory, const tessera_tensor* tensor,
                                     tessera_block** block);
 /* The tensor's memory as a block, which tasks may write: in place where host and device share
  * memory and it begins at a multiple of 16 bytes, else copied, or mirrored on the device. It must
  * stay until `release_owner(owner)` is called, by any thread and in any case once: when the block
- * has been given back and no run uses it, or when wrapping failed. `release_owner` may be NULL:
+ * has been released and no run uses it, or when wrapping failed. `release_owner` may be NULL:
  * then it must outlive the runtime. A byte may be in one block of a device's. */
 tessera_error* tessera_block_wrap(tessera_memory* memory, const tessera_tensor* tensor, void* owner,
                                   tessera_release_function release_owner, tessera_block** block);
@@ -645,7 +646,7 @@ typedef struct tessera_state_binding {
 
 /* From now on each task of the stream reads what the one before it wrote: tessera_submit_network
  * leaves out these inputs, and these outputs, which stay in `memory`. The tasks may be submitted
- * one behind the other, without waiting. When one fails, so do those behind it, until the states
+ * in sequence, without waiting. When one fails, so do those behind it, until the states
  * are bound again, which begins anew. No bindings: ordinary inputs and outputs again. */
 tessera_error* tessera_stream_bind_states(tessera_stream* stream, const tessera_memory* memory,
                                           const tessera_state_binding* bindings,
@@ -715,7 +716,7 @@ typedef struct tessera_live_view_options {
 } tessera_live_view_options;
 
 /* A server of the live page, of figures for Prometheus and of what `tessera top` shows, until it is
- * given back. */
+ * released. */
 tessera_error* tessera_live_view_open(tessera_runtime* runtime,
                                       const tessera_live_view_options* options,
                                       tessera_live_view** view);
