@@ -9,7 +9,7 @@
 #undef NDEBUG  // toml++ would turn its assertions into assumptions
 
 namespace {
-// toml++ has assertions that a stranger's file can break ("[" and a line end). They are thrown to
+// toml++ has assertions that an untrusted file can break ("[" and a line end). They are thrown to
 // parse_toml() below, which makes an ordinary error of them.
 struct TomlGaveUp {};
 [[noreturn]] void toml_gave_up() { throw TomlGaveUp{}; }
@@ -23,7 +23,7 @@ struct TomlGaveUp {};
 #define TOML_HEADER_ONLY 1
 #define TOML_MAX_NESTED_VALUES 16  // an architecture file has none inside another
 #define TOML_EXCEPTIONS 1  // without them its functions are noexcept, and memory can end in any
-// Its tables of characters hold "unreachable" where characters of strangers do arrive ("\u00b1" in
+// Its tables of characters hold "unreachable" where untrusted characters do arrive ("\u00b1" in
 // front of a key); all functions of that header say whether a character is of a kind.
 #include <toml++/impl/preprocessor.h>
 #pragma push_macro("TOML_UNREACHABLE")

@@ -61,7 +61,7 @@ struct PixelBand {
   std::int64_t outputs = 1;   // columns a channel: pixels that a moving column makes
 };
 
-// Where a row of pixels takes fewer cycles than with the weights on the diagonal, a tap a pass.
+// Where a row of pixels takes fewer cycles than with the weights on the diagonal, a tap per pass.
 std::optional<PixelBand> pixel_band(const NeuralEngineConfig& config, const ProductWork& work);
 
 }  // namespace tessera

@@ -21,17 +21,17 @@ struct NeuralEngineConfig {
   std::int32_t clock_thousandths = 1000;  // of the core's clock
   Dataflow dataflow = Dataflow::kWeightStationary;
   Folds folds = Folds::kOverlapped;
-  std::int32_t rows = 128;     // R: input channels (K) an array pass
-  std::int32_t columns = 128;  // C: output channels an array pass
+  std::int32_t rows = 128;     // R: input channels (K) per array pass
+  std::int32_t columns = 128;  // C: output channels per array pass
   // Pixels that enter the array side by side, where a product leaves rows and columns of it free.
   std::int32_t fold_pixels_max = 8;
   std::int32_t psum_banks = 8;                      // PSUM banks
   std::int32_t psum_bank_columns = 512;             // moving columns (pixels) a bank holds
-  std::int32_t kernel_bytes_per_partition = 32768;  // kernel memory, a partition an array row
+  std::int32_t kernel_bytes_per_partition = 32768;  // kernel memory, a partition per array row
   std::int32_t post_processor_latency_cycles = 8;
   std::int32_t task_start_cycles = 16;  // configuration of a task
-  // An array that is driven by commands takes a pass in pieces of so many columns of one row; 0: a
-  // pass is one piece.
+  // An array that is driven by commands takes a pass in pieces of this many columns of one row; 0:
+  // a pass is one piece.
   std::int32_t command_columns = 0;
   std::int32_t command_cycles_min = 0;         // that a shorter piece takes
   std::int32_t command_stall_thousandths = 0;  // cycles lost at a piece, on average
@@ -42,7 +42,7 @@ struct PlanarEngineConfig {
   std::int32_t count = 1;
   std::int32_t clock_thousandths = 1000;  // of the core's clock
   std::int32_t lanes = 128;               // channels (partitions) worked on at once
-  std::int32_t elements_per_lane = 8;     // elements a lane and cycle
+  std::int32_t elements_per_lane = 8;     // elements per lane and cycle
   std::int32_t latency_cycles = 12;
   std::int32_t task_start_cycles = 16;
   std::int32_t window_rows_max = 64;  // line buffer depth

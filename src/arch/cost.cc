@@ -491,7 +491,7 @@ std::int64_t reduce_function_cycles(ReduceFunction function) {
     case ReduceFunction::kSumSquare:
       return 1;
     case ReduceFunction::kRootSumSquare:
-      return 4;  // the root of each result; sums run at one a cycle
+      return 4;  // the root of each result; sums run at one per cycle
   }
   return 4;
 }

@@ -49,7 +49,7 @@
 // Where it takes fewer cycles (and neither folds are serial nor commands cut rows), a kernel row is
 // a band beside the diagonal instead: a channel has as many rows as s <= `port_elements`
 // neighbouring pixels, and a column for each output pixel that lies wholly within them, o = (s -
-// reach) / stride_w + 1. min(R, C) / s channels make o pixels a cycle, in kernel_h passes; sums
+// reach) / stride_w + 1. min(R, C) / s channels make o pixels per cycle, in kernel_h passes; sums
 // come down in the order of the taps. A pass's weights, kernel_w a row of the array, are loaded a
 // pass ahead.
 //
@@ -160,10 +160,10 @@ std::int64_t binary_function_cycles(BinaryFunction function);
 std::int64_t reduce_function_cycles(ReduceFunction function);
 
 // One step of planar work. Elements are counted a channel.
-//   pooling       input elements pass the two one-dimensional filters, one a cycle and lane
+//   pooling       input elements pass the two one-dimensional filters, one per cycle and lane
 //   element-wise  each output element is read (two sources on two read ports), computed, written
 //   reduction     input elements are added to the line buffer, results leave through the function
-//   channel-wise  each output element takes a multiply-add a tap from the line buffer's window
+//   channel-wise  each output element takes a multiply-add per tap from the line buffer's window
 struct PlanarWork {
   std::int64_t channels = 1;
   std::int64_t input_elements = 1;   // a channel, halo rows included
@@ -187,7 +187,7 @@ Cycles planar_transpose_cycles(const PlanarEngineConfig& config, const PlanarTra
 
 // ---- kernel extraction ----
 
-// Expanding `elements` of a compressed kernel on the way into kernel memory: R elements a cycle,
+// Expanding `elements` of a compressed kernel on the way into kernel memory: R elements per cycle,
 // one for each partition. Palette and zero mask are looked up in the pipeline, whatever their
 // values.
 Cycles kernel_extraction_cycles(const NeuralEngineConfig& config, std::int64_t elements);

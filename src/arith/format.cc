@@ -16,7 +16,7 @@ struct FormatRow {
   bool is_affine;
 };
 
-// One row a format, in the order of the enumeration.
+// One row per format, in the order of the enumeration.
 constexpr std::array<FormatRow, kFormatCount> kRows = {{
     {"f16", 2, true, false, true, false},
     {"bf16", 2, true, false, true, false},

@@ -42,7 +42,7 @@ enum class MicroScale : std::uint8_t {
 
 struct MatrixFormat {
   MatrixKind kind = MatrixKind::kBlockFloat;
-  int native_dimension = 128;         // N, elements a block
+  int native_dimension = 128;         // N, elements per block
   int mantissa_bits_moving = 11;      // mx: activations, 2..15
   int mantissa_bits_stationary = 11;  // mw: weights, 2..15
   LongFormat long_format = LongFormat::kExact;

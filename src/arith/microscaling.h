@@ -51,7 +51,7 @@ int micro_scale_code(MicroElement element, MicroScale mode, double magnitude);
 
 struct MicroBlock {
   int scale = 0;                    // code
-  std::vector<std::uint8_t> codes;  // one an element
+  std::vector<std::uint8_t> codes;  // one per element
   friend bool operator==(const MicroBlock&, const MicroBlock&) = default;
 };
 

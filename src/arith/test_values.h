@@ -13,8 +13,8 @@ namespace tessera::arith {
 
 inline constexpr std::uint64_t kTestSeed = 20240817;
 
-// The long comparisons visit one value in so many. Odd numbers, so that steps through all patterns
-// meet every low bit.
+// The long comparisons visit one value in this number. Odd numbers, so that steps through all
+// patterns meet every low bit.
 inline std::uint32_t visit_one_in() {
   return static_cast<std::uint32_t>(tessera::visit_one_in(5, 61));
 }

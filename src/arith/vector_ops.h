@@ -36,13 +36,13 @@ struct Output {
 //   rows[1]   ─ f16 f16 f16 f16 ...   ──►  mantissas[(r/2)*pair_stride + 2*p + r%2]   q of row r
 //   rows[..]     pixel 0 1 2 3 ...
 //
-// This is what the convolution kernel eats: pairs of channels beside each other, ready for 16-bit
-// multiply-add. With an odd number of rows the second half of the last pair is zero. A null row is
-// a row of zeros (padding).
+// This is the input of the convolution kernel: pairs of channels beside each other, ready for
+// 16-bit multiply-add. With an odd number of rows the second half of the last pair is zero. A null
+// row is a row of zeros (padding).
 struct ColumnBlocks {
   Format format = Format::kF16;       // of the rows: f16, bf16 or f32
   const void* const* rows = nullptr;  // row_count pointers, each to `pixels` elements, or null
-  std::int64_t row_count = 0;         // elements a block, 1 .. 32768
+  std::int64_t row_count = 0;         // elements per block, 1 .. 32768
   std::int64_t pixels = 0;            // blocks
   int mantissa_bits = 11;             // m, 2..15
   std::uint8_t* exponents = nullptr;  // [pixels]
@@ -56,7 +56,7 @@ struct RunBlocks {
   Format format = Format::kF16;    // f16, bf16 or f32
   const void* elements = nullptr;  // contiguous
   std::int64_t count = 0;
-  std::int64_t block_size = 128;      // elements a block (N, or fewer)
+  std::int64_t block_size = 128;      // elements per block (N, or fewer)
   int mantissa_bits = 11;             // m, 2..15
   std::uint8_t* exponents = nullptr;  // [ceil(count / block_size)]
   std::int16_t* mantissas = nullptr;  // [count]

@@ -32,7 +32,7 @@ UnsignedWide absolute(Wide value) {
   return value < 0 ? -static_cast<UnsignedWide>(value) : static_cast<UnsignedWide>(value);
 }
 
-// value * 2^unit in binary64, to odd; `sticky` tells that the exact number is a little larger. When
+// value * 2^unit in binary64, to odd; `sticky`: the exact number is a little larger. When
 // it is set, value has at least 54 bits.
 double scale_to_odd(UnsignedWide value, int unit, bool sticky) {
   const int drop = std::max(bit_width(value) - 53, 0);

@@ -34,7 +34,7 @@ Status call_application(const char* what, const Function& function) {
 }
 
 // Tells how far something is. After the application's function has thrown it is called no more,
-// until somebody asked what it threw. May be used by several threads.
+// until the exception was taken. May be used by several threads.
 class ProgressReport {
  public:
   using Function = std::function<void(const std::string& stage, double fraction)>;

@@ -1,5 +1,5 @@
-// What a path leads to: links followed by hand, this process's own descriptors told from files, and
-// one file told from another whatever it is called.
+// What a path leads to: links followed by hand, this process's own descriptors distinguished from
+// files, and files identified whatever they are called.
 #pragma once
 
 #include <sys/types.h>

@@ -29,8 +29,8 @@ auto guarded(std::string_view doing, Function&& function) -> decltype(function()
   }
 }
 
-// make(), an Error; where there is no memory for its message, one that says so. For those who must
-// go on: they hold a lock, or somebody waits for what they do.
+// make(), an Error; where there is no memory for its message, one that says so. For callers that
+// must go on: they hold a lock, or others wait for them.
 template <typename Make>
 Error error_or_no_memory(const Make& make) noexcept {
   try {

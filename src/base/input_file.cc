@@ -132,7 +132,7 @@ Result<std::size_t> InputFile::read_some(std::span<std::byte> to) {
   while (true) {
     const ssize_t got = ::read(file_.get(), to.data(), to.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && errno == EAGAIN) {  // a descriptor that somebody else made non-blocking
+    if (got < 0 && errno == EAGAIN) {  // a descriptor that another process made non-blocking
       pollfd readable = {.fd = file_.get(), .events = POLLIN, .revents = 0};
       (void)::poll(&readable, 1, -1);
       continue;

@@ -1,8 +1,8 @@
 // Every file that comes from outside is opened here: regular files alone, none larger than its kind
 // may be, and none that changes while it is read. Opening never waits, not even for a named pipe.
 //
-// The errors are reasons without the file's name ("it is a folder, ..."); who opens the file knows
-// what to call it. read_file() and its siblings (tessera/file.h) name it.
+// The errors are reasons without the file's name ("it is a folder, ..."); the caller names
+// it. read_file() and its siblings (tessera/file.h) name it.
 #pragma once
 
 #include <sys/stat.h>

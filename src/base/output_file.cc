@@ -24,7 +24,7 @@ constexpr int kAttempts = 100;
 constexpr std::size_t kWriteBytesMax = std::size_t{1} << 30;
 
 // While this lives, a write to a pipe without a reader and a write beyond the limit of a file's
-// size raise no signal in this thread; the errno tells.
+// size raise no signal in this thread; errno has the error.
 class SignalsHeldBack {
  public:
   SignalsHeldBack() {
@@ -58,7 +58,7 @@ int write_all(int file, std::span<const std::byte> bytes) {
       bytes = bytes.subspan(static_cast<std::size_t>(put));
     } else if (put == 0) {
       return ENOSPC;
-    } else if (errno == EAGAIN) {  // a descriptor that somebody else made non-blocking
+    } else if (errno == EAGAIN) {  // a descriptor that another process made non-blocking
       pollfd writable = {.fd = file, .events = POLLOUT, .revents = 0};
       (void)::poll(&writable, 1, -1);
     } else if (errno != EINTR) {
@@ -204,7 +204,7 @@ Status OutputFile::put_in_place() {
       temporary_.clear();
       return {};
     }
-    if (errno != EEXIST) break;  // somebody else made it in between: once more
+    if (errno != EEXIST) break;  // another process made it in between: once more
   }
   // A file system that has no exchange; what is replaced does not come back.
   const bool foreign = errno == EINVAL || errno == ENOSYS || errno == ENOTSUP;

@@ -1,4 +1,4 @@
-// Every file that is written is written here, so that nobody ever finds half of one under its name.
+// Every file is written here, so that a partial one never appears under its name.
 //
 //   create() ─► .tessera-<random>.partial ◄─ write()
 //                      │ commit(): fsync, rename over the target, fsync of the folder
@@ -36,7 +36,7 @@
 namespace tessera {
 
 struct OutputOptions {
-  bool synchronised = true;  // false for scratch files, which nobody wants after a power cut
+  bool synchronised = true;  // false for scratch files, which need not survive a power cut
 };
 
 class OutputFile {

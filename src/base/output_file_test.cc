@@ -127,7 +127,7 @@ TEST_F(OutputFileTest, WithoutCommitNothingHasHappened) {
   EXPECT_EQ(files(), 1);
 }
 
-// What somebody planted where a temporary was once expected is neither followed nor touched.
+// What was planted where a temporary was once expected is neither followed nor touched.
 TEST_F(OutputFileTest, PlantedTemporaryIsNotFollowed) {
   ASSERT_TRUE(write_text_file(in_folder("victim"), "victim").ok());
   fs::create_symlink("victim", in_folder("a.partial"));

@@ -8,8 +8,8 @@
 namespace tessera {
 namespace {
 
-// The one thing that a child has to be told, since it cannot see by itself that it is one without
-// asking the system each time.
+// The one thing passed on to a child, which cannot otherwise detect that it is one without a
+// system call each time.
 std::atomic<std::uint64_t> forks{0};
 
 void count_fork() { forks.fetch_add(1, std::memory_order_relaxed); }

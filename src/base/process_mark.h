@@ -1,6 +1,6 @@
 // fork() copies a process with one of its threads only. Whatever the others were doing stays half
-// done in the child: locks are held by nobody, and what waits for a thread waits forever. So what
-// owns threads remembers the process that opened it, and refuses to work in another.
+// done in the child: locks stay held without an owner, and what waits for a thread waits forever.
+// So what owns threads remembers the process that opened it, and refuses to work in another.
 #pragma once
 
 #include <cstdint>

@@ -5,7 +5,7 @@
 
 namespace tessera {
 
-// One in so many of the values or cases that a long comparison has: all of them where
+// One in this number of the values or cases of a long comparison: all of them where
 // TESSERA_TEST_WHOLE is set (`make test-long`), else one in `everyday`. The sanitizers take ten
 // times as long and look at the code, not at its values: one in `sanitized`.
 inline int visit_one_in([[maybe_unused]] int everyday, [[maybe_unused]] int sanitized) {

@@ -1,4 +1,4 @@
-// Text of strangers, character by character.
+// Untrusted text, character by character.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ Character character_at(std::string_view text, std::size_t at);
 // become U+FFFD, one for each byte.
 std::string as_utf8(std::string_view text);
 
-// The first bytes, at most so many; no character is cut.
+// The first bytes, at most this number; no character is cut.
 std::string_view first_bytes(std::string_view text, std::size_t bytes);
 
 }  // namespace tessera

@@ -70,7 +70,7 @@ void BlockProduct::Run::quantise_flat_block(std::int64_t block, std::int64_t pix
           .subspan(static_cast<std::size_t>(native.first), static_cast<std::size_t>(native.count)),
       pixels, target);
   for (std::int64_t i = pixels; i < round_up(pixels, kStripPixels); ++i) {
-    target.exponents[i] = 0;  // lanes that nobody reads: any finite value will do
+    target.exponents[i] = 0;  // lanes that are not read: any finite value will do
     target.scales[i] = 0.0;
   }
 }

@@ -1,6 +1,6 @@
 // Products of block-float operands: integer dots of native blocks, exact sums, one rounding.
 //
-//   flat     one row of taps x channels a pixel (im2col cut, kernels of one tap, narrow outputs):
+//   flat     one row of taps x channels per pixel (im2col cut, one-tap weights, narrow outputs):
 //            64 pixels are gathered, quantised and multiplied at a time       block_flat.cc
 //   rolling  several taps, blocks along channels: each input row is quantised once and stays while
 //            the window passes over it; taps read it at shifted columns       block_rolling.cc
@@ -153,7 +153,7 @@ class BlockProduct final : public Product {
   std::int64_t batch_lanes() const;
 
   ProductConfig config_;            // without an activation that is fused
-  std::int64_t segment_pairs_ = 0;  // so many pairs are summed in int32 without overflow
+  std::int64_t segment_pairs_ = 0;  // pairs that are summed in int32 without overflow
   bool tiles_ = false;
   BlockWeights weights_;
   int weight_bias_ = 15;

@@ -16,7 +16,7 @@
 namespace tessera::kernels {
 
 // Rows of samples to the planes. Vectors are stored whole, zeros behind the last sample: rows must
-// be loaded in order, and kBandSlack floats behind the last one belong to nobody.
+// be loaded in order, and kBandSlack floats behind the last one are spare.
 inline constexpr std::int64_t kBandSlack = 64;
 struct SampleRows {
   Format format = Format::kF16;  // f16, i8, u8
@@ -47,7 +47,7 @@ std::int64_t band_vector_lanes();
 struct BandSums {
   const float* samples = nullptr;
   std::span<const std::int32_t> taps;   // of the first sample under each tap
-  const float* weights = nullptr;       // one a tap
+  const float* weights = nullptr;       // one per tap
   std::span<const BandVector> vectors;  // in the order of their stores; whole groups
   // For square kernels: a vector stands for one in each of kBandGroup output rows, which
   // read each input row together. Taps are those of the first row.

@@ -1,4 +1,4 @@
-// Channel-wise (depthwise) convolution: one input channel an output channel, no block quantisation.
+// Channel-wise (depthwise) convolution: one input channel per output channel, not quantised.
 //
 //   f16, bf16   binary32 sums in kernel order, bias first, every product and every sum rounded
 //   f32         the same in binary64
@@ -88,7 +88,7 @@ class ChannelWiseProduct final : public Product {
 
   // The padded input of a band of output rows, one plane for each phase of the strides, so that a
   // tap reads output (r, c) at a fixed distance from place r * columns + c. The places behind the
-  // last output column of a row give sums that nobody stores.
+  // last output column of a row give sums that are not stored.
   struct Plane {
     std::int64_t columns = 0;  // of a plane
     std::int64_t rows = 0;
@@ -340,7 +340,7 @@ class ChannelWiseProduct final : public Product {
   struct PlaneMemory {
     float* samples;
     float* line;   // one input row
-    float* other;  // samples that nobody wants
+    float* other;  // samples that are not used
   };
 
   // Rows outside the input stay the zeros they are.

@@ -29,7 +29,7 @@ struct ExtremeRows {
 // One channel. `inputs` and `outputs` have their elements behind each other.
 struct ExtremeChannel {
   std::span<const std::byte* const> inputs;
-  std::span<const ExtremeRows> rows;  // in `inputs`, one an output row
+  std::span<const ExtremeRows> rows;  // in `inputs`, one per output row
   std::int64_t dilation_h = 1;
   std::span<std::byte* const> outputs;
 };

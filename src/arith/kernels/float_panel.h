@@ -25,7 +25,7 @@ void float_panel(const FloatPanel& panel, double* sums);  // [channel][kPanelPix
 // in binary32 with both operations rounded, or in binary64, then one rounding to `format`.
 struct ChannelWiseRow {
   std::span<const float* const> taps;  // row of samples under each tap; readable to whole strips
-  const float* weights = nullptr;      // one a tap
+  const float* weights = nullptr;      // one per tap
   double bias = 0.0;
   bool wide = false;  // binary64
   // No product of the operands rounds in binary32 (f16), so that they may be fused with the sum.

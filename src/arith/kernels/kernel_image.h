@@ -1,4 +1,4 @@
-// The kernel image: how stationary operands lie in kernel memory, one partition an array row.
+// The kernel image: how stationary operands lie in kernel memory, one partition per array row.
 //
 // The sum of one output channel runs over k. With BlockCut::kChannel a kernel tap's channels are
 // cut into tiles of `rows`: tile = tap * ceil(channels / rows) + channel / rows, row = channel %
@@ -25,11 +25,11 @@ struct KernelImageShape {
   bool channel_wise = false;
   BlockCut cut = BlockCut::kChannel;
   std::int64_t groups = 1;
-  std::int64_t channels = 1;         // input channels a group (K of a matrix product)
-  std::int64_t output_channels = 1;  // a group
+  std::int64_t channels = 1;         // input channels per group (K of a matrix product)
+  std::int64_t output_channels = 1;  // per group
   std::int64_t taps = 1;             // kernel_h * kernel_w
   std::int64_t rows = 128;           // partitions
-  std::int64_t columns = 128;        // output channels a tile
+  std::int64_t columns = 128;        // output channels per tile
   Format format = Format::kF16;
 
   std::int64_t tiles() const;          // tiles a column block

@@ -4,7 +4,7 @@
 //   palette | partition 0: group, group, ... | partition 1: ... | rest of partition 0, 1, ...
 //
 //   group = 64 elements of a partition (the last of a partition may be shorter):
-//     [ zero mask: a bit an element, 1 where it is not zero ] [ values of the elements ]
+//     [ zero mask: a bit per element, 1 where it is not zero ] [ values of the elements ]
 //
 // With a zero mask only elements whose bit is 1 have a value. A value is an index into the palette
 // of `palette_bits` bits, lowest bit first, a group's indices filled up to a byte; or without a

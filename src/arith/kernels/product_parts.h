@@ -54,7 +54,7 @@ T vector_element(const std::vector<T>& values, std::int64_t channel, T otherwise
 // Output pixels counted row-major from the first column of a row: [first, last) are lanes 0, 1, ...
 struct FlatPixels {
   std::int64_t first_row = 0;  // output row of pixel 0
-  std::int64_t columns = 0;    // pixels an output row
+  std::int64_t columns = 0;    // pixels per output row
   std::int64_t first = 0, last = 0;
 };
 // Where they lie in the output surface; pixel `first` is lane `lane`.

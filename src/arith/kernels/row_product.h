@@ -2,7 +2,7 @@
 // products of a transformer. Pixels are rows of tiles (tile_rows.h), so that activations are
 // quantised where they lie and results are written where they belong.
 //
-//   stationary [terms][output channels] ─► columns of tiles, 64 output channels a panel
+//   stationary [terms][output channels] ─► columns of tiles, 64 output channels per panel
 //   pixels     [16 pixels][terms]       ─► a strip: rows of tiles
 //   panel x strip ─► sums [16 pixels][64 output channels] ─► proved exact ─► + bias, rounded
 //

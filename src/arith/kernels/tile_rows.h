@@ -34,7 +34,7 @@ bool quantise_rows_into_tiles(const RowBlock& block);
 struct RowFinish {
   const double* sums = nullptr;         // [kTileRows][kPanelPixels]
   const double* biases = nullptr;       // [kPanelPixels]
-  std::byte* const* targets = nullptr;  // where each pixel's results go, one behind the other
+  std::byte* const* targets = nullptr;  // where each pixel's results go, contiguously
   std::int64_t pixels = 0;              // at most kTileRows
   std::int64_t channels = 0;            // at most kPanelPixels
   Format format = Format::kF16;         // or f32
