@@ -112,7 +112,7 @@ struct Operation {
   Place place;
   std::string word;
   MatrixUse matrix;    // kProduct
-  VectorView operand;  // kBinary; kProductOfVectors: the matrix, a vector a row
+  VectorView operand;  // kBinary; kProductOfVectors: the matrix, a vector per row
   UnaryFunction unary = UnaryFunction::kIdentity;
   BinaryFunction binary = BinaryFunction::kAdd;
   bool swapped = false;     // operand - value

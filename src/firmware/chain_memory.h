@@ -1,7 +1,7 @@
 // Where the memories of a chain program lie.
 //
 //   state buffer, a partition:  initial | addsub | multiply | temporaries of the chains
-//   kernel memory:              matrices, one behind the other, as they are first used
+//   kernel memory:              matrices, contiguous, as they are first used
 //   DRAM:                       constants (weights), inputs, outputs, workspace
 #pragma once
 
@@ -72,7 +72,7 @@ class ChainMemory {
   // A matrix that lies in DRAM: its image in the weights, and no place in
   // kernel memory.
   KernelPlace place_source(const MatrixPart& part);
-  // An identity matrix of so many rows.
+  // An identity matrix of this many rows.
   Result<KernelPlace> place_identity(std::int64_t rows, bool& fresh);
 
   // Contents of a declared name in the vector format, row-major, in the

@@ -53,7 +53,7 @@ std::string quoted(std::string_view text) {
 
 Lexer::Lexer(std::string_view text, std::string name) : text_(text), name_(std::move(name)) {
   first_ = advance();
-  // An error in the first token is told where the parser first asks for one.
+  // An error in the first token is reported where the parser first asks for one.
   if (!first_.ok()) token_ = Token{};
 }
 

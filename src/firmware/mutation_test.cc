@@ -88,7 +88,7 @@ std::string damaged(std::string text, std::mt19937& random) {
   return text;
 }
 
-// Of so many damaged texts, how many still are programs.
+// Damaged texts, and how many of them still are programs.
 int programs_among(const std::string& text, std::uint32_t seed, int rounds) {
   const ChipConfig chip;
   std::mt19937 random(seed);

@@ -1,5 +1,5 @@
 // The lines of a task's chain. Each sets registers of the configuration, so that the same lines,
-// applied to the reset values in the same order, tell which registers still have to be written out.
+// applied to the reset values in the same order, show which registers still have to be written out.
 //
 //   read  buffer OFFSET FORMAT [images, channels, rows, columns] pitch [block, row, column] ring N
 //         [broadcast channels] [broadcast images] [broadcast rows]

@@ -267,7 +267,7 @@ TEST(Build, SquaresUnderARootStayInFloat32) {
             "elementwise f32; ");
 }
 
-// 40,000 elements a channel: rows of 1,000, their means, and the mean of those.
+// 40,000 elements per channel: rows of 1,000, their means, and the mean of those.
 TEST(Build, ALongInstanceIsNormalisedInRows) {
   TestModel model;
   model.input("x", {1, 2, 40000}).constant("scale", {2}, {3}).constant("bias", {2}, {1});

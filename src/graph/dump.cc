@@ -1,5 +1,5 @@
-// A graph as text: one line a tensor, one line a node. parse.cc reads it back; docs/passes.md shows
-// an example.
+// A graph as text: one line per tensor, one line per node. parse.cc reads it back; docs/passes.md
+// shows an example.
 //
 //   graph "net" f16
 //   tensor %0 "x" f32 [1, 3, 8, 8]

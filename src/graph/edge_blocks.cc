@@ -16,8 +16,8 @@ namespace {
 // them.
 struct Part {
   std::int64_t first = 0;   // row or column
-  std::int64_t blocks = 0;  // so many blocks
-  std::int64_t extent = 0;  // of which so many rows or columns belong to the matrix
+  std::int64_t blocks = 0;  // number of blocks
+  std::int64_t extent = 0;  // rows or columns of them that belong to the matrix
 };
 
 std::vector<Part> parts_of(std::int64_t extent, std::int64_t block) {

@@ -4,7 +4,7 @@
 //   blocked:  x [4, 3, 32, 64] ─► [Move] ─► conv ... ─► [Move] ─► y [4, 3, 32, 64]
 //
 //        columns ──►   64      64     36                    block (0,0), (0,1), (0,2), (1,0), ...
-//   rows  32      [ (0,0) | (0,1) | (0,2)0 ]      ─►        one behind the other, each 32 x 64
+//   rows  32      [ (0,0) | (0,1) | (0,2)0 ]      ─►        contiguous, each 32 x 64
 //    │    18      [ (1,0) | (1,1) | (1,2)0 ]                dense elements, zeros where the matrix
 //    ▼            [ 0 0 0 | 0 0 0 | 0 0 00 ]                has none
 //

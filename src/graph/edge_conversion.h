@@ -1,4 +1,4 @@
-// Conversions at the edges of a graph, taken out of it so that somebody else may do them.
+// Conversions at the edges of a graph, taken out of it so that the host may do them.
 //
 //   before:  image f32 ─► [convert] ─► f16 ─► conv ... ─► f16 ─► [convert] ─► scores f32
 //   after:             image f16 ─► conv ... ─► scores f16
@@ -35,7 +35,7 @@ struct ConvertedGraph {
 // Of a graph whose edges are dense.
 ConvertedGraph take_edge_conversions(Graph graph);
 
-// What the layout alone asks of whoever brings a tensor or fetches it: `dense_dims` as in
+// What the layout alone requires of a tensor that is brought or fetched: `dense_dims` as in
 // TensorInfo.
 EdgeConversion layout_conversion(Format format, const Shape& dims, const Shape& dense_dims);
 

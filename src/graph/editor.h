@@ -1,5 +1,5 @@
-// Changes to a graph that every pass needs: new tensors and nodes with unique names, who produces
-// and who consumes a tensor, replacing one tensor by another, and putting the graph in order again.
+// Changes to a graph that every pass needs: new tensors and nodes with unique names, producer and
+// consumers of a tensor, replacing one tensor by another, and putting the graph in order again.
 //
 // A pass rewrites nodes in place, appends new ones anywhere, and calls tidy() at its end.
 #pragma once

@@ -50,7 +50,7 @@ struct TensorInfo {
 struct PostProcess {
   Activation activation;
   bool requantise = false;
-  std::vector<float> multipliers;  // one, or one an output channel
+  std::vector<float> multipliers;  // one, or one per output channel
   std::int32_t output_zero_point = 0;
   std::int32_t clamp_low = INT32_MIN;
   std::int32_t clamp_high = INT32_MAX;
@@ -60,7 +60,7 @@ struct PostProcess {
 // Operands of an integer product: the zero points that are taken off first.
 struct IntegerOperands {
   std::int32_t moving_zero_point = 0;
-  std::vector<std::int32_t> stationary_zero_points = {0};  // one, or one an output channel
+  std::vector<std::int32_t> stationary_zero_points = {0};  // one, or one per output channel
   friend bool operator==(const IntegerOperands&, const IntegerOperands&) = default;
 };
 

@@ -1,5 +1,5 @@
 // Between which numbers the elements of an integer value lie, as far as shapes, constants and the
-// nodes that make it tell: 64-bit integers in models are mostly positions and lengths, and what
+// nodes that make it show: 64-bit integers in models are mostly positions and lengths, and what
 // fits 32 bits is arithmetic for the processor.
 #pragma once
 

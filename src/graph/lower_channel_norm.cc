@@ -127,7 +127,7 @@ Lowered lower_group_normalization(Op& op) {
   const TensorId difference = make.binary(BinaryFunction::kSubtract, x, mean, kF32);
   const TensorId r = reciprocal_root_mean_square(make, difference, {2}, op.real("epsilon", 1e-5f));
   TensorId normal = make.binary(BinaryFunction::kMultiply, difference, r, kF32);
-  // Scale and bias: one a channel, before opset 21 one a group.
+  // Scale and bias: one per channel, before opset 21 one per group.
   const std::int64_t count = op.input_dims(1)[0];
   if (count == dims[1]) normal = make.reshaped(normal, {dims[0], dims[1], inner});
   const TensorId scale = make.reshaped(op.at.value(op.input(1)), {count, 1});

@@ -7,7 +7,7 @@
 //   QuantizeLinear          q = round(x / s) f32;  y = q + p, saturated
 //   DequantizeLinear        d = x - p f32;  y = d * s V
 //
-// Scale and zero point may be one number, or one a channel.
+// Scale and zero point may be one number, or one per channel.
 #include <fmt/format.h>
 
 #include "graph/lower_reduce.h"
@@ -18,7 +18,7 @@ namespace tessera::graph {
 
 namespace {
 
-// What a node that quantises or gives back reals reads beside its input; `zero_point` may be
+// What a node that quantises or dequantises reads besides its input; `zero_point` may be
 // invalid.
 struct Scaling {
   TensorId scale, zero_point;

@@ -1,4 +1,4 @@
-// Gathering and scattering with indices that are known at compile time, and the likes of them: each
+// Gathering and scattering with indices that are known at compile time, and similar operators: each
 // is an element map, and a Move of the map's runs.
 //
 //   element map:  for each output element, which element of which input it is, or the fill

@@ -23,7 +23,7 @@ struct ZeroPoint {
   TensorId computed;
 };
 
-// Input `at`: one number, or one a row (`vector_axis` = second last) or column (last). Lists that
+// Input `at`: one number, or one per row (`vector_axis` = second last) or column (last). Lists that
 // the array takes stay constants if `array_takes_lists`.
 ZeroPoint read_zero_point(Op& op, std::size_t at, bool is_row, bool array_takes_lists) {
   ZeroPoint point;

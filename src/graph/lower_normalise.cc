@@ -140,8 +140,8 @@ TensorId per_channel(Op& op, std::size_t input, std::size_t rank) {
                             dims);
 }
 
-// Above so many elements a channel is worked on in rows. Fixed, because it decides where the mean
-// is rounded.
+// A channel with more elements than this is worked on in rows. Fixed, because it decides where the
+// mean is rounded.
 constexpr std::int64_t kLongChannel = 32768;
 constexpr std::int64_t kRowsMax = 1024;
 

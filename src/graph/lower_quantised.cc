@@ -61,7 +61,7 @@ std::optional<QuantisedValue> scales_at(const Op& op, std::size_t scale_at, std:
   return value;
 }
 
-// Zero points of input `at`, one or one a channel; absent = 0.
+// Zero points of input `at`, one or one per channel; absent = 0.
 std::optional<std::vector<std::int32_t>> zero_points(const Op& op, std::size_t at) {
   if (!op.has_input(at)) return std::vector<std::int32_t>{0};
   if (op.constant(at) == nullptr) return std::nullopt;

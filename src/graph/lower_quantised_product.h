@@ -21,8 +21,8 @@ namespace tessera::graph {
 struct OperandScales {
   float moving_scale = 1.0f;
   std::int32_t moving_zero_point = 0;
-  std::vector<float> stationary_scales = {1.0f};           // one, or one an output channel
-  std::vector<std::int32_t> stationary_zero_points = {0};  // one, or one an output channel
+  std::vector<float> stationary_scales = {1.0f};           // one, or one per output channel
+  std::vector<std::int32_t> stationary_zero_points = {0};  // one, or one per output channel
 };
 
 // The integer result: its scale, zero point and clamp.

@@ -6,7 +6,7 @@
 // Inside the graph a float value (f32, f16, bf16) is a vector in the graph's vector format; every
 // other value keeps its ONNX format. Conversions are inserted where a side asks for the other
 // form, once per tensor. Constants keep their ONNX format until the pass `number_formats`. A value
-// without elements is a constant, whoever produces it.
+// without elements is a constant, whatever produces it.
 #pragma once
 
 #include <map>
@@ -81,7 +81,7 @@ class Lowering {
   // The format a value of ONNX format `format` has inside the graph.
   Format inner_format(Format format) const;
 
-  // The ONNX node that produces a value, or null; the nodes that read it, one entry a use.
+  // The ONNX node that produces a value, or null; the nodes that read it, one entry per use.
   const model::Node* producer(const std::string& value) const;
   const std::vector<const model::Node*>& consumers(const std::string& value) const;
   bool is_graph_output(const std::string& value) const;

@@ -1,4 +1,4 @@
-// One node of a graph by itself: a graph of one node, for whoever runs a network layer by layer.
+// One node of a graph by itself: a graph of one node, for running a network layer by layer.
 //
 //   graph.inputs  = the node's operands that are computed, each once, in their order
 //   constants     = its other operands

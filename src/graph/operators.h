@@ -1,4 +1,4 @@
-// The lowering functions, one an operator or family, by file. supported.cc names each in its row.
+// The lowering functions, one per operator or family, by file. supported.cc names each in its row.
 #pragma once
 
 #include "graph/lowering.h"

@@ -278,7 +278,7 @@ void read(LineReader& in, std::vector<T>& values) {
   }
 }
 
-// Fills the field called `name`; `found` tells whether there is one.
+// Fills the field called `name`; `found`: whether there is one.
 struct FieldReader {
   LineReader& in;
   const std::string& name;

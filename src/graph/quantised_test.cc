@@ -130,7 +130,7 @@ TEST(Quantised, FloatInputIsQuantisedWithoutRoundingToTheVectorFormat) {
   EXPECT_EQ(graph.nodes[0].inputs[0], graph.inputs[0]);
 }
 
-// x quantised by its extremes, times weights, given back with scales and a bias.
+// x quantised by its extremes, times weights, dequantised with scales and a bias.
 TestModel dynamically_quantised() {
   TestModel model;
   model.input("x", {4, 6}).constant("k", {}, {3}).node("Mul", {"x", "k"}, {"d"});

@@ -14,7 +14,7 @@ struct QuantisedValue {
   const model::Node* node = nullptr;  // the DequantizeLinear or QuantizeLinear
   std::string value;                  // the ONNX name of the integer tensor
   Format format = Format::kU8;
-  std::vector<float> scales;              // one, or one a channel along `axis`
+  std::vector<float> scales;              // one, or one per channel along `axis`
   std::vector<std::int32_t> zero_points;  // as many as scales
   std::int64_t axis = 0;                  // non-negative
   bool per_tensor() const { return scales.size() == 1; }
@@ -25,7 +25,7 @@ struct QuantisedValue {
 // point are computed at run time, given by blocks, or the scale is no finite number above 0.
 std::optional<QuantisedValue> dequantised(const Lowering& at, const std::string& name);
 
-// Reads such a node; `quantising` tells which side is the integer one.
+// Reads such a node; `quantising`: which side is the integer one.
 std::optional<QuantisedValue> read_quantised(const Lowering& at, const model::Node& node,
                                              bool quantising);
 

@@ -11,7 +11,7 @@
 namespace tessera::graph {
 
 // "NODE.weight" and "NODE.bias" of convolutions and matrix products, of float32 or f16 elements:
-// kernels [outputs, inputs a group, rows, columns], matrices [outputs, inputs] (a kernel may
+// kernels [outputs, inputs per group, rows, columns], matrices [outputs, inputs] (a kernel may
 // be given as such a matrix, and the other way round), biases [outputs]. Each is rounded to the
 // format of the constant in whose place it comes. An error names the tensor and says what there is.
 Result<Graph> replace_weights(Graph graph, const std::map<std::string, Tensor>& weights);

@@ -1,4 +1,4 @@
-// The ONNX operators and how each runs: one row an operator. Lowering looks its functions up here
+// The ONNX operators and how each runs: one row per operator. Lowering looks its functions up here
 // and docs/supported_ops.md is printed from here, so the two cannot differ.
 #pragma once
 

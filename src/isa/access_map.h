@@ -1,5 +1,5 @@
-// Who touched each byte of one memory last: the last writer, and the last reader of each engine.
-// Segments of bytes with the same history are kept in order of their address.
+// The latest accesses of each byte of one memory: the last writer, and the last reader of each
+// engine. Segments of bytes with the same history are kept in order of their address.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct StepRef {
 class AccessMap {
  public:
   // Records a read of bytes [first, last) by `reader` on `engine`. Calls visit(writer) for every
-  // earlier writer of these bytes; an invalid writer means bytes that nobody wrote.
+  // earlier writer of these bytes; an invalid writer means unwritten bytes.
   template <typename Visit>
   void read(std::int64_t first, std::int64_t last, StepRef reader, EngineKind engine,
             Visit&& visit) {
@@ -55,7 +55,7 @@ class AccessMap {
     segments_.emplace_hint(it, first, Segment{.last = last, .writer = writer, .readers = {}});
   }
 
-  // Calls visit(first, last) for all bytes that somebody wrote, in order of their address.
+  // Calls visit(first, last) for all bytes that were written, in order of their address.
   template <typename Visit>
   void for_each_written(Visit&& visit) const {
     for (const auto& [first, segment] : segments_) {

@@ -33,7 +33,7 @@ struct SurfaceBox {
   std::int64_t image = 0;
   RowRange rows;
 };
-// Appends the strips, one a channel block and row, merged where they touch.
+// Appends the strips, one per channel block and row, merged where they touch.
 void surface_accesses(const BufferSurface& surface, const SurfaceBox& box, std::int64_t partitions,
                       bool write, std::vector<Access>& accesses);
 

@@ -122,7 +122,7 @@ class Deriver {
   AccessMap state_buffer_, kernel_memory_;
   ByBase<AccessMap> dram_;
   std::vector<Access> accesses_;
-  // Of the current task: who touches the same bytes, and of those whom it must wait for.
+  // Of the current task: the tasks that touch the same bytes, and those of them it must wait for.
   std::set<TaskId> conflicting_;
   std::map<TaskId, std::vector<StepNeed>> needs_;
 };

@@ -1,5 +1,5 @@
 // Dependencies from what tasks touch: the list of tasks, executed one after the other, is correct;
-// here the order between engines is given up where nobody can see the difference.
+// here the order between engines is dropped where it makes no difference.
 //
 //   step accesses ─► conflicts (read after write, write after read, write after write)
 //                 ─► without those that follow from others (vector clocks over the engines)

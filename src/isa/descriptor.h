@@ -93,7 +93,7 @@ struct DramAddress {
   friend bool operator==(const DramAddress&, const DramAddress&) = default;
 };
 
-// The bands of a task: `images` images of `rows` output rows each, `rows_per_step` rows a step.
+// The bands of a task: `images` images of `rows` output rows each, `rows_per_step` rows per step.
 // Step s (0-based) is image s / bands, rows [b * rows_per_step, min(rows, (b + 1) * rows_per_step))
 // with b = s % bands, bands = ceil(rows / rows_per_step).
 struct Bands {
@@ -177,7 +177,7 @@ struct TransferTask {
   std::uint32_t channel_first = 0, channel_count = 0;  // of the buffer's channels
 };
 
-// DRAM to DRAM: a strided box of elements, or a fill. One step an outermost index, in
+// DRAM to DRAM: a strided box of elements, or a fill. One step per outermost index, in
 // `steps` equal parts (the last may be shorter).
 struct CopyTask {
   bool fill = false;

@@ -4,7 +4,7 @@
 //   word 1   words in the whole descriptor
 //   word 2   task id            word 3  network
 //   word 4   engine | configuration kind << 8 | switch allowed << 16
-//   word 5   layer              word 6..8  images, rows, rows a step
+//   word 5   layer              word 6..8  images, rows, rows per step
 //   word 9   dependencies       word 10    register runs
 //   then dependencies, 5 words each: task, numerator, denominator, offset low, offset high
 //   then runs: register | count << 16, followed by count values

@@ -1,4 +1,4 @@
-// encode() and decode() are inverse, and no byte of a stranger's descriptor is believed.
+// encode() and decode() are inverse, and every byte of an untrusted descriptor is checked.
 #include "isa/encoding.h"
 
 #include <gtest/gtest.h>

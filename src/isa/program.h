@@ -13,7 +13,7 @@
 
 namespace tessera::isa {
 
-// A layer's name and shape, for people: listings, reports, timelines.
+// A layer's name and shape, for listings, reports and timelines.
 struct LayerHint {
   std::string name;                  // graph node name
   std::string kind;                  // "Conv", "Elementwise", ...
@@ -22,9 +22,9 @@ struct LayerHint {
   std::int64_t macs = 0;
 };
 
-// Where a task's results lie in its layer, and which part of a window it covers: for whoever reads
-// a layer out of its tasks (concord/lift.h). The processor takes no notice, and a reader believes
-// nothing of it that the tasks themselves do not prove.
+// Where a task's results lie in its layer, and which part of a window it covers: for lifting
+// (concord/lift.h). The processor ignores it, and lifting uses only what the tasks themselves
+// prove.
 struct PieceHint {
   bool known = false;
   // The first of the results, of the layer's [images, channels, rows, columns].
@@ -52,7 +52,7 @@ struct StepConstant {
 };
 
 // A program runs segment after segment; between two segments the host takes steps. What a step does
-// is its body: bytes that nobody looks into but who takes the step (package/host_step.h).
+// is its body: bytes that only the device that takes the step opens (package/host_step.h).
 struct HostStep {
   std::int32_t node = -1;  // index into the nodes of the package's graph
   std::vector<TensorSlot> inputs;

@@ -15,7 +15,7 @@ std::int64_t asked(const std::vector<Dependency>& lines, std::int64_t j, std::in
 }
 
 TEST(ProgressLine, HaloOfAConvolutionIsMetExactly) {
-  // Step j of 16 reads rows up to 4 * j + 1 of a task that finishes 4 rows a step.
+  // Step j of 16 reads rows up to 4 * j + 1 of a task that finishes 4 rows per step.
   std::vector<StepNeed> needs;
   for (std::int64_t j = 1; j <= 16; ++j) needs.push_back({j, std::min<std::int64_t>(j + 1, 16)});
   const auto lines = fit_lines(7, needs, 16, 16);

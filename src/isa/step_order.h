@@ -1,6 +1,6 @@
 // An order in which a segment's steps may run: each engine takes its tasks in their order, a step
-// begins when its dependencies have finished the steps it needs, and only so many tasks are in
-// flight as the task buffer holds. A verified program gives the same bits in any such order.
+// begins when its dependencies have finished the steps it needs, and at most as many tasks
+// are in flight as the task buffer holds. A verified program gives the same bits in any such order.
 #pragma once
 
 #include <cstdint>

@@ -4,7 +4,7 @@
 //   NeuralTask on the array         product_work() ─► with step_rows(): neural_step_cycles(), ...
 //   tasks of the planar engine      planar_work()  ─► planar_cycles()
 //
-// What a transfer is to the memory channel depends on addresses and on who else is there; the
+// What a transfer is to the memory channel depends on addresses and on other transfers; the
 // engines' dma_plan.h has that.
 #pragma once
 

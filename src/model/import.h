@@ -1,6 +1,5 @@
-// ONNX file -> Model. A model is a stranger's file: every size is checked before it is believed,
-// nothing large is allocated on the word of a header, and every error names node, attribute and
-// reason.
+// ONNX file -> Model. A model is untrusted: every size is checked before it is used,
+// nothing large is allocated for a header alone, and errors name node, attribute and reason.
 #pragma once
 
 #include <cstddef>

@@ -14,7 +14,7 @@
 namespace tessera::model {
 namespace {
 
-// One bit an alternative of AttributeValue, in its order.
+// One bit per alternative of AttributeValue, in its order.
 enum Kind : unsigned {
   kInt = 1,
   kFloat = 2,

@@ -11,7 +11,7 @@
 namespace tessera::model {
 
 // Looks at nodes of domain "" only. Messages begin with "attribute 'pads'" and leave the node to
-// the caller. Attributes that no rule knows are let through; whoever runs the operator decides.
+// the caller. Attributes that no rule knows are let through; the operator's implementation decides.
 Status check_attributes(const Node& node);
 
 // "a list of integers", for messages.

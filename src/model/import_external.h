@@ -1,4 +1,4 @@
-// Tensor data in a file of its own beside the model. The name in the model is a stranger's: it may
+// Tensor data in a separate file next to the model. The name in the model is untrusted: it may
 // only lead to a regular file inside the model's folder, and the sizes it states are compared with
 // that file before anything is allocated.
 #pragma once

@@ -28,7 +28,7 @@ class Inliner {
     nodes.Swap(graph.mutable_node());
     for (int i = 0; i < nodes.size(); ++i) {
       onnx::NodeProto& node = *nodes.Mutable(i);
-      // The number in a name that is made up is that of the file.
+      // The number in a generated name is that of the file.
       if (node.name().empty()) {
         node.set_name(names_.fresh(fmt::format("{}_{}", node.op_type(), i)));
       }

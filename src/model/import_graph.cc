@@ -46,7 +46,7 @@ std::int64_t element_type(const onnx::TypeProto& type) {
   }
 }
 
-// Who defines each value of one graph; each may be defined once.
+// The definition of each value of one graph; each may be defined once.
 class Definitions {
  public:
   Status add(const std::string& value, const std::string& by) {

@@ -1,5 +1,5 @@
-// How the importer words what is wrong with a file: names come from a stranger, so they are quoted,
-// cut short and never allowed to put control characters on somebody's terminal.
+// How the importer words what is wrong with a file: names are untrusted, so they are quoted,
+// shortened and cannot put control characters on a terminal.
 #pragma once
 
 #include <fmt/format.h>

@@ -13,7 +13,7 @@ namespace tessera::model {
 
 class NodeNames {
  public:
-  // Takes down the names that the file gives, so that none of those made up here equals one.
+  // Records the names in the file, so that no generated name equals one.
   explicit NodeNames(const onnx::GraphProto& graph);
 
   // The file's name for the first node that has it; "Conv_3" for the unnamed node 3 of its graph;

@@ -1,5 +1,5 @@
-// Tensors of int4, float8 and the like are held in the next wider format (arith/narrow.h). What
-// reads them cannot tell; what makes them must know. So the types are followed through the graph:
+// Tensors of int4, float8 and similar types are held in the next wider format (arith/narrow.h).
+// Readers need not know the type; producers must. So the types are propagated through the graph:
 //
 //   QuantizeLinear(x, s, zero point: int4)   gets output_dtype = int4
 //   CastLike(x, like: int4)                  becomes Cast(x) {to: int4}

@@ -1,4 +1,4 @@
-// int4, float8 and the like: what makes them is told so, what cannot take them is refused.
+// int4, float8 and similar types: producers get the type, nodes that cannot take them are refused.
 #include "model/import_narrow.h"
 
 #include <gtest/gtest.h>

@@ -239,7 +239,7 @@ Status import_plain(onnx::TensorProto& proto, const TypeRow& type, std::int64_t 
   return {};
 }
 
-// Several elements a byte, held in the next wider format (arith/narrow.h).
+// Several elements per byte, held in the next wider format (arith/narrow.h).
 Status import_narrow(onnx::TensorProto& proto, arith::Narrow type, std::int64_t bytes,
                      TensorImport& context, Tensor& tensor) {
   const std::int64_t wanted = packed_bytes(type, bytes / format_bytes(tensor.format));

@@ -148,7 +148,7 @@ TEST(ImportTensorErrors, Dimensions) {
             "17 dimensions, allowed are 16   [invalid model]");
 }
 
-// Two elements a byte, the first in the low half; four of two bits.
+// Two elements per byte, the first in the low half; four of two bits.
 TEST(ImportTensor, NarrowElementsAreUnpacked) {
   const auto numbers = [](int type, std::int64_t count, const std::string& raw, bool typed) {
     Proto proto;

@@ -1,5 +1,5 @@
-// Why bytes are not a protobuf message: a second, patient reading that only runs after the parser
-// has said no.
+// Why bytes are not a protobuf message: a second, slower reading that only runs after the parser
+// has failed.
 //
 //   field = tag (number · 8 + kind) then  varint | 8 bytes | length + that many bytes | 4 bytes
 //

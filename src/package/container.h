@@ -1,5 +1,5 @@
 // Package and program files: FlatBuffers containers with magic, version, architecture fingerprint
-// and digest. Verified before anything in them is believed.
+// and digest. Verified before anything in them is used.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The file around a payload: what is checked before a byte of the payload is believed.
+// The file around a payload: what is checked before a byte of the payload is used.
 //
 //   0   magic "TESSPKG\n" or "TESSPRG\n"     8   version (u32)      12  reserved, zero
 //   16  architecture fingerprint (u64)       24  payload bytes      32  section bytes

@@ -18,10 +18,10 @@ namespace tessera::package {
 
 // Puts the host step `node` of `graph` into `step`, whose tensors in DRAM stay as they are.
 void close_host_step(const graph::Graph& graph, const graph::Node& node, isa::HostStep& step);
-// The graph of one host step, with the operands and results of `step`. The error says what of a
-// stranger's body does not hold.
+// The graph of one host step, with the operands and results of `step`. The error names what is
+// wrong with an untrusted body.
 Result<std::shared_ptr<const graph::Graph>> open_host_step(const isa::HostStep& step);
-// Opens a stranger's step and closes it again: what follows from the same body is the same bytes,
+// Opens an untrusted step and closes it again: what follows from the same body is the same bytes,
 // however it was laid out.
 Status settle_host_step(isa::HostStep& step);
 

@@ -1,7 +1,7 @@
 // A package: frames of tasks for each layer, weights once, performance model, the typed graph,
 // hints; knows no core count. Made once, in seconds.
 //
-// Packages and programs are strangers' files: magic, version, fingerprint and digest are checked
+// Packages and programs are untrusted files: magic, version, fingerprint and digest are checked
 // before use (package/container.h).
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace tessera::package {
 
-// A transposition, for people: what became of it and what the next best way would have cost.
+// A transposition, for reports: how it is done and what the next best way would have cost.
 struct TranspositionHint {
   std::string tensor;       // that is turned
   std::string reader;       // the layer, or the model's Transpose, that wants it so

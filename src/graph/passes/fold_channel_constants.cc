@@ -1,7 +1,7 @@
 // Per-channel constants after a product move into its weights and bias.
 //
-//   Conv, MatMul ─► [* k | / k] ─► t     becomes   weights * k, bias * k  (one k, or one a channel)
-//   Conv, MatMul ─► [+ c | - c] ─► t     becomes   bias + c
+//   Conv, MatMul ─► [* k | / k] ─► t     becomes   weights * k, bias * k  (one k, or one per
+//   channel) Conv, MatMul ─► [+ c | - c] ─► t     becomes   bias + c
 //
 // This covers batch normalisation after a convolution and biases written as additions. The product
 // must be a float product with constant weights, without activation, and used once. Weights and

@@ -1,5 +1,5 @@
 // A constant stationary operand of several matrices becomes a tensor that is copied from the
-// constant: kernel memory holds one matrix for all images, tensors one an image.
+// constant: kernel memory holds one matrix for all images, tensors one per image.
 //
 //   x [B, M, K] x constant [B, K, N]   =>   constant ─► Move (a copy) ─► x [B, M, K] x b [B, K, N]
 //

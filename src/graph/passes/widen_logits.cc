@@ -1,5 +1,5 @@
 // The logits of a softmax stay in binary32 on their way from the product or mean that makes them:
-// a vector format cannot tell apart probabilities that differ by less than its spacing there.
+// a vector format cannot distinguish probabilities that differ by less than its spacing there.
 //
 //   x (f32) ─► m = max(x), d = x - m (vector format), e = exp(d), ...
 //

@@ -83,7 +83,7 @@ void Chain::widen(std::size_t i) {
 }  // namespace
 
 void widen_normalisation(Graph& graph) {
-  Chain chain(graph);  // formats change, who is linked with whom does not
+  Chain chain(graph);  // formats change, the links between nodes do not
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) chain.widen(i);
 }
 

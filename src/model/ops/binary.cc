@@ -15,7 +15,7 @@ namespace tessera::model::ops {
 namespace {
 
 // The shape of input 1 as broadcasting sees it. Before opset 7 attribute 'broadcast' allows it and
-// 'axis' says where input 1 begins in input 0; PRelu's slope was one value a channel.
+// 'axis' says where input 1 begins in input 0; PRelu's slope was one value per channel.
 Result<Shape> second_dims(const Call& call) {
   Shape dims = call.dims(1);
   if (call.opset() >= 7) return dims;

@@ -20,8 +20,8 @@ namespace {
 
 struct LinearPlan {
   std::int64_t batch = 0, length = 0, query_heads = 0, heads = 0, keys = 0, values = 0;
-  std::int64_t decays = 0;  // gates a step: one a head, or one a head and key
-  std::int64_t betas = 0;   // one a step, or one a head
+  std::int64_t decays = 0;  // gates per step: one per head, or one per head and key
+  std::int64_t betas = 0;   // one per step, or one per head
   bool gated = false, delta = false;
 };
 

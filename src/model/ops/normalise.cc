@@ -104,7 +104,7 @@ Status batch_normalization(const Call& call, std::vector<Tensor>& outputs) {
 
 namespace {
 
-// Groups of channels that share their statistics; InstanceNormalization has one channel a group.
+// Groups of channels that share their statistics; InstanceNormalization has one channel per group.
 std::int64_t group_count(const Call& call) {
   return call.op_type() == "InstanceNormalization" ? call.dims(0)[1]
                                                    : call.attribute("num_groups", 0);
@@ -112,7 +112,7 @@ std::int64_t group_count(const Call& call) {
 
 }  // namespace
 
-// GroupNormalization has a scale and bias a group before opset 21, and one a channel from then on.
+// GroupNormalization has a scale and bias per group before opset 21, and then one per channel.
 Result<Outputs> channel_normalization_shape(const Call& call) {
   TESSERA_RETURN_IF_ERROR(call.require_float(0));
   TESSERA_RETURN_IF_ERROR(call.require_rank_at_least(0, 2));
