@@ -30,7 +30,7 @@ isa::TransferTask transfer(const isa::BufferSurface& buffer, BaseIndex base) {
   return task;
 }
 
-// Load, ReLU and store, two rows a step, each step behind the same step of the task before.
+// Load, ReLU and store, two rows per step, each step behind the same step of the task before.
 isa::Program relu_program(const ChipConfig& chip) {
   isa::TaskList tasks(chip);
   const isa::SurfaceShape shape{kChannels, kRows, kColumns, Format::kF16};

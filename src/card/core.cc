@@ -214,7 +214,7 @@ struct Core::State {
 
   // For the hazard check: what the package and the host have supplied before the runs.
   void note_written_before(std::span<const NetworkRun> runs);
-  // What the run wrote; everything, if nobody kept a record.
+  // What the run wrote; everything, if no record was kept.
   void note_written(std::span<const NetworkRun> runs);
   void note_slots(std::size_t network, const std::vector<isa::TensorSlot>& slots);
 

@@ -39,7 +39,7 @@ std::unique_ptr<Core> make_core(const ChipConfig& chip) {
   return std::move(core).value();
 }
 
-// load -> product -> relu -> store over [4, 6, 5], two rows a step.
+// load -> product -> relu -> store over [4, 6, 5], two rows per step.
 struct Pipeline {
   ChipConfig chip = small_chip();
   std::vector<std::int8_t> input;
@@ -565,7 +565,7 @@ TEST(Core, WeightsThatTheHostChangedAreSeenByTheNextRun) {
 TEST(Core, CopyAndFillMoveBytesWithinDram) {
   const ChipConfig chip = small_chip();
   ProgramBuilder builder(chip);
-  // Fill 24 halves with 0x1234, then a transposed 3 x 4 box into the middle, a step a row.
+  // Fill 24 halves with 0x1234, then a transposed 3 x 4 box into the middle, a step per row.
   isa::CopyTask fill;
   fill.fill = true;
   fill.fill_bits = 0x1234;
@@ -683,7 +683,7 @@ TEST(Core, LanesRefuseProductsThatTheyCannotRun) {
 
 // ---- several networks ----
 
-// `count` element-wise tasks one behind the other on their own bytes of the state buffer.
+// `count` consecutive element-wise tasks on their own bytes of the state buffer.
 isa::Program chain(const ChipConfig& chip, std::uint32_t offset, int count) {
   ProgramBuilder builder(chip);
   const BufferSurface a = dense_surface(chip, offset, Format::kI8, 4, 8, 16);

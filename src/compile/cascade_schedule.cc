@@ -46,7 +46,7 @@ class Scheduler {
   std::int64_t& done(std::size_t member, std::int64_t slot) {
     return done_[member * static_cast<std::size_t>(slots_) + static_cast<std::size_t>(slot)];
   }
-  // Slots that loads run ahead, and that a write leaves to those who still read.
+  // Slots that loads run ahead, and that a write leaves to readers.
   std::int64_t ahead() const { return cascade_.overlap ? 1 : 0; }
   // Rows of a member in its slot (which may lie outside of all).
   RowRange rows_of(std::size_t member, std::int64_t slot) {

@@ -1,5 +1,5 @@
 // Which engine takes a channel-wise product: the array, whose cells it leaves almost all empty, or
-// the lanes of the planar engine, a multiply-add a cycle and element. The faster one.
+// the lanes of the planar engine, a multiply-add per cycle and element. The faster one.
 #pragma once
 
 #include "arch/chip_config.h"

@@ -131,7 +131,7 @@ class Compiler {
     }
   }
 
-  // One frame a layer that has tasks.
+  // One frame per layer that has tasks.
   void add_frames() {
     std::vector<std::pair<std::uint32_t, std::uint32_t>> place_of;  // frame and position, a task
     for (std::size_t i = 0; i < draft_.tasks.tasks.size(); ++i) {

@@ -213,7 +213,7 @@ bool choose_slots(const PlanInputs& inputs, std::int64_t bytes, Cascade& cascade
     if (slots >= rows) break;
     if (slots >= at_least && fits(slots)) return true;
   }
-  return fits(rows);  // a row a slot
+  return fits(rows);  // a row per slot
 }
 
 bool fit_rings(const PlanInputs& inputs, const PieceRoom& room, std::int64_t at_least,

@@ -8,7 +8,7 @@
 
 namespace tessera::compile {
 
-// Marks the outputs of pieces that are stored: those that somebody reads from DRAM.
+// Marks the outputs of pieces that are stored: those that are read from DRAM.
 void mark_stores(const PlanInputs& inputs, Plan& plan);
 
 // Gives each storage that is touched in DRAM a place in the workspace.

@@ -74,7 +74,7 @@ TEST(KernelCompression, WeightsOfManyValuesStayAsTheyAre) {
 
 TEST(KernelCompression, AnArrayTooNarrowToExpandInTimeLoadsPlainWeights) {
   ChipConfig chip = *load_chip_config("tessera128");
-  chip.neural.rows = 16;  // 16 elements a cycle, while the channel brings 32
+  chip.neural.rows = 16;  // 16 elements per cycle, while the channel brings 32
   Weights weights;        // zeros
   weights.shape.rows = 16;
   weights.shape.channels = 16;

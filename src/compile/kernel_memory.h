@@ -1,5 +1,5 @@
-// Kernel memory as the compiler sees it while it emits tasks: slices are put one behind the other,
-// round and round, so that the next one is fetched while the current one is used.
+// Kernel memory as the compiler sees it while it emits tasks: slices are placed one after the
+// other, wrapping around, so that the next one is fetched while the current one is used.
 #pragma once
 
 #include <cstdint>

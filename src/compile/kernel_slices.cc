@@ -146,7 +146,7 @@ struct Cut {
   std::int64_t output_first = 0, outputs = 0;
 };
 
-// Rows of a composite image: every partition holds the parts one behind the other.
+// Rows of a composite image: every partition holds the parts concatenated.
 class CompositeImage {
  public:
   explicit CompositeImage(std::int64_t partitions) : partitions_(partitions) {}

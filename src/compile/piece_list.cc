@@ -39,7 +39,7 @@ std::int32_t PieceList::add_block(const std::string& name, std::int64_t bytes,
                                   const BufferLayout& layout) {
   Block block{.name = name, .bytes = bytes};
   block.first = block.last = now();
-  // Small blocks are kept to themselves for a while, so that nobody waits for their bytes.
+  // Small blocks are not shared for a while, so that no task waits for their bytes.
   const bool small = bytes <= capacity() / kSmallBlockShare;
   const std::int64_t distance = small ? kSmallBlockDistance : 0;
   block.wish_first = std::max<std::int64_t>(0, now() - distance);

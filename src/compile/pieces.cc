@@ -55,7 +55,7 @@ class Cutter {
   Cutter(const PlanInputs& inputs, std::int32_t index, const LayerOperands& operands)
       : inputs_(inputs), index_(index), layer_(inputs.layers[index]), operands_(operands) {}
 
-  // The coarsest grain whose pieces take at most `room` bytes a partition; rows of 0 if none does.
+  // The coarsest grain whose pieces take at most `room` bytes per partition; 0 rows if none.
   Grain choose(std::int64_t room) const {
     Grain grain = whole();
     if (operands_.by_image) grain.images = 1;

@@ -36,7 +36,7 @@ PoolConfig pool_part(const PoolConfig& pool, const PiecePart& part);
 std::int64_t accumulator_bytes(const Piece& piece, std::int64_t partitions);
 
 struct PieceRoom {
-  std::int64_t wanted = 0;   // bytes a partition for the operands that are not resident
+  std::int64_t wanted = 0;   // bytes per partition for the operands that are not resident
   std::int64_t allowed = 0;  // never more than this
 };
 

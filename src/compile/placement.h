@@ -6,8 +6,8 @@
 //             ┌─────┴───┐───┘
 //             │    b    │
 //
-// place_blocks() spreads blocks over the room there is, so that nobody waits for another's bytes;
-// place_tightly() (placement_search.h) asks how little room they need.
+// place_blocks() spreads blocks over the free room, so that tasks do not wait for each other's
+// bytes; place_tightly() (placement_search.h) finds the least room they need.
 #pragma once
 
 #include <cstdint>

@@ -80,7 +80,7 @@ class Attempt {
     return index;
   }
 
-  // Constants get their storage when somebody reads them.
+  // Constants get their storage when they are read.
   void touch(TensorId id) {
     if (!local(id).valid()) {
       TESSERA_CHECK(graph_.tensor(id).constant != nullptr, "tensor '{}' is read before it is made",

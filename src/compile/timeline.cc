@@ -95,7 +95,7 @@ Runs transfer_runs(const TransferTask& task, RowRange rows) {
 }
 
 // Cycles of the channel for them: bursts; rows that few banks open one after the other; requests,
-// of which only two open rows at a time, and only so many are on their way.
+// of which only two open rows at a time, and a limited number is in flight.
 Cycles channel_cycles(const Runs& runs, const ChipConfig& chip) {
   const DramConfig& dram = chip.dram;
   const std::int64_t bursts = ceil_div(runs.run_bytes, dram.burst_bytes);

@@ -31,7 +31,7 @@ struct Step {
   std::int64_t from = 0, to = 0;  // strides in elements of the storages
   std::int64_t channels = 0;      // of the block, a step
   bool source_channel = false;    // it walks over channels of the block
-  bool source_unit = false;       // one channel a step
+  bool source_unit = false;       // one channel per step
   bool target_channel = false;    // it walks over the view's channels
 };
 

@@ -40,7 +40,7 @@ std::optional<std::vector<TransposePart>> cut_transposition(
     const BufferLayout& layout, const StorageView& view, const StorageView& target, Format format,
     std::size_t parts_max = kTransposePartsMax);
 
-// Cycles of the parts one behind the other on an idle engine.
+// Cycles of the parts in sequence on an idle engine.
 Cycles array_transposition_cycles(const ChipConfig& chip, const std::vector<TransposePart>& parts);
 Cycles planar_transposition_cycles(const ChipConfig& chip, const std::vector<TransposePart>& parts);
 // A store of what the view reads, dense, and a load of it; the bytes of both.
@@ -51,14 +51,15 @@ struct DmaTransposition {
 DmaTransposition dma_transposition(const ChipConfig& chip, const StorageView& view, Format format);
 // DRAM bytes, in whole bursts, that a transfer of the view moves step by step.
 std::int64_t transfer_bytes(const ChipConfig& chip, const StorageView& view, Format format);
-// Cycles of the channel for them, and an opened row a step.
+// Cycles of the channel for them, and an opened row per step.
 Cycles transfer_cycles(const ChipConfig& chip, const StorageView& view, Format format);
 // The planar engine takes surfaces from the first partition on.
 bool planar_can_turn(const BufferLayout& layout, const BufferLayout& target,
                      const std::vector<TransposePart>& parts);
 
-// The part cut until its operands take at most `room` bytes a partition: images, rows, then blocks
-// of `partitions` columns and channels. Sides that are `resident` take nothing. False if it cannot.
+// The part cut until its operands take at most `room` bytes per partition: images, rows, then
+// blocks of `partitions` columns and channels. Sides that are `resident` take nothing. False if
+// that is impossible.
 struct PartRoom {
   Format format = Format::kF16;
   std::int64_t partitions = 128;

@@ -159,7 +159,7 @@ class Pass {
     return result;
   }
 
-  // Who asks for an engine gets it, however many tasks that takes.
+  // A requested engine is used, however many tasks that takes.
   std::size_t parts_max() const {
     constexpr std::size_t kAsked = 4096;
     const bool asked = options_.transposition && *options_.transposition != TranspositionWay::kDma;

@@ -20,8 +20,8 @@
 
 namespace tessera::compile {
 
-// Adds layers and storages. One entry a transposition; `layer` is the index of its layer, or of the
-// reader where it has none.
+// Adds layers and storages. One entry per transposition; `layer` is the index of its layer, or of
+// the reader where it has none.
 std::vector<package::TranspositionHint> add_transpositions(const graph::Graph& graph,
                                                            const ChipConfig& chip,
                                                            const CompileOptions& options,

@@ -2,7 +2,7 @@
 // operands:
 //
 //   a [..., A, K] ─► [..., blocks, A, N] ──┐
-//                                          ├─► one product a block ─► two limbs on a grid, added up
+//                                          ├─► one product per block ─► two limbs on a grid, added
 //   b [..., K, B] ─► [..., blocks, N, B] ──┘                over the blocks ─► sum and rest
 //
 // Internal to src/concord.

@@ -196,7 +196,7 @@ class CppText {
     line("};\n");
   }
 
-  // A line a step, as run_steps() reads it.
+  // A line per step, as run_steps() reads it.
   void write_steps(const char* name, const char* length, const std::vector<Stage>& stages,
                    const std::vector<ValueId>& dead) {
     length_ = 0;

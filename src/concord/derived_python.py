@@ -31,7 +31,7 @@ def read_constants():
 
 
 def main(paths):
-    """Raw files, one a port."""
+    """Raw files, one per port."""
     if len(paths) != len(INPUTS) + len(OUTPUTS):
         names = [name for name, _, _ in INPUTS + OUTPUTS]
         sys.exit("usage: python3 derived.py " + " ".join(f"'{name}'" for name in names) +

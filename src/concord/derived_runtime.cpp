@@ -357,7 +357,7 @@ class Steps {
     return Dims(from, at_);
   }
 
-  // The next so many numbers as steps of their own.
+  // The next numbers, as separate steps.
   Steps part(std::int64_t length) {
     at_ += length;
     return Steps(at_ - length, length);
@@ -558,7 +558,7 @@ Tensor decode(const StoredConstant& constant) {
   return result;
 }
 
-// Subnormal numbers must be kept and numbers rounded to nearest, whoever called us.
+// Subnormal numbers must be kept and numbers rounded to nearest, whatever the caller sets.
 void check_arithmetic() {
   const volatile double least = DBL_MIN, one = 1;
   const volatile float small = FLT_MIN;

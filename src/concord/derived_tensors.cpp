@@ -58,7 +58,7 @@ using Bytes = std::vector<unsigned char>;
 
 std::vector<Port> inputs();
 std::vector<Port> outputs();
-// One block of bytes a port, each of the port's size. Throws std::runtime_error.
+// One block of bytes per port, each of the port's size. Throws std::runtime_error.
 std::vector<Bytes> run(const std::vector<Bytes>& given);
 
 namespace {
@@ -344,7 +344,7 @@ Dims broadcast_strides(const Dims& dims, const Dims& to) {
 // over alike are one axis.
 struct Walk {
   Dims extents;
-  std::vector<Dims> strides;  // one a tensor
+  std::vector<Dims> strides;  // one per tensor
 
   Walk(const Dims& dims, const std::vector<Dims>& all) : strides(all.size()) {
     for (std::size_t axis = 0; axis < dims.size(); ++axis) {

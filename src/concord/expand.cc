@@ -224,7 +224,7 @@ void finish_outputs(Expansion& at, Software& software) {
   software.layers.back().result = software.outputs.back().value;
 }
 
-// Drops what nobody reads.
+// Drops what is not read.
 void prune(Software& software) {
   std::set<ValueId> needed;
   for (const Port& port : software.outputs) needed.insert(port.value);

@@ -55,7 +55,7 @@ ValueId channel_numbers(Steps& steps, const std::vector<double>& values, Format 
 }
 
 // The stationary operand less its zero points; `integers` has the wanted order of elements, `shape`
-// broadcasts one number a channel. Written as it is, in one byte an element.
+// broadcasts one number per channel. Written as it is, in one byte per element.
 ValueId stationary_operand(Steps& steps, Tensor integers, const IntegerOperands& operands,
                            std::int64_t channels, const Shape& shape) {
   const ValueId weights = steps.cast(steps.constant(std::move(integers)), Format::kF64);
@@ -69,7 +69,7 @@ ValueId stationary_operand(Steps& steps, Tensor integers, const IntegerOperands&
   return steps.sub(weights, channel_numbers(steps, zero_points, Format::kF64, shape));
 }
 
-// post() of graph.h on the sum; `shape` broadcasts one number a channel.
+// post() of graph.h on the sum; `shape` broadcasts one number per channel.
 ValueId requantise(Steps& steps, ValueId sum, const PostProcess& post, Format format,
                    const Shape& shape) {
   if (!post.requantise) return sum;

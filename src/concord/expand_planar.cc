@@ -126,7 +126,7 @@ ValueId ordered_extremes(Steps& steps, ValueId x, const Traits& traits,
                          const std::vector<std::int64_t>& axes, bool maximum) {
   ValueId y = steps.reduce(extreme(maximum), x, axes);
   if (!traits.non_negative) {
-    // 1 / x tells the zeros apart, and its extreme has the sign of the result.
+    // 1 / x distinguishes the zeros, and its extreme has the sign of the result.
     const ValueId inverse =
         steps.reduce(extreme(maximum), steps.unary(Operator::kReciprocal, x), axes);
     y = steps.mul(steps.abs(y), steps.clip(steps.mul(inverse, 0x1p400), -1.0, 1.0));

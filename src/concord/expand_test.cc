@@ -150,7 +150,7 @@ TEST(Expand, MeansToF32BesideATieAreRoundedOnce) {
   }
   expect_equal(reduction(ReduceFunction::kMean, {6, 6000}, Format::kF32),
                rows_of_halves(rows, 6000));
-  // Two float64 numbers hold the sum of so many.
+  // Two float64 numbers hold the sum of this many.
   expect_equal(reduction(ReduceFunction::kSum, {6, 20000}, Format::kF32),
                rows_of_halves(rows, 20000));
   std::mt19937 random(kSeed);

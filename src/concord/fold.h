@@ -2,7 +2,7 @@
 //
 //   a program of a recurrent network is unrolled: the layers of a time step, again and again
 //       share    constants and moves that are equal become one
-//       find     stretches of layers with the same operations, one behind the other
+//       find     consecutive stretches of layers with the same operations
 //       write    one Repeat: what passes from turn to turn is carried, rows are given and kept
 //
 // The same operators see the same numbers in the same order: no bit changes.

@@ -1,4 +1,4 @@
-// Whether equal stretches of operations, one behind the other, are the turns of one loop.
+// Whether equal, consecutive stretches of operations are the turns of one loop.
 //
 //   turn 0: a b c   turn 1: a b c   turn 2: a b c         period 3, turns 3
 //

@@ -27,7 +27,7 @@ class TurnWriter {
     for (std::size_t place = 0; place < run_.period; ++place) {
       if (const auto kept = keep(place, last_reader)) results.push_back(*kept);
     }
-    // Finals that nobody named.
+    // Finals without a name.
     for (std::size_t i = 0; i < finals_.size(); ++i) {
       if (!finals_[i].valid()) {
         const Value& carried = values_.value(repeat_.carried[i]);
@@ -78,7 +78,7 @@ class TurnWriter {
     return from.same;
   }
 
-  // One value a turn of lag: what was made a turn ago, the turn before that, and so on.
+  // One value per turn of lag: what was made a turn ago, the turn before that, and so on.
   ValueId carried(const TurnOperand& from) {
     ValueId next = inside_[from.place];
     for (std::size_t lag = 1; lag <= from.lag; ++lag) {

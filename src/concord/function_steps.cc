@@ -5,7 +5,7 @@
 //   exp and what is made of it, of an f32                  two float64 (exponential_steps.h)
 //
 // The place of an f16 in its table is found by arithmetic: |x|^(1/16), four square roots, grows by
-// at least one 2^-16 from one f16 to the next, so that times 2^16 it tells all of them apart.
+// at least one 2^-16 from one f16 to the next, so that times 2^16 it distinguishes all of them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -74,7 +74,7 @@ ValueId places_of(Steps& steps, ValueId x, const TableShape& shape) {
   if (!shape.one_sided) {
     ValueId sign = x;
     if (shape.signed_zero) {
-      // 1 / x tells -0 from +0.
+      // 1 / x distinguishes -0 from +0.
       sign = steps.clip(steps.mul(steps.unary(Operator::kReciprocal, x), 0x1p20), -1.0, 1.0);
     } else {
       sign = steps.sign(x);

@@ -3,9 +3,9 @@
 //   tasks, weights, slots ─► tags through the memories ─► layers ─► Moves between them ─► Graph
 //
 // The graph has the program's arithmetic and nothing else of it: no tiles, no addresses, no
-// transfers. Whoever executes it (`ref`, `host`) or writes software from it (`derive`) gets the
+// transfers. Executed (`ref`, `host`) or written as software (`derive`) it gives the
 // program's bits. Only the program is read, never the model or the package it was made of, and of
-// its hints nothing is believed that the tasks do not prove (docs/concordance.md, "Lifting").
+// its hints only what the tasks prove is used (docs/concordance.md, "Lifting").
 #pragma once
 
 #include <memory>

@@ -45,7 +45,7 @@ class BoxFinder {
   }
 
   // The box's elements so far, `shift` places on, are those of the box, `delta` elements on. What
-  // nobody reads may be anything; `read` is set if somebody reads one of them.
+  // is not read may be anything; `read` is set if one of them is read.
   bool matches(std::int64_t first, std::int64_t shift, std::int64_t delta, bool& read) const {
     read = false;
     for (std::size_t i = 0; i < offsets_.size(); ++i) {
@@ -64,7 +64,7 @@ class BoxFinder {
   // One more level along an axis of which the box takes `used` of `room` places.
   bool add_level(std::int64_t first, std::int64_t stride, std::int64_t room, std::int64_t& used,
                  SourceBox& box) {
-    // The next element that somebody reads says how the source goes on.
+    // The next element that is read determines how the source continues.
     std::int64_t next = used;
     while (over_unread_ && next < room && tag(first + next * stride) == kUnwritten) ++next;
     if (next >= room || tag_value(tag(first + next * stride)) != tag_value(tag(first)))

@@ -185,7 +185,7 @@ class GroupMaker {
   }
 
   // Groups of channels: output channel o of the layer reads the channels of group
-  // o / (channels a group).
+  // o / (channels per group).
   bool join_channels(Group& group) {
     KernelImageShape& whole = group.product.image;
     std::int64_t inputs = 0;

@@ -45,7 +45,7 @@ struct Group {
   PoolConfig pool;  // kPool: of the whole layer
   ElementwiseConfig elementwise;
   ReduceConfig reduce;
-  // kReduce: the elements of one result lie one behind the other along the columns, in the order in
+  // kReduce: the elements of one result lie contiguously along the columns, in the order in
   // which the parts take them.
   bool flat = false;
 };

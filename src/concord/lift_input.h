@@ -11,7 +11,7 @@ namespace tessera::concord {
 
 enum class Reading : std::uint8_t {
   kFine,
-  kUnwritten,  // nobody wrote the element
+  kUnwritten,  // the element was not written
   kTorn,       // its bytes are of different elements
   kConflict,   // another tag was read there before
 };

@@ -60,7 +60,7 @@ class OperandMaker {
     return {};
   }
 
-  // All of one value, in its order; what nobody reads may be anything.
+  // All of one value, in its order; what is not read may be anything.
   bool is_whole() {
     const auto first =
         std::find_if(tags_.begin(), tags_.end(), [](Tag tag) { return tag != kUnwritten; });
@@ -111,7 +111,7 @@ class OperandMaker {
     }
   }
 
-  // Boxes that leave their value ran too far over what nobody reads.
+  // Boxes that leave their value extended too far over what is not read.
   bool within_values(const std::vector<SourceBox>& boxes) const {
     return std::all_of(boxes.begin(), boxes.end(), [&](const SourceBox& box) {
       if (box.value < kFirstValue) return true;

@@ -39,7 +39,7 @@ struct OperandContext {
   const std::vector<ValueInfo>& values;  // by LiftedValue
 };
 
-// `tags` of a dense tensor of `dims`; kNothing where nobody reads. With `drop_repeats` an axis
+// `tags` of a dense tensor of `dims`; kNothing where it is not read. With `drop_repeats` an axis
 // along which nothing changes gets extent 1.
 Result<Operand> make_operand(const OperandContext& context, Format format, Shape dims,
                              std::vector<Tag> tags, bool drop_repeats);

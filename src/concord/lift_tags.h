@@ -23,7 +23,7 @@ namespace tessera::concord {
 using Tag = std::uint64_t;
 using LiftedValue = std::uint32_t;
 
-inline constexpr LiftedValue kNothing = 0;  // nobody wrote here
+inline constexpr LiftedValue kNothing = 0;  // not written
 inline constexpr LiftedValue kFill = 1;     // the lower half holds the bits themselves
 inline constexpr LiftedValue kWeights = 2;  // a granule of the weight region
 inline constexpr LiftedValue kFirstValue = 3;

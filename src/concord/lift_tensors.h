@@ -1,4 +1,4 @@
-// The tensors of a graph that is being lifted: one a value, constants, and the Moves that bring
+// The tensors of a graph that is being lifted: one per value, constants, and the Moves that bring
 // operands into the shape in which they are read. Equal Moves are made once.
 #pragma once
 

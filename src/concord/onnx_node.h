@@ -12,7 +12,7 @@ namespace tessera::concord {
 
 inline constexpr std::int64_t kOnnxOpset = 17;
 
-// Shapes, axes and the like that ONNX takes as operands: i64 vectors, named by what they hold.
+// Shapes, axes and other values that ONNX takes as operands: i64 vectors, named by what they hold.
 struct OnnxNode {
   model::Node node;
   std::vector<std::pair<std::string, Tensor>> vectors;

@@ -10,7 +10,7 @@
 
 namespace tessera::concord {
 
-// Constant numbers in four bytes an element, exact for those of at most 24 bits; f64.
+// Constant numbers in four bytes per element, exact for those of at most 24 bits; f64.
 ValueId write_weights(Steps& steps, const std::vector<double>& values, Shape dims);
 
 WindowAxis rows_of(const graph::ConvAttributes& conv, const Shape& x, const Shape& w,

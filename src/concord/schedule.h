@@ -1,5 +1,5 @@
 // The order in which a written program computes: once what depends on constants alone, then the
-// rest at every run, and which values nobody needs any more after each operation.
+// rest at every run, and which values are dead after each operation.
 #pragma once
 
 #include <vector>
@@ -10,11 +10,11 @@ namespace tessera::concord {
 
 struct Stage {
   const Operation* operation;
-  std::vector<ValueId> dead;  // values to give back after it; never constants or outputs
+  std::vector<ValueId> dead;  // values to free after it; never constants or outputs
 };
 
 struct Schedule {
-  std::vector<ValueId> constants;  // that somebody reads, in order
+  std::vector<ValueId> constants;  // that are read, in order
   std::vector<Stage> once, always;
   std::vector<ValueId> only_once;  // constants and results of `once` that no run needs
 };

@@ -13,7 +13,7 @@
 namespace tessera::concord {
 namespace {
 
-constexpr int kCommonUses = 3;  // what so many had is written early
+constexpr int kCommonUses = 3;  // what this many operations use is written early
 
 bool is_move(Operator op) {
   switch (op) {

@@ -116,8 +116,8 @@ struct Operation {
 };
 
 // Operations that are done several times. Its operation's inputs are what is carried into the first
-// turn, then the tensors given a row a turn, then whatever else the body reads; its outputs what is
-// carried out of the last turn, then the tensors kept, a row a turn.
+// turn, then the tensors given a row per turn, then whatever else the body reads; its outputs what
+// is carried out of the last turn, then the tensors kept, a row per turn.
 //
 //   before ──► carried ──► body ──► next ──► carried of the next turn ... ──► outputs[i]
 //   rows   ──► given   ──┘      └──► kept ──► row of outputs[carried.size() + i]

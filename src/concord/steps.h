@@ -12,7 +12,7 @@ namespace tessera::concord {
 
 class Steps {
  public:
-  // Values are named `stem` and a number; nobody else's name may be like that.
+  // Values are named `stem` and a number; no other name may be like that.
   explicit Steps(Software& software, std::string stem = "tessera.v")
       : software_(software), stem_(std::move(stem)) {}
 

@@ -22,16 +22,16 @@ namespace tessera::concord {
 struct WeightedSum {
   ValueId x;  // quantised, [..., K, P] or, with `x_first`, [..., M, K]
   bool x_first = false;
-  std::vector<double> weights;  // quantised, [groups, channels a group, K]
+  std::vector<double> weights;  // quantised, [groups, channels per group, K]
   std::int64_t groups = 1, channels = 1, terms = 1;
   std::int64_t run = 1;      // terms after which blocks begin anew
   std::int64_t padding = 0;  // of the terms: zeros at the end of the only run
   ValueId trained;           // in place of `weights`: quantised, laid out as matrix_of_weights()
-  std::vector<double> bias;  // one a channel, or none
+  std::vector<double> bias;  // one per channel, or none
   ValueId trained_bias;      // in place of `bias`: broadcasts against the result
   MatrixFormat matrix;
   Format source = Format::kF16, output = Format::kF16;
-  bool zero_sign = true;  // whether -0 has to be told from +0
+  bool zero_sign = true;  // whether -0 has to differ from +0
   ValueId spoilt;         // above 0 where the result is NaN; broadcasts against it
 };
 

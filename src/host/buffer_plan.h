@@ -24,7 +24,7 @@ bool shares_block(const graph::Graph& graph, const graph::Node& node);
 BufferPlan plan_buffers(const graph::Graph& graph);
 
 // For each node how many element-wise nodes from it on can run together, piece by piece: each reads
-// what the one before makes, which nobody else reads, and no piece of the last output overwrites
+// what the one before makes, which no other node reads, and no piece of the last output overwrites
 // what another piece has still to read. 1 for other nodes.
 std::vector<std::size_t> elementwise_chains(const graph::Graph& graph, const BufferPlan& plan);
 

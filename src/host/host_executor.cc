@@ -39,7 +39,7 @@ struct Prepared {
   std::optional<DenseElementwise> elementwise;
   std::size_t chain = 1;           // element-wise nodes from this one on that run together
   std::vector<ProductPart> parts;  // none for dynamic products
-  std::vector<std::shared_ptr<DynamicProduct>> dynamic;  // one an image
+  std::vector<std::shared_ptr<DynamicProduct>> dynamic;  // one per image
   bool pointwise = false;
   bool strips = false;  // see runs_in_strips()
 };
@@ -149,7 +149,7 @@ class HostExecutor : public Executor {
   Status run_nodes(const NodeObserver& observer) {
     for (std::size_t i = 0; i < graph_->nodes.size(); ++i) {
       const auto begin = std::chrono::steady_clock::now();
-      // Who looks at every tensor sees those inside a chain too.
+      // A visitor of every tensor sees those inside a chain too.
       const std::size_t chain = observer ? 1 : prepared_[i].chain;
       if (chain > 1) {
         run_elementwise(i, chain);
@@ -494,7 +494,7 @@ class HostExecutor : public Executor {
   std::vector<std::byte*> bases_;               // of each block, for this run
   std::vector<bool> output_in_place_;           // whether it has a block that no other one has
   std::int64_t bytes_copied_ = 0;
-  std::vector<std::shared_ptr<ProductWorkspace>> workspaces_;  // one a thread
+  std::vector<std::shared_ptr<ProductWorkspace>> workspaces_;  // one per thread
   std::vector<Prepared> prepared_;
 };
 

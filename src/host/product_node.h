@@ -25,7 +25,7 @@ struct ProductPart {
 // those of a channel-wise product always are.
 std::vector<ProductPart> prepare_product(const graph::Graph& graph, const graph::Node& node,
                                          int threads);
-// A dynamic matrix product, one an image; empty for other nodes.
+// A dynamic matrix product, one per image; empty for other nodes.
 std::vector<std::shared_ptr<DynamicProduct>> prepare_dynamic_products(const graph::Graph& graph,
                                                                       const graph::Node& node,
                                                                       std::int64_t images);
@@ -45,7 +45,7 @@ bool is_pointwise(const graph::Graph& graph, const graph::Node& node);
 
 PoolConfig pool_config(const graph::PoolAttributes& attributes);
 ElementwiseConfig elementwise_config(const graph::ElementwiseAttributes& attributes);
-// Which axes are reduced is told from the output's view.
+// Which axes are reduced follows from the output's view.
 ReduceConfig reduce_config(const graph::ReduceAttributes& attributes,
                            const graph::NodeViews& views);
 

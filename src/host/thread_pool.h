@@ -19,7 +19,7 @@ namespace tessera::host {
 
 class ThreadPool {
  public:
-  // `threads` in all, the caller included; 0 = one a core. Fewer where the system has no more.
+  // `threads` in all, the caller included; 0 = one per core. Fewer where the system has no more.
   explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;

@@ -1,4 +1,4 @@
-// Data control: one entry a task in flight, access granted by progress.
+// Data control: one entry per task in flight, access granted by progress.
 //
 //   task manager ─enter─► [ entry: configuration, dependencies, finished steps ] ─retire─► gone
 //                                       ▲ grants                 ▲ finish_step

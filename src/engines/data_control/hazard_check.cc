@@ -113,7 +113,7 @@ void HazardCheck::begin_step(const HazardStep& step) {
   isa::step_accesses(*step.descriptor, chip_, step.step, accesses_);
   const isa::StepRef self{step.id, step.step};
   for (const isa::Access& access : accesses_) {
-    // The package brings the weights, and nobody writes them.
+    // The package brings the weights, and no task writes them.
     if (access.memory == isa::Memory::kDram && access.base == isa::BaseIndex::kWeights) {
       if (access.write && !report_) {
         report_ = fmt::format("hazard: {} writes {} bytes [{}, {})",
@@ -130,7 +130,7 @@ void HazardCheck::begin_step(const HazardStep& step) {
       map.read(access.first, access.last, self, step.descriptor->engine, visit);
     }
   }
-  // Whoever waits for this step knows what it knew, and the step itself.
+  // A step that waits for this one knows what it knew, and the step itself.
   ++engine_clock[engine];
   record.clocks.push_back(engine_clock);
 }

@@ -1,9 +1,9 @@
-// The hazard check: a shadow of who touched each byte, and what each step knows to be finished.
+// The hazard check: a shadow of the accesses of each byte, and what each step knows to be finished.
 //
 // A step knows the earlier steps of its own engine and, through its dependencies, the steps it was
 // granted after, with all that those knew (a clock of five counters). A read must know its bytes'
-// last writer, a write also their readers since then. If not, the two tasks race, however luckily
-// their cycles fell, and the check names them and the bytes. A read of bytes that nobody wrote is
+// last writer, a write also their readers since then. If not, the two tasks race, whatever
+// their cycles, and the check names them and the bytes. A read of unwritten bytes is
 // reported too; what the package and the host supply, and what earlier segments left, is written.
 #pragma once
 

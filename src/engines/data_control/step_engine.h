@@ -1,4 +1,4 @@
-// What the neural and the planar engine have in common: tasks in order, steps one behind the other.
+// What the neural and the planar engine have in common: tasks in order, steps in sequence.
 //
 //   tasks ─► configure ─► [ step 0 ][ step 1 ] blocked [ step 2 ] ...
 //              start          └─ drain ─► results in the buffer, progress + 1

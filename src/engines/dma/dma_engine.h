@@ -7,8 +7,8 @@
 //
 // Up to outstanding_requests are on their way, also of several steps and tasks, so that the latency
 // of DRAM is paid once. A copy reads a piece, then writes it; it begins when all that came before
-// it is in DRAM, and what follows it likewise. The buffer's port takes as many bytes a cycle as the
-// channel gives.
+// it is in DRAM, and what follows it likewise. The buffer's port takes as many bytes per cycle as
+// the channel gives.
 #pragma once
 
 #include <cstdint>

@@ -51,7 +51,7 @@ TEST(DramChannel, QueuesSetThePaceOfLoadsAndStoresOnly) {
   ChipConfig chip;
   chip.clock_hertz = 2'000'000'000;
   chip.dma.queues = 4;
-  chip.dma.queue_megabytes_per_second = 4000;  // two bytes a cycle
+  chip.dma.queue_megabytes_per_second = 4000;  // two bytes per cycle
   chip.dma.descriptor_bytes = 48;
   chip.dma.descriptor_nanoseconds = 5;  // ten cycles
   const QueuePace pace = QueuePace::of(chip);

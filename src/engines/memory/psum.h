@@ -1,4 +1,4 @@
-// PSUM: what leaves the bottom of the array is added up here, one partition a column of the array.
+// PSUM: what leaves the bottom of the array is added up here, one partition per array column.
 //
 //   bank b:   partition 0 | partition 1 | ... | partition C-1      row n = moving column n
 //

@@ -1,6 +1,6 @@
 // The array register by register: the oracle of the closed formulas in arch/cost.h.
 //
-//            weights come down, a row a cycle, column c delayed by c
+//            weights come down, a row per cycle, column c delayed by c
 //                 ▼      ▼      ▼
 //   x[0] ─────► PE ──► PE ──► PE        PE: weight, shadow weight, weight in transit, input and
 //   x[1] ─ z ─► PE ──► PE ──► PE            partial sum; each cycle

@@ -197,7 +197,7 @@ TEST(NeuralCost, Im2colPaysForTheTapsThatThePortOfAPartitionDelivers) {
   EXPECT_EQ(cycles(2, 4), 2 * 200 + 100);  // eight, and four
   EXPECT_EQ(cycles(2, 1), 2 * 800 + 400);
   EXPECT_EQ(cycles(7, 1), 2 * 2200 + 700);  // all taps are new
-  work.cut = BlockCut::kChannel;            // a tap a pass
+  work.cut = BlockCut::kChannel;            // a tap per pass
   EXPECT_EQ(cycles(2, 1), 49 * 100);
 }
 

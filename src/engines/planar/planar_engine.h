@@ -1,7 +1,7 @@
 // The planar engine: when pooling, element-wise work and reductions happen. Values come from
 // planar_math.h, cycle counts from arch/cost.h.
 //
-//                        kernel memory, a partition a lane ─┐
+//                        kernel memory, one row per lane ───┐
 //   2 read ports ─► converters ─► [ row filter ] ─► line buffer ─► [ column filter ] ─► converters
 //                                                                       └─ square root, reciprocal
 //
