@@ -16,7 +16,7 @@
 // Memory: a device has an address space of its own. allocate() hands out blocks of it, and an
 // address inside a block is base + offset. A block that is released goes to a set of unused ones
 // and is taken from there first. A block that a run still uses when it is released is kept apart
-// until that run is over, or the device was reset; so whoever gives up waiting may release at once.
+// until that run is over, or the device was reset; so a caller may stop waiting and release.
 //
 // What goes wrong is an error of the one it belongs to: a bad submission is refused, a failing run
 // ends in its completion, a run that does not end in time ends at the deadline of wait(), and a
@@ -108,12 +108,12 @@ struct Completion {
   std::shared_ptr<const RunResult> details;
 };
 
-// Told how a run ended, in place of wait().
+// Called with the end of a run, in place of wait().
 class RunListener {
  public:
   virtual ~RunListener() = default;
   struct End {
-    Status status;  // not ok: the device failed or was reset, and nobody knows what became of it
+    Status status;          // not ok: the device failed or was reset, and the outcome is unknown
     bool begun = true;      // false: it did not begin, and never will
     Completion completion;  // if `status` is ok
   };
@@ -129,21 +129,21 @@ struct Submission {
   std::span<const Address> inputs, outputs;
   std::uint64_t tag = 0;  // the caller's; comes back in completion, metrics and messages
   int priority = 0;       // of those that wait for a kernel the highest begins first
-  // Not null: it is told with `context`, and nobody calls wait(). It lives until it is told, or
-  // until the run was withdrawn.
+  // Not null: it is called with `context`, and wait() is not called. It lives until it was called,
+  // or until the run was withdrawn.
   RunListener* listener = nullptr;
   void* context = nullptr;
-  // Let go when the device has done with the run and its blocks for sure, which may be after it was
+  // Released when the device no longer uses the run and its blocks, which may be after it was
   // given up or refused: it ended or never began, or the device was reset. On any thread, without
   // locks held.
   std::shared_ptr<void> keeps = {};
 };
 
-// What became of a run that somebody wants no more.
+// The state of a run that was withdrawn.
 enum class Withdrawn {
   kNotBegun,  // it never will begin; its blocks are free
   kBegun,     // it goes on
-  kOver,      // it was over already, and its listener has been told
+  kOver,      // it was over already, and its listener was called
 };
 
 // What a kernel has to do: what it runs, since when, and what waits for it, the next in front.
@@ -179,17 +179,17 @@ struct DeviceCounters {
   std::int64_t programs_loaded = 0, programs_unloaded = 0;  // a layer is one
   std::int64_t submissions = 0, completions = 0;
   std::int64_t run_errors = 0;         // completions with an error
-  std::int64_t given_up = 0;           // runs that nobody waits for any more
+  std::int64_t given_up = 0;           // abandoned runs
   std::int64_t withdrawn = 0;          // of them those that had not begun
   std::int64_t wrong_completions = 0;  // of a run that was never submitted, or twice
   std::int64_t lost_completions = 0;   // noticed by a later one of the same kernel
-  std::int64_t late_completions = 0;   // of runs that nobody waits for any more
+  std::int64_t late_completions = 0;   // of abandoned runs
   std::int64_t resets = 0;
   std::int64_t late_runs = 0;       // paced, but slower than the modelled clock
   std::int64_t timings_reused = 0;  // runs whose cycles were not simulated again
 };
 
-// Told of everything the device does, on the thread that does it; called without locks held.
+// Called with everything the device does, on the thread that does it, without locks held.
 // It must not block, and must not call the device.
 class Observer {
  public:
@@ -226,8 +226,8 @@ class Device {
   // holds next.
   virtual void trim() = 0;
   // Where host and device share memory: a block whose bytes are the caller's, so that runs read and
-  // write them in place. It takes none of the device's memory. `owner` keeps the bytes; it is let
-  // go when the block is released and no run uses it any more, on any thread, without locks held.
+  // write them in place. It takes none of the device's memory. `owner` keeps the bytes; it is
+  // released when the block is released and no run uses it any more, on any thread, no locks held.
   virtual Result<Block> adopt(std::span<std::byte> bytes, std::shared_ptr<void> owner) = 0;
   // Inside one block. A kernel must not be using the bytes.
   virtual Status write(Address address, std::span<const std::byte> bytes,
@@ -255,9 +255,9 @@ class Device {
   // by `deadline`, or the device fails or is reset; names device, kernel and task. A run that has
   // not begun by then never will; one that has keeps its blocks until it is over.
   virtual Result<Completion> wait(SequenceNumber sequence, TimePoint deadline = kNoDeadline) = 0;
-  // Takes back a submission with a listener, which is told no more: one that has not begun never
-  // will. One that has goes on, and its listener is told; with `give_up` nobody is, and its blocks
-  // are kept until it is over.
+  // Takes back a submission with a listener, which is then not called: one that has not begun never
+  // will. One that has goes on, and its listener is called, but not with `give_up`; its blocks are
+  // kept until it is over.
   virtual Withdrawn withdraw(SequenceNumber sequence, bool give_up) = 0;
   // Submissions that wait for the kernel, and the one it runs.
   virtual int queued(int kernel) const = 0;
@@ -273,8 +273,7 @@ class Device {
   virtual Status reset(TimePoint deadline = kNoDeadline) = 0;
 
   virtual DeviceCounters counters() const = 0;
-  // Null: nobody. It outlives its use; runs and transfers that are under way may still tell the
-  // one before.
+  // Null: none. It outlives its use; runs and transfers in progress may still call the one before.
   virtual void set_observer(Observer* observer) = 0;
 };
 

@@ -17,7 +17,7 @@
 
 namespace tessera::device {
 
-// Of `size` in whole blocks, with `element` bytes an element.
+// Of `size` in whole blocks, with `element` bytes per element.
 Bytes blocked_bytes(const graph::MatrixSize& size, const graph::BlockLayout& layout,
                     std::int64_t element);
 
@@ -49,7 +49,7 @@ void from_blocks(const graph::EdgeConversion& conversion, std::span<const std::b
 }  // namespace plain
 
 // The network compiled again without the conversions at its edges: its inputs and outputs are in
-// device form, and whoever supplies them converts as `inputs` and `outputs` say: formats, and where
+// device form, and the caller converts as `inputs` and `outputs` describe: formats, and where
 // the architecture says so layouts.
 struct NetworkInDeviceForm {
   Network network;

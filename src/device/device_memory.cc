@@ -31,7 +31,7 @@ void DeviceMemory::end_list(Owners& owners) {
   while (owners != nullptr) owners = std::move(owners->next);
 }
 
-// Takes no memory: what is given back must not need any.
+// Takes no memory: a release must not need any.
 void DeviceMemory::drop_storages() {
   pool_.take_dropped(dropped_);
   for (const std::uint64_t place : dropped_) {

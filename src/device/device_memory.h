@@ -18,10 +18,10 @@ namespace tessera::device {
 
 class DeviceMemory {
  public:
-  // One who owns adopted memory, or is kept by a run, in the list of those to be let go or of
-  // places for more.
+  // An owner of adopted memory, or an object kept by a run, in the list of those to be released or
+  // of places for more.
   struct Owner {
-    std::shared_ptr<void> owner;  // shared with whoever else uses the bytes
+    std::shared_ptr<void> owner;  // shared with other users of the bytes
     std::unique_ptr<Owner> next;
   };
   using Owners = std::unique_ptr<Owner>;
@@ -30,12 +30,12 @@ class DeviceMemory {
   ~DeviceMemory();
 
   Result<memory::Block> allocate(Bytes bytes);
-  // An address for bytes of somebody else's. `owner` is let go when the block is released and no
+  // An address for adopted bytes. `owner` is released when the block is released and no
   // run holds it any more; not before bury().
   memory::Block adopt(std::span<std::byte> bytes, std::shared_ptr<void> owner);
   Status release(std::uint64_t base);
   void trim();  // as the pool's
-  // Somebody who is let go with the owners, after end(), which takes no memory.
+  // An object released with the owners, after end(), which takes no memory.
   Owners keep(std::shared_ptr<void> owner);
   void end(Owners& kept);
   // Lets go of the owners whose blocks have ended. What that calls is not the device's: without

@@ -273,7 +273,7 @@ TEST(Device, FourChainedLayersMoveTheFirstInputAndTheLastOutput) {
     ASSERT_EQ(layers.size(), 4u);
     LayerChain chain(*device, *network, layers);
     const DeviceCounters before = device->counters();
-    // Sim: one region for all layers. Host: it shares the memory, nothing goes over.
+    // Sim: one region for all layers. Host: it shares the memory, nothing is sent.
     EXPECT_EQ(before.transfers_to_device, kind == DeviceKind::kSim ? 1 : 0);
     for (int i = 0; i < 2; ++i) {
       EXPECT_EQ(chain.run(input), expected);

@@ -17,7 +17,7 @@ memory::HostRange range_of(std::span<const std::byte> host) {
   return {address_of(host.data()), Bytes{std::ssize(host)}};
 }
 
-// They take no memory before somebody looks at them: what stays on the device needs none.
+// They take no memory before they are read: what stays on the device needs none.
 Result<std::shared_ptr<void>> zeros(Bytes bytes) {
   void* const memory = std::calloc(static_cast<std::size_t>(bytes.value), 1);
   if (memory != nullptr) return std::shared_ptr<void>(memory, std::free);

@@ -5,10 +5,10 @@
 //   to_device(bytes) before a run reads them                  ran(bytes)     a run has written them
 //   to_host(bytes) before the host reads them
 //
-// Whoever calls to_device and to_host around every run, without a thought of what is where, still
-// moves no byte twice: weights and images that are there are not sent again, and what one layer
-// leaves for the next stays. Where host and device share memory the host bytes are the device's
-// block, and nothing is ever moved.
+// Calling to_device and to_host around every run, whatever is where, still moves no byte twice:
+// weights and images that are there are not sent again, and what one layer leaves for the next
+// stays. Where host and device share memory the host bytes are the device's block, and nothing is
+// moved.
 //
 // Any thread may call; the bytes of one block belong to one thread at a time.
 #pragma once
@@ -23,7 +23,7 @@
 
 namespace tessera::device {
 
-// `parts` lie one behind the other on the host, and anywhere on the device.
+// `parts` lie contiguously on the host, and anywhere on the device.
 struct MirroredBlock {
   std::span<std::byte> host;
   std::vector<Block> parts;
@@ -39,9 +39,9 @@ class Mirror {
 
   Result<MirroredBlock> allocate(std::span<const Bytes> parts);
   // Host memory of the caller's that becomes a block of one part, of which the host has the newer
-  // bytes. Where memory is shared it is the device's block, and `owner` is let go when the block is
-  // released and no run uses it any more; else when it is released. The error is kInvalidArgument
-  // if some of the bytes are in a block already.
+  // bytes. Where memory is shared it is the device's block, and `owner` is released when the block
+  // is released and no run uses it any more; else when it is released. The error is
+  // kInvalidArgument if some of the bytes are in a block already.
   Result<MirroredBlock> map(std::span<std::byte> host, std::shared_ptr<void> owner);
   // A block that was allocated elsewhere and that a run has written. It is released in any case.
   Result<MirroredBlock> take_over(const Block& block);
@@ -71,8 +71,8 @@ class Mirror {
               const TransferTag& tag);
 
   Device& device_;
-  // Held while bytes move, one for each direction, before mutex_: who is told that a side is
-  // current finds the bytes there, though another thread brings them.
+  // Held while bytes move, one for each direction, before mutex_: once a side is reported
+  // current the bytes are there, though another thread brings them.
   std::mutex moving_to_device_, moving_to_host_;
   mutable std::mutex mutex_;
   memory::MemoryMap map_;

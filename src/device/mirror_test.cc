@@ -33,8 +33,7 @@ LoadedId load_layer(Device& device) {
   return *device.load(scripted_network("add", bytes, bytes));
 }
 
-// A layer as a caller runs it who knows nothing of what is where: everything is made current before
-// and after.
+// A layer run without knowledge of what is where: everything is made current before and after.
 void run_layer(Device& device, Mirror& mirror, LoadedId layer, std::span<const std::byte> input,
                std::span<const std::byte> output) {
   ASSERT_TRUE(mirror.to_device(input).ok());

@@ -1,11 +1,11 @@
 // Single operations on the memory of a device: im2col, matrix product, ReLU, maximum pooling.
 //
-// A simple accelerator offers functions, not networks. Here a task is one of four, told by sizes
+// A simple accelerator offers functions, not networks. Here a task is one of four, given by sizes
 // and addresses:
 //
 //   image ─► im2col ─► matrix product ─► ReLU ─► maximum pooling ─► image
 //                            ▲
-//               weights: a region that went over once + an offset in it
+//               weights: a region that was sent once + an offset in it
 //
 // Everything on the device is a matrix of the vector format, dense and row-major: an image has a
 // row for each pixel and a column for each channel, so the output of a product is an image again.

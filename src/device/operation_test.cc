@@ -109,7 +109,7 @@ Values run_chain(Device& device, OperationSet& operations, const Values& image,
   const std::array<Operation, 4> chain = {
       Im2col{size, kConvWindow}, MatrixProduct{positions.pixels(), inner, kOutputChannels},
       Relu{positions.pixels(), kOutputChannels}, MaximumPool{convolved, kPoolWindow}};
-  Values region(32, 0x7E00);  // NaN: nobody may read it
+  Values region(32, 0x7E00);  // NaN: must not be read
   region.insert(region.end(), weights.begin(), weights.end());
   const Block held = put(device, region);
   Address at = put(device, image).base;
@@ -220,7 +220,7 @@ TEST(Operation, SizesThatDoNotFitTogetherAreRefused) {
   EXPECT_EQ(operations.prepare(Im2col{{1 << 20, 1 << 20, 1 << 20}, {255, 1, 0}}).error().message,
             "operation 'im2col': sizes that do not fit; allowed: tensors of at most 2147483648 "
             "elements");
-  // A result of one pixel, of an image that nobody has.
+  // A result of one pixel, of an unknown image.
   EXPECT_EQ(operations.prepare(Im2col{{1 << 20, 1 << 20, 8}, {1, 1 << 20, 0}}).error().message,
             "operation 'im2col': sizes that do not fit; allowed: tensors of at most 2147483648 "
             "elements");

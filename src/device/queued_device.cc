@@ -19,12 +19,12 @@ namespace {
 using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
 
-// Completions nobody has fetched; who submits without ever waiting is told so.
+// Completions not fetched yet; submitting without ever waiting is an error.
 constexpr std::size_t kUnfetchedMax = 1 << 16;
 // The last part of a paced run is waited for awake.
 constexpr nanoseconds kSpin{15'000};
 
-// A pace may make times out of all proportion; nobody lives to see their end.
+// A pace may make times out of all proportion.
 constexpr double kLongest = 1e17;  // nanoseconds, three years
 
 double seconds(nanoseconds duration) { return std::chrono::duration<double>(duration).count(); }
@@ -375,7 +375,7 @@ void QueuedDevice::drop_holds(Task& task) {
   memory_.end(task.keeps);
 }
 
-// What was kept for runs is let go by the kernels' threads, which hold no locks then.
+// What was kept for runs is released by the kernels' threads, which hold no locks then.
 void QueuedDevice::wake_to_bury() {
   if (!memory_.anything_to_bury()) return;
   for (const auto& kernel : kernels_) kernel->work.notify_one();
@@ -568,7 +568,7 @@ Withdrawn QueuedDevice::withdraw(SequenceNumber sequence, bool give_up) {
 
 // ---- completions, failure, recovery; with the lock held ----
 
-// What the listener is told is all there is: nobody asks for the task any more.
+// The listener has the whole result: the task is not asked for any more.
 void QueuedDevice::tell(Task& task, Status status) {
   RunListener* const listener = std::exchange(task.listener, nullptr);
   task.abandoned = true;
@@ -588,7 +588,7 @@ void QueuedDevice::end(Task& task) {
   }
 }
 
-// `told` was told: what its kernel began before it and has not told is lost.
+// `told` completed: what its kernel began before it and has not completed is lost.
 void QueuedDevice::find_lost(Kernel& kernel, const Task& told) {
   while (!kernel.begun.empty()) {
     Task& first = *kernel.begun.front();

@@ -6,12 +6,12 @@
 //   wait ◄── task's condition ◄── complete(sequence) ◄───┘   the only way a completion comes in
 //   or its listener
 //
-// complete() believes nothing: a number that is not running on this device fails it. A kernel runs
-// its tasks one after the other, so the completion of one tells that those before it which have not
-// come are lost. A task that hangs, or whose completion is lost and followed by none, stays with
+// complete() validates: a number that is not running on this device fails it. A kernel runs its
+// tasks one after the other, so with the completion of one those before it which have not come are
+// lost. A task that hangs, or whose completion is lost and followed by none, stays with
 // the device, and so do its blocks, until reset().
 //
-// What is loaded is counted, and shared with the tasks that run it: the last to go gives back the
+// What is loaded is counted, and shared with the tasks that run it: the last one releases the
 // block of its weights.
 //
 // Paced, a kernel keeps a schedule of absolute times: a run begins when the one before ends, or
@@ -89,7 +89,7 @@ class QueuedDevice : public Device {
     bool stopped = false;  // by reset() or the end of the device
   };
 
-  // Copies between device and host; told, counted, and paced.
+  // Copies between device and host; observed, counted, and paced.
   enum class Direction { kToDevice, kToHost };
   Status transfer(Direction direction, Address address, std::span<std::byte> host,
                   const TransferTag& tag);

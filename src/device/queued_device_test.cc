@@ -430,7 +430,7 @@ TEST(QueuedDevice, PacedRunsFollowEachOtherWithoutAGapHoweverLateTheThreadWakes)
   TimePoint previous{};
   for (std::size_t i = 0; i < sequences.size(); ++i) {
     const Completion completion = *bench->wait(sequences[i], far());
-    EXPECT_LE(completion.end, steady_clock::now());  // never told before its time
+    EXPECT_LE(completion.end, steady_clock::now());  // never reported before its time
     if (i > 0) {
       EXPECT_EQ(completion.begin, previous);
     }
@@ -467,7 +467,7 @@ TEST(QueuedDevice, PacedLinkTakesItsTimeForEachTransfer) {
   EXPECT_EQ(bench.get(a), 2u);
 }
 
-// Keeps what it is told.
+// Keeps what it is called with.
 class Told : public RunListener {
  public:
   void run_over(void* context, End&& end) override {
@@ -612,8 +612,8 @@ TEST(QueuedDevice, TransferSaysWhoseItIs) {
   EXPECT_EQ(recording.tags[2].task, 78u);
 }
 
-// Four threads, three kernels, faults of every kind; whoever meets a failed device resets it. Every
-// run that is said to be good must have the right bytes, and the memory must come back.
+// Four threads, three kernels, faults of every kind; a thread that meets a failed device resets it.
+// Every run that is said to be good must have the right bytes, and the memory must come back.
 TEST(QueuedDevice, ManyThreadsWithFaultsOfEveryKindGetRightResultsOrErrors) {
   ScriptedOptions options;
   options.kernels = 3;

@@ -1,6 +1,6 @@
 // A device that does what a script says: how long each run takes, what becomes of the bytes, what
 // goes wrong. Queues, completions, memory, pacing and failure are those of every other device, so
-// whoever drives it meets a processor with real time behaviour and needs no model.
+// its user meets a processor with real time behaviour and needs no model.
 //
 //   run_time(run) ─► wall time        compute(inputs, outputs) ─► bytes        faults ─►
 //   fault_plan.h
@@ -34,7 +34,7 @@ struct ScriptedOptions {
 // The functions are called on the kernels' threads, side by side.
 Result<std::unique_ptr<Device>> make_scripted_device(const ScriptedOptions& options);
 
-// A network for it: tensors of so many bytes, and nothing else.
+// A network for it: tensors of this many bytes, and nothing else.
 std::shared_ptr<const NetworkState> scripted_network(const std::string& name,
                                                      std::span<const std::int64_t> input_bytes,
                                                      std::span<const std::int64_t> output_bytes);

@@ -240,7 +240,7 @@ class SimBackend : public Backend {
            (options_.values == Values::kNone && (options_.reuse_timing || options_.pace.enabled));
   }
 
-  // Of a run whose values nobody simulates.
+  // Of a run whose values are not simulated.
   RunOutcome timing(const LoadedProgram& loaded, card::Core& core) {
     RunOutcome outcome;
     if (reuses_timing()) {

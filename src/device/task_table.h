@@ -26,7 +26,7 @@ struct Task {
   };
   Observer::Run run;
   int priority = 0;
-  RunListener* listener = nullptr;  // not yet told
+  RunListener* listener = nullptr;  // not yet called
   void* context = nullptr;
   std::shared_ptr<Loaded> loaded;  // shared with the device, which may unload it meanwhile
   std::vector<Address> held;       // inputs, then outputs
@@ -34,9 +34,9 @@ struct Task {
   DeviceMemory::Owners keeps;  // until it does not use its blocks any more
   State state = State::kQueued;
   bool waited_for = false;  // wait() was called, once
-  bool abandoned = false;   // and gave up: whoever ends the task clears it away
+  bool abandoned = false;   // and gave up: the end of the task removes it
   TimePoint enqueued, started;
-  Status refused;  // not ok: the device failed or was reset, and nobody knows what became of it
+  Status refused;  // not ok: the device failed or was reset, and the outcome is unknown
   Completion completion;
   std::condition_variable over;
   Task* behind = nullptr;  // in its slot
@@ -48,7 +48,7 @@ class TaskTable {
  public:
   TaskTable() : slots_(64, nullptr) {}
 
-  // A task nobody uses, in the table under `sequence`.
+  // An unused task, in the table under `sequence`.
   Task& add(SequenceNumber sequence);
   Task* find(SequenceNumber sequence) const;
   void remove(Task& task);

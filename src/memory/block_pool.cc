@@ -10,7 +10,7 @@
 namespace tessera::memory {
 namespace {
 
-constexpr std::uint64_t kFirstBase = 1 << 16;  // no block at 0, which is what nobody has set
+constexpr std::uint64_t kFirstBase = 1 << 16;  // no block at 0, the unset address
 
 }  // namespace
 

@@ -51,7 +51,7 @@ class BlockPool {
   // The error says how much is free and how much is unused or held.
   Result<Allocation> allocate(Bytes bytes);
   // Addresses for bytes that lie elsewhere and take nothing of the capacity. When the block is
-  // released and nobody holds it, its place is among the dropped ones.
+  // released and not held, its place is among the dropped ones.
   Allocation adopt(Bytes bytes);
   // A used block by its base. While it is held it only goes to quarantine.
   Status release(std::uint64_t base);
@@ -100,7 +100,7 @@ class BlockPool {
   void reserve_lists();
   // Takes the smallest unused block of at least `rounded` and at most `largest` bytes.
   bool take_unused(std::int64_t rounded, std::int64_t largest, Unused& taken);
-  // Gives up unused blocks until they have at most so many bytes.
+  // Gives up unused blocks until they have at most this many bytes.
   void drop_unused(std::int64_t most);
 
   const Bytes capacity_, granule_;

@@ -8,11 +8,10 @@
 //
 // A byte is the same on both sides, newer on the host, or newer on the device. Writes are noted as
 // they happen; nothing is moved until one side is asked to be current, and then exactly the bytes
-// that are newer on the other. A write makes its side the newer one, whatever was there: who wants
-// both must make the side current first.
+// that are newer on the other. A write makes its side the newer one, whatever was there: to keep
+// both, make the side current first.
 //
-// Pure bookkeeping, for one thread at a time: whoever moves the bytes (device/mirror.h) does the
-// transfers it is told.
+// Pure bookkeeping, for one thread at a time: device/mirror.h does the transfers.
 #pragma once
 
 #include <cstdint>
@@ -47,15 +46,15 @@ struct DevicePlace {
 
 class MemoryMap {
  public:
-  // The device blocks, one behind the other, hold the host block. Both sides are taken to be the
-  // same: nobody has written anything yet.
+  // The device blocks, concatenated, hold the host block. Both sides are taken to be the same:
+  // nothing is written yet.
   Status map(const HostRange& host, std::span<const Block> device);
   Status unmap(std::uint64_t host_address);
 
   // Where the byte lies on the device.
   Result<DevicePlace> translate(std::uint64_t host_address) const;
 
-  // Somebody has written the range, which lies in one mapped block.
+  // A side has written the range, which lies in one mapped block.
   Status note_host_write(const HostRange& range);
   Status note_device_write(const HostRange& range);
 

@@ -42,7 +42,7 @@ TEST(MemoryMap, OnlyWhatIsNewerOnTheOtherSideIsMoved) {
   MemoryMap map;
   const std::vector<Block> blocks = {block(9000, 100), block(500, 100)};
   ASSERT_TRUE(map.map(host(0, 200), blocks).ok());
-  EXPECT_TRUE(map.make_device_current(host(0, 200))->empty());  // nobody wrote anything
+  EXPECT_TRUE(map.make_device_current(host(0, 200))->empty());  // nothing was written
   ASSERT_TRUE(map.note_host_write(host(90, 20)).ok());
   const std::vector<Transfer> expected = {{true, 90, 9090, Bytes{10}}, {true, 100, 500, Bytes{10}}};
   EXPECT_EQ(*map.make_device_current(host(0, 200)), expected);
@@ -78,7 +78,7 @@ TEST(MemoryMap, BlocksThatMeetOrDoNotFitAreRefused) {
   EXPECT_TRUE(map.map(host(1099, 10), std::vector{block(500, 10)}).ok());
 }
 
-// Two memories of real bytes, and for each byte who wrote it last. What is read on a side that was
+// Two memories of real bytes, and for each byte its last writer. What is read on a side that was
 // made current must be the last value written by anyone; every byte that is moved must be needed.
 class Shadow {
  public:

@@ -7,7 +7,7 @@
 //
 // One thread of its own drains; all functions may be called from any thread. An event is counted
 // when it is drained, so a run counts when it has ended; its time counts while it goes on: the
-// recorder knows what is running, and whoever asks is told up to that moment.
+// recorder knows what is running, and queries count up to their moment.
 #pragma once
 
 #include <chrono>
@@ -79,7 +79,7 @@ class Collector {
 
   Snapshot snapshot() { return snapshot_at(recorder_.now()); }
   // The follower sees every event from now on once, on the draining thread; it must neither wait
-  // nor call the collector. unfollow() drains once more before it lets go.
+  // nor call the collector. unfollow() drains once more before it ends.
   using Follower = std::function<void(std::span<const Event>)>;
   std::uint64_t follow(Follower follower);
   void unfollow(std::uint64_t id);

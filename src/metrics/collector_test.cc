@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kMs = 1'000'000;
 
-// A recorder and a collector that drains when it is told to; times are made up.
+// A recorder and a collector that drains on request; times are invented.
 class CollectorTest : public testing::Test {
  protected:
   CollectorTest() { make({}); }
@@ -233,7 +233,7 @@ TEST_F(CollectorTest, HistoryHoldsWhatGoesOnUpToNow) {
   EXPECT_EQ(answer.until_ns, 78 * kMs);
 }
 
-// Eight at a time, 31 a second: a window of fixed length counts 24 or 32 of them, a bin 8 or none.
+// Eight at a time, 31 per second: a window of fixed length counts 24 or 32, a bin 8 or none.
 TEST_F(CollectorTest, ASteadyThroughputOfBatchesIsSteadyInSnapshotAndHistory) {
   const SourceId tasks = add(SourceKind::kTasks, "tasks");
   constexpr double kPeriodMs = 8000.0 / 31;

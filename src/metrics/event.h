@@ -28,7 +28,7 @@ enum class Outcome : std::uint8_t { kOk, kFailed, kCancelled };
 inline constexpr int kOutcomes = 3;
 const char* name_of(Outcome outcome);
 
-// What a Recorder gives for each source it is told of.
+// What a Recorder returns for each source that is added.
 struct SourceId {
   std::uint16_t index = 0;
   friend bool operator==(const SourceId&, const SourceId&) = default;

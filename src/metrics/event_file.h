@@ -32,7 +32,7 @@ class EventFile {
   static constexpr std::size_t kWaitingMax = 1 << 18;
 
   // The collector outlives the file. What is at `path` is replaced at once by a new file, which can
-  // be read while it grows; a file that somebody else still records there goes on without its name.
+  // be read while it grows; a file that another recording still writes goes on without its name.
   static Result<std::unique_ptr<EventFile>> open(Collector& collector, const std::string& path,
                                                  std::size_t waiting_max = kWaitingMax);
   ~EventFile();  // closes

@@ -28,7 +28,7 @@ std::string perfetto_text(std::span<const Event> events, const SourceStates& sou
 Status write_perfetto(std::span<const Event> events, const SourceStates& sources,
                       const std::function<Status(const std::string&)>& write);
 
-// The same for a reader who takes his time: the next piece, of about 256 KiB, when he asks for it.
+// The same for a slow reader: the next piece, of about 256 KiB, on request.
 class PerfettoPieces {
  public:
   PerfettoPieces(std::vector<Event> events, SourceStates sources);
@@ -41,7 +41,7 @@ class PerfettoPieces {
   std::unique_ptr<State> state_;
 };
 
-// An object a line, each ended by a newline.
+// An object per line, each ended by a newline.
 std::string json_lines_text(std::span<const Event> events, const SourceStates& sources);
 // The line behind the last event of a file (event_file.h).
 inline constexpr const char* kEndOfEvents = "end of events";

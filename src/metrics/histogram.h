@@ -10,7 +10,7 @@
 
 namespace tessera::metrics {
 
-// What a histogram tells; all zero where nothing was counted.
+// What a histogram gives; all zero where nothing was counted.
 struct Distribution {
   std::int64_t count = 0;
   std::int64_t min = 0;

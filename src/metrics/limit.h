@@ -38,7 +38,7 @@ struct DeviceUse {
   bool runs_wait_for_memory = false;
   bool healthy = true;
   std::string fault{};  // why not
-  // A run that goes on and lasts so much longer than any before that it may never end; 0: none.
+  // A run that goes on and lasts longer than any before, such that it may never end; 0: none.
   double stuck_seconds = 0, longest_seconds = 0;
 };
 struct StageUse {

@@ -82,7 +82,7 @@ TEST(Limit, EachCauseIsToldInItsWords) {
   }
 }
 
-// What is full behind full kernels is full because of them; what failed is told before all.
+// What is full behind full kernels is full because of them; what failed comes first.
 TEST(Limit, OfSeveralCausesTheFirstOfTheListCounts) {
   Use use = quiet();
   for (auto cause = std::rbegin(kCauses); cause != std::rend(kCauses); ++cause) {

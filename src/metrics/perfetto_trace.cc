@@ -71,7 +71,7 @@ class TraceWriter {
     }
   }
   void finish() { body_ += "\n]}\n"; }
-  std::string& body() { return body_; }  // what nobody has taken yet
+  std::string& body() { return body_; }  // what was not taken yet
 
  private:
   // Microseconds, as the format wants them, with all nanoseconds.

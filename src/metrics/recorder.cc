@@ -127,7 +127,7 @@ void Recorder::write(const Event& event) {
   ring->push(event);
 }
 
-// Those who record have more to do than that: where memory ends, events are lost.
+// Recording must not fail the caller: where memory ends, events are lost.
 EventRing* Recorder::ring_or_none() noexcept {
   try {
     return ring_of_this_thread();
@@ -141,7 +141,7 @@ EventRing* Recorder::ring_of_this_thread() {
   auto mine = std::find_if(taken.begin(), taken.end(),
                            [&](const auto& each) { return each.recorder == identity_; });
   if (mine == taken.end()) {
-    // Rings that nobody else holds belonged to recorders that are gone.
+    // Rings without other owners belonged to recorders that are gone.
     std::erase_if(taken, [](const auto& each) { return !each.ring || each.ring.use_count() == 1; });
     taken.reserve(taken.size() + 1);
     taken.push_back({identity_, take_ring()});

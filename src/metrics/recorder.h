@@ -86,14 +86,15 @@ class Recorder {
   // A stage's threads from now on: for the snapshot, and as a control change on the timeline.
   void set_threads(SourceId source, int threads);
   // A kernel's run that has begun and not ended, so that long runs show before their event comes.
-  // Call with kNotRunning just after recording that; who sees both counts the event alone.
+  // Call with kNotRunning just after recording that; readers that see both count the event only.
   static constexpr std::int64_t kNotRunning = -1;
   void set_running(SourceId source, std::int64_t begin_ns) {
     sources_[source.index].load(std::memory_order_acquire)->running_since = begin_ns;
   }
 
   // The calling thread works for a stage from `begin_ns` on, so that long work shows before its
-  // events come. end_work() just after recording those; who sees both counts the events alone.
+  // events come. end_work() just after recording those; readers that see both
+  // count the events only.
   void begin_work(SourceId source, std::int64_t begin_ns) {
     if (!recording()) return;
     if (EventRing* const ring = ring_of_caller()) ring->begin_work(source, begin_ns);

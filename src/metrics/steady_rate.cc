@@ -12,7 +12,7 @@ constexpr int kPeriods = 3;
 
 using Index = std::int64_t;  // of a bin
 
-// What the newest bins of a row tell.
+// The result of the newest bins of a row.
 struct Batches {
   Index longest_gap = 0;  // from one bin with something to the next
   Index first_end = 0;    // bins in which the first and the last whole batch end

@@ -1,7 +1,7 @@
 // How many a second, from counts in bins of time, where what is counted comes in batches.
 //
 //   counts   8 . . . . . 8 . . . . . 8 . . . . . 8 . . . .
-//            └─ from the end of one batch ──────┘ to the end of another: 24 in so much time
+//            └─ from the end of one batch ──────┘ to the end of another: 24 in this time
 //
 // A window of fixed length holds now three batches and now four, so that what it counts jumps by a
 // third although nothing changes. Time is therefore measured from the end of one batch to the end
@@ -18,7 +18,7 @@ namespace tessera::metrics {
 struct SteadyRate {
   double per_second = 0;
   int periods = 0;       // whole ones it is measured over; 0: it is a plain quotient
-  bool settled = false;  // a longer row of counts would tell nothing else
+  bool settled = false;  // a longer row of counts would change nothing
 };
 
 // The rate at the end of `counts`: bins of `bin_ns` one after the other, the last one over now.

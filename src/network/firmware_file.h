@@ -23,7 +23,7 @@ Result<isa::Program> assemble_bytes(std::span<const std::byte> text, const std::
 
 // Whether what is no comment begins as firmware texts do.
 bool is_firmware_text(std::span<const std::byte> bytes);
-// What runs without being compiled: a linked program, a firmware text, told by its name (.tasm) or
+// What runs without being compiled: a linked program, a firmware text, known by its name (.tasm) or
 // its first bytes. An unreadable file is none.
 bool is_program_file(const std::string& path);
 

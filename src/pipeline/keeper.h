@@ -51,7 +51,7 @@ class Keeper {
   virtual void detach() {}
   // Does what there is to do now, without waiting. Several threads call it at once. Throws nothing.
   virtual void work() = 0;
-  // Packets whose jobs were cancelled or are late are given back at once, as failed. The
+  // Packets whose jobs were cancelled or are late are returned at once, as failed. The
   // port is poked then.
   virtual void sweep() = 0;
 };

@@ -1,5 +1,5 @@
 // Lock step: time is cut into slots. At its begin every stage is given what it will do in the slot,
-// at most one batch a thread; at its end, when the last stage is done, all packets move on
+// at most one batch per thread; at its end, when the last stage is done, all packets move on
 // together.
 //
 //   slot      1        2        3        4
@@ -7,10 +7,10 @@
 //   stage 1            A        B        C       a slot lasts as long as its longest stage
 //   stage 2                     A        B
 //
-// Whoever finishes a slot begins the next one, so there is no thread for the clock. While nothing
-// is inside no slot runs; the packet that enters then begins one. A keeper is given as many packets
-// in a slot as its threads would be, and the slot ends when it has given them all back. Where
-// memory ends, a slot waits until there is some again.
+// The thread that finishes a slot begins the next one, so there is no thread for the clock. While
+// nothing is inside no slot runs; the packet that enters then begins one. A keeper is given as many
+// packets in a slot as its threads would be, and the slot ends when it has given them all back.
+// Where memory ends, a slot waits until there is some again.
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -79,7 +79,7 @@ class LockStep : public Flow {
     std::unique_lock lock(mutex_);
     while (true) {
       lane.work.wait(lock, [&] { return leave || closed_ || !lane.given.empty(); });
-      // Who leaves passes on what woke him; the last one takes what is left in the slot.
+      // A leaving thread passes its wake-up on; the last one takes what is left in the slot.
       if (closed_) return;
       if (leave) return lane.work.notify_one();
       Batch batch = std::move(lane.given.front());
@@ -172,7 +172,7 @@ class LockStep : public Flow {
     if (outstanding_ > 0) return;
     Batch finished;
     when_there_is_memory([&] { finished.reserve(done_in_all()); });
-    // Where memory ended and no other slot begins, nobody would try again.
+    // Where memory ended and no other slot begins, there would be no new try.
     while (true) {
       const bool moved = end_slot(finished);
       begin_slot();

@@ -69,7 +69,7 @@ class Packet {
   bool from_outside = false;     // into that queue; else from the stage before
   int open_work = -1;            // the observer's own, while a keeper has it
 
-  // It needs no more work, and nobody need be told: it is late or cancelled, and who found that
+  // It needs no more work and no notice: it is late or cancelled, and whatever found that
   // ended its job.
   bool unwanted() const {
     return header.ended != nullptr && header.ended->load(std::memory_order_acquire);

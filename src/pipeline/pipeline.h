@@ -6,8 +6,7 @@
 //
 // A packet passes stages by that its header names, and all that are left once it failed, was
 // cancelled or is late; those of a higher priority go first wherever they wait. Hand-over is
-// bounded: who hands to a full stage waits (R5), and since packets only go forward nobody waits for
-// himself.
+// bounded: handing to a full stage waits, and since packets only go forward there is no deadlock.
 //
 //   free flow   a packet goes on as soon as its stage is done with it and the next has room
 //   lock step   time is cut into slots as long as the longest stage takes; all packets move on
@@ -36,7 +35,7 @@ class Sink {
   virtual void finished(PacketPtr packet) = 0;
 };
 
-// What a pipeline tells while it runs; called by the threads of the stages, throws nothing. For
+// The events of a running pipeline; called by the threads of the stages, throws nothing. For
 // metrics.
 class Observer {
  public:
@@ -44,7 +43,7 @@ class Observer {
   // Before the function works on a batch; ran() follows on the same thread.
   virtual void begins(std::size_t /*stage*/, Nanoseconds /*begin*/) {}
   // Packets came into the queue of a stage or went out of it; `depth` was read after `at`, so the
-  // latest that anyone tells is how the queue is.
+  // latest call has the current depth.
   virtual void queue_changed(std::size_t /*stage*/, Nanoseconds /*at*/, std::size_t /*depth*/) {}
   virtual void ran(std::size_t stage, Nanoseconds begin, Nanoseconds end,
                    std::span<const PacketPtr> batch) = 0;
@@ -85,7 +84,7 @@ class Line {
   // The packet was cancelled or is late before the stage.
   void leave(std::size_t stage, PacketPtr packet);
   // Takes out of the stage's queue those that were cancelled or are late, and finishes them. In a
-  // long queue some may be left, which nobody works on.
+  // long queue some may be left, which are not worked on.
   void sweep(std::size_t stage);
   // Packets before the stages in front of this one, if its own queue has no room for them.
   std::size_t held_up(std::size_t stage);
@@ -125,13 +124,13 @@ std::unique_ptr<Flow> make_lock_step(Line& line);
 class Pipeline {
  public:
   static Result<std::unique_ptr<Pipeline>> create(PipelineConfig config);
-  ~Pipeline();  // waits for what is inside; nobody may enter any more
+  ~Pipeline();  // waits for what is inside; entering is over
 
   // Waits for room in the packet's first stage.
   void enter(PacketPtr packet);
   // False: there is no room, the packet stays with the caller.
   bool try_enter(PacketPtr& packet);
-  // Never waits; whoever calls bounds how many packets are inside. `time` is now.
+  // Never waits; the caller bounds how many packets are inside. `time` is now.
   void enter_now(PacketPtr packet, Nanoseconds time = now());
   void wait_until_empty() { line_.wait_until_empty(); }
   // Jobs were cancelled, or their deadlines passed: their packets leave at once, but for those that

@@ -44,7 +44,7 @@ class Adder : public StageFunction {
   bool fails_ = false;
 };
 
-// Holds whoever runs it until it is opened.
+// Holds the thread that runs it until it is opened.
 class Gate : public StageFunction {
  public:
   void run(std::span<const PacketPtr> batch) override {

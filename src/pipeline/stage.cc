@@ -108,7 +108,7 @@ Nanoseconds Stage::run(std::span<const PacketPtr> batch, Nanoseconds begin) {
   const auto count = static_cast<std::int64_t>(batch.size());
   const Nanoseconds each = std::max<Nanoseconds>(1, (end - begin) / count);
   const Nanoseconds lately = lately_.load(std::memory_order_relaxed);
-  // Another thread's batch may be lost to it, which matters to nobody.
+  // Another thread's batch may be lost to it, which does not matter.
   lately_.store(lately == 0 ? each : std::max<Nanoseconds>(1, lately + (each - lately) / kMemory),
                 std::memory_order_relaxed);
   packets_.fetch_add(count, std::memory_order_relaxed);

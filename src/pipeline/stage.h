@@ -38,11 +38,11 @@ struct StageConfig {
   std::string name;
   int threads = 1;            // 1..kThreadsMax
   std::size_t capacity = 64;  // packets that wait in front of it
-  std::size_t batch = 1;  // packets a thread takes at a time, if there are so many; <= kBatchMax
+  std::size_t batch = 1;      // packets that a thread takes at a time, at most; <= kBatchMax
   // A thread takes no more at once than takes this long, by the stage's latest batches: quick tasks
   // share the cost of handing over, slow ones do not wait for each other. 0: as `batch` says.
   Nanoseconds grain = 0;
-  // One of the two, shared with whoever made the pipeline.
+  // One of the two, shared with the creator of the pipeline.
   std::shared_ptr<StageFunction> function = {};
   std::shared_ptr<Keeper> keeper = {};
 };
@@ -124,7 +124,7 @@ class Stage {
   Loop loop_;
   std::function<void()> wake_;
 
-  mutable std::mutex mutex_;  // of the lists and of what those did who are no more in them
+  mutable std::mutex mutex_;  // of the lists and of the counts of threads that left them
   std::list<std::unique_ptr<Worker>> workers_, leaving_;
   std::atomic<int> threads_{0}, running_{0};
   std::atomic<std::int64_t> packets_{0}, batches_{0};

@@ -163,7 +163,7 @@ std::size_t StageQueue::take(std::span<PacketPtr> out) {
     if (!std::exchange(out[i]->from_outside, false)) ++handed;
   }
   took(count, handed);
-  // Others may be waiting although packets are left: a notification can go to one who leaves.
+  // Others may be waiting although packets are left: a notification can go to a thread that leaves.
   if (size() > 0 && waiting_for_packets_ > 0) packets_.notify_one();
   return count;
 }
@@ -222,7 +222,7 @@ std::size_t StageQueue::try_pop(std::span<PacketPtr> out) {
   return take(out);
 }
 
-// More than one for each that waits, and one for the next that comes, would wake nobody.
+// More than one for each that waits, and one for the next that comes, would wake no thread.
 void StageQueue::poke_locked() {
   if (pokes_ <= waiting_for_packets_) ++pokes_;
   if (waiting_for_packets_ > 0) packets_.notify_one();

@@ -1,5 +1,5 @@
-// The hand-over between two stages: a bounded queue. Who brings a packet while it is full waits,
-// and so does who comes while it is empty.
+// The hand-over between two stages: a bounded queue. push() waits while it is full, pop()
+// while it is empty.
 //
 //   stage before ─ push(): waits while `capacity` of its packets are inside ─┐  high  [ 9 7 ]
 //                                                                            ├─► ... [ 8 6 5 ] ─►
@@ -9,8 +9,8 @@
 // before by, cannot hold up those that come through them, nor the other way round.
 //
 // Packets come out by priority, strictly, and in order within one. A plain ring for each priority,
-// all behind one lock. Packets are moved in and out several at a time, and nobody is woken who does
-// not wait, so that a busy pipeline takes one short lock for many packets.
+// all behind one lock. Packets are moved in and out several at a time, and only waiting threads
+// are woken, so that a busy pipeline takes one short lock for many packets.
 //
 // The threads of a stage that keeps its packets (keeper.h) do not wait for packets but to be poked:
 // a packet that comes in is one reason for it.
@@ -33,7 +33,7 @@ namespace tessera::pipeline {
 
 class StageQueue {
  public:
-  // Who is told that there is room again. Bit s of the stages: stage s asked, and asks again; with
+  // Called when there is room again. Bit s of the stages: stage s asked, and asks again; with
   // the lock held.
   class RoomListener {
    public:
@@ -50,9 +50,9 @@ class StageQueue {
   bool push(std::span<PacketPtr> packets);
   // False: no room (or closed); the packet stays with the caller.
   bool try_push(PacketPtr& packet);
-  // The same for a packet of that stage, and the listener is told when there is room.
+  // The same for a packet of that stage, and the listener is called when there is room.
   bool try_push(PacketPtr& packet, std::size_t stage);
-  // Whoever calls bounds how many are inside. The queue is open.
+  // The caller bounds how many are inside. The queue is open.
   void enter(PacketPtr&& packet);
   // Where there is no memory for a ring, push(), try_push() and enter() throw, and what is not
   // inside stays with the caller.
