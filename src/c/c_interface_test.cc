@@ -1,5 +1,5 @@
-// The C interface from the outside: what a C program does, and what it is told when it errs. The
-// address sanitizer sees that everything given back is gone.
+// The C interface from the outside: what a C program does, and the errors it gets. The address
+// sanitizer checks that everything released is freed.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,7 +23,7 @@ namespace {
 constexpr const char* kRelu = "/usr/share/libonnx-testdata/data/node/test_relu/model.onnx";
 constexpr int64_t kForever = -1;
 
-// The message of an error, which is given back; "" for none.
+// The message of an error, which is released; "" for none.
 std::string message(tessera_error* error) {
   if (error == nullptr) return "";
   std::string text = tessera_error_message(error);
@@ -53,7 +53,7 @@ class CInterface : public testing::Test {
       values_[i] = static_cast<float>(i) / 2 - 15;
     }
   }
-  // The order in which nobody would give them back.
+  // An unusual order of release.
   void TearDown() override {
     tessera_runtime_release(runtime_);
     tessera_model_release(model_);

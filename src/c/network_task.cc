@@ -26,7 +26,7 @@ Result<NetworkTask> network_task_of(const tessera_network_task* task) {
               sized_list(given.inputs, given.input_count, kTensorsMax, "inputs"));
   TESSERA_TRY(const auto outputs,
               sized_list(given.outputs, given.output_count, kTensorsMax, "outputs"));
-  // First of all, so that each is given back in any case.
+  // First of all, so that each is released in any case.
   std::vector<std::shared_ptr<void>> owners;
   for (const tessera_task_input& input : inputs) {
     owners.push_back(owned(input.owner, input.release_owner));
@@ -139,7 +139,7 @@ tessera_tensor_description tessera_block_description(const tessera_block* block)
 tessera_error* tessera_submit_network(tessera_stream* stream, const tessera_network_task* task,
                                       const tessera_submit_options* options, tessera_job** job) {
   return guarded([&]() -> tessera_error* {
-    // First of all, so that what they hold is given back in any case.
+    // First of all, so that what they hold is released in any case.
     auto submission = submission_of(options);
     if (job != nullptr) *job = nullptr;
     if (task == nullptr) return is_null("task");

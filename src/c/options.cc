@@ -176,7 +176,7 @@ Result<DebugOptions> debug_of(const tessera_debug_options* options) {
 Result<PipelineOptions> pipeline_of(const tessera_pipeline_options* options) {
   PipelineOptions pipeline;
   TESSERA_TRY(const tessera_pipeline_options given, sized(options));
-  // First of all, so that each is given back in any case.
+  // First of all, so that each is released in any case.
   std::shared_ptr<void> log_context = owned(given.tuning_context, given.release_tuning_context);
   TESSERA_TRY(const auto stages, sized_list(given.stages, given.stage_count, kStagesMax, "stages"));
   std::vector<std::shared_ptr<void>> contexts;

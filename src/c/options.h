@@ -6,8 +6,8 @@
 
 namespace tessera::c {
 
-// Something of the application's, given back when its last owner has gone. Nobody is there to hear
-// what the function throws.
+// An object of the application, released when its last owner is gone. What the function throws is
+// ignored.
 std::shared_ptr<void> owned(void* what, tessera_release_function release);
 tessera_device_kind kind_in_c(DeviceKind kind);
 Result<RuntimeOptions> runtime_of(const tessera_runtime_options* options);
@@ -24,7 +24,7 @@ struct Submission {
 };
 // Whatever comes of it, `release_payload` is called once, but where the size is wrong.
 Result<Submission> submission_of(const tessera_submit_options* options);
-// Nobody would hear of a task without a job and a callback.
+// A task without a job and a callback has no observable outcome.
 inline tessera_error* check_heard(const SubmitOptions& options, tessera_job* const* job) {
   if (job != nullptr || options.callback) return nullptr;
   return is_null("job, which only a task with a callback can do without,");

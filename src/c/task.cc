@@ -154,7 +154,7 @@ tessera_error* tessera_submit_runs(tessera_stream* stream, const tessera_run* ru
                                    size_t run_count, const tessera_submit_options* options,
                                    tessera_job** job) {
   return guarded([&]() -> tessera_error* {
-    // First of all, so that what the options hold is given back in any case.
+    // First of all, so that what the options hold is released in any case.
     auto submission = submission_of(options);
     if (job != nullptr) *job = nullptr;
     if (!submission.ok()) return make_error(submission.error());

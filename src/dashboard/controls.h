@@ -23,7 +23,7 @@ struct Choice {
   std::vector<std::string> allowed;
 };
 
-// Thread-safe: the dashboard asks from a thread of its own, on which everybody waits meanwhile.
+// Thread-safe: the dashboard calls it from its own thread, on which all clients wait meanwhile.
 class Controls {
  public:
   virtual ~Controls() = default;

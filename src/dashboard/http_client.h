@@ -15,7 +15,7 @@ class HttpClient {
   // "http://127.0.0.1:8080", "127.0.0.1:8080" or a port of this machine.
   static Result<HttpClient> at(const std::string& url);
 
-  // An error where nobody answers; any status is an answer.
+  // An error without an answer; any status is an answer.
   Result<Answer> get(const std::string& path);
   Result<Answer> post_json(const std::string& path, const std::string& body);
   const std::string& url() const { return url_; }

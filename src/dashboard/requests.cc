@@ -123,7 +123,7 @@ bool is_host_allowed(std::string_view host, std::string_view address) {
   const std::string name(is_v6 ? host.substr(1, end - 1) : host.substr(0, end));
   if (http::equal_ignoring_case(name, "localhost")) return true;
   if (!name.empty() && http::equal_ignoring_case(name, address)) return true;
-  // "Any address" is nobody's name; a browser that takes it for this machine's asks for others.
+  // "Any address" is no host's name; a browser that takes it for this machine's asks for others.
   if (name == "0.0.0.0" || name == "::") return false;
   std::array<unsigned char, sizeof(in6_addr)> ignored{};
   return inet_pton(is_v6 ? AF_INET6 : AF_INET, name.c_str(), ignored.data()) == 1;

@@ -1,5 +1,5 @@
-// What a browser or a script may ask for, taken from its text. All of it comes from strangers: each
-// mistake is an error that says what is allowed.
+// What a browser or a script may ask for, taken from its text. All of it is untrusted: each
+// mistake is an error that names what is allowed.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +47,7 @@ bool is_host_allowed(std::string_view host, std::string_view address);
 
 // Whether a page of the server at `address`, or something that is no page, sent the request: by
 // Host, and by Origin, Sec-Fetch-Site and Referer where they are there. Another site's page sends
-// at least one of them unless it is told to hide, which the limits of the server have to bear.
+// at least one of them unless it suppresses them, which the limits of the server have to bear.
 bool is_own_page_or_program(const http::Request& request, std::string_view address);
 
 // "8080", ":8080" or "0.0.0.0:8080"; without an address 127.0.0.1.

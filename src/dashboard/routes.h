@@ -46,7 +46,7 @@ class Routes {
   Status apply(const std::string& body);
   http::Piece tick(std::uint64_t& next, int interval_ms);
 
-  // A text that everybody gets for a while, so that no number of clients keeps the server's thread
+  // A text that all clients get for a while, so that no number of clients keeps the server's thread
   // and the collector's lock busy with making it.
   struct Shown {
     std::string text;

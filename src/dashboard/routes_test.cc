@@ -89,7 +89,7 @@ TEST_F(RoutesTest, ATraceMayBeTakenAfterTheOneBefore) {
   EXPECT_EQ(ask("GET", "/trace").status, 200);
 }
 
-// Controls that take their time to tell.
+// Slow controls.
 class SlowControls : public Controls {
  public:
   std::vector<StageControl> stages() override {

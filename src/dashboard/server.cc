@@ -66,7 +66,7 @@ class Server::Implementation {
     http::Reply reply;
   };
 
-  // A change of a pipeline may wait for threads of it; nobody who only looks waits with it.
+  // A change of a pipeline may wait for threads of it; readers do not wait with it.
   void handle(http::Request request, http::Reply reply) {
     if (!Routes::may_wait(request)) return reply.send(routes_.answer(request));
     std::unique_lock lock(mutex_);
@@ -89,7 +89,7 @@ class Server::Implementation {
       try {
         next.reply.send(routes_.answer(next.request));
       } catch (...) {
-        // The reply that is let go of answers 500.
+        // A reply that is dropped answers 500.
       }
       lock.lock();
     }

@@ -1,4 +1,4 @@
-// The HTTP server of a running pipeline: the page for people, figures for programs, controls.
+// The HTTP server of a running pipeline: the page, figures for programs, controls.
 //
 //   GET  /                   the page (web/)
 //   GET  /state              snapshot and controls, JSON: what `tessera top` shows
@@ -6,9 +6,9 @@
 //   GET  /history?from&to    a piece of the past, JSON
 //   GET  /metrics            Prometheus text
 //   GET  /trace              the newest events as a Chrome trace
-//   POST /control            {"stage": "pre", "threads": 4} and the like (requests.h)
+//   POST /control            {"stage": "pre", "threads": 4} and similar (requests.h)
 //
-// It listens on 127.0.0.1 unless told otherwise, and answers no page of another origin. One thread
+// It listens on 127.0.0.1 by default, and answers no page of another origin. One thread
 // serves all; what a client can make it hold has a bound (http/limits.h), and a bound on top of
 // that for traces: one at a time.
 #pragma once

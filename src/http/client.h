@@ -37,7 +37,7 @@ class Client {
   Client& operator=(Client&&) noexcept;
   ~Client();
 
-  // An error where nobody answers in time, with the reason in a few words; any status is an answer.
+  // An error without an answer in time, with the reason in a few words; any status is an answer.
   Result<Answer> ask(const Question& question);
 
  private:

@@ -14,7 +14,7 @@ using std::chrono::milliseconds;
 
 // A stream waits so long for others where all memory for responses is taken.
 constexpr milliseconds kNoRoomPause{100};
-// Who takes longer for a response, or a piece of a stream, makes room for others.
+// A client that takes longer for a response, or a piece of a stream, is closed.
 constexpr milliseconds kSlow{1000};
 
 std::string_view text_of(const Body& body) {

@@ -1,4 +1,4 @@
-// What a server lends to the people who talk to it. Everything that a client can make the server
+// What a server grants to its clients. Everything that a client can make the server
 // keep, wait for or repeat has a row here; docs/runtime.md has the same table.
 #pragma once
 

@@ -48,7 +48,7 @@ struct Piece {
 struct Pieces {
   std::function<Piece()> next{};
   std::size_t held_bytes = 0;  // what `next` keeps meanwhile; counts as a response in flight
-  bool is_endless = false;     // goes on until somebody ends it: one of Limits::streams
+  bool is_endless = false;     // goes on until it is ended: one of Limits::streams
 };
 
 // A text of its own, a text that is always there, or pieces.

@@ -176,11 +176,11 @@ void ServerCore::deliver(std::uint64_t connection, std::uint64_t request,
   try {
     asio::post(io_, [send, answer = std::move(response)]() mutable { send(std::move(answer)); });
   } catch (...) {
-    // The client is told after Limits::handler_time that there is no answer.
+    // After Limits::handler_time the client gets an answer that there is none.
   }
 }
 
-// An accept that threw between the system's call and ours calls nobody back any more.
+// An accept that threw between the system's call and ours has no callback any more.
 void ServerCore::give_up_accepting() noexcept {
   SystemError ignored;
   acceptor_.cancel(ignored);
@@ -204,7 +204,7 @@ void ServerCore::on_accept(SystemError error, Tcp::socket socket) {
     watch_deadlines();
   }
   if (!error || error == asio::error::connection_aborted) return accept();
-  // No file descriptor or memory: whoever does nothing gives back his, and no time is spent on
+  // No file descriptor or memory: idle connections release theirs, and no time is spent on
   // asking again and again.
   make_room();
   accept_again_later();

@@ -35,8 +35,8 @@ Limits patient() {
 
 constexpr const char* kHello = "GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
-// Answers /hello at once, /echo with the body, /later when told, /stream without an end, /long with
-// pieces, /throw not at all.
+// Answers /hello at once, /echo with the body, /later on request, /stream without an end, /long
+// with pieces, /throw not at all.
 class HttpServer : public testing::Test {
  protected:
   void start(const Limits& limits) {
@@ -284,7 +284,7 @@ TEST_F(HttpServer, AReaderWhoTakesNothingIsLetGo) {
                       "allowed 9000000; ask again"),
             std::string::npos);
   EXPECT_TRUE(serves_others());
-  // Until he is let go, nobody else has the room.
+  // Until it is released, no other client has the room.
   std::size_t served = 0;
   for (int i = 0; i < 400 && served < 8'000'000; ++i) {
     const RawSocket next = open();

@@ -1,6 +1,6 @@
 // Which stage should have how many threads: a function from what was measured to what is changed.
 //
-// One step at a time, and each is tried before it is believed:
+// One step at a time, and each is tried before it is kept:
 //
 //   measure ─► the busy stages that more threads could help ─► more threads ─► measure
 //                 faster by 2 %: kept        not faster: taken back, and left alone for a while
@@ -46,14 +46,14 @@ class Balancer {
   static bool enough(double seconds, std::int64_t finished) {
     return seconds >= 2 || (seconds >= 0.3 && finished >= 40);
   }
-  // The changes to make now, if any: one a stage.
+  // The changes to make now, if any: one per stage.
   using Changes = std::vector<ThreadChange>;
   Changes decide(const PeriodLoad& load);
 
  private:
   struct Trial {
     std::vector<std::pair<std::size_t, int>> before;  // stages that were changed, their threads
-    double rate = 0;                                  // tasks a second, before
+    double rate = 0;                                  // tasks per second, before
     bool more = true;
   };
   struct Limits {

@@ -1,5 +1,5 @@
-// The balancer against pipelines that exist as arithmetic: a stage with s seconds a task and t
-// threads does t / s tasks a second, no matter what this machine does.
+// The balancer against pipelines that exist as arithmetic: a stage with s seconds per task and t
+// threads does t / s tasks per second, no matter what this machine does.
 #include "runtime/balancer.h"
 
 #include <gtest/gtest.h>

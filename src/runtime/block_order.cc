@@ -27,7 +27,7 @@ void BlockOrder::forget(BlockClaim& claim) {
   for (const BlockClaim::Use& use : claim.uses) --use.block->places_expected_;
 }
 
-// Behind those who are there.
+// Behind those that are there.
 bool BlockOrder::may_go(const BlockClaim::Use& use) {
   const std::vector<OrderedBlock::Place>& places = use.block->places_;
   if (use.writes) return places.empty();

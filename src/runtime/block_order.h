@@ -4,11 +4,11 @@
 //   block x   [ write 7 | read 9 | read 10 | write 12 ]     9 and 10 may go when 7 has left,
 //   block y   [ read 10 | write 12 ]                        12 when all have
 //
-// Whoever may not go at once waits outside of any pipeline and is told when its turn has come.
+// A task that may not go at once waits outside of any pipeline and is called when its turn comes.
 //
 // A task that is over may have a run that is not: one that was given up and goes on in its kernel.
-// Its places stay (RetainedTurns). What it was to write holds nothing, so who reads that need not
-// wait for it: it may go, and finds the error.
+// Its places stay (RetainedTurns). What it was to write holds nothing, so its readers need not
+// wait for it: they may go, and find the error.
 #pragma once
 
 #include <cstddef>
@@ -72,7 +72,7 @@ class BlockClaim {
 // One for all blocks of a runtime. Thread-safe.
 class BlockOrder {
  public:
-  // Each block once in `claim.uses`. True: it may go; false: it will be told to proceed. Throws
+  // Each block once in `claim.uses`. True: it may go; false: it will be called to proceed. Throws
   // std::bad_alloc, and nothing has changed then; but not after prepare().
   bool enter(BlockClaim& claim);
   // The same where it may go at once; false: nothing has changed.
@@ -82,8 +82,8 @@ class BlockOrder {
   void forget(BlockClaim& claim);
   // What waited for it may go; takes no memory. Nothing where it is not inside.
   void leave(BlockClaim& claim);
-  // Its task is over without a result, and devices still use the blocks: only those wait for it who
-  // write them.
+  // Its task is over without a result, and devices still use the blocks: only their writers wait
+  // for it.
   void retain(BlockClaim& claim);
   bool is_used(const OrderedBlock& block) const;
 

@@ -1,5 +1,5 @@
 // Networks on blocks of device memory and on memory of the application's: what is moved, what is
-// copied, and who waits for whom.
+// copied, and which tasks wait.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -217,7 +217,7 @@ TEST(Blocks, APictureThatSeveralModelsReadGoesOverOnce) {
     EXPECT_EQ(result_of(jobs[i]).outputs().at(0), reference(networks[i % 2], {picture})[0]);
   }
   EXPECT_EQ(moved(runtime), (Moved{kBytes, 6 * kBytes, 0}));
-  // Changed, it goes over again; and once.
+  // Changed, it is sent again; and once.
   block.bytes()[1] ^= std::byte{1};
   ASSERT_TRUE(block.wrote().ok());
   for (int i = 0; i < 2; ++i) {
@@ -255,7 +255,7 @@ TEST(Blocks, AStateStaysOnTheDevice) {
         EXPECT_EQ(result.outputs().at(0), expected[i]);
         EXPECT_EQ(result.outputs().at(1).bytes.size(), 0U);
       }
-      // A chunk in and a result out for each step; the state goes over once, with its zeros.
+      // A chunk in and a result out for each step; the state is sent once, with its zeros.
       EXPECT_EQ(moved(runtime), ideal(kind, round * (kSteps + 1) * kChunk, round * kSteps * kChunk,
                                       round * kSteps * 4 * kChunk));
     }

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// input_0.pb, input_1.pb, ... in this order: one entry a file, its tensors within. `values` says
+// input_0.pb, input_1.pb, ... in this order: one entry per file, its tensors within. `values` says
 // what kind each is; files beyond it are tensors.
 Result<std::vector<std::vector<Tensor>>> read_set(const fs::path& folder, const std::string& prefix,
                                                   const std::vector<model::ValueInfo>& values) {

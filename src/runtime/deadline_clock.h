@@ -1,5 +1,5 @@
 // Ends tasks when their deadline passes, wherever they are: behind a device that hangs, say; and
-// wakes those who want to look again at what they expected.
+// wakes those that want to check their expectation again.
 //
 //   thread 0   watches ──────► ends a task, whose callback takes long ──────► waits for its turn
 //   thread 1   waits ────────► watches ─────────────────────────────────────►
@@ -58,8 +58,8 @@ class DeadlineClock {
   pipeline::Nanoseconds next() const;
 
   std::mutex mutex_;
-  std::condition_variable changed_;  // for the one who watches
-  std::condition_variable turn_;     // for those who wait for it
+  std::condition_variable changed_;  // for the one that watches
+  std::condition_variable turn_;     // for those that wait for it
   bool watched_ = false;
   int waiting_ = 0;               // threads, for their turn to watch
   std::vector<Entry> heap_;       // the earliest first

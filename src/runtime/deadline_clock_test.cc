@@ -16,7 +16,7 @@ class Bell : public DeadlineClock::Alarm {
 
 constexpr pipeline::Nanoseconds kHour = 3'600'000'000'000;
 
-// Who believed that it rings at the later time too would wait for it in vain.
+// It does not ring at the later time too.
 TEST(DeadlineClock, AnAlarmThatIsSetRingsAtTheEarlierTimeAndSaysSo) {
   Bell bell;
   DeadlineClock clock;

@@ -1,4 +1,4 @@
-// Processors at whose edges matrices lie in blocks: who makes them, who undoes them, what is moved.
+// Processors at whose edges matrices lie in blocks: their conversion and transfers.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -306,7 +306,7 @@ TEST(EdgeBlocks, BlocksOfAnotherSizeAreTurnedAndThoseOfAnotherMatrixRefused) {
             "f16 [1x3x20x70]");
 }
 
-// A block of so many bytes has no form: it stands for the matrix, never for blocks.
+// A block given by bytes has no form: it holds the matrix, never blocks.
 TEST(EdgeBlocks, ABlockWithoutAShapeIsDense) {
   const Shape dims = {1, 2, 32, 128};  // 2 x 2 whole blocks: as many bytes, in another order
   const Network network = compiled(link_of_chain(6, dims), blocked_arch());

@@ -39,7 +39,7 @@ bool ExecuteStage::may_be_given_up(const Run& run) {
   return run.held->ending || may_be_made_again(run);
 }
 
-// How much later than expected the first run of the place is; 0: not far, or nobody can say.
+// How much later than expected the first run of the place is; 0: not far, or unknown.
 Nanoseconds ExecuteStage::far_too_late(Place& place, Nanoseconds now) {
   if (place.given.empty()) return 0;
   const Run& run = *place.given.front();
@@ -87,7 +87,7 @@ std::optional<std::vector<Tensor>> ExecuteStage::inputs_of(Run& run) {
 bool ExecuteStage::make_again(Run& run, Leaving& leaving) {
   Held& held = *run.held;
   Place& place = *run.place;
-  if (held.ending) {  // another run of the task failed, and nobody waits for this one
+  if (held.ending) {  // another run of the task failed, and this one is not waited for
     if (!withdraw(run, true)) return false;
     std::erase(place.given, &run);
     leave_if_over(held, leaving);
@@ -132,7 +132,7 @@ void ExecuteStage::take_back_behind(Place& place) {
   }
 }
 
-// Runs that nobody waits behind are looked at, too.
+// Runs without others behind them are checked, too.
 bool ExecuteStage::watches_runs() {
   const std::span<Place> places = used_places();
   return places.size() > 1 && std::any_of(places.begin(), places.end(), [&](const Place& place) {

@@ -214,7 +214,7 @@ bool ExecuteStage::has_room(const Place& place, const PlaceLoad& load, int prior
   if (std::ssize(waiting) + place.coming >= place.device->device().properties().queue_depth) {
     return false;
   }
-  // Those that it has not begun, and those of which it has not told.
+  // Those that it has not begun, and those without a completion.
   const auto overtaken = std::count_if(waiting.begin(), waiting.end(), [&](const auto& other) {
     return other.loaded == place.loaded && other.priority < priority;
   });
@@ -250,7 +250,7 @@ PlaceLoad ExecuteStage::load_of(const Place& place, int priority, Nanoseconds no
   }
   load.ready += place.coming * own.run;
   if (!kernel_work_.running && !place.given.empty()) {
-    // It has nothing to do, and yet has not told how its oldest run ended.
+    // It has nothing to do, and yet has not completed its oldest run.
     const Nanoseconds untold = now - place.given.front()->submitted;
     if (untold > 2 * own.run + kLostAfter) load.ready += untold;
   }

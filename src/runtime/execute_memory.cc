@@ -1,6 +1,6 @@
 // Where a device's memory is short: of the stage of execute_stage.h.
 //
-//   a run finds none ─► its place waits ─► told (run_memory.h) ─► tries again, in its turn
+//   a run finds none ─► its place waits ─► notified (run_memory.h) ─► tries again, in its turn
 //   only outputs that stayed on the device could make room
 //     ─► those of all packets that hold some are brought to the host
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace tessera::runtime {
 
-// A device may tell it of memory from now on.
+// A device may notify it of memory from now on.
 void ExecuteStage::attach(pipeline::StagePort& port) {
   port_ = &port;
   if (!rules_.chained && !rules_.reads_chained) return;
@@ -26,7 +26,7 @@ void ExecuteStage::detach() {
   if (host_.device != nullptr) host_.device->run_memory().leave(*this);
 }
 
-// ---- what others tell: with their locks held ----
+// ---- notifications: with the locks of their senders held ----
 
 void ExecuteStage::memory_given() {
   memory_gives_.fetch_add(1);
@@ -50,7 +50,7 @@ void ExecuteStage::look_for_memory() {
   if (std::exchange(host_.short_of_memory, false)) host_.in_turn = true;
 }
 
-// Who was told of memory and needs none now lets the next one have it. The places of a device wait
+// A place that was notified of memory and needs none now passes it on. The places of a device wait
 // in one turn, the stage's: it is kept while one of them waits, or may be about to.
 void ExecuteStage::give_up_memory_turns() {
   const bool nothing_waits = (to_start_.empty() && port_->waiting() == 0) || port_->held_back() > 0;
@@ -97,7 +97,7 @@ bool ExecuteStage::bring_to_host_some() {
   return !stayed.empty();
 }
 
-// Those of runs that are open belong to whoever has them at hand.
+// Those of runs that are open belong to the thread that works on them.
 void ExecuteStage::note_stayed(Held& held, std::vector<Stayed>& stayed) const {
   NetworkPacket& packet = held.task();
   for (std::size_t run = 0; run < packet.values.size(); ++run) {

@@ -75,12 +75,12 @@ std::span<ExecuteStage::Place> ExecuteStage::used_places() {
   return {places_.data(), static_cast<std::size_t>(kernels())};
 }
 
-// ---- what others tell: with their locks held ----
+// ---- notifications: with the locks of their senders held ----
 
 void ExecuteStage::run_over(void* context, End&& end) {
   Run* const run = static_cast<Run*>(context);
   run->end = std::move(end);
-  // Within the lock: who takes the run over may end the last packet, and then the port goes.
+  // Within the lock: the thread that takes the run may end the last packet, and then the port goes.
   const std::lock_guard lock(events_mutex_);
   run->behind = nullptr;
   run->over = true;
@@ -91,7 +91,7 @@ void ExecuteStage::run_over(void* context, End&& end) {
 
 void ExecuteStage::ring() {
   rang_.store(true);
-  memory_gives_.fetch_add(1);  // nobody tells when a run that was given up is over
+  memory_gives_.fetch_add(1);  // the end of a run that was given up is not notified
   port_->poke();
 }
 
@@ -372,7 +372,7 @@ bool ExecuteStage::take_back_from(std::size_t from) {
   return true;
 }
 
-// What the run held is given back; it waits before the stage again.
+// What the run held is released; it waits before the stage again.
 void ExecuteStage::wait_again(Run& run) {
   Held& held = *run.held;
   held.again.push_back(run.index);
@@ -477,7 +477,7 @@ void ExecuteStage::set_alarm(Nanoseconds now) {
   }
   const Nanoseconds time = now + std::max(period, waiting ? kAlarmFirst : kAlarmWatching);
   const auto set = clock_.set_alarm(*this, time);
-  if (!set) throw std::bad_alloc();  // who calls looks again by itself
+  if (!set) throw std::bad_alloc();  // the caller looks again by itself
   // One that is late to ring rings for this time, too: the next is set when it has.
   alarm_at_ = *set;
   alarm_for_waiting_ = waiting && period < kAlarmLast;  // else it may be wanted earlier

@@ -2,11 +2,11 @@
 //
 //   packets wait ─► place: the kernel where the run is over first ─► blocks, inputs over ─► submit
 //   (StagePort)                                                                              │
-//        ▲ taken back, if it has not begun     the device tells how it ended ◄───────────────┘
+//        ▲ taken back, if it has not begun     the device reports its end ◄──────────────────┘
 //        └── and would be over earlier elsewhere       └─► outputs back ─► blocks free ─► packet on
 //
-// Nobody waits for a run: the stage keeps packets (pipeline/keeper.h), and each goes on as soon as
-// its own runs are over. A kernel is given few runs at a time, one that it runs and one or two
+// No thread waits for a run: the stage keeps packets (pipeline/keeper.h), and each goes on as soon
+// as its own runs are over. A kernel is given few runs at a time, one that it runs and one or two
 // whose inputs are over, so that it goes from run to run without a gap; what else waits, waits
 // before the stage, and goes to whatever kernel has room when it has. A run whose tensors find no
 // room on the device waits for those of others; it is an error where there are none.
@@ -58,7 +58,7 @@ class ExecuteStage : public pipeline::Keeper,
 
   // Time of its runs on kernels, of all kernels together.
   pipeline::Nanoseconds kernel_time() const { return kernel_time_.load(std::memory_order_relaxed); }
-  // The first so many of its kernels are used.
+  // The number of its kernels that are used.
   int kernels() const { return kernels_.load(std::memory_order_relaxed); }
   int kernels_max() const { return static_cast<int>(places_.size()); }
   void set_kernels(int kernels);
@@ -72,8 +72,8 @@ class ExecuteStage : public pipeline::Keeper,
     int kernel = 0;
     int coming = 0;                // runs chosen for it whose inputs go over
     std::vector<Run*> given = {};  // submitted, in that order
-    bool short_of_memory = false;  // until it is told that there may be some
-    bool in_turn = false;          // it has been told
+    bool short_of_memory = false;  // until it is notified that there may be some
+    bool in_turn = false;          // it was notified
   };
   enum class Phase : std::uint8_t { kDevices, kHost };
   // A packet of which at least one run was begun, or was taken back.
@@ -104,13 +104,13 @@ class ExecuteStage : public pipeline::Keeper,
     device::RunListener::End end;
     pipeline::Nanoseconds in = 0;  // what its inputs took
     pipeline::Nanoseconds submitted = 0;
-    // What its values say when it begins: whoever finishes it changes them, without the lock.
+    // By its values when it begins: its end changes them, without the lock.
     bool plain = false;                 // tensors in, tensors out: it may be made again
     const DeviceEntry* home = nullptr;  // that holds blocks of it
-    bool over = false;                  // the device has told; with the events' lock
+    bool over = false;                  // the device has reported it; with the events' lock
     Run* behind = nullptr;              // in the list of those that are over
   };
-  // Those to be let go when the lock is not held any more; a list through the packets held.
+  // Those to be released when the lock is not held any more; a list through the packets held.
   struct Leaving {
     Held* first = nullptr;
     Held* last = nullptr;
@@ -214,7 +214,7 @@ class ExecuteStage : public pipeline::Keeper,
   pipeline::StagePort* port_ = nullptr;
   std::atomic<int> kernels_;
   std::atomic<pipeline::Nanoseconds> kernel_time_{0};
-  std::atomic<std::uint64_t> memory_gives_{0};  // times that it was told of memory
+  std::atomic<std::uint64_t> memory_gives_{0};  // times that it was notified of memory
   std::atomic<bool> rang_{false}, memory_short_{false};
 
   std::mutex mutex_;  // of what follows; before a device's lock
@@ -230,10 +230,10 @@ class ExecuteStage : public pipeline::Keeper,
   Place host_;                // for debugging
   bool host_wanted_ = false;  // by a packet, and not loaded yet
   pipeline::Nanoseconds alarm_at_ = 0;
-  bool alarm_for_waiting_ = false;  // else for runs that nobody waits behind
+  bool alarm_for_waiting_ = false;  // else for runs without others behind them
   std::uint64_t memory_gives_seen_ = 0;
 
-  std::mutex events_mutex_;  // of what devices tell; only a queue's is taken within
+  std::mutex events_mutex_;  // of what devices report; only a queue's is taken within
   Run* over_first_ = nullptr;
   Run* over_last_ = nullptr;
 };

@@ -88,7 +88,7 @@ TaskOutcome JobState::early_outcome(JobEnd by) const {
 
 void JobState::end_early(JobEnd by) {
   if (claim(by)) {
-    // From here on whoever meets the packet lets it go, and calls nobody back.
+    // From here on the packet is dropped wherever it is met, without a callback.
     ended_early_.store(true, std::memory_order_release);
     if (pool_.owner_ != nullptr) pool_.owner_->job_ended();
     return settle(early_outcome(by), false);
@@ -98,7 +98,7 @@ void JobState::end_early(JobEnd by) {
   if (ready_.load()) overrule(by);
 }
 
-// Its packet has ended it. Where an earlier task holds it back nobody has been told.
+// Its packet has ended it. Where an earlier task holds it back no callback was called.
 bool JobState::overrule(JobEnd by) {
   const std::shared_ptr<JobOrder> order = order_;
   if (!order->take_held_back(*this)) return false;

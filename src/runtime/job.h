@@ -4,7 +4,7 @@
 //                    ── cancel ────────────┼─► settle(): first wins ─► stream's turn ─► complete()
 //                    ── deadline ──────────┘
 //
-// A task is settled once, by whoever claims it first: its packet, the caller's cancel, or the
+// A task is settled once, by the first claim: its packet, the caller's cancel, or the
 // clock. It is complete (the caller sees it) when its stream says so: with what its packet brings,
 // in the stream's order; when it was cancelled or is late, at once. One whose result is held back
 // by an earlier task of an ordered stream can still be cancelled, or be late: then the result goes.
@@ -49,9 +49,9 @@ class JobReference {
   JobState* state_ = nullptr;
 };
 
-// Who decided how a task ended.
+// What decided how a task ended.
 enum class JobEnd : std::uint8_t {
-  kOpen,  // nobody yet
+  kOpen,  // none yet
   kPacket,
   kCancel,
   kClock,  // its deadline passed
@@ -108,7 +108,7 @@ class JobState {
   JobEnd end() const { return end_.load(std::memory_order_acquire); }
   bool settled() const { return end() != JobEnd::kOpen; }
 
-  // The first claim wins; whoever has it must settle.
+  // The first claim wins; its owner must settle.
   bool claim(JobEnd end);
   // `in_turn`: not before the earlier ones of an ordered stream.
   void settle(TaskOutcome&& outcome, bool in_turn);
@@ -131,7 +131,7 @@ class JobState {
   // Done, or never to be: in a process that was forked off since.
   bool is_over() const;
   bool done() const { return done_.load(std::memory_order_acquire); }
-  // False: it is done already, and nobody will notify.
+  // False: it is done already, and there will be no notification.
   bool listen(JobListener* listener);
   void forget(JobListener* listener);
 
@@ -153,7 +153,7 @@ class JobState {
   std::shared_ptr<JobOrder> order_;  // shared with the stream's handles
   std::function<void(TaskOutcome)> callback_;
   std::atomic<JobEnd> end_{JobEnd::kOpen};
-  // Who came when its packet had claimed it already; one of the two sees the other.
+  // What came when its packet had claimed it already; one of the two sees the other.
   std::atomic<JobEnd> came_later_{JobEnd::kOpen};
   std::atomic<bool> ended_early_{false}, ready_{false}, done_{false};
   std::atomic<int> keeps_room_{0};  // its packet, and itself
@@ -172,14 +172,14 @@ inline void JobReference::reset() {
   if (JobState* const state = std::exchange(state_, nullptr)) state->drop_reference();
 }
 
-// Lives until its owner has let go of it and all its jobs are back. It keeps as many as can be in
+// Lives until its owner has released it and all its jobs are back. It keeps as many as can be in
 // flight; more there are only while the application holds those that are done.
 class JobPool {
  public:
   struct LetGo {
     void operator()(JobPool* pool) const { pool->let_go(); }
   };
-  // The owner lives until all jobs that were taken are complete; null: nobody.
+  // The owner lives until all jobs that were taken are complete; null: none.
   static std::unique_ptr<JobPool, LetGo> make(std::size_t jobs_max, JobOwner* owner = nullptr);
 
   // For a job that has a place in the room.

@@ -36,7 +36,7 @@ Result<std::shared_ptr<BlockState>> state_of(std::shared_ptr<MemoryState> memory
                                              const device::MirroredBlock& block,
                                              const TensorDescription& tensor) {
   device::Mirror& mirror = memory->mirror();
-  bool made = false;  // it lets go of the block itself
+  bool made = false;  // it releases the block itself
   auto state = guarded("", [&]() -> Result<std::shared_ptr<BlockState>> {
     auto owned = std::make_unique<BlockState>(std::move(memory), block);
     made = true;

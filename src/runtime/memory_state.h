@@ -36,7 +36,7 @@ class BlockState : public OrderedBlock, public std::enable_shared_from_this<Bloc
                                                       Bytes bytes);
   static Result<std::shared_ptr<BlockState>> allocate(std::shared_ptr<MemoryState> memory,
                                                       const TensorDescription& tensor);
-  // Memory of somebody else's.
+  // Memory of the application.
   static Result<std::shared_ptr<BlockState>> wrap(std::shared_ptr<MemoryState> memory,
                                                   std::span<std::byte> bytes,
                                                   const TensorDescription& tensor,
@@ -59,7 +59,7 @@ class BlockState : public OrderedBlock, public std::enable_shared_from_this<Bloc
   bool fits(const TensorDescription& tensor) const;
   std::string description() const;  // "f16 [1x8]", "12 bytes"
 
-  // By whoever has its turn on the block (block_order.h), or by the host while nobody has.
+  // By the task that has its turn on the block (block_order.h), or by the host while none has.
   Status to_device(const device::TransferTag& tag = {});
   Status to_host(const device::TransferTag& tag = {});
   Status ran();    // the device has written it

@@ -95,7 +95,7 @@ Status execute(OperationPacket& packet) {
   }
   const auto sequence = submit(packet, memory, deadline);
   if (!sequence.ok()) return refuse(sequence.error());
-  packet.turn->retained = true;  // if nobody waits for it any more it may still be in its kernel
+  packet.turn->retained = true;  // when it is abandoned it may still be in its kernel
   const auto completion = memory.entry.device().wait(*sequence, deadline);
   if (!completion.ok()) return refuse(completion.error());
   packet.turn->retained = false;

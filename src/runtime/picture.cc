@@ -80,7 +80,7 @@ void jpeg_failed(j_common_ptr common) {
   std::longjmp(errors->jump, 1);
 }
 
-// A library prints nothing. Most warnings tell of oddities; these of lost data.
+// A library prints nothing. Most warnings are of oddities; these of lost data.
 void jpeg_warned(j_common_ptr common, int level) {
   auto* errors = reinterpret_cast<JpegErrors*>(common->err);
   const int code = errors->manager.msg_code;
@@ -88,7 +88,7 @@ void jpeg_warned(j_common_ptr common, int level) {
   if (level < 0 && lost) jpeg_failed(common);
 }
 
-// A progressive picture goes over all its blocks once for each scan. Encoders make about ten.
+// A progressive picture passes over all its blocks once for each scan. Encoders make about ten.
 constexpr int kJpegScansMax = 100;
 
 void jpeg_progressed(j_common_ptr common) {

@@ -13,7 +13,7 @@ namespace tessera {
 
 inline constexpr std::int64_t kPicturePixelsMax = 100'000'000;
 
-// Errors name `path`. A header's size is not believed where the bytes cannot hold as many pixels.
+// Errors name `path`. A header's size is refused where the bytes cannot hold as many pixels.
 Result<Picture> parse_picture(std::span<const std::byte> bytes, const std::string& path,
                               std::int64_t pixels_max = kPicturePixelsMax);
 

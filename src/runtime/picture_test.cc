@@ -1,4 +1,4 @@
-// Pictures of strangers; the files are the fuzz target's corpus.
+// Untrusted pictures; the files are the fuzz target's corpus.
 #include <gtest/gtest.h>
 
 #include "runtime/picture_bytes.h"

@@ -191,9 +191,9 @@ Result<std::shared_ptr<PipelineState>> PipelineState::start(
 PipelineState::~PipelineState() {
   (void)tuner_.set_on(false);  // which cannot fail
   wait_until_none_waits();
-  // What is inside still tells this object where it is, by way of pipeline_.
+  // What is inside still reports to this object, by way of pipeline_.
   if (pipeline_ != nullptr) pipeline_->wait_until_empty();
-  jobs_->wait_until_complete();  // one who ends a job sweeps the pipeline for its packet
+  jobs_->wait_until_complete();  // ending a job sweeps the pipeline for its packet
   deadlines_.stop();
   pipeline_.reset();
 }
@@ -416,7 +416,7 @@ void PipelineState::end_turn(TaskPacket& packet) {
   }
   if (packet.turn->retained) return runtime_->retained_turns().retain(std::move(packet.turn));
   runtime_->block_order().leave(*packet.turn);
-  // A device may let go of it later, and is not to keep them.
+  // A device may release it later, and is not to keep them.
   packet.turn->uses.clear();
 }
 
@@ -464,7 +464,7 @@ void PipelineState::wait_until_done() {
   if (!runtime_->here()) return;
   wait_until_none_waits();
   pipeline_->wait_until_empty();
-  // Those whose callbacks somebody else is at: who cancelled a job, say.
+  // Those whose callbacks another thread is calling: one that cancelled a job, say.
   jobs_->wait_until_complete();
 }
 

@@ -50,8 +50,8 @@ class PipelineState : private pipeline::Sink,
   Result<JobReference> submit_operation(const std::shared_ptr<StreamState>& stream,
                                         const OperationTask& task, SubmitOptions options,
                                         bool when_room);
-  // Whether the first stage, if it is one of a model, can take these runs: told before the task
-  // enters. What a function of the application makes of them nobody knows.
+  // Whether the first stage, if it is one of a model, can take these runs: checked before the task
+  // enters. What a function of the application makes of them is unknown.
   Status check_runs(std::span<const std::vector<Tensor>> runs,
                     const std::vector<std::string>& skipped_stages) const;
   Status check_process() const { return runtime_->check_process("pipeline"); }
@@ -97,7 +97,7 @@ class PipelineState : private pipeline::Sink,
   Result<std::uint32_t> skipped(const std::vector<std::string>& names) const;
   Result<JobReference> enter(const std::shared_ptr<StreamState>& stream, pipeline::PacketPtr packet,
                              SubmitOptions options);
-  // enter(), which brings an admitted task in; where it fails the task's room is given back.
+  // enter(), which brings an admitted task in; where it fails the task's room is released.
   template <typename Enter>
   Result<JobReference> with_room(const Enter& enter) {
     auto entered = guarded("submitting a task", enter);

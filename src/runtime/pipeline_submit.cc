@@ -67,7 +67,7 @@ Status check_operation_task(const OperationTask& task) {
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("operation '{}': its blocks belong to different memories", name)};
   }
-  // Else it might lie in another block, of somebody else.
+  // Else it might lie in another block, of another owner.
   const std::int64_t weight_bytes = product ? std::ssize(task.weights->bytes()) : 1;
   if (task.weight_offset < 0 || task.weight_offset >= weight_bytes) {
     return Error{ErrorCode::kInvalidArgument,

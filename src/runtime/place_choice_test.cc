@@ -58,7 +58,7 @@ TEST(PlaceChoice, UnknownKernelIsTriedAndNotReliedOn) {
   PlaceLoad unknown{.usable = true, .room = true};
   std::vector<PlaceLoad> places = {place(0, kMs), unknown};
   EXPECT_EQ(choose_place(places, 1, 0)->place, 1U);
-  places[1].room = false;  // it has its first run, and nobody knows how long that takes
+  places[1].room = false;  // it has its first run, of unknown length
   EXPECT_EQ(choose_place(places, 1, 0)->place, 0U);
 }
 

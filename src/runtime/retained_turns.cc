@@ -11,7 +11,7 @@ namespace {
 // Mostly a run is over in as much.
 constexpr std::chrono::milliseconds kPeriod{2};
 
-// Nobody shares it any more, and what they did with the blocks is done.
+// It is not shared any more, and what the devices did with the blocks is done.
 bool is_alone(const std::shared_ptr<PacketTurn>& turn) {
   if (turn.use_count() > 1) return false;
   // The count alone orders nothing; giving up one of two does.
@@ -44,7 +44,7 @@ Status RetainedTurns::prepare() {
 // Takes no memory, and so cannot fail.
 void RetainedTurns::retain(std::shared_ptr<PacketTurn> turn) {
   order_.retain(*turn);
-  turn->uses.clear();  // who lets go of a block waits for nothing
+  turn->uses.clear();  // releasing a block waits for nothing
   const std::lock_guard lock(mutex_);
   turn->next = std::move(first_);
   first_ = std::move(turn);
@@ -60,8 +60,8 @@ void RetainedTurns::end(PacketTurn& turn) {
   turn.uses.clear();
 }
 
-// That a device failed, or that a run hangs, is noticed when somebody wants to use the device;
-// those who wait for the turn do not come so far.
+// That a device failed, or that a run hangs, is noticed when the device is to be used;
+// those that wait for the turn do not come so far.
 void RetainedTurns::look_after_devices() {
   for (const std::unique_ptr<DeviceEntry>& device : devices_) {
     (void)guarded("", [&]() -> Status {

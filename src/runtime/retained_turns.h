@@ -1,8 +1,8 @@
 // Turns on blocks that last longer than their tasks. A run that was given up, or whose device was
 // failed, may go on in its kernel, and reads and writes its blocks there until it is over. Its task
-// is over long before; nobody else may write the blocks until its devices have let go of the turn.
+// is over long before; no other task may write the blocks until its devices have released the turn.
 //
-//   task over, run not ─► retain() ─► [ turn | turn ] ── devices let go ─► the turn ends
+//   task over, run not ─► retain() ─► [ turn | turn ] ── devices release ─► the turn ends
 //                                          └─ meanwhile devices that hang are looked after
 #pragma once
 
@@ -24,7 +24,7 @@ class RetainedTurns {
   // All outlive it, and the list of devices does not change any more when a task runs.
   RetainedTurns(BlockOrder& order, const std::vector<std::unique_ptr<DeviceEntry>>& devices)
       : order_(order), devices_(devices) {}
-  // Nobody waits for a turn any more.
+  // No task waits for a turn any more.
   ~RetainedTurns();
   RetainedTurns(const RetainedTurns&) = delete;
   RetainedTurns& operator=(const RetainedTurns&) = delete;

@@ -16,8 +16,8 @@ void Room::take() {
   while (!try_take()) wait(kForever);
 }
 
-// Either this sees who waits, or he sees the place: both look after they have written, in one order
-// for all threads.
+// Either this sees the waiter, or it sees the place: both look after they have written, in one
+// order for all threads.
 void Room::give_back() {
   taken_.fetch_sub(1);
   if (waiting_.load() == 0) return;

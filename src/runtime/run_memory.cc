@@ -92,7 +92,7 @@ void RunMemory::wait(Waiter& who) {
   for (Holder* const holder : holders_) holder->memory_short();
 }
 
-// He is told, too: others of his runs may have waited in this turn.
+// It is notified, too: others of its runs may have waited in this turn.
 void RunMemory::end_turn() {
   if (waiting_.empty()) return tell_first();
   Waiter* const who = waiting_.front();

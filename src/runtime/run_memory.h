@@ -1,14 +1,14 @@
 // The memory of a device that runs in flight hold for their tensors, and those that wait for some.
 //
-//   take() ─► all blocks of a run, or none: then its stage waits in turn, and nobody overtakes it
-//   give() ─► the first that waits is told, and tries again
+//   take() ─► all blocks of a run, or none: then its stage waits in turn, and none overtakes it
+//   give() ─► the first that waits is notified, and tries again
 //
 // Outputs that stay on the device for the next stage hold memory, too, and their tasks may be
-// behind the one that waits. Where only they could make room, who holds such tasks is asked to
+// behind the one that waits. Where only they could make room, the holder of such tasks is asked to
 // bring them to the host.
 //
-// What a run that was given up still uses comes back when it is over or its device was reset, and
-// nobody tells: who waits tries again from time to time.
+// What a run that was given up still uses comes back when it is over or its device was reset,
+// without a notification: waiters try again from time to time.
 //
 // Thread-safe.
 #pragma once
@@ -26,14 +26,14 @@ namespace tessera::runtime {
 
 class RunMemory {
  public:
-  // Who is told that there may be memory now: with the lock held, so it must not call this object.
+  // Notified that there may be memory now: with the lock held, so it must not call this object.
   class Waiter {
    public:
     virtual ~Waiter() = default;
     virtual void memory_given() = 0;
   };
 
-  // Who may hold tasks whose outputs stayed on the device: told as a waiter is.
+  // May hold tasks whose outputs stayed on the device: notified as a waiter is.
   class Holder {
    public:
     virtual ~Holder() = default;
@@ -45,8 +45,8 @@ class RunMemory {
   void join(Holder& holder);
   void part(Holder& holder);
 
-  // Appends blocks of these sizes. False: there is no memory now, and `who` is told when there may
-  // be, or tries again. The error is kDoesNotFit where no run holds any that could come back.
+  // Appends blocks of these sizes. False: there is no memory now, and `who` is notified when there
+  // may be, or tries again. The error is kDoesNotFit where no run holds any that could come back.
   Result<bool> take(Waiter& who, std::span<const Bytes> sizes, std::vector<device::Block>& blocks);
   // Of one take(); clears the list.
   void give(std::vector<device::Block>& blocks);
@@ -55,7 +55,7 @@ class RunMemory {
   void stays_no_more();
   // Those that stay should go to the host now.
   bool is_short() const { return short_.load(std::memory_order_relaxed); }
-  // Whether somebody waits.
+  // Whether there is a waiter.
   bool is_wanted() const { return wanted_.load(std::memory_order_relaxed); }
   // It waits no more.
   void leave(Waiter& who);

@@ -6,8 +6,8 @@
 //   block elsewhere   brought to the host, then as a view     the same
 //   output to keep    a block of the run's, which is kept     the same
 //
-// What lies in place is kept for as long as the device uses it, also when nobody waits for the run
-// any more.
+// What lies in place is kept for as long as the device uses it, also when the run was
+// abandoned.
 #pragma once
 
 #include <memory>
@@ -74,7 +74,7 @@ struct RunTensors {
 DeviceEntry* home_of(const NetworkPacket& packet, std::size_t run, const OutputRules& rules);
 
 // Blocks for all that needs one. The inputs have been checked. False: there is no memory now, and
-// `who` is told when there may be (run_memory.h).
+// `who` is notified when there may be (run_memory.h).
 Result<bool> take_blocks(const RunOf& run, RunMemory::Waiter& who, RunTensors& tensors);
 // The device gets the latest bytes; the tag says whose transfers they are.
 Status bring_over(const RunOf& run, RunTensors& tensors, const device::TransferTag& tag);

@@ -11,7 +11,7 @@ using pipeline::Nanoseconds;
 constexpr int kMemory = 8;  // runs that a mean looks back, about
 // One run that takes far longer than those before says little about the next.
 constexpr Nanoseconds kOutlier = 16;
-// A mean is believed for so long, and then half as much after each further such time: a device that
+// A mean has full weight for this long, and half of it after each further such time: a device that
 // was slow once is tried again.
 constexpr Nanoseconds kBelieved = 10'000'000'000;
 

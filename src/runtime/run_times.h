@@ -1,8 +1,8 @@
 // How long runs are expected to take, on each kernel and of each program: what they took lately, or
 // what the model of the processor says before one has been measured.
 //
-//   modelled ─► first of this kernel ─► mean of the latest ─► (no run for long) ─► believed less
-//               or of one beside it      eight or so                               and less
+//   modelled ─► first of this kernel ─► mean of the latest ─► (no run for long) ─► less and
+//               or of one beside it      eight or so                               less weight
 //
 // Thread-safe.
 #pragma once

@@ -9,7 +9,7 @@
 namespace tessera::runtime {
 namespace {
 
-// What a copy within the host's memory is told to.
+// Receives a copy within the host's memory.
 void note_copy(const RunValue& value, std::int64_t bytes) {
   if (value.block != nullptr) value.block->entry().copied(bytes);
 }

@@ -138,7 +138,7 @@ Result<Job> Stream::submit_runs_when_room(std::vector<std::vector<Tensor>> runs,
 Result<std::vector<Job>> Stream::submit_batch(std::vector<std::vector<Tensor>> tasks,
                                               const SubmitOptions& options) {
   return guarded("submitting tasks", [&]() -> Result<std::vector<Job>> {
-    // First of all, so that a wrong one is told before any is submitted.
+    // First of all, so that a wrong one is reported before any is submitted.
     for (std::size_t i = 0; i < tasks.size(); ++i) {
       const Status status = pipeline_->check_runs({&tasks[i], 1}, options.skipped_stages);
       if (!status.ok()) return status.error().with_context(fmt::format("task {}", i));

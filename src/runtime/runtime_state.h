@@ -63,7 +63,7 @@ class RuntimeState : public std::enable_shared_from_this<RuntimeState> {
   ~RuntimeState() = default;
 
   // Of everything that was opened from this runtime: kUnavailable in a process that was forked off
-  // since. All of it is let go there as it is.
+  // since. All of it is released there unchanged.
   Status check_process(const char* what) const { return mark_.check(what); }
   bool here() const { return mark_.here(); }
 

@@ -42,7 +42,7 @@ class SessionState {
   const ProcessMark mark;
   std::shared_ptr<const NetworkState> network;  // shared with the Network handles
   SessionOptions options;
-  ProgressReport progress;  // goes after the device, which tells it
+  ProgressReport progress;  // is destroyed after the device, which calls it
   std::unique_ptr<Device> device;
   device::LoadedId loaded{};
   std::vector<device::Address> own_inputs, own_outputs;  // buffers; not where memory is shared

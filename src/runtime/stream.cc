@@ -83,7 +83,7 @@ JobReference StreamState::next() {
 
 void StreamState::deliver() {
   std::unique_lock lock(mutex_);
-  // Somebody is at it, and looks again after each job.
+  // Another thread is at it, and looks again after each job.
   if (delivering_) return;
   delivering_ = true;
   for (JobReference job = next(); job.get() != nullptr; job = next()) {

@@ -5,7 +5,7 @@
 //   cancelled, or late                     at once, whatever is open before it
 //
 // Callbacks come one at a time: a job with one that is to complete at once does so as soon as the
-// callback that runs has returned. Whoever settles a job completes those that it held up, too.
+// callback that runs has returned. Settling a job completes those that it held up, too.
 #pragma once
 
 #include <condition_variable>

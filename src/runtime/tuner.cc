@@ -23,8 +23,8 @@ PeriodLoad period_between(const PeriodLoad& before, const PeriodLoad& now) {
 Tuner::~Tuner() { (void)set_on(false); }
 
 Status Tuner::set_on(bool on) {
-  // The tuner's own thread can only tell itself to stop: it would wait for its own end, or for one
-  // who waits for it.
+  // The tuner's own thread can only tell itself to stop: it would wait for its own end, or for a
+  // thread that waits for it.
   const bool own = pipeline::OwnThread::owner() == this;
   std::unique_lock switching(switching_, std::defer_lock);
   if (!own) switching.lock();
@@ -41,7 +41,7 @@ Status Tuner::set_on(bool on) {
   if (own) return {};
   if (thread_.joinable()) thread_.join();
   if (!on) return {};
-  stop_ = false;  // nobody else is there
+  stop_ = false;  // no other thread is there
   try {
     thread_ = std::thread([this] { run(); });
   } catch (const std::system_error& error) {

@@ -32,7 +32,7 @@ class Tuner {
 
  private:
   void run();
-  void balance();  // until told to stop
+  void balance();  // until stopped
   bool told_to_stop(std::chrono::milliseconds patience);
 
   Tunable& tunable_;
