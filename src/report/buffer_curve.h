@@ -4,7 +4,7 @@
 //   cycles │*                          A tensor spills where it goes through DRAM with this buffer
 //          │ *                         and would not with the largest one. Bits never change.
 //          │   * . . . . . . *
-//          └─────┼─────────────── bytes a partition
+//          └─────┼─────────────── bytes per partition
 //             smallest without spilling
 #pragma once
 

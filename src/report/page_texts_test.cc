@@ -1,4 +1,4 @@
-// Names of strangers in pages and traces.
+// Untrusted names in pages and traces.
 #include "report/page_texts.h"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // The roofline: what a network must take at least, layer by layer, and the share of it a run got.
 //
-//   cycles of a layer = max( MACs / (R * C * engines),  bytes / DRAM bytes a cycle )
+//   cycles of a layer = max( MACs / (R * C * engines),  bytes / DRAM bytes per cycle )
 //
 // bytes is the compulsory traffic alone: every constant of the layer once, uncompressed and without
 // padding, in the format it has in DRAM; the network's inputs at the first layer that reads them;

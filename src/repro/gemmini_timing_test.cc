@@ -103,7 +103,7 @@ TEST(Fit, FindsTheAveragesThatMadeTheFigures) {
   EXPECT_NEAR(static_cast<double>(found.latency), 400, 4);
   const std::vector<double> left_out = left_out_errors_percent(samples);
   ASSERT_EQ(left_out.size(), samples.size());
-  // The smallest sample alone tells the latency well; the others are foretold by their neighbours.
+  // The smallest sample alone determines the latency; the others are predicted by their neighbours.
   for (std::size_t i = 1; i < left_out.size(); ++i) EXPECT_LT(std::abs(left_out[i]), 1) << i;
   samples.resize(3);
   EXPECT_TRUE(left_out_errors_percent(samples).empty());

@@ -1,4 +1,4 @@
-// What a comparison with somebody else's measurement gives: a table of figures side by side.
+// The result of a comparison with a published measurement: a table of figures side by side.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ struct TimingRow {
 
 struct TimingTable {
   std::string name;   // "systolic", "gemmini8", "neuron2"
-  std::string title;  // for people
+  std::string title;  // of the table
   std::string unit;   // "cycles", "ms"
   int decimals = 0;   // of both figures
   std::vector<std::string> extra = {};

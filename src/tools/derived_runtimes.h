@@ -1,4 +1,4 @@
-// Derived software run as a stranger would run it: by ONNX Runtime, by Python, or compiled.
+// Derived software run as its users run it: by ONNX Runtime, by Python, or compiled.
 //
 //   Software ──writer──► file ─┐
 //   inputs ──► raw files ──────┴─► node + onnxruntime-node | python3 + torch | a C++ compiler
@@ -42,7 +42,7 @@ struct DerivedProgram {
   std::string file = {};  // of the runtime's form, where it lies already; else a scratch one
 };
 
-// What one way of running it gave: a list of outputs a vector.
+// What one way of running it gave: a list of outputs per vector.
 struct DerivedRun {
   std::string configuration;  // "level all, 2 threads", or empty where there is one way only
   std::vector<std::vector<Tensor>> outputs;  // empty for a vector that was not run

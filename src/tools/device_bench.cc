@@ -1,7 +1,7 @@
 // Devices side by side in one run.
 //
-// Host speed is weather: what counts are the ratios, between devices that ran alternately in this
-// process. Cycles are facts and are printed as such.
+// Host speed varies: what counts are the ratios, between devices that ran alternately in this
+// process. Cycles do not vary.
 #include "tools/device_bench.h"
 
 #include <fmt/format.h>

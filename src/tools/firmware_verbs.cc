@@ -95,7 +95,7 @@ Status disassemble(const FirmwareArguments& arguments) {
     }
   }
   const std::string text = firmware::disassemble(program, options);
-  // Somebody else's writer may have laid out the same contents in another way.
+  // Another writer may have laid out the same contents in another way.
   const bool same_bytes = package::serialise(program) == bytes;
   if (!same_bytes) {
     const std::string note = fmt::format(

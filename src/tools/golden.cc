@@ -28,7 +28,7 @@ struct GoldenFiles {
   }
 };
 
-// Every so many elements of an edge tensor is an edge.
+// Every kEdgeStride-th element of an edge tensor is an edge value.
 constexpr std::int64_t kEdgeStride = 3;
 
 std::uint64_t mix(std::uint64_t hash, const Tensor& tensor) {

@@ -78,7 +78,7 @@ Status check_verb(int argc, char** argv) {
                            fmt::join(names, ", "))};
 }
 
-// What no part of the program caught, in whichever thread: told, and an exit rather than a signal.
+// What no part of the program caught, in whichever thread: a message and an exit, no signal.
 [[noreturn]] void end_after_exception() {
   Error error{ErrorCode::kInternal, "ended for no reason it knows"};
   if (const std::exception_ptr thrown = std::current_exception()) {
@@ -94,7 +94,7 @@ Status check_verb(int argc, char** argv) {
 }
 
 int failed(const std::string& name, const Error& error) {
-  // Nobody is left to be told where this fails.
+  // Where this fails there is nothing left to do.
   const std::string text = visible_text(error.to_string(), LineBreaks::kIndented);
   std::fputs(fmt::format("{}: {}\n", name, text).c_str(), stderr);
   return 1;

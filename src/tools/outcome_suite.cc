@@ -79,7 +79,7 @@ struct Situation {
   bool behind = true;           // another job of its stream is stuck; else it is stuck itself
   int devices = 1;              // with two, its run ends on the other one
   bool load = false;            // other streams keep the other device busy
-  bool slow_callbacks = false;  // another stream's jobs are late, too, and take long to be told
+  bool slow_callbacks = false;  // another stream's jobs are late, too, with slow callbacks
 };
 constexpr std::array<Situation, 7> kSituations = {{
     {.name = "alone, its run goes on", .behind = false},
@@ -192,7 +192,7 @@ struct Way {
 };
 
 struct Trial {
-  // From the deadline, or the call of cancel(), until the caller is told. Nothing: it was done
+  // From the deadline, or the call of cancel(), until the caller is notified. Nothing: it was done
   // before.
   std::optional<nanoseconds> told;
   nanoseconds slept{0};  // that a thread wakes up late which sleeps until the deadline
@@ -241,7 +241,7 @@ Result<Trial> trial(Stream& stream, const Situation& situation, const Way& way, 
   }
   Trial measured;
   if (!way.cancel) measured.slept = Clock::now() - ended;
-  // Where it is not told at once it shall be told at last.
+  // Where it is not notified at once it must be notified in the end.
   while (told.at == 0 && Clock::now() < ended + Millis(100)) {
     std::this_thread::sleep_for(Micros(100));
   }
@@ -314,7 +314,7 @@ constexpr std::array<SixteenJobs, 3> kRhythms = {
      {"two devices", {.devices = 2, .kernels = 1}},
      {"a device of two kernels", {.devices = 1, .kernels = 2}}}};
 
-// When each is told, in milliseconds after the first was submitted.
+// When each is complete, in milliseconds after the first was submitted.
 Result<std::vector<double>> measure_rhythm(const DeviceSet& set) {
   const auto runtime = make_runtime(set, kJobTime, nullptr);
   TESSERA_TRY(Pipeline pipeline, open_pipeline(runtime));

@@ -23,8 +23,8 @@ Status run_tuning_suite(const PipelineSuite& suite);
 // those that work.
 Status run_unequal_suite(const PipelineSuite& suite);
 
-// How long after its deadline, or after cancel(), the caller is told of a job, also behind one that
-// is stuck; and when each of sixteen equal jobs comes out.
+// How long after its deadline, or after cancel(), the caller is notified of a job, also behind one
+// that is stuck; and when each of sixteen equal jobs comes out.
 Status run_outcome_suite(const PipelineSuite& suite);
 
 }  // namespace tessera::tools

@@ -66,7 +66,7 @@ struct Streamed {
   std::int64_t begin_cycles = 0, step_cycles = 0;  // of all steps
 };
 
-// Vectors of all inputs, one behind the other, for each step; results likewise.
+// Vectors of all inputs, concatenated, for each step; results likewise.
 Result<Streamed> pass_vectors(const RunArguments& arguments, device::ProgramRun& run) {
   TESSERA_TRY(const VectorStream::Ends ends,
               VectorStream::open(arguments.stream, arguments.stream_out));

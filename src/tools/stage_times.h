@@ -29,7 +29,7 @@ class TimedPipeline {
  public:
   explicit TimedPipeline(const StageTimes& times, bool metrics = true);
 
-  // pre | execute | post with so many threads.
+  // pre | execute | post with these threads.
   struct Threads {
     int pre = 1, execute = 2, post = 1;
   };

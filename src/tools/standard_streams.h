@@ -13,9 +13,9 @@ void prepare_standard_streams();
 void restore_signals();
 
 Error standard_output_failed(int error);  // errno, or 0
-// Whether everything printed so far has arrived. Who prints for long asks now and then.
+// Whether everything printed so far has arrived. Long outputs check it now and then.
 Status check_standard_output();
-// The last thing before the exit status: some file systems tell of a full disk when a file is
+// The last thing before the exit status: some file systems report a full disk when a file is
 // closed.
 Status finish_standard_output();
 

@@ -17,7 +17,7 @@ namespace {
 
 std::atomic<bool> terminal_ended = false;
 
-// At most so many characters; UTF-8 is not cut in the middle of one.
+// At most this many characters; UTF-8 is not cut in the middle of one.
 std::string cut(const std::string& line, std::size_t characters) {
   std::size_t count = 0;
   for (std::size_t i = 0; i < line.size(); ++i) {

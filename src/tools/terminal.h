@@ -1,5 +1,5 @@
-// A terminal that shows a picture again and again, as wide and high as it is, until somebody ends
-// it. All is as it was before when this ends: screen, cursor, the way keys are read, signals.
+// A terminal that shows a picture again and again, as wide and high as it is, until it is
+// ended. All is as it was before when this ends: screen, cursor, the way keys are read, signals.
 #pragma once
 
 #include <signal.h>
@@ -31,7 +31,7 @@ class Terminal {
   enum class Event {
     kNothing,  // until `until`
     kResized,
-    kEnd,  // q, Ctrl-C, or whoever ends processes
+    kEnd,  // q, Ctrl-C, or a signal that ends processes
   };
   Event wait(std::chrono::steady_clock::time_point until);
 

@@ -37,7 +37,7 @@ Result<std::string> picture(const std::string& body, int columns) {
   return top_text(nlohmann::json::parse(body, nullptr, false), columns);
 }
 
-// On a terminal, until somebody ends it or the server goes.
+// On a terminal, until it is ended or the server goes.
 Status live(const TopArguments& arguments, dashboard::HttpClient& client, std::string body) {
   const auto interval = std::chrono::duration_cast<std::chrono::steady_clock::duration>(
       std::chrono::duration<double>(arguments.interval));
@@ -66,7 +66,7 @@ Status in_lines(const TopArguments& arguments, dashboard::HttpClient& client, st
     if (!arguments.json) {
       TESSERA_TRY(text, picture(body, 100));
     } else if (nlohmann::json::parse(body, nullptr, false).is_object()) {
-      text = visible_json(body, LineBreaks::kShown) + "\n";  // an object a line
+      text = visible_json(body, LineBreaks::kShown) + "\n";  // an object per line
     } else {
       return Error{ErrorCode::kUnsupported,
                    fmt::format("the server there is no pipeline of this version: {} bytes that are "

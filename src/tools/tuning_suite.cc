@@ -61,7 +61,7 @@ struct Best {
   double rate = 0;
 };
 
-// The best of some settings that somebody who knows the times would try.
+// The best of some settings chosen with knowledge of the times.
 Result<Best> by_hand(double seconds) {
   Best best;
   for (const TimedPipeline::Threads& threads :

@@ -50,7 +50,7 @@ const std::vector<Devices>& device_sets() {
 }
 
 struct Measured {
-  double ideal = 0, rate = 0;  // tasks a second
+  double ideal = 0, rate = 0;  // tasks per second
   std::vector<std::int64_t> runs;
   std::int64_t made_again = 0;
   double longest_gap_ms = 0;  // between two results

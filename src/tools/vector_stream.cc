@@ -37,7 +37,7 @@ Result<int> open_to_read(const std::string& path) {
   return descriptor;
 }
 
-// True: it was no error, and what was tried may be tried again. A descriptor that somebody else
+// True: it was no error, and what was tried may be tried again. A descriptor that another process
 // made non-blocking is waited for.
 bool may_go_on(int descriptor, short events) {
   if (errno == EINTR) return true;

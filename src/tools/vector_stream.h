@@ -1,7 +1,7 @@
 // The message processors' other end: where vectors come from and go to while a program runs.
 //
 //   PATH | -                 a file, a named pipe, standard input or output
-//   unix:PATH                a local socket that somebody listens at
+//   unix:PATH                a local socket with a listener
 //   tcp:HOST:PORT            the same over the network
 //
 // Vectors follow each other as bytes, nothing between them, and each is handed on at once. A file

@@ -73,7 +73,7 @@ Result<Runtime> open_runtime(const WatchArguments& arguments, const Network& net
   return Runtime::open({.devices = {device}});
 }
 
-// Keeps the pipeline full until it is time, somebody interrupts, or a task fails.
+// Keeps the pipeline full until it is time, an interrupt, or a failed task.
 Status keep_busy(const WatchArguments& arguments, Stream& stream, WatchOutcomes& outcomes) {
   const auto begin = std::chrono::steady_clock::now();
   const auto over = [&] {

@@ -1,4 +1,4 @@
-// tessera zoo: writes networks by structure, with weights made up from a seed.
+// tessera zoo: writes networks by structure, with weights generated from a seed.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// One function a network; a file a family. zoo.cc has the table.
+// One function per network, one file per family. zoo.cc has the table.
 #pragma once
 
 #include "zoo/network_builder.h"

@@ -1,4 +1,4 @@
-// Networks by structure: the layer shapes as published, with weights made up from a seed.
+// Networks by structure: the layer shapes as published, with weights generated from a seed.
 //
 //   name ─► family (mobilenet.cc, resnet.cc, ...) ─► NetworkBuilder ─► one ONNX file
 //

@@ -103,7 +103,7 @@ TEST(Zoo, YoloV3IsTheSumOfItsTable) {
       {26, 256, 512, 1, 2},  {26, 512, 256, 3, 3},  {26, 255, 512, 1, 1},  {26, 128, 256, 1, 1},
       {52, 128, 384, 1, 1},  {52, 128, 256, 1, 2},  {52, 256, 128, 3, 3},  {52, 255, 256, 1, 1}};
   EXPECT_EQ(summary_of("yolov3").macs, sum_of(rows));
-  // Darknet counts 65.86 BFLOPs, two a multiply-accumulate.
+  // Darknet counts 65.86 BFLOPs, two per multiply-accumulate.
   EXPECT_NEAR(static_cast<double>(sum_of(rows)) * 2 / 1e9, 65.86, 0.1);
 }
 
