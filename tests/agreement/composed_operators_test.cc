@@ -128,7 +128,7 @@ TestModel root_mean_square(Maker& maker) {
 }
 
 TestModel group_normalisation(Maker& maker) {
-  const bool by_group = maker.one_in(3);  // scales of opset 18 are one a group
+  const bool by_group = maker.one_in(3);  // scales of opset 18 are one per group
   TestModel model(by_group ? 18 : 21);
   const std::int64_t groups = maker.pick(1, 4);
   const Shape dims = {maker.pick(1, 2), groups * maker.pick(1, 5), maker.pick(1, 7),
@@ -269,7 +269,7 @@ TestModel integer_convolution(Maker& maker) {
   return model;
 }
 
-// x quantised by its own extremes, times integer weights, given back as reals.
+// x quantised by its own extremes, times integer weights, dequantised.
 TestModel dynamically_quantised(Maker& maker) {
   TestModel model(13);
   const Shape dims = maker.one_in(3) ? Shape{2, maker.pick(100, 140), 96}
@@ -295,7 +295,7 @@ TestModel dynamically_quantised(Maker& maker) {
   return model;
 }
 
-// Scales that are inputs, one or one a channel.
+// Scales that are inputs, one or one per channel.
 TestModel computed_scales(Maker& maker) {
   TestModel model(13);
   const Shape dims = {maker.pick(1, 3), maker.pick(1, 9), maker.pick(1, 40)};

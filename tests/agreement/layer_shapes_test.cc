@@ -1,5 +1,5 @@
 // Host and reference give equal bits on every layer that the stored models have: layer_shapes.txt,
-// a line a distinct layer, written by write_layer_shapes.
+// a line per distinct layer, written by write_layer_shapes.
 #include "layer_shapes.h"
 
 #include <fmt/format.h>

@@ -259,7 +259,7 @@ TEST_F(OnMemory, MoreTasksThanRoomWaitForIt) {
   tessera_pipeline_release(narrow);
 }
 
-// What the callback of a full pipeline was told when it submitted there.
+// The error that the callback of a full pipeline got when it submitted there.
 struct Told {
   tessera_stream* stream;
   const tessera_operation_task* task;

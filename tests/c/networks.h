@@ -13,7 +13,7 @@ Network detector();
 Network recogniser();
 Tensor some_input(const Network& network, unsigned seed);
 tessera_tensor view(const Tensor& tensor);
-// The message of an error, which is given back; "" for none.
+// The message of an error, which is released; "" for none.
 std::string message(tessera_error* error);
 
 // A runtime with one device, which has the network, and a pipeline with a stream.

@@ -22,7 +22,7 @@
 namespace tessera::c_test {
 namespace {
 
-// What a call made is given back.
+// What a call made is released.
 void give_back(tessera_network* made) { tessera_network_release(made); }
 void give_back(tessera_runtime* made) { tessera_runtime_release(made); }
 void give_back(tessera_text* made) { tessera_text_release(made); }

@@ -88,7 +88,7 @@ class Order : public ::testing::Test {
     tessera_runtime_release(runtime_);
   }
   // Five tasks, the first of which is held back until the others have been at the stage; what the
-  // callbacks tell. `meanwhile` gets the jobs of the others before the first goes on.
+  // callbacks get. `meanwhile` gets the jobs of the others before the first goes on.
   std::vector<uint64_t> results_of_five(tessera_stream_order order,
                                         void (*meanwhile)(const std::vector<tessera_job*>&)) {
     open(2);

@@ -1,5 +1,5 @@
 // Pipelines of the application's own stages in C: several models and devices, what a stage may do
-// with a task, what goes wrong in it, and who gives what back when.
+// with a task, what goes wrong in it, and what is released when.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kForever = -1;
 constexpr size_t kStage = sizeof(tessera_stage_options);
 
-// Counts what is given back.
+// Counts what is released.
 void count_release(void* counter) { ++*static_cast<std::atomic<int>*>(counter); }
 
 // The bands of the detector's map whose mean is above that of all, each with the input's first row
@@ -319,7 +319,7 @@ TEST_F(Stages, SeveralRunsAndBatchesGoInAtOnce) {
   close();
 }
 
-// Handles go while tasks are inside: all of them are finished, and everything is given back.
+// Handles go while tasks are inside: all of them are finished, and everything is released.
 TEST_F(Stages, WhatNobodyHoldsAnyMoreIsFinishedAndGivenBack) {
   struct Counts {
     std::atomic<int> stages{0}, callbacks{0}, contexts{0}, payloads{0};
@@ -396,7 +396,7 @@ TEST_F(Stages, TheLastHandleMayBeGivenBackByAStage) {
   tessera_job_release(job);
 }
 
-// Whatever is wrong with the call, what the options hold is given back once.
+// Whatever is wrong with the call, what the options hold is released once.
 TEST_F(Stages, WhatIsRefusedIsGivenBackOnce) {
   std::atomic<int> released{0};
   int expected = 0;

@@ -43,7 +43,7 @@ void prepare();
 // open.onnx    x [batch, 3, height, width] -> Conv -> Relu -> y
 // relu.onnx    x [2, 8] -> Relu -> y
 // host.onnx    x [1, 3, 8, 8] -> Conv -> ArgMax "best" -> y: a step that the host runs
-// strange.onnx an operator that nobody runs
+// strange.onnx an operator that no device runs
 model::testing::ModelBuilder small_model(bool open);
 
 }  // namespace tessera::cli

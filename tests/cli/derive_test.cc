@@ -1,4 +1,4 @@
-// Derived software on the command line: run by what a stranger has, and a planted fault found.
+// Derived software on the command line: run by other programs, and a planted fault found.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

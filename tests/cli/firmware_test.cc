@@ -222,7 +222,7 @@ TEST(FirmwareErrors, StreamsThatCannotBeHadAreNamed) {
             "tessera run: tcp:localhost: expected tcp:HOST:PORT   [invalid argument]\n");
   EXPECT_THAT(error_of("unix:nobody.socket"),
               StartsWith("tessera run: unix:nobody.socket: No such file or directory"));
-  // A port that nobody listens at: one that was just given back.
+  // A port without a listener: one that was just released.
   const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;

@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// One row of each kind of figure, made up but for the first, which is the closed form.
+// One row of each kind of figure, invented but for the first, which is the closed form.
 std::string small_data() {
   const std::string folder = work_folder() + "/figures";
   std::filesystem::create_directories(folder);

@@ -96,7 +96,7 @@ TEST(StandardOutputHelp, OutputsMayGoToDevicesAndDescriptors) {
   EXPECT_EQ(piped.out, "TESSPKG") << piped.err;
 }
 
-// A file may have so many bytes and no more.
+// The size limit of a file.
 TEST(StandardOutputHelp, LimitOfAFilesSizeIsAnError) {
   write_text("limited/p.tpkg", "former");
   const CommandResult result =

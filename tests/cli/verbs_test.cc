@@ -1,4 +1,4 @@
-// Every verb once: what it prints for people, and that it ends with status 0.
+// Every verb once: what it prints as text, and that it ends with status 0.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -53,7 +53,7 @@ void expect_share(const fs::path& folder, std::int64_t percent, const EdgeBlocks
   EXPECT_GE(tally.passed * 100, percent * (tally.passed + tally.refused + tally.wrong));
 }
 
-// One folder a test, so that ctest's time limit is far away.
+// One folder per test, so that ctest's time limit is far away.
 TEST(ConformSets, StoredNodeTestsOfNewerOpsets) {
   expect_share(fs::path(TESSERA_TEST_DATA) / "onnx-node-tests" / "node", 87);
 }

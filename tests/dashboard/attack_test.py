@@ -5,7 +5,7 @@
 
 The server of the first program, with all the events it keeps, is attacked in turn as below. After and
 during each attack the program runs on, loses no event, answers `tessera top`, and has not grown by more
-than 64 MiB (not looked at with "any-memory": under sanitizers). Prints a line a check.
+than 64 MiB (not checked with "any-memory": under sanitizers). Prints a line per check.
 """
 import json
 import resource
@@ -156,7 +156,7 @@ def slow_readers(target):
             pass
     time.sleep(1.5)
     check("90 slow readers of traces, histories and streams leave an answer for top", target.top() is not None)
-    # Whoever holds the trace by now, this one holds it or is asked to wait too.
+    # Whichever request holds the trace by now, this one holds it or is asked to wait too.
     holder = target.connect(4096)
     holder.sendall(f"GET /trace HTTP/1.1\r\n{HOST}\r\n".encode())
     holder.recv(12)

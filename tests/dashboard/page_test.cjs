@@ -2,7 +2,7 @@
 //
 //   node page_test.cjs BROWSER SERVER [FOLDER]
 //
-// SERVER is scripted_server; screenshots go to FOLDER where there is one. Prints a line a check.
+// SERVER is scripted_server; screenshots go to FOLDER where there is one. Prints a line per check.
 const { spawn } = require('node:child_process');
 const { mkdirSync, writeFileSync } = require('node:fs');
 const { join } = require('node:path');

@@ -3,7 +3,7 @@
 
     prometheus_client_test.py SCRIPTED_SERVER
 
-Skipped (77) where the client is absent: scripts/install_packages.sh browser. Prints a line a check.
+Skipped (77) where the client is absent: scripts/install_packages.sh browser. Prints a line per check.
 """
 import json
 import subprocess

@@ -4,7 +4,7 @@
 //
 //   source ─► [pre: 6 ms] ─► queue of 16 ─► kernel A | kernel B: 5 ms a task ─► [post: 1 ms]
 //
-// With one thread, pre lets 167 tasks a second through and the kernels are busy 42 % of the time;
+// With one thread, pre lets 167 tasks per second through and the kernels are busy 42 % of the time;
 // from three threads on the kernels are the limit.
 #pragma once
 
@@ -63,7 +63,7 @@ class ScriptedPipeline : public Controls {
   std::array<KernelState, 2> kernels_;
   metrics::SourceId device_, queue_, tasks_;
   std::vector<std::int64_t> kernel_begins_;  // of the newest packets, for the bound of the queue
-  std::vector<metrics::Event> waiting_;      // made up, not yet over
+  std::vector<metrics::Event> waiting_;      // scripted, not yet over
   std::mt19937 random_{5};
   std::uint64_t packet_ = 0;
   std::int64_t reached_ = 0;  // when the newest packet entered

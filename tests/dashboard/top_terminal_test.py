@@ -3,7 +3,7 @@
 
     top_terminal_test.py TESSERA SCRIPTED_SERVER
 
-The terminal is a pseudo terminal, its screen the class below. Prints a line a check.
+The terminal is a pseudo terminal, its screen the class below. Prints a line per check.
 """
 import fcntl
 import os
@@ -127,7 +127,7 @@ class Top:
             return False
         try:
             data = os.read(self.terminal, 65536)
-        except OSError:  # nobody has the other end any more
+        except OSError:  # the other end is closed
             return False
         self.screen.feed(data.decode())
         return bool(data)

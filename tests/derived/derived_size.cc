@@ -1,4 +1,4 @@
-// How large derived software is: operations a matrix layer, and the ONNX file against the model's.
+// The size of derived software: operations per matrix layer, and the ONNX file and the model's.
 //
 //   derived_size                                        a generated model of the layers that
 //                                                       text recognition has

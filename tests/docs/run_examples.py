@@ -24,7 +24,7 @@ from pages import blocks_of, commands_of, comparable, difference, normal
 LONG = "--long" in sys.argv
 ARGUMENTS = [argument for argument in sys.argv[1:] if argument != "--long"]
 SOURCE, BUILD, WORK = (Path(argument).resolve() for argument in ARGUMENTS[:3])
-PATIENCE = 900  # seconds a command; each takes a small part of them
+PATIENCE = 900  # seconds per command; each takes a small part of them
 RELU = Path("/usr/share/libonnx-testdata/data/node/test_relu/model.onnx")
 
 
@@ -208,7 +208,7 @@ def check_excerpt(block, example, _):
         stripped = [normal(re.sub(example.ignoring, "", line) if example.ignoring else line) for line in text.split("\n")]
         return [line for line in stripped if line]
     source = (SOURCE / example.file).read_text()
-    if example.quoted:  # a text in a C++ program, a line a line
+    if example.quoted:  # a text in a C++ program, one literal per line
         source = "\n".join(re.findall(r'^\s*"(.*)\\n"', source, flags=re.M)).replace('\\"', '"')
     lines = iter(lines_in(source))
     for wanted in lines_in(block.text):

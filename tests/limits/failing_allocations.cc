@@ -8,7 +8,7 @@ namespace {
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
 
 std::atomic<std::int64_t> taken{0};  // allocations of the scenario
-std::atomic<std::int64_t> live{0};   // not given back
+std::atomic<std::int64_t> live{0};   // not released
 std::atomic<std::int64_t> first_failing{kNever}, last_failing{kNever};
 
 struct OwnAllocations {

@@ -10,7 +10,7 @@ namespace tessera::limits {
 // The allocations of run() from now on.
 std::int64_t count_allocations(const std::function<void()>& run);
 
-// Allocations that were not given back yet.
+// Allocations that were not released yet.
 std::int64_t live_allocations();
 
 // Runs it with allocation number `first` and the `count - 1` behind it failing (1 is its first).

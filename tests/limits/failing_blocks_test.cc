@@ -26,14 +26,14 @@ using scripted::ScriptedRuntime;
 using scripted::tensor_of;
 using scripted::value_of;
 
-// Whether the devices' memory is free, when the last run has let go of it.
+// Whether the devices' memory is free, when the last run has released it.
 void expect_free(ScriptedRuntime& runtime) {
   for (const auto& entry : runtime.state().devices()) {
     device::Device& device = entry->device();
     const auto used = [&] { return device.counters().memory.used.value; };
     for (int i = 0; i < 5000 && used() > 0; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      // Nobody comes any more to try one that has failed.
+      // There are no more tasks to try one that has failed.
       (void)guarded("", [&]() -> Status {
         return entry->status().healthy ? Status() : device.reset(std::chrono::steady_clock::now());
       });
@@ -112,7 +112,7 @@ TEST(FailingAllocations, Blocks) {
   }
 }
 
-// A network, its layers and an operation, each of which gives back what it loaded.
+// A network, its layers and an operation, each of which releases what it loaded.
 Status load_everything(const std::shared_ptr<runtime::RuntimeState>& state, const Network& network,
                        Pipeline& pipeline) {
   TESSERA_TRY(const auto model, state->load(network, {}, false));
@@ -162,7 +162,7 @@ TEST(FailingAllocations, WhatIsLoaded) {
   });
 }
 
-// Tasks of several priorities, one after the other: each ends, and is counted as what it was told.
+// Tasks of several priorities, one after the other: each ends, and is counted by its outcome.
 Status run_on_failing(ScriptedRuntime& runtime, Handover handover) {
   TESSERA_TRY(Pipeline pipeline, open(runtime, {.handover = handover, .jobs_max = 1}));
   Stream stream = pipeline.open_stream();

@@ -137,7 +137,7 @@ std::vector<Arguments> commands() {
   };
 }
 
-// One in so many of what follows, a different one each time that it is asked.
+// One in this number of what follows, a different one at each call.
 class Sample {
  public:
   explicit Sample(int everyday, int whole = 1)

@@ -1,9 +1,9 @@
-// Every stored model on its stored cases: one row a model.
+// Every stored model on its stored cases: one row per model.
 //
 //   check_models DATA EXPLAINED [MODEL...] [--arch A] [--quick] [--sim-mmacs N]
 //                [--verbose] [--json]
 //
-//   compiled   without any option, as somebody who has only the file would do it; open dimensions
+//   compiled   without any option, with the file alone; open dimensions
 //              take their stated defaults
 //   f32        the profile `f32`: largest error as a share of rtol 1e-3 + atol 1e-4 of the output's
 //              range (float16 models: 1e-2), 1 or less passes. Models of integer operators are

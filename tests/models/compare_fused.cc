@@ -357,7 +357,7 @@ Result<ModelResult> check_model(const Arguments& arguments, const std::string& n
   return result;
 }
 
-// One line an operator, a layer that is not equal, and a tensor that has no partner. How many fail.
+// One line per operator, per layer that is not equal and per tensor without partner. How many fail.
 std::size_t print_model(const Arguments& arguments, const ModelResult& result) {
   std::map<std::string, std::array<std::size_t, 2>> counts;  // equal, all
   for (const LayerResult& layer : result.layers) {

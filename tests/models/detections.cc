@@ -112,7 +112,7 @@ struct Anchor {
   double x, y, width, height;  // shares of the picture
 };
 
-// Six maps; scales from 0.2 to 0.95; the lowest map has three small boxes a cell, the others six.
+// Six maps; scales from 0.2 to 0.95; the lowest map has three small boxes per cell, the others six.
 std::vector<Anchor> ssd_anchors() {
   constexpr std::array<int, 6> kSides = {19, 10, 5, 3, 2, 1};
   std::vector<Anchor> anchors;

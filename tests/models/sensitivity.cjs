@@ -6,8 +6,8 @@
 //
 //   input * (1 + e) ─► ONNX Runtime ─► cosine with the stored output
 //
-// One line a size of e: the least and the largest cosine of all outputs, cases (those whose inputs are
-// stored as they are) and repetitions. A device that rounds so much anywhere cannot be nearer.
+// One line per size of e: the least and the largest cosine of all outputs, cases (those whose inputs
+// are stored unchanged) and repetitions. A device that rounds as much anywhere cannot be nearer.
 const fs = require('fs');
 const path = require('path');
 

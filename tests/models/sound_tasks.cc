@@ -117,7 +117,7 @@ Findings enhance_stream(const TaskContext& context) {
   std::vector<double> result;
   for (std::size_t i = kFrame / 2; i < frames * kHop; ++i) result.push_back(sum[i] / weight[i]);
   const double found = correlation(result, reference);
-  // The reference is of 16 bits a sample.
+  // The reference is of 16 bits per sample.
   const double wanted = context.exact ? 0.99999 : 0.999;
   return std::vector{Finding{"corr. with enhanced file", "1.000000", fmt::format("{:.6f}", found),
                              found >= wanted, fmt::format("{} frames", frames)}};

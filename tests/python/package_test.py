@@ -343,8 +343,8 @@ class Lock(unittest.TestCase):
     """The interpreter's lock is free while the library runs and waits."""
 
     def setUp(self):
-        # A thread that holds the lock is never asked to give it up: whoever else gets on, does so
-        # because the holder let go of it.
+        # A thread that holds the lock is never asked to give it up: other threads run only
+        # because the holder released it.
         self.interval = sys.getswitchinterval()
         sys.setswitchinterval(1e6)
         self.counter = 0

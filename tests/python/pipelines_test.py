@@ -1,4 +1,4 @@
-"""Pipelines of the application's own stages: what they give, what goes wrong in them, who lives how long."""
+"""Pipelines of the application's own stages: results, errors, lifetimes."""
 import gc
 import os
 import pathlib

@@ -1,4 +1,4 @@
-// Holds threads back until it is opened, and tells how many have come.
+// Holds threads back until it is opened, and counts those that have come.
 //
 //   stage, run or callback ─► pass() ─┤ closed ├─► open() ─► on
 #pragma once
@@ -29,7 +29,7 @@ class Gate {
     changed_.notify_all();
     changed_.wait(lock, [&] { return open_; });
   }
-  // Waits until so many have come to it.
+  // Waits until this many have come to it.
   void wait_for(int arrivals) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return arrived_ >= arrivals; });

@@ -135,7 +135,7 @@ TEST_F(RuntimeCalls, ATaskWithoutItsModelsInputsIsRefused) {
   }
 }
 
-// What a function makes of it nobody knows before.
+// What a function makes of it is unknown before.
 TEST_F(RuntimeCalls, WhereAFunctionComesFirstEveryTaskMayEnter) {
   std::vector<StageOptions> stages = runtime_.stages();
   stages.insert(stages.begin(), {.name = "make", .function = [](Task& task) {

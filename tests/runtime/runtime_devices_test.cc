@@ -134,7 +134,7 @@ void go_on_while_one_hangs(bool shared_memory) {
   EXPECT_FALSE(of.gate.is_open());
   EXPECT_GE(of.made_again(), 1);
   of.gate.open();
-  // The one that was given up ends, and what it says is nobody's.
+  // The one that was given up ends, and its result is dropped.
   const auto late = [&of] {
     std::int64_t count = 0;
     for (const auto& entry : of.runtime.state().devices()) {
@@ -195,7 +195,7 @@ TEST(RuntimeDevices, RunThatWritesTheApplicationsMemoryIsNotMadeAgain) {
   EXPECT_EQ(value, result_of(3));
 }
 
-// Nobody needs the one that hangs any more.
+// The one that hangs is not needed any more.
 TEST(RuntimeDevices, TaskWhoseOtherRunFailedDoesNotWaitForTheOneThatHangs) {
   constexpr std::uint64_t kHangs = 1000, kFails = 1001;
   Gate gate;
@@ -235,7 +235,7 @@ TEST(RuntimeDevices, TaskWhoseOtherRunFailedDoesNotWaitForTheOneThatHangs) {
   ASSERT_FALSE(outcome.ok());
   EXPECT_NE(outcome.error().error.message.find("no such number"), std::string::npos);
   EXPECT_FALSE(gate.is_open());
-  all_right();  // what it left behind is nobody's
+  all_right();  // what it left behind is dropped
   gate.open();
   pipeline.wait_until_done();
 }
@@ -378,7 +378,7 @@ TEST(RuntimeDevices, CancelEndsATaskWhoseResultIsHeldBack) {
   EXPECT_EQ(of.pipeline.status().succeeded, 0);
 }
 
-// Another stream's task is late, and who is told of it takes long.
+// Another stream's task is late, and its callback takes long.
 TEST(RuntimeDevices, CallbackThatTakesLongHoldsBackNoDeadline) {
   Gate card, callback;
   Begun begun;

@@ -1,5 +1,5 @@
 // Processes that are forked off: what was opened before is an error there at once, everything can
-// be let go of, and the child opens its own.
+// be released, and the child opens its own.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>

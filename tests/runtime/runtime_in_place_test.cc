@@ -1,6 +1,6 @@
-// Runs that nobody waits for any more and that are still at the memory of their task: blocks of
+// Abandoned runs that still use the memory of their task: blocks of
 // the device, and memory of the application's that is read and written in place. What they use
-// stays theirs until they are over: it is not given back before (the address sanitizer would see
+// stays theirs until they are over: it is not released before (the address sanitizer would see
 // it), and neither another task nor the host gets at it.
 #include <gtest/gtest.h>
 
@@ -45,7 +45,7 @@ bool comes_true(const std::function<bool()>& what) {
   return what();
 }
 
-// What a device's runs look at and tell; shared with them, who may be the last.
+// What a device's runs read and report; shared with them, as they may be the last.
 struct Watch {
   Gate gate;
   std::atomic<Fault> fault{Fault::kNone};  // of the next run
@@ -258,7 +258,7 @@ TEST_P(InPlace, AResetEndsTheRunToo) {
   EXPECT_EQ(number_in(block.bytes()), result_of(2));
 }
 
-// The device fails, and there is nobody left whom it could tell.
+// The device fails, and no listener is left.
 TEST_P(InPlace, ADeviceThatFailedMeanwhileIsReset) {
   Card card(GetParam());
   Block block = *card.memory().allocate(kForm);

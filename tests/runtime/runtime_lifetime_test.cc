@@ -1,4 +1,4 @@
-// Handles, callbacks and threads in awkward orders: who lives how long, who may wait for whom, and
+// Handles, callbacks and threads in awkward orders: lifetimes, permitted waits, and
 // what a pipeline holds at most.
 #include <gtest/gtest.h>
 
@@ -41,7 +41,7 @@ class Flag {
   std::atomic<bool> set_{false};
 };
 
-// Sets a flag when the last copy of it goes; std::make_shared<Pipeline>(...) with it tells when a
+// Sets a flag when the last copy of it goes; std::make_shared<Pipeline>(...) with it shows when a
 // pipeline is gone, since its stages' functions go with it.
 std::shared_ptr<void> when_gone(Flag& flag) {
   return {&flag, [](Flag* gone) { gone->set(); }};
@@ -132,7 +132,7 @@ TEST(RuntimeLifetime, WhateverAStageThrowsEndsItsOwnTask) {
   EXPECT_TRUE(good.wait().ok());
 }
 
-// The payload holds the last handle, and a stage (or the packet's end) lets go of it.
+// The payload holds the last handle, and a stage (or the packet's end) releases it.
 TEST(RuntimeLifetime, LastHandleMayGoInAStage) {
   for (const bool failing : {false, true}) {
     Flag gone;
@@ -297,7 +297,7 @@ TEST(RuntimeLifetime, FiguresAreThoseOfTheOutcomesHoweverCancelsAndDeadlinesRace
   EXPECT_EQ(status.in_flight, 0U);
 }
 
-// The callbacks of a stream that a cancel set going are called by the one who cancels.
+// The callbacks of a stream that a cancel set going are called by the thread that cancels.
 TEST(RuntimeLifetime, WaitingUntilAllIsDoneWaitsForCallbacksToo) {
   Gate stage, callback;
   Runtime runtime = open_runtime();

@@ -1,5 +1,5 @@
 // What a device has little of, loses or does wrong for a long time: memory, completions, weights of
-// models that are gone. Nothing grows, nobody waits for ever, and who can go on does.
+// models that are gone. Nothing grows, no task waits for ever, and tasks that can go on do.
 #include <gtest/gtest.h>
 
 #include "scripted_runtime.h"
@@ -155,7 +155,7 @@ TEST(RuntimeLimits, DeviceThatFailsForLongCostsTheOthersLittle) {
   EXPECT_LT(failures, 200);
 }
 
-// The error that made a device suspect was one, and those who look at it get in each other's way.
+// The error that made a device suspect was one, and threads that check it get in each other's way.
 TEST(RuntimeLimits, SuspectDeviceThatIsInOrderTakesAllTasks) {
   ScriptedRuntime runtime({device::ScriptedOptions{.kernels = 4}});
   PipelineOptions options;

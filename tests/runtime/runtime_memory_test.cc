@@ -1,4 +1,4 @@
-// Where a device's memory is short: runs wait for what others hold, whoever they are, and all of
+// Where a device's memory is short: runs wait for what any others hold, and all of
 // them end.
 #include <gtest/gtest.h>
 
@@ -76,7 +76,7 @@ TEST_P(Tight, TwoNetworksOneBehindTheOtherEndAllTheirTasks) {
   }
 }
 
-// A task whose second run finds no room though nobody runs: tasks behind it hold all there is.
+// A task whose second run finds no room though none runs: tasks behind it hold all there is.
 TEST_P(Tight, TasksThatPassTheFirstNetworkByWaitForThoseBehind) {
   const auto [between, handover, blocks] = GetParam();
   ScriptedRuntime runtime({card_of(blocks)});

@@ -180,7 +180,7 @@ class Soak {
   const Ledger& ledger() const { return ledger_; }
 
  private:
-  // Without faults all devices stay in order, and tell of each run that they were given.
+  // Without faults all devices stay in order, and report each run that they were given.
   void be_calm(milliseconds calm) {
     watchdog_.set_place("calm");
     ledger_.set_calm(true);
@@ -279,7 +279,7 @@ class Soak {
     }
   }
 
-  // Somebody must find it out where a run that hangs has no limit: the application, in the end.
+  // Where a run that hangs has no limit the application must find it out, in the end.
   void free_stuck_kernels(bool all) {
     if (!all && !once_in(random_, 20)) return;
     for (DeviceTrouble& trouble : world_.troubles()) {
@@ -309,7 +309,7 @@ class Soak {
     for (const auto& [name, lane] : world_.lanes()) lane->pipeline.wait_until_done();
   }
 
-  // Counters add up, and no device has memory that nobody uses.
+  // Counters add up, and no device has unused memory.
   void check_at_rest(const char* when) {
     for (const auto& [name, lane] : world_.lanes()) {
       const PipelineStatus status = lane->pipeline.status();
@@ -354,7 +354,7 @@ void print(const char* when, const Footprint& now) {
              when, now.resident_kib, now.heap_kib, now.threads, now.descriptors);
 }
 
-// Threads end a moment after they were let go.
+// Threads end a moment after they were released.
 Footprint footprint_after(const Footprint& before) {
   Footprint now = footprint();
   for (int i = 0; i < 5000 && now.threads > before.threads; ++i) {

@@ -1,5 +1,5 @@
-// A runtime over scripted devices: they compute bytes at once or in a given time, and fail as told.
-// No model and no processor is needed, so what is tested is the runtime alone.
+// A runtime over scripted devices: they compute bytes at once or in a given time, and fail by
+// script. No model and no processor is needed, so what is tested is the runtime alone.
 #pragma once
 
 #include <cstdint>

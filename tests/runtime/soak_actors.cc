@@ -133,7 +133,7 @@ class StreamActor {
     };
   }
 
-  // Cancelled and late tasks are told at once.
+  // Cancelled and late tasks are reported at once.
   void check_order(const TaskOutcome& outcome) {
     if (!outcome.ok() && (outcome.error().failure == TaskFailure::kCancelled ||
                           outcome.error().failure == TaskFailure::kDeadline)) {
@@ -182,7 +182,7 @@ class StreamActor {
     runs_.erase(runs_.begin());
     if (once_in(random_, 10)) {
       (void)pending.job.done();
-      if (pending.calls_back && once_in(random_, 2)) return;  // lets go of the handle
+      if (pending.calls_back && once_in(random_, 2)) return;  // releases the handle
     }
     const TaskOutcome outcome = pending.job.wait();
     if (!pending.calls_back) {
@@ -208,7 +208,7 @@ class StreamActor {
   std::vector<std::uint64_t> runs_;
 };
 
-// ---- those who come and go ----
+// ---- actors that come and go ----
 
 // What one visit left behind: its tasks may end when everything else has gone.
 struct Visit {

@@ -1,5 +1,5 @@
-// Who uses the runtime in the soak: each actor is a thread that does at random what an application
-// may do, and knows what has to come of it.
+// The users of the runtime in the soak: each actor is a thread that does at random what an
+// application may do, and knows what has to come of it.
 #pragma once
 
 #include <atomic>
@@ -22,13 +22,13 @@ struct Actor {
 // Tasks of tensors through a stream: several runs, deadlines, cancels, skipped stages, stages and
 // callbacks that throw, results waited for or called back.
 Actor stream_actor(World& world, Lane& lane, StreamOptions options);
-// Three networks one behind the other on blocks of a device, which are used again at once.
+// Three networks in sequence on blocks of a device, which are used again at once.
 Actor chain_actor(World& world, std::vector<Lane*> lanes, std::string device);
-// Single layers of a network, one behind the other, each a task.
+// Single layers of a network, in sequence, each a task.
 Actor layers_actor(World& world, std::string device);
 // A stream that hands on a state.
 Actor state_actor(World& world, std::string device);
-// Opens pipelines and runtimes, and lets go of them with tasks inside.
+// Opens pipelines and runtimes, and releases them with tasks inside.
 Actor visitor(World& world);
 // Changes threads, kernels, tuning and debugging while tasks flow, and looks at everything.
 Actor tinkerer(World& world);

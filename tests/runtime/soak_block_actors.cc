@@ -10,7 +10,7 @@
 namespace tessera::soak {
 namespace {
 
-// Memory of the application's that is overwritten and given back when its last owner has gone.
+// Memory of the application's that is overwritten and released when its last owner is gone.
 class Lent {
  public:
   explicit Lent(std::span<const std::byte> contents) : bytes_(contents.begin(), contents.end()) {}

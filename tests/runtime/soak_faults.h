@@ -1,4 +1,4 @@
-// What the soak lets go wrong: runs, completions and resets of devices, allocations of memory.
+// The faults of the soak: runs, completions and resets of devices, allocations of memory.
 //
 //   dials ─► fault plan of each device ─► counted by kind
 //   rate  ─► every operator new of the program that the test did not take for itself
@@ -26,7 +26,7 @@ enum class Trouble : std::uint8_t {
   kComputeThrows,
   kNoReset,
   kPulled,  // Device::fail()
-  kReset,   // Device::reset() by somebody else
+  kReset,   // Device::reset() by another thread
   kCount,
 };
 inline constexpr std::size_t kTroubles = static_cast<std::size_t>(Trouble::kCount);
@@ -42,7 +42,7 @@ class DeviceTrouble {
   // What a run's computation does beside computing: an error, an exception, or a while of time.
   Status interfere(const device::Observer::Run& run);
 
-  // One of so many runs has trouble, of this kind or (kNone) of any; 0: none has.
+  // One run in this number has trouble, of this kind or (kNone) of any; 0: none has.
   void set(Trouble kind, std::uint64_t one_of);
   void refuse_resets(bool refuses) { refuses_resets_ = refuses; }
   void count(Trouble trouble) { ++counts_[static_cast<std::size_t>(trouble)]; }
@@ -65,7 +65,7 @@ class DeviceTrouble {
   std::array<std::atomic<std::int64_t>, kTroubles> counts_{};
 };
 
-// Of the allocations that are not spared about one in so many fails; 0: none.
+// Of the allocations that are not spared about one in this number fails; 0: none.
 void set_failing_allocations(std::uint64_t one_of);
 std::int64_t failed_allocations();
 

@@ -53,7 +53,7 @@ enum class End : std::uint8_t {
 inline constexpr std::size_t kEnds = static_cast<std::size_t>(End::kCount);
 const char* end_name(End end);
 
-// Outcomes of one pipeline, as they were told.
+// Outcomes of one pipeline, as they were reported.
 struct Tally {
   std::atomic<std::int64_t> submitted{0}, succeeded{0}, failed{0}, cancelled{0}, late{0};
   std::atomic<std::int64_t> callbacks_threw{0};

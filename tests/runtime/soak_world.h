@@ -18,7 +18,7 @@
 namespace tessera::soak {
 
 using Random = std::mt19937_64;
-// True once in so many.
+// True once in this number.
 inline bool once_in(Random& random, std::uint64_t count) { return random() % count == 0; }
 
 // A network whose output is again an input, and what comes of each input when it has run so often.

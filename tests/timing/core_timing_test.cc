@@ -37,7 +37,7 @@ const EngineStatistics& engine(const RunStatistics& statistics, const std::strin
   return *found;
 }
 
-// load -> product -> relu -> store over `rows` rows of 4 channels, one row a step.
+// load -> product -> relu -> store over `rows` rows of 4 channels, one row per step.
 isa::Program pipeline(const ChipConfig& chip, std::uint32_t rows) {
   ProgramBuilder builder(chip);
   const BufferSurface a = dense_surface(chip, 0, Format::kI8, 4, rows, 8);
@@ -111,7 +111,7 @@ TEST(DmaTiming, BroadcastIsHeldUpByTheBufferPort) {
   transfer.dram.strides[1] = 0;  // one channel of DRAM to all four
   const RunStatistics statistics = run(chip, builder.finish(64, 0));
   const TaskTiming& task = statistics.tasks[0];
-  // The first byte comes after 1 + 9 + 20 cycles; then 256 bytes at 16 a cycle.
+  // The first byte comes after 1 + 9 + 20 cycles; then 256 bytes at 16 per cycle.
   EXPECT_EQ(task.end - task.first_step_begin, 1 + 9 + 20 + 16);
   EXPECT_EQ(engine(statistics, "load").bytes_read, 64);
 }

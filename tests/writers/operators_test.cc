@@ -14,7 +14,7 @@
 namespace tessera::concord::testing {
 namespace {
 
-// Collects one output an operator.
+// Collects one output per operator.
 class Board {
  public:
   Board() : steps_(software_) {

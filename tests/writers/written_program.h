@@ -1,4 +1,4 @@
-// Programs written from Software, run as a stranger would run them: a compiler or an interpreter,
+// Programs written from Software, run as their users run them: a compiler or an interpreter,
 // raw files in and out.
 #pragma once
 
