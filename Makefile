@@ -6,7 +6,7 @@
 #                     pictures, every value of every format, every drawn picture
 #   make demo     read text from pictures with the example application
 #   make format   format the sources        make tidy    run clang-tidy over all of them
-#   make check-models   every stored model on its cases: one row a model
+#   make check-models   every stored model on its cases: one row per model
 #   make check-fused    integer layers against ONNX Runtime's fused operators
 #   make check-derived  derived software in every runtime: 10 million values, all equal
 #   make check-sensitivity   how far ONNX Runtime's own result moves with its inputs' last bits

@@ -43,7 +43,7 @@ class Counting : public Sink {
   std::atomic<std::int64_t> count{0};
 };
 
-// Arguments: packets a thread takes at once, and the way of handing over.
+// Arguments: packets that a thread takes at once, and the way of handing over.
 void packet_through_an_empty_pipeline(benchmark::State& state) {
   PacketPool pool([] { return std::make_unique<Plain>(); });
   Counting sink;

@@ -1,5 +1,5 @@
-// Every model of some folders on the host device and in ONNX Runtime, in one run. A line of JSON a
-// model, as soon as it is measured: a run that is ended early has told what it has.
+// Every model of some folders on the host device and in ONNX Runtime, in one run. A line of JSON
+// per model, as soon as it is measured: a run that is ended early has printed what it measured.
 //
 //   FOLDER/models/*.onnx, or FOLDER/*.onnx      the models
 //   FOLDER/cases/CASES.tsv                      their inputs (tests/models); without it random ones

@@ -2,7 +2,7 @@
 // counts and sizes of any value. Every call ends, with an error or without, whatever came before.
 //
 // Two rules of the interface are kept, since no library can check them: a pointer that is not NULL
-// points at as many entries or bytes as is said, and a handle is not used once it was given back.
+// points at as many entries or bytes as is said, and a handle is not used once it was released.
 #include <unistd.h>
 
 #include <cstddef>
@@ -29,7 +29,7 @@ using fuzz::Choices;
 constexpr std::int64_t kPatienceNs = 1'000'000'000;
 constexpr std::size_t kCallsMax = 48;
 
-// Handles of one kind that have not been given back.
+// Handles of one kind that have not been released.
 template <typename Handle>
 using Handles = std::vector<Handle*>;
 

@@ -1,4 +1,4 @@
-// Requests of strangers: the first byte chooses which parser reads the rest.
+// Untrusted requests: the first byte chooses which parser reads the rest.
 #include <cstddef>
 #include <cstdint>
 #include <string>

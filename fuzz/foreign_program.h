@@ -1,4 +1,4 @@
-// What is done with a stranger's program that has passed the checks: its layers are read out of it
+// What is done with an untrusted program that has passed the checks: its layers are read out of it
 // and written as software in every language; where it is small it also runs, on all devices with
 // the same bits.
 #pragma once

@@ -231,7 +231,7 @@ std::string grown_model(Choices& choices) {
     growth.read.push_back(false);
   }
   for (std::int64_t i = 0; i < kNodesMax && !choices.done(); ++i) grow(choices, growth);
-  // Results that nobody reads, the last one in any case.
+  // Results that are not read, the last one in any case.
   for (std::size_t i = static_cast<std::size_t>(inputs); i < growth.values.size(); ++i) {
     if (!growth.read[i]) growth.builder.output(growth.values[i].name);
   }

@@ -1,4 +1,4 @@
-// What is done with a stranger's bytes: read as a model, whose shapes are then inferred, and read
+// What is done with untrusted bytes: read as a model, whose shapes are then inferred, and read
 // as a tensor. Whatever the bytes are, the answer is a value or an error, never a crash. The fuzzer
 // and the plain test of its corpus run the same code.
 #pragma once

@@ -1,4 +1,4 @@
-// What is done with a stranger's model after it has been imported: compiled, and run by all
+// What is done with an untrusted model after it has been imported: compiled, and run by all
 // devices, which give the same bits or all refuse. The models are a file's bytes, or grown from
 // decisions, node by node, each of which the operators' own shape functions accept.
 #pragma once

@@ -1,5 +1,5 @@
-// The corpus of the container fuzzer as a plain test: honest files verify, lying ones and random
-// damage to the honest ones are refused or pass, and nothing crashes.
+// The corpus of the container fuzzer as a plain test: valid files verify, wrong ones and random
+// damage to the valid ones are refused or pass, and nothing crashes.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What is done with a stranger's package, program or descriptor: read, linked and verified, or
+// What is done with an untrusted package, program or descriptor: read, linked and verified, or
 // refused with a reason. Whatever the bytes are, the answer is a value or an error, never a crash.
 // The fuzzers and the plain test of their corpus run the same code.
 #pragma once

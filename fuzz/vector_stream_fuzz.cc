@@ -17,11 +17,11 @@ namespace {
 
 using namespace tessera;  // a fuzz target
 
-// "unix:" and "tcp:" names at which nobody can listen.
+// "unix:" and "tcp:" names without a listener.
 void check_names(fuzz::Choices& choices) {
   const std::string name = choices.text(200);
   const bool local = choices.one_in(2);
-  if (!local && name.find(':') != std::string::npos) return;  // might be somebody
+  if (!local && name.find(':') != std::string::npos) return;  // might have a listener
   const auto ends = tools::VectorStream::open((local ? "unix:/nowhere/" : "tcp:") + name, "-");
   TESSERA_CHECK(!ends.ok(), "somebody listens at '{}'", name);
 }

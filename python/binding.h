@@ -1,6 +1,6 @@
 // What the units of the Python module share: errors, the interpreter's lock, handles, arrays.
 //
-//   threads of Python  ── Unlocked ──► the library        whatever waits lets go of the lock
+//   threads of Python  ── Unlocked ──► the library        whatever waits releases the lock
 //   threads of the library ── Entry ──► Python            callbacks, stages, what they hold
 //
 // When the interpreter ends, Entry refuses: stages fail, callbacks are not called, and objects that
@@ -51,8 +51,8 @@ inline constexpr bool kBound<Layers> = true;
 namespace pybind11::detail {
 
 // Python makes objects without calling __init__: by __new__, or in a subclass that uses itself
-// before it calls super().__init__(). pybind11 takes such an object's value from memory that nobody
-// has written.
+// before it calls super().__init__(). pybind11 takes such an object's value from unwritten
+// memory.
 template <typename T>
 class type_caster<T, std::enable_if_t<tessera::python::kBound<T>>> : public type_caster_base<T> {
  public:
@@ -175,7 +175,7 @@ Tensor to_tensor(const py::handle& value, std::optional<Format> wanted, const st
 std::vector<Tensor> to_tensors(const py::handle& values, const Network* network,
                                const std::string& what);
 // The memory of an object with the buffer protocol or DLPack, kept by the view; nothing where its
-// rows do not lie one behind the other, or no format is its.
+// rows are not contiguous, or no format is its.
 std::optional<TensorView> to_view(const py::handle& value, std::optional<Format> wanted,
                                   bool writable);
 py::buffer_info block_buffer(const Block& block);

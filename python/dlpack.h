@@ -1,5 +1,5 @@
 // The structures of DLPack 0.8 (dmlc/dlpack), by which libraries of arrays hand memory to each
-// other: a capsule "dltensor" holds a DLManagedTensor until somebody takes it over and renames it.
+// other: a capsule "dltensor" holds a DLManagedTensor until its receiver renames it.
 #pragma once
 
 #include <cstdint>

@@ -125,7 +125,7 @@ std::optional<TensorView> view_of_dlpack(const py::handle& value, std::optional<
   return std::nullopt;
 }
 
-// What keeps a block while somebody has its memory by DLPack.
+// What keeps a block while its memory is in use by DLPack.
 struct Lent {
   Block block;
   std::vector<std::int64_t> shape;

@@ -132,7 +132,7 @@ NetworkTask to_network_task(const Network* network, const py::args& arguments, b
     if (known != by_name.size()) fail("an input by a name that the model has not");
     return task;
   }
-  // Where states are left out nobody knows here which format belongs to which.
+  // Where states are left out it is unknown here which format belongs to which.
   const bool known = network != nullptr && arguments.size() == network->inputs().size();
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     task.inputs.push_back(to_input(

@@ -1,5 +1,5 @@
-// The Python module tessera._native: its errors, and the interpreter's lock: who may enter Python,
-// and what becomes of the others when it ends. The classes are in the units beside this one.
+// The Python module tessera._native: its errors, and the interpreter's lock: which threads may
+// enter Python, and what becomes of the others at its end. The classes are in the other units.
 #include <algorithm>
 #include <condition_variable>
 #include <cstdlib>

@@ -327,7 +327,7 @@ Format format_named(const std::string& dtype) {
   fail("the dtype '" + dtype + "' is none of " + known + "bfloat16");
 }
 
-// Rows that do not lie one behind the other are put so first, by NumPy.
+// Rows that are not contiguous are copied first, by NumPy.
 Tensor to_tensor(const py::handle& value, std::optional<Format> wanted, const std::string& what) {
   const py::array dense = py::array::ensure(value, py::array::c_style);
   if (!dense) {

@@ -46,7 +46,7 @@ class TaskView {
     }
     task_->runs = std::move(made);
   }
-  // Whoever keeps the view does not keep the task.
+  // Keeping the view does not keep the task.
   void close() {
     task_ = nullptr;
     payload_.reset();
@@ -195,7 +195,7 @@ std::function<void(TaskOutcome)> to_callback(const py::object& function,
         (*kept)(py::none(), error_object(outcome.error(), cause->take()));
       }
     } catch (py::error_already_set& thrown) {
-      // What it raised is left for Job.wait(), and shown, since nobody may wait.
+      // What it raised is left for Job.wait(), and shown, since there may be no wait().
       const Error error = error_of(thrown);
       cause->exception = thrown.value();
       thrown.discard_as_unraisable("a callback of tessera");
@@ -254,7 +254,7 @@ std::shared_ptr<JobHandle> submit_with(StreamObject& stream, const py::kwargs& k
     options.deadline = std::chrono::nanoseconds(
         static_cast<std::int64_t>(std::clamp(*arguments.deadline, 0.0, 1e9) * 1e9));
   }
-  // So that a signal is heard meanwhile. Threads of the pipeline cannot wait, and are told so
+  // So that a signal is heard meanwhile. Threads of the pipeline cannot wait, and get an error
   // below.
   if (arguments.wait && !stream->would_wait_for_itself()) {
     wait_without_lock(std::nullopt, [&](std::chrono::nanoseconds patience) {
@@ -337,7 +337,7 @@ std::shared_ptr<JobHandle> submit_runs(StreamObject& stream, const py::iterable&
 std::vector<std::shared_ptr<JobHandle>> submit_batch(StreamObject& stream,
                                                      const py::iterable& tasks,
                                                      const py::kwargs& keywords) {
-  // First of all, so that a wrong one is told before any is submitted.
+  // First of all, so that a wrong one is reported before any is submitted.
   std::vector<std::vector<Tensor>> list = to_runs(stream, tasks);
   std::vector<std::shared_ptr<JobHandle>> jobs;
   for (std::vector<Tensor>& inputs : list) {

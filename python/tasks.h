@@ -108,7 +108,7 @@ py::custom_type_setup collected() {
       if (T* const value = value_of(self)) value->clear();
       return 0;
     };
-    // Its destructor lets go of the lock: nobody may find it half way.
+    // Its destructor releases the lock: no thread may find it half way.
     type.tp_dealloc = [](PyObject* self) {
       PyObject_GC_UnTrack(self);
       py::detail::pybind11_object_dealloc(self);
@@ -122,7 +122,7 @@ struct Cause {
   py::object take() { return std::exchange(exception, py::none()); }
 };
 // What a task from Python carries through a pipeline. Its job keeps the cause only: an object that
-// is the payload and has the job is nobody's but the collector's.
+// is the payload and has the job is the collector's alone.
 struct Payload {
   py::object object = py::none();  // the application's own
   std::string path;                // of a picture, where the object is one

@@ -2,7 +2,7 @@
 """Runs the fuzz targets one after the other, and prints a row for each.
 
     scripts/fuzz.py [SECONDS] [TARGET ...]    SECONDS for each target (10); all targets
-      --jobs N       so many targets at once (1)
+      --jobs N       targets that run at once (1)
       --build DIR    where they are built (build/fuzz)
       --json         one JSON object in place of the table
       --keep         puts what was found, minimised, into fuzz/found (--merge of libFuzzer)
@@ -22,7 +22,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# Beyond its time a run gets so many seconds to read its corpus and to end.
+# Seconds that a run gets, beyond its time, to read its corpus and to end.
 SECONDS_TO_END = 240
 KEPT_BYTES_MAX = 96 * 1024  # of one target
 # Where an output says why it ended, the one that says most first.

@@ -4,7 +4,7 @@
     performance_table.py FILE...
 
 FILE holds the lines of `tessera bench --suite host-vs-ort --all DIR --instructions SET --json`, whole or cut
-short; of a model measured twice with one set the last line counts. Prints Markdown: a row a model, a column an
+short; of a model measured twice with one set the last line counts. Prints Markdown: a row per model, a column per
 instruction set, each ONNX Runtime's time divided by ours, of medians; then geometric means, of medians and of the
 least times, the worst, what was left out.
 """

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""performance_table.py on made-up lines."""
+"""performance_table.py on invented lines."""
 import json
 import os
 import tempfile

@@ -9,7 +9,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# One command line a source; what the build generates is read where the release build put it.
+# One command line per source; what the build generates is read where the release build put it.
 build=build/tidy
 [ -f build/release/CMakeCache.txt ] || cmake --preset release >/dev/null
 cmake --preset release -B $build -DTESSERA_UNITY=OFF >/dev/null

@@ -22,7 +22,7 @@ void draw_line(tessera::Picture& picture, Point a, Point b) {
   }
 }
 
-// Digits of 3 x 5 dots, one bit a dot, rows from the top.
+// Digits of 3 x 5 dots, one bit per dot, rows from the top.
 void draw_number(tessera::Picture& picture, std::int64_t x, std::int64_t y, std::size_t number) {
   static constexpr unsigned kDigits[] = {0x7B6F, 0x2C97, 0x73E7, 0x73CF, 0x5BC9,
                                          0x79CF, 0x79EF, 0x7249, 0x7BEF, 0x7BCF};

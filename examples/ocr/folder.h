@@ -50,7 +50,7 @@ class FolderReader {
  public:
   static tessera::Result<FolderReader> open(const FolderOptions& options);
   // Calls back in the order of the paths, from the caller's thread. A picture that cannot be read
-  // is told by its error; the others go on.
+  // is reported by its error; the others go on.
   tessera::Result<streaming::Use> read(const std::vector<std::string>& paths,
                                        const PictureCallback& callback);
 

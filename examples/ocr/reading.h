@@ -5,7 +5,7 @@
 //     crop  ─► recognition_input ─► [recognition] ─► decode_line ─► finished_lines
 //
 // Detection gives each pixel the probability of lying on text; connected regions become rotated
-// boxes. Direction tells whether a crop stands on its head. Recognition gives, for each column of a
+// boxes. Direction decides whether a crop is upside down. Recognition gives, for each column of a
 // crop, the probability of each character; repeats and blanks are dropped.
 //
 // Functions of their arguments alone: any thread may run any step of any picture, so the same steps
@@ -42,8 +42,8 @@ struct Reading {
   tessera::Picture picture;
   DetectionView view;
   std::vector<Box> boxes;
-  std::vector<tessera::Picture> crops;  // one a box, until it is recognised
-  std::vector<Line> lines;              // one a box, until finished_lines
+  std::vector<tessera::Picture> crops;  // one per box, until it is recognised
+  std::vector<Line> lines;              // one per box, until finished_lines
 };
 
 // One character a line; a space is added at the end.

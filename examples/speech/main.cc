@@ -1,4 +1,4 @@
-// speech RECORDING...: where in recordings somebody speaks, all recordings at once.
+// speech RECORDING...: the speech segments of recordings, all recordings at once.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>

@@ -33,7 +33,7 @@ struct StreamsOptions {
   std::string http = {};   // where to serve a live page, if not empty
 };
 
-// A recording that fails is told by its error; the others go on.
+// A recording that fails is reported by its error; the others go on.
 tessera::Result<Detection> detect_streams(const tessera::Network& network,
                                           const StreamsOptions& options,
                                           std::vector<Recording> recordings);

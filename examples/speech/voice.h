@@ -18,7 +18,7 @@ namespace speech {
 inline constexpr std::int64_t kChunk = 512, kContext = 64;
 inline constexpr double kChunkSeconds = static_cast<double>(kChunk) / kSamplesPerSecond;
 
-// The model silero_vad for 16,000 samples a second; the error says what another model lacks.
+// The model silero_vad for 16,000 samples per second; the error says what another model lacks.
 tessera::Result<tessera::Network> load_voice_network(const std::string& path,
                                                      const std::string& arch);
 

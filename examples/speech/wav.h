@@ -1,4 +1,4 @@
-// Recordings: .wav files of 16-bit PCM, one channel, 16,000 samples a second.
+// Recordings: .wav files of 16-bit PCM, one channel, 16,000 samples per second.
 //
 //   "RIFF" size "WAVE"  { name size bytes }...   chunks: "fmt " is the format, "data" is the sound
 #pragma once

@@ -16,7 +16,7 @@ class App;
 namespace streaming {
 
 struct Arguments {
-  std::vector<std::string> kinds = {"host"};  // one for everything, or one a model
+  std::vector<std::string> kinds = {"host"};  // one for everything, or one per model
   std::string arch = "tessera128";
   int kernels = 1, threads = 0;
   double pace = 0;
@@ -54,8 +54,8 @@ void print_error(const char* program, const tessera::Error& error);
 
 // An error where the file to be written is one of those that are read, whatever it is called.
 tessera::Status check_trace(const std::string& trace, const std::vector<std::string>& read);
-// The first and the last thing of a program that prints: whether all of it has arrived. A pipe that
-// nobody reads any more is an error of it and no signal.
+// The first and the last thing of a program that prints: whether all of it has arrived. A pipe
+// without a reader is an error and no signal.
 void begin_standard_output();
 tessera::Status finish_standard_output();
 

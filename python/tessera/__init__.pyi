@@ -238,9 +238,9 @@ class PipelineOptions(TypedDict, total=False):
     handover: Literal["free-flow", "lock-step"]
     hint: Literal["throughput", "latency"]
     tune: bool  # balance the threads of the stages while running
-    tuning_log: Callable[[str], object] | None  # told what tuning did and why, by its thread
+    tuning_log: Callable[[str], object] | None  # called with what tuning did and why, by its thread
     debug: DebugMode  # "both": every layer is compared with the host, a difference is an Error
-    debug_every: int  # of so many tasks one; the others run on the device
+    debug_every: int  # one of this many tasks; the others run on the device
 
 class Pipeline:
     # Results in the order of "submission", or of "completion": each as soon as it is there. Of two

@@ -47,7 +47,7 @@ export class Overview {
     c.fillText(moment(this.end, this.end / 10), this.canvas.width, HEIGHT - 3);
   }
 
-  // One line a kernel, its mean share in each bin.
+  // One line per kernel, its mean share in each bin.
   drawKernels(c) {
     const answer = this.store.overview;
     if (!answer) return;
