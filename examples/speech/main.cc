@@ -132,7 +132,7 @@ Status run(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   Arguments arguments;
-  CLI::App app{"Where in recordings somebody speaks, on a neural processor.", "speech"};
+  CLI::App app{"The speech segments of recordings, on a neural processor.", "speech"};
   app.add_option("recordings", arguments.paths,
                  ".wav files (16-bit PCM, one channel, 16000 samples a second) or folders of them")
       ->required();

@@ -146,7 +146,7 @@ Response Routes::trace(const Request& request) {
   }
   if (!trace_.expired()) {
     return http::busy_response(
-        "somebody else takes a trace, and one is served at a time; ask again");
+        "another client takes a trace, and one is served at a time; ask again");
   }
   collector_.drain();
   std::vector<metrics::Event> events = collector_.recent_events();

@@ -63,7 +63,7 @@ TEST_F(RoutesTest, OneTraceAtATime) {
     EXPECT_EQ(field(second, "Retry-After"), "1");
     EXPECT_EQ(
         std::get<std::string>(second.body),
-        "{\"error\":\"somebody else takes a trace, and one is served at a time; ask again\"}\n");
+        "{\"error\":\"another client takes a trace, and one is served at a time; ask again\"}\n");
   }
   const auto take_all = [](const Response& response) {
     std::string text;

@@ -610,7 +610,7 @@ void QueuedDevice::complete(SequenceNumber sequence, Completion completion) {
   if (task == nullptr || task->state != Task::State::kRunning) {
     ++counters_.wrong_completions;
     fail_locked(unavailable_or_no_memory([&] {
-                  return fmt::format("it told the completion of task {}, which {}",
+                  return fmt::format("it reported the completion of task {}, which {}",
                                      static_cast<std::uint64_t>(sequence),
                                      static_cast<std::uint64_t>(sequence) >= next_sequence_
                                          ? "was never submitted"

@@ -369,9 +369,10 @@ TEST(QueuedDevice, WrongCompletionFailsTheDeviceAtOnceAndResetMendsIt) {
   EXPECT_EQ(bench->health().state, HealthState::kFailed);
   const auto refused = bench.submit(a, b);
   ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.error().message,
-            "device 'scripted' has failed: it told the completion of task 1000002, which was never "
-            "submitted");
+  EXPECT_EQ(
+      refused.error().message,
+      "device 'scripted' has failed: it reported the completion of task 1000002, which was never "
+      "submitted");
   ASSERT_TRUE(bench->reset(far()).ok());
   EXPECT_TRUE(bench->wait(*bench.submit(a, b), far()).ok());
   EXPECT_EQ(bench->health().state, HealthState::kOk);
@@ -384,7 +385,8 @@ TEST(QueuedDevice, CompletionThatIsToldTwiceFailsTheDevice) {
   const auto sequence = *bench.submit(a, b, 0, 5);
   EXPECT_TRUE(bench->wait(sequence, far()).ok());
   while (bench->health().state != HealthState::kFailed) std::this_thread::yield();
-  EXPECT_EQ(bench->health().reason, "it told the completion of task 1, which was complete already");
+  EXPECT_EQ(bench->health().reason,
+            "it reported the completion of task 1, which was complete already");
 }
 
 TEST(QueuedDevice, RunBeyondTheLimitFailsTheDeviceForAllWhoWait) {

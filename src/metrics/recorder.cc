@@ -77,7 +77,7 @@ Result<SourceId> Recorder::add_source(const SourceDescription& description) {
   if (found == source_list_.end()) {
     if (source_list_.size() == kSourcesMax) {
       return Error{ErrorCode::kDoesNotFit,
-                   fmt::format("metrics: '{}' is source {}, at most {} can be told apart; close "
+                   fmt::format("metrics: '{}' is source {}, at most {} can be distinguished; close "
                                "runtimes that are not used",
                                description.name, kSourcesMax + 1, kSourcesMax)};
     }

@@ -97,7 +97,7 @@ TEST(Recorder, MoreSourcesThanItCanTellApartIsAnError) {
   ASSERT_FALSE(more.ok());
   EXPECT_EQ(
       more.error().to_string(),
-      "metrics: 'one more' is source 4097, at most 4096 can be told apart; close runtimes that "
+      "metrics: 'one more' is source 4097, at most 4096 can be distinguished; close runtimes that "
       "are not used   [does not fit]");
 }
 

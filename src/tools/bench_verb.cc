@@ -165,7 +165,7 @@ void add_load_options(CLI::App& app, BenchArguments& arguments) {
   app.add_option("--stage-threads", load.stage_threads, "threads of a stage: pre=2")
       ->delimiter(',');
   app.add_option("--compare-every", load.compare_every,
-                 "compare one task in so many with the host, layer by layer")
+                 "compare one task in this many with the host, layer by layer")
       ->check(CLI::Range(1, 1'000'000'000));
   app.add_option("--trace", load.trace, "write the timeline (Perfetto / Chrome trace JSON)");
   app.add_option("--events", load.events, "write every event as JSON lines");

@@ -361,7 +361,7 @@ Result<json> measure_rhythms(Table& table, std::string& lines) {
 
 Status run_outcome_suite(const PipelineSuite& suite) {
   const ProgressCallback progress = progress_bar();
-  Table delays({"job", "ended by", "told by", "median ms", "99 % ms", "worst ms", "within 2 ms",
+  Table delays({"job", "ended by", "seen by", "median ms", "99 % ms", "worst ms", "within 2 ms",
                 "asleep ms"});
   json rows = json::array();
   double least = 1, done = 0;
@@ -403,8 +403,8 @@ Status run_outcome_suite(const PipelineSuite& suite) {
     return {};
   }
   show_lines(
-      fmt::format("{}\nFrom the deadline, or the call of cancel(), until the caller is told; "
-                  "{} jobs a row. At least {} within {} ms\n\n{}\n{}",
+      fmt::format("{}\nFrom the deadline, or the call of cancel(), until the caller is notified; "
+                  "{} jobs per row. At least {} within {} ms\n\n{}\n{}",
                   delays.text(), kTrials, percent(least), kLimitMs, rhythm.text(), lines));
   return {};
 }
