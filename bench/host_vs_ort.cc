@@ -24,8 +24,7 @@
 #include <thread>
 #include <utility>
 
-#include "arith/kernels/dot_panel.h"
-#include "arith/kernels/tile_dot.h"
+#include "arith/kernels/matrix_tiles.h"
 #include "base/result.h"
 #include "emulation.h"
 #include "layer_times.h"

@@ -364,8 +364,8 @@ TEST(QueuedDevice, WrongCompletionFailsTheDeviceAtOnceAndResetMendsIt) {
   const auto waited = bench->wait(sequence, far());  // long before that
   ASSERT_FALSE(waited.ok());
   EXPECT_EQ(waited.error().to_string(),
-            "device 'scripted', kernel 0, task 1 ('echo', tag 5): the device has failed: it told "
-            "the completion of task 1000002, which was never submitted   [unavailable]");
+            "device 'scripted', kernel 0, task 1 ('echo', tag 5): the device has failed: it "
+            "reported the completion of task 1000002, which was never submitted   [unavailable]");
   EXPECT_EQ(bench->health().state, HealthState::kFailed);
   const auto refused = bench.submit(a, b);
   ASSERT_FALSE(refused.ok());

@@ -5,6 +5,7 @@
 #include <climits>
 #include <optional>
 
+#include "arith/kernels/matrix_tiles.h"
 #include "arith/kernels/product_kinds.h"
 #include "base/check.h"
 #include "base/quantity.h"

@@ -11,6 +11,7 @@
 
 #include "arith/kernels/byte_panel.h"
 #include "arith/kernels/byte_tiles.h"
+#include "arith/kernels/matrix_tiles.h"
 #include "arith/kernels/product_kinds.h"
 #include "arith/rounding.h"
 #include "base/check.h"

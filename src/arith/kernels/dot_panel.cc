@@ -5,7 +5,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "arith/kernels/tile_dot.h"
+#include "arith/kernels/matrix_tiles.h"
 #include "arith/kernels/tile_finish.h"
 
 // Lambdas that must dissolve into their caller.
@@ -354,8 +354,6 @@ void finish_f16(const TileFinish& finish, std::byte* out) {
 }
 #endif
 
-bool is_for_tiles() { return HWY_TARGET == HWY_AVX3_DL; }
-
 }  // namespace HWY_NAMESPACE
 }  // namespace tessera::kernels
 #if HWY_TARGET == HWY_AVX3_DL && HWY_COMPILER_GCC_ACTUAL
@@ -370,9 +368,6 @@ HWY_EXPORT(scaled_panel);
 HWY_EXPORT(integer_panel);
 HWY_EXPORT(round_doubles);
 HWY_EXPORT(finish_f16);
-HWY_EXPORT(is_for_tiles);
-
-bool has_matrix_tiles() { return tiles::are_there() && HWY_DYNAMIC_DISPATCH(is_for_tiles)(); }
 
 void dot_panel(const PanelDot& dot, double* sums) { HWY_DYNAMIC_DISPATCH(scaled_panel)(dot, sums); }
 

@@ -51,8 +51,4 @@ void round_sums(const double* sums, std::int64_t count, Format format, void* out
 // The same for a tile of channels.
 void finish_tile(const TileFinish& finish, std::byte* out);
 
-// Whether the processor has matrix tiles (tiles::are_there()) and they are to be used: not while
-// the run-time choice of vector instructions is bound to a lesser set.
-bool has_matrix_tiles();
-
 }  // namespace tessera::kernels

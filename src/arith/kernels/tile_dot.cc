@@ -1,7 +1,6 @@
 #include "arith/kernels/tile_dot.h"
 
 #include <algorithm>
-#include <atomic>
 
 #include "base/check.h"
 
@@ -11,10 +10,7 @@
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #endif
-#include <cpuid.h>
 #include <immintrin.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #define TESSERA_TILES \
   __attribute__((target("amx-tile,amx-int8,avx512f,avx512bw,avx512dq,avx512vl")))
@@ -22,21 +18,6 @@
 
 namespace tessera::kernels {
 namespace {
-
-// Asks processor and system: tiles are off in a process until it wants them.
-bool enable_tiles() {
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
-  constexpr unsigned kHalfFloats = 1u << 23, kTile = 1u << 24, kInt8 = 1u << 25;
-  if ((d & kHalfFloats) == 0 || (d & kTile) == 0 || (d & kInt8) == 0) return false;
-  if (!__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512dq") ||
-      !__builtin_cpu_supports("avx512vl")) {
-    return false;
-  }
-  constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
-  constexpr long kTileData = 18;
-  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-}
 
 // What LDTILECFG reads: eight tiles of 16 rows of 64 bytes.
 struct alignas(64) TileSetup {
@@ -303,18 +284,6 @@ TESSERA_TILES void split_pairs(const std::int16_t* mantissas, std::int64_t pair_
 
 }  // namespace
 
-namespace tiles {
-namespace {
-std::atomic<bool> left_out = false;
-}  // namespace
-
-bool are_there() {
-  static const bool there = enable_tiles();
-  return there && !left_out.load(std::memory_order_relaxed);
-}
-void leave_out() { left_out.store(true); }
-}  // namespace tiles
-
 TileScope::TileScope() { set_up(); }
 TileScope::~TileScope() { release(); }
 
@@ -330,11 +299,6 @@ void tile_dot(const TileDot& dot, double* sums) { dot_tiles(dot, sums); }
 #else
 
 namespace tessera::kernels {
-namespace tiles {
-bool are_there() { return false; }
-void leave_out() {}
-}  // namespace tiles
-
 namespace {
 void refuse() { TESSERA_CHECK(false, "no matrix tiles in this build"); }
 }  // namespace

@@ -30,15 +30,6 @@ inline constexpr std::int64_t kTileBytes = kTileRows * kStepTerms;
 inline constexpr int kTileMantissaBitsMax = 13;
 inline constexpr int kLowBits = 7;
 
-namespace tiles {
-// In this processor, and the system lets us use them. Processors with AMX have arithmetic of f16
-// (AVX512-FP16) too, which tile_quantise.h and tile_finish.h use: one without it counts as without
-// tiles. Whether they are to be used says has_matrix_tiles() (dot_panel.h).
-bool are_there();
-// For benchmarks, before anything asks: as on a processor without them.
-void leave_out();
-}  // namespace tiles
-
 // While one exists, the thread's tile registers are set up.
 class TileScope {
  public:
