@@ -1,17 +1,12 @@
 #include "arith/kernels/byte_tiles.h"
 
+#include "arith/kernels/tile_intrinsics.h"
 #include "base/check.h"
 
-#if defined(__x86_64__) && defined(__linux__)
-#if defined(__GNUC__) && !defined(__clang__)
-// GCC's own header makes undefined vectors by initialising them with themselves.
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
-#include <immintrin.h>
+#ifdef TESSERA_TILE_INTRINSICS
 
 #define TESSERA_TILES \
-  __attribute__((target("amx-tile,amx-int8,avx512f,avx512bw,avx512dq,avx512vl,bmi2")))
+  TESSERA_INSTRUCTIONS("amx-tile,amx-int8,avx512f,avx512bw,avx512dq,avx512vl,bmi2")
 #define TESSERA_TILES_INLINE TESSERA_TILES inline __attribute__((always_inline))
 
 namespace tessera::kernels {

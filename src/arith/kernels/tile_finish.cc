@@ -2,17 +2,12 @@
 
 #include <algorithm>
 
+#include "arith/kernels/tile_intrinsics.h"
 #include "base/check.h"
 
-#if defined(__x86_64__) && defined(__linux__)
-#if defined(__GNUC__) && !defined(__clang__)
-// GCC's own header makes undefined vectors by initialising them with themselves.
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
-#include <immintrin.h>
+#ifdef TESSERA_TILE_INTRINSICS
 
-#define TESSERA_HALVES __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512fp16")))
+#define TESSERA_HALVES TESSERA_INSTRUCTIONS("avx512f,avx512bw,avx512dq,avx512vl,avx512fp16")
 #define TESSERA_HALVES_INLINE TESSERA_HALVES inline __attribute__((always_inline))
 
 namespace tessera::kernels {
@@ -30,8 +25,8 @@ TESSERA_HALVES void finish_rows(const TileFinish& finish, std::byte* out) {
   const bool clamps = finish.clamps;
   const float lowest_bound = clamps ? std::max(finish.lowest, -kLargest) : -kLargest;
   const float highest_bound = clamps ? std::min(finish.highest, kLargest) : kLargest;
-  const __m256h lowest = _mm256_set1_ph(static_cast<_Float16>(lowest_bound));
-  const __m256h highest = _mm256_set1_ph(static_cast<_Float16>(highest_bound));
+  const __m256h lowest = _mm256_set1_ph(static_cast<HalfFloat>(lowest_bound));
+  const __m256h highest = _mm256_set1_ph(static_cast<HalfFloat>(highest_bound));
   for (std::int64_t c = 0; c < finish.channels; ++c) {
     const __m512d bias = _mm512_set1_pd(finish.biases[c]);
     const double* sums = finish.sums + c * kPanelPixels;

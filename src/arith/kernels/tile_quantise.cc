@@ -1,16 +1,11 @@
 #include "arith/kernels/tile_quantise.h"
 
+#include "arith/kernels/tile_intrinsics.h"
 #include "base/check.h"
 
-#if defined(__x86_64__) && defined(__linux__)
-#if defined(__GNUC__) && !defined(__clang__)
-// GCC's own header makes undefined vectors by initialising them with themselves.
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
-#include <immintrin.h>
+#ifdef TESSERA_TILE_INTRINSICS
 
-#define TESSERA_WIDE __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512fp16")))
+#define TESSERA_WIDE TESSERA_INSTRUCTIONS("avx512f,avx512bw,avx512dq,avx512vl,avx512fp16")
 #define TESSERA_WIDE_INLINE TESSERA_WIDE inline __attribute__((always_inline))
 
 namespace tessera::kernels {

@@ -4,17 +4,12 @@
 #include <bit>
 #include <cstring>
 
+#include "arith/kernels/tile_intrinsics.h"
 #include "base/check.h"
 
-#if defined(__x86_64__) && defined(__linux__)
-#if defined(__GNUC__) && !defined(__clang__)
-// GCC's own header makes undefined vectors by initialising them with themselves.
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
-#include <immintrin.h>
+#ifdef TESSERA_TILE_INTRINSICS
 
-#define TESSERA_ROWS __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512fp16")))
+#define TESSERA_ROWS TESSERA_INSTRUCTIONS("avx512f,avx512bw,avx512dq,avx512vl,avx512fp16")
 #define TESSERA_ROWS_INLINE TESSERA_ROWS inline __attribute__((always_inline))
 
 namespace tessera::kernels {
@@ -67,7 +62,7 @@ template <bool kClamps>
 TESSERA_ROWS_INLINE void fill_row(const std::byte* pixel, std::int64_t terms, int power,
                                   __m512i limit, std::int8_t* high) {
   const __m512i half = _mm512_set1_epi16(1 << (kLowBits - 1));
-  const __m512h powers = _mm512_set1_ph(static_cast<_Float16>(power));
+  const __m512h powers = _mm512_set1_ph(static_cast<HalfFloat>(power));
   // Narrowing two registers leaves groups of eight terms lane by lane.
   const __m512i order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
   for (std::int64_t term = 0; term < terms; term += kStepTerms) {
@@ -123,8 +118,8 @@ TESSERA_ROWS_INLINE __m512 joined(__m256 low, __m256 high) {
 TESSERA_ROWS void finish_half_rows(const RowFinish& finish) {
   const float low = finish.clamps ? finish.lowest : -kHalfLargestValue;
   const float high = finish.clamps ? finish.highest : kHalfLargestValue;
-  const __m256h lowest = _mm256_set1_ph(static_cast<_Float16>(std::max(low, -kHalfLargestValue)));
-  const __m256h highest = _mm256_set1_ph(static_cast<_Float16>(std::min(high, kHalfLargestValue)));
+  const __m256h lowest = _mm256_set1_ph(static_cast<HalfFloat>(std::max(low, -kHalfLargestValue)));
+  const __m256h highest = _mm256_set1_ph(static_cast<HalfFloat>(std::min(high, kHalfLargestValue)));
   for (std::int64_t c = 0; c < finish.channels; c += kStripPixels) {
     const auto lanes = static_cast<__mmask16>(lanes_of(finish.channels - c));
     const __m512d first_bias = _mm512_loadu_pd(finish.biases + c);

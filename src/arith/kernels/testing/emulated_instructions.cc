@@ -1,0 +1,7 @@
+#include "arith/kernels/testing/tile_instructions-inl.h"
+
+namespace tessera::kernels::testing {
+
+std::vector<Instruction> emulated_instructions() { return all_instructions(); }
+
+}  // namespace tessera::kernels::testing
