@@ -296,25 +296,55 @@ TEST(Product, EveryInstructionSetGivesTheSameBits) {
   });
 }
 
+// The same work in one group of so many channels.
+void set_channels(Work& work, std::int64_t channels, WorkMaker& maker) {
+  KernelImageShape& image = work.config.image;
+  image.channels = work.channels = channels;
+  image.groups = 1;
+  const std::int64_t count = image.output_channels * channels * image.taps;
+  work.oihw.resize(static_cast<std::size_t>(count * format_bytes(image.format)));
+  maker.fill(image.format, work.spread, false, work.oihw.data(), count);
+  work.vectors.bias.resize(static_cast<std::size_t>(image.output_channels) * 4);
+}
+
 TEST(Product, FarApartExponentsTakeTheWideAccumulatorAndStayExact) {
   WorkMaker maker(kSeed);
   std::int64_t wide = 0;
   for (int i = 0; i < 60 && !::testing::Test::HasFailure(); ++i) {
     Work work = maker.make(MatrixKind::kBlockFloat, false);
     work.config.matrix.native_dimension = 16;
-    work.config.image.channels = 70;
-    work.config.image.groups = 1;
-    work.channels = 70;
     work.spread = 20;
-    work.oihw.resize(
-        static_cast<std::size_t>(work.config.image.output_channels * 70 * work.config.image.taps *
-                                 format_bytes(work.config.image.format)));
-    maker.fill(work.config.image.format, 20, false, work.oihw.data(),
-               work.config.image.output_channels * 70 * work.config.image.taps);
-    work.vectors.bias.resize(static_cast<std::size_t>(work.config.image.output_channels) * 4);
+    set_channels(work, 70, maker);
     wide += check(work, maker);
   }
   EXPECT_GT(wide, 0);
+}
+
+// Longer than two steps of a matrix tile.
+TEST(Product, LongNativeBlocksEqualTheObviousForm) {
+  WorkMaker maker(kSeed);
+  for (int i = 0; i < 24 && !::testing::Test::HasFailure(); ++i) {
+    Work work = maker.make(MatrixKind::kBlockFloat, false);
+    work.config.matrix.native_dimension = maker.one_in(2) ? 256 : 512;
+    work.config.image.output_channels = maker.pick(8, 20);
+    set_channels(work, maker.pick(130, 300), maker);
+    check(work, maker);
+  }
+}
+
+TEST(Product, IntegersOfInfiniteMultipliersEqualTheObviousForm) {
+  WorkMaker maker(kSeed);
+  for (int i = 0; i < 40 && !::testing::Test::HasFailure(); ++i) {
+    Work work = maker.make(MatrixKind::kInteger, false);
+    if (!work.config.requantise) continue;
+    const KernelImageShape& image = work.config.image;
+    work.vectors.multipliers.clear();
+    for (std::int64_t c = 0; c < image.groups * image.output_channels; ++c) {
+      const float multipliers[] = {INFINITY, -INFINITY, NAN, 1e38f, 0.01f};
+      work.vectors.multipliers.push_back(multipliers[maker.pick(0, 4)]);
+    }
+    check(work, maker);
+  }
 }
 
 // A sum of two blocks that are both below 2^-40, and one above it.
