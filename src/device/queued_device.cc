@@ -55,7 +55,9 @@ QueuedDevice::QueuedDevice(std::unique_ptr<Backend> backend, QueueOptions option
       memory_(properties_.memory) {
   for (int i = 0; i < properties_.kernels; ++i) {
     kernels_.push_back(std::make_unique<Kernel>());
-    kernels_.back()->queue.reserve(static_cast<std::size_t>(options_.queue_depth));
+    const auto depth = static_cast<std::size_t>(options_.queue_depth);
+    kernels_.back()->queue.reserve(depth);
+    kernels_.back()->begun.reserve(depth + 1);  // the queue's and one that runs
   }
 }
 
