@@ -48,7 +48,9 @@ bool is_small(const graph::Graph& graph) {
     for (const std::int64_t extent : tensor.dims) {
       if (__builtin_mul_overflow(count, extent, &count)) return false;
     }
-    if (count > kElementsMax || (elements += count) > kElementsMax) return false;
+    if (count > kElementsMax) return false;
+    elements += count;
+    if (elements > kElementsMax) return false;
   }
   for (const graph::Node& node : graph.nodes) {
     std::int64_t steps = graph::node_macs(graph, node);
@@ -61,7 +63,9 @@ bool is_small(const graph::Graph& graph) {
       }
       steps /= 16;
     }
-    if (steps > kMacsMax || (work += steps) > kMacsMax) return false;
+    if (steps > kMacsMax) return false;
+    work += steps;
+    if (work > kMacsMax) return false;
   }
   return true;
 }
