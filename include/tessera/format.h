@@ -27,6 +27,7 @@ enum class Format : std::uint8_t {
 inline constexpr int kFormatCount = 13;
 
 std::string_view format_name(Format format);  // "f16", "bf16", "f32", "i8", ...
+// Of such a name; empty where there is no such format.
 std::optional<Format> format_from_name(std::string_view name);
 std::int64_t format_bytes(Format format);  // bytes per element
 

@@ -57,6 +57,8 @@ class LayersState;
 class MemoryState;
 }  // namespace runtime
 
+// Bytes that host and device hold together: a handle that may be copied and used by several
+// threads.
 class Block {
  public:
   explicit Block(std::shared_ptr<runtime::BlockState> state) : state_(std::move(state)) {}
@@ -64,11 +66,11 @@ class Block {
   // What lies in it; u8 in one dimension where the block was allocated by a number of bytes. Such a
   // block stands for any tensor of as many bytes.
   Format format() const;
-  const Shape& dims() const;
+  const Shape& dims() const;  // in elements of format()
   // Of a matrix in blocks, as an architecture may have them at the edges of networks: its shape
   // outside; dims() and the bytes are the blocks'. Empty: dense.
   const Shape& dense_dims() const;
-  const std::string& device() const;
+  const std::string& device() const;  // its name
   // The host has changed the bytes. kUnavailable: a task that was submitted uses the block.
   Status wrote();
   // Makes them what the device last wrote, when the tasks that were submitted and write the block
@@ -85,6 +87,7 @@ class Block {
 class Memory {
  public:
   explicit Memory(std::shared_ptr<runtime::MemoryState> state) : state_(std::move(state)) {}
+  // Zeros, or what was there before. kDoesNotFit where the device has no room.
   Result<Block> allocate(std::int64_t bytes);
   // Of a tensor's format and shape; its name does not count. Zeros, or what was there before.
   Result<Block> allocate(const TensorDescription& tensor);
@@ -99,7 +102,7 @@ class Memory {
   // may be in one block of a device's; use that one again.
   Result<Block> wrap(std::span<std::byte> bytes, const TensorDescription& tensor,
                      std::shared_ptr<void> owner);
-  const std::string& device() const;
+  const std::string& device() const;  // its name
   const std::shared_ptr<runtime::MemoryState>& state() const { return state_; }
 
  private:
@@ -118,7 +121,7 @@ struct Layer {
 class Layers {
  public:
   explicit Layers(std::shared_ptr<runtime::LayersState> state) : state_(std::move(state)) {}
-  const std::vector<Layer>& list() const;
+  const std::vector<Layer>& list() const;  // in the order in which they run
   const std::shared_ptr<runtime::LayersState>& state() const { return state_; }
 
  private:
@@ -160,6 +163,7 @@ struct NetworkTask {
   std::vector<NetworkOutput> outputs = {};  // empty, or one for each
 };
 
+// One operation on blocks of the device.
 struct OperationTask {
   operations::Operation operation;
   Block input, output;

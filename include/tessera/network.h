@@ -46,6 +46,7 @@ struct Placement {
 // the error of the load or run, and it is called no more.
 using ProgressCallback = std::function<void(const std::string& stage, double fraction)>;
 
+// How a model is compiled.
 struct LoadOptions {
   std::string arch = "tessera128";           // profile name, or path of an architecture file
   std::map<std::string, Shape> shapes = {};  // for inputs whose dimensions the model leaves open
@@ -71,6 +72,7 @@ struct LoadOptions {
 // Internal; see src/network/network.h.
 struct NetworkState;
 
+// Immutable; a handle that may be copied and used by several threads.
 class Network {
  public:
   // An ONNX model, a package (.tpkg), a linked program (.tprog) or a firmware text (.tasm), known
@@ -83,13 +85,16 @@ class Network {
                                     const LoadOptions& options = {},
                                     const std::string& name = "memory");
 
+  // In the order in which runs take and give them.
   const std::vector<TensorDescription>& inputs() const;
-  const std::vector<TensorDescription>& outputs() const;
-  const Placement& placement() const;
-  Status save_package(const std::string& path) const;  // kUnsupported of a program
+  const std::vector<TensorDescription>& outputs() const;  // likewise
+  const Placement& placement() const;                     // which nodes run on the host, and why
+  Status save_package(const std::string& path) const;     // kUnsupported of a program
 
+  // Internal.
   explicit Network(std::shared_ptr<const NetworkState> state) : state_(std::move(state)) {}
   const NetworkState& state() const { return *state_; }
+  // Internal: another handle of what is behind this one.
   std::shared_ptr<const NetworkState> share() const { return state_; }
 
  private:

@@ -16,9 +16,10 @@
 
 namespace tessera::operations {
 
+// Of an image whose pixels are rows of a matrix, its channels columns.
 struct ImageSize {
   std::int64_t rows = 1, columns = 1, channels = 1;
-  std::int64_t pixels() const { return rows * columns; }
+  std::int64_t pixels() const { return rows * columns; }  // rows of the matrix
   friend auto operator<=>(const ImageSize&, const ImageSize&) = default;
 };
 // A square window, moved by `stride`; `pad` pixels are added on every side.
@@ -48,6 +49,7 @@ struct MaximumPool {
   Window window;
   friend auto operator<=>(const MaximumPool&, const MaximumPool&) = default;
 };
+// One of the four.
 using Operation = std::variant<Im2col, MatrixProduct, Relu, MaximumPool>;
 
 }  // namespace tessera::operations

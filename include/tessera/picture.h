@@ -11,22 +11,27 @@
 
 namespace tessera {
 
+// Row by row from the top left, red, green and blue of each pixel.
 struct Picture {
   std::int64_t width = 0, height = 0;
   std::vector<std::uint8_t> rgb;  // height x width x 3
 
+  // The three levels of a pixel, x < width and y < height.
   std::uint8_t* pixel(std::int64_t x, std::int64_t y) {
     return rgb.data() + static_cast<std::size_t>((y * width + x) * 3);
   }
+  // The same, not to be changed.
   const std::uint8_t* pixel(std::int64_t x, std::int64_t y) const {
     return rgb.data() + static_cast<std::size_t>((y * width + x) * 3);
   }
+  // All levels of one value.
   static Picture blank(std::int64_t width, std::int64_t height, std::uint8_t level);
 };
 
 // The kind is detected from the contents. Transparent pixels are put on white. The error names the
 // file and the reason; pictures of more than 100 million pixels are refused.
 Result<Picture> read_picture(const std::string& path);
+// 8 bits a channel; the error is that of the file.
 Status write_png(const std::string& path, const Picture& picture);
 // Bilinear, pixel centres aligned (half-pixel).
 Picture resize(const Picture& picture, std::int64_t width, std::int64_t height);

@@ -24,6 +24,7 @@ enum class ErrorCode {
 // "invalid argument", "invalid model", "does not fit", "unsupported", "unavailable", "internal".
 const char* error_code_name(ErrorCode code);
 
+// What went wrong, for people and for the caller.
 struct Error {
   ErrorCode code = ErrorCode::kInternal;
   std::string message;
@@ -34,6 +35,8 @@ struct Error {
   Error with_context(const std::string& context) const;
 };
 
+// A value or an error; ok() says which. Asking for the one that is not there throws
+// std::bad_variant_access.
 template <typename T>
 class [[nodiscard]] Result {
  public:
@@ -74,6 +77,7 @@ class [[nodiscard]] Result<void> {
   Error error_;
 };
 
+// Of what gives nothing but whether it went well.
 using Status = Result<void>;
 
 #define TESSERA_CONCAT_INNER(a, b) a##b

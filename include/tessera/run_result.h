@@ -34,6 +34,7 @@ struct LayerUse {
   std::int64_t blocked_dependency = 0, blocked_memory = 0;
 };
 
+// What one run gave.
 struct RunResult {
   std::vector<Tensor> outputs;  // in the order of Network::outputs()
   std::int64_t cycles = 0;      // 0 on host and ref

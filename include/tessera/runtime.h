@@ -41,6 +41,7 @@ namespace tessera {
 
 // ---------------------------------------------------------------------------------- devices
 
+// A device to open.
 struct DeviceOptions {
   DeviceKind kind = DeviceKind::kHost;
   std::string name = {};  // empty: kind and number, "host0"
@@ -57,6 +58,7 @@ struct DeviceOptions {
   std::chrono::milliseconds hang_timeout{0};
 };
 
+// The devices of a runtime, which are opened together.
 struct RuntimeOptions {
   std::vector<DeviceOptions> devices = {{}};
   bool metrics = true;  // record events for traces, live views and statistics
@@ -77,6 +79,7 @@ const char* task_failure_name(TaskFailure failure);  // "error", "cancelled", ..
 
 // Where the time of a task went.
 struct TaskTimes {
+  // Of one stage.
   struct Stage {
     std::chrono::nanoseconds queued{0}, busy{0};  // before the stage; in it
   };
@@ -96,6 +99,7 @@ struct Task {
   std::uint64_t sequence = 0;  // within the stream, from 0
 };
 
+// What comes out for a task that succeeded.
 struct TaskResult {
   std::vector<std::vector<Tensor>> runs;  // the outputs of each run; one where one was submitted
   // Of submit_network: those of its outputs that are in blocks; their tensors have no bytes.
@@ -106,7 +110,7 @@ struct TaskResult {
   std::string device;       // that ran it last
   TaskTimes times;
 
-  const std::vector<Tensor>& outputs() const { return runs.front(); }
+  const std::vector<Tensor>& outputs() const { return runs.front(); }  // of the first run
 };
 
 // An error with its place.
@@ -161,11 +165,11 @@ class Job {
   TaskOutcome wait();
   // As wait(), but gives up after `patience`: nothing, and the task goes on.
   std::optional<TaskOutcome> wait_for(std::chrono::nanoseconds patience);
-  bool done() const;
+  bool done() const;  // wait() would not wait
   // The task ends with TaskFailure::kCancelled unless it is done first, at once, and its runs that
   // have not begun never will.
   void cancel();
-  std::uint64_t id() const;
+  std::uint64_t id() const;  // number of the task in this process
 
   // Internal: takes over one reference.
   explicit Job(runtime::JobState* state) : state_(state) {}
@@ -183,6 +187,7 @@ std::optional<std::size_t> wait_any(
 // first, always: tasks of a low one wait for as long as there are enough of a high one.
 inline constexpr int kPriorityLowest = -7, kPriorityHighest = 7;
 
+// In what order the results of a stream come out.
 enum class StreamOrder : std::uint8_t {
   kSubmission,  // results in the order in which the tasks were submitted
   kCompletion,  // each as soon as it is there
@@ -196,6 +201,7 @@ struct StreamOptions {
   int priority = 0;  // of its tasks: kPriorityLowest to kPriorityHighest
 };
 
+// Of one task.
 struct SubmitOptions {
   // Called with the outcome by a thread of the runtime (or the one that cancels), one of a stream
   // at a time, in the order in which its tasks are done; Job::wait then has none left to give, but
@@ -209,6 +215,7 @@ struct SubmitOptions {
   std::optional<int> priority = {};              // empty: that of the stream
 };
 
+// A sequence of tasks into one pipeline. For several threads at once.
 class Stream {
  public:
   // One task with one run, its inputs in the order of the model's. Where the pipeline begins with a
@@ -219,6 +226,7 @@ class Stream {
   Result<Job> submit_runs(std::vector<std::vector<Tensor>> runs, SubmitOptions options = {});
   // Waits for room, then submits.
   Result<Job> submit_when_room(std::vector<Tensor> inputs, SubmitOptions options = {});
+  // Waits for room, then submits.
   Result<Job> submit_runs_when_room(std::vector<std::vector<Tensor>> runs,
                                     SubmitOptions options = {});
   // One task for each entry, waiting for room; `options` are those of each. Where one is wrong none
@@ -228,6 +236,7 @@ class Stream {
   // One task with one run whose inputs and outputs may be blocks of device memory or memory of the
   // application's (tessera/memory.h). kUnavailable: no room.
   Result<Job> submit_network(NetworkTask task, SubmitOptions options = {});
+  // Waits for room, then submits.
   Result<Job> submit_network_when_room(NetworkTask task, SubmitOptions options = {});
   // From now on each task of this stream reads what the one before it wrote: submit_network leaves
   // out the inputs named here, and these outputs, which stay in `memory`. The tasks may be
@@ -238,9 +247,12 @@ class Stream {
   Status bind_states(const Memory& memory, const std::vector<StateBinding>& bindings);
   // Of a pipeline that Runtime::open_operations opened (tessera/memory.h). kUnavailable: no room.
   Result<Job> submit_layer(const Layers& layers, const LayerTask& task, SubmitOptions options = {});
+  // Waits for room, then submits.
   Result<Job> submit_layer_when_room(const Layers& layers, const LayerTask& task,
                                      SubmitOptions options = {});
+  // As submit_layer.
   Result<Job> submit_operation(const OperationTask& task, SubmitOptions options = {});
+  // Waits for room, then submits.
   Result<Job> submit_operation_when_room(const OperationTask& task, SubmitOptions options = {});
   // False: there was none after `patience`, or at once where the thread would wait for itself.
   bool wait_for_room(std::chrono::nanoseconds patience = std::chrono::nanoseconds::max());
@@ -249,8 +261,8 @@ class Stream {
   bool would_wait_for_itself() const;
   // Waits until all tasks of this stream are done.
   void wait_until_done();
-  std::uint32_t id() const;
-  Status usable() const;  // as Runtime::usable
+  std::uint32_t id() const;  // number of the stream in its runtime
+  Status usable() const;     // as Runtime::usable
 
   Stream(std::shared_ptr<runtime::PipelineState> pipeline,
          std::shared_ptr<runtime::StreamState> state)
@@ -267,12 +279,13 @@ class Stream {
 class Model {
  public:
   explicit Model(std::shared_ptr<runtime::ModelState> state) : state_(std::move(state)) {}
-  const Network& network() const;
+  const Network& network() const;  // that was loaded
   // Inputs and outputs as they lie in a device's memory: in other formats where the model was
   // loaded in device form, in blocks where the architecture says so, else like the network's.
   // Blocks of memory that are made by these descriptions are used in place; others are converted on
   // the host.
   const std::vector<TensorDescription>& device_inputs() const;
+  // Likewise.
   const std::vector<TensorDescription>& device_outputs() const;
   const std::shared_ptr<runtime::ModelState>& state() const { return state_; }
 
@@ -280,6 +293,7 @@ class Model {
   std::shared_ptr<runtime::ModelState> state_;  // shared with the pipelines that run it
 };
 
+// What a stage does with a task.
 enum class StageKind : std::uint8_t {
   kHost,     // a function of the application
   kPre,      // the model's inputs into the device's format
@@ -291,6 +305,7 @@ enum class StageKind : std::uint8_t {
 // throws.
 using HostFunction = std::function<Status(Task&)>;
 
+// One stage of a pipeline.
 struct StageOptions {
   StageKind kind = StageKind::kHost;
   std::string name = {};
@@ -304,24 +319,29 @@ struct StageOptions {
                                           // as take 50 us; execute, in lock step: by the hint
 };
 
+// How tasks go from stage to stage: each as soon as it can, or all together.
 enum class Handover : std::uint8_t { kFreeFlow, kLockStep };
 const char* handover_name(Handover handover);  // "free-flow", "lock-step"
 
+// What the pipeline is for.
 enum class Hint : std::uint8_t {
   kThroughput,  // short runs are given to a kernel in advance; in lock step batches of 8
   kLatency,     // one run in advance at most; in lock step batches of 1
 };
 
+// Who computes what an execute stage gives.
 enum class DebugMode : std::uint8_t {
   kDevice,  // as configured
   kHost,    // the host computes in place of the devices
   kBoth,    // both, and every layer is compared; the first difference is an error
 };
+// What is compared while a pipeline runs.
 struct DebugOptions {
   DebugMode mode = DebugMode::kDevice;
   std::int64_t every = 1;  // one of `every` tasks; the others run on the device
 };
 
+// The stages of a pipeline, and how tasks go through them.
 struct PipelineOptions {
   std::vector<StageOptions> stages = {};  // 1 to 16
   Handover handover = Handover::kFreeFlow;
@@ -350,6 +370,7 @@ struct StageStatus {
   std::chrono::nanoseconds thread_time{0};  // that they were there: what `busy` is a share of
 };
 
+// A pipeline, now and since it was opened.
 struct PipelineStatus {
   std::vector<StageStatus> stages;
   std::size_t in_flight = 0, jobs_max = 0;
@@ -361,17 +382,19 @@ struct PipelineStatus {
   std::string callback_error;        // what the last of them threw
 };
 
+// Stages with threads of their own, and queues between them. For several threads at once.
 class Pipeline {
  public:
   explicit Pipeline(std::shared_ptr<runtime::PipelineState> state) : state_(std::move(state)) {}
 
+  // A stream of its own order and priority; there may be many.
   Stream open_stream(const StreamOptions& options = {});
-  PipelineStatus status() const;
+  PipelineStatus status() const;  // as of now
   // While tasks flow; none is lost. The error says what is allowed.
   Status set_threads(const std::string& stage, int threads);
-  Status set_kernels(const std::string& stage, int kernels);
-  void set_tuning(bool on);
-  void set_debug(const DebugOptions& debug);
+  Status set_kernels(const std::string& stage, int kernels);  // likewise
+  void set_tuning(bool on);                                   // PipelineOptions::tune
+  void set_debug(const DebugOptions& debug);                  // PipelineOptions::debug
   // Waits until all tasks of all streams are done.
   void wait_until_done();
   Status usable() const;  // as Runtime::usable
@@ -401,6 +424,7 @@ struct DeviceStatus {
   std::vector<std::chrono::nanoseconds> kernel_busy;  // of each
 };
 
+// Where the page is served, and of what.
 struct LiveViewOptions {
   std::string listen = "127.0.0.1:0";  // PORT or ADDRESS:PORT; port 0: any that is free
   std::string title = "Tessera";
@@ -422,6 +446,7 @@ class LiveView {
 // finish(). `tessera trace` makes a trace of it.
 class EventRecording {
  public:
+  // How far the file is.
   struct Progress {
     std::int64_t events = 0, bytes = 0;  // written
     std::int64_t lost = 0;               // more than the disk could take, or after its error
@@ -429,7 +454,7 @@ class EventRecording {
   };
   explicit EventRecording(std::shared_ptr<runtime::EventRecordingState> state)
       : state_(std::move(state)) {}
-  Progress progress() const;
+  Progress progress() const;  // as of now
   // All events up to now are in the file; the error is the first of the disk.
   Status finish();
 
@@ -437,6 +462,7 @@ class EventRecording {
   std::shared_ptr<runtime::EventRecordingState> state_;  // shared by its handles
 };
 
+// The devices, and all that runs on them. For several threads at once.
 class Runtime {
  public:
   // Opens the devices; the error names the option that is wrong.
@@ -450,15 +476,21 @@ class Runtime {
   // same bits, fewer bytes and cycles. Compiles the network once more.
   Result<Model> load_in_device_form(const Network& network,
                                     const std::vector<std::string>& devices = {});
+  // With the stages pre, execute and post of the model where the options name none. The error says
+  // what is wrong with a stage.
   Result<Pipeline> open_pipeline(const Model& model, PipelineOptions options = {});
+  // The same with the stages of the options.
   Result<Pipeline> open_pipeline(PipelineOptions options);
 
   // Single layers and operations on the memory of a device: tessera/memory.h. Of the options the
   // stages do not count.
   Result<Memory> open_memory(const std::string& device);
+  // The layers of a network on the memory's device.
   Result<Layers> load_layers(const Network& network, const Memory& memory);
+  // A pipeline for Stream::submit_layer and submit_operation.
   Result<Pipeline> open_operations(PipelineOptions options = {});
 
+  // In the order in which they were opened.
   std::vector<DeviceStatus> devices() const;
   // The newest 262,144 events.
   Status write_trace(const std::string& path) const;   // Perfetto / Chrome trace JSON
@@ -466,6 +498,7 @@ class Runtime {
   std::string prometheus() const;                      // Prometheus text
   // Every event from now on, however long the run. What is at `path` is replaced.
   Result<EventRecording> record_events(const std::string& path);
+  // The error is that of the address.
   Result<LiveView> open_live_view(const LiveViewOptions& options = {});
   // kUnavailable in a process that was forked off after the opening: the threads are not there. All
   // calls on what was opened from this runtime fail there at once, those without a result of their

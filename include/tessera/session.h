@@ -23,6 +23,7 @@
 
 namespace tessera {
 
+// Where and how a session runs its network.
 struct SessionOptions {
   DeviceKind device = DeviceKind::kSim;
   int threads = 0;             // host device; 0 = all cores
@@ -49,8 +50,10 @@ struct SessionTraffic {
 // Internal; see src/runtime/session.cc.
 class SessionState;
 
+// One network on one device. For one thread at a time.
 class Session {
  public:
+  // The error says which option is wrong, or what the device lacks.
   static Result<Session> open(const Network& network, const SessionOptions& options = {});
   Session(Session&&) noexcept;
   Session& operator=(Session&&) noexcept;
@@ -67,6 +70,7 @@ class Session {
   // run_into leave out these inputs and outputs, and the others keep their order. Binding again
   // begins anew; no bindings: they are ordinary inputs and outputs again.
   Status bind_states(const std::vector<StateBinding>& bindings);
+  // Since it was opened.
   SessionTraffic traffic() const;
   Status usable() const;  // kUnavailable in a process that was forked off after the opening
 
@@ -75,8 +79,9 @@ class Session {
   std::unique_ptr<SessionState> state_;
 };
 
-// The timeline as Perfetto / Chrome trace JSON, and a self-contained HTML report.
+// The timeline as Perfetto / Chrome trace JSON.
 Status write_perfetto(const std::string& path, const RunResult& run);
+// Self-contained: it needs no other file and no network.
 Status write_html_report(const std::string& path, const std::string& title, const Network& network,
                          const RunResult& run);
 

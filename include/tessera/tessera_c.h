@@ -52,21 +52,21 @@ extern "C" {
 
 /* NOLINTBEGIN(readability-identifier-naming,modernize-*): the names and forms of C */
 
-typedef struct tessera_error tessera_error;
-typedef struct tessera_network tessera_network;
-typedef struct tessera_runtime tessera_runtime;
-typedef struct tessera_model tessera_model;
-typedef struct tessera_pipeline tessera_pipeline;
-typedef struct tessera_stream tessera_stream;
-typedef struct tessera_job tessera_job;
-typedef struct tessera_result tessera_result;
-typedef struct tessera_statistics tessera_statistics;
-typedef struct tessera_text tessera_text;
-typedef struct tessera_live_view tessera_live_view;
-typedef struct tessera_picture tessera_picture;
-typedef struct tessera_memory tessera_memory;
-typedef struct tessera_block tessera_block;
-typedef struct tessera_layers tessera_layers;
+typedef struct tessera_error tessera_error;           /* why a call or a task failed */
+typedef struct tessera_network tessera_network;       /* a model compiled for an architecture */
+typedef struct tessera_runtime tessera_runtime;       /* devices, and all that runs on them */
+typedef struct tessera_model tessera_model;           /* a network on the devices of a runtime */
+typedef struct tessera_pipeline tessera_pipeline;     /* stages, and queues between them */
+typedef struct tessera_stream tessera_stream;         /* a sequence of tasks into one pipeline */
+typedef struct tessera_job tessera_job;               /* a task that was submitted */
+typedef struct tessera_result tessera_result;         /* what a task gave */
+typedef struct tessera_statistics tessera_statistics; /* counts and times of one moment */
+typedef struct tessera_text tessera_text;             /* a text that was made for the caller */
+typedef struct tessera_live_view tessera_live_view;   /* a server of the live page */
+typedef struct tessera_picture tessera_picture;       /* an 8-bit RGB picture */
+typedef struct tessera_memory tessera_memory; /* that the host and one device hold together */
+typedef struct tessera_block tessera_block;   /* bytes in such a memory */
+typedef struct tessera_layers tessera_layers; /* a network on a device layer by layer */
 /* What a stage of the application sees of a task; belongs to the library and ends with the call. */
 typedef struct tessera_task tessera_task;
 
@@ -96,16 +96,19 @@ typedef enum tessera_failure {
   TESSERA_FAILURE_MISMATCH = 5   /* debugging: two devices gave different bits */
 } tessera_failure;
 
+/* What the caller can do about it; TESSERA_OK of NULL. */
 tessera_code tessera_error_code(const tessera_error* error);
+/* In words: where, what was found, what is allowed. */
 const char* tessera_error_message(const tessera_error* error);
 /* Of a task's error; empty where that is not known. */
 tessera_failure tessera_error_failure(const tessera_error* error);
+/* Names, as far as known; empty texts otherwise. */
 const char* tessera_error_stage(const tessera_error* error);
-const char* tessera_error_device(const tessera_error* error);
-const char* tessera_error_layer(const tessera_error* error);
-/* Number of the task in this process, and its place in its stream; 0 where it is no task's error.
- */
+const char* tessera_error_device(const tessera_error* error); /* likewise */
+const char* tessera_error_layer(const tessera_error* error);  /* likewise */
+/* Number of the task in this process; 0 where it is no task's error. */
 uint64_t tessera_error_task(const tessera_error* error);
+/* Its place in its stream, from 0; 0 where it is no task's error. */
 uint64_t tessera_error_sequence(const tessera_error* error);
 /* An error of the application's own, for a stage's function to return. */
 tessera_error* tessera_error_create(tessera_code code, const char* message);
@@ -113,6 +116,7 @@ void tessera_error_release(tessera_error* error);
 
 /* ------------------------------------------------------------------------------- tensors */
 
+/* The format of elements. */
 typedef enum tessera_format {
   TESSERA_F16 = 0,
   TESSERA_BF16 = 1,
@@ -169,6 +173,7 @@ typedef struct tessera_named_tensor {
   tessera_tensor tensor;
 } tessera_named_tensor;
 
+/* How a model is compiled. */
 typedef struct tessera_load_options {
   size_t size;
   const char* arch; /* profile, or path of an architecture file; NULL: "tessera128" */
@@ -190,24 +195,29 @@ tessera_error* tessera_network_load(const char* path, const tessera_load_options
 tessera_error* tessera_network_load_memory(const void* data, size_t bytes,
                                            const tessera_load_options* options,
                                            tessera_network** network);
-size_t tessera_network_input_count(const tessera_network* network);
-size_t tessera_network_output_count(const tessera_network* network);
+size_t tessera_network_input_count(const tessera_network* network);  /* that a run takes */
+size_t tessera_network_output_count(const tessera_network* network); /* that a run gives */
 /* Zeros, with a name of NULL, for an index beyond the last. */
 tessera_tensor_description tessera_network_input(const tessera_network* network, size_t index);
+/* Likewise. */
 tessera_tensor_description tessera_network_output(const tessera_network* network, size_t index);
+/* How many nodes of the network run on the processor, and how many on the host. */
 int64_t tessera_network_nodes_on_processor(const tessera_network* network);
-int64_t tessera_network_nodes_on_host(const tessera_network* network);
+int64_t tessera_network_nodes_on_host(const tessera_network* network); /* likewise */
+/* Writes a package (.tpkg); TESSERA_UNSUPPORTED of a program. */
 tessera_error* tessera_network_save_package(const tessera_network* network, const char* path);
 void tessera_network_release(tessera_network* network);
 
 /* ------------------------------------------------------------------------------- runtimes */
 
+/* The kinds of device, all with the same bits. */
 typedef enum tessera_device_kind {
   TESSERA_HOST = 0, /* the bits of the processor at CPU speed */
   TESSERA_SIM = 1,  /* the virtual processor: bits and cycles */
   TESSERA_REF = 2   /* obvious loops, the oracle */
 } tessera_device_kind;
 
+/* A device to open. */
 typedef struct tessera_device_options {
   size_t size;
   tessera_device_kind kind;
@@ -220,6 +230,7 @@ typedef struct tessera_device_options {
   int64_t hang_timeout_ms; /* a run that takes longer is given up; 0: never */
 } tessera_device_options;
 
+/* The devices of a runtime, which are opened together. */
 typedef struct tessera_runtime_options {
   size_t size;
   const tessera_device_options* devices; /* NULL: one host device */
@@ -227,15 +238,18 @@ typedef struct tessera_runtime_options {
   bool no_metrics; /* record nothing for traces */
 } tessera_runtime_options;
 
+/* Opens the devices; the error names the option that is wrong. */
 tessera_error* tessera_runtime_open(const tessera_runtime_options* options,
                                     tessera_runtime** runtime);
-/* What ran when, as far as the history reaches: Perfetto / Chrome trace JSON; JSON lines. */
+/* What ran when, as far as the history reaches, as Perfetto / Chrome trace JSON. */
 tessera_error* tessera_runtime_write_trace(const tessera_runtime* runtime, const char* path);
+/* The same as JSON lines. */
 tessera_error* tessera_runtime_write_events(const tessera_runtime* runtime, const char* path);
 /* Figures of now as Prometheus text. */
 tessera_error* tessera_runtime_prometheus(const tessera_runtime* runtime, tessera_text** text);
 void tessera_runtime_release(tessera_runtime* runtime);
 
+/* The text itself, until it is given back. */
 const char* tessera_text_value(const tessera_text* text);
 void tessera_text_release(tessera_text* text);
 
@@ -269,9 +283,10 @@ tessera_error* tessera_picture_create(int64_t width, int64_t height, const uint8
 /* Another one of this size: bilinear, pixel centres aligned. */
 tessera_error* tessera_picture_resize(const tessera_picture* picture, int64_t width, int64_t height,
                                       tessera_picture** resized);
+/* 8 bits a channel. */
 tessera_error* tessera_picture_write_png(const tessera_picture* picture, const char* path);
-int64_t tessera_picture_width(const tessera_picture* picture);
-int64_t tessera_picture_height(const tessera_picture* picture);
+int64_t tessera_picture_width(const tessera_picture* picture);  /* in pixels */
+int64_t tessera_picture_height(const tessera_picture* picture); /* in pixels */
 /* May be changed. */
 uint8_t* tessera_picture_rgb(tessera_picture* picture);
 /* The picture, resized, as input `input` of the network ([1, 3, H, W] or [1, H, W, 3]), into
@@ -283,6 +298,7 @@ void tessera_picture_release(tessera_picture* picture);
 
 /* ------------------------------------------------------------------------------- pipelines */
 
+/* What a stage does with a task. */
 typedef enum tessera_stage_kind {
   TESSERA_STAGE_HOST = 0,    /* a function of the application */
   TESSERA_STAGE_PRE = 1,     /* the model's inputs into the device's format */
@@ -294,8 +310,10 @@ typedef enum tessera_stage_kind {
 
 /* NULL, or an error that ends the task (tessera_error_create) and then belongs to the library. */
 typedef tessera_error* (*tessera_stage_function)(void* context, tessera_task* task);
+/* Called once, when what it is given is not needed any more. */
 typedef void (*tessera_release_function)(void* what);
 
+/* One stage of a pipeline. */
 typedef struct tessera_stage_options {
   size_t size;
   tessera_stage_kind kind;
@@ -314,12 +332,14 @@ typedef struct tessera_stage_options {
   const tessera_picture_input* picture; /* of a picture stage; NULL: levels / 255, red first */
 } tessera_stage_options;
 
+/* Who computes what an execute stage gives. */
 typedef enum tessera_debug_mode {
   TESSERA_DEBUG_DEVICE = 0, /* as configured */
   TESSERA_DEBUG_HOST = 1,   /* the host computes in place of the devices */
   TESSERA_DEBUG_BOTH = 2    /* both, and the first difference is an error that names its layer */
 } tessera_debug_mode;
 
+/* What is compared while a pipeline runs. */
 typedef struct tessera_debug_options {
   size_t size;
   tessera_debug_mode mode;
@@ -329,6 +349,7 @@ typedef struct tessera_debug_options {
 /* `text` says what tuning did and why, and ends with the call. */
 typedef void (*tessera_tuning_log)(void* context, const char* text);
 
+/* The stages of a pipeline, and how tasks go through them. */
 typedef struct tessera_pipeline_options {
   size_t size;
   size_t jobs_max;  /* in flight, of all streams together; 0: 256 */
@@ -350,12 +371,15 @@ tessera_error* tessera_pipeline_open(tessera_runtime* runtime, const tessera_mod
 /* By the stage's name, while tasks flow; none is lost. */
 tessera_error* tessera_pipeline_set_threads(tessera_pipeline* pipeline, const char* stage,
                                             int threads);
+/* Likewise. */
 tessera_error* tessera_pipeline_set_kernels(tessera_pipeline* pipeline, const char* stage,
                                             int kernels);
 /* A tuning log may switch it off, not on again. */
 void tessera_pipeline_set_tuning(tessera_pipeline* pipeline, bool on);
+/* While tasks flow. */
 tessera_error* tessera_pipeline_set_debug(tessera_pipeline* pipeline,
                                           const tessera_debug_options* options);
+/* Waits until all tasks of all streams are done. */
 void tessera_pipeline_wait_until_done(tessera_pipeline* pipeline);
 void tessera_pipeline_release(tessera_pipeline* pipeline);
 
@@ -363,6 +387,7 @@ void tessera_pipeline_release(tessera_pipeline* pipeline);
 
 /* The execute stage behind runs the network once for each run and puts the outputs in its place. */
 size_t tessera_task_run_count(const tessera_task* task);
+/* Of one run; 0 for an index beyond the last. */
 size_t tessera_task_tensor_count(const tessera_task* task, size_t run);
 /* Points into the task until its runs are set; zeros for an index beyond the last. */
 tessera_tensor tessera_task_tensor(const tessera_task* task, size_t run, size_t index);
@@ -371,12 +396,13 @@ void* tessera_task_data(tessera_task* task, size_t run, size_t index);
 /* Copies, in place of all runs there are; may point at tensors of these. No runs are allowed: the
  * models behind have nothing to do. */
 tessera_error* tessera_task_set_runs(tessera_task* task, const tessera_run* runs, size_t run_count);
-void* tessera_task_payload(const tessera_task* task);
-uint32_t tessera_task_stream(const tessera_task* task);
+void* tessera_task_payload(const tessera_task* task);     /* of tessera_submit_options */
+uint32_t tessera_task_stream(const tessera_task* task);   /* tessera_stream_id */
 uint64_t tessera_task_sequence(const tessera_task* task); /* in its stream, from 0 */
 
 /* ------------------------------------------------------------------------------- tasks */
 
+/* In what order the results of a stream come out. */
 typedef enum tessera_stream_order {
   TESSERA_ORDER_SUBMISSION, /* results in the order in which the tasks went in */
   TESSERA_ORDER_COMPLETION  /* each as soon as it is there */
@@ -391,13 +417,15 @@ typedef struct tessera_stream_options {
 
 /* Results come out in the order the tasks of one stream went in. */
 tessera_error* tessera_stream_open(tessera_pipeline* pipeline, tessera_stream** stream);
+/* The same with an order and a priority. */
 tessera_error* tessera_stream_open_with(tessera_pipeline* pipeline,
                                         const tessera_stream_options* options,
                                         tessera_stream** stream);
 /* False: there was no room after `patience_ns` (negative: no limit). */
 bool tessera_stream_wait_for_room(tessera_stream* stream, int64_t patience_ns);
+/* Waits until all tasks of this stream are done. */
 void tessera_stream_wait_until_done(tessera_stream* stream);
-uint32_t tessera_stream_id(const tessera_stream* stream);
+uint32_t tessera_stream_id(const tessera_stream* stream); /* its number in its runtime */
 void tessera_stream_release(tessera_stream* stream);
 
 /* One of `result` and `error` is NULL; the other belongs to the callback. Called by a thread of the
@@ -406,6 +434,7 @@ void tessera_stream_release(tessera_stream* stream);
  */
 typedef void (*tessera_callback)(void* context, tessera_result* result, tessera_error* error);
 
+/* Of one task. */
 typedef struct tessera_submit_options {
   size_t size;
   tessera_callback callback; /* NULL: the result is for tessera_job_wait */
@@ -447,7 +476,7 @@ bool tessera_job_done(const tessera_job* job); /* true of NULL: there is nothing
 /* The task ends with TESSERA_FAILURE_CANCELLED unless it is done first. Callbacks of its stream
  * may be called here, by this thread. */
 void tessera_job_cancel(tessera_job* job);
-uint64_t tessera_job_id(const tessera_job* job);
+uint64_t tessera_job_id(const tessera_job* job); /* number of the task in this process */
 /* The task goes on. */
 void tessera_job_release(tessera_job* job);
 
@@ -457,14 +486,17 @@ size_t tessera_result_output_count(const tessera_result* result);
 tessera_tensor tessera_result_output(const tessera_result* result, size_t index);
 /* Of any run: as many as were submitted, or as the last stage made. */
 size_t tessera_result_run_count(const tessera_result* result);
+/* Of one run; 0 for an index beyond the last. */
 size_t tessera_result_run_output_count(const tessera_result* result, size_t run);
+/* Points into the result; zeros for an index beyond the last. */
 tessera_tensor tessera_result_run_output(const tessera_result* result, size_t run, size_t index);
-void* tessera_result_payload(const tessera_result* result);
+void* tessera_result_payload(const tessera_result* result); /* of tessera_submit_options */
 /* Simulated; 0 on host and ref. */
 int64_t tessera_result_cycles(const tessera_result* result);
-const char* tessera_result_device(const tessera_result* result);
-uint64_t tessera_result_sequence(const tessera_result* result); /* in its stream, from 0 */
+const char* tessera_result_device(const tessera_result* result); /* that ran it last */
+uint64_t tessera_result_sequence(const tessera_result* result);  /* in its stream, from 0 */
 
+/* Where the time of a task went. */
 typedef struct tessera_times {
   size_t size;
   int64_t total_ns; /* from submit to result */
@@ -473,6 +505,7 @@ typedef struct tessera_times {
 } tessera_times;
 /* Into `*times`, whose size is set. */
 tessera_error* tessera_result_times(const tessera_result* result, tessera_times* times);
+/* The time of a task at one stage. */
 typedef struct tessera_stage_times {
   size_t size;
   int64_t queued_ns, busy_ns; /* before the stage; in it */
@@ -492,12 +525,14 @@ void tessera_result_release(tessera_result* result);
  * result, tasks that read the block fail, until it is written again. */
 tessera_error* tessera_memory_open(tessera_runtime* runtime, const char* device,
                                    tessera_memory** memory);
+/* The name of its device. */
 const char* tessera_memory_device(const tessera_memory* memory);
 void tessera_memory_release(tessera_memory* memory);
 
+/* Zeros, or what was there before. */
 tessera_error* tessera_block_allocate(tessera_memory* memory, size_t bytes, tessera_block** block);
-void* tessera_block_data(const tessera_block* block); /* on the host */
-size_t tessera_block_bytes(const tessera_block* block);
+void* tessera_block_data(const tessera_block* block);     /* on the host */
+size_t tessera_block_bytes(const tessera_block* block);   /* how many */
 tessera_error* tessera_block_wrote(tessera_block* block); /* the host has changed them */
 tessera_error* tessera_block_fetch(
     tessera_block* block); /* makes them what the device last wrote */
@@ -532,14 +567,18 @@ typedef struct tessera_layer {
   int64_t weight_offset, weight_bytes;
 } tessera_layer;
 
+/* The layers of a network on the memory's device. */
 tessera_error* tessera_layers_load(tessera_runtime* runtime, const tessera_network* network,
                                    const tessera_memory* memory, tessera_layers** layers);
+/* How many layers there are. */
 size_t tessera_layers_count(const tessera_layers* layers);
+/* Into `*described`, whose size is set; its name belongs to `layers`. */
 tessera_error* tessera_layers_layer(const tessera_layers* layers, size_t layer,
                                     tessera_layer* described);
 /* Zeros, with a name of NULL, for an index beyond the last. */
 tessera_tensor_description tessera_layers_input(const tessera_layers* layers, size_t layer,
                                                 size_t index);
+/* Likewise. */
 tessera_tensor_description tessera_layers_output(const tessera_layers* layers, size_t layer,
                                                  size_t index);
 void tessera_layers_release(tessera_layers* layers);
@@ -579,6 +618,7 @@ typedef struct tessera_layer_task {
   bool fetch; /* bring the outputs back as part of the task */
 } tessera_layer_task;
 
+/* One operation on blocks of the device. */
 typedef struct tessera_operation_task {
   size_t size;
   const tessera_operation* operation;
@@ -593,6 +633,7 @@ typedef struct tessera_operation_task {
 tessera_error* tessera_submit_layer(tessera_stream* stream, const tessera_layers* layers,
                                     const tessera_layer_task* task,
                                     const tessera_submit_options* options, tessera_job** job);
+/* Likewise. */
 tessera_error* tessera_submit_operation(tessera_stream* stream, const tessera_operation_task* task,
                                         const tessera_submit_options* options, tessera_job** job);
 
@@ -654,6 +695,7 @@ tessera_error* tessera_stream_bind_states(tessera_stream* stream, const tessera_
 
 /* ------------------------------------------------------------------------------- statistics */
 
+/* A device, now and since the runtime was opened. */
 typedef struct tessera_device_statistics {
   size_t size;
   const char* name;
@@ -670,6 +712,7 @@ typedef struct tessera_device_statistics {
   int64_t runs_made_again; /* given up here, since they lasted far too long, and made elsewhere */
 } tessera_device_statistics;
 
+/* A stage, now and since the pipeline was opened. */
 typedef struct tessera_stage_statistics {
   size_t size;
   const char* name;
@@ -681,6 +724,7 @@ typedef struct tessera_stage_statistics {
   int64_t thread_ns; /* threads times time: what `busy_ns` is a share of */
 } tessera_stage_statistics;
 
+/* The tasks of a pipeline, now and since it was opened. */
 typedef struct tessera_task_statistics {
   size_t size;
   size_t in_flight, jobs_max;
@@ -696,17 +740,21 @@ typedef struct tessera_task_statistics {
 tessera_error* tessera_statistics_take(const tessera_runtime* runtime,
                                        const tessera_pipeline* pipeline,
                                        tessera_statistics** statistics);
+/* How many devices the runtime has, and how many stages the pipeline. */
 size_t tessera_statistics_device_count(const tessera_statistics* statistics);
-size_t tessera_statistics_stage_count(const tessera_statistics* statistics);
+size_t tessera_statistics_stage_count(const tessera_statistics* statistics); /* likewise */
 /* Into a structure whose size is set; texts and arrays in it belong to `statistics`. */
 tessera_error* tessera_statistics_device(const tessera_statistics* statistics, size_t index,
                                          tessera_device_statistics* device);
+/* Likewise. */
 tessera_error* tessera_statistics_stage(const tessera_statistics* statistics, size_t index,
                                         tessera_stage_statistics* stage);
+/* Likewise; zeros where there is no pipeline. */
 tessera_error* tessera_statistics_tasks(const tessera_statistics* statistics,
                                         tessera_task_statistics* tasks);
 void tessera_statistics_release(tessera_statistics* statistics);
 
+/* Where the page is served, and of what. */
 typedef struct tessera_live_view_options {
   size_t size;
   const char* listen; /* PORT or ADDRESS:PORT, port 0: any that is free; NULL: "127.0.0.1:0" */

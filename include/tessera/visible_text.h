@@ -8,6 +8,7 @@
 
 namespace tessera {
 
+// What becomes of the line breaks of a text.
 enum class LineBreaks {
   kShown,  // as \n: of a name in a line or in a cell of a table
   kKept,   // of a whole text
