@@ -11,6 +11,7 @@
 #   make check-derived  derived software in every runtime: 10 million values, all equal
 #   make check-sensitivity   how far ONNX Runtime's own result moves with its inputs' last bits
 #   make bench    run the benchmarks        make docs    write the generated pages again
+#   make docs-api the reference of the public headers: build/api/html/index.html
 #   make roofline the zoo's networks against their roofline
 #   make fuzz     build and run the fuzz targets, FUZZ_SECONDS=10 each (docs/fuzzing.md)
 #   make clean    remove build/
@@ -19,7 +20,7 @@ BUILD := build/release
 JOBS ?= $(shell nproc)
 
 .PHONY: all packages configure build build-all test test-long check-models check-fused check-derived check-sensitivity demo format check tidy bench roofline
-.PHONY: docs fuzz clean
+.PHONY: docs docs-api fuzz clean
 
 all: build
 
@@ -69,6 +70,7 @@ format:
 check:
 	scripts/format.sh --check
 	scripts/check_rules.py
+	scripts/api_reference.py
 
 tidy: build-all
 	scripts/tidy.sh --all
@@ -82,6 +84,10 @@ roofline: build
 docs: build
 	cmake --build $(BUILD) --target tessera_architecture_file_doc
 	$(BUILD)/src/arch/tessera_architecture_file_doc > docs/formats/architecture_file.md
+
+docs-api:
+	scripts/install_packages.sh check
+	scripts/api_reference.py
 
 FUZZ_SECONDS ?= 10
 fuzz:

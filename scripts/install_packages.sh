@@ -2,7 +2,7 @@
 # Installs the Debian packages that are missing, and does nothing where none is.
 #
 #   scripts/install_packages.sh build            what building and testing needs
-#   scripts/install_packages.sh build check      and the format, tidy and rules checks
+#   scripts/install_packages.sh build check      and the checks of format, rules, tidy and the API reference
 #   scripts/install_packages.sh build fuzz       and the fuzz targets (clang)
 #   scripts/install_packages.sh derive           what runs derived Python programs
 #   scripts/install_packages.sh browser          what tests the web page and the figures for Prometheus
@@ -18,7 +18,7 @@ build_packages=(
   pybind11-dev python3-dev python3-numpy python3-pip python3-setuptools python3-wheel
   fonts-dejavu-core fonts-liberation fonts-wqy-zenhei python3-pil
 )
-check_packages=(clang-format-19 clang-tidy-19)
+check_packages=(clang-format-19 clang-tidy-19 doxygen)
 fuzz_packages=(clang-19 libclang-rt-19-dev)
 derive_packages=(python3-numpy python3-torch)
 browser_packages=(chromium python3-prometheus-client)
