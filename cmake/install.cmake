@@ -6,6 +6,10 @@
 #   PREFIX/lib/cmake/Tessera/          find_package(Tessera) -> Tessera::tessera
 #   PREFIX/lib/pkgconfig/tessera.pc    pkg-config tessera
 #   PREFIX/share/tessera/arch/         the architecture files, to be copied and changed
+#   PREFIX/share/man/man1/             manual pages of the command
+#   PREFIX/share/                      its completion for bash, zsh and fish
+#
+# The components are the Debian packages of package.cmake; what belongs to none is not in these.
 include(CMakePackageConfigHelpers)
 
 if(TARGET tessera_runtime)
@@ -25,25 +29,36 @@ if(TARGET tessera_runtime)
                       $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
   target_compile_features(tessera INTERFACE cxx_std_20)
 
-  install(TARGETS tessera EXPORT TesseraTargets)
+  install(TARGETS tessera EXPORT TesseraTargets
+          LIBRARY COMPONENT library NAMELINK_COMPONENT development)
   install(EXPORT TesseraTargets NAMESPACE Tessera::
-          DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Tessera)
+          DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Tessera COMPONENT development)
   write_basic_package_version_file(TesseraConfigVersion.cmake COMPATIBILITY SameMinorVersion)
   configure_file(cmake/TesseraConfig.cmake.in TesseraConfig.cmake @ONLY)
   file(RELATIVE_PATH TESSERA_PC_TO_PREFIX /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
   configure_file(cmake/tessera.pc.in tessera.pc @ONLY)
   install(FILES ${CMAKE_CURRENT_BINARY_DIR}/TesseraConfig.cmake
                 ${CMAKE_CURRENT_BINARY_DIR}/TesseraConfigVersion.cmake
-          DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Tessera)
+          DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Tessera COMPONENT development)
   install(FILES ${CMAKE_CURRENT_BINARY_DIR}/tessera.pc
-          DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-  install(DIRECTORY include/tessera DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+          DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
+  install(DIRECTORY include/tessera DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
           FILES_MATCHING PATTERN "*.h")
 endif()
 
 if(TARGET tessera_tool)
-  install(TARGETS tessera_tool)
+  install(TARGETS tessera_tool COMPONENT command)
 endif()
-install(DIRECTORY arch/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tessera/arch
+if(TARGET tessera_manual)
+  install(DIRECTORY ${TESSERA_SHARE}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT command)
+  install(DIRECTORY ${TESSERA_SHARE}/bash-completion ${TESSERA_SHARE}/fish
+          DESTINATION ${CMAKE_INSTALL_DATAROOTDIR} COMPONENT command)
+  install(DIRECTORY ${TESSERA_SHARE}/zsh DESTINATION ${CMAKE_INSTALL_DATAROOTDIR} COMPONENT zsh)
+  # Debian's zsh looks here for what packages bring.
+  install(DIRECTORY ${TESSERA_SHARE}/zsh/site-functions/
+          DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/zsh/vendor-completions
+          COMPONENT command EXCLUDE_FROM_ALL)
+endif()
+install(DIRECTORY arch/ DESTINATION ${CMAKE_INSTALL_DATADIR}/tessera/arch COMPONENT command
         FILES_MATCHING PATTERN "*.toml")
-install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT license)

@@ -28,6 +28,7 @@ struct Verb {
   const char* help;
   const char* example;
   Action (*make)(CLI::App&);
+  bool listed = true;  // false: for the build of this program, no help names it
 };
 
 constexpr Verb kVerbs[] = {
@@ -61,6 +62,8 @@ constexpr Verb kVerbs[] = {
     {"repro", "published experiments again, beside the published figures",
      "tessera repro timing --data published", repro_verb},
     {"doctor", "check this installation", "tessera doctor", doctor_verb},
+    {"manual", "write manual pages and shell completion", "tessera manual share", manual_verb,
+     false},
 };
 
 // The command line's first word where it is neither an option nor a verb.
@@ -69,7 +72,7 @@ Status check_verb(int argc, char** argv) {
   std::vector<std::string> names;
   for (const Verb& verb : kVerbs) {
     if (std::string_view(verb.name) == argv[1]) return {};
-    names.emplace_back(verb.name);
+    if (verb.listed) names.emplace_back(verb.name);
   }
   const std::string nearest = nearest_name(argv[1], names);
   return Error{ErrorCode::kInvalidArgument,
@@ -162,6 +165,7 @@ int main_with(int argc, char** argv) {
   std::vector<std::pair<CLI::App*, Action>> actions;
   for (const Verb& verb : kVerbs) {
     CLI::App* sub = app.add_subcommand(verb.name, verb.help);
+    if (!verb.listed) sub->group("");
     sub->footer(fmt::format("Example:\n  {}", verb.example));
     actions.emplace_back(sub, verb.make(*sub));
     refuse_odd_values(*sub);

@@ -37,6 +37,7 @@ Action watch_verb(CLI::App& app);
 Action top_verb(CLI::App& app);
 Action trace_verb(CLI::App& app);
 Action zoo_verb(CLI::App& app);
+Action manual_verb(CLI::App& app);
 
 inline constexpr const char* kModelOrProgram =
     "ONNX model (.onnx), package (.tpkg), program (.tprog) or firmware text (.tasm)";

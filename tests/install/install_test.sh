@@ -17,10 +17,13 @@ fail() {
 }
 
 echo "-- what is installed"
-for path in bin/tessera include/tessera/tessera.h share/tessera/arch/tessera128.toml; do
+for path in bin/tessera include/tessera/tessera.h share/tessera/arch/tessera128.toml \
+  share/man/man1/tessera.1 share/man/man1/tessera-run.1 share/bash-completion/completions/tessera \
+  share/zsh/site-functions/_tessera share/fish/vendor_completions.d/tessera.fish; do
   [ -f "$work/prefix/$path" ] || fail "$path is missing"
 done
 [ -z "$(find "$work/prefix" -name '*.a')" ] || fail "a folder library was installed"
+[ ! -e "$work/prefix/share/doc/libtessera0" ] || fail "what is for Debian packages alone was installed"
 
 echo "-- each public header stands alone"
 for header in "$work"/prefix/include/tessera/*.h; do
