@@ -11,6 +11,7 @@
 #   make check-derived  derived software in every runtime: 10 million values, all equal
 #   make check-sensitivity   how far ONNX Runtime's own result moves with its inputs' last bits
 #   make bench    run the benchmarks        make docs    write the generated pages again
+#   make package  Debian packages and a Python wheel: build/release/packages
 #   make docs-api the reference of the public headers: build/api/html/index.html
 #   make roofline the zoo's networks against their roofline
 #   make fuzz     build and run the fuzz targets, FUZZ_SECONDS=10 each (docs/fuzzing.md)
@@ -20,7 +21,7 @@ BUILD := build/release
 JOBS ?= $(shell nproc)
 
 .PHONY: all packages configure build build-all test test-long check-models check-fused check-derived check-sensitivity demo format check tidy bench roofline
-.PHONY: docs docs-api fuzz clean
+.PHONY: docs docs-api package fuzz clean
 
 all: build
 
@@ -37,7 +38,7 @@ build-all: configure
 	cmake --build $(BUILD) --parallel $(JOBS)
 
 test: build-all
-	scripts/install_packages.sh derive browser
+	scripts/install_packages.sh derive browser package shells
 	ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS) --no-tests=error \
 	  --timeout 900 --label-exclude long --output-junit test_results.xml
 
@@ -60,6 +61,10 @@ check-derived: build-all
 MODEL ?= moonshine_tiny_encoder_q8
 check-sensitivity: configure
 	node tests/models/sensitivity.cjs $$(scripts/fetch_onnxruntime.sh) $(MODELS) $(MODEL)
+
+package: build
+	scripts/install_packages.sh package
+	scripts/make_packages.sh $(BUILD)
 
 demo: build
 	scripts/demo.sh

@@ -6,6 +6,8 @@
 #   scripts/install_packages.sh build fuzz       and the fuzz targets (clang)
 #   scripts/install_packages.sh derive           what runs derived Python programs
 #   scripts/install_packages.sh browser          what tests the web page and the figures for Prometheus
+#   scripts/install_packages.sh package          what makes packages
+#   scripts/install_packages.sh shells           what tests the manual pages and completion
 set -euo pipefail
 
 build_packages=(
@@ -15,13 +17,15 @@ build_packages=(
   libprotobuf-dev protobuf-compiler libonnx-dev libonnx-testdata
   libflatbuffers-dev flatbuffers-compiler libhwy-dev libpng-dev libjpeg-dev
   libssl-dev libboost-dev libgtest-dev libgmock-dev libbenchmark-dev libmpfr-dev python3
-  pybind11-dev python3-dev python3-numpy python3-pip python3-setuptools python3-wheel
+  pybind11-dev python3-dev python3-numpy python3-pip python3-setuptools python3-venv python3-wheel
   fonts-dejavu-core fonts-liberation fonts-wqy-zenhei python3-pil
 )
 check_packages=(clang-format-19 clang-tidy-19 doxygen)
 fuzz_packages=(clang-19 libclang-rt-19-dev)
 derive_packages=(python3-numpy python3-torch)
 browser_packages=(chromium python3-prometheus-client)
+package_packages=(binutils dpkg-dev file)
+shells_packages=(fish groff-base man-db mandoc zsh)
 
 wanted=()
 for group in "$@"; do
@@ -35,8 +39,10 @@ for group in "$@"; do
     fuzz) wanted+=("${fuzz_packages[@]}") ;;
     derive) wanted+=("${derive_packages[@]}") ;;
     browser) wanted+=("${browser_packages[@]}") ;;
+    package) wanted+=("${package_packages[@]}") ;;
+    shells) wanted+=("${shells_packages[@]}") ;;
     *)
-      echo "unknown group '$group': allowed build, check, fuzz, derive, browser" >&2
+      echo "unknown group '$group': allowed build, check, fuzz, derive, browser, package, shells" >&2
       exit 2
       ;;
   esac
