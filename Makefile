@@ -2,6 +2,7 @@
 #
 #   make build    install what is missing, build library, command and examples
 #   make test     the same and the tests, and run them
+#   make test-data    models and cases for the tests that need some, out of what npm has: test_data/
 #   make test-long    those with a smaller form in `make test`, whole: networks trained on stored
 #                     pictures, every value of every format, every drawn picture
 #   make demo     read text from pictures with the example application
@@ -20,7 +21,7 @@
 BUILD := build/release
 JOBS ?= $(shell nproc)
 
-.PHONY: all packages configure build build-all test test-long check-models check-fused check-derived check-sensitivity demo format check tidy bench roofline
+.PHONY: all packages configure build build-all test test-data test-long check-models check-fused check-derived check-sensitivity demo format check tidy bench roofline
 .PHONY: docs docs-api package fuzz clean
 
 all: build
@@ -28,8 +29,11 @@ all: build
 packages:
 	scripts/install_packages.sh build
 
+# The folder of the tests' models and cases, where it is not test_data/ (docs/models.md).
+TEST_DATA ?=
+
 configure: packages
-	cmake --preset release
+	cmake --preset release $(if $(TEST_DATA),-D TESSERA_TEST_DATA="$(abspath $(TEST_DATA))")
 
 build: configure
 	cmake --build $(BUILD) --parallel $(JOBS) --target tessera_product
@@ -41,6 +45,10 @@ test: build-all
 	scripts/install_packages.sh derive browser package shells
 	ctest --test-dir $(BUILD) --output-on-failure --parallel $(JOBS) --no-tests=error \
 	  --timeout 900 --label-exclude long --output-junit test_results.xml
+
+test-data:
+	scripts/install_packages.sh build
+	/usr/bin/python3 -B tests/data/make_test_data.py test_data
 
 test-long: build-all
 	scripts/install_packages.sh derive

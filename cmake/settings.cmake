@@ -13,8 +13,8 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O3")
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g")
 
 option(TESSERA_WERROR "Treat warnings as errors" ON)
-set(TESSERA_TEST_DATA "${PROJECT_SOURCE_DIR}/../shared/data" CACHE PATH
-    "Stored models and cases for tests; they say so and skip where it is absent")
+set(TESSERA_TEST_DATA "${PROJECT_SOURCE_DIR}/test_data" CACHE PATH
+    "Models and cases for tests, which say so and skip where it is absent; `make test-data` makes some")
 option(TESSERA_BUILD_TESTS "Build the test suite" ON)
 option(TESSERA_BUILD_FUZZERS "Build the libFuzzer targets (clang only)" OFF)
 set(TESSERA_SANITIZE "" CACHE STRING "Sanitizers, for example address,undefined or thread")

@@ -193,19 +193,21 @@ TEST(Mutation, HarmfulMutantsOfRandomGraphsAreRejectedOnEveryProfile) {
 // Stored models; where they are absent the test says so.
 TEST(Mutation, HarmfulMutantsOfRealModelsAreRejected) {
   const std::filesystem::path folder = std::filesystem::path(TESSERA_TEST_DATA) / "models";
-  if (!std::filesystem::exists(folder)) {
-    GTEST_SKIP() << "no stored models under " << folder;
-  }
   Tally tally;
+  int tried = 0;
   for (const char* model : {"mnist_cntk", "mlperf_tiny_resnet8_int8_qdq", "cifar10_resnet_4b"}) {
     SCOPED_TRACE(model);
+    const std::filesystem::path path = folder / (std::string(model) + ".onnx");
+    if (!std::filesystem::exists(path)) continue;
+    ++tried;
     for (const ChipConfig& chip : {crowded("tessera128", 4096), crowded("edge", 16384)}) {
-      const auto graph = network::load_graph(folder / (std::string(model) + ".onnx"), chip, {});
+      const auto graph = network::load_graph(path, chip, {});
       ASSERT_TRUE(graph.ok()) << graph.error().to_string();
       check_graph(*graph, chip, 31, 4, tally);
       if (HasFatalFailure()) return;
     }
   }
+  if (tried == 0) GTEST_SKIP() << "none of the stored models is under " << folder;
   tally.print();
   EXPECT_GT(tally.total().harmful, 10);
 }

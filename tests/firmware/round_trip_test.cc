@@ -62,14 +62,17 @@ TEST(RoundTrip, WellKnownNetworksComeBack) {
 
 // Integers, host steps, compressed weights, many small tasks.
 TEST(RoundTrip, StoredModelsComeBack) {
+  int tried = 0;
   for (const auto& [name, arch] :
        {std::pair{"mlperf_tiny_resnet8_int8_qdq", "tessera128"},
         std::pair{"silero_vad_16k_op15", "tessera128"}, std::pair{"vit_cifar10_ibp_3_3_8", "edge"},
         std::pair{"moonshine_tiny_encoder_q8", "tessera128"}}) {
     const std::string path = std::string(TESSERA_TEST_DATA) + "/models/" + name + ".onnx";
-    if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not there";
+    if (!std::filesystem::exists(path)) continue;
     expect_model_round_trip(path, arch);
+    ++tried;
   }
+  if (tried == 0) GTEST_SKIP() << "no stored models under " << TESSERA_TEST_DATA;
 }
 
 }  // namespace
