@@ -10,14 +10,16 @@
 Each target begins with its seeds (fuzz/corpus), what was kept of earlier runs (fuzz/found), and what
 the last runs of this build found (BUILD/fuzz/corpora). An input that ends the program, takes longer
 than its limit, takes too much memory or loses some is a finding: it is kept in BUILD/fuzz/findings,
-its name is printed, and the exit status is 1. "edges" are the branches that were taken of all in the
+its name, the calls that led to it and its bytes are printed, and the exit status is 1. "edges" are the branches that were taken of all in the
 program; "slowest" is the input that took longest, in seconds.
 """
 import argparse
 import concurrent.futures
 import json
+import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 
@@ -65,6 +67,22 @@ def row_of(name, output, status):
     }
 
 
+def environment():
+    """Undefined behaviour comes with its calls, and calls with names of functions and lines."""
+    variables = dict(os.environ)
+    symbolizer = shutil.which("llvm-symbolizer-19") or shutil.which("addr2line")
+    options = ["print_stacktrace=1"] + ([f"external_symbolizer_path={symbolizer}"] if symbolizer else [])
+    for name in ("UBSAN_OPTIONS", "ASAN_OPTIONS"):
+        variables[name] = ":".join([*options, *variables.get(name, "").split(":")]).rstrip(":")
+    return variables
+
+
+def details(output):
+    """What one needs to look into a finding elsewhere: the reason, the calls, the input in base 64."""
+    wanted = re.compile("|".join(REASONS) + r"|\s*#\d+ |Base64: ")
+    return [line for line in output.splitlines() if wanted.match(line)][-60:]
+
+
 def run(what, seconds, build):
     name = what["name"]
     found = build / "fuzz" / "corpora" / name
@@ -78,12 +96,15 @@ def run(what, seconds, build):
     command += [str(found), *what["corpora"]]
     try:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              timeout=seconds + SECONDS_TO_END, check=False)
+                              timeout=seconds + SECONDS_TO_END, check=False, env=environment())
         output, status = done.stdout.decode(errors="replace"), done.returncode
     except subprocess.TimeoutExpired as expired:
         output, status = (expired.output or b"").decode(errors="replace"), "timeout"
     (build / "fuzz" / f"{name}.log").write_text(output)
-    return row_of(name, output, status)
+    row = row_of(name, output, status)
+    if row["verdict"] != "ok":
+        print(*details(output), sep="\n", file=sys.stderr, flush=True)
+    return row
 
 
 def keep(what, build):
