@@ -24,15 +24,15 @@
 #include <thread>
 #include <utility>
 
-#include "arith/kernels/matrix_tiles.h"
+#include "arith/kernels/tile/matrix_tiles.h"
 #include "base/result.h"
 #include "emulation.h"
 #include "layer_times.h"
 #include "onnxruntime_server.h"
 #include "stored_models.h"
 #include "tessera/session.h"
-#include "tools/console.h"
-#include "tools/tensor_file.h"
+#include "tools/files/tensor_file.h"
+#include "tools/terminal/console.h"
 #include "zoo/zoo.h"
 
 namespace tessera::bench {

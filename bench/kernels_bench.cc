@@ -6,7 +6,7 @@
 #include <random>
 
 #include "arith/kernels/make_product.h"
-#include "arith/kernels/planar.h"
+#include "arith/kernels/planar/planar.h"
 #include "arith/kernels/product.h"
 #include "arith/rounding.h"
 

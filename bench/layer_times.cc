@@ -6,7 +6,7 @@
 
 #include "host/executor.h"
 #include "network/network.h"
-#include "tools/console.h"
+#include "tools/terminal/console.h"
 
 namespace tessera::bench {
 namespace {

@@ -14,8 +14,8 @@
 #include "base/result.h"
 #include "model_case.h"
 #include "tessera/session.h"
-#include "tools/console.h"
-#include "tools/tensor_file.h"
+#include "tools/files/tensor_file.h"
+#include "tools/terminal/console.h"
 
 namespace tessera::bench {
 namespace {

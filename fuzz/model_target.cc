@@ -8,7 +8,7 @@
 #include "arch/chip_config.h"
 #include "base/check.h"
 #include "compile/compile.h"
-#include "concord/lift.h"
+#include "concord/lift/lift.h"
 #include "device/program_run.h"
 #include "host/executor.h"
 #include "isa/verify.h"

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "base/check.h"
-#include "tools/tensor_file.h"
+#include "tools/files/tensor_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tessera;

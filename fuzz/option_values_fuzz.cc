@@ -8,7 +8,7 @@
 #include "arch/chip_config.h"
 #include "arch/format_choice.h"
 #include "base/check.h"
-#include "tools/tensor_file.h"
+#include "tools/files/tensor_file.h"
 #include "tools/verb.h"
 
 namespace {

@@ -6,10 +6,10 @@
 
 #include "arch/architecture_file.h"
 #include "base/check.h"
-#include "concord/expand.h"
-#include "concord/fold.h"
+#include "concord/expand/expand.h"
+#include "concord/fold/fold.h"
 #include "concord/interpret.h"
-#include "concord/lift.h"
+#include "concord/lift/lift.h"
 #include "device/program_run.h"
 #include "firmware/assembler.h"
 #include "firmware/testing/random_chains.h"

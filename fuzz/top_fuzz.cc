@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "base/check.h"
-#include "tools/terminal.h"
-#include "tools/top_text.h"
+#include "tools/terminal/terminal.h"
+#include "tools/terminal/top_text.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tessera::tools;

@@ -11,7 +11,7 @@
 
 #include "base/check.h"
 #include "choices.h"
-#include "tools/vector_stream.h"
+#include "tools/run/vector_stream.h"
 
 namespace {
 

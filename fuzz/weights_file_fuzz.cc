@@ -4,7 +4,7 @@
 #include <span>
 
 #include "base/check.h"
-#include "tools/safetensors.h"
+#include "tools/files/safetensors.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto tensors = tessera::tools::parse_safetensors(std::as_bytes(std::span(data, size)), "f");

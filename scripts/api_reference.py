@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the API reference of the public headers with Doxygen, and holds them to being described.
 
-    scripts/api_reference.py [OUTPUT_FOLDER]      build/api, where html/index.html is the first page
+    scripts/api_reference.py [OUTPUT_FOLDER]      build/api; the pages lie in its folder html
 
 Status 1 where Doxygen finds a comment wrong, or a public type, function, alias or macro has none. What may go
 without: data members and enumerators whose names say it, constructors, destructors, assignments and

@@ -5,8 +5,8 @@
 #pragma once
 
 #include "arch/chip_config.h"
-#include "arith/kernels/kernel_image.h"
-#include "arith/kernels/kernel_stream.h"
+#include "arith/kernels/weights/kernel_image.h"
+#include "arith/kernels/weights/kernel_stream.h"
 
 namespace tessera::compile {
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "arith/kernels/kernel_stream.h"
+#include "arith/kernels/weights/kernel_stream.h"
 
 namespace tessera::compile {
 

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <span>
 
-#include "arith/kernels/kernel_image.h"
+#include "arith/kernels/weights/kernel_image.h"
 #include "base/check.h"
 #include "base/quantity.h"
 #include "compile/kernel_compression.h"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "concord/onnx_node.h"
+#include "concord/write/onnx_node.h"
 #include "model/evaluate.h"
 
 namespace tessera::concord {

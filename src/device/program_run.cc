@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "concord/lift.h"
+#include "concord/lift/lift.h"
 #include "device/device_form.h"
 #include "device/segment_use.h"
 #include "isa/verify.h"

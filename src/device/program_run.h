@@ -1,5 +1,5 @@
 // Runs a program, compiled or written by hand, without a network around it: on the virtual
-// processor, or lifted to a graph (concord/lift.h) on host and ref.
+// processor, or lifted to a graph (concord/lift/lift.h) on host and ref.
 //
 //   run(inputs):   segment 0, 1, ... ─► outputs
 //   streaming:     begin(): all segments but the last    step(inputs): the last, as often as wanted

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "arch/chip_config.h"
-#include "arith/kernels/kernel_image.h"
+#include "arith/kernels/weights/kernel_image.h"
 #include "firmware/chain.h"
 #include "isa/program.h"
 

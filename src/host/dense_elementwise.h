@@ -15,7 +15,7 @@
 #include <span>
 #include <vector>
 
-#include "arith/kernels/planar.h"
+#include "arith/kernels/planar/planar.h"
 #include "arith/tensor.h"
 #include "host/thread_pool.h"
 

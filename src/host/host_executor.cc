@@ -10,7 +10,7 @@
 #include <functional>
 #include <optional>
 
-#include "arith/kernels/planar.h"
+#include "arith/kernels/planar/planar.h"
 #include "arith/kernels/product.h"
 #include "base/check.h"
 #include "base/quantity.h"

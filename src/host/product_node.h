@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "arith/kernels/planar.h"
+#include "arith/kernels/planar/planar.h"
 #include "arith/kernels/product.h"
 #include "graph/graph.h"
 #include "graph/surface_view.h"

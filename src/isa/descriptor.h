@@ -18,9 +18,9 @@
 #include <variant>
 #include <vector>
 
-#include "arith/kernels/kernel_stream.h"
-#include "arith/kernels/planar.h"
+#include "arith/kernels/planar/planar.h"
 #include "arith/kernels/product_config.h"
+#include "arith/kernels/weights/kernel_stream.h"
 #include "base/quantity.h"
 #include "base/table.h"
 

@@ -23,7 +23,7 @@ struct LayerHint {
 };
 
 // Where a task's results lie in its layer, and which part of a window it covers: for lifting
-// (concord/lift.h). The processor ignores it, and lifting uses only what the tasks themselves
+// (concord/lift/lift.h). The processor ignores it, and lifting uses only what the tasks themselves
 // prove.
 struct PieceHint {
   bool known = false;

@@ -52,7 +52,7 @@ Result<Network> network_from_package(package::Package package, const ChipConfig&
 Result<Network> network_from_program(isa::Program program, const std::string& name,
                                      const std::string& arch);
 
-// Of a package its graph; of a program the one that is read out of it (concord/lift.h), each time
+// Of a package its graph; of a program the one that is read out of it (concord/lift/lift.h), each time
 // anew. The error says what in a program no graph can say. Its edges are those of the devices.
 Result<std::shared_ptr<const graph::Graph>> graph_of(const NetworkState& network);
 // The same in the application's form: every edge is dense.

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "concord/lift.h"
+#include "concord/lift/lift.h"
 #include "isa/verify.h"
 #include "network/edges.h"
 #include "network/firmware_file.h"

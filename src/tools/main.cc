@@ -13,9 +13,9 @@
 #include "arch/nearest.h"
 #include "base/guarded.h"
 #include "tessera/visible_text.h"
-#include "tools/console.h"
 #include "tools/stack.h"
-#include "tools/standard_streams.h"
+#include "tools/terminal/console.h"
+#include "tools/terminal/standard_streams.h"
 #include "tools/verb.h"
 
 namespace tessera::tools {

@@ -5,8 +5,8 @@
 #include "arch/format_choice.h"
 #include "network/firmware_file.h"
 #include "network/network.h"
-#include "tools/console.h"
-#include "tools/safetensors.h"
+#include "tools/files/safetensors.h"
+#include "tools/terminal/console.h"
 #include "tools/verb.h"
 
 namespace tessera::tools {

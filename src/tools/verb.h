@@ -12,7 +12,7 @@
 #include "graph/graph.h"
 #include "package/container.h"
 #include "tessera/session.h"
-#include "tools/file_roles.h"
+#include "tools/files/roles.h"
 
 namespace tessera::tools {
 

@@ -12,13 +12,13 @@
 #include "arch/architecture_file.h"
 #include "arch/chip_config.h"
 #include "compile/compile.h"
-#include "concord/lift.h"
+#include "concord/lift/lift.h"
 #include "host/executor.h"
 #include "link/link.h"
 #include "network/network.h"
 #include "ocr_models.h"
 #include "package/container.h"
-#include "tools/tensor_file.h"
+#include "tools/files/tensor_file.h"
 
 namespace tessera {
 namespace {

@@ -6,7 +6,7 @@
 #include "network/network.h"
 #include "ocr_models.h"
 #include "runtime/compare.h"
-#include "tools/tensor_file.h"
+#include "tools/files/tensor_file.h"
 
 namespace tessera {
 namespace {

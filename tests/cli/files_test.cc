@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "command.h"
-#include "tools/tensor_file.h"
+#include "tools/files/tensor_file.h"
 
 namespace tessera::cli {
 namespace {

@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "command.h"
-#include "tools/tensor_file.h"
+#include "tools/files/tensor_file.h"
 
 namespace tessera::cli {
 namespace {

@@ -1,5 +1,5 @@
 // NumPy files as bytes.
-#include "tools/tensor_file.h"
+#include "tools/files/tensor_file.h"
 
 #include <gtest/gtest.h>
 

@@ -10,8 +10,8 @@
 #include "command.h"
 #include "dashboard/http_client.h"
 #include "dashboard/page.h"
-#include "tools/terminal.h"
-#include "tools/top_text.h"
+#include "tools/terminal/terminal.h"
+#include "tools/terminal/top_text.h"
 
 namespace tessera::cli {
 namespace {

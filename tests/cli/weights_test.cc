@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "command.h"
-#include "tools/safetensors.h"
-#include "tools/tensor_file.h"
+#include "tools/files/safetensors.h"
+#include "tools/files/tensor_file.h"
 
 namespace tessera::cli {
 namespace {

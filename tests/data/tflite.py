@@ -1,6 +1,6 @@
 """Reads TensorFlow Lite models: tensors with their constants, operators in their order.
 
-The file is a FlatBuffer: tables whose fields are found by number, as schema.fbs of TensorFlow Lite counts them.
+The file is one of FlatBuffers: tables whose fields are found by number, as schema.fbs of TensorFlow Lite counts them.
 """
 import struct
 from dataclasses import dataclass, field

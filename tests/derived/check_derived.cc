@@ -14,8 +14,8 @@
 
 #include "derived_case.h"
 #include "host/executor.h"
-#include "tools/console.h"
-#include "tools/derived_check.h"
+#include "tools/derived/check.h"
+#include "tools/terminal/console.h"
 
 namespace tessera::derived {
 namespace {

@@ -1,5 +1,5 @@
 // Runs a derived ONNX model in ONNX Runtime at every optimisation level with 1 and 2 threads, and
-// compares every output bit with golden vectors (src/tools/golden.h).
+// compares every output bit with golden vectors (src/tools/files/golden.h).
 //
 // usage: node check_golden.cjs FOLDER_WITH_NODE_MODULES MODEL.onnx GOLDEN_FOLDER [LEVEL...]
 // Prints one JSON object; status 0 where all bits are equal.

@@ -9,17 +9,17 @@
 #include <string>
 
 #include "arch/architecture_file.h"
-#include "concord/expand.h"
-#include "concord/fold.h"
-#include "concord/layer_nodes.h"
-#include "concord/onnx_writer.h"
+#include "concord/expand/expand.h"
+#include "concord/fold/fold.h"
 #include "concord/testing/random_graph.h"
+#include "concord/write/layer_nodes.h"
+#include "concord/write/onnx.h"
 #include "host/executor.h"
 #include "network/network.h"
 #include "package/container.h"
 #include "tessera/file.h"
-#include "tools/golden.h"
-#include "tools/tensor_file.h"
+#include "tools/files/golden.h"
+#include "tools/files/tensor_file.h"
 
 namespace tessera {
 namespace {

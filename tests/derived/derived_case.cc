@@ -6,8 +6,8 @@
 
 #include "arch/architecture_file.h"
 #include "compile/compile.h"
-#include "concord/expand.h"
-#include "concord/lift.h"
+#include "concord/expand/expand.h"
+#include "concord/lift/lift.h"
 #include "device/program_run.h"
 #include "firmware/assembler.h"
 #include "firmware/testing/random_chains.h"
@@ -18,7 +18,7 @@
 #include "network/network.h"
 #include "package/container.h"
 #include "random_models.h"
-#include "tools/tensor_file.h"
+#include "tools/files/tensor_file.h"
 #include "tools/verb.h"
 
 namespace tessera::derived {

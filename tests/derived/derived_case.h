@@ -11,7 +11,7 @@
 #include "concord/software.h"
 #include "graph/graph.h"
 #include "isa/program.h"
-#include "tools/golden.h"
+#include "tools/files/golden.h"
 
 namespace tessera::derived {
 

@@ -14,11 +14,11 @@
 #include <filesystem>
 #include <set>
 
-#include "concord/fold.h"
-#include "concord/layer_nodes.h"
-#include "concord/onnx_writer.h"
+#include "concord/fold/fold.h"
+#include "concord/write/layer_nodes.h"
+#include "concord/write/onnx.h"
 #include "derived_case.h"
-#include "tools/console.h"
+#include "tools/terminal/console.h"
 #include "zoo/network_builder.h"
 
 namespace tessera::derived {

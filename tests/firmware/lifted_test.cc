@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "arch/architecture_file.h"
-#include "concord/lift.h"
+#include "concord/lift/lift.h"
 #include "example.h"
 #include "host/executor.h"
 

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "arch/architecture_file.h"
-#include "concord/lift.h"
+#include "concord/lift/lift.h"
 #include "example.h"
 #include "firmware/disassembler.h"
 #include "host/executor.h"

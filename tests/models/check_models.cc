@@ -27,7 +27,7 @@
 #include "model_case.h"
 #include "model_runner.h"
 #include "tasks.h"
-#include "tools/console.h"
+#include "tools/terminal/console.h"
 
 namespace {
 

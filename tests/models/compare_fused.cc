@@ -35,7 +35,7 @@
 #include "model/import.h"
 #include "model_case.h"
 #include "network/network.h"
-#include "tools/console.h"
+#include "tools/terminal/console.h"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "arith/rounding.h"
-#include "tools/tensor_file.h"
+#include "tools/files/tensor_file.h"
 
 namespace tessera::cases {
 

@@ -7,7 +7,7 @@
 #include <cstdio>
 
 #include "sound.h"
-#include "tools/tensor_file.h"
+#include "tools/files/tensor_file.h"
 
 namespace tessera::cases {
 namespace {

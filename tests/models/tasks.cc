@@ -10,7 +10,7 @@
 
 #include "detections.h"
 #include "sound_tasks.h"
-#include "tools/tensor_file.h"
+#include "tools/files/tensor_file.h"
 
 namespace tessera::cases {
 namespace {

@@ -10,10 +10,10 @@
 #include <iterator>
 #include <map>
 
-#include "concord/cpp_writer.h"
-#include "concord/join.h"
-#include "concord/pytorch_writer.h"
-#include "concord/tensorflow_writer.h"
+#include "concord/fold/join.h"
+#include "concord/write/cpp.h"
+#include "concord/write/pytorch.h"
+#include "concord/write/tensorflow.h"
 
 namespace tessera::concord::testing {
 

@@ -5,8 +5,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "arith/kernels/matrix_tiles.h"
-#include "arith/kernels/tile_finish.h"
+#include "arith/kernels/tile/finish.h"
+#include "arith/kernels/tile/matrix_tiles.h"
 
 // Lambdas that must dissolve into their caller.
 #define TESSERA_INLINE_LAMBDA __attribute__((always_inline))

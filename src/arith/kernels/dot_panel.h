@@ -15,7 +15,7 @@
 
 #include "arith/format.h"
 #include "arith/kernels/panel.h"
-#include "arith/kernels/tile_finish.h"
+#include "arith/kernels/tile/finish.h"
 
 namespace tessera::kernels {
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "arith/kernels/product_kinds.h"
-#include "arith/kernels/row_product.h"
+#include "arith/kernels/tile/row_product.h"
 #include "base/check.h"
 
 namespace tessera {

@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "arith/kernels/kernel_image.h"
 #include "arith/kernels/product.h"
+#include "arith/kernels/weights/kernel_image.h"
 
 namespace tessera {
 

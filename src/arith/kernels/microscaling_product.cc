@@ -16,7 +16,7 @@
 #include <cstring>
 #include <utility>
 
-#include "arith/kernels/block_weights.h"
+#include "arith/kernels/block/weights.h"
 #include "arith/kernels/float_panel.h"
 #include "arith/kernels/product_kinds.h"
 #include "arith/kernels/taps.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "arith/format.h"
-#include "arith/kernels/kernel_image.h"
+#include "arith/kernels/weights/kernel_image.h"
 #include "arith/operation.h"
 
 namespace tessera {

@@ -9,7 +9,7 @@
 
 #include "arith/kernels/make_product.h"
 #include "arith/kernels/testing/reference_product.h"
-#include "arith/kernels/testing_surface.h"
+#include "arith/kernels/testing/surface.h"
 #include "arith/rounding.h"
 #include "arith/test_targets.h"
 #include "base/test_volume.h"

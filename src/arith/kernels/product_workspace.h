@@ -10,7 +10,7 @@
 #include "arith/kernels/aligned_buffer.h"
 #include "arith/kernels/dot_panel.h"
 #include "arith/kernels/pixel_runs.h"
-#include "arith/kernels/tile_dot.h"
+#include "arith/kernels/tile/dot.h"
 
 namespace tessera::kernels {
 
@@ -42,7 +42,7 @@ namespace tessera {
 // Product::run, but for quantised rows between begin_row_pass() and end_row_pass().
 class ProductWorkspace {
  public:
-  // Rolling rows (see block_rolling.cc).
+  // Rolling rows (see block/rolling.cc).
   std::vector<kernels::QuantisedRow> rows;
   const void* rows_owner = nullptr;      // the product
   const std::byte* rows_base = nullptr;  // the input surface

@@ -1,6 +1,6 @@
 #include "card/testing/program_builder.h"
 
-#include "arith/kernels/kernel_image.h"
+#include "arith/kernels/weights/kernel_image.h"
 #include "isa/encoding.h"
 
 namespace tessera::card::testing {

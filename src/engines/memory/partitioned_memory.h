@@ -12,8 +12,8 @@
 #include <cstdlib>
 #include <memory>
 
-#include "arith/kernels/kernel_image.h"
 #include "arith/kernels/surface.h"
+#include "arith/kernels/weights/kernel_image.h"
 #include "isa/descriptor.h"
 
 namespace tessera::engines {

@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "arith/kernels/make_product.h"
-#include "arith/kernels/transpose.h"
+#include "arith/kernels/planar/transpose.h"
 
 namespace tessera::engines {
 

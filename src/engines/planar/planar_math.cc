@@ -1,7 +1,7 @@
 #include "engines/planar/planar_math.h"
 
-#include "arith/kernels/planar.h"
-#include "arith/kernels/transpose.h"
+#include "arith/kernels/planar/planar.h"
+#include "arith/kernels/planar/transpose.h"
 #include "arith/wide_sum.h"
 
 namespace tessera::engines {

@@ -1,4 +1,4 @@
-// The AVX512-FP16 instructions that the sources of tile_intrinsics.h take, one lane after the other
+// The AVX512-FP16 instructions that the sources of tile/intrinsics.h take, one lane after the other
 // in portable C++: results are those of the processor, bit for bit, NaN payloads included.
 #pragma once
 

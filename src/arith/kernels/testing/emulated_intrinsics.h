@@ -1,5 +1,5 @@
 // Read in front of sources that are compiled with emulated instructions (the compiler's option
-// -include): stands for what tile_intrinsics.h has of the processor.
+// -include): stands for what tile/intrinsics.h has of the processor.
 #pragma once
 
 #include "arith/kernels/testing/emulated_halves.h"

@@ -1,4 +1,4 @@
-// Vector registers as arrays of bytes, for the emulated instructions (tile_intrinsics.h). Lanes are
+// Vector registers as arrays of bytes, for the emulated instructions (tile/intrinsics.h). Lanes are
 // numbered from the lowest bits of the register on, as they lie in memory.
 #pragma once
 

@@ -1,7 +1,7 @@
 // Emulated tiles are on every machine, and go with the best vector instructions that it has.
 #include <hwy/targets.h>
 
-#include "arith/kernels/tile_detection.h"
+#include "arith/kernels/tile/detection.h"
 
 namespace tessera::kernels::tiles {
 

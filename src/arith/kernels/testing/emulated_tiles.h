@@ -1,4 +1,4 @@
-// The AMX instructions that the sources of tile_intrinsics.h take, in portable C++. A tile that is
+// The AMX instructions that the sources of tile/intrinsics.h take, in portable C++. A tile that is
 // taken while the thread has no configuration, or whose shape does not suit the instruction, ends
 // the program, as the processor would.
 #pragma once

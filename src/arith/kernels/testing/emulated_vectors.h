@@ -1,4 +1,4 @@
-// The AVX-512 instructions that the sources of tile_intrinsics.h take, one lane after the other in
+// The AVX-512 instructions that the sources of tile/intrinsics.h take, one lane after the other in
 // portable C++. Results are those of the processor in its default state (rounding to nearest, ties
 // to even; subnormal numbers kept), bit for bit, but for the payload of a NaN that a sum, a product
 // or a fused product gives: of several NaN operands the compiler may put any first.

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <span>
 
-#include "arith/kernels/kernel_stream.h"
+#include "arith/kernels/weights/kernel_stream.h"
 
 namespace tessera {
 

@@ -2,7 +2,7 @@
 
 #include "arith/function.h"
 #include "arith/integer.h"
-#include "arith/kernels/planar_element.h"
+#include "arith/kernels/planar/element.h"
 #include "arith/rounding.h"
 
 namespace tessera {

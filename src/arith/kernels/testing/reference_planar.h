@@ -3,7 +3,7 @@
 // host/reference_planar.cc.)
 #pragma once
 
-#include "arith/kernels/planar.h"
+#include "arith/kernels/planar/planar.h"
 
 namespace tessera {
 

@@ -1,11 +1,11 @@
 // Included by two sources, which are compiled with the processor's instructions and with emulated
-// ones: the list of testing/tile_instructions.h. An instruction that tile_intrinsics.h gets is
+// ones: the list of testing/tile_instructions.h. An instruction that tile/intrinsics.h gets is
 // added here.
 
 #include <cstring>
 
 #include "arith/kernels/testing/tile_instructions.h"
-#include "arith/kernels/tile_intrinsics.h"
+#include "arith/kernels/tile/intrinsics.h"
 
 namespace tessera::kernels::testing {
 namespace {

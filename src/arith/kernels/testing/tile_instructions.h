@@ -1,4 +1,4 @@
-// Each instruction of tile_intrinsics.h as a function of bytes, twice: as the processor does it and
+// Each instruction of tile/intrinsics.h as a function of bytes, twice: as the processor does it and
 // emulated. tile_instructions_test compares them.
 #pragma once
 

@@ -1,0 +1,151 @@
+// Products of affine integers: both zero points come off first, the differences fit 16 bits, the
+// sums are int32 (modulo 2^32, as the hardware's are). Taps outside the input contribute nothing.
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "arith/kernels/byte/panel.h"
+#include "arith/kernels/product_kinds.h"
+#include "base/check.h"
+#include "base/quantity.h"
+
+namespace tessera::kernels {
+namespace {
+
+std::int16_t read_integer(Format format, const std::byte* element) {
+  if (format == Format::kI8) return static_cast<std::int8_t>(*element);
+  return static_cast<std::int16_t>(std::to_integer<std::uint8_t>(*element));
+}
+
+void check_format(const char* what, Format format) {
+  TESSERA_CHECK(format == Format::kI8 || format == Format::kU8,
+                "{} operand of an integer product in {}", what, format_name(format));
+}
+
+// Element `half` of each pair in a row of pairs.
+template <typename T>
+void widen(const T* lanes, std::int64_t count, std::int16_t zero_point, std::int16_t* pairs) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    pairs[2 * i] = static_cast<std::int16_t>(lanes[i] - zero_point);
+  }
+}
+
+class IntegerProduct final : public Product {
+ public:
+  IntegerProduct(const ProductConfig& config, const PlainWeights& weights, ProductVectors vectors)
+      : config_(config), vectors_(std::move(vectors)), terms_(weights.terms) {
+    check_format("stationary", weights.format);
+    pairs_ = ceil_div(terms_, 2);
+    const std::int64_t channels = config.image.groups * config.image.output_channels;
+    packed_.resize(static_cast<std::size_t>(channels * pairs_));
+    for (std::int64_t oc = 0; oc < channels; ++oc) pack_channel(weights, oc);
+  }
+
+  void run(const Surface& input, const Surface& output, std::int64_t output_channel_first,
+           RowRange rows, ProductWorkspace& workspace) const override {
+    check_format("moving", input.format);
+    const std::int64_t pixels = (rows.last - rows.first) * output.columns;
+    for (std::int64_t group = 0; group < config_.image.groups; ++group) {
+      for (std::int64_t first = 0; first < pixels; first += kPanelPixels) {
+        const FlatPixels panel = {rows.first, output.columns, first,
+                                  std::min(pixels, first + kPanelPixels)};
+        gather_panel(input, group, panel, workspace);
+        multiply(output, output_channel_first, group, panel, workspace);
+      }
+    }
+  }
+
+ private:
+  void pack_channel(const PlainWeights& weights, std::int64_t oc) {
+    const std::int64_t group_channels = config_.image.output_channels;
+    const std::int64_t local = oc % group_channels;
+    const std::int64_t tile = local / kTileChannels * kTileChannels;
+    const std::int64_t width = std::min(kTileChannels, group_channels - tile);
+    const std::int32_t zero_point = vector_element(vectors_.stationary_zero_points, oc, 0);
+    std::int32_t* packed = packed_.data() + ((oc - local) + tile) * pairs_ + (local - tile);
+    for (std::int64_t k = 0; k < terms_; ++k) {
+      const auto value =
+          static_cast<std::uint16_t>(read_integer(weights.format, weights.at(oc, k)) - zero_point);
+      packed[k / 2 * width] |= static_cast<std::int32_t>(std::uint32_t{value} << (k % 2 * 16));
+    }
+  }
+
+  // Differences from the zero point, as pairs of terms.
+  void gather_panel(const Surface& input, std::int64_t group, const FlatPixels& pixels,
+                    ProductWorkspace& workspace) const {
+    const KernelImageShape& image = config_.image;
+    std::int16_t* mantissas = workspace.mantissas.reserve(pairs_ * 2 * kPanelPixels);
+    std::byte* lanes = workspace.scratch.reserve(kPanelPixels);
+    const auto zero_point = static_cast<std::int16_t>(config_.moving_zero_point);
+    BytePanel panel;
+    panel.find(config_, input, pixels, workspace.samples);
+    for (std::int64_t tap = 0; tap < image.taps; ++tap) {
+      for (std::int64_t c = 0; c < image.channels; ++c) {
+        const std::int64_t k = tap * image.channels + c;
+        std::int16_t* pairs = mantissas + k / 2 * 2 * kPanelPixels + k % 2;
+        const std::byte* row = panel.row(channel_base(input, group * image.channels + c), tap,
+                                         static_cast<std::uint8_t>(zero_point), lanes);
+        if (input.format == Format::kI8) {
+          widen(reinterpret_cast<const std::int8_t*>(row), kPanelPixels, zero_point, pairs);
+        } else {
+          widen(reinterpret_cast<const std::uint8_t*>(row), kPanelPixels, zero_point, pairs);
+        }
+      }
+    }
+    if (terms_ % 2 != 0) {
+      std::int16_t* pairs = mantissas + (pairs_ - 1) * 2 * kPanelPixels + 1;
+      for (std::int64_t i = 0; i < kPanelPixels; ++i) pairs[2 * i] = 0;
+    }
+    PanelSegment segment;
+    for (std::int64_t strip = 0; strip < kPanelStrips; ++strip) {
+      segment.mantissas[strip] = mantissas + 2 * strip * kStripPixels;
+    }
+    segment.pairs = pairs_;
+    workspace.segments.assign(1, segment);
+  }
+
+  void multiply(const Surface& output, std::int64_t output_channel_first, std::int64_t group,
+                const FlatPixels& pixels, ProductWorkspace& workspace) const {
+    const std::int64_t channels = config_.image.output_channels;
+    OutputBatch& batch = workspace.batch;
+    batch.runs.clear();
+    batch.lanes = pixels.last - pixels.first;
+    add_flat_pixels(output, pixels, batch.runs);
+    std::int32_t* sums = workspace.integer_sums.reserve(kTileChannels * kPanelPixels);
+    for (std::int64_t first = 0; first < channels; first += kTileChannels) {
+      const std::int64_t width = std::min(kTileChannels, channels - first);
+      const std::int64_t channel = group * channels + first;
+      dot_panel_integer({.segments = workspace.segments,
+                         .strips = ceil_div(batch.lanes, kStripPixels),
+                         .pair_stride = 2 * kPanelPixels,
+                         .channels = width,
+                         .weights = packed_.data() + channel * pairs_,
+                         .weight_scales = nullptr},
+                        sums);
+      for (std::int64_t c = 0; c < width; ++c) {
+        store_integer_channel(config_, vectors_, channel + c, batch, sums + c * kPanelPixels,
+                              workspace.scratch,
+                              channel_base(output, output_channel_first + channel + c));
+      }
+    }
+    batch.lanes = 0;
+    batch.runs.clear();
+  }
+
+  ProductConfig config_;
+  ProductVectors vectors_;
+  std::int64_t terms_ = 0;
+  std::int64_t pairs_ = 0;
+  std::vector<std::int32_t> packed_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Product> make_integer_product(const ProductConfig& config,
+                                                    const PlainWeights& weights,
+                                                    ProductVectors vectors) {
+  return std::make_shared<IntegerProduct>(config, weights, std::move(vectors));
+}
+
+}  // namespace tessera::kernels

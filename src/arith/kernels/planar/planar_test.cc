@@ -1,0 +1,337 @@
+// Fast planar work against the obvious forms, bit for bit, over random work.
+
+#include "arith/kernels/planar/planar.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "arith/kernels/planar/element.h"
+#include "arith/kernels/testing/reference_planar.h"
+#include "arith/kernels/testing/surface.h"
+#include "arith/rounding.h"
+#include "arith/test_targets.h"
+#include "base/test_volume.h"
+
+namespace tessera {
+namespace {
+
+using testing::OwnedSurface;
+
+constexpr unsigned kSeed = 20240612;
+
+class Maker {
+ public:
+  std::int64_t pick(std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(random_);
+  }
+  bool one_in(std::int64_t n) { return pick(1, n) == 1; }
+  std::mt19937& random() { return random_; }
+
+  Format float_format() {
+    const Format formats[] = {Format::kF16, Format::kF16, Format::kBf16, Format::kF32};
+    return formats[pick(0, 3)];
+  }
+  Format integer_format() { return one_in(2) ? Format::kI8 : Format::kU8; }
+  // Elements without a scale: integers of every width, truth values, f64.
+  Format plain_format() {
+    const Format formats[] = {Format::kBool, Format::kU8,  Format::kI8,  Format::kI16,
+                              Format::kU16,  Format::kI32, Format::kU32, Format::kI64,
+                              Format::kU64,  Format::kF64};
+    return formats[pick(0, 9)];
+  }
+  Affine affine() {
+    return {true, 0.01f * static_cast<float>(pick(1, 300)), static_cast<std::int32_t>(pick(0, 60))};
+  }
+
+  OwnedSurface surface(Format format, std::int64_t channels, std::int64_t rows,
+                       std::int64_t columns) {
+    OwnedSurface owned = one_in(2)
+                             ? testing::dense_surface(format, channels, rows, columns)
+                             : testing::ring_surface(format, channels, rows, columns, random_);
+    fill(owned.surface);
+    return owned;
+  }
+
+  void fill(const Surface& surface) {
+    std::normal_distribution<double> normal;
+    const bool specials = one_in(4);
+    for (std::int64_t c = 0; c < surface.channels; ++c) {
+      for (std::int64_t h = 0; h < surface.rows; ++h) {
+        for (std::int64_t w = 0; w < surface.columns; ++w) {
+          double value = normal(random_) * std::exp2(normal(random_) * 3);
+          if (format_is_integer(surface.format)) value = static_cast<double>(pick(-128, 255));
+          if (one_in(10)) value = one_in(2) ? 0.0 : -0.0;
+          arith::write_element(surface.format, value, surface.at(c, h, w));
+          if (specials && format_is_float(surface.format) && one_in(20)) special(surface, c, h, w);
+        }
+      }
+    }
+  }
+
+ private:
+  void special(const Surface& surface, std::int64_t c, std::int64_t h, std::int64_t w) {
+    const std::uint32_t bits[] = {0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC10000};
+    const std::uint16_t halves[] = {0x7C00, 0xFC00, 0x7E00, 0xFE01};
+    const auto which = static_cast<std::size_t>(pick(0, 3));
+    const std::uint64_t value = surface.format == Format::kF16    ? halves[which]
+                                : surface.format == Format::kBf16 ? bits[which] >> 16
+                                                                  : bits[which];
+    arith::write_bits(surface.format, value, surface.at(c, h, w));
+  }
+
+  std::mt19937 random_{kSeed};
+};
+
+void check_pools(int whole) {
+  const int count = whole / visit_one_in(2, 8);
+  Maker maker;
+  for (int i = 0; i < count && !::testing::Test::HasFailure(); ++i) {
+    PoolConfig config;
+    const PoolFunction functions[] = {PoolFunction::kMaximum, PoolFunction::kMinimum,
+                                      PoolFunction::kAverage};
+    config.function = functions[maker.pick(0, 2)];
+    config.window_h = maker.pick(1, 4);
+    config.window_w = maker.pick(1, 4);
+    config.stride_h = maker.pick(1, 3);
+    config.stride_w = maker.pick(1, 3);
+    config.dilation_h = maker.one_in(4) ? 2 : 1;
+    config.dilation_w = maker.one_in(4) ? 2 : 1;
+    config.pad_top = maker.pick(0, 2);
+    config.pad_left = maker.pick(0, 2);
+    config.pad_bottom = maker.pick(0, 2);
+    config.pad_right = maker.pick(0, 2);
+    config.include_padding = maker.one_in(2);
+    const std::int64_t rows = maker.pick(1, 9);
+    const std::int64_t columns = maker.one_in(4) ? maker.pick(500, 600) : maker.pick(1, 30);
+    const auto outputs = [](std::int64_t padded, std::int64_t reach, std::int64_t stride) {
+      return std::max<std::int64_t>(1, (padded - reach + stride - 1) / stride + 1);
+    };
+    const std::int64_t output_rows =
+        outputs(rows + config.pad_top + config.pad_bottom,
+                (config.window_h - 1) * config.dilation_h + 1, config.stride_h);
+    const std::int64_t output_columns =
+        outputs(columns + config.pad_left + config.pad_right,
+                (config.window_w - 1) * config.dilation_w + 1, config.stride_w);
+    Format in = maker.float_format();
+    Format out = maker.one_in(6) ? maker.float_format() : in;
+    if (maker.one_in(3)) {
+      in = out = maker.integer_format();
+      config.input = config.output = maker.affine();
+      if (maker.one_in(2)) config.output = maker.affine();
+    }
+    const std::int64_t channels = maker.pick(1, 5);
+    OwnedSurface input = maker.surface(in, channels, rows, columns);
+    OwnedSurface expected = testing::dense_surface(out, channels, output_rows, output_columns);
+    OwnedSurface actual =
+        testing::ring_surface(out, channels, output_rows, output_columns, maker.random());
+    reference_pool(config, input.surface, expected.surface);
+    const std::int64_t cut = maker.pick(0, output_rows);
+    pool(config, input.surface, actual.surface, {0, channels}, {0, cut});
+    pool(config, input.surface, actual.surface, {0, channels}, {cut, output_rows});
+    EXPECT_EQ(testing::first_difference(expected.surface, actual.surface), "")
+        << "seed " << kSeed << ", work " << i << " function " << pool_function_name(config.function)
+        << " formats " << format_name(in) << " " << format_name(out) << " rows " << rows
+        << " columns " << columns;
+  }
+}
+
+// A surface whose rows, columns or channels may be broadcast.
+OwnedSurface broadcast(Maker& maker, Format format, const Surface& like) {
+  const bool channels = maker.one_in(3);
+  const bool rows = maker.one_in(3);
+  const bool columns = maker.one_in(3);
+  OwnedSurface owned = maker.surface(format, channels ? 1 : like.channels, rows ? 1 : like.rows,
+                                     columns ? 1 : like.columns);
+  Surface& s = owned.surface;
+  if (channels) s.partition_pitch = s.block_pitch = 0;
+  if (rows) {
+    // One row for all: the ring turns in place.
+    s.base += (s.row_origin % s.ring_rows) * s.row_pitch;
+    s.row_pitch = 0;
+    s.row_origin = 0;
+    s.ring_rows = like.rows;
+  }
+  if (columns) s.column_pitch = 0;
+  s.channels = like.channels;
+  s.rows = like.rows;
+  s.columns = like.columns;
+  return owned;
+}
+
+TEST(Pool, EqualsTheObviousForm) { check_pools(800); }
+
+TEST(Pool, EveryInstructionSetGivesTheSameBits) {
+  arith::for_each_target([](const std::string& target) {
+    SCOPED_TRACE(target);
+    check_pools(100);
+  });
+}
+
+TEST(Elementwise, EqualsTheObviousForm) {
+  Maker maker;
+  const int count = 800 / visit_one_in(2, 8);
+  for (int i = 0; i < count && !HasFailure(); ++i) {
+    ElementwiseConfig config;
+    config.binary = maker.one_in(2);
+    config.function = static_cast<BinaryFunction>(maker.pick(0, kBinaryFunctionCount - 1));
+    if (maker.one_in(2)) config.activation.function = UnaryFunction::kRelu;
+    if (maker.one_in(3)) config.activation = {UnaryFunction::kHardSwish, 1.0f / 6, 0.5f};
+    Format formats[3] = {maker.float_format(), maker.float_format(), maker.float_format()};
+    if (maker.one_in(2)) formats[1] = formats[2] = formats[0];
+    for (int operand = 0; operand < 2; ++operand) {
+      if (!maker.one_in(3)) continue;
+      formats[operand] = maker.integer_format();
+      config.inputs[operand] = maker.affine();
+    }
+    if (maker.one_in(3)) {
+      formats[2] = maker.integer_format();
+      config.output = maker.affine();
+    }
+    for (int end = 0; end < 3; ++end) {
+      if (format_is_vector(formats[end]) && maker.one_in(4)) formats[end] = maker.plain_format();
+    }
+    const std::int64_t channels = maker.pick(1, 6);
+    const std::int64_t rows = maker.pick(1, 6);
+    const std::int64_t columns = maker.one_in(4) ? maker.pick(1000, 1100) : maker.pick(1, 40);
+    OwnedSurface expected = testing::dense_surface(formats[2], channels, rows, columns);
+    OwnedSurface actual = maker.surface(formats[2], channels, rows, columns);
+    OwnedSurface a = broadcast(maker, formats[0], expected.surface);
+    OwnedSurface b = broadcast(maker, formats[1], expected.surface);
+    for (std::int64_t c = 0; c < channels; ++c) {
+      for (std::int64_t h = 0; h < rows; ++h) {
+        for (std::int64_t w = 0; w < columns; ++w) {
+          const auto read = [&](const Surface& s) {
+            return ReferenceElement{arith::read_element(s.format, s.at(c, h, w)), s.format};
+          };
+          arith::write_element(
+              formats[2],
+              reference_elementwise(config, read(a.surface), read(b.surface), formats[2]),
+              expected.surface.at(c, h, w));
+        }
+      }
+    }
+    const std::int64_t cut = maker.pick(0, rows);
+    const Surface* second = config.binary ? &b.surface : nullptr;
+    elementwise(config, a.surface, second, actual.surface, {0, channels}, {0, cut});
+    elementwise(config, a.surface, second, actual.surface, {0, channels}, {cut, rows});
+    EXPECT_EQ(testing::first_difference(expected.surface, actual.surface), "")
+        << "seed " << kSeed << ", work " << i << " binary " << config.binary << " "
+        << binary_function_name(config.function) << " "
+        << unary_function_name(config.activation.function) << " " << format_name(formats[0]) << " "
+        << format_name(formats[1]) << " " << format_name(formats[2]);
+  }
+}
+
+// All pairs of 8-bit operands. Scales of which one is a half of another give quotients on ties.
+void check_affine_pairs(const ElementwiseConfig& config, Format format) {
+  constexpr std::int64_t kNumbers = 256;
+  std::vector<std::byte> numbers(kNumbers), results(kNumbers);
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<std::byte>(i);
+  const auto step = static_cast<std::size_t>(visit_one_in(1, 17));
+  for (std::size_t i = 0; i < numbers.size(); i += step) {
+    const arith::Operand a = {.format = format, .data = numbers.data(), .stride = 1};
+    const arith::Operand b = {.format = format, .data = &numbers[i], .stride = 0};
+    elementwise_run(config, a, &b, {.format = format, .data = results.data(), .count = kNumbers});
+    for (std::size_t j = 0; j < numbers.size(); ++j) {
+      const double expected =
+          reference_elementwise(config, {arith::read_element(format, &numbers[j]), format},
+                                {arith::read_element(format, &numbers[i]), format}, format);
+      ASSERT_EQ(arith::read_element(format, &results[j]), expected)
+          << format_name(format) << " " << binary_function_name(config.function) << " " << j << " "
+          << i << " scales " << config.inputs[0].scale << " " << config.inputs[1].scale << " "
+          << config.output.scale;
+    }
+  }
+}
+
+void check_affine_functions() {
+  const float scales[] = {0.25f, 0.5f, 0.0123f, 1.7f, 0x1p-30f};
+  for (const BinaryFunction function :
+       {BinaryFunction::kAdd, BinaryFunction::kSubtract, BinaryFunction::kMultiply}) {
+    for (int i = 0; i < 5; ++i) {
+      for (const Format format : {Format::kI8, Format::kU8}) {
+        ElementwiseConfig config;
+        config.binary = true;
+        config.function = function;
+        if (i % 2 == 0) config.activation.function = UnaryFunction::kRelu;
+        config.inputs[0] = {true, scales[i], 7 * i};
+        config.inputs[1] = {true, scales[(i + 1) % 5], -3 * i};
+        config.output = {true, scales[(i + 2) % 5], 11 * i};
+        check_affine_pairs(config, format);
+        config.output.scale = config.inputs[1].scale;
+        check_affine_pairs(config, format);
+      }
+    }
+  }
+}
+
+TEST(Elementwise, AffinePairsEqualTheObviousFormOnEveryInstructionSet) {
+  arith::for_each_target([](const std::string& target) {
+    SCOPED_TRACE(target);
+    check_affine_functions();
+  });
+}
+
+void check_reductions(int whole) {
+  const int count = whole / visit_one_in(2, 8);
+  Maker maker;
+  for (int i = 0; i < count && !::testing::Test::HasFailure(); ++i) {
+    ReduceConfig config;
+    config.function = static_cast<ReduceFunction>(maker.pick(0, kReduceFunctionCount - 1));
+    config.over_rows = maker.one_in(2);
+    config.over_columns = maker.one_in(2);
+    if (maker.one_in(4)) config.activation.function = UnaryFunction::kSquareRoot;
+    Format in = maker.float_format();
+    Format out = maker.one_in(4) ? maker.float_format() : in;
+    if (maker.one_in(4)) {
+      in = maker.integer_format();
+      config.input = maker.affine();
+    }
+    if (maker.one_in(4)) {
+      out = maker.integer_format();
+      config.output = maker.affine();
+    }
+    const std::int64_t channels = maker.pick(1, maker.one_in(4) ? 20 : 4);
+    OwnedSurface input = maker.surface(in, channels, maker.pick(1, 8),
+                                       maker.one_in(4) ? maker.pick(200, 300) : maker.pick(1, 20));
+    const Surface& x = input.surface;
+    OwnedSurface expected = testing::dense_surface(out, channels, config.over_rows ? 1 : x.rows,
+                                                   config.over_columns ? 1 : x.columns);
+    OwnedSurface actual = testing::ring_surface(out, channels, expected.surface.rows,
+                                                expected.surface.columns, maker.random());
+    for (std::int64_t c = 0; c < channels; ++c) {
+      for (std::int64_t h = 0; h < expected.surface.rows; ++h) {
+        for (std::int64_t w = 0; w < expected.surface.columns; ++w) {
+          std::vector<double> elements;
+          for (std::int64_t y = 0; y < x.rows; ++y) {
+            for (std::int64_t z = 0; z < x.columns; ++z) {
+              if (!config.over_rows && y != h) continue;
+              if (!config.over_columns && z != w) continue;
+              elements.push_back(arith::read_element(in, x.at(c, y, z)));
+            }
+          }
+          arith::write_element(out, reduced_element(config, in, elements, out),
+                               expected.surface.at(c, h, w));
+        }
+      }
+    }
+    reduce(config, x, actual.surface, {0, channels}, {0, expected.surface.rows});
+    EXPECT_EQ(testing::first_difference(expected.surface, actual.surface), "")
+        << "seed " << kSeed << ", work " << i << " " << reduce_function_name(config.function) << " "
+        << format_name(in) << " " << format_name(out);
+  }
+}
+
+TEST(Reduce, EqualsTheObviousForm) { check_reductions(800); }
+
+TEST(Reduce, EveryInstructionSetGivesTheSameBits) {
+  arith::for_each_target([](const std::string& target) {
+    SCOPED_TRACE(target);
+    check_reductions(200);
+  });
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,269 @@
+// exp, sigmoid, tanh and log of f32 elements as unevaluated sums of two float64 numbers, good to
+// about 2^-66: enough for the one rounding to be that of the exact value.
+//
+//   exp(x):   x = k ln2/64 + r, |r| <= 0.0055          k = 64 q + j
+//             exp(x) = 2^q * 2^(j/64) * (1 + p(r))     2^(j/64) from a table, 26 bits and the rest
+//   sigmoid:  E = exp(-|x|);  1 / (1 + E) or E / (1 + E)
+//   tanh:     E = exp(-2|x|); (1 - E) / (1 + E); below 1/16 the series x - x^3/3 + ...
+//   log:      x = 2^e m, 3/4 <= m < 3/2; c of 8 bits from a table, near 1/m; r = m c - 1, exact
+//             log(x) = e ln2 - log(c) + r - r^2/2 + r^3/3 - ...
+//
+// Products are taken of 26-bit halves, which float64 holds exactly.
+#include "concord/expand/exponential_steps.h"
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "arith/rounding.h"
+#include "base/check.h"
+
+namespace tessera::concord {
+namespace {
+
+constexpr int kTablePlaces = 64;
+constexpr int kPowerMin = -170, kPowerMax = 140;  // of 2^q
+
+// Parts of ln2 / 64. The first two have 36 bits at most, so that k times them is exact.
+constexpr double kStepHigh = 0xB17217F7Dp-42;
+constexpr double kStepMiddle = 0x1CF79ABC9p-78;
+constexpr double kStepLow = 0xE3B39803F2F6Ap-130;
+
+struct Double {
+  ValueId high, low;  // high + low
+};
+
+// high + low with |high| >= |low| as a Double.
+Double sum_of(Steps& steps, ValueId high, ValueId low) {
+  const ValueId sum = steps.add(high, low);
+  return {sum, steps.sub(low, steps.sub(sum, high))};
+}
+
+// 26 bits of x and the rest.
+Double halves(Steps& steps, ValueId x) {
+  const ValueId high = upper_bits(steps, x);
+  return {high, steps.sub(x, high)};
+}
+
+// p(r) - r = r^2/2 + r^3/6 + ... for |r| < 0.0055.
+ValueId exponential_tail(Steps& steps, ValueId r) {
+  ValueId tail = steps.f64(1.0 / 720);
+  for (const double coefficient : {1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5}) {
+    tail = steps.add(steps.mul(tail, r), coefficient);
+  }
+  return steps.mul(tail, steps.mul(r, r));
+}
+
+// exp(x), -115 <= x <= 95, x an f32 or twice one.
+Double exponential(Steps& steps, ValueId x) {
+  const ValueId k = steps.round(steps.mul(x, kTablePlaces * 1.4426950408889634));
+  const ValueId first = steps.sub(x, steps.mul(k, kStepHigh));  // exact
+  const ValueId second = steps.mul(k, kStepMiddle);             // exact
+  const Pair r = add_exact(steps, first, steps.unary(Operator::kNegate, second));
+  const ValueId rest = steps.sub(r.rest, steps.mul(k, kStepLow));
+  const Double p = sum_of(steps, r.sum, steps.add(rest, exponential_tail(steps, r.sum)));
+
+  std::vector<double> heads, tails, powers;
+  for (int j = 0; j < kTablePlaces; ++j) {
+    const long double value = std::exp2(static_cast<long double>(j) / kTablePlaces);
+    heads.push_back(std::ldexp(std::nearbyint(std::ldexp(static_cast<double>(value), 25)), -25));
+    tails.push_back(static_cast<double>(value - static_cast<long double>(heads.back())));
+  }
+  for (int q = kPowerMin; q <= kPowerMax; ++q) powers.push_back(std::ldexp(1.0, q));
+  const ValueId q = steps.unary(Operator::kFloor, steps.mul(k, 1.0 / kTablePlaces));
+  const ValueId j =
+      steps.cast(steps.sub(k, steps.mul(q, static_cast<double>(kTablePlaces))), Format::kI64);
+  const auto table = [&](const std::vector<double>& values) {
+    return steps.f64s(values, {static_cast<std::int64_t>(values.size())});
+  };
+  const ValueId head = steps.gather(table(heads), j, 0);
+  const ValueId tail = steps.gather(table(tails), j, 0);
+  const ValueId power = steps.gather(
+      table(powers), steps.cast(steps.sub(q, static_cast<double>(kPowerMin)), Format::kI64), 0);
+  // (head + tail) * (1 + p): head times the first half of p is exact.
+  const Double half = halves(steps, p.high);
+  ValueId small = steps.mul(head, half.low);
+  small = steps.add(small, steps.mul(tail, p.high));
+  small = steps.add(small, steps.mul(head, p.low));
+  small = steps.add(small, tail);
+  const Double large = sum_of(steps, head, steps.mul(head, half.high));
+  const Double result = sum_of(steps, large.high, steps.add(large.low, small));
+  return {steps.mul(result.high, power), steps.mul(result.low, power)};
+}
+
+// n / d as 26 bits and a float64.
+Double quotient(Steps& steps, const Double& n, const Double& d) {
+  const ValueId first = upper_bits(steps, steps.div(n.high, d.high));
+  const Double half = halves(steps, d.high);
+  ValueId rest = steps.sub(n.high, steps.mul(first, half.high));
+  rest = steps.sub(rest, steps.mul(first, half.low));
+  rest = steps.add(rest, steps.sub(n.low, steps.mul(first, d.low)));
+  return {first, steps.div(rest, d.high)};
+}
+
+// 1 + e for 0 <= e <= 1.
+Double one_plus(Steps& steps, const Double& e) {
+  const ValueId sum = steps.add(e.high, 1.0);
+  const ValueId rest = steps.sub(e.high, steps.sub(sum, 1.0));
+  return sum_of(steps, sum, steps.add(rest, e.low));
+}
+
+Double sigmoid(Steps& steps, ValueId x) {
+  const ValueId magnitude = steps.min(steps.abs(x), 110.0);
+  const Double e = exponential(steps, steps.unary(Operator::kNegate, magnitude));
+  const ValueId negative = steps.less(x, 0.0);
+  const Double numerator = {steps.where(negative, e.high, steps.f64(1)),
+                            steps.where(negative, e.low, steps.f64(0))};
+  return quotient(steps, numerator, one_plus(steps, e));
+}
+
+// tanh |x| by its series, as x + x * t.
+Double tanh_series(Steps& steps, ValueId magnitude) {
+  const ValueId z = steps.mul(magnitude, magnitude);
+  ValueId t = steps.f64(-929569.0 / 638512875);
+  for (const double coefficient :
+       {21844.0 / 6081075, -1382.0 / 155925, 62.0 / 2835, -17.0 / 315, 2.0 / 15, -1.0 / 3}) {
+    t = steps.add(steps.mul(t, z), coefficient);
+  }
+  return sum_of(steps, magnitude, steps.mul(magnitude, steps.mul(t, z)));
+}
+
+Double tanh_of_magnitude(Steps& steps, ValueId magnitude) {
+  const ValueId limited = steps.min(magnitude, 40.0);
+  const Double e = exponential(steps, steps.mul(limited, -2.0));
+  const ValueId difference = steps.sub(steps.f64(1), e.high);
+  const ValueId rest = steps.sub(steps.sub(steps.sub(steps.f64(1), difference), e.high), e.low);
+  const Double large = quotient(steps, sum_of(steps, difference, rest), one_plus(steps, e));
+  const Double series = tanh_series(steps, limited);
+  const ValueId is_small = steps.less(magnitude, 0x1p-4);
+  return {steps.where(is_small, series.high, large.high),
+          steps.where(is_small, series.low, large.low)};
+}
+
+// ln2 in parts; the first has 40 bits, so that a whole number of 8 bits times it is exact.
+constexpr double kLn2High = 0xB17217F7D1p-40;
+constexpr double kLn2Low = 0xCF79ABC9E3B39p-92;
+
+// x > 0 and finite as 2^exponent times `significand` in [3/4, 3/2).
+struct Scaled {
+  ValueId exponent, significand;
+};
+Scaled scaled(Steps& steps, ValueId x) {
+  constexpr int kUp = 150;  // smallest f32: 2^-149
+  ValueId rest = steps.mul(x, std::ldexp(1.0, kUp));
+  ValueId exponent;
+  for (int bit = 256; bit >= 1; bit /= 2) {
+    const ValueId small = steps.less(rest, std::ldexp(1.0, bit));
+    rest = steps.mul(rest, steps.where(small, steps.f64(1), steps.f64(std::ldexp(1.0, -bit))));
+    const ValueId taken = steps.where(small, steps.f64(0), steps.f64(bit));
+    exponent = exponent.valid() ? steps.add(exponent, taken) : taken;
+  }
+  const ValueId low = steps.less(rest, 1.5);
+  rest = steps.mul(rest, steps.where(low, steps.f64(1), steps.f64(0.5)));
+  exponent = steps.add(exponent, steps.where(low, steps.f64(0), steps.f64(1)));
+  return {steps.sub(exponent, static_cast<double>(kUp)), rest};
+}
+
+// log(1 + r) - r + r^2/2 for |r| < 1/48.
+ValueId logarithm_tail(Steps& steps, ValueId r) {
+  ValueId tail = steps.f64(1.0 / 13);
+  for (int k = 12; k >= 3; --k) {
+    tail = steps.add(steps.mul(tail, r), (k % 2 == 0 ? -1.0 : 1.0) / k);
+  }
+  return steps.mul(tail, steps.mul(r, steps.mul(r, r)));
+}
+
+Double logarithm(Steps& steps, ValueId x) {
+  const Scaled parts = scaled(steps, x);
+  constexpr int kPlacesOfOne = 64;
+  constexpr int kFirst = kPlacesOfOne * 3 / 4, kLast = kPlacesOfOne * 3 / 2;
+  std::vector<double> inverses, heads, tails;
+  for (int place = kFirst; place < kLast; ++place) {
+    const double middle = (place + 0.5) / kPlacesOfOne;
+    const bool one = place == kPlacesOfOne || place == kPlacesOfOne - 1;  // nothing cancels there
+    const double inverse = one ? 1.0 : std::nearbyint(128 / middle) / 128;
+    const long double log = -std::log(static_cast<long double>(inverse));
+    const double head = std::ldexp(std::nearbyint(std::ldexp(static_cast<double>(log), 40)), -40);
+    inverses.push_back(inverse);
+    heads.push_back(head);
+    tails.push_back(static_cast<double>(log - static_cast<long double>(head)));
+  }
+  const ValueId place = steps.unary(
+      Operator::kFloor, steps.mul(parts.significand, static_cast<double>(kPlacesOfOne)));
+  const ValueId j = steps.cast(steps.sub(place, static_cast<double>(kFirst)), Format::kI64);
+  const auto look_up = [&](const std::vector<double>& values) {
+    return steps.gather(steps.f64s(values, {static_cast<std::int64_t>(values.size())}), j, 0);
+  };
+  const ValueId r = steps.sub(steps.mul(parts.significand, look_up(inverses)), 1.0);  // exact
+  // r^2 in two parts: r = high + low of 26 bits.
+  const Double half = halves(steps, r);
+  const ValueId square = steps.mul(half.high, half.high);
+  const ValueId cross = steps.mul(half.low, steps.add(r, half.high));
+  // Multiples of 2^-40: exact.
+  const ValueId whole = steps.add(steps.mul(parts.exponent, kLn2High), look_up(heads));
+  const Double first = sum_of(steps, r, steps.mul(square, -0.5));
+  const Pair large = add_exact(steps, whole, first.high);
+  ValueId small = steps.add(logarithm_tail(steps, r), steps.mul(cross, -0.5));
+  small = steps.add(small, first.low);
+  small = steps.add(small, steps.add(look_up(tails), steps.mul(parts.exponent, kLn2Low)));
+  return sum_of(steps, large.sum, steps.add(large.rest, small));
+}
+
+// log(x) with what is beyond the numbers: of 0, below 0, of infinity. NaN may be anything.
+ValueId rounded_logarithm(Steps& steps, ValueId x, Format format) {
+  const ValueId positive = steps.less(steps.f64(0), x);
+  const ValueId finite = steps.less(x, 0x1p128);
+  const ValueId number = steps.binary(Operator::kAnd, positive, finite);
+  const Double value = logarithm(steps, steps.where(number, x, steps.f64(1)));
+  const Double pair = sum_of(steps, value.high, value.low);
+  const ValueId result =
+      round_pair(steps, {pair.high, pair.low}, {.format = format, .zero_sign = false});
+  const Format carried = steps.format(result);
+  const double infinity = std::numeric_limits<double>::infinity();
+  const double beyond = format == Format::kF16 ? arith::kF16Largest : infinity;
+  const ValueId below = steps.where(steps.less(x, 0.0), steps.scalar(carried, std::nan("")),
+                                    steps.scalar(carried, -beyond));
+  const ValueId outside = steps.where(positive, steps.scalar(carried, beyond), below);
+  return steps.where(steps.unary(Operator::kNot, number), outside, result);
+}
+
+}  // namespace
+
+std::optional<ValueId> exponential_steps(Steps& steps, const Activation& activation, ValueId x,
+                                         const Traits& traits, Format format) {
+  ValueId safe = x;
+  const ValueId is_nan = traits.may_be_nan ? steps.is_nan(x) : ValueId{};
+  if (traits.may_be_nan) safe = steps.where(is_nan, steps.f64(1), x);
+  if (activation.function == UnaryFunction::kLog) {
+    const ValueId log = rounded_logarithm(steps, safe, format);
+    if (!traits.may_be_nan) return log;
+    return steps.where(is_nan, steps.scalar(steps.format(log), std::nan("")), log);
+  }
+  Double value;
+  switch (activation.function) {
+    case UnaryFunction::kExp:
+      value = exponential(steps, steps.clip(safe, -115.0, 95.0));
+      break;
+    case UnaryFunction::kSigmoid:
+      value = sigmoid(steps, safe);
+      break;
+    case UnaryFunction::kTanh:
+      value = tanh_of_magnitude(steps, steps.abs(safe));
+      break;
+    default:
+      return std::nullopt;
+  }
+  const Double pair = sum_of(steps, value.high, value.low);
+  ValueId result = round_pair(steps, {pair.high, pair.low},
+                              {.format = format, .zero_sign = false, .subnormal = true});
+  const Format carried = steps.format(result);
+  if (activation.function == UnaryFunction::kTanh) {
+    // The sign of x, -0 included.
+    const ValueId sign = steps.clip(steps.mul(safe, 0x1p300), -1.0, 1.0);
+    result = steps.mul(result, steps.cast(sign, carried));
+  }
+  if (!traits.may_be_nan) return result;
+  return steps.where(is_nan, steps.scalar(carried, std::nan("")), result);
+}
+
+}  // namespace tessera::concord

@@ -1,0 +1,17 @@
+// Functions of f32 elements that are made of the exponential, and the logarithm.
+#pragma once
+
+#include <optional>
+
+#include "arith/operation.h"
+#include "concord/expand/rounding_steps.h"
+#include "concord/steps.h"
+
+namespace tessera::concord {
+
+// activation(x) rounded once to `format` (f16 or f32); x are f32 elements in f64. Nothing where the
+// function has no such steps.
+std::optional<ValueId> exponential_steps(Steps& steps, const Activation& activation, ValueId x,
+                                         const Traits& traits, Format format);
+
+}  // namespace tessera::concord

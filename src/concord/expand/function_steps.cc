@@ -1,0 +1,265 @@
+// Unary functions.
+//
+//   algebraic (relu, clip, hard_swish, square root, ...)   their own float64 steps, one rounding
+//   all others, of an f16                                  a table of all 65,536 results
+//   exp and what is made of it, of an f32                  two float64 (expand/exponential_steps.h)
+//
+// The place of an f16 in its table is found by arithmetic: |x|^(1/16), four square roots, grows by
+// at least one 2^-16 from one f16 to the next, so that times 2^16 it distinguishes all of them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "arith/function.h"
+#include "arith/rounding.h"
+#include "arith/unary_functions.h"
+#include "base/check.h"
+#include "concord/expand/expansion.h"
+#include "concord/expand/exponential_steps.h"
+#include "concord/expand/node_expansions.h"
+
+namespace tessera::concord {
+namespace {
+
+constexpr double kPlaces = 0x1p16;      // of |x|^(1/16) = 1
+constexpr double kLargestKey = 0x1p16;  // infinity looks up the place of 65536
+// Below the smallest subnormal number there is only 0.
+constexpr double kZeroPlace = 23169;
+constexpr std::int64_t kSidePlaces = 131072 + 2 - 23168;
+
+// The place of a finite number of at most 65536, exactly as the derived steps compute it.
+std::int64_t place_of(double x, bool signed_zero, bool one_sided) {
+  double root = std::abs(x);
+  for (int i = 0; i < 4; ++i) root = std::sqrt(root);
+  const double place = std::max(root * kPlaces, kZeroPlace) - (kZeroPlace - 1);
+  if (one_sided) return static_cast<std::int64_t>(place);
+  const double sign = signed_zero ? (std::signbit(x) ? -1.0 : 1.0) : (x > 0) - (x < 0);
+  return static_cast<std::int64_t>(place * sign + static_cast<double>(kSidePlaces));
+}
+
+struct TableShape {
+  Format format = Format::kF16;
+  bool signed_zero = false;
+  bool one_sided = false;
+};
+
+Tensor make_table(const TableShape& shape, const std::function<double(double)>& function) {
+  const std::int64_t places = shape.one_sided ? kSidePlaces : 2 * kSidePlaces;
+  Tensor table = Tensor::zeros(shape.format, {places});
+  std::vector<bool> taken(static_cast<std::size_t>(places), false);
+  for (std::uint32_t bits = 0; bits < 65536; ++bits) {
+    const double x = arith::f64_from_f16(static_cast<std::uint16_t>(bits));
+    if (std::isnan(x) || (shape.one_sided && std::signbit(x))) continue;
+    if (!shape.signed_zero && bits == 0x8000) continue;
+    const double key = std::clamp(x, -kLargestKey, kLargestKey);
+    const std::int64_t place = place_of(key, shape.signed_zero, shape.one_sided);
+    TESSERA_CHECK(place >= 0 && place < places && !taken[static_cast<std::size_t>(place)],
+                  "two f16 numbers share place {}", place);
+    taken[static_cast<std::size_t>(place)] = true;
+    arith::write_element(shape.format, function(x),
+                         table.bytes.data() + place * format_bytes(shape.format));
+  }
+  return table;
+}
+
+bool same_bits(double a, double b) { return arith::bits_of_f64(a) == arith::bits_of_f64(b); }
+
+ValueId places_of(Steps& steps, ValueId x, const TableShape& shape) {
+  ValueId root = shape.one_sided ? x : steps.abs(x);
+  for (int i = 0; i < 4; ++i) root = steps.unary(Operator::kSquareRoot, root);
+  ValueId place = steps.sub(steps.max(steps.mul(root, kPlaces), kZeroPlace), kZeroPlace - 1);
+  if (!shape.one_sided) {
+    ValueId sign = x;
+    if (shape.signed_zero) {
+      // 1 / x distinguishes -0 from +0.
+      sign = steps.clip(steps.mul(steps.unary(Operator::kReciprocal, x), 0x1p20), -1.0, 1.0);
+    } else {
+      sign = steps.sign(x);
+    }
+    place = steps.add(steps.mul(place, sign), static_cast<double>(kSidePlaces));
+  }
+  return steps.cast(steps.unary(Operator::kFloor, place), Format::kI64);
+}
+
+bool keeps_grid(const Activation& activation) {
+  switch (activation.function) {
+    case UnaryFunction::kIdentity:
+    case UnaryFunction::kRelu:
+    case UnaryFunction::kAbs:
+    case UnaryFunction::kNegate:
+    case UnaryFunction::kFloor:
+    case UnaryFunction::kCeil:
+    case UnaryFunction::kRound:
+      return true;
+    case UnaryFunction::kClip: {
+      const auto on_grid = [](float x) {
+        return arith::round_value(Format::kF16, static_cast<double>(x)) == static_cast<double>(x);
+      };
+      return on_grid(activation.alpha) && on_grid(activation.beta);
+    }
+    default:
+      return false;
+  }
+}
+
+Traits traits_after(const Activation& activation, const Traits& x, Format format) {
+  const UnaryRange range = unary_row(activation.function).range;
+  Traits traits = {.may_be_nan = x.may_be_nan || range == UnaryRange::kAny,
+                   .may_be_infinite = format == Format::kF32,
+                   .non_negative = range == UnaryRange::kNonNegative};
+  switch (activation.function) {
+    case UnaryFunction::kIdentity:
+      traits.non_negative = x.non_negative;
+      break;
+    case UnaryFunction::kClip:
+      traits.non_negative = activation.alpha >= 0;
+      break;
+    case UnaryFunction::kSquareRoot:
+      traits.non_negative = x.non_negative;
+      traits.may_be_nan = x.may_be_nan || !x.non_negative;
+      break;
+    case UnaryFunction::kHardSwish:
+      traits.may_be_nan |= x.may_be_infinite;
+      break;
+    default:
+      break;
+  }
+  return traits;
+}
+
+Result<Carried> function_of_f16(Expansion& at, const Activation& activation, const Carried& x,
+                                Format format) {
+  Steps& steps = at.steps();
+  const Traits after = traits_after(activation, x.traits, format);
+  // Plain steps, where they give every entry of the table.
+  const bool plain =
+      format == Format::kF32 || arith::unary_table(activation, Format::kF16).plain_steps_agree();
+  if (plain) {
+    if (const auto y = plain_function(steps, activation, x.value, x.traits)) {
+      if (format == Format::kF16 && keeps_grid(activation)) {
+        ValueId value = *y;
+        if (x.traits.may_be_infinite) {
+          value = steps.max(steps.min(value, arith::kF16Largest), -arith::kF16Largest);
+        }
+        return Carried{value, after, false};
+      }
+      Traits unrounded = after;
+      unrounded.may_be_infinite = true;
+      return Carried{round_to_format(steps, *y, format, unrounded), after, false};
+    }
+  }
+  const TableFunction function = {
+      fmt::format("{}/{}/{}", unary_function_name(activation.function), activation.alpha,
+                  activation.beta),
+      [&](double element) { return arith::evaluate(activation, element, format); }};
+  return Carried{look_up(at, x, format, function), after, false};
+}
+
+Result<Carried> function_of_f32(Expansion& at, const graph::Node& node,
+                                const Activation& activation, const Carried& x, Format format) {
+  Steps& steps = at.steps();
+  const Traits after = traits_after(activation, x.traits, format);
+  const ValueId wide = steps.cast(x.value, Format::kF64);
+  const bool odd = format == Format::kF16 && (activation.function == UnaryFunction::kHardSigmoid ||
+                                              activation.function == UnaryFunction::kHardSwish);
+  if (!odd) {
+    if (const auto y = plain_function(steps, activation, wide, x.traits)) {
+      Traits unrounded = after;
+      unrounded.may_be_infinite = true;
+      return Carried{round_to_format(steps, *y, format, unrounded), after, false};
+    }
+  }
+  if (const auto y = exponential_steps(steps, activation, wide, x.traits, format)) {
+    return Carried{*y, after, false};
+  }
+  return refuse(node, fmt::format("'{}' of f32 elements to {} has no exact steps; f16 vectors take "
+                                  "it from a table",
+                                  unary_function_name(activation.function), format_name(format)));
+}
+
+}  // namespace
+
+std::optional<ValueId> plain_function(Steps& steps, const Activation& activation, ValueId x,
+                                      const Traits& traits) {
+  const double alpha = static_cast<double>(activation.alpha);
+  const double beta = static_cast<double>(activation.beta);
+  const auto unit_line = [&] {  // clip(alpha x + beta, 0, 1); abs: +0, not -0
+    const ValueId line = steps.add(steps.mul(x, alpha), beta);
+    return steps.abs(steps.min(steps.max(line, 0.0), 1.0));
+  };
+  switch (activation.function) {
+    case UnaryFunction::kIdentity:
+      return x;
+    case UnaryFunction::kRelu:
+      return steps.abs(steps.max(x, 0.0));
+    case UnaryFunction::kClip: {
+      if (std::isnan(alpha) || std::isnan(beta) || alpha > beta || beta == 0) return std::nullopt;
+      if (alpha == 0 && std::signbit(alpha)) return std::nullopt;
+      const ValueId clipped = steps.min(steps.max(x, alpha), beta);
+      return alpha == 0 ? steps.abs(clipped) : clipped;
+    }
+    case UnaryFunction::kLeakyRelu:
+      if (!(alpha > 0)) return std::nullopt;
+      return alpha < 1 ? steps.max(x, steps.mul(x, alpha)) : steps.min(x, steps.mul(x, alpha));
+    case UnaryFunction::kAbs:
+      return steps.abs(x);
+    case UnaryFunction::kNegate:
+      return steps.unary(Operator::kNegate, x);
+    case UnaryFunction::kFloor:
+      return steps.unary(Operator::kFloor, x);
+    case UnaryFunction::kCeil:
+      return steps.unary(Operator::kCeil, x);
+    case UnaryFunction::kRound:
+      return steps.round(x);
+    case UnaryFunction::kSquare:
+      return steps.mul(x, x);
+    case UnaryFunction::kSquareRoot:
+      return steps.unary(Operator::kSquareRoot, x);
+    case UnaryFunction::kReciprocal:
+      return steps.unary(Operator::kReciprocal, x);
+    case UnaryFunction::kHardSigmoid:
+      return unit_line();
+    case UnaryFunction::kHardSwish:
+      return steps.mul(x, unit_line());
+    case UnaryFunction::kSoftsign:
+      if (traits.may_be_infinite) return std::nullopt;
+      return steps.div(x, steps.add(steps.abs(x), 1.0));
+    default:
+      return std::nullopt;
+  }
+}
+
+ValueId look_up(Expansion& at, const Carried& x, Format format, const TableFunction& function) {
+  Steps& steps = at.steps();
+  TableShape shape = {format, !same_bits(function.value(0.0), function.value(-0.0)),
+                      x.traits.non_negative};
+  ValueId& table = at.tables()[fmt::format("{}/{}/{}/{}", function.name, format_name(format),
+                                           shape.signed_zero, shape.one_sided)];
+  if (!table.valid()) {
+    table = steps.cast(steps.constant(make_table(shape, function.value)), carrier(format));
+  }
+  ValueId key = x.value;
+  const ValueId is_nan = x.traits.may_be_nan ? steps.is_nan(key) : ValueId{};
+  if (x.traits.may_be_nan) key = steps.where(is_nan, steps.f64(1), key);
+  if (x.traits.may_be_infinite) key = steps.clip(key, -kLargestKey, kLargestKey);
+  const ValueId found = steps.gather(table, places_of(steps, key, shape), 0);
+  if (!x.traits.may_be_nan) return found;
+  return steps.where(
+      is_nan, steps.scalar(steps.format(found), std::numeric_limits<double>::quiet_NaN()), found);
+}
+
+Result<Carried> expand_activation(Expansion& at, const graph::Node& node,
+                                  const Activation& activation, const Carried& x, Format source,
+                                  Format format) {
+  if (activation.function == UnaryFunction::kIdentity && source == format &&
+      (source == Format::kF32 || !x.traits.may_be_infinite)) {
+    return Carried{x.value, x.traits, false};
+  }
+  if (source == Format::kF16) return function_of_f16(at, activation, x, format);
+  return function_of_f32(at, node, activation, x, format);
+}
+
+}  // namespace tessera::concord

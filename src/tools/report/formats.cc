@@ -1,0 +1,172 @@
+#include "tools/report/formats.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "report/format_page.h"
+#include "report/format_study.h"
+#include "tools/files/tensor_file.h"
+#include "tools/terminal/console.h"
+
+namespace tessera::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using report::FormatRow;
+using report::FormatStudy;
+
+std::vector<fs::path> sorted_entries(const fs::path& folder) {
+  std::vector<fs::path> entries;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) entries.push_back(entry.path());
+  std::sort(entries.begin(), entries.end());
+  return entries;
+}
+
+// A folder of a case: "NAME.npy" (or .pb, .png, .jpg) for each input that is not random.
+std::vector<std::string> texts_of_case(const fs::path& folder) {
+  std::vector<std::string> texts;
+  for (const fs::path& file : sorted_entries(folder)) {
+    texts.push_back(fmt::format("{}={}", file.stem().string(), file.string()));
+  }
+  return texts;
+}
+
+// A folder in FOLDER is a case; without any, each file is one, for the only input.
+Result<std::vector<std::vector<std::string>>> case_texts(
+    const std::string& folder, const std::vector<TensorDescription>& inputs) {
+  const std::vector<fs::path> entries = sorted_entries(folder);
+  std::vector<std::vector<std::string>> cases;
+  for (const fs::path& entry : entries) {
+    if (fs::is_directory(entry)) cases.push_back(texts_of_case(entry));
+  }
+  if (!cases.empty()) return cases;
+  if (entries.empty()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("--cases '{}': there is no file and no folder in it", folder)};
+  }
+  if (inputs.size() != 1) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("--cases '{}': the model has {} inputs; give a folder for each case, "
+                             "with a file NAME.npy for each input",
+                             folder, inputs.size())};
+  }
+  for (const fs::path& file : entries) {
+    cases.push_back({fmt::format("{}={}", inputs[0].name, file.string())});
+  }
+  return cases;
+}
+
+Result<std::vector<std::vector<Tensor>>> read_cases(const FormatReportArguments& arguments,
+                                                    const std::vector<TensorDescription>& inputs,
+                                                    FileRoles& roles) {
+  TESSERA_TRY(const ImagePreprocessing preprocessing, parse_preprocessing(arguments.preprocess));
+  std::vector<std::vector<std::string>> texts = {arguments.inputs};
+  if (!arguments.cases.empty()) {
+    TESSERA_TRY(texts, case_texts(arguments.cases, inputs));
+  }
+  for (const std::vector<std::string>& text : texts) roles.read_inputs(text);
+  std::vector<std::vector<Tensor>> cases;
+  for (const std::vector<std::string>& text : texts) {
+    TESSERA_TRY(std::vector<Tensor> tensors, read_inputs(text, inputs, preprocessing));
+    cases.push_back(std::move(tensors));
+  }
+  return cases;
+}
+
+nlohmann::json row_json(const FormatRow& row) {
+  nlohmann::json document = {{"format", row.format}};
+  if (!row.error.empty()) {
+    document["error"] = row.error;
+    return document;
+  }
+  document["cosine"] = row.accuracy.cosine;
+  document["max_error"] = row.accuracy.max_error;
+  document["largest"] = row.accuracy.largest;
+  if (row.accuracy.top1) document["top1_agreement"] = *row.accuracy.top1;
+  if (row.accuracy.texts) document["text_agreement"] = *row.accuracy.texts;
+  document["weight_bytes"] = row.weight_bytes;
+  document["activation_bytes"] = row.activation_bytes;
+  if (row.cycles) {
+    document["cycles"] = *row.cycles;
+  } else {
+    document["cycles_error"] = row.cycles_error;
+  }
+  return document;
+}
+
+std::string study_text(const FormatStudy& study) {
+  Table table(
+      {"format", "cosine", "error", "of", "top-1", "texts", "weights", "activations", "cycles"});
+  std::string refused;
+  const auto share = [](const std::optional<double>& value) {
+    return value ? percent(*value) : std::string("-");
+  };
+  for (const FormatRow& row : study.rows) {
+    if (!row.error.empty()) {
+      refused += fmt::format("{}: {}\n", row.format, row.error);
+      continue;
+    }
+    if (!row.cycles) refused += fmt::format("{}, cycles: {}\n", row.format, row.cycles_error);
+    const report::Accuracy& a = row.accuracy;
+    table.add({row.format, fmt::format("{:.7f}", a.cosine), fmt::format("{:.2g}", a.max_error),
+               fmt::format("{:.3g}", a.largest), share(a.top1), share(a.texts),
+               with_separators(row.weight_bytes), with_separators(row.activation_bytes),
+               row.cycles ? with_separators(*row.cycles) : "-"});
+  }
+  return table.text(100) + refused;
+}
+
+}  // namespace
+
+Status format_report(const ModelArguments& model, const FormatReportArguments& arguments,
+                     const std::string& html, FileRoles roles) {
+  if (!model.format.empty()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "--formats tries one format after the other; leave out --format"};
+  }
+  if (package::kind_of_file(model.model) == package::FileKind::kPackage) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("'{}' is a package, compiled for one format; give --formats the ONNX "
+                             "model",
+                             model.model)};
+  }
+  report::FormatStudyOptions options;
+  TESSERA_TRY(options.load, model.load_options());
+  options.formats = arguments.formats.empty() ? report::study_formats() : arguments.formats;
+  options.texts = arguments.texts;
+  options.threads = arguments.threads;
+  TESSERA_TRY(const auto inputs, report::study_inputs(model.model, options.load));
+  TESSERA_TRY(options.cases, read_cases(arguments, inputs, roles));
+  TESSERA_RETURN_IF_ERROR(roles.check());
+  TESSERA_TRY(const FormatStudy study, report::format_study(model.model, options));
+  for (const std::string& file : study.external_files) roles.read("the model's data", file);
+  TESSERA_RETURN_IF_ERROR(roles.check());
+  if (!html.empty()) {
+    TESSERA_RETURN_IF_ERROR(report::write_format_page(html, model.model, study));
+  }
+  if (model.json) {
+    nlohmann::json rows = nlohmann::json::array();
+    for (const FormatRow& row : study.rows) rows.push_back(row_json(row));
+    const nlohmann::json document = {{"model", model.model},
+                                     {"arch", model.arch},
+                                     {"cases", study.cases},
+                                     {"notes", study.notes},
+                                     {"formats", std::move(rows)}};
+    show_lines(json_text(document) + "\n");
+    return {};
+  }
+  show_lines(fmt::format(
+      "{}{}\n{} case(s) against float32. cosine: of the output that has the smallest; error: the\n"
+      "largest, of a number of at most that magnitude; top-1: rows of the first output with the\n"
+      "same best class; texts: the same after repetitions and class 0 are left out (--texts);\n"
+      "weights, activations: bytes that the operands of products take in the format.\n",
+      notes_text(study.notes), study_text(study), study.cases));
+  if (!html.empty()) show("wrote {}\n", html);
+  return {};
+}
+
+}  // namespace tessera::tools

@@ -1,0 +1,29 @@
+// What `tessera run` was asked for, of a model or of a program.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/files/roles.h"
+#include "tools/verb.h"
+
+namespace tessera::tools {
+
+struct RunArguments {
+  ModelArguments model;
+  std::vector<std::string> inputs;  // NAME=SOURCE or SOURCE
+  std::string preprocess;
+  std::string device = "sim";
+  std::string output_folder;
+  std::string trace, html;
+  std::string stream, stream_out;
+  int cores = 1;
+  int threads = 0;
+  bool timing_only = false, check_hazards = false, serial = false;
+  bool arch_given = false;
+};
+
+// What the arguments name.
+FileRoles file_roles(const RunArguments& arguments);
+
+}  // namespace tessera::tools

@@ -1,0 +1,112 @@
+#include "tools/run/output.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "arith/rounding.h"
+#include "base/output_file.h"
+#include "tools/files/tensor_file.h"
+#include "tools/terminal/console.h"
+
+namespace tessera::tools {
+namespace {
+
+// A file name without characters that a shell or file system dislikes.
+std::string safe_name(const std::string& name) {
+  std::string result = name;
+  for (char& c : result) {
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0 && c != '.' && c != '-') c = '_';
+  }
+  return result;
+}
+
+std::string values_text(const Tensor& tensor) {
+  constexpr std::int64_t kShown = 8;
+  const std::int64_t count = element_count(tensor.dims);
+  const std::int64_t element = format_bytes(tensor.format);
+  std::string text;
+  for (std::int64_t i = 0; i < std::min(count, kShown); ++i) {
+    text += fmt::format(" {:.6g}",
+                        arith::read_element(tensor.format, tensor.bytes.data() + i * element));
+  }
+  return text + (count > kShown ? " ..." : "");
+}
+
+nlohmann::json engines_json(const RunResult& run) {
+  nlohmann::json engines = nlohmann::json::array();
+  for (const EngineUse& e : run.engines) {
+    engines.push_back({{"name", e.name},
+                       {"busy", e.busy},
+                       {"blocked_dependency", e.blocked_dependency},
+                       {"blocked_memory", e.blocked_memory},
+                       {"idle", e.idle},
+                       {"tasks", e.tasks},
+                       {"steps", e.steps},
+                       {"macs", e.macs},
+                       {"dram_bytes_read", e.dram_bytes_read},
+                       {"dram_bytes_written", e.dram_bytes_written}});
+  }
+  return engines;
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> write_outputs(const std::string& folder,
+                                               const std::vector<TensorDescription>& outputs,
+                                               const RunResult& run, FileRoles roles) {
+  std::vector<std::string> paths;
+  if (folder.empty() || run.outputs.empty()) return paths;
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("--output '{}': {}", folder, error.message())};
+  }
+  for (std::size_t i = 0; i < run.outputs.size(); ++i) {
+    paths.push_back(folder + "/" + safe_name(outputs[i].name) + ".npy");
+    roles.write(fmt::format("output '{}' in", outputs[i].name), paths.back());
+  }
+  TESSERA_RETURN_IF_ERROR(roles.check());
+  OutputFiles files;
+  for (std::size_t i = 0; i < run.outputs.size(); ++i) {
+    TESSERA_TRY(const std::vector<std::byte> bytes, npy_bytes(run.outputs[i], paths[i]));
+    TESSERA_RETURN_IF_ERROR(files.add(paths[i], bytes));
+  }
+  TESSERA_RETURN_IF_ERROR(files.commit());
+  return paths;
+}
+
+nlohmann::json run_json(const RunArguments& arguments,
+                        const std::vector<TensorDescription>& outputs, const RunResult& run,
+                        const std::vector<std::string>& paths) {
+  nlohmann::json list = nlohmann::json::array();
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    nlohmann::json output = {{"name", outputs[i].name},
+                             {"format", format_name(outputs[i].format)},
+                             {"dims", outputs[i].dims}};
+    if (i < paths.size()) output["file"] = paths[i];
+    list.push_back(std::move(output));
+  }
+  return {{"model", arguments.model.model}, {"arch", arguments.model.architecture()},
+          {"device", arguments.device},     {"cycles", run.cycles},
+          {"clock_hertz", run.clock_hertz}, {"status_flags", run.status_flags},
+          {"engines", engines_json(run)},   {"outputs", std::move(list)}};
+}
+
+void print_run(const std::vector<TensorDescription>& outputs, const RunResult& run,
+               const std::vector<std::string>& paths) {
+  for (std::size_t i = 0; i < run.outputs.size(); ++i) {
+    show("output {} {} {}:{}\n", outputs[i].name, format_name(outputs[i].format),
+         dims_text(outputs[i].dims), values_text(run.outputs[i]));
+  }
+  for (const std::string& path : paths) show("wrote {}\n", path);
+  if (run.engines.empty()) return;
+  show_lines(
+      fmt::format("{} cycles, {:.1f} us at {} MHz\n{}", with_separators(run.cycles),
+                  static_cast<double>(run.cycles) * 1e6 / static_cast<double>(run.clock_hertz),
+                  run.clock_hertz / 1'000'000, engine_table(run)));
+}
+
+}  // namespace tessera::tools

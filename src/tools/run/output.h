@@ -1,0 +1,23 @@
+// How `tessera run` tells what came out; a model and a program share it.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "tools/run/arguments.h"
+
+namespace tessera::tools {
+
+// None of `roles` is written over.
+Result<std::vector<std::string>> write_outputs(const std::string& folder,
+                                               const std::vector<TensorDescription>& outputs,
+                                               const RunResult& run, FileRoles roles);
+// What every run has: architecture, device, cycles, engines, outputs.
+nlohmann::json run_json(const RunArguments& arguments,
+                        const std::vector<TensorDescription>& outputs, const RunResult& run,
+                        const std::vector<std::string>& paths);
+void print_run(const std::vector<TensorDescription>& outputs, const RunResult& run,
+               const std::vector<std::string>& paths);
+
+}  // namespace tessera::tools

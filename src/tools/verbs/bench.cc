@@ -1,0 +1,225 @@
+// tessera bench: a load on a model through the pipeline, or one of the suites.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "tools/bench/devices.h"
+#include "tools/bench/load.h"
+#include "tools/bench/pipeline.h"
+#include "tools/bench/roofline.h"
+#include "tools/bench/transposition.h"
+#include "tools/files/tensor_file.h"
+#include "tools/terminal/standard_streams.h"
+#include "tools/verb.h"
+
+namespace tessera::tools {
+namespace {
+
+struct BenchArguments {
+  ModelArguments model;
+  std::string suite, models, packages, networks;
+  std::vector<std::string> all;  // host-vs-ort: folders
+  std::string instructions;      // host-vs-ort
+  int repeat = 0;                // 0: the suite's own number
+  int threads = 0;
+  bool arch_given = false;
+  LoadBench load;
+  std::vector<std::string> devices = {"host"};
+  int kernels = 1;
+  double pace = 0;
+  bool timing_only = false;
+  std::string handover = "free-flow", hint = "throughput", tune = "off";
+};
+
+// Starts the program `host_vs_ort`, which takes this process's place. It belongs to the source
+// tree: it runs ONNX Runtime under Node.js, which an installation does not need.
+Status host_vs_ort(const BenchArguments& arguments) {
+  std::error_code error;
+  const auto folder = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  std::string program;
+  for (const char* const place : {"host_vs_ort", "../../bench/host_vs_ort"}) {
+    const auto candidate = folder / place;
+    if (program.empty() && std::filesystem::exists(candidate, error)) program = candidate.string();
+  }
+  if (program.empty()) {
+    return Error{ErrorCode::kUnavailable,
+                 fmt::format("--suite host-vs-ort: there is no program 'host_vs_ort' beside '{}'; "
+                             "build the source tree and run its tessera, or scripts/bench.sh",
+                             folder.string())};
+  }
+  std::vector<std::string> words = {program};
+  const auto add = [&words](const char* option, const std::string& value) {
+    if (!value.empty()) words.insert(words.end(), {option, value});
+  };
+  add("--models", arguments.models);
+  for (const std::string& folder : arguments.all) add("--all", folder);
+  add("--instructions", arguments.instructions);
+  add("--onnxruntime", arguments.packages);
+  add("--arch", arguments.model.architecture());
+  if (arguments.repeat > 0) add("--repeat", std::to_string(arguments.repeat));
+  if (arguments.threads > 0) add("--threads", std::to_string(arguments.threads));
+  if (arguments.model.json) words.emplace_back("--json");
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  restore_signals();
+  execv(program.c_str(), argv.data());
+  return Error{ErrorCode::kUnavailable,
+               fmt::format("cannot start '{}': {}", program, std::strerror(errno))};
+}
+
+Status bench_load(const BenchArguments& arguments) {
+  LoadBench load = arguments.load;
+  load.json = arguments.model.json;
+  load.handover = arguments.handover == "lock-step" ? Handover::kLockStep : Handover::kFreeFlow;
+  load.hint = arguments.hint == "latency" ? Hint::kLatency : Hint::kThroughput;
+  load.tune = arguments.tune == "auto";
+  FileRoles roles = arguments.model.file_roles();
+  roles.write("--trace", load.trace);
+  roles.write("--events", load.events);
+  TESSERA_TRY(const Network network, arguments.model.load_with_programs(roles));
+  for (const std::string& device : arguments.devices) {
+    DeviceOptions options;
+    TESSERA_TRY(options.kind, device_kind_from_name(device));
+    options.arch = arguments.model.architecture_for(network);
+    options.kernels = arguments.kernels;
+    options.threads = arguments.threads;
+    if (options.kind == DeviceKind::kSim) {
+      options.pace = arguments.pace;
+      options.timing_only = arguments.timing_only;
+    }
+    load.devices.push_back(std::move(options));
+  }
+  std::vector<Tensor> inputs;
+  for (std::size_t i = 0; i < network.inputs().size(); ++i) {
+    inputs.push_back(random_tensor(network.inputs()[i], 0, i));
+  }
+  return run_load_bench(network, inputs, load);
+}
+
+Status bench(const BenchArguments& arguments) {
+  const bool of_model = arguments.suite.empty() || arguments.suite == "devices";
+  if (of_model == arguments.model.model.empty()) {
+    return Error{ErrorCode::kInvalidArgument, "give a model, or --suite"};
+  }
+  if (arguments.suite == "devices") {
+    return run_device_bench({arguments.model, arguments.repeat, arguments.threads});
+  }
+  if (arguments.suite == "roofline") {
+    return run_roofline_suite({.arch = arguments.model.architecture(),
+                               .networks = arguments.networks,
+                               .json = arguments.model.json});
+  }
+  if (arguments.suite == "transposition") {
+    return bench_transposition(arguments.arch_given ? arguments.model.architecture() : "",
+                               arguments.model.json);
+  }
+  if (arguments.suite == "pipeline") return run_pipeline_suite({.json = arguments.model.json});
+  if (arguments.suite == "unequal") return run_unequal_suite({.json = arguments.model.json});
+  if (arguments.suite == "outcomes") return run_outcome_suite({.json = arguments.model.json});
+  if (arguments.suite == "tuning") return run_tuning_suite({.json = arguments.model.json});
+  if (!arguments.suite.empty()) return host_vs_ort(arguments);
+  return bench_load(arguments);
+}
+
+void add_load_options(CLI::App& app, BenchArguments& arguments) {
+  LoadBench& load = arguments.load;
+  app.add_option("--device", arguments.devices, "host, sim or ref; several with commas between")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--kernels", arguments.kernels, "kernels of each device that run side by side")
+      ->check(CLI::Range(1, 64));
+  app.add_option("--pace", arguments.pace,
+                 "sim: a run takes its simulated time divided by this (1: real time; 0: no pace)")
+      ->check(CLI::Range(0.0, 1e9));
+  app.add_flag("--timing-only", arguments.timing_only, "sim: no values, the same cycles");
+  app.add_option("--seconds", load.seconds, "how long tasks are offered")
+      ->check(CLI::Range(0.01, 1e6))
+      ->capture_default_str();
+  app.add_option("--tasks", load.tasks, "how many tasks, in place of --seconds")
+      ->check(CLI::Range(1, 1'000'000'000));
+  app.add_option("--streams", load.streams, "streams that submit side by side")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--rate", load.rate, "tasks a second offered (0: as fast as there is room)")
+      ->check(CLI::Range(0.0, 1e9));
+  app.add_option("--in-flight", load.in_flight, "tasks in the pipeline at most")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--handover", arguments.handover, "how packets go from stage to stage")
+      ->check(CLI::IsMember({"free-flow", "lock-step"}))
+      ->capture_default_str();
+  app.add_option(
+         "--hint", arguments.hint,
+         "throughput: short runs are given to a kernel in advance; latency: one run at most")
+      ->check(CLI::IsMember({"throughput", "latency"}))
+      ->capture_default_str();
+  app.add_option("--tune", arguments.tune, "auto: balance the stages' threads while running")
+      ->check(CLI::IsMember({"auto", "off"}))
+      ->capture_default_str();
+  app.add_flag("--device-form", load.device_form,
+               "the host converts at the network's edges: fewer bytes over the link, and cycles");
+  app.add_option("--stage-threads", load.stage_threads, "threads of a stage: pre=2")
+      ->delimiter(',');
+  app.add_option("--compare-every", load.compare_every,
+                 "compare one task in this many with the host, layer by layer")
+      ->check(CLI::Range(1, 1'000'000'000));
+  app.add_option("--trace", load.trace, "write the timeline (Perfetto / Chrome trace JSON)");
+  app.add_option("--events", load.events, "write every event as JSON lines");
+}
+
+}  // namespace
+
+Action bench_verb(CLI::App& app) {
+  auto arguments = std::make_shared<BenchArguments>();  // shared with the returned action
+  arguments->model.add_to(app, kModelOrProgram);
+  app.get_option("model")->required(false);
+  app.add_option(
+         "--suite", arguments->suite,
+         "devices: the devices side by side on the model; pipeline: the pipeline in front "
+         "of a processor with real time behaviour; tuning: the same from a bad start; "
+         "unequal: devices of unequal speed, one of them hanging; outcomes: how soon deadlines "
+         "and cancel() end jobs, and when results come; "
+         "host-vs-ort: the host device against ONNX Runtime on well-known models; roofline: "
+         "the zoo's networks against what their work and traffic take at least; "
+         "transposition: matrices turned by the array, the planar engine and DMA")
+      ->check(CLI::IsMember({"devices", "pipeline", "tuning", "unequal", "outcomes", "host-vs-ort",
+                             "roofline", "transposition"}));
+  const std::vector<CLI::Option*> others = app.get_options();
+  add_load_options(app, *arguments);
+  std::vector<const CLI::Option*> of_load;
+  for (const CLI::Option* option : app.get_options()) {
+    if (std::ranges::find(others, option) == others.end()) of_load.push_back(option);
+  }
+  app.add_option("--networks", arguments->networks,
+                 "roofline: names with commas between (default: all of the zoo)");
+  app.add_option("--models", arguments->models, "suite: the models' folder (default: fetched)");
+  app.add_option("--all", arguments->all,
+                 "host-vs-ort: measure every model of this folder, a line each with --json; may be "
+                 "given several times");
+  app.add_option("--instructions", arguments->instructions,
+                 "host-vs-ort: of the host device: all, avx512vnni (no AMX), avx512 (no VNNI "
+                 "either), avx2");
+  app.add_option("--onnxruntime", arguments->packages,
+                 "suite: the folder with node_modules (default: fetched)");
+  app.add_option("--repeat", arguments->repeat, "measured rounds (default 5, suite 15)")
+      ->check(CLI::Range(1, 1000));
+  app.add_option("--threads", arguments->threads, "threads of the host device (0: all)")
+      ->check(CLI::Range(0, 1024));
+  const CLI::Option* arch = app.get_option("--arch");
+  return [arguments, arch, of_load]() -> Status {
+    arguments->arch_given = arch->count() > 0;
+    for (const CLI::Option* option : of_load) {
+      if (arguments->suite.empty() || option->count() == 0) continue;
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("{} is for the load on a model; --suite {} does not take it",
+                               option->get_name(), arguments->suite)};
+    }
+    return bench(*arguments);
+  };
+}
+
+}  // namespace tessera::tools

@@ -1,0 +1,149 @@
+// tessera asm, disasm: firmware text to a program, and back.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "arch/chip_config.h"
+#include "base/output_file.h"
+#include "firmware/assembler.h"
+#include "firmware/disassembler.h"
+#include "isa/verify.h"
+#include "network/firmware_file.h"
+#include "package/container.h"
+#include "package/container_file.h"
+#include "tessera/file.h"
+#include "tessera/visible_text.h"
+#include "tools/terminal/console.h"
+#include "tools/verb.h"
+
+namespace tessera::tools {
+namespace {
+
+namespace fs = std::filesystem;
+using firmware::WeightsPlace;
+
+struct FirmwareArguments {
+  std::string file, output, arch;
+  bool unverified = false, inline_weights = false, json = false;
+};
+
+Status assemble(const FirmwareArguments& arguments) {
+  FileRoles roles;
+  roles.read("the text", arguments.file);
+  roles.read_architecture(arguments.arch);
+  roles.write("-o", arguments.output);
+  TESSERA_RETURN_IF_ERROR(roles.check());
+  std::vector<std::string> files;
+  TESSERA_TRY(const isa::Program program,
+              network::assemble_file(arguments.file, arguments.arch, false, &files));
+  for (const std::string& file : files) roles.read("a file of the text", file);
+  TESSERA_RETURN_IF_ERROR(roles.check());
+  if (!arguments.unverified) {
+    TESSERA_TRY(const ChipConfig chip, network::chip_of(program, arguments.arch));
+    const Status proved = isa::verify_program(program, chip);
+    if (!proved.ok()) return proved.error().with_context("'" + arguments.file + "'");
+  }
+  TESSERA_RETURN_IF_ERROR(write_file(arguments.output, package::serialise(program)));
+  if (arguments.json) {
+    const nlohmann::json document = {{"program", arguments.output},
+                                     {"chip", program.chip_name},
+                                     {"tasks", program.tasks.size()},
+                                     {"segments", program.segments.size()},
+                                     {"dependencies", program.dependency_count()},
+                                     {"weights_bytes", program.weights.size()},
+                                     {"verified", !arguments.unverified}};
+    show_lines(json_text(document) + "\n");
+  } else {
+    show("wrote {}: {} tasks in {} segments for {}, {} dependencies{}\n", arguments.output,
+         program.tasks.size(), program.segments.size(), program.chip_name,
+         program.dependency_count(), arguments.unverified ? "; not verified" : "");
+  }
+  return {};
+}
+
+// How the text names a file beside it.
+std::string beside(const std::string& file, const std::string& text) {
+  std::error_code error;
+  const fs::path folder = fs::absolute(text, error).parent_path();
+  const fs::path relative = fs::proximate(fs::absolute(file, error), folder, error);
+  return error || relative.empty() ? file : relative.generic_string();
+}
+
+Status disassemble(const FirmwareArguments& arguments) {
+  FileRoles roles;
+  roles.read("the program", arguments.file);
+  roles.write("-o", arguments.output);
+  TESSERA_RETURN_IF_ERROR(roles.check());
+  OutputFiles files;
+  TESSERA_TRY(const std::vector<std::byte> bytes,
+              package::read_container(package::kProgramMagic, arguments.file));
+  TESSERA_TRY(const isa::Program program, package::parse_program(bytes, arguments.file));
+  firmware::DisassembleOptions options;
+  const bool big = program.weights.size() > firmware::kInlineWeightsMax;
+  std::string sidecar;
+  if (big && !arguments.inline_weights) {
+    if (arguments.output.empty()) {
+      options = {WeightsPlace::kProgram, arguments.file};
+    } else {
+      TESSERA_RETURN_IF_ERROR(check_has_place_beside(arguments.output));
+      sidecar = fs::path(arguments.output).replace_extension(".weights").string();
+      options = {WeightsPlace::kFile, beside(sidecar, arguments.output)};
+      roles.write("the weights' file", sidecar);
+      TESSERA_RETURN_IF_ERROR(roles.check());
+      TESSERA_RETURN_IF_ERROR(files.add(sidecar, program.weights));
+    }
+  }
+  const std::string text = firmware::disassemble(program, options);
+  // Another writer may have laid out the same contents in another way.
+  const bool same_bytes = package::serialise(program) == bytes;
+  if (!same_bytes) {
+    const std::string note = fmt::format(
+        "note: '{}' was not written by this version; the text gives the same program in another "
+        "file\n",
+        visible_text(arguments.file));
+    std::fputs(note.c_str(), stderr);
+  }
+  if (!arguments.output.empty()) {
+    TESSERA_RETURN_IF_ERROR(files.add(arguments.output, text));
+    TESSERA_RETURN_IF_ERROR(files.commit());
+  }
+  if (arguments.json) {
+    nlohmann::json document = {
+        {"file", arguments.file}, {"tasks", program.tasks.size()}, {"same_bytes", same_bytes}};
+    if (arguments.output.empty()) document["listing"] = text;
+    if (!arguments.output.empty()) document["text"] = arguments.output;
+    if (!sidecar.empty()) document["weights"] = sidecar;
+    show_lines(json_text(document) + "\n");
+  } else if (arguments.output.empty()) {
+    show_lines(text);
+  } else {
+    show("wrote {}: {} tasks\n", arguments.output, program.tasks.size());
+    if (!sidecar.empty()) show("wrote {}\n", sidecar);
+  }
+  return {};
+}
+
+}  // namespace
+
+Action asm_verb(CLI::App& app) {
+  auto arguments = std::make_shared<FirmwareArguments>();  // shared with the returned action
+  app.add_option("text", arguments->file, "firmware text (.tasm)")->required();
+  app.add_option("-o,--output", arguments->output, "program to write (.tprog)")->required();
+  app.add_option("--arch", arguments->arch, "architecture (default: the text's)");
+  app.add_flag("--unverified", arguments->unverified, "write what the text says, right or wrong");
+  app.add_flag("--json", arguments->json, "print one JSON object");
+  return [arguments] { return assemble(*arguments); };
+}
+
+Action disasm_verb(CLI::App& app) {
+  auto arguments = std::make_shared<FirmwareArguments>();  // shared with the returned action
+  app.add_option("program", arguments->file, "program (.tprog)")->required();
+  app.add_option("-o,--output", arguments->output,
+                 "text to write (.tasm); weights of more than 4 KiB go into a file beside it");
+  app.add_flag("--inline", arguments->inline_weights, "all weights in the text");
+  app.add_flag("--json", arguments->json, "print one JSON object");
+  return [arguments] { return disassemble(*arguments); };
+}
+
+}  // namespace tessera::tools

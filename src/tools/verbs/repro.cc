@@ -1,0 +1,100 @@
+// tessera repro: published experiments, run again, beside the published figures.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "repro/experiments.h"
+#include "tools/terminal/console.h"
+#include "tools/verb.h"
+
+namespace tessera::tools {
+namespace {
+
+struct ReproArguments {
+  std::string name, data;
+  bool json = false;
+};
+
+nlohmann::json to_json(const repro::TimingTable& table) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const repro::TimingRow& row : table.rows) {
+    nlohmann::json entry = {{"name", row.name},
+                            {"measured", row.measured},
+                            {"ours", row.ours},
+                            {"difference", row.difference()},
+                            {"error_percent", row.error_percent()}};
+    for (std::size_t i = 0; i < row.extra.size(); ++i) entry[table.extra[i]] = row.extra[i];
+    rows.push_back(std::move(entry));
+  }
+  return {{"name", table.name},
+          {"title", table.title},
+          {"unit", table.unit},
+          {"mean_absolute_error_percent", table.mean_absolute_error_percent()},
+          {"largest_error_percent", table.largest_error_percent()},
+          {"notes", table.notes},
+          {"rows", std::move(rows)}};
+}
+
+std::string figure(double value, int decimals) {
+  if (decimals == 0) return with_separators(std::llround(value));
+  return fmt::format("{:.{}f}", value, decimals);
+}
+
+void print(const repro::TimingTable& table) {
+  std::vector<std::string> header = {table.title, "measured", "ours", "difference", "error %"};
+  header.insert(header.end(), table.extra.begin(), table.extra.end());
+  Table text(header);
+  for (const repro::TimingRow& row : table.rows) {
+    std::vector<std::string> cells = {
+        row.name, figure(row.measured, table.decimals), figure(row.ours, table.decimals),
+        figure(row.difference(), table.decimals), fmt::format("{:+.2f}", row.error_percent())};
+    for (const double value : row.extra) cells.push_back(fmt::format("{:.2f}", value));
+    cells.resize(header.size());
+    text.add(std::move(cells));
+  }
+  show_lines(fmt::format("{}in {}: mean absolute error {:.2f} %, largest {:.2f} %\n",
+                         text.text(100), visible_text(table.unit),
+                         table.mean_absolute_error_percent(), table.largest_error_percent()));
+  for (const std::string& note : table.notes) show("{}\n", note);
+  show("\n");
+}
+
+Status reproduce(const ReproArguments& arguments) {
+  TESSERA_TRY(const repro::Experiment* const experiment, repro::find_experiment(arguments.name));
+  if (arguments.data.empty()) {
+    return Error{ErrorCode::kInvalidArgument, fmt::format("{} needs --data FOLDER with {}",
+                                                          experiment->name, experiment->needs)};
+  }
+  TESSERA_TRY(const repro::ExperimentResult result, experiment->run(arguments.data));
+  if (arguments.json) {
+    nlohmann::json tables = nlohmann::json::array();
+    for (const repro::TimingTable& table : result.tables) tables.push_back(to_json(table));
+    const nlohmann::json document = {
+        {"experiment", experiment->name}, {"tables", std::move(tables)}, {"notes", result.notes}};
+    show_lines(json_text(document) + "\n");
+    return {};
+  }
+  for (const repro::TimingTable& table : result.tables) print(table);
+  show_lines(notes_text(result.notes));
+  return {};
+}
+
+}  // namespace
+
+Action repro_verb(CLI::App& app) {
+  auto arguments = std::make_shared<ReproArguments>();  // shared with the returned action
+  std::string names = "which:";
+  std::string needs;
+  for (const repro::Experiment& experiment : repro::experiments()) {
+    names += fmt::format(" {} ({})", experiment.name, experiment.help);
+    needs += fmt::format("{} needs {}\n", experiment.name, experiment.needs);
+  }
+  app.add_option("name", arguments->name, names)->required();
+  app.add_option("--data", arguments->data, "folder with the published figures");
+  app.add_flag("--json", arguments->json, "print one JSON object");
+  app.footer(fmt::format("{}\n{}", app.get_footer(), needs));
+  return [arguments] { return reproduce(*arguments); };
+}
+
+}  // namespace tessera::tools

@@ -1,0 +1,136 @@
+// tessera run: the whole way from a model file to outputs, cycles and utilisation. Programs and
+// firmware texts are run/program.cc's.
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tools/files/tensor_file.h"
+#include "tools/run/arguments.h"
+#include "tools/run/output.h"
+#include "tools/run/program.h"
+#include "tools/terminal/console.h"
+#include "tools/verb.h"
+
+namespace tessera::tools {
+namespace {
+
+nlohmann::json placement_json(const Network& network) {
+  nlohmann::json host_steps = nlohmann::json::array();
+  for (const HostStepNote& step : network.placement().host_steps) {
+    host_steps.push_back(
+        {{"node", step.node}, {"operator", step.operator_name}, {"reason", step.reason}});
+  }
+  return {{"nodes_on_processor", network.placement().nodes_on_processor},
+          {"nodes_on_host", network.placement().nodes_on_host},
+          {"host_steps", std::move(host_steps)},
+          {"notes", network.placement().notes}};
+}
+
+// Options that would do nothing together are refused.
+Status check_options(const RunArguments& arguments, DeviceKind device) {
+  if (device != DeviceKind::kSim) {
+    const char* const option = arguments.timing_only      ? "--timing-only"
+                               : arguments.check_hazards  ? "--check-hazards"
+                               : arguments.serial         ? "--serial"
+                               : !arguments.trace.empty() ? "--trace"
+                               : !arguments.html.empty()  ? "--html"
+                                                          : nullptr;
+    if (option != nullptr) {
+      return Error{
+          ErrorCode::kInvalidArgument,
+          fmt::format("{} belongs to the device sim; the device is {}", option, arguments.device)};
+    }
+  }
+  if (arguments.timing_only && !arguments.output_folder.empty()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "--output: --timing-only computes no values; leave one of them out"};
+  }
+  return {};
+}
+
+Status run(const RunArguments& arguments) {
+  if (arguments.cores != 1) {
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("--cores {}: programs for several cores are not supported yet; allowed 1",
+                    arguments.cores)};
+  }
+  TESSERA_TRY(const DeviceKind device, device_kind_from_name(arguments.device));
+  TESSERA_RETURN_IF_ERROR(check_options(arguments, device));
+  if (is_program(arguments.model.model)) return run_program(arguments);
+  if (!arguments.stream.empty() || !arguments.stream_out.empty()) {
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("{} runs a program (.tprog) or firmware text (.tasm), '{}' is neither",
+                    arguments.stream.empty() ? "--out" : "--stream", arguments.model.model)};
+  }
+  FileRoles roles = file_roles(arguments);
+  TESSERA_TRY(const Network network, arguments.model.load(roles));
+  TESSERA_TRY(const ImagePreprocessing preprocessing, parse_preprocessing(arguments.preprocess));
+  TESSERA_TRY(const std::vector<Tensor> inputs,
+              read_inputs(arguments.inputs, network.inputs(), preprocessing));
+  SessionOptions options;
+  options.device = device;
+  options.threads = arguments.threads;
+  options.timing_only = arguments.timing_only;
+  options.check_hazards = arguments.check_hazards;
+  options.serial = arguments.serial;
+  options.trace = !arguments.trace.empty() || !arguments.html.empty();
+  options.progress = progress_bar();
+  TESSERA_TRY(Session session, Session::open(network, options));
+  TESSERA_TRY(const RunResult result, session.run(inputs));
+  TESSERA_TRY(std::vector<std::string> paths,
+              write_outputs(arguments.output_folder, network.outputs(), result, roles));
+  if (!arguments.trace.empty()) {
+    TESSERA_RETURN_IF_ERROR(write_perfetto(arguments.trace, result));
+    paths.push_back(arguments.trace);
+  }
+  if (!arguments.html.empty()) {
+    TESSERA_RETURN_IF_ERROR(
+        write_html_report(arguments.html, arguments.model.model, network, result));
+    paths.push_back(arguments.html);
+  }
+  if (arguments.model.json) {
+    nlohmann::json document = run_json(arguments, network.outputs(), result, paths);
+    document.update(placement_json(network));
+    show_lines(json_text(document) + "\n");
+  } else {
+    show_lines(placement_text(network.placement()));
+    print_run(network.outputs(), result, paths);
+  }
+  return {};
+}
+
+}  // namespace
+
+Action run_verb(CLI::App& app) {
+  auto arguments = std::make_shared<RunArguments>();  // shared with the returned action
+  arguments->model.add_to(app, kModelOrProgram);
+  app.add_option(
+      "--input", arguments->inputs,
+      "NAME=FILE (.npy, .pb, .png, .jpg) or NAME=random[:seed]; random[:seed] for all inputs "
+      "that are not named; default random:0");
+  app.add_option("--preprocess", arguments->preprocess,
+                 "for pictures: \"mean=R,G,B;std=R,G,B;order=rgb|bgr\" (default mean 0, std 255)");
+  app.add_option("--device", arguments->device, "sim, host or ref")->capture_default_str();
+  app.add_option("--cores", arguments->cores, "cores to link for; more than 1 is not supported yet")
+      ->capture_default_str();
+  app.add_option("--threads", arguments->threads, "threads of the host device (0: all)")
+      ->check(CLI::Range(0, 1024));
+  app.add_option("--output", arguments->output_folder, "write outputs to this folder as .npy");
+  app.add_option("--trace", arguments->trace, "write the timeline (Perfetto JSON)");
+  app.add_option("--html", arguments->html, "write a self-contained HTML report");
+  app.add_flag("--timing-only", arguments->timing_only, "skip the values; same cycles");
+  app.add_flag("--check-hazards", arguments->check_hazards, "report two tasks that race");
+  app.add_flag("--serial", arguments->serial, "one task at a time");
+  app.add_option("--stream", arguments->stream,
+                 "a program's time step for every vector that arrives: FILE, -, unix:PATH or "
+                 "tcp:HOST:PORT");
+  app.add_option("--out", arguments->stream_out, "where its vectors go, likewise");
+  return [arguments, &app] {
+    arguments->arch_given = app.get_option("--arch")->count() > 0;
+    return run(*arguments);
+  };
+}
+
+}  // namespace tessera::tools

@@ -1,0 +1,146 @@
+// tessera compile, link: the stages one by one.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "arch/architecture_file.h"
+#include "arch/chip_config.h"
+#include "base/output_file.h"
+#include "graph/build.h"
+#include "graph/graph_text.h"
+#include "isa/verify.h"
+#include "link/link.h"
+#include "model/import.h"
+#include "network/network.h"
+#include "package/container.h"
+#include "package/weight_use.h"
+#include "tessera/file.h"
+#include "tools/terminal/console.h"
+#include "tools/verb.h"
+
+namespace tessera::tools {
+namespace {
+
+struct StageArguments {
+  ModelArguments model;
+  std::string file, output, dump_passes;
+  std::string arch;
+  int cores = 1;
+  bool json = false;
+};
+
+// Writes the graph after each pass to FOLDER/NN_pass.txt.
+Status dump_passes(const StageArguments& arguments, FileRoles& roles) {
+  TESSERA_TRY(const ChipConfig chip, load_chip_config(arguments.model.architecture()));
+  TESSERA_TRY(const LoadOptions load, arguments.model.load_options());
+  TESSERA_TRY(const model::Model model, model::import_file(arguments.model.model));
+  for (const std::string& file : model.external_files) roles.read("the model's data", file);
+  std::error_code error;
+  std::filesystem::create_directories(arguments.dump_passes, error);
+  graph::BuildOptions options;
+  options.vector_format = chip.formats.vector;
+  options.matrix = chip.formats.matrix;
+  options.quantise_vector_inputs = chip.formats.vector_inputs == VectorInputs::kQuantised;
+  options.infer.shapes = load.shapes;
+  int index = 0;
+  OutputFiles files;
+  Status status;
+  options.on_pass = [&](const std::string& pass, const graph::Graph& graph) {
+    const std::string path = fmt::format("{}/{:02}_{}.txt", arguments.dump_passes, index++, pass);
+    const std::string text = graph::dump(graph);
+    roles.write("a pass in", path);
+    if (status.ok()) status = files.add(path, text);
+  };
+  TESSERA_TRY(const graph::Graph graph, graph::build(model, options));
+  (void)graph;
+  TESSERA_RETURN_IF_ERROR(status);
+  TESSERA_RETURN_IF_ERROR(roles.check());
+  return files.commit();
+}
+
+Status compile(const StageArguments& arguments) {
+  FileRoles roles = arguments.model.file_roles();
+  roles.write("-o", arguments.output);
+  TESSERA_RETURN_IF_ERROR(roles.check());
+  if (!arguments.dump_passes.empty()) TESSERA_RETURN_IF_ERROR(dump_passes(arguments, roles));
+  TESSERA_TRY(const Network network, arguments.model.load(roles));
+  TESSERA_RETURN_IF_ERROR(network.save_package(arguments.output));
+  const package::Package& package = network.state().package;
+  const package::WeightUse weights = package::weight_use(package);
+  if (arguments.model.json) {
+    const nlohmann::json document = {{"package", arguments.output},
+                                     {"frames", package.frames.size()},
+                                     {"weights_bytes", package.weights.size()},
+                                     {"workspace_bytes", package.workspace_bytes},
+                                     {"state_buffer_peak_bytes", package.state_buffer_peak_bytes},
+                                     {"dependencies_dropped", package.dependencies_dropped},
+                                     {"weight_bytes_moved", weights.moved_bytes},
+                                     {"weight_bytes_saved", weights.saved_bytes()},
+                                     {"nodes_on_processor", network.placement().nodes_on_processor},
+                                     {"nodes_on_host", network.placement().nodes_on_host},
+                                     {"notes", network.placement().notes}};
+    show_lines(json_text(document) + "\n");
+  } else {
+    show_lines(fmt::format("{}{}\nwrote {}: {} frames\n", placement_text(network.placement()),
+                           package::weight_use_text(weights), visible_text(arguments.output),
+                           package.frames.size()));
+  }
+  return {};
+}
+
+Status link(const StageArguments& arguments) {
+  FileRoles roles;
+  roles.read("the package", arguments.file);
+  roles.read_architecture(arguments.arch);
+  roles.write("-o", arguments.output);
+  TESSERA_RETURN_IF_ERROR(roles.check());
+  TESSERA_TRY(const package::Package package, package::load_package(arguments.file));
+  TESSERA_TRY(const ChipConfig chip,
+              load_chip_config(arguments.arch.empty() ? package.chip_name : arguments.arch));
+  TESSERA_TRY(const isa::Program program, link::link(package, chip, {.cores = arguments.cores}));
+  TESSERA_RETURN_IF_ERROR(isa::verify_program(program, chip));
+  TESSERA_RETURN_IF_ERROR(write_file(arguments.output, package::serialise(program)));
+  const std::int64_t at_link = program.dependencies_dropped - package.dependencies_dropped;
+  if (arguments.json) {
+    const nlohmann::json document = {{"program", arguments.output},
+                                     {"tasks", program.tasks.size()},
+                                     {"segments", program.segments.size()},
+                                     {"dependencies", program.dependency_count()},
+                                     {"dependencies_dropped", program.dependencies_dropped},
+                                     {"dependencies_dropped_at_link", at_link},
+                                     {"stream_bytes", program.stream.size()}};
+    show_lines(json_text(document) + "\n");
+  } else {
+    show(
+        "wrote {}: {} tasks in {} segments, {} dependencies\n"
+        "redundant dependencies dropped: {} when compiling, {} when linking\n",
+        arguments.output, program.tasks.size(), program.segments.size(), program.dependency_count(),
+        package.dependencies_dropped, at_link);
+  }
+  return {};
+}
+
+}  // namespace
+
+Action compile_verb(CLI::App& app) {
+  auto arguments = std::make_shared<StageArguments>();  // shared with the returned action
+  arguments->model.add_to(app);
+  app.add_option("-o,--output", arguments->output, "package to write (.tpkg)")->required();
+  app.add_option("--dump-passes", arguments->dump_passes,
+                 "write the graph after each pass into this folder");
+  return [arguments] { return compile(*arguments); };
+}
+
+Action link_verb(CLI::App& app) {
+  auto arguments = std::make_shared<StageArguments>();  // shared with the returned action
+  app.add_option("package", arguments->file, "package (.tpkg)")->required();
+  app.add_option("-o,--output", arguments->output, "program to write (.tprog)")->required();
+  app.add_option("--cores", arguments->cores, "cores to link for; more than 1 is not supported yet")
+      ->capture_default_str();
+  app.add_option("--arch", arguments->arch, "architecture (default: the package's)");
+  app.add_flag("--json", arguments->json, "print one JSON object");
+  return [arguments] { return link(*arguments); };
+}
+
+}  // namespace tessera::tools
