@@ -180,7 +180,7 @@ Result<std::optional<std::string>> model_path(const Arguments& arguments, const 
       break;
   }
   path = fmt::format("{}/{}.onnx", folder, what.file);
-  TESSERA_TRY(const zoo::Network network, zoo::find_network(what.file));
+  TESSERA_TRY(const zoo::ZooNetwork network, zoo::find_network(what.file));
   constexpr std::uint64_t kSeed = 1;
   TESSERA_TRY(const zoo::Summary summary, zoo::write_network(network, kSeed, path));
   (void)summary;
@@ -307,7 +307,7 @@ void print_json(const Arguments& arguments, const std::string& version,
 
 void print_table(const Arguments& arguments, const std::string& version,
                  const std::vector<Times>& all) {
-  tools::Table table(
+  tools::TextTable table(
       {"model", "input", "host ms", "least", "ORT ms", "least", "speedup", "of least", "cosine"});
   for (const Times& times : all) {
     table.add(

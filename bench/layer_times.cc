@@ -67,7 +67,7 @@ std::string slower_layers_text(const std::vector<LayerTime>& layers, std::size_t
   std::ranges::sort(slower, [](const LayerTime& a, const LayerTime& b) {
     return a.host_ms - a.ort_ms > b.host_ms - b.ort_ms;
   });
-  tools::Table table({"slower layer", "kind", "host ms", "ORT ms", "loss ms"});
+  tools::TextTable table({"slower layer", "kind", "host ms", "ORT ms", "loss ms"});
   for (std::size_t i = 0; i < std::min(limit, slower.size()); ++i) {
     const LayerTime& layer = slower[i];
     std::string name = layer.name;

@@ -55,11 +55,11 @@ void packet_through_an_empty_pipeline(benchmark::State& state) {
                              .grain = 50'000,
                              .function = std::make_shared<Nothing>()});
   }
-  config.handover = state.range(1) == 0 ? Handover::kFreeFlow : Handover::kLockStep;
+  config.handover = state.range(1) == 0 ? FlowKind::kFreeFlow : FlowKind::kLockStep;
   config.sink = &sink;
-  auto made = Pipeline::create(std::move(config));
+  auto made = PacketPipeline::create(std::move(config));
   if (!made.ok()) return state.SkipWithError(made.error().message.c_str());
-  Pipeline& pipeline = **made;
+  PacketPipeline& pipeline = **made;
   {
     std::vector<PacketPtr> all(400);  // more than there is room for
     for (PacketPtr& packet : all) packet = pool.take();

@@ -175,7 +175,7 @@ nlohmann::json line_of(const StoredModels& what, const Row& row, const std::stri
 
 void print_table(const StoredModels& what, const std::vector<Row>& rows,
                  const std::string& version) {
-  tools::Table table({"model", "host ms", "least", "ORT ms", "least", "speedup", "cosine"});
+  tools::TextTable table({"model", "host ms", "least", "ORT ms", "least", "speedup", "cosine"});
   double sum = 0;
   const Row* worst = nullptr;
   int count = 0;

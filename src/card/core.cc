@@ -192,7 +192,7 @@ class StepOrder {
   std::array<Box, engines::kBoxCount> order_{};
 };
 
-TaskTiming to_timing(const engines::TaskTimes& times) {
+TaskTiming to_timing(const engines::EngineTaskTimes& times) {
   return {.dispatched = times.dispatched,
           .first_step_begin = times.first_step_begin,
           .end = times.end,
@@ -450,7 +450,7 @@ NetworksResult Core::State::collect(std::span<const NetworkRun> runs, const Core
   }
   const auto& times = boxes.control.all_times();
   statistics.tasks.reserve(times.size());
-  for (const engines::TaskTimes& task : times) statistics.tasks.push_back(to_timing(task));
+  for (const engines::EngineTaskTimes& task : times) statistics.tasks.push_back(to_timing(task));
   if (options.trace) {
     for (const engines::TraceRecord& record : boxes.control.trace()) {
       const engines::RunNetwork& network = boxes.control.network_of(record.task);

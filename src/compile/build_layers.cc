@@ -63,7 +63,7 @@ std::int64_t largest_divisor(std::int64_t value, std::int64_t limit) {
 }
 
 // A single long row becomes rows of a moderate length.
-void fold_columns(Layer& layer) {
+void fold_columns(PlannedLayer& layer) {
   StorageView& out = layer.output;
   if (out.rows() != 1 || out.columns() <= kFoldColumns) return;
   const std::int64_t inner = largest_divisor(out.columns(), kFoldColumns);
@@ -82,7 +82,7 @@ StorageView flat_view(const StorageView& view, std::int64_t channels, std::int64
 
 // Work on few channels leaves most lanes idle. Without broadcasts any cut into channels will do;
 // its price is that operands pass through DRAM.
-void spread_channels(const ChipConfig& chip, const StoragePlan& plan, Layer& layer) {
+void spread_channels(const ChipConfig& chip, const StoragePlan& plan, PlannedLayer& layer) {
   const std::int64_t elements = layer.output.dense_elements();
   if (elements == 0) return;
   const auto bytes = [&](const StorageView& view) {
@@ -105,7 +105,7 @@ void spread_channels(const ChipConfig& chip, const StoragePlan& plan, Layer& lay
 
 // One window over the whole input is a reduction, which needs no line buffer. Sums of f16 are exact
 // either way, and the largest and smallest are what they are; other sums stay as they are defined.
-bool is_whole_reduction(const PoolConfig& pool, Format format, const Layer& layer) {
+bool is_whole_reduction(const PoolConfig& pool, Format format, const PlannedLayer& layer) {
   const StorageView& in = layer.inputs[0];
   const bool exact = pool.function != PoolFunction::kAverage || format == Format::kF16;
   return exact && !pool.input.enabled && !pool.output.enabled && layer.output.rows() == 1 &&
@@ -114,7 +114,7 @@ bool is_whole_reduction(const PoolConfig& pool, Format format, const Layer& laye
          pool.dilation_w == 1 && pool.window_h == in.rows() && pool.window_w == in.columns();
 }
 
-void set_pool(const PoolConfig& pool, Format format, const ChipConfig& chip, Layer& layer) {
+void set_pool(const PoolConfig& pool, Format format, const ChipConfig& chip, PlannedLayer& layer) {
   isa::PlanarTask& task = layer.planar;
   const PlanarEngineConfig& planar = chip.planar;
   const std::int64_t rows = (pool.window_h - 1) * pool.dilation_h + 1;
@@ -136,7 +136,7 @@ void set_pool(const PoolConfig& pool, Format format, const ChipConfig& chip, Lay
 }
 
 Status set_planar(const graph::Graph& graph, const Node& node, const ChipConfig& chip,
-                  Layer& layer) {
+                  PlannedLayer& layer) {
   layer.kind = LayerKind::kPlanar;
   isa::PlanarTask& task = layer.planar;
   task.input_count = static_cast<std::uint8_t>(node.inputs.size());
@@ -168,7 +168,7 @@ Status set_planar(const graph::Graph& graph, const Node& node, const ChipConfig&
 }
 
 Status set_neural(const graph::Graph& graph, const Node& node, const ChipConfig& chip,
-                  WeightRegion& weights, bool swapped, Layer& layer) {
+                  WeightRegion& weights, bool swapped, PlannedLayer& layer) {
   layer.kind = LayerKind::kNeural;
   const graph::TensorInfo& stationary = graph.tensor(node.inputs[1]);
   layer.dynamic = stationary.constant == nullptr;
@@ -195,11 +195,12 @@ bool is_empty(const graph::Graph& graph, const Node& node) {
   return false;
 }
 
-Result<Layer> build_layer(const graph::Graph& graph, std::size_t index, const ChipConfig& chip,
-                          const StoragePlan& storages, WeightRegion& weights) {
+Result<PlannedLayer> build_layer(const graph::Graph& graph, std::size_t index,
+                                 const ChipConfig& chip, const StoragePlan& storages,
+                                 WeightRegion& weights) {
   const Node& node = graph.nodes[index];
   const NodePlan& plan = storages.nodes[index];
-  Layer layer;
+  PlannedLayer layer;
   layer.node = static_cast<std::int32_t>(index);
   layer.name = node.name;
   layer.inputs = plan.inputs;
@@ -233,11 +234,11 @@ Result<Layers> build_layers(const graph::Graph& graph, const ChipConfig& chip,
                             const StoragePlan& plan, WeightRegion& weights) {
   Layers layers;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    TESSERA_TRY(Layer layer, build_layer(graph, i, chip, plan, weights));
+    TESSERA_TRY(PlannedLayer layer, build_layer(graph, i, chip, plan, weights));
     layers.push_back(std::move(layer));
   }
   if (!plan.output_copies.empty()) {
-    Layer layer;
+    PlannedLayer layer;
     layer.name = "outputs";
     layer.copies = plan.output_copies;
     layers.push_back(std::move(layer));

@@ -37,7 +37,7 @@ class Scheduler {
   }
 
  private:
-  const Layer& layer_of(std::size_t member) const {
+  const PlannedLayer& layer_of(std::size_t member) const {
     return inputs_.layers[cascade_.members[member].layer];
   }
   std::int64_t delay_of(std::size_t member) const {
@@ -193,7 +193,7 @@ std::vector<RowRange> unwrapped_rows(const Cascade& cascade, const PlanInputs& i
   add(step.ring);
   if (step.member >= 0) {
     const CascadeMember& member = cascade.members[step.member];
-    const Layer& layer = inputs.layers[member.layer];
+    const PlannedLayer& layer = inputs.layers[member.layer];
     add(member.output.ring);
     const bool windows =
         layer.kind == LayerKind::kNeural || layer.planar.mode == isa::PlanarMode::kPooling;

@@ -18,7 +18,8 @@ bool lanes_can_run(const ChipConfig& chip, const ProductConfig& product) {
 }
 
 // A task over the whole output; only what an estimate reads.
-isa::TaskDescriptor task_of(const Layer& layer, const KernelSlice& slice, EngineKind engine) {
+isa::TaskDescriptor task_of(const PlannedLayer& layer, const KernelSlice& slice,
+                            EngineKind engine) {
   const auto extent = [](std::int64_t value) { return static_cast<std::uint32_t>(value); };
   isa::NeuralTask product;
   product.product = slice.product;
@@ -36,7 +37,7 @@ isa::TaskDescriptor task_of(const Layer& layer, const KernelSlice& slice, Engine
 
 }  // namespace
 
-bool lanes_are_faster(const ChipConfig& chip, const Layer& layer) {
+bool lanes_are_faster(const ChipConfig& chip, const PlannedLayer& layer) {
   Cycles array = 0;
   Cycles lanes = 0;
   for (const KernelSlice& slice : layer.slices) {

@@ -8,6 +8,6 @@
 namespace tessera::compile {
 
 // `layer` is a product with its slices. False where the lanes cannot run it.
-bool lanes_are_faster(const ChipConfig& chip, const Layer& layer);
+bool lanes_are_faster(const ChipConfig& chip, const PlannedLayer& layer);
 
 }  // namespace tessera::compile

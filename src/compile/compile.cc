@@ -96,7 +96,7 @@ class Compiler {
   }
 
   void add_hints() {
-    for (const Layer& layer : layers_) {
+    for (const PlannedLayer& layer : layers_) {
       isa::LayerHint hint{.name = layer.name, .kind = "Move", .origins = {}, .output_dims = {}};
       if (layer.kind == LayerKind::kTranspose) hint.kind = "Transposition";
       if (layer.node >= 0) {
@@ -161,7 +161,7 @@ class Compiler {
   }
 
   void add_host_steps() {
-    for (const Layer& layer : layers_) {
+    for (const PlannedLayer& layer : layers_) {
       if (layer.kind != LayerKind::kHost) continue;
       const graph::Node& node = graph_->nodes[layer.node];
       isa::HostStep step;
@@ -175,7 +175,7 @@ class Compiler {
   }
 
   void add_placements() {
-    const auto add = [&](const Block& block, bool in_buffer, std::int64_t first,
+    const auto add = [&](const PlacedBlock& block, bool in_buffer, std::int64_t first,
                          std::int64_t last) {
       if (first < 0) return;
       package_.placements.push_back({.name = block.name,

@@ -63,7 +63,7 @@ class Emitter {
   }
 
  private:
-  const Layer& layer_of(const Piece& piece) const { return inputs_.layers[piece.layer]; }
+  const PlannedLayer& layer_of(const Piece& piece) const { return inputs_.layers[piece.layer]; }
   const Storage& storage(StorageIndex index) const { return inputs_.storages.storages[index]; }
   std::int64_t now() const { return static_cast<std::int64_t>(result_.tasks.size()); }
 
@@ -81,7 +81,7 @@ class Emitter {
   }
 
   void emit_piece(const Piece& piece) {
-    const Layer& layer = layer_of(piece);
+    const PlannedLayer& layer = layer_of(piece);
     for (const std::int32_t i : piece.copies) {
       emit_copy(piece, layer.copies[i]);
     }
@@ -274,7 +274,7 @@ class Emitter {
     return offset;
   }
 
-  void emit_neural(const Piece& piece, const Layer& layer) {
+  void emit_neural(const Piece& piece, const PlannedLayer& layer) {
     const KernelSlice& slice = layer.slices[piece.slice];
     const std::int64_t kernel = emit_kernel(piece, slice);
     NeuralTask task;
@@ -313,7 +313,7 @@ class Emitter {
     add(piece, EngineKind::kNeural, bands, std::move(task));
   }
 
-  void emit_transposition(const Piece& piece, const Layer& layer) {
+  void emit_transposition(const Piece& piece, const PlannedLayer& layer) {
     const MappedSurface from = surface(piece.inputs[0], piece.inputs[0].view);
     const MappedSurface to = surface(piece.output, piece.output.view);
     const Bands bands = bands_of(piece.output.view);
@@ -338,7 +338,7 @@ class Emitter {
     add(piece, EngineKind::kNeural, bands, std::move(task));
   }
 
-  void emit_planar(const Piece& piece, const Layer& layer) {
+  void emit_planar(const Piece& piece, const PlannedLayer& layer) {
     PlanarTask task = layer.planar;
     if (task.mode == isa::PlanarMode::kPooling) {
       const PieceOperand& input = piece.inputs[0];

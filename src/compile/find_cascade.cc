@@ -24,7 +24,7 @@ class Growth {
 
   // False if the layer cannot follow.
   bool add(std::int32_t index) {
-    const Layer& layer = layer_at(index);
+    const PlannedLayer& layer = layer_at(index);
     if (layer.kind == LayerKind::kCopy && layer.copies.empty()) return true;  // a view: no work
     if (layer.kind != LayerKind::kNeural && layer.kind != LayerKind::kPlanar) return false;
     if (!cuts_by_rows(layer) || layer.output.rows() < 2) return false;
@@ -51,13 +51,13 @@ class Growth {
   }
 
  private:
-  const Layer& layer_at(std::int32_t index) const { return inputs_.layers[index]; }
+  const PlannedLayer& layer_at(std::int32_t index) const { return inputs_.layers[index]; }
   BufferLayout layout_of(const StorageView& view, std::int64_t rows) const {
     const Format format = inputs_.storages.storages[view.storage].format;
     return {view, format, inputs_.chip.state_buffer.partitions, rows};
   }
 
-  std::optional<CascadeOperand> place_input(const Layer& layer, std::int32_t index,
+  std::optional<CascadeOperand> place_input(const PlannedLayer& layer, std::int32_t index,
                                             std::size_t input) {
     const StorageView& view = layer.inputs[input];
     if (context_.input_resident(index, input)) return resident_input(view);
@@ -124,7 +124,7 @@ class Balance {
   bool slots_are_long() const {
     for (const CascadeStep& step : cascade_.steps) {
       if (step.member < 0) continue;
-      const Layer& layer = layer_of(step.member);
+      const PlannedLayer& layer = layer_of(step.member);
       if (layer.kind != LayerKind::kNeural) continue;
       const std::int64_t rows = ceil_div(layer.output.rows(), cascade_.slots);
       const std::int64_t pixels = rows * layer.output.columns();
@@ -134,7 +134,7 @@ class Balance {
   }
 
  private:
-  const Layer& layer_of(std::int32_t member) const {
+  const PlannedLayer& layer_of(std::int32_t member) const {
     return inputs_.layers[cascade_.members[static_cast<std::size_t>(member)].layer];
   }
 
@@ -148,7 +148,7 @@ class Balance {
     std::int64_t saved = 0;
     Table<RingIndex, bool> loaded(cascade_.rings.size(), false);
     for (const CascadeMember& member : cascade_.members) {
-      const Layer& layer = inputs_.layers[member.layer];
+      const PlannedLayer& layer = inputs_.layers[member.layer];
       for (std::size_t i = 0; i < member.inputs.size(); ++i) {
         const std::int32_t ring = member.inputs[i].ring;
         if (ring < 0) continue;
@@ -168,7 +168,7 @@ class Balance {
     std::int64_t total = 0;
     std::int64_t largest = 0;
     for (const CascadeMember& member : cascade_.members) {
-      const Layer& layer = inputs_.layers[member.layer];
+      const PlannedLayer& layer = inputs_.layers[member.layer];
       if (layer.kind != LayerKind::kNeural) continue;
       const std::int64_t bytes = round_up(layer.slices[0].bytes_per_partition, 64);
       total += bytes;
@@ -232,7 +232,7 @@ bool fit_rings(const PlanInputs& inputs, const PieceRoom& room, std::int64_t at_
 
 std::optional<Cascade> find_cascade(const PlanInputs& inputs, const CascadeContext& context,
                                     std::int32_t first) {
-  const Layer& begin = inputs.layers[first];
+  const PlannedLayer& begin = inputs.layers[first];
   if (begin.kind != LayerKind::kNeural && begin.kind != LayerKind::kPlanar) return std::nullopt;
   if (context.output_resident(first)) return std::nullopt;
   Growth growth(inputs, context);

@@ -13,7 +13,7 @@ namespace {
 // Storages that copies, loads into residents and rings, and host steps of a piece touch in DRAM.
 template <typename Visit>
 void for_each_dram_storage(const PlanInputs& inputs, const Piece& piece, Visit&& visit) {
-  const Layer& of = inputs.layers[piece.layer];
+  const PlannedLayer& of = inputs.layers[piece.layer];
   for (const std::int32_t i : piece.copies) {
     const PlannedCopy& copy = of.copies[i];
     if (!copy.fill) visit(copy.source);
@@ -61,7 +61,7 @@ std::optional<Misfit> place_homes(const PlanInputs& inputs, Plan& plan) {
       plan.home_blocks.push_back(
           {.name = storage.name, .bytes = storage.bytes(), .first = time, .wish_first = time});
     }
-    Block& block = plan.home_blocks[home];
+    PlacedBlock& block = plan.home_blocks[home];
     block.last = time;
     block.wish_last = time + 1;
   };
@@ -76,7 +76,7 @@ std::optional<Misfit> place_homes(const PlanInputs& inputs, Plan& plan) {
   }
   const MemoryBounds bounds{inputs.chip.dram.bytes, kAlignmentBytes};
   if (const auto failed = place_blocks(plan.home_blocks, bounds)) {
-    const Block& block = plan.home_blocks[*failed];
+    const PlacedBlock& block = plan.home_blocks[*failed];
     const std::int32_t layer = plan.pieces[block.first].layer;
     return Misfit{
         {ErrorCode::kDoesNotFit,
@@ -89,7 +89,7 @@ std::optional<Misfit> place_homes(const PlanInputs& inputs, Plan& plan) {
   }
   const std::string overlap = find_overlap_indexed(plan.home_blocks, bounds);
   TESSERA_CHECK(overlap.empty(), "{}", overlap);
-  for (const Block& block : plan.home_blocks) {
+  for (const PlacedBlock& block : plan.home_blocks) {
     plan.workspace_bytes = std::max(plan.workspace_bytes, block.offset + block.bytes);
   }
   return std::nullopt;

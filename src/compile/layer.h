@@ -37,7 +37,7 @@ enum class LayerKind : std::uint8_t { kNeural, kPlanar, kCopy, kHost, kTranspose
 
 using LayerIndex = std::int32_t;  // place in Layers; -1: none
 
-struct Layer {
+struct PlannedLayer {
   LayerKind kind = LayerKind::kCopy;
   graph::NodeIndex node = -1;  // -1: copies to outputs, or a transposition
   std::string name;
@@ -57,6 +57,6 @@ struct Layer {
   bool on_array() const { return kind == LayerKind::kNeural && !on_lanes; }
 };
 
-using Layers = Table<LayerIndex, Layer>;
+using Layers = Table<LayerIndex, PlannedLayer>;
 
 }  // namespace tessera::compile

@@ -140,7 +140,7 @@ class Chooser {
   void add_candidate(const Node& node, const ViewChoice& choice, NodeState& state) const {
     const auto views = graph::node_views(graph_, node, choice);
     if (!views.ok()) return;
-    const auto in_place = [&](TensorId id, const graph::TensorView& view) {
+    const auto in_place = [&](TensorId id, const graph::StridedView& view) {
       const Place& place = plan_.places[id];
       return place.valid() ? view_in_storage(place, view) : std::nullopt;
     };

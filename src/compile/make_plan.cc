@@ -44,7 +44,7 @@ class Planner : private CascadeContext {
  private:
   const Storage& storage(StorageIndex index) const { return inputs_.storages.storages[index]; }
   const Resident& resident(StorageIndex index) const { return residents_[index]; }
-  const Layer& layer(std::int32_t index) const { return inputs_.layers[index]; }
+  const PlannedLayer& layer(std::int32_t index) const { return inputs_.layers[index]; }
 
   bool lives_at(const Resident& resident, std::int32_t index) const {
     return resident.active && resident.first_layer <= index && index <= resident.last_layer;
@@ -102,7 +102,7 @@ class Planner : private CascadeContext {
   }
 
   LayerOperands find_operands(std::int32_t index) const {
-    const Layer& of = layer(index);
+    const PlannedLayer& of = layer(index);
     LayerOperands operands;
     operands.by_image = of.dynamic;
     const auto check = [&](const StorageView& view, bool is_resident, Fit fit) {

@@ -37,7 +37,7 @@ BufferLayout PieceList::layout_of(const StorageView& view, std::int64_t ring_row
 
 std::int32_t PieceList::add_block(const std::string& name, std::int64_t bytes,
                                   const BufferLayout& layout) {
-  Block block{.name = name, .bytes = bytes};
+  PlacedBlock block{.name = name, .bytes = bytes};
   block.first = block.last = now();
   // Small blocks are not shared for a while, so that no task waits for their bytes.
   const bool small = bytes <= capacity() / kSmallBlockShare;
@@ -50,7 +50,7 @@ std::int32_t PieceList::add_block(const std::string& name, std::int64_t bytes,
 }
 
 void PieceList::use_block(std::int32_t index) {
-  Block& block = block_at(index);
+  PlacedBlock& block = block_at(index);
   const std::int64_t distance = block.wish_last - block.last;
   block.last = std::max(block.last, now());
   block.wish_last = block.last + distance;
@@ -93,13 +93,13 @@ void PieceList::add_piece(Piece piece, const LayerOperands& operands) {
     if (operand.block < 0) {
       operand.block = add_block(storage(operand.view.storage).name, layout_of(operand.view));
       operand.transfer = true;
-      Block& block = block_at(operand.block);
+      PlacedBlock& block = block_at(operand.block);
       block.wish_first = std::min(block.wish_first, std::max<std::int64_t>(0, now() - kReach));
     }
     use_block(operand.block);
   }
   PieceOperand& output = piece.output;
-  const Layer& of = layer(piece.layer);
+  const PlannedLayer& of = layer(piece.layer);
   if (piece.part.continues) {  // the part before made the block of the results
     const Piece& before = plan_.pieces.back();
     piece.part.block = before.part.block;
@@ -113,7 +113,7 @@ void PieceList::add_piece(Piece piece, const LayerOperands& operands) {
     output.block = resident_block(output.view.storage);
   } else {
     output.block = add_block(storage(output.view.storage).name, layout_of(output.view));
-    Block& block = block_at(output.block);
+    PlacedBlock& block = block_at(output.block);
     block.wish_last = std::max(block.wish_last, now() + kReach);
     output.transfer = !piece.part.keeps;
   }
@@ -137,7 +137,7 @@ void PieceList::add_layer(std::vector<Piece> pieces, const LayerOperands& operan
 Piece PieceList::cascade_piece(const Cascade& cascade, const CascadeStep& step, RowRange rows,
                                const Table<RingIndex, BlockIndex>& ring_blocks) {
   const CascadeMember& member = cascade.members[step.member];
-  const Layer& of = layer(member.layer);
+  const PlannedLayer& of = layer(member.layer);
   Piece piece = piece_of_rows(inputs_, member.layer, rows);
   const auto block_of = [&](const CascadeOperand& operand, StorageIndex index) {
     if (operand.passage == Passage::kResident) return resident_block(index);
@@ -195,7 +195,7 @@ void PieceList::add_cascade(const Cascade& cascade) {
 void PieceList::add_copies(std::int32_t index) {
   Piece piece;
   piece.layer = index;
-  const Layer& of = layer(index);
+  const PlannedLayer& of = layer(index);
   for (std::size_t i = 0; i < of.copies.size(); ++i) {
     if (!residents_[of.copies[i].destination].active) {
       piece.copies.push_back(static_cast<std::int32_t>(i));
@@ -219,9 +219,9 @@ void PieceList::add_moves_after(std::int32_t index) {
 }
 
 // Blocks that live or wish to live beside this one make do with their life. False if all do.
-bool PieceList::drop_wishes(const Block& tight) {
+bool PieceList::drop_wishes(const PlacedBlock& tight) {
   bool dropped = false;
-  for (Block& block : plan_.buffer_blocks) {
+  for (PlacedBlock& block : plan_.buffer_blocks) {
     if (block.wish_first > tight.last || block.wish_last < tight.first) continue;
     if (block.wish_first == block.first && block.wish_last == block.last) continue;
     block.wish_first = block.first;
@@ -232,7 +232,7 @@ bool PieceList::drop_wishes(const Block& tight) {
 }
 
 // The layers of the pieces during its life; those of a cascade take turns.
-std::pair<std::int32_t, std::int32_t> PieceList::layers_during(const Block& block) const {
+std::pair<std::int32_t, std::int32_t> PieceList::layers_during(const PlacedBlock& block) const {
   std::pair<std::int32_t, std::int32_t> range{layer_of(block.first), layer_of(block.first)};
   for (std::int64_t piece = block.first; piece <= block.last; ++piece) {
     range.first = std::min(range.first, layer_of(piece));
@@ -256,7 +256,7 @@ std::optional<Misfit> PieceList::place() {
     failed = place_blocks(plan_.buffer_blocks, bounds);
   }
   if (failed && !place_without_wishes()) {
-    const Block& block = plan_.buffer_blocks[*failed];
+    const PlacedBlock& block = plan_.buffer_blocks[*failed];
     const auto [first, last] = layers_during(block);
     return Misfit{
         {ErrorCode::kDoesNotFit,
@@ -270,7 +270,7 @@ std::optional<Misfit> PieceList::place() {
   }
   const std::string overlap = find_overlap_indexed(plan_.buffer_blocks, bounds);
   TESSERA_CHECK(overlap.empty(), "{}", overlap);
-  for (const Block& block : plan_.buffer_blocks) {
+  for (const PlacedBlock& block : plan_.buffer_blocks) {
     plan_.buffer_peak_bytes = std::max(plan_.buffer_peak_bytes, block.offset + block.bytes);
   }
   return std::nullopt;

@@ -37,11 +37,11 @@ class PieceList {
   Plan& plan() { return plan_; }
 
  private:
-  const Layer& layer(std::int32_t index) const { return inputs_.layers[index]; }
+  const PlannedLayer& layer(std::int32_t index) const { return inputs_.layers[index]; }
   const Storage& storage(StorageIndex index) const { return inputs_.storages.storages[index]; }
   std::int64_t capacity() const { return inputs_.chip.state_buffer.bytes_per_partition; }
   std::int64_t now() const { return static_cast<std::int64_t>(plan_.pieces.size()); }
-  Block& block_at(std::int32_t index) { return plan_.buffer_blocks[index]; }
+  PlacedBlock& block_at(std::int32_t index) { return plan_.buffer_blocks[index]; }
 
   BufferLayout layout_of(const StorageView& view, std::int64_t ring_rows = 0) const;
   std::int32_t add_block(const std::string& name, std::int64_t bytes, const BufferLayout& layout);
@@ -55,9 +55,9 @@ class PieceList {
   void add_piece(Piece piece, const LayerOperands& operands);
   Piece cascade_piece(const Cascade& cascade, const CascadeStep& step, RowRange rows,
                       const Table<RingIndex, BlockIndex>& ring_blocks);
-  bool drop_wishes(const Block& tight);
+  bool drop_wishes(const PlacedBlock& tight);
   bool place_without_wishes();
-  std::pair<std::int32_t, std::int32_t> layers_during(const Block& block) const;
+  std::pair<std::int32_t, std::int32_t> layers_during(const PlacedBlock& block) const;
   std::int32_t layer_of(std::int64_t piece) const { return plan_.pieces[piece].layer; }
 
   const PlanInputs& inputs_;

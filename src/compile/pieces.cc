@@ -34,7 +34,7 @@ struct Work {
   RowRange part_rows, part_columns;  // of the reduction's input or of the window; empty: all
 };
 
-bool is_reduction(const Layer& layer) {
+bool is_reduction(const PlannedLayer& layer) {
   return layer.kind == LayerKind::kPlanar && layer.planar.mode == isa::PlanarMode::kReduction;
 }
 
@@ -337,7 +337,7 @@ class Cutter {
 
   const PlanInputs& inputs_;
   std::int32_t index_;
-  const Layer& layer_;
+  const PlannedLayer& layer_;
   const LayerOperands& operands_;
 };
 
@@ -359,7 +359,7 @@ std::int64_t accumulator_bytes(const Piece& piece, std::int64_t partitions) {
          arith::ReduceAccumulator::kStoredBytes;
 }
 
-RowRange input_rows_read(const Layer& layer, std::size_t input, RowRange rows) {
+RowRange input_rows_read(const PlannedLayer& layer, std::size_t input, RowRange rows) {
   const std::int64_t extent = layer.inputs[input].rows();
   RowRange read = rows;
   if (layer.kind == LayerKind::kNeural) {
@@ -378,7 +378,7 @@ Piece piece_of_rows(const PlanInputs& inputs, std::int32_t layer, RowRange rows)
   return Cutter(inputs, layer, none).rows_of_first_image(rows);
 }
 
-bool cuts_by_rows(const Layer& layer) {
+bool cuts_by_rows(const PlannedLayer& layer) {
   if (layer.kind == LayerKind::kTranspose) return false;
   if (layer.output.images() != 1 || layer.dynamic || layer.slices.size() > 1) return false;
   if (layer.kind == LayerKind::kNeural) return true;
@@ -391,7 +391,7 @@ namespace {
 // The parts of a transposition, each cut until it fits.
 Result<std::vector<Piece>> cut_parts(const PlanInputs& inputs, std::int32_t index,
                                      const LayerOperands& operands, PieceRoom room) {
-  const Layer& layer = inputs.layers[index];
+  const PlannedLayer& layer = inputs.layers[index];
   PartRoom limits{.format = inputs.storages.storages[layer.output.storage].format,
                   .partitions = inputs.chip.state_buffer.partitions,
                   .room = room.wanted,

@@ -23,12 +23,12 @@ struct LayerOperands {
 };
 
 // Rows of `input` that output rows `rows` of the layer read, within the layer's input view.
-RowRange input_rows_read(const Layer& layer, std::size_t input, RowRange rows);
+RowRange input_rows_read(const PlannedLayer& layer, std::size_t input, RowRange rows);
 
 // The layer's work on one image's output rows, with all its channels; it has one kernel slice.
 Piece piece_of_rows(const PlanInputs& inputs, std::int32_t layer, RowRange rows);
 // It can be cut into such pieces: one image, one slice, rows of their own.
-bool cuts_by_rows(const Layer& layer);
+bool cuts_by_rows(const PlannedLayer& layer);
 
 // The pooling that a piece does with its part of the window, on the layer's whole input.
 PoolConfig pool_part(const PoolConfig& pool, const PiecePart& part);

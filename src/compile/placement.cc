@@ -11,13 +11,13 @@
 namespace tessera::compile {
 namespace {
 
-Life wish_of(const Block& block) { return {block.wish_first, block.wish_last}; }
-Life life_of(const Block& block) { return {block.first, block.last}; }
+Life wish_of(const PlacedBlock& block) { return {block.wish_first, block.wish_last}; }
+Life life_of(const PlacedBlock& block) { return {block.first, block.last}; }
 
 // Blocks with an offset, by the time at which they are kept to themselves.
 class Placed {
  public:
-  Placed(const std::vector<Block>& blocks, MemoryBounds bounds)
+  Placed(const std::vector<PlacedBlock>& blocks, MemoryBounds bounds)
       : blocks_(blocks), bounds_(bounds), index_(wishes(blocks)) {}
 
   // The lowest free offset for block `i` during `life`, or -1.
@@ -27,7 +27,7 @@ class Placed {
               [&](std::size_t a, std::size_t b) { return blocks_[a].offset < blocks_[b].offset; });
     std::int64_t at = 0;
     for (const std::size_t j : beside_) {
-      const Block& other = blocks_[j];
+      const PlacedBlock& other = blocks_[j];
       if (other.offset >= at + blocks_[i].bytes) break;
       at = std::max(at, round_up(other.offset + other.bytes, bounds_.alignment));
     }
@@ -36,19 +36,19 @@ class Placed {
   void insert(std::size_t i, Life life) { index_.insert(i, life); }
 
  private:
-  static std::vector<Life> wishes(const std::vector<Block>& blocks) {
+  static std::vector<Life> wishes(const std::vector<PlacedBlock>& blocks) {
     std::vector<Life> lives;
-    for (const Block& block : blocks) lives.push_back(wish_of(block));
+    for (const PlacedBlock& block : blocks) lives.push_back(wish_of(block));
     return lives;
   }
 
-  const std::vector<Block>& blocks_;
+  const std::vector<PlacedBlock>& blocks_;
   const MemoryBounds bounds_;
   LifeIndex index_;
   std::vector<std::size_t> beside_;
 };
 
-std::string out_of_bounds(const Block& a, MemoryBounds bounds) {
+std::string out_of_bounds(const PlacedBlock& a, MemoryBounds bounds) {
   if (a.bytes == 0 || (a.offset >= 0 && a.offset % bounds.alignment == 0 &&
                        a.offset + a.bytes <= bounds.capacity)) {
     return {};
@@ -57,7 +57,7 @@ std::string out_of_bounds(const Block& a, MemoryBounds bounds) {
                      bounds.capacity);
 }
 
-std::string overlap_of(const Block& a, const Block& b) {
+std::string overlap_of(const PlacedBlock& a, const PlacedBlock& b) {
   if (a.bytes == 0 || b.bytes == 0 || !life_of(a).overlaps(life_of(b))) return {};
   if (a.offset >= b.offset + b.bytes || b.offset >= a.offset + a.bytes) return {};
   return fmt::format("'{}' and '{}' overlap at byte {}", a.name, b.name,
@@ -66,10 +66,10 @@ std::string overlap_of(const Block& a, const Block& b) {
 
 }  // namespace
 
-std::optional<std::size_t> place_blocks(std::vector<Block>& blocks, MemoryBounds bounds) {
+std::optional<std::size_t> place_blocks(std::vector<PlacedBlock>& blocks, MemoryBounds bounds) {
   std::vector<std::size_t> order(blocks.size());
   std::iota(order.begin(), order.end(), 0);
-  const auto weight = [&](const Block& b) {
+  const auto weight = [&](const PlacedBlock& b) {
     return static_cast<double>(b.bytes) * static_cast<double>(b.last - b.first + 1);
   };
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
@@ -78,7 +78,7 @@ std::optional<std::size_t> place_blocks(std::vector<Block>& blocks, MemoryBounds
   });
   Placed placed(blocks, bounds);
   for (const std::size_t i : order) {
-    Block& block = blocks[i];
+    PlacedBlock& block = blocks[i];
     if (block.bytes == 0) {
       block.offset = 0;
       continue;
@@ -95,7 +95,7 @@ std::optional<std::size_t> place_blocks(std::vector<Block>& blocks, MemoryBounds
   return std::nullopt;
 }
 
-std::string find_overlap(const std::vector<Block>& blocks, MemoryBounds bounds) {
+std::string find_overlap(const std::vector<PlacedBlock>& blocks, MemoryBounds bounds) {
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     if (auto found = out_of_bounds(blocks[i], bounds); !found.empty()) return found;
     for (std::size_t j = 0; j < i; ++j) {
@@ -105,9 +105,9 @@ std::string find_overlap(const std::vector<Block>& blocks, MemoryBounds bounds) 
   return {};
 }
 
-std::string find_overlap_indexed(const std::vector<Block>& blocks, MemoryBounds bounds) {
+std::string find_overlap_indexed(const std::vector<PlacedBlock>& blocks, MemoryBounds bounds) {
   std::vector<Life> lives;
-  for (const Block& block : blocks) lives.push_back(life_of(block));
+  for (const PlacedBlock& block : blocks) lives.push_back(life_of(block));
   LifeIndex index(lives);
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     if (auto found = out_of_bounds(blocks[i], bounds); !found.empty()) return found;

@@ -17,7 +17,7 @@
 
 namespace tessera::compile {
 
-struct Block {
+struct PlacedBlock {
   std::string name;
   std::int64_t bytes = 0;
   std::int64_t first = 0, last = 0;  // lives at times [first, last]
@@ -34,12 +34,12 @@ struct MemoryBounds {
 
 // Sets every offset. If a block finds no room, returns its index; the others' offsets are then of
 // no use.
-std::optional<std::size_t> place_blocks(std::vector<Block>& blocks, MemoryBounds bounds);
+std::optional<std::size_t> place_blocks(std::vector<PlacedBlock>& blocks, MemoryBounds bounds);
 
 // The obvious check: two blocks that overlap while both are alive, or a block out of bounds; as a
 // sentence, empty if there is none. Compares each pair.
-std::string find_overlap(const std::vector<Block>& blocks, MemoryBounds bounds);
+std::string find_overlap(const std::vector<PlacedBlock>& blocks, MemoryBounds bounds);
 // The same for many blocks: compares those that live at the same time.
-std::string find_overlap_indexed(const std::vector<Block>& blocks, MemoryBounds bounds);
+std::string find_overlap_indexed(const std::vector<PlacedBlock>& blocks, MemoryBounds bounds);
 
 }  // namespace tessera::compile

@@ -39,7 +39,8 @@ struct Component {
   std::size_t sections = 0;
 };
 
-std::vector<Component> split_in_time(const std::vector<Block>& blocks, std::int64_t alignment) {
+std::vector<Component> split_in_time(const std::vector<PlacedBlock>& blocks,
+                                     std::int64_t alignment) {
   std::vector<Item> items;
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     if (blocks[i].bytes == 0) continue;
@@ -267,7 +268,7 @@ constexpr std::size_t kSearchItemsMax = 2000;
 
 }  // namespace
 
-std::int64_t placement_bound(const std::vector<Block>& blocks, std::int64_t alignment) {
+std::int64_t placement_bound(const std::vector<PlacedBlock>& blocks, std::int64_t alignment) {
   std::int64_t bound = 0;
   for (const Component& component : split_in_time(blocks, alignment)) {
     for (const std::int64_t sum : sums_of_sections(component.items, component.sections)) {
@@ -277,12 +278,12 @@ std::int64_t placement_bound(const std::vector<Block>& blocks, std::int64_t alig
   return bound;
 }
 
-TightPlacement place_tightly(std::vector<Block>& blocks, const SearchOptions& options) {
+TightPlacement place_tightly(std::vector<PlacedBlock>& blocks, const SearchOptions& options) {
   const std::int64_t unit = options.alignment;
   TightPlacement result;
   result.bound = placement_bound(blocks, unit);
   result.found_by = heuristics().front().name;
-  for (Block& block : blocks) block.offset = 0;
+  for (PlacedBlock& block : blocks) block.offset = 0;
   std::int64_t steps_left = options.steps_max;
   std::int64_t certain = result.bound;  // no placement has a lower peak
   for (const Component& component : split_in_time(blocks, unit)) {

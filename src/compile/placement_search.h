@@ -36,9 +36,9 @@ struct SearchOptions {
 };
 
 // The largest sum of blocks alive at one time, sizes rounded up.
-std::int64_t placement_bound(const std::vector<Block>& blocks, std::int64_t alignment);
+std::int64_t placement_bound(const std::vector<PlacedBlock>& blocks, std::int64_t alignment);
 
 // Sets every offset (wishes are not looked at).
-TightPlacement place_tightly(std::vector<Block>& blocks, const SearchOptions& options = {});
+TightPlacement place_tightly(std::vector<PlacedBlock>& blocks, const SearchOptions& options = {});
 
 }  // namespace tessera::compile

@@ -10,7 +10,7 @@
 namespace tessera::compile {
 namespace {
 
-Block block(std::int64_t bytes, std::int64_t first, std::int64_t last) {
+PlacedBlock block(std::int64_t bytes, std::int64_t first, std::int64_t last) {
   return {.name = "b",
           .bytes = bytes,
           .first = first,
@@ -24,11 +24,11 @@ struct Sizes {
   std::int64_t times = 8, life = 4, bytes = 10;
 };
 
-std::vector<Block> random_blocks(std::mt19937_64& random, const Sizes& sizes) {
+std::vector<PlacedBlock> random_blocks(std::mt19937_64& random, const Sizes& sizes) {
   const auto pick = [&](std::int64_t n) {
     return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n));
   };
-  std::vector<Block> blocks;
+  std::vector<PlacedBlock> blocks;
   for (int i = 0; i < sizes.count; ++i) {
     const std::int64_t first = pick(sizes.times);
     blocks.push_back(block(1 + pick(sizes.bytes), first, first + pick(sizes.life)));
@@ -37,12 +37,12 @@ std::vector<Block> random_blocks(std::mt19937_64& random, const Sizes& sizes) {
 }
 
 // Tries every offset of every block from number `next` on.
-bool fits_below(std::vector<Block>& blocks, std::size_t next, std::int64_t peak) {
+bool fits_below(std::vector<PlacedBlock>& blocks, std::size_t next, std::int64_t peak) {
   if (next == blocks.size()) return true;
-  Block& b = blocks[next];
+  PlacedBlock& b = blocks[next];
   for (b.offset = 0; b.offset + b.bytes <= peak; ++b.offset) {
     const bool free = std::none_of(
-        blocks.begin(), blocks.begin() + static_cast<long>(next), [&](const Block& other) {
+        blocks.begin(), blocks.begin() + static_cast<long>(next), [&](const PlacedBlock& other) {
           return b.first <= other.last && other.first <= b.last &&
                  b.offset < other.offset + other.bytes && other.offset < b.offset + b.bytes;
         });
@@ -51,7 +51,7 @@ bool fits_below(std::vector<Block>& blocks, std::size_t next, std::int64_t peak)
   return false;
 }
 
-std::int64_t brute_force(std::vector<Block> blocks) {
+std::int64_t brute_force(std::vector<PlacedBlock> blocks) {
   for (std::int64_t peak = 0;; ++peak) {
     if (fits_below(blocks, 0, peak)) return peak;
   }
@@ -69,7 +69,7 @@ TEST(PlacementSearch, ExactSearchEqualsBruteForceOnSmallInstances) {
   std::mt19937_64 random(kSeed);
   for (int round = 0; round < 300; ++round) {
     SCOPED_TRACE(::testing::Message() << "seed " << kSeed << ", round " << round);
-    std::vector<Block> blocks =
+    std::vector<PlacedBlock> blocks =
         random_blocks(random, {.count = 5 + round % 3, .times = 6, .life = 4, .bytes = 4});
     const TightPlacement tight = place_tightly(blocks, {.alignment = 1});
     ASSERT_EQ(find_overlap(blocks, {.capacity = tight.peak, .alignment = 1}), "");
@@ -80,8 +80,8 @@ TEST(PlacementSearch, ExactSearchEqualsBruteForceOnSmallInstances) {
 
 // At no time do more than 8 units live, and yet no placement does with 8.
 TEST(PlacementSearch, GapAboveTheBoundIsProved) {
-  std::vector<Block> blocks = {block(2, 3, 5), block(4, 6, 6), block(4, 0, 1), block(2, 2, 4),
-                               block(4, 1, 2), block(2, 2, 3), block(3, 4, 6)};
+  std::vector<PlacedBlock> blocks = {block(2, 3, 5), block(4, 6, 6), block(4, 0, 1), block(2, 2, 4),
+                                     block(4, 1, 2), block(2, 2, 3), block(3, 4, 6)};
   const TightPlacement tight = place_tightly(blocks, {.alignment = 1});
   EXPECT_EQ(tight.bound, 8);
   EXPECT_EQ(tight.peak, 9);
@@ -95,7 +95,7 @@ TEST(PlacementSearch, ExactSearchGoesBelowTheHeuristics) {
   std::mt19937_64 random(kSeed);
   int better = 0;
   for (int round = 0; round < 300; ++round) {
-    std::vector<Block> blocks = random_blocks(random, {.count = 14, .times = 8, .bytes = 30});
+    std::vector<PlacedBlock> blocks = random_blocks(random, {.count = 14, .times = 8, .bytes = 30});
     const TightPlacement heuristic = place_tightly(blocks, {.alignment = 1, .steps_max = 0});
     const TightPlacement exact = place_tightly(blocks, {.alignment = 1, .steps_max = 100'000});
     ASSERT_EQ(find_overlap(blocks, {.capacity = exact.peak, .alignment = 1}), "");
@@ -110,13 +110,13 @@ TEST(PlacementSearch, ExactSearchGoesBelowTheHeuristics) {
 
 TEST(PlacementSearch, StepsBoundTheSearchAndTheResultStands) {
   std::mt19937_64 random(11);
-  std::vector<Block> blocks =
+  std::vector<PlacedBlock> blocks =
       random_blocks(random, {.count = 300, .times = 60, .life = 12, .bytes = 5000});
   const TightPlacement one = place_tightly(blocks, {.steps_max = 50'000});
   EXPECT_EQ(find_overlap(blocks, {.capacity = one.peak}), "");
   EXPECT_GE(one.peak, one.bound);
   EXPECT_LE(one.steps, 50'000 + 10'000);  // a step of the search is taken to its end
-  std::vector<Block> again = blocks;
+  std::vector<PlacedBlock> again = blocks;
   const TightPlacement two = place_tightly(again, {.steps_max = 50'000});
   EXPECT_EQ(one.peak, two.peak);
   for (std::size_t i = 0; i < blocks.size(); ++i) EXPECT_EQ(blocks[i].offset, again[i].offset);
@@ -124,7 +124,7 @@ TEST(PlacementSearch, StepsBoundTheSearchAndTheResultStands) {
 
 TEST(PlacementSearch, TargetEndsTheSearch) {
   std::mt19937_64 random(7);
-  std::vector<Block> blocks = random_blocks(random, {.count = 40, .times = 20});
+  std::vector<PlacedBlock> blocks = random_blocks(random, {.count = 40, .times = 20});
   const TightPlacement all = place_tightly(blocks, {.alignment = 1, .steps_max = 0});
   const TightPlacement enough = place_tightly(blocks, {.alignment = 1, .target = all.peak});
   EXPECT_EQ(enough.steps, 0);
@@ -136,10 +136,11 @@ TEST(PlacementSearch, IndexedCheckerAgreesWithTheQuadraticOne) {
   int wrong = 0;
   for (int round = 0; round < 300; ++round) {
     SCOPED_TRACE(round);
-    std::vector<Block> blocks = random_blocks(random, {.count = 20, .times = 30, .bytes = 1000});
+    std::vector<PlacedBlock> blocks =
+        random_blocks(random, {.count = 20, .times = 30, .bytes = 1000});
     place_tightly(blocks, {.steps_max = 0});
     if (round % 2 == 0) {
-      Block& moved = blocks[random() % blocks.size()];
+      PlacedBlock& moved = blocks[random() % blocks.size()];
       moved.offset = static_cast<std::int64_t>(random() % 40) * 64;
     }
     const MemoryBounds bounds{.capacity = 5000};

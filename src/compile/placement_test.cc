@@ -7,7 +7,7 @@
 namespace tessera::compile {
 namespace {
 
-Block block(std::int64_t bytes, std::int64_t first, std::int64_t last) {
+PlacedBlock block(std::int64_t bytes, std::int64_t first, std::int64_t last) {
   return {.name = "b",
           .bytes = bytes,
           .first = first,
@@ -17,13 +17,13 @@ Block block(std::int64_t bytes, std::int64_t first, std::int64_t last) {
 }
 
 TEST(Placement, BlocksThatLiveAtDifferentTimesShareBytes) {
-  std::vector<Block> blocks = {block(100, 0, 1), block(100, 2, 3)};
+  std::vector<PlacedBlock> blocks = {block(100, 0, 1), block(100, 2, 3)};
   ASSERT_FALSE(place_blocks(blocks, {.capacity = 128}));
   EXPECT_EQ(blocks[0].offset, blocks[1].offset);
 }
 
 TEST(Placement, WishedTimeKeepsNeighboursApart) {
-  std::vector<Block> blocks = {block(100, 0, 1), block(100, 2, 3)};
+  std::vector<PlacedBlock> blocks = {block(100, 0, 1), block(100, 2, 3)};
   blocks[1].wish_first = 1;
   ASSERT_FALSE(place_blocks(blocks, {.capacity = 256}));
   EXPECT_NE(blocks[0].offset, blocks[1].offset);
@@ -32,7 +32,7 @@ TEST(Placement, WishedTimeKeepsNeighboursApart) {
 }
 
 TEST(Placement, BlockWithoutRoomIsNamed) {
-  std::vector<Block> blocks = {block(100, 0, 1), block(60, 1, 1)};
+  std::vector<PlacedBlock> blocks = {block(100, 0, 1), block(60, 1, 1)};
   const auto failed = place_blocks(blocks, {.capacity = 128});
   ASSERT_TRUE(failed);
   EXPECT_EQ(*failed, 1u);
@@ -43,11 +43,11 @@ TEST(Placement, RandomBlocksNeverOverlapWhileAlive) {
   std::mt19937_64 random(kSeed);
   for (int round = 0; round < 200; ++round) {
     SCOPED_TRACE(round);
-    std::vector<Block> blocks;
+    std::vector<PlacedBlock> blocks;
     for (int i = 0; i < 40; ++i) {
       const auto first = static_cast<std::int64_t>(random() % 30);
-      Block b = block(static_cast<std::int64_t>(1 + random() % 3000), first,
-                      first + static_cast<std::int64_t>(random() % 6));
+      PlacedBlock b = block(static_cast<std::int64_t>(1 + random() % 3000), first,
+                            first + static_cast<std::int64_t>(random() % 6));
       b.wish_first = std::max<std::int64_t>(0, first - static_cast<std::int64_t>(random() % 2));
       blocks.push_back(b);
     }
@@ -58,7 +58,7 @@ TEST(Placement, RandomBlocksNeverOverlapWhileAlive) {
 }
 
 TEST(Placement, CheckerFindsAnOverlap) {
-  std::vector<Block> blocks = {block(100, 0, 1), block(100, 1, 2)};
+  std::vector<PlacedBlock> blocks = {block(100, 0, 1), block(100, 1, 2)};
   blocks[0].offset = 0;
   blocks[1].offset = 64;
   EXPECT_EQ(find_overlap(blocks, {.capacity = 1000}), "'b' and 'b' overlap at byte 64");

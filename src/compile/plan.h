@@ -68,10 +68,10 @@ struct LayerRange {
 
 struct Plan {
   Table<PieceIndex, Piece> pieces;
-  Table<BlockIndex, Block> buffer_blocks;    // state buffer, bytes a partition
-  std::vector<BufferLayout> buffer_layouts;  // of each block
-  Table<BlockIndex, Block> home_blocks;      // DRAM workspace
-  Table<StorageIndex, BlockIndex> homes;     // index into home_blocks, or -1
+  Table<BlockIndex, PlacedBlock> buffer_blocks;  // state buffer, bytes a partition
+  std::vector<BufferLayout> buffer_layouts;      // of each block
+  Table<BlockIndex, PlacedBlock> home_blocks;    // DRAM workspace
+  Table<StorageIndex, BlockIndex> homes;         // index into home_blocks, or -1
   std::vector<LayerRange> cascades;
   std::int64_t buffer_peak_bytes = 0;
   std::int64_t workspace_bytes = 0;

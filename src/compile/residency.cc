@@ -5,7 +5,7 @@
 namespace tessera::compile {
 namespace {
 
-bool on_processor(const Layer& layer) {
+bool on_processor(const PlannedLayer& layer) {
   return layer.kind == LayerKind::kNeural || layer.kind == LayerKind::kPlanar ||
          layer.kind == LayerKind::kTranspose;
 }
@@ -24,7 +24,7 @@ Table<StorageIndex, Uses> find_uses(const PlanInputs& inputs) {
   Table<StorageIndex, Uses> uses(inputs.storages.storages.size());
   const auto at = [&](StorageIndex index) -> Uses& { return uses[index]; };
   for (std::size_t i = 0; i < inputs.layers.size(); ++i) {
-    const Layer& layer = inputs.layers[i];
+    const PlannedLayer& layer = inputs.layers[i];
     const auto index = static_cast<std::int32_t>(i);
     if (layer.kind == LayerKind::kHost) {
       const graph::Node& node = inputs.graph.nodes[layer.node];
@@ -122,7 +122,7 @@ bool count_uses(const PlanInputs& inputs, const Table<LayerIndex, std::int32_t>&
   const std::int32_t segment = segments[resident.first_layer];
   bool all_fit = true;
   for (const auto& [reader, input] : uses.readers) {
-    const Layer& layer = inputs.layers[reader];
+    const PlannedLayer& layer = inputs.layers[reader];
     if (segments[reader] != segment || fit_input(resident.layout, layer, input) == Fit::kNone) {
       all_fit = false;
       continue;
@@ -174,7 +174,7 @@ bool maps(const BufferLayout& layout, const StorageView& view, Start start) {
 
 // One side of all parts of a transposition.
 template <typename Side>
-Fit fit_parts(const BufferLayout& layout, const Layer& layer, Side side) {
+Fit fit_parts(const BufferLayout& layout, const PlannedLayer& layer, Side side) {
   const Start start =
       layer.way == TranspositionWay::kPlanar ? Start::kFirstPartition : Start::kAnywhere;
   for (const TransposePart& part : layer.parts) {
@@ -188,7 +188,7 @@ Fit fit_parts(const BufferLayout& layout, const Layer& layer, Side side) {
 Table<LayerIndex, std::int32_t> layer_segments(const Layers& layers) {
   Table<LayerIndex, std::int32_t> segments;
   std::int32_t segment = 0;
-  for (const Layer& layer : layers) {
+  for (const PlannedLayer& layer : layers) {
     segments.push_back(segment);
     if (layer.kind == LayerKind::kHost) ++segment;
   }
@@ -204,7 +204,7 @@ Fit fit_view(const BufferLayout& layout, const StorageView& view, Start start) {
   return Fit::kNone;
 }
 
-Fit fit_input(const BufferLayout& layout, const Layer& layer, std::size_t input) {
+Fit fit_input(const BufferLayout& layout, const PlannedLayer& layer, std::size_t input) {
   if (layer.kind == LayerKind::kTranspose) {
     return fit_parts(layout, layer, [](const TransposePart& part) { return part.from; });
   }
@@ -212,7 +212,7 @@ Fit fit_input(const BufferLayout& layout, const Layer& layer, std::size_t input)
                   layer.on_array() ? Start::kWithinBlock : Start::kFirstPartition);
 }
 
-Fit fit_output(const BufferLayout& layout, const Layer& layer) {
+Fit fit_output(const BufferLayout& layout, const PlannedLayer& layer) {
   if (layer.kind == LayerKind::kTranspose) {
     if (layer.way == TranspositionWay::kDma) return Fit::kNone;  // it writes DRAM
     return fit_parts(layout, layer, [](const TransposePart& part) { return part.to; });
@@ -228,7 +228,7 @@ Table<StorageIndex, LayerIndex> find_last_reads(const PlanInputs& inputs) {
     at = std::max(at, layer);
   };
   for (std::size_t i = 0; i < inputs.layers.size(); ++i) {
-    const Layer& layer = inputs.layers[i];
+    const PlannedLayer& layer = inputs.layers[i];
     const auto index = static_cast<std::int32_t>(i);
     if (on_processor(layer)) {
       for (const StorageView& view : layer.inputs) read(view.storage, index);

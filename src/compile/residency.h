@@ -41,8 +41,8 @@ enum class Start : std::uint8_t {
   kAnywhere,     // results of the array, what it transposes
 };
 Fit fit_view(const BufferLayout& layout, const StorageView& view, Start start);
-Fit fit_input(const BufferLayout& layout, const Layer& layer, std::size_t input);
-Fit fit_output(const BufferLayout& layout, const Layer& layer);
+Fit fit_input(const BufferLayout& layout, const PlannedLayer& layer, std::size_t input);
+Fit fit_output(const BufferLayout& layout, const PlannedLayer& layer);
 
 // The last layer that reads each storage, -1 if none does; graph outputs are read after all.
 Table<StorageIndex, LayerIndex> find_last_reads(const PlanInputs& inputs);

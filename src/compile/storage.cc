@@ -332,7 +332,7 @@ class Attempt {
     copies.push_back(std::move(copy));
   }
 
-  StorageView view(TensorId id, const graph::TensorView& from) {
+  StorageView view(TensorId id, const graph::StridedView& from) {
     touch(id);
     const auto place = resolve(id);
     const auto result = place ? view_in_storage(*place, from) : std::nullopt;
@@ -418,7 +418,7 @@ StorageView StorageView::part(std::size_t axis, std::int64_t first, std::int64_t
   return result;
 }
 
-std::optional<StorageView> view_in_storage(const Place& place, const graph::TensorView& view) {
+std::optional<StorageView> view_in_storage(const Place& place, const graph::StridedView& view) {
   StridedWalk walk{.offset = 0, .extents = {}, .strides = {}};
   walk.extents.assign(view.extents.begin(), view.extents.end());
   walk.strides.assign(view.strides.begin(), view.strides.end());

@@ -95,7 +95,7 @@ Result<StoragePlan> plan_storages(const graph::Graph& graph, const ChipConfig& c
                                   const ViewChoices& choices = {});
 
 // A tensor's view through its place; none where an axis crosses axes of the place.
-std::optional<StorageView> view_in_storage(const Place& place, const graph::TensorView& view);
+std::optional<StorageView> view_in_storage(const Place& place, const graph::StridedView& view);
 // The input is a kernel image of its product, not a surface.
 bool is_kernel_operand(const graph::Graph& graph, const graph::Node& node, std::size_t input);
 

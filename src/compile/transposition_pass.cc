@@ -32,7 +32,7 @@ class Pass {
     Layers before = std::move(layers_);
     layers_.clear();
     for (std::size_t i = 0; i < before.size(); ++i) {
-      Layer layer = std::move(before[i]);
+      PlannedLayer layer = std::move(before[i]);
       if (layer.kind == LayerKind::kNeural || layer.kind == LayerKind::kPlanar) {
         for (std::size_t k = 0; k < layer.inputs.size(); ++k) turn_input(layer, k, segments_[i]);
       }
@@ -47,7 +47,7 @@ class Pass {
         add_swap(layer);
       }
       layers_.push_back(std::move(layer));
-      for (Layer& copy : copies_) layers_.push_back(std::move(copy));
+      for (PlannedLayer& copy : copies_) layers_.push_back(std::move(copy));
       copies_.clear();
     }
     add_vanished();
@@ -63,7 +63,7 @@ class Pass {
 
   const Storage& storage(StorageIndex index) const { return storages_.storages[index]; }
 
-  void turn_input(Layer& layer, std::size_t input, std::int32_t segment) {
+  void turn_input(PlannedLayer& layer, std::size_t input, std::int32_t segment) {
     const StorageView view = layer.inputs[input];
     if (static_cast<std::size_t>(view.storage) >= residents_.size()) return;
     const Resident& resident = residents_[view.storage];
@@ -76,7 +76,7 @@ class Pass {
       if (!same) continue;
       const BufferLayout layout(turned.target, storage(turned.target.storage).format,
                                 chip_.state_buffer.partitions);
-      Layer reader = layer;
+      PlannedLayer reader = layer;
       reader.inputs[input] = *same;
       if (fit_input(layout, reader, input) == Fit::kNone) continue;
       layer.inputs[input] = *same;
@@ -97,7 +97,7 @@ class Pass {
     for (TranspositionHint& other : hints_) other.layer += other.layer >= place ? 1 : 0;
     hint.layer = static_cast<std::uint32_t>(place);
     hints_.push_back(std::move(hint));
-    Layer turn;
+    PlannedLayer turn;
     turn.kind = LayerKind::kTranspose;
     turn.name = storage(view.storage).name + ".turned." + std::to_string(turned_.size());
     turn.inputs = {view};
@@ -122,7 +122,7 @@ class Pass {
   std::size_t place_on_array(StorageIndex source) const {
     std::size_t place = layers_.size();
     for (std::size_t i = layers_.size(); i > 0; --i) {
-      const Layer& layer = layers_[i - 1];
+      const PlannedLayer& layer = layers_[i - 1];
       const bool planar = layer.kind == LayerKind::kPlanar;
       const bool passed = planar || layer.kind == LayerKind::kTranspose;
       if (!passed || layer.output.storage == source) break;
@@ -196,7 +196,7 @@ class Pass {
     return offers;
   }
 
-  TranspositionHint make_hint(const Layer& reader, const StorageView& view,
+  TranspositionHint make_hint(const PlannedLayer& reader, const StorageView& view,
                               const std::optional<std::vector<TransposePart>>& parts,
                               const std::vector<Offer>& offers) const {
     const Format format = storage(view.storage).format;
@@ -227,7 +227,7 @@ class Pass {
 
   // Copies that go through the state buffer in fewer cycles than from DRAM to DRAM: loaded in one
   // order and stored in another, or stored only where the source is there already.
-  void pass_copies(Layer& layer, std::int32_t segment) {
+  void pass_copies(PlannedLayer& layer, std::int32_t segment) {
     std::vector<PlannedCopy> left;
     for (PlannedCopy& copy : layer.copies) {
       const bool stays = residents_[copy.destination].possible;
@@ -291,7 +291,7 @@ class Pass {
            ceil_div(read + runs * bytes, chip_.dram.bytes_per_cycle);
   }
 
-  bool pass_copy(const Layer& layer, const PlannedCopy& copy, std::int32_t segment) {
+  bool pass_copy(const PlannedLayer& layer, const PlannedCopy& copy, std::int32_t segment) {
     const auto axes = copy_axes(copy);
     if (!axes || axes->empty()) return false;
     const Format format = storage(copy.source).format;
@@ -321,7 +321,7 @@ class Pass {
     const BufferLayout own(part->from, format, chip_.state_buffer.partitions);
     const BufferLayout whole(part->to, format, chip_.state_buffer.partitions);
     if (passing >= copying || !own.map(part->from) || !whole.map(part->to)) return false;
-    Layer pass;
+    PlannedLayer pass;
     pass.kind = LayerKind::kTranspose;
     pass.way = TranspositionWay::kDma;
     pass.name = layer.name + ".passed." + std::to_string(copies_.size());
@@ -343,7 +343,7 @@ class Pass {
     return true;
   }
 
-  void add_swap(const Layer& layer) {
+  void add_swap(const PlannedLayer& layer) {
     TranspositionHint hint;
     hint.tensor = storage(layer.output.storage).name;
     hint.reader = layer.name;

@@ -26,7 +26,7 @@ namespace {
 // Blocks, transfers, submissions, several in flight on two kernels, completions.
 void round_of_runs(Device& device, LoadedId loaded) {
   std::array<std::byte, 96> bytes{};
-  std::array<Block, 6> inputs, outputs;
+  std::array<MemoryBlock, 6> inputs, outputs;
   std::array<SequenceNumber, 6> sequences;
   for (std::size_t i = 0; i < 6; ++i) {
     inputs[i] = *device.allocate(Bytes{96});

@@ -65,7 +65,8 @@ class Backend {
   // The region of the set has arrived, and stays where it is.
   virtual Status place(LoadedSet& set, std::span<const std::byte> region) = 0;
   // On the kernel's thread; kernels side by side.
-  virtual RunOutcome run(const Observer::Run& run, Loaded& loaded, const RunViews& views) = 0;
+  virtual RunOutcome run(const ActivityObserver::Run& run, Loaded& loaded,
+                         const RunViews& views) = 0;
 };
 
 }  // namespace tessera::device

@@ -10,8 +10,8 @@
 namespace tessera::device {
 
 // `sim`: link, verify, and run the program on one virtual core a kernel; host steps in between.
-Result<std::unique_ptr<Backend>> make_sim_backend(const DeviceOptions& options);
+Result<std::unique_ptr<Backend>> make_sim_backend(const DeviceConfig& options);
 // `host` and `ref`: the typed graph executed directly, fast or obviously; one executor a kernel.
-Result<std::unique_ptr<Backend>> make_executor_backend(const DeviceOptions& options);
+Result<std::unique_ptr<Backend>> make_executor_backend(const DeviceConfig& options);
 
 }  // namespace tessera::device

@@ -53,7 +53,7 @@ struct Address {
     return {a.value + static_cast<std::uint64_t>(offset.value)};
   }
 };
-struct Block {
+struct MemoryBlock {
   Address base;
   Bytes bytes;
 };
@@ -191,9 +191,9 @@ struct DeviceCounters {
 
 // Called with everything the device does, on the thread that does it, without locks held.
 // It must not block, and must not call the device.
-class Observer {
+class ActivityObserver {
  public:
-  virtual ~Observer() = default;
+  virtual ~ActivityObserver() = default;
   struct Run {
     int kernel = 0;
     SequenceNumber sequence{};
@@ -220,15 +220,15 @@ class Device {
 
   virtual const Properties& properties() const = 0;
 
-  virtual Result<Block> allocate(Bytes bytes) = 0;
-  virtual Status release(const Block& block) = 0;
+  virtual Result<MemoryBlock> allocate(Bytes bytes) = 0;
+  virtual Status release(const MemoryBlock& block) = 0;
   // Gives up the blocks that are kept for use again: one may be up to twice as large as what it
   // holds next.
   virtual void trim() = 0;
   // Where host and device share memory: a block whose bytes are the caller's, so that runs read and
   // write them in place. It takes none of the device's memory. `owner` keeps the bytes; it is
   // released when the block is released and no run uses it any more, on any thread, no locks held.
-  virtual Result<Block> adopt(std::span<std::byte> bytes, std::shared_ptr<void> owner) = 0;
+  virtual Result<MemoryBlock> adopt(std::span<std::byte> bytes, std::shared_ptr<void> owner) = 0;
   // Inside one block. A kernel must not be using the bytes.
   virtual Status write(Address address, std::span<const std::byte> bytes,
                        const TransferTag& tag = {}) = 0;
@@ -274,7 +274,7 @@ class Device {
 
   virtual DeviceCounters counters() const = 0;
   // Null: none. It outlives its use; runs and transfers in progress may still call the one before.
-  virtual void set_observer(Observer* observer) = 0;
+  virtual void set_observer(ActivityObserver* observer) = 0;
 };
 
 }  // namespace tessera::device

@@ -67,7 +67,7 @@ Status DeviceMemory::add_storage(const memory::BlockPool::Allocation& allocation
   return {};
 }
 
-memory::Block DeviceMemory::adopt(std::span<std::byte> bytes, std::shared_ptr<void> owner) {
+memory::PoolBlock DeviceMemory::adopt(std::span<std::byte> bytes, std::shared_ptr<void> owner) {
   const std::lock_guard lock(mutex_);
   if (storages_.size() == storages_.capacity()) storages_.reserve(2 * storages_.size() + 16);
   if (spare_ == nullptr) spare_ = std::make_unique<Owner>();
@@ -108,7 +108,7 @@ void DeviceMemory::bury() {
   while (ended != nullptr) move_first(ended, spare_);
 }
 
-Result<memory::Block> DeviceMemory::allocate(Bytes bytes) {
+Result<memory::PoolBlock> DeviceMemory::allocate(Bytes bytes) {
   const std::lock_guard lock(mutex_);
   if (storages_.size() == storages_.capacity()) storages_.reserve(2 * storages_.size() + 16);
   dropped_.reserve(storages_.capacity());

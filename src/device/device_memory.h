@@ -29,10 +29,10 @@ class DeviceMemory {
   explicit DeviceMemory(Bytes capacity) : pool_(capacity) {}
   ~DeviceMemory();
 
-  Result<memory::Block> allocate(Bytes bytes);
+  Result<memory::PoolBlock> allocate(Bytes bytes);
   // An address for adopted bytes. `owner` is released when the block is released and no
   // run holds it any more; not before bury().
-  memory::Block adopt(std::span<std::byte> bytes, std::shared_ptr<void> owner);
+  memory::PoolBlock adopt(std::span<std::byte> bytes, std::shared_ptr<void> owner);
   Status release(std::uint64_t base);
   void trim();  // as the pool's
   // An object released with the owners, after end(), which takes no memory.

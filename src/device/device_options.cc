@@ -7,7 +7,7 @@
 
 namespace tessera::device {
 
-int threads_a_kernel(const DeviceOptions& options) {
+int threads_a_kernel(const DeviceConfig& options) {
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   return std::max(1, (options.threads > 0 ? options.threads : cores) / options.kernels);
 }

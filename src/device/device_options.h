@@ -29,7 +29,7 @@ enum class Values {
   kNone,       // nobody: outputs are left as they are (timing only)
 };
 
-struct DeviceOptions {
+struct DeviceConfig {
   DeviceKind kind = DeviceKind::kSim;
   std::string name = {};                // "": that of the kind
   std::optional<ChipConfig> chip = {};  // sim: the networks must be compiled for it
@@ -48,7 +48,7 @@ struct DeviceOptions {
 };
 
 // Host threads of each kernel: those of the device, divided.
-int threads_a_kernel(const DeviceOptions& options);
+int threads_a_kernel(const DeviceConfig& options);
 // The memory of this machine.
 Bytes machine_memory();
 

@@ -48,7 +48,7 @@ std::vector<std::byte> input_bytes(const NetworkState& network, unsigned seed) {
 
 std::unique_ptr<Device> open(DeviceKind kind, const ChipConfig& chip, int kernels = 1,
                              Values values = Values::kSimulated) {
-  DeviceOptions options;
+  DeviceConfig options;
   options.kind = kind;
   options.chip = chip;
   options.kernels = kernels;
@@ -59,7 +59,7 @@ std::unique_ptr<Device> open(DeviceKind kind, const ChipConfig& chip, int kernel
 
 // One input, one output, in blocks of their own.
 struct Blocks {
-  Block input, output;
+  MemoryBlock input, output;
 };
 Blocks blocks_for(Device& device, const NetworkState& network) {
   const graph::Graph& graph = network.graph();
@@ -78,7 +78,7 @@ Completion run(Device& device, LoadedId loaded, const Blocks& blocks, int kernel
   return completion;
 }
 
-std::vector<std::byte> read_block(Device& device, const Block& block) {
+std::vector<std::byte> read_block(Device& device, const MemoryBlock& block) {
   std::vector<std::byte> bytes(static_cast<std::size_t>(block.bytes.value));
   EXPECT_TRUE(device.read(block.base, bytes).ok());
   return bytes;
@@ -159,7 +159,7 @@ std::shared_ptr<const NetworkState> small_network(unsigned seed) {
 }
 
 TEST(Device, AHundredNetworksInTurnFitWhereFewDoAtOnce) {
-  DeviceOptions options;
+  DeviceConfig options;
   options.chip = test_chip();
   options.memory = Bytes{std::ssize(small_network(6)->package.weights) * 3};
   const auto device = make_device(options).value();
@@ -255,7 +255,7 @@ class LayerChain {
   Device& device_;
   const graph::Graph& graph_;
   const std::vector<LoadedLayer> layers_;
-  std::map<TensorId, Block> blocks_;
+  std::map<TensorId, MemoryBlock> blocks_;
 };
 
 TEST(Device, FourChainedLayersMoveTheFirstInputAndTheLastOutput) {
@@ -306,7 +306,7 @@ TEST(Device, LayersNameOffsetsInOneWeightRegion) {
 TEST(Device, HostViewIsTheDevicesMemoryWhereItIsShared) {
   const ChipConfig chip = test_chip();
   const auto host = open(DeviceKind::kHost, chip);
-  const Block block = *host->allocate(Bytes{4});
+  const MemoryBlock block = *host->allocate(Bytes{4});
   (*host->host_view(block.base, Bytes{4}))[2] = std::byte{7};
   EXPECT_EQ(read_block(*host, block)[2], std::byte{7});
   EXPECT_EQ(host->counters().bytes_to_device, 0);
@@ -386,7 +386,7 @@ TEST(Device, TimingIsTheSameHoweverTheValuesAreComputed) {
 TEST(Device, ReusedTimingIsThatOfASimulation) {
   const ChipConfig chip = test_chip();
   const auto network = four_layers(chip);
-  DeviceOptions options;
+  DeviceConfig options;
   options.chip = chip;
   options.values = Values::kNone;
   std::vector<Cycles> cycles;
@@ -404,7 +404,7 @@ TEST(Device, ReusedTimingIsThatOfASimulation) {
 TEST(Device, PacedRunTakesItsCyclesAtTheClock) {
   const ChipConfig chip = test_chip();
   const auto network = four_layers(chip);
-  DeviceOptions options;
+  DeviceConfig options;
   options.chip = chip;
   options.values = Values::kNone;
   options.reuse_timing = true;
@@ -434,7 +434,7 @@ TEST(Device, OptionsThatMakeNoSenseAreRefused) {
   EXPECT_EQ(make_device({}).error().to_string(),
             "a device 'sim' without a chip configuration; give it the architecture that its "
             "networks are compiled for   [invalid argument]");
-  DeviceOptions options;
+  DeviceConfig options;
   options.kernels = 0;
   EXPECT_EQ(make_device(options).error().message, "a device with 0 kernels; allowed: 1 to 256");
   options = {.kind = DeviceKind::kHost, .threads = 1'000'000};

@@ -27,7 +27,7 @@ std::vector<Loaded::Tensor> tensors_of(const graph::Graph& graph,
 
 class ExecutorBackend : public Backend {
  public:
-  explicit ExecutorBackend(const DeviceOptions& options) : options_(options) {
+  explicit ExecutorBackend(const DeviceConfig& options) : options_(options) {
     const std::string kind = device_kind_name(options.kind);
     properties_ = {.name = options.name.empty() ? kind : options.name,
                    .kind = kind,
@@ -68,7 +68,7 @@ class ExecutorBackend : public Backend {
 
   Status place(LoadedSet&, std::span<const std::byte>) override { return {}; }
 
-  RunOutcome run(const Observer::Run& run, Loaded& loaded, const RunViews& views) override {
+  RunOutcome run(const ActivityObserver::Run& run, Loaded& loaded, const RunViews& views) override {
     auto& program = static_cast<LoadedGraph&>(loaded);
     host::NodeObserver observer;
     std::size_t done = 0;
@@ -107,14 +107,14 @@ class ExecutorBackend : public Backend {
     return std::unique_ptr<Loaded>(std::move(loaded));
   }
 
-  const DeviceOptions options_;
+  const DeviceConfig options_;
   Properties properties_;
   int threads_ = 1;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Backend>> make_executor_backend(const DeviceOptions& options) {
+Result<std::unique_ptr<Backend>> make_executor_backend(const DeviceConfig& options) {
   return std::unique_ptr<Backend>(std::make_unique<ExecutorBackend>(options));
 }
 

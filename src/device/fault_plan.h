@@ -34,6 +34,6 @@ struct FaultPlan {
 };
 
 // make_device() of a device that fails by plan.
-Result<std::unique_ptr<Device>> make_failing_device(const DeviceOptions& options, FaultPlan faults);
+Result<std::unique_ptr<Device>> make_failing_device(const DeviceConfig& options, FaultPlan faults);
 
 }  // namespace tessera::device

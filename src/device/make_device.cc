@@ -12,7 +12,7 @@ namespace tessera::device {
 
 namespace {
 
-Status check_times(const DeviceOptions& options) {
+Status check_times(const DeviceConfig& options) {
   const Pace& pace = options.pace;
   // Not a number is none of these.
   if (pace.enabled && !(pace.factor > 0 && pace.factor <= 1e9)) {
@@ -36,12 +36,11 @@ Status check_times(const DeviceOptions& options) {
 
 }  // namespace
 
-Result<std::unique_ptr<Device>> make_device(const DeviceOptions& options) {
+Result<std::unique_ptr<Device>> make_device(const DeviceConfig& options) {
   return make_failing_device(options, {});
 }
 
-Result<std::unique_ptr<Device>> make_failing_device(const DeviceOptions& options,
-                                                    FaultPlan faults) {
+Result<std::unique_ptr<Device>> make_failing_device(const DeviceConfig& options, FaultPlan faults) {
   if (options.kernels < 1 || options.kernels > 256) {
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("a device with {} kernels; allowed: 1 to 256", options.kernels)};

@@ -10,6 +10,6 @@
 namespace tessera::device {
 
 // The error names what is wrong with the options.
-Result<std::unique_ptr<Device>> make_device(const DeviceOptions& options);
+Result<std::unique_ptr<Device>> make_device(const DeviceConfig& options);
 
 }  // namespace tessera::device

@@ -55,7 +55,7 @@ Result<MirroredBlock> Mirror::allocate(std::span<const Bytes> parts) {
     made.parts.reserve(parts.size());
     if (device_.properties().shared_memory) {
       // One block, of which the parts are pieces.
-      TESSERA_TRY(const Block block, device_.allocate(bytes));
+      TESSERA_TRY(const MemoryBlock block, device_.allocate(bytes));
       Address next = block.base;
       for (const Bytes part : parts) {
         made.parts.push_back({next, part});
@@ -65,7 +65,7 @@ Result<MirroredBlock> Mirror::allocate(std::span<const Bytes> parts) {
       return keep(made, nullptr);
     }
     for (const Bytes part : parts) {
-      TESSERA_TRY(const Block block, device_.allocate(part));
+      TESSERA_TRY(const MemoryBlock block, device_.allocate(part));
       made.parts.push_back(block);
     }
     TESSERA_TRY(std::shared_ptr<void> host, zeros(bytes));
@@ -74,11 +74,11 @@ Result<MirroredBlock> Mirror::allocate(std::span<const Bytes> parts) {
   });
 }
 
-Result<MirroredBlock> Mirror::take_over(const Block& block) {
+Result<MirroredBlock> Mirror::take_over(const MemoryBlock& block) {
   // Also where there is no memory for an error's text.
   struct Released {
     Device& device;
-    const Block& block;
+    const MemoryBlock& block;
     bool taken = false;
     ~Released() {
       if (!taken) (void)device.release(block);
@@ -102,11 +102,11 @@ Result<MirroredBlock> Mirror::map(std::span<std::byte> host, std::shared_ptr<voi
     made.host = host;
     made.parts.reserve(1);
     if (device_.properties().shared_memory) {
-      TESSERA_TRY(const Block block, device_.adopt(host, std::move(owner)));
+      TESSERA_TRY(const MemoryBlock block, device_.adopt(host, std::move(owner)));
       made.parts.push_back(block);
       return keep(made, nullptr);
     }
-    TESSERA_TRY(const Block block, device_.allocate(Bytes{std::ssize(host)}));
+    TESSERA_TRY(const MemoryBlock block, device_.allocate(Bytes{std::ssize(host)}));
     made.parts.push_back(block);
     return keep(made, std::move(owner), Newer::kHost);
   });
@@ -114,8 +114,8 @@ Result<MirroredBlock> Mirror::map(std::span<std::byte> host, std::shared_ptr<voi
 
 // It is either kept whole or not at all.
 Status Mirror::keep(const MirroredBlock& block, std::shared_ptr<void> owner, Newer newer) {
-  std::vector<memory::Block> blocks;
-  for (const Block& part : block.parts) blocks.push_back({part.base.value, part.bytes});
+  std::vector<memory::PoolBlock> blocks;
+  for (const MemoryBlock& part : block.parts) blocks.push_back({part.base.value, part.bytes});
   Owned owned{block, std::move(owner)};
   const memory::HostRange range = range_of(block.host);
   const std::lock_guard lock(mutex_);
@@ -135,7 +135,7 @@ Status Mirror::keep(const MirroredBlock& block, std::shared_ptr<void> owner, New
 }
 
 Status Mirror::release_parts(const MirroredBlock& block) {
-  for (const Block& part : block.parts) {
+  for (const MemoryBlock& part : block.parts) {
     TESSERA_RETURN_IF_ERROR(device_.release(part));
     if (device_.properties().shared_memory) break;  // the first part's base is the block's
   }

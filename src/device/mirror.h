@@ -26,7 +26,7 @@ namespace tessera::device {
 // `parts` lie contiguously on the host, and anywhere on the device.
 struct MirroredBlock {
   std::span<std::byte> host;
-  std::vector<Block> parts;
+  std::vector<MemoryBlock> parts;
 };
 
 class Mirror {
@@ -44,7 +44,7 @@ class Mirror {
   // kInvalidArgument if some of the bytes are in a block already.
   Result<MirroredBlock> map(std::span<std::byte> host, std::shared_ptr<void> owner);
   // A block that was allocated elsewhere and that a run has written. It is released in any case.
-  Result<MirroredBlock> take_over(const Block& block);
+  Result<MirroredBlock> take_over(const MemoryBlock& block);
   Status release(const MirroredBlock& block);
 
   // Where the byte lies on the device.

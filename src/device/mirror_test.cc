@@ -18,7 +18,7 @@ constexpr std::int64_t kBytes = 64;
 std::unique_ptr<Device> adding_device(bool shared_memory) {
   ScriptedOptions options;
   options.shared_memory = shared_memory;
-  options.compute = [](const Observer::Run&, std::span<const std::span<std::byte>> inputs,
+  options.compute = [](const ActivityObserver::Run&, std::span<const std::span<std::byte>> inputs,
                        std::span<const std::span<std::byte>> outputs) -> Status {
     for (std::size_t i = 0; i < inputs[0].size(); ++i) {
       outputs[0][i] = static_cast<std::byte>(static_cast<int>(inputs[0][i]) + 1);

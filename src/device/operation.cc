@@ -252,7 +252,7 @@ Result<LoadedId> OperationSet::prepare(const Operation& operation) {
   return loaded;
 }
 
-Result<SequenceNumber> OperationSet::submit(const OperationTask& task, TimePoint deadline) {
+Result<SequenceNumber> OperationSet::submit(const OperationSubmission& task, TimePoint deadline) {
   TESSERA_TRY(const LoadedId loaded, prepare(task.operation));
   const std::array inputs = {task.input, task.weights + task.weight_offset};
   const bool product = std::holds_alternative<MatrixProduct>(task.operation);

@@ -45,7 +45,7 @@ const char* operation_name(const Operation& operation);
 // Rows and columns of its result.
 Shape output_dims(const Operation& operation);
 
-struct OperationTask {
+struct OperationSubmission {
   Operation operation;
   Address input, output;
   Address weights;  // of the region, where the operation is a product
@@ -67,7 +67,7 @@ class OperationSet {
   // Compiles and loads the operation, unless that was done before. The error names what does not
   // fit together.
   Result<LoadedId> prepare(const Operation& operation);
-  Result<SequenceNumber> submit(const OperationTask& task, TimePoint deadline = kNoDeadline);
+  Result<SequenceNumber> submit(const OperationSubmission& task, TimePoint deadline = kNoDeadline);
 
   std::size_t compiled() const;
 

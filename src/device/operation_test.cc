@@ -22,7 +22,7 @@ constexpr std::int64_t kOutputChannels = 24;
 ChipConfig test_chip() { return *load_chip_config("tessera128"); }
 
 std::unique_ptr<Device> open(DeviceKind kind, const ChipConfig& chip) {
-  DeviceOptions options;
+  DeviceConfig options;
   options.kind = kind;
   options.chip = chip;
   options.threads = 1;
@@ -50,9 +50,9 @@ Values exchanged(const Values& values, std::size_t a, std::size_t b) {
   return result;
 }
 
-Block put(Device& device, const Values& values) {
+MemoryBlock put(Device& device, const Values& values) {
   const auto bytes = std::as_bytes(std::span(values));
-  const Block block = *device.allocate(Bytes{std::ssize(bytes)});
+  const MemoryBlock block = *device.allocate(Bytes{std::ssize(bytes)});
   EXPECT_TRUE(device.write(block.base, bytes).ok());
   return block;
 }
@@ -87,9 +87,9 @@ Values run_fused(Device& device, const std::shared_ptr<const NetworkState>& netw
                  const Values& image, const ImageSize& size) {
   const auto pixels = static_cast<std::size_t>(size.pixels());
   const auto channels = static_cast<std::size_t>(size.channels);
-  const Block input = put(device, exchanged(image, pixels, channels));
+  const MemoryBlock input = put(device, exchanged(image, pixels, channels));
   const std::int64_t count = element_count(network->outputs[0].dims);
-  const Block output = *device.allocate(Bytes{count * 2});
+  const MemoryBlock output = *device.allocate(Bytes{count * 2});
   const auto loaded = device.load(network);
   EXPECT_TRUE(loaded.ok()) << loaded.error().message;
   const auto sequence = *device.submit({.loaded = *loaded,
@@ -111,11 +111,11 @@ Values run_chain(Device& device, OperationSet& operations, const Values& image,
       Relu{positions.pixels(), kOutputChannels}, MaximumPool{convolved, kPoolWindow}};
   Values region(32, 0x7E00);  // NaN: must not be read
   region.insert(region.end(), weights.begin(), weights.end());
-  const Block held = put(device, region);
+  const MemoryBlock held = put(device, region);
   Address at = put(device, image).base;
   std::vector<SequenceNumber> sequences;
   for (const Operation& operation : chain) {
-    const Block output = *device.allocate(Bytes{element_count(output_dims(operation)) * 2});
+    const MemoryBlock output = *device.allocate(Bytes{element_count(output_dims(operation)) * 2});
     const auto sequence = operations.submit({.operation = operation,
                                              .input = at,
                                              .output = output.base,
@@ -185,12 +185,12 @@ TEST(Operation, EachSizeIsCompiledOnceAndWeightsAreNamedByTheirOffset) {
   const auto device = open(DeviceKind::kSim, chip);
   OperationSet operations(*device, chip);
   const Values region = random_values(2 * 6 * 5, 1);
-  const Block weights = put(*device, region);
-  const Block input = put(*device, random_values(4 * 6, 2));
+  const MemoryBlock weights = put(*device, region);
+  const MemoryBlock input = put(*device, random_values(4 * 6, 2));
   const std::int64_t moved = device->counters().bytes_to_device;
   std::vector<Values> results;
   for (int i = 0; i < 6; ++i) {
-    const Block output = *device->allocate(Bytes{4 * 5 * 2});
+    const MemoryBlock output = *device->allocate(Bytes{4 * 5 * 2});
     const auto sequence = operations.submit({.operation = MatrixProduct{4, 6, 5},
                                              .input = input.base,
                                              .output = output.base,

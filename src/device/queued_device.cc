@@ -109,25 +109,25 @@ QueuedDevice::~QueuedDevice() {
 
 // ---- memory ----
 
-Result<Block> QueuedDevice::allocate(Bytes bytes) {
-  TESSERA_TRY(const memory::Block block, memory_.allocate(bytes));
-  return Block{{block.base}, block.bytes};
+Result<MemoryBlock> QueuedDevice::allocate(Bytes bytes) {
+  TESSERA_TRY(const memory::PoolBlock block, memory_.allocate(bytes));
+  return MemoryBlock{{block.base}, block.bytes};
 }
 
-Status QueuedDevice::release(const Block& block) {
+Status QueuedDevice::release(const MemoryBlock& block) {
   Status released = memory_.release(block.base.value);
   memory_.bury();
   return released;
 }
 
-Result<Block> QueuedDevice::adopt(std::span<std::byte> bytes, std::shared_ptr<void> owner) {
+Result<MemoryBlock> QueuedDevice::adopt(std::span<std::byte> bytes, std::shared_ptr<void> owner) {
   if (!properties_.shared_memory) {
     return Error{ErrorCode::kUnsupported,
                  fmt::format("device '{}' has memory of its own and cannot use the host's in place",
                              properties_.name)};
   }
-  const memory::Block block = memory_.adopt(bytes, std::move(owner));
-  return Block{{block.base}, block.bytes};
+  const memory::PoolBlock block = memory_.adopt(bytes, std::move(owner));
+  return MemoryBlock{{block.base}, block.bytes};
 }
 
 Status QueuedDevice::write(Address address, std::span<const std::byte> bytes,
@@ -174,7 +174,7 @@ Status QueuedDevice::transfer(Direction direction, Address address, std::span<st
   }
   if (due > begin) std::this_thread::sleep_until(due);
   memory_.drop_hold(address.value);
-  if (Observer* const observer = observer_) {
+  if (ActivityObserver* const observer = observer_) {
     observer->transferred({tag, to_device, Bytes{std::ssize(host)}, begin, steady_clock::now()});
   }
   return {};
@@ -200,7 +200,7 @@ class QueuedDevice::WeightRegion {
     const Status released = memory_.release(block_->base);
     TESSERA_CHECK(released.ok(), "{}", released.error().message);
   }
-  Result<memory::Block> allocate(Bytes bytes) {
+  Result<memory::PoolBlock> allocate(Bytes bytes) {
     TESSERA_TRY(block_, memory_.allocate(bytes));
     return *block_;
   }
@@ -209,7 +209,7 @@ class QueuedDevice::WeightRegion {
 
  private:
   DeviceMemory& memory_;  // of the device
-  std::optional<memory::Block> block_;
+  std::optional<memory::PoolBlock> block_;
 };
 
 Result<QueuedDevice::Placed> QueuedDevice::place(Result<LoadedSet> set) {
@@ -240,7 +240,7 @@ std::vector<LoadedLayer> QueuedDevice::keep(std::shared_ptr<const NetworkState> 
   // A program together with its share of the region, which goes after it.
   struct Kept {
     ~Kept() {
-      if (Observer* const observer = device.observer_) observer->unloaded(id);
+      if (ActivityObserver* const observer = device.observer_) observer->unloaded(id);
     }
     QueuedDevice& device;  // whose programs and submissions share it
     LoadedId id;
@@ -346,7 +346,7 @@ Result<std::shared_ptr<Loaded>> QueuedDevice::check(const Submission& submission
   return found->second;
 }
 
-Status QueuedDevice::hold_blocks(const Submission& submission, Task& task) {
+Status QueuedDevice::hold_blocks(const Submission& submission, PendingSubmission& task) {
   task.held.clear();
   task.inputs.clear();
   task.outputs.clear();
@@ -371,7 +371,7 @@ Status QueuedDevice::hold_blocks(const Submission& submission, Task& task) {
   return held;
 }
 
-void QueuedDevice::drop_holds(Task& task) {
+void QueuedDevice::drop_holds(PendingSubmission& task) {
   for (const Address address : task.held) memory_.drop_hold(address.value);
   task.held.clear();
   memory_.end(task.keeps);
@@ -426,7 +426,7 @@ Result<SequenceNumber> QueuedDevice::submit(const Submission& submission, TimePo
   Kernel& kernel = *kernels_[index];
   // The kernel's thread then takes no memory for it.
   kernel.begun.reserve(kernel.begun.size() + kernel.queue.size() + 1);
-  Task& task = tasks_.add(static_cast<SequenceNumber>(next_sequence_));
+  PendingSubmission& task = tasks_.add(static_cast<SequenceNumber>(next_sequence_));
   task.run.kernel = index;
   task.run.tag = submission.tag;
   task.run.loaded = submission.loaded;
@@ -447,7 +447,7 @@ Result<SequenceNumber> QueuedDevice::submit(const Submission& submission, TimePo
 }
 
 // Behind those of its own priority and of higher ones.
-void QueuedDevice::enqueue(Kernel& kernel, Task& task) {
+void QueuedDevice::enqueue(Kernel& kernel, PendingSubmission& task) {
   task.enqueued = steady_clock::now();
   auto place = kernel.queue.end();
   while (place != kernel.queue.begin() && (*std::prev(place))->priority < task.priority) --place;
@@ -472,7 +472,7 @@ void QueuedDevice::look_at(int kernel, KernelWork& work) const {
     work.loaded = of.running->run.loaded;
     work.since = of.running->started;
   }
-  for (const Task* const task : of.queue) {
+  for (const PendingSubmission* const task : of.queue) {
     work.waiting.push_back({task->run.loaded, task->priority});
   }
 }
@@ -486,21 +486,21 @@ nanoseconds QueuedDevice::modelled_time(LoadedId loaded) const {
 
 // ---- waiting ----
 
-std::string QueuedDevice::place_name(const Task& task) const {
+std::string QueuedDevice::place_name(const PendingSubmission& task) const {
   return fmt::format("device '{}', kernel {}, task {} ('{}', tag {})", properties_.name,
                      task.run.kernel, task.number(), task.loaded->name, task.run.tag);
 }
 
-void QueuedDevice::take_from_queue(Task& task) {
-  std::vector<Task*>& queue = kernels_[task.run.kernel]->queue;
+void QueuedDevice::take_from_queue(PendingSubmission& task) {
+  std::vector<PendingSubmission*>& queue = kernels_[task.run.kernel]->queue;
   queue.erase(std::find(queue.begin(), queue.end(), &task));
   room_.notify_all();
 }
 
 // The text first, also where there is no memory for it: the task is given up in any case.
-Error QueuedDevice::given_up(Task& task) {
+Error QueuedDevice::given_up(PendingSubmission& task) {
   ++counters_.given_up;
-  const bool queued = task.state == Task::State::kQueued;
+  const bool queued = task.state == PendingSubmission::State::kQueued;
   Error error = error_or_no_memory([&] {
     const std::string place = place_name(task);
     if (!queued) {
@@ -508,7 +508,7 @@ Error QueuedDevice::given_up(Task& task) {
                    fmt::format("{}: no completion by its deadline, {:.3g} s after it began", place,
                                seconds(steady_clock::now() - task.started))};
     }
-    const std::vector<Task*>& queue = kernels_[task.run.kernel]->queue;
+    const std::vector<PendingSubmission*>& queue = kernels_[task.run.kernel]->queue;
     const auto before = std::find(queue.begin(), queue.end(), &task);
     return Error{ErrorCode::kUnavailable,
                  fmt::format("{}: not begun by its deadline, {} before it and one running; it was "
@@ -526,7 +526,7 @@ Error QueuedDevice::given_up(Task& task) {
 
 Result<Completion> QueuedDevice::wait(SequenceNumber sequence, TimePoint deadline) {
   Lock lock(mutex_);
-  Task* const task = tasks_.find(sequence);
+  PendingSubmission* const task = tasks_.find(sequence);
   if (task == nullptr || task->waited_for || task->listener != nullptr) {
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("device '{}': sequence number {} was not submitted, or was waited for "
@@ -534,7 +534,9 @@ Result<Completion> QueuedDevice::wait(SequenceNumber sequence, TimePoint deadlin
                              properties_.name, static_cast<std::uint64_t>(sequence))};
   }
   task->waited_for = true;
-  const auto over = [task] { return task->state == Task::State::kDone || !task->refused.ok(); };
+  const auto over = [task] {
+    return task->state == PendingSubmission::State::kDone || !task->refused.ok();
+  };
   if (deadline == kNoDeadline) {
     task->over.wait(lock, over);
   } else if (!task->over.wait_until(lock, deadline, over)) {
@@ -543,7 +545,7 @@ Result<Completion> QueuedDevice::wait(SequenceNumber sequence, TimePoint deadlin
   if (!task->refused.ok()) {
     Error error = std::move(task->refused).error();  // moved: nothing throws before it is ended
     task->abandoned = true;
-    if (task->state == Task::State::kDone) end(*task);
+    if (task->state == PendingSubmission::State::kDone) end(*task);
     return error;
   }
   Completion completion = std::move(task->completion);
@@ -553,9 +555,9 @@ Result<Completion> QueuedDevice::wait(SequenceNumber sequence, TimePoint deadlin
 
 Withdrawn QueuedDevice::withdraw(SequenceNumber sequence, bool give_up) {
   const Lock lock(mutex_);
-  Task* const task = tasks_.find(sequence);
+  PendingSubmission* const task = tasks_.find(sequence);
   if (task == nullptr || task->listener == nullptr) return Withdrawn::kOver;
-  const bool queued = task->state == Task::State::kQueued;
+  const bool queued = task->state == PendingSubmission::State::kQueued;
   if (!queued && !give_up) return Withdrawn::kBegun;
   ++counters_.given_up;
   task->listener = nullptr;
@@ -571,17 +573,18 @@ Withdrawn QueuedDevice::withdraw(SequenceNumber sequence, bool give_up) {
 // ---- completions, failure, recovery; with the lock held ----
 
 // The listener has the whole result: the task is not asked for any more.
-void QueuedDevice::tell(Task& task, Status status) {
+void QueuedDevice::tell(PendingSubmission& task, Status status) {
   RunListener* const listener = std::exchange(task.listener, nullptr);
   task.abandoned = true;
-  listener->run_over(task.context, {std::move(status), task.state != Task::State::kQueued,
-                                    std::move(task.completion)});
+  listener->run_over(task.context,
+                     {std::move(status), task.state != PendingSubmission::State::kQueued,
+                      std::move(task.completion)});
 }
 
 // The device has nothing more to do with the task.
-void QueuedDevice::end(Task& task) {
+void QueuedDevice::end(PendingSubmission& task) {
   drop_holds(task);
-  task.state = Task::State::kDone;
+  task.state = PendingSubmission::State::kDone;
   if (task.listener != nullptr) tell(task, {});
   if (task.abandoned) {
     tasks_.remove(task);
@@ -591,9 +594,9 @@ void QueuedDevice::end(Task& task) {
 }
 
 // `told` completed: what its kernel began before it and has not completed is lost.
-void QueuedDevice::find_lost(Kernel& kernel, const Task& told) {
+void QueuedDevice::find_lost(Kernel& kernel, const PendingSubmission& told) {
   while (!kernel.begun.empty()) {
-    Task& first = *kernel.begun.front();
+    PendingSubmission& first = *kernel.begun.front();
     kernel.begun.erase(kernel.begun.begin());
     if (&first == &told) return;
     ++counters_.lost_completions;
@@ -608,8 +611,8 @@ void QueuedDevice::find_lost(Kernel& kernel, const Task& told) {
 }
 
 void QueuedDevice::complete(SequenceNumber sequence, Completion completion) {
-  Task* const task = tasks_.find(sequence);
-  if (task == nullptr || task->state != Task::State::kRunning) {
+  PendingSubmission* const task = tasks_.find(sequence);
+  if (task == nullptr || task->state != PendingSubmission::State::kRunning) {
     ++counters_.wrong_completions;
     fail_locked(unavailable_or_no_memory([&] {
                   return fmt::format("it reported the completion of task {}, which {}",
@@ -638,7 +641,7 @@ void QueuedDevice::complete(SequenceNumber sequence, Completion completion) {
   if (at_fault) fail_locked(std::move(at_fault->message));
 }
 
-void QueuedDevice::refuse(Task& task, Error error) {
+void QueuedDevice::refuse(PendingSubmission& task, Error error) {
   if (!task.refused.ok()) return;
   task.refused = error_or_no_memory([&] { return error; });
   if (task.listener != nullptr) return tell(task, std::move(error));
@@ -647,30 +650,30 @@ void QueuedDevice::refuse(Task& task, Error error) {
 
 void QueuedDevice::fail_locked(std::string reason) {
   health_ = {HealthState::kFailed, std::move(reason)};
-  const auto refuse_task = [&](Task& task) {
+  const auto refuse_task = [&](PendingSubmission& task) {
     refuse(task, error_or_no_memory([&] {
              return Error{ErrorCode::kUnavailable, fmt::format("{}: the device has failed: {}",
                                                                place_name(task), health_.reason)};
            }));
   };
   for (const auto& kernel : kernels_) {
-    for (Task* const task : kernel->queue) {
+    for (PendingSubmission* const task : kernel->queue) {
       refuse_task(*task);
       end(*task);
     }
     kernel->queue.clear();
   }
-  tasks_.for_each([&](Task& task) {
-    if (task.state == Task::State::kRunning) refuse_task(task);
+  tasks_.for_each([&](PendingSubmission& task) {
+    if (task.state == PendingSubmission::State::kRunning) refuse_task(task);
   });
   room_.notify_all();
   wake_to_bury();
 }
 
-const Task* QueuedDevice::longest_running() const {
-  const Task* longest = nullptr;
+const PendingSubmission* QueuedDevice::longest_running() const {
+  const PendingSubmission* longest = nullptr;
   for (const auto& kernel : kernels_) {
-    for (const Task* const task : kernel->begun) {
+    for (const PendingSubmission* const task : kernel->begun) {
       if (task->refused.ok() && (longest == nullptr || task->started < longest->started)) {
         longest = task;
       }
@@ -683,7 +686,7 @@ const Task* QueuedDevice::longest_running() const {
 void QueuedDevice::watch_loop() {
   Lock lock(mutex_);
   while (!stop_) {
-    const Task* const longest = longest_running();
+    const PendingSubmission* const longest = longest_running();
     if (longest == nullptr) {
       watch_sleeps_ = true;
       watched_.wait(lock);
@@ -745,8 +748,8 @@ Status QueuedDevice::reset(TimePoint deadline) {
                              properties_.name)};
   }
   for (const auto& kernel : kernels_) kernel->begun.clear();
-  tasks_.for_each([&](Task& task) {
-    if (task.state == Task::State::kRunning) end(task);
+  tasks_.for_each([&](PendingSubmission& task) {
+    if (task.state == PendingSubmission::State::kRunning) end(task);
   });
   health_ = {HealthState::kProbing, std::move(reason)};
   room_.notify_all();
@@ -779,11 +782,11 @@ void QueuedDevice::kernel_loop(int index) {
       bury(lock);
       continue;
     }
-    Task& task = *kernel.queue.front();
+    PendingSubmission& task = *kernel.queue.front();
     kernel.queue.erase(kernel.queue.begin());
     kernel.running = &task;
     kernel.begun.push_back(&task);
-    task.state = Task::State::kRunning;
+    task.state = PendingSubmission::State::kRunning;
     task.started = steady_clock::now();
     room_.notify_all();
     if (watch_sleeps_) watched_.notify_one();
@@ -802,7 +805,7 @@ void QueuedDevice::bury(Lock& lock) {
   lock.lock();
 }
 
-void QueuedDevice::settle(Kernel& kernel, Task& task, Executed& executed) {
+void QueuedDevice::settle(Kernel& kernel, PendingSubmission& task, Executed& executed) {
   kernel.running = nullptr;
   if (!executed.stopped) {
     kernel.free_at = executed.completion.end;
@@ -827,13 +830,13 @@ void QueuedDevice::settle(Kernel& kernel, Task& task, Executed& executed) {
   idle_.notify_all();
 }
 
-Fault QueuedDevice::planned_fault(const Task& task) {
+Fault QueuedDevice::planned_fault(const PendingSubmission& task) {
   if (!options_.faults.fault) return Fault::kNone;
   const std::lock_guard planning(fault_mutex_);
   return options_.faults.fault({task.run.sequence, task.run.tag, task.run.kernel});
 }
 
-RunOutcome QueuedDevice::run_backend(const Task& task) {
+RunOutcome QueuedDevice::run_backend(const PendingSubmission& task) {
   try {
     return backend_->run(task.run, *task.loaded, {task.inputs, task.outputs});
   } catch (...) {
@@ -843,7 +846,8 @@ RunOutcome QueuedDevice::run_backend(const Task& task) {
   }
 }
 
-QueuedDevice::Executed QueuedDevice::execute(Kernel& kernel, Task& task, std::uint64_t generation) {
+QueuedDevice::Executed QueuedDevice::execute(Kernel& kernel, PendingSubmission& task,
+                                             std::uint64_t generation) {
   Executed executed;
   executed.fault = planned_fault(task);
   Completion& completion = executed.completion;
@@ -852,7 +856,7 @@ QueuedDevice::Executed QueuedDevice::execute(Kernel& kernel, Task& task, std::ui
   completion.kernel = task.run.kernel;
   const bool paced = options_.pace.enabled;
   completion.begin = paced ? std::max(kernel.free_at, task.enqueued) : task.started;
-  Observer* const observer = observer_;
+  ActivityObserver* const observer = observer_;
   if (observer != nullptr) observer->run_began(task.run, completion.begin);
   if (executed.fault == Fault::kHang) {
     executed.stopped = !sleep_until(kernel, kNoDeadline, generation);

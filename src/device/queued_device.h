@@ -30,7 +30,7 @@
 #include "device/device_memory.h"
 #include "device/device_options.h"
 #include "device/fault_plan.h"
-#include "device/task_table.h"
+#include "device/submission_table.h"
 
 namespace tessera::device {
 
@@ -49,10 +49,10 @@ class QueuedDevice : public Device {
   ~QueuedDevice() override;
 
   const Properties& properties() const override { return properties_; }
-  Result<Block> allocate(Bytes bytes) override;
-  Status release(const Block& block) override;
+  Result<MemoryBlock> allocate(Bytes bytes) override;
+  Status release(const MemoryBlock& block) override;
   void trim() override { memory_.trim(); }
-  Result<Block> adopt(std::span<std::byte> bytes, std::shared_ptr<void> owner) override;
+  Result<MemoryBlock> adopt(std::span<std::byte> bytes, std::shared_ptr<void> owner) override;
   Status write(Address address, std::span<const std::byte> bytes, const TransferTag& tag) override;
   Status read(Address address, std::span<std::byte> bytes, const TransferTag& tag) override;
   Result<std::span<std::byte>> host_view(Address address, Bytes bytes) override;
@@ -70,15 +70,16 @@ class QueuedDevice : public Device {
   void fail(const std::string& reason) override;
   Status reset(TimePoint deadline) override;
   DeviceCounters counters() const override;
-  void set_observer(Observer* observer) override { observer_ = observer; }
+  void set_observer(ActivityObserver* observer) override { observer_ = observer; }
 
  private:
   using Lock = std::unique_lock<std::mutex>;
   struct Kernel {
-    std::vector<Task*> queue;  // first in front; room for queue_depth
-    Task* running = nullptr;
-    std::vector<Task*> begun;  // whose completion has not come, in the order they began
-    TimePoint free_at{};       // paced: when the last run ended by the schedule
+    std::vector<PendingSubmission*> queue;  // first in front; room for queue_depth
+    PendingSubmission* running = nullptr;
+    std::vector<PendingSubmission*>
+        begun;            // whose completion has not come, in the order they began
+    TimePoint free_at{};  // paced: when the last run ended by the schedule
     std::condition_variable work, interrupted;
     std::thread thread;
   };
@@ -107,40 +108,40 @@ class QueuedDevice : public Device {
   std::vector<LoadedLayer> keep(std::shared_ptr<const NetworkState> network, bool layers,
                                 Placed& placed);
   Result<std::shared_ptr<Loaded>> check(const Submission& submission) const;
-  Status hold_blocks(const Submission& submission, Task& task);
-  void drop_holds(Task& task);
+  Status hold_blocks(const Submission& submission, PendingSubmission& task);
+  void drop_holds(PendingSubmission& task);
   void wake_to_bury();
   int choose_kernel(const Submission& submission) const;
 
   void kernel_loop(int index);
-  RunOutcome run_backend(const Task& task);
+  RunOutcome run_backend(const PendingSubmission& task);
   void bury(Lock& lock);  // which is not held meanwhile
   void watch_loop();
-  Executed execute(Kernel& kernel, Task& task, std::uint64_t generation);
-  Fault planned_fault(const Task& task);
+  Executed execute(Kernel& kernel, PendingSubmission& task, std::uint64_t generation);
+  Fault planned_fault(const PendingSubmission& task);
   // Sleeps until `due`; false if interrupted.
   bool sleep_until(Kernel& kernel, TimePoint due, std::uint64_t generation);
 
   // With the lock held.
-  void settle(Kernel& kernel, Task& task, Executed& executed);
+  void settle(Kernel& kernel, PendingSubmission& task, Executed& executed);
   void complete(SequenceNumber sequence, Completion completion);
-  void refuse(Task& task, Error error);
-  void end(Task& task);
-  void find_lost(Kernel& kernel, const Task& told);
+  void refuse(PendingSubmission& task, Error error);
+  void end(PendingSubmission& task);
+  void find_lost(Kernel& kernel, const PendingSubmission& told);
   void fail_locked(std::string reason);
-  void enqueue(Kernel& kernel, Task& task);
-  void tell(Task& task, Status status);
-  void take_from_queue(Task& task);
+  void enqueue(Kernel& kernel, PendingSubmission& task);
+  void tell(PendingSubmission& task, Status status);
+  void take_from_queue(PendingSubmission& task);
   // The run that began first of those whose completion has not come; null: there is none.
-  const Task* longest_running() const;
-  std::string place_name(const Task& task) const;
-  Error given_up(Task& task);
+  const PendingSubmission* longest_running() const;
+  std::string place_name(const PendingSubmission& task) const;
+  Error given_up(PendingSubmission& task);
 
   const std::unique_ptr<Backend> backend_;
   const Properties properties_;
   const QueueOptions options_;
   DeviceMemory memory_;
-  std::atomic<Observer*> observer_{nullptr};
+  std::atomic<ActivityObserver*> observer_{nullptr};
 
   std::mutex load_mutex_;  // one load at a time; before mutex_
   struct Known {
@@ -160,7 +161,7 @@ class QueuedDevice : public Device {
   std::condition_variable room_, idle_, watched_;
   bool watch_sleeps_ = false;                           // until a run begins
   std::map<LoadedId, std::shared_ptr<Loaded>> loaded_;  // shared with the tasks that run it
-  TaskTable tasks_;
+  SubmissionTable tasks_;
   Table<int, std::unique_ptr<Kernel>> kernels_;
   FixedTable<Direction, TimePoint, 2> link_free_at_{};  // paced
   std::uint64_t next_sequence_ = 1;

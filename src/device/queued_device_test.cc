@@ -33,8 +33,8 @@ class Bench {
   Device& operator*() { return *device_; }
   Device* operator->() { return device_.get(); }
 
-  Block block() { return *device_->allocate(Bytes{8}); }
-  Result<SequenceNumber> submit(const Block& input, const Block& output, int kernel = 0,
+  MemoryBlock block() { return *device_->allocate(Bytes{8}); }
+  Result<SequenceNumber> submit(const MemoryBlock& input, const MemoryBlock& output, int kernel = 0,
                                 std::uint64_t tag = 0, TimePoint deadline = far()) {
     const std::array inputs = {input.base};
     const std::array outputs = {output.base};
@@ -42,10 +42,10 @@ class Bench {
         {.loaded = loaded_, .kernel = kernel, .inputs = inputs, .outputs = outputs, .tag = tag},
         deadline);
   }
-  void put(const Block& block, std::uint64_t value) {
+  void put(const MemoryBlock& block, std::uint64_t value) {
     ASSERT_TRUE(device_->write(block.base, std::as_bytes(std::span(&value, 1))).ok());
   }
-  std::uint64_t get(const Block& block) {
+  std::uint64_t get(const MemoryBlock& block) {
     std::uint64_t value = 0;
     EXPECT_TRUE(device_->read(block.base, std::as_writable_bytes(std::span(&value, 1))).ok());
     return value;
@@ -57,7 +57,7 @@ class Bench {
   LoadedId loaded_{};
 };
 
-class Recording : public Observer {
+class Recording : public ActivityObserver {
  public:
   void run_began(const Run& run, TimePoint) override {
     const std::lock_guard lock(mutex);
@@ -113,7 +113,7 @@ class Gate {
 };
 
 auto gated(Gate& gate) {
-  return [&gate](const Observer::Run&, std::span<const std::span<std::byte>> inputs,
+  return [&gate](const ActivityObserver::Run&, std::span<const std::span<std::byte>> inputs,
                  std::span<const std::span<std::byte>> outputs) -> Status {
     gate.pass();
     std::copy(inputs[0].begin(), inputs[0].end(), outputs[0].begin());
@@ -127,7 +127,7 @@ FaultPlan on_tag(std::uint64_t tag, Fault fault) {
 
 TEST(QueuedDevice, RunTakesItsBytesFromTheInputsAddressToTheOutputs) {
   Bench bench;
-  const Block input = bench.block(), output = bench.block();
+  const MemoryBlock input = bench.block(), output = bench.block();
   bench.put(input, 42);
   const SequenceNumber sequence = *bench.submit(input, output, 0, 77);
   const Completion completion = *bench->wait(sequence, far());
@@ -143,7 +143,7 @@ TEST(QueuedDevice, RunTakesItsBytesFromTheInputsAddressToTheOutputs) {
 
 TEST(QueuedDevice, TensorsMayLieInsideOneBlock) {
   Bench bench;
-  const Block block = *bench->allocate(Bytes{32});
+  const MemoryBlock block = *bench->allocate(Bytes{32});
   const std::array inputs = {block.base + Bytes{8}};
   const std::array outputs = {block.base + Bytes{24}};
   const std::array<std::uint64_t, 4> values = {1, 2, 3, 4};
@@ -159,7 +159,7 @@ TEST(QueuedDevice, TensorsMayLieInsideOneBlock) {
 TEST(QueuedDevice, KernelsRunSideBySide) {
   Gate gate;
   Bench bench({.kernels = 2, .compute = gated(gate)});
-  const Block a = bench.block(), b = bench.block(), c = bench.block(), d = bench.block();
+  const MemoryBlock a = bench.block(), b = bench.block(), c = bench.block(), d = bench.block();
   const auto first = *bench.submit(a, b, 0);
   const auto second = *bench.submit(c, d, 1);
   gate.wait_for(2);  // both have begun, neither has ended
@@ -173,7 +173,7 @@ TEST(QueuedDevice, KernelsRunSideBySide) {
 TEST(QueuedDevice, AnyKernelIsTheOneWithTheShortestQueue) {
   Gate gate;
   Bench bench({.kernels = 2, .compute = gated(gate)});
-  const Block a = bench.block(), b = bench.block(), c = bench.block(), d = bench.block();
+  const MemoryBlock a = bench.block(), b = bench.block(), c = bench.block(), d = bench.block();
   const auto first = *bench.submit(a, b, 1);
   gate.wait_for(1);
   const auto second = *bench.submit(c, d, kAnyKernel);
@@ -185,7 +185,7 @@ TEST(QueuedDevice, AnyKernelIsTheOneWithTheShortestQueue) {
 TEST(QueuedDevice, FullQueueRefusesAtTheDeadlineAndTakesMoreWhenThereIsRoom) {
   Gate gate;
   Bench bench({.queue_depth = 2, .compute = gated(gate)});
-  const Block a = bench.block(), b = bench.block();
+  const MemoryBlock a = bench.block(), b = bench.block();
   std::vector<SequenceNumber> sequences = {*bench.submit(a, b)};
   gate.wait_for(1);
   sequences.push_back(*bench.submit(a, b));
@@ -202,7 +202,7 @@ TEST(QueuedDevice, FullQueueRefusesAtTheDeadlineAndTakesMoreWhenThereIsRoom) {
 
 TEST(QueuedDevice, BadSubmissionsAreRefusedWithWhatIsWrong) {
   Bench bench;
-  const Block block = bench.block();
+  const MemoryBlock block = bench.block();
   const std::array one = {block.base};
   const std::array beyond = {block.base + Bytes{1}};
   const auto message = [&](const Submission& submission) {
@@ -224,7 +224,7 @@ TEST(QueuedDevice, BadSubmissionsAreRefusedWithWhatIsWrong) {
 
 TEST(QueuedDevice, SequenceNumberCanBeWaitedForOnce) {
   Bench bench;
-  const Block a = bench.block(), b = bench.block();
+  const MemoryBlock a = bench.block(), b = bench.block();
   const auto sequence = *bench.submit(a, b);
   ASSERT_TRUE(bench->wait(sequence).ok());
   const auto again = bench->wait(sequence);
@@ -236,7 +236,7 @@ TEST(QueuedDevice, SequenceNumberCanBeWaitedForOnce) {
 
 TEST(QueuedDevice, ErrorOfARunIsItsOwnAndTheDeviceGoesOn) {
   Bench bench({.faults = on_tag(5, Fault::kError)});
-  const Block a = bench.block(), b = bench.block();
+  const MemoryBlock a = bench.block(), b = bench.block();
   const auto bad = *bench.submit(a, b, 0, 5);
   const auto good = *bench.submit(a, b, 0, 6);
   EXPECT_EQ(bench->wait(bad, far())->status.error().to_string(),
@@ -249,7 +249,7 @@ TEST(QueuedDevice, ErrorOfARunIsItsOwnAndTheDeviceGoesOn) {
 
 TEST(QueuedDevice, HangEndsAtTheDeadlineAndKeepsItsBlocksUntilTheReset) {
   Bench bench({.faults = on_tag(5, Fault::kHang)});
-  const Block a = bench.block(), b = bench.block();
+  const MemoryBlock a = bench.block(), b = bench.block();
   const auto sequence = *bench.submit(a, b, 0, 5);
   const auto waited = bench->wait(sequence, soon());
   ASSERT_FALSE(waited.ok());
@@ -260,11 +260,11 @@ TEST(QueuedDevice, HangEndsAtTheDeadlineAndKeepsItsBlocksUntilTheReset) {
   ASSERT_TRUE(bench->release(a).ok());
   ASSERT_TRUE(bench->release(b).ok());
   EXPECT_EQ(bench->counters().memory.blocks_quarantined, 2);
-  const Block c = bench.block();
+  const MemoryBlock c = bench.block();
   EXPECT_EQ(bench->counters().memory.blocks_reused, 0);  // the device may still write there
   ASSERT_TRUE(bench->reset(far()).ok());
   EXPECT_EQ(bench->health().state, HealthState::kProbing);
-  const Block d = bench.block();
+  const MemoryBlock d = bench.block();
   EXPECT_EQ(bench->counters().memory.blocks_reused, 1);
   bench.put(c, 9);
   EXPECT_TRUE(bench->wait(*bench.submit(c, d), far()).ok());
@@ -274,7 +274,7 @@ TEST(QueuedDevice, HangEndsAtTheDeadlineAndKeepsItsBlocksUntilTheReset) {
 
 TEST(QueuedDevice, WhatWaitsBehindAHangIsTakenBackAtItsDeadline) {
   Bench bench({.faults = on_tag(5, Fault::kHang)});
-  const Block a = bench.block(), b = bench.block();
+  const MemoryBlock a = bench.block(), b = bench.block();
   ASSERT_TRUE(bench.submit(a, b, 0, 5).ok());
   const auto behind = *bench.submit(a, b, 0, 6);
   const auto waited = bench->wait(behind, soon());
@@ -287,14 +287,14 @@ TEST(QueuedDevice, WhatWaitsBehindAHangIsTakenBackAtItsDeadline) {
 
 TEST(QueuedDevice, LostCompletionEndsAtTheDeadlineIfNoneFollows) {
   Bench bench({.faults = on_tag(5, Fault::kLostCompletion)});
-  const Block a = bench.block(), b = bench.block();
+  const MemoryBlock a = bench.block(), b = bench.block();
   EXPECT_FALSE(bench->wait(*bench.submit(a, b, 0, 5), soon()).ok());
   EXPECT_EQ(bench->counters().given_up, 1);
 }
 
 TEST(QueuedDevice, LostCompletionIsNoticedByTheNextOfItsKernel) {
   Bench bench({.kernels = 2, .faults = on_tag(5, Fault::kLostCompletion)});
-  const Block a = bench.block(), b = bench.block(), c = bench.block();
+  const MemoryBlock a = bench.block(), b = bench.block(), c = bench.block();
   const auto lost = *bench.submit(a, b, 0, 5);
   EXPECT_TRUE(bench->wait(*bench.submit(a, c, 1, 6), far()).ok());  // says nothing of kernel 0
   EXPECT_EQ(bench->counters().lost_completions, 0);
@@ -335,7 +335,7 @@ TEST(QueuedDevice, WhatIsUnloadedGoesWhenItsRunsAreOver) {
   const auto network = scripted_network("other", bytes, bytes);
   const LoadedId first = *bench->load(network);
   EXPECT_EQ(*bench->load(network), first);
-  const Block a = bench.block(), b = bench.block();
+  const MemoryBlock a = bench.block(), b = bench.block();
   const auto submit = [&](LoadedId id) {
     return bench->submit(
         {.loaded = id, .inputs = std::span(&a.base, 1), .outputs = std::span(&b.base, 1)}, far());
@@ -359,7 +359,7 @@ TEST(QueuedDevice, WhatIsUnloadedGoesWhenItsRunsAreOver) {
 
 TEST(QueuedDevice, WrongCompletionFailsTheDeviceAtOnceAndResetMendsIt) {
   Bench bench({.faults = on_tag(5, Fault::kWrongCompletion)});
-  const Block a = bench.block(), b = bench.block();
+  const MemoryBlock a = bench.block(), b = bench.block();
   const auto sequence = *bench.submit(a, b, 0, 5);
   const auto waited = bench->wait(sequence, far());  // long before that
   ASSERT_FALSE(waited.ok());
@@ -381,7 +381,7 @@ TEST(QueuedDevice, WrongCompletionFailsTheDeviceAtOnceAndResetMendsIt) {
 
 TEST(QueuedDevice, CompletionThatIsToldTwiceFailsTheDevice) {
   Bench bench({.faults = on_tag(5, Fault::kSecondCompletion)});
-  const Block a = bench.block(), b = bench.block();
+  const MemoryBlock a = bench.block(), b = bench.block();
   const auto sequence = *bench.submit(a, b, 0, 5);
   EXPECT_TRUE(bench->wait(sequence, far()).ok());
   while (bench->health().state != HealthState::kFailed) std::this_thread::yield();
@@ -391,7 +391,7 @@ TEST(QueuedDevice, CompletionThatIsToldTwiceFailsTheDevice) {
 
 TEST(QueuedDevice, RunBeyondTheLimitFailsTheDeviceForAllWhoWait) {
   Bench bench({.run_limit = milliseconds(20), .faults = on_tag(5, Fault::kHang)});
-  const Block a = bench.block(), b = bench.block();
+  const MemoryBlock a = bench.block(), b = bench.block();
   const auto hangs = *bench.submit(a, b, 0, 5);
   const auto behind = *bench.submit(a, b, 0, 6);
   std::thread other([&] { EXPECT_FALSE(bench->wait(behind, far()).ok()); });
@@ -406,7 +406,7 @@ TEST(QueuedDevice, DeviceThatIsDeadForAWhileComesBack) {
   FaultPlan faults{[&](const FaultPlace&) { return dead ? Fault::kError : Fault::kNone; },
                    [&] { return !dead.load(); }};
   Bench bench({.faults = faults});
-  const Block a = bench.block(), b = bench.block();
+  const MemoryBlock a = bench.block(), b = bench.block();
   EXPECT_FALSE(bench->wait(*bench.submit(a, b), far())->status.ok());
   bench->fail("three errors in a row");
   EXPECT_EQ(bench.submit(a, b).error().message,
@@ -424,9 +424,10 @@ TEST(QueuedDevice, DeviceThatIsDeadForAWhileComesBack) {
 }
 
 TEST(QueuedDevice, PacedRunsFollowEachOtherWithoutAGapHoweverLateTheThreadWakes) {
-  Bench bench({.queue_depth = 8,
-               .run_time = [](const Observer::Run&) { return std::chrono::microseconds(2000); }});
-  const Block a = bench.block(), b = bench.block();
+  Bench bench({.queue_depth = 8, .run_time = [](const ActivityObserver::Run&) {
+                 return std::chrono::microseconds(2000);
+               }});
+  const MemoryBlock a = bench.block(), b = bench.block();
   std::vector<SequenceNumber> sequences;
   for (int i = 0; i < 8; ++i) sequences.push_back(*bench.submit(a, b));
   TimePoint previous{};
@@ -445,14 +446,14 @@ TEST(QueuedDevice, PacedRunsFollowEachOtherWithoutAGapHoweverLateTheThreadWakes)
 
 TEST(QueuedDevice, RunThatTakesLongerThanItMayIsCountedLate) {
   ScriptedOptions options;
-  options.run_time = [](const Observer::Run&) { return nanoseconds(1); };
-  options.compute = [](const Observer::Run&, std::span<const std::span<std::byte>>,
+  options.run_time = [](const ActivityObserver::Run&) { return nanoseconds(1); };
+  options.compute = [](const ActivityObserver::Run&, std::span<const std::span<std::byte>>,
                        std::span<const std::span<std::byte>>) -> Status {
     std::this_thread::sleep_for(milliseconds(1));
     return {};
   };
   Bench bench(options);
-  const Block a = bench.block(), b = bench.block();
+  const MemoryBlock a = bench.block(), b = bench.block();
   EXPECT_TRUE(bench->wait(*bench.submit(a, b), far())->late);
   EXPECT_EQ(bench->counters().late_runs, 1);
 }
@@ -461,7 +462,7 @@ TEST(QueuedDevice, PacedLinkTakesItsTimeForEachTransfer) {
   ScriptedOptions options;
   options.link_bytes_per_second = 1000;
   Bench bench(options);
-  const Block a = bench.block();
+  const MemoryBlock a = bench.block();
   const TimePoint begin = steady_clock::now();
   bench.put(a, 1);
   bench.put(a, 2);
@@ -580,7 +581,7 @@ TEST(QueuedDevice, ObserverIsToldOfEveryRunAndTransfer) {
   Recording recording;
   Bench bench;
   bench->set_observer(&recording);
-  const Block a = bench.block(), b = bench.block();
+  const MemoryBlock a = bench.block(), b = bench.block();
   for (std::uint64_t tag = 1; tag <= 3; ++tag) {
     bench.put(a, tag);
     ASSERT_TRUE(bench->wait(*bench.submit(a, b, 0, tag), far()).ok());
@@ -597,7 +598,7 @@ TEST(QueuedDevice, TransferSaysWhoseItIs) {
   Recording recording;
   Bench bench({.kernels = 2});
   bench->set_observer(&recording);
-  const Block block = bench.block();
+  const MemoryBlock block = bench.block();
   std::array<std::byte, 8> bytes{};
   ASSERT_TRUE(bench->write(block.base, bytes).ok());
   ASSERT_TRUE(bench->write(block.base, bytes, {.kernel = 1, .task = 77}).ok());
@@ -619,7 +620,7 @@ TEST(QueuedDevice, TransferSaysWhoseItIs) {
 TEST(QueuedDevice, ManyThreadsWithFaultsOfEveryKindGetRightResultsOrErrors) {
   ScriptedOptions options;
   options.kernels = 3;
-  options.compute = [](const Observer::Run&, std::span<const std::span<std::byte>> inputs,
+  options.compute = [](const ActivityObserver::Run&, std::span<const std::span<std::byte>> inputs,
                        std::span<const std::span<std::byte>> outputs) -> Status {
     for (std::size_t i = 0; i < 8; ++i) outputs[0][i] = inputs[0][i] ^ std::byte{0x5A};
     return {};
@@ -632,7 +633,7 @@ TEST(QueuedDevice, ManyThreadsWithFaultsOfEveryKindGetRightResultsOrErrors) {
   std::atomic<int> good{0}, bad{0};
   const auto client = [&](std::uint64_t id) {
     for (std::uint64_t i = 0; i < 250; ++i) {
-      const Block input = bench.block(), output = bench.block();
+      const MemoryBlock input = bench.block(), output = bench.block();
       const std::uint64_t value = id * 1000 + i;
       bench.put(input, value);
       const auto sequence = bench.submit(input, output, kAnyKernel, value, soon());

@@ -21,9 +21,9 @@ struct ScriptedOptions {
   bool shared_memory = false;
   std::int64_t link_bytes_per_second = 0;  // as in Pace
   // How long a run takes, against an absolute schedule (queued_device.h). Empty: no time at all.
-  std::function<std::chrono::nanoseconds(const Observer::Run&)> run_time = {};
+  std::function<std::chrono::nanoseconds(const ActivityObserver::Run&)> run_time = {};
   // What a run computes. Empty: output i gets the bytes of input i, as many as fit.
-  std::function<Status(const Observer::Run&, std::span<const std::span<std::byte>> inputs,
+  std::function<Status(const ActivityObserver::Run&, std::span<const std::span<std::byte>> inputs,
                        std::span<const std::span<std::byte>> outputs)>
       compute = {};
   std::chrono::nanoseconds run_limit{0};

@@ -61,7 +61,7 @@ bool slots_can_move(const isa::Program& program, const ChipConfig& chip, isa::Ba
       accesses.clear();
       isa::step_accesses(task, chip, step, accesses);
       for (const isa::Access& access : accesses) {
-        if (access.memory != isa::Memory::kDram || access.base != base) continue;
+        if (access.memory != isa::MemoryKind::kDram || access.base != base) continue;
         if (access.first < access.last && !inside(access.first, access.last)) return false;
       }
     }
@@ -71,7 +71,7 @@ bool slots_can_move(const isa::Program& program, const ChipConfig& chip, isa::Ba
 
 class SimBackend : public Backend {
  public:
-  explicit SimBackend(const DeviceOptions& options) : options_(options), chip_(*options.chip) {
+  explicit SimBackend(const DeviceConfig& options) : options_(options), chip_(*options.chip) {
     properties_ = {.name = options.name.empty() ? "sim" : options.name,
                    .kind = "sim",
                    .kernels = options.kernels,
@@ -141,7 +141,7 @@ class SimBackend : public Backend {
     return {};
   }
 
-  RunOutcome run(const Observer::Run& run, Loaded& loaded, const RunViews& views) override {
+  RunOutcome run(const ActivityObserver::Run& run, Loaded& loaded, const RunViews& views) override {
     auto& program = static_cast<LoadedProgram&>(loaded);
     const auto kernel = static_cast<std::size_t>(run.kernel);
     RunOutcome outcome;
@@ -314,14 +314,14 @@ class SimBackend : public Backend {
     return result;
   }
 
-  const DeviceOptions options_;
+  const DeviceConfig options_;
   const ChipConfig chip_;
   Properties properties_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Backend>> make_sim_backend(const DeviceOptions& options) {
+Result<std::unique_ptr<Backend>> make_sim_backend(const DeviceConfig& options) {
   if (!options.chip) {
     return Error{ErrorCode::kInvalidArgument,
                  "a device 'sim' without a chip configuration; give it the architecture that its "

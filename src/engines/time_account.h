@@ -15,7 +15,7 @@ enum class Activity : std::uint8_t {
   kBlockedMemory,      // the same, and what it waits for comes from DRAM
 };
 
-struct TaskTimes {
+struct EngineTaskTimes {
   Cycles dispatched = 0, first_step_begin = 0, end = 0;
   Cycles busy = 0, blocked_dependency = 0, blocked_memory = 0;
 };
@@ -36,7 +36,7 @@ struct EngineCounters {
 class TimeAccount {
  public:
   // From `now` on the box is in `activity`, on behalf of `task` (may be null).
-  void enter(Cycles now, Activity activity, TaskTimes* task) {
+  void enter(Cycles now, Activity activity, EngineTaskTimes* task) {
     settle(now);
     activity_ = activity;
     task_ = task;
@@ -75,7 +75,7 @@ class TimeAccount {
  private:
   Activity activity_ = Activity::kIdle;
   Cycles since_ = 0;
-  TaskTimes* task_ = nullptr;
+  EngineTaskTimes* task_ = nullptr;
 };
 
 }  // namespace tessera::engines

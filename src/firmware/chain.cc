@@ -4,7 +4,7 @@
 
 namespace tessera::firmware {
 
-const char* memory_name(Memory memory) {
+const char* memory_name(ChainMemoryKind memory) {
   static constexpr const char* kNames[] = {"initial", "addsub",           "multiply",
                                            "matrix",  "incoming queue",   "outgoing queue",
                                            "DRAM",    "DRAM, as a matrix"};

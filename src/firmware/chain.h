@@ -21,7 +21,7 @@ namespace tessera::firmware {
 
 // The memories that a chain knows. The three register files lie in the state
 // buffer, the matrix register file is kernel memory.
-enum class Memory {
+enum class ChainMemoryKind {
   kInitial,
   kAddSubtract,
   kMultiply,
@@ -32,10 +32,10 @@ enum class Memory {
   kDramMatrix,  // a matrix that a chain moves into the matrix register file
 };
 inline constexpr int kRegisterFileCount = 3;
-inline bool is_register_file(Memory memory) {
+inline bool is_register_file(ChainMemoryKind memory) {
   return static_cast<int>(memory) < kRegisterFileCount;
 }
-const char* memory_name(Memory memory);
+const char* memory_name(ChainMemoryKind memory);
 // Elements of a native vector: what an address of a register file counts.
 std::int64_t native_vector(const ChipConfig& chip);
 
@@ -60,7 +60,7 @@ enum class DramUse { kConstant, kInput, kOutput, kWorkspace };
 struct Symbol {
   std::string name;
   Place place;
-  Memory memory = Memory::kInitial;
+  ChainMemoryKind memory = ChainMemoryKind::kInitial;
   // Vectors: planes x rows x columns of vectors of `length` elements; `axes` of
   // the three were written.
   Extents extents = {1, 1, 1};
@@ -84,7 +84,7 @@ struct Symbol {
 // A vector at every iteration. Register files: pitches and origin in slots, the
 // place of one element in every partition. DRAM and queues: in elements.
 struct VectorView {
-  Memory memory = Memory::kInitial;
+  ChainMemoryKind memory = ChainMemoryKind::kInitial;
   std::size_t symbol = SIZE_MAX;  // none: a raw address
   std::int64_t length = 0;
   std::int64_t origin = 0;       // from the symbol's begin; raw: from the file's
@@ -106,7 +106,7 @@ struct MatrixUse {
   std::int64_t index = 0;  // of the matrices of one name
 };
 
-struct Operation {
+struct ChainOperation {
   enum class Kind { kProduct, kProductOfVectors, kUnary, kBinary, kSoftmax };
   Kind kind = Kind::kUnary;
   Place place;
@@ -125,7 +125,7 @@ struct Chain {
   Extents iterations = {1, 1, 1};
   VectorView source;
   Window window;
-  std::vector<Operation> operations;
+  std::vector<ChainOperation> operations;
   std::vector<VectorView> writes;
   bool quantised = false;                         // the vector units' inputs too
   std::vector<std::int64_t> shape;                // hint; empty: the iterations and the length

@@ -26,34 +26,49 @@ enum class Part { kMultiplier, kAdder, kActivation };
 struct Word {
   const char* word;
   Part part;
-  Operation::Kind kind;
+  ChainOperation::Kind kind;
   UnaryFunction unary;
   BinaryFunction binary;
   bool swapped;
 };
 constexpr Word kWords[] = {
-    {"add", Part::kAdder, Operation::Kind::kBinary, {}, BinaryFunction::kAdd, false},
-    {"subtract", Part::kAdder, Operation::Kind::kBinary, {}, BinaryFunction::kSubtract, false},
-    {"subtract_from", Part::kAdder, Operation::Kind::kBinary, {}, BinaryFunction::kSubtract, true},
-    {"maximum", Part::kAdder, Operation::Kind::kBinary, {}, BinaryFunction::kMaximum, false},
-    {"multiply", Part::kMultiplier, Operation::Kind::kBinary, {}, BinaryFunction::kMultiply, false},
-    {"relu", Part::kActivation, Operation::Kind::kUnary, UnaryFunction::kRelu, {}, false},
-    {"sigmoid", Part::kActivation, Operation::Kind::kUnary, UnaryFunction::kSigmoid, {}, false},
-    {"tanh", Part::kActivation, Operation::Kind::kUnary, UnaryFunction::kTanh, {}, false},
-    {"exp", Part::kActivation, Operation::Kind::kUnary, UnaryFunction::kExp, {}, false},
+    {"add", Part::kAdder, ChainOperation::Kind::kBinary, {}, BinaryFunction::kAdd, false},
+    {"subtract", Part::kAdder, ChainOperation::Kind::kBinary, {}, BinaryFunction::kSubtract, false},
+    {"subtract_from",
+     Part::kAdder,
+     ChainOperation::Kind::kBinary,
+     {},
+     BinaryFunction::kSubtract,
+     true},
+    {"maximum", Part::kAdder, ChainOperation::Kind::kBinary, {}, BinaryFunction::kMaximum, false},
+    {"multiply",
+     Part::kMultiplier,
+     ChainOperation::Kind::kBinary,
+     {},
+     BinaryFunction::kMultiply,
+     false},
+    {"relu", Part::kActivation, ChainOperation::Kind::kUnary, UnaryFunction::kRelu, {}, false},
+    {"sigmoid",
+     Part::kActivation,
+     ChainOperation::Kind::kUnary,
+     UnaryFunction::kSigmoid,
+     {},
+     false},
+    {"tanh", Part::kActivation, ChainOperation::Kind::kUnary, UnaryFunction::kTanh, {}, false},
+    {"exp", Part::kActivation, ChainOperation::Kind::kUnary, UnaryFunction::kExp, {}, false},
     {"reciprocal",
      Part::kActivation,
-     Operation::Kind::kUnary,
+     ChainOperation::Kind::kUnary,
      UnaryFunction::kReciprocal,
      {},
      false},
     {"square_root",
      Part::kActivation,
-     Operation::Kind::kUnary,
+     ChainOperation::Kind::kUnary,
      UnaryFunction::kSquareRoot,
      {},
      false},
-    {"softmax", Part::kActivation, Operation::Kind::kSoftmax, {}, {}, false},
+    {"softmax", Part::kActivation, ChainOperation::Kind::kSoftmax, {}, {}, false},
 };
 
 // Which vector unit an operation of a chain goes to.
@@ -89,15 +104,17 @@ std::string memories_of(const std::string& word) {
   return "the register file addsub";
 }
 
-bool may_take(const std::string& word, Memory memory) {
-  if (word == "multiply") return memory == Memory::kMultiply;
+bool may_take(const std::string& word, ChainMemoryKind memory) {
+  if (word == "multiply") return memory == ChainMemoryKind::kMultiply;
   if (word == "read") {
-    return memory == Memory::kInitial || memory == Memory::kQueueIn || memory == Memory::kDram;
+    return memory == ChainMemoryKind::kInitial || memory == ChainMemoryKind::kQueueIn ||
+           memory == ChainMemoryKind::kDram;
   }
   if (word == "write") {
-    return is_register_file(memory) || memory == Memory::kQueueOut || memory == Memory::kDram;
+    return is_register_file(memory) || memory == ChainMemoryKind::kQueueOut ||
+           memory == ChainMemoryKind::kDram;
   }
-  return memory == Memory::kAddSubtract;
+  return memory == ChainMemoryKind::kAddSubtract;
 }
 
 class ChainReader {
@@ -176,7 +193,7 @@ class ChainReader {
   // ---- operands ----
 
   Error wrong_memory(const Place& place, const std::string& word, const std::string& name,
-                     Memory memory) const {
+                     ChainMemoryKind memory) const {
     return rule(place, fmt::format("'{}' lies in {}; {} takes {}", name, memory_name(memory), word,
                                    memories_of(word)));
   }
@@ -186,13 +203,13 @@ class ChainReader {
   Result<VectorView> operand(const std::string& word, std::int64_t length) {
     const Token token = lexer_.peek();
     for (int file = 0; file < kRegisterFileCount; ++file) {
-      if (!token.is_name(memory_name(static_cast<Memory>(file)))) continue;
-      const auto memory = static_cast<Memory>(file);
+      if (!token.is_name(memory_name(static_cast<ChainMemoryKind>(file)))) continue;
+      const auto memory = static_cast<ChainMemoryKind>(file);
       if (!may_take(word, memory)) return wrong_memory(token.place, word, token.text, memory);
       return raw_operand(memory, length);
     }
     TESSERA_TRY(const std::size_t index, parse_symbol(context_, "a vector"));
-    const Memory memory = symbol(index).memory;
+    const ChainMemoryKind memory = symbol(index).memory;
     if (!may_take(word, memory)) return wrong_memory(token.place, word, token.text, memory);
     TESSERA_TRY(VectorView view, named_view(index, token.place));
     if (word != "write" && !symbol(index).written) {
@@ -248,7 +265,7 @@ class ChainReader {
   }
 
   // "initial[4] length 256 step 2": addresses and steps in native vectors.
-  Result<VectorView> raw_operand(Memory memory, std::int64_t length) {
+  Result<VectorView> raw_operand(ChainMemoryKind memory, std::int64_t length) {
     const std::int64_t native = native_vector(context_.chip);
     const std::int64_t slots = native / context_.chip.state_buffer.partitions;
     VectorView view;
@@ -347,14 +364,15 @@ class ChainReader {
       return rule(place, "a second read; a chain has one, operations bring the others");
     has_read_ = true;
     if (const auto found = context_.names.find(lexer_.peek().text);
-        found != context_.names.end() && symbol(found->second).memory == Memory::kDramMatrix) {
+        found != context_.names.end() &&
+        symbol(found->second).memory == ChainMemoryKind::kDramMatrix) {
       TESSERA_TRY(const MatrixUse use, matrix("read"));
       chain_.moved_from = use;
       return {};
     }
     TESSERA_TRY(chain_.source, operand("read", 0));
     length_ = chain_.source.length;
-    if (chain_.source.memory == Memory::kQueueIn) pass_queue(chain_.source);
+    if (chain_.source.memory == ChainMemoryKind::kQueueIn) pass_queue(chain_.source);
     if (lexer_.peek().is_name("window")) return window(place);
     if (!has_iterations_ && !raw_ && !lexer_.peek().is_name("step")) {
       chain_.iterations = chain_.source.extents;
@@ -414,7 +432,7 @@ class ChainReader {
     MatrixUse use;
     TESSERA_TRY(use.symbol, parse_symbol(context_, "a matrix"));
     const Symbol& found = symbol(use.symbol);
-    if (found.memory != Memory::kMatrix && found.memory != Memory::kDramMatrix) {
+    if (found.memory != ChainMemoryKind::kMatrix && found.memory != ChainMemoryKind::kDramMatrix) {
       return wrong_memory(place, word, found.name, found.memory);
     }
     if (found.axes == 0) return use;
@@ -441,18 +459,19 @@ class ChainReader {
                                "begin another"
                              : "a product stands first in its chain, behind the read");
     }
-    Operation operation;
+    ChainOperation operation;
     operation.word = "product";
     operation.place = place;
     const auto found = context_.names.find(lexer_.peek().text);
-    if (found != context_.names.end() && symbol(found->second).memory == Memory::kInitial) {
-      operation.kind = Operation::Kind::kProductOfVectors;
+    if (found != context_.names.end() &&
+        symbol(found->second).memory == ChainMemoryKind::kInitial) {
+      operation.kind = ChainOperation::Kind::kProductOfVectors;
       TESSERA_RETURN_IF_ERROR(product_of_vectors(operation));
     } else {
-      operation.kind = Operation::Kind::kProduct;
+      operation.kind = ChainOperation::Kind::kProduct;
       TESSERA_TRY(operation.matrix, matrix("product"));
       const Symbol& matrix = symbol(operation.matrix.symbol);
-      if (matrix.memory != Memory::kMatrix) {
+      if (matrix.memory != ChainMemoryKind::kMatrix) {
         return wrong_memory(place, "product", matrix.name, matrix.memory);
       }
       if (!matrix.written) {
@@ -484,7 +503,7 @@ class ChainReader {
 
   // The matrix is a row of vectors in the register file initial, one of its
   // rows each.
-  Status product_of_vectors(Operation& operation) {
+  Status product_of_vectors(ChainOperation& operation) {
     const Place place = lexer_.peek().place;
     TESSERA_TRY(const std::size_t index, parse_symbol(context_, "a matrix"));
     TESSERA_TRY(operation.operand, named_view(index, place));
@@ -512,7 +531,7 @@ class ChainReader {
                                      "begin another chain",
                                      word.word, context_.chip.name, context_.chip.planar.count));
     }
-    Operation operation;
+    ChainOperation operation;
     operation.kind = word.kind;
     operation.word = word.word;
     operation.place = place;
@@ -520,7 +539,7 @@ class ChainReader {
     operation.binary = word.binary;
     operation.swapped = word.swapped;
     operation.length = length_;
-    if (word.kind == Operation::Kind::kBinary) {
+    if (word.kind == ChainOperation::Kind::kBinary) {
       TESSERA_TRY(operation.operand, operand(word.word, length_));
       TESSERA_RETURN_IF_ERROR(increments(operation.operand, word.word));
     }
@@ -534,7 +553,7 @@ class ChainReader {
     TESSERA_TRY(VectorView view, operand("write", length_));
     if (view.symbol != SIZE_MAX) {
       Symbol& target = symbol(view.symbol);
-      if (target.memory == Memory::kDram &&
+      if (target.memory == ChainMemoryKind::kDram &&
           (target.use == DramUse::kConstant || target.use == DramUse::kInput)) {
         return rule(
             view.place,
@@ -543,7 +562,7 @@ class ChainReader {
                         target.name, target.use == DramUse::kInput ? "an input" : "a constant"));
       }
       target.written = true;
-      if (target.memory == Memory::kQueueOut) pass_queue(view);
+      if (target.memory == ChainMemoryKind::kQueueOut) pass_queue(view);
     }
     TESSERA_RETURN_IF_ERROR(increments(view, "write"));
     chain_.writes.push_back(view);
@@ -554,7 +573,7 @@ class ChainReader {
   // tap inside the volume.
   Status check_window_use() const {
     const bool product =
-        !chain_.operations.empty() && chain_.operations[0].kind == Operation::Kind::kProduct;
+        !chain_.operations.empty() && chain_.operations[0].kind == ChainOperation::Kind::kProduct;
     if (product) return {};
     if (!chain_.window.has_tap || chain_.window.pad != Extents{0, 0, 0}) {
       return rule(chain_.source.place,
@@ -570,7 +589,7 @@ class ChainReader {
     TESSERA_TRY(const MatrixUse to, matrix("write"));
     Symbol& target = symbol(to.symbol);
     const Symbol& from = symbol(chain_.moved_from->symbol);
-    if (target.memory != Memory::kMatrix) {
+    if (target.memory != ChainMemoryKind::kMatrix) {
       return wrong_memory(place, "write", target.name, target.memory);
     }
     if (target.rows != from.rows || target.length != from.length || target.window != from.window) {

@@ -40,9 +40,9 @@ class RandomValues {
 }  // namespace
 
 isa::BaseIndex base_of(const Symbol& symbol) {
-  if (symbol.memory == Memory::kQueueIn) return isa::BaseIndex::kInput;
-  if (symbol.memory == Memory::kQueueOut) return isa::BaseIndex::kOutput;
-  if (symbol.memory == Memory::kDram) {
+  if (symbol.memory == ChainMemoryKind::kQueueIn) return isa::BaseIndex::kInput;
+  if (symbol.memory == ChainMemoryKind::kQueueOut) return isa::BaseIndex::kOutput;
+  if (symbol.memory == ChainMemoryKind::kDram) {
     if (symbol.use == DramUse::kInput) return isa::BaseIndex::kInput;
     if (symbol.use == DramUse::kOutput) return isa::BaseIndex::kOutput;
     if (symbol.use == DramUse::kWorkspace) return isa::BaseIndex::kWorkspace;
@@ -99,7 +99,8 @@ Status ChainMemory::lay_out() {
     dram_offset_.push_back(0);
     const isa::BaseIndex base = base_of(symbol);
     if (base == isa::BaseIndex::kWeights) {
-      const bool vectors_of_it = symbol.memory == Memory::kDram || is_register_file(symbol.memory);
+      const bool vectors_of_it =
+          symbol.memory == ChainMemoryKind::kDram || is_register_file(symbol.memory);
       if (!vectors_of_it || symbol.contents.kind == Contents::Kind::kNone) continue;
       const bool fill = symbol.contents.kind == Contents::Kind::kFill &&
                         is_register_file(symbol.memory);  // one element for all
@@ -109,7 +110,8 @@ Status ChainMemory::lay_out() {
     }
     std::int64_t& bytes = region_bytes_[base];
     dram_offset_[i] = bytes;
-    const bool queue = symbol.memory == Memory::kQueueIn || symbol.memory == Memory::kQueueOut;
+    const bool queue =
+        symbol.memory == ChainMemoryKind::kQueueIn || symbol.memory == ChainMemoryKind::kQueueOut;
     const std::int64_t count = queue ? symbol.transfers : 1;
     bytes += round_up(count * symbol.volume() * symbol.length * element(), kAlignment);
     if (bytes > kRegionMax) return too_large(fmt::format("'{}' is too large", symbol.name));

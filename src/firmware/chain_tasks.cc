@@ -88,9 +88,9 @@ class ProgramBuilder {
   }
 
   bool uses_queue(const Chain& chain) const {
-    return chain.source.memory == Memory::kQueueIn ||
+    return chain.source.memory == ChainMemoryKind::kQueueIn ||
            std::ranges::any_of(chain.writes, [](const VectorView& write) {
-             return write.memory == Memory::kQueueOut;
+             return write.memory == ChainMemoryKind::kQueueOut;
            });
   }
 
@@ -165,7 +165,7 @@ class ProgramBuilder {
       isa::TensorSlot slot;
       slot.name = symbol.name;
       slot.format = chip_.formats.vector;
-      if (symbol.memory != Memory::kDram) {
+      if (symbol.memory != ChainMemoryKind::kDram) {
         if (symbol.transfers == 0) continue;
         slot.dims.push_back(symbol.transfers);
       }

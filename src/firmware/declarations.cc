@@ -146,8 +146,8 @@ Status accept_contents(ParseContext& context, Symbol& symbol, std::int64_t eleme
   if (!there) return {};
   TESSERA_TRY(symbol.contents, parse_contents(context));
   symbol.written = true;
-  if (symbol.contents.kind == Contents::Kind::kIdentity && symbol.memory != Memory::kMatrix &&
-      symbol.memory != Memory::kDramMatrix) {
+  if (symbol.contents.kind == Contents::Kind::kIdentity &&
+      symbol.memory != ChainMemoryKind::kMatrix && symbol.memory != ChainMemoryKind::kDramMatrix) {
     return context.lexer.error(symbol.place, "an identity is the contents of a matrix");
   }
   return check_count(context, symbol, elements);
@@ -235,7 +235,7 @@ Status parse_vector(ParseContext& context, Symbol& symbol) {
   TESSERA_TRY(const bool in, context.lexer.accept_name("in"));
   if (!in) return context.lexer.unexpected("'in' and a register file");
   TESSERA_TRY(const int file, parse_register_file(context));
-  symbol.memory = static_cast<Memory>(file);
+  symbol.memory = static_cast<ChainMemoryKind>(file);
   TESSERA_RETURN_IF_ERROR(place_vector(context, symbol));
   return accept_contents(context, symbol, symbol.volume() * symbol.length);
 }
@@ -263,7 +263,7 @@ Status parse_matrix(ParseContext& context, Symbol& symbol) {
     return lexer.error(
         place, fmt::format("a matrix lies in the memory matrix or dram, not in '{}'", memory));
   }
-  symbol.memory = memory == "matrix" ? Memory::kMatrix : Memory::kDramMatrix;
+  symbol.memory = memory == "matrix" ? ChainMemoryKind::kMatrix : ChainMemoryKind::kDramMatrix;
   const std::int64_t elements = symbol.volume() * symbol.rows * symbol.taps() * symbol.length;
   if (symbol.taps() > kExtentMax || elements > kElementsMax) {
     return lexer.error(symbol.place, fmt::format("more than {} elements", kElementsMax));
@@ -273,7 +273,7 @@ Status parse_matrix(ParseContext& context, Symbol& symbol) {
   if (kind == Contents::Kind::kIdentity && (symbol.rows != symbol.length || symbol.taps() != 1)) {
     return lexer.error(symbol.place, "an identity matrix has as many rows as columns");
   }
-  if (kind == Contents::Kind::kNone && symbol.memory == Memory::kDramMatrix) {
+  if (kind == Contents::Kind::kNone && symbol.memory == ChainMemoryKind::kDramMatrix) {
     return lexer.error(symbol.place, fmt::format("'{}' lies in DRAM and has no contents; give them "
                                                  "behind '='",
                                                  symbol.name));
@@ -291,8 +291,8 @@ Status parse_queue(ParseContext& context, Symbol& symbol) {
   if (direction != "in" && direction != "out") {
     return context.lexer.error(place, fmt::format("a queue goes in or out, not '{}'", direction));
   }
-  symbol.memory = direction == "in" ? Memory::kQueueIn : Memory::kQueueOut;
-  symbol.written = symbol.memory == Memory::kQueueIn;
+  symbol.memory = direction == "in" ? ChainMemoryKind::kQueueIn : ChainMemoryKind::kQueueOut;
+  symbol.written = symbol.memory == ChainMemoryKind::kQueueIn;
   return {};
 }
 
@@ -301,7 +301,7 @@ Status parse_dram(ParseContext& context, Symbol& symbol) {
   symbol.length = shape.back();
   shape.pop_back();
   TESSERA_RETURN_IF_ERROR(set_extents(context.lexer, shape, symbol));
-  symbol.memory = Memory::kDram;
+  symbol.memory = ChainMemoryKind::kDram;
   if (context.lexer.peek().is("=")) {
     return accept_contents(context, symbol, symbol.volume() * symbol.length);
   }

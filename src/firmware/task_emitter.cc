@@ -205,22 +205,23 @@ Result<TaskEmitter::Surface> TaskEmitter::source_surface(std::int64_t plane) {
 // ---- operations ----
 
 Status TaskEmitter::emit_plane(std::int64_t plane) {
-  const std::vector<Operation>& operations = chain_->operations;
+  const std::vector<ChainOperation>& operations = chain_->operations;
   std::optional<Surface> value;
   bool in_write = stored_in_first_write_;
   for (std::size_t i = 0; i < operations.size(); ++i) {
-    const Operation& operation = operations[i];
+    const ChainOperation& operation = operations[i];
     // An activation behind a product or two operands goes along in the same
     // pass.
-    const Operation* activation = nullptr;
-    const bool carries = operation.kind != Operation::Kind::kUnary &&
-                         operation.kind != Operation::Kind::kSoftmax && !chain_->quantised;
-    if (carries && i + 1 < operations.size() && operations[i + 1].kind == Operation::Kind::kUnary) {
+    const ChainOperation* activation = nullptr;
+    const bool carries = operation.kind != ChainOperation::Kind::kUnary &&
+                         operation.kind != ChainOperation::Kind::kSoftmax && !chain_->quantised;
+    if (carries && i + 1 < operations.size() &&
+        operations[i + 1].kind == ChainOperation::Kind::kUnary) {
       activation = &operations[++i];
     }
     const bool last = i + 1 == operations.size();
-    const bool product = operation.kind == Operation::Kind::kProduct ||
-                         operation.kind == Operation::Kind::kProductOfVectors;
+    const bool product = operation.kind == ChainOperation::Kind::kProduct ||
+                         operation.kind == ChainOperation::Kind::kProductOfVectors;
     in_write = false;
     if (product) {
       TESSERA_TRY(value, this->product(operation, plane, last, activation));
@@ -231,7 +232,7 @@ Status TaskEmitter::emit_plane(std::int64_t plane) {
       if (chain_->quantised) {
         TESSERA_TRY(value, quantised(*value));
       }
-      if (operation.kind == Operation::Kind::kSoftmax) {
+      if (operation.kind == ChainOperation::Kind::kSoftmax) {
         TESSERA_TRY(value, softmax(*value, plane, last));
       } else {
         TESSERA_TRY(value, vector_pass(operation, *value, plane, last, activation));
@@ -287,7 +288,7 @@ Result<KernelPlace> TaskEmitter::matrix_part(const MatrixPart& part) {
 }
 
 // The moving operand and the kernel of a product with a matrix.
-Result<TaskEmitter::Surface> TaskEmitter::product_of_matrix(const Operation& operation,
+Result<TaskEmitter::Surface> TaskEmitter::product_of_matrix(const ChainOperation& operation,
                                                             std::int64_t plane, NeuralTask& task) {
   const Window& window = chain_->window;
   const Symbol& matrix = program_.symbols[operation.matrix.symbol];
@@ -334,10 +335,11 @@ Result<TaskEmitter::Surface> TaskEmitter::product_of_matrix(const Operation& ope
   return moving;
 }
 
-Result<TaskEmitter::Surface> TaskEmitter::product(const Operation& operation, std::int64_t plane,
-                                                  bool last, const Operation* activation) {
+Result<TaskEmitter::Surface> TaskEmitter::product(const ChainOperation& operation,
+                                                  std::int64_t plane, bool last,
+                                                  const ChainOperation* activation) {
   NeuralTask task;
-  if (operation.kind == Operation::Kind::kProduct) {
+  if (operation.kind == ChainOperation::Kind::kProduct) {
     TESSERA_TRY(task.moving, product_of_matrix(operation, plane, task));
   } else {
     TESSERA_TRY(task.moving, source_surface(plane));
@@ -413,10 +415,10 @@ void TaskEmitter::binary(BinaryFunction function, const Surface& a, const Surfac
   add(EngineKind::kPlanar, task, rows_);
 }
 
-Result<TaskEmitter::Surface> TaskEmitter::vector_pass(const Operation& operation,
+Result<TaskEmitter::Surface> TaskEmitter::vector_pass(const ChainOperation& operation,
                                                       const Surface& value, std::int64_t plane,
-                                                      bool last, const Operation* activation) {
-  if (operation.kind == Operation::Kind::kUnary) {
+                                                      bool last, const ChainOperation* activation) {
+  if (operation.kind == ChainOperation::Kind::kUnary) {
     TESSERA_TRY(const Surface output, target(last, value.channels, plane, {&value}, true));
     unary(value, output, operation.unary);
     return output;

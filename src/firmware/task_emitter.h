@@ -32,12 +32,12 @@ class TaskEmitter {
   Status emit_plane(std::int64_t plane);
   Status stage_source();
   Result<Surface> source_surface(std::int64_t plane);
-  Result<Surface> product(const Operation& operation, std::int64_t plane, bool last,
-                          const Operation* activation);
-  Result<Surface> product_of_matrix(const Operation& operation, std::int64_t plane,
+  Result<Surface> product(const ChainOperation& operation, std::int64_t plane, bool last,
+                          const ChainOperation* activation);
+  Result<Surface> product_of_matrix(const ChainOperation& operation, std::int64_t plane,
                                     isa::NeuralTask& task);
-  Result<Surface> vector_pass(const Operation& operation, const Surface& value, std::int64_t plane,
-                              bool last, const Operation* activation);
+  Result<Surface> vector_pass(const ChainOperation& operation, const Surface& value,
+                              std::int64_t plane, bool last, const ChainOperation* activation);
   Result<Surface> softmax(const Surface& value, std::int64_t plane, bool last);
   Result<Surface> quantised(const Surface& value);
   Status finish(const Surface& value, std::size_t first, std::int64_t plane);

@@ -82,10 +82,10 @@ void place(const Axis& axis, std::size_t where, NodeViews& views) {
 
 enum Place : std::size_t { kImages, kChannels, kRows, kColumns };
 
-TensorView nchw(const Shape& dims) {
+StridedView nchw(const Shape& dims) {
   TESSERA_CHECK(dims.size() == 4, "an image tensor of rank {}", dims.size());
   const std::vector<std::int64_t> strides = dense_strides(dims);
-  TensorView view;
+  StridedView view;
   for (std::size_t i = 0; i < 4; ++i) {
     view.extents[i] = dims[i];
     view.strides[i] = strides[i];
@@ -102,7 +102,7 @@ std::int64_t leading_count(const Shape& dims) {
 }
 
 // [images, M, K] seen as channels K, rows M.
-TensorView moving_view(const Shape& dims) {
+StridedView moving_view(const Shape& dims) {
   const std::int64_t m = dims[dims.size() - 2];
   const std::int64_t k = dims[dims.size() - 1];
   return {.extents = {leading_count(dims), k, m, 1}, .strides = {m * k, 1, k, 1}};

@@ -13,10 +13,10 @@ namespace tessera::graph {
 
 // A tensor (or a broadcast of it) as four axes over its dense row-major storage, in elements.
 // Broadcast axes have stride 0.
-struct TensorView {
+struct StridedView {
   std::array<std::int64_t, 4> extents = {1, 1, 1, 1};  // images, channels, rows, columns
   std::array<std::int64_t, 4> strides = {0, 0, 0, 0};
-  friend bool operator==(const TensorView&, const TensorView&) = default;
+  friend bool operator==(const StridedView&, const StridedView&) = default;
 };
 
 // Views of a processor node's operands, in the order of node.inputs, and of its output.
@@ -41,8 +41,8 @@ struct ViewChoice {
   friend bool operator==(const ViewChoice&, const ViewChoice&) = default;
 };
 struct NodeViews {
-  std::vector<TensorView> inputs;
-  TensorView output;
+  std::vector<StridedView> inputs;
+  StridedView output;
 };
 Result<NodeViews> node_views(const Graph& graph, const Node& node, const ViewChoice& choice = {});
 

@@ -44,8 +44,8 @@ TEST(SurfaceView, ImagesKeepTheirFourAxes) {
   const TensorId x = sketch.add({2, 3, 4, 5});
   sketch.node({x}, sketch.add({2, 3, 2, 2}), PoolAttributes{});
   const NodeViews views = sketch.views(0);
-  EXPECT_EQ(views.inputs[0], (TensorView{{2, 3, 4, 5}, {60, 20, 5, 1}}));
-  EXPECT_EQ(views.output, (TensorView{{2, 3, 2, 2}, {12, 4, 2, 1}}));
+  EXPECT_EQ(views.inputs[0], (StridedView{{2, 3, 4, 5}, {60, 20, 5, 1}}));
+  EXPECT_EQ(views.output, (StridedView{{2, 3, 2, 2}, {12, 4, 2, 1}}));
 }
 
 TEST(SurfaceView, MatrixRowsAreRowsAndTheSumRunsAlongChannels) {
@@ -54,9 +54,9 @@ TEST(SurfaceView, MatrixRowsAreRowsAndTheSumRunsAlongChannels) {
   const TensorId b = sketch.add({2, 7, 3, 4});
   sketch.node({a, b}, sketch.add({2, 7, 5, 4}), MatMulAttributes{});
   const NodeViews views = sketch.views(0);
-  EXPECT_EQ(views.inputs[0], (TensorView{{14, 3, 5, 1}, {15, 1, 3, 1}}));
-  EXPECT_EQ(views.inputs[1], (TensorView{{14, 3, 1, 4}, {12, 4, 0, 1}}));
-  EXPECT_EQ(views.output, (TensorView{{14, 4, 5, 1}, {20, 1, 4, 1}}));
+  EXPECT_EQ(views.inputs[0], (StridedView{{14, 3, 5, 1}, {15, 1, 3, 1}}));
+  EXPECT_EQ(views.inputs[1], (StridedView{{14, 3, 1, 4}, {12, 4, 0, 1}}));
+  EXPECT_EQ(views.output, (StridedView{{14, 4, 5, 1}, {20, 1, 4, 1}}));
 }
 
 TEST(SurfaceView, AChannelVectorIsBroadcastByStridesOfZero) {
@@ -100,7 +100,7 @@ TEST(SurfaceView, AReductionOverTheFirstAxisReadsAcrossRows) {
   attributes.axes = {0};
   sketch.node({sketch.add({6, 4})}, sketch.add({1, 4}), attributes);
   const NodeViews views = sketch.views(0);
-  EXPECT_EQ(views.inputs[0], (TensorView{{1, 4, 1, 6}, {0, 1, 0, 4}}));
+  EXPECT_EQ(views.inputs[0], (StridedView{{1, 4, 1, 6}, {0, 1, 0, 4}}));
 }
 
 TEST(SurfaceView, AxesThatCannotBeSpreadAreRefusedByNodeName) {

@@ -30,8 +30,8 @@ using graph::Graph;
 using graph::Node;
 using graph::NodeKind;
 using graph::NodeViews;
+using graph::StridedView;
 using graph::TensorId;
-using graph::TensorView;
 
 // A node with everything that does not depend on the inputs.
 struct Prepared {
@@ -44,7 +44,7 @@ struct Prepared {
   bool strips = false;  // see runs_in_strips()
 };
 
-Surface surface_of(const TensorView& view, Format format, std::byte* base, std::int64_t image) {
+Surface surface_of(const StridedView& view, Format format, std::byte* base, std::int64_t image) {
   const std::int64_t size = format_bytes(format);
   Surface surface;
   surface.base = base + image * view.strides[0] * size;
@@ -248,7 +248,7 @@ class HostExecutor : public Executor {
     const std::byte* const begin = data(id);
     return {info.format, info.dims, {begin, begin + bytes_of(id)}};
   }
-  Surface surface(const TensorView& view, TensorId id, std::int64_t image) {
+  Surface surface(const StridedView& view, TensorId id, std::int64_t image) {
     return surface_of(view, graph_->tensor(id).format, data(id), image);
   }
 
@@ -287,7 +287,7 @@ class HostExecutor : public Executor {
       run_dynamic(node, prepared);
       return;
     }
-    const TensorView& view = prepared.views.output;
+    const StridedView& view = prepared.views.output;
     const bool small = is_small(node);
     for (std::int64_t image = 0; image < view.extents[0]; ++image) {
       const Surface input = surface(prepared.views.inputs[0], node.inputs[0], image);

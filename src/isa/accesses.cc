@@ -15,12 +15,12 @@ constexpr std::int64_t kRunsMax = 1024;
 // The same for strips of a surface.
 constexpr std::int64_t kStripsMax = std::int64_t{1} << 16;
 
-void add(Memory memory, bool write, std::int64_t first, std::int64_t last,
+void add(MemoryKind memory, bool write, std::int64_t first, std::int64_t last,
          std::vector<Access>& accesses) {
   if (last <= first) return;
   if (!accesses.empty()) {
     Access& back = accesses.back();
-    if (back.memory == memory && back.write == write && memory != Memory::kDram &&
+    if (back.memory == memory && back.write == write && memory != MemoryKind::kDram &&
         back.last == first) {
       back.last = last;
       return;
@@ -71,7 +71,7 @@ void dram_accesses(DramBox box, bool write, std::vector<Access>& accesses) {
   }
   const auto origin = static_cast<std::int64_t>(box.address.offset);
   const auto push = [&](std::int64_t first, std::int64_t bytes) {
-    accesses.push_back({.memory = Memory::kDram,
+    accesses.push_back({.memory = MemoryKind::kDram,
                         .write = write,
                         .base = box.address.base,
                         .first = first,
@@ -94,7 +94,7 @@ void dram_accesses(DramBox box, bool write, std::vector<Access>& accesses) {
 }
 
 void kernel_read(std::int64_t offset, std::int64_t bytes, std::vector<Access>& accesses) {
-  add(Memory::kKernelMemory, false, offset, offset + bytes, accesses);
+  add(MemoryKind::kKernelMemory, false, offset, offset + bytes, accesses);
 }
 
 void neural_accesses(const NeuralTask& task, std::int64_t partitions, std::int64_t image,
@@ -205,7 +205,7 @@ void surface_accesses(const BufferSurface& surface, const SurfaceBox& box, std::
       surface.row_pitch <= strip ? 1 : std::min<std::int64_t>(rows.last - rows.first, ring);
   if (blocks > kStripsMax / strips) {
     const std::int64_t first = std::int64_t{surface.offset} + block_first * surface.block_pitch;
-    add(Memory::kStateBuffer, write, first,
+    add(MemoryKind::kStateBuffer, write, first,
         first + (blocks - 1) * surface.block_pitch + (ring - 1) * surface.row_pitch + strip,
         accesses);
     return;
@@ -218,11 +218,11 @@ void surface_accesses(const BufferSurface& surface, const SurfaceBox& box, std::
       const std::int64_t run = std::min(end - row, ring - row % ring);
       const std::int64_t first = base + (row % ring) * surface.row_pitch;
       if (surface.row_pitch <= strip) {
-        add(Memory::kStateBuffer, write, first, first + (run - 1) * surface.row_pitch + strip,
+        add(MemoryKind::kStateBuffer, write, first, first + (run - 1) * surface.row_pitch + strip,
             accesses);
       } else {
         for (std::int64_t i = 0; i < run; ++i) {
-          add(Memory::kStateBuffer, write, first + i * surface.row_pitch,
+          add(MemoryKind::kStateBuffer, write, first + i * surface.row_pitch,
               first + i * surface.row_pitch + strip, accesses);
         }
       }
@@ -255,7 +255,7 @@ void step_accesses(const TaskDescriptor& task, const ChipConfig& chip, std::int6
                          .strides = {static_cast<std::int64_t>(config.dram_pitch)},
                          .run = compressed ? config.stored_bytes() : config.bytes_per_partition},
                         false, accesses);
-          add(Memory::kKernelMemory, true, config.kernel_offset,
+          add(MemoryKind::kKernelMemory, true, config.kernel_offset,
               std::int64_t{config.kernel_offset} + config.bytes_per_partition, accesses);
         }
       },

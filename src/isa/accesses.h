@@ -13,9 +13,9 @@ namespace tessera::isa {
 
 // One access of a step: a strip of bytes in every partition of a range (state buffer, kernel
 // memory), or a range of DRAM bytes.
-enum class Memory : std::uint8_t { kStateBuffer, kKernelMemory, kDram };
+enum class MemoryKind : std::uint8_t { kStateBuffer, kKernelMemory, kDram };
 struct Access {
-  Memory memory = Memory::kStateBuffer;
+  MemoryKind memory = MemoryKind::kStateBuffer;
   bool write = false;
   BaseIndex base = BaseIndex::kWorkspace;  // DRAM only
   std::int64_t first = 0, last = 0;        // bytes [first, last): in a partition, or of the base

@@ -73,7 +73,7 @@ class Deriver {
     accesses_.clear();
     step_accesses(task, chip_, step, accesses_);
     for (const Access& access : accesses_) {
-      if (access.memory == Memory::kDram && access.base == BaseIndex::kWeights) continue;
+      if (access.memory == MemoryKind::kDram && access.base == BaseIndex::kWeights) continue;
       AccessMap& map = map_of(access);
       if (access.write) {
         map.write(access.first, access.last, self, visit);
@@ -85,8 +85,8 @@ class Deriver {
   }
 
   AccessMap& map_of(const Access& access) {
-    if (access.memory == Memory::kStateBuffer) return state_buffer_;
-    if (access.memory == Memory::kKernelMemory) return kernel_memory_;
+    if (access.memory == MemoryKind::kStateBuffer) return state_buffer_;
+    if (access.memory == MemoryKind::kKernelMemory) return kernel_memory_;
     return dram_[access.base];
   }
 

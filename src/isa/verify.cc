@@ -30,11 +30,11 @@ void raise(Clock& clock, const Clock& other) {
 
 const char* memory_name(const Access& access) {
   switch (access.memory) {
-    case Memory::kStateBuffer:
+    case MemoryKind::kStateBuffer:
       return "state buffer";
-    case Memory::kKernelMemory:
+    case MemoryKind::kKernelMemory:
       return "kernel memory";
-    case Memory::kDram:
+    case MemoryKind::kDram:
       break;
   }
   constexpr ByBase<const char*> kNames = std::array{"weights", "workspace", "inputs", "outputs"};
@@ -114,10 +114,10 @@ class Verifier {
       const auto size = static_cast<std::uint64_t>(region_bytes(slot.address.base));
       if (slot.address.offset > size ||
           static_cast<std::uint64_t>(bytes) > size - slot.address.offset) {
-        return invalid(
-            fmt::format("tensor '{}': {} bytes at {} of the {}, which holds {}", slot.name, bytes,
-                        slot.address.offset,
-                        memory_name({.memory = Memory::kDram, .base = slot.address.base}), size));
+        return invalid(fmt::format(
+            "tensor '{}': {} bytes at {} of the {}, which holds {}", slot.name, bytes,
+            slot.address.offset,
+            memory_name({.memory = MemoryKind::kDram, .base = slot.address.base}), size));
       }
     }
     return {};
@@ -198,8 +198,8 @@ class Verifier {
   }
 
   std::int64_t limit(const Access& access) const {
-    if (access.memory == Memory::kStateBuffer) return chip_.state_buffer.bytes_per_partition;
-    if (access.memory == Memory::kKernelMemory) return chip_.neural.kernel_bytes_per_partition;
+    if (access.memory == MemoryKind::kStateBuffer) return chip_.state_buffer.bytes_per_partition;
+    if (access.memory == MemoryKind::kKernelMemory) return chip_.neural.kernel_bytes_per_partition;
     return region_bytes(access.base);
   }
 
@@ -222,15 +222,15 @@ class Verifier {
       return invalid(fmt::format("{}: bytes {} to {} of the {}, which holds {}", describe(id),
                                  access.first, access.last, memory_name(access), limit(access)));
     }
-    if (access.write && access.memory == Memory::kDram && access.base == BaseIndex::kWeights) {
+    if (access.write && access.memory == MemoryKind::kDram && access.base == BaseIndex::kWeights) {
       return invalid(fmt::format("{}: writes the weights", describe(id)));
     }
     return {};
   }
 
   AccessMap& map_of(const Access& access) {
-    if (access.memory == Memory::kStateBuffer) return state_buffer_;
-    if (access.memory == Memory::kKernelMemory) return kernel_memory_;
+    if (access.memory == MemoryKind::kStateBuffer) return state_buffer_;
+    if (access.memory == MemoryKind::kKernelMemory) return kernel_memory_;
     return dram_[access.base];
   }
 
@@ -241,7 +241,7 @@ class Verifier {
   }
 
   Status check_order(const StepRef& self, const Access& access, const Clock& clock) {
-    if (access.memory == Memory::kDram && access.base == BaseIndex::kWeights) return {};
+    if (access.memory == MemoryKind::kDram && access.base == BaseIndex::kWeights) return {};
     std::optional<StepRef> racing;
     bool unwritten = false;
     const auto visit = [&](const StepRef& earlier) {

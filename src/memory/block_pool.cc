@@ -81,7 +81,7 @@ Result<BlockPool::Allocation> BlockPool::allocate(Bytes bytes) {
     }
     drop_unused(free - rounded);
   }
-  const Block block{next_base_, bytes};
+  const PoolBlock block{next_base_, bytes};
   if (made) reused = {rounded, block.base};
   // Blocks never touch: what runs over the end of one is noticed.
   next_base_ += static_cast<std::uint64_t>(rounded + granule_.value);
@@ -93,7 +93,7 @@ Result<BlockPool::Allocation> BlockPool::allocate(Bytes bytes) {
 
 BlockPool::Allocation BlockPool::adopt(Bytes bytes) {
   reserve_lists();
-  const Block block{next_base_, bytes};
+  const PoolBlock block{next_base_, bytes};
   const std::int64_t rounded = std::max(granule_.value, round_up(bytes.value, granule_.value));
   next_base_ += static_cast<std::uint64_t>(rounded + granule_.value);
   used_.push_back({block, 0, block.base, 0, false, true});

@@ -22,10 +22,10 @@
 namespace tessera::memory {
 
 // Bytes [base, base + bytes) of a device's address space.
-struct Block {
+struct PoolBlock {
   std::uint64_t base = 0;
   Bytes bytes;
-  friend bool operator==(const Block&, const Block&) = default;
+  friend bool operator==(const PoolBlock&, const PoolBlock&) = default;
 };
 
 struct PoolCounters {
@@ -43,7 +43,7 @@ class BlockPool {
   explicit BlockPool(Bytes capacity, Bytes granule = Bytes{256});
 
   struct Allocation {
-    Block block;
+    PoolBlock block;
     Bytes rounded;            // what the block takes of the capacity
     bool made = false;        // false: reused
     std::uint64_t place = 0;  // base of the memory behind it; that of its first owner if reused
@@ -82,7 +82,7 @@ class BlockPool {
 
  private:
   struct Used {
-    Block block;
+    PoolBlock block;
     std::int64_t rounded = 0;
     std::uint64_t place = 0;
     std::int32_t holds = 0;

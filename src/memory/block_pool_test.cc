@@ -39,7 +39,7 @@ TEST(BlockPool, AThousandRoundsMakeNoMoreBlocksThanTheFirst) {
 
 TEST(BlockPool, BlockReleasedWhileHeldIsNotReusedUntilTheHoldIsDropped) {
   BlockPool pool(Bytes{1 << 20});
-  const Block block = pool.allocate(Bytes{512})->block;
+  const PoolBlock block = pool.allocate(Bytes{512})->block;
   pool.hold(block.base + 10);
   ASSERT_TRUE(pool.release(block.base).ok());
   EXPECT_EQ(pool.counters().blocks_quarantined, 1);
@@ -51,8 +51,8 @@ TEST(BlockPool, BlockReleasedWhileHeldIsNotReusedUntilTheHoldIsDropped) {
 
 TEST(BlockPool, UnusedBlocksAreGivenUpWhenNothingElseFits) {
   BlockPool pool(Bytes{4096});
-  const Block small = pool.allocate(Bytes{1024})->block;
-  const Block other = pool.allocate(Bytes{1024})->block;
+  const PoolBlock small = pool.allocate(Bytes{1024})->block;
+  const PoolBlock other = pool.allocate(Bytes{1024})->block;
   ASSERT_TRUE(pool.release(small.base).ok());
   ASSERT_TRUE(pool.release(other.base).ok());
   EXPECT_TRUE(pool.allocate(Bytes{4096})->made);
@@ -70,8 +70,8 @@ TEST(BlockPool, UnusedBlocksAreGivenUpWhenNothingElseFits) {
 // Else the megabyte of a network that was unloaded is in use as long as the small block is.
 TEST(BlockPool, SmallBlockDoesNotTakeALargeUnusedOneWhole) {
   BlockPool pool(Bytes{1 << 20});
-  const Block other = pool.allocate(Bytes{4096})->block;
-  const Block large = pool.allocate(Bytes{(1 << 20) - 4096})->block;
+  const PoolBlock other = pool.allocate(Bytes{4096})->block;
+  const PoolBlock large = pool.allocate(Bytes{(1 << 20) - 4096})->block;
   ASSERT_TRUE(pool.release(large.base).ok());
   const auto small = pool.allocate(Bytes{256});
   ASSERT_TRUE(small.ok());
@@ -83,7 +83,7 @@ TEST(BlockPool, SmallBlockDoesNotTakeALargeUnusedOneWhole) {
 // What cannot be served leaves the unused set as it is.
 TEST(BlockPool, RefusedBlockDropsNothing) {
   BlockPool pool(Bytes{4096});
-  const Block kept = pool.allocate(Bytes{1024})->block;
+  const PoolBlock kept = pool.allocate(Bytes{1024})->block;
   ASSERT_TRUE(pool.release(pool.allocate(Bytes{2048})->block.base).ok());
   EXPECT_EQ(pool.allocate(Bytes{4096}).error().message,
             "a block of 4096 bytes; 3072 of the device's 4096 bytes are free, 1024 are in use; "
@@ -94,7 +94,7 @@ TEST(BlockPool, RefusedBlockDropsNothing) {
 
 TEST(BlockPool, AccessThatLeavesItsBlockIsRefused) {
   BlockPool pool(Bytes{1 << 20});
-  const Block block = pool.allocate(Bytes{100})->block;
+  const PoolBlock block = pool.allocate(Bytes{100})->block;
   EXPECT_TRUE(pool.find(block.base + 40, Bytes{60}).ok());
   EXPECT_EQ(pool.find(block.base + 40, Bytes{60})->offset, 40);
   const auto beyond = pool.find(block.base + 40, Bytes{61});

@@ -15,10 +15,10 @@ std::uint64_t end_of(const HostRange& range) {
 
 }  // namespace
 
-Status MemoryMap::map(const HostRange& host, std::span<const Block> device) {
+Status MemoryMap::map(const HostRange& host, std::span<const PoolBlock> device) {
   Mapped mapped{host, {}, {}, {}};
   std::int64_t bytes = 0;
-  for (const Block& block : device) {
+  for (const PoolBlock& block : device) {
     mapped.parts.push_back({bytes, block});
     bytes += block.bytes.value;
   }

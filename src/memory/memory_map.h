@@ -39,7 +39,7 @@ struct Transfer {
 
 // A place in the device's memory as base + offset.
 struct DevicePlace {
-  Block block;
+  PoolBlock block;
   Bytes offset;
   std::uint64_t address() const { return block.base + static_cast<std::uint64_t>(offset.value); }
 };
@@ -48,7 +48,7 @@ class MemoryMap {
  public:
   // The device blocks, concatenated, hold the host block. Both sides are taken to be the same:
   // nothing is written yet.
-  Status map(const HostRange& host, std::span<const Block> device);
+  Status map(const HostRange& host, std::span<const PoolBlock> device);
   Status unmap(std::uint64_t host_address);
 
   // Where the byte lies on the device.
@@ -71,7 +71,7 @@ class MemoryMap {
  private:
   struct Part {
     std::int64_t first = 0;  // offset in the host block
-    Block block;
+    PoolBlock block;
   };
   struct Mapped {
     HostRange host;

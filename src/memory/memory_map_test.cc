@@ -8,7 +8,7 @@
 namespace tessera::memory {
 namespace {
 
-Block block(std::uint64_t base, std::int64_t bytes) { return {base, Bytes{bytes}}; }
+PoolBlock block(std::uint64_t base, std::int64_t bytes) { return {base, Bytes{bytes}}; }
 HostRange host(std::uint64_t address, std::int64_t bytes) { return {address, Bytes{bytes}}; }
 
 TEST(IntervalSet, NeighboursBecomeOneAndHolesCutInTwo) {
@@ -27,7 +27,7 @@ TEST(IntervalSet, NeighboursBecomeOneAndHolesCutInTwo) {
 
 TEST(MemoryMap, HostAddressBecomesBaseAndOffsetOfTheBlockThatHoldsIt) {
   MemoryMap map;
-  const std::vector<Block> blocks = {block(9000, 100), block(500, 50), block(7000, 100)};
+  const std::vector<PoolBlock> blocks = {block(9000, 100), block(500, 50), block(7000, 100)};
   ASSERT_TRUE(map.map(host(1000, 250), blocks).ok());
   EXPECT_EQ(map.translate(1000)->address(), 9000u);
   EXPECT_EQ(map.translate(1120)->block.base, 500u);
@@ -40,7 +40,7 @@ TEST(MemoryMap, HostAddressBecomesBaseAndOffsetOfTheBlockThatHoldsIt) {
 
 TEST(MemoryMap, OnlyWhatIsNewerOnTheOtherSideIsMoved) {
   MemoryMap map;
-  const std::vector<Block> blocks = {block(9000, 100), block(500, 100)};
+  const std::vector<PoolBlock> blocks = {block(9000, 100), block(500, 100)};
   ASSERT_TRUE(map.map(host(0, 200), blocks).ok());
   EXPECT_TRUE(map.make_device_current(host(0, 200))->empty());  // nothing was written
   ASSERT_TRUE(map.note_host_write(host(90, 20)).ok());
@@ -86,7 +86,7 @@ class Shadow {
 
   explicit Shadow(std::uint64_t seed) : random_(seed) {
     for (std::int64_t b = 0; b < kBlocks; ++b) {
-      std::vector<Block> parts;
+      std::vector<PoolBlock> parts;
       for (std::int64_t left = kBytes; left > 0;) {
         const std::int64_t bytes = std::min<std::int64_t>(left, 1 + below(30));
         next_device_ += static_cast<std::uint64_t>(bytes) + 7;

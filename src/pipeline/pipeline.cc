@@ -175,19 +175,19 @@ void Line::wait_until_empty() {
   for (std::size_t count = inside(); count != 0; count = inside()) inside_.wait(count);
 }
 
-Result<std::unique_ptr<Pipeline>> Pipeline::create(PipelineConfig config) {
+Result<std::unique_ptr<PacketPipeline>> PacketPipeline::create(PipelineConfig config) {
   TESSERA_CHECK(config.sink != nullptr, "a pipeline without a sink");
   TESSERA_RETURN_IF_ERROR(check(config));
-  std::unique_ptr<Pipeline> pipeline(new Pipeline(std::move(config)));
+  std::unique_ptr<PacketPipeline> pipeline(new PacketPipeline(std::move(config)));
   TESSERA_RETURN_IF_ERROR(pipeline->start());
   return pipeline;
 }
 
-Pipeline::Pipeline(PipelineConfig config) : line_(config) {
-  flow_ = config.handover == Handover::kFreeFlow ? make_free_flow(line_) : make_lock_step(line_);
+PacketPipeline::PacketPipeline(PipelineConfig config) : line_(config) {
+  flow_ = config.handover == FlowKind::kFreeFlow ? make_free_flow(line_) : make_lock_step(line_);
 }
 
-Status Pipeline::start() {
+Status PacketPipeline::start() {
   for (std::size_t stage = 0; stage < line_.size(); ++stage) {
     const auto& keeper = line_.stage(stage).config().keeper;
     if (keeper != nullptr) keeper->attach(flow_->port(stage));
@@ -203,7 +203,7 @@ Status Pipeline::start() {
   return {};
 }
 
-Pipeline::~Pipeline() {
+PacketPipeline::~PacketPipeline() {
   wait_until_empty();
   flow_->close();
   for (std::size_t stage = 0; stage < line_.size(); ++stage) {
@@ -212,7 +212,7 @@ Pipeline::~Pipeline() {
   }
 }
 
-void Pipeline::sweep() {
+void PacketPipeline::sweep() {
   const OwnThread mark(this);  // what a packet carries may go here
   for (std::size_t stage = 0; stage < line_.size(); ++stage) {
     try {
@@ -223,7 +223,7 @@ void Pipeline::sweep() {
   }
 }
 
-void Pipeline::enter(PacketPtr packet) {
+void PacketPipeline::enter(PacketPtr packet) {
   line_.entered(1);
   packet->queued_since = now();
   const std::size_t stage = line_.first_stage(*packet);
@@ -235,7 +235,7 @@ void Pipeline::enter(PacketPtr packet) {
   }
 }
 
-bool Pipeline::try_enter(PacketPtr& packet) {
+bool PacketPipeline::try_enter(PacketPtr& packet) {
   line_.entered(1);
   packet->queued_since = now();
   const std::size_t stage = line_.first_stage(*packet);
@@ -248,7 +248,7 @@ bool Pipeline::try_enter(PacketPtr& packet) {
   return false;
 }
 
-void Pipeline::enter_now(PacketPtr packet, Nanoseconds time) {
+void PacketPipeline::enter_now(PacketPtr packet, Nanoseconds time) {
   line_.entered(1);
   packet->queued_since = time;
   const std::size_t stage = line_.first_stage(*packet);
@@ -260,7 +260,7 @@ void Pipeline::enter_now(PacketPtr packet, Nanoseconds time) {
   }
 }
 
-Status Pipeline::set_threads(std::size_t stage, int threads) {
+Status PacketPipeline::set_threads(std::size_t stage, int threads) {
   if (stage >= line_.size()) {
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("stage {} of a pipeline of {}", stage, line_.size())};

@@ -25,7 +25,7 @@
 
 namespace tessera::pipeline {
 
-enum class Handover : std::uint8_t { kFreeFlow, kLockStep };
+enum class FlowKind : std::uint8_t { kFreeFlow, kLockStep };
 
 // Where packets go when they are done. Called by threads of stages, several at once; throws
 // nothing.
@@ -37,9 +37,9 @@ class Sink {
 
 // The events of a running pipeline; called by the threads of the stages, throws nothing. For
 // metrics.
-class Observer {
+class StageObserver {
  public:
-  virtual ~Observer() = default;
+  virtual ~StageObserver() = default;
   // Before the function works on a batch; ran() follows on the same thread.
   virtual void begins(std::size_t /*stage*/, Nanoseconds /*begin*/) {}
   // Packets came into the queue of a stage or went out of it; `depth` was read after `at`, so the
@@ -55,9 +55,9 @@ class Observer {
 
 struct PipelineConfig {
   std::vector<StageConfig> stages = {};  // 1..kStagesMax
-  Handover handover = Handover::kFreeFlow;
-  Sink* sink = nullptr;          // outlives the pipeline
-  Observer* observer = nullptr;  // outlives the pipeline; may be null
+  FlowKind handover = FlowKind::kFreeFlow;
+  Sink* sink = nullptr;               // outlives the pipeline
+  StageObserver* observer = nullptr;  // outlives the pipeline; may be null
 };
 
 // The stages in a row, and what lies behind the last. What both ways of handing over share.
@@ -100,7 +100,7 @@ class Line {
 
   std::vector<std::unique_ptr<Stage>> stages_;
   Sink& sink_;
-  Observer* const observer_;
+  StageObserver* const observer_;
   std::atomic<std::size_t> inside_{0};
 };
 
@@ -121,10 +121,10 @@ std::unique_ptr<Flow> make_free_flow(Line& line);
 std::unique_ptr<Flow> make_lock_step(Line& line);
 
 // Thread-safe.
-class Pipeline {
+class PacketPipeline {
  public:
-  static Result<std::unique_ptr<Pipeline>> create(PipelineConfig config);
-  ~Pipeline();  // waits for what is inside; entering is over
+  static Result<std::unique_ptr<PacketPipeline>> create(PipelineConfig config);
+  ~PacketPipeline();  // waits for what is inside; entering is over
 
   // Waits for room in the packet's first stage.
   void enter(PacketPtr packet);
@@ -146,7 +146,7 @@ class Pipeline {
   Status set_threads(std::size_t stage, int threads);
 
  private:
-  explicit Pipeline(PipelineConfig config);
+  explicit PacketPipeline(PipelineConfig config);
   Status start();
 
   Line line_;

@@ -98,16 +98,16 @@ class Collected : public Sink {
   std::vector<Outcome> outcomes_;
 };
 
-class PipelineTest : public testing::TestWithParam<Handover> {
+class PipelineTest : public testing::TestWithParam<FlowKind> {
  protected:
   PacketPtr packet(std::uint64_t id) {
     PacketPtr packet = pool_.take();
     packet->header.id = id;
     return packet;
   }
-  std::unique_ptr<Pipeline> make(std::vector<StageConfig> stages) {
-    auto made =
-        Pipeline::create({.stages = std::move(stages), .handover = GetParam(), .sink = &sink_});
+  std::unique_ptr<PacketPipeline> make(std::vector<StageConfig> stages) {
+    auto made = PacketPipeline::create(
+        {.stages = std::move(stages), .handover = GetParam(), .sink = &sink_});
     EXPECT_TRUE(made.ok()) << made.error().to_string();
     return std::move(made).value();
   }
@@ -131,9 +131,9 @@ class PipelineTest : public testing::TestWithParam<Handover> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Handovers, PipelineTest,
-                         testing::Values(Handover::kFreeFlow, Handover::kLockStep),
+                         testing::Values(FlowKind::kFreeFlow, FlowKind::kLockStep),
                          [](const auto& info) {
-                           return info.param == Handover::kFreeFlow ? "FreeFlow" : "LockStep";
+                           return info.param == FlowKind::kFreeFlow ? "FreeFlow" : "LockStep";
                          });
 
 TEST_P(PipelineTest, EveryPacketPassesEveryStageOnce) {
@@ -288,7 +288,7 @@ TEST_P(PipelineTest, BusyCountsUpToNow) {
   const auto held = std::make_shared<Held>();
   PipelineConfig config{.handover = GetParam(), .sink = &sink_};
   config.stages = {{.name = "held", .threads = 2, .function = held}};
-  const auto pipeline = Pipeline::create(std::move(config));
+  const auto pipeline = PacketPipeline::create(std::move(config));
   ASSERT_TRUE(pipeline.ok());
   (*pipeline)->enter(packet(1));
   held->begun.wait(false);
@@ -362,7 +362,7 @@ TEST_P(PipelineTest, ThreadsThatTheSystemDoesNotHaveAreAnErrorAndTheOthersGoOn) 
         << status.error().message;
     EXPECT_EQ(pipeline->counters(1).threads, 1);
     EXPECT_FALSE(
-        Pipeline::create({.stages = three(256, 8, 1), .handover = GetParam(), .sink = &sink_})
+        PacketPipeline::create({.stages = three(256, 8, 1), .handover = GetParam(), .sink = &sink_})
             .ok());
   }
   for (std::uint64_t id = 0; id < 20; ++id) pipeline->enter(packet(id));
@@ -376,14 +376,14 @@ TEST(PipelineConfigTest, WrongNumbersAreNamed) {
   Collected sink;
   const auto message = [&](StageConfig stage) {
     stage.function = std::make_shared<Adder>(1);
-    return Pipeline::create({.stages = {std::move(stage)}, .sink = &sink}).error().message;
+    return PacketPipeline::create({.stages = {std::move(stage)}, .sink = &sink}).error().message;
   };
   EXPECT_EQ(message({.name = "pre", .threads = 0}), "stage 'pre': 0 threads; allowed 1 to 256");
   EXPECT_EQ(message({.name = "pre", .capacity = 0}),
             "stage 'pre': 0 waiting packets; allowed 1 to 1048576");
   EXPECT_EQ(message({.name = "pre", .batch = 65}),
             "stage 'pre': 65 packets a batch; allowed 1 to 64");
-  EXPECT_EQ(Pipeline::create({.sink = &sink}).error().message,
+  EXPECT_EQ(PacketPipeline::create({.sink = &sink}).error().message,
             "a pipeline of 0 stages; allowed 1 to 16");
 }
 
@@ -392,12 +392,13 @@ TEST(LockStepTest, NobodyBeginsTheNextSlotBeforeTheLongestStageIsDone) {
   PacketPool pool{[] { return std::make_unique<Counted>(); }};
   Collected sink;
   auto gate = std::make_shared<Gate>();
-  auto made = Pipeline::create({.stages = {{.name = "pre", .function = std::make_shared<Adder>(1)},
-                                           {.name = "execute", .function = gate}},
-                                .handover = Handover::kLockStep,
-                                .sink = &sink});
+  auto made =
+      PacketPipeline::create({.stages = {{.name = "pre", .function = std::make_shared<Adder>(1)},
+                                         {.name = "execute", .function = gate}},
+                              .handover = FlowKind::kLockStep,
+                              .sink = &sink});
   ASSERT_TRUE(made.ok());
-  Pipeline& pipeline = **made;
+  PacketPipeline& pipeline = **made;
   for (std::uint64_t id = 0; id < 8; ++id) {
     PacketPtr one = pool.take();
     one->header.id = id;

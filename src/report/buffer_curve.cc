@@ -127,7 +127,7 @@ class CurveFinder {
 
 BufferUse buffer_use(const package::Package& package) {
   BufferUse use{.peak = package.state_buffer_peak_bytes, .tightest = {}};
-  std::vector<compile::Block> blocks;
+  std::vector<compile::PlacedBlock> blocks;
   for (const package::PlacementRecord& record : package.placements) {
     if (!record.in_state_buffer) continue;
     blocks.push_back({.name = record.name,

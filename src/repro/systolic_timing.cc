@@ -33,13 +33,13 @@ std::vector<std::int64_t> extents_of(std::string_view text) {
 }
 
 // Version 1.5: the stride of a stage is in the 3 x 3 convolution of its first block.
-std::vector<MatrixProduct> resnet50() {
+std::vector<ProductSize> resnet50() {
   struct Stage {
     std::int64_t blocks, middle, outputs, width;
   };
   constexpr Stage kStages[] = {
       {3, 64, 256, 56}, {4, 128, 512, 28}, {6, 256, 1024, 14}, {3, 512, 2048, 7}};
-  std::vector<MatrixProduct> layers = {{112 * 112, 64, 7 * 7 * 3}};
+  std::vector<ProductSize> layers = {{112 * 112, 64, 7 * 7 * 3}};
   std::int64_t inputs = 64;
   std::int64_t width_in = 56;
   for (const Stage& stage : kStages) {
@@ -57,7 +57,7 @@ std::vector<MatrixProduct> resnet50() {
   return layers;
 }
 
-std::vector<MatrixProduct> mobilenet_v1() {
+std::vector<ProductSize> mobilenet_v1() {
   struct Block {
     std::int64_t outputs, stride;
   };
@@ -66,7 +66,7 @@ std::vector<MatrixProduct> mobilenet_v1() {
                                {512, 1}, {1024, 2}, {1024, 1}};
   std::int64_t width = 112;
   std::int64_t channels = 32;
-  std::vector<MatrixProduct> layers = {{width * width, channels, 3 * 3 * 3}};
+  std::vector<ProductSize> layers = {{width * width, channels, 3 * 3 * 3}};
   for (const Block& block : kBlocks) {
     width /= block.stride;
     layers.push_back({width * width, 1, 9 * channels});
@@ -85,14 +85,14 @@ SurfaceShape matrix(std::int64_t channels, std::int64_t columns, Format format) 
 
 }  // namespace
 
-Result<std::vector<MatrixProduct>> systolic_workload(std::string_view name) {
+Result<std::vector<ProductSize>> systolic_workload(std::string_view name) {
   if (name == "resnet50") return resnet50();
   if (name == "mobilenetv1") return mobilenet_v1();
   constexpr std::string_view kProduct = "gemm_";
   if (name.starts_with(kProduct)) {
     const std::vector<std::int64_t> extents = extents_of(name.substr(kProduct.size()));
     if (extents.size() == 3) {
-      return std::vector<MatrixProduct>{{.m = extents[0], .n = extents[1], .k = extents[2]}};
+      return std::vector<ProductSize>{{.m = extents[0], .n = extents[1], .k = extents[2]}};
     }
   }
   return bad_name(name, "gemm_MxNxK, resnet50 or mobilenetv1");
@@ -120,9 +120,9 @@ Result<ChipConfig> systolic_chip(std::string_view name) {
 }
 
 Result<std::int64_t> systolic_cycles(const ChipConfig& chip,
-                                     const std::vector<MatrixProduct>& products) {
+                                     const std::vector<ProductSize>& products) {
   TaskList tasks(chip);
-  for (const MatrixProduct& product : products) {
+  for (const ProductSize& product : products) {
     const SurfaceShape moving = matrix(product.k, product.m, Format::kI8);
     const SurfaceShape stationary = matrix(product.k, product.n, Format::kI8);
     const SurfaceShape output = matrix(product.n, product.m, Format::kI32);

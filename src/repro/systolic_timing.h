@@ -21,14 +21,14 @@
 namespace tessera::repro {
 
 // [m, k] x [k, n].
-struct MatrixProduct {
+struct ProductSize {
   std::int64_t m = 1, n = 1, k = 1;
 };
 
 // "gemm_MxNxK", "resnet50" or "mobilenetv1": the layers of one image, each lowered by im2col (m
 // output pixels, k the taps of all channels). A depthwise layer counts as one filter over all
 // channels, as that simulator takes it.
-Result<std::vector<MatrixProduct>> systolic_workload(std::string_view name);
+Result<std::vector<ProductSize>> systolic_workload(std::string_view name);
 
 // "128x64_os": rows, columns and dataflow in the profile `systolic`.
 Result<ChipConfig> systolic_chip(std::string_view name);
@@ -36,7 +36,7 @@ Result<ChipConfig> systolic_chip(std::string_view name);
 // The number of the cycle of the last multiply-accumulate, summed over the products, as the virtual
 // core runs them.
 Result<std::int64_t> systolic_cycles(const ChipConfig& chip,
-                                     const std::vector<MatrixProduct>& products);
+                                     const std::vector<ProductSize>& products);
 
 // Columns dataflow_array, workload, cycles.
 Result<TimingTable> systolic_timing(const CsvTable& measured);

@@ -23,7 +23,7 @@
 namespace tessera::runtime {
 
 // Notes what a device does as events.
-class DeviceObserver : public device::Observer {
+class DeviceObserver : public device::ActivityObserver {
  public:
   DeviceObserver(metrics::Recorder& recorder, const device::Properties& properties);
   void run_began(const Run& run, device::TimePoint begin) override;

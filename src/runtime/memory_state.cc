@@ -119,7 +119,7 @@ Result<std::shared_ptr<BlockState>> BlockState::wrap(std::shared_ptr<MemoryState
 }
 
 Result<std::shared_ptr<BlockState>> BlockState::take_over(std::shared_ptr<MemoryState> memory,
-                                                          const device::Block& block,
+                                                          const device::MemoryBlock& block,
                                                           const TensorDescription& tensor) {
   TESSERA_TRY(const device::MirroredBlock mirrored, memory->mirror().take_over(block));
   return state_of(std::move(memory), mirrored, tensor);

@@ -43,7 +43,7 @@ class BlockState : public OrderedBlock, public std::enable_shared_from_this<Bloc
                                                   std::shared_ptr<void> owner);
   // A block of its device's memory that a run has written; it is released in any case.
   static Result<std::shared_ptr<BlockState>> take_over(std::shared_ptr<MemoryState> memory,
-                                                       const device::Block& block,
+                                                       const device::MemoryBlock& block,
                                                        const TensorDescription& tensor);
   BlockState(std::shared_ptr<MemoryState> memory, device::MirroredBlock block)
       : memory(std::move(memory)), block(std::move(block)) {}

@@ -179,11 +179,11 @@ Result<std::shared_ptr<PipelineState>> PipelineState::start(
     std::vector<pipeline::StageConfig> stages) {
   pipeline::PipelineConfig config;
   config.stages = std::move(stages);
-  config.handover = options.handover == Handover::kFreeFlow ? pipeline::Handover::kFreeFlow
-                                                            : pipeline::Handover::kLockStep;
+  config.handover = options.handover == Handover::kFreeFlow ? pipeline::FlowKind::kFreeFlow
+                                                            : pipeline::FlowKind::kLockStep;
   config.sink = state.get();
   config.observer = state.get();
-  TESSERA_TRY(state->pipeline_, pipeline::Pipeline::create(std::move(config)));
+  TESSERA_TRY(state->pipeline_, pipeline::PacketPipeline::create(std::move(config)));
   TESSERA_RETURN_IF_ERROR(state->set_tuning(options.tune));
   return std::shared_ptr<PipelineState>(state.release(), delete_pipeline);
 }

@@ -24,7 +24,7 @@
 namespace tessera::runtime {
 
 class PipelineState : private pipeline::Sink,
-                      private pipeline::Observer,
+                      private pipeline::StageObserver,
                       private JobOwner,
                       private Tunable,
                       private Entrance {
@@ -152,7 +152,7 @@ class PipelineState : private pipeline::Sink,
   std::size_t waiting_ = 0;  // packets whose turn on their blocks has not come
 
   DeadlineClock deadlines_;
-  std::unique_ptr<pipeline::Pipeline> pipeline_;
+  std::unique_ptr<pipeline::PacketPipeline> pipeline_;
   Tuner tuner_{*this};  // after the pipeline, which it changes
 };
 

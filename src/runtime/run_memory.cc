@@ -36,14 +36,14 @@ void RunMemory::part(Holder& holder) {
 }
 
 // All or none.
-Status RunMemory::allocate(std::span<const Bytes> sizes, std::vector<device::Block>& blocks) {
+Status RunMemory::allocate(std::span<const Bytes> sizes, std::vector<device::MemoryBlock>& blocks) {
   for (const Bytes size : sizes) {
     const auto block = guarded("", [&] { return device_.allocate(size); });
     if (block.ok()) {
       blocks.push_back(*block);
       continue;
     }
-    for (const device::Block& taken : blocks) (void)device_.release(taken);
+    for (const device::MemoryBlock& taken : blocks) (void)device_.release(taken);
     blocks.clear();
     return block.error();
   }
@@ -51,7 +51,7 @@ Status RunMemory::allocate(std::span<const Bytes> sizes, std::vector<device::Blo
 }
 
 Result<bool> RunMemory::take(Waiter& who, std::span<const Bytes> sizes,
-                             std::vector<device::Block>& blocks) {
+                             std::vector<device::MemoryBlock>& blocks) {
   const std::lock_guard lock(mutex_);
   const auto mine = std::find(waiting_.begin(), waiting_.end(), &who);
   if (!waiting_.empty() && mine != waiting_.begin()) {
@@ -101,9 +101,9 @@ void RunMemory::end_turn() {
   tell_first();
 }
 
-void RunMemory::give(std::vector<device::Block>& blocks) {
+void RunMemory::give(std::vector<device::MemoryBlock>& blocks) {
   const std::lock_guard lock(mutex_);
-  for (const device::Block& block : blocks) (void)device_.release(block);
+  for (const device::MemoryBlock& block : blocks) (void)device_.release(block);
   blocks.clear();
   --taken_;
   tell_of_more();

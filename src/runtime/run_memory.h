@@ -47,9 +47,10 @@ class RunMemory {
 
   // Appends blocks of these sizes. False: there is no memory now, and `who` is notified when there
   // may be, or tries again. The error is kDoesNotFit where no run holds any that could come back.
-  Result<bool> take(Waiter& who, std::span<const Bytes> sizes, std::vector<device::Block>& blocks);
+  Result<bool> take(Waiter& who, std::span<const Bytes> sizes,
+                    std::vector<device::MemoryBlock>& blocks);
   // Of one take(); clears the list.
-  void give(std::vector<device::Block>& blocks);
+  void give(std::vector<device::MemoryBlock>& blocks);
   // A block stays on the device for the next stage, and does so no more.
   void stays();
   void stays_no_more();
@@ -62,7 +63,7 @@ class RunMemory {
 
  private:
   // With the lock held.
-  Status allocate(std::span<const Bytes> sizes, std::vector<device::Block>& blocks);
+  Status allocate(std::span<const Bytes> sizes, std::vector<device::MemoryBlock>& blocks);
   void wait(Waiter& who);
   // There is more memory than before.
   void tell_of_more();

@@ -23,9 +23,9 @@ RunValue* value_of(const RunOf& run, std::size_t input) {
 // Memory of the host's, in place.
 Status adopt(const RunOf& run, std::span<std::byte> bytes, std::shared_ptr<void> owner,
              RunTensors& tensors, RunTensors::Slot& slot) {
-  std::vector<device::Block>& adopted = tensors.adopted;
+  std::vector<device::MemoryBlock>& adopted = tensors.adopted;
   if (adopted.size() == adopted.capacity()) adopted.reserve(2 * adopted.size() + 4);
-  TESSERA_TRY(const device::Block block, run.device.device().adopt(bytes, std::move(owner)));
+  TESSERA_TRY(const device::MemoryBlock block, run.device.device().adopt(bytes, std::move(owner)));
   adopted.push_back(block);
   slot.address = block.base;
   slot.bytes = bytes;
@@ -117,9 +117,10 @@ Result<bool> take_memory(const RunOf& run, RunMemory::Waiter& who, RunTensors& t
 Status keep_output(const RunOf& run, std::size_t index, RunTensors& tensors, RunValue& value) {
   RunTensors::Slot& slot = tensors.output_slots[index];
   auto memory = make_shared_here<MemoryState>(run.model.runtime, run.device);
-  const auto mine = std::find_if(tensors.blocks.begin(), tensors.blocks.end(),
-                                 [&](const device::Block& b) { return b.base == slot.address; });
-  const device::Block block = *mine;
+  const auto mine =
+      std::find_if(tensors.blocks.begin(), tensors.blocks.end(),
+                   [&](const device::MemoryBlock& b) { return b.base == slot.address; });
+  const device::MemoryBlock block = *mine;
   tensors.blocks.erase(mine);
   TESSERA_TRY(value.block, BlockState::take_over(std::move(memory), block, run.outputs()[index]));
   return {};
@@ -260,7 +261,7 @@ void give_blocks(const RunOf& run, RunTensors& tensors, bool over) {
     tensors.kept.reset();
     tensors.results.clear();
   }
-  for (const device::Block& block : tensors.adopted) (void)run.device.device().release(block);
+  for (const device::MemoryBlock& block : tensors.adopted) (void)run.device.device().release(block);
   tensors.adopted.clear();
   // Of its blocks all may have been kept.
   if (std::exchange(tensors.counted, false)) run.device.run_memory().give(tensors.blocks);

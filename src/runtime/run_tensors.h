@@ -56,8 +56,8 @@ struct RunTensors {
     std::span<std::byte> bytes;  // on the host, of what is in an own block or in place; may be none
     std::shared_ptr<BlockState> block;  // of the task's, whose place it is
   };
-  std::vector<device::Block> blocks;   // own, of the device's memory
-  std::vector<device::Block> adopted;  // host memory in place
+  std::vector<device::MemoryBlock> blocks;   // own, of the device's memory
+  std::vector<device::MemoryBlock> adopted;  // host memory in place
   std::vector<Slot> input_slots, output_slots;
   std::vector<device::Address> inputs, outputs;
   std::vector<Tensor> results;  // outputs in place

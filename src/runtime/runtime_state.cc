@@ -20,8 +20,7 @@ Error wrong_option(const std::string& device, const std::string& what) {
   return {ErrorCode::kInvalidArgument, fmt::format("device '{}': {}", device, what)};
 }
 
-Result<device::DeviceOptions> device_options(const DeviceOptions& options,
-                                             const std::string& name) {
+Result<device::DeviceConfig> device_options(const DeviceOptions& options, const std::string& name) {
   if (options.kernels < 1 || options.kernels > 64) {
     return wrong_option(name, fmt::format("{} kernels; allowed 1 to 64", options.kernels));
   }
@@ -43,7 +42,7 @@ Result<device::DeviceOptions> device_options(const DeviceOptions& options,
   if (!simulated && (options.pace != 0 || options.timing_only)) {
     return wrong_option(name, "pace and timing-only are of the device sim, which has a clock");
   }
-  device::DeviceOptions made;
+  device::DeviceConfig made;
   made.kind = options.kind;
   made.name = name;
   if (simulated) {
@@ -89,7 +88,7 @@ Result<std::shared_ptr<RuntimeState>> RuntimeState::open(const RuntimeOptions& o
     for (const auto& other : state->devices_) {
       if (other->name() == name) return wrong_option(name, "there are two of this name");
     }
-    TESSERA_TRY(const device::DeviceOptions made, device_options(wanted, name));
+    TESSERA_TRY(const device::DeviceConfig made, device_options(wanted, name));
     TESSERA_TRY(std::unique_ptr<device::Device> device, device::make_device(made));
     TESSERA_TRY(const ChipConfig chip, load_chip_config(wanted.arch));
     state->add(wanted.kind, chip, std::move(device));
@@ -171,7 +170,7 @@ Result<ModelState::Place> ModelState::place_for_debugging() {
 Result<DeviceEntry*> RuntimeState::device_for_debugging() {
   const std::lock_guard lock(debugging_mutex_);
   if (debugging_ == nullptr) {
-    device::DeviceOptions options;
+    device::DeviceConfig options;
     options.kind = DeviceKind::kHost;
     options.name = "debug";
     options.queue_depth = 16;

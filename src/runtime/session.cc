@@ -24,7 +24,7 @@ class SessionState {
  public:
   struct State {
     std::size_t input = 0, output = 0;
-    device::Block read, written;
+    device::MemoryBlock read, written;
   };
   explicit SessionState(const SessionOptions& wanted) : options(wanted), progress(wanted.progress) {
     if (!wanted.progress) return;
@@ -47,7 +47,7 @@ class SessionState {
   device::LoadedId loaded{};
   std::vector<device::Address> own_inputs, own_outputs;  // buffers; not where memory is shared
   std::vector<device::Address> inputs, outputs;          // of this run
-  std::vector<device::Block> adopted;                    // by this run
+  std::vector<device::MemoryBlock> adopted;              // by this run
   // In the device's form, of those that have another one outside; each keeps its room.
   std::vector<std::vector<std::byte>> turned_inputs, turned_outputs;
   std::vector<State> states;
@@ -77,7 +77,7 @@ Result<std::vector<device::Address>> allocate_all(Device& device,
   std::vector<device::Address> addresses(tensors.size());
   if (device.properties().shared_memory) return addresses;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    TESSERA_TRY(const device::Block block, device.allocate(tensor_bytes(tensors[i])));
+    TESSERA_TRY(const device::MemoryBlock block, device.allocate(tensor_bytes(tensors[i])));
     addresses[i] = block.base;
   }
   return addresses;
@@ -97,7 +97,7 @@ std::vector<std::vector<std::byte>> room_for(const std::vector<TensorDescription
 // Where host and device share memory: in place for this run.
 Result<device::Address> adopt(SessionState& session, std::span<const std::byte> bytes) {
   // Only read, if it is an input.
-  TESSERA_TRY(const device::Block block,
+  TESSERA_TRY(const device::MemoryBlock block,
               session.device->adopt({const_cast<std::byte*>(bytes.data()), bytes.size()}, nullptr));
   session.adopted.push_back(block);
   return block.base;
@@ -195,7 +195,7 @@ Result<RunResult> run_bytes(SessionState& session,
                             std::span<const std::span<const std::byte>> inputs,
                             std::span<const std::span<std::byte>> outputs) {
   auto result = run_placed(session, inputs, outputs);
-  for (const device::Block& block : session.adopted) (void)session.device->release(block);
+  for (const device::MemoryBlock& block : session.adopted) (void)session.device->release(block);
   session.adopted.clear();
   return result;
 }
@@ -220,7 +220,7 @@ Status check_sizes(const std::vector<TensorDescription>& tensors, std::span<cons
 }
 
 // The first contents of a state.
-Status fill_state(Device& device, const device::Block& block, const TensorDescription& tensor,
+Status fill_state(Device& device, const device::MemoryBlock& block, const TensorDescription& tensor,
                   const graph::EdgeConversion* layout, const std::optional<Tensor>& initial) {
   if (initial && (initial->format != tensor.format || initial->dims != tensor.dims ||
                   std::ssize(initial->bytes) != tensor_bytes(tensor).value)) {
@@ -322,8 +322,8 @@ void forget_states(SessionState& session) {
 }
 
 // One kernel for the network's chip.
-device::DeviceOptions device_of(const SessionOptions& options, const ChipConfig& chip) {
-  device::DeviceOptions result;
+device::DeviceConfig device_of(const SessionOptions& options, const ChipConfig& chip) {
+  device::DeviceConfig result;
   result.kind = options.device;
   result.chip = chip;
   result.threads = options.threads;

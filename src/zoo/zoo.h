@@ -18,20 +18,21 @@ namespace tessera::zoo {
 
 class NetworkBuilder;
 
-struct Network {
+struct ZooNetwork {
   const char* name;
   const char* description;  // input, version, what is left out
   void (*build)(NetworkBuilder& builder);
 };
 
 // In a fixed order.
-std::span<const Network> networks();
+std::span<const ZooNetwork> networks();
 // The error names the networks there are.
-Result<Network> find_network(const std::string& name);
+Result<ZooNetwork> find_network(const std::string& name);
 
-Summary summarise(const Network& network);
+Summary summarise(const ZooNetwork& network);
 
 // Writes the network with weights from `seed`: the same bytes on every machine.
-Result<Summary> write_network(const Network& network, std::uint64_t seed, const std::string& path);
+Result<Summary> write_network(const ZooNetwork& network, std::uint64_t seed,
+                              const std::string& path);
 
 }  // namespace tessera::zoo

@@ -163,7 +163,7 @@ std::string contents(const fs::path& path) {
 TEST(Zoo, TheSeedDecidesEveryByte) {
   const fs::path folder = fs::path(::testing::TempDir()) / "zoo_test";
   fs::create_directories(folder);
-  const Network network = find_network("mobilenet_v1").value();
+  const ZooNetwork network = find_network("mobilenet_v1").value();
   for (const auto& [file, seed] : {std::pair{"a", 1}, std::pair{"b", 1}, std::pair{"c", 2}}) {
     ASSERT_TRUE(write_network(network, seed, folder / file).ok());
   }

@@ -113,7 +113,8 @@ class Check {
   static Status check_runtime(DerivedRuntime runtime, const Group& group,
                               const std::vector<Case>& cases,
                               std::vector<tools::Verification>& found) {
-    const tools::RuntimeOptions options = {.onnxruntime = "", .whole_vectors = group.whole_vectors};
+    const tools::DerivedRuntimeOptions options = {.onnxruntime = "",
+                                                  .whole_vectors = group.whole_vectors};
     std::vector<tools::DerivedProgram> programs;
     for (const Case& made : cases) {
       programs.push_back({made.recipe.name, &made.software, made.vectors});

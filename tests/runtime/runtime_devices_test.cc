@@ -40,7 +40,7 @@ class Begun {
 device::ScriptedOptions noting(const std::string& name, Begun& begun, Gate* gate = nullptr,
                                std::function<bool(std::uint64_t)> held = {}) {
   device::ScriptedOptions options{.name = name, .queue_depth = 16};
-  options.run_time = [&begun, gate, held](const device::Observer::Run& run) {
+  options.run_time = [&begun, gate, held](const device::ActivityObserver::Run& run) {
     begun.add(run.tag);
     if (gate != nullptr && (!held || held(run.tag))) gate->pass();
     return std::chrono::nanoseconds(0);
@@ -201,7 +201,7 @@ TEST(RuntimeDevices, TaskWhoseOtherRunFailedDoesNotWaitForTheOneThatHangs) {
   Gate gate;
   const auto device = [&gate](const char* name) {
     device::ScriptedOptions options{.name = name};
-    options.compute = [&gate](const device::Observer::Run&,
+    options.compute = [&gate](const device::ActivityObserver::Run&,
                               std::span<const std::span<std::byte>> in,
                               std::span<const std::span<std::byte>> out) -> Status {
       std::uint64_t value = 0;

@@ -98,7 +98,7 @@ class Card {
  private:
   device::ScriptedOptions options(const std::string& name, bool shared) {
     device::ScriptedOptions options{.name = name, .shared_memory = shared};
-    options.compute = [watch = watch](const device::Observer::Run&,
+    options.compute = [watch = watch](const device::ActivityObserver::Run&,
                                       std::span<const std::span<std::byte>> inputs,
                                       std::span<const std::span<std::byte>> outputs) -> Status {
       const std::uint64_t value = number_in(inputs[0]);

@@ -37,7 +37,9 @@ TEST(RuntimeLimits, ManyRunsOfOneTaskAreNotAllOnTheDeviceAtOnce) {
 
 TEST(RuntimeLimits, RunsThatFindNoMemoryWaitForThoseOfOthers) {
   device::ScriptedOptions small{.kernels = 2, .memory = Bytes{3 * kPair}};
-  small.run_time = [](const device::Observer::Run&) { return std::chrono::microseconds(50); };
+  small.run_time = [](const device::ActivityObserver::Run&) {
+    return std::chrono::microseconds(50);
+  };
   ScriptedRuntime runtime({small});
   Pipeline pipeline = runtime.open({});
   Stream stream = pipeline.open_stream();
@@ -135,7 +137,9 @@ TEST(RuntimeLimits, DeviceThatLosesCompletionsKeepsItsMemory) {
 TEST(RuntimeLimits, DeviceThatFailsForLongCostsTheOthersLittle) {
   device::ScriptedOptions bad{.name = "bad"}, good{.name = "good"};
   bad.faults.fault = [](const device::FaultPlace&) { return Fault::kError; };
-  good.run_time = [](const device::Observer::Run&) { return std::chrono::microseconds(100); };
+  good.run_time = [](const device::ActivityObserver::Run&) {
+    return std::chrono::microseconds(100);
+  };
   ScriptedRuntime runtime(std::vector{bad, good});
   Pipeline pipeline = runtime.open({});
   Stream stream = pipeline.open_stream();
@@ -182,7 +186,8 @@ TEST(RuntimeLimits, RunHangsByTheMeasureOfItsOwnProgram) {
   runtime::DeviceObserver observer(recorder, properties);
   const auto now = steady_clock::now();
   const auto run = [&](int kernel, std::uint64_t loaded) {
-    return device::Observer::Run{.kernel = kernel, .loaded = static_cast<device::LoadedId>(loaded)};
+    return device::ActivityObserver::Run{.kernel = kernel,
+                                         .loaded = static_cast<device::LoadedId>(loaded)};
   };
   device::Completion quick;
   quick.begin = now - milliseconds(1);

@@ -19,14 +19,16 @@ constexpr std::int64_t kBlock = 256;  // of device memory, for one tensor
 
 device::ScriptedOptions card_of(int blocks) {
   device::ScriptedOptions options{.queue_depth = 16, .memory = Bytes{blocks * kBlock}};
-  options.run_time = [](const device::Observer::Run&) { return std::chrono::microseconds(30); };
+  options.run_time = [](const device::ActivityObserver::Run&) {
+    return std::chrono::microseconds(30);
+  };
   return options;
 }
 
 // Runs of the value `which` wait at the gate.
 device::ScriptedOptions held_at(Gate& gate, std::uint64_t which, int blocks) {
   device::ScriptedOptions options{.memory = Bytes{blocks * kBlock}};
-  options.compute = [&gate, which](const device::Observer::Run&,
+  options.compute = [&gate, which](const device::ActivityObserver::Run&,
                                    std::span<const std::span<std::byte>> in,
                                    std::span<const std::span<std::byte>> out) -> Status {
     std::uint64_t value = 0;
@@ -206,7 +208,7 @@ TEST(RuntimeMemory, RunsThatWereGivenUpGiveTheirsBackInTheEnd) {
 class Hooked : public device::testing::ForwardingDevice {
  public:
   using ForwardingDevice::ForwardingDevice;
-  Result<device::Block> allocate(Bytes bytes) override {
+  Result<device::MemoryBlock> allocate(Bytes bytes) override {
     if (armed.exchange(false)) on_allocate();
     return ForwardingDevice::allocate(bytes);
   }

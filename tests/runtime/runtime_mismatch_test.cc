@@ -34,7 +34,7 @@ TEST(RuntimeMismatch, EndsTheTaskAndTellsThatTheArithmeticIsNotToBlame) {
   const ChipConfig chip = *load_chip_config("tessera128");
   const Network network = network::network_from_graph(builder.take(), chip, {}).value();
   auto state = runtime::RuntimeState::make(true);
-  device::DeviceOptions inner;
+  device::DeviceConfig inner;
   inner.kind = DeviceKind::kHost;
   inner.name = "card";
   state->add(DeviceKind::kHost, chip,

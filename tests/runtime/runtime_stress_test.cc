@@ -132,7 +132,7 @@ class Stress {
       device::ScriptedOptions one;
       one.name = "card" + std::to_string(list.size());
       one.kernels = kernels;
-      one.run_time = [](const device::Observer::Run& run) {
+      one.run_time = [](const device::ActivityObserver::Run& run) {
         const std::uint64_t random = result_of(run.tag) >> 20U;
         return std::chrono::nanoseconds(random % 3 == 0 ? 0 : random % 20'000);
       };

@@ -11,7 +11,8 @@ namespace tessera::scripted {
 
 device::ScriptedOptions computing(device::ScriptedOptions options) {
   if (options.compute) return options;
-  options.compute = [](const device::Observer::Run&, std::span<const std::span<std::byte>> inputs,
+  options.compute = [](const device::ActivityObserver::Run&,
+                       std::span<const std::span<std::byte>> inputs,
                        std::span<const std::span<std::byte>> outputs) -> Status {
     std::uint64_t value = 0;
     std::memcpy(&value, inputs[0].data(), sizeof value);

@@ -96,7 +96,7 @@ device::FaultPlan DeviceTrouble::plan() {
   return plan;
 }
 
-Status DeviceTrouble::interfere(const device::Observer::Run& run) {
+Status DeviceTrouble::interfere(const device::ActivityObserver::Run& run) {
   const auto number = static_cast<std::uint64_t>(run.sequence);
   // Before it writes its outputs, so that they are written late.
   const std::uint64_t random = scripted::result_of(number + seed_) >> 9U;

@@ -40,7 +40,7 @@ class DeviceTrouble {
 
   device::FaultPlan plan();
   // What a run's computation does beside computing: an error, an exception, or a while of time.
-  Status interfere(const device::Observer::Run& run);
+  Status interfere(const device::ActivityObserver::Run& run);
 
   // One run in this number has trouble, of this kind or (kNone) of any; 0: none has.
   void set(Trouble kind, std::uint64_t one_of);

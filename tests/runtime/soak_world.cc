@@ -151,12 +151,12 @@ void World::add_scripted(device::ScriptedOptions options, std::int64_t least_ns,
                          std::int64_t most_ns) {
   DeviceTrouble& trouble = troubles_.emplace_back(options.name, seed_ + troubles_.size());
   options.faults = trouble.plan();
-  options.run_time = [this, least_ns, most_ns](const device::Observer::Run& run) {
+  options.run_time = [this, least_ns, most_ns](const device::ActivityObserver::Run& run) {
     const std::uint64_t random = result_of(static_cast<std::uint64_t>(run.sequence) ^ seed_) >> 20U;
     return std::chrono::nanoseconds(least_ns +
                                     static_cast<std::int64_t>(random) % (most_ns - least_ns));
   };
-  options.compute = [&trouble](const device::Observer::Run& run,
+  options.compute = [&trouble](const device::ActivityObserver::Run& run,
                                std::span<const std::span<std::byte>> inputs,
                                std::span<const std::span<std::byte>> outputs) -> Status {
     const Spared spared;
@@ -178,7 +178,7 @@ void World::add_scripted(device::ScriptedOptions options, std::int64_t least_ns,
 
 void World::add_real(DeviceKind kind, const std::string& name, int kernels) {
   DeviceTrouble& trouble = troubles_.emplace_back(name, seed_ + troubles_.size());
-  device::DeviceOptions options;
+  device::DeviceConfig options;
   options.kind = kind;
   options.name = name;
   options.kernels = kernels;

@@ -21,7 +21,7 @@ std::string array_name(std::int64_t rows, std::int64_t columns, bool sums_stay) 
   return std::to_string(rows) + "x" + std::to_string(columns) + (sums_stay ? "_os" : "_ws");
 }
 
-std::int64_t on_the_core(const std::string& array, const MatrixProduct& product) {
+std::int64_t on_the_core(const std::string& array, const ProductSize& product) {
   const auto chip = systolic_chip(array);
   EXPECT_TRUE(chip.ok()) << chip.error().message;
   const auto cycles = systolic_cycles(*chip, {product});
@@ -49,7 +49,7 @@ TEST(Systolic, TheCoreGivesTheClosedFormsOnAGrid) {
 }
 
 // A product in serial folds on the register-level array, the values 1 throughout.
-Cycles weights_stay_last_mac(std::int64_t r, std::int64_t c, const MatrixProduct& product) {
+Cycles weights_stay_last_mac(std::int64_t r, std::int64_t c, const ProductSize& product) {
   engines::ArrayModel array(
       {.rows = r, .columns = c, .banks = 1, .bank_columns = product.m, .serial = true});
   const std::vector<std::int64_t> ones(static_cast<std::size_t>(r * std::max(c, product.m)), 1);
@@ -67,7 +67,7 @@ Cycles weights_stay_last_mac(std::int64_t r, std::int64_t c, const MatrixProduct
   return array.last_mac();
 }
 
-Cycles sums_stay_last_mac(std::int64_t r, std::int64_t c, const MatrixProduct& product) {
+Cycles sums_stay_last_mac(std::int64_t r, std::int64_t c, const ProductSize& product) {
   engines::OutputStationaryModel array({.rows = r, .columns = c, .serial = true});
   const std::vector<std::int64_t> ones(static_cast<std::size_t>(product.k * std::max(r, c)), 1);
   const std::vector<engines::OutputFold> folds(
@@ -87,7 +87,7 @@ TEST(Systolic, TheCoreGivesTheLastMultiplyAccumulateOfTheRegisterLevelArrays) {
   for (int i = 0; i < 150; ++i) {
     const std::int64_t r = pick(7);
     const std::int64_t c = pick(7);
-    const MatrixProduct product{.m = pick(20), .n = pick(15), .k = pick(20)};
+    const ProductSize product{.m = pick(20), .n = pick(15), .k = pick(20)};
     SCOPED_TRACE(testing::Message() << "product " << i);
     ASSERT_EQ(on_the_core(array_name(r, c, false), product), weights_stay_last_mac(r, c, product));
     ASSERT_EQ(on_the_core(array_name(r, c, true), product), sums_stay_last_mac(r, c, product));
@@ -107,7 +107,7 @@ TEST(Systolic, TheNetworksHaveTheLayersThatArePublished) {
   const auto macs = [](const char* name) {
     const auto products = systolic_workload(name);
     std::int64_t sum = 0;
-    for (const MatrixProduct& product : *products) sum += product.m * product.n * product.k;
+    for (const ProductSize& product : *products) sum += product.m * product.n * product.k;
     return sum;
   };
   EXPECT_EQ(systolic_workload("resnet50")->size(), 54u);

@@ -15,10 +15,10 @@ class ForwardingDevice : public Device {
       : inner_(std::move(inner)), properties_(inner_->properties()) {}
 
   const Properties& properties() const override { return properties_; }
-  Result<Block> allocate(Bytes bytes) override { return inner_->allocate(bytes); }
-  Status release(const Block& block) override { return inner_->release(block); }
+  Result<MemoryBlock> allocate(Bytes bytes) override { return inner_->allocate(bytes); }
+  Status release(const MemoryBlock& block) override { return inner_->release(block); }
   void trim() override { inner_->trim(); }
-  Result<Block> adopt(std::span<std::byte> bytes, std::shared_ptr<void> owner) override {
+  Result<MemoryBlock> adopt(std::span<std::byte> bytes, std::shared_ptr<void> owner) override {
     return inner_->adopt(bytes, std::move(owner));
   }
   Status write(Address address, std::span<const std::byte> bytes, const TransferTag& tag) override {
@@ -56,7 +56,7 @@ class ForwardingDevice : public Device {
   void fail(const std::string& reason) override { inner_->fail(reason); }
   Status reset(TimePoint deadline) override { return inner_->reset(deadline); }
   DeviceCounters counters() const override { return inner_->counters(); }
-  void set_observer(Observer* observer) override { inner_->set_observer(observer); }
+  void set_observer(ActivityObserver* observer) override { inner_->set_observer(observer); }
 
  protected:
   const std::unique_ptr<Device> inner_;

@@ -37,7 +37,7 @@ void DataControl::reset(const std::vector<RunNetwork>& networks, const RunOption
           static_cast<std::uint32_t>(n);
     }
   }
-  times_.assign(count, TaskTimes{});
+  times_.assign(count, EngineTaskTimes{});
   trace_.clear();
   waits_.fill(Wait{});
   holds_.fill(Hold{});

@@ -55,7 +55,7 @@ class DataControl {
   // ---- engines ----
   const RunTask& task(RunTaskId id) const { return tasks_[id]; }
   const RunNetwork& network_of(RunTaskId id) const { return networks_[tasks_[id].network]; }
-  TaskTimes& times(RunTaskId id) { return times_[id]; }
+  EngineTaskTimes& times(RunTaskId id) { return times_[id]; }
   // Whether step `step` (0-based) may start at `now`. If so it counts as begun.
   bool grant(RunTaskId id, std::int64_t step, Cycles now);
   // From which cycle on the dependencies of a task's first step are met, or only those on the
@@ -69,7 +69,7 @@ class DataControl {
   std::size_t retired() const { return retired_; }
   const std::vector<TraceRecord>& trace() const { return trace_; }
   std::vector<TraceRecord> take_trace() { return std::move(trace_); }
-  const std::vector<TaskTimes>& all_times() const { return times_; }
+  const std::vector<EngineTaskTimes>& all_times() const { return times_; }
   std::string describe_wait(isa::EngineKind engine) const;
   std::string name(
       RunTaskId id) const;  // "task 7", with "network 1 " in front if there are several
@@ -99,7 +99,7 @@ class DataControl {
   WakeTable& wakes_;
   std::vector<RunNetwork> networks_;
   std::vector<RunTask> tasks_;
-  std::vector<TaskTimes> times_;
+  std::vector<EngineTaskTimes> times_;
   std::vector<TraceRecord> trace_;
   RunOptions options_;
   isa::ByEngine<Wait> waits_;

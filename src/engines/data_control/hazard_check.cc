@@ -9,11 +9,11 @@ namespace {
 
 const char* memory_text(const isa::Access& access) {
   switch (access.memory) {
-    case isa::Memory::kStateBuffer:
+    case isa::MemoryKind::kStateBuffer:
       return "state buffer";
-    case isa::Memory::kKernelMemory:
+    case isa::MemoryKind::kKernelMemory:
       return "kernel memory";
-    case isa::Memory::kDram:
+    case isa::MemoryKind::kDram:
       break;
   }
   switch (access.base) {
@@ -74,8 +74,8 @@ HazardCheck::Clock HazardCheck::clock_of(const HazardStep& step) const {
 
 isa::AccessMap& HazardCheck::shadow(const HazardStep& step, const isa::Access& access) {
   // The state buffer and kernel memory are one for all networks.
-  if (access.memory == isa::Memory::kStateBuffer) return shadows_[kStateBufferKey];
-  if (access.memory == isa::Memory::kKernelMemory) return shadows_[kKernelMemoryKey];
+  if (access.memory == isa::MemoryKind::kStateBuffer) return shadows_[kStateBufferKey];
+  if (access.memory == isa::MemoryKind::kKernelMemory) return shadows_[kKernelMemoryKey];
   return shadows_[dram_key(step.network->memory, access.base)];
 }
 
@@ -114,7 +114,7 @@ void HazardCheck::begin_step(const HazardStep& step) {
   const isa::StepRef self{step.id, step.step};
   for (const isa::Access& access : accesses_) {
     // The package brings the weights, and no task writes them.
-    if (access.memory == isa::Memory::kDram && access.base == isa::BaseIndex::kWeights) {
+    if (access.memory == isa::MemoryKind::kDram && access.base == isa::BaseIndex::kWeights) {
       if (access.write && !report_) {
         report_ = fmt::format("hazard: {} writes {} bytes [{}, {})",
                               step_text(*step.descriptor, step.step), memory_text(access),

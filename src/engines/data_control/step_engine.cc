@@ -25,7 +25,7 @@ void StepEngine::reset(bool timing_only) {
 }
 
 void StepEngine::enter(Cycles now, Activity activity) {
-  TaskTimes* times = nullptr;
+  EngineTaskTimes* times = nullptr;
   if (active_) {
     times = &control().times(task_);
   } else if (!in_flight_.empty()) {

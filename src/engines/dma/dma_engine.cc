@@ -166,7 +166,7 @@ Cycles DmaEngine::settle(Cycles now) {
   if (configuring) next = std::min(next, started_at_);
   if (!active_ && !configuring && wiring_.tasks->can_pop(now)) next = std::min(next, now + 1);
 
-  TaskTimes* times = nullptr;
+  EngineTaskTimes* times = nullptr;
   if (!steps_.empty()) {
     times = &wiring_.control->times(steps_.front().task);
   } else if (active_) {

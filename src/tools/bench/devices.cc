@@ -120,7 +120,7 @@ Status run_device_bench(const DeviceBench& bench) {
     return {};
   }
   show_lines(notes_text(notes));
-  Table table({"device", "median ms", "min ms", "max ms", "runs/s", "cycles"});
+  TextTable table({"device", "median ms", "min ms", "max ms", "runs/s", "cycles"});
   for (const Contender& contender : list) {
     const double seconds = median(contender.seconds);
     table.add({contender.name, fmt::format("{:.3f}", seconds * 1e3),

@@ -426,23 +426,24 @@ void print(const Report& report, const Measured& measured) {
     show(", {} failed: {}", measured.outcomes.failed_, measured.outcomes.first_error_);
   }
   show(")\n\n");
-  Table latencies({"ms", "min", "mean", "median", "p90", "p95", "p99"});
+  TextTable latencies({"ms", "min", "mean", "median", "p90", "p95", "p99"});
   const auto cell = [](double value) { return fmt::format("{:.3f}", value); };
   latencies.add({"latency", cell(latency.min), cell(latency.mean), cell(latency.median),
                  cell(latency.p90), cell(latency.p95), cell(latency.p99)});
   show_lines(latencies.text() + "\n");
-  Table times({"mean ms a task", "queue", "pre", "transfer in", "execute", "transfer out", "post"});
+  TextTable times(
+      {"mean ms a task", "queue", "pre", "transfer in", "execute", "transfer out", "post"});
   std::vector<std::string> row = {"where it goes"};
   for (const auto& [name, mean] : report.times) row.push_back(cell(mean));
   times.add(row);
   show_lines(times.text() + "\n");
-  Table stages({"stage", "threads", "busy"});
+  TextTable stages({"stage", "threads", "busy"});
   for (std::size_t s = 0; s < measured.status.stages.size(); ++s) {
     const StageStatus& stage = measured.status.stages[s];
     stages.add({stage.name, std::to_string(stage.threads), percent(stage_share(measured, s))});
   }
   show_lines(stages.text() + "\n");
-  Table devices({"device", "kernels", "busy", "runs", "bytes in", "bytes out", "bytes copied"});
+  TextTable devices({"device", "kernels", "busy", "runs", "bytes in", "bytes out", "bytes copied"});
   for (const DeviceShare& share : report.shares) {
     devices.add({share.name, std::to_string(share.kernels), percent(share.utilisation),
                  with_separators(share.runs), with_separators(share.bytes_in),

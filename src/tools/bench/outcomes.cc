@@ -103,9 +103,9 @@ std::shared_ptr<runtime::RuntimeState> make_runtime(DeviceSet set, nanoseconds r
     options.name = fmt::format("device{}", i);
     options.kernels = set.kernels;
     options.queue_depth = 16;
-    options.run_time = [run_time](const device::Observer::Run&) { return run_time; };
+    options.run_time = [run_time](const device::ActivityObserver::Run&) { return run_time; };
     if (gate != nullptr) {
-      options.compute = [gate](const device::Observer::Run&,
+      options.compute = [gate](const device::ActivityObserver::Run&,
                                std::span<const std::span<std::byte>> inputs,
                                std::span<const std::span<std::byte>>) -> Status {
         if (inputs[0][0] == kStuck) gate->pass();
@@ -333,7 +333,7 @@ Result<std::vector<double>> measure_rhythm(const DeviceSet& set) {
   return times;
 }
 
-Result<json> measure_rhythms(Table& table, std::string& lines) {
+Result<json> measure_rhythms(TextTable& table, std::string& lines) {
   json rows = json::array();
   for (const SixteenJobs& row : kRhythms) {
     TESSERA_TRY(const std::vector<double> times, measure_rhythm(row.set));
@@ -361,8 +361,8 @@ Result<json> measure_rhythms(Table& table, std::string& lines) {
 
 Status run_outcome_suite(const PipelineSuite& suite) {
   const ProgressCallback progress = progress_bar();
-  Table delays({"job", "ended by", "seen by", "median ms", "99 % ms", "worst ms", "within 2 ms",
-                "asleep ms"});
+  TextTable delays({"job", "ended by", "seen by", "median ms", "99 % ms", "worst ms", "within 2 ms",
+                    "asleep ms"});
   json rows = json::array();
   double least = 1, done = 0;
   for (const Situation& situation : kSituations) {
@@ -387,7 +387,7 @@ Status run_outcome_suite(const PipelineSuite& suite) {
                       {"asleep_ms", of.slept_ms}});
     }
   }
-  Table rhythm(
+  TextTable rhythm(
       {"16 jobs of 37 ms", "first ms", "last ms", "ideal ms", "longest gap ms", "late ms"});
   std::string lines;
   TESSERA_TRY(json rhythms, measure_rhythms(rhythm, lines));

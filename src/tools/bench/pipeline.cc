@@ -95,8 +95,8 @@ json row_json(const Mix& mix, double ideal, const MixRates& loop, const MixRates
 
 Status run_pipeline_suite(const PipelineSuite& suite) {
   const ProgressCallback progress = progress_bar();
-  Table table({"stage times pre/execute/post ms", "ideal/s", "loop", "lock step", "free flow",
-               "busy: loop", "lock step", "free flow"});
+  TextTable table({"stage times pre/execute/post ms", "ideal/s", "loop", "lock step", "free flow",
+                   "busy: loop", "lock step", "free flow"});
   json rows = json::array();
   double busy_min = 1, of_ideal_min = 1;
   double done = 0;

@@ -55,7 +55,7 @@ struct Row {
 
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-Result<Row> measure(const zoo::Network& network, const RooflineSuite& suite,
+Result<Row> measure(const zoo::ZooNetwork& network, const RooflineSuite& suite,
                     const std::string& folder) {
   const std::string path = fmt::format("{}/{}.onnx", folder, network.name);
   if (const auto written = zoo::write_network(network, 0, path); !written.ok()) {
@@ -105,8 +105,8 @@ nlohmann::json to_json(const Row& row) {
 }
 
 void print(const std::vector<Row>& rows, double mean, const std::string& arch) {
-  Table table({"network", "cycles", "roofline", "share", "cells", "planar", "weights", "transf.",
-               "depend.", "start", "overlap", "CPU ms"});
+  TextTable table({"network", "cycles", "roofline", "share", "cells", "planar", "weights",
+                   "transf.", "depend.", "start", "overlap", "CPU ms"});
   for (const Row& row : rows) {
     const report::Distance& lost = row.roofline.distance;
     const auto part = [&](double value) {
@@ -130,13 +130,13 @@ void print(const std::vector<Row>& rows, double mean, const std::string& arch) {
       table.text(100), visible_text(arch), percent(mean)));
 }
 
-Result<std::vector<zoo::Network>> chosen(const std::string& names) {
-  const std::span<const zoo::Network> all = zoo::networks();
-  if (names.empty()) return std::vector<zoo::Network>(all.begin(), all.end());
-  std::vector<zoo::Network> list;
+Result<std::vector<zoo::ZooNetwork>> chosen(const std::string& names) {
+  const std::span<const zoo::ZooNetwork> all = zoo::networks();
+  if (names.empty()) return std::vector<zoo::ZooNetwork>(all.begin(), all.end());
+  std::vector<zoo::ZooNetwork> list;
   for (std::size_t begin = 0; begin <= names.size();) {
     const std::size_t end = std::min(names.find(',', begin), names.size());
-    TESSERA_TRY(const zoo::Network network, zoo::find_network(names.substr(begin, end - begin)));
+    TESSERA_TRY(const zoo::ZooNetwork network, zoo::find_network(names.substr(begin, end - begin)));
     list.push_back(network);
     begin = end + 1;
   }
@@ -146,11 +146,11 @@ Result<std::vector<zoo::Network>> chosen(const std::string& names) {
 }  // namespace
 
 Status run_roofline_suite(const RooflineSuite& suite) {
-  TESSERA_TRY(const std::vector<zoo::Network> networks, chosen(suite.networks));
+  TESSERA_TRY(const std::vector<zoo::ZooNetwork> networks, chosen(suite.networks));
   TESSERA_TRY(const TemporaryFolder folder, TemporaryFolder::make());
   std::vector<Row> rows;
   double logarithms = 0;
-  for (const zoo::Network& network : networks) {
+  for (const zoo::ZooNetwork& network : networks) {
     auto row = measure(network, suite, folder.path());
     if (!row.ok()) return row.error().with_context(network.name);
     rows.push_back(std::move(row).value());

@@ -44,7 +44,7 @@ TimedPipeline::TimedPipeline(const StageTimes& times, bool metrics)
   device::ScriptedOptions options;
   options.name = "processor";
   options.queue_depth = 16;
-  options.run_time = [times](const device::Observer::Run& run) {
+  options.run_time = [times](const device::ActivityObserver::Run& run) {
     return std::chrono::nanoseconds(
         static_cast<std::int64_t>(1e6 * times.of(times.execute_ms, run.tag, 1)));
   };

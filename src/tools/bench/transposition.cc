@@ -116,8 +116,8 @@ std::string kibibytes(const nlohmann::json& row, const char* way) {
 }
 
 void print_rows(const ChipConfig& chip, const nlohmann::json& rows) {
-  Table table({"matrix", "place", "blocks", "passes", "array", "planar", "DMA", "KiB array",
-               "KiB DMA", "bits"});
+  TextTable table({"matrix", "place", "blocks", "passes", "array", "planar", "DMA", "KiB array",
+                   "KiB DMA", "bits"});
   for (const nlohmann::json& row : rows) {
     table.add({fmt::format("{}x{} {}", row["rows"].get<std::int64_t>(),
                            row["columns"].get<std::int64_t>(), row["format"].get<std::string>()),

@@ -63,7 +63,7 @@ std::unique_ptr<device::Device> make_device(std::size_t index, double factor) {
   const bool hangs = factor == kHangs;
   const auto time =
       std::chrono::nanoseconds(static_cast<std::int64_t>(1e6 * kFastMs * (hangs ? 1 : factor)));
-  options.run_time = [time](const device::Observer::Run&) { return time; };
+  options.run_time = [time](const device::ActivityObserver::Run&) { return time; };
   if (hangs) {
     options.faults.fault = [runs = 0](const device::FaultPlace&) mutable {
       return ++runs > 2 ? device::Fault::kHang : device::Fault::kNone;
@@ -130,7 +130,7 @@ Result<Measured> measure(const Devices& devices, double seconds) {
 
 Status run_unequal_suite(const PipelineSuite& suite) {
   const ProgressCallback progress = progress_bar();
-  Table table(
+  TextTable table(
       {"devices", "ideal/s", "tasks/s", "of ideal", "longest gap ms", "runs of each", "again"});
   json rows = json::array();
   double least = 1, done = 0;

@@ -58,7 +58,7 @@ Probe make_probe(const concord::Software& software) {
   for (std::size_t i = 0; i < software.outputs.size(); ++i) {
     places[software.outputs[i].value.value] = i;
   }
-  tessera::Table<concord::ValueId, bool> computed(software.values.size(), false);
+  Table<concord::ValueId, bool> computed(software.values.size(), false);
   for (const concord::Operation& operation : software.operations) {
     for (const concord::ValueId id : operation.outputs) {
       computed[id] = true;
@@ -167,7 +167,7 @@ Status verify_by_evaluator(const DerivedPair& pair, const std::vector<GoldenVect
 
 Status verify_runs(const DerivedPair& pair, const std::vector<GoldenVector>& vectors,
                    DerivedRuntime runtime, const std::vector<DerivedRun>& runs,
-                   const RuntimeOptions& options, Verification& result) {
+                   const DerivedRuntimeOptions& options, Verification& result) {
   RuntimeTally tally{runtime_name(runtime)};
   for (std::size_t c = 0; c < runs.size(); ++c) {
     for (std::size_t v = 0; v < vectors.size(); ++v) {
@@ -178,7 +178,7 @@ Status verify_runs(const DerivedPair& pair, const std::vector<GoldenVector>& vec
       if (!runs[c].configuration.empty()) output->runtime += ", " + runs[c].configuration;
       const auto rerun = [&](const concord::Software& probe) -> Result<std::vector<Tensor>> {
         const DerivedProgram program{pair.name, &probe, std::span(&vectors[v], 1)};
-        RuntimeOptions everywhere = options;
+        DerivedRuntimeOptions everywhere = options;
         everywhere.whole_vectors = SIZE_MAX;
         TESSERA_TRY(auto again, run_derived(runtime, std::span(&program, 1), everywhere));
         return std::move(again[0][c].outputs[0]);

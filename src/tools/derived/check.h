@@ -54,6 +54,6 @@ Status verify_by_evaluator(const DerivedPair& pair, const std::vector<GoldenVect
 // Adds the tally of what a runtime gave for the vectors.
 Status verify_runs(const DerivedPair& pair, const std::vector<GoldenVector>& vectors,
                    DerivedRuntime runtime, const std::vector<DerivedRun>& runs,
-                   const RuntimeOptions& options, Verification& result);
+                   const DerivedRuntimeOptions& options, Verification& result);
 
 }  // namespace tessera::tools

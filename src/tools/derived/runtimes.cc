@@ -60,7 +60,7 @@ struct Configuration {
 // The work of one call: files in a scratch folder.
 class Job {
  public:
-  Job(std::span<const DerivedProgram> programs, const RuntimeOptions& options,
+  Job(std::span<const DerivedProgram> programs, const DerivedRuntimeOptions& options,
       ScratchFolder& folder)
       : programs_(programs), options_(options), folder_(folder) {}
 
@@ -306,7 +306,7 @@ class Job {
   }
 
   const std::span<const DerivedProgram> programs_;
-  const RuntimeOptions& options_;
+  const DerivedRuntimeOptions& options_;
   const ScratchFolder& folder_;
   std::vector<Configuration> configurations_;
 };
@@ -349,7 +349,7 @@ const char* runtime_target(DerivedRuntime runtime) {
 
 Result<std::vector<std::vector<DerivedRun>>> run_derived(DerivedRuntime runtime,
                                                          std::span<const DerivedProgram> programs,
-                                                         const RuntimeOptions& options) {
+                                                         const DerivedRuntimeOptions& options) {
   TESSERA_TRY(ScratchFolder folder, ScratchFolder::make());
   Job job(programs, options, folder);
   TESSERA_RETURN_IF_ERROR(job.write_inputs());

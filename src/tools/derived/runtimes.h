@@ -25,7 +25,7 @@ Result<DerivedRuntime> runtime_from_name(const std::string& name);
 // What `derive --to` calls the form that it runs: "onnx", "pytorch", "cpp".
 const char* runtime_target(DerivedRuntime runtime);
 
-struct RuntimeOptions {
+struct DerivedRuntimeOptions {
   // The folder that holds node_modules/onnxruntime-node; empty: where
   // scripts/fetch_onnxruntime.sh puts it.
   std::string onnxruntime;
@@ -51,7 +51,7 @@ struct DerivedRun {
 // All programs in as few processes as can be; result[program][configuration].
 Result<std::vector<std::vector<DerivedRun>>> run_derived(DerivedRuntime runtime,
                                                          std::span<const DerivedProgram> programs,
-                                                         const RuntimeOptions& options);
+                                                         const DerivedRuntimeOptions& options);
 
 // The second file of write_derived(), beside the first; empty where there is none.
 std::string derived_weights_file(const std::string& target, const std::string& file);

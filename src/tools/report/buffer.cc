@@ -32,7 +32,7 @@ nlohmann::json curve_json(const report::BufferCurve& curve) {
 }
 
 std::string curve_text(const report::BufferCurve& curve) {
-  Table table({"bytes a partition", "cycles", "DRAM bytes", "spilled", "their bytes"});
+  TextTable table({"bytes a partition", "cycles", "DRAM bytes", "spilled", "their bytes"});
   std::string refused;
   for (const report::BufferPoint& point : curve.points) {
     if (!point.error.empty()) {

@@ -99,7 +99,7 @@ nlohmann::json row_json(const FormatRow& row) {
 }
 
 std::string study_text(const FormatStudy& study) {
-  Table table(
+  TextTable table(
       {"format", "cosine", "error", "of", "top-1", "texts", "weights", "activations", "cycles"});
   std::string refused;
   const auto share = [](const std::optional<double>& value) {

@@ -35,8 +35,8 @@ std::string matrix_text(const TranspositionHint& hint) {
 
 std::string transposition_text(const package::Package& package, const RunResult& run) {
   if (package.transpositions.empty()) return "";
-  Table table({"transposition of", "for", "matrix", "way", "cycles", "measured", "DRAM B",
-               "next best", "cycles"});
+  TextTable table({"transposition of", "for", "matrix", "way", "cycles", "measured", "DRAM B",
+                   "next best", "cycles"});
   std::map<std::string, int> ways;
   Cycles cycles = 0;
   std::int64_t bytes = 0;

@@ -28,12 +28,12 @@ void show_lines(std::FILE* to, std::string_view lines) {
   fmt::print(to, "{}", visible_text(lines, LineBreaks::kKept));
 }
 
-void Table::add(std::vector<std::string> row) {
+void TextTable::add(std::vector<std::string> row) {
   for (std::string& cell : row) cell = visible_text(cell);
   rows_.push_back(std::move(row));
 }
 
-std::string Table::text(std::size_t width_max) const {
+std::string TextTable::text(std::size_t width_max) const {
   std::vector<std::size_t> widths(rows_[0].size(), 0);
   for (const auto& row : rows_) {
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
@@ -81,8 +81,8 @@ std::string dims_text(const Shape& dims) {
 }
 
 std::string engine_table(const RunResult& run) {
-  Table table({"engine", "busy", "utilisation", "waits for data", "waits for memory", "idle",
-               "tasks", "steps"});
+  TextTable table({"engine", "busy", "utilisation", "waits for data", "waits for memory", "idle",
+                   "tasks", "steps"});
   for (const EngineUse& engine : run.engines) {
     const double cycles = static_cast<double>(std::max<std::int64_t>(1, run.cycles));
     table.add({engine.name, with_separators(engine.busy),

@@ -48,9 +48,9 @@ void show(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
 
 // Columns are as wide as their longest cell; the first column is left-aligned, the others right.
 // Cells are names and numbers: what a terminal would obey, and line breaks, are written out.
-class Table {
+class TextTable {
  public:
-  explicit Table(std::vector<std::string> header) { add(std::move(header)); }
+  explicit TextTable(std::vector<std::string> header) { add(std::move(header)); }
   void add(std::vector<std::string> row);
   // No line is longer than `width_max`; the first column is cut with "..." where it must be.
   std::string text(std::size_t width_max = 110) const;

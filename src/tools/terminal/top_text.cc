@@ -103,7 +103,7 @@ std::string limit_text(const json& state, const Width& width) {
 
 // Kernels and, where transfers belong to a device as a whole, devices.
 std::string kernels_text(const json& sources, const Width& width) {
-  Table table({"kernel", "", "busy", "runs/s", "run median", "in", "out", "faults"});
+  TextTable table({"kernel", "", "busy", "runs/s", "run median", "in", "out", "faults"});
   for (const json& source : sources) {
     const bool kernel = is_kind(source, "kernel");
     if (!kernel && !is_kind(source, "device")) continue;
@@ -120,7 +120,7 @@ std::string kernels_text(const json& sources, const Width& width) {
 }
 
 std::string stages_text(const json& sources, const Width& width) {
-  Table table({"stage", "", "occupied", "threads", "runs/s", "run median", "waited median"});
+  TextTable table({"stage", "", "occupied", "threads", "runs/s", "run median", "waited median"});
   for (const json& source : sources) {
     if (!is_kind(source, "stage")) continue;
     table.add({named(source), bar_text(source.at("utilisation"), width),
@@ -133,7 +133,7 @@ std::string stages_text(const json& sources, const Width& width) {
 }
 
 std::string queues_text(const json& sources, const Width& width) {
-  Table table({"queue", "", "waiting", "of", "at most"});
+  TextTable table({"queue", "", "waiting", "of", "at most"});
   for (const json& source : sources) {
     if (!is_kind(source, "queue")) continue;
     const double capacity = std::max(source.at("capacity").get<double>(), 1.0);

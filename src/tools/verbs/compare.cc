@@ -92,7 +92,7 @@ Status compare(const CompareArguments& arguments) {
   } else {
     show_lines(notes_text(graph->notes));
     if (arguments.all) {
-      Table table({"layer", "tensor", "elements", "different"});
+      TextTable table({"layer", "tensor", "elements", "different"});
       for (const auto& layer : comparison.layers) {
         table.add({layer.layer, layer.tensor, with_separators(layer.elements),
                    with_separators(layer.different)});

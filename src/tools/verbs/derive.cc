@@ -34,7 +34,7 @@ struct DeriveArguments {
   ModelArguments model;
   std::string arch, target = "onnx", output, golden, fault_node;
   std::vector<std::string> inputs, runtimes;
-  RuntimeOptions options;
+  DerivedRuntimeOptions options;
   int verify = 0;
   int cores = 1;
   bool trainable = false;

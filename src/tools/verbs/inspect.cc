@@ -102,7 +102,7 @@ Result<Description> inspect_model(const InspectArguments& arguments) {
     opsets += fmt::format("{}{} {}", opsets.empty() ? "" : ", ", name, version);
     opset_list[name] = version;
   }
-  Table table({"operator", "count"});
+  TextTable table({"operator", "count"});
   std::int64_t nodes = 0;
   for (const auto& [name, count] : operators) {
     table.add({name, with_separators(count)});

@@ -25,7 +25,7 @@ std::vector<KnownValues> known_values() {
     formats.emplace_back(arith::micro_element_name(static_cast<MicroElement>(i)));
   }
   for (const BuiltinProfile& profile : builtin_profiles()) profiles.emplace_back(profile.name);
-  for (const zoo::Network& network : zoo::networks()) networks.emplace_back(network.name);
+  for (const zoo::ZooNetwork& network : zoo::networks()) networks.emplace_back(network.name);
   return {{"", "--arch", profiles, true},
           {"", "--device", devices, false},
           {"compare", "--a", devices, false},

@@ -91,8 +91,8 @@ nlohmann::json roofline_json(const RooflineReport& roofline) {
 
 void print_layers(const Network& network, const RunResult& run, const RooflineReport& roofline) {
   const ChipConfig& chip = network.state().chip;
-  Table table({"layer", "output", "MACs", "cycles", "roofline", "bound", "use", "idle", "cause",
-               "DRAM bytes"});
+  TextTable table({"layer", "output", "MACs", "cycles", "roofline", "bound", "use", "idle", "cause",
+                   "DRAM bytes"});
   for (std::size_t i = 0; i < run.layers.size(); ++i) {
     const LayerUse& layer = run.layers[i];
     const LayerTime& time = roofline.times[i];

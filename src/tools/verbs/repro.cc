@@ -44,7 +44,7 @@ std::string figure(double value, int decimals) {
 void print(const repro::TimingTable& table) {
   std::vector<std::string> header = {table.title, "measured", "ours", "difference", "error %"};
   header.insert(header.end(), table.extra.begin(), table.extra.end());
-  Table text(header);
+  TextTable text(header);
   for (const repro::TimingRow& row : table.rows) {
     std::vector<std::string> cells = {
         row.name, figure(row.measured, table.decimals), figure(row.ours, table.decimals),

@@ -17,7 +17,7 @@ struct ZooArguments {
   bool list = false, json = false;
 };
 
-nlohmann::json to_json(const zoo::Network& network, const zoo::Summary& summary) {
+nlohmann::json to_json(const zoo::ZooNetwork& network, const zoo::Summary& summary) {
   return {{"name", network.name},
           {"description", network.description},
           {"nodes", summary.nodes},
@@ -27,8 +27,8 @@ nlohmann::json to_json(const zoo::Network& network, const zoo::Summary& summary)
 
 void list(bool json) {
   nlohmann::json document = nlohmann::json::array();
-  Table table({"network", "MACs", "parameters", "what it is"});
-  for (const zoo::Network& network : zoo::networks()) {
+  TextTable table({"network", "MACs", "parameters", "what it is"});
+  for (const zoo::ZooNetwork& network : zoo::networks()) {
     const zoo::Summary summary = zoo::summarise(network);
     document.push_back(to_json(network, summary));
     table.add({network.name, with_separators(summary.macs), with_separators(summary.parameters),
@@ -42,7 +42,7 @@ void list(bool json) {
 }
 
 Status write(const ZooArguments& arguments) {
-  TESSERA_TRY(const zoo::Network network, zoo::find_network(arguments.name));
+  TESSERA_TRY(const zoo::ZooNetwork network, zoo::find_network(arguments.name));
   const std::string path = arguments.output.empty() ? arguments.name + ".onnx" : arguments.output;
   FileRoles roles;
   roles.write("-o", path);

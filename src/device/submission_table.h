@@ -18,13 +18,13 @@
 namespace tessera::device {
 
 // A submission from submit() to its completion's being fetched.
-struct Task {
+struct PendingSubmission {
   enum class State {
     kQueued,
     kRunning,  // on its kernel; or its completion was lost
     kDone,     // `completion` is there, or `refused` says why not
   };
-  Observer::Run run;
+  ActivityObserver::Run run;
   int priority = 0;
   RunListener* listener = nullptr;  // not yet called
   void* context = nullptr;
@@ -39,27 +39,27 @@ struct Task {
   Status refused;  // not ok: the device failed or was reset, and the outcome is unknown
   Completion completion;
   std::condition_variable over;
-  Task* behind = nullptr;  // in its slot
+  PendingSubmission* behind = nullptr;  // in its slot
 
   std::uint64_t number() const { return static_cast<std::uint64_t>(run.sequence); }
 };
 
-class TaskTable {
+class SubmissionTable {
  public:
-  TaskTable() : slots_(64, nullptr) {}
+  SubmissionTable() : slots_(64, nullptr) {}
 
   // An unused task, in the table under `sequence`.
-  Task& add(SequenceNumber sequence);
-  Task* find(SequenceNumber sequence) const;
-  void remove(Task& task);
+  PendingSubmission& add(SequenceNumber sequence);
+  PendingSubmission* find(SequenceNumber sequence) const;
+  void remove(PendingSubmission& task);
   std::size_t size() const { return tasks_.size() - free_.size(); }
   std::size_t slots() const { return slots_.size(); }
   // Calls visit(task) for all there are, in no order; it may remove the one it is given.
   template <typename Visit>
   void for_each(const Visit& visit) {
-    for (Task* task : slots_) {
+    for (PendingSubmission* task : slots_) {
       while (task != nullptr) {
-        Task* const behind = task->behind;
+        PendingSubmission* const behind = task->behind;
         visit(*task);
         task = behind;
       }
@@ -67,12 +67,12 @@ class TaskTable {
   }
 
  private:
-  Task*& slot(std::uint64_t number) { return slots_[number & (slots_.size() - 1)]; }
-  void put(Task& task);
+  PendingSubmission*& slot(std::uint64_t number) { return slots_[number & (slots_.size() - 1)]; }
+  void put(PendingSubmission& task);
   void grow();
 
-  std::vector<std::unique_ptr<Task>> tasks_;
-  std::vector<Task*> free_, slots_;
+  std::vector<std::unique_ptr<PendingSubmission>> tasks_;
+  std::vector<PendingSubmission*> free_, slots_;
 };
 
 }  // namespace tessera::device

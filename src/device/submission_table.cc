@@ -1,20 +1,20 @@
-#include "device/task_table.h"
+#include "device/submission_table.h"
 
 #include <algorithm>
 
 namespace tessera::device {
 
-Task& TaskTable::add(SequenceNumber sequence) {
+PendingSubmission& SubmissionTable::add(SequenceNumber sequence) {
   if (size() == slots_.size()) grow();
   if (free_.empty()) {
     free_.reserve(tasks_.size() + 1);
-    tasks_.push_back(std::make_unique<Task>());
+    tasks_.push_back(std::make_unique<PendingSubmission>());
     free_.push_back(tasks_.back().get());
   }
-  Task& task = *free_.back();
+  PendingSubmission& task = *free_.back();
   free_.pop_back();
   task.run.sequence = sequence;
-  task.state = Task::State::kQueued;
+  task.state = PendingSubmission::State::kQueued;
   task.waited_for = task.abandoned = false;
   task.listener = nullptr;
   task.refused = {};
@@ -23,33 +23,33 @@ Task& TaskTable::add(SequenceNumber sequence) {
   return task;
 }
 
-void TaskTable::put(Task& task) {
-  Task*& first = slot(task.number());
+void SubmissionTable::put(PendingSubmission& task) {
+  PendingSubmission*& first = slot(task.number());
   task.behind = first;
   first = &task;
 }
 
-void TaskTable::grow() {
-  std::vector<Task*> old(slots_.size() * 2, nullptr);
+void SubmissionTable::grow() {
+  std::vector<PendingSubmission*> old(slots_.size() * 2, nullptr);
   old.swap(slots_);
-  for (Task* task : old) {
+  for (PendingSubmission* task : old) {
     while (task != nullptr) {
-      Task* const behind = task->behind;
+      PendingSubmission* const behind = task->behind;
       put(*task);
       task = behind;
     }
   }
 }
 
-Task* TaskTable::find(SequenceNumber sequence) const {
+PendingSubmission* SubmissionTable::find(SequenceNumber sequence) const {
   const auto number = static_cast<std::uint64_t>(sequence);
-  Task* task = slots_[number & (slots_.size() - 1)];
+  PendingSubmission* task = slots_[number & (slots_.size() - 1)];
   while (task != nullptr && task->number() != number) task = task->behind;
   return task;
 }
 
-void TaskTable::remove(Task& task) {
-  Task** place = &slot(task.number());
+void SubmissionTable::remove(PendingSubmission& task) {
+  PendingSubmission** place = &slot(task.number());
   while (*place != &task) place = &(*place)->behind;
   *place = task.behind;
   task.completion = {};

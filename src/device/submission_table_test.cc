@@ -1,4 +1,4 @@
-#include "device/task_table.h"
+#include "device/submission_table.h"
 
 #include <gtest/gtest.h>
 
@@ -9,12 +9,12 @@ namespace {
 
 SequenceNumber sequence(std::uint64_t number) { return SequenceNumber{number}; }
 
-TEST(TaskTable, TakesNoMemoryForTasksThatPassOneThatStays) {
-  TaskTable table;
-  Task& stays = table.add(sequence(0));
+TEST(SubmissionTable, TakesNoMemoryForTasksThatPassOneThatStays) {
+  SubmissionTable table;
+  PendingSubmission& stays = table.add(sequence(0));
   const std::size_t slots = table.slots();
   for (std::uint64_t number = 1; number < 100'000; ++number) {
-    Task& passes = table.add(sequence(number));
+    PendingSubmission& passes = table.add(sequence(number));
     ASSERT_EQ(table.find(sequence(number)), &passes);
     ASSERT_EQ(table.find(sequence(0)), &stays);
     table.remove(passes);
@@ -24,8 +24,8 @@ TEST(TaskTable, TakesNoMemoryForTasksThatPassOneThatStays) {
   EXPECT_EQ(table.size(), 1U);
 }
 
-TEST(TaskTable, FindsAndVisitsAllHoweverTheirNumbersMeet) {
-  TaskTable table;
+TEST(SubmissionTable, FindsAndVisitsAllHoweverTheirNumbersMeet) {
+  SubmissionTable table;
   std::set<std::uint64_t> inside;
   for (std::uint64_t i = 0; i < 1000; ++i) {
     for (const std::uint64_t number : {i, (i + 1) << 20U}) {
@@ -38,7 +38,7 @@ TEST(TaskTable, FindsAndVisitsAllHoweverTheirNumbersMeet) {
     ASSERT_NE(table.find(sequence(number)), nullptr);
     EXPECT_EQ(table.find(sequence(number))->number(), number);
   }
-  table.for_each([&](Task& task) {
+  table.for_each([&](PendingSubmission& task) {
     EXPECT_EQ(inside.erase(task.number()), 1U);
     if (task.number() % 2 == 0) table.remove(task);
   });
