@@ -346,11 +346,11 @@ Result<std::shared_ptr<Loaded>> QueuedDevice::check(const Submission& submission
   return found->second;
 }
 
-Status QueuedDevice::hold_blocks(const Submission& submission, PendingSubmission& task) {
-  task.held.clear();
-  task.inputs.clear();
-  task.outputs.clear();
-  task.held.reserve(submission.inputs.size() + submission.outputs.size());
+Status QueuedDevice::hold_blocks(const Submission& submission, PendingSubmission& pending) {
+  pending.held.clear();
+  pending.inputs.clear();
+  pending.outputs.clear();
+  pending.held.reserve(submission.inputs.size() + submission.outputs.size());
   const auto hold = [&](std::span<const Address> addresses,
                         const std::vector<Loaded::Tensor>& tensors,
                         std::vector<std::span<std::byte>>& views) -> Status {
@@ -360,21 +360,21 @@ Status QueuedDevice::hold_blocks(const Submission& submission, PendingSubmission
         return view.error().with_context(
             fmt::format("device '{}', tensor '{}'", properties_.name, tensors[i].name));
       }
-      task.held.push_back(addresses[i]);
+      pending.held.push_back(addresses[i]);
       views.push_back(*view);
     }
     return {};
   };
-  if (submission.keeps != nullptr) task.keeps = memory_.keep(submission.keeps);
-  Status held = hold(submission.inputs, task.loaded->inputs, task.inputs);
-  if (held.ok()) held = hold(submission.outputs, task.loaded->outputs, task.outputs);
+  if (submission.keeps != nullptr) pending.keeps = memory_.keep(submission.keeps);
+  Status held = hold(submission.inputs, pending.loaded->inputs, pending.inputs);
+  if (held.ok()) held = hold(submission.outputs, pending.loaded->outputs, pending.outputs);
   return held;
 }
 
-void QueuedDevice::drop_holds(PendingSubmission& task) {
-  for (const Address address : task.held) memory_.drop_hold(address.value);
-  task.held.clear();
-  memory_.end(task.keeps);
+void QueuedDevice::drop_holds(PendingSubmission& pending) {
+  for (const Address address : pending.held) memory_.drop_hold(address.value);
+  pending.held.clear();
+  memory_.end(pending.keeps);
 }
 
 // What was kept for runs is released by the kernels' threads, which hold no locks then.
@@ -397,10 +397,10 @@ int QueuedDevice::choose_kernel(const Submission& submission) const {
 Result<SequenceNumber> QueuedDevice::submit(const Submission& submission, TimePoint deadline) {
   Lock lock(mutex_);
   TESSERA_TRY(std::shared_ptr<Loaded> loaded, check(submission));
-  if (tasks_.size() >= kUnfetchedMax) {
+  if (submissions_.size() >= kUnfetchedMax) {
     return Error{ErrorCode::kUnavailable,
                  fmt::format("device '{}': {} completions were not fetched; call wait()",
-                             properties_.name, tasks_.size())};
+                             properties_.name, submissions_.size())};
   }
   int index = 0;
   const auto can_go_on = [&] {
@@ -426,32 +426,32 @@ Result<SequenceNumber> QueuedDevice::submit(const Submission& submission, TimePo
   Kernel& kernel = *kernels_[index];
   // The kernel's thread then takes no memory for it.
   kernel.begun.reserve(kernel.begun.size() + kernel.queue.size() + 1);
-  PendingSubmission& task = tasks_.add(static_cast<SequenceNumber>(next_sequence_));
-  task.run.kernel = index;
-  task.run.tag = submission.tag;
-  task.run.loaded = submission.loaded;
-  task.priority = submission.priority;
-  task.loaded = std::move(loaded);
-  const Status held = guarded("", [&] { return hold_blocks(submission, task); });
+  PendingSubmission& pending = submissions_.add(static_cast<SequenceNumber>(next_sequence_));
+  pending.run.kernel = index;
+  pending.run.tag = submission.tag;
+  pending.run.loaded = submission.loaded;
+  pending.priority = submission.priority;
+  pending.loaded = std::move(loaded);
+  const Status held = guarded("", [&] { return hold_blocks(submission, pending); });
   if (!held.ok()) {
-    drop_holds(task);
-    tasks_.remove(task);
+    drop_holds(pending);
+    submissions_.remove(pending);
     return held.error();
   }
   ++next_sequence_;
   ++counters_.submissions;
-  task.listener = submission.listener;
-  task.context = submission.context;
-  enqueue(kernel, task);
-  return task.run.sequence;
+  pending.listener = submission.listener;
+  pending.context = submission.context;
+  enqueue(kernel, pending);
+  return pending.run.sequence;
 }
 
 // Behind those of its own priority and of higher ones.
-void QueuedDevice::enqueue(Kernel& kernel, PendingSubmission& task) {
-  task.enqueued = steady_clock::now();
+void QueuedDevice::enqueue(Kernel& kernel, PendingSubmission& pending) {
+  pending.enqueued = steady_clock::now();
   auto place = kernel.queue.end();
-  while (place != kernel.queue.begin() && (*std::prev(place))->priority < task.priority) --place;
-  kernel.queue.insert(place, &task);
+  while (place != kernel.queue.begin() && (*std::prev(place))->priority < pending.priority) --place;
+  kernel.queue.insert(place, &pending);
   kernel.work.notify_one();
 }
 
@@ -472,8 +472,8 @@ void QueuedDevice::look_at(int kernel, KernelWork& work) const {
     work.loaded = of.running->run.loaded;
     work.since = of.running->started;
   }
-  for (const PendingSubmission* const task : of.queue) {
-    work.waiting.push_back({task->run.loaded, task->priority});
+  for (const PendingSubmission* const pending : of.queue) {
+    work.waiting.push_back({pending->run.loaded, pending->priority});
   }
 }
 
@@ -486,133 +486,133 @@ nanoseconds QueuedDevice::modelled_time(LoadedId loaded) const {
 
 // ---- waiting ----
 
-std::string QueuedDevice::place_name(const PendingSubmission& task) const {
+std::string QueuedDevice::place_name(const PendingSubmission& pending) const {
   return fmt::format("device '{}', kernel {}, task {} ('{}', tag {})", properties_.name,
-                     task.run.kernel, task.number(), task.loaded->name, task.run.tag);
+                     pending.run.kernel, pending.number(), pending.loaded->name, pending.run.tag);
 }
 
-void QueuedDevice::take_from_queue(PendingSubmission& task) {
-  std::vector<PendingSubmission*>& queue = kernels_[task.run.kernel]->queue;
-  queue.erase(std::find(queue.begin(), queue.end(), &task));
+void QueuedDevice::take_from_queue(PendingSubmission& pending) {
+  std::vector<PendingSubmission*>& queue = kernels_[pending.run.kernel]->queue;
+  queue.erase(std::find(queue.begin(), queue.end(), &pending));
   room_.notify_all();
 }
 
-// The text first, also where there is no memory for it: the task is given up in any case.
-Error QueuedDevice::given_up(PendingSubmission& task) {
+// The text first, also where there is no memory for it: the submission is given up in any case.
+Error QueuedDevice::given_up(PendingSubmission& pending) {
   ++counters_.given_up;
-  const bool queued = task.state == PendingSubmission::State::kQueued;
+  const bool queued = pending.state == PendingSubmission::State::kQueued;
   Error error = error_or_no_memory([&] {
-    const std::string place = place_name(task);
+    const std::string place = place_name(pending);
     if (!queued) {
       return Error{ErrorCode::kUnavailable,
                    fmt::format("{}: no completion by its deadline, {:.3g} s after it began", place,
-                               seconds(steady_clock::now() - task.started))};
+                               seconds(steady_clock::now() - pending.started))};
     }
-    const std::vector<PendingSubmission*>& queue = kernels_[task.run.kernel]->queue;
-    const auto before = std::find(queue.begin(), queue.end(), &task);
+    const std::vector<PendingSubmission*>& queue = kernels_[pending.run.kernel]->queue;
+    const auto before = std::find(queue.begin(), queue.end(), &pending);
     return Error{ErrorCode::kUnavailable,
                  fmt::format("{}: not begun by its deadline, {} before it and one running; it was "
                              "taken back",
                              place, before - queue.begin())};
   });
-  task.abandoned = true;
+  pending.abandoned = true;
   if (!queued) return error;
-  take_from_queue(task);
+  take_from_queue(pending);
   ++counters_.withdrawn;
-  end(task);
+  end(pending);
   wake_to_bury();
   return error;
 }
 
 Result<Completion> QueuedDevice::wait(SequenceNumber sequence, TimePoint deadline) {
   Lock lock(mutex_);
-  PendingSubmission* const task = tasks_.find(sequence);
-  if (task == nullptr || task->waited_for || task->listener != nullptr) {
+  PendingSubmission* const pending = submissions_.find(sequence);
+  if (pending == nullptr || pending->waited_for || pending->listener != nullptr) {
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("device '{}': sequence number {} was not submitted, or was waited for "
                              "already",
                              properties_.name, static_cast<std::uint64_t>(sequence))};
   }
-  task->waited_for = true;
-  const auto over = [task] {
-    return task->state == PendingSubmission::State::kDone || !task->refused.ok();
+  pending->waited_for = true;
+  const auto over = [pending] {
+    return pending->state == PendingSubmission::State::kDone || !pending->refused.ok();
   };
   if (deadline == kNoDeadline) {
-    task->over.wait(lock, over);
-  } else if (!task->over.wait_until(lock, deadline, over)) {
-    return given_up(*task);
+    pending->over.wait(lock, over);
+  } else if (!pending->over.wait_until(lock, deadline, over)) {
+    return given_up(*pending);
   }
-  if (!task->refused.ok()) {
-    Error error = std::move(task->refused).error();  // moved: nothing throws before it is ended
-    task->abandoned = true;
-    if (task->state == PendingSubmission::State::kDone) end(*task);
+  if (!pending->refused.ok()) {
+    Error error = std::move(pending->refused).error();  // moved: nothing throws before it is ended
+    pending->abandoned = true;
+    if (pending->state == PendingSubmission::State::kDone) end(*pending);
     return error;
   }
-  Completion completion = std::move(task->completion);
-  tasks_.remove(*task);
+  Completion completion = std::move(pending->completion);
+  submissions_.remove(*pending);
   return completion;
 }
 
 Withdrawn QueuedDevice::withdraw(SequenceNumber sequence, bool give_up) {
   const Lock lock(mutex_);
-  PendingSubmission* const task = tasks_.find(sequence);
-  if (task == nullptr || task->listener == nullptr) return Withdrawn::kOver;
-  const bool queued = task->state == PendingSubmission::State::kQueued;
+  PendingSubmission* const pending = submissions_.find(sequence);
+  if (pending == nullptr || pending->listener == nullptr) return Withdrawn::kOver;
+  const bool queued = pending->state == PendingSubmission::State::kQueued;
   if (!queued && !give_up) return Withdrawn::kBegun;
   ++counters_.given_up;
-  task->listener = nullptr;
-  task->abandoned = true;
+  pending->listener = nullptr;
+  pending->abandoned = true;
   if (!queued) return Withdrawn::kBegun;
   ++counters_.withdrawn;
-  take_from_queue(*task);
-  end(*task);
+  take_from_queue(*pending);
+  end(*pending);
   wake_to_bury();
   return Withdrawn::kNotBegun;
 }
 
 // ---- completions, failure, recovery; with the lock held ----
 
-// The listener has the whole result: the task is not asked for any more.
-void QueuedDevice::tell(PendingSubmission& task, Status status) {
-  RunListener* const listener = std::exchange(task.listener, nullptr);
-  task.abandoned = true;
-  listener->run_over(task.context,
-                     {std::move(status), task.state != PendingSubmission::State::kQueued,
-                      std::move(task.completion)});
+// The listener has the whole result: the submission is not asked for any more.
+void QueuedDevice::tell(PendingSubmission& pending, Status status) {
+  RunListener* const listener = std::exchange(pending.listener, nullptr);
+  pending.abandoned = true;
+  listener->run_over(pending.context,
+                     {std::move(status), pending.state != PendingSubmission::State::kQueued,
+                      std::move(pending.completion)});
 }
 
-// The device has nothing more to do with the task.
-void QueuedDevice::end(PendingSubmission& task) {
-  drop_holds(task);
-  task.state = PendingSubmission::State::kDone;
-  if (task.listener != nullptr) tell(task, {});
-  if (task.abandoned) {
-    tasks_.remove(task);
+// The device has nothing more to do with the submission.
+void QueuedDevice::end(PendingSubmission& pending) {
+  drop_holds(pending);
+  pending.state = PendingSubmission::State::kDone;
+  if (pending.listener != nullptr) tell(pending, {});
+  if (pending.abandoned) {
+    submissions_.remove(pending);
   } else {
-    task.over.notify_all();
+    pending.over.notify_all();
   }
 }
 
 // `told` completed: what its kernel began before it and has not completed is lost.
-void QueuedDevice::find_lost(Kernel& kernel, const PendingSubmission& told) {
+void QueuedDevice::find_lost(Kernel& kernel, const PendingSubmission& reported) {
   while (!kernel.begun.empty()) {
     PendingSubmission& first = *kernel.begun.front();
     kernel.begun.erase(kernel.begun.begin());
-    if (&first == &told) return;
+    if (&first == &reported) return;
     ++counters_.lost_completions;
     refuse(first, error_or_no_memory([&] {
              return Error{ErrorCode::kUnavailable,
                           fmt::format("{}: its completion was lost; that of task {}, which the "
                                       "kernel began later, has come",
-                                      place_name(first), told.number())};
+                                      place_name(first), reported.number())};
            }));
     end(first);
   }
 }
 
 void QueuedDevice::complete(SequenceNumber sequence, Completion completion) {
-  PendingSubmission* const task = tasks_.find(sequence);
-  if (task == nullptr || task->state != PendingSubmission::State::kRunning) {
+  PendingSubmission* const pending = submissions_.find(sequence);
+  if (pending == nullptr || pending->state != PendingSubmission::State::kRunning) {
     ++counters_.wrong_completions;
     fail_locked(unavailable_or_no_memory([&] {
                   return fmt::format("it reported the completion of task {}, which {}",
@@ -623,10 +623,10 @@ void QueuedDevice::complete(SequenceNumber sequence, Completion completion) {
                 }).message);
     return;
   }
-  find_lost(*kernels_[task->run.kernel], *task);
+  find_lost(*kernels_[pending->run.kernel], *pending);
   ++counters_.completions;
   if (!completion.status.ok()) ++counters_.run_errors;
-  if (task->abandoned || !task->refused.ok()) ++counters_.late_completions;
+  if (pending->abandoned || !pending->refused.ok()) ++counters_.late_completions;
   if (completion.late) ++counters_.late_runs;
   std::optional<Error> at_fault;
   if (health_.state == HealthState::kProbing) {
@@ -636,35 +636,36 @@ void QueuedDevice::complete(SequenceNumber sequence, Completion completion) {
       at_fault = error_or_no_memory([&] { return completion.status.error(); });
     }
   }
-  task->completion = std::move(completion);
-  end(*task);
+  pending->completion = std::move(completion);
+  end(*pending);
   if (at_fault) fail_locked(std::move(at_fault->message));
 }
 
-void QueuedDevice::refuse(PendingSubmission& task, Error error) {
-  if (!task.refused.ok()) return;
-  task.refused = error_or_no_memory([&] { return error; });
-  if (task.listener != nullptr) return tell(task, std::move(error));
-  task.over.notify_all();
+void QueuedDevice::refuse(PendingSubmission& pending, Error error) {
+  if (!pending.refused.ok()) return;
+  pending.refused = error_or_no_memory([&] { return error; });
+  if (pending.listener != nullptr) return tell(pending, std::move(error));
+  pending.over.notify_all();
 }
 
 void QueuedDevice::fail_locked(std::string reason) {
   health_ = {HealthState::kFailed, std::move(reason)};
-  const auto refuse_task = [&](PendingSubmission& task) {
-    refuse(task, error_or_no_memory([&] {
-             return Error{ErrorCode::kUnavailable, fmt::format("{}: the device has failed: {}",
-                                                               place_name(task), health_.reason)};
+  const auto refuse_task = [&](PendingSubmission& pending) {
+    refuse(pending, error_or_no_memory([&] {
+             return Error{
+                 ErrorCode::kUnavailable,
+                 fmt::format("{}: the device has failed: {}", place_name(pending), health_.reason)};
            }));
   };
   for (const auto& kernel : kernels_) {
-    for (PendingSubmission* const task : kernel->queue) {
-      refuse_task(*task);
-      end(*task);
+    for (PendingSubmission* const pending : kernel->queue) {
+      refuse_task(*pending);
+      end(*pending);
     }
     kernel->queue.clear();
   }
-  tasks_.for_each([&](PendingSubmission& task) {
-    if (task.state == PendingSubmission::State::kRunning) refuse_task(task);
+  submissions_.for_each([&](PendingSubmission& pending) {
+    if (pending.state == PendingSubmission::State::kRunning) refuse_task(pending);
   });
   room_.notify_all();
   wake_to_bury();
@@ -673,9 +674,9 @@ void QueuedDevice::fail_locked(std::string reason) {
 const PendingSubmission* QueuedDevice::longest_running() const {
   const PendingSubmission* longest = nullptr;
   for (const auto& kernel : kernels_) {
-    for (const PendingSubmission* const task : kernel->begun) {
-      if (task->refused.ok() && (longest == nullptr || task->started < longest->started)) {
-        longest = task;
+    for (const PendingSubmission* const pending : kernel->begun) {
+      if (pending->refused.ok() && (longest == nullptr || pending->started < longest->started)) {
+        longest = pending;
       }
     }
   }
@@ -748,8 +749,8 @@ Status QueuedDevice::reset(TimePoint deadline) {
                              properties_.name)};
   }
   for (const auto& kernel : kernels_) kernel->begun.clear();
-  tasks_.for_each([&](PendingSubmission& task) {
-    if (task.state == PendingSubmission::State::kRunning) end(task);
+  submissions_.for_each([&](PendingSubmission& pending) {
+    if (pending.state == PendingSubmission::State::kRunning) end(pending);
   });
   health_ = {HealthState::kProbing, std::move(reason)};
   room_.notify_all();
@@ -782,19 +783,19 @@ void QueuedDevice::kernel_loop(int index) {
       bury(lock);
       continue;
     }
-    PendingSubmission& task = *kernel.queue.front();
+    PendingSubmission& pending = *kernel.queue.front();
     kernel.queue.erase(kernel.queue.begin());
-    kernel.running = &task;
-    kernel.begun.push_back(&task);
-    task.state = PendingSubmission::State::kRunning;
-    task.started = steady_clock::now();
+    kernel.running = &pending;
+    kernel.begun.push_back(&pending);
+    pending.state = PendingSubmission::State::kRunning;
+    pending.started = steady_clock::now();
     room_.notify_all();
     if (watch_sleeps_) watched_.notify_one();
     const std::uint64_t generation = generation_;
     lock.unlock();
-    Executed executed = execute(kernel, task, generation);
+    Executed executed = execute(kernel, pending, generation);
     lock.lock();
-    settle(kernel, task, executed);
+    settle(kernel, pending, executed);
     if (memory_.anything_to_bury()) bury(lock);
   }
 }
@@ -805,11 +806,11 @@ void QueuedDevice::bury(Lock& lock) {
   lock.lock();
 }
 
-void QueuedDevice::settle(Kernel& kernel, PendingSubmission& task, Executed& executed) {
+void QueuedDevice::settle(Kernel& kernel, PendingSubmission& pending, Executed& executed) {
   kernel.running = nullptr;
   if (!executed.stopped) {
     kernel.free_at = executed.completion.end;
-    const SequenceNumber sequence = task.run.sequence;
+    const SequenceNumber sequence = pending.run.sequence;
     switch (executed.fault) {
       case Fault::kNone:
       case Fault::kError:
@@ -830,15 +831,15 @@ void QueuedDevice::settle(Kernel& kernel, PendingSubmission& task, Executed& exe
   idle_.notify_all();
 }
 
-Fault QueuedDevice::planned_fault(const PendingSubmission& task) {
+Fault QueuedDevice::planned_fault(const PendingSubmission& pending) {
   if (!options_.faults.fault) return Fault::kNone;
   const std::lock_guard planning(fault_mutex_);
-  return options_.faults.fault({task.run.sequence, task.run.tag, task.run.kernel});
+  return options_.faults.fault({pending.run.sequence, pending.run.tag, pending.run.kernel});
 }
 
-RunOutcome QueuedDevice::run_backend(const PendingSubmission& task) {
+RunOutcome QueuedDevice::run_backend(const PendingSubmission& pending) {
   try {
-    return backend_->run(task.run, *task.loaded, {task.inputs, task.outputs});
+    return backend_->run(pending.run, *pending.loaded, {pending.inputs, pending.outputs});
   } catch (...) {
     RunOutcome outcome;
     outcome.status = thrown_error("");
@@ -846,27 +847,27 @@ RunOutcome QueuedDevice::run_backend(const PendingSubmission& task) {
   }
 }
 
-QueuedDevice::Executed QueuedDevice::execute(Kernel& kernel, PendingSubmission& task,
+QueuedDevice::Executed QueuedDevice::execute(Kernel& kernel, PendingSubmission& pending,
                                              std::uint64_t generation) {
   Executed executed;
-  executed.fault = planned_fault(task);
+  executed.fault = planned_fault(pending);
   Completion& completion = executed.completion;
-  completion.sequence = task.run.sequence;
-  completion.tag = task.run.tag;
-  completion.kernel = task.run.kernel;
+  completion.sequence = pending.run.sequence;
+  completion.tag = pending.run.tag;
+  completion.kernel = pending.run.kernel;
   const bool paced = options_.pace.enabled;
-  completion.begin = paced ? std::max(kernel.free_at, task.enqueued) : task.started;
+  completion.begin = paced ? std::max(kernel.free_at, pending.enqueued) : pending.started;
   ActivityObserver* const observer = observer_;
-  if (observer != nullptr) observer->run_began(task.run, completion.begin);
+  if (observer != nullptr) observer->run_began(pending.run, completion.begin);
   if (executed.fault == Fault::kHang) {
     executed.stopped = !sleep_until(kernel, kNoDeadline, generation);
   } else if (executed.fault == Fault::kError) {
     completion.end = steady_clock::now();
     completion.status = unavailable_or_no_memory([] { return "the fault plan says so"; });
   } else {
-    // Not task.started: what lies between may be another thread's turn.
+    // Not pending.started: what lies between may be another thread's turn.
     const TimePoint called = steady_clock::now();
-    RunOutcome outcome = run_backend(task);
+    RunOutcome outcome = run_backend(pending);
     completion.end = steady_clock::now();
     completion.status = std::move(outcome.status);
     completion.cycles = outcome.cycles;
@@ -893,9 +894,9 @@ QueuedDevice::Executed QueuedDevice::execute(Kernel& kernel, PendingSubmission& 
   }
   if (!completion.status.ok()) {
     completion.status = error_or_no_memory(
-        [&] { return completion.status.error().with_context(place_name(task)); });
+        [&] { return completion.status.error().with_context(place_name(pending)); });
   }
-  if (observer != nullptr) observer->run_ended(task.run, completion);
+  if (observer != nullptr) observer->run_ended(pending.run, completion);
   return executed;
 }
 

@@ -2,16 +2,16 @@
 // number, failure and recovery, wall time.
 //
 //   submit ─► hold blocks ─► queue of the kernel ─► thread: [fault plan] backend.run [pace]
-//                                                        │
-//   wait ◄── task's condition ◄── complete(sequence) ◄───┘   the only way a completion comes in
+//                                                             │
+//   wait ◄── submission's condition ◄── complete(sequence) ◄──┘   the only way a completion comes in
 //   or its listener
 //
 // complete() validates: a number that is not running on this device fails it. A kernel runs its
-// tasks one after the other, so with the completion of one those before it which have not come are
-// lost. A task that hangs, or whose completion is lost and followed by none, stays with
-// the device, and so do its blocks, until reset().
+// submissions one after the other, so with the completion of one those before it which have not
+// come are lost. A submission that hangs, or whose completion is lost and followed by none, stays
+// with the device, and so do its blocks, until reset().
 //
-// What is loaded is counted, and shared with the tasks that run it: the last one releases the
+// What is loaded is counted, and shared with the submissions that run it: the last one releases the
 // block of its weights.
 //
 // Paced, a kernel keeps a schedule of absolute times: a run begins when the one before ends, or
@@ -108,34 +108,34 @@ class QueuedDevice : public Device {
   std::vector<LoadedLayer> keep(std::shared_ptr<const NetworkState> network, bool layers,
                                 Placed& placed);
   Result<std::shared_ptr<Loaded>> check(const Submission& submission) const;
-  Status hold_blocks(const Submission& submission, PendingSubmission& task);
-  void drop_holds(PendingSubmission& task);
+  Status hold_blocks(const Submission& submission, PendingSubmission& pending);
+  void drop_holds(PendingSubmission& pending);
   void wake_to_bury();
   int choose_kernel(const Submission& submission) const;
 
   void kernel_loop(int index);
-  RunOutcome run_backend(const PendingSubmission& task);
+  RunOutcome run_backend(const PendingSubmission& pending);
   void bury(Lock& lock);  // which is not held meanwhile
   void watch_loop();
-  Executed execute(Kernel& kernel, PendingSubmission& task, std::uint64_t generation);
-  Fault planned_fault(const PendingSubmission& task);
+  Executed execute(Kernel& kernel, PendingSubmission& pending, std::uint64_t generation);
+  Fault planned_fault(const PendingSubmission& pending);
   // Sleeps until `due`; false if interrupted.
   bool sleep_until(Kernel& kernel, TimePoint due, std::uint64_t generation);
 
   // With the lock held.
-  void settle(Kernel& kernel, PendingSubmission& task, Executed& executed);
+  void settle(Kernel& kernel, PendingSubmission& pending, Executed& executed);
   void complete(SequenceNumber sequence, Completion completion);
-  void refuse(PendingSubmission& task, Error error);
-  void end(PendingSubmission& task);
-  void find_lost(Kernel& kernel, const PendingSubmission& told);
+  void refuse(PendingSubmission& pending, Error error);
+  void end(PendingSubmission& pending);
+  void find_lost(Kernel& kernel, const PendingSubmission& reported);
   void fail_locked(std::string reason);
-  void enqueue(Kernel& kernel, PendingSubmission& task);
-  void tell(PendingSubmission& task, Status status);
-  void take_from_queue(PendingSubmission& task);
+  void enqueue(Kernel& kernel, PendingSubmission& pending);
+  void tell(PendingSubmission& pending, Status status);
+  void take_from_queue(PendingSubmission& pending);
   // The run that began first of those whose completion has not come; null: there is none.
   const PendingSubmission* longest_running() const;
-  std::string place_name(const PendingSubmission& task) const;
-  Error given_up(PendingSubmission& task);
+  std::string place_name(const PendingSubmission& pending) const;
+  Error given_up(PendingSubmission& pending);
 
   const std::unique_ptr<Backend> backend_;
   const Properties properties_;
@@ -160,8 +160,8 @@ class QueuedDevice : public Device {
   mutable std::mutex mutex_;  // everything below
   std::condition_variable room_, idle_, watched_;
   bool watch_sleeps_ = false;                           // until a run begins
-  std::map<LoadedId, std::shared_ptr<Loaded>> loaded_;  // shared with the tasks that run it
-  SubmissionTable tasks_;
+  std::map<LoadedId, std::shared_ptr<Loaded>> loaded_;  // shared with the submissions that run it
+  SubmissionTable submissions_;
   Table<int, std::unique_ptr<Kernel>> kernels_;
   FixedTable<Direction, TimePoint, 2> link_free_at_{};  // paced
   std::uint64_t next_sequence_ = 1;

@@ -1,8 +1,8 @@
 // Submissions of a device by sequence number: found in constant time, no memory taken once the
 // table has seen its largest number of them.
 //
-//   sequence & (size - 1) ─► slot ─► task ─► task     numbers ascend, so that two meet only where
-//                                                     one stays far longer than the others
+//   sequence & (size - 1) ─► slot ─► submission ─► submission     numbers ascend: two meet only where
+//                                                                 one stays far longer than others
 #pragma once
 
 #include <chrono>
@@ -34,7 +34,7 @@ struct PendingSubmission {
   DeviceMemory::Owners keeps;  // until it does not use its blocks any more
   State state = State::kQueued;
   bool waited_for = false;  // wait() was called, once
-  bool abandoned = false;   // and gave up: the end of the task removes it
+  bool abandoned = false;   // and gave up: the end of the submission removes it
   TimePoint enqueued, started;
   Status refused;  // not ok: the device failed or was reset, and the outcome is unknown
   Completion completion;
@@ -48,30 +48,30 @@ class SubmissionTable {
  public:
   SubmissionTable() : slots_(64, nullptr) {}
 
-  // An unused task, in the table under `sequence`.
+  // An unused submission, in the table under `sequence`.
   PendingSubmission& add(SequenceNumber sequence);
   PendingSubmission* find(SequenceNumber sequence) const;
-  void remove(PendingSubmission& task);
-  std::size_t size() const { return tasks_.size() - free_.size(); }
+  void remove(PendingSubmission& pending);
+  std::size_t size() const { return submissions_.size() - free_.size(); }
   std::size_t slots() const { return slots_.size(); }
-  // Calls visit(task) for all there are, in no order; it may remove the one it is given.
+  // Calls visit(submission) for all there are, in no order; it may remove the one it is given.
   template <typename Visit>
   void for_each(const Visit& visit) {
-    for (PendingSubmission* task : slots_) {
-      while (task != nullptr) {
-        PendingSubmission* const behind = task->behind;
-        visit(*task);
-        task = behind;
+    for (PendingSubmission* pending : slots_) {
+      while (pending != nullptr) {
+        PendingSubmission* const behind = pending->behind;
+        visit(*pending);
+        pending = behind;
       }
     }
   }
 
  private:
   PendingSubmission*& slot(std::uint64_t number) { return slots_[number & (slots_.size() - 1)]; }
-  void put(PendingSubmission& task);
+  void put(PendingSubmission& pending);
   void grow();
 
-  std::vector<std::unique_ptr<PendingSubmission>> tasks_;
+  std::vector<std::unique_ptr<PendingSubmission>> submissions_;
   std::vector<PendingSubmission*> free_, slots_;
 };
 

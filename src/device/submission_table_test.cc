@@ -38,9 +38,9 @@ TEST(SubmissionTable, FindsAndVisitsAllHoweverTheirNumbersMeet) {
     ASSERT_NE(table.find(sequence(number)), nullptr);
     EXPECT_EQ(table.find(sequence(number))->number(), number);
   }
-  table.for_each([&](PendingSubmission& task) {
-    EXPECT_EQ(inside.erase(task.number()), 1U);
-    if (task.number() % 2 == 0) table.remove(task);
+  table.for_each([&](PendingSubmission& pending) {
+    EXPECT_EQ(inside.erase(pending.number()), 1U);
+    if (pending.number() % 2 == 0) table.remove(pending);
   });
   EXPECT_TRUE(inside.empty());
   EXPECT_EQ(table.find(sequence(4)), nullptr);
