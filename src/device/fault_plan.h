@@ -15,9 +15,9 @@ enum class Fault {
   kNone,
   kError,             // the run ends with an error
   kHang,              // it does not end before reset()
-  kLostCompletion,    // it ends, and nobody is told
-  kWrongCompletion,   // another sequence number is told
-  kSecondCompletion,  // its own is told twice
+  kLostCompletion,    // it ends without a report
+  kWrongCompletion,   // another sequence number is reported
+  kSecondCompletion,  // its own is reported twice
 };
 
 // The run that is about to begin.

@@ -20,7 +20,7 @@ struct DisassembleOptions {
 };
 std::string disassemble(const isa::Program& program, const DisassembleOptions& options);
 
-// Weights of at most so many bytes stand in the text.
+// Weights of at most this many bytes are written inline.
 inline constexpr std::size_t kInlineWeightsMax = 4096;
 
 }  // namespace tessera::firmware

@@ -21,7 +21,7 @@ struct Access {
   std::int64_t first = 0, last = 0;        // bytes [first, last): in a partition, or of the base
 };
 // What step `step` (0-based) of `task` touches. Strips of one row are merged where they touch.
-// Shared by the static verifier, the hazard check and nobody else's guess.
+// The static verifier and the hazard check share it.
 void step_accesses(const TaskDescriptor& task, const ChipConfig& chip, std::int64_t step,
                    std::vector<Access>& accesses);
 

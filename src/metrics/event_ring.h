@@ -116,7 +116,7 @@ class EventRing {
   static constexpr std::int64_t kNoWork = INT64_MIN;
 
   const std::uint64_t capacity_;
-  std::unique_ptr<Event[]> slots_;  // null: nobody has the ring, and it is empty
+  std::unique_ptr<Event[]> slots_;  // null: the ring is unused and empty
   // What the writer writes, what the reader writes, and what changes hands: a cache line each.
   alignas(64) std::atomic<std::uint64_t> head_ = 0;
   std::uint64_t tail_seen_ = 0;

@@ -1,4 +1,4 @@
-// How much of a stranger's model file is taken in.
+// How much of an untrusted model file is read.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,7 @@ std::int64_t bytes_of(const graph::TensorInfo& tensor) {
 // Constants, network inputs and outputs that each node is charged with.
 std::vector<std::int64_t> compulsory_bytes(const graph::Graph& graph) {
   std::vector<std::int64_t> bytes(graph.nodes.size(), 0);
-  Table<graph::TensorId, bool> open(graph.tensors.size(), false);  // not charged to anybody yet
+  Table<graph::TensorId, bool> open(graph.tensors.size(), false);  // not charged yet
   const auto charge = [&](graph::TensorId id, std::int64_t& to) {
     if (open[id]) to += bytes_of(graph.tensor(id));
     open[id] = false;

@@ -10,7 +10,7 @@
 namespace tessera::runtime {
 namespace {
 
-// A run that lasts so long, and so many times as long as any before of the same program, hangs.
+// A run that lasts this long, and this many times as long as any before of the same program, hangs.
 constexpr std::chrono::seconds kHangLeast{1};
 constexpr int kHangFactor = 20;
 

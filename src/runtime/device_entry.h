@@ -57,7 +57,7 @@ class DeviceObserver : public device::ActivityObserver {
   mutable std::mutex busy_mutex_;
   Table<int, std::int64_t> busy_;  // of runs that are over
   // The most that busy() has said of each kernel: a paced run ends by its schedule, which may be a
-  // little before it is told.
+  // little before its completion is reported.
   mutable std::vector<std::int64_t> busy_told_;
   std::atomic<std::int64_t> runs_{0};
   // Of what is loaded, by its number modulo the size: where two meet the longer one counts.
@@ -81,8 +81,8 @@ class DeviceEntry {
   // reset one run shows whether it is in order; others go there only if no device is.
   enum class Usable : std::uint8_t { kNo, kOnTrial, kYes };
   Usable usable();
-  // For those who wait for the end of its runs, and do not use it: the same, also of a device that
-  // failed and has told nobody.
+  // For callers that wait for the end of its runs and do not use it: the same, also of a device that
+  // failed without a report.
   void look_after();
   void note_good();
   // What the error that the device gave to a task means: whose fault it is, and for the device. The
@@ -94,7 +94,7 @@ class DeviceEntry {
 
   bool may_have_failed() const;  // throws nothing
 
-  // A run did not begin there, because of the error; it is nobody's fault but the device's.
+  // A run did not begin there, because of the error, which is the device's.
   void note_refusal(const Error& error);
   // A run that had begun is not waited for any more. A kernel that does not come back from it by
   // itself is reset some time later.

@@ -23,7 +23,7 @@ constexpr Nanoseconds kLateFactor = 4;
 constexpr Nanoseconds kLateLeast = 20'000'000;
 constexpr int kGivenUpMost = 6;  // the last time after 20 s, or 4,096 times what is expected
 
-// Of a run that was given up so many times.
+// Of a run that was abandoned `given_up` times.
 Nanoseconds late_after(Nanoseconds expected, int given_up) {
   const Nanoseconds patience = Nanoseconds{1} << (2 * given_up);
   return std::max(patience * kLateFactor * expected, expected + patience * kLateLeast);

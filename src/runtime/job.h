@@ -98,7 +98,7 @@ class JobState {
   void add_reference() { references_.fetch_add(1, std::memory_order_relaxed); }
   void drop_reference();
 
-  // For the one who submits: before anybody else knows the job.
+  // For the submitter: before any other thread has the job.
   void open(std::uint64_t id, std::uint64_t sequence, std::shared_ptr<JobOrder> order,
             std::function<void(TaskOutcome)> callback);
 

@@ -13,12 +13,12 @@ constexpr int kMemory = 8;  // runs that a mean looks back, about
 constexpr Nanoseconds kOutlier = 16;
 // A mean has full weight for this long, and half of it after each further such time: a device that
 // was slow once is tried again.
-constexpr Nanoseconds kBelieved = 10'000'000'000;
+constexpr Nanoseconds kFullWeight = 10'000'000'000;
 
-Nanoseconds believed(Nanoseconds value, Nanoseconds age) {
-  const Nanoseconds old = age - kBelieved - 4 * value;
+Nanoseconds faded(Nanoseconds value, Nanoseconds age) {
+  const Nanoseconds old = age - kFullWeight - 4 * value;
   if (old <= 0) return value;
-  const double halvings = static_cast<double>(old) / static_cast<double>(kBelieved + value);
+  const double halvings = static_cast<double>(old) / static_cast<double>(kFullWeight + value);
   return static_cast<Nanoseconds>(static_cast<double>(value) * std::exp2(-halvings));
 }
 
@@ -72,7 +72,7 @@ RunTimes::Expected RunTimes::of(device::LoadedId loaded, int kernel, Nanoseconds
   const Mean& mean = own.count > 0 ? own : of.all;
   expected.measured = own.count > 0;
   expected.known = mean.count > 0 || of.modelled > 0;
-  expected.run = mean.count > 0 ? believed(mean.value, now - mean.at) : of.modelled;
+  expected.run = mean.count > 0 ? faded(mean.value, now - mean.at) : of.modelled;
   return expected;
 }
 

@@ -23,11 +23,11 @@ inside() { # BASE PACKAGES SOURCE BUILD PYTHON
   done
   for folder in /proc /dev /sys; do mount --rbind "$folder" "$root$folder"; done
   exec chroot "$root" /usr/bin/env -i HOME=/root LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive \
-    PATH=/usr/sbin:/usr/bin:/sbin:/bin bash -euo pipefail -c "$STRANGER" stranger "$5"
+    PATH=/usr/sbin:/usr/bin:/sbin:/bin bash -euo pipefail -c "$INSTALLATION" installation "$5"
 }
 
-# What a stranger does.
-STRANGER=$(cat <<'BASH'
+# What someone does who has only the packages.
+INSTALLATION=$(cat <<'BASH'
 cd /packages
 rm -f /var/lib/man-db/auto-update  # no index of all manual pages of this system
 find /usr /etc | sort >/tmp/before

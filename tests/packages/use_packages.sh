@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Uses what the packages installed below PREFIX, as somebody who has only them: the command, its manual
+# Uses what the packages installed below PREFIX, and nothing of the build: the command, its manual
 # pages and completion, and the library from a CMake project and by pkg-config.
 #
 #   use_packages.sh PREFIX CONSUMER_PROJECT MODEL      MODEL: 60 elements through a Relu

@@ -296,7 +296,7 @@ TEST(Product, EveryInstructionSetGivesTheSameBits) {
   });
 }
 
-// The same work in one group of so many channels.
+// The same work in one group of `channels` channels.
 void set_channels(Work& work, std::int64_t channels, WorkMaker& maker) {
   KernelImageShape& image = work.config.image;
   image.channels = work.channels = channels;

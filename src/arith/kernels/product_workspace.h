@@ -1,4 +1,4 @@
-// The scratch memory that a thread lends to the products which it runs.
+// The scratch memory of a thread for the products that it runs.
 #pragma once
 
 #include <cstddef>

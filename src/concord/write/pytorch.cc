@@ -123,7 +123,7 @@ class TorchExpressions {
     look_ups_[&gather] = look_up;
   }
 
-  // All operations between the key and `id`; false where somebody else reads one of them.
+  // All operations between the key and `id`; false where another operation reads one of them.
   bool collect(ValueId id, ValueId key, const Table<ValueId, int>& readers,
                std::set<const Operation*>& chain) const {
     const Operation* operation = maker_[id];

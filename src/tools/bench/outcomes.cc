@@ -2,7 +2,7 @@
 // equal jobs come one by one.
 //
 //   stuck ──────────────────────────────────────────────────────►  its run does not end
-//   measured ──── submit ──────── deadline, cancel() ─►│ told     behind it, in the same stream
+//   measured ──── submit ──────── deadline, cancel() ─►│ reported behind it, in the same stream
 #include <fmt/format.h>
 
 #include <algorithm>

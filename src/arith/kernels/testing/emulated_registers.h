@@ -86,7 +86,7 @@ Mask compare(const Register& a, const Register& b, const Predicate& predicate) {
   return mask;
 }
 
-// A register whose upper part is undefined: whoever relies on it gets this.
+// A register whose upper part is undefined: code that relies on it gets this.
 inline constexpr std::byte kUndefined{0xA5};
 
 template <typename To, typename From>
