@@ -81,6 +81,10 @@ Status check_mask(const Call& call, const AttentionPlan& plan) {
 
 Result<AttentionPlan> plan_attention(const Call& call) {
   for (std::size_t i = 0; i < 3; ++i) TESSERA_RETURN_IF_ERROR(call.require_float(i));
+  TESSERA_RETURN_IF_ERROR(call.require_same_format(0, 1));
+  TESSERA_RETURN_IF_ERROR(call.require_same_format(1, 4));
+  TESSERA_RETURN_IF_ERROR(call.require_same_format(2, 5));
+  TESSERA_RETURN_IF_ERROR(call.require_integer(6));
   AttentionPlan plan;
   TESSERA_TRY(plan.query, heads_of(call, 0, "q_num_heads"));
   TESSERA_TRY(plan.key, heads_of(call, 1, "kv_num_heads"));
@@ -280,6 +284,7 @@ struct RotaryPlan {
 
 Result<RotaryPlan> plan_rotary(const Call& call) {
   TESSERA_RETURN_IF_ERROR(call.require_float(0));
+  for (std::size_t i = 1; i < 3; ++i) TESSERA_RETURN_IF_ERROR(call.require_same_format(0, i));
   RotaryPlan plan;
   TESSERA_TRY(plan.heads, heads_of(call, 0, "num_heads"));
   plan.turned = call.attribute("rotary_embedding_dim", 0);

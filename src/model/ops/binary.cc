@@ -133,9 +133,7 @@ Result<Outputs> comparison_shape(const Call& call) {
 }
 
 Result<Outputs> logical_shape(const Call& call) {
-  for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
-    if (call.format(i) != Format::kBool) return invalid(fmt::format("input {} is not bool", i));
-  }
+  TESSERA_RETURN_IF_ERROR(call.require_format(0, Format::kBool));
   return comparison_shape(call);
 }
 
@@ -145,7 +143,19 @@ Result<Outputs> power_shape(const Call& call) {
 }
 
 Result<Outputs> integer_shape(const Call& call) {
-  if (!format_is_integer(call.format(0))) return invalid("input 0 is not an integer tensor");
+  TESSERA_RETURN_IF_ERROR(call.require_integer(0));
+  return binary_shape(call);
+}
+
+Result<Outputs> bit_shift_shape(const Call& call) {
+  if (!call.has_attribute("direction")) return invalid("attribute 'direction' is missing");
+  return integer_shape(call);
+}
+
+Result<Outputs> modulo_shape(const Call& call) {
+  if (format_is_float(call.format(0)) && call.attribute("fmod", 0) == 0) {
+    return invalid("attribute 'fmod' is 0, floats need 1");
+  }
   return binary_shape(call);
 }
 
@@ -219,7 +229,6 @@ Status power(const Call& call, std::vector<Tensor>& outputs) {
 Status modulo(const Call& call, std::vector<Tensor>& outputs) {
   const bool c_semantics = call.attribute("fmod", 0) != 0;
   const bool is_float = format_is_float(call.format(0));
-  if (is_float && !c_semantics) return invalid("attribute 'fmod' is 0, floats need 1");
   if (!is_float && holds_zero(call.tensor(1))) return invalid("an integer is divided by zero");
   return with_working_type(call.format(0), [&]<typename W>() {
     return map2<W, W, W>(call, outputs[0], [&](W a, W b) {
@@ -247,7 +256,6 @@ Status bit_operation(const Call& call, std::vector<Tensor>& outputs) {
     return map2<Bits, Bits, Bits>(call, outputs[0], [](Bits a, Bits b) { return a ^ b; });
   }
   TESSERA_CHECK(op == "BitShift", "'{}'", op);
-  if (!call.has_attribute("direction")) return invalid("attribute 'direction' is missing");
   const bool left = call.attribute_string("direction", "") == "LEFT";
   return map2<Bits, Bits, Bits>(call, outputs[0], [left](Bits a, Bits b) {
     if (b >= 64) return Bits{0};

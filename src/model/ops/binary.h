@@ -10,6 +10,8 @@ Result<Outputs> comparison_shape(const Call& call);  // output is bool
 Result<Outputs> logical_shape(const Call& call);     // all is bool
 Result<Outputs> power_shape(const Call& call);       // the exponent may have another format
 Result<Outputs> integer_shape(const Call& call);     // integers only
+Result<Outputs> bit_shift_shape(const Call& call);
+Result<Outputs> modulo_shape(const Call& call);
 Result<Outputs> prelu_shape(const Call& call);
 Result<Outputs> variadic_shape(const Call& call);
 

@@ -64,10 +64,7 @@ const Tensor& Call::tensor(std::size_t index) const {
 
 Result<Integers> Call::integers(std::size_t index) const {
   const Argument& found = argument(index);
-  if (!format_is_integer(found.format)) {
-    return invalid(fmt::format("input {} has format {}, an integer format is needed", index,
-                               format_name(found.format)));
-  }
+  TESSERA_RETURN_IF_ERROR(require_integer(index));
   if (found.dims->size() > 1) {
     return invalid(
         fmt::format("input {} has shape {}, a vector is needed", index, shape_text(*found.dims)));
@@ -127,7 +124,7 @@ const Tensor* Call::attribute_tensor(const std::string& name) const {
 }
 
 Status Call::require_float(std::size_t index) const {
-  if (format_is_float(format(index))) return {};
+  if (!has(index) || format_is_float(format(index))) return {};
   return invalid(fmt::format("input {} has format {}, a float format is needed", index,
                              format_name(format(index))));
 }
@@ -139,15 +136,44 @@ Status Call::require_rank_at_least(std::size_t index, std::int64_t least) const 
 }
 
 Status Call::require_same_format(std::size_t a, std::size_t b) const {
-  if (format(a) == format(b)) return {};
+  if (!has(a) || !has(b) || format(a) == format(b)) return {};
   return invalid(fmt::format("input {} has format {} and input {} has format {}, they must agree",
                              a, format_name(format(a)), b, format_name(format(b))));
 }
 
+Status Call::require_shape(std::size_t index, const Shape& needed) const {
+  if (!has(index) || dims(index) == needed) return {};
+  return invalid(fmt::format("input {} has shape {}, {} is needed", index, shape_text(dims(index)),
+                             shape_text(needed)));
+}
+
 Status Call::require_vector(std::size_t index, std::int64_t length) const {
-  if (!has(index) || dims(index) == Shape{length}) return {};
-  return invalid(
-      fmt::format("input {} has shape {}, {} is needed", index, shape_text(dims(index)), length));
+  return require_shape(index, {length});
+}
+
+Status Call::require_one_element(std::size_t index, std::string_view name) const {
+  if (!has(index) || element_count(dims(index)) == 1) return {};
+  return invalid(fmt::format("input {} ({}) has shape {}, a scalar is needed", index, name,
+                             shape_text(dims(index))));
+}
+
+Status Call::require_one_or_vector(std::size_t index, std::string_view name,
+                                   std::int64_t length) const {
+  if (!has(index) || element_count(dims(index)) == 1 || dims(index) == Shape{length}) return {};
+  return invalid(fmt::format("input {} ({}) has shape {}, a scalar or {} is needed", index, name,
+                             shape_text(dims(index)), length));
+}
+
+Status Call::require_format(std::size_t index, Format needed) const {
+  if (!has(index) || format(index) == needed) return {};
+  return invalid(fmt::format("input {} has format {}, {} is needed", index,
+                             format_name(format(index)), format_name(needed)));
+}
+
+Status Call::require_integer(std::size_t index) const {
+  if (!has(index) || format_is_integer(format(index))) return {};
+  return invalid(fmt::format("input {} has format {}, an integer format is needed", index,
+                             format_name(format(index))));
 }
 
 }  // namespace tessera::model::ops

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "arith/format.h"
@@ -76,10 +77,20 @@ class Call {
   // "input 1 has format f32, allowed: ..." unless the format is a float.
   Status require_float(std::size_t index) const;
   Status require_rank_at_least(std::size_t index, std::int64_t rank) const;
-  // Inputs `a` and `b` (both present) have one format.
+  // Inputs `a` and `b` have one format. Where one is left out, there is nothing to compare.
   Status require_same_format(std::size_t a, std::size_t b) const;
-  // Input `index`, if present, is a vector of `length` elements.
+  // Each of these asks nothing of an input that is left out.
+  // Input `index` has this shape.
+  Status require_shape(std::size_t index, const Shape& needed) const;
+  // ... is a vector of `length` elements.
   Status require_vector(std::size_t index, std::int64_t length) const;
+  // ... is one number: a scalar, or a tensor of one element, as many files have it. `name` is the
+  // operand's in ONNX.
+  Status require_one_element(std::size_t index, std::string_view name) const;
+  // ... is one number, or a vector of `length`.
+  Status require_one_or_vector(std::size_t index, std::string_view name, std::int64_t length) const;
+  Status require_format(std::size_t index, Format needed) const;
+  Status require_integer(std::size_t index) const;
 
  private:
   const Argument& argument(std::size_t index) const;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <span>
 
@@ -18,16 +19,14 @@ namespace {
 double to_mel(double hertz) { return 2595.0 * std::log10(1.0 + hertz / 700.0); }
 double to_hertz(double mel) { return 700.0 * (std::pow(10.0, mel / 2595.0) - 1.0); }
 
-Status require_scalar(const Call& call, std::size_t index) {
-  if (element_count(call.dims(index)) == 1) return {};
-  return invalid(fmt::format("input {} has shape {}, a scalar is needed", index,
-                             shape_text(call.dims(index))));
-}
-
 }  // namespace
 
 Result<Outputs> mel_weight_matrix_shape(const Call& call) {
-  for (std::size_t i = 0; i < 5; ++i) TESSERA_RETURN_IF_ERROR(require_scalar(call, i));
+  constexpr std::array<std::string_view, 5> kNames = {"num_mel_bins", "dft_length", "sample_rate",
+                                                      "lower_edge_hertz", "upper_edge_hertz"};
+  for (std::size_t i = 0; i < kNames.size(); ++i) {
+    TESSERA_RETURN_IF_ERROR(call.require_one_element(i, kNames[i]));
+  }
   TESSERA_TRY(const std::int64_t bins, call.integer(0));
   TESSERA_TRY(const std::int64_t length, call.integer(1));
   TESSERA_TRY(const Format format, format_of_data_type(call.attribute("output_datatype", 1)));
@@ -119,7 +118,10 @@ Result<Grams> grams_of(const Call& call) {
                                grams.shortest, grams.longest, grams.skips, grams.counts.size()));
   }
   for (const std::int64_t index : grams.indexes) {
-    if (index < 0) return invalid(fmt::format("index {}", index));
+    if (index < 0 || index >= kDimensionMax) {
+      return invalid(fmt::format("attribute 'ngram_indexes' holds {}, allowed: 0 to {}", index,
+                                 kDimensionMax - 1));
+    }
     grams.columns = std::max(grams.columns, index + 1);
   }
   TESSERA_RETURN_IF_ERROR(check_pool(grams));
@@ -170,7 +172,7 @@ Status tf_idf(const Call& call, std::vector<Tensor>& outputs) {
     std::vector<double> counts(grams.indexes.size(), 0.0);
     for (std::int64_t n = grams.shortest; n <= grams.longest; ++n) {
       const std::int64_t steps =
-          n == 1 ? 1 : std::min<std::int64_t>(grams.skips + 1, static_cast<std::int64_t>(length));
+          n == 1 ? 1 : std::min(grams.skips, static_cast<std::int64_t>(length) - 1) + 1;
       for (std::int64_t step = 1; step <= steps; ++step) {
         find_grams(grams, std::span(values).subspan(row * length, length), n, step,
                    [&](std::size_t gram) { counts[gram] += 1.0; });

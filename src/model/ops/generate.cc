@@ -107,10 +107,8 @@ Result<std::int64_t> range_length(const Call& call) {
 Result<Outputs> range_shape(const Call& call) {
   for (std::size_t i = 0; i < 3; ++i) {
     TESSERA_RETURN_IF_ERROR(call.require_same_format(0, i));
-    if (element_count(call.dims(i)) != 1) {
-      return invalid(
-          fmt::format("input {} has shape {}, a scalar is needed", i, shape_text(call.dims(i))));
-    }
+    constexpr std::array<std::string_view, 3> kNames = {"start", "limit", "delta"};
+    TESSERA_RETURN_IF_ERROR(call.require_one_element(i, kNames[i]));
     if (!call.is_constant(i)) {
       return unsupported(
           fmt::format("input {} is not a constant, so the output's shape depends "
@@ -130,7 +128,15 @@ Status range(const Call& call, std::vector<Tensor>& outputs) {
     const W delta = Reader<W>(call.tensor(2))[0];
     const Writer<W> out(outputs[0]);
     const std::int64_t length = outputs[0].dims[0];
-    for (std::int64_t i = 0; i < length; ++i) out.set(i, start + static_cast<W>(i) * delta);
+    for (std::int64_t i = 0; i < length; ++i) {
+      if constexpr (std::is_floating_point_v<W>) {
+        out.set(i, start + static_cast<W>(i) * delta);
+      } else {  // low bits: the product alone may not fit
+        out.set(i,
+                static_cast<W>(static_cast<std::uint64_t>(start) +
+                               static_cast<std::uint64_t>(i) * static_cast<std::uint64_t>(delta)));
+      }
+    }
   });
   return {};
 }
@@ -166,13 +172,11 @@ Result<std::int64_t> one_hot_axis(const Call& call) {
 // depth may be a float tensor.
 Result<Outputs> one_hot_shape(const Call& call) {
   TESSERA_TRY(const std::int64_t axis, one_hot_axis(call));
+  TESSERA_RETURN_IF_ERROR(call.require_one_element(1, "depth"));
   if (!call.is_constant(1)) {
     return unsupported("input 1 (depth) is not a constant, so the output's shape depends on data");
   }
-  if (element_count(call.dims(1)) != 1) return invalid("input 1 (depth) is not one number");
-  if (call.dims(2) != Shape{2}) {
-    return invalid(fmt::format("input 2 has shape {}, 2 is needed", shape_text(call.dims(2))));
-  }
+  TESSERA_RETURN_IF_ERROR(call.require_vector(2, 2));
   Shape dims = call.dims(0);
   dims.insert(dims.begin() + axis, Reader<std::int64_t>(call.tensor(1))[0]);
   return one_output(call.format(2), std::move(dims));

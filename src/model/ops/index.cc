@@ -215,7 +215,7 @@ class Scatterer {
 
 }  // namespace
 
-Status scatter_elements(const Call& call, std::vector<Tensor>& outputs) {
+Result<Outputs> scatter_elements_shape(const Call& call) {
   TESSERA_TRY(const std::int64_t axis, normalise_axis(call.attribute("axis", 0), call.rank(0)));
   TESSERA_RETURN_IF_ERROR(check_element_indices(call, axis));
   TESSERA_RETURN_IF_ERROR(call.require_same_format(0, 2));
@@ -223,6 +223,11 @@ Status scatter_elements(const Call& call, std::vector<Tensor>& outputs) {
     return invalid(fmt::format("indices of shape {} and updates of shape {}",
                                shape_text(call.dims(1)), shape_text(call.dims(2))));
   }
+  return one_output(call.format(0), call.dims(0));
+}
+
+Status scatter_elements(const Call& call, std::vector<Tensor>& outputs) {
+  TESSERA_TRY(const std::int64_t axis, normalise_axis(call.attribute("axis", 0), call.rank(0)));
   const auto a = static_cast<std::size_t>(axis);
   outputs[0].bytes = call.tensor(0).bytes;
   const std::vector<std::int64_t> strides = strides_of(call.dims(0));
@@ -245,7 +250,7 @@ Status scatter_elements(const Call& call, std::vector<Tensor>& outputs) {
   return status;
 }
 
-Status scatter_nd(const Call& call, std::vector<Tensor>& outputs) {
+Result<Outputs> scatter_nd_shape(const Call& call) {
   TESSERA_TRY(const NdView view, view_nd(call, 0));
   TESSERA_RETURN_IF_ERROR(call.require_same_format(0, 2));
   Shape expected(call.dims(1).begin(), call.dims(1).end() - 1);
@@ -254,6 +259,11 @@ Status scatter_nd(const Call& call, std::vector<Tensor>& outputs) {
     return invalid(fmt::format("updates of shape {}, {} is needed", shape_text(call.dims(2)),
                                shape_text(expected)));
   }
+  return one_output(call.format(0), call.dims(0));
+}
+
+Status scatter_nd(const Call& call, std::vector<Tensor>& outputs) {
+  TESSERA_TRY(const NdView view, view_nd(call, 0));
   outputs[0].bytes = call.tensor(0).bytes;
   const Reader<std::int64_t> indices(call.tensor(1));
   const Scatterer scatterer(call, call.tensor(2), outputs[0]);
@@ -265,7 +275,7 @@ Status scatter_nd(const Call& call, std::vector<Tensor>& outputs) {
 }
 
 Result<Outputs> where_shape(const Call& call) {
-  if (call.format(0) != Format::kBool) return invalid("input 0 is not bool");
+  TESSERA_RETURN_IF_ERROR(call.require_format(0, Format::kBool));
   TESSERA_RETURN_IF_ERROR(call.require_same_format(1, 2));
   TESSERA_TRY(const Shape values, broadcast_shapes(call.dims(1), call.dims(2)));
   TESSERA_TRY(Shape dims, broadcast_shapes(call.dims(0), values));
@@ -293,6 +303,7 @@ Status where(const Call& call, std::vector<Tensor>& outputs) {
 // --- Shapes that depend on the data --------------------------------------------------------------
 
 Status compress(const Call& call, std::vector<Tensor>& outputs) {
+  TESSERA_RETURN_IF_ERROR(call.require_format(1, Format::kBool));
   if (call.rank(1) != 1) return invalid("the condition is not a vector");
   const bool flat = !call.has_attribute("axis");
   AxisView view{1, element_count(call.dims(0)), 1};

@@ -9,6 +9,8 @@ namespace tessera::model::ops {
 Result<Outputs> gather_shape(const Call& call);
 Result<Outputs> gather_elements_shape(const Call& call);
 Result<Outputs> gather_nd_shape(const Call& call);
+Result<Outputs> scatter_elements_shape(const Call& call);
+Result<Outputs> scatter_nd_shape(const Call& call);
 Result<Outputs> where_shape(const Call& call);
 
 Status gather(const Call& call, std::vector<Tensor>& outputs);

@@ -230,6 +230,10 @@ Status space_to_depth(const Call& call, std::vector<Tensor>& outputs) {
 
 // The mask is bool from opset 10 on and has the data's format before.
 Result<Outputs> dropout_shape(const Call& call) {
+  TESSERA_RETURN_IF_ERROR(call.require_one_element(1, "ratio"));
+  TESSERA_RETURN_IF_ERROR(call.require_float(1));
+  TESSERA_RETURN_IF_ERROR(call.require_one_element(2, "training_mode"));
+  TESSERA_RETURN_IF_ERROR(call.require_format(2, Format::kBool));
   Outputs outputs = one_output(call.format(0), call.dims(0));
   outputs.push_back({call.opset() >= 10 ? Format::kBool : call.format(0), call.dims(0), nullptr});
   return outputs;
@@ -237,10 +241,9 @@ Result<Outputs> dropout_shape(const Call& call) {
 
 Status dropout(const Call& call, std::vector<Tensor>& outputs) {
   bool training = call.opset() < 7 && call.attribute("is_test", 0) == 0;
-  if (call.has(2))
-    training = element_count(call.dims(2)) > 0 && Reader<std::int64_t>(call.tensor(2))[0] != 0;
+  if (call.has(2)) training = Reader<std::int64_t>(call.tensor(2))[0] != 0;
   double ratio = call.attribute_float("ratio", 0.5F);
-  if (call.has(1) && element_count(call.dims(1)) > 0) ratio = Reader<double>(call.tensor(1))[0];
+  if (call.has(1)) ratio = Reader<double>(call.tensor(1))[0];
   if (training && ratio != 0.0) return unsupported("training mode drops elements at random");
   outputs[0].bytes = call.tensor(0).bytes;
   if (!call.wants_output(1)) return {};

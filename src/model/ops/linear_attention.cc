@@ -56,13 +56,15 @@ Result<LinearPlan> plan_linear(const Call& call) {
     TESSERA_RETURN_IF_ERROR(call.require_float(i));
     if (call.rank(i) != 3) return invalid(fmt::format("input {} is not of rank 3", i));
   }
+  for (std::size_t i = 3; i < 6; ++i) TESSERA_RETURN_IF_ERROR(call.require_float(i));
   LinearPlan plan;
   plan.batch = call.dims(0)[0];
   plan.length = call.dims(0)[1];
   plan.query_heads = call.attribute("q_num_heads", 0);
   plan.heads = call.attribute("kv_num_heads", 0);
-  if (plan.heads < 1 || plan.query_heads < 1 || plan.query_heads % plan.heads != 0 ||
-      call.dims(0)[2] % plan.query_heads != 0 || call.dims(2)[2] % plan.heads != 0) {
+  if (plan.heads < 1 || plan.query_heads < 1 || plan.query_heads > kDimensionMax ||
+      plan.query_heads % plan.heads != 0 || call.dims(0)[2] % plan.query_heads != 0 ||
+      call.dims(2)[2] % plan.heads != 0) {
     return invalid(fmt::format("{} query heads and {} key heads do not fit {} and {}",
                                plan.query_heads, plan.heads, shape_text(call.dims(0)),
                                shape_text(call.dims(2))));
@@ -72,10 +74,7 @@ Result<LinearPlan> plan_linear(const Call& call) {
   TESSERA_RETURN_IF_ERROR(check_packed(call, 1, plan, plan.heads * plan.keys));
   TESSERA_RETURN_IF_ERROR(check_packed(call, 2, plan, plan.heads * plan.values));
   const Shape state = {plan.batch, plan.heads, plan.keys, plan.values};
-  if (call.has(3) && call.dims(3) != state) {
-    return invalid(fmt::format("a state of shape {}, {} is needed", shape_text(call.dims(3)),
-                               shape_text(state)));
-  }
+  TESSERA_RETURN_IF_ERROR(call.require_shape(3, state));
   TESSERA_RETURN_IF_ERROR(plan_gates(call, plan));
   return plan;
 }
@@ -184,10 +183,8 @@ Result<Outputs> causal_conv_shape(const Call& call) {
   }
   TESSERA_RETURN_IF_ERROR(call.require_vector(2, channels));
   const Shape state = {call.dims(0)[0], channels, call.dims(1)[2] - 1};
-  if (call.has(3) && call.dims(3) != state) {
-    return invalid(fmt::format("a state of shape {}, {} is needed", shape_text(call.dims(3)),
-                               shape_text(state)));
-  }
+  TESSERA_RETURN_IF_ERROR(call.require_shape(3, state));
+  for (std::size_t i = 1; i < 4; ++i) TESSERA_RETURN_IF_ERROR(call.require_same_format(0, i));
   return Outputs{{call.format(0), call.dims(0), nullptr}, {call.format(0), state, nullptr}};
 }
 

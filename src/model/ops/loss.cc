@@ -42,10 +42,7 @@ Result<Outputs> loss_shape(const Call& call) {
   TESSERA_RETURN_IF_ERROR(call.require_rank_at_least(0, 2));
   Shape labels = call.dims(0);
   labels.erase(labels.begin() + 1);
-  if (call.dims(1) != labels) {
-    return invalid(fmt::format("input 1 has shape {}, {} is needed", shape_text(call.dims(1)),
-                               shape_text(labels)));
-  }
+  TESSERA_RETURN_IF_ERROR(call.require_shape(1, labels));
   TESSERA_RETURN_IF_ERROR(call.require_vector(2, call.dims(0)[1]));
   const bool reduced = call.attribute_string("reduction", "mean") != "none";
   Outputs outputs = one_output(call.format(0), reduced ? Shape{} : labels);

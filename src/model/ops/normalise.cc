@@ -42,6 +42,7 @@ Result<Outputs> batch_normalization_shape(const Call& call) {
     return unsupported("outputs behind the first belong to training");
   }
   for (std::size_t i = 1; i < 5; ++i) {
+    TESSERA_RETURN_IF_ERROR(call.require_float(i));
     TESSERA_RETURN_IF_ERROR(call.require_vector(i, call.dims(0)[1]));
   }
   if (!training) return one_output(call.format(0), call.dims(0));
@@ -123,6 +124,7 @@ Result<Outputs> channel_normalization_shape(const Call& call) {
     return invalid(fmt::format("{} channels cannot be split into {} groups", channels, groups));
   }
   for (std::size_t i = 1; i < 3; ++i) {
+    TESSERA_RETURN_IF_ERROR(call.require_float(i));
     const std::int64_t length = instance || call.opset() >= 21 ? channels : groups;
     TESSERA_RETURN_IF_ERROR(call.require_vector(i, length));
   }
@@ -161,6 +163,7 @@ Result<Outputs> layer_normalization_shape(const Call& call) {
   const Shape normalised(call.dims(0).begin() + axis, call.dims(0).end());
   for (std::size_t i = 1; i < 3; ++i) {
     if (!call.has(i)) continue;
+    TESSERA_RETURN_IF_ERROR(call.require_float(i));
     TESSERA_TRY(const Shape common, broadcast_shapes(normalised, call.dims(i)));
     if (common != normalised) {
       return invalid(fmt::format("input {} of shape {} does not fit into {}", i,
@@ -234,13 +237,17 @@ Status rms_normalization(const Call& call, std::vector<Tensor>& outputs) {
 Result<Outputs> lrn_shape(const Call& call) {
   TESSERA_RETURN_IF_ERROR(call.require_float(0));
   TESSERA_RETURN_IF_ERROR(call.require_rank_at_least(0, 2));
-  if (call.attribute("size", 0) < 1) return invalid("attribute 'size' is missing or below 1");
+  const std::int64_t size = call.attribute("size", 0);
+  if (size < 1 || size > kDimensionMax) {
+    return invalid(
+        fmt::format("attribute 'size' is {} or missing, allowed: 1 to {}", size, kDimensionMax));
+  }
   return one_output(call.format(0), call.dims(0));
 }
 
 // x / (bias + alpha / size * sum of squares of `size` channels around) ^ beta
 Status lrn(const Call& call, std::vector<Tensor>& outputs) {
-  const std::int64_t size = std::min(call.attribute("size", 1), kDimensionMax);
+  const std::int64_t size = call.attribute("size", 1);
   const double alpha = call.attribute_float("alpha", 1e-4F) / static_cast<double>(size);
   const double beta = call.attribute_float("beta", 0.75F);
   const double bias = call.attribute_float("bias", 1.0F);

@@ -63,6 +63,7 @@ Status top_k(const Call& call, std::vector<Tensor>& outputs) {
 }
 
 Result<Outputs> cum_sum_shape(const Call& call) {
+  TESSERA_RETURN_IF_ERROR(call.require_one_element(1, "axis"));
   if (call.is_constant(1)) {
     TESSERA_TRY(const std::int64_t axis, call.integer(1));
     TESSERA_RETURN_IF_ERROR(normalise_axis(axis, call.rank(0)));
@@ -161,11 +162,8 @@ Result<Suppression> suppression_limits(const Call& call) {
   if (call.has(2)) {
     TESSERA_TRY(limits.boxes_max, call.integer(2));
   }
-  for (const std::size_t i : {std::size_t{3}, std::size_t{4}}) {
-    if (call.has(i) && element_count(call.dims(i)) != 1) {
-      return invalid(fmt::format("input {} is not one number", i));
-    }
-  }
+  TESSERA_RETURN_IF_ERROR(call.require_one_element(3, "iou_threshold"));
+  TESSERA_RETURN_IF_ERROR(call.require_one_element(4, "score_threshold"));
   if (call.has(3)) limits.overlap_max = Reader<double>(call.tensor(3))[0];
   limits.has_score_min = call.has(4);
   if (call.has(4)) limits.score_min = Reader<double>(call.tensor(4))[0];

@@ -69,6 +69,8 @@ double padded_taps(const Window& window, const std::vector<std::int64_t>& at) {
 }  // namespace
 
 Result<Outputs> max_pool_shape(const Call& call) {
+  if (call.format(0) == Format::kBool)
+    return invalid("input 0 has format bool, numbers are needed");
   TESSERA_TRY(const Shape dims, pooled_shape(call));
   Outputs outputs = one_output(call.format(0), dims);
   if (call.output_count() > 1) outputs.push_back({Format::kI64, dims, nullptr});
@@ -211,6 +213,7 @@ Result<Shape> unpooled_shape(const Call& call) {
 
 Result<Outputs> max_unpool_shape(const Call& call) {
   TESSERA_TRY(const Shape inner, unpooled_shape(call));
+  TESSERA_RETURN_IF_ERROR(call.require_shape(1, call.dims(0)));
   if (!call.has(2)) return one_output(call.format(0), inner);
   TESSERA_TRY(const Integers given, call.integers(2));
   bool fits = given.size() == inner.size();
@@ -224,7 +227,6 @@ Result<Outputs> max_unpool_shape(const Call& call) {
 
 Status max_unpool(const Call& call, std::vector<Tensor>& outputs) {
   TESSERA_TRY(const Shape inner, unpooled_shape(call));
-  if (call.dims(0) != call.dims(1)) return invalid("the indices' shape is not the input's");
   const std::vector<std::int64_t> strides = strides_of(outputs[0].dims);
   const std::int64_t limit = element_count(inner);
   const Reader<std::int64_t> indices(call.tensor(1));

@@ -75,22 +75,52 @@ void multiply(const MatmulPlan& plan, const std::vector<W>& a, const std::vector
       });
 }
 
-// Elements minus a zero point, which is one value or one for each position along `axis`.
+// Which positions of an operand have a zero point of their own; all others share theirs.
+enum class ZeroPoints { kOne, kPerRow, kPerColumn, kPerOutputChannel };
+
+// The zero point in input `zero` as it broadcasts over input `data`: one number; a vector of one a
+// row, column or output channel; or, of a product, [..., rows, 1] or [..., 1, columns].
+Result<Shape> zero_point_dims(const Call& call, std::size_t data, std::size_t zero,
+                              ZeroPoints form) {
+  const Shape& found = call.dims(zero);
+  if (element_count(found) == 1) return Shape(call.dims(data).size(), 1);
+  Shape whole = call.dims(data);
+  Shape each(whole.size(), 1);
+  if (form == ZeroPoints::kPerOutputChannel) {
+    each[0] = whole[0];
+    whole = each;
+  } else if (form != ZeroPoints::kOne && whole.size() >= 2) {
+    const std::size_t own = whole.size() - (form == ZeroPoints::kPerRow ? 2 : 1);
+    const std::size_t shared = whole.size() - (form == ZeroPoints::kPerRow ? 1 : 2);
+    each[own] = whole[own];
+    whole[shared] = 1;
+  } else {
+    whole = each;
+  }
+  if (found == whole) return whole;
+  if (found == Shape{element_count(each)}) return each;
+  return invalid(fmt::format("input {} (a zero point) has shape {}, a scalar or {} is needed", zero,
+                             shape_text(found), element_count(each)));
+}
+
+Status check_zero_point(const Call& call, std::size_t data, std::size_t zero, ZeroPoints form) {
+  if (!call.has(zero)) return {};
+  TESSERA_RETURN_IF_ERROR(call.require_same_format(data, zero));
+  TESSERA_RETURN_IF_ERROR(zero_point_dims(call, data, zero, form));
+  return {};
+}
+
+// Elements minus their zero points.
 Result<std::vector<std::int64_t>> centred(const Call& call, std::size_t data, std::size_t zero,
-                                          std::int64_t axis) {
+                                          ZeroPoints form) {
   std::vector<std::int64_t> values = load<std::int64_t>(call.tensor(data));
   if (!call.has(zero)) return values;
-  const std::vector<std::int64_t> zeros = load<std::int64_t>(call.tensor(zero));
-  const auto count = static_cast<std::int64_t>(zeros.size());
-  const AxisView view = view_axis(call.dims(data), std::max<std::int64_t>(axis, 0));
-  if (count != 1 && (call.rank(data) == 0 || count != view.length)) {
-    return invalid(
-        fmt::format("input {} has {} zero points, 1 or {} are needed", zero, count, view.length));
-  }
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const std::int64_t at = static_cast<std::int64_t>(i) / view.inner % view.length;
-    values[i] -= zeros[static_cast<std::size_t>(count == 1 ? 0 : at)];
-  }
+  TESSERA_TRY(const Shape dims, zero_point_dims(call, data, zero, form));
+  const Reader<std::int64_t> zeros(call.tensor(zero));
+  walk<1>(call.dims(data), {broadcast_strides(dims, call.dims(data))},
+          [&](std::int64_t position, const auto& offsets) {
+            values[static_cast<std::size_t>(position)] -= zeros[offsets[0]];
+          });
   return values;
 }
 
@@ -272,6 +302,7 @@ Result<Outputs> conv_shape(const Call& call) {
   TESSERA_RETURN_IF_ERROR(call.require_same_format(0, 1));
   TESSERA_TRY(ConvPlan plan, plan_conv(call, 1));
   TESSERA_RETURN_IF_ERROR(call.require_vector(2, plan.output[1]));
+  TESSERA_RETURN_IF_ERROR(call.require_same_format(0, 2));
   return one_output(call.format(0), std::move(plan.output));
 }
 
@@ -352,6 +383,7 @@ Result<Outputs> conv_transpose_shape(const Call& call) {
   TESSERA_RETURN_IF_ERROR(call.require_same_format(0, 1));
   TESSERA_TRY(ConvPlan plan, plan_conv_transpose(call));
   TESSERA_RETURN_IF_ERROR(call.require_vector(2, plan.output[1]));
+  TESSERA_RETURN_IF_ERROR(call.require_same_format(0, 2));
   return one_output(call.format(0), std::move(plan.output));
 }
 
@@ -393,13 +425,15 @@ Result<Outputs> matmul_integer_shape(const Call& call) {
   TESSERA_RETURN_IF_ERROR(require_byte(call, 0));
   TESSERA_RETURN_IF_ERROR(require_byte(call, 1));
   TESSERA_TRY(MatmulPlan plan, plan_matmul(call.dims(0), call.dims(1)));
+  TESSERA_RETURN_IF_ERROR(check_zero_point(call, 0, 2, ZeroPoints::kPerRow));
+  TESSERA_RETURN_IF_ERROR(check_zero_point(call, 1, 3, ZeroPoints::kPerColumn));
   return one_output(Format::kI32, std::move(plan.output));
 }
 
 Status matmul_integer(const Call& call, std::vector<Tensor>& outputs) {
   TESSERA_TRY(const MatmulPlan plan, plan_matmul(call.dims(0), call.dims(1)));
-  TESSERA_TRY(const auto a, centred(call, 0, 2, call.rank(0) - 2));
-  TESSERA_TRY(const auto b, centred(call, 1, 3, call.rank(1) - 1));
+  TESSERA_TRY(const auto a, centred(call, 0, 2, ZeroPoints::kPerRow));
+  TESSERA_TRY(const auto b, centred(call, 1, 3, ZeroPoints::kPerColumn));
   const Writer<std::int64_t> out(outputs[0]);
   multiply(plan, a, b, [&](std::int64_t at, std::int64_t sum, std::int64_t) { out.set(at, sum); });
   return {};
@@ -409,13 +443,15 @@ Result<Outputs> conv_integer_shape(const Call& call) {
   TESSERA_RETURN_IF_ERROR(require_byte(call, 0));
   TESSERA_RETURN_IF_ERROR(require_byte(call, 1));
   TESSERA_TRY(ConvPlan plan, plan_conv(call, 1));
+  TESSERA_RETURN_IF_ERROR(check_zero_point(call, 0, 2, ZeroPoints::kOne));
+  TESSERA_RETURN_IF_ERROR(check_zero_point(call, 1, 3, ZeroPoints::kPerOutputChannel));
   return one_output(Format::kI32, std::move(plan.output));
 }
 
 Status conv_integer(const Call& call, std::vector<Tensor>& outputs) {
   TESSERA_TRY(const ConvPlan plan, plan_conv(call, 1));
-  TESSERA_TRY(const auto x, centred(call, 0, 2, -1));
-  TESSERA_TRY(const auto w, centred(call, 1, 3, 0));
+  TESSERA_TRY(const auto x, centred(call, 0, 2, ZeroPoints::kOne));
+  TESSERA_TRY(const auto w, centred(call, 1, 3, ZeroPoints::kPerOutputChannel));
   const Writer<std::int64_t> out(outputs[0]);
   convolve(plan, x, w, [&](std::int64_t at, std::int64_t sum, std::int64_t) { out.set(at, sum); });
   return {};
@@ -427,20 +463,9 @@ namespace {
 // computed in binary32, one for each output channel where b's scale is a vector.
 class Requantiser {
  public:
-  static Result<Requantiser> make(const Call& call, const std::array<std::size_t, 4>& inputs,
-                                  std::int64_t channels) {
+  static Requantiser make(const Call& call, const std::array<std::size_t, 4>& inputs) {
     const auto [a_scale, b_scale, y_scale, y_zero] = inputs;
-    for (const std::size_t i : {a_scale, y_scale, y_zero}) {
-      if (element_count(call.dims(i)) != 1) {
-        return invalid(
-            fmt::format("input {} has shape {}, a scalar is needed", i, shape_text(call.dims(i))));
-      }
-    }
     const std::vector<double> b = load<double>(call.tensor(b_scale));
-    if (b.size() != 1 && static_cast<std::int64_t>(b.size()) != channels) {
-      return invalid(
-          fmt::format("input {} has {} scales, 1 or {} are needed", b_scale, b.size(), channels));
-    }
     Requantiser result;
     const double a = Reader<double>(call.tensor(a_scale))[0];
     const double y = Reader<double>(call.tensor(y_scale))[0];
@@ -464,6 +489,19 @@ class Requantiser {
   Format format_ = Format::kU8;
 };
 
+// Scales and zero points of the QLinear operators, but for the zero points of a and b: one number
+// each, of b perhaps one a channel.
+Status check_quantisation(const Call& call, std::int64_t channels) {
+  for (const std::size_t i : {std::size_t{1}, std::size_t{4}, std::size_t{6}}) {
+    TESSERA_RETURN_IF_ERROR(call.require_float(i));
+  }
+  TESSERA_RETURN_IF_ERROR(call.require_one_element(1, "the first operand's scale"));
+  TESSERA_RETURN_IF_ERROR(call.require_one_or_vector(4, "the second operand's scale", channels));
+  TESSERA_RETURN_IF_ERROR(call.require_one_element(6, "y_scale"));
+  TESSERA_RETURN_IF_ERROR(call.require_one_element(7, "y_zero_point"));
+  return {};
+}
+
 }  // namespace
 
 // Inputs: a, its scale and zero point, b, its scale and zero point, y's scale and zero point.
@@ -472,14 +510,17 @@ Result<Outputs> qlinear_matmul_shape(const Call& call) {
     TESSERA_RETURN_IF_ERROR(require_byte(call, i));
   }
   TESSERA_TRY(MatmulPlan plan, plan_matmul(call.dims(0), call.dims(3)));
+  TESSERA_RETURN_IF_ERROR(check_quantisation(call, plan.columns));
+  TESSERA_RETURN_IF_ERROR(check_zero_point(call, 0, 2, ZeroPoints::kPerRow));
+  TESSERA_RETURN_IF_ERROR(check_zero_point(call, 3, 5, ZeroPoints::kPerColumn));
   return one_output(call.format(7), std::move(plan.output));
 }
 
 Status qlinear_matmul(const Call& call, std::vector<Tensor>& outputs) {
   TESSERA_TRY(const MatmulPlan plan, plan_matmul(call.dims(0), call.dims(3)));
-  TESSERA_TRY(const auto a, centred(call, 0, 2, call.rank(0) - 2));
-  TESSERA_TRY(const auto b, centred(call, 3, 5, call.rank(3) - 1));
-  TESSERA_TRY(const Requantiser requantise, Requantiser::make(call, {1, 4, 6, 7}, plan.columns));
+  TESSERA_TRY(const auto a, centred(call, 0, 2, ZeroPoints::kPerRow));
+  TESSERA_TRY(const auto b, centred(call, 3, 5, ZeroPoints::kPerColumn));
+  const Requantiser requantise = Requantiser::make(call, {1, 4, 6, 7});
   const Writer<std::int64_t> out(outputs[0]);
   multiply(plan, a, b, [&](std::int64_t at, std::int64_t sum, std::int64_t column) {
     out.set(at, requantise(sum, column));
@@ -492,15 +533,19 @@ Result<Outputs> qlinear_conv_shape(const Call& call) {
     TESSERA_RETURN_IF_ERROR(require_byte(call, i));
   }
   TESSERA_TRY(ConvPlan plan, plan_conv(call, 3));
+  TESSERA_RETURN_IF_ERROR(check_quantisation(call, plan.output[1]));
+  TESSERA_RETURN_IF_ERROR(check_zero_point(call, 0, 2, ZeroPoints::kOne));
+  TESSERA_RETURN_IF_ERROR(check_zero_point(call, 3, 5, ZeroPoints::kPerOutputChannel));
   TESSERA_RETURN_IF_ERROR(call.require_vector(8, plan.output[1]));
+  TESSERA_RETURN_IF_ERROR(call.require_format(8, Format::kI32));
   return one_output(call.format(7), std::move(plan.output));
 }
 
 Status qlinear_conv(const Call& call, std::vector<Tensor>& outputs) {
   TESSERA_TRY(const ConvPlan plan, plan_conv(call, 3));
-  TESSERA_TRY(const auto x, centred(call, 0, 2, -1));
-  TESSERA_TRY(const auto w, centred(call, 3, 5, 0));
-  TESSERA_TRY(const Requantiser requantise, Requantiser::make(call, {1, 4, 6, 7}, plan.output[1]));
+  TESSERA_TRY(const auto x, centred(call, 0, 2, ZeroPoints::kOne));
+  TESSERA_TRY(const auto w, centred(call, 3, 5, ZeroPoints::kPerOutputChannel));
+  const Requantiser requantise = Requantiser::make(call, {1, 4, 6, 7});
   std::vector<std::int64_t> bias(static_cast<std::size_t>(plan.output[1]), 0);
   if (call.has(8)) bias = load<std::int64_t>(call.tensor(8));
   const Writer<std::int64_t> out(outputs[0]);

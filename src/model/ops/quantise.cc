@@ -20,13 +20,13 @@ namespace {
 // along an axis, or (opset 21) one for each block of positions along an axis.
 struct ScaleMap {
   AxisView view;
-  std::int64_t block = 1;
+  std::int64_t block = 0;   // 0: no blocks
   std::int64_t scales = 1;  // along the axis
   bool single = true;
 
   std::int64_t at(std::int64_t outer, std::int64_t position, std::int64_t inner) const {
     if (single) return 0;
-    if (block == 1) return position;
+    if (block == 0) return position;
     return (outer * scales + position / block) * view.inner + inner;
   }
 };
@@ -48,19 +48,25 @@ Result<ScaleMap> map_scales(const Call& call) {
   const Shape& x = call.dims(0);
   const Shape& scale = call.dims(1);
   ScaleMap map;
-  if (call.has(2) && element_count(call.dims(2)) != element_count(scale)) {
+  const bool one_each = element_count(scale) == 1;
+  const bool zero_fits =
+      !call.has(2) || call.dims(2) == scale || (one_each && element_count(call.dims(2)) == 1);
+  if (!zero_fits) {
     return invalid(fmt::format("scale of shape {} and zero point of shape {}", shape_text(scale),
                                shape_text(call.dims(2))));
   }
-  map.block = std::max<std::int64_t>(1, call.attribute("block_size", 0));
-  map.single = map.block == 1 && element_count(scale) == 1;
+  map.block = call.attribute("block_size", 0);
+  if (map.block < 0) {
+    return invalid(fmt::format("attribute 'block_size' is {}, 0 or more is allowed", map.block));
+  }
+  map.single = map.block == 0 && one_each;
   map.view = {1, element_count(x), 1};
   if (map.single) return map;
   TESSERA_TRY(const std::int64_t axis, normalise_axis(call.attribute("axis", 1), call.rank(0)));
   const auto a = static_cast<std::size_t>(axis);
   map.view = view_axis(x, axis);
-  Shape needed = map.block == 1 ? Shape{x[a]} : x;
-  if (map.block > 1) {
+  Shape needed = map.block == 0 ? Shape{x[a]} : x;
+  if (map.block > 0) {
     map.scales = x[a] / map.block + (x[a] % map.block == 0 ? 0 : 1);
     needed[a] = map.scales;
   }
@@ -139,6 +145,7 @@ Status quantize_linear(const Call& call, std::vector<Tensor>& outputs) {
 
 Result<Outputs> dequantize_linear_shape(const Call& call) {
   TESSERA_RETURN_IF_ERROR(call.require_float(1));
+  TESSERA_RETURN_IF_ERROR(call.require_same_format(0, 2));
   TESSERA_RETURN_IF_ERROR(map_scales(call));
   // float8 and float4 are held in f32.
   if (!is_quantised(call.format(0)) && call.format(0) != Format::kI32 &&

@@ -34,12 +34,6 @@ struct Sizes {
 
 std::int64_t gate_count(const std::string& op) { return op == "LSTM" ? 4 : (op == "GRU" ? 3 : 1); }
 
-Status expect(const Call& call, std::size_t index, const Shape& needed) {
-  if (!call.has(index) || call.dims(index) == needed) return {};
-  return invalid(fmt::format("input {} has shape {}, {} is needed", index,
-                             shape_text(call.dims(index)), shape_text(needed)));
-}
-
 Result<Sizes> sizes_of(const Call& call) {
   TESSERA_RETURN_IF_ERROR(call.require_float(0));
   if (call.rank(0) != 3 || call.rank(2) != 3) return invalid("inputs 0 and 2 need rank 3");
@@ -54,16 +48,23 @@ Result<Sizes> sizes_of(const Call& call) {
   if (sizes.hidden < 1 || sizes.hidden > (kDimensionMax >> 3)) {
     return invalid(fmt::format("attribute 'hidden_size' is {}", sizes.hidden));
   }
+  if (call.has_attribute("clip") && !(call.attribute_float("clip", 0.0F) > 0.0)) {
+    return invalid(fmt::format("attribute 'clip' is {}, more than 0 is needed",
+                               call.attribute_float("clip", 0.0F)));
+  }
   const std::int64_t rows = sizes.gates * sizes.hidden;
   const Shape state = sizes.batch_first ? Shape{sizes.batch, sizes.directions, sizes.hidden}
                                         : Shape{sizes.directions, sizes.batch, sizes.hidden};
-  TESSERA_RETURN_IF_ERROR(expect(call, 1, {sizes.directions, rows, sizes.input}));
-  TESSERA_RETURN_IF_ERROR(expect(call, 2, {sizes.directions, rows, sizes.hidden}));
-  TESSERA_RETURN_IF_ERROR(expect(call, 3, {sizes.directions, 2 * rows}));
-  TESSERA_RETURN_IF_ERROR(expect(call, 4, {sizes.batch}));
-  TESSERA_RETURN_IF_ERROR(expect(call, 5, state));
-  TESSERA_RETURN_IF_ERROR(expect(call, 6, state));
-  TESSERA_RETURN_IF_ERROR(expect(call, 7, {sizes.directions, 3 * sizes.hidden}));
+  TESSERA_RETURN_IF_ERROR(call.require_shape(1, {sizes.directions, rows, sizes.input}));
+  TESSERA_RETURN_IF_ERROR(call.require_shape(2, {sizes.directions, rows, sizes.hidden}));
+  TESSERA_RETURN_IF_ERROR(call.require_shape(3, {sizes.directions, 2 * rows}));
+  TESSERA_RETURN_IF_ERROR(call.require_shape(4, {sizes.batch}));
+  TESSERA_RETURN_IF_ERROR(call.require_shape(5, state));
+  TESSERA_RETURN_IF_ERROR(call.require_shape(6, state));
+  TESSERA_RETURN_IF_ERROR(call.require_shape(7, {sizes.directions, 3 * sizes.hidden}));
+  for (const std::size_t i : {1U, 2U, 3U, 5U, 6U, 7U}) {
+    TESSERA_RETURN_IF_ERROR(call.require_same_format(0, i));
+  }
   return sizes;
 }
 

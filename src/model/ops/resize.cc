@@ -122,6 +122,10 @@ Result<std::vector<ResizeAxis>> plan_resize(const Call& call) {
           fmt::format("axis {} of length {} is scaled by {}", at, axis.input, axis.scale));
     }
     axis.output = static_cast<std::int64_t>(std::floor(axis.width));
+    if (axis.input == 0 && axis.output > 0) {
+      return invalid(
+          fmt::format("axis {} is empty, it cannot have a length of {}", at, axis.output));
+    }
     if (call.attribute_string("coordinate_transformation_mode", "") == "tf_crop_and_resize") {
       if (given.roi.size() != 2 * given.axes.size()) {
         return invalid(fmt::format("the region of interest has {} values, {} are needed",
@@ -129,6 +133,10 @@ Result<std::vector<ResizeAxis>> plan_resize(const Call& call) {
       }
       axis.roi_start = given.roi[i];
       axis.roi_end = given.roi[i + given.axes.size()];
+      if (!std::isfinite(axis.roi_start) || !std::isfinite(axis.roi_end)) {
+        return invalid(fmt::format("the region of interest goes from {} to {} along axis {}",
+                                   axis.roi_start, axis.roi_end, at));
+      }
     }
   }
   return plan;

@@ -157,7 +157,12 @@ Result<Outputs> roi_align_shape(const Call& call) {
     return invalid(fmt::format("an image of shape {} and regions of shape {}",
                                shape_text(call.dims(0)), shape_text(call.dims(1))));
   }
+  TESSERA_RETURN_IF_ERROR(call.require_same_format(0, 1));
   TESSERA_RETURN_IF_ERROR(call.require_vector(2, call.dims(1)[0]));
+  const std::int64_t ratio = call.attribute("sampling_ratio", 0);
+  if (ratio < 0 || ratio > 1024) {
+    return invalid(fmt::format("attribute 'sampling_ratio' is {}, allowed: 0 to 1024", ratio));
+  }
   return one_output(call.format(0),
                     {call.dims(1)[0], call.dims(0)[1], call.attribute("output_height", 1),
                      call.attribute("output_width", 1)});
@@ -236,8 +241,6 @@ Status roi_align(const Call& call, std::vector<Tensor>& outputs) {
   const Writer<double> out(outputs[0]);
   const auto size = static_cast<std::size_t>(in[2] * in[3]);
   const Shape& dims = outputs[0].dims;
-  if (ratio < 0 || ratio > 1024)
-    return invalid(fmt::format("attribute 'sampling_ratio' is {}", ratio));
   std::int64_t position = 0;
   for (std::int64_t region = 0; region < dims[0]; ++region) {
     const std::int64_t image = images[region];
@@ -258,8 +261,9 @@ Status roi_align(const Call& call, std::vector<Tensor>& outputs) {
     bins.width = width / static_cast<double>(dims[3]);
     // Without a ratio: about one sample a pixel.
     const auto points = [ratio](double length) {
-      return ratio > 0 ? ratio
-                       : static_cast<std::int64_t>(std::clamp(std::ceil(length), 1.0, 1024.0));
+      if (ratio > 0) return ratio;
+      // At least one, also where a corner is no number.
+      return length > 1.0 ? static_cast<std::int64_t>(std::min(std::ceil(length), 1024.0)) : 1;
     };
     bins.rows = points(bins.height);
     bins.columns = points(bins.width);

@@ -320,13 +320,12 @@ std::int64_t pad_source(std::int64_t position, std::int64_t length, const std::s
 }
 
 // The value of constant padding, as one element of the output's format.
-Result<Tensor> pad_value(const Call& call) {
+Tensor pad_value(const Call& call) {
   Tensor value = Tensor::zeros(call.format(0), {1});
   if (call.opset() < 11) {
     const double given = call.attribute_float("value", 0.0F);
     Writer<double>(value).set(0, given);
-  } else if (call.has(2) && element_count(call.dims(2)) > 0) {
-    TESSERA_RETURN_IF_ERROR(call.require_same_format(0, 2));
+  } else if (call.has(2)) {
     Copier(call.tensor(2), value).copy(0, 0);
   }
   return value;
@@ -335,6 +334,8 @@ Result<Tensor> pad_value(const Call& call) {
 }  // namespace
 
 Result<Outputs> pad_shape(const Call& call) {
+  TESSERA_RETURN_IF_ERROR(call.require_one_element(2, "constant_value"));
+  TESSERA_RETURN_IF_ERROR(call.require_same_format(0, 2));
   TESSERA_TRY(const Pads pads, plan_pads(call));
   Shape dims = call.dims(0);
   const bool constant = call.attribute_string("mode", "constant") == "constant";
@@ -353,7 +354,7 @@ Result<Outputs> pad_shape(const Call& call) {
 
 Status pad(const Call& call, std::vector<Tensor>& outputs) {
   TESSERA_TRY(const Pads pads, plan_pads(call));
-  TESSERA_TRY(const Tensor value, pad_value(call));
+  const Tensor value = pad_value(call);
   const std::string mode = call.attribute_string("mode", "constant");
   const Shape& in = call.dims(0);
   const std::vector<std::int64_t> strides = strides_of(in);
@@ -372,7 +373,7 @@ Status pad(const Call& call, std::vector<Tensor>& outputs) {
   return {};
 }
 
-Status reverse_sequence(const Call& call, std::vector<Tensor>& outputs) {
+Result<Outputs> reverse_sequence_shape(const Call& call) {
   const std::int64_t batch_axis = call.attribute("batch_axis", 1);
   const std::int64_t time_axis = call.attribute("time_axis", 0);
   const bool axes_differ =
@@ -381,10 +382,15 @@ Status reverse_sequence(const Call& call, std::vector<Tensor>& outputs) {
     return invalid(fmt::format("batch_axis {} and time_axis {} for an input of shape {}",
                                batch_axis, time_axis, shape_text(call.dims(0))));
   }
-  const auto time = static_cast<std::size_t>(time_axis);
-  const auto batch = static_cast<std::size_t>(batch_axis);
+  TESSERA_RETURN_IF_ERROR(
+      call.require_vector(1, call.dims(0)[static_cast<std::size_t>(batch_axis)]));
+  return one_output(call.format(0), call.dims(0));
+}
+
+Status reverse_sequence(const Call& call, std::vector<Tensor>& outputs) {
+  const auto time = static_cast<std::size_t>(call.attribute("time_axis", 0));
+  const auto batch = static_cast<std::size_t>(call.attribute("batch_axis", 1));
   TESSERA_TRY(const Integers lengths, call.integers(1));
-  TESSERA_RETURN_IF_ERROR(call.require_vector(1, call.dims(0)[batch]));
   for (const std::int64_t length : lengths) {
     if (length < 0 || length > call.dims(0)[time]) {
       return invalid(fmt::format("a sequence of length {}, at most {} is allowed", length,
@@ -403,13 +409,14 @@ Status reverse_sequence(const Call& call, std::vector<Tensor>& outputs) {
 
 Result<Outputs> trilu_shape(const Call& call) {
   TESSERA_RETURN_IF_ERROR(call.require_rank_at_least(0, 2));
+  TESSERA_RETURN_IF_ERROR(call.require_one_element(1, "k"));
   return one_output(call.format(0), call.dims(0));
 }
 
 Status trilu(const Call& call, std::vector<Tensor>& outputs) {
   std::int64_t diagonal = 0;
   if (call.has(1)) {
-    TESSERA_TRY(diagonal, call.integer(1));
+    diagonal = Reader<std::int64_t>(call.tensor(1))[0];
     diagonal = std::clamp(diagonal, -kDimensionMax, kDimensionMax);
   }
   const bool upper = call.attribute("upper", 1) != 0;

@@ -20,6 +20,7 @@ Status tile(const Call& call, std::vector<Tensor>& outputs);
 Status pad(const Call& call, std::vector<Tensor>& outputs);
 Status reverse_sequence(const Call& call, std::vector<Tensor>& outputs);
 Status trilu(const Call& call, std::vector<Tensor>& outputs);
+Result<Outputs> reverse_sequence_shape(const Call& call);
 Result<Outputs> trilu_shape(const Call& call);
 
 }  // namespace tessera::model::ops

@@ -77,7 +77,20 @@ Result<Outputs> float_same_shape(const Call& call) {
   return one_output(call.format(0), call.dims(0));
 }
 
-Result<Outputs> to_bool_shape(const Call& call) { return one_output(Format::kBool, call.dims(0)); }
+Result<Outputs> float_to_bool_shape(const Call& call) {
+  TESSERA_RETURN_IF_ERROR(call.require_float(0));
+  return one_output(Format::kBool, call.dims(0));
+}
+
+Result<Outputs> not_shape(const Call& call) {
+  TESSERA_RETURN_IF_ERROR(call.require_format(0, Format::kBool));
+  return one_output(Format::kBool, call.dims(0));
+}
+
+Result<Outputs> integer_same_shape(const Call& call) {
+  TESSERA_RETURN_IF_ERROR(call.require_integer(0));
+  return one_output(call.format(0), call.dims(0));
+}
 
 Status float_function(const Call& call, std::vector<Tensor>& outputs) {
   const Activation activation = activation_of(call);
@@ -173,13 +186,9 @@ Status cast(const Call& call, std::vector<Tensor>& outputs) {
 }
 
 Result<Outputs> clip_shape(const Call& call) {
-  for (std::size_t i = 1; i < call.count(); ++i) {
-    if (!call.has(i)) continue;
+  for (std::size_t i = 1; i < 3; ++i) {
     TESSERA_RETURN_IF_ERROR(call.require_same_format(0, i));
-    if (element_count(call.dims(i)) != 1) {
-      return invalid(
-          fmt::format("input {} has shape {}, a scalar is needed", i, shape_text(call.dims(i))));
-    }
+    TESSERA_RETURN_IF_ERROR(call.require_one_element(i, i == 1 ? "min" : "max"));
   }
   return one_output(call.format(0), call.dims(0));
 }
@@ -240,7 +249,6 @@ Status logical_not(const Call& call, std::vector<Tensor>& outputs) {
 }
 
 Status bitwise_not(const Call& call, std::vector<Tensor>& outputs) {
-  if (!format_is_integer(call.format(0))) return invalid("input 0 is not an integer tensor");
   map<std::uint64_t>(call.tensor(0), outputs[0], [](std::uint64_t x) { return ~x; });
   return {};
 }

@@ -7,7 +7,9 @@
 namespace tessera::model::ops {
 
 Result<Outputs> float_same_shape(const Call& call);  // one float input, output like it
-Result<Outputs> to_bool_shape(const Call& call);     // output is bool
+Result<Outputs> float_to_bool_shape(const Call& call);
+Result<Outputs> not_shape(const Call& call);           // all is bool
+Result<Outputs> integer_same_shape(const Call& call);  // integers only
 Result<Outputs> cast_shape(const Call& call);
 Result<Outputs> cast_like_shape(const Call& call);
 Result<Outputs> bit_cast_shape(const Call& call);
