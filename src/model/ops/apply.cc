@@ -46,6 +46,66 @@ Status check_integer_inputs(const Node& node, const std::vector<Argument>& argum
   return {};
 }
 
+// Attributes that became inputs: the opset from which on the inputs stand for them.
+struct FormerAttribute {
+  std::string_view operator_name, attribute;
+  std::int64_t opset;
+};
+constexpr auto kFormerAttributes = std::to_array<FormerAttribute>({{"Clip", "max", 11},
+                                                                   {"Clip", "min", 11},
+                                                                   {"Pad", "pads", 11},
+                                                                   {"Pad", "value", 11},
+                                                                   {"Reshape", "shape", 5},
+                                                                   {"Slice", "axes", 10},
+                                                                   {"Slice", "ends", 10},
+                                                                   {"Slice", "starts", 10},
+                                                                   {"Split", "split", 13},
+                                                                   {"Squeeze", "axes", 13},
+                                                                   {"TopK", "k", 10},
+                                                                   {"Unsqueeze", "axes", 13},
+                                                                   {"Upsample", "scales", 9}});
+
+// The first input that came with an opset; it and what follows is not known before.
+struct LaterInput {
+  std::string_view operator_name;
+  std::size_t input;
+  std::int64_t opset;
+};
+constexpr auto kLaterInputs = std::to_array<LaterInput>({{"Clip", 1, 11},
+                                                         {"DFT", 2, 20},
+                                                         {"Dropout", 1, 12},
+                                                         {"Pad", 1, 11},
+                                                         {"Pad", 3, 18},
+                                                         {"Reshape", 1, 5},
+                                                         {"Resize", 2, 11},
+                                                         {"Slice", 1, 10},
+                                                         {"Split", 1, 13},
+                                                         {"Squeeze", 1, 13},
+                                                         {"TopK", 1, 10},
+                                                         {"Unsqueeze", 1, 13},
+                                                         {"Upsample", 1, 9}});
+
+// The node has no part of another version of its operator, which evaluation and lowering might
+// read differently.
+Status check_version(const Node& node, std::int64_t opset, const std::vector<Argument>& arguments) {
+  for (const auto& [name, attribute, since] : kFormerAttributes) {
+    if (name != node.op_type || opset < since) continue;
+    if (!node.attributes.contains(std::string(attribute))) continue;
+    return invalid(
+        fmt::format("attribute '{}' is an input from opset {} on, the model has opset {}",
+                    attribute, since, opset));
+  }
+  for (const auto& [name, first, since] : kLaterInputs) {
+    if (name != node.op_type || opset >= since) continue;
+    for (std::size_t i = first; i < arguments.size(); ++i) {
+      if (!arguments[i].present) continue;
+      return invalid(fmt::format("input {} is known from opset {} on, the model has opset {}", i,
+                                 since, opset));
+    }
+  }
+  return {};
+}
+
 // The row, once opset, attributes and the number of arguments are known to be right.
 Result<const Operator*> accept(const Node& node, std::int64_t opset,
                                const std::vector<Argument>& arguments) {
@@ -62,6 +122,7 @@ Result<const Operator*> accept(const Node& node, std::int64_t opset,
       return invalid(fmt::format("input {} is missing", i));
     }
   }
+  TESSERA_RETURN_IF_ERROR(check_version(node, opset, arguments));
   TESSERA_RETURN_IF_ERROR(check_integer_inputs(node, arguments));
   for (const Argument& argument : arguments) {
     if (!argument.present) continue;
