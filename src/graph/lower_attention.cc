@@ -76,9 +76,15 @@ TensorId safe_softmax(Composer& make, TensorId scores) {
 
 std::string attention_refusal(const Op& op) {
   if (std::string reason = operand_refusal(op); !reason.empty()) return reason;
-  if (!is_vector_float(op.input_type(0).format)) {
-    return fmt::format("operator 'Attention': no vector arithmetic in {}",
-                       format_name(op.input_type(0).format));
+  for (std::size_t i = 0; i < 6; ++i) {
+    if (!op.has_input(i)) continue;
+    const Format format = op.input_type(i).format;
+    if (!is_vector_float(format) && !(i == 3 && format == Format::kBool)) {
+      return fmt::format("operator 'Attention': no vector arithmetic in {}", format_name(format));
+    }
+    if (i < 3 && element_count(op.input_dims(i)) == 0) {
+      return "operator 'Attention': a tensor without elements";
+    }
   }
   if (op.has_output(3)) return "operator 'Attention': its scores are an output";
   if (op.has_input(6)) return "operator 'Attention': lengths without padding";
@@ -145,10 +151,14 @@ Lowered lower_attention(Op& op) {
 
 namespace {
 
-// Rows of a table [positions, width] by constant position numbers.
+// Rows of a table [positions, width] by constant position numbers; invalid where one lies outside
+// or they take too many copies.
 TensorId rows_of(Composer& make, TensorId table, const Tensor& positions) {
   const Shape dims = make.dims(table);
   IndexMap rows = integers(positions);
+  for (const std::int64_t row : rows) {
+    if (row < 0 || row >= dims[0]) return {};
+  }
   Shape result = positions.dims;
   result.push_back(dims[1]);
   const std::int64_t count = element_count(positions.dims);
@@ -176,7 +186,9 @@ Lowered lower_rotary_embedding(Op& op) {
   for (std::size_t i = 0; i < 2; ++i) {
     waves[i] = op.at.value(op.input(1 + i));
     if (op.has_input(3)) waves[i] = rows_of(make, waves[i], *op.constant(3));
-    if (!waves[i].valid()) return Lowered::host("operator 'RotaryEmbedding': too many positions");
+    if (!waves[i].valid())
+      return Lowered::host(
+          "operator 'RotaryEmbedding': too many positions, or one outside the tables");
     const Shape d = make.dims(waves[i]);  // [B, S, r / 2]
     waves[i] = make.reshaped(waves[i],
                              heads_last ? Shape{d[0], d[1], 1, d[2]} : Shape{d[0], 1, d[1], d[2]});

@@ -69,17 +69,20 @@ std::string number_refusal(const Op& op) {
   return integers ? operand_refusal(op) : float_refusal(op);
 }
 
+// A bound of Clip as a tensor. It has one element, which need not be a scalar where x is one.
+TensorId clip_bound(Op& op, std::size_t input) {
+  const TensorId bound = op.at.value(op.input(input));
+  if (op.input_dims(input).size() <= op.input_dims(0).size()) return bound;
+  return op.at.emit_reshape(op, fmt::format("bound{}", input), bound, {});
+}
+
 // Bounds of an integer Clip are joined one by one: binary32 does not hold every i32.
 Lowered clip_integers(Op& op) {
   Composer make(op);
   TensorId x = op.at.value(op.input(0));
   const Format format = make.format(x);
-  if (op.has_input(1)) {
-    x = make.binary(BinaryFunction::kMaximum, x, op.at.value(op.input(1)), format);
-  }
-  if (op.has_input(2)) {
-    x = make.binary(BinaryFunction::kMinimum, x, op.at.value(op.input(2)), format);
-  }
+  if (op.has_input(1)) x = make.binary(BinaryFunction::kMaximum, x, clip_bound(op, 1), format);
+  if (op.has_input(2)) x = make.binary(BinaryFunction::kMinimum, x, clip_bound(op, 2), format);
   make.output(0, x);
   return Lowered::done();
 }
@@ -129,14 +132,14 @@ Lowered lower_clip(Op& op) {
   TensorId x = op.at.value(op.input(0));
   if (op.has_input(1)) {
     const NodeAttributes step = binary_node(BinaryFunction::kMaximum);
-    const std::vector<TensorId> inputs = {x, op.at.value(op.input(1))};
+    const std::vector<TensorId> inputs = {x, clip_bound(op, 1)};
     if (!op.has_input(2)) {
       op.at.emit_output(op, 0, inputs, step);
       return Lowered::done();
     }
     x = op.at.emit(op, "low", inputs, step, op.at.vector_format(), op.output_dims(0));
   }
-  op.at.emit_output(op, 0, {x, op.at.value(op.input(2))}, binary_node(BinaryFunction::kMinimum));
+  op.at.emit_output(op, 0, {x, clip_bound(op, 2)}, binary_node(BinaryFunction::kMinimum));
   return Lowered::done();
 }
 

@@ -179,6 +179,13 @@ Lowered reduces(const Op& op) {
       fmt::format("operator '{}': reduction '{}'", op.node.op_type, op.text("reduction", "none")));
 }
 
+// Elements of the data and of the updates, of which there may be none.
+Lowered emit_scattered(Op& op, const ElementMap& map) {
+  std::vector<TensorId> inputs = {op.at.value(op.input(0))};
+  if (element_count(op.input_dims(2)) > 0) inputs.push_back(op.at.value(op.input(2)));
+  return emit_map(op, std::move(inputs), map);
+}
+
 }  // namespace
 
 Lowered lower_gather_nd(Op& op) {
@@ -216,7 +223,7 @@ Lowered lower_scatter_nd(Op& op) {
       map[static_cast<std::size_t>(offset + i)] = {1, update++};
     }
   }
-  return emit_map(op, {op.at.value(op.input(0)), op.at.value(op.input(2))}, map);
+  return emit_scattered(op, map);
 }
 
 Lowered lower_scatter_elements(Op& op) {
@@ -230,7 +237,7 @@ Lowered lower_scatter_elements(Op& op) {
     if (offset < 0) return outside(op);
     map[static_cast<std::size_t>(offset)] = {1, update++};
   }
-  return emit_map(op, {op.at.value(op.input(0)), op.at.value(op.input(2))}, map);
+  return emit_scattered(op, map);
 }
 
 Lowered lower_trilu(Op& op) {
@@ -238,7 +245,9 @@ Lowered lower_trilu(Op& op) {
   const Shape& dims = op.input_dims(0);
   const std::int64_t columns = dims.back();
   const std::int64_t rows = dims[dims.size() - 2];
-  const std::int64_t diagonal = op.has_input(1) ? integers(*op.constant(1))[0] : 0;
+  // Beyond the matrix it is the same as at its edge.
+  const std::int64_t diagonal =
+      op.has_input(1) ? std::clamp(integers(*op.constant(1))[0], -rows, columns) : 0;
   const bool upper = op.integer("upper", 1) != 0;
   ElementMap map = whole_input(element_count(dims));
   for (std::size_t i = 0; i < map.size(); ++i) {
@@ -257,6 +266,11 @@ Lowered lower_reverse_sequence(Op& op) {
   const auto time = static_cast<std::size_t>(op.integer("time_axis", 0));
   const auto batch = static_cast<std::size_t>(op.integer("batch_axis", 1));
   const std::vector<std::int64_t> lengths = integers(*op.constant(1));
+  for (const std::int64_t length : lengths) {
+    if (length < 0 || length > dims[time]) {
+      return Lowered::host("operator 'ReverseSequence': a length lies outside the axis");
+    }
+  }
   ElementMap map = whole_input(element_count(dims));
   for (Source& source : map) {
     const std::int64_t t = source.element / strides[time] % dims[time];

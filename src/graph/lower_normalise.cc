@@ -14,6 +14,7 @@
 //                        convolution before it
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -236,7 +237,11 @@ Lowered lower_mean_variance_normalization(Op& op) {
   if (std::string reason = float_refusal(op); !reason.empty()) return Lowered::host(reason);
   const std::size_t rank = op.input_dims(0).size();
   std::vector<std::int64_t> axes = op.integer_list("axes", {0, 2, 3});
+  if (axes.empty()) {
+    return Lowered::host("operator 'MeanVarianceNormalization': no axis to take a mean over");
+  }
   for (std::int64_t& axis : axes) axis = positive_axis(axis, rank);
+  std::sort(axes.begin(), axes.end());
   const TensorId x = op.at.value(op.input(0));
   const Normalised parts = normalise(op, x, {axes}, 1e-9, EpsilonPlace::kDeviation);
   const TensorId one = op.at.scalar(op.node.name + ".one", 1.0);

@@ -112,6 +112,8 @@ bool read_bias(const Op& op, std::size_t input, std::int64_t channels, Pattern& 
   if (!op.has_input(input)) return true;
   const Constant real = op.constant(input);
   if (real == nullptr || element_count(real->dims) != channels) return false;
+  // As many elements may also be a column.
+  if (channels > 1 && real->dims.back() != channels) return false;
   const auto stored = dequantised(op.at, op.input(input));
   if (stored && stored->format == Format::kI32) {
     bool same = true;

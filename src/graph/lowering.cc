@@ -49,7 +49,10 @@ std::string Op::text(const std::string& name, const std::string& otherwise) cons
 std::vector<std::int64_t> Op::integer_list(const std::string& name,
                                            const std::vector<std::int64_t>& otherwise) const {
   const auto* value = attribute<std::vector<std::int64_t>>(node, name);
-  return value != nullptr ? *value : otherwise;
+  if (value != nullptr) return *value;
+  // An empty list has no element type of its own in some files.
+  return attribute<std::vector<float>>(node, name) != nullptr ? std::vector<std::int64_t>{}
+                                                              : otherwise;
 }
 
 std::vector<float> Op::real_list(const std::string& name) const {

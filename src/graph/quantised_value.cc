@@ -48,10 +48,12 @@ std::optional<QuantisedValue> read_quantised(const Lowering& at, const model::No
     if (const auto* value = std::get_if<std::int64_t>(&axis->second)) result.axis = *value;
   }
   result.axis = positive_axis(result.axis, dims.size());
-  const bool fits = result.axis < static_cast<std::int64_t>(dims.size()) &&
+  // With one scale the axis means nothing, whatever it is.
+  if (result.per_tensor()) return result;
+  const bool fits = result.axis >= 0 && result.axis < static_cast<std::int64_t>(dims.size()) &&
                     dims[static_cast<std::size_t>(result.axis)] ==
                         static_cast<std::int64_t>(result.scales.size());
-  if (!result.per_tensor() && !fits) return std::nullopt;
+  if (!fits) return std::nullopt;
   return result;
 }
 
