@@ -157,7 +157,7 @@ const Operator& some_operator(Choices& choices) {
 }
 
 Value operand(Choices& choices, Growth& growth, const std::vector<Value>& before) {
-  const std::int64_t choice = choices.below(8);
+  const std::int64_t choice = choices.below(12);
   const auto count = static_cast<std::int64_t>(growth.values.size());
   if (before.empty() || choice < 3) {
     // The newest ones first.
@@ -166,7 +166,18 @@ Value operand(Choices& choices, Growth& growth, const std::vector<Value>& before
   }
   if (choice == 3) return add_constant(choices, growth, Format::kI64, {choices.below(5)});
   if (choice == 4) return add_constant(choices, growth, some_format(choices), some_shape(choices));
-  return add_constant(choices, growth, before[0].format, beside(choices, before[0].dims));
+  const Format format = before[0].format;
+  if (choice == 5) {  // a number, a flag, an axis
+    constexpr Format kFormats[] = {Format::kI64, Format::kBool, Format::kF32};
+    const std::int64_t which = choices.below(4);
+    return add_constant(choices, growth, which == 3 ? format : kFormats[which],
+                        choices.below(2) == 0 ? Shape{} : Shape{1});
+  }
+  if (choice == 6) {  // places
+    return add_constant(choices, growth, Format::kI64, beside(choices, before[0].dims));
+  }
+  if (choice == 7) return add_constant(choices, growth, format, before.back().dims);
+  return add_constant(choices, growth, format, beside(choices, before[0].dims));
 }
 
 bool is_small(const std::vector<model::TypedValue>& outputs) {
@@ -220,7 +231,7 @@ void grow(Choices& choices, Growth& growth) {
 }  // namespace
 
 std::string grown_model(Choices& choices) {
-  const std::int64_t opset = 11 + choices.below(14);
+  const std::int64_t opset = 7 + choices.below(22);
   Growth growth{ModelBuilder(opset), opset, {}, {}, {}};
   const std::int64_t inputs = 1 + choices.below(2);
   for (std::int64_t i = 0; i < inputs; ++i) {

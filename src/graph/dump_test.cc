@@ -22,7 +22,7 @@ std::string parse_error(const std::string& text) {
 }
 
 TEST(Dump, ReadsLikeThis) {
-  TestModel model;
+  TestModel model(10);
   model.input("x", {2, 3}, Format::kF16).node("Clip", {"x"}, {"y"}, {{"min", -1.5f}});
   model.output("y", {2, 3}, Format::kF16);
   EXPECT_EQ(dump(*build(model.model(), {})),

@@ -45,6 +45,7 @@ if(TESSERA_BUILD_TESTS)
       evaluate_random_test.cc
       evaluate_test.cc
       infer_control_test.cc
+      infer_operands_test.cc
       infer_test.cc
     DEPENDS tessera_model fmt::fmt
     LABELS unit)
