@@ -210,6 +210,8 @@ struct Core::State {
   Status check_access(std::size_t network, isa::DramAddress address, std::size_t bytes) const;
   Status begin(std::span<const NetworkRun> runs, const CoreOptions& options);
   Status run_clock(const CoreOptions& options);
+  // The races that the hazard check has seen, a line each.
+  Status races() const;
   NetworksResult collect(std::span<const NetworkRun> runs, const CoreOptions& options);
 
   // For the hazard check: what the package and the host have supplied before the runs.
@@ -410,11 +412,18 @@ Status Core::State::run_clock(const CoreOptions& options) {
       boxes.wakes.wake(box, next);
     }
     end = now;
-    if (hazards && hazards->report()) {
-      return Error{ErrorCode::kInvalidModel, *hazards->report()};
-    }
   }
   return {};
+}
+
+Status Core::State::races() const {
+  if (!hazards || hazards->races().empty()) return {};
+  const std::vector<std::string>& races = hazards->races();
+  std::string text = fmt::format("{}", fmt::join(races, "\n  "));
+  if (races.size() == engines::HazardCheck::kRacesMax) {
+    text += fmt::format("\n  no more than {} are listed", races.size());
+  }
+  return Error{ErrorCode::kInvalidModel, std::move(text)};
 }
 
 NetworksResult Core::State::collect(std::span<const NetworkRun> runs, const CoreOptions& options) {
@@ -478,7 +487,10 @@ NetworksResult Core::State::collect(std::span<const NetworkRun> runs, const Core
 Result<NetworksResult> Core::run_networks(std::span<const NetworkRun> runs,
                                           const CoreOptions& options) {
   TESSERA_RETURN_IF_ERROR(state_->begin(runs, options));
-  TESSERA_RETURN_IF_ERROR(state_->run_clock(options));
+  const Status ran = state_->run_clock(options);
+  // A race says more than what came of it.
+  TESSERA_RETURN_IF_ERROR(state_->races());
+  TESSERA_RETURN_IF_ERROR(ran);
   state_->note_written(runs);
   return state_->collect(runs, options);
 }

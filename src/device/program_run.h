@@ -27,12 +27,14 @@ struct ProgramRunOptions {
   int threads = 0;             // host; 0 = all cores
   bool timing_only = false;    // sim: skip the values, same cycles; outputs are empty
   bool check_hazards = false;  // sim: report two tasks that race
-  bool trace = false;          // sim: keep the timeline
+  // sim: run a program whose order nobody has proved; its descriptors are checked all the same.
+  bool unverified = false;
+  bool trace = false;  // sim: keep the timeline
 };
 
 class ProgramRun {
  public:
-  // Proves the program, and places it on a core or lifts it.
+  // Proves the program, unless the options say not to, and places it on a core or lifts it.
   static Result<std::unique_ptr<ProgramRun>> create(isa::Program program, const ChipConfig& chip,
                                                     const ProgramRunOptions& options);
 

@@ -19,6 +19,14 @@ struct StepRef {
   friend bool operator==(const StepRef&, const StepRef&) = default;
 };
 
+// Whether an access of step `self` reads what `earlier`, a step before it of the same task, wrote. An
+// engine begins a step while results of the ones before are still in its pipeline. All else that
+// steps of one task do to the same bytes it does in their order: results land in it, and a step has
+// read before the next one's results land.
+inline bool reads_own_result(const StepRef& self, bool write, const StepRef& earlier) {
+  return !write && earlier.task == self.task && earlier.step != self.step;
+}
+
 class AccessMap {
  public:
   // Records a read of bytes [first, last) by `reader` on `engine`. Calls visit(writer) for every

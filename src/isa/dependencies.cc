@@ -11,7 +11,8 @@
 namespace tessera::isa {
 namespace {
 
-// Finished steps of each engine, counted over all tasks, that are known to come before.
+// Finished steps of each engine, the task's own included, counted over all tasks, that are known to
+// come before a step begins.
 using Clock = ByEngine<std::int64_t>;
 
 class Deriver {
@@ -38,11 +39,12 @@ class Deriver {
       for (std::int64_t step = 0; step < task.steps(); ++step) take_step(task, step);
       task.dependencies.clear();
       for (const auto& [other, needs] : needs_) {
-        for (const Dependency& line :
-             fit_lines(other, needs, task.steps(), tasks_[other].steps())) {
-          task.dependencies.push_back(line);
-        }
+        const std::vector<Dependency> lines =
+            other == task.id ? fit_own_lines(other, needs, task.steps())
+                             : fit_lines(other, needs, task.steps(), tasks_[other].steps());
+        task.dependencies.insert(task.dependencies.end(), lines.begin(), lines.end());
       }
+      needs_.erase(task.id);
       redundant += static_cast<std::int64_t>(conflicting_.size() - needs_.size());
     }
     return redundant;
@@ -61,19 +63,19 @@ class Deriver {
   Candidates find_conflicts(const TaskDescriptor& task, std::int64_t step) {
     Candidates candidates;
     const StepRef self{task.id, step};
-    const auto visit = [&](const StepRef& earlier) {
-      if (!earlier.valid() || segments_[earlier.task] != segments_[task.id]) return;
-      const EngineKind engine = tasks_[earlier.task].engine;
-      if (engine == task.engine) return;
-      conflicting_.insert(earlier.task);
-      Candidate& candidate = candidates[engine];
-      const std::int64_t number = number_of(earlier);
-      if (number > candidate.number) candidate = {earlier, number};
-    };
     accesses_.clear();
     step_accesses(task, chip_, step, accesses_);
     for (const Access& access : accesses_) {
       if (access.memory == MemoryKind::kDram && access.base == BaseIndex::kWeights) continue;
+      const auto visit = [&](const StepRef& earlier) {
+        if (!earlier.valid() || segments_[earlier.task] != segments_[task.id]) return;
+        const EngineKind engine = tasks_[earlier.task].engine;
+        if (engine == task.engine && !reads_own_result(self, access.write, earlier)) return;
+        if (engine != task.engine) conflicting_.insert(earlier.task);
+        Candidate& candidate = candidates[engine];
+        const std::int64_t number = number_of(earlier);
+        if (number > candidate.number) candidate = {earlier, number};
+      };
       AccessMap& map = map_of(access);
       if (access.write) {
         map.write(access.first, access.last, self, visit);
@@ -96,7 +98,6 @@ class Deriver {
     const std::int64_t number = first_step_[task.id] + step;
     Clock clock{};
     if (number > 0) clock = clocks_[engine][number - 1];
-    clock[engine] = number + 1;
     Candidates candidates = find_conflicts(task, step);
     std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
       if (a.number < 0 || b.number < 0) return a.number >= 0 && b.number < 0;
@@ -110,6 +111,7 @@ class Deriver {
       needs_[candidate.step.task].push_back({step + 1, candidate.step.step + 1});
       const Clock& theirs = clocks_[other][candidate.number];
       for (std::size_t i = 0; i < clock.size(); ++i) clock[i] = std::max(clock[i], theirs[i]);
+      clock[other] = std::max(clock[other], candidate.number + 1);
     }
     clocks_[engine][number] = clock;
   }

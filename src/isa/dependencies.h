@@ -1,11 +1,13 @@
 // Dependencies from what tasks touch: the list of tasks, executed one after the other, is correct;
 // here the order between engines is dropped where it makes no difference.
 //
-//   step accesses ─► conflicts (read after write, write after read, write after write)
+//   step accesses ─► conflicts (read after write, write after read, write after write;
+//                    within a task: read after write, the rest is the engine's order)
 //                 ─► without those that follow from others (vector clocks over the engines)
 //                 ─► progress lines: step j needs ceil((a * j + b) / d) steps of that task
 //
-// Every dependency points to an earlier task of the list, so no cycle can arise.
+// Every dependency points to an earlier task of the list, or to earlier steps of the task itself, so
+// no cycle can arise.
 #pragma once
 
 #include <cstdint>
@@ -33,5 +35,9 @@ struct StepNeed {
 // where that is clearly better. `steps` is the reader's count, `task_steps` the other task's.
 std::vector<Dependency> fit_lines(TaskId task, const std::vector<StepNeed>& needs,
                                   std::int64_t steps, std::int64_t task_steps);
+// The same for needs of a task of `steps` steps for its own earlier steps (needed < step): nowhere do
+// the lines ask for a step itself or a later one.
+std::vector<Dependency> fit_own_lines(TaskId task, const std::vector<StepNeed>& needs,
+                                      std::int64_t steps);
 
 }  // namespace tessera::isa

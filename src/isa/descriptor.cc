@@ -32,6 +32,16 @@ std::int64_t steps_needed(const Dependency& dependency, std::int64_t j, std::int
   return std::clamp<std::int64_t>(needed, 0, task_steps);
 }
 
+std::int64_t first_step_waiting_for_itself(const Dependency& dependency, std::int64_t steps) {
+  // ceil((a j + b) / d) > j - 1 exactly where (a - d) j + (b + d) > 0.
+  const std::int64_t slope = std::int64_t{dependency.numerator} - dependency.denominator;
+  const std::int64_t constant = dependency.offset + dependency.denominator;
+  if (slope + constant > 0) return 1;
+  if (slope <= 0) return 0;
+  const std::int64_t first = -constant / slope + 1;
+  return first <= steps ? first : 0;
+}
+
 BufferSurface accumulator_surface(const PlanarTask& task) {
   constexpr std::uint32_t kWords = arith::ReduceAccumulator::kStoredBytes / 8;
   BufferSurface surface;

@@ -47,6 +47,8 @@ const char* engine_kind_name(EngineKind kind);  // "neural", "planar", "load", "
 //   clamp(ceil((numerator * j + offset) / denominator), 0, steps of task)
 // steps." Read after write, write after read and write after write are all of this form;
 // numerator 0 with offset = denominator * steps is a full barrier.
+// `task` may be the task itself: a step that reads what an earlier step of the task writes waits
+// until that one is finished. No step may ask for itself or a later one.
 struct Dependency {
   TaskId task = kNoTask;
   std::int32_t numerator = 0;
@@ -56,6 +58,10 @@ struct Dependency {
 };
 // Steps of `task` (which has `task_steps`) that must be finished before step j = 1.. of the reader.
 std::int64_t steps_needed(const Dependency& dependency, std::int64_t j, std::int64_t task_steps);
+// The first step j (1-based) of a task of `steps` steps that could never begin, because a dependency
+// of the task on itself asks for more than the j - 1 steps before it; 0 if there is none. For
+// |offset| <= 2^61.
+std::int64_t first_step_waiting_for_itself(const Dependency& dependency, std::int64_t steps);
 
 // A surface in the state buffer. Channel c lies in partition (c % P), P of the chip, of channel
 // block c / P, at byte

@@ -386,6 +386,28 @@ bool writes_weights(const TaskDescriptor& task) {
   return copy != nullptr && copy->destination.base == BaseIndex::kWeights;
 }
 
+Status check_dependencies(const TaskDescriptor& task, TaskId task_count) {
+  constexpr std::int64_t kOffsetMax = std::int64_t{1} << 61;
+  for (const Dependency& dependency : task.dependencies) {
+    if (dependency.task >= task_count) {
+      return bad(fmt::format("depends on task {} of {}", dependency.task, task_count));
+    }
+    if (dependency.denominator < 1 || dependency.offset > kOffsetMax ||
+        dependency.offset < -kOffsetMax) {
+      return bad(fmt::format("dependency on task {} has denominator {} and offset {}",
+                             dependency.task, dependency.denominator, dependency.offset));
+    }
+    if (dependency.task != task.id) continue;
+    const std::int64_t step = first_step_waiting_for_itself(dependency, task.steps());
+    if (step == 0) continue;
+    return bad(fmt::format(
+        "waits for itself: its step {} asks for {} of its own steps, when {} can be finished; a "
+        "task may wait for its own earlier steps only",
+        step, steps_needed(dependency, step, task.steps()), step - 1));
+  }
+  return {};
+}
+
 bool engine_takes(EngineKind engine, const TaskConfig& config) {
   switch (engine) {
     case EngineKind::kNeural:
@@ -446,17 +468,7 @@ Status check_descriptor(const TaskDescriptor& task, const CheckContext& context)
     return bad(fmt::format("{} images of {} rows, {} a step: allowed are 1 to {} steps",
                            bands.images, bands.rows, bands.rows_per_step, kStepsMax));
   }
-  for (const Dependency& dependency : task.dependencies) {
-    if (dependency.task >= context.task_count || dependency.task == task.id) {
-      return bad(fmt::format("depends on task {} of {}", dependency.task, context.task_count));
-    }
-    constexpr std::int64_t kOffsetMax = std::int64_t{1} << 61;
-    if (dependency.denominator < 1 || dependency.offset > kOffsetMax ||
-        dependency.offset < -kOffsetMax) {
-      return bad(fmt::format("dependency on task {} has denominator {} and offset {}",
-                             dependency.task, dependency.denominator, dependency.offset));
-    }
-  }
+  TESSERA_RETURN_IF_ERROR(check_dependencies(task, context.task_count));
   return std::visit(
       [&](const auto& config) -> Status {
         using T = std::decay_t<decltype(config)>;

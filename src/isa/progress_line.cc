@@ -49,23 +49,38 @@ Dependency lowest_line(TaskId task, const std::vector<StepNeed>& needs, std::int
           offset};
 }
 
-std::int64_t excess_of(const std::vector<Dependency>& lines,
-                       const std::vector<std::int64_t>& running, std::int64_t task_steps) {
+// What lines are fitted to: the needs at each step of the reader, and the other task.
+struct Fitting {
+  TaskId task = kNoTask;
+  bool own = false;  // the reader is the task itself
+  std::int64_t task_steps = 0;
+  std::vector<std::int64_t> running;  // running_needs()
+
+  // A line on the task itself has to leave every step a chance to begin.
+  bool takes(const Dependency& line) const {
+    return !own || first_step_waiting_for_itself(line, task_steps) == 0;
+  }
+  // The steepest slope worth trying. On the task itself slope 1 is always taken: the needs of step j
+  // are below j.
+  std::pair<std::int64_t, std::int64_t> steepest() const { return {own ? 1 : task_steps, 1}; }
+};
+
+std::int64_t excess_of(const std::vector<Dependency>& lines, const Fitting& fitting) {
   std::int64_t excess = 0;
-  for (std::size_t j = 1; j < running.size(); ++j) {
+  for (std::size_t j = 1; j < fitting.running.size(); ++j) {
     std::int64_t asked = 0;
     for (const Dependency& line : lines) {
-      asked = std::max(asked, steps_needed(line, static_cast<std::int64_t>(j), task_steps));
+      asked = std::max(asked, steps_needed(line, static_cast<std::int64_t>(j), fitting.task_steps));
     }
-    excess += asked - running[j];
+    excess += asked - fitting.running[j];
   }
   return excess;
 }
 
-// Slopes worth trying: level, vertical, and those between corners of the needs.
+// Slopes worth trying: level, steepest, and those between corners of the needs.
 std::vector<std::pair<std::int64_t, std::int64_t>> slopes(const std::vector<StepNeed>& needs,
-                                                          std::int64_t task_steps) {
-  std::vector<std::pair<std::int64_t, std::int64_t>> result = {{0, 1}, {task_steps, 1}};
+                                                          const Fitting& fitting) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> result = {{0, 1}, fitting.steepest()};
   const std::size_t stride = std::max<std::size_t>(1, needs.size() / 24);
   for (std::size_t i = 0; i < needs.size(); i += stride) {
     for (std::size_t k = i + 1; k < needs.size(); k += stride) {
@@ -81,33 +96,29 @@ std::vector<std::pair<std::int64_t, std::int64_t>> slopes(const std::vector<Step
   return result;
 }
 
-LineFit best_line(TaskId task, const std::vector<StepNeed>& needs,
-                  const std::vector<std::int64_t>& running, std::int64_t task_steps) {
+LineFit best_line(const std::vector<StepNeed>& needs, const Fitting& fitting) {
   std::optional<LineFit> best;
-  for (const auto& [numerator, denominator] : slopes(needs, task_steps)) {
-    const Dependency line = lowest_line(task, needs, numerator, denominator);
-    const std::int64_t excess = excess_of({line}, running, task_steps);
+  for (const auto& [numerator, denominator] : slopes(needs, fitting)) {
+    const Dependency line = lowest_line(fitting.task, needs, numerator, denominator);
+    if (!fitting.takes(line)) continue;
+    const std::int64_t excess = excess_of({line}, fitting);
     if (!best || excess < best->excess) best = LineFit{line, excess};
     if (excess == 0) break;
   }
   return *best;
 }
 
-}  // namespace
-
-std::vector<Dependency> fit_lines(TaskId task, const std::vector<StepNeed>& needs,
-                                  std::int64_t steps, std::int64_t task_steps) {
-  const std::vector<std::int64_t> running = running_needs(needs, steps);
-  const LineFit one = best_line(task, needs, running, task_steps);
+std::vector<Dependency> best_lines(const std::vector<StepNeed>& needs, const Fitting& fitting) {
+  const LineFit one = best_line(needs, fitting);
   if (one.excess == 0 || needs.size() < 2) return {one.line};
   std::vector<Dependency> best = {one.line};
   std::int64_t least = one.excess;
   const std::size_t stride = std::max<std::size_t>(1, needs.size() / 16);
   for (std::size_t cut = 1; cut < needs.size(); cut += stride) {
     const auto middle = needs.begin() + static_cast<std::ptrdiff_t>(cut);
-    const LineFit low = best_line(task, {needs.begin(), middle}, running, task_steps);
-    const LineFit high = best_line(task, {middle, needs.end()}, running, task_steps);
-    const std::int64_t excess = excess_of({low.line, high.line}, running, task_steps);
+    const LineFit low = best_line({needs.begin(), middle}, fitting);
+    const LineFit high = best_line({middle, needs.end()}, fitting);
+    const std::int64_t excess = excess_of({low.line, high.line}, fitting);
     if (excess < least) {
       least = excess;
       best = {low.line, high.line};
@@ -115,6 +126,23 @@ std::vector<Dependency> fit_lines(TaskId task, const std::vector<StepNeed>& need
   }
   // A second line has to be worth its words.
   return least * 2 <= one.excess ? best : std::vector<Dependency>{one.line};
+}
+
+}  // namespace
+
+std::vector<Dependency> fit_lines(TaskId task, const std::vector<StepNeed>& needs,
+                                  std::int64_t steps, std::int64_t task_steps) {
+  return best_lines(needs, {.task = task,
+                            .own = false,
+                            .task_steps = task_steps,
+                            .running = running_needs(needs, steps)});
+}
+
+std::vector<Dependency> fit_own_lines(TaskId task, const std::vector<StepNeed>& needs,
+                                      std::int64_t steps) {
+  return best_lines(
+      needs,
+      {.task = task, .own = true, .task_steps = steps, .running = running_needs(needs, steps)});
 }
 
 }  // namespace tessera::isa

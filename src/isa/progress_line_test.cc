@@ -62,5 +62,32 @@ TEST(ProgressLine, RandomNeedsAreMetAndAreNotFarExceeded) {
   }
 }
 
+TEST(ProgressLine, TheStepBeforeOfTheSameTask) {
+  std::vector<StepNeed> needs;
+  for (std::int64_t j = 2; j <= 9; ++j) needs.push_back({j, j - 1});
+  EXPECT_EQ(fit_own_lines(4, needs, 9), (std::vector<Dependency>{{4, 1, 1, -1}}));
+}
+
+TEST(ProgressLine, NeedsOfTheSameTaskAreMetAndEveryStepCanBegin) {
+  constexpr std::uint64_t kSeed = 78;
+  std::mt19937_64 random(kSeed);
+  for (int round = 0; round < 500; ++round) {
+    SCOPED_TRACE(round);
+    const auto steps = static_cast<std::int64_t>(2 + random() % 40);
+    std::vector<StepNeed> needs;
+    std::int64_t most = 0;
+    for (std::int64_t j = 2; j <= steps; ++j) {
+      if (random() % 3 == 0) continue;
+      most = std::min(j - 1, most + static_cast<std::int64_t>(random() % 4));
+      if (most > 0) needs.push_back({j, most});
+    }
+    if (needs.empty()) continue;
+    const auto lines = fit_own_lines(0, needs, steps);
+    EXPECT_LE(lines.size(), 2u);
+    for (const StepNeed& need : needs) EXPECT_GE(asked(lines, need.step, steps), need.needed);
+    for (std::int64_t j = 1; j <= steps; ++j) EXPECT_LT(asked(lines, j, steps), j);
+  }
+}
+
 }  // namespace
 }  // namespace tessera::isa

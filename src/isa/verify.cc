@@ -21,7 +21,9 @@ constexpr TaskId kHostTask = kNoTask - 1;
 // Most accesses that are followed; far more than any network has, few enough to end.
 constexpr std::int64_t kAccessesMax = std::int64_t{1} << 28;
 
-// Finished steps of each engine, counted over the whole program, that are known to come before.
+// Finished steps of each engine, counted over the whole program, that are known to come before a
+// step begins. Of its own engine these are the steps that are proved to be finished; that the ones
+// before have begun, the queue says.
 using Clock = ByEngine<std::int64_t>;
 
 void raise(Clock& clock, const Clock& other) {
@@ -47,11 +49,9 @@ class Verifier {
  public:
   Verifier(const Program& program, const ChipConfig& chip) : program_(program), chip_(chip) {}
 
-  Status run() {
+  Status check() const {
     TESSERA_RETURN_IF_ERROR(check_tasks());
     TESSERA_RETURN_IF_ERROR(check_all_slots());
-    number_steps();
-    for (const TensorSlot& slot : program_.inputs) host_writes(slot);
     TaskId expected = 0;
     for (const Segment& segment : program_.segments) {
       if (segment.task_first != expected || segment.task_last < segment.task_first ||
@@ -60,13 +60,22 @@ class Verifier {
                                    segment.task_first, segment.task_last));
       }
       expected = segment.task_last;
+    }
+    if (expected != program_.tasks.size()) {
+      return invalid(fmt::format("task {} belongs to no segment", expected));
+    }
+    return {};
+  }
+
+  Status run() {
+    TESSERA_RETURN_IF_ERROR(check());
+    number_steps();
+    for (const TensorSlot& slot : program_.inputs) host_writes(slot);
+    for (const Segment& segment : program_.segments) {
       TESSERA_RETURN_IF_ERROR(run_segment(segment));
       for (const HostStep& step : segment.host_steps) {
         for (const TensorSlot& slot : step.outputs) host_writes(slot);
       }
-    }
-    if (expected != program_.tasks.size()) {
-      return invalid(fmt::format("task {} belongs to no segment", expected));
     }
     return {};
   }
@@ -175,13 +184,13 @@ class Verifier {
     const std::int64_t number = first_step_[id] + at;
     Clock clock{};
     if (number > 0) clock = clocks_[engine][number - 1];
-    clock[engine] = number + 1;
     for (const Dependency& dependency : task.dependencies) {
       const std::int64_t needed = needed_steps(dependency, at + 1);
       if (needed == 0) continue;
       const EngineKind other = program_.tasks[dependency.task].engine;
       const std::int64_t last = first_step_[dependency.task] + needed - 1;
       raise(clock, clocks_[other][last]);
+      clock[other] = std::max(clock[other], last + 1);
     }
     clocks_[engine][number] = clock;
     accesses_.clear();
@@ -234,10 +243,32 @@ class Verifier {
     return dram_[access.base];
   }
 
-  bool comes_before(const StepRef& earlier, const Clock& clock) const {
+  // Whether `earlier` is done with its bytes when `self` touches them. Of one engine: by its queue,
+  // and because a task that reads what the one before it wrote waits until that one is finished.
+  bool comes_before(const StepRef& earlier, const StepRef& self, bool write,
+                    const Clock& clock) const {
     if (earlier.task == kHostTask || earlier.task < segment_first_) return true;
     const EngineKind engine = program_.tasks[earlier.task].engine;
+    if (engine == program_.tasks[self.task].engine && !reads_own_result(self, write, earlier)) {
+      return true;
+    }
     return first_step_[earlier.task] + earlier.step < clock[engine];
+  }
+
+  Error race(const StepRef& racing, const StepRef& self, const Access& access) const {
+    if (racing.task == self.task) {
+      return invalid(fmt::format(
+          "race: step {} of {} reads bytes {} to {} of the {} before step {} of the same task has "
+          "written them; a dependency of the task on itself has to order them (after task {}: (1 j "
+          "- {}) / 1 steps)",
+          self.step + 1, describe(self.task), access.first, access.last, memory_name(access),
+          racing.step + 1, self.task, self.step - racing.step));
+    }
+    return invalid(fmt::format(
+        "race: step {} of {} and step {} of {} both touch bytes {} to {} of the {}, and nothing "
+        "orders them",
+        racing.step + 1, describe(racing.task), self.step + 1, describe(self.task), access.first,
+        access.last, memory_name(access)));
   }
 
   Status check_order(const StepRef& self, const Access& access, const Clock& clock) {
@@ -247,7 +278,7 @@ class Verifier {
     const auto visit = [&](const StepRef& earlier) {
       if (!earlier.valid()) {
         unwritten = true;
-      } else if (!comes_before(earlier, clock)) {
+      } else if (!comes_before(earlier, self, access.write, clock)) {
         racing = earlier;
       }
     };
@@ -256,13 +287,7 @@ class Verifier {
     } else {
       map_of(access).read(access.first, access.last, self, program_.tasks[self.task].engine, visit);
     }
-    if (racing) {
-      return invalid(fmt::format(
-          "race: step {} of {} and step {} of {} both touch bytes {} to {} of the {}, and nothing "
-          "orders them",
-          racing->step + 1, describe(racing->task), self.step + 1, describe(self.task),
-          access.first, access.last, memory_name(access)));
-    }
+    if (racing) return race(*racing, self, access);
     if (unwritten) {
       return invalid(fmt::format(
           "step {} of {} reads bytes {} to {} of the {} before anything "
@@ -284,6 +309,10 @@ class Verifier {
 };
 
 }  // namespace
+
+Status check_program(const Program& program, const ChipConfig& chip) {
+  return Verifier(program, chip).check();
+}
 
 Status verify_program(const Program& program, const ChipConfig& chip) {
   return Verifier(program, chip).run();

@@ -2,8 +2,9 @@
 //
 // Every step's reads and writes are known from its descriptor. Walking the tasks in any order the
 // dependencies allow, each byte's last writer and readers must be ordered before the next access by
-// the chain of dependencies (vector clocks over the five queues); otherwise the two tasks are
-// named.
+// the chain of dependencies (vector clocks over the five queues); otherwise the two steps are
+// named. Between steps of one engine its queue is the order, with one exception: a step that reads
+// what an earlier step of its own task wrote has to wait for it (access_map.h: reads_own_result()).
 #pragma once
 
 #include "arch/chip_config.h"
@@ -12,7 +13,11 @@
 
 namespace tessera::isa {
 
-// Bounds of every address, engine order, dependency sanity (no unknown task, no impossible step),
+// What needs no walk: every descriptor, tensor slots inside their regions, segments one behind the
+// other. A program that passes cannot reach outside its memories, whatever the order of its steps.
+Status check_program(const Program& program, const ChipConfig& chip);
+
+// That, and bounds of every address, engine order, dependency sanity (no unknown task, no impossible step),
 // deadlock freedom, race freedom. The error names the two tasks and the bytes.
 Status verify_program(const Program& program, const ChipConfig& chip);
 

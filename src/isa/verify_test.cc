@@ -145,6 +145,91 @@ TEST(VerifyErrors, ConfigurationForAnotherEngineIsNamed) {
             "task 1 (neural, layer 'relu'): the neural engine cannot run configuration kind 1");
 }
 
+// A planar task whose step j reads the two rows that step j - 1 wrote.
+Program recurrent(std::vector<Dependency> own_lines) {
+  Program program = chain();
+  auto& relu = std::get<PlanarTask>(program.tasks[1].config);
+  relu.inputs[0].rows = kRows - 2;
+  relu.output = surface(2 * kRowBytes);
+  relu.output.rows = kRows - 2;
+  program.tasks[1].bands = {1, kRows - 2, 2};
+  program.tasks[1].dependencies = {{0, 0, 1, 4}};
+  for (const Dependency& line : own_lines) program.tasks[1].dependencies.push_back(line);
+  std::get<TransferTask>(program.tasks[2].config).buffer.offset = 0;
+  program.tasks[2].dependencies = {{1, 0, 1, 3}};
+  return program;
+}
+
+TEST(Verify, ATaskThatWaitsForTheStepsThatItReadsIsProved) {
+  EXPECT_EQ(message(recurrent({{1, 1, 1, -1}})), "");
+  EXPECT_EQ(message(recurrent({{1, 1, 2, -1}, {1, 1, 1, -1}})), "");
+}
+
+TEST(VerifyErrors, ReadingAnUnfinishedStepOfTheSameTaskIsARace) {
+  EXPECT_EQ(
+      message(recurrent({})),
+      "race: step 2 of task 1 (planar, layer 'relu') reads bytes 64 to 128 of the state buffer "
+      "before step 1 of the same task has written them; a dependency of the task on itself "
+      "has to order them (after task 1: (1 j - 1) / 1 steps)");
+  // One step less than it takes, and only at the first step.
+  EXPECT_NE(message(recurrent({{1, 1, 1, -2}})), "");
+  EXPECT_NE(message(recurrent({{1, 1, 2, -1}})), "");
+}
+
+TEST(Verify, WhatCameBackThroughAnotherEngineIsFinished) {
+  // The store, a later task, follows the ReLU step by step, and the ReLU follows the store.
+  Program program = recurrent({});
+  program.tasks[2].dependencies = {{1, 1, 1, 0}};
+  auto& store = std::get<TransferTask>(program.tasks[2].config);
+  store.buffer = surface(2 * kRowBytes);
+  store.buffer.rows = kRows - 2;
+  program.tasks[2].bands = {1, kRows - 2, 2};
+  EXPECT_NE(message(program), "");
+  program.tasks[1].dependencies.push_back({2, 1, 1, -1});
+  EXPECT_EQ(message(program), "");
+}
+
+TEST(VerifyErrors, AStepThatWaitsForItselfIsNamed) {
+  EXPECT_EQ(
+      message(recurrent({{1, 1, 1, 0}})),
+      "task 1 (planar, layer 'relu'): waits for itself: its step 1 asks for 1 of its own steps, "
+      "when 0 can be finished; a task may wait for its own earlier steps only");
+  EXPECT_EQ(
+      message(recurrent({{1, 2, 1, -3}})),
+      "task 1 (planar, layer 'relu'): waits for itself: its step 3 asks for 3 of its own steps, "
+      "when 2 can be finished; a task may wait for its own earlier steps only");
+  EXPECT_EQ(
+      message(recurrent({{1, 0, 1, 1}})),
+      "task 1 (planar, layer 'relu'): waits for itself: its step 1 asks for 1 of its own steps, "
+      "when 0 can be finished; a task may wait for its own earlier steps only");
+}
+
+TEST(Verify, TheFirstStepThatWaitsForItselfIsFoundForAllLines) {
+  for (std::int32_t numerator = -3; numerator <= 5; ++numerator) {
+    for (std::int32_t denominator = 1; denominator <= 4; ++denominator) {
+      for (std::int64_t offset = -12; offset <= 3; ++offset) {
+        for (std::int64_t steps = 1; steps <= 7; ++steps) {
+          const Dependency line{0, numerator, denominator, offset};
+          std::int64_t expected = 0;
+          for (std::int64_t j = steps; j >= 1; --j) {
+            if (steps_needed(line, j, steps) >= j) expected = j;
+          }
+          ASSERT_EQ(first_step_waiting_for_itself(line, steps), expected)
+              << numerator << " j + " << offset << " / " << denominator << ", " << steps;
+        }
+      }
+    }
+  }
+}
+
+TEST(Verify, ACheckWithoutTheProofLooksAtDescriptorsAndSegments) {
+  EXPECT_TRUE(check_program(recurrent({}), ChipConfig{}).ok());
+  EXPECT_FALSE(check_program(recurrent({{1, 1, 1, 0}}), ChipConfig{}).ok());
+  Program program = chain();
+  program.segments[0].task_last = 2;
+  EXPECT_EQ(check_program(program, ChipConfig{}).error().message, "task 2 belongs to no segment");
+}
+
 std::string message_of_surface(void (*damage)(BufferSurface&)) {
   Program program = chain();
   damage(std::get<PlanarTask>(program.tasks[1].config).output);

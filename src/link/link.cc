@@ -133,12 +133,12 @@ class Linker {
     program_.segments = std::move(merged);
   }
 
-  // Every task waits for the one before it in its segment.
+  // Every task waits for the one before it in its segment, and for its own steps as before.
   void make_serial() {
     for (const isa::Segment& segment : program_.segments) {
       for (TaskId id = segment.task_first; id < segment.task_last; ++id) {
         TaskDescriptor& task = program_.tasks[id];
-        task.dependencies.clear();
+        std::erase_if(task.dependencies, [&](const Dependency& line) { return line.task != id; });
         if (id == segment.task_first) continue;
         task.dependencies.push_back({id - 1, 0, 1, program_.tasks[id - 1].steps()});
       }

@@ -16,7 +16,8 @@ using isa::Segment;
 using isa::TaskDescriptor;
 using isa::TaskId;
 
-// Finished steps of each engine, counted over all tasks, that are known to come before.
+// Finished steps of each engine, the task's own included, counted over all tasks, that are known to
+// come before a step begins.
 using Clock = isa::ByEngine<std::int64_t>;
 
 void raise(Clock& clock, const Clock& other) {
@@ -73,21 +74,23 @@ class Reducer {
   // Adds what step j (1-based) learns by waiting for `line`.
   void learn(const TaskDescriptor& task, const Dependency& line, std::int64_t j,
              Clock& clock) const {
-    if (line.task >= task.id || line.task < segment_first_) return;
+    if (line.task > task.id || line.task < segment_first_) return;
     const TaskDescriptor& other = tasks_[line.task];
     const std::int64_t needed = isa::steps_needed(line, j, other.steps());
     if (needed == 0) return;
     const std::int64_t last = first_step_[line.task] + needed - 1;
-    raise(clock, clocks_[other.engine][last]);
+    // What earlier steps of the task knew, the queue has passed on.
+    if (line.task != task.id) raise(clock, clocks_[other.engine][last]);
+    clock[other.engine] = std::max(clock[other.engine], last + 1);
   }
 
   bool is_redundant(const TaskDescriptor& task, std::size_t index,
                     const std::vector<bool>& kept) const {
     const Dependency& line = task.dependencies[index];
-    if (line.task >= task.id) return false;
+    if (line.task > task.id) return false;
     if (line.task < segment_first_) return true;  // finished before the segment began
     const TaskDescriptor& other = tasks_[line.task];
-    if (other.engine == task.engine) return true;
+    if (other.engine == task.engine && line.task != task.id) return true;
     const std::int64_t first = first_step_[line.task];
     Clock clock = before(task);
     for (std::int64_t j = 1; j <= task.steps(); ++j) {
@@ -124,9 +127,7 @@ class Reducer {
     auto& clocks = clocks_[task.engine];
     for (std::int64_t j = 1; j <= task.steps(); ++j) {
       for (const Dependency& line : task.dependencies) learn(task, line, j, clock);
-      const std::int64_t number = first_step_[id] + j - 1;
-      clock[task.engine] = number + 1;
-      clocks[number] = clock;
+      clocks[first_step_[id] + j - 1] = clock;
     }
     return lines - static_cast<std::int64_t>(left);
   }

@@ -8,9 +8,10 @@
 // every j, the steps it asks for are known without it. Dropping it changes no order and no cycle of
 // the engines; the descriptors get shorter.
 //
-// A line on the task's own engine is redundant too: the queue's order says it. Lines on later tasks
-// stay as they are (the verifier judges them). A task with more lines and steps than
-// kComparisonsMax allows keeps all its lines.
+// A line on an earlier task of the same engine is redundant too: the queue's order says it. A line on
+// the task itself is not, unless another one asks for as much: the queue lets a step begin while the
+// ones before it are not finished. Lines on later tasks stay as they are (the verifier judges them).
+// A task with more lines and steps than kComparisonsMax allows keeps all its lines.
 #pragma once
 
 #include <cstdint>

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <compare>
 #include <random>
 #include <set>
 
@@ -85,31 +86,52 @@ TEST(RedundantDependencies, ATaskWithoutStepsIsAnError) {
             "tasks");
 }
 
-// The plain form: every step's set of steps that come before it, by search over all edges.
-using Step = std::pair<TaskId, std::int64_t>;  // 1-based
-std::set<Step> steps_before(const std::vector<TaskDescriptor>& tasks, const Step& from) {
-  std::set<Step> found;
-  std::vector<Step> open = {from};
-  const auto add = [&](const Step& step) {
-    if (found.insert(step).second) open.push_back(step);
+TEST(RedundantDependencies, ATaskKeepsWaitingForItself) {
+  // The line on the planar task before it goes, its queue says so; the one on itself stays.
+  std::vector<TaskDescriptor> tasks = {
+      task(0, EngineKind::kPlanar, 8, {}),
+      task(1, EngineKind::kPlanar, 8, {{0, 1, 1, 0}, {1, 1, 1, -1}, {1, 1, 1, -2}})};
+  EXPECT_EQ(reduce(tasks), 2);
+  EXPECT_EQ(tasks[1].dependencies, (std::vector<Dependency>{{1, 1, 1, -1}}));
+}
+
+// The plain form: what comes before every step's begin, by search over all edges. Of its own engine
+// a step has to know only of its own task which steps are finished.
+struct Event {
+  TaskId task = 0;
+  std::int64_t step = 0;  // 1-based
+  bool finished = false;  // or begun
+  friend auto operator<=>(const Event&, const Event&) = default;
+};
+std::set<Event> events_before(const std::vector<TaskDescriptor>& tasks, TaskId task,
+                              std::int64_t step) {
+  std::set<Event> found;
+  std::vector<Event> open = {{task, step, false}};
+  const auto add = [&](const Event& event) {
+    if (found.insert(event).second) open.push_back(event);
   };
   while (!open.empty()) {
-    const auto [id, j] = open.back();
+    const auto [id, j, finished] = open.back();
     open.pop_back();
     const TaskDescriptor& at = tasks[id];
-    if (j > 1) add({id, j - 1});
-    if (j == 1) {
-      for (TaskId other = id; other > 0; --other) {
-        if (tasks[other - 1].engine != at.engine) continue;
-        add({other - 1, tasks[other - 1].steps()});
-        break;
-      }
+    if (j > 1) add({id, j - 1, finished});
+    for (TaskId other = id; j == 1 && other > 0; --other) {
+      if (tasks[other - 1].engine != at.engine) continue;
+      add({other - 1, tasks[other - 1].steps(), finished});
+      break;
+    }
+    if (finished) {
+      add({id, j, false});
+      continue;
     }
     for (const Dependency& line : at.dependencies) {
       const std::int64_t needed = isa::steps_needed(line, j, tasks[line.task].steps());
-      if (needed > 0) add({line.task, needed});
+      if (needed > 0) add({line.task, needed, true});
     }
   }
+  std::erase_if(found, [&](const Event& event) {
+    return event.finished && event.task != task && tasks[event.task].engine == tasks[task].engine;
+  });
   return found;
 }
 
@@ -117,6 +139,11 @@ std::vector<TaskDescriptor> random_tasks(std::mt19937_64& random) {
   std::vector<TaskDescriptor> tasks;
   for (TaskId id = 0; id < 10; ++id) {
     std::vector<Dependency> lines;
+    if (random() % 2 == 0) {  // on itself
+      const auto numerator = static_cast<std::int32_t>(random() % 2);
+      lines.push_back({id, numerator, static_cast<std::int32_t>(1 + random() % 2),
+                       -numerator - static_cast<std::int64_t>(random() % 3)});
+    }
     for (std::uint64_t i = random() % 4; id > 0 && i > 0; --i) {
       lines.push_back({static_cast<TaskId>(random() % id), static_cast<std::int32_t>(random() % 4),
                        static_cast<std::int32_t>(1 + random() % 3),
@@ -139,7 +166,7 @@ TEST(RedundantDependencies, RandomProgramsKeepTheirOrderAndNoLineTooMany) {
     dropped += reduce(after);
     for (const TaskDescriptor& at : after) {
       for (std::int64_t j = 1; j <= at.steps(); ++j) {
-        EXPECT_EQ(steps_before(after, {at.id, j}), steps_before(before, {at.id, j}));
+        EXPECT_EQ(events_before(after, at.id, j), events_before(before, at.id, j));
       }
       for (std::size_t i = 0; i < at.dependencies.size();
            ++i) {  // each that is left says something
@@ -148,7 +175,7 @@ TEST(RedundantDependencies, RandomProgramsKeepTheirOrderAndNoLineTooMany) {
         lines.erase(lines.begin() + static_cast<std::ptrdiff_t>(i));
         bool changed = false;
         for (std::int64_t j = 1; j <= at.steps() && !changed; ++j) {
-          changed = steps_before(after, {at.id, j}) != steps_before(without, {at.id, j});
+          changed = events_before(after, at.id, j) != events_before(without, at.id, j);
         }
         EXPECT_TRUE(changed) << "task " << at.id << " line " << i;
       }

@@ -1,13 +1,16 @@
 // What each line of a chain means: held against the rounding of one element at a time, or against
 // another chain that must give the same bits.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 
 #include "arch/architecture_file.h"
 #include "arith/function.h"
 #include "example.h"
+#include "firmware/disassembler.h"
 
 namespace tessera::firmware {
 namespace {
@@ -270,6 +273,39 @@ TEST(Chains, ADescriptorAmongChainsRunsInItsPlace) {
       "chain \"out\"\nread v\nwrite y\nend\n",
       {f16_tensor({1, 128}, Values(128, 4.0f))});
   EXPECT_EQ(y, Values(128, 2.0f));
+}
+
+// Step j of the descriptor reads vector j - 1 and writes vector j: the assembler lets it wait for the
+// step before, in its text too.
+TEST(Chains, ADescriptorThatReadsItsOwnResultsWaitsForItself) {
+  const ChipConfig chip = chip_named("tessera128");
+  const isa::Program program = assembled(
+      "queue x [4, 128] in\nqueue y [4, 128] out\nvector v [4, 128] in initial\n"
+      "chain \"in\"\niterate 4\nread x\nwrite v\nend\n"
+      "task planar planar bands 1 x 3 by 1\n"
+      "  read buffer 0 f16 [1, 128, 3, 1] pitch [0, 2, 2] ring 3\n"
+      "  activate square_root\n"
+      "  write buffer 2 f16 [1, 128, 3, 1] pitch [0, 2, 2] ring 3\nend\n"
+      "chain \"out\"\niterate 4\nread v\nwrite y\nend\n",
+      chip);
+  std::size_t own_lines = 0;
+  for (const isa::TaskDescriptor& task : program.tasks) {
+    for (const isa::Dependency& line : task.dependencies) {
+      if (line.task != task.id) continue;
+      ++own_lines;
+      EXPECT_EQ(line, (isa::Dependency{task.id, 1, 1, -1}));
+      EXPECT_THAT(
+          disassemble(program, {}),
+          ::testing::HasSubstr(fmt::format("  after task {}: (1 j - 1) / 1 steps\n", task.id)));
+    }
+  }
+  EXPECT_EQ(own_lines, 1u);
+  const RunResult run = run_program(program, chip, {f16_tensor({4, 128}, Values(512, 256.0f))});
+  ASSERT_EQ(run.outputs.size(), 1u);
+  const Values y = values_of(run.outputs[0]);
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    EXPECT_EQ(y[i], (std::array{256.0f, 16.0f, 4.0f, 2.0f}[i / 128]));
+  }
 }
 
 // Three processors with the same N: the same bits, whatever their size and tiling. Another N:

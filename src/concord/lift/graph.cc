@@ -33,6 +33,7 @@ class GraphMaker {
     const std::vector<std::size_t> order = order_of_items();
     result.circular = left_out(order);
     if (!result.circular.empty()) return result;
+    TESSERA_RETURN_IF_ERROR(check_all_placed(order));
     // Names of inputs and outputs are the program's own.
     for (std::size_t i = 0; i < program_.inputs.size(); ++i) {
       const isa::TensorSlot& slot = program_.inputs[i];
@@ -152,6 +153,23 @@ class GraphMaker {
       if (group.merged) layers.insert(group.layer);
     }
     return layers;
+  }
+
+  // A task alone may read results of its own earlier steps, or of tasks that read its results.
+  Status check_all_placed(const std::vector<std::size_t>& order) const {
+    std::vector<bool> placed(walk_.finished.size(), false);
+    for (const std::size_t item : order) placed[item] = true;
+    for (std::size_t i = 0; i < placed.size(); ++i) {
+      if (placed[i] || !needed_[i] || walk_.finished[i] < 0) continue;
+      const Group& group = groups_.groups[walk_.finished[i]];
+      return Error{
+          ErrorCode::kUnsupported,
+          fmt::format("{} waits for results that are made of its own, as a task does whose "
+                      "steps read what the steps before them wrote; that is no layer of a "
+                      "graph",
+                      isa::describe_task(program_, group.tasks[0]))};
+    }
+    return {};
   }
 
   Status add_item(std::int32_t item) {

@@ -5,9 +5,9 @@
 //                                       └────── engines ─────────┘
 //
 // Step j of a task may start when every dependency's producer (or reader) has finished the steps it
-// needs. A step that finishes in one cycle counts in the next. Tasks of earlier segments count as
-// complete; tasks that did not yet enter have finished nothing. An engine that is refused is woken
-// when the counter it waits for gets there.
+// needs; the task may be the step's own. A step that finishes in one cycle counts in the next. Tasks
+// of earlier segments count as complete; tasks that did not yet enter have finished nothing. An
+// engine that is refused is woken when the counter it waits for gets there.
 #pragma once
 
 #include <array>

@@ -68,6 +68,8 @@ HazardCheck::Clock HazardCheck::clock_of(const HazardStep& step) const {
     if (needed == 0) continue;
     const Clock& known = other.clocks[needed - 1];
     for (std::size_t e = 0; e < clock.size(); ++e) clock[e] = std::max(clock[e], known[e]);
+    std::int64_t& finished = clock[other.descriptor->engine];
+    finished = std::max(finished, other.first_sequence + needed);
   }
   return clock;
 }
@@ -79,23 +81,42 @@ isa::AccessMap& HazardCheck::shadow(const HazardStep& step, const isa::Access& a
   return shadows_[dram_key(step.network->memory, access.base)];
 }
 
+void HazardCheck::report(const HazardStep& step, const isa::Access& access, isa::TaskId other,
+                         std::string race) {
+  if (races_.size() == kRacesMax || !known_.insert({step.id, other, access.memory}).second) return;
+  races_.push_back(std::move(race));
+}
+
 void HazardCheck::check(const HazardStep& step, const isa::Access& access, const Clock& clock,
                         const isa::StepRef& other) {
-  if (report_ || other.task == step.id || other.task == kEarlierTask) return;
+  if (other.task == kEarlierTask) return;
+  const auto text = [&] {
+    return fmt::format("hazard: {} {} {} bytes [{}, {})", step_text(*step.descriptor, step.step),
+                       access.write ? "writes" : "reads", memory_text(access), access.first,
+                       access.last);
+  };
   if (!other.valid()) {  // only a read meets bytes without a writer
-    report_ = fmt::format("hazard: {} reads {} bytes [{}, {}), some of which nothing wrote",
-                          step_text(*step.descriptor, step.step), memory_text(access), access.first,
-                          access.last);
+    report(step, access, isa::kNoTask, text() + ", some of which nothing wrote");
     return;
   }
   const TaskRecord& record = records_[other.task];
-  const std::int64_t sequence = record.first_sequence + other.step;
-  if (clock[record.descriptor->engine] > sequence) return;
-  report_ = fmt::format(
-      "hazard: {} {} {} bytes [{}, {}), which {} touches too, and no dependency "
-      "orders the two",
-      step_text(*step.descriptor, step.step), access.write ? "writes" : "reads",
-      memory_text(access), access.first, access.last, step_text(*record.descriptor, other.step));
+  const isa::StepRef self{step.id, step.step};
+  if (record.descriptor->engine == step.descriptor->engine &&
+      !isa::reads_own_result(self, access.write, other)) {
+    return;
+  }
+  if (clock[record.descriptor->engine] > record.first_sequence + other.step) return;
+  if (other.task == step.id) {
+    report(
+        step, access, other.task,
+        fmt::format("{}, which step {} of the same task writes, and no dependency of the task on "
+                    "itself orders the two",
+                    text(), other.step + 1));
+    return;
+  }
+  report(step, access, other.task,
+         fmt::format("{}, which {} touches too, and no dependency orders the two", text(),
+                     step_text(*record.descriptor, other.step)));
 }
 
 void HazardCheck::begin_step(const HazardStep& step) {
@@ -106,7 +127,7 @@ void HazardCheck::begin_step(const HazardStep& step) {
   if (record.descriptor == nullptr) {
     record.descriptor = step.descriptor;
     record.network = step.network;
-    record.first_sequence = engine_clock[engine];
+    record.first_sequence = begun_[engine];
     record.clocks.reserve(static_cast<std::size_t>(step.descriptor->steps()));
   }
   accesses_.clear();
@@ -115,10 +136,11 @@ void HazardCheck::begin_step(const HazardStep& step) {
   for (const isa::Access& access : accesses_) {
     // The package brings the weights, and no task writes them.
     if (access.memory == isa::MemoryKind::kDram && access.base == isa::BaseIndex::kWeights) {
-      if (access.write && !report_) {
-        report_ = fmt::format("hazard: {} writes {} bytes [{}, {})",
-                              step_text(*step.descriptor, step.step), memory_text(access),
-                              access.first, access.last);
+      if (access.write) {
+        report(step, access, isa::kNoTask,
+               fmt::format("hazard: {} writes {} bytes [{}, {})",
+                           step_text(*step.descriptor, step.step), memory_text(access),
+                           access.first, access.last));
       }
       continue;
     }
@@ -130,8 +152,7 @@ void HazardCheck::begin_step(const HazardStep& step) {
       map.read(access.first, access.last, self, step.descriptor->engine, visit);
     }
   }
-  // A step that waits for this one knows what it knew, and the step itself.
-  ++engine_clock[engine];
+  ++begun_[engine];
   record.clocks.push_back(engine_clock);
 }
 

@@ -1,17 +1,20 @@
 // The hazard check: a shadow of the accesses of each byte, and what each step knows to be finished.
 //
-// A step knows the earlier steps of its own engine and, through its dependencies, the steps it was
-// granted after, with all that those knew (a clock of five counters). A read must know its bytes'
-// last writer, a write also their readers since then. If not, the two tasks race, whatever
-// their cycles, and the check names them and the bytes. A read of unwritten bytes is
-// reported too; what the package and the host supply, and what earlier segments left, is written.
+// A step knows, through its dependencies, the steps it was granted after, with all that those knew (a
+// clock of five counters), and what the step before it on its engine knew. A read must know its
+// bytes' last writer, a write also their readers since then. If not, the two tasks race, whatever
+// their cycles, and the check names them and the bytes. Steps of its own engine are in order by its
+// queue, except that a read of what an earlier step of the same task wrote must know that step
+// (isa::reads_own_result). A read of unwritten bytes is reported too; what the package and the host
+// supply, and what earlier segments left, is written.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <map>
-#include <optional>
+#include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "arch/chip_config.h"
@@ -35,31 +38,38 @@ class HazardCheck {
   HazardCheck(const ChipConfig& chip, std::size_t tasks, const WrittenBytes& written);
 
   void begin_step(const HazardStep& step);
-  // The first race found.
-  const std::optional<std::string>& report() const { return report_; }
+  // The races found, one for two tasks and a memory, in the order of finding: at most kRacesMax.
+  static constexpr std::size_t kRacesMax = 16;
+  const std::vector<std::string>& races() const { return races_; }
   // Adds what the run wrote.
   void add_written(WrittenBytes& written) const;
 
  private:
-  // Steps of each engine known to be finished, counted in the engine's order.
+  // Steps of each engine, the step's own included, known to be finished when a step begins, counted
+  // in the engine's order.
   using Clock = isa::ByEngine<std::int64_t>;
   struct TaskRecord {
     const isa::TaskDescriptor* descriptor = nullptr;
     const RunNetwork* network = nullptr;
     std::int64_t first_sequence = 0;    // of its step 0 in its engine
-    Table<std::int64_t, Clock> clocks;  // of its steps begun so far, own step included
+    Table<std::int64_t, Clock> clocks;  // of its steps begun so far
   };
   Clock clock_of(const HazardStep& step) const;
   void check(const HazardStep& step, const isa::Access& access, const Clock& clock,
              const isa::StepRef& other);
+  // Keeps `race`, the first of the step's task and task `other` (of the run; or isa::kNoTask).
+  void report(const HazardStep& step, const isa::Access& access, isa::TaskId other,
+              std::string race);
   isa::AccessMap& shadow(const HazardStep& step, const isa::Access& access);
 
   const ChipConfig& chip_;
   std::vector<TaskRecord> records_;
   isa::ByEngine<Clock> engine_clocks_{};
+  isa::ByEngine<std::int64_t> begun_{};  // steps of each engine
   std::map<MemoryKey, isa::AccessMap> shadows_;
   std::vector<isa::Access> accesses_;
-  std::optional<std::string> report_;
+  std::vector<std::string> races_;
+  std::set<std::tuple<std::uint32_t, isa::TaskId, isa::MemoryKind>> known_;  // of races_
 };
 
 }  // namespace tessera::engines

@@ -14,7 +14,8 @@
 //
 // A step occupies the engine for its occupancy; its results are there a drain later, while the next
 // step already runs. At most `in_flight_max` steps drain at a time, and of two tasks at most. A
-// task that reads what the task before it writes waits for the drain.
+// task that reads what the task before it writes waits for the drain. A step that reads what an
+// earlier step of its own task writes waits because the task depends on itself (data_control.h).
 #pragma once
 
 #include <cstdint>

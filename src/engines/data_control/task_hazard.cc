@@ -1,5 +1,6 @@
 #include "engines/data_control/task_hazard.h"
 
+#include <optional>
 #include <variant>
 
 #include "isa/descriptor_check.h"
@@ -13,10 +14,12 @@ using isa::PlanarTask;
 
 bool reads_results_of(const isa::TaskDescriptor& later, const isa::TaskDescriptor& earlier,
                       std::int64_t partitions) {
-  const BufferSurface* output = nullptr;
-  if (const auto* neural = std::get_if<NeuralTask>(&earlier.config)) output = &neural->output;
-  if (const auto* planar = std::get_if<PlanarTask>(&earlier.config)) output = &planar->output;
-  if (output == nullptr) return true;
+  std::optional<BufferSurface> output;
+  if (const auto* neural = std::get_if<NeuralTask>(&earlier.config)) output = neural->output;
+  if (const auto* planar = std::get_if<PlanarTask>(&earlier.config)) {
+    output = planar->keeps ? accumulator_surface(*planar) : planar->output;
+  }
+  if (!output) return true;
   const BufferSpan written = surface_span(*output, partitions);
   const auto reads = [&](const BufferSurface& input) {
     return surface_span(input, partitions).overlaps(written);
@@ -25,7 +28,8 @@ bool reads_results_of(const isa::TaskDescriptor& later, const isa::TaskDescripto
     return reads(neural->moving) || (neural->dynamic && reads(neural->stationary));
   }
   if (const auto* planar = std::get_if<PlanarTask>(&later.config)) {
-    return reads(planar->inputs[0]) || (planar->input_count > 1 && reads(planar->inputs[1]));
+    return reads(planar->inputs[0]) || (planar->input_count > 1 && reads(planar->inputs[1])) ||
+           (planar->continues && reads(accumulator_surface(*planar)));
   }
   return true;
 }

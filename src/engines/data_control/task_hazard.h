@@ -1,6 +1,7 @@
-// The hazard entry of a task: does it read state-buffer bytes that the task before it on the same
-// engine writes? Then it waits until those results have left the pipeline. Spans are compared, not
-// strips: a span that only seems to overlap costs a few cycles, never a wrong value.
+// The hazard entry of a task: does it read state-buffer bytes, accumulators included, that the task
+// before it on the same engine writes? Then it waits until those results have left the pipeline.
+// Spans are compared, not strips: a span that only seems to overlap costs a few cycles, never a
+// wrong value.
 #pragma once
 
 #include <cstdint>

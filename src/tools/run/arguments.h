@@ -19,7 +19,7 @@ struct RunArguments {
   std::string stream, stream_out;
   int cores = 1;
   int threads = 0;
-  bool timing_only = false, check_hazards = false, serial = false;
+  bool timing_only = false, check_hazards = false, unverified = false, serial = false;
   bool arch_given = false;
 };
 

@@ -53,9 +53,13 @@ Status run_once(const RunArguments& arguments, const FileRoles& roles, device::P
   if (arguments.model.json) {
     nlohmann::json document = run_json(arguments, outputs, result, paths);
     document["tasks"] = run.program().tasks.size();
+    document["verified"] = !arguments.unverified;
     show_lines(json_text(document) + "\n");
   } else {
-    show("{} tasks for {}\n", run.program().tasks.size(), run.program().chip_name);
+    show("{} tasks for {}{}\n", run.program().tasks.size(), run.program().chip_name,
+         !arguments.unverified     ? ""
+         : arguments.check_hazards ? "; not verified, no hazard seen"
+                                   : "; not verified");
     print_run(outputs, result, paths);
   }
   return {};
@@ -144,6 +148,7 @@ Status run_program(const RunArguments& asked) {
   options.threads = arguments.threads;
   options.timing_only = arguments.timing_only;
   options.check_hazards = arguments.check_hazards;
+  options.unverified = arguments.unverified;
   options.trace = !arguments.trace.empty();
   TESSERA_TRY(const auto run, device::ProgramRun::create(std::move(program), chip, options));
   if (!arguments.stream.empty()) return run_stream(arguments, *run, chip.clock_hertz);

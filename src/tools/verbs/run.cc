@@ -31,6 +31,7 @@ Status check_options(const RunArguments& arguments, DeviceKind device) {
   if (device != DeviceKind::kSim) {
     const char* const option = arguments.timing_only      ? "--timing-only"
                                : arguments.check_hazards  ? "--check-hazards"
+                               : arguments.unverified     ? "--unverified"
                                : arguments.serial         ? "--serial"
                                : !arguments.trace.empty() ? "--trace"
                                : !arguments.html.empty()  ? "--html"
@@ -58,11 +59,14 @@ Status run(const RunArguments& arguments) {
   TESSERA_TRY(const DeviceKind device, device_kind_from_name(arguments.device));
   TESSERA_RETURN_IF_ERROR(check_options(arguments, device));
   if (is_program(arguments.model.model)) return run_program(arguments);
-  if (!arguments.stream.empty() || !arguments.stream_out.empty()) {
-    return Error{
-        ErrorCode::kInvalidArgument,
-        fmt::format("{} runs a program (.tprog) or firmware text (.tasm), '{}' is neither",
-                    arguments.stream.empty() ? "--out" : "--stream", arguments.model.model)};
+  const char* const option = !arguments.stream.empty()       ? "--stream"
+                             : !arguments.stream_out.empty() ? "--out"
+                             : arguments.unverified          ? "--unverified"
+                                                             : nullptr;
+  if (option != nullptr) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("{} runs a program (.tprog) or firmware text (.tasm), '{}' is neither",
+                             option, arguments.model.model)};
   }
   FileRoles roles = file_roles(arguments);
   TESSERA_TRY(const Network network, arguments.model.load(roles));
@@ -122,6 +126,8 @@ Action run_verb(CLI::App& app) {
   app.add_option("--html", arguments->html, "write a self-contained HTML report");
   app.add_flag("--timing-only", arguments->timing_only, "skip the values; same cycles");
   app.add_flag("--check-hazards", arguments->check_hazards, "report two tasks that race");
+  app.add_flag("--unverified", arguments->unverified,
+               "run a program as it is, without the proof that its tasks are in order");
   app.add_flag("--serial", arguments->serial, "one task at a time");
   app.add_option("--stream", arguments->stream,
                  "a program's time step for every vector that arrives: FILE, -, unix:PATH or "
