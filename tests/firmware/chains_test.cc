@@ -300,7 +300,8 @@ TEST(Chains, ADescriptorThatReadsItsOwnResultsWaitsForItself) {
     }
   }
   EXPECT_EQ(own_lines, 1u);
-  const RunResult run = run_program(program, chip, {f16_tensor({4, 128}, Values(512, 256.0f))});
+  const RunResult run =
+      run_program(program, chip, {f16_tensor(program.inputs[0].dims, Values(512, 256.0f))});
   ASSERT_EQ(run.outputs.size(), 1u);
   const Values y = values_of(run.outputs[0]);
   for (std::size_t i = 0; i < y.size(); ++i) {
