@@ -1,0 +1,221 @@
+#include "arch/dram_visits.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/check.h"
+
+namespace tessera {
+namespace {
+
+std::uint64_t bit(std::int32_t bank) { return std::uint64_t{1} << bank; }
+
+}  // namespace
+
+DramVisits::DramVisits(const DramDevice& device, const DramMapping& mapping,
+                       std::int32_t single_bursts)
+    : mapping_(mapping),
+      single_bursts_(single_bursts),
+      pseudo_channels_(device.pseudo_channels),
+      groups_(device.bank_groups),
+      banks_of_group_(device.banks_per_group),
+      banks_(pseudo_channels_ * groups_ * banks_of_group_) {
+  TESSERA_CHECK(banks_ >= 1 && banks_ <= kDramBanksMax, "{} has {} banks, allowed 1 to {}",
+                device.name, banks_, kDramBanksMax);
+  rows_.fill(-1);
+}
+
+// Room for `visits` more.
+void DramVisits::reserve(std::size_t visits) {
+  if (free_.size() >= visits) return;
+  const std::size_t before = pool_.size();
+  pool_.resize(std::max<std::size_t>(2 * before, before + visits));
+  free_.reserve(pool_.size());
+  for (std::size_t i = pool_.size(); i > before; --i) {
+    free_.push_back(static_cast<std::int32_t>(i - 1));
+  }
+}
+
+std::int32_t DramVisits::allocate() {
+  reserve(1);
+  const std::int32_t index = free_.back();
+  free_.pop_back();
+  return index;
+}
+
+void DramVisits::release(std::int32_t index) { free_.push_back(index); }
+
+void DramVisits::append(List& list, std::int32_t index) {
+  DramVisit& visit = (*this)[index];
+  visit.next = -1;
+  visit.previous = list.tail;
+  (list.tail >= 0 ? (*this)[list.tail].next : list.head) = index;
+  list.tail = index;
+}
+
+void DramVisits::unlink(List& list, std::int32_t index) {
+  const DramVisit& visit = (*this)[index];
+  (visit.previous >= 0 ? (*this)[visit.previous].next : list.head) = visit.next;
+  (visit.next >= 0 ? (*this)[visit.next].previous : list.tail) = visit.previous;
+}
+
+void DramVisits::push(std::uint32_t request, std::uint64_t first, std::uint64_t end, bool write) {
+  Pieces pieces;
+  pieces.like.request = request;
+  pieces.like.write = write;
+  if (end - first <= static_cast<std::uint64_t>(single_bursts_)) {
+    for (std::uint64_t burst = first; burst < end; ++burst) {
+      const DramPlace place = mapping_.place(burst);
+      new_piece({bit(place.bank), place.row, 1}, pieces);
+    }
+  } else {
+    pieces.of_bank.fill(-1);
+    cut(first, end, pieces);
+  }
+  for (std::int32_t index = pieces.list.head; index >= 0;) {
+    const std::int32_t next = (*this)[index].next;
+    enter(index);
+    index = next;
+  }
+  sides_[write].bursts += static_cast<std::int64_t>(end - first);
+  // Each bank opened at a time may split a visit.
+  reserve(static_cast<std::size_t>(banks_));
+}
+
+void DramVisits::cut(std::uint64_t first, std::uint64_t end, Pieces& pieces) {
+  const auto chunk = static_cast<std::uint64_t>(mapping_.chunk());
+  const std::uint64_t stripe = chunk * static_cast<std::uint64_t>(mapping_.spread());
+  for (std::uint64_t burst = first; burst < end;) {
+    if (mapping_.spread() > 1 && burst % stripe == 0 && end - burst >= stripe) {
+      burst = cut_stripes(burst, end, pieces);
+      continue;
+    }
+    const std::uint64_t stop = std::min(end, (burst / chunk + 1) * chunk);
+    cut_chunk(mapping_.place(burst), static_cast<std::int32_t>(stop - burst), pieces);
+    burst = stop;
+  }
+}
+
+std::uint64_t DramVisits::cut_stripes(std::uint64_t first, std::uint64_t end, Pieces& pieces) {
+  const auto row = static_cast<std::uint64_t>(mapping_.stripe());
+  const auto stripe = static_cast<std::uint64_t>(mapping_.chunk() * mapping_.spread());
+  const std::uint64_t stripes = (std::min(end, (first / row + 1) * row) - first) / stripe;
+  const std::int64_t bursts = static_cast<std::int64_t>(stripes) * mapping_.chunk() * groups_;
+  const DramPlace place = mapping_.place(first);
+  for (std::int32_t channel = 0; channel < pseudo_channels_; ++channel) {
+    const std::int32_t slot = channel * groups_ * banks_of_group_ + place.bank % banks_of_group_;
+    std::uint64_t banks = 0;
+    for (std::int32_t g = 0; g < groups_; ++g) banks |= bit(slot + g * banks_of_group_);
+    add_to_piece(slot, {banks, place.row, static_cast<std::int32_t>(bursts)}, pieces);
+  }
+  return first + stripes * stripe;
+}
+
+void DramVisits::cut_chunk(const DramPlace& place, std::int32_t bursts, Pieces& pieces) {
+  const std::int32_t of_channel = groups_ * banks_of_group_;
+  const std::int32_t slot =
+      mapping_.spread() > 1 ? place.bank / of_channel * of_channel + place.bank % banks_of_group_
+                            : place.bank;
+  add_to_piece(slot, {bit(place.bank), place.row, bursts}, pieces);
+}
+
+void DramVisits::add_to_piece(std::int32_t slot, const Extent& extent, Pieces& pieces) {
+  std::int32_t& last = pieces.of_bank[static_cast<std::size_t>(slot)];
+  if (last < 0 || (*this)[last].row != extent.row) {
+    last = new_piece(extent, pieces);
+    return;
+  }
+  (*this)[last].banks |= extent.banks;
+  (*this)[last].bursts += extent.bursts;
+}
+
+std::int32_t DramVisits::new_piece(const Extent& extent, Pieces& pieces) {
+  const std::int32_t index = allocate();
+  DramVisit& visit = (*this)[index];
+  visit = pieces.like;
+  visit.banks = extent.banks;
+  visit.row = extent.row;
+  visit.bursts = extent.bursts;
+  append(pieces.list, index);
+  return index;
+}
+
+std::int32_t DramVisits::deepest_of(std::int32_t bursts) const {
+  if (mapping_.spread() == 1) return bursts;
+  const auto chunk = static_cast<std::int32_t>(mapping_.chunk());
+  const std::int32_t round = groups_ * chunk;
+  return bursts / round * chunk + std::min(chunk, bursts % round);
+}
+
+void DramVisits::enter(std::int32_t index) {
+  DramVisit& visit = (*this)[index];
+  Side& side = sides_[visit.write];
+  visit.age = age_++;
+  visit.bank = std::countr_zero(visit.banks);
+  visit.wide = (visit.banks & (visit.banks - 1)) != 0;
+  visit.deepest = visit.wide ? deepest_of(visit.bursts) : visit.bursts;
+  if (visit.wide) {
+    append(side.wide, index);
+    return;
+  }
+  BankVisits& bank = side.banks[static_cast<std::size_t>(visit.bank)];
+  append(bank.list, index);
+  const bool hits = row(visit.bank) == visit.row;
+  std::int32_t& oldest = hits ? bank.hit : bank.miss;
+  if (oldest < 0) oldest = index;
+  (hits ? side.hits : side.misses) |= bit(visit.bank);
+}
+
+void DramVisits::find_hit(Side& side, std::int32_t bank, std::int32_t from) {
+  const std::int32_t open = row(bank);
+  while (from >= 0 && (*this)[from].row != open) from = (*this)[from].next;
+  side.banks[static_cast<std::size_t>(bank)].hit = from;
+  side.hits = from >= 0 ? side.hits | bit(bank) : side.hits & ~bit(bank);
+}
+
+void DramVisits::find_miss(Side& side, std::int32_t bank, std::int32_t from) {
+  const std::int32_t open = row(bank);
+  while (from >= 0 && (*this)[from].row == open) from = (*this)[from].next;
+  side.banks[static_cast<std::size_t>(bank)].miss = from;
+  side.misses = from >= 0 ? side.misses | bit(bank) : side.misses & ~bit(bank);
+}
+
+void DramVisits::remove(std::int32_t index) {
+  const DramVisit& visit = (*this)[index];
+  Side& side = sides_[visit.write];
+  side.bursts -= visit.bursts;
+  if (visit.wide) {
+    unlink(side.wide, index);
+    return;
+  }
+  BankVisits& bank = side.banks[static_cast<std::size_t>(visit.bank)];
+  unlink(bank.list, index);
+  if (bank.hit == index) find_hit(side, visit.bank, visit.next);
+  if (bank.miss == index) find_miss(side, visit.bank, visit.next);
+}
+
+std::int32_t DramVisits::split_one(std::int32_t index) {
+  TESSERA_CHECK(!free_.empty(), "no room for a part of visit {}", index);
+  const std::int32_t part = allocate();
+  DramVisit& rest = (*this)[index];
+  DramVisit& one = (*this)[part];
+  one = rest;
+  one.bursts = one.deepest = 1;
+  --rest.bursts;
+  --rest.deepest;
+  rest.counted = 0;
+  --sides_[rest.write].bursts;
+  return part;
+}
+
+void DramVisits::set_row(std::int32_t bank, std::int32_t row) {
+  rows_[static_cast<std::size_t>(bank)] = row;
+  for (Side& side : sides_) {
+    const std::int32_t head = side.banks[static_cast<std::size_t>(bank)].list.head;
+    if (head < 0) continue;
+    find_hit(side, bank, row < 0 ? -1 : head);
+    find_miss(side, bank, head);
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,124 @@
+// What waits in the queues of a DRAM channel, oldest first: visits. A visit is a number of
+// neighbouring bursts of one request that lie in one row of one bank, or in rows of the same number
+// of several bank groups (then it is wide).
+//
+//   request ─► cut ─► visit of one bank ─► list of its bank  ─┐ by age: the numbers of visits
+//                 └─► wide visit ────────► list of wide ones ─┴─► the scheduler looks at one hit and
+//                                                                one miss of a bank, and at the wide
+//
+// All visits of a bank that its open row serves (hits) may go at the same time, and so may all
+// others (misses), so that the oldest of each stands for the rest.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "arch/dram_mapping.h"
+
+namespace tessera {
+
+inline constexpr std::int32_t kDramBanksMax = 64;  // of a channel: a set of banks is one word
+
+struct DramVisit {
+  std::uint64_t banks = 0;  // one bit a bank
+  std::uint64_t age = 0;    // visits are numbered
+  std::uint32_t request = 0;
+  std::int32_t row = 0;
+  std::int32_t bursts = 0;
+  std::int32_t deepest = 0;               // most bursts in one bank
+  std::int32_t counted = 0;               // bursts that were counted as a miss or a conflict
+  std::int32_t bank = 0;                  // the lowest of `banks`
+  std::int32_t next = -1, previous = -1;  // in its list
+  bool write = false;
+  bool wide = false;  // more than one bank
+};
+
+class DramVisits {
+ public:
+  // Visits of at most `single_bursts` bursts are entered burst by burst.
+  DramVisits(const DramDevice& device, const DramMapping& mapping, std::int32_t single_bursts);
+
+  // Enters bursts [first, end) of a request. What step() needs later is allocated here.
+  void push(std::uint32_t request, std::uint64_t first, std::uint64_t end, bool write);
+  // Takes a visit out of its list; it stays valid until release().
+  void remove(std::int32_t index);
+  void release(std::int32_t index);
+  // Splits one burst off a visit that waits; the part is in no list. Never allocates.
+  std::int32_t split_one(std::int32_t index);
+
+  // The rows that are open. -1: none.
+  void set_row(std::int32_t bank, std::int32_t row);
+  std::int32_t row(std::int32_t bank) const { return rows_[static_cast<std::size_t>(bank)]; }
+
+  DramVisit& operator[](std::int32_t index) { return pool_[static_cast<std::size_t>(index)]; }
+
+  // Bursts that wait, and banks with visits of one bank that wait for their open row (hits) or for
+  // another (misses).
+  std::int64_t waiting(bool write) const { return sides_[write].bursts; }
+  std::uint64_t hits(bool write) const { return sides_[write].hits; }
+  std::uint64_t misses(bool write) const { return sides_[write].misses; }
+  std::int32_t oldest_hit(bool write, std::int32_t bank) const {
+    return sides_[write].banks[static_cast<std::size_t>(bank)].hit;
+  }
+  std::int32_t oldest_miss(bool write, std::int32_t bank) const {
+    return sides_[write].banks[static_cast<std::size_t>(bank)].miss;
+  }
+  // Wide visits: the oldest; the others follow by DramVisit::next. -1: none.
+  std::int32_t oldest_wide(bool write) const { return sides_[write].wide.head; }
+
+ private:
+  struct List {
+    std::int32_t head = -1, tail = -1;
+  };
+  struct BankVisits {
+    List list;
+    std::int32_t hit = -1, miss = -1;  // the oldest of each
+  };
+  struct Side {  // reads or writes
+    std::array<BankVisits, kDramBanksMax> banks;
+    List wide;
+    std::uint64_t hits = 0, misses = 0;
+    std::int64_t bursts = 0;
+  };
+
+  // The pieces of a push, until they are entered.
+  struct Pieces {
+    DramVisit like;  // request, direction
+    List list;
+    std::array<std::int32_t, kDramBanksMax> of_bank;  // the last piece there; with groups below the
+                                                      // column: of the bank in the first group
+  };
+  void cut(std::uint64_t first, std::uint64_t end, Pieces& pieces);
+  // Whole stripes over all groups from `first` on; returns where they end.
+  std::uint64_t cut_stripes(std::uint64_t first, std::uint64_t end, Pieces& pieces);
+  void cut_chunk(const DramPlace& place, std::int32_t bursts, Pieces& pieces);
+  struct Extent {
+    std::uint64_t banks = 0;
+    std::int32_t row = 0;
+    std::int32_t bursts = 0;
+  };
+  void add_to_piece(std::int32_t slot, const Extent& extent, Pieces& pieces);
+  std::int32_t new_piece(const Extent& extent, Pieces& pieces);
+  // The most bursts that a bank has of `bursts` neighbouring ones spread over the groups.
+  std::int32_t deepest_of(std::int32_t bursts) const;
+  void enter(std::int32_t index);
+
+  void reserve(std::size_t visits);
+  std::int32_t allocate();
+  void append(List& list, std::int32_t index);
+  void unlink(List& list, std::int32_t index);
+  // Finds the oldest hit and miss of a bank again, from a visit of its list on.
+  void find_hit(Side& side, std::int32_t bank, std::int32_t from);
+  void find_miss(Side& side, std::int32_t bank, std::int32_t from);
+
+  const DramMapping mapping_;
+  const std::int32_t single_bursts_, pseudo_channels_, groups_, banks_of_group_, banks_;
+  std::array<Side, 2> sides_;
+  std::array<std::int32_t, kDramBanksMax> rows_;
+  std::vector<DramVisit> pool_;
+  std::vector<std::int32_t> free_;
+  std::uint64_t age_ = 0;
+};
+
+}  // namespace tessera
