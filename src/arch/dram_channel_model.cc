@@ -187,22 +187,43 @@ void DramChannelModel::offer(Choice& choice, std::int32_t visit, Command command
 void DramChannelModel::look_at_hits(Choice& choice) {
   std::uint64_t hits = visits_.hits(write_mode_);
   if (opening_ >= 0) hits &= ~visits_[opening_].banks;
-  each_bank(hits, [&](std::int32_t b) {
-    const std::int32_t visit = visits_.oldest_hit(write_mode_, b);
-    offer(choice, visit, Command::kColumn, column_from_bank(b, write_mode_));
-  });
+  for (std::size_t i = 0; hits != 0 && i < pseudo_channels_.size(); ++i) {
+    const std::uint64_t here = hits & banks_of(static_cast<std::int32_t>(i));
+    if (here == 0 || bus_taken(pseudo_channels_[i])) continue;
+    each_bank(here, [&](std::int32_t b) {
+      const std::int32_t visit = visits_.oldest_hit(write_mode_, b);
+      offer(choice, visit, Command::kColumn, column_from_bank(b, write_mode_));
+    });
+  }
+}
+
+// No column command of the mode may issue in the pseudo-channel, whatever its row and group.
+bool DramChannelModel::bus_taken(const PseudoChannel& channel) {
+  const DramCycles from = channel.column_from[write_mode_];
+  if (from > now_) next_ = std::min(next_, from);
+  return from > now_;
 }
 
 void DramChannelModel::look_at_misses(Choice& choice) {
-  each_bank(visits_.misses(write_mode_) & ~owned_, [&](std::int32_t b) {
-    const std::int32_t visit = visits_.oldest_miss(write_mode_, b);
-    if ((open_ >> b & 1) != 0) {
-      offer(choice, visit, Command::kPrecharge, banks_[static_cast<std::size_t>(b)].precharge_from);
-    } else if (opening_ < 0) {
-      offer(choice, visit, Command::kActivate,
-            std::max(row_from(b), activation_from(pseudo_channel_of(b))));
-    }
+  const std::uint64_t misses = visits_.misses(write_mode_) & ~owned_;
+  each_bank(misses & open_, [&](std::int32_t b) {
+    offer(choice, visits_.oldest_miss(write_mode_, b), Command::kPrecharge,
+          banks_[static_cast<std::size_t>(b)].precharge_from);
   });
+  if (opening_ >= 0) return;
+  const std::uint64_t closed = misses & ~open_;
+  for (std::size_t i = 0; closed != 0 && i < pseudo_channels_.size(); ++i) {
+    const std::uint64_t here = closed & banks_of(static_cast<std::int32_t>(i));
+    if (here == 0) continue;
+    const DramCycles from = activation_from(pseudo_channels_[i]);
+    if (from > now_) {
+      next_ = std::min(next_, from);
+      continue;
+    }
+    each_bank(here, [&](std::int32_t b) {
+      offer(choice, visits_.oldest_miss(write_mode_, b), Command::kActivate, row_from(b));
+    });
+  }
 }
 
 void DramChannelModel::look_at_wide(Wanted wanted, Choice& choice) {
@@ -213,7 +234,8 @@ void DramChannelModel::look_at_wide(Wanted wanted, Choice& choice) {
     each_bank(visit.banks, [&](std::int32_t b) { open = open && visits_.row(b) == visit.row; });
     if (!open) {
       if (wanted.rows) offer_wide_row(choice, i);
-    } else if (wanted.columns && (opening_ < 0 || (visit.banks & visits_[opening_].banks) == 0)) {
+    } else if (wanted.columns && !bus_taken(pseudo_channel_of(visit.bank)) &&
+               (opening_ < 0 || (visit.banks & visits_[opening_].banks) == 0)) {
       offer(choice, i, Command::kColumn, column_from(visit));
     }
   }
@@ -341,24 +363,17 @@ void DramChannelModel::activate(std::int32_t index) {
   const std::int32_t row = visits_[index].row;
   count(visits_[index], std::max(0, std::popcount(closed) - visits_[index].counted),
         counts_.misses);
-  // Of a few bursts one goes with the activation, the others are hits then, in their turn.
-  std::int32_t owner = index;
-  if (visits_[index].wide || visits_[index].bursts == 1 ||
-      visits_[index].bursts > kDramSingleBursts) {
-    visits_.remove(index);
-  } else {
-    owner = visits_.split_one(index);
-  }
+  visits_.remove(index);
   each_bank(closed, [&](std::int32_t b) { activate_bank(b, row); });
-  each_bank(visits_[owner].banks,
+  each_bank(visits_[index].banks,
             [&](std::int32_t b) { ++banks_[static_cast<std::size_t>(b)].owners; });
-  owned_ |= visits_[owner].banks;
-  if (activate_in_two_ && !visits_[owner].wide) {
-    opening_ = owner;
+  owned_ |= visits_[index].banks;
+  if (activate_in_two_ && !visits_[index].wide) {
+    opening_ = index;
     use_bus(false, 1);
     return;
   }
-  owners_.push_back(owner);
+  owners_.push_back(index);
   use_bus(false, activate_slots_ * std::popcount(closed));
 }
 

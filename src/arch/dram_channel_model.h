@@ -148,6 +148,7 @@ class DramChannelModel {
   Choice choose(Wanted wanted);
   void offer(Choice& choice, std::int32_t visit, Command command, DramCycles from);
   void look_at_hits(Choice& choice);
+  bool bus_taken(const PseudoChannel& channel);
   void look_at_misses(Choice& choice);
   void look_at_wide(Wanted wanted, Choice& choice);
   void offer_wide_row(Choice& choice, std::int32_t index);

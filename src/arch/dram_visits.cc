@@ -78,8 +78,6 @@ void DramVisits::push(std::uint32_t request, std::uint64_t first, std::uint64_t 
     index = next;
   }
   sides_[write].bursts += static_cast<std::int64_t>(end - first);
-  // Each bank opened at a time may split a visit.
-  reserve(static_cast<std::size_t>(banks_));
 }
 
 void DramVisits::cut(std::uint64_t first, std::uint64_t end, Pieces& pieces) {
@@ -192,20 +190,6 @@ void DramVisits::remove(std::int32_t index) {
   unlink(bank.list, index);
   if (bank.hit == index) find_hit(side, visit.bank, visit.next);
   if (bank.miss == index) find_miss(side, visit.bank, visit.next);
-}
-
-std::int32_t DramVisits::split_one(std::int32_t index) {
-  TESSERA_CHECK(!free_.empty(), "no room for a part of visit {}", index);
-  const std::int32_t part = allocate();
-  DramVisit& rest = (*this)[index];
-  DramVisit& one = (*this)[part];
-  one = rest;
-  one.bursts = one.deepest = 1;
-  --rest.bursts;
-  --rest.deepest;
-  rest.counted = 0;
-  --sides_[rest.write].bursts;
-  return part;
 }
 
 void DramVisits::set_row(std::int32_t bank, std::int32_t row) {

@@ -39,13 +39,11 @@ class DramVisits {
   // Visits of at most `single_bursts` bursts are entered burst by burst.
   DramVisits(const DramDevice& device, const DramMapping& mapping, std::int32_t single_bursts);
 
-  // Enters bursts [first, end) of a request. What step() needs later is allocated here.
+  // Enters bursts [first, end) of a request. Nothing else allocates memory.
   void push(std::uint32_t request, std::uint64_t first, std::uint64_t end, bool write);
   // Takes a visit out of its list; it stays valid until release().
   void remove(std::int32_t index);
   void release(std::int32_t index);
-  // Splits one burst off a visit that waits; the part is in no list. Never allocates.
-  std::int32_t split_one(std::int32_t index);
 
   // The rows that are open. -1: none.
   void set_row(std::int32_t bank, std::int32_t row);
