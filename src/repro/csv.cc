@@ -88,15 +88,24 @@ Result<std::size_t> CsvTable::column(std::string_view name) const {
                  fmt::format("no column '{}', found {}", name, fmt::join(header_, ", ")));
 }
 
-Result<std::int64_t> CsvTable::integer(const CsvRow& row, std::size_t column) const {
+Result<std::int64_t> CsvTable::whole_number(const CsvRow& row, std::size_t column,
+                                            std::int64_t min) const {
   const std::string& cell = row.cells[column];
   std::int64_t value = 0;
   const auto [end, code] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  if (code != std::errc{} || end != cell.data() + cell.size() || value < 1) {
-    return error_at(row, fmt::format("{}: found '{}', allowed a whole number greater than 0",
-                                     header_[column], cell));
+  if (code != std::errc{} || end != cell.data() + cell.size() || value < min) {
+    return error_at(row, fmt::format("{}: found '{}', allowed a whole number {}", header_[column],
+                                     cell, min > 0 ? "greater than 0" : "from 0 on"));
   }
   return value;
+}
+
+Result<std::int64_t> CsvTable::integer(const CsvRow& row, std::size_t column) const {
+  return whole_number(row, column, 1);
+}
+
+Result<std::int64_t> CsvTable::count(const CsvRow& row, std::size_t column) const {
+  return whole_number(row, column, 0);
 }
 
 Result<double> CsvTable::number(const CsvRow& row, std::size_t column) const {

@@ -22,15 +22,20 @@ class CsvTable {
   static Result<CsvTable> parse(std::string_view text, const std::string& file_name);
   static Result<CsvTable> read(const std::string& path);
 
+  const std::vector<std::string>& header() const { return header_; }
   const std::vector<CsvRow>& rows() const { return rows_; }
   // The position of a column; an error that names the columns there are.
   Result<std::size_t> column(std::string_view name) const;
   // A cell as a number greater than 0.
   Result<std::int64_t> integer(const CsvRow& row, std::size_t column) const;
   Result<double> number(const CsvRow& row, std::size_t column) const;
+  // A cell as a whole number from 0 on.
+  Result<std::int64_t> count(const CsvRow& row, std::size_t column) const;
   Error error_at(const CsvRow& row, const std::string& message) const;
 
  private:
+  Result<std::int64_t> whole_number(const CsvRow& row, std::size_t column, std::int64_t min) const;
+
   std::string file_name_;
   std::vector<std::string> header_;
   std::vector<CsvRow> rows_;

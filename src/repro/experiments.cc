@@ -7,6 +7,7 @@
 
 #include "arch/nearest.h"
 #include "repro/csv.h"
+#include "repro/dram_timing.h"
 #include "repro/gemmini_timing.h"
 #include "repro/neuron_timing.h"
 #include "repro/systolic_timing.h"
@@ -55,7 +56,15 @@ Result<ExperimentResult> timing(const std::string& data_folder) {
   return result;
 }
 
-constexpr std::array<Experiment, 1> kExperiments = {{
+constexpr const char* kDramNeeds =
+    "a file dram_reference.csv (every dram_*.csv of the folder is read; FOLDER may\n"
+    "also be one file) with the columns\n"
+    "  device (DDR4-2400, ...), mapping (RoBaRaCoCh, BI256, BG64), pattern (1_seq_read, ...),\n"
+    "  outstanding, requests, bandwidth_gbs, latency_mean_ns, latency_p99_ns, row_hits,\n"
+    "  row_misses, row_conflicts, refreshes";
+
+constexpr std::array<Experiment, 2> kExperiments = {{
+    {"dram", "bandwidth of a DRAM channel held against a simulator's", kDramNeeds, dram_timing},
     {"timing", "cycles and times held against what others measured", kTimingNeeds, timing},
 }};
 

@@ -4,17 +4,11 @@
 
 #include <span>
 #include <string>
-#include <vector>
 
 #include "base/result.h"
-#include "repro/timing_table.h"
+#include "repro/experiment_result.h"
 
 namespace tessera::repro {
-
-struct ExperimentResult {
-  std::vector<TimingTable> tables;
-  std::vector<std::string> notes;  // what was left out, and why
-};
 
 struct Experiment {
   const char* name;

@@ -48,6 +48,49 @@ TEST(Repro, TimingGivesATableForEachFileThatIsThere) {
   EXPECT_LT(row.at("ours").get<double>(), 2 * 8 * 8 * 8 * 8);
 }
 
+TEST(Repro, DramGivesItsErrorsAtTheTop) {
+  const std::string folder = work_folder() + "/dram_figures";
+  std::filesystem::create_directories(folder);
+  const std::string header =
+      "device,mapping,pattern,outstanding,requests,bandwidth_gbs,latency_mean_ns,latency_p99_ns,"
+      "row_hits,row_misses,row_conflicts,refreshes\n";
+  // Dependent reads of 21 cycles of 833 ps, less rows and refreshes; the second is twice that.
+  write_text(folder + "/dram_reference.csv",
+             header + "DDR4-2400,RoBaRaCoCh,1_seq_read,1,32768,3.460,18.5,30.8,32435,333,0,78\n" +
+                 "DDR4-2400,RoBaRaCoCh,2_seq_write,1,32768,23.890,,,32489,279,0,23\n" +
+                 "GDDR6,RoBaRaCoCh,1_seq_read,1,32768,3.460,18.5,30.8,32435,333,0,78\n");
+  const CommandResult result = tessera({"repro", "dram", "--data", folder, "--json"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const nlohmann::json json = result.json();
+  EXPECT_EQ(json.at("experiment"), "dram");
+  EXPECT_NEAR(json.at("mean_error"), 25, 0.1);
+  EXPECT_NEAR(json.at("p95_error"), 50, 0.1);
+  EXPECT_NEAR(json.at("largest_error"), 50, 0.1);
+  EXPECT_EQ(json.at("rows_compared"), 2);
+  EXPECT_EQ(json.at("rows_left_out"), 1);
+  ASSERT_EQ(json.at("rows").size(), 2u);
+  const nlohmann::json& row = json.at("rows")[0];
+  EXPECT_EQ(row.at("device"), "DDR4-2400");
+  EXPECT_EQ(row.at("outstanding"), 1);
+  EXPECT_NEAR(row.at("ours_gbs"), 3.460, 0.001);
+  EXPECT_NEAR(row.at("ours_latency_mean_ns"), 18.5, 0.1);
+  EXPECT_EQ(json.at("rows")[1].at("ours_latency_mean_ns"), nullptr);
+  EXPECT_EQ(json.at("by_device").size(), 1u);
+  EXPECT_EQ(json.at("by_pattern")[0].at("pattern"), "1_seq_read");
+  EXPECT_THAT(json.at("notes")[0].get<std::string>(), HasSubstr("unknown device 'GDDR6'"));
+
+  const CommandResult text = tessera({"repro", "dram", "--data", folder});
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("by_pattern"));
+  EXPECT_THAT(text.out, HasSubstr("mean_error: 2"));
+  EXPECT_THAT(text.out, HasSubstr("unknown device 'GDDR6'"));
+
+  write_text(folder + "/dram_reference.csv", "device,mapping\nDDR4-2400,BG64\n");
+  const CommandResult bad = tessera({"repro", "dram", "--data", folder});
+  EXPECT_EQ(bad.status, 1);
+  EXPECT_THAT(bad.err, HasSubstr("dram_reference.csv:1: no column 'pattern'"));
+}
+
 TEST(Repro, SaysWhatItNeeds) {
   const CommandResult without = tessera({"repro", "timing"});
   EXPECT_EQ(without.status, 1);
@@ -58,7 +101,7 @@ TEST(Repro, SaysWhatItNeeds) {
   EXPECT_THAT(empty.err, HasSubstr("nothing to compare with in 'nowhere'"));
   const CommandResult unknown = tessera({"repro", "timin", "--data", "."});
   EXPECT_EQ(unknown.status, 1);
-  EXPECT_THAT(unknown.err, HasSubstr("did you mean 'timing'? allowed timing"));
+  EXPECT_THAT(unknown.err, HasSubstr("did you mean 'timing'? allowed dram, timing"));
 }
 
 TEST(Repro, ABadFigureIsNamedWithItsLine) {

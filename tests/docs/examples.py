@@ -90,7 +90,8 @@ BLOCKS = {
             leave_out={"$tessera bench --suite pipeline": "docs/runtime.md runs it",
                        "$tessera top": "needs a running pipeline; top_terminal_test drives it",
                        "$tessera bench --suite roofline": "docs/performance.md runs it",
-                       "$tessera repro timing": "the published figures are not in this repository"}),
+                       "$tessera repro timing": "the published figures are not in this repository",
+                       "$tessera repro dram": "the published figures are not in this repository"}),
         'chain "hidden"': Excerpt("examples/firmware/perceptron.tasm", ignoring=";.*"),
         "$ tessera derive ch_PP-OCRv4_rec_infer.onnx --shape x=1x3x48x320 --to onnx -o rec.onnx --verify 2":
             Shell(needs=("ocr_models",)),

@@ -36,6 +36,47 @@ nlohmann::json to_json(const repro::TimingTable& table) {
           {"rows", std::move(rows)}};
 }
 
+nlohmann::json to_json(const repro::FigureCell& cell) {
+  return std::visit(
+      [](const auto& value) -> nlohmann::json {
+        if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::monostate>) {
+          return nullptr;
+        } else {
+          return value;
+        }
+      },
+      cell);
+}
+
+nlohmann::json to_json(const repro::FigureTable& table) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const std::vector<repro::FigureCell>& row : table.rows) {
+    nlohmann::json entry = nlohmann::json::object();
+    for (std::size_t i = 0; i < row.size(); ++i) entry[table.columns[i]] = to_json(row[i]);
+    rows.push_back(std::move(entry));
+  }
+  return rows;
+}
+
+std::string text_of(const repro::FigureCell& cell) {
+  if (const auto* const name = std::get_if<std::string>(&cell)) return *name;
+  if (const auto* const count = std::get_if<std::int64_t>(&cell)) return with_separators(*count);
+  if (const auto* const value = std::get_if<double>(&cell)) return fmt::format("{:.3f}", *value);
+  return "-";
+}
+
+void print(const repro::FigureTable& table) {
+  if (!table.in_text) return;
+  TextTable text(table.columns);
+  for (const std::vector<repro::FigureCell>& row : table.rows) {
+    std::vector<std::string> cells;
+    for (const repro::FigureCell& cell : row) cells.push_back(text_of(cell));
+    text.add(std::move(cells));
+  }
+  show("{}\n", table.name);
+  show_lines(text.text(110) + "\n");
+}
+
 std::string figure(double value, int decimals) {
   if (decimals == 0) return with_separators(std::llround(value));
   return fmt::format("{:.{}f}", value, decimals);
@@ -70,12 +111,18 @@ Status reproduce(const ReproArguments& arguments) {
   if (arguments.json) {
     nlohmann::json tables = nlohmann::json::array();
     for (const repro::TimingTable& table : result.tables) tables.push_back(to_json(table));
-    const nlohmann::json document = {
+    nlohmann::json document = {
         {"experiment", experiment->name}, {"tables", std::move(tables)}, {"notes", result.notes}};
+    for (const auto& [name, value] : result.figures) document[name] = to_json(value);
+    for (const repro::FigureTable& table : result.figure_tables) {
+      document[table.name] = to_json(table);
+    }
     show_lines(json_text(document) + "\n");
     return {};
   }
   for (const repro::TimingTable& table : result.tables) print(table);
+  for (const repro::FigureTable& table : result.figure_tables) print(table);
+  for (const auto& [name, value] : result.figures) show("{}: {}\n", name, text_of(value));
   show_lines(notes_text(result.notes));
   return {};
 }

@@ -1,0 +1,32 @@
+// What an experiment gives: tables of figures side by side, summaries, notes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "repro/timing_table.h"
+
+namespace tessera::repro {
+
+// Nothing, a name, a count or a figure.
+using FigureCell = std::variant<std::monostate, std::string, std::int64_t, double>;
+
+// Rows of named cells; in JSON an object a row.
+struct FigureTable {
+  std::string name;                  // "by_device"
+  std::vector<std::string> columns;  // the first names the row
+  std::vector<std::vector<FigureCell>> rows = {};
+  bool in_text = true;  // otherwise in JSON alone
+};
+
+struct ExperimentResult {
+  std::vector<TimingTable> tables = {};
+  std::vector<std::pair<std::string, FigureCell>> figures = {};  // of the whole experiment
+  std::vector<FigureTable> figure_tables = {};
+  std::vector<std::string> notes = {};  // what was left out, and why
+};
+
+}  // namespace tessera::repro
