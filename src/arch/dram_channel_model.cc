@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t kEntryBytes = 64;  // of a queue
 
-std::int32_t bits_of(std::int32_t size) {
+std::int32_t log2_of(std::int32_t size) {
   return std::countr_zero(static_cast<std::uint32_t>(size));
 }
 
@@ -24,8 +24,8 @@ DramChannelModel::DramChannelModel(const DramDevice& device, const DramChannelSe
       clock_on_demand_(device.clock_on_demand),
       refresh_(settings.refresh),
       activate_slots_(device.activate_slots * (device.activate_in_two ? 2 : 1)),
-      group_shift_(bits_of(device.banks_per_group)),
-      pseudo_channel_shift_(group_shift_ + bits_of(device.bank_groups)),
+      group_shift_(log2_of(device.banks_per_group)),
+      pseudo_channel_shift_(group_shift_ + log2_of(device.bank_groups)),
       bursts_of_entry_(std::max<std::int64_t>(1, kEntryBytes / mapping_.burst_bytes())),
       capacity_(settings.queue_requests * bursts_of_entry_),
       write_high_(capacity_ * settings.write_high_percent),

@@ -104,12 +104,15 @@ std::vector<DramFigures> drive_all(const std::vector<DramReferenceRow>& rows) {
   const auto work = [&] {
     for (std::size_t i = next++; i < rows.size(); i = next++) figures[i] = ours_of(rows[i]);
   };
-  const std::size_t threads = std::min(
+  std::size_t threads = std::min(
       {kThreadsMax, rows.size(), std::size_t{std::max(1u, std::thread::hardware_concurrency())}});
   std::vector<std::future<void>> others;
-  try {
-    while (others.size() + 1 < threads) others.push_back(std::async(std::launch::async, work));
-  } catch (const std::system_error&) {  // the caller's thread works in any case
+  while (others.size() + 1 < threads) {
+    try {
+      others.push_back(std::async(std::launch::async, work));
+    } catch (const std::system_error&) {
+      threads = others.size() + 1;  // this one works in any case
+    }
   }
   work();
   for (std::future<void>& other : others) other.get();
