@@ -56,6 +56,8 @@ Result<Graph> build(const model::Model& model, const BuildOptions& options) {
     quantise_vector_inputs(graph, options.matrix);
     TESSERA_RETURN_IF_ERROR(checked("quantise_vector_inputs"));
   }
+  arrange_axes(graph);
+  TESSERA_RETURN_IF_ERROR(checked("arrange_axes"));
   return graph;
 }
 

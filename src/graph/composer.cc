@@ -126,17 +126,12 @@ TensorId Composer::part(TensorId x, std::size_t axis, std::int64_t first, std::i
 
 TensorId Composer::expanded(TensorId x, const Shape& dims) {
   const Shape from = this->dims(x);
-  if (from == dims) return x;
   TESSERA_CHECK(from.size() == dims.size(), "rank {} expanded to rank {}", from.size(),
                 dims.size());
-  CopyBox box;
-  box.extents = dims;
-  box.input_strides = row_major_strides(from);
-  box.output_strides = row_major_strides(dims);
-  for (std::size_t i = 0; i < dims.size(); ++i) {
-    if (from[i] != dims[i]) box.input_strides[i] = 0;
+  for (RepeatingStep& step : repeating_steps(from, dims)) {
+    x = moved(x, {false, 0, {std::move(step.box)}}, step.dims);
   }
-  return moved(x, {false, 0, {simplified(box)}}, dims);
+  return x;
 }
 
 TensorId Composer::joined(const std::vector<TensorId>& parts, std::size_t axis) {

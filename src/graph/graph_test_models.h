@@ -28,6 +28,11 @@ class TestModel {
     model_.graph.outputs.push_back(info(name, dims, format));
     return *this;
   }
+  // Of the shape and format that are inferred.
+  TestModel& output(const std::string& name) {
+    model_.graph.outputs.push_back({.name = name, .dims = {}, .has_format = false});
+    return *this;
+  }
   TestModel& constant(const std::string& name, const Shape& dims, std::vector<double> values,
                       Format format = Format::kF32) {
     values.resize(static_cast<std::size_t>(element_count(dims)), values.back());

@@ -26,16 +26,39 @@ std::vector<IndexMap> identity_maps(const Shape& dims) {
   return maps;
 }
 
+// The value of input 0 moved along one axis after the other, where all at once takes too many copies
+// or axes; invalid where one axis alone does.
+TensorId moved_by_axes(Op& op, const std::vector<IndexMap>& maps, std::uint64_t fill) {
+  Composer make(op);
+  TensorId x = op.at.value(op.input(0));
+  for (std::size_t axis = 0; axis < maps.size(); ++axis) {
+    Shape dims = make.dims(x);
+    std::vector<IndexMap> one = identity_maps(dims);
+    if (maps[axis] == one[axis]) continue;
+    one[axis] = maps[axis];
+    auto move = move_by_index_maps(dims, one);
+    if (!move) return {};
+    move->fill = move->has_fill ? fill : 0;
+    dims[axis] = static_cast<std::int64_t>(maps[axis].size());
+    x = make.moved(x, *std::move(move), dims);
+  }
+  return x;
+}
+
 // Output `output` from input 0 by index maps, or a reason.
 Lowered emit_by_maps(Op& op, std::size_t output, const std::vector<IndexMap>& maps,
                      std::uint64_t fill = 0) {
-  auto move = move_by_index_maps(op.input_dims(0), maps);
-  if (!move) {
+  if (auto move = move_by_index_maps(op.input_dims(0), maps)) {
+    move->fill = move->has_fill ? fill : 0;
+    op.at.emit_output(op, output, {op.at.value(op.input(0))}, *std::move(move));
+    return Lowered::done();
+  }
+  const TensorId x = moved_by_axes(op, maps, fill);
+  if (!x.valid()) {
     return Lowered::host(fmt::format("operator '{}': takes more than {} copies of {} axes",
                                      op.node.op_type, kBoxesMax, kBoxAxesMax));
   }
-  move->fill = move->has_fill ? fill : 0;
-  op.at.emit_output(op, output, {op.at.value(op.input(0))}, std::move(*move));
+  op.at.emit_output_reshape(op, output, x);
   return Lowered::done();
 }
 
@@ -127,6 +150,10 @@ Lowered lower_slice(Op& op) {
 }
 
 Lowered lower_concat(Op& op) {
+  if (op.input_count() > kBoxesMax) {
+    return Lowered::host(fmt::format("operator 'Concat': {} inputs, more than {} copies",
+                                     op.input_count(), kBoxesMax));
+  }
   const std::size_t axis = index(positive_axis(op.integer("axis", 1), op.output_dims(0).size()));
   std::vector<Shape> parts;
   std::vector<TensorId> inputs;
@@ -146,7 +173,7 @@ Lowered lower_split(Op& op) {
   std::int64_t start = 0;
   for (std::size_t i = 0; i < op.node.outputs.size(); ++i) {
     if (op.output(i).empty()) return Lowered::host("operator 'Split': an output is absent");
-    if (!op.has_output(i)) {
+    if (!op.has_output(i) || op.output_dims(i)[axis] == 0) {  // without elements: a constant
       start += op.output_dims(i)[axis];
       continue;
     }
@@ -190,19 +217,17 @@ Lowered lower_expand(Op& op) {
   if (std::string reason = operand_refusal(op); !reason.empty()) return Lowered::host(reason);
   const Shape& dims = op.input_dims(0);
   const Shape& target = op.output_dims(0);
-  CopyBox box;
-  box.extents = target;
-  box.output_strides = row_major_strides(target);
-  box.input_strides.assign(target.size(), 0);
-  const std::vector<std::int64_t> strides = row_major_strides(dims);
-  for (std::size_t i = 0; i < dims.size(); ++i) {
-    if (dims[i] != 1) box.input_strides[target.size() - dims.size() + i] = strides[i];
+  Shape padded(target.size() - dims.size(), 1);
+  padded.insert(padded.end(), dims.begin(), dims.end());
+  std::vector<RepeatingStep> steps = repeating_steps(padded, target);
+  if (steps.size() < 2) {
+    CopyBox box = steps.empty() ? dense_box(element_count(dims)) : std::move(steps[0].box);
+    op.at.emit_output(op, 0, {op.at.value(op.input(0))},
+                      MoveAttributes{false, 0, {std::move(box)}});
+    return Lowered::done();
   }
-  box = simplified(box);
-  if (box.extents.size() > kBoxAxesMax) {
-    return Lowered::host(fmt::format("operator 'Expand': more than {} axes", kBoxAxesMax));
-  }
-  op.at.emit_output(op, 0, {op.at.value(op.input(0))}, MoveAttributes{false, 0, {box}});
+  Composer make(op);
+  make.output(0, make.expanded(make.reshaped(op.at.value(op.input(0)), padded), target));
   return Lowered::done();
 }
 

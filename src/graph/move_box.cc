@@ -141,6 +141,18 @@ ElementRange range_of(std::int64_t offset, const std::vector<std::int64_t>& exte
   return range;
 }
 
+// Axes of extent 1 repeated, of a dense tensor.
+CopyBox repeating_box(const Shape& dims, const Shape& wanted) {
+  CopyBox box;
+  box.extents = wanted;
+  box.input_strides = row_major_strides(dims);
+  box.output_strides = row_major_strides(wanted);
+  for (std::size_t axis = 0; axis < dims.size(); ++axis) {
+    if (dims[axis] == 1) box.input_strides[axis] = 0;
+  }
+  return simplified(std::move(box));
+}
+
 }  // namespace
 
 std::vector<std::int64_t> row_major_strides(const Shape& dims) {
@@ -187,6 +199,25 @@ CopyBox simplified(CopyBox box) {
     result.output_strides = {1};
   }
   return result;
+}
+
+std::vector<RepeatingStep> repeating_steps(Shape dims, const Shape& wanted) {
+  std::vector<RepeatingStep> steps;
+  while (dims != wanted) {
+    Shape next = wanted;
+    CopyBox box = repeating_box(dims, next);
+    while (box.extents.size() > kBoxAxesMax) {  // half of the axes that are left
+      std::vector<std::size_t> axes;
+      for (std::size_t axis = 0; axis < dims.size(); ++axis) {
+        if (dims[axis] != next[axis]) axes.push_back(axis);
+      }
+      for (std::size_t i = axes.size() / 2; i < axes.size(); ++i) next[axes[i]] = 1;
+      box = repeating_box(dims, next);
+    }
+    steps.push_back({std::move(box), next});
+    dims = std::move(next);
+  }
+  return steps;
 }
 
 IndexMap identity_map(std::int64_t count) {

@@ -24,6 +24,15 @@ CopyBox dense_box(std::int64_t count);
 // output axis k is input axis permutation[k]; the output is dense.
 CopyBox permuted_box(const Shape& input_dims, const std::vector<std::int64_t>& permutation);
 
+// How `dims` is repeated along axes of extent 1 to become `wanted`, a shape of the same rank: one box,
+// or where that takes more than kBoxAxesMax axes, several behind each other, each with the shape
+// that it makes of a dense tensor. None where the shapes are equal.
+struct RepeatingStep {
+  CopyBox box;
+  Shape dims;
+};
+std::vector<RepeatingStep> repeating_steps(Shape dims, const Shape& wanted);
+
 // The same copies with axes of extent 1 dropped and neighbouring axes joined where they can be; at
 // least one axis stays.
 CopyBox simplified(CopyBox box);

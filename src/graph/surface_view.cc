@@ -276,6 +276,12 @@ Result<NodeViews> elementwise_views(const Graph& graph, const Node& node,
   for (const std::size_t channel : candidates) {
     if (auto views = spread(axes, channel, node.inputs.size())) return *views;
   }
+  // The channels as all axes that are walked as one, not as one axis of them.
+  std::vector<Axis> merged = axes;
+  reduce_axes(merged, 1);
+  for (std::size_t channel = 0; channel < merged.size(); ++channel) {
+    if (auto views = spread(merged, channel, node.inputs.size())) return *views;
+  }
   return cannot_spread(node);
 }
 

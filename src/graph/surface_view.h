@@ -31,8 +31,8 @@ struct StridedView {
 //   Reduce:      reduced axes become rows and columns, kept axes channels and images
 // A single long axis in place of an element-wise node's rows and columns is split in two, so that a
 // row fits in the buffer.
-// An error (unsupported) names the node when its axes cannot be spread over four; the graph builder
-// then puts Moves in front.
+// An error (unsupported) names the node when its axes cannot be spread over four; of a graph that
+// was built there is none, because the pass arrange_axes puts Moves in front.
 //
 // A choice asks for other axes on partitions than these; it never changes a bit.
 struct ViewChoice {

@@ -268,7 +268,7 @@ std::vector<std::string> Inference::inputs_behind_failure() const {
 
 // What the file says about an output must be what was found.
 Status Inference::check_declared(const ValueInfo& output, const TypedValue& found) const {
-  if (found.format != output.format) {
+  if (output.has_format && found.format != output.format) {
     return ops::invalid(fmt::format("output '{}' has format {}, the file declares {}", output.name,
                                     format_name(found.format), format_name(output.format)));
   }

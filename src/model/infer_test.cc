@@ -211,6 +211,8 @@ TEST(InferErrors, ALyingFileIsFoundOut) {
   EXPECT_EQ(sketch.error(), "output 'y' has format f32, the file declares i32   [invalid model]");
   sketch.model().graph.outputs[0] = declare("y", Format::kF32, {{-1, "n"}, {3, ""}});
   EXPECT_EQ(sketch.error(), "no error");
+  sketch.model().graph.outputs[0] = {.name = "y", .dims = {}, .has_format = false};
+  EXPECT_EQ(sketch.error(), "no error");
 }
 
 // If: the branch that a constant chooses is walked as if it stood in the node's place.

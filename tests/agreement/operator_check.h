@@ -6,8 +6,10 @@
 //                        └──────► model::evaluate, node by node ~ ref of the profile f32
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "graph/graph_test_models.h"
@@ -37,7 +39,25 @@ class Maker {
   std::mt19937_64 random_;
 };
 
+// A shape of `rank` axes, of few extents of 1 so that neighbours fall together seldom; at most `most`
+// elements.
+Shape random_shape(Maker& maker, std::size_t rank, std::int64_t most = 800);
+
 using MakeModel = graph::testing::TestModel (*)(Maker&);
+
+// How far check_on() goes.
+struct Check {
+  bool offload = true;   // a host step is a failure; else its program is compiled and not simulated
+  bool simulate = true;  // also on the simulated core
+  bool define = true;    // in a profile of f32: also against the operators' definitions
+};
+
+// A float32, a small and a large processor.
+inline constexpr std::array kProfiles = {"f32", "edge", "tessera128"};
+
+// One model in one profile, with random inputs from `seed`.
+void check_on(const std::string& profile, const graph::testing::TestModel& test, std::uint64_t seed,
+              const Check& check = {});
 
 // `rounds` models from as many seeds (printed where one fails), in both profiles. Integers must be
 // equal to the definition's, floats close to them.

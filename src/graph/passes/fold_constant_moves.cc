@@ -2,7 +2,7 @@
 //
 //   constant ─► Move ─► t      becomes     constant t
 //
-// A graph output stays the output of a node. Results of more than 64 MiB stay Moves.
+// A graph output stays the output of a node. Results of more than kFoldedBytesMax stay Moves.
 // Before and after: any draft. Values do not change.
 #include <algorithm>
 
@@ -13,8 +13,6 @@
 namespace tessera::graph {
 
 namespace {
-
-constexpr std::int64_t kFoldedBytesMax = std::int64_t{64} << 20;
 
 bool is_foldable(const Graph& graph, const Node& node) {
   if (node.kind() != NodeKind::kMove) return false;

@@ -3,6 +3,7 @@
 // accepts, without dead nodes, in topological order.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -36,7 +37,12 @@ void number_formats(Graph& graph);
 void load_constant_batches(Graph& graph);
 void drop_dead(Graph& graph);
 void spread_products(Graph& graph);
-// Not in the table: only where BuildOptions::quantise_vector_inputs asks for it, at the end.
+// Results of Moves of constants that are larger are not made at compile time.
+inline constexpr std::int64_t kFoldedBytesMax = std::int64_t{64} << 20;
+
+// Not in the table: only where BuildOptions::quantise_vector_inputs asks for it, behind the table.
 void quantise_vector_inputs(Graph& graph, const MatrixFormat& matrix);
+// The last one: shapes of operands decide how vectors are quantised.
+void arrange_axes(Graph& graph);
 
 }  // namespace tessera::graph
