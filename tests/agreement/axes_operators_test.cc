@@ -28,7 +28,7 @@ void check_ranks(MakeRanked make, std::size_t first, std::size_t last, int round
       Maker maker(seed);
       SCOPED_TRACE(fmt::format("rank {}, round {}", rank, round));
       const TestModel model = make(maker, rank);
-      for (const char* profile : kProfiles) check_on(profile, model, seed);
+      for (const char* profile : kProfiles) check_on(profile, model, seed, {.derive = true});
     }
   }
 }

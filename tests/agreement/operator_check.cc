@@ -7,9 +7,15 @@
 #include <map>
 
 #include "arch/architecture_file.h"
+#include "concord/expand/expand.h"
+#include "concord/interpret.h"
+#include "concord/lift/lift.h"
+#include "firmware/assembler.h"
+#include "firmware/disassembler.h"
 #include "graph/build.h"
 #include "host/executor.h"
 #include "model/evaluate.h"
+#include "package/container.h"
 #include "random_runs.h"
 
 namespace tessera::agreement {
@@ -74,6 +80,26 @@ const ChipConfig& chip_of(const std::string& profile) {
   return found != chips.end() ? found->second : chips[profile] = *load_chip_config(profile);
 }
 
+// What is read out of the program again, and the software derived from it.
+void expect_derived(const Result<std::vector<Tensor>>& expected, const isa::Program& program,
+                    const ChipConfig& chip, const std::vector<Tensor>& inputs) {
+  const auto lifted = concord::lift(program, chip);
+  ASSERT_TRUE(lifted.ok()) << lifted.error().to_string();
+  expect_same(expected, run_reference(*lifted, inputs), "ref, lifted");
+  const auto software = concord::expand(**lifted);
+  ASSERT_TRUE(software.ok()) << software.error().to_string();
+  expect_same(expected, concord::interpret(*software, inputs), "derived software");
+}
+
+// Firmware text and back.
+void expect_text(const isa::Program& program, const ChipConfig& chip) {
+  firmware::AssembleOptions options;
+  options.chip = &chip;
+  const auto again = firmware::assemble(firmware::disassemble(program, {}), "again", options);
+  ASSERT_TRUE(again.ok()) << again.error().to_string();
+  EXPECT_TRUE(package::serialise(*again) == package::serialise(program)) << "the text of a program";
+}
+
 bool has_host_step(const graph::Graph& graph) {
   return std::ranges::any_of(graph.nodes, [](const graph::Node& node) {
     return node.kind() == graph::NodeKind::kHostStep;
@@ -119,6 +145,8 @@ void check_on(const std::string& profile, const TestModel& test, std::uint64_t s
   ASSERT_TRUE(program.ok()) << program.error().to_string();
   if (check.simulate && !has_host_step(*graph)) {
     expect_same(reference, run_program(*program, chip, inputs, {.check_hazards = true}), "sim");
+    if (check.derive) expect_derived(reference, *program, chip, inputs);
+    if (check.derive) expect_text(*program, chip);
   }
   if (chip.formats.vector != Format::kF32 || !check.define) return;
   const std::vector<Tensor> expected = evaluated(test.model(), inputs);

@@ -50,6 +50,7 @@ struct Check {
   bool offload = true;   // a host step is a failure; else its program is compiled and not simulated
   bool simulate = true;  // also on the simulated core
   bool define = true;    // in a profile of f32: also against the operators' definitions
+  bool derive = false;   // also lifted out of the program, and as derived software
 };
 
 // A float32, a small and a large processor.

@@ -305,6 +305,17 @@ Result<Carried> function_to_integer(Expansion& at, const Node& node, const Carri
   return Carried{steps.where(is_nan, zero, found), Traits::finite(), false};
 }
 
+// activation(0 or 1) as a truth value.
+Result<Carried> function_of_truth(Expansion& at, const Node& node, const Carried& x) {
+  const Activation& activation = node.as<ElementwiseAttributes>().activation;
+  const ValueId number = at.steps().cast(x.value, Format::kF64);
+  if (const auto plain = plain_function(at.steps(), activation, number, Traits::finite())) {
+    return to_format(at, node, *plain, {}, Format::kBool);
+  }
+  return refuse(node,
+                fmt::format("'{}' from bool to bool", unary_function_name(activation.function)));
+}
+
 bool is_vector(Format format) { return format == Format::kF16 || format == Format::kF32; }
 
 }  // namespace
@@ -344,6 +355,8 @@ Result<Carried> expand_elementwise(Expansion& at, const Node& node) {
     TESSERA_TRY(value, expand_activation(at, node, attributes.activation, value, source, working));
   } else if (!identity && format_is_integer(working)) {
     TESSERA_TRY(value, function_to_integer(at, node, value, source, working));
+  } else if (!identity && source == Format::kBool && working == Format::kBool) {
+    TESSERA_TRY(value, function_of_truth(at, node, value));
   } else if (!identity) {
     // Integers are numbers like any other, exact in f32 up to 16 bits.
     const bool small = is_small_integer(source) && format_bytes(source) <= 2 && is_vector(working);
