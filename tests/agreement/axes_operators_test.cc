@@ -219,6 +219,28 @@ TEST(EveryAxis, IsCutAndPadded) { check_ranks(cut_and_padded, 1, 8, 5); }
 TEST(EveryAxis, IsTurnedAndJoined) { check_ranks(turned_and_joined, 1, 8, 5); }
 TEST(EveryAxis, IsPickedFrom) { check_ranks(picked, 1, 8, 5); }
 
+// Transposed axes are the host's where a copy has too few; all else takes several copies.
+TEST(MoreAxesThanACopyHas, AreMovedAllTheSame) {
+  for (std::size_t rank = 9; rank <= 14; ++rank) {
+    Shape even(rank, 2), all(rank, 2), odd(rank, 2);
+    for (std::size_t axis = 0; axis < rank; ++axis) (axis % 2 == 0 ? odd : even)[axis] = 1;
+    TestModel model(13);
+    model.input("a", even).input("b", odd);
+    model.node("Expand", {"a", integers(model, "to", all)}, {"e"}).output("e");
+    model.node("Tile", {"b", integers(model, "twice", even)}, {"t"}).output("t");
+    Ints pads(2 * rank, 0);
+    for (std::size_t axis = 0; axis < rank; axis += 2) pads[axis] = pads[rank + axis] = 1;
+    model.node("Pad", {"b", integers(model, "pads", pads)}, {"p"}).output("p");
+    Shape left = even, right = odd;
+    left[rank - 2] = left[rank - 1] = right[rank - 2] = right[rank - 1] = 2;
+    model.input("l", left).input("r", right).node("MatMul", {"l", "r"}, {"m"}).output("m");
+    SCOPED_TRACE(rank);
+    for (const char* profile : kProfiles) check_on(profile, model, rank, {.derive = true});
+    model.input("x", all).node("Transpose", {"x"}, {"y"}).output("y");
+    for (const char* profile : kProfiles) check_on(profile, model, rank, {.offload = false});
+  }
+}
+
 // ---- long axes ----------------------------------------------------------------------------------
 
 // A prime beyond what a partition of any of the processors holds, and beyond 16 bits.
