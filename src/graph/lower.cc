@@ -37,11 +37,24 @@ bool must_lower(const model::Node& node, const Lowering& lowering,
   return false;
 }
 
+// Why the node's outputs keep it from the processor; "" if they do not. Lowering writes the first
+// output of every operator but the recurrent ones, and all of DynamicQuantizeLinear.
+std::string absent_output(const model::Node& node) {
+  const bool recurrent = node.op_type == "LSTM" || node.op_type == "GRU" || node.op_type == "RNN";
+  const std::size_t written = recurrent ? 0 : node.op_type == "DynamicQuantizeLinear" ? 3 : 1;
+  for (std::size_t i = 0; i < written; ++i) {
+    if (i < node.outputs.size() && !node.outputs[i].empty()) continue;
+    return fmt::format("operator '{}': output {} is absent", node.op_type, i);
+  }
+  return "";
+}
+
 Status lower_node(Lowering& lowering, const model::Node& node, const BuildOptions& options) {
   Op op{lowering, node, lowering.opset(node.domain)};
   std::string reason;
   if (const SupportedOperator* row = find_supported(node.domain, node.op_type, op.opset)) {
-    reason = row->lower(op).host_reason;
+    reason = absent_output(node);
+    if (reason.empty()) reason = row->lower(op).host_reason;
     if (reason.empty()) return {};
   } else {
     reason = fmt::format("operator '{}': not among the processor's operators at opset {}",

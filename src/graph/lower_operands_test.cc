@@ -130,5 +130,22 @@ TEST(LowerOperands, AQuantisedGemmDoesNotTakeAColumnForItsBias) {
   EXPECT_EQ(gemm({2, 1}), 0U);
 }
 
+// The host makes those that are there.
+TEST(LowerOperands, AnOutputThatIsAbsentIsNoneOfTheProcessors) {
+  TestModel model;
+  model.input("x", {4}).output("y", {4}, Format::kU8);
+  model.node("DynamicQuantizeLinear", {"x"}, {"y"});
+  EXPECT_EQ(lowered(model), "host_step: operator 'DynamicQuantizeLinear': output 1 is absent");
+  TestModel last;
+  last.input("x", {4}).output("zero", {}, Format::kU8);
+  last.node("DynamicQuantizeLinear", {"x"}, {"", "", "zero"});
+  EXPECT_EQ(lowered(last), "host_step: operator 'DynamicQuantizeLinear': output 0 is absent");
+  TestModel mean(17);
+  mean.input("x", {2, 4}).constant("scale", {4}, {1, 1, 1, 1}).output("mean", {2, 1});
+  mean.node("LayerNormalization", {"x", "scale"}, {"", "mean"});
+  const std::string reason = "operator 'LayerNormalization': output 0 is absent";
+  EXPECT_NE(lowered(mean).find(reason), std::string::npos) << lowered(mean);
+}
+
 }  // namespace
 }  // namespace tessera::graph

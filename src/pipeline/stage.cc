@@ -38,8 +38,10 @@ Status Stage::add_worker() {
     workers_.back()->thread = std::thread([this, own = workers_.back().get()] {
       worker_of_this_thread = own;
       loop_(own->leave);
-      own->gone_at.store(now(), std::memory_order_relaxed);
-      own->gone.store(true, std::memory_order_release);
+      // With the lock: no counters() has counted this thread beyond the time at which it goes.
+      const std::lock_guard lock(mutex_);
+      own->gone_at = now();
+      own->gone = true;
     });
     return {};
   } catch (const std::system_error& error) {
@@ -77,19 +79,22 @@ Status Stage::set_threads(int threads) {
 
 void Stage::reap() {
   leaving_.remove_if([this](const std::unique_ptr<Worker>& worker) {
-    if (!worker->gone.load(std::memory_order_acquire)) return false;
-    worker->thread.join();
+    if (!worker->gone) return false;
+    worker->thread.join();  // which has released the lock
     busy_before_ += worker->time.value();
-    thread_time_before_ += worker->gone_at.load(std::memory_order_relaxed) - worker->born;
+    thread_time_before_ += worker->gone_at - worker->born;
     return true;
   });
 }
 
 void Stage::join() {
-  const std::lock_guard lock(mutex_);
-  leaving_.splice(leaving_.end(), workers_);
-  for (const auto& worker : leaving_) worker->thread.join();
-  leaving_.clear();
+  std::list<std::unique_ptr<Worker>> all;
+  {
+    const std::lock_guard lock(mutex_);
+    all.splice(all.end(), workers_);
+    all.splice(all.end(), leaving_);
+  }
+  for (const auto& worker : all) worker->thread.join();  // they take the lock when they go
 }
 
 Nanoseconds Stage::run(std::span<const PacketPtr> batch, Nanoseconds begin) {
@@ -171,9 +176,8 @@ StageCounters Stage::counters() const {
       const Nanoseconds value = worker->time.value();
       busy += value;
       if (value < 0) ++working;
-      const bool gone = worker->gone.load(std::memory_order_acquire);
-      thread_time += (gone ? worker->gone_at.load(std::memory_order_relaxed) : 0) - worker->born;
-      if (!gone) ++there;
+      thread_time += (worker->gone ? worker->gone_at : 0) - worker->born;
+      if (!worker->gone) ++there;
     }
   }
   const Nanoseconds time = now();  // after all beginnings

@@ -107,9 +107,10 @@ class Stage {
 
  private:
   struct Worker {
-    std::atomic<bool> leave{false}, gone{false};
+    std::atomic<bool> leave{false};
     const Nanoseconds born = now();
-    std::atomic<Nanoseconds> gone_at{0};
+    bool gone = false;  // this and the next with the lock held
+    Nanoseconds gone_at = 0;
     WorkTime time;
     std::thread thread;
   };
