@@ -197,11 +197,15 @@ Table<LayerIndex, std::int32_t> layer_segments(const Layers& layers) {
 
 Fit fit_view(const BufferLayout& layout, const StorageView& view, Start start) {
   if (maps(layout, view, start)) return Fit::kWhole;
-  if (view.images() > 1 && maps(layout, view.part(0, 0, 1), start) &&
-      maps(layout, view.part(0, view.images() - 1, 1), start)) {
-    return Fit::kByImage;
+  // Images may be channels of the block, so that one in the middle begins where none may.
+  const auto image_maps = [&](std::int64_t image) {
+    return maps(layout, view.part(0, image, 1), start);
+  };
+  if (view.images() == 1 || !image_maps(view.images() - 1)) return Fit::kNone;
+  for (std::int64_t image = 0; image < view.images() - 1; ++image) {
+    if (!image_maps(image)) return Fit::kNone;
   }
-  return Fit::kNone;
+  return Fit::kByImage;
 }
 
 Fit fit_input(const BufferLayout& layout, const PlannedLayer& layer, std::size_t input) {

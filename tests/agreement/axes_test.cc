@@ -311,6 +311,14 @@ TEST(EveryBroadcast, OfTwoThousandRandomOnesRunsOnEveryDevice) {
   }
 }
 
+// The product wants 18 channels of x, which its conversion writes as nine images of two: on edge, of
+// 16 partitions, the first and the last of them begin in partition 0, and those between elsewhere.
+TEST(EveryBroadcast, OfImagesThatBeginBetweenPartitionsRunsOnEveryDevice) {
+  TestModel model(16);
+  model.input("x", {1, 3, 3, 2, 1, 1, 2, 2}).input("z", {2, 3, 3, 2, 1, 2, 1, 1});
+  check_everywhere(model.node("Mul", {"x", "z"}, {"y"}).output("y"), 1);
+}
+
 // One operand has the axes in even places, the other those in odd places.
 TEST(EveryBroadcast, OfAlternatingAxesOfRanksUpToTwelveRunsOnEveryDevice) {
   for (std::size_t rank = 2; rank <= 12 && !HasFailure(); ++rank) {
