@@ -14,7 +14,6 @@ namespace tessera {
 namespace {
 
 constexpr std::uint64_t kDdr4Row = 8192;                // with mapping `row`: the next bank group
-constexpr std::uint64_t kDdr4Bank = 4 * kDdr4Row;       // the next bank of the group
 constexpr std::uint64_t kDdr4SameBank = 16 * kDdr4Row;  // the next row of the bank
 
 // A channel with what it transferred.

@@ -146,7 +146,7 @@ TEST(VerifyErrors, ConfigurationForAnotherEngineIsNamed) {
 }
 
 // A planar task whose step j reads the two rows that step j - 1 wrote.
-Program recurrent(std::vector<Dependency> own_lines) {
+Program recurrent(const std::vector<Dependency>& own_lines) {
   Program program = chain();
   auto& relu = std::get<PlanarTask>(program.tasks[1].config);
   relu.inputs[0].rows = kRows - 2;
