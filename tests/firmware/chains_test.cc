@@ -218,10 +218,9 @@ Values volume_reference(const Values& x) {
             const int column = c + tap % 2;
             if (plane < 0 || plane >= V::kD || row < 0 || row >= V::kH) continue;
             for (int k = 0; k < V::kC; ++k) {
-              const auto weight = static_cast<std::size_t>(o * 12 + tap) * V::kC;
-              const auto pixel = static_cast<std::size_t>((plane * V::kH + row) * V::kW + column);
-              sum += w[weight + static_cast<std::size_t>(k)] *
-                     x[pixel * V::kC + static_cast<std::size_t>(k)];
+              const int weight = (o * 12 + tap) * V::kC + k;
+              const int value = ((plane * V::kH + row) * V::kW + column) * V::kC + k;
+              sum += w[static_cast<std::size_t>(weight)] * x[static_cast<std::size_t>(value)];
             }
           }
           out.push_back(sum);
