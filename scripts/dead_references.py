@@ -32,7 +32,7 @@ FOREIGN = set("""
     GlobalAverage
 """.split())
 # E4M3; x.cc, F.tasm, NAME_fuzz.cc, page.html of an example; i_k, digit_i of a formula.
-PLACEHOLDER = re.compile(r"E\dM\d|(?:.*/)?(?:\w|[A-Z]{3,}\w*|page|reader)\.\w+|[A-Z]{4,}/.*|kPage|"
+EXAMPLE_NAME = re.compile(r"E\dM\d|(?:.*/)?(?:\w|[A-Z]{3,}\w*|page|reader)\.\w+|[A-Z]{4,}/.*|kPage|"
                          r"mix_frame200|sysexits\.h|\w+_[ik]")
 FILE = re.compile(r"(?<![\w/.<*-])((?:[\w-]+/)*[\w-]+\."
                   r"(?:h|cc|cpp|py|md|cmake|tasm|ts|toml|sh|html|fbs))\b(?!\()")
@@ -128,7 +128,7 @@ def dead_in(text, known, document=False):
     for match, dead in candidates(text, known, document):
         first, last = match.span(1)
         inside = any(a <= first < b for a, b in seen)
-        if dead and not inside and not PLACEHOLDER.fullmatch(match.group(1)):
+        if dead and not inside and not EXAMPLE_NAME.fullmatch(match.group(1)):
             found.append((first, match.group(1)))
         if dead or match.re is FILE:
             seen.append((first, last))

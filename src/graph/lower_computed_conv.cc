@@ -68,7 +68,7 @@ MoveAttributes im2col(const Shape& x, const Shape& weights, const ConvAxis& heig
     box.extents = {x[0] * x[1], rows.count, columns.count};
     box.input_strides = {x[2] * x[3], rows.input_step * x[3], columns.input_step};
     box.output_strides = {taps * places, rows.output_step * width.output, columns.output_step};
-    move.copies.push_back(simplified(std::move(box)));
+    move.copies.push_back(simplified(box));
   }
   return move;
 }

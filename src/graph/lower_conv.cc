@@ -110,14 +110,14 @@ Lowered emit_long_line(Op& op, const Window& window, const Shape& weights) {
   const std::int64_t width = window.pad_begin[1] + x[3] + window.pad_end[1];
   if (width != x[3]) {
     CopyBox copy{0, 0, window.pad_begin[1], {x[0] * x[1], x[3]}, {x[3], 1}, {width, 1}};
-    line = make.moved(line, {true, 0, {simplified(std::move(copy))}}, {x[0], x[1], width});
+    line = make.moved(line, {true, 0, {simplified(copy)}}, {x[0], x[1], width});
   }
   CopyBox columns;
   columns.extents = {x[0], y[3], weights[3], x[1]};
   columns.input_strides = {x[1] * width, window.stride[1], window.dilation[1], width};
   columns.output_strides = row_major_strides(columns.extents);
-  const TensorId rows = make.moved(line, {false, 0, {simplified(std::move(columns))}},
-                                   {x[0] * y[3], weights[3] * x[1]});
+  const TensorId rows =
+      make.moved(line, {false, 0, {simplified(columns)}}, {x[0] * y[3], weights[3] * x[1]});
   const TensorId taps_first = make.transposed(
       make.reshaped(op.at.value(op.input(1)), {weights[0], x[1], weights[3]}), {2, 1, 0});
   const TensorId matrix = make.reshaped(taps_first, {weights[3] * x[1], weights[0]});

@@ -80,7 +80,7 @@ std::optional<MoveAttributes> move_of(const ElementMap& map) {
     move.copies.push_back(std::move(box));
     first = last;
   }
-  for (CopyBox& box : move.copies) box = simplified(std::move(box));
+  for (CopyBox& box : move.copies) box = simplified(box);
   return move;
 }
 

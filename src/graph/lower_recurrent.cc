@@ -291,7 +291,7 @@ class Recurrent {
                   {count, hidden},
                   {hidden, 1},
                   {per_row, 1}};
-      move.copies.push_back(simplified(std::move(box)));
+      move.copies.push_back(simplified(box));
       inputs.push_back(make_.converted(piece.id, make_.vector()));
     }
     move.has_fill = covered < element_count(op_.output_dims(index));

@@ -43,7 +43,7 @@ MoveAttributes depth_columns(const Volume& x, const AxisWindow& window, std::int
     box.input_strides = {x.groups * x.channels * x.depth * x.plane, window.stride * x.plane,
                          x.channels * x.depth * x.plane, x.depth * x.plane, 1};
     box.output_strides = {depth * column, column, window.kernel * slice, x.plane, 1};
-    move.copies.push_back(simplified(std::move(box)));
+    move.copies.push_back(simplified(box));
   }
   return move;
 }

@@ -150,7 +150,7 @@ CopyBox repeating_box(const Shape& dims, const Shape& wanted) {
   for (std::size_t axis = 0; axis < dims.size(); ++axis) {
     if (dims[axis] == 1) box.input_strides[axis] = 0;
   }
-  return simplified(std::move(box));
+  return simplified(box);
 }
 
 }  // namespace
@@ -171,10 +171,10 @@ CopyBox permuted_box(const Shape& input_dims, const std::vector<std::int64_t>& p
     box.input_strides.push_back(input_strides[static_cast<std::size_t>(axis)]);
   }
   box.output_strides = row_major_strides(box.extents);
-  return simplified(std::move(box));
+  return simplified(box);
 }
 
-CopyBox simplified(CopyBox box) {
+CopyBox joined(const CopyBox& box) {
   CopyBox result;
   result.input = box.input;
   result.input_offset = box.input_offset;
@@ -193,6 +193,11 @@ CopyBox simplified(CopyBox box) {
     result.input_strides.push_back(box.input_strides[i]);
     result.output_strides.push_back(box.output_strides[i]);
   }
+  return result;
+}
+
+CopyBox simplified(const CopyBox& box) {
+  CopyBox result = joined(box);
   if (result.extents.empty()) {
     result.extents = {1};
     result.input_strides = {1};
@@ -250,7 +255,7 @@ std::optional<MoveAttributes> move_by_index_maps(const Shape& input_dims,
     boxes = std::move(longer);
   }
   for (CopyBox& box : boxes) {
-    move.copies.push_back(simplified(std::move(box)));
+    move.copies.push_back(simplified(box));
     if (move.copies.back().extents.size() > kBoxAxesMax) return std::nullopt;
   }
   return move;
@@ -278,7 +283,7 @@ std::optional<CopyBox> composed(const CopyBox& first, std::int64_t count, const 
   for (const MiddleAxis& axis : *axes) {
     if (axis.start + axis.low < 0 || axis.start + axis.high >= axis.extent) return std::nullopt;
   }
-  box = simplified(std::move(box));
+  box = simplified(box);
   if (box.extents.size() > kBoxAxesMax) return std::nullopt;
   return box;
 }

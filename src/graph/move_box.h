@@ -33,9 +33,10 @@ struct RepeatingStep {
 };
 std::vector<RepeatingStep> repeating_steps(Shape dims, const Shape& wanted);
 
-// The same copies with axes of extent 1 dropped and neighbouring axes joined where they can be; at
-// least one axis stays.
-CopyBox simplified(CopyBox box);
+// The same copies with axes of extent 1 dropped and neighbouring axes joined where both sides go on.
+CopyBox joined(const CopyBox& box);
+// The same with at least one axis.
+CopyBox simplified(const CopyBox& box);
 
 // One axis of a movement that treats axes apart: for each output coordinate the input coordinate,
 // or -1 where the fill stays.

@@ -18,6 +18,7 @@
 #include "base/check.h"
 #include "concord/expand/expansion.h"
 #include "concord/expand/node_expansions.h"
+#include "graph/move_box.h"
 
 namespace tessera::concord {
 namespace {
@@ -37,29 +38,6 @@ bool is_dense(const std::vector<std::int64_t>& extents, const std::vector<std::i
   return true;
 }
 
-// The box with axes of extent 1 left out and neighbours joined where both sides go on.
-CopyBox joined(const CopyBox& box) {
-  CopyBox result = box;
-  result.extents.clear();
-  result.input_strides.clear();
-  result.output_strides.clear();
-  for (std::size_t i = 0; i < box.extents.size(); ++i) {
-    if (box.extents[i] == 1) continue;
-    if (!result.extents.empty() &&
-        result.input_strides.back() == box.input_strides[i] * box.extents[i] &&
-        result.output_strides.back() == box.output_strides[i] * box.extents[i]) {
-      result.extents.back() *= box.extents[i];
-      result.input_strides.back() = box.input_strides[i];
-      result.output_strides.back() = box.output_strides[i];
-      continue;
-    }
-    result.extents.push_back(box.extents[i]);
-    result.input_strides.push_back(box.input_strides[i]);
-    result.output_strides.push_back(box.output_strides[i]);
-  }
-  return result;
-}
-
 // Axes in the order of their output strides, largest first.
 CopyBox in_output_order(const CopyBox& box) {
   std::vector<std::size_t> order(box.extents.size());
@@ -73,7 +51,7 @@ CopyBox in_output_order(const CopyBox& box) {
     result.input_strides[i] = box.input_strides[order[i]];
     result.output_strides[i] = box.output_strides[order[i]];
   }
-  return joined(result);
+  return graph::joined(result);
 }
 
 // The elements of the box, in the order of its axes, as [extents...].

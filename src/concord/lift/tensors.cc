@@ -94,7 +94,7 @@ TensorId LiftedTensors::expand(TensorId from, const Shape& dims, const std::stri
   }
   const TensorId to = add(reader + ".repeat", graph_.tensor(from).format, dims);
   MoveAttributes move;
-  move.copies = {graph::simplified(std::move(box))};
+  move.copies = {graph::simplified(box)};
   add_node(to, {from}, std::move(move));
   return to;
 }
@@ -114,7 +114,7 @@ TensorId LiftedTensors::move(const Operand& operand, const Shape& dims, const st
                    .extents = box.extents,
                    .input_strides = box.input_strides,
                    .output_strides = box.output_strides};
-    copied = graph::simplified(std::move(copied));
+    copied = graph::simplified(copied);
     if (box.value == kWeights) {
       copied.input = static_cast<std::int32_t>(inputs.size());
       inputs.push_back(constant(reader + ".constant", operand.constants[box.constant]));
