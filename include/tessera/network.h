@@ -63,6 +63,9 @@ struct LoadOptions {
   bool resident = true;                // keep tensors in the state buffer between layers
   bool compress_weights = true;        // store kernels compressed where that saves DRAM bytes
   bool require_full_offload = false;   // a host step is an error
+  // Of state buffer and kernel memory that the network may use, above 0 and at most 1: for a core
+  // that several networks share (tessera/shared_session.h).
+  double region_share = 1;
   ProgressCallback progress = {};
   // Of load_bytes: where the files lie that a model or a firmware text names, and may not lead out
   // of. Empty: it may name none.

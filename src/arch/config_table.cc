@@ -158,6 +158,10 @@ constexpr std::array kKeys = {
     ConfigKey{"task_manager", "configuration_sets", manager<&Manager::configuration_sets>, 1, 2,
               "register sets of the neural and the planar engine: with 2 a task is configured, and "
               "its first weights loaded, while the one before it runs"},
+    ConfigKey{"task_manager", "guaranteed_entries", manager<&Manager::guaranteed_entries>, 0, 1024,
+              "entries of the task buffer that each of several networks on the core can always "
+              "get, however many tasks the others have; fewer where there are not enough",
+              true},
 
     ConfigKey{"formats", "vector",
               MemberAccess<Format>(nested<&ChipConfig::formats, &FormatsConfig::vector>), 0, 0,

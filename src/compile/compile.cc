@@ -1,5 +1,7 @@
 #include "compile/compile.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "arch/architecture_file.h"
@@ -50,7 +52,6 @@ class Compiler {
     TESSERA_TRY(draft_, choose_plan(inputs, addresses_));
     addresses_ = std::move(draft_.addresses);
     package_.dependencies_dropped = draft_.dependencies_dropped;
-    package_.chip_fingerprint = fingerprint(chip_);
     package_.chip_name = chip_.name;
     package_.graph = graph_;
     package_.workspace_bytes = draft_.plan.workspace_bytes;
@@ -205,12 +206,26 @@ class Compiler {
   Package package_;
 };
 
-}  // namespace
+// The chip with as much of its memories as the network may use.
+Result<ChipConfig> bounded(const ChipConfig& chip, const CompileOptions& options) {
+  ChipConfig result = chip;
+  const auto bound = [](std::int64_t bytes, std::int32_t& of, const char* memory) -> Status {
+    if (bytes < 0 || bytes > of) {
+      return Error{ErrorCode::kInvalidArgument,
+                   fmt::format("{} bytes of a {} partition, which has {}", bytes, memory, of)};
+    }
+    if (bytes > 0) of = static_cast<std::int32_t>(bytes);
+    return {};
+  };
+  TESSERA_RETURN_IF_ERROR(
+      bound(options.state_buffer_bytes, result.state_buffer.bytes_per_partition, "state buffer"));
+  TESSERA_RETURN_IF_ERROR(bound(options.kernel_memory_bytes,
+                                result.neural.kernel_bytes_per_partition, "kernel memory"));
+  return result;
+}
 
-Result<Package> compile(std::shared_ptr<const Graph> graph, const ChipConfig& chip,
-                        const CompileOptions& options) {
-  TESSERA_CHECK(graph != nullptr, "no graph");
-  const std::string name = graph->name;
+Result<Package> compile_bounded(std::shared_ptr<const Graph> graph, const ChipConfig& chip,
+                                const CompileOptions& options) {
   auto package = Compiler(graph, chip, options).run();
   if (!package.ok() && package.error().code == ErrorCode::kDoesNotFit && options.choose_views) {
     // The cheapest views may have longer rows than a small buffer holds.
@@ -218,7 +233,20 @@ Result<Package> compile(std::shared_ptr<const Graph> graph, const ChipConfig& ch
     plain.choose_views = false;
     package = Compiler(std::move(graph), chip, plain).run();
   }
+  return package;
+}
+
+}  // namespace
+
+Result<Package> compile(std::shared_ptr<const Graph> graph, const ChipConfig& chip,
+                        const CompileOptions& options) {
+  TESSERA_CHECK(graph != nullptr, "no graph");
+  const std::string name = graph->name;
+  TESSERA_TRY(const ChipConfig usable, bounded(chip, options));
+  auto package = compile_bounded(std::move(graph), usable, options);
   if (!package.ok()) return package.error().with_context("compiling '" + name + "'");
+  // It runs on the whole chip.
+  package->chip_fingerprint = fingerprint(chip);
   return package;
 }
 

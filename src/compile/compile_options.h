@@ -24,6 +24,8 @@ struct CompileOptions {
   bool cascades = true;
   // Store kernels compressed where that saves DRAM bytes (off: as they are).
   bool compress_weights = true;
+  // Bytes of a partition that the network may use where several share a core; 0 = all there are.
+  std::int64_t state_buffer_bytes = 0, kernel_memory_bytes = 0;
 };
 
 }  // namespace tessera::compile

@@ -103,6 +103,12 @@ std::string disassemble(const Program& program, const DisassembleOptions& option
                      program.chip_fingerprint);
   out += fmt::format("regions workspace {} input {} output {}\n", program.workspace_bytes,
                      program.input_bytes, program.output_bytes);
+  if (program.region) {
+    const isa::MemoryRange& buffer = program.region->state_buffer;
+    const isa::MemoryRange& kernel = program.region->kernel_memory;
+    out += fmt::format("region buffer {} to {} kernel {} to {}\n", buffer.first, buffer.last(),
+                       kernel.first, kernel.last());
+  }
   if (program.dependencies_dropped != 0) {
     out += fmt::format("dropped {}\n", program.dependencies_dropped);
   }

@@ -99,14 +99,19 @@ class ProgramParser {
       TESSERA_TRY(program_.input_bytes, bytes("the inputs"));
       TESSERA_RETURN_IF_ERROR(expect_word(lexer_, "output"));
       TESSERA_TRY(program_.output_bytes, bytes("the outputs"));
+    } else if (word == "region") {
+      isa::CoreRegion region;
+      TESSERA_TRY(region.state_buffer, memory_range("buffer"));
+      TESSERA_TRY(region.kernel_memory, memory_range("kernel"));
+      program_.region = region;
     } else if (word == "dropped") {
       TESSERA_TRY(program_.dependencies_dropped, bytes("the dependencies dropped"));
     } else if (word == "weights") {
       TESSERA_TRY(program_.weights, parse_weights(lexer_, options_));
     } else {
       return lexer_.error(place, fmt::format("'{}' is no statement of a program; allowed: chip, "
-                                             "regions, dropped, input, output, weights, layer, "
-                                             "task, piece, segment",
+                                             "regions, region, dropped, input, output, weights, "
+                                             "layer, task, piece, segment",
                                              word));
     }
     return lexer_.expect_end_of_line("here");
@@ -121,6 +126,19 @@ class ProgramParser {
       return lexer_.error(place, fmt::format("{}: {}, allowed 0..{}", what, value, kMost));
     }
     return value;
+  }
+
+  // "buffer 0 to 98304": bytes of a partition of that memory.
+  Result<isa::MemoryRange> memory_range(const char* memory) {
+    TESSERA_RETURN_IF_ERROR(expect_word(lexer_, memory));
+    TESSERA_TRY(const std::int64_t first, bytes("the region's first byte"));
+    TESSERA_RETURN_IF_ERROR(expect_word(lexer_, "to"));
+    const Place place = lexer_.peek().place;
+    TESSERA_TRY(const std::int64_t last, bytes("the region's end"));
+    if (last < first) {
+      return lexer_.error(place, fmt::format("a region from {} to {}", first, last));
+    }
+    return isa::MemoryRange{first, last - first};
   }
 
   Result<TensorSlot> tensor() {

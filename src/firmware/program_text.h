@@ -3,6 +3,7 @@
 //   program 1
 //   chip "tessera128" fingerprint 0x7f00c57a92d0a8de
 //   regions workspace 0 input 1024 output 1024
+//   region buffer 0 to 98304 kernel 0 to 16384     where several networks share the core
 //   dropped 3
 //   input "x" tensor 0 f32 [1, 256] at input + 0
 //   output "y" tensor 5 f32 [1, 256] at output + 0

@@ -100,6 +100,14 @@ TEST(TaskText, EveryRegisterOfEveryConfigurationComesBack) {
   }
 }
 
+TEST(TaskText, ARegionOfTheCoreComesBack) {
+  Program program = small_program();
+  program.region = {{.first = 64, .bytes = 98304}, {.first = 0, .bytes = 16384}};
+  expect_round_trip(program);
+  EXPECT_NE(disassemble(program, {}).find("\nregion buffer 64 to 98368 kernel 0 to 16384\n"),
+            std::string::npos);
+}
+
 TEST(TaskText, ADescriptorInAnotherEncodingKeepsItsWords) {
   Program program = small_program();
   append_task(program, {}, {});
@@ -215,8 +223,10 @@ TEST(ProgramTextErrors, EachNamesItsPlaceAndTheWayOut) {
             "written out), not with 'chains'");
   EXPECT_EQ(error_of("program 2\n"), "t.tasm:1:1: version 2 of the language, allowed 1");
   EXPECT_EQ(error_of("program 1\n  chop \"x\"\n"),
-            "t.tasm:2:3: 'chop' is no statement of a program; allowed: chip, regions, dropped, "
-            "input, output, weights, layer, task, piece, segment");
+            "t.tasm:2:3: 'chop' is no statement of a program; allowed: chip, regions, region, "
+            "dropped, input, output, weights, layer, task, piece, segment");
+  EXPECT_EQ(error_of("program 1\nregion buffer 64 to 0 kernel 0 to 0\n"),
+            "t.tasm:2:21: a region from 64 to 0");
   EXPECT_EQ(error_of("program 1 $"), "t.tasm:1:11: the character '$' has no meaning here");
   EXPECT_EQ(error_of("program 1\nchip \"x\n"),
             "t.tasm:2:6: the string has no end; close it with '\"'");

@@ -21,6 +21,16 @@ Status require(bool condition, const char* what) {
   return {};
 }
 
+// Bytes [first, last) lie in the part of the memory that the network has.
+Status check_region(std::int64_t first, std::int64_t last, const MemoryRange& range,
+                    const char* name, const char* memory) {
+  if (first == last || range.holds(first, last)) return {};
+  return bad(
+      fmt::format("{} takes bytes [{}, {}) of a {} partition, the network's region is "
+                  "[{}, {})",
+                  name, first, last, memory, range.first, range.last()));
+}
+
 Status check_surface(const BufferSurface& s, const char* name, const CheckContext& context) {
   const std::uint32_t extents[] = {s.images, s.channels, s.rows, s.columns, s.ring_rows};
   for (const std::uint32_t extent : extents) {
@@ -42,7 +52,8 @@ Status check_surface(const BufferSurface& s, const char* name, const CheckContex
     return bad(fmt::format("{} spans bytes [{}, {}) of a partition, which has {}", name, span.first,
                            span.last, bytes));
   }
-  return {};
+  if (!context.region) return {};
+  return check_region(span.first, span.last, context.region->state_buffer, name, "state buffer");
 }
 
 Status check_kernel_range(std::int64_t offset, std::int64_t bytes, const char* name,
@@ -52,7 +63,8 @@ Status check_kernel_range(std::int64_t offset, std::int64_t bytes, const char* n
     return bad(fmt::format("{} takes bytes [{}, {}) of a kernel memory partition, which has {}",
                            name, offset, offset + bytes, limit));
   }
-  return {};
+  if (!context.region) return {};
+  return check_region(offset, offset + bytes, context.region->kernel_memory, name, "kernel memory");
 }
 
 // A strided box of elements relative to an address.

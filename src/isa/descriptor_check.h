@@ -7,10 +7,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "arch/chip_config.h"
 #include "base/result.h"
+#include "isa/core_region.h"
 #include "isa/descriptor.h"
 
 namespace tessera::isa {
@@ -30,6 +32,7 @@ struct CheckContext {
   ByBase<std::int64_t> region_bytes{};  // of DRAM
   TaskId expected = 0;                  // id by position in the stream
   TaskId task_count = 0;
+  std::optional<CoreRegion> region = {};  // of the network; none: the whole memories
 };
 // The error says what is wrong; the caller adds which task it is.
 Status check_descriptor(const TaskDescriptor& task, const CheckContext& context);

@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "arith/format.h"
 #include "arith/tensor.h"
+#include "isa/core_region.h"
 #include "isa/descriptor.h"
 
 namespace tessera::isa {
@@ -76,6 +78,7 @@ struct Program {
   std::vector<Segment> segments;
   std::vector<std::byte> weights;
   std::int64_t workspace_bytes = 0, input_bytes = 0, output_bytes = 0;
+  std::optional<CoreRegion> region = {};  // of the core's memories; none: the whole of them
   std::vector<TensorSlot> inputs, outputs;
   std::vector<LayerHint> hints;
   std::vector<PieceHint> pieces;          // of each task, or none

@@ -50,6 +50,7 @@ class Verifier {
   Verifier(const Program& program, const ChipConfig& chip) : program_(program), chip_(chip) {}
 
   Status check() const {
+    if (program_.region) TESSERA_RETURN_IF_ERROR(check_core_region(*program_.region, chip_));
     TESSERA_RETURN_IF_ERROR(check_tasks());
     TESSERA_RETURN_IF_ERROR(check_all_slots());
     TaskId expected = 0;
@@ -93,9 +94,11 @@ class Verifier {
     const auto count = static_cast<TaskId>(program_.tasks.size());
     std::int64_t steps = 0;
     for (TaskId id = 0; id < count; ++id) {
-      const Status status = check_descriptor(
-          program_.tasks[id],
-          {.chip = chip_, .region_bytes = regions, .expected = id, .task_count = count});
+      const Status status = check_descriptor(program_.tasks[id], {.chip = chip_,
+                                                                  .region_bytes = regions,
+                                                                  .expected = id,
+                                                                  .task_count = count,
+                                                                  .region = program_.region});
       if (!status.ok()) return invalid(describe(id) + ": " + status.error().message);
       const Status kernel = check_kernel_bytes(program_.tasks[id], program_.weights);
       if (!kernel.ok()) return invalid(describe(id) + ": " + kernel.error().message);

@@ -7,6 +7,7 @@
 #include "arch/architecture_file.h"
 #include "isa/encoding.h"
 #include "link/redundant_dependencies.h"
+#include "link/relocate.h"
 
 namespace tessera::link {
 namespace {
@@ -174,7 +175,9 @@ Result<Program> link(const Unlinked& package, const ChipConfig& chip, const Link
         ErrorCode::kUnsupported,
         fmt::format("programs for {} cores are not supported yet; allowed 1", options.cores)};
   }
-  return Linker(package, options).run();
+  TESSERA_TRY(Program program, Linker(package, options).run());
+  if (options.region) TESSERA_RETURN_IF_ERROR(relocate(program, chip, *options.region));
+  return program;
 }
 
 }  // namespace tessera::link

@@ -3,6 +3,8 @@
 // links for one core; the split choice is the place where more come in.
 #pragma once
 
+#include <optional>
+
 #include "arch/chip_config.h"
 #include "base/result.h"
 #include "isa/unlinked.h"
@@ -13,6 +15,7 @@ struct LinkOptions {
   int cores = 1;
   bool serial = false;  // one task at a time: every task waits for the one before (for comparison)
   bool keep_redundant = false;  // keep dependencies that follow from others (for comparison)
+  std::optional<isa::CoreRegion> region = {};  // of a core that several networks share
 };
 
 Result<isa::Program> link(const isa::Unlinked& package, const ChipConfig& chip,

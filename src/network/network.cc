@@ -8,6 +8,7 @@
 #include "compile/compile.h"
 #include "graph/build.h"
 #include "graph/replace_weights.h"
+#include "isa/core_region.h"
 #include "model/import.h"
 #include "network/edges.h"
 #include "network/firmware_file.h"
@@ -99,6 +100,27 @@ Result<std::shared_ptr<const graph::Graph>> graph_of_model(const model::Model& m
       std::make_shared<const graph::Graph>(std::move(graph)));
 }
 
+namespace {
+
+// The bytes of a region (isa/core_region.h): all, or a multiple of its alignment.
+Status bound_memories(double share, const ChipConfig& chip, compile::CompileOptions& options) {
+  if (!(share > 0 && share <= 1)) {
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("LoadOptions::region_share is {}, allowed above 0 and at most 1", share)};
+  }
+  if (share == 1) return {};
+  options.state_buffer_bytes = isa::share_of(chip.state_buffer.bytes_per_partition, share);
+  options.kernel_memory_bytes = isa::share_of(chip.neural.kernel_bytes_per_partition, share);
+  if (options.state_buffer_bytes > 0 && options.kernel_memory_bytes > 0) return {};
+  return Error{ErrorCode::kDoesNotFit,
+               fmt::format("LoadOptions::region_share of {} leaves {} bytes of a state buffer "
+                           "partition and {} of a kernel memory partition; choose a larger one",
+                           share, options.state_buffer_bytes, options.kernel_memory_bytes)};
+}
+
+}  // namespace
+
 Result<Network> network_from_graph(std::shared_ptr<const graph::Graph> graph,
                                    const ChipConfig& chip, const LoadOptions& options,
                                    Edges edges) {
@@ -107,9 +129,10 @@ Result<Network> network_from_graph(std::shared_ptr<const graph::Graph> graph,
   if (edges == Edges::kOfArchitecture && layout.blocked()) {
     graph = std::make_shared<const graph::Graph>(graph::block_edges(*graph, layout));
   }
-  const compile::CompileOptions compile_options{.tile_budget_bytes = options.tile_budget_bytes,
-                                                .resident = options.resident,
-                                                .compress_weights = options.compress_weights};
+  compile::CompileOptions compile_options{.tile_budget_bytes = options.tile_budget_bytes,
+                                          .resident = options.resident,
+                                          .compress_weights = options.compress_weights};
+  TESSERA_RETURN_IF_ERROR(bound_memories(options.region_share, chip, compile_options));
   const std::string name = graph->name;
   TESSERA_TRY(package::Package package, compile::compile(std::move(graph), chip, compile_options));
   report(options, "compile", 1);
@@ -147,6 +170,7 @@ Status check_program_options(const LoadOptions& options, const std::string& name
                             : options.tile_budget_bytes != 0 ? "tile_budget_bytes"
                             : !options.resident              ? "resident"
                             : !options.compress_weights      ? "compress_weights"
+                            : options.region_share != 1      ? "region_share"
                                                              : nullptr;
   if (fixed == nullptr) return {};
   return Error{ErrorCode::kInvalidArgument,

@@ -382,6 +382,18 @@ Status fill_package(const fb::PackageT& table, std::span<const std::byte> sectio
   return {};
 }
 
+Result<isa::CoreRegion> region_of(const fb::Region& region, const std::string& name) {
+  for (const std::int64_t value : {region.state_buffer_first(), region.state_buffer_bytes(),
+                                   region.kernel_memory_first(), region.kernel_memory_bytes()}) {
+    if (value < 0 || value > INT32_MAX) {
+      return bad(name,
+                 fmt::format("{} in the region of the core, allowed 0..{}", value, INT32_MAX));
+    }
+  }
+  return isa::CoreRegion{{region.state_buffer_first(), region.state_buffer_bytes()},
+                         {region.kernel_memory_first(), region.kernel_memory_bytes()}};
+}
+
 Status fill_stream(const fb::ProgramT& table, const std::string& name, Program& program) {
   const auto stream = std::as_bytes(std::span(table.stream));
   program.stream.assign(stream.begin(), stream.end());
@@ -449,6 +461,9 @@ Result<Program> read_program(std::span<const std::byte> bytes, const std::string
   const Status regions =
       check_regions(program.workspace_bytes, program.input_bytes, program.output_bytes);
   if (!regions.ok()) return bad(name, regions.error().message);
+  if (table.region) {
+    TESSERA_TRY(program.region, region_of(*table.region, name));
+  }
   TESSERA_TRY(program.inputs, slots_of(table.inputs, name));
   TESSERA_TRY(program.outputs, slots_of(table.outputs, name));
   program.hints = hints_of(table.hints);
@@ -536,6 +551,12 @@ std::vector<std::byte> serialise(const Program& program) {
   if (std::any_of(program.pieces.begin(), program.pieces.end(),
                   [](const PieceHint& piece) { return piece.known; })) {
     for (const PieceHint& piece : program.pieces) table.pieces.push_back(to_fb(piece));
+  }
+  if (program.region) {
+    const isa::CoreRegion& region = *program.region;
+    table.region =
+        std::make_unique<fb::Region>(region.state_buffer.first, region.state_buffer.bytes,
+                                     region.kernel_memory.first, region.kernel_memory.bytes);
   }
   return pack(kProgramMagic, program.chip_fingerprint, table, section);
 }

@@ -68,6 +68,21 @@ TEST(Container, ProgramComesBackThroughAFile) {
   EXPECT_EQ(back->dependencies_dropped, 5);
 }
 
+TEST(Container, ARegionComesBackAndProgramsWithoutOneKeepTheirBytes) {
+  Program program = sample_program();
+  const std::vector<std::byte> without = serialise(program);
+  EXPECT_FALSE(parse_program(without, "p.tprog")->region);
+  program.region = {{.first = 64, .bytes = 98304}, {.first = 128, .bytes = 16384}};
+  const auto back = parse_program(serialise(program), "p.tprog");
+  ASSERT_TRUE(back.ok()) << back.error().message;
+  EXPECT_EQ(back->region, program.region);
+  program.region->state_buffer.first = -64;
+  EXPECT_EQ(parse_error(serialise(program)),
+            "'p.tprog': -64 in the region of the core, allowed 0..2147483647");
+  program.region.reset();
+  EXPECT_EQ(serialise(program), without);
+}
+
 // A program with a host step: NonZero of a computed tensor, and of a constant beside it.
 Program program_with_step() {
   Program program = sample_program();
