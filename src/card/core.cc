@@ -105,7 +105,7 @@ Boxes::Boxes(const ChipConfig& chip)
     : dram(chip.dram.bytes),
       state_buffer(chip.state_buffer.partitions, chip.state_buffer.bytes_per_partition),
       kernel_memory(chip.neural.rows, chip.neural.kernel_bytes_per_partition),
-      control(chip.task_manager.task_buffer_entries, wakes),
+      control({chip.task_manager.task_buffer_entries, chip.task_manager.guaranteed_entries}, wakes),
       queues(make_queues(chip)),
       load_port(Box::kLoad, outstanding(chip)),
       store_port(Box::kStore, outstanding(chip)),
@@ -224,7 +224,25 @@ struct Core::State {
   Boxes boxes;
   engines::WrittenBytes written;
   std::vector<const isa::Program*> programs;  // by network
+  // How far a network of the run has come.
+  struct Progress {
+    const NetworkRun* run = nullptr;
+    std::size_t segment = 0;  // that runs
+    Cycles end = 0;           // of the host steps so far
+    Status status = {};       // why it was stopped
+    bool stopped = false;
+  };
+  Status check_run(const NetworkRun& run) const;
+  // Behind each cycle: networks that were stopped, segments that have ended.
+  void settle_networks(Cycles now);
+  void end_segments(std::size_t network, Cycles now);
+  void stop(std::size_t network, Status status, Cycles now);
+  // Whether a deadlock was that of some networks only, which are stopped.
+  bool stop_deadlocked();
+
   std::vector<engines::RunNetwork> networks;  // of the run
+  std::vector<Progress> progress;             // of each
+  std::size_t retired_seen = 0;
   std::optional<engines::HazardCheck> hazards;
   Cycles end = 0;
 };
@@ -282,8 +300,10 @@ Status Core::write(std::size_t network, isa::DramAddress address,
     std::memcpy(state_->boxes.dram.at(network, address), bytes.data(), bytes.size());
   }
   const auto first = static_cast<std::int64_t>(address.offset);
-  state_->written.add(engines::dram_key(static_cast<std::uint32_t>(network), address.base), first,
-                      first + static_cast<std::int64_t>(bytes.size()));
+  const auto last = first + static_cast<std::int64_t>(bytes.size());
+  const auto key = engines::dram_key(static_cast<std::uint32_t>(network), address.base);
+  state_->written.add(key, first, last);
+  if (state_->hazards) state_->hazards->host_writes(key, first, last);
   return {};
 }
 
@@ -336,6 +356,86 @@ Status Core::read(std::size_t network, isa::DramAddress address, std::span<std::
   return {};
 }
 
+Status Core::State::check_run(const NetworkRun& run) const {
+  const std::size_t segments =
+      run.network < programs.size() ? programs[run.network]->segments.size() : 0;
+  if (run.segments == 0 || run.segment >= segments || run.segments > segments - run.segment) {
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("segment {} of network {} is not loaded",
+                    run.segment + std::max<std::size_t>(run.segments, 1) - 1, run.network)};
+  }
+  const isa::Program& program = *programs[run.network];
+  isa::TaskId first = program.segments[run.segment].task_first;
+  for (std::size_t s = run.segment; s < run.segment + run.segments; ++s) {
+    const isa::Segment& segment = program.segments[s];
+    if (segment.task_first > segment.task_last || segment.task_first != first ||
+        segment.task_last > program.stream_offsets.size()) {
+      return Error{
+          ErrorCode::kInvalidModel,
+          fmt::format("segment {} has tasks [{}, {}), the program {}", s, segment.task_first,
+                      segment.task_last, program.stream_offsets.size())};
+    }
+    first = segment.task_last;
+  }
+  return {};
+}
+
+void Core::State::stop(std::size_t network, Status status, Cycles now) {
+  progress[network].stopped = true;
+  progress[network].status = std::move(status);
+  boxes.task_manager.drop(network);
+  boxes.control.stop(static_cast<std::uint32_t>(network), now);
+}
+
+void Core::State::end_segments(std::size_t network, Cycles now) {
+  Progress& at = progress[network];
+  const isa::Program& program = *programs[at.run->network];
+  const std::size_t last = at.run->segment + at.run->segments;
+  const auto index = static_cast<std::uint32_t>(network);
+  while (!at.stopped && at.segment < last &&
+         boxes.control.retired_of(index) ==
+             program.segments[at.segment].task_last - networks[network].first) {
+    Cycles free = std::max({now + 1, at.run->arrival, at.end});
+    if (at.run->host_steps) {
+      const Result<Cycles> cycles = at.run->host_steps(at.segment);
+      if (!cycles.ok()) return stop(network, cycles.error(), now);
+      free += *cycles;
+      if (*cycles > 0) at.end = free;
+    }
+    if (++at.segment == last) return;
+    const isa::Segment& next = program.segments[at.segment];
+    boxes.control.begin_segment(index, next.task_first);
+    boxes.task_manager.extend(network, next.task_last, free);
+  }
+}
+
+void Core::State::settle_networks(Cycles now) {
+  const auto& faults = boxes.task_manager.faults();
+  for (std::size_t n = 0; n < faults.size(); ++n) {
+    if (!faults[n] || progress[n].stopped) continue;
+    stop(n, faults[n]->error.with_context(fmt::format("task {}", faults[n]->task)), now);
+  }
+  if (boxes.control.retired() == retired_seen) return;
+  retired_seen = boxes.control.retired();
+  for (std::size_t n = 0; n < networks.size(); ++n) end_segments(n, now);
+}
+
+bool Core::State::stop_deadlocked() {
+  if (networks.size() < 2) return false;
+  bool any = false;
+  for (const std::uint32_t network : boxes.control.waiting_for_absent()) {
+    if (progress[network].stopped) continue;
+    stop(network,
+         Error{ErrorCode::kInvalidModel,
+               fmt::format("deadlock at cycle {}: it waits for a task that never comes\n  {}", end,
+                           boxes.describe())},
+         end);
+    any = true;
+  }
+  return any;
+}
+
 Status Core::State::begin(std::span<const NetworkRun> runs, const CoreOptions& options) {
   if (runs.empty() || runs.size() > static_cast<std::size_t>(chip.task_manager.queues)) {
     return Error{ErrorCode::kInvalidArgument,
@@ -343,22 +443,14 @@ Status Core::State::begin(std::span<const NetworkRun> runs, const CoreOptions& o
                              chip.task_manager.queues)};
   }
   networks.clear();
+  progress.clear();
   std::vector<engines::TaskQueue> queues;
   RunTaskId position = 0;
   for (const NetworkRun& run : runs) {
-    if (run.network >= programs.size() || run.segment >= programs[run.network]->segments.size()) {
-      return Error{ErrorCode::kInvalidArgument,
-                   fmt::format("segment {} of network {} is not loaded", run.segment, run.network)};
-    }
+    TESSERA_RETURN_IF_ERROR(check_run(run));
     const isa::Program& program = *programs[run.network];
     const isa::Segment& segment = program.segments[run.segment];
-    if (segment.task_first > segment.task_last ||
-        segment.task_last > program.stream_offsets.size()) {
-      return Error{
-          ErrorCode::kInvalidModel,
-          fmt::format("segment {} has tasks [{}, {}), the program {}", run.segment,
-                      segment.task_first, segment.task_last, program.stream_offsets.size())};
-    }
+    const isa::TaskId last = program.segments[run.segment + run.segments - 1].task_last;
     queues.push_back({.head = segment.task_first,
                       .tail = segment.task_last,
                       .network = static_cast<std::uint32_t>(networks.size()),
@@ -368,14 +460,18 @@ Status Core::State::begin(std::span<const NetworkRun> runs, const CoreOptions& o
                       .program = &program});
     networks.push_back({.memory = static_cast<std::uint32_t>(run.network),
                         .first = segment.task_first,
-                        .last = segment.task_last,
-                        .position = position});
-    position += segment.task_last - segment.task_first;
+                        .last = last,
+                        .position = position,
+                        .segment_first = segment.task_first,
+                        .region = program.region});
+    progress.push_back({.run = &run, .segment = run.segment});
+    position += last - segment.task_first;
   }
+  retired_seen = 0;
   hazards.reset();
   if (options.check_hazards) {
     note_written_before(runs);
-    hazards.emplace(chip, position, written);
+    hazards.emplace(chip, position, written, runs.size());
   }
   boxes.wakes.reset();
   for (auto& queue : boxes.queues) queue->clear();
@@ -396,10 +492,12 @@ Status Core::State::run_clock(const CoreOptions& options) {
   StepOrder order(options.shuffle_seed);
   boxes.wakes.wake(Box::kTaskManager, 0);
   end = 0;
+  for (std::size_t n = 0; n < networks.size(); ++n) end_segments(n, -1);  // those without a task
   while (
       !(boxes.task_manager.done() && boxes.control.retired() == boxes.task_manager.dispatched())) {
     const Cycles now = boxes.wakes.earliest();
     if (now == kNever) {
+      if (stop_deadlocked()) continue;
       return Error{ErrorCode::kInvalidModel,
                    fmt::format("deadlock at cycle {}: no box has anything to do\n  {}", end,
                                boxes.describe())};
@@ -412,7 +510,9 @@ Status Core::State::run_clock(const CoreOptions& options) {
       boxes.wakes.wake(box, next);
     }
     end = now;
+    settle_networks(now);
   }
+  for (const Progress& at : progress) end = std::max(end, at.end);
   return {};
 }
 
@@ -467,7 +567,8 @@ NetworksResult Core::State::collect(std::span<const NetworkRun> runs, const Core
                                   .engine = static_cast<EngineKind>(record.engine),
                                   .step = record.step,
                                   .begin = record.begin,
-                                  .end = record.end});
+                                  .end = record.end,
+                                  .network = boxes.control.task(record.task).network});
     }
   }
   for (std::size_t n = 0; n < runs.size(); ++n) {
@@ -475,10 +576,9 @@ NetworksResult Core::State::collect(std::span<const NetworkRun> runs, const Core
     const engines::RunNetwork& range = networks[n];
     const auto first = statistics.tasks.begin() + range.position;
     network.tasks.assign(first, first + (range.last - range.first));
+    network.end = progress[n].end;
     for (const TaskTiming& task : network.tasks) network.end = std::max(network.end, task.end);
-    if (const auto& fault = boxes.task_manager.faults()[n]) {
-      network.status = fault->error.with_context(fmt::format("task {}", fault->task));
-    }
+    network.status = progress[n].status;
     result.networks.push_back(std::move(network));
   }
   return result;

@@ -15,6 +15,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -55,6 +56,7 @@ struct TraceEvent {
   isa::EngineKind engine = isa::EngineKind::kNeural;
   std::int64_t step = 0;
   Cycles begin = 0, end = 0;
+  std::uint32_t network = 0;  // place in the run's networks
 };
 
 struct TaskTiming {
@@ -71,19 +73,26 @@ struct RunStatistics {
   std::uint32_t status_flags = 0;  // sticky: bit 0 NaN, 1 infinity, 2 accumulator range (arith)
 };
 
-// A segment of a network that waits in a queue of its own.
+// Takes the host's steps behind a segment, and says how many cycles of the core they last. It may
+// read and write the network's DRAM; an error stops the network.
+using HostSteps = std::function<Result<Cycles>(std::size_t segment)>;
+
+// Segments of a network, one after the other, that wait in a queue of their own.
 struct NetworkRun {
-  std::size_t network = 0;  // from add()
-  std::size_t segment = 0;
+  std::size_t network = 0;    // from add()
+  std::size_t segment = 0;    // the first
   std::int32_t priority = 0;  // higher first
   Cycles arrival = 0;         // when the host enqueues it
+  std::size_t segments = 1;
+  HostSteps host_steps = {};  // behind each segment; none: nothing is to be done there
 };
 
-// How one network fared. A fault stops its own network only.
+// How one network fared. A fault stops its own network only: its other tasks in the task buffer run
+// out and compute nothing, and the rest of its queue is dropped.
 struct NetworkResult {
   Status status;
-  Cycles end = 0;  // of its last task
-  std::vector<TaskTiming> tasks;
+  Cycles end = 0;                 // of its last task, or of the host steps behind it
+  std::vector<TaskTiming> tasks;  // of all its segments
 };
 
 struct NetworksResult {
@@ -106,9 +115,10 @@ class Core {
   // The same with the weights where the device holds them for all its cores; they are only read,
   // and outlive the core's use of them.
   Status load(const isa::Program& program, std::span<const std::byte> weights);
-  // Further networks beside each other, at most task_manager.queues. They share the state buffer
-  // and the kernel memory by agreement of their compilers; DRAM regions are their own. Returns the
-  // network's number; that of load() is 0. The program must outlive its use.
+  // Further networks beside each other, at most task_manager.queues. Each has its region of state
+  // buffer and kernel memory (isa/core_region.h) and DRAM of its own; that the regions are apart
+  // the caller has verified (isa/verify_networks.h). Returns the network's number; that of load()
+  // is 0. The program must outlive its use.
   Result<std::size_t> add(const isa::Program& program);
 
   // From now on bytes [offset, offset + bytes.size()) of the region lie in the device's memory. The
@@ -126,7 +136,8 @@ class Core {
   // descriptor an error with task id and reason; a hazard an error naming the two tasks.
   Result<RunStatistics> run_segment(std::size_t segment, const CoreOptions& options);
   // Runs segments of several networks from a quiet core, one queue each. The result is an error
-  // only if all stop (deadlock, hazard, bad arguments).
+  // only if all stop (deadlock, hazard, bad arguments); a deadlock that one of several networks
+  // causes by waiting for a task that never comes stops that one.
   Result<NetworksResult> run_networks(std::span<const NetworkRun> runs, const CoreOptions& options);
 
  private:

@@ -840,6 +840,79 @@ TEST(Networks, TaskThatAllowsNoSwitchIsFollowedByItsOwnNetwork) {
   EXPECT_GT(result->networks[1].tasks[0].dispatched, result->networks[0].tasks.back().dispatched);
 }
 
+TEST(Networks, GuaranteedEntriesAreKeptForTheNetworkThatComesLater) {
+  for (const std::int32_t guaranteed : {0, 3}) {
+    ChipConfig chip = small_chip();  // 8 entries
+    chip.task_manager.guaranteed_entries = guaranteed;
+    const isa::Program slow = chain(chip, 0, 40);
+    const isa::Program urgent = chain(chip, 1024, 2);
+    const auto core = make_core(chip);
+    ASSERT_TRUE(core->add(slow).ok());
+    ASSERT_TRUE(core->add(urgent).ok());
+    const std::vector<NetworkRun> runs = {{.network = 0},
+                                          {.network = 1, .priority = 5, .arrival = 2000}};
+    const auto result = core->run_networks(runs, {});
+    ASSERT_TRUE(result.ok()) << result.error().to_string();
+    int in_flight = 0;
+    for (const TaskTiming& task : result->networks[0].tasks) {
+      in_flight += task.dispatched < 2000 && task.end >= 2000;
+    }
+    EXPECT_EQ(in_flight, 8 - guaranteed);
+  }
+}
+
+TEST(Networks, ADeadlockOfOneIsItsOwn) {
+  const ChipConfig chip = small_chip();
+  const isa::Program good = chain(chip, 0, 4);
+  // The last task waits for one that its program does not have in this segment.
+  isa::Program bad = chain(chip, 1024, 4);
+  bad.segments.push_back({bad.segments[0].task_last - 1, bad.segments[0].task_last, {}});
+  --bad.segments[0].task_last;
+  ProgramBuilder builder(chip);
+  for (const isa::TaskDescriptor& task : bad.tasks) {
+    builder.add(task.engine, task.config, task.bands, task.dependencies);
+  }
+  builder.task(1).dependencies.push_back({bad.segments[1].task_first, 0, 1, 1});
+  isa::Program waiting = builder.finish(512, 512);
+  waiting.segments = bad.segments;
+  const auto core = make_core(chip);
+  ASSERT_TRUE(core->add(good).ok());
+  ASSERT_TRUE(core->add(waiting).ok());
+  ASSERT_TRUE(core->write(0, kInput, to_bytes(numbers(512, 9))).ok());
+  const std::vector<NetworkRun> runs = {{.network = 0}, {.network = 1, .priority = 1}};
+  const auto result = core->run_networks(runs, {});
+  ASSERT_TRUE(result.ok()) << result.error().to_string();
+  EXPECT_TRUE(result->networks[0].status.ok());
+  ASSERT_FALSE(result->networks[1].status.ok());
+  EXPECT_THAT(result->networks[1].status.error().message,
+              HasSubstr("it waits for a task that never comes"));
+  EXPECT_EQ(read_output<std::int8_t>(*core, 512, 0), numbers(512, 9));
+}
+
+TEST(Networks, AFaultReleasesTasksThatWaitForDroppedOnes) {
+  const ChipConfig chip = small_chip();
+  const isa::Program good = chain(chip, 0, 4);
+  isa::Program plain = chain(chip, 1024, 4);
+  ProgramBuilder builder(chip);
+  for (const isa::TaskDescriptor& task : plain.tasks) {
+    builder.add(task.engine, task.config, task.bands, task.dependencies);
+  }
+  builder.task(1).dependencies.push_back({3, 0, 1, 1});
+  isa::Program bad = builder.finish(512, 512);
+  bad.stream[bad.stream_offsets[2]] = std::byte{0};
+  const auto core = make_core(chip);
+  ASSERT_TRUE(core->add(good).ok());
+  ASSERT_TRUE(core->add(bad).ok());
+  ASSERT_TRUE(core->write(0, kInput, to_bytes(numbers(512, 9))).ok());
+  const std::vector<NetworkRun> runs = {{.network = 0}, {.network = 1, .priority = 1}};
+  const auto result = core->run_networks(runs, {.check_hazards = true});
+  ASSERT_TRUE(result.ok()) << result.error().to_string();
+  EXPECT_TRUE(result->networks[0].status.ok());
+  ASSERT_FALSE(result->networks[1].status.ok());
+  EXPECT_THAT(result->networks[1].status.error().message, HasSubstr("task 2: "));
+  EXPECT_EQ(read_output<std::int8_t>(*core, 512, 0), numbers(512, 9));
+}
+
 TEST(Networks, BadDescriptorStopsItsOwnNetworkOnly) {
   const ChipConfig chip = small_chip();
   const isa::Program good = chain(chip, 0, 4);

@@ -22,7 +22,7 @@ std::uint64_t scrambled(std::uint64_t bits) {
 
 }  // namespace
 
-DataControl::DataControl(std::int32_t entries, WakeTable& wakes)
+DataControl::DataControl(const TaskEntries& entries, WakeTable& wakes)
     : entries_(entries), wakes_(wakes) {}
 
 void DataControl::reset(const std::vector<RunNetwork>& networks, const RunOptions& options) {
@@ -39,6 +39,7 @@ void DataControl::reset(const std::vector<RunNetwork>& networks, const RunOption
   }
   times_.assign(count, EngineTaskTimes{});
   trace_.clear();
+  shares_.assign(networks.size(), Share{});
   waits_.fill(Wait{});
   holds_.fill(Hold{});
   used_ = dropped_now_ = 0;
@@ -46,14 +47,56 @@ void DataControl::reset(const std::vector<RunNetwork>& networks, const RunOption
   retired_ = 0;
 }
 
-bool DataControl::entry_free(Cycles now) const {
-  return used_ + (dropped_at_ == now ? dropped_now_ : 0) < entries_;
+bool DataControl::has_tasks_left(std::uint32_t network) const {
+  const RunNetwork& range = networks_[network];
+  return !shares_[network].stopped && shares_[network].entered < range.last - range.first;
+}
+
+bool DataControl::entry_free(std::uint32_t network, Cycles now) const {
+  // An entry that is dropped in this cycle is free in the next.
+  std::int64_t taken = used_ + (dropped_at_ == now ? dropped_now_ : 0);
+  const std::int64_t guaranteed =
+      std::min<std::int64_t>(entries_.guaranteed, entries_.count / std::ssize(networks_));
+  for (std::uint32_t other = 0; guaranteed > 0 && other < networks_.size(); ++other) {
+    if (other == network || !has_tasks_left(other)) continue;
+    const Share& share = shares_[other];
+    const std::int64_t has = share.used + (dropped_at_ == now ? share.dropped_now : 0);
+    taken += std::max<std::int64_t>(guaranteed - has, 0);
+  }
+  return taken < entries_.count;
+}
+
+void DataControl::begin_segment(std::uint32_t network, isa::TaskId first) {
+  networks_[network].segment_first = first;
+}
+
+void DataControl::stop(std::uint32_t network, Cycles now) {
+  shares_[network].stopped = true;
+  for (int engine = 0; engine < isa::kEngineKindCount; ++engine) {
+    if (waits_[engine].waiting && tasks_[waiting_[engine]].network == network) {
+      wakes_.wake(static_cast<Box>(engine), now + 1);
+    }
+  }
+  wakes_.wake(Box::kTaskManager, now + 1);  // entries that were kept for it are free
+}
+
+std::vector<std::uint32_t> DataControl::waiting_for_absent() const {
+  std::vector<std::uint32_t> found;
+  for (int engine = 0; engine < isa::kEngineKindCount; ++engine) {
+    const Wait& wait = waits_[engine];
+    if (!wait.waiting || (!wait.never && tasks_[wait.task].descriptor != nullptr)) continue;
+    const std::uint32_t network = tasks_[waiting_[engine]].network;
+    if (std::find(found.begin(), found.end(), network) == found.end()) found.push_back(network);
+  }
+  return found;
 }
 
 void DataControl::enter(RunTaskId id, const isa::TaskDescriptor& descriptor, Cycles now) {
-  TESSERA_CHECK(entry_free(now), "task buffer of {} entries is full", entries_);
-  ++used_;
   RunTask& task = tasks_[id];
+  TESSERA_CHECK(entry_free(task.network, now), "task buffer of {} entries is full", entries_.count);
+  ++used_;
+  ++shares_[task.network].used;
+  ++shares_[task.network].entered;
   task.descriptor = &descriptor;
   task.steps = descriptor.steps();
   task.entered_at = now;
@@ -107,9 +150,10 @@ bool DataControl::held_back(RunTaskId id, std::int64_t step, Cycles now) {
 bool DataControl::grant(RunTaskId id, std::int64_t step, Cycles now) {
   const RunTask& task = tasks_[id];
   Wait& wait = waits_[task.descriptor->engine];
-  if (!task.descriptor->dependencies.empty()) {
+  if (!task.descriptor->dependencies.empty() && !shares_[task.network].stopped) {
     if (const std::optional<Wait> found = unmet(task, step, now)) {
       wait = *found;
+      waiting_[task.descriptor->engine] = id;
       // What happened in this very cycle counts in the next.
       if (!wait.never &&
           (tasks_[wait.task].finished >= wait.needed || tasks_[wait.task].entered_at == now)) {
@@ -121,7 +165,7 @@ bool DataControl::grant(RunTaskId id, std::int64_t step, Cycles now) {
   wait.waiting = false;
   if (options_.delay_seed != 0 && held_back(id, step, now)) return false;
   if (step == 0) times_[id].first_step_begin = now;
-  if (options_.hazards != nullptr) {
+  if (options_.hazards != nullptr && !shares_[task.network].stopped) {
     options_.hazards->begin_step({.id = id,
                                   .descriptor = task.descriptor,
                                   .network = &networks_[task.network],
@@ -135,7 +179,8 @@ Cycles DataControl::first_step_met_at(RunTaskId id, bool kernels_only) const {
   const RunNetwork& network = networks_[task.network];
   Cycles met = 0;
   for (const isa::Dependency& dependency : task.descriptor->dependencies) {
-    if (dependency.task < network.first) continue;  // an earlier segment
+    // An earlier segment; or a task that never comes, of a network that was stopped.
+    if (dependency.task < network.first || dependency.task >= network.last) continue;
     const RunTask& other = tasks_[network.position + (dependency.task - network.first)];
     if (other.descriptor == nullptr) continue;  // of which no step is needed
     if (kernels_only && other.descriptor->engine != EngineKind::kKernel) continue;
@@ -177,9 +222,14 @@ void DataControl::finish_step(RunTaskId id, std::int64_t step, Cycles begin, Cyc
   if (dropped_at_ != now) {
     dropped_at_ = now;
     dropped_now_ = 0;
+    for (Share& share : shares_) share.dropped_now = 0;
   }
   ++dropped_now_;
   --used_;
+  Share& share = shares_[task.network];
+  ++share.dropped_now;
+  --share.used;
+  ++share.retired;
   ++retired_;
   wakes_.wake(Box::kTaskManager, now + 1);
 }

@@ -41,16 +41,35 @@ struct RunOptions {
   std::uint64_t delay_seed = 0;  // != 0: grants come later, by a number of cycles drawn from it
 };
 
+// Entries of the task buffer.
+struct TaskEntries {
+  std::int32_t count = 1;
+  std::int32_t guaranteed = 0;  // to each of several networks
+};
+
 class DataControl {
  public:
-  DataControl(std::int32_t entries, WakeTable& wakes);
+  DataControl(const TaskEntries& entries, WakeTable& wakes);
 
   // Forgets everything; storage for the tasks of `networks` is allocated here.
   void reset(const std::vector<RunNetwork>& networks, const RunOptions& options);
 
   // ---- task manager ----
-  bool entry_free(Cycles now) const;
+  // Whether the network may take an entry. `guaranteed` ones are kept for each of the others that
+  // has tasks left, as far as it has not got them.
+  bool entry_free(std::uint32_t network, Cycles now) const;
   void enter(RunTaskId id, const isa::TaskDescriptor& descriptor, Cycles now);
+
+  // ---- several networks ----
+  // The segment that begins at task `first` runs now; the tasks before it have ended.
+  void begin_segment(std::uint32_t network, isa::TaskId first);
+  // No more tasks of the network come. From the next cycle on those that are here run out: every
+  // step is granted, and computes nothing. Called when no box is being stepped.
+  void stop(std::uint32_t network, Cycles now);
+  bool stopped(RunTaskId id) const { return shares_[tasks_[id].network].stopped; }
+  std::size_t retired_of(std::uint32_t network) const { return shares_[network].retired; }
+  // Networks with a task that waits for one that did not enter: at a deadlock they are at fault.
+  std::vector<std::uint32_t> waiting_for_absent() const;
 
   // ---- engines ----
   const RunTask& task(RunTaskId id) const { return tasks_[id]; }
@@ -95,14 +114,25 @@ class DataControl {
   };
   bool held_back(RunTaskId id, std::int64_t step, Cycles now);
 
-  const std::int32_t entries_;
+  // What a network has of the task buffer.
+  struct Share {
+    std::int32_t used = 0;
+    std::int32_t dropped_now = 0;  // entries dropped in cycle dropped_at_
+    std::size_t entered = 0, retired = 0;
+    bool stopped = false;
+  };
+  bool has_tasks_left(std::uint32_t network) const;
+
+  const TaskEntries entries_;
   WakeTable& wakes_;
   std::vector<RunNetwork> networks_;
   std::vector<RunTask> tasks_;
   std::vector<EngineTaskTimes> times_;
   std::vector<TraceRecord> trace_;
   RunOptions options_;
+  std::vector<Share> shares_;  // by network
   isa::ByEngine<Wait> waits_;
+  isa::ByEngine<RunTaskId> waiting_{};  // the task that waits, where one does
   isa::ByEngine<Hold> holds_;
   std::int32_t used_ = 0;
   std::int32_t dropped_now_ = 0;  // entries dropped in cycle dropped_at_

@@ -32,15 +32,36 @@ const char* memory_text(const isa::Access& access) {
 // Writer of what was there before the run.
 constexpr isa::TaskId kEarlierTask = isa::kNoTask - 1;
 
-std::string step_text(const isa::TaskDescriptor& task, std::int64_t step) {
-  return fmt::format("task {} ({}, layer {}) step {}", task.id, isa::engine_kind_name(task.engine),
-                     task.layer, step + 1);
-}
-
 }  // namespace
 
-HazardCheck::HazardCheck(const ChipConfig& chip, std::size_t tasks, const WrittenBytes& written)
-    : chip_(chip), records_(tasks) {
+std::string HazardCheck::step_text(const RunNetwork& network, const isa::TaskDescriptor& task,
+                                   std::int64_t step) const {
+  return fmt::format("{}task {} ({}, layer {}) step {}",
+                     several_networks_ ? fmt::format("network {} ", network.memory) : "", task.id,
+                     isa::engine_kind_name(task.engine), task.layer, step + 1);
+}
+
+void HazardCheck::host_writes(const MemoryKey& memory, std::int64_t first, std::int64_t last) {
+  if (first >= last) return;
+  shadows_[memory].write(first, last, {kEarlierTask, 0}, [](const isa::StepRef&) {});
+}
+
+void HazardCheck::check_region(const HazardStep& step, const isa::Access& access) {
+  if (!step.network->region || access.memory == isa::MemoryKind::kDram) return;
+  const isa::MemoryRange& range = access.memory == isa::MemoryKind::kStateBuffer
+                                      ? step.network->region->state_buffer
+                                      : step.network->region->kernel_memory;
+  if (range.holds(access.first, access.last)) return;
+  report(step, access, isa::kNoTask,
+         fmt::format("hazard: {} {} {} bytes [{}, {}), outside of its region [{}, {})",
+                     step_text(*step.network, *step.descriptor, step.step),
+                     access.write ? "writes" : "reads", memory_text(access), access.first,
+                     access.last, range.first, range.last()));
+}
+
+HazardCheck::HazardCheck(const ChipConfig& chip, std::size_t tasks, const WrittenBytes& written,
+                         std::size_t networks)
+    : chip_(chip), several_networks_(networks > 1), records_(tasks) {
   for (const auto& [memory, ranges] : written.memories()) {
     isa::AccessMap& map = shadows_[memory];
     for (const auto& [first, last] : ranges) {
@@ -91,7 +112,8 @@ void HazardCheck::check(const HazardStep& step, const isa::Access& access, const
                         const isa::StepRef& other) {
   if (other.task == kEarlierTask) return;
   const auto text = [&] {
-    return fmt::format("hazard: {} {} {} bytes [{}, {})", step_text(*step.descriptor, step.step),
+    return fmt::format("hazard: {} {} {} bytes [{}, {})",
+                       step_text(*step.network, *step.descriptor, step.step),
                        access.write ? "writes" : "reads", memory_text(access), access.first,
                        access.last);
   };
@@ -100,12 +122,7 @@ void HazardCheck::check(const HazardStep& step, const isa::Access& access, const
     return;
   }
   const TaskRecord& record = records_[other.task];
-  const isa::StepRef self{step.id, step.step};
-  if (record.descriptor->engine == step.descriptor->engine &&
-      !isa::reads_own_result(self, access.write, other)) {
-    return;
-  }
-  if (clock[record.descriptor->engine] > record.first_sequence + other.step) return;
+  if (record.network == step.network && in_order(step, access, clock, other)) return;
   if (other.task == step.id) {
     report(
         step, access, other.task,
@@ -116,7 +133,19 @@ void HazardCheck::check(const HazardStep& step, const isa::Access& access, const
   }
   report(step, access, other.task,
          fmt::format("{}, which {} touches too, and no dependency orders the two", text(),
-                     step_text(*record.descriptor, other.step)));
+                     step_text(*record.network, *record.descriptor, other.step)));
+}
+
+bool HazardCheck::in_order(const HazardStep& step, const isa::Access& access, const Clock& clock,
+                           const isa::StepRef& other) const {
+  const TaskRecord& record = records_[other.task];
+  if (record.descriptor->id < step.network->segment_first) return true;  // an earlier segment
+  const isa::EngineKind engine = record.descriptor->engine;
+  if (engine == step.descriptor->engine &&
+      !isa::reads_own_result({step.id, step.step}, access.write, other)) {
+    return true;
+  }
+  return clock[engine] > record.first_sequence + other.step;
 }
 
 void HazardCheck::begin_step(const HazardStep& step) {
@@ -134,13 +163,14 @@ void HazardCheck::begin_step(const HazardStep& step) {
   isa::step_accesses(*step.descriptor, chip_, step.step, accesses_);
   const isa::StepRef self{step.id, step.step};
   for (const isa::Access& access : accesses_) {
+    check_region(step, access);
     // The package brings the weights, and no task writes them.
     if (access.memory == isa::MemoryKind::kDram && access.base == isa::BaseIndex::kWeights) {
       if (access.write) {
         report(step, access, isa::kNoTask,
                fmt::format("hazard: {} writes {} bytes [{}, {})",
-                           step_text(*step.descriptor, step.step), memory_text(access),
-                           access.first, access.last));
+                           step_text(*step.network, *step.descriptor, step.step),
+                           memory_text(access), access.first, access.last));
       }
       continue;
     }

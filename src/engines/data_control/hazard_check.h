@@ -7,6 +7,7 @@
 // queue, except that a read of what an earlier step of the same task wrote must know that step
 // (isa::reads_own_result). A read of unwritten bytes is reported too; what the package and the host
 // supply, and what earlier segments left, is written.
+// Nothing orders the tasks of two networks, so bytes that both touch are a race at once.
 #pragma once
 
 #include <array>
@@ -34,10 +35,13 @@ struct HazardStep {
 
 class HazardCheck {
  public:
-  // `tasks` of the run; what was written before it.
-  HazardCheck(const ChipConfig& chip, std::size_t tasks, const WrittenBytes& written);
+  // `tasks` of the run, of `networks`; what was written before it.
+  HazardCheck(const ChipConfig& chip, std::size_t tasks, const WrittenBytes& written,
+              std::size_t networks = 1);
 
   void begin_step(const HazardStep& step);
+  // What the host writes between two segments of the run.
+  void host_writes(const MemoryKey& memory, std::int64_t first, std::int64_t last);
   // The races found, one for two tasks and a memory, in the order of finding: at most kRacesMax.
   static constexpr std::size_t kRacesMax = 16;
   const std::vector<std::string>& races() const { return races_; }
@@ -57,12 +61,21 @@ class HazardCheck {
   Clock clock_of(const HazardStep& step) const;
   void check(const HazardStep& step, const isa::Access& access, const Clock& clock,
              const isa::StepRef& other);
+  // Whether step `other` of the same network is over when `step` begins.
+  bool in_order(const HazardStep& step, const isa::Access& access, const Clock& clock,
+                const isa::StepRef& other) const;
   // Keeps `race`, the first of the step's task and task `other` (of the run; or isa::kNoTask).
   void report(const HazardStep& step, const isa::Access& access, isa::TaskId other,
               std::string race);
   isa::AccessMap& shadow(const HazardStep& step, const isa::Access& access);
 
+  std::string step_text(const RunNetwork& network, const isa::TaskDescriptor& task,
+                        std::int64_t step) const;
+  // Whether the access lies in the network's part of the memory.
+  void check_region(const HazardStep& step, const isa::Access& access);
+
   const ChipConfig& chip_;
+  const bool several_networks_;
   std::vector<TaskRecord> records_;
   isa::ByEngine<Clock> engine_clocks_{};
   isa::ByEngine<std::int64_t> begun_{};  // steps of each engine

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
+#include "isa/core_region.h"
 #include "isa/descriptor.h"
 
 namespace tessera::engines {
@@ -14,6 +16,8 @@ struct RunNetwork {
   std::uint32_t memory = 0;  // base-address index
   isa::TaskId first = 0, last = 0;
   RunTaskId position = 0;
+  isa::TaskId segment_first = 0;  // of the segment that runs: what comes before has ended
+  std::optional<isa::CoreRegion> region = {};  // none: the whole memories
 };
 
 }  // namespace tessera::engines

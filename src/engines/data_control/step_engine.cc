@@ -57,7 +57,7 @@ void StepEngine::finish_due(Cycles now) {
   while (!in_flight_.empty() && in_flight_.front().due <= now) {
     const InFlight done = in_flight_.front();
     in_flight_.pop();
-    if (!timing_only_) execute(done.task, done.step);
+    if (!timing_only_ && !control().stopped(done.task)) execute(done.task, done.step);
     if (done.last) {
       ++account_.counters.tasks;
       drained_at_ = now;

@@ -75,7 +75,7 @@ void DmaEngine::finish_steps(Cycles now) {
     const ActiveStep& done = steps_.front();
     DataControl& control = *wiring_.control;
     const RunTask& task = control.task(done.task);
-    if (!timing_only_ && !done.moved) {
+    if (!timing_only_ && !done.moved && !control.stopped(done.task)) {
       wiring_.math->run_step(control.network_of(done.task).memory, *task.descriptor, done.step);
     }
     if (done.step + 1 == task.steps) ++account_.counters.tasks;
@@ -114,7 +114,7 @@ bool DmaEngine::begin_step(Cycles now) {
   plan_dma_step(*task.descriptor, next_step_, place, chip_, step.plan);
   // A store takes its bytes out of the buffer when it begins; all else lands when it ends.
   step.moved = !step.plan.reads;
-  if (step.moved && !timing_only_) {
+  if (step.moved && !timing_only_ && !wiring_.control->stopped(task_)) {
     wiring_.math->run_step(place.network, *task.descriptor, next_step_);
   }
   issuing_ = true;

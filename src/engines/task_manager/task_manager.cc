@@ -54,6 +54,18 @@ bool TaskManager::done() const {
                      [](const TaskQueue& queue) { return queue.count() == 0; });
 }
 
+void TaskManager::extend(std::size_t queue, isa::TaskId tail, Cycles arrival) {
+  queues_[queue].tail = tail;
+  queues_[queue].arrival = arrival;
+  wiring_.wakes->wake(Box::kTaskManager, arrival);
+}
+
+void TaskManager::drop(std::size_t queue) {
+  queues_[queue].head = queues_[queue].tail;
+  if (fetched_ && fetched_->queue == queue) fetched_.reset();
+  if (active_ == queue) active_ = kNone;
+}
+
 Cycles TaskManager::step(Cycles now) {
   Ring<Cycles>& completions = wiring_.port->completions;
   while (!completions.empty() && completions.front() <= now) {
@@ -95,10 +107,10 @@ void TaskManager::finish_dispatch(Cycles now) {
 }
 
 void TaskManager::begin_dispatch(Cycles now) {
-  if (dispatch_ || !fetched_ || fetched_->ready_at > now || !wiring_.control->entry_free(now)) {
-    return;
-  }
-  const RunNetwork& network = networks_[queues_[fetched_->queue].network];
+  if (dispatch_ || !fetched_ || fetched_->ready_at > now) return;
+  const std::uint32_t index = queues_[fetched_->queue].network;
+  if (!wiring_.control->entry_free(index, now)) return;
+  const RunNetwork& network = networks_[index];
   dispatch_ = Dispatch{network.position + (fetched_->task - network.first), fetched_->descriptor,
                        now + chip_.task_manager.dispatch_cycles};
   fetched_.reset();
@@ -155,7 +167,8 @@ Result<const isa::TaskDescriptor*> TaskManager::decode(const TaskQueue& queue) {
   isa::CheckContext context{
       .chip = chip_,
       .expected = queue.head,
-      .task_count = static_cast<isa::TaskId>(queue.program->stream_offsets.size())};
+      .task_count = static_cast<isa::TaskId>(queue.program->stream_offsets.size()),
+      .region = queue.program->region};
   for (std::size_t base = 0; base < context.region_bytes.size(); ++base) {
     context.region_bytes[base] =
         wiring_.memory->size(queue.base_addresses, static_cast<isa::BaseIndex>(base));

@@ -83,6 +83,10 @@ class TaskManager {
   bool done() const;
   std::size_t dispatched() const { return dispatched_; }
   const std::vector<std::optional<NetworkFault>>& faults() const { return faults_; }
+  // The queue's next segment: its tasks end before `tail`, and the host rings its bell at `arrival`.
+  void extend(std::size_t queue, isa::TaskId tail, Cycles arrival);
+  // Drops what the queue still holds.
+  void drop(std::size_t queue);
   TimeAccount& account() { return account_; }
   std::string describe() const;
 
