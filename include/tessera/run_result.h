@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/result.h"
 #include "tessera/tensor.h"
 
 namespace tessera {
@@ -43,6 +44,25 @@ struct RunResult {
   std::vector<LayerUse> layers;         // sim only
   std::vector<TimelineEvent> timeline;  // sim with trace
   std::uint32_t status_flags = 0;       // sticky: 1 NaN, 2 infinity, 4 accumulator range
+};
+
+// How one of several networks that shared a core fared.
+struct SharedNetworkResult {
+  // Why it was stopped: the task and the reason. The other networks' results are not touched.
+  Status status;
+  std::int64_t arrival = 0, end = 0;  // cycles of the run; its end is 0 where it was stopped
+  // Outputs, layers and timeline, in cycles of the run; `cycles` is from arrival to end. Engines and
+  // flags are those of the core, in SharedRunResult. Of a stopped network there are no outputs.
+  RunResult result;
+};
+
+// What a run of several networks on one core gave.
+struct SharedRunResult {
+  std::vector<SharedNetworkResult> networks;  // in the order of opening
+  std::int64_t cycles = 0;                    // until the last one ended
+  std::int64_t clock_hertz = 0;
+  std::vector<EngineUse> engines;  // of the core, for all networks
+  std::uint32_t status_flags = 0;  // as in RunResult, of all networks
 };
 
 }  // namespace tessera

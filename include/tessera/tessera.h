@@ -12,5 +12,6 @@
 #include "tessera/run_result.h"
 #include "tessera/runtime.h"
 #include "tessera/session.h"
+#include "tessera/shared_session.h"
 #include "tessera/tensor.h"
 #include "tessera/visible_text.h"

@@ -18,7 +18,8 @@ using OpenSteps = std::vector<std::vector<OpenStep>>;  // of each segment
 
 Result<OpenSteps> open_steps(const isa::Program& program);
 
-// Reads the step's inputs from DRAM, evaluates its node and writes the outputs back.
-Status run_step(card::Core& core, const OpenStep& step);
+// Reads the step's inputs from DRAM, evaluates its node and writes the outputs back. `network` is
+// the one on the core that the step belongs to.
+Status run_step(card::Core& core, const OpenStep& step, std::size_t network = 0);
 
 }  // namespace tessera::device

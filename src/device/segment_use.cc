@@ -7,34 +7,12 @@ namespace {
 
 using isa::EngineKind;
 
-// Adds a segment's statistics to the run's, engine by engine.
-void add_engines(const card::RunStatistics& segment, RunResult& result) {
-  for (const card::EngineStatistics& engine : segment.engines) {
-    auto found = std::find_if(result.engines.begin(), result.engines.end(),
-                              [&](const EngineUse& use) { return use.name == engine.name; });
-    if (found == result.engines.end()) {
-      result.engines.push_back({});
-      found = result.engines.end() - 1;
-      found->name = engine.name;
-    }
-    found->busy += engine.busy;
-    found->blocked_dependency += engine.blocked_dependency;
-    found->blocked_memory += engine.blocked_memory;
-    found->idle += engine.idle;
-    found->tasks += engine.tasks;
-    found->steps += engine.steps;
-    found->macs += engine.macs;
-    found->dram_bytes_read += engine.bytes_read;
-    found->dram_bytes_written += engine.bytes_written;
-  }
-}
-
 // Adds the timings of a segment's tasks to their layers.
 void add_layers(const isa::Program& program, const isa::Segment& segment,
-                const card::RunStatistics& statistics, RunResult& result) {
-  for (std::size_t i = 0; i < statistics.tasks.size(); ++i) {
+                const std::vector<card::TaskTiming>& tasks, RunResult& result) {
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
     const isa::TaskDescriptor& task = program.tasks[segment.task_first + i];
-    const card::TaskTiming& timing = statistics.tasks[i];
+    const card::TaskTiming& timing = tasks[i];
     if (task.layer >= result.layers.size()) continue;
     LayerUse& layer = result.layers[task.layer];
     const Cycles begin = result.cycles + timing.first_step_begin;
@@ -50,8 +28,9 @@ void add_layers(const isa::Program& program, const isa::Segment& segment,
 }
 
 void add_timeline(const isa::Program& program, const card::RunStatistics& statistics,
-                  RunResult& result) {
+                  std::size_t place, RunResult& result) {
   for (const card::TraceEvent& event : statistics.trace) {
+    if (event.network != place) continue;
     const std::uint32_t layer = program.tasks[event.task].layer;
     result.timeline.push_back({isa::engine_kind_name(event.engine),
                                layer < program.hints.size() ? program.hints[layer].name : "",
@@ -61,6 +40,27 @@ void add_timeline(const isa::Program& program, const card::RunStatistics& statis
 }
 
 }  // namespace
+
+void add_engines(const card::RunStatistics& statistics, std::vector<EngineUse>& engines) {
+  for (const card::EngineStatistics& engine : statistics.engines) {
+    auto found = std::find_if(engines.begin(), engines.end(),
+                              [&](const EngineUse& use) { return use.name == engine.name; });
+    if (found == engines.end()) {
+      engines.push_back({});
+      found = engines.end() - 1;
+      found->name = engine.name;
+    }
+    found->busy += engine.busy;
+    found->blocked_dependency += engine.blocked_dependency;
+    found->blocked_memory += engine.blocked_memory;
+    found->idle += engine.idle;
+    found->tasks += engine.tasks;
+    found->steps += engine.steps;
+    found->macs += engine.macs;
+    found->dram_bytes_read += engine.bytes_read;
+    found->dram_bytes_written += engine.bytes_written;
+  }
+}
 
 void add_hints(const isa::Program& program, RunResult& result) {
   for (const isa::LayerHint& hint : program.hints) {
@@ -75,11 +75,18 @@ void add_hints(const isa::Program& program, RunResult& result) {
 
 void add_segment(const isa::Program& program, std::size_t segment,
                  const card::RunStatistics& statistics, RunResult& result) {
-  add_engines(statistics, result);
-  add_layers(program, program.segments[segment], statistics, result);
-  add_timeline(program, statistics, result);
+  add_engines(statistics, result.engines);
+  add_layers(program, program.segments[segment], statistics.tasks, result);
+  add_timeline(program, statistics, 0, result);
   result.cycles += statistics.cycles;
   result.status_flags |= statistics.status_flags;
+}
+
+void add_network(const isa::Program& program, std::size_t place, const card::NetworksResult& run,
+                 RunResult& result) {
+  const std::vector<card::TaskTiming>& tasks = run.networks[place].tasks;
+  add_layers(program, {0, static_cast<std::uint32_t>(tasks.size()), {}}, tasks, result);
+  add_timeline(program, run.statistics, place, result);
 }
 
 }  // namespace tessera::device

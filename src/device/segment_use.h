@@ -11,5 +11,11 @@ void add_hints(const isa::Program& program, RunResult& result);
 // Adds the segment's statistics and cycles. `result.layers` has an entry for each hint.
 void add_segment(const isa::Program& program, std::size_t segment,
                  const card::RunStatistics& statistics, RunResult& result);
+// Engines of a run, added to those that are there by name.
+void add_engines(const card::RunStatistics& statistics, std::vector<EngineUse>& engines);
+// Adds layers and timeline of one of several networks that shared a core; `place` is its place in
+// the run.
+void add_network(const isa::Program& program, std::size_t place, const card::NetworksResult& run,
+                 RunResult& result);
 
 }  // namespace tessera::device

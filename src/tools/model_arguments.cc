@@ -89,6 +89,7 @@ Result<LoadOptions> ModelArguments::load_options() const {
   options.resident = !everything_through_dram;
   options.compress_weights = !no_weight_compression;
   options.require_full_offload = require_full_offload;
+  options.region_share = region_share;
   options.progress = progress_bar();
   return options;
 }

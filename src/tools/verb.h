@@ -53,6 +53,7 @@ struct ModelArguments {
   bool everything_through_dram = false;
   bool no_weight_compression = false;
   bool require_full_offload = false;
+  double region_share = 1;  // of the memories, where several networks share a core
   bool json = false;
 
   void add_to(CLI::App& app, const char* what = "ONNX model (.onnx) or package (.tpkg)");

@@ -21,6 +21,10 @@ struct RunArguments {
   int threads = 0;
   bool timing_only = false, check_hazards = false, unverified = false, serial = false;
   bool arch_given = false;
+  // Networks that share the core with `model`, and of each of all networks, in their order, its
+  // priority, arrival ("200us") and share of the memories; or none.
+  std::vector<std::string> others;
+  std::string priorities, arrivals, shares;  // with commas between
 };
 
 // What the arguments name.

@@ -8,6 +8,7 @@
 #include "tools/run/arguments.h"
 #include "tools/run/output.h"
 #include "tools/run/program.h"
+#include "tools/run/shared.h"
 #include "tools/terminal/console.h"
 #include "tools/verb.h"
 
@@ -58,6 +59,8 @@ Status run(const RunArguments& arguments) {
   }
   TESSERA_TRY(const DeviceKind device, device_kind_from_name(arguments.device));
   TESSERA_RETURN_IF_ERROR(check_options(arguments, device));
+  if (!arguments.others.empty()) return run_shared(arguments);
+  TESSERA_RETURN_IF_ERROR(check_alone(arguments));
   if (is_program(arguments.model.model)) return run_program(arguments);
   const char* const option = !arguments.stream.empty()       ? "--stream"
                              : !arguments.stream_out.empty() ? "--out"
@@ -110,10 +113,20 @@ Status run(const RunArguments& arguments) {
 Action run_verb(CLI::App& app) {
   auto arguments = std::make_shared<RunArguments>();  // shared with the returned action
   arguments->model.add_to(app, kModelOrProgram);
+  app.add_option("others", arguments->others,
+                 "further networks that share the core with it, each in a part of the memories");
+  app.add_option("--priority", arguments->priorities,
+                 "of several networks, one for each: higher first (default 0)");
+  app.add_option("--arrival", arguments->arrivals,
+                 "of several networks: when each is enqueued, as 0, 200us or 1.5ms (default 0)");
+  app.add_option("--share", arguments->shares,
+                 "of several networks: each one's part of state buffer and kernel memory, as 0.75 "
+                 "(default: equal parts)");
   app.add_option(
       "--input", arguments->inputs,
       "NAME=FILE (.npy, .pb, .png, .jpg) or NAME=random[:seed]; random[:seed] for all inputs "
-      "that are not named; default random:0");
+      "that are not named; default random:0; with several networks NETWORK:NAME=..., NETWORK "
+      "being 0, 1, ... or the file's name without its ending");
   app.add_option("--preprocess", arguments->preprocess,
                  "for pictures: \"mean=R,G,B;std=R,G,B;order=rgb|bgr\" (default mean 0, std 255)");
   app.add_option("--device", arguments->device, "sim, host or ref")->capture_default_str();
