@@ -63,7 +63,9 @@ typedef struct tessera_result tessera_result;         /* what a task gave */
 typedef struct tessera_statistics tessera_statistics; /* counts and times of one moment */
 typedef struct tessera_text tessera_text;             /* a text that was made for the caller */
 typedef struct tessera_live_view tessera_live_view;   /* a server of the live page */
-typedef struct tessera_picture tessera_picture;       /* an 8-bit RGB picture */
+typedef struct tessera_shared_session tessera_shared_session; /* several networks on one core */
+typedef struct tessera_shared_result tessera_shared_result;   /* what they gave */
+typedef struct tessera_picture tessera_picture;               /* an 8-bit RGB picture */
 typedef struct tessera_memory tessera_memory; /* that the host and one device hold together */
 typedef struct tessera_block tessera_block;   /* bytes in such a memory */
 typedef struct tessera_layers tessera_layers; /* a network on a device layer by layer */
@@ -182,8 +184,10 @@ typedef struct tessera_load_options {
   const tessera_named_tensor* constants;
   size_t constant_count;
   bool require_full_offload; /* a step on the host is an error */
-  const char* folder; /* of tessera_network_load_memory: where the files lie that a model or a
+  const char* folder;  /* of tessera_network_load_memory: where the files lie that a model or a
                          firmware text names; NULL: it may name none */
+  double region_share; /* of state buffer and kernel memory that the network may use, for a core
+                          that several share; 0: all of them */
 } tessera_load_options;
 
 /* An ONNX model, a package (.tpkg), a linked program (.tprog) or a firmware text (.tasm). A program
@@ -207,6 +211,49 @@ int64_t tessera_network_nodes_on_host(const tessera_network* network); /* likewi
 /* Writes a package (.tpkg); TESSERA_UNSUPPORTED of a program. */
 tessera_error* tessera_network_save_package(const tessera_network* network, const char* path);
 void tessera_network_release(tessera_network* network);
+
+/* ----------------------------------------------------------- several networks on one core */
+
+/* One of the networks. All are for one architecture. */
+typedef struct tessera_shared_network {
+  size_t size;
+  const tessera_network* network;
+  int32_t priority;  /* higher first */
+  double arrival_us; /* when the host enqueues it, in microseconds of the core's clock */
+  double share;      /* of state buffer and kernel memory; 0: as many bytes as its tasks need */
+} tessera_shared_network;
+
+/* How they run. */
+typedef struct tessera_shared_options {
+  size_t size;
+  bool timing_only;   /* skip the values, same cycles */
+  bool check_hazards; /* report two tasks that race */
+} tessera_shared_options;
+
+/* Puts the networks on one core of the virtual processor, each in a part of its memories
+ * (tessera_load_options.region_share) and with a task queue of its own, after a proof that they keep
+ * apart. `options` may be NULL. For one thread at a time. */
+tessera_error* tessera_shared_session_open(const tessera_shared_network* networks, size_t count,
+                                           const tessera_shared_options* options,
+                                           tessera_shared_session** session);
+/* Runs all of them; inputs[n] are those of network n. An error only where no network could run. */
+tessera_error* tessera_shared_session_run(tessera_shared_session* session,
+                                          const tessera_run* inputs, size_t count,
+                                          tessera_shared_result** result);
+void tessera_shared_session_release(tessera_shared_session* session);
+
+/* Why network `network` was stopped, with task and reason; NULL: it was not. To be released. */
+tessera_error* tessera_shared_result_status(const tessera_shared_result* result, size_t network);
+size_t tessera_shared_result_output_count(const tessera_shared_result* result, size_t network);
+/* Valid as long as the result; zeros for an index beyond the last. */
+tessera_tensor tessera_shared_result_output(const tessera_shared_result* result, size_t network,
+                                            size_t index);
+int64_t tessera_shared_result_arrival(const tessera_shared_result* result,
+                                      size_t network); /* in cycles */
+/* In cycles; 0 of a network that was stopped. */
+int64_t tessera_shared_result_end(const tessera_shared_result* result, size_t network);
+int64_t tessera_shared_result_cycles(const tessera_shared_result* result); /* of the whole run */
+void tessera_shared_result_release(tessera_shared_result* result);
 
 /* ------------------------------------------------------------------------------- runtimes */
 

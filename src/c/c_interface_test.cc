@@ -412,6 +412,44 @@ TEST_F(CInterface, AChildOfForkGetsErrorsAndDoesNotHang) {
   tessera_job_release(job);
 }
 
+TEST(CInterfaceShared, NetworksOnOneCoreGiveTheirOwnResults) {
+  tessera_load_options load = {.size = sizeof load};
+  load.region_share = 0.5;
+  tessera_network* network = nullptr;
+  ASSERT_EQ(message(tessera_network_load(kRelu, &load, &network)), "");
+  const tessera_shared_network networks[] = {
+      {.size = sizeof networks[0], .network = network},
+      {.size = sizeof networks[0], .network = network, .priority = 5, .arrival_us = 1}};
+  tessera_shared_session* session = nullptr;
+  ASSERT_EQ(message(tessera_shared_session_open(networks, 2, nullptr, &session)), "");
+  const int64_t dims[] = {3, 4, 5};
+  std::vector<float> first(60, 2.0F), second(60, -1.0F);
+  const tessera_tensor tensors[] = {{TESSERA_F32, 3, dims, first.data(), 240},
+                                    {TESSERA_F32, 3, dims, second.data(), 240}};
+  const tessera_run runs[] = {{&tensors[0], 1}, {&tensors[1], 1}};
+  tessera_shared_result* result = nullptr;
+  EXPECT_EQ(message(tessera_shared_session_run(session, runs, 1, &result)),
+            "inputs of 1 networks, the session has 2");
+  ASSERT_EQ(message(tessera_shared_session_run(session, runs, 2, &result)), "");
+  for (size_t n = 0; n < 2; ++n) {
+    EXPECT_EQ(tessera_shared_result_status(result, n), nullptr);
+    ASSERT_EQ(tessera_shared_result_output_count(result, n), 1U);
+    const tessera_tensor output = tessera_shared_result_output(result, n, 0);
+    ASSERT_EQ(output.bytes, 240U);
+    const auto* const values = static_cast<const float*>(output.data);
+    EXPECT_EQ(std::vector<float>(values, values + 60),
+              std::vector<float>(60, n == 0 ? 2.0F : 0.0F));
+    EXPECT_GT(tessera_shared_result_end(result, n), tessera_shared_result_arrival(result, n));
+  }
+  EXPECT_EQ(tessera_shared_result_arrival(result, 1), 1400);  // cycles of 1.4 GHz
+  EXPECT_EQ(tessera_shared_result_cycles(result),
+            std::max(tessera_shared_result_end(result, 0), tessera_shared_result_end(result, 1)));
+  EXPECT_EQ(message(tessera_shared_result_status(result, 2)), "network 2 of 2");
+  tessera_shared_result_release(result);
+  tessera_shared_session_release(session);
+  tessera_network_release(network);
+}
+
 TEST(CInterfaceOptions, ShapesAndConstantsReachTheModel) {
   // Not its name: the error says what the model's inputs are called.
   const int64_t dims[] = {3, 4, 5};

@@ -14,6 +14,7 @@
 #include "tessera/memory.h"
 #include "tessera/picture.h"
 #include "tessera/runtime.h"
+#include "tessera/shared_session.h"
 #include "tessera/tessera_c.h"
 
 // NOLINTBEGIN(readability-identifier-naming): the names of tessera_c.h
@@ -22,6 +23,12 @@ struct tessera_error {
 };
 struct tessera_network {
   tessera::Network network;
+};
+struct tessera_shared_session {
+  tessera::SharedSession session;
+};
+struct tessera_shared_result {
+  tessera::SharedRunResult result;
 };
 struct tessera_runtime {
   tessera::Runtime runtime;

@@ -23,6 +23,8 @@ inline constexpr const char* kStructureName = nullptr;
   template <>                     \
   inline constexpr const char* kStructureName<name> = #name
 TESSERA_C_STRUCTURE(tessera_load_options);
+TESSERA_C_STRUCTURE(tessera_shared_network);
+TESSERA_C_STRUCTURE(tessera_shared_options);
 TESSERA_C_STRUCTURE(tessera_device_options);
 TESSERA_C_STRUCTURE(tessera_runtime_options);
 TESSERA_C_STRUCTURE(tessera_picture_input);

@@ -157,6 +157,10 @@ TEST_F(SizedStructures, EveryFunctionChecksIt) {
   tessera_network* network = nullptr;
   const tessera_load_options load = {};
   asks(message(tessera_network_load(kRelu, &load, &network)), "tessera_load_options");
+  const tessera_shared_network shared = {};
+  tessera_shared_session* session = nullptr;
+  asks(message(tessera_shared_session_open(&shared, 1, nullptr, &session)),
+       "tessera_shared_network");
   asks(open({}), "tessera_runtime_options");
   tessera_pipeline* pipeline = nullptr;
   tessera_pipeline_options options = {};

@@ -37,6 +37,8 @@ void give_back(tessera_block* made) { tessera_block_release(made); }
 void give_back(tessera_layers* made) { tessera_layers_release(made); }
 void give_back(tessera_statistics* made) { tessera_statistics_release(made); }
 void give_back(tessera_live_view* made) { tessera_live_view_release(made); }
+void give_back(tessera_shared_session* made) { tessera_shared_session_release(made); }
+void give_back(tessera_shared_result* made) { tessera_shared_result_release(made); }
 
 template <typename T>
 constexpr bool kIsHandlePlace = false;
@@ -200,6 +202,29 @@ void walk_errors_and_networks(Walk& walk, World& w) {
   TESSERA_WALK(tessera_network_nodes_on_host, &w.network);
   TESSERA_WALK(tessera_network_release, nullptr);
   std::remove(path.c_str());
+}
+
+void walk_shared_sessions(Walk& walk, World& w) {
+  const tessera_shared_network network = {.size = sizeof network, .network = &w.network};
+  const tessera_shared_options options = {.size = sizeof options};
+  tessera_shared_session* session = nullptr;
+  tessera_shared_session* made = nullptr;
+  tessera_shared_result* result = nullptr;
+  tessera_shared_result* second = nullptr;
+  ASSERT_EQ(message(tessera_shared_session_open(&network, 1, &options, &session)), "");
+  ASSERT_EQ(message(tessera_shared_session_run(session, &w.run, 1, &result)), "");
+  TESSERA_WALK(tessera_shared_session_open, &network, 1, &options, &made);
+  TESSERA_WALK(tessera_shared_session_run, session, &w.run, 1, &second);
+  TESSERA_WALK(tessera_shared_session_release, nullptr);
+  TESSERA_WALK(tessera_shared_result_status, result, 0);
+  TESSERA_WALK(tessera_shared_result_output_count, result, 0);
+  TESSERA_WALK(tessera_shared_result_output, result, 0, 0);
+  TESSERA_WALK(tessera_shared_result_arrival, result, 0);
+  TESSERA_WALK(tessera_shared_result_end, result, 0);
+  TESSERA_WALK(tessera_shared_result_cycles, result);
+  TESSERA_WALK(tessera_shared_result_release, nullptr);
+  tessera_shared_result_release(result);
+  tessera_shared_session_release(session);
 }
 
 void walk_runtimes_and_pictures(Walk& walk, World& w) {
@@ -417,6 +442,7 @@ TEST(NullInC, EveryFunctionTakesIt) {
   World world;
   Walk walk;
   walk_errors_and_networks(walk, world);
+  walk_shared_sessions(walk, world);
   walk_runtimes_and_pictures(walk, world);
   walk_pipelines_and_tasks(walk, world);
   walk_results_and_memory(walk, world);
