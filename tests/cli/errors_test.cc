@@ -31,6 +31,27 @@ TEST(CommandErrors, AnUnknownVerbNamesTheNearestOne) {
                            fmt::join(verbs(), ", ")));
 }
 
+TEST(CommandErrors, OptionsOfSeveralNetworksAreChecked) {
+  const std::string invalid = "   [invalid argument]";
+  expect_run_error({"--priority", "1"},
+                   "--priority is for several networks on one core; one is given" + invalid);
+  const auto both = [&](const std::string& option, const std::string& value,
+                        const std::string& text) {
+    expect_error({"run", "small.onnx", "host.onnx", option, value},
+                 "tessera run: " + text + invalid);
+  };
+  both("--priority", "1", "--priority '1': 1 given for 2 networks; give one for each");
+  both("--priority", "1,x", "--priority 'x': allowed are whole numbers from -1000000 to 1000000");
+  both("--arrival", "0,5", "--arrival '5': expected 0, or a time of 0 and later in us or ms");
+  both("--share", "0.5,1", "--share '1': allowed above 0 and below 1");
+  both("--share", "0.75,0.5", "the shares add up to 1.25, allowed at most 1");
+  both("--device", "host", "several networks share a core of the device sim; the device is host");
+  both("--html", "both.html", "--html is for one network; several are given");
+  both("--input", "x=random:7",
+       "--input 'x=random:7': several networks are given; write NETWORK:NAME=SOURCE, NETWORK "
+       "being 0 to 1 or the file's name without its ending");
+}
+
 TEST(CommandErrors, AVerbWithoutItsModelSaysSo) {
   const CommandResult result = tessera({"run"});
   EXPECT_NE(result.status, 0);

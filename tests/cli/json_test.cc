@@ -35,6 +35,26 @@ TEST(Json, RunGivesCyclesPlacementAndOutputs) {
   EXPECT_EQ(json.at("outputs")[0].at("dims"), nlohmann::json({1, 4, 4, 4}));
 }
 
+TEST(Json, RunOfSeveralNetworksListsThem) {
+  const nlohmann::json json =
+      json_of({"run", "small.onnx", "host.onnx", "--priority", "0,5", "--arrival", "0,1us",
+               "--share", "0.75,0.25", "--input", "small:x=random:7"});
+  expect_fields(json, {"arch", "device", "cycles", "clock_hertz", "status_flags", "engines"});
+  ASSERT_EQ(json.at("networks").size(), 2u);
+  std::int64_t end = 0;
+  for (const auto& network : json.at("networks")) {
+    expect_fields(network, {"model", "priority", "arrival", "end", "cycles", "status", "outputs"});
+    EXPECT_EQ(network.at("status"), "ok");
+    EXPECT_EQ(network.at("end").get<std::int64_t>() - network.at("arrival").get<std::int64_t>(),
+              network.at("cycles").get<std::int64_t>());
+    end = std::max(end, network.at("end").get<std::int64_t>());
+  }
+  EXPECT_EQ(json.at("cycles").get<std::int64_t>(), end);
+  EXPECT_EQ(json.at("networks")[1].at("model"), "host.onnx");
+  EXPECT_EQ(json.at("networks")[1].at("priority"), 5);
+  EXPECT_EQ(json.at("networks")[1].at("arrival"), 1400);
+}
+
 TEST(Json, ANameThatIsNotUtf8StaysJson) {
   prepare();
   write_text("caf\xe9.onnx", read_text("small.onnx"));

@@ -56,6 +56,25 @@ TEST(Run, PrintsPlacementOutputsCyclesAndEngines) {
   EXPECT_THAT(run.out, HasSubstr("\nneural "));
 }
 
+TEST(Run, SeveralNetworksPrintWhatEachPrintsAlone) {
+  const auto output_line = [](const std::string& out, std::size_t from) {
+    const std::size_t begin = out.find("output y ", from);
+    return begin == std::string::npos ? out : out.substr(begin, out.find('\n', begin) - begin);
+  };
+  const CommandResult both =
+      tessera({"run", "small.onnx", "host.onnx", "--priority", "5,0", "--input", "0:x=random:7"});
+  EXPECT_EQ(both.status, 0) << both.err;
+  EXPECT_THAT(both.out, StartsWith("network 0 small.onnx: priority 5, cycles 0 to "));
+  const std::size_t second = both.out.find("\nnetwork 1 host.onnx: priority 0, cycles 0 to ");
+  ASSERT_NE(second, std::string::npos) << both.out;
+  EXPECT_EQ(output_line(both.out, 0),
+            output_line(tessera({"run", "small.onnx", "--input", "x=random:7"}).out, 0));
+  const std::string alone = tessera({"run", "host.onnx"}).out;
+  const std::size_t first = alone.find("output ");
+  const std::string line = alone.substr(first, alone.find('\n', first) - first);
+  EXPECT_NE(both.out.find(line, second), std::string::npos) << line << "\n" << both.out;
+}
+
 TEST(Run, AHostStepIsPrintedWithItsReason) {
   const CommandResult run = tessera({"run", "host.onnx"});
   EXPECT_EQ(run.status, 0) << run.err;
