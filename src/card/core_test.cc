@@ -8,6 +8,7 @@
 #include <map>
 
 #include "card/testing/program_builder.h"
+#include "engines/data_control/hazard_check.h"
 #include "isa/verify.h"
 
 namespace tessera::card {
@@ -911,6 +912,23 @@ TEST(Networks, AFaultReleasesTasksThatWaitForDroppedOnes) {
   ASSERT_FALSE(result->networks[1].status.ok());
   EXPECT_THAT(result->networks[1].status.error().message, HasSubstr("task 2: "));
   EXPECT_EQ(read_output<std::int8_t>(*core, 512, 0), numbers(512, 9));
+}
+
+TEST(Networks, AnAccessOutsideItsRegionIsAHazard) {
+  const ChipConfig chip = small_chip();
+  const isa::Program program = chain(chip, 1024, 1);
+  const engines::RunNetwork network{.memory = 1,
+                                    .last = static_cast<isa::TaskId>(program.tasks.size()),
+                                    .region = isa::CoreRegion{{0, 1024}, {0, 256}}};
+  engines::WrittenBytes written;
+  written.add(engines::dram_key(1, BaseIndex::kInput), 0, 512);
+  engines::HazardCheck check(chip, program.tasks.size(), written, 2);
+  check.begin_step({.id = 0, .descriptor = &program.tasks[0], .network = &network, .step = 0});
+  ASSERT_TRUE(check.report());
+  EXPECT_THAT(*check.report(),
+              HasSubstr("hazard: network 1 task 0 (load, layer 0) step 1 writes state buffer bytes "
+                        "[1024, "));
+  EXPECT_THAT(*check.report(), HasSubstr("), outside of its region [0, 1024)"));
 }
 
 TEST(Networks, BadDescriptorStopsItsOwnNetworkOnly) {
