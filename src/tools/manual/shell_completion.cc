@@ -136,7 +136,7 @@ std::string zsh_option(const std::string& verb, const OptionDescription& option,
   const std::string value =
       option.value.empty() ? "" : zsh_value(option, offer_for(verb, option, known));
   if (option.argument) {
-    return fmt::format("          {} \\\n", shell_word("1" + value));
+    return fmt::format("          {} \\\n", shell_word((option.repeated ? "*" : "1") + value));
   }
   for (const std::string& name : option.names) {
     const char* const form = option.value.empty() ? "" : name.starts_with("--") ? "=" : "+";

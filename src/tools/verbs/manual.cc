@@ -33,6 +33,9 @@ std::vector<KnownValues> known_values() {
           // Names and shapes that only the model knows.
           {"", "--shape", {}, false},
           {"", "--preprocess", {}, false},
+          {"run", "--priority", {}, false},
+          {"run", "--arrival", {}, false},
+          {"run", "--share", {}, false},
           {"", "--plant-fault", {}, false},
           {"", "--format", formats, false},
           {"bench", "--networks", networks, false},
