@@ -24,6 +24,7 @@
 #include "tessera/memory.h"
 #include "tessera/picture.h"
 #include "tessera/runtime.h"
+#include "tessera/shared_session.h"
 
 namespace tessera::python {
 

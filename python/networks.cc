@@ -204,6 +204,78 @@ py::dict session_traffic(SessionHandle& session) {
   return entry;
 }
 
+// ---------------------------------------------------------------- several networks on one core
+
+struct SharedAndNetworks {
+  SharedAndNetworks(std::vector<Network> what, SharedSession opened)
+      : networks(std::move(what)), session(std::move(opened)) {}
+  std::vector<Network> networks;
+  SharedSession session;
+  std::unique_ptr<std::mutex> mutex = std::make_unique<std::mutex>();
+};
+using SharedHandle = Handle<SharedAndNetworks>;
+
+// One of `values` for each network, or none.
+template <typename T>
+T one_of(const std::vector<T>& values, std::size_t network, std::size_t networks,
+         const char* what) {
+  if (values.empty()) return T{};
+  if (values.size() == networks) return values[network];
+  fail(std::string(what) + ": " + std::to_string(values.size()) + " given for " +
+       std::to_string(networks) + " networks; give one for each");
+}
+
+std::shared_ptr<SharedHandle> open_shared(const std::vector<Network>& networks,
+                                          const std::vector<std::int32_t>& priorities,
+                                          const std::vector<double>& arrivals_us,
+                                          const std::vector<double>& shares, bool timing_only,
+                                          bool check_hazards) {
+  std::vector<SharedNetwork> list;
+  for (std::size_t n = 0; n < networks.size(); ++n) {
+    list.push_back({.network = networks[n],
+                    .priority = one_of(priorities, n, networks.size(), "priorities"),
+                    .arrival_us = one_of(arrivals_us, n, networks.size(), "arrivals_us"),
+                    .share = one_of(shares, n, networks.size(), "shares")});
+  }
+  const SharedSessionOptions options{.timing_only = timing_only, .check_hazards = check_hazards};
+  return std::make_shared<SharedHandle>(SharedAndNetworks(
+      networks, take(unlocked([&] { return SharedSession::open(list, options); }))));
+}
+
+// Of each network a list of arrays, or a dict by name.
+py::dict run_shared(SharedHandle& shared, const py::args& arguments) {
+  const std::vector<Network>& networks = shared->networks;
+  if (arguments.size() != networks.size()) {
+    fail("inputs of " + std::to_string(arguments.size()) + " networks, the session has " +
+         std::to_string(networks.size()));
+  }
+  std::vector<std::vector<Tensor>> inputs;
+  for (std::size_t n = 0; n < networks.size(); ++n) {
+    const py::object given = arguments[n];
+    const py::args one = py::isinstance<py::dict>(given) ? py::args(py::make_tuple(given))
+                                                         : py::args(py::tuple(given));
+    inputs.push_back(session_inputs(networks[n].inputs(), one));
+  }
+  SharedRunResult result = take(unlocked([&] {
+    const std::lock_guard lock(*shared->mutex);
+    return shared->session.run(inputs);
+  }));
+  py::list list;
+  for (SharedNetworkResult& network : result.networks) {
+    py::dict entry;
+    entry["outputs"] = to_arrays(std::move(network.result.outputs));
+    entry["error"] = network.status.ok() ? py::object(py::none())
+                                         : py::object(py::str(network.status.error().message));
+    entry["arrival"] = network.arrival;
+    entry["end"] = network.end;
+    list.append(std::move(entry));
+  }
+  py::dict all;
+  all["cycles"] = result.cycles;
+  all["networks"] = std::move(list);
+  return all;
+}
+
 using NamedArrays = std::map<std::string, py::array>;
 
 std::map<std::string, Tensor> to_named_tensors(const NamedArrays& arrays, const std::string& what) {
@@ -219,13 +291,14 @@ std::map<std::string, Tensor> to_named_tensors(const NamedArrays& arrays, const 
 // A path, or what lies in memory: bytes, a memoryview, an array of bytes.
 Network load_network(const py::object& source, const std::string& arch,
                      const std::map<std::string, Shape>& shapes, const NamedArrays& constants,
-                     bool require_full_offload, const std::string& folder) {
+                     bool require_full_offload, const std::string& folder, double region_share) {
   LoadOptions options;
   options.arch = arch;
   options.shapes = shapes;
   options.constants = to_named_tensors(constants, "constant");
   options.require_full_offload = require_full_offload;
   options.folder = folder;
+  options.region_share = region_share;
   if (PyObject_CheckBuffer(source.ptr()) == 0) {
     const auto path = py::reinterpret_steal<py::object>(PyOS_FSPath(source.ptr()));
     if (!path) throw py::error_already_set();
@@ -430,7 +503,8 @@ void define_networks(py::module_& module) {
                       "A model, a package or a program, ready to run. Never changes.")
       .def(py::init(&load_network), py::arg("path"), py::kw_only(), py::arg("arch") = "tessera128",
            py::arg("shapes") = std::map<std::string, Shape>(), py::arg("constants") = NamedArrays(),
-           py::arg("require_full_offload") = false, py::arg("folder") = "")
+           py::arg("require_full_offload") = false, py::arg("folder") = "",
+           py::arg("region_share") = 1.0)
       .def_property_readonly("inputs", [](const Network& n) { return descriptions(n.inputs()); })
       .def_property_readonly("outputs", [](const Network& n) { return descriptions(n.outputs()); })
       .def_property_readonly("nodes_on_processor",
@@ -455,10 +529,19 @@ void define_networks(py::module_& module) {
       .def("run", &run_session)
       .def("bind_states", &bind_session, py::arg("bindings"))
       .def_property_readonly("traffic", &session_traffic);
+  py::class_<SharedHandle, std::shared_ptr<SharedHandle>>(
+      module, "SharedSession", "Several networks on one core of the virtual processor.")
+      .def(py::init(&open_shared), py::arg("networks"), py::kw_only(),
+           py::arg("priorities") = std::vector<std::int32_t>(),
+           py::arg("arrivals_us") = std::vector<double>(),
+           py::arg("shares") = std::vector<double>(), py::arg("timing_only") = false,
+           py::arg("check_hazards") = false)
+      .def("run", &run_shared);
   module.def("load", &load_network, py::arg("source"), py::kw_only(),
              py::arg("arch") = "tessera128", py::arg("shapes") = std::map<std::string, Shape>(),
              py::arg("constants") = NamedArrays(), py::arg("require_full_offload") = false,
-             py::arg("folder") = "", "The Network of a path, or of bytes.");
+             py::arg("folder") = "", py::arg("region_share") = 1.0,
+             "The Network of a path, or of bytes.");
   define_pictures(module);
 }
 

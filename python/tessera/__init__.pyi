@@ -36,7 +36,8 @@ class Network:
     def __init__(self, path: str | os.PathLike[str] | Buffer, *, arch: str = "tessera128",
                  shapes: Mapping[str, Sequence[int]] = {},
                  constants: Mapping[str, numpy.ndarray[Any, Any]] = {},
-                 require_full_offload: bool = False, folder: str = "") -> None: ...
+                 require_full_offload: bool = False, folder: str = "",
+                 region_share: float = 1.0) -> None: ...
     # name, dtype, shape
     @property
     def inputs(self) -> list[tuple[str, str, tuple[int, ...]]]: ...
@@ -52,7 +53,8 @@ class Network:
 def load(source: str | os.PathLike[str] | Buffer, *, arch: str = "tessera128",
          shapes: Mapping[str, Sequence[int]] = {},
          constants: Mapping[str, numpy.ndarray[Any, Any]] = {},
-         require_full_offload: bool = False, folder: str = "") -> Network: ...
+         require_full_offload: bool = False, folder: str = "",
+         region_share: float = 1.0) -> Network: ...
 
 class TaskTimes(TypedDict):  # seconds
     total: float
@@ -106,6 +108,25 @@ class Session:
                     bindings: Iterable[tuple[int, int] | tuple[int, int, ArrayLike]]) -> None: ...
     @property
     def traffic(self) -> dict[str, int]: ...  # bytes_in, bytes_out, bytes_copied
+
+class SharedNetworkResult(TypedDict):
+    outputs: list[Array]
+    error: str | None  # why it was stopped: the task and the reason
+    arrival: int  # cycles
+    end: int
+
+class SharedResult(TypedDict):
+    cycles: int
+    networks: list[SharedNetworkResult]
+
+# Several networks on one core of sim; each has its part of the memories (region_share) and a queue.
+class SharedSession:
+    # priorities (higher first), arrivals_us and shares: one for each network, or none.
+    def __init__(self, networks: Sequence[Network], *, priorities: Sequence[int] = (),
+                 arrivals_us: Sequence[float] = (), shares: Sequence[float] = (),
+                 timing_only: bool = False, check_hazards: bool = False) -> None: ...
+    # For each network its arrays in the order of Network.inputs, or one dict by name.
+    def run(self, *inputs: Sequence[ArrayLike] | Mapping[str, ArrayLike]) -> SharedResult: ...
 
 class Job:
     # TimeoutError after `timeout` seconds; the task goes on.

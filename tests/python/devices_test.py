@@ -25,6 +25,30 @@ def values(seed=1, shape=(3, 4, 5)):
     return numbers.astype(numpy.float16).astype(numpy.float32)
 
 
+class OnOneCore(unittest.TestCase):
+    """Several networks share a core of the virtual processor."""
+
+    def test_each_network_gives_what_it_gives_alone(self):
+        network = tessera.Network(RELU, region_share=0.5)
+        session = tessera.SharedSession([network, network], priorities=[0, 5], arrivals_us=[0, 1])
+        first, second = values(1), values(2)
+        result = session.run([first], {"x": second})
+        for array, given in ((first, result["networks"][0]), (second, result["networks"][1])):
+            self.assertIsNone(given["error"])
+            numpy.testing.assert_array_equal(given["outputs"][0],
+                                             tessera.Session(network, "sim").run(array)[0])
+            self.assertGreater(given["end"], given["arrival"])
+        self.assertEqual(result["networks"][1]["arrival"], 1400)
+        self.assertEqual(result["cycles"], max(one["end"] for one in result["networks"]))
+
+    def test_what_does_not_go_together_is_an_error(self):
+        network = tessera.Network(RELU)
+        with self.assertRaisesRegex(tessera.Error, "priorities: 1 given for 2 networks"):
+            tessera.SharedSession([network, network], priorities=[1])
+        with self.assertRaisesRegex(tessera.Error, "inputs of 1 networks, the session has 2"):
+            tessera.SharedSession([network, network], shares=[0.5, 0.5]).run([values()])
+
+
 class OnMemory(unittest.TestCase):
     def open(self, kind):
         self.runtime = tessera.Runtime([tessera.Device(kind, name="card")])

@@ -34,7 +34,7 @@ class HalfMade(unittest.TestCase):
     """Objects whose __init__ was not called. A crash ends the test."""
 
     def test_all_classes_are_looked_at(self):
-        self.assertLessEqual({"Network", "Session", "Runtime", "Model", "Stage", "Pipeline", "Stream",
+        self.assertLessEqual({"Network", "Session", "SharedSession", "Runtime", "Model", "Stage", "Pipeline", "Stream",
                               "Job", "Result", "Task", "Device", "Memory", "Block", "Layers",
                               "Operation", "LiveView"}, set(CLASSES))
 
