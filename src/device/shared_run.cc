@@ -40,7 +40,8 @@ Status check_fit(const std::vector<std::int64_t>& bytes, std::int64_t memory, co
   if (sum <= memory) return {};
   return Error{ErrorCode::kDoesNotFit,
                fmt::format("the networks need {} bytes of a {} partition, which has {}; compile "
-                           "each for a share of the memories (LoadOptions::region_share)",
+                           "each for a share of the memories (LoadOptions::region_share, tessera "
+                           "compile --region-share)",
                            terms, name, memory)};
 }
 

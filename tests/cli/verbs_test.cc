@@ -194,6 +194,18 @@ TEST(Stages, CompileLinkInspectAndDisassembleAreReadable) {
   EXPECT_THAT(listing.out, HasSubstr(" neural product "));
 }
 
+TEST(Stages, PackagesForAShareOfTheMemoriesRunOnOneCore) {
+  ASSERT_EQ(tessera({"compile", "small.onnx", "--region-share", "0.5", "-o", "half.tpkg"}).status,
+            0);
+  const CommandResult both = tessera({"run", "half.tpkg", "half.tpkg", "--share", "0.5,0.5"});
+  EXPECT_EQ(both.status, 0) << both.err;
+  const CommandResult again =
+      tessera({"compile", "half.tpkg", "--region-share", "0.5", "-o", "again.tpkg"});
+  EXPECT_EQ(again.err,
+            "tessera compile: 'half.tpkg' is a package, which is compiled already; give "
+            "--region-share with the model it was made from   [invalid argument]\n");
+}
+
 TEST(Inspect, TheTypedGraphOfAModelEqualsThatOfItsPackage) {
   ASSERT_EQ(tessera({"compile", "small.onnx", "-o", "graph.tpkg"}).status, 0);
   const CommandResult of_model = tessera({"inspect", "small.onnx", "--graph"});

@@ -112,10 +112,9 @@ void HazardCheck::check(const HazardStep& step, const isa::Access& access, const
                         const isa::StepRef& other) {
   if (other.task == kEarlierTask) return;
   const auto text = [&] {
-    return fmt::format("hazard: {} {} {} bytes [{}, {})",
-                       step_text(*step.network, *step.descriptor, step.step),
-                       access.write ? "writes" : "reads", memory_text(access), access.first,
-                       access.last);
+    return fmt::format(
+        "hazard: {} {} {} bytes [{}, {})", step_text(*step.network, *step.descriptor, step.step),
+        access.write ? "writes" : "reads", memory_text(access), access.first, access.last);
   };
   if (!other.valid()) {  // only a read meets bytes without a writer
     report(step, access, isa::kNoTask, text() + ", some of which nothing wrote");

@@ -33,6 +33,7 @@ std::vector<KnownValues> known_values() {
           // Names and shapes that only the model knows.
           {"", "--shape", {}, false},
           {"", "--preprocess", {}, false},
+          {"compile", "--region-share", {}, false},
           {"run", "--priority", {}, false},
           {"run", "--arrival", {}, false},
           {"run", "--share", {}, false},

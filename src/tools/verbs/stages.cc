@@ -63,6 +63,13 @@ Status compile(const StageArguments& arguments) {
   FileRoles roles = arguments.model.file_roles();
   roles.write("-o", arguments.output);
   TESSERA_RETURN_IF_ERROR(roles.check());
+  if (arguments.model.region_share != 1 &&
+      package::kind_of_file(arguments.model.model) == package::FileKind::kPackage) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("'{}' is a package, which is compiled already; give --region-share "
+                             "with the model it was made from",
+                             arguments.model.model)};
+  }
   if (!arguments.dump_passes.empty()) TESSERA_RETURN_IF_ERROR(dump_passes(arguments, roles));
   TESSERA_TRY(const Network network, arguments.model.load(roles));
   TESSERA_RETURN_IF_ERROR(network.save_package(arguments.output));
@@ -127,6 +134,9 @@ Action compile_verb(CLI::App& app) {
   auto arguments = std::make_shared<StageArguments>();  // shared with the returned action
   arguments->model.add_to(app);
   app.add_option("-o,--output", arguments->output, "package to write (.tpkg)")->required();
+  app.add_option("--region-share", arguments->model.region_share,
+                 "part of state buffer and kernel memory that it may use, as 0.25, for a core that "
+                 "several networks share (default: all)");
   app.add_option("--dump-passes", arguments->dump_passes,
                  "write the graph after each pass into this folder");
   return [arguments] { return compile(*arguments); };
