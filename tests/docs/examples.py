@@ -83,7 +83,8 @@ BLOCKS = {
         "scripts/demo.sh build/release photo.jpg --device host":
             Shell(replace={"scripts/demo.sh": ("photo.jpg", "examples/ocr/picture/station.png")}, needs=("ocr", "ocr_models")),
         "tessera=build/release/src/tools/tessera": Shell(
-            setup="mkdir nodes && cp -r /usr/share/libonnx-testdata/data/node/test_relu nodes",
+            setup="mkdir nodes && cp -r /usr/share/libonnx-testdata/data/node/test_relu nodes && "
+                  "cp relu.onnx a.onnx && tessera zoo mobilenet_v1 -o b.onnx",
             replace={"$tessera conform DIR": ("DIR", "nodes"),
                      "$tessera bench model.onnx": ("model.onnx", "model.onnx --seconds 0.2"),
                      "$tessera watch": ("--http 8080", "--http 0 --seconds 0.5 --record run.jsonl")},
@@ -159,6 +160,16 @@ BLOCKS = {
             setup="cp examples/firmware/lstm.tasm .", before="using namespace tessera;\n",
             begin="std::vector<Tensor> vectors = {Tensor::zeros(Format::kF16, {5, 64})};\n",
             end="if (!result.ok() || result->outputs.empty() || result->cycles == 0) return 1;"),
+        'auto a = Network::load("a.onnx", {.region_share = 0.75});   // compiled for a part of the memories': Code(
+            setup="cp relu.onnx a.onnx && tessera zoo mobilenet_v1 -o b.onnx",
+            before="using namespace tessera;\n",
+            begin="std::vector<Tensor> inputs_of_a, inputs_of_b;\n"
+                  "for (const auto& [name, inputs] : {std::pair{\"a.onnx\", &inputs_of_a}, {\"b.onnx\", &inputs_of_b}}) {\n"
+                  "  const auto network = Network::load(name);\n"
+                  "  for (const auto& input : network->inputs()) inputs->push_back(Tensor::zeros(input.format, input.dims));\n"
+                  "}\n",
+            end="if (!result.ok()) { fprintf(stderr, \"%s\\n\", result.error().message.c_str()); return 1; }\n"
+                "for (const auto& network : result->networks) if (!network.status.ok() || network.result.outputs.empty()) return 1;"),
         "$ tessera bench --suite tuning": Shell(
             long="a minute", optional=(r"\d+\.\d s \w+: \d+ -> \d+ threads?.*",),
             varying=(NUMBER, r"after \* s, and from then on to the end of \* s|was not held within \* s")),
