@@ -17,6 +17,9 @@ struct RunArguments {
   std::string output_folder;
   std::string trace, html;
   std::string stream, stream_out;
+  std::string framing = "raw";  // of the stream: raw or messages
+  int peers = 1;                // callers of a stream that listens, one after the other; 0: no end
+  int read_ahead = 16;          // steps
   int cores = 1;
   int threads = 0;
   bool timing_only = false, check_hazards = false, unverified = false, serial = false;

@@ -11,11 +11,21 @@
 #include "package/container.h"
 #include "tools/files/tensor_file.h"
 #include "tools/run/output.h"
-#include "tools/run/vector_stream.h"
+#include "tools/run/program_stream.h"
 #include "tools/terminal/console.h"
 
 namespace tessera::tools {
 namespace {
+
+// Options that belong to a stream.
+Status check_unstreamed(const RunArguments& arguments) {
+  const char* const option = arguments.framing != "raw"   ? "--framing"
+                             : arguments.peers != 1       ? "--peers"
+                             : arguments.read_ahead != 16 ? "--read-ahead"
+                                                          : nullptr;
+  if (option == nullptr) return {};
+  return Error{ErrorCode::kInvalidArgument, fmt::format("{} goes with --stream", option)};
+}
 
 // Options that belong to a model.
 Status check_options(const RunArguments& arguments) {
@@ -28,7 +38,7 @@ Status check_options(const RunArguments& arguments) {
     return Error{ErrorCode::kInvalidArgument,
                  "--stream and --out belong together: where vectors come from, where they go"};
   }
-  if (arguments.stream.empty()) return {};
+  if (arguments.stream.empty()) return check_unstreamed(arguments);
   const char* const whole = arguments.timing_only              ? "--timing-only"
                             : !arguments.inputs.empty()        ? "--input"
                             : !arguments.output_folder.empty() ? "--output"
@@ -62,69 +72,6 @@ Status run_once(const RunArguments& arguments, const FileRoles& roles, device::P
                                    : "; not verified");
     print_run(outputs, result, paths);
   }
-  return {};
-}
-
-struct Streamed {
-  std::int64_t vectors = 0;
-  std::int64_t begin_cycles = 0, step_cycles = 0;  // of all steps
-};
-
-// Vectors of all inputs, concatenated, for each step; results likewise.
-Result<Streamed> pass_vectors(const RunArguments& arguments, device::ProgramRun& run) {
-  TESSERA_TRY(const VectorStream::Ends ends,
-              VectorStream::open(arguments.stream, arguments.stream_out));
-  std::vector<Tensor> inputs;
-  for (const TensorDescription& input : run.inputs()) {
-    inputs.push_back(Tensor::zeros(input.format, input.dims));
-  }
-  if (inputs.empty() || run.outputs().empty()) {
-    return Error{ErrorCode::kInvalidArgument, "the program takes no vectors, or gives none"};
-  }
-  Streamed streamed;
-  TESSERA_TRY(const RunResult begun, run.begin());
-  streamed.begin_cycles = begun.cycles;
-  while (true) {
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      TESSERA_TRY(const bool there, ends.in->read(inputs[i].bytes));
-      if (there) continue;
-      if (i == 0) {
-        TESSERA_RETURN_IF_ERROR(ends.out->finish());
-        return streamed;
-      }
-      return Error{ErrorCode::kInvalidArgument,
-                   fmt::format("'{}' ends between the inputs of a step", arguments.stream)};
-    }
-    TESSERA_TRY(const RunResult step, run.step(inputs));
-    streamed.step_cycles += step.cycles;
-    ++streamed.vectors;
-    for (const Tensor& output : step.outputs) {
-      TESSERA_RETURN_IF_ERROR(ends.out->write(output.bytes));
-    }
-  }
-}
-
-Status run_stream(const RunArguments& arguments, device::ProgramRun& run,
-                  std::int64_t clock_hertz) {
-  TESSERA_TRY(const Streamed streamed, pass_vectors(arguments, run));
-  // Standard output may be the vectors'.
-  std::FILE* const console = arguments.stream_out == "-" ? stderr : stdout;
-  if (arguments.model.json) {
-    const nlohmann::json document = {
-        {"program", arguments.model.model},     {"arch", arguments.model.arch},
-        {"vectors", streamed.vectors},          {"cycles_begin", streamed.begin_cycles},
-        {"cycles_steps", streamed.step_cycles}, {"clock_hertz", clock_hertz}};
-    show_lines(console, json_text(document) + "\n");
-    return {};
-  }
-  show(console, "{} vectors in {} cycles", streamed.vectors, with_separators(streamed.step_cycles));
-  if (streamed.vectors > 0) {
-    const double each =
-        static_cast<double>(streamed.step_cycles) / static_cast<double>(streamed.vectors);
-    show(console, ", {:.1f} us a step at {} MHz", each * 1e6 / static_cast<double>(clock_hertz),
-         clock_hertz / 1'000'000);
-  }
-  show(console, "; {} cycles in front\n", with_separators(streamed.begin_cycles));
   return {};
 }
 

@@ -64,6 +64,9 @@ Status run(const RunArguments& arguments) {
   if (is_program(arguments.model.model)) return run_program(arguments);
   const char* const option = !arguments.stream.empty()       ? "--stream"
                              : !arguments.stream_out.empty() ? "--out"
+                             : arguments.framing != "raw"    ? "--framing"
+                             : arguments.peers != 1          ? "--peers"
+                             : arguments.read_ahead != 16    ? "--read-ahead"
                              : arguments.unverified          ? "--unverified"
                                                              : nullptr;
   if (option != nullptr) {
@@ -143,9 +146,21 @@ Action run_verb(CLI::App& app) {
                "run a program as it is, without the proof that its tasks are in order");
   app.add_flag("--serial", arguments->serial, "one task at a time");
   app.add_option("--stream", arguments->stream,
-                 "a program's time step for every vector that arrives: FILE, -, unix:PATH or "
-                 "tcp:HOST:PORT");
+                 "a program's time step for every vector that arrives: FILE, -, unix:PATH, "
+                 "tcp:HOST:PORT, or listen:unix:PATH, listen:tcp:HOST:PORT for callers");
   app.add_option("--out", arguments->stream_out, "where its vectors go, likewise");
+  app.add_option("--framing", arguments->framing,
+                 "of a stream: raw (vectors alone) or messages (each behind a header)")
+      ->check(CLI::IsMember({"raw", "messages"}))
+      ->capture_default_str();
+  app.add_option("--peers", arguments->peers,
+                 "callers that a listening stream takes, one after the other; 0: until interrupted")
+      ->check(CLI::Range(0, 1'000'000'000))
+      ->capture_default_str();
+  app.add_option("--read-ahead", arguments->read_ahead,
+                 "steps whose vectors are read while the processor works")
+      ->check(CLI::Range(1, 65536))
+      ->capture_default_str();
   return [arguments, &app] {
     arguments->arch_given = app.get_option("--arch")->count() > 0;
     return run(*arguments);
