@@ -14,10 +14,6 @@
 namespace tessera::tools {
 namespace {
 
-Error failed(const std::string& what, const std::string& reason) {
-  return {ErrorCode::kInvalidArgument, fmt::format("{}: {}", what, reason)};
-}
-
 // A descriptor that is closed unless it is released.
 class Descriptor {
  public:
@@ -38,7 +34,7 @@ Result<sockaddr_un> local_address(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.empty() || path.size() >= sizeof(address.sun_path)) {
-    return failed("unix:" + path, "a socket's path has 1 to 107 characters");
+    return stream_error("unix:" + path, "a socket's path has 1 to 107 characters");
   }
   std::memcpy(address.sun_path, path.data(), path.size());
   return address;
@@ -50,7 +46,7 @@ Result<int> connect_local(const std::string& path) {
   if (descriptor.get() < 0 ||
       ::connect(descriptor.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) !=
           0) {
-    return failed("unix:" + path, std::strerror(errno));
+    return stream_error("unix:" + path, std::strerror(errno));
   }
   return descriptor.release();
 }
@@ -62,9 +58,9 @@ struct HostAndPort {
 Result<HostAndPort> split(const std::string& address, bool any_host) {
   const std::size_t colon = address.rfind(':');
   if (colon == std::string::npos || (colon == 0 && !any_host) || colon + 1 == address.size()) {
-    return failed("tcp:" + address,
-                  any_host ? "expected listen:tcp:HOST:PORT; HOST may be empty, PORT 0 is any"
-                           : "expected tcp:HOST:PORT");
+    return stream_error("tcp:" + address,
+                        any_host ? "expected listen:tcp:HOST:PORT; HOST may be empty, PORT 0 is any"
+                                 : "expected tcp:HOST:PORT");
   }
   return HostAndPort{address.substr(0, colon), address.substr(colon + 1)};
 }
@@ -79,7 +75,7 @@ class Addresses {
     addrinfo* found = nullptr;
     const int status =
         ::getaddrinfo(at.host.empty() ? nullptr : at.host.c_str(), at.port.c_str(), &hints, &found);
-    if (status != 0) return failed(name, ::gai_strerror(status));
+    if (status != 0) return stream_error(name, ::gai_strerror(status));
     return Addresses(found);
   }
   const addrinfo* first() const { return found_.get(); }
@@ -101,7 +97,7 @@ Result<int> connect_network(const std::string& address) {
     }
     reason = errno;
   }
-  return failed("tcp:" + address, std::strerror(reason));
+  return stream_error("tcp:" + address, std::strerror(reason));
 }
 
 // Removes a socket at which nobody listens any more. Anything else stays.
@@ -109,14 +105,14 @@ Status remove_old_socket(const std::string& path, const sockaddr_un& address) {
   struct stat status = {};
   if (::lstat(path.c_str(), &status) != 0) return {};
   if (!S_ISSOCK(status.st_mode)) {
-    return failed("listen:unix:" + path, "something else has this name; choose another path");
+    return stream_error("listen:unix:" + path, "something else has this name; choose another path");
   }
   const Descriptor probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   const bool refused =
       ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 &&
       errno == ECONNREFUSED;
   if (!refused) {
-    return failed("listen:unix:" + path, "somebody listens there; choose another path");
+    return stream_error("listen:unix:" + path, "somebody listens there; choose another path");
   }
   ::unlink(path.c_str());
   return {};
@@ -134,6 +130,10 @@ std::string port_of(int descriptor) {
 
 }  // namespace
 
+Error stream_error(const std::string& place, const std::string& reason) {
+  return {ErrorCode::kInvalidArgument, fmt::format("{}: {}", place, reason)};
+}
+
 bool is_socket_name(std::string_view name) {
   return name.starts_with(kListenPrefix) || name.starts_with(kLocalPrefix) ||
          name.starts_with(kNetworkPrefix);
@@ -150,11 +150,11 @@ Result<std::unique_ptr<Listener>> Listener::open_local(const std::string& path) 
   Descriptor descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (descriptor.get() < 0 ||
       ::bind(descriptor.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-    return failed("listen:unix:" + path, std::strerror(errno));
+    return stream_error("listen:unix:" + path, std::strerror(errno));
   }
   std::unique_ptr<Listener> listener(new Listener(descriptor.release(), "unix:" + path, path));
   if (::listen(listener->descriptor_, 16) != 0) {
-    return failed("listen:unix:" + path, std::strerror(errno));
+    return stream_error("listen:unix:" + path, std::strerror(errno));
   }
   return listener;
 }
@@ -177,7 +177,7 @@ Result<std::unique_ptr<Listener>> Listener::open_network(const std::string& host
     }
     reason = errno;
   }
-  return failed(name, std::strerror(reason));
+  return stream_error(name, std::strerror(reason));
 }
 
 Result<std::unique_ptr<Listener>> Listener::open(const std::string& address) {
@@ -185,7 +185,7 @@ Result<std::unique_ptr<Listener>> Listener::open(const std::string& address) {
   if (address.starts_with(kNetworkPrefix)) {
     return open_network(address.substr(kNetworkPrefix.size()));
   }
-  return failed("listen:" + address, "expected listen:unix:PATH or listen:tcp:HOST:PORT");
+  return stream_error("listen:" + address, "expected listen:unix:PATH or listen:tcp:HOST:PORT");
 }
 
 Listener::~Listener() {
@@ -198,7 +198,7 @@ Result<int> Listener::accept() {
     const int descriptor = ::accept4(descriptor_, nullptr, nullptr, SOCK_CLOEXEC);
     if (descriptor >= 0) return descriptor;
     if (errno != EINTR && errno != ECONNABORTED) {
-      return failed("listen:" + address_, std::strerror(errno));
+      return stream_error("listen:" + address_, std::strerror(errno));
     }
   }
 }

@@ -15,6 +15,9 @@ inline constexpr std::string_view kListenPrefix = "listen:";
 inline constexpr std::string_view kLocalPrefix = "unix:";
 inline constexpr std::string_view kNetworkPrefix = "tcp:";
 
+// What went wrong, behind where.
+Error stream_error(const std::string& place, const std::string& reason);
+
 // Whether `name` is a socket's, one that calls or one that listens.
 bool is_socket_name(std::string_view name);
 

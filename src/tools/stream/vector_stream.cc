@@ -13,25 +13,23 @@
 namespace tessera::tools {
 namespace {
 
-Error failed(const std::string& what, const std::string& reason) {
-  return {ErrorCode::kInvalidArgument, fmt::format("{}: {}", what, reason)};
-}
-
 // A file, or a pipe, which waits for its writer; or a descriptor that this process has.
 Result<int> open_to_read(const std::string& path) {
   struct stat status = {};
-  if (::stat(path.c_str(), &status) != 0) return failed("'" + path + "'", std::strerror(errno));
+  if (::stat(path.c_str(), &status) != 0)
+    return stream_error("'" + path + "'", std::strerror(errno));
   const int own = follow_links(path).descriptor;
   if (!S_ISREG(status.st_mode) && !S_ISFIFO(status.st_mode) && own < 0) {
     const char* const kind = S_ISDIR(status.st_mode)    ? "a folder"
                              : S_ISSOCK(status.st_mode) ? "a socket, which is unix:PATH"
                                                         : "a device";
-    return failed("'" + path + "'", fmt::format("it is {}; allowed are a file and a pipe", kind));
+    return stream_error("'" + path + "'",
+                        fmt::format("it is {}; allowed are a file and a pipe", kind));
   }
   // A socket cannot be opened by a name.
   const int descriptor = own >= 0 ? ::fcntl(own, F_DUPFD_CLOEXEC, 0)
                                   : ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY);
-  if (descriptor < 0) return failed("'" + path + "'", std::strerror(errno));
+  if (descriptor < 0) return stream_error("'" + path + "'", std::strerror(errno));
   return descriptor;
 }
 
@@ -55,7 +53,7 @@ Result<std::shared_ptr<VectorStream>> VectorStream::of_descriptor(const std::str
   }
   const int reason = errno;
   if (owned) ::close(descriptor);
-  return failed("'" + name + "'", std::strerror(reason));
+  return stream_error("'" + name + "'", std::strerror(reason));
 }
 
 Result<std::shared_ptr<VectorStream>> VectorStream::open_one(const std::string& name, bool write) {
@@ -101,14 +99,15 @@ bool VectorStream::wait_to_read() const {
 Result<bool> VectorStream::read(std::span<std::byte> bytes, const char* what) {
   std::size_t have = 0;
   while (have < bytes.size()) {
-    if (!wait_to_read()) return failed("reading '" + name_ + "'", "stopped");
+    if (!wait_to_read()) return stream_error("reading '" + name_ + "'", "stopped");
     const ssize_t got = ::read(descriptor_, bytes.data() + have, bytes.size() - have);
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (got < 0) return failed("reading '" + name_ + "'", std::strerror(errno));
+    if (got < 0) return stream_error("reading '" + name_ + "'", std::strerror(errno));
     if (got == 0 && have == 0) return false;
     if (got == 0) {
-      return failed("reading '" + name_ + "'", fmt::format("it ends after {} of the {} bytes of {}",
-                                                           have, bytes.size(), what));
+      return stream_error(
+          "reading '" + name_ + "'",
+          fmt::format("it ends after {} of the {} bytes of {}", have, bytes.size(), what));
     }
     have += static_cast<std::size_t>(got);
   }
@@ -122,7 +121,7 @@ Status VectorStream::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t put = ::write(descriptor_, bytes.data(), bytes.size());
     if (put < 0 && may_write_again(descriptor_)) continue;
-    if (put < 0) return failed("writing '" + name_ + "'", std::strerror(errno));
+    if (put < 0) return stream_error("writing '" + name_ + "'", std::strerror(errno));
     bytes = bytes.subspan(static_cast<std::size_t>(put));
   }
   return {};
