@@ -193,9 +193,9 @@ TEST(ContainerErrors, EveryFlippedBitIsDamage) {
 
 // The version before did not look at its head; a flipped version is seen all the same.
 TEST(ContainerErrors, AFlippedVersionOfAnOlderFileIsDamage) {
-  for (int bit = 0; bit < 32; ++bit) {
+  for (std::size_t bit = 0; bit < 32; ++bit) {
     auto damaged = of_version(2);
-    damaged[static_cast<std::size_t>(8 + bit / 8)] ^= std::byte{1} << (bit % 8);
+    damaged[8 + bit / 8] ^= std::byte{1} << (bit % 8);
     EXPECT_EQ(parse_error(damaged),
               "'p.tprog': the digest does not match the contents; the file is damaged")
         << bit;
