@@ -27,7 +27,7 @@ using tools::MessageHeader;
 using tools::MessageKind;
 
 const std::string kLstm = TESSERA_FIRMWARE_EXAMPLES "/lstm.tasm";
-constexpr std::size_t kIn = 128, kOut = 256;  // bytes of a vector of the LSTM
+constexpr std::size_t kIn = 128;  // bytes of a vector of the LSTM
 constexpr std::size_t kSteps = 5;
 
 std::string bytes_of(const Tensor& tensor) {
