@@ -206,7 +206,8 @@ TaskTiming to_timing(const engines::EngineTaskTimes& times) {
 struct Core::State {
   explicit State(const ChipConfig& of) : chip(of), boxes(chip) {}
 
-  Result<std::size_t> place(const isa::Program& program, std::span<const std::byte> weights);
+  Result<std::size_t> place(const isa::Program& program, std::span<const std::byte> weights,
+                            std::optional<engines::DramRange> within = {});
   Status check_access(std::size_t network, isa::DramAddress address, std::size_t bytes) const;
   Status begin(std::span<const NetworkRun> runs, const CoreOptions& options);
   Status run_clock(const CoreOptions& options);
@@ -223,7 +224,7 @@ struct Core::State {
   const ChipConfig chip;
   Boxes boxes;
   engines::WrittenBytes written;
-  std::vector<const isa::Program*> programs;  // by network
+  std::vector<const isa::Program*> programs;  // by network; null: it was removed
   // How far a network of the run has come.
   struct Progress {
     const NetworkRun* run = nullptr;
@@ -236,6 +237,7 @@ struct Core::State {
   // Behind each cycle: networks that were stopped, segments that have ended.
   void settle_networks(Cycles now);
   void end_segments(std::size_t network, Cycles now);
+  NetworkResult result_of(std::size_t network) const;
   void stop(std::size_t network, Status status, Cycles now);
   // Whether a deadlock was that of some networks only, which are stopped.
   bool stop_deadlocked();
@@ -260,13 +262,18 @@ Status Core::load(const isa::Program& program, std::span<const std::byte> weight
 }
 
 Status Core::bind(isa::DramAddress address, std::span<std::byte> bytes) {
-  TESSERA_RETURN_IF_ERROR(state_->check_access(0, address, bytes.size()));
-  state_->boxes.dram.bind(0, address, bytes);
+  return bind(0, address, bytes);
+}
+
+Status Core::bind(std::size_t network, isa::DramAddress address, std::span<std::byte> bytes) {
+  TESSERA_RETURN_IF_ERROR(state_->check_access(network, address, bytes.size()));
+  state_->boxes.dram.bind(network, address, bytes);
   return {};
 }
 
 Result<std::size_t> Core::State::place(const isa::Program& program,
-                                       std::span<const std::byte> weights) {
+                                       std::span<const std::byte> weights,
+                                       std::optional<engines::DramRange> within) {
   if (program.chip_fingerprint != fingerprint(chip)) {
     return Error{
         ErrorCode::kInvalidArgument,
@@ -274,14 +281,34 @@ Result<std::size_t> Core::State::place(const isa::Program& program,
                     "(fingerprint {:#x}); this core is '{}' ({:#x})",
                     program.chip_name, program.chip_fingerprint, chip.name, fingerprint(chip))};
   }
-  TESSERA_TRY(const std::size_t network, boxes.dram.add(program, weights));
-  programs.push_back(&program);
+  TESSERA_TRY(const std::size_t network, boxes.dram.add(program, weights, within));
+  if (network == programs.size()) programs.push_back(nullptr);
+  programs[network] = &program;
   return network;
+}
+
+void Core::remove(std::size_t network) {
+  TESSERA_CHECK(network < state_->programs.size(), "network {}", network);
+  state_->boxes.dram.remove(network);
+  state_->programs[network] = nullptr;
+  // They know tasks by the network's number.
+  state_->boxes.descriptors.clear();
+  state_->boxes.neural_math.forget();
+  state_->boxes.filter_math.forget();
+  for (int base = 0; base < isa::kBaseIndexCount; ++base) {
+    state_->written.forget(
+        engines::dram_key(static_cast<std::uint32_t>(network), static_cast<isa::BaseIndex>(base)));
+  }
+}
+
+void Core::clear_region(const isa::CoreRegion& region) {
+  state_->boxes.state_buffer.clear(region.state_buffer.first, region.state_buffer.bytes);
+  state_->boxes.kernel_memory.clear(region.kernel_memory.first, region.kernel_memory.bytes);
 }
 
 Status Core::State::check_access(std::size_t network, isa::DramAddress address,
                                  std::size_t bytes) const {
-  if (network >= programs.size()) {
+  if (network >= programs.size() || programs[network] == nullptr) {
     return Error{ErrorCode::kInvalidArgument, "no program is loaded"};
   }
   if (!boxes.dram.holds(network, address, static_cast<std::int64_t>(bytes))) {
@@ -357,8 +384,8 @@ Status Core::read(std::size_t network, isa::DramAddress address, std::span<std::
 }
 
 Status Core::State::check_run(const NetworkRun& run) const {
-  const std::size_t segments =
-      run.network < programs.size() ? programs[run.network]->segments.size() : 0;
+  const bool loaded = run.network < programs.size() && programs[run.network] != nullptr;
+  const std::size_t segments = loaded ? programs[run.network]->segments.size() : 0;
   if (run.segments == 0 || run.segment >= segments || run.segments > segments - run.segment) {
     return Error{
         ErrorCode::kInvalidArgument,
@@ -403,7 +430,10 @@ void Core::State::end_segments(std::size_t network, Cycles now) {
       free += *cycles;
       if (*cycles > 0) at.end = free;
     }
-    if (++at.segment == last) return;
+    if (++at.segment == last) {
+      if (at.run->ended) at.run->ended(result_of(network));
+      return;
+    }
     const isa::Segment& next = program.segments[at.segment];
     boxes.control.begin_segment(index, next.task_first);
     boxes.task_manager.extend(network, next.task_last, free);
@@ -571,16 +601,20 @@ NetworksResult Core::State::collect(std::span<const NetworkRun> runs, const Core
                                   .network = boxes.control.task(record.task).network});
     }
   }
-  for (std::size_t n = 0; n < runs.size(); ++n) {
-    NetworkResult network;
-    const engines::RunNetwork& range = networks[n];
-    const auto first = statistics.tasks.begin() + range.position;
-    network.tasks.assign(first, first + (range.last - range.first));
-    network.end = progress[n].end;
-    for (const TaskTiming& task : network.tasks) network.end = std::max(network.end, task.end);
-    network.status = progress[n].status;
-    result.networks.push_back(std::move(network));
+  for (std::size_t n = 0; n < runs.size(); ++n) result.networks.push_back(result_of(n));
+  return result;
+}
+
+NetworkResult Core::State::result_of(std::size_t network) const {
+  NetworkResult result;
+  const engines::RunNetwork& range = networks[network];
+  const auto& times = boxes.control.all_times();
+  result.end = progress[network].end;
+  for (std::size_t i = 0; i < range.last - range.first; ++i) {
+    result.tasks.push_back(to_timing(times[range.position + i]));
+    result.end = std::max(result.end, result.tasks.back().end);
   }
+  result.status = progress[network].status;
   return result;
 }
 
@@ -612,6 +646,11 @@ Result<std::unique_ptr<Core>> Core::create(const ChipConfig& chip) {
 Status Core::load(const isa::Program& program) { return load(program, {}); }
 
 Result<std::size_t> Core::add(const isa::Program& program) { return state_->place(program, {}); }
+
+Result<std::size_t> Core::add(const isa::Program& program, std::span<const std::byte> weights,
+                              const DramPlace& place) {
+  return state_->place(program, weights, engines::DramRange{place.first, place.bytes});
+}
 
 Status Core::write(isa::DramAddress address, std::span<const std::byte> bytes) {
   return write(0, address, bytes);

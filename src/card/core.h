@@ -77,6 +77,8 @@ struct RunStatistics {
 // read and write the network's DRAM; an error stops the network.
 using HostSteps = std::function<Result<Cycles>(std::size_t segment)>;
 
+struct NetworkResult;
+
 // Segments of a network, one after the other, that wait in a queue of their own.
 struct NetworkRun {
   std::size_t network = 0;    // from add()
@@ -85,6 +87,9 @@ struct NetworkRun {
   Cycles arrival = 0;         // when the host enqueues it
   std::size_t segments = 1;
   HostSteps host_steps = {};  // behind each segment; none: nothing is to be done there
+  // Called once when it is over, while others go on: no task of it touches memory any more. Not of
+  // one that was stopped.
+  std::function<void(const NetworkResult&)> ended = {};
 };
 
 // How one network fared. A fault stops its own network only: its other tasks in the task buffer run
@@ -120,10 +125,21 @@ class Core {
   // the caller has verified (isa/verify_networks.h). Returns the network's number; that of load()
   // is 0. The program must outlive its use.
   Result<std::size_t> add(const isa::Program& program);
+  // The same with weights as in load(), and DRAM within modelled addresses [first, first + bytes).
+  struct DramPlace {
+    std::int64_t first = 0, bytes = 0;
+  };
+  Result<std::size_t> add(const isa::Program& program, std::span<const std::byte> weights,
+                          const DramPlace& place);
+  // Gives up a network of add(), and its number.
+  void remove(std::size_t network);
+  // Zeros in the region of state buffer and kernel memory, as at power-up.
+  void clear_region(const isa::CoreRegion& region);
 
   // From now on bytes [offset, offset + bytes.size()) of the region lie in the device's memory. The
   // parts of one region do not overlap, and no task's access leaves its part.
   Status bind(isa::DramAddress address, std::span<std::byte> bytes);
+  Status bind(std::size_t network, isa::DramAddress address, std::span<std::byte> bytes);
 
   // DRAM access through the base-address table, as the host's DMA does it; of network 0 where none
   // is named.

@@ -29,7 +29,9 @@ Status check_backward(const Program& program) {
   return {};
 }
 
-Status check_counts(std::size_t networks, const ChipConfig& chip) {
+}  // namespace
+
+Status check_network_count(std::size_t networks, const ChipConfig& chip) {
   const TaskManagerConfig& manager = chip.task_manager;
   if (networks > static_cast<std::size_t>(manager.queues)) {
     return refused(
@@ -45,7 +47,10 @@ Status check_counts(std::size_t networks, const ChipConfig& chip) {
   return {};
 }
 
-}  // namespace
+Status verify_one_of_several(const Program& program, const ChipConfig& chip) {
+  TESSERA_RETURN_IF_ERROR(verify_program(program, chip));
+  return check_backward(program);
+}
 
 Status check_regions_apart(std::span<const Program* const> programs, const ChipConfig& chip) {
   if (programs.size() < 2) return {};
@@ -71,11 +76,11 @@ Status check_regions_apart(std::span<const Program* const> programs, const ChipC
 }
 
 Status verify_networks(std::span<const Program* const> programs, const ChipConfig& chip) {
-  TESSERA_RETURN_IF_ERROR(check_counts(programs.size(), chip));
+  TESSERA_RETURN_IF_ERROR(check_network_count(programs.size(), chip));
   TESSERA_RETURN_IF_ERROR(check_regions_apart(programs, chip));
   for (std::size_t n = 0; n < programs.size(); ++n) {
-    Status status = verify_program(*programs[n], chip);
-    if (status.ok() && programs.size() > 1) status = check_backward(*programs[n]);
+    const Status status = programs.size() > 1 ? verify_one_of_several(*programs[n], chip)
+                                              : verify_program(*programs[n], chip);
     if (!status.ok()) return status.error().with_context(fmt::format("network {}", n));
   }
   return {};

@@ -22,6 +22,13 @@ namespace tessera::isa {
 // allows. The error names the network (by its place in `programs`) and what is wrong.
 Status verify_networks(std::span<const Program* const> programs, const ChipConfig& chip);
 
+// What must hold of each of several by itself: verify_program(), and that it depends on earlier tasks
+// only.
+Status verify_one_of_several(const Program& program, const ChipConfig& chip);
+
+// How many networks a core takes: not more than it has queues, nor guaranteed entries than entries.
+Status check_network_count(std::size_t networks, const ChipConfig& chip);
+
 // Only that the regions are there and apart.
 Status check_regions_apart(std::span<const Program* const> programs, const ChipConfig& chip);
 

@@ -15,11 +15,11 @@ constexpr std::int64_t kRegionAlignment = 4096;
 }  // namespace
 
 Status DramMemory::reserve(std::int64_t bytes, Region& region) {
-  if (bytes < 0 || bytes > bytes_ - next_address_) {
+  if (bytes < 0 || bytes > limit_ - next_address_) {
     return Error{ErrorCode::kDoesNotFit,
                  fmt::format("a region of {} bytes, {} of the DRAM's {} bytes are free; use a chip "
                              "configuration with more dram.bytes",
-                             bytes, bytes_ - next_address_, bytes_)};
+                             bytes, std::max<std::int64_t>(limit_ - next_address_, 0), bytes_)};
   }
   region.bytes = bytes;
   region.address = next_address_;
@@ -39,8 +39,36 @@ Status DramMemory::allocate(std::int64_t bytes, Region& region) {
   return {};
 }
 
-Result<std::size_t> DramMemory::add(const isa::Program& program,
-                                    std::span<const std::byte> weights) {
+void DramMemory::choose_gap(std::int64_t wanted, const DramRange& within) {
+  std::vector<DramRange> taken;
+  for (const DramRange& range : taken_) {
+    if (range.bytes > 0) taken.push_back(range);
+  }
+  std::sort(taken.begin(), taken.end(),
+            [](const DramRange& a, const DramRange& b) { return a.first < b.first; });
+  next_address_ = within.first;
+  limit_ = within.first + within.bytes;
+  for (const DramRange& range : taken) {
+    if (range.first + range.bytes <= next_address_ || range.first >= limit_) continue;
+    if (range.first - next_address_ >= wanted) {
+      limit_ = range.first;
+      return;
+    }
+    next_address_ = range.first + range.bytes;
+  }
+}
+
+Result<std::size_t> DramMemory::add(const isa::Program& program, std::span<const std::byte> weights,
+                                    std::optional<DramRange> within) {
+  const std::int64_t weight_bytes =
+      weights.empty() ? std::ssize(program.weights) : std::ssize(weights);
+  std::int64_t wanted = 0;
+  for (const std::int64_t bytes : {weight_bytes, program.workspace_bytes, program.input_bytes,
+                                   program.output_bytes, std::ssize(program.stream)}) {
+    wanted += round_up(std::max<std::int64_t>(bytes, 0) + 1, kRegionAlignment);
+  }
+  choose_gap(wanted, within.value_or(DramRange{0, bytes_}));
+  const std::int64_t first = next_address_;
   Regions regions;
   if (weights.empty()) {
     TESSERA_RETURN_IF_ERROR(allocate(std::ssize(program.weights), regions[0]));
@@ -61,13 +89,26 @@ Result<std::size_t> DramMemory::add(const isa::Program& program,
   if (!program.stream.empty()) {
     std::memcpy(regions[kRegions - 1].data, program.stream.data(), program.stream.size());
   }
-  networks_.push_back(std::move(regions));
-  return networks_.size() - 1;
+  const auto free = std::find_if(taken_.begin(), taken_.end(),
+                                 [](const DramRange& range) { return range.bytes == 0; });
+  const auto network = static_cast<std::size_t>(free - taken_.begin());
+  if (network == networks_.size()) {
+    networks_.emplace_back();
+    taken_.emplace_back();
+  }
+  networks_[network] = std::move(regions);
+  taken_[network] = {first, next_address_ - first};
+  return network;
+}
+
+void DramMemory::remove(std::size_t network) {
+  networks_[network] = Regions{};
+  taken_[network] = {};
 }
 
 void DramMemory::clear() {
   networks_.clear();
-  next_address_ = 0;
+  taken_.clear();
 }
 
 void DramMemory::bind(std::size_t network, isa::DramAddress address, std::span<std::byte> bytes) {

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -23,13 +24,22 @@
 
 namespace tessera::engines {
 
+// Modelled addresses [first, first + bytes) that a program's regions lie in.
+struct DramRange {
+  std::int64_t first = 0, bytes = 0;
+};
+
 class DramMemory {
  public:
   explicit DramMemory(std::int64_t bytes) : bytes_(bytes) {}
 
-  // Places a program behind what is there; returns its base-address index. With `weights` its
-  // weights lie there, are only read, and outlive the memory's use of them.
-  Result<std::size_t> add(const isa::Program& program, std::span<const std::byte> weights = {});
+  // Places a program in the first gap between those that are there in which it fits, within the
+  // range where one is given; returns its base-address index, the lowest that is free. With
+  // `weights` its weights lie there, are only read, and outlive the memory's use of them.
+  Result<std::size_t> add(const isa::Program& program, std::span<const std::byte> weights = {},
+                          std::optional<DramRange> within = {});
+  // Gives up a program's regions and its index.
+  void remove(std::size_t network);
   void clear();
 
   // From now on bytes [offset, offset + bytes.size()) of the region are those of `bytes`. Parts of
@@ -89,9 +99,14 @@ class DramMemory {
   Status reserve(std::int64_t bytes, Region& region);
   Status allocate(std::int64_t bytes, Region& region);
 
+  // The next regions go into the first gap of the range with room for all of them, or else into
+  // its last one, which is too small.
+  void choose_gap(std::int64_t wanted, const DramRange& within);
+
   std::int64_t bytes_;
-  std::int64_t next_address_ = 0;
+  std::int64_t next_address_ = 0, limit_ = 0;  // of the gap
   std::vector<Regions> networks_;
+  std::vector<DramRange> taken_;  // by each of them; no bytes: its index is free
 };
 
 }  // namespace tessera::engines

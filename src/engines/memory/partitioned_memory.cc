@@ -1,5 +1,6 @@
 #include "engines/memory/partitioned_memory.h"
 
+#include <algorithm>
 #include <new>
 
 #include "base/quantity.h"
@@ -20,6 +21,12 @@ PartitionedMemory::PartitionedMemory(std::int64_t partitions, std::int64_t bytes
   data_.reset(static_cast<std::byte*>(
       std::calloc(static_cast<std::size_t>(partitions_), static_cast<std::size_t>(pitch_))));
   if (data_ == nullptr) throw std::bad_alloc();
+}
+
+void PartitionedMemory::clear(std::int64_t first, std::int64_t bytes) {
+  for (std::int64_t partition = 0; partition < partitions_; ++partition) {
+    std::fill_n(at(partition, first), bytes, std::byte{0});
+  }
 }
 
 Surface PartitionedMemory::surface(const isa::BufferSurface& surface, std::int64_t image,

@@ -33,6 +33,9 @@ class PartitionedMemory {
   }
   KernelImageView image(std::int64_t offset) const { return {at(0, offset), pitch_}; }
 
+  // Zeros, as at power-up, in bytes [first, first + bytes) of every partition.
+  void clear(std::int64_t first, std::int64_t bytes);
+
   // One image of a buffer surface, channels counted from `channel_first`: a multiple of P, unless
   // only channels of the same block are used.
   Surface surface(const isa::BufferSurface& surface, std::int64_t image,
