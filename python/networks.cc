@@ -179,6 +179,8 @@ Outputs run_session(SessionHandle& session, const py::args& arguments, const py:
   }
   for (const TensorDescription& output : wanted) made.names.push_back(output.name);
   made.cycles = result.cycles;
+  made.host_cycles = result.host_cycles;
+  made.transfer_cycles = result.transfer_cycles;
   return made;
 }
 
@@ -268,6 +270,8 @@ py::dict run_shared(SharedHandle& shared, const py::args& arguments) {
                                          : py::object(py::str(network.status.error().message));
     entry["arrival"] = network.arrival;
     entry["end"] = network.end;
+    entry["host_cycles"] = network.result.host_cycles;
+    entry["transfer_cycles"] = network.result.transfer_cycles;
     list.append(std::move(entry));
   }
   py::dict all;

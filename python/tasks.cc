@@ -109,6 +109,8 @@ Outputs outputs_of(TaskOutcome outcome, const PipelineInfo& info, Cause& cause) 
   }
   outputs.names = output_names(info.last);
   outputs.cycles = result.cycles;
+  outputs.host_cycles = result.host_cycles;
+  outputs.transfer_cycles = result.transfer_cycles;
   outputs.sequence = result.sequence;
   outputs.device = result.device;
   outputs.times = result.times;
@@ -398,6 +400,8 @@ void define_results(py::module_& module) {
       .def_readonly("runs", &Outputs::runs)
       .def_readonly("names", &Outputs::names)
       .def_readonly("cycles", &Outputs::cycles)
+      .def_readonly("host_cycles", &Outputs::host_cycles)
+      .def_readonly("transfer_cycles", &Outputs::transfer_cycles)
       .def_readonly("device", &Outputs::device)
       .def_readonly("sequence", &Outputs::sequence)
       .def_readonly("payload", &Outputs::payload)

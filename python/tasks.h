@@ -146,7 +146,7 @@ struct Outputs {
   using BoundInPython = void;
   py::list runs;  // of each a list of arrays
   std::vector<std::string> names;
-  std::int64_t cycles = 0;
+  std::int64_t cycles = 0, host_cycles = 0, transfer_cycles = 0;
   std::uint64_t sequence = 0;
   std::string device;
   TaskTimes times;

@@ -35,10 +35,14 @@ struct LayerUse {
   std::int64_t blocked_dependency = 0, blocked_memory = 0;
 };
 
-// What one run gave.
+// What one run gave. By the model of processor and host it lasts cycles + host_cycles +
+// transfer_cycles, one after the other: section [host] of the architecture file, docs/timing.md.
 struct RunResult {
   std::vector<Tensor> outputs;  // in the order of Network::outputs()
-  std::int64_t cycles = 0;      // 0 on host and ref
+  std::int64_t cycles = 0;      // of the processor; 0 on host and ref
+  // In cycles of the processor's clock: of the host's steps, and of what goes over the link for them
+  // and for the run's inputs and outputs. 0 on host and ref.
+  std::int64_t host_cycles = 0, transfer_cycles = 0;
   std::int64_t clock_hertz = 0;
   std::vector<EngineUse> engines;       // sim only
   std::vector<LayerUse> layers;         // sim only
@@ -51,8 +55,10 @@ struct SharedNetworkResult {
   // Why it was stopped: the task and the reason. The other networks' results are not touched.
   Status status;
   std::int64_t arrival = 0, end = 0;  // cycles of the run; its end is 0 where it was stopped
-  // Outputs, layers and timeline, in cycles of the run; `cycles` is from arrival to end. Engines and
-  // flags are those of the core, in SharedRunResult. Of a stopped network there are no outputs.
+  // Outputs, layers and timeline, in cycles of the run. From arrival to end it is `cycles`,
+  // `host_cycles` and the transfers of the host's steps; inputs arrive, and outputs leave, outside of
+  // it. Engines and flags are those of the core, in SharedRunResult. Of a stopped network there are
+  // no outputs.
   RunResult result;
 };
 

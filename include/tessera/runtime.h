@@ -107,7 +107,9 @@ struct TaskResult {
   std::shared_ptr<void> payload;
   std::uint64_t sequence = 0;
   std::int64_t cycles = 0;  // simulated, of all runs together; 0 on host and ref
-  std::string device;       // that ran it last
+  // Likewise, as in RunResult.
+  std::int64_t host_cycles = 0, transfer_cycles = 0;
+  std::string device;  // that ran it last
   TaskTimes times;
 
   const std::vector<Tensor>& outputs() const { return runs.front(); }  // of the first run

@@ -35,6 +35,7 @@ struct SharedSessionOptions {
   bool timing_only = false;    // skip the values, same cycles; outputs are empty
   bool check_hazards = false;  // report two tasks that race
   bool trace = false;          // keep the timeline
+  bool host_time = true;       // false: the host's steps and transfers take no time
 };
 
 // Internal; see src/runtime/shared_session.cc.

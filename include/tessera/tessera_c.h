@@ -253,6 +253,9 @@ int64_t tessera_shared_result_arrival(const tessera_shared_result* result,
 /* In cycles; 0 of a network that was stopped. */
 int64_t tessera_shared_result_end(const tessera_shared_result* result, size_t network);
 int64_t tessera_shared_result_cycles(const tessera_shared_result* result); /* of the whole run */
+/* Of one network, in cycles of the processor's clock: of the host's steps, and of all transfers. */
+int64_t tessera_shared_result_host_cycles(const tessera_shared_result* result, size_t network);
+int64_t tessera_shared_result_transfer_cycles(const tessera_shared_result* result, size_t network);
 void tessera_shared_result_release(tessera_shared_result* result);
 
 /* ------------------------------------------------------------------------------- runtimes */
@@ -544,6 +547,10 @@ const char* tessera_result_device(const tessera_result* result); /* that ran it 
 uint64_t tessera_result_sequence(const tessera_result* result);  /* in its stream, from 0 */
 
 /* Where the time of a task went. */
+/* Besides them, in cycles of the processor's clock: of the host's steps, and of what went over the
+ * link for them and for the runs' inputs and outputs, by the model of the architecture file. */
+int64_t tessera_result_host_cycles(const tessera_result* result);
+int64_t tessera_result_transfer_cycles(const tessera_result* result);
 typedef struct tessera_times {
   size_t size;
   int64_t total_ns; /* from submit to result */

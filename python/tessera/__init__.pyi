@@ -75,6 +75,12 @@ class Result:
     # Simulated; 0 on host and ref.
     @property
     def cycles(self) -> int: ...
+    # Besides them, in cycles of the processor's clock: of the host's steps, and of what went over the
+    # link for them and for inputs and outputs, by the model of the architecture file.
+    @property
+    def host_cycles(self) -> int: ...
+    @property
+    def transfer_cycles(self) -> int: ...
     @property
     def device(self) -> str: ...
     # Within the stream, from 0.
@@ -114,6 +120,8 @@ class SharedNetworkResult(TypedDict):
     error: str | None  # why it was stopped: the task and the reason
     arrival: int  # cycles
     end: int
+    host_cycles: int  # of its host steps
+    transfer_cycles: int
 
 class SharedResult(TypedDict):
     cycles: int

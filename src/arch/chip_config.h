@@ -93,6 +93,15 @@ struct TaskManagerConfig {
   std::int32_t guaranteed_entries = 0;  // of the task buffer, to each network of several
 };
 
+// The host beside the processor, for the time of its steps and of what goes to and fro
+// (arch/host_time.h). It decides nothing of a program.
+struct HostConfig {
+  std::int32_t link_megabytes_per_second = 16'000;  // each direction
+  std::int32_t link_nanoseconds = 2'000;            // a transfer, beside its bytes
+  std::int32_t step_nanoseconds = 10'000;           // a host step, beside its bytes
+  std::int32_t megabytes_per_second = 10'000;       // of the bytes that a host step touches
+};
+
 // Operands of element-wise work: as they are, or quantised like matrix inputs on the way, in native
 // vectors along channels.
 enum class VectorInputs : std::int32_t { kPlain, kQuantised };
@@ -112,6 +121,7 @@ struct ChipConfig {
   DramConfig dram;
   DmaConfigLimits dma;
   TaskManagerConfig task_manager;
+  HostConfig host;
   FormatsConfig formats;
 };
 

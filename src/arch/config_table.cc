@@ -32,6 +32,8 @@ constexpr auto dma = MemberAccess<std::int32_t>(nested<&ChipConfig::dma, Member>
 template <auto Member>
 constexpr auto manager = MemberAccess<std::int32_t>(nested<&ChipConfig::task_manager, Member>);
 template <auto Member>
+constexpr auto host = MemberAccess<std::int32_t>(nested<&ChipConfig::host, Member>);
+template <auto Member>
 auto& of_matrix(ChipConfig& config) {
   return config.formats.matrix.*Member;
 }
@@ -162,6 +164,18 @@ constexpr std::array kKeys = {
               "entries of the task buffer that each of several networks on the core can always "
               "get, however many tasks the others have; fewer where there are not enough",
               true},
+
+    ConfigKey{"host", "link_megabytes_per_second", host<&HostConfig::link_megabytes_per_second>, 1,
+              1'000'000,
+              "what the link between host and processor moves in each direction, in millions of "
+              "bytes per second"},
+    ConfigKey{"host", "link_nanoseconds", host<&HostConfig::link_nanoseconds>, 0, 1'000'000,
+              "time of a transfer over the link, besides its bytes"},
+    ConfigKey{"host", "step_nanoseconds", host<&HostConfig::step_nanoseconds>, 0, 1'000'000'000,
+              "time of a step that the host takes, besides its bytes"},
+    ConfigKey{"host", "megabytes_per_second", host<&HostConfig::megabytes_per_second>, 1, 1'000'000,
+              "what a step of the host touches, inputs and outputs, in millions of bytes per "
+              "second"},
 
     ConfigKey{"formats", "vector",
               MemberAccess<Format>(nested<&ChipConfig::formats, &FormatsConfig::vector>), 0, 0,

@@ -37,6 +37,9 @@ struct ConfigKey {
   // processors without it stay theirs.
   bool optional = false;
 
+  // Of the host, which decides nothing of a program: not in the fingerprint.
+  bool of_host() const { return section == "host"; }
+
   // "neural.rows", or "name" at the top of the file.
   std::string path() const;
 };

@@ -98,6 +98,14 @@ int64_t tessera_shared_result_end(const tessera_shared_result* result, size_t ne
 int64_t tessera_shared_result_cycles(const tessera_shared_result* result) {
   return result == nullptr ? 0 : result->result.cycles;
 }
+int64_t tessera_shared_result_host_cycles(const tessera_shared_result* result, size_t network) {
+  const auto* const of = network_of(result, network);
+  return of == nullptr ? 0 : of->result.host_cycles;
+}
+int64_t tessera_shared_result_transfer_cycles(const tessera_shared_result* result, size_t network) {
+  const auto* const of = network_of(result, network);
+  return of == nullptr ? 0 : of->result.transfer_cycles;
+}
 void tessera_shared_result_release(tessera_shared_result* result) { delete result; }
 
 }  // extern "C"

@@ -323,6 +323,12 @@ void* tessera_result_payload(const tessera_result* result) {
 int64_t tessera_result_cycles(const tessera_result* result) {
   return result == nullptr ? 0 : result->result.cycles;
 }
+int64_t tessera_result_host_cycles(const tessera_result* result) {
+  return result == nullptr ? 0 : result->result.host_cycles;
+}
+int64_t tessera_result_transfer_cycles(const tessera_result* result) {
+  return result == nullptr ? 0 : result->result.transfer_cycles;
+}
 const char* tessera_result_device(const tessera_result* result) {
   return result == nullptr ? "" : result->result.device.c_str();
 }

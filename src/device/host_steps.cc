@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "arch/host_time.h"
 #include "host/host_step.h"
 #include "package/host_step.h"
 
@@ -23,6 +24,16 @@ Result<std::vector<const Tensor*>> read_operands(const card::Core& core, std::si
     TESSERA_RETURN_IF_ERROR(core.read(network, step.inputs[i].address, values[i].bytes));
   }
   return operands;
+}
+
+std::int64_t bytes_of(const isa::TensorSlot& slot) {
+  return element_count(slot.dims) * format_bytes(slot.format);
+}
+
+std::int64_t bytes_of(const std::vector<isa::TensorSlot>& slots) {
+  std::int64_t bytes = 0;
+  for (const isa::TensorSlot& slot : slots) bytes += bytes_of(slot);
+  return bytes;
 }
 
 }  // namespace
@@ -56,6 +67,41 @@ Status run_step(card::Core& core, const OpenStep& step, std::size_t network) {
     TESSERA_RETURN_IF_ERROR(core.write(network, slot.address, outputs[i].bytes));
   }
   return {};
+}
+
+HostTime host_time(const OpenStep& step, const ChipConfig& chip) {
+  const graph::Node& node = step.graph->nodes[0];
+  std::int64_t read = 0, constants = 0;
+  for (std::size_t i = 0; i < step.inputs.size(); ++i) {
+    const auto& constant = step.graph->tensor(node.inputs[i]).constant;
+    if (constant == nullptr) {
+      read += bytes_of(step.inputs[i]);
+    } else {
+      constants += std::ssize(constant->bytes);
+    }
+  }
+  const std::int64_t written = bytes_of(step.outputs);
+  return {.step = host_step_cycles(chip, read + constants + written),
+          .transfer = transfer_cycles(chip, read) + transfer_cycles(chip, written)};
+}
+
+HostTime host_time(const std::vector<OpenStep>& steps, const ChipConfig& chip) {
+  HostTime time;
+  for (const OpenStep& step : steps) time += host_time(step, chip);
+  return time;
+}
+
+Cycles edge_transfer_cycles(const isa::Program& program, const ChipConfig& chip) {
+  return transfer_cycles(chip, bytes_of(program.inputs)) +
+         transfer_cycles(chip, bytes_of(program.outputs));
+}
+
+void add_host_time(const isa::Program& program, const OpenSteps& steps, const ChipConfig& chip,
+                   RunResult& result) {
+  HostTime time;
+  for (const std::vector<OpenStep>& segment : steps) time += host_time(segment, chip);
+  result.host_cycles += time.step;
+  result.transfer_cycles += time.transfer + edge_transfer_cycles(program, chip);
 }
 
 }  // namespace tessera::device

@@ -1,12 +1,15 @@
-// A program's host steps, opened: the program carries them as bytes (package/host_step.h).
+// A program's host steps, opened: the program carries them as bytes (package/host_step.h); and how
+// long the host takes beside the processor (arch/host_time.h).
 #pragma once
 
 #include <memory>
 #include <vector>
 
+#include "arch/chip_config.h"
 #include "card/core.h"
 #include "graph/graph.h"
 #include "isa/program.h"
+#include "tessera/run_result.h"
 
 namespace tessera::device {
 
@@ -21,5 +24,27 @@ Result<OpenSteps> open_steps(const isa::Program& program);
 // Reads the step's inputs from DRAM, evaluates its node and writes the outputs back. `network` is
 // the one on the core that the step belongs to.
 Status run_step(card::Core& core, const OpenStep& step, std::size_t network = 0);
+
+// In cycles of the core's clock.
+struct HostTime {
+  Cycles step = 0;      // on the host
+  Cycles transfer = 0;  // over the link
+  Cycles both() const { return step + transfer; }
+  HostTime& operator+=(const HostTime& other) {
+    step += other.step;
+    transfer += other.transfer;
+    return *this;
+  }
+};
+
+// A transfer to the host with what the step reads from DRAM, the step, and one back.
+HostTime host_time(const OpenStep& step, const ChipConfig& chip);
+// Of one step after the other.
+HostTime host_time(const std::vector<OpenStep>& steps, const ChipConfig& chip);
+// A transfer with all inputs, and one with all outputs.
+Cycles edge_transfer_cycles(const isa::Program& program, const ChipConfig& chip);
+// What a run has on its way besides the processor: all of its steps, inputs and outputs.
+void add_host_time(const isa::Program& program, const OpenSteps& steps, const ChipConfig& chip,
+                   RunResult& result);
 
 }  // namespace tessera::device

@@ -110,11 +110,15 @@ Result<RunResult> ProgramRun::run_segments(std::size_t first, std::size_t last, 
   for (std::size_t segment = first; segment < last; ++segment) {
     TESSERA_TRY(const card::RunStatistics statistics, core_->run_segment(segment, options));
     add_segment(program_, segment, statistics, result);
+    const HostTime time = host_time(host_steps_[segment], chip_);
+    result.host_cycles += time.step;
+    result.transfer_cycles += time.transfer;
     if (options_.timing_only) continue;
     for (const OpenStep& step : host_steps_[segment]) {
       TESSERA_RETURN_IF_ERROR(run_step(*core_, step));
     }
   }
+  if (with_outputs) result.transfer_cycles += edge_transfer_cycles(program_, chip_);
   if (!with_outputs || options_.timing_only) return result;
   for (const isa::TensorSlot& slot : program_.outputs) {
     Tensor output = Tensor::zeros(slot.format, slot.dims);

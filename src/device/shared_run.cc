@@ -168,11 +168,21 @@ Result<std::vector<Tensor>> SharedRun::read_outputs(std::size_t network) const {
 }
 
 Result<Cycles> SharedRun::take_host_steps(std::size_t network, std::size_t segment) {
-  if (options_.timing_only) return 0;
-  for (const OpenStep& step : slots_[network].host_steps[segment]) {
-    TESSERA_RETURN_IF_ERROR(run_step(*core_, step, network));
+  const std::vector<OpenStep>& steps = slots_[network].host_steps[segment];
+  if (!options_.timing_only) {
+    for (const OpenStep& step : steps) {
+      TESSERA_RETURN_IF_ERROR(run_step(*core_, step, network));
+    }
   }
-  return 0;
+  return options_.host_time ? host_time(steps, chip_).both() : 0;
+}
+
+void SharedRun::add_times(std::size_t network, SharedNetworkResult& of) const {
+  of.result.cycles = of.end - of.arrival;
+  if (!options_.host_time) return;
+  add_host_time(*slots_[network].program, slots_[network].host_steps, chip_, of.result);
+  const Cycles edges = edge_transfer_cycles(*slots_[network].program, chip_);
+  of.result.cycles -= of.result.host_cycles + of.result.transfer_cycles - edges;
 }
 
 Result<SharedRunResult> SharedRun::run(const std::vector<std::vector<Tensor>>& inputs) {
@@ -205,7 +215,7 @@ Result<SharedRunResult> SharedRun::run(const std::vector<std::vector<Tensor>>& i
     add_network(*slots_[n].program, n, ran, of.result);
     if (!of.status.ok()) continue;
     of.end = std::max(ran.networks[n].end, of.arrival);
-    of.result.cycles = of.end - of.arrival;
+    add_times(n, of);
     if (options_.timing_only) continue;
     TESSERA_TRY(of.result.outputs, read_outputs(n));
   }

@@ -2,7 +2,8 @@
 // kernel memory, with a queue and a priority of its own.
 //
 //   networks ─► linked ─► regions, one behind the other ─► proved together ─► one core
-//   run(inputs):  queues by priority and arrival; between a network's segments its host steps
+//   run(inputs):  queues by priority and arrival; between a network's segments its host steps,
+//                 whose time passes for that network alone
 #pragma once
 
 #include <memory>
@@ -29,6 +30,7 @@ struct SharedRunOptions {
   bool timing_only = false;        // skip the values, same cycles; outputs are empty
   bool check_hazards = false;      // report two tasks that race
   bool trace = false;              // keep the timeline
+  bool host_time = true;           // false: host steps and transfers take no time
   std::uint64_t shuffle_seed = 0;  // tests (card::CoreOptions)
 };
 
@@ -54,6 +56,7 @@ class SharedRun {
   Status place_regions();
   Status write_inputs(std::size_t network, const std::vector<Tensor>& inputs);
   Result<Cycles> take_host_steps(std::size_t network, std::size_t segment);
+  void add_times(std::size_t network, SharedNetworkResult& of) const;
   Result<std::vector<Tensor>> read_outputs(std::size_t network) const;
 
   const ChipConfig chip_;

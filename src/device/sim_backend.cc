@@ -233,8 +233,8 @@ class SimBackend : public Backend {
   // Whether a program's cycles are simulated once, when it is loaded. They follow from the
   // descriptors alone: the clock of the virtual processor looks at progress counters, queues,
   // addresses and sizes, never at a value (card/core.h), every segment begins with quiet engines,
-  // empty queues and closed DRAM rows, and host steps take no cycles. So the one simulation is
-  // exact for all runs.
+  // empty queues and closed DRAM rows, and the time of host steps is not in them. So the one
+  // simulation is exact for all runs.
   bool reuses_timing() const {
     return options_.values == Values::kHost ||
            (options_.values == Values::kNone && (options_.reuse_timing || options_.pace.enabled));
@@ -300,6 +300,7 @@ class SimBackend : public Backend {
     core_options.trace = options_.trace;
     const std::size_t segments = loaded.program.segments.size();
     for (std::size_t i = 0; i < segments; ++i) {
+      add_host_time(loaded.program, loaded.host_steps, chip_, result);
       if (options_.progress) {
         options_.progress("simulate", static_cast<double>(i) / static_cast<double>(segments));
       }

@@ -180,7 +180,7 @@ void ExecuteStage::finish(Run& run, Leaving& leaving) {
     const Nanoseconds kernel = (completion.end - completion.begin).count();
     packet.kernel += kernel;
     packet.transfer_out += out;
-    packet.cycles += completion.cycles;
+    packet.add_cycles(completion);
     kernel_time_.fetch_add(kernel, std::memory_order_relaxed);
   } else if (failure != Failure::kNone) {
     fail(held, *run.place, failure, error_or_no_memory([&] { return status.error(); }));

@@ -102,7 +102,7 @@ Status execute(OperationPacket& packet) {
   if (!completion->status.ok()) return refuse(completion->status.error());
   memory.entry.note_good();
   packet.transfers.kernel = completion->kernel;
-  packet.cycles += completion->cycles;
+  packet.add_cycles(*completion);
   packet.kernel += (completion->end - completion->begin).count();
   for (const auto& output : packet.outputs) {
     TESSERA_RETURN_IF_ERROR(output->ran());

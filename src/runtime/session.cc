@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "arch/host_time.h"
 #include "base/application_call.h"
 #include "base/guarded.h"
 #include "base/process_mark.h"
@@ -173,6 +174,26 @@ Status read_outputs(SessionState& session, std::span<const std::span<std::byte>>
   return {};
 }
 
+// States stay where they are: no transfer has them.
+void leave_out_states(const SessionState& session, RunResult& result) {
+  if (session.states.empty() || result.clock_hertz == 0) return;
+  const ChipConfig& chip = session.network->chip;
+  std::int64_t in = 0, out = 0, state_in = 0, state_out = 0;
+  const NetworkState& network = *session.network;
+  for (std::size_t i = 0; i < network.device_inputs.size(); ++i) {
+    const std::int64_t bytes = tensor_bytes(network.device_inputs[i]).value;
+    in += bytes;
+    if (session.state_of_input(i) != nullptr) state_in += bytes;
+  }
+  for (std::size_t i = 0; i < network.device_outputs.size(); ++i) {
+    const std::int64_t bytes = tensor_bytes(network.device_outputs[i]).value;
+    out += bytes;
+    if (session.state_of_output(i) != nullptr) state_out += bytes;
+  }
+  result.transfer_cycles -= transfer_cycles(chip, in) - transfer_cycles(chip, in - state_in);
+  result.transfer_cycles -= transfer_cycles(chip, out) - transfer_cycles(chip, out - state_out);
+}
+
 Result<RunResult> run_placed(SessionState& session,
                              std::span<const std::span<const std::byte>> inputs,
                              std::span<const std::span<std::byte>> outputs) {
@@ -188,7 +209,9 @@ Result<RunResult> run_placed(SessionState& session,
   TESSERA_RETURN_IF_ERROR(completion.status);
   TESSERA_RETURN_IF_ERROR(read_outputs(session, outputs));
   for (SessionState::State& state : session.states) std::swap(state.read, state.written);
-  return completion.details != nullptr ? *completion.details : RunResult{};
+  RunResult result = completion.details != nullptr ? *completion.details : RunResult{};
+  leave_out_states(session, result);
+  return result;
 }
 
 Result<RunResult> run_bytes(SessionState& session,

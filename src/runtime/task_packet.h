@@ -36,11 +36,17 @@ class TaskPacket : public pipeline::Packet {
   JobReference job;
   std::shared_ptr<PacketTurn> turn;  // shared with devices that run it; null: it uses no blocks
 
-  std::int64_t cycles = 0;
+  std::int64_t cycles = 0, host_cycles = 0, transfer_cycles = 0;
   const std::string* device = nullptr;  // that ran it last; the name lives as long as the runtime
   std::string layer;                    // that it ran, or where it failed, if that is known
   pipeline::Nanoseconds transfer_in = 0, kernel = 0, transfer_out = 0;
 
+  void add_cycles(const device::Completion& completion) {
+    cycles += completion.cycles;
+    if (completion.details == nullptr) return;
+    host_cycles += completion.details->host_cycles;
+    transfer_cycles += completion.details->transfer_cycles;
+  }
   // A block that is named twice has one place, as a writer if it is written at all.
   void add_use(const std::shared_ptr<OrderedBlock>& block, bool writes) {
     if (turn == nullptr) turn = std::make_shared<PacketTurn>();
@@ -61,7 +67,7 @@ class TaskPacket : public pipeline::Packet {
     Packet::clear();
     job.reset();
     turn.reset();
-    cycles = 0;
+    cycles = host_cycles = transfer_cycles = 0;
     device = nullptr;
     layer.clear();
     transfer_in = kernel = transfer_out = 0;

@@ -222,6 +222,8 @@ void walk_shared_sessions(Walk& walk, World& w) {
   TESSERA_WALK(tessera_shared_result_arrival, result, 0);
   TESSERA_WALK(tessera_shared_result_end, result, 0);
   TESSERA_WALK(tessera_shared_result_cycles, result);
+  TESSERA_WALK(tessera_shared_result_host_cycles, result, 0);
+  TESSERA_WALK(tessera_shared_result_transfer_cycles, result, 0);
   TESSERA_WALK(tessera_shared_result_release, nullptr);
   tessera_shared_result_release(result);
   tessera_shared_session_release(session);
@@ -334,6 +336,8 @@ void walk_results_and_memory(Walk& walk, World& w) {
   TESSERA_WALK(tessera_result_run_output, w.result, 0, 0);
   TESSERA_WALK(tessera_result_payload, w.result);
   TESSERA_WALK(tessera_result_cycles, w.result);
+  TESSERA_WALK(tessera_result_host_cycles, w.result);
+  TESSERA_WALK(tessera_result_transfer_cycles, w.result);
   TESSERA_WALK(tessera_result_device, w.result);
   TESSERA_WALK(tessera_result_sequence, w.result);
   TESSERA_WALK(tessera_result_times, w.result, &times);

@@ -39,6 +39,9 @@ class OnOneCore(unittest.TestCase):
                                              tessera.Session(network, "sim").run(array)[0])
             self.assertGreater(given["end"], given["arrival"])
         self.assertEqual(result["networks"][1]["arrival"], 1400)
+        # 240 bytes in, and as many out: 2,000 ns and 15 ns each at 1.4 GHz.
+        self.assertEqual(result["networks"][1]["transfer_cycles"], 2 * 2821)
+        self.assertEqual(result["networks"][1]["host_cycles"], 0)
         self.assertEqual(result["cycles"], max(one["end"] for one in result["networks"]))
 
     def test_what_does_not_go_together_is_an_error(self):

@@ -233,6 +233,64 @@ TEST(SharedCore, ATaskOutsideItsRegionIsADescriptorFault) {
       << result.error().message;
 }
 
+// The host's step reads 160 floats, 640 bytes, and writes 40, 160 bytes: 10,000 ns and 800 bytes at
+// 10,000 MB/s, 80 ns, at 800 MHz 8,064 cycles. 640 bytes over the link last 2,000 ns and 40 ns, 1,632
+// cycles, and 160 bytes 2,010 ns, 1,608: for the step 3,240, and as much for the run's input of 640
+// bytes and its output of 160.
+TEST(SharedCore, TheTimeOfAHostStepIsOnItsNetworksWay) {
+  Tenants tenants;
+  tenants.add(network_with_host_step(1));
+  EXPECT_EQ(tenants.alone[0].host_cycles, 8'064);
+  EXPECT_EQ(tenants.alone[0].transfer_cycles, 3'240 + 3'240);
+  const auto run = [&tenants](bool host_time) {
+    auto session = SharedSession::open({{.network = tenants.networks[0], .arrival_us = 1}},
+                                       {.trace = true, .host_time = host_time});
+    return session->run(tenants.inputs).value().networks[0];
+  };
+  const SharedNetworkResult with = run(true), without = run(false);
+  expect_bits_of_alone(with, tenants.alone[0]);
+  EXPECT_EQ(with.result.host_cycles, 8'064);
+  EXPECT_EQ(with.result.transfer_cycles, 6'480);
+  EXPECT_EQ(with.end - with.arrival, with.result.cycles + 8'064 + 3'240);
+  EXPECT_EQ(without.result.host_cycles + without.result.transfer_cycles, 0);
+  EXPECT_EQ(without.end - without.arrival, without.result.cycles);
+  // No step of the processor begins while the host is at work; what the processor takes to begin
+  // again may pass before.
+  const auto longest_gap = [](const SharedNetworkResult& result) {
+    std::int64_t gap = 0, end = 0;
+    std::vector<TimelineEvent> events = result.result.timeline;
+    std::ranges::sort(events, {}, &TimelineEvent::begin);
+    for (const TimelineEvent& event : events) {
+      if (end > 0) gap = std::max(gap, event.begin - end);
+      end = std::max(end, event.end);
+    }
+    return gap;
+  };
+  EXPECT_GE(longest_gap(with), 8'064 + 3'240);
+  EXPECT_LE(longest_gap(with) - longest_gap(without), 8'064 + 3'240);
+  EXPECT_LE(with.end - without.end, 8'064 + 3'240);
+}
+
+// At 800 MHz 512 bytes last 2,000 ns and 32 ns over the link, 1,626 cycles, and 256 bytes 2,016 ns,
+// 1,613: both inputs and the output, and then one input alone.
+TEST(HostTime, StatesOfASessionAreNotTransferred) {
+  model::testing::ModelBuilder builder;
+  builder.input("x", Format::kF32, {64})
+      .input("s", Format::kF32, {64})
+      .node("Add", {"x", "s"}, {"t"})
+      .output("t");
+  const std::string text = builder.bytes();
+  const Network network =
+      Network::load_bytes(std::as_bytes(std::span(text)), {.arch = "edge"}).value();
+  auto session = Session::open(network, {.device = DeviceKind::kSim}).value();
+  const std::vector<Tensor> inputs = some_inputs(network, 0);
+  EXPECT_EQ(session.run(inputs).value().transfer_cycles, 1'626 + 1'613);
+  ASSERT_TRUE(session.bind_states({{.output = 0, .input = 1}}).ok());
+  const RunResult result = session.run({inputs[0]}).value();
+  EXPECT_EQ(result.transfer_cycles, 1'613);
+  EXPECT_EQ(result.host_cycles, 0);
+}
+
 // What a network of high priority waits for: the tasks that were dispatched before it came. Behind
 // them it is not much slower than alone, though the other's memory traffic goes on.
 TEST(SharedCore, ALateHighPriorityEndsSoon) {

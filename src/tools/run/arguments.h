@@ -23,6 +23,7 @@ struct RunArguments {
   int cores = 1;
   int threads = 0;
   bool timing_only = false, check_hazards = false, unverified = false, serial = false;
+  bool no_host_time = false;
   bool arch_given = false;
   // Networks that share the core with `model`, and of each of all networks, in their order, its
   // priority, arrival ("200us") and share of the memories; or none.

@@ -89,14 +89,32 @@ nlohmann::json run_json(const RunArguments& arguments,
     if (i < paths.size()) output["file"] = paths[i];
     list.push_back(std::move(output));
   }
-  return {{"model", arguments.model.model}, {"arch", arguments.model.architecture()},
-          {"device", arguments.device},     {"cycles", run.cycles},
-          {"clock_hertz", run.clock_hertz}, {"status_flags", run.status_flags},
-          {"engines", engines_json(run)},   {"outputs", std::move(list)}};
+  nlohmann::json document = {
+      {"model", arguments.model.model}, {"arch", arguments.model.architecture()},
+      {"device", arguments.device},     {"cycles", run.cycles},
+      {"clock_hertz", run.clock_hertz}, {"status_flags", run.status_flags},
+      {"engines", engines_json(run)},   {"outputs", std::move(list)}};
+  if (arguments.no_host_time) {
+    document["not_counted"] = {"host steps", "transfers"};
+  } else {
+    document["host_cycles"] = run.host_cycles;
+    document["transfer_cycles"] = run.transfer_cycles;
+  }
+  return document;
+}
+
+std::string host_time_text(const RunArguments& arguments, const RunResult& run) {
+  if (arguments.no_host_time) return "; not counted: host steps, transfers";
+  const auto microseconds = [&run](std::int64_t cycles) {
+    return static_cast<double>(cycles) * 1e6 / static_cast<double>(run.clock_hertz);
+  };
+  return fmt::format(" + {:.1f} us transfers + {:.1f} us host steps = {:.1f} us",
+                     microseconds(run.transfer_cycles), microseconds(run.host_cycles),
+                     microseconds(run.cycles + run.transfer_cycles + run.host_cycles));
 }
 
 void print_run(const std::vector<TensorDescription>& outputs, const RunResult& run,
-               const std::vector<std::string>& paths) {
+               const std::vector<std::string>& paths, const std::string& behind_time) {
   for (std::size_t i = 0; i < run.outputs.size(); ++i) {
     show("output {} {} {}:{}\n", outputs[i].name, format_name(outputs[i].format),
          dims_text(outputs[i].dims), values_text(run.outputs[i]));
@@ -104,9 +122,9 @@ void print_run(const std::vector<TensorDescription>& outputs, const RunResult& r
   for (const std::string& path : paths) show("wrote {}\n", path);
   if (run.engines.empty()) return;
   show_lines(
-      fmt::format("{} cycles, {:.1f} us at {} MHz\n{}", with_separators(run.cycles),
+      fmt::format("{} cycles, {:.1f} us at {} MHz{}\n{}", with_separators(run.cycles),
                   static_cast<double>(run.cycles) * 1e6 / static_cast<double>(run.clock_hertz),
-                  run.clock_hertz / 1'000'000, engine_table(run)));
+                  run.clock_hertz / 1'000'000, behind_time, engine_table(run)));
 }
 
 }  // namespace tessera::tools

@@ -17,7 +17,10 @@ Result<std::vector<std::string>> write_outputs(const std::string& folder,
 nlohmann::json run_json(const RunArguments& arguments,
                         const std::vector<TensorDescription>& outputs, const RunResult& run,
                         const std::vector<std::string>& paths);
+// What stands behind the processor's time: that of transfers and of host steps, and all of them
+// together; or that they are not counted.
+std::string host_time_text(const RunArguments& arguments, const RunResult& run);
 void print_run(const std::vector<TensorDescription>& outputs, const RunResult& run,
-               const std::vector<std::string>& paths);
+               const std::vector<std::string>& paths, const std::string& behind_time);
 
 }  // namespace tessera::tools

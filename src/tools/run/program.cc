@@ -43,6 +43,7 @@ Status check_options(const RunArguments& arguments) {
                             : !arguments.inputs.empty()        ? "--input"
                             : !arguments.output_folder.empty() ? "--output"
                             : !arguments.trace.empty()         ? "--trace"
+                            : arguments.no_host_time           ? "--no-host-time"
                                                                : nullptr;
   if (whole == nullptr) return {};
   return Error{ErrorCode::kInvalidArgument, fmt::format("{} does not go with --stream", whole)};
@@ -70,7 +71,7 @@ Status run_once(const RunArguments& arguments, const FileRoles& roles, device::P
          !arguments.unverified     ? ""
          : arguments.check_hazards ? "; not verified, no hazard seen"
                                    : "; not verified");
-    print_run(outputs, result, paths);
+    print_run(outputs, result, paths, host_time_text(arguments, result));
   }
   return {};
 }

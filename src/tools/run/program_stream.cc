@@ -16,7 +16,8 @@ namespace {
 struct Streamed {
   std::int64_t vectors = 0;
   std::int64_t peers = 0;
-  std::int64_t begin_cycles = 0, step_cycles = 0;  // of all beginnings, of all steps
+  std::int64_t begin_cycles = 0, step_cycles = 0;     // of all beginnings, of all steps
+  std::int64_t host_cycles = 0, transfer_cycles = 0;  // of the steps, besides
 };
 
 // What goes out: vectors alone, or messages.
@@ -87,6 +88,8 @@ Status serve(const RunArguments& arguments, const VectorStream::Ends& ends, devi
     TESSERA_TRY(const RunResult step, run.step(inputs->tensors));
     fresh = false;
     streamed.step_cycles += step.cycles;
+    streamed.host_cycles += step.host_cycles;
+    streamed.transfer_cycles += step.transfer_cycles;
     ++streamed.vectors;
     TESSERA_RETURN_IF_ERROR(results.write(step.outputs, inputs->scalar));
   }
@@ -141,6 +144,8 @@ Status run_stream(const RunArguments& arguments, device::ProgramRun& run,
                                      {"peers", streamed.peers},
                                      {"cycles_begin", streamed.begin_cycles},
                                      {"cycles_steps", streamed.step_cycles},
+                                     {"host_cycles", streamed.host_cycles},
+                                     {"transfer_cycles", streamed.transfer_cycles},
                                      {"clock_hertz", clock_hertz}};
     show_lines(console, json_text(document) + "\n");
     return {};
@@ -152,7 +157,9 @@ Status run_stream(const RunArguments& arguments, device::ProgramRun& run,
     show(console, ", {:.1f} us a step at {} MHz", each * 1e6 / static_cast<double>(clock_hertz),
          clock_hertz / 1'000'000);
   }
-  show(console, "; {} cycles in front\n", with_separators(streamed.begin_cycles));
+  show(console, "; {} cycles in front; {} of transfers, {} of host steps\n",
+       with_separators(streamed.begin_cycles), with_separators(streamed.transfer_cycles),
+       with_separators(streamed.host_cycles));
   return {};
 }
 

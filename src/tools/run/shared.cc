@@ -207,22 +207,30 @@ Status show_results(const RunArguments& arguments, const std::vector<Tenant>& te
       list.push_back(tenant_json(tenant, networks[n], result, paths));
       continue;
     }
-    show("network {} {}: priority {}, cycles {} to {}{}\n", n, tenant.arguments.model.model,
-         tenant.priority, with_separators(result.arrival), with_separators(result.end),
+    const std::string host =
+        result.result.host_cycles == 0
+            ? ""
+            : fmt::format(", {} of them host steps", with_separators(result.result.host_cycles));
+    show("network {} {}: priority {}, cycles {} to {}{}{}\n", n, tenant.arguments.model.model,
+         tenant.priority, with_separators(result.arrival), with_separators(result.end), host,
          result.status.ok() ? "" : ", stopped: " + result.status.error().message);
-    print_run(networks[n].outputs(), result.result, paths);
+    print_run(networks[n].outputs(), result.result, paths, "");
   }
   const RunResult all = joined(run);
   if (!arguments.trace.empty()) TESSERA_RETURN_IF_ERROR(write_perfetto(arguments.trace, all));
   if (!arguments.model.json) {
     print_run({}, all,
               arguments.trace.empty() ? std::vector<std::string>{}
-                                      : std::vector<std::string>{arguments.trace});
+                                      : std::vector<std::string>{arguments.trace},
+              arguments.no_host_time ? host_time_text(arguments, all)
+                                     : "; not counted: transfers of inputs and outputs");
     return {};
   }
   nlohmann::json document = run_json(arguments, {}, all, {});
   document.erase("model");
   document.erase("outputs");
+  document.erase("host_cycles");  // of each network
+  document.erase("transfer_cycles");
   document["networks"] = std::move(list);
   show_lines(json_text(document) + "\n");
   return {};
@@ -259,7 +267,8 @@ Status run_shared(const RunArguments& arguments) {
   TESSERA_TRY(SharedSession session,
               SharedSession::open(shared, {.timing_only = arguments.timing_only,
                                            .check_hazards = arguments.check_hazards,
-                                           .trace = !arguments.trace.empty()}));
+                                           .trace = !arguments.trace.empty(),
+                                           .host_time = !arguments.no_host_time}));
   TESSERA_TRY(const SharedRunResult run, session.run(inputs));
   TESSERA_RETURN_IF_ERROR(show_results(arguments, tenants, networks, run));
   return stopped(tenants, run);

@@ -34,6 +34,7 @@ Status check_options(const RunArguments& arguments, DeviceKind device) {
                                : arguments.check_hazards  ? "--check-hazards"
                                : arguments.unverified     ? "--unverified"
                                : arguments.serial         ? "--serial"
+                               : arguments.no_host_time   ? "--no-host-time"
                                : !arguments.trace.empty() ? "--trace"
                                : !arguments.html.empty()  ? "--html"
                                                           : nullptr;
@@ -106,7 +107,7 @@ Status run(const RunArguments& arguments) {
     show_lines(json_text(document) + "\n");
   } else {
     show_lines(placement_text(network.placement()));
-    print_run(network.outputs(), result, paths);
+    print_run(network.outputs(), result, paths, host_time_text(arguments, result));
   }
   return {};
 }
@@ -145,6 +146,8 @@ Action run_verb(CLI::App& app) {
   app.add_flag("--unverified", arguments->unverified,
                "run a program as it is, without the proof that its tasks are in order");
   app.add_flag("--serial", arguments->serial, "one task at a time");
+  app.add_flag("--no-host-time", arguments->no_host_time,
+               "leave out the time of host steps and of transfers between host and processor");
   app.add_option("--stream", arguments->stream,
                  "a program's time step for every vector that arrives: FILE, -, unix:PATH, "
                  "tcp:HOST:PORT, or listen:unix:PATH, listen:tcp:HOST:PORT for callers");
