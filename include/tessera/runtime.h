@@ -56,6 +56,12 @@ struct DeviceOptions {
   // A run that has not come back after this long is given up and its device counts as failed until
   // it answers again. 0: a run may take any time; deadlines of tasks hold all the same.
   std::chrono::milliseconds hang_timeout{0};
+  // sim: v of more than 1 makes v devices of it, "sim0.0" to "sim0.v-1", that share its cores
+  // (kernels): each has 1/v of state buffer, kernel memory and DRAM, a task queue, blocks, health and
+  // counters of its own. Tasks of several that wait when a core gets free run on it together, by
+  // their priority. 1 to 16, and at most task_manager.queues of the architecture; a network that
+  // needs more than its share is refused when it is loaded (LoadOptions::region_share).
+  int virtual_functions = 1;
 };
 
 // The devices of a runtime, which are opened together.
@@ -415,7 +421,9 @@ struct DeviceStatus {
   bool healthy = true;
   std::string fault;  // why not
   std::int64_t runs = 0;
-  std::int64_t late_runs = 0;  // paced: the model was slower than the modelled processor
+  int functions = 1;            // virtual functions of its cores, of which it is one
+  std::int64_t joint_runs = 0;  // of a virtual function, beside those of others
+  std::int64_t late_runs = 0;   // paced: the model was slower than the modelled processor
   // That lasted far too long here, were given up and made again elsewhere.
   std::int64_t runs_made_again = 0;
   std::int64_t bytes_in = 0, bytes_out = 0;  // moved between host and device

@@ -50,8 +50,35 @@ struct RunOutcome {
   std::int64_t clock_hertz = 0;  // 0: the run takes as long as it takes
   std::uint32_t status_flags = 0;
   bool timing_reused = false;
+  // Of a core that several devices share: whether it ran beside others; when the core was called,
+  // when the run began by the pace's schedule, when its values were there. Stopped: it was
+  // interrupted while it waited for the core, and did not begin.
+  bool joint = false, stopped = false;
+  TimePoint called = {}, begin = {}, ready = {};
+  Cycles end = 0;                 // since the core began, of which `cycles` are the processor's
   std::int64_t bytes_copied = 0;  // of tensors that were not used in place
   std::shared_ptr<const RunResult> details;
+};
+
+// A run of a device whose backend's runs wait for a core, seen by the core.
+class RunTurn {
+ public:
+  RunTurn(int priority_of, TimePoint since) : priority(priority_of), enqueued(since) {}
+  virtual ~RunTurn() = default;
+  RunTurn(const RunTurn&) = delete;
+  RunTurn& operator=(const RunTurn&) = delete;
+
+  // By the kernel's thread: returns when over() was called, or false when the device is reset or
+  // ends before.
+  virtual bool wait() = 0;
+  virtual void wait_until_over() = 0;
+  // By the core's thread, once each, without locks held: the run begins; it is over, and the turn is
+  // not used any more.
+  virtual void begin(TimePoint at) = 0;
+  virtual void over() = 0;
+
+  const int priority;        // of the submission
+  const TimePoint enqueued;  // it does not begin before
 };
 
 class Backend {
@@ -64,9 +91,11 @@ class Backend {
   virtual Result<LoadedSet> load_layers(const std::shared_ptr<const NetworkState>& network) = 0;
   // The region of the set has arrived, and stays where it is.
   virtual Status place(LoadedSet& set, std::span<const std::byte> region) = 0;
+  // Whether run() calls RunTurn::begin(). If not, a run begins when it is called.
+  virtual bool waits_for_core() const { return false; }
   // On the kernel's thread; kernels side by side.
-  virtual RunOutcome run(const ActivityObserver::Run& run, Loaded& loaded,
-                         const RunViews& views) = 0;
+  virtual RunOutcome run(const ActivityObserver::Run& run, Loaded& loaded, const RunViews& views,
+                         RunTurn& turn) = 0;
 };
 
 }  // namespace tessera::device

@@ -67,6 +67,7 @@ struct Properties {
   int kernels = 1;
   std::int64_t clock_hertz = 0;  // 0: no modelled clock
   Bytes memory;
+  int functions = 1;           // virtual functions of each core, of which this device is one
   int queue_depth = 1;         // submissions that wait for each kernel
   bool shared_memory = false;  // the host sees it: host_view() works, and nothing need be moved
   bool values = true;          // false: runs leave outputs as they are (timing only)
@@ -187,6 +188,7 @@ struct DeviceCounters {
   std::int64_t resets = 0;
   std::int64_t late_runs = 0;       // paced, but slower than the modelled clock
   std::int64_t timings_reused = 0;  // runs whose cycles were not simulated again
+  std::int64_t joint_runs = 0;      // of a virtual function, beside those of others on the core
 };
 
 // Called with everything the device does, on the thread that does it, without locks held.

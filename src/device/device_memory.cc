@@ -119,6 +119,11 @@ Result<memory::PoolBlock> DeviceMemory::allocate(Bytes bytes) {
     TESSERA_CHECK(pool_.discard(allocation.block.base).ok(), "a block that was just made");
     return added.error();
   }
+  if (clears_ && !allocation.made) {
+    TESSERA_TRY(const std::span<std::byte> bytes,
+                view_locked(allocation.block.base, allocation.block.bytes));
+    std::fill(bytes.begin(), bytes.end(), std::byte{0});
+  }
   return allocation.block;
 }
 

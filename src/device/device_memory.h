@@ -26,7 +26,8 @@ class DeviceMemory {
   };
   using Owners = std::unique_ptr<Owner>;
 
-  explicit DeviceMemory(Bytes capacity) : pool_(capacity) {}
+  // `clears`: a block that is used again holds zeros, as one that is new does.
+  explicit DeviceMemory(Bytes capacity, bool clears = false) : pool_(capacity), clears_(clears) {}
   ~DeviceMemory();
 
   Result<memory::PoolBlock> allocate(Bytes bytes);
@@ -69,6 +70,7 @@ class DeviceMemory {
 
   mutable std::mutex mutex_;
   memory::BlockPool pool_;
+  const bool clears_;
   std::vector<Storage> storages_;  // by place: places ascend as they are made
   std::vector<std::uint64_t> dropped_;
   Owners ended_, spare_;

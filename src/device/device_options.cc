@@ -3,9 +3,18 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <thread>
 
 namespace tessera::device {
+
+std::chrono::nanoseconds paced_time(const Pace& pace, Cycles cycles, std::int64_t clock_hertz) {
+  // A pace may make times out of all proportion.
+  constexpr double kLongest = 1e17;  // nanoseconds, three years
+  const double time =
+      pace.factor * static_cast<double>(cycles) * 1e9 / static_cast<double>(clock_hertz);
+  return std::chrono::nanoseconds(std::llround(std::min(time, kLongest)));
+}
 
 int threads_a_kernel(const DeviceConfig& options) {
   const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));

@@ -29,6 +29,9 @@ enum class Values {
   kNone,       // nobody: outputs are left as they are (timing only)
 };
 
+// How long `cycles` of a clock last at this pace.
+std::chrono::nanoseconds paced_time(const Pace& pace, Cycles cycles, std::int64_t clock_hertz);
+
 struct DeviceConfig {
   DeviceKind kind = DeviceKind::kSim;
   std::string name = {};                // "": that of the kind

@@ -68,7 +68,8 @@ class ExecutorBackend : public Backend {
 
   Status place(LoadedSet&, std::span<const std::byte>) override { return {}; }
 
-  RunOutcome run(const ActivityObserver::Run& run, Loaded& loaded, const RunViews& views) override {
+  RunOutcome run(const ActivityObserver::Run& run, Loaded& loaded, const RunViews& views,
+                 RunTurn&) override {
     auto& program = static_cast<LoadedGraph&>(loaded);
     host::NodeObserver observer;
     std::size_t done = 0;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "device/device.h"
 #include "device/device_options.h"
@@ -35,5 +36,10 @@ struct FaultPlan {
 
 // make_device() of a device that fails by plan.
 Result<std::unique_ptr<Device>> make_failing_device(const DeviceConfig& options, FaultPlan faults);
+
+// make_functions() of functions that fail by plan, one for each; where there are fewer plans the
+// others do not fail.
+Result<std::vector<std::unique_ptr<Device>>> make_failing_functions(
+    const DeviceConfig& options, int functions, const std::vector<FaultPlan>& faults);
 
 }  // namespace tessera::device

@@ -4,7 +4,6 @@
 #include <sys/prctl.h>
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 #include <system_error>
 
@@ -24,9 +23,6 @@ constexpr std::size_t kUnfetchedMax = 1 << 16;
 // The last part of a paced run is waited for awake.
 constexpr nanoseconds kSpin{15'000};
 
-// A pace may make times out of all proportion.
-constexpr double kLongest = 1e17;  // nanoseconds, three years
-
 double seconds(nanoseconds duration) { return std::chrono::duration<double>(duration).count(); }
 
 // For the kernels' threads, which must go on.
@@ -40,19 +36,13 @@ Properties with_queue(Properties properties, int depth) {
   return properties;
 }
 
-nanoseconds wall_time(const Pace& pace, Cycles cycles, std::int64_t clock_hertz) {
-  const double time =
-      pace.factor * static_cast<double>(cycles) * 1e9 / static_cast<double>(clock_hertz);
-  return nanoseconds(std::llround(std::min(time, kLongest)));
-}
-
 }  // namespace
 
 QueuedDevice::QueuedDevice(std::unique_ptr<Backend> backend, QueueOptions options)
     : backend_(std::move(backend)),
       properties_(with_queue(backend_->properties(), options.queue_depth)),
       options_(std::move(options)),
-      memory_(properties_.memory) {
+      memory_(properties_.memory, properties_.functions > 1) {
   for (int i = 0; i < properties_.kernels; ++i) {
     kernels_.push_back(std::make_unique<Kernel>());
     const auto depth = static_cast<std::size_t>(options_.queue_depth);
@@ -145,7 +135,7 @@ Status QueuedDevice::read(Address address, std::span<std::byte> bytes, const Tra
 TimePoint QueuedDevice::link_time(Direction direction, std::int64_t bytes, TimePoint begin) {
   TimePoint& free_at = link_free_at_[direction];
   const TimePoint from = std::max(free_at, begin);
-  const nanoseconds time = wall_time(options_.pace, bytes, options_.pace.link_bytes_per_second);
+  const nanoseconds time = paced_time(options_.pace, bytes, options_.pace.link_bytes_per_second);
   free_at = time < TimePoint::max() - from ? from + time : TimePoint::max();
   return free_at;
 }
@@ -481,7 +471,7 @@ nanoseconds QueuedDevice::modelled_time(LoadedId loaded) const {
   const Lock lock(mutex_);
   const auto found = loaded_.find(loaded);
   if (!options_.pace.enabled || properties_.clock_hertz == 0 || found == loaded_.end()) return {};
-  return wall_time(options_.pace, found->second->expected_cycles, properties_.clock_hertz);
+  return paced_time(options_.pace, found->second->expected_cycles, properties_.clock_hertz);
 }
 
 // ---- waiting ----
@@ -675,6 +665,7 @@ const PendingSubmission* QueuedDevice::longest_running() const {
   const PendingSubmission* longest = nullptr;
   for (const auto& kernel : kernels_) {
     for (const PendingSubmission* const pending : kernel->begun) {
+      if (pending->waits_for_core) continue;
       if (pending->refused.ok() && (longest == nullptr || pending->started < longest->started)) {
         longest = pending;
       }
@@ -837,14 +828,94 @@ Fault QueuedDevice::planned_fault(const PendingSubmission& pending) {
   return options_.faults.fault({pending.run.sequence, pending.run.tag, pending.run.kernel});
 }
 
-RunOutcome QueuedDevice::run_backend(const PendingSubmission& pending) {
+// What a core that several devices share says of the kernel's run.
+class QueuedDevice::Turn : public RunTurn {
+ public:
+  Turn(QueuedDevice& device, Kernel& kernel, PendingSubmission& pending, std::uint64_t generation)
+      : RunTurn(pending.priority, pending.enqueued),
+        device_(device),
+        kernel_(kernel),
+        pending_(pending),
+        generation_(generation) {}
+  bool wait() override {
+    Lock lock(device_.mutex_);
+    kernel_.interrupted.wait(
+        lock, [this] { return over_ || device_.stop_ || device_.generation_ != generation_; });
+    return over_;
+  }
+  void wait_until_over() override {
+    Lock lock(device_.mutex_);
+    kernel_.interrupted.wait(lock, [this] { return over_; });
+  }
+  void begin(TimePoint at) override {
+    if (ActivityObserver* const observer = device_.observer_) observer->run_began(pending_.run, at);
+    const Lock lock(device_.mutex_);
+    pending_.waits_for_core = false;
+    pending_.started = steady_clock::now();
+    if (device_.watch_sleeps_) device_.watched_.notify_one();
+  }
+  void over() override {
+    const Lock lock(device_.mutex_);
+    over_ = true;
+    kernel_.interrupted.notify_all();
+  }
+
+ private:
+  QueuedDevice& device_;
+  Kernel& kernel_;
+  PendingSubmission& pending_;
+  const std::uint64_t generation_;
+  bool over_ = false;
+};
+
+RunOutcome QueuedDevice::run_backend(const PendingSubmission& pending, RunTurn& turn) {
   try {
-    return backend_->run(pending.run, *pending.loaded, {pending.inputs, pending.outputs});
+    return backend_->run(pending.run, *pending.loaded, {pending.inputs, pending.outputs}, turn);
   } catch (...) {
     RunOutcome outcome;
     outcome.status = thrown_error("");
     return outcome;
   }
+}
+
+// The run itself, at its pace.
+void QueuedDevice::compute(Kernel& kernel, PendingSubmission& pending, std::uint64_t generation,
+                           Executed& executed) {
+  Completion& completion = executed.completion;
+  // Not pending.started: what lies between may be another thread's turn.
+  TimePoint called = steady_clock::now();
+  Turn turn(*this, kernel, pending, generation);
+  RunOutcome outcome = run_backend(pending, turn);
+  completion.end = steady_clock::now();
+  if (outcome.stopped) {
+    completion.begin = completion.end;
+    executed.stopped = true;
+    return;
+  }
+  const bool shared = backend_->waits_for_core() && outcome.called != TimePoint{};
+  if (shared) {
+    called = outcome.called;
+    completion.begin = outcome.begin;
+    completion.end = outcome.ready;
+  }
+  completion.status = std::move(outcome.status);
+  completion.cycles = outcome.cycles;
+  completion.status_flags = outcome.status_flags;
+  completion.details = std::move(outcome.details);
+  if (outcome.timing_reused || outcome.joint || outcome.bytes_copied > 0) {
+    const Lock lock(mutex_);
+    if (outcome.timing_reused) ++counters_.timings_reused;
+    if (outcome.joint) ++counters_.joint_runs;
+    counters_.bytes_copied += outcome.bytes_copied;
+  }
+  if (!options_.pace.enabled || !completion.status.ok() || outcome.clock_hertz == 0) return;
+  const Cycles cycles = shared ? outcome.end : outcome.cycles;
+  const nanoseconds duration = paced_time(options_.pace, cycles, outcome.clock_hertz);
+  completion.late = completion.end - called > duration;
+  // What was not too slow keeps to the schedule, even if its thread was woken late.
+  if (completion.late && completion.begin + duration <= completion.end) return;
+  completion.end = completion.begin + duration;
+  executed.stopped = !sleep_until(kernel, completion.end, generation);
 }
 
 QueuedDevice::Executed QueuedDevice::execute(Kernel& kernel, PendingSubmission& pending,
@@ -855,38 +926,24 @@ QueuedDevice::Executed QueuedDevice::execute(Kernel& kernel, PendingSubmission& 
   completion.sequence = pending.run.sequence;
   completion.tag = pending.run.tag;
   completion.kernel = pending.run.kernel;
-  const bool paced = options_.pace.enabled;
-  completion.begin = paced ? std::max(kernel.free_at, pending.enqueued) : pending.started;
+  completion.begin =
+      options_.pace.enabled ? std::max(kernel.free_at, pending.enqueued) : pending.started;
+  const bool runs = executed.fault != Fault::kHang && executed.fault != Fault::kError;
+  const bool waits = runs && backend_->waits_for_core();
   ActivityObserver* const observer = observer_;
-  if (observer != nullptr) observer->run_began(pending.run, completion.begin);
-  if (executed.fault == Fault::kHang) {
+  if (waits) {
+    const Lock lock(mutex_);
+    pending.waits_for_core = true;
+  } else if (observer != nullptr) {
+    observer->run_began(pending.run, completion.begin);
+  }
+  if (runs) {
+    compute(kernel, pending, generation, executed);
+  } else if (executed.fault == Fault::kHang) {
     executed.stopped = !sleep_until(kernel, kNoDeadline, generation);
-  } else if (executed.fault == Fault::kError) {
+  } else {
     completion.end = steady_clock::now();
     completion.status = unavailable_or_no_memory([] { return "the fault plan says so"; });
-  } else {
-    // Not pending.started: what lies between may be another thread's turn.
-    const TimePoint called = steady_clock::now();
-    RunOutcome outcome = run_backend(pending);
-    completion.end = steady_clock::now();
-    completion.status = std::move(outcome.status);
-    completion.cycles = outcome.cycles;
-    completion.status_flags = outcome.status_flags;
-    completion.details = std::move(outcome.details);
-    if (outcome.timing_reused || outcome.bytes_copied > 0) {
-      const Lock lock(mutex_);
-      if (outcome.timing_reused) ++counters_.timings_reused;
-      counters_.bytes_copied += outcome.bytes_copied;
-    }
-    if (paced && completion.status.ok() && outcome.clock_hertz > 0) {
-      const nanoseconds duration = wall_time(options_.pace, outcome.cycles, outcome.clock_hertz);
-      completion.late = completion.end - called > duration;
-      // What was not too slow keeps to the schedule, even if its thread was woken late.
-      if (!completion.late || completion.begin + duration > completion.end) {
-        completion.end = completion.begin + duration;
-        executed.stopped = !sleep_until(kernel, completion.end, generation);
-      }
-    }
   }
   if (executed.stopped) {
     completion.end = steady_clock::now();

@@ -14,6 +14,9 @@
 // What is loaded is counted, and shared with the submissions that run it: the last one releases the
 // block of its weights.
 //
+// A backend whose runs wait for a core (a virtual function's) says when each begins; until then it is
+// on its kernel, and its limit does not count.
+//
 // Paced, a kernel keeps a schedule of absolute times: a run begins when the one before ends, or
 // when it was submitted if that is later, and ends cycles / clock after that. How late the thread
 // wakes up therefore does not add up. A run that the model computes more slowly than the modelled
@@ -97,6 +100,7 @@ class QueuedDevice : public Device {
   TimePoint link_time(Direction direction, std::int64_t bytes, TimePoint begin);
 
   class WeightRegion;
+  class Turn;
   struct Placed {
     LoadedSet set;
     std::shared_ptr<const WeightRegion> region;  // shared by the set's programs; null: none
@@ -114,7 +118,9 @@ class QueuedDevice : public Device {
   int choose_kernel(const Submission& submission) const;
 
   void kernel_loop(int index);
-  RunOutcome run_backend(const PendingSubmission& pending);
+  RunOutcome run_backend(const PendingSubmission& pending, RunTurn& turn);
+  void compute(Kernel& kernel, PendingSubmission& pending, std::uint64_t generation,
+               Executed& executed);
   void bury(Lock& lock);  // which is not held meanwhile
   void watch_loop();
   Executed execute(Kernel& kernel, PendingSubmission& pending, std::uint64_t generation);

@@ -40,7 +40,8 @@ class ScriptedBackend : public Backend {
 
   Status place(LoadedSet&, std::span<const std::byte>) override { return {}; }
 
-  RunOutcome run(const ActivityObserver::Run& run, Loaded&, const RunViews& views) override {
+  RunOutcome run(const ActivityObserver::Run& run, Loaded&, const RunViews& views,
+                 RunTurn&) override {
     RunOutcome outcome;
     outcome.clock_hertz = kClock;
     if (options_.run_time) outcome.cycles = options_.run_time(run).count();

@@ -82,10 +82,14 @@ void add_segment(const isa::Program& program, std::size_t segment,
   result.status_flags |= statistics.status_flags;
 }
 
+void add_tasks(const isa::Program& program, const std::vector<card::TaskTiming>& tasks,
+               RunResult& result) {
+  add_layers(program, {0, static_cast<std::uint32_t>(tasks.size()), {}}, tasks, result);
+}
+
 void add_network(const isa::Program& program, std::size_t place, const card::NetworksResult& run,
                  RunResult& result) {
-  const std::vector<card::TaskTiming>& tasks = run.networks[place].tasks;
-  add_layers(program, {0, static_cast<std::uint32_t>(tasks.size()), {}}, tasks, result);
+  add_tasks(program, run.networks[place].tasks, result);
   add_timeline(program, run.statistics, place, result);
 }
 

@@ -13,6 +13,9 @@ void add_segment(const isa::Program& program, std::size_t segment,
                  const card::RunStatistics& statistics, RunResult& result);
 // Engines of a run, added to those that are there by name.
 void add_engines(const card::RunStatistics& statistics, std::vector<EngineUse>& engines);
+// Adds the layers of a network's tasks, those of all its segments.
+void add_tasks(const isa::Program& program, const std::vector<card::TaskTiming>& tasks,
+               RunResult& result);
 // Adds layers and timeline of one of several networks that shared a core; `place` is its place in
 // the run.
 void add_network(const isa::Program& program, std::size_t place, const card::NetworksResult& run,

@@ -6,13 +6,16 @@
 #include "base/table.h"
 #include "card/core.h"
 #include "device/backends.h"
+#include "device/function_core.h"
 #include "device/host_steps.h"
 #include "device/segment_use.h"
+#include "device/tensor_places.h"
 #include "graph/node_graph.h"
 #include "host/executor.h"
-#include "isa/accesses.h"
 #include "isa/verify.h"
+#include "isa/verify_networks.h"
 #include "link/link.h"
+#include "link/relocate.h"
 
 namespace tessera::device {
 namespace {
@@ -20,10 +23,15 @@ namespace {
 // A network, or a layer of one, placed on the cores. Cores refer to the program.
 class LoadedProgram : public Loaded {
  public:
+  ~LoadedProgram() override {
+    for (std::size_t i = 0; i < placed.size(); ++i) shared[i]->remove(placed[i]);
+  }
   std::shared_ptr<const graph::Graph> graph;  // of a program null, unless the host computes
   isa::Program program;                       // its weights are gone once the device has them
   OpenSteps host_steps;
-  std::vector<std::unique_ptr<card::Core>> cores;         // one a kernel
+  std::vector<std::unique_ptr<card::Core>> cores;         // one a kernel; none of a function
+  std::vector<std::shared_ptr<FunctionCore>> shared;      // of a function: one a kernel, shared
+  std::vector<FunctionCore::Placed> placed;               // with others, and where it is on each
   Table<int, std::unique_ptr<host::Executor>> executors;  // one a kernel, where the host computes
   // Whether tasks find the tensors where the device's memory has them, or in copies.
   bool inputs_in_place = false, outputs_in_place = false;
@@ -32,51 +40,17 @@ class LoadedProgram : public Loaded {
   std::shared_ptr<const RunResult> timing;  // null: not simulated yet
 };
 
-std::int64_t slot_bytes(const isa::TensorSlot& slot) {
-  return element_count(slot.dims) * format_bytes(slot.format);
-}
-
-// Whether every access of the program to region `base` lies in one of the slots, which are apart:
-// then each tensor may lie anywhere.
-bool slots_can_move(const isa::Program& program, const ChipConfig& chip, isa::BaseIndex base,
-                    const std::vector<isa::TensorSlot>& slots) {
-  std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
-  for (const isa::TensorSlot& slot : slots) {
-    if (slot.address.base != base) return false;
-    const auto first = static_cast<std::int64_t>(slot.address.offset);
-    if (slot_bytes(slot) > 0) ranges.emplace_back(first, first + slot_bytes(slot));
-  }
-  std::sort(ranges.begin(), ranges.end());
-  for (std::size_t i = 1; i < ranges.size(); ++i) {
-    if (ranges[i].first < ranges[i - 1].second) return false;
-  }
-  const auto inside = [&](std::int64_t first, std::int64_t last) {
-    const auto after = std::upper_bound(ranges.begin(), ranges.end(), first,
-                                        [](std::int64_t x, const auto& r) { return x < r.first; });
-    return after != ranges.begin() && last <= std::prev(after)->second;
-  };
-  std::vector<isa::Access> accesses;
-  for (const isa::TaskDescriptor& task : program.tasks) {
-    for (std::int64_t step = 0; step < task.steps(); ++step) {
-      accesses.clear();
-      isa::step_accesses(task, chip, step, accesses);
-      for (const isa::Access& access : accesses) {
-        if (access.memory != isa::MemoryKind::kDram || access.base != base) continue;
-        if (access.first < access.last && !inside(access.first, access.last)) return false;
-      }
-    }
-  }
-  return true;
-}
-
 class SimBackend : public Backend {
  public:
-  explicit SimBackend(const DeviceConfig& options) : options_(options), chip_(*options.chip) {
+  SimBackend(const DeviceConfig& options, FunctionPlace place)
+      : options_(options), chip_(*options.chip), place_(std::move(place)) {
     properties_ = {.name = options.name.empty() ? "sim" : options.name,
                    .kind = "sim",
                    .kernels = options.kernels,
                    .clock_hertz = chip_.clock_hertz,
-                   .memory = options.memory.value > 0 ? options.memory : Bytes{chip_.dram.bytes},
+                   .memory = options.memory.value > 0 ? options.memory
+                                                      : function_memory(chip_, place_.functions),
+                   .functions = place_.functions,
                    .shared_memory = false,
                    .values = options.values != Values::kNone};
   }
@@ -99,9 +73,9 @@ class SimBackend : public Backend {
     TESSERA_TRY(const auto dense, network::dense_graph_of(*network));
     for (const graph::Node& node : dense->nodes) {
       graph::NodeGraph layer = graph::node_graph(*dense, node);
-      const auto compiled =
-          network::network_from_graph(std::make_shared<const graph::Graph>(std::move(layer.graph)),
-                                      chip_, {}, network::Edges::kDense);
+      const auto compiled = network::network_from_graph(
+          std::make_shared<const graph::Graph>(std::move(layer.graph)), chip_,
+          {.region_share = 1.0 / place_.functions}, network::Edges::kDense);
       if (!compiled.ok()) {
         return compiled.error().with_context(fmt::format("layer '{}' by itself", node.name));
       }
@@ -131,9 +105,15 @@ class SimBackend : public Backend {
       for (const auto& core : loaded.cores) {
         TESSERA_RETURN_IF_ERROR(core->load(loaded.program, weights));
       }
+      for (const auto& core : loaded.shared) {
+        TESSERA_TRY(const auto placed, core->add(place_.function, loaded.program, weights));
+        loaded.placed.push_back(placed);
+      }
       loaded.program.weights = {};
       if (!reuses_timing()) continue;
-      TESSERA_TRY(RunResult result, simulate(loaded, *loaded.cores[0], nullptr));
+      TESSERA_TRY(RunResult result, of_function()
+                                        ? loaded.shared[0]->time_alone(function_run(loaded, 0))
+                                        : simulate(loaded, *loaded.cores[0], nullptr));
       loaded.timing = std::make_shared<const RunResult>(std::move(result));
       loaded.expected_cycles = loaded.timing->cycles;
     }
@@ -141,9 +121,13 @@ class SimBackend : public Backend {
     return {};
   }
 
-  RunOutcome run(const ActivityObserver::Run& run, Loaded& loaded, const RunViews& views) override {
+  bool waits_for_core() const override { return of_function(); }
+
+  RunOutcome run(const ActivityObserver::Run& run, Loaded& loaded, const RunViews& views,
+                 RunTurn& turn) override {
     auto& program = static_cast<LoadedProgram&>(loaded);
     const auto kernel = static_cast<std::size_t>(run.kernel);
+    if (of_function()) return run_on_shared(program, kernel, views, turn);
     RunOutcome outcome;
     if (options_.values == Values::kSimulated) {
       auto result = simulate(program, *program.cores[kernel], &views);
@@ -168,6 +152,34 @@ class SimBackend : public Backend {
  private:
   static constexpr std::int64_t kWeightAlignment = 64;
 
+  // Whether it is a virtual function: its cores are others' as well.
+  bool of_function() const { return place_.functions > 1; }
+  std::optional<isa::CoreRegion> region() const {
+    if (!of_function()) return std::nullopt;
+    return place_.cores[0]->region(place_.function);
+  }
+
+  FunctionCore::Run function_run(const LoadedProgram& loaded, std::size_t kernel) const {
+    return {.function = place_.function,
+            .placed = loaded.placed[kernel],
+            .program = &loaded.program,
+            .host_steps = &loaded.host_steps,
+            .inputs_in_place = loaded.inputs_in_place,
+            .outputs_in_place = loaded.outputs_in_place,
+            .alone = loaded.timing};
+  }
+
+  RunOutcome run_on_shared(const LoadedProgram& loaded, std::size_t kernel, const RunViews& views,
+                           RunTurn& turn) const {
+    FunctionCore::Run run = function_run(loaded, kernel);
+    if (options_.values == Values::kSimulated) run.views = &views;
+    RunOutcome outcome = loaded.shared[kernel]->run(run, turn);
+    if (options_.values != Values::kHost || outcome.stopped || !outcome.status.ok()) return outcome;
+    outcome.status = loaded.executors[kernel]->run_on(views.inputs, views.outputs);
+    outcome.ready = std::chrono::steady_clock::now();
+    return outcome;
+  }
+
   Result<std::unique_ptr<LoadedProgram>> prepare(const package::Package& package) {
     auto loaded = std::make_unique<LoadedProgram>();
     loaded->graph = package.graph;
@@ -175,9 +187,11 @@ class SimBackend : public Backend {
     for (const isa::Frame& frame : package.frames) {
       loaded->expected_cycles += frame.estimated_cycles;
     }
-    TESSERA_TRY(loaded->program,
-                link::link(package, chip_, {.cores = 1, .serial = options_.serial}));
-    TESSERA_RETURN_IF_ERROR(isa::verify_program(loaded->program, chip_));
+    TESSERA_TRY(
+        loaded->program,
+        link::link(package, chip_, {.cores = 1, .serial = options_.serial, .region = region()}));
+    TESSERA_RETURN_IF_ERROR(of_function() ? isa::verify_one_of_several(loaded->program, chip_)
+                                          : isa::verify_program(loaded->program, chip_));
     return place_on_cores(std::move(loaded));
   }
 
@@ -197,6 +211,10 @@ class SimBackend : public Backend {
     auto loaded = std::make_unique<LoadedProgram>();
     loaded->name = network.path;
     loaded->program = *network.program;
+    if (of_function()) {
+      TESSERA_RETURN_IF_ERROR(link::relocate(loaded->program, chip_, *region()));
+      TESSERA_RETURN_IF_ERROR(isa::verify_one_of_several(loaded->program, chip_));
+    }
     if (options_.values == Values::kHost) {
       TESSERA_TRY(loaded->graph, network::graph_of(network));
     }
@@ -217,9 +235,12 @@ class SimBackend : public Backend {
       loaded->outputs_in_place =
           slots_can_move(loaded->program, chip_, isa::BaseIndex::kOutput, loaded->program.outputs);
     }
+    loaded->shared = place_.cores;
     for (int kernel = 0; kernel < options_.kernels; ++kernel) {
-      TESSERA_TRY(auto core, card::Core::create(chip_));
-      loaded->cores.push_back(std::move(core));
+      if (!of_function()) {
+        TESSERA_TRY(auto core, card::Core::create(chip_));
+        loaded->cores.push_back(std::move(core));
+      }
       if (options_.values != Values::kHost) continue;
       const host::Executor* const twin = kernel == 0 ? nullptr : loaded->executors[0].get();
       TESSERA_TRY(auto executor,
@@ -257,29 +278,14 @@ class SimBackend : public Backend {
     return outcome;
   }
 
-  // Puts tensor i where the tasks look for it: by telling them where it is, or by copying it.
-  static Status place_tensors(card::Core& core, const std::vector<isa::TensorSlot>& slots,
-                              std::span<const std::span<std::byte>> views, bool in_place,
-                              bool inputs) {
-    for (std::size_t i = 0; i < slots.size(); ++i) {
-      if (views[i].empty()) continue;
-      if (in_place) {
-        TESSERA_RETURN_IF_ERROR(core.bind(slots[i].address, views[i]));
-      } else if (inputs) {
-        TESSERA_RETURN_IF_ERROR(core.write(slots[i].address, views[i]));
-      }
-    }
-    return {};
-  }
-
   // Null views: cycles only.
   Result<RunResult> simulate(const LoadedProgram& loaded, card::Core& core, const RunViews* views) {
     const isa::Program& program = loaded.program;
     if (views != nullptr) {
-      TESSERA_RETURN_IF_ERROR(
-          place_tensors(core, program.inputs, views->inputs, loaded.inputs_in_place, true));
-      TESSERA_RETURN_IF_ERROR(
-          place_tensors(core, program.outputs, views->outputs, loaded.outputs_in_place, false));
+      TESSERA_RETURN_IF_ERROR(place_tensors(core, 0, program.inputs, views->inputs,
+                                            loaded.inputs_in_place, TensorRole::kInput));
+      TESSERA_RETURN_IF_ERROR(place_tensors(core, 0, program.outputs, views->outputs,
+                                            loaded.outputs_in_place, TensorRole::kOutput));
     }
     TESSERA_TRY(RunResult result, run_segments(loaded, core, views == nullptr));
     if (views != nullptr && !loaded.outputs_in_place) {
@@ -294,13 +300,13 @@ class SimBackend : public Backend {
     RunResult result;
     result.clock_hertz = chip_.clock_hertz;
     add_hints(loaded.program, result);
+    add_host_time(loaded.program, loaded.host_steps, chip_, result);
     card::CoreOptions core_options;
     core_options.timing_only = timing_only;
     core_options.check_hazards = options_.check_hazards;
     core_options.trace = options_.trace;
     const std::size_t segments = loaded.program.segments.size();
     for (std::size_t i = 0; i < segments; ++i) {
-      add_host_time(loaded.program, loaded.host_steps, chip_, result);
       if (options_.progress) {
         options_.progress("simulate", static_cast<double>(i) / static_cast<double>(segments));
       }
@@ -317,18 +323,20 @@ class SimBackend : public Backend {
 
   const DeviceConfig options_;
   const ChipConfig chip_;
+  const FunctionPlace place_;
   Properties properties_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Backend>> make_sim_backend(const DeviceConfig& options) {
+Result<std::unique_ptr<Backend>> make_sim_backend(const DeviceConfig& options,
+                                                  FunctionPlace place) {
   if (!options.chip) {
     return Error{ErrorCode::kInvalidArgument,
                  "a device 'sim' without a chip configuration; give it the architecture that its "
                  "networks are compiled for"};
   }
-  return std::unique_ptr<Backend>(std::make_unique<SimBackend>(options));
+  return std::unique_ptr<Backend>(std::make_unique<SimBackend>(options, std::move(place)));
 }
 
 }  // namespace tessera::device

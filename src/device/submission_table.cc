@@ -15,7 +15,7 @@ PendingSubmission& SubmissionTable::add(SequenceNumber sequence) {
   free_.pop_back();
   pending.run.sequence = sequence;
   pending.state = PendingSubmission::State::kQueued;
-  pending.waited_for = pending.abandoned = false;
+  pending.waits_for_core = pending.waited_for = pending.abandoned = false;
   pending.listener = nullptr;
   pending.refused = {};
   pending.completion = {};

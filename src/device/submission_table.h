@@ -33,8 +33,9 @@ struct PendingSubmission {
   std::vector<std::span<std::byte>> inputs, outputs;
   DeviceMemory::Owners keeps;  // until it does not use its blocks any more
   State state = State::kQueued;
-  bool waited_for = false;  // wait() was called, once
-  bool abandoned = false;   // and gave up: the end of the submission removes it
+  bool waits_for_core = false;  // on its kernel, and has not begun
+  bool waited_for = false;      // wait() was called, once
+  bool abandoned = false;       // and gave up: the end of the submission removes it
   TimePoint enqueued, started;
   Status refused;  // not ok: the device failed or was reset, and the outcome is unknown
   Completion completion;

@@ -244,6 +244,8 @@ DeviceStatus DeviceEntry::status() const {
   status.healthy = health.state == device::HealthState::kOk;
   status.fault = status.healthy ? "" : health.reason;
   status.runs = observer_.runs();
+  status.functions = device_->properties().functions;
+  status.joint_runs = counters.joint_runs;
   status.late_runs = counters.late_runs;
   status.runs_made_again = made_again_.load(std::memory_order_relaxed);
   status.bytes_in = counters.bytes_to_device;

@@ -85,18 +85,30 @@ Result<std::shared_ptr<RuntimeState>> RuntimeState::open(const RuntimeOptions& o
     const std::string kind = device_kind_name(wanted.kind);
     const std::string name =
         wanted.name.empty() ? fmt::format("{}{}", kind, numbers[kind]++) : wanted.name;
-    for (const auto& other : state->devices_) {
-      if (other->name() == name) return wrong_option(name, "there are two of this name");
-    }
+    TESSERA_RETURN_IF_ERROR(state->check_name(name));
     TESSERA_TRY(const device::DeviceConfig made, device_options(wanted, name));
-    TESSERA_TRY(std::unique_ptr<device::Device> device, device::make_device(made));
+    auto functions = device::make_functions(made, wanted.virtual_functions);
+    if (!functions.ok()) {
+      if (wanted.virtual_functions == 1) return functions.error();
+      return functions.error().with_context(fmt::format("device '{}'", name));
+    }
     TESSERA_TRY(const ChipConfig chip, load_chip_config(wanted.arch));
-    state->add(wanted.kind, chip, std::move(device));
+    for (auto& device : *functions) {
+      TESSERA_RETURN_IF_ERROR(state->check_name(device->properties().name));
+      state->add(wanted.kind, chip, std::move(device));
+    }
   }
   if (state->devices_.empty()) {
     return Error{ErrorCode::kInvalidArgument, "a runtime without a device; give at least one"};
   }
   return state;
+}
+
+Status RuntimeState::check_name(const std::string& name) const {
+  for (const auto& other : devices_) {
+    if (other->name() == name) return wrong_option(name, "there are two of this name");
+  }
+  return {};
 }
 
 void RuntimeState::add(DeviceKind kind, const ChipConfig& chip,
@@ -126,7 +138,12 @@ Result<std::shared_ptr<ModelState>> RuntimeState::load(const Network& network,
   auto model = make_shared_here<ModelState>(shared_from_this(), network);
   if (device_form) {
     TESSERA_RETURN_IF_ERROR(network::check_package(network.state(), "device form"));
-    TESSERA_TRY(device::NetworkInDeviceForm form, device::in_device_form(network.state()));
+    LoadOptions options;
+    for (const auto& entry : devices_) {
+      const double share = 1.0 / entry->device().properties().functions;
+      options.region_share = std::min(options.region_share, share);
+    }
+    TESSERA_TRY(device::NetworkInDeviceForm form, device::in_device_form(network.state(), options));
     model->on_devices = std::move(form.network);
     model->inputs = std::move(form.inputs);
     model->outputs = std::move(form.outputs);

@@ -87,6 +87,7 @@ class RuntimeState : public std::enable_shared_from_this<RuntimeState> {
 
  private:
   explicit RuntimeState(bool metrics);
+  Status check_name(const std::string& name) const;  // of a device that is to be opened
 
   const ProcessMark mark_;
   metrics::Recorder recorder_;
