@@ -246,6 +246,8 @@ py::list device_list(RuntimeHandle& runtime) {
     entry["healthy"] = device.healthy;
     entry["fault"] = device.fault;
     entry["runs"] = device.runs;
+    entry["functions"] = device.functions;
+    entry["joint_runs"] = device.joint_runs;
     entry["late_runs"] = device.late_runs;
     entry["runs_made_again"] = device.runs_made_again;
     entry["bytes_in"] = device.bytes_in;
@@ -340,9 +342,10 @@ std::shared_ptr<LiveViewObject> open_live_view(
 void define_devices(py::module_& module) {
   py::class_<DeviceOptions>(module, "Device", "A processor to open: its kind and how much of it.")
       .def(py::init([](const std::string& kind, const std::string& name, const std::string& arch,
-                       int kernels, int threads, double pace, bool timing_only,
-                       double hang_timeout) {
+                       int kernels, int threads, double pace, bool timing_only, double hang_timeout,
+                       int virtual_functions) {
              DeviceOptions options;
+             options.virtual_functions = virtual_functions;
              options.kind = take(device_kind_from_name(kind));
              options.name = name;
              options.arch = arch;
@@ -360,7 +363,8 @@ void define_devices(py::module_& module) {
            }),
            py::arg("kind") = "host", py::kw_only(), py::arg("name") = "",
            py::arg("arch") = "tessera128", py::arg("kernels") = 1, py::arg("threads") = 0,
-           py::arg("pace") = 0.0, py::arg("timing_only") = false, py::arg("hang_timeout") = 0.0);
+           py::arg("pace") = 0.0, py::arg("timing_only") = false, py::arg("hang_timeout") = 0.0,
+           py::arg("virtual_functions") = 1);
   py::class_<ModelHandle, std::shared_ptr<ModelHandle>>(module, "Model",
                                                         "A network on devices of a runtime.")
       .def_property_readonly("network", [](ModelHandle& model) { return model->network(); });

@@ -278,6 +278,10 @@ typedef struct tessera_device_options {
   bool timing_only;        /* sim: skip the values, same cycles */
   double pace;             /* sim: simulated time on the wall clock; 1: real time, 0: free */
   int64_t hang_timeout_ms; /* a run that takes longer is given up; 0: never */
+  /* sim: makes as many devices of it, "sim0.0" and so on, that share its cores: each has its part of
+   * the memories, a task queue and blocks of its own. 1 to 16, at most the queues of the
+   * architecture's task manager; 0: one */
+  int virtual_functions;
 } tessera_device_options;
 
 /* The devices of a runtime, which are opened together. */
@@ -543,14 +547,14 @@ tessera_tensor tessera_result_run_output(const tessera_result* result, size_t ru
 void* tessera_result_payload(const tessera_result* result); /* of tessera_submit_options */
 /* Simulated; 0 on host and ref. */
 int64_t tessera_result_cycles(const tessera_result* result);
-const char* tessera_result_device(const tessera_result* result); /* that ran it last */
-uint64_t tessera_result_sequence(const tessera_result* result);  /* in its stream, from 0 */
-
-/* Where the time of a task went. */
 /* Besides them, in cycles of the processor's clock: of the host's steps, and of what went over the
  * link for them and for the runs' inputs and outputs, by the model of the architecture file. */
 int64_t tessera_result_host_cycles(const tessera_result* result);
 int64_t tessera_result_transfer_cycles(const tessera_result* result);
+const char* tessera_result_device(const tessera_result* result); /* that ran it last */
+uint64_t tessera_result_sequence(const tessera_result* result);  /* in its stream, from 0 */
+
+/* Where the time of a task went. */
 typedef struct tessera_times {
   size_t size;
   int64_t total_ns; /* from submit to result */
@@ -764,6 +768,8 @@ typedef struct tessera_device_statistics {
   /* Within the host's memory, where the bytes of a tensor could not be used in place. */
   int64_t bytes_copied;
   int64_t runs_made_again; /* given up here, since they lasted far too long, and made elsewhere */
+  int64_t functions;       /* virtual functions of its cores, of which it is one */
+  int64_t joint_runs;      /* of a virtual function, beside those of others */
 } tessera_device_statistics;
 
 /* A stage, now and since the pipeline was opened. */

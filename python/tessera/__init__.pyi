@@ -287,7 +287,8 @@ class Pipeline:
 class Device:
     def __init__(self, kind: DeviceKind = "host", *, name: str = "", arch: str = "tessera128",
                  kernels: int = 1, threads: int = 0, pace: float = 0.0,
-                 timing_only: bool = False, hang_timeout: float = 0.0) -> None: ...
+                 timing_only: bool = False, hang_timeout: float = 0.0,
+                 virtual_functions: int = 1) -> None: ...
 
 class Model:
     @property
@@ -300,6 +301,8 @@ class DeviceStatus(TypedDict):
     healthy: bool
     fault: str
     runs: int
+    functions: int  # virtual functions of its cores, of which it is one
+    joint_runs: int  # of a virtual function, beside those of others
     late_runs: int  # paced: the model was slower than the modelled processor
     runs_made_again: int  # given up here, since they lasted far too long, and made elsewhere
     bytes_in: int

@@ -35,6 +35,7 @@ Result<DeviceOptions> device_of(const tessera_device_options& options) {
   device.timing_only = options.timing_only;
   device.pace = options.pace;
   device.hang_timeout = std::chrono::milliseconds(options.hang_timeout_ms);
+  if (options.virtual_functions != 0) device.virtual_functions = options.virtual_functions;
   return device;
 }
 

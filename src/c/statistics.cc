@@ -10,11 +10,12 @@ void add_devices(tessera_statistics& statistics) {
   for (const DeviceStatus& device : statistics.device_states) {
     std::vector<std::int64_t>& kernels = statistics.kernel_busy.emplace_back();
     for (const std::chrono::nanoseconds busy : device.kernel_busy) kernels.push_back(busy.count());
-    statistics.devices.push_back(
-        {sizeof(tessera_device_statistics), device.name.c_str(), kind_in_c(device.kind),
-         device.kernels, device.healthy, device.fault.c_str(), device.runs, device.bytes_in,
-         device.bytes_out, device.weight_bytes, device.busy.count(), device.late_runs,
-         kernels.data(), device.bytes_copied, device.runs_made_again});
+    statistics.devices.push_back({sizeof(tessera_device_statistics), device.name.c_str(),
+                                  kind_in_c(device.kind), device.kernels, device.healthy,
+                                  device.fault.c_str(), device.runs, device.bytes_in,
+                                  device.bytes_out, device.weight_bytes, device.busy.count(),
+                                  device.late_runs, kernels.data(), device.bytes_copied,
+                                  device.runs_made_again, device.functions, device.joint_runs});
   }
 }
 

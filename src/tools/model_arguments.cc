@@ -150,6 +150,13 @@ Result<Network> ModelArguments::load() const {
   return network;
 }
 
+void add_functions_option(CLI::App& app, int& functions) {
+  app.add_option("--functions", functions,
+                 "sim: virtual functions; each is a device with its part of the memories, and "
+                 "tasks of several run together on a core")
+      ->check(CLI::Range(1, 16));
+}
+
 Error belongs_to_models(const std::string& path, const char* option) {
   return {
       ErrorCode::kInvalidArgument,

@@ -77,6 +77,9 @@ struct ModelArguments {
   Status check_format(const graph::Graph& graph) const;
 };
 
+// --functions: virtual functions of the device sim.
+void add_functions_option(CLI::App& app, int& functions);
+
 // What is said of `option` beside a program.
 Error belongs_to_models(const std::string& path, const char* option);
 // A program file, or a firmware text, assembled; the files that it names are read, too.

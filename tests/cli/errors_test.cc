@@ -258,6 +258,16 @@ TEST(RunErrors, OptionsThatWouldDoNothingAreRefused) {
   expect_run_error({"--device", "ref", "--check-hazards"},
                    "--check-hazards belongs to the device sim; the device is ref   "
                    "[invalid argument]");
+  expect_run_error({"--device", "host", "--no-host-time"},
+                   "--no-host-time belongs to the device sim; the device is host   "
+                   "[invalid argument]");
+  expect_error({"bench", "small.onnx", "--functions", "2"},
+               "tessera bench: --functions belongs to the device sim; --device names host   "
+               "[invalid argument]");
+  expect_error({"bench", "small.onnx", "--device", "sim", "--functions", "5", "--tasks", "1"},
+               "tessera bench: device 'sim0': 5 virtual functions; the task manager of "
+               "'tessera128' has 4 queues, one for each function; allowed 1 to 4, or an "
+               "architecture with more task_manager.queues   [invalid argument]");
   expect_run_error({"--timing-only", "--output", "out"},
                    "--output: --timing-only computes no values; leave one of them out   "
                    "[invalid argument]");

@@ -93,6 +93,27 @@ TEST(Json, TimingOnlyGivesTheSameCycles) {
   }
 }
 
+TEST(Json, HostStepsAndTransfersAreCountedBesideTheCycles) {
+  const nlohmann::json counted = json_of({"run", "host.onnx"});
+  EXPECT_GE(counted.at("host_cycles"), 14'000);         // 10,000 ns at 1.4 GHz
+  EXPECT_GE(counted.at("transfer_cycles"), 4 * 2'800);  // and four times 2,000 ns
+  EXPECT_FALSE(counted.contains("not_counted"));
+  const nlohmann::json left_out = json_of({"run", "host.onnx", "--no-host-time"});
+  EXPECT_EQ(left_out.at("cycles"), counted.at("cycles"));
+  EXPECT_EQ(left_out.at("not_counted"), nlohmann::json({"host steps", "transfers"}));
+  EXPECT_FALSE(left_out.contains("host_cycles"));
+  const nlohmann::json small = json_of({"run", "small.onnx"});
+  EXPECT_EQ(small.at("host_cycles"), 0);
+}
+
+TEST(Json, VirtualFunctionsAreDevices) {
+  const nlohmann::json json = json_of({"bench", "small.onnx", "--device", "sim", "--functions", "4",
+                                       "--tasks", "8", "--timing-only"});
+  ASSERT_EQ(json.at("devices").size(), 4u);
+  EXPECT_EQ(json.at("devices")[2].at("name"), "sim0.2");
+  EXPECT_EQ(json.at("devices")[2].at("functions"), 4);
+}
+
 TEST(Json, StagesSayWhatTheyWrote) {
   const nlohmann::json compiled = json_of({"compile", "small.onnx", "-o", "json.tpkg"});
   expect_fields(compiled, {"package", "frames", "weights_bytes", "workspace_bytes",

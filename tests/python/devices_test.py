@@ -52,6 +52,27 @@ class OnOneCore(unittest.TestCase):
             tessera.SharedSession([network, network], shares=[0.5, 0.5]).run([values()])
 
 
+class VirtualFunctions(unittest.TestCase):
+    """A device sim appears as several."""
+
+    def test_each_function_is_a_device(self):
+        runtime = tessera.Runtime([tessera.Device("sim", virtual_functions=2)])
+        devices = runtime.devices()
+        self.assertEqual([device["name"] for device in devices], ["sim0.0", "sim0.1"])
+        self.assertEqual([device["functions"] for device in devices], [2, 2])
+        network = tessera.Network(RELU, region_share=0.5)
+        model = runtime.load(network, devices=["sim0.1"])
+        given = values(3)
+        result = runtime.pipeline(model).stream().submit(given).wait(timeout=60)
+        numpy.testing.assert_array_equal(result[0], numpy.maximum(given, 0))
+        self.assertEqual(result.device, "sim0.1")
+        self.assertEqual((result.host_cycles, result.transfer_cycles), (0, 2 * 2821))
+
+    def test_too_many_are_an_error(self):
+        with self.assertRaisesRegex(tessera.Error, "17 virtual functions; allowed 1 to 16"):
+            tessera.Runtime([tessera.Device("sim", virtual_functions=17)])
+
+
 class OnMemory(unittest.TestCase):
     def open(self, kind):
         self.runtime = tessera.Runtime([tessera.Device(kind, name="card")])

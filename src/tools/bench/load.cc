@@ -243,6 +243,8 @@ struct DeviceShare {
   std::vector<double> kernel_utilisation;
   std::int64_t runs = 0, bytes_in = 0, bytes_out = 0, bytes_copied = 0;
   std::int64_t late_runs = 0;  // that took longer than the modelled processor
+  int functions = 1;
+  std::int64_t joint_runs = 0;  // of a virtual function, beside those of others
 };
 
 std::vector<DeviceShare> shares_of(const Measured& measured) {
@@ -259,7 +261,9 @@ std::vector<DeviceShare> shares_of(const Measured& measured) {
                       after.bytes_in - before.bytes_in,
                       after.bytes_out - before.bytes_out,
                       after.bytes_copied - before.bytes_copied,
-                      after.late_runs - before.late_runs});
+                      after.late_runs - before.late_runs,
+                      after.functions,
+                      after.joint_runs - before.joint_runs});
     for (std::size_t k = 0; k < after.kernel_busy.size(); ++k) {
       const auto kernel = after.kernel_busy[k] - before.kernel_busy[k];
       shares.back().kernel_utilisation.push_back(1e-9 * static_cast<double>(kernel.count()) /
@@ -384,6 +388,8 @@ json to_json(const Report& report, const Measured& measured) {
                        {"kernel_utilisation", share.kernel_utilisation},
                        {"runs", share.runs},
                        {"late_runs", share.late_runs},
+                       {"functions", share.functions},
+                       {"joint_runs", share.joint_runs},
                        {"bytes_in", share.bytes_in},
                        {"bytes_out", share.bytes_out},
                        {"bytes_copied", share.bytes_copied}});
@@ -454,6 +460,11 @@ void print(const Report& report, const Measured& measured) {
     }
   }
   show_lines(devices.text() + "\n");
+  for (const DeviceShare& share : report.shares) {
+    if (share.functions == 1) continue;
+    show("{}: one of {} virtual functions, {} runs beside those of others\n", share.name,
+         share.functions, with_separators(share.joint_runs));
+  }
   for (const std::string& line : measured.tuning) show("tuning: {}\n", line);
   if (measured.status.compared > 0) {
     show("compared with the host: {} tasks, {} different\n", measured.status.compared,

@@ -1,5 +1,6 @@
 // tessera bench: a load on a model through the pipeline, or one of the suites.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,7 +30,7 @@ struct BenchArguments {
   bool arch_given = false;
   LoadBench load;
   std::vector<std::string> devices = {"host"};
-  int kernels = 1;
+  int kernels = 1, functions = 1;
   double pace = 0;
   bool timing_only = false;
   std::string handover = "free-flow", hint = "throughput", tune = "off";
@@ -81,7 +82,15 @@ Status bench_load(const BenchArguments& arguments) {
   FileRoles roles = arguments.model.file_roles();
   roles.write("--trace", load.trace);
   roles.write("--events", load.events);
-  TESSERA_TRY(const Network network, arguments.model.load_with_programs(roles));
+  ModelArguments model = arguments.model;
+  model.region_share = 1.0 / arguments.functions;
+  if (arguments.functions > 1 &&
+      std::ranges::find(arguments.devices, "sim") == arguments.devices.end()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("--functions belongs to the device sim; --device names {}",
+                             fmt::join(arguments.devices, ", "))};
+  }
+  TESSERA_TRY(const Network network, model.load_with_programs(roles));
   for (const std::string& device : arguments.devices) {
     DeviceOptions options;
     TESSERA_TRY(options.kind, device_kind_from_name(device));
@@ -91,6 +100,7 @@ Status bench_load(const BenchArguments& arguments) {
     if (options.kind == DeviceKind::kSim) {
       options.pace = arguments.pace;
       options.timing_only = arguments.timing_only;
+      options.virtual_functions = arguments.functions;
     }
     load.devices.push_back(std::move(options));
   }
@@ -133,6 +143,7 @@ void add_load_options(CLI::App& app, BenchArguments& arguments) {
       ->capture_default_str();
   app.add_option("--kernels", arguments.kernels, "kernels of each device that run side by side")
       ->check(CLI::Range(1, 64));
+  add_functions_option(app, arguments.functions);
   app.add_option("--pace", arguments.pace,
                  "sim: a run takes its simulated time divided by this (1: real time; 0: no pace)")
       ->check(CLI::Range(0.0, 1e9));

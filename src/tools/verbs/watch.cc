@@ -26,7 +26,7 @@ struct WatchArguments {
   std::vector<std::string> inputs;  // NAME=SOURCE or SOURCE
   std::string http = "8080", record;
   std::string device = "sim";
-  int kernels = 1, threads = 0, jobs = 64;
+  int kernels = 1, functions = 1, threads = 0, jobs = 64;
   double pace = 0, seconds = 0;
   bool timing_only = false, tune = false;
 };
@@ -60,16 +60,21 @@ struct WatchOutcomes {
 Result<Runtime> open_runtime(const WatchArguments& arguments, const Network& network) {
   DeviceOptions device;
   TESSERA_TRY(device.kind, device_kind_from_name(arguments.device));
-  if (device.kind != DeviceKind::kSim && (arguments.pace > 0 || arguments.timing_only)) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("{} belongs to the device sim; the device is {}",
-                             arguments.pace > 0 ? "--pace" : "--timing-only", arguments.device)};
+  const char* const option = arguments.pace > 0        ? "--pace"
+                             : arguments.timing_only   ? "--timing-only"
+                             : arguments.functions > 1 ? "--functions"
+                                                       : nullptr;
+  if (device.kind != DeviceKind::kSim && option != nullptr) {
+    return Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("{} belongs to the device sim; the device is {}", option, arguments.device)};
   }
   device.arch = arguments.model.architecture_for(network);
   device.kernels = arguments.kernels;
   device.threads = arguments.threads;
   device.pace = arguments.pace;
   device.timing_only = arguments.timing_only;
+  device.virtual_functions = arguments.functions;
   return Runtime::open({.devices = {device}});
 }
 
@@ -107,7 +112,9 @@ Status watch(const WatchArguments& arguments) {
   FileRoles roles = arguments.model.file_roles();
   roles.read_inputs(arguments.inputs);
   roles.write("--record", arguments.record);
-  TESSERA_TRY(Network network, arguments.model.load_with_programs(roles));
+  ModelArguments model_arguments = arguments.model;
+  model_arguments.region_share = 1.0 / arguments.functions;
+  TESSERA_TRY(Network network, model_arguments.load_with_programs(roles));
   TESSERA_TRY(const std::vector<Tensor> inputs,
               read_inputs(arguments.inputs, network.inputs(), {}));
   TESSERA_TRY(Runtime runtime, open_runtime(arguments, network));
@@ -169,6 +176,7 @@ Action watch_verb(CLI::App& app) {
   app.add_option("--kernels", arguments->kernels, "kernels of the device that run side by side")
       ->check(CLI::Range(1, 64))
       ->capture_default_str();
+  add_functions_option(app, arguments->functions);
   app.add_option("--threads", arguments->threads, "host: threads of all kernels (0: all cores)")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--pace", arguments->pace,
