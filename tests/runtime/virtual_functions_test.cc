@@ -470,7 +470,7 @@ TEST(VirtualFunctions, PacedEachEndsWhenItsOwnCyclesAreOver) {
 }
 
 TEST(VirtualFunctions, WhatIsWrongIsNamedWithWhatIsAllowed) {
-  const auto message = [](device::DeviceConfig config, int functions) {
+  const auto message = [](const device::DeviceConfig& config, int functions) {
     return device::make_functions(config, functions).error().message;
   };
   EXPECT_EQ(message(sim_config(), 17), "17 virtual functions; allowed 1 to 16");
