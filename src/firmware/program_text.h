@@ -18,9 +18,6 @@
 
 namespace tessera::firmware {
 
-// The regions of DRAM, in the order of isa::BaseIndex.
-inline constexpr const char* kRegionNames[] = {"weights", "workspace", "input", "output"};
-
 // From behind `program 1` to the end of the text.
 Result<isa::Program> parse_program_text(Lexer& lexer, const AssembleOptions& options);
 

@@ -50,6 +50,26 @@ isa::TaskConfig random_config(std::size_t kind, std::mt19937_64& random) {
   return *config;
 }
 
+// Half of them defaults, and of the others each part with one chance of two.
+isa::TaskHeader random_header(std::mt19937_64& random) {
+  isa::TaskHeader header;
+  if (random() % 2 == 0) return header;
+  const auto some = [&] { return random() % 2 == 0; };
+  if (some()) {
+    header.engines = {static_cast<std::uint8_t>(random()),
+                      static_cast<std::uint8_t>(1 + random() % 255)};
+  }
+  header.sharing = static_cast<isa::Sharing>(random() % 3);
+  if (some()) header.traps = static_cast<std::uint8_t>(random() % 16);
+  if (some()) header.debug = static_cast<std::uint8_t>(random() % 4);
+  if (some()) header.tag = static_cast<std::uint16_t>(random());
+  if (some()) header.surfaces.input = static_cast<std::uint16_t>(random() % 15);
+  if (some()) header.surfaces.output = static_cast<std::uint16_t>(random() % 15);
+  if (some()) header.bases.source = static_cast<std::uint8_t>(random() % 4);
+  if (some()) header.bases.destination = static_cast<std::uint8_t>(random() % 4);
+  return header;
+}
+
 isa::TaskDescriptor random_task(isa::TaskId id, std::mt19937_64& random) {
   isa::TaskDescriptor task;
   task.id = id;
@@ -69,6 +89,7 @@ isa::TaskDescriptor random_task(isa::TaskId id, std::mt19937_64& random) {
          .offset = static_cast<std::int64_t>(random()) >> (random() % 64)});
   }
   task.config = random_config(random() % std::size(kConfigNames), random);
+  task.header = random_header(random);
   return task;
 }
 
@@ -98,6 +119,26 @@ TEST(TaskText, EveryRegisterOfEveryConfigurationComesBack) {
     expect_round_trip(program);
     if (HasFailure()) FAIL() << "seed " << kSeed << ", round " << round;
   }
+}
+
+TEST(TaskText, TheExtendedHeaderStandsInTheHead) {
+  isa::TaskDescriptor task;
+  task.engine = isa::EngineKind::kPlanar;
+  task.config = isa::PlanarTask{};
+  const std::string plain = task_text(task, isa::encode(task));
+  EXPECT_EQ(plain.substr(0, plain.find('\n')), "task 0 planar planar layer 0 bands 1 x 1 by 1");
+  task.header.engines = {2, 3};
+  task.header.sharing = isa::Sharing::kUnicast;
+  task.header.traps = isa::Traps::kNan | isa::Traps::kRange;
+  task.header.debug = isa::TaskDebug::kStop;
+  task.header.tag = 7;
+  task.header.surfaces = {59, 82};
+  task.header.bases = {2, 3};
+  const std::string text = task_text(task, isa::encode(task));
+  EXPECT_EQ(text.substr(0, text.find('\n')),
+            "task 0 planar planar layer 0 bands 1 x 1 by 1 engines 2 to 5 unicast trap nan trap "
+            "range debug stop tag 7 input_register 59 output_register 82 source input "
+            "destination output");
 }
 
 TEST(TaskText, ARegionOfTheCoreComesBack) {
@@ -232,6 +273,20 @@ TEST(ProgramTextErrors, EachNamesItsPlaceAndTheWayOut) {
             "t.tasm:2:6: the string has no end; close it with '\"'");
   EXPECT_EQ(error_of("program 1\ntask vector planar\n"),
             "t.tasm:2:6: 'vector' is no engine; allowed: neural, planar, load, store, kernel");
+  const std::string head = "program 1\ntask planar planar ";
+  EXPECT_EQ(error_of(head + "motors 1\nend\n"),
+            "t.tasm:2:20: 'motors' is no part of a task's head; allowed: layer, bands, network, "
+            "no_switch, engines, automatic, broadcast, unicast, trap, debug, tag, input_register, "
+            "output_register, source, destination");
+  EXPECT_EQ(error_of(head + "engines 3 to 3\nend\n"),
+            "t.tasm:2:33: engines 3 to 3: 1 to 255 engines, the last excluded");
+  EXPECT_EQ(error_of(head + "engines 3 until 4\nend\n"),
+            "t.tasm:2:30: found 'until'; allowed: 'to' and one past the last engine, as in engines "
+            "2 to 5");
+  EXPECT_EQ(error_of(head + "trap overflow\nend\n"),
+            "t.tasm:2:25: 'overflow' is no exception; allowed: nan, infinity, range, saturation");
+  EXPECT_EQ(error_of(head + "input_register 500\nend\n"),
+            "t.tasm:2:6: task descriptor: task 0: a surface at register 500 of 98");
   EXPECT_EQ(error_of(task + "mod = pooling\nend\n"),
             "t.tasm:3:1: a planar task has no register 'mod'; did you mean 'mode'?");
   EXPECT_EQ(error_of(task + "pool.function = maximun\nend\n"),

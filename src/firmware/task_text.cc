@@ -33,6 +33,34 @@ std::string dependency_text(const Dependency& d) {
                      d.denominator);
 }
 
+// What the head says beyond the nest: nothing of defaults.
+std::string header_text(const isa::TaskHeader& header) {
+  std::string out;
+  const isa::EngineSet& set = header.engines;
+  if (!set.all()) out += fmt::format(" engines {} to {}", set.first, set.first + set.count);
+  if (header.sharing != isa::Sharing::kAutomatic) {
+    out += fmt::format(" {}", isa::kSharingNames[static_cast<std::size_t>(header.sharing)]);
+  }
+  for (std::size_t i = 0; i < isa::Traps::kNames.size(); ++i) {
+    if ((header.traps >> i & 1) != 0) out += fmt::format(" trap {}", isa::Traps::kNames[i]);
+  }
+  for (std::size_t i = 0; i < isa::TaskDebug::kNames.size(); ++i) {
+    if ((header.debug >> i & 1) != 0) out += fmt::format(" debug {}", isa::TaskDebug::kNames[i]);
+  }
+  if (header.tag != 0) out += fmt::format(" tag {}", header.tag);
+  constexpr std::uint16_t kNoRegister = isa::SurfaceRegisters::kImplied;
+  const isa::SurfaceRegisters& surfaces = header.surfaces;
+  if (surfaces.input != kNoRegister) out += fmt::format(" input_register {}", surfaces.input);
+  if (surfaces.output != kNoRegister) out += fmt::format(" output_register {}", surfaces.output);
+  const isa::HeaderBases& bases = header.bases;
+  constexpr std::uint8_t kNoBase = isa::HeaderBases::kImplied;
+  if (bases.source != kNoBase) out += fmt::format(" source {}", kRegionNames[bases.source]);
+  if (bases.destination != kNoBase) {
+    out += fmt::format(" destination {}", kRegionNames[bases.destination]);
+  }
+  return out;
+}
+
 // The block loop of an identity product, the first blocks one by one, as a comment.
 std::string blocks_comment(const isa::NeuralTask& task) {
   constexpr std::int64_t kListed = 8;
@@ -83,14 +111,15 @@ Result<T> bounded(Lexer& lexer, const char* what, std::uint64_t most) {
   return static_cast<T>(value);
 }
 
-Result<std::size_t> index_of(Lexer& lexer, const char* what, std::span<const char* const> names) {
+template <typename Names>
+Result<std::size_t> index_of(Lexer& lexer, const char* what, const Names& names) {
   const Place place = lexer.peek().place;
   TESSERA_TRY(const std::string name, lexer.expect_name(what));
-  for (std::size_t i = 0; i < names.size(); ++i) {
+  for (std::size_t i = 0; i < std::size(names); ++i) {
     if (name == names[i]) return i;
   }
   return lexer.error(place, fmt::format("'{}' is no {}; allowed: {}", name, what,
-                                        fmt::join(names.begin(), names.end(), ", ")));
+                                        fmt::join(std::begin(names), std::end(names), ", ")));
 }
 
 // "3: 7 steps" or "3: (1 j + 0) / 1 steps", behind `after task`.
@@ -139,6 +168,59 @@ Status parse_bands(Lexer& lexer, isa::Bands& bands) {
   return {};
 }
 
+// "2 to 5": engines 2, 3 and 4 of their kind.
+Status parse_engines(Lexer& lexer, isa::EngineSet& engines) {
+  TESSERA_TRY(engines.first, bounded<std::uint8_t>(lexer, "the first engine", UINT8_MAX));
+  TESSERA_TRY(const bool to, lexer.accept_name("to"));
+  if (!to) return lexer.unexpected("'to' and one past the last engine, as in engines 2 to 5");
+  const Place place = lexer.peek().place;
+  TESSERA_TRY(const auto last,
+              bounded<std::uint32_t>(lexer, "one past the last engine", 2 * UINT8_MAX));
+  if (last <= engines.first || last - engines.first > UINT8_MAX) {
+    return lexer.error(place, fmt::format("engines {} to {}: 1 to {} engines, the last excluded",
+                                          engines.first, last, UINT8_MAX));
+  }
+  engines.count = static_cast<std::uint8_t>(last - engines.first);
+  return {};
+}
+
+constexpr char kHeadWords[] =
+    "layer, bands, network, no_switch, engines, automatic, broadcast, unicast, trap, debug, tag, "
+    "input_register, output_register, source, destination";
+
+// One word of the extended header and what follows it.
+Status parse_header_word(Lexer& lexer, const std::string& word, const Place& place,
+                         isa::TaskHeader& header) {
+  for (std::size_t i = 0; i < isa::kSharingNames.size(); ++i) {
+    if (word != isa::kSharingNames[i]) continue;
+    header.sharing = static_cast<isa::Sharing>(i);
+    return {};
+  }
+  constexpr std::uint64_t kRegisterMax = isa::SurfaceRegisters::kImplied - 1;
+  if (word == "engines") return parse_engines(lexer, header.engines);
+  if (word == "trap") {
+    TESSERA_TRY(const std::size_t bit, index_of(lexer, "exception", isa::Traps::kNames));
+    header.traps = static_cast<std::uint8_t>(header.traps | 1u << bit);
+  } else if (word == "debug") {
+    TESSERA_TRY(const std::size_t bit, index_of(lexer, "debug request", isa::TaskDebug::kNames));
+    header.debug = static_cast<std::uint8_t>(header.debug | 1u << bit);
+  } else if (word == "tag") {
+    TESSERA_TRY(header.tag, bounded<std::uint16_t>(lexer, "a tag", UINT16_MAX));
+  } else if (word == "input_register") {
+    TESSERA_TRY(header.surfaces.input, bounded<std::uint16_t>(lexer, "a register", kRegisterMax));
+  } else if (word == "output_register") {
+    TESSERA_TRY(header.surfaces.output, bounded<std::uint16_t>(lexer, "a register", kRegisterMax));
+  } else if (word == "source" || word == "destination") {
+    TESSERA_TRY(const std::size_t base, index_of(lexer, "region", kRegionNames));
+    (word == "source" ? header.bases.source : header.bases.destination) =
+        static_cast<std::uint8_t>(base);
+  } else {
+    return lexer.error(
+        place, fmt::format("'{}' is no part of a task's head; allowed: {}", word, kHeadWords));
+  }
+  return {};
+}
+
 // The first line, up to its end.
 Status parse_head(Lexer& lexer, TaskText& text, std::size_t& config_kind) {
   static constexpr const char* kEngines[] = {"neural", "planar", "load", "store", "kernel"};
@@ -152,7 +234,7 @@ Status parse_head(Lexer& lexer, TaskText& text, std::size_t& config_kind) {
   TESSERA_TRY(config_kind, index_of(lexer, "configuration", kConfigNames));
   while (!lexer.peek().ends_line()) {
     const Place place = lexer.peek().place;
-    TESSERA_TRY(const std::string word, lexer.expect_name("layer, bands, network or no_switch"));
+    TESSERA_TRY(const std::string word, lexer.expect_name("a part of the task's head"));
     if (word == "layer") {
       TESSERA_TRY(task.layer, bounded<std::uint32_t>(lexer, "a layer's number", UINT32_MAX));
     } else if (word == "network") {
@@ -162,9 +244,7 @@ Status parse_head(Lexer& lexer, TaskText& text, std::size_t& config_kind) {
     } else if (word == "bands") {
       TESSERA_RETURN_IF_ERROR(parse_bands(lexer, task.bands));
     } else {
-      return lexer.error(place, fmt::format("'{}' is no part of a task's head; allowed: layer, "
-                                            "bands, network, no_switch",
-                                            word));
+      TESSERA_RETURN_IF_ERROR(parse_header_word(lexer, word, place, task.header));
     }
   }
   return lexer.expect_end_of_line("of the task's head");
@@ -208,6 +288,7 @@ std::string task_text(const TaskDescriptor& task, std::span<const std::byte> str
                   task.bands.images, task.bands.rows, task.bands.rows_per_step);
   if (task.network != 0) out += fmt::format(" network {}", task.network);
   if (!task.switch_allowed) out += " no_switch";
+  out += header_text(task.header);
   out += "\n";
   for (const Dependency& dependency : task.dependencies) out += dependency_text(dependency);
   const auto* neural = std::get_if<isa::NeuralTask>(&task.config);
@@ -248,6 +329,11 @@ Result<TaskText> parse_task(Lexer& lexer) {
   auto config = config_of(config_kind, chain.registers());
   if (!config.ok()) return lexer.error(text.place, config.error().message);
   text.task.config = std::move(config).value();
+  if (text.task.header != isa::TaskHeader{}) {
+    std::size_t consumed = 0;
+    const auto decoded = isa::decode(isa::encode(text.task), consumed);
+    if (!decoded.ok()) return lexer.error(text.place, decoded.error().message);
+  }
   if (!text.stream.empty()) TESSERA_RETURN_IF_ERROR(check_words(lexer, text));
   return text;
 }

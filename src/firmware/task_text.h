@@ -25,6 +25,9 @@
 
 namespace tessera::firmware {
 
+// The regions of DRAM, in the order of isa::BaseIndex.
+inline constexpr const char* kRegionNames[] = {"weights", "workspace", "input", "output"};
+
 // `stream` are the descriptor's own bytes: where encoding would give others, they are written too.
 std::string task_text(const isa::TaskDescriptor& task, std::span<const std::byte> stream);
 

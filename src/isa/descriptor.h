@@ -5,7 +5,7 @@
 // finished the task's progress counter goes up by one. Order within an engine is the order of its
 // queue; between engines only dependencies order anything.
 //
-//   header: task id, network, engine, dependencies, hint   address data: (register, count, values)
+//   header: task id, network, engines, dependencies, hint   address data: (register, count, values)
 //
 // In memory a descriptor is a header followed by register writes (docs/formats/program.md);
 // encode()/decode() in isa/encoding.h are the only code that knows the bytes.
@@ -23,6 +23,7 @@
 #include "arith/kernels/weights/kernel_stream.h"
 #include "base/quantity.h"
 #include "base/table.h"
+#include "isa/task_header.h"
 
 namespace tessera::isa {
 
@@ -226,6 +227,7 @@ struct TaskDescriptor {
   std::vector<Dependency> dependencies;
   TaskConfig config;
   std::uint32_t layer = 0;  // index into the hints: the layer's name and logical shape
+  TaskHeader header;        // engines and their sharing, traps, debugging, operands
 
   std::int64_t steps() const { return bands.steps(); }
 };

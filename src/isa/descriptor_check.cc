@@ -438,6 +438,24 @@ bool engine_takes(EngineKind engine, const TaskConfig& config) {
   return std::holds_alternative<KernelTask>(config);
 }
 
+// Engines of a kind that the core has several of.
+std::int64_t engines_of(EngineKind engine, const ChipConfig& chip) {
+  if (engine == EngineKind::kNeural) return chip.neural.count;
+  return engine == EngineKind::kPlanar ? chip.planar.count : 1;
+}
+
+Status check_engines(const TaskDescriptor& task, const ChipConfig& chip) {
+  const EngineSet& set = task.header.engines;
+  const std::int64_t engines = engines_of(task.engine, chip);
+  if (set.first + set.count > engines) {
+    return bad(fmt::format("runs on engines {} to {} of its kind, the core has {}", set.first,
+                           set.first + set.count - 1, engines));
+  }
+  const bool shared = task.engine == EngineKind::kNeural || task.engine == EngineKind::kPlanar;
+  return require(shared || task.header.sharing == Sharing::kAutomatic,
+                 "only neural and planar engines share a task");
+}
+
 }  // namespace
 
 BufferSpan surface_span(const BufferSurface& surface, std::int64_t partitions) {
@@ -481,6 +499,7 @@ Status check_descriptor(const TaskDescriptor& task, const CheckContext& context)
                            bands.images, bands.rows, bands.rows_per_step, kStepsMax));
   }
   TESSERA_RETURN_IF_ERROR(check_dependencies(task, context.task_count));
+  TESSERA_RETURN_IF_ERROR(check_engines(task, context.chip));
   return std::visit(
       [&](const auto& config) -> Status {
         using T = std::decay_t<decltype(config)>;

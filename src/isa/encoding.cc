@@ -3,17 +3,25 @@
 //   word 0   magic 'T' 'D' | version << 16
 //   word 1   words in the whole descriptor
 //   word 2   task id            word 3  network
-//   word 4   engine | configuration kind << 8 | switch allowed << 16
+//   word 4   engine | configuration kind << 8 | switch allowed << 16 | extended << 17
 //   word 5   layer              word 6..8  images, rows, rows per step
 //   word 9   dependencies       word 10    register runs
+//   version 2, with `extended` set, only:
+//   word 11  words of the extended header, 1 to 4; those left out hold their defaults
+//   word 12  first engine | engines << 8 | sharing << 16
+//   word 13  traps | debug << 8 | tag << 16
+//   word 14  first register of the input surface | of the output surface << 16   0xFFFF: implied
+//   word 15  base index of the source | of the destination << 8   0xFF: implied
 //   then dependencies, 5 words each: task, numerator, denominator, offset low, offset high
 //   then runs: register | count << 16, followed by count values
 //
-// Registers that are not written hold the configuration's defaults.
+// Registers that are not written hold the configuration's defaults. A header of defaults only is
+// written as version 1, without the words from 11 on.
 #include "isa/encoding.h"
 
 #include <fmt/format.h>
 
+#include <array>
 #include <cstring>
 
 #include "isa/registers.h"
@@ -23,7 +31,10 @@ namespace {
 
 constexpr std::uint32_t kMagic = 0x4454;  // "TD"
 constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kVersionExtended = 2;
 constexpr std::uint32_t kHeaderWords = 11;
+constexpr std::uint32_t kExtendedBit = 1u << 17;  // of word 4
+constexpr std::size_t kExtendedWords = 4;
 constexpr std::uint32_t kDependencyWords = 5;
 constexpr std::uint32_t kDependenciesMax = 4096;
 
@@ -97,16 +108,94 @@ class WordReader {
   std::span<const std::byte> bytes_;
 };
 
+using ExtendedWords = std::array<std::uint32_t, kExtendedWords>;
+
+ExtendedWords extended_words(const TaskHeader& header) {
+  return {header.engines.first | std::uint32_t{header.engines.count} << 8 |
+              static_cast<std::uint32_t>(header.sharing) << 16,
+          header.traps | std::uint32_t{header.debug} << 8 | std::uint32_t{header.tag} << 16,
+          header.surfaces.input | std::uint32_t{header.surfaces.output} << 16,
+          header.bases.source | std::uint32_t{header.bases.destination} << 8};
+}
+
+// Words up to the last one that is not the default.
+std::size_t extended_count(const ExtendedWords& words) {
+  const ExtendedWords defaults = extended_words({});
+  std::size_t count = kExtendedWords;
+  while (count > 0 && words[count - 1] == defaults[count - 1]) --count;
+  return count;
+}
+
+// Bits of each word that have a meaning.
+constexpr ExtendedWords kExtendedBits = {
+    0x0003FFFF, 0xFFFF0000 | TaskDebug::kAll << 8 | Traps::kAll, 0xFFFFFFFF, 0x0000FFFF};
+
+// The first word from `words` on (word 12 of the descriptor) that means nothing, or "".
+std::string bad_extended_word(const ExtendedWords& words) {
+  for (std::size_t i = 0; i < kExtendedWords; ++i) {
+    if ((words[i] & ~kExtendedBits[i]) != 0) {
+      return fmt::format("word {} is {:#010x}, of which bits {:#010x} are known",
+                         kHeaderWords + 1 + i, words[i], kExtendedBits[i]);
+    }
+  }
+  const std::uint32_t first = words[0] & 0xFF, count = words[0] >> 8 & 0xFF;
+  const std::uint32_t sharing = words[0] >> 16;
+  if (sharing >= kSharingNames.size()) {
+    return fmt::format("sharing {}, allowed 0..{}", sharing, kSharingNames.size() - 1);
+  }
+  if (count == 0 && first != 0) {
+    return fmt::format("engines from {} on without their number, which is 0 for all, from 0 on",
+                       first);
+  }
+  for (const std::uint32_t base : {words[3] & 0xFF, words[3] >> 8}) {
+    if (base < kBaseIndexCount || base == HeaderBases::kImplied) continue;
+    return fmt::format("base index {}, allowed 0..{} or {}", base, kBaseIndexCount - 1,
+                       HeaderBases::kImplied);
+  }
+  return "";
+}
+
+// The extended header of a descriptor of version 2; `next` gets the word behind it.
+Status read_extended(const WordReader& reader, TaskDescriptor& task, std::size_t& next) {
+  const std::size_t there = reader.words() > kHeaderWords ? reader.at(kHeaderWords) : 0;
+  if (there < 1 || there > kExtendedWords || kHeaderWords + 1 + there > reader.words()) {
+    return bad(fmt::format("task {}: an extended header of {} words, allowed 1..{}", task.id, there,
+                           kExtendedWords));
+  }
+  ExtendedWords words = extended_words({});
+  for (std::size_t i = 0; i < there; ++i) words[i] = reader.at(kHeaderWords + 1 + i);
+  const std::string error = bad_extended_word(words);
+  if (!error.empty()) return bad(fmt::format("task {}: {}", task.id, error));
+  TaskHeader& header = task.header;
+  header.engines = {static_cast<std::uint8_t>(words[0]), static_cast<std::uint8_t>(words[0] >> 8)};
+  header.sharing = static_cast<Sharing>(words[0] >> 16);
+  header.traps = static_cast<std::uint8_t>(words[1]);
+  header.debug = static_cast<std::uint8_t>(words[1] >> 8);
+  header.tag = static_cast<std::uint16_t>(words[1] >> 16);
+  header.surfaces = {static_cast<std::uint16_t>(words[2]),
+                     static_cast<std::uint16_t>(words[2] >> 16)};
+  header.bases = {static_cast<std::uint8_t>(words[3]), static_cast<std::uint8_t>(words[3] >> 8)};
+  next = kHeaderWords + 1 + there;
+  return {};
+}
+
 Result<TaskDescriptor> read_header(const WordReader& reader) {
   if (reader.words() < kHeaderWords) {
     return bad(fmt::format("{} words, the header has {}", reader.words(), kHeaderWords));
   }
-  if ((reader.at(0) & 0xFFFF) != kMagic || reader.at(0) >> 16 != kVersion) {
-    return bad(
-        fmt::format("word 0 is {:#010x}, allowed {:#010x}", reader.at(0), kMagic | kVersion << 16));
+  const std::uint32_t version = reader.at(0) >> 16;
+  if ((reader.at(0) & 0xFFFF) != kMagic || version < kVersion || version > kVersionExtended) {
+    return bad(fmt::format("word 0 is {:#010x}, allowed {:#010x} and {:#010x}", reader.at(0),
+                           kMagic | kVersion << 16, kMagic | kVersionExtended << 16));
   }
   TaskDescriptor task;
   task.id = reader.at(2);
+  if (((reader.at(4) & kExtendedBit) != 0) != (version == kVersionExtended)) {
+    return bad(
+        fmt::format("task {}: bit 17 of word 4 is {} in version {}; it is set in version {} "
+                    "only",
+                    task.id, reader.at(4) >> 17 & 1, version, kVersionExtended));
+  }
   task.network = reader.at(3);
   const std::uint32_t engine = reader.at(4) & 0xFF;
   if (engine >= kEngineKindCount) {
@@ -163,19 +252,31 @@ std::string read_config(const std::vector<std::uint32_t>& registers, TaskConfig&
 
 }  // namespace
 
+std::uint32_t descriptor_version(std::span<const std::byte> bytes) {
+  return bytes.size() < 4 ? 0 : WordReader(bytes).at(0) >> 16;
+}
+
 std::vector<std::byte> encode(const TaskDescriptor& task) {
   std::vector<std::uint32_t> words(kHeaderWords, 0);
-  words[0] = kMagic | kVersion << 16;
+  const ExtendedWords extended = extended_words(task.header);
+  const std::size_t extended_there = extended_count(extended);
+  words[0] = kMagic | (extended_there > 0 ? kVersionExtended : kVersion) << 16;
   words[2] = task.id;
   words[3] = task.network;
   words[4] = static_cast<std::uint32_t>(task.engine) |
              static_cast<std::uint32_t>(task.config.index()) << 8 |
-             static_cast<std::uint32_t>(task.switch_allowed) << 16;
+             static_cast<std::uint32_t>(task.switch_allowed) << 16 |
+             (extended_there > 0 ? kExtendedBit : 0);
   words[5] = task.layer;
   words[6] = task.bands.images;
   words[7] = task.bands.rows;
   words[8] = task.bands.rows_per_step;
   words[9] = static_cast<std::uint32_t>(task.dependencies.size());
+  if (extended_there > 0) {
+    words.push_back(static_cast<std::uint32_t>(extended_there));
+    words.insert(words.end(), extended.begin(),
+                 extended.begin() + static_cast<std::ptrdiff_t>(extended_there));
+  }
   for (const Dependency& dependency : task.dependencies) {
     const auto offset = static_cast<std::uint64_t>(dependency.offset);
     words.insert(words.end(),
@@ -194,14 +295,17 @@ std::vector<std::byte> encode(const TaskDescriptor& task) {
 Result<TaskDescriptor> decode(std::span<const std::byte> bytes, std::size_t& consumed) {
   const WordReader reader(bytes);
   TESSERA_TRY(TaskDescriptor task, read_header(reader));
+  std::size_t next = kHeaderWords;
+  if ((reader.at(4) & kExtendedBit) != 0) {
+    TESSERA_RETURN_IF_ERROR(read_extended(reader, task, next));
+  }
   const std::size_t end = reader.at(1);
   const std::size_t dependencies = reader.at(9);
   if (end > reader.words() || dependencies > kDependenciesMax ||
-      kHeaderWords + dependencies * kDependencyWords > end) {
+      next + dependencies * kDependencyWords > end) {
     return bad(fmt::format("task {}: {} words with {} dependencies, {} words are there", task.id,
                            end, dependencies, reader.words()));
   }
-  std::size_t next = kHeaderWords;
   for (std::size_t i = 0; i < dependencies; ++i, next += kDependencyWords) {
     Dependency dependency;
     dependency.task = reader.at(next);
@@ -222,6 +326,11 @@ Result<TaskDescriptor> decode(std::span<const std::byte> bytes, std::size_t& con
   }
   task.config = default_config(kind);
   std::vector<std::uint32_t> registers = config_registers(task.config);
+  for (const std::uint16_t surface : {task.header.surfaces.input, task.header.surfaces.output}) {
+    if (surface < registers.size() || surface == SurfaceRegisters::kImplied) continue;
+    return bad(
+        fmt::format("task {}: a surface at register {} of {}", task.id, surface, registers.size()));
+  }
   TESSERA_TRY(const std::size_t after, read_runs(reader, next, end, registers));
   if (after != end) return bad(fmt::format("task {}: {} words too many", task.id, end - after));
   const std::string error = read_config(registers, task.config);

@@ -11,7 +11,11 @@
 
 namespace tessera::isa {
 
+// A header of defaults only is left out: the descriptor is one of version 1 then.
 std::vector<std::byte> encode(const TaskDescriptor& task);
+// The version of the descriptor that begins `bytes`: 1, or 2 with an extended header; 0 of fewer
+// than four bytes.
+std::uint32_t descriptor_version(std::span<const std::byte> bytes);
 // Reads one descriptor at the start of `bytes`; `consumed` gets its length. Everything is checked:
 // register numbers, counts, enumerators, ranges. decode(encode(t)) == t.
 Result<TaskDescriptor> decode(std::span<const std::byte> bytes, std::size_t& consumed);

@@ -81,6 +81,139 @@ TEST(Encoding, DefaultsCostNoRegisterWrites) {
   EXPECT_EQ(encode(task).size(), 11u * 4);
 }
 
+// Descriptors of every kind as they were written before there was an extended header.
+const std::vector<std::vector<std::uint32_t>>& version_1_words() {
+  static const std::vector<std::vector<std::uint32_t>> words = {
+      // neural, two dependencies
+      {0x14454,    0x28,       0x7,     0x0, 0x10000,    0x3,        0x2,        0x28,
+       0x3,        0x2,        0x8,     0x5, 0x2,        0x3,        0xfffffffc, 0xffffffff,
+       0x6,        0x0,        0x1,     0xe, 0x0,        0x1000f,    0x3,        0x20019,
+       0xffffffff, 0xffffffff, 0x3002a, 0x2, 0xbfc00000, 0x40c00000, 0x1002f,    0xffffff80,
+       0x10032,    0x1000,     0x10049, 0xc, 0x1004c,    0x1,        0x10063,    0x2},
+      // planar, no switch behind it
+      {0x14454, 0x17,    0x8, 0x2,     0x101, 0x0,     0x1, 0x1,     0x1, 0x0, 0x5,  0x10000,
+       0x2,     0x1002b, 0x2, 0x1003b, 0x9,   0x10056, 0x5, 0x3005f, 0x1, 0x0, 0x280},
+      // transfer
+      {0x14454, 0x19, 0x9,     0x0,     0x10202, 0x0,     0x1,     0x6,        0x2,
+       0x0,     0x4,  0x30000, 0x2,     0x0,     0x2,     0x50005, 0xfffffffe, 0xffffffff,
+       0x40,    0x0,  0x2,     0x1000f, 0x6,     0x10019, 0x3},
+      // copy
+      {0x14454,    0x1c,    0xa, 0x0, 0x10303, 0x0,     0x1, 0x3, 0x1, 0x0,
+       0x2,        0x30004, 0x2, 0x0, 0x2,     0xc000a, 0x2, 0x3, 0x0, 0xfffffff8,
+       0xffffffff, 0x2,     0x0, 0x4, 0x0,     0x2,     0x0, 0x6},
+      // kernel, compressed
+      {0x14454, 0x16, 0xb,  0x0,     0x10404, 0x0,  0x1,  0x1, 0x1, 0x0,     0x3,
+       0x20000, 0x0,  0x80, 0x50005, 0x10,    0x20, 0x40, 0x2, 0x1, 0x1000d, 0x190}};
+  return words;
+}
+
+TEST(Encoding, Version1BytesAsBefore) {
+  const EngineKind engines[] = {EngineKind::kNeural, EngineKind::kPlanar, EngineKind::kLoad,
+                                EngineKind::kStore, EngineKind::kKernel};
+  for (std::size_t kind = 0; kind < version_1_words().size(); ++kind) {
+    const auto bytes = std::as_bytes(std::span(version_1_words()[kind]));
+    std::size_t consumed = 0;
+    const auto task = decode(bytes, consumed);
+    ASSERT_TRUE(task.ok()) << task.error().message;
+    EXPECT_EQ(consumed, bytes.size());
+    EXPECT_EQ(descriptor_version(bytes), 1u);
+    EXPECT_EQ(task->id, 7 + kind);
+    EXPECT_EQ(task->engine, engines[kind]);
+    EXPECT_EQ(task->config.index(), kind);
+    EXPECT_EQ(task->header, TaskHeader{});
+    EXPECT_EQ(encode(*task), std::vector(bytes.begin(), bytes.end())) << kind;
+  }
+  std::size_t consumed = 0;
+  const auto neural = decode(encode(sample_neural()), consumed);
+  const auto stored = decode(std::as_bytes(std::span(version_1_words()[0])), consumed);
+  auto sample = std::get<NeuralTask>(neural->config);
+  sample.stationary_channel_first = 2;
+  EXPECT_EQ(to_registers(std::get<NeuralTask>(stored->config)), to_registers(sample));
+  EXPECT_EQ(stored->dependencies, neural->dependencies);
+}
+
+TaskDescriptor with_header(const TaskHeader& header) {
+  TaskDescriptor task = sample_neural();
+  task.header = header;
+  return task;
+}
+
+TEST(Encoding, ExtendedHeaderHasTheWordsUpToTheLastThatIsNotItsDefault) {
+  const std::size_t plain = encode(sample_neural()).size();
+  const struct {
+    TaskHeader header;
+    std::vector<std::uint32_t> words;  // from word 11 on
+  } cases[] = {
+      {{.engines = {2, 3}, .sharing = Sharing::kUnicast}, {1, 0x20302}},
+      {{.traps = Traps::kNan | Traps::kSaturation, .debug = TaskDebug::kStop, .tag = 0xBEEF},
+       {2, 0, 0xBEEF0209}},
+      {{.surfaces = {.output = 9}}, {3, 0, 0, 0x0009FFFF}},
+      {{.bases = {.source = 2}}, {4, 0, 0, 0xFFFFFFFF, 0xFF02}},
+      {{.bases = {.source = 0, .destination = 3}}, {4, 0, 0, 0xFFFFFFFF, 0x0300}},
+  };
+  for (const auto& one : cases) {
+    const auto bytes = encode(with_header(one.header));
+    ASSERT_EQ(bytes.size(), plain + 4 * one.words.size());
+    EXPECT_EQ(descriptor_version(bytes), 2u);
+    std::vector<std::uint32_t> words(bytes.size() / 4);
+    std::memcpy(words.data(), bytes.data(), bytes.size());
+    EXPECT_EQ(words[4], 0x30000u);
+    EXPECT_TRUE(std::equal(one.words.begin(), one.words.end(), words.begin() + 11));
+    std::size_t consumed = 0;
+    const auto back = decode(bytes, consumed);
+    ASSERT_TRUE(back.ok()) << back.error().message;
+    EXPECT_EQ(consumed, bytes.size());
+    EXPECT_EQ(back->header, one.header);
+    EXPECT_EQ(back->dependencies, sample_neural().dependencies);
+    EXPECT_EQ(encode(*back), bytes);
+  }
+}
+
+TEST(Encoding, ExtendedHeaderOfDefaultsIsReadAndWrittenAsVersion1) {
+  auto bytes = encode(with_header({.tag = 1}));
+  std::size_t consumed = 0;
+  const std::uint32_t no_tag = 0;
+  std::memcpy(bytes.data() + 13 * 4, &no_tag, 4);
+  const auto task = decode(bytes, consumed);
+  ASSERT_TRUE(task.ok()) << task.error().message;
+  EXPECT_EQ(encode(*task), encode(sample_neural()));
+}
+
+TEST(EncodingErrors, ExtendedHeaderIsCheckedWordByWord) {
+  const auto bytes = encode(with_header({.bases = {.source = 1}}));
+  const struct {
+    std::size_t index;
+    std::uint32_t value;
+    const char* error;
+  } cases[] = {
+      {0, 0x34454, "word 0 is 0x00034454, allowed 0x00014454 and 0x00024454"},
+      {0, 0x14454, "task 7: bit 17 of word 4 is 1 in version 1; it is set in version 2 only"},
+      {4, 0x10000, "task 7: bit 17 of word 4 is 0 in version 2; it is set in version 2 only"},
+      {11, 0, "task 7: an extended header of 0 words, allowed 1..4"},
+      {11, 5, "task 7: an extended header of 5 words, allowed 1..4"},
+      {12, 0x40100, "task 7: word 12 is 0x00040100, of which bits 0x0003ffff are known"},
+      {12, 0x30000, "task 7: sharing 3, allowed 0..2"},
+      {12, 5, "task 7: engines from 5 on without their number, which is 0 for all, from 0 on"},
+      {13, 0x10, "task 7: word 13 is 0x00000010, of which bits 0xffff030f are known"},
+      {13, 0x400, "task 7: word 13 is 0x00000400, of which bits 0xffff030f are known"},
+      {14, 0xFFFF0000 | 500, "task 7: a surface at register 500 of 104"},
+      {15, 0x10000, "task 7: word 15 is 0x00010000, of which bits 0x0000ffff are known"},
+      {15, 0x0401, "task 7: base index 4, allowed 0..3 or 255"},
+  };
+  for (const auto& one : cases) {
+    EXPECT_EQ(decode_error(with_word(bytes, one.index, one.value)),
+              std::string("task descriptor: ") + one.error);
+  }
+}
+
+TEST(EncodingErrors, EveryPrefixOfAnExtendedHeaderIsRefused) {
+  const auto bytes = encode(with_header({.engines = {1, 2}, .bases = {.source = 1}}));
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_NE(decode_error({bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size)}), "")
+        << size;
+  }
+}
+
 TEST(EncodingErrors, UnknownEngineNamesTaskAndRange) {
   auto bytes = encode(sample_neural());
   EXPECT_EQ(decode_error(with_word(bytes, 4, 9)),
@@ -104,10 +237,11 @@ TEST(EncodingErrors, EveryPrefixIsRefused) {
 TEST(EncodingErrors, RandomBytesNeverCrash) {
   constexpr std::uint32_t kSeed = 20;
   std::mt19937 random(kSeed);
-  const auto bytes = encode(sample_neural());
+  const auto plain = encode(sample_neural());
+  const auto extended = encode(with_header({.engines = {1, 2}, .tag = 3, .bases = {.source = 1}}));
   int refused = 0;
   for (int round = 0; round < 20'000; ++round) {
-    auto damaged = bytes;
+    auto damaged = round % 2 == 0 ? plain : extended;
     for (int i = 0; i < 3; ++i) damaged[random() % damaged.size()] = std::byte(random() & 0xFF);
     std::size_t consumed = 0;
     refused += decode(damaged, consumed).ok() ? 0 : 1;

@@ -76,6 +76,20 @@ TEST(Verify, LineAboveTheNeedIsProved) {
   EXPECT_EQ(message(program), "");
 }
 
+TEST(VerifyErrors, EnginesThatTheCoreLacksAreNamed) {
+  Program program = chain();
+  program.tasks[1].header.engines = {0, 1};
+  program.tasks[1].header.sharing = Sharing::kUnicast;
+  EXPECT_EQ(message(program), "");
+  program.tasks[1].header.engines = {1, 2};
+  EXPECT_EQ(message(program),
+            "task 1 (planar, layer 'relu'): runs on engines 1 to 2 of its kind, the core has 1");
+  program = chain();
+  program.tasks[0].header.sharing = Sharing::kBroadcast;
+  EXPECT_EQ(message(program),
+            "task 0 (load, layer 'relu'): only neural and planar engines share a task");
+}
+
 TEST(VerifyErrors, MissingDependencyIsReadBeforeWritten) {
   Program program = chain();
   program.tasks[2].dependencies = {{0, 1, 1, 0}};  // waits for the load, not for the ReLU

@@ -143,11 +143,28 @@ void append_constant(const std::string& name, const Tensor& value, std::vector<s
 
 template <typename Table>
 std::vector<std::byte> pack(const char* magic, std::uint64_t fingerprint, const Table& table,
-                            std::span<const std::byte> section) {
+                            std::span<const std::byte> section, bool extended) {
   flatbuffers::FlatBufferBuilder builder;
   builder.Finish(Table::TableType::Pack(builder, &table));
   const auto payload = std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize()));
-  return write_container(magic, {fingerprint, payload, section});
+  return write_container(magic, {fingerprint, payload, section},
+                         extended ? kContainerVersionExtended : kContainerVersion);
+}
+
+// Whether a task has an extended header.
+bool is_extended(std::span<const std::byte> descriptor) {
+  return isa::descriptor_version(descriptor) > 1;
+}
+bool is_extended(const Package& package) {
+  return std::ranges::any_of(package.frames, [](const Frame& frame) {
+    return std::ranges::any_of(
+        frame.tasks, [](const FrameTask& task) { return is_extended(encode(task.descriptor)); });
+  });
+}
+bool is_extended(const Program& program) {
+  return std::ranges::any_of(program.stream_offsets, [&](std::uint32_t offset) {
+    return is_extended(std::span(program.stream).subspan(offset));
+  });
 }
 
 // A step of a program, with its node and the constants that the node takes.
@@ -522,7 +539,7 @@ std::vector<std::byte> serialise(const Package& package) {
   }
   table.state_buffer_peak_bytes = package.state_buffer_peak_bytes;
   table.dependencies_dropped = package.dependencies_dropped;
-  return pack(kPackageMagic, package.chip_fingerprint, table, section);
+  return pack(kPackageMagic, package.chip_fingerprint, table, section, is_extended(package));
 }
 
 std::vector<std::byte> serialise(const Program& program) {
@@ -558,7 +575,7 @@ std::vector<std::byte> serialise(const Program& program) {
         std::make_unique<fb::Region>(region.state_buffer.first, region.state_buffer.bytes,
                                      region.kernel_memory.first, region.kernel_memory.bytes);
   }
-  return pack(kProgramMagic, program.chip_fingerprint, table, section);
+  return pack(kProgramMagic, program.chip_fingerprint, table, section, is_extended(program));
 }
 
 Result<Package> parse_package(std::span<const std::byte> bytes, const std::string& name) {

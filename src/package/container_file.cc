@@ -129,14 +129,14 @@ Result<ContainerFile> open_container(const char* magic, std::span<const std::byt
   if (version == 0 || std::memcmp(bytes.data() + kDigestOffset, digest.data(), kDigestBytes) != 0) {
     return damaged(name, "the digest does not match the contents");
   }
-  if (version > kContainerVersion) {
+  if (version > kContainerVersionNewest) {
     return bad(name, fmt::format("container version {} is of a newer Tessera, allowed {} to {}; "
                                  "compile the model with this one",
-                                 version, kContainerVersionOldest, kContainerVersion));
+                                 version, kContainerVersionOldest, kContainerVersionNewest));
   }
   if (version < kContainerVersionOldest) {
     return bad(name, fmt::format("container version {}, allowed {} to {}; compile the model again",
-                                 version, kContainerVersionOldest, kContainerVersion));
+                                 version, kContainerVersionOldest, kContainerVersionNewest));
   }
   return ContainerFile{get<std::uint64_t>(bytes, 16),
                        bytes.subspan(kPayloadOffset, places.payload_bytes),

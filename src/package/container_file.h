@@ -27,11 +27,13 @@ struct ContainerFile {
 };
 
 inline constexpr std::uint32_t kContainerVersion = 3;
+// Of files with a task of an extended header (isa/task_header.h), which older readers do not know.
+inline constexpr std::uint32_t kContainerVersionExtended = 4;
+inline constexpr std::uint32_t kContainerVersionNewest = kContainerVersionExtended;
 inline constexpr std::uint32_t kContainerVersionOldest = 2;
 inline constexpr char kPackageMagic[] = "TESSPKG\n";
 inline constexpr char kProgramMagic[] = "TESSPRG\n";
 
-// `version` is another one in tests alone.
 std::vector<std::byte> write_container(const char* magic, const ContainerFile& file,
                                        std::uint32_t version = kContainerVersion);
 // Checks magic, digest, version and sizes; the spans point into `bytes`. "Damaged" is said of a

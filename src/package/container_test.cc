@@ -164,10 +164,26 @@ std::vector<std::byte> of_version(std::uint32_t version) {
 
 TEST(ContainerErrors, AnotherVersionSaysWhatIsAllowed) {
   EXPECT_EQ(parse_error(of_version(9)),
-            "'p.tprog': container version 9 is of a newer Tessera, allowed 2 to 3; compile the "
+            "'p.tprog': container version 9 is of a newer Tessera, allowed 2 to 4; compile the "
             "model with this one");
   EXPECT_EQ(parse_error(of_version(1)),
-            "'p.tprog': container version 1, allowed 2 to 3; compile the model again");
+            "'p.tprog': container version 1, allowed 2 to 4; compile the model again");
+}
+
+TEST(Container, OnlyExtendedHeadersRaiseTheVersion) {
+  const auto version = [](const std::vector<std::byte>& bytes) { return int(bytes[8]); };
+  Program program = sample_program();
+  EXPECT_EQ(version(serialise(program)), 3);
+  isa::TaskDescriptor& task = program.tasks.back();
+  task.header.tag = 5;
+  program.stream.resize(program.stream_offsets.back());
+  const auto words = encode(task);
+  program.stream.insert(program.stream.end(), words.begin(), words.end());
+  const auto bytes = serialise(program);
+  EXPECT_EQ(version(bytes), 4);
+  const auto back = parse_program(bytes, "p.tprog");
+  ASSERT_TRUE(back.ok()) << back.error().message;
+  EXPECT_EQ(back->tasks.back().header.tag, 5);
 }
 
 TEST(Container, TheVersionBeforeIsRead) {
