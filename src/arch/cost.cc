@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
+#include <optional>
 
 #include "arch/array_fold.h"
 
@@ -175,37 +176,68 @@ void add_chains(const NeuralEngineConfig& config, const ProductWork& work, const
   chains.cycles += chains.last_pass - cost.last_pass(last, hidden);
 }
 
-Chains product_chains(const NeuralEngineConfig& config, const ProductWork& work,
-                      const StepRows& step, NeuralSharing sharing) {
-  Chains chains;
-  const bool broadcast = sharing == NeuralSharing::kBroadcast;
-  const std::int64_t engines = config.count;
-  std::int64_t full = work.output_channels / config.columns;
-  std::int64_t rest = work.output_channels % config.columns;
-  if (broadcast) {
-    // The rest only costs if it is not beside full blocks of the last round.
-    if (full % engines != 0) rest = 0;
-    full = ceil_div(full, engines);
+// How many things of a step an engine has: full blocks, and whether the rest block is its own.
+struct BlockShare {
+  std::int64_t full = 0, rest = 0;
+};
+
+// `all` in blocks of `width`, shared by broadcast: the rest block is one behind the full ones.
+BlockShare block_share(std::int64_t all, std::int64_t width, const EngineShare& share) {
+  const std::int64_t full = all / width;
+  return {share.of(full), full % share.count == share.index ? all % width : 0};
+}
+
+// A step and who takes which part of it.
+struct SharedStep {
+  const StepRows& rows;
+  const StepSharing sharing;
+  const EngineShare& share;
+  bool broadcast() const { return sharing == StepSharing::kBroadcast; }
+  BlockShare blocks(std::int64_t all, std::int64_t width) const {
+    return broadcast() ? block_share(all, width, share) : BlockShare{all / width, all % width};
   }
-  for_each_phase(work, step, [&](std::int64_t pixels, std::int64_t taps) {
+  // Of pixels: all of them, or the engine's.
+  std::int64_t pixels(std::int64_t all) const { return broadcast() ? all : share.of(all); }
+  // The engine's of `all` pixels that lie in `columns` moving columns.
+  std::int64_t pixels_of(std::int64_t all, std::int64_t columns) const {
+    if (broadcast()) return all;
+    const auto before = [&](std::int64_t e) {  // columns of the engines before engine e
+      return e * (columns / share.count) + std::min(e, columns % share.count);
+    };
+    return all * before(share.index + 1) / columns - all * before(share.index) / columns;
+  }
+};
+
+// Moving columns of `pixels` pixels of a step; products with phases do not fold.
+std::int64_t moving_columns(const ProductWork& work, const StepRows& step, const ArrayFold& fold,
+                            std::int64_t pixels) {
+  return fold.tile_h * fold.tile_w == 1
+             ? pixels
+             : ceil_div(step.rows, fold.tile_h) * ceil_div(work.columns, fold.tile_w);
+}
+
+Chains product_chains(const NeuralEngineConfig& config, const ProductWork& work,
+                      const SharedStep& shared) {
+  Chains chains;
+  const StepRows& step = shared.rows;
+  const auto [full, rest] = shared.blocks(work.output_channels, config.columns);
+  for_each_phase(work, step, [&, full = full, rest = rest](std::int64_t pixels, std::int64_t taps) {
     const auto fold_of = [&](std::int64_t output_channels) {
       return array_fold(config, work, {step.rows, output_channels}, taps);
     };
     const auto add = [&](std::int64_t blocks, const ArrayFold& fold) {
-      // Products with phases do not fold.
-      const std::int64_t columns =
-          fold.tile_h * fold.tile_w == 1
-              ? pixels
-              : ceil_div(step.rows, fold.tile_h) * ceil_div(work.columns, fold.tile_w);
+      const std::int64_t columns = moving_columns(work, step, fold, pixels);
       Band band{.repeat = ceil_div(work.groups, fold.groups) * blocks,
                 .earlier = fold.full,
                 .passes = fold.rest,
-                .pixels = broadcast ? columns : ceil_div(columns, engines)};
+                .pixels = shared.pixels(columns)};
+      if (band.pixels == 0) return;
       if (band.passes.count == 0) std::swap(band.earlier, band.passes);
       // Pixels that no tap reaches still pass once, for the bias and the post-processor.
       if (band.passes.count == 0) band.passes.count = 1;
       add_chains(config, work, band, chains);
     };
+    if (full == 0 && rest == 0) return;
     if (full == 0) return add(1, fold_of(rest));
     const ArrayFold plain = fold_of(config.columns);
     if (rest == 0) return add(full, plain);
@@ -221,15 +253,13 @@ Chains product_chains(const NeuralEngineConfig& config, const ProductWork& work,
 std::int64_t channels_of(const ProductWork& work) { return work.groups * work.output_channels; }
 
 Chains pixel_band_chains(const NeuralEngineConfig& config, const ProductWork& work,
-                         const StepRows& step, NeuralSharing sharing, const PixelBand& band) {
+                         const SharedStep& shared, const PixelBand& band) {
   Chains chains;
   std::int64_t blocks = ceil_div(channels_of(work), band.channels);
-  std::int64_t columns = step.rows * ceil_div(work.columns, band.outputs);
-  if (sharing == NeuralSharing::kBroadcast) {
-    blocks = ceil_div(blocks, config.count);
-  } else {
-    columns = ceil_div(columns, config.count);
-  }
+  if (shared.broadcast()) blocks = shared.share.of(blocks);
+  const std::int64_t columns =
+      shared.pixels(shared.rows.rows * ceil_div(work.columns, band.outputs));
+  if (blocks == 0 || columns == 0) return chains;
   add_chains(config, work,
              {.repeat = blocks,
               .passes = {.count = work.kernel_h},
@@ -242,27 +272,22 @@ Chains pixel_band_chains(const NeuralEngineConfig& config, const ProductWork& wo
 // A block is as many channels as the diagonal has places; the last one may leave places free, to
 // which the input buffer's shifter sends further pixels of the same channels.
 Chains channel_wise_chains(const NeuralEngineConfig& config, const ProductWork& work,
-                           const StepRows& step, NeuralSharing sharing) {
+                           const SharedStep& shared) {
   if (const auto band = pixel_band(config, work)) {
-    return pixel_band_chains(config, work, step, sharing, *band);
+    return pixel_band_chains(config, work, shared, *band);
   }
   Chains chains;
   const std::int64_t width = std::min(config.rows, config.columns);
-  const std::int64_t channels = channels_of(work);
-  std::int64_t full = channels / width;
-  const std::int64_t rest = channels % width;
-  const bool broadcast = sharing == NeuralSharing::kBroadcast;
-  // In broadcast the rest only costs if it is not beside full blocks of the last round.
-  const bool rest_alone = rest != 0 && (!broadcast || full % config.count == 0);
-  if (broadcast) full = ceil_div(full, config.count);
-  for_each_phase(work, step, [&](std::int64_t pixels, std::int64_t taps) {
-    const std::int64_t share = broadcast ? pixels : ceil_div(pixels, config.count);
+  const BlockShare blocks = shared.blocks(channels_of(work), width);
+  for_each_phase(work, shared.rows, [&](std::int64_t pixels, std::int64_t taps) {
+    const std::int64_t share = shared.pixels(pixels);
+    if (share == 0) return;
     const ChainPasses passes{.count = std::max<std::int64_t>(1, taps)};
-    if (full != 0) {
-      add_chains(config, work, {.repeat = full, .passes = passes, .pixels = share}, chains);
+    if (blocks.full != 0) {
+      add_chains(config, work, {.repeat = blocks.full, .passes = passes, .pixels = share}, chains);
     }
-    if (rest_alone) {
-      const std::int64_t fold = std::min(work.port_elements, width / rest);
+    if (blocks.rest != 0) {
+      const std::int64_t fold = std::min(work.port_elements, width / blocks.rest);
       add_chains(config, work, {.passes = passes, .pixels = ceil_div(share, fold)}, chains);
     }
   });
@@ -277,11 +302,12 @@ std::int64_t passes_along(std::int64_t extent, std::int64_t block, std::int64_t 
 // Parts of blocks, R x C, are the weights, columns of the identity stream: one pass a part. P is a
 // multiple of R, so along the channels only the last part may be shorter.
 Chains transpose_chains(const NeuralEngineConfig& config, const ProductWork& work,
-                        const StepRows& step) {
+                        const SharedStep& shared) {
   Chains chains;
   const std::int64_t blocks =
-      step.rows *
-      ceil_div(passes_along(work.output_channels, work.partitions, config.columns), config.count);
+      shared.rows.rows *
+      shared.share.of(passes_along(work.output_channels, work.partitions, config.columns));
+  if (blocks == 0) return chains;
   const std::int64_t full = work.channels / config.rows;
   const std::int64_t rest = work.channels % config.rows;
   if (full != 0) add_chains(config, work, {.repeat = blocks * full, .pixels = config.rows}, chains);
@@ -312,10 +338,12 @@ void add_folds(const NeuralEngineConfig& config, const ProductWork& work, const 
 // Rows take pixels, columns output channels. A channel-wise product has one column for each
 // channel.
 Chains output_stationary_folds(const NeuralEngineConfig& config, const ProductWork& work,
-                               const StepRows& step, NeuralSharing sharing) {
+                               const SharedStep& shared) {
   Chains chains;
+  const StepRows& step = shared.rows;
   if (work.transpose) {
-    const std::int64_t folds = ceil_div(ceil_div(work.output_channels, config.rows), config.count);
+    const std::int64_t folds = shared.share.of(ceil_div(work.output_channels, config.rows));
+    if (folds == 0) return chains;
     const std::int64_t full = work.channels / config.columns;
     const std::int64_t rest = work.channels % config.columns;
     const FoldBand band{.repeat = step.rows * folds, .folds = full, .depth = config.columns};
@@ -323,13 +351,13 @@ Chains output_stationary_folds(const NeuralEngineConfig& config, const ProductWo
     if (rest != 0) add_folds(config, work, {.repeat = band.repeat, .depth = rest}, chains);
     return chains;
   }
-  const bool broadcast = sharing == NeuralSharing::kBroadcast;
   std::int64_t blocks = work.channel_wise ? work.groups * work.output_channels
                                           : ceil_div(work.output_channels, config.columns);
-  if (broadcast) blocks = ceil_div(blocks, config.count);
+  if (shared.broadcast()) blocks = shared.share.of(blocks);
   const std::int64_t channels = work.channel_wise ? 1 : work.channels;
   for_each_phase(work, step, [&](std::int64_t pixels, std::int64_t taps) {
-    const std::int64_t share = broadcast ? pixels : ceil_div(pixels, config.count);
+    const std::int64_t share = shared.pixels(pixels);
+    if (share == 0 || blocks == 0) return;
     // Row r is r values behind row 0: with few channels, rows read one partition for several taps.
     const std::int64_t at_once =
         std::min(std::max<std::int64_t>(1, taps), ceil_div(config.rows, channels));
@@ -343,14 +371,14 @@ Chains output_stationary_folds(const NeuralEngineConfig& config, const ProductWo
   return chains;
 }
 
-Chains chains_of(const NeuralEngineConfig& config, const ProductWork& work, const StepRows& step,
-                 NeuralSharing sharing) {
+Chains chains_of(const NeuralEngineConfig& config, const ProductWork& work,
+                 const SharedStep& shared) {
   if (config.dataflow == Dataflow::kOutputStationary) {
-    return output_stationary_folds(config, work, step, sharing);
+    return output_stationary_folds(config, work, shared);
   }
-  if (work.transpose) return transpose_chains(config, work, step);
-  if (work.channel_wise) return channel_wise_chains(config, work, step, sharing);
-  return product_chains(config, work, step, sharing);
+  if (work.transpose) return transpose_chains(config, work, shared);
+  if (work.channel_wise) return channel_wise_chains(config, work, shared);
+  return product_chains(config, work, shared);
 }
 
 // Cycles of an engine's own clock in cycles of the core's.
@@ -374,26 +402,60 @@ TransposeBlocks transpose_blocks(const MatrixExtents& matrix, const BlockExtents
 }
 
 Cycles neural_step_cycles(const NeuralEngineConfig& config, const ProductWork& work,
-                          const StepRows& step, NeuralSharing sharing) {
-  const Chains chains = chains_of(config, work, step, sharing);
+                          const StepRows& step, StepSharing sharing, const EngineShare& share) {
+  const Chains chains = chains_of(config, work, {step, sharing, share});
   const Cycles cycles = chains.cycles + ceil_div(chains.stall_thousandths, 1000);
   return core_cycles(config,
                      step.last_of_task ? cycles - chains.last_pass + chains.last_stream : cycles);
 }
 
+namespace {
+
+// Of `engines` that share a step, the longest. Engine 0 has the most blocks; the one with the rest
+// block, fewer of which fit beside each other than full ones, may all the same take longer.
+Cycles longest_share(const NeuralEngineConfig& config, const ProductWork& work,
+                     const StepRows& step, StepSharing sharing, std::int64_t engines) {
+  const auto of = [&](std::int64_t engine) {
+    return neural_step_cycles(config, work, step, sharing, {.index = engine, .count = engines});
+  };
+  const std::int64_t width =
+      work.channel_wise ? std::min(config.rows, config.columns) : config.columns;
+  const std::int64_t all = work.channel_wise ? channels_of(work) : work.output_channels;
+  const std::int64_t owner = all / width % engines;
+  const bool other = sharing == StepSharing::kBroadcast && all % width != 0 && owner != 0;
+  return other ? std::max(of(0), of(owner)) : of(0);
+}
+
+}  // namespace
+
+Cycles neural_step_cycles(const NeuralEngineConfig& config, const ProductWork& work,
+                          const StepRows& step, StepSharing sharing) {
+  return longest_share(config, work, step, sharing, config.count);
+}
+
 LastPass neural_last_pass(const NeuralEngineConfig& config, const ProductWork& work,
-                          const StepRows& step, NeuralSharing sharing) {
-  const Chains chains = chains_of(config, work, step, sharing);
+                          const StepRows& step, StepSharing sharing, const EngineShare& share) {
+  const Chains chains = chains_of(config, work, {step, sharing, share});
   return {chains.last_stream, chains.last_drain};
 }
 
-NeuralSharing neural_sharing(const NeuralEngineConfig& config, const ProductWork& work,
-                             std::int64_t rows) {
-  if (config.count == 1 || work.transpose) return NeuralSharing::kBroadcast;
+LastPass neural_last_pass(const NeuralEngineConfig& config, const ProductWork& work,
+                          const StepRows& step, StepSharing sharing) {
+  return neural_last_pass(config, work, step, sharing, {.index = 0, .count = config.count});
+}
+
+StepSharing neural_sharing(const NeuralEngineConfig& config, const ProductWork& work,
+                           std::int64_t rows) {
+  return neural_sharing(config, work, rows, config.count);
+}
+
+StepSharing neural_sharing(const NeuralEngineConfig& config, const ProductWork& work,
+                           std::int64_t rows, std::int64_t engines) {
+  if (engines == 1 || work.transpose) return StepSharing::kBroadcast;
   const StepRows step{0, rows, false};
-  const Cycles broadcast = neural_step_cycles(config, work, step, NeuralSharing::kBroadcast);
-  const Cycles unicast = neural_step_cycles(config, work, step, NeuralSharing::kUnicast);
-  return unicast < broadcast ? NeuralSharing::kUnicast : NeuralSharing::kBroadcast;
+  const Cycles broadcast = longest_share(config, work, step, StepSharing::kBroadcast, engines);
+  const Cycles unicast = longest_share(config, work, step, StepSharing::kUnicast, engines);
+  return unicast < broadcast ? StepSharing::kUnicast : StepSharing::kBroadcast;
 }
 
 Cycles neural_first_load_cycles(const NeuralEngineConfig& config, const ProductWork& work) {
@@ -430,9 +492,48 @@ std::int64_t neural_step_macs(const ProductWork& work, const StepRows& step) {
   return sum * work.groups * work.output_channels * (work.channel_wise ? 1 : work.channels);
 }
 
+std::int64_t neural_step_macs(const NeuralEngineConfig& config, const ProductWork& work,
+                              const StepRows& step, StepSharing sharing, const EngineShare& share) {
+  if (share.count == 1) return neural_step_macs(work, step);
+  if (work.transpose) return 0;
+  const SharedStep shared{step, sharing, share};
+  const bool sums_stay = config.dataflow == Dataflow::kOutputStationary;
+  std::int64_t macs = 0;
+  if (work.channel_wise) {
+    std::int64_t width = sums_stay ? 1 : std::min(config.rows, config.columns);
+    std::int64_t side_by_side =
+        0;  // output pixels of a row of the image in a column; 0: any, alone
+    if (!sums_stay) {
+      if (const auto band = pixel_band(config, work)) {
+        width = band->channels;
+        side_by_side = band->outputs;
+      }
+    }
+    const BlockShare blocks = shared.blocks(channels_of(work), width);
+    for_each_phase(work, step, [&](std::int64_t pixels, std::int64_t taps) {
+      const std::int64_t columns =
+          side_by_side == 0 ? pixels : step.rows * ceil_div(work.columns, side_by_side);
+      macs += shared.pixels_of(pixels, columns) * taps * (blocks.full * width + blocks.rest);
+    });
+    return macs;
+  }
+  const BlockShare blocks = shared.blocks(work.output_channels, config.columns);
+  for_each_phase(work, step, [&](std::int64_t pixels, std::int64_t taps) {
+    const auto add = [&](std::int64_t fold_channels, std::int64_t channels) {
+      if (channels == 0) return;
+      const ArrayFold fold =
+          sums_stay ? ArrayFold{} : array_fold(config, work, {step.rows, fold_channels}, taps);
+      macs += shared.pixels_of(pixels, moving_columns(work, step, fold, pixels)) * taps * channels;
+    };
+    add(config.columns, blocks.full * config.columns);
+    add(blocks.rest, blocks.rest);
+  });
+  return macs * work.groups * work.channels;
+}
+
 Cycles neural_task_cycles(const NeuralEngineConfig& config, const ProductWork& work,
                           const TaskBands& bands) {
-  const NeuralSharing sharing = neural_sharing(config, work, bands.rows_per_step);
+  const StepSharing sharing = neural_sharing(config, work, bands.rows_per_step, config.count);
   Cycles image = 0;
   Cycles last_saving = 0;
   for (std::int64_t row = 0; row < bands.rows; row += bands.rows_per_step) {
@@ -496,25 +597,56 @@ std::int64_t reduce_function_cycles(ReduceFunction function) {
   return 4;
 }
 
-Cycles planar_step_cycles(const PlanarEngineConfig& config, const PlanarWork& work) {
-  const std::int64_t blocks = ceil_div(work.channels, config.lanes);
+namespace {
+
+// Channel blocks of planar work, and what one of them takes.
+struct PlanarBlocks {
+  std::int64_t blocks = 1;
+  Cycles block = 1;
+};
+
+PlanarBlocks planar_blocks(const PlanarEngineConfig& config, const PlanarWork& work) {
   const Cycles input = ceil_div(work.input_elements, config.elements_per_lane) * work.input_cycles;
   const Cycles output =
       ceil_div(work.output_elements, config.elements_per_lane) * work.output_cycles;
   // The filters, the line buffer and the post-processor are pipelined: the slowest sets the pace.
-  const Cycles block =
-      std::max<Cycles>({1, input, output}) + work.accumulators * kAccumulatorCycles;
-  // Several engines share channel blocks, or the elements of each.
-  const Cycles cycles =
-      std::min(ceil_div(blocks, config.count) * block, blocks * ceil_div(block, config.count));
-  return core_cycles(config, cycles);
+  return {ceil_div(work.channels, config.lanes),
+          std::max<Cycles>({1, input, output}) + work.accumulators * kAccumulatorCycles};
 }
 
-Cycles planar_transpose_cycles(const PlanarEngineConfig& config, const PlanarTranspose& work) {
+}  // namespace
+
+Cycles planar_step_cycles(const PlanarEngineConfig& config, const PlanarWork& work,
+                          StepSharing sharing, const EngineShare& share) {
+  const auto [blocks, block] = planar_blocks(config, work);
+  return core_cycles(config, sharing == StepSharing::kBroadcast ? share.of(blocks) * block
+                                                                : blocks * share.of(block));
+}
+
+StepSharing planar_sharing(const PlanarEngineConfig& config, const PlanarWork& work,
+                           std::int64_t engines) {
+  if (engines == 1) return StepSharing::kBroadcast;
+  const auto [blocks, block] = planar_blocks(config, work);
+  return blocks * ceil_div(block, engines) < ceil_div(blocks, engines) * block
+             ? StepSharing::kUnicast
+             : StepSharing::kBroadcast;
+}
+
+Cycles planar_step_cycles(const PlanarEngineConfig& config, const PlanarWork& work) {
+  return planar_step_cycles(config, work, planar_sharing(config, work, config.count),
+                            {.index = 0, .count = config.count});
+}
+
+Cycles planar_transpose_cycles(const PlanarEngineConfig& config, const PlanarTranspose& work,
+                               const EngineShare& share) {
   // Every channel tile takes all columns in, every column tile gives all channels out.
   const Cycles in = ceil_div(work.channels, config.lanes) * work.columns;
   const Cycles out = ceil_div(work.columns, config.window_rows_max) * work.channels;
-  return core_cycles(config, ceil_div(work.rows * (in + out), config.count));
+  return core_cycles(config, share.of(work.rows * (in + out)));
+}
+
+Cycles planar_transpose_cycles(const PlanarEngineConfig& config, const PlanarTranspose& work) {
+  return planar_transpose_cycles(config, work, {.index = 0, .count = config.count});
 }
 
 Cycles kernel_extraction_cycles(const NeuralEngineConfig& config, std::int64_t elements) {

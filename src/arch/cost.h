@@ -98,16 +98,32 @@ struct StepRows {
   bool last_of_task = false;
 };
 
-// Broadcast: all neural engines get the same moving data, each its own output-channel blocks.
-// Unicast: each engine gets its own pixels and all output channels.
-enum class NeuralSharing : std::uint8_t { kBroadcast, kUnicast };
+// How several engines share a step. Neural broadcast: all get the same moving data, each its own
+// output-channel blocks; unicast: each gets its own pixels and all output channels. Planar
+// broadcast: each its own channel blocks; unicast: each its own elements of all blocks.
+enum class StepSharing : std::uint8_t { kBroadcast, kUnicast };
+using NeuralSharing = StepSharing;
 
-// The cheaper one for steps of `rows` rows; broadcast if they are equal.
-NeuralSharing neural_sharing(const NeuralEngineConfig& config, const ProductWork& work,
-                             std::int64_t rows);
-// Cycles the array's input is occupied by a step (weights of the first tile are there).
+// One engine of those that share a step. Blocks (or pixels, elements) go round in turn: engine e of
+// n has ceil((blocks - e) / n) of them, the last block, which may be smaller, included. Engines
+// behind the last block have nothing to do.
+struct EngineShare {
+  std::int64_t index = 0, count = 1;
+  std::int64_t of(std::int64_t all) const { return all > index ? ceil_div(all - index, count) : 0; }
+};
+
+// The cheaper one for steps of `rows` rows on `engines` engines; broadcast if they are equal.
+StepSharing neural_sharing(const NeuralEngineConfig& config, const ProductWork& work,
+                           std::int64_t rows, std::int64_t engines);
+StepSharing neural_sharing(const NeuralEngineConfig& config, const ProductWork& work,
+                           std::int64_t rows);  // on all engines of the core
+// Cycles the array's input is occupied by a step (weights of the first tile are there) on the
+// engine; 0 if it has no share of the step.
 Cycles neural_step_cycles(const NeuralEngineConfig& config, const ProductWork& work,
-                          const StepRows& step, NeuralSharing sharing);
+                          const StepRows& step, StepSharing sharing, const EngineShare& share);
+// On all engines of the core: what the one that takes longest takes.
+Cycles neural_step_cycles(const NeuralEngineConfig& config, const ProductWork& work,
+                          const StepRows& step, StepSharing sharing);
 // A task's last pass, behind which the first weights of the next task load.
 struct LastPass {
   Cycles cycles = 0;
@@ -115,7 +131,9 @@ struct LastPass {
 };
 // `step` is the last of its task.
 LastPass neural_last_pass(const NeuralEngineConfig& config, const ProductWork& work,
-                          const StepRows& step, NeuralSharing sharing);
+                          const StepRows& step, StepSharing sharing, const EngineShare& share);
+LastPass neural_last_pass(const NeuralEngineConfig& config, const ProductWork& work,
+                          const StepRows& step, StepSharing sharing);  // of engine 0 of all
 // The first weight load, exposed once a task that has no task before it to load behind.
 Cycles neural_first_load_cycles(const NeuralEngineConfig& config, const ProductWork& work);
 // From the last multiply-accumulate to the last result in the state buffer.
@@ -126,6 +144,9 @@ Cycles micro_tree_cycles(const NeuralEngineConfig& config, const ProductWork& wo
 Cycles neural_drain_cycles(const NeuralEngineConfig& config, const ProductWork& work);
 // Multiply-accumulates of a step that contribute (padding counts, gaps of a dilated input do not).
 std::int64_t neural_step_macs(const ProductWork& work, const StepRows& step);
+// Those of one engine; over all engines they add up to the step's.
+std::int64_t neural_step_macs(const NeuralEngineConfig& config, const ProductWork& work,
+                              const StepRows& step, StepSharing sharing, const EngineShare& share);
 
 // How an m x n matrix (m channels, n columns) is cut for the identity product: blocks of P x P of
 // the state buffer, ((m - 1) / P + 1) * ((n - 1) / P + 1) of them, each cut again to what the array
@@ -174,7 +195,14 @@ struct PlanarWork {
 };
 // An accumulator has 256 bits; a lane moves 32 of them in a cycle.
 inline constexpr std::int64_t kAccumulatorCycles = 8;
+// On all engines of the core, shared in the cheaper way.
 Cycles planar_step_cycles(const PlanarEngineConfig& config, const PlanarWork& work);
+// On one engine; 0 if it has no share of the step.
+Cycles planar_step_cycles(const PlanarEngineConfig& config, const PlanarWork& work,
+                          StepSharing sharing, const EngineShare& share);
+// The cheaper one on `engines` engines; broadcast if they are equal.
+StepSharing planar_sharing(const PlanarEngineConfig& config, const PlanarWork& work,
+                           std::int64_t engines);
 
 // `rows` matrices of `channels` x `columns` turned by the converter, in tiles of `lanes` channels
 // and window_rows_max columns: a column of the tile goes into the line buffer in a cycle, then a
@@ -184,6 +212,9 @@ struct PlanarTranspose {
   std::int64_t channels = 1, columns = 1, rows = 1;
 };
 Cycles planar_transpose_cycles(const PlanarEngineConfig& config, const PlanarTranspose& work);
+// On one engine; in both ways of sharing it takes its part of the columns in and rows out.
+Cycles planar_transpose_cycles(const PlanarEngineConfig& config, const PlanarTranspose& work,
+                               const EngineShare& share);
 
 // ---- kernel extraction ----
 

@@ -33,79 +33,108 @@ std::size_t outstanding(const ChipConfig& chip) {
 // Everything of a core that has a state, in the order of construction.
 struct Boxes {
   explicit Boxes(const ChipConfig& chip);
+  void reset(bool timing_only);
   Cycles step(Box box, Cycles now);
+  // Begins the steps that all engines of their tasks have offered.
+  void settle_offers(Cycles now);
   TimeAccount& account(Box box);
   std::string describe() const;
-  TaskFifo& tasks(EngineKind kind) { return *queues[kind]; }
-  engines::DramPort& port(EngineKind kind);
+  engines::DramPort& port(Box box);
+  // A neural or planar engine.
+  engines::StepEngine& engine(Box box) { return *step_engines[index_of(box)]; }
+  static std::size_t index_of(Box box) {
+    return static_cast<std::size_t>(box) - engines::kSingleBoxes;
+  }
 
+  const engines::BoxLayout layout;
   engines::WakeTable wakes;
   engines::DramMemory dram;
   engines::PartitionedMemory state_buffer, kernel_memory;
   engines::DataControl control;
-  isa::ByEngine<std::unique_ptr<TaskFifo>> queues;
+  Table<Box, std::unique_ptr<TaskFifo>> queues;  // null where a box has none
   engines::DramPort load_port, store_port, kernel_port, task_port;
   engines::DramChannel channel;
-  engines::NeuralMath neural_math, filter_math;
+  // Of each neural engine, and the filters of each planar one: tasks that an engine leads.
+  std::vector<std::unique_ptr<engines::NeuralMath>> products;
   engines::PlanarMath planar_math;
   engines::DmaMath dma_math;
   engines::DescriptorCache descriptors;
   engines::TaskManager task_manager;
-  engines::NeuralEngine neural;
-  engines::PlanarEngine planar;
+  std::vector<std::unique_ptr<engines::StepEngine>> step_engines;  // neural, then planar
   engines::DmaEngine load, store, kernel;
 
  private:
-  isa::ByEngine<std::unique_ptr<TaskFifo>> make_queues(const ChipConfig& chip);
+  Table<Box, std::unique_ptr<TaskFifo>> make_queues(const ChipConfig& chip);
+  void make_engines(const ChipConfig& chip);
   engines::TaskManager::Wiring task_manager_wiring();
-  engines::StepEngine::Wiring step_wiring(EngineKind kind);
-  engines::DmaEngine::Wiring dma_wiring(EngineKind kind);
+  engines::StepEngine::Wiring step_wiring(Box box);
+  engines::DmaEngine::Wiring dma_wiring(Box box);
+  bool all_offer(engines::BoxLayout::Range engines, RunTaskId task);
 };
 
-isa::ByEngine<std::unique_ptr<TaskFifo>> Boxes::make_queues(const ChipConfig& chip) {
-  isa::ByEngine<std::unique_ptr<TaskFifo>> made;
+Table<Box, std::unique_ptr<TaskFifo>> Boxes::make_queues(const ChipConfig& chip) {
+  Table<Box, std::unique_ptr<TaskFifo>> made(static_cast<std::size_t>(layout.count()));
   // A sub-queue takes the whole task buffer, so that no engine's queue holds up another's.
-  for (auto& queue : made) {
-    queue = std::make_unique<TaskFifo>(
+  for (std::size_t box = 0; box < made.size(); ++box) {
+    const Box number = static_cast<Box>(box);
+    if (number == Box::kTaskManager || number == Box::kDram) continue;
+    made[box] = std::make_unique<TaskFifo>(
         static_cast<std::size_t>(chip.task_manager.task_buffer_entries) + 1);
   }
   return made;
 }
 
+void Boxes::make_engines(const ChipConfig& chip) {
+  for (int box = engines::kSingleBoxes; box < layout.count(); ++box) {
+    const auto wiring = step_wiring(static_cast<Box>(box));
+    products.push_back(std::make_unique<engines::NeuralMath>(state_buffer, kernel_memory));
+    if (box < engines::kSingleBoxes + layout.engines(EngineKind::kNeural)) {
+      step_engines.push_back(
+          std::make_unique<engines::NeuralEngine>(chip, wiring, *products.back()));
+    } else {
+      step_engines.push_back(
+          std::make_unique<engines::PlanarEngine>(chip, wiring, planar_math, *products.back()));
+    }
+  }
+}
+
 engines::TaskManager::Wiring Boxes::task_manager_wiring() {
   engines::TaskManager::Wiring wiring{
       .control = &control, .memory = &dram, .port = &task_port, .wakes = &wakes, .engines = {}};
-  for (std::size_t i = 0; i < queues.size(); ++i) wiring.engines[i] = queues[i].get();
+  for (const auto& queue : queues) wiring.engines.push_back(queue.get());
   return wiring;
 }
 
-engines::StepEngine::Wiring Boxes::step_wiring(EngineKind kind) {
-  return {.kind = kind,
-          .tasks = &tasks(kind),
+engines::StepEngine::Wiring Boxes::step_wiring(Box box) {
+  return {.box = box,
+          .tasks = queues[box].get(),
           .control = &control,
           .partitions = state_buffer.partitions()};
 }
 
-engines::DramPort& Boxes::port(EngineKind kind) {
-  if (kind == EngineKind::kLoad) return load_port;
-  return kind == EngineKind::kStore ? store_port : kernel_port;
+engines::DramPort& Boxes::port(Box box) {
+  if (box == Box::kLoad) return load_port;
+  return box == Box::kStore ? store_port : kernel_port;
 }
 
-engines::DmaEngine::Wiring Boxes::dma_wiring(EngineKind kind) {
-  return {.kind = kind,
-          .tasks = &tasks(kind),
+engines::DmaEngine::Wiring Boxes::dma_wiring(Box box) {
+  return {.box = box,
+          .tasks = queues[box].get(),
           .control = &control,
-          .port = &port(kind),
+          .port = &port(box),
           .memory = &dram,
           .math = &dma_math,
           .wakes = &wakes};
 }
 
 Boxes::Boxes(const ChipConfig& chip)
-    : dram(chip.dram.bytes),
+    : layout(chip.neural.count, chip.planar.count),
+      wakes(layout.count()),
+      dram(chip.dram.bytes),
       state_buffer(chip.state_buffer.partitions, chip.state_buffer.bytes_per_partition),
       kernel_memory(chip.neural.rows, chip.neural.kernel_bytes_per_partition),
-      control({chip.task_manager.task_buffer_entries, chip.task_manager.guaranteed_entries}, wakes),
+      control({chip.task_manager.task_buffer_entries, chip.task_manager.guaranteed_entries}, layout,
+              wakes),
       queues(make_queues(chip)),
       load_port(Box::kLoad, outstanding(chip)),
       store_port(Box::kStore, outstanding(chip)),
@@ -113,71 +142,120 @@ Boxes::Boxes(const ChipConfig& chip)
       task_port(Box::kTaskManager, engines::TaskManager::kRequestsMax),
       channel(chip.dram, {&load_port, &store_port, &kernel_port, &task_port}, wakes,
               engines::QueuePace::of(chip)),
-      neural_math(state_buffer, kernel_memory),
-      filter_math(state_buffer, kernel_memory),
       planar_math(state_buffer),
       dma_math(dram, state_buffer, kernel_memory),
       task_manager(chip, task_manager_wiring(), descriptors),
-      neural(chip, step_wiring(EngineKind::kNeural), neural_math),
-      planar(chip, step_wiring(EngineKind::kPlanar), planar_math, filter_math),
-      load(chip, dma_wiring(EngineKind::kLoad)),
-      store(chip, dma_wiring(EngineKind::kStore)),
-      kernel(chip, dma_wiring(EngineKind::kKernel)) {}
+      load(chip, dma_wiring(Box::kLoad)),
+      store(chip, dma_wiring(Box::kStore)),
+      kernel(chip, dma_wiring(Box::kKernel)) {
+  make_engines(chip);
+}
+
+void Boxes::reset(bool timing_only) {
+  wakes.reset();
+  for (auto& queue : queues) {
+    if (queue) queue->clear();
+  }
+  channel.reset();
+  for (auto& one : step_engines) one->reset(timing_only);
+  load.reset(timing_only);
+  store.reset(timing_only);
+  kernel.reset(timing_only);
+}
 
 Cycles Boxes::step(Box box, Cycles now) {
   switch (box) {
-    case Box::kNeural:
-      return neural.step(now);
-    case Box::kPlanar:
-      return planar.step(now);
+    case Box::kTaskManager:
+      return task_manager.step(now);
+    case Box::kDram:
+      return channel.step(now);
     case Box::kLoad:
       return load.step(now);
     case Box::kStore:
       return store.step(now);
     case Box::kKernel:
       return kernel.step(now);
-    case Box::kTaskManager:
-      return task_manager.step(now);
-    case Box::kDram:
+    case Box::kFirstEngine:
       break;
   }
-  return channel.step(now);
+  return engine(box).step(now);
+}
+
+bool Boxes::all_offer(engines::BoxLayout::Range engines, RunTaskId task) {
+  for (int box = engines.first; box < engines.last; ++box) {
+    const engines::StepEngine& one = engine(static_cast<Box>(box));
+    if (!one.offers() || one.offered_task() != task) return false;
+  }
+  return true;
+}
+
+void Boxes::settle_offers(Cycles now) {
+  for (int box = engines::kSingleBoxes; box < layout.count(); ++box) {
+    engines::StepEngine& leader = engine(static_cast<Box>(box));
+    if (!leader.offers()) continue;
+    const RunTaskId task = leader.offered_task();
+    const engines::BoxLayout::Range engines = layout.engines_of(*control.task(task).descriptor);
+    if (!all_offer(engines, task)) {
+      leader.wait_for_others(now);
+      continue;
+    }
+    // All engines of the task: this one is the first.
+    control.begin(task, leader.offered_step(), now);
+    Cycles preparation = 0, due = now;
+    for (int e = engines.first; e < engines.last; ++e) {
+      preparation = std::max(preparation, engine(static_cast<Box>(e)).preparation(now));
+    }
+    for (int e = engines.first; e < engines.last; ++e) {
+      due = std::max(due, engine(static_cast<Box>(e)).take_share(now, preparation));
+    }
+    leader.lead_until(due);
+    for (int e = engines.first; e < engines.last; ++e) {
+      wakes.wake(static_cast<Box>(e), engine(static_cast<Box>(e)).next_event(now));
+    }
+  }
 }
 
 TimeAccount& Boxes::account(Box box) {
   switch (box) {
-    case Box::kNeural:
-      return neural.account();
-    case Box::kPlanar:
-      return planar.account();
+    case Box::kTaskManager:
+      return task_manager.account();
+    case Box::kDram:
+      return channel.account();
     case Box::kLoad:
       return load.account();
     case Box::kStore:
       return store.account();
     case Box::kKernel:
       return kernel.account();
-    case Box::kTaskManager:
-      return task_manager.account();
-    case Box::kDram:
+    case Box::kFirstEngine:
       break;
   }
-  return channel.account();
+  return engine(box).account();
 }
 
 std::string Boxes::describe() const {
-  return fmt::format("{}\n  {}\n  {}\n  {}\n  {}\n  {}\n  {}", neural.describe(), planar.describe(),
-                     load.describe(), store.describe(), kernel.describe(), task_manager.describe(),
-                     channel.describe());
+  std::string text;
+  for (const auto& one : step_engines) text += one->describe() + "\n  ";
+  return text + fmt::format("{}\n  {}\n  {}\n  {}\n  {}", load.describe(), store.describe(),
+                            kernel.describe(), task_manager.describe(), channel.describe());
 }
 
-// The order of stepping within a cycle: fixed, or shuffled anew every cycle.
+// The boxes in the order of reports: neural and planar engines, DMA, task manager, DRAM channel.
+std::vector<Box> report_order(const engines::BoxLayout& layout) {
+  std::vector<Box> order;
+  for (int box = engines::kSingleBoxes; box < layout.count(); ++box) {
+    order.push_back(static_cast<Box>(box));
+  }
+  order.insert(order.end(), {Box::kLoad, Box::kStore, Box::kKernel, Box::kTaskManager, Box::kDram});
+  return order;
+}
+
+// An order of stepping within a cycle, shuffled anew every cycle.
 class StepOrder {
  public:
-  explicit StepOrder(std::uint64_t seed) : state_(seed) {
-    for (std::size_t i = 0; i < order_.size(); ++i) order_[i] = static_cast<Box>(i);
-  }
-  const std::array<Box, engines::kBoxCount>& next() {
-    if (state_ == 0) return order_;
+  StepOrder(const engines::BoxLayout& layout, std::uint64_t seed)
+      : state_(seed), order_(report_order(layout)) {}
+  const std::vector<Box>& next() {
     for (std::size_t i = order_.size() - 1; i > 0; --i) {
       state_ ^= state_ << 13;
       state_ ^= state_ >> 7;
@@ -189,7 +267,7 @@ class StepOrder {
 
  private:
   std::uint64_t state_;
-  std::array<Box, engines::kBoxCount> order_{};
+  std::vector<Box> order_;
 };
 
 TaskTiming to_timing(const engines::EngineTaskTimes& times) {
@@ -254,8 +332,7 @@ Status Core::load(const isa::Program& program, std::span<const std::byte> weight
   state_->written.clear();
   state_->boxes.dram.clear();
   state_->boxes.descriptors.clear();
-  state_->boxes.neural_math.forget();
-  state_->boxes.filter_math.forget();
+  for (auto& math : state_->boxes.products) math->forget();
   auto added = state_->place(program, weights);
   if (!added.ok()) return added.error();
   return {};
@@ -503,23 +580,17 @@ Status Core::State::begin(std::span<const NetworkRun> runs, const CoreOptions& o
     note_written_before(runs);
     hazards.emplace(chip, position, written, runs.size());
   }
-  boxes.wakes.reset();
-  for (auto& queue : boxes.queues) queue->clear();
   boxes.control.reset(networks, {.hazards = hazards ? &*hazards : nullptr,
                                  .trace = options.trace,
                                  .delay_seed = options.delay_seed});
-  boxes.channel.reset();
-  boxes.neural.reset(options.timing_only);
-  boxes.planar.reset(options.timing_only);
-  boxes.load.reset(options.timing_only);
-  boxes.store.reset(options.timing_only);
-  boxes.kernel.reset(options.timing_only);
+  boxes.reset(options.timing_only);
   boxes.task_manager.reset(std::move(queues), networks, options.timing_only);
   return {};
 }
 
 Status Core::State::run_clock(const CoreOptions& options) {
-  StepOrder order(options.shuffle_seed);
+  StepOrder order(boxes.layout, options.shuffle_seed);
+  const bool shared = boxes.layout.count() > engines::kSingleBoxes + 2;
   boxes.wakes.wake(Box::kTaskManager, 0);
   end = 0;
   for (std::size_t n = 0; n < networks.size(); ++n) end_segments(n, -1);  // those without a task
@@ -532,13 +603,21 @@ Status Core::State::run_clock(const CoreOptions& options) {
                    fmt::format("deadlock at cycle {}: no box has anything to do\n  {}", end,
                                boxes.describe())};
     }
-    const std::uint32_t due = boxes.wakes.take_due(now);
-    for (const Box box : order.next()) {
-      if ((due >> static_cast<int>(box) & 1) == 0) continue;
+    const engines::BoxSet due = boxes.wakes.take_due(now);
+    const auto step = [&](Box box) {
       const Cycles next = boxes.step(box, now);
-      TESSERA_CHECK(next > now, "{} wants to be woken at {} in cycle {}", box_name(box), next, now);
+      TESSERA_CHECK(next > now, "{} wants to be woken at {} in cycle {}", boxes.layout.name(box),
+                    next, now);
       boxes.wakes.wake(box, next);
+    };
+    if (options.shuffle_seed == 0) {
+      due.for_each(step);
+    } else {
+      for (const Box box : order.next()) {
+        if (due.has(box)) step(box);
+      }
     }
+    if (shared) boxes.settle_offers(now);
     end = now;
     settle_networks(now);
   }
@@ -560,17 +639,18 @@ NetworksResult Core::State::collect(std::span<const NetworkRun> runs, const Core
   NetworksResult result;
   RunStatistics& statistics = result.statistics;
   statistics.cycles = end;
-  arith::StickyFlags flags = boxes.neural_math.take_flags();
-  flags |= boxes.filter_math.take_flags();
+  arith::StickyFlags flags;
+  for (auto& math : boxes.products) flags |= math->take_flags();
   statistics.status_flags =
       (flags.nan ? 1u : 0u) | (flags.infinity ? 2u : 0u) | (flags.accumulator_range ? 4u : 0u);
   statistics.row_misses = boxes.channel.row_misses();
-  for (int i = 0; i < engines::kBoxCount; ++i) {
-    const Box box = static_cast<Box>(i);
+  for (const Box box : report_order(boxes.layout)) {
     TimeAccount& account = boxes.account(box);
     account.settle(end);
     const engines::EngineCounters& c = account.counters;
-    statistics.engines.push_back({.name = box_name(box),
+    statistics.engines.push_back({.name = boxes.layout.name(box),
+                                  .kind = boxes.layout.kind(box),
+                                  .index = boxes.layout.index(box),
                                   .busy = c.busy,
                                   .blocked_dependency = c.blocked_dependency,
                                   .blocked_memory = c.blocked_memory,
@@ -580,6 +660,11 @@ NetworksResult Core::State::collect(std::span<const NetworkRun> runs, const Core
                                   .macs = c.macs,
                                   .bytes_read = c.bytes_read,
                                   .bytes_written = c.bytes_written});
+  }
+  for (const EngineStatistics& engine : statistics.engines) {
+    if (engine.kind == "neural" || engine.kind == "planar") {
+      statistics.idle_engine_cycles += engine.idle;
+    }
   }
   EngineStatistics& dram = statistics.engines.back();
   for (const engines::DramPort* port :
@@ -594,7 +679,8 @@ NetworksResult Core::State::collect(std::span<const NetworkRun> runs, const Core
     for (const engines::TraceRecord& record : boxes.control.trace()) {
       const engines::RunNetwork& network = boxes.control.network_of(record.task);
       statistics.trace.push_back({.task = network.first + (record.task - network.position),
-                                  .engine = static_cast<EngineKind>(record.engine),
+                                  .engine = boxes.control.task(record.task).descriptor->engine,
+                                  .index = boxes.layout.index(record.engine),
                                   .step = record.step,
                                   .begin = record.begin,
                                   .end = record.end,

@@ -1,13 +1,14 @@
 // The virtual processor: one core wired up, its memories holding real bytes, its clock.
 //
 //   DRAM ◄─ channel ◄─┬─ task manager ─► data control ─► grants
-//                     ├─ load DMA ─► state buffer ◄─┬─► planar engine
-//                     ├─ store DMA ◄─┘              └─► neural engine ◄─ kernel memory
+//                     ├─ load DMA ─► state buffer ◄─┬─► planar engines
+//                     ├─ store DMA ◄─┘              └─► neural engines ◄─ kernel memory
 //                     └─ kernel DMA ────────────────────────────────────────┘
 //
 // The core owns the clock: it jumps to the earliest wake-up and steps the boxes that are due. Boxes
 // exchange nothing within a cycle, so the order of stepping is free; CoreOptions::shuffle_seed
-// shuffles it, and a test holds the cycles equal.
+// shuffles it, and a test holds the cycles equal. Steps that several engines share begin in a second
+// phase of the cycle, when all that are due have been stepped.
 //
 // Discrete events at exact cycles. Values and time are separate: with `timing_only` the same
 // cycles come out and no value is computed.
@@ -40,11 +41,15 @@ struct CoreOptions {
 
 // Busy, blocked and idle add up to elapsed cycles.
 struct EngineStatistics {
-  std::string name;  // "neural", "planar", "load", "store", "kernel", "task_manager", "dram"
+  // "neural", "planar", "load", "store", "kernel", "task_manager", "dram"; of several neural or
+  // planar engines "neural 0", "neural 1", ...
+  std::string name;
+  std::string kind;        // the name without the number
+  std::int32_t index = 0;  // among those of its kind
   Cycles busy = 0;
   Cycles blocked_dependency = 0;  // a task is there, its next step may not start
   Cycles blocked_memory = 0;      // waiting for the DRAM channel
-  Cycles idle = 0;                // no task
+  Cycles idle = 0;                // no task, no share of it, or its share of the step is done
   std::int64_t tasks = 0;
   std::int64_t steps = 0;
   std::int64_t macs = 0;                           // useful multiply-accumulates
@@ -54,11 +59,14 @@ struct EngineStatistics {
 struct TraceEvent {
   isa::TaskId task = 0;
   isa::EngineKind engine = isa::EngineKind::kNeural;
+  std::int32_t index = 0;  // among the engines of its kind; each that shares a step has its event
   std::int64_t step = 0;
   Cycles begin = 0, end = 0;
   std::uint32_t network = 0;  // place in the run's networks
 };
 
+// Of a task that several engines share, busy and blocked are those of the first of them, which has the
+// largest share.
 struct TaskTiming {
   Cycles dispatched = 0, first_step_begin = 0, end = 0;
   Cycles busy = 0, blocked_dependency = 0, blocked_memory = 0;
@@ -70,6 +78,7 @@ struct RunStatistics {
   std::vector<TaskTiming> tasks;   // of the segment's tasks, by position
   std::vector<TraceEvent> trace;   // if asked
   std::int64_t row_misses = 0;     // of the DRAM channel
+  Cycles idle_engine_cycles = 0;   // of all neural and planar engines
   std::uint32_t status_flags = 0;  // sticky: bit 0 NaN, 1 infinity, 2 accumulator range (arith)
 };
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "base/quantity.h"
+#include "engines/wake_table.h"
 
 namespace tessera::engines {
 
@@ -22,7 +23,7 @@ struct EngineTaskTimes {
 
 struct TraceRecord {
   std::uint32_t task = 0;  // position in the run
-  std::uint8_t engine = 0;
+  Box engine = Box::kFirstEngine;
   std::int64_t step = 0;
   Cycles begin = 0, end = 0;
 };

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstdint>
+#include <string>
 
 #include "base/quantity.h"
 #include "base/table.h"
@@ -10,35 +13,143 @@
 
 namespace tessera::engines {
 
-// The boxes of a core, in the order of isa::EngineKind, then the others.
-enum class Box : std::uint8_t { kNeural, kPlanar, kLoad, kStore, kKernel, kTaskManager, kDram };
-inline constexpr int kBoxCount = 7;
+// The boxes of a core by number: those that every core has one of, then its neural engines, then its
+// planar engines.
+enum class Box : std::uint8_t { kLoad, kStore, kKernel, kTaskManager, kDram, kFirstEngine };
+inline constexpr int kSingleBoxes = static_cast<int>(Box::kFirstEngine);
+inline constexpr int kEnginesMax = 64;  // of a kind (neural.count, planar.count)
+inline constexpr int kBoxesMax = kSingleBoxes + 2 * kEnginesMax;
+
+// Which number an engine has.
+class BoxLayout {
+ public:
+  BoxLayout(std::int64_t neural, std::int64_t planar)
+      : neural_(static_cast<int>(neural)), planar_(static_cast<int>(planar)) {}
+
+  int count() const { return kSingleBoxes + neural_ + planar_; }
+  // How many there are of a kind.
+  int engines(isa::EngineKind kind) const {
+    if (kind == isa::EngineKind::kNeural) return neural_;
+    return kind == isa::EngineKind::kPlanar ? planar_ : 1;
+  }
+  // The first engine of the kind; the others follow.
+  Box first(isa::EngineKind kind) const {
+    switch (kind) {
+      case isa::EngineKind::kNeural:
+        return Box::kFirstEngine;
+      case isa::EngineKind::kPlanar:
+        return static_cast<Box>(kSingleBoxes + neural_);
+      case isa::EngineKind::kLoad:
+        return Box::kLoad;
+      case isa::EngineKind::kStore:
+        return Box::kStore;
+      case isa::EngineKind::kKernel:
+        break;
+    }
+    return Box::kKernel;
+  }
+  Box engine(isa::EngineKind kind, int index) const {
+    return static_cast<Box>(static_cast<int>(first(kind)) + index);
+  }
+  // The engines that share the task, [first, last); the descriptor has been checked.
+  struct Range {
+    int first = 0, last = 0;  // numbers of boxes
+    int count() const { return last - first; }
+  };
+  Range engines_of(const isa::TaskDescriptor& task) const {
+    const isa::EngineSet& set = task.header.engines;
+    const int begin = static_cast<int>(first(task.engine)) + set.first;
+    return {begin, begin + (set.all() ? engines(task.engine) : int{set.count})};
+  }
+  // Its place among those of its kind, and that kind: "neural", "task_manager", ...
+  int index(Box box) const;
+  const char* kind(Box box) const;
+  // The kind; "neural 2" where there are several.
+  std::string name(Box box) const;
+
+ private:
+  int neural_, planar_;
+};
+// Of a box that every core has one of.
 const char* box_name(Box box);
-inline Box box_of(isa::EngineKind engine) { return static_cast<Box>(engine); }
+
+// A set of boxes.
+class BoxSet {
+ public:
+  // Adds boxes [first, first + 8) of which `bits` has a bit; `first` is a multiple of 8.
+  void add_eight(std::size_t first, std::uint64_t bits) {
+    words_[first / kBits] |= bits << first % kBits;
+  }
+  bool has(Box box) const {
+    const auto at = static_cast<std::size_t>(box);
+    return (words_[at / kBits] >> at % kBits & 1) != 0;
+  }
+  // Calls visit(box) for the engines in order of their number, then for the single boxes.
+  template <typename Visit>
+  void for_each(Visit&& visit) const {
+    constexpr std::uint64_t kSingle = (std::uint64_t{1} << kSingleBoxes) - 1;
+    visit_bits(words_[0] & ~kSingle, 0, visit);
+    for (std::size_t word = 1; word < words_.size(); ++word) {
+      visit_bits(words_[word], word * kBits, visit);
+    }
+    visit_bits(words_[0] & kSingle, 0, visit);
+  }
+
+ private:
+  static constexpr std::size_t kBits = 64;
+
+  template <typename Visit>
+  static void visit_bits(std::uint64_t bits, std::size_t first, Visit&& visit) {
+    for (; bits != 0; bits &= bits - 1) {
+      visit(static_cast<Box>(first + static_cast<std::size_t>(std::countr_zero(bits))));
+    }
+  }
+
+  std::array<std::uint64_t, (kBoxesMax + kBits - 1) / kBits> words_{};
+};
 
 class WakeTable {
  public:
+  explicit WakeTable(int boxes = kSingleBoxes)
+      : end_(static_cast<std::size_t>(round_up(boxes, kAtOnce))) {
+    at_.fill(kNever);
+  }
   void reset() { at_.fill(kNever); }
   // `box` is stepped at `when`, or earlier if something else wakes it.
   void wake(Box box, Cycles when) {
     Cycles& at = at_[box];
     at = std::min(at, when);
   }
-  // The boxes due at `now`, a bit each, taken out before any is stepped: what they ask for while
-  // they are stepped is for later cycles.
-  std::uint32_t take_due(Cycles now) {
-    std::uint32_t due = 0;
-    for (std::size_t i = 0; i < at_.size(); ++i) {
-      if (at_[i] > now) continue;
-      due |= 1u << i;
-      at_[i] = kNever;
+  // The boxes due at `now`, taken out before any is stepped: what they ask for while they are
+  // stepped is for later cycles.
+  BoxSet take_due(Cycles now) {
+    BoxSet due;
+    for (std::size_t first = 0; first < end_; first += kAtOnce) {
+      std::uint64_t bits = 0;
+      for (std::size_t i = 0; i < kAtOnce; ++i) {
+        Cycles& at = at_[first + i];
+        const bool is_due = at <= now;
+        bits |= std::uint64_t{is_due} << i;
+        at = is_due ? kNever : at;
+      }
+      due.add_eight(first, bits);
     }
     return due;
   }
-  Cycles earliest() const { return *std::min_element(at_.begin(), at_.end()); }
+  Cycles earliest() const {
+    Cycles least = kNever;
+    for (std::size_t first = 0; first < end_; first += kAtOnce) {
+      for (std::size_t i = 0; i < kAtOnce; ++i) least = std::min(least, at_[first + i]);
+    }
+    return least;
+  }
 
  private:
-  FixedTable<Box, Cycles, kBoxCount> at_{};
+  // Boxes are looked at in eights: a core with one engine of each kind has seven.
+  static constexpr std::size_t kAtOnce = 8;
+
+  const std::size_t end_;
+  FixedTable<Box, Cycles, (kBoxesMax + kAtOnce - 1) / kAtOnce * kAtOnce> at_{};
 };
 
 }  // namespace tessera::engines

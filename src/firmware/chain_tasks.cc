@@ -10,6 +10,7 @@
 #include "firmware/task_emitter.h"
 #include "isa/dependencies.h"
 #include "isa/descriptor_check.h"
+#include "isa/engine_groups.h"
 #include "isa/verify.h"
 
 namespace tessera::firmware {
@@ -152,6 +153,14 @@ class ProgramBuilder {
         return text_.error(place,
                            fmt::format("the tasks have more than {} steps together", kStepsMax));
       }
+    }
+    // Each step is followed for each set of engines.
+    const std::size_t groups = isa::EngineGroups(tasks).size();
+    if (steps > isa::kStepsMax / static_cast<std::int64_t>(groups)) {
+      return text_.error(Place{},
+                         fmt::format("{} steps of tasks with {} sets of engines: more than "
+                                     "can be followed; name fewer sets of engines",
+                                     steps, groups - isa::kEngineKindCount));
     }
     return {};
   }

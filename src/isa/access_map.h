@@ -1,11 +1,13 @@
-// The latest accesses of each byte of one memory: the last writer, and the last reader of each
-// engine. Segments of bytes with the same history are kept in order of their address.
+// The latest accesses of each byte of one memory: the last writer, and the last reader of each group
+// of tasks that are in one order (engine_groups.h). Segments of bytes with the same history are kept in order of their address.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <map>
+#include <utility>
+#include <vector>
 
 #include "isa/descriptor.h"
 
@@ -27,12 +29,15 @@ inline bool reads_own_result(const StepRef& self, bool write, const StepRef& ear
   return !write && earlier.task == self.task && earlier.step != self.step;
 }
 
+// The tasks of one kind and one set of engines; 0..4 are those of all engines of a kind.
+using GroupIndex = std::uint32_t;
+
 class AccessMap {
  public:
-  // Records a read of bytes [first, last) by `reader` on `engine`. Calls visit(writer) for every
+  // Records a read of bytes [first, last) by `reader`, of tasks of `group`. Calls visit(writer) for every
   // earlier writer of these bytes; an invalid writer means unwritten bytes.
   template <typename Visit>
-  void read(std::int64_t first, std::int64_t last, StepRef reader, EngineKind engine,
+  void read(std::int64_t first, std::int64_t last, StepRef reader, GroupIndex group,
             Visit&& visit) {
     split(first);
     split(last);
@@ -42,7 +47,7 @@ class AccessMap {
         it = segments_.emplace_hint(it, first, Segment{.last = end, .writer = {}, .readers = {}});
       }
       visit(it->second.writer);
-      it->second.readers[engine] = reader;
+      it->second.readers.set(group, reader);
       first = it->second.last;
     }
   }
@@ -55,9 +60,7 @@ class AccessMap {
     auto it = segments_.lower_bound(first);
     while (it != segments_.end() && it->first < last) {
       if (it->second.writer.valid()) visit(it->second.writer);
-      for (const StepRef& reader : it->second.readers) {
-        if (reader.valid()) visit(reader);
-      }
+      it->second.readers.for_each(visit);
       it = segments_.erase(it);
     }
     segments_.emplace_hint(it, first, Segment{.last = last, .writer = writer, .readers = {}});
@@ -72,10 +75,36 @@ class AccessMap {
   }
 
  private:
+  // The last reader of each group.
+  struct Readers {
+    std::array<StepRef, kEngineKindCount> of_kinds;
+    std::vector<std::pair<GroupIndex, StepRef>> of_sets;  // of the other groups
+
+    void set(GroupIndex group, const StepRef& reader) {
+      if (group < of_kinds.size()) {
+        of_kinds[group] = reader;
+        return;
+      }
+      const auto same = [group](const auto& one) { return one.first == group; };
+      const auto found = std::find_if(of_sets.begin(), of_sets.end(), same);
+      if (found == of_sets.end()) {
+        of_sets.emplace_back(group, reader);
+      } else {
+        found->second = reader;
+      }
+    }
+    template <typename Visit>
+    void for_each(Visit&& visit) const {
+      for (const StepRef& reader : of_kinds) {
+        if (reader.valid()) visit(reader);
+      }
+      for (const auto& [group, reader] : of_sets) visit(reader);
+    }
+  };
   struct Segment {
     std::int64_t last = 0;
     StepRef writer;
-    ByEngine<StepRef> readers;
+    Readers readers;
   };
 
   // Makes `at` a border of segments.

@@ -7,28 +7,17 @@
 
 #include "isa/access_map.h"
 #include "isa/accesses.h"
+#include "isa/engine_groups.h"
 
 namespace tessera::isa {
 namespace {
-
-// Finished steps of each engine, the task's own included, counted over all tasks, that are known to
-// come before a step begins.
-using Clock = ByEngine<std::int64_t>;
 
 class Deriver {
  public:
   Deriver(const ChipConfig& chip, const std::vector<std::uint32_t>& segments,
           std::vector<TaskDescriptor>& tasks)
-      : chip_(chip), segments_(segments), tasks_(tasks) {
-    Clock next{};
-    for (const TaskDescriptor& task : tasks) {
-      auto& count = next[task.engine];
-      first_step_.push_back(count);
-      count += task.steps();
-    }
-    for (std::size_t i = 0; i < clocks_.size(); ++i) {
-      clocks_[i].resize(static_cast<std::size_t>(next[i]));
-    }
+      : chip_(chip), segments_(segments), tasks_(tasks), clocks_(tasks) {
+    clocks_.allocate();
   }
 
   std::int64_t run() {
@@ -51,17 +40,15 @@ class Deriver {
   }
 
  private:
-  // An earlier step on one engine that must be finished first: the latest of all found.
+  // An earlier step of one group that must be finished first: the latest of all found.
   struct Candidate {
     StepRef step;
-    std::int64_t number = -1;  // in its engine's count
+    std::int64_t number = -1;  // in its group's count
   };
-  using Candidates = ByEngine<Candidate>;
-
-  std::int64_t number_of(const StepRef& ref) const { return first_step_[ref.task] + ref.step; }
+  using Candidates = std::vector<Candidate>;  // by group
 
   Candidates find_conflicts(const TaskDescriptor& task, std::int64_t step) {
-    Candidates candidates;
+    Candidates candidates(clocks_.groups().size());
     const StepRef self{task.id, step};
     accesses_.clear();
     step_accesses(task, chip_, step, accesses_);
@@ -69,18 +56,18 @@ class Deriver {
       if (access.memory == MemoryKind::kDram && access.base == BaseIndex::kWeights) continue;
       const auto visit = [&](const StepRef& earlier) {
         if (!earlier.valid() || segments_[earlier.task] != segments_[task.id]) return;
-        const EngineKind engine = tasks_[earlier.task].engine;
-        if (engine == task.engine && !reads_own_result(self, access.write, earlier)) return;
-        if (engine != task.engine) conflicting_.insert(earlier.task);
-        Candidate& candidate = candidates[engine];
-        const std::int64_t number = number_of(earlier);
+        const bool in_order = clocks_.in_order(earlier.task, task.id);
+        if (in_order && !reads_own_result(self, access.write, earlier)) return;
+        if (!in_order) conflicting_.insert(earlier.task);
+        Candidate& candidate = candidates[clocks_.group(earlier.task)];
+        const std::int64_t number = clocks_.number(earlier);
         if (number > candidate.number) candidate = {earlier, number};
       };
       AccessMap& map = map_of(access);
       if (access.write) {
         map.write(access.first, access.last, self, visit);
       } else {
-        map.read(access.first, access.last, self, task.engine, visit);
+        map.read(access.first, access.last, self, clocks_.group(task.id), visit);
       }
     }
     return candidates;
@@ -94,10 +81,7 @@ class Deriver {
 
   // Records the needs of a step that do not follow from its predecessor or from each other.
   void take_step(const TaskDescriptor& task, std::int64_t step) {
-    const EngineKind engine = task.engine;
-    const std::int64_t number = first_step_[task.id] + step;
-    Clock clock{};
-    if (number > 0) clock = clocks_[engine][number - 1];
+    clocks_.begin({task.id, step}, clock_);
     Candidates candidates = find_conflicts(task, step);
     std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
       if (a.number < 0 || b.number < 0) return a.number >= 0 && b.number < 0;
@@ -106,21 +90,18 @@ class Deriver {
     });
     for (const Candidate& candidate : candidates) {
       if (candidate.number < 0) break;
-      const EngineKind other = tasks_[candidate.step.task].engine;
-      if (candidate.number < clock[other]) continue;
+      if (clocks_.knows(clock_, candidate.step)) continue;
       needs_[candidate.step.task].push_back({step + 1, candidate.step.step + 1});
-      const Clock& theirs = clocks_[other][candidate.number];
-      for (std::size_t i = 0; i < clock.size(); ++i) clock[i] = std::max(clock[i], theirs[i]);
-      clock[other] = std::max(clock[other], candidate.number + 1);
+      clocks_.learn(candidate.step, clock_);
     }
-    clocks_[engine][number] = clock;
+    clocks_.keep({task.id, step}, clock_);
   }
 
   const ChipConfig& chip_;
   const std::vector<std::uint32_t>& segments_;
   std::vector<TaskDescriptor>& tasks_;
-  std::vector<std::int64_t> first_step_;         // of each task, in its engine's count
-  ByEngine<Table<std::int64_t, Clock>> clocks_;  // by number of the step in its engine's count
+  StepClocks clocks_;
+  StepClock clock_;  // of the step at hand
   AccessMap state_buffer_, kernel_memory_;
   ByBase<AccessMap> dram_;
   std::vector<Access> accesses_;

@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <vector>
+
+#include "isa/engine_groups.h"
 
 namespace tessera::isa {
 namespace {
@@ -14,39 +15,40 @@ class StepOrder {
       : program_(program),
         chip_(chip),
         segment_(segment),
+        groups_(program.tasks),
+        queues_(groups_.size()),
+        at_(groups_.size(), 0),
         done_(segment.task_last - segment.task_first, 0) {}
 
-  // Runs as far as it goes, engine after engine.
+  // Runs as far as it goes, one group of engines after the other.
   Status run(const StepVisitor& visit) {
-    ByEngine<std::vector<TaskId>> queues;
     for (TaskId id = segment_.task_first; id < segment_.task_last; ++id) {
-      queues[program_.tasks[id].engine].push_back(id);
+      queues_[groups_.add(program_.tasks[id])].push_back(id);
     }
-    ByEngine<std::size_t> at{};
     TaskId issued = segment_.task_first;
     std::int64_t in_flight = 0;
     for (bool moved = true; moved;) {
       moved = false;
-      for (std::size_t engine = 0; engine < queues.size(); ++engine) {
-        while (at[engine] < queues[engine].size()) {
+      for (GroupIndex group = 0; group < queues_.size(); ++group) {
+        while (at_[group] < queues_[group].size()) {
           while (in_flight < chip_.task_manager.task_buffer_entries &&
                  issued < segment_.task_last) {
             ++issued;
             ++in_flight;
           }
-          const TaskId id = queues[engine][at[engine]];
-          if (id >= issued || !may_step(id)) break;
+          const TaskId id = queues_[group][at_[group]];
+          if (id >= issued || !is_at_head(group, id) || !may_step(id)) break;
           TESSERA_RETURN_IF_ERROR(visit(id, done(id)++));
           moved = true;
           if (done(id) == program_.tasks[id].steps()) {
-            ++at[engine];
+            ++at_[group];
             --in_flight;
           }
         }
       }
     }
-    for (std::size_t engine = 0; engine < queues.size(); ++engine) {
-      if (at[engine] < queues[engine].size()) return deadlock(queues[engine][at[engine]], issued);
+    for (GroupIndex group = 0; group < queues_.size(); ++group) {
+      if (at_[group] < queues_[group].size()) return deadlock(first_waiting(), issued);
     }
     return {};
   }
@@ -56,6 +58,26 @@ class StepOrder {
 
   std::int64_t needed_steps(const Dependency& dependency, std::int64_t j) const {
     return steps_needed(dependency, j, program_.tasks[dependency.task].steps());
+  }
+
+  // Whether no task of another group is before it in the queues of its engines.
+  bool is_at_head(GroupIndex group, TaskId id) const {
+    if (queues_.size() == kEngineKindCount) return true;
+    for (GroupIndex other = 0; other < queues_.size(); ++other) {
+      if (other == group || at_[other] == queues_[other].size()) continue;
+      if (queues_[other][at_[other]] < id && groups_.overlap(group, other)) return false;
+    }
+    return true;
+  }
+
+  // Of the tasks that wait, the one at the head of all its queues; the first by group.
+  TaskId first_waiting() const {
+    for (GroupIndex group = 0; group < queues_.size(); ++group) {
+      if (at_[group] == queues_[group].size()) continue;
+      const TaskId id = queues_[group][at_[group]];
+      if (is_at_head(group, id)) return id;
+    }
+    return kNoTask;  // not reached: the first task of all is at the head
   }
 
   bool may_step(TaskId id) {
@@ -92,7 +114,10 @@ class StepOrder {
   const Program& program_;
   const ChipConfig& chip_;
   const Segment& segment_;
-  std::vector<std::int64_t> done_;  // finished steps of each of the segment's tasks
+  EngineGroups groups_;
+  std::vector<std::vector<TaskId>> queues_;  // by group
+  std::vector<std::size_t> at_;              // the task at hand, by group
+  std::vector<std::int64_t> done_;           // finished steps of each of the segment's tasks
 };
 
 }  // namespace

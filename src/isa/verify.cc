@@ -11,6 +11,7 @@
 #include "isa/access_map.h"
 #include "isa/accesses.h"
 #include "isa/descriptor_check.h"
+#include "isa/engine_groups.h"
 #include "isa/step_order.h"
 
 namespace tessera::isa {
@@ -20,15 +21,6 @@ namespace {
 constexpr TaskId kHostTask = kNoTask - 1;
 // Most accesses that are followed; far more than any network has, few enough to end.
 constexpr std::int64_t kAccessesMax = std::int64_t{1} << 28;
-
-// Finished steps of each engine, counted over the whole program, that are known to come before a
-// step begins. Of its own engine these are the steps that are proved to be finished; that the ones
-// before have begun, the queue says.
-using Clock = ByEngine<std::int64_t>;
-
-void raise(Clock& clock, const Clock& other) {
-  for (std::size_t i = 0; i < clock.size(); ++i) clock[i] = std::max(clock[i], other[i]);
-}
 
 const char* memory_name(const Access& access) {
   switch (access.memory) {
@@ -70,7 +62,7 @@ class Verifier {
 
   Status run() {
     TESSERA_RETURN_IF_ERROR(check());
-    number_steps();
+    TESSERA_RETURN_IF_ERROR(number_steps());
     for (const TensorSlot& slot : program_.inputs) host_writes(slot);
     for (const Segment& segment : program_.segments) {
       TESSERA_RETURN_IF_ERROR(run_segment(segment));
@@ -150,17 +142,19 @@ class Verifier {
     return {};
   }
 
-  void number_steps() {
-    Clock next{};
-    first_step_.reserve(program_.tasks.size());
-    for (const TaskDescriptor& task : program_.tasks) {
-      auto& count = next[task.engine];
-      first_step_.push_back(count);
-      count += task.steps();
+  Status number_steps() {
+    clocks_.emplace(program_.tasks);
+    // One for each step and group of engines.
+    constexpr std::int64_t kEntriesMax = kStepsMax * kEngineKindCount;
+    if (clocks_->entries() > kEntriesMax) {
+      return invalid(
+          fmt::format("{} steps in all tasks and {} sets of engines to be followed, a "
+                      "product of {}; allowed are {}",
+                      clocks_->entries() / static_cast<std::int64_t>(clocks_->groups().size()),
+                      clocks_->groups().size(), clocks_->entries(), kEntriesMax));
     }
-    for (std::size_t i = 0; i < clocks_.size(); ++i) {
-      clocks_[i].resize(static_cast<std::size_t>(next[i]));
-    }
+    clocks_->allocate();
+    return {};
   }
 
   void host_writes(const TensorSlot& slot) {
@@ -183,19 +177,12 @@ class Verifier {
   // Takes step `at` of `id`: its clock, its accesses.
   Status step(TaskId id, std::int64_t at) {
     const TaskDescriptor& task = program_.tasks[id];
-    const EngineKind engine = task.engine;
-    const std::int64_t number = first_step_[id] + at;
-    Clock clock{};
-    if (number > 0) clock = clocks_[engine][number - 1];
+    clocks_->begin({id, at}, clock_);
     for (const Dependency& dependency : task.dependencies) {
       const std::int64_t needed = needed_steps(dependency, at + 1);
-      if (needed == 0) continue;
-      const EngineKind other = program_.tasks[dependency.task].engine;
-      const std::int64_t last = first_step_[dependency.task] + needed - 1;
-      raise(clock, clocks_[other][last]);
-      clock[other] = std::max(clock[other], last + 1);
+      if (needed > 0) clocks_->learn({dependency.task, needed - 1}, clock_);
     }
-    clocks_[engine][number] = clock;
+    clocks_->keep({id, at}, clock_);
     accesses_.clear();
     step_accesses(task, chip_, at, accesses_);
     access_count_ += static_cast<std::int64_t>(accesses_.size());
@@ -204,7 +191,7 @@ class Verifier {
     }
     for (const Access& access : accesses_) {
       TESSERA_RETURN_IF_ERROR(check_bounds(id, access));
-      TESSERA_RETURN_IF_ERROR(check_order({id, at}, access, clock));
+      TESSERA_RETURN_IF_ERROR(check_order({id, at}, access));
     }
     return {};
   }
@@ -246,16 +233,15 @@ class Verifier {
     return dram_[access.base];
   }
 
-  // Whether `earlier` is done with its bytes when `self` touches them. Of one engine: by its queue,
-  // and because a task that reads what the one before it wrote waits until that one is finished.
-  bool comes_before(const StepRef& earlier, const StepRef& self, bool write,
-                    const Clock& clock) const {
+  // Whether `earlier` is done with its bytes when `self` touches them. Of the same engines: by their
+  // queues, and because a task that reads what the one before it wrote waits until that one is
+  // finished.
+  bool comes_before(const StepRef& earlier, const StepRef& self, bool write) const {
     if (earlier.task == kHostTask || earlier.task < segment_first_) return true;
-    const EngineKind engine = program_.tasks[earlier.task].engine;
-    if (engine == program_.tasks[self.task].engine && !reads_own_result(self, write, earlier)) {
+    if (clocks_->in_order(earlier.task, self.task) && !reads_own_result(self, write, earlier)) {
       return true;
     }
-    return first_step_[earlier.task] + earlier.step < clock[engine];
+    return clocks_->knows(clock_, earlier);
   }
 
   Error race(const StepRef& racing, const StepRef& self, const Access& access) const {
@@ -274,21 +260,21 @@ class Verifier {
         access.last, memory_name(access)));
   }
 
-  Status check_order(const StepRef& self, const Access& access, const Clock& clock) {
+  Status check_order(const StepRef& self, const Access& access) {
     if (access.memory == MemoryKind::kDram && access.base == BaseIndex::kWeights) return {};
     std::optional<StepRef> racing;
     bool unwritten = false;
     const auto visit = [&](const StepRef& earlier) {
       if (!earlier.valid()) {
         unwritten = true;
-      } else if (!comes_before(earlier, self, access.write, clock)) {
+      } else if (!comes_before(earlier, self, access.write)) {
         racing = earlier;
       }
     };
     if (access.write) {
       map_of(access).write(access.first, access.last, self, visit);
     } else {
-      map_of(access).read(access.first, access.last, self, program_.tasks[self.task].engine, visit);
+      map_of(access).read(access.first, access.last, self, clocks_->group(self.task), visit);
     }
     if (racing) return race(*racing, self, access);
     if (unwritten) {
@@ -302,8 +288,8 @@ class Verifier {
 
   const Program& program_;
   const ChipConfig& chip_;
-  std::vector<std::int64_t> first_step_;         // of each task, in its engine's count
-  ByEngine<Table<std::int64_t, Clock>> clocks_;  // by number of the step in its engine's count
+  std::optional<StepClocks> clocks_;
+  StepClock clock_;  // of the step at hand
   TaskId segment_first_ = 0;
   AccessMap state_buffer_, kernel_memory_;
   ByBase<AccessMap> dram_;

@@ -70,4 +70,20 @@ Cycles planar_cycles(const PlanarEngineConfig& config, const PlanarStep& step) {
   return planar_step_cycles(config, std::get<PlanarWork>(step.work));
 }
 
+StepSharing step_sharing(Sharing sharing) {
+  return sharing == Sharing::kUnicast ? StepSharing::kUnicast : StepSharing::kBroadcast;
+}
+
+Cycles planar_cycles(const PlanarEngineConfig& config, const PlanarStep& step, Sharing sharing,
+                     const EngineShare& share) {
+  if (const auto* turned = std::get_if<PlanarTranspose>(&step.work)) {
+    return planar_transpose_cycles(config, *turned, share);
+  }
+  const auto& work = std::get<PlanarWork>(step.work);
+  const StepSharing chosen = sharing == Sharing::kAutomatic
+                                 ? planar_sharing(config, work, share.count)
+                                 : step_sharing(sharing);
+  return planar_step_cycles(config, work, chosen, share);
+}
+
 }  // namespace tessera::isa

@@ -22,6 +22,12 @@ StepRows step_rows(const TaskDescriptor& task, std::int64_t step);
 
 // The task is a PlanarTask, or a channel-wise product whose filters the lanes are.
 PlanarStep planar_work(const TaskConfig& task, RowRange rows);
+// On all engines of the core, shared in the cheaper way.
 Cycles planar_cycles(const PlanarEngineConfig& config, const PlanarStep& step);
+// On one of the engines that share it.
+Cycles planar_cycles(const PlanarEngineConfig& config, const PlanarStep& step, Sharing sharing,
+                     const EngineShare& share);
+// A way that is not automatic.
+StepSharing step_sharing(Sharing sharing);
 
 }  // namespace tessera::isa

@@ -3,26 +3,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <numeric>
+#include <optional>
 
 #include "isa/descriptor_check.h"
+#include "isa/engine_groups.h"
 
 namespace tessera::link {
 namespace {
 
 using isa::Dependency;
 using isa::Segment;
+using isa::StepClock;
 using isa::TaskDescriptor;
 using isa::TaskId;
-
-// Finished steps of each engine, the task's own included, counted over all tasks, that are known to
-// come before a step begins.
-using Clock = isa::ByEngine<std::int64_t>;
-
-void raise(Clock& clock, const Clock& other) {
-  for (std::size_t i = 0; i < clock.size(); ++i) clock[i] = std::max(clock[i], other[i]);
-}
 
 class Reducer {
  public:
@@ -41,8 +35,6 @@ class Reducer {
  private:
   Status number_steps() {
     std::int64_t total = 0;
-    Clock next{};
-    first_step_.reserve(tasks_.size());
     for (const TaskDescriptor& task : tasks_) {
       const isa::Bands& bands = task.bands;
       if (bands.images == 0 || bands.rows == 0 || bands.rows_per_step == 0 ||
@@ -53,35 +45,33 @@ class Reducer {
                         "to {} steps in all tasks",
                         task.id, bands.images, bands.rows, bands.rows_per_step, isa::kStepsMax)};
       }
-      first_step_.push_back(next[task.engine]);
-      next[task.engine] += task.steps();
       total += task.steps();
     }
-    for (std::size_t i = 0; i < clocks_.size(); ++i) {
-      clocks_[i].resize(static_cast<std::size_t>(next[i]));
+    clocks_.emplace(tasks_);
+    // One for each step and group of engines.
+    constexpr std::int64_t kEntriesMax = isa::kStepsMax * isa::kEngineKindCount;
+    if (clocks_->entries() > kEntriesMax) {
+      return Error{ErrorCode::kInvalidModel,
+                   fmt::format("package: {} steps in all tasks and {} sets of engines to be "
+                               "followed; allowed is a product of {}",
+                               total, clocks_->groups().size(), kEntriesMax)};
     }
+    clocks_->allocate();
     return {};
-  }
-
-  // What the queue knew before the task's first step.
-  Clock before(const TaskDescriptor& task) const {
-    const std::int64_t first = first_step_[task.id];
-    Clock clock{};
-    if (first > 0) clock = clocks_[task.engine][first - 1];
-    return clock;
   }
 
   // Adds what step j (1-based) learns by waiting for `line`.
   void learn(const TaskDescriptor& task, const Dependency& line, std::int64_t j,
-             Clock& clock) const {
+             StepClock& clock) const {
     if (line.task > task.id || line.task < segment_first_) return;
-    const TaskDescriptor& other = tasks_[line.task];
-    const std::int64_t needed = isa::steps_needed(line, j, other.steps());
+    const std::int64_t needed = isa::steps_needed(line, j, tasks_[line.task].steps());
     if (needed == 0) return;
-    const std::int64_t last = first_step_[line.task] + needed - 1;
     // What earlier steps of the task knew, the queue has passed on.
-    if (line.task != task.id) raise(clock, clocks_[other.engine][last]);
-    clock[other.engine] = std::max(clock[other.engine], last + 1);
+    if (line.task != task.id) {
+      clocks_->learn({line.task, needed - 1}, clock);
+    } else {
+      clocks_->note({line.task, needed - 1}, clock);
+    }
   }
 
   bool is_redundant(const TaskDescriptor& task, std::size_t index,
@@ -90,9 +80,9 @@ class Reducer {
     if (line.task > task.id) return false;
     if (line.task < segment_first_) return true;  // finished before the segment began
     const TaskDescriptor& other = tasks_[line.task];
-    if (other.engine == task.engine && line.task != task.id) return true;
-    const std::int64_t first = first_step_[line.task];
-    Clock clock = before(task);
+    if (line.task != task.id && clocks_->in_order(line.task, task.id)) return true;
+    StepClock clock;
+    clocks_->begin({task.id, 0}, clock);
     for (std::int64_t j = 1; j <= task.steps(); ++j) {
       const std::int64_t needed = isa::steps_needed(line, j, other.steps());
       if (needed == 0) continue;
@@ -100,7 +90,7 @@ class Reducer {
       for (std::size_t k = 0; k < kept.size(); ++k) {
         if (kept[k] && k != index) learn(task, task.dependencies[k], j, clock);
       }
-      if (clock[other.engine] < first + needed) return false;
+      if (!clocks_->knows(clock, {line.task, needed - 1})) return false;
     }
     return true;
   }
@@ -123,18 +113,17 @@ class Reducer {
       if (kept[i]) task.dependencies[left++] = task.dependencies[i];
     }
     task.dependencies.resize(left);
-    Clock clock = before(task);
-    auto& clocks = clocks_[task.engine];
+    StepClock clock;
+    clocks_->begin({id, 0}, clock);
     for (std::int64_t j = 1; j <= task.steps(); ++j) {
       for (const Dependency& line : task.dependencies) learn(task, line, j, clock);
-      clocks[first_step_[id] + j - 1] = clock;
+      clocks_->keep({id, j - 1}, clock);
     }
     return lines - static_cast<std::int64_t>(left);
   }
 
   std::vector<TaskDescriptor>& tasks_;
-  std::vector<std::int64_t> first_step_;              // of each task, in its engine's count
-  isa::ByEngine<Table<std::int64_t, Clock>> clocks_;  // by number of the step in its engine's count
+  std::optional<isa::StepClocks> clocks_;
   TaskId segment_first_ = 0;
 };
 

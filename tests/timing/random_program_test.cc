@@ -23,8 +23,8 @@ class RandomProgram {
     chip_.dma.outstanding_requests = pick(1, 6);
     chip_.dma.request_bytes = pick(0, 1) == 0 ? 64 : 256;
     chip_.neural.psum_banks = pick(1, 4);
-    chip_.neural.count = pick(1, 2);
-    chip_.planar.count = pick(1, 2);
+    chip_.neural.count = 1 << pick(0, 3);
+    chip_.planar.count = 1 << pick(0, 3);
   }
   const ChipConfig& chip() const { return chip_; }
 
@@ -55,10 +55,12 @@ class RandomProgram {
           builder.store(pick(0, 1) == 0 ? a : b, {BaseIndex::kOutput, 0}, rows, dependencies);
           break;
         case 3:
-          builder.product(pick(0, 1) == 0 ? a : b, sums, 0, rows, dependencies);
+          builder.task(builder.product(pick(0, 1) == 0 ? a : b, sums, 0, rows, dependencies))
+              .header = random_engines(chip_.neural.count);
           break;
         case 4:
-          builder.unary(a, b, {}, rows, dependencies);
+          builder.task(builder.unary(a, b, {}, rows, dependencies)).header =
+              random_engines(chip_.planar.count);
           break;
         default:
           builder.add(EngineKind::kStore, random_copy(), {1, 8, rows}, dependencies);
@@ -70,6 +72,17 @@ class RandomProgram {
   int pick(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
 
  private:
+  // All engines of a kind, or some of them, and any way of sharing.
+  isa::TaskHeader random_engines(int engines) {
+    isa::TaskHeader header;
+    header.sharing = static_cast<isa::Sharing>(pick(0, 2));
+    if (pick(0, 2) == 0) return header;
+    const int first = pick(0, engines - 1);
+    header.engines = {static_cast<std::uint8_t>(first),
+                      static_cast<std::uint8_t>(pick(1, engines - first))};
+    return header;
+  }
+
   isa::CopyTask random_copy() {
     isa::CopyTask copy;
     copy.fill = pick(0, 3) == 0;

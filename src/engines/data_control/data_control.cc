@@ -22,8 +22,8 @@ std::uint64_t scrambled(std::uint64_t bits) {
 
 }  // namespace
 
-DataControl::DataControl(const TaskEntries& entries, WakeTable& wakes)
-    : entries_(entries), wakes_(wakes) {}
+DataControl::DataControl(const TaskEntries& entries, const BoxLayout& layout, WakeTable& wakes)
+    : entries_(entries), layout_(layout), wakes_(wakes) {}
 
 void DataControl::reset(const std::vector<RunNetwork>& networks, const RunOptions& options) {
   networks_ = networks;
@@ -40,8 +40,10 @@ void DataControl::reset(const std::vector<RunNetwork>& networks, const RunOption
   times_.assign(count, EngineTaskTimes{});
   trace_.clear();
   shares_.assign(networks.size(), Share{});
-  waits_.fill(Wait{});
-  holds_.fill(Hold{});
+  const auto boxes = static_cast<std::size_t>(layout_.count());
+  waits_.assign(boxes, Wait{});
+  waiting_.assign(boxes, 0);
+  holds_.assign(boxes, Hold{});
   used_ = dropped_now_ = 0;
   dropped_at_ = -1;
   retired_ = 0;
@@ -72,7 +74,7 @@ void DataControl::begin_segment(std::uint32_t network, isa::TaskId first) {
 
 void DataControl::stop(std::uint32_t network, Cycles now) {
   shares_[network].stopped = true;
-  for (int engine = 0; engine < isa::kEngineKindCount; ++engine) {
+  for (int engine = 0; engine < layout_.count(); ++engine) {
     if (waits_[engine].waiting && tasks_[waiting_[engine]].network == network) {
       wakes_.wake(static_cast<Box>(engine), now + 1);
     }
@@ -82,13 +84,24 @@ void DataControl::stop(std::uint32_t network, Cycles now) {
 
 std::vector<std::uint32_t> DataControl::waiting_for_absent() const {
   std::vector<std::uint32_t> found;
-  for (int engine = 0; engine < isa::kEngineKindCount; ++engine) {
+  for (int engine = 0; engine < layout_.count(); ++engine) {
     const Wait& wait = waits_[engine];
     if (!wait.waiting || (!wait.never && tasks_[wait.task].descriptor != nullptr)) continue;
     const std::uint32_t network = tasks_[waiting_[engine]].network;
     if (std::find(found.begin(), found.end(), network) == found.end()) found.push_back(network);
   }
   return found;
+}
+
+template <typename Met>
+void DataControl::wake_waiting(RunTaskId id, Cycles now, Met met) {
+  const int count = layout_.count();
+  for (int engine = 0; engine < count; ++engine) {
+    const Wait& wait = waits_[engine];
+    if (wait.waiting && !wait.never && wait.task == id && met(wait)) {
+      wakes_.wake(static_cast<Box>(engine), now + 1);
+    }
+  }
 }
 
 void DataControl::enter(RunTaskId id, const isa::TaskDescriptor& descriptor, Cycles now) {
@@ -102,12 +115,7 @@ void DataControl::enter(RunTaskId id, const isa::TaskDescriptor& descriptor, Cyc
   task.entered_at = now;
   times_[id].dispatched = now;
   // Its number of steps is known now, so a wait on all of them may turn out shorter.
-  for (int engine = 0; engine < isa::kEngineKindCount; ++engine) {
-    const Wait& wait = waits_[engine];
-    if (wait.waiting && !wait.never && wait.task == id) {
-      wakes_.wake(static_cast<Box>(engine), now + 1);
-    }
-  }
+  wake_waiting(id, now, [](const Wait&) { return true; });
 }
 
 std::optional<DataControl::Wait> DataControl::unmet(const RunTask& task, std::int64_t step,
@@ -130,9 +138,8 @@ std::optional<DataControl::Wait> DataControl::unmet(const RunTask& task, std::in
   return std::nullopt;
 }
 
-bool DataControl::held_back(RunTaskId id, std::int64_t step, Cycles now) {
-  const EngineKind engine = tasks_[id].descriptor->engine;
-  Hold& hold = holds_[engine];
+bool DataControl::held_back(RunTaskId id, std::int64_t step, Box box, Cycles now) {
+  Hold& hold = holds_[box];
   if (hold.task != id || hold.step != step) {
     // Half of the tasks are as fast as ever, the others slower by up to some thousand cycles a
     // step.
@@ -143,27 +150,31 @@ bool DataControl::held_back(RunTaskId id, std::int64_t step, Cycles now) {
     hold = {id, step, now + static_cast<Cycles>(step_bits % slowest)};
   }
   if (hold.until <= now) return false;
-  wakes_.wake(box_of(engine), hold.until);
+  wakes_.wake(box, hold.until);
   return true;
 }
 
-bool DataControl::grant(RunTaskId id, std::int64_t step, Cycles now) {
+bool DataControl::ready(RunTaskId id, std::int64_t step, Box box, Cycles now) {
   const RunTask& task = tasks_[id];
-  Wait& wait = waits_[task.descriptor->engine];
+  Wait& wait = waits_[box];
   if (!task.descriptor->dependencies.empty() && !shares_[task.network].stopped) {
     if (const std::optional<Wait> found = unmet(task, step, now)) {
       wait = *found;
-      waiting_[task.descriptor->engine] = id;
+      waiting_[box] = id;
       // What happened in this very cycle counts in the next.
       if (!wait.never &&
           (tasks_[wait.task].finished >= wait.needed || tasks_[wait.task].entered_at == now)) {
-        wakes_.wake(box_of(task.descriptor->engine), now + 1);
+        wakes_.wake(box, now + 1);
       }
       return false;
     }
   }
   wait.waiting = false;
-  if (options_.delay_seed != 0 && held_back(id, step, now)) return false;
+  return options_.delay_seed == 0 || !held_back(id, step, box, now);
+}
+
+void DataControl::begin(RunTaskId id, std::int64_t step, Cycles now) {
+  const RunTask& task = tasks_[id];
   if (step == 0) times_[id].first_step_begin = now;
   if (options_.hazards != nullptr && !shares_[task.network].stopped) {
     options_.hazards->begin_step({.id = id,
@@ -171,7 +182,6 @@ bool DataControl::grant(RunTaskId id, std::int64_t step, Cycles now) {
                                   .network = &networks_[task.network],
                                   .step = step});
   }
-  return true;
 }
 
 Cycles DataControl::first_step_met_at(RunTaskId id, bool kernels_only) const {
@@ -191,7 +201,7 @@ Cycles DataControl::first_step_met_at(RunTaskId id, bool kernels_only) const {
   return met;
 }
 
-Activity DataControl::blocked_by(EngineKind engine, Cycles now) const {
+Activity DataControl::blocked_by(Box engine, Cycles now) const {
   const Wait& wait = waits_[engine];
   if (!wait.waiting || wait.never) return Activity::kBlockedDependency;
   const isa::TaskDescriptor* other = tasks_[wait.task].descriptor;
@@ -200,7 +210,7 @@ Activity DataControl::blocked_by(EngineKind engine, Cycles now) const {
   return memory ? Activity::kBlockedMemory : Activity::kBlockedDependency;
 }
 
-void DataControl::finish_step(RunTaskId id, std::int64_t step, Cycles begin, Cycles now) {
+void DataControl::finish_step(RunTaskId id, std::int64_t step, Cycles now) {
   RunTask& task = tasks_[id];
   TESSERA_CHECK(task.finished == step, "step {} finished after {}", step, task.finished);
   if (task.changed_at != now) {
@@ -208,15 +218,7 @@ void DataControl::finish_step(RunTaskId id, std::int64_t step, Cycles begin, Cyc
     task.changed_at = now;
   }
   ++task.finished;
-  if (options_.trace) {
-    trace_.push_back({id, static_cast<std::uint8_t>(task.descriptor->engine), step, begin, now});
-  }
-  for (int engine = 0; engine < isa::kEngineKindCount; ++engine) {
-    const Wait& wait = waits_[engine];
-    if (wait.waiting && !wait.never && wait.task == id && task.finished >= wait.needed) {
-      wakes_.wake(static_cast<Box>(engine), now + 1);
-    }
-  }
+  wake_waiting(id, now, [&task](const Wait& wait) { return task.finished >= wait.needed; });
   if (task.finished < task.steps) return;
   times_[id].end = now;
   if (dropped_at_ != now) {
@@ -241,7 +243,7 @@ std::string DataControl::name(RunTaskId id) const {
   return fmt::format("network {} task {}", tasks_[id].network, task);
 }
 
-std::string DataControl::describe_wait(EngineKind engine) const {
+std::string DataControl::describe_wait(Box engine) const {
   const Wait& wait = waits_[engine];
   if (!wait.waiting) return "waits for nothing";
   if (wait.never) return fmt::format("waits for task {}, which is not of this run", wait.named);

@@ -49,7 +49,7 @@ struct TaskEntries {
 
 class DataControl {
  public:
-  DataControl(const TaskEntries& entries, WakeTable& wakes);
+  DataControl(const TaskEntries& entries, const BoxLayout& layout, WakeTable& wakes);
 
   // Forgets everything; storage for the tasks of `networks` is allocated here.
   void reset(const std::vector<RunNetwork>& networks, const RunOptions& options);
@@ -75,21 +75,36 @@ class DataControl {
   const RunTask& task(RunTaskId id) const { return tasks_[id]; }
   const RunNetwork& network_of(RunTaskId id) const { return networks_[tasks_[id].network]; }
   EngineTaskTimes& times(RunTaskId id) { return times_[id]; }
-  // Whether step `step` (0-based) may start at `now`. If so it counts as begun.
-  bool grant(RunTaskId id, std::int64_t step, Cycles now);
+  const BoxLayout& layout() const { return layout_; }
+  // Whether step `step` (0-based) may start at `now`, as far as engine `box` is concerned: what it
+  // waits for is finished. Once it may it always may.
+  bool ready(RunTaskId id, std::int64_t step, Box box, Cycles now);
+  // The step begins on all engines of its task.
+  void begin(RunTaskId id, std::int64_t step, Cycles now);
+  // Both, for a task of one engine.
+  bool grant(RunTaskId id, std::int64_t step, Box box, Cycles now) {
+    if (!ready(id, step, box, now)) return false;
+    begin(id, step, now);
+    return true;
+  }
   // From which cycle on the dependencies of a task's first step are met, or only those on the
   // kernel DMA; they are. A counter that went on since then counts by its last change.
   Cycles first_step_met_at(RunTaskId id, bool kernels_only) const;
   // What a refused engine waits for: busy memory or another engine.
-  Activity blocked_by(isa::EngineKind engine, Cycles now) const;
-  // Step `step` is done and its results are in memory; with the last one the entry is dropped.
-  void finish_step(RunTaskId id, std::int64_t step, Cycles begin, Cycles now);
+  Activity blocked_by(Box engine, Cycles now) const;
+  // Step `step` is done on all engines and its results are in memory; with the last one the entry
+  // is dropped.
+  void finish_step(RunTaskId id, std::int64_t step, Cycles now);
+  // What engine `box` did of a step, if a trace is asked for.
+  void trace_step(RunTaskId id, std::int64_t step, Box box, Cycles begin, Cycles end) {
+    if (options_.trace) trace_.push_back({id, box, step, begin, end});
+  }
 
   std::size_t retired() const { return retired_; }
   const std::vector<TraceRecord>& trace() const { return trace_; }
   std::vector<TraceRecord> take_trace() { return std::move(trace_); }
   const std::vector<EngineTaskTimes>& all_times() const { return times_; }
-  std::string describe_wait(isa::EngineKind engine) const;
+  std::string describe_wait(Box engine) const;
   std::string name(
       RunTaskId id) const;  // "task 7", with "network 1 " in front if there are several
 
@@ -104,6 +119,9 @@ class DataControl {
   std::int64_t visible(const RunTask& task, Cycles now) const {
     return task.changed_at == now ? task.finished_before : task.finished;
   }
+  // Wakes the engines that wait for the task, if `met` says so.
+  template <typename Met>
+  void wake_waiting(RunTaskId id, Cycles now, Met met);
   // The first dependency that is not met.
   std::optional<Wait> unmet(const RunTask& task, std::int64_t step, Cycles now) const;
   // A step whose dependencies are met and that is held back all the same (delay_seed).
@@ -112,7 +130,7 @@ class DataControl {
     std::int64_t step = -1;
     Cycles until = 0;
   };
-  bool held_back(RunTaskId id, std::int64_t step, Cycles now);
+  bool held_back(RunTaskId id, std::int64_t step, Box box, Cycles now);
 
   // What a network has of the task buffer.
   struct Share {
@@ -124,6 +142,7 @@ class DataControl {
   bool has_tasks_left(std::uint32_t network) const;
 
   const TaskEntries entries_;
+  const BoxLayout layout_;
   WakeTable& wakes_;
   std::vector<RunNetwork> networks_;
   std::vector<RunTask> tasks_;
@@ -131,9 +150,9 @@ class DataControl {
   std::vector<TraceRecord> trace_;
   RunOptions options_;
   std::vector<Share> shares_;  // by network
-  isa::ByEngine<Wait> waits_;
-  isa::ByEngine<RunTaskId> waiting_{};  // the task that waits, where one does
-  isa::ByEngine<Hold> holds_;
+  Table<Box, Wait> waits_;
+  Table<Box, RunTaskId> waiting_;  // the task that waits, where one does
+  Table<Box, Hold> holds_;
   std::int32_t used_ = 0;
   std::int32_t dropped_now_ = 0;  // entries dropped in cycle dropped_at_
   Cycles dropped_at_ = -1;

@@ -32,6 +32,15 @@ const char* memory_text(const isa::Access& access) {
 // Writer of what was there before the run.
 constexpr isa::TaskId kEarlierTask = isa::kNoTask - 1;
 
+void raise(isa::StepClock& clock, const isa::StepClock& other) {
+  if (clock.size() < other.size()) clock.resize(other.size(), 0);
+  for (std::size_t i = 0; i < other.size(); ++i) clock[i] = std::max(clock[i], other[i]);
+}
+
+std::int64_t entry(const isa::StepClock& clock, isa::GroupIndex group) {
+  return group < clock.size() ? clock[group] : 0;
+}
+
 }  // namespace
 
 std::string HazardCheck::step_text(const RunNetwork& network, const isa::TaskDescriptor& task,
@@ -77,8 +86,11 @@ void HazardCheck::add_written(WrittenBytes& written) const {
   }
 }
 
-HazardCheck::Clock HazardCheck::clock_of(const HazardStep& step) const {
-  Clock clock = engine_clocks_[step.descriptor->engine];
+HazardCheck::Clock HazardCheck::clock_of(const HazardStep& step, isa::GroupIndex group) const {
+  Clock clock;
+  for (isa::GroupIndex other = 0; other < groups_.size(); ++other) {
+    if (groups_.overlap(group, other)) raise(clock, last_clocks_[other]);
+  }
   for (const isa::Dependency& dependency : step.descriptor->dependencies) {
     const RunNetwork& network = *step.network;
     if (dependency.task < network.first || dependency.task >= network.last) continue;
@@ -87,10 +99,9 @@ HazardCheck::Clock HazardCheck::clock_of(const HazardStep& step) const {
     const std::int64_t needed =
         isa::steps_needed(dependency, step.step + 1, other.descriptor->steps());
     if (needed == 0) continue;
-    const Clock& known = other.clocks[needed - 1];
-    for (std::size_t e = 0; e < clock.size(); ++e) clock[e] = std::max(clock[e], known[e]);
-    std::int64_t& finished = clock[other.descriptor->engine];
-    finished = std::max(finished, other.first_sequence + needed);
+    raise(clock, other.clocks[static_cast<std::size_t>(needed - 1)]);
+    if (clock.size() <= other.group) clock.resize(other.group + 1, 0);
+    clock[other.group] = std::max(clock[other.group], other.first_sequence + needed);
   }
   return clock;
 }
@@ -139,25 +150,30 @@ bool HazardCheck::in_order(const HazardStep& step, const isa::Access& access, co
                            const isa::StepRef& other) const {
   const TaskRecord& record = records_[other.task];
   if (record.descriptor->id < step.network->segment_first) return true;  // an earlier segment
-  const isa::EngineKind engine = record.descriptor->engine;
-  if (engine == step.descriptor->engine &&
+  if (groups_.in_order(record.group, records_[step.id].group) &&
       !isa::reads_own_result({step.id, step.step}, access.write, other)) {
     return true;
   }
-  return clock[engine] > record.first_sequence + other.step;
+  return entry(clock, record.group) > record.first_sequence + other.step;
+}
+
+HazardCheck::TaskRecord& HazardCheck::record_of(const HazardStep& step) {
+  TaskRecord& record = records_[step.id];
+  if (record.descriptor != nullptr) return record;
+  record.descriptor = step.descriptor;
+  record.network = step.network;
+  record.group = groups_.add(*step.descriptor);
+  last_clocks_.resize(groups_.size());
+  begun_.resize(groups_.size(), 0);
+  record.first_sequence = begun_[record.group];
+  record.clocks.reserve(static_cast<std::size_t>(step.descriptor->steps()));
+  return record;
 }
 
 void HazardCheck::begin_step(const HazardStep& step) {
-  const isa::EngineKind engine = step.descriptor->engine;
-  Clock& engine_clock = engine_clocks_[engine];
-  engine_clock = clock_of(step);
-  TaskRecord& record = records_[step.id];
-  if (record.descriptor == nullptr) {
-    record.descriptor = step.descriptor;
-    record.network = step.network;
-    record.first_sequence = begun_[engine];
-    record.clocks.reserve(static_cast<std::size_t>(step.descriptor->steps()));
-  }
+  TaskRecord& record = record_of(step);
+  const Clock clock = clock_of(step, record.group);
+  last_clocks_[record.group] = clock;
   accesses_.clear();
   isa::step_accesses(*step.descriptor, chip_, step.step, accesses_);
   const isa::StepRef self{step.id, step.step};
@@ -173,16 +189,16 @@ void HazardCheck::begin_step(const HazardStep& step) {
       }
       continue;
     }
-    const auto visit = [&](const isa::StepRef& other) { check(step, access, engine_clock, other); };
+    const auto visit = [&](const isa::StepRef& other) { check(step, access, clock, other); };
     isa::AccessMap& map = shadow(step, access);
     if (access.write) {
       map.write(access.first, access.last, self, visit);
     } else {
-      map.read(access.first, access.last, self, step.descriptor->engine, visit);
+      map.read(access.first, access.last, self, record.group, visit);
     }
   }
-  ++begun_[engine];
-  record.clocks.push_back(engine_clock);
+  ++begun_[record.group];
+  record.clocks.push_back(clock);
 }
 
 }  // namespace tessera::engines

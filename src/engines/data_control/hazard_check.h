@@ -1,16 +1,15 @@
 // The hazard check: a shadow of the accesses of each byte, and what each step knows to be finished.
 //
 // A step knows, through its dependencies, the steps it was granted after, with all that those knew (a
-// clock of five counters), and what the step before it on its engine knew. A read must know its
+// clock of a counter for each set of engines), and what the steps before it on its engines knew. A read must know its
 // bytes' last writer, a write also their readers since then. If not, the two tasks race, whatever
-// their cycles, and the check names them and the bytes. Steps of its own engine are in order by its
-// queue, except that a read of what an earlier step of the same task wrote must know that step
+// their cycles, and the check names them and the bytes. Steps of its own engines are in order by their
+// queues (isa/engine_groups.h), except that a read of what an earlier step of the same task wrote must know that step
 // (isa::reads_own_result). A read of unwritten bytes is reported too; what the package and the host
 // supply, and what earlier segments left, is written.
 // Nothing orders the tasks of two networks, so bytes that both touch are a race at once.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -23,6 +22,7 @@
 #include "engines/data_control/written_bytes.h"
 #include "isa/access_map.h"
 #include "isa/accesses.h"
+#include "isa/engine_groups.h"
 
 namespace tessera::engines {
 
@@ -49,16 +49,19 @@ class HazardCheck {
   void add_written(WrittenBytes& written) const;
 
  private:
-  // Steps of each engine, the step's own included, known to be finished when a step begins, counted
-  // in the engine's order.
-  using Clock = isa::ByEngine<std::int64_t>;
+  // Steps of each group of engines, the step's own included, known to be finished when a step
+  // begins, counted in the group's order. Groups that came later are not in it: 0.
+  using Clock = isa::StepClock;
   struct TaskRecord {
     const isa::TaskDescriptor* descriptor = nullptr;
     const RunNetwork* network = nullptr;
-    std::int64_t first_sequence = 0;    // of its step 0 in its engine
-    Table<std::int64_t, Clock> clocks;  // of its steps begun so far
+    isa::GroupIndex group = 0;
+    std::int64_t first_sequence = 0;  // of its step 0 in its group
+    std::vector<Clock> clocks;        // of its steps begun so far
   };
-  Clock clock_of(const HazardStep& step) const;
+  // Its record, made with its first step.
+  TaskRecord& record_of(const HazardStep& step);
+  Clock clock_of(const HazardStep& step, isa::GroupIndex group) const;
   void check(const HazardStep& step, const isa::Access& access, const Clock& clock,
              const isa::StepRef& other);
   // Whether step `other` of the same network is over when `step` begins.
@@ -77,8 +80,9 @@ class HazardCheck {
   const ChipConfig& chip_;
   const bool several_networks_;
   std::vector<TaskRecord> records_;
-  isa::ByEngine<Clock> engine_clocks_{};
-  isa::ByEngine<std::int64_t> begun_{};  // steps of each engine
+  isa::EngineGroups groups_;
+  std::vector<Clock> last_clocks_;   // of the step begun last, by group
+  std::vector<std::int64_t> begun_;  // steps, by group
   std::map<MemoryKey, isa::AccessMap> shadows_;
   std::vector<isa::Access> accesses_;
   std::vector<std::string> races_;

@@ -12,7 +12,8 @@ StepEngine::StepEngine(const Wiring& wiring) : wiring_(wiring), in_flight_(wirin
 
 void StepEngine::reset(bool timing_only) {
   timing_only_ = timing_only;
-  active_ = false;
+  active_ = offered_ = false;
+  used_ = true;
   has_next_ = false;
   next_configured_at_ = configured_at_ = shadow_begin_ = spaced_at_ = drained_at_ = 0;
   next_step_ = 0;
@@ -25,10 +26,11 @@ void StepEngine::reset(bool timing_only) {
 }
 
 void StepEngine::enter(Cycles now, Activity activity) {
+  // A task's times are those of the engine that leads it.
   EngineTaskTimes* times = nullptr;
   if (active_) {
-    times = &control().times(task_);
-  } else if (!in_flight_.empty()) {
+    if (share_.index == 0) times = &control().times(task_);
+  } else if (!in_flight_.empty() && in_flight_.front().leads) {
     times = &control().times(in_flight_.front().task);
   }
   account_.enter(now, activity, times);
@@ -36,20 +38,25 @@ void StepEngine::enter(Cycles now, Activity activity) {
 
 Cycles StepEngine::step(Cycles now) {
   finish_due(now);
-  if (free_at_ <= now) {
+  if (free_at_ <= now && !offered_) {
     const bool waiting = has_next_ || wiring_.tasks->can_pop(now);
     if (!active_ && waiting && tasks_draining_ < 2) begin_task(now);
     if (active_ && free_at_ <= now) free_at_ = std::max(free_at_, begin_step(now));
   }
-  if (wiring_.second_registers && active_) configure_next(now);
-  Cycles next = in_flight_.empty() ? kNever : in_flight_.front().due;
+  if (wiring_.second_registers && active_ && !offered_) configure_next(now);
   if (free_at_ > now) {
     enter(now, Activity::kBusy);
-    next = std::min(next, free_at_);
-  } else if (!active_) {
+  } else if (!active_ || offered_) {
     enter(now, in_flight_.empty() ? Activity::kIdle : Activity::kBusy);
-    if (wiring_.tasks->can_pop(now) && tasks_draining_ < 2) next = std::min(next, now + 1);
   }
+  return next_event(now);
+}
+
+Cycles StepEngine::next_event(Cycles now) const {
+  const Cycles next = in_flight_.empty() ? kNever : in_flight_.front().due;
+  if (free_at_ > now) return std::min(next, free_at_);
+  if (!active_ && wiring_.tasks->can_pop(now) && tasks_draining_ < 2)
+    return std::min(next, now + 1);
   return next;
 }
 
@@ -57,14 +64,17 @@ void StepEngine::finish_due(Cycles now) {
   while (!in_flight_.empty() && in_flight_.front().due <= now) {
     const InFlight done = in_flight_.front();
     in_flight_.pop();
-    if (!timing_only_ && !control().stopped(done.task)) execute(done.task, done.step);
+    if (done.leads && !timing_only_ && !control().stopped(done.task)) {
+      execute(done.task, done.step);
+    }
     if (done.last) {
       ++account_.counters.tasks;
       drained_at_ = now;
       --tasks_draining_;
       if (tasks_draining_ == 0) previous_ = nullptr;
     }
-    control().finish_step(done.task, done.step, done.begin, done.due);
+    control().trace_step(done.task, done.step, wiring_.box, done.begin, done.due);
+    if (done.leads) control().finish_step(done.task, done.step, done.due);
   }
 }
 
@@ -77,8 +87,11 @@ void StepEngine::begin_task(Cycles now) {
   const isa::TaskDescriptor& descriptor = *control().task(task_).descriptor;
   reads_previous_ =
       previous_ != nullptr && reads_results_of(descriptor, *previous_, wiring_.partitions);
-  plan_ = plan(descriptor);
-  free_at_ = std::max(now, configured_at_);
+  const BoxLayout::Range engines = control().layout().engines_of(descriptor);
+  share_ = {.index = static_cast<int>(wiring_.box) - engines.first, .count = engines.count()};
+  plan_ = plan(descriptor, share_);
+  used_ = plan_.used || share_.index == 0;
+  free_at_ = used_ ? std::max(now, configured_at_) : now;
 }
 
 void StepEngine::configure_next(Cycles now) {
@@ -105,38 +118,69 @@ Cycles StepEngine::begin_step(Cycles now) {
     enter(now, Activity::kBusy);
     return now;
   }
-  if (!control().grant(task_, next_step_, now)) {
-    enter(now, control().blocked_by(wiring_.kind, now));
+  if (used_ && !control().ready(task_, next_step_, wiring_.box, now)) {
+    enter(now, control().blocked_by(wiring_.box, now));
     return now;
   }
+  if (share_.count > 1) {
+    offered_ = true;
+    return now;
+  }
+  control().begin(task_, next_step_, now);
+  return occupy(now, preparation(now));
+}
+
+Cycles StepEngine::take_share(Cycles now, Cycles preparation) {
+  offered_ = false;
+  const std::size_t before = in_flight_.size();
+  free_at_ = occupy(now, preparation);
+  const bool pushed = in_flight_.size() > before;
+  enter(now, pushed || !in_flight_.empty() ? Activity::kBusy : Activity::kIdle);
+  return pushed ? in_flight_.back().due : now;
+}
+
+Cycles StepEngine::occupy(Cycles now, Cycles preparation) {
   const isa::TaskDescriptor& descriptor = *control().task(task_).descriptor;
-  const StepCost step_cost = cost(descriptor, next_step_);
-  const Cycles preparation = next_step_ == 0 ? preparation_left(now) : 0;
-  const Cycles end = now + preparation + step_cost.occupancy;
   const bool last = next_step_ + 1 == control().task(task_).steps;
-  in_flight_.push({end + plan_.drain, now, task_, next_step_, last});
+  const StepCost step_cost = used_ ? cost(descriptor, next_step_) : StepCost{};
+  if (step_cost.occupancy == 0 && share_.index != 0) {
+    ++next_step_;
+    if (last) end_task(descriptor, now, 0, 0);
+    return now + 1;
+  }
+  const Cycles end = now + preparation + step_cost.occupancy;
+  in_flight_.push({end + plan_.drain, now, task_, next_step_, false, share_.index == 0});
   ++account_.counters.steps;
   account_.counters.macs += step_cost.macs;
   ++next_step_;
-  if (last) {
-    enter(now, Activity::kBusy);
-    active_ = false;
-    ++tasks_draining_;
-    shadow_begin_ = end - step_cost.shadow;
-    spaced_at_ = shadow_begin_ + step_cost.spacing;
-    previous_ = &descriptor;
-  }
+  if (last) end_task(descriptor, end, step_cost.shadow, step_cost.spacing);
   return end;
 }
 
+void StepEngine::end_task(const isa::TaskDescriptor& task, Cycles end, Cycles shadow,
+                          Cycles spacing) {
+  active_ = false;
+  if (!used_) return;
+  shadow_begin_ = end - shadow;
+  spaced_at_ = shadow_begin_ + spacing;
+  if (in_flight_.empty() || in_flight_.back().task != task_) {  // its parts have drained
+    ++account_.counters.tasks;
+    drained_at_ = end;
+    return;
+  }
+  in_flight_.back().last = true;
+  ++tasks_draining_;
+  previous_ = &task;
+}
+
 std::string StepEngine::describe() const {
-  const std::string name = isa::engine_kind_name(wiring_.kind);
+  const std::string name = wiring_.control->layout().name(wiring_.box);
   const std::size_t queued = wiring_.tasks->size() + (has_next_ ? 1 : 0);
   if (!active_) {
     return fmt::format("{}: {} steps in flight, {} tasks queued", name, in_flight_.size(), queued);
   }
   return fmt::format("{}: {} step {} {}, {} tasks queued", name, wiring_.control->name(task_),
-                     next_step_ + 1, wiring_.control->describe_wait(wiring_.kind), queued);
+                     next_step_ + 1, wiring_.control->describe_wait(wiring_.box), queued);
 }
 
 }  // namespace tessera::engines

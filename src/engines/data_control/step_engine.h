@@ -16,11 +16,18 @@
 // step already runs. At most `in_flight_max` steps drain at a time, and of two tasks at most. A
 // task that reads what the task before it writes waits for the drain. A step that reads what an
 // earlier step of its own task writes waits because the task depends on itself (data_control.h).
+//
+// Engines that share a task begin each of its steps together. An engine that could begin offers the
+// step; the core begins it on all of them in the cycle in which the last one offers, when all boxes
+// have been stepped, so the order of stepping stays free. Each engine takes as long as its share. The
+// first of them leads: the step is finished, and its values are computed, when the last part is done.
+// An engine without a share of the task is not configured: it keeps its place in the order, and idles.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
+#include "arch/cost.h"
 #include "engines/data_control/data_control.h"
 #include "engines/fifo.h"
 #include "engines/time_account.h"
@@ -30,7 +37,7 @@ namespace tessera::engines {
 class StepEngine {
  public:
   struct Wiring {
-    isa::EngineKind kind = isa::EngineKind::kNeural;
+    Box box = Box::kFirstEngine;
     Fifo<RunTaskId>* tasks = nullptr;  // filled by the task manager
     DataControl* control = nullptr;
     std::int64_t partitions = 128;  // of the state buffer
@@ -49,8 +56,28 @@ class StepEngine {
   TimeAccount& account() { return account_; }
   std::string describe() const;
 
+  // ---- steps that several engines share ----
+  // Whether the engine could begin a step that waits for the others.
+  bool offers() const { return offered_; }
+  RunTaskId offered_task() const { return task_; }
+  std::int64_t offered_step() const { return next_step_; }
+  // The step still waits for the others: the task behind is configured meanwhile.
+  void wait_for_others(Cycles now) {
+    if (wiring_.second_registers) configure_next(now);
+  }
+  // What is left of the step's preparation; of those of all engines, the longest counts.
+  Cycles preparation(Cycles now) { return next_step_ == 0 && used_ ? preparation_left(now) : 0; }
+  // Takes its share of the offered step; returns when its results are in memory, at `now` if it has
+  // no share.
+  Cycles take_share(Cycles now, Cycles preparation);
+  // The leader's results of the step begun last count from `due` on.
+  void lead_until(Cycles due) { in_flight_.back().due = due; }
+  // When it next has something to do by itself.
+  Cycles next_event(Cycles now) const;
+
  protected:
   struct TaskPlan {
+    bool used = true;                // the engine has a share of the task's steps
     Cycles first = 0;                // preparation of the first step
     bool first_from_kernels = true;  // by what the kernel DMA brought; false: by any dependency
     Cycles drain = 0;                // from the end of a step's occupancy to its results
@@ -62,11 +89,14 @@ class StepEngine {
     Cycles shadow = 0, spacing = 0;
     std::int64_t macs = 0;
   };
-  virtual TaskPlan plan(const isa::TaskDescriptor& task) = 0;
+  // `share` of the task is the engine's.
+  virtual TaskPlan plan(const isa::TaskDescriptor& task, const EngineShare& share) = 0;
+  // An occupancy of 0: the engine has no share of this step.
   virtual StepCost cost(const isa::TaskDescriptor& task, std::int64_t step) = 0;
   // Computes a step's values; called in order, when they are due.
   virtual void execute(RunTaskId id, std::int64_t step) = 0;
   DataControl& control() { return *wiring_.control; }
+  const EngineShare& share() const { return share_; }
 
  private:
   struct InFlight {
@@ -74,6 +104,7 @@ class StepEngine {
     RunTaskId task = 0;
     std::int64_t step = 0;
     bool last = false;
+    bool leads = true;
   };
   void finish_due(Cycles now);
   void begin_task(Cycles now);
@@ -83,12 +114,18 @@ class StepEngine {
   // Whether the next step's inputs may still be in this engine's own pipeline.
   bool waits_for_drain() const;
   Cycles begin_step(Cycles now);
+  // Occupies the engine from `now` on; returns the end of the occupancy.
+  Cycles occupy(Cycles now, Cycles preparation);
+  void end_task(const isa::TaskDescriptor& task, Cycles now, Cycles shadow, Cycles spacing);
   void enter(Cycles now, Activity activity);
 
   const Wiring wiring_;
   bool timing_only_ = false;
   bool active_ = false;  // `task_` holds a task with steps left
   RunTaskId task_ = 0;
+  EngineShare share_;     // of `task_`
+  bool used_ = true;      // it is not empty
+  bool offered_ = false;  // the next step waits for the other engines
   TaskPlan plan_;
   bool has_next_ = false;  // `next_task_` is in the second register set
   RunTaskId next_task_ = 0;

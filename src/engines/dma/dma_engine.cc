@@ -79,7 +79,8 @@ void DmaEngine::finish_steps(Cycles now) {
       wiring_.math->run_step(control.network_of(done.task).memory, *task.descriptor, done.step);
     }
     if (done.step + 1 == task.steps) ++account_.counters.tasks;
-    control.finish_step(done.task, done.step, done.begin, now);
+    control.trace_step(done.task, done.step, wiring_.box, done.begin, now);
+    control.finish_step(done.task, done.step, now);
     steps_.pop();
   }
 }
@@ -100,7 +101,7 @@ void DmaEngine::begin_task(Cycles now) {
 bool DmaEngine::begin_step(Cycles now) {
   if (!active_ || started_at_ > now || steps_.full()) return false;
   if (drain_first_ && !steps_.empty()) return false;
-  if (!wiring_.control->grant(task_, next_step_, now)) {
+  if (!wiring_.control->grant(task_, next_step_, wiring_.box, now)) {
     refused_ = true;
     return false;
   }
@@ -182,7 +183,7 @@ Cycles DmaEngine::settle(Cycles now) {
     }
     activity = starved ? Activity::kBlockedMemory : Activity::kBusy;
   } else if (active_) {
-    activity = refused_ ? wiring_.control->blocked_by(wiring_.kind, now) : Activity::kBusy;
+    activity = refused_ ? wiring_.control->blocked_by(wiring_.box, now) : Activity::kBusy;
   }
   account_.enter(now, activity, times);
   account_.counters.bytes_read = port.bytes_read;
@@ -191,12 +192,12 @@ Cycles DmaEngine::settle(Cycles now) {
 }
 
 std::string DmaEngine::describe() const {
-  const std::string name = isa::engine_kind_name(wiring_.kind);
+  const std::string name = box_name(wiring_.box);
   std::string text =
       fmt::format("{}: {} steps and {} requests in flight", name, steps_.size(), in_flight_.size());
   if (active_) {
     text += fmt::format(", {} step {} {}", wiring_.control->name(task_), next_step_ + 1,
-                        wiring_.control->describe_wait(wiring_.kind));
+                        wiring_.control->describe_wait(wiring_.box));
   }
   return text + fmt::format(", {} tasks queued", wiring_.tasks->size());
 }

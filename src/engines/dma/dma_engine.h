@@ -27,7 +27,7 @@ namespace tessera::engines {
 class DmaEngine {
  public:
   struct Wiring {
-    isa::EngineKind kind = isa::EngineKind::kLoad;
+    Box box = Box::kLoad;
     Fifo<RunTaskId>* tasks = nullptr;  // filled by the task manager
     DataControl* control = nullptr;
     DramPort* port = nullptr;

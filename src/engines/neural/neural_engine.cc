@@ -22,16 +22,21 @@ NeuralEngine::NeuralEngine(const ChipConfig& chip, Wiring wiring, NeuralMath& ma
       config_(chip.neural),
       math_(math) {}
 
-StepEngine::TaskPlan NeuralEngine::plan(const TaskDescriptor& task) {
+StepEngine::TaskPlan NeuralEngine::plan(const TaskDescriptor& task, const EngineShare& share) {
   const auto& neural = std::get<NeuralTask>(task.config);
   work_ = isa::product_work(neural, chip_);
   // Products are charged as if the state buffer had 128 partitions, whatever it has; the compiler
   // plans with those that it has.
   if (!work_.transpose) work_.partitions = ProductWork{}.partitions;
   const std::int64_t rows = std::min(task.bands.rows, task.bands.rows_per_step);
-  sharing_ = neural_sharing(config_, work_, rows);
+  sharing_ = task.header.sharing == isa::Sharing::kAutomatic
+                 ? neural_sharing(config_, work_, rows, share.count)
+                 : isa::step_sharing(task.header.sharing);
+  const bool used =
+      share.index == 0 || neural_step_cycles(config_, work_, {0, rows, false}, sharing_, share) > 0;
   // The stationary side of a transposition, too, comes from the state buffer.
-  return {.first = neural_first_load_cycles(config_, work_),
+  return {.used = used,
+          .first = neural_first_load_cycles(config_, work_),
           .first_from_kernels = !neural.dynamic && !neural.transpose,
           .drain = neural_drain_cycles(config_, work_)};
 }
@@ -39,11 +44,11 @@ StepEngine::TaskPlan NeuralEngine::plan(const TaskDescriptor& task) {
 StepEngine::StepCost NeuralEngine::cost(const TaskDescriptor& task, std::int64_t step) {
   const StepRows rows = isa::step_rows(task, step);
   const LastPass pass =
-      rows.last_of_task ? neural_last_pass(config_, work_, rows, sharing_) : LastPass{};
-  return {.occupancy = neural_step_cycles(config_, work_, rows, sharing_),
+      rows.last_of_task ? neural_last_pass(config_, work_, rows, sharing_, share()) : LastPass{};
+  return {.occupancy = neural_step_cycles(config_, work_, rows, sharing_, share()),
           .shadow = pass.cycles,
           .spacing = pass.spacing,
-          .macs = neural_step_macs(work_, rows)};
+          .macs = neural_step_macs(config_, work_, rows, sharing_, share())};
 }
 
 void NeuralEngine::execute(RunTaskId id, std::int64_t step) {

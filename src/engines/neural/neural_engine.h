@@ -5,8 +5,8 @@
 //                                     ▲ kernel extraction ◄─ kernel memory
 //
 // Rasterizer nest of a step: convolution group, work unit (the pixels a PSUM bank holds),
-// output-channel block of C, tile of R along the sum. `neural.count` engines share a task by
-// broadcast or unicast, whichever is cheaper for the task.
+// output-channel block of C, tile of R along the sum. Each of the `neural.count` engines is one of
+// these; those that share a task do it as its descriptor says, or in the cheaper way.
 #pragma once
 
 #include "arch/chip_config.h"
@@ -18,11 +18,11 @@ namespace tessera::engines {
 
 class NeuralEngine : public StepEngine {
  public:
-  // `math` outlives the engine.
+  // `math`, which no other engine uses, outlives the engine.
   NeuralEngine(const ChipConfig& chip, Wiring wiring, NeuralMath& math);
 
  protected:
-  TaskPlan plan(const isa::TaskDescriptor& task) override;
+  TaskPlan plan(const isa::TaskDescriptor& task, const EngineShare& share) override;
   StepCost cost(const isa::TaskDescriptor& task, std::int64_t step) override;
   void execute(RunTaskId id, std::int64_t step) override;
 
@@ -31,7 +31,7 @@ class NeuralEngine : public StepEngine {
   const NeuralEngineConfig config_;
   NeuralMath& math_;
   ProductWork work_;
-  NeuralSharing sharing_ = NeuralSharing::kBroadcast;
+  StepSharing sharing_ = StepSharing::kBroadcast;
 };
 
 }  // namespace tessera::engines

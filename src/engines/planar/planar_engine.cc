@@ -26,14 +26,23 @@ PlanarEngine::PlanarEngine(const ChipConfig& chip, Wiring wiring, PlanarMath& ma
       math_(math),
       filters_(filters) {}
 
-StepEngine::TaskPlan PlanarEngine::plan(const TaskDescriptor&) {
-  return {.first = 0, .first_from_kernels = true, .drain = config_.latency_cycles};
+StepEngine::TaskPlan PlanarEngine::plan(const TaskDescriptor& task, const EngineShare& share) {
+  const auto occupancy = [&] {
+    const isa::PlanarStep work = isa::planar_work(task.config, task.bands.range(0));
+    return isa::planar_cycles(config_, work, task.header.sharing, share);
+  };
+  return {.used = share.index == 0 || occupancy() > 0,
+          .first = 0,
+          .first_from_kernels = true,
+          .drain = config_.latency_cycles};
 }
 
 StepEngine::StepCost PlanarEngine::cost(const TaskDescriptor& task, std::int64_t step) {
   const isa::PlanarStep work = isa::planar_work(task.config, task.bands.range(step));
-  return {
-      .occupancy = isa::planar_cycles(config_, work), .shadow = 0, .spacing = 0, .macs = work.macs};
+  return {.occupancy = isa::planar_cycles(config_, work, task.header.sharing, share()),
+          .shadow = 0,
+          .spacing = 0,
+          .macs = share().of(work.macs)};
 }
 
 void PlanarEngine::execute(RunTaskId id, std::int64_t step) {

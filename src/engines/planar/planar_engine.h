@@ -22,11 +22,11 @@ namespace tessera::engines {
 
 class PlanarEngine : public StepEngine {
  public:
-  // `math` and `filters`, which no other engine uses, outlive the engine.
+  // `math`, and `filters`, which no other engine uses, outlive the engine.
   PlanarEngine(const ChipConfig& chip, Wiring wiring, PlanarMath& math, NeuralMath& filters);
 
  protected:
-  TaskPlan plan(const isa::TaskDescriptor& task) override;
+  TaskPlan plan(const isa::TaskDescriptor& task, const EngineShare& share) override;
   StepCost cost(const isa::TaskDescriptor& task, std::int64_t step) override;
   void execute(RunTaskId id, std::int64_t step) override;
 

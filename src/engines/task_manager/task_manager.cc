@@ -98,8 +98,11 @@ void TaskManager::finish_dispatch(Cycles now) {
   if (!dispatch_ || dispatch_->done_at > now) return;
   const isa::TaskDescriptor& task = *dispatch_->descriptor;
   wiring_.control->enter(dispatch_->task, task, now);
-  wiring_.engines[task.engine]->push(now, dispatch_->task);
-  wiring_.wakes->wake(box_of(task.engine), now + 1);
+  const BoxLayout::Range engines = wiring_.control->layout().engines_of(task);
+  for (int box = engines.first; box < engines.last; ++box) {
+    wiring_.engines[box]->push(now, dispatch_->task);
+    wiring_.wakes->wake(static_cast<Box>(box), now + 1);
+  }
   switch_allowed_ = task.switch_allowed;
   ++dispatched_;
   ++account_.counters.tasks;

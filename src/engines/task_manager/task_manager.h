@@ -1,13 +1,13 @@
 // The task manager: queues of tasks by priority, an arbiter, a DMA of its own that fetches
 // descriptors, a fetch queue of one entry, and the way into the task buffer.
 //
-//   queue 0 ─┐          ┌────────┐ stream  ┌─────────────┐ fetch  ┌──────────┐ neural, planar,
+//   queue 0 ─┐          ┌────────┐ stream  ┌─────────────┐ fetch  ┌──────────┐ neural, planar (each),
 //   queue 1 ─┼ arbiter ►│ DMA    ├────────►│ decode+check├───────►│ dispatch │► load, store,
 //   queue n ─┘          └────────┘ buffer  └─────────────┘ queue  └──────────┘ kernel, data control
 //
 // Descriptors of a queue lie behind each other in DRAM; they are fetched in requests of
 // dma.request_bytes, two ahead. Decoding takes a cycle per configuration_words_per_cycle words,
-// dispatch dispatch_cycles. While the entry of the fetch queue waits, a queue of higher priority
+// dispatch dispatch_cycles; a task goes to the sub-queues of all engines that share it. While the entry of the fetch queue waits, a queue of higher priority
 // replaces it, if the task dispatched last allows a switch behind it. A bad descriptor stops its
 // own network: the rest of its queue is dropped.
 #pragma once
@@ -70,7 +70,7 @@ class TaskManager {
     DramMemory* memory = nullptr;
     DramPort* port = nullptr;
     WakeTable* wakes = nullptr;
-    isa::ByEngine<Fifo<RunTaskId>*> engines{};
+    Table<Box, Fifo<RunTaskId>*> engines{};  // the sub-queues; null where a box has none
   };
   TaskManager(const ChipConfig& chip, const Wiring& wiring, DescriptorCache& cache);
 
