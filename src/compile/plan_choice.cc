@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "compile/engine_choice.h"
 #include "compile/make_plan.h"
 #include "isa/dependencies.h"
 
@@ -78,6 +79,7 @@ class Chooser {
       of.addresses[i].offset = static_cast<std::uint64_t>(of.plan.home_blocks[home].offset);
     }
     of.tasks = emit_tasks(inputs_, of.plan, of.addresses);
+    choose_engines(inputs_.chip, of.tasks.segments, of.tasks.tasks);
     of.dependencies_dropped =
         isa::derive_dependencies(inputs_.chip, of.tasks.segments, of.tasks.tasks);
   }

@@ -5,6 +5,7 @@
 #include <map>
 #include <numeric>
 #include <queue>
+#include <span>
 
 #include "arch/cost.h"
 #include "isa/descriptor_check.h"
@@ -153,6 +154,9 @@ class Predictor {
  public:
   Predictor(const ChipConfig& chip, const std::vector<TaskDescriptor>& tasks)
       : chip_(chip), tasks_(tasks) {
+    for (std::vector<Engine>& engines : engines_) engines.resize(1);
+    engines_[EngineKind::kNeural].resize(static_cast<std::size_t>(chip.neural.count));
+    engines_[EngineKind::kPlanar].resize(static_cast<std::size_t>(chip.planar.count));
     std::size_t steps = 0;
     for (const TaskDescriptor& task : tasks) {
       first_step_.push_back(steps);
@@ -164,15 +168,20 @@ class Predictor {
   // A segment on a quiet core.
   void begin_segment() {
     const Cycles now = timeline_.cycles;
-    engines_ = {};
-    for (Engine& engine : engines_) engine.free_at = engine.drained_at = now;
+    for (std::vector<Engine>& engines : engines_) {
+      for (Engine& engine : engines) {
+        engine = {};
+        engine.free_at = engine.drained_at = now;
+      }
+    }
     dispatched_at_ = now;
     in_flight_ = {};
     channel_.clear();
   }
 
   void run(const TaskDescriptor& task) {
-    Engine& engine = engines_[task.engine];
+    const std::span<Engine> shared = engines_of(task);
+    Engine engine = together(shared, task);
     const Cycles entered = enter();
     engine.free_at = std::max(engine.free_at, entered);
     engine.entered = entered;
@@ -188,6 +197,7 @@ class Predictor {
         run_transfer(task, engine);
     }
     engine.previous = &task;
+    std::ranges::fill(shared, engine);
     in_flight_.push(end_);
     timeline_.ends.push_back(end_);
     timeline_.cycles = std::max(timeline_.cycles, end_);
@@ -206,6 +216,31 @@ class Predictor {
     Cycles spaced = 0;      // no task begins behind that pass before
     const TaskDescriptor* previous = nullptr;
   };
+
+  // Those that share the task, which begin its steps together.
+  std::span<Engine> engines_of(const TaskDescriptor& task) {
+    const EngineSet& set = task.header.engines;
+    const std::span<Engine> all(engines_[task.engine]);
+    return set.all() ? all : all.subspan(set.first, set.count);
+  }
+
+  // The engines as one that is as far as the last of them.
+  Engine together(std::span<const Engine> engines, const TaskDescriptor& task) const {
+    Engine all = engines[0];
+    for (const Engine& engine : engines.subspan(1)) {
+      all.free_at = std::max(all.free_at, engine.free_at);
+      all.drained_at = std::max(all.drained_at, engine.drained_at);
+      all.begun = std::max(all.begun, engine.begun);
+      all.shadow = std::max(all.shadow, engine.shadow);
+      all.spaced = std::max(all.spaced, engine.spaced);
+      // Of the tasks before, one that this one reads.
+      if (engine.previous != nullptr && engine.previous != all.previous &&
+          reads_results_of(task, *engine.previous, chip_.state_buffer.partitions)) {
+        all.previous = engine.previous;
+      }
+    }
+    return all;
+  }
 
   // A place in the task buffer.
   Cycles enter() {
@@ -261,9 +296,13 @@ class Predictor {
 
   void run_neural(const TaskDescriptor& task, Engine& engine) {
     const ProductWork work = product_work(std::get<NeuralTask>(task.config), chip_);
-    const NeuralEngineConfig& config = chip_.neural;
     const std::int64_t rows = std::min(task.bands.rows, task.bands.rows_per_step);
-    const NeuralSharing sharing = neural_sharing(config, work, rows);
+    // As many engines as share the task; the longest of their shares counts.
+    NeuralEngineConfig config = chip_.neural;
+    config.count = static_cast<std::int32_t>(engines_of(task).size());
+    const StepSharing sharing = task.header.sharing == Sharing::kAutomatic
+                                    ? neural_sharing(config, work, rows)
+                                    : step_sharing(task.header.sharing);
     const Cycles drain = neural_drain_cycles(config, work);
     const Cycles first = neural_first_load_cycles(config, work);
     const bool behind = two_register_sets() && config.folds == Folds::kOverlapped;
@@ -284,10 +323,12 @@ class Predictor {
 
   void run_planar(const TaskDescriptor& task, Engine& engine) {
     begin_task(task, engine, chip_.planar.task_start_cycles, two_register_sets());
+    const EngineShare most{.index = 0, .count = std::ssize(engines_of(task))};
     for (std::int64_t step = 0; step < task.steps(); ++step) {
       const Cycles at = std::max(engine.free_at, granted(task, step));
       engine.free_at =
-          at + planar_cycles(chip_.planar, planar_work(task.config, task.bands.range(step)));
+          at + planar_cycles(chip_.planar, planar_work(task.config, task.bands.range(step)),
+                             task.header.sharing, most);
       engine.drained_at = engine.free_at + chip_.planar.latency_cycles;
       finish_step(task, step, engine.drained_at);
     }
@@ -320,7 +361,7 @@ class Predictor {
   const std::vector<TaskDescriptor>& tasks_;
   std::vector<std::size_t> first_step_;  // of each task
   std::vector<Cycles> step_ends_;
-  isa::ByEngine<Engine> engines_{};
+  isa::ByEngine<std::vector<Engine>> engines_;
   Cycles dispatched_at_ = 0;
   std::priority_queue<Cycles, std::vector<Cycles>, std::greater<>> in_flight_;  // ends
   Channel channel_;
