@@ -119,6 +119,12 @@ struct ChainOperation {
   std::int64_t length = 0;  // of the result
 };
 
+// Who takes a chain's tasks of a kind, and how.
+struct ChainEngines {
+  isa::EngineSet engines;
+  isa::Sharing sharing = isa::Sharing::kAutomatic;
+};
+
 struct Chain {
   std::string name;
   Place place;
@@ -132,6 +138,7 @@ struct Chain {
   std::optional<MatrixUse> moved_from, moved_to;  // a matrix chain
   std::optional<TaskText> task;                   // a descriptor written out, in place of a chain
   bool in_time_loop = false;
+  ChainEngines neural, planar;
 };
 
 // A whole text of the chain level.

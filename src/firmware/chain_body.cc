@@ -157,6 +157,7 @@ class ChainReader {
 
   Status line(const std::string& word, const Place& place) {
     if (word == "iterate") return iterate(place);
+    if (word == "engines") return engines(place);
     if (word == "read") return read(place);
     if (!has_read_) return rule(place, fmt::format("'{}' in front of the read", word));
     if (word == "write") return write(place);
@@ -175,7 +176,8 @@ class ChainReader {
     for (const Word& known : kWords) {
       if (word == known.word) return vector_operation(known, place);
     }
-    std::vector<std::string> names = {"iterate", "read", "write", "product", "quantised", "end"};
+    std::vector<std::string> names = {"iterate", "engines",   "read", "write",
+                                      "product", "quantised", "end"};
     for (const Word& known : kWords) names.emplace_back(known.word);
     const std::string near = nearest_name(word, names);
     return rule(place, fmt::format("'{}' is no line of a chain;{} allowed: {}", word,
@@ -188,6 +190,29 @@ class ChainReader {
     has_iterations_ = true;
     TESSERA_TRY(chain_.iterations, parse_axes(context_, "iterations", 1));
     return {};
+  }
+
+  // "engines planar 0 to 2 unicast", or without the range or the way of sharing.
+  Status engines(const Place& place) {
+    if (has_read_) return rule(place, "'engines' behind the read; it stands in front of it");
+    TESSERA_TRY(const bool neural, lexer_.accept_name("neural"));
+    if (!neural) {
+      TESSERA_TRY(const bool planar, lexer_.accept_name("planar"));
+      if (!planar) return lexer_.unexpected("'neural' or 'planar', the kind of the engines");
+    }
+    ChainEngines& taken = neural ? chain_.neural : chain_.planar;
+    if (lexer_.peek().kind == TokenKind::kInteger) {
+      TESSERA_RETURN_IF_ERROR(parse_engine_set(lexer_, taken.engines));
+    }
+    if (lexer_.peek().ends_line()) return {};
+    for (const isa::Sharing sharing : {isa::Sharing::kBroadcast, isa::Sharing::kUnicast}) {
+      TESSERA_TRY(const bool named,
+                  lexer_.accept_name(isa::kSharingNames[static_cast<std::size_t>(sharing)]));
+      if (!named) continue;
+      taken.sharing = sharing;
+      return {};
+    }
+    return lexer_.unexpected("engines as in 0 to 2, 'broadcast' or 'unicast'");
   }
 
   // ---- operands ----

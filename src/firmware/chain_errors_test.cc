@@ -119,8 +119,22 @@ TEST(ChainErrors, OrderOfLines) {
             "t:13:1: a second read; a chain has one, operations bring the others");
   EXPECT_EQ(error_of_chain("read x\nsigmod\nwrite y\n"),
             "t:13:1: 'sigmod' is no line of a chain; did you mean 'sigmoid'? allowed: iterate, "
-            "read, write, product, quantised, end, add, subtract, subtract_from, maximum, "
+            "engines, read, write, product, quantised, end, add, subtract, subtract_from, maximum, "
             "multiply, relu, sigmoid, tanh, exp, reciprocal, square_root, softmax");
+}
+
+TEST(ChainErrors, Engines) {
+  EXPECT_EQ(error_of_chain("engines load\nread x\nproduct W\nwrite y\n"),
+            "t:12:9: found 'load'; allowed: 'neural' or 'planar', the kind of the engines");
+  EXPECT_EQ(error_of_chain("read x\nengines neural unicast\nproduct W\nwrite y\n"),
+            "t:13:1: 'engines' behind the read; it stands in front of it");
+  EXPECT_EQ(error_of_chain("engines neural 2 to 2\nread x\nproduct W\nwrite y\n"),
+            "t:12:21: engines 2 to 2: 1 to 255 engines, the last excluded");
+  EXPECT_EQ(error_of_chain("engines neural together\nread x\nproduct W\nwrite y\n"),
+            "t:12:16: found 'together'; allowed: engines as in 0 to 2, 'broadcast' or 'unicast'");
+  EXPECT_EQ(error_of_chain("engines neural 1 to 3\nread x\nproduct W\nwrite y\n"),
+            "t:11:1: this comes to a neural task that cannot be: runs on engines 1 to 2 of its "
+            "kind, the core has 1");
 }
 
 TEST(ChainErrors, NamesAndScalars) {

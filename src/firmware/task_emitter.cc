@@ -39,6 +39,11 @@ void TaskEmitter::add(EngineKind engine, isa::TaskConfig config, std::int64_t ro
   const std::int64_t least = ceil_div(rows, kStepsOfTaskMax);
   task.bands.rows_per_step = static_cast<std::uint32_t>(std::clamp(band, least, rows));
   task.config = std::move(config);
+  if (engine == EngineKind::kNeural || engine == EngineKind::kPlanar) {
+    const ChainEngines& taken = engine == EngineKind::kNeural ? chain_->neural : chain_->planar;
+    task.header.engines = taken.engines;
+    task.header.sharing = taken.sharing;
+  }
   tasks_.push_back(std::move(task));
 }
 

@@ -168,22 +168,6 @@ Status parse_bands(Lexer& lexer, isa::Bands& bands) {
   return {};
 }
 
-// "2 to 5": engines 2, 3 and 4 of their kind.
-Status parse_engines(Lexer& lexer, isa::EngineSet& engines) {
-  TESSERA_TRY(engines.first, bounded<std::uint8_t>(lexer, "the first engine", UINT8_MAX));
-  TESSERA_TRY(const bool to, lexer.accept_name("to"));
-  if (!to) return lexer.unexpected("'to' and one past the last engine, as in engines 2 to 5");
-  const Place place = lexer.peek().place;
-  TESSERA_TRY(const auto last,
-              bounded<std::uint32_t>(lexer, "one past the last engine", 2 * UINT8_MAX));
-  if (last <= engines.first || last - engines.first > UINT8_MAX) {
-    return lexer.error(place, fmt::format("engines {} to {}: 1 to {} engines, the last excluded",
-                                          engines.first, last, UINT8_MAX));
-  }
-  engines.count = static_cast<std::uint8_t>(last - engines.first);
-  return {};
-}
-
 constexpr char kHeadWords[] =
     "layer, bands, network, no_switch, engines, automatic, broadcast, unicast, trap, debug, tag, "
     "input_register, output_register, source, destination";
@@ -197,7 +181,7 @@ Status parse_header_word(Lexer& lexer, const std::string& word, const Place& pla
     return {};
   }
   constexpr std::uint64_t kRegisterMax = isa::SurfaceRegisters::kImplied - 1;
-  if (word == "engines") return parse_engines(lexer, header.engines);
+  if (word == "engines") return parse_engine_set(lexer, header.engines);
   if (word == "trap") {
     TESSERA_TRY(const std::size_t bit, index_of(lexer, "exception", isa::Traps::kNames));
     header.traps = static_cast<std::uint8_t>(header.traps | 1u << bit);
@@ -280,6 +264,21 @@ Status check_words(const Lexer& lexer, const TaskText& text) {
 }
 
 }  // namespace
+
+Status parse_engine_set(Lexer& lexer, isa::EngineSet& engines) {
+  TESSERA_TRY(engines.first, bounded<std::uint8_t>(lexer, "the first engine", UINT8_MAX));
+  TESSERA_TRY(const bool to, lexer.accept_name("to"));
+  if (!to) return lexer.unexpected("'to' and one past the last engine, as in engines 2 to 5");
+  const Place place = lexer.peek().place;
+  TESSERA_TRY(const auto last,
+              bounded<std::uint32_t>(lexer, "one past the last engine", 2 * UINT8_MAX));
+  if (last <= engines.first || last - engines.first > UINT8_MAX) {
+    return lexer.error(place, fmt::format("engines {} to {}: 1 to {} engines, the last excluded",
+                                          engines.first, last, UINT8_MAX));
+  }
+  engines.count = static_cast<std::uint8_t>(last - engines.first);
+  return {};
+}
 
 std::string task_text(const TaskDescriptor& task, std::span<const std::byte> stream) {
   std::string out =

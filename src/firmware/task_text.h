@@ -41,4 +41,7 @@ struct TaskText {
 // From behind the word `task` to behind its `end`.
 Result<TaskText> parse_task(Lexer& lexer);
 
+// "2 to 5": engines 2, 3 and 4 of their kind.
+Status parse_engine_set(Lexer& lexer, isa::EngineSet& engines);
+
 }  // namespace tessera::firmware

@@ -53,6 +53,28 @@ float f16(double value) {
   return static_cast<float>(arith::evaluate(Activation{}, value, Format::kF16));
 }
 
+TEST(Chains, EnginesOfAChainAreThoseOfItsTasks) {
+  const ChipConfig chip = chip_named("edge");
+  const std::string head =
+      "queue x [64] in\nqueue y [64] out\nmatrix W [64, 64] in matrix = random 1 0.1\n"
+      "chain \"c\"\n";
+  const std::string chain = "read x\nproduct W\nrelu\nwrite y\nend\n";
+  const isa::Program chosen = assembled(head + "engines neural 2 to 5 unicast\n" + chain, chip);
+  const isa::Program plain = assembled(head + chain, chip);
+  std::int64_t products = 0;
+  for (const isa::TaskDescriptor& task : chosen.tasks) {
+    const bool neural = task.engine == isa::EngineKind::kNeural;
+    products += neural ? 1 : 0;
+    EXPECT_EQ(task.header,
+              neural ? (isa::TaskHeader{.engines = {2, 3}, .sharing = isa::Sharing::kUnicast})
+                     : isa::TaskHeader{});
+  }
+  EXPECT_EQ(products, 1);
+  const std::vector<Tensor> input = {f16_tensor({1, 64}, random_values(9, 1, 64))};
+  EXPECT_EQ(values_of(run_program(chosen, chip, input).outputs[0]),
+            values_of(run_program(plain, chip, input).outputs[0]));
+}
+
 TEST(Chains, EveryUnaryOperationRoundsOnce) {
   const Values x = random_values(5, 4, 200);
   for (const char* word : {"relu", "sigmoid", "tanh", "exp", "reciprocal", "square_root"}) {
