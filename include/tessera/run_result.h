@@ -12,15 +12,27 @@ namespace tessera {
 
 // What one engine did, in cycles of the core clock. busy + blocked_* + idle = the run's cycles.
 struct EngineUse {
-  std::string name;
+  std::string name;  // "neural"; "neural 0", "neural 1", ... where the core has several
   std::int64_t busy = 0, blocked_dependency = 0, blocked_memory = 0, idle = 0;
   std::int64_t tasks = 0, steps = 0, macs = 0;
   std::int64_t dram_bytes_read = 0, dram_bytes_written = 0;
+  // "neural", "planar", "load", "store", "kernel", "task_manager", "dram"; and the place among those.
+  std::string kind;
+  std::int32_t index = 0;
 };
+// Cycles in which neural and planar engines had nothing to do, of all of them together: what could
+// have been switched off.
+inline std::int64_t idle_engine_cycles(const std::vector<EngineUse>& engines) {
+  std::int64_t cycles = 0;
+  for (const EngineUse& engine : engines) {
+    if (engine.kind == "neural" || engine.kind == "planar") cycles += engine.idle;
+  }
+  return cycles;
+}
 
 // One bar of the timeline.
 struct TimelineEvent {
-  std::string engine, layer;
+  std::string engine, layer;  // the engine's name; a step has a bar on each engine that shares it
   std::int64_t task = 0, step = 0;
   std::int64_t begin = 0, end = 0;  // cycles
 };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/check.h"
+
 namespace tessera::device {
 namespace {
 
@@ -27,12 +29,25 @@ void add_layers(const isa::Program& program, const isa::Segment& segment,
   }
 }
 
+// Of the row whose engine did the step.
+const std::string& engine_name(const card::RunStatistics& statistics,
+                               const card::TraceEvent& event) {
+  const auto found = std::find_if(statistics.engines.begin(), statistics.engines.end(),
+                                  [&](const card::EngineStatistics& engine) {
+                                    return engine.index == event.index &&
+                                           engine.kind == isa::engine_kind_name(event.engine);
+                                  });
+  TESSERA_CHECK(found != statistics.engines.end(), "{} engine {} has no row",
+                isa::engine_kind_name(event.engine), event.index);
+  return found->name;
+}
+
 void add_timeline(const isa::Program& program, const card::RunStatistics& statistics,
                   std::size_t place, RunResult& result) {
   for (const card::TraceEvent& event : statistics.trace) {
     if (event.network != place) continue;
     const std::uint32_t layer = program.tasks[event.task].layer;
-    result.timeline.push_back({isa::engine_kind_name(event.engine),
+    result.timeline.push_back({engine_name(statistics, event),
                                layer < program.hints.size() ? program.hints[layer].name : "",
                                event.task, event.step, result.cycles + event.begin,
                                result.cycles + event.end});
@@ -49,6 +64,8 @@ void add_engines(const card::RunStatistics& statistics, std::vector<EngineUse>& 
       engines.push_back({});
       found = engines.end() - 1;
       found->name = engine.name;
+      found->kind = engine.kind;
+      found->index = engine.index;
     }
     found->busy += engine.busy;
     found->blocked_dependency += engine.blocked_dependency;

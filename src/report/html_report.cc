@@ -25,6 +25,8 @@ json engines_json(const RunResult& run) {
   json engines = json::array();
   for (const EngineUse& engine : run.engines) {
     engines.push_back({{"name", engine.name},
+                       {"kind", engine.kind},
+                       {"index", engine.index},
                        {"busy", engine.busy},
                        {"blocked_dependency", engine.blocked_dependency},
                        {"blocked_memory", engine.blocked_memory},
@@ -146,6 +148,7 @@ std::string report::html_report_text(const std::string& title, const Network& ne
                      {"nodes_on_processor", network.placement().nodes_on_processor},
                      {"nodes_on_host", network.placement().nodes_on_host},
                      {"host_steps", std::move(host_steps)},
+                     {"idle_engine_cycles", idle_engine_cycles(run.engines)},
                      {"engines", engines_json(run)},
                      {"layers", std::move(layers)},
                      {"causes", std::move(causes)},

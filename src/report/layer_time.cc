@@ -44,8 +44,11 @@ class Attribution {
     for (std::size_t i = 0; i < steps.size(); ++i) {
       const TimelineEvent& step = event(steps[i]);
       if (step.begin > done) explain_gap(done, step.begin, steps[i]);
-      // The end is that of the results; the array is free before, for the next step.
-      const std::int64_t next = i + 1 < steps.size() ? event(steps[i + 1]).begin : step.end;
+      // The end is that of the results; the array is free before, for its next step.
+      const auto same =
+          std::find_if(steps.begin() + static_cast<std::ptrdiff_t>(i) + 1, steps.end(),
+                       [&](std::int32_t other) { return event(other).engine == step.engine; });
+      const std::int64_t next = same != steps.end() ? event(*same).begin : step.end;
       const std::int64_t end = std::min(step.end, next);
       charge(steps[i], Cause::kArray, std::max(done, step.begin), end);
       done = std::max(done, end);
@@ -63,7 +66,8 @@ class Attribution {
     return program_.tasks[static_cast<std::size_t>(event(at).task)];
   }
 
-  // Steps of each task and of each engine, in the order of time.
+  // Steps of each task and of each kind of engine, in the order of time. Of the bars of a step that
+  // several engines share, the longest stands for it.
   void index_events() {
     events_.resize(program_.tasks.size());
     position_.resize(run_.timeline.size());
@@ -73,8 +77,14 @@ class Attribution {
     for (std::size_t i = 0; i < run_.timeline.size(); ++i) {
       const TimelineEvent& e = run_.timeline[i];
       const auto at = static_cast<std::int32_t>(i);
-      events_[static_cast<std::size_t>(e.task)][static_cast<std::size_t>(e.step)] = at;
-      queues_[index(task_of(at).engine)].push_back(at);
+      std::int32_t& longest =
+          events_[static_cast<std::size_t>(e.task)][static_cast<std::size_t>(e.step)];
+      if (longest < 0 || e.end > event(longest).end) longest = at;
+    }
+    for (const std::vector<std::int32_t>& steps : events_) {
+      for (const std::int32_t at : steps) {
+        if (at >= 0) queues_[index(task_of(at).engine)].push_back(at);
+      }
     }
     for (std::vector<std::int32_t>& queue : queues_) {
       std::stable_sort(queue.begin(), queue.end(), [&](std::int32_t a, std::int32_t b) {

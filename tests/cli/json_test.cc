@@ -39,7 +39,8 @@ TEST(Json, RunOfSeveralNetworksListsThem) {
   const nlohmann::json json =
       json_of({"run", "small.onnx", "host.onnx", "--priority", "0,5", "--arrival", "0,1us",
                "--share", "0.75,0.25", "--input", "small:x=random:7"});
-  expect_fields(json, {"arch", "device", "cycles", "clock_hertz", "status_flags", "engines"});
+  expect_fields(json, {"arch", "device", "cycles", "clock_hertz", "status_flags",
+                       "idle_engine_cycles", "engines"});
   ASSERT_EQ(json.at("networks").size(), 2u);
   std::int64_t end = 0;
   for (const auto& network : json.at("networks")) {
@@ -82,6 +83,28 @@ TEST(Json, EnginesAccountForEveryCycle) {
               json.at("cycles").get<std::int64_t>())
         << engine.at("name");
   }
+}
+
+TEST(Json, EachOfSeveralEnginesHasARow) {
+  const nlohmann::json json = json_of({"run", "small.onnx", "--arch", "edge"});
+  std::int64_t idle = 0;
+  int neural = 0;
+  for (const auto& engine : json.at("engines")) {
+    if (engine.at("kind") == "neural") {
+      EXPECT_EQ(engine.at("index"), neural);
+      EXPECT_EQ(engine.at("name"), "neural " + std::to_string(neural));
+      ++neural;
+    } else {
+      EXPECT_EQ(engine.at("name"), engine.at("kind"));
+      EXPECT_EQ(engine.at("index"), 0);
+    }
+    if (engine.at("kind") == "neural" || engine.at("kind") == "planar") {
+      idle += engine.at("idle").get<std::int64_t>();
+    }
+  }
+  EXPECT_EQ(neural, 8);
+  EXPECT_EQ(json.at("idle_engine_cycles").get<std::int64_t>(), idle);
+  EXPECT_EQ(json_of({"run", "small.onnx"}).at("engines")[0].at("name"), "neural");
 }
 
 TEST(Json, TimingOnlyGivesTheSameCycles) {

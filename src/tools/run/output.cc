@@ -38,6 +38,8 @@ nlohmann::json engines_json(const RunResult& run) {
   nlohmann::json engines = nlohmann::json::array();
   for (const EngineUse& e : run.engines) {
     engines.push_back({{"name", e.name},
+                       {"kind", e.kind},
+                       {"index", e.index},
                        {"busy", e.busy},
                        {"blocked_dependency", e.blocked_dependency},
                        {"blocked_memory", e.blocked_memory},
@@ -89,11 +91,15 @@ nlohmann::json run_json(const RunArguments& arguments,
     if (i < paths.size()) output["file"] = paths[i];
     list.push_back(std::move(output));
   }
-  nlohmann::json document = {
-      {"model", arguments.model.model}, {"arch", arguments.model.architecture()},
-      {"device", arguments.device},     {"cycles", run.cycles},
-      {"clock_hertz", run.clock_hertz}, {"status_flags", run.status_flags},
-      {"engines", engines_json(run)},   {"outputs", std::move(list)}};
+  nlohmann::json document = {{"model", arguments.model.model},
+                             {"arch", arguments.model.architecture()},
+                             {"device", arguments.device},
+                             {"cycles", run.cycles},
+                             {"clock_hertz", run.clock_hertz},
+                             {"status_flags", run.status_flags},
+                             {"idle_engine_cycles", idle_engine_cycles(run.engines)},
+                             {"engines", engines_json(run)},
+                             {"outputs", std::move(list)}};
   if (arguments.no_host_time) {
     document["not_counted"] = {"host steps", "transfers"};
   } else {

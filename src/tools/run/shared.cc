@@ -157,7 +157,8 @@ nlohmann::json tenant_json(const Tenant& tenant, const Network& network,
                            const SharedNetworkResult& result,
                            const std::vector<std::string>& paths) {
   nlohmann::json document = run_json(tenant.arguments, network.outputs(), result.result, paths);
-  for (const char* const key : {"engines", "status_flags", "clock_hertz", "device", "arch"}) {
+  for (const char* const key :
+       {"engines", "idle_engine_cycles", "status_flags", "clock_hertz", "device", "arch"}) {
     document.erase(key);
   }
   document["priority"] = tenant.priority;
