@@ -73,38 +73,36 @@ class BoxLayout {
 // Of a box that every core has one of.
 const char* box_name(Box box);
 
-// A set of boxes.
+// A set of the boxes of a core.
 class BoxSet {
  public:
-  // Adds boxes [first, first + 8) of which `bits` has a bit; `first` is a multiple of 8.
-  void add_eight(std::size_t first, std::uint64_t bits) {
-    words_[first / kBits] |= bits << first % kBits;
-  }
+  // Of a core with that many boxes.
+  explicit BoxSet(std::size_t boxes) : words_used_((boxes + kBits - 1) / kBits) {}
+  void add(std::size_t box) { words_[box / kBits] |= std::uint64_t{1} << box % kBits; }
   bool has(Box box) const {
     const auto at = static_cast<std::size_t>(box);
     return (words_[at / kBits] >> at % kBits & 1) != 0;
   }
-  // Calls visit(box) for the engines in order of their number, then for the single boxes.
+  // Calls visit(box) for each: the first 59 engines, the single boxes, the other engines.
   template <typename Visit>
   void for_each(Visit&& visit) const {
-    constexpr std::uint64_t kSingle = (std::uint64_t{1} << kSingleBoxes) - 1;
-    visit_bits(words_[0] & ~kSingle, 0, visit);
-    for (std::size_t word = 1; word < words_.size(); ++word) {
-      visit_bits(words_[word], word * kBits, visit);
+    std::size_t first = kSingleBoxes;
+    std::uint64_t bits = std::rotr(words_[0], kSingleBoxes);
+    for (std::size_t word = 0;;) {
+      for (; bits != 0; bits &= bits - 1) {
+        const std::size_t at = first + static_cast<std::size_t>(std::countr_zero(bits));
+        visit(static_cast<Box>(word == 0 ? at % kBits : at));
+      }
+      if (++word == words_used_) return;
+      bits = words_[word];
+      first = word * kBits;
     }
-    visit_bits(words_[0] & kSingle, 0, visit);
   }
 
  private:
   static constexpr std::size_t kBits = 64;
 
-  template <typename Visit>
-  static void visit_bits(std::uint64_t bits, std::size_t first, Visit&& visit) {
-    for (; bits != 0; bits &= bits - 1) {
-      visit(static_cast<Box>(first + static_cast<std::size_t>(std::countr_zero(bits))));
-    }
-  }
-
+  const std::size_t words_used_;
   std::array<std::uint64_t, (kBoxesMax + kBits - 1) / kBits> words_{};
 };
 
@@ -123,16 +121,13 @@ class WakeTable {
   // The boxes due at `now`, taken out before any is stepped: what they ask for while they are
   // stepped is for later cycles.
   BoxSet take_due(Cycles now) {
-    BoxSet due;
+    BoxSet due(end_);
     for (std::size_t first = 0; first < end_; first += kAtOnce) {
-      std::uint64_t bits = 0;
-      for (std::size_t i = 0; i < kAtOnce; ++i) {
-        Cycles& at = at_[first + i];
-        const bool is_due = at <= now;
-        bits |= std::uint64_t{is_due} << i;
-        at = is_due ? kNever : at;
+      for (std::size_t i = first; i < first + kAtOnce; ++i) {
+        if (at_[i] > now) continue;
+        due.add(i);
+        at_[i] = kNever;
       }
-      due.add_eight(first, bits);
     }
     return due;
   }

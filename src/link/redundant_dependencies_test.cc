@@ -57,6 +57,17 @@ TEST(RedundantDependencies, WhatTheQueueWaitedForBeforeGoes) {
   EXPECT_TRUE(tasks[2].dependencies.empty());
 }
 
+TEST(RedundantDependencies, ALineBetweenSetsOfEnginesThatAreApartStays) {
+  std::vector<TaskDescriptor> tasks = {
+      task(0, EngineKind::kNeural, 4, {}), task(1, EngineKind::kNeural, 4, {{0, 0, 1, 4}}),
+      task(2, EngineKind::kNeural, 4, {{0, 0, 1, 4}, {1, 0, 1, 4}})};
+  tasks[0].header.engines = {0, 1};
+  tasks[1].header.engines = {1, 1};
+  EXPECT_EQ(reduce(tasks), 2);  // the last one, on all engines, is in order behind both
+  EXPECT_EQ(tasks[1].dependencies.size(), 1u);
+  EXPECT_TRUE(tasks[2].dependencies.empty());
+}
+
 TEST(RedundantDependencies, TwoLinesThatFollowFromEachOtherDoNotBothGo) {
   std::vector<TaskDescriptor> tasks = {
       task(0, EngineKind::kLoad, 4, {}),

@@ -17,6 +17,7 @@
 #include "arch/architecture_file.h"
 #include "base/test_volume.h"
 #include "compile/testing/random_graph.h"
+#include "isa/dependencies.h"
 #include "isa/encoding.h"
 #include "isa/verify.h"
 #include "network/network.h"
@@ -67,6 +68,29 @@ void encode_again(Program& program) {
     const auto bytes = isa::encode(task);
     program.stream.insert(program.stream.end(), bytes.begin(), bytes.end());
   }
+}
+
+// Gives most tasks of neural and planar engines a random set of them, and derives the dependencies
+// anew. The bits stay.
+void spread(Program& program, const ChipConfig& chip, std::mt19937_64& random) {
+  std::vector<std::uint32_t> segments;
+  for (std::size_t s = 0; s < program.segments.size(); ++s) {
+    segments.resize(program.segments[s].task_last, static_cast<std::uint32_t>(s));
+  }
+  for (isa::TaskDescriptor& task : program.tasks) {
+    const bool neural = task.engine == isa::EngineKind::kNeural;
+    if (!neural && task.engine != isa::EngineKind::kPlanar) continue;
+    task.header.sharing = static_cast<isa::Sharing>(random() % 3);
+    const auto engines = static_cast<std::uint64_t>(neural ? chip.neural.count : chip.planar.count);
+    const std::uint64_t first = random() % engines;
+    task.header.engines = {};
+    if (random() % 4 != 0) {
+      task.header.engines = {static_cast<std::uint8_t>(first),
+                             static_cast<std::uint8_t>(1 + random() % (engines - first))};
+    }
+  }
+  isa::derive_dependencies(chip, segments, program.tasks);
+  encode_again(program);
 }
 
 // Changes one dependency.
@@ -149,11 +173,20 @@ void check_graph(std::shared_ptr<const graph::Graph> graph, const ChipConfig& ch
                  std::uint64_t seed, int rounds, Tally& tally) {
   std::mt19937_64 random(seed);
   const std::vector<Tensor> inputs = random_inputs(*graph, seed);
-  const auto program = build_program(graph, chip, {});
+  auto program = build_program(graph, chip, {});
   ASSERT_TRUE(program.ok()) << program.error().to_string();
   if (program->dependency_count() == 0) return;
   const auto expected = run_program(*program, chip, inputs, {.check_hazards = true});
   ASSERT_TRUE(expected.ok()) << expected.error().to_string();
+  if (chip.planar.count > 1) {
+    spread(*program, chip, random);
+    const Status verdict = isa::verify_program(*program, chip);
+    ASSERT_TRUE(verdict.ok()) << verdict.error().message;
+    const auto same =
+        run_program(*program, chip, inputs, {.check_hazards = true, .delay_seed = seed});
+    ASSERT_TRUE(same.ok()) << same.error().to_string();
+    ASSERT_TRUE(*same == *expected) << "other engines, other bits";
+  }
   const Subject subject{*program, chip, inputs, *expected};
   for (int round = 0; round < rounds; ++round) {
     for (int mutation = 0; mutation < kMutationCount; ++mutation) {
@@ -172,9 +205,17 @@ ChipConfig crowded(const char* profile, std::int32_t bytes_per_partition) {
   return chip;
 }
 
+// The same with several engines of each kind.
+ChipConfig with_engines(ChipConfig chip) {
+  chip.neural.count = 4;
+  chip.planar.count = 3;
+  return chip;
+}
+
 TEST(Mutation, HarmfulMutantsOfRandomGraphsAreRejectedOnEveryProfile) {
   const ChipConfig chips[] = {crowded("tessera128", 16384), crowded("f32", 32768),
-                              crowded("pe128x64", 16384), crowded("edge", 65536)};
+                              crowded("pe128x64", 16384), crowded("edge", 65536),
+                              with_engines(crowded("tessera128", 16384))};
   Tally tally;
   for (const ChipConfig& chip : chips) {
     const std::uint64_t last = 2000 + 9 / visit_one_in(3, 9);
@@ -200,7 +241,8 @@ TEST(Mutation, HarmfulMutantsOfRealModelsAreRejected) {
     const std::filesystem::path path = folder / (std::string(model) + ".onnx");
     if (!std::filesystem::exists(path)) continue;
     ++tried;
-    for (const ChipConfig& chip : {crowded("tessera128", 4096), crowded("edge", 16384)}) {
+    for (const ChipConfig& chip : {crowded("tessera128", 4096), crowded("edge", 16384),
+                                   with_engines(crowded("tessera128", 4096))}) {
       const auto graph = network::load_graph(path, chip, {});
       ASSERT_TRUE(graph.ok()) << graph.error().to_string();
       check_graph(*graph, chip, 31, 4, tally);
