@@ -140,8 +140,8 @@ class WakeTable {
   }
 
  private:
-  // Boxes are looked at in eights: a core with one engine of each kind has seven.
-  static constexpr std::size_t kAtOnce = 8;
+  // So many boxes are looked at in a row: those of a core with one engine of each kind.
+  static constexpr std::size_t kAtOnce = kSingleBoxes + 2;
 
   const std::size_t end_;
   FixedTable<Box, Cycles, (kBoxesMax + kAtOnce - 1) / kAtOnce * kAtOnce> at_{};
