@@ -43,7 +43,8 @@ ElementwiseConfig elementwise_config(const ElementwiseAttributes& node) {
           .function = node.function,
           .activation = node.activation,
           .inputs = {node.inputs[0], node.inputs[1]},
-          .output = node.output};
+          .output = node.output,
+          .gain_format = node.gain_format};
 }
 
 // One axis of a view becomes two: extent = outer * inner.
@@ -146,7 +147,8 @@ Status set_planar(const graph::Graph& graph, const Node& node, const ChipConfig&
                layer);
       break;
     case NodeKind::kElementwise:
-      task.mode = isa::PlanarMode::kElementwise;
+      task.mode = node.as<ElementwiseAttributes>().gain_bias ? isa::PlanarMode::kGainBias
+                                                             : isa::PlanarMode::kElementwise;
       task.elementwise = elementwise_config(node.as<ElementwiseAttributes>());
       break;
     default: {
@@ -160,7 +162,7 @@ Status set_planar(const graph::Graph& graph, const Node& node, const ChipConfig&
                      .output = reduce.output};
     }
   }
-  if (node.inputs.empty() || node.inputs.size() > 2) {
+  if (node.inputs.empty() || node.inputs.size() > isa::kPlanarInputsMax) {
     return Error{ErrorCode::kInternal, fmt::format("layer '{}': {} inputs on the planar engine",
                                                    layer.name, node.inputs.size())};
   }

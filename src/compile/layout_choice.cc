@@ -186,9 +186,17 @@ class Chooser {
         work.output_cycles =
             std::max(work.output_cycles, binary_function_cycles(elementwise.function));
       }
+      if (elementwise.gain_bias) work.input_cycles = gain_bias_input_cycles(candidate);
       return std::min(planar_step_cycles(chip_.planar, work), spread_cycles(candidate));
     }
     return planar_step_cycles(chip_.planar, work);
+  }
+
+  // As isa/planar_modes.cc: a lane reads two elements a cycle, and keeps what is one for a row.
+  static std::int64_t gain_bias_input_cycles(const Candidate& candidate) {
+    std::int64_t streams = 0;
+    for (const StorageView& input : candidate.inputs) streams += input.strides[3] != 0;
+    return std::max<std::int64_t>(1, ceil_div(streams, 2));
   }
 
   // build_layers.cc spreads dense work on few channels over all lanes, by way of DRAM.

@@ -296,14 +296,14 @@ TEST(ProgramTextErrors, EachNamesItsPlaceAndTheWayOut) {
             "t.tasm:3:15: input_count is 300, allowed 0..255");
   EXPECT_EQ(error_of(task + "product\nend\n"),
             "t.tasm:3:1: 'product' is no line of a planar task; allowed: read, write, compute, "
-            "activate, pool, reduce, transpose, NAME = VALUE, after, words, end");
+            "activate, pool, reduce, transpose, gain_bias, NAME = VALUE, after, words, end");
   EXPECT_EQ(error_of(task + "read dram input + 0\nend\n"),
             "t.tasm:3:1: a planar task reads nothing in DRAM; use a load, store or kernel task in "
             "between");
   EXPECT_EQ(error_of(task + "after task 1: (2 j + 1) / 0 steps\nend\n"),
             "t.tasm:3:16: a denominator is at least 1");
   EXPECT_EQ(error_of(task + "mode = 9\nend\n"),
-            "t.tasm:2:6: register 'mode': found 9, allowed 0..3");
+            "t.tasm:2:6: register 'mode': found 9, allowed 0..4");
   EXPECT_EQ(error_of("program 1\nsegment tasks 0 to 1\nend\n"),
             "t.tasm:2:9: tasks 0 to 1 of 0; a segment stands behind its tasks");
   EXPECT_EQ(error_of("program 1\nweights bytes 2 [\"0g\"]\n"),

@@ -35,6 +35,7 @@ constexpr Spelling kSpellings[] = {
     {kPlanar, "pool", "", "pool.function", "mode", 0},
     {kPlanar, "reduce", "", "reduce.function", "mode", 2},
     {kPlanar, "transpose", "", "", "mode", 3},
+    {kPlanar, "gain_bias", "", "", "mode", 4},
     {kCopy, "fill", "", "fill_bits", "fill", 1},
 };
 
@@ -50,6 +51,7 @@ constexpr Read kReads[] = {{kProduct, 0, "moving", "", 0},
                            {kProduct, 1, "stationary", "dynamic", 1},
                            {kPlanar, 0, "inputs0", "", 0},
                            {kPlanar, 1, "inputs1", "input_count", 2},
+                           {kPlanar, 2, "inputs2", "input_count", 3},
                            {kTransfer, 0, "buffer", "", 0}};
 
 const Read* read_of(std::size_t kind, int position) {
@@ -136,10 +138,12 @@ class ChainWriter {
 
   void write_planar() {
     read(0);
-    if (value("input_count") == 2) read(1);
-    static constexpr const char* kModes[] = {"pool", "", "reduce", "transpose"};
+    const auto inputs = value("input_count");
+    if (inputs == 2 || inputs == 3) read(1);
+    if (inputs == 3) read(2);
+    static constexpr const char* kModes[] = {"pool", "", "reduce", "transpose", "gain_bias"};
     const auto mode = value("mode");
-    if (mode < 4 && mode != 1) operation(kModes[mode], "");
+    if (mode < std::size(kModes) && mode != 1) operation(kModes[mode], "");
     if (value("elementwise.binary") != 0) operation("compute", "");
     if (value("elementwise.activation.function") != 0) operation("activate", "");
     write();

@@ -78,6 +78,8 @@ void visit_attributes(Visit& visit, Attributes& a) {
     visit("input0", a.inputs[0], d.inputs[0]);
     visit("input1", a.inputs[1], d.inputs[1]);
     visit("output", a.output, d.output);
+    visit("gain_bias", a.gain_bias, d.gain_bias);
+    visit("gain_format", a.gain_format, d.gain_format);
   } else if constexpr (std::is_same_v<Kind, ReduceAttributes>) {
     visit("function", a.function, d.function);
     visit("axes", a.axes, d.axes);

@@ -55,6 +55,9 @@ Result<Graph> build(const model::Model& model, const BuildOptions& options) {
   if (options.quantise_vector_inputs) {
     quantise_vector_inputs(graph, options.matrix);
     TESSERA_RETURN_IF_ERROR(checked("quantise_vector_inputs"));
+  } else {
+    fuse_gain_bias(graph);
+    TESSERA_RETURN_IF_ERROR(checked("fuse_gain_bias"));
   }
   arrange_axes(graph);
   TESSERA_RETURN_IF_ERROR(checked("arrange_axes"));

@@ -93,6 +93,45 @@ TEST(Build, AdditionOfAnImageIsNotABias) {
   EXPECT_EQ(kinds(built(model)), "elementwise conv elementwise elementwise");
 }
 
+TestModel gain_bias_model() {
+  TestModel model;
+  model.input("x", {1, 4, 6, 6}).constant("g", {4, 1, 1}, {0.5}).constant("b", {4, 1, 1}, {3});
+  model.node("Mul", {"g", "x"}, {"m"}).node("Add", {"b", "m"}, {"a"});
+  model.node("Relu", {"a"}, {"y"}).output("y", {1, 4, 6, 6});
+  return model;
+}
+
+TEST(Build, AFactorAndASummandOfAChannelBecomeOneNode) {
+  const Graph graph = built(gain_bias_model());
+  ASSERT_EQ(kinds(graph), "elementwise elementwise elementwise");
+  const Node& node = graph.nodes[1];
+  const auto& attributes = node.as<ElementwiseAttributes>();
+  EXPECT_TRUE(attributes.gain_bias);
+  EXPECT_FALSE(attributes.binary);
+  EXPECT_EQ(attributes.gain_format, Format::kF16);
+  EXPECT_EQ(attributes.activation.function, UnaryFunction::kRelu);
+  EXPECT_THAT(node.origins, ElementsAre("Mul_m", "Add_a", "Relu_y"));
+  ASSERT_EQ(node.inputs.size(), 3u);
+  EXPECT_EQ(graph.tensor(node.inputs[0]).constant, nullptr);
+  EXPECT_EQ(reals(*graph.tensor(node.inputs[1]).constant)[0], 0.5);
+  EXPECT_EQ(reals(*graph.tensor(node.inputs[2]).constant)[0], 3);
+}
+
+TEST(Build, AProductThatIsReadTwiceStaysANode) {
+  TestModel model = gain_bias_model();
+  model.output("m", {1, 4, 6, 6});
+  EXPECT_EQ(kinds(built(model)), "elementwise elementwise elementwise elementwise elementwise");
+}
+
+TEST(Build, QuantisedOperandsKeepAProductAndASumApart) {
+  BuildOptions options;
+  options.quantise_vector_inputs = true;
+  for (const Node& node : built(gain_bias_model(), options).nodes) {
+    if (node.kind() != NodeKind::kElementwise) continue;
+    EXPECT_FALSE(node.as<ElementwiseAttributes>().gain_bias) << node.name;
+  }
+}
+
 TEST(Build, DepthwiseConvolutionIsChannelWise) {
   TestModel model;
   model.input("x", {1, 4, 6, 6}).constant("w", {4, 1, 3, 3}, {0.5});

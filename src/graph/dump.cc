@@ -64,6 +64,7 @@ std::string text(Integer value) {
 std::string text(float value) { return fmt::format("{}", value); }
 std::string text(const std::string& value) { return quoted(value); }
 std::string text(MatrixKind value) { return name_of(value); }
+std::string text(Format value) { return std::string(format_name(value)); }
 std::string text(LongFormat value) { return value == LongFormat::kExact ? "exact" : "q34_40"; }
 std::string text(MicroElement value) { return arith::micro_element_name(value); }
 std::string text(MicroScale value) { return arith::micro_scale_name(value); }

@@ -121,12 +121,16 @@ struct PoolAttributes {
 // Each round() goes to the output format (binary32 when the output is quantised; int32 arithmetic
 // saturates). Inputs may differ in format from each other and from the output. A format
 // conversion is an element-wise identity with one input.
+// Gain and bias: three inputs x, gain, bias, and r = round(round(x' * gain') + bias), where the
+// product is rounded to `gain_format`; the rest as above. The bits of two nodes, in one pass.
 struct ElementwiseAttributes {
   bool binary = false;
   BinaryFunction function = BinaryFunction::kAdd;
   Activation activation;
   Affine inputs[2];
   Affine output;
+  bool gain_bias = false;             // then `binary` is false and `function` not read
+  Format gain_format = Format::kF16;  // a vector format
 };
 
 // Reduction of one input over `axes` (ascending, non-negative); reduced axes stay with extent 1 if

@@ -223,18 +223,27 @@ bool broadcast(const Shape& a, const Shape& b, Shape& result) {
 }
 
 void check(Rules& rules, const ElementwiseAttributes& elementwise) {
-  const std::size_t count = elementwise.binary ? 2 : 1;
+  const std::size_t count = elementwise.gain_bias ? 3 : elementwise.binary ? 2 : 1;
   if (!rules.operands(count, count)) return;
   Shape expected = rules.input(0).dims;
-  if (elementwise.binary &&
-      !rules.must(broadcast(rules.input(0).dims, rules.input(1).dims, expected),
-                  "[{}] and [{}] do not broadcast", list(rules.input(0).dims),
-                  list(rules.input(1).dims))) {
-    return;
+  for (std::size_t i = 1; i < count; ++i) {
+    const Shape before = expected;
+    if (!rules.must(broadcast(before, rules.input(i).dims, expected),
+                    "[{}] and [{}] do not broadcast", list(before), list(rules.input(i).dims))) {
+      return;
+    }
+  }
+  if (elementwise.gain_bias) {
+    rules.must(!elementwise.binary, "gain and bias, and a binary function");
+    rules.must(format_is_vector(elementwise.gain_format) && format_is_vector(rules.input(2).format),
+               "gain and bias give {} and {}; f16, bf16 and f32 are allowed",
+               format_name(elementwise.gain_format), format_name(rules.input(2).format));
   }
   rules.must(rules.output().dims == expected, "the output is [{}], the operands give [{}]",
              list(rules.output().dims), list(expected));
-  for (std::size_t i = 0; i < count; ++i) check_affine(rules, i, elementwise.inputs[i]);
+  for (std::size_t i = 0; i < std::min<std::size_t>(count, 2); ++i) {
+    check_affine(rules, i, elementwise.inputs[i]);
+  }
   check_affine_output(rules, elementwise.output);
 }
 

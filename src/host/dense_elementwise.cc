@@ -17,9 +17,9 @@ constexpr std::int64_t kPassed = 4096;
 
 DenseElementwise::DenseElementwise(std::span<const Shape> operands, const Shape& output)
     : operands_(operands.size()) {
-  TESSERA_CHECK(operands_ == 1 || operands_ == 2, "{} operands", operands_);
+  TESSERA_CHECK(operands_ >= 1 && operands_ <= kOperandsMax, "{} operands", operands_);
   std::vector<Axis> axes;  // innermost first
-  std::int64_t steps[3] = {1, 1, 1};
+  std::int64_t steps[kOperandsMax + 1] = {1, 1, 1, 1};
   for (std::size_t i = 0; i < output.size(); ++i) {
     const std::int64_t extent = output[output.size() - 1 - i];
     Axis axis = {.extent = extent, .strides = {}};
@@ -44,7 +44,7 @@ DenseElementwise::DenseElementwise(std::span<const Shape> operands, const Shape&
     }
     axes.push_back(axis);
   }
-  if (axes.empty()) axes.push_back({.extent = 1, .strides = {1, 1, 1}});
+  if (axes.empty()) axes.push_back({.extent = 1, .strides = {1, 1, 1, 1}});
   run_ = axes.front();
   outer_.assign(axes.rbegin(), axes.rend() - 1);
   for (const Axis& axis : outer_) runs_ *= axis.extent;
@@ -55,7 +55,7 @@ void DenseElementwise::run_part(const ElementwiseConfig& config, std::span<const
   for (std::int64_t element = first; element < last;) {
     const std::int64_t begin = element % run_.extent;
     const std::int64_t count = std::min(last - element, run_.extent - begin);
-    std::int64_t offsets[3] = {};
+    std::int64_t offsets[kOperandsMax + 1] = {};
     for (std::int64_t left = element / run_.extent, axis = std::ssize(outer_) - 1; axis >= 0;
          --axis) {
       const Axis& outer = outer_[static_cast<std::size_t>(axis)];
@@ -68,11 +68,16 @@ void DenseElementwise::run_part(const ElementwiseConfig& config, std::span<const
       return buffer.data +
              (offsets[i] + begin * run_.strides[i] - buffer.first) * format_bytes(buffer.format);
     };
-    const arith::Operand a = {buffers[0].format, at(0), run_.strides[0]};
-    arith::Operand b;
-    if (operands_ == 2) b = {buffers[1].format, at(1), run_.strides[1]};
-    elementwise_run(config, a, operands_ == 2 ? &b : nullptr,
-                    {buffers.back().format, at(operands_), count});
+    arith::Operand operands[kOperandsMax];
+    for (std::size_t i = 0; i < operands_; ++i) {
+      operands[i] = {buffers[i].format, at(i), run_.strides[i]};
+    }
+    const arith::Output out = {buffers.back().format, at(operands_), count};
+    if (operands_ == kOperandsMax) {
+      gain_bias_run(config, operands, out);
+    } else {
+      elementwise_run(config, operands[0], &operands[1], out);
+    }
     element += count;
   }
 }

@@ -23,7 +23,8 @@ namespace tessera::host {
 
 class DenseElementwise {
  public:
-  // Operand dimensions as numpy broadcasts them to `output`; one or two operands.
+  // Operand dimensions as numpy broadcasts them to `output`; one operand, two, or the
+  // three of gain and bias.
   DenseElementwise(std::span<const Shape> operands, const Shape& output);
 
   struct Buffer {
@@ -42,6 +43,8 @@ class DenseElementwise {
   static void run(std::span<const Step> steps, ThreadPool& pool);
 
  private:
+  static constexpr std::size_t kOperandsMax = 3;
+
   // Elements [first, last) of the output.
   void run_part(const ElementwiseConfig& config, std::span<const Buffer> buffers,
                 std::int64_t first, std::int64_t last) const;
@@ -49,7 +52,7 @@ class DenseElementwise {
 
   struct Axis {
     std::int64_t extent = 1;
-    std::int64_t strides[3] = {};  // operands, output, in elements; 0: repeated
+    std::int64_t strides[kOperandsMax + 1] = {};  // operands, output, in elements; 0: repeated
   };
   std::vector<Axis> outer_;  // outermost first
   Axis run_;                 // the innermost; strides 0 or 1

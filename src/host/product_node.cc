@@ -310,7 +310,7 @@ PoolConfig pool_config(const graph::PoolAttributes& a) {
 }
 
 ElementwiseConfig elementwise_config(const graph::ElementwiseAttributes& a) {
-  return {a.binary, a.function, a.activation, {a.inputs[0], a.inputs[1]}, a.output};
+  return {a.binary, a.function, a.activation, {a.inputs[0], a.inputs[1]}, a.output, a.gain_format};
 }
 
 ReduceConfig reduce_config(const graph::ReduceAttributes& a, const graph::NodeViews& views) {

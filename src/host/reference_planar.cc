@@ -167,6 +167,13 @@ Tensor reference_elementwise(const graph::Graph& graph, const graph::Node& node,
           read_affine(*inputs[1], broadcast_index(inputs[1]->dims, position), attributes.inputs[1]);
       value = arith::evaluate(attributes.function, value, b, working);
     }
+    if (attributes.gain_bias) {
+      const double gain =
+          read_affine(*inputs[1], broadcast_index(inputs[1]->dims, position), attributes.inputs[1]);
+      const double bias = read(*inputs[2], broadcast_index(inputs[2]->dims, position));
+      value = arith::evaluate(BinaryFunction::kMultiply, value, gain, attributes.gain_format);
+      value = arith::evaluate(BinaryFunction::kAdd, value, bias, working);
+    }
     write_affine(y, i, activated(attributes.activation, value, working), attributes.output);
   }
   return y;

@@ -147,15 +147,18 @@ struct NeuralTask {
 // kTranspose: the format converter turns the input [channels = m, columns = n] to [channels = n,
 // columns = m] row by row, bit for bit, through the line buffer.
 // What else a mode means to those who compute no values is in planar_modes.cc.
-enum class PlanarMode : std::uint8_t { kPooling, kElementwise, kReduction, kTranspose };
-inline constexpr std::array<std::string_view, 4> kPlanarModeNames = {  // by number, as in texts
-    "pooling", "elementwise", "reduction", "transpose"};
+// kGainBias: x * gain, then + bias, from inputs[0], [1] and [2] in one pass (gain_bias() in
+// arith/kernels/planar/planar.h), by the activation and the affine ends of `elementwise`.
+enum class PlanarMode : std::uint8_t { kPooling, kElementwise, kReduction, kTranspose, kGainBias };
+inline constexpr std::array<std::string_view, 5> kPlanarModeNames = {  // by number, as in texts
+    "pooling", "elementwise", "reduction", "transpose", "gain_bias"};
+inline constexpr int kPlanarInputsMax = 3;
 struct PlanarTask {
   PlanarMode mode = PlanarMode::kElementwise;
   PoolConfig pool;
   ElementwiseConfig elementwise;
   ReduceConfig reduce;
-  BufferSurface inputs[2];
+  BufferSurface inputs[kPlanarInputsMax];
   BufferSurface output;
   std::uint8_t input_count = 1;
   // Of a pooling or a reduction whose elements come in parts, a task each, in their order. Between

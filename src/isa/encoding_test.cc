@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 
@@ -73,6 +74,40 @@ TEST(Encoding, CopyTaskKeepsItsAxesAndNegativeStrides) {
   EXPECT_EQ(result.source_strides, copy.source_strides);
   EXPECT_EQ(result.destination_strides, copy.destination_strides);
   EXPECT_EQ(result.source, copy.source);
+}
+
+// Registers behind those that an older encoder knew.
+TEST(Encoding, GainAndBiasComeBackFieldForField) {
+  TaskDescriptor task;
+  task.engine = EngineKind::kPlanar;
+  PlanarTask planar;
+  planar.mode = PlanarMode::kGainBias;
+  planar.input_count = 3;
+  planar.inputs[2].offset = 640;
+  planar.inputs[2].broadcast_rows = true;
+  planar.elementwise.gain_format = Format::kF32;
+  task.config = planar;
+  std::size_t consumed = 0;
+  const auto back = decode(encode(task), consumed);
+  ASSERT_TRUE(back.ok()) << back.error().message;
+  const auto& result = std::get<PlanarTask>(back->config);
+  EXPECT_EQ(result.mode, PlanarMode::kGainBias);
+  EXPECT_EQ(result.inputs[2], planar.inputs[2]);
+  EXPECT_EQ(result.elementwise.gain_format, Format::kF32);
+}
+
+// What an older encoder wrote of a planar task ends in front of the later registers.
+TEST(Encoding, LaterRegistersOfAPlanarTaskLieBehindTheOthers) {
+  PlanarTask planar;
+  planar.accumulator_offset = 7777;
+  const std::vector<std::uint32_t> old = to_registers(planar);
+  const auto last = std::find(old.begin(), old.end(), 7777u);
+  ASSERT_NE(last, old.end());
+  planar.inputs[2].offset = 1;
+  planar.elementwise.gain_format = Format::kF32;
+  const std::vector<std::uint32_t> changed = to_registers(planar);
+  EXPECT_TRUE(std::equal(old.begin(), last + 1, changed.begin()));
+  EXPECT_NE(old, changed);
 }
 
 TEST(Encoding, DefaultsCostNoRegisterWrites) {

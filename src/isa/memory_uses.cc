@@ -37,7 +37,8 @@ class UseList {
   }
 
   void add(PlanarTask& task) {
-    for (int i = 0; i < std::min<int>(task.input_count, 2); ++i) surface(task.inputs[i]);
+    for (int i = 0; i < std::min<int>(task.input_count, kPlanarInputsMax); ++i)
+      surface(task.inputs[i]);
     surface(task.output);
     if (task.in_parts()) {
       uses_.push_back(

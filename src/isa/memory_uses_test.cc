@@ -55,7 +55,7 @@ TEST(MemoryUses, NoOffsetOfARegisterFileIsForgotten) {
   }
   EXPECT_EQ(used, fields.found);
   PlanarTask planar;
-  planar.input_count = 2;
+  planar.input_count = 3;
   planar.keeps = true;
   task.config = planar;
   expect_every_offset<PlanarTask>(task);

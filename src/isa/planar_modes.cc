@@ -60,6 +60,13 @@ Status check_reduction(const PlanarTask& task) {
                  "the reduction's surfaces do not fit each other");
 }
 
+// A lane reads two elements a cycle. What is one for all columns stays in a register.
+std::int64_t gain_bias_cycles(const PlanarTask& task) {
+  std::int64_t streams = 0;
+  for (const BufferSurface& input : task.inputs) streams += input.column_pitch != 0;
+  return std::max<std::int64_t>(1, ceil_div(streams, 2));
+}
+
 }  // namespace
 
 RowRange planar_rows_read(const PlanarTask& task, int input, RowRange rows) {
@@ -72,6 +79,7 @@ RowRange planar_rows_read(const PlanarTask& task, int input, RowRange rows) {
       break;
     case PlanarMode::kElementwise:
     case PlanarMode::kTranspose:
+    case PlanarMode::kGainBias:
       break;
   }
   return rows;
@@ -98,6 +106,10 @@ PlanarStep planar_task_step(const PlanarTask& task, RowRange rows) {
             std::max(work.output_cycles, binary_function_cycles(task.elementwise.function));
       }
       break;
+    case PlanarMode::kGainBias:
+      work.input_cycles = gain_bias_cycles(task);
+      work.output_cycles = unary_function_cycles(task.elementwise.activation.function);
+      break;
     case PlanarMode::kTranspose:
       return {PlanarTranspose{.channels = task.output.columns,
                               .columns = task.output.channels,
@@ -113,6 +125,7 @@ PlanarStep planar_task_step(const PlanarTask& task, RowRange rows) {
 }
 
 int planar_inputs(const PlanarTask& task) {
+  if (task.mode == PlanarMode::kGainBias) return 3;
   return task.mode == PlanarMode::kElementwise && task.elementwise.binary ? 2 : 1;
 }
 
@@ -129,7 +142,7 @@ Status check_planar_input(const PlanarTask& task, int input) {
   }
   TESSERA_RETURN_IF_ERROR(require(in.broadcast_channels || in.channels >= task.output.channels,
                                   "an input surface has fewer channels than the output"));
-  if (task.mode != PlanarMode::kElementwise) return {};
+  if (task.mode != PlanarMode::kElementwise && task.mode != PlanarMode::kGainBias) return {};
   return require((in.broadcast_rows || in.rows >= task.output.rows) &&
                      (in.column_pitch == 0 || in.columns >= task.output.columns),
                  "an input surface is smaller than the output");
@@ -149,11 +162,16 @@ Status check_planar_converters(const PlanarTask& task) {
       return check_affine(task.reduce.output, task.output.format);
     case PlanarMode::kTranspose:
       return {};
+    case PlanarMode::kGainBias:
+      TESSERA_RETURN_IF_ERROR(require(
+          format_is_vector(task.elementwise.gain_format) && format_is_vector(task.inputs[2].format),
+          "gain and bias are of floats of at most 32 bits"));
+      break;
     case PlanarMode::kElementwise:
       break;
   }
   TESSERA_RETURN_IF_ERROR(check_affine(task.elementwise.inputs[0], first));
-  if (task.elementwise.binary) {
+  if (task.elementwise.binary || task.mode == PlanarMode::kGainBias) {
     TESSERA_RETURN_IF_ERROR(check_affine(task.elementwise.inputs[1], task.inputs[1].format));
   }
   return check_affine(task.elementwise.output, task.output.format);
@@ -167,6 +185,7 @@ Status check_planar_extents(const PlanarTask& task, const PlanarEngineConfig& li
       return check_reduction(task);
     case PlanarMode::kElementwise:
     case PlanarMode::kTranspose:
+    case PlanarMode::kGainBias:
       break;
   }
   return {};

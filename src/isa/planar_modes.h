@@ -13,7 +13,7 @@
 
 namespace tessera::isa {
 
-// Rows of input `input` (0 or 1) that output rows [rows.first, rows.last) read, clipped to the
+// Rows of input `input` (0, 1 or 2) that output rows [rows.first, rows.last) read, clipped to the
 // input's. Broadcast rows are row 0.
 RowRange planar_rows_read(const PlanarTask& task, int input, RowRange rows);
 // Elements of a channel that input rows [read.first, read.last) have.
@@ -30,7 +30,7 @@ PlanarStep planar_task_step(const PlanarTask& task, RowRange rows);
 inline constexpr std::int64_t kExtentMax = std::int64_t{1} << 24;
 
 // The parts of check_descriptor() that depend on the mode. Errors are kInvalidModel.
-int planar_inputs(const PlanarTask& task);    // surfaces that it reads, 1 or 2
+int planar_inputs(const PlanarTask& task);    // surfaces that it reads, 1 to kPlanarInputsMax
 bool planar_comes_in_parts(PlanarMode mode);  // whether its elements may come in parts
 Status check_planar_input(const PlanarTask& task, int input);  // the surfaces fit each other
 Status check_planar_converters(const PlanarTask& task);        // formats and scales

@@ -169,6 +169,8 @@ void visit_fields(V& visit, PlanarTask& t) {
   visit("continues", t.continues);
   visit("keeps", t.keeps);
   visit("accumulator_offset", t.accumulator_offset);
+  visit.group("inputs[2]", t.inputs[2]);
+  visit("gain_format", t.elementwise.gain_format);
 }
 
 template <typename V>

@@ -91,6 +91,50 @@ TEST(Work, APlanarTranspositionIsNoPlainWork) {
             planar_transpose_cycles(PlanarEngineConfig{}, turned));
 }
 
+// 4 rows of 50 columns: 200 elements a channel. A lane takes one a cycle and has gain and bias of
+// its channel in registers: 200 cycles. As a product and a sum the same rows take two passes, 400.
+TEST(Work, GainAndBiasOfAChannelTakeOnePass) {
+  PlanarTask task;
+  task.mode = PlanarMode::kGainBias;
+  task.input_count = 3;
+  task.output.channels = 100;
+  task.output.rows = 4;
+  task.output.columns = 50;
+  task.output.column_pitch = 2;
+  task.inputs[0] = task.output;
+  PlanarEngineConfig engine;
+  engine.lanes = 128;
+  engine.elements_per_lane = 1;
+  EXPECT_EQ(planar_cycles(engine, planar_work(task, {0, 4})), 200);
+  PlanarTask factor = task;
+  factor.mode = PlanarMode::kElementwise;
+  factor.elementwise.binary = true;
+  factor.elementwise.function = BinaryFunction::kMultiply;
+  PlanarTask sum = factor;
+  sum.elementwise.function = BinaryFunction::kAdd;
+  EXPECT_EQ(planar_cycles(engine, planar_work(factor, {0, 4})) +
+                planar_cycles(engine, planar_work(sum, {0, 4})),
+            400);
+  // The root that follows takes the post-processor 4 cycles an element, as behind a sum.
+  task.elementwise.activation.function = UnaryFunction::kSquareRoot;
+  EXPECT_EQ(planar_cycles(engine, planar_work(task, {0, 4})), 800);
+}
+
+// A lane reads two elements a cycle: x, gain and bias that all change from column to column take
+// two cycles an element.
+TEST(Work, GainAndBiasOfAColumnWaitForThePort) {
+  PlanarTask task;
+  task.mode = PlanarMode::kGainBias;
+  task.input_count = 3;
+  task.output.columns = 50;
+  PlanarEngineConfig engine;
+  engine.elements_per_lane = 1;
+  task.inputs[0].column_pitch = task.inputs[1].column_pitch = 2;
+  EXPECT_EQ(planar_cycles(engine, planar_work(task, {0, 1})), 50);
+  task.inputs[2].column_pitch = 2;
+  EXPECT_EQ(planar_cycles(engine, planar_work(task, {0, 1})), 100);
+}
+
 TEST(Work, ALaneTakesATapForEachElement) {
   NeuralTask task;
   task.product.image.channel_wise = true;

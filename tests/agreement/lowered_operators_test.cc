@@ -375,6 +375,27 @@ TestModel long_extreme(Maker& maker) {
   return model;
 }
 
+// A factor and a summand a channel: constants along any axis, or one number.
+TestModel gain_bias(Maker& maker) {
+  TestModel model(14);
+  Shape dims = {maker.pick(1, 3), maker.pick(1, 20), maker.pick(1, 9), maker.pick(1, 9)};
+  if (maker.one_in(3)) dims = {maker.pick(1, 40), maker.pick(1, 150)};
+  const auto along = [&](std::size_t axis) {
+    Shape shape(dims.size(), 1);
+    if (!maker.one_in(4)) shape[axis] = dims[axis];
+    return shape;
+  };
+  const auto axis =
+      static_cast<std::size_t>(maker.pick(0, static_cast<std::int64_t>(dims.size()) - 1));
+  const Shape gain = along(axis), bias = along(axis);
+  model.input("x", dims).constant("g", gain, maker.reals(gain));
+  model.constant("b", bias, maker.reals(bias));
+  model.node("Mul", {"x", "g"}, {"m"}).node("Add", {"m", "b"}, {"a"});
+  model.node(maker.one_in(2) ? "Relu" : "Neg", {"a"}, {"y"}).output("y", dims);
+  return model;
+}
+TEST(LoweredOperators, GainAndBias) { check(gain_bias, 12); }
+
 TEST(LoweredOperators, LongExtremes) { check(long_extreme, 3); }
 TEST(LoweredOperators, LongLines) { check(long_line, 2); }
 TEST(LoweredOperators, Volumes) { check(volume, 5); }

@@ -248,11 +248,33 @@ Result<Carried> wrapped(Expansion& at, const Node& node, const Operand& a, const
   return Carried{round_to_whole(steps, result), Traits::finite(), false};
 }
 
+// round(round(x * gain) + bias), carried as elements of `working`.
+Result<Carried> gain_and_bias(Expansion& at, const Node& node, Format working) {
+  Steps& steps = at.steps();
+  const Format between = node.as<ElementwiseAttributes>().gain_format;
+  TESSERA_TRY(const Operand x, read_operand(at, node, 0));
+  TESSERA_TRY(const Operand gain, read_operand(at, node, 1));
+  TESSERA_TRY(
+      const Carried scaled,
+      to_format(at, node, steps.mul(x.value, gain.value),
+                traits_after(BinaryFunction::kMultiply, x.traits, gain.traits, between), between));
+  const Carried& bias = at.operand(node.inputs[2]);
+  const ValueId sum =
+      steps.add(steps.cast(scaled.value, Format::kF64), steps.cast(bias.value, Format::kF64));
+  return to_format(at, node, sum,
+                   traits_after(BinaryFunction::kAdd, scaled.traits, bias.traits, working),
+                   working);
+}
+
 // a' or round(binary(a', b')), carried as elements of `working` (or, without a second operand, of
 // the operand's own format, which comes back in `source`).
 Result<Carried> first_step(Expansion& at, const Node& node, Format working, Format& source) {
   Steps& steps = at.steps();
   const auto& attributes = node.as<ElementwiseAttributes>();
+  if (attributes.gain_bias) {
+    source = working;
+    return gain_and_bias(at, node, working);
+  }
   TESSERA_TRY(const Operand a, read_operand(at, node, 0));
   if (!attributes.binary) {
     source = a.format;

@@ -80,6 +80,7 @@ class GroupMaker {
       case PlanarMode::kReduction:
         return make_reduce(group);
       case PlanarMode::kElementwise:
+      case PlanarMode::kGainBias:
         return make_elementwise(group);
       default:  // no layer of a graph
         return false;
@@ -327,6 +328,7 @@ class GroupMaker {
     group.kind = GroupKind::kElementwise;
     const auto& first = std::get<PlanarTask>(task_of((*units_)[0]).config);
     group.elementwise = first.elementwise;
+    group.gain_bias = first.mode == PlanarMode::kGainBias;
     group.output_format = first.output.format;
     for (int i = 0; i < first.input_count; ++i) {
       group.input_formats.push_back(first.inputs[i].format);
@@ -334,7 +336,8 @@ class GroupMaker {
     }
     for (const Unit& unit : *units_) {
       const auto& task = std::get<PlanarTask>(task_of(unit).config);
-      if (!same_fields(task.elementwise, first.elementwise) ||
+      if (task.mode != first.mode || !same_fields(task.elementwise, first.elementwise) ||
+          task.elementwise.gain_format != first.elementwise.gain_format ||
           task.output.format != group.output_format) {
         return false;
       }

@@ -44,6 +44,7 @@ struct Group {
   bool dynamic = false;
   PoolConfig pool;  // kPool: of the whole layer
   ElementwiseConfig elementwise;
+  bool gain_bias = false;  // kElementwise: x * gain + bias
   ReduceConfig reduce;
   // kReduce: the elements of one result lie contiguously along the columns, in the order in
   // which the parts take them.

@@ -245,6 +245,8 @@ class LayerMaker {
     attributes.inputs[0] = e.inputs[0];
     attributes.inputs[1] = e.inputs[1];
     attributes.output = e.output;
+    attributes.gain_bias = group_.gain_bias;
+    attributes.gain_format = e.gain_format;
     const Shape view = shape_of(group_.output, layer_.order);
     std::optional<std::vector<int>> axes;
     Shape dims = view;

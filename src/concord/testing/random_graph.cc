@@ -257,6 +257,13 @@ class Grower {
     }
     const Shape others[] = {{}, {x[1], 1, 1}, {1, x[1], 1, 1}, {x[3]}, x};
     const Format other = pick(0, 3) == 0 ? Format::kF32 : Format::kF16;
+    if (pick(0, 3) == 0) {  // x * gain + bias
+      work.binary = false;
+      work.gain_bias = true;
+      work.gain_format = other;
+      const TensorId gain = constant(others[pick(0, 4)], other);
+      return node({last_, gain, constant(others[pick(0, 4)], Format::kF16)}, x, work);
+    }
     node({last_, constant(others[pick(0, 4)], other)}, x, work);
   }
 

@@ -28,8 +28,10 @@ bool reads_results_of(const isa::TaskDescriptor& later, const isa::TaskDescripto
     return reads(neural->moving) || (neural->dynamic && reads(neural->stationary));
   }
   if (const auto* planar = std::get_if<PlanarTask>(&later.config)) {
-    return reads(planar->inputs[0]) || (planar->input_count > 1 && reads(planar->inputs[1])) ||
-           (planar->continues && reads(accumulator_surface(*planar)));
+    for (int i = 0; i < planar->input_count; ++i) {
+      if (reads(planar->inputs[i])) return true;
+    }
+    return planar->continues && reads(accumulator_surface(*planar));
   }
   return true;
 }

@@ -22,7 +22,7 @@ void PlanarMath::run_step(const isa::TaskDescriptor& task, std::int64_t step) {
   const RowRange rows = task.bands.range(step);
   const Surface output = state_buffer_.surface(planar.output, image);
   const ChannelRange channels{0, output.channels};
-  Surface input = state_buffer_.surface(planar.inputs[0], image);
+  const Surface input = state_buffer_.surface(planar.inputs[0], image);
   const PlanarPartWork work{input, output, rows};
   switch (planar.mode) {
     case PlanarMode::kPooling:
@@ -41,21 +41,21 @@ void PlanarMath::run_step(const isa::TaskDescriptor& task, std::int64_t step) {
                  .rows = rows});
       return;
     case PlanarMode::kElementwise:
+    case PlanarMode::kGainBias:
       break;
   }
-  const auto broadcast = [&output](Surface& operand) {
-    operand.channels = output.channels;
-    operand.rows = output.rows;
-    operand.columns = output.columns;
-  };
-  broadcast(input);
-  if (!planar.elementwise.binary) {
-    elementwise(planar.elementwise, input, nullptr, output, channels, rows);
-    return;
+  Surface operands[isa::kPlanarInputsMax] = {input, {}, {}};
+  for (int i = 0; i < planar.input_count; ++i) {
+    if (i > 0) operands[i] = state_buffer_.surface(planar.inputs[i], image);
+    operands[i].channels = output.channels;
+    operands[i].rows = output.rows;
+    operands[i].columns = output.columns;
   }
-  Surface second = state_buffer_.surface(planar.inputs[1], image);
-  broadcast(second);
-  elementwise(planar.elementwise, input, &second, output, channels, rows);
+  if (planar.mode == PlanarMode::kGainBias) {
+    gain_bias(planar.elementwise, operands, output, channels, rows);
+  } else {
+    elementwise(planar.elementwise, operands[0], &operands[1], output, channels, rows);
+  }
 }
 
 }  // namespace tessera::engines

@@ -42,6 +42,8 @@ inline constexpr std::int64_t kFoldedBytesMax = std::int64_t{64} << 20;
 
 // Not in the table: only where BuildOptions::quantise_vector_inputs asks for it, behind the table.
 void quantise_vector_inputs(Graph& graph, const MatrixFormat& matrix);
+// Behind it, and not with it: it would quantise the product.
+void fuse_gain_bias(Graph& graph);
 // The last one: shapes of operands decide how vectors are quantised.
 void arrange_axes(Graph& graph);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "arith/kernels/pixel_runs.h"
@@ -38,32 +39,85 @@ arith::Operand read_affine(const Affine& affine, const arith::Operand& in, std::
   return {.format = Format::kF32, .data = scratch.bytes.data(), .stride = in.stride};
 }
 
+// Up to three operands of one format each, those that are there first.
+constexpr std::size_t kOperandsMax = 3;
+using Operands = std::span<const arith::Operand>;
+
+// The last function of a run, into binary32 where the output is quantised behind it.
+class Ending {
+ public:
+  Ending(const ElementwiseConfig& config, const arith::Output& out)
+      : config_(config),
+        out_(out),
+        result_{.format = config.output.enabled ? Format::kF32 : out.format,
+                .data = config.output.enabled ? wide_.bytes.data() : out.data,
+                .count = out.count} {}
+
+  const arith::Output& result() const { return result_; }
+  // Of a value that is not there yet, and of what result() has.
+  void run(const arith::Operand& value) {
+    if (config_.activation.function == UnaryFunction::kIdentity) {
+      arith::simd::convert(value, result_);
+    } else {
+      arith::simd::unary(config_.activation, value, result_);
+    }
+    quantise();
+  }
+  void run() {
+    if (config_.activation.function != UnaryFunction::kIdentity) {
+      arith::simd::unary(config_.activation, so_far(), result_);
+    }
+    quantise();
+  }
+
+ private:
+  arith::Operand so_far() const {
+    return {.format = result_.format, .data = result_.data, .stride = 1};
+  }
+  void quantise() {
+    if (!config_.output.enabled) return;
+    arith::simd::quantize(so_far(), config_.output.scale, config_.output.zero_point, out_);
+  }
+
+  const ElementwiseConfig& config_;
+  const arith::Output& out_;
+  Scratch wide_;
+  arith::Output result_;
+};
+
 // At most kChunk elements.
-void chunk_run(const ElementwiseConfig& config, const arith::Operand& a, const arith::Operand* b,
-               const arith::Output& out) {
-  if (config.binary && kernels::run_affine_binary(config, a, *b, out)) return;
+void chunk_run(const ElementwiseConfig& config, Operands operands, const arith::Output& out) {
+  if (operands.size() == 2 && kernels::run_affine_binary(config, operands[0], operands[1], out)) {
+    return;
+  }
   Scratch left;
   Scratch right;
-  Scratch wide;
-  arith::Operand value = read_affine(config.inputs[0], a, out.count, left);
-  const Format format = config.output.enabled ? Format::kF32 : out.format;
-  const arith::Output result = {.format = format,
-                                .data = config.output.enabled ? wide.bytes.data() : out.data,
-                                .count = out.count};
-  const bool active = config.activation.function != UnaryFunction::kIdentity;
-  if (config.binary) {
-    arith::simd::binary(config.function, value, read_affine(config.inputs[1], *b, out.count, right),
-                        result);
-    value = {.format = format, .data = result.data, .stride = 1};
+  Ending ending(config, out);
+  const arith::Operand a = read_affine(config.inputs[0], operands[0], out.count, left);
+  if (operands.size() == 1) return ending.run(a);
+  const arith::Operand b = read_affine(config.inputs[1], operands[1], out.count, right);
+  if (operands.size() == 2) {
+    arith::simd::binary(config.function, a, b, ending.result());
+    return ending.run();
   }
-  if (active) {
-    arith::simd::unary(config.activation, value, result);
-  } else if (!config.binary) {
-    arith::simd::convert(value, result);
-  }
-  if (config.output.enabled) {
-    arith::simd::quantize({.format = format, .data = result.data, .stride = 1}, config.output.scale,
-                          config.output.zero_point, out);
+  Scratch scaled;
+  arith::simd::binary(
+      BinaryFunction::kMultiply, a, b,
+      {.format = config.gain_format, .data = scaled.bytes.data(), .count = out.count});
+  arith::simd::binary(BinaryFunction::kAdd,
+                      {.format = config.gain_format, .data = scaled.bytes.data(), .stride = 1},
+                      operands[2], ending.result());
+  ending.run();
+}
+
+void array_run(const ElementwiseConfig& config, Operands operands, const arith::Output& out) {
+  std::array<arith::Operand, kOperandsMax> moved;
+  for (std::int64_t first = 0; first < out.count; first += kChunk) {
+    for (std::size_t i = 0; i < operands.size(); ++i) moved[i] = advance(operands[i], first);
+    chunk_run(config, Operands(moved.data(), operands.size()),
+              {.format = out.format,
+               .data = static_cast<std::byte*>(out.data) + first * format_bytes(out.format),
+               .count = std::min(kChunk, out.count - first)});
   }
 }
 
@@ -113,22 +167,24 @@ arith::Operand operand_of(const Side& side, std::int64_t channel, std::int64_t c
 }
 
 // Rows [rows.first, rows.last) of every channel as one array each.
-void rows_run(const ElementwiseConfig& config, const Surface& a, const Surface* b,
+void rows_run(const ElementwiseConfig& config, std::span<const Surface> surfaces,
               const Surface& output, ChannelRange channels, RowRange rows) {
-  const Side left = make_side(a, rows);
-  const Side right = b == nullptr ? Side{} : make_side(*b, rows);
+  std::array<Side, kOperandsMax> sides;
+  for (std::size_t i = 0; i < surfaces.size(); ++i) sides[i] = make_side(surfaces[i], rows);
   const Side target = make_side(output, rows);
   const std::int64_t count = (rows.last - rows.first) * output.columns;
-  std::vector<std::byte> left_buffer, right_buffer, output_buffer;
+  std::array<std::vector<std::byte>, kOperandsMax> buffers;
+  std::vector<std::byte> output_buffer;
   const bool direct = target.is_direct() && target.runs.runs()[0].step != 0;
   if (!direct) output_buffer.resize(static_cast<std::size_t>(count * target.element()));
+  std::array<arith::Operand, kOperandsMax> operands;
   for (std::int64_t channel = channels.first; channel < channels.last; ++channel) {
-    const arith::Operand x = operand_of(left, channel, count, left_buffer);
-    arith::Operand y;
-    if (b != nullptr) y = operand_of(right, channel, count, right_buffer);
+    for (std::size_t i = 0; i < surfaces.size(); ++i) {
+      operands[i] = operand_of(sides[i], channel, count, buffers[i]);
+    }
     void* data = direct ? static_cast<void*>(target.base(channel)) : output_buffer.data();
-    elementwise_run(config, x, b == nullptr ? nullptr : &y,
-                    {.format = output.format, .data = data, .count = count});
+    array_run(config, Operands(operands.data(), surfaces.size()),
+              {.format = output.format, .data = data, .count = count});
     if (!direct) {
       kernels::scatter(output_buffer.data(), target.runs, target.element(),
                        kernels::channel_base(output, channel));
@@ -136,30 +192,39 @@ void rows_run(const ElementwiseConfig& config, const Surface& a, const Surface* 
   }
 }
 
+void surfaces_run(const ElementwiseConfig& config, std::span<const Surface> surfaces,
+                  const Surface& output, ChannelRange channels, RowRange rows) {
+  if (rows.first >= rows.last || output.columns == 0) return;
+  const auto evenly = [&](const Surface& surface) { return make_side(surface, rows).is_single(); };
+  const bool whole = evenly(output) && std::all_of(surfaces.begin(), surfaces.end(), evenly);
+  const std::int64_t step = whole ? rows.last - rows.first : 1;
+  for (std::int64_t row = rows.first; row < rows.last; row += step) {
+    rows_run(config, surfaces, output, channels, {row, row + step});
+  }
+}
+
 }  // namespace
 
 void elementwise_run(const ElementwiseConfig& config, const arith::Operand& a,
                      const arith::Operand* b, const arith::Output& out) {
-  for (std::int64_t first = 0; first < out.count; first += kChunk) {
-    const std::int64_t count = std::min(kChunk, out.count - first);
-    arith::Operand other;
-    if (b != nullptr) other = advance(*b, first);
-    chunk_run(config, advance(a, first), b == nullptr ? nullptr : &other,
-              {.format = out.format,
-               .data = static_cast<std::byte*>(out.data) + first * format_bytes(out.format),
-               .count = count});
-  }
+  const arith::Operand operands[] = {a, b == nullptr ? arith::Operand{} : *b};
+  array_run(config, Operands(operands, config.binary ? 2 : 1), out);
+}
+
+void gain_bias_run(const ElementwiseConfig& config, const arith::Operand (&operands)[3],
+                   const arith::Output& out) {
+  array_run(config, operands, out);
 }
 
 void elementwise(const ElementwiseConfig& config, const Surface& a, const Surface* b,
                  const Surface& output, ChannelRange channels, RowRange rows) {
-  if (rows.first >= rows.last || output.columns == 0) return;
-  const auto evenly = [&](const Surface& surface) { return make_side(surface, rows).is_single(); };
-  const bool whole = evenly(a) && evenly(output) && (b == nullptr || evenly(*b));
-  const std::int64_t step = whole ? rows.last - rows.first : 1;
-  for (std::int64_t row = rows.first; row < rows.last; row += step) {
-    rows_run(config, a, b, output, channels, {row, row + step});
-  }
+  const Surface surfaces[] = {a, b == nullptr ? Surface{} : *b};
+  surfaces_run(config, {surfaces, config.binary ? 2u : 1u}, output, channels, rows);
+}
+
+void gain_bias(const ElementwiseConfig& config, const Surface (&operands)[3], const Surface& output,
+               ChannelRange channels, RowRange rows) {
+  surfaces_run(config, operands, output, channels, rows);
 }
 
 }  // namespace tessera

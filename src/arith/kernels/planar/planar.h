@@ -27,6 +27,7 @@ struct ElementwiseConfig {
   Activation activation;
   Affine inputs[2];
   Affine output;
+  Format gain_format = Format::kF16;  // of gain_bias(): what the product is rounded to
 };
 
 // A window's function as a reduction of its elements.
@@ -46,6 +47,12 @@ struct ReduceConfig {
 // all. `out` may be the same array as an operand of the same format.
 void elementwise_run(const ElementwiseConfig& config, const arith::Operand& a,
                      const arith::Operand* b, const arith::Output& out);
+// y = activation(round(round(x * gain) + bias)): the bits of a product, then a sum. The product is
+// rounded to config.gain_format, a vector format; the rest is that of binary element-wise work,
+// whose `binary` and `function` are not read. `operands` are x, gain and bias; config.inputs are
+// the affine ends of x and gain.
+void gain_bias_run(const ElementwiseConfig& config, const arith::Operand (&operands)[3],
+                   const arith::Output& out);
 // The reduction of elements that lie behind each other, in order; a value of `out`.
 double reduce_run(const ReduceConfig& config, const arith::ElementRun& elements, Format out);
 
@@ -56,6 +63,9 @@ void pool(const PoolConfig& config, const Surface& input, const Surface& output,
 // unary.
 void elementwise(const ElementwiseConfig& config, const Surface& a, const Surface* b,
                  const Surface& output, ChannelRange channels, RowRange rows);
+// gain_bias_run() over surfaces, which broadcast as above.
+void gain_bias(const ElementwiseConfig& config, const Surface (&operands)[3], const Surface& output,
+               ChannelRange channels, RowRange rows);
 void reduce(const ReduceConfig& config, const Surface& input, const Surface& output,
             ChannelRange channels, RowRange rows);
 

@@ -224,6 +224,78 @@ TEST(Elementwise, EqualsTheObviousForm) {
   }
 }
 
+// The product as a surface, then the sum and what follows it.
+void in_two_passes(const ElementwiseConfig& config, const Surface (&operands)[3],
+                   const Surface& output) {
+  OwnedSurface product =
+      testing::dense_surface(config.gain_format, output.channels, output.rows, output.columns);
+  ElementwiseConfig scale, sum;
+  scale.binary = sum.binary = true;
+  scale.function = BinaryFunction::kMultiply;
+  scale.inputs[0] = config.inputs[0];
+  scale.inputs[1] = config.inputs[1];
+  sum.activation = config.activation;
+  sum.output = config.output;
+  const ChannelRange channels{0, output.channels};
+  elementwise(scale, operands[0], &operands[1], product.surface, channels, {0, output.rows});
+  elementwise(sum, product.surface, &operands[2], output, channels, {0, output.rows});
+}
+
+TEST(GainBias, HasTheBitsOfAProductAndASum) {
+  Maker maker;
+  const int count = 400 / visit_one_in(2, 8);
+  for (int i = 0; i < count && !HasFailure(); ++i) {
+    ElementwiseConfig config;
+    config.gain_format = maker.float_format();
+    if (maker.one_in(2)) config.activation.function = UnaryFunction::kRelu;
+    Format formats[4] = {maker.float_format(), maker.float_format(), maker.float_format(),
+                         maker.float_format()};
+    for (int operand = 0; operand < 2; ++operand) {
+      if (!maker.one_in(4)) continue;
+      formats[operand] = maker.integer_format();
+      config.inputs[operand] = maker.affine();
+    }
+    if (maker.one_in(4)) {
+      formats[3] = maker.integer_format();
+      config.output = maker.affine();
+    }
+    const std::int64_t channels = maker.pick(1, 6);
+    const std::int64_t rows = maker.pick(1, 6);
+    const std::int64_t columns = maker.one_in(4) ? maker.pick(2040, 2060) : maker.pick(1, 40);
+    OwnedSurface expected = testing::dense_surface(formats[3], channels, rows, columns);
+    OwnedSurface actual = maker.surface(formats[3], channels, rows, columns);
+    OwnedSurface x = maker.surface(formats[0], channels, rows, columns);
+    OwnedSurface gain = broadcast(maker, formats[1], expected.surface);
+    OwnedSurface bias = broadcast(maker, formats[2], expected.surface);
+    const Surface operands[3] = {x.surface, gain.surface, bias.surface};
+    in_two_passes(config, operands, expected.surface);
+    const std::int64_t cut = maker.pick(0, rows);
+    gain_bias(config, operands, actual.surface, {0, channels}, {0, cut});
+    gain_bias(config, operands, actual.surface, {0, channels}, {cut, rows});
+    EXPECT_EQ(testing::first_difference(expected.surface, actual.surface), "")
+        << "seed " << kSeed << ", work " << i << " " << format_name(formats[0]) << " "
+        << format_name(formats[1]) << " " << format_name(formats[2]) << " "
+        << format_name(formats[3]) << " product " << format_name(config.gain_format);
+  }
+}
+
+// 1 + 2^-10 squared is 1 + 2^-9 + 2^-20; f16 has no such number, so with -1 - 2^-9 behind it two
+// roundings to f16 leave nothing, and a product in f32 leaves 2^-20.
+TEST(GainBias, RoundsTheProductToo) {
+  const double number = 1 + 0x1p-10;
+  std::byte x[2], bias[2], y[2];
+  arith::write_element(Format::kF16, number, x);
+  arith::write_element(Format::kF16, -1.0 - 0x1p-9, bias);
+  const arith::Operand operands[3] = {
+      {Format::kF16, x, 1}, {Format::kF16, x, 1}, {Format::kF16, bias, 1}};
+  gain_bias_run({}, operands, {.format = Format::kF16, .data = y, .count = 1});
+  EXPECT_EQ(arith::read_element(Format::kF16, y), 0.0);
+  ElementwiseConfig wide;
+  wide.gain_format = Format::kF32;
+  gain_bias_run(wide, operands, {.format = Format::kF16, .data = y, .count = 1});
+  EXPECT_EQ(arith::read_element(Format::kF16, y), 0x1p-20);
+}
+
 // All pairs of 8-bit operands. Scales of which one is a half of another give quotients on ties.
 void check_affine_pairs(const ElementwiseConfig& config, Format format) {
   constexpr std::int64_t kNumbers = 256;
