@@ -181,8 +181,10 @@ std::int64_t binary_function_cycles(BinaryFunction function);
 std::int64_t reduce_function_cycles(ReduceFunction function);
 
 // One step of planar work. Elements are counted a channel.
-//   pooling       input elements pass the two one-dimensional filters, one per cycle and lane
+//   pooling       input elements pass the two one-dimensional filters, one per cycle and lane, by way
+//                 of the converter in front; results leave through the one behind
 //   element-wise  each output element is read (two sources on two read ports), computed, written
+//   gain, bias    as element-wise; what is one for all columns stays in a register of the lane
 //   reduction     input elements are added to the line buffer, results leave through the function
 //   channel-wise  each output element takes a multiply-add per tap from the line buffer's window
 struct PlanarWork {

@@ -102,6 +102,8 @@ HWY_INLINE V algebraic_lanes(D d, UnaryFunction function, V x, V alpha, V beta) 
     }
     case UnaryFunction::kThresholdedRelu:
       return hn::IfThenElse(hn::Le(x, alpha), zero, x);
+    case UnaryFunction::kScale:
+      return hn::Mul(alpha, x);
     default:
       return x;  // identity
   }
@@ -536,8 +538,9 @@ bool is_one_operation(UnaryFunction function) {
 
 bool is_algebraic(UnaryFunction function) {
   return is_exact(function) || is_one_operation(function) ||
-         function == UnaryFunction::kLeakyRelu || function == UnaryFunction::kHardSigmoid ||
-         function == UnaryFunction::kHardSwish || function == UnaryFunction::kSoftsign;
+         function == UnaryFunction::kLeakyRelu || function == UnaryFunction::kScale ||
+         function == UnaryFunction::kHardSigmoid || function == UnaryFunction::kHardSwish ||
+         function == UnaryFunction::kSoftsign;
 }
 
 void look_up(const UnaryTable& table, const Operand& in, const Output& out) {

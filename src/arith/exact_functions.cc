@@ -169,6 +169,8 @@ Number composed(const Activation& activation, const Number& x, double value) {
       return x / (Number(1) + call(mpfr_abs, x));
     case UnaryFunction::kMish:
       return x * call(mpfr_tanh, softplus(x, value));
+    case UnaryFunction::kScale:
+      return Number(alpha) * x;
     default:
       TESSERA_CHECK(activation.function == UnaryFunction::kThresholdedRelu, "no exact form of {}",
                     unary_function_name(activation.function));
@@ -319,6 +321,8 @@ constexpr CheckedTable kCheckedTables[] = {
      0xAB4BB165EC34932D, 0x01DEFD82F94B54B9},
     {{UnaryFunction::kThresholdedRelu, 0x1p+0f, 0x0p+0f},
      0xD6B5D89920ED3C2B, 0xCBBE05C73B8209A6},
+    {{UnaryFunction::kScale, 0x1.99999ap-4f, 0x0p+0f},
+     0x73C632C16DB1F509, 0x7F658DCED8D55F95},
 };
 // clang-format on
 

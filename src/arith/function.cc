@@ -175,6 +175,8 @@ double algebraic(const Activation& activation, double x) {
       return x / (1.0 + std::abs(x));
     case UnaryFunction::kThresholdedRelu:
       return x > alpha ? x : 0.0;
+    case UnaryFunction::kScale:
+      return alpha * x;
     default:
       TESSERA_CHECK(false, "{} is not algebraic", unary_function_name(activation.function));
       return x;

@@ -55,6 +55,7 @@ enum class UnaryFunction : std::uint8_t {
   kSoftsign,
   kMish,
   kThresholdedRelu /* alpha */,
+  kScale /* alpha x */,
 };
 
 // What a function takes: its values (docs/numbers.md) and its time (arch/cost.h) follow from it.
@@ -151,6 +152,7 @@ inline constexpr auto kRows = std::to_array<UnaryRow>({
   {kSoftsign, "softsign", kQuotient, kAny, {.name = "Softsign", .versions = "1 22", .opset_min = 1, .recurrent = true}},
   {kMish, "mish", kTranscendental, kAny, {.name = "Mish", .versions = "18 22", .opset_min = 18}},
   {kThresholdedRelu, "thresholded_relu", kLine, kAny, {.name = "ThresholdedRelu", .versions = "10 22", .opset_min = 10, .attributes = "alpha:f", .alpha = {"alpha", 1.0f}, .recurrent = true}},
+  {kScale, "scale", kLine, kAny, {}},  // the product with a number
 });
 // clang-format on
 

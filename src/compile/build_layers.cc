@@ -35,7 +35,9 @@ PoolConfig pool_config(const PoolAttributes& pool) {
           .dilation_w = pool.dilation_w,
           .include_padding = pool.include_padding,
           .input = pool.input,
-          .output = pool.output};
+          .output = pool.output,
+          .before = pool.before,
+          .after = pool.after};
 }
 
 ElementwiseConfig elementwise_config(const ElementwiseAttributes& node) {
@@ -126,9 +128,10 @@ void set_pool(const PoolConfig& pool, Format format, const ChipConfig& chip, Pla
     task.reduce = {.function = pool_reduction(pool.function),
                    .over_rows = true,
                    .over_columns = true,
-                   .activation = {},
+                   .activation = pool.after,
                    .input = {},
-                   .output = {}};
+                   .output = {},
+                   .before = pool.before};
     return;
   }
   task.mode = isa::PlanarMode::kPooling;
@@ -159,7 +162,8 @@ Status set_planar(const graph::Graph& graph, const Node& node, const ChipConfig&
                      .over_columns = true,
                      .activation = reduce.activation,
                      .input = reduce.input,
-                     .output = reduce.output};
+                     .output = reduce.output,
+                     .before = reduce.before};
     }
   }
   if (node.inputs.empty() || node.inputs.size() > isa::kPlanarInputsMax) {

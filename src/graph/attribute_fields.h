@@ -71,6 +71,8 @@ void visit_attributes(Visit& visit, Attributes& a) {
     visit("include_padding", a.include_padding, d.include_padding);
     visit("input", a.input, d.input);
     visit("output", a.output, d.output);
+    visit("before", a.before, d.before);
+    visit("after", a.after, d.after);
   } else if constexpr (std::is_same_v<Kind, ElementwiseAttributes>) {
     visit("binary", a.binary, d.binary);
     visit("function", a.function, d.function);
@@ -87,6 +89,7 @@ void visit_attributes(Visit& visit, Attributes& a) {
     visit("activation", a.activation, d.activation);
     visit("input", a.input, d.input);
     visit("output", a.output, d.output);
+    visit("before", a.before, d.before);
   } else if constexpr (std::is_same_v<Kind, MoveAttributes>) {
     visit("has_fill", a.has_fill, d.has_fill);
     visit("fill", a.fill, d.fill);

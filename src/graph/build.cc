@@ -59,6 +59,8 @@ Result<Graph> build(const model::Model& model, const BuildOptions& options) {
     fuse_gain_bias(graph);
     TESSERA_RETURN_IF_ERROR(checked("fuse_gain_bias"));
   }
+  fuse_converters(graph);
+  TESSERA_RETURN_IF_ERROR(checked("fuse_converters"));
   arrange_axes(graph);
   TESSERA_RETURN_IF_ERROR(checked("arrange_axes"));
   return graph;

@@ -123,6 +123,32 @@ TEST(Build, AProductThatIsReadTwiceStaysANode) {
   EXPECT_EQ(kinds(built(model)), "elementwise elementwise elementwise elementwise elementwise");
 }
 
+TEST(Build, ConvertersGoIntoPoolingsAndReductions) {
+  TestModel model;
+  model.input("x", {1, 4, 6, 6}).constant("half", {}, {0.5});
+  model.node("Mul", {"half", "x"}, {"m"});
+  model.node("MaxPool", {"m"}, {"p"}, {{"kernel_shape", Ints{2, 2}}, {"strides", Ints{2, 2}}});
+  model.node("Sqrt", {"p"}, {"s"}).node("Abs", {"s"}, {"a"});
+  model.node("ReduceSum", {"a"}, {"y"}, {{"keepdims", std::int64_t{1}}});
+  model.output("y", {1, 1, 1, 1});
+  const Graph graph = built(model);
+  ASSERT_EQ(kinds(graph), "elementwise pool reduce elementwise");
+  const auto& pool = graph.nodes[1].as<PoolAttributes>();
+  EXPECT_EQ(pool.before, (Activation{UnaryFunction::kScale, 0.5f, 0}));
+  EXPECT_EQ(pool.after.function, UnaryFunction::kSquareRoot);
+  EXPECT_THAT(graph.nodes[1].origins, ElementsAre("Mul_m", "MaxPool_p", "Sqrt_s"));
+  EXPECT_EQ(graph.nodes[2].as<ReduceAttributes>().before.function, UnaryFunction::kAbs);
+}
+
+// The exponential does not fit in a converter of comparators and a multiply-add.
+TEST(Build, OtherFunctionsStayInFrontOfAPooling) {
+  TestModel model;
+  model.input("x", {1, 4, 6, 6}).node("Exp", {"x"}, {"e"});
+  model.node("MaxPool", {"e"}, {"y"}, {{"kernel_shape", Ints{2, 2}}});
+  model.output("y", {1, 4, 5, 5});
+  EXPECT_EQ(kinds(built(model)), "elementwise elementwise pool elementwise");
+}
+
 TEST(Build, QuantisedOperandsKeepAProductAndASumApart) {
   BuildOptions options;
   options.quantise_vector_inputs = true;

@@ -13,8 +13,8 @@ bool is_float_product(const Node& node) {
 bool is_plain_unary(const Node& node) {
   if (node.kind() != NodeKind::kElementwise) return false;
   const auto& attributes = node.as<ElementwiseAttributes>();
-  return !attributes.binary && !attributes.inputs[0].enabled && !attributes.output.enabled &&
-         attributes.activation != Activation{};
+  return !attributes.binary && !attributes.gain_bias && !attributes.inputs[0].enabled &&
+         !attributes.output.enabled && attributes.activation != Activation{};
 }
 
 }  // namespace tessera::graph

@@ -103,6 +103,8 @@ struct MatMulAttributes {
 // sum rounded once after division by the count (of real pixels, or of pixels within the padded
 // input if include_padding). `input`/`output` as in ElementwiseAttributes (integer averages: the
 // sum of (q - zero_point) is exact in int32; y = quantise(float(sum) * input.scale / count)).
+// Of floats, `before` is taken of each element (not of the padding) and rounded to the input's
+// format, `after` of each result and rounded to the output's.
 struct PoolAttributes {
   PoolFunction function = PoolFunction::kMaximum;
   std::int64_t window_h = 1, window_w = 1;
@@ -111,6 +113,7 @@ struct PoolAttributes {
   std::int64_t dilation_h = 1, dilation_w = 1;
   bool include_padding = false;
   Affine input, output;
+  Activation before, after;
 };
 
 // Element-wise work with one or two inputs (broadcast as in NumPy), on the planar engine.
@@ -135,12 +138,14 @@ struct ElementwiseAttributes {
 
 // Reduction of one input over `axes` (ascending, non-negative); reduced axes stay with extent 1 if
 // keep_dims. f16: exact sum, one rounding. Then activation, rounded again to the output format.
+// Of floats, `before` is taken of each element and rounded to the input's format.
 struct ReduceAttributes {
   ReduceFunction function = ReduceFunction::kSum;
   std::vector<std::int64_t> axes;
   bool keep_dims = true;
   Activation activation;
   Affine input, output;
+  Activation before;
 };
 
 // Data movement without arithmetic: output = fill everywhere, then each copy moves a strided box of

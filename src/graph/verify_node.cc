@@ -194,6 +194,22 @@ void check_affine_output(Rules& rules, const Affine& output) {
              format_name(format));
 }
 
+// Functions of single elements around a filter.
+void check_converters(Rules& rules, const Activation& before, const Activation& after,
+                      bool affine) {
+  const bool none = before == Activation{} && after == Activation{};
+  rules.must(none || !affine, "functions around a filter of integers with a scale");
+  rules.must(before == Activation{} || format_is_vector(rules.input(0).format),
+             "'{}' of {} in front of a filter", unary_function_name(before.function),
+             format_name(rules.input(0).format));
+  rules.must(after == Activation{} || format_is_vector(rules.output().format),
+             "'{}' to {} behind a filter", unary_function_name(after.function),
+             format_name(rules.output().format));
+  rules.must(unary_row(before.function).kind == UnaryKind::kLine,
+             "'{}' in front of a filter, which compares, multiplies and adds only",
+             unary_function_name(before.function));
+}
+
 void check(Rules& rules, const PoolAttributes& pool) {
   if (!rules.operands(1, 1)) return;
   const Shape& x = rules.input(0).dims;
@@ -202,6 +218,7 @@ void check(Rules& rules, const PoolAttributes& pool) {
   check_affine(rules, 0, pool.input);
   check_affine_output(rules, pool.output);
   const bool affine = pool.input.enabled || pool.output.enabled;
+  check_converters(rules, pool.before, pool.after, affine);
   rules.must(affine || rules.input(0).format == rules.output().format, "pooling changes {} to {}",
              format_name(rules.input(0).format), format_name(rules.output().format));
   check_image_output(
@@ -269,6 +286,7 @@ void check(Rules& rules, const ReduceAttributes& reduce) {
   rules.must(rules.output().dims == expected, "the output is [{}], the axes give [{}]",
              list(rules.output().dims), list(expected));
   check_filter_formats(rules);
+  check_converters(rules, reduce.before, {}, reduce.input.enabled);
   check_affine(rules, 0, reduce.input);
   check_affine_output(rules, reduce.output);
 }

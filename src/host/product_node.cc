@@ -304,9 +304,9 @@ std::vector<std::shared_ptr<DynamicProduct>> prepare_dynamic_products(const Grap
 }
 
 PoolConfig pool_config(const graph::PoolAttributes& a) {
-  return {a.function,   a.window_h,        a.window_w,   a.stride_h,  a.stride_w,
-          a.pad_top,    a.pad_left,        a.pad_bottom, a.pad_right, a.dilation_h,
-          a.dilation_w, a.include_padding, a.input,      a.output};
+  return {a.function, a.window_h,   a.window_w,  a.stride_h,   a.stride_w,   a.pad_top,
+          a.pad_left, a.pad_bottom, a.pad_right, a.dilation_h, a.dilation_w, a.include_padding,
+          a.input,    a.output,     a.before,    a.after};
 }
 
 ElementwiseConfig elementwise_config(const graph::ElementwiseAttributes& a) {
@@ -317,7 +317,7 @@ ReduceConfig reduce_config(const graph::ReduceAttributes& a, const graph::NodeVi
   const auto reduced = [&views](std::size_t axis) {
     return views.output.extents[axis] != views.inputs[0].extents[axis];
   };
-  return {a.function, reduced(2), reduced(3), a.activation, a.input, a.output};
+  return {a.function, reduced(2), reduced(3), a.activation, a.input, a.output, a.before};
 }
 
 }  // namespace tessera::host

@@ -77,6 +77,12 @@ bool advance(Shape& position, const Shape& dims) {
   return false;
 }
 
+// The element as a filter takes it.
+double read_converted(const Tensor& tensor, std::int64_t index, const Affine& affine,
+                      const Activation& before) {
+  return activated(before, read_affine(tensor, index, affine), tensor.format);
+}
+
 struct Window {
   std::vector<std::int64_t> samples;  // element indices, row-major
   std::int64_t padded = 0;            // places within the padded input, samples included
@@ -113,7 +119,7 @@ double average(const graph::PoolAttributes& pool, const Tensor& x, const Window&
     return static_cast<double>(scaled / static_cast<float>(count));
   }
   arith::ElementSum sum(x.format);
-  for (const std::int64_t at : window.samples) sum.add(read(x, at));
+  for (const std::int64_t at : window.samples) sum.add(read_converted(x, at, {}, pool.before));
   return sum.mean(std::max<std::int64_t>(1, count), working);
 }
 
@@ -122,7 +128,7 @@ double extreme(const graph::PoolAttributes& pool, const Tensor& x, const Window&
   double best =
       maximum ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
   for (const std::int64_t at : window.samples) {
-    const double value = read_affine(x, at, pool.input);
+    const double value = read_converted(x, at, pool.input, pool.before);
     best = maximum ? arith::maximum(best, value) : arith::minimum(best, value);
   }
   return best;
@@ -145,7 +151,7 @@ Tensor reference_pool(const graph::Graph& graph, const graph::Node& node,
         const double value = pool.function == PoolFunction::kAverage
                                  ? average(pool, x, window, working)
                                  : extreme(pool, x, window);
-        write_affine(y, out, value, pool.output);
+        write_affine(y, out, activated(pool.after, value, working), pool.output);
       }
     }
   }
@@ -210,8 +216,9 @@ Tensor reference_reduce(const graph::Graph& graph, const graph::Node& node,
         index += inner[axis] * reduced_strides[axis];
       }
       std::byte* const element = run.bytes.data() + k * format_bytes(element_format);
-      if (attributes.input.enabled) {
-        arith::write_element(element_format, read_affine(x, index, attributes.input), element);
+      if (attributes.input.enabled || attributes.before != Activation{}) {
+        arith::write_element(
+            element_format, read_converted(x, index, attributes.input, attributes.before), element);
       } else {  // as it is: an infinity stays one
         std::copy_n(x.bytes.data() + index * format_bytes(x.format), format_bytes(x.format),
                     element);

@@ -77,7 +77,7 @@ TEST(Encoding, CopyTaskKeepsItsAxesAndNegativeStrides) {
 }
 
 // Registers behind those that an older encoder knew.
-TEST(Encoding, GainAndBiasComeBackFieldForField) {
+TEST(Encoding, LaterRegistersOfAPlanarTaskComeBack) {
   TaskDescriptor task;
   task.engine = EngineKind::kPlanar;
   PlanarTask planar;
@@ -86,6 +86,9 @@ TEST(Encoding, GainAndBiasComeBackFieldForField) {
   planar.inputs[2].offset = 640;
   planar.inputs[2].broadcast_rows = true;
   planar.elementwise.gain_format = Format::kF32;
+  planar.pool.before = {UnaryFunction::kScale, 0.5f, 0};
+  planar.pool.after = {UnaryFunction::kAbs, 0, 0};
+  planar.reduce.before = {UnaryFunction::kClip, -1, 1};
   task.config = planar;
   std::size_t consumed = 0;
   const auto back = decode(encode(task), consumed);
@@ -94,6 +97,9 @@ TEST(Encoding, GainAndBiasComeBackFieldForField) {
   EXPECT_EQ(result.mode, PlanarMode::kGainBias);
   EXPECT_EQ(result.inputs[2], planar.inputs[2]);
   EXPECT_EQ(result.elementwise.gain_format, Format::kF32);
+  EXPECT_EQ(result.pool.before, planar.pool.before);
+  EXPECT_EQ(result.pool.after, planar.pool.after);
+  EXPECT_EQ(result.reduce.before, planar.reduce.before);
 }
 
 // What an older encoder wrote of a planar task ends in front of the later registers.

@@ -36,6 +36,23 @@ Status check_filter_formats(const PlanarTask& task) {
                  "pooling and reduction take numbers of at most 32 bits");
 }
 
+// A converter in front of a filter has comparators and one multiply-add; it and the one behind
+// work on floats.
+Status check_filter_functions(const PlanarTask& task, const Activation& before,
+                              const Activation& after, bool affine) {
+  const bool none = before == Activation{} && after == Activation{};
+  TESSERA_RETURN_IF_ERROR(
+      require(none || !affine, "functions around a filter of integers with a scale"));
+  TESSERA_RETURN_IF_ERROR(
+      require(unary_row(before.function).kind == UnaryKind::kLine,
+              "the converter in front of a filter compares, multiplies and adds only"));
+  const auto fits = [](const Activation& function, const BufferSurface& surface) {
+    return function.function == UnaryFunction::kIdentity || format_is_vector(surface.format);
+  };
+  return require(fits(before, task.inputs[0]) && fits(after, task.output),
+                 "functions around a filter take and give floats of at most 32 bits");
+}
+
 Status check_window(const PoolConfig& pool, const PlanarEngineConfig& limits) {
   const std::int64_t counts[] = {pool.stride_h, pool.stride_w, pool.dilation_h, pool.dilation_w};
   for (const std::int64_t count : counts) {
@@ -97,6 +114,8 @@ PlanarStep planar_task_step(const PlanarTask& task, RowRange rows) {
   switch (task.mode) {
     case PlanarMode::kPooling:
       work.input_elements = elements_read(planar_rows_read(task, 0, rows), task.inputs[0]);
+      work.input_cycles = unary_function_cycles(task.pool.before.function);
+      work.output_cycles = unary_function_cycles(task.pool.after.function);
       add_accumulators(task, work);
       break;
     case PlanarMode::kElementwise:
@@ -116,6 +135,7 @@ PlanarStep planar_task_step(const PlanarTask& task, RowRange rows) {
                               .rows = rows.last - rows.first}};
     case PlanarMode::kReduction:
       work.input_elements = elements_read(planar_rows_read(task, 0, rows), task.inputs[0]);
+      work.input_cycles = unary_function_cycles(task.reduce.before.function);
       work.output_cycles = std::max(reduce_function_cycles(task.reduce.function),
                                     unary_function_cycles(task.reduce.activation.function));
       add_accumulators(task, work);
@@ -154,10 +174,15 @@ Status check_planar_converters(const PlanarTask& task) {
   switch (task.mode) {
     case PlanarMode::kPooling:
       TESSERA_RETURN_IF_ERROR(check_filter_formats(task));
+      TESSERA_RETURN_IF_ERROR(
+          check_filter_functions(task, task.pool.before, task.pool.after,
+                                 task.pool.input.enabled || task.pool.output.enabled));
       TESSERA_RETURN_IF_ERROR(check_affine(task.pool.input, first));
       return check_affine(task.pool.output, task.output.format);
     case PlanarMode::kReduction:
       TESSERA_RETURN_IF_ERROR(check_filter_formats(task));
+      TESSERA_RETURN_IF_ERROR(
+          check_filter_functions(task, task.reduce.before, {}, task.reduce.input.enabled));
       TESSERA_RETURN_IF_ERROR(check_affine(task.reduce.input, first));
       return check_affine(task.reduce.output, task.output.format);
     case PlanarMode::kTranspose:

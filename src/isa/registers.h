@@ -171,6 +171,9 @@ void visit_fields(V& visit, PlanarTask& t) {
   visit("accumulator_offset", t.accumulator_offset);
   visit.group("inputs[2]", t.inputs[2]);
   visit("gain_format", t.elementwise.gain_format);
+  visit.group("pool_before", t.pool.before);
+  visit.group("pool_after", t.pool.after);
+  visit.group("reduce_before", t.reduce.before);
 }
 
 template <typename V>

@@ -120,6 +120,28 @@ TEST(Work, GainAndBiasOfAChannelTakeOnePass) {
   EXPECT_EQ(planar_cycles(engine, planar_work(task, {0, 4})), 800);
 }
 
+// 3 x 3 windows at every second pixel of 16 x 16: rows 0..3 of the result read rows 0..8, 144
+// elements a channel, one a cycle. ReLU in front is in the same cycles; as a pass of its own it
+// takes 144 more. A root behind takes 4 cycles an element: 4 rows of 7, 112, which is less.
+TEST(Work, ConvertersAroundAPoolingTakeNoPass) {
+  PlanarTask task;
+  task.mode = PlanarMode::kPooling;
+  task.pool.window_h = task.pool.window_w = 3;
+  task.pool.stride_h = task.pool.stride_w = 2;
+  task.inputs[0].rows = task.inputs[0].columns = 16;
+  task.output.rows = task.output.columns = 7;
+  PlanarEngineConfig engine;
+  engine.elements_per_lane = 1;
+  EXPECT_EQ(planar_cycles(engine, planar_work(task, {0, 4})), 144);
+  task.pool.before.function = UnaryFunction::kRelu;
+  task.pool.after.function = UnaryFunction::kSquareRoot;
+  EXPECT_EQ(planar_cycles(engine, planar_work(task, {0, 4})), 144);
+  PlanarTask relu;
+  relu.elementwise.activation.function = UnaryFunction::kRelu;
+  relu.output.columns = 16;
+  EXPECT_EQ(planar_cycles(engine, planar_work(relu, {0, 9})), 144);
+}
+
 // A lane reads two elements a cycle: x, gain and bias that all change from column to column take
 // two cycles an element.
 TEST(Work, GainAndBiasOfAColumnWaitForThePort) {

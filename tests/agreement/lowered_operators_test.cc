@@ -396,6 +396,30 @@ TestModel gain_bias(Maker& maker) {
 }
 TEST(LoweredOperators, GainAndBias) { check(gain_bias, 12); }
 
+// A function in front of a filter, one behind it, and a reduction at the end.
+TestModel converters(Maker& maker) {
+  TestModel model(14);
+  const std::int64_t channels = maker.pick(1, 20), rows = maker.pick(4, 12);
+  const std::int64_t window = maker.one_in(4) ? rows : maker.pick(1, 3);
+  model.input("x", {2, channels, rows, rows}).constant("s", {}, {0.3});
+  const std::int64_t which = maker.pick(0, 3);
+  if (which == 0) {
+    model.node("Mul", {"x", "s"}, {"c"});
+  } else {
+    model.node(which == 1 ? "Relu" : which == 2 ? "Abs" : "LeakyRelu", {"x"}, {"c"});
+  }
+  model.node(maker.one_in(2) ? "MaxPool" : "AveragePool", {"c"}, {"p"},
+             {{"kernel_shape", Ints{window, window}}});
+  model.node(maker.one_in(2) ? "Neg" : "Sigmoid", {"p"}, {"n"});
+  model.node("Add", {"n", "s"}, {"d"}).node(maker.one_in(2) ? "Abs" : "Relu", {"d"}, {"a"});
+  model.node("Transpose", {"a"}, {"t"}, {{"perm", Ints{0, 1, 3, 2}}});
+  model.node("Neg", {"t"}, {"b"});
+  model.node(maker.one_in(2) ? "ReduceMax" : "ReduceMean", {"b"}, {"y"}, {{"axes", Ints{2, 3}}});
+  model.output("y", {2, channels, 1, 1});
+  return model;
+}
+TEST(LoweredOperators, ConvertersAroundFilters) { check(converters, 12); }
+
 TEST(LoweredOperators, LongExtremes) { check(long_extreme, 3); }
 TEST(LoweredOperators, LongLines) { check(long_line, 2); }
 TEST(LoweredOperators, Volumes) { check(volume, 5); }

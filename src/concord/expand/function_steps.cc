@@ -227,6 +227,9 @@ std::optional<ValueId> plain_function(Steps& steps, const Activation& activation
     case UnaryFunction::kSoftsign:
       if (traits.may_be_infinite) return std::nullopt;
       return steps.div(x, steps.add(steps.abs(x), 1.0));
+    case UnaryFunction::kScale:
+      if (!std::isfinite(alpha)) return std::nullopt;
+      return steps.mul(x, alpha);
     default:
       return std::nullopt;
   }

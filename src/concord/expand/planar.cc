@@ -141,20 +141,20 @@ ValueId ordered_extremes(Steps& steps, ValueId x, const Traits& traits,
 // Beyond all finite elements, yet with a reciprocal.
 constexpr double kBeyond = 0x1p200;
 
-Result<Carried> expand_extreme_pool(Expansion& at, const Node& node) {
+Result<Carried> expand_extreme_pool(Expansion& at, const Node& node, const Carried& x_in) {
   Steps& steps = at.steps();
   const auto& pool = node.as<PoolAttributes>();
   const Shape& x = at.info(node.inputs[0]).dims;
   const graph::TensorInfo& output = at.info(node.outputs[0]);
   const bool maximum = pool.function == PoolFunction::kMaximum;
-  Traits traits = at.operand(node.inputs[0]).traits;
+  Traits traits = x_in.traits;
   if (!(pool.input == pool.output)) {
     return refuse(node, "a maximum or minimum that changes the scale");
   }
   if (traits.may_be_infinite && output.format == Format::kF32) {
     return refuse(node, "a maximum or minimum of f32 elements that may be infinite");
   }
-  ValueId input = at.wide(node.inputs[0]);
+  ValueId input = steps.cast(x_in.value, Format::kF64);
   if (traits.may_be_infinite) {
     input = steps.max(steps.min(input, arith::kF16Largest), -arith::kF16Largest);
     traits.may_be_infinite = false;
@@ -166,7 +166,7 @@ Result<Carried> expand_extreme_pool(Expansion& at, const Node& node) {
   return Carried{steps.cast(steps.reshape(y, output.dims), carrier(output.format)), traits, false};
 }
 
-Result<Carried> expand_average_pool(Expansion& at, const Node& node) {
+Result<Carried> expand_average_pool(Expansion& at, const Node& node, const Carried& x_in) {
   Steps& steps = at.steps();
   const auto& pool = node.as<PoolAttributes>();
   const graph::TensorInfo& input = at.info(node.inputs[0]);
@@ -174,8 +174,8 @@ Result<Carried> expand_average_pool(Expansion& at, const Node& node) {
   const WindowAxis rows = rows_of(pool, input.dims, output.dims);
   const WindowAxis columns = columns_of(pool, input.dims, output.dims);
   const Format working = pool.output.enabled ? Format::kF32 : output.format;
-  const Traits traits = at.operand(node.inputs[0]).traits;
-  ValueId x = at.wide(node.inputs[0]);
+  const Traits traits = x_in.traits;
+  ValueId x = steps.cast(x_in.value, Format::kF64);
   double largest = 1;
   if (pool.input.enabled && pool.input.zero_point != 0) {
     x = steps.sub(x, static_cast<double>(pool.input.zero_point));
@@ -327,6 +327,13 @@ Result<Reduced> reduce_elements(Steps& steps, const Node& node, const Carried& c
   return result;
 }
 
+// What the filter takes: the node's input, or a function of it.
+Result<Carried> converted_input(Expansion& at, const Node& node, const Activation& before) {
+  if (before == Activation{}) return at.operand(node.inputs[0]);
+  const Format format = at.info(node.inputs[0]).format;
+  return expand_activation(at, node, before, at.operand(node.inputs[0]), format, format);
+}
+
 }  // namespace
 
 ValueId window_view(Steps& steps, ValueId x, const WindowAxis& rows, const WindowAxis& columns,
@@ -349,9 +356,14 @@ ValueId window_view(Steps& steps, ValueId x, const WindowAxis& rows, const Windo
 }
 
 Result<Carried> expand_pool(Expansion& at, const Node& node) {
-  return node.as<PoolAttributes>().function == PoolFunction::kAverage
-             ? expand_average_pool(at, node)
-             : expand_extreme_pool(at, node);
+  const auto& pool = node.as<PoolAttributes>();
+  TESSERA_TRY(const Carried x, converted_input(at, node, pool.before));
+  TESSERA_TRY(const Carried y, pool.function == PoolFunction::kAverage
+                                   ? expand_average_pool(at, node, x)
+                                   : expand_extreme_pool(at, node, x));
+  if (pool.after == Activation{}) return y;
+  const Format format = at.info(node.outputs[0]).format;
+  return expand_activation(at, node, pool.after, y, format, format);
 }
 
 Result<Carried> expand_reduce(Expansion& at, const Node& node) {
@@ -359,7 +371,7 @@ Result<Carried> expand_reduce(Expansion& at, const Node& node) {
   const auto& attributes = node.as<ReduceAttributes>();
   const graph::TensorInfo& output = at.info(node.outputs[0]);
   Format format = at.info(node.inputs[0]).format;
-  Carried x = at.operand(node.inputs[0]);
+  TESSERA_TRY(Carried x, converted_input(at, node, attributes.before));
   if (attributes.input.enabled) {
     x = {dequantise(steps, x.value, attributes.input), Traits::finite(), false};
     format = Format::kF32;

@@ -235,6 +235,7 @@ class GroupMaker {
         const auto& task = std::get<PlanarTask>(program_.tasks[id].config);
         const PoolConfig& pool = task.pool;
         if (!same_fields(without_cut(pool), without_cut(first.pool)) ||
+            pool.before != first.pool.before || pool.after != first.pool.after ||
             task.inputs[0].format != group.input_formats[0] ||
             task.output.format != group.output_format) {
           return false;
@@ -365,7 +366,7 @@ class GroupMaker {
       std::int64_t sum = 0;
       for (const TaskId id : unit.tasks) {
         const auto& task = std::get<PlanarTask>(program_.tasks[id].config);
-        if (!same_fields(task.reduce, first.reduce) ||
+        if (!same_fields(task.reduce, first.reduce) || task.reduce.before != first.reduce.before ||
             task.inputs[0].format != group.input_formats[0] ||
             task.output.format != group.output_format) {
           return false;

@@ -192,6 +192,8 @@ class LayerMaker {
     pool.include_padding = p.include_padding;
     pool.input = p.input;
     pool.output = p.output;
+    pool.before = p.before;
+    pool.after = p.after;
     const TensorId x = read(0, shape_of(group_.inputs[0], {0, 1, 2, 3}));
     add({x}, shape_of(group_.output, {0, 1, 2, 3}), pool);
   }
@@ -217,6 +219,7 @@ class LayerMaker {
     reduce.activation = p.activation;
     reduce.input = p.input;
     reduce.output = p.output;
+    reduce.before = p.before;
     Shape dims;
     const auto axes = like_value(view, layer_.inputs[0], dims);
     for (std::size_t i = 0; axes && i < dims.size(); ++i) {

@@ -241,6 +241,8 @@ class Grower {
     pool.pad_top = pick(0, 1);
     pool.pad_right = pick(0, 1);
     pool.include_padding = pick(0, 1) == 0;
+    if (pick(0, 2) == 0) pool.before = {UnaryFunction::kScale, 0.75f, 0};
+    if (pick(0, 2) == 0) pool.after = {UnaryFunction::kAbs, 0, 0};
     node({last_},
          {x[0], x[1], (x[2] + pool.pad_top - 2) / pool.stride_h + 1,
           (x[3] + pool.pad_right - 2) / pool.stride_w + 1},
@@ -319,6 +321,7 @@ class Grower {
         ReduceFunction::kMinimum,      ReduceFunction::kSumAbsolute, ReduceFunction::kSumSquare,
         ReduceFunction::kRootSumSquare};
     reduce.function = kReduces[pick(0, 6)];
+    if (pick(0, 2) == 0) reduce.before = {UnaryFunction::kRelu, 0, 0};
     const std::vector<std::int64_t> axes[] = {{2, 3}, {1}, {1, 2, 3}};
     reduce.axes = axes[pick(0, 2)];
     Shape kept = x;

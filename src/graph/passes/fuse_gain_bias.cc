@@ -29,9 +29,9 @@ bool is_channel_constant(const Graph& graph, TensorId id) {
                        [](std::int64_t extent) { return extent != 1; }) <= 1;
 }
 
-class Fuser {
+class GainBiasFuser {
  public:
-  explicit Fuser(Graph& graph) : graph_(graph), links_(graph) {}
+  explicit GainBiasFuser(Graph& graph) : graph_(graph), links_(graph) {}
 
   void run() {
     for (Node& node : graph_.nodes) {
@@ -91,6 +91,6 @@ class Fuser {
 
 }  // namespace
 
-void fuse_gain_bias(Graph& graph) { Fuser(graph).run(); }
+void fuse_gain_bias(Graph& graph) { GainBiasFuser(graph).run(); }
 
 }  // namespace tessera::graph

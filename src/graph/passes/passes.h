@@ -44,6 +44,8 @@ inline constexpr std::int64_t kFoldedBytesMax = std::int64_t{64} << 20;
 void quantise_vector_inputs(Graph& graph, const MatrixFormat& matrix);
 // Behind it, and not with it: it would quantise the product.
 void fuse_gain_bias(Graph& graph);
+// Behind both: functions of single elements go into poolings and reductions.
+void fuse_converters(Graph& graph);
 // The last one: shapes of operands decide how vectors are quantised.
 void arrange_axes(Graph& graph);
 

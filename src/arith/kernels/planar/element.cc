@@ -71,6 +71,15 @@ double reduce_affine(const ReduceConfig& config, std::span<const double> element
 
 double reduced_element(const ReduceConfig& config, Format input, std::span<const double> elements,
                        Format output) {
+  if (config.before.function != UnaryFunction::kIdentity) {
+    ReduceConfig bare = config;
+    bare.before = {};
+    std::vector<double> converted;
+    for (const double element : elements) {
+      converted.push_back(arith::evaluate(config.before, element, input));
+    }
+    return reduced_element(bare, input, converted, output);
+  }
   const Format format = result_format(config.output, output);
   double result = config.input.enabled ? reduce_affine(config, elements, format)
                                        : reduce_values(config.function, input, elements, format);
@@ -97,8 +106,12 @@ Window window_at(const PoolConfig& config, const Surface& input, std::int64_t ch
           y < input.rows + config.pad_bottom && x < input.columns + config.pad_right;
       const bool real = y >= 0 && y < input.rows && x >= 0 && x < input.columns;
       if (in_padded) ++window.padded_count;
-      if (real)
-        window.elements.push_back(arith::read_element(input.format, input.at(channel, y, x)));
+      if (!real) continue;
+      double element = arith::read_element(input.format, input.at(channel, y, x));
+      if (config.before.function != UnaryFunction::kIdentity) {
+        element = arith::evaluate(config.before, element, input.format);
+      }
+      window.elements.push_back(element);
     }
   }
   return window;
@@ -106,13 +119,21 @@ Window window_at(const PoolConfig& config, const Surface& input, std::int64_t ch
 
 double pool_window(const PoolConfig& config, Format input, const Window& window, Format output) {
   const Format format = result_format(config.output, output);
+  if (config.after.function != UnaryFunction::kIdentity) {
+    PoolConfig bare = config;
+    bare.after = {};
+    bare.output = {};
+    const double result = pool_window(bare, input, window, format);
+    return quantise_result(config.output, arith::evaluate(config.after, result, format), output);
+  }
   if (config.function != PoolFunction::kAverage) {
     const ReduceConfig reduce = {.function = config.function == PoolFunction::kMaximum
                                                  ? ReduceFunction::kMaximum
                                                  : ReduceFunction::kMinimum,
                                  .activation = {},
                                  .input = config.input,
-                                 .output = config.output};
+                                 .output = config.output,
+                                 .before = {}};
     return reduced_element(reduce, input, window.elements, output);
   }
   const std::int64_t real = static_cast<std::int64_t>(window.elements.size());

@@ -91,6 +91,9 @@ void add_window(const PoolConfig& config, const Surface& input, const Place& pla
       if (y < 0 || y >= input.rows || x < 0 || x >= input.columns) continue;
       ++real;
       double value = arith::read_element(input.format, input.at(place.channel, y, x));
+      if (config.before.function != UnaryFunction::kIdentity) {
+        value = arith::evaluate(config.before, value, input.format);
+      }
       if (!average) {
         value = dequantise(config.input, value);
       } else if (config.input.enabled) {
@@ -112,6 +115,9 @@ double pool_result(const PoolConfig& config, ReduceAccumulator& accumulator, For
         format, static_cast<double>(scaled / static_cast<float>(accumulator.count())));
   } else {
     result = accumulator.result(format);
+  }
+  if (config.after.function != UnaryFunction::kIdentity) {
+    result = arith::evaluate(config.after, result, format);
   }
   return quantise_result(config.output, result, out);
 }
@@ -163,6 +169,11 @@ void reduce_part(const ReduceConfig& config, const PlanarPart& part, const Plana
     const std::int64_t count = (source.last - source.first) * columns;
     buffer.resize(static_cast<std::size_t>(count * element));
     kernels::gather(kernels::channel_base(input, place.channel), runs, element, buffer.data());
+    if (config.before.function != UnaryFunction::kIdentity) {
+      arith::simd::unary(config.before,
+                         {.format = input.format, .data = buffer.data(), .stride = 1},
+                         {.format = input.format, .data = buffer.data(), .count = count});
+    }
     add_elements(config,
                  {.format = input.format, .data = buffer.data(), .count = count, .stride = 1},
                  accumulator);

@@ -19,6 +19,7 @@ struct PoolConfig {
   std::int64_t dilation_h = 1, dilation_w = 1;
   bool include_padding = false;
   Affine input, output;
+  Activation before, after;  // converters: of each element, of each result
 };
 
 struct ElementwiseConfig {
@@ -41,6 +42,7 @@ struct ReduceConfig {
   bool over_columns = true;
   Activation activation;
   Affine input, output;
+  Activation before;  // converter: of each element
 };
 
 // Element-wise work on arrays: `b` is null for unary work; operands of stride 0 are one element for
@@ -53,7 +55,8 @@ void elementwise_run(const ElementwiseConfig& config, const arith::Operand& a,
 // the affine ends of x and gain.
 void gain_bias_run(const ElementwiseConfig& config, const arith::Operand (&operands)[3],
                    const arith::Output& out);
-// The reduction of elements that lie behind each other, in order; a value of `out`.
+// The reduction of elements that lie behind each other, in order, as they are (config.before is not
+// read); a value of `out`.
 double reduce_run(const ReduceConfig& config, const arith::ElementRun& elements, Format out);
 
 // Output rows [rows.first, rows.last) of output channels [channels.first, channels.last).

@@ -41,6 +41,14 @@ class Maker {
                               Format::kU64,  Format::kF64};
     return formats[pick(0, 9)];
   }
+  Activation converter() {
+    const Activation functions[] = {{},
+                                    {UnaryFunction::kRelu, 0, 0},
+                                    {UnaryFunction::kAbs, 0, 0},
+                                    {UnaryFunction::kClip, -0.5f, 1.5f},
+                                    {UnaryFunction::kScale, 0.3f, 0}};
+    return functions[pick(0, 4)];
+  }
   Affine affine() {
     return {true, 0.01f * static_cast<float>(pick(1, 300)), static_cast<std::int32_t>(pick(0, 60))};
   }
@@ -121,6 +129,10 @@ void check_pools(int whole) {
       config.input = config.output = maker.affine();
       if (maker.one_in(2)) config.output = maker.affine();
     }
+    if (!config.input.enabled && maker.one_in(2)) {
+      config.before = maker.converter();
+      config.after = maker.converter();
+    }
     const std::int64_t channels = maker.pick(1, 5);
     OwnedSurface input = maker.surface(in, channels, rows, columns);
     OwnedSurface expected = testing::dense_surface(out, channels, output_rows, output_columns);
@@ -134,6 +146,43 @@ void check_pools(int whole) {
         << "seed " << kSeed << ", work " << i << " function " << pool_function_name(config.function)
         << " formats " << format_name(in) << " " << format_name(out) << " rows " << rows
         << " columns " << columns;
+  }
+}
+
+// Converters are an element-wise pass in front and one behind.
+TEST(Pool, ConvertersHaveTheBitsOfPassesOfTheirOwn) {
+  Maker maker;
+  for (int i = 0; i < 60 && !HasFailure(); ++i) {
+    PoolConfig config;
+    config.function = static_cast<PoolFunction>(maker.pick(0, 2));
+    config.window_h = config.window_w = 3;
+    config.stride_h = config.stride_w = 2;
+    config.pad_top = config.pad_left = 1;
+    config.include_padding = maker.one_in(2);
+    config.before = maker.converter();
+    config.after = maker.converter();
+    const Format format = maker.float_format();
+    OwnedSurface input = maker.surface(format, 3, 9, 11);
+    OwnedSurface first = testing::dense_surface(format, 3, 9, 11);
+    OwnedSurface second = testing::dense_surface(format, 3, 4, 5);
+    OwnedSurface expected = testing::dense_surface(format, 3, 4, 5);
+    OwnedSurface actual = testing::dense_surface(format, 3, 4, 5);
+    ElementwiseConfig before, after;
+    before.activation = config.before;
+    after.activation = config.after;
+    PoolConfig bare = config;
+    bare.before = bare.after = {};
+    // The identity would round infinities; a converter that is none leaves elements as they are.
+    const bool converts = config.before != Activation{};
+    if (converts) elementwise(before, input.surface, nullptr, first.surface, {0, 3}, {0, 9});
+    pool(bare, converts ? first.surface : input.surface, second.surface, {0, 3}, {0, 4});
+    elementwise(after, second.surface, nullptr, expected.surface, {0, 3}, {0, 4});
+    pool(config, input.surface, actual.surface, {0, 3}, {0, 1});
+    pool(config, input.surface, actual.surface, {0, 3}, {1, 4});
+    EXPECT_EQ(testing::first_difference(expected.surface, actual.surface), "")
+        << "seed " << kSeed << ", work " << i << " " << pool_function_name(config.function) << " "
+        << unary_function_name(config.before.function) << " "
+        << unary_function_name(config.after.function) << " " << format_name(format);
   }
 }
 

@@ -20,6 +20,7 @@
 #include "arith/kernels/planar/extreme_pool.h"
 #include "arith/kernels/planar/planar.h"
 #include "arith/rounding.h"
+#include "base/check.h"
 
 namespace tessera {
 namespace {
@@ -283,11 +284,87 @@ bool has_fast_average(const PoolConfig& config, const Surface& input, const Surf
          input.format != Format::kF64 && config.window_h * config.window_w <= kCountMax;
 }
 
+// ---- converters
+// ---------------------------------------------------------------------------------------
+
+// Input rows that lie under the windows of output rows.
+RowRange rows_under(const PoolConfig& config, std::int64_t extent, RowRange rows) {
+  RowRange needed = {extent, 0};
+  for (std::int64_t row = rows.first; row < rows.last; ++row) {
+    const Reach reach =
+        reach_of(row, config.window_h, config.stride_h, config.pad_top, config.dilation_h, extent);
+    if (reach.count == 0) continue;
+    needed.first = std::min(needed.first, reach.first);
+    needed.last = std::max(needed.last, reach.first + (reach.count - 1) * config.dilation_h + 1);
+  }
+  return {std::min(needed.first, needed.last), needed.last};
+}
+
+ElementwiseConfig converter(const Activation& function) {
+  ElementwiseConfig config;
+  config.activation = function;
+  return config;
+}
+
+// A copy of some rows and channels of a surface, converted.
+class ConvertedRows {
+ public:
+  ConvertedRows(const Activation& function, const Surface& from, ChannelRange channels,
+                RowRange rows) {
+    const std::int64_t element = format_bytes(from.format);
+    Surface source = from;
+    source.row_origin += rows.first;
+    source.rows = surface_.rows = surface_.ring_rows =
+        std::max<std::int64_t>(1, rows.last - rows.first);
+    surface_.format = from.format;
+    surface_.channels = surface_.partitions = from.channels;
+    surface_.columns = from.columns;
+    surface_.column_pitch = element;
+    surface_.row_pitch = from.columns * element;
+    surface_.partition_pitch = surface_.rows * surface_.row_pitch;
+    bytes_.resize(static_cast<std::size_t>(surface_.channels * surface_.partition_pitch));
+    surface_.base = bytes_.data();
+    elementwise(converter(function), source, nullptr, surface_, channels,
+                {0, rows.last - rows.first});
+  }
+  const Surface& surface() const { return surface_; }
+
+ private:
+  Surface surface_;
+  std::vector<std::byte> bytes_;
+};
+
+// By way of a copy of the elements in front, in place behind.
+void pool_converted(const PoolConfig& config, const Surface& input, const Surface& output,
+                    ChannelRange channels, RowRange rows) {
+  PoolConfig bare = config;
+  bare.before = bare.after = {};
+  if (config.before.function == UnaryFunction::kIdentity) {
+    pool(bare, input, output, channels, rows);
+  } else {
+    const RowRange needed = rows_under(config, input.rows, rows);
+    const ConvertedRows converted(config.before, input, channels, needed);
+    Surface part = converted.surface();
+    part.rows = needed.last - needed.first;
+    bare.pad_top += needed.first;
+    bare.pad_bottom += input.rows - needed.last;
+    pool(bare, part, output, channels, rows);
+  }
+  if (config.after.function == UnaryFunction::kIdentity) return;
+  elementwise(converter(config.after), output, nullptr, output, channels, rows);
+}
+
 }  // namespace
 
 void pool(const PoolConfig& config, const Surface& input, const Surface& output,
           ChannelRange channels, RowRange rows) {
   if (rows.first >= rows.last || output.columns == 0) return;
+  if (config.before.function != UnaryFunction::kIdentity ||
+      config.after.function != UnaryFunction::kIdentity) {
+    TESSERA_CHECK(!config.input.enabled && !config.output.enabled,
+                  "converters around a pooling of affine integers");
+    return pool_converted(config, input, output, channels, rows);
+  }
   if (has_fast_average(config, input, output)) {
     return average_rows(config, input, output, channels, rows);
   }

@@ -218,7 +218,8 @@ void reduce(const ReduceConfig& config, const Surface& input, const Surface& out
       const kernels::PixelRuns runs =
           pixels_of(input, source, config.over_columns ? 0 : column, columns);
       const std::int64_t count = (source.last - source.first) * columns;
-      const bool direct = runs.runs().size() == 1 && runs.runs()[0].count == count &&
+      const bool converts = config.before.function != UnaryFunction::kIdentity;
+      const bool direct = !converts && runs.runs().size() == 1 && runs.runs()[0].count == count &&
                           (count == 1 || runs.runs()[0].step == element);
       if (direct && count > 0 && sums_rows(config, input.format)) {
         reduce_float_rows(config, {input, runs.runs()[0].offset, count}, {output, row, column},
@@ -233,6 +234,11 @@ void reduce(const ReduceConfig& config, const Surface& input, const Surface& out
           data = base + runs.runs()[0].offset;
         } else {
           kernels::gather(base, runs, element, buffer.data());
+        }
+        if (converts) {
+          arith::simd::unary(config.before,
+                             {.format = input.format, .data = buffer.data(), .stride = 1},
+                             {.format = input.format, .data = buffer.data(), .count = count});
         }
         const double result =
             reduce_run(config, {.format = input.format, .data = data, .count = count, .stride = 1},
