@@ -559,6 +559,8 @@ std::int64_t unary_function_cycles(UnaryFunction function) {
   return 4;  // the post-processor's iterative unit
 }
 
+std::int64_t median_cycles(std::int64_t bytes) { return 8 * bytes; }
+
 std::int64_t binary_function_cycles(BinaryFunction function) {
   switch (function) {
     case BinaryFunction::kAdd:

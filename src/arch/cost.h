@@ -179,10 +179,14 @@ Cycles neural_task_cycles(const NeuralEngineConfig& config, const ProductWork& w
 std::int64_t unary_function_cycles(UnaryFunction function);
 std::int64_t binary_function_cycles(BinaryFunction function);
 std::int64_t reduce_function_cycles(ReduceFunction function);
+// Of a median of elements of `bytes` bytes: it is found bit by bit from the top, one a cycle, by
+// counting the window's elements that are still as large.
+std::int64_t median_cycles(std::int64_t bytes);
 
 // One step of planar work. Elements are counted a channel.
 //   pooling       input elements pass the two one-dimensional filters, one per cycle and lane, by way
-//                 of the converter in front; results leave through the one behind
+//                 of the converter in front; results leave through the one behind; a median takes
+//                 a cycle for each bit of a result
 //   element-wise  each output element is read (two sources on two read ports), computed, written
 //   gain, bias    as element-wise; what is one for all columns stays in a register of the lane
 //   reduction     input elements are added to the line buffer, results leave through the function

@@ -15,7 +15,8 @@ constexpr std::array<std::string_view, kReduceFunctionCount> kReduceNames = {
     "sum",     "mean",         "maximum",    "minimum",
     "product", "sum_absolute", "sum_square", "root_sum_square"};
 
-constexpr std::array<std::string_view, 3> kPoolNames = {"maximum", "minimum", "average"};
+constexpr std::array<std::string_view, kPoolFunctionCount> kPoolNames = {"maximum", "minimum",
+                                                                         "average", "median"};
 
 template <typename Enum, std::size_t kCount>
 std::string_view name_of(const std::array<std::string_view, kCount>& names, Enum value) {

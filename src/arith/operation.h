@@ -53,7 +53,13 @@ inline constexpr int kReduceFunctionCount = static_cast<int>(ReduceFunction::kRo
 std::string_view reduce_function_name(ReduceFunction function);  // "sum", ...
 std::optional<ReduceFunction> reduce_function_from_name(std::string_view name);
 
-enum class PoolFunction : std::uint8_t { kMaximum, kMinimum, kAverage };
+enum class PoolFunction : std::uint8_t {
+  kMaximum,
+  kMinimum,
+  kAverage,
+  kMedian /* of an even number of elements the lower of the two in the middle */,
+};
+inline constexpr int kPoolFunctionCount = static_cast<int>(PoolFunction::kMedian) + 1;
 std::string_view pool_function_name(PoolFunction function);
 std::optional<PoolFunction> pool_function_from_name(std::string_view name);
 

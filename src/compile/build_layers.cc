@@ -111,13 +111,15 @@ void spread_channels(const ChipConfig& chip, const StoragePlan& plan, PlannedLay
 bool is_whole_reduction(const PoolConfig& pool, Format format, const PlannedLayer& layer) {
   const StorageView& in = layer.inputs[0];
   const bool exact = pool.function != PoolFunction::kAverage || format == Format::kF16;
-  return exact && !pool.input.enabled && !pool.output.enabled && layer.output.rows() == 1 &&
-         layer.output.columns() == 1 && pool.pad_top == 0 && pool.pad_left == 0 &&
-         pool.pad_bottom == 0 && pool.pad_right == 0 && pool.dilation_h == 1 &&
-         pool.dilation_w == 1 && pool.window_h == in.rows() && pool.window_w == in.columns();
+  return exact && pool.function != PoolFunction::kMedian && !pool.input.enabled &&
+         !pool.output.enabled && layer.output.rows() == 1 && layer.output.columns() == 1 &&
+         pool.pad_top == 0 && pool.pad_left == 0 && pool.pad_bottom == 0 && pool.pad_right == 0 &&
+         pool.dilation_h == 1 && pool.dilation_w == 1 && pool.window_h == in.rows() &&
+         pool.window_w == in.columns();
 }
 
-void set_pool(const PoolConfig& pool, Format format, const ChipConfig& chip, PlannedLayer& layer) {
+Status set_pool(const PoolConfig& pool, Format format, const ChipConfig& chip,
+                PlannedLayer& layer) {
   isa::PlanarTask& task = layer.planar;
   const PlanarEngineConfig& planar = chip.planar;
   const std::int64_t rows = (pool.window_h - 1) * pool.dilation_h + 1;
@@ -132,11 +134,19 @@ void set_pool(const PoolConfig& pool, Format format, const ChipConfig& chip, Pla
                    .input = {},
                    .output = {},
                    .before = pool.before};
-    return;
+    return {};
+  }
+  if (!fits && pool.function == PoolFunction::kMedian) {
+    return Error{
+        ErrorCode::kUnsupported,
+        fmt::format("layer '{}': a median over windows of {} x {}, which does not come in "
+                    "parts; the planar engine holds at most {} x {}",
+                    layer.name, rows, columns, planar.window_rows_max, planar.window_columns_max)};
   }
   task.mode = isa::PlanarMode::kPooling;
   task.pool = pool;
   layer.wide_window = !fits;
+  return {};
 }
 
 Status set_planar(const graph::Graph& graph, const Node& node, const ChipConfig& chip,
@@ -146,8 +156,8 @@ Status set_planar(const graph::Graph& graph, const Node& node, const ChipConfig&
   task.input_count = static_cast<std::uint8_t>(node.inputs.size());
   switch (node.kind()) {
     case NodeKind::kPool:
-      set_pool(pool_config(node.as<PoolAttributes>()), graph.tensor(node.inputs[0]).format, chip,
-               layer);
+      TESSERA_RETURN_IF_ERROR(set_pool(pool_config(node.as<PoolAttributes>()),
+                                       graph.tensor(node.inputs[0]).format, chip, layer));
       break;
     case NodeKind::kElementwise:
       task.mode = node.as<ElementwiseAttributes>().gain_bias ? isa::PlanarMode::kGainBias

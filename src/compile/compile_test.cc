@@ -249,6 +249,19 @@ TEST(Compile, GapsOfADilatedWindowCountForTheLineBuffer) {
   EXPECT_EQ(planar_tasks(10), 2u);  // 71: seven rows of the window, then one
 }
 
+TEST(CompileErrors, AMedianOverALargeWindowIsRefused) {
+  GraphBuilder builder(1);
+  builder.output(builder.pool(builder.input({1, 8, 80, 80}), PoolFunction::kMedian, 70, 1, 0));
+  const auto graph = builder.take();
+  const auto package = compile(graph, ChipConfig{});
+  ASSERT_FALSE(package.ok());
+  EXPECT_EQ(package.error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(package.error().message,
+            "compiling 'test': layer '" + graph->nodes[0].name +
+                "': a median over windows of 70 x 70, which does not come in parts; the planar "
+                "engine holds at most 64 x 64");
+}
+
 TEST(LinkErrors, OtherChipIsRefused) {
   GraphBuilder builder(1);
   builder.output(builder.conv(builder.input({1, 4, 8, 8}), {8, 1}));

@@ -291,7 +291,7 @@ TEST(ProgramTextErrors, EachNamesItsPlaceAndTheWayOut) {
             "t.tasm:3:1: a planar task has no register 'mod'; did you mean 'mode'?");
   EXPECT_EQ(error_of(task + "pool.function = maximun\nend\n"),
             "t.tasm:3:17: 'maximun' is no value of pool.function; did you mean 'maximum'? allowed: "
-            "maximum, minimum, average");
+            "maximum, minimum, average, median");
   EXPECT_EQ(error_of(task + "input_count = 300\nend\n"),
             "t.tasm:3:15: input_count is 300, allowed 0..255");
   EXPECT_EQ(error_of(task + "product\nend\n"),

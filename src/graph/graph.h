@@ -99,7 +99,9 @@ struct MatMulAttributes {
   PostProcess post;
 };
 
-// Pooling over H and W of [N, C, H, W]. Maximum and minimum skip the padding. Average is the exact
+// Pooling over H and W of [N, C, H, W]. Maximum, minimum and median skip the padding; the median of
+// an even number of elements is the lower of the two in the middle, -0 lies below +0, and a NaN
+// under the window is the result. Average is the exact
 // sum rounded once after division by the count (of real pixels, or of pixels within the padded
 // input if include_padding). `input`/`output` as in ElementwiseAttributes (integer averages: the
 // sum of (q - zero_point) is exact in int32; y = quantise(float(sum) * input.scale / count)).

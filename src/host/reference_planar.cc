@@ -134,6 +134,31 @@ double extreme(const graph::PoolAttributes& pool, const Tensor& x, const Window&
   return best;
 }
 
+double median(const graph::PoolAttributes& pool, const Tensor& x, const Window& window) {
+  std::vector<double> values;
+  for (const std::int64_t at : window.samples) {
+    values.push_back(read_converted(x, at, pool.input, pool.before));
+    if (std::isnan(values.back())) return values.back();
+  }
+  if (values.empty()) return -std::numeric_limits<double>::infinity();
+  std::sort(values.begin(), values.end(), [](double a, double b) {
+    return a != b ? a < b : std::signbit(a) && !std::signbit(b);
+  });
+  return values[(values.size() - 1) / 2];
+}
+
+double pooled(const graph::PoolAttributes& pool, const Tensor& x, const Window& window,
+              Format working) {
+  switch (pool.function) {
+    case PoolFunction::kAverage:
+      return average(pool, x, window, working);
+    case PoolFunction::kMedian:
+      return median(pool, x, window);
+    default:
+      return extreme(pool, x, window);
+  }
+}
+
 }  // namespace
 
 Tensor reference_pool(const graph::Graph& graph, const graph::Node& node,
@@ -148,9 +173,7 @@ Tensor reference_pool(const graph::Graph& graph, const graph::Node& node,
     for (std::int64_t oy = 0; oy < y.dims[2]; ++oy) {
       for (std::int64_t ox = 0; ox < y.dims[3]; ++ox, ++out) {
         const Window window = window_at(pool, x, plane, oy, ox);
-        const double value = pool.function == PoolFunction::kAverage
-                                 ? average(pool, x, window, working)
-                                 : extreme(pool, x, window);
+        const double value = pooled(pool, x, window, working);
         write_affine(y, out, activated(pool.after, value, working), pool.output);
       }
     }

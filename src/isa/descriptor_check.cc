@@ -289,8 +289,8 @@ Status check_parts(const PlanarTask& task, const CheckContext& context) {
   if (!task.in_parts()) {
     return require(task.accumulator_offset == 0, "accumulators of a task that has none");
   }
-  TESSERA_RETURN_IF_ERROR(
-      require(planar_comes_in_parts(task.mode), "only poolings and reductions come in parts"));
+  TESSERA_RETURN_IF_ERROR(require(planar_comes_in_parts(task),
+                                  "only poolings and reductions come in parts, and no median"));
   const BufferSurface& out = task.output;
   const std::int64_t most = context.chip.state_buffer.bytes_per_partition;
   if (std::int64_t{out.images} * out.rows > most ||

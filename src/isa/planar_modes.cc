@@ -116,6 +116,10 @@ PlanarStep planar_task_step(const PlanarTask& task, RowRange rows) {
       work.input_elements = elements_read(planar_rows_read(task, 0, rows), task.inputs[0]);
       work.input_cycles = unary_function_cycles(task.pool.before.function);
       work.output_cycles = unary_function_cycles(task.pool.after.function);
+      if (task.pool.function == PoolFunction::kMedian) {
+        work.output_cycles =
+            std::max(work.output_cycles, median_cycles(format_bytes(task.inputs[0].format)));
+      }
       add_accumulators(task, work);
       break;
     case PlanarMode::kElementwise:
@@ -149,8 +153,9 @@ int planar_inputs(const PlanarTask& task) {
   return task.mode == PlanarMode::kElementwise && task.elementwise.binary ? 2 : 1;
 }
 
-bool planar_comes_in_parts(PlanarMode mode) {
-  return mode == PlanarMode::kPooling || mode == PlanarMode::kReduction;
+bool planar_comes_in_parts(const PlanarTask& task) {
+  if (task.mode == PlanarMode::kPooling) return task.pool.function != PoolFunction::kMedian;
+  return task.mode == PlanarMode::kReduction;
 }
 
 Status check_planar_input(const PlanarTask& task, int input) {

@@ -30,8 +30,8 @@ PlanarStep planar_task_step(const PlanarTask& task, RowRange rows);
 inline constexpr std::int64_t kExtentMax = std::int64_t{1} << 24;
 
 // The parts of check_descriptor() that depend on the mode. Errors are kInvalidModel.
-int planar_inputs(const PlanarTask& task);    // surfaces that it reads, 1 to kPlanarInputsMax
-bool planar_comes_in_parts(PlanarMode mode);  // whether its elements may come in parts
+int planar_inputs(const PlanarTask& task);  // surfaces that it reads, 1 to kPlanarInputsMax
+bool planar_comes_in_parts(const PlanarTask& task);  // whether its elements may come in parts
 Status check_planar_input(const PlanarTask& task, int input);  // the surfaces fit each other
 Status check_planar_converters(const PlanarTask& task);        // formats and scales
 Status check_planar_extents(const PlanarTask& task, const PlanarEngineConfig& limits);

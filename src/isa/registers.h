@@ -273,7 +273,7 @@ constexpr std::uint32_t enum_max<ReduceFunction>() {
 }
 template <>
 constexpr std::uint32_t enum_max<PoolFunction>() {
-  return 2;
+  return kPoolFunctionCount - 1;
 }
 template <>
 constexpr std::uint32_t enum_max<MatrixKind>() {

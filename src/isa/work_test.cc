@@ -142,6 +142,23 @@ TEST(Work, ConvertersAroundAPoolingTakeNoPass) {
   EXPECT_EQ(planar_cycles(engine, planar_work(relu, {0, 9})), 144);
 }
 
+// A median of f16 takes a cycle for each of 16 bits: 4 rows of 7 columns, 448 cycles, longer than
+// the 144 elements take to come in. Of i8 it takes half of that.
+TEST(Work, AMedianTakesACycleForEachBit) {
+  PlanarTask task;
+  task.mode = PlanarMode::kPooling;
+  task.pool.function = PoolFunction::kMedian;
+  task.pool.window_h = task.pool.window_w = 3;
+  task.pool.stride_h = task.pool.stride_w = 2;
+  task.inputs[0].rows = task.inputs[0].columns = 16;
+  task.output.rows = task.output.columns = 7;
+  PlanarEngineConfig engine;
+  engine.elements_per_lane = 1;
+  EXPECT_EQ(planar_cycles(engine, planar_work(task, {0, 4})), 448);
+  task.inputs[0].format = Format::kI8;
+  EXPECT_EQ(planar_cycles(engine, planar_work(task, {0, 4})), 224);
+}
+
 // A lane reads two elements a cycle: x, gain and bias that all change from column to column take
 // two cycles an element.
 TEST(Work, GainAndBiasOfAColumnWaitForThePort) {

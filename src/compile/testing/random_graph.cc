@@ -39,6 +39,8 @@ class Growth {
   }
 
   TensorId layer(TensorId x) {
+    constexpr PoolFunction kPools[] = {PoolFunction::kMaximum, PoolFunction::kAverage,
+                                       PoolFunction::kMedian};
     const Shape in = dims(x);
     switch (pick(12)) {
       case 0:
@@ -48,11 +50,8 @@ class Growth {
       case 3:
         return builder_.conv(x, {in[1], 3, 1 + pick(2), 1, in[1], true});
       case 4:
-        return in[2] >= 3 && in[3] >= 3
-                   ? builder_.pool(x,
-                                   pick(2) == 0 ? PoolFunction::kMaximum : PoolFunction::kAverage,
-                                   3, 1 + pick(2), 1)
-                   : x_unary(x);
+        return in[2] >= 3 && in[3] >= 3 ? builder_.pool(x, kPools[pick(3)], 3, 1 + pick(2), 1)
+                                        : x_unary(x);
       case 5:
         return x_unary(x);
       case 6:

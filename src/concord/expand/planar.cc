@@ -166,6 +166,73 @@ Result<Carried> expand_extreme_pool(Expansion& at, const Node& node, const Carri
   return Carried{steps.cast(steps.reshape(y, output.dims), carrier(output.format)), traits, false};
 }
 
+// The element of each row [..., n] that `places` [..., 1] others are below, counted among all n: of
+// equal ones the earlier is below the later, and -0 is below +0.
+ValueId element_at(Steps& steps, ValueId x, ValueId places, bool zeros_have_signs) {
+  const Shape dims = steps.dims(x);
+  const std::int64_t n = dims.back();
+  Shape down = dims, across = dims;
+  down.push_back(1);
+  across.insert(across.end() - 1, 1);
+  std::vector<double> earlier;
+  for (std::int64_t i = 0; i < n; ++i) {
+    for (std::int64_t j = 0; j < n; ++j) earlier.push_back(j < i ? 1 : 0);
+  }
+  ValueId behind = steps.f64s(earlier, {n, n});
+  const auto number = [&](ValueId truth) { return steps.cast(truth, Format::kF64); };
+  const auto order = [&](ValueId key, ValueId equals) {
+    const ValueId a = steps.reshape(key, down), b = steps.reshape(key, across);
+    return steps.add(number(steps.less(b, a)), steps.mul(number(steps.equal(b, a)), equals));
+  };
+  if (zeros_have_signs) behind = order(steps.unary(Operator::kReciprocal, x), behind);
+  const auto last = static_cast<std::int64_t>(dims.size());
+  const ValueId below =
+      steps.reshape(steps.reduce(Operator::kReduceSum, order(x, behind), {last}), dims);
+  const ValueId chosen = steps.where(steps.equal(below, places), x, steps.f64(-2 * kBeyond));
+  return steps.reduce(Operator::kReduceMaximum, chosen, {last - 1});
+}
+
+Result<Carried> expand_median_pool(Expansion& at, const Node& node, const Carried& x_in) {
+  Steps& steps = at.steps();
+  const auto& pool = node.as<PoolAttributes>();
+  const Shape& x = at.info(node.inputs[0]).dims;
+  const graph::TensorInfo& output = at.info(node.outputs[0]);
+  Traits traits = x_in.traits;
+  if (!(pool.input == pool.output)) return refuse(node, "a median that changes the scale");
+  if (traits.may_be_infinite && output.format == Format::kF32) {
+    return refuse(node, "a median of f32 elements that may be infinite");
+  }
+  ValueId input = steps.cast(x_in.value, Format::kF64);
+  if (traits.may_be_infinite) {
+    input = steps.max(steps.min(input, arith::kF16Largest), -arith::kF16Largest);
+    traits.may_be_infinite = false;
+  }
+  const WindowAxis rows = rows_of(pool, x, output.dims), columns = columns_of(pool, x, output.dims);
+  std::vector<double> middles;
+  for (const double v : counts(rows, 0, false)) {
+    for (const double h : counts(columns, 0, false)) {
+      if (v * h == 0) return refuse(node, "a median of no elements");
+      middles.push_back(std::floor((v * h - 1) / 2));
+    }
+  }
+  const ValueId places = steps.f64s(middles, {rows.outputs, columns.outputs, 1});
+  // Places without a sample are above all others.
+  const ValueId view =
+      steps.transpose(window_view(steps, input, rows, columns, kBeyond), {0, 1, 3, 5, 2, 4});
+  Shape flat = output.dims;
+  flat.push_back(pool.window_h * pool.window_w);
+  const ValueId windows = steps.reshape(view, flat);
+  const bool signs = format_is_float(output.format) && !traits.non_negative;
+  ValueId y = element_at(steps, windows, places, signs);
+  if (traits.may_be_nan) {
+    const ValueId any = steps.reduce(Operator::kReduceMaximum,
+                                     steps.cast(steps.is_nan(windows), Format::kF64), {4});
+    y = steps.where(steps.less(steps.f64(0), any),
+                    steps.f64(std::numeric_limits<double>::quiet_NaN()), y);
+  }
+  return Carried{steps.cast(steps.reshape(y, output.dims), carrier(output.format)), traits, false};
+}
+
 Result<Carried> expand_average_pool(Expansion& at, const Node& node, const Carried& x_in) {
   Steps& steps = at.steps();
   const auto& pool = node.as<PoolAttributes>();
@@ -358,9 +425,10 @@ ValueId window_view(Steps& steps, ValueId x, const WindowAxis& rows, const Windo
 Result<Carried> expand_pool(Expansion& at, const Node& node) {
   const auto& pool = node.as<PoolAttributes>();
   TESSERA_TRY(const Carried x, converted_input(at, node, pool.before));
-  TESSERA_TRY(const Carried y, pool.function == PoolFunction::kAverage
-                                   ? expand_average_pool(at, node, x)
-                                   : expand_extreme_pool(at, node, x));
+  const auto expand = pool.function == PoolFunction::kAverage  ? expand_average_pool
+                      : pool.function == PoolFunction::kMedian ? expand_median_pool
+                                                               : expand_extreme_pool;
+  TESSERA_TRY(const Carried y, expand(at, node, x));
   if (pool.after == Activation{}) return y;
   const Format format = at.info(node.outputs[0]).format;
   return expand_activation(at, node, pool.after, y, format, format);

@@ -235,7 +235,7 @@ class Grower {
     const Shape x = dims();
     if (x[2] < 2 || x[3] < 2) return;
     graph::PoolAttributes pool;
-    pool.function = static_cast<PoolFunction>(pick(0, 2));
+    pool.function = static_cast<PoolFunction>(pick(0, 3));
     pool.window_h = pool.window_w = 2;
     pool.stride_h = pool.stride_w = pick(1, 2);
     pool.pad_top = pick(0, 1);

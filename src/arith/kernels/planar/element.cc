@@ -1,6 +1,7 @@
 #include "arith/kernels/planar/element.h"
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "arith/function.h"
@@ -117,6 +118,26 @@ Window window_at(const PoolConfig& config, const Surface& input, std::int64_t ch
   return window;
 }
 
+// -0 below +0, and no NaN.
+bool is_below(double a, double b) {
+  return a < b || (a == b && std::signbit(a) && !std::signbit(b));
+}
+
+// The middle element; a NaN among them wins, as in a maximum, which none of them is taken for too.
+double median(const PoolConfig& config, Format input, std::span<const double> elements,
+              Format format) {
+  if (config.input.enabled) input = Format::kF32;
+  if (elements.empty()) return reduce_values(ReduceFunction::kMaximum, input, elements, format);
+  std::vector<double> values;
+  for (const double element : elements) {
+    values.push_back(config.input.enabled ? dequantise(config.input, element) : element);
+    if (std::isnan(values.back())) return arith::round_value(format, values.back());
+  }
+  const auto middle = values.begin() + (std::ssize(values) - 1) / 2;
+  std::nth_element(values.begin(), middle, values.end(), is_below);
+  return arith::round_value(format, *middle);
+}
+
 double pool_window(const PoolConfig& config, Format input, const Window& window, Format output) {
   const Format format = result_format(config.output, output);
   if (config.after.function != UnaryFunction::kIdentity) {
@@ -125,6 +146,10 @@ double pool_window(const PoolConfig& config, Format input, const Window& window,
     bare.output = {};
     const double result = pool_window(bare, input, window, format);
     return quantise_result(config.output, arith::evaluate(config.after, result, format), output);
+  }
+  if (config.function == PoolFunction::kMedian) {
+    const double result = median(config, input, window.elements, format);
+    return quantise_result(config.output, result, output);
   }
   if (config.function != PoolFunction::kAverage) {
     const ReduceConfig reduce = {.function = config.function == PoolFunction::kMaximum

@@ -13,6 +13,7 @@
 #include "arith/kernels/planar/planar.h"
 #include "arith/rounding.h"
 #include "arith/wide_sum.h"
+#include "base/check.h"
 
 namespace tessera {
 namespace {
@@ -142,8 +143,11 @@ ReduceFunction pool_reduction(PoolFunction function) {
     case PoolFunction::kMinimum:
       return ReduceFunction::kMinimum;
     case PoolFunction::kAverage:
+      return ReduceFunction::kMean;
+    case PoolFunction::kMedian:
       break;
   }
+  TESSERA_CHECK(false, "a median is no reduction");
   return ReduceFunction::kMean;
 }
 

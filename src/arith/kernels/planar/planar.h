@@ -31,7 +31,7 @@ struct ElementwiseConfig {
   Format gain_format = Format::kF16;  // of gain_bias(): what the product is rounded to
 };
 
-// A window's function as a reduction of its elements.
+// A window's function as a reduction of its elements; a median is none.
 ReduceFunction pool_reduction(PoolFunction function);
 
 // Reduces rows and/or columns of a surface; channels are kept. Output extents are 1 on reduced

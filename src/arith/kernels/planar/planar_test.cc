@@ -98,8 +98,8 @@ void check_pools(int whole) {
   for (int i = 0; i < count && !::testing::Test::HasFailure(); ++i) {
     PoolConfig config;
     const PoolFunction functions[] = {PoolFunction::kMaximum, PoolFunction::kMinimum,
-                                      PoolFunction::kAverage};
-    config.function = functions[maker.pick(0, 2)];
+                                      PoolFunction::kAverage, PoolFunction::kMedian};
+    config.function = functions[maker.pick(0, 3)];
     config.window_h = maker.pick(1, 4);
     config.window_w = maker.pick(1, 4);
     config.stride_h = maker.pick(1, 3);
@@ -154,7 +154,7 @@ TEST(Pool, ConvertersHaveTheBitsOfPassesOfTheirOwn) {
   Maker maker;
   for (int i = 0; i < 60 && !HasFailure(); ++i) {
     PoolConfig config;
-    config.function = static_cast<PoolFunction>(maker.pick(0, 2));
+    config.function = static_cast<PoolFunction>(maker.pick(0, 3));
     config.window_h = config.window_w = 3;
     config.stride_h = config.stride_w = 2;
     config.pad_top = config.pad_left = 1;
@@ -210,6 +210,29 @@ OwnedSurface broadcast(Maker& maker, Format format, const Surface& like) {
 }
 
 TEST(Pool, EqualsTheObviousForm) { check_pools(800); }
+
+double median_of(const std::vector<double>& elements) {
+  PoolConfig config;
+  config.function = PoolFunction::kMedian;
+  config.window_w = std::ssize(elements);
+  OwnedSurface input = testing::dense_surface(Format::kF16, 1, 1, std::ssize(elements));
+  OwnedSurface output = testing::dense_surface(Format::kF16, 1, 1, 1);
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    arith::write_element(Format::kF16, elements[i],
+                         input.surface.at(0, 0, static_cast<std::int64_t>(i)));
+  }
+  pool(config, input.surface, output.surface, {0, 1}, {0, 1});
+  return arith::read_element(Format::kF16, output.surface.at(0, 0, 0));
+}
+
+TEST(Pool, AMedianIsTheMiddleElement) {
+  EXPECT_EQ(median_of({5, -1, 3}), 3);
+  EXPECT_EQ(median_of({4, 1, 3, 2}), 2);  // the lower of 2 and 3
+  EXPECT_EQ(median_of({7, 7, 1}), 7);
+  EXPECT_TRUE(std::signbit(median_of({0.0, -0.0, 1, -1})));
+  EXPECT_FALSE(std::signbit(median_of({0.0, -0.0, 0.0})));
+  EXPECT_TRUE(std::isnan(median_of({1, NAN, 2})));
+}
 
 TEST(Pool, EveryInstructionSetGivesTheSameBits) {
   arith::for_each_target([](const std::string& target) {

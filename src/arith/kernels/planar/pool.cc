@@ -4,6 +4,8 @@
 //   average            sums in binary64: exact for f16 in any order, in row-major order for f32 and
 //                      bf16; one division, one rounding
 //
+//   median             the middle of the elements as whole numbers of the same order
+//
 // Other combinations of formats take the definition, one element at a time.
 
 #include <algorithm>
@@ -19,6 +21,7 @@
 #include "arith/kernels/planar/element.h"
 #include "arith/kernels/planar/extreme_pool.h"
 #include "arith/kernels/planar/planar.h"
+#include "arith/kernels/planar/run_extremes.h"
 #include "arith/rounding.h"
 #include "base/check.h"
 
@@ -284,6 +287,100 @@ bool has_fast_average(const PoolConfig& config, const Surface& input, const Surf
          input.format != Format::kF64 && config.window_h * config.window_w <= kCountMax;
 }
 
+// ---- median
+// -------------------------------------------------------------------------------------------
+
+// Bits as numbers of the same order; the largest is NaN.
+template <typename Key>
+struct FloatKeys {
+  using Number = Key;
+  kernels::KeyOrder<Key> order;
+  Format format = Format::kF16;
+
+  Key key_of(const std::byte* at) const {
+    Key bits = 0;
+    std::memcpy(&bits, at, sizeof bits);
+    return order.key_of(bits);
+  }
+  double value_of(Key key) const {
+    if (key == kernels::KeyOrder<Key>::kNan) return NAN;
+    const Key bits = order.bits_of(key);
+    return arith::round_value(format, arith::read_element(format, &bits));
+  }
+  bool wins(Key key) const { return key == kernels::KeyOrder<Key>::kNan; }
+};
+
+// Integers of 8 bits are numbers already.
+template <typename T>
+struct ByteKeys {
+  using Number = T;
+  T key_of(const std::byte* at) const { return static_cast<T>(*at); }
+  double value_of(T key) const { return static_cast<double>(key); }
+  bool wins(T) const { return false; }
+};
+
+template <typename Keys>
+void median_rows(const Keys& keys, const PoolConfig& config, const Surface& input,
+                 const Surface& output, ChannelRange channels, RowRange rows) {
+  std::vector<typename Keys::Number> window;
+  const auto median = [&](std::int64_t channel, const Reach& down, const Reach& across) {
+    window.clear();
+    for (std::int64_t y = 0; y < down.count; ++y) {
+      const std::byte* row = input.row(channel, down.first + y * config.dilation_h);
+      for (std::int64_t x = 0; x < across.count; ++x) {
+        const std::int64_t column = across.first + x * config.dilation_w;
+        window.push_back(keys.key_of(row + column * input.column_pitch));
+        if (keys.wins(window.back())) return keys.value_of(window.back());
+      }
+    }
+    const auto middle = window.begin() + (std::ssize(window) - 1) / 2;
+    std::nth_element(window.begin(), middle, window.end());
+    return keys.value_of(*middle);
+  };
+  for (std::int64_t row = rows.first; row < rows.last; ++row) {
+    const Reach down = reach_of(row, config.window_h, config.stride_h, config.pad_top,
+                                config.dilation_h, input.rows);
+    for (std::int64_t column = 0; column < output.columns; ++column) {
+      const Reach across = reach_of(column, config.window_w, config.stride_w, config.pad_left,
+                                    config.dilation_w, input.columns);
+      for (std::int64_t channel = channels.first; channel < channels.last; ++channel) {
+        const double value =
+            down.count * across.count > 0
+                ? median(channel, down, across)
+                : pooled_element(config, input, output.format, {channel, row, column});
+        arith::write_element(output.format, value, output.at(channel, row, column));
+      }
+    }
+  }
+}
+
+// Whether there is a fast form; then the rows are done.
+bool fast_median(const PoolConfig& config, const Surface& input, const Surface& output,
+                 ChannelRange channels, RowRange rows) {
+  if (config.function != PoolFunction::kMedian || input.format != output.format ||
+      !same_affine(config)) {
+    return false;
+  }
+  const auto run = [&](const auto& keys) {
+    median_rows(keys, config, input, output, channels, rows);
+    return true;
+  };
+  switch (input.format) {
+    case Format::kF16:
+      return run(FloatKeys<std::int16_t>{{0x7C00, 0}, input.format});
+    case Format::kBf16:
+      return run(FloatKeys<std::int16_t>{{0x7F80, 0}, input.format});
+    case Format::kF32:
+      return run(FloatKeys<std::int32_t>{{0x7F800000, 0}, input.format});
+    case Format::kI8:
+      return run(ByteKeys<std::int8_t>{});
+    case Format::kU8:
+      return run(ByteKeys<std::uint8_t>{});
+    default:
+      return false;
+  }
+}
+
 // ---- converters
 // ---------------------------------------------------------------------------------------
 
@@ -368,8 +465,10 @@ void pool(const PoolConfig& config, const Surface& input, const Surface& output,
   if (has_fast_average(config, input, output)) {
     return average_rows(config, input, output, channels, rows);
   }
-  if (config.function != PoolFunction::kAverage && input.format == output.format &&
-      same_affine(config) && config.pad_left >= 0) {
+  if (fast_median(config, input, output, channels, rows)) return;
+  const bool extreme =
+      config.function == PoolFunction::kMaximum || config.function == PoolFunction::kMinimum;
+  if (extreme && input.format == output.format && same_affine(config) && config.pad_left >= 0) {
     switch (input.format) {
       case Format::kF16:
       case Format::kBf16:
