@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "arith/microscaling.h"
+#include "isa/header_operands.h"
 #include "isa/planar_modes.h"
 
 namespace tessera::isa {
@@ -444,6 +445,15 @@ std::int64_t engines_of(EngineKind engine, const ChipConfig& chip) {
   return engine == EngineKind::kPlanar ? chip.planar.count : 1;
 }
 
+// What a header asks for has a meaning for the task.
+Status check_header(const TaskDescriptor& task) {
+  const bool computes = task.engine == EngineKind::kNeural || task.engine == EngineKind::kPlanar;
+  TESSERA_RETURN_IF_ERROR(
+      require(computes || task.header.traps == 0,
+              "traps of a task that computes no values; neural and planar tasks have them"));
+  return check_operands(task);
+}
+
 Status check_engines(const TaskDescriptor& task, const ChipConfig& chip) {
   const EngineSet& set = task.header.engines;
   const std::int64_t engines = engines_of(task.engine, chip);
@@ -500,6 +510,7 @@ Status check_descriptor(const TaskDescriptor& task, const CheckContext& context)
   }
   TESSERA_RETURN_IF_ERROR(check_dependencies(task, context.task_count));
   TESSERA_RETURN_IF_ERROR(check_engines(task, context.chip));
+  TESSERA_RETURN_IF_ERROR(check_header(task));
   return std::visit(
       [&](const auto& config) -> Status {
         using T = std::decay_t<decltype(config)>;
