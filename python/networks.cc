@@ -231,7 +231,7 @@ std::shared_ptr<SharedHandle> open_shared(const std::vector<Network>& networks,
                                           const std::vector<std::int32_t>& priorities,
                                           const std::vector<double>& arrivals_us,
                                           const std::vector<double>& shares, bool timing_only,
-                                          bool check_hazards) {
+                                          bool check_hazards, const std::string& traps) {
   std::vector<SharedNetwork> list;
   for (std::size_t n = 0; n < networks.size(); ++n) {
     list.push_back({.network = networks[n],
@@ -239,7 +239,8 @@ std::shared_ptr<SharedHandle> open_shared(const std::vector<Network>& networks,
                     .arrival_us = one_of(arrivals_us, n, networks.size(), "arrivals_us"),
                     .share = one_of(shares, n, networks.size(), "shares")});
   }
-  const SharedSessionOptions options{.timing_only = timing_only, .check_hazards = check_hazards};
+  SharedSessionOptions options{.timing_only = timing_only, .check_hazards = check_hazards};
+  if (!traps.empty()) options.traps = take(traps_from_names(traps));
   return std::make_shared<SharedHandle>(SharedAndNetworks(
       networks, take(unlocked([&] { return SharedSession::open(list, options); }))));
 }
@@ -523,13 +524,16 @@ void define_networks(py::module_& module) {
           py::arg("path"));
   py::class_<SessionHandle, std::shared_ptr<SessionHandle>>(
       module, "Session", "A network on one device, one run after the other.")
-      .def(py::init([](const Network& network, const std::string& device, int threads) {
-             const SessionOptions options{.device = take(device_kind_from_name(device)),
-                                          .threads = threads};
+      .def(py::init([](const Network& network, const std::string& device, int threads,
+                       const std::string& traps) {
+             SessionOptions options{.device = take(device_kind_from_name(device)),
+                                    .threads = threads};
+             if (!traps.empty()) options.traps = take(traps_from_names(traps));
              return std::make_shared<SessionHandle>(SessionAndNetwork(
                  network, take(unlocked([&] { return Session::open(network, options); }))));
            }),
-           py::arg("network"), py::arg("device") = "host", py::arg("threads") = 0)
+           py::arg("network"), py::arg("device") = "host", py::arg("threads") = 0, py::kw_only(),
+           py::arg("traps") = "")
       .def("run", &run_session)
       .def("bind_states", &bind_session, py::arg("bindings"))
       .def_property_readonly("traffic", &session_traffic);
@@ -539,7 +543,7 @@ void define_networks(py::module_& module) {
            py::arg("priorities") = std::vector<std::int32_t>(),
            py::arg("arrivals_us") = std::vector<double>(),
            py::arg("shares") = std::vector<double>(), py::arg("timing_only") = false,
-           py::arg("check_hazards") = false)
+           py::arg("check_hazards") = false, py::arg("traps") = "")
       .def("run", &run_shared);
   module.def("load", &load_network, py::arg("source"), py::kw_only(),
              py::arg("arch") = "tessera128", py::arg("shapes") = std::map<std::string, Shape>(),

@@ -20,6 +20,7 @@
 #include "tessera/result.h"
 #include "tessera/run_result.h"
 #include "tessera/tensor.h"
+#include "tessera/traps.h"
 
 namespace tessera {
 
@@ -31,6 +32,7 @@ struct SessionOptions {
   bool check_hazards = false;  // sim: report two tasks that race
   bool serial = false;         // sim: one task at a time
   bool trace = false;          // sim: keep the timeline
+  std::uint8_t traps = 0;      // sim: exceptions of values that end a run with an error (traps.h)
   ProgressCallback progress = {};
 };
 

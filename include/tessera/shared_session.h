@@ -31,11 +31,13 @@ struct SharedNetwork {
   double share = 0;
 };
 
+// What SharedSession::open() may be asked for; the defaults are a plain run.
 struct SharedSessionOptions {
   bool timing_only = false;    // skip the values, same cycles; outputs are empty
   bool check_hazards = false;  // report two tasks that race
   bool trace = false;          // keep the timeline
   bool host_time = true;       // false: the host's steps and transfers take no time
+  std::uint8_t traps = 0;      // exceptions of values that stop a network alone (traps.h)
 };
 
 // Internal; see src/runtime/shared_session.cc.

@@ -14,4 +14,5 @@
 #include "tessera/session.h"
 #include "tessera/shared_session.h"
 #include "tessera/tensor.h"
+#include "tessera/traps.h"
 #include "tessera/visible_text.h"

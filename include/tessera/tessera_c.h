@@ -228,6 +228,8 @@ typedef struct tessera_shared_options {
   size_t size;
   bool timing_only;   /* skip the values, same cycles */
   bool check_hazards; /* report two tasks that race */
+  /* Values that stop a network alone, "nan,overflow" say (tessera/traps.h); NULL: none. */
+  const char* traps;
 } tessera_shared_options;
 
 /* Puts the networks on one core of the virtual processor, each in a part of its memories
@@ -244,6 +246,7 @@ void tessera_shared_session_release(tessera_shared_session* session);
 
 /* Why network `network` was stopped, with task and reason; NULL: it was not. To be released. */
 tessera_error* tessera_shared_result_status(const tessera_shared_result* result, size_t network);
+/* How many outputs network `network` has; 0 for an index beyond the last, or a stopped network. */
 size_t tessera_shared_result_output_count(const tessera_shared_result* result, size_t network);
 /* Valid as long as the result; zeros for an index beyond the last. */
 tessera_tensor tessera_shared_result_output(const tessera_shared_result* result, size_t network,

@@ -104,7 +104,9 @@ class Result:
     def __getitem__(self, key: str) -> Array: ...
 
 class Session:
-    def __init__(self, network: Network, device: DeviceKind = "host", threads: int = 0) -> None: ...
+    # traps: values that end a run on sim with an error, "nan,overflow" say.
+    def __init__(self, network: Network, device: DeviceKind = "host", threads: int = 0, *,
+                 traps: str = "") -> None: ...
     # Arrays in the order of Network.inputs, or one dict by name.
     # They are read where they lie if they are what the network takes. out: arrays to be filled.
     def run(self, *inputs: ArrayLike | Mapping[str, ArrayLike],
@@ -130,9 +132,11 @@ class SharedResult(TypedDict):
 # Several networks on one core of sim; each has its part of the memories (region_share) and a queue.
 class SharedSession:
     # priorities (higher first), arrivals_us and shares: one for each network, or none.
+    # traps: values that stop a network alone, "nan,overflow" say.
     def __init__(self, networks: Sequence[Network], *, priorities: Sequence[int] = (),
                  arrivals_us: Sequence[float] = (), shares: Sequence[float] = (),
-                 timing_only: bool = False, check_hazards: bool = False) -> None: ...
+                 timing_only: bool = False, check_hazards: bool = False,
+                 traps: str = "") -> None: ...
     # For each network its arrays in the order of Network.inputs, or one dict by name.
     def run(self, *inputs: Sequence[ArrayLike] | Mapping[str, ArrayLike]) -> SharedResult: ...
 

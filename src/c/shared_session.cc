@@ -23,8 +23,11 @@ Result<SharedSession> open_shared(const tessera_shared_network* networks, std::s
                     .share = network.share});
   }
   TESSERA_TRY(const tessera_shared_options how, sized(options));
-  return SharedSession::open(list,
-                             {.timing_only = how.timing_only, .check_hazards = how.check_hazards});
+  SharedSessionOptions as{.timing_only = how.timing_only, .check_hazards = how.check_hazards};
+  if (how.traps != nullptr) {
+    TESSERA_TRY(as.traps, traps_from_names(how.traps));
+  }
+  return SharedSession::open(list, as);
 }
 
 // Null for an index beyond the last.

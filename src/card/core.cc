@@ -16,6 +16,7 @@
 #include "engines/neural/neural_engine.h"
 #include "engines/planar/planar_engine.h"
 #include "engines/task_manager/task_manager.h"
+#include "isa/step_order.h"
 
 namespace tessera::card {
 namespace {
@@ -291,7 +292,7 @@ struct Core::State {
   Status run_clock(const CoreOptions& options);
   // The races that the hazard check has seen, a line each.
   Status races() const;
-  NetworksResult collect(std::span<const NetworkRun> runs, const CoreOptions& options);
+  NetworksResult collect(std::span<const NetworkRun> runs);
 
   // For the hazard check: what the package and the host have supplied before the runs.
   void note_written_before(std::span<const NetworkRun> runs);
@@ -523,6 +524,16 @@ void Core::State::settle_networks(Cycles now) {
     if (!faults[n] || progress[n].stopped) continue;
     stop(n, faults[n]->error.with_context(fmt::format("task {}", faults[n]->task)), now);
   }
+  const auto& exceptions = boxes.control.exceptions();
+  for (std::size_t n = 0; n < exceptions.size(); ++n) {
+    if (!exceptions[n] || progress[n].stopped) continue;
+    const isa::Program& program = *programs[progress[n].run->network];
+    stop(n,
+         Error{ErrorCode::kInvalidModel,
+               fmt::format("{}: {}", isa::describe_task(program, exceptions[n]->task),
+                           exceptions[n]->reason)},
+         now);
+  }
   if (boxes.control.retired() == retired_seen) return;
   retired_seen = boxes.control.retired();
   for (std::size_t n = 0; n < networks.size(); ++n) end_segments(n, now);
@@ -548,6 +559,11 @@ Status Core::State::begin(std::span<const NetworkRun> runs, const CoreOptions& o
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("{} networks, the task manager has {} queues", runs.size(),
                              chip.task_manager.queues)};
+  }
+  if (options.timing_only && options.traps != 0) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "traps: timing only computes no values that could be trapped; leave one of them "
+                 "out"};
   }
   networks.clear();
   progress.clear();
@@ -582,6 +598,7 @@ Status Core::State::begin(std::span<const NetworkRun> runs, const CoreOptions& o
   }
   boxes.control.reset(networks, {.hazards = hazards ? &*hazards : nullptr,
                                  .trace = options.trace,
+                                 .traps = options.traps,
                                  .delay_seed = options.delay_seed});
   boxes.reset(options.timing_only);
   boxes.task_manager.reset(std::move(queues), networks, options.timing_only);
@@ -635,7 +652,7 @@ Status Core::State::races() const {
   return Error{ErrorCode::kInvalidModel, std::move(text)};
 }
 
-NetworksResult Core::State::collect(std::span<const NetworkRun> runs, const CoreOptions& options) {
+NetworksResult Core::State::collect(std::span<const NetworkRun> runs) {
   NetworksResult result;
   RunStatistics& statistics = result.statistics;
   statistics.cycles = end;
@@ -675,17 +692,15 @@ NetworksResult Core::State::collect(std::span<const NetworkRun> runs, const Core
   const auto& times = boxes.control.all_times();
   statistics.tasks.reserve(times.size());
   for (const engines::EngineTaskTimes& task : times) statistics.tasks.push_back(to_timing(task));
-  if (options.trace) {
-    for (const engines::TraceRecord& record : boxes.control.trace()) {
-      const engines::RunNetwork& network = boxes.control.network_of(record.task);
-      statistics.trace.push_back({.task = network.first + (record.task - network.position),
-                                  .engine = boxes.control.task(record.task).descriptor->engine,
-                                  .index = boxes.layout.index(record.engine),
-                                  .step = record.step,
-                                  .begin = record.begin,
-                                  .end = record.end,
-                                  .network = boxes.control.task(record.task).network});
-    }
+  for (const engines::TraceRecord& record : boxes.control.trace()) {
+    const engines::RunNetwork& network = boxes.control.network_of(record.task);
+    statistics.trace.push_back({.task = network.first + (record.task - network.position),
+                                .engine = boxes.control.task(record.task).descriptor->engine,
+                                .index = boxes.layout.index(record.engine),
+                                .step = record.step,
+                                .begin = record.begin,
+                                .end = record.end,
+                                .network = boxes.control.task(record.task).network});
   }
   for (std::size_t n = 0; n < runs.size(); ++n) result.networks.push_back(result_of(n));
   return result;
@@ -712,7 +727,7 @@ Result<NetworksResult> Core::run_networks(std::span<const NetworkRun> runs,
   TESSERA_RETURN_IF_ERROR(state_->races());
   TESSERA_RETURN_IF_ERROR(ran);
   state_->note_written(runs);
-  return state_->collect(runs, options);
+  return state_->collect(runs);
 }
 
 Result<RunStatistics> Core::run_segment(std::size_t segment, const CoreOptions& options) {

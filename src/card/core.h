@@ -32,7 +32,11 @@ namespace tessera::card {
 struct CoreOptions {
   bool timing_only = false;
   bool check_hazards = false;
-  bool trace = false;              // record every step for the timeline
+  // Record every step for the timeline; without it those of tasks whose header asks for it.
+  bool trace = false;
+  // isa::Traps: exceptions of values that stop a network, of every neural and planar task; those of
+  // a descriptor's header hold beside them. Not with timing_only, which has no values.
+  std::uint8_t traps = 0;
   std::uint64_t shuffle_seed = 0;  // != 0: step the boxes in a shuffled order (tests)
   // != 0: every step begins some cycles later than it might, some tasks much later (tests): engines
   // of any speed, in the same order each.

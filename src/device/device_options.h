@@ -44,6 +44,7 @@ struct DeviceConfig {
   bool reuse_timing =
       false;  // sim, when values are not simulated: simulate a program's cycles once
   bool check_hazards = false, serial = false, trace = false;  // sim
+  std::uint8_t traps = 0;                                     // sim (tessera/traps.h)
   Pace pace = {};
   // A run that takes longer is a failure of the device; 0: no limit but the deadlines of wait().
   std::chrono::nanoseconds run_limit{0};

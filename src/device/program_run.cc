@@ -107,6 +107,7 @@ Result<RunResult> ProgramRun::run_segments(std::size_t first, std::size_t last, 
   options.timing_only = options_.timing_only;
   options.check_hazards = options_.check_hazards;
   options.trace = options_.trace;
+  options.traps = options_.traps;
   for (std::size_t segment = first; segment < last; ++segment) {
     TESSERA_TRY(const card::RunStatistics statistics, core_->run_segment(segment, options));
     add_segment(program_, segment, statistics, result);

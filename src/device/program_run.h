@@ -29,7 +29,8 @@ struct ProgramRunOptions {
   bool check_hazards = false;  // sim: report two tasks that race
   // sim: run a program whose order nobody has proved; its descriptors are checked all the same.
   bool unverified = false;
-  bool trace = false;  // sim: keep the timeline
+  bool trace = false;      // sim: keep the timeline
+  std::uint8_t traps = 0;  // sim: exceptions of values that end the run (tessera/traps.h)
 };
 
 class ProgramRun {

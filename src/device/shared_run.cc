@@ -199,6 +199,7 @@ Result<SharedRunResult> SharedRun::run(const std::vector<std::vector<Tensor>>& i
   const card::CoreOptions core_options{.timing_only = options_.timing_only,
                                        .check_hazards = options_.check_hazards,
                                        .trace = options_.trace,
+                                       .traps = options_.traps,
                                        .shuffle_seed = options_.shuffle_seed};
   TESSERA_TRY(card::NetworksResult ran, core_->run_networks(runs, core_options));
   SharedRunResult result;

@@ -31,6 +31,7 @@ struct SharedRunOptions {
   bool check_hazards = false;      // report two tasks that race
   bool trace = false;              // keep the timeline
   bool host_time = true;           // false: host steps and transfers take no time
+  std::uint8_t traps = 0;          // exceptions of values that stop a network (tessera/traps.h)
   std::uint64_t shuffle_seed = 0;  // tests (card::CoreOptions)
 };
 

@@ -305,6 +305,7 @@ class SimBackend : public Backend {
     core_options.timing_only = timing_only;
     core_options.check_hazards = options_.check_hazards;
     core_options.trace = options_.trace;
+    core_options.traps = options_.traps;
     const std::size_t segments = loaded.program.segments.size();
     for (std::size_t i = 0; i < segments; ++i) {
       if (options_.progress) {

@@ -355,8 +355,23 @@ device::DeviceConfig device_of(const SessionOptions& options, const ChipConfig& 
   result.check_hazards = options.check_hazards;
   result.serial = options.serial;
   result.trace = options.trace;
+  result.traps = options.traps;
   result.progress = options.progress;
   return result;
+}
+
+// Options that would do nothing are refused.
+Status check_traps(const SessionOptions& options) {
+  if (options.traps == 0) return {};
+  if (options.device != DeviceKind::kSim) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("traps belong to the device sim; the device is {}",
+                             device_kind_name(options.device))};
+  }
+  if (!options.timing_only) return {};
+  return Error{
+      ErrorCode::kInvalidArgument,
+      "traps: timing only computes no values that could be trapped; leave one of them out"};
 }
 
 }  // namespace
@@ -368,6 +383,7 @@ Session::~Session() = default;
 
 Result<Session> Session::open(const Network& network, const SessionOptions& options) {
   return guarded("opening a session", [&]() -> Result<Session> {
+    TESSERA_RETURN_IF_ERROR(check_traps(options));
     auto state = std::make_unique<SessionState>(options);
     state->network = network.share();
     TESSERA_TRY(state->device,

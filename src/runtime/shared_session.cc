@@ -72,7 +72,8 @@ Result<SharedSession> SharedSession::open(const std::vector<SharedNetwork>& netw
     TESSERA_TRY(state->run, device::SharedRun::create(runs, {.timing_only = options.timing_only,
                                                              .check_hazards = options.check_hazards,
                                                              .trace = options.trace,
-                                                             .host_time = options.host_time}));
+                                                             .host_time = options.host_time,
+                                                             .traps = options.traps}));
     return SharedSession(std::move(state));
   });
 }

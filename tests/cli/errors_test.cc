@@ -268,6 +268,14 @@ TEST(RunErrors, OptionsThatWouldDoNothingAreRefused) {
                "tessera bench: device 'sim0': 5 virtual functions; the task manager of "
                "'tessera128' has 4 queues, one for each function; allowed 1 to 4, or an "
                "architecture with more task_manager.queues   [invalid argument]");
+  expect_run_error({"--device", "host", "--trap", "nan"},
+                   "--trap belongs to the device sim; the device is host   [invalid argument]");
+  expect_run_error({"--timing-only", "--trap", "nan"},
+                   "--trap: --timing-only computes no values that could be trapped; leave one of "
+                   "them out   [invalid argument]");
+  expect_run_error({"--trap", "nan,heat"},
+                   "trap 'heat' is not known; allowed: nan, infinity, range, saturation, overflow "
+                   "(the last three), with commas between   [invalid argument]");
   expect_run_error({"--timing-only", "--output", "out"},
                    "--output: --timing-only computes no values; leave one of them out   "
                    "[invalid argument]");

@@ -44,6 +44,21 @@ class OnOneCore(unittest.TestCase):
         self.assertEqual(result["networks"][1]["host_cycles"], 0)
         self.assertEqual(result["cycles"], max(one["end"] for one in result["networks"]))
 
+    def test_a_trap_stops_its_own_network(self):
+        network = tessera.Network(RELU, region_share=0.5)
+        session = tessera.SharedSession([network, network], traps="nan")
+        bad = values(2)
+        bad[1, 2, 3] = numpy.nan
+        result = session.run([values(1)], [bad])
+        self.assertIsNone(result["networks"][0]["error"])
+        self.assertIn("step 1: trap nan: a NaN in ", result["networks"][1]["error"])
+        with self.assertRaisesRegex(tessera.Error, "step 1: trap nan: a NaN in "):
+            tessera.Session(network, "sim", traps="nan").run(bad)
+        with self.assertRaisesRegex(tessera.Error, "trap 'heat' is not known"):
+            tessera.Session(network, "sim", traps="heat")
+        with self.assertRaisesRegex(tessera.Error, "traps belong to the device sim; the device is"):
+            tessera.Session(network, "host", traps="nan")
+
     def test_what_does_not_go_together_is_an_error(self):
         network = tessera.Network(RELU)
         with self.assertRaisesRegex(tessera.Error, "priorities: 1 given for 2 networks"):

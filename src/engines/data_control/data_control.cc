@@ -44,6 +44,7 @@ void DataControl::reset(const std::vector<RunNetwork>& networks, const RunOption
   waits_.assign(boxes, Wait{});
   waiting_.assign(boxes, 0);
   holds_.assign(boxes, Hold{});
+  exceptions_.assign(networks.size(), std::nullopt);
   used_ = dropped_now_ = 0;
   dropped_at_ = -1;
   retired_ = 0;
@@ -220,6 +221,9 @@ void DataControl::finish_step(RunTaskId id, std::int64_t step, Cycles now) {
   ++task.finished;
   wake_waiting(id, now, [&task](const Wait& wait) { return task.finished >= wait.needed; });
   if (task.finished < task.steps) return;
+  if ((task.descriptor->header.debug & isa::TaskDebug::kStop) != 0 && !stopped(id)) {
+    raise(id, "stopped behind it, as its descriptor asks");
+  }
   times_[id].end = now;
   if (dropped_at_ != now) {
     dropped_at_ = now;
@@ -234,6 +238,17 @@ void DataControl::finish_step(RunTaskId id, std::int64_t step, Cycles now) {
   ++share.retired;
   ++retired_;
   wakes_.wake(Box::kTaskManager, now + 1);
+}
+
+void DataControl::raise(RunTaskId id, std::string reason) {
+  const RunTask& task = tasks_[id];
+  std::optional<TaskException>& exception = exceptions_[task.network];
+  if (exception) return;
+  const RunNetwork& network = networks_[task.network];
+  if (task.descriptor->header.tag != 0) {
+    reason += fmt::format(" (tag {})", task.descriptor->header.tag);
+  }
+  exception = {network.first + (id - network.position), std::move(reason)};
 }
 
 std::string DataControl::name(RunTaskId id) const {

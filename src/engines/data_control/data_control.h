@@ -38,7 +38,14 @@ struct RunTask {
 struct RunOptions {
   HazardCheck* hazards = nullptr;  // outlives the run
   bool trace = false;
+  std::uint8_t traps = 0;        // isa::Traps of all tasks, beside their own
   std::uint64_t delay_seed = 0;  // != 0: grants come later, by a number of cycles drawn from it
+};
+
+// What stops a network while one of its tasks runs.
+struct TaskException {
+  isa::TaskId task = 0;
+  std::string reason;
 };
 
 // Entries of the task buffer.
@@ -67,6 +74,8 @@ class DataControl {
   // step is granted, and computes nothing. Called when no box is being stepped.
   void stop(std::uint32_t network, Cycles now);
   bool stopped(RunTaskId id) const { return shares_[tasks_[id].network].stopped; }
+  // The first exception of each network, or none.
+  const std::vector<std::optional<TaskException>>& exceptions() const { return exceptions_; }
   std::size_t retired_of(std::uint32_t network) const { return shares_[network].retired; }
   // Networks with a task that waits for one that did not enter: at a deadlock they are at fault.
   std::vector<std::uint32_t> waiting_for_absent() const;
@@ -87,6 +96,11 @@ class DataControl {
     begin(id, step, now);
     return true;
   }
+  // What the task traps; meets one of them, and its network is to be stopped.
+  std::uint8_t traps(RunTaskId id) const {
+    return options_.traps | tasks_[id].descriptor->header.traps;
+  }
+  void raise(RunTaskId id, std::string reason);
   // From which cycle on the dependencies of a task's first step are met, or only those on the
   // kernel DMA; they are. A counter that went on since then counts by its last change.
   Cycles first_step_met_at(RunTaskId id, bool kernels_only) const;
@@ -95,9 +109,11 @@ class DataControl {
   // Step `step` is done on all engines and its results are in memory; with the last one the entry
   // is dropped.
   void finish_step(RunTaskId id, std::int64_t step, Cycles now);
-  // What engine `box` did of a step, if a trace is asked for.
+  // What engine `box` did of a step, if a trace is asked for, of all tasks or by its descriptor.
   void trace_step(RunTaskId id, std::int64_t step, Box box, Cycles begin, Cycles end) {
-    if (options_.trace) trace_.push_back({id, box, step, begin, end});
+    if (options_.trace || (tasks_[id].descriptor->header.debug & isa::TaskDebug::kTrace) != 0) {
+      trace_.push_back({id, box, step, begin, end});
+    }
   }
 
   std::size_t retired() const { return retired_; }
@@ -149,7 +165,8 @@ class DataControl {
   std::vector<EngineTaskTimes> times_;
   std::vector<TraceRecord> trace_;
   RunOptions options_;
-  std::vector<Share> shares_;  // by network
+  std::vector<Share> shares_;                             // by network
+  std::vector<std::optional<TaskException>> exceptions_;  // likewise
   Table<Box, Wait> waits_;
   Table<Box, RunTaskId> waiting_;  // the task that waits, where one does
   Table<Box, Hold> holds_;

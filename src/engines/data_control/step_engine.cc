@@ -65,7 +65,7 @@ void StepEngine::finish_due(Cycles now) {
     const InFlight done = in_flight_.front();
     in_flight_.pop();
     if (done.leads && !timing_only_ && !control().stopped(done.task)) {
-      execute(done.task, done.step);
+      compute(done.task, done.step);
     }
     if (done.last) {
       ++account_.counters.tasks;
@@ -76,6 +76,14 @@ void StepEngine::finish_due(Cycles now) {
     control().trace_step(done.task, done.step, wiring_.box, done.begin, done.due);
     if (done.leads) control().finish_step(done.task, done.step, done.due);
   }
+}
+
+void StepEngine::compute(RunTaskId id, std::int64_t step) {
+  execute(id, step);
+  const std::uint8_t traps = control().traps(id);
+  if (traps == 0) return;
+  const std::string met = exception(id, step, traps);
+  if (!met.empty()) control().raise(id, fmt::format("step {}: {}", step + 1, met));
 }
 
 void StepEngine::begin_task(Cycles now) {

@@ -95,6 +95,8 @@ class StepEngine {
   virtual StepCost cost(const isa::TaskDescriptor& task, std::int64_t step) = 0;
   // Computes a step's values; called in order, when they are due.
   virtual void execute(RunTaskId id, std::int64_t step) = 0;
+  // Which of `traps` (isa::Traps) the step just computed met, or "".
+  virtual std::string exception(RunTaskId id, std::int64_t step, std::uint8_t traps) = 0;
   DataControl& control() { return *wiring_.control; }
   const EngineShare& share() const { return share_; }
 
@@ -107,6 +109,7 @@ class StepEngine {
     bool leads = true;
   };
   void finish_due(Cycles now);
+  void compute(RunTaskId id, std::int64_t step);
   void begin_task(Cycles now);
   void configure_next(Cycles now);
   // What is left of the first step's preparation at `now`.

@@ -57,4 +57,8 @@ void NeuralEngine::execute(RunTaskId id, std::int64_t step) {
                   .step = step});
 }
 
+std::string NeuralEngine::exception(RunTaskId id, std::int64_t step, std::uint8_t traps) {
+  return math_.exception(*control().task(id).descriptor, step, traps);
+}
+
 }  // namespace tessera::engines

@@ -4,6 +4,7 @@
 
 #include "arith/kernels/make_product.h"
 #include "arith/kernels/planar/transpose.h"
+#include "engines/data_control/exceptions.h"
 
 namespace tessera::engines {
 
@@ -34,7 +35,14 @@ void NeuralMath::forget() {
   product_.reset();
 }
 
+std::string NeuralMath::exception(const isa::TaskDescriptor& task, std::int64_t step,
+                                  std::uint8_t traps) {
+  const std::string met = exception_in_product(take_step_flags(), traps);
+  return met.empty() ? exception_in_results(state_buffer_, task, step, traps) : met;
+}
+
 void NeuralMath::run_step(const NeuralStep& step) {
+  take_step_flags();  // those of the step before
   const auto& task = std::get<NeuralTask>(step.descriptor.config);
   const isa::Bands& bands = step.descriptor.bands;
   const std::int64_t image = bands.image(step.step);

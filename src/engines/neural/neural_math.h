@@ -4,6 +4,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "arith/kernels/product.h"
@@ -27,7 +29,12 @@ class NeuralMath {
   // Steps of a task come in order, and task after task. Weights are read at a task's first step.
   void run_step(const NeuralStep& step);
   // What the tasks since the last call reported about their data.
-  arith::StickyFlags take_flags() { return tessera::take_flags(*workspace_); }
+  arith::StickyFlags take_flags() {
+    take_step_flags();
+    return std::exchange(flags_, {});
+  }
+  // Which of `traps` the step just computed met (data_control/exceptions.h).
+  std::string exception(const isa::TaskDescriptor& task, std::int64_t step, std::uint8_t traps);
   // Drops what is kept for the tasks of earlier programs.
   void forget();
 
@@ -39,6 +46,12 @@ class NeuralMath {
     ProductVectors vectors;
     std::shared_ptr<const Product> product;
   };
+  // Of the step just computed; they count for take_flags() too.
+  arith::StickyFlags take_step_flags() {
+    const arith::StickyFlags flags = tessera::take_flags(*workspace_);
+    flags_ |= flags;
+    return flags;
+  }
   void prepare(const NeuralStep& step, const isa::NeuralTask& task);
   void prepare_dynamic(const isa::NeuralTask& task, std::int64_t image);
   ProductVectors read_vectors(const isa::NeuralTask& task) const;
@@ -60,6 +73,7 @@ class NeuralMath {
   PartitionedMemory& state_buffer_;
   PartitionedMemory& kernel_memory_;
   std::shared_ptr<ProductWorkspace> workspace_;
+  arith::StickyFlags flags_;  // of earlier steps
   std::vector<std::byte> shifted_;
   std::shared_ptr<const Product> product_;  // of the task in hand
   std::vector<std::vector<Kept>> kept_;     // by network, then task id

@@ -55,4 +55,10 @@ void PlanarEngine::execute(RunTaskId id, std::int64_t step) {
   math_.run_step(task, step);
 }
 
+std::string PlanarEngine::exception(RunTaskId id, std::int64_t step, std::uint8_t traps) {
+  const TaskDescriptor& task = *control().task(id).descriptor;
+  return std::holds_alternative<NeuralTask>(task.config) ? filters_.exception(task, step, traps)
+                                                         : math_.exception(task, step, traps);
+}
+
 }  // namespace tessera::engines

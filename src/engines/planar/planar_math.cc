@@ -3,6 +3,7 @@
 #include "arith/kernels/planar/planar.h"
 #include "arith/kernels/planar/transpose.h"
 #include "arith/wide_sum.h"
+#include "engines/data_control/exceptions.h"
 
 namespace tessera::engines {
 
@@ -14,6 +15,11 @@ PlanarPart PlanarMath::part_of(const PlanarTask& task, std::int64_t image) {
   accumulators.columns = task.output.columns;
   accumulators.column_pitch = arith::ReduceAccumulator::kStoredBytes;
   return {.continues = task.continues, .keeps = task.keeps, .accumulators = accumulators};
+}
+
+std::string PlanarMath::exception(const isa::TaskDescriptor& task, std::int64_t step,
+                                  std::uint8_t traps) {
+  return exception_in_results(state_buffer_, task, step, traps);
 }
 
 void PlanarMath::run_step(const isa::TaskDescriptor& task, std::int64_t step) {

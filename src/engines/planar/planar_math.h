@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "engines/memory/partitioned_memory.h"
 #include "isa/descriptor.h"
@@ -14,6 +15,8 @@ class PlanarMath {
   // The state buffer outlives the object.
   explicit PlanarMath(PartitionedMemory& state_buffer) : state_buffer_(state_buffer) {}
   void run_step(const isa::TaskDescriptor& task, std::int64_t step);
+  // Which of `traps` the step just computed met (data_control/exceptions.h).
+  std::string exception(const isa::TaskDescriptor& task, std::int64_t step, std::uint8_t traps);
 
  private:
   PlanarPart part_of(const isa::PlanarTask& task, std::int64_t image);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/traps.h"
 #include "tools/files/roles.h"
 #include "tools/verb.h"
 
@@ -16,6 +17,7 @@ struct RunArguments {
   std::string device = "sim";
   std::string output_folder;
   std::string trace, html;
+  std::string traps;  // names with commas between, or ""
   std::string stream, stream_out;
   std::string framing = "raw";  // of the stream: raw or messages
   int peers = 1;                // callers of a stream that listens, one after the other; 0: no end
@@ -30,6 +32,9 @@ struct RunArguments {
   std::vector<std::string> others;
   std::string priorities, arrivals, shares;  // with commas between
 };
+
+// The traps that the arguments name; 0 if they name none.
+Result<std::uint8_t> traps_of(const RunArguments& arguments);
 
 // What the arguments name.
 FileRoles file_roles(const RunArguments& arguments);

@@ -98,6 +98,7 @@ Status run_program(const RunArguments& asked) {
   options.check_hazards = arguments.check_hazards;
   options.unverified = arguments.unverified;
   options.trace = !arguments.trace.empty();
+  TESSERA_TRY(options.traps, traps_of(arguments));
   TESSERA_TRY(const auto run, device::ProgramRun::create(std::move(program), chip, options));
   if (!arguments.stream.empty()) return run_stream(arguments, *run, chip.clock_hertz);
   return run_once(arguments, roles, *run);

@@ -265,11 +265,13 @@ Status run_shared(const RunArguments& arguments) {
                       .arrival_us = tenant.arrival_us,
                       .share = tenant.share});
   }
+  TESSERA_TRY(const std::uint8_t traps, traps_of(arguments));
   TESSERA_TRY(SharedSession session,
               SharedSession::open(shared, {.timing_only = arguments.timing_only,
                                            .check_hazards = arguments.check_hazards,
                                            .trace = !arguments.trace.empty(),
-                                           .host_time = !arguments.no_host_time}));
+                                           .host_time = !arguments.no_host_time,
+                                           .traps = traps}));
   TESSERA_TRY(const SharedRunResult run, session.run(inputs));
   TESSERA_RETURN_IF_ERROR(show_results(arguments, tenants, networks, run));
   return stopped(tenants, run);

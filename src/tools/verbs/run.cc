@@ -35,6 +35,7 @@ Status check_options(const RunArguments& arguments, DeviceKind device) {
                                : arguments.unverified     ? "--unverified"
                                : arguments.serial         ? "--serial"
                                : arguments.no_host_time   ? "--no-host-time"
+                               : !arguments.traps.empty() ? "--trap"
                                : !arguments.trace.empty() ? "--trace"
                                : !arguments.html.empty()  ? "--html"
                                                           : nullptr;
@@ -86,6 +87,7 @@ Status run(const RunArguments& arguments) {
   options.timing_only = arguments.timing_only;
   options.check_hazards = arguments.check_hazards;
   options.serial = arguments.serial;
+  TESSERA_TRY(options.traps, traps_of(arguments));
   options.trace = !arguments.trace.empty() || !arguments.html.empty();
   options.progress = progress_bar();
   TESSERA_TRY(Session session, Session::open(network, options));
@@ -145,6 +147,9 @@ Action run_verb(CLI::App& app) {
   app.add_flag("--check-hazards", arguments->check_hazards, "report two tasks that race");
   app.add_flag("--unverified", arguments->unverified,
                "run a program as it is, without the proof that its tasks are in order");
+  app.add_option("--trap", arguments->traps,
+                 "values that stop a network, with task, step and layer: nan, infinity, range, "
+                 "saturation, overflow (the last three), with commas between");
   app.add_flag("--serial", arguments->serial, "one task at a time");
   app.add_flag("--no-host-time", arguments->no_host_time,
                "leave out the time of host steps and of transfers between host and processor");
