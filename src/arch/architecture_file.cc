@@ -41,10 +41,12 @@ Error unknown_profile(const std::string& name) {
 std::uint64_t fingerprint(const ChipConfig& config) {
   // FNV-1a over "path=value\n" of every key, but for what the processor does without
   // and what is the host's.
+  static const ChipConfig defaults;
   std::uint64_t digest = 0xcbf29ce484222325u;
   for (const ConfigKey& key : config_keys()) {
     const std::string value = config_value_text(key, config);
-    if (key.of_host() || (key.optional && value == "0")) continue;
+    if (key.of_host()) continue;
+    if (key.optional && value == config_value_text(key, defaults)) continue;
     for (const char c : fmt::format("{}={}\n", key.path(), value)) {
       digest = (digest ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
     }

@@ -11,6 +11,7 @@
 
 #include "arch/chip_config.h"
 #include "arch/config_table.h"
+#include "arch/dram_config.h"
 
 namespace tessera {
 namespace {
@@ -65,12 +66,14 @@ TEST(ChipConfig, TheTableHasAKeyForEachMember) {
     const bool number = std::holds_alternative<MemberAccess<std::int32_t>>(key.member);
     const bool choice = std::holds_alternative<MemberAccess<Dataflow>>(key.member) ||
                         std::holds_alternative<MemberAccess<Folds>>(key.member) ||
-                        std::holds_alternative<MemberAccess<Arbitration>>(key.member);
+                        std::holds_alternative<MemberAccess<Arbitration>>(key.member) ||
+                        std::holds_alternative<MemberAccess<DramKind>>(key.member) ||
+                        std::holds_alternative<MemberAccess<DramInterleave>>(key.member);
     if (number || choice) bytes += sizeof(std::int32_t);
   }
   const std::size_t matrix_numbers =
       sizeof(MatrixFormat) - sizeof(std::int32_t) - 4 * sizeof(std::uint8_t);  // all but words
-  const std::size_t dram_numbers = 9 * sizeof(std::int32_t);  // all but the 64-bit size
+  const std::size_t dram_numbers = 23 * sizeof(std::int32_t);  // all but the 64-bit size
   const std::size_t dram_padding = alignof(DramConfig) - sizeof(std::int32_t);
   EXPECT_EQ(sizeof(DramConfig), dram_numbers + sizeof(std::int64_t) + dram_padding);
   EXPECT_EQ(bytes, sizeof(NeuralEngineConfig) + sizeof(PlanarEngineConfig) +
@@ -108,6 +111,40 @@ TEST(ChipConfig, WhatAProcessorDoesWithoutIsNotInItsFingerprint) {
   EXPECT_EQ(again->dram.edge_block_rows, 32);
   EXPECT_EQ(again->dram.edge_block_columns, 64);
   EXPECT_EQ(fingerprint(*again), fingerprint(*blocks));
+}
+
+// A memory of a device: its keys are read, and are part of the fingerprint once they are used.
+TEST(ChipConfig, ADeviceOfTheMemory) {
+  const auto config = parse_chip_config(
+      "[dram]\ndevice = \"lpddr5-6400\"\nchannels = 3\nmapping = \"row\"\nbank_hash = 1", "a");
+  ASSERT_TRUE(config.ok());
+  EXPECT_EQ(config->dram.device, DramKind::kLpddr5_6400);
+  EXPECT_EQ(config->dram.channels, 3);
+  EXPECT_EQ(config->dram.mapping, DramInterleave::kRow);
+  EXPECT_EQ(config->dram.bank_hash, 1);
+  EXPECT_NE(fingerprint(*config), fingerprint(ChipConfig{}));
+  const auto again = parse_chip_config(describe(*config), "described");
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(describe(*again), describe(*config));
+  EXPECT_EQ(fingerprint(*again), fingerprint(*config));
+}
+
+// The words of dram.device other than these two are rows of the table of devices.
+TEST(ChipConfig, EveryDeviceOfTheTableCanBeChosen) {
+  std::set<std::string_view> words = {"in_cycles", "flat"};
+  for (const DramDevice& device : dram_devices()) words.insert(device.name);
+  for (const ConfigKey& key : config_keys()) {
+    if (key.path() != "dram.device") continue;
+    const auto allowed = config_words(key);
+    EXPECT_EQ(std::set<std::string_view>(allowed.begin(), allowed.end()), words);
+    for (const std::string_view word : allowed) {
+      ChipConfig config;
+      ASSERT_TRUE(set_config_word(key, word, config));
+      const DramDevice* device = dram_device(config.dram.device);
+      EXPECT_EQ(device == nullptr ? "" : device->name,
+                word == "in_cycles" || word == "flat" ? "" : word);
+    }
+  }
 }
 
 TEST(ChipProfiles, AreTheFilesInArchAndAllLoad) {
@@ -290,6 +327,27 @@ TEST(ChipConfigErrors, ARowOrRequestThatCutsABurst) {
   EXPECT_EQ(error_of("[dma]\nrequest_bytes = 100"),
             "arch/my.toml:2: dma.request_bytes: found 100, allowed multiples of dram.burst_bytes "
             "(64)   [invalid argument]");
+}
+
+TEST(ChipConfigErrors, AMemoryWhoseKeysDoNotFitTogether) {
+  EXPECT_EQ(error_of("[dram]\ndevice = \"lpddr5-6400\"\ninterleave_bytes = 192"),
+            "arch/my.toml:3: dram.interleave_bytes: found 192, allowed multiples of bursts of "
+            "dram.device times dram.gang (128)   [invalid argument]");
+  EXPECT_EQ(error_of("[dram]\ngang = 3"),
+            "arch/my.toml:2: dram.gang: found 3, allowed powers of two   [invalid argument]");
+  EXPECT_EQ(error_of("[dram]\nwrite_high_percent = 20"),
+            "arch/my.toml: dram.write_low_percent: found 20, allowed less than "
+            "dram.write_high_percent (20)   [invalid argument]");
+  EXPECT_EQ(error_of("[dram]\ndevice = \"flat\""),
+            "arch/my.toml: dram.flat_megabytes_per_second: found 0, allowed 1..100000000 with "
+            "dram.device = \"flat\"   [invalid argument]");
+  EXPECT_EQ(error_of("[dram]\nflat_megabytes_per_second = 9"),
+            "arch/my.toml:2: dram.flat_megabytes_per_second: found 9, allowed 0 where dram.device "
+            "is not \"flat\"   [invalid argument]");
+  EXPECT_EQ(error_of("[dram]\ndevice = \"ddr5\""),
+            "arch/my.toml:2: dram.device: found \"ddr5\", allowed \"in_cycles\", \"flat\", "
+            "\"ddr4-2400\", \"ddr4-3200\", \"hbm2-2000\", \"lpddr5-6400\"   "
+            "[invalid argument]");
 }
 
 TEST(ChipConfigErrors, BlocksAtTheEdgesWithOneSideOnly) {

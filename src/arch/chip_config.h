@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "arch/dram_mapping.h"
 #include "arith/format.h"
 
 namespace tessera {
@@ -59,6 +60,17 @@ struct StateBufferConfig {
 // other asks. Kernels are fetched far ahead, data when it is wanted.
 enum class Arbitration : std::int32_t { kInTurn, kKernelsLast };
 
+// Where the times of the memory come from: the keys in core cycles (latency_cycles, bytes_per_cycle,
+// ...); a pipe in nanoseconds, without banks; or a row of dram_devices().
+enum class DramKind : std::int32_t {
+  kInCycles,
+  kFlat,
+  kDdr4_2400,
+  kDdr4_3200,
+  kHbm2_2000,
+  kLpddr5_6400
+};
+
 struct DramConfig {
   std::int64_t bytes = std::int64_t{4} << 30;
   std::int32_t latency_cycles = 140;  // from request to first data
@@ -67,6 +79,20 @@ struct DramConfig {
   std::int32_t banks = 16;
   std::int32_t row_bytes = 2048;      // a bank's row buffer
   std::int32_t row_miss_cycles = 22;  // precharge + activate
+  DramKind device = DramKind::kInCycles;
+  std::int32_t channels = 2;
+  std::int32_t gang = 4;                // devices of a channel, side by side in lockstep
+  std::int32_t interleave_bytes = 512;  // of consecutive addresses, then the next channel
+  DramInterleave mapping = DramInterleave::kGroup;
+  std::int32_t bank_hash = 0;                  // 1: row bits are mixed into group and bank
+  std::int32_t queue_requests = 64;            // of a channel, of 64 B, reads and writes each
+  std::int32_t write_high_percent = 80;        // of the queue: writes drain from here on
+  std::int32_t write_low_percent = 20;         // down to here
+  std::int32_t controller_nanoseconds = 56;    // from the DMA to the channel and back
+  std::int32_t refresh = 1;                    // 0: never
+  std::int32_t flat_megabytes_per_second = 0;  // these three with DramKind::kFlat
+  std::int32_t flat_nanoseconds = 0;           // from a request to its first data
+  std::int32_t flat_burst_bytes = 64;
   Arbitration arbitration = Arbitration::kKernelsLast;
   // Blocks in which the matrices at the edge of a network lie (graph/edge_blocks.h); 0: dense.
   std::int32_t edge_block_rows = 0, edge_block_columns = 0;
@@ -75,6 +101,7 @@ struct DramConfig {
 struct DmaConfigLimits {
   std::int32_t request_bytes = 4096;  // the unit of arbitration for the channel
   std::int32_t outstanding_requests = 8;
+  std::int32_t port_bytes = 64;  // that a DMA engine moves into or out of the buffer in a cycle
   std::int32_t task_start_cycles = 24;
   // Queues that loads and stores share; 0: the channel alone sets the pace. A descriptor moves up
   // to descriptor_bytes of one contiguous run through one queue.

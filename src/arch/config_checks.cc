@@ -5,6 +5,8 @@
 #include <array>
 #include <bit>
 
+#include "arch/dram_config.h"
+
 namespace tessera {
 namespace {
 
@@ -47,6 +49,37 @@ Violation row_holds_bursts(const ChipConfig& c) {
 Violation request_holds_bursts(const ChipConfig& c) {
   return multiple_of("dma", "request_bytes", c.dma.request_bytes, "dram.burst_bytes",
                      c.dram.burst_bytes);
+}
+// Of a device; a pipe has no rows, and the keys in core cycles have rules of their own.
+Violation channels_hold_bursts(const ChipConfig& c) {
+  const DramDevice* device = dram_device(c.dram.device);
+  if (device == nullptr) return std::nullopt;
+  const std::int64_t burst = std::int64_t{device->burst_bytes} * c.dram.gang;
+  if (auto violation = multiple_of("dram", "interleave_bytes", c.dram.interleave_bytes,
+                                   "bursts of dram.device times dram.gang", burst)) {
+    return violation;
+  }
+  return multiple_of("dma", "request_bytes", c.dma.request_bytes,
+                     "bursts of dram.device times dram.gang", burst);
+}
+Violation gang_is_a_power_of_two(const ChipConfig& c) {
+  if (std::has_single_bit(static_cast<std::uint32_t>(c.dram.gang))) return std::nullopt;
+  return ConfigViolation{"dram", "gang",
+                         fmt::format("found {}, allowed powers of two", c.dram.gang)};
+}
+Violation write_marks_in_order(const ChipConfig& c) {
+  if (c.dram.write_low_percent < c.dram.write_high_percent) return std::nullopt;
+  return ConfigViolation{"dram", "write_low_percent",
+                         fmt::format("found {}, allowed less than dram.write_high_percent ({})",
+                                     c.dram.write_low_percent, c.dram.write_high_percent)};
+}
+Violation pipe_has_a_rate(const ChipConfig& c) {
+  const bool flat = c.dram.device == DramKind::kFlat;
+  if (flat == (c.dram.flat_megabytes_per_second > 0)) return std::nullopt;
+  return ConfigViolation{"dram", "flat_megabytes_per_second",
+                         fmt::format("found {}, allowed {}", c.dram.flat_megabytes_per_second,
+                                     flat ? "1..100000000 with dram.device = \"flat\""
+                                          : "0 where dram.device is not \"flat\"")};
 }
 Violation edge_blocks_have_both_sides(const ChipConfig& c) {
   const std::int32_t rows = c.dram.edge_block_rows, columns = c.dram.edge_block_columns;
@@ -95,6 +128,14 @@ constexpr std::array kRules = {
     Rule{burst_is_a_power_of_two, "`dram.burst_bytes` is a power of two."},
     Rule{row_holds_bursts, "`dram.row_bytes` is a multiple of `dram.burst_bytes`."},
     Rule{request_holds_bursts, "`dma.request_bytes` is a multiple of `dram.burst_bytes`."},
+    Rule{gang_is_a_power_of_two, "`dram.gang` is a power of two."},
+    Rule{channels_hold_bursts,
+         "With a `dram.device`, `dram.interleave_bytes` and `dma.request_bytes` are multiples of "
+         "its burst times `dram.gang`."},
+    Rule{write_marks_in_order, "`dram.write_low_percent` is less than `dram.write_high_percent`."},
+    Rule{pipe_has_a_rate,
+         "`dram.flat_megabytes_per_second` is given with `dram.device = \"flat\"`, and only "
+         "then."},
     Rule{edge_blocks_have_both_sides,
          "`dram.edge_block_rows` and `dram.edge_block_columns` are both 0, or neither is."},
     Rule{native_dimension_holds_rows,

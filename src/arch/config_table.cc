@@ -123,6 +123,44 @@ constexpr std::array kKeys = {
               "a bank's row buffer in bytes"},
     ConfigKey{"dram", "row_miss_cycles", dram<&DramConfig::row_miss_cycles>, 0, 10'000,
               "cycles to close a row and open another (precharge and activate)"},
+    ConfigKey{"dram", "device",
+              MemberAccess<DramKind>(nested<&ChipConfig::dram, &DramConfig::device>), 0, 0,
+              "what the times of the memory are: the keys above, in core cycles; a pipe without "
+              "banks, by the keys flat_*; or those of a device",
+              true},
+    ConfigKey{"dram", "channels", dram<&DramConfig::channels>, 1, 64, "channels", true},
+    ConfigKey{"dram", "gang", dram<&DramConfig::gang>, 1, 16,
+              "devices of a channel, side by side in lockstep: burst, row and peak as many times",
+              true},
+    ConfigKey{"dram", "interleave_bytes", dram<&DramConfig::interleave_bytes>, 64, 65536,
+              "consecutive bytes of a channel, then the next channel", true},
+    ConfigKey{"dram", "mapping",
+              MemberAccess<DramInterleave>(nested<&ChipConfig::dram, &DramConfig::mapping>), 0, 0,
+              "what changes first in a channel: the column of a row, the bank every 256 bytes, or "
+              "the bank group every 64",
+              true},
+    ConfigKey{"dram", "bank_hash", dram<&DramConfig::bank_hash>, 0, 1,
+              "1: row bits are mixed into bank and group, so that pitches of powers of two do not "
+              "stay in one bank",
+              true},
+    ConfigKey{"dram", "queue_requests", dram<&DramConfig::queue_requests>, 1, 256,
+              "of a channel's queues, reads and writes each, in requests of 64 bytes (or a burst)",
+              true},
+    ConfigKey{"dram", "write_high_percent", dram<&DramConfig::write_high_percent>, 1, 100,
+              "of its queue: from here on writes go first", true},
+    ConfigKey{"dram", "write_low_percent", dram<&DramConfig::write_low_percent>, 0, 99,
+              "of its queue: below it reads go first again", true},
+    ConfigKey{"dram", "controller_nanoseconds", dram<&DramConfig::controller_nanoseconds>, 0,
+              10'000, "from a DMA engine to the channel and back, without the channel's own time",
+              true},
+    ConfigKey{"dram", "refresh", dram<&DramConfig::refresh>, 0, 1, "1: devices are refreshed",
+              true},
+    ConfigKey{"dram", "flat_megabytes_per_second", dram<&DramConfig::flat_megabytes_per_second>, 0,
+              100'000'000, "peak of the pipe, in millions of bytes per second", true},
+    ConfigKey{"dram", "flat_nanoseconds", dram<&DramConfig::flat_nanoseconds>, 0, 100'000,
+              "from a request to its first data out of the pipe", true},
+    ConfigKey{"dram", "flat_burst_bytes", dram<&DramConfig::flat_burst_bytes>, 1, 4096,
+              "the smallest transfer of the pipe in bytes", true},
     ConfigKey{"dram", "arbitration",
               MemberAccess<Arbitration>(nested<&ChipConfig::dram, &DramConfig::arbitration>), 0, 0,
               "whose request is next: every port's in turn, or the kernel DMA's after the others'"},
@@ -136,6 +174,8 @@ constexpr std::array kKeys = {
               "the unit of arbitration for the memory channel, in bytes"},
     ConfigKey{"dma", "outstanding_requests", dma<&DmaConfigLimits::outstanding_requests>, 1, 1024,
               "requests in flight for each DMA engine"},
+    ConfigKey{"dma", "port_bytes", dma<&DmaConfigLimits::port_bytes>, 1, 4096,
+              "bytes that a DMA engine moves into or out of the buffer in a cycle", true},
     ConfigKey{"dma", "task_start_cycles", dma<&DmaConfigLimits::task_start_cycles>, 0, 1'000'000,
               "cycles to configure a DMA engine for a task"},
     ConfigKey{"dma", "queues", dma<&DmaConfigLimits::queues>, 0, 64,
@@ -238,6 +278,13 @@ constexpr std::array<Folds, 2> kFolds = {Folds::kOverlapped, Folds::kSerial};
 constexpr std::array<std::string_view, 2> kArbitrationWords = {"in_turn", "kernels_last"};
 constexpr std::array<Arbitration, 2> kArbitrations = {Arbitration::kInTurn,
                                                       Arbitration::kKernelsLast};
+constexpr std::array<std::string_view, 6> kDramKindWords = {
+    "in_cycles", "flat", "ddr4-2400", "ddr4-3200", "hbm2-2000", "lpddr5-6400"};
+constexpr std::array<DramKind, 6> kDramKinds = {DramKind::kInCycles,  DramKind::kFlat,
+                                                DramKind::kDdr4_2400, DramKind::kDdr4_3200,
+                                                DramKind::kHbm2_2000, DramKind::kLpddr5_6400};
+constexpr std::array<DramInterleave, 3> kDramInterleaves = {
+    DramInterleave::kRow, DramInterleave::kBank, DramInterleave::kGroup};
 
 template <typename T, std::size_t n>
 std::string quoted_word(const T& value, const std::array<T, n>& values,
@@ -306,6 +353,12 @@ struct ValueText {
   std::string operator()(MemberAccess<Arbitration> access) {
     return quoted_word(access(config), kArbitrations, kArbitrationWords);
   }
+  std::string operator()(MemberAccess<DramKind> access) {
+    return quoted_word(access(config), kDramKinds, kDramKindWords);
+  }
+  std::string operator()(MemberAccess<DramInterleave> access) {
+    return quoted_word(access(config), kDramInterleaves, kDramInterleaveNames);
+  }
 };
 
 }  // namespace
@@ -330,6 +383,8 @@ std::span<const std::string_view> config_words(const ConfigKey& key) {
   if (std::holds_alternative<MemberAccess<Dataflow>>(key.member)) return kDataflowWords;
   if (std::holds_alternative<MemberAccess<Folds>>(key.member)) return kFoldWords;
   if (std::holds_alternative<MemberAccess<Arbitration>>(key.member)) return kArbitrationWords;
+  if (std::holds_alternative<MemberAccess<DramKind>>(key.member)) return kDramKindWords;
+  if (std::holds_alternative<MemberAccess<DramInterleave>>(key.member)) return kDramInterleaveNames;
   return {};
 }
 
@@ -374,6 +429,12 @@ bool set_config_word(const ConfigKey& key, std::string_view word, ChipConfig& co
   }
   if (const auto* access = std::get_if<MemberAccess<Arbitration>>(&key.member)) {
     return set_word((*access)(config), word, kArbitrations, kArbitrationWords);
+  }
+  if (const auto* access = std::get_if<MemberAccess<DramKind>>(&key.member)) {
+    return set_word((*access)(config), word, kDramKinds, kDramKindWords);
+  }
+  if (const auto* access = std::get_if<MemberAccess<DramInterleave>>(&key.member)) {
+    return set_word((*access)(config), word, kDramInterleaves, kDramInterleaveNames);
   }
   const auto* access = std::get_if<MemberAccess<MatrixKind>>(&key.member);
   TESSERA_CHECK(access != nullptr, "{} is not a word", key.path());

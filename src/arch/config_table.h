@@ -24,7 +24,8 @@ using ConfigMember =
     std::variant<MemberAccess<std::int32_t>, MemberAccess<std::int64_t>, MemberAccess<std::string>,
                  MemberAccess<Format>, MemberAccess<MatrixKind>, MemberAccess<Dataflow>,
                  MemberAccess<Folds>, MemberAccess<Arbitration>, MemberAccess<LongFormat>,
-                 MemberAccess<MicroElement>, MemberAccess<MicroScale>, MemberAccess<VectorInputs>>;
+                 MemberAccess<MicroElement>, MemberAccess<MicroScale>, MemberAccess<VectorInputs>,
+                 MemberAccess<DramKind>, MemberAccess<DramInterleave>>;
 
 struct ConfigKey {
   std::string_view section;  // "" for the keys at the top of the file
@@ -33,8 +34,8 @@ struct ConfigKey {
   std::int64_t minimum;  // of integers; both 0 for the other types
   std::int64_t maximum;
   std::string_view document;  // what the key means, with its unit
-  // Of what a processor may do without: at 0 it is not in the fingerprint, so that the packages of
-  // processors without it stay theirs.
+  // Of what a processor may do without: at its default it is not in the fingerprint, so that the
+  // packages of processors without it stay theirs.
   bool optional = false;
 
   // Of the host, which decides nothing of a program: not in the fingerprint.

@@ -16,7 +16,7 @@
 
 namespace tessera {
 
-enum class DramInterleave : std::uint8_t { kRow, kBank, kGroup };
+enum class DramInterleave : std::int32_t { kRow, kBank, kGroup };
 
 inline constexpr std::array<std::string_view, 3> kDramInterleaveNames = {"row", "bank_interleaved",
                                                                          "group_interleaved"};
