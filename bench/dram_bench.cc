@@ -54,8 +54,7 @@ void run_core_channel(benchmark::State& state) {
   engines::DramPort load(engines::Box::kLoad, 8);
   engines::DramPort store(engines::Box::kStore, 8);
   engines::DramPort tasks(engines::Box::kTaskManager, 4);
-  engines::DramChannel channel(chip.dram, {&load, &store, &kernel, &tasks}, wakes,
-                               engines::QueuePace::of(chip));
+  engines::DramChannel channel(chip, {&load, &store, &kernel, &tasks}, wakes);
   channel.reset();
   std::array<engines::StridedRuns, 16> grids;
   std::size_t request = 0;

@@ -65,6 +65,8 @@ class Fifo {
   // Whether an item pushed in an earlier cycle is there.
   bool can_pop(Cycles now) const { return !ring_.empty() && ring_.front().pushed_at < now; }
   const T& front() const { return ring_.front().item; }
+  // From when on can_pop() holds, of a queue that is not empty.
+  Cycles front_visible_at() const { return ring_.front().pushed_at + 1; }
   T pop(Cycles now) {
     TESSERA_CHECK(can_pop(now), "pop from an empty queue at cycle {}", now);
     T item = ring_.front().item;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "arch/dram_config.h"
+
 namespace tessera::engines {
 
 QueuePace QueuePace::of(const ChipConfig& chip) {
@@ -20,19 +22,19 @@ Cycles QueuePace::cycles(const DramRequest& request) const {
          ceil_div(descriptors * descriptor_nanoseconds * core_megahertz, 1000);
 }
 
-DramChannel::DramChannel(const DramConfig& config, std::vector<DramPort*> ports, WakeTable& wakes,
-                         const QueuePace& queues)
-    : config_(config),
-      queues_(queues),
-      burst_(config.burst_bytes),
-      row_(config.row_bytes),
-      banks_of_(config.banks),
-      width_(config.bytes_per_cycle),
+DramChannel::DramChannel(const ChipConfig& chip, std::vector<DramPort*> ports, WakeTable& wakes)
+    : config_(chip.dram),
+      queues_(QueuePace::of(chip)),
+      burst_(config_.burst_bytes),
+      row_(config_.row_bytes),
+      banks_of_(config_.banks),
+      width_(config_.bytes_per_cycle),
       ports_(std::move(ports)),
       wakes_(wakes),
-      banks_(static_cast<std::size_t>(config.banks)),
+      banks_(static_cast<std::size_t>(config_.banks)),
       accepted_(kAccepted) {
   for (DramPort* port : ports_) port->channel_full = &full_;
+  if (dram_device(config_.device) != nullptr) channels_.emplace(chip, ports_);
 }
 
 void DramChannel::reset() {
@@ -40,11 +42,13 @@ void DramChannel::reset() {
   for (DramPort* port : ports_) {
     port->requests.clear();
     port->completions.clear();
+    port->in_service = 0;
     port->wants_accept = false;
     port->accepted_at = -1;
     port->bytes_read = port->bytes_written = 0;
   }
   accepted_.clear();
+  if (channels_) channels_->reset();
   full_ = false;
   next_port_ = 0;
   bus_free_ = 0;
@@ -54,11 +58,12 @@ void DramChannel::reset() {
 }
 
 Cycles DramChannel::step(Cycles now) {
+  if (channels_) return step_channels(now);
   while (!accepted_.empty() && accepted_.front() <= now) accepted_.pop();
   while (!accepted_.full()) {
-    DramPort* const chosen = choose_port(now);
-    if (chosen == nullptr) break;
-    accept(*chosen, now);
+    const auto chosen = choose_port(now);
+    if (!chosen) break;
+    accept(*ports_[*chosen], now);
   }
   full_ = accepted_.full();
   account_.enter(now, accepted_.empty() ? Activity::kIdle : Activity::kBusy, nullptr);
@@ -71,81 +76,94 @@ Cycles DramChannel::step(Cycles now) {
   return accepted_.empty() ? kNever : accepted_.front();
 }
 
-DramPort* DramChannel::choose_port(Cycles now) {
-  DramPort* late = nullptr;  // takes what the others leave
+Cycles DramChannel::step_channels(Cycles now) {
+  channels_->advance(now, wakes_);
+  while (const auto chosen = choose_port(now)) accept_in_channels(*chosen, now);
+  account_.enter(now, channels_->in_service() == 0 ? Activity::kIdle : Activity::kBusy, nullptr);
+  Cycles next = channels_->next();
+  for (const DramPort* port : ports_) {
+    if (port->requests.empty()) continue;
+    // One that is here waits for room, which comes when the channels have something to do.
+    const Cycles here = port->requests.front_visible_at() + port->request_cycles;
+    if (here > now) next = std::min(next, here);
+  }
+  return next == kNever ? kNever : std::max(next, now + 1);
+}
+
+bool DramChannel::ready(const DramPort& port, Cycles now) const {
+  if (!port.requests.can_pop(now - port.request_cycles)) return false;
+  return !channels_ || channels_->room(port.requests.front().write);
+}
+
+std::optional<std::size_t> DramChannel::choose_port(Cycles now) {
+  std::optional<std::size_t> late;  // takes what the others leave
   for (std::size_t i = 0; i < ports_.size(); ++i) {
     const std::size_t at =
         next_port_ + i < ports_.size() ? next_port_ + i : next_port_ + i - ports_.size();
-    DramPort* const port = ports_[at];
-    if (!port->requests.can_pop(now)) continue;
-    if (port->owner == Box::kKernel && config_.arbitration == Arbitration::kKernelsLast) {
-      late = port;
+    if (!ready(*ports_[at], now)) continue;
+    if (ports_[at]->owner == Box::kKernel && config_.arbitration == Arbitration::kKernelsLast) {
+      late = at;
       continue;
     }
     next_port_ = at + 1 == ports_.size() ? 0 : at + 1;
-    return port;
+    return at;
   }
   return late;
+}
+
+void DramChannel::count_accepted(DramPort& port, Cycles now) {
+  port.accepted_now = port.accepted_at == now ? port.accepted_now + 1 : 1;
+  port.accepted_at = now;
 }
 
 void DramChannel::accept(DramPort& port, Cycles now) {
   const DramRequest request = port.requests.pop(now);
   std::int64_t bursts = 0;
   serve(request, now, bursts);
-  wait_for_queues(port, request, now);
+  bus_free_ = std::max(bus_free_, queues_done(port, request, now));
   const Cycles end = bus_free_;
   const Cycles completion = end + config_.latency_cycles;
   accepted_.push(end);
   port.completions.push(completion);
-  port.accepted_now = port.accepted_at == now ? port.accepted_now + 1 : 1;
-  port.accepted_at = now;
+  count_accepted(port, now);
   (request.write ? port.bytes_written : port.bytes_read) += bursts * config_.burst_bytes;
   wakes_.wake(port.owner, port.wants_accept ? now + 1 : completion);
 }
 
+void DramChannel::accept_in_channels(std::size_t at, Cycles now) {
+  DramPort& port = *ports_[at];
+  const DramRequest request = port.requests.pop(now);
+  const std::int64_t bytes = channels_->accept(at, request, now, queues_done(port, request, now));
+  count_accepted(port, now);
+  (request.write ? port.bytes_written : port.bytes_read) += bytes;
+  if (port.wants_accept) wakes_.wake(port.owner, now + 1);
+}
+
 void DramChannel::serve(const DramRequest& request, Cycles now, std::int64_t& bursts) {
-  const StridedRuns& grid = *request.grid;
   last_burst_ = -1;
-  std::array<std::int64_t, kRunAxesMax> index{};
-  std::int64_t address = grid.address + request.skip;
-  std::int64_t rest = request.first_run;
-  for (int axis = grid.axes - 1; axis >= 0 && rest != 0; --axis) {
-    const auto a = static_cast<std::size_t>(axis);
-    index[a] = rest % grid.extents[a];
-    rest /= grid.extents[a];
-    address += index[a] * grid.strides[a];
-  }
+  RunWalk walk(request);
   for (std::int64_t left = request.runs;;) {
-    std::int64_t alike = 1;
-    if (grid.axes > 0) {
-      const auto inner = static_cast<std::size_t>(grid.axes - 1);
-      alike = runs_of_row(address, request.bytes, grid.strides[inner],
-                          std::min(left, grid.extents[inner] - index[inner]));
-      if (alike > 1) {
-        bursts += move_alike(address, request.bytes, alike, now);
-        address += (alike - 1) * grid.strides[inner];
-        last_burst_ = burst_.quotient(address + request.bytes - 1);
-        index[inner] += alike - 1;
-      }
+    const std::int64_t address = walk.address();
+    const std::int64_t alike =
+        runs_of_row(address, request.bytes, walk.pitch(), std::min(left, walk.left_of_axis()));
+    if (alike > 1) {
+      bursts += move_alike(address, request.bytes, alike, now);
+      walk.skip(alike - 1);
+      last_burst_ = burst_.quotient(walk.address() + request.bytes - 1);
+    } else {
+      bursts += move(address, address + request.bytes, now);
     }
-    if (alike == 1) bursts += move(address, address + request.bytes, now);
     left -= alike;
     if (left == 0) break;
-    for (int axis = grid.axes - 1; axis >= 0; --axis) {
-      const auto a = static_cast<std::size_t>(axis);
-      address += grid.strides[a];
-      if (++index[a] < grid.extents[a]) break;
-      address -= grid.strides[a] * grid.extents[a];
-      index[a] = 0;
-    }
+    walk.next();
   }
 }
 
-void DramChannel::wait_for_queues(const DramPort& port, const DramRequest& request, Cycles now) {
+Cycles DramChannel::queues_done(const DramPort& port, const DramRequest& request, Cycles now) {
   const bool data = port.owner == Box::kLoad || port.owner == Box::kStore;
-  if (queues_.queues == 0 || !data) return;
+  if (queues_.queues == 0 || !data) return 0;
   queue_time_ = std::max(queue_time_, now * queues_.queues) + queues_.cycles(request);
-  bus_free_ = std::max(bus_free_, ceil_div(queue_time_, queues_.queues));
+  return ceil_div(queue_time_, queues_.queues);
 }
 
 std::int64_t DramChannel::runs_of_row(std::int64_t address, std::int64_t bytes, std::int64_t pitch,
@@ -200,7 +218,8 @@ std::int64_t DramChannel::move(std::int64_t first, std::int64_t last, Cycles now
 }
 
 std::string DramChannel::describe() const {
-  std::string text = fmt::format("dram: {} requests accepted", accepted_.size());
+  std::string text = fmt::format("dram: {} requests accepted",
+                                 channels_ ? channels_->in_service() : accepted_.size());
   for (const DramPort* port : ports_) {
     text += fmt::format(", {} waits with {}", box_name(port->owner), port->requests.size());
   }

@@ -20,12 +20,18 @@ DramConfig small_dram() {
   return config;
 }
 
+ChipConfig small_chip() {
+  ChipConfig chip;
+  chip.dram = small_dram();
+  return chip;
+}
+
 // A channel with two ports, stepped cycle by cycle.
 struct Bench {
-  DramConfig config = small_dram();
+  ChipConfig chip = small_chip();
   DramPort a{Box::kLoad, 8}, b{Box::kStore, 8};
   WakeTable wakes;
-  DramChannel channel{config, {&a, &b}, wakes};
+  DramChannel channel{chip, {&a, &b}, wakes};
 
   Bench() {
     wakes.reset();
@@ -59,11 +65,11 @@ TEST(DramChannel, QueuesSetThePaceOfLoadsAndStoresOnly) {
   // Two descriptors: 32 cycles of transfer and 20 beside it.
   EXPECT_EQ(pace.cycles(whole(runs)), 52);
 
-  const DramConfig config = small_dram();
+  chip.dram = small_dram();
   DramPort load{Box::kLoad, 8}, kernel{Box::kKernel, 8};
   WakeTable wakes;
   wakes.reset();
-  DramChannel channel(config, {&load, &kernel}, wakes, pace);
+  DramChannel channel(chip, {&load, &kernel}, wakes);
   channel.reset();
   kernel.requests.push(0, whole(runs));
   for (Cycles now = 0; now < 20; ++now) channel.step(now);
@@ -168,10 +174,10 @@ TEST(DramChannel, BurstsOfRandomRunsAreThoseOfTheClosedFormula) {
     if (scale == 32) runs.strides[0] = round_up(runs.strides[0], 32);
     bench.a.requests.push(0, whole(runs));
     bench.run(0, 3);
-    ASSERT_EQ(bench.a.bytes_read, 32 * dram_bursts(bench.config, {.address = runs.address,
-                                                                  .runs = runs.extents[0],
-                                                                  .run_bytes = runs.run_bytes,
-                                                                  .pitch = runs.strides[0]}))
+    ASSERT_EQ(bench.a.bytes_read, 32 * dram_bursts(bench.chip.dram, {.address = runs.address,
+                                                                     .runs = runs.extents[0],
+                                                                     .run_bytes = runs.run_bytes,
+                                                                     .pitch = runs.strides[0]}))
         << "case " << i;
   }
 }

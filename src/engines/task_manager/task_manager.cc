@@ -234,7 +234,9 @@ void TaskManager::issue(Cycles now) {
     port.requests.push(now, {&grid, 0, 1, 0, grid.run_bytes, false});
     requested_ += grid.run_bytes;
     request_ends_.push(requested_);
-    if (!*wiring_.port->channel_full) wiring_.wakes->wake(Box::kDram, now + 1);
+    if (!*wiring_.port->channel_full) {
+      wiring_.wakes->wake(Box::kDram, now + 1 + wiring_.port->request_cycles);
+    }
   }
 }
 

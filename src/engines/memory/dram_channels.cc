@@ -1,0 +1,163 @@
+#include "engines/memory/dram_channels.h"
+
+#include <algorithm>
+
+#include "arch/dram_config.h"
+#include "base/check.h"
+
+namespace tessera::engines {
+namespace {
+
+const DramDevice& device_of(const DramConfig& config) {
+  const DramDevice* device = dram_device(config.device);
+  TESSERA_CHECK(device != nullptr, "memory kind {} is no device", static_cast<int>(config.device));
+  return *device;
+}
+
+Cycles controller_cycles(const ChipConfig& chip) {
+  constexpr std::int64_t kNanosecondsOfASecond = 1'000'000'000;
+  const std::int64_t whole = chip.clock_hertz / kNanosecondsOfASecond;
+  const std::int64_t part = chip.clock_hertz % kNanosecondsOfASecond;
+  const std::int64_t time = chip.dram.controller_nanoseconds;
+  return time * whole + ceil_div(time * part, kNanosecondsOfASecond);
+}
+
+}  // namespace
+
+DramChannels::DramChannels(const ChipConfig& chip, const std::vector<DramPort*>& ports)
+    : device_(device_of(chip.dram)),
+      settings_(dram_channel_settings(chip.dram)),
+      clocks_(chip.clock_hertz, device_.clock_ps),
+      request_cycles_(controller_cycles(chip) / 2),
+      response_cycles_(controller_cycles(chip) - request_cycles_),
+      interleave_(chip.dram.interleave_bytes),
+      channel_count_(chip.dram.channels),
+      burst_(std::int64_t{device_.burst_bytes} * chip.dram.gang) {
+  std::size_t services = 0;
+  for (DramPort* port : ports) {
+    port->request_cycles = request_cycles_;
+    sides_.emplace_back(port, port->completions.capacity());
+    services += port->completions.capacity();
+  }
+  services_.resize(services);
+  free_.reserve(services);
+  channels_.reserve(static_cast<std::size_t>(chip.dram.channels));
+  reset();
+}
+
+void DramChannels::reset() {
+  channels_.clear();
+  for (std::int64_t i = 0; i < channel_count_.value(); ++i) {
+    channels_.emplace_back(device_, settings_);
+  }
+  for (Side& side : sides_) {
+    side.order.clear();
+    side.last = 0;
+  }
+  free_.clear();
+  for (std::size_t i = services_.size(); i > 0; --i) {
+    free_.push_back(static_cast<std::uint32_t>(i - 1));
+  }
+  in_service_ = 0;
+  next_ = kDramNever;
+}
+
+void DramChannels::advance(Cycles now, WakeTable& wakes) {
+  const DramCycles until = clocks_.dram(now);
+  if (next_ > until) return;
+  next_ = kDramNever;
+  for (DramChannelModel& channel : channels_) {
+    while (channel.next() <= until) {
+      const auto transfer = channel.step();
+      if (!transfer) continue;
+      Service& service = services_[transfer->request];
+      service.done_at = std::max(service.done_at, transfer->done_at);
+      service.bursts_left -= transfer->bursts;
+      if (service.bursts_left == 0) complete(sides_[service.port], now, wakes);
+    }
+    next_ = std::min(next_, channel.next());
+  }
+}
+
+// Whatever is complete, but for what is behind a request of the port that is not.
+void DramChannels::complete(Side& side, Cycles now, WakeTable& wakes) {
+  while (!side.order.empty()) {
+    const std::uint32_t slot = side.order.front();
+    const Service& service = services_[slot];
+    if (service.bursts_left > 0) return;
+    const Cycles done = std::max(clocks_.core(service.done_at), service.not_before);
+    // Seen in a later cycle than this one, in whichever order boxes are stepped.
+    side.last = std::max({side.last, done + response_cycles_, now + 1});
+    side.port->completions.push(side.last);
+    --side.port->in_service;
+    wakes.wake(side.port->owner, side.last);
+    side.order.pop();
+    free_.push_back(slot);
+    --in_service_;
+  }
+}
+
+bool DramChannels::room(bool write) const {
+  return std::ranges::all_of(
+      channels_, [write](const DramChannelModel& channel) { return channel.room(write); });
+}
+
+std::int64_t DramChannels::accept(std::size_t port, const DramRequest& request, Cycles now,
+                                  Cycles not_before) {
+  TESSERA_CHECK(!free_.empty(), "more requests than ports may have on their way");
+  const std::uint32_t slot = free_.back();
+  free_.pop_back();
+  Side& side = sides_[port];
+  side.order.push(slot);
+  ++side.port->in_service;
+  ++in_service_;
+  const DramCycles dram_now = clocks_.dram(now);
+  std::int64_t bursts = 0;
+  std::int64_t last_burst = -1;
+  RunWalk walk(request);
+  for (std::int64_t left = request.runs; left > 0; --left) {
+    const std::int64_t end = burst_.quotient(walk.address() + request.bytes - 1) + 1;
+    std::int64_t first = burst_.quotient(walk.address());
+    if (first == last_burst) ++first;  // still in the burst buffer
+    if (first < end) {
+      bursts += enter(slot, first * burst_.value(), end * burst_.value(), request.write, dram_now);
+    }
+    last_burst = end - 1;
+    if (left > 1) walk.next();
+  }
+  services_[slot] = {.port = port, .bursts_left = bursts, .done_at = 0, .not_before = not_before};
+  next_ = std::min(next_, dram_now + 1);
+  return bursts * burst_.value();
+}
+
+std::int64_t DramChannels::enter(std::uint32_t slot, std::int64_t first, std::int64_t last,
+                                 bool write, DramCycles now) {
+  const std::int64_t block = interleave_.value();
+  const std::int64_t channels = channel_count_.value();
+  const std::int64_t first_block = interleave_.quotient(first);
+  const std::int64_t last_block = interleave_.quotient(last - 1);
+  std::int64_t bursts = 0;
+  for (std::int64_t b = first_block; b <= std::min(last_block, first_block + channels - 1); ++b) {
+    const std::int64_t row = channel_count_.quotient(b);
+    const std::int64_t last_row = row + channel_count_.quotient(last_block - b);
+    const bool holds_last = b + (last_row - row) * channels == last_block;
+    const std::int64_t begin = row * block + (b == first_block ? interleave_.remainder(first) : 0);
+    const std::int64_t end =
+        last_row * block + (holds_last ? interleave_.remainder(last - 1) + 1 : block);
+    DramChannelModel& channel = channels_[static_cast<std::size_t>(channel_count_.remainder(b))];
+    bursts += channel.push(slot, static_cast<std::uint64_t>(begin), end - begin, write, now);
+  }
+  return bursts;
+}
+
+Cycles DramChannels::next() const { return next_ == kDramNever ? kNever : clocks_.core(next_); }
+
+std::int64_t DramChannels::row_misses() const {
+  std::int64_t sum = 0;
+  for (const DramChannelModel& channel : channels_) {
+    sum += channel.counts().misses + channel.counts().conflicts;
+  }
+  return sum;
+}
+
+}  // namespace tessera::engines

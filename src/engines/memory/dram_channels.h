@@ -1,0 +1,79 @@
+// The channels of a DRAM made of devices: addresses interleaved over them, two clocks, completions
+// in the order of each port.
+//
+//   request ─► runs ─► bursts by channel ─► DramChannelModel ─┐ last burst of a request
+//                                     ...  ─► DramChannelModel ─┴─► its port, in order
+//
+//   channel = (address / interleave) mod channels
+//   address there = address / (interleave * channels) * interleave + address mod interleave
+//
+// Consecutive addresses are consecutive in each channel, so that a contiguous run is at most one
+// request of a channel.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "arch/chip_config.h"
+#include "arch/clock_ratio.h"
+#include "arch/dram_channel_model.h"
+#include "engines/fifo.h"
+#include "engines/memory/dram_port.h"
+#include "engines/wake_table.h"
+
+namespace tessera::engines {
+
+class DramChannels {
+ public:
+  // chip.dram.device is a device. Ports outlive the channels.
+  DramChannels(const ChipConfig& chip, const std::vector<DramPort*>& ports);
+
+  void reset();
+  // Issues what is due until `now` and gives the ports their completions.
+  void advance(Cycles now, WakeTable& wakes);
+  // Whether every channel has room.
+  bool room(bool write) const;
+  // Takes a request, which is complete no earlier than `not_before`. Returns its bytes in bursts.
+  std::int64_t accept(std::size_t port, const DramRequest& request, Cycles now, Cycles not_before);
+  // When advance() next has something to do; kNever while nothing waits.
+  Cycles next() const;
+  std::size_t in_service() const { return in_service_; }
+  // Bursts that found another row open, or none.
+  std::int64_t row_misses() const;
+
+  // On the way from a port to the channels, and back.
+  Cycles request_cycles() const { return request_cycles_; }
+
+ private:
+  struct Service {
+    std::size_t port = 0;
+    std::int64_t bursts_left = 0;
+    DramCycles done_at = 0;
+    Cycles not_before = 0;
+  };
+  struct Side {  // of a port
+    Side(DramPort* its_port, std::size_t capacity) : port(its_port), order(capacity) {}
+    DramPort* port;
+    Ring<std::uint32_t> order;  // its requests in service
+    Cycles last = 0;            // its latest completion
+  };
+
+  // The bursts that hold bytes [first, last).
+  std::int64_t enter(std::uint32_t slot, std::int64_t first, std::int64_t last, bool write,
+                     DramCycles now);
+  void complete(Side& side, Cycles now, WakeTable& wakes);
+
+  const DramDevice& device_;
+  const DramChannelSettings settings_;
+  const ClockRatio clocks_;
+  const Cycles request_cycles_, response_cycles_;
+  const Divider interleave_, channel_count_, burst_;
+  std::vector<DramChannelModel> channels_;
+  std::vector<Side> sides_;
+  std::vector<Service> services_;
+  std::vector<std::uint32_t> free_;
+  std::size_t in_service_ = 0;
+  DramCycles next_ = kDramNever;  // of all channels
+};
+
+}  // namespace tessera::engines
