@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "arch/array_fold.h"
+#include "arch/dram_config.h"
 
 namespace tessera {
 namespace {
@@ -655,22 +656,23 @@ Cycles kernel_extraction_cycles(const NeuralEngineConfig& config, std::int64_t e
   return ceil_div(elements, config.rows);
 }
 
-std::int64_t dram_bursts(const DramConfig& config, const DramRuns& runs) {
+std::int64_t dram_bursts(std::int64_t burst_bytes, const DramRuns& runs) {
   std::int64_t bursts = 0;
   std::int64_t previous = -1;
   for (std::int64_t run = 0; run < runs.runs; ++run) {
     const std::int64_t begin = runs.address + run * runs.pitch;
-    const std::int64_t first = begin / config.burst_bytes;
-    const std::int64_t last = (begin + runs.run_bytes - 1) / config.burst_bytes;
+    const std::int64_t first = begin / burst_bytes;
+    const std::int64_t last = (begin + runs.run_bytes - 1) / burst_bytes;
     bursts += last - first + 1 - (first == previous ? 1 : 0);
     previous = last;
   }
   return bursts;
 }
 
-Cycles dma_step_cycles(const DramConfig& config, const DramRuns& runs) {
-  return config.row_miss_cycles + config.latency_cycles +
-         ceil_div(dram_bursts(config, runs) * config.burst_bytes, config.bytes_per_cycle);
+Cycles dma_step_cycles(const ChipConfig& chip, const DramRuns& runs) {
+  const DramCosts dram = dram_costs(chip);
+  return dram.row_miss + dram.latency +
+         dram.cycles(dram_bursts(dram.burst_bytes, runs) * dram.burst_bytes);
 }
 
 }  // namespace tessera

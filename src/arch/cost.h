@@ -239,8 +239,8 @@ struct DramRuns {
   std::int64_t pitch = 0;
 };
 // Bursts the channel moves for them; a burst that the previous run ended in is not moved again.
-std::int64_t dram_bursts(const DramConfig& config, const DramRuns& runs);
+std::int64_t dram_bursts(std::int64_t burst_bytes, const DramRuns& runs);
 // Cycles from the first request to the last byte on an idle channel whose first row is closed.
-Cycles dma_step_cycles(const DramConfig& config, const DramRuns& runs);
+Cycles dma_step_cycles(const ChipConfig& chip, const DramRuns& runs);
 
 }  // namespace tessera

@@ -24,14 +24,41 @@ std::string_view device_name(DramKind kind) {
   return "";
 }
 
+constexpr std::int64_t kPicosecondsOfASecond = 1'000'000'000'000;
+constexpr std::int64_t kPicosecondsOfANanosecond = 1000;
+
+DramCosts device_costs(const ChipConfig& chip, const DramDevice& device) {
+  const DramConfig& dram = chip.dram;
+  const std::int64_t side_by_side = std::int64_t{dram.gang} * dram.channels;
+  // Groups change within a row's worth of consecutive addresses: a row of each is open.
+  const std::int64_t rows = dram.mapping == DramInterleave::kGroup
+                                ? std::int64_t{device.pseudo_channels} * device.bank_groups
+                                : 1;
+  const std::int64_t banks =
+      std::int64_t{device.pseudo_channels} * device.bank_groups * device.banks_per_group;
+  const std::int64_t burst_ps = dram_cycles(device.ccd_short_ps, device.clock_ps) * device.clock_ps;
+  return {
+      .burst_bytes = dram_burst_bytes(dram),
+      .peak = {device.pseudo_channels * device.burst_bytes * side_by_side * kPicosecondsOfASecond,
+               burst_ps * chip.clock_hertz},
+      .latency = core_cycles_of(
+          dram.controller_nanoseconds * kPicosecondsOfANanosecond + device.cl_ps + device.burst_ps,
+          chip),
+      .row_miss = core_cycles_of(device.rp_ps + device.rcd_read_ps, chip),
+      .row_bytes = device.row_bytes * side_by_side * rows,
+      .banks = banks / rows};
+}
+
 }  // namespace
 
 const DramDevice* dram_device(DramKind kind) {
   const std::string_view name = device_name(kind);
   if (name.empty()) return nullptr;
-  const auto device = find_dram_device(name);
-  TESSERA_CHECK(device.ok(), "no DRAM device '{}' in the table", name);
-  return *device;
+  for (const DramDevice& device : dram_devices()) {
+    if (device.name == name) return &device;
+  }
+  TESSERA_CHECK(false, "no DRAM device '{}' in the table", name);
+  return nullptr;
 }
 
 DramChannelSettings dram_channel_settings(const DramConfig& config) {
@@ -44,6 +71,49 @@ DramChannelSettings dram_channel_settings(const DramConfig& config) {
   settings.write_low_percent = config.write_low_percent;
   settings.refresh = config.refresh != 0;
   return settings;
+}
+
+Cycles core_cycles_of(std::int64_t picoseconds, const ChipConfig& chip) {
+  return Ratio(chip.clock_hertz, kPicosecondsOfASecond).ceil_of(picoseconds);
+}
+
+std::int64_t dram_burst_bytes(const DramConfig& config) {
+  if (config.device == DramKind::kInCycles) return config.burst_bytes;
+  const DramDevice* device = dram_device(config.device);
+  if (device == nullptr) return config.flat_burst_bytes;
+  return std::int64_t{device->burst_bytes} * config.gang;
+}
+
+DramCosts dram_costs(const ChipConfig& chip) {
+  const DramConfig& dram = chip.dram;
+  if (const DramDevice* device = dram_device(dram.device)) return device_costs(chip, *device);
+  if (dram.device == DramKind::kInCycles) {
+    return {.burst_bytes = dram.burst_bytes,
+            .peak = {dram.bytes_per_cycle, 1},
+            .latency = dram.latency_cycles,
+            .row_miss = dram.row_miss_cycles,
+            .row_bytes = dram.row_bytes,
+            .banks = dram.banks};
+  }
+  constexpr std::int64_t kMillion = 1'000'000;
+  return {.burst_bytes = dram.flat_burst_bytes,
+          .peak = {dram.flat_megabytes_per_second * kMillion, chip.clock_hertz},
+          .latency = core_cycles_of(dram.flat_nanoseconds * kPicosecondsOfANanosecond, chip),
+          .row_miss = 0,
+          .row_bytes = std::int64_t{1} << 62,  // one row is all of it
+          .banks = 1};
+}
+
+double dram_sustained_bytes_per_cycle(const ChipConfig& chip) {
+  const double peak = dram_costs(chip).peak.value();
+  const DramDevice* device = dram_device(chip.dram.device);
+  if (device == nullptr || chip.dram.refresh == 0) return peak;
+  return peak * (1 - static_cast<double>(device->refresh_ps) /
+                         static_cast<double>(device->refresh_interval_ps));
+}
+
+std::int64_t dma_port_bytes(const ChipConfig& chip) {
+  return chip.dram.device == DramKind::kInCycles ? chip.dram.bytes_per_cycle : chip.dma.port_bytes;
 }
 
 }  // namespace tessera

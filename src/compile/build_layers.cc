@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "arch/dram_config.h"
 #include "base/check.h"
 #include "base/quantity.h"
 #include "compile/channel_wise.h"
@@ -100,7 +101,7 @@ void spread_channels(const ChipConfig& chip, const StoragePlan& plan, PlannedLay
   const std::int64_t channels = largest_divisor(elements, lanes);
   const std::int64_t at_once = chip.planar.elements_per_lane;
   const std::int64_t now = elements / std::min(lanes, layer.output.channels()) / at_once;
-  const std::int64_t then = elements / channels / at_once + moved / chip.dram.bytes_per_cycle;
+  const std::int64_t then = elements / channels / at_once + dram_costs(chip).whole_cycles(moved);
   if (then >= now) return;
   for (StorageView& input : layer.inputs) input = flat_view(input, channels, elements);
   layer.output = flat_view(layer.output, channels, elements);

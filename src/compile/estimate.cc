@@ -4,6 +4,7 @@
 #include <array>
 #include <type_traits>
 
+#include "arch/dram_config.h"
 #include "isa/work.h"
 
 namespace tessera::compile {
@@ -25,8 +26,8 @@ Cycles planar_task_cycles(const TaskDescriptor& task, const ChipConfig& chip) {
 }
 
 Cycles dram_cycles(std::int64_t bytes, const ChipConfig& chip) {
-  return chip.dma.task_start_cycles + chip.dram.latency_cycles +
-         ceil_div(bytes, chip.dram.bytes_per_cycle);
+  const DramCosts dram = dram_costs(chip);
+  return chip.dma.task_start_cycles + dram.latency + dram.cycles(bytes);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "arch/dram_config.h"
 #include "base/quantity.h"
 #include "compile/cascade_schedule.h"
 #include "compile/residency.h"
@@ -117,7 +118,7 @@ class Balance {
 
   std::int64_t gain() const {
     const std::int64_t bytes = saved_bytes() - kernel_bytes_again();
-    return bytes / inputs_.chip.dram.bytes_per_cycle - start_cycles();
+    return dram_costs(inputs_.chip).whole_cycles(bytes) - start_cycles();
   }
 
   // Products of a slot keep the array busy for longer than they take to start.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "arch/cost.h"
+#include "arch/dram_config.h"
 
 namespace tessera::compile {
 namespace {
@@ -11,7 +12,7 @@ constexpr std::int64_t kSavedShareMin = 64;
 
 // Until the last element is in kernel memory: what is slower, the channel or the expansion.
 Cycles arrival_cycles(const ChipConfig& chip, std::int64_t stored_bytes, Cycles extraction) {
-  return std::max(ceil_div(stored_bytes, chip.dram.bytes_per_cycle), extraction);
+  return std::max(dram_costs(chip).cycles(stored_bytes), extraction);
 }
 
 }  // namespace

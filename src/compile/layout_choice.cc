@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "arch/cost.h"
+#include "arch/dram_config.h"
 #include "compile/residency.h"
 #include "compile/transposition.h"
 
@@ -209,7 +210,7 @@ class Chooser {
       }
       moved += 2 * elements * format_bytes(format_of(input.storage));
     }
-    return ceil_div(elements, chip_.planar.lanes) + moved / chip_.dram.bytes_per_cycle;
+    return ceil_div(elements, chip_.planar.lanes) + dram_costs(chip_).whole_cycles(moved);
   }
 
   Start start_of(std::size_t node) const {

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "arch/cost.h"
+#include "arch/dram_config.h"
 #include "isa/descriptor_check.h"
 #include "isa/work.h"
 
@@ -97,32 +98,31 @@ Runs transfer_runs(const TransferTask& task, RowRange rows) {
 
 // Cycles of the channel for them: bursts; rows that few banks open one after the other; requests,
 // of which only two open rows at a time, and a limited number is in flight.
-Cycles channel_cycles(const Runs& runs, const ChipConfig& chip) {
-  const DramConfig& dram = chip.dram;
+Cycles channel_cycles(const Runs& runs, const ChipConfig& chip, const DramCosts& dram) {
   const std::int64_t bursts = ceil_div(runs.run_bytes, dram.burst_bytes);
   // Runs that do not begin at a burst take a part of one more.
   const bool aligned = runs.runs == 1 || runs.run_bytes % dram.burst_bytes == 0;
   const std::int64_t run_bytes = (2 * bursts + (aligned ? 0 : 1)) * dram.burst_bytes / 2;
   const std::int64_t bytes = runs.runs * run_bytes;
-  Cycles cycles = ceil_div(bytes, dram.bytes_per_cycle);
+  Cycles cycles = dram.cycles(bytes);
   const std::int64_t rows =
       std::max(ceil_div(bytes, dram.row_bytes),
                runs.pitch >= dram.row_bytes ? runs.runs : runs.runs * runs.pitch / dram.row_bytes);
   if (runs.pitch >= dram.row_bytes) {
     const std::int64_t step = runs.pitch % dram.row_bytes == 0 ? runs.pitch / dram.row_bytes : 1;
-    const std::int64_t banks = dram.banks / std::gcd(step, std::int64_t{dram.banks});
-    const Cycles each = ceil_div(run_bytes, dram.bytes_per_cycle) + dram.row_miss_cycles;
+    const std::int64_t banks = dram.banks / std::gcd(step, dram.banks);
+    const Cycles each = dram.cycles(run_bytes) + dram.row_miss;
     cycles = std::max(cycles, ceil_div(runs.runs * each, banks));
   }
   const std::int64_t request = std::max<std::int64_t>(
       run_bytes, chip.dma.request_bytes / run_bytes * run_bytes);  // whole runs, or a part of one
   const std::int64_t requests =
       ceil_div(bytes, std::min<std::int64_t>(request, chip.dma.request_bytes));
-  const Cycles each = ceil_div(bytes / requests, dram.bytes_per_cycle);
+  const Cycles each = dram.cycles(bytes / requests);
   const std::int64_t opening = std::min(rows, requests);
-  cycles = std::max(cycles, ceil_div(opening * (dram.row_miss_cycles + each), 2));
+  cycles = std::max(cycles, ceil_div(opening * (dram.row_miss + each), 2));
   return std::max(cycles,
-                  ceil_div(requests * (dram.latency_cycles + each), chip.dma.outstanding_requests));
+                  ceil_div(requests * (dram.latency + each), chip.dma.outstanding_requests));
 }
 
 const BufferSurface* output_of(const TaskDescriptor& task) {
@@ -153,7 +153,7 @@ bool reads_results_of(const TaskDescriptor& task, const TaskDescriptor& before,
 class Predictor {
  public:
   Predictor(const ChipConfig& chip, const std::vector<TaskDescriptor>& tasks)
-      : chip_(chip), tasks_(tasks) {
+      : chip_(chip), dram_(dram_costs(chip)), tasks_(tasks) {
     for (std::vector<Engine>& engines : engines_) engines.resize(1);
     engines_[EngineKind::kNeural].resize(static_cast<std::size_t>(chip.neural.count));
     engines_[EngineKind::kPlanar].resize(static_cast<std::size_t>(chip.planar.count));
@@ -337,15 +337,15 @@ class Predictor {
   Cycles step_cycles(const TaskDescriptor& task, std::int64_t step) const {
     const RowRange rows = task.bands.range(step);
     if (const auto* transfer = std::get_if<TransferTask>(&task.config)) {
-      return channel_cycles(transfer_runs(*transfer, rows), chip_);
+      return channel_cycles(transfer_runs(*transfer, rows), chip_, dram_);
     }
     if (const auto* kernel = std::get_if<KernelTask>(&task.config)) {
-      return channel_cycles({.run_bytes = kernel->stored_bytes()}, chip_);
+      return channel_cycles({.run_bytes = kernel->stored_bytes()}, chip_, dram_);
     }
     const auto& copy = std::get<CopyTask>(task.config);
     std::int64_t bytes = copy.element_bytes * (rows.last - rows.first);
     for (std::size_t i = 1; i < copy.extents.size(); ++i) bytes *= copy.extents[i];
-    return channel_cycles({.run_bytes = copy.fill ? bytes : 2 * bytes}, chip_);
+    return channel_cycles({.run_bytes = copy.fill ? bytes : 2 * bytes}, chip_, dram_);
   }
 
   void run_transfer(const TaskDescriptor& task, Engine& engine) {
@@ -353,11 +353,12 @@ class Predictor {
     for (std::int64_t step = 0; step < task.steps(); ++step) {
       const Cycles at = std::max(engine.free_at, granted(task, step));
       engine.free_at = channel_.take(at, step_cycles(task, step));
-      finish_step(task, step, engine.free_at + chip_.dram.latency_cycles);
+      finish_step(task, step, engine.free_at + dram_.latency);
     }
   }
 
   const ChipConfig& chip_;
+  const DramCosts dram_;
   const std::vector<TaskDescriptor>& tasks_;
   std::vector<std::size_t> first_step_;  // of each task
   std::vector<Cycles> step_ends_;

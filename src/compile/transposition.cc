@@ -4,6 +4,7 @@
 #include <array>
 
 #include "arch/cost.h"
+#include "arch/dram_config.h"
 #include "base/quantity.h"
 #include "compile/surface_conventions.h"
 
@@ -244,7 +245,7 @@ std::int64_t transfer_bytes(const ChipConfig& chip, const StorageView& view, For
   std::sort(axes.begin(), axes.end(),
             [](const Axis& a, const Axis& b) { return a.stride < b.stride; });
   // Within a step it walks in the order of addresses; runs that share bursts move them once.
-  const std::int64_t burst = chip.dram.burst_bytes;
+  const std::int64_t burst = dram_costs(chip).burst_bytes;
   std::int64_t run = element, runs = 1;
   for (const Axis& axis : axes) {
     if (axis.stride == 0 || axis.extent == 1) continue;
@@ -258,18 +259,19 @@ std::int64_t transfer_bytes(const ChipConfig& chip, const StorageView& view, For
 }
 
 Cycles transfer_cycles(const ChipConfig& chip, const StorageView& view, Format format) {
-  return ceil_div(transfer_bytes(chip, view, format), chip.dram.bytes_per_cycle) +
-         transfer_steps(chip, view) * chip.dram.row_miss_cycles;
+  const DramCosts dram = dram_costs(chip);
+  return dram.cycles(transfer_bytes(chip, view, format)) +
+         transfer_steps(chip, view) * dram.row_miss;
 }
 
 DmaTransposition dma_transposition(const ChipConfig& chip, const StorageView& view, Format format) {
   const std::int64_t loaded = transfer_bytes(chip, view, format);
   std::int64_t stored = format_bytes(format);
   for (std::size_t i = 0; i < 4; ++i) stored *= view.strides[i] == 0 ? 1 : view.extents[i];
-  const Cycles start = chip.dma.task_start_cycles + chip.dram.latency_cycles;
-  return {.cycles = 2 * start + chip.dram.row_miss_cycles +
-                    ceil_div(stored, chip.dram.bytes_per_cycle) +
-                    transfer_cycles(chip, view, format),
+  const DramCosts dram = dram_costs(chip);
+  const Cycles start = chip.dma.task_start_cycles + dram.latency;
+  return {.cycles =
+              2 * start + dram.row_miss + dram.cycles(stored) + transfer_cycles(chip, view, format),
           .bytes = stored + loaded};
 }
 

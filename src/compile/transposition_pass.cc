@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "arch/dram_config.h"
 #include "base/quantity.h"
 #include "compile/residency.h"
 #include "compile/surface_conventions.h"
@@ -286,9 +287,9 @@ class Pass {
       }
     }
     const std::int64_t bytes = run * format_bytes(format);
-    const std::int64_t read = runs * round_up(bytes, runs == 1 ? 1 : chip_.dram.burst_bytes);
-    return chip_.dma.task_start_cycles + chip_.dram.latency_cycles +
-           ceil_div(read + runs * bytes, chip_.dram.bytes_per_cycle);
+    const DramCosts dram = dram_costs(chip_);
+    const std::int64_t read = runs * round_up(bytes, runs == 1 ? 1 : dram.burst_bytes);
+    return chip_.dma.task_start_cycles + dram.latency + dram.cycles(read + runs * bytes);
   }
 
   bool pass_copy(const PlannedLayer& layer, const PlannedCopy& copy, std::int32_t segment) {
@@ -314,7 +315,7 @@ class Pass {
     }
     const std::int64_t stored = transfer_bytes(chip_, part->to, format);
     const std::int64_t loaded = resident ? 0 : transfer_bytes(chip_, part->from, format);
-    const Cycles start = chip_.dma.task_start_cycles + chip_.dram.latency_cycles;
+    const Cycles start = chip_.dma.task_start_cycles + dram_costs(chip_).latency;
     const Cycles passing = (resident ? 1 : 2) * start + transfer_cycles(chip_, part->to, format) +
                            (resident ? 0 : transfer_cycles(chip_, part->from, format));
     const Cycles copying = copy_cycles(*axes, format);
@@ -399,8 +400,8 @@ class Pass {
         const std::int64_t bytes = hint.elements * format_bytes(storage(place.storage).format);
         hint.way = "copy";
         hint.dram_bytes = 2 * bytes;
-        hint.cycles = chip_.dma.task_start_cycles + chip_.dram.latency_cycles +
-                      ceil_div(2 * bytes, chip_.dram.bytes_per_cycle);
+        const DramCosts dram = dram_costs(chip_);
+        hint.cycles = chip_.dma.task_start_cycles + dram.latency + dram.cycles(2 * bytes);
       }
       for (std::size_t k = 0; k < layers_.size(); ++k) {
         if (layers_[k].node == static_cast<std::int32_t>(i)) {

@@ -4,6 +4,8 @@
 #include <map>
 #include <string>
 
+#include "arch/dram_config.h"
+
 namespace tessera::report {
 namespace {
 
@@ -55,6 +57,7 @@ std::vector<LayerBound> roofline(const package::Package& package, const ChipConf
   std::map<std::string, std::size_t> nodes;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) nodes[graph.nodes[i].name] = i;
   const auto peak = static_cast<double>(chip.neural.rows * chip.neural.columns * chip.neural.count);
+  const double dram = dram_sustained_bytes_per_cycle(chip);
   std::vector<LayerBound> bounds;
   for (const isa::LayerHint& hint : package.hints) {
     LayerBound bound;
@@ -64,8 +67,7 @@ std::vector<LayerBound> roofline(const package::Package& package, const ChipConf
       nodes.erase(found);  // a layer of its own, not every one of its name
     }
     bound.array_cycles = static_cast<double>(bound.macs) / peak;
-    bound.dram_cycles =
-        static_cast<double>(bound.bytes) / static_cast<double>(chip.dram.bytes_per_cycle);
+    bound.dram_cycles = static_cast<double>(bound.bytes) / dram;
     bounds.push_back(bound);
   }
   return bounds;

@@ -2,6 +2,8 @@
 //
 //   cycles of a layer = max( MACs / (R * C * engines),  bytes / DRAM bytes per cycle )
 //
+// DRAM bytes per cycle is what the memory gives without a gap but for its refreshes.
+//
 // bytes is the compulsory traffic alone: every constant of the layer once, uncompressed and without
 // padding, in the format it has in DRAM; the network's inputs at the first layer that reads them;
 // its outputs at the layers that make them. What lies between layers counts nothing, work of the

@@ -7,6 +7,7 @@
 
 #include "arch/architecture_file.h"
 #include "arch/cost.h"
+#include "arch/dram_config.h"
 #include "repro/fit.h"
 
 namespace tessera::repro {
@@ -84,7 +85,7 @@ bool fits_scratchpad(const ChipConfig& chip, const TiledLayer& layer, std::int64
 // Cycles in which `runs` runs pass the port, each cut into its largest transfers.
 class Port {
  public:
-  explicit Port(const ChipConfig& chip) : chip_(chip) {}
+  explicit Port(const ChipConfig& chip) : chip_(chip), dram_(dram_costs(chip)) {}
   Cycles cycles(std::int64_t address, std::int64_t runs, std::int64_t run_bytes,
                 std::int64_t pitch) const {
     std::int64_t bursts = 0;
@@ -93,15 +94,16 @@ class Port {
       const std::int64_t begin = address + run * pitch;
       for (std::int64_t done = 0; done < run_bytes; done += most) {
         bursts += dram_bursts(
-            chip_.dram,
+            dram_.burst_bytes,
             {.address = begin + done, .runs = 1, .run_bytes = std::min(most, run_bytes - done)});
       }
     }
-    return ceil_div(bursts * chip_.dram.burst_bytes, chip_.dram.bytes_per_cycle);
+    return dram_.cycles(bursts * dram_.burst_bytes);
   }
 
  private:
   const ChipConfig& chip_;
+  const DramCosts dram_;
 };
 
 // What the array needs: the cost formula, and how often each average counts.
@@ -120,7 +122,7 @@ void add_compute(const ChipConfig& chip, const ProductWork& work, std::int64_t r
 
 Cycles store_cycles(const ChipConfig& chip, std::int64_t pixels, std::int64_t channels) {
   const std::int64_t commands = pixels * ceil_div(channels, chip.neural.columns);
-  return commands * ceil_div(chip.neural.columns, chip.dram.bytes_per_cycle);
+  return commands * dram_costs(chip).cycles(chip.neural.columns);
 }
 
 // A loop over tiles: first element and how many.

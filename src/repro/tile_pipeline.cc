@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "arch/dram_config.h"
+
 namespace tessera::repro {
 
 PipelineStalls PipelineStalls::of(const ChipConfig& chip) {
   return {.command_thousandths = chip.neural.command_stall_thousandths,
           .tile_thousandths = chip.neural.tile_stall_thousandths,
-          .latency = chip.dram.latency_cycles};
+          .latency = dram_costs(chip).latency};
 }
 
 Cycles pipeline_cycles(const std::vector<PipelineTile>& tiles, const PipelineStalls& stalls) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "arch/cost.h"
+#include "arch/dram_config.h"
 #include "card/testing/program_builder.h"
 
 namespace tessera::card {
@@ -58,9 +59,9 @@ TEST(TaskManagerTiming, FirstTaskEntersAfterFetchDecodeAndDispatch) {
   builder.load(dense_surface(chip, 0, Format::kI8, 4, 1, 8), kInput, 1);
   const isa::Program program = builder.finish(32, 0);
   const auto bytes = static_cast<std::int64_t>(program.stream.size());
-  ASSERT_LE(bytes, 2 * chip.dram.row_bytes);  // the second row opens behind the first
-  const Cycles fetched =
-      1 + chip.dram.row_miss_cycles + ceil_div(bytes, 16) + chip.dram.latency_cycles;
+  const DramCosts dram = dram_costs(chip);
+  ASSERT_LE(bytes, 2 * dram.row_bytes);  // the second row opens behind the first
+  const Cycles fetched = 1 + dram.row_miss + ceil_div(bytes, 16) + dram.latency;
   const Cycles decoded = fetched + ceil_div(bytes / 4, 4);
   const RunStatistics statistics = run(chip, program);
   EXPECT_EQ(statistics.tasks[0].dispatched, decoded + chip.task_manager.dispatch_cycles);
@@ -90,7 +91,7 @@ TEST(DmaTiming, StepTakesWhatTheClosedFormulaSays) {
   // The channel sees the request in the cycle after; 9 to open the row, 2 bursts, 20 latency.
   EXPECT_EQ(load.end - load.first_step_begin, 1 + 9 + 2 + 20);
   EXPECT_EQ(load.end - load.first_step_begin,
-            1 + dma_step_cycles(chip.dram, {.address = 0, .runs = 1, .run_bytes = 32, .pitch = 0}));
+            1 + dma_step_cycles(chip, {.address = 0, .runs = 1, .run_bytes = 32, .pitch = 0}));
 }
 
 TEST(DmaTiming, LatencyIsPaidOnceForStepsInFlight) {

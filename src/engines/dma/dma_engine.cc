@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "arch/dram_config.h"
+
 namespace tessera::engines {
 namespace {
 
@@ -15,6 +17,7 @@ std::size_t ring_size(const ChipConfig& chip) {
 
 DmaEngine::DmaEngine(const ChipConfig& chip, const Wiring& wiring)
     : chip_(chip),
+      port_bytes_(dma_port_bytes(chip)),
       wiring_(wiring),
       steps_(ring_size(chip)),
       in_flight_(ring_size(chip)),
@@ -57,7 +60,7 @@ void DmaEngine::complete_requests(Cycles now) {
     if (!(plan.reads && plan.writes)) {
       // The bytes came in over the last cycles; with broadcast more go through the port, and what
       // is expanded goes at its own pace.
-      const std::int64_t width = chip_.dram.bytes_per_cycle;
+      const std::int64_t width = port_bytes_;
       const Cycles arrival = ceil_div(done.bytes, width);
       Cycles passage = ceil_div(done.bytes * plan.expansion, width);
       if (plan.extraction_cycles > 0) {

@@ -71,6 +71,7 @@ class DmaEngine {
   Cycles settle(Cycles now);
 
   const ChipConfig chip_;
+  const std::int64_t port_bytes_;  // of the buffer
   const Wiring wiring_;
   bool timing_only_ = false;
   bool active_ = false;  // `task_` holds a task with steps left

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "arch/cost.h"
+#include "arch/dram_config.h"
 
 namespace tessera::engines {
 namespace {
@@ -94,7 +95,7 @@ void cut_pieces(const ChipConfig& chip, DmaStep& plan) {
     plan.pieces = plan.runs * plan.pieces_per_run;
   } else {
     // A run shorter than a burst still moves a burst.
-    const std::int64_t moved = std::max<std::int64_t>(plan.run_bytes, chip.dram.burst_bytes);
+    const std::int64_t moved = std::max(plan.run_bytes, dram_burst_bytes(chip.dram));
     plan.pieces_per_run = 1;
     plan.runs_per_piece = std::max<std::int64_t>(1, request / moved);
     plan.pieces = ceil_div(plan.runs, plan.runs_per_piece);

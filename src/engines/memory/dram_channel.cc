@@ -23,22 +23,24 @@ Cycles QueuePace::cycles(const DramRequest& request) const {
 }
 
 DramChannel::DramChannel(const ChipConfig& chip, std::vector<DramPort*> ports, WakeTable& wakes)
-    : config_(chip.dram),
+    : arbitration_(chip.dram.arbitration),
+      costs_(dram_costs(chip)),
+      cycles_of_byte_(costs_.peak.inverse()),
       queues_(QueuePace::of(chip)),
-      burst_(config_.burst_bytes),
-      row_(config_.row_bytes),
-      banks_of_(config_.banks),
-      width_(config_.bytes_per_cycle),
+      burst_(costs_.burst_bytes),
+      row_(costs_.row_bytes),
+      banks_of_(costs_.banks),
       ports_(std::move(ports)),
       wakes_(wakes),
-      banks_(static_cast<std::size_t>(config_.banks)),
+      banks_(static_cast<std::size_t>(costs_.banks)),
+      flat_(chip.dram.device == DramKind::kFlat),
       accepted_(kAccepted) {
   for (DramPort* port : ports_) port->channel_full = &full_;
-  if (dram_device(config_.device) != nullptr) channels_.emplace(chip, ports_);
+  if (dram_device(chip.dram.device) != nullptr) channels_.emplace(chip, ports_);
 }
 
 void DramChannel::reset() {
-  std::fill(banks_.begin(), banks_.end(), Bank{});
+  std::fill(banks_.begin(), banks_.end(), Bank{.open_row = flat_ ? 0 : -1});
   for (DramPort* port : ports_) {
     port->requests.clear();
     port->completions.clear();
@@ -101,7 +103,7 @@ std::optional<std::size_t> DramChannel::choose_port(Cycles now) {
     const std::size_t at =
         next_port_ + i < ports_.size() ? next_port_ + i : next_port_ + i - ports_.size();
     if (!ready(*ports_[at], now)) continue;
-    if (ports_[at]->owner == Box::kKernel && config_.arbitration == Arbitration::kKernelsLast) {
+    if (ports_[at]->owner == Box::kKernel && arbitration_ == Arbitration::kKernelsLast) {
       late = at;
       continue;
     }
@@ -122,11 +124,11 @@ void DramChannel::accept(DramPort& port, Cycles now) {
   serve(request, now, bursts);
   bus_free_ = std::max(bus_free_, queues_done(port, request, now));
   const Cycles end = bus_free_;
-  const Cycles completion = end + config_.latency_cycles;
+  const Cycles completion = end + costs_.latency;
   accepted_.push(end);
   port.completions.push(completion);
   count_accepted(port, now);
-  (request.write ? port.bytes_written : port.bytes_read) += bursts * config_.burst_bytes;
+  (request.write ? port.bytes_written : port.bytes_read) += bursts * costs_.burst_bytes;
   wakes_.wake(port.owner, port.wants_accept ? now + 1 : completion);
 }
 
@@ -169,13 +171,14 @@ Cycles DramChannel::queues_done(const DramPort& port, const DramRequest& request
 std::int64_t DramChannel::runs_of_row(std::int64_t address, std::int64_t bytes, std::int64_t pitch,
                                       std::int64_t runs) const {
   const std::int64_t burst = burst_.quotient(address);
-  const std::int64_t begin = burst * config_.burst_bytes;
-  const std::int64_t span = burst_.ceiling(address + bytes) * config_.burst_bytes - begin;
+  const std::int64_t begin = burst * costs_.burst_bytes;
+  const std::int64_t span = burst_.ceiling(address + bytes) * costs_.burst_bytes - begin;
   const bool alike = burst_.remainder(pitch) == 0 && pitch >= span && burst != last_burst_;
   if (!alike) return 1;
-  const std::int64_t row_end = (row_.quotient(begin) + 1) * config_.row_bytes;
+  const std::int64_t row_end = (row_.quotient(begin) + 1) * costs_.row_bytes;
   const std::int64_t room = row_end - begin - span;
   if (room < pitch) return 1;
+  if (room >= (runs - 1) * pitch) return runs;
   // Both are at most a row: 32 bits divide faster.
   const auto more = static_cast<std::uint32_t>(room) / static_cast<std::uint32_t>(pitch);
   return std::min<std::int64_t>(runs, more + 1);
@@ -185,7 +188,7 @@ std::int64_t DramChannel::move_alike(std::int64_t address, std::int64_t bytes, s
                                      Cycles now) {
   const std::int64_t bursts = move(address, address + bytes, now);
   // The row is open now: the others only move their bursts.
-  bus_free_ += (runs - 1) * width_.ceiling(bursts * config_.burst_bytes);
+  bus_free_ += (runs - 1) * cycles_of_byte_.ceil_of(bursts * costs_.burst_bytes);
   const std::int64_t row = row_.quotient(address);
   banks_[static_cast<std::size_t>(banks_of_.remainder(row))].busy_until = bus_free_;
   return runs * bursts;
@@ -197,18 +200,17 @@ std::int64_t DramChannel::move(std::int64_t first, std::int64_t last, Cycles now
   if (burst == last_burst_) ++burst;  // still in the burst buffer
   const std::int64_t count = std::max<std::int64_t>(0, burst_end - burst);
   while (burst < burst_end) {
-    const std::int64_t row = row_.quotient(burst * config_.burst_bytes);
-    const std::int64_t row_end =
-        std::max(burst + 1, burst_.quotient((row + 1) * config_.row_bytes));
+    const std::int64_t row = row_.quotient(burst * costs_.burst_bytes);
+    const std::int64_t row_end = std::max(burst + 1, burst_.quotient((row + 1) * costs_.row_bytes));
     const std::int64_t bursts = std::min(burst_end, row_end) - burst;
     Bank& bank = banks_[static_cast<std::size_t>(banks_of_.remainder(row))];
     Cycles ready = now;
     if (bank.open_row != row) {
-      ready = std::max(now, bank.busy_until) + config_.row_miss_cycles;
+      ready = std::max(now, bank.busy_until) + costs_.row_miss;
       bank.open_row = row;
       ++row_misses_;
     }
-    bus_free_ = std::max(bus_free_, ready) + width_.ceiling(bursts * config_.burst_bytes);
+    bus_free_ = std::max(bus_free_, ready) + cycles_of_byte_.ceil_of(bursts * costs_.burst_bytes);
     bank.busy_until = bus_free_;
     burst += bursts;
   }

@@ -9,7 +9,7 @@
 // Two requests are accepted at a time: one moves data, the next opens its rows. A request is a
 // number of contiguous runs; its cost is a closed form per run and row, never per byte.
 //
-// With a device for a memory (dram.device) all that is left of this is whose request is next: the
+// A flat memory is one row that is always open. With a device for a memory (dram.device) all that is left of this is whose request is next: the
 // channels of the device take as many as they have room for (dram_channels.h).
 //
 // Where the DMA engines have queues (dma.queues), a load or store is spread over all of them: each
@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "arch/chip_config.h"
+#include "arch/dram_config.h"
 #include "engines/fifo.h"
 #include "engines/memory/dram_channels.h"
 #include "engines/memory/dram_port.h"
@@ -81,12 +82,15 @@ class DramChannel {
   // From when on the queues of the data DMA have moved the request.
   Cycles queues_done(const DramPort& port, const DramRequest& request, Cycles now);
 
-  const DramConfig config_;
+  const Arbitration arbitration_;
+  const DramCosts costs_;
+  const Ratio cycles_of_byte_;
   const QueuePace queues_;
-  const Divider burst_, row_, banks_of_, width_;
+  const Divider burst_, row_, banks_of_;
   std::vector<DramPort*> ports_;
   WakeTable& wakes_;
   std::vector<Bank> banks_;
+  const bool flat_;
   bool full_ = false;      // accepted_ is, since the last step
   Ring<Cycles> accepted_;  // ends of the transfers of accepted requests
   std::size_t next_port_ = 0;

@@ -28,12 +28,12 @@ ChipConfig small_chip() {
 
 // A channel with two ports, stepped cycle by cycle.
 struct Bench {
-  ChipConfig chip = small_chip();
+  ChipConfig chip;
   DramPort a{Box::kLoad, 8}, b{Box::kStore, 8};
   WakeTable wakes;
   DramChannel channel{chip, {&a, &b}, wakes};
 
-  Bench() {
+  explicit Bench(ChipConfig its_chip = small_chip()) : chip(std::move(its_chip)) {
     wakes.reset();
     channel.reset();
   }
@@ -138,6 +138,40 @@ TEST(DramChannel, PartOfABurstCostsAWholeOne) {
   EXPECT_EQ(bench.a.bytes_read, 64);
 }
 
+// The same channel in nanoseconds, without banks.
+ChipConfig flat_chip() {
+  ChipConfig chip;
+  chip.clock_hertz = 1'000'000'000;
+  chip.dram.device = DramKind::kFlat;
+  chip.dram.flat_megabytes_per_second = 16'000;
+  chip.dram.flat_nanoseconds = 20;
+  chip.dram.flat_burst_bytes = 32;
+  return chip;
+}
+
+TEST(DramChannel, AFlatMemoryHasBurstsAndALatencyAlone) {
+  Bench bench(flat_chip());
+  StridedRuns runs = contiguous(30, 4);  // two bursts each, a row and a bank apart
+  runs.axes = 1;
+  runs.extents[0] = 3;
+  runs.strides[0] = 4 * 256;
+  bench.a.requests.push(0, whole(runs));
+  bench.run(0, 10);
+  EXPECT_EQ(bench.a.completions.front(), 1 + 3 * 4 + 20);
+  EXPECT_EQ(bench.a.bytes_read, 3 * 64);
+  EXPECT_EQ(bench.channel.row_misses(), 0);
+}
+
+TEST(DramChannel, AFlatMemoryKeepsItsNanosecondsAtAnyClock) {
+  ChipConfig chip = flat_chip();
+  chip.clock_hertz *= 2;
+  Bench bench(chip);
+  const StridedRuns runs = contiguous(0, 640);
+  bench.a.requests.push(0, whole(runs));
+  bench.run(0, 10);
+  EXPECT_EQ(bench.a.completions.front(), 1 + 640 / 8 + 40);  // 40 and 20 ns
+}
+
 TEST(DramChannel, PortsTakeTurns) {
   Bench bench;
   const StridedRuns runs = contiguous(0, 128);
@@ -174,10 +208,11 @@ TEST(DramChannel, BurstsOfRandomRunsAreThoseOfTheClosedFormula) {
     if (scale == 32) runs.strides[0] = round_up(runs.strides[0], 32);
     bench.a.requests.push(0, whole(runs));
     bench.run(0, 3);
-    ASSERT_EQ(bench.a.bytes_read, 32 * dram_bursts(bench.chip.dram, {.address = runs.address,
-                                                                     .runs = runs.extents[0],
-                                                                     .run_bytes = runs.run_bytes,
-                                                                     .pitch = runs.strides[0]}))
+    ASSERT_EQ(bench.a.bytes_read,
+              32 * dram_bursts(bench.chip.dram.burst_bytes, {.address = runs.address,
+                                                             .runs = runs.extents[0],
+                                                             .run_bytes = runs.run_bytes,
+                                                             .pitch = runs.strides[0]}))
         << "case " << i;
   }
 }

@@ -220,10 +220,10 @@ TEST(DramChannels, BurstsOfRandomRunsAreThoseOfTheClosedFormula) {
     DeviceBench bench(chip);
     bench.load.requests.push(0, request_of(runs));
     bench.run(0, 5000, false);
-    ASSERT_EQ(bench.load.bytes_read, 64 * dram_bursts(chip.dram, {.address = runs.address,
-                                                                  .runs = runs.extents[0],
-                                                                  .run_bytes = runs.run_bytes,
-                                                                  .pitch = runs.strides[0]}))
+    ASSERT_EQ(bench.load.bytes_read, 64 * dram_bursts(64, {.address = runs.address,
+                                                           .runs = runs.extents[0],
+                                                           .run_bytes = runs.run_bytes,
+                                                           .pitch = runs.strides[0]}))
         << "case " << i;
     ASSERT_EQ(completions(bench.load).size(), 1u) << "case " << i;
   }
