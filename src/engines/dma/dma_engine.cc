@@ -134,7 +134,7 @@ void DmaEngine::push(Cycles now, ActiveStep& step, std::int64_t piece, bool writ
   const bool copy = step.plan.reads && step.plan.writes;
   in_flight_.push({&step, piece, request.runs * request.bytes, copy && !write});
   if (!*wiring_.port->channel_full) {
-    wiring_.wakes->wake(Box::kDram, now + 1 + wiring_.port->request_cycles);
+    wiring_.wakes->wake(Box::kDram, now + 1 + wiring_.port->wake_cycles);
   }
 }
 

@@ -53,6 +53,7 @@ void DramChannel::reset() {
   if (channels_) channels_->reset();
   full_ = false;
   next_port_ = 0;
+  reached_ = 0;
   bus_free_ = 0;
   queue_time_ = 0;
   row_misses_ = 0;
@@ -78,22 +79,35 @@ Cycles DramChannel::step(Cycles now) {
   return accepted_.empty() ? kNever : accepted_.front();
 }
 
+// A request that is pushed in this cycle or later comes here after the way through the controller. So
+// what happens until then is certain now, and is done at once, in the order of its times.
 Cycles DramChannel::step_channels(Cycles now) {
-  channels_->advance(now, wakes_);
-  while (const auto chosen = choose_port(now)) accept_in_channels(*chosen, now);
-  account_.enter(now, channels_->in_service() == 0 ? Activity::kIdle : Activity::kBusy, nullptr);
+  const Cycles certain = now + channels_->request_cycles();
+  Cycles at = next_event();
+  for (; at <= certain; at = next_event()) {
+    reached_ = at;
+    channels_->advance(at, now, wakes_);
+    while (const auto chosen = choose_port(at)) accept_in_channels(*chosen, at, now);
+    const Activity activity = channels_->in_service() == 0 ? Activity::kIdle : Activity::kBusy;
+    if (activity != account_.activity()) account_.enter(at, activity, nullptr);
+  }
+  return at == kNever ? kNever : std::max(at + channels_->lag_cycles(), now + 1);
+}
+
+// When the channels have something to do, or the next request comes here. One that is here waits for
+// room, which comes when the channels have something to do.
+Cycles DramChannel::next_event() const {
   Cycles next = channels_->next();
   for (const DramPort* port : ports_) {
     if (port->requests.empty()) continue;
-    // One that is here waits for room, which comes when the channels have something to do.
-    const Cycles here = port->requests.front_visible_at() + port->request_cycles;
-    if (here > now) next = std::min(next, here);
+    const Cycles here = port->requests.front_visible_at() + channels_->request_cycles();
+    if (here > reached_) next = std::min(next, here);
   }
-  return next == kNever ? kNever : std::max(next, now + 1);
+  return next;
 }
 
 bool DramChannel::ready(const DramPort& port, Cycles now) const {
-  if (!port.requests.can_pop(now - port.request_cycles)) return false;
+  if (!port.requests.can_pop(channels_ ? now - channels_->request_cycles() : now)) return false;
   return !channels_ || channels_->room(port.requests.front().write);
 }
 
@@ -132,10 +146,10 @@ void DramChannel::accept(DramPort& port, Cycles now) {
   wakes_.wake(port.owner, port.wants_accept ? now + 1 : completion);
 }
 
-void DramChannel::accept_in_channels(std::size_t at, Cycles now) {
-  DramPort& port = *ports_[at];
+void DramChannel::accept_in_channels(std::size_t index, Cycles at, Cycles now) {
+  DramPort& port = *ports_[index];
   const DramRequest request = port.requests.pop(now);
-  const std::int64_t bytes = channels_->accept(at, request, now, queues_done(port, request, now));
+  const std::int64_t bytes = channels_->accept(index, request, at, queues_done(port, request, at));
   count_accepted(port, now);
   (request.write ? port.bytes_written : port.bytes_read) += bytes;
   if (port.wants_accept) wakes_.wake(port.owner, now + 1);

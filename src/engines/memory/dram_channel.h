@@ -68,7 +68,9 @@ class DramChannel {
   bool ready(const DramPort& port, Cycles now) const;
   void accept(DramPort& port, Cycles now);
   Cycles step_channels(Cycles now);
-  void accept_in_channels(std::size_t port, Cycles now);
+  Cycles next_event() const;
+  // In cycle `at`, which the channels have reached in a step at `now`.
+  void accept_in_channels(std::size_t index, Cycles at, Cycles now);
   static void count_accepted(DramPort& port, Cycles now);
   // Moves the bursts that hold bytes [first, last); returns how many.
   std::int64_t move(std::int64_t first, std::int64_t last, Cycles now);
@@ -99,6 +101,7 @@ class DramChannel {
   std::int64_t last_burst_ = -1;
   std::int64_t row_misses_ = 0;
   std::optional<DramChannels> channels_;  // of a device
+  Cycles reached_ = 0;                    // the last cycle in which they did something
   TimeAccount account_;
 };
 

@@ -35,7 +35,7 @@ DramChannels::DramChannels(const ChipConfig& chip, const std::vector<DramPort*>&
       burst_(std::int64_t{device_.burst_bytes} * chip.dram.gang) {
   std::size_t services = 0;
   for (DramPort* port : ports) {
-    port->request_cycles = request_cycles_;
+    port->wake_cycles = request_cycles_ + lag_cycles();
     sides_.emplace_back(port, port->completions.capacity());
     services += port->completions.capacity();
   }
@@ -62,8 +62,8 @@ void DramChannels::reset() {
   next_ = kDramNever;
 }
 
-void DramChannels::advance(Cycles now, WakeTable& wakes) {
-  const DramCycles until = clocks_.dram(now);
+void DramChannels::advance(Cycles at, Cycles now, WakeTable& wakes) {
+  const DramCycles until = clocks_.dram(at);
   if (next_ > until) return;
   next_ = kDramNever;
   for (DramChannelModel& channel : channels_) {

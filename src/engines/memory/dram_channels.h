@@ -11,6 +11,7 @@
 // request of a channel.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -29,8 +30,8 @@ class DramChannels {
   DramChannels(const ChipConfig& chip, const std::vector<DramPort*>& ports);
 
   void reset();
-  // Issues what is due until `now` and gives the ports their completions.
-  void advance(Cycles now, WakeTable& wakes);
+  // Issues what is due until `at` and gives the ports their completions, in a step at `now`.
+  void advance(Cycles at, Cycles now, WakeTable& wakes);
   // Whether every channel has room.
   bool room(bool write) const;
   // Takes a request, which is complete no earlier than `not_before`. Returns its bytes in bursts.
@@ -41,8 +42,10 @@ class DramChannels {
   // Bursts that found another row open, or none.
   std::int64_t row_misses() const;
 
-  // On the way from a port to the channels, and back.
+  // On the way from a port to the channels.
   Cycles request_cycles() const { return request_cycles_; }
+  // As many cycles late it is early enough to do something: nobody sees it before.
+  Cycles lag_cycles() const { return std::max<Cycles>(0, response_cycles_ - 1); }
 
  private:
   struct Service {

@@ -268,6 +268,76 @@ TEST(DramChannels, SteppedOnlyWhenDueTimesAreTheSame) {
   EXPECT_EQ(times[0], times[1]);
 }
 
+// Requests of three ports, pushed over time; the channel is stepped every cycle, or when it asked to
+// be and when a push wakes it. Completions of the load port, then of the others.
+std::vector<Cycles> times_of_pushes(const ChipConfig& chip, const std::vector<StridedRuns>& grids,
+                                    Cycles later, bool every_cycle, bool writes) {
+  DeviceBench bench(chip);
+  Cycles due = 0;
+  std::size_t sent = 0;
+  for (Cycles now = 0; now < 60'000; ++now) {
+    // In bursts of three, as engines do; some before the channel's step of the cycle, some after it.
+    const bool push = now >= later && (now - later) % 111 < 3 && sent < grids.size();
+    const bool before = sent % 2 == 0;
+    const auto send = [&] {
+      DramPort& port = sent % 5 == 4 ? bench.kernel : sent % 3 == 0 ? bench.store : bench.load;
+      port.requests.push(now, request_of(grids[sent], writes && sent % 3 == 0 && sent % 5 != 4));
+      ++sent;
+      due = std::min(due, now + 1 + port.wake_cycles);
+    };
+    if (push && before) send();
+    if (every_cycle || now >= due) due = bench.channel.step(now);
+    if (push && !before) send();
+  }
+  std::vector<Cycles> times;
+  for (DramPort* port : {&bench.load, &bench.store, &bench.kernel}) {
+    for (const Cycles time : completions(*port)) times.push_back(time);
+  }
+  return times;
+}
+
+ChipConfig lpddr5_chip() {
+  ChipConfig chip = device_chip();
+  chip.clock_hertz = 1'400'000'000;
+  chip.dram.device = DramKind::kLpddr5_6400;
+  chip.dram.channels = 2;
+  chip.dram.refresh = 1;
+  return chip;
+}
+
+std::vector<StridedRuns> random_grids(unsigned seed) {
+  std::mt19937 random(seed);
+  std::uniform_int_distribution<std::int64_t> address(0, 1 << 18), bytes(1, 5000);
+  std::vector<StridedRuns> grids(100);
+  for (StridedRuns& grid : grids) grid = run_at(address(random), bytes(random));
+  return grids;
+}
+
+TEST(DramChannels, SteppedInAnyCyclesTimesAreTheSame) {
+  for (const std::int32_t nanoseconds : {0, 1, 56, 300}) {
+    ChipConfig chip = lpddr5_chip();
+    chip.dram.controller_nanoseconds = nanoseconds;
+    for (unsigned seed = 31; seed < 36; ++seed) {
+      SCOPED_TRACE(testing::Message() << nanoseconds << " ns, seed " << seed);
+      const std::vector<StridedRuns> grids = random_grids(seed);
+      const auto times = times_of_pushes(chip, grids, 0, true, true);
+      EXPECT_EQ(times.size(), grids.size());
+      EXPECT_EQ(times_of_pushes(chip, grids, 0, false, true), times);
+    }
+  }
+}
+
+// Whatever is done ahead of its time is what would have been done in its time.
+TEST(DramChannels, AControllerDelaysAndChangesNothingElse) {
+  constexpr Cycles kThere = 39, kBack = 40;  // 56 ns are 78.4 cycles
+  const std::vector<StridedRuns> grids = random_grids(37);
+  ChipConfig chip = lpddr5_chip();
+  std::vector<Cycles> times = times_of_pushes(chip, grids, 1000 + kThere, true, false);
+  for (Cycles& time : times) time += kBack;
+  chip.dram.controller_nanoseconds = 56;
+  EXPECT_EQ(times_of_pushes(chip, grids, 1000, false, false), times);
+}
+
 TEST(ClockRatio, ConvertsWithoutDrift) {
   for (const std::int64_t hertz : {1'400'000'000, 250'000'000, 1'000'000'000, 941'176'471}) {
     for (const std::int64_t clock_ps : {625, 833, 1000, 1250}) {

@@ -94,7 +94,7 @@ struct DramPort {
   Fifo<DramRequest> requests;
   Ring<Cycles> completions;      // of accepted requests; due at the time they hold
   std::size_t in_service = 0;    // accepted, and their completions not known yet
-  Cycles request_cycles = 0;     // that a request is on its way to the channel
+  Cycles wake_cycles = 0;        // after a push is seen, within which the channel is woken
   bool wants_accept = false;     // wake the owner when a request is accepted
   std::size_t accepted_now = 0;  // requests accepted in cycle accepted_at
   Cycles accepted_at = -1;

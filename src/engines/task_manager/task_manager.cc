@@ -235,7 +235,7 @@ void TaskManager::issue(Cycles now) {
     requested_ += grid.run_bytes;
     request_ends_.push(requested_);
     if (!*wiring_.port->channel_full) {
-      wiring_.wakes->wake(Box::kDram, now + 1 + wiring_.port->request_cycles);
+      wiring_.wakes->wake(Box::kDram, now + 1 + wiring_.port->wake_cycles);
     }
   }
 }
