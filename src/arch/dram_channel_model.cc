@@ -227,9 +227,15 @@ void DramChannelModel::look_at_misses(Choice& choice) {
 }
 
 void DramChannelModel::look_at_wide(Wanted wanted, Choice& choice) {
+  std::uint64_t banks = 0;
+  std::int32_t row = -1;
   for (std::int32_t i = visits_.oldest_wide(write_mode_); i >= 0; i = visits_[i].next) {
     const DramVisit& visit = visits_[i];
     if (visit.age > choice.age) return;  // one that is older goes
+    // The same command, at the same time, as the one before it, which is older.
+    if (visit.row == row && visit.banks == banks) continue;
+    row = visit.row;
+    banks = visit.banks;
     bool open = true;
     each_bank(visit.banks, [&](std::int32_t b) { open = open && visits_.row(b) == visit.row; });
     if (!open) {
