@@ -48,13 +48,32 @@ std::int64_t DramChannelModel::push(std::uint32_t request, std::uint64_t address
   const std::uint64_t first = address >> burst_shift_;
   const std::uint64_t end = ((address + static_cast<std::uint64_t>(bytes) - 1) >> burst_shift_) + 1;
   visits_.push(request, first, end, write);
-  next_ = std::min(next_, now + 1);
+  next_ = std::min(next_, soonest(now + 1));
   return static_cast<std::int64_t>(end - first);
 }
 
 bool DramChannelModel::idle() const {
   return visits_.waiting(false) + visits_.waiting(true) == 0 && owners_.empty() && opening_ < 0 &&
          announced_ < 0 && refreshes_due_ == 0;
+}
+
+// Visits of one row that is open wait for their bus alone; otherwise the queue has to be looked at.
+DramCycles DramChannelModel::soonest(DramCycles from) {
+  const bool commands = !owners_.empty() || opening_ >= 0 || announced_ >= 0 || refreshes_due_ > 0;
+  if (commands || split_bus_ || visits_.waiting(!write_mode_) > 0 || !visits_.one_wide(write_mode_)) {
+    return from;
+  }
+  const DramVisit& visit = visits_[visits_.first_wide(write_mode_)];
+  if (!open(visit)) return from;
+  const DramCycles columns = std::max(from, column_from(visit));
+  return refresh_ ? std::min(columns, std::max(from, refresh_at_)) : columns;
+}
+
+bool DramChannelModel::open(const DramVisit& visit) const {
+  for (std::uint64_t banks = visit.banks; banks != 0; banks &= banks - 1) {
+    if (visits_.row(std::countr_zero(banks)) != visit.row) return false;
+  }
+  return true;
 }
 
 // What happened since the channel had nothing to do: it is not stepped then.
@@ -96,7 +115,7 @@ std::optional<DramTransfer> DramChannelModel::step() {
   if (idle()) {
     next_ = kDramNever;
   } else if (issued) {
-    next_ = now_ + 1;
+    next_ = soonest(now_ + 1);
   } else if (refresh_) {
     next_ = std::min(next_, refresh_at_);
   }
@@ -227,18 +246,10 @@ void DramChannelModel::look_at_misses(Choice& choice) {
 }
 
 void DramChannelModel::look_at_wide(Wanted wanted, Choice& choice) {
-  std::uint64_t banks = 0;
-  std::int32_t row = -1;
-  for (std::int32_t i = visits_.oldest_wide(write_mode_); i >= 0; i = visits_[i].next) {
+  for (std::int32_t i = visits_.first_wide(write_mode_); i >= 0; i = visits_[i].next) {
     const DramVisit& visit = visits_[i];
-    if (visit.age > choice.age) return;  // one that is older goes
-    // The same command, at the same time, as the one before it, which is older.
-    if (visit.row == row && visit.banks == banks) continue;
-    row = visit.row;
-    banks = visit.banks;
-    bool open = true;
-    each_bank(visit.banks, [&](std::int32_t b) { open = open && visits_.row(b) == visit.row; });
-    if (!open) {
+    if (visit.age > choice.age) continue;  // one that is older goes
+    if (!open(visit)) {
       if (wanted.rows) offer_wide_row(choice, i);
     } else if (wanted.columns && !bus_taken(pseudo_channel_of(visit.bank)) &&
                (opening_ < 0 || (visit.banks & visits_[opening_].banks) == 0)) {

@@ -90,6 +90,8 @@ class DramChannelModel {
   const DramCounts& counts() const { return counts_; }
   const DramTiming& timing() const { return timing_; }
   std::int64_t burst_bytes() const { return mapping_.burst_bytes(); }
+  // How many parts of requests have left the queues.
+  std::uint64_t visits_taken() const { return visits_.taken(); }
   std::int64_t waiting_bursts(bool write) const { return visits_.waiting(write); }
 
  private:
@@ -136,6 +138,8 @@ class DramChannelModel {
   }
 
   bool idle() const;
+  // When something may issue at the earliest, in `from` or later.
+  DramCycles soonest(DramCycles from);
   void catch_up(DramCycles now);
   // One slot of a command bus: returns whether something issued, otherwise next_ says when it may.
   bool slot(Wanted wanted, std::optional<DramTransfer>& transfer);
@@ -156,6 +160,7 @@ class DramChannelModel {
   // From when a command may issue.
   DramCycles column_from_bank(std::int32_t bank, bool write);
   DramCycles column_from(const DramVisit& visit);
+  bool open(const DramVisit& visit) const;  // all its rows are
   DramCycles row_from(std::int32_t bank);  // an activation, as far as bank and group go
   DramCycles activation_from(const PseudoChannel& channel) const;
 

@@ -20,6 +20,7 @@ DramVisits::DramVisits(const DramDevice& device, const DramMapping& mapping,
       groups_(device.bank_groups),
       banks_of_group_(device.banks_per_group),
       banks_(pseudo_channels_ * groups_ * banks_of_group_) {
+  for (std::int32_t g = 0; g < groups_; ++g) groups_mask_ |= bit(g * banks_of_group_);
   TESSERA_CHECK(banks_ >= 1 && banks_ <= kDramBanksMax, "{} has {} banks, allowed 1 to {}",
                 device.name, banks_, kDramBanksMax);
   rows_.fill(-1);
@@ -68,6 +69,8 @@ void DramVisits::push(std::uint32_t request, std::uint64_t first, std::uint64_t 
       const DramPlace place = mapping_.place(burst);
       new_piece({bit(place.bank), place.row, 1}, pieces);
     }
+  } else if (mapping_.spread() > 1) {
+    cut_rows(first, end, pieces);
   } else {
     pieces.of_bank.fill(-1);
     cut(first, end, pieces);
@@ -82,49 +85,56 @@ void DramVisits::push(std::uint32_t request, std::uint64_t first, std::uint64_t 
 
 void DramVisits::cut(std::uint64_t first, std::uint64_t end, Pieces& pieces) {
   const auto chunk = static_cast<std::uint64_t>(mapping_.chunk());
-  const std::uint64_t stripe = chunk * static_cast<std::uint64_t>(mapping_.spread());
   for (std::uint64_t burst = first; burst < end;) {
-    if (mapping_.spread() > 1 && burst % stripe == 0 && end - burst >= stripe) {
-      burst = cut_stripes(burst, end, pieces);
-      continue;
-    }
     const std::uint64_t stop = std::min(end, (burst / chunk + 1) * chunk);
-    cut_chunk(mapping_.place(burst), static_cast<std::int32_t>(stop - burst), pieces);
+    const DramPlace place = mapping_.place(burst);
+    const auto bursts = static_cast<std::int32_t>(stop - burst);
+    std::int32_t& last = pieces.of_bank[static_cast<std::size_t>(place.bank)];
+    if (last < 0 || (*this)[last].row != place.row) {
+      last = new_piece({bit(place.bank), place.row, bursts}, pieces);
+    } else {
+      (*this)[last].bursts += bursts;
+    }
     burst = stop;
   }
 }
 
-std::uint64_t DramVisits::cut_stripes(std::uint64_t first, std::uint64_t end, Pieces& pieces) {
-  const auto row = static_cast<std::uint64_t>(mapping_.stripe());
-  const auto stripe = static_cast<std::uint64_t>(mapping_.chunk() * mapping_.spread());
-  const std::uint64_t stripes = (std::min(end, (first / row + 1) * row) - first) / stripe;
-  const std::int64_t bursts = static_cast<std::int64_t>(stripes) * mapping_.chunk() * groups_;
-  const DramPlace place = mapping_.place(first);
-  for (std::int32_t channel = 0; channel < pseudo_channels_; ++channel) {
-    const std::int32_t slot = channel * groups_ * banks_of_group_ + place.bank % banks_of_group_;
-    std::uint64_t banks = 0;
-    for (std::int32_t g = 0; g < groups_; ++g) banks |= bit(slot + g * banks_of_group_);
-    add_to_piece(slot, {banks, place.row, static_cast<std::int32_t>(bursts)}, pieces);
+void DramVisits::cut_rows(std::uint64_t first, std::uint64_t end, Pieces& pieces) {
+  const int row_shift = std::countr_zero(static_cast<std::uint64_t>(mapping_.stripe()));
+  const int chunk_shift = std::countr_zero(static_cast<std::uint64_t>(mapping_.chunk()));
+  while (first < end) {
+    const std::uint64_t stop = std::min(end, ((first >> row_shift) + 1) << row_shift);
+    const std::uint64_t chunk = first >> chunk_shift;
+    const std::uint64_t last_chunk = (stop - 1) >> chunk_shift;
+    for (std::uint64_t c = chunk; c <= last_chunk; ++c) {
+      if (c - chunk == static_cast<std::uint64_t>(pseudo_channels_)) break;
+      cut_row(first, stop, c, pieces);
+    }
+    first = stop;
   }
-  return first + stripes * stripe;
 }
 
-void DramVisits::cut_chunk(const DramPlace& place, std::int32_t bursts, Pieces& pieces) {
-  const std::int32_t of_channel = groups_ * banks_of_group_;
-  const std::int32_t slot =
-      mapping_.spread() > 1 ? place.bank / of_channel * of_channel + place.bank % banks_of_group_
-                            : place.bank;
-  add_to_piece(slot, {bit(place.bank), place.row, bursts}, pieces);
-}
-
-void DramVisits::add_to_piece(std::int32_t slot, const Extent& extent, Pieces& pieces) {
-  std::int32_t& last = pieces.of_bank[static_cast<std::size_t>(slot)];
-  if (last < 0 || (*this)[last].row != extent.row) {
-    last = new_piece(extent, pieces);
-    return;
+void DramVisits::cut_row(std::uint64_t first, std::uint64_t end, std::uint64_t chunk,
+                         Pieces& pieces) {
+  const int shift = std::countr_zero(static_cast<std::uint64_t>(mapping_.chunk()));
+  const auto step = static_cast<std::uint64_t>(pseudo_channels_);
+  const std::uint64_t last_chunk = (end - 1) >> shift;
+  const std::uint64_t chunks = (last_chunk - chunk) / step + 1;
+  std::uint64_t bursts = chunks << shift;
+  if (chunk == first >> shift) bursts -= first - (chunk << shift);
+  if (chunk + (chunks - 1) * step == last_chunk) bursts -= ((last_chunk + 1) << shift) - end;
+  const DramPlace place = mapping_.place(chunk << shift);
+  std::uint64_t banks = bit(place.bank);
+  if (chunks >= static_cast<std::uint64_t>(groups_)) {
+    const std::int32_t of_channel = groups_ * banks_of_group_;
+    const std::int32_t lowest = place.bank - place.bank % of_channel + place.bank % banks_of_group_;
+    banks = groups_mask_ << lowest;
+  } else {
+    for (std::uint64_t i = 1; i < chunks; ++i) {
+      banks |= bit(mapping_.place((chunk + i * step) << shift).bank);
+    }
   }
-  (*this)[last].banks |= extent.banks;
-  (*this)[last].bursts += extent.bursts;
+  new_piece({banks, place.row, static_cast<std::int32_t>(bursts)}, pieces);
 }
 
 std::int32_t DramVisits::new_piece(const Extent& extent, Pieces& pieces) {
@@ -153,7 +163,7 @@ void DramVisits::enter(std::int32_t index) {
   visit.wide = (visit.banks & (visit.banks - 1)) != 0;
   visit.deepest = visit.wide ? deepest_of(visit.bursts) : visit.bursts;
   if (visit.wide) {
-    append(side.wide, index);
+    enter_wide(side, index);
     return;
   }
   BankVisits& bank = side.banks[static_cast<std::size_t>(visit.bank)];
@@ -162,6 +172,28 @@ void DramVisits::enter(std::int32_t index) {
   std::int32_t& oldest = hits ? bank.hit : bank.miss;
   if (oldest < 0) oldest = index;
   (hits ? side.hits : side.misses) |= bit(visit.bank);
+}
+
+void DramVisits::enter_wide(Side& side, std::int32_t index) {
+  DramVisit& visit = (*this)[index];
+  visit.behind = -1;
+  for (std::int32_t i = side.wide.tail; i >= 0; i = (*this)[i].previous) {
+    DramVisit& oldest = (*this)[i];
+    if (oldest.row != visit.row || oldest.banks != visit.banks) continue;
+    (*this)[oldest.last].behind = index;
+    oldest.last = index;
+    return;
+  }
+  visit.last = index;
+  append(side.wide, index);
+}
+
+void DramVisits::remove_wide(Side& side, std::int32_t index) {
+  const DramVisit& visit = (*this)[index];
+  unlink(side.wide, index);
+  if (visit.behind < 0) return;
+  (*this)[visit.behind].last = visit.last;
+  append(side.wide, visit.behind);
 }
 
 void DramVisits::find_hit(Side& side, std::int32_t bank, std::int32_t from) {
@@ -181,9 +213,10 @@ void DramVisits::find_miss(Side& side, std::int32_t bank, std::int32_t from) {
 void DramVisits::remove(std::int32_t index) {
   const DramVisit& visit = (*this)[index];
   Side& side = sides_[visit.write];
+  ++taken_;
   side.bursts -= visit.bursts;
   if (visit.wide) {
-    unlink(side.wide, index);
+    remove_wide(side, index);
     return;
   }
   BankVisits& bank = side.banks[static_cast<std::size_t>(visit.bank)];

@@ -2,12 +2,14 @@
 // neighbouring bursts of one request that lie in one row of one bank, or in rows of the same number
 // of several bank groups (then it is wide).
 //
-//   request ─► cut ─► visit of one bank ─► list of its bank  ─┐ by age: the numbers of visits
-//                 └─► wide visit ────────► list of wide ones ─┴─► the scheduler looks at one hit and
-//                                                                one miss of a bank, and at the wide
+//   request ─► cut ─► visit of one bank ─► list of its bank   ─┐ by age: the numbers of visits
+//                 └─► wide visit ────────► those of its banks ─┴─► the scheduler looks at one hit and
+//                                          and its row             one miss of a bank, and at one of
+//                                                                  each set of wide ones
 //
 // All visits of a bank that its open row serves (hits) may go at the same time, and so may all
-// others (misses), so that the oldest of each stands for the rest.
+// others (misses), and all wide ones of the same banks and row, so that the oldest of each stands for
+// the rest.
 #pragma once
 
 #include <array>
@@ -30,6 +32,8 @@ struct DramVisit {
   std::int32_t counted = 0;               // bursts that were counted as a miss or a conflict
   std::int32_t bank = 0;                  // the lowest of `banks`
   std::int32_t next = -1, previous = -1;  // in its list
+  std::int32_t behind = -1;               // wide: the next one of these banks and this row
+  std::int32_t last = -1;                 // wide, of those the oldest: the youngest
   bool write = false;
   bool wide = false;  // more than one bank
 };
@@ -41,9 +45,12 @@ class DramVisits {
 
   // Enters bursts [first, end) of a request. Nothing else allocates memory.
   void push(std::uint32_t request, std::uint64_t first, std::uint64_t end, bool write);
-  // Takes a visit out of its list; it stays valid until release().
+  // Takes the oldest visit out of its list; it stays valid until release().
   void remove(std::int32_t index);
   void release(std::int32_t index);
+
+  // How many were removed.
+  std::uint64_t taken() const { return taken_; }
 
   // The rows that are open. -1: none.
   void set_row(std::int32_t bank, std::int32_t row);
@@ -62,8 +69,14 @@ class DramVisits {
   std::int32_t oldest_miss(bool write, std::int32_t bank) const {
     return sides_[write].banks[static_cast<std::size_t>(bank)].miss;
   }
-  // Wide visits: the oldest; the others follow by DramVisit::next. -1: none.
-  std::int32_t oldest_wide(bool write) const { return sides_[write].wide.head; }
+  // Wide visits: the oldest of some banks and a row; those of others follow by DramVisit::next. -1:
+  // none.
+  std::int32_t first_wide(bool write) const { return sides_[write].wide.head; }
+  // All that wait in a direction are wide and of the same banks and row.
+  bool one_wide(bool write) const {
+    const Side& side = sides_[write];
+    return side.wide.head >= 0 && side.wide.head == side.wide.tail && (side.hits | side.misses) == 0;
+  }
 
  private:
   struct List {
@@ -84,23 +97,25 @@ class DramVisits {
   struct Pieces {
     DramVisit like;  // request, direction
     List list;
-    std::array<std::int32_t, kDramBanksMax> of_bank;  // the last piece there; with groups below the
-                                                      // column: of the bank in the first group
+    std::array<std::int32_t, kDramBanksMax> of_bank;  // the last piece there
   };
+  // Chunk by chunk: those of one bank and row are one piece.
   void cut(std::uint64_t first, std::uint64_t end, Pieces& pieces);
-  // Whole stripes over all groups from `first` on; returns where they end.
-  std::uint64_t cut_stripes(std::uint64_t first, std::uint64_t end, Pieces& pieces);
-  void cut_chunk(const DramPlace& place, std::int32_t bursts, Pieces& pieces);
+  // With groups below bits of the column: a piece for each row of them and pseudo-channel.
+  void cut_rows(std::uint64_t first, std::uint64_t end, Pieces& pieces);
+  // Bursts of one row of all groups, in the pseudo-channel of chunk `chunk`, the first one there.
+  void cut_row(std::uint64_t first, std::uint64_t end, std::uint64_t chunk, Pieces& pieces);
   struct Extent {
     std::uint64_t banks = 0;
     std::int32_t row = 0;
     std::int32_t bursts = 0;
   };
-  void add_to_piece(std::int32_t slot, const Extent& extent, Pieces& pieces);
   std::int32_t new_piece(const Extent& extent, Pieces& pieces);
   // The most bursts that a bank has of `bursts` neighbouring ones spread over the groups.
   std::int32_t deepest_of(std::int32_t bursts) const;
   void enter(std::int32_t index);
+  void enter_wide(Side& side, std::int32_t index);
+  void remove_wide(Side& side, std::int32_t index);
 
   void reserve(std::size_t visits);
   std::int32_t allocate();
@@ -112,11 +127,12 @@ class DramVisits {
 
   const DramMapping mapping_;
   const std::int32_t single_bursts_, pseudo_channels_, groups_, banks_of_group_, banks_;
+  std::uint64_t groups_mask_ = 0;  // the first bank of each group
   std::array<Side, 2> sides_;
   std::array<std::int32_t, kDramBanksMax> rows_;
   std::vector<DramVisit> pool_;
   std::vector<std::int32_t> free_;
-  std::uint64_t age_ = 0;
+  std::uint64_t age_ = 0, taken_ = 0;
 };
 
 }  // namespace tessera

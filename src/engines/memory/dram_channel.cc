@@ -83,27 +83,51 @@ Cycles DramChannel::step(Cycles now) {
 // what happens until then is certain now, and is done at once, in the order of its times.
 Cycles DramChannel::step_channels(Cycles now) {
   const Cycles certain = now + channels_->request_cycles();
-  Cycles at = next_event();
-  for (; at <= certain; at = next_event()) {
-    reached_ = at;
-    channels_->advance(at, now, wakes_);
-    while (const auto chosen = choose_port(at)) accept_in_channels(*chosen, at, now);
-    const Activity activity = channels_->in_service() == 0 ? Activity::kIdle : Activity::kBusy;
-    if (activity != account_.activity()) account_.enter(at, activity, nullptr);
+  while (true) {
+    const Arrivals arrivals = arrivals_after(reached_);
+    const Cycles until = std::min(arrivals.next, certain);
+    if (channels_->in_service() > 0) {
+      reached_ = std::max(reached_, channels_->advance(until, arrivals.waits, now, wakes_));
+      if (channels_->in_service() == 0) account_idle();
+    } else {
+      reached_ = std::max(reached_, until);
+    }
+    // Those that waited go when there is room, the others in the cycle in which they are here.
+    if (arrivals.waits || reached_ == arrivals.next) accept_all(now);
+    if (reached_ >= certain) break;
   }
-  return at == kNever ? kNever : std::max(at + channels_->lag_cycles(), now + 1);
+  const Cycles next = std::min(channels_->next(), arrivals_after(reached_).next);
+  return next == kNever ? kNever : std::max(next + channels_->lag_cycles(), now + 1);
 }
 
-// When the channels have something to do, or the next request comes here. One that is here waits for
-// room, which comes when the channels have something to do.
-Cycles DramChannel::next_event() const {
-  Cycles next = channels_->next();
+// When the last command issued nothing was in service any more.
+void DramChannel::account_idle() {
+  if (account_.activity() != Activity::kIdle) {
+    account_.enter(channels_->last_issue(), Activity::kIdle, nullptr);
+  }
+}
+
+void DramChannel::accept_all(Cycles now) {
+  while (const auto chosen = choose_port(reached_)) {
+    if (channels_->in_service() == 0) account_.enter(reached_, Activity::kBusy, nullptr);
+    accept_in_channels(*chosen, reached_, now);
+  }
+}
+
+// Requests that are here by then and wait for room, which comes when the channels have issued
+// something; and when the next one comes.
+DramChannel::Arrivals DramChannel::arrivals_after(Cycles reached) const {
+  Arrivals arrivals;
   for (const DramPort* port : ports_) {
     if (port->requests.empty()) continue;
     const Cycles here = port->requests.front_visible_at() + channels_->request_cycles();
-    if (here > reached_) next = std::min(next, here);
+    if (here <= reached) {
+      arrivals.waits = true;
+    } else {
+      arrivals.next = std::min(arrivals.next, here);
+    }
   }
-  return next;
+  return arrivals;
 }
 
 bool DramChannel::ready(const DramPort& port, Cycles now) const {

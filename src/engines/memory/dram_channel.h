@@ -68,7 +68,13 @@ class DramChannel {
   bool ready(const DramPort& port, Cycles now) const;
   void accept(DramPort& port, Cycles now);
   Cycles step_channels(Cycles now);
-  Cycles next_event() const;
+  struct Arrivals {
+    bool waits = false;
+    Cycles next = kNever;
+  };
+  Arrivals arrivals_after(Cycles reached) const;
+  void account_idle();
+  void accept_all(Cycles now);
   // In cycle `at`, which the channels have reached in a step at `now`.
   void accept_in_channels(std::size_t index, Cycles at, Cycles now);
   static void count_accepted(DramPort& port, Cycles now);
@@ -101,7 +107,7 @@ class DramChannel {
   std::int64_t last_burst_ = -1;
   std::int64_t row_misses_ = 0;
   std::optional<DramChannels> channels_;  // of a device
-  Cycles reached_ = 0;                    // the last cycle in which they did something
+  Cycles reached_ = 0;                    // until when they did all
   TimeAccount account_;
 };
 

@@ -60,22 +60,49 @@ void DramChannels::reset() {
   }
   in_service_ = 0;
   next_ = kDramNever;
+  last_issue_ = 0;
 }
 
-void DramChannels::advance(Cycles at, Cycles now, WakeTable& wakes) {
+Cycles DramChannels::advance(Cycles at, bool stop_at_room, Cycles now, WakeTable& wakes) {
   const DramCycles until = clocks_.dram(at);
-  if (next_ > until) return;
+  if (!stop_at_room) {
+    if (next_ <= until) run_all(until, now, wakes);
+    return at;
+  }
+  while (next_ <= until) {
+    const Cycles reached = clocks_.core(next_);
+    if (!run_all(next_, now, wakes)) continue;
+    // What is in the same core cycle goes with it.
+    run_all(clocks_.dram(reached), now, wakes);
+    return reached;
+  }
+  return at;
+}
+
+bool DramChannels::run_all(DramCycles until, Cycles now, WakeTable& wakes) {
+  bool left = false;
   next_ = kDramNever;
   for (DramChannelModel& channel : channels_) {
-    while (channel.next() <= until) {
-      const auto transfer = channel.step();
-      if (!transfer) continue;
-      Service& service = services_[transfer->request];
-      service.done_at = std::max(service.done_at, transfer->done_at);
-      service.bursts_left -= transfer->bursts;
-      if (service.bursts_left == 0) complete(sides_[service.port], now, wakes);
+    if (channel.next() <= until) {
+      const std::uint64_t before = channel.visits_taken();
+      run(channel, until, now, wakes);
+      left = left || channel.visits_taken() != before;
     }
     next_ = std::min(next_, channel.next());
+  }
+  return left;
+}
+
+void DramChannels::run(DramChannelModel& channel, DramCycles until, Cycles now, WakeTable& wakes) {
+  while (channel.next() <= until) {
+    const DramCycles at = channel.next();
+    const auto transfer = channel.step();
+    if (!transfer) continue;
+    last_issue_ = std::max(last_issue_, at);
+    Service& service = services_[transfer->request];
+    service.done_at = std::max(service.done_at, transfer->done_at);
+    service.bursts_left -= transfer->bursts;
+    if (service.bursts_left == 0) complete(sides_[service.port], now, wakes);
   }
 }
 

@@ -30,8 +30,11 @@ class DramChannels {
   DramChannels(const ChipConfig& chip, const std::vector<DramPort*>& ports);
 
   void reset();
-  // Issues what is due until `at` and gives the ports their completions, in a step at `now`.
-  void advance(Cycles at, Cycles now, WakeTable& wakes);
+  // Issues what is due until `at` and gives the ports their completions, in a step at `now`. Where
+  // `stop_at_room`, only until some queue has more room. The cycle until which all is done.
+  Cycles advance(Cycles at, bool stop_at_room, Cycles now, WakeTable& wakes);
+  // When the last command issued.
+  Cycles last_issue() const { return clocks_.core(last_issue_); }
   // Whether every channel has room.
   bool room(bool write) const;
   // Takes a request, which is complete no earlier than `not_before`. Returns its bytes in bursts.
@@ -64,6 +67,9 @@ class DramChannels {
   // The bursts that hold bytes [first, last).
   std::int64_t enter(std::uint32_t slot, std::int64_t first, std::int64_t last, bool write,
                      DramCycles now);
+  // Issues what is due until `until`, in one channel and in all; whether something left a queue.
+  void run(DramChannelModel& channel, DramCycles until, Cycles now, WakeTable& wakes);
+  bool run_all(DramCycles until, Cycles now, WakeTable& wakes);
   void complete(Side& side, Cycles now, WakeTable& wakes);
 
   const DramDevice& device_;
@@ -77,6 +83,7 @@ class DramChannels {
   std::vector<std::uint32_t> free_;
   std::size_t in_service_ = 0;
   DramCycles next_ = kDramNever;  // of all channels
+  DramCycles last_issue_ = 0;     // of data
 };
 
 }  // namespace tessera::engines
