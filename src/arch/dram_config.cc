@@ -104,6 +104,12 @@ DramCosts dram_costs(const ChipConfig& chip) {
           .banks = 1};
 }
 
+DramPieces dram_pieces(const ChipConfig& chip) {
+  if (dram_device(chip.dram.device) == nullptr) return {.bytes = chip.dma.request_bytes};
+  const std::int64_t bytes = std::int64_t{chip.dma.request_bytes} * chip.dram.channels;
+  return {.bytes = bytes, .alignment = bytes};
+}
+
 double dram_sustained_bytes_per_cycle(const ChipConfig& chip) {
   const double peak = dram_costs(chip).peak.value();
   const DramDevice* device = dram_device(chip.dram.device);

@@ -28,6 +28,14 @@ DramCosts dram_costs(const ChipConfig& chip);
 
 std::int64_t dram_burst_bytes(const DramConfig& config);
 
+// How DMA engines cut a run: into pieces of at most `bytes`, behind the first one from multiples of
+// `alignment` on. A request is dma.request_bytes in each channel.
+struct DramPieces {
+  std::int64_t bytes = 1;
+  std::int64_t alignment = 1;  // divides `bytes`
+};
+DramPieces dram_pieces(const ChipConfig& chip);
+
 // What the memory gives without a gap but for its refreshes, in bytes per core cycle.
 double dram_sustained_bytes_per_cycle(const ChipConfig& chip);
 

@@ -129,7 +129,7 @@ bool DmaEngine::begin_step(Cycles now) {
 }
 
 void DmaEngine::push(Cycles now, ActiveStep& step, std::int64_t piece, bool write) {
-  const DramRequest request = dma_request(step.plan, piece, write, chip_.dma.request_bytes);
+  const DramRequest request = dma_request(step.plan, piece, write);
   wiring_.port->requests.push(now, request);
   const bool copy = step.plan.reads && step.plan.writes;
   in_flight_.push({&step, piece, request.runs * request.bytes, copy && !write});

@@ -84,20 +84,29 @@ void fill_runs(const Grid& grid, bool other, StridedRuns& runs) {
   }
 }
 
-void cut_pieces(const ChipConfig& chip, DmaStep& plan) {
+// Whether all runs begin at the same place within `alignment` bytes.
+bool alike(const StridedRuns& runs, std::int64_t alignment) {
+  for (int i = 0; i < runs.axes; ++i) {
+    if (runs.strides[static_cast<std::size_t>(i)] % alignment != 0) return false;
+  }
+  return true;
+}
+
+void cut_pieces(const ChipConfig& chip, const DramPieces& most, DmaStep& plan) {
   const StridedRuns& runs = plan.writes ? plan.write : plan.read;
-  const std::int64_t request = chip.dma.request_bytes;
   plan.run_bytes = runs.run_bytes;
   plan.runs = runs.runs();
-  if (plan.run_bytes > request) {
-    plan.pieces_per_run = ceil_div(plan.run_bytes, request);
+  if (plan.run_bytes > most.bytes) {
+    plan.piece_bytes = plan.first_piece_bytes = most.bytes;
+    if (alike(runs, most.alignment)) plan.first_piece_bytes -= runs.address % most.alignment;
+    plan.pieces_per_run = 1 + ceil_div(plan.run_bytes - plan.first_piece_bytes, most.bytes);
     plan.runs_per_piece = 1;
     plan.pieces = plan.runs * plan.pieces_per_run;
   } else {
     // A run shorter than a burst still moves a burst.
     const std::int64_t moved = std::max(plan.run_bytes, dram_burst_bytes(chip.dram));
     plan.pieces_per_run = 1;
-    plan.runs_per_piece = std::max<std::int64_t>(1, request / moved);
+    plan.runs_per_piece = std::max<std::int64_t>(1, most.bytes / moved);
     plan.pieces = ceil_div(plan.runs, plan.runs_per_piece);
   }
 }
@@ -183,18 +192,19 @@ void plan_dma_step(const isa::TaskDescriptor& task, std::int64_t step, const Dma
   } else {
     plan_kernel(std::get<KernelTask>(task.config), place, chip, plan);
   }
-  cut_pieces(chip, plan);
+  cut_pieces(chip, dram_pieces(chip), plan);
 }
 
-DramRequest dma_request(const DmaStep& plan, std::int64_t piece, bool write,
-                        std::int64_t request_bytes) {
+DramRequest dma_request(const DmaStep& plan, std::int64_t piece, bool write) {
   DramRequest request;
   request.grid = write ? &plan.write : &plan.read;
   request.write = write;
   if (plan.pieces_per_run > 1) {
     request.first_run = piece / plan.pieces_per_run;
-    request.skip = piece % plan.pieces_per_run * request_bytes;
-    request.bytes = std::min(request_bytes, plan.run_bytes - request.skip);
+    const std::int64_t of_run = piece % plan.pieces_per_run;
+    const std::int64_t end = plan.first_piece_bytes + of_run * plan.piece_bytes;
+    request.skip = of_run == 0 ? 0 : end - plan.piece_bytes;
+    request.bytes = std::min(end, plan.run_bytes) - request.skip;
   } else {
     request.first_run = piece * plan.runs_per_piece;
     request.runs = std::min(plan.runs_per_piece, plan.runs - request.first_run);

@@ -1,7 +1,7 @@
 // What a DMA step asks of the DRAM channel: grids of contiguous runs, walked in address order.
 //
 //   step (image, rows) ─► axes by falling stride, broadcast axes dropped, touching axes merged
-//                     ─► runs ─► pieces of at most request_bytes, each one request
+//                     ─► runs ─► pieces (DramPieces), each one request
 //
 // Copies walk source and destination alike, in the order of the destination.
 #pragma once
@@ -21,8 +21,10 @@ struct DmaStep {
   std::int64_t run_bytes = 0;
   std::int64_t runs = 0;
   std::int64_t pieces = 0;
-  std::int64_t pieces_per_run = 1;  // > 1: runs longer than a request
+  std::int64_t pieces_per_run = 1;  // > 1: runs longer than a piece
   std::int64_t runs_per_piece = 1;
+  std::int64_t piece_bytes = 1;        // of a run in several pieces
+  std::int64_t first_piece_bytes = 1;  // of its first piece
   // Bytes that cross the state buffer's or kernel memory's port, for each byte of DRAM.
   std::int64_t expansion = 1;
   // Of a compressed kernel: cycles that its expansion takes in all, spread over its bytes.
@@ -38,7 +40,6 @@ struct DmaPlace {
 void plan_dma_step(const isa::TaskDescriptor& task, std::int64_t step, const DmaPlace& place,
                    const ChipConfig& chip, DmaStep& plan);
 // The request of piece `piece`, on grid `grid` (plan.read or plan.write).
-DramRequest dma_request(const DmaStep& plan, std::int64_t piece, bool write,
-                        std::int64_t request_bytes);
+DramRequest dma_request(const DmaStep& plan, std::int64_t piece, bool write);
 
 }  // namespace tessera::engines

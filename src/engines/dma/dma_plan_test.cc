@@ -65,7 +65,7 @@ TEST(DmaPlan, LongRunsAreCutIntoRequests) {
   bench.chip.dma.request_bytes = 48;
   const DmaStep plan = bench.plan(load({1024, 256, 32, 2}), 0);
   EXPECT_EQ(plan.pieces, 4 * 2);
-  const DramRequest last = dma_request(plan, 7, false, 48);
+  const DramRequest last = dma_request(plan, 7, false);
   EXPECT_EQ(last.first_run, 3);
   EXPECT_EQ(last.skip, 48);
   EXPECT_EQ(last.bytes, 16);
@@ -76,8 +76,8 @@ TEST(DmaPlan, ShortRunsShareARequest) {
   bench.chip.dma.request_bytes = 192;
   const DmaStep plan = bench.plan(load({1024, 256, 32, 2}), 0);
   EXPECT_EQ(plan.pieces, 2);
-  EXPECT_EQ(dma_request(plan, 0, false, 192).runs, 3);
-  EXPECT_EQ(dma_request(plan, 1, false, 192).runs, 1);
+  EXPECT_EQ(dma_request(plan, 0, false).runs, 3);
+  EXPECT_EQ(dma_request(plan, 1, false).runs, 1);
 }
 
 TEST(DmaPlan, CopiesWalkBothSidesInTheOrderOfTheDestination) {
