@@ -149,8 +149,9 @@ TEST(ChipConfig, EveryDeviceOfTheTableCanBeChosen) {
 
 TEST(ChipProfiles, AreTheFilesInArchAndAllLoad) {
   const auto names = builtin_chip_names();
-  const std::vector<std::string_view> expected = {
-      "brainwave", "edge", "f32", "gemmini8", "neuron2", "pe128x64", "systolic", "tessera128"};
+  const std::vector<std::string_view> expected = {"brainwave", "edge",     "f32",      "gemmini8",
+                                                  "neuron2",   "pe128x64", "systolic", "tessera128",
+                                                  "tpuv3",     "tpuv6e"};
   ASSERT_EQ(std::vector<std::string_view>(names.begin(), names.end()), expected);
   for (const std::string_view name : names) {
     const std::string path = std::string(TESSERA_SOURCE_DIR "/arch/") + std::string(name) + ".toml";
@@ -396,15 +397,15 @@ TEST(ChipConfigErrors, WordsOfTheMatrixFormat) {
 }
 
 TEST(ChipConfigErrors, AnUnknownProfileNamesTheNearestOne) {
-  EXPECT_EQ(
-      load_chip_config("tesera128").error().to_string(),
-      "unknown architecture 'tesera128'; did you mean 'tessera128'? allowed brainwave, "
-      "edge, f32, gemmini8, neuron2, pe128x64, systolic, tessera128, or the path of a .toml file   "
-      "[invalid argument]");
+  EXPECT_EQ(load_chip_config("tesera128").error().to_string(),
+            "unknown architecture 'tesera128'; did you mean 'tessera128'? allowed brainwave, "
+            "edge, f32, gemmini8, neuron2, pe128x64, systolic, tessera128, tpuv3, tpuv6e, or the "
+            "path of a "
+            ".toml file   [invalid argument]");
   EXPECT_EQ(load_chip_config("").error().to_string(),
             "unknown architecture ''; allowed brainwave, edge, f32, gemmini8, neuron2, pe128x64, "
             "systolic, "
-            "tessera128, or the path of a .toml file   [invalid argument]");
+            "tessera128, tpuv3, tpuv6e, or the path of a .toml file   [invalid argument]");
 }
 
 TEST(ChipConfigErrors, AFileThatIsNotThere) {

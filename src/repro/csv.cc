@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
+#include <optional>
 
 #include "base/input_file.h"
 
@@ -16,73 +18,117 @@ Error at_line(const std::string& file_name, std::int64_t line, const std::string
   return {ErrorCode::kInvalidArgument, fmt::format("{}:{}: {}", file_name, line, message)};
 }
 
+bool is_space(char c) { return c == ' ' || c == '\t'; }
+
+std::string_view without_spaces(std::string_view text) {
+  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+// A cell as it stands between two commas; what is in quotes stays as it is.
+std::string content(std::string_view text) {
+  text = without_spaces(text);
+  std::string cell;
+  bool quoted = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '"') {
+      cell += text[i];
+    } else if (quoted && i + 1 < text.size() && text[i + 1] == '"') {
+      cell += text[++i];
+    } else {
+      quoted = !quoted;
+    }
+  }
+  return cell;
+}
+
 // The cells of one line.
 Result<std::vector<std::string>> cut_line(std::string_view text, const std::string& file_name,
                                           std::int64_t line) {
-  std::vector<std::string> cells(1);
+  std::vector<std::string> cells;
   bool quoted = false;
+  std::size_t begin = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quoted) {
-      if (c != '"') {
-        cells.back() += c;
-      } else if (i + 1 < text.size() && text[i + 1] == '"') {
-        cells.back() += text[++i];
-      } else {
-        quoted = false;
-      }
-    } else if (c == '"') {
-      quoted = true;
-    } else if (c == ',') {
-      cells.emplace_back();
-    } else {
-      cells.back() += c;
-    }
+    if (text[i] == '"') quoted = !quoted;
+    if (text[i] != ',' || quoted) continue;
+    cells.push_back(content(text.substr(begin, i - begin)));
+    begin = i + 1;
   }
   if (quoted) return at_line(file_name, line, "a cell's quotes do not end on their line");
+  cells.push_back(content(text.substr(begin)));
   return cells;
+}
+
+// Takes the next line off; "\n", "\r\n" and "\r" end one.
+std::string_view next_line(std::string_view& text) {
+  const std::size_t end = text.find_first_of("\r\n");
+  const std::string_view line = text.substr(0, end);
+  if (end == std::string_view::npos) {
+    text = {};
+  } else {
+    const bool both = text[end] == '\r' && end + 1 < text.size() && text[end + 1] == '\n';
+    text.remove_prefix(end + (both ? 2 : 1));
+  }
+  return line;
+}
+
+bool same_letters(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; };
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [&](char x, char y) { return lower(x) == lower(y); });
 }
 
 }  // namespace
 
-Result<CsvTable> CsvTable::parse(std::string_view text, const std::string& file_name) {
+Result<CsvTable> CsvTable::parse(std::string_view text, const std::string& file_name,
+                                 BadRows bad_rows) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   CsvTable table;
   table.file_name_ = file_name;
   std::int64_t line = 0;
   while (!text.empty()) {
     ++line;
-    const std::size_t end = text.find('\n');
-    std::string_view row = text.substr(0, end);
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-    if (row.ends_with('\r')) row.remove_suffix(1);
-    if (row.empty()) continue;
-    TESSERA_TRY(std::vector<std::string> cells, cut_line(row, file_name, line));
-    if (table.header_.empty()) {
-      table.header_ = std::move(cells);
+    const std::string_view row = without_spaces(next_line(text));
+    if (row.empty() || row.starts_with('#')) continue;
+    auto cells = cut_line(row, file_name, line);
+    std::optional<Error> error;
+    if (!cells.ok()) {
+      error = cells.error();
+    } else if (table.header_.empty()) {
+      table.header_ = std::move(*cells);
       continue;
+    } else {
+      const std::size_t columns = table.header_.size();
+      while (bad_rows == BadRows::kLeftOut && cells->size() > columns && cells->back().empty()) {
+        cells->pop_back();
+      }
+      if (cells->size() == columns) {
+        table.rows_.push_back({line, std::move(*cells)});
+        continue;
+      }
+      error = at_line(file_name, line,
+                      fmt::format("found {} cells, the header has {}", cells->size(), columns));
     }
-    if (cells.size() != table.header_.size()) {
-      return at_line(
-          file_name, line,
-          fmt::format("found {} cells, the header has {}", cells.size(), table.header_.size()));
-    }
-    table.rows_.push_back({line, std::move(cells)});
+    if (bad_rows == BadRows::kError || table.header_.empty()) return *error;
+    table.left_out_.push_back(error->message);
   }
-  if (table.rows_.empty()) {
+  if (table.rows_.empty() && table.left_out_.empty()) {
     return at_line(file_name, line, "found no row, allowed a header and at least one row");
   }
   return table;
 }
 
-Result<CsvTable> CsvTable::read(const std::string& path) {
+Result<CsvTable> CsvTable::read(const std::string& path, BadRows bad_rows) {
   const auto bytes = read_input(path, {.bytes_max = kFileBytesMax, .descriptors = true});
   if (!bytes.ok()) return bytes.error().with_context(fmt::format("cannot read '{}'", path));
-  return parse({reinterpret_cast<const char*>(bytes->data()), bytes->size()}, path);
+  return parse({reinterpret_cast<const char*>(bytes->data()), bytes->size()}, path, bad_rows);
 }
 
 Result<std::size_t> CsvTable::column(std::string_view name) const {
   for (std::size_t i = 0; i < header_.size(); ++i) {
-    if (header_[i] == name) return i;
+    if (same_letters(header_[i], name)) return i;
   }
   return at_line(file_name_, 1,
                  fmt::format("no column '{}', found {}", name, fmt::join(header_, ", ")));

@@ -1,5 +1,7 @@
 // Tables of comma-separated values, as measured figures are stored. A cell may stand in double
-// quotes and then hold commas; "" in it is a quote. Every message names file and line.
+// quotes and then hold commas; "" in it is a quote. Spaces around a cell, lines that are empty or
+// begin with '#', the ends of lines of any system and a byte order mark are no content. Every
+// message names file and line.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +18,25 @@ struct CsvRow {
   std::vector<std::string> cells;
 };
 
+// What becomes of a row with more or fewer cells than the header, or with open quotes.
+enum class BadRows : std::uint8_t {
+  kError,
+  kLeftOut,  // and named in CsvTable::left_out()
+};
+
 class CsvTable {
  public:
-  // The first line names the columns; every other has as many cells.
-  static Result<CsvTable> parse(std::string_view text, const std::string& file_name);
-  static Result<CsvTable> read(const std::string& path);
+  // The first line names the columns; every other has as many cells. Empty cells behind the last
+  // column are no content with BadRows::kLeftOut.
+  static Result<CsvTable> parse(std::string_view text, const std::string& file_name,
+                                BadRows bad_rows = BadRows::kError);
+  static Result<CsvTable> read(const std::string& path, BadRows bad_rows = BadRows::kError);
 
   const std::vector<std::string>& header() const { return header_; }
   const std::vector<CsvRow>& rows() const { return rows_; }
-  // The position of a column; an error that names the columns there are.
+  // Rows that are not in rows(), with what is wrong with each.
+  const std::vector<std::string>& left_out() const { return left_out_; }
+  // The position of a column, in whatever case; an error that names the columns there are.
   Result<std::size_t> column(std::string_view name) const;
   // A cell as a number greater than 0.
   Result<std::int64_t> integer(const CsvRow& row, std::size_t column) const;
@@ -39,6 +51,7 @@ class CsvTable {
   std::string file_name_;
   std::vector<std::string> header_;
   std::vector<CsvRow> rows_;
+  std::vector<std::string> left_out_;
 };
 
 }  // namespace tessera::repro

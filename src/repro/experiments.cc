@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
+#include <iterator>
 
 #include "arch/nearest.h"
 #include "repro/csv.h"
@@ -11,6 +13,7 @@
 #include "repro/gemmini_timing.h"
 #include "repro/neuron_timing.h"
 #include "repro/systolic_timing.h"
+#include "repro/workload_timing.h"
 
 namespace tessera::repro {
 namespace {
@@ -33,27 +36,67 @@ constexpr const char* kTimingNeeds =
     "                           ...), gemmini_rtl_cycles\n"
     "  neuron_trn1_matmul.csv   kernel (nki_matmul_tiled_, ...), shape ([M,K]@[K,N]), dtype, "
     "value,\n"
-    "                           unit (ms)";
+    "                           unit (ms)\n"
+    "  tpuv3.csv                Workload (gemm_MxKxN, conv_BxHxWxCxOxKxSTRIDExPAD,\n"
+    "                           attention_HEADSxLENGTHxDEPTH, layernorm_ROWSxCOLUMNS,\n"
+    "                           softmax_ROWSxCOLUMNS, resnet18, resnet50, bert_base), TPUv3 "
+    "(cycles)\n"
+    "  tpuv6e.csv               workload (likewise), dtype (float16), cycles, latency_ns";
 
-Result<ExperimentResult> timing(const std::string& data_folder) {
-  ExperimentResult result;
-  for (const TimingFile& file : kTimingFiles) {
-    const std::filesystem::path path = std::filesystem::path(data_folder) / file.name;
-    std::error_code error;
-    if (!std::filesystem::exists(path, error)) {
-      result.notes.push_back(fmt::format("not compared: there is no {}", path.string()));
+struct WorkloadFile {
+  const char* name;
+  Result<std::vector<TimingTable>> (*compare)(const CsvTable&, const WorkloadRunner&);
+};
+constexpr std::array<WorkloadFile, 2> kWorkloadFiles = {{
+    {"tpuv3.csv", tpuv3_timing},
+    {"tpuv6e.csv", tpuv6e_timing},
+}};
+
+// The path of a file below the folder; empty, and a note, where it is not there.
+std::string file_in(const std::string& folder, const char* name, std::vector<std::string>& notes) {
+  const std::filesystem::path path = std::filesystem::path(folder) / name;
+  std::error_code error;
+  if (std::filesystem::exists(path, error)) return path.string();
+  notes.push_back(fmt::format("not compared: there is no {}", path.string()));
+  return "";
+}
+
+Status compare_workloads(const ExperimentOptions& options, ExperimentResult& result) {
+  for (const WorkloadFile& file : kWorkloadFiles) {
+    const std::string path = file_in(options.data, file.name, result.notes);
+    if (path.empty()) continue;
+    if (!options.runner) {
+      result.notes.push_back(fmt::format("not compared: nothing compiles the rows of {}", path));
       continue;
     }
-    TESSERA_TRY(const CsvTable measured, CsvTable::read(path.string()));
+    TESSERA_TRY(const CsvTable measured, CsvTable::read(path, BadRows::kLeftOut));
+    TESSERA_TRY(std::vector<TimingTable> tables, file.compare(measured, options.runner));
+    std::move(tables.begin(), tables.end(), std::back_inserter(result.tables));
+  }
+  return {};
+}
+
+Result<ExperimentResult> timing(const ExperimentOptions& options) {
+  if (!options.profile.empty()) return workload_rows(options.profile, options.runner);
+  ExperimentResult result;
+  for (const TimingFile& file : kTimingFiles) {
+    const std::string path = file_in(options.data, file.name, result.notes);
+    if (path.empty()) continue;
+    TESSERA_TRY(const CsvTable measured, CsvTable::read(path));
     TESSERA_TRY(TimingTable table, file.compare(measured));
     result.tables.push_back(std::move(table));
   }
+  TESSERA_RETURN_IF_ERROR(compare_workloads(options, result));
   if (result.tables.empty()) {
-    return Error{
-        ErrorCode::kInvalidArgument,
-        fmt::format("nothing to compare with in '{}'; timing needs {}", data_folder, kTimingNeeds)};
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("nothing to compare with in '{}'; timing needs {}", options.data,
+                             kTimingNeeds)};
   }
   return result;
+}
+
+Result<ExperimentResult> dram(const ExperimentOptions& options) {
+  return dram_timing(options.data);
 }
 
 constexpr const char* kDramNeeds =
@@ -64,8 +107,8 @@ constexpr const char* kDramNeeds =
     "  row_misses, row_conflicts, refreshes";
 
 constexpr std::array<Experiment, 2> kExperiments = {{
-    {"dram", "bandwidth of a DRAM channel held against a simulator's", kDramNeeds, dram_timing},
-    {"timing", "cycles and times held against what others measured", kTimingNeeds, timing},
+    {"dram", "bandwidth of a DRAM channel held against a simulator's", kDramNeeds, dram},
+    {"timing", "cycles and times held against what others measured", kTimingNeeds, timing, true},
 }};
 
 }  // namespace

@@ -7,14 +7,22 @@
 
 #include "base/result.h"
 #include "repro/experiment_result.h"
+#include "repro/workload.h"
 
 namespace tessera::repro {
+
+struct ExperimentOptions {
+  std::string data;     // folder with the published figures
+  std::string profile;  // experiments with rows of their own: ours for it, without published ones
+  WorkloadRunner runner = {};  // without it workloads are left out, and a note says so
+};
 
 struct Experiment {
   const char* name;
   const char* help;   // one line
   const char* needs;  // the files below --data, with their columns
-  Result<ExperimentResult> (*run)(const std::string& data_folder);
+  Result<ExperimentResult> (*run)(const ExperimentOptions& options);
+  bool has_rows = false;  // takes ExperimentOptions::profile
 };
 
 std::span<const Experiment> experiments();

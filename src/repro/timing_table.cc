@@ -17,4 +17,21 @@ double TimingTable::largest_error_percent() const {
   return largest;
 }
 
+double TimingTable::median_absolute_error_percent() const {
+  std::vector<double> errors;
+  for (const TimingRow& row : rows) errors.push_back(std::abs(row.error_percent()));
+  if (errors.empty()) return 0;
+  std::sort(errors.begin(), errors.end());
+  const std::size_t middle = errors.size() / 2;
+  return errors.size() % 2 == 1 ? errors[middle] : (errors[middle - 1] + errors[middle]) / 2;
+}
+
+std::string TimingTable::worst_row() const {
+  const auto worst =
+      std::max_element(rows.begin(), rows.end(), [](const TimingRow& a, const TimingRow& b) {
+        return std::abs(a.error_percent()) < std::abs(b.error_percent());
+      });
+  return worst == rows.end() ? "" : worst->name;
+}
+
 }  // namespace tessera::repro

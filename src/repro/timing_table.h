@@ -26,7 +26,9 @@ struct TimingTable {
   std::vector<std::string> notes = {};
 
   double mean_absolute_error_percent() const;
+  double median_absolute_error_percent() const;
   double largest_error_percent() const;  // absolute
+  std::string worst_row() const;         // whose error that is; empty of an empty table
 };
 
 }  // namespace tessera::repro

@@ -7,6 +7,7 @@ namespace tessera::zoo {
 
 void build_mobilenet_v1(NetworkBuilder& b);
 void build_ssd_mobilenet(NetworkBuilder& b);
+void build_resnet18(NetworkBuilder& b);
 void build_resnet50(NetworkBuilder& b);
 void build_vgg16(NetworkBuilder& b);
 void build_ssd_vgg(NetworkBuilder& b);

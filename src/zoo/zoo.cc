@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::array kNetworks = {
     ZooNetwork{"mobilenet_v1", "MobileNetV1 1.0, 224 x 224, 1,000 classes", build_mobilenet_v1},
+    ZooNetwork{"resnet18", "ResNet-18, 224 x 224, 1,000 classes", build_resnet18},
     ZooNetwork{"resnet50", "ResNet-50 v1.5 (stride in the 3 x 3), 224 x 224, 1,000 classes",
                build_resnet50},
     ZooNetwork{"vgg16", "VGG-16 (configuration D), 224 x 224, 1,000 classes", build_vgg16},

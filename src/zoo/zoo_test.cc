@@ -28,6 +28,7 @@ TEST(Zoo, MacsAreThePublishedOnes) {
   constexpr double kMega = 1e6, kGiga = 1e9;
   const Published rows[] = {
       {"mobilenet_v1", 569, kMega, 0, "Howard et al., MobileNets, table 4: 569 million"},
+      {"resnet18", 1.81, kGiga, 2, "torchvision's table of weights, resnet18"},
       {"resnet50", 4.09, kGiga, 2, "torchvision's table of weights, resnet50 (v1.5)"},
       {"vgg16", 15.47, kGiga, 2, "torchvision's table of weights, vgg16"},
       {"inception_v3", 5.71, kGiga, 2, "torchvision's table of weights, inception_v3"},
@@ -132,9 +133,10 @@ TEST(Zoo, ParametersAreThePublishedOnes) {
 TEST(Zoo, AnUnknownNameIsAnErrorThatListsTheNetworks) {
   const auto found = find_network("resnet51");
   ASSERT_FALSE(found.ok());
-  EXPECT_EQ(found.error().message,
-            "there is no network 'resnet51'; allowed mobilenet_v1, resnet50, vgg16, googlenet, "
-            "inception_v3, yolov3_tiny, yolov3, ssd_mobilenet, ssd_vgg, vit_tiny, bert_base");
+  EXPECT_EQ(
+      found.error().message,
+      "there is no network 'resnet51'; allowed mobilenet_v1, resnet18, resnet50, vgg16, googlenet, "
+      "inception_v3, yolov3_tiny, yolov3, ssd_mobilenet, ssd_vgg, vit_tiny, bert_base");
 }
 
 TEST(Zoo, WeightsHaveTheSpreadTheyWereAskedFor) {

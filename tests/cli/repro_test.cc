@@ -91,6 +91,50 @@ TEST(Repro, DramGivesItsErrorsAtTheTop) {
   EXPECT_THAT(bad.err, HasSubstr("dram_reference.csv:1: no column 'pattern'"));
 }
 
+TEST(Repro, WorkloadsOfFilesWithOddLinesAreRunOrNamed) {
+  const std::string folder = work_folder() + "/workloads";
+  std::filesystem::create_directories(folder);
+  write_text(
+      folder + "/tpuv3.csv",
+      "# a core\r\nWorkload,TPUv3\r\n  gemm_130x7x1 , 800\r\n\"conv_2x5x9x3x8x3x2x1\",900\r\n"
+      "attention_2x16x8,1000\r\nlayernorm_3x40,700\r\nsoftmax_2x3x8,700\r\nvgg16,1\r\n"
+      "gemm_1x1\r\ngemm_130x7x1,1600\r\n");
+  write_text(folder + "/tpuv6e.csv",
+             "workload,dtype,cycles,latency_ns\ngemm_64x64x64,float16,1750,1000\n");
+  const CommandResult result = tessera({"repro", "timing", "--data", folder, "--json"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const nlohmann::json json = result.json();
+  ASSERT_EQ(json.at("tables").size(), 3u);
+  const nlohmann::json& table = json.at("tables")[0];
+  EXPECT_EQ(table.at("name"), "tpuv3");
+  ASSERT_EQ(table.at("rows").size(), 6u);
+  for (const nlohmann::json& row : table.at("rows")) {
+    EXPECT_GE(row.at("ours").get<double>(), row.at("array bound").get<double>());
+    EXPECT_GE(row.at("ours").get<double>(), row.at("memory bound").get<double>());
+  }
+  EXPECT_EQ(table.at("rows")[0].at("ours"), table.at("rows")[5].at("ours"));
+  EXPECT_THAT(table.at("notes")[0].get<std::string>(), HasSubstr("workload 'vgg16': not modelled"));
+  EXPECT_THAT(table.at("notes")[1].get<std::string>(), HasSubstr("needs 3 extents"));
+  EXPECT_TRUE(table.contains("median_absolute_error_percent"));
+  EXPECT_TRUE(table.contains("worst_row"));
+  // At 1.75 GHz in both, so both tables say the same.
+  const nlohmann::json& cycles = json.at("tables")[1].at("rows")[0];
+  const nlohmann::json& time = json.at("tables")[2].at("rows")[0];
+  EXPECT_NEAR(cycles.at("error_percent"), time.at("error_percent").get<double>(), 1e-6);
+}
+
+TEST(Repro, RowsNeedNoFile) {
+  const CommandResult both = tessera({"repro", "timing", "--rows", "tpuv3", "--data", "."});
+  EXPECT_EQ(both.status, 1);
+  EXPECT_THAT(both.err, HasSubstr("give one of them"));
+  const CommandResult other = tessera({"repro", "dram", "--rows", "tpuv3"});
+  EXPECT_EQ(other.status, 1);
+  EXPECT_THAT(other.err, HasSubstr("dram has no rows of its own"));
+  const CommandResult profile = tessera({"repro", "timing", "--rows", "tpuv33"});
+  EXPECT_EQ(profile.status, 1);
+  EXPECT_THAT(profile.err, HasSubstr("did you mean 'tpuv3'?"));
+}
+
 TEST(Repro, SaysWhatItNeeds) {
   const CommandResult without = tessera({"repro", "timing"});
   EXPECT_EQ(without.status, 1);

@@ -64,7 +64,7 @@ class Bash(unittest.TestCase):
                                    ["run", "--cores", ""], ["run", "--shape", ""], ["run", "--format", "mxfp4"],
                                    folder=folder)
         self.assertEqual(found, [["sim", "host", "ref"], ["tessera128"], ["model.onnx"], ["model.onnx"],
-                                 ["resnet50"], ["host"], [], [], ["mxfp4e2m1"]])
+                                 ["resnet18", "resnet50"], ["host"], [], [], ["mxfp4e2m1"]])
 
 
 def typed(shell, arguments, setup, lines):

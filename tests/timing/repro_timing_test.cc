@@ -157,7 +157,7 @@ TEST(PublishedFigures, AreMetWithinTheirBounds) {
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "there is no " << folder;
   const auto experiment = find_experiment("timing");
   ASSERT_TRUE(experiment.ok());
-  const auto result = (*experiment)->run(folder);
+  const auto result = (*experiment)->run({.data = folder, .profile = {}});
   ASSERT_TRUE(result.ok()) << result.error().message;
   for (const TimingTable& table : result->tables) {
     SCOPED_TRACE(table.name);

@@ -7,12 +7,13 @@
 #include "repro/experiments.h"
 #include "tools/terminal/console.h"
 #include "tools/verb.h"
+#include "tools/workloads/run_workload.h"
 
 namespace tessera::tools {
 namespace {
 
 struct ReproArguments {
-  std::string name, data;
+  std::string name, data, rows;
   bool json = false;
 };
 
@@ -31,7 +32,9 @@ nlohmann::json to_json(const repro::TimingTable& table) {
           {"title", table.title},
           {"unit", table.unit},
           {"mean_absolute_error_percent", table.mean_absolute_error_percent()},
+          {"median_absolute_error_percent", table.median_absolute_error_percent()},
           {"largest_error_percent", table.largest_error_percent()},
+          {"worst_row", table.worst_row()},
           {"notes", table.notes},
           {"rows", std::move(rows)}};
 }
@@ -94,20 +97,37 @@ void print(const repro::TimingTable& table) {
     cells.resize(header.size());
     text.add(std::move(cells));
   }
-  show_lines(fmt::format("{}in {}: mean absolute error {:.2f} %, largest {:.2f} %\n",
-                         text.text(100), visible_text(table.unit),
-                         table.mean_absolute_error_percent(), table.largest_error_percent()));
+  const std::string worst =
+      table.rows.empty() ? "" : fmt::format(" ({})", visible_text(table.worst_row()));
+  show_lines(
+      fmt::format("{}in {}: mean absolute error {:.2f} %, median {:.2f} %, largest {:.2f} %{}\n",
+                  text.text(100), visible_text(table.unit), table.mean_absolute_error_percent(),
+                  table.median_absolute_error_percent(), table.largest_error_percent(), worst));
   for (const std::string& note : table.notes) show("{}\n", note);
   show("\n");
 }
 
+Status check(const ReproArguments& arguments, const repro::Experiment& experiment) {
+  if (!arguments.rows.empty() && !experiment.has_rows) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("{} has no rows of its own; --rows goes with timing, {} needs --data",
+                             experiment.name, experiment.name)};
+  }
+  if (!arguments.rows.empty() && !arguments.data.empty()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 "--data compares with published figures and --rows needs none; give one of them"};
+  }
+  if (!arguments.rows.empty() || !arguments.data.empty()) return {};
+  return Error{ErrorCode::kInvalidArgument,
+               fmt::format("{} needs --data FOLDER with {}", experiment.name, experiment.needs)};
+}
+
 Status reproduce(const ReproArguments& arguments) {
   TESSERA_TRY(const repro::Experiment* const experiment, repro::find_experiment(arguments.name));
-  if (arguments.data.empty()) {
-    return Error{ErrorCode::kInvalidArgument, fmt::format("{} needs --data FOLDER with {}",
-                                                          experiment->name, experiment->needs)};
-  }
-  TESSERA_TRY(const repro::ExperimentResult result, experiment->run(arguments.data));
+  TESSERA_RETURN_IF_ERROR(check(arguments, *experiment));
+  TESSERA_TRY(
+      const repro::ExperimentResult result,
+      experiment->run({.data = arguments.data, .profile = arguments.rows, .runner = run_workload}));
   if (arguments.json) {
     nlohmann::json tables = nlohmann::json::array();
     for (const repro::TimingTable& table : result.tables) tables.push_back(to_json(table));
@@ -139,6 +159,10 @@ Action repro_verb(CLI::App& app) {
   }
   app.add_option("name", arguments->name, names)->required();
   app.add_option("--data", arguments->data, "folder with the published figures");
+  app.add_option(
+      "--rows", arguments->rows,
+      "timing: our cycles of a list of workloads on this architecture (a profile such as "
+      "tpuv3, or a file), without published figures");
   app.add_flag("--json", arguments->json, "print one JSON object");
   app.footer(fmt::format("{}\n{}", app.get_footer(), needs));
   return [arguments] { return reproduce(*arguments); };

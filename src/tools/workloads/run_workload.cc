@@ -1,0 +1,98 @@
+#include "tools/workloads/run_workload.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <mutex>
+#include <optional>
+
+#include "card/core.h"
+#include "link/link.h"
+#include "network/network.h"
+#include "tools/workloads/workload_model.h"
+#include "zoo/zoo.h"
+
+namespace tessera::tools {
+namespace {
+
+using repro::Workload;
+using repro::WorkloadRun;
+
+// A name of a file that is there while this is.
+class TemporaryFile {
+ public:
+  static Result<TemporaryFile> make() {
+    std::error_code error;
+    std::string path = std::filesystem::temp_directory_path(error) / "tessera-workload-XXXXXX.onnx";
+    const int file = error ? -1 : mkstemps(path.data(), 5);
+    if (file < 0) {
+      return Error{ErrorCode::kUnavailable, fmt::format("cannot make the file '{}'", path)};
+    }
+    close(file);
+    return TemporaryFile(path);
+  }
+  TemporaryFile(TemporaryFile&& other) noexcept : path_(std::exchange(other.path_, "")) {}
+  TemporaryFile(const TemporaryFile&) = delete;
+  ~TemporaryFile() {
+    if (!path_.empty()) std::remove(path_.c_str());
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit TemporaryFile(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
+Result<std::shared_ptr<const graph::Graph>> graph_of(const Workload& workload,
+                                                     const ChipConfig& chip,
+                                                     const LoadOptions& options) {
+  if (workload.kind != repro::WorkloadKind::kNetwork) {
+    return network::graph_of_model(workload_model(workload, chip.formats.vector), chip, options);
+  }
+  TESSERA_TRY(const zoo::ZooNetwork network, zoo::find_network(workload.name));
+  TESSERA_TRY(const TemporaryFile file, TemporaryFile::make());
+  TESSERA_TRY(const zoo::Summary summary, zoo::write_network(network, 0, file.path()));
+  (void)summary;
+  return network::load_graph(file.path(), chip, options);
+}
+
+// The graph, with its weights, goes when the program is there.
+Result<isa::Program> program_of(const Workload& workload, const ChipConfig& chip) {
+  LoadOptions options;
+  options.compress_weights = false;
+  options.require_full_offload = true;
+  TESSERA_TRY(std::shared_ptr<const graph::Graph> graph, graph_of(workload, chip, options));
+  TESSERA_TRY(const Network network, network::network_from_graph(std::move(graph), chip, options));
+  return link::link(network.state().package, chip);
+}
+
+void add(const card::RunStatistics& run, WorkloadRun& sum) {
+  sum.cycles += run.cycles;
+  for (const card::EngineStatistics& engine : run.engines) {
+    sum.macs += engine.macs;
+    if (engine.name == "dram") sum.dram_bytes += engine.bytes_read + engine.bytes_written;
+  }
+}
+
+}  // namespace
+
+Result<WorkloadRun> run_workload(const Workload& workload, const ChipConfig& chip) {
+  // A gigabyte each while they are compiled.
+  constexpr std::int64_t kLarge = std::int64_t{1} << 26;
+  static std::mutex one_large;
+  std::unique_lock<std::mutex> alone(one_large, std::defer_lock);
+  if (workload_weights(workload) >= kLarge) alone.lock();
+  TESSERA_TRY(const isa::Program program, program_of(workload, chip));
+  TESSERA_TRY(const std::unique_ptr<card::Core> core, card::Core::create(chip));
+  TESSERA_RETURN_IF_ERROR(core->load(program));
+  WorkloadRun sum;
+  for (std::size_t segment = 0; segment < program.segments.size(); ++segment) {
+    TESSERA_TRY(const card::RunStatistics run, core->run_segment(segment, {.timing_only = true}));
+    add(run, sum);
+  }
+  return sum;
+}
+
+}  // namespace tessera::tools
