@@ -170,6 +170,39 @@ TEST(Compile, LargeKernelIsCutIntoEvenSlicesOfWholeBlocks) {
   EXPECT_EQ(tasks_on(program, EngineKind::kLoad).size(), 1u);
 }
 
+TEST(Compile, SliceOfAKernelHasABlockForEachArray) {
+  GraphBuilder builder(1);
+  const auto x = builder.input({1, 4096});
+  builder.output(builder.matmul(x, builder.constant({4096, 512})));
+  ChipConfig chip;
+  chip.neural.count = 2;
+  chip.neural.kernel_bytes_per_partition = 65536;
+  const Program program = build(builder.take(), chip);
+  // 32 tiles of 128 x 128 f16 a column block: 8 KiB, an eighth of the memory. One block would leave
+  // one of the two arrays without work: a row of results cannot be shared.
+  EXPECT_EQ(tasks_on(program, EngineKind::kNeural).size(), 2u);
+}
+
+// Two inputs and three blocks of results fill the buffer where pieces meet; everywhere else there is
+// room for results that wait for no other's store.
+TEST(Compile, BlocksWithoutRoomForTheirWishTakeAPartOfIt) {
+  GraphBuilder builder(1);
+  const auto x = builder.input({1, 96, 4096});
+  builder.output(builder.matmul(x, builder.constant({4096, 3072})));
+  ChipConfig chip;
+  chip.neural.kernel_bytes_per_partition = 16384;  // two slices of a column block
+  chip.state_buffer.bytes_per_partition = 2 * 32 * 32 * 2 + 3 * 64;  // 32 rows a piece
+  const Program program = build(builder.take(), chip);
+  const auto tasks = tasks_on(program, EngineKind::kNeural);
+  ASSERT_EQ(tasks.size(), 3u * 24);
+  int repeated = 0;
+  for (std::size_t i = 1; i < tasks.size(); ++i) {
+    repeated += std::get<isa::NeuralTask>(tasks[i]->config).output.offset ==
+                std::get<isa::NeuralTask>(tasks[i - 1]->config).output.offset;
+  }
+  EXPECT_LE(repeated, 2 * 4);  // at the two borders
+}
+
 TEST(Compile, TensorLargerThanTheBufferIsCutByRows) {
   GraphBuilder builder(1);
   auto x = builder.input({1, 4, 200, 40});

@@ -326,7 +326,9 @@ Result<std::vector<KernelSlice>> cut_kernel(const graph::Graph& graph, const Nod
   shape.rows = chip.neural.rows;
   shape.columns = std::min<std::int64_t>(chip.neural.columns, shape.output_channels);
   const std::int64_t memory = chip.neural.kernel_bytes_per_partition;
-  const std::int64_t block = cut_bytes(whole, 1, shape.columns);
+  // At least one block of output channels for each array, where a half of the memory holds them.
+  const std::int64_t of_arrays = std::min(shape.columns * chip.neural.count, shape.output_channels);
+  const std::int64_t block = cut_bytes(whole, 1, of_arrays);
   const std::int64_t wanted = std::clamp(block, memory / 8, memory / 2);
   std::vector<Cut> cuts = even_cuts(whole, wanted, chip.state_buffer.partitions);
   while (cuts.empty() && shape.columns > 1) {

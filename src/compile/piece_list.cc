@@ -218,17 +218,24 @@ void PieceList::add_moves_after(std::int32_t index) {
   }
 }
 
-// Blocks that live or wish to live beside this one make do with their life. False if all do.
+// Of the blocks that live or wish to live beside this one, those with the widest wishes make do with
+// a half of it, at last with their life. False if all do.
 bool PieceList::drop_wishes(const PlacedBlock& tight) {
-  bool dropped = false;
-  for (PlacedBlock& block : plan_.buffer_blocks) {
-    if (block.wish_first > tight.last || block.wish_last < tight.first) continue;
-    if (block.wish_first == block.first && block.wish_last == block.last) continue;
-    block.wish_first = block.first;
-    block.wish_last = block.last;
-    dropped = true;
+  const auto beside = [&](const PlacedBlock& block) {
+    return block.wish_first <= tight.last && block.wish_last >= tight.first;
+  };
+  std::int64_t widest = 0;
+  for (const PlacedBlock& block : plan_.buffer_blocks) {
+    if (!beside(block)) continue;
+    widest = std::max({widest, block.first - block.wish_first, block.wish_last - block.last});
   }
-  return dropped;
+  if (widest == 0) return false;
+  for (PlacedBlock& block : plan_.buffer_blocks) {
+    if (!beside(block)) continue;
+    block.wish_first = std::max(block.wish_first, block.first - widest / 2);
+    block.wish_last = std::min(block.wish_last, block.last + widest / 2);
+  }
+  return true;
 }
 
 // The layers of the pieces during its life; those of a cascade take turns.

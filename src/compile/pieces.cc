@@ -64,7 +64,9 @@ class Cutter {
     if (bytes(grain) <= room) return grain;
     if (rows_can_be_cut()) {
       for (std::int64_t pieces = 2; pieces < 2 * layer_.output.rows(); ++pieces) {
-        grain.rows = std::max<std::int64_t>(1, ceil_div(layer_.output.rows(), pieces));
+        const std::int64_t rows = ceil_div(layer_.output.rows(), pieces);
+        if (rows == grain.rows) continue;  // as before
+        grain.rows = rows;
         if (bytes(grain) <= room) return grain;
         if (grain.rows == 1) break;
       }

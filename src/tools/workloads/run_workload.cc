@@ -47,9 +47,11 @@ class TemporaryFile {
 
 Result<std::shared_ptr<const graph::Graph>> graph_of(const Workload& workload,
                                                      const ChipConfig& chip,
-                                                     const LoadOptions& options) {
+                                                     const LoadOptions& options,
+                                                     std::int64_t parts) {
   if (workload.kind != repro::WorkloadKind::kNetwork) {
-    return network::graph_of_model(workload_model(workload, chip.formats.vector), chip, options);
+    return network::graph_of_model(workload_model(workload, chip.formats.vector, parts), chip,
+                                   options);
   }
   TESSERA_TRY(const zoo::ZooNetwork network, zoo::find_network(workload.name));
   TESSERA_TRY(const TemporaryFile file, TemporaryFile::make());
@@ -59,11 +61,12 @@ Result<std::shared_ptr<const graph::Graph>> graph_of(const Workload& workload,
 }
 
 // The graph, with its weights, goes when the program is there.
-Result<isa::Program> program_of(const Workload& workload, const ChipConfig& chip) {
+Result<isa::Program> program_of(const Workload& workload, const ChipConfig& chip,
+                                std::int64_t parts) {
   LoadOptions options;
   options.compress_weights = false;
   options.require_full_offload = true;
-  TESSERA_TRY(std::shared_ptr<const graph::Graph> graph, graph_of(workload, chip, options));
+  TESSERA_TRY(std::shared_ptr<const graph::Graph> graph, graph_of(workload, chip, options, parts));
   TESSERA_TRY(const Network network, network::network_from_graph(std::move(graph), chip, options));
   return link::link(network.state().package, chip);
 }
@@ -76,15 +79,9 @@ void add(const card::RunStatistics& run, WorkloadRun& sum) {
   }
 }
 
-}  // namespace
-
-Result<WorkloadRun> run_workload(const Workload& workload, const ChipConfig& chip) {
-  // A gigabyte each while they are compiled.
-  constexpr std::int64_t kLarge = std::int64_t{1} << 26;
-  static std::mutex one_large;
-  std::unique_lock<std::mutex> alone(one_large, std::defer_lock);
-  if (workload_weights(workload) >= kLarge) alone.lock();
-  TESSERA_TRY(const isa::Program program, program_of(workload, chip));
+Result<WorkloadRun> run_in_parts(const Workload& workload, const ChipConfig& chip,
+                                 std::int64_t parts) {
+  TESSERA_TRY(const isa::Program program, program_of(workload, chip, parts));
   TESSERA_TRY(const std::unique_ptr<card::Core> core, card::Core::create(chip));
   TESSERA_RETURN_IF_ERROR(core->load(program));
   WorkloadRun sum;
@@ -93,6 +90,40 @@ Result<WorkloadRun> run_workload(const Workload& workload, const ChipConfig& chi
     add(run, sum);
   }
   return sum;
+}
+
+// Parts whose intermediate results take a half of the state buffer, a quarter and an eighth; and
+// none.
+std::vector<std::int64_t> choices_of_parts(const Workload& workload, const ChipConfig& chip) {
+  const std::int64_t elements = workload_intermediates(workload);
+  if (elements == 0) return {1};
+  const std::int64_t buffer =
+      std::int64_t{chip.state_buffer.bytes_per_partition} * chip.state_buffer.partitions;
+  std::int64_t parts = 1;
+  while (2 * elements * format_bytes(chip.formats.vector) > parts * buffer) parts *= 2;
+  constexpr std::int64_t kPartsMax = 64;  // more take long to compile
+  std::vector<std::int64_t> choices = {1};
+  for (const std::int64_t choice : {parts, 2 * parts, 4 * parts}) {
+    const std::int64_t most = std::min(choice, kPartsMax);
+    if (most > choices.back()) choices.push_back(most);
+  }
+  return choices;
+}
+
+}  // namespace
+
+Result<WorkloadRun> run_workload(const Workload& workload, const ChipConfig& chip) {
+  // A gigabyte each while they are compiled.
+  constexpr std::int64_t kLarge = std::int64_t{1} << 26;
+  static std::mutex one_large;
+  std::unique_lock<std::mutex> alone(one_large, std::defer_lock);
+  if (workload_weights(workload) >= kLarge) alone.lock();
+  std::optional<WorkloadRun> best;
+  for (const std::int64_t parts : choices_of_parts(workload, chip)) {
+    TESSERA_TRY(const WorkloadRun run, run_in_parts(workload, chip, parts));
+    if (!best || run.cycles < best->cycles) best = run;
+  }
+  return *best;
 }
 
 }  // namespace tessera::tools

@@ -6,6 +6,9 @@
 
 namespace tessera::tools {
 
+// Attention, layer norms and softmaxes are cut into parts, as a compiler's loop over heads or rows
+// would be, where that is faster (workload_model.h); the fastest of up to four ways counts.
+//
 // Operands, parameters and results lie in DRAM, in the chip's vector format; weights are constants
 // of the model and stored as they are, never compressed. Operators that would run on the host are
 // an error that names them. Workloads with large weights wait for each other; otherwise callable

@@ -1,7 +1,10 @@
 #include "tools/workloads/workload_model.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <numeric>
 
 #include "base/check.h"
 
@@ -67,6 +70,14 @@ class ModelMaker {
     node.attributes = attributes;
     model_.graph.nodes.push_back(std::move(node));
   }
+  void split(const std::string& input, std::int64_t axis, const std::vector<std::int64_t>& sizes,
+             const std::vector<std::string>& outputs) {
+    Tensor tensor = Tensor::zeros(Format::kI64, {static_cast<std::int64_t>(sizes.size())});
+    std::memcpy(tensor.bytes.data(), sizes.data(), tensor.bytes.size());
+    model_.graph.initializers.emplace(input + "_sizes", std::move(tensor));
+    node("Split", {input, input + "_sizes"}, outputs.front(), {{"axis", axis}});
+    model_.graph.nodes.back().outputs = outputs;
+  }
   model::Model finish(const std::string& output) {
     model::ValueInfo info;
     info.name = output;
@@ -109,37 +120,80 @@ model::Model convolution(const Workload& workload, ModelMaker& maker) {
   return maker.finish("features");
 }
 
-model::Model attention(const Workload& workload, ModelMaker& maker) {
+// `name` cut along an axis into parts of about the same size; their names.
+std::vector<std::string> split(ModelMaker& maker, const std::string& name, std::int64_t axis,
+                               std::int64_t extent, std::int64_t parts) {
+  if (parts == 1) return {name};
+  std::vector<std::int64_t> sizes;
+  std::vector<std::string> names;
+  for (std::int64_t part = 0; part < parts; ++part) {
+    sizes.push_back(extent * (part + 1) / parts - extent * part / parts);
+    names.push_back(name + "_" + std::to_string(part));
+  }
+  maker.split(name, axis, sizes, names);
+  return names;
+}
+
+std::string join(ModelMaker& maker, const std::vector<std::string>& parts, std::int64_t axis,
+                 const std::string& name) {
+  if (parts.size() == 1) return parts.front();
+  maker.node("Concat", parts, name, {{"axis", axis}});
+  return name;
+}
+
+// Heads first, then the queries of each head.
+model::Model attention(const Workload& workload, std::int64_t parts, ModelMaker& maker) {
   const std::vector<std::int64_t>& e = workload.extents;
-  for (const char* const name : {"queries", "keys", "values"})
+  for (const char* const name : {"queries", "keys", "values"}) {
     maker.input(name, {e[0], e[1], e[2]});
+  }
   maker.scalar("factor", 1 / std::sqrt(static_cast<float>(e[2])));
-  maker.node("Transpose", {"keys"}, "keys_turned", {{"perm", std::vector<std::int64_t>{0, 2, 1}}});
-  maker.node("MatMul", {"queries", "keys_turned"}, "scores");
-  maker.node("Mul", {"scores", "factor"}, "scaled");
-  maker.node("Softmax", {"scaled"}, "shares", {{"axis", std::int64_t{-1}}});
-  maker.node("MatMul", {"shares", "values"}, "mixed");
-  return maker.finish("mixed");
+  const std::int64_t groups = std::min(parts, e[0]);
+  const std::int64_t bands = std::clamp<std::int64_t>(parts / groups, 1, e[1]);
+  const std::vector<std::string> queries = split(maker, "queries", 0, e[0], groups);
+  const std::vector<std::string> keys = split(maker, "keys", 0, e[0], groups);
+  const std::vector<std::string> values = split(maker, "values", 0, e[0], groups);
+  std::vector<std::string> results;
+  for (std::size_t group = 0; group < queries.size(); ++group) {
+    const std::string turned = keys[group] + "_turned";
+    maker.node("Transpose", {keys[group]}, turned, {{"perm", std::vector<std::int64_t>{0, 2, 1}}});
+    std::vector<std::string> mixed;
+    for (const std::string& band : split(maker, queries[group], 1, e[1], bands)) {
+      maker.node("MatMul", {band, turned}, band + "_scores");
+      maker.node("Mul", {band + "_scores", "factor"}, band + "_scaled");
+      maker.node("Softmax", {band + "_scaled"}, band + "_shares", {{"axis", std::int64_t{-1}}});
+      maker.node("MatMul", {band + "_shares", values[group]}, band + "_mixed");
+      mixed.push_back(band + "_mixed");
+    }
+    results.push_back(join(maker, mixed, 1, queries[group] + "_group"));
+  }
+  return maker.finish(join(maker, results, 0, "mixed"));
 }
 
-model::Model layer_norm(const Workload& workload, ModelMaker& maker) {
+model::Model along_rows(const Workload& workload, std::int64_t parts, ModelMaker& maker) {
+  const bool norm = workload.kind == WorkloadKind::kLayerNorm;
   maker.input("x", workload.extents);
-  const Shape along = {workload.extents.back()};
-  maker.weights("gain", along);
-  maker.weights("offset", along);
-  maker.node("LayerNormalization", {"x", "gain", "offset"}, "y", {{"axis", std::int64_t{-1}}});
-  return maker.finish("y");
-}
-
-model::Model softmax(const Workload& workload, ModelMaker& maker) {
-  maker.input("x", workload.extents);
-  maker.node("Softmax", {"x"}, "y", {{"axis", std::int64_t{-1}}});
-  return maker.finish("y");
+  if (norm) {
+    maker.weights("gain", {workload.extents.back()});
+    maker.weights("offset", {workload.extents.back()});
+  }
+  const std::int64_t rows = workload.extents.size() > 1 ? workload.extents.front() : 1;
+  std::vector<std::string> results;
+  for (const std::string& part : split(maker, "x", 0, rows, std::min(parts, rows))) {
+    results.push_back(part + "_y");
+    const model::Attributes last = {{"axis", std::int64_t{-1}}};
+    if (norm) {
+      maker.node("LayerNormalization", {part, "gain", "offset"}, results.back(), last);
+    } else {
+      maker.node("Softmax", {part}, results.back(), last);
+    }
+  }
+  return maker.finish(join(maker, results, 0, "y"));
 }
 
 }  // namespace
 
-model::Model workload_model(const Workload& workload, Format format) {
+model::Model workload_model(const Workload& workload, Format format, std::int64_t parts) {
   ModelMaker maker(workload.name, format);
   switch (workload.kind) {
     case WorkloadKind::kProduct:
@@ -147,16 +201,24 @@ model::Model workload_model(const Workload& workload, Format format) {
     case WorkloadKind::kConvolution:
       return convolution(workload, maker);
     case WorkloadKind::kAttention:
-      return attention(workload, maker);
+      return attention(workload, parts, maker);
     case WorkloadKind::kLayerNorm:
-      return layer_norm(workload, maker);
     case WorkloadKind::kSoftmax:
-      return softmax(workload, maker);
+      return along_rows(workload, parts, maker);
     case WorkloadKind::kNetwork:
       break;
   }
   TESSERA_CHECK(false, "'{}' is a network", workload.name);
   return {};
+}
+
+std::int64_t workload_intermediates(const Workload& workload) {
+  const std::vector<std::int64_t>& e = workload.extents;
+  if (workload.kind == WorkloadKind::kAttention) return e[0] * e[1] * e[1];
+  if (workload.kind != WorkloadKind::kLayerNorm && workload.kind != WorkloadKind::kSoftmax)
+    return 0;
+  if (e.size() == 1) return 0;
+  return std::accumulate(e.begin(), e.end(), std::int64_t{1}, std::multiplies<>());
 }
 
 std::int64_t workload_weights(const Workload& workload) {
