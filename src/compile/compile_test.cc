@@ -190,7 +190,7 @@ TEST(Compile, BlocksWithoutRoomForTheirWishTakeAPartOfIt) {
   const auto x = builder.input({1, 96, 4096});
   builder.output(builder.matmul(x, builder.constant({4096, 3072})));
   ChipConfig chip;
-  chip.neural.kernel_bytes_per_partition = 16384;  // two slices of a column block
+  chip.neural.kernel_bytes_per_partition = 16384;                    // two slices of a column block
   chip.state_buffer.bytes_per_partition = 2 * 32 * 32 * 2 + 3 * 64;  // 32 rows a piece
   const Program program = build(builder.take(), chip);
   const auto tasks = tasks_on(program, EngineKind::kNeural);

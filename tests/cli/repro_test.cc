@@ -98,7 +98,7 @@ TEST(Repro, WorkloadsOfFilesWithOddLinesAreRunOrNamed) {
       folder + "/tpuv3.csv",
       "# a core\r\nWorkload,TPUv3\r\n  gemm_130x7x1 , 800\r\n\"conv_2x5x9x3x8x3x2x1\",900\r\n"
       "attention_2x16x8,1000\r\nlayernorm_3x40,700\r\nsoftmax_2x3x8,700\r\nvgg16,1\r\n"
-      "gemm_1x1\r\ngemm_130x7x1,1600\r\n");
+      "gemm_1x1,5\r\ngemm_130x7x1,1600\r\n");
   write_text(folder + "/tpuv6e.csv",
              "workload,dtype,cycles,latency_ns\ngemm_64x64x64,float16,1750,1000\n");
   const CommandResult result = tessera({"repro", "timing", "--data", folder, "--json"});

@@ -20,6 +20,9 @@ namespace {
 using repro::Workload;
 using repro::WorkloadRun;
 
+// Weights of workloads that take a gigabyte while they are compiled.
+constexpr std::int64_t kLarge = std::int64_t{1} << 26;
+
 // A name of a file that is there while this is.
 class TemporaryFile {
  public:
@@ -92,20 +95,36 @@ Result<WorkloadRun> run_in_parts(const Workload& workload, const ChipConfig& chi
   return sum;
 }
 
+// Parts of a sum: one, unless its weights leave arrays or columns of them empty; as many as let a
+// half of kernel memory hold a block of output channels, and as many as let it hold one for each
+// array.
+std::vector<std::int64_t> choices_of_sums(const Workload& workload, const ChipConfig& chip) {
+  const std::int64_t depth = workload_depth(workload);
+  const std::int64_t row_bytes = chip.neural.columns * format_bytes(chip.formats.vector);
+  const std::int64_t block =
+      chip.neural.kernel_bytes_per_partition / 2 / row_bytes * chip.neural.rows;  // the deepest sum
+  const std::int64_t shared = std::max<std::int64_t>(chip.neural.rows, block / chip.neural.count);
+  if (depth <= shared) return {1};
+  if (depth > block && workload_weights(workload) >= kLarge) return {ceil_div(depth, shared)};
+  return {ceil_div(depth, block), ceil_div(depth, shared)};
+}
+
 // Parts whose intermediate results take a half of the state buffer, a quarter and an eighth; and
 // none.
 std::vector<std::int64_t> choices_of_parts(const Workload& workload, const ChipConfig& chip) {
+  if (workload_depth(workload) > 0) return choices_of_sums(workload, chip);
   const std::int64_t elements = workload_intermediates(workload);
   if (elements == 0) return {1};
   const std::int64_t buffer =
       std::int64_t{chip.state_buffer.bytes_per_partition} * chip.state_buffer.partitions;
   std::int64_t parts = 1;
   while (2 * elements * format_bytes(chip.formats.vector) > parts * buffer) parts *= 2;
-  constexpr std::int64_t kPartsMax = 64;  // more take long to compile
-  std::vector<std::int64_t> choices = {1};
+  constexpr std::int64_t kPartsMax = 128;  // more take long to compile
+  if (4 * parts > kPartsMax) return {std::min(2 * parts, kPartsMax)};
+  std::vector<std::int64_t> choices;
+  if (parts < 16) choices.push_back(1);  // else the whole goes through memory many times
   for (const std::int64_t choice : {parts, 2 * parts, 4 * parts}) {
-    const std::int64_t most = std::min(choice, kPartsMax);
-    if (most > choices.back()) choices.push_back(most);
+    if (choices.empty() || choice > choices.back()) choices.push_back(choice);
   }
   return choices;
 }
@@ -113,8 +132,6 @@ std::vector<std::int64_t> choices_of_parts(const Workload& workload, const ChipC
 }  // namespace
 
 Result<WorkloadRun> run_workload(const Workload& workload, const ChipConfig& chip) {
-  // A gigabyte each while they are compiled.
-  constexpr std::int64_t kLarge = std::int64_t{1} << 26;
   static std::mutex one_large;
   std::unique_lock<std::mutex> alone(one_large, std::defer_lock);
   if (workload_weights(workload) >= kLarge) alone.lock();

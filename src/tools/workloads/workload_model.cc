@@ -100,26 +100,6 @@ class ModelMaker {
   model::Model model_;
 };
 
-model::Model product(const Workload& workload, ModelMaker& maker) {
-  const std::vector<std::int64_t>& e = workload.extents;
-  maker.input("a", {e[0], e[1]});
-  maker.weights("b", {e[1], e[2]});
-  maker.node("MatMul", {"a", "b"}, "c");
-  return maker.finish("c");
-}
-
-model::Model convolution(const Workload& workload, ModelMaker& maker) {
-  const std::vector<std::int64_t>& e = workload.extents;
-  maker.input("images", {e[0], e[3], e[1], e[2]});
-  maker.weights("kernels", {e[4], e[3], e[5], e[5]});
-  const std::int64_t padding = e[7];
-  maker.node("Conv", {"images", "kernels"}, "features",
-             {{"strides", std::vector<std::int64_t>{e[6], e[6]}},
-              {"kernel_shape", std::vector<std::int64_t>{e[5], e[5]}},
-              {"pads", std::vector<std::int64_t>{padding, padding, padding, padding}}});
-  return maker.finish("features");
-}
-
 // `name` cut along an axis into parts of about the same size; their names.
 std::vector<std::string> split(ModelMaker& maker, const std::string& name, std::int64_t axis,
                                std::int64_t extent, std::int64_t parts) {
@@ -132,6 +112,55 @@ std::vector<std::string> split(ModelMaker& maker, const std::string& name, std::
   }
   maker.split(name, axis, sizes, names);
   return names;
+}
+
+// Parts of a sum, added up.
+model::Model sum(ModelMaker& maker, const std::vector<std::string>& parts) {
+  std::string so_far = parts.front();
+  for (std::size_t part = 1; part < parts.size(); ++part) {
+    maker.node("Add", {so_far, parts[part]}, parts[part] + "_sum");
+    so_far = parts[part] + "_sum";
+  }
+  return maker.finish(so_far);
+}
+
+std::int64_t size_of_part(std::int64_t extent, std::size_t part, std::size_t parts) {
+  const auto border = [&](std::size_t i) {
+    return extent * static_cast<std::int64_t>(i) / static_cast<std::int64_t>(parts);
+  };
+  return border(part + 1) - border(part);
+}
+
+model::Model product(const Workload& workload, std::int64_t parts, ModelMaker& maker) {
+  const std::vector<std::int64_t>& e = workload.extents;
+  maker.input("a", {e[0], e[1]});
+  const std::vector<std::string> moving = split(maker, "a", 1, e[1], std::min(parts, e[1]));
+  std::vector<std::string> results;
+  for (std::size_t part = 0; part < moving.size(); ++part) {
+    const std::string weights = "b_" + std::to_string(part);
+    maker.weights(weights, {size_of_part(e[1], part, moving.size()), e[2]});
+    results.push_back(moving[part] + "_c");
+    maker.node("MatMul", {moving[part], weights}, results.back());
+  }
+  return sum(maker, results);
+}
+
+model::Model convolution(const Workload& workload, std::int64_t parts, ModelMaker& maker) {
+  const std::vector<std::int64_t>& e = workload.extents;
+  maker.input("images", {e[0], e[3], e[1], e[2]});
+  const std::vector<std::string> images = split(maker, "images", 1, e[3], std::min(parts, e[3]));
+  const model::Attributes attributes = {
+      {"strides", std::vector<std::int64_t>{e[6], e[6]}},
+      {"kernel_shape", std::vector<std::int64_t>{e[5], e[5]}},
+      {"pads", std::vector<std::int64_t>{e[7], e[7], e[7], e[7]}}};
+  std::vector<std::string> results;
+  for (std::size_t part = 0; part < images.size(); ++part) {
+    const std::string kernels = "kernels_" + std::to_string(part);
+    maker.weights(kernels, {e[4], size_of_part(e[3], part, images.size()), e[5], e[5]});
+    results.push_back(images[part] + "_features");
+    maker.node("Conv", {images[part], kernels}, results.back(), attributes);
+  }
+  return sum(maker, results);
 }
 
 std::string join(ModelMaker& maker, const std::vector<std::string>& parts, std::int64_t axis,
@@ -197,9 +226,9 @@ model::Model workload_model(const Workload& workload, Format format, std::int64_
   ModelMaker maker(workload.name, format);
   switch (workload.kind) {
     case WorkloadKind::kProduct:
-      return product(workload, maker);
+      return product(workload, parts, maker);
     case WorkloadKind::kConvolution:
-      return convolution(workload, maker);
+      return convolution(workload, parts, maker);
     case WorkloadKind::kAttention:
       return attention(workload, parts, maker);
     case WorkloadKind::kLayerNorm:
@@ -219,6 +248,13 @@ std::int64_t workload_intermediates(const Workload& workload) {
     return 0;
   if (e.size() == 1) return 0;
   return std::accumulate(e.begin(), e.end(), std::int64_t{1}, std::multiplies<>());
+}
+
+std::int64_t workload_depth(const Workload& workload) {
+  const std::vector<std::int64_t>& e = workload.extents;
+  if (workload.kind == WorkloadKind::kProduct) return e[1];
+  if (workload.kind == WorkloadKind::kConvolution) return e[3] * e[5] * e[5];
+  return 0;
 }
 
 std::int64_t workload_weights(const Workload& workload) {
