@@ -4,9 +4,14 @@
 //   NeuralTask on the array         product_work() ─► with step_rows(): neural_step_cycles(), ...
 //   tasks of the planar engine      planar_work()  ─► planar_cycles()
 //
-// What a transfer is to the memory channel depends on addresses and on other transfers; the
-// engines' dma_plan.h has that.
+// What a transfer asks of the memory depends on addresses: dma_work.h has that, and dma_time.h what it
+// takes alone.
 #pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
 
 #include "arch/chip_config.h"
 #include "arch/cost.h"
@@ -29,5 +34,27 @@ Cycles planar_cycles(const PlanarEngineConfig& config, const PlanarStep& step, S
                      const EngineShare& share);
 // A way that is not automatic.
 StepSharing step_sharing(Sharing sharing);
+
+// Steps whose results are on their way to the state buffer at a time, at most: as many as there are
+// PSUM banks; on the planar engine these.
+inline constexpr std::int64_t kPlanarStepsDraining = 4;
+
+// Steps of an engine one after the other: each occupies it, and its results are there a drain later;
+// none begins while as many as may be are draining.
+class DrainingSteps {
+ public:
+  explicit DrainingSteps(std::int64_t most) : results_(static_cast<std::size_t>(most), 0) {}
+  // From when on a step may begin that might at `from`.
+  Cycles begin(Cycles from) const { return std::max(from, results_[oldest_]); }
+  // A step whose results are there at `at`.
+  void add(Cycles at) {
+    results_[oldest_] = at;
+    oldest_ = oldest_ + 1 == results_.size() ? 0 : oldest_ + 1;
+  }
+
+ private:
+  std::vector<Cycles> results_;  // a ring
+  std::size_t oldest_ = 0;
+};
 
 }  // namespace tessera::isa

@@ -56,17 +56,9 @@ void DmaEngine::complete_requests(Cycles now) {
       continue;
     }
     --outstanding_;
-    const DmaStep& plan = done.step->plan;
+    const isa::DmaStep& plan = done.step->plan;
     if (!(plan.reads && plan.writes)) {
-      // The bytes came in over the last cycles; with broadcast more go through the port, and what
-      // is expanded goes at its own pace.
-      const std::int64_t width = port_bytes_;
-      const Cycles arrival = ceil_div(done.bytes, width);
-      Cycles passage = ceil_div(done.bytes * plan.expansion, width);
-      if (plan.extraction_cycles > 0) {
-        passage = std::max(arrival, ceil_div(done.bytes * plan.extraction_cycles, plan.run_bytes));
-      }
-      port_free_ = std::max(port_free_, now - arrival) + passage;
+      port_free_ = isa::dma_port_free(plan, done.bytes, port_bytes_, now, port_free_);
     }
     if (done.piece + 1 == plan.pieces) finish_at_.push(std::max(now, port_free_));
   }
@@ -114,12 +106,13 @@ bool DmaEngine::begin_step(Cycles now) {
   step.task = task_;
   step.step = next_step_;
   step.begin = now;
-  const DmaPlace place{wiring_.memory, wiring_.control->network_of(task_).memory};
-  plan_dma_step(*task.descriptor, next_step_, place, chip_, step.plan);
+  const std::uint32_t network = wiring_.control->network_of(task_).memory;
+  isa::plan_dma_step(*task.descriptor, next_step_, wiring_.memory->places(network), chip_,
+                     step.plan);
   // A store takes its bytes out of the buffer when it begins; all else lands when it ends.
   step.moved = !step.plan.reads;
   if (step.moved && !timing_only_ && !wiring_.control->stopped(task_)) {
-    wiring_.math->run_step(place.network, *task.descriptor, next_step_);
+    wiring_.math->run_step(network, *task.descriptor, next_step_);
   }
   issuing_ = true;
   next_piece_ = 0;
@@ -129,7 +122,7 @@ bool DmaEngine::begin_step(Cycles now) {
 }
 
 void DmaEngine::push(Cycles now, ActiveStep& step, std::int64_t piece, bool write) {
-  const DramRequest request = dma_request(step.plan, piece, write);
+  const DramRequest request = isa::dma_request(step.plan, piece, write);
   wiring_.port->requests.push(now, request);
   const bool copy = step.plan.reads && step.plan.writes;
   in_flight_.push({&step, piece, request.runs * request.bytes, copy && !write});

@@ -1,5 +1,5 @@
 // A DMA engine: load, store or kernel DMA. Time only; bytes are moved by dma_math.h, steps become
-// requests in dma_plan.h.
+// requests in isa/dma_work.h.
 //
 //   tasks ─► steps granted by data control ─► requests ─► port of the DRAM channel
 //                                                              │ completions, in order
@@ -17,10 +17,11 @@
 #include "arch/chip_config.h"
 #include "engines/data_control/data_control.h"
 #include "engines/dma/dma_math.h"
-#include "engines/dma/dma_plan.h"
 #include "engines/fifo.h"
 #include "engines/memory/dram_channel.h"
+#include "engines/memory/dram_memory.h"
 #include "engines/time_account.h"
+#include "isa/dma_work.h"
 
 namespace tessera::engines {
 
@@ -49,7 +50,7 @@ class DmaEngine {
     std::int64_t step = 0;
     Cycles begin = 0;
     bool moved = false;  // its bytes
-    DmaStep plan;
+    isa::DmaStep plan;
   };
   struct InFlight {
     ActiveStep* step = nullptr;

@@ -6,11 +6,9 @@
 //   tasks ──┘ ────► │ requests     │─► bus: bursts in order ─► + latency ─► completion at the port
 //                   └──────────────┘
 //
-// Two requests are accepted at a time: one moves data, the next opens its rows. A request is a
-// number of contiguous runs; its cost is a closed form per run and row, never per byte.
-//
-// A flat memory is one row that is always open. With a device for a memory (dram.device) all that is left of this is whose request is next: the
-// channels of the device take as many as they have room for (dram_channels.h).
+// Two requests are accepted at a time: one moves data, the next opens its rows. What a request takes
+// is in arch/dram_pipe.h. With a device for a memory (dram.device) all that is left of this is whose
+// request is next: the channels of the device take as many as they have room for (dram_channels.h).
 //
 // Where the DMA engines have queues (dma.queues), a load or store is spread over all of them: each
 // descriptor takes its share of a queue's time, and the channel moves no faster than the queues.
@@ -22,7 +20,7 @@
 #include <vector>
 
 #include "arch/chip_config.h"
-#include "arch/dram_config.h"
+#include "arch/dram_pipe.h"
 #include "engines/fifo.h"
 #include "engines/memory/dram_channels.h"
 #include "engines/memory/dram_port.h"
@@ -30,19 +28,6 @@
 #include "engines/wake_table.h"
 
 namespace tessera::engines {
-
-// What the queues of the data DMA do with a request.
-struct QueuePace {
-  std::int64_t queues = 0;  // 0: nothing
-  std::int64_t core_megahertz = 1;
-  std::int64_t megabytes_per_second = 1;
-  std::int64_t descriptor_bytes = 1;
-  std::int64_t descriptor_nanoseconds = 0;
-
-  static QueuePace of(const ChipConfig& chip);
-  // Core cycles, summed over the queues.
-  Cycles cycles(const DramRequest& request) const;
-};
 
 class DramChannel {
  public:
@@ -53,15 +38,12 @@ class DramChannel {
   Cycles step(Cycles now);
 
   TimeAccount& account() { return account_; }
-  std::int64_t row_misses() const { return channels_ ? channels_->row_misses() : row_misses_; }
+  std::int64_t row_misses() const {
+    return channels_ ? channels_->row_misses() : pipe_.row_misses();
+  }
   std::string describe() const;
 
  private:
-  static constexpr std::size_t kAccepted = 2;
-  struct Bank {
-    std::int64_t open_row = -1;
-    Cycles busy_until = 0;
-  };
   // The position of the port whose request is next.
   std::optional<std::size_t> choose_port(Cycles now);
   // Whether it has a request that has come here, and there is room for it.
@@ -78,34 +60,18 @@ class DramChannel {
   // In cycle `at`, which the channels have reached in a step at `now`.
   void accept_in_channels(std::size_t index, Cycles at, Cycles now);
   static void count_accepted(DramPort& port, Cycles now);
-  // Moves the bursts that hold bytes [first, last); returns how many.
-  std::int64_t move(std::int64_t first, std::int64_t last, Cycles now);
-  // How many of `runs` runs, `pitch` bytes apart, lie alike in their bursts, share none, and end in
-  // the first one's row; at least 1.
-  std::int64_t runs_of_row(std::int64_t address, std::int64_t bytes, std::int64_t pitch,
-                           std::int64_t runs) const;
-  // move() for `runs` of them at once.
-  std::int64_t move_alike(std::int64_t address, std::int64_t bytes, std::int64_t runs, Cycles now);
-  void serve(const DramRequest& request, Cycles now, std::int64_t& bursts);
   // From when on the queues of the data DMA have moved the request.
   Cycles queues_done(const DramPort& port, const DramRequest& request, Cycles now);
 
   const Arbitration arbitration_;
-  const DramCosts costs_;
-  const Ratio cycles_of_byte_;
   const QueuePace queues_;
-  const Divider burst_, row_, banks_of_;
   std::vector<DramPort*> ports_;
   WakeTable& wakes_;
-  std::vector<Bank> banks_;
-  const bool flat_;
+  DramPipe pipe_;
   bool full_ = false;      // accepted_ is, since the last step
   Ring<Cycles> accepted_;  // ends of the transfers of accepted requests
   std::size_t next_port_ = 0;
-  Cycles bus_free_ = 0;
-  std::int64_t queue_time_ = 0;  // the queues are free from here on, in cycles x queues
-  std::int64_t last_burst_ = -1;
-  std::int64_t row_misses_ = 0;
+  std::int64_t queue_time_ = 0;           // the queues are free from here on, in cycles x queues
   std::optional<DramChannels> channels_;  // of a device
   Cycles reached_ = 0;                    // until when they did all
   TimeAccount account_;

@@ -14,25 +14,15 @@ const DramDevice& device_of(const DramConfig& config) {
   return *device;
 }
 
-Cycles controller_cycles(const ChipConfig& chip) {
-  constexpr std::int64_t kNanosecondsOfASecond = 1'000'000'000;
-  const std::int64_t whole = chip.clock_hertz / kNanosecondsOfASecond;
-  const std::int64_t part = chip.clock_hertz % kNanosecondsOfASecond;
-  const std::int64_t time = chip.dram.controller_nanoseconds;
-  return time * whole + ceil_div(time * part, kNanosecondsOfASecond);
-}
-
 }  // namespace
 
 DramChannels::DramChannels(const ChipConfig& chip, const std::vector<DramPort*>& ports)
     : device_(device_of(chip.dram)),
       settings_(dram_channel_settings(chip.dram)),
       clocks_(chip.clock_hertz, device_.clock_ps),
-      request_cycles_(controller_cycles(chip) / 2),
-      response_cycles_(controller_cycles(chip) - request_cycles_),
-      interleave_(chip.dram.interleave_bytes),
-      channel_count_(chip.dram.channels),
-      burst_(std::int64_t{device_.burst_bytes} * chip.dram.gang) {
+      request_cycles_(ControllerWay(chip).request),
+      response_cycles_(ControllerWay(chip).response),
+      stripes_(chip.dram) {
   std::size_t services = 0;
   for (DramPort* port : ports) {
     port->wake_cycles = request_cycles_ + lag_cycles();
@@ -47,7 +37,7 @@ DramChannels::DramChannels(const ChipConfig& chip, const std::vector<DramPort*>&
 
 void DramChannels::reset() {
   channels_.clear();
-  for (std::int64_t i = 0; i < channel_count_.value(); ++i) {
+  for (std::int64_t i = 0; i < stripes_.channels(); ++i) {
     channels_.emplace_back(device_, settings_);
   }
   for (Side& side : sides_) {
@@ -139,42 +129,17 @@ std::int64_t DramChannels::accept(std::size_t port, const DramRequest& request, 
   ++side.port->in_service;
   ++in_service_;
   const DramCycles dram_now = clocks_.dram(now);
-  std::int64_t bursts = 0;
-  std::int64_t last_burst = -1;
-  RunWalk walk(request);
-  for (std::int64_t left = request.runs; left > 0; --left) {
-    const std::int64_t end = burst_.quotient(walk.address() + request.bytes - 1) + 1;
-    std::int64_t first = burst_.quotient(walk.address());
-    if (first == last_burst) ++first;  // still in the burst buffer
-    if (first < end) {
-      bursts += enter(slot, first * burst_.value(), end * burst_.value(), request.write, dram_now);
-    }
-    last_burst = end - 1;
-    if (left > 1) walk.next();
-  }
-  services_[slot] = {.port = port, .bursts_left = bursts, .done_at = 0, .not_before = not_before};
+  const std::int64_t bytes =
+      stripes_.cut(request, [&](std::size_t channel, std::int64_t address, std::int64_t length) {
+        return channels_[channel].push(slot, static_cast<std::uint64_t>(address), length,
+                                       request.write, dram_now);
+      });
+  services_[slot] = {.port = port,
+                     .bursts_left = bytes / stripes_.burst_bytes(),
+                     .done_at = 0,
+                     .not_before = not_before};
   next_ = std::min(next_, dram_now + 1);
-  return bursts * burst_.value();
-}
-
-std::int64_t DramChannels::enter(std::uint32_t slot, std::int64_t first, std::int64_t last,
-                                 bool write, DramCycles now) {
-  const std::int64_t block = interleave_.value();
-  const std::int64_t channels = channel_count_.value();
-  const std::int64_t first_block = interleave_.quotient(first);
-  const std::int64_t last_block = interleave_.quotient(last - 1);
-  std::int64_t bursts = 0;
-  for (std::int64_t b = first_block; b <= std::min(last_block, first_block + channels - 1); ++b) {
-    const std::int64_t row = channel_count_.quotient(b);
-    const std::int64_t last_row = row + channel_count_.quotient(last_block - b);
-    const bool holds_last = b + (last_row - row) * channels == last_block;
-    const std::int64_t begin = row * block + (b == first_block ? interleave_.remainder(first) : 0);
-    const std::int64_t end =
-        last_row * block + (holds_last ? interleave_.remainder(last - 1) + 1 : block);
-    DramChannelModel& channel = channels_[static_cast<std::size_t>(channel_count_.remainder(b))];
-    bursts += channel.push(slot, static_cast<std::uint64_t>(begin), end - begin, write, now);
-  }
-  return bursts;
+  return bytes;
 }
 
 Cycles DramChannels::next() const { return next_ == kDramNever ? kNever : clocks_.core(next_); }

@@ -4,11 +4,7 @@
 //   request ─► runs ─► bursts by channel ─► DramChannelModel ─┐ last burst of a request
 //                                     ...  ─► DramChannelModel ─┴─► its port, in order
 //
-//   channel = (address / interleave) mod channels
-//   address there = address / (interleave * channels) * interleave + address mod interleave
-//
-// Consecutive addresses are consecutive in each channel, so that a contiguous run is at most one
-// request of a channel.
+// How addresses are spread over channels is in arch/dram_stripes.h.
 #pragma once
 
 #include <algorithm>
@@ -18,6 +14,7 @@
 #include "arch/chip_config.h"
 #include "arch/clock_ratio.h"
 #include "arch/dram_channel_model.h"
+#include "arch/dram_stripes.h"
 #include "engines/fifo.h"
 #include "engines/memory/dram_port.h"
 #include "engines/wake_table.h"
@@ -64,9 +61,6 @@ class DramChannels {
     Cycles last = 0;            // its latest completion
   };
 
-  // The bursts that hold bytes [first, last).
-  std::int64_t enter(std::uint32_t slot, std::int64_t first, std::int64_t last, bool write,
-                     DramCycles now);
   // Issues what is due until `until`, in one channel and in all; whether something left a queue.
   void run(DramChannelModel& channel, DramCycles until, Cycles now, WakeTable& wakes);
   bool run_all(DramCycles until, Cycles now, WakeTable& wakes);
@@ -76,7 +70,7 @@ class DramChannels {
   const DramChannelSettings settings_;
   const ClockRatio clocks_;
   const Cycles request_cycles_, response_cycles_;
-  const Divider interleave_, channel_count_, burst_;
+  const DramStripes stripes_;
   std::vector<DramChannelModel> channels_;
   std::vector<Side> sides_;
   std::vector<Service> services_;

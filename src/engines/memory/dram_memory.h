@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "isa/dma_work.h"
 #include "isa/program.h"
 
 namespace tessera::engines {
@@ -58,6 +59,14 @@ class DramMemory {
   // The modelled address of a byte.
   std::int64_t address(std::size_t network, isa::DramAddress address) const {
     return region(network, address.base).address + static_cast<std::int64_t>(address.offset);
+  }
+  // Where its regions lie.
+  isa::DramPlaces places(std::size_t network) const {
+    isa::DramPlaces places;
+    for (std::size_t i = 0; i < isa::kBaseIndexCount; ++i) {
+      places.regions[i] = networks_[network][i].address;
+    }
+    return places;
   }
   // Whether [offset, offset + bytes) lies inside the region.
   bool holds(std::size_t network, isa::DramAddress address, std::int64_t bytes) const;

@@ -7,17 +7,10 @@ namespace tessera::engines {
 using isa::NeuralTask;
 using isa::TaskDescriptor;
 
-namespace {
-
-// Steps whose results wait for the write port.
-constexpr std::size_t kInFlight = 4;
-
-}  // namespace
-
 PlanarEngine::PlanarEngine(const ChipConfig& chip, Wiring wiring, PlanarMath& math,
                            NeuralMath& filters)
     : StepEngine([&] {
-        wiring.in_flight_max = kInFlight;
+        wiring.in_flight_max = isa::kPlanarStepsDraining;
         wiring.start = chip.planar.task_start_cycles;
         wiring.second_registers = chip.task_manager.configuration_sets > 1;
         return wiring;

@@ -1,58 +1,57 @@
-#include "engines/dma/dma_plan.h"
+#include "isa/dma_work.h"
 
 #include <gtest/gtest.h>
 
-namespace tessera::engines {
+namespace tessera::isa {
 namespace {
 
-// One network with 64 KiB of input and output.
+// Input and output of 64 KiB.
 struct Bench {
   ChipConfig chip;
-  DramMemory memory{1 << 20};
+  DramPlaces places;
   Bench() {
-    isa::Program program;
-    program.input_bytes = program.output_bytes = 65536;
-    EXPECT_TRUE(memory.add(program).ok());
+    places.regions[BaseIndex::kInput] = 4096;
+    places.regions[BaseIndex::kOutput] = 4096 + 65536 + 4096;
   }
-  DmaStep plan(const isa::TaskDescriptor& task, std::int64_t step) {
+  DmaStep plan(const TaskDescriptor& task, std::int64_t step) const {
     DmaStep result;
-    plan_dma_step(task, step, {&memory, 0}, chip, result);
+    plan_dma_step(task, step, places, chip, result);
     return result;
   }
 };
 
-isa::TaskDescriptor load(const std::array<std::int64_t, 4>& strides) {
-  isa::TransferTask transfer;
-  transfer.dram = {{isa::BaseIndex::kInput, 0}, strides};
+TaskDescriptor load(const std::array<std::int64_t, 4>& strides) {
+  TransferTask transfer;
+  transfer.dram = {{BaseIndex::kInput, 0}, strides};
   transfer.buffer.channels = 4;
   transfer.buffer.rows = 8;
   transfer.buffer.columns = 16;
   transfer.channel_count = 4;
-  isa::TaskDescriptor task;
-  task.engine = isa::EngineKind::kLoad;
+  TaskDescriptor task;
+  task.engine = EngineKind::kLoad;
   task.bands = {1, 8, 2};
   task.config = transfer;
   return task;
 }
 
-TEST(DmaPlan, RowsOfAChannelThatTouchAreOneRun) {
+TEST(DmaWork, RowsOfAChannelThatTouchAreOneRun) {
   Bench bench;
   const DmaStep plan = bench.plan(load({1024, 256, 32, 2}), 1);
   EXPECT_TRUE(plan.reads);
   EXPECT_FALSE(plan.writes);
   EXPECT_EQ(plan.run_bytes, 2 * 32);
   EXPECT_EQ(plan.runs, 4);
-  EXPECT_EQ(plan.read.address, bench.memory.address(0, {isa::BaseIndex::kInput, 64}));
+  EXPECT_EQ(plan.read.address, bench.places.address({BaseIndex::kInput, 64}));
 }
 
-TEST(DmaPlan, ChannelsLastInDramAreStillWalkedInAddressOrder) {
+TEST(DmaWork, ChannelsLastInDramAreStillWalkedInAddressOrder) {
   Bench bench;
   const DmaStep plan = bench.plan(load({1024, 2, 128, 8}), 0);
   EXPECT_EQ(plan.runs, 1);
   EXPECT_EQ(plan.run_bytes, 2 * 128);
 }
 
-TEST(DmaPlan, BroadcastReadsOnceAndCrossesThePortOften) {
+TEST(DmaWork, BroadcastReadsOnceAndCrossesThePortOften) {
   Bench bench;
   const DmaStep plan = bench.plan(load({0, 0, 32, 2}), 0);
   EXPECT_EQ(plan.runs, 1);
@@ -60,7 +59,7 @@ TEST(DmaPlan, BroadcastReadsOnceAndCrossesThePortOften) {
   EXPECT_EQ(plan.expansion, 4);
 }
 
-TEST(DmaPlan, LongRunsAreCutIntoRequests) {
+TEST(DmaWork, LongRunsAreCutIntoRequests) {
   Bench bench;
   bench.chip.dma.request_bytes = 48;
   const DmaStep plan = bench.plan(load({1024, 256, 32, 2}), 0);
@@ -71,7 +70,7 @@ TEST(DmaPlan, LongRunsAreCutIntoRequests) {
   EXPECT_EQ(last.bytes, 16);
 }
 
-TEST(DmaPlan, ShortRunsShareARequest) {
+TEST(DmaWork, ShortRunsShareARequest) {
   Bench bench;
   bench.chip.dma.request_bytes = 192;
   const DmaStep plan = bench.plan(load({1024, 256, 32, 2}), 0);
@@ -80,16 +79,16 @@ TEST(DmaPlan, ShortRunsShareARequest) {
   EXPECT_EQ(dma_request(plan, 1, false).runs, 1);
 }
 
-TEST(DmaPlan, CopiesWalkBothSidesInTheOrderOfTheDestination) {
+TEST(DmaWork, CopiesWalkBothSidesInTheOrderOfTheDestination) {
   Bench bench;
-  isa::CopyTask copy;
-  copy.source = {isa::BaseIndex::kInput, 0};
-  copy.destination = {isa::BaseIndex::kOutput, 0};
+  CopyTask copy;
+  copy.source = {BaseIndex::kInput, 0};
+  copy.destination = {BaseIndex::kOutput, 0};
   copy.extents = {4, 3};
   copy.source_strides = {2, 8};
   copy.destination_strides = {2, 8};  // columns of a 3 x 4 box
-  isa::TaskDescriptor task;
-  task.engine = isa::EngineKind::kStore;
+  TaskDescriptor task;
+  task.engine = EngineKind::kStore;
   task.bands = {1, 4, 4};
   task.config = copy;
   const DmaStep plan = bench.plan(task, 0);
@@ -99,4 +98,4 @@ TEST(DmaPlan, CopiesWalkBothSidesInTheOrderOfTheDestination) {
 }
 
 }  // namespace
-}  // namespace tessera::engines
+}  // namespace tessera::isa

@@ -1,19 +1,19 @@
-// What a DMA step asks of the DRAM channel: grids of contiguous runs, walked in address order.
+// What a DMA step asks of the DRAM: grids of contiguous runs, walked in address order.
 //
 //   step (image, rows) ─► axes by falling stride, broadcast axes dropped, touching axes merged
 //                     ─► runs ─► pieces (DramPieces), each one request
 //
-// Copies walk source and destination alike, in the order of the destination.
+// Copies walk source and destination alike, in the order of the destination. The DMA engines make
+// these requests, and dma_time.h what they take alone.
 #pragma once
 
 #include <cstdint>
 
 #include "arch/chip_config.h"
-#include "engines/memory/dram_channel.h"
-#include "engines/memory/dram_memory.h"
+#include "arch/dram_request.h"
 #include "isa/descriptor.h"
 
-namespace tessera::engines {
+namespace tessera::isa {
 
 struct DmaStep {
   bool reads = false, writes = false;  // DRAM; both for a copy
@@ -31,15 +31,23 @@ struct DmaStep {
   Cycles extraction_cycles = 0;
 };
 
-struct DmaPlace {
-  const DramMemory* memory = nullptr;
-  std::uint32_t network = 0;
+// Where a network's regions lie: modelled addresses, bytes.
+struct DramPlaces {
+  ByBase<std::int64_t> regions{};
+  std::int64_t address(DramAddress at) const {
+    return regions[at.base] + static_cast<std::int64_t>(at.offset);
+  }
 };
 
 // Fills `plan` for step `step` (0-based) of a transfer, copy or kernel task.
-void plan_dma_step(const isa::TaskDescriptor& task, std::int64_t step, const DmaPlace& place,
+void plan_dma_step(const TaskDescriptor& task, std::int64_t step, const DramPlaces& places,
                    const ChipConfig& chip, DmaStep& plan);
 // The request of piece `piece`, on grid `grid` (plan.read or plan.write).
 DramRequest dma_request(const DmaStep& plan, std::int64_t piece, bool write);
 
-}  // namespace tessera::engines
+// From when on the buffer's port, or the extraction behind it, has taken the bytes of a piece that
+// has come out of DRAM at `now`; it was free from `port_free` on.
+Cycles dma_port_free(const DmaStep& plan, std::int64_t bytes, std::int64_t port_bytes, Cycles now,
+                     Cycles port_free);
+
+}  // namespace tessera::isa

@@ -1,25 +1,21 @@
-#include "engines/dma/dma_plan.h"
+#include "isa/dma_work.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <array>
 
 #include "arch/cost.h"
 #include "arch/dram_config.h"
 
-namespace tessera::engines {
+namespace tessera::isa {
 namespace {
 
-using isa::CopyTask;
-using isa::KernelTask;
-using isa::TransferTask;
-
-struct Axis {
+struct StepAxis {
   std::int64_t extent = 1, order = 0, other = 0;  // strides on both sides
 };
 
 // Axes of a step before they are sorted and merged.
 struct Grid {
-  std::array<Axis, kRunAxesMax> axes;
+  std::array<StepAxis, kRunAxesMax> axes;
   int count = 0;
   std::int64_t address = 0, other_address = 0;
   std::int64_t run_bytes = 0;
@@ -38,7 +34,7 @@ struct Grid {
   }
 };
 
-bool touches(const Axis& outer, const Axis& inner, bool both) {
+bool touches(const StepAxis& outer, const StepAxis& inner, bool both) {
   return outer.order == inner.order * inner.extent &&
          (!both || outer.other == inner.other * inner.extent);
 }
@@ -48,23 +44,23 @@ void sort_and_merge(Grid& grid) {
   // A handful of axes: insertion keeps equal strides in place and allocates nothing.
   for (int i = 1; i < grid.count; ++i) {
     for (int j = i; j > 0; --j) {
-      Axis& left = grid.axes[static_cast<std::size_t>(j - 1)];
-      Axis& right = grid.axes[static_cast<std::size_t>(j)];
+      StepAxis& left = grid.axes[static_cast<std::size_t>(j - 1)];
+      StepAxis& right = grid.axes[static_cast<std::size_t>(j)];
       if (left.order >= right.order) break;
       std::swap(left, right);
     }
   }
   while (grid.count > 0) {
-    const Axis& last = *(begin + grid.count - 1);
+    const StepAxis& last = *(begin + grid.count - 1);
     if (last.order != grid.run_bytes || (grid.both && last.other != grid.run_bytes)) break;
     grid.run_bytes *= last.extent;
     --grid.count;
   }
   int kept = 0;
   for (int i = 0; i < grid.count; ++i) {
-    const Axis axis = *(begin + i);
+    const StepAxis axis = *(begin + i);
     if (kept > 0 && touches(*(begin + kept - 1), axis, grid.both)) {
-      Axis& outer = *(begin + kept - 1);
+      StepAxis& outer = *(begin + kept - 1);
       outer = {outer.extent * axis.extent, axis.order, axis.other};
     } else {
       *(begin + kept++) = axis;
@@ -112,11 +108,10 @@ void cut_pieces(const ChipConfig& chip, const DramPieces& most, DmaStep& plan) {
 }
 
 void plan_transfer(const TransferTask& task, bool load, std::int64_t image, RowRange rows,
-                   const DmaPlace& place, DmaStep& plan) {
+                   const DramPlaces& places, DmaStep& plan) {
   Grid grid;
   const auto& strides = task.dram.strides;
-  grid.address = place.memory->address(place.network, task.dram.address) + image * strides[0] +
-                 rows.first * strides[2];
+  grid.address = places.address(task.dram.address) + image * strides[0] + rows.first * strides[2];
   grid.run_bytes = format_bytes(task.buffer.format);
   plan.expansion = 1;
   const auto axis = [&](std::int64_t extent, std::int64_t stride) {
@@ -135,15 +130,13 @@ void plan_transfer(const TransferTask& task, bool load, std::int64_t image, RowR
   fill_runs(grid, false, load ? plan.read : plan.write);
 }
 
-void plan_copy(const CopyTask& task, RowRange rows, const DmaPlace& place, DmaStep& plan) {
+void plan_copy(const CopyTask& task, RowRange rows, const DramPlaces& places, DmaStep& plan) {
   Grid grid;
   grid.both = !task.fill;
   grid.run_bytes = task.element_bytes;
-  grid.address = place.memory->address(place.network, task.destination) +
-                 rows.first * task.destination_strides[0];
+  grid.address = places.address(task.destination) + rows.first * task.destination_strides[0];
   if (!task.fill) {
-    grid.other_address =
-        place.memory->address(place.network, task.source) + rows.first * task.source_strides[0];
+    grid.other_address = places.address(task.source) + rows.first * task.source_strides[0];
   }
   for (std::size_t i = 0; i < task.extents.size(); ++i) {
     grid.add(i == 0 ? rows.last - rows.first : task.extents[i], task.destination_strides[i],
@@ -157,10 +150,10 @@ void plan_copy(const CopyTask& task, RowRange rows, const DmaPlace& place, DmaSt
   if (plan.reads) fill_runs(grid, true, plan.read);
 }
 
-void plan_kernel(const KernelTask& task, const DmaPlace& place, const ChipConfig& chip,
+void plan_kernel(const KernelTask& task, const DramPlaces& places, const ChipConfig& chip,
                  DmaStep& plan) {
   Grid grid;
-  grid.address = place.memory->address(place.network, task.source);
+  grid.address = places.address(task.source);
   grid.run_bytes = task.bytes_per_partition;
   plan.expansion = 1;
   if (task.stream.compressed()) {
@@ -181,16 +174,16 @@ void plan_kernel(const KernelTask& task, const DmaPlace& place, const ChipConfig
 
 }  // namespace
 
-void plan_dma_step(const isa::TaskDescriptor& task, std::int64_t step, const DmaPlace& place,
+void plan_dma_step(const TaskDescriptor& task, std::int64_t step, const DramPlaces& places,
                    const ChipConfig& chip, DmaStep& plan) {
   plan.extraction_cycles = 0;
   if (const auto* transfer = std::get_if<TransferTask>(&task.config)) {
-    plan_transfer(*transfer, task.engine == isa::EngineKind::kLoad, task.bands.image(step),
-                  task.bands.range(step), place, plan);
+    plan_transfer(*transfer, task.engine == EngineKind::kLoad, task.bands.image(step),
+                  task.bands.range(step), places, plan);
   } else if (const auto* copy = std::get_if<CopyTask>(&task.config)) {
-    plan_copy(*copy, task.bands.range(step), place, plan);
+    plan_copy(*copy, task.bands.range(step), places, plan);
   } else {
-    plan_kernel(std::get<KernelTask>(task.config), place, chip, plan);
+    plan_kernel(std::get<KernelTask>(task.config), places, chip, plan);
   }
   cut_pieces(chip, dram_pieces(chip), plan);
 }
@@ -213,4 +206,16 @@ DramRequest dma_request(const DmaStep& plan, std::int64_t piece, bool write) {
   return request;
 }
 
-}  // namespace tessera::engines
+Cycles dma_port_free(const DmaStep& plan, std::int64_t bytes, std::int64_t port_bytes, Cycles now,
+                     Cycles port_free) {
+  // The bytes came in over the last cycles; with broadcast more go through the port, and what is
+  // expanded goes at its own pace.
+  const Cycles arrival = ceil_div(bytes, port_bytes);
+  Cycles passage = ceil_div(bytes * plan.expansion, port_bytes);
+  if (plan.extraction_cycles > 0) {
+    passage = std::max(arrival, ceil_div(bytes * plan.extraction_cycles, plan.run_bytes));
+  }
+  return std::max(port_free, now - arrival) + passage;
+}
+
+}  // namespace tessera::isa
