@@ -60,7 +60,8 @@ bool DramChannelModel::idle() const {
 // Visits of one row that is open wait for their bus alone; otherwise the queue has to be looked at.
 DramCycles DramChannelModel::soonest(DramCycles from) {
   const bool commands = !owners_.empty() || opening_ >= 0 || announced_ >= 0 || refreshes_due_ > 0;
-  if (commands || split_bus_ || visits_.waiting(!write_mode_) > 0 || !visits_.one_wide(write_mode_)) {
+  if (commands || split_bus_ || visits_.waiting(!write_mode_) > 0 ||
+      !visits_.one_wide(write_mode_)) {
     return from;
   }
   const DramVisit& visit = visits_[visits_.first_wide(write_mode_)];

@@ -161,7 +161,7 @@ class DramChannelModel {
   DramCycles column_from_bank(std::int32_t bank, bool write);
   DramCycles column_from(const DramVisit& visit);
   bool open(const DramVisit& visit) const;  // all its rows are
-  DramCycles row_from(std::int32_t bank);  // an activation, as far as bank and group go
+  DramCycles row_from(std::int32_t bank);   // an activation, as far as bank and group go
   DramCycles activation_from(const PseudoChannel& channel) const;
 
   // The commands.

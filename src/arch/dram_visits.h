@@ -75,7 +75,8 @@ class DramVisits {
   // All that wait in a direction are wide and of the same banks and row.
   bool one_wide(bool write) const {
     const Side& side = sides_[write];
-    return side.wide.head >= 0 && side.wide.head == side.wide.tail && (side.hits | side.misses) == 0;
+    return side.wide.head >= 0 && side.wide.head == side.wide.tail &&
+           (side.hits | side.misses) == 0;
   }
 
  private:

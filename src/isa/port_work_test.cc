@@ -1,0 +1,149 @@
+#include "isa/port_work.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace tessera::isa {
+namespace {
+
+// Four partitions of 4 KiB in two banks of 2 KiB, ports of 16 bytes.
+ChipConfig chip_of_two_banks() {
+  ChipConfig chip;
+  chip.state_buffer.partitions = 4;
+  chip.state_buffer.bytes_per_partition = 4096;
+  chip.state_buffer.banks = 2;
+  chip.state_buffer.port_bytes = 16;
+  return chip;
+}
+
+// [1, channels, rows, columns] of 16-bit values, row behind row.
+BufferSurface surface(std::uint32_t offset, std::uint32_t channels, std::uint32_t rows,
+                      std::uint32_t columns) {
+  return {.offset = offset,
+          .format = Format::kF16,
+          .channels = channels,
+          .rows = rows,
+          .columns = columns,
+          .block_pitch = rows * columns * 2,
+          .row_pitch = columns * 2,
+          .column_pitch = 2,
+          .ring_rows = rows};
+}
+
+struct Wanted {
+  Cycles reads = 0, writes = 0;
+  bool operator==(const Wanted&) const = default;
+};
+
+std::vector<Wanted> wanted(const TaskDescriptor& task, const ChipConfig& chip, Cycles occupancy,
+                           std::int64_t readers = 1) {
+  std::vector<PortDemand> demands;
+  port_work(task, chip, 0, occupancy, readers, demands);
+  std::vector<Wanted> banks(2);
+  for (const PortDemand& demand : demands) {
+    banks[static_cast<std::size_t>(demand.bank)].reads += demand.reads;
+    banks[static_cast<std::size_t>(demand.bank)].writes += demand.writes;
+  }
+  return banks;
+}
+
+TaskDescriptor sum_of(const BufferSurface& a, const BufferSurface& b, const BufferSurface& y) {
+  TaskDescriptor task;
+  task.engine = EngineKind::kPlanar;
+  task.bands = {.images = 1, .rows = y.rows, .rows_per_step = y.rows};
+  PlanarTask planar;
+  planar.mode = PlanarMode::kElementwise;
+  planar.input_count = 2;
+  planar.inputs[0] = a;
+  planar.inputs[1] = b;
+  planar.output = y;
+  task.config = planar;
+  return task;
+}
+
+// 8 channels are two blocks; 2 blocks x 4 rows x 10 columns of 2 bytes: a row is 20 bytes, two words
+// of a port, so a surface is 16 words.
+TEST(PortWork, TwoSourcesOfABankTakeItsReadPortTwice) {
+  const ChipConfig chip = chip_of_two_banks();
+  const BufferSurface low = surface(0, 8, 4, 10), low2 = surface(400, 8, 4, 10);
+  const BufferSurface high = surface(2048, 8, 4, 10);
+  EXPECT_EQ(wanted(sum_of(low, low2, high), chip, 10), (std::vector<Wanted>{{32, 0}, {0, 16}}));
+  EXPECT_EQ(wanted(sum_of(low, high, low2), chip, 10), (std::vector<Wanted>{{16, 16}, {16, 0}}));
+}
+
+TEST(PortWork, ASurfaceAcrossBanksWantsOfEachWhatLiesThere) {
+  const ChipConfig chip = chip_of_two_banks();
+  // 160 bytes, 40 of them in front of byte 2048: a quarter of 16 words, and three.
+  const BufferSurface across = surface(2008, 8, 4, 10), high = surface(3000, 8, 4, 10);
+  EXPECT_EQ(wanted(sum_of(across, high, high), chip, 10),
+            (std::vector<Wanted>{{4, 0}, {12 + 16, 16}}));
+}
+
+TEST(PortWork, ColumnsThatAreNotNeighboursTakeACycleEach) {
+  const ChipConfig chip = chip_of_two_banks();
+  BufferSurface turned = surface(0, 8, 4, 10);
+  turned.column_pitch = 8;
+  turned.row_pitch = 2;
+  const BufferSurface high = surface(2048, 8, 4, 10);
+  EXPECT_EQ(wanted(sum_of(turned, high, high), chip, 10), (std::vector<Wanted>{{80, 0}, {16, 16}}));
+}
+
+TEST(PortWork, ABroadcastIsReadOnce) {
+  const ChipConfig chip = chip_of_two_banks();
+  BufferSurface row = surface(0, 8, 1, 10);
+  row.broadcast_rows = true;
+  BufferSurface channel = surface(0, 1, 4, 10);
+  channel.broadcast_channels = true;
+  const BufferSurface high = surface(2048, 8, 4, 10);
+  EXPECT_EQ(wanted(sum_of(row, high, high), chip, 10), (std::vector<Wanted>{{4, 0}, {16, 16}}));
+  EXPECT_EQ(wanted(sum_of(channel, high, high), chip, 10), (std::vector<Wanted>{{8, 0}, {16, 16}}));
+}
+
+TaskDescriptor product_of(const BufferSurface& x, const BufferSurface& y) {
+  TaskDescriptor task;
+  task.engine = EngineKind::kNeural;
+  task.bands = {.images = 1, .rows = y.rows, .rows_per_step = y.rows};
+  NeuralTask neural;
+  neural.moving = x;
+  neural.output = y;
+  neural.product.image.channels = static_cast<std::int32_t>(x.channels);
+  neural.product.image.output_channels = static_cast<std::int32_t>(y.channels);
+  task.config = neural;
+  return task;
+}
+
+// The array streams for 1,000 cycles, an element of 2 bytes in each: 2,000 bytes, 125 words.
+TEST(PortWork, TheMovingOperandIsReadForEachPass) {
+  const ChipConfig chip = chip_of_two_banks();
+  const TaskDescriptor task = product_of(surface(0, 8, 4, 10), surface(2048, 8, 4, 10));
+  EXPECT_EQ(wanted(task, chip, 1000), (std::vector<Wanted>{{125, 0}, {0, 16}}));
+  EXPECT_EQ(wanted(task, chip, 1000, 4), (std::vector<Wanted>{{500, 0}, {0, 16}}));
+  // Never less than the operand itself.
+  EXPECT_EQ(wanted(task, chip, 1), (std::vector<Wanted>{{16, 0}, {0, 16}}));
+}
+
+TEST(PortWork, LoadsWriteAndStoresRead) {
+  const ChipConfig chip = chip_of_two_banks();
+  TaskDescriptor task;
+  task.bands = {.images = 1, .rows = 4, .rows_per_step = 4};
+  TransferTask transfer;
+  transfer.buffer = surface(0, 8, 4, 10);
+  transfer.channel_count = 8;
+  task.config = transfer;
+  task.engine = EngineKind::kLoad;
+  EXPECT_EQ(wanted(task, chip, 10), (std::vector<Wanted>{{0, 16}, {0, 0}}));
+  task.engine = EngineKind::kStore;
+  EXPECT_EQ(wanted(task, chip, 10), (std::vector<Wanted>{{16, 0}, {0, 0}}));
+}
+
+TEST(PortWork, WithoutBanksNothingIsWanted) {
+  ChipConfig chip = chip_of_two_banks();
+  chip.state_buffer.banks = 0;
+  std::vector<PortDemand> demands;
+  port_work(product_of(surface(0, 8, 4, 10), surface(2048, 8, 4, 10)), chip, 0, 1000, 1, demands);
+  EXPECT_TRUE(demands.empty());
+}
+
+}  // namespace
+}  // namespace tessera::isa
