@@ -47,8 +47,9 @@ std::int64_t DramChannelModel::push(std::uint32_t request, std::uint64_t address
   if (idle()) catch_up(now);
   const std::uint64_t first = address >> burst_shift_;
   const std::uint64_t end = ((address + static_cast<std::uint64_t>(bytes) - 1) >> burst_shift_) + 1;
-  visits_.push(request, first, end, write);
-  next_ = std::min(next_, soonest(now + 1));
+  // Behind visits that wait for the same nothing changes.
+  const bool joined = visits_.push(request, first, end, write);
+  if (!joined || write != write_mode_) next_ = std::min(next_, soonest(now + 1));
   return static_cast<std::int64_t>(end - first);
 }
 
@@ -57,24 +58,21 @@ bool DramChannelModel::idle() const {
          announced_ < 0 && refreshes_due_ == 0;
 }
 
-// Visits of one row that is open wait for their bus alone; otherwise the queue has to be looked at.
-DramCycles DramChannelModel::soonest(DramCycles from) {
+std::int32_t DramChannelModel::lone() const {
   const bool commands = !owners_.empty() || opening_ >= 0 || announced_ >= 0 || refreshes_due_ > 0;
   if (commands || split_bus_ || visits_.waiting(!write_mode_) > 0 ||
       !visits_.one_wide(write_mode_)) {
-    return from;
+    return -1;
   }
-  const DramVisit& visit = visits_[visits_.first_wide(write_mode_)];
-  if (!open(visit)) return from;
-  const DramCycles columns = std::max(from, column_from(visit));
-  return refresh_ ? std::min(columns, std::max(from, refresh_at_)) : columns;
+  const std::int32_t index = visits_.first_wide(write_mode_);
+  return open(visits_[index]) ? index : -1;
 }
 
-bool DramChannelModel::open(const DramVisit& visit) const {
-  for (std::uint64_t banks = visit.banks; banks != 0; banks &= banks - 1) {
-    if (visits_.row(std::countr_zero(banks)) != visit.row) return false;
-  }
-  return true;
+DramCycles DramChannelModel::soonest(DramCycles from) {
+  const std::int32_t index = lone();
+  if (index < 0) return from;
+  const DramCycles columns = std::max({from, column_from(visits_[index]), blocked_until_});
+  return refresh_ ? std::min(columns, std::max(from, refresh_at_)) : columns;
 }
 
 // What happened since the channel had nothing to do: it is not stepped then.
@@ -107,11 +105,8 @@ std::optional<DramTransfer> DramChannelModel::step() {
   if (announced_ >= 0) {
     transfer = columns(announced_, announced_owner_);
     announced_ = -1;
-  } else if (split_bus_) {
-    issued = slot({.columns = true, .rows = false}, transfer);
-    issued = slot({.columns = false, .rows = true}, transfer) || issued;
   } else {
-    issued = slot({.columns = true, .rows = true}, transfer);
+    issued = slots(transfer);
   }
   if (idle()) {
     next_ = kDramNever;
@@ -121,6 +116,18 @@ std::optional<DramTransfer> DramChannelModel::step() {
     next_ = std::min(next_, refresh_at_);
   }
   return transfer;
+}
+
+bool DramChannelModel::slots(std::optional<DramTransfer>& transfer) {
+  if (const std::int32_t index = lone(); index >= 0) {
+    const DramCycles from = std::max({column_from(visits_[index]), bus_free_[0], blocked_until_});
+    if (from <= now_) return begin_column(index, false, transfer);
+    next_ = std::min(next_, from);
+    return false;
+  }
+  if (!split_bus_) return slot({.columns = true, .rows = true}, transfer);
+  const bool column = slot({.columns = true, .rows = false}, transfer);
+  return slot({.columns = false, .rows = true}, transfer) || column;
 }
 
 bool DramChannelModel::slot(Wanted wanted, std::optional<DramTransfer>& transfer) {
@@ -288,13 +295,6 @@ void DramChannelModel::offer_wide_row(Choice& choice, std::int32_t index) {
 DramCycles DramChannelModel::column_from_bank(std::int32_t bank, bool write) {
   return std::max({banks_[static_cast<std::size_t>(bank)].column_from[write],
                    group_of(bank).column_from[write], pseudo_channel_of(bank).column_from[write]});
-}
-
-DramCycles DramChannelModel::column_from(const DramVisit& visit) {
-  DramCycles from = 0;
-  each_bank(visit.banks,
-            [&](std::int32_t b) { from = std::max(from, column_from_bank(b, visit.write)); });
-  return from;
 }
 
 DramCycles DramChannelModel::row_from(std::int32_t bank) {

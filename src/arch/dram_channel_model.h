@@ -23,6 +23,7 @@
 // Times are cycles of the device's clock. One thread at a time; no step allocates memory.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
@@ -90,8 +91,6 @@ class DramChannelModel {
   const DramCounts& counts() const { return counts_; }
   const DramTiming& timing() const { return timing_; }
   std::int64_t burst_bytes() const { return mapping_.burst_bytes(); }
-  // How many parts of requests have left the queues.
-  std::uint64_t visits_taken() const { return visits_.taken(); }
   std::int64_t waiting_bursts(bool write) const { return visits_.waiting(write); }
 
  private:
@@ -138,8 +137,11 @@ class DramChannelModel {
   }
 
   bool idle() const;
+  // The visit whose columns are all that may issue next; -1: the queue has to be looked at.
+  std::int32_t lone() const;
   // When something may issue at the earliest, in `from` or later.
   DramCycles soonest(DramCycles from);
+  bool slots(std::optional<DramTransfer>& transfer);
   void catch_up(DramCycles now);
   // One slot of a command bus: returns whether something issued, otherwise next_ says when it may.
   bool slot(Wanted wanted, std::optional<DramTransfer>& transfer);
@@ -159,9 +161,23 @@ class DramChannelModel {
 
   // From when a command may issue.
   DramCycles column_from_bank(std::int32_t bank, bool write);
-  DramCycles column_from(const DramVisit& visit);
-  bool open(const DramVisit& visit) const;  // all its rows are
-  DramCycles row_from(std::int32_t bank);   // an activation, as far as bank and group go
+  DramCycles column_from(const DramVisit& visit) const {
+    const std::int32_t channel = visit.bank >> pseudo_channel_shift_;
+    DramCycles from = pseudo_channels_[static_cast<std::size_t>(channel)].column_from[visit.write];
+    each_bank(visit.banks, [&](std::int32_t b) {
+      const Bank& bank = banks_[static_cast<std::size_t>(b)];
+      const Group& group = groups_[static_cast<std::size_t>(b >> group_shift_)];
+      from = std::max({from, bank.column_from[visit.write], group.column_from[visit.write]});
+    });
+    return from;
+  }
+  // All its rows are.
+  bool open(const DramVisit& visit) const {
+    std::int32_t different = 0;
+    each_bank(visit.banks, [&](std::int32_t b) { different |= visits_.row(b) ^ visit.row; });
+    return different == 0;
+  }
+  DramCycles row_from(std::int32_t bank);  // an activation, as far as bank and group go
   DramCycles activation_from(const PseudoChannel& channel) const;
 
   // The commands.

@@ -60,7 +60,8 @@ void DramVisits::unlink(List& list, std::int32_t index) {
   (visit.next >= 0 ? (*this)[visit.next].previous : list.tail) = visit.previous;
 }
 
-void DramVisits::push(std::uint32_t request, std::uint64_t first, std::uint64_t end, bool write) {
+bool DramVisits::push(std::uint32_t request, std::uint64_t first, std::uint64_t end, bool write) {
+  sides_[write].bursts += static_cast<std::int64_t>(end - first);
   Pieces pieces;
   pieces.like.request = request;
   pieces.like.write = write;
@@ -70,7 +71,7 @@ void DramVisits::push(std::uint32_t request, std::uint64_t first, std::uint64_t 
       new_piece({bit(place.bank), place.row, 1}, pieces);
     }
   } else if (mapping_.spread() > 1) {
-    cut_rows(first, end, pieces);
+    return push_rows(first, end, pieces.like);
   } else {
     pieces.of_bank.fill(-1);
     cut(first, end, pieces);
@@ -80,7 +81,7 @@ void DramVisits::push(std::uint32_t request, std::uint64_t first, std::uint64_t 
     enter(index);
     index = next;
   }
-  sides_[write].bursts += static_cast<std::int64_t>(end - first);
+  return false;
 }
 
 void DramVisits::cut(std::uint64_t first, std::uint64_t end, Pieces& pieces) {
@@ -99,42 +100,51 @@ void DramVisits::cut(std::uint64_t first, std::uint64_t end, Pieces& pieces) {
   }
 }
 
-void DramVisits::cut_rows(std::uint64_t first, std::uint64_t end, Pieces& pieces) {
+bool DramVisits::push_rows(std::uint64_t first, std::uint64_t end, const DramVisit& like) {
   const int row_shift = std::countr_zero(static_cast<std::uint64_t>(mapping_.stripe()));
   const int chunk_shift = std::countr_zero(static_cast<std::uint64_t>(mapping_.chunk()));
+  bool joined = true;
   while (first < end) {
     const std::uint64_t stop = std::min(end, ((first >> row_shift) + 1) << row_shift);
     const std::uint64_t chunk = first >> chunk_shift;
-    const std::uint64_t last_chunk = (stop - 1) >> chunk_shift;
-    for (std::uint64_t c = chunk; c <= last_chunk; ++c) {
-      if (c - chunk == static_cast<std::uint64_t>(pseudo_channels_)) break;
-      cut_row(first, stop, c, pieces);
+    const std::uint64_t chunks = std::min<std::uint64_t>(
+        ((stop - 1) >> chunk_shift) - chunk + 1, static_cast<std::uint64_t>(pseudo_channels_));
+    for (std::uint64_t c = chunk; c < chunk + chunks; ++c) {
+      const Extent extent = extent_of_row(first, stop, c);
+      const std::int32_t index = allocate();
+      DramVisit& visit = (*this)[index];
+      visit = like;
+      visit.banks = extent.banks;
+      visit.row = extent.row;
+      visit.bursts = extent.bursts;
+      joined = enter(index) && joined;
     }
     first = stop;
   }
+  return joined;
 }
 
-void DramVisits::cut_row(std::uint64_t first, std::uint64_t end, std::uint64_t chunk,
-                         Pieces& pieces) {
+DramVisits::Extent DramVisits::extent_of_row(std::uint64_t first, std::uint64_t end,
+                                             std::uint64_t chunk) const {
   const int shift = std::countr_zero(static_cast<std::uint64_t>(mapping_.chunk()));
-  const auto step = static_cast<std::uint64_t>(pseudo_channels_);
+  const int channels = std::countr_zero(static_cast<std::uint64_t>(pseudo_channels_));
   const std::uint64_t last_chunk = (end - 1) >> shift;
-  const std::uint64_t chunks = (last_chunk - chunk) / step + 1;
+  const std::uint64_t chunks = ((last_chunk - chunk) >> channels) + 1;
   std::uint64_t bursts = chunks << shift;
   if (chunk == first >> shift) bursts -= first - (chunk << shift);
-  if (chunk + (chunks - 1) * step == last_chunk) bursts -= ((last_chunk + 1) << shift) - end;
+  if (chunk + ((chunks - 1) << channels) == last_chunk) bursts -= ((last_chunk + 1) << shift) - end;
   const DramPlace place = mapping_.place(chunk << shift);
   std::uint64_t banks = bit(place.bank);
   if (chunks >= static_cast<std::uint64_t>(groups_)) {
+    // The same bank of every group.
     const std::int32_t of_channel = groups_ * banks_of_group_;
-    const std::int32_t lowest = place.bank - place.bank % of_channel + place.bank % banks_of_group_;
-    banks = groups_mask_ << lowest;
+    banks = groups_mask_ << ((place.bank & -of_channel) + (place.bank & (banks_of_group_ - 1)));
   } else {
     for (std::uint64_t i = 1; i < chunks; ++i) {
-      banks |= bit(mapping_.place((chunk + i * step) << shift).bank);
+      banks |= bit(mapping_.place((chunk + (i << channels)) << shift).bank);
     }
   }
-  new_piece({banks, place.row, static_cast<std::int32_t>(bursts)}, pieces);
+  return {.banks = banks, .row = place.row, .bursts = static_cast<std::int32_t>(bursts)};
 }
 
 std::int32_t DramVisits::new_piece(const Extent& extent, Pieces& pieces) {
@@ -152,29 +162,28 @@ std::int32_t DramVisits::deepest_of(std::int32_t bursts) const {
   if (mapping_.spread() == 1) return bursts;
   const auto chunk = static_cast<std::int32_t>(mapping_.chunk());
   const std::int32_t round = groups_ * chunk;
-  return bursts / round * chunk + std::min(chunk, bursts % round);
+  const int shift = std::countr_zero(static_cast<std::uint32_t>(round));
+  return (bursts >> shift) * chunk + std::min(chunk, bursts & (round - 1));
 }
 
-void DramVisits::enter(std::int32_t index) {
+bool DramVisits::enter(std::int32_t index) {
   DramVisit& visit = (*this)[index];
   Side& side = sides_[visit.write];
   visit.age = age_++;
   visit.bank = std::countr_zero(visit.banks);
   visit.wide = (visit.banks & (visit.banks - 1)) != 0;
   visit.deepest = visit.wide ? deepest_of(visit.bursts) : visit.bursts;
-  if (visit.wide) {
-    enter_wide(side, index);
-    return;
-  }
+  if (visit.wide) return enter_wide(side, index);
   BankVisits& bank = side.banks[static_cast<std::size_t>(visit.bank)];
   append(bank.list, index);
   const bool hits = row(visit.bank) == visit.row;
   std::int32_t& oldest = hits ? bank.hit : bank.miss;
   if (oldest < 0) oldest = index;
   (hits ? side.hits : side.misses) |= bit(visit.bank);
+  return false;
 }
 
-void DramVisits::enter_wide(Side& side, std::int32_t index) {
+bool DramVisits::enter_wide(Side& side, std::int32_t index) {
   DramVisit& visit = (*this)[index];
   visit.behind = -1;
   for (std::int32_t i = side.wide.tail; i >= 0; i = (*this)[i].previous) {
@@ -182,10 +191,11 @@ void DramVisits::enter_wide(Side& side, std::int32_t index) {
     if (oldest.row != visit.row || oldest.banks != visit.banks) continue;
     (*this)[oldest.last].behind = index;
     oldest.last = index;
-    return;
+    return true;
   }
   visit.last = index;
   append(side.wide, index);
+  return false;
 }
 
 void DramVisits::remove_wide(Side& side, std::int32_t index) {
@@ -213,7 +223,6 @@ void DramVisits::find_miss(Side& side, std::int32_t bank, std::int32_t from) {
 void DramVisits::remove(std::int32_t index) {
   const DramVisit& visit = (*this)[index];
   Side& side = sides_[visit.write];
-  ++taken_;
   side.bursts -= visit.bursts;
   if (visit.wide) {
     remove_wide(side, index);

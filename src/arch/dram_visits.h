@@ -43,20 +43,21 @@ class DramVisits {
   // Visits of at most `single_bursts` bursts are entered burst by burst.
   DramVisits(const DramDevice& device, const DramMapping& mapping, std::int32_t single_bursts);
 
-  // Enters bursts [first, end) of a request. Nothing else allocates memory.
-  void push(std::uint32_t request, std::uint64_t first, std::uint64_t end, bool write);
+  // Enters bursts [first, end) of a request. Nothing else allocates memory. Whether all of them wait
+  // behind wide visits of the same banks and row.
+  bool push(std::uint32_t request, std::uint64_t first, std::uint64_t end, bool write);
   // Takes the oldest visit out of its list; it stays valid until release().
   void remove(std::int32_t index);
   void release(std::int32_t index);
-
-  // How many were removed.
-  std::uint64_t taken() const { return taken_; }
 
   // The rows that are open. -1: none.
   void set_row(std::int32_t bank, std::int32_t row);
   std::int32_t row(std::int32_t bank) const { return rows_[static_cast<std::size_t>(bank)]; }
 
   DramVisit& operator[](std::int32_t index) { return pool_[static_cast<std::size_t>(index)]; }
+  const DramVisit& operator[](std::int32_t index) const {
+    return pool_[static_cast<std::size_t>(index)];
+  }
 
   // Bursts that wait, and banks with visits of one bank that wait for their open row (hits) or for
   // another (misses).
@@ -102,20 +103,21 @@ class DramVisits {
   };
   // Chunk by chunk: those of one bank and row are one piece.
   void cut(std::uint64_t first, std::uint64_t end, Pieces& pieces);
-  // With groups below bits of the column: a piece for each row of them and pseudo-channel.
-  void cut_rows(std::uint64_t first, std::uint64_t end, Pieces& pieces);
-  // Bursts of one row of all groups, in the pseudo-channel of chunk `chunk`, the first one there.
-  void cut_row(std::uint64_t first, std::uint64_t end, std::uint64_t chunk, Pieces& pieces);
+  // With groups below bits of the column: a visit for each row of them and pseudo-channel.
+  bool push_rows(std::uint64_t first, std::uint64_t end, const DramVisit& like);
   struct Extent {
     std::uint64_t banks = 0;
     std::int32_t row = 0;
     std::int32_t bursts = 0;
   };
+  // Bursts of one row of all groups, in the pseudo-channel of chunk `chunk`, the first one there.
+  Extent extent_of_row(std::uint64_t first, std::uint64_t end, std::uint64_t chunk) const;
   std::int32_t new_piece(const Extent& extent, Pieces& pieces);
   // The most bursts that a bank has of `bursts` neighbouring ones spread over the groups.
   std::int32_t deepest_of(std::int32_t bursts) const;
-  void enter(std::int32_t index);
-  void enter_wide(Side& side, std::int32_t index);
+  // Whether it waits behind others of its banks and row.
+  bool enter(std::int32_t index);
+  bool enter_wide(Side& side, std::int32_t index);
   void remove_wide(Side& side, std::int32_t index);
 
   void reserve(std::size_t visits);
@@ -133,7 +135,7 @@ class DramVisits {
   std::array<std::int32_t, kDramBanksMax> rows_;
   std::vector<DramVisit> pool_;
   std::vector<std::int32_t> free_;
-  std::uint64_t age_ = 0, taken_ = 0;
+  std::uint64_t age_ = 0;
 };
 
 }  // namespace tessera

@@ -65,13 +65,14 @@ Cycles DramChannel::step_channels(Cycles now) {
     const Arrivals arrivals = arrivals_after(reached_);
     const Cycles until = std::min(arrivals.next, certain);
     if (channels_->in_service() > 0) {
-      reached_ = std::max(reached_, channels_->advance(until, arrivals.waits, now, wakes_));
+      reached_ = std::max(reached_, channels_->advance(until, arrivals.waiting, now, wakes_));
       if (channels_->in_service() == 0) account_idle();
     } else {
       reached_ = std::max(reached_, until);
     }
     // Those that waited go when there is room, the others in the cycle in which they are here.
-    if (arrivals.waits || reached_ == arrivals.next) accept_all(now);
+    const bool waits = arrivals.waiting.read || arrivals.waiting.write;
+    if (waits || reached_ == arrivals.next) accept_all(now);
     if (reached_ >= certain) break;
   }
   const Cycles next = std::min(channels_->next(), arrivals_after(reached_).next);
@@ -100,7 +101,8 @@ DramChannel::Arrivals DramChannel::arrivals_after(Cycles reached) const {
     if (port->requests.empty()) continue;
     const Cycles here = port->requests.front_visible_at() + channels_->request_cycles();
     if (here <= reached) {
-      arrivals.waits = true;
+      const bool write = port->requests.front().write;
+      (write ? arrivals.waiting.write : arrivals.waiting.read) = true;
     } else {
       arrivals.next = std::min(arrivals.next, here);
     }

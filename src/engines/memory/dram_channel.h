@@ -51,7 +51,7 @@ class DramChannel {
   void accept(DramPort& port, Cycles now);
   Cycles step_channels(Cycles now);
   struct Arrivals {
-    bool waits = false;
+    DramChannels::Waiting waiting;
     Cycles next = kNever;
   };
   Arrivals arrivals_after(Cycles reached) const;

@@ -53,34 +53,30 @@ void DramChannels::reset() {
   last_issue_ = 0;
 }
 
-Cycles DramChannels::advance(Cycles at, bool stop_at_room, Cycles now, WakeTable& wakes) {
+Cycles DramChannels::advance(Cycles at, Waiting waiting, Cycles now, WakeTable& wakes) {
   const DramCycles until = clocks_.dram(at);
-  if (!stop_at_room) {
+  if (!waiting.read && !waiting.write) {
     if (next_ <= until) run_all(until, now, wakes);
     return at;
   }
   while (next_ <= until) {
-    const Cycles reached = clocks_.core(next_);
-    if (!run_all(next_, now, wakes)) continue;
+    const DramCycles reached = next_;
+    run_all(reached, now, wakes);
+    if (!(waiting.read && room(false)) && !(waiting.write && room(true))) continue;
     // What is in the same core cycle goes with it.
-    run_all(clocks_.dram(reached), now, wakes);
-    return reached;
+    const Cycles cycle = clocks_.core(reached);
+    run_all(clocks_.dram(cycle), now, wakes);
+    return cycle;
   }
   return at;
 }
 
-bool DramChannels::run_all(DramCycles until, Cycles now, WakeTable& wakes) {
-  bool left = false;
+void DramChannels::run_all(DramCycles until, Cycles now, WakeTable& wakes) {
   next_ = kDramNever;
   for (DramChannelModel& channel : channels_) {
-    if (channel.next() <= until) {
-      const std::uint64_t before = channel.visits_taken();
-      run(channel, until, now, wakes);
-      left = left || channel.visits_taken() != before;
-    }
+    if (channel.next() <= until) run(channel, until, now, wakes);
     next_ = std::min(next_, channel.next());
   }
-  return left;
 }
 
 void DramChannels::run(DramChannelModel& channel, DramCycles until, Cycles now, WakeTable& wakes) {

@@ -28,8 +28,12 @@ class DramChannels {
 
   void reset();
   // Issues what is due until `at` and gives the ports their completions, in a step at `now`. Where
-  // `stop_at_room`, only until some queue has more room. The cycle until which all is done.
-  Cycles advance(Cycles at, bool stop_at_room, Cycles now, WakeTable& wakes);
+  // somebody waits to read or to write, only until there is room for that. The cycle until which all
+  // is done.
+  struct Waiting {
+    bool read = false, write = false;
+  };
+  Cycles advance(Cycles at, Waiting waiting, Cycles now, WakeTable& wakes);
   // When the last command issued.
   Cycles last_issue() const { return clocks_.core(last_issue_); }
   // Whether every channel has room.
@@ -61,9 +65,9 @@ class DramChannels {
     Cycles last = 0;            // its latest completion
   };
 
-  // Issues what is due until `until`, in one channel and in all; whether something left a queue.
+  // Issues what is due until `until`, in one channel and in all.
   void run(DramChannelModel& channel, DramCycles until, Cycles now, WakeTable& wakes);
-  bool run_all(DramCycles until, Cycles now, WakeTable& wakes);
+  void run_all(DramCycles until, Cycles now, WakeTable& wakes);
   void complete(Side& side, Cycles now, WakeTable& wakes);
 
   const DramDevice& device_;
