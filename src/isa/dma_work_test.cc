@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 namespace tessera::isa {
 namespace {
 
@@ -68,6 +70,33 @@ TEST(DmaWork, LongRunsAreCutIntoRequests) {
   EXPECT_EQ(last.first_run, 3);
   EXPECT_EQ(last.skip, 48);
   EXPECT_EQ(last.bytes, 16);
+}
+
+// Of a memory of two channels a piece is a request of each, and ends at a multiple of their sum.
+TEST(DmaWork, PiecesOfSeveralChannelsEndAtMultiplesOfTheirSize) {
+  Bench bench;
+  bench.chip.dram.device = DramKind::kLpddr5_6400;
+  bench.chip.dram.channels = 2;
+  bench.chip.dma.request_bytes = 64;
+  TransferTask transfer;
+  transfer.dram = {{BaseIndex::kInput, 32}, {1024, 256, 32, 2}};
+  transfer.buffer.channels = 1;
+  transfer.buffer.rows = 1;
+  transfer.buffer.columns = 144;  // 288 bytes, from byte 32 on
+  transfer.channel_count = 1;
+  TaskDescriptor task;
+  task.engine = EngineKind::kLoad;
+  task.bands = {1, 1, 1};
+  task.config = transfer;
+  const DmaStep plan = bench.plan(task, 0);
+  ASSERT_EQ(plan.read.address % 128, 32);
+  EXPECT_EQ(plan.pieces, 3);  // up to 128, 256 and 320
+  const std::array<std::int64_t, 3> skips = {0, 96, 224}, bytes = {96, 128, 64};
+  for (std::int64_t piece = 0; piece < 3; ++piece) {
+    const DramRequest request = dma_request(plan, piece, false);
+    EXPECT_EQ(request.skip, skips[static_cast<std::size_t>(piece)]);
+    EXPECT_EQ(request.bytes, bytes[static_cast<std::size_t>(piece)]);
+  }
 }
 
 TEST(DmaWork, ShortRunsShareARequest) {
