@@ -370,8 +370,7 @@ void Core::remove(std::size_t network) {
   state_->programs[network] = nullptr;
   // They know tasks by the network's number.
   state_->boxes.descriptors.clear();
-  state_->boxes.neural_math.forget();
-  state_->boxes.filter_math.forget();
+  for (auto& math : state_->boxes.products) math->forget();
   for (int base = 0; base < isa::kBaseIndexCount; ++base) {
     state_->written.forget(
         engines::dram_key(static_cast<std::uint32_t>(network), static_cast<isa::BaseIndex>(base)));

@@ -1,10 +1,9 @@
 #include "compile/estimate.h"
 
 #include <algorithm>
-#include <array>
-#include <type_traits>
+#include <vector>
 
-#include "arch/dram_config.h"
+#include "isa/dma_time.h"
 #include "isa/work.h"
 
 namespace tessera::compile {
@@ -12,49 +11,54 @@ namespace {
 
 using namespace isa;  // descriptors
 
-Cycles neural_cycles(const NeuralTask& task, const Bands& bands, const ChipConfig& chip) {
-  return neural_task_cycles(chip.neural, product_work(task, chip),
-                            {bands.images, bands.rows, bands.rows_per_step});
+// All steps behind each other from `start` on; the first one's weights are loaded first.
+template <typename Occupancy>
+Cycles steps_end(const TaskDescriptor& task, std::int64_t draining_max, Cycles start, Cycles drain,
+                 Occupancy&& occupancy) {
+  DrainingSteps draining(draining_max);
+  Cycles free = start;
+  for (std::int64_t step = 0; step < task.steps(); ++step) {
+    free = draining.begin(free) + occupancy(step);
+    draining.add(free + drain);
+  }
+  return free + drain;
+}
+
+Cycles neural_cycles(const TaskDescriptor& task, const ChipConfig& chip) {
+  const NeuralEngineConfig& config = chip.neural;
+  const ProductWork work = product_work(std::get<NeuralTask>(task.config), chip);
+  const NeuralSharing sharing =
+      neural_sharing(config, work, std::min(task.bands.rows, task.bands.rows_per_step));
+  // Images are alike but for the last step of the task.
+  std::vector<Cycles> of_band;
+  const auto occupancy = [&](std::int64_t step) {
+    const StepRows rows = step_rows(task, step);
+    if (rows.last_of_task) return neural_step_cycles(config, work, rows, sharing);
+    if (step < task.bands.bands()) {
+      of_band.push_back(neural_step_cycles(config, work, rows, sharing));
+    }
+    return of_band[static_cast<std::size_t>(step % task.bands.bands())];
+  };
+  return steps_end(task, config.psum_banks,
+                   config.task_start_cycles + neural_first_load_cycles(config, work),
+                   neural_drain_cycles(config, work), occupancy);
 }
 
 Cycles planar_task_cycles(const TaskDescriptor& task, const ChipConfig& chip) {
-  Cycles cycles = chip.planar.task_start_cycles;
-  for (std::int64_t step = 0; step < task.steps(); ++step) {
-    cycles += planar_cycles(chip.planar, planar_work(task.config, task.bands.range(step)));
-  }
-  return cycles;
-}
-
-Cycles dram_cycles(std::int64_t bytes, const ChipConfig& chip) {
-  const DramCosts dram = dram_costs(chip);
-  return chip.dma.task_start_cycles + dram.latency + dram.cycles(bytes);
+  return steps_end(task, kPlanarStepsDraining, chip.planar.task_start_cycles,
+                   chip.planar.latency_cycles, [&](std::int64_t step) {
+                     return planar_cycles(chip.planar,
+                                          planar_work(task.config, task.bands.range(step)));
+                   });
 }
 
 }  // namespace
 
 Cycles estimate_task(const TaskDescriptor& task, const ChipConfig& chip) {
-  return std::visit(
-      [&](const auto& config) -> Cycles {
-        using T = std::decay_t<decltype(config)>;
-        if constexpr (std::is_same_v<T, NeuralTask>) {
-          return task.engine == EngineKind::kPlanar ? planar_task_cycles(task, chip)
-                                                    : neural_cycles(config, task.bands, chip);
-        } else if constexpr (std::is_same_v<T, PlanarTask>) {
-          return planar_task_cycles(task, chip);
-        } else if constexpr (std::is_same_v<T, TransferTask>) {
-          const BufferSurface& b = config.buffer;
-          return dram_cycles(std::int64_t{task.bands.images} * task.bands.rows * b.columns *
-                                 config.channel_count * format_bytes(b.format),
-                             chip);
-        } else if constexpr (std::is_same_v<T, CopyTask>) {
-          std::int64_t bytes = config.element_bytes;
-          for (const std::int64_t extent : config.extents) bytes *= extent;
-          return dram_cycles(config.fill ? bytes : 2 * bytes, chip);
-        } else {
-          return dram_cycles(config.stored_bytes(), chip);
-        }
-      },
-      task.config);
+  constexpr Cycles kSeen = 1;  // the engine sees it in the next cycle
+  if (task.engine == EngineKind::kPlanar) return kSeen + planar_task_cycles(task, chip);
+  if (task.engine == EngineKind::kNeural) return kSeen + neural_cycles(task, chip);
+  return dma_time(task, chip).cycles;
 }
 
 Cycles estimate_frame(const Frame& frame, const ChipConfig& chip) {

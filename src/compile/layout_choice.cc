@@ -6,6 +6,7 @@
 
 #include "arch/cost.h"
 #include "arch/dram_config.h"
+#include "compile/load_moves.h"
 #include "compile/residency.h"
 #include "compile/transposition.h"
 
@@ -39,7 +40,10 @@ struct StorageState {
   std::vector<std::size_t> writers;                          // nodes
   std::vector<std::pair<std::size_t, std::size_t>> readers;  // node, input
   bool copied = false;                                       // Moves or host steps write it
-  bool output = false;                                       // of the graph
+  bool of_host = false;                                      // host steps do
+  std::vector<const PlannedCopy*> copies;                    // of the Moves
+  Cycles copying = -1;  // what they take in DRAM; -1: not known
+  bool output = false;  // of the graph
 };
 
 bool may_swap(const Graph& graph, const Node& node) {
@@ -114,7 +118,12 @@ class Chooser {
         const Place& place = plan_.places[id];
         const bool writes =
             node.kind() == NodeKind::kHostStep || !plan_.nodes[index].copies.empty();
-        if (place.valid() && writes) storage(place.storage).copied = true;
+        if (!place.valid() || !writes) continue;
+        storage(place.storage).copied = true;
+        if (node.kind() == NodeKind::kHostStep) storage(place.storage).of_host = true;
+      }
+      for (const PlannedCopy& copy : plan_.nodes[index].copies) {
+        storage(copy.destination).copies.push_back(&copy);
       }
       return;
     }
@@ -234,7 +243,7 @@ class Chooser {
 
   // Under the best of the layouts that its writers can leave; as in residency.cc, the writer's own
   // or that of a reader which takes it all.
-  Cycles find_storage_cost(const StorageState& state) const {
+  Cycles find_storage_cost(StorageState& state) {
     Cycles stores = 0;
     if (state.output) {
       for (const std::size_t writer : state.writers) {
@@ -242,6 +251,9 @@ class Chooser {
       }
     }
     if (state.readers.empty()) return stores;
+    if (state.writers.empty() && !state.of_host && !state.copies.empty()) {
+      return stores + copied_cost(state);
+    }
     if (state.writers.empty() || state.copied) return stores + load_cost(state);
     std::vector<const StorageView*> layouts;
     if (state.writers.size() == 1) layouts.push_back(&nodes_[state.writers[0]].now().output);
@@ -266,6 +278,38 @@ class Chooser {
     return compile::transfer_cycles(chip_, view, format_of(view.storage));
   }
 
+  // Written by Moves alone: copied in DRAM and loaded, or loaded from their sources into a block that
+  // the readers take (load_moves.h).
+  Cycles copied_cost(StorageState& state) {
+    if (state.copying < 0) {
+      state.copying = 0;
+      for (const PlannedCopy* copy : state.copies) {
+        state.copying += copy_task_cycles(chip_, *copy, format_of(copy->destination));
+      }
+    }
+    Cycles least = state.copying + load_cost(state);
+    for (const auto& [node, input] : state.readers) {
+      const StorageView& view = nodes_[node].now().inputs[input];
+      if (view.offset != 0 || !is_whole(view)) continue;
+      if (const auto cycles = moving_cost(state, view)) least = std::min(least, *cycles);
+    }
+    return least;
+  }
+
+  std::optional<Cycles> moving_cost(const StorageState& state, const StorageView& whole) const {
+    const BufferLayout layout(whole, format_of(whole.storage), chip_.state_buffer.partitions);
+    if (layout.bytes() > chip_.state_buffer.bytes_per_partition) return std::nullopt;
+    Cycles cycles = layout_cost(state, whole);
+    for (const PlannedCopy* copy : state.copies) {
+      const auto loads = plan_load_moves(*copy, whole, layout);
+      if (!loads) return std::nullopt;
+      for (const LoadMove& load : *loads) {
+        cycles += transfer_cycles(load.from) + chip_.dma.task_start_cycles;
+      }
+    }
+    return cycles;
+  }
+
   // Every reader loads from DRAM in its own layout.
   Cycles load_cost(const StorageState& state) const {
     Cycles cycles = 0;
@@ -285,19 +329,23 @@ class Chooser {
   Cycles layout_cost(const StorageState& state, const StorageView& whole) const {
     const Format format = format_of(whole.storage);
     const BufferLayout layout(whole, format, chip_.state_buffer.partitions);
+    Cycles cycles = 0;
     for (const std::size_t writer : state.writers) {
       const Start start =
           start_of(writer) == Start::kWithinBlock ? Start::kAnywhere : Start::kFirstPartition;
       const StorageView& view = nodes_[writer].now().output;
-      if (fit_view(layout, view, start) == Fit::kNone) {
-        return dma_transposition(chip_, whole, format).cycles;
-      }
+      const Fit fit = fit_view(layout, view, start);
+      if (fit == Fit::kNone) return dma_transposition(chip_, whole, format).cycles;
+      cycles += tasks_cost(fit, view);
     }
-    Cycles cycles = 0;
     std::vector<const StorageView*> turned;
     for (const auto& [node, input] : state.readers) {
       const StorageView& view = nodes_[node].now().inputs[input];
-      if (fit_view(layout, view, start_of(node)) != Fit::kNone) continue;
+      const Fit fit = fit_view(layout, view, start_of(node));
+      if (fit != Fit::kNone) {
+        cycles += tasks_cost(fit, view);
+        continue;
+      }
       if (std::any_of(turned.begin(), turned.end(),
                       [&](const StorageView* other) { return *other == view; })) {
         continue;
@@ -306,6 +354,11 @@ class Chooser {
       cycles += turning_cost(layout, view);
     }
     return cycles;
+  }
+
+  // Of a task for each image.
+  Cycles tasks_cost(Fit fit, const StorageView& view) const {
+    return fit == Fit::kByImage ? (view.images() - 1) * chip_.planar.task_start_cycles : 0;
   }
 
   Cycles turning_cost(const BufferLayout& layout, const StorageView& view) const {

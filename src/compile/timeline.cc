@@ -1,15 +1,14 @@
 #include "compile/timeline.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
-#include <numeric>
 #include <queue>
 #include <span>
 
 #include "arch/cost.h"
-#include "arch/dram_config.h"
+#include "base/ratio.h"
 #include "isa/descriptor_check.h"
+#include "isa/dma_time.h"
 #include "isa/work.h"
 
 namespace tessera::compile {
@@ -68,63 +67,6 @@ class Channel {
   std::map<Cycles, Cycles> busy_;
 };
 
-// What a step asks of the channel: contiguous runs, most of them `pitch` bytes apart.
-struct Runs {
-  std::int64_t run_bytes = 1, runs = 1, pitch = 0;
-};
-
-Runs transfer_runs(const TransferTask& task, RowRange rows) {
-  struct Axis {
-    std::int64_t extent, stride;
-  };
-  const auto& strides = task.dram.strides;
-  std::array<Axis, 3> axes = {Axis{task.channel_count, std::abs(strides[1])},
-                              Axis{rows.last - rows.first, std::abs(strides[2])},
-                              Axis{task.buffer.columns, std::abs(strides[3])}};
-  std::sort(axes.begin(), axes.end(),
-            [](const Axis& a, const Axis& b) { return a.stride < b.stride; });
-  Runs result{.run_bytes = format_bytes(task.buffer.format)};
-  for (const Axis& axis : axes) {
-    if (axis.extent == 1 || axis.stride == 0) continue;
-    if (axis.stride == result.run_bytes && result.runs == 1) {
-      result.run_bytes *= axis.extent;
-    } else {
-      result.runs *= axis.extent;
-      result.pitch = axis.stride;
-    }
-  }
-  return result;
-}
-
-// Cycles of the channel for them: bursts; rows that few banks open one after the other; requests,
-// of which only two open rows at a time, and a limited number is in flight.
-Cycles channel_cycles(const Runs& runs, const ChipConfig& chip, const DramCosts& dram) {
-  const std::int64_t bursts = ceil_div(runs.run_bytes, dram.burst_bytes);
-  // Runs that do not begin at a burst take a part of one more.
-  const bool aligned = runs.runs == 1 || runs.run_bytes % dram.burst_bytes == 0;
-  const std::int64_t run_bytes = (2 * bursts + (aligned ? 0 : 1)) * dram.burst_bytes / 2;
-  const std::int64_t bytes = runs.runs * run_bytes;
-  Cycles cycles = dram.cycles(bytes);
-  const std::int64_t rows =
-      std::max(ceil_div(bytes, dram.row_bytes),
-               runs.pitch >= dram.row_bytes ? runs.runs : runs.runs * runs.pitch / dram.row_bytes);
-  if (runs.pitch >= dram.row_bytes) {
-    const std::int64_t step = runs.pitch % dram.row_bytes == 0 ? runs.pitch / dram.row_bytes : 1;
-    const std::int64_t banks = dram.banks / std::gcd(step, dram.banks);
-    const Cycles each = dram.cycles(run_bytes) + dram.row_miss;
-    cycles = std::max(cycles, ceil_div(runs.runs * each, banks));
-  }
-  const std::int64_t request = std::max<std::int64_t>(
-      run_bytes, chip.dma.request_bytes / run_bytes * run_bytes);  // whole runs, or a part of one
-  const std::int64_t requests =
-      ceil_div(bytes, std::min<std::int64_t>(request, chip.dma.request_bytes));
-  const Cycles each = dram.cycles(bytes / requests);
-  const std::int64_t opening = std::min(rows, requests);
-  cycles = std::max(cycles, ceil_div(opening * (dram.row_miss + each), 2));
-  return std::max(cycles,
-                  ceil_div(requests * (dram.latency + each), chip.dma.outstanding_requests));
-}
-
 const BufferSurface* output_of(const TaskDescriptor& task) {
   if (const auto* product = std::get_if<NeuralTask>(&task.config)) return &product->output;
   if (const auto* planar = std::get_if<PlanarTask>(&task.config)) return &planar->output;
@@ -153,7 +95,7 @@ bool reads_results_of(const TaskDescriptor& task, const TaskDescriptor& before,
 class Predictor {
  public:
   Predictor(const ChipConfig& chip, const std::vector<TaskDescriptor>& tasks)
-      : chip_(chip), dram_(dram_costs(chip)), tasks_(tasks) {
+      : chip_(chip), tasks_(tasks) {
     for (std::vector<Engine>& engines : engines_) engines.resize(1);
     engines_[EngineKind::kNeural].resize(static_cast<std::size_t>(chip.neural.count));
     engines_[EngineKind::kPlanar].resize(static_cast<std::size_t>(chip.planar.count));
@@ -173,6 +115,12 @@ class Predictor {
         engine = {};
         engine.free_at = engine.drained_at = now;
       }
+    }
+    for (Engine& engine : engines_[EngineKind::kNeural]) {
+      engine.draining = DrainingSteps(chip_.neural.psum_banks);
+    }
+    for (Engine& engine : engines_[EngineKind::kPlanar]) {
+      engine.draining = DrainingSteps(kPlanarStepsDraining);
     }
     dispatched_at_ = now;
     in_flight_ = {};
@@ -215,6 +163,7 @@ class Predictor {
     Cycles shadow = 0;      // begin of the last pass of the task before
     Cycles spaced = 0;      // no task begins behind that pass before
     const TaskDescriptor* previous = nullptr;
+    DrainingSteps draining{1};
   };
 
   // Those that share the task, which begin its steps together.
@@ -306,13 +255,15 @@ class Predictor {
     const Cycles drain = neural_drain_cycles(config, work);
     const Cycles first = neural_first_load_cycles(config, work);
     const bool behind = two_register_sets() && config.folds == Folds::kOverlapped;
+    DrainingSteps& draining = engine.draining;
     begin_task(task, engine, config.task_start_cycles, behind);
     for (std::int64_t step = 0; step < task.steps(); ++step) {
       const StepRows rows_of_step = step_rows(task, step);
-      Cycles at = std::max(engine.free_at, granted(task, step));
+      Cycles at = draining.begin(std::max(engine.free_at, granted(task, step)));
       if (step == 0) at = behind ? weights_loaded(task, engine, first, at) : at + first;
       engine.free_at = at + neural_step_cycles(config, work, rows_of_step, sharing);
       engine.drained_at = engine.free_at + drain;
+      draining.add(engine.drained_at);
       finish_step(task, step, engine.drained_at);
       if (!rows_of_step.last_of_task) continue;
       const LastPass pass = neural_last_pass(config, work, rows_of_step, sharing);
@@ -323,42 +274,40 @@ class Predictor {
 
   void run_planar(const TaskDescriptor& task, Engine& engine) {
     begin_task(task, engine, chip_.planar.task_start_cycles, two_register_sets());
+    DrainingSteps& draining = engine.draining;
     const EngineShare most{.index = 0, .count = std::ssize(engines_of(task))};
     for (std::int64_t step = 0; step < task.steps(); ++step) {
-      const Cycles at = std::max(engine.free_at, granted(task, step));
+      const Cycles at = draining.begin(std::max(engine.free_at, granted(task, step)));
       engine.free_at =
           at + planar_cycles(chip_.planar, planar_work(task.config, task.bands.range(step)),
                              task.header.sharing, most);
       engine.drained_at = engine.free_at + chip_.planar.latency_cycles;
+      draining.add(engine.drained_at);
       finish_step(task, step, engine.drained_at);
     }
   }
 
-  Cycles step_cycles(const TaskDescriptor& task, std::int64_t step) const {
-    const RowRange rows = task.bands.range(step);
-    if (const auto* transfer = std::get_if<TransferTask>(&task.config)) {
-      return channel_cycles(transfer_runs(*transfer, rows), chip_, dram_);
-    }
-    if (const auto* kernel = std::get_if<KernelTask>(&task.config)) {
-      return channel_cycles({.run_bytes = kernel->stored_bytes()}, chip_, dram_);
-    }
-    const auto& copy = std::get<CopyTask>(task.config);
-    std::int64_t bytes = copy.element_bytes * (rows.last - rows.first);
-    for (std::size_t i = 1; i < copy.extents.size(); ++i) bytes *= copy.extents[i];
-    return channel_cycles({.run_bytes = copy.fill ? bytes : 2 * bytes}, chip_, dram_);
-  }
-
+  // Each step takes its share of what the task takes alone, by its rows.
   void run_transfer(const TaskDescriptor& task, Engine& engine) {
-    engine.free_at += chip_.dma.task_start_cycles;
+    const DmaTime time = dma_time(task, chip_);
+    const Cycles transfer = time.transfer();
+    const Ratio share(std::max<Cycles>(transfer, 1),
+                      std::int64_t{task.bands.images} * task.bands.rows);
+    engine.free_at += time.start;
+    std::int64_t rows = 0;
+    Cycles taken = 0;
     for (std::int64_t step = 0; step < task.steps(); ++step) {
       const Cycles at = std::max(engine.free_at, granted(task, step));
-      engine.free_at = channel_.take(at, step_cycles(task, step));
-      finish_step(task, step, engine.free_at + dram_.latency);
+      const RowRange range = task.bands.range(step);
+      rows += range.last - range.first;
+      const Cycles until = share.floor_of(rows);
+      engine.free_at = channel_.take(at, until - taken);
+      taken = until;
+      finish_step(task, step, engine.free_at + time.completion);
     }
   }
 
   const ChipConfig& chip_;
-  const DramCosts dram_;
   const std::vector<TaskDescriptor>& tasks_;
   std::vector<std::size_t> first_step_;  // of each task
   std::vector<Cycles> step_ends_;

@@ -4,9 +4,8 @@
 //   dispatch (task buffer) ─► each engine in its order ─► steps wait for the dependencies' steps
 //                                  transfers share the memory channel, its gaps are filled
 //
-// Costs are those of arch/cost.h. The memory channel's rows and banks are counted by the pitch of a
-// step's runs; left out are what other engines have open, the width of the ports, and the cycle
-// that a counter takes to be seen.
+// Costs are those of arch/cost.h and isa/dma_time.h: a transfer's bursts, rows and requests alone. Left
+// out are what other engines have open in DRAM and the cycle that a counter takes to be seen.
 #pragma once
 
 #include <cstdint>

@@ -4,9 +4,10 @@
 #include <array>
 
 #include "arch/cost.h"
-#include "arch/dram_config.h"
 #include "base/quantity.h"
+#include "compile/estimate.h"
 #include "compile/surface_conventions.h"
+#include "isa/dma_time.h"
 
 namespace tessera::compile {
 namespace {
@@ -14,16 +15,31 @@ namespace {
 // Steps of a transfer, as tasks are emitted.
 constexpr std::int64_t kStepsWanted = 24;
 
-// Rows of one step of a transfer.
-std::int64_t rows_per_step(const ChipConfig& chip, const StorageView& view) {
-  const std::int64_t rows = std::max(chip.neural.psum_bank_columns / view.columns(),
-                                     ceil_div(view.rows() * view.images(), kStepsWanted));
-  return std::clamp<std::int64_t>(rows, 1, view.rows());
-}
-
-std::int64_t transfer_steps(const ChipConfig& chip, const StorageView& view) {
-  const std::int64_t images = view.strides[kImages] == 0 ? 1 : view.images();
-  return images * (view.strides[kRows] == 0 ? 1 : ceil_div(view.rows(), rows_per_step(chip, view)));
+// The task of a whole view, as emit.cc makes it; in DRAM from the beginning of a region.
+isa::TaskDescriptor transfer_task(const ChipConfig& chip, const StorageView& view, Format format,
+                                  isa::EngineKind engine) {
+  const auto extent = [&](std::size_t axis) {
+    return static_cast<std::uint32_t>(view.strides[axis] == 0 ? 1 : view.extents[axis]);
+  };
+  const std::int64_t element = format_bytes(format);
+  isa::TransferTask task;
+  task.buffer.format = format;
+  task.buffer.images = extent(kImages);
+  task.buffer.channels = task.channel_count = extent(kChannels);
+  task.buffer.rows = extent(kRows);
+  task.buffer.columns = extent(kColumns);
+  for (std::size_t i = 0; i < 4; ++i) {
+    task.dram.strides[i] = extent(i) == 1 ? 0 : view.strides[i] * element;
+  }
+  const std::int64_t rows = std::max<std::int64_t>(
+      chip.neural.psum_bank_columns / task.buffer.columns,
+      ceil_div(std::int64_t{task.buffer.rows} * task.buffer.images, kStepsWanted));
+  isa::TaskDescriptor result;
+  result.engine = engine;
+  result.bands = {task.buffer.images, task.buffer.rows,
+                  static_cast<std::uint32_t>(std::clamp<std::int64_t>(rows, 1, task.buffer.rows))};
+  result.config = task;
+  return result;
 }
 
 // A piece of the view that is one step in the source and one in the target.
@@ -234,45 +250,43 @@ Cycles planar_transposition_cycles(const ChipConfig& chip,
 }
 
 std::int64_t transfer_bytes(const ChipConfig& chip, const StorageView& view, Format format) {
-  const std::int64_t rows = rows_per_step(chip, view);
-  struct Axis {
-    std::int64_t stride, extent;
-  };
-  const std::int64_t element = format_bytes(format);
-  std::array<Axis, 3> axes = {{{view.strides[kChannels] * element, view.channels()},
-                               {view.strides[kRows] * element, rows},
-                               {view.strides[kColumns] * element, view.columns()}}};
-  std::sort(axes.begin(), axes.end(),
-            [](const Axis& a, const Axis& b) { return a.stride < b.stride; });
-  // Within a step it walks in the order of addresses; runs that share bursts move them once.
-  const std::int64_t burst = dram_costs(chip).burst_bytes;
-  std::int64_t run = element, runs = 1;
-  for (const Axis& axis : axes) {
-    if (axis.stride == 0 || axis.extent == 1) continue;
-    if (runs == 1 && (axis.stride <= run || axis.stride < burst)) {
-      run += (axis.extent - 1) * axis.stride;
-    } else {
-      runs *= axis.extent;
-    }
-  }
-  return transfer_steps(chip, view) * runs * round_up(run, burst);
+  return isa::dma_time(transfer_task(chip, view, format, isa::EngineKind::kLoad), chip).dram_bytes;
 }
 
 Cycles transfer_cycles(const ChipConfig& chip, const StorageView& view, Format format) {
-  const DramCosts dram = dram_costs(chip);
-  return dram.cycles(transfer_bytes(chip, view, format)) +
-         transfer_steps(chip, view) * dram.row_miss;
+  return isa::dma_time(transfer_task(chip, view, format, isa::EngineKind::kLoad), chip).transfer();
+}
+
+Cycles transfer_task_cycles(const ChipConfig& chip, const StorageView& view, Format format) {
+  return estimate_task(transfer_task(chip, view, format, isa::EngineKind::kLoad), chip);
+}
+
+Cycles copy_task_cycles(const ChipConfig& chip, const PlannedCopy& copy, Format format) {
+  isa::CopyTask task;
+  task.fill = copy.fill;
+  task.element_bytes = static_cast<std::uint32_t>(format_bytes(format));
+  for (std::size_t i = 0; i < copy.to.extents.size(); ++i) {
+    if (copy.to.extents[i] == 1) continue;
+    task.extents.push_back(copy.to.extents[i]);
+    task.destination_strides.push_back(copy.to.strides[i] * task.element_bytes);
+    task.source_strides.push_back(copy.fill ? 0 : copy.from.strides[i] * task.element_bytes);
+  }
+  if (task.extents.empty()) task.extents = task.destination_strides = task.source_strides = {1};
+  const std::int64_t rows = task.extents[0];
+  isa::TaskDescriptor result;
+  result.engine = isa::EngineKind::kStore;
+  result.bands = {1, static_cast<std::uint32_t>(rows),
+                  static_cast<std::uint32_t>(ceil_div(rows, kStepsWanted))};
+  result.config = std::move(task);
+  return estimate_task(result, chip);
 }
 
 DmaTransposition dma_transposition(const ChipConfig& chip, const StorageView& view, Format format) {
-  const std::int64_t loaded = transfer_bytes(chip, view, format);
-  std::int64_t stored = format_bytes(format);
-  for (std::size_t i = 0; i < 4; ++i) stored *= view.strides[i] == 0 ? 1 : view.extents[i];
-  const DramCosts dram = dram_costs(chip);
-  const Cycles start = chip.dma.task_start_cycles + dram.latency;
-  return {.cycles =
-              2 * start + dram.row_miss + dram.cycles(stored) + transfer_cycles(chip, view, format),
-          .bytes = stored + loaded};
+  const isa::DmaTime load =
+      isa::dma_time(transfer_task(chip, view, format, isa::EngineKind::kLoad), chip);
+  const isa::DmaTime store = isa::dma_time(
+      transfer_task(chip, dense_view(view, view.storage), format, isa::EngineKind::kStore), chip);
+  return {.cycles = store.cycles + load.cycles, .bytes = store.dram_bytes + load.dram_bytes};
 }
 
 bool planar_can_turn(const BufferLayout& layout, const BufferLayout& target,

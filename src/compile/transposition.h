@@ -51,8 +51,12 @@ struct DmaTransposition {
 DmaTransposition dma_transposition(const ChipConfig& chip, const StorageView& view, Format format);
 // DRAM bytes, in whole bursts, that a transfer of the view moves step by step.
 std::int64_t transfer_bytes(const ChipConfig& chip, const StorageView& view, Format format);
-// Cycles of the channel for them, and an opened row per step.
+// Cycles of the channel for them.
 Cycles transfer_cycles(const ChipConfig& chip, const StorageView& view, Format format);
+// The same with the start of the task and the latency of the memory.
+Cycles transfer_task_cycles(const ChipConfig& chip, const StorageView& view, Format format);
+// Of a copy from DRAM to DRAM, alone.
+Cycles copy_task_cycles(const ChipConfig& chip, const PlannedCopy& copy, Format format);
 // The planar engine takes surfaces from the first partition on.
 bool planar_can_turn(const BufferLayout& layout, const BufferLayout& target,
                      const std::vector<TransposePart>& parts);

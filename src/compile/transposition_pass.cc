@@ -4,8 +4,8 @@
 #include <optional>
 #include <utility>
 
-#include "arch/dram_config.h"
 #include "base/quantity.h"
+#include "compile/copy_passage.h"
 #include "compile/residency.h"
 #include "compile/surface_conventions.h"
 #include "compile/transposition.h"
@@ -237,111 +237,67 @@ class Pass {
     layer.copies = std::move(left);
   }
 
-  // Axes of a copy: extent, stride in the source, stride in the destination.
-  struct CopyAxis {
-    std::int64_t extent = 1, from = 0, to = 0;
-  };
-
-  static std::optional<std::vector<CopyAxis>> copy_axes(const PlannedCopy& copy) {
-    std::vector<CopyAxis> axes;
-    for (std::size_t i = 0; i < copy.to.extents.size(); ++i) {
-      const CopyAxis axis{copy.to.extents[i], copy.from.strides[i], copy.to.strides[i]};
-      if (axis.extent == 1) continue;
-      if (axis.from <= 0 || axis.to <= 0) return std::nullopt;
-      if (!axes.empty() && axes.back().from == axis.from * axis.extent &&
-          axes.back().to == axis.to * axis.extent) {
-        axes.back() = {axes.back().extent * axis.extent, axis.from, axis.to};
-      } else {
-        axes.push_back(axis);
-      }
+  // With the source where it is in the buffer: a store in another order.
+  std::optional<CopyPassage> find_store(const PlannedCopy& copy, const std::vector<CopyAxis>& axes,
+                                        std::int32_t segment) const {
+    constexpr std::size_t kAxesMax = 4;
+    const Resident& source = residents_[copy.source];
+    const bool there = source.written && options_.resident && axes.size() <= kAxesMax &&
+                       segments_[source.first_layer] == segment &&
+                       source.layout.bytes() <= chip_.state_buffer.bytes_per_partition / 2;
+    const Format format = storage(copy.source).format;
+    for (std::size_t channel = 0; there && channel < axes.size(); ++channel) {
+      const TransposePart part = passing_part(copy, axes, channel);
+      if (!source.layout.map(part.from)) continue;
+      return CopyPassage{.way = TranspositionWay::kDma,
+                         .parts = {part},
+                         .cycles = transfer_task_cycles(chip_, part.to, format),
+                         .dram_bytes = transfer_bytes(chip_, part.to, format)};
     }
-    if (axes.size() > 4) return std::nullopt;
-    return axes;
-  }
-
-  // The axes as views, one of them as channels.
-  static TransposePart passing_part(const PlannedCopy& copy, const std::vector<CopyAxis>& axes,
-                                    std::size_t channel) {
-    TransposePart part;
-    part.from = {.storage = copy.source, .offset = copy.from.offset};
-    part.to = {.storage = copy.destination, .offset = copy.to.offset};
-    constexpr std::size_t kPlaces[] = {0, 2, 3};  // images, rows, columns
-    std::size_t next = 4 - axes.size();
-    for (std::size_t i = 0; i < axes.size(); ++i) {
-      const std::size_t place = i == channel ? 1 : kPlaces[next++];
-      part.from.extents[place] = part.to.extents[place] = axes[i].extent;
-      part.from.strides[place] = axes[i].from;
-      part.to.strides[place] = axes[i].to;
-    }
-    return part;
-  }
-
-  // Cycles of the copy from DRAM to DRAM: runs are what lies together on both sides.
-  Cycles copy_cycles(const std::vector<CopyAxis>& axes, Format format) const {
-    std::int64_t run = 1, runs = 1;
-    for (auto axis = axes.rbegin(); axis != axes.rend(); ++axis) {
-      if (runs == 1 && axis->from == run && axis->to == run) {
-        run *= axis->extent;
-      } else {
-        runs *= axis->extent;
-      }
-    }
-    const std::int64_t bytes = run * format_bytes(format);
-    const DramCosts dram = dram_costs(chip_);
-    const std::int64_t read = runs * round_up(bytes, runs == 1 ? 1 : dram.burst_bytes);
-    return chip_.dma.task_start_cycles + dram.latency + dram.cycles(read + runs * bytes);
+    return std::nullopt;
   }
 
   bool pass_copy(const PlannedLayer& layer, const PlannedCopy& copy, std::int32_t segment) {
     const auto axes = copy_axes(copy);
     if (!axes || axes->empty()) return false;
     const Format format = storage(copy.source).format;
-    const Resident& source = residents_[copy.source];
-    const bool there = source.written && options_.resident &&
-                       segments_[source.first_layer] == segment &&
-                       source.layout.bytes() <= chip_.state_buffer.bytes_per_partition / 2;
-    std::optional<TransposePart> part;
-    for (std::size_t channel = 0; there && channel < axes->size() && !part; ++channel) {
-      const TransposePart candidate = passing_part(copy, *axes, channel);
-      if (source.layout.map(candidate.from)) part = candidate;
-    }
-    const bool resident = part.has_value();
-    if (!resident) {
-      std::size_t longest = 0;
-      for (std::size_t i = 1; i < axes->size(); ++i) {
-        if ((*axes)[i].extent > (*axes)[longest].extent) longest = i;
-      }
-      part = passing_part(copy, *axes, longest);
-    }
-    const std::int64_t stored = transfer_bytes(chip_, part->to, format);
-    const std::int64_t loaded = resident ? 0 : transfer_bytes(chip_, part->from, format);
-    const Cycles start = chip_.dma.task_start_cycles + dram_costs(chip_).latency;
-    const Cycles passing = (resident ? 1 : 2) * start + transfer_cycles(chip_, part->to, format) +
-                           (resident ? 0 : transfer_cycles(chip_, part->from, format));
-    const Cycles copying = copy_cycles(*axes, format);
-    const BufferLayout own(part->from, format, chip_.state_buffer.partitions);
-    const BufferLayout whole(part->to, format, chip_.state_buffer.partitions);
-    if (passing >= copying || !own.map(part->from) || !whole.map(part->to)) return false;
-    PlannedLayer pass;
-    pass.kind = LayerKind::kTranspose;
-    pass.way = TranspositionWay::kDma;
-    pass.name = layer.name + ".passed." + std::to_string(copies_.size());
-    pass.inputs = {part->from};
-    pass.output = part->to;
-    pass.parts = {*part};
+    auto passage = find_store(copy, *axes, segment);
+    if (!passage) passage = find_passage(chip_, copy, *axes, format, options_.transposition);
+    if (!passage || !has_surfaces(*passage, format)) return false;
+    const Cycles copying = copy_task_cycles(chip_, copy, format);
+    const bool asked =
+        passage->way != TranspositionWay::kDma && options_.transposition == passage->way;
+    if (!asked && passage->cycles >= copying) return false;
     TranspositionHint hint;
     hint.tensor = storage(copy.source).name;
     hint.reader = layer.name;
-    hint.way = "dma";
-    hint.elements = elements(part->from);
-    hint.cycles = passing;
-    hint.dram_bytes = stored + loaded;
+    hint.way = transposition_way_name(passage->way);
+    hint.cycles = passage->cycles;
+    hint.dram_bytes = passage->dram_bytes;
     hint.next_way = "copy";
     hint.next_cycles = copying;
     hint.layer = static_cast<std::uint32_t>(layers_.size() + 1 + copies_.size());
+    for (const TransposePart& part : passage->parts) {
+      hint.elements += elements(part.from);
+      PlannedLayer pass;
+      pass.kind = LayerKind::kTranspose;
+      pass.way = passage->way;
+      pass.name = layer.name + ".passed." + std::to_string(copies_.size());
+      pass.inputs = {part.from};
+      pass.output = part.to;
+      pass.parts = {part};
+      copies_.push_back(std::move(pass));
+    }
     hints_.push_back(std::move(hint));
-    copies_.push_back(std::move(pass));
     return true;
+  }
+
+  // The parts are blocks of their own in the buffer; all are alike.
+  bool has_surfaces(const CopyPassage& passage, Format format) const {
+    const TransposePart& part = passage.parts.front();
+    const std::int64_t partitions = chip_.state_buffer.partitions;
+    return BufferLayout(part.from, format, partitions).map(part.from).has_value() &&
+           BufferLayout(part.to, format, partitions).map(part.to).has_value();
   }
 
   void add_swap(const PlannedLayer& layer) {
@@ -387,7 +343,7 @@ class Pass {
       hint.reader = node.name;
       hint.elements = element_count(graph_.tensor(node.outputs[0]).dims);
       const bool passed = std::any_of(hints_.begin(), hints_.end(), [&](const auto& other) {
-        return other.reader == hint.reader && other.way == "dma";
+        return other.reader == hint.reader && other.next_way == "copy";
       });
       if (passed) continue;
       if (storages_.nodes[i].copies.empty()) {
@@ -397,11 +353,12 @@ class Pass {
         if (turned) continue;
         hint.way = "view";
       } else {
-        const std::int64_t bytes = hint.elements * format_bytes(storage(place.storage).format);
+        const Format format = storage(place.storage).format;
         hint.way = "copy";
-        hint.dram_bytes = 2 * bytes;
-        const DramCosts dram = dram_costs(chip_);
-        hint.cycles = chip_.dma.task_start_cycles + dram.latency + dram.cycles(2 * bytes);
+        hint.dram_bytes = 2 * hint.elements * format_bytes(format);
+        for (const PlannedCopy& copy : storages_.nodes[i].copies) {
+          hint.cycles += copy_task_cycles(chip_, copy, format);
+        }
       }
       for (std::size_t k = 0; k < layers_.size(); ++k) {
         if (layers_[k].node == static_cast<std::int32_t>(i)) {

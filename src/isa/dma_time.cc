@@ -15,7 +15,6 @@
 #include "arch/dram_pipe.h"
 #include "arch/dram_stripes.h"
 #include "base/check.h"
-#include "base/ratio.h"
 #include "isa/dma_work.h"
 
 namespace tessera::isa {
@@ -171,16 +170,37 @@ class QuietMemory {
   Cycles reached_ = 0, last_ = 0;
 };
 
-// Bytes of DRAM that all steps move, those of a copy once.
-std::int64_t bytes_of_task(const TaskDescriptor& task, const DramPlaces& places,
-                           const ChipConfig& chip) {
+// About what moving `runs` runs of `bytes` takes, to weigh parts of a task against each other: whole
+// bursts in the memory, or what crosses the buffer's port.
+class Weight {
+ public:
+  explicit Weight(const ChipConfig& chip)
+      : burst_(dram_burst_bytes(chip.dram)),
+        peak_(dram_costs(chip).peak.value()),
+        port_(static_cast<double>(dma_port_bytes(chip))) {}
+
+  double of(const DmaStep& plan, std::int64_t runs, std::int64_t bytes) const {
+    const auto bursts = static_cast<double>(runs * round_up(bytes, burst_));
+    const auto crossing = static_cast<double>(runs * bytes * plan.expansion);
+    return std::max(bursts / peak_, crossing / port_);
+  }
+  double of(const DmaStep& plan) const { return of(plan, plan.runs, plan.run_bytes); }
+
+ private:
+  const std::int64_t burst_;
+  const double peak_, port_;
+};
+
+// Of all steps.
+double weight_of_task(const TaskDescriptor& task, const DramPlaces& places,
+                      const ChipConfig& chip) {
+  const Weight weight(chip);
   DmaStep plan;
   plan_dma_step(task, 0, places, chip, plan);
   const std::int64_t bands = task.bands.bands();
-  const std::int64_t full = plan.runs * plan.run_bytes;
-  if (bands == 1) return task.bands.images * full;
+  const double full = weight.of(plan);
   plan_dma_step(task, bands - 1, places, chip, plan);
-  return task.bands.images * ((bands - 1) * full + plan.runs * plan.run_bytes);
+  return task.bands.images * (static_cast<double>(bands - 1) * full + weight.of(plan));
 }
 
 // A DMA engine with this one task.
@@ -191,6 +211,7 @@ class TaskAlone {
         places_(places),
         chip_(chip),
         memory_(chip, task.engine != EngineKind::kKernel),
+        weight_(chip),
         port_bytes_(dma_port_bytes(chip)),
         outstanding_max_(chip.dma.outstanding_requests) {}
 
@@ -202,12 +223,13 @@ class TaskAlone {
       complete(now);
       issue(now);
     }
-    const std::int64_t left = bytes_of_task(task_, places_, chip_) - bytes_done_;
     Cycles cycles = done_at_;
     std::int64_t moved = memory_.bytes();
-    if (left > 0) {
-      cycles += Ratio(done_at_ - warm_at_, bytes_done_ - warm_bytes_).ceil_of(left);
-      moved += Ratio(moved, bytes_done_).ceil_of(left);
+    if (next_step_ < task_.steps() || next_piece_ < pieces_of_step_) {
+      const double left = std::max(0.0, weight_of_task(task_, places_, chip_) - weight_done_);
+      const double pace = static_cast<double>(done_at_ - warm_at_) / (weight_done_ - warm_weight_);
+      cycles += static_cast<Cycles>(pace * left);
+      moved += static_cast<std::int64_t>(static_cast<double>(moved) * left / weight_done_);
     }
     return {.cycles = cycles, .start = start, .completion = memory_.latency(), .dram_bytes = moved};
   }
@@ -216,6 +238,7 @@ class TaskAlone {
   struct InFlight {
     const DmaStep* step = nullptr;
     std::int64_t piece = 0, bytes = 0;
+    double weight = 0;
     bool read_of_copy = false;
   };
 
@@ -232,10 +255,10 @@ class TaskAlone {
       port_free_ = dma_port_free(plan, done.bytes, port_bytes_, now, port_free_);
     }
     done_at_ = std::max(now, port_free_);
-    bytes_done_ += done.bytes;
+    weight_done_ += done.weight;
     if (++pieces_done_ == warm_pieces()) {
       warm_at_ = done_at_;
-      warm_bytes_ = bytes_done_;
+      warm_weight_ = weight_done_;
     }
   }
 
@@ -264,8 +287,9 @@ class TaskAlone {
     plan_dma_step(task_, next_step_++, places_, chip_, plan);
     next_piece_ = 0;
     pieces_of_step_ = plan.pieces;
-    const std::int64_t pace =
-        plan.runs_per_piece >= kManyRuns ? kPacePiecesOfManyRuns : kPacePieces;
+    // Copies wait for queues to drain, in turns.
+    const bool few = plan.runs_per_piece >= kManyRuns && !(plan.reads && plan.writes);
+    const std::int64_t pace = few ? kPacePiecesOfManyRuns : kPacePieces;
     pieces_wanted_ = warm_pieces() + round_up(pace, outstanding_max_);
   }
 
@@ -275,20 +299,22 @@ class TaskAlone {
   void push(const DmaStep& step, std::int64_t piece, bool write, Cycles now) {
     const DramRequest request = dma_request(step, piece, write);
     memory_.push(request, now);
-    in_flight_.push_back(
-        {&step, piece, request.runs * request.bytes, step.reads && step.writes && !write});
+    in_flight_.push_back({&step, piece, request.runs * request.bytes,
+                          weight_.of(step, request.runs, request.bytes),
+                          step.reads && step.writes && !write});
   }
 
   const TaskDescriptor& task_;
   const DramPlaces& places_;
   const ChipConfig& chip_;
   QuietMemory memory_;
+  const Weight weight_;
   const std::int64_t port_bytes_, outstanding_max_;
   std::deque<DmaStep> steps_;  // requests point into them
   std::deque<InFlight> in_flight_, writes_;
   std::int64_t next_step_ = 0, next_piece_ = 0, pieces_of_step_ = 0;
   std::int64_t pieces_issued_ = 0, pieces_wanted_ = 1, pieces_done_ = 0, outstanding_ = 0;
-  std::int64_t bytes_done_ = 0, warm_bytes_ = 0;
+  double weight_done_ = 0, warm_weight_ = 0;
   Cycles done_at_ = 0, warm_at_ = 0, port_free_ = 0;
 };
 
