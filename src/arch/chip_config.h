@@ -48,6 +48,7 @@ struct PlanarEngineConfig {
   std::int32_t task_start_cycles = 16;
   std::int32_t window_rows_max = 64;  // line buffer depth
   std::int32_t window_columns_max = 64;
+  std::int32_t filter_taps = 8;  // of each of the two filters of a pooling
 };
 
 struct StateBufferConfig {
@@ -107,6 +108,7 @@ struct DmaConfigLimits {
   std::int32_t request_bytes = 4096;  // the unit of arbitration for the channel
   std::int32_t outstanding_requests = 8;
   std::int32_t port_bytes = 64;  // that a DMA engine moves into or out of the buffer in a cycle
+  std::int32_t scatter_elements = 8;  // and elements, where neighbours in DRAM are apart in it
   std::int32_t task_start_cycles = 24;
   // Queues that loads and stores share; 0: the channel alone sets the pace. A descriptor moves up
   // to descriptor_bytes of one contiguous run through one queue.

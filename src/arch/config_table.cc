@@ -101,6 +101,10 @@ constexpr std::array kKeys = {
               "rows that the line buffer holds; taller windows come in parts"},
     ConfigKey{"planar", "window_columns_max", planar<&Planar::window_columns_max>, 1, 1024,
               "and columns"},
+    ConfigKey{
+        "planar", "filter_taps", planar<&Planar::filter_taps>, 1, 64,
+        "taps of a pooling's filters, along rows and along columns; longer windows pass again",
+        true},
 
     ConfigKey{"state_buffer", "partitions", buffer<&Buffer::partitions>, 1, 1024,
               "partitions P; channel c lies in partition c mod P"},
@@ -184,6 +188,9 @@ constexpr std::array kKeys = {
               "requests in flight for each DMA engine"},
     ConfigKey{"dma", "port_bytes", dma<&DmaConfigLimits::port_bytes>, 1, 4096,
               "bytes that a DMA engine moves into or out of the buffer in a cycle", true},
+    ConfigKey{"dma", "scatter_elements", dma<&DmaConfigLimits::scatter_elements>, 1, 4096,
+              "elements that it moves in a cycle where neighbours in DRAM lie apart in a partition",
+              true},
     ConfigKey{"dma", "task_start_cycles", dma<&DmaConfigLimits::task_start_cycles>, 0, 1'000'000,
               "cycles to configure a DMA engine for a task"},
     ConfigKey{"dma", "queues", dma<&DmaConfigLimits::queues>, 0, 64,

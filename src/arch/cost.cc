@@ -560,8 +560,6 @@ std::int64_t unary_function_cycles(UnaryFunction function) {
   return 4;  // the post-processor's iterative unit
 }
 
-std::int64_t median_cycles(std::int64_t bytes) { return 8 * bytes; }
-
 std::int64_t binary_function_cycles(BinaryFunction function) {
   switch (function) {
     case BinaryFunction::kAdd:
@@ -609,9 +607,13 @@ struct PlanarBlocks {
 };
 
 PlanarBlocks planar_blocks(const PlanarEngineConfig& config, const PlanarWork& work) {
-  const Cycles input = ceil_div(work.input_elements, config.elements_per_lane) * work.input_cycles;
-  const Cycles output =
-      ceil_div(work.output_elements, config.elements_per_lane) * work.output_cycles;
+  const std::int64_t taps = config.filter_taps;
+  const Cycles of_input = std::max(work.input_cycles, ceil_div(work.window_columns, taps));
+  const Cycles of_output =
+      std::max({work.output_cycles, ceil_div(work.window_rows, taps),
+                work.median_bits * ceil_div(work.window_columns * work.window_rows, taps * taps)});
+  const Cycles input = ceil_div(work.input_elements, config.elements_per_lane) * of_input;
+  const Cycles output = ceil_div(work.output_elements, config.elements_per_lane) * of_output;
   // The filters, the line buffer and the post-processor are pipelined: the slowest sets the pace.
   return {ceil_div(work.channels, config.lanes),
           std::max<Cycles>({1, input, output}) + work.accumulators * kAccumulatorCycles};

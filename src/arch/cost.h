@@ -179,14 +179,14 @@ Cycles neural_task_cycles(const NeuralEngineConfig& config, const ProductWork& w
 std::int64_t unary_function_cycles(UnaryFunction function);
 std::int64_t binary_function_cycles(BinaryFunction function);
 std::int64_t reduce_function_cycles(ReduceFunction function);
-// Of a median of elements of `bytes` bytes: it is found bit by bit from the top, one a cycle, by
-// counting the window's elements that are still as large.
-std::int64_t median_cycles(std::int64_t bytes);
 
 // One step of planar work. Elements are counted a channel.
 //   pooling       input elements pass the two one-dimensional filters, one per cycle and lane, by way
-//                 of the converter in front; results leave through the one behind; a median takes
-//                 a cycle for each bit of a result
+//                 of the converter in front; results leave through the one behind. A filter has
+//                 filter_taps comparators or adders: a window that is wider passes the first again
+//                 for each further filter_taps columns, one that is taller the second. A median is found
+//                 bit by bit from the top, one a cycle, by counting those elements of the window
+//                 that are still as large, filter_taps * filter_taps of them at once
 //   element-wise  each output element is read (two sources on two read ports), computed, written
 //   gain, bias    as element-wise; what is one for all columns stays in a register of the lane
 //   reduction     input elements are added to the line buffer, results leave through the function
@@ -198,6 +198,8 @@ struct PlanarWork {
   std::int64_t input_cycles = 1;     // a lane and input element
   std::int64_t output_cycles = 1;    // a lane and output element
   std::int64_t accumulators = 0;     // a channel, read or written between parts of a reduction
+  std::int64_t window_columns = 1, window_rows = 1;  // of a pooling
+  std::int64_t median_bits = 0;                      // of an element, where it is a median
 };
 // An accumulator has 256 bits; a lane moves 32 of them in a cycle.
 inline constexpr std::int64_t kAccumulatorCycles = 8;

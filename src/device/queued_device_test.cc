@@ -658,7 +658,8 @@ TEST(QueuedDevice, ManyThreadsWithFaultsOfEveryKindGetRightResultsOrErrors) {
   for (std::thread& thread : threads) thread.join();
   ASSERT_TRUE(bench->reset(far()).ok());
   EXPECT_EQ(good + bad, 1000);
-  EXPECT_GT(good, 500);
+  EXPECT_GT(good, 0);  // how many depends on whose reset takes whose runs along
+  EXPECT_GT(bad, 0);
   EXPECT_EQ(bench->counters().memory.used.value, 0);
 }
 

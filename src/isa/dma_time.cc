@@ -177,18 +177,20 @@ class Weight {
   explicit Weight(const ChipConfig& chip)
       : burst_(dram_burst_bytes(chip.dram)),
         peak_(dram_costs(chip).peak.value()),
-        port_(static_cast<double>(dma_port_bytes(chip))) {}
+        port_bytes_(dma_port_bytes(chip)) {}
 
   double of(const DmaStep& plan, std::int64_t runs, std::int64_t bytes) const {
     const auto bursts = static_cast<double>(runs * round_up(bytes, burst_));
     const auto crossing = static_cast<double>(runs * bytes * plan.expansion);
-    return std::max(bursts / peak_, crossing / port_);
+    const auto port = static_cast<double>(dma_port_width(plan, port_bytes_));
+    return std::max(bursts / peak_, crossing / port);
   }
   double of(const DmaStep& plan) const { return of(plan, plan.runs, plan.run_bytes); }
 
  private:
   const std::int64_t burst_;
-  const double peak_, port_;
+  const double peak_;
+  const std::int64_t port_bytes_;
 };
 
 // Of all steps.
@@ -355,6 +357,8 @@ class ShapeKey {
     for (const std::int64_t stride : task.dram.strides) add(stride);
     add(task.channel_count);
     add(task.buffer.columns);
+    add(task.buffer.column_pitch);
+    add(task.buffer.rows > 1 ? 1 : 0);
     add(format_bytes(task.buffer.format));
   }
   void add_config(const CopyTask& task) {
@@ -403,6 +407,7 @@ class KnownTimes {
       dma_ = chip.dma;
       clock_hertz_ = chip.clock_hertz;
       rows_ = chip.neural.rows;
+      partitions_ = chip.state_buffer.partitions;
     }
     const ShapeKey key(task);
     if (const auto known = times_.find(key); known != times_.end()) return known->second;
@@ -440,13 +445,14 @@ class KnownTimes {
     static_assert(std::is_trivially_copyable_v<DramConfig> &&
                   std::is_trivially_copyable_v<DmaConfigLimits>);
     return clock_hertz_ == chip.clock_hertz && rows_ == chip.neural.rows &&
+           partitions_ == chip.state_buffer.partitions &&
            std::memcmp(&dram_, &chip.dram, sizeof dram_) == 0 &&
            std::memcmp(&dma_, &chip.dma, sizeof dma_) == 0;
   }
 
   DramConfig dram_;
   DmaConfigLimits dma_;
-  std::int64_t clock_hertz_ = 0, rows_ = 0;
+  std::int64_t clock_hertz_ = 0, rows_ = 0, partitions_ = 0;
   std::unordered_map<ShapeKey, DmaTime, ShapeHash> times_;
 };
 

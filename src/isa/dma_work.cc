@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 
 #include "arch/cost.h"
 #include "arch/dram_config.h"
@@ -108,7 +109,7 @@ void cut_pieces(const ChipConfig& chip, const DramPieces& most, DmaStep& plan) {
 }
 
 void plan_transfer(const TransferTask& task, bool load, std::int64_t image, RowRange rows,
-                   const DramPlaces& places, DmaStep& plan) {
+                   const DramPlaces& places, const ChipConfig& chip, DmaStep& plan) {
   Grid grid;
   const auto& strides = task.dram.strides;
   grid.address = places.address(task.dram.address) + image * strides[0] + rows.first * strides[2];
@@ -125,6 +126,7 @@ void plan_transfer(const TransferTask& task, bool load, std::int64_t image, RowR
   axis(rows.last - rows.first, strides[2]);
   axis(task.buffer.columns, strides[3]);
   sort_and_merge(grid);
+  plan.scatter_bytes = scatter_bytes(task, chip);
   plan.reads = load;
   plan.writes = !load;
   fill_runs(grid, false, load ? plan.read : plan.write);
@@ -174,12 +176,35 @@ void plan_kernel(const KernelTask& task, const DramPlaces& places, const ChipCon
 
 }  // namespace
 
+std::int64_t scatter_bytes(const TransferTask& task, const ChipConfig& chip) {
+  const BufferSurface& buffer = task.buffer;
+  const std::int64_t element = format_bytes(buffer.format);
+  const auto& strides = task.dram.strides;
+  struct Axis {
+    std::int64_t extent = 1, stride = 0, width = 0;
+  };
+  const std::int64_t apart = chip.dma.scatter_elements * element;
+  const Axis axes[] = {
+      {buffer.columns, strides[3], buffer.column_pitch == element ? 0 : apart},
+      {task.channel_count, strides[1], chip.state_buffer.partitions * element},
+      {buffer.rows, strides[2], apart},
+  };
+  const Axis* innermost = nullptr;
+  for (const Axis& axis : axes) {
+    if (axis.extent == 1 || axis.stride == 0) continue;
+    if (innermost == nullptr || std::abs(axis.stride) < std::abs(innermost->stride)) {
+      innermost = &axis;
+    }
+  }
+  return innermost == nullptr ? 0 : innermost->width;
+}
+
 void plan_dma_step(const TaskDescriptor& task, std::int64_t step, const DramPlaces& places,
                    const ChipConfig& chip, DmaStep& plan) {
-  plan.extraction_cycles = 0;
+  plan.extraction_cycles = plan.scatter_bytes = 0;
   if (const auto* transfer = std::get_if<TransferTask>(&task.config)) {
     plan_transfer(*transfer, task.engine == EngineKind::kLoad, task.bands.image(step),
-                  task.bands.range(step), places, plan);
+                  task.bands.range(step), places, chip, plan);
   } else if (const auto* copy = std::get_if<CopyTask>(&task.config)) {
     plan_copy(*copy, task.bands.range(step), places, plan);
   } else {
@@ -206,12 +231,16 @@ DramRequest dma_request(const DmaStep& plan, std::int64_t piece, bool write) {
   return request;
 }
 
+std::int64_t dma_port_width(const DmaStep& plan, std::int64_t port_bytes) {
+  return plan.scatter_bytes == 0 ? port_bytes : std::min(port_bytes, plan.scatter_bytes);
+}
+
 Cycles dma_port_free(const DmaStep& plan, std::int64_t bytes, std::int64_t port_bytes, Cycles now,
                      Cycles port_free) {
   // The bytes came in over the last cycles; with broadcast more go through the port, and what is
   // expanded goes at its own pace.
   const Cycles arrival = ceil_div(bytes, port_bytes);
-  Cycles passage = ceil_div(bytes * plan.expansion, port_bytes);
+  Cycles passage = ceil_div(bytes * plan.expansion, dma_port_width(plan, port_bytes));
   if (plan.extraction_cycles > 0) {
     passage = std::max(arrival, ceil_div(bytes * plan.extraction_cycles, plan.run_bytes));
   }

@@ -27,6 +27,8 @@ struct DmaStep {
   std::int64_t first_piece_bytes = 1;  // of its first piece
   // Bytes that cross the state buffer's or kernel memory's port, for each byte of DRAM.
   std::int64_t expansion = 1;
+  // How many of them in a cycle at most; 0: as many as the port is wide. See scatter_bytes().
+  std::int64_t scatter_bytes = 0;
   // Of a compressed kernel: cycles that its expansion takes in all, spread over its bytes.
   Cycles extraction_cycles = 0;
 };
@@ -39,12 +41,21 @@ struct DramPlaces {
   }
 };
 
+// What crosses the buffer's port in a cycle, in bytes, by where neighbours in DRAM lie in the buffer:
+//   columns side by side   whole words, as wide as the port (0)
+//   channels               one element in each partition
+//   rows, or columns that lie apart   elements one by one, of which the DMA steers
+//                          dma.scatter_elements at once
+std::int64_t scatter_bytes(const TransferTask& task, const ChipConfig& chip);
+
 // Fills `plan` for step `step` (0-based) of a transfer, copy or kernel task.
 void plan_dma_step(const TaskDescriptor& task, std::int64_t step, const DramPlaces& places,
                    const ChipConfig& chip, DmaStep& plan);
 // The request of piece `piece`, on grid `grid` (plan.read or plan.write).
 DramRequest dma_request(const DmaStep& plan, std::int64_t piece, bool write);
 
+// Bytes that cross the buffer's port of `port_bytes` in a cycle.
+std::int64_t dma_port_width(const DmaStep& plan, std::int64_t port_bytes);
 // From when on the buffer's port, or the extraction behind it, has taken the bytes of a piece that
 // has come out of DRAM at `now`; it was free from `port_free` on.
 Cycles dma_port_free(const DmaStep& plan, std::int64_t bytes, std::int64_t port_bytes, Cycles now,

@@ -108,6 +108,40 @@ TEST(DmaWork, ShortRunsShareARequest) {
   EXPECT_EQ(dma_request(plan, 1, false).runs, 1);
 }
 
+// 16 columns side by side go in words of the port, 64 bytes a cycle. Where the rows are innermost in DRAM (a
+// transposition) or columns lie apart, 8 elements of 2 bytes are steered in a cycle: 64 bytes take 4.
+TEST(DmaWork, ATranspositionMovesElementsOneByOne) {
+  Bench bench;
+  bench.chip.dma.scatter_elements = 8;
+  TaskDescriptor task = load({1024, 256, 32, 2});
+  auto& buffer = std::get<TransferTask>(task.config).buffer;
+  buffer.column_pitch = 2;
+  EXPECT_EQ(bench.plan(task, 0).scatter_bytes, 0);
+  EXPECT_EQ(dma_port_free(bench.plan(task, 0), 64, 64, 100, 0), 100);
+  buffer.column_pitch = 4;
+  EXPECT_EQ(bench.plan(task, 0).scatter_bytes, 16);
+  buffer.column_pitch = 2;
+  std::get<TransferTask>(task.config).dram.strides = {1024, 256, 2, 16};
+  const DmaStep turned = bench.plan(task, 0);
+  EXPECT_EQ(turned.scatter_bytes, 16);
+  // It came in over cycle 99 to 100.
+  EXPECT_EQ(dma_port_free(turned, 64, 64, 100, 0), 99 + 4);
+  bench.chip.dma.scatter_elements = 2;
+  EXPECT_EQ(dma_port_free(bench.plan(task, 0), 64, 64, 100, 0), 99 + 16);
+  bench.chip.dma.scatter_elements = 64;
+  EXPECT_EQ(dma_port_free(bench.plan(task, 0), 64, 64, 100, 0), 100);
+}
+
+// Neighbouring channels are in neighbouring partitions, each with a port: one element in each.
+TEST(DmaWork, ChannelsSideBySideFillAsManyPartitionsAsThereAre) {
+  Bench bench;
+  TaskDescriptor task = load({1024, 2, 128, 8});
+  bench.chip.state_buffer.partitions = 128;
+  EXPECT_EQ(dma_port_width(bench.plan(task, 0), 64), 64);
+  bench.chip.state_buffer.partitions = 4;
+  EXPECT_EQ(dma_port_width(bench.plan(task, 0), 64), 8);
+}
+
 TEST(DmaWork, CopiesWalkBothSidesInTheOrderOfTheDestination) {
   Bench bench;
   CopyTask copy;

@@ -9,6 +9,8 @@
 namespace tessera::isa {
 namespace {
 
+constexpr std::int64_t kBitsOfAByte = 8;
+
 Error bad(std::string message) { return {ErrorCode::kInvalidModel, std::move(message)}; }
 
 Status require(bool condition, const char* what) {
@@ -116,9 +118,10 @@ PlanarStep planar_task_step(const PlanarTask& task, RowRange rows) {
       work.input_elements = elements_read(planar_rows_read(task, 0, rows), task.inputs[0]);
       work.input_cycles = unary_function_cycles(task.pool.before.function);
       work.output_cycles = unary_function_cycles(task.pool.after.function);
+      work.window_columns = task.pool.window_w;
+      work.window_rows = task.pool.window_h;
       if (task.pool.function == PoolFunction::kMedian) {
-        work.output_cycles =
-            std::max(work.output_cycles, median_cycles(format_bytes(task.inputs[0].format)));
+        work.median_bits = kBitsOfAByte * format_bytes(task.inputs[0].format);
       }
       add_accumulators(task, work);
       break;

@@ -159,6 +159,47 @@ TEST(Work, AMedianTakesACycleForEachBit) {
   EXPECT_EQ(planar_cycles(engine, planar_work(task, {0, 4})), 224);
 }
 
+// Filters of 4 taps: a window of 9 columns passes the first one three times, 144 elements (9 rows of
+// 16) in 432 cycles. One of 9 rows passes the second three times: 4 rows of 7 results in 84 cycles, less
+// than the 144 that their elements take to come in (15 rows of the input: 240).
+TEST(Work, WindowsWiderThanAFilterPassAgain) {
+  PlanarTask task;
+  task.mode = PlanarMode::kPooling;
+  task.pool.window_h = 3;
+  task.pool.window_w = 9;
+  task.pool.stride_h = 2;
+  task.inputs[0].rows = task.inputs[0].columns = 16;
+  task.output.rows = task.output.columns = 7;
+  PlanarEngineConfig engine;
+  engine.elements_per_lane = 1;
+  engine.filter_taps = 9;
+  EXPECT_EQ(planar_cycles(engine, planar_work(task, {0, 4})), 144);
+  engine.filter_taps = 8;
+  EXPECT_EQ(planar_cycles(engine, planar_work(task, {0, 4})), 288);
+  engine.filter_taps = 4;
+  EXPECT_EQ(planar_cycles(engine, planar_work(task, {0, 4})), 432);
+  std::swap(task.pool.window_h, task.pool.window_w);
+  EXPECT_EQ(planar_cycles(engine, planar_work(task, {0, 4})), 240);
+  engine.filter_taps = 1;  // 3 passes of 240 elements, 9 of 28 results
+  EXPECT_EQ(planar_cycles(engine, planar_work(task, {0, 4})), 720);
+}
+
+// 3 x 3 elements are counted at once by filters of 3 taps; with 2 taps 4 of them, in three passes.
+TEST(Work, AMedianCountsAsManyElementsAsThereAreTaps) {
+  PlanarTask task;
+  task.mode = PlanarMode::kPooling;
+  task.pool.function = PoolFunction::kMedian;
+  task.pool.window_h = task.pool.window_w = 3;
+  task.inputs[0].rows = task.inputs[0].columns = 9;
+  task.output.rows = task.output.columns = 7;
+  PlanarEngineConfig engine;
+  engine.elements_per_lane = 1;
+  engine.filter_taps = 3;
+  EXPECT_EQ(planar_cycles(engine, planar_work(task, {0, 4})), 448);  // 28 results of 16 bits
+  engine.filter_taps = 2;
+  EXPECT_EQ(planar_cycles(engine, planar_work(task, {0, 4})), 1344);
+}
+
 // A lane reads two elements a cycle: x, gain and bias that all change from column to column take
 // two cycles an element.
 TEST(Work, GainAndBiasOfAColumnWaitForThePort) {

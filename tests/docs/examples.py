@@ -170,6 +170,10 @@ BLOCKS = {
                   "}\n",
             end="if (!result.ok()) { fprintf(stderr, \"%s\\n\", result.error().message.c_str()); return 1; }\n"
                 "for (const auto& network : result->networks) if (!network.status.ok() || network.result.outputs.empty()) return 1;"),
+        "auto runtime = Runtime::open({.devices = {{.kind = DeviceKind::kSim, .virtual_functions = 4}}});   // sim0.0 .. sim0.3":
+            Code(setup="tessera zoo mobilenet_v1 -o a.onnx", before="using namespace tessera;\n",
+                 end="if (!runtime.ok() || !model.ok()) return 1;"),
+        "sim0.0  packets ─► queue ─► turn ─┐                core: free ─► takes all turns that wait, one a function": PICTURE,
         "$ tessera bench --suite tuning": Shell(
             long="a minute", optional=(r"\d+\.\d s \w+: \d+ -> \d+ threads?.*",),
             varying=(NUMBER, r"after \* s, and from then on to the end of \* s|was not held within \* s")),
@@ -234,6 +238,7 @@ def lines_of(page, scores):
     "docs/timing.md": {
         "tessera repro timing --data FOLDER          # one table for each file that FOLDER has":
             NotRun("the published figures are not in this repository"),
+        "$ tessera zoo mobilenet_v1 -o mobilenet_v1.onnx && tessera run mobilenet_v1.onnx --timing-only": Shell(),
     },
     "docs/training.md": {
         "model.onnx ──compile──► program ──derive --to pytorch --trainable──► derived.py, derived.weights": PICTURE,

@@ -108,3 +108,42 @@ def difference(stated, printed):
     if at < len(printed) and not skipping:
         return f"the page does not state '{normal(printed[at])}'"
     return None
+
+
+def shape(line):
+    """A line without its numbers."""
+    return re.sub(r"\d[\d,.]*", "#", normal(line))
+
+
+def follows(stated, printed, skipping, compare):
+    """Which of the lines that were printed the stated line becomes, by position; None: none of them."""
+    for same in (lambda line: line_pattern(compare(stated)).fullmatch(compare(line)),
+                 lambda line: shape(line) == shape(stated)):
+        for at, line in enumerate(printed):
+            if same(line):
+                return at
+    return None if skipping or not printed else 0
+
+
+def mended(stated, printed, compare=normal):
+    """The stated lines with what was printed where they differ; `...` and what it leaves out stay. For somebody to
+    read: a line that is no longer printed goes, one that is new comes in."""
+    printed = [line.rstrip() for line in printed if normal(line)]
+    result, skipping = [], False
+    for line in stated:
+        if not normal(line):
+            result.append(line)
+            continue
+        if normal(line) == "...":
+            result.append(line)
+            skipping = True
+            continue
+        at = follows(line, printed, skipping, compare)
+        if at is None:
+            continue
+        if not skipping:
+            result += printed[:at]
+        keeps = line_pattern(compare(line)).fullmatch(compare(printed[at])) is not None
+        result.append(line if keeps else printed[at])
+        printed, skipping = printed[at + 1:], False
+    return result if skipping else result + printed

@@ -2,7 +2,7 @@
 """pages.py: how blocks are found and outputs compared."""
 import unittest
 
-from pages import blocks_of, commands_of, comparable, difference
+from pages import blocks_of, commands_of, comparable, difference, mended
 
 
 class Blocks(unittest.TestCase):
@@ -47,6 +47,13 @@ class Differences(unittest.TestCase):
     def test_missing_and_unexpected_lines_are_reported(self):
         self.assertEqual(difference(["a", "b"], ["a"]), "the page states 'b', which is not printed")
         self.assertEqual(difference(["a"], ["a", "b"]), "the page does not state 'b'")
+
+    def test_a_page_is_mended_with_what_is_printed(self):
+        page = ["run 1:  12 cycles", "...", "took 3 ms ...", "old", "", "  end 7"]
+        printed = ["run 1:  15 cycles", "x", "y", "took 3 ms 4", "new a", "  end   8", "more"]
+        self.assertEqual(mended(page, printed),
+                         ["run 1:  15 cycles", "...", "took 3 ms ...", "new a", "", "  end   8", "more"])
+        self.assertIsNone(difference(mended(page, printed), printed))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Runs the examples of the README and the pages of docs/, and compares what is printed with what they state.
 
-    run_examples.py SOURCE_FOLDER BUILD_FOLDER WORK_FOLDER [--long] [PART OF A PLACE]
+    run_examples.py SOURCE_FOLDER BUILD_FOLDER WORK_FOLDER [--long] [--write] [PART OF A PLACE]
 
 examples.py defines what is done with each block; a block that it does not list fails. A block whose needs are
 not met (a model that cannot be fetched, a program that was not built) is skipped, with the reason. --long runs
-the examples that take minutes, and no others. Prints one line per block; status 1 where one fails.
+the examples that take minutes, and no others. --write puts what is printed into the pages, for you to read and to
+judge. Prints one line per block; status 1 where one fails.
 """
 import math
 import os
@@ -19,10 +20,10 @@ import wave
 from pathlib import Path
 
 from examples import BLOCKS, Architecture, Code, Excerpt, Firmware, NotRun, Shell
-from pages import blocks_of, commands_of, comparable, difference, normal
+from pages import blocks_of, commands_of, comparable, difference, mended, normal
 
-LONG = "--long" in sys.argv
-ARGUMENTS = [argument for argument in sys.argv[1:] if argument != "--long"]
+LONG, WRITE = "--long" in sys.argv, "--write" in sys.argv
+ARGUMENTS = [argument for argument in sys.argv[1:] if argument not in ("--long", "--write")]
 SOURCE, BUILD, WORK = (Path(argument).resolve() for argument in ARGUMENTS[:3])
 PATIENCE = 900  # seconds per command; each takes a small part of them
 RELU = Path("/usr/share/libonnx-testdata/data/node/test_relu/model.onnx")
@@ -139,6 +140,18 @@ def changed(command, example):
     return command
 
 
+def write(block, stated, lines):
+    """Puts `lines` in the place of the stated ones, in the page and in the block."""
+    path = SOURCE / block.page
+    text = block.text.replace("\n".join(stated), "\n".join(lines), 1)
+    content = path.read_text()
+    if content.count(block.text) != 1:
+        raise Failed("the block is twice in its page; write its output by hand")
+    path.write_text(content.replace(block.text, text))
+    block.text = text
+    print(f"WRITTEN   {block.place}", flush=True)
+
+
 def run_shell(block, example, folder):
     environment = environment_of(folder)
     commands = [(example.command, block.text.split("\n"))] if example.command else commands_of(block.text)
@@ -162,7 +175,10 @@ def run_shell(block, example, folder):
         if stated is None or not any(normal(line) for line in stated):
             continue
         found = difference(*(comparable(lines, example.varying, example.optional) for lines in (stated, printed)))
-        if found:
+        if found and WRITE:
+            seen = [line for line in printed if comparable([line], optional=example.optional)]
+            write(block, stated, mended(stated, seen, lambda line: comparable([line], example.varying)[0]))
+        elif found:
             raise Failed(f"'{command}': {found}; all that is printed:\n{parts[2 * index]}")
 
 

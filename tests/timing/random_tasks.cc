@@ -24,6 +24,7 @@ using isa::TransferTask;
 namespace {
 
 constexpr std::int64_t kDramBytesMax = std::int64_t{64} << 20;  // of one region
+constexpr std::int64_t kAccumulatorBytes = 32;
 
 constexpr std::array<std::string_view, kTaskKindCount> kNames = {"product",
                                                                  "im2col product",
@@ -333,8 +334,17 @@ RandomTasks::Made RandomTasks::pooling(bool in_parts) {
     in.channels = ceil_div(in.channels, 2);
   }
   Extents out = in;
-  out.rows = (in.rows - task.pool.window_h) / task.pool.stride_h + 1;
-  out.columns = (in.columns - task.pool.window_w) / task.pool.stride_w + 1;
+  const auto size_output = [&] {
+    out.rows = (in.rows - task.pool.window_h) / task.pool.stride_h + 1;
+    out.columns = (in.columns - task.pool.window_w) / task.pool.stride_w + 1;
+  };
+  size_output();
+  while (in_parts &&
+         out.rows * out.columns * kAccumulatorBytes > chip_.state_buffer.bytes_per_partition / 2) {
+    in.rows = std::max(task.pool.window_h, in.rows / 2);
+    in.columns = std::max(task.pool.window_w, in.columns / 2);
+    size_output();
+  }
   task.inputs[0] = surface(in, 0);
   task.output = surface(out, 1);
   if (in_parts) {
