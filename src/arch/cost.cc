@@ -459,9 +459,20 @@ StepSharing neural_sharing(const NeuralEngineConfig& config, const ProductWork& 
   return unicast < broadcast ? StepSharing::kUnicast : StepSharing::kBroadcast;
 }
 
+Cycles neural_exponent_cycles(const NeuralEngineConfig& config, const ProductWork& work) {
+  if (work.native_dimension <= config.rows || work.channel_wise || work.transpose) return 0;
+  const std::int64_t taps = work.kernel_h * work.kernel_w;
+  const std::int64_t words = work.cut == BlockCut::kIm2col
+                                 ? std::min(taps, ceil_div(work.native_dimension, work.channels))
+                                 : 1;
+  const auto groups = static_cast<std::uint64_t>(ceil_div(work.native_dimension, config.rows));
+  return core_cycles(config, words + std::bit_width(groups - 1));
+}
+
 Cycles neural_first_load_cycles(const NeuralEngineConfig& config, const ProductWork& work) {
-  if (config.dataflow == Dataflow::kOutputStationary) return 0;
-  if (!work.channel_wise) return core_cycles(config, config.rows);
+  const Cycles exponent = neural_exponent_cycles(config, work);
+  if (config.dataflow == Dataflow::kOutputStationary) return exponent;
+  if (!work.channel_wise) return std::max(exponent, core_cycles(config, config.rows));
   return core_cycles(config, pixel_band(config, work) ? work.kernel_w : 1);
 }
 

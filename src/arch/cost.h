@@ -134,7 +134,13 @@ LastPass neural_last_pass(const NeuralEngineConfig& config, const ProductWork& w
                           const StepRows& step, StepSharing sharing, const EngineShare& share);
 LastPass neural_last_pass(const NeuralEngineConfig& config, const ProductWork& work,
                           const StepRows& step, StepSharing sharing);  // of engine 0 of all
-// The first weight load, exposed once a task that has no task before it to load behind.
+// Until the exponent of a first native vector is known that has more values than the array has rows.
+// Exponents of R values each are found where a tensor is written and kept beside it, a word for each
+// pixel; the vector's words are read one a cycle, and a tree finds the largest. Those of later vectors
+// are read behind the passes of the ones before.
+Cycles neural_exponent_cycles(const NeuralEngineConfig& config, const ProductWork& work);
+// The first weight load and, beside it, the first exponent; exposed once a task that has no task
+// before it to load behind.
 Cycles neural_first_load_cycles(const NeuralEngineConfig& config, const ProductWork& work);
 // From the last multiply-accumulate to the last result in the state buffer.
 Cycles neural_result_cycles(const NeuralEngineConfig& config);

@@ -14,6 +14,8 @@ struct ProductWork {
   bool transpose = false;     // identity product: channels = m, output_channels = n, row by row
   bool micro_blocks = false;  // Microscaling at the array's inputs
   BlockCut cut = BlockCut::kChannel;
+  std::int64_t native_dimension =
+      0;  // of block floating point, values that share an exponent; else 0
   std::int64_t groups = 1;
   std::int64_t channels = 1;         // a group
   std::int64_t output_channels = 1;  // a group

@@ -36,6 +36,9 @@ ProductWork product_work(const NeuralTask& task, const ChipConfig& chip) {
   work.channel_wise = product.image.channel_wise;
   work.micro_blocks = product.matrix.kind == MatrixKind::kMicroscaling;
   work.cut = product.image.cut;
+  if (product.matrix.kind == MatrixKind::kBlockFloat) {
+    work.native_dimension = product.matrix.native_dimension;
+  }
   work.groups = product.image.groups;
   work.channels = product.image.channels;
   work.output_channels = product.image.output_channels;
