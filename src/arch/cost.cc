@@ -460,12 +460,12 @@ StepSharing neural_sharing(const NeuralEngineConfig& config, const ProductWork& 
 }
 
 Cycles neural_exponent_cycles(const NeuralEngineConfig& config, const ProductWork& work) {
-  if (work.native_dimension <= config.rows || work.channel_wise || work.transpose) return 0;
-  const std::int64_t taps = work.kernel_h * work.kernel_w;
-  const std::int64_t words = work.cut == BlockCut::kIm2col
-                                 ? std::min(taps, ceil_div(work.native_dimension, work.channels))
-                                 : 1;
-  const auto groups = static_cast<std::uint64_t>(ceil_div(work.native_dimension, config.rows));
+  if (work.channel_wise || work.transpose) return 0;
+  const std::int64_t taps = work.cut == BlockCut::kIm2col ? work.kernel_h * work.kernel_w : 1;
+  const std::int64_t values = std::min(work.native_dimension, taps * work.channels);
+  if (values <= config.rows) return 0;
+  const std::int64_t words = std::min(taps, ceil_div(values, work.channels));
+  const auto groups = static_cast<std::uint64_t>(ceil_div(values, config.rows));
   return core_cycles(config, words + std::bit_width(groups - 1));
 }
 

@@ -150,12 +150,23 @@ TEST(Compile, AttentionSwapsOperandsAndTurnsWithoutDram) {
   const auto largest = builder.reduce(scores, {2}, ReduceFunction::kMaximum);
   const auto shifted = builder.binary(scores, largest, BinaryFunction::kSubtract);
   builder.output(builder.matmul(shifted, x));
-  const auto package = compile(builder.take(), ChipConfig{});
-  ASSERT_TRUE(package.ok()) << package.error().to_string();
-  std::map<std::string, int> ways;
-  for (const auto& hint : package->transpositions) ++ways[hint.way];
+  const auto graph = builder.take();
+  const auto ways_on = [&graph](std::int32_t scatter_elements) {
+    ChipConfig chip;
+    chip.dma.scatter_elements = scatter_elements;
+    const auto package = compile(graph, chip);
+    EXPECT_TRUE(package.ok()) << package.error().to_string();
+    std::map<std::string, int> ways;
+    for (const auto& hint : package->transpositions) ++ways[hint.way];
+    return ways;
+  };
   // The scores come out with the axis that is reduced along partitions: their operands swapped.
-  EXPECT_GE(ways["swapped"], 1);
+  std::map<std::string, int> ways = ways_on(64);
+  EXPECT_GE(ways["swapped"], 1) << ::testing::PrintToString(ways);
+  EXPECT_EQ(ways["dma"] + ways["copy"], 0);
+  // Where a load that turns takes four times as long, the planar engine turns.
+  ways = ways_on(8);
+  EXPECT_GE(ways["planar"], 1) << ::testing::PrintToString(ways);
   EXPECT_EQ(ways["dma"] + ways["copy"], 0);
 }
 

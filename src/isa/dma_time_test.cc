@@ -28,6 +28,7 @@ TaskDescriptor load(std::uint32_t rows, std::uint32_t columns, std::uint32_t row
   transfer.buffer.format = Format::kI8;
   transfer.buffer.rows = rows;
   transfer.buffer.columns = columns;
+  transfer.buffer.column_pitch = 1;
   transfer.channel_count = 1;
   transfer.dram.strides = {0, 0, columns, 1};
   TaskDescriptor task;
