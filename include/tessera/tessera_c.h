@@ -256,8 +256,9 @@ int64_t tessera_shared_result_arrival(const tessera_shared_result* result,
 /* In cycles; 0 of a network that was stopped. */
 int64_t tessera_shared_result_end(const tessera_shared_result* result, size_t network);
 int64_t tessera_shared_result_cycles(const tessera_shared_result* result); /* of the whole run */
-/* Of one network, in cycles of the processor's clock: of the host's steps, and of all transfers. */
+/* Of one network's host steps, in cycles of the processor's clock. */
 int64_t tessera_shared_result_host_cycles(const tessera_shared_result* result, size_t network);
+/* Of its transfers between host and processor, likewise. */
 int64_t tessera_shared_result_transfer_cycles(const tessera_shared_result* result, size_t network);
 void tessera_shared_result_release(tessera_shared_result* result);
 
@@ -550,9 +551,10 @@ tessera_tensor tessera_result_run_output(const tessera_result* result, size_t ru
 void* tessera_result_payload(const tessera_result* result); /* of tessera_submit_options */
 /* Simulated; 0 on host and ref. */
 int64_t tessera_result_cycles(const tessera_result* result);
-/* Besides them, in cycles of the processor's clock: of the host's steps, and of what went over the
- * link for them and for the runs' inputs and outputs, by the model of the architecture file. */
+/* Besides them the host's steps, in cycles of the processor's clock, by the model of the architecture
+ * file. */
 int64_t tessera_result_host_cycles(const tessera_result* result);
+/* And what went over the link for them and for the runs' inputs and outputs, likewise. */
 int64_t tessera_result_transfer_cycles(const tessera_result* result);
 const char* tessera_result_device(const tessera_result* result); /* that ran it last */
 uint64_t tessera_result_sequence(const tessera_result* result);  /* in its stream, from 0 */
