@@ -129,6 +129,10 @@ class Parser {
     const bool unknown_section = section.empty() && node.is_table();
     const std::string path =
         section.empty() ? std::string(name) : fmt::format("{}.{}", section, name);
+    for (const ReplacedConfigKey& replaced : replaced_config_keys()) {
+      if (replaced.section != section || replaced.key != name) continue;
+      return error_at(&node, fmt::format("{}: {}", path, replaced.message()));
+    }
     std::string nearest = nearest_name(path, names);
     if (unknown_section) {
       if (nearest.empty()) return error_at(&node, fmt::format("[{}]: unknown section", name));

@@ -66,26 +66,19 @@ struct StateBufferConfig {
 // other asks. Kernels are fetched far ahead, data when it is wanted.
 enum class Arbitration : std::int32_t { kInTurn, kKernelsLast };
 
-// Where the times of the memory come from: the keys in core cycles (latency_cycles, bytes_per_cycle,
-// ...); a pipe in nanoseconds, without banks; or a row of dram_devices().
+// What the memory is: a pipe without banks; a row of dram_devices(); or ChipConfig::dram_custom.
 enum class DramKind : std::int32_t {
-  kInCycles,
   kFlat,
   kDdr4_2400,
   kDdr4_3200,
   kHbm2_2000,
-  kLpddr5_6400
+  kLpddr5_6400,
+  kCustom
 };
 
 struct DramConfig {
   std::int64_t bytes = std::int64_t{4} << 30;
-  std::int32_t latency_cycles = 140;  // from request to first data
-  std::int32_t bytes_per_cycle = 64;  // peak of the channel
-  std::int32_t burst_bytes = 64;      // the smallest transfer; a partial burst costs a whole
-  std::int32_t banks = 16;
-  std::int32_t row_bytes = 2048;      // a bank's row buffer
-  std::int32_t row_miss_cycles = 22;  // precharge + activate
-  DramKind device = DramKind::kInCycles;
+  DramKind device = DramKind::kLpddr5_6400;
   std::int32_t channels = 2;
   std::int32_t gang = 4;                // devices of a channel, side by side in lockstep
   std::int32_t interleave_bytes = 512;  // of consecutive addresses, then the next channel
@@ -98,16 +91,16 @@ struct DramConfig {
   std::int32_t refresh = 1;                    // 0: never
   std::int32_t flat_megabytes_per_second = 0;  // these three with DramKind::kFlat
   std::int32_t flat_nanoseconds = 0;           // from a request to its first data
-  std::int32_t flat_burst_bytes = 64;
+  std::int32_t flat_burst_bytes = 64;          // the smallest transfer; a part of one costs a whole
   Arbitration arbitration = Arbitration::kKernelsLast;
   // Blocks in which the matrices at the edge of a network lie (graph/edge_blocks.h); 0: dense.
   std::int32_t edge_block_rows = 0, edge_block_columns = 0;
 };
 
 struct DmaConfigLimits {
-  std::int32_t request_bytes = 4096;  // the unit of arbitration for the channel
+  std::int32_t request_bytes = 16384;  // of a channel: the unit of arbitration
   std::int32_t outstanding_requests = 8;
-  std::int32_t port_bytes = 64;  // that a DMA engine moves into or out of the buffer in a cycle
+  std::int32_t port_bytes = 128;  // that a DMA engine moves into or out of the buffer in a cycle
   std::int32_t scatter_elements = 8;  // and elements, where neighbours in DRAM are apart in it
   std::int32_t task_start_cycles = 24;
   // Queues that loads and stores share; 0: the channel alone sets the pace. A descriptor moves up
@@ -153,6 +146,7 @@ struct ChipConfig {
   PlanarEngineConfig planar;
   StateBufferConfig state_buffer;
   DramConfig dram;
+  DramDevice dram_custom = custom_dram_device();  // with DramKind::kCustom
   DmaConfigLimits dma;
   TaskManagerConfig task_manager;
   HostConfig host;

@@ -4,8 +4,10 @@
 
 #include <array>
 #include <bit>
+#include <utility>
 
 #include "arch/dram_config.h"
+#include "arch/dram_visits.h"
 
 namespace tessera {
 namespace {
@@ -39,28 +41,22 @@ Violation partitions_hold_rows(const ChipConfig& c) {
                      c.neural.rows);
 }
 Violation burst_is_a_power_of_two(const ChipConfig& c) {
-  if (std::has_single_bit(static_cast<std::uint32_t>(c.dram.burst_bytes))) return std::nullopt;
-  return ConfigViolation{"dram", "burst_bytes",
-                         fmt::format("found {}, allowed powers of two", c.dram.burst_bytes)};
+  if (std::has_single_bit(static_cast<std::uint32_t>(c.dram.flat_burst_bytes))) return std::nullopt;
+  return ConfigViolation{"dram", "flat_burst_bytes",
+                         fmt::format("found {}, allowed powers of two", c.dram.flat_burst_bytes)};
 }
-Violation row_holds_bursts(const ChipConfig& c) {
-  return multiple_of("dram", "row_bytes", c.dram.row_bytes, "dram.burst_bytes", c.dram.burst_bytes);
-}
-Violation request_holds_bursts(const ChipConfig& c) {
-  return multiple_of("dma", "request_bytes", c.dma.request_bytes, "dram.burst_bytes",
-                     c.dram.burst_bytes);
-}
-// Of a device; a pipe has no rows, and the keys in core cycles have rules of their own.
 Violation channels_hold_bursts(const ChipConfig& c) {
-  const DramDevice* device = dram_device(c.dram.device);
-  if (device == nullptr) return std::nullopt;
-  const std::int64_t burst = std::int64_t{device->burst_bytes} * c.dram.gang;
-  if (auto violation = multiple_of("dram", "interleave_bytes", c.dram.interleave_bytes,
-                                   "bursts of dram.device times dram.gang", burst)) {
-    return violation;
+  const bool flat = dram_device(c) == nullptr;
+  const std::int64_t burst = dram_burst_bytes(c);
+  const std::string_view name =
+      flat ? "dram.flat_burst_bytes" : "bursts of dram.device times dram.gang";
+  if (!flat) {
+    if (auto violation =
+            multiple_of("dram", "interleave_bytes", c.dram.interleave_bytes, name, burst)) {
+      return violation;
+    }
   }
-  return multiple_of("dma", "request_bytes", c.dma.request_bytes,
-                     "bursts of dram.device times dram.gang", burst);
+  return multiple_of("dma", "request_bytes", c.dma.request_bytes, name, burst);
 }
 Violation gang_is_a_power_of_two(const ChipConfig& c) {
   if (std::has_single_bit(static_cast<std::uint32_t>(c.dram.gang))) return std::nullopt;
@@ -81,6 +77,59 @@ Violation pipe_has_a_rate(const ChipConfig& c) {
                                      flat ? "1..100000000 with dram.device = \"flat\""
                                           : "0 where dram.device is not \"flat\"")};
 }
+
+// ---- A device of the file's own ----
+
+Violation custom_sizes_are_powers_of_two(const ChipConfig& c) {
+  const DramDevice& d = c.dram_custom;
+  const std::array<std::pair<std::string_view, std::int64_t>, 6> sizes = {
+      {{"pseudo_channels", d.pseudo_channels},
+       {"bank_groups", d.bank_groups},
+       {"banks_per_group", d.banks_per_group},
+       {"burst_bytes", d.burst_bytes},
+       {"row_bytes", d.row_bytes},
+       {"bytes", d.bytes}}};
+  for (const auto& [key, size] : sizes) {
+    if (std::has_single_bit(static_cast<std::uint64_t>(size))) continue;
+    return ConfigViolation{"dram_custom", key,
+                           fmt::format("found {}, allowed powers of two", size)};
+  }
+  return std::nullopt;
+}
+Violation custom_banks_are_few(const ChipConfig& c) {
+  const DramDevice& d = c.dram_custom;
+  return at_most("dram_custom", "banks_per_group",
+                 std::int64_t{d.pseudo_channels} * d.bank_groups * d.banks_per_group,
+                 "banks of a channel, all groups and pseudo-channels together", kDramBanksMax);
+}
+Violation custom_channel_holds_rows(const ChipConfig& c) {
+  const DramDevice& d = c.dram_custom;
+  return multiple_of(
+      "dram_custom", "bytes", d.bytes, "a row of every bank",
+      std::int64_t{d.row_bytes} * d.pseudo_channels * d.bank_groups * d.banks_per_group);
+}
+Violation custom_groups_slow_down(const ChipConfig& c) {
+  const DramDevice& d = c.dram_custom;
+  struct Pair {
+    std::string_view key, other;
+    std::int64_t found, least;
+  };
+  const std::array<Pair, 5> pairs = {
+      {{"rrd_long_ps", "dram_custom.rrd_short_ps", d.rrd_long_ps, d.rrd_short_ps},
+       {"ccd_long_ps", "dram_custom.ccd_short_ps", d.ccd_long_ps, d.ccd_short_ps},
+       {"wtr_long_ps", "dram_custom.wtr_short_ps", d.wtr_long_ps, d.wtr_short_ps},
+       {"ccd_short_ps", "dram_custom.burst_ps", d.ccd_short_ps, d.burst_ps},
+       {"refresh_interval_ps", "twice a refresh and its precharge", d.refresh_interval_ps,
+        2 * (d.refresh_ps + d.rp_all_ps)}}};
+  for (const Pair& pair : pairs) {
+    if (pair.found >= pair.least) continue;
+    return ConfigViolation{
+        "dram_custom", pair.key,
+        fmt::format("found {}, allowed at least {} ({})", pair.found, pair.other, pair.least)};
+  }
+  return std::nullopt;
+}
+
 Violation edge_blocks_have_both_sides(const ChipConfig& c) {
   const std::int32_t rows = c.dram.edge_block_rows, columns = c.dram.edge_block_columns;
   if ((rows == 0) == (columns == 0)) return std::nullopt;
@@ -125,13 +174,17 @@ constexpr std::array kRules = {
     Rule{partitions_hold_rows,
          "`state_buffer.partitions` is a multiple of `neural.rows`: a row of the array reads one "
          "partition."},
-    Rule{burst_is_a_power_of_two, "`dram.burst_bytes` is a power of two."},
-    Rule{row_holds_bursts, "`dram.row_bytes` is a multiple of `dram.burst_bytes`."},
-    Rule{request_holds_bursts, "`dma.request_bytes` is a multiple of `dram.burst_bytes`."},
+    Rule{custom_sizes_are_powers_of_two, "Sizes of `[dram_custom]` are powers of two."},
+    Rule{custom_banks_are_few, "A channel of `[dram_custom]` has at most 64 banks."},
+    Rule{custom_channel_holds_rows, "`dram_custom.bytes` holds a row of every bank at least."},
+    Rule{custom_groups_slow_down,
+         "In `[dram_custom]` a time of one bank group is no shorter than that of another, a column "
+         "command no shorter than its data, and an interval of refreshes twice what one takes."},
+    Rule{burst_is_a_power_of_two, "`dram.flat_burst_bytes` is a power of two."},
     Rule{gang_is_a_power_of_two, "`dram.gang` is a power of two."},
     Rule{channels_hold_bursts,
-         "With a `dram.device`, `dram.interleave_bytes` and `dma.request_bytes` are multiples of "
-         "its burst times `dram.gang`."},
+         "`dma.request_bytes`, and `dram.interleave_bytes` of a device, are multiples of a burst: "
+         "that of the device times `dram.gang`, or `dram.flat_burst_bytes`."},
     Rule{write_marks_in_order, "`dram.write_low_percent` is less than `dram.write_high_percent`."},
     Rule{pipe_has_a_rate,
          "`dram.flat_megabytes_per_second` is given with `dram.device = \"flat\"`, and only "

@@ -28,6 +28,10 @@ constexpr auto buffer = MemberAccess<std::int32_t>(nested<&ChipConfig::state_buf
 template <auto Member>
 constexpr auto dram = MemberAccess<std::int32_t>(nested<&ChipConfig::dram, Member>);
 template <auto Member>
+constexpr auto custom = MemberAccess<std::int32_t>(nested<&ChipConfig::dram_custom, Member>);
+template <auto Member>
+constexpr auto custom_wide = MemberAccess<std::int64_t>(nested<&ChipConfig::dram_custom, Member>);
+template <auto Member>
 constexpr auto dma = MemberAccess<std::int32_t>(nested<&ChipConfig::dma, Member>);
 template <auto Member>
 constexpr auto manager = MemberAccess<std::int32_t>(nested<&ChipConfig::task_manager, Member>);
@@ -41,6 +45,8 @@ template <auto Member>
 constexpr auto matrix = MemberAccess<std::int32_t>(of_matrix<Member>);
 
 constexpr std::int64_t kMebi = std::int64_t{1} << 20;
+
+constexpr std::int64_t kPicosecondsMax = 1'000'000'000;  // of a time of a memory
 
 using Neural = NeuralEngineConfig;
 using Planar = PlanarEngineConfig;
@@ -124,22 +130,11 @@ constexpr std::array kKeys = {
     ConfigKey{"dram", "bytes",
               MemberAccess<std::int64_t>(nested<&ChipConfig::dram, &DramConfig::bytes>), kMebi,
               kMebi << 20, "size of the memory in bytes"},
-    ConfigKey{"dram", "latency_cycles", dram<&DramConfig::latency_cycles>, 0, 100'000,
-              "cycles from a request to its first data"},
-    ConfigKey{"dram", "bytes_per_cycle", dram<&DramConfig::bytes_per_cycle>, 1, 4096,
-              "peak of the channel, in bytes per core cycle"},
-    ConfigKey{"dram", "burst_bytes", dram<&DramConfig::burst_bytes>, 1, 4096,
-              "the smallest transfer in bytes; a part of a burst costs a whole one"},
-    ConfigKey{"dram", "banks", dram<&DramConfig::banks>, 1, 1024, "banks of the channel"},
-    ConfigKey{"dram", "row_bytes", dram<&DramConfig::row_bytes>, 64, 65536,
-              "a bank's row buffer in bytes"},
-    ConfigKey{"dram", "row_miss_cycles", dram<&DramConfig::row_miss_cycles>, 0, 10'000,
-              "cycles to close a row and open another (precharge and activate)"},
-    ConfigKey{"dram", "device",
-              MemberAccess<DramKind>(nested<&ChipConfig::dram, &DramConfig::device>), 0, 0,
-              "what the times of the memory are: the keys above, in core cycles; a pipe without "
-              "banks, by the keys flat_*; or those of a device",
-              true},
+    ConfigKey{
+        "dram", "device", MemberAccess<DramKind>(nested<&ChipConfig::dram, &DramConfig::device>), 0,
+        0,
+        "what the memory is: a pipe without banks, by the keys flat_*; a device; or a device by "
+        "the keys of [dram_custom]"},
     ConfigKey{"dram", "channels", dram<&DramConfig::channels>, 1, 64, "channels", true},
     ConfigKey{"dram", "gang", dram<&DramConfig::gang>, 1, 16,
               "devices of a channel, side by side in lockstep: burst, row and peak as many times",
@@ -182,8 +177,76 @@ constexpr std::array kKeys = {
     ConfigKey{"dram", "edge_block_columns", dram<&DramConfig::edge_block_columns>, 0, 4096,
               "and columns", true},
 
-    ConfigKey{"dma", "request_bytes", dma<&DmaConfigLimits::request_bytes>, 64, kMebi,
-              "the unit of arbitration for the memory channel, in bytes"},
+    ConfigKey{"dram_custom", "pseudo_channels", custom<&DramDevice::pseudo_channels>, 1, 2,
+              "halves of a channel with data buses of their own and common command buses", true},
+    ConfigKey{"dram_custom", "bank_groups", custom<&DramDevice::bank_groups>, 1, 8,
+              "bank groups of a pseudo-channel", true},
+    ConfigKey{"dram_custom", "banks_per_group", custom<&DramDevice::banks_per_group>, 1, 16,
+              "banks of a group", true},
+    ConfigKey{"dram_custom", "burst_bytes", custom<&DramDevice::burst_bytes>, 4, 256,
+              "bytes of a burst, of one device", true},
+    ConfigKey{"dram_custom", "row_bytes", custom<&DramDevice::row_bytes>, 256, 65536,
+              "bytes of a row of a bank", true},
+    ConfigKey{"dram_custom", "bytes", custom_wide<&DramDevice::bytes>, kMebi, kMebi << 20,
+              "bytes of a channel of one device", true},
+    ConfigKey{"dram_custom", "clock_ps", custom_wide<&DramDevice::clock_ps>, 100, 100000,
+              "a cycle of its command clock, in picoseconds", true},
+    ConfigKey{"dram_custom", "rcd_read_ps", custom_wide<&DramDevice::rcd_read_ps>, 0,
+              kPicosecondsMax,
+              "tRCD of reads: activation to read, in picoseconds like all that follow", true},
+    ConfigKey{"dram_custom", "rcd_write_ps", custom_wide<&DramDevice::rcd_write_ps>, 0,
+              kPicosecondsMax, "tRCD of writes", true},
+    ConfigKey{"dram_custom", "rp_ps", custom_wide<&DramDevice::rp_ps>, 0, kPicosecondsMax,
+              "tRP: precharge to activation, one bank", true},
+    ConfigKey{"dram_custom", "rp_all_ps", custom_wide<&DramDevice::rp_all_ps>, 0, kPicosecondsMax,
+              "precharge to refresh, all banks", true},
+    ConfigKey{"dram_custom", "cl_ps", custom_wide<&DramDevice::cl_ps>, 0, kPicosecondsMax,
+              "CL: read to its first data", true},
+    ConfigKey{"dram_custom", "cwl_ps", custom_wide<&DramDevice::cwl_ps>, 0, kPicosecondsMax,
+              "CWL: write to its first data", true},
+    ConfigKey{"dram_custom", "burst_ps", custom_wide<&DramDevice::burst_ps>, 1, kPicosecondsMax,
+              "data of one burst", true},
+    ConfigKey{"dram_custom", "ras_ps", custom_wide<&DramDevice::ras_ps>, 0, kPicosecondsMax,
+              "tRAS: activation to precharge", true},
+    ConfigKey{"dram_custom", "rc_ps", custom_wide<&DramDevice::rc_ps>, 0, kPicosecondsMax,
+              "tRC: activation to activation, one bank", true},
+    ConfigKey{"dram_custom", "faw_ps", custom_wide<&DramDevice::faw_ps>, 0, kPicosecondsMax,
+              "tFAW: window of four activations", true},
+    ConfigKey{"dram_custom", "rrd_short_ps", custom_wide<&DramDevice::rrd_short_ps>, 0,
+              kPicosecondsMax, "tRRD_S: activation to activation, other bank group", true},
+    ConfigKey{"dram_custom", "rrd_long_ps", custom_wide<&DramDevice::rrd_long_ps>, 0,
+              kPicosecondsMax, "tRRD_L: the same, one bank group", true},
+    ConfigKey{"dram_custom", "ccd_short_ps", custom_wide<&DramDevice::ccd_short_ps>, 1,
+              kPicosecondsMax, "tCCD_S: column command to column command, other bank group", true},
+    ConfigKey{"dram_custom", "ccd_long_ps", custom_wide<&DramDevice::ccd_long_ps>, 1,
+              kPicosecondsMax, "tCCD_L: the same, one bank group", true},
+    ConfigKey{"dram_custom", "wr_ps", custom_wide<&DramDevice::wr_ps>, 0, kPicosecondsMax,
+              "tWR: end of write data to precharge", true},
+    ConfigKey{"dram_custom", "wtr_short_ps", custom_wide<&DramDevice::wtr_short_ps>, 0,
+              kPicosecondsMax, "tWTR_S: end of write data to read, other bank group", true},
+    ConfigKey{"dram_custom", "wtr_long_ps", custom_wide<&DramDevice::wtr_long_ps>, 0,
+              kPicosecondsMax, "tWTR_L: the same, one bank group", true},
+    ConfigKey{"dram_custom", "rtp_ps", custom_wide<&DramDevice::rtp_ps>, 0, kPicosecondsMax,
+              "tRTP: read to precharge", true},
+    ConfigKey{"dram_custom", "read_to_write_ps", custom_wide<&DramDevice::read_to_write_ps>, 0,
+              kPicosecondsMax, "read command to write command", true},
+    ConfigKey{"dram_custom", "refresh_interval_ps", custom_wide<&DramDevice::refresh_interval_ps>,
+              0, kPicosecondsMax, "tREFI: between refreshes of all banks", true},
+    ConfigKey{"dram_custom", "refresh_ps", custom_wide<&DramDevice::refresh_ps>, 0, kPicosecondsMax,
+              "tRFC: what a refresh takes", true},
+    ConfigKey{"dram_custom", "activate_slots", custom<&DramDevice::activate_slots>, 1, 4,
+              "cycles of the command bus that an activation takes", true},
+    ConfigKey{"dram_custom", "split_command_bus", custom<&DramDevice::split_command_bus>, 0, 1,
+              "1: one command bus for rows and one for columns", true},
+    ConfigKey{"dram_custom", "activate_in_two", custom<&DramDevice::activate_in_two>, 0, 1,
+              "1: an activation is two commands, and times count from the first", true},
+    ConfigKey{"dram_custom", "clock_on_demand", custom<&DramDevice::clock_on_demand>, 0, 1,
+              "1: the data clock stops where it is not used, and a command more starts it", true},
+
+    ConfigKey{
+        "dma", "request_bytes", dma<&DmaConfigLimits::request_bytes>, 64, kMebi,
+        "a request's bytes in each channel of the memory, the unit of arbitration; pieces of a "
+        "long run have dram.channels times as many and end at multiples of that"},
     ConfigKey{"dma", "outstanding_requests", dma<&DmaConfigLimits::outstanding_requests>, 1, 1024,
               "requests in flight for each DMA engine"},
     ConfigKey{"dma", "port_bytes", dma<&DmaConfigLimits::port_bytes>, 1, 4096,
@@ -293,11 +356,11 @@ constexpr std::array<Folds, 2> kFolds = {Folds::kOverlapped, Folds::kSerial};
 constexpr std::array<std::string_view, 2> kArbitrationWords = {"in_turn", "kernels_last"};
 constexpr std::array<Arbitration, 2> kArbitrations = {Arbitration::kInTurn,
                                                       Arbitration::kKernelsLast};
-constexpr std::array<std::string_view, 6> kDramKindWords = {
-    "in_cycles", "flat", "ddr4-2400", "ddr4-3200", "hbm2-2000", "lpddr5-6400"};
-constexpr std::array<DramKind, 6> kDramKinds = {DramKind::kInCycles,  DramKind::kFlat,
-                                                DramKind::kDdr4_2400, DramKind::kDdr4_3200,
-                                                DramKind::kHbm2_2000, DramKind::kLpddr5_6400};
+constexpr std::array<std::string_view, 6> kDramKindWords = {"flat",      "ddr4-2400",   "ddr4-3200",
+                                                            "hbm2-2000", "lpddr5-6400", "custom"};
+constexpr std::array<DramKind, 6> kDramKinds = {DramKind::kFlat,        DramKind::kDdr4_2400,
+                                                DramKind::kDdr4_3200,   DramKind::kHbm2_2000,
+                                                DramKind::kLpddr5_6400, DramKind::kCustom};
 constexpr std::array<DramInterleave, 3> kDramInterleaves = {
     DramInterleave::kRow, DramInterleave::kBank, DramInterleave::kGroup};
 
@@ -376,7 +439,27 @@ struct ValueText {
   }
 };
 
+constexpr std::string_view kInFlatMemory = " with dram.device = \"flat\", or a device's name there";
+constexpr std::string_view kOfDevices = "a device's name in dram.device, or [dram_custom]";
+constexpr std::array kReplacedKeys = {
+    ReplacedConfigKey{"dram", "latency_cycles", "dram.flat_nanoseconds", kInFlatMemory},
+    ReplacedConfigKey{"dram", "bytes_per_cycle", "dram.flat_megabytes_per_second", kInFlatMemory},
+    ReplacedConfigKey{"dram", "burst_bytes", "dram.flat_burst_bytes", kInFlatMemory},
+    ReplacedConfigKey{"dram", "banks", "", kOfDevices},
+    ReplacedConfigKey{"dram", "row_bytes", "", kOfDevices},
+    ReplacedConfigKey{"dram", "row_miss_cycles", "", kOfDevices},
+};
+
 }  // namespace
+
+std::string ReplacedConfigKey::message() const {
+  return fmt::format(
+      "not a key any more, since times of the memory are no core cycles; allowed {}{} "
+      "(docs/formats/architecture_file.md)",
+      instead, how);
+}
+
+std::span<const ReplacedConfigKey> replaced_config_keys() { return kReplacedKeys; }
 
 std::string ConfigKey::path() const {
   return section.empty() ? std::string(key) : fmt::format("{}.{}", section, key);

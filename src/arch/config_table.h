@@ -45,6 +45,18 @@ struct ConfigKey {
   std::string path() const;
 };
 
+// A key that architecture files had, and what says the same today.
+struct ReplacedConfigKey {
+  std::string_view section;
+  std::string_view key;
+  std::string_view instead;  // a key, or nothing
+  std::string_view how;
+
+  // What an error says behind the key's path.
+  std::string message() const;
+};
+std::span<const ReplacedConfigKey> replaced_config_keys();
+
 // All keys, in the order of the file.
 std::span<const ConfigKey> config_keys();
 

@@ -682,10 +682,4 @@ std::int64_t dram_bursts(std::int64_t burst_bytes, const DramRuns& runs) {
   return bursts;
 }
 
-Cycles dma_step_cycles(const ChipConfig& chip, const DramRuns& runs) {
-  const DramCosts dram = dram_costs(chip);
-  return dram.row_miss + dram.latency +
-         dram.cycles(dram_bursts(dram.burst_bytes, runs) * dram.burst_bytes);
-}
-
 }  // namespace tessera

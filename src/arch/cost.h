@@ -248,7 +248,5 @@ struct DramRuns {
 };
 // Bursts the channel moves for them; a burst that the previous run ended in is not moved again.
 std::int64_t dram_bursts(std::int64_t burst_bytes, const DramRuns& runs);
-// Cycles from the first request to the last byte on an idle channel whose first row is closed.
-Cycles dma_step_cycles(const ChipConfig& chip, const DramRuns& runs);
 
 }  // namespace tessera

@@ -9,8 +9,8 @@ namespace {
 
 std::string_view device_name(DramKind kind) {
   switch (kind) {
-    case DramKind::kInCycles:
     case DramKind::kFlat:
+    case DramKind::kCustom:
       return "";
     case DramKind::kDdr4_2400:
       return "ddr4-2400";
@@ -30,29 +30,21 @@ constexpr std::int64_t kPicosecondsOfANanosecond = 1000;
 DramCosts device_costs(const ChipConfig& chip, const DramDevice& device) {
   const DramConfig& dram = chip.dram;
   const std::int64_t side_by_side = std::int64_t{dram.gang} * dram.channels;
-  // Groups change within a row's worth of consecutive addresses: a row of each is open.
-  const std::int64_t rows = dram.mapping == DramInterleave::kGroup
-                                ? std::int64_t{device.pseudo_channels} * device.bank_groups
-                                : 1;
-  const std::int64_t banks =
-      std::int64_t{device.pseudo_channels} * device.bank_groups * device.banks_per_group;
   const std::int64_t burst_ps = dram_cycles(device.ccd_short_ps, device.clock_ps) * device.clock_ps;
   return {
-      .burst_bytes = dram_burst_bytes(dram),
+      .burst_bytes = dram_burst_bytes(chip),
       .peak = {device.pseudo_channels * device.burst_bytes * side_by_side * kPicosecondsOfASecond,
                burst_ps * chip.clock_hertz},
       .latency = core_cycles_of(
           dram.controller_nanoseconds * kPicosecondsOfANanosecond + device.cl_ps + device.burst_ps,
-          chip),
-      .row_miss = core_cycles_of(device.rp_ps + device.rcd_read_ps, chip),
-      .row_bytes = device.row_bytes * side_by_side * rows,
-      .banks = banks / rows};
+          chip)};
 }
 
 }  // namespace
 
-const DramDevice* dram_device(DramKind kind) {
-  const std::string_view name = device_name(kind);
+const DramDevice* dram_device(const ChipConfig& chip) {
+  if (chip.dram.device == DramKind::kCustom) return &chip.dram_custom;
+  const std::string_view name = device_name(chip.dram.device);
   if (name.empty()) return nullptr;
   for (const DramDevice& device : dram_devices()) {
     if (device.name == name) return &device;
@@ -77,49 +69,34 @@ Cycles core_cycles_of(std::int64_t picoseconds, const ChipConfig& chip) {
   return Ratio(chip.clock_hertz, kPicosecondsOfASecond).ceil_of(picoseconds);
 }
 
-std::int64_t dram_burst_bytes(const DramConfig& config) {
-  if (config.device == DramKind::kInCycles) return config.burst_bytes;
-  const DramDevice* device = dram_device(config.device);
-  if (device == nullptr) return config.flat_burst_bytes;
-  return std::int64_t{device->burst_bytes} * config.gang;
+std::int64_t dram_burst_bytes(const ChipConfig& chip) {
+  const DramDevice* device = dram_device(chip);
+  if (device == nullptr) return chip.dram.flat_burst_bytes;
+  return std::int64_t{device->burst_bytes} * chip.dram.gang;
 }
 
 DramCosts dram_costs(const ChipConfig& chip) {
   const DramConfig& dram = chip.dram;
-  if (const DramDevice* device = dram_device(dram.device)) return device_costs(chip, *device);
-  if (dram.device == DramKind::kInCycles) {
-    return {.burst_bytes = dram.burst_bytes,
-            .peak = {dram.bytes_per_cycle, 1},
-            .latency = dram.latency_cycles,
-            .row_miss = dram.row_miss_cycles,
-            .row_bytes = dram.row_bytes,
-            .banks = dram.banks};
-  }
+  if (const DramDevice* device = dram_device(chip)) return device_costs(chip, *device);
   constexpr std::int64_t kMillion = 1'000'000;
   return {.burst_bytes = dram.flat_burst_bytes,
           .peak = {dram.flat_megabytes_per_second * kMillion, chip.clock_hertz},
-          .latency = core_cycles_of(dram.flat_nanoseconds * kPicosecondsOfANanosecond, chip),
-          .row_miss = 0,
-          .row_bytes = std::int64_t{1} << 62,  // one row is all of it
-          .banks = 1};
+          .latency = core_cycles_of(dram.flat_nanoseconds * kPicosecondsOfANanosecond, chip)};
 }
 
 DramPieces dram_pieces(const ChipConfig& chip) {
-  if (dram_device(chip.dram.device) == nullptr) return {.bytes = chip.dma.request_bytes};
+  if (dram_device(chip) == nullptr) return {.bytes = chip.dma.request_bytes};
   const std::int64_t bytes = std::int64_t{chip.dma.request_bytes} * chip.dram.channels;
   return {.bytes = bytes, .alignment = bytes};
 }
 
 double dram_sustained_bytes_per_cycle(const ChipConfig& chip) {
   const double peak = dram_costs(chip).peak.value();
-  const DramDevice* device = dram_device(chip.dram.device);
+  const DramDevice* device = dram_device(chip);
   if (device == nullptr || chip.dram.refresh == 0) return peak;
-  return peak * (1 - static_cast<double>(device->refresh_ps) /
-                         static_cast<double>(device->refresh_interval_ps));
-}
-
-std::int64_t dma_port_bytes(const ChipConfig& chip) {
-  return chip.dram.device == DramKind::kInCycles ? chip.dram.bytes_per_cycle : chip.dma.port_bytes;
+  // Pseudo-channels precharge one after the other, each while the others wait.
+  const std::int64_t lost = device->refresh_ps + device->pseudo_channels * device->rp_all_ps;
+  return peak * (1 - static_cast<double>(lost) / static_cast<double>(device->refresh_interval_ps));
 }
 
 }  // namespace tessera

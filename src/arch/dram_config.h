@@ -9,15 +9,12 @@
 
 namespace tessera {
 
-// What estimates are made of, and the figures of memories that are no device: core cycles, and all
+// What estimates are made of, and all there is of a memory that is no device: core cycles, and all
 // channels together.
 struct DramCosts {
   std::int64_t burst_bytes = 1;  // the smallest transfer
   Ratio peak{1, 1};              // bytes a cycle
   Cycles latency = 0;            // from a request to its first data out of an open row
-  Cycles row_miss = 0;           // precharge and activation
-  std::int64_t row_bytes = 1;    // consecutive addresses whose rows are open together
-  std::int64_t banks = 1;        // as many of those at a time
 
   // At the peak, rounded up.
   Cycles cycles(std::int64_t bytes) const { return peak.inverse().ceil_of(bytes); }
@@ -26,7 +23,8 @@ struct DramCosts {
 };
 DramCosts dram_costs(const ChipConfig& chip);
 
-std::int64_t dram_burst_bytes(const DramConfig& config);
+// The smallest transfer; a part of it costs a whole one.
+std::int64_t dram_burst_bytes(const ChipConfig& chip);
 
 // How DMA engines cut a run: into pieces of at most `bytes`, behind the first one from multiples of
 // `alignment` on. A request is dma.request_bytes in each channel.
@@ -36,17 +34,15 @@ struct DramPieces {
 };
 DramPieces dram_pieces(const ChipConfig& chip);
 
-// What the memory gives without a gap but for its refreshes, in bytes per core cycle.
+// What the memory gives without a gap but for its refreshes and the precharge of all banks before
+// each, in bytes per core cycle.
 double dram_sustained_bytes_per_cycle(const ChipConfig& chip);
-
-// Bytes that a DMA engine moves into or out of the state buffer in a cycle.
-std::int64_t dma_port_bytes(const ChipConfig& chip);
 
 // A time in core cycles, rounded up.
 Cycles core_cycles_of(std::int64_t picoseconds, const ChipConfig& chip);
 
-// The row of dram_devices(); null for kinds that are no device. It lives as long as the program.
-const DramDevice* dram_device(DramKind kind);
+// The row of dram_devices(), which lives as long as the program, or the chip's own; null for a pipe.
+const DramDevice* dram_device(const ChipConfig& chip);
 
 // Of each of its channels.
 DramChannelSettings dram_channel_settings(const DramConfig& config);

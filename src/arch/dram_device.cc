@@ -109,7 +109,7 @@ constexpr std::array<DramDevice, 4> kDevices = {{
      .refresh_interval_ps = 3900000,
      .refresh_ps = 260000,
      .activate_slots = 2,
-     .split_command_bus = true},
+     .split_command_bus = 1},
     {.name = "lpddr5-6400",
      .source = "Ramulator 2.1 presets LPDDR5_8Gb_x16, LPDDR5_6400 (JESD209-5)",
      .pseudo_channels = 1,
@@ -140,8 +140,8 @@ constexpr std::array<DramDevice, 4> kDevices = {{
      .read_to_write_ps = 15000,
      .refresh_interval_ps = 3906250,
      .refresh_ps = 210000,
-     .activate_in_two = true,
-     .clock_on_demand = true},
+     .activate_in_two = 1,
+     .clock_on_demand = 1},
 }};
 
 }  // namespace
@@ -179,6 +179,13 @@ double dram_peak_bytes_per_second(const DramDevice& device) {
   const DramCycles cycles = dram_cycles(device.ccd_short_ps, device.clock_ps);
   return 1e12 * device.pseudo_channels * device.burst_bytes /
          static_cast<double>(cycles * device.clock_ps);
+}
+
+DramDevice custom_dram_device() {
+  DramDevice device = kDevices.back();  // lpddr5-6400
+  device.name = "custom";
+  device.source = "an architecture file";
+  return device;
 }
 
 std::span<const DramDevice> dram_devices() { return kDevices; }

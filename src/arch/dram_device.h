@@ -50,9 +50,10 @@ struct DramDevice {
   std::int64_t refresh_ps = 0;           // what one takes
 
   std::int32_t activate_slots = 1;  // cycles of the command bus that an activation takes
-  bool split_command_bus = false;   // one for rows and one for columns
-  bool activate_in_two = false;     // an activation is two commands; times count from the first
-  bool clock_on_demand = false;     // the data clock stops, and a command more starts it
+  // Each 0 or 1.
+  std::int32_t split_command_bus = 0;  // one for rows and one for columns
+  std::int32_t activate_in_two = 0;    // an activation is two commands; times count from the first
+  std::int32_t clock_on_demand = 0;    // the data clock stops, and a command more starts it
 };
 
 // The same times in cycles of the device's clock.
@@ -72,6 +73,9 @@ DramCycles dram_cycles(std::int64_t picoseconds, std::int64_t clock_ps);
 
 // Bytes per second of all data buses without a gap.
 double dram_peak_bytes_per_second(const DramDevice& device);
+
+// What the keys of [dram_custom] change: "custom", the figures of lpddr5-6400.
+DramDevice custom_dram_device();
 
 // The table.
 std::span<const DramDevice> dram_devices();

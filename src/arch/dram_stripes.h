@@ -19,10 +19,10 @@ namespace tessera {
 
 class DramStripes {
  public:
-  explicit DramStripes(const DramConfig& config)
-      : interleave_(config.interleave_bytes),
-        channels_(config.channels),
-        burst_(dram_burst_bytes(config)) {}
+  explicit DramStripes(const ChipConfig& chip)
+      : interleave_(chip.dram.interleave_bytes),
+        channels_(chip.dram.channels),
+        burst_(dram_burst_bytes(chip)) {}
 
   std::int64_t channels() const { return channels_.value(); }
   std::int64_t burst_bytes() const { return burst_.value(); }

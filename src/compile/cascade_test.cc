@@ -2,6 +2,7 @@
 // between.
 #include <gtest/gtest.h>
 
+#include "arch/testing/flat_memory.h"
 #include "compile/buffer_layout.h"
 #include "compile/compile.h"
 #include "compile/testing/compiled_program.h"
@@ -21,7 +22,7 @@ using testing::GraphBuilder;
 // With a memory so slow that nothing pays off like not using it.
 ChipConfig slow_memory_chip(std::int32_t bytes_per_partition) {
   ChipConfig chip;
-  chip.dram.bytes_per_cycle = 8;
+  tessera::testing::set_flat_memory(chip, 8);
   chip.state_buffer.bytes_per_partition = bytes_per_partition;
   return chip;
 }
@@ -95,9 +96,7 @@ TEST(Cascade, ResidualBranchReadsTheRingOfItsTrunk) {
 
 TEST(Cascade, WhereTheArrayIsTheBottleneckLayersRunOneByOne) {
   ChipConfig chip = slow_memory_chip(24576);
-  chip.dram.bytes_per_cycle = 1024;
-  chip.dram.row_miss_cycles = 0;
-  chip.dram.latency_cycles = 1;
+  tessera::testing::set_flat_memory(chip, 1024, 1);
   EXPECT_GT(build(early_layers(), chip).workspace_bytes, 0);
 }
 

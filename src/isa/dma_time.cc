@@ -35,12 +35,12 @@ class QuietMemory {
  public:
   QuietMemory(const ChipConfig& chip, bool data)
       : pipe_(chip),
-        stripes_(chip.dram),
+        stripes_(chip),
         way_(chip),
         queues_(QueuePace::of(chip)),
         data_(data),
         clocks_(chip.clock_hertz, clock_of(chip)) {
-    const DramDevice* device = dram_device(chip.dram.device);
+    const DramDevice* device = dram_device(chip);
     if (device == nullptr) return;
     for (std::int64_t i = 0; i < stripes_.channels(); ++i) {
       channels_.emplace_back(*device, dram_channel_settings(chip.dram));
@@ -75,7 +75,7 @@ class QuietMemory {
   };
 
   static std::int64_t clock_of(const ChipConfig& chip) {
-    const DramDevice* device = dram_device(chip.dram.device);
+    const DramDevice* device = dram_device(chip);
     return device == nullptr ? 1000 : device->clock_ps;
   }
 
@@ -175,9 +175,9 @@ class QuietMemory {
 class Weight {
  public:
   explicit Weight(const ChipConfig& chip)
-      : burst_(dram_burst_bytes(chip.dram)),
+      : burst_(dram_burst_bytes(chip)),
         peak_(dram_costs(chip).peak.value()),
-        port_bytes_(dma_port_bytes(chip)) {}
+        port_bytes_(chip.dma.port_bytes) {}
 
   double of(const DmaStep& plan, std::int64_t runs, std::int64_t bytes) const {
     const auto bursts = static_cast<double>(runs * round_up(bytes, burst_));
@@ -214,7 +214,7 @@ class TaskAlone {
         chip_(chip),
         memory_(chip, task.engine != EngineKind::kKernel),
         weight_(chip),
-        port_bytes_(dma_port_bytes(chip)),
+        port_bytes_(chip.dma.port_bytes),
         outstanding_max_(chip.dma.outstanding_requests) {}
 
   DmaTime run() {
@@ -404,6 +404,7 @@ class KnownTimes {
     if (!same_memory(chip)) {
       times_.clear();
       dram_ = chip.dram;
+      custom_ = chip.dram_custom;
       dma_ = chip.dma;
       clock_hertz_ = chip.clock_hertz;
       rows_ = chip.neural.rows;
@@ -443,14 +444,17 @@ class KnownTimes {
   bool same_memory(const ChipConfig& chip) const {
     // Byte by byte, so that no key can be forgotten.
     static_assert(std::is_trivially_copyable_v<DramConfig> &&
+                  std::is_trivially_copyable_v<DramDevice> &&
                   std::is_trivially_copyable_v<DmaConfigLimits>);
     return clock_hertz_ == chip.clock_hertz && rows_ == chip.neural.rows &&
            partitions_ == chip.state_buffer.partitions &&
            std::memcmp(&dram_, &chip.dram, sizeof dram_) == 0 &&
+           std::memcmp(&custom_, &chip.dram_custom, sizeof custom_) == 0 &&
            std::memcmp(&dma_, &chip.dma, sizeof dma_) == 0;
   }
 
   DramConfig dram_;
+  DramDevice custom_;
   DmaConfigLimits dma_;
   std::int64_t clock_hertz_ = 0, rows_ = 0, partitions_ = 0;
   std::unordered_map<ShapeKey, DmaTime, ShapeHash> times_;

@@ -82,26 +82,21 @@ TEST(DmaTime, ACopyOfScatteredElementsMovesABurstForEach) {
   EXPECT_EQ(dma_time(task, flat_chip()).dram_bytes, 2 * 32 * 16);
 }
 
-// With rows: 9 to open one, four banks whose rows open behind the transfers before.
+// One channel of ddr4-3200 in its own clock, without controller and refresh. Rows of one bank open
+// tRC = 74 apart; the first one at 11, seen at 10, the last at 11 + 63 * 74. Its read is tRCD = 22
+// later and its data come until CL + 4 = 26 after that.
 TEST(DmaTime, RowsThatAreOpenedOneAfterTheOtherInABankAreSeen) {
   ChipConfig chip = flat_chip();
-  chip.dram.device = DramKind::kInCycles;
-  chip.dram.latency_cycles = 20;
-  chip.dram.bytes_per_cycle = 16;
-  chip.dram.burst_bytes = 16;
-  chip.dram.banks = 4;
-  chip.dram.row_bytes = 256;
-  chip.dram.row_miss_cycles = 9;
+  chip.clock_hertz = 1'600'000'000;
+  chip.dram = {};
+  chip.dram.device = DramKind::kDdr4_3200;
+  chip.dram.channels = chip.dram.gang = 1;
+  chip.dram.mapping = DramInterleave::kRow;
+  chip.dram.controller_nanoseconds = chip.dram.refresh = 0;
   TaskDescriptor task = load(64, 2, 64);
   auto& transfer = std::get<TransferTask>(task.config);
-  transfer.dram.strides = {0, 0, 1024, 1};  // the same bank each time
-  EXPECT_EQ(dma_time(task, chip).cycles, 1 + 8 + 1 + 64 * (9 + 1) + 20);
-  transfer.dram.strides = {0, 0, 16,
-                           1};  // four rows of the memory, two requests of 8 bursts in each
-  // Two requests are accepted at a time: row 1 opens from 27 to 36, its transfer might begin at 35.
-  // That of row 2 is asked for at 47, when the first one has come, and seen at 48: open at 57, 5
-  // behind the bus. Row 3 is 1 behind again.
-  EXPECT_EQ(dma_time(task, chip).cycles, 1 + 8 + 1 + 9 + 64 + (1 + 5 + 1) + 20);
+  transfer.dram.strides = {0, 0, 128 << 10, 1};  // 16 banks of 8 KiB: the same bank each time
+  EXPECT_EQ(dma_time(task, chip).cycles, 11 + 63 * 74 + 22 + 26);
 }
 
 TEST(DmaTime, AnotherMemoryIsNotMistakenForTheOneBefore) {
@@ -109,6 +104,11 @@ TEST(DmaTime, AnotherMemoryIsNotMistakenForTheOneBefore) {
   const Cycles before = dma_time(load(1, 32, 1), chip).cycles;
   chip.dram.flat_nanoseconds = 40;
   EXPECT_EQ(dma_time(load(1, 32, 1), chip).cycles, before + 20);
+  chip.dram = {};
+  chip.dram.device = DramKind::kCustom;
+  const Cycles custom = dma_time(load(1, 32, 1), chip).cycles;
+  chip.dram_custom.rcd_read_ps += 10'000;  // 10 cycles, and of the device 8
+  EXPECT_EQ(dma_time(load(1, 32, 1), chip).cycles, custom + 10);
 }
 
 }  // namespace

@@ -101,7 +101,7 @@ void cut_pieces(const ChipConfig& chip, const DramPieces& most, DmaStep& plan) {
     plan.pieces = plan.runs * plan.pieces_per_run;
   } else {
     // A run shorter than a burst still moves a burst.
-    const std::int64_t moved = std::max(plan.run_bytes, dram_burst_bytes(chip.dram));
+    const std::int64_t moved = std::max(plan.run_bytes, dram_burst_bytes(chip));
     plan.pieces_per_run = 1;
     plan.runs_per_piece = std::max<std::int64_t>(1, most.bytes / moved);
     plan.pieces = ceil_div(plan.runs, plan.runs_per_piece);

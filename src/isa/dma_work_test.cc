@@ -63,6 +63,7 @@ TEST(DmaWork, BroadcastReadsOnceAndCrossesThePortOften) {
 
 TEST(DmaWork, LongRunsAreCutIntoRequests) {
   Bench bench;
+  bench.chip.dram.channels = 1;
   bench.chip.dma.request_bytes = 48;
   const DmaStep plan = bench.plan(load({1024, 256, 32, 2}), 0);
   EXPECT_EQ(plan.pieces, 4 * 2);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "arch/architecture_file.h"
+#include "arch/testing/flat_memory.h"
 #include "compile/testing/random_graph.h"
 #include "compile/timeline.h"
 #include "random_runs.h"
@@ -41,7 +42,7 @@ constexpr Case kCases[] = {{"edge", 8192, 16},
 ChipConfig chip_of(const Case& c) {
   ChipConfig chip = *load_chip_config(c.profile);
   chip.state_buffer.bytes_per_partition = c.bytes_per_partition;
-  chip.dram.bytes_per_cycle = c.dram_bytes_per_cycle;
+  tessera::testing::set_flat_memory(chip, c.dram_bytes_per_cycle);
   return chip;
 }
 

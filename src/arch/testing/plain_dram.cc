@@ -53,7 +53,7 @@ void PlainDram::tick(std::vector<DramTransfer>& transfers) {
   }
   if (!announced_.empty()) {
     issue_announced();
-  } else if (device_.split_command_bus) {
+  } else if (device_.split_command_bus != 0) {
     pass(true, false);
     if (now_ >= row_bus_from_) pass(false, true);
   } else {
@@ -128,7 +128,7 @@ void PlainDram::count(Burst& burst) {
 
 void PlainDram::issue(std::deque<Burst>& queue, std::size_t position, Command command) {
   Burst& burst = queue[position];
-  if (command == Command::kColumn && device_.clock_on_demand &&
+  if (command == Command::kColumn && device_.clock_on_demand != 0 &&
       pseudo_channels_[burst.pseudo_channel].clock_until <= now_) {
     announced_.push_back(burst);  // stays in its queue until then
     return;
@@ -201,8 +201,8 @@ void PlainDram::activate(const Burst& burst) {
   channel.activations.push_back(now_);
   if (channel.activations.size() > 4) channel.activations.pop_front();
   row_bus_from_ = now_ + device_.activate_slots;
-  bank.opening = device_.activate_in_two;
-  (device_.activate_in_two ? opening_ : owners_).push_back(burst);
+  bank.opening = device_.activate_in_two != 0;
+  (device_.activate_in_two != 0 ? opening_ : owners_).push_back(burst);
 }
 
 bool PlainDram::end_activation() {

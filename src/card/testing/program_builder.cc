@@ -14,6 +14,7 @@ using isa::TaskId;
 ChipConfig small_chip() {
   ChipConfig chip;
   chip.name = "small";
+  chip.clock_hertz = 1'000'000'000;
   chip.neural.rows = 4;
   chip.neural.columns = 4;
   chip.neural.psum_banks = 2;
@@ -30,12 +31,11 @@ ChipConfig small_chip() {
   chip.state_buffer.partitions = 4;
   chip.state_buffer.bytes_per_partition = 4096;
   chip.dram.bytes = 1 << 20;
-  chip.dram.latency_cycles = 20;
-  chip.dram.bytes_per_cycle = 16;
-  chip.dram.burst_bytes = 16;
-  chip.dram.banks = 4;
-  chip.dram.row_bytes = 256;
-  chip.dram.row_miss_cycles = 9;
+  chip.dram.device = DramKind::kFlat;
+  chip.dram.flat_megabytes_per_second = 16'000;  // 16 bytes a cycle
+  chip.dram.flat_nanoseconds = 20;               // and cycles
+  chip.dram.flat_burst_bytes = 16;
+  chip.dma.port_bytes = 16;
   chip.dma.request_bytes = 128;
   chip.dma.outstanding_requests = 4;
   chip.dma.task_start_cycles = 8;

@@ -17,7 +17,7 @@ std::size_t ring_size(const ChipConfig& chip) {
 
 DmaEngine::DmaEngine(const ChipConfig& chip, const Wiring& wiring)
     : chip_(chip),
-      port_bytes_(dma_port_bytes(chip)),
+      port_bytes_(chip.dma.port_bytes),
       wiring_(wiring),
       steps_(ring_size(chip)),
       in_flight_(ring_size(chip)),

@@ -16,7 +16,7 @@ DramChannel::DramChannel(const ChipConfig& chip, std::vector<DramPort*> ports, W
       pipe_(chip),
       accepted_(DramPipe::kAccepted) {
   for (DramPort* port : ports_) port->channel_full = &full_;
-  if (dram_device(chip.dram.device) != nullptr) channels_.emplace(chip, ports_);
+  if (dram_device(chip) != nullptr) channels_.emplace(chip, ports_);
 }
 
 void DramChannel::reset() {

@@ -1,12 +1,12 @@
-// The DRAM channel: takes requests of its ports in turn, opens rows, moves bursts.
+// The DRAM channel: takes requests of its ports in turn and moves bursts.
 //
 //   load ───┐
-//   store ──┤ round ┌──────────────┐  bank b: row open? else activate (row_miss_cycles), which may
-//   kernel ─┤ robin │ 2 accepted   │          hide behind another bank's transfer
+//   store ──┤ round ┌──────────────┐
+//   kernel ─┤ robin │ 2 accepted   │
 //   tasks ──┘ ────► │ requests     │─► bus: bursts in order ─► + latency ─► completion at the port
 //                   └──────────────┘
 //
-// Two requests are accepted at a time: one moves data, the next opens its rows. What a request takes
+// Two requests are accepted at a time: one moves data, the next waits behind it. What a request takes
 // is in arch/dram_pipe.h. With a device for a memory (dram.device) all that is left of this is whose
 // request is next: the channels of the device take as many as they have room for (dram_channels.h).
 //
@@ -38,9 +38,7 @@ class DramChannel {
   Cycles step(Cycles now);
 
   TimeAccount& account() { return account_; }
-  std::int64_t row_misses() const {
-    return channels_ ? channels_->row_misses() : pipe_.row_misses();
-  }
+  std::int64_t row_misses() const { return channels_ ? channels_->row_misses() : 0; }
   std::string describe() const;
 
  private:

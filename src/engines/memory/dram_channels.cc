@@ -8,21 +8,22 @@
 namespace tessera::engines {
 namespace {
 
-const DramDevice& device_of(const DramConfig& config) {
-  const DramDevice* device = dram_device(config.device);
-  TESSERA_CHECK(device != nullptr, "memory kind {} is no device", static_cast<int>(config.device));
+const DramDevice& device_of(const ChipConfig& chip) {
+  const DramDevice* device = dram_device(chip);
+  TESSERA_CHECK(device != nullptr, "memory kind {} is no device",
+                static_cast<int>(chip.dram.device));
   return *device;
 }
 
 }  // namespace
 
 DramChannels::DramChannels(const ChipConfig& chip, const std::vector<DramPort*>& ports)
-    : device_(device_of(chip.dram)),
+    : device_(device_of(chip)),
       settings_(dram_channel_settings(chip.dram)),
       clocks_(chip.clock_hertz, device_.clock_ps),
       request_cycles_(ControllerWay(chip).request),
       response_cycles_(ControllerWay(chip).response),
-      stripes_(chip.dram) {
+      stripes_(chip) {
   std::size_t services = 0;
   for (DramPort* port : ports) {
     port->wake_cycles = request_cycles_ + lag_cycles();

@@ -70,7 +70,7 @@ class DramChannels {
   void run_all(DramCycles until, Cycles now, WakeTable& wakes);
   void complete(Side& side, Cycles now, WakeTable& wakes);
 
-  const DramDevice& device_;
+  const DramDevice device_;
   const DramChannelSettings settings_;
   const ClockRatio clocks_;
   const Cycles request_cycles_, response_cycles_;

@@ -25,7 +25,6 @@ ChipConfig device_chip() {
   chip.dram.mapping = DramInterleave::kRow;
   chip.dram.controller_nanoseconds = 0;
   chip.dram.refresh = 0;
-  chip.dram.burst_bytes = 64;
   return chip;
 }
 
@@ -171,7 +170,7 @@ TEST(DramChannels, OneChannelIsTheModelOfAChannel) {
     chip.dram.mapping = static_cast<DramInterleave>(pick(0, 2));
     chip.dram.refresh = 1;
     DeviceBench bench(chip);
-    DramChannelModel model(*dram_device(chip.dram.device), dram_channel_settings(chip.dram));
+    DramChannelModel model(*dram_device(chip), dram_channel_settings(chip.dram));
     std::vector<StridedRuns> grids;
     for (int r = 0; r < 20; ++r) grids.push_back(run_at(pick(0, 1 << 16), pick(1, 5000)));
     std::vector<std::int64_t> left;

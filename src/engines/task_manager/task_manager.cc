@@ -13,6 +13,7 @@ namespace {
 
 // Stream requests on their way.
 constexpr std::size_t kRequestsAhead = 2;
+constexpr std::int64_t kStreamRequestMax = 4096;  // a buffer of two is small enough to be there
 
 }  // namespace
 
@@ -219,7 +220,7 @@ void TaskManager::issue(Cycles now) {
   while (requested_ < end && request_ends_.size() < kRequestsAhead + stale_ &&
          !request_ends_.full()) {
     // The buffer holds two requests' worth of the stream, and always the next descriptor.
-    const std::int64_t request = chip_.dma.request_bytes;
+    const std::int64_t request = std::min<std::int64_t>(chip_.dma.request_bytes, kStreamRequestMax);
     const std::int64_t head = stream_offset(queue, queue.head);
     const std::int64_t next = stream_offset(queue, std::min(queue.head + 1, queue.tail));
     if (requested_ - head >= std::max(2 * request, next - head)) return;

@@ -6,7 +6,7 @@
 //   queue n ─┘          └────────┘ buffer  └─────────────┘ queue  └──────────┘ kernel, data control
 //
 // Descriptors of a queue lie behind each other in DRAM; they are fetched in requests of
-// dma.request_bytes, two ahead. Decoding takes a cycle per configuration_words_per_cycle words,
+// dma.request_bytes, 4 KiB at most, two ahead. Decoding takes a cycle per configuration_words_per_cycle words,
 // dispatch dispatch_cycles; a task goes to the sub-queues of all engines that share it. While the entry of the fetch queue waits, a queue of higher priority
 // replaces it, if the task dispatched last allows a switch behind it. A bad descriptor stops its
 // own network: the rest of its queue is dropped.

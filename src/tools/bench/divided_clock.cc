@@ -22,9 +22,6 @@ ChipConfig divided(ChipConfig chip, int divider) {
   chip.planar.clock_thousandths /= divider;
   chip.planar.task_start_cycles *= divider;
   chip.planar.latency_cycles *= divider;
-  chip.dram.latency_cycles *= divider;
-  chip.dram.row_miss_cycles *= divider;
-  chip.dram.bytes_per_cycle = std::max(1, chip.dram.bytes_per_cycle / divider);
   chip.dma.task_start_cycles *= divider;
   chip.task_manager.dispatch_cycles *= divider;
   return chip;
