@@ -16,9 +16,12 @@ struct EngineUse {
   std::int64_t busy = 0, blocked_dependency = 0, blocked_memory = 0, idle = 0;
   std::int64_t tasks = 0, steps = 0, macs = 0;
   std::int64_t dram_bytes_read = 0, dram_bytes_written = 0;
-  // "neural", "planar", "load", "store", "kernel", "task_manager", "dram"; and the place among those.
+  // "neural", "planar", "message_in", "message_out", "load", "store", "kernel", "task_manager", "dram";
+  // and the place among those.
   std::string kind;
   std::int32_t index = 0;
+  std::int64_t blocked_message = 0;  // of blocked_memory: for messages of the network edge
+  std::int64_t message_bytes = 0;    // of a message processor: through its port
 };
 // Cycles in which neural and planar engines had nothing to do, of all of them together: what could
 // have been switched off.
@@ -35,6 +38,8 @@ struct TimelineEvent {
   std::string engine, layer;  // the engine's name; a step has a bar on each engine that shares it
   std::int64_t task = 0, step = 0;
   std::int64_t begin = 0, end = 0;  // cycles
+  // Of messages: the last of these cycles, in which their bytes are on the way behind the port.
+  std::int64_t blocked_message = 0;
 };
 
 // What one layer (a node of the typed graph) cost on the processor.

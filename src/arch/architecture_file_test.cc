@@ -59,7 +59,7 @@ TEST(ChipConfig, EachKeyOfTheTableReachesItsOwnMember) {
 }
 
 TEST(ChipConfig, TheTableHasAKeyForEachMember) {
-  // Six sections of 32-bit numbers and choices, the wide ones, three words; a new member needs a
+  // Seven sections of 32-bit numbers and choices, the wide ones, three words; a new member needs a
   // new row.
   std::size_t bytes = 0, custom = 0;
   for (const ConfigKey& key : config_keys()) {
@@ -84,7 +84,8 @@ TEST(ChipConfig, TheTableHasAKeyForEachMember) {
   EXPECT_EQ(sizeof(DramConfig), dram_numbers + sizeof(std::int64_t) + dram_padding);
   EXPECT_EQ(bytes, sizeof(NeuralEngineConfig) + sizeof(PlanarEngineConfig) +
                        sizeof(StateBufferConfig) + dram_numbers + sizeof(DmaConfigLimits) +
-                       sizeof(TaskManagerConfig) + sizeof(HostConfig) + matrix_numbers);
+                       sizeof(TaskManagerConfig) + sizeof(MessageConfig) + sizeof(HostConfig) +
+                       matrix_numbers);
 }
 
 TEST(ChipConfig, DescribeAndParseAgree) {

@@ -129,6 +129,16 @@ struct HostConfig {
   std::int32_t megabytes_per_second = 10'000;       // of the bytes that a host step touches
 };
 
+// Message processors at the network edge (arch/message_link.h): ports that bring vectors and matrices
+// in, and as many that take results out.
+struct MessageConfig {
+  std::int32_t ports = 0;  // of each direction; 0: none
+  std::int32_t megabytes_per_second = 12'500;
+  std::int32_t nanoseconds = 500;    // from a port's last byte to its place, or the other way
+  std::int32_t header_cycles = 8;    // a message's header, in front of its bytes
+  std::int32_t buffer_bytes = 4096;  // that come in before a task asks for them
+};
+
 // Operands of element-wise work: as they are, or quantised like matrix inputs on the way, in native
 // vectors along channels.
 enum class VectorInputs : std::int32_t { kPlain, kQuantised };
@@ -149,6 +159,7 @@ struct ChipConfig {
   DramDevice dram_custom = custom_dram_device();  // with DramKind::kCustom
   DmaConfigLimits dma;
   TaskManagerConfig task_manager;
+  MessageConfig message;
   HostConfig host;
   FormatsConfig formats;
 };

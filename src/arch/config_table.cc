@@ -36,6 +36,8 @@ constexpr auto dma = MemberAccess<std::int32_t>(nested<&ChipConfig::dma, Member>
 template <auto Member>
 constexpr auto manager = MemberAccess<std::int32_t>(nested<&ChipConfig::task_manager, Member>);
 template <auto Member>
+constexpr auto message = MemberAccess<std::int32_t>(nested<&ChipConfig::message, Member>);
+template <auto Member>
 constexpr auto host = MemberAccess<std::int32_t>(nested<&ChipConfig::host, Member>);
 template <auto Member>
 auto& of_matrix(ChipConfig& config) {
@@ -45,6 +47,7 @@ template <auto Member>
 constexpr auto matrix = MemberAccess<std::int32_t>(of_matrix<Member>);
 
 constexpr std::int64_t kMebi = std::int64_t{1} << 20;
+constexpr std::int64_t kMessagePortsMax = 8;
 
 constexpr std::int64_t kPicosecondsMax = 1'000'000'000;  // of a time of a memory
 
@@ -52,6 +55,7 @@ using Neural = NeuralEngineConfig;
 using Planar = PlanarEngineConfig;
 using Buffer = StateBufferConfig;
 using Manager = TaskManagerConfig;
+using Message = MessageConfig;
 
 constexpr std::array kKeys = {
     ConfigKey{"", "name", MemberAccess<std::string>(top<&ChipConfig::name>), 0, 0,
@@ -282,6 +286,21 @@ constexpr std::array kKeys = {
               "entries of the task buffer that each of several networks on the core can always "
               "get, however many tasks the others have; fewer where there are not enough",
               true},
+
+    ConfigKey{"message", "ports", message<&Message::ports>, 0, kMessagePortsMax,
+              "message processors of each direction, which bring vectors and matrices in from the "
+              "network edge and take results out; 0: none, they go through the memory",
+              true},
+    ConfigKey{"message", "megabytes_per_second", message<&Message::megabytes_per_second>, 1,
+              1'000'000, "what a port moves, in millions of bytes per second", true},
+    ConfigKey{"message", "nanoseconds", message<&Message::nanoseconds>, 0, 1'000'000,
+              "from the last byte of a message at the port to its place on the chip, or from there "
+              "to the port",
+              true},
+    ConfigKey{"message", "header_cycles", message<&Message::header_cycles>, 0, 10'000,
+              "cycles of a port for the header of a message", true},
+    ConfigKey{"message", "buffer_bytes", message<&Message::buffer_bytes>, 0, kMebi,
+              "bytes of messages that come in before a task asks for them", true},
 
     ConfigKey{"host", "link_megabytes_per_second", host<&HostConfig::link_megabytes_per_second>, 1,
               1'000'000,

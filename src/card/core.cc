@@ -13,6 +13,7 @@
 #include "engines/memory/dram_channel.h"
 #include "engines/memory/dram_memory.h"
 #include "engines/memory/partitioned_memory.h"
+#include "engines/message/message_engine.h"
 #include "engines/neural/neural_engine.h"
 #include "engines/planar/planar_engine.h"
 #include "engines/task_manager/task_manager.h"
@@ -43,6 +44,9 @@ struct Boxes {
   engines::DramPort& port(Box box);
   // A neural or planar engine.
   engines::StepEngine& engine(Box box) { return *step_engines[index_of(box)]; }
+  engines::MessageEngine& message_port(Box box) const {
+    return *message_ports[static_cast<std::size_t>(static_cast<int>(box) - layout.first_port())];
+  }
   static std::size_t index_of(Box box) {
     return static_cast<std::size_t>(box) - engines::kSingleBoxes;
   }
@@ -61,7 +65,8 @@ struct Boxes {
   engines::DmaMath dma_math;
   engines::DescriptorCache descriptors;
   engines::TaskManager task_manager;
-  std::vector<std::unique_ptr<engines::StepEngine>> step_engines;  // neural, then planar
+  std::vector<std::unique_ptr<engines::StepEngine>> step_engines;      // neural, then planar
+  std::vector<std::unique_ptr<engines::MessageEngine>> message_ports;  // in, then out
   engines::DmaEngine load, store, kernel;
 
  private:
@@ -86,7 +91,7 @@ Table<Box, std::unique_ptr<TaskFifo>> Boxes::make_queues(const ChipConfig& chip)
 }
 
 void Boxes::make_engines(const ChipConfig& chip) {
-  for (int box = engines::kSingleBoxes; box < layout.count(); ++box) {
+  for (int box = engines::kSingleBoxes; box < layout.first_port(); ++box) {
     const auto wiring = step_wiring(static_cast<Box>(box));
     products.push_back(std::make_unique<engines::NeuralMath>(state_buffer, kernel_memory));
     if (box < engines::kSingleBoxes + layout.engines(EngineKind::kNeural)) {
@@ -96,6 +101,15 @@ void Boxes::make_engines(const ChipConfig& chip) {
       step_engines.push_back(
           std::make_unique<engines::PlanarEngine>(chip, wiring, planar_math, *products.back()));
     }
+  }
+  for (int number = layout.first_port(); number < layout.count(); ++number) {
+    const auto box = static_cast<Box>(number);
+    message_ports.push_back(std::make_unique<engines::MessageEngine>(
+        chip, engines::MessageEngine::Wiring{.box = box,
+                                             .in = box < layout.first(EngineKind::kMessageOut),
+                                             .tasks = queues[box].get(),
+                                             .control = &control,
+                                             .math = &dma_math}));
   }
 }
 
@@ -129,7 +143,7 @@ engines::DmaEngine::Wiring Boxes::dma_wiring(Box box) {
 }
 
 Boxes::Boxes(const ChipConfig& chip)
-    : layout(chip.neural.count, chip.planar.count),
+    : layout(chip.neural.count, chip.planar.count, chip.message.ports),
       wakes(layout.count()),
       dram(chip.dram.bytes),
       state_buffer(chip.state_buffer.partitions, chip.state_buffer.bytes_per_partition),
@@ -158,6 +172,7 @@ void Boxes::reset(bool timing_only) {
   }
   channel.reset();
   for (auto& one : step_engines) one->reset(timing_only);
+  for (auto& one : message_ports) one->reset(timing_only);
   load.reset(timing_only);
   store.reset(timing_only);
   kernel.reset(timing_only);
@@ -178,7 +193,7 @@ Cycles Boxes::step(Box box, Cycles now) {
     case Box::kFirstEngine:
       break;
   }
-  return engine(box).step(now);
+  return layout.is_port(box) ? message_port(box).step(now) : engine(box).step(now);
 }
 
 bool Boxes::all_offer(engines::BoxLayout::Range engines, RunTaskId task) {
@@ -190,7 +205,7 @@ bool Boxes::all_offer(engines::BoxLayout::Range engines, RunTaskId task) {
 }
 
 void Boxes::settle_offers(Cycles now) {
-  for (int box = engines::kSingleBoxes; box < layout.count(); ++box) {
+  for (int box = engines::kSingleBoxes; box < layout.first_port(); ++box) {
     engines::StepEngine& leader = engine(static_cast<Box>(box));
     if (!leader.offers()) continue;
     const RunTaskId task = leader.offered_task();
@@ -230,17 +245,19 @@ TimeAccount& Boxes::account(Box box) {
     case Box::kFirstEngine:
       break;
   }
-  return engine(box).account();
+  return layout.is_port(box) ? message_port(box).account() : engine(box).account();
 }
 
 std::string Boxes::describe() const {
   std::string text;
   for (const auto& one : step_engines) text += one->describe() + "\n  ";
+  for (const auto& one : message_ports) text += one->describe() + "\n  ";
   return text + fmt::format("{}\n  {}\n  {}\n  {}\n  {}", load.describe(), store.describe(),
                             kernel.describe(), task_manager.describe(), channel.describe());
 }
 
-// The boxes in the order of reports: neural and planar engines, DMA, task manager, DRAM channel.
+// The boxes in the order of reports: neural and planar engines, message processors, DMA, task manager,
+// DRAM channel.
 std::vector<Box> report_order(const engines::BoxLayout& layout) {
   std::vector<Box> order;
   for (int box = engines::kSingleBoxes; box < layout.count(); ++box) {
@@ -605,7 +622,7 @@ Status Core::State::begin(std::span<const NetworkRun> runs, const CoreOptions& o
 
 Status Core::State::run_clock(const CoreOptions& options) {
   StepOrder order(boxes.layout, options.shuffle_seed);
-  const bool shared = boxes.layout.count() > engines::kSingleBoxes + 2;
+  const bool shared = boxes.layout.first_port() > engines::kSingleBoxes + 2;
   boxes.wakes.wake(Box::kTaskManager, 0);
   end = 0;
   for (std::size_t n = 0; n < networks.size(); ++n) end_segments(n, -1);  // those without a task
@@ -669,6 +686,7 @@ NetworksResult Core::State::collect(std::span<const NetworkRun> runs) {
                                   .busy = c.busy,
                                   .blocked_dependency = c.blocked_dependency,
                                   .blocked_memory = c.blocked_memory,
+                                  .blocked_message = c.blocked_message,
                                   .idle = c.idle,
                                   .tasks = c.tasks,
                                   .steps = c.steps,
@@ -698,7 +716,8 @@ NetworksResult Core::State::collect(std::span<const NetworkRun> runs) {
                                 .step = record.step,
                                 .begin = record.begin,
                                 .end = record.end,
-                                .network = boxes.control.task(record.task).network});
+                                .network = boxes.control.task(record.task).network,
+                                .blocked_message = record.blocked_message});
   }
   for (std::size_t n = 0; n < runs.size(); ++n) result.networks.push_back(result_of(n));
   return result;

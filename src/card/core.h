@@ -4,6 +4,7 @@
 //                     ├─ load DMA ─► state buffer ◄─┬─► planar engines
 //                     ├─ store DMA ◄─┘              └─► neural engines ◄─ kernel memory
 //                     └─ kernel DMA ────────────────────────────────────────┘
+//   network edge ─► message processors ─► state buffer, kernel memory; ◄─ state buffer
 //
 // The core owns the clock: it jumps to the earliest wake-up and steps the boxes that are due. Boxes
 // exchange nothing within a cycle, so the order of stepping is free; CoreOptions::shuffle_seed
@@ -45,19 +46,20 @@ struct CoreOptions {
 
 // Busy, blocked and idle add up to elapsed cycles.
 struct EngineStatistics {
-  // "neural", "planar", "load", "store", "kernel", "task_manager", "dram"; of several neural or
-  // planar engines "neural 0", "neural 1", ...
+  // "neural", "planar", "message_in", "message_out", "load", "store", "kernel", "task_manager", "dram";
+  // of several of a kind "neural 0", "neural 1", ...
   std::string name;
   std::string kind;        // the name without the number
   std::int32_t index = 0;  // among those of its kind
   Cycles busy = 0;
   Cycles blocked_dependency = 0;  // a task is there, its next step may not start
-  Cycles blocked_memory = 0;      // waiting for the DRAM channel
+  Cycles blocked_memory = 0;      // waiting for the DRAM channel, or for messages
+  Cycles blocked_message = 0;     // of blocked_memory: for messages of the network edge
   Cycles idle = 0;                // no task, no share of it, or its share of the step is done
   std::int64_t tasks = 0;
   std::int64_t steps = 0;
   std::int64_t macs = 0;                           // useful multiply-accumulates
-  std::int64_t bytes_read = 0, bytes_written = 0;  // DRAM bytes
+  std::int64_t bytes_read = 0, bytes_written = 0;  // of DRAM; of a message processor at its port
 };
 
 struct TraceEvent {
@@ -66,7 +68,8 @@ struct TraceEvent {
   std::int32_t index = 0;  // among the engines of its kind; each that shares a step has its event
   std::int64_t step = 0;
   Cycles begin = 0, end = 0;
-  std::uint32_t network = 0;  // place in the run's networks
+  std::uint32_t network = 0;   // place in the run's networks
+  Cycles blocked_message = 0;  // of messages: of its last cycles, on the way behind the port
 };
 
 // Of a task that several engines share, busy and blocked are those of the first of them, which has the

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "isa/dma_time.h"
+#include "isa/message_work.h"
 #include "isa/work.h"
 
 namespace tessera::compile {
@@ -58,6 +59,7 @@ Cycles estimate_task(const TaskDescriptor& task, const ChipConfig& chip) {
   constexpr Cycles kSeen = 1;  // the engine sees it in the next cycle
   if (task.engine == EngineKind::kPlanar) return kSeen + planar_task_cycles(task, chip);
   if (task.engine == EngineKind::kNeural) return kSeen + neural_cycles(task, chip);
+  if (isa::is_message_engine(task.engine)) return kSeen + isa::message_task_cycles(task, chip);
   return dma_time(task, chip).cycles;
 }
 

@@ -6,9 +6,11 @@
 #include <span>
 
 #include "arch/cost.h"
+#include "arch/message_link.h"
 #include "base/ratio.h"
 #include "isa/descriptor_check.h"
 #include "isa/dma_time.h"
+#include "isa/message_work.h"
 #include "isa/work.h"
 
 namespace tessera::compile {
@@ -99,6 +101,9 @@ class Predictor {
     for (std::vector<Engine>& engines : engines_) engines.resize(1);
     engines_[EngineKind::kNeural].resize(static_cast<std::size_t>(chip.neural.count));
     engines_[EngineKind::kPlanar].resize(static_cast<std::size_t>(chip.planar.count));
+    for (const EngineKind kind : {EngineKind::kMessageIn, EngineKind::kMessageOut}) {
+      engines_[kind].resize(static_cast<std::size_t>(chip.message.ports));
+    }
     std::size_t steps = 0;
     for (const TaskDescriptor& task : tasks) {
       first_step_.push_back(steps);
@@ -140,6 +145,10 @@ class Predictor {
         break;
       case EngineKind::kPlanar:
         run_planar(task, engine);
+        break;
+      case EngineKind::kMessageIn:
+      case EngineKind::kMessageOut:
+        run_message(task, engine);
         break;
       default:
         run_transfer(task, engine);
@@ -207,7 +216,7 @@ class Predictor {
   Cycles granted(const TaskDescriptor& task, std::int64_t step, bool kernels_only = false) const {
     Cycles at = 0;
     for (const Dependency& dependency : task.dependencies) {
-      if (kernels_only && tasks_[dependency.task].engine != EngineKind::kKernel) continue;
+      if (kernels_only && !isa::brings_kernel(tasks_[dependency.task])) continue;
       const std::int64_t needed =
           steps_needed(dependency, step + 1, tasks_[dependency.task].steps());
       if (needed == 0) continue;
@@ -304,6 +313,17 @@ class Predictor {
       engine.free_at = channel_.take(at, until - taken);
       taken = until;
       finish_step(task, step, engine.free_at + time.completion);
+    }
+  }
+
+  // Nothing has come in before.
+  void run_message(const TaskDescriptor& task, Engine& engine) {
+    engine.free_at += chip_.dma.task_start_cycles;
+    for (std::int64_t step = 0; step < task.steps(); ++step) {
+      const isa::MessageStep messages = isa::message_step(task, step);
+      engine.free_at = std::max(engine.free_at, granted(task, step)) +
+                       message_port_cycles(chip_, messages.messages, messages.bytes);
+      finish_step(task, step, engine.free_at + message_latency(chip_));
     }
   }
 

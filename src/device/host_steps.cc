@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <functional>
+#include <iterator>
+
 #include "arch/host_time.h"
 #include "host/host_step.h"
 #include "package/host_step.h"
@@ -34,6 +38,22 @@ std::int64_t bytes_of(const std::vector<isa::TensorSlot>& slots) {
   std::int64_t bytes = 0;
   for (const isa::TensorSlot& slot : slots) bytes += bytes_of(slot);
   return bytes;
+}
+
+// Bytes of those slots that no message brings or takes.
+std::int64_t host_bytes(const isa::Program& program, const std::vector<isa::TensorSlot>& slots) {
+  std::vector<isa::TensorSlot> of_host;
+  const auto is_message = [&](const isa::TensorSlot& slot) {
+    const auto last = slot.address.offset + static_cast<std::uint64_t>(bytes_of(slot));
+    return std::ranges::any_of(program.tasks, [&](const isa::TaskDescriptor& task) {
+      const auto* message = std::get_if<isa::MessageTask>(&task.config);
+      if (message == nullptr) return false;
+      const isa::DramAddress& at = message->transfer.dram.address;
+      return at.base == slot.address.base && at.offset >= slot.address.offset && at.offset < last;
+    });
+  };
+  std::ranges::copy_if(slots, std::back_inserter(of_host), std::not_fn(is_message));
+  return bytes_of(of_host);
 }
 
 }  // namespace
@@ -92,8 +112,12 @@ HostTime host_time(const std::vector<OpenStep>& steps, const ChipConfig& chip) {
 }
 
 Cycles edge_transfer_cycles(const isa::Program& program, const ChipConfig& chip) {
-  return transfer_cycles(chip, bytes_of(program.inputs)) +
-         transfer_cycles(chip, bytes_of(program.outputs));
+  const bool messages = chip.message.ports > 0;
+  const auto bytes = [&](const std::vector<isa::TensorSlot>& slots) {
+    return messages ? host_bytes(program, slots) : bytes_of(slots);
+  };
+  return transfer_cycles(chip, bytes(program.inputs)) +
+         transfer_cycles(chip, bytes(program.outputs));
 }
 
 void add_host_time(const isa::Program& program, const OpenSteps& steps, const ChipConfig& chip,

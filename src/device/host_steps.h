@@ -41,7 +41,7 @@ struct HostTime {
 HostTime host_time(const OpenStep& step, const ChipConfig& chip);
 // Of one step after the other.
 HostTime host_time(const std::vector<OpenStep>& steps, const ChipConfig& chip);
-// A transfer with all inputs, and one with all outputs.
+// A transfer with all inputs, and one with all outputs, without those that messages bring and take.
 Cycles edge_transfer_cycles(const isa::Program& program, const ChipConfig& chip);
 // What a run has on its way besides the processor: all of its steps, inputs and outputs.
 void add_host_time(const isa::Program& program, const OpenSteps& steps, const ChipConfig& chip,

@@ -50,7 +50,7 @@ void add_timeline(const isa::Program& program, const card::RunStatistics& statis
     result.timeline.push_back({engine_name(statistics, event),
                                layer < program.hints.size() ? program.hints[layer].name : "",
                                event.task, event.step, result.cycles + event.begin,
-                               result.cycles + event.end});
+                               result.cycles + event.end, event.blocked_message});
   }
 }
 
@@ -74,6 +74,11 @@ void add_engines(const card::RunStatistics& statistics, std::vector<EngineUse>& 
     found->tasks += engine.tasks;
     found->steps += engine.steps;
     found->macs += engine.macs;
+    found->blocked_message += engine.blocked_message;
+    if (engine.kind.starts_with("message_")) {
+      found->message_bytes += engine.bytes_read + engine.bytes_written;
+      continue;
+    }
     found->dram_bytes_read += engine.bytes_read;
     found->dram_bytes_written += engine.bytes_written;
   }

@@ -14,6 +14,7 @@ enum class Activity : std::uint8_t {
   kBusy,               // working, or its own latency
   kBlockedDependency,  // a task is there, its next step may not start
   kBlockedMemory,      // the same, and what it waits for comes from DRAM
+  kBlockedMessage,     // the same, and it comes from the network edge; counted with the memory
 };
 
 struct EngineTaskTimes {
@@ -26,10 +27,12 @@ struct TraceRecord {
   Box engine = Box::kFirstEngine;
   std::int64_t step = 0;
   Cycles begin = 0, end = 0;
+  Cycles blocked_message = 0;  // of a message processor: behind the port, at the end
 };
 
 struct EngineCounters {
   Cycles busy = 0, blocked_dependency = 0, blocked_memory = 0, idle = 0;
+  Cycles blocked_message = 0;  // of blocked_memory
   std::int64_t tasks = 0, steps = 0, macs = 0;
   std::int64_t bytes_read = 0, bytes_written = 0;
 };
@@ -57,6 +60,9 @@ class TimeAccount {
         counters.blocked_dependency += elapsed;
         if (task_ != nullptr) task_->blocked_dependency += elapsed;
         return;
+      case Activity::kBlockedMessage:
+        counters.blocked_message += elapsed;
+        [[fallthrough]];
       case Activity::kBlockedMemory:
         counters.blocked_memory += elapsed;
         if (task_ != nullptr) task_->blocked_memory += elapsed;

@@ -22,22 +22,28 @@ const char* box_name(Box box) {
   return "engine";
 }
 
+isa::EngineKind BoxLayout::engine_kind(Box box) const {
+  using isa::EngineKind;
+  EngineKind found = EngineKind::kNeural;
+  for (const EngineKind kind :
+       {EngineKind::kPlanar, EngineKind::kMessageIn, EngineKind::kMessageOut}) {
+    if (box >= first(kind)) found = kind;
+  }
+  return found;
+}
+
 int BoxLayout::index(Box box) const {
-  const int number = static_cast<int>(box) - kSingleBoxes;
-  if (number < 0) return 0;
-  return number < neural_ ? number : number - neural_;
+  if (static_cast<int>(box) < kSingleBoxes) return 0;
+  return static_cast<int>(box) - static_cast<int>(first(engine_kind(box)));
 }
 
 const char* BoxLayout::kind(Box box) const {
-  const int number = static_cast<int>(box) - kSingleBoxes;
-  if (number < 0) return box_name(box);
-  return isa::engine_kind_name(number < neural_ ? isa::EngineKind::kNeural
-                                                : isa::EngineKind::kPlanar);
+  return static_cast<int>(box) < kSingleBoxes ? box_name(box)
+                                              : isa::engine_kind_name(engine_kind(box));
 }
 
 std::string BoxLayout::name(Box box) const {
-  const int number = static_cast<int>(box) - kSingleBoxes;
-  const bool is_one = number < 0 || (number < neural_ ? neural_ : planar_) == 1;
+  const bool is_one = static_cast<int>(box) < kSingleBoxes || engines(engine_kind(box)) == 1;
   return is_one ? kind(box) : fmt::format("{} {}", kind(box), index(box));
 }
 

@@ -13,23 +13,30 @@
 
 namespace tessera::engines {
 
-// The boxes of a core by number: those that every core has one of, then its neural engines, then its
-// planar engines.
+// The boxes of a core by number: those that every core has one of, then its neural engines, its planar
+// engines, its message processors of the way in and of the way out.
 enum class Box : std::uint8_t { kLoad, kStore, kKernel, kTaskManager, kDram, kFirstEngine };
 inline constexpr int kSingleBoxes = static_cast<int>(Box::kFirstEngine);
-inline constexpr int kEnginesMax = 64;  // of a kind (neural.count, planar.count)
-inline constexpr int kBoxesMax = kSingleBoxes + 2 * kEnginesMax;
+inline constexpr int kEnginesMax = 64;      // of a kind (neural.count, planar.count)
+inline constexpr int kMessagePortsMax = 8;  // message.ports
+inline constexpr int kBoxesMax = kSingleBoxes + 2 * kEnginesMax + 2 * kMessagePortsMax;
 
 // Which number an engine has.
 class BoxLayout {
  public:
-  BoxLayout(std::int64_t neural, std::int64_t planar)
-      : neural_(static_cast<int>(neural)), planar_(static_cast<int>(planar)) {}
+  BoxLayout(std::int64_t neural, std::int64_t planar, std::int64_t ports)
+      : neural_(static_cast<int>(neural)),
+        planar_(static_cast<int>(planar)),
+        ports_(static_cast<int>(ports)) {}
 
-  int count() const { return kSingleBoxes + neural_ + planar_; }
+  int count() const { return first_port() + 2 * ports_; }
+  // One past the neural and planar engines.
+  int first_port() const { return kSingleBoxes + neural_ + planar_; }
+  bool is_port(Box box) const { return static_cast<int>(box) >= first_port(); }
   // How many there are of a kind.
   int engines(isa::EngineKind kind) const {
     if (kind == isa::EngineKind::kNeural) return neural_;
+    if (isa::is_message_engine(kind)) return ports_;
     return kind == isa::EngineKind::kPlanar ? planar_ : 1;
   }
   // The first engine of the kind; the others follow.
@@ -43,6 +50,10 @@ class BoxLayout {
         return Box::kLoad;
       case isa::EngineKind::kStore:
         return Box::kStore;
+      case isa::EngineKind::kMessageIn:
+        return static_cast<Box>(first_port());
+      case isa::EngineKind::kMessageOut:
+        return static_cast<Box>(first_port() + ports_);
       case isa::EngineKind::kKernel:
         break;
     }
@@ -68,7 +79,10 @@ class BoxLayout {
   std::string name(Box box) const;
 
  private:
-  int neural_, planar_;
+  // Of a box that a core may have several of.
+  isa::EngineKind engine_kind(Box box) const;
+
+  int neural_, planar_, ports_;
 };
 // Of a box that every core has one of.
 const char* box_name(Box box);

@@ -160,7 +160,7 @@ class ProgramBuilder {
       return text_.error(Place{},
                          fmt::format("{} steps of tasks with {} sets of engines: more than "
                                      "can be followed; name fewer sets of engines",
-                                     steps, groups - isa::kEngineKindCount));
+                                     steps, groups - isa::kCommonEngineKindCount));
     }
     return {};
   }

@@ -272,7 +272,8 @@ TEST(ProgramTextErrors, EachNamesItsPlaceAndTheWayOut) {
   EXPECT_EQ(error_of("program 1\nchip \"x\n"),
             "t.tasm:2:6: the string has no end; close it with '\"'");
   EXPECT_EQ(error_of("program 1\ntask vector planar\n"),
-            "t.tasm:2:6: 'vector' is no engine; allowed: neural, planar, load, store, kernel");
+            "t.tasm:2:6: 'vector' is no engine; allowed: neural, planar, load, store, kernel, "
+            "message_in, message_out");
   const std::string head = "program 1\ntask planar planar ";
   EXPECT_EQ(error_of(head + "motors 1\nend\n"),
             "t.tasm:2:20: 'motors' is no part of a task's head; allowed: layer, bands, network, "

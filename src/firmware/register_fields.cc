@@ -41,6 +41,8 @@ std::vector<std::string> enum_names() {
     return {"weights", "workspace", "input", "output"};
   } else if constexpr (std::is_same_v<E, PlanarMode>) {
     return {isa::kPlanarModeNames.begin(), isa::kPlanarModeNames.end()};
+  } else if constexpr (std::is_same_v<E, isa::MessageKind>) {
+    return {isa::kMessageKindNames.begin(), isa::kMessageKindNames.end()};
   } else if constexpr (std::is_same_v<E, MatrixKind>) {
     return {"block_float", "float", "integer", "microscaling"};
   } else if constexpr (std::is_same_v<E, LongFormat>) {
@@ -135,9 +137,9 @@ RegisterFields::RegisterFields(std::vector<RegisterField> fields,
 }
 
 const RegisterFields& RegisterFields::of(std::size_t config_kind) {
-  static const std::array<RegisterFields, 5> kTables = {
-      collect<isa::NeuralTask>(), collect<isa::PlanarTask>(), collect<isa::TransferTask>(),
-      collect<isa::FlatCopyTask>(), collect<isa::KernelTask>()};
+  static const std::array<RegisterFields, 6> kTables = {
+      collect<isa::NeuralTask>(),   collect<isa::PlanarTask>(), collect<isa::TransferTask>(),
+      collect<isa::FlatCopyTask>(), collect<isa::KernelTask>(), collect<isa::MessageTask>()};
   TESSERA_CHECK(config_kind < kTables.size(), "configuration kind {}", config_kind);
   return kTables[config_kind];
 }
@@ -205,8 +207,10 @@ Result<isa::TaskConfig> config_of(std::size_t config_kind,
       return read_config<isa::TransferTask>(registers);
     case 3:
       return read_config<isa::FlatCopyTask>(registers);
-    default:
+    case 4:
       return read_config<isa::KernelTask>(registers);
+    default:
+      return read_config<isa::MessageTask>(registers);
   }
 }
 

@@ -30,7 +30,7 @@ struct RegisterField {
 
 class RegisterFields {
  public:
-  // Of configuration kind 0..4 (index of isa::TaskConfig).
+  // Of configuration kind 0..5 (index of isa::TaskConfig).
   static const RegisterFields& of(std::size_t config_kind);
 
   const std::vector<RegisterField>& fields() const { return fields_; }
@@ -57,6 +57,7 @@ std::vector<std::uint32_t> registers_of(const isa::TaskConfig& config);
 Result<isa::TaskConfig> config_of(std::size_t config_kind,
                                   const std::vector<std::uint32_t>& registers);
 
-inline constexpr const char* kConfigNames[] = {"product", "planar", "transfer", "copy", "kernel"};
+inline constexpr const char* kConfigNames[] = {"product", "planar", "transfer",
+                                               "copy",    "kernel", "message"};
 
 }  // namespace tessera::firmware

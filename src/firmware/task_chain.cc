@@ -14,7 +14,7 @@ namespace {
 
 using isa::EngineKind;
 
-enum ConfigKind : std::size_t { kProduct, kPlanar, kTransfer, kCopy, kKernel };
+enum ConfigKind : std::size_t { kProduct, kPlanar, kTransfer, kCopy, kKernel, kMessage };
 
 // A word of the chain that sets registers: constants first, then what stands behind the word.
 struct Spelling {
@@ -37,6 +37,7 @@ constexpr Spelling kSpellings[] = {
     {kPlanar, "transpose", "", "", "mode", 3},
     {kPlanar, "gain_bias", "", "", "mode", 4},
     {kCopy, "fill", "", "fill_bits", "fill", 1},
+    {kMessage, "queue", "", "queue", "", 0},
 };
 
 // Where the n-th `read buffer` of a configuration goes, and what else it sets.
@@ -52,7 +53,8 @@ constexpr Read kReads[] = {{kProduct, 0, "moving", "", 0},
                            {kPlanar, 0, "inputs0", "", 0},
                            {kPlanar, 1, "inputs1", "input_count", 2},
                            {kPlanar, 2, "inputs2", "input_count", 3},
-                           {kTransfer, 0, "buffer", "", 0}};
+                           {kTransfer, 0, "buffer", "", 0},
+                           {kMessage, 0, "buffer", "", 0}};
 
 const Read* read_of(std::size_t kind, int position) {
   for (const Read& read : kReads) {
@@ -63,14 +65,14 @@ const Read* read_of(std::size_t kind, int position) {
 
 // The register group of a DRAM address; "" where the configuration has none there.
 std::string dram_prefix(std::size_t kind, bool write) {
-  if (kind == kTransfer) return "address";
+  if (kind == kTransfer || kind == kMessage) return "address";
   if (kind == kCopy) return write ? "destination" : "source";
   return kind == kKernel && !write ? "source" : "";
 }
 
 const char* write_prefix(std::size_t kind) {
   if (kind == kProduct || kind == kPlanar) return "output";
-  return kind == kTransfer ? "buffer" : "";
+  return kind == kTransfer || kind == kMessage ? "buffer" : "";
 }
 
 // ---- writing ----
@@ -94,6 +96,9 @@ class ChainWriter {
         break;
       case kTransfer:
         write_transfer();
+        break;
+      case kMessage:
+        write_message();
         break;
       case kCopy:
         if (value("fill") != 0) {
@@ -149,8 +154,17 @@ class ChainWriter {
     write();
   }
 
+  void write_message() {
+    operation("queue", "");
+    if (value("kind") == 0) return write_transfer();
+    dram(false, "address");
+    made("kind");
+    made("kernel_offset");
+    out_ += fmt::format("  write kernel {}\n", value("kernel_offset"));
+  }
+
   void write_transfer() {
-    if (engine_ == EngineKind::kLoad) {
+    if (engine_ == EngineKind::kLoad || engine_ == EngineKind::kMessageIn) {
       dram(false, "address");
       write();
     } else {
@@ -327,7 +341,8 @@ Status TaskChainParser::read_or_write(Lexer& lexer, bool write, const Place& pla
     }
     return dram(lexer, prefix);
   }
-  if (memory == "kernel" && write && kind_ == kKernel) {
+  if (memory == "kernel" && write && (kind_ == kKernel || kind_ == kMessage)) {
+    if (kind_ == kMessage) set("kind", 1);
     TESSERA_TRY(const std::uint64_t bits,
                 parse_value(lexer, *RegisterFields::of(kind_).find("kernel_offset")));
     set("kernel_offset", bits);

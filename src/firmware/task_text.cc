@@ -207,7 +207,8 @@ Status parse_header_word(Lexer& lexer, const std::string& word, const Place& pla
 
 // The first line, up to its end.
 Status parse_head(Lexer& lexer, TaskText& text, std::size_t& config_kind) {
-  static constexpr const char* kEngines[] = {"neural", "planar", "load", "store", "kernel"};
+  static constexpr const char* kEngines[] = {"neural", "planar",     "load",       "store",
+                                             "kernel", "message_in", "message_out"};
   TaskDescriptor& task = text.task;
   if (lexer.peek().kind == TokenKind::kInteger) {
     text.has_id = true;

@@ -77,7 +77,7 @@ class AccessMap {
  private:
   // The last reader of each group.
   struct Readers {
-    std::array<StepRef, kEngineKindCount> of_kinds;
+    std::array<StepRef, kCommonEngineKindCount> of_kinds;
     std::vector<std::pair<GroupIndex, StepRef>> of_sets;  // of the other groups
 
     void set(GroupIndex group, const StepRef& reader) {

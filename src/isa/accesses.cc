@@ -183,6 +183,20 @@ void copy_accesses(const CopyTask& task, RowRange rows, std::vector<Access>& acc
   side(task.destination, task.destination_strides, true);
 }
 
+void message_accesses(const MessageTask& task, bool in, std::int64_t partitions, std::int64_t image,
+                      RowRange rows, std::vector<Access>& accesses) {
+  if (task.kind == MessageKind::kVector) {
+    return transfer_accesses(task.transfer, in, partitions, image, rows, accesses);
+  }
+  dram_accesses({.address = task.transfer.dram.address,
+                 .extents = {},
+                 .strides = {},
+                 .run = task.matrix_bytes()},
+                false, accesses);
+  add(MemoryKind::kKernelMemory, true, task.kernel_offset,
+      task.kernel_offset + task.image.bytes_per_partition(), accesses);
+}
+
 }  // namespace
 
 void surface_accesses(const BufferSurface& surface, const SurfaceBox& box, std::int64_t partitions,
@@ -248,6 +262,9 @@ void step_accesses(const TaskDescriptor& task, const ChipConfig& chip, std::int6
                             accesses);
         } else if constexpr (std::is_same_v<T, CopyTask>) {
           copy_accesses(config, rows, accesses);
+        } else if constexpr (std::is_same_v<T, MessageTask>) {
+          message_accesses(config, task.engine == EngineKind::kMessageIn, partitions, image, rows,
+                           accesses);
         } else {
           const bool compressed = config.stream.compressed();
           dram_accesses({.address = config.source,

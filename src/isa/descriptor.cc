@@ -17,10 +17,27 @@ const char* engine_kind_name(EngineKind kind) {
       return "load";
     case EngineKind::kStore:
       return "store";
+    case EngineKind::kMessageIn:
+      return "message_in";
+    case EngineKind::kMessageOut:
+      return "message_out";
     case EngineKind::kKernel:
       break;
   }
   return "kernel";
+}
+
+const TransferTask* transfer_of(const TaskConfig& config) {
+  if (const auto* message = std::get_if<MessageTask>(&config)) {
+    return message->kind == MessageKind::kVector ? &message->transfer : nullptr;
+  }
+  return std::get_if<TransferTask>(&config);
+}
+
+bool brings_kernel(const TaskDescriptor& task) {
+  const auto* message = std::get_if<MessageTask>(&task.config);
+  return task.engine == EngineKind::kKernel ||
+         (message != nullptr && message->kind == MessageKind::kMatrix);
 }
 
 std::int64_t steps_needed(const Dependency& dependency, std::int64_t j, std::int64_t task_steps) {

@@ -20,6 +20,7 @@
 
 #include "arith/kernels/planar/planar.h"
 #include "arith/kernels/product_config.h"
+#include "arith/kernels/weights/kernel_image.h"
 #include "arith/kernels/weights/kernel_stream.h"
 #include "base/quantity.h"
 #include "base/table.h"
@@ -37,12 +38,22 @@ enum class EngineKind : std::uint8_t {
   kLoad,    // data DMA, DRAM to state buffer
   kStore,   // data DMA, state buffer to DRAM, DRAM to DRAM copies and fills
   kKernel,  // kernel DMA, DRAM to kernel memory
+  // Message processors, which only some chips have (message.ports): from the network edge to state
+  // buffer or kernel memory, and from the state buffer to the edge.
+  kMessageIn,
+  kMessageOut,
 };
-inline constexpr int kEngineKindCount = 5;
+inline constexpr int kEngineKindCount = 7;
+// Those that every core has come first.
+inline constexpr int kCommonEngineKindCount = 5;
+inline bool is_message_engine(EngineKind kind) {
+  return kind == EngineKind::kMessageIn || kind == EngineKind::kMessageOut;
+}
 // One of each.
 template <typename T>
 using ByEngine = FixedTable<EngineKind, T, kEngineKindCount>;
-const char* engine_kind_name(EngineKind kind);  // "neural", "planar", "load", "store", "kernel"
+// "neural", "planar", "load", "store", "kernel", "message_in", "message_out"
+const char* engine_kind_name(EngineKind kind);
 
 // "Before my step j (1-based) may start, `task` has finished at least
 //   clamp(ceil((numerator * j + offset) / denominator), 0, steps of task)
@@ -219,14 +230,41 @@ struct KernelTask {
   }
 };
 
-using TaskConfig = std::variant<NeuralTask, PlanarTask, TransferTask, CopyTask, KernelTask>;
+// ---- message processors ----
+
+// kVector: a vector is a pixel of the surface, all its channels; a message each. One step is a band.
+// kMatrix: one message in one step, [output channels, channels] row-major, into kernel memory.
+enum class MessageKind : std::uint8_t { kVector, kMatrix };
+inline constexpr std::array<std::string_view, 2> kMessageKindNames = {"vector", "matrix"};
+
+// Messages of one queue through one port. The bytes of those that have come, and of those to be sent,
+// are in the regions of inputs and outputs, where the host puts and takes them; they pass the port,
+// and not the memory channel.
+struct MessageTask {
+  MessageKind kind = MessageKind::kVector;
+  std::uint32_t queue = 0;          // of its direction, below kMessageQueuesMax
+  TransferTask transfer;            // of vectors; of a matrix transfer.dram.address alone
+  KernelImageShape image;           // of a matrix: 1 group, 1 tap
+  std::uint32_t kernel_offset = 0;  // bytes in each kernel memory partition
+
+  std::int64_t matrix_bytes() const {
+    return image.output_channels * image.channels * format_bytes(image.format);
+  }
+};
+inline constexpr std::uint32_t kMessageQueuesMax = 1 << 16;
+
+using TaskConfig =
+    std::variant<NeuralTask, PlanarTask, TransferTask, CopyTask, KernelTask, MessageTask>;
+
+// What moves between a region of DRAM and a surface: a transfer, or messages that are vectors; or null.
+const TransferTask* transfer_of(const TaskConfig& config);
 
 struct TaskDescriptor {
   TaskId id = 0;
   std::uint32_t network = 0;
   EngineKind engine = EngineKind::kNeural;
   bool switch_allowed = true;  // another network may follow at this boundary
-  Bands bands;                 // CopyTask: rows = extents[0]; KernelTask: one step
+  Bands bands;                 // CopyTask: rows = extents[0]; KernelTask, matrix: one step
   std::vector<Dependency> dependencies;
   TaskConfig config;
   std::uint32_t layer = 0;  // index into the hints: the layer's name and logical shape
@@ -234,5 +272,7 @@ struct TaskDescriptor {
 
   std::int64_t steps() const { return bands.steps(); }
 };
+// Whether the task writes kernel memory: a kernel task, or a matrix that comes as a message.
+bool brings_kernel(const TaskDescriptor& task);
 
 }  // namespace tessera::isa

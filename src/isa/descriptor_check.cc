@@ -390,6 +390,47 @@ Status check_kernel(const KernelTask& task, const CheckContext& context) {
   return check_dram(box, "the kernel's source", context);
 }
 
+// A matrix that comes as a message.
+Status check_message_matrix(const MessageTask& task, const CheckContext& context) {
+  const KernelImageShape& image = task.image;
+  const ChipConfig& chip = context.chip;
+  if (image.rows != chip.neural.rows || image.columns < 1 || image.columns > chip.neural.columns) {
+    return bad(fmt::format("the matrix is cut for {} x {}, the array has {} x {}", image.rows,
+                           image.columns, chip.neural.rows, chip.neural.columns));
+  }
+  for (const std::int64_t extent : {image.channels, image.output_channels}) {
+    if (extent < 1 || extent > (1 << 20)) {
+      return bad(fmt::format("a side of the matrix is {}, allowed 1..{}", extent, 1 << 20));
+    }
+  }
+  TESSERA_RETURN_IF_ERROR(
+      require(image.groups == 1 && image.taps == 1 && !image.channel_wise &&
+                  format_is_vector(image.format) && image.cut == BlockCut::kChannel,
+              "a message's matrix has one group, no window and a float format"));
+  TESSERA_RETURN_IF_ERROR(
+      check_kernel_range(task.kernel_offset, image.bytes_per_partition(), "the matrix", context));
+  return check_dram({.address = task.transfer.dram.address, .high = task.matrix_bytes()},
+                    "the message", context);
+}
+
+Status check_message(const TaskDescriptor& descriptor, const MessageTask& task,
+                     const CheckContext& context) {
+  const bool in = descriptor.engine == EngineKind::kMessageIn;
+  if (task.queue >= kMessageQueuesMax) {
+    return bad(fmt::format("queue {}, allowed 0..{}", task.queue, kMessageQueuesMax - 1));
+  }
+  TESSERA_RETURN_IF_ERROR(
+      require(task.transfer.dram.address.base == (in ? BaseIndex::kInput : BaseIndex::kOutput),
+              in ? "messages come in from the region of inputs only"
+                 : "messages go out to the region of outputs only"));
+  if (task.kind == MessageKind::kVector) {
+    return check_transfer(task.transfer, descriptor.bands, context);
+  }
+  TESSERA_RETURN_IF_ERROR(require(in, "a matrix goes out; only vectors do"));
+  TESSERA_RETURN_IF_ERROR(require(descriptor.steps() == 1, "a matrix is one message, in one step"));
+  return check_message_matrix(task, context);
+}
+
 // The weights belong to the package.
 bool writes_weights(const TaskDescriptor& task) {
   if (const auto* transfer = std::get_if<TransferTask>(&task.config)) {
@@ -433,6 +474,9 @@ bool engine_takes(EngineKind engine, const TaskConfig& config) {
     case EngineKind::kStore:
       return std::holds_alternative<TransferTask>(config) ||
              std::holds_alternative<CopyTask>(config);
+    case EngineKind::kMessageIn:
+    case EngineKind::kMessageOut:
+      return std::holds_alternative<MessageTask>(config);
     case EngineKind::kKernel:
       break;
   }
@@ -442,6 +486,7 @@ bool engine_takes(EngineKind engine, const TaskConfig& config) {
 // Engines of a kind that the core has several of.
 std::int64_t engines_of(EngineKind engine, const ChipConfig& chip) {
   if (engine == EngineKind::kNeural) return chip.neural.count;
+  if (is_message_engine(engine)) return chip.message.ports;
   return engine == EngineKind::kPlanar ? chip.planar.count : 1;
 }
 
@@ -457,9 +502,16 @@ Status check_header(const TaskDescriptor& task) {
 Status check_engines(const TaskDescriptor& task, const ChipConfig& chip) {
   const EngineSet& set = task.header.engines;
   const std::int64_t engines = engines_of(task.engine, chip);
+  if (engines == 0) {
+    return bad(fmt::format("'{}' has no message processors (message.ports is 0)", chip.name));
+  }
   if (set.first + set.count > engines) {
     return bad(fmt::format("runs on engines {} to {} of its kind, the core has {}", set.first,
                            set.first + set.count - 1, engines));
+  }
+  if (is_message_engine(task.engine) && (set.all() ? engines : set.count) != 1) {
+    return bad(fmt::format("names {} ports; a message goes through one of the {}",
+                           set.all() ? engines : set.count, engines));
   }
   const bool shared = task.engine == EngineKind::kNeural || task.engine == EngineKind::kPlanar;
   return require(shared || task.header.sharing == Sharing::kAutomatic,
@@ -523,6 +575,8 @@ Status check_descriptor(const TaskDescriptor& task, const CheckContext& context)
           return check_transfer(config, task.bands, context);
         } else if constexpr (std::is_same_v<T, CopyTask>) {
           return check_copy(config, task.bands, context);
+        } else if constexpr (std::is_same_v<T, MessageTask>) {
+          return check_message(task, config, context);
         } else {
           return task.steps() == 1 ? check_kernel(config, context)
                                    : Status(bad("a kernel task has one step"));

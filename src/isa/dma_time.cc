@@ -383,6 +383,7 @@ class ShapeKey {
   }
   void add_config(const NeuralTask& /*task*/) {}
   void add_config(const PlanarTask& /*task*/) {}
+  void add_config(const MessageTask& /*task*/) {}
 
   std::array<std::int64_t, kValuesMax> values_{};
   std::size_t size_ = 0;

@@ -60,8 +60,10 @@ TaskConfig default_config(std::size_t kind) {
       return TransferTask{};
     case 3:
       return CopyTask{};
-    default:
+    case 4:
       return KernelTask{};
+    default:
+      return MessageTask{};
   }
 }
 

@@ -258,7 +258,7 @@ TEST(EncodingErrors, EveryPrefixOfAnExtendedHeaderIsRefused) {
 TEST(EncodingErrors, UnknownEngineNamesTaskAndRange) {
   auto bytes = encode(sample_neural());
   EXPECT_EQ(decode_error(with_word(bytes, 4, 9)),
-            "task descriptor: task 7: engine 9, allowed 0..4");
+            "task descriptor: task 7: engine 9, allowed 0..6");
 }
 
 TEST(EncodingErrors, ZeroDenominatorNamesTheDependency) {

@@ -12,7 +12,7 @@ void raise(StepClock& clock, std::span<const std::int64_t> other) {
 }  // namespace
 
 EngineGroups::EngineGroups() {
-  for (int kind = 0; kind < kEngineKindCount; ++kind) {
+  for (int kind = 0; kind < kCommonEngineKindCount; ++kind) {
     groups_.push_back({static_cast<EngineKind>(kind), {}});
   }
 }
@@ -23,9 +23,9 @@ EngineGroups::EngineGroups(std::span<const TaskDescriptor> tasks) : EngineGroups
 
 GroupIndex EngineGroups::add(const TaskDescriptor& task) {
   const EngineSet& set = task.header.engines;
-  if (set.all()) return static_cast<GroupIndex>(task.engine);
+  if (set.all() && !is_message_engine(task.engine)) return static_cast<GroupIndex>(task.engine);
   const auto found = std::find_if(
-      groups_.begin() + kEngineKindCount, groups_.end(),
+      groups_.begin() + kCommonEngineKindCount, groups_.end(),
       [&](const Group& group) { return group.kind == task.engine && group.engines == set; });
   if (found == groups_.end()) {
     groups_.push_back({task.engine, set});
@@ -67,7 +67,8 @@ StepClocks::StepClocks(std::span<const TaskDescriptor> tasks) : tasks_(tasks), g
     previous_.push_back(last[group]);
     before_first_.push_back(static_cast<std::uint32_t>(before_.size()));
     // With one group a kind, as on most cores, there are no others.
-    for (GroupIndex other = 0; groups_.size() > kEngineKindCount && other < last.size(); ++other) {
+    for (GroupIndex other = 0; groups_.size() > kCommonEngineKindCount && other < last.size();
+         ++other) {
       if (other != group && last[other] != kNoTask && groups_.overlap(other, group)) {
         before_.push_back(last[other]);
       }

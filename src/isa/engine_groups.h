@@ -23,7 +23,8 @@
 namespace tessera::isa {
 
 // The sets of engines that tasks name; those of one set begin and finish their steps in one order.
-// Groups 0..4 (GroupIndex, access_map.h) are all engines of a kind, by number of the kind.
+// Groups 0..4 (GroupIndex, access_map.h) are all engines of a kind that every core has, by number of
+// the kind.
 class EngineGroups {
  public:
   EngineGroups();

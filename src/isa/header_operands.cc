@@ -53,7 +53,7 @@ struct OperandFinder {
     const std::uint16_t buffer = register_of(task, task.buffer);
     const auto base = static_cast<std::uint8_t>(task.dram.address.base);
     HeaderOperands operands;
-    if (engine == EngineKind::kLoad) {
+    if (engine == EngineKind::kLoad || engine == EngineKind::kMessageIn) {
       operands.surfaces.output = buffer;
       operands.bases.source = base;
     } else {
@@ -70,6 +70,15 @@ struct OperandFinder {
   }
   HeaderOperands operator()(KernelTask& task) const {
     return {{}, {.source = static_cast<std::uint8_t>(task.source.base)}};
+  }
+  HeaderOperands operator()(MessageTask& task) const {
+    const auto base = static_cast<std::uint8_t>(task.transfer.dram.address.base);
+    if (task.kind == MessageKind::kMatrix) return {{}, {.source = base}};
+    HeaderOperands operands = (*this)(task.transfer);
+    const std::uint16_t buffer = register_of(task, task.transfer.buffer);
+    (engine == EngineKind::kMessageIn ? operands.surfaces.output : operands.surfaces.input) =
+        buffer;
+    return operands;
   }
 };
 

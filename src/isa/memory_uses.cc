@@ -49,6 +49,10 @@ class UseList {
   void add(TransferTask& task) { surface(task.buffer); }
   void add(CopyTask&) {}
   void add(KernelTask& task) { kernel(task.kernel_offset, task.bytes_per_partition); }
+  void add(MessageTask& task) {
+    if (task.kind == MessageKind::kVector) return add(task.transfer);
+    kernel(task.kernel_offset, task.image.bytes_per_partition());
+  }
 
   std::vector<MemoryUse> take() { return std::move(uses_); }
 

@@ -151,9 +151,9 @@ void port_work(const TaskDescriptor& task, const ChipConfig& chip, std::int64_t 
     neural_ports(*neural, image, rows, moving, ports);
   } else if (const auto* planar = std::get_if<PlanarTask>(&task.config)) {
     planar_ports(*planar, image, rows, ports);
-  } else if (const auto* transfer = std::get_if<TransferTask>(&task.config)) {
+  } else if (const TransferTask* transfer = transfer_of(task.config)) {
     ports.once(transfer->buffer, {transfer->channel_first, transfer->channel_count, image, rows},
-               task.engine == EngineKind::kLoad);
+               task.engine == EngineKind::kLoad || task.engine == EngineKind::kMessageIn);
   }
 }
 

@@ -252,6 +252,15 @@ void visit_fields(V& visit, KernelTask& t) {
   visit.group("stream", t.stream);
 }
 
+template <typename V>
+void visit_fields(V& visit, MessageTask& t) {
+  visit("kind", t.kind);
+  visit("queue", t.queue);
+  visit_fields(visit, t.transfer);
+  visit.group("image", t.image);
+  visit("kernel_offset", t.kernel_offset);
+}
+
 // The largest allowed enumerator of an enum field, for the decoder's check.
 template <typename E>
 constexpr std::uint32_t enum_max();
@@ -298,6 +307,10 @@ constexpr std::uint32_t enum_max<BlockCut>() {
 template <>
 constexpr std::uint32_t enum_max<PlanarMode>() {
   return kPlanarModeNames.size() - 1;
+}
+template <>
+constexpr std::uint32_t enum_max<MessageKind>() {
+  return kMessageKindNames.size() - 1;
 }
 template <>
 constexpr std::uint32_t enum_max<BaseIndex>() {

@@ -62,7 +62,7 @@ class StepOrder {
 
   // Whether no task of another group is before it in the queues of its engines.
   bool is_at_head(GroupIndex group, TaskId id) const {
-    if (queues_.size() == kEngineKindCount) return true;
+    if (queues_.size() == kCommonEngineKindCount) return true;
     for (GroupIndex other = 0; other < queues_.size(); ++other) {
       if (other == group || at_[other] == queues_[other].size()) continue;
       if (queues_[other][at_[other]] < id && groups_.overlap(group, other)) return false;

@@ -145,7 +145,7 @@ class Verifier {
   Status number_steps() {
     clocks_.emplace(program_.tasks);
     // One for each step and group of engines.
-    constexpr std::int64_t kEntriesMax = kStepsMax * kEngineKindCount;
+    constexpr std::int64_t kEntriesMax = kStepsMax * kCommonEngineKindCount;
     if (clocks_->entries() > kEntriesMax) {
       return invalid(
           fmt::format("{} steps in all tasks and {} sets of engines to be followed, a "

@@ -49,7 +49,7 @@ class Reducer {
     }
     clocks_.emplace(tasks_);
     // One for each step and group of engines.
-    constexpr std::int64_t kEntriesMax = isa::kStepsMax * isa::kEngineKindCount;
+    constexpr std::int64_t kEntriesMax = isa::kStepsMax * isa::kCommonEngineKindCount;
     if (clocks_->entries() > kEntriesMax) {
       return Error{ErrorCode::kInvalidModel,
                    fmt::format("package: {} steps in all tasks and {} sets of engines to be "

@@ -36,6 +36,10 @@ json engines_json(const RunResult& run) {
                        {"macs", engine.macs},
                        {"dram_bytes_read", engine.dram_bytes_read},
                        {"dram_bytes_written", engine.dram_bytes_written}});
+    if (engine.blocked_message > 0 || engine.message_bytes > 0) {
+      engines.back()["blocked_message"] = engine.blocked_message;
+      engines.back()["message_bytes"] = engine.message_bytes;
+    }
   }
   return engines;
 }

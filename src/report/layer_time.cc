@@ -24,6 +24,8 @@ Cause cause_of(EngineKind engine) {
       return Cause::kWeights;
     case EngineKind::kLoad:
     case EngineKind::kStore:
+    case EngineKind::kMessageIn:
+    case EngineKind::kMessageOut:
       return Cause::kTransfers;
   }
   return Cause::kStartUp;

@@ -26,7 +26,7 @@ enum class Cause : std::uint8_t {
   kArray,       // the array runs
   kPlanar,      // it waits for the planar engine
   kWeights,     // for the kernel DMA
-  kTransfers,   // for loads, stores or copies
+  kTransfers,   // for loads, stores, copies or messages
   kDependency,  // for its own results, that leave its pipeline
   kStartUp,     // for dispatch, configuration, latencies
 };

@@ -40,6 +40,9 @@ std::string report::timeline_text(const RunResult& run) {
            {"step", event.step},
            {"begin_cycle", event.begin},
            {"end_cycle", event.end}}}});
+    if (event.blocked_message > 0) {
+      events.back()["args"]["blocked_message"] = event.blocked_message;
+    }
   }
   const json document = {{"displayTimeUnit", "ns"},
                          {"otherData", {{"cycles", run.cycles}, {"clock_hertz", run.clock_hertz}}},

@@ -51,7 +51,12 @@ class EstimateTest : public ::testing::TestWithParam<int> {};
 
 TEST_P(EstimateTest, IsWithinAFifthOfWhatIsSimulated) {
   const auto kind = static_cast<TaskKind>(GetParam());
-  const std::vector<ChipConfig> all = chips();
+  std::vector<ChipConfig> all = chips();
+  for (ChipConfig& chip : all) {
+    if (!is_message_kind(kind)) break;
+    chip.message.ports = 1;
+    chip.message.buffer_bytes = 0;  // an estimate takes nothing to have come before
+  }
   const int shapes =
       std::max<int>(1, kShapes / visit_one_in(40, 200) / static_cast<int>(all.size()));
   std::vector<Case> cases;

@@ -52,7 +52,10 @@ constexpr std::array<std::string_view, kTaskKindCount> kNames = {"product",
                                                                  "fill",
                                                                  "kernel",
                                                                  "palette kernel",
-                                                                 "mask kernel"};
+                                                                 "mask kernel",
+                                                                 "message in",
+                                                                 "message out",
+                                                                 "message matrix"};
 
 std::uint32_t narrow(std::int64_t value) { return static_cast<std::uint32_t>(value); }
 
@@ -546,6 +549,33 @@ RandomTasks::Made RandomTasks::compressed_kernel(bool mask) {
           fmt::format("{} partitions of {}, stored {}", partitions, bytes, task.stored_bytes())};
 }
 
+RandomTasks::Made RandomTasks::messages(bool in) {
+  Made made = transfer(in ? TaskKind::kDenseLoad : TaskKind::kDenseStore, in);
+  isa::MessageTask task;
+  task.queue = narrow(pick(0, 9));
+  task.transfer = std::get<TransferTask>(made.config);
+  made.engine = in ? EngineKind::kMessageIn : EngineKind::kMessageOut;
+  made.config = task;
+  return made;
+}
+
+RandomTasks::Made RandomTasks::message_matrix() {
+  isa::MessageTask task;
+  task.kind = isa::MessageKind::kMatrix;
+  task.transfer.dram.address.base = BaseIndex::kInput;
+  task.image.rows = chip_.neural.rows;
+  task.image.columns = chip_.neural.columns;
+  do {
+    task.image.channels = log_uniform(1, 2048);
+    task.image.output_channels = log_uniform(1, 2048);
+  } while (task.image.bytes_per_partition() > chip_.neural.kernel_bytes_per_partition);
+  return {EngineKind::kMessageIn,
+          task,
+          {1, 1, 1},
+          {},
+          fmt::format("{} x {}", task.image.output_channels, task.image.channels)};
+}
+
 RandomTask RandomTasks::make(TaskKind kind) {
   Made made;
   switch (kind) {
@@ -572,6 +602,13 @@ RandomTask RandomTasks::make(TaskKind kind) {
     case TaskKind::kPaletteKernel:
     case TaskKind::kMaskKernel:
       made = kernel(kind);
+      break;
+    case TaskKind::kMessageIn:
+    case TaskKind::kMessageOut:
+      made = messages(kind == TaskKind::kMessageIn);
+      break;
+    case TaskKind::kMessageMatrix:
+      made = message_matrix();
       break;
     default:
       if (kind < TaskKind::kDenseLoad) {

@@ -41,9 +41,14 @@ enum class TaskKind : std::uint8_t {
   kFill,
   kKernel,
   kPaletteKernel,
-  kMaskKernel
+  kMaskKernel,
+  kMessageIn,
+  kMessageOut,
+  kMessageMatrix
 };
-inline constexpr int kTaskKindCount = 27;
+inline constexpr int kTaskKindCount = 30;
+// Of a processor with message ports.
+inline bool is_message_kind(TaskKind kind) { return kind >= TaskKind::kMessageIn; }
 std::string_view task_kind_name(TaskKind kind);
 
 // A program of one task in one segment, and what the task is in words.
@@ -92,6 +97,8 @@ class RandomTasks {
   Made copy(bool fill);
   Made kernel(TaskKind kind);
   Made compressed_kernel(bool mask);
+  Made messages(bool in);
+  Made message_matrix();
 
   const ChipConfig chip_;
   std::mt19937 random_;

@@ -53,6 +53,11 @@ class Granule {
     for (const std::int64_t stride : task.source_strides) add(stride);
   }
   void add(const isa::KernelTask&) {}
+  void add(const isa::MessageTask& task) {
+    if (task.kind == isa::MessageKind::kVector) return add(task.transfer);
+    add(task.transfer.dram.address);
+    add(format_bytes(task.image.format));
+  }
   std::int64_t bytes() const { return bytes_; }
 
  private:

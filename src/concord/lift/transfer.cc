@@ -13,7 +13,7 @@ using isa::TransferTask;
 void TagTransfer::run_step(const isa::TaskDescriptor& task, std::int64_t step) {
   const std::int64_t image = task.bands.image(step);
   const RowRange rows = task.bands.range(step);
-  if (std::holds_alternative<TransferTask>(task.config)) return transfer(task, step);
+  if (isa::transfer_of(task.config) != nullptr) return transfer(task, step);
   if (const auto* copied = std::get_if<CopyTask>(&task.config)) return copy(*copied, rows);
   if (const auto* neural = std::get_if<NeuralTask>(&task.config)) {
     return turn({neural->moving, neural->output, neural->moving_channel_first,
@@ -26,8 +26,9 @@ void TagTransfer::run_step(const isa::TaskDescriptor& task, std::int64_t step) {
 }
 
 void TagTransfer::transfer(const isa::TaskDescriptor& descriptor, std::int64_t step) {
-  const auto& task = std::get<TransferTask>(descriptor.config);
-  const bool load = descriptor.engine == isa::EngineKind::kLoad;
+  const TransferTask& task = *isa::transfer_of(descriptor.config);
+  const bool load = descriptor.engine == isa::EngineKind::kLoad ||
+                    descriptor.engine == isa::EngineKind::kMessageIn;
   const std::int64_t image = descriptor.bands.image(step);
   const RowRange rows = descriptor.bands.range(step);
   const auto& strides = task.dram.strides;

@@ -194,7 +194,7 @@ Cycles DataControl::first_step_met_at(RunTaskId id, bool kernels_only) const {
     if (dependency.task < network.first || dependency.task >= network.last) continue;
     const RunTask& other = tasks_[network.position + (dependency.task - network.first)];
     if (other.descriptor == nullptr) continue;  // of which no step is needed
-    if (kernels_only && other.descriptor->engine != EngineKind::kKernel) continue;
+    if (kernels_only && !isa::brings_kernel(*other.descriptor)) continue;
     if (isa::steps_needed(dependency, 1, other.steps) > 0) {
       met = std::max(met, other.changed_at + 1);
     }
@@ -207,6 +207,7 @@ Activity DataControl::blocked_by(Box engine, Cycles now) const {
   if (!wait.waiting || wait.never) return Activity::kBlockedDependency;
   const isa::TaskDescriptor* other = tasks_[wait.task].descriptor;
   if (other == nullptr || tasks_[wait.task].entered_at == now) return Activity::kBlockedDependency;
+  if (isa::is_message_engine(other->engine)) return Activity::kBlockedMessage;
   const bool memory = other->engine != EngineKind::kNeural && other->engine != EngineKind::kPlanar;
   return memory ? Activity::kBlockedMemory : Activity::kBlockedDependency;
 }

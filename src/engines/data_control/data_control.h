@@ -110,9 +110,10 @@ class DataControl {
   // is dropped.
   void finish_step(RunTaskId id, std::int64_t step, Cycles now);
   // What engine `box` did of a step, if a trace is asked for, of all tasks or by its descriptor.
-  void trace_step(RunTaskId id, std::int64_t step, Box box, Cycles begin, Cycles end) {
+  void trace_step(RunTaskId id, std::int64_t step, Box box, Cycles begin, Cycles end,
+                  Cycles blocked_message = 0) {
     if (options_.trace || (tasks_[id].descriptor->header.debug & isa::TaskDebug::kTrace) != 0) {
-      trace_.push_back({id, box, step, begin, end});
+      trace_.push_back({id, box, step, begin, end, blocked_message});
     }
   }
 

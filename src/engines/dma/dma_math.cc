@@ -50,8 +50,10 @@ void move_line(const Line& line, std::int64_t element_bytes) {
 }  // namespace
 
 void DmaMath::run_step(std::uint32_t network, const isa::TaskDescriptor& task, std::int64_t step) {
-  if (std::holds_alternative<TransferTask>(task.config)) {
+  if (isa::transfer_of(task.config) != nullptr) {
     transfer(network, task, step);
+  } else if (const auto* message = std::get_if<isa::MessageTask>(&task.config)) {
+    load_matrix(network, *message);
   } else if (const auto* copy_task = std::get_if<CopyTask>(&task.config)) {
     copy(network, *copy_task, task.bands.range(step));
   } else {
@@ -61,8 +63,9 @@ void DmaMath::run_step(std::uint32_t network, const isa::TaskDescriptor& task, s
 
 void DmaMath::transfer(std::uint32_t network, const isa::TaskDescriptor& descriptor,
                        std::int64_t step) {
-  const auto& task = std::get<TransferTask>(descriptor.config);
-  const bool load = descriptor.engine == isa::EngineKind::kLoad;
+  const TransferTask& task = *isa::transfer_of(descriptor.config);
+  const bool load = descriptor.engine == isa::EngineKind::kLoad ||
+                    descriptor.engine == isa::EngineKind::kMessageIn;
   const std::int64_t image = descriptor.bands.image(step);
   const RowRange rows = descriptor.bands.range(step);
   const auto& strides = task.dram.strides;
@@ -138,6 +141,17 @@ void DmaMath::load_kernel(std::uint32_t network, const KernelTask& task) {
     std::memcpy(kernel_memory_.at(p, task.kernel_offset),
                 source + static_cast<std::int64_t>(p) * static_cast<std::int64_t>(task.dram_pitch),
                 task.bytes_per_partition);
+  }
+}
+
+// The message processor cuts the matrix to tiles on its way.
+void DmaMath::load_matrix(std::uint32_t network, const isa::MessageTask& task) {
+  const std::vector<std::byte> image =
+      make_kernel_image(task.image, dram_.at(network, task.transfer.dram.address));
+  const auto bytes = static_cast<std::size_t>(task.image.bytes_per_partition());
+  for (std::int64_t p = 0; p < task.image.rows; ++p) {
+    std::memcpy(kernel_memory_.at(p, task.kernel_offset),
+                image.data() + static_cast<std::size_t>(p) * bytes, bytes);
   }
 }
 

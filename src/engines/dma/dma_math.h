@@ -1,4 +1,5 @@
-// The bytes a DMA step moves: between DRAM and state buffer, into kernel memory, within DRAM.
+// The bytes that a step of a DMA engine or a message processor moves: between DRAM and state buffer,
+// into kernel memory, within DRAM.
 // Knows no clock.
 #pragma once
 
@@ -23,6 +24,7 @@ class DmaMath {
   void transfer(std::uint32_t network, const isa::TaskDescriptor& task, std::int64_t step);
   void copy(std::uint32_t network, const isa::CopyTask& task, RowRange rows);
   void load_kernel(std::uint32_t network, const isa::KernelTask& task);
+  void load_matrix(std::uint32_t network, const isa::MessageTask& task);
 
   DramMemory& dram_;
   PartitionedMemory& state_buffer_;

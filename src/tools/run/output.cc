@@ -49,6 +49,10 @@ nlohmann::json engines_json(const RunResult& run) {
                        {"macs", e.macs},
                        {"dram_bytes_read", e.dram_bytes_read},
                        {"dram_bytes_written", e.dram_bytes_written}});
+    if (e.blocked_message > 0 || e.message_bytes > 0) {
+      engines.back()["blocked_message"] = e.blocked_message;
+      engines.back()["message_bytes"] = e.message_bytes;
+    }
   }
   return engines;
 }
