@@ -11,6 +11,13 @@ const char* memory_name(ChainMemoryKind memory) {
   return kNames[static_cast<std::size_t>(memory)];
 }
 
+std::uint32_t queue_number(const ChainProgram& program, std::size_t symbol) {
+  const auto first = program.symbols.begin();
+  return static_cast<std::uint32_t>(std::count_if(
+      first, first + static_cast<std::ptrdiff_t>(symbol),
+      [&](const Symbol& other) { return other.memory == program.symbols[symbol].memory; }));
+}
+
 std::int64_t native_vector(const ChipConfig& chip) {
   return std::max<std::int64_t>(chip.formats.matrix.native_dimension, chip.state_buffer.partitions);
 }

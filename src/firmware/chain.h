@@ -35,6 +35,9 @@ inline constexpr int kRegisterFileCount = 3;
 inline bool is_register_file(ChainMemoryKind memory) {
   return static_cast<int>(memory) < kRegisterFileCount;
 }
+inline bool is_queue(ChainMemoryKind memory) {
+  return memory == ChainMemoryKind::kQueueIn || memory == ChainMemoryKind::kQueueOut;
+}
 const char* memory_name(ChainMemoryKind memory);
 // Elements of a native vector: what an address of a register file counts.
 std::int64_t native_vector(const ChipConfig& chip);
@@ -148,5 +151,7 @@ struct ChainProgram {
   std::array<std::int64_t, kRegisterFileCount> file_vectors = {0, 0, 0};
   bool has_time_loop = false;
 };
+// The number of a queue among those of its direction, in the order of declaration.
+std::uint32_t queue_number(const ChainProgram& program, std::size_t symbol);
 
 }  // namespace tessera::firmware

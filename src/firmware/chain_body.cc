@@ -573,7 +573,7 @@ class ChainReader {
   }
 
   Status write(const Place& place) {
-    if (chain_.moved_from) return write_matrix(place);
+    if (chain_.moved_from || writes_matrix()) return write_matrix(place);
     if (chain_.window.used) TESSERA_RETURN_IF_ERROR(check_window_use());
     TESSERA_TRY(VectorView view, operand("write", length_));
     if (view.symbol != SIZE_MAX) {
@@ -609,19 +609,62 @@ class ChainReader {
     return {};
   }
 
+  // What came from a queue and goes on to a matrix as it is.
+  bool writes_matrix() const {
+    const auto found = context_.names.find(lexer_.peek().text);
+    return found != context_.names.end() &&
+           context_.program.symbols[found->second].memory == ChainMemoryKind::kMatrix &&
+           chain_.source.memory == ChainMemoryKind::kQueueIn && chain_.source.symbol != SIZE_MAX;
+  }
+
+  // A queue's [rows, columns] in one message.
+  Status take_message(const Place& place, const Symbol& target) {
+    const Symbol& queue = symbol(chain_.source.symbol);
+    if (context_.chip.message.ports == 0) {
+      return rule(place, fmt::format("'{}' brings a matrix, which takes a message processor, and "
+                                     "'{}' has none; use a processor with message.ports, or a "
+                                     "matrix in dram",
+                                     queue.name, context_.chip.name));
+    }
+    if (!chain_.operations.empty() || chain_.window.used || !chain_.writes.empty() ||
+        has_iterations_) {
+      return rule(place, fmt::format("'{}' is a matrix; what a queue brings goes there as it is, "
+                                     "behind the read",
+                                     target.name));
+    }
+    if (queue.axes != 1 || chain_.source.extents != queue.extents ||
+        queue.extents[2] != target.rows || queue.length != target.length || target.taps() != 1) {
+      return rule(
+          place, fmt::format("'{}' brings {} vectors of {}, '{}' is a matrix of {} x {}{}; "
+                             "declare the queue as [{}, {}]",
+                             queue.name, queue.volume(), queue.length, target.name, target.rows,
+                             target.length, target.taps() == 1 ? "" : " with a window", target.rows,
+                             target.length));
+    }
+    chain_.moved_from = MatrixUse{.symbol = chain_.source.symbol};
+    return {};
+  }
+
   Status write_matrix(const Place& place) {
     if (chain_.moved_to) return rule(place, "a matrix is written once");
     TESSERA_TRY(const MatrixUse to, matrix("write"));
     Symbol& target = symbol(to.symbol);
-    const Symbol& from = symbol(chain_.moved_from->symbol);
     if (target.memory != ChainMemoryKind::kMatrix) {
       return wrong_memory(place, "write", target.name, target.memory);
     }
+    if (!chain_.moved_from) TESSERA_RETURN_IF_ERROR(take_message(place, target));
+    const Symbol& from = symbol(chain_.moved_from->symbol);
+    if (is_queue(from.memory)) return write_target(place, to);
     if (target.rows != from.rows || target.length != from.length || target.window != from.window) {
       return rule(
           place, fmt::format("'{}' is {} x {}, '{}' is {} x {}, or their windows differ", from.name,
                              from.rows, from.length, target.name, target.rows, target.length));
     }
+    return write_target(place, to);
+  }
+
+  Status write_target(const Place& place, const MatrixUse& to) {
+    Symbol& target = symbol(to.symbol);
     if (target.contents.kind != Contents::Kind::kNone) {
       return rule(place, fmt::format("'{}' has contents of its own, which stay", target.name));
     }

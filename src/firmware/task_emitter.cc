@@ -44,7 +44,25 @@ void TaskEmitter::add(EngineKind engine, isa::TaskConfig config, std::int64_t ro
     task.header.engines = taken.engines;
     task.header.sharing = taken.sharing;
   }
+  if (const auto* message = std::get_if<isa::MessageTask>(&task.config);
+      message != nullptr && chip_.message.ports > 1) {
+    const auto ports = static_cast<std::uint32_t>(chip_.message.ports);
+    task.header.engines = {.first = static_cast<std::uint8_t>(message->queue % ports), .count = 1};
+  }
   tasks_.push_back(std::move(task));
+}
+
+// Queues go through the message processors where the chip has them, and through the memory where it
+// has none.
+void TaskEmitter::move_vectors(bool in, const VectorView& view, const TransferTask& transfer,
+                               std::int64_t rows) {
+  if (!is_queue(view.memory) || chip_.message.ports == 0) {
+    return add(in ? EngineKind::kLoad : EngineKind::kStore, transfer, rows);
+  }
+  isa::MessageTask messages;
+  messages.queue = queue_number(program_, view.symbol);
+  messages.transfer = transfer;
+  add(in ? EngineKind::kMessageIn : EngineKind::kMessageOut, messages, rows);
 }
 
 void TaskEmitter::load_kernel(const KernelPlace& place) {
@@ -143,17 +161,21 @@ Status TaskEmitter::emit_once(const Chain& chain) {
   return {};
 }
 
-// A matrix from DRAM into the matrix register file.
+// A matrix from DRAM, or from a queue, into the matrix register file.
 Status TaskEmitter::emit_matrix(const Chain& chain) {
   const Symbol& from = program_.symbols[chain.moved_from->symbol];
   const auto whole = [](const MatrixUse& use, const Symbol& symbol) {
     return MatrixPart{.use = use, .plane_last = symbol.window[0]};
   };
   bool fresh = false;
-  const KernelPlace source = memory_.place_source(whole(*chain.moved_from, from));
   auto placed =
       memory_.place_matrix(whole(*chain.moved_to, program_.symbols[chain.moved_to->symbol]), fresh);
   if (!placed.ok()) return text_.error(chain.place, placed.error().message);
+  if (is_queue(from.memory)) {
+    receive_matrix(chain, *placed);
+    return {};
+  }
+  const KernelPlace source = memory_.place_source(whole(*chain.moved_from, from));
   KernelPlace place = *placed;
   place.weights_offset = source.weights_offset;
   load_kernel(place);
@@ -162,6 +184,18 @@ Status TaskEmitter::emit_matrix(const Chain& chain) {
   task.layer = layer_;
   tasks_.push_back(std::move(task));
   return {};
+}
+
+// [rows, columns] of one message.
+void TaskEmitter::receive_matrix(const Chain& chain, const KernelPlace& place) {
+  isa::MessageTask message;
+  message.kind = isa::MessageKind::kMatrix;
+  message.queue = queue_number(program_, chain.moved_from->symbol);
+  message.transfer.dram.address = memory_.dram_of(chain.source, 0).address;
+  message.image = place.shape;
+  message.kernel_offset = static_cast<std::uint32_t>(place.kernel_offset);
+  rows_ = columns_ = 1;
+  add(EngineKind::kMessageIn, message, 1);
 }
 
 // ---- the source ----
@@ -188,7 +222,7 @@ Status TaskEmitter::stage_source() {
     load.dram = memory_.dram_of(view, p);
     load.buffer = plane_surface(*staged_, p, extents[1], extents[2], chip_.formats.vector);
     load.channel_count = load.buffer.channels;
-    add(EngineKind::kLoad, load, extents[1]);
+    move_vectors(true, view, load, extents[1]);
   }
   return {};
 }
@@ -497,7 +531,7 @@ Status TaskEmitter::finish(const Surface& value, std::size_t first, std::int64_t
     store.dram = memory_.dram_of(write, plane);
     store.buffer = value;
     store.channel_count = value.channels;
-    add(EngineKind::kStore, store, rows_);
+    move_vectors(false, write, store, rows_);
   }
   return {};
 }

@@ -49,6 +49,10 @@ class TaskEmitter {
                          std::initializer_list<const Surface*> inputs, bool in_place);
   Result<Surface> temporary(std::int64_t length, std::int64_t columns, Format format);
   void add(isa::EngineKind engine, isa::TaskConfig config, std::int64_t rows);
+  // Vectors of a queue or of DRAM into the state buffer, or out of it.
+  void move_vectors(bool in, const VectorView& view, const isa::TransferTask& transfer,
+                    std::int64_t rows);
+  void receive_matrix(const Chain& chain, const KernelPlace& place);
   void unary(const Surface& in, const Surface& out, UnaryFunction function);
   void binary(BinaryFunction function, const Surface& a, const Surface& b, const Surface& out,
               UnaryFunction activation);

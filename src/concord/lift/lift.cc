@@ -4,6 +4,7 @@
 
 #include "concord/lift/graph.h"
 #include "concord/lift/groups.h"
+#include "concord/lift/message_matrices.h"
 #include "concord/lift/tags.h"
 #include "concord/lift/walk.h"
 #include "isa/verify.h"
@@ -27,13 +28,9 @@ Status check_sizes(const isa::Program& program) {
   return check("weight region", std::ssize(program.weights));
 }
 
-}  // namespace
-
-Result<std::shared_ptr<const graph::Graph>> lift(const isa::Program& program,
-                                                 const ChipConfig& chip,
-                                                 const LiftOptions& options) {
-  TESSERA_RETURN_IF_ERROR(isa::verify_program(program, chip));
-  TESSERA_RETURN_IF_ERROR(check_sizes(program));
+Result<std::shared_ptr<const graph::Graph>> lift_verified(const isa::Program& program,
+                                                          const ChipConfig& chip,
+                                                          const LiftOptions& options) {
   // Layers whose tasks turn out not to be of one layer are taken apart, until the rest holds; there
   // are fewer layers to take apart each time.
   std::set<std::uint32_t> apart;
@@ -48,6 +45,18 @@ Result<std::shared_ptr<const graph::Graph>> lift(const isa::Program& program,
     if (lifted.graph != nullptr) return std::move(lifted.graph);
     apart.insert(lifted.circular.begin(), lifted.circular.end());
   }
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const graph::Graph>> lift(const isa::Program& program,
+                                                 const ChipConfig& chip,
+                                                 const LiftOptions& options) {
+  TESSERA_RETURN_IF_ERROR(isa::verify_program(program, chip));
+  TESSERA_RETURN_IF_ERROR(check_sizes(program));
+  TESSERA_TRY(const auto surfaces, surfaces_for_matrices(program, chip));
+  return surfaces ? lift_verified(surfaces->program, surfaces->chip, options)
+                  : lift_verified(program, chip, options);
 }
 
 }  // namespace tessera::concord
