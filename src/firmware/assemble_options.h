@@ -24,6 +24,9 @@ struct AssembleOptions {
   std::string arch;                  // in place of the architecture that a firmware text names
   const ChipConfig* chip = nullptr;  // in place of both
   bool streaming = false;            // the time loop's body once, as a segment of its own
+  // With `streaming`: gets the name of the queue whose messages say how many steps the time loop has,
+  // or "". None: such a text is refused.
+  std::string* steps_queue = nullptr;
 };
 
 }  // namespace tessera::firmware

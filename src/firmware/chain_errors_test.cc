@@ -143,9 +143,10 @@ TEST(ChainErrors, NamesAndScalars) {
             "t:11:9: the value: 'thre' is no scalar register; did you mean 'three'? declare it "
             "with 'set thre = VALUE'");
   EXPECT_EQ(error_of("set a = three / (three - 3)\n"), "t:11:15: the value: division by 0");
-  EXPECT_EQ(error_of("chian \"c\"\n"),
-            "t:11:1: 'chian' is no statement; did you mean 'chain'? allowed: set, file, vector, "
-            "matrix, queue, dram, chain, task, repeat, steps");
+  EXPECT_EQ(
+      error_of("chian \"c\"\n"),
+      "t:11:1: 'chian' is no statement; did you mean 'chain'? allowed: set, file, scalar, vector, "
+      "matrix, queue, dram, chain, task, repeat, steps");
   EXPECT_EQ(error_of_chain("read xx\nwrite y\n"),
             "t:12:6: 'xx' is not declared; did you mean 'x'?");
 }

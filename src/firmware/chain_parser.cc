@@ -44,7 +44,7 @@ class StatementParser {
     if (word == "chain") return parse_chain(context_, place);
     if (word == "task") return task(place);
     if (word == "repeat" || word == "steps") return loop(word, place, loops);
-    static constexpr std::string_view kDeclarations[] = {"set",    "file",  "vector",
+    static constexpr std::string_view kDeclarations[] = {"set",    "file",  "scalar", "vector",
                                                          "matrix", "queue", "dram"};
     if (std::ranges::find(kDeclarations, word) != std::end(kDeclarations)) {
       return parse_declaration(context_, word, place);
@@ -93,7 +93,7 @@ class StatementParser {
       return lexer_.error(place, "one time loop a text, and not inside another loop");
     }
     TESSERA_TRY(const std::string name, lexer_.expect_name("a scalar register that counts"));
-    TESSERA_TRY(std::int64_t count, parse_bounded(context_, "the count", 1, kExtentMax));
+    TESSERA_TRY(std::int64_t count, count_of(time));
     TESSERA_RETURN_IF_ERROR(lexer_.expect_end_of_line("of the loop's head"));
     if (time) {
       context_.program.has_time_loop = true;
@@ -114,6 +114,29 @@ class StatementParser {
     context_.loop_counters = outer;
     if (time) context_.in_time_loop = false;
     return {};
+  }
+
+  // How often a loop turns: a number, or for a stream's time loop a message's scalar.
+  Result<std::int64_t> count_of(bool time) {
+    const auto found = context_.message_scalars.find(lexer_.peek().text);
+    if (found == context_.message_scalars.end()) {
+      return parse_bounded(context_, "the count", 1, kExtentMax);
+    }
+    const Place place = lexer_.peek().place;
+    if (!time) {
+      return lexer_.error(place, fmt::format("'{}' is a message's scalar; only the time loop, "
+                                             "'steps', counts by it",
+                                             found->first));
+    }
+    if (!context_.options.streaming || context_.options.steps_queue == nullptr) {
+      return lexer_.error(place, fmt::format("'{}' is known when the message comes; run the text "
+                                             "with --stream and --framing messages, or give the "
+                                             "time loop a number",
+                                             found->first));
+    }
+    *context_.options.steps_queue = context_.program.symbols[found->second].name;
+    TESSERA_RETURN_IF_ERROR(lexer_.advance());
+    return std::int64_t{1};
   }
 
   ParseContext& context_;

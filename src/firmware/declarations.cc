@@ -176,6 +176,26 @@ Status parse_scalar(ParseContext& context) {
   return {};
 }
 
+// "scalar n = message x": what the header of the queue's message says.
+Status parse_message_scalar(ParseContext& context) {
+  Lexer& lexer = context.lexer;
+  TESSERA_TRY(const std::string name, lexer.expect_name("a scalar register's name"));
+  TESSERA_RETURN_IF_ERROR(lexer.expect("=", "behind the scalar register"));
+  TESSERA_TRY(const bool message, lexer.accept_name("message"));
+  if (!message) {
+    return lexer.unexpected("'message' and a queue; a number that is known is 'set NAME = EXPR'");
+  }
+  const Place place = lexer.peek().place;
+  TESSERA_TRY(const std::size_t queue, parse_symbol(context, "a queue"));
+  const Symbol& symbol = context.program.symbols[queue];
+  if (symbol.memory != ChainMemoryKind::kQueueIn) {
+    return lexer.error(place, fmt::format("'{}' lies in {}; messages come in by a queue",
+                                          symbol.name, memory_name(symbol.memory)));
+  }
+  context.message_scalars[name] = queue;
+  return {};
+}
+
 Status parse_file_size(ParseContext& context) {
   TESSERA_TRY(const int file, parse_register_file(context));
   TESSERA_TRY(context.program.file_vectors[static_cast<std::size_t>(file)],
@@ -326,8 +346,10 @@ Status parse_dram(ParseContext& context, Symbol& symbol) {
 
 Status parse_declaration(ParseContext& context, const std::string& word, const Place& place) {
   Lexer& lexer = context.lexer;
-  if (word == "set" || word == "file") {
-    TESSERA_RETURN_IF_ERROR(word == "set" ? parse_scalar(context) : parse_file_size(context));
+  if (word == "set" || word == "file" || word == "scalar") {
+    TESSERA_RETURN_IF_ERROR(word == "set"    ? parse_scalar(context)
+                            : word == "file" ? parse_file_size(context)
+                                             : parse_message_scalar(context));
     return lexer.expect_end_of_line("here");
   }
   if (!context.loop_counters.empty()) {

@@ -17,6 +17,8 @@ struct ParseContext {
   const AssembleOptions& options;
   Scalars scalars;
   std::map<std::string, std::size_t> names;  // of symbols
+  // Scalar registers that a queue's messages set, and the queue: known to a stream only.
+  std::map<std::string, std::size_t> message_scalars = {};
   ChainProgram program;
   std::int64_t elements = 0;  // of all declared names
   bool in_time_loop = false;

@@ -47,11 +47,12 @@ firmware::ReadFile sections_of(firmware::ReadFile read) {
 }  // namespace
 
 Result<isa::Program> assemble_file(const std::string& path, const std::string& arch, bool streaming,
-                                   std::vector<std::string>* files) {
+                                   std::vector<std::string>* files, std::string* steps_queue) {
   TESSERA_TRY(const std::vector<std::byte> bytes, read_file(path, {.bytes_max = kTextBytesMax}));
   firmware::AssembleOptions options;
   options.arch = arch;
   options.streaming = streaming;
+  options.steps_queue = steps_queue;
   options.check_step = package::settle_host_step;
   options.read = [folder = std::filesystem::path(path).parent_path(),
                   files](const std::string& name) { return read_beside(folder, name, files); };

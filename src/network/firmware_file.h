@@ -12,10 +12,11 @@
 namespace tessera::network {
 
 // Files that the text names must lie below its own folder; they are added to `files`. `arch`: in
-// place of the text's.
+// place of the text's. `steps_queue`: firmware/assemble_options.h.
 Result<isa::Program> assemble_file(const std::string& path, const std::string& arch,
                                    bool streaming = false,
-                                   std::vector<std::string>* files = nullptr);
+                                   std::vector<std::string>* files = nullptr,
+                                   std::string* steps_queue = nullptr);
 
 // The same of a text in memory. `folder`: of the files that it names; empty: it may name none.
 Result<isa::Program> assemble_bytes(std::span<const std::byte> text, const std::string& name,

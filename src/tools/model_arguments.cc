@@ -177,12 +177,12 @@ Status ModelArguments::check_program_options() const {
 }
 
 Result<isa::Program> read_program(const std::string& path, const std::string& arch, bool streaming,
-                                  FileRoles& roles) {
+                                  FileRoles& roles, std::string* steps_queue) {
   if (package::kind_of_file(path) == package::FileKind::kProgram) {
     return package::load_program(path);
   }
   std::vector<std::string> files;
-  auto assembled = network::assemble_file(path, arch, streaming, &files);
+  auto assembled = network::assemble_file(path, arch, streaming, &files, steps_queue);
   for (const std::string& file : files) roles.read("a file of the text", file);
   return assembled;
 }

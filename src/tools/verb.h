@@ -84,7 +84,7 @@ void add_functions_option(CLI::App& app, int& functions);
 Error belongs_to_models(const std::string& path, const char* option);
 // A program file, or a firmware text, assembled; the files that it names are read, too.
 Result<isa::Program> read_program(const std::string& path, const std::string& arch, bool streaming,
-                                  FileRoles& roles);
+                                  FileRoles& roles, std::string* steps_queue = nullptr);
 
 // The files beside a model that its tensors come from are read, too.
 Status check_external(const graph::Graph& graph, FileRoles& roles);

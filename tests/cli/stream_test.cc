@@ -238,6 +238,48 @@ TEST(Messages, ABeginningStartsTheStateAnewAndAnEndEndsTheStream) {
   EXPECT_TRUE(messages_of(read_text("y.messages")).payloads == expected + expected);
 }
 
+// The LSTM with a time loop that counts by the scalar of a sequence's first message.
+std::string counted_lstm() {
+  std::string text = read_text(kLstm);
+  const std::string loop = "steps t 5";
+  const std::size_t at = text.find(loop);
+  EXPECT_NE(at, std::string::npos);
+  return text.replace(at, loop.size(), "scalar n = message x\nsteps t n");
+}
+
+TEST(Messages, AScalarSaysHowManyStepsASequenceHas) {
+  prepare();
+  const std::string expected = lstm_results();
+  write_text("counted.tasm", counted_lstm());
+  const std::string vectors = lstm_vectors();
+  const auto sequence = [&](std::size_t steps) {
+    std::string text;
+    for (std::size_t t = 0; t < steps; ++t) {
+      const auto count = static_cast<std::int32_t>(t == 0 ? steps : 0);
+      text += message({.payload_bytes = kIn, .scalar = count}, vectors.substr(t * kIn, kIn));
+    }
+    return text;
+  };
+  const auto run = [](const std::string& text, const std::string& framing) {
+    write_text("x.messages", text);
+    return tessera({"run", "counted.tasm", "--arch", "tessera128", "--stream", "x.messages",
+                    "--out", "y.messages", "--framing", framing});
+  };
+  const CommandResult both = run(sequence(kSteps) + sequence(3), "messages");
+  ASSERT_EQ(both.status, 0) << both.err;
+  const std::size_t result = expected.size() / kSteps;
+  EXPECT_TRUE(messages_of(read_text("y.messages")).payloads ==
+              expected + expected.substr(0, 3 * result));
+  EXPECT_THAT(run(sequence(kSteps).substr(0, 4 * (kIn + 16)), "messages").err,
+              HasSubstr("the stream ends 1 steps before its sequence does"));
+  EXPECT_THAT(
+      run(sequence(2) + message({.payload_bytes = kIn}, vectors.substr(0, kIn)), "messages").err,
+      HasSubstr("step 2: a message says that its sequence has 0 steps"));
+  EXPECT_THAT(run(vectors, "raw").err, HasSubstr("give --framing messages"));
+  EXPECT_THAT(tessera({"run", "counted.tasm", "--arch", "tessera128"}).err,
+              HasSubstr("'n' is known when the message comes; run the text with --stream"));
+}
+
 TEST(Messages, EachDefectIsNamedWithItsMessage) {
   prepare();
   const auto error_of = [](const std::string& text) {
@@ -263,7 +305,8 @@ TEST(Messages, HeadersOfEveryKindComeBackAndOthersAreRefused) {
   const std::vector<MessageHeader> headers = {
       {.queue = 65535, .payload_bytes = 0xFFFFFFFF, .scalar = -2147483647 - 1},
       {.kind = MessageKind::kControl, .control = MessageControl::kBegin, .scalar = 7},
-      {.kind = MessageKind::kControl, .control = MessageControl::kEnd}};
+      {.kind = MessageKind::kControl, .control = MessageControl::kEnd},
+      {.kind = MessageKind::kControl, .control = MessageControl::kFlush}};
   for (const MessageHeader& header : headers) {
     const auto again = tools::decode_message_header(tools::encode_message_header(header));
     ASSERT_TRUE(again.ok());
@@ -352,6 +395,24 @@ TEST(ReadingAhead, VectorsOfSeveralQueuesComeInAnyOrder) {
   ASSERT_FALSE(full.ok());
   EXPECT_THAT(full.error().message,
               HasSubstr("message 6: 2 vectors of queue 'b' wait for those of other queues"));
+}
+
+TEST(ReadingAhead, AFlushDropsTheVectorsOfAnIncompleteStep) {
+  Pipe pipe;
+  const std::string a = message({.payload_bytes = 2}, "aa");
+  const auto b = [](const char* payload) {
+    return message({.queue = 1, .payload_bytes = 1}, payload);
+  };
+  const std::string flush =
+      message({.kind = MessageKind::kControl, .control = MessageControl::kFlush});
+  pipe.send(b("x") + b("y") + flush + a + b("b"));
+  pipe.close();
+  tools::StepSource source(pipe.stream, kTwoQueues, tools::Framing::kMessages, 2);
+  const auto step = source.next();
+  ASSERT_TRUE(step.ok() && *step);
+  EXPECT_EQ(bytes_of((*step)->tensors[0]) + bytes_of((*step)->tensors[1]), "aab");
+  const auto end = source.next();
+  EXPECT_TRUE(end.ok() && !*end);
 }
 
 TEST(ReadingAhead, AnEndInsideAStepIsAnError) {

@@ -86,8 +86,9 @@ Status run_program(const RunArguments& asked) {
   const std::string arch = asked.arch_given ? asked.model.arch : "";
   FileRoles roles = file_roles(arguments);
   TESSERA_RETURN_IF_ERROR(roles.check());
+  std::string steps_queue;
   TESSERA_TRY(isa::Program program,
-              read_program(asked.model.model, arch, !asked.stream.empty(), roles));
+              read_program(asked.model.model, arch, !asked.stream.empty(), roles, &steps_queue));
   TESSERA_RETURN_IF_ERROR(roles.check());
   TESSERA_TRY(const ChipConfig chip, network::chip_of(program, arch));
   arguments.model.arch = chip.name;
@@ -100,7 +101,9 @@ Status run_program(const RunArguments& asked) {
   options.trace = !arguments.trace.empty();
   TESSERA_TRY(options.traps, traps_of(arguments));
   TESSERA_TRY(const auto run, device::ProgramRun::create(std::move(program), chip, options));
-  if (!arguments.stream.empty()) return run_stream(arguments, *run, chip.clock_hertz);
+  if (!arguments.stream.empty()) {
+    return run_stream(arguments, *run, {chip.clock_hertz, steps_queue});
+  }
   return run_once(arguments, roles, *run);
 }
 

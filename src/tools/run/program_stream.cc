@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <vector>
 
 #include "tools/stream/step_source.h"
@@ -66,9 +68,63 @@ class Results {
   std::vector<std::byte> message_;
 };
 
+// How far a sequence is whose number of steps comes with its first message.
+class StepCount {
+ public:
+  // `queue`: its place among the inputs; none: sequences of any length.
+  explicit StepCount(std::optional<std::size_t> queue) : queue_(queue) {}
+
+  // In front of a step; whether a sequence begins with it.
+  Result<bool> next(const StepInputs& inputs) {
+    if (!queue_) return inputs.begin;
+    const bool begins = inputs.begin || left_ == 0;
+    if (begins) {
+      left_ = inputs.scalars[*queue_];
+      if (left_ < 1) {
+        return Error{ErrorCode::kInvalidArgument,
+                     fmt::format("step {}: a message says that its sequence has {} steps, allowed "
+                                 "1..{}",
+                                 steps_, left_, std::numeric_limits<std::int32_t>::max())};
+      }
+    }
+    --left_;
+    ++steps_;
+    return begins;
+  }
+  // At the end of the stream.
+  Status finish() const {
+    if (left_ == 0) return {};
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("the stream ends {} steps before its sequence does", left_)};
+  }
+
+ private:
+  const std::optional<std::size_t> queue_;
+  std::int64_t left_ = 0;
+  std::int64_t steps_ = 0;
+};
+
+Result<StepCount> count_of(const RunArguments& arguments, const device::ProgramRun& run,
+                           const std::string& queue) {
+  if (queue.empty()) return StepCount(std::nullopt);
+  if (arguments.framing != "messages") {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("the time loop counts by the messages of queue '{}'; give --framing "
+                             "messages, whose headers say how many steps there are",
+                             queue)};
+  }
+  const std::vector<TensorDescription> inputs = run.inputs();
+  const auto found = std::ranges::find(inputs, queue, &TensorDescription::name);
+  if (found != inputs.end()) return StepCount(static_cast<std::size_t>(found - inputs.begin()));
+  return Error{ErrorCode::kInvalidArgument,
+               fmt::format("the time loop counts by the messages of queue '{}', and reads none of "
+                           "them",
+                           queue)};
+}
+
 // One caller's steps.
 Status serve(const RunArguments& arguments, const VectorStream::Ends& ends, device::ProgramRun& run,
-             Streamed& streamed) {
+             StepCount count, Streamed& streamed) {
   const Framing framing = arguments.framing == "messages" ? Framing::kMessages : Framing::kRaw;
   Results results(*ends.out, framing);
   StepSource source(ends.in, run.inputs(), framing, static_cast<std::size_t>(arguments.read_ahead));
@@ -83,8 +139,12 @@ Status serve(const RunArguments& arguments, const VectorStream::Ends& ends, devi
   TESSERA_RETURN_IF_ERROR(begin());
   while (true) {
     TESSERA_TRY(const std::optional<StepInputs> inputs, source.next());
-    if (!inputs) return results.finish();
-    if (inputs->begin) TESSERA_RETURN_IF_ERROR(begin());
+    if (!inputs) {
+      TESSERA_RETURN_IF_ERROR(count.finish());
+      return results.finish();
+    }
+    TESSERA_TRY(const bool begins, count.next(*inputs));
+    if (begins) TESSERA_RETURN_IF_ERROR(begin());
     TESSERA_TRY(const RunResult step, run.step(inputs->tensors));
     fresh = false;
     streamed.step_cycles += step.cycles;
@@ -108,10 +168,12 @@ Status check_peers(const RunArguments& arguments, const StreamEnds& ends) {
                            arguments.stream_out)};
 }
 
-Result<Streamed> serve_all(const RunArguments& arguments, device::ProgramRun& run) {
+Result<Streamed> serve_all(const RunArguments& arguments, device::ProgramRun& run,
+                           const std::string& steps_queue) {
   if (run.inputs().empty() || run.outputs().empty()) {
     return Error{ErrorCode::kInvalidArgument, "the program takes no vectors, or gives none"};
   }
+  TESSERA_TRY(const StepCount count, count_of(arguments, run, steps_queue));
   TESSERA_TRY(StreamEnds ends, StreamEnds::open(arguments.stream, arguments.stream_out,
                                                 [](const std::string& address) {
                                                   show(stderr, "listening at {}\n", address);
@@ -121,7 +183,7 @@ Result<Streamed> serve_all(const RunArguments& arguments, device::ProgramRun& ru
   while (arguments.peers == 0 || streamed.peers < arguments.peers) {
     TESSERA_TRY(const VectorStream::Ends of_peer, ends.next());
     ++streamed.peers;
-    const Status served = serve(arguments, of_peer, run, streamed);
+    const Status served = serve(arguments, of_peer, run, count, streamed);
     if (served.ok()) continue;
     // A caller that sends nonsense or hangs up does not end the service for the others.
     if (arguments.peers == 1) return served.error();
@@ -133,8 +195,9 @@ Result<Streamed> serve_all(const RunArguments& arguments, device::ProgramRun& ru
 }  // namespace
 
 Status run_stream(const RunArguments& arguments, device::ProgramRun& run,
-                  std::int64_t clock_hertz) {
-  TESSERA_TRY(const Streamed streamed, serve_all(arguments, run));
+                  const StreamedProgram& program) {
+  TESSERA_TRY(const Streamed streamed, serve_all(arguments, run, program.steps_queue));
+  const std::int64_t clock_hertz = program.clock_hertz;
   // Standard output may be the vectors'.
   std::FILE* const console = arguments.stream_out == "-" ? stderr : stdout;
   if (arguments.model.json) {

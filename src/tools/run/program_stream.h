@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "base/result.h"
 #include "device/program_run.h"
@@ -9,6 +10,13 @@
 
 namespace tessera::tools {
 
-Status run_stream(const RunArguments& arguments, device::ProgramRun& run, std::int64_t clock_hertz);
+struct StreamedProgram {
+  std::int64_t clock_hertz = 0;
+  // The queue whose messages say how many steps a sequence has, or "": streams of any length.
+  std::string steps_queue;
+};
+
+Status run_stream(const RunArguments& arguments, device::ProgramRun& run,
+                  const StreamedProgram& program);
 
 }  // namespace tessera::tools

@@ -59,9 +59,10 @@ Result<MessageHeader> decode_message_header(
                        .scalar = static_cast<std::int32_t>(get(bytes, 12, 4))};
   const std::uint32_t control = get(bytes, 6, 1);
   const bool is_control = header.kind == MessageKind::kControl;
-  if (is_control ? control < 1 || control > 2 : control != 0) {
-    return wrong(6, fmt::format("control {}, allowed {}", control,
-                                is_control ? "1 (begin), 2 (end)" : "0 in a vector's message"));
+  if (is_control ? control < 1 || control > 3 : control != 0) {
+    return wrong(
+        6, fmt::format("control {}, allowed {}", control,
+                       is_control ? "1 (begin), 2 (end), 3 (flush)" : "0 in a vector's message"));
   }
   header.control = static_cast<MessageControl>(control);
   if (get(bytes, 7, 1) != 0) return wrong(7, fmt::format("{}, allowed 0", get(bytes, 7, 1)));

@@ -135,6 +135,7 @@ StepInputs StepSource::step_of_lines() {
       step.scalar = vector.scalar;
     }
     step.tensors.push_back(std::move(vector.tensor));
+    step.scalars.push_back(vector.scalar);
     line.pop_front();
   }
   return step;
@@ -162,6 +163,10 @@ StepSource::Item StepSource::read_messages() {
       continue;
     }
     ++messages_;
+    if (header.control == MessageControl::kFlush) {
+      for (std::deque<Vector>& line : lines_) line.clear();
+      continue;
+    }
     const bool end = header.control == MessageControl::kEnd;
     TESSERA_RETURN_IF_ERROR(check_nothing_waits(end ? "the end" : "a beginning"));
     if (end) return std::optional<StepInputs>();

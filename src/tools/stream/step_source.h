@@ -29,9 +29,10 @@ namespace tessera::tools {
 enum class Framing { kRaw, kMessages };
 
 struct StepInputs {
-  bool begin = false;  // the state starts anew in front of it
-  std::int32_t scalar = 0;
-  std::vector<Tensor> tensors;  // of each queue
+  bool begin = false;                 // the state starts anew in front of it
+  std::int32_t scalar = 0;            // of the first message
+  std::vector<Tensor> tensors;        // of each queue
+  std::vector<std::int32_t> scalars;  // of each queue's message; none where vectors come raw
 };
 
 class StepSource {
