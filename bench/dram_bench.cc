@@ -45,7 +45,7 @@ void run_model(benchmark::State& state, const DramDevice& device,
   state.counters["simulated_GB/s"] = static_cast<double>(done * kRequestBytes) / seconds * 1e-9;
 }
 
-// Today's channel of the virtual core.
+// The channel of the virtual core.
 void run_core_channel(benchmark::State& state) {
   const ChipConfig chip;
   engines::WakeTable wakes;
@@ -56,7 +56,7 @@ void run_core_channel(benchmark::State& state) {
   engines::DramPort tasks(engines::Box::kTaskManager, 4);
   engines::DramChannel channel(chip, {&load, &store, &kernel, &tasks}, wakes);
   channel.reset();
-  std::array<engines::StridedRuns, 16> grids;
+  std::array<StridedRuns, 16> grids;
   std::size_t request = 0;
   int in_flight = 0;
   Cycles now = 0;
@@ -68,7 +68,7 @@ void run_core_channel(benchmark::State& state) {
         done = true;
       }
       while (in_flight < 2 && kernel.requests.can_push(now)) {
-        engines::StridedRuns& grid = grids[request % grids.size()];
+        StridedRuns& grid = grids[request % grids.size()];
         grid = {.address = static_cast<std::int64_t>(request % 65536) * kRequestBytes,
                 .run_bytes = kRequestBytes};
         kernel.requests.push(now, {.grid = &grid, .bytes = kRequestBytes});
