@@ -88,7 +88,7 @@ void MessageLink::receive(std::int64_t bytes, Cycles asked) {
 MessageLink::Times MessageLink::take(Cycles now, std::int64_t messages, std::int64_t bytes) {
   for (std::int64_t i = 0; i < messages; ++i) receive(bytes, now);
   // What waited in the buffer leaves it through the port of a DMA engine.
-  const Cycles moved = ceil_div(messages * bytes, dma_port_bytes(chip_));
+  const Cycles moved = ceil_div(messages * bytes, chip_.dma.port_bytes);
   const Cycles taken = std::max({now + 1, now + moved, link_free_});
   releases_.push_back({taken, received_});
   return {.taken = taken, .done = std::max(taken, link_free_ + latency_)};

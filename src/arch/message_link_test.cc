@@ -9,7 +9,7 @@ namespace {
 ChipConfig chip_with(std::int32_t header_cycles, std::int32_t nanoseconds) {
   ChipConfig chip;
   chip.clock_hertz = 250'000'000;
-  chip.dma.port_bytes = chip.dram.bytes_per_cycle = 64;
+  chip.dma.port_bytes = 64;
   chip.message = {.ports = 1,
                   .megabytes_per_second = 1'000,
                   .nanoseconds = nanoseconds,
