@@ -18,11 +18,12 @@
 // Not for several threads at once.
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "arch/chip_config.h"
 #include "arch/cost.h"
 
 namespace tessera {
@@ -36,6 +37,7 @@ struct PortDemand {
 struct PortSlot {
   Cycles begin = 0;
   Cycles end = 0;
+  Cycles length() const { return end - begin; }
 };
 
 class PortSchedule {
@@ -44,33 +46,45 @@ class PortSchedule {
 
   // Each > 0.
   PortSchedule(std::int32_t banks, std::int32_t read_ports, std::int32_t write_ports);
+  // None where the chip's ports never meet (banks = 0).
+  static std::optional<PortSchedule> of(const ChipConfig& chip);
 
   void reset();
-  // For a step that may begin at `now` and then takes `occupancy` cycles (> 0) if the ports are
-  // free. `now` never goes back. Banks may be named several times.
-  PortSlot reserve(Cycles now, Cycles occupancy, std::span<const PortDemand> demands);
+  // For a step that may begin `wait` cycles after `now` (>= 0) and then takes `occupancy` cycles
+  // (> 0) if the ports are free. `now` never goes back. Banks may be named several times.
+  PortSlot reserve(Cycles now, Cycles occupancy, std::span<const PortDemand> demands,
+                   Cycles wait = 0);
+  // How long the step takes while no other one runs.
+  Cycles alone(Cycles occupancy, std::span<const PortDemand> demands);
   // Parts of the bank's read (write) ports that are given away in cycle `at`, at least the last
   // `now`.
   std::int64_t taken(std::int32_t bank, bool write, Cycles at) const;
 
  private:
-  struct Part {
-    std::int64_t rate = 0;  // 65,536ths of a port
-    Cycles first = 0, last = 0;
+  // From cycle `at` on, until the next change, so much is taken, in 65,536ths of a port.
+  struct Change {
+    Cycles at = 0;
+    std::int64_t rate = 0;
   };
   struct Port {
     std::int64_t rate_max = 0;
-    std::vector<Part> parts;  // that have not ended
-    Cycles wanted = 0;        // by the step that asks
+    std::vector<Change> changes;  // in the order of time; before the first nothing is taken
+    Cycles wanted = 0;            // by the step that asks
   };
   Port& port(std::int32_t bank, bool write) { return ports_[index(bank, write)]; }
   static std::size_t index(std::int32_t bank, bool write) {
     return 2 * static_cast<std::size_t>(bank) + (write ? 1 : 0);
   }
-  void forget_ended(Cycles now);
-  // How long the step takes where it begins at `at`; 0 if a port that it wants has nothing left.
-  Cycles length(Cycles at, Cycles occupancy) const;
-  static std::int64_t taken(const Port& port, Cycles at);
+  // Notes in `wanted_` and its ports what the step wants.
+  void want(std::span<const PortDemand> demands);
+  static void forget(Port& port, Cycles now);
+  // How long the step takes where it begins at `at`, or more than `most`.
+  Cycles length(Cycles at, Cycles occupancy, Cycles most) const;
+  // The most that is taken in any cycle of [first, last).
+  static std::int64_t most_taken(const Port& port, Cycles first, Cycles last);
+  static void add(Port& port, const PortSlot& slot, std::int64_t rate);
+  // The change at `at`, made if there is none.
+  static std::size_t change_at(Port& port, Cycles at);
 
   std::vector<Port> ports_;
   std::vector<std::size_t> wanted_;  // ports of the step that asks

@@ -1,7 +1,7 @@
 #include "isa/port_work.h"
 
 #include <algorithm>
-#include <type_traits>
+#include <utility>
 #include <variant>
 
 #include "base/quantity.h"
@@ -11,14 +11,11 @@
 #include "isa/rows_read.h"
 
 namespace tessera::isa {
-namespace {
 
-class StepPorts {
+// The demands of one step.
+class PortWork::Step {
  public:
-  StepPorts(const ChipConfig& chip, std::vector<PortDemand>& demands)
-      : chip_(chip),
-        bank_bytes_(ceil_div(chip.state_buffer.bytes_per_partition, chip.state_buffer.banks)),
-        demands_(demands) {}
+  explicit Step(PortWork& work) : work_(work), chip_(work.chip_) {}
 
   // Each element of the box once.
   void once(const BufferSurface& surface, const SurfaceBox& box, bool write) {
@@ -37,47 +34,62 @@ class StepPorts {
 
  private:
   Cycles words(const BufferSurface& surface, const SurfaceBox& box) const {
-    const std::int64_t rows = surface.broadcast_rows ? 1 : box.rows.last - box.rows.first;
+    std::int64_t rows = surface.broadcast_rows ? 1 : box.rows.last - box.rows.first;
+    std::int64_t columns = surface.column_pitch == 0 ? 1 : std::int64_t{surface.columns};
+    const std::int64_t row_bytes = columns * format_bytes(surface.format);
+    if (surface.column_pitch == format_bytes(surface.format) && surface.row_pitch == row_bytes) {
+      columns *= std::exchange(rows, 1);
+    }
     const std::int64_t partitions = chip_.state_buffer.partitions;
     const std::int64_t blocks = surface.broadcast_channels
                                     ? 1
                                     : (box.channel_first + box.channel_count - 1) / partitions -
                                           box.channel_first / partitions + 1;
-    return rows * blocks * words(surface, std::int64_t{surface.columns});
+    return rows * blocks * words(surface, columns);
   }
 
   // Of each bank what part of the box's bytes lies there.
   void take(const BufferSurface& surface, const SurfaceBox& box, bool write, Cycles cycles) {
     if (cycles <= 0 || box.rows.last <= box.rows.first || box.channel_count <= 0) return;
-    accesses_.clear();
-    surface_accesses(surface, box, chip_.state_buffer.partitions, write, accesses_);
-    std::int64_t bytes = 0;
-    for (const Access& access : accesses_) bytes += access.last - access.first;
-    if (bytes == 0) return;
-    in_bank_.assign(static_cast<std::size_t>(chip_.state_buffer.banks), 0);
-    for (const Access& access : accesses_) {
+    std::vector<Access>& accesses = work_.accesses_;
+    accesses.clear();
+    surface_accesses(surface, box, chip_.state_buffer.partitions, write, accesses);
+    if (accesses.empty()) return;
+    const auto bank_of = [this](std::int64_t byte) { return byte / work_.bank_bytes_; };
+    std::int64_t low = accesses[0].first, high = accesses[0].last, bytes = 0;
+    for (const Access& access : accesses) {
+      low = std::min(low, access.first);
+      high = std::max(high, access.last);
+      bytes += access.last - access.first;
+    }
+    if (bank_of(low) == bank_of(high - 1)) return add(bank_of(low), write, cycles);
+    std::vector<std::int64_t>& in_bank = work_.in_bank_;
+    in_bank.assign(static_cast<std::size_t>(chip_.state_buffer.banks), 0);
+    for (const Access& access : accesses) {
       for (std::int64_t first = access.first; first < access.last;) {
-        const std::int64_t bank = first / bank_bytes_;
-        const std::int64_t last = std::min(access.last, (bank + 1) * bank_bytes_);
-        in_bank_[static_cast<std::size_t>(bank)] += last - first;
+        const std::int64_t bank = bank_of(first);
+        const std::int64_t last = std::min(access.last, (bank + 1) * work_.bank_bytes_);
+        in_bank[static_cast<std::size_t>(bank)] += last - first;
         first = last;
       }
     }
-    for (std::size_t bank = 0; bank < in_bank_.size(); ++bank) {
-      if (in_bank_[bank] == 0) continue;
-      const Cycles part = Ratio(in_bank_[bank], bytes).ceil_of(cycles);
-      demands_.push_back({.bank = static_cast<std::int32_t>(bank),
-                          .reads = write ? 0 : part,
-                          .writes = write ? part : 0});
+    for (std::size_t bank = 0; bank < in_bank.size(); ++bank) {
+      if (in_bank[bank] == 0) continue;
+      add(static_cast<std::int64_t>(bank), write, Ratio(in_bank[bank], bytes).ceil_of(cycles));
     }
   }
 
+  void add(std::int64_t bank, bool write, Cycles cycles) {
+    work_.demands_.push_back({.bank = static_cast<std::int32_t>(bank),
+                              .reads = write ? 0 : cycles,
+                              .writes = write ? cycles : 0});
+  }
+
+  PortWork& work_;
   const ChipConfig& chip_;
-  const std::int64_t bank_bytes_;
-  std::vector<PortDemand>& demands_;
-  std::vector<Access> accesses_;
-  std::vector<std::int64_t> in_bank_;
 };
+
+namespace {
 
 // Elements that the moving operand's partition delivers while the array streams for `occupancy`.
 std::int64_t moving_elements(const NeuralTask& task, const ChipConfig& chip, RowRange rows,
@@ -100,8 +112,9 @@ std::int64_t moving_elements(const NeuralTask& task, const ChipConfig& chip, Row
 }
 
 // `moving`: elements of the moving operand that a partition delivers, at least.
+template <typename Ports>
 void neural_ports(const NeuralTask& task, std::int64_t image, RowRange rows, std::int64_t moving,
-                  StepPorts& ports) {
+                  Ports& ports) {
   if (task.transpose) {
     ports.once(task.moving, {task.moving_channel_first, task.output.columns, image, rows}, false);
     ports.once(task.output, {task.output_channel_first, task.moving.columns, image, rows}, true);
@@ -121,7 +134,8 @@ void neural_ports(const NeuralTask& task, std::int64_t image, RowRange rows, std
              {task.output_channel_first, shape.groups * shape.output_channels, image, rows}, true);
 }
 
-void planar_ports(const PlanarTask& task, std::int64_t image, RowRange rows, StepPorts& ports) {
+template <typename Ports>
+void planar_ports(const PlanarTask& task, std::int64_t image, RowRange rows, Ports& ports) {
   for (int i = 0; i < task.input_count; ++i) {
     const BufferSurface& input = task.inputs[i];
     ports.once(input, {0, input.channels, image, planar_rows_read(task, i, rows)}, false);
@@ -137,17 +151,23 @@ void planar_ports(const PlanarTask& task, std::int64_t image, RowRange rows, Ste
 
 }  // namespace
 
-void port_work(const TaskDescriptor& task, const ChipConfig& chip, std::int64_t step,
-               Cycles occupancy, std::int64_t readers, std::vector<PortDemand>& demands) {
-  if (chip.state_buffer.banks == 0) return;
-  StepPorts ports(chip, demands);
+PortWork::PortWork(const ChipConfig& chip)
+    : chip_(chip),
+      bank_bytes_(
+          ceil_div(chip.state_buffer.bytes_per_partition, std::max(1, chip.state_buffer.banks))) {}
+
+std::span<const PortDemand> PortWork::of(const TaskDescriptor& task, std::int64_t step,
+                                         Cycles occupancy, std::int64_t readers) {
+  demands_.clear();
+  if (chip_.state_buffer.banks == 0) return demands_;
+  Step ports(*this);
   const std::int64_t image = task.bands.image(step);
   const RowRange rows = task.bands.range(step);
   if (const auto* neural = std::get_if<NeuralTask>(&task.config)) {
     // The planar engine has its inputs in line buffers.
     const std::int64_t moving = task.engine == EngineKind::kPlanar
                                     ? 0
-                                    : readers * moving_elements(*neural, chip, rows, occupancy);
+                                    : readers * moving_elements(*neural, chip_, rows, occupancy);
     neural_ports(*neural, image, rows, moving, ports);
   } else if (const auto* planar = std::get_if<PlanarTask>(&task.config)) {
     planar_ports(*planar, image, rows, ports);
@@ -155,6 +175,7 @@ void port_work(const TaskDescriptor& task, const ChipConfig& chip, std::int64_t 
     ports.once(transfer->buffer, {transfer->channel_first, transfer->channel_count, image, rows},
                task.engine == EngineKind::kLoad || task.engine == EngineKind::kMessageIn);
   }
+  return demands_;
 }
 
 }  // namespace tessera::isa

@@ -1,7 +1,9 @@
 // What a step wants of the state buffer's ports (arch/port_schedule.h), in cycles of one port.
 //
 // A port moves `port_bytes` a cycle. A row of a surface whose columns lie next to each other moves
-// in whole words of a port; where they do not, each element takes a cycle of its own. All
+// in whole words of a port, and so do rows without a gap between them; where columns do not lie next
+// to each other, each element takes a cycle of its own. What is one for all columns is read once a
+// row. All
 // partitions work side by side, so a step wants what one partition has of it. What lies across
 // banks wants of each bank what lies there.
 //
@@ -15,18 +17,35 @@
 // (broadcast) take them in one read.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "arch/chip_config.h"
 #include "arch/port_schedule.h"
+#include "isa/accesses.h"
 #include "isa/descriptor.h"
 
 namespace tessera::isa {
 
-// Appends what step `step` (0-based) of `task` wants; nothing where the chip's banks are 0.
-// `occupancy`: the cycles that the step takes alone. `readers`: engines that read parts of the
-// moving operand of their own (unicast), or 1.
-void port_work(const TaskDescriptor& task, const ChipConfig& chip, std::int64_t step,
-               Cycles occupancy, std::int64_t readers, std::vector<PortDemand>& demands);
+// Not for several threads at once.
+class PortWork {
+ public:
+  explicit PortWork(const ChipConfig& chip);
+
+  // What step `step` (0-based) of `task` wants; nothing where the chip's banks are 0. `occupancy`:
+  // the cycles that the step takes alone. `readers`: engines that read parts of the moving operand
+  // of their own (unicast), or 1. Valid until the next call.
+  std::span<const PortDemand> of(const TaskDescriptor& task, std::int64_t step, Cycles occupancy,
+                                 std::int64_t readers);
+
+ private:
+  class Step;
+
+  const ChipConfig chip_;
+  const std::int64_t bank_bytes_;
+  std::vector<PortDemand> demands_;
+  std::vector<Access> accesses_;       // scratch
+  std::vector<std::int64_t> in_bank_;  // scratch: bytes
+};
 
 }  // namespace tessera::isa

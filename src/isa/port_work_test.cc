@@ -38,8 +38,8 @@ struct Wanted {
 
 std::vector<Wanted> wanted(const TaskDescriptor& task, const ChipConfig& chip, Cycles occupancy,
                            std::int64_t readers = 1) {
-  std::vector<PortDemand> demands;
-  port_work(task, chip, 0, occupancy, readers, demands);
+  PortWork work(chip);
+  const std::span<const PortDemand> demands = work.of(task, 0, occupancy, readers);
   std::vector<Wanted> banks(2);
   for (const PortDemand& demand : demands) {
     banks[static_cast<std::size_t>(demand.bank)].reads += demand.reads;
@@ -62,22 +62,22 @@ TaskDescriptor sum_of(const BufferSurface& a, const BufferSurface& b, const Buff
   return task;
 }
 
-// 8 channels are two blocks; 2 blocks x 4 rows x 10 columns of 2 bytes: a row is 20 bytes, two words
-// of a port, so a surface is 16 words.
+// 8 channels are two blocks of 4 rows of 10 columns of 2 bytes without a gap: 80 bytes, five words of
+// a port each, so a surface is 10 words.
 TEST(PortWork, TwoSourcesOfABankTakeItsReadPortTwice) {
   const ChipConfig chip = chip_of_two_banks();
   const BufferSurface low = surface(0, 8, 4, 10), low2 = surface(400, 8, 4, 10);
   const BufferSurface high = surface(2048, 8, 4, 10);
-  EXPECT_EQ(wanted(sum_of(low, low2, high), chip, 10), (std::vector<Wanted>{{32, 0}, {0, 16}}));
-  EXPECT_EQ(wanted(sum_of(low, high, low2), chip, 10), (std::vector<Wanted>{{16, 16}, {16, 0}}));
+  EXPECT_EQ(wanted(sum_of(low, low2, high), chip, 10), (std::vector<Wanted>{{20, 0}, {0, 10}}));
+  EXPECT_EQ(wanted(sum_of(low, high, low2), chip, 10), (std::vector<Wanted>{{10, 10}, {10, 0}}));
 }
 
 TEST(PortWork, ASurfaceAcrossBanksWantsOfEachWhatLiesThere) {
   const ChipConfig chip = chip_of_two_banks();
-  // 160 bytes, 40 of them in front of byte 2048: a quarter of 16 words, and three.
+  // 160 bytes, 40 of them in front of byte 2048: 2.5 of 10 words, and 7.5.
   const BufferSurface across = surface(2008, 8, 4, 10), high = surface(3000, 8, 4, 10);
   EXPECT_EQ(wanted(sum_of(across, high, high), chip, 10),
-            (std::vector<Wanted>{{4, 0}, {12 + 16, 16}}));
+            (std::vector<Wanted>{{3, 0}, {8 + 10, 10}}));
 }
 
 TEST(PortWork, ColumnsThatAreNotNeighboursTakeACycleEach) {
@@ -86,7 +86,17 @@ TEST(PortWork, ColumnsThatAreNotNeighboursTakeACycleEach) {
   turned.column_pitch = 8;
   turned.row_pitch = 2;
   const BufferSurface high = surface(2048, 8, 4, 10);
-  EXPECT_EQ(wanted(sum_of(turned, high, high), chip, 10), (std::vector<Wanted>{{80, 0}, {16, 16}}));
+  EXPECT_EQ(wanted(sum_of(turned, high, high), chip, 10), (std::vector<Wanted>{{80, 0}, {10, 10}}));
+}
+
+TEST(PortWork, RowsWithGapsBetweenThemMoveInWordsOfTheirOwn) {
+  const ChipConfig chip = chip_of_two_banks();
+  BufferSurface apart = surface(0, 8, 4, 10);
+  apart.row_pitch = 24;
+  apart.block_pitch = 96;
+  const BufferSurface high = surface(2048, 8, 4, 10);
+  // 2 blocks x 4 rows x 20 bytes: two words each.
+  EXPECT_EQ(wanted(sum_of(apart, high, high), chip, 10), (std::vector<Wanted>{{16, 0}, {10, 10}}));
 }
 
 TEST(PortWork, ABroadcastIsReadOnce) {
@@ -96,8 +106,13 @@ TEST(PortWork, ABroadcastIsReadOnce) {
   BufferSurface channel = surface(0, 1, 4, 10);
   channel.broadcast_channels = true;
   const BufferSurface high = surface(2048, 8, 4, 10);
-  EXPECT_EQ(wanted(sum_of(row, high, high), chip, 10), (std::vector<Wanted>{{4, 0}, {16, 16}}));
-  EXPECT_EQ(wanted(sum_of(channel, high, high), chip, 10), (std::vector<Wanted>{{8, 0}, {16, 16}}));
+  EXPECT_EQ(wanted(sum_of(row, high, high), chip, 10), (std::vector<Wanted>{{4, 0}, {10, 10}}));
+  EXPECT_EQ(wanted(sum_of(channel, high, high), chip, 10), (std::vector<Wanted>{{5, 0}, {10, 10}}));
+  // One element for all columns: an access a row, of 2 blocks x 4 rows.
+  BufferSurface column = surface(0, 8, 4, 10);
+  column.column_pitch = 0;
+  column.row_pitch = 2;
+  EXPECT_EQ(wanted(sum_of(column, high, high), chip, 10), (std::vector<Wanted>{{8, 0}, {10, 10}}));
 }
 
 TaskDescriptor product_of(const BufferSurface& x, const BufferSurface& y) {
@@ -117,10 +132,10 @@ TaskDescriptor product_of(const BufferSurface& x, const BufferSurface& y) {
 TEST(PortWork, TheMovingOperandIsReadForEachPass) {
   const ChipConfig chip = chip_of_two_banks();
   const TaskDescriptor task = product_of(surface(0, 8, 4, 10), surface(2048, 8, 4, 10));
-  EXPECT_EQ(wanted(task, chip, 1000), (std::vector<Wanted>{{125, 0}, {0, 16}}));
-  EXPECT_EQ(wanted(task, chip, 1000, 4), (std::vector<Wanted>{{500, 0}, {0, 16}}));
+  EXPECT_EQ(wanted(task, chip, 1000), (std::vector<Wanted>{{125, 0}, {0, 10}}));
+  EXPECT_EQ(wanted(task, chip, 1000, 4), (std::vector<Wanted>{{500, 0}, {0, 10}}));
   // Never less than the operand itself.
-  EXPECT_EQ(wanted(task, chip, 1), (std::vector<Wanted>{{16, 0}, {0, 16}}));
+  EXPECT_EQ(wanted(task, chip, 1), (std::vector<Wanted>{{10, 0}, {0, 10}}));
 }
 
 TEST(PortWork, LoadsWriteAndStoresRead) {
@@ -132,17 +147,17 @@ TEST(PortWork, LoadsWriteAndStoresRead) {
   transfer.channel_count = 8;
   task.config = transfer;
   task.engine = EngineKind::kLoad;
-  EXPECT_EQ(wanted(task, chip, 10), (std::vector<Wanted>{{0, 16}, {0, 0}}));
+  EXPECT_EQ(wanted(task, chip, 10), (std::vector<Wanted>{{0, 10}, {0, 0}}));
   task.engine = EngineKind::kStore;
-  EXPECT_EQ(wanted(task, chip, 10), (std::vector<Wanted>{{16, 0}, {0, 0}}));
+  EXPECT_EQ(wanted(task, chip, 10), (std::vector<Wanted>{{10, 0}, {0, 0}}));
 }
 
 TEST(PortWork, WithoutBanksNothingIsWanted) {
   ChipConfig chip = chip_of_two_banks();
   chip.state_buffer.banks = 0;
-  std::vector<PortDemand> demands;
-  port_work(product_of(surface(0, 8, 4, 10), surface(2048, 8, 4, 10)), chip, 0, 1000, 1, demands);
-  EXPECT_TRUE(demands.empty());
+  PortWork work(chip);
+  EXPECT_TRUE(
+      work.of(product_of(surface(0, 8, 4, 10), surface(2048, 8, 4, 10)), 0, 1000, 1).empty());
 }
 
 }  // namespace
