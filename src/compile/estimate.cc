@@ -1,16 +1,37 @@
 #include "compile/estimate.h"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
+#include "arch/dram_config.h"
+#include "arch/port_schedule.h"
 #include "isa/dma_time.h"
 #include "isa/message_work.h"
+#include "isa/port_work.h"
 #include "isa/work.h"
 
 namespace tessera::compile {
 namespace {
 
 using namespace isa;  // descriptors
+
+// What the ports of the state buffer make of the steps of a task that nobody is in the way of.
+class PortsAlone {
+ public:
+  PortsAlone(const TaskDescriptor& task, const ChipConfig& chip)
+      : task_(task), ports_(PortSchedule::of(chip)), work_(chip) {}
+
+  Cycles of(std::int64_t step, Cycles occupancy, std::int64_t readers = 1) {
+    if (!ports_ || occupancy == 0) return occupancy;
+    return ports_->alone(occupancy, work_.of(task_, step, occupancy, readers));
+  }
+
+ private:
+  const TaskDescriptor& task_;
+  std::optional<PortSchedule> ports_;
+  PortWork work_;
+};
 
 // All steps behind each other from `start` on; the first one's weights are loaded first.
 template <typename Occupancy>
@@ -30,14 +51,17 @@ Cycles neural_cycles(const TaskDescriptor& task, const ChipConfig& chip) {
   const ProductWork work = product_work(std::get<NeuralTask>(task.config), chip);
   const NeuralSharing sharing =
       neural_sharing(config, work, std::min(task.bands.rows, task.bands.rows_per_step));
+  PortsAlone ports(task, chip);
+  const std::int64_t readers = sharing == NeuralSharing::kUnicast ? config.count : 1;
+  const auto occupancy_of = [&](std::int64_t step, const StepRows& rows) {
+    return ports.of(step, neural_step_cycles(config, work, rows, sharing), readers);
+  };
   // Images are alike but for the last step of the task.
   std::vector<Cycles> of_band;
   const auto occupancy = [&](std::int64_t step) {
     const StepRows rows = step_rows(task, step);
-    if (rows.last_of_task) return neural_step_cycles(config, work, rows, sharing);
-    if (step < task.bands.bands()) {
-      of_band.push_back(neural_step_cycles(config, work, rows, sharing));
-    }
+    if (rows.last_of_task) return occupancy_of(step, rows);
+    if (step < task.bands.bands()) of_band.push_back(occupancy_of(step, rows));
     return of_band[static_cast<std::size_t>(step % task.bands.bands())];
   };
   return steps_end(task, config.psum_banks,
@@ -46,11 +70,29 @@ Cycles neural_cycles(const TaskDescriptor& task, const ChipConfig& chip) {
 }
 
 Cycles planar_task_cycles(const TaskDescriptor& task, const ChipConfig& chip) {
-  return steps_end(task, kPlanarStepsDraining, chip.planar.task_start_cycles,
-                   chip.planar.latency_cycles, [&](std::int64_t step) {
-                     return planar_cycles(chip.planar,
-                                          planar_work(task.config, task.bands.range(step)));
-                   });
+  PortsAlone ports(task, chip);
+  return steps_end(
+      task, kPlanarStepsDraining, chip.planar.task_start_cycles, chip.planar.latency_cycles,
+      [&](std::int64_t step) {
+        return ports.of(
+            step, planar_cycles(chip.planar, planar_work(task.config, task.bands.range(step))));
+      });
+}
+
+// A transfer's bytes pass the memory and the buffer's ports at the same time.
+Cycles transfer_cycles(const TaskDescriptor& task, const ChipConfig& chip) {
+  const DmaTime time = dma_time(task, chip);
+  const auto* transfer = std::get_if<TransferTask>(&task.config);
+  if (transfer == nullptr || chip.state_buffer.banks == 0) return time.cycles;
+  PortsAlone ports(task, chip);
+  const std::int64_t row = std::int64_t{transfer->channel_count} * transfer->buffer.columns *
+                           format_bytes(transfer->buffer.format);
+  Cycles passage = 0;
+  for (std::int64_t step = 0; step < task.steps(); ++step) {
+    const RowRange rows = task.bands.range(step);
+    passage += ports.of(step, ceil_div((rows.last - rows.first) * row, dma_port_bytes(chip)));
+  }
+  return time.cycles + std::max<Cycles>(0, passage - time.transfer());
 }
 
 }  // namespace
@@ -60,7 +102,7 @@ Cycles estimate_task(const TaskDescriptor& task, const ChipConfig& chip) {
   if (task.engine == EngineKind::kPlanar) return kSeen + planar_task_cycles(task, chip);
   if (task.engine == EngineKind::kNeural) return kSeen + neural_cycles(task, chip);
   if (isa::is_message_engine(task.engine)) return kSeen + isa::message_task_cycles(task, chip);
-  return dma_time(task, chip).cycles;
+  return transfer_cycles(task, chip);
 }
 
 Cycles estimate_frame(const Frame& frame, const ChipConfig& chip) {

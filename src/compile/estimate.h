@@ -8,7 +8,8 @@
 namespace tessera::compile {
 
 // Cycles of one task alone on a quiet core, from its place in its engine's queue to its end: from the
-// cost formulas of arch/cost.h and the requests of isa/dma_time.h, which the engines charge too.
+// cost formulas of arch/cost.h, the requests of isa/dma_time.h and what the ports of the state buffer's
+// banks give to it alone, which the engines charge too.
 Cycles estimate_task(const isa::TaskDescriptor& task, const ChipConfig& chip);
 // Cycles of the frame alone: the largest sum over its engines.
 Cycles estimate_frame(const isa::Frame& frame, const ChipConfig& chip);

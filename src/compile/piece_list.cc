@@ -257,7 +257,11 @@ bool PieceList::place_without_wishes() {
 }
 
 std::optional<Misfit> PieceList::place() {
-  const MemoryBounds bounds{capacity(), kAlignmentBytes};
+  const auto& buffer = inputs_.chip.state_buffer;
+  const MemoryBounds bounds{
+      .capacity = capacity(),
+      .alignment = kAlignmentBytes,
+      .bank_bytes = buffer.banks == 0 ? 0 : ceil_div(buffer.bytes_per_partition, buffer.banks)};
   auto failed = place_blocks(plan_.buffer_blocks, bounds);
   while (failed && drop_wishes(plan_.buffer_blocks[*failed])) {
     failed = place_blocks(plan_.buffer_blocks, bounds);

@@ -22,9 +22,7 @@ class Placed {
 
   // The lowest free offset for block `i` during `life`, or -1.
   std::int64_t lowest_fit(std::size_t i, Life life) {
-    beside_ = index_.find(life);
-    std::sort(beside_.begin(), beside_.end(),
-              [&](std::size_t a, std::size_t b) { return blocks_[a].offset < blocks_[b].offset; });
+    find_beside(life);
     std::int64_t at = 0;
     for (const std::size_t j : beside_) {
       const PlacedBlock& other = blocks_[j];
@@ -33,9 +31,64 @@ class Placed {
     }
     return at + blocks_[i].bytes <= bounds_.capacity ? at : -1;
   }
+  // Of the lowest free offset of each gap and the begin of each bank, the one whose banks hold the
+  // fewest of the blocks that live together with `i`; the lowest of equal ones. -1: none is free.
+  std::int64_t apart_fit(std::size_t i, Life life) {
+    find_beside(life);
+    std::int64_t best = -1, fewest = 0;
+    const auto consider = [&](std::int64_t at) {
+      const std::int64_t met = met_in_banks(i, at);
+      if (best >= 0 && met >= fewest) return;
+      best = at;
+      fewest = met;
+    };
+    const auto consider_gap = [&](std::int64_t first, std::int64_t last) {
+      if (first + blocks_[i].bytes > last) return;
+      consider(first);
+      for (std::int64_t bank = first / bounds_.bank_bytes + 1;; ++bank) {
+        const std::int64_t at = round_up(bank * bounds_.bank_bytes, bounds_.alignment);
+        if (at + blocks_[i].bytes > last) return;
+        consider(at);
+      }
+    };
+    std::int64_t at = 0;
+    for (const std::size_t j : beside_) {
+      consider_gap(at, blocks_[j].offset);
+      at = std::max(at, round_up(blocks_[j].offset + blocks_[j].bytes, bounds_.alignment));
+    }
+    consider_gap(at, bounds_.capacity);
+    return best;
+  }
   void insert(std::size_t i, Life life) { index_.insert(i, life); }
 
  private:
+  // In the order of their offsets.
+  void find_beside(Life life) {
+    beside_ = index_.find(life);
+    std::sort(beside_.begin(), beside_.end(),
+              [&](std::size_t a, std::size_t b) { return blocks_[a].offset < blocks_[b].offset; });
+  }
+
+  // Blocks that live together with `i` and share a bank with it at `at`. Those of one task count more:
+  // one of them ends or begins with the other.
+  std::int64_t met_in_banks(std::size_t i, std::int64_t at) const {
+    constexpr std::int64_t kOfOneTask = 4;
+    const PlacedBlock& block = blocks_[i];
+    const std::int64_t first = at / bounds_.bank_bytes;
+    const std::int64_t last = (at + block.bytes - 1) / bounds_.bank_bytes;
+    std::int64_t met = 0;
+    for (const std::size_t j : beside_) {
+      const PlacedBlock& other = blocks_[j];
+      if (!life_of(block).overlaps(life_of(other))) continue;
+      if (other.offset / bounds_.bank_bytes > last) continue;
+      if ((other.offset + other.bytes - 1) / bounds_.bank_bytes < first) continue;
+      const bool of_one_task = block.first == other.first || block.first == other.last ||
+                               block.last == other.first || block.last == other.last;
+      met += of_one_task ? kOfOneTask : 1;
+    }
+    return met;
+  }
+
   static std::vector<Life> wishes(const std::vector<PlacedBlock>& blocks) {
     std::vector<Life> lives;
     for (const PlacedBlock& block : blocks) lives.push_back(wish_of(block));
@@ -64,9 +117,8 @@ std::string overlap_of(const PlacedBlock& a, const PlacedBlock& b) {
                      std::max(a.offset, b.offset));
 }
 
-}  // namespace
-
-std::optional<std::size_t> place_blocks(std::vector<PlacedBlock>& blocks, MemoryBounds bounds) {
+// Early blocks first, then by bytes and life.
+std::vector<std::size_t> order_of(const std::vector<PlacedBlock>& blocks) {
   std::vector<std::size_t> order(blocks.size());
   std::iota(order.begin(), order.end(), 0);
   const auto weight = [&](const PlacedBlock& b) {
@@ -76,7 +128,18 @@ std::optional<std::size_t> place_blocks(std::vector<PlacedBlock>& blocks, Memory
     if (blocks[a].early != blocks[b].early) return blocks[a].early;
     return weight(blocks[a]) > weight(blocks[b]);
   });
+  return order;
+}
+
+struct Outcome {
+  std::optional<std::size_t> failed;  // the block that found no room
+  std::int64_t wishes = 0;            // blocks that are kept to themselves as they wish
+};
+
+Outcome place_in_order(std::vector<PlacedBlock>& blocks, const std::vector<std::size_t>& order,
+                       MemoryBounds bounds, std::int64_t (Placed::*fit)(std::size_t, Life)) {
   Placed placed(blocks, bounds);
+  Outcome outcome;
   for (const std::size_t i : order) {
     PlacedBlock& block = blocks[i];
     if (block.bytes == 0) {
@@ -84,14 +147,28 @@ std::optional<std::size_t> place_blocks(std::vector<PlacedBlock>& blocks, Memory
       continue;
     }
     Life life = wish_of(block);
-    block.offset = placed.lowest_fit(i, life);
-    if (block.offset < 0) {
+    block.offset = (placed.*fit)(i, life);
+    if (block.offset >= 0) {
+      ++outcome.wishes;
+    } else {
       life = life_of(block);
-      block.offset = placed.lowest_fit(i, life);
+      block.offset = (placed.*fit)(i, life);
     }
-    if (block.offset < 0) return i;
+    if (block.offset < 0) return {.failed = i, .wishes = outcome.wishes};
     placed.insert(i, life);
   }
+  return outcome;
+}
+
+}  // namespace
+
+std::optional<std::size_t> place_blocks(std::vector<PlacedBlock>& blocks, MemoryBounds bounds) {
+  const std::vector<std::size_t> order = order_of(blocks);
+  const Outcome lowest = place_in_order(blocks, order, bounds, &Placed::lowest_fit);
+  if (lowest.failed || bounds.bank_bytes == 0) return lowest.failed;
+  std::vector<PlacedBlock> apart = blocks;
+  const Outcome in_banks = place_in_order(apart, order, bounds, &Placed::apart_fit);
+  if (!in_banks.failed && in_banks.wishes >= lowest.wishes) blocks = std::move(apart);
   return std::nullopt;
 }
 

@@ -30,10 +30,13 @@ struct PlacedBlock {
 struct MemoryBounds {
   std::int64_t capacity = 0;
   std::int64_t alignment = 64;
+  // Of each of the equal banks that the memory is cut into, if they have ports of their own; else 0.
+  std::int64_t bank_bytes = 0;
 };
 
 // Sets every offset. If a block finds no room, returns its index; the others' offsets are then of
-// no use.
+// no use. Where there are banks, blocks that live at the same time go to different ones, as far as
+// every block finds room all the same, and as many their wishes.
 std::optional<std::size_t> place_blocks(std::vector<PlacedBlock>& blocks, MemoryBounds bounds);
 
 // The obvious check: two blocks that overlap while both are alive, or a block out of bounds; as a

@@ -31,6 +31,32 @@ TEST(Placement, WishedTimeKeepsNeighboursApart) {
   EXPECT_EQ(blocks[0].offset, blocks[1].offset);
 }
 
+TEST(Placement, BlocksThatLiveTogetherGoToDifferentBanks) {
+  // Two banks of 512 bytes: both lie in the first one unless the banks count.
+  std::vector<PlacedBlock> blocks = {block(200, 0, 1), block(100, 1, 2)};
+  ASSERT_FALSE(place_blocks(blocks, {.capacity = 1024}));
+  EXPECT_EQ(blocks[0].offset, 0);
+  EXPECT_EQ(blocks[1].offset, 256);
+  const MemoryBounds banks{.capacity = 1024, .bank_bytes = 512};
+  ASSERT_FALSE(place_blocks(blocks, banks));
+  EXPECT_EQ(blocks[0].offset, 0);
+  EXPECT_EQ(blocks[1].offset, 512);
+  // Three of them: the last one beside the one that it does not share a task with.
+  blocks = {block(300, 0, 4), block(200, 2, 6), block(100, 4, 5)};
+  ASSERT_FALSE(place_blocks(blocks, banks));
+  EXPECT_EQ(blocks[1].offset, 512);
+  EXPECT_EQ(blocks[2].offset, 768);
+}
+
+TEST(Placement, BanksTakeNoRoomFromABlock) {
+  // With the second one at 512 the third would have bytes [576, 1024), 448: they stay together.
+  std::vector<PlacedBlock> blocks = {block(400, 0, 9), block(64, 0, 1), block(500, 1, 1)};
+  blocks[0].early = blocks[1].early = true;
+  ASSERT_FALSE(place_blocks(blocks, {.capacity = 1024, .bank_bytes = 512}));
+  EXPECT_EQ(blocks[1].offset, 448);
+  EXPECT_EQ(blocks[2].offset, 512);
+}
+
 TEST(Placement, BlockWithoutRoomIsNamed) {
   std::vector<PlacedBlock> blocks = {block(100, 0, 1), block(60, 1, 1)};
   const auto failed = place_blocks(blocks, {.capacity = 128});

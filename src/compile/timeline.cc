@@ -2,15 +2,19 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <queue>
 #include <span>
 
 #include "arch/cost.h"
+#include "arch/dram_config.h"
 #include "arch/message_link.h"
+#include "arch/port_schedule.h"
 #include "base/ratio.h"
 #include "isa/descriptor_check.h"
 #include "isa/dma_time.h"
 #include "isa/message_work.h"
+#include "isa/port_work.h"
 #include "isa/work.h"
 
 namespace tessera::compile {
@@ -94,10 +98,18 @@ bool reads_results_of(const TaskDescriptor& task, const TaskDescriptor& before,
   return false;
 }
 
+// Bytes that a row of a transfer moves through the buffer's port; 0 for a task without the buffer.
+std::int64_t buffer_bytes_of_row(const TaskDescriptor& task) {
+  const auto* transfer = std::get_if<TransferTask>(&task.config);
+  if (transfer == nullptr) return 0;
+  return std::int64_t{transfer->channel_count} * transfer->buffer.columns *
+         format_bytes(transfer->buffer.format);
+}
+
 class Predictor {
  public:
   Predictor(const ChipConfig& chip, const std::vector<TaskDescriptor>& tasks)
-      : chip_(chip), tasks_(tasks) {
+      : chip_(chip), tasks_(tasks), ports_(PortSchedule::of(chip)), port_work_(chip) {
     for (std::vector<Engine>& engines : engines_) engines.resize(1);
     engines_[EngineKind::kNeural].resize(static_cast<std::size_t>(chip.neural.count));
     engines_[EngineKind::kPlanar].resize(static_cast<std::size_t>(chip.planar.count));
@@ -130,6 +142,7 @@ class Predictor {
     dispatched_at_ = now;
     in_flight_ = {};
     channel_.clear();
+    if (ports_) ports_->reset();
   }
 
   void run(const TaskDescriptor& task) {
@@ -231,6 +244,15 @@ class Predictor {
     step_ends_[first_step_[task.id] + static_cast<std::size_t>(step)] = end_;
   }
 
+  // The end of a step that begins at `at` or later and takes `occupancy` cycles where no ports are
+  // in its way. No task to come begins before the one dispatched last.
+  Cycles occupy(const TaskDescriptor& task, std::int64_t step, Cycles at, Cycles occupancy,
+                std::int64_t readers = 1) {
+    if (!ports_ || occupancy == 0) return at + occupancy;
+    const auto demands = port_work_.of(task, step, occupancy, readers);
+    return ports_->reserve(dispatched_at_, occupancy, demands, at - dispatched_at_).end;
+  }
+
   bool two_register_sets() const { return chip_.task_manager.configuration_sets > 1; }
 
   void begin_task(const TaskDescriptor& task, Engine& engine, Cycles start, bool two_sets) const {
@@ -270,7 +292,9 @@ class Predictor {
       const StepRows rows_of_step = step_rows(task, step);
       Cycles at = draining.begin(std::max(engine.free_at, granted(task, step)));
       if (step == 0) at = behind ? weights_loaded(task, engine, first, at) : at + first;
-      engine.free_at = at + neural_step_cycles(config, work, rows_of_step, sharing);
+      engine.free_at =
+          occupy(task, step, at, neural_step_cycles(config, work, rows_of_step, sharing),
+                 sharing == StepSharing::kUnicast ? config.count : 1);
       engine.drained_at = engine.free_at + drain;
       draining.add(engine.drained_at);
       finish_step(task, step, engine.drained_at);
@@ -288,8 +312,9 @@ class Predictor {
     for (std::int64_t step = 0; step < task.steps(); ++step) {
       const Cycles at = draining.begin(std::max(engine.free_at, granted(task, step)));
       engine.free_at =
-          at + planar_cycles(chip_.planar, planar_work(task.config, task.bands.range(step)),
-                             task.header.sharing, most);
+          occupy(task, step, at,
+                 planar_cycles(chip_.planar, planar_work(task.config, task.bands.range(step)),
+                               task.header.sharing, most));
       engine.drained_at = engine.free_at + chip_.planar.latency_cycles;
       draining.add(engine.drained_at);
       finish_step(task, step, engine.drained_at);
@@ -303,6 +328,7 @@ class Predictor {
     const Ratio share(std::max<Cycles>(transfer, 1),
                       std::int64_t{task.bands.images} * task.bands.rows);
     engine.free_at += time.start;
+    const std::int64_t buffer_bytes = ports_ ? buffer_bytes_of_row(task) : 0;
     std::int64_t rows = 0;
     Cycles taken = 0;
     for (std::int64_t step = 0; step < task.steps(); ++step) {
@@ -312,6 +338,11 @@ class Predictor {
       const Cycles until = share.floor_of(rows);
       engine.free_at = channel_.take(at, until - taken);
       taken = until;
+      if (buffer_bytes > 0) {
+        const Cycles passage =
+            ceil_div((range.last - range.first) * buffer_bytes, dma_port_bytes(chip_));
+        engine.free_at = std::max(engine.free_at, occupy(task, step, at, passage));
+      }
       finish_step(task, step, engine.free_at + time.completion);
     }
   }
@@ -329,6 +360,8 @@ class Predictor {
 
   const ChipConfig& chip_;
   const std::vector<TaskDescriptor>& tasks_;
+  std::optional<PortSchedule> ports_;
+  PortWork port_work_;
   std::vector<std::size_t> first_step_;  // of each task
   std::vector<Cycles> step_ends_;
   isa::ByEngine<std::vector<Engine>> engines_;

@@ -4,7 +4,8 @@
 //   dispatch (task buffer) ─► each engine in its order ─► steps wait for the dependencies' steps
 //                                  transfers share the memory channel, its gaps are filled
 //
-// Costs are those of arch/cost.h and isa/dma_time.h: a transfer's bursts, rows and requests alone. Left
+// Where the ports of the state buffer's banks are counted, steps reserve them as in the processor
+// (arch/port_schedule.h), in the order of the tasks. Costs are those of arch/cost.h and isa/dma_time.h: a transfer's bursts, rows and requests alone. Left
 // out are what other engines have open in DRAM and the cycle that a counter takes to be seen.
 #pragma once
 
