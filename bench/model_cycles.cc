@@ -32,10 +32,11 @@ Shape parse_shape(const std::string& text) {
 void print_engines(const card::RunStatistics& run) {
   fmt::print("{} cycles\n", run.cycles);
   for (const card::EngineStatistics& e : run.engines) {
-    fmt::print("  {:<12} busy {:>9} ({:5.1f} %)  dependency {:>9}  memory {:>9}  {:>4} tasks\n",
-               e.name, e.busy,
-               100.0 * static_cast<double>(e.busy) / static_cast<double>(run.cycles),
-               e.blocked_dependency, e.blocked_memory, e.tasks);
+    fmt::print(
+        "  {:<12} busy {:>9} ({:5.1f} %)  dependency {:>9}  memory {:>9}  ports {:>9}  {:>4} "
+        "tasks\n",
+        e.name, e.busy, 100.0 * static_cast<double>(e.busy) / static_cast<double>(run.cycles),
+        e.blocked_dependency, e.blocked_memory, e.blocked_ports, e.tasks);
   }
 }
 

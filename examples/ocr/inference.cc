@@ -46,6 +46,7 @@ void TesseraInference::add_use(const tessera::RunResult& result, const tessera::
     sum.busy += engine.busy;
     sum.blocked_dependency += engine.blocked_dependency;
     sum.blocked_memory += engine.blocked_memory;
+    sum.blocked_ports += engine.blocked_ports;
     sum.idle += engine.idle;
     sum.tasks += engine.tasks;
     sum.steps += engine.steps;

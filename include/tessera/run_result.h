@@ -20,6 +20,7 @@ struct EngineUse {
   // and the place among those.
   std::string kind;
   std::int32_t index = 0;
+  std::int64_t blocked_ports = 0;    // held up by the state buffer's ports, which others use too
   std::int64_t blocked_message = 0;  // of blocked_memory: for messages of the network edge
   std::int64_t message_bytes = 0;    // of a message processor: through its port
 };
@@ -38,6 +39,8 @@ struct TimelineEvent {
   std::string engine, layer;  // the engine's name; a step has a bar on each engine that shares it
   std::int64_t task = 0, step = 0;
   std::int64_t begin = 0, end = 0;  // cycles
+  // Of these cycles: held up by the state buffer's ports; of a neural or planar step the first ones.
+  std::int64_t blocked_ports = 0;
   // Of messages: the last of these cycles, in which their bytes are on the way behind the port.
   std::int64_t blocked_message = 0;
 };
@@ -49,7 +52,7 @@ struct LayerUse {
   std::int64_t macs = 0;
   std::int64_t begin = 0, end = 0;               // first step begins, last step ends (cycles)
   std::int64_t neural = 0, planar = 0, dma = 0;  // busy cycles
-  std::int64_t blocked_dependency = 0, blocked_memory = 0;
+  std::int64_t blocked_dependency = 0, blocked_memory = 0, blocked_ports = 0;
 };
 
 // What one run gave. By the model of processor and host it lasts cycles + host_cycles +

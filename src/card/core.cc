@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "arch/architecture_file.h"
+#include "arch/port_schedule.h"
 #include "base/check.h"
 #include "engines/data_control/data_control.h"
 #include "engines/dma/dma_engine.h"
@@ -17,6 +18,7 @@
 #include "engines/neural/neural_engine.h"
 #include "engines/planar/planar_engine.h"
 #include "engines/task_manager/task_manager.h"
+#include "isa/port_work.h"
 #include "isa/step_order.h"
 
 namespace tessera::card {
@@ -37,8 +39,13 @@ struct Boxes {
   explicit Boxes(const ChipConfig& chip);
   void reset(bool timing_only);
   Cycles step(Box box, Cycles now);
-  // Begins the steps that all engines of their tasks have offered.
+  // Begins the steps that all engines of their tasks have offered: planar engines first, since the
+  // ports of the state buffer are given in that order.
   void settle_offers(Cycles now);
+  // Whether the box asks for ports while it is stepped: load, then store, behind all others.
+  bool asks(Box box) const {
+    return ports.has_value() && (box == Box::kLoad || box == Box::kStore);
+  }
   TimeAccount& account(Box box);
   std::string describe() const;
   engines::DramPort& port(Box box);
@@ -55,6 +62,8 @@ struct Boxes {
   engines::WakeTable wakes;
   engines::DramMemory dram;
   engines::PartitionedMemory state_buffer, kernel_memory;
+  std::optional<PortSchedule> ports;  // of the state buffer's banks, if they are counted
+  isa::PortWork port_work;
   engines::DataControl control;
   Table<Box, std::unique_ptr<TaskFifo>> queues;  // null where a box has none
   engines::DramPort load_port, store_port, kernel_port, task_port;
@@ -75,6 +84,10 @@ struct Boxes {
   engines::TaskManager::Wiring task_manager_wiring();
   engines::StepEngine::Wiring step_wiring(Box box);
   engines::DmaEngine::Wiring dma_wiring(Box box);
+  void settle_offer(Box first, Cycles now);
+  // What the ports allow the step that the engines have offered, from `preparation` cycles on.
+  engines::StepEngine::PortShare port_share(engines::BoxLayout::Range engines, Cycles preparation,
+                                            Cycles now);
   bool all_offer(engines::BoxLayout::Range engines, RunTaskId task);
 };
 
@@ -124,7 +137,8 @@ engines::StepEngine::Wiring Boxes::step_wiring(Box box) {
   return {.box = box,
           .tasks = queues[box].get(),
           .control = &control,
-          .partitions = state_buffer.partitions()};
+          .partitions = state_buffer.partitions(),
+          .ports_counted = ports.has_value()};
 }
 
 engines::DramPort& Boxes::port(Box box) {
@@ -139,7 +153,9 @@ engines::DmaEngine::Wiring Boxes::dma_wiring(Box box) {
           .port = &port(box),
           .memory = &dram,
           .math = &dma_math,
-          .wakes = &wakes};
+          .wakes = &wakes,
+          .ports = asks(box) ? &*ports : nullptr,
+          .port_work = asks(box) ? &port_work : nullptr};
 }
 
 Boxes::Boxes(const ChipConfig& chip)
@@ -148,6 +164,8 @@ Boxes::Boxes(const ChipConfig& chip)
       dram(chip.dram.bytes),
       state_buffer(chip.state_buffer.partitions, chip.state_buffer.bytes_per_partition),
       kernel_memory(chip.neural.rows, chip.neural.kernel_bytes_per_partition),
+      ports(PortSchedule::of(chip)),
+      port_work(chip),
       control({chip.task_manager.task_buffer_entries, chip.task_manager.guaranteed_entries}, layout,
               wakes),
       queues(make_queues(chip)),
@@ -171,6 +189,7 @@ void Boxes::reset(bool timing_only) {
     if (queue) queue->clear();
   }
   channel.reset();
+  if (ports) ports->reset();
   for (auto& one : step_engines) one->reset(timing_only);
   for (auto& one : message_ports) one->reset(timing_only);
   load.reset(timing_only);
@@ -205,29 +224,49 @@ bool Boxes::all_offer(engines::BoxLayout::Range engines, RunTaskId task) {
 }
 
 void Boxes::settle_offers(Cycles now) {
-  for (int box = engines::kSingleBoxes; box < layout.first_port(); ++box) {
-    engines::StepEngine& leader = engine(static_cast<Box>(box));
-    if (!leader.offers()) continue;
-    const RunTaskId task = leader.offered_task();
-    const engines::BoxLayout::Range engines = layout.engines_of(*control.task(task).descriptor);
-    if (!all_offer(engines, task)) {
-      leader.wait_for_others(now);
-      continue;
-    }
-    // All engines of the task: this one is the first.
-    control.begin(task, leader.offered_step(), now);
-    Cycles preparation = 0, due = now;
-    for (int e = engines.first; e < engines.last; ++e) {
-      preparation = std::max(preparation, engine(static_cast<Box>(e)).preparation(now));
-    }
-    for (int e = engines.first; e < engines.last; ++e) {
-      due = std::max(due, engine(static_cast<Box>(e)).take_share(now, preparation));
-    }
-    leader.lead_until(due);
-    for (int e = engines.first; e < engines.last; ++e) {
-      wakes.wake(static_cast<Box>(e), engine(static_cast<Box>(e)).next_event(now));
-    }
+  const int planar = static_cast<int>(layout.first(EngineKind::kPlanar));
+  for (int box = planar; box < layout.first_port(); ++box) settle_offer(static_cast<Box>(box), now);
+  for (int box = engines::kSingleBoxes; box < planar; ++box) {
+    settle_offer(static_cast<Box>(box), now);
   }
+}
+
+void Boxes::settle_offer(Box first, Cycles now) {
+  engines::StepEngine& leader = engine(first);
+  if (!leader.offers()) return;
+  const RunTaskId task = leader.offered_task();
+  const engines::BoxLayout::Range engines = layout.engines_of(*control.task(task).descriptor);
+  if (!all_offer(engines, task)) return leader.wait_for_others(now);
+  // All engines of the task: this one is the first.
+  control.begin(task, leader.offered_step(), now);
+  Cycles preparation = 0, due = now;
+  for (int e = engines.first; e < engines.last; ++e) {
+    preparation = std::max(preparation, engine(static_cast<Box>(e)).preparation(now));
+  }
+  const engines::StepEngine::PortShare share =
+      ports ? port_share(engines, preparation, now) : engines::StepEngine::PortShare{};
+  for (int e = engines.first; e < engines.last; ++e) {
+    due = std::max(due, engine(static_cast<Box>(e)).take_share(now, preparation, share));
+  }
+  leader.lead_until(due);
+  for (int e = engines.first; e < engines.last; ++e) {
+    wakes.wake(static_cast<Box>(e), engine(static_cast<Box>(e)).next_event(now));
+  }
+}
+
+engines::StepEngine::PortShare Boxes::port_share(engines::BoxLayout::Range engines,
+                                                 Cycles preparation, Cycles now) {
+  Cycles occupancy = 0;
+  for (int e = engines.first; e < engines.last; ++e) {
+    occupancy = std::max(occupancy, engine(static_cast<Box>(e)).occupancy());
+  }
+  if (occupancy == 0) return {};
+  const engines::StepEngine& leader = engine(static_cast<Box>(engines.first));
+  const isa::TaskDescriptor& task = *control.task(leader.offered_task()).descriptor;
+  const PortSlot slot = ports->reserve(
+      now, occupancy, port_work.of(task, leader.offered_step(), occupancy, leader.port_readers()),
+      preparation);
+  return {.wait = slot.begin - now - preparation, .longer = Ratio(slot.length(), occupancy)};
 }
 
 TimeAccount& Boxes::account(Box box) {
@@ -293,7 +332,8 @@ TaskTiming to_timing(const engines::EngineTaskTimes& times) {
           .end = times.end,
           .busy = times.busy,
           .blocked_dependency = times.blocked_dependency,
-          .blocked_memory = times.blocked_memory};
+          .blocked_memory = times.blocked_memory,
+          .blocked_ports = times.blocked_ports};
 }
 
 }  // namespace
@@ -622,7 +662,8 @@ Status Core::State::begin(std::span<const NetworkRun> runs, const CoreOptions& o
 
 Status Core::State::run_clock(const CoreOptions& options) {
   StepOrder order(boxes.layout, options.shuffle_seed);
-  const bool shared = boxes.layout.first_port() > engines::kSingleBoxes + 2;
+  const bool ports = boxes.ports.has_value();
+  const bool offered = ports || boxes.layout.first_port() > engines::kSingleBoxes + 2;
   boxes.wakes.wake(Box::kTaskManager, 0);
   end = 0;
   for (std::size_t n = 0; n < networks.size(); ++n) end_segments(n, -1);  // those without a task
@@ -642,14 +683,19 @@ Status Core::State::run_clock(const CoreOptions& options) {
                     next, now);
       boxes.wakes.wake(box, next);
     };
+    const auto step_unless_it_asks = [&](Box box) {
+      if (!boxes.asks(box)) step(box);
+    };
     if (options.shuffle_seed == 0) {
-      due.for_each(step);
+      ports ? due.for_each(step_unless_it_asks) : due.for_each(step);
     } else {
       for (const Box box : order.next()) {
-        if (due.has(box)) step(box);
+        if (due.has(box)) step_unless_it_asks(box);
       }
     }
-    if (shared) boxes.settle_offers(now);
+    if (ports && due.has(Box::kLoad)) step(Box::kLoad);
+    if (ports && due.has(Box::kStore)) step(Box::kStore);
+    if (offered) boxes.settle_offers(now);
     end = now;
     settle_networks(now);
   }
@@ -687,6 +733,7 @@ NetworksResult Core::State::collect(std::span<const NetworkRun> runs) {
                                   .blocked_dependency = c.blocked_dependency,
                                   .blocked_memory = c.blocked_memory,
                                   .blocked_message = c.blocked_message,
+                                  .blocked_ports = c.blocked_ports,
                                   .idle = c.idle,
                                   .tasks = c.tasks,
                                   .steps = c.steps,
@@ -717,6 +764,7 @@ NetworksResult Core::State::collect(std::span<const NetworkRun> runs) {
                                 .begin = record.begin,
                                 .end = record.end,
                                 .network = boxes.control.task(record.task).network,
+                                .blocked_ports = record.blocked_ports,
                                 .blocked_message = record.blocked_message});
   }
   for (std::size_t n = 0; n < runs.size(); ++n) result.networks.push_back(result_of(n));

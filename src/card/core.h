@@ -55,6 +55,7 @@ struct EngineStatistics {
   Cycles blocked_dependency = 0;  // a task is there, its next step may not start
   Cycles blocked_memory = 0;      // waiting for the DRAM channel, or for messages
   Cycles blocked_message = 0;     // of blocked_memory: for messages of the network edge
+  Cycles blocked_ports = 0;       // held up by the state buffer's ports, which others use too
   Cycles idle = 0;                // no task, no share of it, or its share of the step is done
   std::int64_t tasks = 0;
   std::int64_t steps = 0;
@@ -69,6 +70,7 @@ struct TraceEvent {
   std::int64_t step = 0;
   Cycles begin = 0, end = 0;
   std::uint32_t network = 0;   // place in the run's networks
+  Cycles blocked_ports = 0;    // of these cycles: held up by the state buffer's ports
   Cycles blocked_message = 0;  // of messages: of its last cycles, on the way behind the port
 };
 
@@ -76,7 +78,7 @@ struct TraceEvent {
 // largest share.
 struct TaskTiming {
   Cycles dispatched = 0, first_step_begin = 0, end = 0;
-  Cycles busy = 0, blocked_dependency = 0, blocked_memory = 0;
+  Cycles busy = 0, blocked_dependency = 0, blocked_memory = 0, blocked_ports = 0;
 };
 
 struct RunStatistics {

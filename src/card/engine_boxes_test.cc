@@ -65,7 +65,8 @@ Ran run(const ChipConfig& chip, const Program& program, CoreOptions options = {}
   if (!statistics.ok()) return ran;
   ran.statistics = std::move(statistics).value();
   for (const EngineStatistics& engine : ran.statistics.engines) {
-    EXPECT_EQ(engine.busy + engine.blocked_dependency + engine.blocked_memory + engine.idle,
+    EXPECT_EQ(engine.busy + engine.blocked_dependency + engine.blocked_memory +
+                  engine.blocked_ports + engine.idle,
               ran.statistics.cycles)
         << engine.name;
   }
@@ -319,17 +320,31 @@ TEST(EngineBoxes, ShuffledOrderOfSteppingChangesNoCycleAndEnginesNoBit) {
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     const ChipConfig one = chip_of(1, 1);
     const Ran expected = run(one, RandomProgram(one, seed, false).build());
-    for (const std::int32_t engines : {1, 2, 4, 8}) {
-      const ChipConfig chip = chip_of(engines, engines);
+    for (const auto& [engines, banks] : {std::pair{1, 0},
+                                         {2, 0},
+                                         {4, 0},
+                                         {8, 0},
+                                         {1, 1},
+                                         {2, 1},
+                                         {8, 1},
+                                         {1, 8},
+                                         {2, 8},
+                                         {8, 8}}) {
+      ChipConfig chip = chip_of(engines, engines);
+      chip.state_buffer.banks = banks;
+      chip.state_buffer.port_bytes = 2;
       const Program program = RandomProgram(chip, seed, true).build();
       const Ran plain = run(chip, program, {.check_hazards = true});
-      EXPECT_EQ(plain.output, expected.output) << "seed " << seed << ", engines " << engines;
+      EXPECT_EQ(plain.output, expected.output)
+          << "seed " << seed << ", engines " << engines << ", banks " << banks;
       for (const std::uint64_t shuffle : {3, 8}) {
         const Ran shuffled = run(chip, program, {.shuffle_seed = shuffle});
         EXPECT_EQ(shuffled.output, expected.output);
         ASSERT_EQ(shuffled.statistics.cycles, plain.statistics.cycles)
-            << "seed " << seed << ", engines " << engines;
+            << "seed " << seed << ", engines " << engines << ", banks " << banks;
         for (std::size_t e = 0; e < plain.statistics.engines.size(); ++e) {
+          EXPECT_EQ(shuffled.statistics.engines[e].blocked_ports,
+                    plain.statistics.engines[e].blocked_ports);
           EXPECT_EQ(shuffled.statistics.engines[e].busy, plain.statistics.engines[e].busy);
           EXPECT_EQ(shuffled.statistics.engines[e].idle, plain.statistics.engines[e].idle);
         }

@@ -90,7 +90,7 @@ Cycles transfer_cycles(const TaskDescriptor& task, const ChipConfig& chip) {
   Cycles passage = 0;
   for (std::int64_t step = 0; step < task.steps(); ++step) {
     const RowRange rows = task.bands.range(step);
-    passage += ports.of(step, ceil_div((rows.last - rows.first) * row, dma_port_bytes(chip)));
+    passage += ports.of(step, ceil_div((rows.last - rows.first) * row, chip.dma.port_bytes));
   }
   return time.cycles + std::max<Cycles>(0, passage - time.transfer());
 }

@@ -340,7 +340,7 @@ class Predictor {
       taken = until;
       if (buffer_bytes > 0) {
         const Cycles passage =
-            ceil_div((range.last - range.first) * buffer_bytes, dma_port_bytes(chip_));
+            ceil_div((range.last - range.first) * buffer_bytes, chip_.dma.port_bytes);
         engine.free_at = std::max(engine.free_at, occupy(task, step, at, passage));
       }
       finish_step(task, step, engine.free_at + time.completion);

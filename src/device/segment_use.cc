@@ -26,6 +26,7 @@ void add_layers(const isa::Program& program, const isa::Segment& segment,
     busy += timing.busy;
     layer.blocked_dependency += timing.blocked_dependency;
     layer.blocked_memory += timing.blocked_memory;
+    layer.blocked_ports += timing.blocked_ports;
   }
 }
 
@@ -50,7 +51,8 @@ void add_timeline(const isa::Program& program, const card::RunStatistics& statis
     result.timeline.push_back({engine_name(statistics, event),
                                layer < program.hints.size() ? program.hints[layer].name : "",
                                event.task, event.step, result.cycles + event.begin,
-                               result.cycles + event.end, event.blocked_message});
+                               result.cycles + event.end, event.blocked_ports,
+                               event.blocked_message});
   }
 }
 
@@ -70,6 +72,7 @@ void add_engines(const card::RunStatistics& statistics, std::vector<EngineUse>& 
     found->busy += engine.busy;
     found->blocked_dependency += engine.blocked_dependency;
     found->blocked_memory += engine.blocked_memory;
+    found->blocked_ports += engine.blocked_ports;
     found->idle += engine.idle;
     found->tasks += engine.tasks;
     found->steps += engine.steps;

@@ -15,11 +15,12 @@ enum class Activity : std::uint8_t {
   kBlockedDependency,  // a task is there, its next step may not start
   kBlockedMemory,      // the same, and what it waits for comes from DRAM
   kBlockedMessage,     // the same, and it comes from the network edge; counted with the memory
+  kBlockedPorts,       // a step has begun that the state buffer's ports hold up
 };
 
 struct EngineTaskTimes {
   Cycles dispatched = 0, first_step_begin = 0, end = 0;
-  Cycles busy = 0, blocked_dependency = 0, blocked_memory = 0;
+  Cycles busy = 0, blocked_dependency = 0, blocked_memory = 0, blocked_ports = 0;
 };
 
 struct TraceRecord {
@@ -27,11 +28,12 @@ struct TraceRecord {
   Box engine = Box::kFirstEngine;
   std::int64_t step = 0;
   Cycles begin = 0, end = 0;
+  Cycles blocked_ports = 0;    // of these
   Cycles blocked_message = 0;  // of a message processor: behind the port, at the end
 };
 
 struct EngineCounters {
-  Cycles busy = 0, blocked_dependency = 0, blocked_memory = 0, idle = 0;
+  Cycles busy = 0, blocked_dependency = 0, blocked_memory = 0, blocked_ports = 0, idle = 0;
   Cycles blocked_message = 0;  // of blocked_memory
   std::int64_t tasks = 0, steps = 0, macs = 0;
   std::int64_t bytes_read = 0, bytes_written = 0;
@@ -66,6 +68,10 @@ class TimeAccount {
       case Activity::kBlockedMemory:
         counters.blocked_memory += elapsed;
         if (task_ != nullptr) task_->blocked_memory += elapsed;
+        return;
+      case Activity::kBlockedPorts:
+        counters.blocked_ports += elapsed;
+        if (task_ != nullptr) task_->blocked_ports += elapsed;
         return;
     }
   }

@@ -30,6 +30,7 @@ json engines_json(const RunResult& run) {
                        {"busy", engine.busy},
                        {"blocked_dependency", engine.blocked_dependency},
                        {"blocked_memory", engine.blocked_memory},
+                       {"blocked_ports", engine.blocked_ports},
                        {"idle", engine.idle},
                        {"tasks", engine.tasks},
                        {"steps", engine.steps},

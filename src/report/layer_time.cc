@@ -52,7 +52,11 @@ class Attribution {
                        [&](std::int32_t other) { return event(other).engine == step.engine; });
       const std::int64_t next = same != steps.end() ? event(*same).begin : step.end;
       const std::int64_t end = std::min(step.end, next);
-      charge(steps[i], Cause::kArray, std::max(done, step.begin), end);
+      const std::int64_t begin = std::max(done, step.begin);
+      const std::int64_t works =
+          std::clamp(step.begin + step.blocked_ports, begin, std::max(begin, end));
+      charge(steps[i], Cause::kPorts, begin, works);
+      charge(steps[i], Cause::kArray, works, end);
       done = std::max(done, end);
     }
     if (done < run_.cycles) explain_gap(done, run_.cycles, -1);
@@ -161,8 +165,8 @@ class Attribution {
 }  // namespace
 
 const char* cause_name(Cause cause) {
-  constexpr std::array kNames = {"array",     "planar",     "weights",
-                                 "transfers", "dependency", "start-up"};
+  constexpr std::array kNames = {"array",      "planar",   "weights", "transfers",
+                                 "dependency", "start-up", "ports"};
   static_assert(kNames.size() == kCauseCount);
   return kNames[static_cast<std::size_t>(cause)];
 }

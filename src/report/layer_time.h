@@ -29,8 +29,9 @@ enum class Cause : std::uint8_t {
   kTransfers,   // for loads, stores, copies or messages
   kDependency,  // for its own results, that leave its pipeline
   kStartUp,     // for dispatch, configuration, latencies
+  kPorts,       // its step is held up by the state buffer's ports
 };
-inline constexpr int kCauseCount = 6;
+inline constexpr int kCauseCount = 7;
 template <typename T>
 using ByCause = FixedTable<Cause, T, kCauseCount>;
 const char* cause_name(Cause cause);  // "array", "planar", "weights", "transfers", ...

@@ -39,7 +39,8 @@ std::string report::timeline_text(const RunResult& run) {
           {{"task", event.task},
            {"step", event.step},
            {"begin_cycle", event.begin},
-           {"end_cycle", event.end}}}});
+           {"end_cycle", event.end},
+           {"blocked_ports", event.blocked_ports}}}});
     if (event.blocked_message > 0) {
       events.back()["args"]["blocked_message"] = event.blocked_message;
     }

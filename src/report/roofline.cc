@@ -38,7 +38,8 @@ std::vector<std::int64_t> compulsory_bytes(const graph::Graph& graph) {
 
 Distance distance(const LayerTime& time, const LayerBound& bound) {
   constexpr std::array kPaid = {Cause::kArray,  Cause::kWeights,    Cause::kTransfers,
-                                Cause::kPlanar, Cause::kDependency, Cause::kStartUp};
+                                Cause::kPlanar, Cause::kDependency, Cause::kPorts,
+                                Cause::kStartUp};
   static_assert(kPaid.size() == kCauseCount);
   Distance result;
   double left = bound.cycles();

@@ -21,7 +21,7 @@ using isa::TaskDescriptor;
 class Timeline {
  public:
   Timeline& task(EngineKind engine, std::uint32_t layer, std::int64_t begin, std::int64_t end,
-                 std::vector<isa::TaskId> after = {}) {
+                 std::vector<isa::TaskId> after = {}, std::int64_t blocked_ports = 0) {
     TaskDescriptor task;
     task.id = static_cast<isa::TaskId>(program_.tasks.size());
     task.engine = engine;
@@ -34,7 +34,8 @@ class Timeline {
                              .task = task.id,
                              .step = 0,
                              .begin = begin,
-                             .end = end});
+                             .end = end,
+                             .blocked_ports = blocked_ports});
     program_.tasks.push_back(std::move(task));
     run_.layers.resize(std::max<std::size_t>(run_.layers.size(), layer + 1));
     run_.cycles = std::max(run_.cycles, end);
@@ -91,6 +92,18 @@ TEST(LayerTimes, TheEndOfTheRunIsChargedToWhatEndsIt) {
                          .times();
   EXPECT_EQ(times[0][Cause::kTransfers], 38);
   EXPECT_EQ(times[0][Cause::kStartUp], 2);
+}
+
+TEST(LayerTimes, TheFirstCyclesOfAStepAreThePortsThatHeldItUp) {
+  const auto times = Timeline()
+                         .task(EngineKind::kNeural, 0, 0, 100, {}, 30)
+                         .task(EngineKind::kNeural, 1, 90, 190, {}, 20)
+                         .times();
+  // The second step begins at 90, while the first one's results drain until 100.
+  EXPECT_EQ(times[0][Cause::kPorts], 30);
+  EXPECT_EQ(times[0][Cause::kArray], 60);
+  EXPECT_EQ(times[1][Cause::kPorts], 20);
+  EXPECT_EQ(times[1][Cause::kArray], 80);
 }
 
 TEST(DistanceFromTheRoofline, PaysForTheArrayBeforeTheWaits) {

@@ -118,7 +118,8 @@ TEST_P(RealModels, AsynchronousEnginesBeatOneTaskAtATime) {
 TEST_P(RealModels, EveryEnginesCyclesAddUp) {
   const RunResult result = run(load(load_options()), {.timing_only = true});
   for (const EngineUse& engine : result.engines) {
-    EXPECT_EQ(engine.busy + engine.blocked_dependency + engine.blocked_memory + engine.idle,
+    EXPECT_EQ(engine.busy + engine.blocked_dependency + engine.blocked_memory +
+                  engine.blocked_ports + engine.idle,
               result.cycles)
         << engine.name;
   }

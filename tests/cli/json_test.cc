@@ -79,7 +79,8 @@ TEST(Json, EnginesAccountForEveryCycle) {
   for (const auto& engine : json.at("engines")) {
     EXPECT_EQ(engine.at("busy").get<std::int64_t>() + engine.at("idle").get<std::int64_t>() +
                   engine.at("blocked_dependency").get<std::int64_t>() +
-                  engine.at("blocked_memory").get<std::int64_t>(),
+                  engine.at("blocked_memory").get<std::int64_t>() +
+                  engine.at("blocked_ports").get<std::int64_t>(),
               json.at("cycles").get<std::int64_t>())
         << engine.at("name");
   }

@@ -149,7 +149,8 @@ TEST(SharedCore, EachGivesTheBitsThatItGivesAlone) {
       EXPECT_FALSE(result->networks[n].result.timeline.empty());
     }
     for (const EngineUse& engine : result->engines) {
-      EXPECT_EQ(engine.busy + engine.blocked_dependency + engine.blocked_memory + engine.idle,
+      EXPECT_EQ(engine.busy + engine.blocked_dependency + engine.blocked_memory +
+                    engine.blocked_ports + engine.idle,
                 result->cycles)
           << engine.name;
     }

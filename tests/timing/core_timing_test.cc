@@ -284,7 +284,8 @@ TEST(PipelineTiming, BusyBlockedAndIdleAddUpToElapsed) {
   const RunStatistics statistics = run(chip, pipeline(chip, 12));
   ASSERT_EQ(statistics.engines.size(), 7u);
   for (const EngineStatistics& e : statistics.engines) {
-    EXPECT_EQ(e.busy + e.blocked_dependency + e.blocked_memory + e.idle, statistics.cycles)
+    EXPECT_EQ(e.busy + e.blocked_dependency + e.blocked_memory + e.blocked_ports + e.idle,
+              statistics.cycles)
         << e.name;
   }
   EXPECT_EQ(engine(statistics, "neural").steps, 12);

@@ -1,5 +1,6 @@
 // What the compiler expects of a task and what the virtual processor takes for it: for every kind of
-// task and random shapes on all profiles, on memories in cycles, flat and made of devices.
+// task and random shapes on all profiles, on memories in cycles, flat and made of devices, with ports of the state buffer counted
+// or not.
 #include "compile/estimate.h"
 
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "arch/architecture_file.h"
@@ -35,6 +37,12 @@ std::vector<ChipConfig> chips() {
       chip.dram.channels = chip.dram.gang = 1;
       chip.dram.mapping = DramInterleave::kRow;
     }
+    result.push_back(chip);
+  }
+  for (const auto& [name, port_bytes] : {std::pair{"tessera128", 16}, {"edge", 1}}) {
+    ChipConfig chip = *load_chip_config(name);
+    chip.state_buffer.banks = 8;
+    chip.state_buffer.port_bytes = port_bytes;
     result.push_back(chip);
   }
   // Two regions and the stream lie side by side.

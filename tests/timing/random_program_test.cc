@@ -2,8 +2,10 @@
 // the values and a second run change no cycle.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <random>
 
+#include "arch/architecture_file.h"
 #include "card/testing/program_builder.h"
 
 namespace tessera::card {
@@ -25,6 +27,8 @@ class RandomProgram {
     chip_.neural.psum_banks = pick(1, 4);
     chip_.neural.count = 1 << pick(0, 3);
     chip_.planar.count = 1 << pick(0, 3);
+    chip_.state_buffer.banks = std::array{0, 1, 8}[static_cast<std::size_t>(pick(0, 2))];
+    chip_.state_buffer.port_bytes = 1 << pick(0, 4);
   }
   const ChipConfig& chip() const { return chip_; }
 
@@ -106,6 +110,7 @@ void expect_equal(const RunStatistics& a, const RunStatistics& b) {
     ASSERT_EQ(a.engines[e].blocked_dependency, b.engines[e].blocked_dependency)
         << a.engines[e].name;
     ASSERT_EQ(a.engines[e].blocked_memory, b.engines[e].blocked_memory) << a.engines[e].name;
+    ASSERT_EQ(a.engines[e].blocked_ports, b.engines[e].blocked_ports) << a.engines[e].name;
     ASSERT_EQ(a.engines[e].idle, b.engines[e].idle) << a.engines[e].name;
   }
   for (std::size_t t = 0; t < a.tasks.size(); ++t) {
@@ -114,6 +119,7 @@ void expect_equal(const RunStatistics& a, const RunStatistics& b) {
     ASSERT_EQ(a.tasks[t].end, b.tasks[t].end) << "task " << t;
     ASSERT_EQ(a.tasks[t].busy, b.tasks[t].busy) << "task " << t;
     ASSERT_EQ(a.tasks[t].blocked_memory, b.tasks[t].blocked_memory) << "task " << t;
+    ASSERT_EQ(a.tasks[t].blocked_ports, b.tasks[t].blocked_ports) << "task " << t;
   }
 }
 
@@ -133,7 +139,8 @@ TEST(RandomPrograms, OrderOfSteppingValuesAndRepetitionChangeNoCycle) {
     const auto plain = (*core)->run_networks(runs, {.timing_only = true});
     ASSERT_TRUE(plain.ok()) << plain.error().to_string();
     for (const EngineStatistics& e : plain->statistics.engines) {
-      ASSERT_EQ(e.busy + e.blocked_dependency + e.blocked_memory + e.idle, plain->statistics.cycles)
+      ASSERT_EQ(e.busy + e.blocked_dependency + e.blocked_memory + e.blocked_ports + e.idle,
+                plain->statistics.cycles)
           << e.name;
     }
     const auto values = (*core)->run_networks(runs, {});
@@ -146,6 +153,30 @@ TEST(RandomPrograms, OrderOfSteppingValuesAndRepetitionChangeNoCycle) {
       expect_equal(plain->statistics, shuffled->statistics);
       if (HasFatalFailure()) return;
     }
+  }
+}
+
+// Steps that ask for ports begin in another way than steps that do not; where the ports have room for
+// all, in the same cycle.
+TEST(RandomPrograms, PortsWithRoomForAllChangeNoCycle) {
+  for (unsigned seed = 1; seed <= 100; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    RandomProgram random(seed);
+    ChipConfig chip = random.chip();
+    chip.state_buffer.banks = 0;
+    isa::Program program = random.make(0);
+    const auto run = [&program](const ChipConfig& of) {
+      program.chip_fingerprint = fingerprint(of);
+      auto core = Core::create(of).value();
+      EXPECT_TRUE(core->load(program).ok());
+      return core->run_segment(0, {.timing_only = true}).value();
+    };
+    const RunStatistics never = run(chip);
+    chip.state_buffer.banks = 8;
+    chip.state_buffer.read_ports = chip.state_buffer.write_ports = 4;
+    chip.state_buffer.port_bytes = 256;
+    expect_equal(never, run(chip));
+    if (HasFailure()) FAIL() << "seed " << seed;
   }
 }
 

@@ -109,12 +109,10 @@ class DataControl {
   // Step `step` is done on all engines and its results are in memory; with the last one the entry
   // is dropped.
   void finish_step(RunTaskId id, std::int64_t step, Cycles now);
-  // What engine `box` did of a step, if a trace is asked for, of all tasks or by its descriptor.
-  void trace_step(RunTaskId id, std::int64_t step, Box box, Cycles begin, Cycles end,
-                  Cycles blocked_message = 0) {
-    if (options_.trace || (tasks_[id].descriptor->header.debug & isa::TaskDebug::kTrace) != 0) {
-      trace_.push_back({id, box, step, begin, end, blocked_message});
-    }
+  // What an engine did of a step, if a trace is asked for, of all tasks or by its descriptor.
+  void trace_step(const TraceRecord& record) {
+    const isa::TaskHeader& header = tasks_[record.task].descriptor->header;
+    if (options_.trace || (header.debug & isa::TaskDebug::kTrace) != 0) trace_.push_back(record);
   }
 
   std::size_t retired() const { return retired_; }

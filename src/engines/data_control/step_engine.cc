@@ -12,12 +12,12 @@ StepEngine::StepEngine(const Wiring& wiring) : wiring_(wiring), in_flight_(wirin
 
 void StepEngine::reset(bool timing_only) {
   timing_only_ = timing_only;
-  active_ = offered_ = false;
+  active_ = offered_ = offer_known_ = false;
   used_ = true;
   has_next_ = false;
   next_configured_at_ = configured_at_ = shadow_begin_ = spaced_at_ = drained_at_ = 0;
   next_step_ = 0;
-  free_at_ = 0;
+  free_at_ = blocked_until_ = 0;
   in_flight_.clear();
   tasks_draining_ = 0;
   reads_previous_ = false;
@@ -45,7 +45,7 @@ Cycles StepEngine::step(Cycles now) {
   }
   if (wiring_.second_registers && active_ && !offered_) configure_next(now);
   if (free_at_ > now) {
-    enter(now, Activity::kBusy);
+    enter(now, working(now));
   } else if (!active_ || offered_) {
     enter(now, in_flight_.empty() ? Activity::kIdle : Activity::kBusy);
   }
@@ -54,6 +54,7 @@ Cycles StepEngine::step(Cycles now) {
 
 Cycles StepEngine::next_event(Cycles now) const {
   const Cycles next = in_flight_.empty() ? kNever : in_flight_.front().due;
+  if (blocked_until_ > now) return std::min(next, blocked_until_);
   if (free_at_ > now) return std::min(next, free_at_);
   if (!active_ && wiring_.tasks->can_pop(now) && tasks_draining_ < 2)
     return std::min(next, now + 1);
@@ -73,7 +74,8 @@ void StepEngine::finish_due(Cycles now) {
       --tasks_draining_;
       if (tasks_draining_ == 0) previous_ = nullptr;
     }
-    control().trace_step(done.task, done.step, wiring_.box, done.begin, done.due);
+    control().trace_step(
+        {done.task, wiring_.box, done.step, done.begin, done.due, done.blocked_ports});
     if (done.leads) control().finish_step(done.task, done.step, done.due);
   }
 }
@@ -130,34 +132,51 @@ Cycles StepEngine::begin_step(Cycles now) {
     enter(now, control().blocked_by(wiring_.box, now));
     return now;
   }
-  if (share_.count > 1) {
+  if (share_.count > 1 || wiring_.ports_counted) {
     offered_ = true;
+    offer_known_ = false;
     return now;
   }
   control().begin(task_, next_step_, now);
-  return occupy(now, preparation(now));
+  return occupy(now, preparation(now), cost(*control().task(task_).descriptor, next_step_), {});
 }
 
-Cycles StepEngine::take_share(Cycles now, Cycles preparation) {
+const StepEngine::StepCost& StepEngine::cost_of_offer() {
+  if (!offer_known_) {
+    offer_ = used_ ? cost(*control().task(task_).descriptor, next_step_) : StepCost{};
+    offer_known_ = true;
+  }
+  return offer_;
+}
+
+Cycles StepEngine::occupancy() { return cost_of_offer().occupancy; }
+
+Cycles StepEngine::take_share(Cycles now, Cycles preparation, const PortShare& ports) {
   offered_ = false;
   const std::size_t before = in_flight_.size();
-  free_at_ = occupy(now, preparation);
+  free_at_ = occupy(now, preparation, cost_of_offer(), ports);
   const bool pushed = in_flight_.size() > before;
-  enter(now, pushed || !in_flight_.empty() ? Activity::kBusy : Activity::kIdle);
+  const bool idle = !pushed && in_flight_.empty();
+  enter(now, idle ? Activity::kIdle : working(now));
+  // Several engines configure the task behind when they are next stepped.
+  if (share_.count == 1 && wiring_.second_registers && active_) configure_next(now);
   return pushed ? in_flight_.back().due : now;
 }
 
-Cycles StepEngine::occupy(Cycles now, Cycles preparation) {
+Cycles StepEngine::occupy(Cycles now, Cycles preparation, const StepCost& step_cost,
+                          const PortShare& ports) {
   const isa::TaskDescriptor& descriptor = *control().task(task_).descriptor;
   const bool last = next_step_ + 1 == control().task(task_).steps;
-  const StepCost step_cost = used_ ? cost(descriptor, next_step_) : StepCost{};
   if (step_cost.occupancy == 0 && share_.index != 0) {
     ++next_step_;
     if (last) end_task(descriptor, now, 0, 0);
     return now + 1;
   }
-  const Cycles end = now + preparation + step_cost.occupancy;
-  in_flight_.push({end + plan_.drain, now, task_, next_step_, false, share_.index == 0});
+  const Cycles blocked =
+      ports.wait + ports.longer.ceil_of(step_cost.occupancy) - step_cost.occupancy;
+  blocked_until_ = now + blocked;
+  const Cycles end = blocked_until_ + preparation + step_cost.occupancy;
+  in_flight_.push({end + plan_.drain, now, task_, next_step_, false, share_.index == 0, blocked});
   ++account_.counters.steps;
   account_.counters.macs += step_cost.macs;
   ++next_step_;

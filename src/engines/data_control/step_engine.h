@@ -22,12 +22,17 @@
 // have been stepped, so the order of stepping stays free. Each engine takes as long as its share. The
 // first of them leads: the step is finished, and its values are computed, when the last part is done.
 // An engine without a share of the task is not configured: it keeps its place in the order, and idles.
+//
+// Where the ports of the state buffer's banks are counted (arch/port_schedule.h), a step of one engine
+// is offered too, and the core asks for its port time before it begins: the step begins later or
+// takes longer by what the ports allow, all shares of it alike. Those cycles come first in the account.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
 #include "arch/cost.h"
+#include "base/ratio.h"
 #include "engines/data_control/data_control.h"
 #include "engines/fifo.h"
 #include "engines/time_account.h"
@@ -44,6 +49,7 @@ class StepEngine {
     std::size_t in_flight_max = 8;
     Cycles start = 0;               // configuration of a task
     bool second_registers = false;  // a task is configured while the one before it runs
+    bool ports_counted = false;     // every step is offered
   };
   explicit StepEngine(const Wiring& wiring);
   virtual ~StepEngine() = default;
@@ -56,8 +62,8 @@ class StepEngine {
   TimeAccount& account() { return account_; }
   std::string describe() const;
 
-  // ---- steps that several engines share ----
-  // Whether the engine could begin a step that waits for the others.
+  // ---- steps that several engines share, or that ask for ports ----
+  // Whether the engine could begin a step that waits for the others, or for the core.
   bool offers() const { return offered_; }
   RunTaskId offered_task() const { return task_; }
   std::int64_t offered_step() const { return next_step_; }
@@ -67,9 +73,19 @@ class StepEngine {
   }
   // What is left of the step's preparation; of those of all engines, the longest counts.
   Cycles preparation(Cycles now) { return next_step_ == 0 && used_ ? preparation_left(now) : 0; }
+  // Cycles that its share of the offered step takes while nobody is in its way; 0 without a share.
+  Cycles occupancy();
+  // Engines that read parts of the offered step's moving operand of their own, or 1.
+  virtual std::int64_t port_readers() const { return 1; }
+  // What the ports allow the offered step: when it begins after its preparation, and by how much all
+  // its shares take longer.
+  struct PortShare {
+    Cycles wait = 0;
+    Ratio longer{1, 1};
+  };
   // Takes its share of the offered step; returns when its results are in memory, at `now` if it has
   // no share.
-  Cycles take_share(Cycles now, Cycles preparation);
+  Cycles take_share(Cycles now, Cycles preparation, const PortShare& ports);
   // The leader's results of the step begun last count from `due` on.
   void lead_until(Cycles due) { in_flight_.back().due = due; }
   // When it next has something to do by itself.
@@ -107,6 +123,7 @@ class StepEngine {
     std::int64_t step = 0;
     bool last = false;
     bool leads = true;
+    Cycles blocked_ports = 0;
   };
   void finish_due(Cycles now);
   void compute(RunTaskId id, std::int64_t step);
@@ -117,8 +134,13 @@ class StepEngine {
   // Whether the next step's inputs may still be in this engine's own pipeline.
   bool waits_for_drain() const;
   Cycles begin_step(Cycles now);
+  const StepCost& cost_of_offer();
   // Occupies the engine from `now` on; returns the end of the occupancy.
-  Cycles occupy(Cycles now, Cycles preparation);
+  Cycles occupy(Cycles now, Cycles preparation, const StepCost& step_cost, const PortShare& ports);
+  // What it does until free_at_, from `now` on.
+  Activity working(Cycles now) const {
+    return blocked_until_ > now ? Activity::kBlockedPorts : Activity::kBusy;
+  }
   void end_task(const isa::TaskDescriptor& task, Cycles now, Cycles shadow, Cycles spacing);
   void enter(Cycles now, Activity activity);
 
@@ -126,9 +148,11 @@ class StepEngine {
   bool timing_only_ = false;
   bool active_ = false;  // `task_` holds a task with steps left
   RunTaskId task_ = 0;
-  EngineShare share_;     // of `task_`
-  bool used_ = true;      // it is not empty
-  bool offered_ = false;  // the next step waits for the other engines
+  EngineShare share_;         // of `task_`
+  bool used_ = true;          // it is not empty
+  bool offered_ = false;      // the next step waits for the other engines, or for the core
+  bool offer_known_ = false;  // `offer_` is that of the next step
+  StepCost offer_;
   TaskPlan plan_;
   bool has_next_ = false;  // `next_task_` is in the second register set
   RunTaskId next_task_ = 0;
@@ -138,7 +162,8 @@ class StepEngine {
   Cycles spaced_at_ = 0;      // from where the task behind it may begin
   Cycles drained_at_ = 0;     // results of the last finished task
   std::int64_t next_step_ = 0;
-  Cycles free_at_ = 0;  // end of configuration or occupancy
+  Cycles free_at_ = 0;        // end of configuration or occupancy
+  Cycles blocked_until_ = 0;  // by ports; not behind free_at_
   Ring<InFlight> in_flight_;
   int tasks_draining_ = 0;       // tasks before `task_` with steps in flight
   bool reads_previous_ = false;  // `task_` reads what the task before it writes

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "arch/dram_config.h"
+#include "base/ratio.h"
 
 namespace tessera::engines {
 namespace {
@@ -26,9 +27,9 @@ DmaEngine::DmaEngine(const ChipConfig& chip, const Wiring& wiring)
 
 void DmaEngine::reset(bool timing_only) {
   timing_only_ = timing_only;
-  active_ = issuing_ = drain_first_ = copying_ = refused_ = false;
+  active_ = issuing_ = drain_first_ = copying_ = refused_ = out_of_buffer_ = false;
   next_step_ = next_piece_ = outstanding_ = 0;
-  started_at_ = port_free_ = 0;
+  started_at_ = port_free_ = issue_from_ = store_port_free_ = blocked_until_ = 0;
   steps_.clear();
   in_flight_.clear();
   writes_.clear();
@@ -59,6 +60,7 @@ void DmaEngine::complete_requests(Cycles now) {
     const isa::DmaStep& plan = done.step->plan;
     if (!(plan.reads && plan.writes)) {
       port_free_ = isa::dma_port_free(plan, done.bytes, port_bytes_, now, port_free_);
+      if (plan.reads && wiring_.ports != nullptr) ask_for_load(now, *done.step, done.bytes);
     }
     if (done.piece + 1 == plan.pieces) finish_at_.push(std::max(now, port_free_));
   }
@@ -74,7 +76,7 @@ void DmaEngine::finish_steps(Cycles now) {
       wiring_.math->run_step(control.network_of(done.task).memory, *task.descriptor, done.step);
     }
     if (done.step + 1 == task.steps) ++account_.counters.tasks;
-    control.trace_step(done.task, done.step, wiring_.box, done.begin, now);
+    control.trace_step({done.task, wiring_.box, done.step, done.begin, now, done.blocked_ports});
     control.finish_step(done.task, done.step, now);
     steps_.pop();
   }
@@ -114,11 +116,57 @@ bool DmaEngine::begin_step(Cycles now) {
   if (step.moved && !timing_only_ && !wiring_.control->stopped(task_)) {
     wiring_.math->run_step(network, *task.descriptor, next_step_);
   }
+  if (wiring_.ports != nullptr) begin_on_ports(step);
   issuing_ = true;
   next_piece_ = 0;
   ++account_.counters.steps;
   if (++next_step_ == task.steps) active_ = false;
   return true;
+}
+
+void DmaEngine::begin_on_ports(ActiveStep& step) {
+  step.demands.clear();
+  step.bytes_asked = step.blocked_ports = 0;
+  if (step.plan.reads == step.plan.writes) return;  // a copy
+  const isa::TaskDescriptor& task = *wiring_.control->task(step.task).descriptor;
+  const std::span<const PortDemand> demands = wiring_.port_work->of(task, step.step, 1, 1);
+  step.demands.assign(demands.begin(), demands.end());
+}
+
+void DmaEngine::ask_for_store(Cycles now, ActiveStep& step, std::int64_t bytes) {
+  const Cycles passage = ceil_div(bytes, port_bytes_);
+  const Cycles from = std::max(now, store_port_free_);
+  const Cycles blocked = held_up(now, from, bytes, passage, step);
+  store_port_free_ = from + passage + blocked;
+  if (blocked > 0) issue_from_ = from + blocked;
+}
+
+void DmaEngine::ask_for_load(Cycles now, ActiveStep& step, std::int64_t bytes) {
+  const Cycles passage = ceil_div(bytes * step.plan.expansion, port_bytes_);
+  const Cycles from = std::max(now, port_free_ - passage);
+  port_free_ += held_up(now, from, bytes, passage, step);
+}
+
+// Each piece wants its part by bytes, so that those of all pieces are the step's.
+Cycles DmaEngine::held_up(Cycles now, Cycles from, std::int64_t bytes, Cycles passage,
+                          ActiveStep& step) {
+  const auto part = [&step](Cycles cycles, std::int64_t until) {
+    return until == 0 ? 0 : Ratio(until, step.plan.runs * step.plan.run_bytes).ceil_of(cycles);
+  };
+  const std::int64_t until = step.bytes_asked + bytes;
+  piece_demands_.clear();
+  for (const PortDemand& all : step.demands) {
+    piece_demands_.push_back(
+        {.bank = all.bank,
+         .reads = part(all.reads, until) - part(all.reads, step.bytes_asked),
+         .writes = part(all.writes, until) - part(all.writes, step.bytes_asked)});
+  }
+  step.bytes_asked = until;
+  const PortSlot slot = wiring_.ports->reserve(now, passage, piece_demands_, from - now);
+  const Cycles blocked = slot.end - (from + passage);
+  step.blocked_ports += blocked;
+  blocked_until_ = std::max(blocked_until_, now) + blocked;
+  return blocked;
 }
 
 void DmaEngine::push(Cycles now, ActiveStep& step, std::int64_t piece, bool write) {
@@ -145,8 +193,16 @@ void DmaEngine::issue(Cycles now) {
     }
     if (outstanding_ == chip_.dma.outstanding_requests) return;
     if (!issuing_ && !begin_step(now)) return;
+    if (issue_from_ > now) return;
     if (!room) break;
     ActiveStep& step = steps_.back();
+    if (wiring_.ports != nullptr && !step.plan.reads && !out_of_buffer_) {
+      const DramRequest request = isa::dma_request(step.plan, next_piece_, true);
+      ask_for_store(now, step, request.runs * request.bytes);
+      out_of_buffer_ = true;
+      if (issue_from_ > now) return;
+    }
+    out_of_buffer_ = false;
     ++outstanding_;
     push(now, step, next_piece_, !step.plan.reads);
     if (++next_piece_ == step.plan.pieces) issuing_ = false;
@@ -161,6 +217,7 @@ Cycles DmaEngine::settle(Cycles now) {
   // Room made in this cycle is seen in the next.
   if (port.wants_accept && port.requests.has_room()) next = std::min(next, now + 1);
   if (!finish_at_.empty()) next = std::min(next, finish_at_.front());
+  if (issue_from_ > now) next = std::min(next, issue_from_);
   const bool configuring = started_at_ > now;
   if (configuring) next = std::min(next, started_at_);
   if (!active_ && !configuring && wiring_.tasks->can_pop(now)) next = std::min(next, now + 1);
@@ -182,6 +239,11 @@ Cycles DmaEngine::settle(Cycles now) {
     activity = starved ? Activity::kBlockedMemory : Activity::kBusy;
   } else if (active_) {
     activity = refused_ ? wiring_.control->blocked_by(wiring_.box, now) : Activity::kBusy;
+  }
+  // Not while it has no step in flight: blocked_until_ is not behind the end of the last one.
+  if (blocked_until_ > now) {
+    activity = Activity::kBlockedPorts;
+    next = std::min(next, blocked_until_);
   }
   account_.enter(now, activity, times);
   account_.counters.bytes_read = port.bytes_read;

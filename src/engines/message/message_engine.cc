@@ -57,7 +57,12 @@ void MessageEngine::finish_steps(Cycles now) {
     if (wiring_.in) move(done);
     (wiring_.in ? account_.counters.bytes_read : account_.counters.bytes_written) += done.bytes;
     if (done.step + 1 == control.task(done.task).steps) ++account_.counters.tasks;
-    control.trace_step(done.task, done.step, wiring_.box, done.begin, now, done.done - done.taken);
+    control.trace_step({.task = done.task,
+                        .engine = wiring_.box,
+                        .step = done.step,
+                        .begin = done.begin,
+                        .end = now,
+                        .blocked_message = done.done - done.taken});
     control.finish_step(done.task, done.step, now);
   }
 }

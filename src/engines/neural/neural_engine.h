@@ -20,6 +20,9 @@ class NeuralEngine : public StepEngine {
  public:
   // `math`, which no other engine uses, outlives the engine.
   NeuralEngine(const ChipConfig& chip, Wiring wiring, NeuralMath& math);
+  std::int64_t port_readers() const override {
+    return sharing_ == StepSharing::kUnicast ? share().count : 1;
+  }
 
  protected:
   TaskPlan plan(const isa::TaskDescriptor& task, const EngineShare& share) override;

@@ -106,7 +106,7 @@ nlohmann::json to_json(const Row& row) {
 
 void print(const std::vector<Row>& rows, double mean, const std::string& arch) {
   TextTable table({"network", "cycles", "roofline", "share", "cells", "planar", "weights",
-                   "transf.", "depend.", "start", "overlap", "CPU ms"});
+                   "transf.", "depend.", "start", "ports", "overlap", "CPU ms"});
   for (const Row& row : rows) {
     const report::Distance& lost = row.roofline.distance;
     const auto part = [&](double value) {
@@ -116,7 +116,8 @@ void print(const std::vector<Row>& rows, double mean, const std::string& arch) {
                with_separators(std::llround(row.roofline.roofline_cycles)),
                percent(row.roofline.share), part(lost[Cause::kArray]), part(lost[Cause::kPlanar]),
                part(lost[Cause::kWeights]), part(lost[Cause::kTransfers]),
-               part(lost[Cause::kDependency]), part(lost[Cause::kStartUp]), part(lost.overlap),
+               part(lost[Cause::kDependency]), part(lost[Cause::kStartUp]),
+               part(lost[Cause::kPorts]), part(lost.overlap),
                fmt::format("{:.0f}", row.cpu_seconds * 1e3)});
   }
   show_lines(fmt::format(
@@ -126,7 +127,8 @@ void print(const std::vector<Row>& rows, double mean, const std::string& arch) {
       "cells to start: percent of the run that went beyond it, by cause: empty cells of the "
       "array,\n"
       "          waiting for the planar engine, weights, transfers, results in the pipeline,\n"
-      "          start-up; overlap: what layers saved in the shadow of others\n",
+      "          start-up, ports of the state buffer; overlap: what layers saved in the shadow of "
+      "others\n",
       table.text(100), visible_text(arch), percent(mean)));
 }
 

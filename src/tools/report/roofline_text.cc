@@ -37,12 +37,13 @@ std::string roofline_text(const report::RooflineReport& report, std::int64_t cyc
   return fmt::format(
       "roofline {} cycles ({} MACs, {} compulsory bytes): {} reached\n"
       "beyond it, of the run: empty array cells {}, planar {}, weights {}, transfers {},\n"
-      "  dependency {}, start-up {}; saved by overlap {}\n",
+      "  dependency {}, start-up {}, ports {}; saved by overlap {}\n",
       with_separators(std::llround(report.roofline_cycles)),
       with_separators(report.total_bound.macs), with_separators(report.total_bound.bytes),
       percent(report.share), part(distance[Cause::kArray]), part(distance[Cause::kPlanar]),
       part(distance[Cause::kWeights]), part(distance[Cause::kTransfers]),
-      part(distance[Cause::kDependency]), part(distance[Cause::kStartUp]), part(distance.overlap));
+      part(distance[Cause::kDependency]), part(distance[Cause::kStartUp]),
+      part(distance[Cause::kPorts]), part(distance.overlap));
 }
 
 }  // namespace tessera::tools

@@ -43,6 +43,7 @@ nlohmann::json engines_json(const RunResult& run) {
                        {"busy", e.busy},
                        {"blocked_dependency", e.blocked_dependency},
                        {"blocked_memory", e.blocked_memory},
+                       {"blocked_ports", e.blocked_ports},
                        {"idle", e.idle},
                        {"tasks", e.tasks},
                        {"steps", e.steps},

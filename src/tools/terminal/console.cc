@@ -81,15 +81,15 @@ std::string dims_text(const Shape& dims) {
 }
 
 std::string engine_table(const RunResult& run) {
-  TextTable table({"engine", "busy", "utilisation", "waits for data", "waits for memory", "idle",
-                   "tasks", "steps"});
+  TextTable table({"engine", "busy", "utilisation", "waits for data", "waits for memory",
+                   "waits for ports", "idle", "tasks", "steps"});
   for (const EngineUse& engine : run.engines) {
     const double cycles = static_cast<double>(std::max<std::int64_t>(1, run.cycles));
     table.add({engine.name, with_separators(engine.busy),
                percent(static_cast<double>(engine.busy) / cycles),
                with_separators(engine.blocked_dependency), with_separators(engine.blocked_memory),
-               with_separators(engine.idle), with_separators(engine.tasks),
-               with_separators(engine.steps)});
+               with_separators(engine.blocked_ports), with_separators(engine.idle),
+               with_separators(engine.tasks), with_separators(engine.steps)});
   }
   return table.text();
 }
