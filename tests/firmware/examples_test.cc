@@ -35,6 +35,9 @@ Values softmax(const Values& x) {
   return y;
 }
 
+// Cycles are what the profile takes, not worked out by hand. Of the figures below, the way from memory is
+// most: a request comes after 112 cycles where its row is open, 53 later where not, and 73.1 bytes a cycle
+// follow (lpddr5-6400, two channels of four).
 TEST(Examples, Perceptron) {
   const ChipConfig chip = processor();
   const Values x = random_values(77, 1, 784);
@@ -163,7 +166,7 @@ TEST(Examples, PointwiseConvolution) {
   }
   ASSERT_EQ(run.outputs.size(), 1u);
   EXPECT_LT(distance(values_of(run.outputs[0]), expected), 0.004f);
-  EXPECT_EQ(run.cycles, 3334);
+  EXPECT_EQ(run.cycles, 2861);
 }
 
 // 3 x 3, stride 2, pad 1 on 16 x 16 x 32, 48 filters [o][ky][kx][c].
@@ -198,7 +201,7 @@ TEST(Examples, StridedConvolutionInTheArray) {
       run_program(assemble_example("conv3x3", chip), chip, {f16_tensor({16, 16, 32}, image)});
   ASSERT_EQ(run.outputs.size(), 1u);
   EXPECT_LT(distance(values_of(run.outputs[0]), strided_convolution(image)), 0.004f);
-  EXPECT_EQ(run.cycles, 6621);
+  EXPECT_EQ(run.cycles, 6037);
 }
 
 TEST(Examples, StridedConvolutionTapByTapRoundsAtEveryTap) {
@@ -210,7 +213,7 @@ TEST(Examples, StridedConvolutionTapByTapRoundsAtEveryTap) {
   ASSERT_EQ(run.outputs.size(), 1u);
   EXPECT_LT(distance(values_of(run.outputs[0]), strided_convolution(image)), 0.008f);
   EXPECT_NE(run.outputs[0].bytes, once.outputs[0].bytes);
-  EXPECT_EQ(run.cycles, 5682);
+  EXPECT_EQ(run.cycles, 5003);
 }
 
 TEST(Examples, AttentionHead) {
@@ -243,7 +246,7 @@ TEST(Examples, AttentionHead) {
   }
   ASSERT_EQ(run.outputs.size(), 1u);
   EXPECT_LT(distance(values_of(run.outputs[0]), expected), 0.004f);
-  EXPECT_EQ(run.cycles, 2711);
+  EXPECT_EQ(run.cycles, 2470);
 }
 
 }  // namespace

@@ -124,6 +124,20 @@ TEST(DmaTiming, LatencyIsPaidOnceForStepsInFlight) {
   EXPECT_EQ(load.end - load.first_step_begin, 1 + 16 + 20);
 }
 
+TEST(DmaTiming, TwiceTheCoreClockIsTwiceTheCyclesOfTheMemory) {
+  const auto cycles = [](std::int64_t clock_hertz) {
+    ChipConfig chip = small_chip();
+    chip.clock_hertz = clock_hertz;
+    ProgramBuilder builder(chip);
+    builder.load(dense_surface(chip, 0, Format::kI8, 4, 16, 64), kInput, 1);
+    const RunStatistics statistics = run(chip, builder.finish(4096, 0));
+    return statistics.tasks[0].end - statistics.tasks[0].first_step_begin;
+  };
+  // 4,096 bytes at 16 GB/s behind 20 ns: 16 bytes a cycle at 1 GHz, 8 at 2 GHz.
+  EXPECT_EQ(cycles(1'000'000'000), 1 + 256 + 20);
+  EXPECT_EQ(cycles(2'000'000'000), 1 + 512 + 40);
+}
+
 TEST(DmaTiming, BroadcastIsHeldUpByTheBufferPort) {
   const ChipConfig chip = small_chip();
   ProgramBuilder builder(chip);

@@ -1,6 +1,6 @@
 // What the compiler expects of a task and what the virtual processor takes for it: for every kind of
-// task and random shapes on all profiles, on memories in cycles, flat and made of devices, with ports of the state buffer counted
-// or not.
+// task and random shapes on all profiles, on memories flat and made of devices, with ports of the state buffer
+// counted or not.
 #include "compile/estimate.h"
 
 #include <fmt/format.h>
@@ -92,10 +92,12 @@ TEST_P(EstimateTest, IsWithinAFifthOfWhatIsSimulated) {
   std::printf("%s: %zu shapes, ratio %.3f to %.3f\n", std::string(task_kind_name(kind)).c_str(),
               cases.size(), cases.front().ratio, cases.back().ratio);
   // Long transfers are sampled; of one in some hundred of random shapes the sample tells too little.
-  EXPECT_LE(100 * outside, std::ssize(cases)) << outside << " of " << cases.size();
+  // So one is let pass where there are fewer.
+  const std::int64_t outside_max = std::max<std::int64_t>(1, std::ssize(cases) / 100);
+  EXPECT_LE(outside, outside_max) << outside << " of " << cases.size();
   EXPECT_GE(cases.front().ratio, kLeast / 2) << cases.front().text;
   EXPECT_LE(cases.back().ratio, kMost * 2) << cases.back().text;
-  if (100 * outside <= std::ssize(cases)) return;
+  if (outside <= outside_max) return;
   constexpr std::size_t kPrinted = 10;
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const bool shown = i < kPrinted || i + kPrinted >= cases.size();

@@ -64,8 +64,9 @@ TEST(PermutationTiming, NoneTakesMoreThanByWayOfDramInTheSameBits) {
     ASSERT_TRUE(program.ok() && other.ok());
     const Cycles cycles = cycles_of(*program, chip);
     const Cycles cycles_by_dram = cycles_of(*other, chip);
-    // Ways are compared alone; in a network parts of them overlap with its other tasks.
-    EXPECT_LE(8 * cycles, 9 * cycles_by_dram) << cycles << ", " << cycles_by_dram;
+    // Ways are compared alone; in a network parts of them overlap with its other tasks. Tensors are of
+    // 1,440 bytes, so that it is mostly the way to memory, 160 cycles, that does or does not.
+    EXPECT_LE(4 * cycles, 5 * cycles_by_dram) << cycles << ", " << cycles_by_dram;
     sum += cycles;
     sum_by_dram += cycles_by_dram;
     const auto inputs = random_inputs(*graph, 7);
