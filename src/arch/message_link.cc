@@ -43,6 +43,11 @@ void MessageLink::reset() {
   releases_.clear();
 }
 
+void MessageLink::go_on(Cycles end) {
+  link_free_ -= end;
+  for (Release& release : releases_) release.at -= end;
+}
+
 std::int64_t MessageLink::room(Cycles at) const {
   std::int64_t bytes = released_;
   for (const Release& release : releases_) {

@@ -32,6 +32,8 @@ class MessageLink {
 
   // What a run begins with: at cycle 0 the first message begins to come in.
   void reset();
+  // A run has ended at cycle `end`, and the next one begins: messages come as if there were no break.
+  void go_on(Cycles end);
   // When one step's messages occupy the port and when they are in place.
   struct Times {
     Cycles taken = 0;  // the port is free for the next step, and the buffer's room with it

@@ -78,6 +78,17 @@ TEST(MessageLink, SeveralSmallMessagesWait) {
   EXPECT_EQ(link.take(2000, 3, 32).taken, 2002);
 }
 
+// A run ends at 101, when the first message is taken; the second comes from then on, in 16 cycles, and
+// waits when the next run asks for it in its cycle 30.
+TEST(MessageLink, GoesOnFromRunToRun) {
+  MessageLink link(chip_with(8, 0), 64);
+  EXPECT_EQ(link.take(100, 1, 64).taken, 101);
+  link.go_on(101);
+  EXPECT_EQ(link.take(30, 1, 64).taken, 31);
+  link.reset();
+  EXPECT_EQ(link.take(0, 1, 64).taken, 24);
+}
+
 // What the link could have done while the buffer was full is lost: 1,000 messages asked for one by
 // one, each as soon as the one before is taken, take the rate's time and no less.
 TEST(MessageLink, AStreamTakesAtLeastItsBytesOverTheRate) {

@@ -37,7 +37,7 @@ std::size_t outstanding(const ChipConfig& chip) {
 // Everything of a core that has a state, in the order of construction.
 struct Boxes {
   explicit Boxes(const ChipConfig& chip);
-  void reset(bool timing_only);
+  void reset(const CoreOptions& options);
   Cycles step(Box box, Cycles now);
   // Begins the steps that all engines of their tasks have offered: planar engines first, since the
   // ports of the state buffer are given in that order.
@@ -183,7 +183,8 @@ Boxes::Boxes(const ChipConfig& chip)
   make_engines(chip);
 }
 
-void Boxes::reset(bool timing_only) {
+void Boxes::reset(const CoreOptions& options) {
+  const bool timing_only = options.timing_only;
   wakes.reset();
   for (auto& queue : queues) {
     if (queue) queue->clear();
@@ -191,7 +192,9 @@ void Boxes::reset(bool timing_only) {
   channel.reset();
   if (ports) ports->reset();
   for (auto& one : step_engines) one->reset(timing_only);
-  for (auto& one : message_ports) one->reset(timing_only);
+  for (auto& one : message_ports) {
+    one->reset(timing_only, options.messages_go_on);
+  }
   load.reset(timing_only);
   store.reset(timing_only);
   kernel.reset(timing_only);
@@ -655,7 +658,7 @@ Status Core::State::begin(std::span<const NetworkRun> runs, const CoreOptions& o
                                  .trace = options.trace,
                                  .traps = options.traps,
                                  .delay_seed = options.delay_seed});
-  boxes.reset(options.timing_only);
+  boxes.reset(options);
   boxes.task_manager.reset(std::move(queues), networks, options.timing_only);
   return {};
 }
@@ -717,6 +720,7 @@ NetworksResult Core::State::collect(std::span<const NetworkRun> runs) {
   NetworksResult result;
   RunStatistics& statistics = result.statistics;
   statistics.cycles = end;
+  for (auto& port : boxes.message_ports) port->end_run(end);
   arith::StickyFlags flags;
   for (auto& math : boxes.products) flags |= math->take_flags();
   statistics.status_flags =

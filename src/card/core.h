@@ -38,6 +38,9 @@ struct CoreOptions {
   // isa::Traps: exceptions of values that stop a network, of every neural and planar task; those of
   // a descriptor's header hold beside them. Not with timing_only, which has no values.
   std::uint8_t traps = 0;
+  // Messages go on coming in as if there were no break behind the run before; without it the first
+  // begins to come at cycle 0.
+  bool messages_go_on = false;
   std::uint64_t shuffle_seed = 0;  // != 0: step the boxes in a shuffled order (tests)
   // != 0: every step begins some cycles later than it might, some tasks much later (tests): engines
   // of any speed, in the same order each.

@@ -181,6 +181,29 @@ TEST(Message, WithABufferVectorsComeBeforeTheirTask) {
   EXPECT_EQ(ahead.output, without.output);
 }
 
+// The first run lasts long enough for the vectors of the second to come meanwhile: they wait in the
+// buffer, and each is taken in a cycle. A run that begins anew takes what the first took.
+TEST(Message, MessagesGoOnFromRunToRun) {
+  const ChipConfig chip = message_chip(4096);
+  const isa::Program program = relay(chip, 3);
+  auto core = Core::create(chip);
+  ASSERT_TRUE(core.ok() && (*core)->load(program).ok());
+  const auto run_with = [&](bool go_on) {
+    auto run = (*core)->run_segment(0, {.trace = true, .messages_go_on = go_on});
+    EXPECT_TRUE(run.ok());
+    return Measured{std::move(run).value(), {}};
+  };
+  const Measured first = run_with(false), second = run_with(true);
+  const Cycles begin = second.statistics.tasks[0].dispatched + 1 + 8;
+  const auto in = second.steps(EngineKind::kMessageIn);
+  ASSERT_EQ(in.size(), 3u);
+  for (Cycles i = 0; i < 3; ++i) {
+    EXPECT_EQ(in[static_cast<std::size_t>(i)].end, begin + i + 1);
+  }
+  EXPECT_LE(second.statistics.cycles, first.statistics.cycles);
+  EXPECT_EQ(run_with(false).statistics.cycles, first.statistics.cycles);
+}
+
 // 500 vectors of 8 bytes: 1,000 cycles for the bytes alone and 8 each for the headers. Each key
 // changes the cycles as it says: the way behind the port counts once in and once out.
 TEST(Message, AStreamTakesAtLeastItsBytesOverTheRateAndReactsToEachKey) {

@@ -109,6 +109,8 @@ Result<RunResult> ProgramRun::run_segments(std::size_t first, std::size_t last, 
   options.trace = options_.trace;
   options.traps = options_.traps;
   for (std::size_t segment = first; segment < last; ++segment) {
+    options.messages_go_on = messages_go_on_;
+    messages_go_on_ = true;
     TESSERA_TRY(const card::RunStatistics statistics, core_->run_segment(segment, options));
     add_segment(program_, segment, statistics, result);
     const HostTime time = host_time(host_steps_[segment], chip_);
@@ -144,6 +146,7 @@ Result<RunResult> ProgramRun::run(const std::vector<Tensor>& inputs) {
     return result;
   }
   TESSERA_RETURN_IF_ERROR(write_inputs(inputs));
+  messages_go_on_ = false;
   return run_segments(0, program_.segments.size(), true);
 }
 
@@ -152,6 +155,7 @@ Result<RunResult> ProgramRun::begin() {
     return Error{ErrorCode::kUnsupported,
                  "streaming runs on the device sim, whose memories keep the state between steps"};
   }
+  messages_go_on_ = false;
   const std::size_t segments = program_.segments.size();
   return run_segments(0, segments == 0 ? 0 : segments - 1, false);
 }

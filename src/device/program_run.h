@@ -64,6 +64,7 @@ class ProgramRun {
   OpenSteps host_steps_;
   std::unique_ptr<card::Core> core_;          // sim
   std::unique_ptr<host::Executor> executor_;  // host and ref
+  bool messages_go_on_ = false;               // from the segment before
 };
 
 }  // namespace tessera::device

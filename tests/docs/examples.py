@@ -125,6 +125,7 @@ BLOCKS = {
     },
     "docs/formats/firmware.md": {
         "firmware 1": Firmware(files={"w2.bin": bytes(4 * 10 * 256)}),
+        "firmware 1                 ; a matrix from a queue": Firmware(),
         "program 1": NotRun("shows the form; its parts are of different programs"),
     },
     "docs/fuzzing.md": {

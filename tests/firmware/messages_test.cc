@@ -87,7 +87,7 @@ TEST(Messages, AProcessorWithoutMessageProcessorsSaysSo) {
   const auto refused = assemble_text(product_text(true), brainwave(0));
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().message,
-            "t.tasm:7:1: 'W' brings a matrix, which takes a message processor, and 'brainwave' has "
+            "t.tasm:8:1: 'W' brings a matrix, which takes a message processor, and 'brainwave' has "
             "none; use a processor with message.ports, or a matrix in dram");
 }
 
@@ -140,6 +140,40 @@ TEST(Messages, ProgramsAreWrittenAsTextAndReadBack) {
     EXPECT_THAT(text, HasSubstr("  queue 1\n"));
     const isa::Program again = assembled(text, chip);
     EXPECT_EQ(again.stream, program.stream);
+  }
+}
+
+// x is 128 bytes, 8 + 3 cycles of the port and 125 behind it. With a buffer it has come while the step
+// before ran; without one the step waits for it.
+TEST(Messages, AStreamReadsAheadWhileTheCoreWorks) {
+  const std::string text =
+      "firmware 1\nqueue x [64] in\nqueue y [64] out\n"
+      "steps t 3\nchain \"c\"\nread x\nrelu\nwrite y\nend\nend\n";
+  const Tensor x = f16_tensor({1, 64}, random_values(6, 1, 64));
+  struct Step {
+    std::int64_t cycles = 0, message = 0;
+  };
+  const auto steps_with = [&](std::int32_t buffer_bytes) {
+    ChipConfig chip = brainwave();
+    chip.message.buffer_bytes = buffer_bytes;
+    auto stream = device::ProgramRun::create(assembled(text, chip, true), chip, {.trace = true});
+    EXPECT_TRUE(stream.ok() && (*stream)->begin().ok());
+    std::vector<Step> steps;
+    for (int t = 0; t < 3; ++t) {
+      const auto run = (*stream)->step({x});
+      EXPECT_TRUE(run.ok());
+      steps.push_back({.cycles = run->cycles});
+      for (const TimelineEvent& event : run->timeline) {
+        if (event.engine == "message_in") steps.back().message = event.end - event.begin;
+      }
+    }
+    return steps;
+  };
+  const auto with = steps_with(4096), without = steps_with(0);
+  for (std::size_t t = 0; t < 3; ++t) {
+    EXPECT_EQ(without[t].message, 11 + 125) << t;
+    EXPECT_EQ(with[t].message, 2) << t;  // through the port of 64 bytes a cycle
+    EXPECT_LT(with[t].cycles, without[t].cycles) << t;
   }
 }
 

@@ -24,12 +24,12 @@ MessageEngine::MessageEngine(const ChipConfig& chip, const Wiring& wiring)
       link_(chip, wiring.in ? chip.message.buffer_bytes : 0),
       steps_(steps_in_flight(chip)) {}
 
-void MessageEngine::reset(bool timing_only) {
+void MessageEngine::reset(bool timing_only, bool go_on) {
   timing_only_ = timing_only;
   active_ = refused_ = false;
   next_step_ = 0;
   started_at_ = taken_at_ = 0;
-  link_.reset();
+  if (!go_on) link_.reset();
   steps_.clear();
   account_.reset();
 }

@@ -33,7 +33,9 @@ class MessageEngine {
   };
   MessageEngine(const ChipConfig& chip, const Wiring& wiring);
 
-  void reset(bool timing_only);
+  // `go_on`: messages come on as if there were no break behind the run before, which end_run() ended.
+  void reset(bool timing_only, bool go_on);
+  void end_run(Cycles end) { link_.go_on(end); }
   // Does all that can be done at `now`; returns when it next has something to do by itself.
   Cycles step(Cycles now);
   TimeAccount& account() { return account_; }
