@@ -290,6 +290,31 @@ TEST(Message, AMatrixComesIntoKernelMemory) {
   EXPECT_EQ(in[1].end - in[1].begin, 20 + 50);
 }
 
+// A product that does not wait for its matrix: proved wrong, and seen where it runs all the same.
+TEST(Message, ARaceWithAMessageIsSeen) {
+  const ChipConfig chip = message_chip(0);
+  isa::Program program = product_of_message(chip);
+  std::vector<TaskDescriptor> tasks = program.tasks;
+  program.tasks.clear();
+  program.stream.clear();
+  program.stream_offsets.clear();
+  tasks[2].dependencies.erase(tasks[2].dependencies.begin());
+  for (const TaskDescriptor& task : tasks) {
+    program.tasks.push_back(task);
+    program.stream_offsets.push_back(static_cast<std::uint32_t>(program.stream.size()));
+    const auto bytes = isa::encode(task);
+    program.stream.insert(program.stream.end(), bytes.begin(), bytes.end());
+  }
+  const Status verified = isa::verify_program(program, chip);
+  ASSERT_FALSE(verified.ok());
+  EXPECT_THAT(verified.error().message, HasSubstr("task 1 (message_in"));
+  auto core = Core::create(chip);
+  ASSERT_TRUE(core.ok() && (*core)->load(program).ok());
+  const auto run = (*core)->run_segment(0, {.check_hazards = true});
+  ASSERT_FALSE(run.ok());
+  EXPECT_THAT(run.error().message, HasSubstr("task 1"));
+}
+
 TEST(Message, TaskAloneTakesItsMessagesAndTheWay) {
   const ChipConfig chip = message_chip(0);
   const isa::Program program = product_of_message(chip);

@@ -51,6 +51,16 @@ TEST(HeaderOperands, AreWhereTheConfigurationHasThem) {
             operands(kNoSurface, kNoSurface, kNoBase, 3));
   EXPECT_EQ(configured_operands(plain_task(EngineKind::kKernel, kernel)),
             operands(kNoSurface, kNoSurface, 0, kNoBase));
+  // Behind kind, queue, address and strides.
+  MessageTask message;
+  message.transfer = transfer;
+  EXPECT_EQ(configured_operands(plain_task(EngineKind::kMessageIn, message)),
+            operands(kNoSurface, 13, 2, kNoBase));
+  EXPECT_EQ(configured_operands(plain_task(EngineKind::kMessageOut, message)),
+            operands(13, kNoSurface, kNoBase, 2));
+  message.kind = MessageKind::kMatrix;
+  EXPECT_EQ(configured_operands(plain_task(EngineKind::kMessageIn, message)),
+            operands(kNoSurface, kNoSurface, 2, kNoBase));
 }
 
 TEST(HeaderOperands, NamedOnesComeBackAndPassTheCheck) {

@@ -65,6 +65,17 @@ TEST(MemoryUses, NoOffsetOfARegisterFileIsForgotten) {
   expect_every_offset<KernelTask>(task);
   task.config = CopyTask{};
   EXPECT_TRUE(memory_uses(task, ChipConfig{}).empty());
+  // A message brings vectors to the state buffer, or a matrix to kernel memory.
+  task.config = MessageTask{};
+  auto& message = std::get<MessageTask>(task.config);
+  OffsetFields of_message;
+  visit_fields(of_message, message);
+  used.clear();
+  for (const MessageKind kind : {MessageKind::kVector, MessageKind::kMatrix}) {
+    message.kind = kind;
+    for (const MemoryUse& use : memory_uses(task, ChipConfig{})) used.insert(use.offset);
+  }
+  EXPECT_EQ(used, of_message.found);
 }
 
 TEST(MemoryUses, FieldsThatMeanNothingAreNotMoved) {
