@@ -136,7 +136,7 @@ class PassCost {
 
  private:
   Stream stream(std::int64_t n, std::int64_t pace) const {
-    return stream_of(config_, work_.columns, pace, n);
+    return stream_of(config_, work_.columns, pace * work_.column_repeats, n);
   }
   Cycles pass(std::int64_t n, std::int64_t pace) const {
     const Cycles cycles = stream(n, pace).cycles;
@@ -155,8 +155,10 @@ class PassCost {
 };
 
 // The columns are cut in equal parts, as few as the banks allow.
-void add_chains(const NeuralEngineConfig& config, const ProductWork& work, const Band& band,
+void add_chains(const NeuralEngineConfig& config, const ProductWork& work, Band band,
                 Chains& chains) {
+  band.earlier.count *= work.kernel_repeats;
+  band.passes.count *= work.kernel_repeats;
   const std::int64_t parts =
       std::max<std::int64_t>(1, ceil_div(band.pixels, config.psum_bank_columns));
   const std::int64_t most = ceil_div(band.pixels, parts);
@@ -324,7 +326,7 @@ struct FoldBand {
 
 void add_folds(const NeuralEngineConfig& config, const ProductWork& work, const FoldBand& band,
                Chains& chains) {
-  const Cycles stream = band.depth * band.pace;
+  const Cycles stream = band.depth * band.pace * work.column_repeats * work.kernel_repeats;
   const Cycles post = (work.post_cycles - 1) * config.rows;
   const Cycles fold = config.folds == Folds::kSerial
                           ? stream + config.rows + config.columns - 2 + post
@@ -453,6 +455,7 @@ StepSharing neural_sharing(const NeuralEngineConfig& config, const ProductWork& 
 StepSharing neural_sharing(const NeuralEngineConfig& config, const ProductWork& work,
                            std::int64_t rows, std::int64_t engines) {
   if (engines == 1 || work.transpose) return StepSharing::kBroadcast;
+  if (work.across_channels) return StepSharing::kUnicast;
   const StepRows step{0, rows, false};
   const Cycles broadcast = longest_share(config, work, step, StepSharing::kBroadcast, engines);
   const Cycles unicast = longest_share(config, work, step, StepSharing::kUnicast, engines);
@@ -607,6 +610,18 @@ std::int64_t reduce_function_cycles(ReduceFunction function) {
       return 4;  // the root of each result; sums run at one per cycle
   }
   return 4;
+}
+
+std::int64_t local_response_cycles(std::int64_t size) {
+  constexpr std::int64_t kProducts = 4;  // square, alpha, beta, the value itself
+  const std::int64_t entries =
+      unary_function_cycles(UnaryFunction::kLog) + unary_function_cycles(UnaryFunction::kExp);
+  return std::max({size, kProducts, entries});
+}
+
+std::int64_t correlation_cycles() {
+  return unary_function_cycles(UnaryFunction::kSquareRoot) +
+         binary_function_cycles(BinaryFunction::kDivide);
 }
 
 namespace {

@@ -185,6 +185,14 @@ Cycles neural_task_cycles(const NeuralEngineConfig& config, const ProductWork& w
 std::int64_t unary_function_cycles(UnaryFunction function);
 std::int64_t binary_function_cycles(BinaryFunction function);
 std::int64_t reduce_function_cycles(ReduceFunction function);
+// Cycles that the post-processor needs for a value of a local response normalisation over `size`
+// channels. A lane has an adder, a multiplier and the table: the squares of the channels around come
+// from the lanes beside it, one a cycle (those of the neighbouring block wait in PSUM), the four
+// products take one each, logarithm and exponential a table entry each. All of it is pipelined.
+std::int64_t local_response_cycles(std::int64_t size);
+// The same for a normalised cross-correlation: the root and the quotient, one after the other in the
+// iterative unit.
+std::int64_t correlation_cycles();
 
 // One step of planar work. Elements are counted a channel.
 //   pooling       input elements pass the two one-dimensional filters, one per cycle and lane, by way

@@ -24,7 +24,13 @@ struct ProductWork {
   std::int64_t pad_top = 0, pad_left = 0;
   std::int64_t dilation_h = 1, dilation_w = 1;
   std::int64_t input_dilation_h = 1, input_dilation_w = 1;
-  std::int64_t columns = 1;        // output columns of a row
+  std::int64_t columns = 1;  // output columns of a row
+  // Times that a moving column goes through a pass: once for each of its bytes (16-bit operands of an
+  // integer product come in halves), twice where a second accumulator takes squares.
+  std::int64_t column_repeats = 1;
+  std::int64_t kernel_repeats = 1;  // passes for each tile of weights: once for each of their bytes
+  // Values are normalised over their channels: an engine needs all of them, so engines share pixels.
+  bool across_channels = false;
   std::int64_t post_cycles = 1;    // in the post-processor, a value: the activation's table entry
   std::int64_t port_elements = 8;  // that a partition of the state buffer delivers in a cycle
   std::int64_t partitions = 128;   // of the state buffer; a transposition's blocks

@@ -19,7 +19,7 @@ bool format_is_affine(Format format);
 enum class MatrixKind : std::uint8_t {
   kBlockFloat,  // bfp(N, m), exact fixed-point accumulator, one rounding
   kFloat,       // plain f16/bf16/f32; binary64 accumulator in kernel order, one rounding to format
-  kInteger,     // i8/u8 minus zero point; int32 accumulator
+  kInteger,     // i8/u8/i16/u16 minus zero point; int32 accumulator
   kMicroscaling,  // OCP Microscaling: blocks of 32 with an E8M0 scale, exact sum, one rounding
 };
 

@@ -19,6 +19,20 @@ struct Activation {
   friend bool operator==(const Activation&, const Activation&) = default;
 };
 
+// Local response normalisation across the channels of a pixel: y = x * (bias + alpha * m)^-beta, m
+// the mean of the squares of `size` channels around, those that are not there counted as 0. Its
+// roundings are in arith/kernels/local_response.h.
+struct LocalResponse {
+  std::int32_t size = 0;  // 0: none; at most kLocalResponseSizeMax
+  float alpha = 0.0f, beta = 0.0f, bias = 0.0f;
+  bool enabled() const { return size > 0; }
+  // Channels [c - before(), c + behind()] are around channel c.
+  std::int64_t before() const { return (size - 1) / 2; }
+  std::int64_t behind() const { return size / 2; }
+  friend bool operator==(const LocalResponse&, const LocalResponse&) = default;
+};
+inline constexpr std::int32_t kLocalResponseSizeMax = 1024;
+
 enum class BinaryFunction : std::uint8_t {
   kAdd,
   kSubtract,

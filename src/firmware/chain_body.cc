@@ -101,6 +101,7 @@ std::string memories_of(const std::string& word) {
   if (word == "read") return "an incoming queue, DRAM or the register file initial";
   if (word == "write") return "an outgoing queue, DRAM or a register file";
   if (word == "product") return "the matrix register file, or rows of it in initial";
+  if (word == "correlate") return "the matrix register file";
   return "the register file addsub";
 }
 
@@ -172,12 +173,12 @@ class ChainReader {
       chain_.quantised = true;
       return {};
     }
-    if (word == "product") return product(place);
+    if (word == "product" || word == "correlate") return product(word, place);
     for (const Word& known : kWords) {
       if (word == known.word) return vector_operation(known, place);
     }
-    std::vector<std::string> names = {"iterate", "engines",   "read", "write",
-                                      "product", "quantised", "end"};
+    std::vector<std::string> names = {"iterate", "engines",   "read",      "write",
+                                      "product", "correlate", "quantised", "end"};
     for (const Word& known : kWords) names.emplace_back(known.word);
     const std::string near = nearest_name(word, names);
     return rule(place, fmt::format("'{}' is no line of a chain;{} allowed: {}", word,
@@ -477,27 +478,36 @@ class ChainReader {
     return use;
   }
 
-  Status product(const Place& place) {
+  // A sum over the root of both energies needs all of the window's elements in one product.
+  Status check_correlation(const Place& place) const {
+    if (chain_.window.size[0] == 1 && !chain_.window.has_tap) return {};
+    return rule(place, "'correlate' takes a window of one plane with all of its taps");
+  }
+
+  Status product(const std::string& word, const Place& place) {
+    const bool correlates = word == "correlate";
     if (!chain_.operations.empty()) {
-      return rule(place, chain_.operations[0].word == "product"
-                             ? "a second product; a chain has at most one, write and "
-                               "begin another"
-                             : "a product stands first in its chain, behind the read");
+      return rule(place,
+                  chain_.operations[0].word == "product" || chain_.operations[0].word == "correlate"
+                      ? "a second product; a chain has at most one, write and "
+                        "begin another"
+                      : "a product stands first in its chain, behind the read");
     }
     ChainOperation operation;
-    operation.word = "product";
+    operation.word = word;
     operation.place = place;
     const auto found = context_.names.find(lexer_.peek().text);
-    if (found != context_.names.end() &&
+    if (correlates) TESSERA_RETURN_IF_ERROR(check_correlation(place));
+    if (!correlates && found != context_.names.end() &&
         symbol(found->second).memory == ChainMemoryKind::kInitial) {
       operation.kind = ChainOperation::Kind::kProductOfVectors;
       TESSERA_RETURN_IF_ERROR(product_of_vectors(operation));
     } else {
       operation.kind = ChainOperation::Kind::kProduct;
-      TESSERA_TRY(operation.matrix, matrix("product"));
+      TESSERA_TRY(operation.matrix, matrix(word));
       const Symbol& matrix = symbol(operation.matrix.symbol);
       if (matrix.memory != ChainMemoryKind::kMatrix) {
-        return wrong_memory(place, "product", matrix.name, matrix.memory);
+        return wrong_memory(place, word, matrix.name, matrix.memory);
       }
       if (!matrix.written) {
         return rule(place, fmt::format("'{}' holds nothing yet; give it contents, or move a matrix "

@@ -117,10 +117,11 @@ TEST(ChainErrors, OrderOfLines) {
             "t:15:1: 'relu' behind a write; begin another chain");
   EXPECT_EQ(error_of_chain("read x\nread x\n"),
             "t:13:1: a second read; a chain has one, operations bring the others");
-  EXPECT_EQ(error_of_chain("read x\nsigmod\nwrite y\n"),
-            "t:13:1: 'sigmod' is no line of a chain; did you mean 'sigmoid'? allowed: iterate, "
-            "engines, read, write, product, quantised, end, add, subtract, subtract_from, maximum, "
-            "multiply, relu, sigmoid, tanh, exp, reciprocal, square_root, softmax");
+  EXPECT_EQ(
+      error_of_chain("read x\nsigmod\nwrite y\n"),
+      "t:13:1: 'sigmod' is no line of a chain; did you mean 'sigmoid'? allowed: iterate, "
+      "engines, read, write, product, correlate, quantised, end, add, subtract, subtract_from, "
+      "maximum, multiply, relu, sigmoid, tanh, exp, reciprocal, square_root, softmax");
 }
 
 TEST(ChainErrors, Engines) {

@@ -30,6 +30,8 @@ constexpr Spelling kSpellings[] = {
     {kProduct, "transpose", "", "", "transpose", 1},
     {kProduct, "add", "bias", "", "product.has_bias", 1},
     {kProduct, "activate", "", "product.activation.function", "", 0},
+    {kProduct, "normalise", "", "local_response.size", "", 0},
+    {kProduct, "correlate", "", "", "correlate", 1},
     {kPlanar, "compute", "", "elementwise.function", "elementwise.binary", 1},
     {kPlanar, "activate", "", "elementwise.activation.function", "", 0},
     {kPlanar, "pool", "", "pool.function", "mode", 0},
@@ -138,6 +140,8 @@ class ChainWriter {
     operation(value("transpose") != 0 ? "transpose" : "product", "");
     if (value("product.has_bias") != 0) operation("add", "bias");
     if (value("product.activation.function") != 0) operation("activate", "");
+    if (value("local_response.size") != 0) operation("normalise", "");
+    if (value("correlate") != 0) operation("correlate", "");
     write();
   }
 

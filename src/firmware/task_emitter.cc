@@ -253,7 +253,8 @@ Status TaskEmitter::emit_plane(std::int64_t plane) {
     // pass.
     const ChainOperation* activation = nullptr;
     const bool carries = operation.kind != ChainOperation::Kind::kUnary &&
-                         operation.kind != ChainOperation::Kind::kSoftmax && !chain_->quantised;
+                         operation.kind != ChainOperation::Kind::kSoftmax &&
+                         operation.word != "correlate" && !chain_->quantised;
     if (carries && i + 1 < operations.size() &&
         operations[i + 1].kind == ChainOperation::Kind::kUnary) {
       activation = &operations[++i];
@@ -395,6 +396,7 @@ Result<TaskEmitter::Surface> TaskEmitter::product(const ChainOperation& operatio
   }
   task.product.matrix = chip_.formats.matrix;
   task.product.output_format = chip_.formats.vector;
+  task.product.correlate = operation.word == "correlate";
   if (activation != nullptr) task.product.activation.function = activation->unary;
   if (task.dynamic) {
     TESSERA_TRY(task.output,

@@ -69,6 +69,7 @@ ProductConfig conv_config(const Graph& graph, const Node& node) {
   config.input_dilation_h = conv.input_dilation_h;
   config.input_dilation_w = conv.input_dilation_w;
   config.matrix = conv.matrix;
+  config.moving_format = graph.tensor(node.inputs[0]).format;
   set_bias(graph, node, config);
   set_post(conv.post, conv.integer, config);
   return config;
@@ -85,6 +86,7 @@ ProductConfig matmul_config(const Graph& graph, const Node& node) {
                   .format = b.format};
   config.matrix = matmul.matrix;
   config.channels_side_by_side = true;
+  config.moving_format = graph.tensor(node.inputs[0]).format;
   set_bias(graph, node, config);
   set_post(matmul.post, matmul.integer, config);
   return config;

@@ -147,7 +147,10 @@ Status check_product_shape(const ProductConfig& product, const ChipConfig& chip)
                  "a product has more weights than any kernel memory");
 }
 
-bool is_byte(Format format) { return format == Format::kI8 || format == Format::kU8; }
+// The array takes 16 bits in two halves.
+bool is_array_integer(Format format) {
+  return format_is_affine(format) && format_bytes(format) <= 2;
+}
 
 // Formats the array and its post-processor can take together.
 Status check_product_formats(const NeuralTask& task) {
@@ -155,8 +158,12 @@ Status check_product_formats(const NeuralTask& task) {
   const Format moving = task.moving.format;
   const Format stationary = product.image.format;
   if (product.matrix.kind == MatrixKind::kInteger) {
-    TESSERA_RETURN_IF_ERROR(
-        require(is_byte(moving) && is_byte(stationary), "an integer product takes 8-bit operands"));
+    TESSERA_RETURN_IF_ERROR(require(is_array_integer(moving) && is_array_integer(stationary),
+                                    "an integer product takes operands of 8 or 16 bits"));
+    const bool halves = format_bytes(moving) + format_bytes(stationary) > 2;
+    TESSERA_RETURN_IF_ERROR(require(!halves || (!product.image.channel_wise && !task.dynamic),
+                                    "operands of 16 bits are those of a product on the array "
+                                    "whose weights are in kernel memory"));
     TESSERA_RETURN_IF_ERROR(require(!product.has_bias || product.bias_format == Format::kI32,
                                     "the bias of an integer product is i32"));
     return require(product.requantise ? format_is_integer(product.output_format) &&
@@ -185,6 +192,27 @@ Status check_product_formats(const NeuralTask& task) {
                      bits(product.matrix.mantissa_bits_moving) &&
                      bits(product.matrix.mantissa_bits_stationary),
                  "block float has 2 to 15 mantissa bits");
+}
+
+// What the post-processor does behind the sums, or in place of them.
+Status check_normalisation(const NeuralTask& task) {
+  const ProductConfig& product = task.product;
+  const LocalResponse& response = product.local_response;
+  const bool plain = product.matrix.kind != MatrixKind::kInteger && !product.image.channel_wise;
+  if (response.size < 0 || response.size > kLocalResponseSizeMax) {
+    return bad(fmt::format("a local response normalisation over {} channels, allowed 0..{}",
+                           response.size, kLocalResponseSizeMax));
+  }
+  TESSERA_RETURN_IF_ERROR(require(!response.enabled() || plain,
+                                  "a local response normalisation behind a product that is "
+                                  "integer or channel-wise"));
+  if (!product.correlate) return {};
+  TESSERA_RETURN_IF_ERROR(require(plain && !task.dynamic,
+                                  "a normalised cross-correlation is that of a float product whose "
+                                  "weights are in kernel memory, and of no channel-wise one"));
+  return require(!product.has_bias && !response.enabled() &&
+                     product.activation.function == UnaryFunction::kIdentity,
+                 "a normalised cross-correlation has a bias or a function behind it");
 }
 
 Status check_product_memory(const NeuralTask& task, const CheckContext& context) {
@@ -254,6 +282,7 @@ Status check_neural(const NeuralTask& task, const Bands& bands, const CheckConte
   TESSERA_RETURN_IF_ERROR(require(product.output_format == task.output.format,
                                   "the product's output format is not that of the output surface"));
   TESSERA_RETURN_IF_ERROR(check_product_formats(task));
+  TESSERA_RETURN_IF_ERROR(check_normalisation(task));
   TESSERA_RETURN_IF_ERROR(check_product_memory(task, context));
   if (!task.dynamic) return {};
   TESSERA_RETURN_IF_ERROR(
@@ -514,6 +543,12 @@ Status check_engines(const TaskDescriptor& task, const ChipConfig& chip) {
                            set.all() ? engines : set.count, engines));
   }
   const bool shared = task.engine == EngineKind::kNeural || task.engine == EngineKind::kPlanar;
+  const auto* product = std::get_if<NeuralTask>(&task.config);
+  const std::int64_t sharing = set.all() ? engines : set.count;
+  const bool across = product != nullptr && product->product.local_response.enabled();
+  TESSERA_RETURN_IF_ERROR(require(
+      !across || sharing == 1 || task.header.sharing != Sharing::kBroadcast,
+      "engines that share output channels normalise over them; such a task is shared by unicast"));
   return require(shared || task.header.sharing == Sharing::kAutomatic,
                  "only neural and planar engines share a task");
 }

@@ -41,6 +41,14 @@ void visit_fields(V& visit, Activation& a) {
 }
 
 template <typename V>
+void visit_fields(V& visit, LocalResponse& r) {
+  visit("size", r.size);
+  visit("alpha", r.alpha);
+  visit("beta", r.beta);
+  visit("bias", r.bias);
+}
+
+template <typename V>
 void visit_fields(V& visit, Affine& a) {
   visit("enabled", a.enabled);
   visit("scale", a.scale);
@@ -116,6 +124,8 @@ void visit_fields(V& visit, NeuralTask& t) {
   visit("element_moving", matrix.element_moving);
   visit("element_stationary", matrix.element_stationary);
   visit("micro_scale", matrix.micro_scale);
+  visit.group("local_response", t.product.local_response);
+  visit("correlate", t.product.correlate);
 }
 
 template <typename V>

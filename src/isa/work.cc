@@ -19,6 +19,19 @@ PlanarStep step_of(const NeuralTask& task, RowRange rows) {
   return {work, work.channels * work.output_elements * product.image.taps};
 }
 
+// In the post-processor. An activation that takes table entries shares the table with the rest.
+std::int64_t post_cycles(const ProductConfig& product) {
+  const std::int64_t activation = unary_function_cycles(product.activation.function);
+  if (product.correlate) return correlation_cycles();
+  if (!product.local_response.enabled()) return activation;
+  return local_response_cycles(product.local_response.size) + (activation > 1 ? activation : 0);
+}
+
+// That an operand of an integer product goes through the array in; floats go whole.
+std::int64_t bytes_of(Format format, const ProductConfig& product) {
+  return product.matrix.kind == MatrixKind::kInteger ? format_bytes(format) : 1;
+}
+
 }  // namespace
 
 ProductWork product_work(const NeuralTask& task, const ChipConfig& chip) {
@@ -52,7 +65,10 @@ ProductWork product_work(const NeuralTask& task, const ChipConfig& chip) {
   work.dilation_w = product.dilation_w;
   work.input_dilation_h = product.input_dilation_h;
   work.input_dilation_w = product.input_dilation_w;
-  work.post_cycles = unary_function_cycles(product.activation.function);
+  work.post_cycles = post_cycles(product);
+  work.column_repeats = bytes_of(task.moving.format, product) * (product.correlate ? 2 : 1);
+  work.kernel_repeats = bytes_of(product.image.format, product);
+  work.across_channels = product.local_response.enabled();
   return work;
 }
 

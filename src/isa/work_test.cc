@@ -34,6 +34,52 @@ TEST(Work, AProductBringsItsNestAndWhatTheChipHas) {
   EXPECT_EQ(work.partitions, 16);
 }
 
+// A window of 9 channels: their squares pass the adder one a cycle. Of 3: the four products, and a
+// logarithm and an exponential of two cycles each, take 4. A sigmoid takes two more from the table.
+TEST(Work, ANormalisationOverChannelsHoldsThePostProcessor) {
+  NeuralTask task;
+  task.product.local_response.size = 9;
+  EXPECT_EQ(product_work(task, ChipConfig{}).post_cycles, 9);
+  task.product.local_response.size = 3;
+  EXPECT_EQ(product_work(task, ChipConfig{}).post_cycles, 4);
+  task.product.activation.function = UnaryFunction::kRelu;
+  EXPECT_EQ(product_work(task, ChipConfig{}).post_cycles, 4);
+  task.product.activation.function = UnaryFunction::kSigmoid;
+  EXPECT_EQ(product_work(task, ChipConfig{}).post_cycles, 6);
+}
+
+// 16 bits are two bytes: a column goes through a pass for each byte of its own, and there is a pass
+// for each byte of the weights. A correlation has a second accumulator, of squares.
+TEST(Work, HalvesAndSquaresTakeTheArrayAgain) {
+  NeuralTask task;
+  task.product.matrix.kind = MatrixKind::kInteger;
+  task.moving.format = task.product.image.format = Format::kI8;
+  EXPECT_EQ(product_work(task, ChipConfig{}).column_repeats, 1);
+  EXPECT_EQ(product_work(task, ChipConfig{}).kernel_repeats, 1);
+  task.moving.format = Format::kU16;
+  EXPECT_EQ(product_work(task, ChipConfig{}).column_repeats, 2);
+  task.product.image.format = Format::kI16;
+  EXPECT_EQ(product_work(task, ChipConfig{}).kernel_repeats, 2);
+  NeuralTask correlation;
+  correlation.product.correlate = true;
+  EXPECT_EQ(product_work(correlation, ChipConfig{}).column_repeats, 2);
+  EXPECT_EQ(product_work(correlation, ChipConfig{}).kernel_repeats, 1);
+  EXPECT_EQ(product_work(correlation, ChipConfig{}).post_cycles, 8);  // root and quotient, 4 each
+}
+
+// Two engines: each has all channels of its own half of the pixels, though broadcast is as cheap.
+TEST(Work, EnginesThatNormaliseOverChannelsSharePixels) {
+  NeuralTask task;
+  task.output.columns = 256;
+  task.product.image.channels = 128;
+  task.product.image.output_channels = 256;
+  ChipConfig chip;
+  chip.neural.count = 2;
+  EXPECT_EQ(neural_sharing(chip.neural, product_work(task, chip), 1), StepSharing::kBroadcast);
+  task.product.local_response.size = 3;
+  EXPECT_EQ(neural_sharing(chip.neural, product_work(task, chip), 1), StepSharing::kUnicast);
+}
+
 // The block loop of a transposition stands where a product has its kernel; it is no nest of one.
 TEST(Work, ATranspositionIsItsMatrixAlone) {
   NeuralTask task;

@@ -9,6 +9,7 @@
 
 #include "arch/architecture_file.h"
 #include "arith/function.h"
+#include "concord/lift/lift.h"
 #include "example.h"
 #include "firmware/disassembler.h"
 
@@ -118,6 +119,52 @@ TEST(Chains, EveryBinaryOperationTakesItsOperandInOrder) {
       EXPECT_EQ(y[i], static_cast<float>(value)) << c.word << " " << i;
     }
   }
+}
+
+// Rows of the identity have an energy of 1, so what is left is x over its own length: 3 / 5, 4 / 5. A
+// vector of zeros has none, and correlates with nothing.
+TEST(Chains, ACorrelationIsTheProductOverBothLengths) {
+  const std::string head =
+      "queue x [2] in\nqueue y [2] out\nmatrix I [2, 2] in matrix = identity\nchain \"c\"\nread "
+      "x\n";
+  for (const ChipConfig& chip : three_chips()) {
+    const auto of = [&](const Values& x) {
+      return run_text(head + "correlate I\nwrite y\nend\n", {f16_tensor({1, 2}, x)}, chip);
+    };
+    EXPECT_EQ(of({3, 4}), (Values{f16(0.6), f16(0.8)}));
+    EXPECT_EQ(of({-5, 12}), (Values{f16(-5.0 / 13), f16(12.0 / 13)}));
+    EXPECT_EQ(of({0, 0}), (Values{0, 0}));
+    const Values relu =
+        run_text(head + "correlate I\nrelu\nwrite y\nend\n", {f16_tensor({1, 2}, {-3, 4})}, chip);
+    EXPECT_EQ(relu, (Values{0, f16(0.8)}));
+  }
+  const auto error = [&](const std::string& chain) {
+    AssembleOptions options;
+    const ChipConfig chip = chip_named("tessera128");
+    options.chip = &chip;
+    const auto program = assemble(
+        "firmware 1\nqueue y [8] out\nvector v [4, 9, 9, 128] in initial = 1\n"
+        "matrix W [8, 128] window 2 x 3 x 3 in matrix = 1\nchain \"c\"\n" +
+            chain + "end\n",
+        "t.tasm", options);
+    return program.ok() ? std::string() : program.error().message;
+  };
+  EXPECT_THAT(error("read v window 2 x 3 x 3\ncorrelate W\nwrite y\n"),
+              ::testing::HasSubstr("'correlate' takes a window of one plane with all of its taps"));
+}
+
+// What a program's text says of the post-processor is what the descriptor has.
+TEST(Chains, TextsNameWhatThePostProcessorDoes) {
+  const ChipConfig chip = chip_named("tessera128");
+  const isa::Program program = assembled(
+      "queue x [2] in\nqueue y [2] out\nmatrix I [2, 2] in matrix = identity\n"
+      "chain \"c\"\nread x\ncorrelate I\nwrite y\nend\n",
+      chip);
+  EXPECT_THAT(disassemble(program, {}), ::testing::HasSubstr("  product\n  correlate\n"));
+  const auto lifted = concord::lift(program, chip);
+  ASSERT_FALSE(lifted.ok());
+  EXPECT_THAT(lifted.error().message,
+              ::testing::HasSubstr("is a normalised cross-correlation, which no graph has"));
 }
 
 TEST(Chains, AProductOfManyTilesIsOneTask) {

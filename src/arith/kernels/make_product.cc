@@ -21,17 +21,33 @@ void check_config(const ProductConfig& config) {
 }
 
 std::shared_ptr<const Product> make_kind(const ProductConfig& config, kernels::PlainWeights weights,
+                                         ProductVectors vectors);
+
+std::shared_ptr<const Product> make_correlation(const ProductConfig& config,
+                                                kernels::PlainWeights weights) {
+  TESSERA_CHECK(!config.has_bias && config.activation.function == UnaryFunction::kIdentity &&
+                    config.matrix.kind != MatrixKind::kInteger,
+                "a normalised cross-correlation of integers, or with something behind it");
+  ProductConfig plain = config;
+  plain.correlate = false;
+  plain.output_format = Format::kF32;
+  auto sums = make_kind(plain, weights, {});
+  return kernels::make_correlation_product(config, weights, std::move(sums));
+}
+
+std::shared_ptr<const Product> make_kind(const ProductConfig& config, kernels::PlainWeights weights,
                                          ProductVectors vectors) {
   check_config(config);
+  if (config.correlate) return make_correlation(config, std::move(weights));
   if (config.image.channel_wise) {
     return kernels::make_channel_wise_product(config, std::move(weights), std::move(vectors));
   }
   switch (config.matrix.kind) {
     case MatrixKind::kInteger:
-      if (kernels::fits_byte_tiles(config)) {
-        return kernels::make_byte_tile_product(config, weights, std::move(vectors));
+      if (format_bytes(config.moving_format) + format_bytes(weights.format) > 2) {
+        return kernels::make_halves_product(config, weights, std::move(vectors));
       }
-      return kernels::make_integer_product(config, weights, std::move(vectors));
+      return kernels::make_byte_product(config, weights, std::move(vectors));
     case MatrixKind::kFloat:
       return kernels::make_float_product(config, std::move(weights), std::move(vectors));
     case MatrixKind::kMicroscaling:

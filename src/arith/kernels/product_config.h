@@ -20,11 +20,14 @@ struct ProductConfig {
   std::int64_t dilation_h = 1, dilation_w = 1;
   std::int64_t input_dilation_h = 1, input_dilation_w = 1;
   MatrixFormat matrix;
+  Format moving_format = Format::kI8;  // of an integer product: 8 or 16 bits; not read of others
   Format output_format = Format::kF16;
   bool has_bias = false;
   Format bias_format = Format::kF16;  // i32 for integer products
   // Post-processor; the meaning is graph::PostProcess's.
   Activation activation;
+  LocalResponse local_response;  // behind the activation, by local_response()
+  bool correlate = false;        // y = sum / sqrt(the operands' energies): correlation_product.cc
   bool requantise = false;
   std::int32_t output_zero_point = 0;
   std::int32_t clamp_low = INT32_MIN, clamp_high = INT32_MAX;

@@ -20,6 +20,18 @@ bool fits_byte_tiles(const ProductConfig& config);
 std::shared_ptr<const Product> make_byte_tile_product(const ProductConfig& config,
                                                       const PlainWeights& weights,
                                                       ProductVectors vectors);
+// Either of the two, of operands of 8 bits.
+std::shared_ptr<const Product> make_byte_product(const ProductConfig& config,
+                                                 const PlainWeights& weights,
+                                                 ProductVectors vectors);
+// An operand, or both, of 16 bits: no channel-wise product.
+std::shared_ptr<const Product> make_halves_product(const ProductConfig& config,
+                                                   const PlainWeights& weights,
+                                                   ProductVectors vectors);
+// The normalised form of `sums`, a float product of f32 without bias and activation.
+std::shared_ptr<const Product> make_correlation_product(const ProductConfig& config,
+                                                        const PlainWeights& weights,
+                                                        std::shared_ptr<const Product> sums);
 std::shared_ptr<const Product> make_float_product(const ProductConfig& config, PlainWeights weights,
                                                   ProductVectors vectors);
 std::shared_ptr<const Product> make_micro_product(const ProductConfig& config, PlainWeights weights,

@@ -166,6 +166,8 @@ void clamp_output(const ProductConfig& config, std::int64_t count, void* lanes) 
       return clamp_lanes<std::uint8_t>(config, count, lanes);
     case Format::kI16:
       return clamp_lanes<std::int16_t>(config, count, lanes);
+    case Format::kU16:
+      return clamp_lanes<std::uint16_t>(config, count, lanes);
     default:
       return clamp_lanes<std::int32_t>(config, count, lanes);
   }

@@ -12,6 +12,7 @@
 #include "arith/kernels/testing/surface.h"
 #include "arith/rounding.h"
 #include "arith/test_targets.h"
+#include "arith/wide_sum.h"
 #include "base/test_volume.h"
 
 namespace tessera {
@@ -85,7 +86,10 @@ class WorkMaker {
     for (std::int64_t i = 0; i < count; ++i) {
       double value = normal(random_) * std::exp2(normal(random_) * spread);
       if (one_in(4)) value = 0;
-      if (format_is_integer(format)) value = static_cast<double>(pick(-128, 255));
+      if (format_is_integer(format)) {
+        value =
+            static_cast<double>(format_bytes(format) == 2 ? pick(-32768, 65535) : pick(-128, 255));
+      }
       arith::write_element(format, value, elements + i * format_bytes(format));
       if (specials && one_in(50)) {
         const double special = one_in(2) ? NAN : INFINITY;
@@ -211,6 +215,33 @@ class WorkMaker {
   std::mt19937 random_;
 };
 
+// Integers of 8 and 16 bits in all pairs but two of 8; sums wrap around.
+Work in_halves(WorkMaker& maker) {
+  Work work = maker.make(MatrixKind::kInteger, false);
+  ProductConfig& c = work.config;
+  const Format formats[] = {Format::kI8, Format::kU8, Format::kI16, Format::kU16};
+  do {
+    work.moving = c.moving_format = formats[maker.pick(0, 3)];
+    c.image.format = formats[maker.pick(0, 3)];
+  } while (format_bytes(work.moving) + format_bytes(c.image.format) == 2);
+  const auto point = [&](Format format) {
+    const bool is_signed = format == Format::kI8 || format == Format::kI16;
+    const std::int32_t most = format_bytes(format) == 2 ? 65535 : 255;
+    return static_cast<std::int32_t>(maker.pick(0, most)) - (is_signed ? (most + 1) / 2 : 0);
+  };
+  c.moving_zero_point = point(work.moving);
+  for (std::int32_t& zero : work.vectors.stationary_zero_points) zero = point(c.image.format);
+  if (c.requantise && maker.one_in(2)) {
+    c.output_format = maker.one_in(2) ? Format::kI16 : Format::kU16;
+  }
+  work.oihw.resize(static_cast<std::size_t>(c.image.groups * c.image.output_channels *
+                                            c.image.channels * c.image.taps *
+                                            format_bytes(c.image.format)));
+  maker.fill(c.image.format, 1, false, work.oihw.data(),
+             std::ssize(work.oihw) / format_bytes(c.image.format));
+  return work;
+}
+
 std::shared_ptr<const Product> prepare(const Work& work) {
   const std::vector<std::byte> image = make_kernel_image(work.config.image, work.oihw.data());
   return make_product(work.config, {image.data(), work.config.image.bytes_per_partition()},
@@ -282,6 +313,92 @@ TEST(Product, ChannelWiseFloatsEqualTheObviousForm) {
 }
 TEST(Product, ChannelWiseIntegersEqualTheObviousForm) {
   check_many(MatrixKind::kInteger, true, 300);
+}
+
+TEST(Product, HalvesOf16BitsAreMergedToTheSumOfTheWhole) {
+  WorkMaker maker(kSeed);
+  for (int i = 0; i < 150 && !::testing::Test::HasFailure(); ++i) check(in_halves(maker), maker);
+}
+
+// The energies by hand, element by element, from what the obvious product reads.
+double energy(const Work& work, const Surface& x, std::int64_t group, std::int64_t row,
+              std::int64_t column) {
+  const ProductConfig& c = work.config;
+  arith::ElementSum sum(x.format);
+  for (std::int64_t ky = 0; ky < c.kernel_h; ++ky) {
+    for (std::int64_t kx = 0; kx < c.kernel_w; ++kx) {
+      const std::int64_t y = row * c.stride_h + ky * c.dilation_h - c.pad_top;
+      const std::int64_t z = column * c.stride_w + kx * c.dilation_w - c.pad_left;
+      if (y < 0 || z < 0 || y % c.input_dilation_h != 0 || z % c.input_dilation_w != 0) continue;
+      if (y / c.input_dilation_h >= x.rows || z / c.input_dilation_w >= x.columns) continue;
+      for (std::int64_t k = group * c.image.channels; k < (group + 1) * c.image.channels; ++k) {
+        sum.add_square(
+            arith::read_element(x.format, x.at(k, y / c.input_dilation_h, z / c.input_dilation_w)));
+      }
+    }
+  }
+  return sum.sum(Format::kF64);
+}
+
+double weight_energy(const Work& work, std::int64_t channel) {
+  const KernelImageShape& image = work.config.image;
+  const std::int64_t element = format_bytes(image.format);
+  arith::ElementSum sum(image.format);
+  for (std::int64_t tap = 0; tap < image.taps; ++tap) {
+    for (std::int64_t k = 0; k < image.channels; ++k) {
+      sum.add_square(arith::read_element(
+          image.format,
+          work.oihw.data() + ((channel * image.channels + k) * image.taps + tap) * element));
+    }
+  }
+  return sum.sum(Format::kF64);
+}
+
+void check_correlation(Work work, WorkMaker& maker) {
+  SCOPED_TRACE(work.describe());
+  ProductConfig& c = work.config;
+  c.has_bias = false;
+  c.activation = {};
+  work.vectors = {};
+  const std::int64_t outputs = c.image.groups * c.image.output_channels;
+  OwnedSurface input = testing::dense_surface(work.moving, work.channels, work.rows, work.columns);
+  maker.fill(work.moving, work.spread, work.specials, input.memory.data(),
+             work.channels * work.rows * work.columns);
+  const auto surface = [&](Format format) {
+    return testing::dense_surface(format, outputs, work.output_rows, work.output_columns);
+  };
+  ProductConfig plain = c;
+  plain.output_format = Format::kF32;
+  OwnedSurface sums = surface(Format::kF32);
+  arith::StickyFlags flags;
+  reference_product(plain, {work.oihw.data(), work.vectors}, input.surface, sums.surface, flags);
+  OwnedSurface expected = surface(c.output_format);
+  for (std::int64_t o = 0; o < outputs; ++o) {
+    for (std::int64_t row = 0; row < work.output_rows; ++row) {
+      for (std::int64_t column = 0; column < work.output_columns; ++column) {
+        const double both = energy(work, input.surface, o / c.image.output_channels, row, column) *
+                            weight_energy(work, o);
+        const double sum = arith::read_element(Format::kF32, sums.surface.at(o, row, column));
+        arith::write_element(c.output_format, both == 0 ? 0.0 : sum / std::sqrt(both),
+                             expected.surface.at(o, row, column));
+      }
+    }
+  }
+  c.correlate = true;
+  const auto workspace = make_product_workspace();
+  OwnedSurface found = surface(c.output_format);
+  run_in_pieces(*prepare(work), input.surface, found.surface, maker.random(), *workspace);
+  EXPECT_EQ(testing::first_difference(expected.surface, found.surface), "");
+}
+
+TEST(Product, ACorrelationIsTheSumOverTheRootOfBothEnergies) {
+  WorkMaker maker(kSeed);
+  for (const MatrixKind kind :
+       {MatrixKind::kBlockFloat, MatrixKind::kFloat, MatrixKind::kMicroscaling}) {
+    for (int i = 0; i < 40 && !::testing::Test::HasFailure(); ++i) {
+      check_correlation(maker.make(kind, false), maker);
+    }
+  }
 }
 
 TEST(Product, EveryInstructionSetGivesTheSameBits) {

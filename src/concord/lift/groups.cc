@@ -141,7 +141,9 @@ class GroupMaker {
     for (const Unit& unit : *units_) {
       const auto& task = std::get<NeuralTask>(task_of(unit).config);
       if (!same_fields(without_cut(task.product), without_cut(first.product)) ||
-          task.product.matrix != first.product.matrix || task.dynamic != first.dynamic ||
+          task.product.matrix != first.product.matrix ||
+          task.product.local_response != first.product.local_response ||
+          task.product.correlate != first.product.correlate || task.dynamic != first.dynamic ||
           task.moving.format != group.input_formats[0] ||
           task.output.format != group.output_format) {
         return false;

@@ -198,6 +198,7 @@ class Walker {
 
   Status product_step(const NeuralTask& task, std::int64_t at) {
     const ProductConfig& p = task.product;
+    if (p.correlate) return error("is a normalised cross-correlation, which no graph has");
     const std::vector<bool> rows =
         samples_met({p.stride_h, p.dilation_h, p.input_dilation_h},
                     {.taps = p.kernel_h, .samples = task.moving.rows, .pad = p.pad_top},

@@ -180,6 +180,21 @@ TEST(NeuralCost, SlowActivationHoldsTheBankUnlessEarlierPassesHideIt) {
             2 * (16 + 64 - 16) + 16 + 64);
 }
 
+// A pass of 16 columns, one for each of two tiles of weights: 32 cycles. Both bytes of the columns: 16
+// more for each pass. Both bytes of the weights: twice as many passes.
+TEST(NeuralCost, BytesOfWideOperandsTakeColumnsAndPasses) {
+  ProductWork work;
+  work.channels = 8;  // two tiles of 4 rows
+  work.output_channels = 4;
+  work.columns = 16;
+  const StepRows step{0, 1, false};
+  EXPECT_EQ(neural_step_cycles(small_array(), work, step, NeuralSharing::kBroadcast), 32);
+  work.column_repeats = 2;
+  EXPECT_EQ(neural_step_cycles(small_array(), work, step, NeuralSharing::kBroadcast), 64);
+  work.kernel_repeats = 2;
+  EXPECT_EQ(neural_step_cycles(small_array(), work, step, NeuralSharing::kBroadcast), 128);
+}
+
 TEST(NeuralCost, SlowActivationHoldsTheBankOfChannelWiseWorkToo) {
   ProductWork work;
   work.channel_wise = true;

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "arith/kernels/local_response.h"
 #include "arith/kernels/make_product.h"
 #include "arith/kernels/planar/transpose.h"
 #include "engines/data_control/exceptions.h"
@@ -56,8 +57,14 @@ void NeuralMath::run_step(const NeuralStep& step) {
   } else if (step.step == 0) {
     prepare(step, task);
   }
-  product_->run(moving_surface(task, image, rows), state_buffer_.surface(task.output, image),
-                task.output_channel_first, rows, *workspace_);
+  const Surface output = state_buffer_.surface(task.output, image);
+  product_->run(moving_surface(task, image, rows), output, task.output_channel_first, rows,
+                *workspace_);
+  if (!task.product.local_response.enabled()) return;
+  const KernelImageShape& shape = task.product.image;
+  const std::int64_t first = task.output_channel_first;
+  local_response(task.product.local_response, output,
+                 {first, first + shape.groups * shape.output_channels}, rows);
 }
 
 Surface NeuralMath::moving_surface(const NeuralTask& task, std::int64_t image, RowRange rows) {
@@ -107,8 +114,10 @@ void NeuralMath::prepare(const NeuralStep& step, const NeuralTask& task) {
   if (entry.descriptor != &step.descriptor || !same_bytes(entry.vectors, vectors) ||
       !holds_kernel(task, entry.kernel)) {
     // Where memory ends, what was kept stays with what it was made of.
+    ProductConfig product = task.product;
+    product.moving_format = task.moving.format;
     Kept made{&step.descriptor, kernel_bytes(task), vectors,
-              make_product(task.product, kernel_memory_.image(task.kernel_offset), vectors)};
+              make_product(product, kernel_memory_.image(task.kernel_offset), vectors)};
     entry = std::move(made);
   }
   product_ = entry.product;

@@ -148,4 +148,11 @@ std::shared_ptr<const Product> make_integer_product(const ProductConfig& config,
   return std::make_shared<IntegerProduct>(config, weights, std::move(vectors));
 }
 
+std::shared_ptr<const Product> make_byte_product(const ProductConfig& config,
+                                                 const PlainWeights& weights,
+                                                 ProductVectors vectors) {
+  return fits_byte_tiles(config) ? make_byte_tile_product(config, weights, std::move(vectors))
+                                 : make_integer_product(config, weights, std::move(vectors));
+}
+
 }  // namespace tessera::kernels
