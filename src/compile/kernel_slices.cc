@@ -40,6 +40,7 @@ struct Whole {
 void set_post(const PostProcess& post, Whole& whole) {
   ProductConfig& product = whole.product;
   product.activation = post.activation;
+  product.local_response = post.local_response;
   product.requantise = post.requantise;
   product.output_zero_point = post.output_zero_point;
   product.clamp_low = post.clamp_low;
@@ -329,7 +330,9 @@ Result<std::vector<KernelSlice>> cut_kernel(const graph::Graph& graph, const Nod
   // At least one block of output channels for each array, where a half of the memory holds them.
   const std::int64_t of_arrays = std::min(shape.columns * chip.neural.count, shape.output_channels);
   const std::int64_t block = cut_bytes(whole, 1, of_arrays);
-  const std::int64_t wanted = std::clamp(block, memory / 8, memory / 2);
+  const bool whole_channels = whole.product.local_response.enabled();
+  const std::int64_t wanted =
+      whole_channels ? memory / 2 : std::clamp(block, memory / 8, memory / 2);
   std::vector<Cut> cuts = even_cuts(whole, wanted, chip.state_buffer.partitions);
   while (cuts.empty() && shape.columns > 1) {
     shape.columns = ceil_div(shape.columns, 2);
@@ -342,6 +345,17 @@ Result<std::vector<KernelSlice>> cut_kernel(const graph::Graph& graph, const Nod
                              "kernel memory partition, which holds {}; use a chip configuration "
                              "with neural.kernel_bytes_per_partition >= {}",
                              node.name, cut_bytes(whole, 1, 1), memory, cut_bytes(whole, 1, 1))};
+  }
+  if (whole_channels && cuts.size() != 1) {
+    return Error{ErrorCode::kDoesNotFit,
+                 fmt::format("layer '{}': a normalisation over {} output channels, whose kernel "
+                             "takes {} bytes of each kernel memory partition; all of them are held "
+                             "at once in {} at most: use a chip configuration with "
+                             "neural.kernel_bytes_per_partition >= {}, or build the graph for this "
+                             "one",
+                             node.name, whole.output_channels(),
+                             cut_bytes(whole, shape.groups, shape.output_channels), memory / 2,
+                             2 * cut_bytes(whole, shape.groups, shape.output_channels))};
   }
   std::vector<KernelSlice> slices;
   for (const Cut& cut : cuts) {

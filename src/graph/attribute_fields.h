@@ -29,6 +29,10 @@ void visit_product(Visit& visit, Attributes& a, const std::remove_const_t<Attrib
   visit("stationary_zero_points", a.integer.stationary_zero_points,
         d.integer.stationary_zero_points);
   visit("activation", a.post.activation, d.post.activation);
+  visit("response_size", a.post.local_response.size, d.post.local_response.size);
+  visit("response_alpha", a.post.local_response.alpha, d.post.local_response.alpha);
+  visit("response_beta", a.post.local_response.beta, d.post.local_response.beta);
+  visit("response_bias", a.post.local_response.bias, d.post.local_response.bias);
   visit("requantise", a.post.requantise, d.post.requantise);
   visit("multipliers", a.post.multipliers, d.post.multipliers);
   visit("output_zero_point", a.post.output_zero_point, d.post.output_zero_point);

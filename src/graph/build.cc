@@ -56,6 +56,8 @@ Result<Graph> build(const model::Model& model, const BuildOptions& options) {
     quantise_vector_inputs(graph, options.matrix);
     TESSERA_RETURN_IF_ERROR(checked("quantise_vector_inputs"));
   } else {
+    fuse_local_response(graph, options.kernel_memory);
+    TESSERA_RETURN_IF_ERROR(checked("fuse_local_response"));
     fuse_gain_bias(graph);
     TESSERA_RETURN_IF_ERROR(checked("fuse_gain_bias"));
   }

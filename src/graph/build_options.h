@@ -1,6 +1,7 @@
 // What a graph is built with.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 
@@ -10,10 +11,18 @@
 
 namespace tessera::graph {
 
+// Kernel memory of the processor that the graph is for. A convolution whose weights half of it holds
+// is computed by one task, whose post-processor may normalise over all output channels.
+struct KernelMemory {
+  std::int64_t rows = 0, columns = 0;    // of the array
+  std::int64_t bytes_per_partition = 0;  // 0: nothing is known, and nothing normalised there
+};
+
 struct BuildOptions {
   Format vector_format = Format::kF16;  // f16, bf16 or f32
   MatrixFormat matrix;                  // for float products
   bool quantise_vector_inputs = false;  // operands of element-wise work take `matrix` too
+  KernelMemory kernel_memory;
   model::InferOptions infer;
   bool require_full_offload = false;  // a host step is an error
   // Called after each pass with its name and the graph (for --dump-passes); may be empty.

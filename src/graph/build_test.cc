@@ -140,6 +140,42 @@ TEST(Build, ConvertersGoIntoPoolingsAndReductions) {
   EXPECT_EQ(graph.nodes[2].as<ReduceAttributes>().before.function, UnaryFunction::kAbs);
 }
 
+// The weights, 8 channels of 36 terms, take 8 x 2 bytes of 36 of the 128 partitions of kernel memory;
+// vectors there are none.
+TEST(Build, ALocalResponseNormalisationJoinsAConvolutionWhoseChannelsKernelMemoryHolds) {
+  TestModel model = conv_model();
+  model.node("Relu", {"c"}, {"r"});
+  model.node("LRN", {"r"}, {"y"}, {{"size", std::int64_t{3}}, {"beta", 0.5f}, {"bias", 2.0f}});
+  model.output("y", {1, 8, 6, 6});
+  BuildOptions options;
+  options.kernel_memory = {.rows = 128, .columns = 128, .bytes_per_partition = 32};
+  const Graph graph = built(model, options);
+  ASSERT_EQ(kinds(graph), "elementwise conv elementwise");
+  const PostProcess& post = graph.nodes[1].as<ConvAttributes>().post;
+  EXPECT_EQ(post.activation.function, UnaryFunction::kRelu);
+  EXPECT_EQ(post.local_response,
+            (LocalResponse{.size = 3, .alpha = 1e-4f, .beta = 0.5f, .bias = 2.0f}));
+  EXPECT_THAT(graph.nodes[1].origins, ElementsAre("Conv_c", "Relu_r", "LRN_y"));
+  const auto unfused = [&](BuildOptions other) {
+    return kinds(built(model, other)).find("pool") != std::string::npos;
+  };
+  options.kernel_memory.bytes_per_partition = 31;
+  EXPECT_TRUE(unfused(options));
+  EXPECT_TRUE(unfused({}));
+  options.kernel_memory.bytes_per_partition = 32;
+  options.quantise_vector_inputs = true;  // which would quantise what lies in between
+  EXPECT_TRUE(unfused(options));
+}
+
+TEST(Build, AConvolutionThatOthersReadIsNotNormalisedInPlace) {
+  TestModel model = conv_model();
+  model.node("LRN", {"c"}, {"y"}, {{"size", std::int64_t{3}}}).output("y", {1, 8, 6, 6});
+  model.output("c", {1, 8, 6, 6});
+  BuildOptions options;
+  options.kernel_memory = {.rows = 128, .columns = 128, .bytes_per_partition = 1 << 20};
+  EXPECT_NE(kinds(built(model, options)).find("pool"), std::string::npos);
+}
+
 // The exponential does not fit in a converter of comparators and a multiply-add.
 TEST(Build, OtherFunctionsStayInFrontOfAPooling) {
   TestModel model;

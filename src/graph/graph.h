@@ -43,12 +43,14 @@ struct TensorInfo {
 // What follows a product before its one store (the neural engine's post-processor).
 //
 // Float products: y = round(accumulator + bias); then y = round(activation(y)). The output's format
-// is the operands' vector format or f32.
+// is the operands' vector format or f32. Behind that a convolution may be normalised over its output
+// channels, in the output's format (arith/kernels/local_response.h).
 // Integer products: t = accumulator + bias (int32). Without `requantise` t is the int32 result.
 // With it: y = saturate(round_half_even(float(t) * multiplier[oc]) + output_zero_point), then
 // clamped to [clamp_low, clamp_high].
 struct PostProcess {
   Activation activation;
+  LocalResponse local_response;
   bool requantise = false;
   std::vector<float> multipliers;  // one, or one per output channel
   std::int32_t output_zero_point = 0;

@@ -66,7 +66,10 @@ class Rules {
   std::string broken_;
 };
 
-bool is_byte(Format format) { return format == Format::kI8 || format == Format::kU8; }
+// The array takes 16 bits in two halves.
+bool is_array_integer(Format format) {
+  return format_is_affine(format) && format_bytes(format) <= 2;
+}
 
 // Formats, bias and post-processing of a product with `channels` output channels.
 void check_product(Rules& rules, const MatrixFormat& matrix, const IntegerOperands& integer,
@@ -77,15 +80,19 @@ void check_product(Rules& rules, const MatrixFormat& matrix, const IntegerOperan
   const bool integers = matrix.kind == MatrixKind::kInteger;
   const Format bias = integers ? Format::kI32 : rules.input(0).format;
   if (integers) {
-    rules.must(is_byte(rules.input(0).format) && is_byte(rules.input(1).format),
-               "an integer product of {} and {}; i8 and u8 are allowed",
+    rules.must(is_array_integer(rules.input(0).format) && is_array_integer(rules.input(1).format),
+               "an integer product of {} and {}; i8, u8, i16 and u16 are allowed",
                format_name(rules.input(0).format), format_name(rules.input(1).format));
+    const std::int64_t bytes =
+        format_bytes(rules.input(0).format) + format_bytes(rules.input(1).format);
+    rules.must(bytes == 2 || rules.input(1).constant != nullptr,
+               "an integer product of 16 bits, whose weights are no constant");
     rules.must(one_or_all(integer.stationary_zero_points.size()),
                "{} stationary zero points for {} output channels",
                integer.stationary_zero_points.size(), channels);
     rules.must(post.activation == Activation{}, "an integer product has an activation");
-    const bool fits =
-        post.requantise ? is_byte(rules.output().format) : rules.output().format == Format::kI32;
+    const bool fits = post.requantise ? is_array_integer(rules.output().format)
+                                      : rules.output().format == Format::kI32;
     rules.must(fits, "the integer result is {}", format_name(rules.output().format));
   } else {
     // The exact sum is rounded once, to the operands' format or to f32.
@@ -97,6 +104,11 @@ void check_product(Rules& rules, const MatrixFormat& matrix, const IntegerOperan
     rules.must_be(1, rules.input(0).format);
     rules.must(!post.requantise, "a float product is requantised");
   }
+  const std::int32_t response = post.local_response.size;
+  rules.must(response >= 0 && response <= kLocalResponseSizeMax,
+             "a local response normalisation over {} channels; 1 to {} are allowed", response,
+             kLocalResponseSizeMax);
+  rules.must(response == 0 || !integers, "an integer product is normalised over its channels");
   if (post.requantise) {
     rules.must(one_or_all(post.multipliers.size()), "{} multipliers for {} output channels",
                post.multipliers.size(), channels);
@@ -145,6 +157,9 @@ void check(Rules& rules, const ConvAttributes& conv) {
                   list(w))) {
     return;
   }
+  rules.must(!conv.channel_wise || format_is_float(rules.input(0).format) ||
+                 format_bytes(rules.input(0).format) + format_bytes(rules.input(1).format) == 2,
+             "a channel-wise product of 16-bit integers");
   rules.must(!conv.channel_wise || w[1] == 1, "channel-wise with {} channels a group", w[1]);
   check_product(rules, conv.matrix, conv.integer, conv.post, w[0]);
   check_image_output(rules, w[0],

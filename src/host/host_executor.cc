@@ -10,6 +10,7 @@
 #include <functional>
 #include <optional>
 
+#include "arith/kernels/local_response.h"
 #include "arith/kernels/planar/planar.h"
 #include "arith/kernels/product.h"
 #include "base/check.h"
@@ -297,6 +298,7 @@ class HostExecutor : public Executor {
           part.product->run(input_of(part, input), output, part.first_channel, {0, output.rows},
                             *workspaces_[0]);
         }
+        normalise(node, output);
         continue;
       }
       const auto input_row = prepared.pointwise ? one_row(input) : std::nullopt;
@@ -306,7 +308,18 @@ class HostExecutor : public Executor {
       } else {
         run_rows(prepared.parts, input, output);
       }
+      normalise(node, output);
     }
+  }
+
+  // Over the channels of an image that a convolution has made; threads share its rows.
+  void normalise(const Node& node, const Surface& output) {
+    if (node.kind() != NodeKind::kConv) return;
+    const LocalResponse& response = node.as<graph::ConvAttributes>().post.local_response;
+    if (!response.enabled()) return;
+    pool_.run(output.rows, [&](std::int64_t row, int) {
+      local_response(response, output, {0, output.channels}, {row, row + 1});
+    });
   }
 
   // Stationary operands of all images are packed, then products run; threads share both.

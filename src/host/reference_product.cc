@@ -14,6 +14,7 @@
 #include "arith/integer.h"
 #include "arith/microscaling.h"
 #include "arith/rounding.h"
+#include "arith/wide_sum.h"
 #include "base/check.h"
 #include "host/reference_nodes.h"
 
@@ -167,8 +168,8 @@ std::int32_t integer_sum(const ProductRules& rules, const Operand& x, const Oper
   auto sum = static_cast<std::uint32_t>(static_cast<std::int64_t>(bias_value(rules, channel)));
   for (std::size_t k = 0; k < x.values.size(); ++k) {
     if (x.present[k] == 0) continue;
-    sum += static_cast<std::uint32_t>((static_cast<std::int32_t>(x.values[k]) - zero_x) *
-                                      (static_cast<std::int32_t>(w.values[k]) - zero_w));
+    sum += static_cast<std::uint32_t>(static_cast<std::int32_t>(x.values[k]) - zero_x) *
+           static_cast<std::uint32_t>(static_cast<std::int32_t>(w.values[k]) - zero_w);
   }
   return static_cast<std::int32_t>(sum);
 }
@@ -253,6 +254,46 @@ std::vector<const std::byte*> pixel_terms(const graph::ConvAttributes& conv, con
   return terms;
 }
 
+// y * (bias + alpha * mean of squares)^-beta over the channels of [N, C, H, W], every step rounded.
+void normalise(const LocalResponse& response, Tensor& y) {
+  constexpr Format kF32 = Format::kF32;
+  const std::int64_t channels = y.dims[1], pixels = y.dims[2] * y.dims[3];
+  const Tensor x = y;
+  const auto place = [&](std::int64_t image, std::int64_t channel, std::int64_t pixel) {
+    return ((image * channels + channel) * pixels + pixel) * format_bytes(y.format);
+  };
+  const auto binary = [](BinaryFunction function, double a, double b) {
+    return arith::evaluate(function, a, b, kF32);
+  };
+  const auto unary = [](UnaryFunction function, double a) {
+    return arith::evaluate({function, 0, 0}, a, kF32);
+  };
+  const auto normalised = [&](std::int64_t image, std::int64_t channel, std::int64_t pixel) {
+    const auto at = [&](std::int64_t c) {
+      return arith::read_element(x.format, x.bytes.data() + place(image, c, pixel));
+    };
+    arith::ElementSum sum(kF32);
+    for (std::int64_t c = channel - response.before(); c <= channel + response.behind(); ++c) {
+      if (c >= 0 && c < channels) sum.add(unary(UnaryFunction::kSquare, at(c)));
+    }
+    const double scaled = binary(BinaryFunction::kMultiply, sum.mean(response.size, kF32),
+                                 static_cast<double>(response.alpha));
+    const double logarithm = unary(UnaryFunction::kLog, binary(BinaryFunction::kAdd, scaled,
+                                                               static_cast<double>(response.bias)));
+    const double power = unary(UnaryFunction::kExp, binary(BinaryFunction::kMultiply, logarithm,
+                                                           static_cast<double>(-response.beta)));
+    return arith::evaluate(BinaryFunction::kMultiply, at(channel), power, y.format);
+  };
+  for (std::int64_t image = 0; image < y.dims[0]; ++image) {
+    for (std::int64_t channel = 0; channel < channels; ++channel) {
+      for (std::int64_t pixel = 0; pixel < pixels; ++pixel) {
+        arith::write_element(y.format, normalised(image, channel, pixel),
+                             y.bytes.data() + place(image, channel, pixel));
+      }
+    }
+  }
+}
+
 }  // namespace
 
 Tensor reference_conv(const graph::Graph& graph, const graph::Node& node,
@@ -290,6 +331,7 @@ Tensor reference_conv(const graph::Graph& graph, const graph::Node& node,
       }
     }
   }
+  if (conv.post.local_response.enabled()) normalise(conv.post.local_response, y);
   return y;
 }
 

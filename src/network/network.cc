@@ -73,6 +73,13 @@ model::InferOptions infer_options(const LoadOptions& options) {
   return infer;
 }
 
+graph::KernelMemory kernel_memory(const ChipConfig& chip, double share) {
+  const std::int64_t bytes = chip.neural.kernel_bytes_per_partition;
+  return {.rows = chip.neural.rows,
+          .columns = chip.neural.columns,
+          .bytes_per_partition = share > 0 && share < 1 ? isa::share_of(bytes, share) : bytes};
+}
+
 Result<std::shared_ptr<const graph::Graph>> load_graph(const std::string& path,
                                                        const ChipConfig& chip,
                                                        const LoadOptions& options) {
@@ -89,6 +96,7 @@ Result<std::shared_ptr<const graph::Graph>> graph_of_model(const model::Model& m
   build.vector_format = chip.formats.vector;
   build.matrix = chip.formats.matrix;
   build.quantise_vector_inputs = chip.formats.vector_inputs == VectorInputs::kQuantised;
+  build.kernel_memory = kernel_memory(chip, options.region_share);
   build.infer = infer_options(options);
   build.require_full_offload = options.require_full_offload;
   TESSERA_TRY(graph::Graph graph, graph::build(model, build));

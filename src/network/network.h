@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "arch/chip_config.h"
+#include "graph/build_options.h"
 #include "graph/edge_conversion.h"
 #include "graph/graph.h"
 #include "model/infer.h"
@@ -34,6 +35,10 @@ struct NetworkState {
 namespace network {
 
 model::InferOptions infer_options(const LoadOptions& options);
+
+// What graph::build() is told of the processor's kernel memory, of which the network has `share`
+// (LoadOptions::region_share).
+graph::KernelMemory kernel_memory(const ChipConfig& chip, double share);
 
 // The stages of Network::load one by one, for tools that look between them.
 Result<std::shared_ptr<const graph::Graph>> load_graph(const std::string& path,

@@ -205,6 +205,32 @@ TestModel channel_norms(Maker& maker) {
 
 TEST(LoweredOperators, ChannelNormalisations) { check(channel_norms, 5); }
 
+// Behind a convolution, whose post-processor does it.
+TestModel normalised_conv(Maker& maker) {
+  TestModel model(14);
+  const std::int64_t kernel = maker.pick(1, 3), groups = maker.pick(1, 2);
+  const std::int64_t channels = maker.one_in(3) ? maker.pick(60, 90) : maker.pick(1, 9);
+  const Shape in = {maker.pick(1, 2), groups * maker.pick(1, 6), maker.pick(kernel, 9),
+                    maker.pick(kernel, 12)};
+  const Shape weights = {groups * channels, in[1] / groups, kernel, kernel};
+  const Shape out = {in[0], weights[0], in[2] - kernel + 1, in[3] - kernel + 1};
+  model.input("x", in).constant("w", weights, maker.reals(weights));
+  model.node("Conv", {"x", "w"}, {"c"}, {{"group", groups}}).node("Relu", {"c"}, {"r"});
+  model.node("LRN", {"r"}, {"y"},
+             {{"size", maker.pick(1, 6)}, {"alpha", 0.5f}, {"beta", 0.75f}, {"bias", 2.0f}});
+  model.output("y", out);
+  return model;
+}
+
+TEST(LoweredOperators, NormalisedConvolutions) {
+  for (std::uint64_t seed = 1; seed <= 8; ++seed) {
+    for (const char* profile : {"tessera128", "f32", "edge"}) {
+      Maker maker(seed);
+      check_on(profile, normalised_conv(maker), seed, {.derive = true});
+    }
+  }
+}
+
 // ---- interpolation ------------------------------------------------------------------------------
 
 TestModel resize(Maker& maker) {

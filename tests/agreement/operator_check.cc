@@ -15,6 +15,7 @@
 #include "graph/build.h"
 #include "host/executor.h"
 #include "model/evaluate.h"
+#include "network/network.h"
 #include "package/container.h"
 #include "random_runs.h"
 
@@ -132,12 +133,18 @@ void check_on(const std::string& profile, const TestModel& test, std::uint64_t s
   options.matrix = chip.formats.matrix;
   options.quantise_vector_inputs = chip.formats.vector_inputs == VectorInputs::kQuantised;
   options.require_full_offload = check.offload;
+  auto plain = graph::build(test.model(), options);
+  ASSERT_TRUE(plain.ok()) << plain.error().to_string();
+  const auto steps = std::make_shared<const graph::Graph>(std::move(*plain));
+  const std::vector<Tensor> inputs = random_inputs(*steps, seed);
+  const auto reference = run_reference(steps, inputs);
+  ASSERT_TRUE(reference.ok()) << reference.error().to_string();
+  // As a network is built, with what the processor does in a pass.
+  options.kernel_memory = network::kernel_memory(chip, 1);
   auto built = graph::build(test.model(), options);
   ASSERT_TRUE(built.ok()) << built.error().to_string();
   const auto graph = std::make_shared<const graph::Graph>(std::move(*built));
-  const std::vector<Tensor> inputs = random_inputs(*graph, seed);
-  const auto reference = run_reference(graph, inputs);
-  ASSERT_TRUE(reference.ok()) << reference.error().to_string();
+  expect_same(reference, run_reference(graph, inputs), "ref, as a network");
   const auto host = host::make_host_executor(graph);
   ASSERT_TRUE(host.ok()) << host.error().to_string();
   expect_same(reference, (*host)->run(inputs), "host");

@@ -289,6 +289,9 @@ Result<Carried> expand_constant_matmul(Expansion& at, const Node& node) {
 
 Result<Carried> expand_conv(Expansion& at, const Node& node) {
   const auto& conv = node.as<graph::ConvAttributes>();
+  if (conv.post.local_response.enabled()) {
+    return refuse(node, "a normalisation inside of a convolution; what is lifted has it behind it");
+  }
   if (conv.channel_wise) return expand_channel_wise(at, node);
   if (conv.matrix.kind == MatrixKind::kFloat) return expand_plain_conv(at, node);
   return expand_block_conv(at, node);

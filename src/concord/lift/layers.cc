@@ -4,6 +4,8 @@
 #include <cstring>
 #include <optional>
 
+#include "graph/move_box.h"
+
 namespace tessera::concord {
 namespace {
 
@@ -136,6 +138,68 @@ class LayerMaker {
                                        layer_.stationary.weights));
     add_bias(inputs);
     add(std::move(inputs), shape_of(out, {0, 1, 2, 3}), std::move(conv));
+    if (p.local_response.enabled()) add_local_response(p.local_response);
+  }
+
+  // The normalisation behind the convolution, step by step: what it is fused from (graph/passes).
+  void add_local_response(const LocalResponse& response) {
+    const Extents& e = group_.output;
+    const Shape image = shape_of(e, {0, 1, 2, 3}), last = shape_of(e, {0, 2, 3, 1});
+    const TensorId x =
+        step("turned", {graph_.nodes.back().outputs[0]}, last, turning(image, {0, 2, 3, 1}));
+    graph::ElementwiseAttributes square;
+    square.activation.function = UnaryFunction::kSquare;
+    const TensorId squares = step("squares", {x}, last, square, Format::kF32);
+    graph::PoolAttributes window;
+    window.function = PoolFunction::kAverage;
+    window.window_w = response.size;
+    window.pad_left = response.before();
+    window.pad_right = response.behind();
+    window.include_padding = true;
+    TensorId power = step("mean", {squares}, last, window, Format::kF32);
+    const auto with = [&](const char* what, BinaryFunction function, float number,
+                          UnaryFunction activation) {
+      const Tensor constant = scalar(number);
+      const TensorId other = tensors_.constant(names_.name + "." + what + ".constant", Format::kF32,
+                                               {}, constant.bytes);
+      graph::ElementwiseAttributes attributes;
+      attributes.binary = true;
+      attributes.function = function;
+      attributes.activation.function = activation;
+      power = step(what, {power, other}, last, attributes, Format::kF32);
+    };
+    with("alpha", BinaryFunction::kMultiply, response.alpha, UnaryFunction::kIdentity);
+    with("bias", BinaryFunction::kAdd, response.bias, UnaryFunction::kLog);
+    with("beta", BinaryFunction::kMultiply, -response.beta, UnaryFunction::kExp);
+    graph::ElementwiseAttributes product;
+    product.binary = true;
+    product.function = BinaryFunction::kMultiply;
+    const TensorId y = step("normalised", {x, power}, last, product);
+    tensors_.set_value(layer_.value, step("response", {y}, image, turning(last, {0, 3, 1, 2})));
+  }
+
+  static Tensor scalar(float number) {
+    Tensor tensor = Tensor::zeros(Format::kF32, {});
+    tensor.as<float>()[0] = number;
+    return tensor;
+  }
+  static graph::MoveAttributes turning(const Shape& dims,
+                                       const std::vector<std::int64_t>& permutation) {
+    graph::MoveAttributes move;
+    move.copies = {graph::permuted_box(dims, permutation)};
+    return move;
+  }
+  // A node of its own behind the layer's.
+  TensorId step(const char* what, std::vector<TensorId> inputs, const Shape& dims,
+                graph::NodeAttributes attributes, std::optional<Format> format = std::nullopt) {
+    const TensorId output = tensors_.add(tensors_.unique_name(names_.name + "." + what),
+                                         format.value_or(group_.output_format), dims);
+    graph_.nodes.push_back({tensors_.unique_node_name(names_.name + "." + what),
+                            names_.origins,
+                            std::move(inputs),
+                            {output},
+                            std::move(attributes)});
+    return output;
   }
 
   // [N, K] as [K, N].

@@ -60,7 +60,7 @@ bool is_matrix(const Group& group) {
 }
 
 bool is_matrix_product(const Group& group, const AxisOrder& order) {
-  if (!is_matrix(group)) return false;
+  if (!is_matrix(group) || group.product.local_response.enabled()) return false;
   const bool one_pixel = group.output[kRows] * group.output[kColumns] == 1;
   return group.dynamic || order.channels_fastest || one_pixel;
 }

@@ -7,6 +7,7 @@
 #include <span>
 #include <string_view>
 
+#include "graph/build_options.h"
 #include "graph/graph.h"
 
 namespace tessera::graph {
@@ -42,6 +43,9 @@ inline constexpr std::int64_t kFoldedBytesMax = std::int64_t{64} << 20;
 
 // Not in the table: only where BuildOptions::quantise_vector_inputs asks for it, behind the table.
 void quantise_vector_inputs(Graph& graph, const MatrixFormat& matrix);
+// Behind it, and not with it, as it would quantise what is computed in between; before
+// fuse_gain_bias, which takes parts of it.
+void fuse_local_response(Graph& graph, const KernelMemory& memory);
 // Behind it, and not with it: it would quantise the product.
 void fuse_gain_bias(Graph& graph);
 // Behind both: functions of single elements go into poolings and reductions.
