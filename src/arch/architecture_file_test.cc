@@ -85,7 +85,7 @@ TEST(ChipConfig, TheTableHasAKeyForEachMember) {
   EXPECT_EQ(bytes, sizeof(NeuralEngineConfig) + sizeof(PlanarEngineConfig) +
                        sizeof(StateBufferConfig) + dram_numbers + sizeof(DmaConfigLimits) +
                        sizeof(TaskManagerConfig) + sizeof(MessageConfig) + sizeof(HostConfig) +
-                       matrix_numbers);
+                       matrix_numbers + sizeof(FormatsConfig::quantised_bytes));
 }
 
 TEST(ChipConfig, DescribeAndParseAgree) {

@@ -147,6 +147,7 @@ struct FormatsConfig {
   Format vector = Format::kF16;
   MatrixFormat matrix;
   VectorInputs vector_inputs = VectorInputs::kPlain;
+  std::int32_t quantised_bytes = 1;  // of operands that products of quantised models take whole
 };
 
 struct ChipConfig {

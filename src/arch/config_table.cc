@@ -346,6 +346,14 @@ constexpr std::array kKeys = {
         0,
         "operands of element-wise work: as they are, or quantised like those of products on "
         "the way"},
+    ConfigKey{
+        "formats", "quantised_bytes",
+        MemberAccess<std::int32_t>(nested<&ChipConfig::formats, &FormatsConfig::quantised_bytes>),
+        1, 2,
+        "bytes of the integers that products of quantised models take: 2 has operands of 16 "
+        "bits go through the array in halves, whose sums the post-processor merges; with 1 "
+        "such models compute in floats",
+        true},
 };
 
 constexpr std::array<std::string_view, 3> kVectorWords = {"f16", "bf16", "f32"};

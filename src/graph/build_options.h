@@ -22,6 +22,7 @@ struct BuildOptions {
   Format vector_format = Format::kF16;  // f16, bf16 or f32
   MatrixFormat matrix;                  // for float products
   bool quantise_vector_inputs = false;  // operands of element-wise work take `matrix` too
+  std::int32_t quantised_bytes = 1;  // of operands of integer products in quantised models, 1 or 2
   KernelMemory kernel_memory;
   model::InferOptions infer;
   bool require_full_offload = false;  // a host step is an error

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "arith/integer.h"
+#include "arith/rounding.h"
 #include "graph/composition.h"
 #include "graph/conv_nodes.h"
 #include "graph/matmul_nodes.h"
@@ -14,7 +15,10 @@ namespace tessera::graph {
 
 namespace {
 
-bool is_byte(Format format) { return format == Format::kI8 || format == Format::kU8; }
+// What the array takes whole, or in halves where `bytes` is 2.
+bool is_operand(Format format, std::int32_t bytes) {
+  return format_is_affine(format) && format_bytes(format) <= bytes;
+}
 
 // What follows the product up to its QuantizeLinear.
 struct Tail {
@@ -63,7 +67,9 @@ std::optional<Tail> find_tail(const Lowering& at, const std::string& product) {
     tail.nodes.push_back(&user);
     if (user.op_type == "QuantizeLinear" && user.inputs[0] == value) {
       const auto y = read_quantised(at, user, true);
-      if (!y || !y->per_tensor() || !is_byte(y->format)) return std::nullopt;
+      if (!y || !y->per_tensor() || !is_operand(y->format, at.quantised_bytes())) {
+        return std::nullopt;
+      }
       tail.output = user.outputs[0];
       tail.result = {y->scales[0], y->zero_points[0], quantised_bound(low, *y),
                      quantised_bound(high, *y)};
@@ -137,7 +143,9 @@ bool read_bias(const Op& op, std::size_t input, std::int64_t channels, Pattern& 
 std::optional<Pattern> find_pattern(const Op& op, std::int64_t channel_axis) {
   const auto x = dequantised_in_order(op.at, op.input(0));
   const auto w = dequantised(op.at, op.input(1));
-  if (!x || !w || !x->per_tensor() || !is_byte(x->format) || !is_byte(w->format)) {
+  const std::int32_t bytes = op.at.quantised_bytes();
+  if (!x || !w || !x->per_tensor() || !is_operand(x->format, bytes) ||
+      !is_operand(w->format, bytes)) {
     return std::nullopt;
   }
   if (op.at.type(w->value).constant == nullptr || op.at.type(x->value).constant != nullptr) {
@@ -146,6 +154,38 @@ std::optional<Pattern> find_pattern(const Op& op, std::int64_t channel_axis) {
   if (!w->per_tensor() && w->axis != channel_axis) return std::nullopt;
   if (element_count(op.output_dims(0)) == 0) return std::nullopt;
   return Pattern{*x, *w, {x->scales[0], x->zero_points[0], w->scales, w->zero_points}, nullptr};
+}
+
+bool has_halves(const Pattern& pattern) {
+  return format_bytes(pattern.x.format) + format_bytes(pattern.w.format) > 2;
+}
+
+// Sums of 16-bit operands may wrap around, which those of a real product do not: whether no input
+// takes one there. The output channels of the weights lie along `axis`.
+bool sums_fit(const Op& op, const Pattern& pattern, std::size_t axis) {
+  if (!has_halves(pattern)) return true;
+  const Tensor& weights = *op.at.type(pattern.w.value).constant;
+  const auto channels = static_cast<std::size_t>(weights.dims[axis]);
+  std::size_t inner = 1;
+  for (std::size_t i = axis + 1; i < weights.dims.size(); ++i) {
+    inner *= static_cast<std::size_t>(weights.dims[i]);
+  }
+  const std::vector<double> values = reals(weights);
+  std::vector<double> sums(channels, 0.0);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::size_t channel = i / inner % channels;
+    const auto& points = pattern.scales.stationary_zero_points;
+    sums[channel] += std::fabs(values[i] - points[points.size() == 1 ? 0 : channel]);
+  }
+  const arith::IntegerRange range = arith::integer_range(pattern.x.format);
+  const std::int64_t point = pattern.scales.moving_zero_point;
+  const auto reach = static_cast<double>(std::max(range.highest - point, point - range.lowest));
+  const std::vector<double> bias =
+      pattern.bias == nullptr ? std::vector<double>(channels, 0.0) : reals(*pattern.bias);
+  for (std::size_t i = 0; i < channels; ++i) {
+    if (sums[i] * reach + std::fabs(bias[i]) >= 0x1p31) return false;
+  }
+  return true;
 }
 
 std::vector<TensorId> product_inputs(Op& op, const Pattern& pattern, TensorId weights) {
@@ -216,7 +256,7 @@ bool lower_quantised_conv(Op& op) {
   if (!pattern || (rank != 3 && rank != 4)) return false;
   const Shape x_dims = as_image(op.input_dims(0));
   const Shape weight_dims = as_image(op.input_dims(1));
-  if (!read_bias(op, 2, weight_dims[0], *pattern)) return false;
+  if (!read_bias(op, 2, weight_dims[0], *pattern) || !sums_fit(op, *pattern, 0)) return false;
   const auto tail = find_tail(op.at, op.output(0));
   if (!tail && rank != 4) return false;
   const Shape kernel(op.input_dims(1).begin() + 2, op.input_dims(1).end());
@@ -224,6 +264,7 @@ bool lower_quantised_conv(Op& op) {
   ConvAttributes conv =
       conv_attributes(read_window(op, kernel, spatial), op.integer("group", 1),
                       {x_dims, weight_dims}, op.at.matrix_format().native_dimension);
+  if (conv.channel_wise && has_halves(*pattern)) return false;
   conv.matrix.kind = MatrixKind::kInteger;
   conv.integer = integer_operands(pattern->scales);
   const Constant weights = op.at.type(pattern->w.value).constant;
@@ -254,6 +295,7 @@ bool lower_quantised_matmul(Op& op) {
   if (!pattern || (gemm && op.integer("transA", 0) != 0)) return false;
   const Shape& dims = op.output_dims(0);
   if (gemm && !read_bias(op, 2, dims.back(), *pattern)) return false;
+  if (!sums_fit(op, *pattern, trans_b ? 0 : 1)) return false;
   const auto tail = find_tail(op.at, op.output(0));
   TensorId weights = op.at.value(pattern->w.value);
   if (trans_b) weights = transposed_matrix(op, "transposed", weights);

@@ -76,6 +76,8 @@ class Lowering {
   Constant known(const std::string& value) const;
   Format vector_format() const { return graph_.vector_format; }
   const MatrixFormat& matrix_format() const { return options_.matrix; }
+  // Of integers that products of quantised models take.
+  std::int32_t quantised_bytes() const { return options_.quantised_bytes; }
   std::int64_t opset(const std::string& domain) const;
 
   // The format a value of ONNX format `format` has inside the graph.

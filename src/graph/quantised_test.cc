@@ -13,8 +13,8 @@ using ::testing::ElementsAre;
 using testing::kinds;
 using testing::TestModel;
 
-Graph built(const TestModel& model) {
-  auto graph = build(model.model(), {});
+Graph built(const TestModel& model, const BuildOptions& options = {}) {
+  auto graph = build(model.model(), options);
   EXPECT_TRUE(graph.ok()) << graph.error().message;
   return graph.ok() ? *graph : Graph{};
 }
@@ -53,6 +53,40 @@ TEST(Quantised, ConvolutionBetweenScalesIsOneIntegerNode) {
   EXPECT_EQ(conv.post.clamp_low, 10);
   EXPECT_THAT(integers(*graph.tensor(graph.nodes[0].inputs[2]).constant), ElementsAre(7, -9));
   EXPECT_THAT(graph.nodes[0].origins, ElementsAre("Conv_c", "Relu_r", "QuantizeLinear_y"));
+}
+
+// x (i16) -> DQ -> Conv(DQ(w)) -> Q (i16), `taps` weights of `weight` for each output.
+TestModel conv_of_16_bits(std::int64_t taps, double weight) {
+  TestModel model;
+  model.input("x", {1, taps, 4, 4}, Format::kI16);
+  model.constant("sx", {}, {0.5}).constant("zx", {}, {0}, Format::kI16);
+  model.constant("w", {2, taps, 1, 1}, {weight}, Format::kI8).constant("sw", {}, {0.25});
+  model.constant("zw", {}, {0}, Format::kI8);
+  model.constant("sy", {}, {2}).constant("zy", {}, {10}, Format::kI16);
+  model.node("DequantizeLinear", {"x", "sx", "zx"}, {"xf"});
+  model.node("DequantizeLinear", {"w", "sw", "zw"}, {"wf"});
+  model.node("Conv", {"xf", "wf"}, {"c"}).node("QuantizeLinear", {"c", "sy", "zy"}, {"y"});
+  model.output("y", {1, 2, 4, 4}, Format::kI16);
+  return model;
+}
+
+TEST(Quantised, OperandsOf16BitsAreIntegersWhereTheArchitectureSaysSo) {
+  BuildOptions options;
+  options.quantised_bytes = 2;
+  const Graph graph = built(conv_of_16_bits(3, 100), options);
+  ASSERT_EQ(kinds(graph), "conv");
+  EXPECT_EQ(graph.nodes[0].as<ConvAttributes>().matrix.kind, MatrixKind::kInteger);
+  EXPECT_EQ(graph.tensor(graph.nodes[0].inputs[0]).format, Format::kI16);
+  EXPECT_EQ(graph.tensor(graph.nodes[0].outputs[0]).format, Format::kI16);
+  EXPECT_EQ(kinds(built(conv_of_16_bits(3, 100))), "elementwise conv elementwise");
+}
+
+// 512 x 128 x 32,768 = 2^31: a sum of int32 could wrap around, one of real numbers does not.
+TEST(Quantised, SumsThatCouldWrapAroundStayFloats) {
+  BuildOptions options;
+  options.quantised_bytes = 2;
+  EXPECT_EQ(kinds(built(conv_of_16_bits(511, -128), options)), "conv");
+  EXPECT_EQ(kinds(built(conv_of_16_bits(512, -128), options)), "elementwise conv elementwise");
 }
 
 // The processor's scales are finite and above 0.

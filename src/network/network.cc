@@ -96,6 +96,7 @@ Result<std::shared_ptr<const graph::Graph>> graph_of_model(const model::Model& m
   build.vector_format = chip.formats.vector;
   build.matrix = chip.formats.matrix;
   build.quantise_vector_inputs = chip.formats.vector_inputs == VectorInputs::kQuantised;
+  build.quantised_bytes = chip.formats.quantised_bytes;
   build.kernel_memory = kernel_memory(chip, options.region_share);
   build.infer = infer_options(options);
   build.require_full_offload = options.require_full_offload;

@@ -3,6 +3,8 @@
 // profile, and the float32 profile agrees with the operator's definition on the host.
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "operator_check.h"
 
 namespace tessera::agreement {
@@ -228,6 +230,42 @@ TEST(LoweredOperators, NormalisedConvolutions) {
       Maker maker(seed);
       check_on(profile, normalised_conv(maker), seed, {.derive = true});
     }
+  }
+}
+
+// ---- 16-bit integers ---------------------------------------------------------------------------
+
+// Between scales, as a convolution or a matrix product; weights and results of 8 or 16 bits.
+TestModel wide_quantised(Maker& maker) {
+  TestModel model(21);
+  const Format x = maker.one_in(2) ? Format::kI16 : Format::kU16;
+  const Format w = maker.one_in(3) ? Format::kI16 : Format::kI8;
+  const Format y = maker.one_in(2) ? Format::kI16 : Format::kU8;
+  const bool conv = maker.one_in(2);
+  const Shape in = conv ? Shape{1, maker.pick(1, 5), 6, maker.pick(3, 9)}
+                        : Shape{maker.pick(1, 7), maker.pick(1, 9)};
+  const Shape weights =
+      conv ? Shape{maker.pick(1, 7), in[1], 3, 3} : Shape{in[1], maker.pick(1, 9)};
+  const std::int64_t most = w == Format::kI16 ? 1000 : 127;
+  model.input("x", in, x).constant("sx", {}, {0.01});
+  model.constant("zx", {}, {static_cast<double>(maker.pick(0, 30000))}, x);
+  model.constant("w", weights, maker.whole_numbers(weights, -most, most), w);
+  model.constant("sw", {}, {0.02}).constant("zw", {}, {0}, w);
+  model.constant("sy", {}, {0.5}).constant("zy", {}, {7}, y);
+  model.node("DequantizeLinear", {"x", "sx", "zx"}, {"a"});
+  model.node("DequantizeLinear", {"w", "sw", "zw"}, {"b"});
+  model.node(conv ? "Conv" : "MatMul", {"a", "b"}, {"c"});
+  model.node("QuantizeLinear", {"c", "sy", "zy"}, {"y"});
+  model.output("y", conv ? Shape{1, weights[0], 4, in[3] - 2} : Shape{in[0], weights[1]}, y);
+  return model;
+}
+
+TEST(LoweredOperators, QuantisedOperandsOf16Bits) {
+  const std::string file = ::testing::TempDir() + "halves.toml";
+  std::ofstream(file) << "[formats]\nquantised_bytes = 2\n";
+  for (std::uint64_t seed = 1; seed <= 12; ++seed) {
+    Maker maker(seed);
+    check_on(file, wide_quantised(maker), seed, {.derive = true});
   }
 }
 

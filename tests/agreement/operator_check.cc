@@ -133,6 +133,7 @@ void check_on(const std::string& profile, const TestModel& test, std::uint64_t s
   options.matrix = chip.formats.matrix;
   options.quantise_vector_inputs = chip.formats.vector_inputs == VectorInputs::kQuantised;
   options.require_full_offload = check.offload;
+  options.quantised_bytes = chip.formats.quantised_bytes;
   auto plain = graph::build(test.model(), options);
   ASSERT_TRUE(plain.ok()) << plain.error().to_string();
   const auto steps = std::make_shared<const graph::Graph>(std::move(*plain));

@@ -40,6 +40,19 @@ double reach(Format format, std::int32_t zero_point) {
   return static_cast<double>(std::max(range.highest - zero_point, zero_point - range.lowest));
 }
 
+// The largest sum of |w - zero point| down column `c` of the matrices.
+double column_reach(const Tensor& matrices, std::int64_t c, double zero_point) {
+  const std::int64_t columns = matrices.dims.back();
+  const std::int64_t rows = matrices.dims[matrices.dims.size() - 2];
+  double most = 0, total = 0;
+  for (std::int64_t row = 0; row * columns < element_count(matrices.dims); ++row) {
+    if (row % rows == 0) total = 0;
+    total += std::abs(element_of(matrices, row * columns + c) - zero_point);
+    most = std::max(most, total);
+  }
+  return most;
+}
+
 // One number a channel, along the axis that `shape` has; one number where all are equal.
 ValueId channel_numbers(Steps& steps, const std::vector<double>& values, Format format,
                         const Shape& shape) {
@@ -157,18 +170,19 @@ Result<Carried> expand_integer_matmul(Expansion& at, const Node& node) {
   const std::int64_t channels = output.dims.back(), terms = a.dims.back();
   const std::vector<double> bias = integer_bias(at, node, channels);
   std::vector<double> zero_points;
-  double zero_reach = 0, bias_reach = 0;
+  double magnitude = 0;
   for (std::int64_t c = 0; c < channels; ++c) {
     const double zero_point = stationary_zero_point(matmul.integer, c);
     zero_points.push_back(zero_point);
-    zero_reach = std::max(zero_reach, reach(b.format, static_cast<std::int32_t>(zero_point)));
-    if (!bias.empty())
-      bias_reach = std::max(bias_reach, std::abs(bias[static_cast<std::size_t>(c)]));
+    const double weights =
+        b.constant != nullptr
+            ? column_reach(*b.constant, c, zero_point)
+            : static_cast<double>(terms) * reach(b.format, static_cast<std::int32_t>(zero_point));
+    magnitude =
+        std::max(magnitude, weights * reach(a.format, matmul.integer.moving_zero_point) +
+                                (bias.empty() ? 0 : std::abs(bias[static_cast<std::size_t>(c)])));
   }
-  TESSERA_RETURN_IF_ERROR(check_sum(
-      node,
-      static_cast<double>(terms) * zero_reach * reach(a.format, matmul.integer.moving_zero_point) +
-          bias_reach));
+  TESSERA_RETURN_IF_ERROR(check_sum(node, magnitude));
   const ValueId x =
       without_zero_point(steps, at.operand(node.inputs[0]).value, matmul.integer.moving_zero_point);
   ValueId weights;

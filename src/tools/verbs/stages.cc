@@ -42,6 +42,7 @@ Status dump_passes(const StageArguments& arguments, FileRoles& roles) {
   options.vector_format = chip.formats.vector;
   options.matrix = chip.formats.matrix;
   options.quantise_vector_inputs = chip.formats.vector_inputs == VectorInputs::kQuantised;
+  options.quantised_bytes = chip.formats.quantised_bytes;
   options.kernel_memory = network::kernel_memory(chip, load.region_share);
   options.infer.shapes = load.shapes;
   int index = 0;
