@@ -62,6 +62,9 @@ struct DeviceOptions {
   // their priority. 1 to 16, and at most task_manager.queues of the architecture; a network that
   // needs more than its share is refused when it is loaded (LoadOptions::region_share).
   int virtual_functions = 1;
+  // sim that computes values: exceptions of values that end a task with an error which names them
+  // (traps.h). The device goes on with the tasks behind it.
+  std::uint8_t traps = 0;
 };
 
 // The devices of a runtime, which are opened together.

@@ -286,6 +286,9 @@ typedef struct tessera_device_options {
    * the memories, a task queue and blocks of its own. 1 to 16, at most the queues of the
    * architecture's task manager; 0: one */
   int virtual_functions;
+  /* sim that computes values: those that end a task with an error, "nan,overflow" say
+   * (tessera/traps.h); NULL: none */
+  const char* traps;
 } tessera_device_options;
 
 /* The devices of a runtime, which are opened together. */

@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-// Bits of SessionOptions::traps. Each is met by a step of a task on the neural or planar engine.
+// Bits of SessionOptions::traps, SharedSessionOptions::traps and DeviceOptions::traps. Each is met by a step of a task on the neural or planar engine.
 enum Trap : std::uint8_t {
   kTrapNan = 1,         // a NaN among its results, or among the operands of the array
   kTrapInfinity = 2,    // an infinity, likewise; f16 results have none, they saturate

@@ -292,7 +292,7 @@ class Device:
     def __init__(self, kind: DeviceKind = "host", *, name: str = "", arch: str = "tessera128",
                  kernels: int = 1, threads: int = 0, pace: float = 0.0,
                  timing_only: bool = False, hang_timeout: float = 0.0,
-                 virtual_functions: int = 1) -> None: ...
+                 virtual_functions: int = 1, traps: str = "") -> None: ...
 
 class Model:
     @property

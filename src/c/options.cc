@@ -36,6 +36,9 @@ Result<DeviceOptions> device_of(const tessera_device_options& options) {
   device.pace = options.pace;
   device.hang_timeout = std::chrono::milliseconds(options.hang_timeout_ms);
   if (options.virtual_functions != 0) device.virtual_functions = options.virtual_functions;
+  if (options.traps != nullptr) {
+    TESSERA_TRY(device.traps, traps_from_names(options.traps));
+  }
   return device;
 }
 

@@ -313,7 +313,8 @@ Status FunctionCore::simulate(std::vector<Entry*>& entries) {
   }
   TESSERA_TRY(const card::NetworksResult ran,
               core_->run_networks(runs, {.timing_only = options_.timing_only,
-                                         .check_hazards = options_.check_hazards}));
+                                         .check_hazards = options_.check_hazards,
+                                         .traps = options_.traps}));
   for (std::size_t n = 0; n < entries.size(); ++n) {
     if (entries[n] != nullptr) end(n, ran.networks[n]);  // it was stopped
   }

@@ -33,6 +33,7 @@ namespace tessera::device {
 struct FunctionCoreOptions {
   bool timing_only = false;    // skip the values, same cycles
   bool check_hazards = false;  // report two tasks that race
+  std::uint8_t traps = 0;      // exceptions of values that stop a run alone (tessera/traps.h)
   Pace pace = {};
 };
 

@@ -131,6 +131,7 @@ Result<std::vector<std::unique_ptr<Device>>> make_failing_functions(
   FunctionPlace place{.functions = functions};
   const FunctionCoreOptions core_options{.timing_only = options.values != Values::kSimulated,
                                          .check_hazards = options.check_hazards,
+                                         .traps = options.traps,
                                          .pace = options.pace};
   for (int kernel = 0; kernel < options.kernels; ++kernel) {
     TESSERA_TRY(place.cores.emplace_back(),

@@ -42,6 +42,11 @@ Result<device::DeviceConfig> device_options(const DeviceOptions& options, const 
   if (!simulated && (options.pace != 0 || options.timing_only)) {
     return wrong_option(name, "pace and timing-only are of the device sim, which has a clock");
   }
+  if (options.traps != 0 && (!simulated || options.timing_only || options.pace > 0)) {
+    return wrong_option(name,
+                        "traps are of the device sim where it computes the values: not with "
+                        "timing-only, nor at a pace, where the host computes them");
+  }
   device::DeviceConfig made;
   made.kind = options.kind;
   made.name = name;
@@ -59,6 +64,7 @@ Result<device::DeviceConfig> device_options(const DeviceOptions& options, const 
   made.reuse_timing = options.timing_only || options.pace > 0;
   made.pace = {.enabled = options.pace > 0, .factor = options.pace > 0 ? 1 / options.pace : 1};
   made.run_limit = options.hang_timeout;
+  made.traps = options.traps;
   return made;
 }
 

@@ -487,6 +487,32 @@ TEST(Runtime, DeviceWithoutValuesIsNotCompared) {
   EXPECT_EQ(pipeline.status().mismatches, 0);
 }
 
+// A task that meets a trap is in error with it; those before and behind it are not. On a core of two
+// functions likewise.
+TEST(Runtime, ATrapEndsItsTaskAndNoOther) {
+  const Network network = small_network();
+  Tensor bad = some_input(network, 2);
+  bad.as<std::uint16_t>()[100] = 0x7E00;  // NaN
+  Runtime runtime = open({{.kind = DeviceKind::kSim, .traps = kTrapNan}});
+  Pipeline pipeline = *runtime.open_pipeline(*runtime.load(network));
+  Stream stream = pipeline.open_stream();
+  EXPECT_TRUE(stream.submit({some_input(network, 1)})->wait().ok());
+  const TaskOutcome outcome = stream.submit({bad})->wait();
+  ASSERT_FALSE(outcome.ok());
+  EXPECT_EQ(outcome.error().failure, TaskFailure::kError);
+  EXPECT_NE(outcome.error().error.message.find("trap nan: a NaN among the operands"),
+            std::string::npos)
+      << outcome.error().error.message;
+  EXPECT_TRUE(stream.submit({some_input(network, 3)})->wait().ok());
+  Runtime without = open({{.kind = DeviceKind::kSim}});
+  Pipeline other = *without.open_pipeline(*without.load(network));
+  EXPECT_TRUE(other.open_stream().submit({bad})->wait().ok());
+  Runtime functions = open({{.kind = DeviceKind::kSim, .virtual_functions = 2, .traps = kTrapNan}});
+  Pipeline first = *functions.open_pipeline(*functions.load(network, {"sim0.0"}));
+  EXPECT_FALSE(first.open_stream().submit({bad})->wait().ok());
+  EXPECT_TRUE(first.open_stream().submit({some_input(network, 1)})->wait().ok());
+}
+
 TEST(Runtime, WeightsGoOverOnceWhileTheModelIsThere) {
   const Network network = small_network();
   Runtime runtime = open({{.kind = DeviceKind::kSim}});

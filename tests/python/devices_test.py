@@ -59,6 +59,17 @@ class OnOneCore(unittest.TestCase):
         with self.assertRaisesRegex(tessera.Error, "traps belong to the device sim; the device is"):
             tessera.Session(network, "host", traps="nan")
 
+    def test_a_device_traps(self):
+        runtime = tessera.Runtime([tessera.Device("sim", traps="nan")])
+        pipeline = runtime.pipeline(runtime.load(tessera.Network(RELU)))
+        bad = values(2)
+        bad[1, 2, 3] = numpy.nan
+        with self.assertRaisesRegex(tessera.Error, "trap nan: a NaN in "):
+            pipeline.stream().submit(bad).wait()
+        pipeline.stream().submit(values(1)).wait()
+        with self.assertRaisesRegex(tessera.Error, "trap 'heat' is not known"):
+            tessera.Device("sim", traps="heat")
+
     def test_what_does_not_go_together_is_an_error(self):
         network = tessera.Network(RELU)
         with self.assertRaisesRegex(tessera.Error, "priorities: 1 given for 2 networks"):
