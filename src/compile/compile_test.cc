@@ -8,6 +8,7 @@
 
 #include "compile/testing/compiled_program.h"
 #include "compile/testing/random_graph.h"
+#include "isa/header_operands.h"
 #include "isa/verify.h"
 #include "link/link.h"
 
@@ -314,6 +315,31 @@ TEST(LinkErrors, OtherChipIsRefused) {
   const auto program = link::link(*package, small_chip(4096));
   ASSERT_FALSE(program.ok());
   EXPECT_EQ(program.error().code, ErrorCode::kInvalidArgument);
+}
+
+// Only where it is asked for: programs without it stay as they were, byte for byte.
+TEST(Link, HeadersNameTheOperandsWhereTheOptionSaysSo) {
+  GraphBuilder builder(1);
+  builder.output(builder.conv(builder.input({1, 16, 16, 16}), {32, 3, 1, 1}));
+  const ChipConfig chip;
+  const auto package = compile(builder.take(), chip);
+  ASSERT_TRUE(package.ok());
+  const Program plain = link::link(*package, chip).value();
+  const Program named = link::link(*package, chip, {.name_operands = true}).value();
+  ASSERT_EQ(plain.tasks.size(), named.tasks.size());
+  for (std::size_t i = 0; i < named.tasks.size(); ++i) {
+    EXPECT_EQ(plain.tasks[i].header, isa::TaskHeader{});
+    const isa::HeaderOperands operands = isa::configured_operands(plain.tasks[i]);
+    EXPECT_EQ(named.tasks[i].header.surfaces, operands.surfaces);
+    EXPECT_EQ(named.tasks[i].header.bases, operands.bases);
+  }
+  EXPECT_TRUE(isa::verify_program(named, chip).ok());
+  // Words 11 to 14 of each task, and word 15 of those that have bases.
+  std::size_t words = 0;
+  for (const TaskDescriptor& task : named.tasks) {
+    words += task.header.bases == isa::HeaderBases{} ? 4 : 5;
+  }
+  EXPECT_EQ(named.stream.size(), plain.stream.size() + 4 * words);
 }
 
 TEST(Compile, PlacementsNeverOverlapWhileAlive) {

@@ -6,6 +6,7 @@
 
 #include "arch/architecture_file.h"
 #include "isa/encoding.h"
+#include "isa/header_operands.h"
 #include "link/redundant_dependencies.h"
 #include "link/relocate.h"
 
@@ -147,7 +148,8 @@ class Linker {
   }
 
   void encode_stream() {
-    for (const TaskDescriptor& task : program_.tasks) {
+    for (TaskDescriptor& task : program_.tasks) {
+      if (options_.name_operands) isa::name_operands(task);
       program_.stream_offsets.push_back(static_cast<std::uint32_t>(program_.stream.size()));
       const std::vector<std::byte> bytes = isa::encode(task);
       program_.stream.insert(program_.stream.end(), bytes.begin(), bytes.end());

@@ -15,6 +15,9 @@ struct LinkOptions {
   int cores = 1;
   bool serial = false;  // one task at a time: every task waits for the one before (for comparison)
   bool keep_redundant = false;  // keep dependencies that follow from others (for comparison)
+  // Headers name the operands' registers and base addresses (isa/header_operands.h), for those who
+  // read headers and know no configuration; descriptors get longer by it.
+  bool name_operands = false;
   std::optional<isa::CoreRegion> region = {};  // of a core that several networks share
 };
 

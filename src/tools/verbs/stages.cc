@@ -27,6 +27,7 @@ struct StageArguments {
   std::string file, output, dump_passes;
   std::string arch;
   int cores = 1;
+  bool name_operands = false;
   bool json = false;
 };
 
@@ -107,7 +108,9 @@ Status link(const StageArguments& arguments) {
   TESSERA_TRY(const package::Package package, package::load_package(arguments.file));
   TESSERA_TRY(const ChipConfig chip,
               load_chip_config(arguments.arch.empty() ? package.chip_name : arguments.arch));
-  TESSERA_TRY(const isa::Program program, link::link(package, chip, {.cores = arguments.cores}));
+  TESSERA_TRY(const isa::Program program,
+              link::link(package, chip,
+                         {.cores = arguments.cores, .name_operands = arguments.name_operands}));
   TESSERA_RETURN_IF_ERROR(isa::verify_program(program, chip));
   TESSERA_RETURN_IF_ERROR(write_file(arguments.output, package::serialise(program)));
   const std::int64_t at_link = program.dependencies_dropped - package.dependencies_dropped;
@@ -151,6 +154,8 @@ Action link_verb(CLI::App& app) {
   app.add_option("--cores", arguments->cores, "cores to link for; more than 1 is not supported yet")
       ->capture_default_str();
   app.add_option("--arch", arguments->arch, "architecture (default: the package's)");
+  app.add_flag("--name-operands", arguments->name_operands,
+               "descriptors' headers name the registers and base addresses of their operands");
   app.add_flag("--json", arguments->json, "print one JSON object");
   return [arguments] { return link(*arguments); };
 }
