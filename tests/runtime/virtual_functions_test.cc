@@ -243,8 +243,10 @@ Cycles longest_task(const Network& network) {
 
 // They come to the core at once, so no task of a lower one is dispatched before the higher one's
 // first. Where those wait for each other it may be behind one of the others in an engine, and the
-// others' memory traffic goes on: as in shared_core_test.cc.
-TEST(VirtualFunctions, TheHighestPriorityEndsBehindOneTaskOfTheOthersAtMost) {
+// others' memory traffic goes on: as in shared_core_test.cc. The longest tasks are those of the engines
+// that go to memory (load, store, kernel), which is one channel of 16 bits that they share.
+TEST(VirtualFunctions, TheHighestPriorityEndsBehindOneTaskOfTheOthersInAnEngineAtMost) {
+  constexpr Cycles kMemoryEngines = 3;
   const Load load(kFunctions);
   const auto core = test_core({.timing_only = true});
   const auto tenants = tenants_of(*core, load);
@@ -257,7 +259,8 @@ TEST(VirtualFunctions, TheHighestPriorityEndsBehindOneTaskOfTheOthersAtMost) {
     for (std::size_t n = 1; n < kFunctions; ++n) {
       if (n != high) longest = std::max(longest, longest_task(load.networks[n]));
     }
-    EXPECT_LE(outcomes[high].cycles, alone * 115 / 100 + longest) << "function " << high;
+    EXPECT_LE(outcomes[high].cycles, alone * 115 / 100 + kMemoryEngines * longest)
+        << "function " << high << ", alone " << alone << ", longest task " << longest;
     for (std::size_t n = 1; n < kFunctions; ++n) {
       EXPECT_LE(outcomes[high].cycles, outcomes[n].cycles) << "function " << n;
     }
