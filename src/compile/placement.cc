@@ -31,10 +31,12 @@ class Placed {
     }
     return at + blocks_[i].bytes <= bounds_.capacity ? at : -1;
   }
-  // Of the lowest free offset of each gap and the begin of each bank, the one whose banks hold the
-  // fewest of the blocks that live together with `i`; the lowest of equal ones. -1: none is free.
-  std::int64_t apart_fit(std::size_t i, Life life) {
+  // Of the lowest and the highest free offset of each gap and, above all, the lowest one or also the
+  // begins of banks: that whose banks hold the fewest of the blocks that live together with `i`; the
+  // lowest of equal ones. -1: none is free.
+  std::int64_t apart_fit(std::size_t i, Life life, bool begins_of_banks) {
     find_beside(life);
+    const std::int64_t bytes = blocks_[i].bytes;
     std::int64_t best = -1, fewest = 0;
     const auto consider = [&](std::int64_t at) {
       const std::int64_t met = met_in_banks(i, at);
@@ -42,21 +44,19 @@ class Placed {
       best = at;
       fewest = met;
     };
-    const auto consider_gap = [&](std::int64_t first, std::int64_t last) {
-      if (first + blocks_[i].bytes > last) return;
-      consider(first);
-      for (std::int64_t bank = first / bounds_.bank_bytes + 1;; ++bank) {
-        const std::int64_t at = round_up(bank * bounds_.bank_bytes, bounds_.alignment);
-        if (at + blocks_[i].bytes > last) return;
-        consider(at);
-      }
-    };
     std::int64_t at = 0;
     for (const std::size_t j : beside_) {
-      consider_gap(at, blocks_[j].offset);
+      const std::int64_t highest = blocks_[j].offset - bytes;
+      if (at <= highest) {
+        consider(at);
+        consider(highest / bounds_.alignment * bounds_.alignment);
+      }
       at = std::max(at, round_up(blocks_[j].offset + blocks_[j].bytes, bounds_.alignment));
     }
-    consider_gap(at, bounds_.capacity);
+    for (; at + bytes <= bounds_.capacity; at = next_bank(at)) {
+      consider(at);
+      if (!begins_of_banks) break;
+    }
     return best;
   }
   void insert(std::size_t i, Life life) { index_.insert(i, life); }
@@ -67,6 +67,10 @@ class Placed {
     beside_ = index_.find(life);
     std::sort(beside_.begin(), beside_.end(),
               [&](std::size_t a, std::size_t b) { return blocks_[a].offset < blocks_[b].offset; });
+  }
+
+  std::int64_t next_bank(std::int64_t at) const {
+    return round_up((at / bounds_.bank_bytes + 1) * bounds_.bank_bytes, bounds_.alignment);
   }
 
   // Blocks that live together with `i` and share a bank with it at `at`. Those of one task count more:
@@ -134,11 +138,20 @@ std::vector<std::size_t> order_of(const std::vector<PlacedBlock>& blocks) {
 struct Outcome {
   std::optional<std::size_t> failed;  // the block that found no room
   std::int64_t wishes = 0;            // blocks that are kept to themselves as they wish
+  std::int64_t peak = 0;              // bytes
 };
 
+// Where a block goes of the offsets that are free.
+enum class OffsetChoice : std::uint8_t { kLowest, kApart, kApartInBanks };
+
 Outcome place_in_order(std::vector<PlacedBlock>& blocks, const std::vector<std::size_t>& order,
-                       MemoryBounds bounds, std::int64_t (Placed::*fit)(std::size_t, Life)) {
+                       MemoryBounds bounds, OffsetChoice choice) {
   Placed placed(blocks, bounds);
+  const auto fit_of = [&](std::size_t i, Life life) {
+    return choice == OffsetChoice::kLowest
+               ? placed.lowest_fit(i, life)
+               : placed.apart_fit(i, life, choice == OffsetChoice::kApartInBanks);
+  };
   Outcome outcome;
   for (const std::size_t i : order) {
     PlacedBlock& block = blocks[i];
@@ -147,14 +160,18 @@ Outcome place_in_order(std::vector<PlacedBlock>& blocks, const std::vector<std::
       continue;
     }
     Life life = wish_of(block);
-    block.offset = (placed.*fit)(i, life);
+    block.offset = fit_of(i, life);
     if (block.offset >= 0) {
       ++outcome.wishes;
     } else {
       life = life_of(block);
-      block.offset = (placed.*fit)(i, life);
+      block.offset = fit_of(i, life);
     }
-    if (block.offset < 0) return {.failed = i, .wishes = outcome.wishes};
+    if (block.offset < 0) {
+      outcome.failed = i;
+      return outcome;
+    }
+    outcome.peak = std::max(outcome.peak, block.offset + block.bytes);
     placed.insert(i, life);
   }
   return outcome;
@@ -164,11 +181,18 @@ Outcome place_in_order(std::vector<PlacedBlock>& blocks, const std::vector<std::
 
 std::optional<std::size_t> place_blocks(std::vector<PlacedBlock>& blocks, MemoryBounds bounds) {
   const std::vector<std::size_t> order = order_of(blocks);
-  const Outcome lowest = place_in_order(blocks, order, bounds, &Placed::lowest_fit);
+  const Outcome lowest = place_in_order(blocks, order, bounds, OffsetChoice::kLowest);
   if (lowest.failed || bounds.bank_bytes == 0) return lowest.failed;
-  std::vector<PlacedBlock> apart = blocks;
-  const Outcome in_banks = place_in_order(apart, order, bounds, &Placed::apart_fit);
-  if (!in_banks.failed && in_banks.wishes >= lowest.wishes) blocks = std::move(apart);
+  // The room stays about what it was: other networks may want the rest.
+  bounds.capacity =
+      std::min(bounds.capacity, round_up(lowest.peak, bounds.bank_bytes) + bounds.bank_bytes);
+  for (const OffsetChoice choice : {OffsetChoice::kApartInBanks, OffsetChoice::kApart}) {
+    std::vector<PlacedBlock> apart = blocks;
+    const Outcome outcome = place_in_order(apart, order, bounds, choice);
+    if (outcome.failed || outcome.wishes < lowest.wishes) continue;
+    blocks = std::move(apart);
+    break;
+  }
   return std::nullopt;
 }
 

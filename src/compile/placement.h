@@ -36,7 +36,7 @@ struct MemoryBounds {
 
 // Sets every offset. If a block finds no room, returns its index; the others' offsets are then of
 // no use. Where there are banks, blocks that live at the same time go to different ones, as far as
-// every block finds room all the same, and as many their wishes.
+// every block finds room all the same, as many their wishes, and all together at most two banks more.
 std::optional<std::size_t> place_blocks(std::vector<PlacedBlock>& blocks, MemoryBounds bounds);
 
 // The obvious check: two blocks that overlap while both are alive, or a block out of bounds; as a
