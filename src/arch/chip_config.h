@@ -57,7 +57,7 @@ struct StateBufferConfig {
   std::int32_t port_elements = 8;  // elements a partition delivers to the array in a cycle
   // Equal parts of a partition, each with ports of its own (arch/port_schedule.h); 0: whatever
   // reads and writes the buffer never meets.
-  std::int32_t banks = 0;
+  std::int32_t banks = 8;
   std::int32_t read_ports = 1, write_ports = 1;  // of a bank
   std::int32_t port_bytes = 16;                  // that a port moves in a cycle
 };

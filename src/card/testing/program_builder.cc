@@ -30,6 +30,7 @@ ChipConfig small_chip() {
   chip.planar.window_columns_max = 8;
   chip.state_buffer.partitions = 4;
   chip.state_buffer.bytes_per_partition = 4096;
+  chip.state_buffer.banks = 0;
   chip.dram.bytes = 1 << 20;
   chip.dram.device = DramKind::kFlat;
   chip.dram.flat_megabytes_per_second = 16'000;  // 16 bytes a cycle
