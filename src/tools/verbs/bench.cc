@@ -12,6 +12,7 @@
 #include "tools/bench/load.h"
 #include "tools/bench/pipeline.h"
 #include "tools/bench/roofline.h"
+#include "tools/bench/sensitivity.h"
 #include "tools/bench/transposition.h"
 #include "tools/files/tensor_file.h"
 #include "tools/terminal/standard_streams.h"
@@ -124,6 +125,11 @@ Status bench(const BenchArguments& arguments) {
                                .networks = arguments.networks,
                                .json = arguments.model.json});
   }
+  if (arguments.suite == "sensitivity") {
+    return run_sensitivity_suite({.arch = arguments.model.architecture(),
+                                  .networks = arguments.networks,
+                                  .json = arguments.model.json});
+  }
   if (arguments.suite == "transposition") {
     return bench_transposition(arguments.arch_given ? arguments.model.architecture() : "",
                                arguments.model.json);
@@ -195,18 +201,21 @@ Action bench_verb(CLI::App& app) {
          "unequal: devices of unequal speed, one of them hanging; outcomes: how soon deadlines "
          "and cancel() end jobs, and when results come; "
          "host-vs-ort: the host device against ONNX Runtime on well-known models; roofline: "
-         "the zoo's networks against what their work and traffic take at least; "
+         "the zoo's networks against what their work and traffic take at least; sensitivity: "
+         "what changes of the processor bring, and why; "
          "transposition: matrices turned by the array, the planar engine and DMA")
       ->check(CLI::IsMember({"devices", "pipeline", "tuning", "unequal", "outcomes", "host-vs-ort",
-                             "roofline", "transposition"}));
+                             "roofline", "sensitivity", "transposition"}));
   const std::vector<CLI::Option*> others = app.get_options();
   add_load_options(app, *arguments);
   std::vector<const CLI::Option*> of_load;
   for (const CLI::Option* option : app.get_options()) {
     if (std::ranges::find(others, option) == others.end()) of_load.push_back(option);
   }
-  app.add_option("--networks", arguments->networks,
-                 "roofline: names with commas between (default: all of the zoo)");
+  app.add_option(
+      "--networks", arguments->networks,
+      "roofline, sensitivity: names with commas between (default: all of the zoo, or some "
+      "of different kinds)");
   app.add_option("--models", arguments->models, "suite: the models' folder (default: fetched)");
   app.add_option("--all", arguments->all,
                  "host-vs-ort: measure every model of this folder, a line each with --json; may be "
