@@ -159,6 +159,23 @@ TEST(Core, ASecondRegisterSetHidesConfigurationAndFirstWeights) {
   EXPECT_GE(busy[0] - busy[1], 5 + 4);
 }
 
+TEST(Core, DispatchMayTakeNoCycles) {
+  Pipeline pipeline;
+  Cycles cycles[2] = {};
+  for (const int dispatch : {0, 1}) {
+    pipeline.chip.task_manager.dispatch_cycles = dispatch;
+    const isa::Program program = pipeline.build({});
+    const auto core = make_core(pipeline.chip);
+    ASSERT_TRUE(core->load(program).ok());
+    ASSERT_TRUE(core->write(kInput, to_bytes(pipeline.input)).ok());
+    const auto run = core->run_segment(0, {.check_hazards = true});
+    ASSERT_TRUE(run.ok()) << run.error().to_string();
+    EXPECT_EQ(read_output<std::int32_t>(*core, pipeline.expected.size()), pipeline.expected);
+    cycles[dispatch] = run->cycles;
+  }
+  EXPECT_LT(cycles[0], cycles[1]);
+}
+
 TEST(Core, ASecondRunGivesTheSameResultAndCycles) {
   const Pipeline pipeline;
   const isa::Program program = pipeline.build({});

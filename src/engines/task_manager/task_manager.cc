@@ -87,6 +87,7 @@ Cycles TaskManager::step(Cycles now) {
     fetched_.reset();
   }
   begin_dispatch(now);
+  finish_dispatch(now);  // one that takes no cycles
   if (!fetched_) {
     choose_queue(best);
     decode_head(now);
