@@ -116,15 +116,18 @@ class PassCost {
   // The last pass of a chain, if the next chain hides `hidden` cycles of its drain.
   Cycles last_pass(std::int64_t n, Cycles hidden) const {
     const Cycles last = pass(n, band_.passes.pace);
+    if (work_.keeps_sums) return last;
     if (serial_) return last + (work_.post_cycles - 1) * n;
     return std::max<Cycles>({last, bank_gap_, drain(n) - hidden});
   }
   Cycles drain(std::int64_t n) const {
+    if (work_.keeps_sums) return 0;
     return (work_.post_cycles - 1) * n + std::max(n, bank_gap_);
   }
   // The last pass of a task, whose skew is part of its drain.
   Cycles last_stream(std::int64_t n) const {
     const Cycles cycles = stream(n, band_.passes.pace).cycles;
+    if (work_.keeps_sums) return cycles;
     const Cycles post = serial_ ? cycles + (work_.post_cycles - 1) * n : n * work_.post_cycles;
     return std::max(cycles, post);
   }
@@ -496,8 +499,9 @@ Cycles neural_drain_cycles(const NeuralEngineConfig& config, const ProductWork& 
   // On the diagonal every channel makes R - 1 hops in all: r to the right, R - 1 - r down.
   const bool diagonal = work.channel_wise && !sums_stay && !pixel_band(config, work);
   const Cycles skew = diagonal ? config.rows - 1 : config.rows + config.columns - 2;
-  return core_cycles(config,
-                     skew + micro_tree_cycles(config, work) + undivided_result_cycles(config));
+  // Sums that stay are there a cycle behind the array.
+  const Cycles result = work.keeps_sums ? 1 : undivided_result_cycles(config);
+  return core_cycles(config, skew + micro_tree_cycles(config, work) + result);
 }
 
 std::int64_t neural_step_macs(const ProductWork& work, const StepRows& step) {

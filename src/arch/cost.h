@@ -24,6 +24,9 @@
 // 0 with a single bank and at the end of a band of chains. The last pass of a task takes
 // n * max(pace, a).
 //
+// Sums that a task keeps in PSUM (isa/psum.h) do not pass the post-processor: no pass waits for it, and
+// a step ends with its last sum in PSUM, a cycle behind the array.
+//
 // With serial folds (neural.folds) a pass loads, streams and drains before the next one loads: it
 // takes R + n * pace + R + C - 2, and the post-processor's (a - 1) * n at the end of a chain.
 //

@@ -34,6 +34,7 @@ struct ProductWork {
   std::int64_t post_cycles = 1;    // in the post-processor, a value: the activation's table entry
   std::int64_t port_elements = 8;  // that a partition of the state buffer delivers in a cycle
   std::int64_t partitions = 128;   // of the state buffer; a transposition's blocks
+  bool keeps_sums = false;         // they stay in PSUM, and nothing passes the post-processor
 };
 
 }  // namespace tessera

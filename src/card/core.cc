@@ -106,7 +106,7 @@ Table<Box, std::unique_ptr<TaskFifo>> Boxes::make_queues(const ChipConfig& chip)
 void Boxes::make_engines(const ChipConfig& chip) {
   for (int box = engines::kSingleBoxes; box < layout.first_port(); ++box) {
     const auto wiring = step_wiring(static_cast<Box>(box));
-    products.push_back(std::make_unique<engines::NeuralMath>(state_buffer, kernel_memory));
+    products.push_back(std::make_unique<engines::NeuralMath>(chip, state_buffer, kernel_memory));
     if (box < engines::kSingleBoxes + layout.engines(EngineKind::kNeural)) {
       step_engines.push_back(
           std::make_unique<engines::NeuralEngine>(chip, wiring, *products.back()));

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "isa/planar_modes.h"
+#include "isa/psum.h"
 #include "isa/rows_read.h"
 
 namespace tessera::isa {
@@ -135,8 +136,22 @@ void neural_accesses(const NeuralTask& task, std::int64_t partitions, std::int64
   if (task.zero_point_count > 0) {
     kernel_read(task.zero_point_offset, vector_bytes(task.zero_point_count, 4), accesses);
   }
+  if (task.psum.keeps) return;
   surface_accesses(task.output, {task.output_channel_first, outputs, image, rows}, partitions, true,
                    accesses);
+}
+
+// The entries of a step, a run for each channel block.
+void psum_accesses(const PsumUse& psum, const PsumLayout& layout, std::int64_t image, RowRange rows,
+                   std::vector<Access>& accesses) {
+  for (const bool write : {false, true}) {
+    if (!write && !psum.continues) continue;
+    for (std::int64_t block = 0; block < layout.groups * layout.blocks; ++block) {
+      const std::int64_t origin = layout.first + block * layout.pixels;
+      add(MemoryKind::kPsum, write, origin + layout.pixel(image, rows.first, 0),
+          origin + layout.pixel(image, rows.last, 0), accesses);
+    }
+  }
 }
 
 void planar_accesses(const PlanarTask& task, std::int64_t partitions, std::int64_t image,
@@ -255,6 +270,9 @@ void step_accesses(const TaskDescriptor& task, const ChipConfig& chip, std::int6
         using T = std::decay_t<decltype(config)>;
         if constexpr (std::is_same_v<T, NeuralTask>) {
           neural_accesses(config, partitions, image, rows, accesses);
+          if (config.psum.in_parts()) {
+            psum_accesses(config.psum, psum_layout(task, chip), image, rows, accesses);
+          }
         } else if constexpr (std::is_same_v<T, PlanarTask>) {
           planar_accesses(config, partitions, image, rows, accesses);
         } else if constexpr (std::is_same_v<T, TransferTask>) {

@@ -12,13 +12,16 @@
 namespace tessera::isa {
 
 // One access of a step: a strip of bytes in every partition of a range (state buffer, kernel
-// memory), or a range of DRAM bytes.
-enum class MemoryKind : std::uint8_t { kStateBuffer, kKernelMemory, kDram };
+// memory), a range of DRAM bytes, or entries of every partition of PSUM. PSUM is of an engine, so
+// its accesses are in the order of the engine's queue, and nothing else has to order them; what
+// must hold of them is in isa/psum.h. Only tasks whose sums come in parts name theirs.
+enum class MemoryKind : std::uint8_t { kStateBuffer, kKernelMemory, kDram, kPsum };
 struct Access {
   MemoryKind memory = MemoryKind::kStateBuffer;
   bool write = false;
   BaseIndex base = BaseIndex::kWorkspace;  // DRAM only
-  std::int64_t first = 0, last = 0;        // bytes [first, last): in a partition, or of the base
+  // Bytes [first, last): in a partition, or of the base; of PSUM entries.
+  std::int64_t first = 0, last = 0;
 };
 // What step `step` (0-based) of `task` touches. Strips of one row are merged where they touch.
 // The static verifier and the hazard check share it.

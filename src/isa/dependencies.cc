@@ -54,6 +54,7 @@ class Deriver {
     step_accesses(task, chip_, step, accesses_);
     for (const Access& access : accesses_) {
       if (access.memory == MemoryKind::kDram && access.base == BaseIndex::kWeights) continue;
+      if (access.memory == MemoryKind::kPsum) continue;  // the engine's queue is its order
       const auto visit = [&](const StepRef& earlier) {
         if (!earlier.valid() || segments_[earlier.task] != segments_[task.id]) return;
         const bool in_order = clocks_.in_order(earlier.task, task.id);

@@ -129,13 +129,25 @@ struct Bands {
 
 // ---- neural engine, and channel-wise products on the planar engine ----
 
+// The sums of a product whose terms come in parts, a task each: between two of them they stay,
+// exact, in the PSUM of the neural engines of the task. The first part has the bias, the last one the
+// activation, the requantisation and the results; isa/psum.h says what else must hold.
+struct PsumUse {
+  bool keeps = false;       // leaves its sums in PSUM and writes no result
+  bool continues = false;   // adds to the sums that the part before left
+  std::uint32_t first = 0;  // the first entry that they take in each PSUM partition
+  bool in_parts() const { return keeps || continues; }
+  friend bool operator==(const PsumUse&, const PsumUse&) = default;
+};
+
 struct NeuralTask {
   ProductConfig product;                   // this slice's groups and output channels
   BufferSurface moving;                    // all channels of the input tensor view
   std::uint32_t moving_channel_first = 0;  // the slice's first input channel (grouped slices)
   BufferSurface output;                    // all channels of the output tensor view
   std::uint32_t output_channel_first = 0;  // where this slice's channels go
-  // Stationary operand: kernel memory, or (dynamic) a surface with channels = K, columns = N.
+  // Stationary operand: kernel memory, or (dynamic) a surface with channels = K, columns = N and a
+  // row for each tap of the kernel.
   bool dynamic = false;
   std::uint32_t kernel_offset = 0;      // bytes in each kernel memory partition
   std::uint32_t bias_offset = 0;        // vector images (see kernel_image.h), bytes in a partition
@@ -151,6 +163,8 @@ struct NeuralTask {
   // no post-processor. The block loop (arch/cost.h) is in product.image: blocks of `channels` x
   // `output_channels`, each in passes of at most `rows` x `columns`.
   bool transpose = false;
+  // A part that keeps its sums names its output for its extents alone.
+  PsumUse psum;
 };
 
 // ---- planar engine ----

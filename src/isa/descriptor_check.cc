@@ -7,6 +7,7 @@
 #include "arith/microscaling.h"
 #include "isa/header_operands.h"
 #include "isa/planar_modes.h"
+#include "isa/psum.h"
 
 namespace tessera::isa {
 namespace {
@@ -286,9 +287,10 @@ Status check_neural(const NeuralTask& task, const Bands& bands, const CheckConte
   TESSERA_RETURN_IF_ERROR(check_product_memory(task, context));
   if (!task.dynamic) return {};
   TESSERA_RETURN_IF_ERROR(
-      require(image.taps == 1 && !image.channel_wise, "a dynamic product has a kernel"));
+      require(!image.channel_wise, "a channel-wise product has a dynamic stationary operand"));
   TESSERA_RETURN_IF_ERROR(check_surface(task.stationary, "the stationary surface", context));
-  return require(image.groups == 1 && task.stationary.format == image.format &&
+  return require(image.groups == 1 && task.stationary.rows >= image.taps &&
+                     task.stationary.format == image.format &&
                      task.stationary.channels >= task.stationary_channel_first + image.channels &&
                      (task.stationary_channel_first == 0 || !task.stationary.broadcast_channels) &&
                      task.stationary.columns >= image.output_channels &&
@@ -603,6 +605,7 @@ Status check_descriptor(const TaskDescriptor& task, const CheckContext& context)
         using T = std::decay_t<decltype(config)>;
         if constexpr (std::is_same_v<T, NeuralTask>) {
           TESSERA_RETURN_IF_ERROR(check_neural(config, task.bands, context));
+          TESSERA_RETURN_IF_ERROR(check_psum(task, context.chip));
           return task.engine == EngineKind::kPlanar ? check_lane_filter(config, context) : Status{};
         } else if constexpr (std::is_same_v<T, PlanarTask>) {
           return check_planar(config, task.bands, context);

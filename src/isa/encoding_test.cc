@@ -237,7 +237,7 @@ TEST(EncodingErrors, ExtendedHeaderIsCheckedWordByWord) {
       {12, 5, "task 7: engines from 5 on without their number, which is 0 for all, from 0 on"},
       {13, 0x10, "task 7: word 13 is 0x00000010, of which bits 0xffff030f are known"},
       {13, 0x400, "task 7: word 13 is 0x00000400, of which bits 0xffff030f are known"},
-      {14, 0xFFFF0000 | 500, "task 7: a surface at register 500 of 109"},
+      {14, 0xFFFF0000 | 500, "task 7: a surface at register 500 of 112"},
       {15, 0x10000, "task 7: word 15 is 0x00010000, of which bits 0x0000ffff are known"},
       {15, 0x0401, "task 7: base index 4, allowed 0..3 or 255"},
   };

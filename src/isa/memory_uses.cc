@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "isa/descriptor_check.h"
+#include "isa/psum.h"
 
 namespace tessera::isa {
 namespace {
@@ -76,13 +77,19 @@ class UseList {
 std::vector<MemoryUse> memory_uses(TaskDescriptor& task, const ChipConfig& chip) {
   UseList uses(chip);
   std::visit([&uses](auto& config) { uses.add(config); }, task.config);
-  return uses.take();
+  std::vector<MemoryUse> found = uses.take();
+  auto* neural = std::get_if<NeuralTask>(&task.config);
+  if (neural != nullptr && neural->psum.in_parts()) {
+    found.push_back({MemoryKind::kPsum, &neural->psum.first, psum_layout(task, chip).last()});
+  }
+  return found;
 }
 
 MemoryNeed memory_need(const std::vector<TaskDescriptor>& tasks, const ChipConfig& chip) {
   MemoryNeed need;
   for (TaskDescriptor task : tasks) {
     for (const MemoryUse& use : memory_uses(task, chip)) {
+      if (use.memory == MemoryKind::kPsum) continue;
       std::int64_t& bytes =
           use.memory == MemoryKind::kStateBuffer ? need.state_buffer : need.kernel_memory;
       bytes = std::max(bytes, use.last);

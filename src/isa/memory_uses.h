@@ -1,5 +1,5 @@
-// Where a task's addresses of state buffer and kernel memory stand in its descriptor: what the
-// linker moves when it gives a program a region (core_region.h).
+// Where a task's addresses of state buffer, kernel memory and PSUM stand in its descriptor. The first
+// two are what the linker moves when it gives a program a region (core_region.h); PSUM has no regions.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@
 
 namespace tessera::isa {
 
-// An address that the task uses, and one past the last byte of a partition that it reaches from
-// there.
+// An address that the task uses, and one past the last byte (of PSUM: entry) of a partition that it
+// reaches from there.
 struct MemoryUse {
   MemoryKind memory = MemoryKind::kStateBuffer;
   std::uint32_t* offset = nullptr;  // in `task`

@@ -130,6 +130,7 @@ void neural_ports(const NeuralTask& task, std::int64_t image, RowRange rows, std
                {task.stationary_channel_first, shape.channels, image, {0, task.stationary.rows}},
                false);
   }
+  if (task.psum.keeps) return;
   ports.once(task.output,
              {task.output_channel_first, shape.groups * shape.output_channels, image, rows}, true);
 }

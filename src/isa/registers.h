@@ -126,6 +126,9 @@ void visit_fields(V& visit, NeuralTask& t) {
   visit("micro_scale", matrix.micro_scale);
   visit.group("local_response", t.product.local_response);
   visit("correlate", t.product.correlate);
+  visit("psum_keeps", t.psum.keeps);
+  visit("psum_continues", t.psum.continues);
+  visit("psum_first", t.psum.first);
 }
 
 template <typename V>

@@ -12,6 +12,7 @@
 #include "isa/accesses.h"
 #include "isa/descriptor_check.h"
 #include "isa/engine_groups.h"
+#include "isa/psum.h"
 #include "isa/step_order.h"
 
 namespace tessera::isa {
@@ -28,6 +29,8 @@ const char* memory_name(const Access& access) {
       return "state buffer";
     case MemoryKind::kKernelMemory:
       return "kernel memory";
+    case MemoryKind::kPsum:
+      return "PSUM";
     case MemoryKind::kDram:
       break;
   }
@@ -166,8 +169,32 @@ class Verifier {
 
   Status run_segment(const Segment& segment) {
     segment_first_ = segment.task_first;
+    TESSERA_RETURN_IF_ERROR(check_sums(segment));
     return for_each_step(program_, chip_, segment,
                          [this](TaskId id, std::int64_t at) { return step(id, at); });
+  }
+
+  // Sums in PSUM are there for the next part, and stay until the last one takes them. The engines
+  // that have them begin the tasks in this order.
+  Status check_sums(const Segment& segment) const {
+    PsumOwners owners(chip_);
+    for (TaskId id = segment.task_first; id < segment.task_last; ++id) {
+      const TaskDescriptor& task = program_.tasks[id];
+      const std::string wrong = owners.begin(task, task.network);
+      if (!wrong.empty()) return invalid(describe(id) + " " + wrong);
+      const TaskDescriptor* open = task.switch_allowed ? owners.open() : nullptr;
+      if (open == nullptr) continue;
+      return invalid(
+          fmt::format("{} lets another network follow while sums of task {} are in PSUM; "
+                      "no task between two parts may allow a switch",
+                      describe(id), open->id));
+    }
+    const TaskDescriptor* open = owners.open();
+    if (open == nullptr) return {};
+    return invalid(
+        fmt::format("{} keeps its sums in PSUM at the end of its segment; a task of the "
+                    "segment has to go on with them",
+                    describe(open->id)));
   }
 
   std::int64_t needed_steps(const Dependency& dependency, std::int64_t j) const {
@@ -199,6 +226,7 @@ class Verifier {
   std::int64_t limit(const Access& access) const {
     if (access.memory == MemoryKind::kStateBuffer) return chip_.state_buffer.bytes_per_partition;
     if (access.memory == MemoryKind::kKernelMemory) return chip_.neural.kernel_bytes_per_partition;
+    if (access.memory == MemoryKind::kPsum) return psum_entries(chip_);
     return region_bytes(access.base);
   }
 
@@ -262,6 +290,7 @@ class Verifier {
 
   Status check_order(const StepRef& self, const Access& access) {
     if (access.memory == MemoryKind::kDram && access.base == BaseIndex::kWeights) return {};
+    if (access.memory == MemoryKind::kPsum) return {};  // check_sums()
     std::optional<StepRef> racing;
     bool unwritten = false;
     const auto visit = [&](const StepRef& earlier) {

@@ -69,6 +69,7 @@ ProductWork product_work(const NeuralTask& task, const ChipConfig& chip) {
   work.column_repeats = bytes_of(task.moving.format, product) * (product.correlate ? 2 : 1);
   work.kernel_repeats = bytes_of(product.image.format, product);
   work.across_channels = product.local_response.enabled();
+  work.keeps_sums = task.psum.keeps;
   return work;
 }
 

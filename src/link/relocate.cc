@@ -44,6 +44,7 @@ Status relocate(Program& program, const ChipConfig& chip, const CoreRegion& regi
   const std::int64_t kernel = region.kernel_memory.first - from.kernel_memory.first;
   for (isa::TaskDescriptor& task : program.tasks) {
     for (const isa::MemoryUse& use : isa::memory_uses(task, chip)) {
+      if (use.memory == MemoryKind::kPsum) continue;  // it is not shared out
       const std::int64_t distance = use.memory == MemoryKind::kStateBuffer ? buffer : kernel;
       *use.offset = static_cast<std::uint32_t>(*use.offset + distance);
     }

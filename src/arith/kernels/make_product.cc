@@ -96,8 +96,8 @@ std::shared_ptr<const Product> make_product(const ProductConfig& config,
 
 std::shared_ptr<const Product> make_product(const ProductConfig& config, const Surface& stationary,
                                             ProductVectors vectors) {
-  TESSERA_CHECK(config.image.groups == 1 && config.image.taps == 1,
-                "a dynamic operand has one group and one tap");
+  TESSERA_CHECK(config.image.groups == 1 && stationary.rows >= config.image.taps,
+                "a dynamic operand has one group and a row for each tap");
   return make_kind(config, kernels::plain_weights(config.image, stationary), std::move(vectors));
 }
 

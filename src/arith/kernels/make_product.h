@@ -10,8 +10,8 @@ namespace tessera {
 
 std::shared_ptr<const Product> make_product(const ProductConfig& config,
                                             const KernelImageView& image, ProductVectors vectors);
-// Matrix product with a stationary operand that is itself a tensor: element (k, n) of group 0 is
-// stationary.at(channel k, row 0, column n).
+// Product with a stationary operand that is itself a tensor: element (k, n) of group 0 under tap t is
+// stationary.at(channel k, row t, column n).
 std::shared_ptr<const Product> make_product(const ProductConfig& config, const Surface& stationary,
                                             ProductVectors vectors);
 std::shared_ptr<DynamicProduct> make_dynamic_product(const ProductConfig& config,

@@ -37,12 +37,16 @@ PlainWeights plain_weights(const KernelImageShape& shape, const Surface& station
   const std::int64_t element = format_bytes(shape.format);
   TESSERA_CHECK(stationary.format == shape.format, "stationary operand in {}, expected {}",
                 format_name(stationary.format), format_name(shape.format));
-  PlainWeights weights{.format = shape.format, .terms = shape.channels, .bytes = {}};
-  weights.bytes.resize(static_cast<std::size_t>(shape.output_channels * shape.channels * element));
-  for (std::int64_t k = 0; k < shape.channels; ++k) {
-    for (std::int64_t n = 0; n < shape.output_channels; ++n) {
-      std::memcpy(weights.bytes.data() + (n * shape.channels + k) * element, stationary.at(k, 0, n),
-                  static_cast<std::size_t>(element));
+  const std::int64_t terms = shape.taps * shape.channels;
+  PlainWeights weights{.format = shape.format, .terms = terms, .bytes = {}};
+  weights.bytes.resize(static_cast<std::size_t>(shape.output_channels * terms * element));
+  for (std::int64_t tap = 0; tap < shape.taps; ++tap) {
+    for (std::int64_t k = 0; k < shape.channels; ++k) {
+      std::byte* const target = weights.bytes.data() + (tap * shape.channels + k) * element;
+      for (std::int64_t n = 0; n < shape.output_channels; ++n) {
+        std::memcpy(target + n * terms * element, stationary.at(k, tap, n),
+                    static_cast<std::size_t>(element));
+      }
     }
   }
   return weights;

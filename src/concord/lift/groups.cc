@@ -426,6 +426,13 @@ class UnitFinder {
   Result<std::vector<Unit>> run() {
     for (const TaskDescriptor& task : program_.tasks) {
       if (!computes(task)) continue;
+      const auto* neural = std::get_if<NeuralTask>(&task.config);
+      if (neural != nullptr && neural->psum.in_parts()) {
+        return unsupported(task.id, "has its sums in parts, in PSUM");
+      }
+      if (neural != nullptr && neural->dynamic && neural->product.image.taps > 1) {
+        return unsupported(task.id, "has a kernel of several taps in the state buffer");
+      }
       const auto* planar = std::get_if<PlanarTask>(&task.config);
       if (planar != nullptr && planar->in_parts()) {
         TESSERA_RETURN_IF_ERROR(add_part(task, *planar));

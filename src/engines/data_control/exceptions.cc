@@ -62,6 +62,7 @@ std::string exception_in_results(PartitionedMemory& state_buffer, const isa::Tas
                                  std::int64_t step, std::uint8_t traps) {
   const auto* planar = std::get_if<PlanarTask>(&task.config);
   if (planar != nullptr && planar->keeps) return "";
+  if (planar == nullptr && std::get<NeuralTask>(task.config).psum.keeps) return "";
   const isa::BufferSurface& output =
       planar != nullptr ? planar->output : std::get<NeuralTask>(task.config).output;
   const std::int64_t image = task.bands.image(step);

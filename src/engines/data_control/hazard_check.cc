@@ -13,6 +13,8 @@ const char* memory_text(const isa::Access& access) {
       return "state buffer";
     case isa::MemoryKind::kKernelMemory:
       return "kernel memory";
+    case isa::MemoryKind::kPsum:
+      return "PSUM";
     case isa::MemoryKind::kDram:
       break;
   }
@@ -70,7 +72,7 @@ void HazardCheck::check_region(const HazardStep& step, const isa::Access& access
 
 HazardCheck::HazardCheck(const ChipConfig& chip, std::size_t tasks, const WrittenBytes& written,
                          std::size_t networks)
-    : chip_(chip), several_networks_(networks > 1), records_(tasks) {
+    : chip_(chip), several_networks_(networks > 1), records_(tasks), psum_(chip) {
   for (const auto& [memory, ranges] : written.memories()) {
     isa::AccessMap& map = shadows_[memory];
     for (const auto& [first, last] : ranges) {
@@ -174,10 +176,19 @@ void HazardCheck::begin_step(const HazardStep& step) {
   TaskRecord& record = record_of(step);
   const Clock clock = clock_of(step, record.group);
   last_clocks_[record.group] = clock;
+  if (step.step == 0) {
+    const std::string wrong = psum_.begin(*step.descriptor, step.network->memory);
+    if (!wrong.empty()) {
+      report(step, {.memory = isa::MemoryKind::kPsum}, isa::kNoTask,
+             fmt::format("hazard: {} {}", step_text(*step.network, *step.descriptor, step.step),
+                         wrong));
+    }
+  }
   accesses_.clear();
   isa::step_accesses(*step.descriptor, chip_, step.step, accesses_);
   const isa::StepRef self{step.id, step.step};
   for (const isa::Access& access : accesses_) {
+    if (access.memory == isa::MemoryKind::kPsum) continue;  // psum_ has seen it
     check_region(step, access);
     // The package brings the weights, and no task writes them.
     if (access.memory == isa::MemoryKind::kDram && access.base == isa::BaseIndex::kWeights) {

@@ -23,6 +23,7 @@
 #include "isa/access_map.h"
 #include "isa/accesses.h"
 #include "isa/engine_groups.h"
+#include "isa/psum.h"
 
 namespace tessera::engines {
 
@@ -84,6 +85,7 @@ class HazardCheck {
   std::vector<Clock> last_clocks_;   // of the step begun last, by group
   std::vector<std::int64_t> begun_;  // steps, by group
   std::map<MemoryKey, isa::AccessMap> shadows_;
+  isa::PsumOwners psum_;
   std::vector<isa::Access> accesses_;
   std::vector<std::string> races_;
   std::set<std::tuple<std::uint32_t, isa::TaskId, isa::MemoryKind>> known_;  // of races_

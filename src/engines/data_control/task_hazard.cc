@@ -15,7 +15,11 @@ using isa::PlanarTask;
 bool reads_results_of(const isa::TaskDescriptor& later, const isa::TaskDescriptor& earlier,
                       std::int64_t partitions) {
   std::optional<BufferSurface> output;
-  if (const auto* neural = std::get_if<NeuralTask>(&earlier.config)) output = neural->output;
+  if (const auto* neural = std::get_if<NeuralTask>(&earlier.config)) {
+    // Sums in PSUM are added to in the order in which they leave the array.
+    if (neural->psum.keeps) return false;
+    output = neural->output;
+  }
   if (const auto* planar = std::get_if<PlanarTask>(&earlier.config)) {
     output = planar->keeps ? accumulator_surface(*planar) : planar->output;
   }

@@ -6,6 +6,7 @@
 #include "arith/kernels/make_product.h"
 #include "arith/kernels/planar/transpose.h"
 #include "engines/data_control/exceptions.h"
+#include "isa/psum.h"
 
 namespace tessera::engines {
 
@@ -24,16 +25,47 @@ bool same_bytes(const ProductVectors& a, const ProductVectors& b) {
          same_bytes(a.stationary_zero_points, b.stationary_zero_points);
 }
 
+// The sums of an image where they lie in PSUM.
+class SumsInPsum final : public PartialSums {
+ public:
+  SumsInPsum(const isa::PsumLayout& layout, std::int64_t of_group, std::int64_t image,
+             std::vector<std::vector<PartialSum>>& engines)
+      : layout_(layout), of_group_(of_group), image_(image), engines_(engines) {
+    const auto sums = static_cast<std::size_t>(layout.last() * layout.array_columns);
+    if (engines_.size() < static_cast<std::size_t>(layout.engines)) {
+      engines_.resize(static_cast<std::size_t>(layout.engines));
+    }
+    for (std::vector<PartialSum>& engine : engines_) {
+      if (engine.size() < sums) engine.resize(sums);
+    }
+  }
+  PartialSum& at(std::int64_t channel, std::int64_t row, std::int64_t column) override {
+    const isa::PsumLayout::Place place =
+        layout_.place(channel, of_group_, layout_.pixel(image_, row, column));
+    return engines_[static_cast<std::size_t>(place.engine)][static_cast<std::size_t>(
+        place.entry * layout_.array_columns + place.partition)];
+  }
+
+ private:
+  const isa::PsumLayout layout_;
+  const std::int64_t of_group_, image_;
+  std::vector<std::vector<PartialSum>>& engines_;
+};
+
 }  // namespace
 
-NeuralMath::NeuralMath(PartitionedMemory& state_buffer, PartitionedMemory& kernel_memory)
-    : state_buffer_(state_buffer),
+NeuralMath::NeuralMath(const ChipConfig& chip, PartitionedMemory& state_buffer,
+                       PartitionedMemory& kernel_memory)
+    : chip_(chip),
+      state_buffer_(state_buffer),
       kernel_memory_(kernel_memory),
       workspace_(make_product_workspace()) {}
 
 void NeuralMath::forget() {
   kept_.clear();
   product_.reset();
+  part_.reset();
+  psum_.clear();
 }
 
 std::string NeuralMath::exception(const isa::TaskDescriptor& task, std::int64_t step,
@@ -50,6 +82,10 @@ void NeuralMath::run_step(const NeuralStep& step) {
   const RowRange rows = bands.range(step.step);
   if (task.transpose) {
     transpose(task, image, rows);
+    return;
+  }
+  if (task.psum.in_parts()) {
+    run_part(step, task);
     return;
   }
   if (task.dynamic) {
@@ -121,6 +157,33 @@ void NeuralMath::prepare(const NeuralStep& step, const NeuralTask& task) {
     entry = std::move(made);
   }
   product_ = entry.product;
+}
+
+kernels::PlainWeights NeuralMath::stationary_of(const NeuralTask& task, std::int64_t image) {
+  if (!task.dynamic) {
+    return kernels::plain_weights(task.product.image, kernel_memory_.image(task.kernel_offset));
+  }
+  const Window window{
+      task.stationary_channel_first, task.product.image.channels, {0, task.stationary.rows}};
+  return kernels::plain_weights(task.product.image, shifted(task.stationary, image, window));
+}
+
+void NeuralMath::run_part(const NeuralStep& step, const NeuralTask& task) {
+  const isa::Bands& bands = step.descriptor.bands;
+  const std::int64_t image = bands.image(step.step);
+  const RowRange rows = bands.range(step.step);
+  if (task.dynamic ? rows.first == 0 : step.step == 0) {
+    part_ = std::make_shared<PartialProduct>(task.product, stationary_of(task, image),
+                                             read_vectors(task));
+  }
+  SumsInPsum sums(isa::psum_layout(step.descriptor, chip_), task.product.image.output_channels,
+                  image, psum_);
+  const PartialProduct::Pixels pixels{rows, task.output.columns};
+  const Surface moving = moving_surface(task, image, rows);
+  part_->add(moving, pixels, !task.psum.continues, sums, workspace_->flags);
+  if (task.psum.keeps) return;
+  part_->finish(sums, pixels, moving.format, state_buffer_.surface(task.output, image),
+                task.output_channel_first, workspace_->flags);
 }
 
 void NeuralMath::prepare_dynamic(const NeuralTask& task, std::int64_t image) {

@@ -1,5 +1,5 @@
 // The values of neural steps: products over state-buffer surfaces with weights read from kernel
-// memory, and exact transpositions. Knows no clock.
+// memory, whole or in parts whose sums stay in PSUM, and exact transpositions. Knows no clock.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "arch/chip_config.h"
+#include "arith/kernels/partial_product.h"
 #include "arith/kernels/product.h"
 #include "engines/memory/partitioned_memory.h"
 #include "isa/descriptor.h"
@@ -24,7 +26,8 @@ struct NeuralStep {
 class NeuralMath {
  public:
   // Both memories outlive the object.
-  NeuralMath(PartitionedMemory& state_buffer, PartitionedMemory& kernel_memory);
+  NeuralMath(const ChipConfig& chip, PartitionedMemory& state_buffer,
+             PartitionedMemory& kernel_memory);
 
   // Steps of a task come in order, and task after task. Weights are read at a task's first step.
   void run_step(const NeuralStep& step);
@@ -69,14 +72,22 @@ class NeuralMath {
   };
   Surface shifted(const isa::BufferSurface& surface, std::int64_t image, const Window& window);
   void transpose(const isa::NeuralTask& task, std::int64_t image, RowRange rows);
+  void run_part(const NeuralStep& step, const isa::NeuralTask& task);
+  // The stationary operand in plain order.
+  kernels::PlainWeights stationary_of(const isa::NeuralTask& task, std::int64_t image);
 
+  const ChipConfig chip_;
   PartitionedMemory& state_buffer_;
   PartitionedMemory& kernel_memory_;
   std::shared_ptr<ProductWorkspace> workspace_;
   arith::StickyFlags flags_;  // of earlier steps
   std::vector<std::byte> shifted_;
-  std::shared_ptr<const Product> product_;  // of the task in hand
-  std::vector<std::vector<Kept>> kept_;     // by network, then task id
+  std::shared_ptr<const Product> product_;      // of the task in hand
+  std::vector<std::vector<Kept>> kept_;         // by network, then task id
+  std::shared_ptr<const PartialProduct> part_;  // of the task in hand
+  // Sums in PSUM, of each engine of a task, as far as there have been any: entry by entry, in each a
+  // sum for every column of the array (isa/psum.h).
+  std::vector<std::vector<PartialSum>> psum_;
 };
 
 }  // namespace tessera::engines
