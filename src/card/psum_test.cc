@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <random>
+#include <utility>
 
 #include "arith/rounding.h"
 #include "card/core.h"
@@ -16,6 +17,7 @@ namespace tessera::card {
 namespace {
 
 using isa::BaseIndex;
+using isa::Dependency;
 using isa::EngineKind;
 using isa::NeuralTask;
 using isa::Program;
@@ -273,6 +275,45 @@ INSTANTIATE_TEST_SUITE_P(Psum, CutSums,
                          ::testing::Values(MatrixKind::kInteger, MatrixKind::kBlockFloat,
                                            MatrixKind::kMicroscaling, MatrixKind::kFloat));
 
+// [4 outputs][4 channels] over 16 pixels, weights in kernel memory: channels [0, cut) and [cut, 4).
+Program from_kernels(const ChipConfig& chip, std::uint32_t cut) {
+  ProgramBuilder builder(chip);
+  const isa::BufferSurface moving = dense_surface(chip, 0, Format::kI8, 4, 1, 16);
+  const isa::BufferSurface output = dense_surface(chip, 64, Format::kI32, 4, 1, 16);
+  std::vector<Dependency> loaded = {after_all(builder.load(moving, {BaseIndex::kInput, 0}, 1))};
+  TaskId last = 0;
+  for (const auto& [first, end] : {std::pair{0u, cut}, std::pair{cut, 4u}}) {
+    if (first == end) continue;
+    std::vector<std::int8_t> weights;
+    for (std::uint32_t o = 0; o < 4; ++o) {
+      for (std::uint32_t c = first; c < end; ++c) {
+        weights.push_back(static_cast<std::int8_t>(o * 31 + c * 7 - 40));
+      }
+    }
+    const std::uint32_t offset = 64 * first;
+    loaded.push_back(after_all(builder.kernel(end - first, 4, weights, offset)));
+    builder.task(loaded.back().task).switch_allowed = first == 0;
+    last = builder.product(moving, output, offset, 1, loaded);
+    auto& task = std::get<NeuralTask>(builder.task(last).config);
+    task.moving_channel_first = first;
+    task.product.image.channels = end - first;
+    task.psum = {.keeps = end < 4, .continues = first > 0};
+    builder.task(last).switch_allowed = !task.psum.keeps;
+  }
+  builder.store(output, kOutput, 1, {after_all(last)});
+  return builder.finish(64, 256);
+}
+
+TEST(Psum, WeightsOfPartsMayComeFromKernelMemory) {
+  const ChipConfig chip = small_chip();
+  const Program whole = from_kernels(chip, 4), cut = from_kernels(chip, 3);
+  const Status proved = isa::verify_program(cut, chip);
+  ASSERT_TRUE(proved.ok()) << proved.error().to_string();
+  const Ran ran = run(chip, cut, Format::kI8);
+  ASSERT_TRUE(ran.status.ok()) << ran.status.error().to_string();
+  EXPECT_EQ(ran.output, run(chip, whole, Format::kI8).output);
+}
+
 TEST(Psum, EnginesKeepTheSumsOfTheirOwnBlocks) {
   ChipConfig chip = roomy_chip();
   chip.neural.count = 2;
@@ -309,6 +350,23 @@ TEST(Psum, ASumThatStaysSkipsThePostProcessor) {
   EXPECT_EQ(second[0].begin - first[0].begin, 20 + 5);
   // The same way, and 3 cycles through the post-processor.
   EXPECT_EQ(second[0].end - second[0].begin, 4 + 16 + 6 + 1 + 3);
+}
+
+TEST(Psum, WithASecondRegisterSetPartsFollowEachOtherLikePasses) {
+  ChipConfig chip = small_chip();
+  chip.task_manager.configuration_sets = 2;
+  chip.dma.task_start_cycles = 500;
+  const Made made = make(chip, Layer(), {2, 1, 1});
+  const Ran ran = run(chip, made.program, Format::kI8);
+  ASSERT_TRUE(ran.status.ok()) << ran.status.error().to_string();
+  const TraceEvent first = steps_of(ran, made.parts[0]).at(0);
+  const TraceEvent second = steps_of(ran, made.parts[1]).at(0);
+  const TraceEvent third = steps_of(ran, made.parts[2]).at(0);
+  // Configuration and first weights of a part hide behind the 16 columns of the one before, whether
+  // that one waited for its operands or began at once.
+  EXPECT_EQ(second.begin - first.begin, 4 + 16);
+  EXPECT_EQ(third.begin - second.begin, 16);
+  EXPECT_EQ(third.end - third.begin, 16 + 6 + 1 + 3);
 }
 
 TEST(Psum, ASumThatStaysIsNotWrittenToTheStateBuffer) {

@@ -43,7 +43,7 @@ Cycles StepEngine::step(Cycles now) {
     if (!active_ && waiting && tasks_draining_ < 2) begin_task(now);
     if (active_ && free_at_ <= now) free_at_ = std::max(free_at_, begin_step(now));
   }
-  if (wiring_.second_registers && active_ && !offered_) configure_next(now);
+  if (wiring_.second_registers && !offered_ && (active_ || next_goes_on(now))) configure_next(now);
   if (free_at_ > now) {
     enter(now, working(now));
   } else if (!active_ || offered_) {
@@ -102,6 +102,13 @@ void StepEngine::begin_task(Cycles now) {
   plan_ = plan(descriptor, share_);
   used_ = plan_.used || share_.index == 0;
   free_at_ = used_ ? std::max(now, configured_at_) : now;
+}
+
+bool StepEngine::next_goes_on(Cycles now) const {
+  if (free_at_ <= now || !wiring_.tasks->can_pop(now)) return false;
+  const isa::TaskDescriptor& next = *wiring_.control->task(wiring_.tasks->front()).descriptor;
+  const auto* neural = std::get_if<isa::NeuralTask>(&next.config);
+  return neural != nullptr && neural->psum.continues;
 }
 
 void StepEngine::configure_next(Cycles now) {

@@ -129,6 +129,9 @@ class StepEngine {
   void compute(RunTaskId id, std::int64_t step);
   void begin_task(Cycles now);
   void configure_next(Cycles now);
+  // While the last step of the task before runs: whether the task behind goes on with its sums
+  // (isa/psum.h). The parts of a product follow each other like the passes of one.
+  bool next_goes_on(Cycles now) const;
   // What is left of the first step's preparation at `now`.
   Cycles preparation_left(Cycles now);
   // Whether the next step's inputs may still be in this engine's own pipeline.
