@@ -117,6 +117,7 @@ struct TaskManagerConfig {
   std::int32_t configuration_words_per_cycle = 4;
   std::int32_t dispatch_cycles = 4;
   std::int32_t configuration_sets = 2;  // of registers, in the neural and the planar engine
+  std::int32_t fetch_bytes = 0;         // of a request for descriptors; 0: dma.request_bytes
   std::int32_t guaranteed_entries = 0;  // of the task buffer, to each network of several
 };
 

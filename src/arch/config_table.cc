@@ -126,8 +126,11 @@ constexpr std::array kKeys = {
               "equal parts of a partition with ports of their own; 0: accesses never meet", true},
     ConfigKey{"state_buffer", "read_ports", buffer<&Buffer::read_ports>, 1, 4,
               "read ports of a bank", true},
-    ConfigKey{"state_buffer", "write_ports", buffer<&Buffer::write_ports>, 1, 4,
-              "write ports of a bank", true},
+    ConfigKey{
+        "state_buffer", "write_ports", buffer<&Buffer::write_ports>, 1, 4,
+        "write ports of a bank; as many elements of neighbouring channels pass a partition in a "
+        "cycle of a load or store",
+        true},
     ConfigKey{"state_buffer", "port_bytes", buffer<&Buffer::port_bytes>, 1, 256,
               "bytes that a bank's port moves in a cycle", true},
 
@@ -277,6 +280,10 @@ constexpr std::array kKeys = {
     ConfigKey{"task_manager", "configuration_words_per_cycle",
               manager<&Manager::configuration_words_per_cycle>, 1, 64,
               "words of a task descriptor written to components in a cycle"},
+    ConfigKey{"task_manager", "fetch_bytes", manager<&Manager::fetch_bytes>, 0, kMebi,
+              "bytes of a request for task descriptors, two of which are on their way; 0: "
+              "`dma.request_bytes`",
+              true},
     ConfigKey{"task_manager", "dispatch_cycles", manager<&Manager::dispatch_cycles>, 0, 10'000,
               "cycles from the arbiter's choice to the first configuration word"},
     ConfigKey{"task_manager", "configuration_sets", manager<&Manager::configuration_sets>, 1, 2,

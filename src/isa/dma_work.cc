@@ -186,7 +186,8 @@ std::int64_t scatter_bytes(const TransferTask& task, const ChipConfig& chip) {
   const std::int64_t apart = chip.dma.scatter_elements * element;
   const Axis axes[] = {
       {buffer.columns, strides[3], buffer.column_pitch == element ? 0 : apart},
-      {task.channel_count, strides[1], chip.state_buffer.partitions * element},
+      {task.channel_count, strides[1],
+       std::int64_t{chip.state_buffer.partitions} * chip.state_buffer.write_ports * element},
       {buffer.rows, strides[2], apart},
   };
   const Axis* innermost = nullptr;

@@ -43,7 +43,7 @@ struct DramPlaces {
 
 // What crosses the buffer's port in a cycle, in bytes, by where neighbours in DRAM lie in the buffer:
 //   columns side by side   whole words, as wide as the port (0)
-//   channels               one element in each partition
+//   channels               one element for each write port of a partition
 //   rows, or columns that lie apart   elements one by one, of which the DMA steers
 //                          dma.scatter_elements at once
 std::int64_t scatter_bytes(const TransferTask& task, const ChipConfig& chip);

@@ -133,7 +133,7 @@ TEST(DmaWork, ATranspositionMovesElementsOneByOne) {
   EXPECT_EQ(dma_port_free(bench.plan(task, 0), 64, 64, 100, 0), 100);
 }
 
-// Neighbouring channels are in neighbouring partitions, each with a port: one element in each.
+// Neighbouring channels are in neighbouring partitions: an element for each write port of each.
 TEST(DmaWork, ChannelsSideBySideFillAsManyPartitionsAsThereAre) {
   Bench bench;
   TaskDescriptor task = load({1024, 2, 128, 8});
@@ -141,6 +141,8 @@ TEST(DmaWork, ChannelsSideBySideFillAsManyPartitionsAsThereAre) {
   EXPECT_EQ(dma_port_width(bench.plan(task, 0), 64), 64);
   bench.chip.state_buffer.partitions = 4;
   EXPECT_EQ(dma_port_width(bench.plan(task, 0), 64), 8);
+  bench.chip.state_buffer.write_ports = 2;
+  EXPECT_EQ(dma_port_width(bench.plan(task, 0), 64), 16);
 }
 
 TEST(DmaWork, CopiesWalkBothSidesInTheOrderOfTheDestination) {

@@ -203,6 +203,27 @@ TEST(NeuralTiming, TaskAloneTakesWhatTheClosedFormulaSays) {
   EXPECT_EQ(engine(statistics, "neural").macs, 10 * 7 * 54);
 }
 
+TEST(TaskManagerTiming, DescriptorsCanBeFetchedInLargerRequestsThanData) {
+  // Fills of 16 bytes whose descriptors take one request of 4 KiB, or several of 128 bytes, two of which
+  // are on their way.
+  const auto dispatched = [](std::int32_t fetch_bytes) {
+    ChipConfig chip = small_chip();
+    chip.task_manager.fetch_bytes = fetch_bytes;
+    ProgramBuilder builder(chip);
+    isa::CopyTask fill;
+    fill.fill = true;
+    fill.element_bytes = 4;
+    fill.destination = {isa::BaseIndex::kOutput, 0};
+    fill.extents = {4};
+    fill.destination_strides = {4};
+    for (int i = 0; i < 8; ++i) builder.add(EngineKind::kStore, fill, {1, 4, 4});
+    const RunStatistics statistics = run(chip, builder.finish(0, 16));
+    return statistics.tasks.back().dispatched;
+  };
+  EXPECT_EQ(dispatched(0), dispatched(128));
+  EXPECT_LT(dispatched(4096), dispatched(128));
+}
+
 TEST(NeuralTiming, SlowActivationTakesWhatTheClosedFormulaSays) {
   const ChipConfig chip = small_chip();
   const auto cycles = [&chip](UnaryFunction function) {
