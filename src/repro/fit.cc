@@ -1,64 +1,92 @@
 #include "repro/fit.h"
 
 #include <algorithm>
+#include <cmath>
+#include <utility>
 
 namespace tessera::repro {
 namespace {
 
-double error_of(const MeasuredTiles& sample, const PipelineStalls& stalls) {
-  const auto ours = static_cast<double>(pipeline_cycles(sample.tiles, stalls));
-  return (ours - sample.cycles) / sample.cycles;
-}
+using Row = std::array<double, kAverages + 1>;  // of the normal equations, with the right side
 
-double squares(const std::vector<const MeasuredTiles*>& samples, const PipelineStalls& stalls) {
-  double sum = 0;
-  for (const MeasuredTiles* sample : samples) {
-    const double error = error_of(*sample, stalls);
-    sum += error * error;
+// Solves them by elimination; an average that nothing depends on stays as it is (0).
+std::array<double, kAverages> solve(std::array<Row, kAverages> rows) {
+  std::array<bool, kAverages> found{};
+  std::array<std::size_t, kAverages> row_of{};
+  std::size_t next = 0;
+  for (std::size_t column = 0; column < kAverages; ++column) {
+    const auto best = std::max_element(
+        rows.begin() + static_cast<std::ptrdiff_t>(next), rows.end(),
+        [&](const Row& a, const Row& b) { return std::abs(a[column]) < std::abs(b[column]); });
+    if (best == rows.end() || std::abs((*best)[column]) < 1e-18) continue;
+    std::swap(*best, rows[next]);
+    for (std::size_t other = 0; other < kAverages; ++other) {
+      if (other == next) continue;
+      const double factor = rows[other][column] / rows[next][column];
+      for (std::size_t i = column; i <= kAverages; ++i) rows[other][i] -= factor * rows[next][i];
+    }
+    found[column] = true;
+    row_of[column] = next++;
   }
-  return sum;
+  std::array<double, kAverages> solution{};
+  for (std::size_t i = 0; i < kAverages; ++i) {
+    if (found[i]) solution[i] = rows[row_of[i]][kAverages] / rows[row_of[i]][i];
+  }
+  return solution;
 }
 
 }  // namespace
 
-PipelineStalls fit_stalls(const std::vector<const MeasuredTiles*>& samples) {
-  PipelineStalls best{.command_thousandths = 50, .tile_thousandths = 250, .latency = 250};
-  double least = squares(samples, best);
-  // Steps of each average along its axis and along pairs of axes, halved when none helps.
-  for (std::int64_t step = 128; step >= 1; step /= 2) {
-    bool better = true;
-    while (better) {
-      better = false;
-      for (int move = 0; move < 27; ++move) {
-        const std::int64_t a = move % 3 - 1;
-        const std::int64_t b = move / 3 % 3 - 1;
-        const std::int64_t c = move / 9 - 1;
-        PipelineStalls next = best;
-        next.command_thousandths = std::max<std::int64_t>(
-            0, next.command_thousandths + a * std::max<std::int64_t>(1, step / 4));
-        next.tile_thousandths = std::max<std::int64_t>(0, next.tile_thousandths + b * step);
-        next.latency = std::max<Cycles>(0, next.latency + c * step);
-        const double sum = squares(samples, next);
-        if (sum >= least) continue;
-        least = sum;
-        best = next;
-        better = true;
+Averages Averages::of(const ChipConfig& chip) {
+  return {{static_cast<double>(chip.neural.command_stall_thousandths),
+           static_cast<double>(chip.neural.tile_stall_thousandths),
+           static_cast<double>(chip.dram.flat_nanoseconds)}};
+}
+
+ChipConfig Averages::in(const ChipConfig& chip) const {
+  ChipConfig with = chip;
+  with.neural.command_stall_thousandths = static_cast<std::int32_t>(std::lround((*this)[0]));
+  with.neural.tile_stall_thousandths = static_cast<std::int32_t>(std::lround((*this)[1]));
+  with.dram.flat_nanoseconds = static_cast<std::int32_t>(std::lround((*this)[2]));
+  return with;
+}
+
+double MeasuredLayer::cycles_with(const Averages& averages) const {
+  double sum = cycles;
+  for (std::size_t i = 0; i < kAverages; ++i) sum += slopes[i] * (averages[i] - at[i]);
+  return sum;
+}
+
+Averages fit_averages(const std::vector<const MeasuredLayer*>& samples) {
+  Averages best = samples.front()->at;
+  if (samples.size() < kAverages) return best;
+  std::array<Row, kAverages> equations{};
+  for (const MeasuredLayer* sample : samples) {
+    // Relative to what was measured: slopes * step + error = 0.
+    const double error = (sample->cycles_with(best) - sample->measured) / sample->measured;
+    for (std::size_t i = 0; i < kAverages; ++i) {
+      const double slope = sample->slopes[i] / sample->measured;
+      for (std::size_t j = 0; j < kAverages; ++j) {
+        equations[i][j] += slope * sample->slopes[j] / sample->measured;
       }
+      equations[i][kAverages] -= slope * error;
     }
   }
+  const std::array<double, kAverages> step = solve(equations);
+  for (std::size_t i = 0; i < kAverages; ++i) best[i] = std::max(0.0, best[i] + step[i]);
   return best;
 }
 
-std::vector<double> left_out_errors_percent(const std::vector<MeasuredTiles>& samples) {
-  constexpr std::size_t kSamplesMin = 4;  // one more than there are averages
-  if (samples.size() < kSamplesMin) return {};
+std::vector<double> left_out_errors_percent(const std::vector<MeasuredLayer>& samples) {
+  if (samples.size() <= kAverages) return {};
   std::vector<double> errors;
-  for (const MeasuredTiles& left_out : samples) {
-    std::vector<const MeasuredTiles*> others;
-    for (const MeasuredTiles& sample : samples) {
+  for (const MeasuredLayer& left_out : samples) {
+    std::vector<const MeasuredLayer*> others;
+    for (const MeasuredLayer& sample : samples) {
       if (&sample != &left_out) others.push_back(&sample);
     }
-    errors.push_back(error_of(left_out, fit_stalls(others)) * 100);
+    const double ours = left_out.cycles_with(fit_averages(others));
+    errors.push_back((ours - left_out.measured) / left_out.measured * 100);
   }
   return errors;
 }

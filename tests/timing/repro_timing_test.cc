@@ -164,8 +164,8 @@ TEST(PublishedFigures, AreMetWithinTheirBounds) {
     if (table.name == "systolic") {
       for (const TimingRow& row : table.rows) EXPECT_EQ(row.difference(), 0) << row.name;
     } else if (table.name == "gemmini8") {
-      EXPECT_LE(table.mean_absolute_error_percent(), 1);
-      EXPECT_LE(table.largest_error_percent(), 5);
+      EXPECT_LE(table.mean_absolute_error_percent(), 0.5);
+      EXPECT_LE(table.largest_error_percent(), 1);
     } else {
       EXPECT_LE(table.largest_error_percent(), 10);
     }
