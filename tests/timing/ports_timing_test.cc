@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "arch/architecture_file.h"
+#include "arch/testing/flat_memory.h"
 #include "card/testing/program_builder.h"
 #include "compile/estimate.h"
 
@@ -27,9 +28,8 @@ ChipConfig four_banks() {
   chip.state_buffer.bytes_per_partition = 4 * kBank;
   chip.state_buffer.banks = 4;
   chip.planar.elements_per_lane = 16;
-  chip.dram.bytes_per_cycle = 64;
-  chip.dram.burst_bytes = 64;
-  chip.dram.row_bytes = 4096;
+  tessera::testing::set_flat_memory(chip, 64, 20);
+  chip.dram.flat_burst_bytes = 64;
   chip.dma.request_bytes = 4096;
   return chip;
 }
