@@ -348,10 +348,11 @@ TEST(BenchErrors, AModelOrASuite) {
   expect_error({"bench"}, "tessera bench: give a model, or --suite   [invalid argument]");
   const CommandResult unknown = tessera({"bench", "--suite", "other"});
   EXPECT_NE(unknown.status, 0);
-  EXPECT_THAT(unknown.err,
-              StartsWith("--suite: other not in "
-                         "{devices,pipeline,tuning,unequal,outcomes,host-vs-ort,roofline,"
-                         "transposition}\n"));
+  EXPECT_THAT(
+      unknown.err,
+      StartsWith("--suite: other not in "
+                 "{devices,pipeline,tuning,unequal,outcomes,host-vs-ort,roofline,sensitivity,"
+                 "transposition}\n"));
 }
 
 TEST(BenchErrors, TheSuiteNeedsItsProgramBesideTheCommand) {

@@ -205,10 +205,11 @@ TEST(NeuralTiming, TaskAloneTakesWhatTheClosedFormulaSays) {
 
 TEST(TaskManagerTiming, DescriptorsCanBeFetchedInLargerRequestsThanData) {
   // Fills of 16 bytes whose descriptors take one request of 4 KiB, or several of 128 bytes, two of which
-  // are on their way.
+  // are on their way, to a memory that is 200 cycles away.
   const auto dispatched = [](std::int32_t fetch_bytes) {
     ChipConfig chip = small_chip();
     chip.task_manager.fetch_bytes = fetch_bytes;
+    chip.dram.flat_nanoseconds = 200;
     ProgramBuilder builder(chip);
     isa::CopyTask fill;
     fill.fill = true;

@@ -49,7 +49,8 @@ std::string text_of(const std::vector<std::int64_t>& axes) {
 }
 
 TEST(PermutationTiming, NoneTakesMoreThanByWayOfDramInTheSameBits) {
-  const ChipConfig chip = *load_chip_config("tessera128");
+  ChipConfig chip = *load_chip_config("tessera128");
+  chip.state_buffer.banks = 0;  // ports that others use at the same time are not compared
   const Shape dims = {2, 3, 4, 5, 6};
   std::vector<std::int64_t> axes(dims.size());
   std::iota(axes.begin(), axes.end(), std::int64_t{0});
