@@ -28,7 +28,7 @@ isa::TaskDescriptor transfer_task(const ChipConfig& chip, const StorageView& vie
   task.buffer.channels = task.channel_count = extent(kChannels);
   task.buffer.rows = extent(kRows);
   task.buffer.columns = extent(kColumns);
-  task.buffer.column_pitch = static_cast<std::uint32_t>(format_bytes(format));
+  task.buffer.column_pitch = static_cast<std::uint32_t>(element);
   for (std::size_t i = 0; i < 4; ++i) {
     task.dram.strides[i] = extent(i) == 1 ? 0 : view.strides[i] * element;
   }

@@ -66,7 +66,7 @@ TEST(PermutationTiming, NoneTakesMoreThanByWayOfDramInTheSameBits) {
     const Cycles cycles = cycles_of(*program, chip);
     const Cycles cycles_by_dram = cycles_of(*other, chip);
     // Ways are compared alone; in a network parts of them overlap with its other tasks.
-    EXPECT_LE(4 * cycles, 5 * cycles_by_dram) << cycles << ", " << cycles_by_dram;
+    EXPECT_LE(8 * cycles, 9 * cycles_by_dram) << cycles << ", " << cycles_by_dram;
     sum += cycles;
     sum_by_dram += cycles_by_dram;
     const auto inputs = random_inputs(*graph, 7);
