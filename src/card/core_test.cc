@@ -125,40 +125,6 @@ TEST(Core, DataflowAndFoldsChangeTheCyclesAndNoBit) {
   EXPECT_LT(fastest, slowest);
 }
 
-TEST(Core, ASecondRegisterSetHidesConfigurationAndFirstWeights) {
-  std::vector<std::int32_t> outputs[2];
-  Cycles busy[2] = {0, 0};
-  for (const std::int32_t sets : {1, 2}) {
-    ChipConfig chip = small_chip();
-    chip.task_manager.configuration_sets = sets;
-    ProgramBuilder builder(chip);
-    const BufferSurface moving = dense_surface(chip, 0, Format::kI8, 4, 8, 16);
-    const BufferSurface sums = dense_surface(chip, 512, Format::kI32, 1, 8, 16);
-    const BufferSurface others = dense_surface(chip, 1024, Format::kI32, 1, 8, 16);
-    const TaskId kernel = builder.kernel(4, 1, {1, 10, 100, 3}, 0);
-    const TaskId load = builder.load(moving, kInput, 8, {after_all(kernel, 1)});
-    const TaskId product =
-        builder.product(moving, sums, 0, 8, {after_all(kernel, 1), after_all(load, 1)});
-    const TaskId again =
-        builder.product(moving, others, 0, 8, {after_all(kernel, 1), after_all(load, 1)});
-    builder.store(sums, kOutput, 8, {after_all(product, 1)});
-    builder.store(others, {kOutput.base, 512}, 8, {after_all(again, 1)});
-    const isa::Program program = builder.finish(512, 1024);
-    const auto core = make_core(chip);
-    ASSERT_TRUE(core->load(program).ok());
-    std::vector<std::int8_t> input(512);
-    for (std::size_t i = 0; i < input.size(); ++i) input[i] = static_cast<std::int8_t>(i % 251);
-    ASSERT_TRUE(core->write(kInput, to_bytes(input)).ok());
-    const auto run = core->run_segment(0, {.check_hazards = true});
-    ASSERT_TRUE(run.ok()) << run.error().to_string();
-    outputs[sets - 1] = read_output<std::int32_t>(*core, 256);
-    busy[sets - 1] = run->engines[static_cast<std::size_t>(EngineKind::kNeural)].busy;
-  }
-  EXPECT_EQ(outputs[0], outputs[1]);
-  // The second task's configuration, and its weights behind the last sixteen moving columns.
-  EXPECT_GE(busy[0] - busy[1], 5 + 4);
-}
-
 TEST(Core, DispatchMayTakeNoCycles) {
   Pipeline pipeline;
   Cycles cycles[2] = {};

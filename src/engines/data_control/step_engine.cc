@@ -43,7 +43,9 @@ Cycles StepEngine::step(Cycles now) {
     if (!active_ && waiting && tasks_draining_ < 2) begin_task(now);
     if (active_ && free_at_ <= now) free_at_ = std::max(free_at_, begin_step(now));
   }
-  if (wiring_.second_registers && !offered_ && (active_ || next_goes_on(now))) configure_next(now);
+  // A task whose only step runs has no steps left, but its registers are still in use.
+  const bool runs = active_ || free_at_ > now;
+  if (wiring_.second_registers && runs && !offered_) configure_next(now);
   if (free_at_ > now) {
     enter(now, working(now));
   } else if (!active_ || offered_) {
@@ -104,13 +106,6 @@ void StepEngine::begin_task(Cycles now) {
   free_at_ = used_ ? std::max(now, configured_at_) : now;
 }
 
-bool StepEngine::next_goes_on(Cycles now) const {
-  if (free_at_ <= now || !wiring_.tasks->can_pop(now)) return false;
-  const isa::TaskDescriptor& next = *wiring_.control->task(wiring_.tasks->front()).descriptor;
-  const auto* neural = std::get_if<isa::NeuralTask>(&next.config);
-  return neural != nullptr && neural->psum.continues;
-}
-
 void StepEngine::configure_next(Cycles now) {
   if (has_next_ || !wiring_.tasks->can_pop(now)) return;
   next_task_ = wiring_.tasks->pop(now);
@@ -166,7 +161,7 @@ Cycles StepEngine::take_share(Cycles now, Cycles preparation, const PortShare& p
   const bool idle = !pushed && in_flight_.empty();
   enter(now, idle ? Activity::kIdle : working(now));
   // Several engines configure the task behind when they are next stepped.
-  if (share_.count == 1 && wiring_.second_registers && active_) configure_next(now);
+  if (share_.count == 1 && wiring_.second_registers) configure_next(now);
   return pushed ? in_flight_.back().due : now;
 }
 

@@ -8,7 +8,8 @@
 //   task 0  [ configure ][ step 0 .... ][ step 1 .... ]
 //   task 1               [ configure ]     [ prepare ] [ step 0 .... ]
 //
-// With task_manager.configuration_sets = 2 the task behind is configured while this one runs, and
+// With task_manager.configuration_sets = 2 the task behind is configured while this one runs (its
+// last step included, which may be its only one), and
 // what its first step needs inside the engine (`first`: the array's first weights) is prepared in
 // the shadow of this one's last step, as soon as what it is prepared from is there.
 //
@@ -129,9 +130,6 @@ class StepEngine {
   void compute(RunTaskId id, std::int64_t step);
   void begin_task(Cycles now);
   void configure_next(Cycles now);
-  // While the last step of the task before runs: whether the task behind goes on with its sums
-  // (isa/psum.h). The parts of a product follow each other like the passes of one.
-  bool next_goes_on(Cycles now) const;
   // What is left of the first step's preparation at `now`.
   Cycles preparation_left(Cycles now);
   // Whether the next step's inputs may still be in this engine's own pipeline.
