@@ -257,12 +257,17 @@ std::int64_t vector_bytes(const Whole& whole, std::int64_t outputs) {
   return bytes;
 }
 
+std::int64_t shape_bytes(const Whole& whole, const KernelImageShape& shape) {
+  const std::int64_t image = whole.dynamic ? 0 : shape.bytes_per_partition();
+  return round_up(image, kVectorAlignmentBytes) +
+         vector_bytes(whole, shape.groups * shape.output_channels);
+}
+
 std::int64_t cut_bytes(const Whole& whole, std::int64_t groups, std::int64_t outputs) {
   KernelImageShape shape = whole.product.image;
   shape.groups = groups;
   shape.output_channels = outputs;
-  const std::int64_t image = whole.dynamic ? 0 : shape.bytes_per_partition();
-  return round_up(image, kVectorAlignmentBytes) + vector_bytes(whole, groups * outputs);
+  return shape_bytes(whole, shape);
 }
 
 // Groups a slice, so that a slice's input and output channels begin a channel block.
@@ -309,6 +314,37 @@ std::vector<Cut> even_cuts(const Whole& whole, std::int64_t room, std::int64_t p
   return cuts;
 }
 
+// Moving columns of an image where each is one pixel.
+std::int64_t pixels_of(const graph::Graph& graph, const Node& node) {
+  const std::vector<std::int64_t>& dims = graph.tensor(node.outputs[0]).dims;
+  return node.kind() == NodeKind::kConv ? dims[2] * dims[3] : dims[dims.size() - 2];
+}
+
+// Columns of a slice where `room` does not hold a block of output channels: of the halves of a block,
+// which leave places for pixels side by side (arch/array_fold.h), and of equal parts, as few as
+// `room` allows, those that keep the array for the shorter time. Each slice has the same passes, of
+// pixels / places moving columns and of R cycles at least. At least 1, also where that does not fit.
+std::int64_t columns_of_part(const Whole& whole, std::int64_t room, std::int64_t pixels) {
+  const KernelImageShape& shape = whole.product.image;
+  const std::int64_t outputs = shape.output_channels;
+  const auto fits = [&](std::int64_t columns) {
+    KernelImageShape part = shape;
+    part.groups = 1;
+    part.columns = part.output_channels = columns;
+    return shape_bytes(whole, part) <= room;
+  };
+  const auto cycles = [&](std::int64_t columns) {
+    const std::int64_t places = shape.columns / columns;
+    return ceil_div(outputs, columns) * std::max(ceil_div(pixels, places), shape.rows);
+  };
+  std::int64_t half = shape.columns;
+  while (half > 1 && !fits(half)) half = ceil_div(half, 2);
+  std::int64_t most = shape.columns;
+  while (most > half && !fits(most)) --most;
+  const std::int64_t equal = ceil_div(outputs, ceil_div(outputs, most));
+  return cycles(equal) < cycles(half) ? equal : half;
+}
+
 }  // namespace
 
 Result<std::vector<KernelSlice>> cut_kernel(const graph::Graph& graph, const Node& node,
@@ -334,8 +370,8 @@ Result<std::vector<KernelSlice>> cut_kernel(const graph::Graph& graph, const Nod
   const std::int64_t wanted =
       whole_channels ? memory / 2 : std::clamp(block, memory / 8, memory / 2);
   std::vector<Cut> cuts = even_cuts(whole, wanted, chip.state_buffer.partitions);
-  while (cuts.empty() && shape.columns > 1) {
-    shape.columns = ceil_div(shape.columns, 2);
+  if (cuts.empty()) {
+    shape.columns = columns_of_part(whole, memory / 2, pixels_of(graph, node));
     cuts = even_cuts(whole, memory / 2, chip.state_buffer.partitions);
   }
   if (cuts.empty()) cuts = even_cuts(whole, memory, chip.state_buffer.partitions);

@@ -57,6 +57,33 @@ std::shared_ptr<const graph::Graph> reduction(const Shape& dims, std::vector<std
   return builder.take();
 }
 
+TEST(Parts, SlicesOfAKernelMayMeetWithinAChannelBlock) {
+  // Kernel memory holds two slices of 41 of 128 columns; the next layer reads all channels.
+  ChipConfig chip = *load_chip_config("tessera128");
+  chip.neural.kernel_bytes_per_partition = 1312;
+  GraphBuilder builder(3);
+  const auto x = builder.input({3, 1024});
+  const auto y = builder.matmul(x, builder.constant({1024, 300}));
+  builder.output(builder.unary(builder.matmul(y, builder.constant({300, 40})),
+                               UnaryFunction::kIdentity, Format::kF32));
+  const auto graph = builder.take();
+  const std::vector<Tensor> inputs = random_inputs(*graph, 7);
+  const auto expected = run_reference(graph, inputs);
+  ASSERT_TRUE(expected.ok()) << expected.error().to_string();
+  const auto program = build_program(graph, chip, {});
+  ASSERT_TRUE(program.ok()) << program.error().to_string();
+  int crossing = 0;  // slices with channels of two blocks
+  for (const isa::TaskDescriptor& task : program->tasks) {
+    const auto* product = std::get_if<isa::NeuralTask>(&task.config);
+    if (product == nullptr) continue;
+    crossing += product->output_channel_first % 128 + product->product.image.output_channels > 128;
+  }
+  EXPECT_GT(crossing, 0);
+  const auto found = run_program(*program, chip, inputs, {.check_hazards = true});
+  ASSERT_TRUE(found.ok()) << found.error().to_string();
+  EXPECT_TRUE(*found == *expected);
+}
+
 TEST(Parts, PlanesLargerThanTheBufferAreReducedInParts) {
   for (const ReduceFunction function : kReductions) {
     for (const Format format : {Format::kF16, Format::kBf16, Format::kF32}) {
