@@ -69,10 +69,11 @@ TEST(RegisterSets, ASecondRegisterSetHidesConfigurationAndFirstWeights) {
 // Three products and three element-wise tasks of one step each that wait for one load: when the
 // third one's step begins, counted from the begin of the second one's. The second one may have been
 // configured while the first one waited.
-TEST(RegisterSets, ATaskIsConfiguredBehindOneOfASingleStep) {
+void expect_configured_behind(std::int32_t engines) {
   Cycles apart[2][2];
   for (const std::int32_t sets : {1, 2}) {
     ChipConfig chip = small_chip();
+    chip.neural.count = chip.planar.count = engines;
     chip.task_manager.configuration_sets = sets;
     ProgramBuilder builder(chip);
     const BufferSurface moving = dense_surface(chip, 0, Format::kI8, 4, 8, 16);
@@ -103,14 +104,18 @@ TEST(RegisterSets, ATaskIsConfiguredBehindOneOfASingleStep) {
       apart[sets - 1][kind] = begin[2] - begin[1];
     }
   }
-  // 128 pixels: 128 moving columns behind 4 cycles of weights, then 5 of configuration; behind the
-  // load, both are there.
-  EXPECT_EQ(apart[0][0], 4 + 128 + 5);
-  EXPECT_EQ(apart[1][0], 128);
+  // 128 pixels, which engines share: 128 moving columns behind 4 cycles of weights, then 5 of
+  // configuration; with two sets, both are there by then.
+  EXPECT_EQ(apart[0][0], 4 + 128 / engines + 5);
+  EXPECT_EQ(apart[1][0], 128 / engines);
   // 128 elements of a lane, one a cycle, then 7 cycles of configuration.
-  EXPECT_EQ(apart[0][1], 128 + 7);
-  EXPECT_EQ(apart[1][1], 128);
+  EXPECT_EQ(apart[0][1], 128 / engines + 7);
+  EXPECT_EQ(apart[1][1], 128 / engines);
 }
+
+TEST(RegisterSets, ATaskIsConfiguredBehindOneOfASingleStep) { expect_configured_behind(1); }
+
+TEST(RegisterSets, EnginesThatShareATaskConfigureTheOneBehindIt) { expect_configured_behind(2); }
 
 }  // namespace
 }  // namespace tessera::card

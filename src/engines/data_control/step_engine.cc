@@ -160,8 +160,7 @@ Cycles StepEngine::take_share(Cycles now, Cycles preparation, const PortShare& p
   const bool pushed = in_flight_.size() > before;
   const bool idle = !pushed && in_flight_.empty();
   enter(now, idle ? Activity::kIdle : working(now));
-  // Several engines configure the task behind when they are next stepped.
-  if (share_.count == 1 && wiring_.second_registers) configure_next(now);
+  if (wiring_.second_registers) configure_next(now);
   return pushed ? in_flight_.back().due : now;
 }
 
