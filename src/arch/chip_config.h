@@ -95,6 +95,7 @@ struct DramConfig {
   Arbitration arbitration = Arbitration::kKernelsLast;
   // Blocks in which the matrices at the edge of a network lie (graph/edge_blocks.h); 0: dense.
   std::int32_t edge_block_rows = 0, edge_block_columns = 0;
+  friend bool operator==(const DramConfig&, const DramConfig&) = default;
 };
 
 struct DmaConfigLimits {
@@ -109,6 +110,7 @@ struct DmaConfigLimits {
   std::int32_t queue_megabytes_per_second = 17'000;
   std::int32_t descriptor_bytes = 4096;
   std::int32_t descriptor_nanoseconds = 0;  // beside the transfer itself
+  friend bool operator==(const DmaConfigLimits&, const DmaConfigLimits&) = default;
 };
 
 struct TaskManagerConfig {

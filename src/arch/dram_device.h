@@ -54,6 +54,7 @@ struct DramDevice {
   std::int32_t split_command_bus = 0;  // one for rows and one for columns
   std::int32_t activate_in_two = 0;    // an activation is two commands; times count from the first
   std::int32_t clock_on_demand = 0;    // the data clock stops, and a command more starts it
+  friend bool operator==(const DramDevice&, const DramDevice&) = default;
 };
 
 // The same times in cycles of the device's clock.

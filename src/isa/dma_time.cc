@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <deque>
 #include <optional>
-#include <type_traits>
 #include <unordered_map>
 #include <vector>
 
@@ -443,15 +441,9 @@ class KnownTimes {
   static void move(DramAddress& at) { at.offset = within_period(at.offset); }
 
   bool same_memory(const ChipConfig& chip) const {
-    // Byte by byte, so that no key can be forgotten.
-    static_assert(std::is_trivially_copyable_v<DramConfig> &&
-                  std::is_trivially_copyable_v<DramDevice> &&
-                  std::is_trivially_copyable_v<DmaConfigLimits>);
     return clock_hertz_ == chip.clock_hertz && rows_ == chip.neural.rows &&
-           partitions_ == chip.state_buffer.partitions &&
-           std::memcmp(&dram_, &chip.dram, sizeof dram_) == 0 &&
-           std::memcmp(&custom_, &chip.dram_custom, sizeof custom_) == 0 &&
-           std::memcmp(&dma_, &chip.dma, sizeof dma_) == 0;
+           partitions_ == chip.state_buffer.partitions && dram_ == chip.dram &&
+           custom_ == chip.dram_custom && dma_ == chip.dma;
   }
 
   DramConfig dram_;

@@ -48,13 +48,15 @@ class PortWork::Step {
     return rows * blocks * words(surface, columns);
   }
 
-  // Of each bank what part of the box's bytes lies there.
+  // Of each bank what part of the box's bytes lies there. A surface that is larger than the buffer, of a
+  // task that is only weighed, goes round.
   void take(const BufferSurface& surface, const SurfaceBox& box, bool write, Cycles cycles) {
     if (cycles <= 0 || box.rows.last <= box.rows.first || box.channel_count <= 0) return;
     std::vector<Access>& accesses = work_.accesses_;
     accesses.clear();
     surface_accesses(surface, box, chip_.state_buffer.partitions, write, accesses);
     if (accesses.empty()) return;
+    const std::int64_t banks = chip_.state_buffer.banks;
     const auto bank_of = [this](std::int64_t byte) { return byte / work_.bank_bytes_; };
     std::int64_t low = accesses[0].first, high = accesses[0].last, bytes = 0;
     for (const Access& access : accesses) {
@@ -62,14 +64,14 @@ class PortWork::Step {
       high = std::max(high, access.last);
       bytes += access.last - access.first;
     }
-    if (bank_of(low) == bank_of(high - 1)) return add(bank_of(low), write, cycles);
+    if (bank_of(low) == bank_of(high - 1)) return add(bank_of(low) % banks, write, cycles);
     std::vector<std::int64_t>& in_bank = work_.in_bank_;
-    in_bank.assign(static_cast<std::size_t>(chip_.state_buffer.banks), 0);
+    in_bank.assign(static_cast<std::size_t>(banks), 0);
     for (const Access& access : accesses) {
       for (std::int64_t first = access.first; first < access.last;) {
         const std::int64_t bank = bank_of(first);
         const std::int64_t last = std::min(access.last, (bank + 1) * work_.bank_bytes_);
-        in_bank[static_cast<std::size_t>(bank)] += last - first;
+        in_bank[static_cast<std::size_t>(bank % banks)] += last - first;
         first = last;
       }
     }

@@ -152,6 +152,25 @@ TEST(PortWork, LoadsWriteAndStoresRead) {
   EXPECT_EQ(wanted(task, chip, 10), (std::vector<Wanted>{{10, 0}, {0, 0}}));
 }
 
+// Of a task that is only weighed: 3 x 4,096 bytes in banks of 2,048 and port words of 16.
+TEST(PortWork, ASurfaceLargerThanTheBufferGoesRound) {
+  const ChipConfig chip = chip_of_two_banks();
+  TransferTask task;
+  task.buffer = surface(0, 4, 1, 6 * 1024);
+  task.channel_count = 4;
+  TaskDescriptor load;
+  load.engine = EngineKind::kLoad;
+  load.bands = {1, 1, 1};
+  load.config = task;
+  std::int64_t writes = 0;
+  PortWork work(chip);
+  for (const auto& demand : work.of(load, 0, 1, 1)) {
+    EXPECT_LT(demand.bank, 2);
+    writes += demand.writes;
+  }
+  EXPECT_EQ(writes, 6 * 1024 * 2 / 16);
+}
+
 TEST(PortWork, WithoutBanksNothingIsWanted) {
   ChipConfig chip = chip_of_two_banks();
   chip.state_buffer.banks = 0;
