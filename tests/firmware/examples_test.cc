@@ -89,7 +89,7 @@ TEST(Examples, Lstm) {
   ASSERT_EQ(run.outputs.size(), 1u);
   EXPECT_EQ(run.outputs[0].dims, (Shape{5, 128}));
   EXPECT_LT(distance(values_of(run.outputs[0]), lstm(xs, 5)), 0.002f);
-  EXPECT_EQ(run.cycles, 10555);
+  EXPECT_EQ(run.cycles, 8818);
 }
 
 // The same vectors one by one through the program of one time step, which keeps its state.
@@ -143,7 +143,7 @@ TEST(Examples, Gru) {
   }
   ASSERT_EQ(run.outputs.size(), 1u);
   EXPECT_LT(distance(values_of(run.outputs[0]), expected), 0.003f);
-  EXPECT_EQ(run.cycles, 8141);
+  EXPECT_EQ(run.cycles, 6805);
 }
 
 TEST(Examples, PointwiseConvolution) {
@@ -240,7 +240,7 @@ TEST(Examples, AttentionHead) {
   }
   ASSERT_EQ(run.outputs.size(), 1u);
   EXPECT_LT(distance(values_of(run.outputs[0]), expected), 0.004f);
-  EXPECT_EQ(run.cycles, 2476);
+  EXPECT_EQ(run.cycles, 2460);
 }
 
 }  // namespace
