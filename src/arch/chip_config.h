@@ -59,7 +59,7 @@ struct StateBufferConfig {
   // reads and writes the buffer never meets.
   std::int32_t banks = 8;
   std::int32_t read_ports = 1, write_ports = 1;  // of a bank
-  std::int32_t port_bytes = 16;                  // that a port moves in a cycle
+  std::int32_t port_bytes = 32;                  // that a port moves in a cycle
 };
 
 // Whose request a memory channel takes next: each port in turn, or the kernel DMA only where no

@@ -45,12 +45,27 @@ std::int64_t DramChannelModel::push(std::uint32_t request, std::uint64_t address
                                     std::int64_t bytes, bool write, DramCycles now) {
   TESSERA_CHECK(bytes > 0 && now >= now_, "a request of {} bytes at {} after {}", bytes, now, now_);
   if (idle()) catch_up(now);
-  const std::uint64_t first = address >> burst_shift_;
-  const std::uint64_t end = ((address + static_cast<std::uint64_t>(bytes) - 1) >> burst_shift_) + 1;
+  const auto [first, end] = bursts_of(address, bytes);
   // Behind visits that wait for the same nothing changes.
   const bool joined = visits_.push(request, first, end, write);
   if (!joined || write != write_mode_) next_ = std::min(next_, soonest(now + 1));
   return static_cast<std::int64_t>(end - first);
+}
+
+std::int64_t DramChannelModel::gather(std::uint32_t request, std::uint64_t address,
+                                      std::int64_t bytes, bool write) {
+  TESSERA_CHECK(bytes > 0, "a run of {} bytes", bytes);
+  const auto [first, end] = bursts_of(address, bytes);
+  visits_.gather(request, first, end, write);
+  return static_cast<std::int64_t>(end - first);
+}
+
+void DramChannelModel::enter_gathered(DramCycles now) {
+  if (!visits_.gathering()) return;
+  TESSERA_CHECK(now >= now_, "a request at {} after {}", now, now_);
+  if (idle()) catch_up(now);
+  visits_.enter_gathered();
+  next_ = std::min(next_, soonest(now + 1));
 }
 
 bool DramChannelModel::idle() const {
@@ -169,13 +184,27 @@ void DramChannelModel::set_mode() {
   }
 }
 
+// Commands only make columns later, so that what was found once holds until another row is opened.
 bool DramChannelModel::start_owner(std::optional<DramTransfer>& transfer) {
-  for (const std::int32_t owner : owners_) {
-    const DramCycles from = column_from(visits_[owner]);
-    if (from <= now_) return begin_column(owner, true, transfer);
-    next_ = std::min(next_, from);
+  if (owners_.empty()) return false;
+  if (owners_from_ <= now_) {
+    owners_from_ = kDramNever;
+    for (const std::int32_t owner : owners_) {
+      const DramCycles from = column_from(visits_[owner]);
+      if (from <= now_) {
+        owners_from_ = 0;
+        return begin_column(owner, true, transfer);
+      }
+      owners_from_ = std::min(owners_from_, from);
+    }
   }
+  next_ = std::min(next_, owners_from_);
   return false;
+}
+
+void DramChannelModel::add_owner(std::int32_t index) {
+  owners_.push_back(index);
+  owners_from_ = std::min(owners_from_, column_from(visits_[index]));
 }
 
 bool DramChannelModel::refresh_due_banks() {
@@ -188,7 +217,7 @@ bool DramChannelModel::refresh_due_banks() {
 
 bool DramChannelModel::end_activation() {
   if (opening_ < 0) return false;
-  owners_.push_back(opening_);
+  add_owner(opening_);
   opening_ = -1;
   use_bus(false, 1);
   return true;
@@ -391,7 +420,7 @@ void DramChannelModel::activate(std::int32_t index) {
     use_bus(false, 1);
     return;
   }
-  owners_.push_back(index);
+  add_owner(index);
   use_bus(false, activate_slots_ * std::popcount(closed));
 }
 

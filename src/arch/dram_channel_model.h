@@ -16,7 +16,7 @@
 //      activation begins before.
 // With two command buses a column command and then a row command may issue in one cycle.
 //
-// Requests of up to kDramSingleBursts bursts are taken burst by burst; longer ones as visits
+// Requests of up to kDramSingleBursts bursts are taken burst by burst; larger ones as visits
 // (dram_visits.h), of which each takes the bus for n * tCCD_S and each bank group for
 // deepest * tCCD_L at once. So the cost of simulation is that of rows, not of bytes.
 //
@@ -83,6 +83,10 @@ class DramChannelModel {
   // have been transferred, at the largest done_at of them.
   std::int64_t push(std::uint32_t request, std::uint64_t address, std::int64_t bytes, bool write,
                     DramCycles now);
+  // The same for a request of many runs: gather() each of them, then enter_gathered(). Its bursts in
+  // one row go together, whichever run they are of.
+  std::int64_t gather(std::uint32_t request, std::uint64_t address, std::int64_t bytes, bool write);
+  void enter_gathered(DramCycles now);
   // When the channel next has something to do; kDramNever while nothing waits.
   DramCycles next() const { return next_; }
   // Does what is due at next(). Call again, as long as next() is not later than the present.
@@ -136,6 +140,13 @@ class DramChannelModel {
     return (~std::uint64_t{0} >> (kDramBanksMax - banks)) << (pseudo_channel * banks);
   }
 
+  struct Bursts {
+    std::uint64_t first, end;
+  };
+  Bursts bursts_of(std::uint64_t address, std::int64_t bytes) const {
+    return {address >> burst_shift_,
+            ((address + static_cast<std::uint64_t>(bytes) - 1) >> burst_shift_) + 1};
+  }
   bool idle() const;
   // The visit whose columns are all that may issue next; -1: the queue has to be looked at.
   std::int32_t lone() const;
@@ -147,6 +158,7 @@ class DramChannelModel {
   bool slot(Wanted wanted, std::optional<DramTransfer>& transfer);
   void set_mode();
   bool start_owner(std::optional<DramTransfer>& transfer);
+  void add_owner(std::int32_t index);
   bool refresh_due_banks();
   bool end_activation();
 
@@ -204,6 +216,7 @@ class DramChannelModel {
   std::vector<PseudoChannel> pseudo_channels_;
   std::uint64_t open_ = 0, owned_ = 0;  // banks
   std::vector<std::int32_t> owners_;    // visits whose rows were opened for them, in that order
+  DramCycles owners_from_ = 0;          // none of their columns may issue before
   std::int32_t opening_ = -1;           // the visit whose activation lacks its second command
   std::int32_t announced_ = -1;         // the visit whose column command follows that for the clock
   bool announced_owner_ = false;

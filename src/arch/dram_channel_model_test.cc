@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <random>
 #include <string>
 #include <vector>
@@ -319,6 +320,68 @@ TEST(DramChannelModel, LongRequestsTakeAboutAsLongAsTheirBursts) {
       EXPECT_NEAR(visits / bursts, 1, 0.1);
     }
   }
+}
+
+// Requests of many short runs, a pitch apart, as they come: the time until the last is done.
+DramCycles time_of_grids(const DramDevice& device, std::uint64_t seed, std::int32_t single) {
+  std::mt19937_64 random(seed);
+  const auto interleave = static_cast<DramInterleave>(random() % 3);
+  DramChannelModel model(device, {.interleave = interleave, .single_bursts = single});
+  const bool write = seed % 3 == 0;
+  const std::uint64_t run = 32 << random() % 4;
+  const std::uint64_t pitch = run + 32 * (random() % 256);
+  std::uint64_t address = random() % 1024 << 18;
+  DramCycles now = 0;
+  DramCycles end = 0;
+  const auto step = [&] {
+    now = model.next();
+    if (const auto transfer = model.step()) end = std::max(end, transfer->done_at);
+  };
+  for (std::uint32_t i = 0; i < 200; ++i) {
+    while (!model.room(write)) step();
+    for (std::uint64_t runs = 1 + random() % 32; runs > 0; --runs, address += pitch) {
+      model.gather(i, address, static_cast<std::int64_t>(run), write);
+    }
+    model.enter_gathered(now);
+  }
+  while (model.next() < kDramNever) step();
+  return end;
+}
+
+// Bursts of one request in one row go together, which may save rows, or keep a bank group busy.
+TEST(DramChannelModel, RequestsOfManyRunsTakeAboutAsLongAsTheirBursts) {
+  constexpr std::uint64_t kSeeds = 60;
+  for (const DramDevice& device : dram_devices()) {
+    double mean = 0;
+    for (std::uint64_t seed = 1; seed <= kSeeds; ++seed) {
+      SCOPED_TRACE(std::string(device.name) + " " + std::to_string(seed));
+      const auto rows = static_cast<double>(time_of_grids(device, seed, kDramSingleBursts));
+      const auto bursts = static_cast<double>(time_of_grids(device, seed, 1 << 20));
+      EXPECT_LT(rows / bursts, 1.2);
+      EXPECT_GT(rows / bursts, 0.5);
+      mean += rows / bursts / static_cast<double>(kSeeds);
+    }
+    EXPECT_LT(mean, 1.02) << device.name;
+    EXPECT_GT(mean, 0.9) << device.name;
+  }
+}
+
+TEST(DramChannelModel, FewBurstsOfManyRunsAreTakenBurstByBurst) {
+  const DramDevice& device = dram_devices()[0];
+  DramChannelModel gathered(device, {}), pushed(device, {});
+  const std::array<std::uint64_t, 4> addresses = {0, 1 << 20, 64, 3 << 19};
+  for (const std::uint64_t address : addresses) {
+    EXPECT_EQ(gathered.gather(0, address, 64, false), pushed.push(0, address, 64, false, 0));
+  }
+  gathered.enter_gathered(0);
+  while (pushed.next() < kDramNever) {
+    ASSERT_EQ(gathered.next(), pushed.next());
+    const auto one = gathered.step();
+    const auto other = pushed.step();
+    ASSERT_EQ(one.has_value(), other.has_value());
+    if (one) { EXPECT_EQ(one->done_at, other->done_at); }
+  }
+  EXPECT_EQ(gathered.next(), kDramNever);
 }
 
 }  // namespace

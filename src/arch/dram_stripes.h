@@ -10,8 +10,10 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "arch/chip_config.h"
+#include "arch/dram_channel_model.h"
 #include "arch/dram_config.h"
 #include "arch/dram_request.h"
 
@@ -70,6 +72,24 @@ class DramStripes {
 
   Divider interleave_, channels_, burst_;
 };
+
+// Enters a request, in `now` of the device, into its channels. Returns its bytes in bursts.
+inline std::int64_t enter_request(const DramStripes& stripes, const DramRequest& request,
+                                  std::uint32_t number, DramCycles now,
+                                  std::vector<DramChannelModel>& channels) {
+  const auto address_of = [](std::int64_t address) { return static_cast<std::uint64_t>(address); };
+  if (request.runs == 1) {
+    return stripes.cut(request, [&](std::size_t c, std::int64_t address, std::int64_t bytes) {
+      return channels[c].push(number, address_of(address), bytes, request.write, now);
+    });
+  }
+  const std::int64_t bytes =
+      stripes.cut(request, [&](std::size_t c, std::int64_t address, std::int64_t length) {
+        return channels[c].gather(number, address_of(address), length, request.write);
+      });
+  for (DramChannelModel& channel : channels) channel.enter_gathered(now);
+  return bytes;
+}
 
 // The way between a DMA engine and a channel, in core cycles: to it, and back.
 struct ControllerWay {

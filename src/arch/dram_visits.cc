@@ -62,42 +62,73 @@ void DramVisits::unlink(List& list, std::int32_t index) {
 
 bool DramVisits::push(std::uint32_t request, std::uint64_t first, std::uint64_t end, bool write) {
   sides_[write].bursts += static_cast<std::int64_t>(end - first);
-  Pieces pieces;
-  pieces.like.request = request;
-  pieces.like.write = write;
+  DramVisit like;
+  like.request = request;
+  like.write = write;
   if (end - first <= static_cast<std::uint64_t>(single_bursts_)) {
-    for (std::uint64_t burst = first; burst < end; ++burst) {
-      const DramPlace place = mapping_.place(burst);
-      new_piece({bit(place.bank), place.row, 1}, pieces);
-    }
-  } else if (mapping_.spread() > 1) {
-    return push_rows(first, end, pieces.like);
-  } else {
-    pieces.of_bank.fill(-1);
-    cut(first, end, pieces);
+    for (std::uint64_t burst = first; burst < end; ++burst) enter_burst(burst, like);
+    return false;
   }
-  for (std::int32_t index = pieces.list.head; index >= 0;) {
-    const std::int32_t next = (*this)[index].next;
-    enter(index);
-    index = next;
-  }
+  if (mapping_.spread() > 1) return push_rows(first, end, like);
+  cut(first, end);
+  enter_pieces(like);
   return false;
 }
 
-void DramVisits::cut(std::uint64_t first, std::uint64_t end, Pieces& pieces) {
+void DramVisits::gather(std::uint32_t request, std::uint64_t first, std::uint64_t end, bool write) {
+  gathered_.request = request;
+  gathered_.write = write;
+  const auto bursts = static_cast<std::int64_t>(end - first);
+  const bool few = gathered_bursts_ <= single_bursts_;
+  gathered_bursts_ += bursts;
+  if (gathered_bursts_ <= single_bursts_) {
+    for (std::uint64_t burst = first; burst < end; ++burst) gathered_singles_.push_back(burst);
+    return;
+  }
+  if (few) {
+    for (const std::uint64_t burst : gathered_singles_) add_to_piece(burst, 1);
+    gathered_singles_.clear();
+  }
+  cut(first, end);
+}
+
+void DramVisits::enter_gathered() {
+  sides_[gathered_.write].bursts += gathered_bursts_;
+  for (const std::uint64_t burst : gathered_singles_) enter_burst(burst, gathered_);
+  gathered_singles_.clear();
+  gathered_bursts_ = 0;
+  enter_pieces(gathered_);
+}
+
+void DramVisits::cut(std::uint64_t first, std::uint64_t end) {
   const auto chunk = static_cast<std::uint64_t>(mapping_.chunk());
   for (std::uint64_t burst = first; burst < end;) {
     const std::uint64_t stop = std::min(end, (burst / chunk + 1) * chunk);
-    const DramPlace place = mapping_.place(burst);
-    const auto bursts = static_cast<std::int32_t>(stop - burst);
-    std::int32_t& last = pieces.of_bank[static_cast<std::size_t>(place.bank)];
-    if (last < 0 || (*this)[last].row != place.row) {
-      last = new_piece({bit(place.bank), place.row, bursts}, pieces);
-    } else {
-      (*this)[last].bursts += bursts;
-    }
+    add_to_piece(burst, static_cast<std::int32_t>(stop - burst));
     burst = stop;
   }
+}
+
+void DramVisits::add_to_piece(std::uint64_t burst, std::int32_t bursts) {
+  const DramPlace place = mapping_.place(burst);
+  std::size_t& last = last_piece_[static_cast<std::size_t>(place.bank)];
+  if (last >= pieces_.size() || pieces_[last].place != place) {
+    last = pieces_.size();
+    pieces_.push_back({.place = place});
+  }
+  pieces_[last].bursts += bursts;
+}
+
+void DramVisits::enter_pieces(const DramVisit& like) {
+  for (const auto& [place, bursts] : pieces_) {
+    enter(new_visit({bit(place.bank), place.row, bursts, bursts}, like));
+  }
+  pieces_.clear();
+}
+
+void DramVisits::enter_burst(std::uint64_t burst, const DramVisit& like) {
+  const DramPlace place = mapping_.place(burst);
+  enter(new_visit({bit(place.bank), place.row, 1, 1}, like));
 }
 
 bool DramVisits::push_rows(std::uint64_t first, std::uint64_t end, const DramVisit& like) {
@@ -110,13 +141,7 @@ bool DramVisits::push_rows(std::uint64_t first, std::uint64_t end, const DramVis
     const std::uint64_t chunks = std::min<std::uint64_t>(
         ((stop - 1) >> chunk_shift) - chunk + 1, static_cast<std::uint64_t>(pseudo_channels_));
     for (std::uint64_t c = chunk; c < chunk + chunks; ++c) {
-      const Extent extent = extent_of_row(first, stop, c);
-      const std::int32_t index = allocate();
-      DramVisit& visit = (*this)[index];
-      visit = like;
-      visit.banks = extent.banks;
-      visit.row = extent.row;
-      visit.bursts = extent.bursts;
+      const std::int32_t index = new_visit(extent_of_row(first, stop, c), like);
       joined = enter(index) && joined;
     }
     first = stop;
@@ -144,17 +169,18 @@ DramVisits::Extent DramVisits::extent_of_row(std::uint64_t first, std::uint64_t 
       banks |= bit(mapping_.place((chunk + (i << channels)) << shift).bank);
     }
   }
-  return {.banks = banks, .row = place.row, .bursts = static_cast<std::int32_t>(bursts)};
+  const auto all = static_cast<std::int32_t>(bursts);
+  return {.banks = banks, .row = place.row, .bursts = all, .deepest = deepest_of(all)};
 }
 
-std::int32_t DramVisits::new_piece(const Extent& extent, Pieces& pieces) {
+std::int32_t DramVisits::new_visit(const Extent& extent, const DramVisit& like) {
   const std::int32_t index = allocate();
   DramVisit& visit = (*this)[index];
-  visit = pieces.like;
+  visit = like;
   visit.banks = extent.banks;
   visit.row = extent.row;
   visit.bursts = extent.bursts;
-  append(pieces.list, index);
+  visit.deepest = extent.deepest;
   return index;
 }
 
@@ -172,7 +198,6 @@ bool DramVisits::enter(std::int32_t index) {
   visit.age = age_++;
   visit.bank = std::countr_zero(visit.banks);
   visit.wide = (visit.banks & (visit.banks - 1)) != 0;
-  visit.deepest = visit.wide ? deepest_of(visit.bursts) : visit.bursts;
   if (visit.wide) return enter_wide(side, index);
   BankVisits& bank = side.banks[static_cast<std::size_t>(visit.bank)];
   append(bank.list, index);

@@ -1,9 +1,9 @@
-// What waits in the queues of a DRAM channel, oldest first: visits. A visit is a number of
-// neighbouring bursts of one request that lie in one row of one bank, or in rows of the same number
-// of several bank groups (then it is wide).
+// What waits in the queues of a DRAM channel, oldest first: visits. A visit is the bursts of one
+// request that lie in one row of one bank, or neighbours in rows of the same number of several bank
+// groups (then it is wide).
 //
 //   request ─► cut ─► visit of one bank ─► list of its bank   ─┐ by age: the numbers of visits
-//                 └─► wide visit ────────► those of its banks ─┴─► the scheduler looks at one hit and
+//    (runs)       └─► wide visit ────────► those of its banks ─┴─► the scheduler looks at one hit and
 //                                          and its row             one miss of a bank, and at one of
 //                                                                  each set of wide ones
 //
@@ -43,9 +43,14 @@ class DramVisits {
   // Visits of at most `single_bursts` bursts are entered burst by burst.
   DramVisits(const DramDevice& device, const DramMapping& mapping, std::int32_t single_bursts);
 
-  // Enters bursts [first, end) of a request. Nothing else allocates memory. Whether all of them wait
-  // behind wide visits of the same banks and row.
+  // Enters bursts [first, end) of a request. Whether all of them wait behind wide visits of the same
+  // banks and row.
   bool push(std::uint32_t request, std::uint64_t first, std::uint64_t end, bool write);
+  // Enters a request of many runs: gather() each of them, then enter_gathered(). Those two and push()
+  // alone allocate memory.
+  void gather(std::uint32_t request, std::uint64_t first, std::uint64_t end, bool write);
+  bool gathering() const { return gathered_bursts_ != 0; }
+  void enter_gathered();
   // Takes the oldest visit out of its list; it stays valid until release().
   void remove(std::int32_t index);
   void release(std::int32_t index);
@@ -95,24 +100,27 @@ class DramVisits {
     std::int64_t bursts = 0;
   };
 
-  // The pieces of a push, until they are entered.
-  struct Pieces {
-    DramVisit like;  // request, direction
-    List list;
-    std::array<std::int32_t, kDramBanksMax> of_bank;  // the last piece there
+  // What a request wants of a row of one bank.
+  struct Piece {
+    DramPlace place;
+    std::int32_t bursts = 0;
   };
-  // Chunk by chunk: those of one bank and row are one piece.
-  void cut(std::uint64_t first, std::uint64_t end, Pieces& pieces);
+  // Bursts [first, end): chunk by chunk, those of one row are one piece.
+  void cut(std::uint64_t first, std::uint64_t end);
+  void add_to_piece(std::uint64_t burst, std::int32_t bursts);
+  void enter_pieces(const DramVisit& like);
+  void enter_burst(std::uint64_t burst, const DramVisit& like);
   // With groups below bits of the column: a visit for each row of them and pseudo-channel.
   bool push_rows(std::uint64_t first, std::uint64_t end, const DramVisit& like);
   struct Extent {
     std::uint64_t banks = 0;
     std::int32_t row = 0;
     std::int32_t bursts = 0;
+    std::int32_t deepest = 0;
   };
   // Bursts of one row of all groups, in the pseudo-channel of chunk `chunk`, the first one there.
   Extent extent_of_row(std::uint64_t first, std::uint64_t end, std::uint64_t chunk) const;
-  std::int32_t new_piece(const Extent& extent, Pieces& pieces);
+  std::int32_t new_visit(const Extent& extent, const DramVisit& like);
   // The most bursts that a bank has of `bursts` neighbouring ones spread over the groups.
   std::int32_t deepest_of(std::int32_t bursts) const;
   // Whether it waits behind others of its banks and row.
@@ -136,6 +144,11 @@ class DramVisits {
   std::vector<DramVisit> pool_;
   std::vector<std::int32_t> free_;
   std::uint64_t age_ = 0;
+  std::vector<Piece> pieces_;                            // of the request that is cut
+  std::array<std::size_t, kDramBanksMax> last_piece_{};  // of each bank
+  DramVisit gathered_;                // request and direction of what is gathered
+  std::int64_t gathered_bursts_ = 0;  // 0: nothing is
+  std::vector<std::uint64_t> gathered_singles_;  // its bursts, while they are few
 };
 
 }  // namespace tessera

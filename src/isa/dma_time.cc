@@ -127,12 +127,8 @@ class QuietMemory {
 
   void accept_in_channels(const DramRequest& request) {
     const auto number = static_cast<std::uint32_t>(first_service_ + services_.size());
-    const DramCycles now = clocks_.dram(reached_);
     const std::int64_t bytes =
-        stripes_.cut(request, [&](std::size_t channel, std::int64_t address, std::int64_t length) {
-          return channels_[channel].push(number, static_cast<std::uint64_t>(address), length,
-                                         request.write, now);
-        });
+        enter_request(stripes_, request, number, clocks_.dram(reached_), channels_);
     bytes_ += bytes;
     services_.push_back({.bursts_left = bytes / stripes_.burst_bytes(),
                          .not_before = queues_done(request, reached_)});

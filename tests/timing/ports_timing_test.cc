@@ -27,6 +27,7 @@ ChipConfig four_banks() {
   ChipConfig chip = small_chip();
   chip.state_buffer.bytes_per_partition = 4 * kBank;
   chip.state_buffer.banks = 4;
+  chip.state_buffer.port_bytes = 16;
   chip.planar.elements_per_lane = 16;
   tessera::testing::set_flat_memory(chip, 64, 20);
   chip.dram.flat_burst_bytes = 64;

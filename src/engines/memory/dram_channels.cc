@@ -126,11 +126,7 @@ std::int64_t DramChannels::accept(std::size_t port, const DramRequest& request, 
   ++side.port->in_service;
   ++in_service_;
   const DramCycles dram_now = clocks_.dram(now);
-  const std::int64_t bytes =
-      stripes_.cut(request, [&](std::size_t channel, std::int64_t address, std::int64_t length) {
-        return channels_[channel].push(slot, static_cast<std::uint64_t>(address), length,
-                                       request.write, dram_now);
-      });
+  const std::int64_t bytes = enter_request(stripes_, request, slot, dram_now, channels_);
   services_[slot] = {.port = port,
                      .bursts_left = bytes / stripes_.burst_bytes(),
                      .done_at = 0,

@@ -33,6 +33,7 @@ constexpr Change kChanges[] = {
     {"2 read ports", [](ChipConfig& chip) { chip.state_buffer.read_ports = 2; }},
     {"2 write ports", [](ChipConfig& chip) { chip.state_buffer.write_ports = 2; }},
     {"ports / 4", [](ChipConfig& chip) { chip.state_buffer.port_bytes /= 4; }},
+    {"1 neural engine", [](ChipConfig& chip) { chip.neural.count = 1; }},
     {"2 neural engines", [](ChipConfig& chip) { chip.neural.count = 2; }},
     {"4 neural engines", [](ChipConfig& chip) { chip.neural.count = 4; }},
     {"8 neural engines", [](ChipConfig& chip) { chip.neural.count = 8; }},
