@@ -379,7 +379,9 @@ TEST(DramChannelModel, FewBurstsOfManyRunsAreTakenBurstByBurst) {
     const auto one = gathered.step();
     const auto other = pushed.step();
     ASSERT_EQ(one.has_value(), other.has_value());
-    if (one) { EXPECT_EQ(one->done_at, other->done_at); }
+    if (one) {
+      EXPECT_EQ(one->done_at, other->done_at);
+    }
   }
   EXPECT_EQ(gathered.next(), kDramNever);
 }

@@ -146,8 +146,8 @@ class DramVisits {
   std::uint64_t age_ = 0;
   std::vector<Piece> pieces_;                            // of the request that is cut
   std::array<std::size_t, kDramBanksMax> last_piece_{};  // of each bank
-  DramVisit gathered_;                // request and direction of what is gathered
-  std::int64_t gathered_bursts_ = 0;  // 0: nothing is
+  DramVisit gathered_;                           // request and direction of what is gathered
+  std::int64_t gathered_bursts_ = 0;             // 0: nothing is
   std::vector<std::uint64_t> gathered_singles_;  // its bursts, while they are few
 };
 
