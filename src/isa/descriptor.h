@@ -68,6 +68,13 @@ struct Dependency {
   std::int64_t offset = 0;
   friend bool operator==(const Dependency&, const Dependency&) = default;
 };
+// The same of a task of another core that runs a part of the same program (isa/card_program.h). What
+// that core finishes is known here some cycles later. Never of a core on itself.
+struct RemoteDependency {
+  std::uint32_t core = 0;  // its place in the program's cores
+  Dependency on;           // on.task: of that core's tasks
+  friend bool operator==(const RemoteDependency&, const RemoteDependency&) = default;
+};
 // Steps of `task` (which has `task_steps`) that must be finished before step j = 1.. of the reader.
 std::int64_t steps_needed(const Dependency& dependency, std::int64_t j, std::int64_t task_steps);
 // The first step j (1-based) of a task of `steps` steps that could never begin, because a dependency
@@ -280,6 +287,7 @@ struct TaskDescriptor {
   bool switch_allowed = true;  // another network may follow at this boundary
   Bands bands;                 // CopyTask: rows = extents[0]; KernelTask, matrix: one step
   std::vector<Dependency> dependencies;
+  std::vector<RemoteDependency> remote = {};
   TaskConfig config;
   std::uint32_t layer = 0;  // index into the hints: the layer's name and logical shape
   TaskHeader header;        // engines and their sharing, traps, debugging, operands
