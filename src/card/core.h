@@ -126,6 +126,8 @@ struct NetworksResult {
   std::vector<NetworkResult> networks;
 };
 
+struct CoreState;  // card/core_state.h
+
 // The virtual processor: its memories hold real bytes, its engines compute with them, and its clock
 // says when. One thread at a time.
 class Core {
@@ -178,9 +180,8 @@ class Core {
   Result<NetworksResult> run_networks(std::span<const NetworkRun> runs, const CoreOptions& options);
 
  private:
-  struct State;  // memories, engines, clock, and what is loaded
-  explicit Core(std::unique_ptr<State> state);
-  const std::unique_ptr<State> state_;
+  explicit Core(std::unique_ptr<CoreState> state);
+  const std::unique_ptr<CoreState> state_;
 };
 
 }  // namespace tessera::card

@@ -8,11 +8,23 @@
 
 namespace tessera::engines {
 
-DramChannel::DramChannel(const ChipConfig& chip, std::vector<DramPort*> ports, WakeTable& wakes)
+namespace {
+
+std::vector<DramPort*> woken_by(const std::vector<DramPort*>& ports, WakeTable& wakes) {
+  for (DramPort* port : ports) port->wakes = &wakes;
+  return ports;
+}
+
+}  // namespace
+
+DramChannel::DramChannel(const ChipConfig& chip, const std::vector<DramPort*>& ports,
+                         WakeTable& wakes)
+    : DramChannel(chip, woken_by(ports, wakes)) {}
+
+DramChannel::DramChannel(const ChipConfig& chip, std::vector<DramPort*> ports)
     : arbitration_(chip.dram.arbitration),
       queues_(QueuePace::of(chip)),
       ports_(std::move(ports)),
-      wakes_(wakes),
       pipe_(chip),
       accepted_(DramPipe::kAccepted) {
   for (DramPort* port : ports_) port->channel_full = &full_;
@@ -65,7 +77,7 @@ Cycles DramChannel::step_channels(Cycles now) {
     const Arrivals arrivals = arrivals_after(reached_);
     const Cycles until = std::min(arrivals.next, certain);
     if (channels_->in_service() > 0) {
-      reached_ = std::max(reached_, channels_->advance(until, arrivals.waiting, now, wakes_));
+      reached_ = std::max(reached_, channels_->advance(until, arrivals.waiting, now));
       if (channels_->in_service() == 0) account_idle();
     } else {
       reached_ = std::max(reached_, until);
@@ -145,7 +157,7 @@ void DramChannel::accept(DramPort& port, Cycles now) {
   port.completions.push(completion);
   count_accepted(port, now);
   (request.write ? port.bytes_written : port.bytes_read) += bytes;
-  wakes_.wake(port.owner, port.wants_accept ? now + 1 : completion);
+  port.wakes->wake(port.owner, port.wants_accept ? now + 1 : completion);
 }
 
 void DramChannel::accept_in_channels(std::size_t index, Cycles at, Cycles now) {
@@ -154,7 +166,7 @@ void DramChannel::accept_in_channels(std::size_t index, Cycles at, Cycles now) {
   const std::int64_t bytes = channels_->accept(index, request, at, queues_done(port, request, at));
   count_accepted(port, now);
   (request.write ? port.bytes_written : port.bytes_read) += bytes;
-  if (port.wants_accept) wakes_.wake(port.owner, now + 1);
+  if (port.wants_accept) port.wakes->wake(port.owner, now + 1);
 }
 
 Cycles DramChannel::queues_done(const DramPort& port, const DramRequest& request, Cycles now) {

@@ -31,8 +31,10 @@ namespace tessera::engines {
 
 class DramChannel {
  public:
-  // Ports and wake table outlive the channel.
-  DramChannel(const ChipConfig& chip, std::vector<DramPort*> ports, WakeTable& wakes);
+  // Ports outlive the channel. Those of several cores: each has its core's wake table.
+  DramChannel(const ChipConfig& chip, std::vector<DramPort*> ports);
+  // Of one core, whose wake table outlives the channel.
+  DramChannel(const ChipConfig& chip, const std::vector<DramPort*>& ports, WakeTable& wakes);
 
   void reset();
   Cycles step(Cycles now);
@@ -64,7 +66,6 @@ class DramChannel {
   const Arbitration arbitration_;
   const QueuePace queues_;
   std::vector<DramPort*> ports_;
-  WakeTable& wakes_;
   DramPipe pipe_;
   bool full_ = false;      // accepted_ is, since the last step
   Ring<Cycles> accepted_;  // ends of the transfers of accepted requests

@@ -54,33 +54,33 @@ void DramChannels::reset() {
   last_issue_ = 0;
 }
 
-Cycles DramChannels::advance(Cycles at, Waiting waiting, Cycles now, WakeTable& wakes) {
+Cycles DramChannels::advance(Cycles at, Waiting waiting, Cycles now) {
   const DramCycles until = clocks_.dram(at);
   if (!waiting.read && !waiting.write) {
-    if (next_ <= until) run_all(until, now, wakes);
+    if (next_ <= until) run_all(until, now);
     return at;
   }
   while (next_ <= until) {
     const DramCycles reached = next_;
-    run_all(reached, now, wakes);
+    run_all(reached, now);
     if (!(waiting.read && room(false)) && !(waiting.write && room(true))) continue;
     // What is in the same core cycle goes with it.
     const Cycles cycle = clocks_.core(reached);
-    run_all(clocks_.dram(cycle), now, wakes);
+    run_all(clocks_.dram(cycle), now);
     return cycle;
   }
   return at;
 }
 
-void DramChannels::run_all(DramCycles until, Cycles now, WakeTable& wakes) {
+void DramChannels::run_all(DramCycles until, Cycles now) {
   next_ = kDramNever;
   for (DramChannelModel& channel : channels_) {
-    if (channel.next() <= until) run(channel, until, now, wakes);
+    if (channel.next() <= until) run(channel, until, now);
     next_ = std::min(next_, channel.next());
   }
 }
 
-void DramChannels::run(DramChannelModel& channel, DramCycles until, Cycles now, WakeTable& wakes) {
+void DramChannels::run(DramChannelModel& channel, DramCycles until, Cycles now) {
   while (channel.next() <= until) {
     const DramCycles at = channel.next();
     const auto transfer = channel.step();
@@ -89,12 +89,12 @@ void DramChannels::run(DramChannelModel& channel, DramCycles until, Cycles now, 
     Service& service = services_[transfer->request];
     service.done_at = std::max(service.done_at, transfer->done_at);
     service.bursts_left -= transfer->bursts;
-    if (service.bursts_left == 0) complete(sides_[service.port], now, wakes);
+    if (service.bursts_left == 0) complete(sides_[service.port], now);
   }
 }
 
 // Whatever is complete, but for what is behind a request of the port that is not.
-void DramChannels::complete(Side& side, Cycles now, WakeTable& wakes) {
+void DramChannels::complete(Side& side, Cycles now) {
   while (!side.order.empty()) {
     const std::uint32_t slot = side.order.front();
     const Service& service = services_[slot];
@@ -104,7 +104,7 @@ void DramChannels::complete(Side& side, Cycles now, WakeTable& wakes) {
     side.last = std::max({side.last, done + response_cycles_, now + 1});
     side.port->completions.push(side.last);
     --side.port->in_service;
-    wakes.wake(side.port->owner, side.last);
+    side.port->wakes->wake(side.port->owner, side.last);
     side.order.pop();
     free_.push_back(slot);
     --in_service_;

@@ -33,7 +33,7 @@ class DramChannels {
   struct Waiting {
     bool read = false, write = false;
   };
-  Cycles advance(Cycles at, Waiting waiting, Cycles now, WakeTable& wakes);
+  Cycles advance(Cycles at, Waiting waiting, Cycles now);
   // When the last command issued.
   Cycles last_issue() const { return clocks_.core(last_issue_); }
   // Whether every channel has room.
@@ -66,9 +66,9 @@ class DramChannels {
   };
 
   // Issues what is due until `until`, in one channel and in all.
-  void run(DramChannelModel& channel, DramCycles until, Cycles now, WakeTable& wakes);
-  void run_all(DramCycles until, Cycles now, WakeTable& wakes);
-  void complete(Side& side, Cycles now, WakeTable& wakes);
+  void run(DramChannelModel& channel, DramCycles until, Cycles now);
+  void run_all(DramCycles until, Cycles now);
+  void complete(Side& side, Cycles now);
 
   const DramDevice device_;
   const DramChannelSettings settings_;

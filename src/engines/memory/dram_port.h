@@ -18,6 +18,7 @@ struct DramPort {
       : owner(box), requests(outstanding), completions(outstanding) {}
 
   Box owner;
+  WakeTable* wakes = nullptr;          // of the owner's core; outlives the port's use
   const bool* channel_full = nullptr;  // then it wakes by itself and needs no waking
   Fifo<DramRequest> requests;
   Ring<Cycles> completions;      // of accepted requests; due at the time they hold
