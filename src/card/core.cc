@@ -52,17 +52,28 @@ Status Core::bind(std::size_t network, isa::DramAddress address, std::span<std::
 Result<std::size_t> CoreState::place(const isa::Program& program,
                                        std::span<const std::byte> weights,
                                        std::optional<engines::DramRange> within) {
-  if (program.chip_fingerprint != fingerprint(chip)) {
-    return Error{
-        ErrorCode::kInvalidArgument,
-        fmt::format("the program was compiled for another chip configuration, '{}' "
-                    "(fingerprint {:#x}); this core is '{}' ({:#x})",
-                    program.chip_name, program.chip_fingerprint, chip.name, fingerprint(chip))};
-  }
+  TESSERA_RETURN_IF_ERROR(check_fingerprint(program));
   TESSERA_TRY(const std::size_t network, boxes.dram.add(program, weights, within));
-  if (network == programs.size()) programs.push_back(nullptr);
+  if (network >= programs.size()) programs.resize(network + 1, nullptr);
   programs[network] = &program;
   return network;
+}
+
+Result<std::size_t> CoreState::place_share(const isa::Program& program, std::size_t of) {
+  TESSERA_RETURN_IF_ERROR(check_fingerprint(program));
+  TESSERA_TRY(const std::size_t network, boxes.dram.add_core(of, program));
+  if (network >= programs.size()) programs.resize(network + 1, nullptr);
+  programs[network] = &program;
+  return network;
+}
+
+Status CoreState::check_fingerprint(const isa::Program& program) const {
+  if (program.chip_fingerprint == fingerprint(chip)) return {};
+  return Error{
+      ErrorCode::kInvalidArgument,
+      fmt::format("the program was compiled for another chip configuration, '{}' "
+                  "(fingerprint {:#x}); this core is '{}' ({:#x})",
+                  program.chip_name, program.chip_fingerprint, chip.name, fingerprint(chip))};
 }
 
 void Core::remove(std::size_t network) {
@@ -253,7 +264,8 @@ bool CoreState::stop_deadlocked() {
   return any;
 }
 
-Status CoreState::begin(std::span<const NetworkRun> runs, const CoreOptions& options) {
+Status CoreState::begin(std::span<const NetworkRun> runs, const CoreOptions& options,
+                        const OnCard& on_card) {
   if (runs.empty() || runs.size() > static_cast<std::size_t>(chip.task_manager.queues)) {
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("{} networks, the task manager has {} queues", runs.size(),
@@ -298,7 +310,9 @@ Status CoreState::begin(std::span<const NetworkRun> runs, const CoreOptions& opt
   boxes.control.reset(networks, {.hazards = hazards ? &*hazards : nullptr,
                                  .trace = options.trace,
                                  .traps = options.traps,
-                                 .delay_seed = options.delay_seed});
+                                 .delay_seed = options.delay_seed,
+                                 .core = on_card.core,
+                                 .news = on_card.news});
   boxes.reset(options);
   boxes.task_manager.reset(std::move(queues), networks, options.timing_only);
   return {};

@@ -11,6 +11,12 @@
 
 namespace tessera::card {
 
+// Of a core of several: which one it is, and what they tell each other, which outlives the run.
+struct OnCard {
+  std::uint32_t core = 0;
+  engines::RemoteNews* news = nullptr;
+};
+
 // Memories, engines, clock, and what is loaded.
 struct CoreState {
   explicit CoreState(const ChipConfig& of, engines::DramMemory* shared = nullptr)
@@ -18,8 +24,12 @@ struct CoreState {
 
   Result<std::size_t> place(const isa::Program& program, std::span<const std::byte> weights,
                             std::optional<engines::DramRange> within = {});
+  // The same for a core that works on network `of` of the shared DRAM, which another one has placed.
+  Result<std::size_t> place_share(const isa::Program& program, std::size_t of);
+  Status check_fingerprint(const isa::Program& program) const;
   Status check_access(std::size_t network, isa::DramAddress address, std::size_t bytes) const;
-  Status begin(std::span<const NetworkRun> runs, const CoreOptions& options);
+  Status begin(std::span<const NetworkRun> runs, const CoreOptions& options,
+               const OnCard& on_card = {});
   Status run_clock(const CoreOptions& options);
   // The clock's parts: before the first cycle; whether no more is to come; a cycle, in which as
   // Boxes::step_due() a shared channel is due or not; behind the last one.

@@ -3,20 +3,22 @@
 //   word 0   magic 'T' 'D' | version << 16
 //   word 1   words in the whole descriptor
 //   word 2   task id            word 3  network
-//   word 4   engine | configuration kind << 8 | switch allowed << 16 | extended << 17
+//   word 4   engine | configuration kind << 8 | switch allowed << 16 | extended << 17 | remote << 18
 //   word 5   layer              word 6..8  images, rows, rows per step
-//   word 9   dependencies       word 10    register runs
-//   version 2, with `extended` set, only:
+//   word 9   dependencies | with `remote` set: those on other cores << 16
+//   word 10  register runs
+//   version 2 only; with `extended` set:
 //   word 11  words of the extended header, 1 to 4; those left out hold their defaults
 //   word 12  first engine | engines << 8 | sharing << 16
 //   word 13  traps | debug << 8 | tag << 16
 //   word 14  first register of the input surface | of the output surface << 16   0xFFFF: implied
 //   word 15  base index of the source | of the destination << 8   0xFF: implied
-//   then dependencies, 5 words each: task, numerator, denominator, offset low, offset high
+//   then dependencies, 5 words each: task, numerator, denominator, offset low, offset high; those on
+//   other cores with the core in front, 6 words each
 //   then runs: register | count << 16, followed by count values
 //
-// Registers that are not written hold the configuration's defaults. A header of defaults only is
-// written as version 1, without the words from 11 on.
+// Registers that are not written hold the configuration's defaults. A header of defaults only, of a
+// task that waits for no other core, is written as version 1, without the words from 11 on.
 #include "isa/encoding.h"
 
 #include <fmt/format.h>
@@ -34,6 +36,8 @@ constexpr std::uint32_t kVersion = 1;
 constexpr std::uint32_t kVersionExtended = 2;
 constexpr std::uint32_t kHeaderWords = 11;
 constexpr std::uint32_t kExtendedBit = 1u << 17;  // of word 4
+constexpr std::uint32_t kRemoteBit = 1u << 18;    // likewise
+constexpr std::uint32_t kCoresMax = 1 << 16;
 constexpr std::size_t kExtendedWords = 4;
 constexpr std::uint32_t kDependencyWords = 5;
 constexpr std::uint32_t kDependenciesMax = 4096;
@@ -192,11 +196,12 @@ Result<TaskDescriptor> read_header(const WordReader& reader) {
   }
   TaskDescriptor task;
   task.id = reader.at(2);
-  if (((reader.at(4) & kExtendedBit) != 0) != (version == kVersionExtended)) {
+  if (((reader.at(4) & (kExtendedBit | kRemoteBit)) != 0) != (version == kVersionExtended)) {
     return bad(
-        fmt::format("task {}: bit 17 of word 4 is {} in version {}; it is set in version {} "
-                    "only",
-                    task.id, reader.at(4) >> 17 & 1, version, kVersionExtended));
+        fmt::format("task {}: bits 17 and 18 of word 4 are {} and {} in version {}; one of them is "
+                    "set in version {} only",
+                    task.id, reader.at(4) >> 17 & 1, reader.at(4) >> 18 & 1, version,
+                    kVersionExtended));
   }
   task.network = reader.at(3);
   const std::uint32_t engine = reader.at(4) & 0xFF;
@@ -252,6 +257,56 @@ std::string read_config(const std::vector<std::uint32_t>& registers, TaskConfig&
       config);
 }
 
+void append_dependency(const Dependency& dependency, std::vector<std::uint32_t>& words) {
+  const auto offset = static_cast<std::uint64_t>(dependency.offset);
+  words.insert(words.end(),
+               {dependency.task, static_cast<std::uint32_t>(dependency.numerator),
+                static_cast<std::uint32_t>(dependency.denominator),
+                static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(offset >> 32)});
+}
+
+Dependency read_dependency(const WordReader& reader, std::size_t at) {
+  return {.task = reader.at(at),
+          .numerator = static_cast<std::int32_t>(reader.at(at + 1)),
+          .denominator = static_cast<std::int32_t>(reader.at(at + 2)),
+          .offset = static_cast<std::int64_t>(std::uint64_t{reader.at(at + 4)} << 32 |
+                                              reader.at(at + 3))};
+}
+
+// The dependencies that begin at word `next`, which is moved on, behind them; all before word `end`.
+Status read_dependencies(const WordReader& reader, std::size_t end, TaskDescriptor& task,
+                         std::size_t& next) {
+  const bool remote_there = (reader.at(4) & kRemoteBit) != 0;
+  const std::size_t count = remote_there ? reader.at(9) & 0xFFFF : reader.at(9);
+  const std::size_t remote = remote_there ? reader.at(9) >> 16 : 0;
+  if (end > reader.words() || count > kDependenciesMax || remote > kDependenciesMax ||
+      next + count * kDependencyWords + remote * (kDependencyWords + 1) > end) {
+    return bad(fmt::format("task {}: {} words with {} dependencies and {} on other cores, {} words "
+                           "are there",
+                           task.id, end, count, remote, reader.words()));
+  }
+  if (remote_there && remote == 0) {
+    return bad(fmt::format("task {}: bit 18 of word 4 is 1, and there is no dependency on another "
+                           "core",
+                           task.id));
+  }
+  for (std::size_t i = 0; i < count + remote; ++i, next += kDependencyWords) {
+    const std::uint32_t core = i < count ? 0 : reader.at(next++);
+    const Dependency dependency = read_dependency(reader, next);
+    if (dependency.denominator <= 0) {
+      return bad(fmt::format("task {}: dependency {} has denominator {}, allowed 1..", task.id, i,
+                             dependency.denominator));
+    }
+    if (core >= kCoresMax) {
+      return bad(fmt::format("task {}: dependency {} is on core {}, allowed 0 to {}", task.id, i,
+                             core, kCoresMax - 1));
+    }
+    i < count ? task.dependencies.push_back(dependency)
+              : task.remote.push_back({core, dependency});
+  }
+  return {};
+}
+
 }  // namespace
 
 std::uint32_t descriptor_version(std::span<const std::byte> bytes) {
@@ -262,29 +317,28 @@ std::vector<std::byte> encode(const TaskDescriptor& task) {
   std::vector<std::uint32_t> words(kHeaderWords, 0);
   const ExtendedWords extended = extended_words(task.header);
   const std::size_t extended_there = extended_count(extended);
-  words[0] = kMagic | (extended_there > 0 ? kVersionExtended : kVersion) << 16;
+  const bool remote = !task.remote.empty();
+  words[0] = kMagic | (extended_there > 0 || remote ? kVersionExtended : kVersion) << 16;
   words[2] = task.id;
   words[3] = task.network;
   words[4] = static_cast<std::uint32_t>(task.engine) |
              static_cast<std::uint32_t>(task.config.index()) << 8 |
              static_cast<std::uint32_t>(task.switch_allowed) << 16 |
-             (extended_there > 0 ? kExtendedBit : 0);
+             (extended_there > 0 ? kExtendedBit : 0) | (remote ? kRemoteBit : 0);
   words[5] = task.layer;
   words[6] = task.bands.images;
   words[7] = task.bands.rows;
   words[8] = task.bands.rows_per_step;
-  words[9] = static_cast<std::uint32_t>(task.dependencies.size());
+  words[9] = static_cast<std::uint32_t>(task.dependencies.size() | task.remote.size() << 16);
   if (extended_there > 0) {
     words.push_back(static_cast<std::uint32_t>(extended_there));
     words.insert(words.end(), extended.begin(),
                  extended.begin() + static_cast<std::ptrdiff_t>(extended_there));
   }
-  for (const Dependency& dependency : task.dependencies) {
-    const auto offset = static_cast<std::uint64_t>(dependency.offset);
-    words.insert(words.end(),
-                 {dependency.task, static_cast<std::uint32_t>(dependency.numerator),
-                  static_cast<std::uint32_t>(dependency.denominator),
-                  static_cast<std::uint32_t>(offset), static_cast<std::uint32_t>(offset >> 32)});
+  for (const Dependency& dependency : task.dependencies) append_dependency(dependency, words);
+  for (const RemoteDependency& dependency : task.remote) {
+    words.push_back(dependency.core);
+    append_dependency(dependency.on, words);
   }
   append_runs(config_registers(task.config), config_registers(default_config(task.config.index())),
               words);
@@ -302,25 +356,7 @@ Result<TaskDescriptor> decode(std::span<const std::byte> bytes, std::size_t& con
     TESSERA_RETURN_IF_ERROR(read_extended(reader, task, next));
   }
   const std::size_t end = reader.at(1);
-  const std::size_t dependencies = reader.at(9);
-  if (end > reader.words() || dependencies > kDependenciesMax ||
-      next + dependencies * kDependencyWords > end) {
-    return bad(fmt::format("task {}: {} words with {} dependencies, {} words are there", task.id,
-                           end, dependencies, reader.words()));
-  }
-  for (std::size_t i = 0; i < dependencies; ++i, next += kDependencyWords) {
-    Dependency dependency;
-    dependency.task = reader.at(next);
-    dependency.numerator = static_cast<std::int32_t>(reader.at(next + 1));
-    dependency.denominator = static_cast<std::int32_t>(reader.at(next + 2));
-    dependency.offset =
-        static_cast<std::int64_t>(std::uint64_t{reader.at(next + 4)} << 32 | reader.at(next + 3));
-    if (dependency.denominator <= 0) {
-      return bad(fmt::format("task {}: dependency {} has denominator {}, allowed 1..", task.id, i,
-                             dependency.denominator));
-    }
-    task.dependencies.push_back(dependency);
-  }
+  TESSERA_RETURN_IF_ERROR(read_dependencies(reader, end, task, next));
   const std::size_t kind = reader.at(4) >> 8 & 0xFF;
   if (kind >= std::variant_size_v<TaskConfig>) {
     return bad(fmt::format("task {}: configuration kind {}, allowed 0..{}", task.id, kind,

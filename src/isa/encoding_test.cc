@@ -220,6 +220,39 @@ TEST(Encoding, ExtendedHeaderOfDefaultsIsReadAndWrittenAsVersion1) {
   EXPECT_EQ(encode(*task), encode(sample_neural()));
 }
 
+TEST(Encoding, DependenciesOnOtherCoresComeBack) {
+  for (const bool extended : {false, true}) {
+    TaskDescriptor task = extended ? with_header({.bases = {.source = 1}}) : sample_neural();
+    task.remote = {{3, {7, 2, 5, -4}}, {65535, {9, 0, 1, std::int64_t{1} << 40}}};
+    const auto bytes = encode(task);
+    EXPECT_EQ(descriptor_version(bytes), 2u);
+    std::size_t consumed = 0;
+    const auto back = decode(bytes, consumed);
+    ASSERT_TRUE(back.ok()) << back.error().message;
+    EXPECT_EQ(consumed, bytes.size());
+    EXPECT_EQ(back->remote, task.remote);
+    EXPECT_EQ(back->dependencies, task.dependencies);
+    EXPECT_EQ(encode(*back), bytes);
+  }
+}
+
+TEST(EncodingErrors, DependenciesOnOtherCoresAreChecked) {
+  TaskDescriptor task = sample_neural();
+  task.dependencies.clear();
+  task.remote = {{3, {7, 2, 5, -4}}};
+  const auto bytes = encode(task);
+  const std::uint32_t word_4 = 1u << 18 | 1u << 16;
+  EXPECT_EQ(decode_error(with_word(bytes, 11, 1 << 16)),
+            "task descriptor: task 7: dependency 0 is on core 65536, allowed 0 to 65535");
+  EXPECT_EQ(decode_error(with_word(bytes, 14, 0)),
+            "task descriptor: task 7: dependency 0 has denominator 0, allowed 1..");
+  EXPECT_EQ(decode_error(with_word(with_word(bytes, 9, 0), 4, word_4)),
+            "task descriptor: task 7: bit 18 of word 4 is 1, and there is no dependency on another "
+            "core");
+  EXPECT_NE(decode_error(with_word(bytes, 9, 4097u << 16)).find("4097 on other cores"),
+            std::string::npos);
+}
+
 TEST(EncodingErrors, ExtendedHeaderIsCheckedWordByWord) {
   const auto bytes = encode(with_header({.bases = {.source = 1}}));
   const struct {
@@ -228,8 +261,10 @@ TEST(EncodingErrors, ExtendedHeaderIsCheckedWordByWord) {
     const char* error;
   } cases[] = {
       {0, 0x34454, "word 0 is 0x00034454, allowed 0x00014454 and 0x00024454"},
-      {0, 0x14454, "task 7: bit 17 of word 4 is 1 in version 1; it is set in version 2 only"},
-      {4, 0x10000, "task 7: bit 17 of word 4 is 0 in version 2; it is set in version 2 only"},
+      {0, 0x14454, "task 7: bits 17 and 18 of word 4 are 1 and 0 in version 1; one of them is set in version 2 "
+       "only"},
+      {4, 0x10000, "task 7: bits 17 and 18 of word 4 are 0 and 0 in version 2; one of them is set in version 2 "
+       "only"},
       {11, 0, "task 7: an extended header of 0 words, allowed 1..4"},
       {11, 5, "task 7: an extended header of 5 words, allowed 1..4"},
       {12, 0x40100, "task 7: word 12 is 0x00040100, of which bits 0x0003ffff are known"},

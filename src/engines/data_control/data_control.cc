@@ -44,6 +44,7 @@ void DataControl::reset(const std::vector<RunNetwork>& networks, const RunOption
   waits_.assign(boxes, Wait{});
   waiting_.assign(boxes, 0);
   holds_.assign(boxes, Hold{});
+  others_.clear();
   exceptions_.assign(networks.size(), std::nullopt);
   used_ = dropped_now_ = 0;
   dropped_at_ = -1;
@@ -73,6 +74,49 @@ void DataControl::begin_segment(std::uint32_t network, isa::TaskId first) {
   networks_[network].segment_first = first;
 }
 
+void DataControl::begin_segments(const std::vector<isa::TaskId>& first_of_cores) {
+  others_.assign(first_of_cores.size(), {});
+  for (std::size_t core = 0; core < first_of_cores.size(); ++core) {
+    others_[core].first = first_of_cores[core];
+  }
+}
+
+void DataControl::hear(const News& news) {
+  OtherCore& other = others_[news.from];
+  const std::size_t place = news.task - other.first;
+  if (place >= other.tasks.size()) other.tasks.resize(place + 1);
+  other.tasks[place] = news.progress;
+  for (int engine = 0; engine < layout_.count(); ++engine) {
+    const Wait& wait = waits_[engine];
+    if (wait.waiting && wait.remote && wait.core == news.from && wait.named == news.task) {
+      wakes_.wake(static_cast<Box>(engine), news.at);
+    }
+  }
+}
+
+const RemoteProgress& DataControl::heard_of(const isa::RemoteDependency& dependency) const {
+  static constexpr RemoteProgress kNothing{}, kAll{.finished = 0, .all = true, .heard_at = -1};
+  const OtherCore& other = others_[dependency.core];
+  if (dependency.on.task < other.first) return kAll;
+  const std::size_t place = dependency.on.task - other.first;
+  return place < other.tasks.size() ? other.tasks[place] : kNothing;
+}
+
+std::optional<DataControl::Wait> DataControl::unmet_elsewhere(const RunTask& task,
+                                                              std::int64_t step) const {
+  for (const isa::RemoteDependency& dependency : task.descriptor->remote) {
+    const RemoteProgress& progress = heard_of(dependency);
+    const std::int64_t needed = isa::steps_needed(dependency.on, step + 1, INT64_MAX);
+    if (progress.all || progress.finished >= needed) continue;
+    return Wait{.waiting = true,
+                .named = dependency.on.task,
+                .needed = needed,
+                .remote = true,
+                .core = dependency.core};
+  }
+  return std::nullopt;
+}
+
 void DataControl::stop(std::uint32_t network, Cycles now) {
   shares_[network].stopped = true;
   for (int engine = 0; engine < layout_.count(); ++engine) {
@@ -87,7 +131,8 @@ std::vector<std::uint32_t> DataControl::waiting_for_absent() const {
   std::vector<std::uint32_t> found;
   for (int engine = 0; engine < layout_.count(); ++engine) {
     const Wait& wait = waits_[engine];
-    if (!wait.waiting || (!wait.never && tasks_[wait.task].descriptor != nullptr)) continue;
+    if (!wait.waiting || wait.remote) continue;
+    if (!wait.never && tasks_[wait.task].descriptor != nullptr) continue;
     const std::uint32_t network = tasks_[waiting_[engine]].network;
     if (std::find(found.begin(), found.end(), network) == found.end()) found.push_back(network);
   }
@@ -99,7 +144,7 @@ void DataControl::wake_waiting(RunTaskId id, Cycles now, Met met) {
   const int count = layout_.count();
   for (int engine = 0; engine < count; ++engine) {
     const Wait& wait = waits_[engine];
-    if (wait.waiting && !wait.never && wait.task == id && met(wait)) {
+    if (wait.waiting && !wait.never && !wait.remote && wait.task == id && met(wait)) {
       wakes_.wake(static_cast<Box>(engine), now + 1);
     }
   }
@@ -158,12 +203,15 @@ bool DataControl::held_back(RunTaskId id, std::int64_t step, Box box, Cycles now
 bool DataControl::ready(RunTaskId id, std::int64_t step, Box box, Cycles now) {
   const RunTask& task = tasks_[id];
   Wait& wait = waits_[box];
-  if (!task.descriptor->dependencies.empty() && !shares_[task.network].stopped) {
-    if (const std::optional<Wait> found = unmet(task, step, now)) {
+  const bool waits = !task.descriptor->dependencies.empty() || !task.descriptor->remote.empty();
+  if (waits && !shares_[task.network].stopped) {
+    std::optional<Wait> found = unmet(task, step, now);
+    if (!found) found = unmet_elsewhere(task, step);
+    if (found) {
       wait = *found;
       waiting_[box] = id;
       // What happened in this very cycle counts in the next.
-      if (!wait.never &&
+      if (!wait.never && !wait.remote &&
           (tasks_[wait.task].finished >= wait.needed || tasks_[wait.task].entered_at == now)) {
         wakes_.wake(box, now + 1);
       }
@@ -199,12 +247,15 @@ Cycles DataControl::first_step_met_at(RunTaskId id, bool kernels_only) const {
       met = std::max(met, other.changed_at + 1);
     }
   }
+  for (const isa::RemoteDependency& dependency : task.descriptor->remote) {
+    if (!kernels_only) met = std::max(met, heard_of(dependency).heard_at);
+  }
   return met;
 }
 
 Activity DataControl::blocked_by(Box engine, Cycles now) const {
   const Wait& wait = waits_[engine];
-  if (!wait.waiting || wait.never) return Activity::kBlockedDependency;
+  if (!wait.waiting || wait.never || wait.remote) return Activity::kBlockedDependency;
   const isa::TaskDescriptor* other = tasks_[wait.task].descriptor;
   if (other == nullptr || tasks_[wait.task].entered_at == now) return Activity::kBlockedDependency;
   if (isa::is_message_engine(other->engine)) return Activity::kBlockedMessage;
@@ -221,6 +272,11 @@ void DataControl::finish_step(RunTaskId id, std::int64_t step, Cycles now) {
   }
   ++task.finished;
   wake_waiting(id, now, [&task](const Wait& wait) { return task.finished >= wait.needed; });
+  if (options_.news != nullptr) {
+    const RunNetwork& network = networks_[task.network];
+    options_.news->finished(options_.core, network.first + (id - network.position),
+                            {.finished = task.finished, .all = task.finished == task.steps}, now);
+  }
   if (task.finished < task.steps) return;
   if ((task.descriptor->header.debug & isa::TaskDebug::kStop) != 0 && !stopped(id)) {
     raise(id, "stopped behind it, as its descriptor asks");
@@ -262,6 +318,10 @@ std::string DataControl::name(RunTaskId id) const {
 std::string DataControl::describe_wait(Box engine) const {
   const Wait& wait = waits_[engine];
   if (!wait.waiting) return "waits for nothing";
+  if (wait.remote) {
+    return fmt::format("waits for step {} of task {} of core {}", wait.needed, wait.named,
+                       wait.core);
+  }
   if (wait.never) return fmt::format("waits for task {}, which is not of this run", wait.named);
   const RunTask& other = tasks_[wait.task];
   if (other.descriptor == nullptr) {

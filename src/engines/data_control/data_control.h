@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "engines/data_control/hazard_check.h"
+#include "engines/data_control/remote_news.h"
 #include "engines/data_control/run_network.h"
 #include "engines/time_account.h"
 #include "engines/wake_table.h"
@@ -40,6 +41,9 @@ struct RunOptions {
   bool trace = false;
   std::uint8_t traps = 0;        // isa::Traps of all tasks, beside their own
   std::uint64_t delay_seed = 0;  // != 0: grants come later, by a number of cycles drawn from it
+  // Of one core of several, which run one network together: its place, and what they tell each other.
+  std::uint32_t core = 0;
+  RemoteNews* news = nullptr;  // outlives the run
 };
 
 // What stops a network while one of its tasks runs.
@@ -70,6 +74,11 @@ class DataControl {
   // ---- several networks ----
   // The segment that begins at task `first` runs now; the tasks before it have ended.
   void begin_segment(std::uint32_t network, isa::TaskId first);
+  // Network 0 runs on several cores, which begin their segments at these tasks.
+  void begin_segments(const std::vector<isa::TaskId>& first_of_cores);
+  // What another core tells; engines that wait for it are woken in this cycle. Called when no box is
+  // being stepped.
+  void hear(const News& news);
   // No more tasks of the network come. From the next cycle on those that are here run out: every
   // step is granted, and computes nothing. Called when no box is being stepped.
   void stop(std::uint32_t network, Cycles now);
@@ -130,7 +139,12 @@ class DataControl {
     RunTaskId task = 0;
     isa::TaskId named = 0;
     std::int64_t needed = 0;
+    bool remote = false;      // `named` is a task of another core
+    std::uint32_t core = 0;   // that one
   };
+  // Of a task of another core; as if complete if it is of an earlier segment.
+  const RemoteProgress& heard_of(const isa::RemoteDependency& dependency) const;
+  std::optional<Wait> unmet_elsewhere(const RunTask& task, std::int64_t step) const;
   std::int64_t visible(const RunTask& task, Cycles now) const {
     return task.changed_at == now ? task.finished_before : task.finished;
   }
@@ -169,6 +183,12 @@ class DataControl {
   Table<Box, Wait> waits_;
   Table<Box, RunTaskId> waiting_;  // the task that waits, where one does
   Table<Box, Hold> holds_;
+  // Of each core: its segment's first task, and what is known of the tasks from there on.
+  struct OtherCore {
+    isa::TaskId first = 0;
+    std::vector<RemoteProgress> tasks;
+  };
+  std::vector<OtherCore> others_;
   std::int32_t used_ = 0;
   std::int32_t dropped_now_ = 0;  // entries dropped in cycle dropped_at_
   Cycles dropped_at_ = -1;

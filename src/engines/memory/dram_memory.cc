@@ -95,18 +95,42 @@ Result<std::size_t> DramMemory::add(const isa::Program& program, std::span<const
   if (network == networks_.size()) {
     networks_.emplace_back();
     taken_.emplace_back();
+    shares_with_.emplace_back();
   }
   networks_[network] = std::move(regions);
   taken_[network] = {first, next_address_ - first};
+  shares_with_[network] = network;
+  return network;
+}
+
+Result<std::size_t> DramMemory::add_core(std::size_t of, const isa::Program& program) {
+  isa::Program stream;
+  stream.stream = program.stream;
+  TESSERA_TRY(const std::size_t network, add(stream));
+  for (int base = 0; base < isa::kBaseIndexCount; ++base) {
+    const Region& from = networks_[of][static_cast<isa::BaseIndex>(base)];
+    Region& to = networks_[network][static_cast<isa::BaseIndex>(base)];
+    to.owned.reset();
+    to.data = from.data;
+    to.bytes = from.bytes;
+    to.address = from.address;
+    to.parts = from.parts;
+  }
+  shares_with_[network] = of;
   return network;
 }
 
 void DramMemory::remove(std::size_t network) {
-  networks_[network] = Regions{};
-  taken_[network] = {};
+  for (std::size_t other = 0; other < networks_.size(); ++other) {
+    if (shares_with_[other] != network) continue;
+    networks_[other] = Regions{};
+    taken_[other] = {};
+    shares_with_[other] = other;
+  }
 }
 
 void DramMemory::clear() {
+  shares_with_.clear();
   networks_.clear();
   taken_.clear();
 }
@@ -118,6 +142,9 @@ void DramMemory::bind(std::size_t network, isa::DramAddress address, std::span<s
                        [](const Part& part, std::uint64_t offset) { return part.offset < offset; });
   if (place == parts.end() || place->offset != address.offset) place = parts.insert(place, Part{});
   *place = {address.offset, bytes};
+  for (std::size_t other = 0; other < networks_.size(); ++other) {
+    if (other != network && shares_with_[other] == network) bind(other, address, bytes);
+  }
 }
 
 std::byte* DramMemory::find_part(const Region& region, std::uint64_t offset) {

@@ -39,6 +39,9 @@ class DramMemory {
   // `weights` its weights lie there, are only read, and outlive the memory's use of them.
   Result<std::size_t> add(const isa::Program& program, std::span<const std::byte> weights = {},
                           std::optional<DramRange> within = {});
+  // Places the stream of another core that works on network `of`, with which it shares all other
+  // regions, also those bound later; returns its base-address index. Goes with that network.
+  Result<std::size_t> add_core(std::size_t of, const isa::Program& program);
   // Gives up a program's regions and its index.
   void remove(std::size_t network);
   void clear();
@@ -116,6 +119,7 @@ class DramMemory {
   std::int64_t next_address_ = 0, limit_ = 0;  // of the gap
   std::vector<Regions> networks_;
   std::vector<DramRange> taken_;  // by each of them; no bytes: its index is free
+  std::vector<std::size_t> shares_with_;  // the network whose regions it has; its own index: none
 };
 
 }  // namespace tessera::engines

@@ -1,0 +1,232 @@
+#include "card/card.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "base/check.h"
+#include "card/core_state.h"
+#include "engines/data_control/remote_news.h"
+#include "engines/memory/dram_channel.h"
+
+namespace tessera::card {
+
+struct Card::State {
+  State(const ChipConfig& of, std::size_t count) : chip(of), dram(chip.dram.bytes) {
+    std::vector<engines::DramPort*> ports;
+    for (std::size_t core = 0; core < count; ++core) {
+      cores.push_back(std::make_unique<CoreState>(chip, &dram));
+      const std::vector<engines::DramPort*> its = cores.back()->boxes.ports_of_dram();
+      ports.insert(ports.end(), its.begin(), its.end());
+    }
+    channel.emplace(chip, ports);
+    networks.resize(count);
+  }
+
+  Status begin(std::size_t segment, const CoreOptions& options);
+  Status run_clock(const CoreOptions& options);
+  void step_cores(Cycles now, std::span<StepOrder> orders);
+  Cycles next() const;
+  bool done() const {
+    return std::ranges::all_of(cores, [](const auto& core) { return core->done(); });
+  }
+  // Why a core was stopped, if one was.
+  Status stopped() const;
+  Error deadlock() const;
+  CardStatistics collect();
+
+  const ChipConfig chip;
+  engines::DramMemory dram;
+  std::vector<std::unique_ptr<CoreState>> cores;
+  std::optional<engines::DramChannel> channel;  // of the group
+  Cycles channel_due = kNever;
+  const isa::CardProgram* program = nullptr;
+  std::vector<std::size_t> networks;  // of each core, in DRAM
+  std::vector<NetworkRun> runs;       // of each core
+  std::optional<engines::RemoteNews> news;
+  Cycles end = 0;
+};
+
+Status Card::State::begin(std::size_t segment, const CoreOptions& options) {
+  if (program == nullptr) return Error{ErrorCode::kInvalidArgument, "no program is loaded"};
+  if (options.check_hazards) {
+    return Error{ErrorCode::kUnsupported,
+                 "the hazard check of several cores is not supported yet; run on one core"};
+  }
+  const Cycles sync = std::max<Cycles>(1, chip.card.sync_cycles);
+  news.emplace(*program, [sync](std::size_t /*from*/, std::size_t /*to*/) { return sync; });
+  runs.assign(cores.size(), {});
+  std::vector<isa::TaskId> firsts;
+  for (std::size_t core = 0; core < cores.size(); ++core) {
+    runs[core] = {.network = networks[core], .segment = segment};
+    const Status begun = cores[core]->begin({&runs[core], 1}, options,
+                                            {static_cast<std::uint32_t>(core), &*news});
+    if (!begun.ok()) return begun.error().with_context(fmt::format("core {}", core));
+    firsts.push_back(program->cores[core].segments[segment].task_first);
+  }
+  for (auto& core : cores) core->boxes.control.begin_segments(firsts);
+  channel->reset();
+  channel_due = kNever;
+  end = 0;
+  return {};
+}
+
+Cycles Card::State::next() const {
+  Cycles earliest = std::min(news->next(), channel_due);
+  for (const auto& core : cores) {
+    if (!core->done()) earliest = std::min(earliest, core->boxes.wakes.earliest());
+  }
+  return earliest;
+}
+
+void Card::State::step_cores(Cycles now, std::span<StepOrder> orders) {
+  while (news->next() <= now) {
+    const engines::News one = news->take();
+    cores[one.to]->boxes.control.hear(one);
+  }
+  for (std::size_t core = 0; core < cores.size(); ++core) {
+    CoreState& state = *cores[core];
+    if (state.done() || state.boxes.wakes.earliest() > now) continue;
+    if (state.step_cycle(now, orders.empty() ? nullptr : &orders[core])) channel_due = now;
+  }
+  if (channel_due > now) return;
+  channel_due = channel->step(now);
+  TESSERA_CHECK(channel_due > now, "the channel wants to be woken at {} in cycle {}", channel_due,
+                now);
+}
+
+Status Card::State::run_clock(const CoreOptions& options) {
+  std::vector<StepOrder> orders;
+  for (std::size_t core = 0; options.shuffle_seed != 0 && core < cores.size(); ++core) {
+    orders.emplace_back(cores[core]->boxes.layout, options.shuffle_seed + core);
+  }
+  for (auto& core : cores) core->start_clock();
+  while (!done()) {
+    const Cycles now = next();
+    if (now == kNever) return deadlock();
+    step_cores(now, orders);
+    TESSERA_RETURN_IF_ERROR(stopped());
+  }
+  for (auto& core : cores) {
+    core->end_clock();
+    end = std::max(end, core->end);
+  }
+  return {};
+}
+
+Status Card::State::stopped() const {
+  for (std::size_t core = 0; core < cores.size(); ++core) {
+    for (const CoreState::Progress& at : cores[core]->progress) {
+      if (at.stopped) return at.status.error().with_context(fmt::format("core {}", core));
+    }
+  }
+  return {};
+}
+
+Error Card::State::deadlock() const {
+  std::string text;
+  Cycles last = 0;
+  for (std::size_t core = 0; core < cores.size(); ++core) {
+    last = std::max(last, cores[core]->end);
+    if (!cores[core]->done()) {
+      text += fmt::format("\ncore {}:\n  {}", core, cores[core]->boxes.describe());
+    }
+  }
+  return Error{ErrorCode::kInvalidModel,
+               fmt::format("deadlock at cycle {}: no box of any core has anything to do{}", last,
+                           text)};
+}
+
+CardStatistics Card::State::collect() {
+  CardStatistics statistics;
+  statistics.cycles = end;
+  for (std::size_t core = 0; core < cores.size(); ++core) {
+    CoreState& state = *cores[core];
+    const Cycles ended = state.end;
+    state.end = end;  // until then it is idle
+    NetworksResult result = state.collect({&runs[core], 1});
+    result.statistics.cycles = ended;
+    statistics.cores.push_back(std::move(result.statistics));
+    for (const engines::DramPort* port : state.boxes.ports_of_dram()) {
+      statistics.memory.bytes_read += port->bytes_read;
+      statistics.memory.bytes_written += port->bytes_written;
+    }
+  }
+  channel->account().settle(end);
+  const engines::EngineCounters& counters = channel->account().counters;
+  statistics.memory.name = statistics.memory.kind = "dram";
+  statistics.memory.busy = counters.busy;
+  statistics.memory.idle = counters.idle;
+  statistics.row_misses = channel->row_misses();
+  return statistics;
+}
+
+Card::Card(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Card::~Card() = default;
+
+Result<std::unique_ptr<Card>> Card::create(const ChipConfig& chip, std::size_t cores) {
+  const auto most = static_cast<std::size_t>(chip.card.cores_per_group);
+  if (cores == 0 || cores > most) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("{} cores; a group of '{}' has {}, allowed 1 to {}", cores, chip.name,
+                             most, most)};
+  }
+  return std::unique_ptr<Card>(new Card(std::make_unique<State>(chip, cores)));
+}
+
+Status Card::load(const isa::CardProgram& program, std::span<const std::byte> weights) {
+  State& state = *state_;
+  if (program.cores.size() != state.cores.size()) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("a program for {} cores; the card has {}", program.cores.size(),
+                             state.cores.size())};
+  }
+  state.program = nullptr;
+  state.dram.clear();
+  for (std::size_t core = 0; core < state.cores.size(); ++core) {
+    CoreState& of = *state.cores[core];
+    of.programs.clear();
+    of.boxes.descriptors.clear();
+    for (auto& math : of.boxes.products) math->forget();
+    auto placed = core == 0 ? of.place(program.cores[0], weights)
+                            : of.place_share(program.cores[core], state.networks[0]);
+    if (!placed.ok()) return placed.error().with_context(fmt::format("core {}", core));
+    state.networks[core] = *placed;
+  }
+  state.program = &program;
+  return {};
+}
+
+Status Card::bind(isa::DramAddress address, std::span<std::byte> bytes) {
+  State& state = *state_;
+  const std::size_t network = state.networks[0];
+  TESSERA_RETURN_IF_ERROR(state.cores[0]->check_access(network, address, bytes.size()));
+  state.dram.bind(network, address, bytes);
+  return {};
+}
+
+Status Card::write(isa::DramAddress address, std::span<const std::byte> bytes) {
+  State& state = *state_;
+  const std::size_t network = state.networks[0];
+  TESSERA_RETURN_IF_ERROR(state.cores[0]->check_access(network, address, bytes.size()));
+  if (!bytes.empty()) std::memcpy(state.dram.at(network, address), bytes.data(), bytes.size());
+  return {};
+}
+
+Status Card::read(isa::DramAddress address, std::span<std::byte> bytes) const {
+  const State& state = *state_;
+  const std::size_t network = state.networks[0];
+  TESSERA_RETURN_IF_ERROR(state.cores[0]->check_access(network, address, bytes.size()));
+  if (!bytes.empty()) std::memcpy(bytes.data(), state.dram.at(network, address), bytes.size());
+  return {};
+}
+
+Result<CardStatistics> Card::run_segment(std::size_t segment, const CoreOptions& options) {
+  TESSERA_RETURN_IF_ERROR(state_->begin(segment, options));
+  TESSERA_RETURN_IF_ERROR(state_->run_clock(options));
+  return state_->collect();
+}
+
+}  // namespace tessera::card

@@ -1,0 +1,57 @@
+// A card: cores that run the parts of one network together.
+//
+//   core 0 ─┬─ ports ─► channel of the group ─► DRAM, shared
+//   core 1 ─┘
+//      └──── news of finished steps ────► core 0     (engines/data_control/remote_news.h)
+//
+// The card owns the clock: it jumps to the earliest cycle in which a core, the channel or news has
+// something to do. Cores exchange nothing within a cycle, so their order is free.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "arch/chip_config.h"
+#include "base/result.h"
+#include "card/core.h"
+#include "isa/card_program.h"
+
+namespace tessera::card {
+
+struct CardStatistics {
+  Cycles cycles = 0;                 // of the segment, until its last core has ended
+  std::vector<RunStatistics> cores;  // `cycles` of each: until it had ended; no row of the memory
+  EngineStatistics memory;           // the channel that they share
+  std::int64_t row_misses = 0;
+};
+
+// Real bytes in one DRAM, which the cores share; state buffer and kernel memory are each core's. One
+// thread at a time.
+class Card {
+ public:
+  // `cores` of one group (card.cores_per_group); an error names what there is.
+  static Result<std::unique_ptr<Card>> create(const ChipConfig& chip, std::size_t cores);
+  ~Card();
+  Card(const Card&) = delete;
+  Card& operator=(const Card&) = delete;
+
+  // Places weights, regions and each core's stream in DRAM. Program and weights outlive the card's
+  // use of them; the caller has verified the program, which has as many cores as the card.
+  Status load(const isa::CardProgram& program, std::span<const std::byte> weights = {});
+  // As Core's.
+  Status bind(isa::DramAddress address, std::span<std::byte> bytes);
+  Status write(isa::DramAddress address, std::span<const std::byte> bytes);
+  Status read(isa::DramAddress address, std::span<std::byte> bytes) const;
+
+  // Runs one segment on all cores from a quiet card. Errors as of Core::run_segment(), with the core
+  // in front. Hazards are not checked (kUnsupported).
+  Result<CardStatistics> run_segment(std::size_t segment, const CoreOptions& options);
+
+ private:
+  struct State;
+  explicit Card(std::unique_ptr<State> state);
+  const std::unique_ptr<State> state_;
+};
+
+}  // namespace tessera::card

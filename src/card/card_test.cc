@@ -1,0 +1,215 @@
+#include "card/card.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "card/testing/program_builder.h"
+
+namespace tessera::card {
+namespace {
+
+using isa::BaseIndex;
+using isa::BufferSurface;
+using isa::CardProgram;
+using isa::DramAddress;
+using isa::TaskId;
+using testing::after_all;
+using testing::after_step;
+using testing::dense_surface;
+using testing::ProgramBuilder;
+
+constexpr DramAddress kInput{BaseIndex::kInput, 0}, kOutput{BaseIndex::kOutput, 0},
+    kWorkspace{BaseIndex::kWorkspace, 0};
+constexpr std::uint32_t kRows = 8, kColumns = 5;
+constexpr std::int64_t kBytes = 4 * kRows * kColumns;
+
+ChipConfig card_of(std::int32_t cores) {
+  ChipConfig chip = testing::small_chip();
+  chip.card.cores_per_group = cores;
+  return chip;
+}
+
+// A core that takes 8-bit values from one region to another, through max(x, 0), two rows a step.
+struct Stage {
+  TaskId load = 0, relu = 0, store = 0;
+};
+Stage add_stage(ProgramBuilder& builder, const ChipConfig& chip, DramAddress from, DramAddress to) {
+  const BufferSurface in = dense_surface(chip, 0, Format::kI8, 4, kRows, kColumns);
+  const BufferSurface out = dense_surface(chip, 512, Format::kI8, 4, kRows, kColumns);
+  const Activation relu{UnaryFunction::kRelu, 0, 0};
+  Stage stage;
+  stage.load = builder.load(in, from, 2);
+  stage.relu = builder.unary(in, out, relu, 2, {after_step(stage.load)});
+  stage.store = builder.store(out, to, 2, {after_step(stage.relu)});
+  return stage;
+}
+
+// The second core takes up what the first one has stored, step by step.
+CardProgram chain_of_two(const ChipConfig& chip, bool waits = true) {
+  ProgramBuilder first(chip), second(chip);
+  const Stage producer = add_stage(first, chip, kInput, kWorkspace);
+  const Stage consumer = add_stage(second, chip, kWorkspace, kOutput);
+  if (waits) second.task(consumer.load).remote = {{0, after_step(producer.store)}};
+  return {{first.finish(kBytes, kBytes, kBytes), second.finish(kBytes, kBytes, kBytes)}};
+}
+
+std::vector<std::int8_t> input() {
+  std::vector<std::int8_t> values;
+  for (std::int64_t i = 0; i < kBytes; ++i) values.push_back(static_cast<std::int8_t>(i * 37));
+  return values;
+}
+std::vector<std::int8_t> relu_of(std::vector<std::int8_t> values) {
+  for (std::int8_t& value : values) value = std::max<std::int8_t>(value, 0);
+  return values;
+}
+
+struct Outcome {
+  CardStatistics statistics;
+  std::vector<std::int8_t> output;
+};
+Outcome run(const ChipConfig& chip, const CardProgram& program, const CoreOptions& options = {}) {
+  Outcome outcome;
+  auto card = Card::create(chip, program.cores.size());
+  EXPECT_TRUE(card.ok()) << card.error().to_string();
+  const Status loaded = (*card)->load(program);
+  EXPECT_TRUE(loaded.ok()) << loaded.error().to_string();
+  EXPECT_TRUE((*card)->write(kInput, testing::to_bytes(input())).ok());
+  auto statistics = (*card)->run_segment(0, options);
+  EXPECT_TRUE(statistics.ok()) << statistics.error().to_string();
+  if (!statistics.ok()) return outcome;
+  outcome.statistics = std::move(*statistics);
+  outcome.output.resize(kBytes);
+  EXPECT_TRUE((*card)->read(kOutput, std::as_writable_bytes(std::span(outcome.output))).ok());
+  return outcome;
+}
+
+std::string error_of(const ChipConfig& chip, const CardProgram& program,
+                     const CoreOptions& options = {}) {
+  auto card = Card::create(chip, program.cores.size());
+  if (!card.ok()) return card.error().to_string();
+  if (const Status loaded = (*card)->load(program); !loaded.ok()) return loaded.error().to_string();
+  const auto statistics = (*card)->run_segment(0, options);
+  return statistics.ok() ? "" : statistics.error().to_string();
+}
+
+std::size_t store_row(const RunStatistics& statistics) {
+  std::size_t row = 0;
+  while (statistics.engines[row].kind != "store") ++row;
+  return row;
+}
+
+TEST(Card, ACoreTakesUpWhatAnotherHasStored) {
+  const ChipConfig chip = card_of(2);
+  const Outcome outcome = run(chip, chain_of_two(chip));
+  EXPECT_EQ(outcome.output, relu_of(input()));
+  // The second core works while the first one goes on.
+  const RunStatistics& first = outcome.statistics.cores[0];
+  const RunStatistics& second = outcome.statistics.cores[1];
+  EXPECT_LT(second.tasks[0].first_step_begin, first.tasks[2].end);
+  EXPECT_EQ(outcome.statistics.cycles, second.cycles);
+  EXPECT_EQ(outcome.statistics.memory.bytes_written,
+            first.engines[store_row(first)].bytes_written +
+                second.engines[store_row(second)].bytes_written);
+}
+
+TEST(Card, WithoutTheDependencyTheSecondCoreReadsWhatIsNotThere) {
+  const ChipConfig chip = card_of(2);
+  EXPECT_NE(run(chip, chain_of_two(chip, false)).output, relu_of(input()));
+}
+
+TEST(Card, NewsTakesItsCycles) {
+  const auto cycles = [](std::int32_t sync) {
+    ChipConfig chip = card_of(2);
+    chip.card.sync_cycles = sync;
+    return run(chip, chain_of_two(chip)).statistics.cycles;
+  };
+  // When the first core has ended long before, nothing but the news is waited for.
+  EXPECT_EQ(cycles(2000), cycles(1000) + 1000);
+  EXPECT_EQ(cycles(2001), cycles(1000) + 1001);
+  EXPECT_GT(cycles(100), cycles(1));
+  EXPECT_EQ(cycles(0), cycles(1));  // a step of this cycle counts in the next
+}
+
+TEST(Card, OneCoreTakesTheCyclesOfTheCore) {
+  const ChipConfig chip = card_of(1);
+  ProgramBuilder builder(chip);
+  add_stage(builder, chip, kInput, kOutput);
+  const CardProgram program{{builder.finish(kBytes, kBytes)}};
+  const Outcome outcome = run(chip, program);
+  auto core = Core::create(chip);
+  ASSERT_TRUE(core.ok());
+  ASSERT_TRUE((*core)->load(program.cores[0]).ok());
+  const auto alone = (*core)->run_segment(0, {});
+  ASSERT_TRUE(alone.ok());
+  EXPECT_EQ(outcome.output, relu_of(input()));
+  EXPECT_EQ(outcome.statistics.cycles, alone->cycles);
+  EXPECT_EQ(outcome.statistics.memory.busy, alone->engines.back().busy);
+  EXPECT_EQ(outcome.statistics.memory.bytes_read, alone->engines.back().bytes_read);
+  EXPECT_EQ(outcome.statistics.cores[0].engines.size() + 1, alone->engines.size());
+}
+
+TEST(Card, NoOrderOfSteppingChangesACycle) {
+  for (const std::int32_t cores : {2, 5}) {
+    const ChipConfig chip = card_of(cores);
+    CardProgram program = chain_of_two(chip);
+    for (std::int32_t core = 2; core < cores; ++core) {  // others beside them, on the same channel
+      ProgramBuilder builder(chip);
+      add_stage(builder, chip, kInput, {BaseIndex::kWorkspace, std::uint64_t(core) * kBytes});
+      program.cores.push_back(builder.finish(kBytes, kBytes, cores * kBytes));
+    }
+    program.cores[0].workspace_bytes = cores * kBytes;
+    const Outcome plain = run(chip, program);
+    EXPECT_EQ(plain.output, relu_of(input()));
+    for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+      const Outcome shuffled = run(chip, program, {.shuffle_seed = seed});
+      EXPECT_EQ(shuffled.statistics.cycles, plain.statistics.cycles) << seed;
+      EXPECT_EQ(shuffled.output, plain.output);
+      const Outcome delayed = run(chip, program, {.delay_seed = seed});
+      EXPECT_EQ(delayed.output, plain.output) << seed;
+    }
+  }
+}
+
+TEST(Card, ValuesChangeNoCycle) {
+  const ChipConfig chip = card_of(2);
+  const CardProgram program = chain_of_two(chip);
+  EXPECT_EQ(run(chip, program, {.timing_only = true}).statistics.cycles,
+            run(chip, program).statistics.cycles);
+}
+
+TEST(Card, CoresThatWaitForEachOtherAreADeadlockThatNamesBoth) {
+  const ChipConfig chip = card_of(2);
+  ProgramBuilder first(chip), second(chip);
+  const Stage a = add_stage(first, chip, kInput, kOutput);
+  const Stage b = add_stage(second, chip, kInput, kWorkspace);
+  first.task(a.load).remote = {{1, after_all(b.store, 4)}};
+  second.task(b.load).remote = {{0, after_all(a.store, 4)}};
+  const std::string error = error_of(
+      chip, {{first.finish(kBytes, kBytes, kBytes), second.finish(kBytes, kBytes, kBytes)}});
+  EXPECT_NE(error.find("deadlock"), std::string::npos) << error;
+  EXPECT_NE(error.find("waits for step 4 of task 2 of core 1"), std::string::npos) << error;
+  EXPECT_NE(error.find("waits for step 4 of task 2 of core 0"), std::string::npos) << error;
+}
+
+TEST(Card, ADescriptorThatIsBrokenNamesItsCore) {
+  const ChipConfig chip = card_of(2);
+  CardProgram program = chain_of_two(chip);
+  program.cores[1].stream[0] = std::byte{0};
+  const std::string error = error_of(chip, program);
+  EXPECT_NE(error.find("core 1: task 0"), std::string::npos) << error;
+}
+
+TEST(Card, MoreCoresThanTheGroupHasAreRefused) {
+  const ChipConfig chip = card_of(2);
+  CardProgram program = chain_of_two(chip);
+  program.cores.push_back(program.cores[1]);
+  EXPECT_NE(error_of(chip, program).find("3 cores; a group of"), std::string::npos);
+  EXPECT_NE(error_of(chip, chain_of_two(chip), {.check_hazards = true}).find("hazard check"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace tessera::card
