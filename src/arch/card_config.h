@@ -47,12 +47,12 @@ enum class CardSplit : std::int32_t { kAuto, kWidth, kChannels };
 
 // Switches, each 0 or 1: what a plainer card does without.
 struct CardFeatures {
-  std::int32_t merge = 1;          // equal reads of a group cost one read of the memory
-  std::int32_t broadcast = 1;      // and reach all who want them at once
-  std::int32_t forward = 1;        // what other groups want goes around the ring
-  std::int32_t dynamic_bandwidth = 1;   // only ports that ask have a part of the channel
-  std::int32_t needed_bytes_only = 1;   // edges go to other cards, and not whole feature maps
-  std::int32_t instruction_sync = 1;    // cores meet at rows, and not at the end of layers
+  std::int32_t merge = 1;              // equal reads of a group cost one read of the memory
+  std::int32_t broadcast = 1;          // and reach all who want them at once
+  std::int32_t forward = 1;            // what other groups want goes around the ring
+  std::int32_t dynamic_bandwidth = 1;  // only ports that ask have a part of the channel
+  std::int32_t needed_bytes_only = 1;  // edges go to other cards, and not whole feature maps
+  std::int32_t instruction_sync = 1;   // cores meet at rows, and not at the end of layers
   std::int32_t loads_beside_arithmetic = 1;
   CardSplit split = CardSplit::kAuto;
 };

@@ -98,7 +98,8 @@ engines::DmaEngine::Wiring Boxes::dma_wiring(Box box) {
 Boxes::Boxes(const ChipConfig& chip, engines::DramMemory* shared)
     : layout(chip.neural.count, chip.planar.count, chip.message.ports),
       wakes(layout.count()),
-      own_dram(shared == nullptr ? std::make_unique<engines::DramMemory>(chip.dram.bytes) : nullptr),
+      own_dram(shared == nullptr ? std::make_unique<engines::DramMemory>(chip.dram.bytes)
+                                 : nullptr),
       dram(shared == nullptr ? *own_dram : *shared),
       state_buffer(chip.state_buffer.partitions, chip.state_buffer.bytes_per_partition),
       kernel_memory(chip.neural.rows, chip.neural.kernel_bytes_per_partition),
@@ -233,8 +234,8 @@ std::string Boxes::describe() const {
   std::string text;
   for (const auto& one : step_engines) text += one->describe() + "\n  ";
   for (const auto& one : message_ports) text += one->describe() + "\n  ";
-  text += fmt::format("{}\n  {}\n  {}\n  {}", load.describe(), store.describe(),
-                      kernel.describe(), task_manager.describe());
+  text += fmt::format("{}\n  {}\n  {}\n  {}", load.describe(), store.describe(), kernel.describe(),
+                      task_manager.describe());
   return channel ? text + "\n  " + channel->describe() : text;
 }
 

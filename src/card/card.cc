@@ -61,8 +61,8 @@ Status Card::State::begin(std::size_t segment, const CoreOptions& options) {
   std::vector<isa::TaskId> firsts;
   for (std::size_t core = 0; core < cores.size(); ++core) {
     runs[core] = {.network = networks[core], .segment = segment};
-    const Status begun = cores[core]->begin({&runs[core], 1}, options,
-                                            {static_cast<std::uint32_t>(core), &*news});
+    const Status begun =
+        cores[core]->begin({&runs[core], 1}, options, {static_cast<std::uint32_t>(core), &*news});
     if (!begun.ok()) return begun.error().with_context(fmt::format("core {}", core));
     firsts.push_back(program->cores[core].segments[segment].task_first);
   }
@@ -134,9 +134,9 @@ Error Card::State::deadlock() const {
       text += fmt::format("\ncore {}:\n  {}", core, cores[core]->boxes.describe());
     }
   }
-  return Error{ErrorCode::kInvalidModel,
-               fmt::format("deadlock at cycle {}: no box of any core has anything to do{}", last,
-                           text)};
+  return Error{
+      ErrorCode::kInvalidModel,
+      fmt::format("deadlock at cycle {}: no box of any core has anything to do{}", last, text)};
 }
 
 CardStatistics Card::State::collect() {

@@ -50,8 +50,8 @@ Status Core::bind(std::size_t network, isa::DramAddress address, std::span<std::
 }
 
 Result<std::size_t> CoreState::place(const isa::Program& program,
-                                       std::span<const std::byte> weights,
-                                       std::optional<engines::DramRange> within) {
+                                     std::span<const std::byte> weights,
+                                     std::optional<engines::DramRange> within) {
   TESSERA_RETURN_IF_ERROR(check_fingerprint(program));
   TESSERA_TRY(const std::size_t network, boxes.dram.add(program, weights, within));
   if (network >= programs.size()) programs.resize(network + 1, nullptr);
@@ -95,7 +95,7 @@ void Core::clear_region(const isa::CoreRegion& region) {
 }
 
 Status CoreState::check_access(std::size_t network, isa::DramAddress address,
-                                 std::size_t bytes) const {
+                               std::size_t bytes) const {
   if (network >= programs.size() || programs[network] == nullptr) {
     return Error{ErrorCode::kInvalidArgument, "no program is loaded"};
   }
@@ -340,9 +340,9 @@ void CoreState::end_clock() {
 }
 
 Error CoreState::deadlock() const {
-  return Error{ErrorCode::kInvalidModel,
-               fmt::format("deadlock at cycle {}: no box has anything to do\n  {}", end,
-                           boxes.describe())};
+  return Error{
+      ErrorCode::kInvalidModel,
+      fmt::format("deadlock at cycle {}: no box has anything to do\n  {}", end, boxes.describe())};
 }
 
 Status CoreState::run_clock(const CoreOptions& options) {

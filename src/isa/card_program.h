@@ -11,14 +11,26 @@
 
 #include <vector>
 
+#include "base/result.h"
 #include "isa/program.h"
+#include "isa/step_order.h"
 
 namespace tessera::isa {
 
 struct CardProgram {
-  // One each core, with as many segments. The first has slots, host steps, hints and weights; the
-  // others have tasks, streams and segments alone.
+  // One each core, with as many segments and regions as large. The first has slots, host steps, hints
+  // and weights; the others have tasks, streams and segments besides.
   std::vector<Program> cores;
 };
+
+// All cores' tasks in one list: segment by segment, in each core by core. Dependencies, also those on
+// other cores, are by place in it. Weights and streams are left out.
+struct MergedProgram {
+  Program program;
+  CoreTasks cores;
+};
+// The error names core and task: segments that do not fit each other, a dependency on a core or a
+// task that is not there.
+Result<MergedProgram> merge(const CardProgram& program);
 
 }  // namespace tessera::isa

@@ -471,17 +471,33 @@ bool writes_weights(const TaskDescriptor& task) {
   return copy != nullptr && copy->destination.base == BaseIndex::kWeights;
 }
 
-Status check_dependencies(const TaskDescriptor& task, TaskId task_count) {
+Status check_line(const Dependency& dependency) {
   constexpr std::int64_t kOffsetMax = std::int64_t{1} << 61;
+  if (dependency.denominator < 1 || dependency.offset > kOffsetMax ||
+      dependency.offset < -kOffsetMax) {
+    return bad(fmt::format("dependency on task {} has denominator {} and offset {}",
+                           dependency.task, dependency.denominator, dependency.offset));
+  }
+  return {};
+}
+
+Status check_remote(const TaskDescriptor& task, const CheckContext& context) {
+  for (const RemoteDependency& remote : task.remote) {
+    if (remote.core >= context.cores || remote.core == context.core) {
+      return bad(fmt::format("core {} waits for core {}; the program has {} cores", context.core,
+                             remote.core, context.cores));
+    }
+    TESSERA_RETURN_IF_ERROR(check_line(remote.on));
+  }
+  return {};
+}
+
+Status check_dependencies(const TaskDescriptor& task, TaskId task_count) {
   for (const Dependency& dependency : task.dependencies) {
     if (dependency.task >= task_count) {
       return bad(fmt::format("depends on task {} of {}", dependency.task, task_count));
     }
-    if (dependency.denominator < 1 || dependency.offset > kOffsetMax ||
-        dependency.offset < -kOffsetMax) {
-      return bad(fmt::format("dependency on task {} has denominator {} and offset {}",
-                             dependency.task, dependency.denominator, dependency.offset));
-    }
+    TESSERA_RETURN_IF_ERROR(check_line(dependency));
     if (dependency.task != task.id) continue;
     const std::int64_t step = first_step_waiting_for_itself(dependency, task.steps());
     if (step == 0) continue;
@@ -598,6 +614,7 @@ Status check_descriptor(const TaskDescriptor& task, const CheckContext& context)
                            bands.images, bands.rows, bands.rows_per_step, kStepsMax));
   }
   TESSERA_RETURN_IF_ERROR(check_dependencies(task, context.task_count));
+  TESSERA_RETURN_IF_ERROR(check_remote(task, context));
   TESSERA_RETURN_IF_ERROR(check_engines(task, context.chip));
   TESSERA_RETURN_IF_ERROR(check_header(task));
   return std::visit(

@@ -33,6 +33,7 @@ struct CheckContext {
   TaskId expected = 0;                  // id by position in the stream
   TaskId task_count = 0;
   std::optional<CoreRegion> region = {};  // of the network; none: the whole memories
+  std::uint32_t core = 0, cores = 1;      // which it is of those that run the program
 };
 // The error says what is wrong; the caller adds which task it is.
 Status check_descriptor(const TaskDescriptor& task, const CheckContext& context);

@@ -197,11 +197,10 @@ Result<TaskDescriptor> read_header(const WordReader& reader) {
   TaskDescriptor task;
   task.id = reader.at(2);
   if (((reader.at(4) & (kExtendedBit | kRemoteBit)) != 0) != (version == kVersionExtended)) {
-    return bad(
-        fmt::format("task {}: bits 17 and 18 of word 4 are {} and {} in version {}; one of them is "
-                    "set in version {} only",
-                    task.id, reader.at(4) >> 17 & 1, reader.at(4) >> 18 & 1, version,
-                    kVersionExtended));
+    return bad(fmt::format(
+        "task {}: bits 17 and 18 of word 4 are {} and {} in version {}; one of them is "
+        "set in version {} only",
+        task.id, reader.at(4) >> 17 & 1, reader.at(4) >> 18 & 1, version, kVersionExtended));
   }
   task.network = reader.at(3);
   const std::uint32_t engine = reader.at(4) & 0xFF;
@@ -281,14 +280,16 @@ Status read_dependencies(const WordReader& reader, std::size_t end, TaskDescript
   const std::size_t remote = remote_there ? reader.at(9) >> 16 : 0;
   if (end > reader.words() || count > kDependenciesMax || remote > kDependenciesMax ||
       next + count * kDependencyWords + remote * (kDependencyWords + 1) > end) {
-    return bad(fmt::format("task {}: {} words with {} dependencies and {} on other cores, {} words "
-                           "are there",
-                           task.id, end, count, remote, reader.words()));
+    return bad(
+        fmt::format("task {}: {} words with {} dependencies and {} on other cores, {} words "
+                    "are there",
+                    task.id, end, count, remote, reader.words()));
   }
   if (remote_there && remote == 0) {
-    return bad(fmt::format("task {}: bit 18 of word 4 is 1, and there is no dependency on another "
-                           "core",
-                           task.id));
+    return bad(
+        fmt::format("task {}: bit 18 of word 4 is 1, and there is no dependency on another "
+                    "core",
+                    task.id));
   }
   for (std::size_t i = 0; i < count + remote; ++i, next += kDependencyWords) {
     const std::uint32_t core = i < count ? 0 : reader.at(next++);
@@ -301,8 +302,7 @@ Status read_dependencies(const WordReader& reader, std::size_t end, TaskDescript
       return bad(fmt::format("task {}: dependency {} is on core {}, allowed 0 to {}", task.id, i,
                              core, kCoresMax - 1));
     }
-    i < count ? task.dependencies.push_back(dependency)
-              : task.remote.push_back({core, dependency});
+    i < count ? task.dependencies.push_back(dependency) : task.remote.push_back({core, dependency});
   }
   return {};
 }

@@ -261,9 +261,11 @@ TEST(EncodingErrors, ExtendedHeaderIsCheckedWordByWord) {
     const char* error;
   } cases[] = {
       {0, 0x34454, "word 0 is 0x00034454, allowed 0x00014454 and 0x00024454"},
-      {0, 0x14454, "task 7: bits 17 and 18 of word 4 are 1 and 0 in version 1; one of them is set in version 2 "
+      {0, 0x14454,
+       "task 7: bits 17 and 18 of word 4 are 1 and 0 in version 1; one of them is set in version 2 "
        "only"},
-      {4, 0x10000, "task 7: bits 17 and 18 of word 4 are 0 and 0 in version 2; one of them is set in version 2 "
+      {4, 0x10000,
+       "task 7: bits 17 and 18 of word 4 are 0 and 0 in version 2; one of them is set in version 2 "
        "only"},
       {11, 0, "task 7: an extended header of 0 words, allowed 1..4"},
       {11, 5, "task 7: an extended header of 5 words, allowed 1..4"},

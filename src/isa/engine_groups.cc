@@ -13,22 +13,27 @@ void raise(StepClock& clock, std::span<const std::int64_t> other) {
 
 EngineGroups::EngineGroups() {
   for (int kind = 0; kind < kCommonEngineKindCount; ++kind) {
-    groups_.push_back({static_cast<EngineKind>(kind), {}});
+    groups_.push_back({static_cast<EngineKind>(kind), {}, 0});
   }
 }
 
-EngineGroups::EngineGroups(std::span<const TaskDescriptor> tasks) : EngineGroups() {
-  for (const TaskDescriptor& task : tasks) add(task);
+EngineGroups::EngineGroups(std::span<const TaskDescriptor> tasks,
+                           std::span<const std::uint32_t> cores)
+    : EngineGroups() {
+  for (std::size_t i = 0; i < tasks.size(); ++i) add(tasks[i], cores.empty() ? 0 : cores[i]);
 }
 
-GroupIndex EngineGroups::add(const TaskDescriptor& task) {
+GroupIndex EngineGroups::add(const TaskDescriptor& task, std::uint32_t core) {
   const EngineSet& set = task.header.engines;
-  if (set.all() && !is_message_engine(task.engine)) return static_cast<GroupIndex>(task.engine);
+  if (core == 0 && set.all() && !is_message_engine(task.engine)) {
+    return static_cast<GroupIndex>(task.engine);
+  }
   const auto found = std::find_if(
-      groups_.begin() + kCommonEngineKindCount, groups_.end(),
-      [&](const Group& group) { return group.kind == task.engine && group.engines == set; });
+      groups_.begin() + kCommonEngineKindCount, groups_.end(), [&](const Group& group) {
+        return group.kind == task.engine && group.engines == set && group.core == core;
+      });
   if (found == groups_.end()) {
-    groups_.push_back({task.engine, set});
+    groups_.push_back({task.engine, set, core});
     return static_cast<GroupIndex>(groups_.size() - 1);
   }
   return static_cast<GroupIndex>(found - groups_.begin());
@@ -38,7 +43,7 @@ bool EngineGroups::in_order(GroupIndex earlier, GroupIndex later) const {
   if (earlier == later) return true;
   const Group& a = groups_[earlier];
   const Group& b = groups_[later];
-  if (a.kind != b.kind || a.engines.all()) return false;
+  if (a.kind != b.kind || a.core != b.core || a.engines.all()) return false;
   return b.engines.all() ||
          (b.engines.first <= a.engines.first &&
           a.engines.first + a.engines.count <= b.engines.first + b.engines.count);
@@ -47,18 +52,20 @@ bool EngineGroups::in_order(GroupIndex earlier, GroupIndex later) const {
 bool EngineGroups::overlap(GroupIndex a, GroupIndex b) const {
   const Group& x = groups_[a];
   const Group& y = groups_[b];
-  if (x.kind != y.kind) return false;
+  if (x.kind != y.kind || x.core != y.core) return false;
   return x.engines.all() || y.engines.all() ||
          (x.engines.first < y.engines.first + y.engines.count &&
           y.engines.first < x.engines.first + x.engines.count);
 }
 
-StepClocks::StepClocks(std::span<const TaskDescriptor> tasks) : tasks_(tasks), groups_(tasks) {
+StepClocks::StepClocks(std::span<const TaskDescriptor> tasks, std::span<const std::uint32_t> cores)
+    : tasks_(tasks), groups_(tasks, cores) {
   std::vector<std::int64_t> next(groups_.size(), 0);
   std::vector<TaskId> last(groups_.size(), kNoTask);
   std::int64_t row = 0;
   for (const TaskDescriptor& task : tasks) {
-    const GroupIndex group = groups_.add(task);
+    const std::uint32_t core = cores.empty() ? 0 : cores[group_of_.size()];
+    const GroupIndex group = groups_.add(task, core);
     group_of_.push_back(group);
     first_step_.push_back(next[group]);
     first_row_.push_back(row);

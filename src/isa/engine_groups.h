@@ -24,15 +24,17 @@ namespace tessera::isa {
 
 // The sets of engines that tasks name; those of one set begin and finish their steps in one order.
 // Groups 0..4 (GroupIndex, access_map.h) are all engines of a kind that every core has, by number of
-// the kind.
+// the kind; of several cores, those of the first.
 class EngineGroups {
  public:
   EngineGroups();
-  explicit EngineGroups(std::span<const TaskDescriptor> tasks);
+  // Of several cores: `cores[i]` is that of task i; empty: there is one.
+  explicit EngineGroups(std::span<const TaskDescriptor> tasks,
+                        std::span<const std::uint32_t> cores = {});
 
   std::size_t size() const { return groups_.size(); }
   // Of the task's engines; a group that was not there is added.
-  GroupIndex add(const TaskDescriptor& task);
+  GroupIndex add(const TaskDescriptor& task, std::uint32_t core = 0);
   // Whether every task of `earlier` is in order before a later task of `later`.
   bool in_order(GroupIndex earlier, GroupIndex later) const;
   // Whether the two have an engine in common.
@@ -42,6 +44,7 @@ class EngineGroups {
   struct Group {
     EngineKind kind = EngineKind::kNeural;
     EngineSet engines;
+    std::uint32_t core = 0;
   };
   std::vector<Group> groups_;
 };
@@ -53,8 +56,9 @@ using StepClock = std::vector<std::int64_t>;
 // within each group.
 class StepClocks {
  public:
-  // The tasks outlive the object; their steps and groups do not change.
-  explicit StepClocks(std::span<const TaskDescriptor> tasks);
+  // The tasks outlive the object; their steps and groups do not change. `cores` as of EngineGroups.
+  explicit StepClocks(std::span<const TaskDescriptor> tasks,
+                      std::span<const std::uint32_t> cores = {});
 
   const EngineGroups& groups() const { return groups_; }
   GroupIndex group(TaskId task) const { return group_of_[task]; }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "arch/chip_config.h"
 #include "base/result.h"
@@ -13,14 +14,22 @@
 
 namespace tessera::isa {
 
+// The tasks of several cores in one list: whose each is, and its number there. Empty: of one core.
+struct CoreTasks {
+  std::vector<std::uint32_t> core;
+  std::vector<TaskId> number;
+  std::uint32_t of(TaskId id) const { return core.empty() ? 0 : core[id]; }
+};
+
 using StepVisitor = std::function<Status(TaskId task, std::int64_t step)>;
 
 // Calls `visit` for every step of the segment's tasks; the first error ends it. An error names the
 // step that never begins. Every dependency names a task of the program.
+// With `cores` each core has a task buffer of its own.
 Status for_each_step(const Program& program, const ChipConfig& chip, const Segment& segment,
-                     const StepVisitor& visit);
+                     const StepVisitor& visit, const CoreTasks& cores = {});
 
-// "task 3 (neural, layer 'conv')".
-std::string describe_task(const Program& program, TaskId id);
+// "task 3 (neural, layer 'conv')"; of several cores "core 1 task 3 (...)".
+std::string describe_task(const Program& program, TaskId id, const CoreTasks& cores = {});
 
 }  // namespace tessera::isa

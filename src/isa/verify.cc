@@ -42,7 +42,17 @@ Error invalid(std::string message) { return {ErrorCode::kInvalidModel, std::move
 
 class Verifier {
  public:
-  Verifier(const Program& program, const ChipConfig& chip) : program_(program), chip_(chip) {}
+  Verifier(const Program& program, const ChipConfig& chip)
+      : Verifier(program, chip, program.weights, {}) {}
+  // Of several cores' tasks in one list (isa/card_program.h).
+  Verifier(const Program& program, const ChipConfig& chip, std::span<const std::byte> weights,
+           const CoreTasks& cores)
+      : program_(program), chip_(chip), weights_(weights), cores_(cores) {
+    const std::size_t count =
+        cores_.core.empty() ? 1 : *std::max_element(cores_.core.begin(), cores_.core.end()) + 1;
+    state_buffers_.resize(count);
+    kernel_memories_.resize(count);
+  }
 
   Status check() const {
     if (program_.region) TESSERA_RETURN_IF_ERROR(check_core_region(*program_.region, chip_));
@@ -77,14 +87,14 @@ class Verifier {
   }
 
  private:
-  std::string describe(TaskId id) const { return describe_task(program_, id); }
+  std::string describe(TaskId id) const { return describe_task(program_, id, cores_); }
 
   Status check_tasks() const {
     if (program_.tasks.size() > static_cast<std::size_t>(kStepsMax)) {
       return invalid(fmt::format("{} tasks, allowed 0..{}", program_.tasks.size(), kStepsMax));
     }
     const ByBase<std::int64_t> regions =
-        std::array{static_cast<std::int64_t>(program_.weights.size()), program_.workspace_bytes,
+        std::array{static_cast<std::int64_t>(weights_.size()), program_.workspace_bytes,
                    program_.input_bytes, program_.output_bytes};
     const auto count = static_cast<TaskId>(program_.tasks.size());
     std::int64_t steps = 0;
@@ -95,7 +105,7 @@ class Verifier {
                                                                   .task_count = count,
                                                                   .region = program_.region});
       if (!status.ok()) return invalid(describe(id) + ": " + status.error().message);
-      const Status kernel = check_kernel_bytes(program_.tasks[id], program_.weights);
+      const Status kernel = check_kernel_bytes(program_.tasks[id], weights_);
       if (!kernel.ok()) return invalid(describe(id) + ": " + kernel.error().message);
       steps += program_.tasks[id].steps();
     }
@@ -146,7 +156,7 @@ class Verifier {
   }
 
   Status number_steps() {
-    clocks_.emplace(program_.tasks);
+    clocks_.emplace(program_.tasks, cores_.core);
     // One for each step and group of engines.
     constexpr std::int64_t kEntriesMax = kStepsMax * kCommonEngineKindCount;
     if (clocks_->entries() > kEntriesMax) {
@@ -170,15 +180,26 @@ class Verifier {
   Status run_segment(const Segment& segment) {
     segment_first_ = segment.task_first;
     TESSERA_RETURN_IF_ERROR(check_sums(segment));
-    return for_each_step(program_, chip_, segment,
-                         [this](TaskId id, std::int64_t at) { return step(id, at); });
+    return for_each_step(
+        program_, chip_, segment, [this](TaskId id, std::int64_t at) { return step(id, at); },
+        cores_);
   }
 
   // Sums in PSUM are there for the next part, and stay until the last one takes them. The engines
   // that have them begin the tasks in this order.
   Status check_sums(const Segment& segment) const {
+    for (TaskId first = segment.task_first; first < segment.task_last;) {
+      TaskId last = first;
+      while (last < segment.task_last && cores_.of(last) == cores_.of(first)) ++last;
+      TESSERA_RETURN_IF_ERROR(check_sums_of_core(first, last));
+      first = last;
+    }
+    return {};
+  }
+
+  Status check_sums_of_core(TaskId first, TaskId last) const {
     PsumOwners owners(chip_);
-    for (TaskId id = segment.task_first; id < segment.task_last; ++id) {
+    for (TaskId id = first; id < last; ++id) {
       const TaskDescriptor& task = program_.tasks[id];
       const std::string wrong = owners.begin(task, task.network);
       if (!wrong.empty()) return invalid(describe(id) + " " + wrong);
@@ -233,7 +254,7 @@ class Verifier {
   std::int64_t region_bytes(BaseIndex base) const {
     switch (base) {
       case BaseIndex::kWeights:
-        return static_cast<std::int64_t>(program_.weights.size());
+        return static_cast<std::int64_t>(weights_.size());
       case BaseIndex::kWorkspace:
         return program_.workspace_bytes;
       case BaseIndex::kInput:
@@ -255,9 +276,10 @@ class Verifier {
     return {};
   }
 
-  AccessMap& map_of(const Access& access) {
-    if (access.memory == MemoryKind::kStateBuffer) return state_buffer_;
-    if (access.memory == MemoryKind::kKernelMemory) return kernel_memory_;
+  AccessMap& map_of(const Access& access, TaskId task) {
+    const std::uint32_t core = cores_.of(task);
+    if (access.memory == MemoryKind::kStateBuffer) return state_buffers_[core];
+    if (access.memory == MemoryKind::kKernelMemory) return kernel_memories_[core];
     return dram_[access.base];
   }
 
@@ -301,9 +323,10 @@ class Verifier {
       }
     };
     if (access.write) {
-      map_of(access).write(access.first, access.last, self, visit);
+      map_of(access, self.task).write(access.first, access.last, self, visit);
     } else {
-      map_of(access).read(access.first, access.last, self, clocks_->group(self.task), visit);
+      map_of(access, self.task)
+          .read(access.first, access.last, self, clocks_->group(self.task), visit);
     }
     if (racing) return race(*racing, self, access);
     if (unwritten) {
@@ -317,10 +340,12 @@ class Verifier {
 
   const Program& program_;
   const ChipConfig& chip_;
+  const std::span<const std::byte> weights_;
+  const CoreTasks cores_;
   std::optional<StepClocks> clocks_;
   StepClock clock_;  // of the step at hand
   TaskId segment_first_ = 0;
-  AccessMap state_buffer_, kernel_memory_;
+  std::vector<AccessMap> state_buffers_, kernel_memories_;  // of each core
   ByBase<AccessMap> dram_;
   std::vector<Access> accesses_;   // of the current step
   std::int64_t access_count_ = 0;  // of all steps so far
@@ -334,6 +359,11 @@ Status check_program(const Program& program, const ChipConfig& chip) {
 
 Status verify_program(const Program& program, const ChipConfig& chip) {
   return Verifier(program, chip).run();
+}
+
+Status verify_card_program(const CardProgram& program, const ChipConfig& chip) {
+  TESSERA_TRY(const MergedProgram merged, merge(program));
+  return Verifier(merged.program, chip, program.cores[0].weights, merged.cores).run();
 }
 
 }  // namespace tessera::isa

@@ -9,6 +9,7 @@
 
 #include "arch/chip_config.h"
 #include "base/result.h"
+#include "isa/card_program.h"
 #include "isa/program.h"
 
 namespace tessera::isa {
@@ -20,5 +21,10 @@ Status check_program(const Program& program, const ChipConfig& chip);
 // That, and bounds of every address, engine order, dependency sanity (no unknown task, no impossible step),
 // deadlock freedom, race freedom. The error names the two tasks and the bytes.
 Status verify_program(const Program& program, const ChipConfig& chip);
+
+// The same over all cores: races in the DRAM that they share, deadlock across them with a task buffer
+// each, addresses outside the network's regions. Each core's tasks within its own state buffer, kernel
+// memory and PSUM.
+Status verify_card_program(const CardProgram& program, const ChipConfig& chip);
 
 }  // namespace tessera::isa

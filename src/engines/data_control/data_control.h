@@ -76,6 +76,10 @@ class DataControl {
   void begin_segment(std::uint32_t network, isa::TaskId first);
   // Network 0 runs on several cores, which begin their segments at these tasks.
   void begin_segments(const std::vector<isa::TaskId>& first_of_cores);
+  std::uint32_t core() const { return options_.core; }
+  std::uint32_t cores() const {  // that run the network
+    return others_.empty() ? 1 : static_cast<std::uint32_t>(others_.size());
+  }
   // What another core tells; engines that wait for it are woken in this cycle. Called when no box is
   // being stepped.
   void hear(const News& news);
@@ -139,8 +143,8 @@ class DataControl {
     RunTaskId task = 0;
     isa::TaskId named = 0;
     std::int64_t needed = 0;
-    bool remote = false;      // `named` is a task of another core
-    std::uint32_t core = 0;   // that one
+    bool remote = false;     // `named` is a task of another core
+    std::uint32_t core = 0;  // that one
   };
   // Of a task of another core; as if complete if it is of an earlier segment.
   const RemoteProgress& heard_of(const isa::RemoteDependency& dependency) const;

@@ -118,7 +118,7 @@ class DramMemory {
   std::int64_t bytes_;
   std::int64_t next_address_ = 0, limit_ = 0;  // of the gap
   std::vector<Regions> networks_;
-  std::vector<DramRange> taken_;  // by each of them; no bytes: its index is free
+  std::vector<DramRange> taken_;          // by each of them; no bytes: its index is free
   std::vector<std::size_t> shares_with_;  // the network whose regions it has; its own index: none
 };
 

@@ -173,7 +173,9 @@ Result<const isa::TaskDescriptor*> TaskManager::decode(const TaskQueue& queue) {
       .chip = chip_,
       .expected = queue.head,
       .task_count = static_cast<isa::TaskId>(queue.program->stream_offsets.size()),
-      .region = queue.program->region};
+      .region = queue.program->region,
+      .core = wiring_.control->core(),
+      .cores = wiring_.control->cores()};
   for (std::size_t base = 0; base < context.region_bytes.size(); ++base) {
     context.region_bytes[base] =
         wiring_.memory->size(queue.base_addresses, static_cast<isa::BaseIndex>(base));
