@@ -12,7 +12,7 @@
 
 #include "arch/chip_config.h"
 #include "arch/port_schedule.h"
-#include "card/core.h"
+#include "card/run_statistics.h"
 #include "engines/data_control/data_control.h"
 #include "engines/dma/dma_engine.h"
 #include "engines/memory/dram_channel.h"

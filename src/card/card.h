@@ -14,7 +14,7 @@
 
 #include "arch/chip_config.h"
 #include "base/result.h"
-#include "card/core.h"
+#include "card/run_statistics.h"
 #include "isa/card_program.h"
 
 namespace tessera::card {

@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 #include "card/boxes.h"
-#include "card/core.h"
+#include "card/run_statistics.h"
 
 namespace tessera::card {
 
