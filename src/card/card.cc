@@ -26,6 +26,10 @@ struct Card::State {
   }
 
   Status begin(std::size_t segment, const CoreOptions& options);
+  Status begin_core(std::size_t core, CoreOptions options, engines::HazardCheck* check);
+  // For the hazard check: what the package and the host have supplied before the segment.
+  void note_written_before(std::size_t segment);
+  void make_hazard_check();
   Status run_clock(const CoreOptions& options);
   void step_cores(Cycles now, std::span<StepOrder> orders);
   Cycles next() const;
@@ -46,31 +50,75 @@ struct Card::State {
   std::vector<std::size_t> networks;  // of each core, in DRAM
   std::vector<NetworkRun> runs;       // of each core
   std::optional<engines::RemoteNews> news;
+  std::optional<engines::HazardCheck> hazards;
+  engines::WrittenBytes written;
   Cycles end = 0;
 };
 
 Status Card::State::begin(std::size_t segment, const CoreOptions& options) {
   if (program == nullptr) return Error{ErrorCode::kInvalidArgument, "no program is loaded"};
-  if (options.check_hazards) {
-    return Error{ErrorCode::kUnsupported,
-                 "the hazard check of several cores is not supported yet; run on one core"};
-  }
   const Cycles sync = std::max<Cycles>(1, chip.card.sync_cycles);
   news.emplace(*program, [sync](std::size_t /*from*/, std::size_t /*to*/) { return sync; });
   runs.assign(cores.size(), {});
   std::vector<isa::TaskId> firsts;
   for (std::size_t core = 0; core < cores.size(); ++core) {
     runs[core] = {.network = networks[core], .segment = segment};
-    const Status begun =
-        cores[core]->begin({&runs[core], 1}, options, {static_cast<std::uint32_t>(core), &*news});
-    if (!begun.ok()) return begun.error().with_context(fmt::format("core {}", core));
+    TESSERA_RETURN_IF_ERROR(begin_core(core, options, nullptr));
     firsts.push_back(program->cores[core].segments[segment].task_first);
+  }
+  hazards.reset();
+  if (options.check_hazards) {
+    note_written_before(segment);
+    make_hazard_check();
+    for (std::size_t core = 0; core < cores.size(); ++core) {
+      TESSERA_RETURN_IF_ERROR(begin_core(core, options, &*hazards));
+    }
   }
   for (auto& core : cores) core->boxes.control.begin_segments(firsts);
   channel->reset();
   channel_due = kNever;
   end = 0;
   return {};
+}
+
+Status Card::State::begin_core(std::size_t core, CoreOptions options, engines::HazardCheck* check) {
+  options.check_hazards = false;  // each by itself
+  const Status begun = cores[core]->begin({&runs[core], 1}, options,
+                                          {static_cast<std::uint32_t>(core), &*news, check});
+  if (!begun.ok()) return begun.error().with_context(fmt::format("core {}", core));
+  return {};
+}
+
+void Card::State::note_written_before(std::size_t segment) {
+  const auto network = static_cast<std::uint32_t>(networks[0]);
+  const auto note = [&](const std::vector<isa::TensorSlot>& slots) {
+    for (const isa::TensorSlot& slot : slots) {
+      const auto first = static_cast<std::int64_t>(slot.address.offset);
+      written.add(engines::dram_key(network, slot.address.base), first,
+                  first + element_count(slot.dims) * format_bytes(slot.format));
+    }
+  };
+  const isa::Program& first = program->cores[0];
+  if (segment == 0) {  // what the inference before left does not count
+    written.clear();
+    note(first.inputs);
+  }
+  for (std::size_t s = 0; s < segment; ++s) {
+    for (const isa::HostStep& step : first.segments[s].host_steps) note(step.outputs);
+  }
+}
+
+void Card::State::make_hazard_check() {
+  std::vector<engines::RunNetwork> of_cores;
+  engines::RunTaskId position = 0;
+  for (const auto& core : cores) {
+    engines::RunNetwork network = core->networks[0];
+    network.position = position;
+    position += network.last - network.first;
+    of_cores.push_back(network);
+  }
+  hazards.emplace(chip, position, written);
+  hazards->share(std::move(of_cores));
 }
 
 Cycles Card::State::next() const {
@@ -185,6 +233,7 @@ Status Card::load(const isa::CardProgram& program, std::span<const std::byte> we
   }
   state.program = nullptr;
   state.dram.clear();
+  state.written.clear();
   for (std::size_t core = 0; core < state.cores.size(); ++core) {
     CoreState& of = *state.cores[core];
     of.programs.clear();
@@ -212,6 +261,9 @@ Status Card::write(isa::DramAddress address, std::span<const std::byte> bytes) {
   const std::size_t network = state.networks[0];
   TESSERA_RETURN_IF_ERROR(state.cores[0]->check_access(network, address, bytes.size()));
   if (!bytes.empty()) std::memcpy(state.dram.at(network, address), bytes.data(), bytes.size());
+  const auto first = static_cast<std::int64_t>(address.offset);
+  state.written.add(engines::dram_key(static_cast<std::uint32_t>(network), address.base), first,
+                    first + static_cast<std::int64_t>(bytes.size()));
   return {};
 }
 
@@ -225,7 +277,12 @@ Status Card::read(isa::DramAddress address, std::span<std::byte> bytes) const {
 
 Result<CardStatistics> Card::run_segment(std::size_t segment, const CoreOptions& options) {
   TESSERA_RETURN_IF_ERROR(state_->begin(segment, options));
-  TESSERA_RETURN_IF_ERROR(state_->run_clock(options));
+  const Status ran = state_->run_clock(options);
+  if (state_->hazards) {  // a race says more than what came of it
+    TESSERA_RETURN_IF_ERROR(races_of(*state_->hazards));
+    state_->hazards->add_written(state_->written);
+  }
+  TESSERA_RETURN_IF_ERROR(ran);
   return state_->collect();
 }
 

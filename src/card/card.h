@@ -45,7 +45,7 @@ class Card {
   Status read(isa::DramAddress address, std::span<std::byte> bytes) const;
 
   // Runs one segment on all cores from a quiet card. Errors as of Core::run_segment(), with the core
-  // in front. Hazards are not checked (kUnsupported).
+  // in front.
   Result<CardStatistics> run_segment(std::size_t segment, const CoreOptions& options);
 
  private:

@@ -81,8 +81,8 @@ void CoreState::note_written_before(std::span<const NetworkRun> runs) {
     const isa::Program& program = *programs[run.network];
     // A new inference: what the one before left in the memories does not count.
     if (run.segment == 0 && programs.size() == 1) {
-      written.forget(engines::kStateBufferKey);
-      written.forget(engines::kKernelMemoryKey);
+      written.forget(engines::state_buffer_key());
+      written.forget(engines::kernel_memory_key());
       written.forget(engines::dram_key(0, isa::BaseIndex::kWorkspace));
       written.forget(engines::dram_key(0, isa::BaseIndex::kOutput));
     }
@@ -97,8 +97,8 @@ void CoreState::note_written_before(std::span<const NetworkRun> runs) {
 
 void CoreState::note_written(std::span<const NetworkRun> runs) {
   if (hazards) return hazards->add_written(written);
-  written.add(engines::kStateBufferKey, 0, chip.state_buffer.bytes_per_partition);
-  written.add(engines::kKernelMemoryKey, 0, chip.neural.kernel_bytes_per_partition);
+  written.add(engines::state_buffer_key(), 0, chip.state_buffer.bytes_per_partition);
+  written.add(engines::kernel_memory_key(), 0, chip.neural.kernel_bytes_per_partition);
   for (const NetworkRun& run : runs) {
     for (int base = 0; base < isa::kBaseIndexCount; ++base) {
       const auto index = static_cast<isa::BaseIndex>(base);
@@ -244,7 +244,7 @@ Status CoreState::begin(std::span<const NetworkRun> runs, const CoreOptions& opt
     note_written_before(runs);
     hazards.emplace(chip, position, written, runs.size());
   }
-  boxes.control.reset(networks, {.hazards = hazards ? &*hazards : nullptr,
+  boxes.control.reset(networks, {.hazards = hazards ? &*hazards : on_card.hazards,
                                  .trace = options.trace,
                                  .traps = options.traps,
                                  .delay_seed = options.delay_seed,
@@ -297,9 +297,9 @@ Status CoreState::run_clock(const CoreOptions& options) {
   return {};
 }
 
-Status CoreState::races() const {
-  if (!hazards || hazards->races().empty()) return {};
-  const std::vector<std::string>& races = hazards->races();
+Status races_of(const engines::HazardCheck& hazards) {
+  const std::vector<std::string>& races = hazards.races();
+  if (races.empty()) return {};
   std::string text = fmt::format("{}", fmt::join(races, "\n  "));
   if (races.size() == engines::HazardCheck::kRacesMax) {
     text += fmt::format("\n  no more than {} are listed", races.size());

@@ -15,7 +15,11 @@ namespace tessera::card {
 struct OnCard {
   std::uint32_t core = 0;
   engines::RemoteNews* news = nullptr;
+  engines::HazardCheck* hazards = nullptr;  // that all cores share; outlives the run
 };
+
+// The races that the hazard check has seen, a line each.
+Status races_of(const engines::HazardCheck& hazards);
 
 // Memories, engines, clock, and what is loaded.
 struct CoreState {
@@ -38,8 +42,7 @@ struct CoreState {
   bool step_cycle(Cycles now, StepOrder* order);
   void end_clock();
   Error deadlock() const;
-  // The races that the hazard check has seen, a line each.
-  Status races() const;
+  Status races() const { return hazards ? races_of(*hazards) : Status{}; }
   NetworksResult collect(std::span<const NetworkRun> runs);
 
   // For the hazard check: what the package and the host have supplied before the runs.

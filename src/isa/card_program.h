@@ -27,7 +27,7 @@ struct CardProgram {
 // other cores, are by place in it. Weights and streams are left out.
 struct MergedProgram {
   Program program;
-  CoreTasks cores;
+  TaskOwners cores;
 };
 // The error names core and task: segments that do not fit each other, a dependency on a core or a
 // task that is not there.

@@ -12,7 +12,7 @@ namespace {
 class StepOrder {
  public:
   StepOrder(const Program& program, const ChipConfig& chip, const Segment& segment,
-            const CoreTasks& cores)
+            const TaskOwners& cores)
       : program_(program),
         chip_(chip),
         segment_(segment),
@@ -136,7 +136,7 @@ class StepOrder {
   const Program& program_;
   const ChipConfig& chip_;
   const Segment& segment_;
-  const CoreTasks& cores_;
+  const TaskOwners& cores_;
   EngineGroups groups_;
   std::vector<std::vector<TaskId>> queues_;  // by group
   std::vector<std::size_t> at_;              // the task at hand, by group
@@ -147,11 +147,11 @@ class StepOrder {
 }  // namespace
 
 Status for_each_step(const Program& program, const ChipConfig& chip, const Segment& segment,
-                     const StepVisitor& visit, const CoreTasks& cores) {
+                     const StepVisitor& visit, const TaskOwners& cores) {
   return StepOrder(program, chip, segment, cores).run(visit);
 }
 
-std::string describe_task(const Program& program, TaskId id, const CoreTasks& cores) {
+std::string describe_task(const Program& program, TaskId id, const TaskOwners& cores) {
   const TaskDescriptor& task = program.tasks[id];
   const char* layer =
       task.layer < program.hints.size() ? program.hints[task.layer].name.c_str() : "?";

@@ -15,7 +15,7 @@
 namespace tessera::isa {
 
 // The tasks of several cores in one list: whose each is, and its number there. Empty: of one core.
-struct CoreTasks {
+struct TaskOwners {
   std::vector<std::uint32_t> core;
   std::vector<TaskId> number;
   std::uint32_t of(TaskId id) const { return core.empty() ? 0 : core[id]; }
@@ -27,9 +27,9 @@ using StepVisitor = std::function<Status(TaskId task, std::int64_t step)>;
 // step that never begins. Every dependency names a task of the program.
 // With `cores` each core has a task buffer of its own.
 Status for_each_step(const Program& program, const ChipConfig& chip, const Segment& segment,
-                     const StepVisitor& visit, const CoreTasks& cores = {});
+                     const StepVisitor& visit, const TaskOwners& cores = {});
 
 // "task 3 (neural, layer 'conv')"; of several cores "core 1 task 3 (...)".
-std::string describe_task(const Program& program, TaskId id, const CoreTasks& cores = {});
+std::string describe_task(const Program& program, TaskId id, const TaskOwners& cores = {});
 
 }  // namespace tessera::isa

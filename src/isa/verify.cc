@@ -46,7 +46,7 @@ class Verifier {
       : Verifier(program, chip, program.weights, {}) {}
   // Of several cores' tasks in one list (isa/card_program.h).
   Verifier(const Program& program, const ChipConfig& chip, std::span<const std::byte> weights,
-           const CoreTasks& cores)
+           const TaskOwners& cores)
       : program_(program), chip_(chip), weights_(weights), cores_(cores) {
     const std::size_t count =
         cores_.core.empty() ? 1 : *std::max_element(cores_.core.begin(), cores_.core.end()) + 1;
@@ -341,7 +341,7 @@ class Verifier {
   const Program& program_;
   const ChipConfig& chip_;
   const std::span<const std::byte> weights_;
-  const CoreTasks cores_;
+  const TaskOwners cores_;
   std::optional<StepClocks> clocks_;
   StepClock clock_;  // of the step at hand
   TaskId segment_first_ = 0;

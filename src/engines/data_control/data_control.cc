@@ -227,6 +227,7 @@ void DataControl::begin(RunTaskId id, std::int64_t step, Cycles now) {
   if (step == 0) times_[id].first_step_begin = now;
   if (options_.hazards != nullptr && !shares_[task.network].stopped) {
     options_.hazards->begin_step({.id = id,
+                                  .core = options_.core,
                                   .descriptor = task.descriptor,
                                   .network = &networks_[task.network],
                                   .step = step});

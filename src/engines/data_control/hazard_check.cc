@@ -45,11 +45,18 @@ std::int64_t entry(const isa::StepClock& clock, isa::GroupIndex group) {
 
 }  // namespace
 
-std::string HazardCheck::step_text(const RunNetwork& network, const isa::TaskDescriptor& task,
-                                   std::int64_t step) const {
-  return fmt::format("{}task {} ({}, layer {}) step {}",
-                     several_networks_ ? fmt::format("network {} ", network.memory) : "", task.id,
+std::string HazardCheck::step_text(const TaskRecord& record, std::int64_t step) const {
+  const std::string whose = several_networks_ ? fmt::format("network {} ", record.network->memory)
+                            : cores_.empty()  ? ""
+                                              : fmt::format("core {} ", record.core);
+  const isa::TaskDescriptor& task = *record.descriptor;
+  return fmt::format("{}task {} ({}, layer {}) step {}", whose, task.id,
                      isa::engine_kind_name(task.engine), task.layer, step + 1);
+}
+
+void HazardCheck::share(std::vector<RunNetwork> cores) {
+  cores_ = std::move(cores);
+  psum_ = std::vector<isa::PsumOwners>(cores_.size(), isa::PsumOwners(chip_));
 }
 
 void HazardCheck::host_writes(const MemoryKey& memory, std::int64_t first, std::int64_t last) {
@@ -65,14 +72,16 @@ void HazardCheck::check_region(const HazardStep& step, const isa::Access& access
   if (range.holds(access.first, access.last)) return;
   report(step, access, isa::kNoTask,
          fmt::format("hazard: {} {} {} bytes [{}, {}), outside of its region [{}, {})",
-                     step_text(*step.network, *step.descriptor, step.step),
-                     access.write ? "writes" : "reads", memory_text(access), access.first,
-                     access.last, range.first, range.last()));
+                     step_text(step), access.write ? "writes" : "reads", memory_text(access),
+                     access.first, access.last, range.first, range.last()));
 }
 
 HazardCheck::HazardCheck(const ChipConfig& chip, std::size_t tasks, const WrittenBytes& written,
                          std::size_t networks)
-    : chip_(chip), several_networks_(networks > 1), records_(tasks), psum_(chip) {
+    : chip_(chip),
+      several_networks_(networks > 1),
+      records_(tasks),
+      psum_(1, isa::PsumOwners(chip)) {
   for (const auto& [memory, ranges] : written.memories()) {
     isa::AccessMap& map = shadows_[memory];
     for (const auto& [first, last] : ranges) {
@@ -93,26 +102,36 @@ HazardCheck::Clock HazardCheck::clock_of(const HazardStep& step, isa::GroupIndex
   for (isa::GroupIndex other = 0; other < groups_.size(); ++other) {
     if (groups_.overlap(group, other)) raise(clock, last_clocks_[other]);
   }
+  const RunNetwork& network = cores_.empty() ? *step.network : cores_[step.core];
   for (const isa::Dependency& dependency : step.descriptor->dependencies) {
-    const RunNetwork& network = *step.network;
-    if (dependency.task < network.first || dependency.task >= network.last) continue;
-    const TaskRecord& other = records_[network.position + (dependency.task - network.first)];
-    if (other.descriptor == nullptr) continue;  // needed nothing of it
-    const std::int64_t needed =
-        isa::steps_needed(dependency, step.step + 1, other.descriptor->steps());
-    if (needed == 0) continue;
-    raise(clock, other.clocks[static_cast<std::size_t>(needed - 1)]);
-    if (clock.size() <= other.group) clock.resize(other.group + 1, 0);
-    clock[other.group] = std::max(clock[other.group], other.first_sequence + needed);
+    learn(dependency, network, step.step, clock);
+  }
+  for (const isa::RemoteDependency& dependency : step.descriptor->remote) {
+    learn(dependency.on, cores_[dependency.core], step.step, clock);
   }
   return clock;
 }
 
+void HazardCheck::learn(const isa::Dependency& dependency, const RunNetwork& network,
+                        std::int64_t step, Clock& clock) const {
+  if (dependency.task < network.first || dependency.task >= network.last) return;
+  const TaskRecord& other = records_[network.position + (dependency.task - network.first)];
+  if (other.descriptor == nullptr) return;  // needed nothing of it
+  const std::int64_t needed = isa::steps_needed(dependency, step + 1, other.descriptor->steps());
+  if (needed == 0) return;
+  raise(clock, other.clocks[static_cast<std::size_t>(needed - 1)]);
+  if (clock.size() <= other.group) clock.resize(other.group + 1, 0);
+  clock[other.group] = std::max(clock[other.group], other.first_sequence + needed);
+}
+
 isa::AccessMap& HazardCheck::shadow(const HazardStep& step, const isa::Access& access) {
   // The state buffer and kernel memory are one for all networks.
-  if (access.memory == isa::MemoryKind::kStateBuffer) return shadows_[kStateBufferKey];
-  if (access.memory == isa::MemoryKind::kKernelMemory) return shadows_[kKernelMemoryKey];
-  return shadows_[dram_key(step.network->memory, access.base)];
+  if (access.memory == isa::MemoryKind::kStateBuffer) return shadows_[state_buffer_key(step.core)];
+  if (access.memory == isa::MemoryKind::kKernelMemory) {
+    return shadows_[kernel_memory_key(step.core)];
+  }
+  const RunNetwork& network = cores_.empty() ? *step.network : cores_[0];
+  return shadows_[dram_key(network.memory, access.base)];
 }
 
 void HazardCheck::report(const HazardStep& step, const isa::Access& access, isa::TaskId other,
@@ -125,16 +144,17 @@ void HazardCheck::check(const HazardStep& step, const isa::Access& access, const
                         const isa::StepRef& other) {
   if (other.task == kEarlierTask) return;
   const auto text = [&] {
-    return fmt::format(
-        "hazard: {} {} {} bytes [{}, {})", step_text(*step.network, *step.descriptor, step.step),
-        access.write ? "writes" : "reads", memory_text(access), access.first, access.last);
+    return fmt::format("hazard: {} {} {} bytes [{}, {})", step_text(step),
+                       access.write ? "writes" : "reads", memory_text(access), access.first,
+                       access.last);
   };
   if (!other.valid()) {  // only a read meets bytes without a writer
     report(step, access, isa::kNoTask, text() + ", some of which nothing wrote");
     return;
   }
   const TaskRecord& record = records_[other.task];
-  if (record.network == step.network && in_order(step, access, clock, other)) return;
+  if ((record.network == step.network || !cores_.empty()) && in_order(step, access, clock, other))
+    return;
   if (other.task == step.id) {
     report(
         step, access, other.task,
@@ -145,13 +165,13 @@ void HazardCheck::check(const HazardStep& step, const isa::Access& access, const
   }
   report(step, access, other.task,
          fmt::format("{}, which {} touches too, and no dependency orders the two", text(),
-                     step_text(*record.network, *record.descriptor, other.step)));
+                     step_text(record, other.step)));
 }
 
 bool HazardCheck::in_order(const HazardStep& step, const isa::Access& access, const Clock& clock,
                            const isa::StepRef& other) const {
   const TaskRecord& record = records_[other.task];
-  if (record.descriptor->id < step.network->segment_first) return true;  // an earlier segment
+  if (record.descriptor->id < record.network->segment_first) return true;  // an earlier segment
   if (groups_.in_order(record.group, records_[step.id].group) &&
       !isa::reads_own_result({step.id, step.step}, access.write, other)) {
     return true;
@@ -164,7 +184,8 @@ HazardCheck::TaskRecord& HazardCheck::record_of(const HazardStep& step) {
   if (record.descriptor != nullptr) return record;
   record.descriptor = step.descriptor;
   record.network = step.network;
-  record.group = groups_.add(*step.descriptor);
+  record.core = step.core;
+  record.group = groups_.add(*step.descriptor, step.core);
   last_clocks_.resize(groups_.size());
   begun_.resize(groups_.size(), 0);
   record.first_sequence = begun_[record.group];
@@ -172,16 +193,16 @@ HazardCheck::TaskRecord& HazardCheck::record_of(const HazardStep& step) {
   return record;
 }
 
-void HazardCheck::begin_step(const HazardStep& step) {
+void HazardCheck::begin_step(HazardStep step) {
+  if (!cores_.empty()) step.id += cores_[step.core].position;
   TaskRecord& record = record_of(step);
   const Clock clock = clock_of(step, record.group);
   last_clocks_[record.group] = clock;
   if (step.step == 0) {
-    const std::string wrong = psum_.begin(*step.descriptor, step.network->memory);
+    const std::string wrong = psum_[step.core].begin(*step.descriptor, step.network->memory);
     if (!wrong.empty()) {
       report(step, {.memory = isa::MemoryKind::kPsum}, isa::kNoTask,
-             fmt::format("hazard: {} {}", step_text(*step.network, *step.descriptor, step.step),
-                         wrong));
+             fmt::format("hazard: {} {}", step_text(step), wrong));
     }
   }
   accesses_.clear();
@@ -194,8 +215,7 @@ void HazardCheck::begin_step(const HazardStep& step) {
     if (access.memory == isa::MemoryKind::kDram && access.base == isa::BaseIndex::kWeights) {
       if (access.write) {
         report(step, access, isa::kNoTask,
-               fmt::format("hazard: {} writes {} bytes [{}, {})",
-                           step_text(*step.network, *step.descriptor, step.step),
+               fmt::format("hazard: {} writes {} bytes [{}, {})", step_text(step),
                            memory_text(access), access.first, access.last));
       }
       continue;

@@ -7,7 +7,9 @@
 // queues (isa/engine_groups.h), except that a read of what an earlier step of the same task wrote must know that step
 // (isa::reads_own_result). A read of unwritten bytes is reported too; what the package and the host
 // supply, and what earlier segments left, is written.
-// Nothing orders the tasks of two networks, so bytes that both touch are a race at once.
+// Nothing orders the tasks of two networks, so bytes that both touch are a race at once. Several cores
+// that run one network share the check: its DRAM is one, the other memories are each core's, and what
+// orders their tasks are dependencies on tasks of other cores.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +30,8 @@
 namespace tessera::engines {
 
 struct HazardStep {
-  std::uint32_t id = 0;  // position in the run
+  std::uint32_t id = 0;    // position in the run; of several cores: in the core's
+  std::uint32_t core = 0;  // of several
   const isa::TaskDescriptor* descriptor = nullptr;
   const RunNetwork* network = nullptr;
   std::int64_t step = 0;
@@ -40,7 +43,11 @@ class HazardCheck {
   HazardCheck(const ChipConfig& chip, std::size_t tasks, const WrittenBytes& written,
               std::size_t networks = 1);
 
-  void begin_step(const HazardStep& step);
+  // Of several cores that run one network, before the first step: their tasks, in a run with all of
+  // them one behind the other, and the base-address index of the one whose regions all use.
+  void share(std::vector<RunNetwork> cores);
+
+  void begin_step(HazardStep step);
   // What the host writes between two segments of the run.
   void host_writes(const MemoryKey& memory, std::int64_t first, std::int64_t last);
   // The races found, one for two tasks and a memory, in the order of finding: at most kRacesMax.
@@ -56,6 +63,7 @@ class HazardCheck {
   struct TaskRecord {
     const isa::TaskDescriptor* descriptor = nullptr;
     const RunNetwork* network = nullptr;
+    std::uint32_t core = 0;
     isa::GroupIndex group = 0;
     std::int64_t first_sequence = 0;  // of its step 0 in its group
     std::vector<Clock> clocks;        // of its steps begun so far
@@ -63,6 +71,9 @@ class HazardCheck {
   // Its record, made with its first step.
   TaskRecord& record_of(const HazardStep& step);
   Clock clock_of(const HazardStep& step, isa::GroupIndex group) const;
+  // Adds what steps of a task of `network` knew, as many as the dependency asks for.
+  void learn(const isa::Dependency& dependency, const RunNetwork& network, std::int64_t step,
+             Clock& clock) const;
   void check(const HazardStep& step, const isa::Access& access, const Clock& clock,
              const isa::StepRef& other);
   // Whether step `other` of the same network is over when `step` begins.
@@ -73,8 +84,10 @@ class HazardCheck {
               std::string race);
   isa::AccessMap& shadow(const HazardStep& step, const isa::Access& access);
 
-  std::string step_text(const RunNetwork& network, const isa::TaskDescriptor& task,
-                        std::int64_t step) const;
+  std::string step_text(const TaskRecord& record, std::int64_t step) const;
+  std::string step_text(const HazardStep& step) const {
+    return step_text(records_[step.id], step.step);
+  }
   // Whether the access lies in the network's part of the memory.
   void check_region(const HazardStep& step, const isa::Access& access);
 
@@ -85,7 +98,8 @@ class HazardCheck {
   std::vector<Clock> last_clocks_;   // of the step begun last, by group
   std::vector<std::int64_t> begun_;  // steps, by group
   std::map<MemoryKey, isa::AccessMap> shadows_;
-  isa::PsumOwners psum_;
+  std::vector<RunNetwork> cores_;      // of several
+  std::vector<isa::PsumOwners> psum_;  // by core
   std::vector<isa::Access> accesses_;
   std::vector<std::string> races_;
   std::set<std::tuple<std::uint32_t, isa::TaskId, isa::MemoryKind>> known_;  // of races_

@@ -16,8 +16,8 @@ namespace tessera::engines {
 
 // A memory of the core: the state buffer and kernel memory are one for all networks.
 using MemoryKey = std::pair<std::uint32_t, int>;
-inline constexpr MemoryKey kStateBufferKey = {0, -1};
-inline constexpr MemoryKey kKernelMemoryKey = {0, -2};
+inline MemoryKey state_buffer_key(std::uint32_t core = 0) { return {core, -1}; }
+inline MemoryKey kernel_memory_key(std::uint32_t core = 0) { return {core, -2}; }
 inline MemoryKey dram_key(std::uint32_t network, isa::BaseIndex base) {
   return {network, static_cast<int>(base)};
 }
