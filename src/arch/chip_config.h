@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "arch/card_config.h"
 #include "arch/dram_mapping.h"
 #include "arith/format.h"
 
@@ -76,6 +77,7 @@ enum class DramKind : std::int32_t {
   kCustom
 };
 
+// On a card the memory of each group of cores (arch/card_config.h).
 struct DramConfig {
   std::int64_t bytes = std::int64_t{4} << 30;
   DramKind device = DramKind::kLpddr5_6400;
@@ -166,6 +168,7 @@ struct ChipConfig {
   MessageConfig message;
   HostConfig host;
   FormatsConfig formats;
+  CardConfig card;
 };
 
 }  // namespace tessera
