@@ -122,6 +122,10 @@ TEST(CardConfigErrors, AFrameThatCutsABurst) {
 TEST(CardConfigErrors, BroadcastOfWhatIsNotMerged) {
   EXPECT_EQ(card_error("[card_features]\nbroadcast = 0"), "no error");
   EXPECT_EQ(card_error("[card_features]\nmerge = 0\nbroadcast = 0"), "no error");
+  EXPECT_EQ(card_error("[card_features]\nmerge = 0"),
+            "arch/my.toml: card_features.broadcast: found 1 with card_features.merge = 0, allowed "
+            "0, or 1 with merge = 1: only merged reads have several to go to   "
+            "[invalid argument]");
   EXPECT_EQ(card_error("[card_features]\nbroadcast = 1\nmerge = 0"),
             "arch/my.toml:2: card_features.broadcast: found 1 with card_features.merge = 0, "
             "allowed 0, or 1 with merge = 1: only merged reads have several to go to   "

@@ -167,8 +167,7 @@ Violation card_has_few_cores(const ChipConfig& c) {
   if (c.card.cores() <= kCardCoresMax) return std::nullopt;
   return ConfigViolation{
       "card", "cores_per_group",
-      fmt::format("found {} with card.groups = {}, {} cores; allowed {} "
-                  "together",
+      fmt::format("found {} with card.groups = {}, {} cores; allowed {} together",
                   c.card.cores_per_group, c.card.groups, c.card.cores(), kCardCoresMax)};
 }
 Violation frame_is_a_power_of_two(const ChipConfig& c) {
