@@ -36,22 +36,31 @@ Error unknown_profile(const std::string& name) {
                            name, hint, list)};
 }
 
-}  // namespace
-
-std::uint64_t fingerprint(const ChipConfig& config) {
-  // FNV-1a over "path=value\n" of every key, but for what the processor does without
-  // and what is the host's.
+// FNV-1a over "path=value\n" of the keys that `belongs` names, behind `digest`; but for what the
+// processor does without and what is the host's.
+std::uint64_t digest_of(const ChipConfig& config, std::uint64_t digest,
+                        bool (*belongs)(const ConfigKey&)) {
   static const ChipConfig defaults;
-  std::uint64_t digest = 0xcbf29ce484222325u;
   for (const ConfigKey& key : config_keys()) {
+    if (key.of_host() || !belongs(key)) continue;
     const std::string value = config_value_text(key, config);
-    if (key.of_host()) continue;
     if (key.optional && value == config_value_text(key, defaults)) continue;
     for (const char c : fmt::format("{}={}\n", key.path(), value)) {
       digest = (digest ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
     }
   }
   return digest;
+}
+constexpr std::uint64_t kEmptyDigest = 0xcbf29ce484222325u;
+
+}  // namespace
+
+std::uint64_t fingerprint(const ChipConfig& config) {
+  return digest_of(config, kEmptyDigest, [](const ConfigKey& key) { return !key.of_card(); });
+}
+
+std::uint64_t card_fingerprint(const ChipConfig& config) {
+  return digest_of(config, fingerprint(config), [](const ConfigKey& key) { return key.of_card(); });
 }
 
 namespace {

@@ -20,8 +20,11 @@ Result<ChipConfig> parse_chip_config(std::string_view toml_text, const std::stri
 // The built-in profiles, compiled in from arch/*.toml.
 std::span<const std::string_view> builtin_chip_names();
 
-// A digest of every field; packages carry it.
+// A digest of every field of a core and its memory; packages carry it. Those of the host and of the
+// card around the core are not in it: a package runs on any number of cores.
 std::uint64_t fingerprint(const ChipConfig& config);
+// The same with the fields of the card; programs of several cores carry it.
+std::uint64_t card_fingerprint(const ChipConfig& config);
 
 // Every key with its value and meaning, one a line: an architecture file that parses back.
 std::string describe(const ChipConfig& config);

@@ -54,13 +54,16 @@ TEST(ChipConfig, EachKeyOfTheTableReachesItsOwnMember) {
     }
     EXPECT_TRUE(descriptions.insert(describe(config)).second) << key.path();
     EXPECT_NE(describe(config), describe(ChipConfig{})) << key.path();
-    EXPECT_EQ(fingerprint(config) == fingerprint(ChipConfig{}), key.of_host()) << key.path();
+    EXPECT_EQ(fingerprint(config) == fingerprint(ChipConfig{}), key.of_host() || key.of_card())
+        << key.path();
+    EXPECT_EQ(card_fingerprint(config) == card_fingerprint(ChipConfig{}), key.of_host())
+        << key.path();
   }
 }
 
 TEST(ChipConfig, TheTableHasAKeyForEachMember) {
-  // Seven sections of 32-bit numbers and choices, the wide ones, three words; a new member needs a
-  // new row.
+  // Sections of 32-bit numbers and choices, the wide ones, three words; a new member needs a new
+  // row.
   std::size_t bytes = 0, custom = 0;
   for (const ConfigKey& key : config_keys()) {
     const bool number = std::holds_alternative<MemberAccess<std::int32_t>>(key.member);
@@ -68,7 +71,8 @@ TEST(ChipConfig, TheTableHasAKeyForEachMember) {
                         std::holds_alternative<MemberAccess<Folds>>(key.member) ||
                         std::holds_alternative<MemberAccess<Arbitration>>(key.member) ||
                         std::holds_alternative<MemberAccess<DramKind>>(key.member) ||
-                        std::holds_alternative<MemberAccess<DramInterleave>>(key.member);
+                        std::holds_alternative<MemberAccess<DramInterleave>>(key.member) ||
+                        std::holds_alternative<MemberAccess<CardSplit>>(key.member);
     if (key.section == "dram_custom") {
       custom += number ? sizeof(std::int32_t) : sizeof(std::int64_t);
     } else if (number || choice) {
@@ -85,7 +89,8 @@ TEST(ChipConfig, TheTableHasAKeyForEachMember) {
   EXPECT_EQ(bytes, sizeof(NeuralEngineConfig) + sizeof(PlanarEngineConfig) +
                        sizeof(StateBufferConfig) + dram_numbers + sizeof(DmaConfigLimits) +
                        sizeof(TaskManagerConfig) + sizeof(MessageConfig) + sizeof(HostConfig) +
-                       matrix_numbers + sizeof(FormatsConfig::quantised_bytes));
+                       matrix_numbers + sizeof(FormatsConfig::quantised_bytes) +
+                       sizeof(CardConfig));
 }
 
 TEST(ChipConfig, DescribeAndParseAgree) {
@@ -155,9 +160,9 @@ TEST(ChipConfig, EveryDeviceOfTheTableCanBeChosen) {
 
 TEST(ChipProfiles, AreTheFilesInArchAndAllLoad) {
   const auto names = builtin_chip_names();
-  const std::vector<std::string_view> expected = {"brainwave", "edge",     "f32",      "gemmini8",
-                                                  "neuron2",   "pe128x64", "systolic", "tessera128",
-                                                  "tpuv3",     "tpuv6e"};
+  const std::vector<std::string_view> expected = {
+      "brainwave", "cloud16",  "edge",       "f32",          "gemmini8", "neuron2",
+      "pe128x64",  "systolic", "tessera128", "tessera128x4", "tpuv3",    "tpuv6e"};
   ASSERT_EQ(std::vector<std::string_view>(names.begin(), names.end()), expected);
   for (const std::string_view name : names) {
     const std::string path = std::string(TESSERA_SOURCE_DIR "/arch/") + std::string(name) + ".toml";
@@ -441,13 +446,12 @@ TEST(ChipConfigErrors, WordsOfTheMatrixFormat) {
 TEST(ChipConfigErrors, AnUnknownProfileNamesTheNearestOne) {
   EXPECT_EQ(load_chip_config("tesera128").error().to_string(),
             "unknown architecture 'tesera128'; did you mean 'tessera128'? allowed brainwave, "
-            "edge, f32, gemmini8, neuron2, pe128x64, systolic, tessera128, tpuv3, tpuv6e, or the "
-            "path of a "
-            ".toml file   [invalid argument]");
+            "cloud16, edge, f32, gemmini8, neuron2, pe128x64, systolic, tessera128, tessera128x4, "
+            "tpuv3, tpuv6e, or the path of a .toml file   [invalid argument]");
   EXPECT_EQ(load_chip_config("").error().to_string(),
-            "unknown architecture ''; allowed brainwave, edge, f32, gemmini8, neuron2, pe128x64, "
-            "systolic, "
-            "tessera128, tpuv3, tpuv6e, or the path of a .toml file   [invalid argument]");
+            "unknown architecture ''; allowed brainwave, cloud16, edge, f32, gemmini8, "
+            "neuron2, pe128x64, systolic, tessera128, tessera128x4, tpuv3, tpuv6e, or the path of "
+            "a .toml file   [invalid argument]");
 }
 
 TEST(ChipConfigErrors, AFileThatIsNotThere) {

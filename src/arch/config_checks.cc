@@ -161,6 +161,36 @@ Violation quantised_vectors_have_a_format(const ChipConfig& c) {
                          "nothing"};
 }
 
+// ---- A card of several cores ----
+
+Violation card_has_few_cores(const ChipConfig& c) {
+  if (c.card.cores() <= kCardCoresMax) return std::nullopt;
+  return ConfigViolation{
+      "card", "cores_per_group",
+      fmt::format("found {} with card.groups = {}, {} cores; allowed {} together",
+                  c.card.cores_per_group, c.card.groups, c.card.cores(), kCardCoresMax)};
+}
+Violation frame_is_a_power_of_two(const ChipConfig& c) {
+  const std::int32_t bytes = c.card.load_save.frame_bytes;
+  if (std::has_single_bit(static_cast<std::uint32_t>(bytes))) return std::nullopt;
+  return ConfigViolation{"load_save", "frame_bytes",
+                         fmt::format("found {}, allowed powers of two", bytes)};
+}
+// A core by itself has its memory to itself, and no frames.
+Violation frame_holds_bursts(const ChipConfig& c) {
+  if (c.card.cores() == 1) return std::nullopt;
+  return multiple_of(
+      "load_save", "frame_bytes", c.card.load_save.frame_bytes,
+      dram_device(c) == nullptr ? "dram.flat_burst_bytes" : "bursts of dram.device times dram.gang",
+      dram_burst_bytes(c));
+}
+Violation broadcast_needs_merge(const ChipConfig& c) {
+  if (c.card.features.broadcast <= c.card.features.merge) return std::nullopt;
+  return ConfigViolation{"card_features", "broadcast",
+                         "found 1 with card_features.merge = 0, allowed 0, or 1 with merge = 1: "
+                         "only merged reads have several to go to"};
+}
+
 struct Rule {
   Violation (*check)(const ChipConfig&);
   std::string_view document;
@@ -200,6 +230,14 @@ constexpr std::array kRules = {
         "not lie across passes of the array."},
     Rule{quantised_vectors_have_a_format,
          "`formats.vector_inputs = \"quantised\"` needs a `formats.matrix` that quantises."},
+    Rule{card_has_few_cores, "`card.groups` times `card.cores_per_group` is at most 64."},
+    Rule{frame_is_a_power_of_two, "`load_save.frame_bytes` is a power of two."},
+    Rule{frame_holds_bursts,
+         "On a card of several cores `load_save.frame_bytes` is a multiple of a burst of the "
+         "memory."},
+    Rule{broadcast_needs_merge,
+         "`card_features.broadcast = 1` needs `card_features.merge = 1`: only merged reads have "
+         "several to go to."},
 };
 
 }  // namespace

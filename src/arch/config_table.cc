@@ -39,6 +39,20 @@ template <auto Member>
 constexpr auto message = MemberAccess<std::int32_t>(nested<&ChipConfig::message, Member>);
 template <auto Member>
 constexpr auto host = MemberAccess<std::int32_t>(nested<&ChipConfig::host, Member>);
+template <auto Section, auto Member>
+auto& of_card(ChipConfig& config) {
+  return config.card.*Section.*Member;
+}
+template <auto Member>
+auto& of_cores(ChipConfig& config) {
+  return config.card.*Member;
+}
+template <auto Member>
+constexpr auto card = MemberAccess<std::int32_t>(of_cores<Member>);
+template <auto Member>
+constexpr auto load_save = MemberAccess<std::int32_t>(of_card<&CardConfig::load_save, Member>);
+template <auto Member>
+constexpr auto feature = MemberAccess<std::int32_t>(of_card<&CardConfig::features, Member>);
 template <auto Member>
 auto& of_matrix(ChipConfig& config) {
   return config.formats.matrix.*Member;
@@ -56,6 +70,8 @@ using Planar = PlanarEngineConfig;
 using Buffer = StateBufferConfig;
 using Manager = TaskManagerConfig;
 using Message = MessageConfig;
+using LoadSave = LoadSaveConfig;
+using Features = CardFeatures;
 
 constexpr std::array kKeys = {
     ConfigKey{"", "name", MemberAccess<std::string>(top<&ChipConfig::name>), 0, 0,
@@ -136,13 +152,14 @@ constexpr std::array kKeys = {
 
     ConfigKey{"dram", "bytes",
               MemberAccess<std::int64_t>(nested<&ChipConfig::dram, &DramConfig::bytes>), kMebi,
-              kMebi << 20, "size of the memory in bytes"},
+              kMebi << 20, "size of the memory in bytes; on a card, of each group's memory"},
     ConfigKey{
         "dram", "device", MemberAccess<DramKind>(nested<&ChipConfig::dram, &DramConfig::device>), 0,
         0,
         "what the memory is: a pipe without banks, by the keys flat_*; a device; or a device by "
         "the keys of [dram_custom]"},
-    ConfigKey{"dram", "channels", dram<&DramConfig::channels>, 1, 64, "channels", true},
+    ConfigKey{"dram", "channels", dram<&DramConfig::channels>, 1, 64,
+              "channels; on a card, of each group", true},
     ConfigKey{"dram", "gang", dram<&DramConfig::gang>, 1, 16,
               "devices of a channel, side by side in lockstep: burst, row and peak as many times",
               true},
@@ -361,6 +378,69 @@ constexpr std::array kKeys = {
         "bits go through the array in halves, whose sums the post-processor merges; with 1 "
         "such models compute in floats",
         true},
+
+    ConfigKey{"card", "groups", card<&CardConfig::groups>, 1, 16,
+              "groups of cores on the card, each with a memory as [dram] says"},
+    ConfigKey{"card", "cores_per_group", card<&CardConfig::cores_per_group>, 1, kCardCoresMax,
+              "cores of a group"},
+    ConfigKey{"card", "sync_cycles", card<&CardConfig::sync_cycles>, 0, 100'000,
+              "cycles that news of a progress counter takes to another core of the group"},
+
+    ConfigKey{"load_save", "frame_bytes", load_save<&LoadSave::frame_bytes>, 64, 65536,
+              "bytes of data in a frame"},
+    ConfigKey{"load_save", "header_bytes", load_save<&LoadSave::header_bytes>, 8, 256,
+              "bytes of a frame's header, in front of its data"},
+    ConfigKey{"load_save", "unpack_cycles", load_save<&LoadSave::unpack_cycles>, 0, 1000,
+              "cycles from a frame's arrival to its command"},
+    ConfigKey{"load_save", "pack_cycles", load_save<&LoadSave::pack_cycles>, 0, 1000,
+              "cycles from data to their frame"},
+    ConfigKey{"load_save", "port_bytes", load_save<&LoadSave::port_bytes>, 1, 4096,
+              "bytes that the port of a core moves in a cycle"},
+    ConfigKey{"load_save", "broadcast_bytes", load_save<&LoadSave::broadcast_bytes>, 1, 4096,
+              "bytes that the bus to all cores of a group moves in a cycle"},
+
+    ConfigKey{
+        "bandwidth", "slice_cycles",
+        MemberAccess<std::int32_t>(of_card<&CardConfig::bandwidth, &BandwidthConfig::slice_cycles>),
+        1, 65536, "cycles of a time slice, in which one port has the group's memory channels"},
+
+    ConfigKey{"ring", "bytes_per_cycle",
+              MemberAccess<std::int32_t>(of_card<&CardConfig::ring, &RingConfig::bytes_per_cycle>),
+              1, 4096, "bytes that go from a group to the next in a cycle, headers among them"},
+    ConfigKey{"ring", "hop_cycles",
+              MemberAccess<std::int32_t>(of_card<&CardConfig::ring, &RingConfig::hop_cycles>), 1,
+              1000, "cycles from a group to the next"},
+
+    ConfigKey{"network", "gigabits_per_second",
+              MemberAccess<std::int32_t>(
+                  of_card<&CardConfig::network, &NetworkConfig::gigabits_per_second>),
+              1, 1600,
+              "what the card's link to other cards moves in each direction, in billions of bits "
+              "per second"},
+    ConfigKey{"network", "latency_nanoseconds",
+              MemberAccess<std::int32_t>(
+                  of_card<&CardConfig::network, &NetworkConfig::latency_nanoseconds>),
+              0, 10'000'000, "time of a message to another card, besides its bytes"},
+
+    ConfigKey{"card_features", "merge", feature<&Features::merge>, 0, 1,
+              "1: reads of the same bytes by cores of a group cost one read of the memory"},
+    ConfigKey{"card_features", "broadcast", feature<&Features::broadcast>, 0, 1,
+              "1: merged reads reach all who want them at once"},
+    ConfigKey{"card_features", "forward", feature<&Features::forward>, 0, 1,
+              "1: a read of one group's memory goes on around the ring to all that want it"},
+    ConfigKey{"card_features", "dynamic_bandwidth", feature<&Features::dynamic_bandwidth>, 0, 1,
+              "1: time slices go to ports that ask; 0: to every core in turn, asking or not"},
+    ConfigKey{"card_features", "needed_bytes_only", feature<&Features::needed_bytes_only>, 0, 1,
+              "1: between cards goes what is needed; 0: whole feature maps"},
+    ConfigKey{"card_features", "instruction_sync", feature<&Features::instruction_sync>, 0, 1,
+              "1: cores wait for rows of each other's; 0: for the end of each layer"},
+    ConfigKey{"card_features", "loads_beside_arithmetic",
+              feature<&Features::loads_beside_arithmetic>, 0, 1,
+              "1: loads go on beside arithmetic; 0: a layer's arithmetic waits for its loads"},
+    ConfigKey{"card_features", "split",
+              MemberAccess<CardSplit>(of_card<&CardConfig::features, &Features::split>), 0, 0,
+              "how layers are shared out among cores: as the linker chooses for each, or all by "
+              "columns (w) or by output channels (oc)"},
 };
 
 constexpr std::array<std::string_view, 3> kVectorWords = {"f16", "bf16", "f32"};
@@ -397,6 +477,9 @@ constexpr std::array<DramKind, 6> kDramKinds = {DramKind::kFlat,        DramKind
                                                 DramKind::kLpddr5_6400, DramKind::kCustom};
 constexpr std::array<DramInterleave, 3> kDramInterleaves = {
     DramInterleave::kRow, DramInterleave::kBank, DramInterleave::kGroup};
+constexpr std::array<std::string_view, 3> kSplitWords = {"auto", "w", "oc"};
+constexpr std::array<CardSplit, 3> kSplits = {CardSplit::kAuto, CardSplit::kWidth,
+                                              CardSplit::kChannels};
 
 template <typename T, std::size_t n>
 std::string quoted_word(const T& value, const std::array<T, n>& values,
@@ -471,6 +554,9 @@ struct ValueText {
   std::string operator()(MemberAccess<DramInterleave> access) {
     return quoted_word(access(config), kDramInterleaves, kDramInterleaveNames);
   }
+  std::string operator()(MemberAccess<CardSplit> access) {
+    return quoted_word(access(config), kSplits, kSplitWords);
+  }
 };
 
 constexpr std::string_view kInFlatMemory = " with dram.device = \"flat\", or a device's name there";
@@ -499,6 +585,12 @@ std::string ConfigKey::path() const {
   return section.empty() ? std::string(key) : fmt::format("{}.{}", section, key);
 }
 
+bool ConfigKey::of_card() const {
+  constexpr std::array<std::string_view, 6> kSections = {"card", "load_save", "bandwidth",
+                                                         "ring", "network",   "card_features"};
+  return std::find(kSections.begin(), kSections.end(), section) != kSections.end();
+}
+
 std::span<const ConfigKey> config_keys() { return kKeys; }
 
 std::string config_value_text(const ConfigKey& key, const ChipConfig& config) {
@@ -517,6 +609,7 @@ std::span<const std::string_view> config_words(const ConfigKey& key) {
   if (std::holds_alternative<MemberAccess<Arbitration>>(key.member)) return kArbitrationWords;
   if (std::holds_alternative<MemberAccess<DramKind>>(key.member)) return kDramKindWords;
   if (std::holds_alternative<MemberAccess<DramInterleave>>(key.member)) return kDramInterleaveNames;
+  if (std::holds_alternative<MemberAccess<CardSplit>>(key.member)) return kSplitWords;
   return {};
 }
 
@@ -567,6 +660,9 @@ bool set_config_word(const ConfigKey& key, std::string_view word, ChipConfig& co
   }
   if (const auto* access = std::get_if<MemberAccess<DramInterleave>>(&key.member)) {
     return set_word((*access)(config), word, kDramInterleaves, kDramInterleaveNames);
+  }
+  if (const auto* access = std::get_if<MemberAccess<CardSplit>>(&key.member)) {
+    return set_word((*access)(config), word, kSplits, kSplitWords);
   }
   const auto* access = std::get_if<MemberAccess<MatrixKind>>(&key.member);
   TESSERA_CHECK(access != nullptr, "{} is not a word", key.path());

@@ -25,7 +25,7 @@ using ConfigMember =
                  MemberAccess<Format>, MemberAccess<MatrixKind>, MemberAccess<Dataflow>,
                  MemberAccess<Folds>, MemberAccess<Arbitration>, MemberAccess<LongFormat>,
                  MemberAccess<MicroElement>, MemberAccess<MicroScale>, MemberAccess<VectorInputs>,
-                 MemberAccess<DramKind>, MemberAccess<DramInterleave>>;
+                 MemberAccess<DramKind>, MemberAccess<DramInterleave>, MemberAccess<CardSplit>>;
 
 struct ConfigKey {
   std::string_view section;  // "" for the keys at the top of the file
@@ -40,6 +40,9 @@ struct ConfigKey {
 
   // Of the host, which decides nothing of a program: not in the fingerprint.
   bool of_host() const { return section == "host"; }
+
+  // Of the card around the core, which packages know nothing of: in card_fingerprint() only.
+  bool of_card() const;
 
   // "neural.rows", or "name" at the top of the file.
   std::string path() const;

@@ -135,7 +135,8 @@ TEST(ArchitectureErrors, AnUnknownProfileNamesTheNearestOne) {
   expect_run_error(
       {"--arch", "tesera128"},
       "unknown architecture 'tesera128'; did you mean 'tessera128'? allowed "
-      "brainwave, edge, f32, gemmini8, neuron2, pe128x64, systolic, tessera128, tpuv3, "
+      "brainwave, cloud16, edge, f32, gemmini8, neuron2, pe128x64, systolic, tessera128, "
+      "tessera128x4, tpuv3, "
       "tpuv6e, or the path of a .toml file   [invalid argument]");
 }
 

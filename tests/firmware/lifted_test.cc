@@ -21,7 +21,7 @@ std::vector<Tensor> run(Result<std::unique_ptr<host::Executor>> executor,
 }
 
 TEST_P(Lifted, ExamplesGiveTheProcessorsBits) {
-  for (const char* arch : {"tessera128", "brainwave", "edge", "pe128x64"}) {
+  for (const char* arch : {"tessera128", "brainwave", "cloud16", "edge", "pe128x64"}) {
     SCOPED_TRACE(arch);
     // Its matrices do not fit the small one's matrix register file.
     if (std::string(arch) == "edge" && std::string(GetParam()) == "perceptron") continue;

@@ -63,7 +63,7 @@ class Bash(unittest.TestCase):
                                    ["run", "model.onnx", "--trace", "m"], ["zoo", "res"], ["compare", "--a", "h"],
                                    ["run", "--cores", ""], ["run", "--shape", ""], ["run", "--format", "mxfp4"],
                                    folder=folder)
-        self.assertEqual(found, [["sim", "host", "ref"], ["tessera128"], ["model.onnx"], ["model.onnx"],
+        self.assertEqual(found, [["sim", "host", "ref"], ["tessera128", "tessera128x4"], ["model.onnx"], ["model.onnx"],
                                  ["resnet18", "resnet50"], ["host"], [], [], ["mxfp4e2m1"]])
 
 

@@ -26,8 +26,8 @@ constexpr int kShapes = 2000;  // of a kind, all profiles together
 
 std::vector<ChipConfig> chips() {
   std::vector<ChipConfig> result;
-  for (const char* name :
-       {"tessera128", "edge", "brainwave", "f32", "pe128x64", "neuron2", "gemmini8", "systolic"}) {
+  for (const char* name : {"tessera128", "cloud16", "edge", "brainwave", "f32", "pe128x64",
+                           "neuron2", "gemmini8", "systolic"}) {
     result.push_back(*load_chip_config(name));
   }
   for (const DramKind device : {DramKind::kLpddr5_6400, DramKind::kDdr4_2400}) {

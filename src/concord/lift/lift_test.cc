@@ -128,7 +128,8 @@ TEST_P(LiftRandom, PiecesAndRingsAreLayersAgain) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Chips, LiftRandom,
-                         ::testing::Values("tessera128", "edge", "pe128x64", "brainwave"));
+                         ::testing::Values("tessera128", "cloud16", "edge", "pe128x64",
+                                           "brainwave"));
 
 TEST(Lift, WithoutHintsEachTaskIsALayer) {
   ChipConfig chip = chip_of("edge");
