@@ -184,9 +184,18 @@ Status set_planar(const graph::Graph& graph, const Node& node, const ChipConfig&
   return {};
 }
 
+// Values of all output channels go into each result.
+bool normalises_channels(const Node& node) {
+  return node.kind() == NodeKind::kConv
+             ? node.as<graph::ConvAttributes>().post.local_response.enabled()
+             : node.as<graph::MatMulAttributes>().post.local_response.enabled();
+}
+
 Status set_neural(const graph::Graph& graph, const Node& node, const ChipConfig& chip,
-                  WeightRegion& weights, bool swapped, PlannedLayer& layer) {
+                  WeightRegion& weights, bool swapped, const ShareChoice& shares,
+                  PlannedLayer& layer) {
   layer.kind = LayerKind::kNeural;
+  layer.whole_channels = normalises_channels(node);
   const graph::TensorInfo& stationary = graph.tensor(node.inputs[1]);
   layer.dynamic = stationary.constant == nullptr;
   layer.inputs.resize(layer.dynamic ? 2 : 1);
@@ -200,7 +209,11 @@ Status set_neural(const graph::Graph& graph, const Node& node, const ChipConfig&
                                layer.name, element_count(stationary.dims) / matrix)};
     }
   }
-  TESSERA_TRY(layer.slices, cut_kernel(graph, node, chip, weights, swapped));
+  const bool by_channels = find_way(layer, shares) == ShareWay::kChannels;
+  const KernelCut how{.swapped = swapped, .shares = by_channels ? shares.cores : 1};
+  TESSERA_TRY(KernelSlices cut, cut_kernel(graph, node, chip, weights, how));
+  layer.slices = std::move(cut.slices);
+  layer.channel_shares = std::move(cut.shares);
   layer.on_lanes = lanes_are_faster(chip, layer);
   return {};
 }
@@ -214,7 +227,7 @@ bool is_empty(const graph::Graph& graph, const Node& node) {
 
 Result<PlannedLayer> build_layer(const graph::Graph& graph, std::size_t index,
                                  const ChipConfig& chip, const StoragePlan& storages,
-                                 WeightRegion& weights) {
+                                 WeightRegion& weights, const ShareChoice& shares) {
   const Node& node = graph.nodes[index];
   const NodePlan& plan = storages.nodes[index];
   PlannedLayer layer;
@@ -234,7 +247,7 @@ Result<PlannedLayer> build_layer(const graph::Graph& graph, std::size_t index,
   }
   if (is_empty(graph, node)) return layer;  // nothing to compute: a copy layer without copies
   if (node.kind() == NodeKind::kConv || node.kind() == NodeKind::kMatMul) {
-    TESSERA_RETURN_IF_ERROR(set_neural(graph, node, chip, weights, plan.swapped, layer));
+    TESSERA_RETURN_IF_ERROR(set_neural(graph, node, chip, weights, plan.swapped, shares, layer));
   } else {
     TESSERA_RETURN_IF_ERROR(set_planar(graph, node, chip, layer));
     if (node.kind() == NodeKind::kElementwise) {
@@ -248,10 +261,11 @@ Result<PlannedLayer> build_layer(const graph::Graph& graph, std::size_t index,
 }  // namespace
 
 Result<Layers> build_layers(const graph::Graph& graph, const ChipConfig& chip,
-                            const StoragePlan& plan, WeightRegion& weights) {
+                            const StoragePlan& plan, WeightRegion& weights,
+                            const ShareChoice& shares) {
   Layers layers;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
-    TESSERA_TRY(PlannedLayer layer, build_layer(graph, i, chip, plan, weights));
+    TESSERA_TRY(PlannedLayer layer, build_layer(graph, i, chip, plan, weights, shares));
     layers.push_back(std::move(layer));
   }
   if (!plan.output_copies.empty()) {

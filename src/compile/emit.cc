@@ -285,8 +285,8 @@ class Emitter {
                              piece.output.column_first * slice.product.stride_w;
     const MappedSurface moving = surface(piece.inputs[0], piece.inputs[0].view);
     task.moving = moving.surface;
-    task.moving_channel_first =
-        static_cast<std::uint32_t>(moving.channel_first + slice.moving_channel_first);
+    task.moving_channel_first = static_cast<std::uint32_t>(
+        moving.channel_first + slice.moving_channel_first - piece.inputs[0].channel_first);
     const MappedSurface output = surface(piece.output, piece.output.view);
     task.output = output.surface;
     task.output_channel_first = static_cast<std::uint32_t>(output.channel_first);

@@ -10,6 +10,7 @@
 #include "arith/kernels/weights/kernel_image.h"
 #include "base/check.h"
 #include "base/quantity.h"
+#include "compile/even_ranges.h"
 #include "compile/kernel_compression.h"
 
 namespace tessera::compile {
@@ -141,10 +142,11 @@ Whole whole_matmul(const graph::Graph& graph, const Node& node) {
 }
 
 // Groups [group_first, + groups) and, where that is one group, its output channels
-// [output_first, + outputs).
+// [output_first, + outputs); output channels a tile.
 struct Cut {
   std::int64_t group_first = 0, groups = 1;
   std::int64_t output_first = 0, outputs = 0;
+  std::int64_t columns = 1;
 };
 
 // Rows of a composite image: every partition holds the parts concatenated.
@@ -200,6 +202,7 @@ KernelSlice make_slice(const Whole& whole, const Cut& cut, std::vector<std::byte
   slice.moving_channel_first = cut.group_first * shape.channels;
   shape.groups = cut.groups;
   shape.output_channels = cut.outputs;
+  shape.columns = cut.columns;
   slice.output_channel_first = first;
   slice.output_channels = cut.groups * cut.outputs;
   CompositeImage composite(shape.rows);
@@ -345,23 +348,68 @@ std::int64_t columns_of_part(const Whole& whole, std::int64_t room, std::int64_t
   return cycles(equal) < cycles(half) ? equal : half;
 }
 
-}  // namespace
-
-Result<std::vector<KernelSlice>> cut_kernel(const graph::Graph& graph, const Node& node,
-                                            const ChipConfig& chip, WeightRegion& weights,
-                                            bool swapped) {
-  Whole whole = node.kind() == NodeKind::kConv ? whole_conv(graph, node)
-                : swapped                      ? swapped_matmul(graph, node)
-                                               : whole_matmul(graph, node);
-  KernelImageShape& shape = whole.product.image;
-  whole.product.output_format = graph.tensor(node.outputs[0]).format;
-  if (node.inputs.size() > 2) {
-    whole.bias = graph.tensor(node.inputs[2]).constant.get();
-    whole.product.has_bias = true;
-    whole.product.bias_format = whole.bias->format;
+// Sets the product's shape to a part of it for as long as it lives.
+class PartOfShape {
+ public:
+  PartOfShape(KernelImageShape& shape, const Cut& part) : shape_(shape), whole_(shape) {
+    shape.groups = part.groups;
+    shape.output_channels = part.outputs;
+    shape.columns = part.columns;
   }
-  shape.rows = chip.neural.rows;
-  shape.columns = std::min<std::int64_t>(chip.neural.columns, shape.output_channels);
+  ~PartOfShape() { shape_ = whole_; }
+  PartOfShape(const PartOfShape&) = delete;
+  PartOfShape& operator=(const PartOfShape&) = delete;
+
+ private:
+  KernelImageShape& shape_;
+  const KernelImageShape whole_;
+};
+
+// The shares of a product, of sizes that differ by one at most: of groups, or of the channels of each
+// group where there are more shares than groups. At most one an output channel.
+std::vector<Cut> share_parts(const KernelImageShape& shape, std::int64_t shares) {
+  std::vector<Cut> parts;
+  if (shape.groups >= shares) {
+    for (const RowRange& range : even_ranges(shape.groups, shares)) {
+      parts.push_back({range.first, range.last - range.first, 0, shape.output_channels});
+    }
+    return parts;
+  }
+  const std::int64_t of_group = std::max<std::int64_t>(1, shares / shape.groups);
+  for (std::int64_t g = 0; g < shape.groups; ++g) {
+    for (const RowRange& range : even_ranges(shape.output_channels, of_group)) {
+      parts.push_back({g, 1, range.first, range.last - range.first});
+    }
+  }
+  return parts;
+}
+
+Error no_room_for_channel(const Whole& whole, const Node& node, std::int64_t memory) {
+  return {ErrorCode::kDoesNotFit,
+          fmt::format("layer '{}': one output channel's kernel takes {} bytes of each "
+                      "kernel memory partition, which holds {}; use a chip configuration "
+                      "with neural.kernel_bytes_per_partition >= {}",
+                      node.name, cut_bytes(whole, 1, 1), memory, cut_bytes(whole, 1, 1))};
+}
+
+Error no_room_for_normalisation(const Whole& whole, const Node& node, std::int64_t memory) {
+  const KernelImageShape& shape = whole.product.image;
+  const std::int64_t all = cut_bytes(whole, shape.groups, shape.output_channels);
+  return {ErrorCode::kDoesNotFit,
+          fmt::format("layer '{}': a normalisation over {} output channels, whose kernel "
+                      "takes {} bytes of each kernel memory partition; all of them are held "
+                      "at once in {} at most: use a chip configuration with "
+                      "neural.kernel_bytes_per_partition >= {}, or build the graph for this "
+                      "one",
+                      node.name, whole.output_channels(), all, memory / 2, 2 * all)};
+}
+
+// The slices of one part of the product.
+Result<std::vector<Cut>> cuts_of_part(Whole& whole, Cut part, const Node& node,
+                                      const ChipConfig& chip, std::int64_t pixels) {
+  part.columns = std::min<std::int64_t>(chip.neural.columns, part.outputs);
+  const PartOfShape narrowed(whole.product.image, part);
+  KernelImageShape& shape = whole.product.image;
   const std::int64_t memory = chip.neural.kernel_bytes_per_partition;
   // At least one block of output channels for each array, where a half of the memory holds them.
   const std::int64_t of_arrays = std::min(shape.columns * chip.neural.count, shape.output_channels);
@@ -371,36 +419,49 @@ Result<std::vector<KernelSlice>> cut_kernel(const graph::Graph& graph, const Nod
       whole_channels ? memory / 2 : std::clamp(block, memory / 8, memory / 2);
   std::vector<Cut> cuts = even_cuts(whole, wanted, chip.state_buffer.partitions);
   if (cuts.empty()) {
-    shape.columns = columns_of_part(whole, memory / 2, pixels_of(graph, node));
+    shape.columns = columns_of_part(whole, memory / 2, pixels);
     cuts = even_cuts(whole, memory / 2, chip.state_buffer.partitions);
   }
   if (cuts.empty()) cuts = even_cuts(whole, memory, chip.state_buffer.partitions);
-  if (cuts.empty()) {
-    return Error{ErrorCode::kDoesNotFit,
-                 fmt::format("layer '{}': one output channel's kernel takes {} bytes of each "
-                             "kernel memory partition, which holds {}; use a chip configuration "
-                             "with neural.kernel_bytes_per_partition >= {}",
-                             node.name, cut_bytes(whole, 1, 1), memory, cut_bytes(whole, 1, 1))};
+  if (cuts.empty()) return no_room_for_channel(whole, node, memory);
+  if (whole_channels && cuts.size() != 1) return no_room_for_normalisation(whole, node, memory);
+  for (Cut& cut : cuts) {
+    cut.group_first += part.group_first;
+    cut.output_first += part.output_first;
+    cut.columns = shape.columns;
   }
-  if (whole_channels && cuts.size() != 1) {
-    return Error{ErrorCode::kDoesNotFit,
-                 fmt::format("layer '{}': a normalisation over {} output channels, whose kernel "
-                             "takes {} bytes of each kernel memory partition; all of them are held "
-                             "at once in {} at most: use a chip configuration with "
-                             "neural.kernel_bytes_per_partition >= {}, or build the graph for this "
-                             "one",
-                             node.name, whole.output_channels(),
-                             cut_bytes(whole, shape.groups, shape.output_channels), memory / 2,
-                             2 * cut_bytes(whole, shape.groups, shape.output_channels))};
+  return cuts;
+}
+
+}  // namespace
+
+Result<KernelSlices> cut_kernel(const graph::Graph& graph, const Node& node, const ChipConfig& chip,
+                                WeightRegion& weights, const KernelCut& how) {
+  Whole whole = node.kind() == NodeKind::kConv ? whole_conv(graph, node)
+                : how.swapped                  ? swapped_matmul(graph, node)
+                                               : whole_matmul(graph, node);
+  KernelImageShape& shape = whole.product.image;
+  whole.product.output_format = graph.tensor(node.outputs[0]).format;
+  if (node.inputs.size() > 2) {
+    whole.bias = graph.tensor(node.inputs[2]).constant.get();
+    whole.product.has_bias = true;
+    whole.product.bias_format = whole.bias->format;
   }
-  std::vector<KernelSlice> slices;
-  for (const Cut& cut : cuts) {
-    std::vector<std::byte> image;
-    KernelSlice slice = make_slice(whole, cut, image);
-    if (!image.empty()) store_slice(chip, std::move(image), !whole.dynamic, slice, weights);
-    slices.push_back(slice);
+  shape.rows = chip.neural.rows;
+  KernelSlices result;
+  for (const Cut& part : share_parts(shape, how.shares)) {
+    TESSERA_TRY(const std::vector<Cut> cuts,
+                cuts_of_part(whole, part, node, chip, pixels_of(graph, node)));
+    const std::int64_t first = part.group_first * shape.output_channels + part.output_first;
+    result.shares.push_back({first, first + part.groups * part.outputs});
+    for (const Cut& cut : cuts) {
+      std::vector<std::byte> image;
+      KernelSlice slice = make_slice(whole, cut, image);
+      if (!image.empty()) store_slice(chip, std::move(image), !whole.dynamic, slice, weights);
+      result.slices.push_back(slice);
+    }
   }
-  return slices;
+  return result;
 }
 
 }  // namespace tessera::compile

@@ -11,13 +11,22 @@
 
 namespace tessera::compile {
 
+struct KernelCut {
+  bool swapped = false;     // of a product: b is the moving operand and a the stationary one
+  std::int64_t shares = 1;  // of output channels, at most; no slice belongs to two
+};
+struct KernelSlices {
+  std::vector<KernelSlice> slices;
+  std::vector<RowRange> shares;  // the output channels [first, last) of each share
+};
+
 // A convolution or matrix product. Slices take whole output-channel blocks of the array, and at
 // most half of kernel memory each, so that the next slice can be fetched meanwhile; where one block
 // is larger, slices get narrower: halves of a block or equal parts of all output channels, whichever
-// keep the array for the shorter time. Dynamic products have one slice with the vectors only;
-// `swapped` ones have b as the moving operand and a as the stationary one.
-Result<std::vector<KernelSlice>> cut_kernel(const graph::Graph& graph, const graph::Node& node,
-                                            const ChipConfig& chip, WeightRegion& weights,
-                                            bool swapped = false);
+// keep the array for the shorter time. Dynamic products have one slice a share with the vectors
+// only. A normalisation over output channels allows one share.
+Result<KernelSlices> cut_kernel(const graph::Graph& graph, const graph::Node& node,
+                                const ChipConfig& chip, WeightRegion& weights,
+                                const KernelCut& how = {});
 
 }  // namespace tessera::compile

@@ -44,10 +44,13 @@ struct PlannedLayer {
   std::vector<StorageView> inputs;  // neural: moving, then a dynamic stationary operand
   StorageView output;
   bool dynamic = false;             // neural: the stationary operand is a tensor
+  bool whole_channels = false;      // neural: each result needs all output channels
   bool on_lanes = false;            // neural, channel-wise: the planar engine's lanes filter
   std::vector<KernelSlice> slices;  // neural; one even if there is nothing in kernel memory
-  isa::PlanarTask planar;           // without surfaces
-  bool wide_window = false;         // a pooling that the line buffer holds in parts only
+  // Neural, for several cores: ranges of output channels that have slices of their own; or one.
+  std::vector<RowRange> channel_shares;
+  isa::PlanarTask planar;    // without surfaces
+  bool wide_window = false;  // a pooling that the line buffer holds in parts only
   std::vector<PlannedCopy> copies;
   // kTranspose: turns inputs[0] into the output, on the array or the planar engine. By way of DMA
   // nothing is exchanged on the way: the parts are loaded, unless they are there, and stored.

@@ -204,6 +204,13 @@ void PieceList::add_copies(std::int32_t index) {
   plan_.pieces.push_back(std::move(piece));
 }
 
+void PieceList::add_copy(std::int32_t index, std::int32_t copy) {
+  Piece piece;
+  piece.layer = index;
+  piece.copies.push_back(copy);
+  plan_.pieces.push_back(std::move(piece));
+}
+
 void PieceList::add_moves_after(std::int32_t index) {
   for (std::size_t i = 0; i < residents_.size(); ++i) {
     if (!residents_[i].active) continue;

@@ -27,6 +27,8 @@ class PieceList {
   void add_cascade(const Cascade& cascade);
   // A Move, or a host step: its copies in DRAM.
   void add_copies(std::int32_t layer);
+  // One of its copies, as a piece.
+  void add_copy(std::int32_t layer, std::int32_t copy);
   // Parts of Moves whose source is complete after this layer are loaded now, not when the Move's
   // turn comes: the load engine has time.
   void add_moves_after(std::int32_t layer);

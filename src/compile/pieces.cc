@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "arith/wide_sum.h"
+#include "base/check.h"
 #include "base/quantity.h"
 #include "compile/surface_conventions.h"
 #include "isa/rows_read.h"
@@ -45,6 +46,8 @@ RowRange at_least_one(RowRange read, std::int64_t extent) {
   return {first, first + 1};
 }
 
+std::int64_t length(const RowRange& range) { return range.last - range.first; }
+
 // Tries coarser pieces first: a linear search that gets faster.
 std::int64_t next_count(std::int64_t pieces) {
   return pieces + std::max<std::int64_t>(1, pieces / 8);
@@ -53,7 +56,14 @@ std::int64_t next_count(std::int64_t pieces) {
 class Cutter {
  public:
   Cutter(const PlanInputs& inputs, std::int32_t index, const LayerOperands& operands)
-      : inputs_(inputs), index_(index), layer_(inputs.layers[index]), operands_(operands) {}
+      : Cutter(inputs, index, operands, whole_box(inputs.layers[index])) {}
+  Cutter(const PlanInputs& inputs, std::int32_t index, const LayerOperands& operands,
+         const LayerBox& box)
+      : inputs_(inputs),
+        index_(index),
+        layer_(inputs.layers[index]),
+        operands_(operands),
+        box_(box) {}
 
   // The coarsest grain whose pieces take at most `room` bytes per partition; 0 rows if none.
   Grain choose(std::int64_t room) const {
@@ -63,8 +73,8 @@ class Cutter {
     grain.images = 1;
     if (bytes(grain) <= room) return grain;
     if (rows_can_be_cut()) {
-      for (std::int64_t pieces = 2; pieces < 2 * layer_.output.rows(); ++pieces) {
-        const std::int64_t rows = ceil_div(layer_.output.rows(), pieces);
+      for (std::int64_t pieces = 2; pieces < 2 * length(box_.rows); ++pieces) {
+        const std::int64_t rows = ceil_div(length(box_.rows), pieces);
         if (rows == grain.rows) continue;  // as before
         grain.rows = rows;
         if (bytes(grain) <= room) return grain;
@@ -79,7 +89,7 @@ class Cutter {
       }
     }
     if (is_reduction(layer_)) return choose_parts(room, grain);
-    const std::int64_t columns = layer_.output.columns();
+    const std::int64_t columns = length(box_.columns);
     for (std::int64_t pieces = 2; columns_can_be_cut() && grain.columns > 1;
          pieces = next_count(pieces)) {
       grain.columns = ceil_div(columns, pieces);
@@ -115,16 +125,16 @@ class Cutter {
 
   std::vector<Piece> cut(const Grain& grain) const {
     std::vector<Piece> pieces;
-    const StorageView& out = layer_.output;
-    for (std::int64_t n = 0; n < out.images(); n += grain.images) {
-      for (std::int64_t r = 0; r < out.rows(); r += grain.rows) {
-        for (std::int64_t x = 0; x < out.columns(); x += grain.columns) {
-          for (std::int64_t c = 0; c < out.channels(); c += grain.channels) {
+    const LayerBox& box = box_;
+    for (std::int64_t n = box.images.first; n < box.images.last; n += grain.images) {
+      for (std::int64_t r = box.rows.first; r < box.rows.last; r += grain.rows) {
+        for (std::int64_t x = box.columns.first; x < box.columns.last; x += grain.columns) {
+          for (std::int64_t c = box.channels.first; c < box.channels.last; c += grain.channels) {
             Work work;
-            work.images = {n, std::min(grain.images, out.images() - n)};
-            work.rows = {r, std::min(out.rows(), r + grain.rows)};
-            work.columns = {x, std::min(out.columns(), x + grain.columns)};
-            work.channels = {c, std::min(grain.channels, out.channels() - c)};
+            work.images = {n, std::min(grain.images, box.images.last - n)};
+            work.rows = {r, std::min(box.rows.last, r + grain.rows)};
+            work.columns = {x, std::min(box.columns.last, x + grain.columns)};
+            work.channels = {c, std::min(grain.channels, box.channels.last - c)};
             for (const Work& part : parts_of(work, grain)) add_pieces(piece_of(part), pieces);
           }
         }
@@ -135,8 +145,8 @@ class Cutter {
 
  private:
   Grain whole() const {
-    Grain grain{layer_.output.images(), layer_.output.rows(), layer_.output.channels(),
-                layer_.output.columns()};
+    Grain grain{length(box_.images), length(box_.rows), length(box_.channels),
+                length(box_.columns)};
     if (!layer_.wide_window) return grain;
     // As much of the window as the line buffer holds. Sums of floats that are not exact take rows
     // one by one where a row comes in parts, to keep their order.
@@ -246,12 +256,33 @@ class Cutter {
                               .row_first = rows.first,
                               .column_first = columns.first});
     }
+    if (layer_.kind == LayerKind::kNeural && !layer_.dynamic) take_channels_read(piece.inputs[0]);
     piece.output = {.view = cut_view(layer_.output, work.rows, work.columns),
                     .row_first = work.rows.first,
                     .column_first = work.columns.first,
                     .image_first = work.images.first,
                     .channel_first = planar ? work.channels.first : 0};
     return piece;
+  }
+
+  bool box_has(const KernelSlice& slice) const {
+    return slice.output_channel_first >= box_.channels.first &&
+           slice.output_channel_first < box_.channels.last;
+  }
+
+  // Some groups of a product read their own channels alone.
+  void take_channels_read(PieceOperand& moving) const {
+    if (length(box_.channels) == layer_.output.channels()) return;
+    RowRange read{moving.view.channels(), 0};
+    for (const KernelSlice& slice : layer_.slices) {
+      if (!box_has(slice)) continue;
+      const KernelImageShape& shape = slice.product.image;
+      read.first = std::min(read.first, slice.moving_channel_first);
+      read.last = std::max(read.last, slice.moving_channel_first + shape.groups * shape.channels);
+    }
+    if (read.last <= read.first) return;
+    moving.view = moving.view.part(kChannels, read.first, length(read));
+    moving.channel_first = read.first;
   }
 
   RowRange input_columns_read(std::size_t input, RowRange columns) const {
@@ -276,34 +307,41 @@ class Cutter {
     }
     for (std::size_t s = 0; s < layer_.slices.size(); ++s) {
       const KernelSlice& slice = layer_.slices[s];
+      if (!box_has(slice)) continue;
       Piece sliced = piece;
       sliced.slice = static_cast<std::int32_t>(s);
       sliced.output.view =
           piece.output.view.part(kChannels, slice.output_channel_first, slice.output_channels);
       sliced.output.channel_first = slice.output_channel_first;
+      if (layer_.dynamic) {
+        PieceOperand& stationary = sliced.inputs[1];
+        stationary.view =
+            stationary.view.part(kColumns, slice.output_channel_first, slice.output_channels);
+      }
       pieces.push_back(std::move(sliced));
     }
   }
 
   // The largest piece of this grain; the middle rows have the most halo.
   std::int64_t bytes(const Grain& grain) const {
-    const auto places = [](std::int64_t extent, std::int64_t each) {
+    const auto places = [](const RowRange& range, std::int64_t each) {
+      const std::int64_t extent = length(range);
       const std::int64_t middle = std::min(extent - each, extent / 2 / each * each);
-      return std::vector<std::int64_t>{0, middle, extent - each};
+      return std::vector<std::int64_t>{range.first, range.first + middle, range.last - each};
     };
     std::int64_t most = 0;
-    for (const std::int64_t row : places(layer_.output.rows(), grain.rows)) {
-      for (const std::int64_t column : places(layer_.output.columns(), grain.columns)) {
+    for (const std::int64_t row : places(box_.rows, grain.rows)) {
+      for (const std::int64_t column : places(box_.columns, grain.columns)) {
         Work work;
-        work.images = {0, grain.images};
+        work.images = {box_.images.first, grain.images};
         work.rows = {row, row + grain.rows};
-        work.channels = {0, grain.channels};
+        work.channels = {box_.channels.first, grain.channels};
         work.columns = {column, column + grain.columns};
         for (const Work& part : parts_of(work, grain)) {
           most = std::max(most, bytes(piece_of(part)));
           if (is_reduction(layer_)) break;  // the first part is the largest
         }
-        if (grain.columns == layer_.output.columns()) break;
+        if (grain.columns == length(box_.columns)) break;
       }
     }
     return most;
@@ -323,8 +361,9 @@ class Cutter {
 
   std::int64_t output_bytes(const StorageView& view) const {
     std::int64_t channels = layer_.kind == LayerKind::kNeural ? 0 : view.channels();
-    for (const KernelSlice& slice : layer_.slices)
-      channels = std::max(channels, slice.output_channels);
+    for (const KernelSlice& slice : layer_.slices) {
+      if (box_has(slice)) channels = std::max(channels, slice.output_channels);
+    }
     return operand_bytes(view.part(kChannels, 0, channels));
   }
 
@@ -341,6 +380,7 @@ class Cutter {
   std::int32_t index_;
   const PlannedLayer& layer_;
   const LayerOperands& operands_;
+  const LayerBox box_;
 };
 
 }  // namespace
@@ -359,6 +399,28 @@ std::int64_t accumulator_bytes(const Piece& piece, std::int64_t partitions) {
   const StorageView& out = piece.output.view;
   return ceil_div(out.channels(), partitions) * out.images() * out.rows() * out.columns() *
          arith::ReduceAccumulator::kStoredBytes;
+}
+
+LayerOperands operands_in_dram(const PlanInputs& inputs, std::int32_t layer) {
+  const PlannedLayer& of = inputs.layers[layer];
+  LayerOperands operands;
+  operands.by_image = of.dynamic;
+  operands.input_resident.assign(of.inputs.size(), false);
+  const auto check = [&](const StorageView& view) {
+    const BufferLayout layout(view, inputs.storages.storages[view.storage].format,
+                              inputs.chip.state_buffer.partitions);
+    const Fit fit = fit_view(layout, view, Start::kFirstPartition);
+    TESSERA_CHECK(fit != Fit::kNone, "layer '{}': an operand has no surface", of.name);
+    operands.by_image = operands.by_image || fit == Fit::kByImage;
+  };
+  for (const StorageView& view : of.inputs) check(view);
+  check(of.output);
+  return operands;
+}
+
+LayerBox whole_box(const PlannedLayer& layer) {
+  const StorageView& out = layer.output;
+  return {{0, out.images()}, {0, out.rows()}, {0, out.channels()}, {0, out.columns()}};
 }
 
 RowRange input_rows_read(const PlannedLayer& layer, std::size_t input, RowRange rows) {
@@ -445,7 +507,13 @@ Result<std::vector<Piece>> cut_layer(const PlanInputs& inputs, std::int32_t laye
   if (inputs.layers[layer].kind == LayerKind::kTranspose) {
     return cut_parts(inputs, layer, operands, room);
   }
-  const Cutter cutter(inputs, layer, operands);
+  return cut_box(inputs, layer, whole_box(inputs.layers[layer]), operands, room);
+}
+
+Result<std::vector<Piece>> cut_box(const PlanInputs& inputs, std::int32_t layer,
+                                   const LayerBox& box, const LayerOperands& operands,
+                                   PieceRoom room) {
+  const Cutter cutter(inputs, layer, operands, box);
   Grain grain = cutter.choose(room.wanted);
   const std::int64_t budget = inputs.options.tile_budget_bytes;
   if (grain.rows == 0 && budget > 0 && cutter.bytes_of_smallest() > budget) {

@@ -22,6 +22,16 @@ struct LayerOperands {
   bool by_image = false;  // one image a piece
 };
 
+// All operands of the layer in DRAM, loaded into blocks laid out as they are wanted.
+LayerOperands operands_in_dram(const PlanInputs& inputs, std::int32_t layer);
+
+// A part of a layer's results: [first, last) of each axis of its output. A layer's work can be
+// done box by box, on any cores; no sum is cut.
+struct LayerBox {
+  RowRange images, rows, channels, columns;
+};
+LayerBox whole_box(const PlannedLayer& layer);
+
 // Rows of `input` that output rows `rows` of the layer read, within the layer's input view.
 RowRange input_rows_read(const PlannedLayer& layer, std::size_t input, RowRange rows);
 
@@ -43,5 +53,10 @@ struct PieceRoom {
 // Pieces without blocks. The error names the layer and the bytes.
 Result<std::vector<Piece>> cut_layer(const PlanInputs& inputs, std::int32_t layer,
                                      const LayerOperands& operands, PieceRoom room);
+// The same of a part of the layer, whose operands are in DRAM. Of a product it has the kernel slices
+// that begin among its channels, and all of each. Not of a transposition.
+Result<std::vector<Piece>> cut_box(const PlanInputs& inputs, std::int32_t layer,
+                                   const LayerBox& box, const LayerOperands& operands,
+                                   PieceRoom room);
 
 }  // namespace tessera::compile

@@ -60,7 +60,8 @@ void simplify(DramBox& box) {
   }
 }
 
-void dram_accesses(DramBox box, bool write, std::vector<Access>& accesses) {
+void dram_accesses(DramBox box, bool write, std::vector<Access>& accesses,
+                   std::int64_t runs_max = kRunsMax) {
   for (const std::int64_t extent : box.extents) {
     if (extent <= 0) return;
   }
@@ -78,7 +79,7 @@ void dram_accesses(DramBox box, bool write, std::vector<Access>& accesses) {
                         .first = first,
                         .last = first + bytes});
   };
-  if (runs > kRunsMax) {
+  if (runs > runs_max) {
     push(origin, span);
     return;
   }
@@ -170,20 +171,25 @@ void planar_accesses(const PlanarTask& task, std::int64_t partitions, std::int64
   if (!task.keeps) surface_accesses(task.output, results, partitions, true, accesses);
 }
 
-void transfer_accesses(const TransferTask& task, bool load, std::int64_t partitions,
-                       std::int64_t image, RowRange rows, std::vector<Access>& accesses) {
+DramBox transfer_box(const TransferTask& task, std::int64_t image, RowRange rows) {
   const std::int64_t element = format_bytes(task.buffer.format);
   DramBox box{.address = task.dram.address, .extents = {}, .strides = {}, .run = element};
   box.address.offset +=
       static_cast<std::uint64_t>(image * task.dram.strides[0] + rows.first * task.dram.strides[2]);
   box.extents = {task.channel_count, rows.last - rows.first, task.buffer.columns};
   box.strides = {task.dram.strides[1], task.dram.strides[2], task.dram.strides[3]};
-  dram_accesses(box, !load, accesses);
+  return box;
+}
+
+void transfer_accesses(const TransferTask& task, bool load, std::int64_t partitions,
+                       std::int64_t image, RowRange rows, std::vector<Access>& accesses) {
+  dram_accesses(transfer_box(task, image, rows), !load, accesses);
   surface_accesses(task.buffer, {task.channel_first, task.channel_count, image, rows}, partitions,
                    load, accesses);
 }
 
-void copy_accesses(const CopyTask& task, RowRange rows, std::vector<Access>& accesses) {
+void copy_accesses(const CopyTask& task, RowRange rows, std::vector<Access>& accesses,
+                   std::int64_t runs_max = kRunsMax) {
   std::vector<std::int64_t> extents = task.extents;
   if (extents.empty()) return;
   extents[0] = rows.last - rows.first;
@@ -192,7 +198,7 @@ void copy_accesses(const CopyTask& task, RowRange rows, std::vector<Access>& acc
     DramBox box{
         .address = address, .extents = extents, .strides = strides, .run = task.element_bytes};
     box.address.offset += static_cast<std::uint64_t>(rows.first * strides[0]);
-    dram_accesses(box, write, accesses);
+    dram_accesses(box, write, accesses, runs_max);
   };
   if (!task.fill) side(task.source, task.source_strides, false);
   side(task.destination, task.destination_strides, true);
@@ -295,6 +301,17 @@ void step_accesses(const TaskDescriptor& task, const ChipConfig& chip, std::int6
         }
       },
       task.config);
+}
+
+void step_dram_accesses(const TaskDescriptor& task, std::int64_t step, std::int64_t runs_max,
+                        std::vector<Access>& accesses) {
+  const RowRange rows = task.bands.range(step);
+  if (const auto* transfer = std::get_if<TransferTask>(&task.config)) {
+    const DramBox box = transfer_box(*transfer, task.bands.image(step), rows);
+    dram_accesses(box, task.engine == EngineKind::kStore, accesses, runs_max);
+  } else if (const auto* copy = std::get_if<CopyTask>(&task.config)) {
+    copy_accesses(*copy, rows, accesses, runs_max);
+  }
 }
 
 }  // namespace tessera::isa

@@ -28,6 +28,12 @@ struct Access {
 void step_accesses(const TaskDescriptor& task, const ChipConfig& chip, std::int64_t step,
                    std::vector<Access>& accesses);
 
+// What step `step` (0-based) of a transfer or a copy touches in DRAM; nothing of other tasks. Up to
+// `runs_max` runs of bytes are named one by one (step_accesses() is content with fewer), more as the
+// one range around them: rows of many channels that another core has rows between.
+void step_dram_accesses(const TaskDescriptor& task, std::int64_t step, std::int64_t runs_max,
+                        std::vector<Access>& accesses);
+
 // A box of a surface as an access to the state buffer: channels [first, first + count), rows of
 // one image, all columns. `partitions` is P of the chip.
 struct SurfaceBox {

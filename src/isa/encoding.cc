@@ -309,6 +309,14 @@ Status read_dependencies(const WordReader& reader, std::size_t end, TaskDescript
 
 }  // namespace
 
+void encode_stream(Program& program) {
+  for (const TaskDescriptor& task : program.tasks) {
+    program.stream_offsets.push_back(static_cast<std::uint32_t>(program.stream.size()));
+    const std::vector<std::byte> bytes = encode(task);
+    program.stream.insert(program.stream.end(), bytes.begin(), bytes.end());
+  }
+}
+
 std::uint32_t descriptor_version(std::span<const std::byte> bytes) {
   return bytes.size() < 4 ? 0 : WordReader(bytes).at(0) >> 16;
 }

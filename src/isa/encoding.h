@@ -8,11 +8,14 @@
 
 #include "base/result.h"
 #include "isa/descriptor.h"
+#include "isa/program.h"
 
 namespace tessera::isa {
 
 // A header of defaults only is left out: the descriptor is one of version 1 then.
 std::vector<std::byte> encode(const TaskDescriptor& task);
+// Appends the descriptors of all tasks to the program's stream, and where they begin to its offsets.
+void encode_stream(Program& program);
 // The version of the descriptor that begins `bytes`: 1, or 2 with an extended header; 0 of fewer
 // than four bytes.
 std::uint32_t descriptor_version(std::span<const std::byte> bytes);

@@ -148,12 +148,10 @@ class Linker {
   }
 
   void encode_stream() {
-    for (TaskDescriptor& task : program_.tasks) {
-      if (options_.name_operands) isa::name_operands(task);
-      program_.stream_offsets.push_back(static_cast<std::uint32_t>(program_.stream.size()));
-      const std::vector<std::byte> bytes = isa::encode(task);
-      program_.stream.insert(program_.stream.end(), bytes.begin(), bytes.end());
+    if (options_.name_operands) {
+      for (TaskDescriptor& task : program_.tasks) isa::name_operands(task);
     }
+    isa::encode_stream(program_);
   }
 
   const Unlinked& package_;

@@ -23,11 +23,7 @@ Status check_fits(std::int64_t needed, const isa::MemoryRange& range, const char
 void encode_again(Program& program) {
   program.stream.clear();
   program.stream_offsets.clear();
-  for (const isa::TaskDescriptor& task : program.tasks) {
-    program.stream_offsets.push_back(static_cast<std::uint32_t>(program.stream.size()));
-    const std::vector<std::byte> bytes = isa::encode(task);
-    program.stream.insert(program.stream.end(), bytes.begin(), bytes.end());
-  }
+  isa::encode_stream(program);
 }
 
 }  // namespace

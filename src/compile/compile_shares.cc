@@ -1,0 +1,208 @@
+#include "compile/compile_shares.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "arch/architecture_file.h"
+#include "base/check.h"
+#include "compile/emit.h"
+#include "compile/engine_choice.h"
+#include "compile/prepare.h"
+#include "compile/share_plan.h"
+#include "isa/dependencies.h"
+#include "isa/encoding.h"
+#include "isa/remote_dependencies.h"
+
+namespace tessera::compile {
+namespace {
+
+using graph::Graph;
+using isa::CoreTask;
+using isa::CoreTasks;
+using isa::TaskDescriptor;
+
+struct Traffic {
+  std::int64_t read = 0, written = 0;
+};
+
+// Useful bytes of DRAM.
+Traffic traffic_of(const TaskDescriptor& task) {
+  if (const auto* transfer = std::get_if<isa::TransferTask>(&task.config)) {
+    const std::int64_t bytes = std::int64_t{task.bands.images} * task.bands.rows *
+                               transfer->channel_count * transfer->buffer.columns *
+                               format_bytes(transfer->buffer.format);
+    return task.engine == isa::EngineKind::kLoad ? Traffic{bytes, 0} : Traffic{0, bytes};
+  }
+  if (const auto* copy = std::get_if<isa::CopyTask>(&task.config)) {
+    std::int64_t bytes = copy->element_bytes;
+    for (const std::int64_t extent : copy->extents) bytes *= extent;
+    return {copy->fill ? 0 : bytes, bytes};
+  }
+  if (const auto* kernel = std::get_if<isa::KernelTask>(&task.config)) {
+    return {kernel->stored_bytes(), 0};
+  }
+  return {};
+}
+
+class ShareCompiler {
+ public:
+  ShareCompiler(std::shared_ptr<const Graph> graph, const ChipConfig& chip,
+                const CompileOptions& options, const ShareChoice& choice)
+      : graph_(std::move(graph)), chip_(chip), options_(options), choice_(choice) {}
+
+  Result<SharedProgram> run() {
+    TESSERA_TRY(prepared_, prepare(*graph_, chip_, options_, choice_));
+    cut_movement(prepared_.storages, choice_.cores, prepared_.layers);
+    const PlanInputs inputs{*graph_, chip_, options_, prepared_.storages, prepared_.layers};
+    TESSERA_TRY(const std::int64_t workspace, place_apart(inputs, prepared_.addresses));
+    TESSERA_TRY(work_, share_layers(inputs, choice_));
+    result_.card.cores.resize(static_cast<std::size_t>(choice_.cores));
+    for (std::size_t core = 0; core < result_.card.cores.size(); ++core) {
+      TESSERA_TRY(const Plan plan, plan_core(inputs, work_, core));
+      add_core(inputs, plan, result_.card.cores[core]);
+    }
+    result_.remote_dependencies = isa::derive_remote_dependencies(order(), tasks_);
+    finish_programs(workspace);
+    add_layers();
+    return std::move(result_);
+  }
+
+ private:
+  void add_core(const PlanInputs& inputs, const Plan& plan, isa::Program& program) {
+    EmittedTasks emitted = emit_tasks(inputs, plan, prepared_.addresses);
+    choose_engines(chip_, emitted.segments, emitted.tasks);
+    program.dependencies_dropped = isa::derive_dependencies(chip_, emitted.segments, emitted.tasks);
+    program.pieces = std::move(emitted.pieces);
+    tasks_.push_back({std::move(emitted.segments), std::move(emitted.tasks)});
+  }
+
+  // Layer by layer; within a layer copies in their order, which may write over each other, all else
+  // core by core.
+  std::vector<CoreTask> order() const {
+    std::vector<std::tuple<std::uint32_t, std::int32_t, CoreTask>> keyed;
+    for (std::uint32_t core = 0; core < tasks_.size(); ++core) {
+      std::size_t of_layer = 0;
+      const std::vector<TaskDescriptor>& tasks = tasks_[core].tasks;
+      for (std::size_t i = 0; i < tasks.size(); ++i) {
+        const std::uint32_t layer = tasks[i].layer;
+        of_layer = i > 0 && tasks[i - 1].layer == layer ? of_layer + 1 : 0;
+        const std::vector<std::int32_t>& copies = work_[layer].copies[core];
+        keyed.emplace_back(layer, copies.empty() ? 0 : copies[of_layer],
+                           CoreTask{core, static_cast<isa::TaskId>(i)});
+      }
+    }
+    std::stable_sort(keyed.begin(), keyed.end(), [](const auto& a, const auto& b) {
+      return std::tie(std::get<0>(a), std::get<1>(a)) < std::tie(std::get<0>(b), std::get<1>(b));
+    });
+    std::vector<CoreTask> result;
+    for (const auto& [layer, copy, task] : keyed) result.push_back(task);
+    return result;
+  }
+
+  void finish_programs(std::int64_t workspace) {
+    add_segments();
+    for (std::size_t core = 0; core < tasks_.size(); ++core) {
+      isa::Program& program = result_.card.cores[core];
+      program.chip_fingerprint = fingerprint(chip_);
+      program.chip_name = chip_.name;
+      program.tasks = std::move(tasks_[core].tasks);
+      program.workspace_bytes = workspace;
+      program.input_bytes = prepared_.input_bytes;
+      program.output_bytes = prepared_.output_bytes;
+      isa::encode_stream(program);
+    }
+    isa::Program& first = result_.card.cores.front();
+    first.weights = prepared_.weights.take();
+    first.inputs = input_slots(*graph_, prepared_.storages, prepared_.addresses);
+    first.outputs = output_slots(*graph_, prepared_.storages, prepared_.addresses);
+    first.hints = layer_hints(*graph_, prepared_.layers);
+  }
+
+  // Host steps with no task of any core between them follow one segment.
+  void add_segments() {
+    std::vector<isa::HostStep> steps =
+        make_host_steps(*graph_, prepared_.layers, prepared_.storages, prepared_.addresses);
+    const auto count = static_cast<std::uint32_t>(steps.size()) + 1;
+    for (std::uint32_t s = 0; s < count; ++s) {
+      bool empty = true;
+      std::vector<isa::Segment> of_cores(tasks_.size());
+      for (std::size_t core = 0; core < tasks_.size(); ++core) {
+        const std::vector<std::uint32_t>& segments = tasks_[core].segments;
+        const auto [first, last] = std::equal_range(segments.begin(), segments.end(), s);
+        of_cores[core].task_first = static_cast<std::uint32_t>(first - segments.begin());
+        of_cores[core].task_last = static_cast<std::uint32_t>(last - segments.begin());
+        empty = empty && first == last;
+      }
+      if (s == 0 || !empty) {
+        for (std::size_t core = 0; core < tasks_.size(); ++core) {
+          result_.card.cores[core].segments.push_back(std::move(of_cores[core]));
+        }
+      }
+      if (s >= steps.size()) continue;
+      isa::Segment& segment = result_.card.cores.front().segments.back();
+      segment.host_steps.push_back(std::move(steps[s]));
+    }
+  }
+
+  void add_layers() {
+    for (std::size_t i = 0; i < work_.size(); ++i) {
+      LayerShare share;
+      share.name = prepared_.layers[i].name;
+      share.way = work_[i].way;
+      share.reason = std::move(work_[i].reason);
+      result_.layers.push_back(std::move(share));
+    }
+    for (const isa::Program& program : result_.card.cores) {
+      std::uint32_t before = UINT32_MAX;
+      for (const TaskDescriptor& task : program.tasks) {
+        LayerShare& share = result_.layers[task.layer];
+        if (task.layer != before) ++share.cores;
+        before = task.layer;
+        const Traffic traffic = traffic_of(task);
+        share.bytes_read += traffic.read;
+        share.bytes_written += traffic.written;
+      }
+    }
+  }
+
+  const std::shared_ptr<const Graph> graph_;
+  const ChipConfig& chip_;
+  const CompileOptions& options_;
+  const ShareChoice& choice_;
+  Prepared prepared_;
+  Table<LayerIndex, LayerWork> work_;
+  std::vector<CoreTasks> tasks_;  // of each core
+  SharedProgram result_;
+};
+
+}  // namespace
+
+Result<SharedProgram> compile_shares(std::shared_ptr<const Graph> graph, const ChipConfig& chip,
+                                     const CompileOptions& options, const ShareChoice& choice) {
+  TESSERA_CHECK(graph != nullptr, "no graph");
+  if (choice.cores < 1 || choice.cores > kCoresMax) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("a program for {} cores, allowed 1 to {}", choice.cores, kCoresMax)};
+  }
+  CompileOptions apart = options;
+  apart.resident = apart.cascades = false;
+  TESSERA_TRY(const ChipConfig usable, bounded_chip(chip, apart));
+  auto program = ShareCompiler(graph, usable, apart, choice).run();
+  if (!program.ok() && program.error().code == ErrorCode::kDoesNotFit && apart.choose_views) {
+    // The cheapest views may have longer rows than a small buffer holds.
+    apart.choose_views = false;
+    program = ShareCompiler(graph, usable, apart, choice).run();
+  }
+  if (!program.ok()) {
+    return program.error().with_context(
+        fmt::format("compiling '{}' for {} cores", graph->name, choice.cores));
+  }
+  // They run on whole cores.
+  for (isa::Program& core : program->card.cores) core.chip_fingerprint = fingerprint(chip);
+  return program;
+}
+
+}  // namespace tessera::compile

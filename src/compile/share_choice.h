@@ -1,0 +1,49 @@
+// How a layer's results are shared out among the cores of a card: along which axis, in how many
+// parts. No sum is cut, so no bit depends on it.
+//
+//   rows      core 0 | core 1 | core 2       bands of the output surface; columns where it has one row
+//   channels  core k: its output channels    of products with kernel slices of their own
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "compile/layer.h"
+#include "compile/pieces.h"
+
+namespace tessera::compile {
+
+// What is wanted. A layer that cannot be cut so is cut another way, or runs on one core.
+enum class Split : std::uint8_t {
+  kRows,      // W: rows of the output surface
+  kChannels,  // OC: output channels
+};
+
+enum class ShareWay : std::uint8_t {
+  kOneCore,
+  kRows,
+  kColumns,
+  kChannels,
+  kImages,
+  kCopies,  // parts of DRAM to DRAM copies
+  kParts,   // of a transposition
+  kHost,    // a host step: no core has a part in it
+};
+const char* share_way_name(ShareWay way);  // "one core", "rows", ...
+
+struct ShareChoice {
+  int cores = 1;
+  Split split = Split::kRows;
+  std::vector<Split> of_nodes;  // of each graph node; empty: `split` for all
+};
+
+// How a neural or planar layer is cut; kOneCore if it cannot be. It is known before a product has
+// kernel slices.
+ShareWay find_way(const PlannedLayer& layer, const ShareChoice& choice);
+// Why nothing else than kOneCore was found for a neural or planar layer.
+const char* one_core_reason(const PlannedLayer& layer);
+// The parts, at most one a core; together the whole output, no two of them with a result in common.
+// The sizes along the axis differ by one at most (products of several groups: by one group).
+std::vector<LayerBox> share_boxes(const PlannedLayer& layer, const ShareChoice& choice);
+
+}  // namespace tessera::compile

@@ -1,0 +1,29 @@
+// Programs of several cores, without the clock that runs them: as one list of tasks that one core
+// takes one by one, and what their dependencies force, step by step.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "arch/chip_config.h"
+#include "base/result.h"
+#include "isa/card_program.h"
+
+namespace tessera::agreement {
+
+// All cores' tasks in one list that every dependency allows, each waiting for the one before, for a
+// chip whose core has the memories of all cores, side by side.
+struct OneList {
+  isa::Program program;
+  ChipConfig chip;
+};
+// Each core in turn goes on for as long as nothing it needs is missing: the first core first, or,
+// with `last_first`, the last. An error if the cores wait for each other for ever.
+Result<OneList> in_one_list(const isa::CardProgram& card, const ChipConfig& chip, bool last_first);
+
+// Empty if for any two steps of different cores that touch the same byte of DRAM, one of them
+// writing, the dependencies and the queues say which comes first; else the two. Walks all pairs.
+// Weights are only read, and left out.
+std::string find_race(const isa::CardProgram& card);
+
+}  // namespace tessera::agreement

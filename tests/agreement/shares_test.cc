@@ -1,0 +1,197 @@
+// Layers shared out among cores: any number of cores and any split give the bits of one core, and the
+// dependencies between cores order whatever touches the same bytes.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "arch/architecture_file.h"
+#include "card_runs.h"
+#include "compile/compile_shares.h"
+#include "compile/testing/random_graph.h"
+#include "concord/testing/random_graph.h"
+#include "isa/verify.h"
+#include "random_runs.h"
+
+namespace tessera::agreement {
+namespace {
+
+using compile::LayerShare;
+using compile::ShareChoice;
+using compile::SharedProgram;
+using compile::ShareWay;
+using compile::Split;
+using compile::testing::GraphBuilder;
+using GraphPointer = std::shared_ptr<const graph::Graph>;
+
+constexpr int kCores[] = {2, 3, 4, 7, 16, 64};
+constexpr Split kSplits[] = {Split::kRows, Split::kChannels};
+
+// The list's outputs are those of the reference.
+void check_bits(const SharedProgram& shared, const ChipConfig& chip,
+                const std::vector<Tensor>& inputs, const std::vector<Tensor>& expected) {
+  for (const bool last_first : {false, true}) {
+    const auto list = in_one_list(shared.card, chip, last_first);
+    ASSERT_TRUE(list.ok()) << list.error().to_string();
+    const Status proof = isa::verify_program(list->program, list->chip);
+    ASSERT_TRUE(proof.ok()) << proof.error().to_string();
+    const auto found = run_program(list->program, list->chip, inputs, {});
+    ASSERT_TRUE(found.ok()) << found.error().to_string();
+    EXPECT_TRUE(expected == *found) << "last core first: " << last_first;
+  }
+}
+
+void check_layers(const SharedProgram& shared) {
+  for (const LayerShare& layer : shared.layers) {
+    EXPECT_EQ(layer.way == ShareWay::kOneCore, !layer.reason.empty()) << layer.name;
+    if (layer.way == ShareWay::kOneCore) {
+      EXPECT_LE(layer.cores, 1) << layer.name;
+    }
+  }
+}
+
+void check_graph(const GraphPointer& graph, const ChipConfig& chip, std::uint64_t seed) {
+  const std::vector<Tensor> inputs = random_inputs(*graph, seed);
+  const auto expected = run_reference(graph, inputs);
+  ASSERT_TRUE(expected.ok()) << expected.error().to_string();
+  for (const int cores : kCores) {
+    for (const Split split : kSplits) {
+      SCOPED_TRACE(::testing::Message() << "graph " << seed << ", " << cores << " cores, split "
+                                        << static_cast<int>(split));
+      const auto shared = compile::compile_shares(graph, chip, {},
+                                                  {.cores = cores, .split = split, .of_nodes = {}});
+      ASSERT_TRUE(shared.ok()) << shared.error().to_string();
+      check_layers(*shared);
+      check_bits(*shared, chip, inputs, *expected);
+    }
+  }
+}
+
+TEST(Shares, RandomGraphsGiveTheReferenceBits) {
+  for (std::uint64_t seed = 2000; seed < 2020; ++seed) {
+    check_graph(compile::testing::random_graph(seed), *load_chip_config("tessera128"), seed);
+  }
+}
+
+TEST(Shares, SmallArraysGiveTheReferenceBits) {
+  for (std::uint64_t seed = 2100; seed < 2108; ++seed) {
+    check_graph(compile::testing::random_graph(seed), *load_chip_config("edge"), seed);
+  }
+}
+
+// Every kind of node; values that compare equal bit by bit.
+TEST(Shares, GraphsOfAllNodesGiveTheReferenceBits) {
+  for (std::uint32_t seed = 1; seed < 25; ++seed) {
+    const auto graph =
+        std::make_shared<const graph::Graph>(concord::testing::random_graph(seed, 8));
+    check_graph(graph, *load_chip_config("tessera128"), seed);
+  }
+}
+
+// A split of its own for each layer, and small buffers, so that a core has many pieces of a layer.
+TEST(Shares, MixedSplitsInSmallBuffersGiveTheReferenceBits) {
+  for (std::uint64_t seed = 2200; seed < 2212; ++seed) {
+    const auto graph = compile::testing::random_graph(seed);
+    const std::vector<Tensor> inputs = random_inputs(*graph, seed);
+    const auto expected = run_reference(graph, inputs);
+    ASSERT_TRUE(expected.ok()) << expected.error().to_string();
+    ChipConfig chip = *load_chip_config("tessera128");
+    chip.state_buffer.bytes_per_partition = 8192;
+    std::mt19937_64 random(seed);
+    for (const int cores : {2, 5}) {
+      ShareChoice choice{.cores = cores, .split = Split::kRows, .of_nodes = {}};
+      for (std::size_t i = 0; i < graph->nodes.size(); ++i) {
+        choice.of_nodes.push_back(random() % 2 == 0 ? Split::kRows : Split::kChannels);
+      }
+      SCOPED_TRACE(::testing::Message() << "graph " << seed << ", " << cores << " cores");
+      const auto shared = compile::compile_shares(graph, chip, {}, choice);
+      ASSERT_TRUE(shared.ok()) << shared.error().to_string();
+      check_bits(*shared, chip, inputs, *expected);
+    }
+  }
+}
+
+TEST(Shares, DependenciesOrderAllThatTouchesTheSameBytes) {
+  for (std::uint64_t seed = 2000; seed < 2006; ++seed) {
+    const auto graph = compile::testing::random_graph(seed);
+    for (const int cores : {2, 3, 5}) {
+      for (const Split split : kSplits) {
+        SCOPED_TRACE(::testing::Message() << "graph " << seed << ", " << cores << " cores, split "
+                                          << static_cast<int>(split));
+        const auto shared =
+            compile::compile_shares(graph, *load_chip_config("tessera128"), {},
+                                    {.cores = cores, .split = split, .of_nodes = {}});
+        ASSERT_TRUE(shared.ok()) << shared.error().to_string();
+        EXPECT_EQ(find_race(shared->card), "");
+      }
+    }
+  }
+}
+
+GraphPointer two_convolutions() {
+  GraphBuilder builder(1);
+  auto x = builder.conv(builder.input({1, 24, 20, 20}), {32, 3, 1, 1});
+  builder.output(builder.conv(x, {16, 3, 1, 1}));
+  return builder.take();
+}
+
+TEST(Shares, EachDependencyOnAnotherCoreThatIsMissingIsNoticed) {
+  for (const Split split : kSplits) {
+    const auto shared = compile::compile_shares(two_convolutions(), ChipConfig{}, {},
+                                                {.cores = 3, .split = split, .of_nodes = {}});
+    ASSERT_TRUE(shared.ok()) << shared.error().to_string();
+    EXPECT_GT(shared->remote_dependencies, 0);
+    for (std::size_t core = 0; core < 3; ++core) {
+      const std::vector<isa::TaskDescriptor>& tasks = shared->card.cores[core].tasks;
+      for (std::size_t i = 0; i < tasks.size(); ++i) {
+        for (const isa::RemoteDependency& gone : tasks[i].remote) {
+          isa::CardProgram card = shared->card;
+          std::erase_if(card.cores[core].tasks[i].remote, [&](const auto& remote) {
+            return remote.core == gone.core && remote.on.task == gone.on.task;
+          });
+          EXPECT_NE(find_race(card), "") << "core " << core << " task " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST(Shares, EdgesLeaveWhileTheLayerGoesOn) {
+  GraphBuilder builder(1);
+  auto x = builder.conv(builder.input({1, 24, 64, 64}), {32, 3, 1, 1});
+  builder.output(builder.conv(x, {16, 3, 1, 1}));
+  const auto shared = compile::compile_shares(builder.take(), ChipConfig{}, {},
+                                              {.cores = 2, .split = Split::kRows, .of_nodes = {}});
+  ASSERT_TRUE(shared.ok()) << shared.error().to_string();
+  // The upper half waits for the lower one's first rows alone.
+  for (const isa::TaskDescriptor& task : shared->card.cores[0].tasks) {
+    for (const isa::RemoteDependency& remote : task.remote) {
+      const isa::TaskDescriptor& store = shared->card.cores[1].tasks[remote.on.task];
+      EXPECT_EQ(steps_needed(remote.on, task.steps(), store.steps()), 1);
+    }
+  }
+  EXPECT_EQ(shared->remote_dependencies, 2);
+}
+
+TEST(Shares, LayersSayHowTheyAreCut) {
+  const auto shared = compile::compile_shares(two_convolutions(), ChipConfig{}, {},
+                                              {.cores = 4, .split = Split::kRows, .of_nodes = {}});
+  ASSERT_TRUE(shared.ok()) << shared.error().to_string();
+  ASSERT_EQ(shared->layers.size(), 2u);
+  const LayerShare& first = shared->layers[0];
+  EXPECT_EQ(first.way, ShareWay::kRows);
+  EXPECT_EQ(first.cores, 4);
+  EXPECT_EQ(first.bytes_written, 2 * 32 * 20 * 20);
+}
+
+TEST(Shares, NumbersOfCoresOutOfRangeAreNamed) {
+  for (const int cores : {0, 65}) {
+    const auto shared =
+        compile::compile_shares(two_convolutions(), ChipConfig{}, {},
+                                {.cores = cores, .split = Split::kRows, .of_nodes = {}});
+    ASSERT_FALSE(shared.ok());
+    EXPECT_NE(shared.error().to_string().find("allowed 1 to 64"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace tessera::agreement
