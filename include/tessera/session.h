@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/core_split.h"
 #include "tessera/device_kind.h"
 #include "tessera/network.h"
 #include "tessera/result.h"
@@ -32,7 +33,11 @@ struct SessionOptions {
   bool check_hazards = false;  // sim: report two tasks that race
   bool serial = false;         // sim: one task at a time
   bool trace = false;          // sim: keep the timeline
-  std::uint8_t traps = 0;      // sim: exceptions of values that end a run with an error (traps.h)
+  // sim: cores of the card that run the network together, with the bits of one; card.cores_per_group of
+  // the architecture says how many there are.
+  int cores = 1;
+  CoreSplit split = CoreSplit::kRows;
+  std::uint8_t traps = 0;  // sim: exceptions of values that end a run with an error (traps.h)
   ProgressCallback progress = {};
 };
 

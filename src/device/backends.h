@@ -20,6 +20,8 @@ struct FunctionPlace {
 // `sim`: link, verify, and run the program on one virtual core a kernel; host steps in between.
 Result<std::unique_ptr<Backend>> make_sim_backend(const DeviceConfig& options,
                                                   FunctionPlace place = {});
+// `sim` with several cores of a card, which run each network together.
+Result<std::unique_ptr<Backend>> make_card_backend(const DeviceConfig& options);
 // `host` and `ref`: the typed graph executed directly, fast or obviously; one executor a kernel.
 Result<std::unique_ptr<Backend>> make_executor_backend(const DeviceConfig& options);
 

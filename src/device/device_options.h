@@ -8,6 +8,7 @@
 
 #include "arch/chip_config.h"
 #include "base/quantity.h"
+#include "tessera/core_split.h"
 #include "tessera/device_kind.h"
 #include "tessera/network.h"
 
@@ -45,6 +46,8 @@ struct DeviceConfig {
       false;  // sim, when values are not simulated: simulate a program's cycles once
   bool check_hazards = false, serial = false, trace = false;  // sim
   std::uint8_t traps = 0;                                     // sim (tessera/traps.h)
+  int cores = 1;                       // sim: of the card, that run a network together
+  CoreSplit split = CoreSplit::kRows;  // and what each does of a layer
   Pace pace = {};
   // A run that takes longer is a failure of the device; 0: no limit but the deadlines of wait().
   std::chrono::nanoseconds run_limit{0};

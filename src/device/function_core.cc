@@ -239,20 +239,19 @@ Status FunctionCore::prepare(const Run& run) {
   }
   tenant = run.placed.tenant;
   if (run.views == nullptr) return {};
-  TESSERA_RETURN_IF_ERROR(place_tensors(*core_, run.placed.network, run.program->inputs,
-                                        run.views->inputs, run.inputs_in_place,
-                                        TensorRole::kInput));
-  return place_tensors(*core_, run.placed.network, run.program->outputs, run.views->outputs,
-                       run.outputs_in_place, TensorRole::kOutput);
+  CoreDram dram(*core_, run.placed.network);
+  TESSERA_RETURN_IF_ERROR(place_tensors(dram, run.program->inputs, run.views->inputs,
+                                        run.inputs_in_place, TensorRole::kInput));
+  return place_tensors(dram, run.program->outputs, run.views->outputs, run.outputs_in_place,
+                       TensorRole::kOutput);
 }
 
 Result<Cycles> FunctionCore::take_host_steps(const Run& run, std::size_t segment,
                                              bool timing_only) {
   const std::vector<OpenStep>& steps = (*run.host_steps)[segment];
   if (!timing_only) {
-    for (const OpenStep& step : steps) {
-      TESSERA_RETURN_IF_ERROR(run_step(*core_, step, run.placed.network));
-    }
+    CoreDram dram(*core_, run.placed.network);
+    for (const OpenStep& step : steps) TESSERA_RETURN_IF_ERROR(run_step(dram, step));
   }
   return host_time(steps, chip_).both();
 }

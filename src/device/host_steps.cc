@@ -14,8 +14,7 @@ namespace tessera::device {
 namespace {
 
 // Constants from the step's graph, everything else from DRAM. `values` keeps what was read.
-Result<std::vector<const Tensor*>> read_operands(const card::Core& core, std::size_t network,
-                                                 const OpenStep& step,
+Result<std::vector<const Tensor*>> read_operands(const NetworkDram& dram, const OpenStep& step,
                                                  std::vector<Tensor>& values) {
   const graph::Node& node = step.graph->nodes[0];
   values.resize(step.inputs.size());
@@ -25,7 +24,7 @@ Result<std::vector<const Tensor*>> read_operands(const card::Core& core, std::si
     operands.push_back(constant != nullptr ? constant.get() : &values[i]);
     if (constant != nullptr) continue;
     values[i] = Tensor::zeros(step.inputs[i].format, step.inputs[i].dims);
-    TESSERA_RETURN_IF_ERROR(core.read(network, step.inputs[i].address, values[i].bytes));
+    TESSERA_RETURN_IF_ERROR(dram.read(step.inputs[i].address, values[i].bytes));
   }
   return operands;
 }
@@ -70,11 +69,10 @@ Result<OpenSteps> open_steps(const isa::Program& program) {
   return steps;
 }
 
-Status run_step(card::Core& core, const OpenStep& step, std::size_t network) {
+Status run_step(NetworkDram& dram, const OpenStep& step) {
   const graph::Node& node = step.graph->nodes[0];
   std::vector<Tensor> values;
-  TESSERA_TRY(const std::vector<const Tensor*> operands,
-              read_operands(core, network, step, values));
+  TESSERA_TRY(const std::vector<const Tensor*> operands, read_operands(dram, step, values));
   TESSERA_TRY(const std::vector<Tensor> outputs, host::run_host_step(node, operands));
   for (std::size_t i = 0; i < step.outputs.size(); ++i) {
     const isa::TensorSlot& slot = step.outputs[i];
@@ -84,7 +82,7 @@ Status run_step(card::Core& core, const OpenStep& step, std::size_t network) {
                                "program says",
                                node.name, slot.name)};
     }
-    TESSERA_RETURN_IF_ERROR(core.write(network, slot.address, outputs[i].bytes));
+    TESSERA_RETURN_IF_ERROR(dram.write(slot.address, outputs[i].bytes));
   }
   return {};
 }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "arch/chip_config.h"
-#include "card/core.h"
+#include "device/network_dram.h"
 #include "graph/graph.h"
 #include "isa/program.h"
 #include "tessera/run_result.h"
@@ -21,9 +21,8 @@ using OpenSteps = std::vector<std::vector<OpenStep>>;  // of each segment
 
 Result<OpenSteps> open_steps(const isa::Program& program);
 
-// Reads the step's inputs from DRAM, evaluates its node and writes the outputs back. `network` is
-// the one on the core that the step belongs to.
-Status run_step(card::Core& core, const OpenStep& step, std::size_t network = 0);
+// Reads the step's inputs from DRAM, evaluates its node and writes the outputs back.
+Status run_step(NetworkDram& dram, const OpenStep& step);
 
 // In cycles of the core's clock.
 struct HostTime {

@@ -52,6 +52,11 @@ Status check_options(const DeviceConfig& options) {
   }
   TESSERA_RETURN_IF_ERROR(check_times(options));
   const bool clocked = options.kind == DeviceKind::kSim;
+  if (options.cores < 1 || options.cores > kCardCoresMax || (!clocked && options.cores > 1)) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("a device '{}' of {} cores; allowed: 1 to {} of 'sim'",
+                             device_kind_name(options.kind), options.cores, kCardCoresMax)};
+  }
   if (!clocked && (options.pace.enabled || options.values != Values::kSimulated)) {
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("a device '{}' that is paced or leaves values out; only 'sim' has a "
@@ -103,7 +108,8 @@ Result<std::unique_ptr<Device>> make_failing_device(const DeviceConfig& options,
   TESSERA_RETURN_IF_ERROR(check_options(options));
   std::unique_ptr<Backend> backend;
   if (options.kind == DeviceKind::kSim) {
-    TESSERA_TRY(backend, make_sim_backend(options));
+    TESSERA_TRY(backend,
+                options.cores > 1 ? make_card_backend(options) : make_sim_backend(options));
   } else {
     TESSERA_TRY(backend, make_executor_backend(options));
   }

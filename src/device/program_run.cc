@@ -117,8 +117,9 @@ Result<RunResult> ProgramRun::run_segments(std::size_t first, std::size_t last, 
     result.host_cycles += time.step;
     result.transfer_cycles += time.transfer;
     if (options_.timing_only) continue;
+    CoreDram dram(*core_);
     for (const OpenStep& step : host_steps_[segment]) {
-      TESSERA_RETURN_IF_ERROR(run_step(*core_, step));
+      TESSERA_RETURN_IF_ERROR(run_step(dram, step));
     }
   }
   if (with_outputs) result.transfer_cycles += edge_transfer_cycles(program_, chip_);

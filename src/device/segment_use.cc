@@ -1,5 +1,7 @@
 #include "device/segment_use.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "base/check.h"
@@ -43,48 +45,75 @@ const std::string& engine_name(const card::RunStatistics& statistics,
   return found->name;
 }
 
-void add_timeline(const isa::Program& program, const card::RunStatistics& statistics,
-                  std::size_t place, RunResult& result) {
+// `hints` are those of the layers; `whose` stands in front of the engines' names.
+void add_timeline(const isa::Program& program, const std::vector<isa::LayerHint>& hints,
+                  const card::RunStatistics& statistics, std::size_t place,
+                  const std::string& whose, RunResult& result) {
   for (const card::TraceEvent& event : statistics.trace) {
     if (event.network != place) continue;
     const std::uint32_t layer = program.tasks[event.task].layer;
-    result.timeline.push_back({engine_name(statistics, event),
-                               layer < program.hints.size() ? program.hints[layer].name : "",
-                               event.task, event.step, result.cycles + event.begin,
-                               result.cycles + event.end, event.blocked_ports,
-                               event.blocked_message});
+    result.timeline.push_back({whose + engine_name(statistics, event),
+                               layer < hints.size() ? hints[layer].name : "", event.task,
+                               event.step, result.cycles + event.begin, result.cycles + event.end,
+                               event.blocked_ports, event.blocked_message});
   }
+}
+
+}  // namespace
+
+namespace {
+
+void add_engine(const card::EngineStatistics& engine, const std::string& name, std::int32_t core,
+                std::vector<EngineUse>& engines) {
+  auto found = std::find_if(engines.begin(), engines.end(),
+                            [&](const EngineUse& use) { return use.name == name; });
+  if (found == engines.end()) {
+    engines.push_back({});
+    found = engines.end() - 1;
+    found->name = name;
+    found->kind = engine.kind;
+    found->index = engine.index;
+    found->core = core;
+  }
+  found->busy += engine.busy;
+  found->blocked_dependency += engine.blocked_dependency;
+  found->blocked_memory += engine.blocked_memory;
+  found->blocked_ports += engine.blocked_ports;
+  found->idle += engine.idle;
+  found->tasks += engine.tasks;
+  found->steps += engine.steps;
+  found->macs += engine.macs;
+  found->blocked_message += engine.blocked_message;
+  if (engine.kind.starts_with("message_")) {
+    found->message_bytes += engine.bytes_read + engine.bytes_written;
+    return;
+  }
+  found->dram_bytes_read += engine.bytes_read;
+  found->dram_bytes_written += engine.bytes_written;
 }
 
 }  // namespace
 
 void add_engines(const card::RunStatistics& statistics, std::vector<EngineUse>& engines) {
   for (const card::EngineStatistics& engine : statistics.engines) {
-    auto found = std::find_if(engines.begin(), engines.end(),
-                              [&](const EngineUse& use) { return use.name == engine.name; });
-    if (found == engines.end()) {
-      engines.push_back({});
-      found = engines.end() - 1;
-      found->name = engine.name;
-      found->kind = engine.kind;
-      found->index = engine.index;
-    }
-    found->busy += engine.busy;
-    found->blocked_dependency += engine.blocked_dependency;
-    found->blocked_memory += engine.blocked_memory;
-    found->blocked_ports += engine.blocked_ports;
-    found->idle += engine.idle;
-    found->tasks += engine.tasks;
-    found->steps += engine.steps;
-    found->macs += engine.macs;
-    found->blocked_message += engine.blocked_message;
-    if (engine.kind.starts_with("message_")) {
-      found->message_bytes += engine.bytes_read + engine.bytes_written;
-      continue;
-    }
-    found->dram_bytes_read += engine.bytes_read;
-    found->dram_bytes_written += engine.bytes_written;
+    add_engine(engine, engine.name, 0, engines);
   }
+}
+
+void add_card_segment(const isa::CardProgram& program, std::size_t segment,
+                      const card::CardStatistics& statistics, RunResult& result) {
+  for (std::size_t core = 0; core < statistics.cores.size(); ++core) {
+    const card::RunStatistics& of = statistics.cores[core];
+    const std::string whose = fmt::format("core {} ", core);
+    for (const card::EngineStatistics& engine : of.engines) {
+      add_engine(engine, whose + engine.name, static_cast<std::int32_t>(core), result.engines);
+    }
+    add_layers(program.cores[core], program.cores[core].segments[segment], of.tasks, result);
+    add_timeline(program.cores[core], program.cores[0].hints, of, 0, whose, result);
+    result.status_flags |= of.status_flags;
+  }
+  add_engine(statistics.memory, statistics.memory.name, -1, result.engines);
+  result.cycles += statistics.cycles;
 }
 
 void add_hints(const isa::Program& program, RunResult& result) {
@@ -102,7 +131,7 @@ void add_segment(const isa::Program& program, std::size_t segment,
                  const card::RunStatistics& statistics, RunResult& result) {
   add_engines(statistics, result.engines);
   add_layers(program, program.segments[segment], statistics.tasks, result);
-  add_timeline(program, statistics, 0, result);
+  add_timeline(program, program.hints, statistics, 0, "", result);
   result.cycles += statistics.cycles;
   result.status_flags |= statistics.status_flags;
 }
@@ -115,7 +144,7 @@ void add_tasks(const isa::Program& program, const std::vector<card::TaskTiming>&
 void add_network(const isa::Program& program, std::size_t place, const card::NetworksResult& run,
                  RunResult& result) {
   add_tasks(program, run.networks[place].tasks, result);
-  add_timeline(program, run.statistics, place, result);
+  add_timeline(program, program.hints, run.statistics, place, "", result);
 }
 
 }  // namespace tessera::device

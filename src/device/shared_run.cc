@@ -170,9 +170,8 @@ Result<std::vector<Tensor>> SharedRun::read_outputs(std::size_t network) const {
 Result<Cycles> SharedRun::take_host_steps(std::size_t network, std::size_t segment) {
   const std::vector<OpenStep>& steps = slots_[network].host_steps[segment];
   if (!options_.timing_only) {
-    for (const OpenStep& step : steps) {
-      TESSERA_RETURN_IF_ERROR(run_step(*core_, step, network));
-    }
+    CoreDram dram(*core_, network);
+    for (const OpenStep& step : steps) TESSERA_RETURN_IF_ERROR(run_step(dram, step));
   }
   return options_.host_time ? host_time(steps, chip_).both() : 0;
 }

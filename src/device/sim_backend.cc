@@ -282,9 +282,10 @@ class SimBackend : public Backend {
   Result<RunResult> simulate(const LoadedProgram& loaded, card::Core& core, const RunViews* views) {
     const isa::Program& program = loaded.program;
     if (views != nullptr) {
-      TESSERA_RETURN_IF_ERROR(place_tensors(core, 0, program.inputs, views->inputs,
+      CoreDram dram(core);
+      TESSERA_RETURN_IF_ERROR(place_tensors(dram, program.inputs, views->inputs,
                                             loaded.inputs_in_place, TensorRole::kInput));
-      TESSERA_RETURN_IF_ERROR(place_tensors(core, 0, program.outputs, views->outputs,
+      TESSERA_RETURN_IF_ERROR(place_tensors(dram, program.outputs, views->outputs,
                                             loaded.outputs_in_place, TensorRole::kOutput));
     }
     TESSERA_TRY(RunResult result, run_segments(loaded, core, views == nullptr));
@@ -314,8 +315,9 @@ class SimBackend : public Backend {
       TESSERA_TRY(const card::RunStatistics statistics, core.run_segment(i, core_options));
       add_segment(loaded.program, i, statistics, result);
       if (timing_only) continue;
+      CoreDram dram(core);
       for (const OpenStep& step : loaded.host_steps[i]) {
-        TESSERA_RETURN_IF_ERROR(run_step(core, step));
+        TESSERA_RETURN_IF_ERROR(run_step(dram, step));
       }
     }
     if (options_.progress) options_.progress("simulate", 1);

@@ -41,15 +41,14 @@ bool slots_can_move(const isa::Program& program, const ChipConfig& chip, isa::Ba
   return true;
 }
 
-Status place_tensors(card::Core& core, std::size_t network,
-                     const std::vector<isa::TensorSlot>& slots,
+Status place_tensors(NetworkDram& dram, const std::vector<isa::TensorSlot>& slots,
                      std::span<const std::span<std::byte>> views, bool in_place, TensorRole role) {
   for (std::size_t i = 0; i < slots.size(); ++i) {
     if (views[i].empty()) continue;
     if (in_place) {
-      TESSERA_RETURN_IF_ERROR(core.bind(network, slots[i].address, views[i]));
+      TESSERA_RETURN_IF_ERROR(dram.bind(slots[i].address, views[i]));
     } else if (role == TensorRole::kInput) {
-      TESSERA_RETURN_IF_ERROR(core.write(network, slots[i].address, views[i]));
+      TESSERA_RETURN_IF_ERROR(dram.write(slots[i].address, views[i]));
     }
   }
   return {};

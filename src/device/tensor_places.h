@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "arch/chip_config.h"
-#include "card/core.h"
+#include "device/network_dram.h"
 #include "isa/program.h"
 
 namespace tessera::device {
@@ -20,8 +20,7 @@ bool slots_can_move(const isa::Program& program, const ChipConfig& chip, isa::Ba
 
 // Puts tensor i where the tasks look for it: by telling them where it is, or by copying it.
 enum class TensorRole { kInput, kOutput };
-Status place_tensors(card::Core& core, std::size_t network,
-                     const std::vector<isa::TensorSlot>& slots,
+Status place_tensors(NetworkDram& dram, const std::vector<isa::TensorSlot>& slots,
                      std::span<const std::span<std::byte>> views, bool in_place, TensorRole role);
 
 }  // namespace tessera::device

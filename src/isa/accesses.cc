@@ -11,9 +11,7 @@
 namespace tessera::isa {
 namespace {
 
-// More runs of DRAM bytes than this in one step are taken as the one range around them.
-constexpr std::int64_t kRunsMax = 1024;
-// The same for strips of a surface.
+// More strips of a surface than this are taken as the one range around them.
 constexpr std::int64_t kStripsMax = std::int64_t{1} << 16;
 
 void add(MemoryKind memory, bool write, std::int64_t first, std::int64_t last,
@@ -182,8 +180,9 @@ DramBox transfer_box(const TransferTask& task, std::int64_t image, RowRange rows
 }
 
 void transfer_accesses(const TransferTask& task, bool load, std::int64_t partitions,
-                       std::int64_t image, RowRange rows, std::vector<Access>& accesses) {
-  dram_accesses(transfer_box(task, image, rows), !load, accesses);
+                       std::int64_t image, RowRange rows, std::vector<Access>& accesses,
+                       std::int64_t runs_max = kRunsMax) {
+  dram_accesses(transfer_box(task, image, rows), !load, accesses, runs_max);
   surface_accesses(task.buffer, {task.channel_first, task.channel_count, image, rows}, partitions,
                    load, accesses);
 }
@@ -267,7 +266,7 @@ void surface_accesses(const BufferSurface& surface, const SurfaceBox& box, std::
 }
 
 void step_accesses(const TaskDescriptor& task, const ChipConfig& chip, std::int64_t step,
-                   std::vector<Access>& accesses) {
+                   std::vector<Access>& accesses, std::int64_t runs_max) {
   const std::int64_t partitions = chip.state_buffer.partitions;
   const std::int64_t image = task.bands.image(step);
   const RowRange rows = task.bands.range(step);
@@ -283,9 +282,9 @@ void step_accesses(const TaskDescriptor& task, const ChipConfig& chip, std::int6
           planar_accesses(config, partitions, image, rows, accesses);
         } else if constexpr (std::is_same_v<T, TransferTask>) {
           transfer_accesses(config, task.engine == EngineKind::kLoad, partitions, image, rows,
-                            accesses);
+                            accesses, runs_max);
         } else if constexpr (std::is_same_v<T, CopyTask>) {
-          copy_accesses(config, rows, accesses);
+          copy_accesses(config, rows, accesses, runs_max);
         } else if constexpr (std::is_same_v<T, MessageTask>) {
           message_accesses(config, task.engine == EngineKind::kMessageIn, partitions, image, rows,
                            accesses);

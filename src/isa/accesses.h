@@ -25,12 +25,13 @@ struct Access {
 };
 // What step `step` (0-based) of `task` touches. Strips of one row are merged where they touch.
 // The static verifier and the hazard check share it.
+// Up to `runs_max` runs of DRAM are named one by one, more as the one range around them: of one core
+// a few do; of several one has rows between those of another.
+inline constexpr std::int64_t kRunsMax = 1024, kRunsMaxOfCores = std::int64_t{1} << 14;
 void step_accesses(const TaskDescriptor& task, const ChipConfig& chip, std::int64_t step,
-                   std::vector<Access>& accesses);
+                   std::vector<Access>& accesses, std::int64_t runs_max = kRunsMax);
 
-// What step `step` (0-based) of a transfer or a copy touches in DRAM; nothing of other tasks. Up to
-// `runs_max` runs of bytes are named one by one (step_accesses() is content with fewer), more as the
-// one range around them: rows of many channels that another core has rows between.
+// The same of a transfer or a copy in DRAM alone; nothing of other tasks.
 void step_dram_accesses(const TaskDescriptor& task, std::int64_t step, std::int64_t runs_max,
                         std::vector<Access>& accesses);
 

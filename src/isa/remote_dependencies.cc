@@ -94,7 +94,7 @@ class RemoteDeriver {
       if (!latest.valid() || number(earlier) > number(latest)) latest = earlier;
     };
     accesses_.clear();
-    step_dram_accesses(task, step, kRemoteRunsMax, accesses_);
+    step_dram_accesses(task, step, kRunsMaxOfCores, accesses_);
     for (const Access& access : accesses_) {
       if (access.base == BaseIndex::kWeights) continue;
       AccessMap& map = dram_[access.base];

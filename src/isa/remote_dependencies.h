@@ -29,9 +29,6 @@ struct CoreTasks {
   std::vector<TaskDescriptor> tasks;
 };
 
-// Runs of bytes of a step that are told apart.
-inline constexpr std::int64_t kRemoteRunsMax = std::int64_t{1} << 14;
-
 // Sets `remote` of all tasks. `order` has every task of every core once, those of one core in their
 // order, segments ascending; tasks of different segments never run at the same time on any cores.
 // Every dependency points to an earlier task of `order`, so no cycle can arise. Left out is what

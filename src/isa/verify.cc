@@ -232,7 +232,7 @@ class Verifier {
     }
     clocks_->keep({id, at}, clock_);
     accesses_.clear();
-    step_accesses(task, chip_, at, accesses_);
+    step_accesses(task, chip_, at, accesses_, cores_.core.empty() ? kRunsMax : kRunsMaxOfCores);
     access_count_ += static_cast<std::int64_t>(accesses_.size());
     if (access_count_ > kAccessesMax) {
       return invalid(fmt::format("{}: more than {} memory accesses", describe(id), kAccessesMax));

@@ -356,6 +356,8 @@ device::DeviceConfig device_of(const SessionOptions& options, const ChipConfig& 
   result.serial = options.serial;
   result.trace = options.trace;
   result.traps = options.traps;
+  result.cores = options.cores;
+  result.split = options.split;
   result.progress = options.progress;
   return result;
 }

@@ -206,7 +206,8 @@ void HazardCheck::begin_step(HazardStep step) {
     }
   }
   accesses_.clear();
-  isa::step_accesses(*step.descriptor, chip_, step.step, accesses_);
+  isa::step_accesses(*step.descriptor, chip_, step.step, accesses_,
+                     cores_.empty() ? isa::kRunsMax : isa::kRunsMaxOfCores);
   const isa::StepRef self{step.id, step.step};
   for (const isa::Access& access : accesses_) {
     if (access.memory == isa::MemoryKind::kPsum) continue;  // psum_ has seen it

@@ -35,6 +35,7 @@ Status check_options(const RunArguments& arguments, DeviceKind device) {
                                : arguments.unverified     ? "--unverified"
                                : arguments.serial         ? "--serial"
                                : arguments.no_host_time   ? "--no-host-time"
+                               : arguments.cores != 1     ? "--cores"
                                : !arguments.traps.empty() ? "--trap"
                                : !arguments.trace.empty() ? "--trace"
                                : !arguments.html.empty()  ? "--html"
@@ -52,15 +53,23 @@ Status check_options(const RunArguments& arguments, DeviceKind device) {
   return {};
 }
 
+// Several cores run one model together.
+Status check_cores(const RunArguments& arguments) {
+  if (arguments.cores == 1) return {};
+  const char* const other = !arguments.others.empty()           ? "several networks"
+                            : is_program(arguments.model.model) ? "a program"
+                            : arguments.serial                  ? "--serial"
+                                                                : nullptr;
+  if (other == nullptr) return {};
+  return Error{ErrorCode::kUnsupported,
+               fmt::format("--cores {} with {}: not supported yet; leave one of them out",
+                           arguments.cores, other)};
+}
+
 Status run(const RunArguments& arguments) {
-  if (arguments.cores != 1) {
-    return Error{
-        ErrorCode::kInvalidArgument,
-        fmt::format("--cores {}: programs for several cores are not supported yet; allowed 1",
-                    arguments.cores)};
-  }
   TESSERA_TRY(const DeviceKind device, device_kind_from_name(arguments.device));
   TESSERA_RETURN_IF_ERROR(check_options(arguments, device));
+  TESSERA_RETURN_IF_ERROR(check_cores(arguments));
   if (!arguments.others.empty()) return run_shared(arguments);
   TESSERA_RETURN_IF_ERROR(check_alone(arguments));
   if (is_program(arguments.model.model)) return run_program(arguments);
@@ -87,6 +96,8 @@ Status run(const RunArguments& arguments) {
   options.timing_only = arguments.timing_only;
   options.check_hazards = arguments.check_hazards;
   options.serial = arguments.serial;
+  options.cores = arguments.cores;
+  options.split = arguments.split == "oc" ? CoreSplit::kChannels : CoreSplit::kRows;
   TESSERA_TRY(options.traps, traps_of(arguments));
   options.trace = !arguments.trace.empty() || !arguments.html.empty();
   options.progress = progress_bar();
@@ -136,7 +147,14 @@ Action run_verb(CLI::App& app) {
   app.add_option("--preprocess", arguments->preprocess,
                  "for pictures: \"mean=R,G,B;std=R,G,B;order=rgb|bgr\" (default mean 0, std 255)");
   app.add_option("--device", arguments->device, "sim, host or ref")->capture_default_str();
-  app.add_option("--cores", arguments->cores, "cores to link for; more than 1 is not supported yet")
+  app.add_option("--cores", arguments->cores,
+                 "cores of the card that run the model together, with the bits of one; --arch says "
+                 "how many a group has (tessera128x4: 4)")
+      ->check(CLI::Range(1, kCardCoresMax))
+      ->capture_default_str();
+  app.add_option("--split", arguments->split,
+                 "what each core does of a layer: w, some rows, or oc, some output channels")
+      ->check(CLI::IsMember({"w", "oc"}))
       ->capture_default_str();
   app.add_option("--threads", arguments->threads, "threads of the host device (0: all)")
       ->check(CLI::Range(0, 1024));

@@ -1,0 +1,30 @@
+#include "network/card_program.h"
+
+#include <fmt/format.h>
+
+#include "isa/verify.h"
+
+namespace tessera::network {
+
+Result<compile::SharedProgram> program_for_cores(const NetworkState& network, int cores,
+                                                 CoreSplit split) {
+  TESSERA_RETURN_IF_ERROR(check_package(network, fmt::format("running on {} cores", cores)));
+  const int most = network.chip.card.cores_per_group;
+  if (cores < 1 || cores > most) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("{} cores; a group of architecture '{}' has {}, allowed 1 to {} "
+                             "(card.cores_per_group; tessera128x4 has 4)",
+                             cores, network.chip.name, most, most)};
+  }
+  const compile::ShareChoice choice{
+      .cores = cores,
+      .split = split == CoreSplit::kRows ? compile::Split::kRows : compile::Split::kChannels,
+      .of_nodes = {}};
+  TESSERA_TRY(compile::SharedProgram shared,
+              compile::compile_shares(network.package.graph, network.chip, {}, choice));
+  const Status proved = isa::verify_card_program(shared.card, network.chip);
+  if (!proved.ok()) return proved.error().with_context("'" + network.path + "'");
+  return shared;
+}
+
+}  // namespace tessera::network
