@@ -40,6 +40,7 @@ nlohmann::json engines_json(const RunResult& run) {
     engines.push_back({{"name", e.name},
                        {"kind", e.kind},
                        {"index", e.index},
+                       {"core", e.core},
                        {"busy", e.busy},
                        {"blocked_dependency", e.blocked_dependency},
                        {"blocked_memory", e.blocked_memory},

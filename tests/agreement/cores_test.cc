@@ -1,0 +1,152 @@
+// Networks on the cores of a card, with its clock: the bits of one core whatever the number of cores,
+// the split and the speed of each engine; and no order between cores but what dependencies say.
+#include <gtest/gtest.h>
+
+#include "arch/architecture_file.h"
+#include "card/card.h"
+#include "compile/compile_shares.h"
+#include "compile/testing/random_graph.h"
+#include "concord/testing/random_graph.h"
+#include "isa/encoding.h"
+#include "isa/verify.h"
+#include "random_runs.h"
+
+namespace tessera::agreement {
+namespace {
+
+using compile::SharedProgram;
+using compile::Split;
+using GraphPointer = std::shared_ptr<const graph::Graph>;
+
+constexpr int kCores[] = {1, 2, 3, 4, 7, 8, 16, 32, 48, 64};
+constexpr Split kSplits[] = {Split::kRows, Split::kChannels};
+
+ChipConfig card_of_64(const std::string& arch) {
+  ChipConfig chip = *load_chip_config(arch);
+  chip.card.cores_per_group = 64;
+  return chip;
+}
+
+struct CardRun {
+  Cycles cycles = 0;
+  std::vector<Tensor> outputs;
+};
+
+// Of a program without host steps.
+Result<CardRun> run_card(const isa::CardProgram& program, const ChipConfig& chip,
+                         const std::vector<Tensor>& inputs, const card::CoreOptions& options) {
+  TESSERA_TRY(const auto card, card::Card::create(chip, program.cores.size()));
+  TESSERA_RETURN_IF_ERROR(card->load(program));
+  const isa::Program& first = program.cores[0];
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    TESSERA_RETURN_IF_ERROR(card->write(first.inputs[i].address, inputs[i].bytes));
+  }
+  CardRun run;
+  for (std::size_t segment = 0; segment < first.segments.size(); ++segment) {
+    TESSERA_TRY(const card::CardStatistics statistics, card->run_segment(segment, options));
+    run.cycles += statistics.cycles;
+  }
+  for (const isa::TensorSlot& slot : first.outputs) {
+    Tensor output = Tensor::zeros(slot.format, slot.dims);
+    TESSERA_RETURN_IF_ERROR(card->read(slot.address, output.bytes));
+    run.outputs.push_back(std::move(output));
+  }
+  return run;
+}
+
+Result<SharedProgram> shared_out(const GraphPointer& graph, const ChipConfig& chip, int cores,
+                                 Split split) {
+  TESSERA_TRY(
+      SharedProgram shared,
+      compile::compile_shares(graph, chip, {}, {.cores = cores, .split = split, .of_nodes = {}}));
+  TESSERA_RETURN_IF_ERROR(isa::verify_card_program(shared.card, chip));
+  return shared;
+}
+
+void check_graph(const GraphPointer& graph, const ChipConfig& chip, std::uint64_t seed) {
+  const std::vector<Tensor> inputs = random_inputs(*graph, seed);
+  const auto expected = run_reference(graph, inputs);
+  ASSERT_TRUE(expected.ok()) << expected.error().to_string();
+  for (const int cores : kCores) {
+    for (const Split split : kSplits) {
+      SCOPED_TRACE(::testing::Message() << "graph " << seed << ", " << cores << " cores, split "
+                                        << static_cast<int>(split));
+      const auto shared = shared_out(graph, chip, cores, split);
+      ASSERT_TRUE(shared.ok()) << shared.error().to_string();
+      const auto plain = run_card(shared->card, chip, inputs, {});
+      ASSERT_TRUE(plain.ok()) << plain.error().to_string();
+      EXPECT_TRUE(plain->outputs == *expected);
+      // Engines of other speeds; the hazard check sees no race.
+      const auto slow =
+          run_card(shared->card, chip, inputs, {.check_hazards = cores <= 8, .delay_seed = seed});
+      ASSERT_TRUE(slow.ok()) << slow.error().to_string();
+      EXPECT_TRUE(slow->outputs == *expected);
+      const auto shuffled =
+          run_card(shared->card, chip, inputs, {.timing_only = true, .shuffle_seed = seed});
+      ASSERT_TRUE(shuffled.ok()) << shuffled.error().to_string();
+      EXPECT_EQ(shuffled->cycles, plain->cycles);
+    }
+  }
+}
+
+TEST(Cores, RandomGraphsGiveTheReferenceBits) {
+  for (std::uint64_t seed = 2300; seed < 2306; ++seed) {
+    check_graph(compile::testing::random_graph(seed), card_of_64("tessera128"), seed);
+  }
+}
+
+TEST(Cores, RandomGraphsGiveTheReferenceBitsOnSmallCores) {
+  for (std::uint64_t seed = 2310; seed < 2313; ++seed) {
+    check_graph(compile::testing::random_graph(seed), card_of_64("cloud16"), seed);
+    check_graph(compile::testing::random_graph(seed), card_of_64("edge"), seed);
+  }
+}
+
+// Every kind of node.
+TEST(Cores, GraphsOfAllNodesGiveTheReferenceBits) {
+  for (std::uint32_t seed = 31; seed < 37; ++seed) {
+    check_graph(std::make_shared<const graph::Graph>(concord::testing::random_graph(seed, 8)),
+                card_of_64("tessera128"), seed);
+  }
+}
+
+void encode_again(isa::Program& program) {
+  program.stream.clear();
+  program.stream_offsets.clear();
+  for (const isa::TaskDescriptor& task : program.tasks) {
+    program.stream_offsets.push_back(static_cast<std::uint32_t>(program.stream.size()));
+    const std::vector<std::byte> bytes = isa::encode(task);
+    program.stream.insert(program.stream.end(), bytes.begin(), bytes.end());
+  }
+}
+
+// A dependency between cores that is left out is found by the proof, and by the hazard check in a run.
+TEST(Cores, EachDependencyBetweenCoresThatIsMissingIsCaught) {
+  int removed = 0;
+  for (std::uint64_t seed = 2320; seed < 2323; ++seed) {
+    const GraphPointer graph = compile::testing::random_graph(seed);
+    const ChipConfig chip = card_of_64("tessera128");
+    const std::vector<Tensor> inputs = random_inputs(*graph, seed);
+    for (const Split split : kSplits) {
+      const auto shared = shared_out(graph, chip, 3, split);
+      ASSERT_TRUE(shared.ok()) << shared.error().to_string();
+      for (std::size_t core = 0; core < 3; ++core) {
+        for (std::size_t i = 0; i < shared->card.cores[core].tasks.size(); ++i) {
+          if (shared->card.cores[core].tasks[i].remote.empty()) continue;
+          isa::CardProgram card = shared->card;
+          card.cores[core].tasks[i].remote.clear();
+          encode_again(card.cores[core]);
+          SCOPED_TRACE(::testing::Message()
+                       << "graph " << seed << " core " << core << " task " << i);
+          EXPECT_FALSE(isa::verify_card_program(card, chip).ok());
+          EXPECT_FALSE(run_card(card, chip, inputs, {.check_hazards = true}).ok());
+          ++removed;
+        }
+      }
+    }
+  }
+  EXPECT_GT(removed, 50);
+}
+
+}  // namespace
+}  // namespace tessera::agreement
