@@ -20,7 +20,7 @@
 // the slices of all its members together, which is the whole channel where all that ask take part, and
 // takes nothing from the others (as long as broadcasts have the same members or none in common).
 //
-// Fixed (dynamic_bandwidth off): core i owns weight(i) / (sum of all weights) of the channel whether or
+// Fixed: core i owns weight(i) / (sum of all weights) of the channel whether or
 // not others use theirs. A request of c cycles that comes at t, or behind the one before it, begins its
 // part at t, owns it until
 //

@@ -54,8 +54,17 @@ struct CorePort {
   std::size_t owner;  // for the waker
   int core;           // within its group; a core may have several ports, which share its wires
   Fifo<CardRequest> requests;
-  Ring<Cycles> completions;   // due at the time they hold
-  bool wants_accept = false;  // wake the owner when a request is taken
+  Ring<Cycles> completions;      // due at the time they hold
+  std::size_t in_service = 0;    // accepted, and their completions not known yet
+  bool wants_accept = false;     // wake the owner when a request is accepted
+  std::size_t accepted_now = 0;  // requests accepted in cycle accepted_at
+  Cycles accepted_at = -1;
+  // Of requests that are complete: how long they waited for other members of their share in the group.
+  Cycles share_cycles = 0;
+  // Requests accepted before `now` whose completion was not yet taken.
+  std::size_t seen(Cycles now) const {
+    return completions.size() + in_service - (accepted_at == now ? accepted_now : 0);
+  }
   std::int64_t bytes_read = 0, bytes_written = 0;
 };
 

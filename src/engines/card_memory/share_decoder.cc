@@ -34,19 +34,21 @@ std::string describe_bytes(const CardRequest& request) {
     first = std::min(first, walk.address());
     last = std::max(last, walk.address());
   }
-  return fmt::format("group {}, {:#x} to {:#x}, {} runs of {} bytes", request.home, first,
+  return fmt::format("group {}, {:#x} to {:#x} ({} x {} bytes)", request.home, first,
                      last + request.dram.bytes - 1, request.dram.runs, request.dram.bytes);
 }
 
 std::string ShareFault::message() const {
   return fmt::format(
-      "share {}, request {}: core {} asks for {}, core {} for {}; members of a share ask for the "
+      "share {}, request {}: {} {} asks for {}, {} {} for {}; members of a share ask for the "
       "same bytes in the same order, each once",
-      share, sequence, opener, opener_bytes, other, other_bytes);
+      share, sequence, member_name, opener, opener_bytes, member_name, other, other_bytes);
 }
 
-ShareDecoder::ShareDecoder(std::size_t entries_max)
-    : entries_max_(entries_max), waited_(std::size_t{kCoresMax} * kCoresMax) {
+ShareDecoder::ShareDecoder(std::size_t entries_max, const char* member_name)
+    : entries_max_(entries_max),
+      member_name_(member_name),
+      waited_(std::size_t{kCoresMax} * kCoresMax) {
   entries_.reserve(entries_max);
 }
 
@@ -62,7 +64,7 @@ Cycles ShareDecoder::waited(int early) const {
 }
 
 bool ShareDecoder::join(Entry& entry, int member, const CardRequest& request, std::uint32_t ticket,
-                        Cycles now) {
+                        Cycles since) {
   const std::uint64_t bit = std::uint64_t{1} << member;
   const bool unexpected = (entry.expected & bit) == 0 || (entry.here & bit) != 0;
   if (unexpected || entry.request.share.members != request.share.members ||
@@ -71,12 +73,13 @@ bool ShareDecoder::join(Entry& entry, int member, const CardRequest& request, st
               .sequence = request.share.sequence,
               .opener = entry.opener,
               .other = member,
+              .member_name = member_name_,
               .opener_bytes = describe_bytes(entry.request),
               .other_bytes = describe_bytes(request)};
     return false;
   }
   entry.here |= bit;
-  entry.came[static_cast<std::size_t>(member)] = now;
+  entry.came[static_cast<std::size_t>(member)] = since;
   entry.tickets[static_cast<std::size_t>(member)] = ticket;
   return true;
 }
@@ -90,24 +93,25 @@ void ShareDecoder::complete(const Entry& entry, int last, Cycles now) {
 }
 
 ShareDecoder::Came ShareDecoder::come(int member, std::uint64_t expected,
-                                      const CardRequest& request, std::uint32_t ticket,
-                                      Cycles now) {
+                                      const CardRequest& request, std::uint32_t ticket, Cycles now,
+                                      Cycles since) {
+  since = std::min(since, now);
   const auto found = std::find_if(entries_.begin(), entries_.end(), [&request](const Entry& entry) {
     return entry.request.share.same_request(request.share);
   });
   if (found == entries_.end()) {
     Entry entry{.request = request, .opener = member, .expected = expected};
     if (std::has_single_bit(expected)) {
-      if (!join(entry, member, request, ticket, now)) return Came::kFault;
+      if (!join(entry, member, request, ticket, since)) return Came::kFault;
       complete(entry, member, now);
       return Came::kComplete;
     }
     if (full()) return Came::kNoRoom;
-    if (!join(entry, member, request, ticket, now)) return Came::kFault;
+    if (!join(entry, member, request, ticket, since)) return Came::kFault;
     entries_.push_back(entry);
     return Came::kWaits;
   }
-  if (!join(*found, member, request, ticket, now)) return Came::kFault;
+  if (!join(*found, member, request, ticket, since)) return Came::kFault;
   if (found->here != found->expected) return Came::kWaits;
   complete(*found, member, now);
   entries_.erase(found);

@@ -27,13 +27,14 @@ namespace tessera::engines {
 
 // Whether two requests are for the same bytes in the same order, told the same way.
 bool same_bytes(const CardRequest& a, const CardRequest& b);
-// "group 0, 0x1000 to 0x1fff, 4 runs of 64 bytes"
+// "group 0, 0x1000 to 0x1fff (4 x 64 bytes)"
 std::string describe_bytes(const CardRequest& request);
 
 // Two members of a share that do not agree.
 struct ShareFault {
   std::uint32_t share = 0, sequence = 0;
   int opener = 0, other = 0;  // members
+  std::string member_name;    // "core" or "group"
   std::string opener_bytes, other_bytes;
   // "share 3, request 7: core 0 asks for ..., core 2 for ...; members of a share ask for the same bytes
   // in the same order"
@@ -56,13 +57,14 @@ class ShareDecoder {
     kFault,     // fault() says what is wrong; nothing has changed
   };
 
-  // Members are numbers below kCoresMax.
-  explicit ShareDecoder(std::size_t entries_max);
+  // Members are numbers below kCoresMax; what they are goes into messages.
+  explicit ShareDecoder(std::size_t entries_max, const char* member_name = "core");
 
   void reset();
-  // `expected` holds `member`. Where it does not hold any other, the request is complete at once.
+  // `expected` holds `member`. Where it does not hold any other, the request is complete at once. It has
+  // waited at its port since `since`, if that is before `now`.
   Came come(int member, std::uint64_t expected, const CardRequest& request, std::uint32_t ticket,
-            Cycles now);
+            Cycles now, Cycles since = kNever);
   // For members who come together, in a cycle in which the table is full: uses no entry.
   void begin_together(const CardRequest& request, std::uint64_t expected);
   Came come_together(int member, const CardRequest& request, std::uint32_t ticket, Cycles since,
@@ -79,10 +81,12 @@ class ShareDecoder {
   Cycles waited(int early) const;
 
  private:
-  bool join(Entry& entry, int member, const CardRequest& request, std::uint32_t ticket, Cycles now);
+  bool join(Entry& entry, int member, const CardRequest& request, std::uint32_t ticket,
+            Cycles since);
   void complete(const Entry& entry, int last, Cycles now);
 
   const std::size_t entries_max_;
+  const char* const member_name_;
   std::vector<Entry> entries_;  // oldest first
   Entry completed_;
   std::optional<ShareFault> fault_;

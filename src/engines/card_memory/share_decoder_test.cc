@@ -88,11 +88,10 @@ TEST(ShareDecoder, OtherBytesThanTheOpenersAreAnErrorThatNamesBoth) {
   EXPECT_EQ(decoder.come(0, 0b101, here.request, 0, 1), Came::kWaits);
   EXPECT_EQ(decoder.come(2, 0b101, there.request, 0, 2), Came::kFault);
   ASSERT_TRUE(decoder.fault());
-  EXPECT_EQ(
-      decoder.fault()->message(),
-      "share 3, request 7: core 0 asks for group 1, 0x1000 to 0x133f, 4 runs of 64 bytes, core 2 "
-      "for group 1, 0x1010 to 0x134f, 4 runs of 64 bytes; members of a share ask for the same "
-      "bytes in the same order, each once");
+  EXPECT_EQ(decoder.fault()->message(),
+            "share 3, request 7: core 0 asks for group 1, 0x1000 to 0x133f (4 x 64 bytes), core 2 "
+            "for group 1, 0x1010 to 0x134f (4 x 64 bytes); members of a share ask for the same "
+            "bytes in the same order, each once");
   EXPECT_EQ(decoder.entries()[0].here, 1u);
 }
 
