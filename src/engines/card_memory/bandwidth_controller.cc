@@ -70,7 +70,8 @@ std::optional<BandwidthController::Choice> BandwidthController::next_of(std::siz
 std::optional<BandwidthController::Choice> BandwidthController::choose_slice(const Room& room) {
   if (accounts_[turn_].left > 0) {
     if (const auto choice = next_of(turn_, room)) return choice;
-    accounts_[turn_].left = 0;  // what is left of a slice is not kept
+    // What is left of a slice is not kept, but for one that waits for room.
+    if (!asks(turn_)) accounts_[turn_].left = 0;
   }
   if (const auto choice = pass_turn(room)) return choice;
   // All that ask have used slices ahead. As many as nobody can use yet are given at once.
@@ -92,7 +93,11 @@ std::optional<BandwidthController::Choice> BandwidthController::pass_turn(const 
     Account& account = accounts_[core];
     const Cycles slice = sizes_.slice_cycles * account.weight;
     const auto choice = next_of(core, room);
-    account.left = choice ? account.left + slice : std::min<Cycles>(0, account.left + slice);
+    if (choice) {
+      account.left = std::min(account.left + slice, slice);
+    } else if (!asks(core)) {
+      account.left = std::min<Cycles>(0, account.left + slice);
+    }
     if (!choice || account.left <= 0) continue;
     turn_ = core;
     return choice;
@@ -103,8 +108,12 @@ std::optional<BandwidthController::Choice> BandwidthController::pass_turn(const 
 void BandwidthController::give_slices(const Room& room, std::int64_t slices) {
   for (std::size_t core = 0; core < accounts_.size(); ++core) {
     Account& account = accounts_[core];
-    account.left += slices * sizes_.slice_cycles * account.weight;
-    if (!next_of(core, room)) account.left = std::min<Cycles>(0, account.left);
+    const Cycles given = slices * sizes_.slice_cycles * account.weight;
+    if (next_of(core, room)) {
+      account.left += given;
+    } else if (!asks(core)) {
+      account.left = std::min<Cycles>(0, account.left + given);
+    }
   }
 }
 
@@ -177,7 +186,7 @@ BandwidthController::Waiting BandwidthController::remove(const Choice& choice) {
 }
 
 std::optional<BandwidthController::Ask> BandwidthController::take(Cycles now, const Room& room) {
-  if (waiting_ == 0) return std::nullopt;
+  if (waiting_ == 0 || !(room.read || room.write)) return std::nullopt;
   const auto choice = sizes_.dynamic ? choose_slice(room) : choose_part(now, room);
   if (!choice) return std::nullopt;
   const Waiting waiting = remove(*choice);

@@ -132,6 +132,16 @@ TEST(BandwidthController, WhatHasNoRoomIsPassedOver) {
   EXPECT_EQ(controller.waiting(), 0u);
 }
 
+TEST(BandwidthController, ASliceIsNotLostWhileThereIsNoRoom) {
+  BandwidthController controller(of_weights({1, 2}), 64);
+  fill(controller, 0, 32, 8);
+  fill(controller, 1, 32, 8);
+  EXPECT_EQ(taken(controller, 2), (std::vector<int>{1, 1}));
+  EXPECT_FALSE(controller.take(0, {.read = false, .write = false}));
+  EXPECT_FALSE(controller.take(0, {.read = false, .write = true}));
+  EXPECT_EQ(taken(controller, 5), (std::vector<int>{1, 1, 0, 0, 1}));
+}
+
 TEST(BandwidthController, AFixedPartIsASlowChannelOfItsOwn) {
   BandwidthController controller(of_weights({1, 1, 1, 1}, false), 64);
   for (int i = 0; i < 3; ++i) controller.add({.cores = 0b0100, .cost = 10, .ticket = 2}, 5);

@@ -244,6 +244,76 @@ TEST(CardMemory, TheChannelOfACoreServesAsItsMemory) {
   EXPECT_EQ(bench->reads(4), Times{70});
 }
 
+TEST(CardMemory, CoresThatShareAllTheyReadHaveTheWholeChannel) {
+  UnitSizes sizes = bench_units();
+  sizes.broadcast_bytes = 64;  // so that the bus is faster than the channel
+  const auto bench = fixed_rate(sizes);
+  constexpr int kRequests = 40;
+  for (std::uint32_t i = 0; i < kRequests; ++i) {
+    for (int core = 0; core < 4; ++core) {
+      bench->ask(0, core, 0, 1280, false, {.number = 1, .sequence = i, .members = 0b1111});
+    }
+  }
+  bench->run();
+  // 40 cycles of the channel each. Without merging it would be four times as long.
+  for (int core = 0; core < 4; ++core) {
+    ASSERT_EQ(bench->reads(core).size(), std::size_t{kRequests});
+    EXPECT_EQ(bench->reads(core).back() - bench->reads(core).front(), (kRequests - 1) * 40);
+  }
+}
+
+// When core 0 has read 40 times `bytes`, beside a neighbour that reads long requests, always as many as it
+// may have on their way.
+Cycles beside_a_neighbour(std::int64_t bytes, std::int64_t weight, bool neighbour) {
+  UnitSizes sizes = bench_units();
+  sizes.port_bytes = 256;  // the channel binds, not the wires
+  sizes.bandwidth.weights[0] = weight;
+  const auto bench = fixed_rate(sizes);
+  for (int i = 0; i < 40; ++i) bench->ask(0, 0, 0, bytes);
+  for (int i = 0; neighbour && i < 120; ++i) bench->ask(0, 1, 0, 1600);
+  bench->run();
+  EXPECT_LT(bench->reads(0).back(), neighbour ? bench->reads(1).back() : kNever);
+  return bench->reads(0).back();
+}
+
+TEST(CardMemory, ANeighbourTakesNoMoreThanItsPartOfWhoAlwaysAsks) {
+  // 40 requests of 50 cycles, 18 before the first is at the channel and after the last, a cycle of wires.
+  EXPECT_EQ(beside_a_neighbour(1600, 1, false), 40 * 50 + 19);
+  // As many of the neighbour's, which are as long; at three times its weight a third of them, rounded up.
+  EXPECT_EQ(beside_a_neighbour(1600, 1, true), 2 * 40 * 50 + 19);
+  EXPECT_EQ(beside_a_neighbour(1600, 3, true), 40 * 50 + 14 * 50 + 19);
+  // Half as long: half as many of the neighbour's, and a sixth, within a slice and a request.
+  EXPECT_EQ(beside_a_neighbour(800, 1, false), 40 * 25 + 19);
+  EXPECT_EQ(beside_a_neighbour(800, 1, true), 40 * 25 + 21 * 50 + 19);
+  EXPECT_EQ(beside_a_neighbour(800, 3, true), 40 * 25 + 8 * 50 + 19);
+}
+
+TEST(CardMemory, WhoHasFewShortRequestsOnTheirWayWaitsForLongOnesInTheChannel) {
+  // 40 requests of 8 cycles, four on their way. Alone they keep the channel busy.
+  EXPECT_EQ(beside_a_neighbour(256, 1, false), 40 * 8 + 19);
+  // Each time they come back two of the neighbour's are in the channel: one moves, the next waits.
+  EXPECT_EQ(beside_a_neighbour(256, 1, true), 40 * 8 + 9 * 2 * 50 + 19);
+}
+
+TEST(CardMemoryDeathTest, WithoutForwardingOtherGroupsAreOutOfReach) {
+  UnitSizes sizes = bench_units();
+  sizes.forward = false;
+  const auto bench = fixed_rate(sizes);
+  bench->ask(0, 1, 2, 64);
+  EXPECT_DEATH(bench->run(), "core 1 asks for bytes of group 2, and nothing is forwarded");
+}
+
+TEST(CardMemory, ResetForgetsWhatWasOnItsWay) {
+  const auto bench = fixed_rate();
+  bench->ask(0, 0, 2, 128, false, {.number = 1, .members = 0b11});
+  bench->ask(0, 4, 3, 128);
+  bench->run(0, 30);  // in the decoder, and on the ring
+  bench->card->reset();
+  const auto fresh = fixed_rate();
+  EXPECT_EQ(bench->card->describe(), fresh->card->describe());
+  EXPECT_EQ(bench->card->step(1000), kNever);
+}
+
 // What is asked for in a random run.
 struct Asked {
   std::vector<std::int64_t> memory_bytes = std::vector<std::int64_t>(4);

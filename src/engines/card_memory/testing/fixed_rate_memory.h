@@ -12,7 +12,7 @@ namespace tessera::engines {
 class FixedRateMemory final : public MemoryPort {
  public:
   FixedRateMemory(std::int64_t bytes_per_cycle, Cycles latency)
-      : bytes_per_cycle_(bytes_per_cycle), latency_(latency), requests_(2), completions_(1024) {}
+      : bytes_per_cycle_(bytes_per_cycle), latency_(latency), requests_(1), completions_(1024) {}
 
   void reset() override {
     requests_.clear();
