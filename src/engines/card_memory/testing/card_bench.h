@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <random>
@@ -64,7 +65,7 @@ class CardBench : public CoreWaker {
     StridedRuns& grid = grids.back();
     grid.address = address;
     grid.run_bytes = bytes;
-    const auto port = static_cast<std::size_t>(core * kPorts + (write ? 1 : 0));
+    const std::size_t port = port_of(core) + (write ? 1 : 0);
     todo[port].push_back({at,
                           {.dram = {.grid = &grid, .runs = 1, .bytes = bytes, .write = write},
                            .home = home,
@@ -88,12 +89,8 @@ class CardBench : public CoreWaker {
     }
   }
   // The completions of a core's reads, or writes.
-  const std::vector<Cycles>& reads(int core) const {
-    return completed[static_cast<std::size_t>(core * kPorts)];
-  }
-  const std::vector<Cycles>& writes(int core) const {
-    return completed[static_cast<std::size_t>(core * kPorts + 1)];
-  }
+  const std::vector<Cycles>& reads(int core) const { return completed[port_of(core)]; }
+  const std::vector<Cycles>& writes(int core) const { return completed[port_of(core) + 1]; }
   bool all_done() const {
     for (const auto& rest : todo) {
       if (!rest.empty()) return false;
@@ -148,6 +145,8 @@ class CardBench : public CoreWaker {
     }
     return false;
   }
+  // Of its reads.
+  static std::size_t port_of(int core) { return static_cast<std::size_t>(core) * kPorts; }
   std::size_t asked(std::size_t port) const { return pushed_[port]; }
 
   std::vector<std::size_t> pushed_ = std::vector<std::size_t>(kGroups * kCores * kPorts);
