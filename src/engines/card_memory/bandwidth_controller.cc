@@ -1,0 +1,234 @@
+#include "engines/card_memory/bandwidth_controller.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+
+#include "base/check.h"
+
+namespace tessera::engines {
+namespace {
+
+bool fits(const BandwidthController::Ask& ask, const BandwidthController::Room& room) {
+  return ask.write ? room.write : room.read;
+}
+
+}  // namespace
+
+BandwidthController::BandwidthController(const BandwidthSizes& sizes, std::size_t asks_max)
+    : sizes_(sizes), accounts_(sizes.weights.size(), Account(asks_max)) {
+  TESSERA_CHECK(sizes.weights.size() <= kCoresMax, "{} cores", sizes.weights.size());
+  TESSERA_CHECK(sizes.slice_cycles >= 1, "slices of {} cycles", sizes.slice_cycles);
+  for (std::size_t i = 0; i < accounts_.size(); ++i) {
+    accounts_[i].weight = sizes.weights[i];
+    all_weights_ += sizes.weights[i];
+  }
+  broadcasts_.reserve(asks_max);
+}
+
+void BandwidthController::reset() {
+  for (Account& account : accounts_) {
+    account.own.clear();
+    account.left = account.free_at = account.charged = 0;
+  }
+  broadcasts_.clear();
+  turn_ = waiting_ = 0;
+}
+
+void BandwidthController::add(const Ask& ask, Cycles now) {
+  const auto first = static_cast<std::size_t>(std::countr_zero(ask.cores));
+  TESSERA_CHECK(ask.cores != 0 && ask.cost >= 1, "cores {:#x} ask for {} cycles", ask.cores,
+                ask.cost);
+  for (CoreSet rest = ask.cores; rest != 0; rest &= rest - 1) {
+    const auto core = static_cast<std::size_t>(std::countr_zero(rest));
+    TESSERA_CHECK(core < accounts_.size() && accounts_[core].weight > 0, "core {} may not ask here",
+                  core);
+  }
+  ++waiting_;
+  if (std::has_single_bit(ask.cores)) {
+    accounts_[first].own.push({ask, now});
+  } else {
+    broadcasts_.push_back({ask, now});
+  }
+}
+
+bool BandwidthController::asks(std::size_t core) const {
+  return next_of(core, {.read = true, .write = true}).has_value();
+}
+
+std::optional<BandwidthController::Choice> BandwidthController::next_of(std::size_t core,
+                                                                        const Room& room) const {
+  for (std::size_t i = 0; i < broadcasts_.size(); ++i) {
+    const Ask& ask = broadcasts_[i].ask;
+    if ((ask.cores >> core & 1) != 0 && fits(ask, room)) return Choice{.broadcast = true, .at = i};
+  }
+  const Ring<Waiting>& own = accounts_[core].own;
+  if (!own.empty() && fits(own.front().ask, room)) return Choice{.broadcast = false, .at = core};
+  return std::nullopt;
+}
+
+std::optional<BandwidthController::Choice> BandwidthController::choose_slice(const Room& room) {
+  if (accounts_[turn_].left > 0) {
+    if (const auto choice = next_of(turn_, room)) return choice;
+    // What is left of a slice is not kept, but for one that waits for room.
+    if (!asks(turn_)) accounts_[turn_].left = 0;
+  }
+  if (const auto choice = pass_turn(room)) return choice;
+  // All that ask have used slices ahead. As many as nobody can use yet are given at once.
+  std::int64_t slices = INT64_MAX;
+  for (std::size_t core = 0; core < accounts_.size(); ++core) {
+    if (!next_of(core, room)) continue;
+    const Account& account = accounts_[core];
+    slices = std::min(slices, -account.left / (sizes_.slice_cycles * account.weight));
+  }
+  if (slices == INT64_MAX) return std::nullopt;
+  give_slices(room, slices);
+  return pass_turn(room);
+}
+
+// To the next core, once round, that has something of its slice left.
+std::optional<BandwidthController::Choice> BandwidthController::pass_turn(const Room& room) {
+  for (std::size_t i = 1; i <= accounts_.size(); ++i) {
+    const std::size_t core = (turn_ + i) % accounts_.size();
+    Account& account = accounts_[core];
+    const Cycles slice = sizes_.slice_cycles * account.weight;
+    const auto choice = next_of(core, room);
+    if (choice) {
+      account.left = std::min(account.left + slice, slice);
+    } else if (!asks(core)) {
+      account.left = std::min<Cycles>(0, account.left + slice);
+    }
+    if (!choice || account.left <= 0) continue;
+    turn_ = core;
+    return choice;
+  }
+  return std::nullopt;
+}
+
+void BandwidthController::give_slices(const Room& room, std::int64_t slices) {
+  for (std::size_t core = 0; core < accounts_.size(); ++core) {
+    Account& account = accounts_[core];
+    const Cycles given = slices * sizes_.slice_cycles * account.weight;
+    if (next_of(core, room)) {
+      account.left += given;
+    } else if (!asks(core)) {
+      account.left = std::min<Cycles>(0, account.left + given);
+    }
+  }
+}
+
+Cycles BandwidthController::window_cycles(CoreSet cores, Cycles cost) const {
+  std::int64_t weights = 0;
+  for (CoreSet rest = cores; rest != 0; rest &= rest - 1) {
+    weights += accounts_[static_cast<std::size_t>(std::countr_zero(rest))].weight;
+  }
+  return ceil_div(cost * all_weights_, weights);
+}
+
+Cycles BandwidthController::begin_of(const Waiting& waiting) const {
+  Cycles begin = waiting.since;
+  for (CoreSet rest = waiting.ask.cores; rest != 0; rest &= rest - 1) {
+    begin = std::max(begin, accounts_[static_cast<std::size_t>(std::countr_zero(rest))].free_at);
+  }
+  return begin;
+}
+
+Cycles BandwidthController::due_of(const Waiting& waiting) const {
+  return begin_of(waiting) + window_cycles(waiting.ask.cores, waiting.ask.cost) - waiting.ask.cost;
+}
+
+// The earliest; broadcasts before others, then lower cores.
+std::optional<BandwidthController::Choice> BandwidthController::choose_part(
+    Cycles now, const Room& room) const {
+  std::optional<Choice> best;
+  Cycles least = now;
+  const auto look_at = [&](const Waiting& waiting, const Choice& choice) {
+    if (!fits(waiting.ask, room)) return;
+    const Cycles due = due_of(waiting);
+    if (due > least || (best && due == least)) return;
+    least = due;
+    best = choice;
+  };
+  for (std::size_t i = 0; i < broadcasts_.size(); ++i) {
+    look_at(broadcasts_[i], {.broadcast = true, .at = i});
+  }
+  for (std::size_t core = 0; core < accounts_.size(); ++core) {
+    const Ring<Waiting>& own = accounts_[core].own;
+    if (!own.empty()) look_at(own.front(), {.broadcast = false, .at = core});
+  }
+  return best;
+}
+
+Cycles BandwidthController::next(Cycles now) const {
+  if (sizes_.dynamic) return kNever;
+  Cycles next = kNever;
+  const auto look_at = [&](const Waiting& waiting) {
+    const Cycles due = due_of(waiting);
+    if (due > now) next = std::min(next, due);
+  };
+  for (const Waiting& waiting : broadcasts_) look_at(waiting);
+  for (const Account& account : accounts_) {
+    if (!account.own.empty()) look_at(account.own.front());
+  }
+  return next;
+}
+
+BandwidthController::Waiting BandwidthController::remove(const Choice& choice) {
+  --waiting_;
+  if (choice.broadcast) {
+    const Waiting waiting = broadcasts_[choice.at];
+    broadcasts_.erase(broadcasts_.begin() + static_cast<std::ptrdiff_t>(choice.at));
+    return waiting;
+  }
+  const Waiting waiting = accounts_[choice.at].own.front();
+  accounts_[choice.at].own.pop();
+  return waiting;
+}
+
+std::optional<BandwidthController::Ask> BandwidthController::take(Cycles now, const Room& room) {
+  if (waiting_ == 0 || !(room.read || room.write)) return std::nullopt;
+  const auto choice = sizes_.dynamic ? choose_slice(room) : choose_part(now, room);
+  if (!choice) return std::nullopt;
+  const Waiting waiting = remove(*choice);
+  if (!sizes_.dynamic) {
+    const Cycles until = begin_of(waiting) + window_cycles(waiting.ask.cores, waiting.ask.cost);
+    for (CoreSet rest = waiting.ask.cores; rest != 0; rest &= rest - 1) {
+      accounts_[static_cast<std::size_t>(std::countr_zero(rest))].free_at = until;
+    }
+  }
+  charge(waiting.ask.cores, waiting.ask.cost);
+  // What nobody waits for any more has no slice.
+  if (!asks(turn_)) accounts_[turn_].left = std::min<Cycles>(0, accounts_[turn_].left);
+  return waiting.ask;
+}
+
+void BandwidthController::correct(CoreSet cores, Cycles cycles) { charge(cores, cycles); }
+
+// In equal parts; what does not divide goes to those with the most left, so that none falls behind.
+void BandwidthController::charge(CoreSet cores, Cycles cycles) {
+  const auto pay = [this](CoreSet set, Cycles part) {
+    for (; set != 0; set &= set - 1) {
+      Account& account = accounts_[static_cast<std::size_t>(std::countr_zero(set))];
+      account.left -= part;
+      account.charged += part;
+    }
+  };
+  const Cycles part = cycles / std::popcount(cores);
+  pay(cores, part);
+  const Cycles rest = cycles - part * std::popcount(cores);
+  CoreSet unpaid = cores;
+  for (Cycles i = 0; i < std::abs(rest); ++i) {
+    const auto less = [this](int a, int b) {
+      return accounts_[static_cast<std::size_t>(a)].left <
+             accounts_[static_cast<std::size_t>(b)].left;
+    };
+    int most = std::countr_zero(unpaid);
+    for (CoreSet set = unpaid; set != 0; set &= set - 1) {
+      if (less(most, std::countr_zero(set))) most = std::countr_zero(set);
+    }
+    pay(CoreSet{1} << most, rest > 0 ? 1 : -1);
+    unpaid &= ~(CoreSet{1} << most);
+  }
+}
+
+}  // namespace tessera::engines

@@ -1,0 +1,54 @@
+// The DRAM channel of a core (engines/memory) as the memory of a group.
+//
+//   load/save unit ─► reads  ─┐
+//                  ─► writes ─┴─► DramChannel
+//
+// Few requests wait at the channel, so that it is the bandwidth controller who decides what goes next.
+#pragma once
+
+#include <cstddef>
+
+#include "arch/chip_config.h"
+#include "arch/dram_config.h"
+#include "engines/card_memory/memory_port.h"
+#include "engines/fifo.h"
+#include "engines/memory/dram_channel.h"
+#include "engines/memory/dram_port.h"
+#include "engines/wake_table.h"
+
+namespace tessera::engines {
+
+class ChannelMemory final : public MemoryPort {
+ public:
+  // chip.dram is one group's. At most `outstanding` reads, and as many writes, are on their way, of which
+  // `waiting_max` of each wait at the channel.
+  ChannelMemory(const ChipConfig& chip, std::size_t outstanding, std::size_t waiting_max = 2);
+
+  void reset() override;
+  bool room(bool write, Cycles now) const override;
+  Cycles push(Cycles now, const DramRequest& request, std::uint32_t ticket) override;
+  Cycles cost(const DramRequest& request) const override;
+  Cycles latency() const override { return costs_.latency; }
+  const Completion* completion() const override;
+  void take_completion() override;
+  Cycles step(Cycles now) override;
+
+  DramChannel& channel() { return channel_; }
+
+ private:
+  struct Side {
+    Side(Box box, std::size_t outstanding) : port(box, outstanding), tickets(outstanding) {}
+    DramPort port;
+    Ring<std::uint32_t> tickets;  // pushed and not taken
+  };
+  const Side* earliest() const;
+
+  const DramCosts costs_;
+  const std::size_t waiting_max_;
+  Side reads_, writes_;
+  WakeTable wakes_;  // of owners that are stepped for their completions by the card
+  DramChannel channel_;
+  mutable Completion front_;
+};
+
+}  // namespace tessera::engines

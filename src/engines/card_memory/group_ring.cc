@@ -1,0 +1,143 @@
+#include "engines/card_memory/group_ring.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace tessera::engines {
+
+Cycles RingSizes::link_cycles(std::int64_t bytes) const {
+  return (frame.frames(bytes) - 1) *
+             wire_cycles(frame.frame_bytes + frame.header_bytes, bytes_per_cycle) +
+         wire_cycles(frame.last_wire_bytes(bytes), bytes_per_cycle);
+}
+
+Cycles RingSizes::quiet_cycles(std::int64_t bytes, int hops) const {
+  return link_cycles(bytes) + hops * hop_cycles;
+}
+
+GroupRing::GroupRing(const RingSizes& sizes, std::size_t transfers_max, std::size_t first_group,
+                     CardWakes& wakes)
+    : sizes_(sizes), first_group_(first_group), wakes_(wakes), transfers_(transfers_max) {
+  TESSERA_CHECK(sizes.groups >= 1 && sizes.groups <= kGroupsMax, "a ring of {} groups",
+                sizes.groups);
+  TESSERA_CHECK(sizes.hop_cycles >= 1, "a hop of {} cycles", sizes.hop_cycles);
+  const auto groups = static_cast<std::size_t>(sizes.groups);
+  // A frame holds a link for a cycle or more, so no more heads are on the way to the next.
+  const auto heads = static_cast<std::size_t>(sizes.hop_cycles) + 1;
+  inject_.assign(groups, Fifo<CardMessage>(transfers_max));
+  deliveries_.assign(groups, Ring<Delivery>(transfers_max));
+  links_.assign(groups, Link(heads, transfers_max));
+  passages_.resize(transfers_max * groups);
+  free_.reserve(transfers_max);
+  reset();
+}
+
+void GroupRing::reset() {
+  for (auto& fifo : inject_) fifo.clear();
+  for (auto& ring : deliveries_) ring.clear();
+  for (Link& link : links_) {
+    link.coming.clear();
+    link.turns.clear();
+    link.free_at = 0;
+    link.counters = {};
+  }
+  free_.clear();
+  for (std::size_t i = transfers_.size(); i-- > 0;) free_.push_back(static_cast<std::uint32_t>(i));
+}
+
+void GroupRing::begin_transfer(int group, const CardMessage& message) {
+  TESSERA_CHECK(!free_.empty(), "more than {} transfers on the ring", transfers_.size());
+  const std::uint32_t number = free_.back();
+  free_.pop_back();
+  Transfer& transfer = transfers_[number];
+  transfer.message = message;
+  transfer.frames = sizes_.frame.frames(message.bytes);
+  transfer.whole_cycles =
+      wire_cycles(sizes_.frame.frame_bytes + sizes_.frame.header_bytes, sizes_.bytes_per_cycle);
+  transfer.last_cycles =
+      wire_cycles(sizes_.frame.last_wire_bytes(message.bytes), sizes_.bytes_per_cycle);
+  transfer.hops = 0;
+  for (int to = 0; to < sizes_.groups; ++to) {
+    if ((message.to >> to & 1) != 0)
+      transfer.hops = std::max(transfer.hops, sizes_.hops(group, to));
+  }
+  TESSERA_CHECK(transfer.hops > 0 && (message.to >> group & 1) == 0,
+                "group {} sends to groups {:#x}", group, message.to);
+  for (int hop = 0; hop < transfer.hops; ++hop) passage(number, hop) = {};
+  come(group, number, transfer.frames);
+}
+
+void GroupRing::come(int link_number, std::uint32_t number, std::int64_t frames) {
+  const int hop = sizes_.hops(transfers_[number].message.from, link_number);
+  Passage& at = passage(number, hop);
+  // One with frames here has its turn coming already.
+  if (at.here == at.sent) link(link_number).turns.push(number);
+  at.here += frames;
+}
+
+void GroupRing::send_frame(int link_number, Cycles now) {
+  Link& link = this->link(link_number);
+  const std::uint32_t number = link.turns.front();
+  link.turns.pop();
+  Transfer& transfer = transfers_[number];
+  const int hop = sizes_.hops(transfer.message.from, link_number);
+  Passage& at = passage(number, hop);
+  if (at.sent == 0) ++link.counters.transfers;
+  const bool last = ++at.sent == transfer.frames;
+  const Cycles cycles = last ? transfer.last_cycles : transfer.whole_cycles;
+  if (at.sent < at.here) link.turns.push(number);
+  link.free_at = now + cycles;
+  link.counters.busy += cycles;
+  ++link.counters.frames;
+  link.counters.bytes += last ? sizes_.frame.last_wire_bytes(transfer.message.bytes)
+                              : sizes_.frame.frame_bytes + sizes_.frame.header_bytes;
+
+  const int next = link_number + 1 == sizes_.groups ? 0 : link_number + 1;
+  if (hop + 1 < transfer.hops) this->link(next).coming.push({now + sizes_.hop_cycles, number});
+  if (!last) return;
+  if ((transfer.message.to >> next & 1) != 0) {
+    const Cycles there = link.free_at + sizes_.hop_cycles;
+    Delivery& delivery = deliveries(next).push();
+    delivery.at = there;
+    delivery.message = transfer.message;
+    wakes_.wake(first_group_ + static_cast<std::size_t>(next), there);
+  }
+  if (hop + 1 == transfer.hops) free_.push_back(number);
+}
+
+// What comes in a cycle queues before anything is sent in it: first what passes, then what is injected.
+Cycles GroupRing::step(Cycles now) {
+  for (int g = 0; g < sizes_.groups; ++g) {
+    Ring<Head>& coming = link(g).coming;
+    while (!coming.empty() && coming.front().at <= now) {
+      TESSERA_CHECK(coming.front().at == now, "the ring is stepped at {}, a frame came at {}", now,
+                    coming.front().at);
+      come(g, coming.front().transfer, 1);
+      coming.pop();
+    }
+    while (inject(g).can_pop(now)) begin_transfer(g, inject(g).pop(now));
+  }
+  Cycles next = kNever;
+  for (int g = 0; g < sizes_.groups; ++g) {
+    if (!link(g).turns.empty() && link(g).free_at <= now) send_frame(g, now);
+  }
+  for (int g = 0; g < sizes_.groups; ++g) {
+    if (!link(g).turns.empty()) next = std::min(next, link(g).free_at);
+    if (!link(g).coming.empty()) next = std::min(next, link(g).coming.front().at);
+    if (!inject(g).empty()) next = std::min(next, now + 1);
+  }
+  return next;
+}
+
+std::string GroupRing::describe() const {
+  std::string text = fmt::format("ring: {} transfers", transfers_.size() - free_.size());
+  for (std::size_t g = 0; g < links_.size(); ++g) {
+    if (!links_[g].turns.empty()) text += fmt::format(", {} at link {}", links_[g].turns.size(), g);
+  }
+  return text;
+}
+
+}  // namespace tessera::engines

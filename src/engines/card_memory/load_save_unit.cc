@@ -1,0 +1,432 @@
+#include "engines/card_memory/load_save_unit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+namespace tessera::engines {
+
+LoadSaveUnit::LoadSaveUnit(const UnitSizes& sizes, const Wiring& wiring,
+                           std::size_t outstanding_max)
+    : sizes_(sizes),
+      wiring_(wiring),
+      wires_(static_cast<std::size_t>(sizes.cores_per_group)),
+      members_(sizes.share_entries),
+      groups_(outstanding_max, "group"),
+      controller_(sizes.bandwidth, outstanding_max),
+      waiters_(outstanding_max),
+      jobs_(outstanding_max),
+      outgoing_(outstanding_max) {
+  TESSERA_CHECK(sizes.groups * sizes.cores_per_group <= kCoresMax && sizes.groups <= kGroupsMax,
+                "{} groups of {} cores", sizes.groups, sizes.cores_per_group);
+  for (CorePort* port : wiring.ports) {
+    TESSERA_CHECK(port->core >= 0 && port->core < sizes.cores_per_group, "a port of core {}",
+                  port->core);
+    sides_.emplace_back(port, port->completions.capacity());
+  }
+}
+
+void LoadSaveUnit::reset() {
+  for (Side& side : sides_) {
+    side.port->requests.clear();
+    side.port->completions.clear();
+    side.port->wants_accept = false;
+    side.port->in_service = side.port->accepted_now = 0;
+    side.port->accepted_at = -1;
+    side.port->share_cycles = 0;
+    side.port->bytes_read = side.port->bytes_written = 0;
+    side.head_at = kNever;
+    side.first = side.next = 0;
+    side.last = 0;
+  }
+  for (Wires& wires : wires_) wires = {};
+  members_.reset();
+  groups_.reset();
+  controller_.reset();
+  waiters_.clear();
+  jobs_.clear();
+  outgoing_.clear();
+  bus_free_ = memory_last_ = 0;
+  counters_ = {};
+}
+
+std::optional<ShareFault> LoadSaveUnit::fault() const {
+  return members_.fault() ? members_.fault() : groups_.fault();
+}
+
+CoreSet LoadSaveUnit::own_cores() const {
+  const CoreSet all = sizes_.cores_per_group == kCoresMax
+                          ? ~CoreSet{0}
+                          : (CoreSet{1} << sizes_.cores_per_group) - 1;
+  return all << (wiring_.group * sizes_.cores_per_group);
+}
+
+GroupSet LoadSaveUnit::groups_of(CoreSet cores) const {
+  GroupSet groups = 0;
+  for (; cores != 0; cores &= cores - 1) {
+    groups |= GroupSet{1} << (std::countr_zero(cores) / sizes_.cores_per_group);
+  }
+  return groups;
+}
+
+// Answers before requests, the memory's before the ring's: that is the order on the wires of a core.
+Cycles LoadSaveUnit::step(Cycles now) {
+  take_memory(now);
+  take_ring(now);
+  take_ports(now);
+  send(now);
+  hand_over(now);
+  return next_step(now);
+}
+
+void LoadSaveUnit::take_memory(Cycles now) {
+  const Cycles pack = sizes_.frame.pack_cycles;
+  while (const MemoryPort::Completion* done = wiring_.memory->completion()) {
+    if (done->at + pack > now) break;
+    const HomeJob job = jobs_.items[done->ticket];
+    // What it took of the channel behind what was done before, but for the way back.
+    const Cycles begun = std::max(memory_last_, job.handed + 1 + wiring_.memory->latency());
+    const Cycles took = std::max<Cycles>(0, done->at - begun);
+    if (sizes_.bandwidth.dynamic) controller_.correct(job.cores, took - job.cost);
+    memory_last_ = std::max(memory_last_, done->at);
+    jobs_.free.push_back(done->ticket);
+    wiring_.memory->take_completion();
+    answer(job, now);
+  }
+}
+
+void LoadSaveUnit::answer(const HomeJob& job, Cycles now) {
+  const bool write = job.request.dram.write;
+  const GroupSet own = GroupSet{1} << wiring_.group;
+  CardMessage message{.kind = write ? CardMessage::Kind::kDone : CardMessage::Kind::kData,
+                      .from = wiring_.group,
+                      .to = job.groups & ~own,
+                      .bytes = write ? 0 : job.request.bytes(),
+                      .request = {},
+                      .cores = job.cores,
+                      .tickets = job.tickets};
+  if (message.to != 0) {
+    const GroupSet all = message.to;
+    // One transfer for all, or one each, the nearest first.
+    for (int hops = 1; hops < sizes_.groups; ++hops) {
+      const GroupSet group = GroupSet{1} << ((wiring_.group + hops) % sizes_.groups);
+      if (!sizes_.broadcast && (all & group) == 0) continue;
+      message.to = sizes_.broadcast ? all : group;
+      wiring_.ring->inject(wiring_.group).push(now, message);
+      if (sizes_.broadcast) break;
+    }
+    wiring_.wakes->wake(wiring_.ring_box, now + 1);
+  }
+  if ((job.groups & own) != 0) deliver(job.tickets[static_cast<std::size_t>(wiring_.group)], now);
+}
+
+void LoadSaveUnit::take_ring(Cycles now) {
+  if (wiring_.ring == nullptr) return;
+  Ring<GroupRing::Delivery>& deliveries = wiring_.ring->deliveries(wiring_.group);
+  while (!deliveries.empty() && deliveries.front().at + sizes_.frame.unpack_cycles <= now) {
+    const CardMessage message = deliveries.front().message;
+    deliveries.pop();
+    if (message.kind == CardMessage::Kind::kRequest) {
+      come_home(message.from, message.request, message.cores,
+                message.tickets[static_cast<std::size_t>(message.from)], now);
+    } else {
+      deliver(message.tickets[static_cast<std::size_t>(wiring_.group)], now);
+    }
+  }
+}
+
+Cycles LoadSaveUnit::head_at(Side& side, Cycles now) {
+  if (side.head_at != kNever || !side.port->requests.can_pop(now)) return side.head_at;
+  Wires& wires = wires_[static_cast<std::size_t>(side.port->core)];
+  const CardRequest& request = side.port->requests.front();
+  const std::int64_t bytes = sizes_.frame.wire_bytes(request.dram.write ? request.bytes() : 0);
+  const Cycles cycles = wire_cycles(bytes, sizes_.port_bytes);
+  wires.to_free = std::max(wires.to_free, side.port->requests.front_visible_at()) + cycles;
+  wires.counters.to_unit.busy += cycles;
+  wires.counters.to_unit.bytes += bytes;
+  side.head_at = wires.to_free + sizes_.frame.unpack_cycles;
+  return side.head_at;
+}
+
+// Until nothing changes: one that is decided may make room in the decoder for another.
+void LoadSaveUnit::take_ports(Cycles now) {
+  bool again = true;
+  while (again) {
+    again = false;
+    for (std::uint32_t port = 0; port < sides_.size(); ++port) {
+      while (head_at(sides_[port], now) <= now && decide(port, now)) again = true;
+    }
+  }
+}
+
+LoadSaveUnit::Member LoadSaveUnit::pop(std::uint32_t port, Cycles now) {
+  Side& side = sides_[port];
+  side.port->requests.pop(now);
+  side.head_at = kNever;
+  ++side.port->in_service;
+  side.port->accepted_now = side.port->accepted_at == now ? side.port->accepted_now + 1 : 1;
+  side.port->accepted_at = now;
+  if (side.port->wants_accept) wiring_.cores->wake(side.port->owner, now + 1);
+  const Member member{port, side.next++};
+  side.done[member.number % side.done.size()] = kNever;
+  return member;
+}
+
+// Whether the head of the port is taken.
+bool LoadSaveUnit::decide(std::uint32_t port, Cycles now) {
+  Side& side = sides_[port];
+  const CardRequest request = side.port->requests.front();
+  const int core = core_of(side);
+  TESSERA_CHECK(request.home == wiring_.group || sizes_.forward,
+                "core {} asks for bytes of group {}, and nothing is forwarded", core, request.home);
+  const bool shared = sizes_.merge && request.share.number != 0;
+  if (shared) {
+    TESSERA_CHECK(!request.dram.write, "core {} writes with share {}", core, request.share.number);
+    if (members_.fault()) return false;
+    const CoreSet expected = request.share.members & own_cores();
+    const std::uint32_t ticket = waiters_.take();
+    const auto came = members_.come(core, expected, request, ticket, now, side.head_at);
+    if (came == ShareDecoder::Came::kNoRoom || came == ShareDecoder::Came::kFault) {
+      waiters_.free.push_back(ticket);
+      return came == ShareDecoder::Came::kNoRoom && decide_together(request, expected, now);
+    }
+    waiters_.items[ticket] = {.write = false, .bytes = request.bytes(), .members = 1, .member = {}};
+    waiters_.items[ticket].member[0] = pop(port, now);
+    if (came == ShareDecoder::Came::kComplete) route_completed(now);
+    return true;
+  }
+  const std::uint32_t ticket = waiters_.take();
+  waiters_.items[ticket] = {
+      .write = request.dram.write, .bytes = request.bytes(), .members = 1, .member = {}};
+  waiters_.items[ticket].member[0] = pop(port, now);
+  route(request, CoreSet{1} << core, ticket, now);
+  return true;
+}
+
+std::optional<std::uint32_t> LoadSaveUnit::port_with(int core, const Share& share, Cycles now) {
+  for (std::uint32_t port = 0; port < sides_.size(); ++port) {
+    Side& side = sides_[port];
+    if (core_of(side) == core && head_at(side, now) <= now &&
+        side.port->requests.front().share.same_request(share)) {
+      return port;
+    }
+  }
+  return std::nullopt;
+}
+
+bool LoadSaveUnit::decide_together(const CardRequest& request, CoreSet expected, Cycles now) {
+  for (CoreSet rest = expected; rest != 0; rest &= rest - 1) {
+    if (!port_with(std::countr_zero(rest), request.share, now)) return false;
+  }
+  members_.begin_together(request, expected);
+  for (CoreSet rest = expected; rest != 0; rest &= rest - 1) {
+    const int core = std::countr_zero(rest);
+    const std::uint32_t port = *port_with(core, request.share, now);
+    const CardRequest own = sides_[port].port->requests.front();
+    const std::uint32_t ticket = waiters_.take();
+    const auto came = members_.come_together(core, own, ticket, sides_[port].head_at, now);
+    if (came == ShareDecoder::Came::kFault) return false;
+    waiters_.items[ticket] = {.write = false, .bytes = own.bytes(), .members = 1, .member = {}};
+    waiters_.items[ticket].member[0] = pop(port, now);
+  }
+  route_completed(now);
+  return true;
+}
+
+// The members' waiters become one, in the order of cores.
+void LoadSaveUnit::route_completed(Cycles now) {
+  const ShareDecoder::Entry& entry = members_.completed();
+  const auto ticket_of = [&entry](int core) {
+    return entry.tickets[static_cast<std::size_t>(core)];
+  };
+  for (CoreSet rest = entry.here; rest != 0; rest &= rest - 1) {
+    const int core = std::countr_zero(rest);
+    const Member& member = waiters_.items[ticket_of(core)].member[0];
+    sides_[member.port].port->share_cycles += now - entry.came[static_cast<std::size_t>(core)];
+  }
+  const std::uint32_t first = ticket_of(std::countr_zero(entry.here));
+  Waiter& all = waiters_.items[first];
+  for (CoreSet rest = entry.here & (entry.here - 1); rest != 0; rest &= rest - 1) {
+    const std::uint32_t other = ticket_of(std::countr_zero(rest));
+    all.member[static_cast<std::size_t>(all.members++)] = waiters_.items[other].member[0];
+    waiters_.free.push_back(other);
+    ++counters_.merged;
+  }
+  route(entry.request, entry.here, first, now);
+}
+
+void LoadSaveUnit::route(const CardRequest& request, CoreSet cores, std::uint32_t waiter,
+                         Cycles now) {
+  if (request.home == wiring_.group) {
+    come_home(wiring_.group, request, cores, waiter, now);
+    return;
+  }
+  ++counters_.forwarded;
+  Outgoing& outgoing = outgoing_.push();
+  outgoing.at = now + sizes_.frame.pack_cycles;
+  outgoing.message = {.kind = CardMessage::Kind::kRequest,
+                      .from = wiring_.group,
+                      .to = GroupSet{1} << request.home,
+                      .bytes = request.dram.write ? request.bytes() : 0,
+                      .request = request,
+                      .cores = cores,
+                      .tickets = {}};
+  outgoing.message.tickets[static_cast<std::size_t>(wiring_.group)] = waiter;
+}
+
+void LoadSaveUnit::send(Cycles now) {
+  while (!outgoing_.empty() && outgoing_.front().at <= now) {
+    wiring_.ring->inject(wiring_.group).push(now, outgoing_.front().message);
+    wiring_.wakes->wake(wiring_.ring_box, now + 1);
+    outgoing_.pop();
+  }
+}
+
+void LoadSaveUnit::come_home(int group, const CardRequest& request, CoreSet cores,
+                             std::uint32_t ticket, Cycles now) {
+  HomeJob job;
+  job.request = request;
+  const bool shared = sizes_.merge && request.share.number != 0;
+  if (!shared) {
+    job.cores = cores;
+    job.groups = GroupSet{1} << group;
+    job.tickets[static_cast<std::size_t>(group)] = ticket;
+    ask(job, now);
+    return;
+  }
+  // The table has room for all requests that can be on their way.
+  const auto came = groups_.come(group, groups_of(request.share.members), request, ticket, now);
+  if (came != ShareDecoder::Came::kComplete) return;
+  const ShareDecoder::Entry& entry = groups_.completed();
+  job.cores = request.share.members;
+  job.groups = static_cast<GroupSet>(entry.here);
+  for (GroupSet rest = job.groups; rest != 0; rest &= rest - 1) {
+    const auto at = static_cast<std::size_t>(std::countr_zero(rest));
+    job.tickets[at] = entry.tickets[at];
+  }
+  counters_.merged += std::popcount(job.groups) - 1;
+  ask(job, now);
+}
+
+void LoadSaveUnit::ask(const HomeJob& job, Cycles now) {
+  const std::uint32_t ticket = jobs_.take();
+  jobs_.items[ticket] = job;
+  jobs_.items[ticket].cost = wiring_.memory->cost(job.request.dram);
+  controller_.add({.cores = job.cores,
+                   .cost = jobs_.items[ticket].cost,
+                   .write = job.request.dram.write,
+                   .ticket = ticket},
+                  now);
+}
+
+void LoadSaveUnit::hand_over(Cycles now) {
+  while (controller_.waiting() > 0) {
+    const auto asked = controller_.take(
+        now, {.read = wiring_.memory->room(false, now), .write = wiring_.memory->room(true, now)});
+    if (!asked) return;
+    HomeJob& job = jobs_.items[asked->ticket];
+    job.handed = now;
+    ++counters_.requests;
+    const Cycles when = wiring_.memory->push(now, job.request.dram, asked->ticket);
+    if (when != kNever) wiring_.wakes->wake(wiring_.memory_box, when);
+  }
+}
+
+// When the last byte is there of frames that come from `from` on and are all here at `now`.
+Cycles LoadSaveUnit::over_wires(Wires& wires, std::int64_t bytes, Cycles from, Cycles now) const {
+  const std::int64_t wire_bytes = sizes_.frame.wire_bytes(bytes);
+  const Cycles cycles = wire_cycles(wire_bytes, sizes_.port_bytes);
+  const Cycles last = wire_cycles(sizes_.frame.last_wire_bytes(bytes), sizes_.port_bytes);
+  wires.from_free = std::max(std::max(wires.from_free, from) + cycles, now + last);
+  wires.counters.from_unit.busy += cycles;
+  wires.counters.from_unit.bytes += wire_bytes;
+  return wires.from_free;
+}
+
+Cycles LoadSaveUnit::over_bus(const Waiter& waiter, Cycles now) {
+  const std::int64_t wire_bytes = sizes_.frame.wire_bytes(waiter.bytes);
+  const Cycles cycles = wire_cycles(wire_bytes, sizes_.broadcast_bytes);
+  Cycles free = bus_free_;
+  const auto wires_of = [&](int i) -> Wires& {
+    const Member& member = waiter.member[static_cast<std::size_t>(i)];
+    return wires_[static_cast<std::size_t>(sides_[member.port].port->core)];
+  };
+  for (int i = 0; i < waiter.members; ++i) free = std::max(free, wires_of(i).from_free);
+  const Cycles last =
+      wire_cycles(sizes_.frame.last_wire_bytes(waiter.bytes), sizes_.broadcast_bytes);
+  bus_free_ = std::max(free + cycles, now + last);
+  counters_.bus.busy += cycles;
+  counters_.bus.bytes += wire_bytes;
+  for (int i = 0; i < waiter.members; ++i) {
+    Wires& wires = wires_of(i);
+    wires.from_free = bus_free_;
+    wires.counters.from_unit.busy += cycles;
+    wires.counters.from_unit.bytes += wire_bytes;
+  }
+  return bus_free_;
+}
+
+void LoadSaveUnit::deliver(std::uint32_t ticket, Cycles now) {
+  const Waiter& waiter = waiters_.items[ticket];
+  const std::int64_t bytes = waiter.write ? 0 : waiter.bytes;
+  const bool bus = sizes_.broadcast && waiter.members > 1;
+  Cycles at = bus ? over_bus(waiter, now) : 0;
+  for (int i = 0; i < waiter.members; ++i) {
+    const Member& member = waiter.member[static_cast<std::size_t>(i)];
+    if (!bus) {
+      Wires& wires = wires_[static_cast<std::size_t>(sides_[member.port].port->core)];
+      at = over_wires(wires, bytes, at, now);
+    }
+    complete(member, waiter.bytes, waiter.write, at);
+  }
+  waiters_.free.push_back(ticket);
+}
+
+// Completions are in the order of the port's requests: one that has overtaken another is held back.
+void LoadSaveUnit::complete(const Member& member, std::int64_t bytes, bool write, Cycles at) {
+  Side& side = sides_[member.port];
+  (write ? side.port->bytes_written : side.port->bytes_read) += bytes;
+  side.done[member.number % side.done.size()] = at;
+  while (side.first != side.next && side.done[side.first % side.done.size()] != kNever) {
+    side.last = std::max(side.last, side.done[side.first % side.done.size()]);
+    side.port->completions.push(side.last);
+    --side.port->in_service;
+    wiring_.cores->wake(side.port->owner, side.last);
+    ++side.first;
+  }
+}
+
+Cycles LoadSaveUnit::next_step(Cycles now) const {
+  Cycles next = controller_.next(now);
+  if (const MemoryPort::Completion* done = wiring_.memory->completion()) {
+    next = std::min(next, done->at + sizes_.frame.pack_cycles);
+  }
+  if (wiring_.ring != nullptr && !wiring_.ring->deliveries(wiring_.group).empty()) {
+    next = std::min(
+        next, wiring_.ring->deliveries(wiring_.group).front().at + sizes_.frame.unpack_cycles);
+  }
+  if (!outgoing_.empty()) next = std::min(next, outgoing_.front().at);
+  for (const Side& side : sides_) {
+    if (side.head_at != kNever) {
+      if (side.head_at > now) next = std::min(next, side.head_at);
+    } else if (!side.port->requests.empty()) {
+      next = std::min(next, now + 1);
+    }
+  }
+  return next;
+}
+
+std::string LoadSaveUnit::describe() const {
+  std::string text = fmt::format(
+      "load/save unit {}: {} requests wait for the channel, {} shares for members", wiring_.group,
+      controller_.waiting(), members_.entries().size() + groups_.entries().size());
+  for (const Side& side : sides_) {
+    if (side.next == side.first && side.port->requests.empty()) continue;
+    text += fmt::format(", core {} has {} in service and {} at its port", core_of(side),
+                        side.next - side.first, side.port->requests.size());
+  }
+  return text;
+}
+
+}  // namespace tessera::engines

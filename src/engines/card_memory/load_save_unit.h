@@ -1,0 +1,215 @@
+// The load/save unit of a group: between the DMA ports of its cores, the group's memory and the ring.
+//
+//   core 0 ◄─► port ─┐ unpack ┌─────────┐ home here  ┌────────────┐      ┌────────┐
+//   core 1 ◄─► port ─┼──────► │ decoder │ ─────────► │ bandwidth  │ ───► │ memory │
+//   ...              │        └────┬────┘ ▲          │ controller │      └───┬────┘
+//                    │    pack     │ home │ from     └────────────┘          │
+//                    │             ▼ away │ the ring                         │
+//                    │             ring ──┘                                  ▼ pack
+//                    └◄── a port each, or the broadcast bus to all ◄─── data, also from the ring
+//
+// Requests and data are frames (frame.h) on every wire. Each core has wires to the unit and from it,
+// port_bytes a cycle each, which its ports share. A request is a header, with its data if it is a write.
+// One of n wire bytes that is seen at t (the cycle after it was pushed) is decided at
+//
+//   d = max(wires free, t) + max(1, ceil(n / port_bytes)) + unpack_cycles
+//
+// Home here: it waits for the controller's word, goes to the memory and is complete there at x; its data,
+// or the header that says that it is written, are frames at a = x + pack_cycles. Home elsewhere: a frame
+// for the ring is there pack_cycles after d, goes round to its home, is decided there unpack_cycles after
+// its last byte, and comes back the same way: a = (last byte back here) + unpack_cycles. Request and data
+// make a full round of the ring together. The bytes of a request go on together, when the last of them has
+// come. To the core they follow as they come: the last byte is there at
+//
+//   max(wires free + wire(all frames), a + wire(last frame))
+//
+// Members of a share (share_decoder.h) meet in their group, and the groups' requests meet again at home:
+// one request for all. Its data go over the broadcast bus, broadcast_bytes a cycle, which takes the
+// members' wires while they pass, and around the ring in one transfer for all groups, at the same time.
+// Without `broadcast` each member gets them over its own wires, one after the other in the order of cores,
+// and each group by a transfer of its own. Without `merge` a share means nothing.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "engines/card_memory/bandwidth_controller.h"
+#include "engines/card_memory/card_request.h"
+#include "engines/card_memory/card_wakes.h"
+#include "engines/card_memory/frame.h"
+#include "engines/card_memory/group_ring.h"
+#include "engines/card_memory/memory_port.h"
+#include "engines/card_memory/share_decoder.h"
+#include "engines/fifo.h"
+
+namespace tessera::engines {
+
+struct UnitSizes {
+  int groups = 4;
+  int cores_per_group = 4;  // groups * cores_per_group is at most kCoresMax
+  FrameSizes frame{};
+  std::int64_t port_bytes = 32;       // a cycle, of a core's wires in each direction
+  std::int64_t broadcast_bytes = 64;  // a cycle, of the bus
+  std::size_t share_entries = 16;     // of the decoder's table
+  bool merge = true, broadcast = true;
+  bool forward = true;  // off: the home of every request is its own group, which the caller sees to
+  BandwidthSizes bandwidth{};
+};
+
+class LoadSaveUnit {
+ public:
+  struct WireCounters {
+    Cycles busy = 0;
+    std::int64_t bytes = 0;  // on the wire
+  };
+  struct CoreCounters {
+    WireCounters to_unit, from_unit;
+  };
+  struct Counters {
+    std::int64_t requests = 0;   // that went to the memory
+    std::int64_t merged = 0;     // that did not, because another went for them
+    std::int64_t forwarded = 0;  // sent to another group
+    WireCounters bus;
+  };
+  // All outlive the unit. Box `box` of the wakes is the unit, box `memory_box` its memory, box `ring_box`
+  // the ring.
+  struct Wiring {
+    int group = 0;
+    std::vector<CorePort*> ports;
+    MemoryPort* memory = nullptr;
+    GroupRing* ring = nullptr;  // null where there is one group
+    CardWakes* wakes = nullptr;
+    std::size_t box = 0, memory_box = 0, ring_box = 0;
+    CoreWaker* cores = nullptr;
+  };
+
+  // At most `outstanding_max` requests of all ports of the card are on their way.
+  LoadSaveUnit(const UnitSizes& sizes, const Wiring& wiring, std::size_t outstanding_max);
+
+  void reset();
+  // Does all that can be done at `now`. Returns when it next has something to do by itself. Whoever
+  // pushes a request wakes the unit for the cycle after.
+  Cycles step(Cycles now);
+  // Whether it is to be stepped in the cycle after one in which the memory was.
+  bool wants_room() const { return controller_.waiting() > 0; }
+
+  // Members of a share that do not agree; the unit takes nothing more from their ports.
+  std::optional<ShareFault> fault() const;
+  const Counters& counters() const { return counters_; }
+  // Of a core of the group.
+  const CoreCounters& counters(int core) const {
+    return wires_[static_cast<std::size_t>(core)].counters;
+  }
+  // How long members waited for each other: cores of this group; groups, for what has its home here.
+  const ShareDecoder& cores_waited() const { return members_; }
+  const ShareDecoder& groups_waited() const { return groups_; }
+  const BandwidthController& controller() const { return controller_; }
+  std::string describe() const;
+
+ private:
+  struct Side {  // of a port
+    Side(CorePort* its_port, std::size_t capacity) : port(its_port), done(capacity, kNever) {}
+    CorePort* port;
+    Cycles head_at = kNever;   // when the first of its requests is decided, if known
+    std::vector<Cycles> done;  // by number modulo its size
+    std::uint32_t first = 0;   // the oldest request without a completion
+    std::uint32_t next = 0;    // the number of the next
+    Cycles last = 0;           // its latest completion
+  };
+  struct Wires {  // of a core
+    Cycles to_free = 0, from_free = 0;
+    CoreCounters counters;
+  };
+  // A request of one port, and who waits for an answer: a port, or members of a share.
+  struct Member {
+    std::uint32_t port = 0, number = 0;
+  };
+  struct Waiter {
+    bool write = false;
+    std::int64_t bytes = 0;
+    int members = 0;
+    std::array<Member, kCoresMax> member{};
+  };
+  // A request that has its home here, and the groups that wait for it.
+  struct HomeJob {
+    CardRequest request{};
+    CoreSet cores = 0;
+    GroupSet groups = 0;
+    std::array<std::uint32_t, kGroupsMax> tickets{};
+    Cycles handed = 0, cost = 0;
+  };
+  struct Outgoing {
+    Cycles at = 0;
+    CardMessage message;
+  };
+  template <typename T>
+  struct Pool {
+    explicit Pool(std::size_t size) : items(size) {
+      free.reserve(size);
+      clear();
+    }
+    void clear() {
+      free.clear();
+      for (std::size_t i = items.size(); i-- > 0;) free.push_back(static_cast<std::uint32_t>(i));
+    }
+    std::uint32_t take() {
+      TESSERA_CHECK(!free.empty(), "more than {} requests", items.size());
+      const std::uint32_t ticket = free.back();
+      free.pop_back();
+      return ticket;
+    }
+    std::vector<T> items;
+    std::vector<std::uint32_t> free;
+  };
+
+  void take_memory(Cycles now);
+  void take_ring(Cycles now);
+  void take_ports(Cycles now);
+  void hand_over(Cycles now);
+  void send(Cycles now);
+  Cycles next_step(Cycles now) const;
+
+  // When the head of a port is decided; kNever while nothing is seen there.
+  Cycles head_at(Side& side, Cycles now);
+  bool decide(std::uint32_t port, Cycles now);
+  bool decide_together(const CardRequest& request, CoreSet expected, Cycles now);
+  std::optional<std::uint32_t> port_with(int core, const Share& share, Cycles now);
+  Member pop(std::uint32_t port, Cycles now);
+  void route_completed(Cycles now);
+  void route(const CardRequest& request, CoreSet cores, std::uint32_t waiter, Cycles now);
+  // At home.
+  void come_home(int group, const CardRequest& request, CoreSet cores, std::uint32_t ticket,
+                 Cycles now);
+  void ask(const HomeJob& job, Cycles now);
+  void answer(const HomeJob& job, Cycles now);
+  // The answer is a frame here at `now`.
+  void deliver(std::uint32_t waiter, Cycles now);
+  Cycles over_wires(Wires& wires, std::int64_t bytes, Cycles from, Cycles now) const;
+  Cycles over_bus(const Waiter& waiter, Cycles now);
+  void complete(const Member& member, std::int64_t bytes, bool write, Cycles at);
+
+  CoreSet own_cores() const;
+  GroupSet groups_of(CoreSet cores) const;
+  int core_of(const Side& side) const {
+    return wiring_.group * sizes_.cores_per_group + side.port->core;
+  }
+
+  const UnitSizes sizes_;
+  const Wiring wiring_;
+  std::vector<Side> sides_;
+  std::vector<Wires> wires_;
+  ShareDecoder members_, groups_;
+  BandwidthController controller_;
+  Pool<Waiter> waiters_;
+  Pool<HomeJob> jobs_;
+  Ring<Outgoing> outgoing_;
+  Cycles bus_free_ = 0;
+  Cycles memory_last_ = 0;  // the latest completion of the memory
+  Counters counters_;
+};
+
+}  // namespace tessera::engines

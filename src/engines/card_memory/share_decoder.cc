@@ -1,0 +1,139 @@
+#include "engines/card_memory/share_decoder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+#include "base/check.h"
+
+namespace tessera::engines {
+
+bool same_bytes(const CardRequest& a, const CardRequest& b) {
+  const DramRequest& x = a.dram;
+  const DramRequest& y = b.dram;
+  if (a.home != b.home || x.first_run != y.first_run || x.runs != y.runs || x.skip != y.skip ||
+      x.bytes != y.bytes || x.write != y.write) {
+    return false;
+  }
+  if (x.grid == y.grid) return true;
+  const auto axes = static_cast<std::size_t>(x.grid->axes);
+  return x.grid->address == y.grid->address && x.grid->axes == y.grid->axes &&
+         std::equal(x.grid->extents.begin(), x.grid->extents.begin() + axes,
+                    y.grid->extents.begin()) &&
+         std::equal(x.grid->strides.begin(), x.grid->strides.begin() + axes,
+                    y.grid->strides.begin());
+}
+
+std::string describe_bytes(const CardRequest& request) {
+  RunWalk walk(request.dram);
+  std::int64_t first = walk.address(), last = first;
+  for (std::int64_t left = request.dram.runs; left > 1; --left) {
+    walk.next();
+    first = std::min(first, walk.address());
+    last = std::max(last, walk.address());
+  }
+  return fmt::format("group {}, {:#x} to {:#x} ({} x {} bytes)", request.home, first,
+                     last + request.dram.bytes - 1, request.dram.runs, request.dram.bytes);
+}
+
+std::string ShareFault::message() const {
+  return fmt::format(
+      "share {}, request {}: {} {} asks for {}, {} {} for {}; members of a share ask for the "
+      "same bytes in the same order, each once",
+      share, sequence, member_name, opener, opener_bytes, member_name, other, other_bytes);
+}
+
+ShareDecoder::ShareDecoder(std::size_t entries_max, const char* member_name)
+    : entries_max_(entries_max),
+      member_name_(member_name),
+      waited_(std::size_t{kCoresMax} * kCoresMax) {
+  entries_.reserve(entries_max);
+}
+
+void ShareDecoder::reset() {
+  entries_.clear();
+  fault_.reset();
+  std::fill(waited_.begin(), waited_.end(), 0);
+}
+
+Cycles ShareDecoder::waited(int early) const {
+  const auto first = waited_.begin() + std::ptrdiff_t{early} * kCoresMax;
+  return std::accumulate(first, first + kCoresMax, Cycles{0});
+}
+
+bool ShareDecoder::join(Entry& entry, int member, const CardRequest& request, std::uint32_t ticket,
+                        Cycles since) {
+  const std::uint64_t bit = std::uint64_t{1} << member;
+  const bool unexpected = (entry.expected & bit) == 0 || (entry.here & bit) != 0;
+  if (unexpected || entry.request.share.members != request.share.members ||
+      !same_bytes(entry.request, request)) {
+    fault_ = {.share = request.share.number,
+              .sequence = request.share.sequence,
+              .opener = entry.opener,
+              .other = member,
+              .member_name = member_name_,
+              .opener_bytes = describe_bytes(entry.request),
+              .other_bytes = describe_bytes(request)};
+    return false;
+  }
+  entry.here |= bit;
+  entry.came[static_cast<std::size_t>(member)] = since;
+  entry.tickets[static_cast<std::size_t>(member)] = ticket;
+  return true;
+}
+
+void ShareDecoder::complete(const Entry& entry, int last, Cycles now) {
+  completed_ = entry;
+  for (std::uint64_t rest = entry.here; rest != 0; rest &= rest - 1) {
+    const auto member = static_cast<std::size_t>(std::countr_zero(rest));
+    waited_[member * kCoresMax + static_cast<std::size_t>(last)] += now - entry.came[member];
+  }
+}
+
+ShareDecoder::Came ShareDecoder::come(int member, std::uint64_t expected,
+                                      const CardRequest& request, std::uint32_t ticket, Cycles now,
+                                      Cycles since) {
+  since = std::min(since, now);
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&request](const Entry& entry) {
+    return entry.request.share.same_request(request.share);
+  });
+  if (found == entries_.end()) {
+    Entry entry{.request = request, .opener = member, .expected = expected};
+    if (std::has_single_bit(expected)) {
+      if (!join(entry, member, request, ticket, since)) return Came::kFault;
+      complete(entry, member, now);
+      return Came::kComplete;
+    }
+    if (full()) return Came::kNoRoom;
+    if (!join(entry, member, request, ticket, since)) return Came::kFault;
+    entries_.push_back(entry);
+    return Came::kWaits;
+  }
+  if (!join(*found, member, request, ticket, since)) return Came::kFault;
+  if (found->here != found->expected) return Came::kWaits;
+  complete(*found, member, now);
+  entries_.erase(found);
+  return Came::kComplete;
+}
+
+void ShareDecoder::begin_together(const CardRequest& request, std::uint64_t expected) {
+  completed_ = {.request = request, .opener = std::countr_zero(expected), .expected = expected};
+}
+
+ShareDecoder::Came ShareDecoder::come_together(int member, const CardRequest& request,
+                                               std::uint32_t ticket, Cycles since, Cycles now) {
+  if (!join(completed_, member, request, ticket, since)) return Came::kFault;
+  if (completed_.here != completed_.expected) return Came::kWaits;
+  int last = member;
+  for (std::uint64_t rest = completed_.here; rest != 0; rest &= rest - 1) {
+    const int other = std::countr_zero(rest);
+    const auto at = static_cast<std::size_t>(other);
+    if (completed_.came[at] > completed_.came[static_cast<std::size_t>(last)]) last = other;
+  }
+  complete(Entry(completed_), last, now);
+  return Came::kComplete;
+}
+
+}  // namespace tessera::engines
