@@ -102,7 +102,7 @@ class Sharer {
       work.copies[turn_++ % cores_].push_back(static_cast<std::int32_t>(i));
     }
     if (layer.copies.size() > 1) work.way = ShareWay::kCopies;
-    if (layer.copies.empty()) work.reason = "nothing to move";
+    if (layer.copies.empty()) work.way = ShareWay::kNone;
     if (layer.copies.size() == 1) work.reason = "a copy of a few bytes";
   }
 
