@@ -350,7 +350,10 @@ class Cutter {
   std::int64_t bytes(const Piece& piece) const {
     std::int64_t sum = 0;
     for (std::size_t i = 0; i < piece.inputs.size(); ++i) {
-      if (!operands_.input_resident[i]) sum += operand_bytes(piece.inputs[i].view);
+      if (operands_.input_resident[i]) continue;
+      const StorageView& view = piece.inputs[i].view;
+      const bool stationary = layer_.dynamic && i == 1;
+      sum += operand_bytes(stationary ? view.part(kColumns, 0, widest_slice()) : view);
     }
     if (!operands_.output_resident) sum += output_bytes(piece.output.view);
     if (piece.part.one_of_several()) {
@@ -359,11 +362,18 @@ class Cutter {
     return sum;
   }
 
-  std::int64_t output_bytes(const StorageView& view) const {
-    std::int64_t channels = layer_.kind == LayerKind::kNeural ? 0 : view.channels();
+  // Output channels of the widest slice that the box has.
+  std::int64_t widest_slice() const {
+    std::int64_t channels = 0;
     for (const KernelSlice& slice : layer_.slices) {
       if (box_has(slice)) channels = std::max(channels, slice.output_channels);
     }
+    return channels;
+  }
+
+  std::int64_t output_bytes(const StorageView& view) const {
+    const bool sliced = layer_.kind == LayerKind::kNeural;
+    const std::int64_t channels = sliced ? widest_slice() : view.channels();
     return operand_bytes(view.part(kChannels, 0, channels));
   }
 

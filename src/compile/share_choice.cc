@@ -44,9 +44,11 @@ const char* share_way_name(ShareWay way) {
     case ShareWay::kParts:
       return "parts";
     case ShareWay::kHost:
+      return "host";
+    case ShareWay::kNone:
       break;
   }
-  return "host";
+  return "nothing";
 }
 
 ShareWay find_way(const PlannedLayer& layer, const ShareChoice& choice) {

@@ -28,6 +28,7 @@ enum class ShareWay : std::uint8_t {
   kCopies,  // parts of DRAM to DRAM copies
   kParts,   // of a transposition
   kHost,    // a host step: no core has a part in it
+  kNone,    // nothing to do: a view of another layer's results
 };
 const char* share_way_name(ShareWay way);  // "one core", "rows", ...
 

@@ -74,6 +74,8 @@ class Sharer {
       work.pieces.resize(cores_);
       work.copies.resize(cores_);
       TESSERA_RETURN_IF_ERROR(share(static_cast<std::int32_t>(i), work));
+      if (cores_ == 1 && work.way == ShareWay::kCopies) work.way = ShareWay::kOneCore;
+      if (cores_ == 1 && work.way == ShareWay::kOneCore) work.reason = "there is one core";
       all.push_back(std::move(work));
     }
     return all;
@@ -102,7 +104,7 @@ class Sharer {
       work.copies[turn_++ % cores_].push_back(static_cast<std::int32_t>(i));
     }
     if (layer.copies.size() > 1) work.way = ShareWay::kCopies;
-    if (layer.copies.empty()) work.reason = "nothing to move";
+    if (layer.copies.empty()) work.way = ShareWay::kNone;
     if (layer.copies.size() == 1) work.reason = "a copy of a few bytes";
   }
 

@@ -18,7 +18,7 @@ namespace tessera::compile {
 // The work on a layer.
 struct LayerWork {
   ShareWay way = ShareWay::kOneCore;
-  std::string reason;                             // why one core has it; else empty
+  std::string reason;                             // why one core has all of it; else empty
   std::vector<std::vector<Piece>> pieces;         // of each core
   std::vector<std::vector<std::int32_t>> copies;  // of each core: indices into the layer's copies
 };
