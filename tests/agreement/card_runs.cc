@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "arch/architecture_file.h"
@@ -228,17 +229,22 @@ std::vector<StepAccess> accesses_of(const isa::CardProgram& card, std::size_t se
 std::string race_in_segment(const isa::CardProgram& card, std::size_t segment) {
   Knowledge knowledge(card, segment);
   if (!knowledge.learn_all()) return "the cores wait for each other for ever";
-  const std::vector<StepAccess> all = accesses_of(card, segment);
-  for (const StepAccess& a : all) {
-    if (!a.access.write) continue;
-    for (const StepAccess& b : all) {
-      if (a.core == b.core || a.access.base != b.access.base || a.access.first >= b.access.last ||
-          b.access.first >= a.access.last ||
+  std::vector<StepAccess> all = accesses_of(card, segment);
+  const auto begin = [](const StepAccess& a) { return std::pair{a.access.base, a.access.first}; };
+  std::sort(all.begin(), all.end(),
+            [&](const StepAccess& a, const StepAccess& b) { return begin(a) < begin(b); });
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const StepAccess& a = all[i];
+    // All that begin within the bytes of `a`.
+    for (std::size_t k = i + 1; k < all.size(); ++k) {
+      const StepAccess& b = all[k];
+      if (b.access.base != a.access.base || b.access.first >= a.access.last) break;
+      if (a.core == b.core || !(a.access.write || b.access.write) ||
           knowledge.knows(a.core, a.task, a.step, b.core, b.task, b.step) ||
           knowledge.knows(b.core, b.task, b.step, a.core, a.task, a.step)) {
         continue;
       }
-      return fmt::format("core {} task {} step {} writes what core {} task {} step {} touches",
+      return fmt::format("core {} task {} step {} and core {} task {} step {}, one of them writing",
                          a.core, a.task, a.step, b.core, b.task, b.step);
     }
   }

@@ -22,8 +22,8 @@ struct OneList {
 Result<OneList> in_one_list(const isa::CardProgram& card, const ChipConfig& chip, bool last_first);
 
 // Empty if for any two steps of different cores that touch the same byte of DRAM, one of them
-// writing, the dependencies and the queues say which comes first; else the two. Walks all pairs.
-// Weights are only read, and left out.
+// writing, the dependencies and the queues say which comes first; else two where they do not. Walks
+// all pairs of steps that touch the same bytes. Weights are only read, and left out.
 std::string find_race(const isa::CardProgram& card);
 
 }  // namespace tessera::agreement
