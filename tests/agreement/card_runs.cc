@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "arch/architecture_file.h"
@@ -10,6 +11,7 @@
 #include "isa/accesses.h"
 #include "isa/encoding.h"
 #include "isa/memory_uses.h"
+#include "isa/verify.h"
 #include "link/relocate.h"
 
 namespace tessera::agreement {
@@ -121,6 +123,10 @@ class Knowledge {
     return known[queue(other_core, other)] >= first_steps_[other_core][other] + other_step + 1;
   }
 
+  bool one_queue(std::size_t core, TaskId task, std::size_t other_core, TaskId other) const {
+    return queue(core, task) == queue(other_core, other);
+  }
+
   // False if some step never begins.
   bool learn_all() {
     std::size_t left = 0;
@@ -228,17 +234,23 @@ std::vector<StepAccess> accesses_of(const isa::CardProgram& card, std::size_t se
 std::string race_in_segment(const isa::CardProgram& card, std::size_t segment) {
   Knowledge knowledge(card, segment);
   if (!knowledge.learn_all()) return "the cores wait for each other for ever";
-  const std::vector<StepAccess> all = accesses_of(card, segment);
-  for (const StepAccess& a : all) {
-    if (!a.access.write) continue;
-    for (const StepAccess& b : all) {
-      if (a.core == b.core || a.access.base != b.access.base || a.access.first >= b.access.last ||
-          b.access.first >= a.access.last ||
+  std::vector<StepAccess> all = accesses_of(card, segment);
+  const auto begin = [](const StepAccess& a) { return std::pair{a.access.base, a.access.first}; };
+  std::sort(all.begin(), all.end(),
+            [&](const StepAccess& a, const StepAccess& b) { return begin(a) < begin(b); });
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const StepAccess& a = all[i];
+    // All that begin within the bytes of `a`.
+    for (std::size_t k = i + 1; k < all.size(); ++k) {
+      const StepAccess& b = all[k];
+      if (b.access.base != a.access.base || b.access.first >= a.access.last) break;
+      if (knowledge.one_queue(a.core, a.task, b.core, b.task) ||
+          !(a.access.write || b.access.write) ||
           knowledge.knows(a.core, a.task, a.step, b.core, b.task, b.step) ||
           knowledge.knows(b.core, b.task, b.step, a.core, a.task, a.step)) {
         continue;
       }
-      return fmt::format("core {} task {} step {} writes what core {} task {} step {} touches",
+      return fmt::format("core {} task {} step {} and core {} task {} step {}, one of them writing",
                          a.core, a.task, a.step, b.core, b.task, b.step);
     }
   }
@@ -275,6 +287,41 @@ Result<OneList> in_one_list(const isa::CardProgram& card, const ChipConfig& chip
   result.program = list.take();
   result.program.chip_fingerprint = fingerprint(result.chip);
   return result;
+}
+
+namespace {
+
+void read_as_input(isa::DramAddress& address) {
+  if (address.base == isa::BaseIndex::kWeights) return;
+  address.base = isa::BaseIndex::kInput;
+}
+
+}  // namespace
+
+Status prove_core(const isa::CardProgram& card, std::size_t core, const ChipConfig& chip) {
+  isa::Program program = card.cores[core];
+  program.weights = card.cores.front().weights;
+  program.input_bytes =
+      std::max({program.input_bytes, program.workspace_bytes, program.output_bytes});
+  isa::TensorSlot all;
+  all.format = Format::kI8;
+  all.dims = {program.input_bytes};
+  all.address.base = isa::BaseIndex::kInput;
+  program.inputs = {all};
+  program.outputs.clear();
+  for (TaskDescriptor& task : program.tasks) {
+    auto* load = std::get_if<isa::TransferTask>(&task.config);
+    if (load != nullptr && task.engine == isa::EngineKind::kLoad) {
+      read_as_input(load->dram.address);
+    }
+    if (auto* copy = std::get_if<isa::CopyTask>(&task.config); copy != nullptr && !copy->fill) {
+      read_as_input(copy->source);
+    }
+  }
+  program.stream.clear();
+  program.stream_offsets.clear();
+  isa::encode_stream(program);
+  return isa::verify_program(program, chip);
 }
 
 std::string find_race(const isa::CardProgram& card) {

@@ -21,9 +21,11 @@ struct OneList {
 // with `last_first`, the last. An error if the cores wait for each other for ever.
 Result<OneList> in_one_list(const isa::CardProgram& card, const ChipConfig& chip, bool last_first);
 
-// Empty if for any two steps of different cores that touch the same byte of DRAM, one of them
-// writing, the dependencies and the queues say which comes first; else the two. Walks all pairs.
-// Weights are only read, and left out.
+// Proves the program of one core by itself: whatever it reads of DRAM is taken as there, as inputs are.
+Status prove_core(const isa::CardProgram& card, std::size_t core, const ChipConfig& chip);
+
+// Empty if for any two steps that touch the same byte of DRAM, one of them writing, the dependencies and the queues say which comes first; else two where they do not. Walks
+// all pairs of steps that touch the same bytes. Weights are only read, and left out.
 std::string find_race(const isa::CardProgram& card);
 
 }  // namespace tessera::agreement

@@ -103,6 +103,10 @@ void check_split(const std::shared_ptr<const graph::Graph>& graph, const ChipCon
     EXPECT_EQ(core.segments.size(), shared->card.cores[0].segments.size());
   }
   print_layers(*shared);
+  constexpr int kCoresProved = 7;
+  if (choice.cores <= kCoresProved) {
+    EXPECT_EQ(find_race(shared->card), "");
+  }
   for (const LayerShare& layer : shared->layers) {
     EXPECT_EQ(layer.way == ShareWay::kOneCore, !layer.reason.empty()) << layer.name;
   }

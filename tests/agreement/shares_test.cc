@@ -40,6 +40,14 @@ void check_bits(const SharedProgram& shared, const ChipConfig& chip,
   }
 }
 
+// Each core's program is proved by itself.
+void check_cores(const SharedProgram& shared, const ChipConfig& chip) {
+  for (std::size_t core = 0; core < shared.card.cores.size(); ++core) {
+    const Status proof = prove_core(shared.card, core, chip);
+    EXPECT_TRUE(proof.ok()) << proof.error().to_string();
+  }
+}
+
 void check_layers(const SharedProgram& shared) {
   for (const LayerShare& layer : shared.layers) {
     EXPECT_EQ(layer.way == ShareWay::kOneCore, !layer.reason.empty()) << layer.name;
@@ -61,6 +69,7 @@ void check_graph(const GraphPointer& graph, const ChipConfig& chip, std::uint64_
                                                   {.cores = cores, .split = split, .of_nodes = {}});
       ASSERT_TRUE(shared.ok()) << shared.error().to_string();
       check_layers(*shared);
+      check_cores(*shared, chip);
       check_bits(*shared, chip, inputs, *expected);
     }
   }
@@ -111,7 +120,7 @@ TEST(Shares, MixedSplitsInSmallBuffersGiveTheReferenceBits) {
 }
 
 TEST(Shares, DependenciesOrderAllThatTouchesTheSameBytes) {
-  for (std::uint64_t seed = 2000; seed < 2004; ++seed) {
+  for (std::uint64_t seed = 2000; seed < 2012; ++seed) {
     const auto graph = compile::testing::random_graph(seed);
     for (const int cores : {2, 3, 5}) {
       for (const Split split : kSplits) {
