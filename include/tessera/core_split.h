@@ -3,8 +3,9 @@
 
 namespace tessera {
 
-// Each core makes some rows of a layer's results, or some of its output channels. A layer that cannot
-// be cut so is cut the other way, or runs on one core. No bit depends on it.
-enum class CoreSplit { kRows, kChannels };
+// Each core makes some rows of a layer's results, or some of its output channels; kAuto: of each layer
+// the one that takes less time by the performance model. A layer that cannot be cut so is cut the
+// other way, or runs on one core. No bit depends on it.
+enum class CoreSplit { kAuto, kRows, kChannels };
 
 }  // namespace tessera

@@ -36,7 +36,7 @@ struct SessionOptions {
   // sim: cores of the card that run the network together, with the bits of one; card.cores_per_group of
   // the architecture says how many there are.
   int cores = 1;
-  CoreSplit split = CoreSplit::kRows;
+  CoreSplit split = CoreSplit::kAuto;
   std::uint8_t traps = 0;  // sim: exceptions of values that end a run with an error (traps.h)
   ProgressCallback progress = {};
 };

@@ -151,6 +151,7 @@ class ShareCompiler {
     for (std::size_t i = 0; i < work_.size(); ++i) {
       LayerShare share;
       share.name = prepared_.layers[i].name;
+      share.node = prepared_.layers[i].node;
       share.way = work_[i].way;
       share.reason = std::move(work_[i].reason);
       result_.layers.push_back(std::move(share));

@@ -25,6 +25,7 @@ inline constexpr int kCoresMax = 64;
 // What was done with a layer, for reports.
 struct LayerShare {
   std::string name;
+  graph::NodeIndex node = -1;  // of the graph; -1: none
   ShareWay way = ShareWay::kOneCore;
   int cores = 0;                // that have tasks of it
   std::string reason;           // why it was not cut; empty if it was

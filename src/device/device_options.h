@@ -47,7 +47,7 @@ struct DeviceConfig {
   bool check_hazards = false, serial = false, trace = false;  // sim
   std::uint8_t traps = 0;                                     // sim (tessera/traps.h)
   int cores = 1;                       // sim: of the card, that run a network together
-  CoreSplit split = CoreSplit::kRows;  // and what each does of a layer
+  CoreSplit split = CoreSplit::kAuto;  // and what each does of a layer
   Pace pace = {};
   // A run that takes longer is a failure of the device; 0: no limit but the deadlines of wait().
   std::chrono::nanoseconds run_limit{0};

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "compile/split_choice.h"
 #include "isa/verify.h"
 
 namespace tessera::network {
@@ -16,10 +17,13 @@ Result<compile::SharedProgram> program_for_cores(const NetworkState& network, in
                              "(card.cores_per_group; tessera128x4 has 4)",
                              cores, network.chip.name, most, most)};
   }
-  const compile::ShareChoice choice{
+  compile::ShareChoice choice{
       .cores = cores,
-      .split = split == CoreSplit::kRows ? compile::Split::kRows : compile::Split::kChannels,
+      .split = split == CoreSplit::kChannels ? compile::Split::kChannels : compile::Split::kRows,
       .of_nodes = {}};
+  if (split == CoreSplit::kAuto) {
+    TESSERA_TRY(choice, compile::choose_splits(network.package.graph, network.chip, {}, cores));
+  }
   TESSERA_TRY(compile::SharedProgram shared,
               compile::compile_shares(network.package.graph, network.chip, {}, choice));
   const Status proved = isa::verify_card_program(shared.card, network.chip);

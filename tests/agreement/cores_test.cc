@@ -5,6 +5,7 @@
 #include "arch/architecture_file.h"
 #include "card/card.h"
 #include "compile/compile_shares.h"
+#include "compile/split_choice.h"
 #include "compile/testing/random_graph.h"
 #include "concord/testing/random_graph.h"
 #include "isa/encoding.h"
@@ -108,6 +109,31 @@ TEST(Cores, GraphsOfAllNodesGiveTheReferenceBits) {
     check_graph(std::make_shared<const graph::Graph>(concord::testing::random_graph(seed, 8)),
                 card_of_64("tessera128"), seed);
   }
+}
+
+TEST(Cores, TheChosenSplitsGiveTheReferenceBits) {
+  int of_rows = 0, of_channels = 0;
+  for (std::uint64_t seed = 2330; seed < 2336; ++seed) {
+    const GraphPointer graph = compile::testing::random_graph(seed);
+    const ChipConfig chip = card_of_64("cloud16");
+    const std::vector<Tensor> inputs = random_inputs(*graph, seed);
+    const auto expected = run_reference(graph, inputs);
+    ASSERT_TRUE(expected.ok()) << expected.error().to_string();
+    for (const int cores : {2, 5}) {
+      const auto choice = compile::choose_splits(graph, chip, {}, cores);
+      ASSERT_TRUE(choice.ok()) << choice.error().to_string();
+      for (const Split split : choice->of_nodes) {
+        ++(split == Split::kRows ? of_rows : of_channels);
+      }
+      const auto shared = compile::compile_shares(graph, chip, {}, *choice);
+      ASSERT_TRUE(shared.ok()) << shared.error().to_string();
+      const auto run = run_card(shared->card, chip, inputs, {.check_hazards = true});
+      ASSERT_TRUE(run.ok()) << run.error().to_string();
+      EXPECT_TRUE(run->outputs == *expected) << "graph " << seed << ", " << cores << " cores";
+    }
+  }
+  EXPECT_GT(of_rows, 0);
+  EXPECT_GT(of_channels, 0);
 }
 
 void encode_again(isa::Program& program) {

@@ -23,7 +23,7 @@ struct RunArguments {
   int peers = 1;                // callers of a stream that listens, one after the other; 0: no end
   int read_ahead = 16;          // steps
   int cores = 1;
-  std::string split = "w";  // of layers over the cores: w or oc
+  std::string split = "auto";  // of layers over the cores: auto, w or oc
   int threads = 0;
   bool timing_only = false, check_hazards = false, unverified = false, serial = false;
   bool no_host_time = false;

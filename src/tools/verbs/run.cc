@@ -97,7 +97,9 @@ Status run(const RunArguments& arguments) {
   options.check_hazards = arguments.check_hazards;
   options.serial = arguments.serial;
   options.cores = arguments.cores;
-  options.split = arguments.split == "oc" ? CoreSplit::kChannels : CoreSplit::kRows;
+  options.split = arguments.split == "oc"  ? CoreSplit::kChannels
+                  : arguments.split == "w" ? CoreSplit::kRows
+                                           : CoreSplit::kAuto;
   TESSERA_TRY(options.traps, traps_of(arguments));
   options.trace = !arguments.trace.empty() || !arguments.html.empty();
   options.progress = progress_bar();
@@ -153,8 +155,9 @@ Action run_verb(CLI::App& app) {
       ->check(CLI::Range(1, kCardCoresMax))
       ->capture_default_str();
   app.add_option("--split", arguments->split,
-                 "what each core does of a layer: w, some rows, or oc, some output channels")
-      ->check(CLI::IsMember({"w", "oc"}))
+                 "what each core does of a layer: w, some rows, oc, some output channels, or auto, "
+                 "what takes less time of the two")
+      ->check(CLI::IsMember({"auto", "w", "oc"}))
       ->capture_default_str();
   app.add_option("--threads", arguments->threads, "threads of the host device (0: all)")
       ->check(CLI::Range(0, 1024));
