@@ -2,6 +2,7 @@
 // The page itself is report_page.html, compiled in; the data is a JSON object put in its place.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -171,6 +172,12 @@ std::string report::html_report_text(const std::string& title, const Network& ne
 Status write_html_report(const std::string& path, const std::string& title, const Network& network,
                          const RunResult& run) {
   TESSERA_RETURN_IF_ERROR(network::check_package(network.state(), "a report"));
+  const bool several =
+      std::ranges::any_of(run.engines, [](const EngineUse& engine) { return engine.core > 0; });
+  if (several) {
+    return Error{ErrorCode::kUnsupported,
+                 "a report of a run on several cores; run on one, or write a timeline"};
+  }
   const std::string page = report::html_report_text(title, network, run);
   return write_text_file(path, page);
 }

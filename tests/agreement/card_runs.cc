@@ -310,6 +310,7 @@ Status prove_core(const isa::CardProgram& card, std::size_t core, const ChipConf
   program.inputs = {all};
   program.outputs.clear();
   for (TaskDescriptor& task : program.tasks) {
+    task.remote.clear();
     auto* load = std::get_if<isa::TransferTask>(&task.config);
     if (load != nullptr && task.engine == isa::EngineKind::kLoad) {
       read_as_input(load->dram.address);

@@ -63,8 +63,9 @@ Result<std::vector<Tensor>> run_with_host(const isa::Program& program, const Chi
   }
   for (std::size_t s = 0; s < program.segments.size(); ++s) {
     TESSERA_RETURN_IF_ERROR(core->run_segment(s, {}));
+    device::CoreDram dram(*core);
     for (const device::OpenStep& step : steps[s]) {
-      TESSERA_RETURN_IF_ERROR(device::run_step(*core, step));
+      TESSERA_RETURN_IF_ERROR(device::run_step(dram, step));
     }
   }
   std::vector<Tensor> outputs;

@@ -123,8 +123,20 @@ TEST(DeviceErrors, AnUnknownDeviceListsTheKnownOnes) {
 
 TEST(DeviceErrors, MoreCoresThanThereAre) {
   expect_run_error({"--cores", "2"},
-                   "--cores 2: programs for several cores are not supported yet; allowed 1   "
-                   "[invalid argument]");
+                   "2 cores; a group of architecture 'tessera128' has 1, allowed 1 to 1 "
+                   "(card.cores_per_group; tessera128x4 has 4)   [invalid argument]");
+  expect_run_error({"--cores", "5", "--arch", "tessera128x4"},
+                   "5 cores; a group of architecture 'tessera128x4' has 4, allowed 1 to 4 "
+                   "(card.cores_per_group; tessera128x4 has 4)   [invalid argument]");
+  expect_run_error({"--cores", "2", "--device", "host"},
+                   "--cores belongs to the device sim; the device is host   [invalid argument]");
+  for (const char* const option : {"--serial", "--html"}) {
+    std::vector<std::string> arguments = {"--arch", "tessera128x4", "--cores", "2", option};
+    if (option == std::string("--html")) arguments.push_back("several.html");
+    expect_run_error(arguments, fmt::format("--cores 2 with {}: not supported yet; leave one of "
+                                            "them out   [unsupported]",
+                                            option));
+  }
   ASSERT_EQ(tessera({"compile", "small.onnx", "-o", "cores.tpkg"}).status, 0);
   expect_error(
       {"link", "cores.tpkg", "--cores", "2", "-o", "cores.tprog"},

@@ -35,6 +35,27 @@ TEST(Json, RunGivesCyclesPlacementAndOutputs) {
   EXPECT_EQ(json.at("outputs")[0].at("dims"), nlohmann::json({1, 4, 4, 4}));
 }
 
+TEST(Json, RunOnSeveralCoresGivesTheOutputsOfOneAndARowForEachEngine) {
+  const std::vector<std::string> options = {"run",          "small.onnx", "--arch",
+                                            "tessera128x4", "--input",    "random:3"};
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = options;
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return json_of(arguments);
+  };
+  with({"--output", "one_core"});
+  for (const char* const split : {"auto", "w", "oc"}) {
+    const nlohmann::json three =
+        with({"--cores", "3", "--split", split, "--check-hazards", "--output", "three_cores"});
+    EXPECT_EQ(read_text("three_cores/y.npy"), read_text("one_core/y.npy")) << split;
+    EXPECT_EQ(three.at("cores"), 3);
+    EXPECT_EQ(three.at("split"), split);
+    std::vector<int> rows(4, 0);  // the memory's, and those of each core
+    for (const auto& engine : three.at("engines")) ++rows.at(engine.at("core").get<int>() + 1);
+    EXPECT_EQ(rows, (std::vector<int>{1, 6, 6, 6}));
+  }
+}
+
 TEST(Json, RunOfSeveralNetworksListsThem) {
   const nlohmann::json json =
       json_of({"run", "small.onnx", "host.onnx", "--priority", "0,5", "--arrival", "0,1us",

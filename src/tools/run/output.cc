@@ -106,6 +106,10 @@ nlohmann::json run_json(const RunArguments& arguments,
                              {"idle_engine_cycles", idle_engine_cycles(run.engines)},
                              {"engines", engines_json(run)},
                              {"outputs", std::move(list)}};
+  if (arguments.cores > 1) {
+    document["cores"] = arguments.cores;
+    document["split"] = arguments.split;
+  }
   if (arguments.no_host_time) {
     document["not_counted"] = {"host steps", "transfers"};
   } else {

@@ -59,6 +59,7 @@ Status check_cores(const RunArguments& arguments) {
   const char* const other = !arguments.others.empty()           ? "several networks"
                             : is_program(arguments.model.model) ? "a program"
                             : arguments.serial                  ? "--serial"
+                            : !arguments.html.empty()           ? "--html"
                                                                 : nullptr;
   if (other == nullptr) return {};
   return Error{ErrorCode::kUnsupported,
