@@ -109,6 +109,12 @@ BLOCKS = {
     "docs/architecture.md": {
         "model.onnx": PICTURE,
         "DRAM ◄─► memory channel ─► kernel DMA ────────────► neural engine 0..n-1": PICTURE,
+        "┌────────────────── group 0 ──────────────────┐": PICTURE,
+    },
+    "docs/card.md": {
+        "$ tessera zoo mobilenet_v1 -o mobilenet_v1.onnx && tessera run mobilenet_v1.onnx --arch cloud16 --cores 4 "
+        "--timing-only": Shell(),
+        "┌─ core 0: tasks, state buffer, kernel memory ─┐": PICTURE,
     },
     "docs/concordance.md": {
         "program ──► group_tasks()   which tasks might be one layer, and what the descriptors alone prove   lift_groups, lift_axis": PICTURE,
