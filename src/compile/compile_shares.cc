@@ -181,8 +181,9 @@ class ShareCompiler {
 
 }  // namespace
 
-Result<SharedProgram> compile_shares(std::shared_ptr<const Graph> graph, const ChipConfig& chip,
-                                     const CompileOptions& options, const ShareChoice& choice) {
+Result<SharedProgram> compile_shares(const std::shared_ptr<const Graph>& graph,
+                                     const ChipConfig& chip, const CompileOptions& options,
+                                     const ShareChoice& choice) {
   TESSERA_CHECK(graph != nullptr, "no graph");
   if (choice.cores < 1 || choice.cores > kCoresMax) {
     return Error{ErrorCode::kInvalidArgument,

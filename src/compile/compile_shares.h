@@ -41,7 +41,7 @@ struct SharedProgram {
 
 // For 1 to kCoresMax cores. Tensors stay in no state buffer from layer to layer, whatever `options`
 // says of that. An error names the layer, what was found, what is allowed and the way out.
-Result<SharedProgram> compile_shares(std::shared_ptr<const graph::Graph> graph,
+Result<SharedProgram> compile_shares(const std::shared_ptr<const graph::Graph>& graph,
                                      const ChipConfig& chip, const CompileOptions& options,
                                      const ShareChoice& choice);
 

@@ -37,7 +37,8 @@ class SessionState {
   SessionState& operator=(const SessionState&) = delete;
   // Elsewhere the device has no threads, for which its end would wait.
   ~SessionState() {
-    if (!mark.here()) (void)device.release();
+    if (mark.here()) return;
+    [[maybe_unused]] const Device* const left = device.release();
   }
 
   const ProcessMark mark;

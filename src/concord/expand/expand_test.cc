@@ -273,6 +273,28 @@ TEST(Expand, GraphWithoutOutputsIsRefused) {
             "queue or DRAM output   [invalid argument]");
 }
 
+// What stands for the padding is beyond every value, and not what the processor makes of nothing.
+TEST(Expand, MaximumOfPaddingAloneIsRefused) {
+  const auto graph_of = [](std::int64_t pad) {
+    graph::PoolAttributes pool;
+    pool.window_h = pool.window_w = pool.stride_h = pool.stride_w = 2;
+    pool.pad_bottom = pad;
+    Graph graph;
+    graph.inputs = {{0}};
+    graph.outputs = {{1}};
+    graph.tensors = {{"x", Format::kF16, {1, 1, 4, 4}, nullptr},
+                     {"y", Format::kF16, {1, 1, 2 + pad / 2, 2}, nullptr}};
+    graph.nodes = {{"pool", {}, {{0}}, {{1}}, pool}};
+    return graph;
+  };
+  EXPECT_TRUE(expand(graph_of(0)).ok());
+  const auto refused = expand(graph_of(2));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().to_string().find("a window that lies in the padding"),
+            std::string::npos)
+      << refused.error().to_string();
+}
+
 // One block a sum: more of them would spread over too many exponents.
 TEST(Expand, MicroscalingOfF32ElementsIsDerivedOrRefused) {
   for (int element = 0; element < 6; ++element) {

@@ -154,13 +154,19 @@ Result<Carried> expand_extreme_pool(Expansion& at, const Node& node, const Carri
   if (traits.may_be_infinite && output.format == Format::kF32) {
     return refuse(node, "a maximum or minimum of f32 elements that may be infinite");
   }
+  const WindowAxis rows = rows_of(pool, x, output.dims), columns = columns_of(pool, x, output.dims);
+  const auto has_empty = [](const WindowAxis& axis) {
+    return std::ranges::count(counts(axis, 0, false), 0.0) > 0;
+  };
+  if (has_empty(rows) || has_empty(columns)) {
+    return refuse(node, "a maximum or minimum of a window that lies in the padding");
+  }
   ValueId input = steps.cast(x_in.value, Format::kF64);
   if (traits.may_be_infinite) {
     input = steps.max(steps.min(input, arith::kF16Largest), -arith::kF16Largest);
     traits.may_be_infinite = false;
   }
-  const ValueId view = window_view(steps, input, rows_of(pool, x, output.dims),
-                                   columns_of(pool, x, output.dims), maximum ? -kBeyond : kBeyond);
+  const ValueId view = window_view(steps, input, rows, columns, maximum ? -kBeyond : kBeyond);
   if (!format_is_float(output.format)) traits.non_negative = true;  // integers have no -0
   const ValueId y = ordered_extremes(steps, view, traits, {2, 4}, maximum);
   return Carried{steps.cast(steps.reshape(y, output.dims), carrier(output.format)), traits, false};
