@@ -145,14 +145,24 @@ class Verifier {
          {program_.workspace_bytes, program_.input_bytes, program_.output_bytes}) {
       if (bytes < 0) return invalid(fmt::format("a DRAM region of {} bytes", bytes));
     }
-    TESSERA_RETURN_IF_ERROR(check_slots(program_.inputs));
+    TESSERA_RETURN_IF_ERROR(check_written_slots(program_.inputs));
     TESSERA_RETURN_IF_ERROR(check_slots(program_.outputs));
     for (const Segment& segment : program_.segments) {
       for (const HostStep& step : segment.host_steps) {
-        TESSERA_RETURN_IF_ERROR(check_slots(step.outputs));
+        TESSERA_RETURN_IF_ERROR(check_written_slots(step.outputs));
       }
     }
     return {};
+  }
+
+  // The host writes them: not where the weights are.
+  Status check_written_slots(const std::vector<TensorSlot>& slots) const {
+    for (const TensorSlot& slot : slots) {
+      if (slot.address.base != BaseIndex::kWeights) continue;
+      return invalid(
+          fmt::format("tensor '{}' lies in the weights, which nobody writes", slot.name));
+    }
+    return check_slots(slots);
   }
 
   Status number_steps() {

@@ -128,6 +128,13 @@ TEST(VerifyCard, AnAddressOutsideTheNetworksMemoryIsNamed) {
   EXPECT_NE(error_of(program).find("core 1 task 1"), std::string::npos);
 }
 
+TEST(VerifyCard, WhatTheHostWritesLiesInNoWeights) {
+  CardProgram program = chain();
+  program.cores[0].weights.resize(kBytes);
+  program.cores[0].inputs[0].address.base = BaseIndex::kWeights;
+  EXPECT_EQ(error_of(program), "tensor 'x' lies in the weights, which nobody writes");
+}
+
 TEST(VerifyCard, AProgramOfOneCoreWaitsForNoOther) {
   const CardProgram program = chain();
   const Status status = verify_program(program.cores[1], ChipConfig{});
