@@ -90,21 +90,15 @@ Status Card::State::begin_core(std::size_t core, CoreOptions options, engines::H
 }
 
 void Card::State::note_written_before(std::size_t segment) {
-  const auto network = static_cast<std::uint32_t>(networks[0]);
-  const auto note = [&](const std::vector<isa::TensorSlot>& slots) {
-    for (const isa::TensorSlot& slot : slots) {
-      const auto first = static_cast<std::int64_t>(slot.address.offset);
-      written.add(engines::dram_key(network, slot.address.base), first,
-                  first + element_count(slot.dims) * format_bytes(slot.format));
-    }
-  };
   const isa::Program& first = program->cores[0];
   if (segment == 0) {  // what the inference before left does not count
     written.clear();
-    note(first.inputs);
+    note_slots(networks[0], first.inputs, written);
   }
   for (std::size_t s = 0; s < segment; ++s) {
-    for (const isa::HostStep& step : first.segments[s].host_steps) note(step.outputs);
+    for (const isa::HostStep& step : first.segments[s].host_steps) {
+      note_slots(networks[0], step.outputs, written);
+    }
   }
 }
 

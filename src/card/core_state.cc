@@ -32,14 +32,16 @@ Result<std::size_t> CoreState::place(const isa::Program& program,
                                      std::optional<engines::DramRange> within) {
   TESSERA_RETURN_IF_ERROR(check_fingerprint(program));
   TESSERA_TRY(const std::size_t network, boxes.dram.add(program, weights, within));
-  if (network >= programs.size()) programs.resize(network + 1, nullptr);
-  programs[network] = &program;
-  return network;
+  return keep(network, program);
 }
 
 Result<std::size_t> CoreState::place_share(const isa::Program& program, std::size_t of) {
   TESSERA_RETURN_IF_ERROR(check_fingerprint(program));
   TESSERA_TRY(const std::size_t network, boxes.dram.add_core(of, program));
+  return keep(network, program);
+}
+
+std::size_t CoreState::keep(std::size_t network, const isa::Program& program) {
   if (network >= programs.size()) programs.resize(network + 1, nullptr);
   programs[network] = &program;
   return network;
@@ -68,7 +70,8 @@ Status CoreState::check_access(std::size_t network, isa::DramAddress address,
   return {};
 }
 
-void CoreState::note_slots(std::size_t network, const std::vector<isa::TensorSlot>& slots) {
+void note_slots(std::size_t network, const std::vector<isa::TensorSlot>& slots,
+                engines::WrittenBytes& written) {
   for (const isa::TensorSlot& slot : slots) {
     const auto first = static_cast<std::int64_t>(slot.address.offset);
     written.add(engines::dram_key(static_cast<std::uint32_t>(network), slot.address.base), first,
@@ -86,10 +89,10 @@ void CoreState::note_written_before(std::span<const NetworkRun> runs) {
       written.forget(engines::dram_key(0, isa::BaseIndex::kWorkspace));
       written.forget(engines::dram_key(0, isa::BaseIndex::kOutput));
     }
-    note_slots(run.network, program.inputs);
+    note_slots(run.network, program.inputs, written);
     for (std::size_t s = 0; s < run.segment; ++s) {
       for (const isa::HostStep& step : program.segments[s].host_steps) {
-        note_slots(run.network, step.outputs);
+        note_slots(run.network, step.outputs, written);
       }
     }
   }

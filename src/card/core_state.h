@@ -21,6 +21,10 @@ struct OnCard {
 // The races that the hazard check has seen, a line each.
 Status races_of(const engines::HazardCheck& hazards);
 
+// What the host has put into tensors of network `network` of the DRAM.
+void note_slots(std::size_t network, const std::vector<isa::TensorSlot>& slots,
+                engines::WrittenBytes& written);
+
 // Memories, engines, clock, and what is loaded.
 struct CoreState {
   explicit CoreState(const ChipConfig& of, engines::DramMemory* shared = nullptr)
@@ -31,6 +35,8 @@ struct CoreState {
   // The same for a core that works on network `of` of the shared DRAM, which another one has placed.
   Result<std::size_t> place_share(const isa::Program& program, std::size_t of);
   Status check_fingerprint(const isa::Program& program) const;
+  // The program is that of a network in DRAM from now on.
+  std::size_t keep(std::size_t network, const isa::Program& program);
   Status check_access(std::size_t network, isa::DramAddress address, std::size_t bytes) const;
   Status begin(std::span<const NetworkRun> runs, const CoreOptions& options,
                const OnCard& on_card = {});
@@ -49,7 +55,6 @@ struct CoreState {
   void note_written_before(std::span<const NetworkRun> runs);
   // What the run wrote; everything, if no record was kept.
   void note_written(std::span<const NetworkRun> runs);
-  void note_slots(std::size_t network, const std::vector<isa::TensorSlot>& slots);
 
   const ChipConfig chip;
   Boxes boxes;

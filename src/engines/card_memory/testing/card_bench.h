@@ -50,7 +50,7 @@ class CardBench : public CoreWaker {
     RingSizes ring{.groups = kGroups, .bytes_per_cycle = 8, .hop_cycles = 3, .frame = sizes.frame};
     card = std::make_unique<CardMemory>(sizes, ring, by_group, of_groups, *this);
     card->reset();
-    todo.resize(ports.size());
+    planned.resize(ports.size());
     completed.resize(ports.size());
     due.resize(ports.size(), kNever);
   }
@@ -66,10 +66,10 @@ class CardBench : public CoreWaker {
     grid.address = address;
     grid.run_bytes = bytes;
     const std::size_t port = port_of(core) + (write ? 1 : 0);
-    todo[port].push_back({at,
-                          {.dram = {.grid = &grid, .runs = 1, .bytes = bytes, .write = write},
-                           .home = home,
-                           .share = share}});
+    planned[port].push_back({at,
+                             {.dram = {.grid = &grid, .runs = 1, .bytes = bytes, .write = write},
+                              .home = home,
+                              .share = share}});
   }
   // Until nothing happens any more. With a seed, boxes are stepped in another order every cycle.
   void run(unsigned seed = 0, Cycles until = 1'000'000) {
@@ -92,7 +92,7 @@ class CardBench : public CoreWaker {
   const std::vector<Cycles>& reads(int core) const { return completed[port_of(core)]; }
   const std::vector<Cycles>& writes(int core) const { return completed[port_of(core) + 1]; }
   bool all_done() const {
-    for (const auto& rest : todo) {
+    for (const auto& rest : planned) {
       if (!rest.empty()) return false;
     }
     for (const auto& port : ports) {
@@ -101,7 +101,7 @@ class CardBench : public CoreWaker {
     return true;
   }
 
-  struct Todo {
+  struct Planned {
     Cycles at = 0;
     CardRequest request{};
   };
@@ -109,7 +109,7 @@ class CardBench : public CoreWaker {
   std::vector<std::unique_ptr<CorePort>> ports;
   std::unique_ptr<CardMemory> card;
   std::deque<StridedRuns> grids;
-  std::vector<std::deque<Todo>> todo;
+  std::vector<std::deque<Planned>> planned;
   std::vector<std::vector<Cycles>> completed;
   std::vector<Cycles> due;
   Cycles last = 0;
@@ -127,10 +127,10 @@ class CardBench : public CoreWaker {
       }
       if (due[p] <= now) due[p] = port.completions.empty() ? kNever : port.completions.front();
       const std::size_t on_way = asked(p) - completed[p].size();
-      if (!todo[p].empty() && todo[p].front().at <= now && port.requests.can_push(now) &&
+      if (!planned[p].empty() && planned[p].front().at <= now && port.requests.can_push(now) &&
           on_way < kOutstanding) {
-        port.requests.push(now, todo[p].front().request);
-        todo[p].pop_front();
+        port.requests.push(now, planned[p].front().request);
+        planned[p].pop_front();
         ++pushed_[p];
         card->wake(static_cast<int>(p) / (kPorts * kCores), now);
         next = std::min(next, now + 1);
@@ -141,7 +141,7 @@ class CardBench : public CoreWaker {
   bool owners_wait() const {
     for (std::size_t p = 0; p < ports.size(); ++p) {
       if (!ports[p]->completions.empty()) return true;
-      if (!todo[p].empty() && asked(p) - completed[p].size() < kOutstanding) return true;
+      if (!planned[p].empty() && asked(p) - completed[p].size() < kOutstanding) return true;
     }
     return false;
   }
