@@ -23,7 +23,12 @@ struct EngineUse {
   std::int64_t blocked_ports = 0;    // held up by the state buffer's ports, which others use too
   std::int64_t blocked_message = 0;  // of blocked_memory: for messages of the network edge
   std::int64_t message_bytes = 0;    // of a message processor: through its port
-  std::int32_t core = 0;             // of several; -1: the memory that they share
+  std::int32_t core = 0;             // of several; -1: what they share
+  // On a card: cycles, summed over the requests of a DMA engine, that they have waited for other cores
+  // that load the same bytes; bytes on a wire ("broadcast", "ring", "network_out", "network_in"),
+  // headers included.
+  std::int64_t share_cycles = 0;
+  std::int64_t wire_bytes = 0;
 };
 // Cycles in which neural and planar engines had nothing to do, of all of them together: what could
 // have been switched off.

@@ -35,6 +35,12 @@ struct DramRequest {
   std::int64_t skip = 0;   // bytes of each run to leave out at its start
   std::int64_t bytes = 0;  // of each run
   bool write = false;
+  // On a card of several cores, as the descriptor says (isa/task_header.h): the memory, and the share
+  // of a read with the cores that have it in common.
+  static constexpr std::uint8_t kOwnMemory = 0xFF;
+  std::uint8_t memory = kOwnMemory;
+  std::uint32_t share = 0;  // 0: none
+  std::uint64_t share_cores = 0;
 };
 
 // Goes through the runs of a request, in order.

@@ -7,22 +7,22 @@
 #include <optional>
 
 #include "base/check.h"
+#include "card/card_memories.h"
 #include "card/core_state.h"
 #include "engines/data_control/remote_news.h"
-#include "engines/memory/dram_channel.h"
 
 namespace tessera::card {
 
 struct Card::State {
-  State(const ChipConfig& of, std::size_t count) : chip(of), dram(chip.dram.bytes) {
-    std::vector<engines::DramPort*> ports;
-    for (std::size_t core = 0; core < count; ++core) {
+  State(const ChipConfig& of, const CardPlacement& placed)
+      : chip(of), placement(placed), dram(chip.dram.bytes) {
+    std::vector<std::vector<engines::DramPort*>> ports;
+    for (std::size_t core = 0; core < placement.core.size(); ++core) {
       cores.push_back(std::make_unique<CoreState>(chip, &dram));
-      const std::vector<engines::DramPort*> its = cores.back()->boxes.ports_of_dram();
-      ports.insert(ports.end(), its.begin(), its.end());
+      ports.push_back(cores.back()->boxes.ports_of_dram());
     }
-    channel.emplace(chip, ports);
-    networks.resize(count);
+    memories.emplace(chip, placement, ports);
+    networks.resize(cores.size());
   }
 
   Status begin(std::size_t segment, const CoreOptions& options);
@@ -42,10 +42,10 @@ struct Card::State {
   CardStatistics collect();
 
   const ChipConfig chip;
+  const CardPlacement placement;
   engines::DramMemory dram;
   std::vector<std::unique_ptr<CoreState>> cores;
-  std::optional<engines::DramChannel> channel;  // of the group
-  Cycles channel_due = kNever;
+  std::optional<CardMemories> memories;
   const isa::CardProgram* program = nullptr;
   std::vector<std::size_t> networks;  // of each core, in DRAM
   std::vector<NetworkRun> runs;       // of each core
@@ -57,8 +57,9 @@ struct Card::State {
 
 Status Card::State::begin(std::size_t segment, const CoreOptions& options) {
   if (program == nullptr) return Error{ErrorCode::kInvalidArgument, "no program is loaded"};
-  const Cycles sync = std::max<Cycles>(1, chip.card.sync_cycles);
-  news.emplace(*program, [sync](std::size_t /*from*/, std::size_t /*to*/) { return sync; });
+  news.emplace(*program, [this](std::size_t from, std::size_t to) {
+    return from == to ? 1 : memories->news_cycles(from, to);
+  });
   runs.assign(cores.size(), {});
   std::vector<isa::TaskId> firsts;
   for (std::size_t core = 0; core < cores.size(); ++core) {
@@ -75,14 +76,14 @@ Status Card::State::begin(std::size_t segment, const CoreOptions& options) {
     }
   }
   for (auto& core : cores) core->boxes.control.begin_segments(firsts);
-  channel->reset();
-  channel_due = kNever;
+  memories->reset();
   end = 0;
   return {};
 }
 
 Status Card::State::begin_core(std::size_t core, CoreOptions options, engines::HazardCheck* check) {
   options.check_hazards = false;  // each by itself
+  if (options.delay_seed != 0) options.delay_seed += core;
   const Status begun = cores[core]->begin({&runs[core], 1}, options,
                                           {static_cast<std::uint32_t>(core), &*news, check});
   if (!begun.ok()) return begun.error().with_context(fmt::format("core {}", core));
@@ -116,7 +117,7 @@ void Card::State::make_hazard_check() {
 }
 
 Cycles Card::State::next() const {
-  Cycles earliest = std::min(news->next(), channel_due);
+  Cycles earliest = std::min(news->next(), memories->next());
   for (const auto& core : cores) {
     if (!core->done()) earliest = std::min(earliest, core->boxes.wakes.earliest());
   }
@@ -131,12 +132,9 @@ void Card::State::step_cores(Cycles now, std::span<StepOrder> orders) {
   for (std::size_t core = 0; core < cores.size(); ++core) {
     CoreState& state = *cores[core];
     if (state.done() || state.boxes.wakes.earliest() > now) continue;
-    if (state.step_cycle(now, orders.empty() ? nullptr : &orders[core])) channel_due = now;
+    if (state.step_cycle(now, orders.empty() ? nullptr : &orders[core])) memories->wake(core, now);
   }
-  if (channel_due > now) return;
-  channel_due = channel->step(now);
-  TESSERA_CHECK(channel_due > now, "the channel wants to be woken at {} in cycle {}", channel_due,
-                now);
+  if (memories->next() <= now) memories->step(now);
 }
 
 Status Card::State::run_clock(const CoreOptions& options) {
@@ -176,9 +174,11 @@ Error Card::State::deadlock() const {
       text += fmt::format("\ncore {}:\n  {}", core, cores[core]->boxes.describe());
     }
   }
-  return Error{
-      ErrorCode::kInvalidModel,
-      fmt::format("deadlock at cycle {}: no box of any core has anything to do{}", last, text)};
+  const std::string fault = memories->fault();
+  if (!fault.empty()) return Error{ErrorCode::kInvalidModel, fault};
+  return Error{ErrorCode::kInvalidModel,
+               fmt::format("deadlock at cycle {}: no box of any core has anything to do{}\n{}",
+                           last, text, memories->describe())};
 }
 
 CardStatistics Card::State::collect() {
@@ -191,31 +191,22 @@ CardStatistics Card::State::collect() {
     NetworksResult result = state.collect({&runs[core], 1});
     result.statistics.cycles = ended;
     statistics.cores.push_back(std::move(result.statistics));
-    for (const engines::DramPort* port : state.boxes.ports_of_dram()) {
-      statistics.memory.bytes_read += port->bytes_read;
-      statistics.memory.bytes_written += port->bytes_written;
-    }
   }
-  channel->account().settle(end);
-  const engines::EngineCounters& counters = channel->account().counters;
-  statistics.memory.name = statistics.memory.kind = "dram";
-  statistics.memory.busy = counters.busy;
-  statistics.memory.idle = counters.idle;
-  statistics.row_misses = channel->row_misses();
+  statistics.shared = memories->statistics(end);
+  statistics.row_misses = memories->row_misses();
   return statistics;
 }
 
 Card::Card(std::unique_ptr<State> state) : state_(std::move(state)) {}
 Card::~Card() = default;
 
+Result<std::unique_ptr<Card>> Card::create(const ChipConfig& chip, const CardPlacement& placement) {
+  return std::unique_ptr<Card>(new Card(std::make_unique<State>(chip, placement)));
+}
+
 Result<std::unique_ptr<Card>> Card::create(const ChipConfig& chip, std::size_t cores) {
-  const auto most = static_cast<std::size_t>(chip.card.cores_per_group);
-  if (cores == 0 || cores > most) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("{} cores; a group of '{}' has {}, allowed 1 to {}", cores, chip.name,
-                             most, most)};
-  }
-  return std::unique_ptr<Card>(new Card(std::make_unique<State>(chip, cores)));
+  TESSERA_TRY(const CardPlacement placement, spread_cores(chip, 1, static_cast<int>(cores)));
+  return create(chip, placement);
 }
 
 Status Card::load(const isa::CardProgram& program, std::span<const std::byte> weights) {
@@ -224,6 +215,13 @@ Status Card::load(const isa::CardProgram& program, std::span<const std::byte> we
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("a program for {} cores; the card has {}", program.cores.size(),
                              state.cores.size())};
+  }
+  for (std::size_t core = 0; core < state.cores.size(); ++core) {
+    const std::uint8_t memory = program.memory_of(core), here = state.placement.memory[core];
+    if (memory == here) continue;
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("core {} of the program has memory {}; where it is placed that is {}",
+                             core, memory, here)};
   }
   state.program = nullptr;
   state.dram.clear();

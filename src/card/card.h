@@ -1,10 +1,10 @@
 // A card: cores that run the parts of one network together.
 //
-//   core 0 ─┬─ ports ─► channel of the group ─► DRAM, shared
-//   core 1 ─┘
+//   core 0 ─┬─ ports ─► load/save unit of the group ─► its channel      (card/card_memories.h)
+//   core 1 ─┘                 └─ ring, network ─► units of other groups and cards
 //      └──── news of finished steps ────► core 0     (engines/data_control/remote_news.h)
 //
-// The card owns the clock: it jumps to the earliest cycle in which a core, the channel or news has
+// The card owns the clock: it jumps to the earliest cycle in which a core, the memories or news has
 // something to do. Cores exchange nothing within a cycle, so their order is free.
 #pragma once
 
@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "arch/card_placement.h"
 #include "arch/chip_config.h"
 #include "base/result.h"
 #include "card/run_statistics.h"
@@ -22,22 +23,26 @@ namespace tessera::card {
 struct CardStatistics {
   Cycles cycles = 0;                 // of the segment, until its last core has ended
   std::vector<RunStatistics> cores;  // `cycles` of each: until it had ended; no row of the memory
-  EngineStatistics memory;           // the channel that they share
+  // What they have in common: channels, units, ring links, network ports.
+  std::vector<EngineStatistics> shared;
   std::int64_t row_misses = 0;
 };
 
-// Real bytes in one DRAM, which the cores share; state buffer and kernel memory are each core's. One
-// thread at a time.
+// Real bytes: a place in DRAM has one value for all, whichever memory holds it; state buffer and kernel
+// memory are each core's. Regions lie at the same addresses in every memory, so all together they take
+// no more than one has (dram.bytes). One thread at a time.
 class Card {
  public:
-  // `cores` of one group (card.cores_per_group); an error names what there is.
+  static Result<std::unique_ptr<Card>> create(const ChipConfig& chip,
+                                              const CardPlacement& placement);
+  // As spread_cores() places them on one card.
   static Result<std::unique_ptr<Card>> create(const ChipConfig& chip, std::size_t cores);
   ~Card();
   Card(const Card&) = delete;
   Card& operator=(const Card&) = delete;
 
   // Places weights, regions and each core's stream in DRAM. Program and weights outlive the card's
-  // use of them; the caller has verified the program, which has as many cores as the card.
+  // use of them; the caller has verified the program, whose cores have the memories of the placement.
   Status load(const isa::CardProgram& program, std::span<const std::byte> weights = {});
   // As Core's.
   Status bind(isa::DramAddress address, std::span<std::byte> bytes);

@@ -6,7 +6,10 @@
 #include <optional>
 #include <vector>
 
+#include "base/ratio.h"
 #include "card/testing/program_builder.h"
+#include "isa/encoding.h"
+#include "isa/verify.h"
 
 namespace tessera::card {
 namespace {
@@ -66,13 +69,23 @@ std::vector<std::int8_t> relu_of(std::vector<std::int8_t> values) {
   return values;
 }
 
+// On the wires of a card.
+struct FrameBytes {
+  const ChipConfig& chip;
+  std::int64_t of(std::int64_t bytes) const {
+    const LoadSaveConfig& unit = chip.card.load_save;
+    return bytes + std::max<std::int64_t>(1, ceil_div(bytes, unit.frame_bytes)) * unit.header_bytes;
+  }
+};
+
 struct Outcome {
   CardStatistics statistics;
   std::vector<std::int8_t> output;
 };
-Outcome run(const ChipConfig& chip, const CardProgram& program, const CoreOptions& options = {}) {
+Outcome run(const ChipConfig& chip, const CardProgram& program, const CoreOptions& options = {},
+            const std::optional<CardPlacement>& placement = {}) {
   Outcome outcome;
-  auto card = Card::create(chip, program.cores.size());
+  auto card = placement ? Card::create(chip, *placement) : Card::create(chip, program.cores.size());
   EXPECT_TRUE(card.ok()) << card.error().to_string();
   const Status loaded = (*card)->load(program);
   EXPECT_TRUE(loaded.ok()) << loaded.error().to_string();
@@ -110,9 +123,10 @@ TEST(Card, ACoreTakesUpWhatAnotherHasStored) {
   const RunStatistics& second = outcome.statistics.cores[1];
   EXPECT_LT(second.tasks[0].first_step_begin, first.tasks[2].end);
   EXPECT_EQ(outcome.statistics.cycles, second.cycles);
-  EXPECT_EQ(outcome.statistics.memory.bytes_written,
-            first.engines[store_row(first)].bytes_written +
-                second.engines[store_row(second)].bytes_written);
+  // Ports count what is asked for, the channel whole bursts.
+  EXPECT_EQ(first.engines[store_row(first)].bytes_written, kBytes);
+  EXPECT_EQ(second.engines[store_row(second)].bytes_written, kBytes);
+  EXPECT_GE(outcome.statistics.shared[0].bytes_written, 2 * kBytes);
 }
 
 TEST(Card, WithoutTheDependencyTheSecondCoreReadsWhatIsNotThere) {
@@ -156,7 +170,7 @@ TEST(Card, NewsTakesItsCycles) {
   EXPECT_EQ(cycles(0), cycles(1));  // a step of this cycle counts in the next
 }
 
-TEST(Card, OneCoreTakesTheCyclesOfTheCore) {
+TEST(Card, OneCoreTakesTheCyclesOfTheCoreAndOfTheWayToItsMemory) {
   const ChipConfig chip = card_of(1);
   ProgramBuilder builder(chip);
   add_stage(builder, chip, kInput, kOutput);
@@ -168,10 +182,115 @@ TEST(Card, OneCoreTakesTheCyclesOfTheCore) {
   const auto alone = (*core)->run_segment(0, {});
   ASSERT_TRUE(alone.ok());
   EXPECT_EQ(outcome.output, relu_of(input()));
-  EXPECT_EQ(outcome.statistics.cycles, alone->cycles);
-  EXPECT_EQ(outcome.statistics.memory.busy, alone->engines.back().busy);
-  EXPECT_EQ(outcome.statistics.memory.bytes_read, alone->engines.back().bytes_read);
+  // The load/save unit is on the way, and nothing else is different.
+  EXPECT_GT(outcome.statistics.cycles, alone->cycles);
+  EXPECT_EQ(outcome.statistics.shared[0].busy, alone->engines.back().busy);
+  EXPECT_EQ(outcome.statistics.shared[0].bytes_read, alone->engines.back().bytes_read);
   EXPECT_EQ(outcome.statistics.cores[0].engines.size() + 1, alone->engines.size());
+}
+
+ChipConfig groups_of(std::int32_t groups, std::int32_t cores) {
+  ChipConfig chip = card_of(cores);
+  chip.card.groups = groups;
+  return chip;
+}
+const EngineStatistics& row_of(const CardStatistics& statistics, const std::string& name) {
+  const auto found =
+      std::ranges::find_if(statistics.shared, [&](const auto& row) { return row.name == name; });
+  EXPECT_NE(found, statistics.shared.end()) << name;
+  return *found;
+}
+
+// The second core is in another group, and reads what lies in the first one's memory.
+CardProgram chain_over_groups(const ChipConfig& chip) {
+  CardProgram program = chain_of_two(chip);
+  program.memory_of_core = {0, 1};
+  isa::Program& second = program.cores[1];
+  second.tasks[0].header.memories.source = 0;
+  second.stream.clear();
+  second.stream_offsets.clear();
+  isa::encode_stream(second);
+  return program;
+}
+
+TEST(Card, WhatLiesInAnotherGroupComesAroundTheRing) {
+  const ChipConfig chip = groups_of(2, 1);
+  const Outcome outcome = run(chip, chain_over_groups(chip));
+  EXPECT_EQ(outcome.output, relu_of(input()));
+  // Requests go from group 1 on, and data from group 0.
+  const FrameBytes wire{chip};
+  EXPECT_EQ(row_of(outcome.statistics, "ring 1").wire_bytes, 4 * wire.of(0));
+  EXPECT_EQ(row_of(outcome.statistics, "ring 0").wire_bytes, 4 * wire.of(kBytes / 4));
+  EXPECT_GT(row_of(outcome.statistics, "dram 1").bytes_written, 0);
+  EXPECT_GT(outcome.statistics.cycles, run(card_of(2), chain_of_two(chip)).statistics.cycles);
+}
+
+TEST(Card, WhatLiesOnAnotherCardComesOverTheNetwork) {
+  const ChipConfig chip = card_of(1);
+  CardProgram program = chain_over_groups(chip);
+  const auto placement = spread_cores(chip, 2, 2);
+  ASSERT_TRUE(placement.ok());
+  const Outcome outcome = run(chip, program, {}, *placement);
+  EXPECT_EQ(outcome.output, relu_of(input()));
+  const FrameBytes wire{chip};
+  EXPECT_EQ(row_of(outcome.statistics, "network_out 1").wire_bytes, 4 * wire.of(0));
+  EXPECT_EQ(row_of(outcome.statistics, "network_out 0").wire_bytes, 4 * wire.of(kBytes / 4));
+  EXPECT_EQ(row_of(outcome.statistics, "network_in 1").wire_bytes, 4 * wire.of(kBytes / 4));
+  // A message there and one back, at least.
+  const Cycles latency =
+      Ratio(chip.clock_hertz, 1'000'000'000).ceil_of(chip.card.network.latency_nanoseconds);
+  EXPECT_GT(outcome.statistics.cycles,
+            run(card_of(2), chain_of_two(chip)).statistics.cycles + 2 * latency);
+}
+
+// Both cores take the same input, each to a place of its own.
+CardProgram two_readers(const ChipConfig& chip, isa::LoadShare share) {
+  CardProgram program;
+  for (std::uint64_t core = 0; core < 2; ++core) {
+    ProgramBuilder builder(chip);
+    const DramAddress to{BaseIndex::kOutput, core * kBytes};
+    const Stage stage = add_stage(builder, chip, kInput, to);
+    builder.task(stage.load).header.share = share;
+    program.cores.push_back(builder.finish(kBytes, 2 * kBytes, kBytes));
+  }
+  program.cores[0].inputs = {{"x", 0, Format::kI8, {4, kRows, kColumns}, kInput}};
+  return program;
+}
+
+TEST(Card, WhatTwoCoresShareIsReadOnce) {
+  const ChipConfig chip = card_of(2);
+  const Outcome apart = run(chip, two_readers(chip, {}));
+  const Outcome shared = run(chip, two_readers(chip, {.number = 1, .cores = 3}));
+  EXPECT_EQ(shared.output, relu_of(input()));
+  EXPECT_EQ(row_of(shared.statistics, "broadcast").steps, 4);
+  EXPECT_EQ(row_of(apart.statistics, "broadcast").steps, 0);
+  EXPECT_LT(row_of(shared.statistics, "dram").bytes_read,
+            row_of(apart.statistics, "dram").bytes_read);
+  EXPECT_TRUE(isa::verify_card_program(two_readers(chip, {.number = 1, .cores = 3}), chip).ok());
+  ChipConfig plain = chip;
+  plain.card.features.merge = 0;
+  const Outcome unmerged = run(plain, two_readers(chip, {.number = 1, .cores = 3}));
+  EXPECT_EQ(unmerged.output, relu_of(input()));
+  EXPECT_EQ(row_of(unmerged.statistics, "broadcast").steps, 0);
+  EXPECT_GT(row_of(unmerged.statistics, "dram").bytes_read,
+            row_of(shared.statistics, "dram").bytes_read);
+}
+
+TEST(Card, ALateMemberIsWaitedForAndAccounted) {
+  const ChipConfig chip = card_of(2);
+  const CardProgram program = two_readers(chip, {.number = 1, .cores = 3});
+  const auto waited = [&](std::uint64_t seed) {
+    Cycles cycles = 0;
+    const Outcome outcome = run(chip, program, {.delay_seed = seed});
+    EXPECT_EQ(outcome.output, relu_of(input()));
+    for (const RunStatistics& core : outcome.statistics.cores) {
+      for (const EngineStatistics& engine : core.engines) cycles += engine.share_cycles;
+    }
+    return cycles;
+  };
+  Cycles most = 0;
+  for (std::uint64_t seed = 1; seed <= 10; ++seed) most = std::max(most, waited(seed));
+  EXPECT_GT(most, waited(0));
 }
 
 TEST(Card, NoOrderOfSteppingChangesACycle) {
@@ -229,7 +348,7 @@ TEST(Card, MoreCoresThanTheGroupHasAreRefused) {
   const ChipConfig chip = card_of(2);
   CardProgram program = chain_of_two(chip);
   program.cores.push_back(program.cores[1]);
-  EXPECT_NE(error_of(chip, program).find("3 cores; a group of"), std::string::npos);
+  EXPECT_NE(error_of(chip, program).find("3 cores; a card of"), std::string::npos);
 }
 
 }  // namespace

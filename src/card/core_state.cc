@@ -325,6 +325,7 @@ NetworksResult CoreState::collect(std::span<const NetworkRun> runs) {
     TimeAccount& account = boxes.account(box);
     account.settle(end);
     const engines::EngineCounters& c = account.counters;
+    const bool moves = box == Box::kLoad || box == Box::kStore || box == Box::kKernel;
     statistics.engines.push_back({.name = boxes.layout.name(box),
                                   .kind = boxes.layout.kind(box),
                                   .index = boxes.layout.index(box),
@@ -338,7 +339,8 @@ NetworksResult CoreState::collect(std::span<const NetworkRun> runs) {
                                   .steps = c.steps,
                                   .macs = c.macs,
                                   .bytes_read = c.bytes_read,
-                                  .bytes_written = c.bytes_written});
+                                  .bytes_written = c.bytes_written,
+                                  .share_cycles = moves ? boxes.port(box).share_cycles : 0});
   }
   for (const EngineStatistics& engine : statistics.engines) {
     if (engine.kind == "neural" || engine.kind == "planar") {

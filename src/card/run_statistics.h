@@ -32,7 +32,8 @@ struct CoreOptions {
 // Busy, blocked and idle add up to elapsed cycles.
 struct EngineStatistics {
   // "neural", "planar", "message_in", "message_out", "load", "store", "kernel", "task_manager", "dram";
-  // of several of a kind "neural 0", "neural 1", ...
+  // on a card "broadcast" (of a group), "ring" (from a group to the next), "network_out" and
+  // "network_in" (of a card); of several of a kind "neural 0", "neural 1", ...
   std::string name;
   std::string kind;        // the name without the number
   std::int32_t index = 0;  // among those of its kind
@@ -46,6 +47,10 @@ struct EngineStatistics {
   std::int64_t steps = 0;
   std::int64_t macs = 0;                           // useful multiply-accumulates
   std::int64_t bytes_read = 0, bytes_written = 0;  // of DRAM; of a message processor at its port
+  // On a card: cycles, summed over the requests of a core's DMA engine, that they have waited for
+  // other cores of their share; and the bytes on a wire, headers included.
+  Cycles share_cycles = 0;
+  std::int64_t wire_bytes = 0;
 };
 
 struct TraceEvent {

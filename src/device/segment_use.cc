@@ -84,6 +84,8 @@ void add_engine(const card::EngineStatistics& engine, const std::string& name, s
   found->steps += engine.steps;
   found->macs += engine.macs;
   found->blocked_message += engine.blocked_message;
+  found->share_cycles += engine.share_cycles;
+  found->wire_bytes += engine.wire_bytes;
   if (engine.kind.starts_with("message_")) {
     found->message_bytes += engine.bytes_read + engine.bytes_written;
     return;
@@ -112,7 +114,9 @@ void add_card_segment(const isa::CardProgram& program, std::size_t segment,
     add_timeline(program.cores[core], program.cores[0].hints, of, 0, whose, result);
     result.status_flags |= of.status_flags;
   }
-  add_engine(statistics.memory, statistics.memory.name, -1, result.engines);
+  for (const card::EngineStatistics& shared : statistics.shared) {
+    add_engine(shared, shared.name, -1, result.engines);
+  }
   result.cycles += statistics.cycles;
 }
 

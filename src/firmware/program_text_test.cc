@@ -67,6 +67,9 @@ isa::TaskHeader random_header(std::mt19937_64& random) {
   if (some()) header.surfaces.output = static_cast<std::uint16_t>(random() % 15);
   if (some()) header.bases.source = static_cast<std::uint8_t>(random() % 4);
   if (some()) header.bases.destination = static_cast<std::uint8_t>(random() % 4);
+  if (some()) header.memories.source = static_cast<std::uint8_t>(random() % 255);
+  if (some()) header.memories.destination = static_cast<std::uint8_t>(random() % 255);
+  if (some()) header.share = {static_cast<std::uint32_t>(random()), random()};
   return header;
 }
 
@@ -278,7 +281,8 @@ TEST(ProgramTextErrors, EachNamesItsPlaceAndTheWayOut) {
   EXPECT_EQ(error_of(head + "motors 1\nend\n"),
             "t.tasm:2:20: 'motors' is no part of a task's head; allowed: layer, bands, network, "
             "no_switch, engines, automatic, broadcast, unicast, trap, debug, tag, input_register, "
-            "output_register, source, destination");
+            "output_register, source, destination, "
+            "from_memory, to_memory, share");
   EXPECT_EQ(error_of(head + "engines 3 to 3\nend\n"),
             "t.tasm:2:33: engines 3 to 3: 1 to 255 engines, the last excluded");
   EXPECT_EQ(error_of(head + "engines 3 until 4\nend\n"),

@@ -58,6 +58,13 @@ std::string header_text(const isa::TaskHeader& header) {
   if (bases.destination != kNoBase) {
     out += fmt::format(" destination {}", kRegionNames[bases.destination]);
   }
+  constexpr std::uint8_t kOwn = isa::TaskMemories::kOwn;
+  const isa::TaskMemories& memories = header.memories;
+  if (memories.source != kOwn) out += fmt::format(" from_memory {}", memories.source);
+  if (memories.destination != kOwn) out += fmt::format(" to_memory {}", memories.destination);
+  const isa::LoadShare& share = header.share;
+  if (share != isa::LoadShare{})
+    out += fmt::format(" share {} cores {}", share.number, share.cores);
   return out;
 }
 
@@ -170,7 +177,7 @@ Status parse_bands(Lexer& lexer, isa::Bands& bands) {
 
 constexpr char kHeadWords[] =
     "layer, bands, network, no_switch, engines, automatic, broadcast, unicast, trap, debug, tag, "
-    "input_register, output_register, source, destination";
+    "input_register, output_register, source, destination, from_memory, to_memory, share";
 
 // One word of the extended header and what follows it.
 Status parse_header_word(Lexer& lexer, const std::string& word, const Place& place,
@@ -198,6 +205,16 @@ Status parse_header_word(Lexer& lexer, const std::string& word, const Place& pla
     TESSERA_TRY(const std::size_t base, index_of(lexer, "region", kRegionNames));
     (word == "source" ? header.bases.source : header.bases.destination) =
         static_cast<std::uint8_t>(base);
+  } else if (word == "from_memory" || word == "to_memory") {
+    constexpr std::uint64_t kMemoryMax = isa::TaskMemories::kOwn - 1;
+    TESSERA_TRY(const auto memory, bounded<std::uint8_t>(lexer, "a memory", kMemoryMax));
+    (word == "from_memory" ? header.memories.source : header.memories.destination) = memory;
+  } else if (word == "share") {
+    TESSERA_TRY(header.share.number, bounded<std::uint32_t>(lexer, "a share", UINT32_MAX));
+    TESSERA_TRY(const bool cores, lexer.accept_name("cores"));
+    if (!cores)
+      return lexer.error(place, "behind the number of a share stands 'cores' and their set");
+    TESSERA_TRY(header.share.cores, bounded<std::uint64_t>(lexer, "a set of cores", UINT64_MAX));
   } else {
     return lexer.error(
         place, fmt::format("'{}' is no part of a task's head; allowed: {}", word, kHeadWords));

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+
 namespace tessera::isa {
 namespace {
 
@@ -13,6 +16,7 @@ class Merger {
 
   Result<MergedProgram> run() {
     if (from_.cores.empty()) return invalid("a program for no core");
+    TESSERA_RETURN_IF_ERROR(check_memories());
     TESSERA_RETURN_IF_ERROR(check_segments());
     number_tasks();
     for (const auto& [core, id] : order_) TESSERA_RETURN_IF_ERROR(add_task(core, id));
@@ -26,10 +30,33 @@ class Merger {
     to.inputs = first.inputs;
     to.outputs = first.outputs;
     to.hints = first.hints;
+    merged_.cores.memory = from_.memory_of_core;
     return std::move(merged_);
   }
 
  private:
+  Status check_memories() const {
+    if (from_.memory_of_core.empty()) return {};
+    if (from_.memory_of_core.size() != from_.cores.size()) {
+      return invalid(fmt::format("memories of {} cores; the program has {}",
+                                 from_.memory_of_core.size(), from_.cores.size()));
+    }
+    std::array<bool, kCardMemoriesMax> beside{};
+    for (std::size_t core = 0; core < from_.cores.size(); ++core) {
+      const std::uint8_t memory = from_.memory_of_core[core];
+      if (memory >= kCardMemoriesMax) {
+        return invalid(fmt::format("core {} has memory {}, allowed 0 to {}", core, memory,
+                                   kCardMemoriesMax - 1));
+      }
+      beside[memory] = true;
+    }
+    for (int memory = 0; memory < from_.memories(); ++memory) {
+      if (beside[static_cast<std::size_t>(memory)]) continue;
+      return invalid(fmt::format("memory {} of {} is beside no core", memory, from_.memories()));
+    }
+    return {};
+  }
+
   Status check_segments() const {
     const Program& first = from_.cores[0];
     for (std::size_t core = 0; core < from_.cores.size(); ++core) {
@@ -122,6 +149,11 @@ class Merger {
 };
 
 }  // namespace
+
+int CardProgram::memories() const {
+  if (memory_of_core.empty()) return 1;
+  return 1 + *std::max_element(memory_of_core.begin(), memory_of_core.end());
+}
 
 Result<MergedProgram> merge(const CardProgram& program) { return Merger(program).run(); }
 

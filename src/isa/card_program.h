@@ -4,11 +4,16 @@
 //   core 0   load ─► product ─► store ──┐ a dependency that names (core, task, count)
 //   core 1   load ─► product ─► store   └─► load ─► ...
 //
-// The cores share the network's DRAM: inputs, outputs, workspace and weights lie where the first
+// The cores share the network's regions: inputs, outputs, workspace and weights lie where the first
 // core's program says. Segment s of a core runs with segment s of all others, and host steps come
 // when all cores have ended theirs.
+//
+// A card has a memory for each group of cores. Which of them holds bytes of the workspace and of the
+// outputs the tasks say that write and read them (isa/task_header.h); weights, and what the host
+// writes, every memory has.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "base/result.h"
@@ -17,11 +22,23 @@
 
 namespace tessera::isa {
 
+inline constexpr int kCardMemoriesMax = 16;
+
 struct CardProgram {
   // One each core, with as many segments and regions as large. The first has slots, host steps, hints
   // and weights; the others have tasks, streams and segments besides.
   std::vector<Program> cores;
+  // By core: the memory beside it, numbered from 0 on without a gap, below kCardMemoriesMax. Empty: all
+  // have memory 0.
+  std::vector<std::uint8_t> memory_of_core = {};
+
+  std::uint8_t memory_of(std::size_t core) const {
+    return memory_of_core.empty() ? std::uint8_t{0} : memory_of_core[core];
+  }
+  int memories() const;
 };
+// Sets of a card's cores, by place in its program (isa/task_header.h).
+inline constexpr std::size_t kSharingCoresMax = 64;
 
 // All cores' tasks in one list: segment by segment, in each core by core. Dependencies, also those on
 // other cores, are by place in it. Weights and streams are left out.
@@ -30,7 +47,7 @@ struct MergedProgram {
   TaskOwners cores;
 };
 // The error names core and task: segments that do not fit each other, a dependency on a core or a
-// task that is not there.
+// task that is not there, memories that are not numbered one behind the other.
 Result<MergedProgram> merge(const CardProgram& program);
 
 }  // namespace tessera::isa

@@ -492,6 +492,46 @@ Status check_remote(const TaskDescriptor& task, const CheckContext& context) {
   return {};
 }
 
+// Whether the task reads or writes DRAM.
+bool reads_dram(const TaskDescriptor& task) {
+  const auto* copy = std::get_if<CopyTask>(&task.config);
+  return task.engine == EngineKind::kLoad || task.engine == EngineKind::kKernel ||
+         (copy != nullptr && !copy->fill);
+}
+bool writes_dram(const TaskDescriptor& task) { return task.engine == EngineKind::kStore; }
+
+Status check_memory(std::uint8_t memory, bool used, const char* what, const CheckContext& context) {
+  if (memory == TaskMemories::kOwn) return {};
+  if (!used) return bad(fmt::format("has a memory for its {}, and no {} in DRAM", what, what));
+  if (memory < context.memories) return {};
+  return bad(
+      fmt::format("its {} lies in memory {}, allowed 0 to {}", what, memory, context.memories - 1));
+}
+
+Status check_share(const TaskDescriptor& task, const CheckContext& context) {
+  const LoadShare& share = task.header.share;
+  if (share == LoadShare{}) return {};
+  if (task.engine != EngineKind::kLoad && task.engine != EngineKind::kKernel) {
+    return bad(fmt::format("has share {}, and is no load", share.number));
+  }
+  const bool beyond = context.cores < 64 && share.cores >> context.cores != 0;
+  if (share.number == 0 || beyond || (share.cores >> context.core & 1) == 0) {
+    return bad(
+        fmt::format("share {} of cores {:#x}: a share has a number from 1 on, and cores of "
+                    "the program's {}, of which this is core {}",
+                    share.number, share.cores, context.cores, context.core));
+  }
+  return {};
+}
+
+Status check_card(const TaskDescriptor& task, const CheckContext& context) {
+  const TaskMemories& memories = task.header.memories;
+  TESSERA_RETURN_IF_ERROR(check_memory(memories.source, reads_dram(task), "source", context));
+  TESSERA_RETURN_IF_ERROR(
+      check_memory(memories.destination, writes_dram(task), "destination", context));
+  return check_share(task, context);
+}
+
 Status check_dependencies(const TaskDescriptor& task, TaskId task_count) {
   for (const Dependency& dependency : task.dependencies) {
     if (dependency.task >= task_count) {
@@ -617,6 +657,7 @@ Status check_descriptor(const TaskDescriptor& task, const CheckContext& context)
   TESSERA_RETURN_IF_ERROR(check_remote(task, context));
   TESSERA_RETURN_IF_ERROR(check_engines(task, context.chip));
   TESSERA_RETURN_IF_ERROR(check_header(task));
+  TESSERA_RETURN_IF_ERROR(check_card(task, context));
   return std::visit(
       [&](const auto& config) -> Status {
         using T = std::decay_t<decltype(config)>;

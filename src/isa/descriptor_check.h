@@ -34,6 +34,7 @@ struct CheckContext {
   TaskId task_count = 0;
   std::optional<CoreRegion> region = {};  // of the network; none: the whole memories
   std::uint32_t core = 0, cores = 1;      // which it is of those that run the program
+  int memories = 1;                       // of the card that it runs on
 };
 // The error says what is wrong; the caller adds which task it is.
 Status check_descriptor(const TaskDescriptor& task, const CheckContext& context);

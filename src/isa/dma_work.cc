@@ -203,6 +203,8 @@ std::int64_t scatter_bytes(const TransferTask& task, const ChipConfig& chip) {
 void plan_dma_step(const TaskDescriptor& task, std::int64_t step, const DramPlaces& places,
                    const ChipConfig& chip, DmaStep& plan) {
   plan.extraction_cycles = plan.scatter_bytes = 0;
+  plan.memories = task.header.memories;
+  plan.share = task.header.share;
   if (const auto* transfer = std::get_if<TransferTask>(&task.config)) {
     plan_transfer(*transfer, task.engine == EngineKind::kLoad, task.bands.image(step),
                   task.bands.range(step), places, chip, plan);
@@ -218,6 +220,11 @@ DramRequest dma_request(const DmaStep& plan, std::int64_t piece, bool write) {
   DramRequest request;
   request.grid = write ? &plan.write : &plan.read;
   request.write = write;
+  request.memory = write ? plan.memories.destination : plan.memories.source;
+  if (!write) {
+    request.share = plan.share.number;
+    request.share_cores = plan.share.cores;
+  }
   if (plan.pieces_per_run > 1) {
     request.first_run = piece / plan.pieces_per_run;
     const std::int64_t of_run = piece % plan.pieces_per_run;

@@ -31,6 +31,8 @@ struct DmaStep {
   std::int64_t scatter_bytes = 0;
   // Of a compressed kernel: cycles that its expansion takes in all, spread over its bytes.
   Cycles extraction_cycles = 0;
+  TaskMemories memories;
+  LoadShare share;
 };
 
 // Where a network's regions lie: modelled addresses, bytes.

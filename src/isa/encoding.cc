@@ -8,11 +8,13 @@
 //   word 9   dependencies | with `remote` set: those on other cores << 16
 //   word 10  register runs
 //   version 2 only; with `extended` set:
-//   word 11  words of the extended header, 1 to 4; those left out hold their defaults
+//   word 11  words of the extended header, 1 to 7; those left out hold their defaults
 //   word 12  first engine | engines << 8 | sharing << 16
 //   word 13  traps | debug << 8 | tag << 16
 //   word 14  first register of the input surface | of the output surface << 16   0xFFFF: implied
 //   word 15  base index of the source | of the destination << 8   0xFF: implied
+//            | 1 + memory of the source << 16 | of the destination << 24   0: the core's own
+//   word 16  number of the share   word 17, 18  its cores, low and high
 //   then dependencies, 5 words each: task, numerator, denominator, offset low, offset high; those on
 //   other cores with the core in front, 6 words each
 //   then runs: register | count << 16, followed by count values
@@ -38,7 +40,7 @@ constexpr std::uint32_t kHeaderWords = 11;
 constexpr std::uint32_t kExtendedBit = 1u << 17;  // of word 4
 constexpr std::uint32_t kRemoteBit = 1u << 18;    // likewise
 constexpr std::uint32_t kCoresMax = 1 << 16;
-constexpr std::size_t kExtendedWords = 4;
+constexpr std::size_t kExtendedWords = 7;
 constexpr std::uint32_t kDependencyWords = 5;
 constexpr std::uint32_t kDependenciesMax = 4096;
 
@@ -116,12 +118,21 @@ class WordReader {
 
 using ExtendedWords = std::array<std::uint32_t, kExtendedWords>;
 
+// A memory in 8 bits: one more than its number; 0 is the core's own.
+std::uint32_t memory_word(std::uint8_t memory) { return (memory + 1u) & 0xFF; }
+std::uint8_t memory_of(std::uint32_t word) { return static_cast<std::uint8_t>((word & 0xFF) - 1); }
+
 ExtendedWords extended_words(const TaskHeader& header) {
   return {header.engines.first | std::uint32_t{header.engines.count} << 8 |
               static_cast<std::uint32_t>(header.sharing) << 16,
           header.traps | std::uint32_t{header.debug} << 8 | std::uint32_t{header.tag} << 16,
           header.surfaces.input | std::uint32_t{header.surfaces.output} << 16,
-          header.bases.source | std::uint32_t{header.bases.destination} << 8};
+          header.bases.source | std::uint32_t{header.bases.destination} << 8 |
+              memory_word(header.memories.source) << 16 |
+              memory_word(header.memories.destination) << 24,
+          header.share.number,
+          static_cast<std::uint32_t>(header.share.cores),
+          static_cast<std::uint32_t>(header.share.cores >> 32)};
 }
 
 // Words up to the last one that is not the default.
@@ -134,7 +145,10 @@ std::size_t extended_count(const ExtendedWords& words) {
 
 // Bits of each word that have a meaning.
 constexpr ExtendedWords kExtendedBits = {
-    0x0003FFFF, 0xFFFF0000 | TaskDebug::kAll << 8 | Traps::kAll, 0xFFFFFFFF, 0x0000FFFF};
+    0x0003FFFF, 0xFFFF0000 | TaskDebug::kAll << 8 | Traps::kAll,
+    0xFFFFFFFF, 0xFFFFFFFF,
+    0xFFFFFFFF, 0xFFFFFFFF,
+    0xFFFFFFFF};
 
 // The first word from `words` on (word 12 of the descriptor) that means nothing, or "".
 std::string bad_extended_word(const ExtendedWords& words) {
@@ -153,7 +167,7 @@ std::string bad_extended_word(const ExtendedWords& words) {
     return fmt::format("engines from {} on without their number, which is 0 for all, from 0 on",
                        first);
   }
-  for (const std::uint32_t base : {words[3] & 0xFF, words[3] >> 8}) {
+  for (const std::uint32_t base : {words[3] & 0xFF, words[3] >> 8 & 0xFF}) {
     if (base < kBaseIndexCount || base == HeaderBases::kImplied) continue;
     return fmt::format("base index {}, allowed 0..{} or {}", base, kBaseIndexCount - 1,
                        HeaderBases::kImplied);
@@ -181,6 +195,8 @@ Status read_extended(const WordReader& reader, TaskDescriptor& task, std::size_t
   header.surfaces = {static_cast<std::uint16_t>(words[2]),
                      static_cast<std::uint16_t>(words[2] >> 16)};
   header.bases = {static_cast<std::uint8_t>(words[3]), static_cast<std::uint8_t>(words[3] >> 8)};
+  header.memories = {memory_of(words[3] >> 16), memory_of(words[3] >> 24)};
+  header.share = {words[4], std::uint64_t{words[6]} << 32 | words[5]};
   next = kHeaderWords + 1 + there;
   return {};
 }

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <optional>
 #include <vector>
 
 #include "isa/engine_groups.h"
@@ -36,6 +40,7 @@ class StepOrder {
           TaskBuffer& buffer = buffers_[cores_.of(id)];
           fill(buffer);
           if (id >= buffer.issued || !is_at_head(group, id) || !may_step(id)) break;
+          if (!meets(id, moved)) break;
           TESSERA_RETURN_IF_ERROR(visit(id, done(id)++));
           moved = true;
           if (done(id) == program_.tasks[id].steps()) {
@@ -72,6 +77,35 @@ class StepOrder {
       ++buffer.issued;
       ++buffer.in_flight;
     }
+  }
+
+  // Whether all cores that share the load have come to its next step. One that comes is noted, and the
+  // others may go on then.
+  bool meets(TaskId id, bool& moved) {
+    const LoadShare& share = program_.tasks[id].header.share;
+    if (share.number == 0) return true;
+    std::map<std::uint32_t, std::int64_t>& came = shares_[share.number];  // steps, by core
+    std::int64_t& own = came[cores_.of(id)];
+    if (own <= done(id)) {
+      own = done(id) + 1;
+      moved = true;
+    }
+    if (static_cast<int>(came.size()) < std::popcount(share.cores)) return false;
+    return std::ranges::all_of(came, [&](const auto& one) { return one.second > done(id); });
+  }
+  // A core of the task's share that has not come to its next step.
+  std::optional<std::uint32_t> missed(TaskId id) const {
+    const LoadShare& share = program_.tasks[id].header.share;
+    const auto found = shares_.find(share.number);
+    if (share.number == 0 || found == shares_.end()) return std::nullopt;
+    for (std::uint64_t rest = share.cores; rest != 0; rest &= rest - 1) {
+      const auto core = static_cast<std::uint32_t>(std::countr_zero(rest));
+      const auto came = found->second.find(core);
+      if (came == found->second.end() || came->second <= done_[id - segment_.task_first]) {
+        return core;
+      }
+    }
+    return std::nullopt;
   }
 
   std::int64_t& done(TaskId id) { return done_[id - segment_.task_first]; }
@@ -121,6 +155,9 @@ class StepOrder {
     if (id >= buffers_[cores_.of(id)].issued) {
       message = fmt::format("deadlock: {} does not find room in the task buffer ({} entries)",
                             describe(id), chip_.task_manager.task_buffer_entries);
+    } else if (const auto core = missed(id)) {
+      message = fmt::format("deadlock: {} waits for core {} of its share {}", describe(id), *core,
+                            program_.tasks[id].header.share.number);
     } else {
       for (const Dependency& dependency : program_.tasks[id].dependencies) {
         if (dependency.task < segment_.task_first || !missing(dependency, done(id) + 1)) continue;
@@ -142,6 +179,8 @@ class StepOrder {
   std::vector<std::size_t> at_;              // the task at hand, by group
   std::vector<std::int64_t> done_;           // finished steps of each of the segment's tasks
   std::vector<TaskBuffer> buffers_;          // by core
+  // By share and core: to how many of its steps the core has come.
+  std::map<std::uint32_t, std::map<std::uint32_t, std::int64_t>> shares_;
 };
 
 }  // namespace

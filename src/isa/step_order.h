@@ -1,6 +1,7 @@
 // An order in which a segment's steps may run: each engine takes its tasks in their order, a step
 // begins when its dependencies have finished the steps it needs, and at most as many tasks
-// are in flight as the task buffer holds. A verified program gives the same bits in any such order.
+// are in flight as the task buffer holds; a step of a shared load (isa/task_header.h) ends when all
+// cores of the share have begun it. A verified program gives the same bits in any such order.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,11 @@ namespace tessera::isa {
 struct TaskOwners {
   std::vector<std::uint32_t> core;
   std::vector<TaskId> number;
+  std::vector<std::uint8_t> memory = {};  // beside each core; empty: there is one
   std::uint32_t of(TaskId id) const { return core.empty() ? 0 : core[id]; }
+  std::uint8_t memory_of(TaskId id) const {
+    return memory.empty() ? std::uint8_t{0} : memory[of(id)];
+  }
 };
 
 using StepVisitor = std::function<Status(TaskId task, std::int64_t step)>;

@@ -1,6 +1,6 @@
 // What a descriptor's header says beyond its nest: which engines share the task and how, what is
-// reported of it, and what its operands are for those who do not know its configuration. All of it
-// has defaults, which mean what descriptors without an extended header mean.
+// reported of it, what its operands are for those who do not know its configuration, and where a card
+// has its bytes. All of it has defaults, which mean what descriptors without an extended header mean.
 #pragma once
 
 #include <array>
@@ -55,6 +55,23 @@ struct HeaderBases {
   friend bool operator==(const HeaderBases&, const HeaderBases&) = default;
 };
 
+// On a card: in which of the program's memories (isa/card_program.h) lie the bytes of DRAM that the
+// task reads and writes. Those of one task lie in one memory each.
+struct TaskMemories {
+  static constexpr std::uint8_t kOwn = 0xFF;  // the one beside the task's core
+  std::uint8_t source = kOwn, destination = kOwn;
+  friend bool operator==(const TaskMemories&, const TaskMemories&) = default;
+};
+
+// On a card: loads of several cores that are for the same bytes, in the same requests. What the cores
+// have in common they have of `number`, from 1 on; 0: nobody shares the load. Bit c of `cores` is the
+// program's core c; every core of the set has one task of that number, which loads.
+struct LoadShare {
+  std::uint32_t number = 0;
+  std::uint64_t cores = 0;
+  friend bool operator==(const LoadShare&, const LoadShare&) = default;
+};
+
 struct TaskHeader {
   EngineSet engines = {};
   Sharing sharing = Sharing::kAutomatic;
@@ -63,6 +80,8 @@ struct TaskHeader {
   std::uint16_t tag = 0;   // any number, for the reports of traps and debuggers
   SurfaceRegisters surfaces = {};
   HeaderBases bases = {};
+  TaskMemories memories = {};
+  LoadShare share = {};
   friend bool operator==(const TaskHeader&, const TaskHeader&) = default;
 };
 

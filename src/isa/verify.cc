@@ -12,6 +12,7 @@
 #include "isa/accesses.h"
 #include "isa/descriptor_check.h"
 #include "isa/engine_groups.h"
+#include "isa/load_shares.h"
 #include "isa/psum.h"
 #include "isa/step_order.h"
 
@@ -47,7 +48,13 @@ class Verifier {
   // Of several cores' tasks in one list (isa/card_program.h).
   Verifier(const Program& program, const ChipConfig& chip, std::span<const std::byte> weights,
            const TaskOwners& cores)
-      : program_(program), chip_(chip), weights_(weights), cores_(cores) {
+      : program_(program),
+        chip_(chip),
+        weights_(weights),
+        cores_(cores),
+        memories_(cores.memory.empty()
+                      ? 1
+                      : 1 + *std::max_element(cores.memory.begin(), cores.memory.end())) {
     const std::size_t count =
         cores_.core.empty() ? 1 : *std::max_element(cores_.core.begin(), cores_.core.end()) + 1;
     state_buffers_.resize(count);
@@ -97,13 +104,17 @@ class Verifier {
         std::array{static_cast<std::int64_t>(weights_.size()), program_.workspace_bytes,
                    program_.input_bytes, program_.output_bytes};
     const auto count = static_cast<TaskId>(program_.tasks.size());
+    const auto cores = static_cast<std::uint32_t>(state_buffers_.size());
     std::int64_t steps = 0;
     for (TaskId id = 0; id < count; ++id) {
       const Status status = check_descriptor(program_.tasks[id], {.chip = chip_,
                                                                   .region_bytes = regions,
                                                                   .expected = id,
                                                                   .task_count = count,
-                                                                  .region = program_.region});
+                                                                  .region = program_.region,
+                                                                  .core = cores_.of(id),
+                                                                  .cores = cores,
+                                                                  .memories = memories_});
       if (!status.ok()) return invalid(describe(id) + ": " + status.error().message);
       const Status kernel = check_kernel_bytes(program_.tasks[id], weights_);
       if (!kernel.ok()) return invalid(describe(id) + ": " + kernel.error().message);
@@ -320,16 +331,41 @@ class Verifier {
         access.last, memory_name(access)));
   }
 
+  // Where the bytes of DRAM are that the task reads or writes.
+  std::uint8_t memory_of(TaskId id, bool write) const {
+    const TaskMemories& memories = program_.tasks[id].header.memories;
+    const std::uint8_t named = write ? memories.destination : memories.source;
+    return named == TaskMemories::kOwn ? cores_.memory_of(id) : named;
+  }
+  // Whether `self` reads from one memory what `earlier` wrote into another. What the host writes all
+  // have.
+  bool lies_elsewhere(const StepRef& earlier, const StepRef& self, const Access& access) const {
+    if (access.memory != MemoryKind::kDram || access.write || memories_ == 1) return false;
+    return earlier.task != kHostTask &&
+           memory_of(earlier.task, true) != memory_of(self.task, false);
+  }
+  Error misplaced(const StepRef& earlier, const StepRef& self, const Access& access) const {
+    return invalid(
+        fmt::format("step {} of {} reads bytes {} to {} of the {} from memory {}; step {} of {} "
+                    "wrote them into "
+                    "memory {}",
+                    self.step + 1, describe(self.task), access.first, access.last,
+                    memory_name(access), memory_of(self.task, false), earlier.step + 1,
+                    describe(earlier.task), memory_of(earlier.task, true)));
+  }
+
   Status check_order(const StepRef& self, const Access& access) {
     if (access.memory == MemoryKind::kDram && access.base == BaseIndex::kWeights) return {};
     if (access.memory == MemoryKind::kPsum) return {};  // check_sums()
-    std::optional<StepRef> racing;
+    std::optional<StepRef> racing, elsewhere;
     bool unwritten = false;
     const auto visit = [&](const StepRef& earlier) {
       if (!earlier.valid()) {
         unwritten = true;
       } else if (!comes_before(earlier, self, access.write)) {
         racing = earlier;
+      } else if (lies_elsewhere(earlier, self, access)) {
+        elsewhere = earlier;
       }
     };
     if (access.write) {
@@ -339,6 +375,7 @@ class Verifier {
           .read(access.first, access.last, self, clocks_->group(self.task), visit);
     }
     if (racing) return race(*racing, self, access);
+    if (elsewhere) return misplaced(*elsewhere, self, access);
     if (unwritten) {
       return invalid(fmt::format(
           "step {} of {} reads bytes {} to {} of the {} before anything "
@@ -352,6 +389,7 @@ class Verifier {
   const ChipConfig& chip_;
   const std::span<const std::byte> weights_;
   const TaskOwners cores_;
+  const int memories_;
   std::optional<StepClocks> clocks_;
   StepClock clock_;  // of the step at hand
   TaskId segment_first_ = 0;
@@ -373,6 +411,7 @@ Status verify_program(const Program& program, const ChipConfig& chip) {
 
 Status verify_card_program(const CardProgram& program, const ChipConfig& chip) {
   TESSERA_TRY(const MergedProgram merged, merge(program));
+  TESSERA_RETURN_IF_ERROR(check_shares(program));
   return Verifier(merged.program, chip, program.cores[0].weights, merged.cores).run();
 }
 

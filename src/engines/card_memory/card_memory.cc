@@ -7,33 +7,43 @@
 
 namespace tessera::engines {
 
-CardMemory::CardMemory(const UnitSizes& sizes, const RingSizes& ring,
-                       const std::vector<std::vector<CorePort*>>& ports,
-                       const std::vector<MemoryPort*>& memories, CoreWaker& cores)
+CardMemory::CardMemory(const UnitSizes& sizes, const RingSizes& ring, const NetworkSizes& network,
+                       const std::vector<std::vector<CorePort>>& ports,
+                       const std::vector<MemoryPort*>& memories)
     : memories_(memories),
-      wakes_(2 * memories.size() + 1),
+      wakes_(2 * memories.size() + static_cast<std::size_t>(sizes.cards) + 1),
       order_(wakes_.size()),
       memory_stepped_(memories.size()) {
   const std::size_t groups = memories.size();
-  TESSERA_CHECK(static_cast<int>(groups) == sizes.groups && sizes.groups == ring.groups &&
-                    groups == ports.size(),
-                "{} memories and {} sets of ports for {} groups, {} on the ring", groups,
-                ports.size(), sizes.groups, ring.groups);
+  TESSERA_CHECK(static_cast<int>(groups) == sizes.groups && groups == ports.size() &&
+                    sizes.groups == sizes.cards * ring.groups && sizes.cards == network.cards,
+                "{} memories and {} sets of ports for {} groups, {} on each ring of {} cards",
+                groups, ports.size(), sizes.groups, ring.groups, sizes.cards);
   std::size_t outstanding = 0;
   for (const auto& of_group : ports) {
-    for (const CorePort* port : of_group) outstanding += port->completions.capacity();
+    for (const CorePort& one : of_group) outstanding += one.port->completions.capacity();
   }
-  if (groups > 1) ring_ = std::make_unique<GroupRing>(ring, outstanding, 0, wakes_);
+  const std::size_t first_ring = 2 * groups;
+  for (int card = 0; ring.groups > 1 && card < sizes.cards; ++card) {
+    rings_.push_back(std::make_unique<GroupRing>(
+        ring, outstanding, static_cast<std::size_t>(card * ring.groups), wakes_));
+  }
+  if (sizes.cards > 1) {
+    network_ = std::make_unique<NetworkStations>(network, ring.groups, 2 * outstanding, wakes_);
+  }
   for (std::size_t g = 0; g < groups; ++g) {
-    const LoadSaveUnit::Wiring wiring{.group = static_cast<int>(g),
-                                      .ports = ports[g],
-                                      .memory = memories[g],
-                                      .ring = ring_.get(),
-                                      .wakes = &wakes_,
-                                      .box = g,
-                                      .memory_box = groups + g,
-                                      .ring_box = 2 * groups,
-                                      .cores = &cores};
+    const int card = static_cast<int>(g) / ring.groups;
+    const LoadSaveUnit::Wiring wiring{
+        .group = static_cast<int>(g),
+        .ports = ports[g],
+        .memory = memories[g],
+        .ring = this->ring(card),
+        .network = network_.get(),
+        .wakes = &wakes_,
+        .box = g,
+        .memory_box = groups + g,
+        .ring_box = first_ring + static_cast<std::size_t>(card),
+        .network_box = first_ring + static_cast<std::size_t>(sizes.cards)};
     units_.push_back(std::make_unique<LoadSaveUnit>(sizes, wiring, outstanding));
   }
   std::iota(order_.begin(), order_.end(), std::size_t{0});
@@ -41,7 +51,8 @@ CardMemory::CardMemory(const UnitSizes& sizes, const RingSizes& ring,
 
 void CardMemory::reset() {
   wakes_.reset();
-  if (ring_) ring_->reset();
+  for (auto& ring : rings_) ring->reset();
+  if (network_) network_->reset();
   for (MemoryPort* memory : memories_) memory->reset();
   for (auto& unit : units_) unit->reset();
 }
@@ -54,8 +65,10 @@ void CardMemory::step_box(std::size_t box, Cycles now) {
   } else if (box < 2 * groups) {
     next = memories_[box - groups]->step(now);
     memory_stepped_[box - groups] = true;
-  } else if (ring_) {
-    next = ring_->step(now);
+  } else if (box + 1 == wakes_.size()) {
+    if (network_) next = network_->step(now);
+  } else if (!rings_.empty()) {
+    next = rings_[box - 2 * groups]->step(now);
   }
   if (next != kNever) wakes_.wake(box, next);
 }
@@ -91,7 +104,8 @@ std::optional<ShareFault> CardMemory::fault() const {
 std::string CardMemory::describe() const {
   std::string text;
   for (const auto& unit : units_) text += unit->describe() + "\n";
-  if (ring_) text += ring_->describe() + "\n";
+  for (const auto& ring : rings_) text += ring->describe() + "\n";
+  if (network_) text += network_->describe() + "\n";
   return text;
 }
 

@@ -1,9 +1,11 @@
-// The memory of a card: the load/save units of its groups, their memories and the ring, wired.
+// The memory of a card, or of several: the load/save units of all groups, their memories, the ring of
+// each card and the network between them, wired.
 //
 //             ┌──────── group 0 ───────┐      ┌──────── group 1 ───────┐
 //   memory 0 ─ load/save unit ─ cores  │      memory 1 ─ unit ─ cores  │   ...
 //             └───────────┬────────────┘      └───────────┬────────────┘
 //                         └──────────► ring ──────────────┴──────► ... back to group 0
+//                         └──────────► network ⇄ the other cards
 #pragma once
 
 #include <memory>
@@ -22,15 +24,17 @@ namespace tessera::engines {
 
 class CardMemory {
  public:
-  // One memory and one set of ports a group. Ports, memories and waker outlive the card's memory. The
-  // frames of `ring` are those of the units; it has as many groups as there are memories.
-  CardMemory(const UnitSizes& sizes, const RingSizes& ring,
-             const std::vector<std::vector<CorePort*>>& ports,
-             const std::vector<MemoryPort*>& memories, CoreWaker& cores);
+  // One memory and one set of ports a group. Ports and memories outlive the card's memory. The
+  // frames of `ring` and `network` are those of the units; a ring has the groups of a card, and the
+  // network the cards.
+  CardMemory(const UnitSizes& sizes, const RingSizes& ring, const NetworkSizes& network,
+             const std::vector<std::vector<CorePort>>& ports,
+             const std::vector<MemoryPort*>& memories);
 
   void reset();
-  // A request was pushed into a port of the group at `now`.
-  void wake(int group, Cycles now) { wakes_.wake(static_cast<std::size_t>(group), now + 1); }
+  // A request was pushed into a port of the group in the cycle before `when`.
+  void wake(int group, Cycles when) { wakes_.wake(static_cast<std::size_t>(group), when); }
+  Cycles next() const { return wakes_.earliest(); }
   // Steps the boxes that are due at `now`. Returns when the next one is, without what wakes it until
   // then.
   Cycles step(Cycles now);
@@ -39,8 +43,12 @@ class CardMemory {
   std::size_t boxes() const { return wakes_.size(); }
 
   LoadSaveUnit& unit(int group) { return *units_[static_cast<std::size_t>(group)]; }
-  // Null where there is one group.
-  GroupRing* ring() { return ring_.get(); }
+  // Null where a card has one group.
+  GroupRing* ring(int card = 0) {
+    return rings_.empty() ? nullptr : rings_[static_cast<std::size_t>(card)].get();
+  }
+  // Null where there is one card.
+  NetworkStations* network() { return network_.get(); }
   // Of the lowest group that has one.
   std::optional<ShareFault> fault() const;
   std::string describe() const;
@@ -49,8 +57,9 @@ class CardMemory {
   void step_box(std::size_t box, Cycles now);
 
   const std::vector<MemoryPort*> memories_;
-  CardWakes wakes_;  // units, memories, ring
-  std::unique_ptr<GroupRing> ring_;
+  CardWakes wakes_;                                // units, memories, rings, network
+  std::vector<std::unique_ptr<GroupRing>> rings_;  // of each card
+  std::unique_ptr<NetworkStations> network_;
   std::vector<std::unique_ptr<LoadSaveUnit>> units_;
   std::vector<std::size_t> order_;
   std::vector<bool> memory_stepped_;

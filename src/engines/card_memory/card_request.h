@@ -2,12 +2,15 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "arch/dram_request.h"
 #include "base/quantity.h"
 #include "engines/fifo.h"
+#include "engines/memory/dram_port.h"
 
 namespace tessera::engines {
 
@@ -19,13 +22,29 @@ using CoreSet = std::uint64_t;
 // A set of groups.
 using GroupSet = std::uint32_t;
 
+// Where on the card the cores and the memories of a program are.
+struct CardPlaces {
+  std::uint32_t program = 0;        // a number among those on the card
+  std::vector<std::uint8_t> core;   // of the card, by the program's core
+  std::vector<std::uint8_t> group;  // by the program's memory
+
+  CoreSet set_of(std::uint64_t cores) const {
+    CoreSet set = 0;
+    for (; cores != 0; cores &= cores - 1) {
+      set |= CoreSet{1} << core[static_cast<std::size_t>(std::countr_zero(cores))];
+    }
+    return set;
+  }
+};
+
 // Who wants the same bytes. Each member issues the requests of a share in the same order.
 struct Share {
   std::uint32_t number = 0;    // 0: the request is not shared
   std::uint32_t sequence = 0;  // which of the share's requests, from 0
   CoreSet members = 0;
+  std::uint32_t program = 0;  // whose number it is
   bool same_request(const Share& other) const {
-    return number == other.number && sequence == other.sequence;
+    return number == other.number && sequence == other.sequence && program == other.program;
   }
 };
 
@@ -36,36 +55,13 @@ struct CardRequest {
   std::int64_t bytes() const { return dram.runs * dram.bytes; }
 };
 
-// Wakes what is outside the card's memory.
-class CoreWaker {
- public:
-  virtual ~CoreWaker() = default;
-  // `owner` is stepped at `when`, or earlier if something else wakes it.
-  virtual void wake(std::size_t owner, Cycles when) = 0;
-};
-
-// One requester's side of a load/save unit. Completions are times, in the order of the requests: a read
-// has its last byte at the core then, a write is in its channel.
+// A port of a core at its group's unit. Completions are times, in the order of the requests: a read has
+// its last byte at the core then, a write is in its channel. The owner is woken for both.
 struct CorePort {
-  // Room for as many requests as the owner may have on their way.
-  CorePort(std::size_t its_owner, int its_core, std::size_t outstanding)
-      : owner(its_owner), core(its_core), requests(outstanding), completions(outstanding) {}
-
-  std::size_t owner;  // for the waker
-  int core;           // within its group; a core may have several ports, which share its wires
-  Fifo<CardRequest> requests;
-  Ring<Cycles> completions;      // due at the time they hold
-  std::size_t in_service = 0;    // accepted, and their completions not known yet
-  bool wants_accept = false;     // wake the owner when a request is accepted
-  std::size_t accepted_now = 0;  // requests accepted in cycle accepted_at
-  Cycles accepted_at = -1;
-  // Of requests that are complete: how long they waited for other members of their share in the group.
-  Cycles share_cycles = 0;
-  // Requests accepted before `now` whose completion was not yet taken.
-  std::size_t seen(Cycles now) const {
-    return completions.size() + in_service - (accepted_at == now ? accepted_now : 0);
-  }
-  std::int64_t bytes_read = 0, bytes_written = 0;
+  DramPort* port = nullptr;
+  int core = 0;  // within its group; a core may have several ports, which share its wires
+  // Of the program that the core runs; null: cores and groups have the numbers of the card.
+  const CardPlaces* places = nullptr;
 };
 
 // What goes around the ring.

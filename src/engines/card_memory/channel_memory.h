@@ -34,6 +34,9 @@ class ChannelMemory final : public MemoryPort {
   Cycles step(Cycles now) override;
 
   DramChannel& channel() { return channel_; }
+  // Whole bursts.
+  std::int64_t bytes_read() const { return reads_.port.bytes_read; }
+  std::int64_t bytes_written() const { return writes_.port.bytes_written; }
 
  private:
   struct Side {

@@ -20,10 +20,12 @@ LoadSaveUnit::LoadSaveUnit(const UnitSizes& sizes, const Wiring& wiring,
       outgoing_(outstanding_max) {
   TESSERA_CHECK(sizes.groups * sizes.cores_per_group <= kCoresMax && sizes.groups <= kGroupsMax,
                 "{} groups of {} cores", sizes.groups, sizes.cores_per_group);
-  for (CorePort* port : wiring.ports) {
-    TESSERA_CHECK(port->core >= 0 && port->core < sizes.cores_per_group, "a port of core {}",
-                  port->core);
-    sides_.emplace_back(port, port->completions.capacity());
+  static constexpr bool kNeverFull = false;
+  for (const CorePort& each : wiring.ports) {
+    TESSERA_CHECK(each.core >= 0 && each.core < sizes.cores_per_group, "a port of core {}",
+                  each.core);
+    each.port->channel_full = &kNeverFull;
+    sides_.emplace_back(each, each.port->completions.capacity());
   }
 }
 
@@ -37,6 +39,7 @@ void LoadSaveUnit::reset() {
     side.port->share_cycles = 0;
     side.port->bytes_read = side.port->bytes_written = 0;
     side.head_at = kNever;
+    side.last_share = {};
     side.first = side.next = 0;
     side.last = 0;
   }
@@ -70,10 +73,11 @@ GroupSet LoadSaveUnit::groups_of(CoreSet cores) const {
   return groups;
 }
 
-// Answers before requests, the memory's before the ring's: that is the order on the wires of a core.
+// Answers before requests, the memory's before the ring's and the network's: that is the order on the wires of a core.
 Cycles LoadSaveUnit::step(Cycles now) {
   take_memory(now);
   take_ring(now);
+  take_network(now);
   take_ports(now);
   send(now);
   hand_over(now);
@@ -101,45 +105,86 @@ void LoadSaveUnit::answer(const HomeJob& job, Cycles now) {
   const GroupSet own = GroupSet{1} << wiring_.group;
   CardMessage message{.kind = write ? CardMessage::Kind::kDone : CardMessage::Kind::kData,
                       .from = wiring_.group,
-                      .to = job.groups & ~own,
+                      .to = 0,
                       .bytes = write ? 0 : job.request.bytes(),
                       .request = {},
                       .cores = job.cores,
                       .tickets = job.tickets};
-  if (message.to != 0) {
-    const GroupSet all = message.to;
-    // One transfer for all, or one each, the nearest first.
-    for (int hops = 1; hops < sizes_.groups; ++hops) {
-      const GroupSet group = GroupSet{1} << ((wiring_.group + hops) % sizes_.groups);
-      if (!sizes_.broadcast && (all & group) == 0) continue;
-      message.to = sizes_.broadcast ? all : group;
-      wiring_.ring->inject(wiring_.group).push(now, message);
-      if (sizes_.broadcast) break;
-    }
-    wiring_.wakes->wake(wiring_.ring_box, now + 1);
+  const int own_card = card_of(wiring_.group);
+  for (int card = 0; card < sizes_.cards; ++card) {
+    message.to = job.groups & ~own & groups_of_card(card);
+    if (message.to == 0) continue;
+    card == own_card ? answer_ring(message, now) : answer_network(message, now);
   }
   if ((job.groups & own) != 0) deliver(job.tickets[static_cast<std::size_t>(wiring_.group)], now);
 }
 
+// One transfer for all, or one each, the nearest first.
+void LoadSaveUnit::answer_ring(CardMessage message, Cycles now) {
+  if (sizes_.broadcast) return inject(message, now);
+  const GroupSet all = message.to;
+  const int groups = groups_of_card(), here = wiring_.group - first_group();
+  for (int hops = 1; hops < groups; ++hops) {
+    message.to = all & (GroupSet{1} << (first_group() + (here + hops) % groups));
+    if (message.to != 0) inject(message, now);
+  }
+}
+
+void LoadSaveUnit::answer_network(CardMessage message, Cycles now) {
+  if (sizes_.broadcast) return inject(message, now);
+  for (GroupSet rest = message.to; rest != 0; rest &= rest - 1) {
+    message.to = rest & ~(rest - 1);
+    inject(message, now);
+  }
+}
+
+// On the ring groups have the numbers of their card.
+void LoadSaveUnit::inject(CardMessage message, Cycles now) {
+  if ((message.to & groups_of_card(card_of(wiring_.group))) == 0) {
+    wiring_.network->send(wiring_.group, message, now);
+    wiring_.wakes->wake(wiring_.network_box, now + 1);
+    return;
+  }
+  message.from -= first_group();
+  message.to >>= first_group();
+  wiring_.ring->inject(message.from).push(now, message);
+  wiring_.wakes->wake(wiring_.ring_box, now + 1);
+}
+
 void LoadSaveUnit::take_ring(Cycles now) {
   if (wiring_.ring == nullptr) return;
-  Ring<GroupRing::Delivery>& deliveries = wiring_.ring->deliveries(wiring_.group);
+  auto& deliveries = wiring_.ring->deliveries(wiring_.group - first_group());
   while (!deliveries.empty() && deliveries.front().at + sizes_.frame.unpack_cycles <= now) {
     const CardMessage message = deliveries.front().message;
     deliveries.pop();
-    if (message.kind == CardMessage::Kind::kRequest) {
-      come_home(message.from, message.request, message.cores,
-                message.tickets[static_cast<std::size_t>(message.from)], now);
-    } else {
-      deliver(message.tickets[static_cast<std::size_t>(wiring_.group)], now);
-    }
+    take_message(message, first_group() + message.from, now);
+  }
+}
+
+void LoadSaveUnit::take_network(Cycles now) {
+  if (wiring_.network == nullptr) return;
+  auto& deliveries = wiring_.network->deliveries(wiring_.group);
+  while (!deliveries.empty() && deliveries.front().at + sizes_.frame.unpack_cycles <= now) {
+    const CardMessage message = deliveries.front().message;
+    deliveries.pop();
+    take_message(message, message.from, now);
+  }
+}
+
+void LoadSaveUnit::take_message(const CardMessage& message, int from, Cycles now) {
+  if (message.kind == CardMessage::Kind::kRequest) {
+    come_home(from, message.request, message.cores, message.tickets[static_cast<std::size_t>(from)],
+              now);
+  } else {
+    deliver(message.tickets[static_cast<std::size_t>(wiring_.group)], now);
   }
 }
 
 Cycles LoadSaveUnit::head_at(Side& side, Cycles now) {
   if (side.head_at != kNever || !side.port->requests.can_pop(now)) return side.head_at;
-  Wires& wires = wires_[static_cast<std::size_t>(side.port->core)];
-  const CardRequest& request = side.port->requests.front();
+  Wires& wires = wires_[static_cast<std::size_t>(side.core)];
+  side.head = on_card(side, side.port->requests.front());
+  const CardRequest& request = side.head;
   const std::int64_t bytes = sizes_.frame.wire_bytes(request.dram.write ? request.bytes() : 0);
   const Cycles cycles = wire_cycles(bytes, sizes_.port_bytes);
   wires.to_free = std::max(wires.to_free, side.port->requests.front_visible_at()) + cycles;
@@ -147,6 +192,29 @@ Cycles LoadSaveUnit::head_at(Side& side, Cycles now) {
   wires.counters.to_unit.bytes += bytes;
   side.head_at = wires.to_free + sizes_.frame.unpack_cycles;
   return side.head_at;
+}
+
+CardRequest LoadSaveUnit::on_card(Side& side, const DramRequest& request) const {
+  const CardPlaces* places = side.places;
+  CardRequest result;
+  result.dram = request;
+  result.home = wiring_.group;
+  if (request.memory != DramRequest::kOwnMemory && sizes_.forward) {
+    result.home = places != nullptr ? places->group[request.memory] : request.memory;
+  }
+  if (request.share == 0) return result;
+  Share& last = side.last_share;
+  if (last.number == request.share) {
+    ++last.sequence;  // a share's requests follow each other at a port
+  } else {
+    last = {.number = request.share, .sequence = 0, .members = request.share_cores, .program = 0};
+    if (places != nullptr) {
+      last.program = places->program;
+      last.members = places->set_of(request.share_cores);
+    }
+  }
+  result.share = last;
+  return result;
 }
 
 // Until nothing changes: one that is decided may make room in the decoder for another.
@@ -167,7 +235,7 @@ LoadSaveUnit::Member LoadSaveUnit::pop(std::uint32_t port, Cycles now) {
   ++side.port->in_service;
   side.port->accepted_now = side.port->accepted_at == now ? side.port->accepted_now + 1 : 1;
   side.port->accepted_at = now;
-  if (side.port->wants_accept) wiring_.cores->wake(side.port->owner, now + 1);
+  if (side.port->wants_accept) side.port->wakes->wake(side.port->owner, now + 1);
   const Member member{port, side.next++};
   side.done[member.number % side.done.size()] = kNever;
   return member;
@@ -176,10 +244,8 @@ LoadSaveUnit::Member LoadSaveUnit::pop(std::uint32_t port, Cycles now) {
 // Whether the head of the port is taken.
 bool LoadSaveUnit::decide(std::uint32_t port, Cycles now) {
   Side& side = sides_[port];
-  const CardRequest request = side.port->requests.front();
+  const CardRequest request = side.head;
   const int core = core_of(side);
-  TESSERA_CHECK(request.home == wiring_.group || sizes_.forward,
-                "core {} asks for bytes of group {}, and nothing is forwarded", core, request.home);
   const bool shared = sizes_.merge && request.share.number != 0;
   if (shared) {
     TESSERA_CHECK(!request.dram.write, "core {} writes with share {}", core, request.share.number);
@@ -191,15 +257,12 @@ bool LoadSaveUnit::decide(std::uint32_t port, Cycles now) {
       waiters_.free.push_back(ticket);
       return came == ShareDecoder::Came::kNoRoom && decide_together(request, expected, now);
     }
-    waiters_.items[ticket] = {.write = false, .bytes = request.bytes(), .members = 1, .member = {}};
-    waiters_.items[ticket].member[0] = pop(port, now);
+    waiters_.items[ticket].set(false, request.bytes(), pop(port, now));
     if (came == ShareDecoder::Came::kComplete) route_completed(now);
     return true;
   }
   const std::uint32_t ticket = waiters_.take();
-  waiters_.items[ticket] = {
-      .write = request.dram.write, .bytes = request.bytes(), .members = 1, .member = {}};
-  waiters_.items[ticket].member[0] = pop(port, now);
+  waiters_.items[ticket].set(request.dram.write, request.bytes(), pop(port, now));
   route(request, CoreSet{1} << core, ticket, now);
   return true;
 }
@@ -207,8 +270,7 @@ bool LoadSaveUnit::decide(std::uint32_t port, Cycles now) {
 std::optional<std::uint32_t> LoadSaveUnit::port_with(int core, const Share& share, Cycles now) {
   for (std::uint32_t port = 0; port < sides_.size(); ++port) {
     Side& side = sides_[port];
-    if (core_of(side) == core && head_at(side, now) <= now &&
-        side.port->requests.front().share.same_request(share)) {
+    if (core_of(side) == core && head_at(side, now) <= now && side.head.share.same_request(share)) {
       return port;
     }
   }
@@ -223,12 +285,11 @@ bool LoadSaveUnit::decide_together(const CardRequest& request, CoreSet expected,
   for (CoreSet rest = expected; rest != 0; rest &= rest - 1) {
     const int core = std::countr_zero(rest);
     const std::uint32_t port = *port_with(core, request.share, now);
-    const CardRequest own = sides_[port].port->requests.front();
+    const CardRequest own = sides_[port].head;
     const std::uint32_t ticket = waiters_.take();
     const auto came = members_.come_together(core, own, ticket, sides_[port].head_at, now);
     if (came == ShareDecoder::Came::kFault) return false;
-    waiters_.items[ticket] = {.write = false, .bytes = own.bytes(), .members = 1, .member = {}};
-    waiters_.items[ticket].member[0] = pop(port, now);
+    waiters_.items[ticket].set(false, own.bytes(), pop(port, now));
   }
   route_completed(now);
   return true;
@@ -277,8 +338,7 @@ void LoadSaveUnit::route(const CardRequest& request, CoreSet cores, std::uint32_
 
 void LoadSaveUnit::send(Cycles now) {
   while (!outgoing_.empty() && outgoing_.front().at <= now) {
-    wiring_.ring->inject(wiring_.group).push(now, outgoing_.front().message);
-    wiring_.wakes->wake(wiring_.ring_box, now + 1);
+    inject(outgoing_.front().message, now);
     outgoing_.pop();
   }
 }
@@ -350,7 +410,7 @@ Cycles LoadSaveUnit::over_bus(const Waiter& waiter, Cycles now) {
   Cycles free = bus_free_;
   const auto wires_of = [&](int i) -> Wires& {
     const Member& member = waiter.member[static_cast<std::size_t>(i)];
-    return wires_[static_cast<std::size_t>(sides_[member.port].port->core)];
+    return wires_[static_cast<std::size_t>(sides_[member.port].core)];
   };
   for (int i = 0; i < waiter.members; ++i) free = std::max(free, wires_of(i).from_free);
   const Cycles last =
@@ -375,7 +435,7 @@ void LoadSaveUnit::deliver(std::uint32_t ticket, Cycles now) {
   for (int i = 0; i < waiter.members; ++i) {
     const Member& member = waiter.member[static_cast<std::size_t>(i)];
     if (!bus) {
-      Wires& wires = wires_[static_cast<std::size_t>(sides_[member.port].port->core)];
+      Wires& wires = wires_[static_cast<std::size_t>(sides_[member.port].core)];
       at = over_wires(wires, bytes, at, now);
     }
     complete(member, waiter.bytes, waiter.write, at);
@@ -392,7 +452,7 @@ void LoadSaveUnit::complete(const Member& member, std::int64_t bytes, bool write
     side.last = std::max(side.last, side.done[side.first % side.done.size()]);
     side.port->completions.push(side.last);
     --side.port->in_service;
-    wiring_.cores->wake(side.port->owner, side.last);
+    side.port->wakes->wake(side.port->owner, side.last);
     ++side.first;
   }
 }
@@ -402,10 +462,12 @@ Cycles LoadSaveUnit::next_step(Cycles now) const {
   if (const MemoryPort::Completion* done = wiring_.memory->completion()) {
     next = std::min(next, done->at + sizes_.frame.pack_cycles);
   }
-  if (wiring_.ring != nullptr && !wiring_.ring->deliveries(wiring_.group).empty()) {
-    next = std::min(
-        next, wiring_.ring->deliveries(wiring_.group).front().at + sizes_.frame.unpack_cycles);
-  }
+  const auto arrives = [&](const auto& deliveries) {
+    if (deliveries.empty()) return;
+    next = std::min(next, deliveries.front().at + sizes_.frame.unpack_cycles);
+  };
+  if (wiring_.ring != nullptr) arrives(wiring_.ring->deliveries(wiring_.group - first_group()));
+  if (wiring_.network != nullptr) arrives(wiring_.network->deliveries(wiring_.group));
   if (!outgoing_.empty()) next = std::min(next, outgoing_.front().at);
   for (const Side& side : sides_) {
     if (side.head_at != kNever) {

@@ -23,6 +23,9 @@
 //
 //   max(wires free + wire(all frames), a + wire(last frame))
 //
+// What has its home on another card goes over the network (network_stations.h) in the same way, without a
+// ring.
+//
 // Members of a share (share_decoder.h) meet in their group, and the groups' requests meet again at home:
 // one request for all. Its data go over the broadcast bus, broadcast_bytes a cycle, which takes the
 // members' wires while they pass, and around the ring in one transfer for all groups, at the same time.
@@ -43,20 +46,22 @@
 #include "engines/card_memory/frame.h"
 #include "engines/card_memory/group_ring.h"
 #include "engines/card_memory/memory_port.h"
+#include "engines/card_memory/network_stations.h"
 #include "engines/card_memory/share_decoder.h"
 #include "engines/fifo.h"
 
 namespace tessera::engines {
 
 struct UnitSizes {
-  int groups = 4;
+  int groups = 4;           // of all cards together; those of a card follow each other
+  int cards = 1;            // groups is a multiple of it
   int cores_per_group = 4;  // groups * cores_per_group is at most kCoresMax
   FrameSizes frame{};
   std::int64_t port_bytes = 32;       // a cycle, of a core's wires in each direction
   std::int64_t broadcast_bytes = 64;  // a cycle, of the bus
   std::size_t share_entries = 16;     // of the decoder's table
   bool merge = true, broadcast = true;
-  bool forward = true;  // off: the home of every request is its own group, which the caller sees to
+  bool forward = true;  // off: every group has all that its cores ask for
   BandwidthSizes bandwidth{};
 };
 
@@ -79,12 +84,12 @@ class LoadSaveUnit {
   // the ring.
   struct Wiring {
     int group = 0;
-    std::vector<CorePort*> ports;
+    std::vector<CorePort> ports;
     MemoryPort* memory = nullptr;
-    GroupRing* ring = nullptr;  // null where there is one group
+    GroupRing* ring = nullptr;           // of the card; null where it has one group
+    NetworkStations* network = nullptr;  // null where there is one card
     CardWakes* wakes = nullptr;
-    std::size_t box = 0, memory_box = 0, ring_box = 0;
-    CoreWaker* cores = nullptr;
+    std::size_t box = 0, memory_box = 0, ring_box = 0, network_box = 0;
   };
 
   // At most `outstanding_max` requests of all ports of the card are on their way.
@@ -112,9 +117,14 @@ class LoadSaveUnit {
 
  private:
   struct Side {  // of a port
-    Side(CorePort* its_port, std::size_t capacity) : port(its_port), done(capacity, kNever) {}
-    CorePort* port;
+    Side(const CorePort& its, std::size_t capacity)
+        : port(its.port), core(its.core), places(its.places), done(capacity, kNever) {}
+    DramPort* port;
+    int core;
+    const CardPlaces* places;
     Cycles head_at = kNever;   // when the first of its requests is decided, if known
+    CardRequest head;          // that request
+    Share last_share;          // of the last request that had one
     std::vector<Cycles> done;  // by number modulo its size
     std::uint32_t first = 0;   // the oldest request without a completion
     std::uint32_t next = 0;    // the number of the next
@@ -133,6 +143,13 @@ class LoadSaveUnit {
     std::int64_t bytes = 0;
     int members = 0;
     std::array<Member, kCoresMax> member{};
+    // Of one member. What is behind the members means nothing.
+    void set(bool is_write, std::int64_t its_bytes, const Member& first) {
+      write = is_write;
+      bytes = its_bytes;
+      members = 1;
+      member[0] = first;
+    }
   };
   // A request that has its home here, and the groups that wait for it.
   struct HomeJob {
@@ -168,6 +185,9 @@ class LoadSaveUnit {
 
   void take_memory(Cycles now);
   void take_ring(Cycles now);
+  void take_network(Cycles now);
+  // A frame from another group, or card.
+  void take_message(const CardMessage& message, int from, Cycles now);
   void take_ports(Cycles now);
   void hand_over(Cycles now);
   void send(Cycles now);
@@ -175,6 +195,8 @@ class LoadSaveUnit {
 
   // When the head of a port is decided; kNever while nothing is seen there.
   Cycles head_at(Side& side, Cycles now);
+  // The request in terms of the card.
+  CardRequest on_card(Side& side, const DramRequest& request) const;
   bool decide(std::uint32_t port, Cycles now);
   bool decide_together(const CardRequest& request, CoreSet expected, Cycles now);
   std::optional<std::uint32_t> port_with(int core, const Share& share, Cycles now);
@@ -186,6 +208,11 @@ class LoadSaveUnit {
                  Cycles now);
   void ask(const HomeJob& job, Cycles now);
   void answer(const HomeJob& job, Cycles now);
+  // To groups of this card, of which the unit's is none; to groups of another one.
+  void answer_ring(CardMessage message, Cycles now);
+  void answer_network(CardMessage message, Cycles now);
+  // To groups of one card, over the ring or the network.
+  void inject(CardMessage message, Cycles now);
   // The answer is a frame here at `now`.
   void deliver(std::uint32_t waiter, Cycles now);
   Cycles over_wires(Wires& wires, std::int64_t bytes, Cycles from, Cycles now) const;
@@ -194,9 +221,13 @@ class LoadSaveUnit {
 
   CoreSet own_cores() const;
   GroupSet groups_of(CoreSet cores) const;
-  int core_of(const Side& side) const {
-    return wiring_.group * sizes_.cores_per_group + side.port->core;
+  int groups_of_card() const { return sizes_.groups / sizes_.cards; }
+  int card_of(int group) const { return group / groups_of_card(); }
+  int first_group() const { return card_of(wiring_.group) * groups_of_card(); }  // of the card
+  GroupSet groups_of_card(int card) const {
+    return ((GroupSet{1} << groups_of_card()) - 1) << (card * groups_of_card());
   }
+  int core_of(const Side& side) const { return wiring_.group * sizes_.cores_per_group + side.core; }
 
   const UnitSizes sizes_;
   const Wiring wiring_;

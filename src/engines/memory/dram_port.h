@@ -31,7 +31,9 @@ struct DramPort {
   std::size_t seen(Cycles now) const {
     return completions.size() + in_service - (accepted_at == now ? accepted_now : 0);
   }
-  std::int64_t bytes_read = 0, bytes_written = 0;  // whole bursts
+  std::int64_t bytes_read = 0, bytes_written = 0;  // whole bursts; on a card the bytes asked for
+  // On a card, of requests that are complete: how long they waited for other cores of their share.
+  Cycles share_cycles = 0;
 };
 
 }  // namespace tessera::engines

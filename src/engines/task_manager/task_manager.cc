@@ -175,7 +175,8 @@ Result<const isa::TaskDescriptor*> TaskManager::decode(const TaskQueue& queue) {
       .task_count = static_cast<isa::TaskId>(queue.program->stream_offsets.size()),
       .region = queue.program->region,
       .core = wiring_.control->core(),
-      .cores = wiring_.control->cores()};
+      .cores = wiring_.control->cores(),
+      .memories = wiring_.control->cores() > 1 ? isa::kCardMemoriesMax : 1};
   for (std::size_t base = 0; base < context.region_bytes.size(); ++base) {
     context.region_bytes[base] =
         wiring_.memory->size(queue.base_addresses, static_cast<isa::BaseIndex>(base));
@@ -238,7 +239,7 @@ void TaskManager::issue(Cycles now) {
     grid = StridedRuns{};
     grid.address = wiring_.memory->stream_address(queue.base_addresses) + requested_;
     grid.run_bytes = std::min(request, end - requested_);
-    port.requests.push(now, {&grid, 0, 1, 0, grid.run_bytes, false});
+    port.requests.push(now, {.grid = &grid, .bytes = grid.run_bytes});
     requested_ += grid.run_bytes;
     request_ends_.push(requested_);
     if (!*wiring_.port->channel_full) {

@@ -25,7 +25,7 @@ inline UnitSizes bench_units() {
   return sizes;
 }
 
-class CardBench : public CoreWaker {
+class CardBench {
  public:
   static constexpr int kGroups = 4, kCores = 4, kPorts = 2;
   static constexpr std::size_t kOutstanding = 4;
@@ -38,24 +38,30 @@ class CardBench : public CoreWaker {
   }
   CardBench(const UnitSizes& sizes, std::vector<std::unique_ptr<MemoryPort>> its_memories)
       : memories(std::move(its_memories)) {
-    std::vector<std::vector<CorePort*>> by_group(kGroups);
+    std::vector<std::vector<CorePort>> by_group(kGroups);
     std::vector<MemoryPort*> of_groups;
     for (int core = 0; core < kGroups * kCores; ++core) {
       for (int port = 0; port < kPorts; ++port) {
-        ports.push_back(std::make_unique<CorePort>(ports.size(), core % kCores, kOutstanding));
-        by_group[static_cast<std::size_t>(core / kCores)].push_back(ports.back().get());
+        const Box owner = port == 0 ? Box::kLoad : Box::kStore;
+        ports.push_back(std::make_unique<DramPort>(owner, kOutstanding));
+        wakes.push_back(std::make_unique<WakeTable>());
+        ports.back()->wakes = wakes.back().get();
+        by_group[static_cast<std::size_t>(core / kCores)].push_back(
+            {.port = ports.back().get(), .core = core % kCores});
       }
     }
     for (const auto& memory : memories) of_groups.push_back(memory.get());
-    RingSizes ring{.groups = kGroups, .bytes_per_cycle = 8, .hop_cycles = 3, .frame = sizes.frame};
-    card = std::make_unique<CardMemory>(sizes, ring, by_group, of_groups, *this);
+    const NetworkSizes network{
+        .cards = sizes.cards, .cycles_of_byte = {1, 4}, .latency_cycles = 50, .frame = sizes.frame};
+    const RingSizes ring{.groups = kGroups / sizes.cards,
+                         .bytes_per_cycle = 8,
+                         .hop_cycles = 3,
+                         .frame = sizes.frame};
+    card = std::make_unique<CardMemory>(sizes, ring, network, by_group, of_groups);
     card->reset();
     planned.resize(ports.size());
     completed.resize(ports.size());
-    due.resize(ports.size(), kNever);
   }
-
-  void wake(std::size_t owner, Cycles when) override { due[owner] = std::min(due[owner], when); }
 
   // Core `core` of the card asks for `bytes` of group `home` at `at`, or as soon after as its port has
   // room, behind what it asked for before at that port: reads at port 0, writes at port 1.
@@ -67,9 +73,12 @@ class CardBench : public CoreWaker {
     grid.run_bytes = bytes;
     const std::size_t port = port_of(core) + (write ? 1 : 0);
     planned[port].push_back({at,
-                             {.dram = {.grid = &grid, .runs = 1, .bytes = bytes, .write = write},
-                              .home = home,
-                              .share = share}});
+                             {.grid = &grid,
+                              .bytes = bytes,
+                              .write = write,
+                              .memory = static_cast<std::uint8_t>(home),
+                              .share = share.number,
+                              .share_cores = share.members}});
   }
   // Until nothing happens any more. With a seed, boxes are stepped in another order every cycle.
   void run(unsigned seed = 0, Cycles until = 1'000'000) {
@@ -103,36 +112,37 @@ class CardBench : public CoreWaker {
 
   struct Planned {
     Cycles at = 0;
-    CardRequest request{};
+    DramRequest request{};
   };
   std::vector<std::unique_ptr<MemoryPort>> memories;
-  std::vector<std::unique_ptr<CorePort>> ports;
+  std::vector<std::unique_ptr<DramPort>> ports;
+  std::vector<std::unique_ptr<WakeTable>> wakes;  // of each port
   std::unique_ptr<CardMemory> card;
   std::deque<StridedRuns> grids;
   std::vector<std::deque<Planned>> planned;
   std::vector<std::vector<Cycles>> completed;
-  std::vector<Cycles> due;
   Cycles last = 0;
 
  private:
   void step_owners(Cycles now, Cycles& next) {
     for (std::size_t p = 0; p < ports.size(); ++p) {
-      CorePort& port = *ports[p];
+      DramPort& port = *ports[p];
       while (!port.completions.empty() && port.completions.front() <= now) {
         // It was woken for it, in time.
         EXPECT_EQ(port.completions.front(), now);
-        EXPECT_LE(due[p], now);
+        EXPECT_LE(wakes[p]->earliest(), now);
         completed[p].push_back(now);
         port.completions.pop();
       }
-      if (due[p] <= now) due[p] = port.completions.empty() ? kNever : port.completions.front();
+      wakes[p]->take_due(now);
+      if (!port.completions.empty()) wakes[p]->wake(port.owner, port.completions.front());
       const std::size_t on_way = asked(p) - completed[p].size();
       if (!planned[p].empty() && planned[p].front().at <= now && port.requests.can_push(now) &&
           on_way < kOutstanding) {
         port.requests.push(now, planned[p].front().request);
         planned[p].pop_front();
         ++pushed_[p];
-        card->wake(static_cast<int>(p) / (kPorts * kCores), now);
+        card->wake(static_cast<int>(p) / (kPorts * kCores), now + 1);
         next = std::min(next, now + 1);
       }
     }

@@ -1,0 +1,168 @@
+#include "card/card_memories.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tessera::card {
+namespace {
+
+engines::FrameSizes frames_of(const CardConfig& card) {
+  return {.frame_bytes = card.load_save.frame_bytes,
+          .header_bytes = card.load_save.header_bytes,
+          .unpack_cycles = card.load_save.unpack_cycles,
+          .pack_cycles = card.load_save.pack_cycles};
+}
+
+engines::UnitSizes units_of(const ChipConfig& chip, const CardPlacement& placement) {
+  const CardConfig& card = chip.card;
+  engines::UnitSizes sizes;
+  sizes.groups = placement.cards * card.groups;
+  sizes.cards = placement.cards;
+  sizes.cores_per_group = card.cores_per_group;
+  sizes.frame = frames_of(card);
+  sizes.port_bytes = card.load_save.port_bytes;
+  sizes.broadcast_bytes = card.load_save.broadcast_bytes;
+  sizes.merge = card.features.merge != 0;
+  sizes.broadcast = card.features.broadcast != 0;
+  sizes.forward = card.features.forward != 0;
+  sizes.bandwidth.slice_cycles = card.bandwidth.slice_cycles;
+  sizes.bandwidth.dynamic = card.features.dynamic_bandwidth != 0;
+  sizes.bandwidth.weights.assign(static_cast<std::size_t>(placement.cards * card.cores()), 0);
+  for (const int core : placement.core) {
+    sizes.bandwidth.weights[static_cast<std::size_t>(core)] = 1;
+  }
+  return sizes;
+}
+
+// Where each core has a fixed part of all channels of its card together, fewer cores than channels
+// have several channels each: as one that is as many times as wide.
+ChipConfig channel_of(ChipConfig chip, const CardPlacement& placement) {
+  if (chip.card.features.dynamic_bandwidth == 0) {
+    const auto cores = static_cast<int>(placement.core.size());
+    chip.dram.gang *= std::max(1, placement.cards * chip.card.groups / cores);
+  }
+  return chip;
+}
+
+}  // namespace
+
+CardMemories::CardMemories(const ChipConfig& chip, const CardPlacement& placement,
+                           const std::vector<std::vector<engines::DramPort*>>& ports)
+    : chip_(chip), placement_(placement), units_(units_of(chip, placement)) {
+  const CardConfig& card = chip.card;
+  ring_ = {.groups = card.groups,
+           .bytes_per_cycle = card.ring.bytes_per_cycle,
+           .hop_cycles = card.ring.hop_cycles,
+           .frame = units_.frame};
+  network_ = {.cards = placement.cards,
+              .cycles_of_byte = engines::NetworkSizes::cycles_at(chip.clock_hertz,
+                                                                 card.network.gigabits_per_second),
+              .latency_cycles =
+                  Ratio(chip.clock_hertz, 1'000'000'000).ceil_of(card.network.latency_nanoseconds),
+              .frame = units_.frame};
+  for (const int core : placement.core) places_.core.push_back(static_cast<std::uint8_t>(core));
+  for (const int group : placement.group) places_.group.push_back(static_cast<std::uint8_t>(group));
+  std::vector<std::vector<engines::CorePort>> by_group(static_cast<std::size_t>(units_.groups));
+  std::size_t outstanding = 0;
+  for (std::size_t core = 0; core < ports.size(); ++core) {
+    group_of_core_.push_back(placement.core[core] / card.cores_per_group);
+    for (engines::DramPort* port : ports[core]) {
+      by_group[static_cast<std::size_t>(group_of_core_.back())].push_back(
+          {.port = port, .core = placement.core[core] % card.cores_per_group, .places = &places_});
+      outstanding += port->completions.capacity();
+    }
+  }
+  const ChipConfig channel = channel_of(chip, placement);
+  std::vector<engines::MemoryPort*> memories;
+  for (int group = 0; group < units_.groups; ++group) {
+    channels_.push_back(std::make_unique<engines::ChannelMemory>(channel, outstanding));
+    memories.push_back(channels_.back().get());
+  }
+  memory_ = std::make_unique<engines::CardMemory>(units_, ring_, network_, by_group, memories);
+}
+
+std::string CardMemories::fault() const {
+  const auto fault = memory_->fault();
+  return fault ? fault->message() : "";
+}
+
+Cycles CardMemories::news_cycles(std::size_t from, std::size_t to) const {
+  const Cycles sync = std::max<Cycles>(1, chip_.card.sync_cycles);
+  const int a = group_of_core_[from], b = group_of_core_[to];
+  if (a == b) return sync;
+  const Cycles packed = sync + units_.frame.pack_cycles + units_.frame.unpack_cycles;
+  const int groups = chip_.card.groups;
+  if (a / groups != b / groups) return packed + network_.quiet_cycles(0);
+  return packed + ring_.quiet_cycles(0, ring_.hops(a % groups, b % groups));
+}
+
+void CardMemories::add_channels(Cycles end, std::vector<EngineStatistics>& rows) {
+  for (const int group : placement_.group) {
+    engines::DramChannel& channel = channels_[static_cast<std::size_t>(group)]->channel();
+    channel.account().settle(end);
+    const engines::EngineCounters& counters = channel.account().counters;
+    const engines::ChannelMemory& memory = *channels_[static_cast<std::size_t>(group)];
+    EngineStatistics row;
+    row.kind = "dram";
+    row.index = group;
+    row.busy = counters.busy;
+    row.idle = counters.idle;
+    row.bytes_read = memory.bytes_read();
+    row.bytes_written = memory.bytes_written();
+    row.steps = memory_->unit(group).counters().requests;
+    rows.push_back(row);
+  }
+}
+
+void CardMemories::add_wires(Cycles end, std::vector<EngineStatistics>& rows) {
+  const auto add = [&](const char* kind, int index, Cycles busy, std::int64_t bytes,
+                       std::int64_t steps) {
+    EngineStatistics row;
+    row.kind = kind;
+    row.index = index;
+    row.busy = std::min(busy, end);
+    row.idle = end - row.busy;
+    row.wire_bytes = bytes;
+    row.steps = steps;
+    rows.push_back(row);
+  };
+  for (const int group : placement_.group) {
+    const auto& unit = memory_->unit(group).counters();
+    add("broadcast", group, unit.bus.busy, unit.bus.bytes, unit.merged);
+  }
+  for (int card = 0; card < placement_.cards; ++card) {
+    for (int group = 0; memory_->ring(card) != nullptr && group < ring_.groups; ++group) {
+      const auto& link = memory_->ring(card)->counters(group);
+      add("ring", card * ring_.groups + group, link.busy, link.bytes, link.transfers);
+    }
+  }
+  for (int card = 0; memory_->network() != nullptr && card < placement_.cards; ++card) {
+    const engines::CardNetwork& network = memory_->network()->network();
+    const auto& port = network.counters(card);
+    add("network_out", card, network.busy_cycles(port.sent), port.sent.bytes, port.sent.messages);
+    add("network_in", card, network.busy_cycles(port.received), port.received.bytes,
+        port.received.messages);
+  }
+}
+
+std::vector<EngineStatistics> CardMemories::statistics(Cycles end) {
+  std::vector<EngineStatistics> rows;
+  add_channels(end, rows);
+  add_wires(end, rows);
+  const auto count = [&rows](const std::string& kind) {
+    return std::ranges::count_if(rows, [&](const auto& row) { return row.kind == kind; });
+  };
+  for (EngineStatistics& row : rows) {
+    row.name = count(row.kind) == 1 ? row.kind : fmt::format("{} {}", row.kind, row.index);
+  }
+  return rows;
+}
+
+std::int64_t CardMemories::row_misses() {
+  std::int64_t misses = 0;
+  for (const auto& channel : channels_) misses += channel->channel().row_misses();
+  return misses;
+}
+
+}  // namespace tessera::card

@@ -1,0 +1,67 @@
+#include "engines/card_memory/network_stations.h"
+
+#include <fmt/format.h>
+
+#include <bit>
+
+#include "base/check.h"
+
+namespace tessera::engines {
+
+NetworkStations::NetworkStations(const NetworkSizes& sizes, int groups_of_card,
+                                 std::size_t messages_max, CardWakes& wakes)
+    : groups_of_card_(groups_of_card),
+      messages_max_(messages_max),
+      wakes_(wakes),
+      cards_(static_cast<std::size_t>(sizes.cards)),
+      network_(sizes, messages_max, 0, cards_),
+      messages_(messages_max),
+      deliveries_(static_cast<std::size_t>(sizes.cards * groups_of_card),
+                  Ring<Delivery>(messages_max)) {
+  reset();
+}
+
+void NetworkStations::reset() {
+  network_.reset();
+  free_.clear();
+  for (std::size_t i = messages_max_; i-- > 0;) free_.push_back(static_cast<std::uint32_t>(i));
+  for (Ring<Delivery>& ring : deliveries_) ring.clear();
+}
+
+void NetworkStations::send(int group, const CardMessage& message, Cycles now) {
+  TESSERA_CHECK(!free_.empty() && message.to != 0, "more than {} messages, or none to send to",
+                messages_max_);
+  const std::uint32_t tag = free_.back();
+  free_.pop_back();
+  messages_[tag] = message;
+  const int from = group / groups_of_card_, to = std::countr_zero(message.to) / groups_of_card_;
+  network_.inject(from).push(now, {.from = from, .to = to, .bytes = message.bytes, .tag = tag});
+}
+
+Cycles NetworkStations::step(Cycles now) {
+  const Cycles next = network_.step(now);
+  for (std::size_t card = 0; card < cards_.size(); ++card) {
+    Ring<CardNetwork::Delivery>& known = network_.deliveries(static_cast<int>(card));
+    while (!known.empty()) {
+      const CardNetwork::Delivery delivery = known.front();
+      known.pop();
+      const auto tag = static_cast<std::uint32_t>(delivery.message.tag);
+      for (GroupSet rest = messages_[tag].to; rest != 0; rest &= rest - 1) {
+        const auto group = static_cast<std::size_t>(std::countr_zero(rest));
+        deliveries_[group].push({delivery.at, messages_[tag]});
+        wakes_.wake(group, delivery.at);
+      }
+      free_.push_back(tag);
+    }
+  }
+  return next;
+}
+
+std::string NetworkStations::describe() const {
+  std::size_t waiting = 0;
+  for (const Ring<Delivery>& ring : deliveries_) waiting += ring.size();
+  return fmt::format("network: {} messages on their way, {} deliveries",
+                     messages_max_ - free_.size(), waiting);
+}
+
+}  // namespace tessera::engines
