@@ -33,9 +33,10 @@ struct SessionOptions {
   bool check_hazards = false;  // sim: report two tasks that race
   bool serial = false;         // sim: one task at a time
   bool trace = false;          // sim: keep the timeline
-  // sim: cores of the card that run the network together, with the bits of one; card.cores_per_group of
-  // the architecture says how many there are.
+  // sim: cores that run the network together, with the bits of one, on so many cards, spread over the
+  // groups of each; card.groups and card.cores_per_group of the architecture say how many there are.
   int cores = 1;
+  int cards = 1;
   CoreSplit split = CoreSplit::kAuto;
   std::uint8_t traps = 0;  // sim: exceptions of values that end a run with an error (traps.h)
   ProgressCallback progress = {};

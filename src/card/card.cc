@@ -218,7 +218,8 @@ Status Card::load(const isa::CardProgram& program, std::span<const std::byte> we
   }
   for (std::size_t core = 0; core < state.cores.size(); ++core) {
     const std::uint8_t memory = program.memory_of(core), here = state.placement.memory[core];
-    if (memory == here) continue;
+    const bool everywhere = program.memories() == 1 && state.chip.card.features.forward == 0;
+    if (memory == here || everywhere) continue;
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("core {} of the program has memory {}; where it is placed that is {}",
                              core, memory, here)};

@@ -11,6 +11,7 @@
 #include "compile/emit.h"
 #include "compile/engine_choice.h"
 #include "compile/prepare.h"
+#include "compile/share_memories.h"
 #include "compile/share_plan.h"
 #include "isa/dependencies.h"
 #include "isa/encoding.h"
@@ -60,19 +61,27 @@ class ShareCompiler {
     TESSERA_TRY(const std::int64_t workspace, place_apart(inputs, prepared_.addresses));
     TESSERA_TRY(work_, share_layers(inputs, choice_));
     result_.card.cores.resize(static_cast<std::size_t>(choice_.cores));
+    result_.card.memory_of_core = choice_.memory_of_core;
+    std::vector<EmittedTasks> emitted;
     for (std::size_t core = 0; core < result_.card.cores.size(); ++core) {
       TESSERA_TRY(const Plan plan, plan_core(inputs, work_, core));
-      add_core(inputs, plan, result_.card.cores[core]);
+      emitted.push_back(emit_tasks(inputs, plan, prepared_.addresses));
+    }
+    place_in_memories(prepared_.storages, prepared_.addresses, choice_.memory_of_core, emitted);
+    for (std::size_t core = 0; core < emitted.size(); ++core) {
+      add_core(std::move(emitted[core]), result_.card.cores[core]);
     }
     result_.remote_dependencies = isa::derive_remote_dependencies(order(), tasks_);
+    if (choice_.share_loads && choice_.cores > 1) {
+      result_.load_shares = share_loads(choice_.memory_of_core, tasks_);
+    }
     finish_programs(workspace);
     add_layers();
     return std::move(result_);
   }
 
  private:
-  void add_core(const PlanInputs& inputs, const Plan& plan, isa::Program& program) {
-    EmittedTasks emitted = emit_tasks(inputs, plan, prepared_.addresses);
+  void add_core(EmittedTasks emitted, isa::Program& program) {
     choose_engines(chip_, emitted.segments, emitted.tasks);
     program.dependencies_dropped = isa::derive_dependencies(chip_, emitted.segments, emitted.tasks);
     program.pieces = std::move(emitted.pieces);

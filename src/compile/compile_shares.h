@@ -37,6 +37,7 @@ struct SharedProgram {
   isa::CardProgram card;
   std::vector<LayerShare> layers;  // by layer, as the hints of the first core's program
   std::int64_t remote_dependencies = 0;
+  std::int64_t load_shares = 0;  // loads that several cores have in common, each counted once
 };
 
 // For 1 to kCoresMax cores. Tensors stay in no state buffer from layer to layer, whatever `options`

@@ -36,6 +36,9 @@ struct ShareChoice {
   int cores = 1;
   Split split = Split::kRows;
   std::vector<Split> of_nodes;  // of each graph node; empty: `split` for all
+  // The memory beside each core (isa/card_program.h); empty: all have the same.
+  std::vector<std::uint8_t> memory_of_core = {};
+  bool share_loads = true;  // whether equal loads of several cores become one read
 };
 
 // How a neural or planar layer is cut; kOneCore if it cannot be. It is known before a product has

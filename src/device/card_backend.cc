@@ -36,8 +36,9 @@ class CardBackend : public Backend {
   const Properties& properties() const override { return properties_; }
 
   Result<LoadedSet> load(const std::shared_ptr<const NetworkState>& network) override {
+    TESSERA_TRY(const CardPlacement placement, spread_cores(chip_, options_.cards, options_.cores));
     TESSERA_TRY(compile::SharedProgram shared,
-                network::program_for_cores(*network, options_.cores, options_.split));
+                network::program_for_cores(*network, placement, options_.split));
     auto loaded = std::make_unique<LoadedCard>();
     loaded->name = network->path;
     loaded->program = std::move(shared.card);
@@ -50,7 +51,7 @@ class CardBackend : public Backend {
       loaded->outputs.push_back({slot.name, Bytes{slot_bytes(slot)}});
     }
     for (int kernel = 0; kernel < options_.kernels; ++kernel) {
-      TESSERA_TRY(auto card, card::Card::create(chip_, static_cast<std::size_t>(options_.cores)));
+      TESSERA_TRY(auto card, card::Card::create(chip_, placement));
       loaded->cards.push_back(std::move(card));
     }
     LoadedSet set;

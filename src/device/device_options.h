@@ -46,7 +46,8 @@ struct DeviceConfig {
       false;  // sim, when values are not simulated: simulate a program's cycles once
   bool check_hazards = false, serial = false, trace = false;  // sim
   std::uint8_t traps = 0;                                     // sim (tessera/traps.h)
-  int cores = 1;                       // sim: of the card, that run a network together
+  int cores = 1;                                              // sim: that run a network together
+  int cards = 1;                       // sim: on which they are, as evenly as can be
   CoreSplit split = CoreSplit::kAuto;  // and what each does of a layer
   Pace pace = {};
   // A run that takes longer is a failure of the device; 0: no limit but the deadlines of wait().

@@ -57,6 +57,11 @@ Status check_options(const DeviceConfig& options) {
                  fmt::format("a device '{}' of {} cores; allowed: 1 to {} of 'sim'",
                              device_kind_name(options.kind), options.cores, kCardCoresMax)};
   }
+  if (options.cards < 1 || options.cards > options.cores) {
+    return Error{ErrorCode::kInvalidArgument,
+                 fmt::format("{} cores on {} cards; allowed are 1 to {} cards, a core on each",
+                             options.cores, options.cards, options.cores)};
+  }
   if (!clocked && (options.pace.enabled || options.values != Values::kSimulated)) {
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("a device '{}' that is paced or leaves values out; only 'sim' has a "

@@ -7,16 +7,23 @@
 
 namespace tessera::network {
 
-Result<compile::SharedProgram> program_for_cores(const NetworkState& network, int cores,
-                                                 CoreSplit split) {
+namespace {
+
+// All layers one way, as is asked for or as the architecture's card does it.
+CoreSplit split_of(const ChipConfig& chip, CoreSplit split) {
+  if (split != CoreSplit::kAuto) return split;
+  if (chip.card.features.split == CardSplit::kWidth) return CoreSplit::kRows;
+  return chip.card.features.split == CardSplit::kChannels ? CoreSplit::kChannels : split;
+}
+
+}  // namespace
+
+Result<compile::SharedProgram> program_for_cores(const NetworkState& network,
+                                                 const CardPlacement& placement, CoreSplit split) {
+  const auto cores = static_cast<int>(placement.core.size());
   TESSERA_RETURN_IF_ERROR(check_package(network, fmt::format("running on {} cores", cores)));
-  const int most = network.chip.card.cores_per_group;
-  if (cores < 1 || cores > most) {
-    return Error{ErrorCode::kInvalidArgument,
-                 fmt::format("{} cores; a group of architecture '{}' has {}, allowed 1 to {} "
-                             "(card.cores_per_group; tessera128x4 has 4)",
-                             cores, network.chip.name, most, most)};
-  }
+  const CardFeatures& features = network.chip.card.features;
+  split = split_of(network.chip, split);
   compile::ShareChoice choice{
       .cores = cores,
       .split = split == CoreSplit::kChannels ? compile::Split::kChannels : compile::Split::kRows,
@@ -24,6 +31,9 @@ Result<compile::SharedProgram> program_for_cores(const NetworkState& network, in
   if (split == CoreSplit::kAuto) {
     TESSERA_TRY(choice, compile::choose_splits(network.package.graph, network.chip, {}, cores));
   }
+  // Where nothing is forwarded every memory has everything.
+  if (features.forward != 0) choice.memory_of_core = placement.memory;
+  choice.share_loads = features.merge != 0;
   TESSERA_TRY(compile::SharedProgram shared,
               compile::compile_shares(network.package.graph, network.chip, {}, choice));
   const Status proved = isa::verify_card_program(shared.card, network.chip);

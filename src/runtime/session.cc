@@ -358,6 +358,7 @@ device::DeviceConfig device_of(const SessionOptions& options, const ChipConfig& 
   result.trace = options.trace;
   result.traps = options.traps;
   result.cores = options.cores;
+  result.cards = options.cards;
   result.split = options.split;
   result.progress = options.progress;
   return result;

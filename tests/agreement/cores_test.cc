@@ -24,7 +24,34 @@ constexpr Split kSplits[] = {Split::kRows, Split::kChannels};
 
 ChipConfig card_of_64(const std::string& arch) {
   ChipConfig chip = *load_chip_config(arch);
+  chip.card.groups = 1;
   chip.card.cores_per_group = 64;
+  return chip;
+}
+
+// Sixty-four cores in one group, in eight groups, and in four groups of each of four cards; some with
+// plainer cards.
+struct CardShape {
+  const char* name;
+  std::int32_t groups, cores_per_group, cards;
+  bool merge = true, broadcast = true, dynamic_bandwidth = true, forward = true;
+};
+constexpr CardShape kShapes[] = {
+    {"one group", 1, 64, 1},
+    {"eight groups", 8, 8, 1},
+    {"four cards", 4, 4, 4},
+    {"eight groups, no broadcast", 8, 8, 1, true, false},
+    {"four cards, nothing merged", 4, 4, 4, false, true},
+    {"eight groups, fixed parts", 8, 8, 1, true, true, false},
+    {"four cards, plain", 4, 4, 4, false, false, false, false},
+};
+ChipConfig shaped(ChipConfig chip, const CardShape& shape) {
+  chip.card.groups = shape.groups;
+  chip.card.cores_per_group = shape.cores_per_group;
+  chip.card.features.merge = shape.merge ? 1 : 0;
+  chip.card.features.broadcast = shape.broadcast ? 1 : 0;
+  chip.card.features.dynamic_bandwidth = shape.dynamic_bandwidth ? 1 : 0;
+  chip.card.features.forward = shape.forward ? 1 : 0;
   return chip;
 }
 
@@ -35,8 +62,11 @@ struct CardRun {
 
 // Of a program without host steps.
 Result<CardRun> run_card(const isa::CardProgram& program, const ChipConfig& chip,
-                         const std::vector<Tensor>& inputs, const card::CoreOptions& options) {
-  TESSERA_TRY(const auto card, card::Card::create(chip, program.cores.size()));
+                         const std::vector<Tensor>& inputs, const card::CoreOptions& options,
+                         int cards = 1) {
+  TESSERA_TRY(const CardPlacement placement,
+              spread_cores(chip, cards, static_cast<int>(program.cores.size())));
+  TESSERA_TRY(const auto card, card::Card::create(chip, placement));
   TESSERA_RETURN_IF_ERROR(card->load(program));
   const isa::Program& first = program.cores[0];
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -56,34 +86,40 @@ Result<CardRun> run_card(const isa::CardProgram& program, const ChipConfig& chip
 }
 
 Result<SharedProgram> shared_out(const GraphPointer& graph, const ChipConfig& chip, int cores,
-                                 Split split) {
-  TESSERA_TRY(
-      SharedProgram shared,
-      compile::compile_shares(graph, chip, {}, {.cores = cores, .split = split, .of_nodes = {}}));
+                                 Split split, int cards = 1) {
+  TESSERA_TRY(const CardPlacement placement, spread_cores(chip, cards, cores));
+  compile::ShareChoice choice{.cores = cores, .split = split, .of_nodes = {}};
+  if (chip.card.features.forward != 0) choice.memory_of_core = placement.memory;
+  TESSERA_TRY(SharedProgram shared, compile::compile_shares(graph, chip, {}, choice));
   TESSERA_RETURN_IF_ERROR(isa::verify_card_program(shared.card, chip));
   return shared;
 }
 
-void check_graph(const GraphPointer& graph, const ChipConfig& chip, std::uint64_t seed) {
+void check_graph(const GraphPointer& graph, const ChipConfig& plain_chip, std::uint64_t seed) {
   const std::vector<Tensor> inputs = random_inputs(*graph, seed);
   const auto expected = run_reference(graph, inputs);
   ASSERT_TRUE(expected.ok()) << expected.error().to_string();
   for (const int cores : kCores) {
     for (const Split split : kSplits) {
+      const CardShape& shape =
+          kShapes[(seed * 5 + static_cast<std::uint64_t>(cores) + (split == Split::kRows ? 0 : 3)) %
+                  std::size(kShapes)];
+      const ChipConfig chip = shaped(plain_chip, shape);
+      const int cards = std::min(shape.cards, cores);
       SCOPED_TRACE(::testing::Message() << "graph " << seed << ", " << cores << " cores, split "
-                                        << static_cast<int>(split));
-      const auto shared = shared_out(graph, chip, cores, split);
+                                        << static_cast<int>(split) << ", " << shape.name);
+      const auto shared = shared_out(graph, chip, cores, split, cards);
       ASSERT_TRUE(shared.ok()) << shared.error().to_string();
-      const auto plain = run_card(shared->card, chip, inputs, {});
+      const auto plain = run_card(shared->card, chip, inputs, {}, cards);
       ASSERT_TRUE(plain.ok()) << plain.error().to_string();
       EXPECT_TRUE(plain->outputs == *expected);
       // Engines of other speeds; the hazard check sees no race.
-      const auto slow =
-          run_card(shared->card, chip, inputs, {.check_hazards = cores <= 8, .delay_seed = seed});
+      const auto slow = run_card(shared->card, chip, inputs,
+                                 {.check_hazards = cores <= 8, .delay_seed = seed}, cards);
       ASSERT_TRUE(slow.ok()) << slow.error().to_string();
       EXPECT_TRUE(slow->outputs == *expected);
       const auto shuffled =
-          run_card(shared->card, chip, inputs, {.timing_only = true, .shuffle_seed = seed});
+          run_card(shared->card, chip, inputs, {.timing_only = true, .shuffle_seed = seed}, cards);
       ASSERT_TRUE(shuffled.ok()) << shuffled.error().to_string();
       EXPECT_EQ(shuffled->cycles, plain->cycles);
     }

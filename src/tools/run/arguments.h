@@ -22,7 +22,7 @@ struct RunArguments {
   std::string framing = "raw";  // of the stream: raw or messages
   int peers = 1;                // callers of a stream that listens, one after the other; 0: no end
   int read_ahead = 16;          // steps
-  int cores = 1;
+  int cores = 1, cards = 1;
   std::string split = "auto";  // of layers over the cores: auto, w or oc
   int threads = 0;
   bool timing_only = false, check_hazards = false, unverified = false, serial = false;

@@ -55,6 +55,8 @@ nlohmann::json engines_json(const RunResult& run) {
       engines.back()["blocked_message"] = e.blocked_message;
       engines.back()["message_bytes"] = e.message_bytes;
     }
+    if (e.share_cycles > 0) engines.back()["share_cycles"] = e.share_cycles;
+    if (e.wire_bytes > 0) engines.back()["wire_bytes"] = e.wire_bytes;
   }
   return engines;
 }
@@ -108,6 +110,7 @@ nlohmann::json run_json(const RunArguments& arguments,
                              {"outputs", std::move(list)}};
   if (arguments.cores > 1) {
     document["cores"] = arguments.cores;
+    document["cards"] = arguments.cards;
     document["split"] = arguments.split;
   }
   if (arguments.no_host_time) {

@@ -36,6 +36,7 @@ Status check_options(const RunArguments& arguments, DeviceKind device) {
                                : arguments.serial         ? "--serial"
                                : arguments.no_host_time   ? "--no-host-time"
                                : arguments.cores != 1     ? "--cores"
+                               : arguments.cards != 1     ? "--cards"
                                : !arguments.traps.empty() ? "--trap"
                                : !arguments.trace.empty() ? "--trace"
                                : !arguments.html.empty()  ? "--html"
@@ -98,6 +99,7 @@ Status run(const RunArguments& arguments) {
   options.check_hazards = arguments.check_hazards;
   options.serial = arguments.serial;
   options.cores = arguments.cores;
+  options.cards = arguments.cards;
   options.split = arguments.split == "oc"  ? CoreSplit::kChannels
                   : arguments.split == "w" ? CoreSplit::kRows
                                            : CoreSplit::kAuto;
@@ -151,8 +153,11 @@ Action run_verb(CLI::App& app) {
                  "for pictures: \"mean=R,G,B;std=R,G,B;order=rgb|bgr\" (default mean 0, std 255)");
   app.add_option("--device", arguments->device, "sim, host or ref")->capture_default_str();
   app.add_option("--cores", arguments->cores,
-                 "cores of the card that run the model together, with the bits of one; --arch says "
-                 "how many a group has (tessera128x4: 4)")
+                 "cores that run the model together, with the bits of one; --arch says how many a "
+                 "card has (tessera128x4: 4, cloud16: 16 in four groups)")
+      ->check(CLI::Range(1, kCardCoresMax))
+      ->capture_default_str();
+  app.add_option("--cards", arguments->cards, "cards that the cores are on, as evenly as can be")
       ->check(CLI::Range(1, kCardCoresMax))
       ->capture_default_str();
   app.add_option("--split", arguments->split,
