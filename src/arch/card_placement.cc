@@ -57,7 +57,7 @@ Result<CardPlacement> spread_cores(const ChipConfig& chip, int cards, int cores)
   if (cores < 1 || cores > most) {
     return Error{ErrorCode::kInvalidArgument,
                  fmt::format("{} cores; {} of '{}' {} {}, allowed 1 to {} (card.groups, "
-                             "card.cores_per_group)",
+                             "card.cores_per_group; tessera128x4 has 4, cloud16 16)",
                              cores, cards == 1 ? "a card" : fmt::format("{} cards", cards),
                              chip.name, cards == 1 ? "has" : "have", most, most)};
   }

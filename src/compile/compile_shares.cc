@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "compile/emit.h"
 #include "compile/engine_choice.h"
+#include "compile/plain_order.h"
 #include "compile/prepare.h"
 #include "compile/share_memories.h"
 #include "compile/share_plan.h"
@@ -72,6 +73,8 @@ class ShareCompiler {
       add_core(std::move(emitted[core]), result_.card.cores[core]);
     }
     result_.remote_dependencies = isa::derive_remote_dependencies(order(), tasks_);
+    if (choice_.meet_after_layers) meet_after_layers(tasks_);
+    if (choice_.load_before_arithmetic) load_before_arithmetic(tasks_);
     if (choice_.share_loads && choice_.cores > 1) {
       result_.load_shares = share_loads(choice_.memory_of_core, tasks_);
     }

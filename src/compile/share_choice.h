@@ -39,6 +39,8 @@ struct ShareChoice {
   // The memory beside each core (isa/card_program.h); empty: all have the same.
   std::vector<std::uint8_t> memory_of_core = {};
   bool share_loads = true;  // whether equal loads of several cores become one read
+  // As plainer cards do it (compile/plain_order.h).
+  bool meet_after_layers = false, load_before_arithmetic = false;
 };
 
 // How a neural or planar layer is cut; kOneCore if it cannot be. It is known before a product has

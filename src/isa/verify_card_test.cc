@@ -122,6 +122,102 @@ TEST(VerifyCard, WhatIsNotThereIsNamed) {
   EXPECT_EQ(error_of({}), "a program for no core");
 }
 
+// The chain, the second core of which is in another group and takes from the first one's memory.
+CardProgram chain_over_memories() {
+  CardProgram program = chain();
+  program.memory_of_core = {0, 1};
+  program.cores[1].tasks[0].header.memories.source = 0;
+  return program;
+}
+
+TEST(VerifyCard, WhatIsReadFromAnotherMemoryThanItLiesInIsNamed) {
+  EXPECT_EQ(error_of(chain_over_memories()), "");
+  CardProgram program = chain_over_memories();
+  program.cores[1].tasks[0].header.memories = {};
+  EXPECT_EQ(error_of(program),
+            "step 1 of core 1 task 0 (load, layer '?') reads bytes 0 to 64 of the workspace from "
+            "memory 1; step 1 of core 0 task 1 (store, layer '?') wrote them into memory 0");
+  // It may be written elsewhere.
+  program.cores[0].tasks[1].header.memories.destination = 1;
+  EXPECT_EQ(error_of(program), "");
+  // What the host has written lies in all of them.
+  program = chain_over_memories();
+  program.cores[0].tasks[0].header.memories.source = 1;
+  EXPECT_EQ(error_of(program), "");
+}
+
+TEST(VerifyCard, MemoriesThatAreNotThereAreNamed) {
+  CardProgram program = chain_over_memories();
+  program.cores[1].tasks[0].header.memories.source = 2;
+  EXPECT_EQ(error_of(program),
+            "core 1 task 0 (load, layer '?'): its source lies in memory 2, allowed 0 to 1");
+  program = chain_over_memories();
+  program.cores[1].tasks[1].header.memories.source = 0;
+  EXPECT_EQ(error_of(program),
+            "core 1 task 1 (store, layer '?'): has a memory for its source, and no source in DRAM");
+  program = chain_over_memories();
+  program.memory_of_core = {0, 2};
+  EXPECT_EQ(error_of(program), "memory 1 of 3 is beside no core");
+  program.memory_of_core = {0};
+  EXPECT_EQ(error_of(program), "memories of 1 cores; the program has 2");
+  program.memory_of_core = {0, 16};
+  EXPECT_EQ(error_of(program), "core 1 has memory 16, allowed 0 to 15");
+}
+
+// Three cores take the same input, each to rows of the workspace of its own.
+CardProgram sharers() {
+  CardProgram program;
+  for (std::uint64_t core = 0; core < 3; ++core) {
+    program.cores.push_back(mover(BaseIndex::kInput, BaseIndex::kWorkspace));
+    program.cores[core].workspace_bytes = 3 * kBytes;
+    auto& store = std::get<TransferTask>(program.cores[core].tasks[1].config);
+    store.dram.address.offset = core * kBytes;
+    program.cores[core].tasks[0].header.share = {.number = 4, .cores = 0b111};
+  }
+  program.cores[0].inputs = chain().cores[0].inputs;
+  return program;
+}
+
+TEST(VerifyCard, AShareIsOfAllItsCoresAndOfTheSameBytes) {
+  EXPECT_EQ(error_of(sharers()), "");
+  CardProgram program = sharers();
+  program.cores[2].tasks[0].header.share = {};
+  EXPECT_EQ(error_of(program), "core 0 task 0: share 4 waits for core 2, which has no task of it");
+  program = sharers();
+  program.cores[2].tasks[0].header.share.cores = 0b110;
+  EXPECT_EQ(error_of(program), "core 2 task 0: share 4 has cores 0x6 here, and 0x7 on core 0");
+  program = sharers();
+  program.cores[1].tasks[0].bands.rows_per_step = 4;
+  EXPECT_EQ(error_of(program), "core 1 task 0: share 4 loads other bytes than task 0 of core 0");
+  program = sharers();
+  program.memory_of_core = {0, 0, 1};
+  EXPECT_EQ(error_of(program), "core 2 task 0: share 4 loads from memory 1, core 0 from memory 0");
+  program = sharers();
+  for (Program& core : program.cores) core.tasks[0].header.share.cores = 0b1111;
+  EXPECT_EQ(error_of(program), "core 0 task 0: share 4 waits for core 3, which has no task of it");
+  program = sharers();
+  program.cores[1].tasks[1].header.share = {.number = 5, .cores = 0b10};
+  EXPECT_EQ(error_of(program), "core 1 task 1 (store, layer '?'): has share 5, and is no load");
+}
+
+TEST(VerifyCard, SharesThatAreMetInOrdersThatDoNotFitAreADeadlock) {
+  CardProgram program = sharers();
+  for (std::size_t core = 0; core < 3; ++core) {
+    Program& of = program.cores[core];
+    TaskDescriptor second = of.tasks[0];
+    second.id = 2;
+    auto& load = std::get<TransferTask>(second.config);
+    load.buffer.offset = 4096;
+    second.header.share = {.number = 9, .cores = 0b111};
+    if (core == 2) std::swap(second.header.share, of.tasks[0].header.share);
+    of.tasks.push_back(second);
+    of.segments[0].task_last = 3;
+  }
+  // All six loads are equal, so that nothing but the order is wrong.
+  EXPECT_EQ(error_of(program),
+            "deadlock: core 0 task 0 (load, layer '?') waits for core 2 of its share 4");
+}
+
 TEST(VerifyCard, AnAddressOutsideTheNetworksMemoryIsNamed) {
   CardProgram program = chain();
   std::get<TransferTask>(program.cores[1].tasks[1].config).dram.address.offset = 64;

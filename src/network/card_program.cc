@@ -34,6 +34,8 @@ Result<compile::SharedProgram> program_for_cores(const NetworkState& network,
   // Where nothing is forwarded every memory has everything.
   if (features.forward != 0) choice.memory_of_core = placement.memory;
   choice.share_loads = features.merge != 0;
+  choice.meet_after_layers = features.instruction_sync == 0;
+  choice.load_before_arithmetic = features.loads_beside_arithmetic == 0;
   TESSERA_TRY(compile::SharedProgram shared,
               compile::compile_shares(network.package.graph, network.chip, {}, choice));
   const Status proved = isa::verify_card_program(shared.card, network.chip);

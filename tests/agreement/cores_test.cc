@@ -2,9 +2,13 @@
 // the split and the speed of each engine; and no order between cores but what dependencies say.
 #include <gtest/gtest.h>
 
+#include <numeric>
+#include <tuple>
+
 #include "arch/architecture_file.h"
 #include "card/card.h"
 #include "compile/compile_shares.h"
+#include "compile/image_cores.h"
 #include "compile/split_choice.h"
 #include "compile/testing/random_graph.h"
 #include "concord/testing/random_graph.h"
@@ -41,7 +45,7 @@ constexpr CardShape kShapes[] = {
     {"eight groups", 8, 8, 1},
     {"four cards", 4, 4, 4},
     {"eight groups, no broadcast", 8, 8, 1, true, false},
-    {"four cards, nothing merged", 4, 4, 4, false, true},
+    {"four cards, nothing merged", 4, 4, 4, false, false},
     {"eight groups, fixed parts", 8, 8, 1, true, true, false},
     {"four cards, plain", 4, 4, 4, false, false, false, false},
 };
@@ -52,6 +56,8 @@ ChipConfig shaped(ChipConfig chip, const CardShape& shape) {
   chip.card.features.broadcast = shape.broadcast ? 1 : 0;
   chip.card.features.dynamic_bandwidth = shape.dynamic_bandwidth ? 1 : 0;
   chip.card.features.forward = shape.forward ? 1 : 0;
+  chip.card.features.instruction_sync = shape.forward ? 1 : 0;
+  chip.card.features.loads_beside_arithmetic = shape.forward ? 1 : 0;
   return chip;
 }
 
@@ -61,11 +67,9 @@ struct CardRun {
 };
 
 // Of a program without host steps.
-Result<CardRun> run_card(const isa::CardProgram& program, const ChipConfig& chip,
-                         const std::vector<Tensor>& inputs, const card::CoreOptions& options,
-                         int cards = 1) {
-  TESSERA_TRY(const CardPlacement placement,
-              spread_cores(chip, cards, static_cast<int>(program.cores.size())));
+Result<CardRun> run_placed(const isa::CardProgram& program, const ChipConfig& chip,
+                           const std::vector<Tensor>& inputs, const card::CoreOptions& options,
+                           const CardPlacement& placement) {
   TESSERA_TRY(const auto card, card::Card::create(chip, placement));
   TESSERA_RETURN_IF_ERROR(card->load(program));
   const isa::Program& first = program.cores[0];
@@ -85,11 +89,21 @@ Result<CardRun> run_card(const isa::CardProgram& program, const ChipConfig& chip
   return run;
 }
 
+Result<CardRun> run_card(const isa::CardProgram& program, const ChipConfig& chip,
+                         const std::vector<Tensor>& inputs, const card::CoreOptions& options,
+                         int cards = 1) {
+  TESSERA_TRY(const CardPlacement placement,
+              spread_cores(chip, cards, static_cast<int>(program.cores.size())));
+  return run_placed(program, chip, inputs, options, placement);
+}
+
 Result<SharedProgram> shared_out(const GraphPointer& graph, const ChipConfig& chip, int cores,
                                  Split split, int cards = 1) {
   TESSERA_TRY(const CardPlacement placement, spread_cores(chip, cards, cores));
   compile::ShareChoice choice{.cores = cores, .split = split, .of_nodes = {}};
   if (chip.card.features.forward != 0) choice.memory_of_core = placement.memory;
+  choice.meet_after_layers = chip.card.features.instruction_sync == 0;
+  choice.load_before_arithmetic = chip.card.features.loads_beside_arithmetic == 0;
   TESSERA_TRY(SharedProgram shared, compile::compile_shares(graph, chip, {}, choice));
   TESSERA_RETURN_IF_ERROR(isa::verify_card_program(shared.card, chip));
   return shared;
@@ -208,6 +222,70 @@ TEST(Cores, EachDependencyBetweenCoresThatIsMissingIsCaught) {
     }
   }
   EXPECT_GT(removed, 50);
+}
+
+// Teams of cores, each with an image of its own.
+TEST(Cores, TeamsGiveTheBitsOfTheirImages) {
+  for (const auto& [seed, of_team, teams] :
+       {std::tuple(2350u, 1, 8), {2351u, 2, 8}, {2352u, 4, 3}, {2353u, 8, 2}}) {
+    const GraphPointer graph = compile::testing::random_graph(seed);
+    const ChipConfig chip = shaped(card_of_64("tessera128"), {"groups of four", 4, 4, 1});
+    const auto placement = spread_cores(chip, 1, 16);
+    ASSERT_TRUE(placement.ok());
+    compile::ShareChoice choice{.cores = of_team, .split = Split::kRows, .of_nodes = {}};
+    for (int core = 0; core < of_team; ++core) {
+      choice.memory_of_core.push_back(static_cast<std::uint8_t>(core / 4));
+    }
+    const auto team = compile::compile_shares(graph, chip, {}, choice);
+    ASSERT_TRUE(team.ok()) << team.error().to_string();
+    const std::vector<std::uint8_t> memories(placement->memory.begin(),
+                                             placement->memory.begin() + of_team * teams);
+    const auto card = compile::repeat_for_images(team->card, memories, true);
+    ASSERT_TRUE(card.ok()) << card.error().to_string();
+    std::vector<int> places(static_cast<std::size_t>(of_team * teams));
+    std::iota(places.begin(), places.end(), 0);
+    const Status proved = isa::verify_card_program(*card, chip);
+    ASSERT_TRUE(proved.ok()) << proved.error().to_string();
+    std::vector<Tensor> inputs, expected;
+    for (int image = 0; image < teams; ++image) {
+      const std::vector<Tensor> its = random_inputs(*graph, seed + 1000u * unsigned(image));
+      const auto outputs = run_reference(graph, its);
+      ASSERT_TRUE(outputs.ok()) << outputs.error().to_string();
+      inputs.insert(inputs.end(), its.begin(), its.end());
+      expected.insert(expected.end(), outputs->begin(), outputs->end());
+    }
+    const auto on_places = place_on(chip, 1, places);
+    ASSERT_TRUE(on_places.ok());
+    const auto run = run_placed(*card, chip, inputs, {.check_hazards = true}, *on_places);
+    ASSERT_TRUE(run.ok()) << run.error().to_string();
+    EXPECT_TRUE(run->outputs == expected) << "graph " << seed;
+  }
+}
+
+// A member that leaves a share, or takes its loads in another order, is found by the proof; a run of
+// such a program ends with an error or with the bits, and never waits for ever.
+TEST(Cores, AShareThatSomebodyDoesNotJoinIsCaught) {
+  int left = 0;
+  for (std::uint64_t seed = 2340; seed < 2343; ++seed) {
+    const GraphPointer graph = compile::testing::random_graph(seed);
+    const ChipConfig chip = shaped(card_of_64("tessera128"), kShapes[1]);
+    const std::vector<Tensor> inputs = random_inputs(*graph, seed);
+    const auto shared = shared_out(graph, chip, 24, Split::kRows);
+    ASSERT_TRUE(shared.ok()) << shared.error().to_string();
+    EXPECT_GT(shared->load_shares, 0);
+    for (std::size_t core = 0; core < shared->card.cores.size(); core += 5) {
+      for (std::size_t i = 0; i < shared->card.cores[core].tasks.size(); ++i) {
+        if (shared->card.cores[core].tasks[i].header.share.number == 0) continue;
+        isa::CardProgram card = shared->card;
+        card.cores[core].tasks[i].header.share = {};
+        encode_again(card.cores[core]);
+        EXPECT_FALSE(isa::verify_card_program(card, chip).ok());
+        if (++left % 8 != 0) continue;
+        EXPECT_FALSE(run_card(card, chip, inputs, {.timing_only = true}).ok());
+      }
+    }
+  }
+  EXPECT_GT(left, 20);
 }
 
 }  // namespace

@@ -133,7 +133,9 @@ TEST_P(ShareModels, GiveTheBitsOfOneCore) {
   for (const int cores : model.cores) {
     for (const Split split : {Split::kRows, Split::kChannels}) {
       SCOPED_TRACE(testing::Message() << cores << " cores, split " << static_cast<int>(split));
-      check_split(*graph, chip, {.cores = cores, .split = split, .of_nodes = {}}, *expected);
+      check_split(*graph, chip,
+                  {.cores = cores, .split = split, .of_nodes = {}, .share_loads = false},
+                  *expected);
     }
   }
 }

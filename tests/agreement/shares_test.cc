@@ -65,8 +65,8 @@ void check_graph(const GraphPointer& graph, const ChipConfig& chip, std::uint64_
     for (const Split split : kSplits) {
       SCOPED_TRACE(::testing::Message() << "graph " << seed << ", " << cores << " cores, split "
                                         << static_cast<int>(split));
-      const auto shared = compile::compile_shares(graph, chip, {},
-                                                  {.cores = cores, .split = split, .of_nodes = {}});
+      const auto shared = compile::compile_shares(
+          graph, chip, {}, {.cores = cores, .split = split, .of_nodes = {}, .share_loads = false});
       ASSERT_TRUE(shared.ok()) << shared.error().to_string();
       check_layers(*shared);
       check_cores(*shared, chip);
@@ -107,7 +107,8 @@ TEST(Shares, MixedSplitsInSmallBuffersGiveTheReferenceBits) {
     chip.state_buffer.bytes_per_partition = 8192;
     std::mt19937_64 random(seed);
     for (const int cores : {2, 5}) {
-      ShareChoice choice{.cores = cores, .split = Split::kRows, .of_nodes = {}};
+      ShareChoice choice{
+          .cores = cores, .split = Split::kRows, .of_nodes = {}, .share_loads = false};
       for (std::size_t i = 0; i < graph->nodes.size(); ++i) {
         choice.of_nodes.push_back(random() % 2 == 0 ? Split::kRows : Split::kChannels);
       }
@@ -126,9 +127,9 @@ TEST(Shares, DependenciesOrderAllThatTouchesTheSameBytes) {
       for (const Split split : kSplits) {
         SCOPED_TRACE(::testing::Message() << "graph " << seed << ", " << cores << " cores, split "
                                           << static_cast<int>(split));
-        const auto shared =
-            compile::compile_shares(graph, *load_chip_config("tessera128"), {},
-                                    {.cores = cores, .split = split, .of_nodes = {}});
+        const auto shared = compile::compile_shares(
+            graph, *load_chip_config("tessera128"), {},
+            {.cores = cores, .split = split, .of_nodes = {}, .share_loads = false});
         ASSERT_TRUE(shared.ok()) << shared.error().to_string();
         EXPECT_EQ(find_race(shared->card), "");
       }
@@ -145,8 +146,9 @@ GraphPointer two_convolutions() {
 
 TEST(Shares, EachDependencyOnAnotherCoreThatIsMissingIsNoticed) {
   for (const Split split : kSplits) {
-    const auto shared = compile::compile_shares(two_convolutions(), ChipConfig{}, {},
-                                                {.cores = 3, .split = split, .of_nodes = {}});
+    const auto shared =
+        compile::compile_shares(two_convolutions(), ChipConfig{}, {},
+                                {.cores = 3, .split = split, .of_nodes = {}, .share_loads = false});
     ASSERT_TRUE(shared.ok()) << shared.error().to_string();
     EXPECT_GT(shared->remote_dependencies, 0);
     for (std::size_t core = 0; core < 3; ++core) {
@@ -168,8 +170,9 @@ TEST(Shares, EdgesLeaveWhileTheLayerGoesOn) {
   GraphBuilder builder(1);
   auto x = builder.conv(builder.input({1, 24, 64, 64}), {32, 3, 1, 1});
   builder.output(builder.conv(x, {16, 3, 1, 1}));
-  const auto shared = compile::compile_shares(builder.take(), ChipConfig{}, {},
-                                              {.cores = 2, .split = Split::kRows, .of_nodes = {}});
+  const auto shared = compile::compile_shares(
+      builder.take(), ChipConfig{}, {},
+      {.cores = 2, .split = Split::kRows, .of_nodes = {}, .share_loads = false});
   ASSERT_TRUE(shared.ok()) << shared.error().to_string();
   // The upper half waits for the lower one's first rows alone.
   for (const isa::TaskDescriptor& task : shared->card.cores[0].tasks) {
@@ -182,8 +185,9 @@ TEST(Shares, EdgesLeaveWhileTheLayerGoesOn) {
 }
 
 TEST(Shares, LayersSayHowTheyAreCut) {
-  const auto shared = compile::compile_shares(two_convolutions(), ChipConfig{}, {},
-                                              {.cores = 4, .split = Split::kRows, .of_nodes = {}});
+  const auto shared = compile::compile_shares(
+      two_convolutions(), ChipConfig{}, {},
+      {.cores = 4, .split = Split::kRows, .of_nodes = {}, .share_loads = false});
   ASSERT_TRUE(shared.ok()) << shared.error().to_string();
   ASSERT_EQ(shared->layers.size(), 2u);
   const LayerShare& first = shared->layers[0];
@@ -194,9 +198,9 @@ TEST(Shares, LayersSayHowTheyAreCut) {
 
 TEST(Shares, NumbersOfCoresOutOfRangeAreNamed) {
   for (const int cores : {0, 65}) {
-    const auto shared =
-        compile::compile_shares(two_convolutions(), ChipConfig{}, {},
-                                {.cores = cores, .split = Split::kRows, .of_nodes = {}});
+    const auto shared = compile::compile_shares(
+        two_convolutions(), ChipConfig{}, {},
+        {.cores = cores, .split = Split::kRows, .of_nodes = {}, .share_loads = false});
     ASSERT_FALSE(shared.ok());
     EXPECT_NE(shared.error().to_string().find("allowed 1 to 64"), std::string::npos);
   }

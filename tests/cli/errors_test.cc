@@ -123,11 +123,21 @@ TEST(DeviceErrors, AnUnknownDeviceListsTheKnownOnes) {
 
 TEST(DeviceErrors, MoreCoresThanThereAre) {
   expect_run_error({"--cores", "2"},
-                   "2 cores; a group of architecture 'tessera128' has 1, allowed 1 to 1 "
-                   "(card.cores_per_group; tessera128x4 has 4)   [invalid argument]");
+                   "2 cores; a card of 'tessera128' has 1, allowed 1 to 1 (card.groups, "
+                   "card.cores_per_group; tessera128x4 has 4, cloud16 16)   [invalid argument]");
   expect_run_error({"--cores", "5", "--arch", "tessera128x4"},
-                   "5 cores; a group of architecture 'tessera128x4' has 4, allowed 1 to 4 "
-                   "(card.cores_per_group; tessera128x4 has 4)   [invalid argument]");
+                   "5 cores; a card of 'tessera128x4' has 4, allowed 1 to 4 (card.groups, "
+                   "card.cores_per_group; tessera128x4 has 4, cloud16 16)   [invalid argument]");
+  expect_run_error({"--cores", "9", "--cards", "2", "--arch", "tessera128x4"},
+                   "9 cores; 2 cards of 'tessera128x4' have 8, allowed 1 to 8 (card.groups, "
+                   "card.cores_per_group; tessera128x4 has 4, cloud16 16)   [invalid argument]");
+  expect_run_error(
+      {"--cores", "64", "--cards", "5", "--arch", "cloud16"},
+      "5 cards of 'cloud16' with 16 cores in 4 groups each, allowed 1 to 4 (at most 64 "
+      "cores and 16 groups together)   [invalid argument]");
+  expect_run_error({"--cores", "2", "--cards", "3", "--arch", "tessera128x4"},
+                   "2 cores on 3 cards; allowed are 1 to 2 cards, a core on each   [invalid "
+                   "argument]");
   expect_run_error({"--cores", "2", "--device", "host"},
                    "--cores belongs to the device sim; the device is host   [invalid argument]");
   for (const char* const option : {"--serial", "--html"}) {

@@ -50,9 +50,33 @@ TEST(Json, RunOnSeveralCoresGivesTheOutputsOfOneAndARowForEachEngine) {
     EXPECT_EQ(read_text("three_cores/y.npy"), read_text("one_core/y.npy")) << split;
     EXPECT_EQ(three.at("cores"), 3);
     EXPECT_EQ(three.at("split"), split);
-    std::vector<int> rows(4, 0);  // the memory's, and those of each core
+    // The memory's and the broadcast bus's, and those of each core.
+    std::vector<int> rows(4, 0);
     for (const auto& engine : three.at("engines")) ++rows.at(engine.at("core").get<int>() + 1);
-    EXPECT_EQ(rows, (std::vector<int>{1, 6, 6, 6}));
+    EXPECT_EQ(rows, (std::vector<int>{2, 6, 6, 6}));
+  }
+}
+
+TEST(Json, RunOverGroupsAndCardsGivesTheOutputsOfOneCore) {
+  const auto with = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"run",     "small.onnx", "--arch",  "cloud16",
+                                          "--input", "random:3",   "--output"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return json_of(arguments);
+  };
+  with({"cloud_one"});
+  for (const char* const cards : {"1", "2"}) {
+    const nlohmann::json run = with({"cloud_many", "--cores", "12", "--cards", cards});
+    EXPECT_EQ(read_text("cloud_many/y.npy"), read_text("cloud_one/y.npy"));
+    EXPECT_EQ(run.at("cards"), std::stoi(cards));
+    std::map<std::string, int> kinds;
+    for (const auto& engine : run.at("engines")) {
+      if (engine.at("core") == -1) ++kinds[engine.at("kind").get<std::string>()];
+    }
+    const int groups = 4 * std::stoi(cards);
+    std::map<std::string, int> expected{{"dram", groups}, {"broadcast", groups}, {"ring", groups}};
+    if (groups > 4) expected.insert({{"network_in", 2}, {"network_out", 2}});
+    EXPECT_EQ(kinds, expected);
   }
 }
 

@@ -114,7 +114,7 @@ BLOCKS = {
     "docs/card.md": {
         "$ tessera zoo mobilenet_v1 -o mobilenet_v1.onnx && tessera run mobilenet_v1.onnx --arch cloud16 --cores 4 "
         "--timing-only": Shell(),
-        "┌─ core 0: tasks, state buffer, kernel memory ─┐": PICTURE,
+        "┌──────────────── group 0 ────────────────┐        ┌──── group 1 ────┐": PICTURE,
     },
     "docs/concordance.md": {
         "program ──► group_tasks()   which tasks might be one layer, and what the descriptors alone prove   lift_groups, lift_axis": PICTURE,
