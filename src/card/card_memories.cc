@@ -28,7 +28,8 @@ engines::UnitSizes units_of(const ChipConfig& chip, const CardPlacement& placeme
   sizes.forward = card.features.forward != 0;
   sizes.bandwidth.slice_cycles = card.bandwidth.slice_cycles;
   sizes.bandwidth.dynamic = card.features.dynamic_bandwidth != 0;
-  sizes.bandwidth.weights.assign(static_cast<std::size_t>(placement.cards * card.cores()), 0);
+  const int cores = placement.cards * card.cores();
+  sizes.bandwidth.weights.assign(static_cast<std::size_t>(cores), 0);
   for (const int core : placement.core) {
     sizes.bandwidth.weights[static_cast<std::size_t>(core)] = 1;
   }

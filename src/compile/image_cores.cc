@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/quantity.h"
 #include "compile/share_memories.h"
+#include "compile/surface_conventions.h"
 #include "isa/encoding.h"
 
 namespace tessera::compile {
